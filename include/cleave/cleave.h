@@ -1,0 +1,405 @@
+/*
+ * cleave/cleave.h - embed the Cleave core
+ *
+ * The core loads backend plugins, describes their devices, and runs graphs of
+ * tensor ops on them by a plan. It knows no model and no kernel; for language
+ * models see cleave/llm.h, which is built on this header alone.
+ *
+ * A run, in order: clv_config -> clv_context -> clv_tensor (weights) ->
+ * clv_graph -> clv_plan -> clv_exec -> clv_exec_run().
+ *
+ * Ownership. Every *_create has a *_destroy that accepts NULL. Objects must be
+ * destroyed before what they were made from: exec before plan before graph
+ * before tensors before context before config.
+ *
+ * Errors. Functions that can fail return a clv_status; on failure the thread's
+ * clv_last_error() is one line that says what, where, limit and remedy, and
+ * out parameters are set to NULL or left alone. Nothing in the library aborts,
+ * exits or prints.
+ *
+ * Threads. A context may be used from several threads. One graph, plan, exec
+ * or tensor belongs to one thread at a time.
+ *
+ * Parameter structs: zero-initialise; zero means the default.
+ */
+#ifndef CLEAVE_CLEAVE_H_
+#define CLEAVE_CLEAVE_H_
+
+#include <cleave/plugin.h> /* statuses, dtypes, ops, device descriptions */
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define CLV_API __attribute__((visibility("default")))
+#define CLV_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#else
+#define CLV_API
+#define CLV_PRINTF(fmt, args)
+#endif
+
+typedef struct clv_config clv_config;
+typedef struct clv_context clv_context;
+typedef struct clv_device clv_device;
+typedef struct clv_tensor clv_tensor;
+typedef struct clv_graph clv_graph;
+typedef struct clv_plan clv_plan;
+typedef struct clv_exec clv_exec;
+
+/* "0.1.0" */
+CLV_API const char *clv_version(void);
+
+/* ------------------------------------------------------------------------ */
+/* Errors                                                                   */
+
+/* "out of memory", "not found"; never NULL. */
+CLV_API const char *clv_status_name(clv_status status);
+/* The calling thread's latest failure; "" before the first. Valid until the
+ * thread's next failure. */
+CLV_API const char *clv_last_error(void);
+/* Sets the thread's message and returns status: for libraries built on the
+ * core. One line: what, where, limit, remedy. */
+CLV_API clv_status clv_error(clv_status status, const char *fmt, ...)
+    CLV_PRINTF(2, 3);
+/* Puts "text: " in front of the thread's message; returns status. */
+CLV_API clv_status clv_error_prefix(clv_status status, const char *fmt, ...)
+    CLV_PRINTF(2, 3);
+
+/* ------------------------------------------------------------------------ */
+/* Element types                                                            */
+
+/* "f32", "q8_0"; NULL for an unknown value. */
+CLV_API const char *clv_dtype_name(uint32_t dtype);
+/* CLV_DTYPE_NONE for an unknown name. Case does not matter. */
+CLV_API uint32_t clv_dtype_parse(const char *name);
+/* Elements and bytes of a block (1 and the element size for plain types; I4: 2
+ * and 1). False for an unknown dtype. */
+CLV_API bool clv_dtype_block(uint32_t dtype, uint32_t *elements,
+                             uint32_t *bytes);
+/* Bytes of n elements; CLV_ERR_INVALID unless n is whole blocks and the result
+ * fits. */
+CLV_API clv_status clv_dtype_size(uint32_t dtype, uint64_t n, uint64_t *bytes);
+/* Reference conversions of n elements (whole blocks). F32, F16, BF16, Q8_0,
+ * Q4_0; rounding to nearest even, block types as GGUF encodes them. */
+CLV_API clv_status clv_dtype_to_f32(uint32_t dtype, const void *src, float *dst,
+                                    uint64_t n);
+CLV_API clv_status clv_dtype_from_f32(uint32_t dtype, const float *src,
+                                      void *dst, uint64_t n);
+
+/* ------------------------------------------------------------------------ */
+/* Configuration                                                            */
+
+/*
+ * Typed keys "section.key" from, weakest first: built-in defaults, the system
+ * file (/etc/cleave/cleave.ini), the user's file
+ * ($XDG_CONFIG_HOME/cleave/cleave.ini), files named by the caller, environment
+ * variables CLEAVE_SECTION_KEY, single settings. A key that nobody declared or
+ * a bad value is an error with its origin and the nearest known key; keys in a
+ * plugin's section are checked once the plugin is loaded. conf/cleave.ini
+ * explains every key.
+ */
+
+/* Built-in defaults only. */
+CLV_API clv_status clv_config_create(clv_config **out);
+CLV_API void clv_config_destroy(clv_config *config);
+/* System file, user's file; missing ones are skipped. */
+CLV_API clv_status clv_config_load_default(clv_config *config);
+/* An ini file that must exist. */
+CLV_API clv_status clv_config_load_file(clv_config *config, const char *path);
+/* CLEAVE_SECTION_KEY for every declared key; other CLEAVE_* that name a
+ * section are errors. Ignored under elevated privileges (secure_getenv). */
+CLV_API clv_status clv_config_load_env(clv_config *config);
+/* "section.key=value". origin for messages: "--set". */
+CLV_API clv_status clv_config_set(clv_config *config, const char *assignment,
+                                  const char *origin);
+/* Declares the keys of a section; the table is copied. Values already given
+ * for it are checked now. */
+CLV_API clv_status clv_config_declare(clv_config *config, const char *section,
+                                      const clv_option *options,
+                                      uint32_t count);
+/* The value in force; NULL if the key was not declared. Valid until the key
+ * changes. */
+CLV_API const char *clv_config_get(const clv_config *config, const char *key);
+/* The same, parsed (it was checked when set); 0 or false if not declared. */
+CLV_API int64_t clv_config_get_int(const clv_config *config, const char *key);
+CLV_API double clv_config_get_float(const clv_config *config, const char *key);
+CLV_API bool clv_config_get_bool(const clv_config *config, const char *key);
+/* Where the value came from: "built-in", "cleave.ini:12", "--set". */
+CLV_API const char *clv_config_origin(const clv_config *config,
+                                      const char *key);
+
+/* ------------------------------------------------------------------------ */
+/* Files                                                                    */
+
+/* A whole file mapped read-only. */
+typedef struct clv_file_map {
+    const uint8_t *data; /* NULL for an empty file */
+    uint64_t size;
+} clv_file_map;
+CLV_API clv_status clv_file_map_open(const char *path, clv_file_map *out);
+CLV_API void clv_file_map_close(clv_file_map *map);
+
+/*
+ * A file that appears complete or not at all: written beside its final name and
+ * renamed over it by commit. After a failed write or commit, and on discard,
+ * nothing is left behind.
+ */
+typedef struct clv_file_writer clv_file_writer;
+CLV_API clv_status clv_file_writer_open(const char *path,
+                                        clv_file_writer **out);
+CLV_API clv_status clv_file_writer_write(clv_file_writer *writer,
+                                         const void *data, uint64_t size);
+/* Both free the writer. Discard accepts NULL. */
+CLV_API clv_status clv_file_writer_commit(clv_file_writer *writer);
+CLV_API void clv_file_writer_discard(clv_file_writer *writer);
+
+/* Long work reports here: what is being done, fraction 0..1. A non-zero answer
+ * cancels it with CLV_ERR_CANCELLED. */
+typedef int (*clv_progress_fn)(void *ctx, const char *what, double fraction);
+
+/* ------------------------------------------------------------------------ */
+/* Context and devices                                                      */
+
+typedef void (*clv_log_fn)(void *ctx, uint32_t level, const char *line);
+
+typedef struct clv_context_params {
+    clv_config *config; /* NULL: built-in, files and environment. Else it must
+                           outlive the context */
+    clv_log_fn log;     /* may be called from any thread; NULL: no log */
+    void *log_ctx;
+    uint32_t log_level; /* most detailed clv_log_level wanted */
+    bool trace;         /* record spans from the start */
+} clv_context_params;
+
+/* Loads plugins and opens their devices. A plugin that cannot be loaded does
+ * not fail the call: see clv_context_candidate(). */
+CLV_API clv_status clv_context_create(const clv_context_params *params,
+                                      clv_context **out);
+CLV_API void clv_context_destroy(clv_context *ctx);
+CLV_API clv_config *clv_context_config(clv_context *ctx);
+CLV_API void clv_log(clv_context *ctx, uint32_t level, const char *fmt, ...)
+    CLV_PRINTF(3, 4);
+
+/* How far a plugin file came. */
+typedef enum clv_load_stage {
+    CLV_STAGE_FOUND = 0,      /* its file exists */
+    CLV_STAGE_ALLOWED = 1,    /* name, path and permissions accepted */
+    CLV_STAGE_MAPPED = 2,     /* dlopen succeeded */
+    CLV_STAGE_NEGOTIATED = 3, /* ABI version agreed, table checked */
+    CLV_STAGE_CREATED = 4,    /* instance runs */
+    CLV_STAGE_READY = 5,      /* devices enumerated */
+} clv_load_stage;
+
+/* Every file considered, with its outcome. Strings live as long as the
+ * context. */
+typedef struct clv_candidate {
+    const char *path;    /* absolute */
+    const char *plugin;  /* its name, "" before NEGOTIATED */
+    const char *version; /* its version, "" before NEGOTIATED */
+    uint32_t stage;      /* clv_load_stage reached */
+    clv_status status;   /* CLV_OK, or why it stopped */
+    const char *reason;  /* one line, "" if it did not stop */
+    uint32_t n_devices;
+} clv_candidate;
+
+CLV_API const char *clv_load_stage_name(uint32_t stage);
+CLV_API uint32_t clv_context_candidate_count(const clv_context *ctx);
+CLV_API const clv_candidate *clv_context_candidate(const clv_context *ctx,
+                                                   uint32_t index);
+
+/* Devices in preference order: as core.devices lists them, else as found. */
+CLV_API uint32_t clv_context_device_count(const clv_context *ctx);
+CLV_API clv_device *clv_context_device(const clv_context *ctx, uint32_t index);
+/* By id ("cpu", "opencl:0"); CLV_ERR_NOT_FOUND names those present. */
+CLV_API clv_status clv_context_find_device(const clv_context *ctx,
+                                           const char *id, clv_device **out);
+CLV_API const char *clv_device_id(const clv_device *dev);
+CLV_API const char *clv_device_plugin(const clv_device *dev);
+CLV_API const clv_device_info *clv_device_info_of(const clv_device *dev);
+/* Memory types, as the plugin declares them. */
+CLV_API uint32_t clv_device_mem_type_count(const clv_device *dev);
+CLV_API const clv_mem_type *clv_device_mem_type(const clv_device *dev,
+                                                uint32_t index);
+
+/* Monotonic host time. */
+CLV_API uint64_t clv_now_ns(void);
+
+/* ------------------------------------------------------------------------ */
+/* Trace                                                                    */
+
+/* Spans of host and device time, in Chrome's trace event format (Perfetto,
+ * chrome://tracing). Recording is off until enabled. */
+CLV_API void clv_trace_enable(clv_context *ctx, bool on);
+CLV_API bool clv_trace_enabled(const clv_context *ctx);
+/* A span on track; name and track are copied. */
+CLV_API void clv_trace_span(clv_context *ctx, const char *track,
+                            const char *name, uint64_t begin_ns,
+                            uint64_t end_ns);
+/* Writes all spans so far to a file, complete or not at all. */
+CLV_API clv_status clv_trace_write(clv_context *ctx, const char *path);
+
+/* ------------------------------------------------------------------------ */
+/* Tensors                                                                  */
+
+/*
+ * A virtual tensor: dtype and shape, with the memory that holds it. Memory made
+ * here is shared between host and devices; each device imports it when first
+ * used there.
+ */
+
+/* Zeroed memory. dims: rank values, outermost first, elements. */
+CLV_API clv_status clv_tensor_create(clv_context *ctx, uint32_t dtype,
+                                     uint32_t rank, const int64_t *dims,
+                                     clv_tensor **out);
+/* The caller's memory, not copied: at least as long as the shape needs, alive
+ * until release(release_ctx) is called. Read-only when the access says so: it
+ * can then be a weight but not an input or state. */
+CLV_API clv_status clv_tensor_wrap(clv_context *ctx, uint32_t dtype,
+                                   uint32_t rank, const int64_t *dims,
+                                   void *data, uint64_t size, uint32_t access,
+                                   void (*release)(void *), void *release_ctx,
+                                   clv_tensor **out);
+CLV_API void clv_tensor_destroy(clv_tensor *tensor);
+CLV_API uint32_t clv_tensor_dtype(const clv_tensor *tensor);
+CLV_API uint32_t clv_tensor_rank(const clv_tensor *tensor);
+CLV_API const int64_t *clv_tensor_dims(const clv_tensor *tensor);
+CLV_API uint64_t clv_tensor_size(const clv_tensor *tensor); /* bytes */
+/* The host's view; touch it only while no run uses the tensor. */
+CLV_API void *clv_tensor_data(clv_tensor *tensor);
+
+/* ------------------------------------------------------------------------ */
+/* Graphs                                                                   */
+
+/*
+ * Builds a graph value by value; shapes are inferred and checked as ops are
+ * added, by the table of ops in plugin.h. The first error sticks: later calls
+ * answer CLV_NO_TENSOR, and clv_graph_check() returns it. So a builder needs
+ * one check at its end.
+ */
+typedef uint32_t clv_value;
+
+/* A dimension: a fixed value, or a symbol given at each run. */
+typedef struct clv_dim {
+    int64_t value;   /* fixed value, or the symbol's largest */
+    uint32_t symbol; /* 0: fixed, else 1 + symbol index */
+} clv_dim;
+
+CLV_API clv_status clv_graph_create(clv_graph **out);
+CLV_API void clv_graph_destroy(clv_graph *graph);
+CLV_API clv_status clv_graph_check(const clv_graph *graph);
+CLV_API clv_dim clv_dim_fixed(int64_t value);
+/* A new symbol in min..max; runs give the values in order of creation. */
+CLV_API clv_dim clv_graph_symbol(clv_graph *graph, const char *name,
+                                 int64_t min, int64_t max);
+/* Written before each run, through clv_exec_tensor(). */
+CLV_API clv_value clv_graph_input(clv_graph *graph, const char *name,
+                                  uint32_t dtype, uint32_t rank,
+                                  const clv_dim *dims);
+/* A constant; the tensor outlives the graph. */
+CLV_API clv_value clv_graph_weight(clv_graph *graph, const char *name,
+                                   clv_tensor *tensor);
+/* Memory kept between runs, bound by clv_exec_bind(). */
+CLV_API clv_value clv_graph_state(clv_graph *graph, const char *name,
+                                  uint32_t dtype, uint32_t rank,
+                                  const int64_t *dims);
+/* Marks a value to be read after each run, through clv_exec_tensor(). */
+CLV_API void clv_graph_output(clv_graph *graph, clv_value value,
+                              const char *name);
+
+/* Ops; see plugin.h for shapes. bias may be CLV_NO_TENSOR. */
+CLV_API clv_value clv_graph_get_rows(clv_graph *g, clv_value table,
+                                     clv_value ids);
+CLV_API void clv_graph_set_rows(clv_graph *g, clv_value state, clv_value src,
+                                clv_value ids);
+CLV_API clv_value clv_graph_matmul(clv_graph *g, clv_value x, clv_value w,
+                                   clv_value bias);
+CLV_API clv_value clv_graph_add(clv_graph *g, clv_value a, clv_value b);
+CLV_API clv_value clv_graph_mul(clv_graph *g, clv_value a, clv_value b);
+CLV_API clv_value clv_graph_silu(clv_graph *g, clv_value x);
+CLV_API clv_value clv_graph_gelu(clv_graph *g, clv_value x);
+CLV_API clv_value clv_graph_glu(clv_graph *g, clv_value gate, clv_value up,
+                                uint32_t activation);
+CLV_API clv_value clv_graph_rms_norm(clv_graph *g, clv_value x,
+                                     clv_value weight, float eps);
+CLV_API clv_value clv_graph_layer_norm(clv_graph *g, clv_value x,
+                                       clv_value weight, clv_value bias,
+                                       float eps);
+CLV_API clv_value clv_graph_rope(clv_graph *g, clv_value x, clv_value pos,
+                                 clv_value inv_freq, uint32_t mode,
+                                 uint32_t head_dim, float scale);
+CLV_API clv_value clv_graph_softmax(clv_graph *g, clv_value x);
+
+typedef struct clv_attention_params {
+    uint32_t head_dim;
+    float scale;      /* 0: 1/sqrt(head_dim) */
+    float softcap;    /* 0: none */
+    int32_t window;   /* 0: all */
+    clv_dim rows;     /* symbol bounding the cache rows in use; fixed: unknown */
+} clv_attention_params;
+CLV_API clv_value clv_graph_attention(clv_graph *g, clv_value q, clv_value k,
+                                      clv_value v, clv_value pos,
+                                      const clv_attention_params *params);
+CLV_API clv_value clv_graph_convert(clv_graph *g, clv_value x, uint32_t dtype);
+
+/* The value's description; NULL for CLV_NO_TENSOR or an unknown one. */
+CLV_API const clv_tensor_desc *clv_graph_value_desc(const clv_graph *g,
+                                                    clv_value value);
+
+/* ------------------------------------------------------------------------ */
+/* Plans                                                                    */
+
+/*
+ * Which part of which op runs where, where each tensor lives, and every wait
+ * between the parts. A plan is data: it can be printed, saved and compared, and
+ * the executor does nothing that is not in it.
+ */
+typedef struct clv_plan_params {
+    clv_device *const *devices; /* NULL: all of the context, in its order */
+    uint32_t n_devices;
+} clv_plan_params;
+
+CLV_API clv_status clv_plan_create(clv_context *ctx, clv_graph *graph,
+                                   const clv_plan_params *params,
+                                   clv_plan **out);
+CLV_API void clv_plan_destroy(clv_plan *plan);
+
+typedef struct clv_plan_summary {
+    uint32_t n_steps, n_programs, n_copies, n_devices;
+    uint64_t transient_naive;  /* bytes without sharing */
+    uint64_t transient_offsets;/* bytes by greedy-by-size offsets */
+    uint64_t transient_objects;/* bytes by greedy-by-size shared objects */
+    uint64_t transient_size;   /* bytes used: the smaller */
+} clv_plan_summary;
+CLV_API clv_plan_summary clv_plan_summarise(const clv_plan *plan);
+/* As text for people ("md") or machines ("json"). *out is the caller's, freed
+ * with clv_string_free(). */
+CLV_API clv_status clv_plan_print(const clv_plan *plan, const char *format,
+                                  char **out);
+CLV_API void clv_string_free(char *string);
+
+/* ------------------------------------------------------------------------ */
+/* Execution                                                                */
+
+/* Compiles the plan's programs and takes its memory. */
+CLV_API clv_status clv_exec_create(clv_plan *plan, clv_exec **out);
+CLV_API void clv_exec_destroy(clv_exec *exec);
+/* Gives a state its memory; dtype and shape must match. */
+CLV_API clv_status clv_exec_bind(clv_exec *exec, clv_value state,
+                                 clv_tensor *tensor);
+/* The memory of an input or output, shaped for the largest symbols; owned by
+ * the exec. NULL for other values. */
+CLV_API clv_tensor *clv_exec_tensor(clv_exec *exec, clv_value value);
+/* Runs once and waits. symbols: a value for each, in order of creation. After
+ * a device failure the outputs are undefined and states keep the rows of
+ * earlier runs. */
+CLV_API clv_status clv_exec_run(clv_exec *exec, const int64_t *symbols,
+                                uint32_t n_symbols);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* CLEAVE_CLEAVE_H_ */

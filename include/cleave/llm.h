@@ -1,0 +1,219 @@
+/*
+ * cleave/llm.h - embed language models, on top of cleave/cleave.h
+ *
+ * clv_model (weights, tokenizer) -> clv_session (KV cache, position) ->
+ * clv_generate(), or clv_session_eval() and a clv_sampler by hand.
+ *
+ * Ownership, errors and parameter structs as in cleave.h: session before model
+ * before context. A model may serve sessions on several threads; a session, a
+ * sampler belong to one thread at a time.
+ */
+#ifndef CLEAVE_LLM_H_
+#define CLEAVE_LLM_H_
+
+#include <cleave/cleave.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct clv_model clv_model;
+typedef struct clv_tokenizer clv_tokenizer;
+typedef struct clv_session clv_session;
+typedef struct clv_sampler clv_sampler;
+
+/* ------------------------------------------------------------------------ */
+/* Tokenizers                                                               */
+
+/* From a GGUF file, a tokenizer.json, or a directory that holds one. */
+CLV_API clv_status clv_tokenizer_load(const char *path, clv_tokenizer **out);
+CLV_API void clv_tokenizer_destroy(clv_tokenizer *tok);
+
+typedef struct clv_tokenizer_info {
+    const char *kind;  /* "bpe" (byte level), "spm" (SentencePiece) */
+    uint32_t n_vocab;
+    int32_t bos, eos;  /* ids, -1: none */
+    int32_t unk, pad;
+    bool add_bos;      /* the model expects BOS in front of a text */
+} clv_tokenizer_info;
+CLV_API clv_tokenizer_info clv_tokenizer_describe(const clv_tokenizer *tok);
+
+enum {
+    CLV_TOKENIZE_BOS = 1u << 0,     /* put BOS in front, if there is one */
+    CLV_TOKENIZE_SPECIAL = 1u << 1, /* recognise special tokens in the text */
+};
+
+/* text: length bytes, any bytes. *ids: *n ids, the caller's, freed with
+ * clv_tokens_free(). */
+CLV_API clv_status clv_tokenize(const clv_tokenizer *tok, const char *text,
+                                uint64_t length, uint32_t flags, int32_t **ids,
+                                uint64_t *n);
+CLV_API void clv_tokens_free(int32_t *ids);
+/* The text of n ids, NUL-terminated, *length bytes without the NUL; the
+ * caller's, freed with clv_string_free(). The inverse of clv_tokenize: the
+ * space that SentencePiece puts in front of a text is taken away again. Special
+ * tokens are left out unless special is set. */
+CLV_API clv_status clv_detokenize(const clv_tokenizer *tok, const int32_t *ids,
+                                  uint64_t n, bool special, char **text,
+                                  uint64_t *length);
+/* The bytes one id adds in the middle of a text, perhaps part of a UTF-8
+ * sequence; owned by the tokenizer. *length 0 for special tokens and ids out of
+ * range. */
+CLV_API const char *clv_token_bytes(const clv_tokenizer *tok, int32_t id,
+                                    uint32_t *length);
+/* Ends a text: EOS, end of turn and their like. */
+CLV_API bool clv_token_is_end(const clv_tokenizer *tok, int32_t id);
+
+/* ------------------------------------------------------------------------ */
+/* Models                                                                   */
+
+typedef struct clv_model_params {
+    clv_progress_fn progress;
+    void *progress_ctx;
+} clv_model_params;
+
+/* path: a GGUF file; a Hugging Face directory (config.json, model.safetensors
+ * or its shards, tokenizer.json if present); or "synth:NAME[:QUANT]", a model
+ * of a published shape with made-up weights. Weights are mapped, not copied. */
+CLV_API clv_status clv_model_load(clv_context *ctx, const char *path,
+                                  const clv_model_params *params,
+                                  clv_model **out);
+CLV_API void clv_model_destroy(clv_model *model);
+
+typedef struct clv_model_info {
+    const char *architecture; /* "llama" */
+    const char *name;
+    const char *quant;        /* of most weights: "q8_0" */
+    uint32_t n_layers, n_embd, n_ff, n_vocab;
+    uint32_t n_heads, n_kv_heads, head_dim;
+    uint32_t n_ctx_train;     /* positions it was trained for */
+    uint64_t n_params;
+    uint64_t size;            /* bytes of weights */
+} clv_model_info;
+CLV_API const clv_model_info *clv_model_describe(const clv_model *model);
+/* NULL if the files hold none. Owned by the model. */
+CLV_API const clv_tokenizer *clv_model_tokenizer(const clv_model *model);
+
+/* ------------------------------------------------------------------------ */
+/* Sessions                                                                 */
+
+typedef struct clv_session_params {
+    uint32_t n_ctx;    /* positions; 0: min(n_ctx_train, 4096) */
+    uint32_t n_batch;  /* tokens a run at most; 0: 512 */
+    uint32_t kv_dtype; /* CLV_DTYPE_F16 (0) or CLV_DTYPE_F32 */
+    clv_device *const *devices; /* NULL: all of the context */
+    uint32_t n_devices;
+} clv_session_params;
+
+CLV_API clv_status clv_session_create(clv_model *model,
+                                      const clv_session_params *params,
+                                      clv_session **out);
+CLV_API void clv_session_destroy(clv_session *session);
+CLV_API uint32_t clv_session_n_ctx(const clv_session *session);
+CLV_API uint64_t clv_session_kv_size(const clv_session *session); /* bytes */
+/* Tokens in the cache. */
+CLV_API uint32_t clv_session_position(const clv_session *session);
+/* Forgets all tokens from position on. */
+CLV_API clv_status clv_session_truncate(clv_session *session,
+                                        uint32_t position);
+/* The plan of the latest run; NULL before the first. */
+CLV_API const clv_plan *clv_session_plan(const clv_session *session);
+
+typedef enum clv_logits {
+    CLV_LOGITS_LAST = 0,
+    CLV_LOGITS_ALL = 1,
+    CLV_LOGITS_NONE = 2,
+} clv_logits;
+
+/* Appends n ids and runs them in batches. CLV_ERR_LIMIT if they do not fit the
+ * context; the cache is then unchanged. *logits: rows of n_vocab, one (LAST),
+ * n (ALL) or NULL (NONE); owned by the session, valid until its next call. */
+CLV_API clv_status clv_session_eval(clv_session *session, const int32_t *ids,
+                                    uint32_t n, uint32_t which,
+                                    const float **logits);
+/* May be called from another thread or a signal handler: the running eval or
+ * generation ends with CLV_ERR_CANCELLED before its next batch. */
+CLV_API void clv_session_cancel(clv_session *session);
+
+/* ------------------------------------------------------------------------ */
+/* Sampling                                                                 */
+
+/* Applied in this order: repetition penalty, top-k, top-p, min-p, temperature,
+ * draw. llama.cpp's defaults come from clv_sampler_defaults(). */
+typedef struct clv_sampler_params {
+    float temperature;    /* <= 0: the most likely token, first of equals */
+    uint32_t top_k;       /* 0: all */
+    float top_p;          /* 1: all; in 0..1 */
+    float min_p;          /* 0: none; in 0..1 */
+    float repeat_penalty; /* 1: none; > 0 */
+    uint32_t repeat_last; /* tokens looked back on */
+    uint64_t seed;
+} clv_sampler_params;
+
+/* 0.8, 40, 0.95, 0.05, 1.0, 64, seed 0. */
+CLV_API clv_sampler_params clv_sampler_defaults(void);
+CLV_API clv_status clv_sampler_create(const clv_sampler_params *params,
+                                      uint32_t n_vocab, clv_sampler **out);
+CLV_API void clv_sampler_destroy(clv_sampler *sampler);
+/* Draws from n_vocab logits; CLV_ERR_INVALID if none is finite. The choice is
+ * not yet part of the history. */
+CLV_API clv_status clv_sampler_sample(clv_sampler *sampler, const float *logits,
+                                      int32_t *id);
+/* Adds a token to the history the repetition penalty looks at. */
+CLV_API void clv_sampler_accept(clv_sampler *sampler, int32_t id);
+
+/* ------------------------------------------------------------------------ */
+/* Generation                                                               */
+
+/* Called for each new token with the text it completes: whole UTF-8 sequences,
+ * length 0 while one is unfinished. A non-zero answer stops. */
+typedef int (*clv_token_fn)(void *ctx, int32_t id, const char *text,
+                            uint32_t length);
+
+typedef struct clv_generate_params {
+    const int32_t *prompt; /* n_prompt ids, at least 1 */
+    uint32_t n_prompt;
+    int32_t n_predict;     /* tokens; -1: until the end or a full context */
+    bool ignore_end;       /* go on past end tokens */
+    clv_token_fn on_token; /* may be NULL */
+    void *on_token_ctx;
+    clv_progress_fn progress; /* of the prompt; may be NULL */
+    void *progress_ctx;
+} clv_generate_params;
+
+typedef enum clv_stop {
+    CLV_STOP_LIMIT = 0,   /* n_predict reached */
+    CLV_STOP_END = 1,     /* end token */
+    CLV_STOP_CONTEXT = 2, /* context full */
+    CLV_STOP_CALLBACK = 3,
+} clv_stop;
+
+typedef struct clv_generate_stats {
+    uint32_t n_prompt, n_generated;
+    uint64_t prompt_ns, generate_ns;
+    uint32_t stop; /* clv_stop */
+} clv_generate_stats;
+
+/* stats may be NULL; it is filled on failure too, up to the failure. */
+CLV_API clv_status clv_generate(clv_session *session, clv_sampler *sampler,
+                                const clv_generate_params *params,
+                                clv_generate_stats *stats);
+
+/* ------------------------------------------------------------------------ */
+/* Files                                                                    */
+
+/* Rewrites a GGUF file with its matrices in dtype (F16, Q8_0, Q4_0);
+ * vectors stay F32, and matrices whose rows are not whole blocks become F16.
+ * Complete or not at all. */
+CLV_API clv_status clv_quantize(const char *in, const char *out, uint32_t dtype,
+                                clv_progress_fn progress, void *progress_ctx);
+/* A Hugging Face directory to GGUF; dtype F32, F16, BF16, Q8_0, Q4_0, or NONE to
+ * keep the file's. */
+CLV_API clv_status clv_convert(const char *dir, const char *out, uint32_t dtype,
+                               clv_progress_fn progress, void *progress_ctx);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* CLEAVE_LLM_H_ */

@@ -1,0 +1,897 @@
+/*
+ * cleave/plugin.h - the Cleave backend ABI, version 1
+ *
+ * This header stands alone: a backend plugin includes it and nothing else of
+ * Cleave. It compiles as C11, C17 and C++17.
+ *
+ * A plugin is one shared object that exports one symbol, clv_plugin_query().
+ * The host calls it with the range of ABI versions it speaks; the plugin
+ * answers with a constant table of functions (clv_plugin_api). Everything the
+ * plugin needs from the host comes through the host table (clv_host_api).
+ *
+ * Compatibility
+ *   - Every struct that crosses the boundary begins with clv_header. The writer
+ *     sets struct_size to sizeof its own version of the struct.
+ *   - Structs only grow at the end. A reader uses min(struct_size, its own
+ *     sizeof); what the other side does not know reads as zero, and zero always
+ *     means the version-1 behaviour. Reserved fields must be zero.
+ *   - When the host passes an array of structs to be filled, it sets
+ *     struct_size in every element; the plugin writes no more than that.
+ *   - A changed signature is a new slot. Slots are never reordered.
+ *   - A reader skips chain nodes (header.next) of unknown type, unless the type
+ *     has CLV_STRUCT_REQUIRED set: then the call answers CLV_ERR_UNSUPPORTED.
+ *   - Unknown enum values answer CLV_ERR_UNSUPPORTED (or "no" in op_caps).
+ *
+ * Strings are UTF-8 and NUL-terminated. Sizes are bytes, times nanoseconds,
+ * unless stated. Tensor dimensions are listed outermost first; the last one is
+ * contiguous unless strides say otherwise.
+ *
+ * Threads. Every slot is tagged:
+ *   [any]   may be called from any thread at any time;
+ *   [dev]   calls for one device are serialised by the host; calls for two
+ *           devices may overlap;
+ *   [inst]  calls for one instance are serialised by the host.
+ * A plugin holds no lock of its own while it calls the host.
+ *
+ * Errors. A slot that fails returns a status and, before it returns, says why
+ * with host->set_error(). A plugin never aborts, exits, throws across the
+ * boundary, prints, or installs signal handlers.
+ *
+ * Slots marked (optional) may be NULL; the comment states what the host then
+ * does. All others are mandatory.
+ */
+#ifndef CLEAVE_PLUGIN_H_
+#define CLEAVE_PLUGIN_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(_WIN32)
+#define CLV_PLUGIN_EXPORT __declspec(dllexport)
+#elif defined(__GNUC__)
+#define CLV_PLUGIN_EXPORT __attribute__((visibility("default")))
+#else
+#define CLV_PLUGIN_EXPORT
+#endif
+
+/* ------------------------------------------------------------------------ */
+/* Basics                                                                   */
+
+#define CLV_ABI_VERSION_MIN 1u
+#define CLV_ABI_VERSION 1u
+
+typedef struct clv_header {
+    uint32_t struct_size; /* sizeof the writer's version of the struct */
+    uint32_t struct_type; /* clv_struct */
+    const void *next;     /* extension chain: another clv_header, or NULL */
+} clv_header;
+
+#define CLV_STRUCT_REQUIRED 0x80000000u
+
+typedef enum clv_struct {
+    CLV_STRUCT_NONE = 0,
+    CLV_STRUCT_QUERY_IN = 1,
+    CLV_STRUCT_QUERY_OUT = 2,
+    CLV_STRUCT_HOST_API = 3,
+    CLV_STRUCT_PLUGIN_API = 4,
+    CLV_STRUCT_OPTION = 5,
+    CLV_STRUCT_DEVICE_INFO = 6,
+    CLV_STRUCT_MEM_TYPE = 7,
+    CLV_STRUCT_IMPORT = 8,
+    CLV_STRUCT_TENSOR_DESC = 9,
+    CLV_STRUCT_NODE = 10,
+    CLV_STRUCT_SUBGRAPH = 11,
+    CLV_STRUCT_OP_CAPS = 12,
+    CLV_STRUCT_COST_HINT = 13,
+    CLV_STRUCT_COMPILE = 14,
+    CLV_STRUCT_PROGRAM_INFO = 15,
+    CLV_STRUCT_BLOB = 16,
+    CLV_STRUCT_SUBMIT = 17,
+    CLV_STRUCT_COMMAND = 18,
+    CLV_STRUCT_TIMELINE_INFO = 19,
+    CLV_STRUCT_TRACE_RECORD = 20,
+    CLV_STRUCT_CALIBRATION = 21,
+    CLV_STRUCT_EXPORT = 22,
+} clv_struct;
+
+/* Initialises a struct of this header: zero, size and type set. */
+#define CLV_INIT(type, struct_id) \
+    { { (uint32_t)sizeof(type), (uint32_t)(struct_id), NULL } }
+
+typedef int32_t clv_status;
+
+enum {
+    CLV_OK = 0,
+    CLV_ERR_INVALID = -1,     /* an argument breaks the contract */
+    CLV_ERR_UNSUPPORTED = -2, /* well-formed, but not offered here */
+    CLV_ERR_NO_MEMORY = -3,   /* host or device memory ran out */
+    CLV_ERR_IO = -4,          /* reading or writing a file failed */
+    CLV_ERR_FORMAT = -5,      /* outside data is malformed */
+    CLV_ERR_NOT_FOUND = -6,   /* no such file, device, key or symbol */
+    CLV_ERR_VERSION = -7,     /* no common ABI or format version */
+    CLV_ERR_TIMEOUT = -8,     /* a wait ran past its limit */
+    CLV_ERR_CANCELLED = -9,   /* the caller asked to stop */
+    CLV_ERR_DEVICE_LOST = -10,/* the device is gone; only close is legal */
+    CLV_ERR_LIMIT = -11,      /* a declared limit would be passed */
+    CLV_ERR_REFUSED = -12,    /* refused for safety (permissions, ownership) */
+    CLV_ERR_INTERNAL = -13,   /* a bug in the component that says it */
+};
+
+/* ------------------------------------------------------------------------ */
+/* Tensors and ops                                                          */
+
+#define CLV_MAX_RANK 5
+#define CLV_MAX_INPUTS 8
+#define CLV_MAX_OUTPUTS 4
+#define CLV_MAX_SYMBOLS 8
+
+/*
+ * Element types. Block types (Q8_0, Q4_0) group 32 elements along the last
+ * dimension, as GGUF stores them:
+ *   Q8_0  f16 scale d, int8 q[32]        34 bytes   x[i] = d * q[i]
+ *   Q4_0  f16 scale d, 4-bit pairs [16]  18 bytes   x[i] = d * (nibble - 8);
+ *         byte j holds element j in its low and j + 16 in its high nibble
+ */
+typedef enum clv_dtype {
+    CLV_DTYPE_NONE = 0,
+    CLV_DTYPE_F32 = 1,
+    CLV_DTYPE_F16 = 2,
+    CLV_DTYPE_BF16 = 3,
+    CLV_DTYPE_I32 = 4,
+    CLV_DTYPE_I8 = 5,
+    CLV_DTYPE_I4 = 6, /* two a byte, low nibble first, two's complement */
+    CLV_DTYPE_Q8_0 = 7,
+    CLV_DTYPE_Q4_0 = 8,
+    CLV_DTYPE_COUNT
+} clv_dtype;
+
+/* How integer dtypes map to real values: x = scale * q. Block dtypes carry
+ * their scales and use CLV_QUANT_NONE. */
+typedef enum clv_quant {
+    CLV_QUANT_NONE = 0,
+    CLV_QUANT_PER_TENSOR = 1,  /* one f32 scale */
+    CLV_QUANT_PER_CHANNEL = 2, /* f32 scale a row (dims[0]) */
+    CLV_QUANT_PER_GROUP = 3,   /* f32 scale a quant_group elements of a row */
+} clv_quant;
+
+/* Meaning of an axis, for layouts on texture-like storage. */
+typedef enum clv_axis {
+    CLV_AXIS_NONE = 0,
+    CLV_AXIS_B = 1, /* batch */
+    CLV_AXIS_H = 2, /* height; attention heads */
+    CLV_AXIS_W = 3, /* width; sequence positions */
+    CLV_AXIS_D = 4, /* depth */
+    CLV_AXIS_C = 5, /* channels */
+} clv_axis;
+
+/* Physical kind of the object that holds a tensor. */
+typedef enum clv_storage {
+    CLV_STORAGE_BUFFER = 0,
+    CLV_STORAGE_IMAGE_BUFFER = 1,
+    CLV_STORAGE_TEXTURE_2D = 2,
+    CLV_STORAGE_TEXTURE_ARRAY = 3,
+    CLV_STORAGE_TEXTURE_3D = 4,
+} clv_storage;
+
+/* Order of elements inside the object. */
+typedef enum clv_layout {
+    CLV_LAYOUT_LINEAR = 0,  /* by strides */
+    CLV_LAYOUT_SLICES4 = 1, /* channels in zero-padded slices of 4, DSHWBC4 */
+    CLV_LAYOUT_WEIGHTS = 2, /* (G, S_O, O4, HWD, S_I, I4) */
+    CLV_LAYOUT_PRIVATE = 3, /* the plugin's own; opaque to the host */
+} clv_layout;
+
+/* Role of a tensor in a graph. */
+typedef enum clv_usage {
+    CLV_USAGE_TRANSIENT = 0, /* bound at submit; undefined outside the run. A
+                                program that fuses it away ignores it */
+    CLV_USAGE_INPUT = 1,     /* bound at submit, read */
+    CLV_USAGE_OUTPUT = 2,    /* bound at submit, written */
+    CLV_USAGE_WEIGHT = 3,    /* constant; bound at compile */
+    CLV_USAGE_STATE = 4,     /* bound at submit, read and written in place */
+} clv_usage;
+
+typedef struct clv_tensor_desc {
+    clv_header header;
+    uint32_t dtype;              /* clv_dtype */
+    uint32_t usage;              /* clv_usage */
+    uint32_t rank;               /* 1..CLV_MAX_RANK */
+    uint32_t quant;              /* clv_quant */
+    uint32_t quant_group;        /* elements, for CLV_QUANT_PER_GROUP */
+    uint32_t quant_scales;       /* 1 + tensor index of the scales, 0: none */
+    int64_t dims[CLV_MAX_RANK];  /* outermost first; of a symbolic dimension
+                                    the upper bound */
+    uint32_t symbols[CLV_MAX_RANK]; /* 1 + symbol index, 0: fixed */
+    uint32_t storage;            /* clv_storage */
+    int64_t strides[CLV_MAX_RANK]; /* bytes an index step; all zero: dense. For
+                                    block dtypes the last one is a block's */
+    uint8_t axes[8];             /* clv_axis of each dimension */
+    uint32_t layout;             /* clv_layout */
+    uint32_t reserved;
+} clv_tensor_desc;
+
+/*
+ * Ops, revision 1. n, m: symbolic row counts. Activations are f32 unless the
+ * row says otherwise; weights any float or block dtype that op_caps accepts.
+ *
+ *   op          inputs                              outputs      attr
+ *   GET_ROWS    table [R,C], ids i32 [n]            [n,C] f32    -
+ *               ids outside 0..R-1 give rows of NaN
+ *   SET_ROWS    state [R,C], src [n,C], ids i32     -            -
+ *               [n]: state row ids[i] = src row i, converted; ids outside
+ *               0..R-1 are skipped. Later nodes see the new rows
+ *   MATMUL      x [n,I], w [O,I], bias [O] or none  [n,O]        -
+ *               y = x * transpose(w) + bias
+ *   ADD, MUL    a [..], b same shape or [C]         as a         -
+ *   SILU, GELU  x                                   as x         -
+ *               GELU is the tanh form
+ *   GLU         gate [n,C], up [n,C]                [n,C]        glu
+ *               activation(gate) * up
+ *   RMS_NORM    x [n,C], weight [C]                 [n,C]        norm
+ *               x / sqrt(mean(x^2) + eps) * weight
+ *   LAYER_NORM  x [n,C], weight [C], bias [C] or    [n,C]        norm
+ *               none
+ *   ROPE        x [n,H*D], pos i32 [n], inv_freq    as x         rope
+ *               f32 [R/2], R <= D even: in every head the angle of pair j at
+ *               position p is p * inv_freq[j]; channels R..D-1 pass through.
+ *               Frequency scaling (linear, llama3, yarn) is the caller's, in
+ *               inv_freq
+ *   SOFTMAX     x [n,C]                             [n,C]        -
+ *   ATTENTION   q [n,H*D], k [R,G*D], v [R,G*D],    [n,H*D]      attention
+ *               pos i32 [n]: causal; query i sees cache rows j with
+ *               pos[i] - window < j <= pos[i] (window 0: all) and j < R.
+ *               H is a multiple of G. A query that sees nothing gives zeros.
+ *               k and v: f32 or f16
+ *   CONVERT     x                                   as x, other  -
+ *               dtype or strides
+ */
+typedef enum clv_op {
+    CLV_OP_NONE = 0,
+    CLV_OP_GET_ROWS = 1,
+    CLV_OP_SET_ROWS = 2,
+    CLV_OP_MATMUL = 3,
+    CLV_OP_ADD = 4,
+    CLV_OP_MUL = 5,
+    CLV_OP_SILU = 6,
+    CLV_OP_GELU = 7,
+    CLV_OP_GLU = 8,
+    CLV_OP_RMS_NORM = 9,
+    CLV_OP_LAYER_NORM = 10,
+    CLV_OP_ROPE = 11,
+    CLV_OP_SOFTMAX = 12,
+    CLV_OP_ATTENTION = 13,
+    CLV_OP_CONVERT = 14,
+    CLV_OP_COUNT
+} clv_op;
+
+typedef enum clv_activation {
+    CLV_ACT_SILU = 0,
+    CLV_ACT_GELU_TANH = 1,
+} clv_activation;
+
+typedef enum clv_rope_mode {
+    CLV_ROPE_HALVES = 0, /* pairs (j, j + R/2), Hugging Face order */
+    CLV_ROPE_PAIRS = 1,  /* pairs (2j, 2j + 1), GGUF Llama order */
+} clv_rope_mode;
+
+typedef union clv_op_attr {
+    struct { float eps; } norm;
+    struct { uint32_t activation; } glu;  /* clv_activation */
+    struct {
+        uint32_t mode;     /* clv_rope_mode */
+        uint32_t head_dim; /* D */
+        float scale;       /* multiplies the rotated channels; 0: 1 */
+    } rope;
+    struct {
+        uint32_t head_dim;    /* D */
+        float scale;          /* multiplies q.k */
+        float softcap;        /* s = cap * tanh(s / cap); 0: none */
+        int32_t window;       /* rows seen; 0: all */
+        uint32_t rows_symbol; /* 1 + symbol that bounds the cache rows in use
+                                 (value > every pos), 0: unknown */
+    } attention;
+    uint64_t raw[8];
+} clv_op_attr;
+
+typedef struct clv_node {
+    clv_header header;
+    uint32_t op;       /* clv_op */
+    uint32_t revision; /* of the op's definition: 1 */
+    uint32_t n_inputs, n_outputs;
+    /* Tensor indices; CLV_NO_TENSOR where an optional input is absent. */
+    uint32_t inputs[CLV_MAX_INPUTS];
+    uint32_t outputs[CLV_MAX_OUTPUTS];
+    clv_op_attr attr;
+} clv_node;
+
+#define CLV_NO_TENSOR 0xffffffffu
+
+/* A symbol is a dimension known only at submit. min == max: a static shape. */
+typedef struct clv_symbol_range {
+    int64_t min, max;
+} clv_symbol_range;
+
+/* A graph, or a part of one, in topological order. The answer to a batched
+ * capability query, a cost hint and a compilation all start from this. */
+typedef struct clv_subgraph {
+    clv_header header;
+    const clv_tensor_desc *tensors;
+    const clv_node *nodes;
+    const clv_symbol_range *symbols; /* the shape bucket */
+    uint32_t n_tensors, tensor_stride; /* stride: bytes between elements */
+    uint32_t n_nodes, node_stride;
+    uint32_t n_symbols, reserved;
+} clv_subgraph;
+
+/* ------------------------------------------------------------------------ */
+/* Capabilities and costs                                                   */
+
+typedef enum clv_answer {
+    CLV_ANSWER_NO = 0,
+    CLV_ANSWER_YES = 1,
+    CLV_ANSWER_RELAYOUT = 2, /* yes, once inputs have the layouts given */
+    CLV_ANSWER_STATIC = 3,   /* yes, compiled for one of the shapes given */
+} clv_answer;
+
+/* Bound on the difference from the f32 reference, by the normalised mean
+ * square error: sum((y - ref)^2) / sum(ref^2). */
+typedef enum clv_error_class {
+    CLV_ERROR_UNSTATED = 0, /* 1e-3 */
+    CLV_ERROR_EXACT = 1,    /* bit-equal */
+    CLV_ERROR_F32 = 2,      /* 1e-10: f32 sums in another order */
+    CLV_ERROR_F16 = 3,      /* 1e-6: f16 intermediate values */
+    CLV_ERROR_Q8 = 4,       /* 1e-4: activations rounded to 8 bits by block */
+    CLV_ERROR_Q8_TENSOR = 5,/* 1e-2: rounded to 8 bits with one scale */
+} clv_error_class;
+
+/* Axes along which an op may be divided. */
+enum {
+    CLV_SPLIT_ROWS = 1u << 0,     /* output features: rows of the weight */
+    CLV_SPLIT_SEQUENCE = 1u << 1, /* rows of the activation */
+    CLV_SPLIT_CHANNELS = 1u << 2, /* input features: partial sums */
+    CLV_SPLIT_HEADS = 1u << 3,    /* attention heads, whole groups */
+};
+
+typedef struct clv_axis_limit {
+    int64_t min, max, multiple; /* 0: no bound */
+} clv_axis_limit;
+
+typedef struct clv_op_caps {
+    clv_header header;
+    uint32_t answer;      /* clv_answer */
+    uint32_t error_class; /* clv_error_class */
+    char reason[120];     /* for a "no": what, limit; NUL-terminated */
+    uint32_t layouts[CLV_MAX_INPUTS]; /* required, for RELAYOUT */
+    clv_axis_limit rows, sequence, channels;
+    const int64_t *static_shapes; /* n_static sequence lengths; valid until the
+                                     device closes */
+    uint32_t n_static;
+    uint32_t split_axes;          /* CLV_SPLIT_* */
+    int64_t split_granularity[4]; /* by bit of split_axes, elements; 0: 1 */
+    uint32_t split_max_parts;     /* 0: no bound */
+    uint32_t alias_inputs;        /* bit i: output 0 may share input i */
+    uint32_t pointer_align, stride_align; /* bytes; 0: element size */
+    uint64_t scratch_size;
+    uint32_t accumulate;          /* clv_dtype of sums */
+    uint32_t reserved;
+} clv_op_caps;
+
+typedef enum clv_confidence {
+    CLV_CONFIDENCE_NONE = 0,
+    CLV_CONFIDENCE_GUESS = 1,
+    CLV_CONFIDENCE_MODELLED = 2,
+    CLV_CONFIDENCE_MEASURED = 3,
+} clv_confidence;
+
+typedef struct clv_cost_point {
+    int64_t rows;
+    uint64_t ns;
+} clv_cost_point;
+
+/* Cost of one node: fixed_ns + row_ns * rows, or the table where given
+ * (static devices cost a staircase). The host's measurements override it. */
+typedef struct clv_cost_hint {
+    clv_header header;
+    uint32_t confidence; /* clv_confidence */
+    uint32_t n_table;
+    double fixed_ns, row_ns;
+    double energy_nj; /* a row */
+    const clv_cost_point *table; /* ascending rows; valid until close */
+    double submit_ns, wait_ns; /* a submit, and waking after it */
+} clv_cost_hint;
+
+/* ------------------------------------------------------------------------ */
+/* Devices and memory                                                       */
+
+typedef struct clv_plugin_instance clv_plugin_instance;
+typedef struct clv_plugin_device clv_plugin_device;
+typedef struct clv_plugin_buffer clv_plugin_buffer;
+typedef struct clv_plugin_program clv_plugin_program;
+typedef struct clv_plugin_timeline clv_plugin_timeline;
+
+typedef enum clv_device_kind {
+    CLV_DEVICE_CPU = 1,
+    CLV_DEVICE_GPU = 2,
+    CLV_DEVICE_NPU = 3,
+    CLV_DEVICE_OTHER = 4,
+} clv_device_kind;
+
+typedef enum clv_clock {
+    CLV_CLOCK_REAL = 0,
+    CLV_CLOCK_VIRTUAL = 1,
+} clv_clock;
+
+enum {
+    CLV_DEVICE_STATIC_SHAPES = 1u << 0,  /* programs need min == max */
+    CLV_DEVICE_FLAG_STORE = 1u << 1,     /* stores flag words itself */
+    CLV_DEVICE_FLAG_WAIT = 1u << 2,      /* waits on foreign flag words */
+    CLV_DEVICE_NEEDS_PROGRESS = 1u << 3, /* host must call progress() */
+    CLV_DEVICE_SOFTWARE = 1u << 4,       /* runs on the host's processors */
+};
+
+typedef struct clv_device_info {
+    clv_header header;
+    char id[64];          /* stable across runs: "", "0", "hexagon"; the host
+                             prefixes the plugin's name: "opencl:0" */
+    char name[128];       /* for people */
+    char driver[64];      /* driver name and version; part of cache keys */
+    uint8_t uuid[16];     /* physical device; zero: unknown */
+    char bus_path[64];    /* PCI address or device tree path, or empty */
+    uint32_t kind;        /* clv_device_kind */
+    uint32_t flags;       /* CLV_DEVICE_* */
+    uint32_t clock;       /* clv_clock */
+    uint32_t n_mem_types;
+    uint32_t queue_depth; /* submits that may be in flight; 0: no bound */
+    uint32_t max_programs;/* resident at once; 0: no bound */
+    uint64_t memory_size, memory_free; /* bytes; 0: unknown */
+    uint32_t units;       /* cores, compute units */
+    uint32_t reserved;
+} clv_device_info;
+
+enum {
+    CLV_MEM_DEVICE_LOCAL = 1u << 0,
+    CLV_MEM_HOST_VISIBLE = 1u << 1,
+    CLV_MEM_COHERENT = 1u << 2, /* no flush or invalidate needed */
+    CLV_MEM_CACHED = 1u << 3,   /* host reads are fast */
+};
+
+/* External handles; also the bits of import and export masks. */
+enum {
+    CLV_HANDLE_HOST_POINTER = 1u << 0,
+    CLV_HANDLE_DMABUF = 1u << 1,
+    CLV_HANDLE_OPAQUE_FD = 1u << 2,
+    CLV_HANDLE_AHARDWAREBUFFER = 1u << 3,
+};
+
+typedef struct clv_mem_type {
+    clv_header header;
+    uint32_t flags;        /* CLV_MEM_* */
+    uint32_t import_handles, export_handles; /* CLV_HANDLE_* */
+    uint32_t storages;     /* bit per clv_storage, beside buffers */
+    uint64_t alignment;    /* of allocations */
+    uint64_t max_size;     /* of one allocation; 0: memory size */
+    uint64_t budget;       /* bytes now available; 0: unknown */
+    uint64_t import_align; /* of pointer, offset and size */
+    double import_ns;      /* cost of one import */
+    double bandwidth;      /* bytes a second; 0: unknown */
+} clv_mem_type;
+
+enum {
+    CLV_ACCESS_READ = 1u << 0,
+    CLV_ACCESS_WRITE = 1u << 1,
+};
+
+/* Memory from elsewhere. The plugin calls release (if set) exactly once, when
+ * it no longer touches the memory; not when import fails. */
+typedef struct clv_import {
+    clv_header header;
+    uint32_t handle_type; /* one CLV_HANDLE_* */
+    uint32_t access;      /* CLV_ACCESS_* */
+    void *pointer;        /* host pointer or AHardwareBuffer */
+    int64_t fd;           /* else a descriptor; stays the caller's, the plugin
+                             duplicates it */
+    uint64_t offset, size;
+    void (*release)(void *ctx);
+    void *release_ctx;
+} clv_import;
+
+/* An exported handle. A descriptor becomes the caller's to close. */
+typedef struct clv_export {
+    clv_header header;
+    uint32_t handle_type; /* in: one CLV_HANDLE_* */
+    uint32_t reserved;
+    void *pointer;        /* out */
+    int64_t fd;           /* out */
+} clv_export;
+
+/* ------------------------------------------------------------------------ */
+/* Timelines                                                                */
+
+/*
+ * A timeline counts upward. Reaching a value means that all work which signals
+ * it or a lower value is complete and visible. A failed timeline stays failed
+ * and wakes all waiters; the first failure is kept.
+ *
+ * Its flag word repeats the value in shared memory for pollers: a naturally
+ * aligned 64-bit word alone on its cache line, written with release ordering,
+ * the top bit set once the timeline has failed.
+ */
+#define CLV_FLAG_FAILED 0x8000000000000000ull
+
+typedef struct clv_timeline_info {
+    clv_header header;
+    const uint64_t *flag; /* valid while the timeline lives; read atomically */
+    uint64_t value;       /* reached so far */
+    int32_t status;       /* CLV_OK, or why it failed */
+    uint32_t reserved;
+    char message[128];    /* of the failure */
+} clv_timeline_info;
+
+/* A point to wait for or to signal. To wait for another device's work give its
+ * flag word in place of a timeline (CLV_DEVICE_FLAG_WAIT). */
+typedef struct clv_timeline_point {
+    clv_plugin_timeline *timeline;
+    const uint64_t *flag;
+    uint64_t value;
+} clv_timeline_point;
+
+/* ------------------------------------------------------------------------ */
+/* Programs                                                                 */
+
+/* Memory bound to a tensor of a subgraph. */
+typedef struct clv_binding {
+    uint32_t tensor; /* index in the subgraph */
+    uint32_t reserved;
+    clv_plugin_buffer *buffer;
+    uint64_t offset, size; /* bytes */
+} clv_binding;
+
+typedef struct clv_compile {
+    clv_header header;
+    const clv_subgraph *graph;  /* only read during the call */
+    const clv_binding *weights; /* every CLV_USAGE_WEIGHT tensor; the buffers
+                                   outlive the program */
+    uint32_t n_weights;
+    uint32_t flags;             /* none yet */
+    const char *options;        /* plugin-specific, or NULL */
+    /* May be NULL. fraction 0..1; a non-zero answer cancels. */
+    int (*progress)(void *ctx, float fraction);
+    void *progress_ctx;
+} clv_compile;
+
+typedef struct clv_program_info {
+    clv_header header;
+    uint64_t memory_size;  /* resident, bytes */
+    uint64_t scratch_size; /* while running, bytes; the plugin's own */
+    uint64_t compile_ns;
+    uint32_t n_kernels;
+    uint32_t reserved;
+} clv_program_info;
+
+typedef enum clv_verdict {
+    CLV_VERDICT_GOOD = 0,
+    CLV_VERDICT_SUBOPTIMAL = 1, /* runs, a new compile would be better */
+    CLV_VERDICT_STALE = 2,      /* other build, driver or options */
+    CLV_VERDICT_FOREIGN = 3,    /* not a program of this plugin, or damaged */
+} clv_verdict;
+
+/* A serialised program: bytes in memory, or fd + offset when data is NULL. */
+typedef struct clv_blob {
+    clv_header header;
+    const void *data;
+    uint64_t size;
+    int64_t fd;
+    uint64_t offset;
+} clv_blob;
+
+/* ------------------------------------------------------------------------ */
+/* Submission                                                               */
+
+typedef enum clv_command_kind {
+    CLV_COMMAND_RUN = 1,
+    CLV_COMMAND_COPY = 2,
+    CLV_COMMAND_FILL = 3,
+} clv_command_kind;
+
+typedef struct clv_command {
+    clv_header header;
+    uint32_t kind; /* clv_command_kind */
+    uint32_t n_bindings, n_symbols, reserved;
+    /* RUN: every tensor of the program's subgraph but the weights */
+    clv_plugin_program *program;
+    const clv_binding *bindings;
+    const int64_t *symbols; /* their values, inside the compiled ranges */
+    /* COPY: size bytes; FILL: size bytes of dst with pattern */
+    clv_plugin_buffer *src, *dst;
+    uint64_t src_offset, dst_offset, size;
+    uint32_t pattern, reserved2;
+} clv_command;
+
+/* Commands run in order; all start after the waits and the signals follow the
+ * last. The arrays are only read during the call. */
+typedef struct clv_submit {
+    clv_header header;
+    const clv_command *commands;
+    const clv_timeline_point *waits, *signals;
+    uint32_t n_commands, command_stride;
+    uint32_t n_waits, n_signals;
+    uint64_t correlation; /* copied to the trace records; 0: do not record */
+} clv_submit;
+
+/* ------------------------------------------------------------------------ */
+/* Timing                                                                   */
+
+typedef struct clv_trace_record {
+    clv_header header;
+    uint64_t correlation;
+    uint64_t begin, end; /* device ticks */
+    uint32_t node;       /* in the subgraph, CLV_NO_TENSOR: whole command */
+    uint32_t command;    /* index in the submit */
+    char name[48];       /* kernel or op */
+} clv_trace_record;
+
+typedef struct clv_calibration {
+    clv_header header;
+    uint64_t device_tick, host_ns; /* the same moment */
+    uint64_t max_error_ns;
+    double tick_ns; /* length of a tick */
+} clv_calibration;
+
+typedef enum clv_power {
+    CLV_POWER_SUSTAINED = 0,
+    CLV_POWER_BURST = 1,
+    CLV_POWER_IDLE = 2,
+} clv_power;
+
+/* ------------------------------------------------------------------------ */
+/* The host's table                                                         */
+
+typedef enum clv_log_level {
+    CLV_LOG_ERROR = 0,
+    CLV_LOG_WARN = 1,
+    CLV_LOG_INFO = 2,
+    CLV_LOG_DEBUG = 3,
+} clv_log_level;
+
+typedef struct clv_host clv_host;
+
+/* Lives as long as the instance. All slots [any] and never NULL. */
+typedef struct clv_host_api {
+    clv_header header;
+    clv_host *host;           /* first argument of every call */
+    const char *plugin_path;  /* absolute path of the shared object */
+    const char *plugin_dir;   /* its directory */
+    const char *cache_dir;    /* where the plugin may keep files; "" if none */
+    uint32_t n_workers;       /* parallel_for runs at most that many at once */
+    uint32_t abi_version;     /* negotiated */
+
+    /* One line, no newline at its end. file may be NULL. */
+    void (*log)(clv_host *host, uint32_t level, const char *file, int32_t line,
+                const char *text);
+    /* Says why the current slot fails: what, where, limit, remedy. Returns
+     * status. vendor: the driver's own code, 0 if none. */
+    clv_status (*set_error)(clv_host *host, clv_status status, int64_t vendor,
+                            const char *text);
+    /* alignment: a power of two. NULL when out of memory. */
+    void *(*alloc)(clv_host *host, uint64_t size, uint64_t alignment);
+    void (*free)(clv_host *host, void *ptr);
+    /* Calls fn(ctx, i) for i in 0..n-1 on host threads, returns when all are
+     * done. Not from inside fn. */
+    void (*parallel_for)(clv_host *host, uint32_t n,
+                         void (*fn)(void *ctx, uint32_t i), void *ctx);
+    uint64_t (*now_ns)(clv_host *host); /* monotonic */
+    /* Value of one of the plugin's options (clv_option), after all sources of
+     * configuration; NULL for a key that was not declared. Valid until the
+     * instance is destroyed. */
+    const char *(*option)(clv_host *host, const char *key);
+    /* Persistent cache, shared between runs. get: CLV_ERR_NOT_FOUND if absent;
+     * the data is the caller's to release with free(). put is atomic. */
+    clv_status (*cache_get)(clv_host *host, const char *key, void **data,
+                            uint64_t *size);
+    clv_status (*cache_put)(clv_host *host, const char *key, const void *data,
+                            uint64_t size);
+    /* A span of host time for the trace. */
+    void (*trace)(clv_host *host, const char *name, uint64_t begin_ns,
+                  uint64_t end_ns);
+    /* Memory is short; the host may release caches. Returns bytes released. */
+    uint64_t (*memory_pressure)(clv_host *host, uint64_t wanted);
+} clv_host_api;
+
+/* ------------------------------------------------------------------------ */
+/* The plugin's table                                                       */
+
+typedef enum clv_option_type {
+    CLV_OPTION_INT = 1,    /* decimal, min..max */
+    CLV_OPTION_FLOAT = 2,  /* min..max */
+    CLV_OPTION_BOOL = 3,   /* on|off */
+    CLV_OPTION_STRING = 4, /* anything */
+    CLV_OPTION_ENUM = 5,   /* one of choices, "a|b|c" */
+} clv_option_type;
+
+/* A key of the plugin's section in the ini file. */
+typedef struct clv_option {
+    clv_header header;
+    const char *key;
+    const char *default_value;
+    const char *help;
+    const char *choices; /* for ENUM, else NULL */
+    uint32_t type;       /* clv_option_type */
+    uint32_t reserved;
+    double min, max;
+} clv_option;
+
+enum {
+    CLV_PLUGIN_UNLOADABLE = 1u << 0,     /* may be dlclosed after destroy */
+    CLV_PLUGIN_SPAWNS_THREADS = 1u << 1,
+};
+
+typedef struct clv_plugin_api {
+    clv_header header;
+    const char *name;     /* [a-z][a-z0-9_]*: section and device prefix */
+    const char *version;  /* for people */
+    const char *build_id; /* changes with every build that changes results or
+                             serialised programs */
+    const char *description;
+    uint32_t flags;       /* CLV_PLUGIN_* */
+    uint32_t n_options, option_stride, reserved;
+    const clv_option *options;
+
+    /* --- instance ------------------------------------------------------- */
+    /* [any] host outlives the instance. */
+    clv_status (*create)(const clv_host_api *host, clv_plugin_instance **out);
+    /* [inst] Joins all threads; afterwards only destroy is legal. */
+    clv_status (*quiesce)(clv_plugin_instance *inst);
+    /* [inst] All children are gone. NULL is legal. */
+    void (*destroy)(clv_plugin_instance *inst);
+    /* [inst] Finds devices. In: *count elements in out (stride bytes apart),
+     * out may be NULL with *count 0. Out: *count = devices present; the first
+     * min() of them are written. No device is success with 0. */
+    clv_status (*enumerate)(clv_plugin_instance *inst, uint32_t *count,
+                            clv_device_info *out, uint32_t stride);
+
+    /* --- device --------------------------------------------------------- */
+    /* [inst] index: as enumerated. */
+    clv_status (*device_open)(clv_plugin_instance *inst, uint32_t index,
+                              clv_plugin_device **out);
+    /* [inst] Everything made from it is gone. NULL is legal. */
+    void (*device_close)(clv_plugin_device *dev);
+    /* [any] count and stride as in enumerate. */
+    clv_status (*mem_types)(clv_plugin_device *dev, uint32_t *count,
+                            clv_mem_type *out, uint32_t stride);
+    /* [any] Pure. Answers for every node of the graph, out[i] stride bytes
+     * apart. A yes binds: running the node can then fail only for memory or
+     * device loss. */
+    clv_status (*op_caps)(clv_plugin_device *dev, const clv_subgraph *graph,
+                          clv_op_caps *out, uint32_t stride);
+    /* [any] (optional: confidence none) As op_caps, with costs. */
+    clv_status (*cost_hints)(clv_plugin_device *dev, const clv_subgraph *graph,
+                             clv_cost_hint *out, uint32_t stride);
+    /* [dev] (optional: ignored) power: clv_power. */
+    clv_status (*power_hint)(clv_plugin_device *dev, uint32_t power);
+    /* [dev] (optional unless NEEDS_PROGRESS) Moves asynchronous work on. */
+    clv_status (*progress)(clv_plugin_device *dev);
+
+    /* --- buffers -------------------------------------------------------- */
+    /* [any] Contents undefined. */
+    clv_status (*buffer_alloc)(clv_plugin_device *dev, uint32_t mem_type,
+                               uint64_t size, clv_plugin_buffer **out);
+    /* [any] (optional: import_handles are zero) */
+    clv_status (*buffer_import)(clv_plugin_device *dev, uint32_t mem_type,
+                                const clv_import *import,
+                                clv_plugin_buffer **out);
+    /* [any] (optional: export_handles are zero) */
+    clv_status (*buffer_export)(clv_plugin_buffer *buf, clv_export *out);
+    /* [any] No submitted work uses it any more. NULL is legal. */
+    void (*buffer_free)(clv_plugin_buffer *buf);
+    /* [any] (optional: no memory is host-visible) The pointer stays valid
+     * until unmap. */
+    clv_status (*buffer_map)(clv_plugin_buffer *buf, uint32_t access,
+                             void **out);
+    void (*buffer_unmap)(clv_plugin_buffer *buf);
+    /* [any] (optional: all memory is coherent) Host writes to device, and
+     * device writes to host. */
+    clv_status (*buffer_flush)(clv_plugin_buffer *buf, uint64_t offset,
+                               uint64_t size);
+    clv_status (*buffer_invalidate)(clv_plugin_buffer *buf, uint64_t offset,
+                                    uint64_t size);
+
+    /* --- timelines ------------------------------------------------------ */
+    clv_status (*timeline_create)(clv_plugin_device *dev, uint64_t value,
+                                  clv_plugin_timeline **out); /* [any] */
+    void (*timeline_destroy)(clv_plugin_timeline *tl);        /* [any] */
+    /* [any] */
+    clv_status (*timeline_query)(clv_plugin_timeline *tl,
+                                 clv_timeline_info *out);
+    /* [any] From the host; value above the present one. */
+    clv_status (*timeline_signal)(clv_plugin_timeline *tl, uint64_t value);
+    /* [any] Marks it failed; later calls are ignored. */
+    clv_status (*timeline_fail)(clv_plugin_timeline *tl, clv_status status,
+                                const char *message);
+    /* [any] Polls for spin_ns, then blocks; CLV_ERR_TIMEOUT after timeout_ns
+     * (UINT64_MAX: never). A failed timeline answers its own status. */
+    clv_status (*timeline_wait)(clv_plugin_timeline *tl, uint64_t value,
+                                uint64_t spin_ns, uint64_t timeout_ns);
+
+    /* --- programs ------------------------------------------------------- */
+    /* [any] */
+    clv_status (*program_compile)(clv_plugin_device *dev,
+                                  const clv_compile *compile,
+                                  clv_plugin_program **out);
+    clv_status (*program_info)(clv_plugin_program *prog,
+                               clv_program_info *out); /* [any] */
+    /* [any] No submitted work uses it any more. NULL is legal. */
+    void (*program_destroy)(clv_plugin_program *prog);
+    /* [any] (optional, with the two below: programs are compiled anew) write
+     * answers CLV_OK or the status to give up with. */
+    clv_status (*program_serialize)(clv_plugin_program *prog,
+                                    clv_status (*write)(void *ctx,
+                                                        const void *data,
+                                                        uint64_t size),
+                                    void *ctx);
+    /* [any] verdict: clv_verdict. Never fails on bad bytes. */
+    clv_status (*program_validate)(clv_plugin_device *dev,
+                                   const clv_compile *compile,
+                                   const clv_blob *blob, uint32_t *verdict);
+    /* [any] */
+    clv_status (*program_load)(clv_plugin_device *dev,
+                               const clv_compile *compile,
+                               const clv_blob *blob, clv_plugin_program **out);
+    /* [any] (optional, with serialize) 32 bytes over build, driver, device,
+     * options, bucket and graph; the host adds the weights' hash. */
+    clv_status (*program_key)(clv_plugin_device *dev,
+                              const clv_compile *compile, uint8_t key[32]);
+
+    /* --- work ----------------------------------------------------------- */
+    /* [dev] Does not block; at queue_depth submits in flight it answers
+     * CLV_ERR_LIMIT. A later failure fails the signalled timelines. */
+    clv_status (*submit)(clv_plugin_device *dev, const clv_submit *submit);
+
+    /* --- timing --------------------------------------------------------- */
+    /* [dev] (optional: no device times) Moves finished records to out. */
+    clv_status (*trace_read)(clv_plugin_device *dev, uint32_t *count,
+                             clv_trace_record *out, uint32_t stride);
+    /* [dev] (optional, with trace_read) */
+    clv_status (*calibrate)(clv_plugin_device *dev, clv_calibration *out);
+} clv_plugin_api;
+
+/* ------------------------------------------------------------------------ */
+/* Entry                                                                    */
+
+typedef struct clv_query_in {
+    clv_header header;
+    uint32_t abi_min, abi_max; /* what the host speaks */
+    uint32_t sanitizers;       /* CLV_SANITIZER_* the host runs under */
+    uint32_t reserved;
+} clv_query_in;
+
+enum {
+    CLV_SANITIZER_ADDRESS = 1u << 0,
+    CLV_SANITIZER_THREAD = 1u << 1,
+};
+
+typedef struct clv_query_out {
+    clv_header header;
+    const clv_plugin_api *api; /* constant, valid while loaded */
+    uint32_t abi_version;      /* chosen by the plugin, in the host's range */
+    uint32_t abi_min, abi_max; /* what the plugin speaks */
+    uint32_t reserved;
+    char reason[128];          /* when the answer is not CLV_OK */
+} clv_query_out;
+
+/* The only export. Pure: no threads, no allocation, no device access. */
+typedef clv_status (*clv_plugin_query_fn)(const clv_query_in *in,
+                                          clv_query_out *out);
+CLV_PLUGIN_EXPORT clv_status clv_plugin_query(const clv_query_in *in,
+                                              clv_query_out *out);
+
+#define CLV_PLUGIN_QUERY_SYMBOL "clv_plugin_query"
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* CLEAVE_PLUGIN_H_ */

@@ -1,0 +1,68 @@
+/*
+ * Where a model's weights and settings come from: a GGUF file, a Hugging Face
+ * directory, or made up (synth). All of them answer in the same terms, so the
+ * model graphs know no file format.
+ *
+ * Tensors are named as in GGUF: "token_embd.weight", "blk.0.attn_q.weight",
+ * "output_norm.weight", "output.weight" (absent: tied to token_embd).
+ */
+#pragma once
+
+#include <cleave/llm.h>
+
+#define LLM_MAX_EXPERTS 512
+
+typedef enum llm_rope_scaling {
+    LLM_ROPE_NONE = 0,
+    LLM_ROPE_LINEAR = 1, /* all frequencies divided by factor */
+    LLM_ROPE_LLAMA3 = 2, /* by wavelength, between low and high factors */
+} llm_rope_scaling;
+
+/* Settings of a transformer; checked by the source: counts are in sane ranges,
+ * n_heads is a multiple of n_kv_heads, and head_dim is even. */
+typedef struct llm_hparams {
+    char architecture[32]; /* GGUF's name: "llama" */
+    char name[128];
+    uint32_t n_layers, n_embd, n_ff, n_vocab;
+    uint32_t n_heads, n_kv_heads, head_dim;
+    uint32_t n_ctx_train;
+    uint32_t sliding_window; /* 0: none */
+    float norm_eps;
+    uint32_t rope_mode;      /* clv_rope_mode of the q and k weights */
+    uint32_t rope_dim;       /* channels rotated */
+    float rope_base;
+    uint32_t rope_scaling;   /* llm_rope_scaling */
+    float rope_factor, rope_low_freq_factor, rope_high_freq_factor;
+    uint32_t rope_original_ctx;
+    int32_t bos, eos;        /* -1: none; for models without a tokenizer */
+} llm_hparams;
+
+/* One tensor of a source. data stays valid while the source lives. */
+typedef struct llm_source_tensor {
+    uint32_t dtype;    /* clv_dtype */
+    uint32_t rank;     /* 1..4 */
+    int64_t dims[4];   /* outermost first: weights [out, in] */
+    const void *data;
+    uint64_t size;     /* bytes, exactly what the shape needs */
+} llm_source_tensor;
+
+typedef struct llm_source llm_source;
+struct llm_source {
+    llm_hparams hparams;
+    /* CLV_ERR_NOT_FOUND, without a message, if there is no such tensor. */
+    clv_status (*find)(llm_source *source, const char *name,
+                       llm_source_tensor *out);
+    /* Sets *out to a tokenizer, or NULL if the source has none. */
+    clv_status (*tokenizer)(llm_source *source, clv_tokenizer **out);
+    void (*destroy)(llm_source *source);
+};
+
+/* By the form of path: see clv_model_load(). */
+clv_status llm_source_open(const char *path, clv_progress_fn progress,
+                           void *progress_ctx, llm_source **out);
+clv_status llm_source_open_gguf(const char *path, llm_source **out);
+clv_status llm_source_open_hf(const char *dir, llm_source **out);
+/* spec: "NAME" or "NAME:QUANT", after "synth:". */
+clv_status llm_source_open_synth(const char *spec, clv_progress_fn progress,
+                                 void *progress_ctx, llm_source **out);
+void llm_source_destroy(llm_source *source); /* NULL is legal */
