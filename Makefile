@@ -1,0 +1,48 @@
+# make run    set up, build, and generate text with the bundled model
+# make test   set up, build, and run all tests
+# make help   the rest
+
+BUILD ?= build
+CLEAVE = $(BUILD)/tools/cleave
+
+.PHONY: all help setup build run test check-sanitizers fuzz bench install clean
+
+all: build
+
+help:
+	@sed -n 's/^# \(make .*\)/\1/p' Makefile
+
+setup:
+	@scripts/setup.sh
+
+build: setup
+	@scripts/build.sh $(BUILD)
+
+run: build
+	@$(CLEAVE) run -n 96 --temp 0 --display-prompt -p 'def fibonacci(n):'
+
+test: build
+	@scripts/test.sh $(BUILD)
+
+# make check-sanitizers   the suite under ASan + UBSan, the threads under TSan
+check-sanitizers: setup
+	@scripts/build.sh build-asan -Db_sanitize=address,undefined -Dbuildtype=debugoptimized
+	@scripts/build.sh build-tsan -Db_sanitize=thread -Dbuildtype=debugoptimized
+	@scripts/test.sh build-asan
+	@scripts/test.sh build-tsan --suite threads
+
+# make fuzz               libFuzzer on every parser, FUZZ_SECONDS each (60)
+fuzz: setup
+	@scripts/fuzz.sh
+
+# make bench              the kernel benchmarks
+bench: build
+	@meson test -C $(BUILD) --benchmark --verbose
+
+# make install            into DESTDIR and the prefix given to meson
+install: build
+	@meson install -C $(BUILD) --no-rebuild
+
+# make clean              remove the build directories
+clean:
+	@rm -rf $(BUILD) build-asan build-tsan build-fuzz

@@ -1,0 +1,21 @@
+#!/bin/sh
+# build.sh DIR [meson options]: configures DIR once and builds it. Quiet unless
+# something fails.
+set -eu
+dir=$1
+shift
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+if [ ! -f "$dir/build.ninja" ]; then
+    echo "build: configuring $dir" >&2
+    meson setup "$dir" "$@" >"$log" 2>&1 || {
+        tail -n 40 "$log" >&2
+        exit 1
+    }
+fi
+echo "build: $dir" >&2
+ninja -C "$dir" >"$log" 2>&1 || {
+    grep -vE '^\[[0-9]+/[0-9]+\] (Compiling|Linking|Generating)' "$log" |
+        tail -n 60 >&2
+    exit 1
+}
