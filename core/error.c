@@ -1,4 +1,4 @@
-#include <cleave/cleave.h>
+#include "answer.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,6 +7,7 @@
 #define MESSAGE_SIZE 1024
 
 static _Thread_local char message[MESSAGE_SIZE];
+static _Thread_local uint64_t serial;
 
 const char *clv_version(void)
 {
@@ -53,6 +54,11 @@ const char *clv_last_error(void)
     return message;
 }
 
+uint64_t core_error_serial(void)
+{
+    return serial;
+}
+
 clv_status clv_error(clv_status status, const char *fmt, ...)
 {
     /* Through a copy: the arguments may point into the old message. */
@@ -62,6 +68,7 @@ clv_status clv_error(clv_status status, const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     memcpy(message, text, sizeof text);
+    serial++;
     return status;
 }
 
@@ -75,5 +82,6 @@ clv_status clv_error_prefix(clv_status status, const char *fmt, ...)
     if (snprintf(text, sizeof text, "%s: %s", prefix, message) < 0)
         text[0] = 0;
     memcpy(message, text, sizeof text);
+    serial++;
     return status;
 }

@@ -99,8 +99,13 @@ typedef enum clv_struct {
 } clv_struct;
 
 /* Initialises a struct of this header: zero, size and type set. */
+#ifdef __cplusplus
 #define CLV_INIT(type, struct_id) \
     { { (uint32_t)sizeof(type), (uint32_t)(struct_id), NULL } }
+#else
+#define CLV_INIT(type, struct_id) \
+    { .header = { (uint32_t)sizeof(type), (uint32_t)(struct_id), NULL } }
+#endif
 
 typedef int32_t clv_status;
 

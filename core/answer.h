@@ -1,0 +1,57 @@
+/*
+ * Calling a plugin's slots, and reading what comes back.
+ */
+#pragma once
+
+#include "device.h"
+
+/* How often the calling thread has set an error message: tells whether a slot
+ * that failed said why. */
+uint64_t core_error_serial(void);
+
+/* The slot's status made safe: who ("device 'cpu'") and slot in front of the
+ * message, one made up if the plugin gave none, unknown statuses internal
+ * errors. serial: core_error_serial() from before the call. */
+clv_status core_answer(const char *who, const char *slot, uint64_t serial,
+                       clv_status status);
+/* The same for a device; notices its loss. */
+clv_status core_device_answer(clv_device *dev, const char *slot,
+                              uint64_t serial, clv_status status);
+
+#define CORE_CALL(dev, slot, ...)                                              \
+    __extension__({                                                            \
+        uint64_t serial_ = core_error_serial();                                \
+        core_device_answer((dev), #slot, serial_,                              \
+                           (dev)->api->slot(__VA_ARGS__));                     \
+    })
+
+/* For [dev] slots. */
+#define CORE_CALL_LOCKED(dev, slot, ...)                                       \
+    __extension__({                                                            \
+        pthread_mutex_lock(&(dev)->mutex);                                     \
+        clv_status status_ = CORE_CALL(dev, slot, __VA_ARGS__);                \
+        pthread_mutex_unlock(&(dev)->mutex);                                   \
+        status_;                                                               \
+    })
+
+/* A slot's answer breaks the contract: CLV_ERR_INTERNAL, "device 'x': slot
+ * answered ...". */
+clv_status core_device_broken(const clv_device *dev, const char *slot,
+                              const char *fmt, ...) CLV_PRINTF(3, 4);
+/* CLV_ERR_DEVICE_LOST with a message once the device is lost. */
+clv_status core_device_usable(const clv_device *dev);
+
+/* Copies a struct of another build: as much as both know, the rest of dst
+ * zero, dst's header its own. False if src is smaller than min_size or carries
+ * a chain node that must be understood. */
+bool core_struct_read(void *dst, uint32_t dst_size, const void *src,
+                      uint32_t min_size);
+/* Whether no node of the chain is marked as required. */
+bool core_chain_ok(const clv_header *header);
+/* Ends text in its array and replaces control characters. */
+void core_name_clean(char *text, size_t size);
+
+static inline bool core_is_pow2(uint64_t x)
+{
+    return x && !(x & (x - 1));
+}

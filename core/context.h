@@ -1,0 +1,53 @@
+/*
+ * What a context holds, and what a loaded plugin is.
+ *
+ * The context owns its plugins and devices; a device points to its plugin, a
+ * plugin to its context. Plugins are appended while the context is created and
+ * removed while it is destroyed, in reverse; in between the lists are constant,
+ * so they are read without a lock.
+ */
+#pragma once
+
+#include <cleave/cleave.h>
+
+#include <pthread.h>
+
+struct core_loader;
+struct core_workers;
+
+/* Spans recorded so far; trace.c. */
+struct core_trace;
+clv_status core_trace_create(struct core_trace **out);
+void core_trace_destroy(struct core_trace *trace); /* NULL is legal */
+
+/* A plugin whose instance runs. */
+typedef struct core_plugin {
+    clv_context *ctx;
+    clv_plugin_api api;      /* full-size copy: slots the plugin lacks are
+                                NULL. Its strings lie in the plugin */
+    clv_plugin_instance *instance;
+    clv_host_api host;       /* given to the plugin; host.host is this */
+    char *path, *dir;        /* of its file, absolute */
+    void *module;            /* lt_dlhandle */
+    pthread_mutex_t mutex;   /* serialises [inst] slots */
+} core_plugin;
+
+struct clv_context {
+    clv_config *config;
+    bool owns_config;
+    clv_log_fn log;
+    void *log_ctx;
+    uint32_t log_level;      /* most detailed level wanted */
+    struct core_trace *trace;
+    struct core_loader *loader; /* outcome of every candidate */
+    char *cache_dir;         /* absolute, "" if there is none */
+
+    core_plugin **plugins;
+    clv_device **devices;    /* in preference order */
+    uint32_t n_plugins, n_devices;
+
+    /* Host threads for clv_host_api.parallel_for, made by the first use. */
+    pthread_mutex_t workers_mutex;
+    struct core_workers *workers;
+    uint32_t n_workers;      /* how many there are or would be */
+};

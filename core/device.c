@@ -1,0 +1,256 @@
+#include "answer.h"
+
+#include "submit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A plugin that claims more is broken rather than large. */
+#define MAX_MEM_TYPES 64
+
+static bool id_ok(const char *id, size_t size)
+{
+    size_t n = strnlen(id, size);
+    if (n == size)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                    "0123456789_.-", id[i]))
+            return false;
+    return true;
+}
+
+static clv_status check_info(clv_device *dev)
+{
+    clv_device_info *info = &dev->info;
+    if (info->kind < CLV_DEVICE_CPU || info->kind > CLV_DEVICE_OTHER)
+        info->kind = CLV_DEVICE_OTHER;
+    if (info->clock > CLV_CLOCK_VIRTUAL)
+        return core_device_broken(dev, "enumerate", "the unknown clock %u",
+                                  info->clock);
+    if (info->n_mem_types < 1 || info->n_mem_types > MAX_MEM_TYPES)
+        return core_device_broken(dev, "enumerate",
+                                  "%u memory types, where 1..%d are possible",
+                                  info->n_mem_types, MAX_MEM_TYPES);
+    if ((info->flags & CLV_DEVICE_NEEDS_PROGRESS) && !dev->api->progress)
+        return core_device_broken(dev, "enumerate",
+                                  "that it needs progress(), which its plugin "
+                                  "lacks");
+    return CLV_OK;
+}
+
+static clv_status check_mem_type(clv_device *dev, uint32_t index)
+{
+    clv_mem_type *type = &dev->mem_types[index];
+    if (!type->alignment)
+        type->alignment = 1;
+    if (!type->import_align)
+        type->import_align = 1;
+    if (!core_is_pow2(type->alignment) || !core_is_pow2(type->import_align))
+        return core_device_broken(dev, "mem_types",
+                                  "an alignment of type %u that is no power of "
+                                  "two", index);
+    if (!type->max_size)
+        type->max_size =
+            dev->info.memory_size ? dev->info.memory_size : UINT64_MAX;
+    if (!dev->api->buffer_import)
+        type->import_handles = 0;
+    if (!dev->api->buffer_export)
+        type->export_handles = 0;
+    if (!dev->api->buffer_map)
+        type->flags &= ~(uint32_t)CLV_MEM_HOST_VISIBLE;
+    if (!dev->api->buffer_flush)
+        type->flags |= CLV_MEM_COHERENT;
+    return CLV_OK;
+}
+
+static clv_status read_mem_types(clv_device *dev)
+{
+    uint32_t n = dev->info.n_mem_types, count = n;
+    dev->mem_types = calloc(n, sizeof *dev->mem_types);
+    if (!dev->mem_types)
+        return clv_error(CLV_ERR_NO_MEMORY,
+                         "device '%s': no memory for %u memory types", dev->id,
+                         n);
+    clv_mem_type init = CLV_INIT(clv_mem_type, CLV_STRUCT_MEM_TYPE);
+    for (uint32_t i = 0; i < n; i++)
+        dev->mem_types[i] = init;
+    clv_status st = CORE_CALL(dev, mem_types, dev->handle, &count,
+                              dev->mem_types, sizeof *dev->mem_types);
+    if (st != CLV_OK)
+        return st;
+    if (count != n)
+        return core_device_broken(dev, "mem_types",
+                                  "%u types, its description %u", count, n);
+    dev->n_mem_types = n;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!core_chain_ok(&dev->mem_types[i].header))
+            return core_device_broken(dev, "mem_types",
+                                      "an extension this host does not know");
+        dev->mem_types[i].header = init.header;
+        if ((st = check_mem_type(dev, i)) != CLV_OK)
+            return st;
+    }
+    return CLV_OK;
+}
+
+static clv_status open_handle(clv_device *dev)
+{
+    pthread_mutex_lock(&dev->plugin->mutex);
+    clv_status st = CORE_CALL(dev, device_open, dev->plugin->instance,
+                              dev->plugin_index, &dev->handle);
+    pthread_mutex_unlock(&dev->plugin->mutex);
+    if (st == CLV_OK && !dev->handle)
+        st = core_device_broken(dev, "device_open", "no device");
+    return st;
+}
+
+clv_status core_device_open(core_plugin *plugin, uint32_t index,
+                            const clv_device_info *info, clv_device **out)
+{
+    if (!id_ok(info->id, sizeof info->id))
+        return clv_error(CLV_ERR_INTERNAL,
+                         "plugin '%s': the id of device %u has characters "
+                         "other than letters, digits, '_', '.' and '-'; the "
+                         "plugin is faulty", plugin->api.name, index);
+    clv_device *dev = calloc(1, sizeof *dev);
+    if (!dev)
+        return clv_error(CLV_ERR_NO_MEMORY,
+                         "plugin '%s': no memory for device %u",
+                         plugin->api.name, index);
+    pthread_mutex_init(&dev->mutex, NULL);
+    dev->ctx = plugin->ctx;
+    dev->plugin = plugin;
+    dev->plugin_index = index;
+    dev->api = &plugin->api;
+    dev->info = *info;
+    core_name_clean(dev->info.name, sizeof dev->info.name);
+    core_name_clean(dev->info.driver, sizeof dev->info.driver);
+    core_name_clean(dev->info.bus_path, sizeof dev->info.bus_path);
+    snprintf(dev->id, sizeof dev->id, "%s%s%s", plugin->api.name,
+             info->id[0] ? ":" : "", info->id);
+
+    clv_status st;
+    if ((st = check_info(dev)) != CLV_OK || (st = open_handle(dev)) != CLV_OK ||
+        (st = read_mem_types(dev)) != CLV_OK) {
+        core_device_close(dev);
+        return st;
+    }
+    *out = dev;
+    return CLV_OK;
+}
+
+void core_device_close(clv_device *dev)
+{
+    if (!dev)
+        return;
+    if (dev->handle) {
+        pthread_mutex_lock(&dev->plugin->mutex);
+        dev->api->device_close(dev->handle);
+        pthread_mutex_unlock(&dev->plugin->mutex);
+    }
+    core_submit_scratch_destroy(dev->scratch);
+    pthread_mutex_destroy(&dev->mutex);
+    free(dev->mem_types);
+    free(dev);
+}
+
+clv_status core_device_power(clv_device *dev, uint32_t power)
+{
+    if (power > CLV_POWER_IDLE)
+        return clv_error(CLV_ERR_INVALID,
+                         "device '%s': there is no power level %u", dev->id,
+                         power);
+    clv_status st = core_device_usable(dev);
+    if (st != CLV_OK || !dev->api->power_hint)
+        return st;
+    return CORE_CALL_LOCKED(dev, power_hint, dev->handle, power);
+}
+
+clv_status core_device_progress(clv_device *dev)
+{
+    clv_status st = core_device_usable(dev);
+    if (st != CLV_OK || !dev->api->progress)
+        return st;
+    return CORE_CALL_LOCKED(dev, progress, dev->handle);
+}
+
+clv_status core_device_trace_read(clv_device *dev, uint32_t *count,
+                                  clv_trace_record *out)
+{
+    clv_status st = core_device_usable(dev);
+    if (st != CLV_OK)
+        return st;
+    uint32_t capacity = *count, n = capacity;
+    if (!dev->api->trace_read) {
+        *count = 0;
+        return CLV_OK;
+    }
+    clv_trace_record init =
+        CLV_INIT(clv_trace_record, CLV_STRUCT_TRACE_RECORD);
+    for (uint32_t i = 0; i < capacity; i++)
+        out[i] = init;
+    st = CORE_CALL_LOCKED(dev, trace_read, dev->handle, &n, out, sizeof *out);
+    if (st != CLV_OK)
+        return st;
+    if (n > capacity)
+        return core_device_broken(dev, "trace_read",
+                                  "%u records for %u places", n, capacity);
+    for (uint32_t i = 0; i < n; i++) {
+        core_name_clean(out[i].name, sizeof out[i].name);
+        if (out[i].end < out[i].begin)
+            return core_device_broken(dev, "trace_read",
+                                      "a record that ends before it begins");
+        out[i].header = init.header;
+    }
+    *count = n;
+    return CLV_OK;
+}
+
+clv_status core_device_calibrate(clv_device *dev, clv_calibration *out)
+{
+    clv_status st = core_device_usable(dev);
+    if (st != CLV_OK)
+        return st;
+    if (!dev->api->calibrate || !dev->api->trace_read)
+        return clv_error(CLV_ERR_UNSUPPORTED,
+                         "device '%s': it has no clock that can be read",
+                         dev->id);
+    clv_calibration c = CLV_INIT(clv_calibration, CLV_STRUCT_CALIBRATION);
+    clv_header header = c.header;
+    st = CORE_CALL_LOCKED(dev, calibrate, dev->handle, &c);
+    if (st != CLV_OK)
+        return st;
+    if (!(c.tick_ns > 0 && c.tick_ns < 1e9))
+        return core_device_broken(dev, "calibrate", "a tick of %g ns",
+                                  c.tick_ns);
+    c.header = header;
+    *out = c;
+    return CLV_OK;
+}
+
+const char *clv_device_id(const clv_device *dev)
+{
+    return dev->id;
+}
+
+const char *clv_device_plugin(const clv_device *dev)
+{
+    return dev->api->name;
+}
+
+const clv_device_info *clv_device_info_of(const clv_device *dev)
+{
+    return &dev->info;
+}
+
+uint32_t clv_device_mem_type_count(const clv_device *dev)
+{
+    return dev->n_mem_types;
+}
+
+const clv_mem_type *clv_device_mem_type(const clv_device *dev, uint32_t index)
+{
+    return index < dev->n_mem_types ? &dev->mem_types[index] : NULL;
+}

@@ -1,0 +1,259 @@
+#include "answer.h"
+#include "submit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct core_submit_scratch {
+    clv_command *commands;
+    clv_binding *bindings;
+    clv_timeline_point *points;
+    uint8_t *seen; /* tensors bound so far, of the program looked at */
+    uint32_t n_commands, n_bindings, n_points, n_seen; /* capacities */
+};
+
+void core_submit_scratch_destroy(core_submit_scratch *s)
+{
+    if (!s)
+        return;
+    free(s->commands);
+    free(s->bindings);
+    free(s->points);
+    free(s->seen);
+    free(s);
+}
+
+static bool grow(void *array, uint32_t *capacity, uint64_t n, size_t size)
+{
+    if (n <= *capacity)
+        return true;
+    if (n > UINT32_MAX)
+        return false;
+    void *old, *bigger;
+    memcpy(&old, array, sizeof old);
+    if (!(bigger = reallocarray(old, n, size)))
+        return false;
+    memcpy(array, &bigger, sizeof bigger);
+    *capacity = (uint32_t)n;
+    return true;
+}
+
+static clv_status reserve(clv_device *dev, const core_submit *submit)
+{
+    uint64_t n_bindings = 0, n_seen = 0;
+    for (uint32_t i = 0; i < submit->n_commands; i++) {
+        const core_command *c = &submit->commands[i];
+        if (c->kind != CLV_COMMAND_RUN)
+            continue;
+        n_bindings += c->n_bindings;
+        if (c->program && c->program->n_tensors > n_seen)
+            n_seen = c->program->n_tensors;
+    }
+    if (!dev->scratch)
+        dev->scratch = calloc(1, sizeof *dev->scratch);
+    core_submit_scratch *s = dev->scratch;
+    uint64_t n_points = (uint64_t)submit->n_waits + submit->n_signals;
+    if (!s ||
+        !grow(&s->commands, &s->n_commands, submit->n_commands,
+              sizeof *s->commands) ||
+        !grow(&s->bindings, &s->n_bindings, n_bindings, sizeof *s->bindings) ||
+        !grow(&s->points, &s->n_points, n_points, sizeof *s->points) ||
+        !grow(&s->seen, &s->n_seen, n_seen, sizeof *s->seen))
+        return clv_error(CLV_ERR_NO_MEMORY,
+                         "device '%s': no memory for a submit of %u commands",
+                         dev->id, submit->n_commands);
+    return CLV_OK;
+}
+
+static clv_status check_inside(const clv_device *dev, const core_buffer *buf,
+                               uint64_t offset, uint64_t size, uint32_t access,
+                               const char *what)
+{
+    if (!buf || buf->dev != dev)
+        return clv_error(CLV_ERR_INVALID,
+                         "device '%s': %s is no buffer of this device",
+                         dev->id, what);
+    if (offset > buf->size || size > buf->size - offset)
+        return clv_error(CLV_ERR_INVALID,
+                         "device '%s': %s needs bytes %llu + %llu of a buffer "
+                         "of %llu", dev->id, what, (unsigned long long)offset,
+                         (unsigned long long)size,
+                         (unsigned long long)buf->size);
+    if (access & ~buf->access)
+        return clv_error(CLV_ERR_INVALID,
+                         "device '%s': %s would be written but is read-only "
+                         "memory", dev->id, what);
+    return CLV_OK;
+}
+
+static clv_status check_binding(clv_device *dev, const core_program *prog,
+                                const core_binding *b, const int64_t *symbols,
+                                uint8_t *seen)
+{
+    if (b->tensor >= prog->n_tensors ||
+        prog->tensors[b->tensor].usage == CLV_USAGE_WEIGHT ||
+        seen[b->tensor])
+        return clv_error(CLV_ERR_INVALID,
+                         "device '%s': tensor %u is unknown, a weight or bound "
+                         "twice", dev->id, b->tensor);
+    seen[b->tensor] = 1;
+    const clv_tensor_desc *desc = &prog->tensors[b->tensor];
+    uint32_t access = desc->usage == CLV_USAGE_INPUT
+                          ? CLV_ACCESS_READ
+                          : CLV_ACCESS_READ | CLV_ACCESS_WRITE;
+    clv_status st =
+        check_inside(dev, b->buffer, b->offset, b->size, access, "a binding");
+    uint64_t need;
+    if (st == CLV_OK)
+        st = core_desc_size(desc, symbols, &need);
+    if (st == CLV_OK && b->size < need)
+        st = clv_error(CLV_ERR_INVALID,
+                       "device '%s': tensor %u needs %llu bytes, its binding "
+                       "has %llu", dev->id, b->tensor,
+                       (unsigned long long)need, (unsigned long long)b->size);
+    return st;
+}
+
+static clv_status check_run(clv_device *dev, const core_command *c,
+                            uint8_t *seen)
+{
+    const core_program *prog = c->program;
+    if (!prog || prog->dev != dev)
+        return clv_error(CLV_ERR_INVALID,
+                         "device '%s': a run without a program of this device",
+                         dev->id);
+    if (c->n_bindings != prog->n_bound)
+        return clv_error(CLV_ERR_INVALID,
+                         "device '%s': %u tensors are bound, the program needs "
+                         "%u", dev->id, c->n_bindings, prog->n_bound);
+    for (uint32_t i = 0; i < prog->n_symbols; i++)
+        if (c->symbols[i] < prog->symbols[i].min ||
+            c->symbols[i] > prog->symbols[i].max)
+            return clv_error(CLV_ERR_INVALID,
+                             "device '%s': symbol %u is %lld, the program was "
+                             "compiled for %lld..%lld", dev->id, i,
+                             (long long)c->symbols[i],
+                             (long long)prog->symbols[i].min,
+                             (long long)prog->symbols[i].max);
+    memset(seen, 0, prog->n_tensors);
+    clv_status st = CLV_OK;
+    for (uint32_t i = 0; i < c->n_bindings && st == CLV_OK; i++)
+        st = check_binding(dev, prog, &c->bindings[i], c->symbols, seen);
+    return st;
+}
+
+static clv_status check_move(const clv_device *dev, const core_command *c)
+{
+    clv_status st = check_inside(dev, c->dst, c->dst_offset, c->size,
+                                 CLV_ACCESS_WRITE, "a destination");
+    if (st != CLV_OK)
+        return st;
+    if (c->kind == CLV_COMMAND_COPY)
+        return check_inside(dev, c->src, c->src_offset, c->size,
+                            CLV_ACCESS_READ, "a source");
+    if ((c->dst_offset | c->size) % sizeof c->pattern)
+        return clv_error(CLV_ERR_INVALID,
+                         "device '%s': a fill of bytes %llu + %llu is not "
+                         "whole words", dev->id,
+                         (unsigned long long)c->dst_offset,
+                         (unsigned long long)c->size);
+    return CLV_OK;
+}
+
+static clv_status put_commands(clv_device *dev, const core_submit *submit)
+{
+    core_submit_scratch *s = dev->scratch;
+    clv_binding *next = s->bindings;
+    for (uint32_t i = 0; i < submit->n_commands; i++) {
+        const core_command *c = &submit->commands[i];
+        clv_command *to = &s->commands[i];
+        *to = (clv_command)CLV_INIT(clv_command, CLV_STRUCT_COMMAND);
+        to->kind = c->kind;
+        clv_status st;
+        if (c->kind == CLV_COMMAND_RUN) {
+            if ((st = check_run(dev, c, s->seen)) != CLV_OK)
+                return st;
+            to->program = c->program->handle;
+            to->bindings = next;
+            to->n_bindings = c->n_bindings;
+            to->symbols = c->symbols;
+            to->n_symbols = c->program->n_symbols;
+            for (uint32_t b = 0; b < c->n_bindings; b++)
+                *next++ = (clv_binding){.tensor = c->bindings[b].tensor,
+                                        .buffer = c->bindings[b].buffer->handle,
+                                        .offset = c->bindings[b].offset,
+                                        .size = c->bindings[b].size};
+        } else if (c->kind == CLV_COMMAND_COPY || c->kind == CLV_COMMAND_FILL) {
+            if ((st = check_move(dev, c)) != CLV_OK)
+                return st;
+            to->src = c->kind == CLV_COMMAND_COPY ? c->src->handle : NULL;
+            to->dst = c->dst->handle;
+            to->src_offset = c->src_offset;
+            to->dst_offset = c->dst_offset;
+            to->size = c->size;
+            to->pattern = c->pattern;
+        } else {
+            return clv_error(CLV_ERR_INVALID,
+                             "device '%s': there is no command kind %u",
+                             dev->id, c->kind);
+        }
+    }
+    return CLV_OK;
+}
+
+static clv_status put_points(clv_device *dev, const core_submit *submit)
+{
+    clv_timeline_point *to = dev->scratch->points;
+    for (uint32_t i = 0; i < submit->n_waits; i++) {
+        const core_timeline *tl = submit->waits[i].timeline;
+        bool own = tl->dev == dev;
+        if (!own && !(dev->info.flags & CLV_DEVICE_FLAG_WAIT))
+            return clv_error(CLV_ERR_UNSUPPORTED,
+                             "device '%s': it cannot wait for device '%s'; "
+                             "wait on the host before the submit", dev->id,
+                             tl->dev->id);
+        *to++ = (clv_timeline_point){own ? tl->handle : NULL,
+                                     own ? NULL : tl->flag,
+                                     submit->waits[i].value};
+    }
+    for (uint32_t i = 0; i < submit->n_signals; i++) {
+        const core_timeline *tl = submit->signals[i].timeline;
+        if (tl->dev != dev)
+            return clv_error(CLV_ERR_INVALID,
+                             "device '%s': it cannot signal a timeline of "
+                             "device '%s'", dev->id, tl->dev->id);
+        *to++ = (clv_timeline_point){tl->handle, NULL,
+                                     submit->signals[i].value};
+    }
+    return CLV_OK;
+}
+
+static clv_status submit_locked(clv_device *dev, const core_submit *submit)
+{
+    clv_status st;
+    if ((st = reserve(dev, submit)) != CLV_OK ||
+        (st = put_commands(dev, submit)) != CLV_OK ||
+        (st = put_points(dev, submit)) != CLV_OK)
+        return st;
+    clv_submit s = CLV_INIT(clv_submit, CLV_STRUCT_SUBMIT);
+    s.commands = dev->scratch->commands;
+    s.n_commands = submit->n_commands;
+    s.command_stride = sizeof *dev->scratch->commands;
+    s.waits = dev->scratch->points;
+    s.n_waits = submit->n_waits;
+    s.signals = dev->scratch->points + submit->n_waits;
+    s.n_signals = submit->n_signals;
+    s.correlation = submit->correlation;
+    return CORE_CALL(dev, submit, dev->handle, &s);
+}
+
+clv_status core_device_submit(clv_device *dev, const core_submit *submit)
+{
+    clv_status st = core_device_usable(dev);
+    if (st != CLV_OK)
+        return st;
+    pthread_mutex_lock(&dev->mutex);
+    st = submit_locked(dev, submit);
+    pthread_mutex_unlock(&dev->mutex);
+    return st;
+}

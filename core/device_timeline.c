@@ -1,0 +1,164 @@
+#include "answer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* How long a wait on a device that needs progress() blocks between calls. */
+#define PROGRESS_SLICE_NS 100000u
+
+static clv_status query(core_timeline *tl, clv_timeline_info *out)
+{
+    clv_device *dev = tl->dev;
+    clv_timeline_info info =
+        CLV_INIT(clv_timeline_info, CLV_STRUCT_TIMELINE_INFO);
+    clv_header header = info.header;
+    clv_status st = CORE_CALL(dev, timeline_query, tl->handle, &info);
+    if (st != CLV_OK)
+        return st;
+    if (!info.flag || (uintptr_t)info.flag % sizeof *info.flag)
+        return core_device_broken(dev, "timeline_query",
+                                  "no flag word, or a misaligned one");
+    if (info.value & CLV_FLAG_FAILED)
+        return core_device_broken(dev, "timeline_query",
+                                  "a value that uses the failure bit");
+    if (info.status > CLV_OK || info.status < CLV_ERR_INTERNAL)
+        info.status = CLV_ERR_INTERNAL;
+    core_name_clean(info.message, sizeof info.message);
+    info.header = header;
+    *out = info;
+    return CLV_OK;
+}
+
+clv_status core_timeline_create(clv_device *dev, uint64_t value,
+                                core_timeline **out)
+{
+    clv_status st = core_device_usable(dev);
+    if (st != CLV_OK)
+        return st;
+    if (value & CLV_FLAG_FAILED)
+        return clv_error(CLV_ERR_INVALID,
+                         "device '%s': a timeline cannot start at %llu",
+                         dev->id, (unsigned long long)value);
+    core_timeline *tl = calloc(1, sizeof *tl);
+    if (!tl)
+        return clv_error(CLV_ERR_NO_MEMORY,
+                         "device '%s': no memory for a timeline", dev->id);
+    tl->dev = dev;
+    st = CORE_CALL(dev, timeline_create, dev->handle, value, &tl->handle);
+    if (st == CLV_OK && !tl->handle)
+        st = core_device_broken(dev, "timeline_create", "no timeline");
+    clv_timeline_info info;
+    if (st == CLV_OK)
+        st = query(tl, &info);
+    if (st != CLV_OK) {
+        core_timeline_destroy(tl);
+        return st;
+    }
+    tl->flag = info.flag;
+    *out = tl;
+    return CLV_OK;
+}
+
+void core_timeline_destroy(core_timeline *tl)
+{
+    if (!tl)
+        return;
+    if (tl->handle)
+        tl->dev->api->timeline_destroy(tl->handle);
+    free(tl);
+}
+
+clv_status core_timeline_query(core_timeline *tl, clv_timeline_info *out)
+{
+    clv_status st = core_device_usable(tl->dev);
+    return st == CLV_OK ? query(tl, out) : st;
+}
+
+clv_status core_timeline_signal(core_timeline *tl, uint64_t value)
+{
+    clv_timeline_info info;
+    clv_status st = core_timeline_query(tl, &info);
+    if (st != CLV_OK)
+        return st;
+    if (value <= info.value || (value & CLV_FLAG_FAILED))
+        return clv_error(CLV_ERR_INVALID,
+                         "device '%s': a timeline at %llu cannot be signalled "
+                         "%llu; timelines count upward", tl->dev->id,
+                         (unsigned long long)info.value,
+                         (unsigned long long)value);
+    return CORE_CALL(tl->dev, timeline_signal, tl->handle, value);
+}
+
+clv_status core_timeline_fail(core_timeline *tl, clv_status status,
+                              const char *message)
+{
+    clv_status st = core_device_usable(tl->dev);
+    if (st != CLV_OK)
+        return st;
+    if (status >= CLV_OK || status < CLV_ERR_INTERNAL)
+        return clv_error(CLV_ERR_INVALID,
+                         "device '%s': a timeline cannot fail with status %d",
+                         tl->dev->id, status);
+    return CORE_CALL(tl->dev, timeline_fail, tl->handle, status,
+                     message ? message : "");
+}
+
+/* The failure kept in the timeline, else status with the message it has. */
+static clv_status explain(core_timeline *tl, clv_status status)
+{
+    clv_timeline_info info =
+        CLV_INIT(clv_timeline_info, CLV_STRUCT_TIMELINE_INFO);
+    if (tl->dev->api->timeline_query(tl->handle, &info) != CLV_OK ||
+        info.status == CLV_OK)
+        return status;
+    core_name_clean(info.message, sizeof info.message);
+    return clv_error(status, "device '%s': %s", tl->dev->id,
+                     info.message[0] ? info.message : clv_status_name(status));
+}
+
+static uint64_t deadline(uint64_t now, uint64_t timeout_ns)
+{
+    uint64_t end;
+    return __builtin_add_overflow(now, timeout_ns, &end) ? UINT64_MAX : end;
+}
+
+/* A device that needs progress() moves only while the host calls it. */
+static clv_status wait_progressing(core_timeline *tl, uint64_t value,
+                                   uint64_t spin_ns, uint64_t timeout_ns)
+{
+    uint64_t end = deadline(clv_now_ns(), timeout_ns);
+    for (;;) {
+        clv_status st = core_device_progress(tl->dev);
+        if (st != CLV_OK)
+            return st;
+        uint64_t now = clv_now_ns();
+        uint64_t left = now < end ? end - now : 0;
+        uint64_t slice = left < PROGRESS_SLICE_NS ? left : PROGRESS_SLICE_NS;
+        st = tl->dev->api->timeline_wait(
+            tl->handle, value, spin_ns < slice ? spin_ns : slice, slice);
+        if (st != CLV_ERR_TIMEOUT || left == 0)
+            return st;
+    }
+}
+
+clv_status core_timeline_wait(core_timeline *tl, uint64_t value,
+                              uint64_t spin_ns, uint64_t timeout_ns)
+{
+    clv_device *dev = tl->dev;
+    clv_status st = core_device_usable(dev);
+    if (st != CLV_OK)
+        return st;
+    uint64_t serial = core_error_serial();
+    if (dev->info.flags & CLV_DEVICE_NEEDS_PROGRESS)
+        st = wait_progressing(tl, value, spin_ns, timeout_ns);
+    else
+        st = dev->api->timeline_wait(tl->handle, value, spin_ns, timeout_ns);
+    if (st == CLV_OK)
+        return CLV_OK;
+    if (st == CLV_ERR_TIMEOUT)
+        return clv_error(st, "device '%s': nothing after %.3f s of waiting for "
+                         "step %llu", dev->id, (double)timeout_ns * 1e-9,
+                         (unsigned long long)value);
+    st = core_device_answer(dev, "timeline_wait", serial, st);
+    return explain(tl, st);
+}
