@@ -1,0 +1,178 @@
+#include "memplan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct item {
+    uint64_t size, offset;
+    uint32_t first, last, index;
+} item;
+
+typedef struct shared_object {
+    uint64_t size, offset;
+    uint32_t head; /* last tensor placed in it, 1 + item, 0: none */
+} shared_object;
+
+/* Size descending; then order of the tensors, so that plans are repeatable. */
+static int by_size(const void *a, const void *b)
+{
+    const item *x = a, *y = b;
+    if (x->size != y->size)
+        return x->size < y->size ? 1 : -1;
+    return x->index < y->index ? -1 : 1;
+}
+
+static bool overlap(const item *a, const item *b)
+{
+    return a->first <= b->last && b->first <= a->last;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Offsets                                                                   */
+
+/* Puts order[n], where order[0..n) is sorted by offset, into the smallest gap
+ * between tensors alive with it, else behind them. Returns its end. */
+static uint64_t place_in_gap(item *const *order, uint32_t n, item *x)
+{
+    uint64_t end = 0, best = UINT64_MAX;
+    bool found = false;
+    for (uint32_t i = 0; i < n; i++) {
+        const item *other = order[i];
+        if (!overlap(other, x))
+            continue;
+        if (other->offset > end && other->offset - end >= x->size &&
+            other->offset - end < best) {
+            best = other->offset - end;
+            x->offset = end;
+            found = true;
+        }
+        if (other->offset + other->size > end)
+            end = other->offset + other->size;
+    }
+    if (!found)
+        x->offset = end;
+    return x->offset + x->size;
+}
+
+static uint64_t plan_offsets(item *items, uint32_t n, item **order)
+{
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t end = place_in_gap(order, i, &items[i]);
+        total = end > total ? end : total;
+        uint32_t at = i;
+        for (; at && order[at - 1]->offset > items[i].offset; at--)
+            order[at] = order[at - 1];
+        order[at] = &items[i];
+    }
+    return total;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Shared objects                                                            */
+
+static bool object_free(const item *items, const uint32_t *next,
+                        const shared_object *object, const item *x)
+{
+    for (uint32_t i = object->head; i; i = next[i - 1])
+        if (overlap(&items[i - 1], x))
+            return false;
+    return true;
+}
+
+/* Items come by falling size, so every object is large enough; the smallest
+ * that is free wastes least. next: chains of the items in an object. */
+static uint64_t plan_objects(const item *items, uint32_t n, uint64_t *offsets,
+                             shared_object *objects, uint32_t *next)
+{
+    uint64_t total = 0;
+    uint32_t n_objects = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        shared_object *best = NULL;
+        for (uint32_t j = n_objects; j-- && !best;)
+            if (object_free(items, next, &objects[j], &items[i]))
+                best = &objects[j];
+        if (!best) {
+            best = &objects[n_objects++];
+            *best = (shared_object){items[i].size, total, 0};
+            total += items[i].size;
+        }
+        offsets[i] = best->offset;
+        next[i] = best->head;
+        best->head = i + 1;
+    }
+    return total;
+}
+
+/* ------------------------------------------------------------------------ */
+
+/* Most bytes live at once: at some tensor's first node. */
+static uint64_t live_bytes(const item *items, uint32_t n)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t live = 0;
+        for (uint32_t j = 0; j < n; j++)
+            if (items[j].first <= items[i].first &&
+                items[i].first <= items[j].last)
+                live += items[j].size;
+        most = live > most ? live : most;
+    }
+    return most;
+}
+
+/* Tensors with rounded sizes; *naive becomes their sum. */
+static clv_status make_items(const core_lifetime *tensors, uint32_t n,
+                             uint64_t align, item *items, uint64_t *naive)
+{
+    *naive = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t size;
+        if (__builtin_add_overflow(tensors[i].size, align - 1, &size) ||
+            __builtin_add_overflow(*naive, size & ~(align - 1), naive))
+            return clv_error(CLV_ERR_LIMIT, "the graph's intermediate values "
+                             "need more than 2^64 bytes; use smaller batches");
+        items[i] = (item){.size = size & ~(align - 1),
+                          .first = tensors[i].first,
+                          .last = tensors[i].last,
+                          .index = i};
+    }
+    return CLV_OK;
+}
+
+clv_status core_memplan_make(const core_lifetime *tensors, uint32_t n,
+                             uint64_t align, uint64_t *place,
+                             core_memplan *out)
+{
+    item *items = calloc((size_t)n + 1, sizeof *items);
+    item **order = calloc((size_t)n + 1, sizeof *order);
+    uint64_t *object_offsets = calloc((size_t)n + 1, sizeof *object_offsets);
+    shared_object *objects = calloc((size_t)n + 1, sizeof *objects);
+    uint32_t *next = calloc((size_t)n + 1, sizeof *next);
+    core_memplan plan;
+    clv_status status;
+    if (!items || !order || !object_offsets || !objects || !next) {
+        status = clv_error(CLV_ERR_NO_MEMORY,
+                           "no memory to plan %u intermediate values", n);
+        goto done;
+    }
+    status = make_items(tensors, n, align, items, &plan.naive);
+    if (status)
+        goto done;
+    qsort(items, n, sizeof *items, by_size);
+    plan.live = live_bytes(items, n);
+    plan.offsets = plan_offsets(items, n, order);
+    plan.objects = plan_objects(items, n, object_offsets, objects, next);
+    plan.size = plan.offsets < plan.objects ? plan.offsets : plan.objects;
+    for (uint32_t i = 0; i < n; i++)
+        place[items[i].index] = plan.size == plan.offsets ? items[i].offset
+                                                          : object_offsets[i];
+    *out = plan;
+done:
+    free(next);
+    free(objects);
+    free(object_offsets);
+    free(order);
+    free(items);
+    return status;
+}

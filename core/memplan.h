@@ -1,0 +1,28 @@
+/*
+ * Memory for tensors that live during a part of a run: greedy by size, after
+ * Pisarchyk & Lee, "Efficient Memory Management for Deep Neural Net Inference"
+ * (2020). Both of its strategies are tried, offsets in one arena and shared
+ * objects; the smaller is used (offsets, where equal).
+ */
+#pragma once
+
+#include <cleave/cleave.h>
+
+typedef struct core_lifetime {
+    uint64_t size;        /* bytes; 0 takes no memory */
+    uint32_t first, last; /* nodes, inclusive */
+} core_lifetime;
+
+typedef struct core_memplan {
+    uint64_t naive;   /* bytes without sharing */
+    uint64_t offsets; /* bytes by offsets */
+    uint64_t objects; /* bytes by shared objects */
+    uint64_t live;    /* most bytes live at one node: no plan needs less */
+    uint64_t size;    /* bytes used */
+} core_memplan;
+
+/* place[i]: the tensor's offset in an arena of out->size bytes, a multiple of
+ * align (a power of two). Sizes are rounded up to align. */
+clv_status core_memplan_make(const core_lifetime *tensors, uint32_t n,
+                             uint64_t align, uint64_t *place,
+                             core_memplan *out);
