@@ -1,0 +1,7 @@
+/* What clv_generate() needs of a sampler beyond llm.h. */
+#pragma once
+
+#include <cleave/llm.h>
+
+/* CLV_ERR_INVALID unless the sampler is for n_vocab logits. */
+clv_status llm_sampler_check(const clv_sampler *sampler, uint32_t n_vocab);
