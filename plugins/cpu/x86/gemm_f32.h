@@ -1,0 +1,74 @@
+/*
+ * The f32 micro-kernel, used by the matrix products of float weights and by
+ * attention: n rows of x, broadcast value by value, times two vectors of
+ * columns of a [depth, stride] matrix.
+ */
+#pragma once
+
+#include "vec.h"
+
+/* Accumulators, two vectors of columns and a broadcast fill the registers. */
+#define F32_TOKENS (VL == 16 ? 12 : 6)
+#define F32_ROWS (2 * VL)
+
+typedef struct f32_tile {
+    const float *x;     /* [tokens, depth] */
+    int64_t x_stride;   /* elements, as the others */
+    const float *panel; /* [depth, F32_ROWS] */
+    int64_t panel_stride;
+    int64_t depth;
+    float *y;           /* [tokens, F32_ROWS], added to */
+    int64_t y_stride;
+} f32_tile;
+
+static ALWAYS_INLINE void f32_micro_n(const f32_tile *t, const int n)
+{
+    const float *x[F32_TOKENS], *w = t->panel;
+    vf acc[F32_TOKENS][2];
+
+#pragma GCC unroll 12
+    for (int i = 0; i < n; i++) {
+        x[i] = t->x + i * t->x_stride;
+        acc[i][0] = vf_load(t->y + i * t->y_stride);
+        acc[i][1] = vf_load(t->y + i * t->y_stride + VL);
+    }
+#pragma GCC unroll 2
+    for (int64_t k = 0; k < t->depth; k++) {
+        vf w0 = vf_load(w), w1 = vf_load(w + VL);
+        w += t->panel_stride;
+#pragma GCC unroll 12
+        for (int i = 0; i < n; i++) {
+            vf b = vf_set1(x[i][k]);
+            acc[i][0] = vf_fma(b, w0, acc[i][0]);
+            acc[i][1] = vf_fma(b, w1, acc[i][1]);
+            KEEP(acc[i][0]);
+            KEEP(acc[i][1]);
+        }
+    }
+#pragma GCC unroll 12
+    for (int i = 0; i < n; i++) {
+        vf_store(t->y + i * t->y_stride, acc[i][0]);
+        vf_store(t->y + i * t->y_stride + VL, acc[i][1]);
+    }
+}
+
+/* tokens: 1 .. F32_TOKENS */
+static inline void f32_micro(const f32_tile *t, int tokens)
+{
+    switch (tokens) {
+#if VL == 16
+    case 12: f32_micro_n(t, 12); break;
+    case 11: f32_micro_n(t, 11); break;
+    case 10: f32_micro_n(t, 10); break;
+    case 9: f32_micro_n(t, 9); break;
+    case 8: f32_micro_n(t, 8); break;
+    case 7: f32_micro_n(t, 7); break;
+#endif
+    case 6: f32_micro_n(t, 6); break;
+    case 5: f32_micro_n(t, 5); break;
+    case 4: f32_micro_n(t, 4); break;
+    case 3: f32_micro_n(t, 3); break;
+    case 2: f32_micro_n(t, 2); break;
+    case 1: f32_micro_n(t, 1); break;
+    }
+}

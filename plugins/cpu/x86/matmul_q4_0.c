@@ -1,0 +1,186 @@
+/*
+ * Matrix product with Q4_0 weights. The nibbles stay unsigned, 0..15, and meet
+ * 8-bit x; the offset of 8 is made good through the block sums of x. A whole
+ * block of such products fits 16 bits a lane: 8 * 2 * 15 * 127 < 2^15.
+ */
+#include "gemm.h"
+#include "prepare.h"
+#include "x86.h"
+
+#define FEW 4
+#define MANY 9 /* rows of x from which packing pays */
+#define DEPTH 1024
+#define ROWS (2 * VL)
+#define TOKENS (VL == 16 ? 12 : 6)
+
+typedef struct panel {
+    float d[DEPTH / CPU_QK][ROWS];
+    uint8_t q[DEPTH / 4][ROWS][4];
+} panel;
+
+/* Nibbles in the order of x. */
+static ALWAYS_INLINE __m256i unpack(const uint8_t *q)
+{
+    __m128i v = _mm_loadu_si128((const __m128i *)q);
+    return _mm256_and_si256(
+        _mm256_set_m128i(_mm_srli_epi16(v, 4), v), _mm256_set1_epi8(15));
+}
+
+static void pack(const cpu_matmul_args *a, int64_t o, int n_rows,
+                 int64_t k_begin, int depth, void *out)
+{
+    panel *p = out;
+
+    for (int r = 0; r < ROWS; r += 8) {
+        const uint8_t *w = (const uint8_t *)a->w + (o + r) * a->w_stride +
+                           k_begin / CPU_QK * (int64_t)sizeof(cpu_block_q4_0);
+        for (int b = 0; b < depth / CPU_QK; b++, w += sizeof(cpu_block_q4_0)) {
+            __m256 v[8];
+            for (int i = 0; i < 8; i++) {
+                const uint8_t *block = w + i * a->w_stride;
+                int used = r + i < n_rows;
+                p->d[b][r + i] = used ? load_f16(block) : 0;
+                v[i] = used ? _mm256_castsi256_ps(unpack(block + 2))
+                            : _mm256_setzero_ps();
+            }
+            transpose8(v);
+            for (int i = 0; i < 8; i++)
+                _mm256_storeu_ps((float *)p->q[b * 8 + i][r], v[i]);
+        }
+    }
+}
+
+static ALWAYS_INLINE void micro_n(const gemm_tile *t, const int n)
+{
+    const panel *p = t->panel;
+    const int8_t *x[TOKENS];
+    vi one = vi_set1_16(1);
+
+#pragma GCC unroll 12
+    for (int i = 0; i < n; i++)
+        x[i] = (const int8_t *)(t->x + (size_t)i * t->x_stride) + t->k_begin;
+    for (int b = 0; b * CPU_QK < t->depth; b++) {
+        const uint8_t *w = p->q[b * 8][0];
+        vi acc[TOKENS][2];
+#pragma GCC unroll 12
+        for (int i = 0; i < n; i++)
+            acc[i][0] = acc[i][1] = vi_zero();
+#pragma GCC unroll 2
+        for (int k = 0; k < CPU_QK; k += 4) {
+            vi w0 = vi_load(w + k * ROWS), w1 = vi_load(w + k * ROWS + 4 * VL);
+#pragma GCC unroll 12
+            for (int i = 0; i < n; i++) {
+                vi v = vi_set1_32(load_32(x[i] + b * CPU_QK + k));
+                acc[i][0] = vi_add16(acc[i][0], vi_maddubs(w0, v));
+                acc[i][1] = vi_add16(acc[i][1], vi_maddubs(w1, v));
+                KEEP(acc[i][0]);
+                KEEP(acc[i][1]);
+            }
+        }
+        vf d0 = vf_load(p->d[b]), d1 = vf_load(p->d[b] + VL);
+        int64_t at = t->k_begin / CPU_QK + b;
+#pragma GCC unroll 12
+        for (int i = 0; i < n; i++) {
+            float *y = t->y + i * t->y_stride;
+            const int8_t *row = x[i] - t->k_begin;
+            vf d = vf_set1(q8_scales(row, t->k)[at]);
+            vi s = vi_shl32(vi_set1_32(q8_sums(row, t->k)[at]), 3);
+            vi v0 = vi_add32(vi_madd16(acc[i][0], one), s);
+            vi v1 = vi_add32(vi_madd16(acc[i][1], one), s);
+            vf_store(y, vf_fma(vf_from_int(v0), vf_mul(d, d0), vf_load(y)));
+            vf_store(y + VL, vf_fma(vf_from_int(v1), vf_mul(d, d1),
+                                    vf_load(y + VL)));
+        }
+    }
+}
+
+static void micro(const gemm_tile *t)
+{
+    switch (t->tokens) {
+#if VL == 16
+    case 12: micro_n(t, 12); break;
+    case 11: micro_n(t, 11); break;
+    case 10: micro_n(t, 10); break;
+    case 9: micro_n(t, 9); break;
+    case 8: micro_n(t, 8); break;
+    case 7: micro_n(t, 7); break;
+#endif
+    case 6: micro_n(t, 6); break;
+    case 5: micro_n(t, 5); break;
+    case 4: micro_n(t, 4); break;
+    case 3: micro_n(t, 3); break;
+    case 2: micro_n(t, 2); break;
+    case 1: micro_n(t, 1); break;
+    }
+}
+
+/* Blocks are read one by one, so vectors of 256 bits serve every set. Eight
+ * lanes each take -sum(x): the offset of 8. */
+static ALWAYS_INLINE void dot_row(const cpu_matmul_args *a, int64_t o,
+                                  int64_t first, size_t x_size, const int n)
+{
+    const uint8_t *w = (const uint8_t *)a->w + o * a->w_stride;
+    const uint8_t *xp = (const uint8_t *)a->xp + (size_t)first * x_size;
+    __m256i one = _mm256_set1_epi16(1);
+    __m256 acc[FEW];
+
+#pragma GCC unroll 4
+    for (int t = 0; t < n; t++)
+        acc[t] = _mm256_setzero_ps();
+#pragma GCC unroll 2
+    for (int64_t b = 0; b < a->k / CPU_QK; b++, w += sizeof(cpu_block_q4_0)) {
+        __m256i q = unpack(w + 2);
+        __m256 d = _mm256_set1_ps(load_f16(w));
+#pragma GCC unroll 4
+        for (int t = 0; t < n; t++) {
+            const uint8_t *x = xp + t * x_size;
+            __m256i v = _mm256_maddubs_epi16(
+                q, _mm256_loadu_si256((const __m256i *)(x + b * CPU_QK)));
+            v = _mm256_add_epi32(_mm256_madd_epi16(v, one),
+                                 _mm256_set1_epi32(q8_sums(x, a->k)[b]));
+            acc[t] = _mm256_fmadd_ps(
+                _mm256_cvtepi32_ps(v),
+                _mm256_mul_ps(d, _mm256_set1_ps(q8_scales(x, a->k)[b])),
+                acc[t]);
+        }
+    }
+#pragma GCC unroll 4
+    for (int t = 0; t < n; t++)
+        a->y[(first + t) * a->y_stride + o] =
+            hsum8(acc[t]) + (a->bias ? a->bias[o] : 0);
+}
+
+static void few(const cpu_matmul_args *a, size_t x_size)
+{
+    for (int64_t o = a->o_begin; o < a->o_end; o++) {
+        for (int64_t i = 0; i < a->n; i += FEW) {
+            switch (a->n - i) {
+            case 1: dot_row(a, o, i, x_size, 1); break;
+            case 2: dot_row(a, o, i, x_size, 2); break;
+            case 3: dot_row(a, o, i, x_size, 3); break;
+            default: dot_row(a, o, i, x_size, FEW); break;
+            }
+        }
+    }
+}
+
+static void matmul(const cpu_matmul_args *a)
+{
+    static const gemm_kind kind = {
+        .rows = ROWS, .tokens = TOKENS, .depth = DEPTH,
+        .panel_size = sizeof(panel), .pack = pack, .micro = micro,
+    };
+    size_t x_size = ISA(cpu_x86_q8_size)(a->k);
+
+    if (a->n < MANY)
+        few(a, x_size);
+    else
+        cpu_x86_gemm(&kind, a, a->xp, x_size);
+}
+
+void ISA(cpu_x86_matmul_q4_0)(cpu_kernels *table)
+{
+    table->matmul[CLV_DTYPE_Q4_0] = matmul;
+    table->prepare[CLV_DTYPE_Q4_0] = (cpu_prepare){
+        ISA(cpu_x86_q8_size), ISA(cpu_x86_q8_rows) };
+}

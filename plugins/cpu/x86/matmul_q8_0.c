@@ -1,0 +1,256 @@
+/*
+ * Matrix product with Q8_0 weights: 16-bit integer products, see prepare.h for
+ * x. For many rows of x the scales of four blocks of w are folded into 13-bit
+ * integers with one scale a group, so that the sums of a whole group need no
+ * scaling; for few rows w is read as it is.
+ */
+#include "gemm.h"
+#include "prepare.h"
+#include "x86.h"
+
+#include <math.h>
+
+#define FEW 4
+#define MANY 9 /* rows of x from which packing pays */
+#define DEPTH 512
+#define GROUPS (DEPTH / Q16_GROUP)
+#define ROWS (2 * VL)
+#define TOKENS (VL == 16 ? 12 : 6)
+
+typedef struct panel {
+    float d[GROUPS][ROWS];
+    int16_t q[DEPTH / 2][ROWS][2];
+} panel;
+
+/* A group of one row of w in units of the answer, blocks 1..4. */
+static float fold_group(const uint8_t *w, int blocks, int16_t *q)
+{
+    float d[Q16_GROUP / CPU_QK], top = 0;
+
+    for (int b = 0; b < blocks; b++) {
+        d[b] = load_f16(w + b * (int)sizeof(cpu_block_q8_0));
+        if (!isfinite(d[b]))
+            top = NAN;
+        else if (fabsf(d[b]) > top)
+            top = fabsf(d[b]);
+    }
+    for (int b = 0; b < blocks; b++, w += sizeof(cpu_block_q8_0), q += CPU_QK) {
+        /* (32 q * m) / 2^15 = q * d / unit, at most 4095 as |q| <= 128 */
+        int m = top > 0 ? (int)lrintf(d[b] / top * 32760) : 0;
+        __m256i m16 = _mm256_set1_epi16((int16_t)m);
+        for (int i = 0; i < CPU_QK; i += 16) {
+            __m256i v = _mm256_cvtepi8_epi16(
+                _mm_loadu_si128((const __m128i *)(w + 2 + i)));
+            v = _mm256_mulhrs_epi16(_mm256_slli_epi16(v, 5), m16);
+            _mm256_store_si256((__m256i *)(q + i), v);
+        }
+    }
+    memset(q, 0, (size_t)(Q16_GROUP - blocks * CPU_QK) * sizeof(*q));
+    return top * (128.0f / Q16_MAX);
+}
+
+static void pack(const cpu_matmul_args *a, int64_t o, int n_rows,
+                 int64_t k_begin, int depth, void *out)
+{
+    panel *p = out;
+    int16_t q[8][Q16_GROUP] __attribute__((aligned(64)));
+
+    for (int r = 0; r < ROWS; r += 8) {
+        const uint8_t *w = (const uint8_t *)a->w + (o + r) * a->w_stride +
+                           k_begin / CPU_QK * (int64_t)sizeof(cpu_block_q8_0);
+        for (int k = 0; k < depth; k += Q16_GROUP) {
+            int blocks = (depth - k < Q16_GROUP ? depth - k : Q16_GROUP) /
+                         CPU_QK;
+            for (int i = 0; i < 8; i++) {
+                int here = r + i < n_rows ? blocks : 0;
+                p->d[k / Q16_GROUP][r + i] = fold_group(
+                    w + i * a->w_stride +
+                        k / CPU_QK * (int)sizeof(cpu_block_q8_0),
+                    here, q[i]);
+            }
+            for (int j = 0; j < Q16_GROUP; j += 16) {
+                __m256 v[8];
+                for (int i = 0; i < 8; i++)
+                    v[i] = _mm256_load_ps((const float *)&q[i][j]);
+                transpose8(v);
+                for (int i = 0; i < 8; i++)
+                    _mm256_storeu_ps((float *)p->q[(k + j) / 2 + i][r], v[i]);
+            }
+        }
+    }
+}
+
+static ALWAYS_INLINE void micro_n(const gemm_tile *t, const int n)
+{
+    const panel *p = t->panel;
+    const int16_t *x[TOKENS];
+
+#pragma GCC unroll 12
+    for (int i = 0; i < n; i++)
+        x[i] = (const int16_t *)(t->x + (size_t)i * t->x_stride) + t->k_begin;
+    for (int g = 0; g * Q16_GROUP < t->depth; g++) {
+        const int16_t *w = p->q[g * Q16_GROUP / 2][0];
+        vi acc[TOKENS][2];
+#pragma GCC unroll 12
+        for (int i = 0; i < n; i++)
+            acc[i][0] = acc[i][1] = vi_zero();
+#pragma GCC unroll 2
+        for (int k = 0; k < Q16_GROUP; k += 2) {
+            vi w0 = vi_load(w + k * ROWS), w1 = vi_load(w + k * ROWS + 2 * VL);
+#pragma GCC unroll 12
+            for (int i = 0; i < n; i++) {
+                vi b = vi_set1_32(load_32(x[i] + g * Q16_GROUP + k));
+                acc[i][0] = vi_add32(acc[i][0], vi_madd16(w0, b));
+                acc[i][1] = vi_add32(acc[i][1], vi_madd16(w1, b));
+                KEEP(acc[i][0]);
+                KEEP(acc[i][1]);
+            }
+        }
+        vf d0 = vf_load(p->d[g]), d1 = vf_load(p->d[g] + VL);
+#pragma GCC unroll 12
+        for (int i = 0; i < n; i++) {
+            float *y = t->y + i * t->y_stride;
+            vf d = vf_set1(q16_scales(x[i] - t->k_begin,
+                                      t->k)[t->k_begin / Q16_GROUP + g]);
+            vf_store(y, vf_fma(vf_from_int(acc[i][0]), vf_mul(d, d0),
+                               vf_load(y)));
+            vf_store(y + VL, vf_fma(vf_from_int(acc[i][1]), vf_mul(d, d1),
+                                    vf_load(y + VL)));
+        }
+    }
+}
+
+static void micro(const gemm_tile *t)
+{
+    switch (t->tokens) {
+#if VL == 16
+    case 12: micro_n(t, 12); break;
+    case 11: micro_n(t, 11); break;
+    case 10: micro_n(t, 10); break;
+    case 9: micro_n(t, 9); break;
+    case 8: micro_n(t, 8); break;
+    case 7: micro_n(t, 7); break;
+#endif
+    case 6: micro_n(t, 6); break;
+    case 5: micro_n(t, 5); break;
+    case 4: micro_n(t, 4); break;
+    case 3: micro_n(t, 3); break;
+    case 2: micro_n(t, 2); break;
+    case 1: micro_n(t, 1); break;
+    }
+}
+
+/* Adds a block's products to lanes of 32 bits. */
+#if VL == 16
+typedef struct wide { vi v; } wide;
+static ALWAYS_INLINE wide widen(const uint8_t *q)
+{
+    return (wide){ _mm512_cvtepi8_epi16(
+        _mm256_loadu_si256((const __m256i *)q)) };
+}
+static ALWAYS_INLINE vi dot_block(wide w, const int16_t *x)
+{
+    return vi_madd16(w.v, vi_load(x));
+}
+#else
+typedef struct wide { vi low, high; } wide;
+static ALWAYS_INLINE wide widen(const uint8_t *q)
+{
+    return (wide){
+        _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)q)),
+        _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(q + 16))),
+    };
+}
+static ALWAYS_INLINE vi dot_block(wide w, const int16_t *x)
+{
+    return vi_add32(vi_madd16(w.low, vi_load(x)),
+                    vi_madd16(w.high, vi_load(x + 16)));
+}
+#endif
+
+/* acc += a group of one weight row times n rows of x. */
+static ALWAYS_INLINE void dot_group(const uint8_t *w, const int blocks,
+                                    const uint8_t *xp, size_t x_size,
+                                    int64_t k, int64_t group, vf *acc,
+                                    const int n)
+{
+    vf sum[FEW];
+
+#pragma GCC unroll 4
+    for (int t = 0; t < n; t++)
+        sum[t] = vf_zero();
+#pragma GCC unroll 4
+    for (int b = 0; b < blocks; b++, w += sizeof(cpu_block_q8_0)) {
+        vf d = vf_set1(load_f16(w));
+        wide q = widen(w + 2);
+#pragma GCC unroll 4
+        for (int t = 0; t < n; t++) {
+            const int16_t *x = (const int16_t *)(xp + t * x_size) +
+                               group * Q16_GROUP + b * CPU_QK;
+            sum[t] = vf_fma(vf_from_int(dot_block(q, x)), d, sum[t]);
+        }
+    }
+#pragma GCC unroll 4
+    for (int t = 0; t < n; t++)
+        acc[t] = vf_fma(sum[t],
+                        vf_set1(q16_scales(xp + t * x_size, k)[group]), acc[t]);
+}
+
+static ALWAYS_INLINE void dot_row(const cpu_matmul_args *a, int64_t o,
+                                  int64_t i, size_t x_size, const int n)
+{
+    const uint8_t *w = (const uint8_t *)a->w + o * a->w_stride;
+    const uint8_t *xp = (const uint8_t *)a->xp + (size_t)i * x_size;
+    int64_t groups = a->k / Q16_GROUP;
+    vf acc[FEW];
+
+#pragma GCC unroll 4
+    for (int t = 0; t < n; t++)
+        acc[t] = vf_zero();
+    for (int64_t g = 0; g < groups; g++) {
+        dot_group(w, Q16_GROUP / CPU_QK, xp, x_size, a->k, g, acc, n);
+        w += Q16_GROUP / CPU_QK * sizeof(cpu_block_q8_0);
+    }
+    if (a->k % Q16_GROUP)
+        dot_group(w, (int)(a->k % Q16_GROUP) / CPU_QK, xp, x_size, a->k,
+                  groups, acc, n);
+#pragma GCC unroll 4
+    for (int t = 0; t < n; t++)
+        a->y[(i + t) * a->y_stride + o] =
+            vf_hsum(acc[t]) + (a->bias ? a->bias[o] : 0);
+}
+
+static void few(const cpu_matmul_args *a, size_t x_size)
+{
+    for (int64_t o = a->o_begin; o < a->o_end; o++) {
+        for (int64_t i = 0; i < a->n; i += FEW) {
+            switch (a->n - i) {
+            case 1: dot_row(a, o, i, x_size, 1); break;
+            case 2: dot_row(a, o, i, x_size, 2); break;
+            case 3: dot_row(a, o, i, x_size, 3); break;
+            default: dot_row(a, o, i, x_size, FEW); break;
+            }
+        }
+    }
+}
+
+static void matmul(const cpu_matmul_args *a)
+{
+    static const gemm_kind kind = {
+        .rows = ROWS, .tokens = TOKENS, .depth = DEPTH,
+        .panel_size = sizeof(panel), .pack = pack, .micro = micro,
+    };
+    size_t x_size = ISA(cpu_x86_q16_size)(a->k);
+
+    if (a->n < MANY)
+        few(a, x_size);
+    else
+        cpu_x86_gemm(&kind, a, a->xp, x_size);
+}
+
+void ISA(cpu_x86_matmul_q8_0)(cpu_kernels *table)
+{
+    table->matmul[CLV_DTYPE_Q8_0] = matmul;
+    table->prepare[CLV_DTYPE_Q8_0] = (cpu_prepare){
+        ISA(cpu_x86_q16_size), ISA(cpu_x86_q16_rows) };
+}

@@ -1,0 +1,98 @@
+#include "prepare.h"
+
+#include <math.h>
+
+static size_t round64(size_t n) { return (n + 63) / 64 * 64; }
+
+/*
+ * The scale of a group whose largest magnitude has these bits, for values up
+ * to limit, and its inverse. As integers the bits of infinity and NaN are above
+ * all others; magnitudes too small to have a finite inverse count as zero.
+ */
+static float group_scale(int32_t top_bits, float limit, float *inverse)
+{
+    float top;
+    *inverse = 0;
+    if (top_bits >= 0x7f800000)
+        return NAN;
+    memcpy(&top, &top_bits, sizeof(top));
+    if (top < 1e-34f)
+        return 0;
+    *inverse = limit / top;
+    return top / limit;
+}
+
+/* n <= Q16_GROUP, a multiple of CPU_QK */
+static float q16_group(const float *x, int64_t n, int16_t *q)
+{
+    vi top = vi_zero();
+    float inverse, d;
+
+    for (int64_t i = 0; i < n; i += VL)
+        top = vi_max32(top, vf_abs_bits(vf_load(x + i)));
+    d = group_scale(vi_hmax32(top), Q16_MAX, &inverse);
+    for (int64_t i = 0; i < n; i += VL) {
+        vf v = inverse ? vf_mul(vf_load(x + i), vf_set1(inverse)) : vf_zero();
+        vi_store_16(q + i, vf_to_int(v));
+    }
+    memset(q + n, 0, (size_t)(Q16_GROUP - n) * sizeof(*q));
+    return d;
+}
+
+size_t ISA(cpu_x86_q16_size)(int64_t k)
+{
+    size_t length = (size_t)q16_length(k);
+    return round64(length * sizeof(int16_t) +
+                   length / Q16_GROUP * sizeof(float));
+}
+
+void ISA(cpu_x86_q16_rows)(const float *x, int64_t x_stride, int64_t n,
+                           int64_t k, void *out)
+{
+    size_t size = ISA(cpu_x86_q16_size)(k);
+
+    for (int64_t i = 0; i < n; i++, x += x_stride) {
+        int16_t *q = (int16_t *)((uint8_t *)out + (size_t)i * size);
+        float *d = (float *)(q + q16_length(k));
+        for (int64_t j = 0; j < k; j += Q16_GROUP)
+            *d++ = q16_group(x + j, k - j < Q16_GROUP ? k - j : Q16_GROUP,
+                             q + j);
+    }
+}
+
+static float q8_block(const float *x, int8_t *q, int32_t *sum)
+{
+    vi top = vi_zero(), total = vi_zero();
+    float inverse, d;
+
+    for (int i = 0; i < CPU_QK; i += VL)
+        top = vi_max32(top, vf_abs_bits(vf_load(x + i)));
+    d = group_scale(vi_hmax32(top), 127, &inverse);
+    for (int i = 0; i < CPU_QK; i += VL) {
+        vf v = inverse ? vf_mul(vf_load(x + i), vf_set1(inverse)) : vf_zero();
+        vi rounded = vf_to_int(v);
+        total = vi_add32(total, rounded);
+        vi_store_8(q + i, rounded);
+    }
+    *sum = -(int32_t)vf_hsum(vf_from_int(total));
+    return d;
+}
+
+size_t ISA(cpu_x86_q8_size)(int64_t k)
+{
+    return round64((size_t)k + (size_t)(k / CPU_QK) * 2 * sizeof(float));
+}
+
+void ISA(cpu_x86_q8_rows)(const float *x, int64_t x_stride, int64_t n,
+                          int64_t k, void *out)
+{
+    size_t size = ISA(cpu_x86_q8_size)(k);
+
+    for (int64_t i = 0; i < n; i++, x += x_stride) {
+        int8_t *q = (int8_t *)out + (size_t)i * size;
+        float *d = (float *)(q + k);
+        int32_t *sum = (int32_t *)(d + k / CPU_QK);
+        for (int64_t j = 0; j < k; j += CPU_QK)
+            *d++ = q8_block(x + j, q + j, sum++);
+    }
+}

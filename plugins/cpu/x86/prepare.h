@@ -1,0 +1,47 @@
+/*
+ * Rows of x as the matrix products of quantised weights read them. A row that
+ * holds an infinity or a NaN gets a NaN scale there, and so gives NaN.
+ *
+ * q16 (for Q8_0): int16 q[k16], float d[k16 / 128], where k16 is k rounded up
+ * to 128 and the values added are zero. |q| <= 4095. Four times the range of
+ * the group's scale costs nothing: the products are of 16-bit values anyway,
+ * and 128 of them, with weights of 12 bits and sign, just fit 32 bits.
+ *
+ * q8 (for Q4_0, and for all with VNNI): int8 q[k], float d[k / 32],
+ * int32 s[k / 32], where s = -sum(q) of the block: weights stored with an
+ * offset need it. |q| <= 127.
+ */
+#pragma once
+
+#include "vec.h"
+#include "../kernels.h"
+
+#define Q16_GROUP 128
+#define Q16_MAX 4095
+
+static inline int64_t q16_length(int64_t k)
+{
+    return (k + Q16_GROUP - 1) / Q16_GROUP * Q16_GROUP;
+}
+
+static inline const float *q16_scales(const void *row, int64_t k)
+{
+    return (const float *)((const int16_t *)row + q16_length(k));
+}
+
+static inline const float *q8_scales(const void *row, int64_t k)
+{
+    return (const float *)((const int8_t *)row + k);
+}
+
+static inline const int32_t *q8_sums(const void *row, int64_t k)
+{
+    return (const int32_t *)(q8_scales(row, k) + k / CPU_QK);
+}
+
+size_t ISA(cpu_x86_q16_size)(int64_t k);
+void ISA(cpu_x86_q16_rows)(const float *x, int64_t x_stride, int64_t n,
+                           int64_t k, void *out);
+size_t ISA(cpu_x86_q8_size)(int64_t k);
+void ISA(cpu_x86_q8_rows)(const float *x, int64_t x_stride, int64_t n,
+                          int64_t k, void *out);
