@@ -1,0 +1,171 @@
+#include "plan.h"
+#include "shape.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static clv_status no_memory(void)
+{
+    return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
+}
+
+static clv_status check_devices(const clv_context *ctx,
+                                const clv_plan_params *params)
+{
+    for (uint32_t i = 0; i < params->n_devices; i++) {
+        if (!params->devices[i] || params->devices[i]->ctx != ctx)
+            return clv_error(CLV_ERR_INVALID, "plan: device %u is none of this "
+                             "context", i);
+        for (uint32_t j = 0; j < i; j++)
+            if (params->devices[i] == params->devices[j])
+                return clv_error(CLV_ERR_INVALID, "plan: device '%s' is listed "
+                                 "twice", params->devices[i]->id);
+    }
+    if (!params->n_devices)
+        return clv_error(CLV_ERR_NOT_FOUND,
+                         "plan: there is no device to run on; 'cleave devices' "
+                         "shows which plugins were tried, and core.plugin_dirs "
+                         "where they are looked for");
+    return CLV_OK;
+}
+
+static clv_status check_graph(const clv_graph *graph)
+{
+    clv_status status = clv_graph_check(graph);
+    if (status)
+        return status;
+    if (!graph->n_nodes)
+        return clv_error(CLV_ERR_INVALID, "plan: the graph has no nodes");
+    for (uint32_t i = 0; i < graph->n_nodes; i++)
+        if (graph->nodes[i].op == CLV_OP_SET_ROWS)
+            return CLV_OK;
+    for (uint32_t i = 0; i < graph->n_tensors; i++)
+        if (graph->tensors[i].usage == CLV_USAGE_OUTPUT)
+            return CLV_OK;
+    return clv_error(CLV_ERR_INVALID, "plan: the graph has no effect; mark its "
+                     "results with clv_graph_output()");
+}
+
+static clv_status ask_devices(const clv_plan *plan, clv_op_caps **out)
+{
+    clv_subgraph view = core_graph_view(plan->graph);
+    uint32_t n = plan->graph->n_nodes;
+    clv_op_caps *caps =
+        calloc((size_t)plan->n_devices * n, sizeof *caps);
+    if (!caps)
+        return no_memory();
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        clv_device *dev = plan->devices[d].dev;
+        if (core_device_lost(dev))
+            continue; /* all its answers stay a no */
+        clv_status status = core_device_caps(dev, &view, caps + (size_t)d * n);
+        if (status) {
+            free(caps);
+            return status;
+        }
+    }
+    *out = caps;
+    return CLV_OK;
+}
+
+static clv_status make_plan(clv_context *ctx, clv_graph *graph,
+                            const clv_plan_params *params, clv_plan **out)
+{
+    clv_plan *plan = calloc(1, sizeof *plan);
+    if (!plan)
+        return no_memory();
+    plan->ctx = ctx;
+    plan->graph = graph;
+    plan->devices = calloc(params->n_devices, sizeof *plan->devices);
+    plan->nodes = calloc(graph->n_nodes, sizeof *plan->nodes);
+    plan->places = calloc(graph->n_tensors, sizeof *plan->places);
+    if (!plan->devices || !plan->nodes || !plan->places) {
+        clv_plan_destroy(plan);
+        return no_memory();
+    }
+    plan->n_devices = params->n_devices;
+    for (uint32_t i = 0; i < params->n_devices; i++)
+        plan->devices[i].dev = params->devices[i];
+    *out = plan;
+    return CLV_OK;
+}
+
+clv_status clv_plan_create(clv_context *ctx, clv_graph *graph,
+                           const clv_plan_params *params, clv_plan **out)
+{
+    clv_plan_params all = {ctx->devices, ctx->n_devices};
+    clv_plan *plan = NULL;
+    clv_op_caps *caps = NULL;
+    *out = NULL;
+    if (!params || !params->devices)
+        params = &all;
+    clv_status status = check_graph(graph);
+    if (!status)
+        status = check_devices(ctx, params);
+    if (!status)
+        status = make_plan(ctx, graph, params, &plan);
+    if (!status)
+        status = ask_devices(plan, &caps);
+    if (!status)
+        status = core_plan_place(plan, caps);
+    if (!status)
+        status = core_plan_steps(plan);
+    if (!status)
+        status = core_plan_memory(plan, caps);
+    if (!status)
+        status = core_plan_waits(plan);
+    free(caps);
+    if (status) {
+        clv_plan_destroy(plan);
+        return status;
+    }
+    graph->frozen = true;
+    *out = plan;
+    return CLV_OK;
+}
+
+void clv_plan_destroy(clv_plan *plan)
+{
+    if (!plan)
+        return;
+    for (uint32_t i = 0; plan->nodes && i < plan->graph->n_nodes; i++)
+        free(plan->nodes[i].reason);
+    free(plan->devices);
+    free(plan->nodes);
+    free(plan->parts);
+    free(plan->steps);
+    free(plan->waits);
+    free(plan->loads);
+    free(plan->places);
+    free(plan);
+}
+
+clv_plan_summary clv_plan_summarise(const clv_plan *plan)
+{
+    clv_plan_summary summary = {.n_steps = plan->n_steps,
+                                .n_programs = plan->n_steps,
+                                .transient_naive = plan->memory.naive,
+                                .transient_offsets = plan->memory.offsets,
+                                .transient_objects = plan->memory.objects,
+                                .transient_size = plan->memory.size};
+    for (uint32_t i = 0; i < plan->n_loads; i++)
+        summary.n_copies += plan->loads[i].holding != 0;
+    for (uint32_t i = 0; i < plan->n_devices; i++)
+        summary.n_devices += plan->devices[i].n_steps != 0;
+    return summary;
+}
+
+void core_plan_node_text(const clv_plan *plan, uint32_t node, char *text,
+                         size_t size)
+{
+    const clv_graph *graph = plan->graph;
+    const clv_node *n = &graph->nodes[node];
+    const char *name = NULL;
+    for (uint32_t i = 0; i < n->n_inputs && !name; i++)
+        if (n->inputs[i] != CLV_NO_TENSOR &&
+            graph->tensors[n->inputs[i]].usage >= CLV_USAGE_WEIGHT)
+            name = graph->values[n->inputs[i]].name;
+    snprintf(text, size, "%s%s%s", core_op_name(n->op), name ? " " : "",
+             name ? name : "");
+}

@@ -1,0 +1,419 @@
+#include "tensor.h"
+#include "dtype.h"
+#include "shape.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define HUGE_PAGE (2u << 20)
+
+/* ------------------------------------------------------------------------ */
+/* Host memory                                                               */
+
+static uint64_t page_size(void)
+{
+    return (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void memory_release(void *ctx)
+{
+    core_memory *memory = ctx;
+    if (atomic_fetch_sub(&memory->refs, 1) != 1)
+        return;
+    if (memory->reserved)
+        munmap(memory->data, memory->reserved);
+    else if (memory->release)
+        memory->release(memory->release_ctx);
+    free(memory);
+}
+
+/* What every device of the context can import without touching other memory. */
+static uint64_t shared_alignment(const clv_context *ctx)
+{
+    uint64_t align = page_size();
+    for (uint32_t i = 0; i < ctx->n_devices; i++) {
+        const clv_device *dev = ctx->devices[i];
+        for (uint32_t j = 0; j < dev->n_mem_types; j++)
+            if ((dev->mem_types[j].import_handles & CLV_HANDLE_HOST_POINTER) &&
+                dev->mem_types[j].import_align > align)
+                align = dev->mem_types[j].import_align;
+    }
+    return align;
+}
+
+/* Zeroed pages, from an address that is a multiple of align. */
+static void *map_pages(uint64_t size, uint64_t align)
+{
+    uint64_t slack = align > page_size() ? align : 0, whole;
+    if (__builtin_add_overflow(size, slack, &whole) || whole > SIZE_MAX)
+        return NULL;
+    uint8_t *base = mmap(NULL, whole, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED)
+        return NULL;
+    if (slack) {
+        uint64_t head = -(uintptr_t)base & (align - 1);
+        if (head)
+            munmap(base, head);
+        if (slack - head)
+            munmap(base + head + size, slack - head);
+        base += head;
+    }
+    if (size >= HUGE_PAGE)
+        madvise(base, size, MADV_HUGEPAGE);
+    return base;
+}
+
+static clv_status memory_map(const clv_context *ctx, uint64_t size,
+                             core_memory **out)
+{
+    uint64_t align = shared_alignment(ctx), rounded;
+    core_memory *memory = calloc(1, sizeof *memory);
+    if (memory && !__builtin_add_overflow(size, align - 1, &rounded)) {
+        memory->reserved = rounded & ~(align - 1);
+        memory->data = map_pages(memory->reserved, align);
+    }
+    if (!memory || !memory->data) {
+        free(memory);
+        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a tensor of %llu "
+                         "bytes; use a smaller model, context or batch",
+                         (unsigned long long)size);
+    }
+    memory->size = size;
+    memory->access = CLV_ACCESS_READ | CLV_ACCESS_WRITE;
+    memory->refs = 1;
+    *out = memory;
+    return CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Tensors                                                                   */
+
+/* A tensor without memory. */
+static clv_status make(clv_context *ctx, uint32_t dtype, uint32_t rank,
+                       const int64_t *dims, clv_tensor **out)
+{
+    uint64_t size;
+    *out = NULL;
+    if (!ctx)
+        return clv_error(CLV_ERR_INVALID, "tensor: the context is NULL");
+    clv_status status = core_shape_check(dtype, rank, dims, &size);
+    if (status)
+        return clv_error_prefix(status, "tensor");
+    clv_tensor *tensor = calloc(1, sizeof *tensor);
+    if (!tensor)
+        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a tensor");
+    tensor->ctx = ctx;
+    tensor->dtype = dtype;
+    tensor->rank = rank;
+    memcpy(tensor->dims, dims, rank * sizeof *dims);
+    tensor->size = size;
+    pthread_mutex_init(&tensor->mutex, NULL);
+    *out = tensor;
+    return CLV_OK;
+}
+
+clv_status clv_tensor_create(clv_context *ctx, uint32_t dtype, uint32_t rank,
+                             const int64_t *dims, clv_tensor **out)
+{
+    clv_status status = make(ctx, dtype, rank, dims, out);
+    if (status)
+        return status;
+    status = memory_map(ctx, (*out)->size, &(*out)->memory);
+    if (status) {
+        clv_tensor_destroy(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+clv_status clv_tensor_wrap(clv_context *ctx, uint32_t dtype, uint32_t rank,
+                           const int64_t *dims, void *data, uint64_t size,
+                           uint32_t access, void (*release)(void *),
+                           void *release_ctx, clv_tensor **out)
+{
+    clv_tensor *tensor;
+    clv_status status = make(ctx, dtype, rank, dims, &tensor);
+    *out = NULL;
+    if (status)
+        return status;
+    core_memory *memory = calloc(1, sizeof *memory);
+    if (!memory)
+        status = clv_error(CLV_ERR_NO_MEMORY, "no memory for a tensor");
+    else if (!data || size < tensor->size)
+        status = clv_error(CLV_ERR_INVALID,
+                           "tensor: %llu bytes of memory given, the shape "
+                           "needs %llu", (unsigned long long)(data ? size : 0),
+                           (unsigned long long)tensor->size);
+    else if (!(access & CLV_ACCESS_READ) ||
+             (access & ~(uint32_t)(CLV_ACCESS_READ | CLV_ACCESS_WRITE)))
+        status = clv_error(CLV_ERR_INVALID, "tensor: access %u is neither read "
+                           "(1) nor read and write (3)", access);
+    if (status) {
+        free(memory);
+        clv_tensor_destroy(tensor);
+        return status;
+    }
+    *memory = (core_memory){.data = data, .size = tensor->size,
+                            .access = access, .refs = 1,
+                            .release = release, .release_ctx = release_ctx};
+    tensor->memory = memory;
+    *out = tensor;
+    return CLV_OK;
+}
+
+void clv_tensor_destroy(clv_tensor *tensor)
+{
+    if (!tensor)
+        return;
+    while (tensor->objects) {
+        core_object *object = tensor->objects;
+        tensor->objects = object->next;
+        core_buffer_free(object->buffer);
+        free(object);
+    }
+    if (tensor->memory)
+        memory_release(tensor->memory);
+    pthread_mutex_destroy(&tensor->mutex);
+    free(tensor);
+}
+
+uint32_t clv_tensor_dtype(const clv_tensor *tensor)
+{
+    return tensor->dtype;
+}
+
+uint32_t clv_tensor_rank(const clv_tensor *tensor)
+{
+    return tensor->rank;
+}
+
+const int64_t *clv_tensor_dims(const clv_tensor *tensor)
+{
+    return tensor->dims;
+}
+
+uint64_t clv_tensor_size(const clv_tensor *tensor)
+{
+    return tensor->size;
+}
+
+void *clv_tensor_data(clv_tensor *tensor)
+{
+    return tensor->memory->data;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Objects on devices                                                        */
+
+/* The range to import so that memory lies in it: whole units of align. Units
+ * above a page might reach into memory that is not mapped. */
+static bool import_range(const core_memory *memory, uint64_t align,
+                         uintptr_t *begin, uint64_t *size)
+{
+    uintptr_t data = (uintptr_t)memory->data;
+    uint64_t length = memory->reserved ? memory->reserved : memory->size;
+    uint64_t end;
+    *begin = data & ~(align - 1);
+    if (__builtin_add_overflow(data, length, &end) ||
+        __builtin_add_overflow(end, align - 1, &end))
+        return false;
+    *size = (end & ~(align - 1)) - *begin;
+    return align <= page_size() || (*begin == data && *size == length);
+}
+
+static clv_status cannot_import(const clv_device *dev)
+{
+    return clv_error(CLV_ERR_UNSUPPORTED,
+                     "device '%s' imports no host memory; leave it out of the "
+                     "plan's devices", dev->id);
+}
+
+clv_status core_tensor_can_share(const clv_device *dev, uint64_t size,
+                                 bool coherent)
+{
+    uint32_t type;
+    if (!core_device_import_type(dev, CLV_HANDLE_HOST_POINTER, &type))
+        return cannot_import(dev);
+    if (size > dev->mem_types[type].max_size)
+        return clv_error(CLV_ERR_LIMIT,
+                         "device '%s' imports at most %llu bytes at once, not "
+                         "%llu; use a smaller batch or context", dev->id,
+                         (unsigned long long)dev->mem_types[type].max_size,
+                         (unsigned long long)size);
+    if (coherent && !(dev->mem_types[type].flags & CLV_MEM_COHERENT))
+        return clv_error(CLV_ERR_UNSUPPORTED,
+                         "device '%s' sees host memory without coherence, so "
+                         "it cannot share a run with other devices; plan for "
+                         "it alone", dev->id);
+    return CLV_OK;
+}
+
+/* Memory the host can fill, the device's own if there is a choice. */
+static bool find_visible(const clv_device *dev, uint64_t size, uint64_t align,
+                         uint32_t *type)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < dev->n_mem_types; i++) {
+        const clv_mem_type *t = &dev->mem_types[i];
+        if (!(t->flags & CLV_MEM_HOST_VISIBLE) || size > t->max_size ||
+            t->alignment < align)
+            continue;
+        if (!found || (t->flags & CLV_MEM_DEVICE_LOCAL)) {
+            *type = i;
+            found = true;
+            if (t->flags & CLV_MEM_DEVICE_LOCAL)
+                break;
+        }
+    }
+    return found;
+}
+
+clv_status core_tensor_holding(const clv_tensor *tensor, const clv_device *dev,
+                               uint64_t align, bool may_copy,
+                               uint32_t *holding)
+{
+    uint32_t type, visible;
+    uintptr_t begin;
+    uint64_t size;
+    uint64_t natural = core_dtype_align(tensor->dtype);
+    align = align > natural ? align : natural;
+    bool importable =
+        core_device_import_type(dev, CLV_HANDLE_HOST_POINTER, &type);
+    bool aligned = !((uintptr_t)tensor->memory->data & (align - 1));
+    if (importable && aligned &&
+        import_range(tensor->memory, dev->mem_types[type].import_align, &begin,
+                     &size) &&
+        size <= dev->mem_types[type].max_size) {
+        *holding = CORE_HOLD_IMPORT;
+        return CLV_OK;
+    }
+    if (may_copy && find_visible(dev, tensor->size, align, &visible)) {
+        *holding = CORE_HOLD_COPY;
+        return CLV_OK;
+    }
+    if (!importable)
+        return may_copy
+                   ? clv_error(CLV_ERR_UNSUPPORTED,
+                               "device '%s' imports no host memory and has "
+                               "none that the host can fill with %llu bytes; "
+                               "leave it out of the plan's devices", dev->id,
+                               (unsigned long long)tensor->size)
+                   : cannot_import(dev);
+    return clv_error(CLV_ERR_LIMIT,
+                     "device '%s' imports host memory at multiples of %llu, at "
+                     "most %llu bytes, for ops that need multiples of %llu; "
+                     "%llu bytes at %p do not fit that; make the tensor with "
+                     "clv_tensor_create()", dev->id,
+                     (unsigned long long)dev->mem_types[type].import_align,
+                     (unsigned long long)dev->mem_types[type].max_size,
+                     (unsigned long long)align,
+                     (unsigned long long)tensor->size, tensor->memory->data);
+}
+
+static clv_status import_object(clv_tensor *tensor, clv_device *dev,
+                                core_object *object)
+{
+    core_memory *memory = tensor->memory;
+    uint32_t type;
+    uintptr_t begin;
+    uint64_t size;
+    if (!core_device_import_type(dev, CLV_HANDLE_HOST_POINTER, &type))
+        return cannot_import(dev);
+    if (!import_range(memory, dev->mem_types[type].import_align, &begin, &size))
+        return clv_error(CLV_ERR_INVALID, "device '%s': memory at %p cannot be "
+                         "imported whole", dev->id, memory->data);
+    clv_import import = {.handle_type = CLV_HANDLE_HOST_POINTER,
+                         .access = memory->access,
+                         .pointer = (void *)begin,
+                         .fd = -1,
+                         .size = size,
+                         .release = memory_release,
+                         .release_ctx = memory};
+    atomic_fetch_add(&memory->refs, 1);
+    clv_status status = core_buffer_import(dev, type, &import, &object->buffer);
+    if (status)
+        memory_release(memory);
+    object->offset = (uintptr_t)memory->data - begin;
+    return status;
+}
+
+static clv_status copy_object(const clv_tensor *tensor, clv_device *dev,
+                              uint64_t align, core_object *object)
+{
+    uint32_t type;
+    void *to;
+    if (!find_visible(dev, tensor->size, align, &type))
+        return clv_error(CLV_ERR_UNSUPPORTED, "device '%s' has no memory that "
+                         "the host can fill with %llu bytes", dev->id,
+                         (unsigned long long)tensor->size);
+    clv_status status =
+        core_buffer_alloc(dev, type, tensor->size, &object->buffer);
+    if (status)
+        return status;
+    status = core_buffer_map(object->buffer, CLV_ACCESS_WRITE, &to);
+    if (status)
+        goto fail;
+    memcpy(to, tensor->memory->data, tensor->size);
+    status = core_buffer_flush(object->buffer, 0, tensor->size);
+    core_buffer_unmap(object->buffer);
+    if (!status)
+        return CLV_OK;
+fail:
+    core_buffer_free(object->buffer);
+    return status;
+}
+
+static clv_status make_object(clv_tensor *tensor, clv_device *dev,
+                              uint64_t align, uint32_t holding,
+                              core_object **out)
+{
+    core_object *object = calloc(1, sizeof *object);
+    if (!object)
+        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a tensor's object");
+    clv_status status = holding == CORE_HOLD_IMPORT
+                            ? import_object(tensor, dev, object)
+                            : copy_object(tensor, dev, align, object);
+    if (status) {
+        free(object);
+        return status;
+    }
+    object->size = tensor->size;
+    object->holding = holding;
+    memcpy(object->extent, tensor->dims, sizeof object->extent);
+    *out = object;
+    return CLV_OK;
+}
+
+/* Imports keep the host's address; copies begin where their memory does. */
+static bool object_serves(const core_object *object, const clv_device *dev,
+                          uint64_t align, uint32_t holding)
+{
+    return object->buffer->dev == dev && object->holding == holding &&
+           (holding == CORE_HOLD_IMPORT ||
+            dev->mem_types[object->buffer->mem_type].alignment >= align);
+}
+
+clv_status core_tensor_object(clv_tensor *tensor, clv_device *dev,
+                              uint64_t align, uint32_t holding,
+                              const core_object **out)
+{
+    clv_status status = CLV_OK;
+    pthread_mutex_lock(&tensor->mutex);
+    core_object *object = tensor->objects;
+    while (object && !object_serves(object, dev, align, holding))
+        object = object->next;
+    if (!object) {
+        status = make_object(tensor, dev, align, holding, &object);
+        if (!status) {
+            object->next = tensor->objects;
+            tensor->objects = object;
+        }
+    }
+    if (!status)
+        *out = object;
+    pthread_mutex_unlock(&tensor->mutex);
+    return status;
+}
