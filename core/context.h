@@ -28,7 +28,11 @@ typedef struct core_plugin {
     clv_plugin_instance *instance;
     clv_host_api host;       /* given to the plugin; host.host is this */
     char *path, *dir;        /* of its file, absolute */
+    char *name;              /* by its file: cleave_NAME.so */
+    char *cache_dir;         /* its part of the context's, "" if none */
     void *module;            /* lt_dlhandle */
+    uint32_t abi_version;    /* negotiated */
+    bool declared;           /* its options are in the configuration */
     pthread_mutex_t mutex;   /* serialises [inst] slots */
 } core_plugin;
 
@@ -40,7 +44,6 @@ struct clv_context {
     uint32_t log_level;      /* most detailed level wanted */
     struct core_trace *trace;
     struct core_loader *loader; /* outcome of every candidate */
-    char *cache_dir;         /* absolute, "" if there is none */
 
     core_plugin **plugins;
     clv_device **devices;    /* in preference order */

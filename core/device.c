@@ -1,5 +1,4 @@
 #include "answer.h"
-
 #include "submit.h"
 
 #include <stdio.h>
@@ -106,6 +105,14 @@ static clv_status open_handle(clv_device *dev)
     return st;
 }
 
+void core_device_id(const core_plugin *plugin, const clv_device_info *info,
+                    char out[CORE_DEVICE_ID_SIZE])
+{
+    int n = (int)strnlen(info->id, sizeof info->id);
+    snprintf(out, CORE_DEVICE_ID_SIZE, "%s%s%.*s", plugin->name, n ? ":" : "",
+             n, info->id);
+}
+
 clv_status core_device_open(core_plugin *plugin, uint32_t index,
                             const clv_device_info *info, clv_device **out)
 {
@@ -128,8 +135,7 @@ clv_status core_device_open(core_plugin *plugin, uint32_t index,
     core_name_clean(dev->info.name, sizeof dev->info.name);
     core_name_clean(dev->info.driver, sizeof dev->info.driver);
     core_name_clean(dev->info.bus_path, sizeof dev->info.bus_path);
-    snprintf(dev->id, sizeof dev->id, "%s%s%s", plugin->api.name,
-             info->id[0] ? ":" : "", info->id);
+    core_device_id(plugin, info, dev->id);
 
     clv_status st;
     if ((st = check_info(dev)) != CLV_OK || (st = open_handle(dev)) != CLV_OK ||

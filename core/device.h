@@ -18,12 +18,14 @@
 
 #include <stdatomic.h>
 
+#define CORE_DEVICE_ID_SIZE 128
+
 struct clv_device {
     clv_context *ctx;
     core_plugin *plugin;
     const clv_plugin_api *api; /* the plugin's, for short */
     clv_plugin_device *handle;
-    char id[128];              /* "cpu", "opencl:0" */
+    char id[CORE_DEVICE_ID_SIZE]; /* "cpu", "opencl:0" */
     clv_device_info info;      /* checked */
     clv_mem_type *mem_types;   /* checked; zero limits replaced, see below */
     uint32_t n_mem_types;
@@ -38,6 +40,9 @@ struct clv_device {
  * owns it. info: as enumerated; checked here. */
 clv_status core_device_open(core_plugin *plugin, uint32_t index,
                             const clv_device_info *info, clv_device **out);
+/* The id that the device has or would have. */
+void core_device_id(const core_plugin *plugin, const clv_device_info *info,
+                    char out[CORE_DEVICE_ID_SIZE]);
 /* NULL is legal. Everything made from it is gone. */
 void core_device_close(clv_device *dev);
 bool core_device_lost(const clv_device *dev);

@@ -1,0 +1,55 @@
+/*
+ * The configuration's inside.
+ *
+ * A section is declared (its keys and their types are known) or not yet: then
+ * its values wait. A key holds the strongest value given so far, by the rank of
+ * its source, whatever the order in which sources were read. All strings live
+ * until the configuration is destroyed, so a plugin may keep what it was given.
+ *
+ * Reading from several threads is safe; writing excludes everything else.
+ */
+#pragma once
+
+#include <cleave/cleave.h>
+
+typedef enum core_config_rank {
+    CORE_RANK_BUILTIN = 0,
+    CORE_RANK_SYSTEM = 1,
+    CORE_RANK_USER = 2,
+    CORE_RANK_FILE = 3,
+    CORE_RANK_ENV = 4,
+    CORE_RANK_SET = 5,
+} core_config_rank;
+
+/* Declares section [core]; its directories have their defaults by paths.h. */
+clv_status core_declare_core_keys(clv_config *config);
+
+/* Reads ini text as if from a file of this name. */
+clv_status core_config_parse(clv_config *config, const char *name,
+                             const void *text, uint64_t size,
+                             core_config_rank rank);
+
+/* An error if values wait for a section that nobody declared, unless
+ * may_wait(ctx, section): then it belongs to a plugin that did not load. */
+clv_status core_config_check_waiting(clv_config *config,
+                                     bool (*may_wait)(void *ctx,
+                                                      const char *section),
+                                     void *ctx);
+
+/* Calls fn for every declared key, in order of declaration. */
+void core_config_each(const clv_config *config,
+                      void (*fn)(void *ctx, const char *section,
+                                 const clv_option *option),
+                      void *ctx);
+/* Undoes one declaration; without any, the section's values wait again. */
+void core_config_undeclare(clv_config *config, const char *section);
+
+/* Checks value against the option's type and range; why not: with a message
+ * without origin. */
+clv_status core_option_check(const clv_option *option, const char *value);
+/* Checks a table of options as a plugin hands it in. */
+clv_status core_options_check(const char *section, const clv_option *options,
+                              uint32_t count);
+int64_t core_option_int(const char *value);
+double core_option_float(const char *value);
+bool core_option_bool(const char *value);

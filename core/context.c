@@ -1,0 +1,125 @@
+#include "context.h"
+
+#include "config.h"
+#include "device.h"
+#include "loader.h"
+#include "strings.h"
+#include "workers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static clv_status make_config(clv_config **out)
+{
+    clv_config *config;
+    clv_status st = clv_config_create(&config);
+    if (st != CLV_OK)
+        return st;
+    if ((st = clv_config_load_default(config)) != CLV_OK ||
+        (st = clv_config_load_env(config)) != CLV_OK) {
+        clv_config_destroy(config);
+        return st;
+    }
+    *out = config;
+    return CLV_OK;
+}
+
+/* The more detailed of what the caller and the configuration want. */
+static uint32_t log_level(const clv_context *ctx, uint32_t wanted)
+{
+    static const char *const names[] = {"error", "warn", "info", "debug"};
+    const char *level = clv_config_get(ctx->config, "core.log_level");
+    for (uint32_t i = wanted + 1; i <= CLV_LOG_DEBUG; i++)
+        if (!strcmp(level, names[i]))
+            return i;
+    return wanted;
+}
+
+clv_status clv_context_create(const clv_context_params *params,
+                              clv_context **out)
+{
+    static const clv_context_params defaults;
+    if (!params)
+        params = &defaults;
+    *out = NULL;
+    clv_context *ctx = calloc(1, sizeof *ctx);
+    if (!ctx)
+        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a context");
+    pthread_mutex_init(&ctx->workers_mutex, NULL);
+    ctx->n_workers = core_processor_count();
+    ctx->log = params->log;
+    ctx->log_ctx = params->log_ctx;
+    ctx->config = params->config;
+    ctx->owns_config = !params->config;
+
+    clv_status st = CLV_OK;
+    if (ctx->owns_config)
+        st = make_config(&ctx->config);
+    if (st == CLV_OK) {
+        ctx->log_level = log_level(ctx, params->log_level);
+        st = core_trace_create(&ctx->trace);
+    }
+    if (st == CLV_OK) {
+        clv_trace_enable(ctx, params->trace);
+        st = core_loader_run(ctx);
+    }
+    if (st != CLV_OK) {
+        clv_context_destroy(ctx);
+        return st;
+    }
+    *out = ctx;
+    return CLV_OK;
+}
+
+void clv_context_destroy(clv_context *ctx)
+{
+    if (!ctx)
+        return;
+    core_loader_finish(ctx);
+    core_workers_destroy(ctx->workers);
+    core_trace_destroy(ctx->trace);
+    if (ctx->owns_config)
+        clv_config_destroy(ctx->config);
+    pthread_mutex_destroy(&ctx->workers_mutex);
+    free(ctx);
+}
+
+clv_config *clv_context_config(clv_context *ctx)
+{
+    return ctx->config;
+}
+
+uint32_t clv_context_device_count(const clv_context *ctx)
+{
+    return ctx->n_devices;
+}
+
+clv_device *clv_context_device(const clv_context *ctx, uint32_t index)
+{
+    return index < ctx->n_devices ? ctx->devices[index] : NULL;
+}
+
+clv_status clv_context_find_device(const clv_context *ctx, const char *id,
+                                   clv_device **out)
+{
+    *out = NULL;
+    for (uint32_t i = 0; i < ctx->n_devices; i++) {
+        if (!strcmp(ctx->devices[i]->id, id)) {
+            *out = ctx->devices[i];
+            return CLV_OK;
+        }
+    }
+    if (!ctx->n_devices)
+        return core_loader_no_device(ctx);
+    char present[512] = "";
+    for (uint32_t i = 0; i < ctx->n_devices; i++) {
+        size_t used = strlen(present);
+        const char *name = ctx->devices[i]->id;
+        if (used + strlen(name) + 3 < sizeof present) {
+            strcat(present, used ? ", " : "");
+            strcat(present, name);
+        }
+    }
+    return clv_error(CLV_ERR_NOT_FOUND,
+                     "there is no device '%s'; present: %s", id, present);
+}

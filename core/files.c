@@ -1,0 +1,281 @@
+#include <cleave/cleave.h>
+
+#include "strings.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define BUFFER_SIZE (256u << 10)
+#define MAX_TEMP_TRIES 100
+
+struct clv_file_writer {
+    char *path;    /* as asked for, for messages */
+    char *target;  /* path with links resolved; NULL: write in place */
+    char *temp;    /* what exists now, until commit */
+    int fd;
+    uint64_t written; /* to fd */
+    size_t used;      /* of buffer */
+    uint8_t buffer[BUFFER_SIZE];
+};
+
+static clv_status no_memory(const char *path)
+{
+    return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory to open it", path);
+}
+
+static clv_status open_error(const char *path)
+{
+    clv_status st = errno == ENOENT || errno == ENOTDIR ? CLV_ERR_NOT_FOUND
+                    : errno == EACCES || errno == EPERM ? CLV_ERR_REFUSED
+                                                        : CLV_ERR_IO;
+    return clv_error(st, "%s: cannot open: %s", path, strerror(errno));
+}
+
+/* ------------------------------------------------------------------------ */
+/* Reading                                                                  */
+
+static clv_status map_fd(const char *path, int fd, clv_file_map *out)
+{
+    struct stat st;
+    if (fstat(fd, &st))
+        return open_error(path);
+    if (!S_ISREG(st.st_mode))
+        return clv_error(CLV_ERR_IO, "%s: this is %s, not a file", path,
+                         S_ISDIR(st.st_mode) ? "a directory" : "a device");
+    clv_file_map map = {.size = (uint64_t)st.st_size};
+    if (map.size > SIZE_MAX)
+        return clv_error(CLV_ERR_LIMIT,
+                         "%s: %llu bytes do not fit in the address space", path,
+                         (unsigned long long)map.size);
+    if (map.size) {
+        void *data =
+            mmap(NULL, (size_t)map.size, PROT_READ, MAP_SHARED, fd, 0);
+        if (data == MAP_FAILED)
+            return clv_error(errno == ENOMEM ? CLV_ERR_NO_MEMORY : CLV_ERR_IO,
+                             "%s: cannot map %llu bytes: %s", path,
+                             (unsigned long long)map.size, strerror(errno));
+        map.data = data;
+    }
+    *out = map;
+    return CLV_OK;
+}
+
+clv_status clv_file_map_open(const char *path, clv_file_map *out)
+{
+    *out = (clv_file_map){0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return open_error(path);
+    clv_status st = map_fd(path, fd, out);
+    close(fd);
+    return st;
+}
+
+void clv_file_map_close(clv_file_map *map)
+{
+    if (map->data)
+        munmap((void *)(uintptr_t)map->data, (size_t)map->size);
+    *map = (clv_file_map){0};
+}
+
+/* ------------------------------------------------------------------------ */
+/* Writing                                                                  */
+
+static void release(clv_file_writer *w)
+{
+    if (!w)
+        return;
+    if (w->fd >= 0)
+        close(w->fd);
+    if (w->temp)
+        unlink(w->temp);
+    free(w->path);
+    free(w->target);
+    free(w->temp);
+    free(w);
+}
+
+/* Makes a file of an unused name beside target. */
+static clv_status open_temp(clv_file_writer *w)
+{
+    static _Atomic unsigned serial;
+    const char *slash = strrchr(w->target, '/');
+    int dir = slash ? (int)(slash + 1 - w->target) : 0;
+    for (int i = 0; i < MAX_TEMP_TRIES; i++) {
+        char *name = core_format("%.*s.%s.%ld-%u", dir, w->target,
+                                 w->target + dir, (long)getpid(),
+                                 atomic_fetch_add(&serial, 1));
+        if (!name)
+            return no_memory(w->path);
+        w->fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (w->fd >= 0) {
+            w->temp = name;
+            return CLV_OK;
+        }
+        free(name);
+        if (errno != EEXIST)
+            break;
+    }
+    return open_error(w->path);
+}
+
+static clv_status open_target(clv_file_writer *w)
+{
+    struct stat st;
+    if (stat(w->path, &st)) {
+        w->target = strdup(w->path);
+        return w->target ? open_temp(w) : no_memory(w->path);
+    }
+    if (S_ISDIR(st.st_mode))
+        return clv_error(CLV_ERR_INVALID,
+                         "%s: this is a directory; name a file", w->path);
+    if (S_ISREG(st.st_mode)) {
+        if (!(w->target = realpath(w->path, NULL)))
+            return open_error(w->path);
+        clv_status status = open_temp(w);
+        /* As private as what it replaces; best effort. */
+        if (status == CLV_OK && fchmod(w->fd, st.st_mode & 0777))
+            errno = 0;
+        return status;
+    }
+    w->fd = open(w->path, O_WRONLY | O_CLOEXEC);
+    return w->fd >= 0 ? CLV_OK : open_error(w->path);
+}
+
+clv_status clv_file_writer_open(const char *path, clv_file_writer **out)
+{
+    *out = NULL;
+    clv_file_writer *w = calloc(1, sizeof *w);
+    if (!w)
+        return no_memory(path);
+    w->fd = -1;
+    w->path = strdup(path);
+    clv_status st = w->path ? open_target(w) : no_memory(path);
+    if (st != CLV_OK) {
+        release(w);
+        return st;
+    }
+    *out = w;
+    return CLV_OK;
+}
+
+static clv_status write_error(clv_file_writer *w, int error)
+{
+    const char *remedy =
+        error == ENOSPC ? "; free some space or write elsewhere"
+        : error == EDQUOT || error == EFBIG
+            ? "; raise the limit or write elsewhere"
+            : "";
+    clv_status st = clv_error(CLV_ERR_IO,
+                              "%s: writing failed after %llu bytes: %s%s",
+                              w->path, (unsigned long long)w->written,
+                              strerror(error), remedy);
+    /* Nothing of it stays; the caller still ends the writer. */
+    if (w->temp)
+        unlink(w->temp);
+    free(w->temp);
+    w->temp = NULL;
+    close(w->fd);
+    w->fd = -1;
+    return st;
+}
+
+static clv_status write_all(clv_file_writer *w, const uint8_t *data,
+                            uint64_t size)
+{
+    while (size) {
+        size_t piece = size < (1u << 30) ? (size_t)size : 1u << 30;
+        ssize_t n = write(w->fd, data, piece);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return write_error(w, n < 0 ? errno : EIO);
+        data += n;
+        size -= (uint64_t)n;
+        w->written += (uint64_t)n;
+    }
+    return CLV_OK;
+}
+
+static clv_status flush(clv_file_writer *w)
+{
+    size_t n = w->used;
+    w->used = 0;
+    return write_all(w, w->buffer, n);
+}
+
+static clv_status check_open(const clv_file_writer *w)
+{
+    if (w->fd >= 0)
+        return CLV_OK;
+    return clv_error(CLV_ERR_IO, "%s: writing failed earlier", w->path);
+}
+
+clv_status clv_file_writer_write(clv_file_writer *w, const void *data,
+                                 uint64_t size)
+{
+    clv_status st = check_open(w);
+    if (st != CLV_OK)
+        return st;
+    if (size > BUFFER_SIZE - w->used && (st = flush(w)) != CLV_OK)
+        return st;
+    if (size > BUFFER_SIZE)
+        return write_all(w, data, size);
+    if (size)
+        memcpy(w->buffer + w->used, data, (size_t)size);
+    w->used += (size_t)size;
+    return CLV_OK;
+}
+
+/* Makes the new name survive a power cut; some file systems cannot. */
+static void sync_dir(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *dir = slash ? strndup(path, (size_t)(slash + 1 - path)) : strdup(".");
+    int fd = dir ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (fd >= 0) {
+        fsync(fd);
+        close(fd);
+    }
+    free(dir);
+}
+
+clv_status clv_file_writer_commit(clv_file_writer *w)
+{
+    clv_status st = check_open(w);
+    if (st == CLV_OK)
+        st = flush(w);
+    if (st == CLV_OK && w->target && fsync(w->fd))
+        st = write_error(w, errno);
+    if (st == CLV_OK) {
+        int fd = w->fd;
+        w->fd = -1;
+        if (close(fd) && errno != EINTR)
+            st = clv_error(CLV_ERR_IO, "%s: closing it failed: %s", w->path,
+                           strerror(errno));
+    }
+    if (st == CLV_OK && w->target) {
+        if (rename(w->temp, w->target)) {
+            st = clv_error(CLV_ERR_IO, "%s: cannot take its name: %s", w->path,
+                           strerror(errno));
+        } else {
+            free(w->temp);
+            w->temp = NULL;
+            sync_dir(w->target);
+        }
+    }
+    release(w);
+    return st;
+}
+
+void clv_file_writer_discard(clv_file_writer *w)
+{
+    release(w);
+}

@@ -1,0 +1,141 @@
+#include "paths.h"
+
+#include "strings.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MARKER "cleave-uninstalled"
+
+static clv_status no_memory(void)
+{
+    return clv_error(CLV_ERR_NO_MEMORY, "no memory for a path");
+}
+
+/* Below the directory that variable names, or below home's fallback. */
+static clv_status user_path(const char *variable, const char *fallback,
+                            const char *rest, char **out)
+{
+    *out = NULL;
+    const char *base = secure_getenv(variable), *home = secure_getenv("HOME");
+    if (base && base[0] == '/')
+        *out = core_format("%s/%s", base, rest);
+    else if (home && home[0] == '/')
+        *out = core_format("%s/%s/%s", home, fallback, rest);
+    else
+        return CLV_OK;
+    return *out ? CLV_OK : no_memory();
+}
+
+clv_status core_user_config(char **out)
+{
+    return user_path("XDG_CONFIG_HOME", ".config", "cleave/cleave.ini", out);
+}
+
+clv_status core_user_cache(char **out)
+{
+    return user_path("XDG_CACHE_HOME", ".cache", "cleave", out);
+}
+
+/* The directory of the object that holds this function, links resolved. */
+static bool library_dir(char out[PATH_MAX])
+{
+    Dl_info info;
+    if (!dladdr((const void *)&clv_version, &info) || !info.dli_fname ||
+        !realpath(info.dli_fname, out))
+        return false;
+    *strrchr(out, '/') = 0;
+    return true;
+}
+
+/* The value of "key=value" in a line of text; NULL if there is none. */
+static char *marker_value(const clv_file_map *map, const char *key)
+{
+    const char *s = (const char *)map->data, *end = s + map->size;
+    size_t n = strlen(key);
+    while (s < end) {
+        const char *newline = memchr(s, '\n', (size_t)(end - s));
+        const char *stop = newline ? newline : end;
+        if ((size_t)(stop - s) > n && !memcmp(s, key, n) && s[n] == '=')
+            return strndup(s + n + 1, (size_t)(stop - s) - n - 1);
+        s = stop + 1;
+    }
+    return NULL;
+}
+
+static bool read_marker(const char *dir, char **plugin_dirs, char **data_dir)
+{
+    char *path = core_format("%s/" MARKER, dir);
+    clv_file_map map;
+    if (!path || access(path, R_OK) ||
+        clv_file_map_open(path, &map) != CLV_OK) {
+        free(path);
+        return false;
+    }
+    *plugin_dirs = marker_value(&map, "plugin_dirs");
+    *data_dir = marker_value(&map, "data_dir");
+    clv_file_map_close(&map);
+    free(path);
+    if (*plugin_dirs && *data_dir)
+        return true;
+    free(*plugin_dirs);
+    free(*data_dir);
+    return false;
+}
+
+/* dir/relative, shortened where it exists; relative may be absolute. */
+static char *resolve(const char *dir, const char *relative)
+{
+    char *path = relative[0] == '/' ? strdup(relative)
+                                    : core_format("%s/%s", dir, relative);
+    char *real = path ? realpath(path, NULL) : NULL;
+    if (!real)
+        return path;
+    free(path);
+    return real;
+}
+
+clv_status core_library_paths(char **plugin_dirs, char **data_dir)
+{
+    char dir[PATH_MAX];
+    if (!library_dir(dir))
+        return clv_error(CLV_ERR_NOT_FOUND,
+                         "libcleave: cannot tell where it lies; set "
+                         "core.plugin_dirs and core.data_dir");
+    if (read_marker(dir, plugin_dirs, data_dir))
+        return CLV_OK;
+    *plugin_dirs = resolve(dir, CLV_PLUGINS_FROM_LIB);
+    *data_dir = resolve(dir, CLV_DATA_FROM_LIB);
+    if (*plugin_dirs && *data_dir)
+        return CLV_OK;
+    free(*plugin_dirs);
+    free(*data_dir);
+    return no_memory();
+}
+
+clv_status core_make_dirs(const char *path)
+{
+    char *copy = strdup(path);
+    if (!copy)
+        return no_memory();
+    clv_status st = CLV_OK;
+    for (char *s = copy + 1; st == CLV_OK; s++) {
+        char c = *s;
+        if (c && c != '/')
+            continue;
+        *s = 0;
+        if (mkdir(copy, 0700) && errno != EEXIST)
+            st = clv_error(CLV_ERR_IO, "%s: cannot make the directory: %s",
+                           copy, strerror(errno));
+        *s = c;
+        if (!c)
+            break;
+    }
+    free(copy);
+    return st;
+}

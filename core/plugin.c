@@ -1,0 +1,380 @@
+#include "plugin.h"
+
+#include "answer.h"
+#include "config.h"
+#include "host.h"
+#include "paths.h"
+#include "strings.h"
+
+#include <dlfcn.h>
+#include <ltdl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_OPTIONS 256
+#define MAX_DEVICES 256
+
+/* Sizes of version 1; what is longer was added later. */
+#define API_V1_SIZE                                                            \
+    (offsetof(clv_plugin_api, calibrate) + sizeof((clv_plugin_api *)0)->calibrate)
+#define OPTION_V1_SIZE                                                         \
+    (offsetof(clv_option, max) + sizeof((clv_option *)0)->max)
+
+/* libltdl is not safe to use from two threads. */
+static pthread_mutex_t lt_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+clv_status core_plugin_system_init(void)
+{
+    pthread_mutex_lock(&lt_mutex);
+    int failed = lt_dlinit();
+    pthread_mutex_unlock(&lt_mutex);
+    if (failed)
+        return clv_error(CLV_ERR_INTERNAL, "libltdl: it does not start");
+    return CLV_OK;
+}
+
+void core_plugin_system_finish(void)
+{
+    pthread_mutex_lock(&lt_mutex);
+    lt_dlexit();
+    pthread_mutex_unlock(&lt_mutex);
+}
+
+clv_status core_plugin_new(clv_context *ctx, char *path, const char *name,
+                           core_plugin **out)
+{
+    core_plugin *p = calloc(1, sizeof *p);
+    if (!p) {
+        free(path);
+        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plugin");
+    }
+    pthread_mutex_init(&p->mutex, NULL);
+    p->ctx = ctx;
+    p->path = path;
+    p->name = strdup(name);
+    p->dir = strndup(path, (size_t)(strrchr(path, '/') - path));
+    const char *cache = clv_config_get(ctx->config, "core.cache_dir");
+    p->cache_dir =
+        cache && cache[0] ? core_format("%s/%s", cache, name) : strdup("");
+    if (!p->name || !p->dir || !p->cache_dir) {
+        core_plugin_destroy(p);
+        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plugin");
+    }
+    *out = p;
+    return CLV_OK;
+}
+
+static void end_instance(core_plugin *p)
+{
+    uint64_t serial = core_error_serial();
+    pthread_mutex_lock(&p->mutex);
+    clv_status st =
+        core_answer(p->name, "quiesce", serial, p->api.quiesce(p->instance));
+    p->api.destroy(p->instance);
+    pthread_mutex_unlock(&p->mutex);
+    if (st != CLV_OK)
+        clv_log(p->ctx, CLV_LOG_WARN, "%s", clv_last_error());
+    p->instance = NULL;
+}
+
+void core_plugin_destroy(core_plugin *p)
+{
+    if (!p)
+        return;
+    if (p->instance)
+        end_instance(p);
+    if (p->declared)
+        core_config_undeclare(p->ctx->config, p->name);
+    if (p->module) {
+        pthread_mutex_lock(&lt_mutex);
+        lt_dlclose(p->module);
+        pthread_mutex_unlock(&lt_mutex);
+    }
+    pthread_mutex_destroy(&p->mutex);
+    free(p->path);
+    free(p->dir);
+    free(p->name);
+    free(p->cache_dir);
+    free(p);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Mapping                                                                  */
+
+static clv_status dl_error(const char *path)
+{
+    const char *text = dlerror();
+    size_t n = strlen(path);
+    if (text && !strncmp(text, path, n) && !strncmp(text + n, ": ", 2))
+        text += n + 2;
+    return clv_error(CLV_ERR_FORMAT, "%s; rebuild the plugin, or remove it",
+                     text ? text : "it cannot be loaded");
+}
+
+/* The table's flags decide how it is mapped, so they are looked at first. */
+static uint32_t peek_flags(void *dl)
+{
+    clv_plugin_query_fn query;
+    *(void **)&query = dlsym(dl, CLV_PLUGIN_QUERY_SYMBOL);
+    if (!query)
+        return 0;
+    clv_query_in in = CLV_INIT(clv_query_in, CLV_STRUCT_QUERY_IN);
+    in.abi_min = CLV_ABI_VERSION_MIN;
+    in.abi_max = CLV_ABI_VERSION;
+    clv_query_out out = CLV_INIT(clv_query_out, CLV_STRUCT_QUERY_OUT);
+    if (query(&in, &out) != CLV_OK || !out.api ||
+        out.api->header.struct_size < API_V1_SIZE)
+        return 0;
+    return out.api->flags;
+}
+
+static clv_status open_module(core_plugin *p, uint32_t flags)
+{
+    lt_dladvise advise;
+    if (lt_dladvise_init(&advise))
+        return clv_error(CLV_ERR_NO_MEMORY, "no memory to load it");
+    lt_dladvise_local(&advise);
+    if (!(flags & CLV_PLUGIN_UNLOADABLE))
+        lt_dladvise_resident(&advise);
+    p->module = lt_dlopenadvise(p->path, advise);
+    lt_dladvise_destroy(&advise);
+    if (!p->module)
+        return clv_error(CLV_ERR_FORMAT, "libltdl cannot load it: %s",
+                         lt_dlerror());
+    return CLV_OK;
+}
+
+/* libltdl binds lazily and hides why a file cannot be loaded, so the dynamic
+ * linker is asked first: now it binds everything and tells. */
+clv_status core_plugin_map(core_plugin *p)
+{
+    pthread_mutex_lock(&lt_mutex);
+    void *dl = dlopen(p->path, RTLD_NOW | RTLD_LOCAL);
+    clv_status st =
+        dl ? open_module(p, peek_flags(dl)) : dl_error(p->path);
+    if (dl)
+        dlclose(dl);
+    pthread_mutex_unlock(&lt_mutex);
+    return st;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Negotiation                                                              */
+
+static uint32_t sanitizers(void)
+{
+    uint32_t bits = 0;
+#if defined(__SANITIZE_ADDRESS__)
+    bits |= CLV_SANITIZER_ADDRESS;
+#endif
+#if defined(__SANITIZE_THREAD__)
+    bits |= CLV_SANITIZER_THREAD;
+#endif
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+    bits |= CLV_SANITIZER_ADDRESS;
+#endif
+#if __has_feature(thread_sanitizer)
+    bits |= CLV_SANITIZER_THREAD;
+#endif
+#endif
+    return bits;
+}
+
+static clv_status wrong_version(const clv_query_out *answer)
+{
+    return clv_error(CLV_ERR_VERSION,
+                     "it speaks ABI versions %u to %u, this libcleave %u to %u; "
+                     "install a plugin built for it", answer->abi_min,
+                     answer->abi_max, CLV_ABI_VERSION_MIN, CLV_ABI_VERSION);
+}
+
+static clv_status ask(core_plugin *p, const clv_plugin_api **api)
+{
+    clv_plugin_query_fn query;
+    pthread_mutex_lock(&lt_mutex);
+    *(void **)&query = lt_dlsym(p->module, CLV_PLUGIN_QUERY_SYMBOL);
+    pthread_mutex_unlock(&lt_mutex);
+    if (!query)
+        return clv_error(CLV_ERR_NOT_FOUND,
+                         "it exports no " CLV_PLUGIN_QUERY_SYMBOL
+                         "(); it is no plugin");
+    clv_query_in in = CLV_INIT(clv_query_in, CLV_STRUCT_QUERY_IN);
+    in.abi_min = CLV_ABI_VERSION_MIN;
+    in.abi_max = CLV_ABI_VERSION;
+    in.sanitizers = sanitizers();
+    clv_query_out out = CLV_INIT(clv_query_out, CLV_STRUCT_QUERY_OUT);
+    clv_status st = query(&in, &out);
+    core_name_clean(out.reason, sizeof out.reason);
+    if (st == CLV_ERR_VERSION)
+        return wrong_version(&out);
+    if (st != CLV_OK)
+        return clv_error(st < CLV_OK && st >= CLV_ERR_INTERNAL
+                             ? st : CLV_ERR_INTERNAL,
+                         "it refuses: %s", out.reason[0] ? out.reason
+                                                         : "it does not say "
+                                                           "why");
+    if (out.abi_version < CLV_ABI_VERSION_MIN ||
+        out.abi_version > CLV_ABI_VERSION)
+        return wrong_version(&out);
+    if (!out.api)
+        return clv_error(CLV_ERR_INTERNAL, "its query gives no table");
+    p->abi_version = out.abi_version;
+    *api = out.api;
+    return CLV_OK;
+}
+
+static const char *missing_slot(const clv_plugin_api *api)
+{
+#define CHECK(slot)                                                            \
+    if (!api->slot)                                                            \
+    return #slot
+    CHECK(create);
+    CHECK(quiesce);
+    CHECK(destroy);
+    CHECK(enumerate);
+    CHECK(device_open);
+    CHECK(device_close);
+    CHECK(mem_types);
+    CHECK(op_caps);
+    CHECK(buffer_alloc);
+    CHECK(buffer_free);
+    CHECK(timeline_create);
+    CHECK(timeline_destroy);
+    CHECK(timeline_query);
+    CHECK(timeline_signal);
+    CHECK(timeline_fail);
+    CHECK(timeline_wait);
+    CHECK(program_compile);
+    CHECK(program_info);
+    CHECK(program_destroy);
+    CHECK(submit);
+    if (api->buffer_map)
+        CHECK(buffer_unmap);
+#undef CHECK
+    return NULL;
+}
+
+clv_status core_plugin_negotiate(core_plugin *p)
+{
+    const clv_plugin_api *api;
+    clv_status st = ask(p, &api);
+    if (st != CLV_OK)
+        return st;
+    uint32_t size = api->header.struct_size;
+    if (!core_struct_read(&p->api, sizeof p->api, api, API_V1_SIZE))
+        return clv_error(CLV_ERR_VERSION,
+                         "its table of %u bytes is shorter than the %zu of ABI "
+                         "version 1, or needs an extension; rebuild it", size,
+                         API_V1_SIZE);
+    const char *slot = missing_slot(&p->api);
+    if (slot)
+        return clv_error(CLV_ERR_INTERNAL,
+                         "its table lacks the mandatory %s(); the plugin is "
+                         "faulty", slot);
+    if (!p->api.name || !p->api.version || !p->api.build_id ||
+        !p->api.description)
+        return clv_error(CLV_ERR_INTERNAL, "its table lacks a name, version, "
+                         "build id or description; the plugin is faulty");
+    if (strcmp(p->api.name, p->name))
+        return clv_error(CLV_ERR_INTERNAL,
+                         "it calls itself '%.64s', its file is named for '%s'; "
+                         "rename the file", p->api.name, p->name);
+    return CLV_OK;
+}
+
+clv_status core_plugin_declare(core_plugin *p)
+{
+    uint32_t n = p->api.n_options, stride = p->api.option_stride;
+    if (!n)
+        return CLV_OK;
+    if (n > MAX_OPTIONS || !p->api.options || stride < OPTION_V1_SIZE ||
+        stride % sizeof(uint64_t))
+        return clv_error(CLV_ERR_INVALID, "its table of %u options is "
+                         "malformed; the plugin is faulty", n);
+    clv_option *options = calloc(n, sizeof *options);
+    if (!options)
+        return clv_error(CLV_ERR_INVALID, "no memory for %u options", n);
+    clv_status st = CLV_OK;
+    for (uint32_t i = 0; i < n && st == CLV_OK; i++)
+        if (!core_struct_read(&options[i], sizeof options[i],
+                              (const char *)p->api.options + (size_t)i * stride,
+                              OPTION_V1_SIZE))
+            st = clv_error(CLV_ERR_INVALID, "its option %u is malformed; the "
+                           "plugin is faulty", i);
+    if (st == CLV_OK)
+        st = clv_config_declare(p->ctx->config, p->name, options, n);
+    p->declared = st == CLV_OK;
+    free(options);
+    return st;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Instance                                                                 */
+
+clv_status core_plugin_create(core_plugin *p)
+{
+    if (p->cache_dir[0] && core_make_dirs(p->cache_dir) != CLV_OK) {
+        clv_log(p->ctx, CLV_LOG_WARN, "%s: no cache: %s", p->name,
+                clv_last_error());
+        p->cache_dir[0] = 0;
+    }
+    core_host_init(p);
+    uint64_t serial = core_error_serial();
+    clv_plugin_instance *instance = NULL;
+    clv_status st = core_answer(p->name, "create", serial,
+                                p->api.create(&p->host, &instance));
+    if (st != CLV_OK)
+        return st;
+    if (!instance)
+        return clv_error(CLV_ERR_INTERNAL, "create answered no instance; the "
+                         "plugin is faulty");
+    p->instance = instance;
+    return CLV_OK;
+}
+
+static clv_status enumerate(core_plugin *p, uint32_t *count,
+                            clv_device_info *out)
+{
+    uint64_t serial = core_error_serial();
+    pthread_mutex_lock(&p->mutex);
+    clv_status st = core_answer(
+        p->name, "enumerate", serial,
+        p->api.enumerate(p->instance, count, out, sizeof *out));
+    pthread_mutex_unlock(&p->mutex);
+    if (st == CLV_OK && *count > MAX_DEVICES)
+        return clv_error(CLV_ERR_INTERNAL, "enumerate answered %u devices; the "
+                         "plugin is faulty", *count);
+    return st;
+}
+
+clv_status core_plugin_enumerate(core_plugin *p, clv_device_info **out,
+                                 uint32_t *count)
+{
+    uint32_t n = 0;
+    clv_status st = enumerate(p, &n, NULL);
+    if (st != CLV_OK)
+        return st;
+    clv_device_info *infos = calloc(n + 1u, sizeof *infos);
+    if (!infos)
+        return clv_error(CLV_ERR_NO_MEMORY, "no memory for %u devices", n);
+    clv_device_info init = CLV_INIT(clv_device_info, CLV_STRUCT_DEVICE_INFO);
+    for (uint32_t i = 0; i < n; i++)
+        infos[i] = init;
+    uint32_t found = n;
+    st = enumerate(p, &found, infos);
+    for (uint32_t i = 0; i < n && st == CLV_OK; i++) {
+        if (!core_chain_ok(&infos[i].header))
+            st = clv_error(CLV_ERR_UNSUPPORTED, "its device %u needs an "
+                           "extension this libcleave does not know", i);
+        infos[i].header = init.header;
+    }
+    if (st != CLV_OK) {
+        free(infos);
+        return st;
+    }
+    *out = infos;
+    *count = found < n ? found : n;
+    return CLV_OK;
+}

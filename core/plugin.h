@@ -1,0 +1,29 @@
+/*
+ * Loading one plugin: from a checked file to a running instance, and back. Each
+ * step says in its message why it failed, without naming the file.
+ */
+#pragma once
+
+#include "context.h"
+
+/* libltdl keeps process-wide counts; one pair a context. */
+clv_status core_plugin_system_init(void);
+void core_plugin_system_finish(void);
+
+/* Takes the path over. name: what the plugin must call itself. */
+clv_status core_plugin_new(clv_context *ctx, char *path, const char *name,
+                           core_plugin **out);
+/* Undoes whatever was done; the plugin's devices are closed. NULL is legal. */
+void core_plugin_destroy(core_plugin *plugin);
+
+/* Maps the file, with the true reason if it cannot be. */
+clv_status core_plugin_map(core_plugin *plugin);
+/* Agrees on an ABI version and reads the plugin's table. */
+clv_status core_plugin_negotiate(core_plugin *plugin);
+/* Declares the options. CLV_ERR_INVALID: the plugin's table is wrong; any other
+ * failure is about a value the user gave. */
+clv_status core_plugin_declare(core_plugin *plugin);
+clv_status core_plugin_create(core_plugin *plugin);
+/* Descriptions of the devices found; *out is for free(). */
+clv_status core_plugin_enumerate(core_plugin *plugin, clv_device_info **out,
+                                 uint32_t *count);
