@@ -1,7 +1,7 @@
 #include "cache.h"
 
 #include "paths.h"
-#include "strings.h"
+#include "names.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 #include "config.h"
 
+#include "ini_text.h"
+#include "names.h"
 #include "paths.h"
-#include "strings.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "config.h"
 #include "device.h"
 #include "loader.h"
-#include "strings.h"
+#include "names.h"
 #include "workers.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #include <cleave/cleave.h>
 
-#include "strings.h"
+#include "names.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,9 +2,9 @@
 
 #include "config.h"
 #include "device.h"
-#include "plugin.h"
+#include "plugin_module.h"
 #include "plugin_file.h"
-#include "strings.h"
+#include "names.h"
 
 #include <dirent.h>
 #include <errno.h>

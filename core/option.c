@@ -1,6 +1,6 @@
 #include "config.h"
 
-#include "strings.h"
+#include "names.h"
 
 #include <errno.h>
 #include <locale.h>

@@ -1,6 +1,6 @@
 #include "paths.h"
 
-#include "strings.h"
+#include "names.h"
 
 #include <dlfcn.h>
 #include <errno.h>

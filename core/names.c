@@ -1,4 +1,4 @@
-#include "strings.h"
+#include "names.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "ini.h"
+#include "ini_text.h"
 
 #include <ini.h>
 #include <stdlib.h>

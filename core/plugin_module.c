@@ -1,10 +1,10 @@
-#include "plugin.h"
+#include "plugin_module.h"
 
 #include "answer.h"
 #include "config.h"
 #include "host.h"
 #include "paths.h"
-#include "strings.h"
+#include "names.h"
 
 #include <dlfcn.h>
 #include <ltdl.h>
@@ -258,7 +258,7 @@ static const char *missing_slot(const clv_plugin_api *api)
 
 clv_status core_plugin_negotiate(core_plugin *p)
 {
-    const clv_plugin_api *api;
+    const clv_plugin_api *api = NULL;
     clv_status st = ask(p, &api);
     if (st != CLV_OK)
         return st;
