@@ -31,6 +31,8 @@ typedef struct cpu_block_q4_0 {
 /*
  * y[i, o] = dot(x[i, :], w[o, :]) + bias[o]  for i < n, o_begin <= o < o_end
  *
+ * o_begin is a multiple of 16, and so is o_end unless it is w's last row.
+ *
  * Where the table has a prepare function for w's dtype, xp holds the prepared
  * rows of x (prepared once for all threads), and x is not read.
  */
@@ -59,6 +61,7 @@ typedef struct cpu_prepare {
  * Fused attention over heads h_begin..h_end and queries q_begin..q_end; never
  * holds more scores than fit the scratch (online softmax). See CLV_OP_ATTENTION.
  */
+#define CPU_MAX_HEAD_DIM 1024
 typedef struct cpu_attention_args {
     const float *q;       /* [n, heads * head_dim] */
     const void *k, *v;    /* [rows, kv_heads * head_dim], f32 or f16 */
@@ -74,7 +77,7 @@ typedef struct cpu_attention_args {
 typedef void (*cpu_attention_fn)(const cpu_attention_args *args);
 
 /* One head row set of CLV_OP_ROPE: rotates `heads` heads of one row. sin_cos:
- * n_rot/2 pairs (sin, cos), already scaled. */
+ * n_rot/2 pairs (sin, cos), already scaled; y may be x. */
 typedef void (*cpu_rope_fn)(const float *x, const float *sin_cos, float *y,
                             int64_t heads, int64_t head_dim, int64_t n_rot,
                             uint32_t mode);

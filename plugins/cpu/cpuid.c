@@ -1,0 +1,88 @@
+#include "cpuid.h"
+
+#include <stdint.h>
+#include <string.h>
+
+const char *cpu_level_name(cpu_level level)
+{
+    static const char *const names[CPU_LEVEL_COUNT] = {
+        [CPU_LEVEL_REF] = "ref",
+        [CPU_LEVEL_AVX2] = "avx2",
+        [CPU_LEVEL_AVX512] = "avx512",
+        [CPU_LEVEL_AVX512VNNI] = "avx512vnni",
+    };
+    return names[level];
+}
+
+#if defined(__x86_64__)
+
+#include <cpuid.h>
+
+/* Register state the system saves (XCR0). */
+#define STATE_YMM 0x06u /* XMM, upper halves */
+#define STATE_ZMM 0xe6u /* also mask registers, ZMM */
+
+static uint64_t saved_state(void)
+{
+    uint32_t low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (uint64_t)high << 32 | low;
+}
+
+static bool has(uint32_t reg, uint32_t bits)
+{
+    return (reg & bits) == bits;
+}
+
+cpu_level cpu_detect_level(void)
+{
+    unsigned a, b, c, d;
+    if (!__get_cpuid(1, &a, &b, &c, &d) ||
+        !has(c, bit_OSXSAVE | bit_AVX | bit_FMA | bit_F16C))
+        return CPU_LEVEL_REF;
+    uint64_t state = saved_state();
+    if ((state & STATE_YMM) != STATE_YMM ||
+        !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !has(b, bit_AVX2))
+        return CPU_LEVEL_REF;
+    if ((state & STATE_ZMM) != STATE_ZMM ||
+        !has(b, bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL))
+        return CPU_LEVEL_AVX2;
+    return has(c, bit_AVX512VNNI) ? CPU_LEVEL_AVX512VNNI : CPU_LEVEL_AVX512;
+}
+
+bool cpu_brand(char *out, size_t size)
+{
+    unsigned regs[12];
+    char text[sizeof regs + 1] = "";
+    if (__get_cpuid_max(0x80000000, NULL) < 0x80000004)
+        return false;
+    for (unsigned i = 0; i < 3; i++)
+        __get_cpuid(0x80000002 + i, &regs[4 * i], &regs[4 * i + 1],
+                    &regs[4 * i + 2], &regs[4 * i + 3]);
+    memcpy(text, regs, sizeof regs);
+    const char *begin = text + strspn(text, " ");
+    size_t length = strlen(begin);
+    while (length && begin[length - 1] == ' ')
+        length--;
+    if (!length || length >= size)
+        return false;
+    memcpy(out, begin, length);
+    out[length] = 0;
+    return true;
+}
+
+#else
+
+cpu_level cpu_detect_level(void)
+{
+    return CPU_LEVEL_REF;
+}
+
+bool cpu_brand(char *out, size_t size)
+{
+    (void)out;
+    (void)size;
+    return false;
+}
+
+#endif

@@ -1,0 +1,251 @@
+/* Ops on single elements and on single rows. */
+#include "grid.h"
+
+#define ALL_SPLITS (CLV_SPLIT_SEQUENCE | CLV_SPLIT_ROWS)
+#define F32 CPU_BIT(CLV_DTYPE_F32)
+
+typedef void (*unary_fn)(const float *x, float *y, int64_t n);
+typedef void (*binary_fn)(const float *a, const float *b, float *y, int64_t n);
+
+typedef struct task {
+    cpu_grid grid;
+    cpu_rows a, b, y;
+    unary_fn unary;
+    binary_fn binary;
+} task;
+
+static void chunk(void *ctx, uint32_t index, uint32_t worker)
+{
+    const task *t = ctx;
+    cpu_range rows = cpu_grid_rows(&t->grid, index);
+    cpu_range columns = cpu_grid_columns(&t->grid, index);
+    int64_t n = columns.end - columns.begin;
+    (void)worker;
+    for (int64_t i = rows.begin; i < rows.end; i++) {
+        const float *a = cpu_row_f32(&t->a, i) + columns.begin;
+        float *y = cpu_row_f32(&t->y, i) + columns.begin;
+        if (t->unary)
+            t->unary(a, y, n);
+        else
+            t->binary(a, cpu_row_f32(&t->b, i) + columns.begin, y, n);
+    }
+}
+
+static bool is_dense(const cpu_rows *rows)
+{
+    return rows->n <= 1 || rows->stride == rows->c * (int64_t)sizeof(float);
+}
+
+static void flatten(cpu_rows *rows, int64_t n)
+{
+    rows->c = n;
+    rows->n = 1;
+    rows->stride = 0;
+}
+
+static void run_task(const cpu_run *run, task *t)
+{
+    int64_t n = t->y.n, c = t->y.c;
+    if (is_dense(&t->a) && is_dense(&t->y) &&
+        (t->unary || (t->b.n == n && is_dense(&t->b)))) {
+        flatten(&t->a, n * c);
+        flatten(&t->b, n * c);
+        flatten(&t->y, n * c);
+    }
+    t->grid = cpu_grid_make(t->y.n, t->y.c);
+    cpu_pool_run(run->pool, t->grid.chunks, chunk, t);
+}
+
+static void run_unary(const cpu_run *run, const cpu_step *step, unary_fn fn)
+{
+    task t = {.a = cpu_run_rows(run, step->in[0]),
+              .y = cpu_run_rows(run, step->out[0]),
+              .unary = fn};
+    run_task(run, &t);
+}
+
+/* A b of one row, [C], has stride 0 and so serves every row of a. */
+static void run_binary(const cpu_run *run, const cpu_step *step, binary_fn fn)
+{
+    task t = {.a = cpu_run_rows(run, step->in[0]),
+              .b = cpu_run_rows(run, step->in[1]),
+              .y = cpu_run_rows(run, step->out[0]),
+              .binary = fn};
+    run_task(run, &t);
+}
+
+static void run_add(const cpu_run *run, const cpu_step *step)
+{
+    run_binary(run, step, run->kernels->add);
+}
+
+static void run_mul(const cpu_run *run, const cpu_step *step)
+{
+    run_binary(run, step, run->kernels->mul);
+}
+
+static void run_silu(const cpu_run *run, const cpu_step *step)
+{
+    run_unary(run, step, run->kernels->silu);
+}
+
+static void run_gelu(const cpu_run *run, const cpu_step *step)
+{
+    run_unary(run, step, run->kernels->gelu);
+}
+
+static void run_glu(const cpu_run *run, const cpu_step *step)
+{
+    run_binary(run, step,
+               step->attr.glu.activation == CLV_ACT_SILU
+                   ? run->kernels->glu_silu
+                   : run->kernels->glu_gelu);
+}
+
+/* Output 0 is like input 0; both are rows of f32. */
+static bool check_like_input(cpu_check *c)
+{
+    if (!cpu_need(c, &c->in[0], "input 0", F32, 0) ||
+        !cpu_need(c, &c->out[0], "output 0", F32, 0))
+        return false;
+    if (!cpu_tensor_same_dims(&c->in[0], &c->out[0]))
+        return cpu_no(c, "output 0 has other dimensions than input 0");
+    return true;
+}
+
+static bool check_unary(cpu_check *c)
+{
+    c->caps.alias_inputs = 1;
+    c->caps.split_axes = ALL_SPLITS;
+    return check_like_input(c);
+}
+
+static bool check_glu(cpu_check *c)
+{
+    c->caps.alias_inputs = 3;
+    c->caps.split_axes = ALL_SPLITS;
+    if (!check_like_input(c) || !cpu_need(c, &c->in[1], "input 1", F32, 0))
+        return false;
+    if (!cpu_tensor_same_dims(&c->in[0], &c->in[1]))
+        return cpu_no(c, "inputs differ in dimensions");
+    if (c->node.attr.glu.activation > CLV_ACT_GELU_TANH)
+        return cpu_no(c, "activation %u is not known",
+                      c->node.attr.glu.activation);
+    return true;
+}
+
+static bool is_vector_of(const cpu_tensor *b, const cpu_tensor *a)
+{
+    return b->rank == 1 && cpu_tensor_same_dim(b, 0, a, a->rank - 1);
+}
+
+static bool check_binary(cpu_check *c)
+{
+    c->caps.split_axes = ALL_SPLITS;
+    if (!check_like_input(c) || !cpu_need(c, &c->in[1], "input 1", F32, 0))
+        return false;
+    bool same = cpu_tensor_same_dims(&c->in[0], &c->in[1]);
+    if (!same && !is_vector_of(&c->in[1], &c->in[0]))
+        return cpu_no(c, "input 1 is neither of input 0's dimensions nor one "
+                         "row");
+    c->caps.alias_inputs = same ? 3 : 1;
+    return true;
+}
+
+typedef struct row_task {
+    const cpu_kernels *kernels;
+    cpu_rows x, y;
+    const float *weight, *bias;
+    float eps;
+    int64_t step;
+    enum { RMS_NORM, LAYER_NORM, SOFTMAX } kind;
+} row_task;
+
+static void row_chunk(void *ctx, uint32_t index, uint32_t worker)
+{
+    const row_task *t = ctx;
+    cpu_range rows = cpu_part(t->x.n, t->step, index);
+    (void)worker;
+    for (int64_t i = rows.begin; i < rows.end; i++) {
+        const float *x = cpu_row_f32(&t->x, i);
+        float *y = cpu_row_f32(&t->y, i);
+        if (t->kind == RMS_NORM)
+            t->kernels->rms_norm(x, t->weight, y, t->x.c, t->eps);
+        else if (t->kind == LAYER_NORM)
+            t->kernels->layer_norm(x, t->weight, t->bias, y, t->x.c, t->eps);
+        else
+            t->kernels->softmax(x, y, t->x.c);
+    }
+}
+
+static void run_rows(const cpu_run *run, const cpu_step *step, row_task *t)
+{
+    t->kernels = run->kernels;
+    t->x = cpu_run_rows(run, step->in[0]);
+    t->y = cpu_run_rows(run, step->out[0]);
+    if (!t->x.n || !t->x.c)
+        return;
+    t->step = cpu_grid_make(t->x.n, t->x.c).row_step;
+    cpu_pool_run(run->pool, (uint32_t)cpu_ceil_div(t->x.n, t->step), row_chunk,
+                 t);
+}
+
+static void run_rms_norm(const cpu_run *run, const cpu_step *step)
+{
+    row_task t = {.weight = run->data[step->in[1]],
+                  .eps = step->attr.norm.eps,
+                  .kind = RMS_NORM};
+    run_rows(run, step, &t);
+}
+
+static void run_layer_norm(const cpu_run *run, const cpu_step *step)
+{
+    row_task t = {.weight = run->data[step->in[1]],
+                  .eps = step->attr.norm.eps,
+                  .kind = LAYER_NORM};
+    if (step->in[2] != CLV_NO_TENSOR)
+        t.bias = run->data[step->in[2]];
+    run_rows(run, step, &t);
+}
+
+static void run_softmax(const cpu_run *run, const cpu_step *step)
+{
+    row_task t = {.kind = SOFTMAX};
+    run_rows(run, step, &t);
+}
+
+static bool check_softmax(cpu_check *c)
+{
+    c->caps.alias_inputs = 1;
+    c->caps.split_axes = CLV_SPLIT_SEQUENCE;
+    return check_like_input(c);
+}
+
+static bool check_vector(cpu_check *c, uint32_t input)
+{
+    char what[16] = "input 1";
+    what[6] = (char)('0' + input);
+    if (!cpu_need(c, &c->in[input], what, F32, 1))
+        return false;
+    if (!is_vector_of(&c->in[input], &c->in[0]))
+        return cpu_no(c, "%s is not as long as a row of input 0", what);
+    return true;
+}
+
+static bool check_norm(cpu_check *c)
+{
+    return check_softmax(c) && check_vector(c, 1) &&
+           (!c->has[2] || check_vector(c, 2));
+}
+
+const cpu_op cpu_op_add = {"add", 2, 2, 1, check_binary, run_add, NULL, NULL};
+const cpu_op cpu_op_mul = {"mul", 2, 2, 1, check_binary, run_mul, NULL, NULL};
+const cpu_op cpu_op_silu = {"silu", 1, 1, 1, check_unary, run_silu, NULL, NULL};
+const cpu_op cpu_op_gelu = {"gelu", 1, 1, 1, check_unary, run_gelu, NULL, NULL};
+const cpu_op cpu_op_glu = {"glu", 2, 2, 1, check_glu, run_glu, NULL, NULL};
+const cpu_op cpu_op_rms_norm = {"rms_norm", 2, 2, 1, check_norm, run_rms_norm,
+                                NULL, NULL};
+const cpu_op cpu_op_layer_norm = {"layer_norm", 2, 3, 1, check_norm,
+                                  run_layer_norm, NULL, NULL};
+const cpu_op cpu_op_softmax = {"softmax", 1, 1, 1, check_softmax, run_softmax,
+                               NULL, NULL};

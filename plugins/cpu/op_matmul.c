@@ -1,0 +1,146 @@
+#include "op.h"
+
+/*
+ * Output columns are cut at multiples of COLUMNS_STEP and rows at multiples of
+ * ROWS_STEP whatever the number of threads, so that a kernel's blocks, and with
+ * them the order of its sums, do not depend on it.
+ */
+#define COLUMNS_STEP 16
+#define COLUMNS_MAX  64 /* of a chunk with several rows */
+#define ROWS_STEP    512
+#define PREPARE_STEP 16 /* rows prepared at a time */
+
+typedef struct task {
+    const cpu_run *run;
+    cpu_matmul_fn fn;
+    cpu_matmul_args args;
+    const cpu_prepare *prepare; /* NULL: x is used as it is */
+    size_t prepared_size;
+    char *prepared;
+    int64_t columns; /* all of them */
+    int64_t column_step;
+    uint32_t across;
+} task;
+
+static const cpu_prepare *find_prepare(const cpu_kernels *kernels,
+                                       uint32_t dtype)
+{
+    return kernels->prepare[dtype].rows ? &kernels->prepare[dtype] : NULL;
+}
+
+static void prepare_chunk(void *ctx, uint32_t index, uint32_t worker)
+{
+    const task *t = ctx;
+    cpu_range rows = cpu_part(t->args.n, PREPARE_STEP, index);
+    (void)worker;
+    t->prepare->rows(t->args.x + rows.begin * t->args.x_stride,
+                     t->args.x_stride, rows.end - rows.begin, t->args.k,
+                     t->prepared + (size_t)rows.begin * t->prepared_size);
+}
+
+static void chunk(void *ctx, uint32_t index, uint32_t worker)
+{
+    const task *t = ctx;
+    cpu_range columns = cpu_part(t->columns, t->column_step, index % t->across);
+    cpu_range rows = cpu_part(t->args.n, ROWS_STEP, index / t->across);
+    cpu_matmul_args a = t->args;
+    a.x += rows.begin * a.x_stride;
+    a.y += rows.begin * a.y_stride;
+    a.n = rows.end - rows.begin;
+    if (t->prepare)
+        a.xp = t->prepared + (size_t)rows.begin * t->prepared_size;
+    a.o_begin = columns.begin;
+    a.o_end = columns.end;
+    a.scratch = cpu_pool_scratch(t->run->pool, worker);
+    t->fn(&a);
+}
+
+/* Several chunks for each thread, so that a slow one takes fewer. */
+static int64_t column_step(const task *t)
+{
+    int64_t parts = (int64_t)cpu_pool_threads(t->run->pool) * 8;
+    int64_t step = cpu_ceil_div(t->columns, parts);
+    int64_t most = t->args.n > 1 ? COLUMNS_MAX : 4 * COLUMNS_MAX;
+    step = step < most ? step : most;
+    return cpu_ceil_div(step, COLUMNS_STEP) * COLUMNS_STEP;
+}
+
+static void run_matmul(const cpu_run *run, const cpu_step *step)
+{
+    cpu_rows x = cpu_run_rows(run, step->in[0]);
+    cpu_rows w = cpu_run_rows(run, step->in[1]);
+    cpu_rows y = cpu_run_rows(run, step->out[0]);
+    uint32_t dtype = run->tensors[step->in[1]].dtype;
+    task t = {.run = run,
+              .fn = run->kernels->matmul[dtype],
+              .args = {.x = (const float *)(const void *)x.data,
+                       .w = w.data,
+                       .y = (float *)(void *)y.data,
+                       .n = x.n,
+                       .k = x.c,
+                       .x_stride = x.stride / (int64_t)sizeof(float),
+                       .y_stride = y.stride / (int64_t)sizeof(float),
+                       .w_stride = w.stride},
+              .prepare = find_prepare(run->kernels, dtype),
+              .prepared = run->regions[CPU_REGION_MATMUL],
+              .columns = w.n};
+    if (step->in[2] != CLV_NO_TENSOR)
+        t.args.bias = run->data[step->in[2]];
+    if (!x.n || !w.n)
+        return;
+    if (t.prepare) {
+        t.prepared_size = t.prepare->row_size(x.c);
+        if (!step->reuse)
+            cpu_pool_run(run->pool, (uint32_t)cpu_ceil_div(x.n, PREPARE_STEP),
+                         prepare_chunk, &t);
+    }
+    t.column_step = column_step(&t);
+    t.across = (uint32_t)cpu_ceil_div(t.columns, t.column_step);
+    cpu_pool_run(run->pool,
+                 t.across * (uint32_t)cpu_ceil_div(x.n, ROWS_STEP), chunk, &t);
+}
+
+static void share(const cpu_kernels *kernels, const cpu_tensor *tensors,
+                  const cpu_step *step, cpu_share *out)
+{
+    const cpu_prepare *prepare =
+        find_prepare(kernels, tensors[step->in[1]].dtype);
+    if (!prepare)
+        return;
+    out->region = CPU_REGION_MATMUL;
+    out->tensors[0] = step->in[0];
+    out->variant = (uint64_t)(uintptr_t)prepare->rows;
+}
+
+static uint64_t share_size(const cpu_run *run, const cpu_step *step)
+{
+    cpu_rows x = cpu_run_rows(run, step->in[0]);
+    const cpu_prepare *prepare =
+        find_prepare(run->kernels, run->tensors[step->in[1]].dtype);
+    return (uint64_t)x.n * prepare->row_size(x.c);
+}
+
+static bool check_matmul(cpu_check *c)
+{
+    const uint32_t f32 = CPU_BIT(CLV_DTYPE_F32);
+    const cpu_tensor *x = &c->in[0], *w = &c->in[1], *y = &c->out[0];
+    if (!cpu_need(c, x, "x", f32, 2) || !cpu_need(c, w, "w", CPU_REALS, 2) ||
+        !cpu_need(c, y, "y", f32, 2) ||
+        (c->has[2] && !cpu_need(c, &c->in[2], "the bias", f32, 1)))
+        return false;
+    if (!cpu_tensor_same_dim(x, 1, w, 1))
+        return cpu_no(c, "x and w differ in input channels");
+    if (!cpu_tensor_same_dim(x, 0, y, 0) || !cpu_tensor_same_dim(w, 0, y, 1) ||
+        (c->has[2] && !cpu_tensor_same_dim(&c->in[2], 0, y, 1)))
+        return cpu_no(c, "y is not [rows of x, rows of w], or the bias not as "
+                         "long");
+    c->caps.split_axes =
+        CLV_SPLIT_ROWS | CLV_SPLIT_SEQUENCE | CLV_SPLIT_CHANNELS;
+    c->caps.split_granularity[2] = cpu_dtype_block(w->dtype).elements;
+    if (find_prepare(c->kernels, w->dtype))
+        c->caps.error_class = CLV_ERROR_Q8;
+    return true;
+}
+
+const cpu_op cpu_op_matmul = {"matmul", 2, 3, 1, check_matmul, run_matmul,
+                              share, share_size};

@@ -1,0 +1,89 @@
+#include "caps.h"
+#include "cpu_build_id.h"
+#include "device.h"
+#include "memory.h"
+#include "program.h"
+#include "submit.h"
+#include "timeline.h"
+#include "trace.h"
+
+#include <stdio.h>
+
+#define OPTION(type_, ...)                                                    \
+    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},                 \
+     .type = CLV_OPTION_##type_,                                              \
+     __VA_ARGS__}
+
+static const clv_option options[] = {
+    OPTION(INT, .key = "threads", .default_value = "0", .min = 0, .max = 1024,
+           .help = "threads that compute; 0: one for each core this process "
+                   "may use"),
+    OPTION(ENUM, .key = "features", .default_value = "auto",
+           .choices = "auto|ref|avx2|avx512|avx512vnni",
+           .help = "instruction sets the kernels use, up to this one; ref: "
+                   "plain C"),
+    OPTION(INT, .key = "poll", .default_value = "100", .min = 0, .max = 1000000,
+           .help = "microseconds an idle thread polls for work before it "
+                   "blocks"),
+    OPTION(BOOL, .key = "pin", .default_value = "off",
+           .help = "bind each thread to a core of its own"),
+};
+
+/*
+ * Left out: power_hint, progress (nothing to move on), flush and invalidate
+ * (memory is coherent), export (no handles), and serialisation with
+ * program_key: see program.h.
+ */
+static const clv_plugin_api api = {
+    .header = {sizeof(clv_plugin_api), CLV_STRUCT_PLUGIN_API, NULL},
+    .name = "cpu",
+    .version = CPU_VERSION,
+    .build_id = BUILD_ID,
+    .description = "the host's processors",
+    .flags = CLV_PLUGIN_UNLOADABLE | CLV_PLUGIN_SPAWNS_THREADS,
+    .n_options = sizeof options / sizeof *options,
+    .option_stride = sizeof *options,
+    .options = options,
+    .create = cpu_instance_create,
+    .quiesce = cpu_instance_quiesce,
+    .destroy = cpu_instance_destroy,
+    .enumerate = cpu_enumerate,
+    .device_open = cpu_device_open,
+    .device_close = cpu_device_close,
+    .mem_types = cpu_mem_types,
+    .op_caps = cpu_op_caps,
+    .cost_hints = cpu_cost_hints,
+    .buffer_alloc = cpu_buffer_alloc,
+    .buffer_import = cpu_buffer_import,
+    .buffer_free = cpu_buffer_free,
+    .buffer_map = cpu_buffer_map,
+    .buffer_unmap = cpu_buffer_unmap,
+    .timeline_create = cpu_timeline_create,
+    .timeline_destroy = cpu_timeline_destroy,
+    .timeline_query = cpu_timeline_query,
+    .timeline_signal = cpu_timeline_signal,
+    .timeline_fail = cpu_timeline_fail,
+    .timeline_wait = cpu_timeline_wait,
+    .program_compile = cpu_program_compile,
+    .program_info = cpu_program_info,
+    .program_destroy = cpu_program_destroy,
+    .submit = cpu_submit,
+    .trace_read = cpu_trace_read,
+    .calibrate = cpu_trace_calibrate,
+};
+
+clv_status clv_plugin_query(const clv_query_in *in, clv_query_out *out)
+{
+    out->abi_min = CLV_ABI_VERSION_MIN;
+    out->abi_max = CLV_ABI_VERSION;
+    if (in->abi_min > CLV_ABI_VERSION || in->abi_max < CLV_ABI_VERSION_MIN) {
+        snprintf(out->reason, sizeof out->reason,
+                 "speaks ABI %u to %u, the host %u to %u", CLV_ABI_VERSION_MIN,
+                 CLV_ABI_VERSION, (unsigned)in->abi_min, (unsigned)in->abi_max);
+        return CLV_ERR_VERSION;
+    }
+    out->abi_version = in->abi_max < CLV_ABI_VERSION ? in->abi_max
+                                                     : CLV_ABI_VERSION;
+    out->api = &api;
+    return CLV_OK;
+}
