@@ -343,7 +343,7 @@ static clv_status import_object(clv_tensor *tensor, clv_device *dev,
 static clv_status copy_object(const clv_tensor *tensor, clv_device *dev,
                               uint64_t align, core_object *object)
 {
-    uint32_t type;
+    uint32_t type = 0;
     void *to;
     if (!find_visible(dev, tensor->size, align, &type))
         return clv_error(CLV_ERR_UNSUPPORTED, "device '%s' has no memory that "
