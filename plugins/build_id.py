@@ -1,13 +1,20 @@
 """Writes a header with BUILD_ID, a digest of a plugin's sources and compiler.
 
-usage: build_id.py OUTPUT COMPILER SOURCE...
+usage: build_id.py OUTPUT DEPFILE COMPILER FOLDER...
 """
 import hashlib
+import pathlib
 import sys
 
-digest = hashlib.sha256(sys.argv[2].encode())
-for name in sys.argv[3:]:
-    with open(name, 'rb') as source:
-        digest.update(source.read())
-with open(sys.argv[1], 'w') as header:
+output, depfile, compiler = sys.argv[1:4]
+sources = sorted(path for folder in sys.argv[4:]
+                 for path in pathlib.Path(folder).rglob('*')
+                 if path.suffix in ('.c', '.h', '.build'))
+digest = hashlib.sha256(compiler.encode())
+for path in sources:
+    digest.update(path.read_bytes())
+with open(output, 'w') as header:
     header.write('#define BUILD_ID "%s"\n' % digest.hexdigest()[:16])
+with open(depfile, 'w') as deps:
+    names = (str(path).replace(' ', '\\ ') for path in sources)
+    deps.write('%s: %s\n' % (output, ' '.join(names)))
