@@ -68,10 +68,15 @@ static void matmul_case(uint32_t dtype, int64_t n, int64_t k, int64_t o,
     error e = {0};
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < o; j++) {
-            double sum = bias ? get(&g, b, 0, j) : 0;
-            for (int64_t l = 0; l < k; l++)
-                sum += get(&g, x, i, l) * get(&g, w, j, l);
+            double sum = bias ? get(&g, b, 0, j) : 0, square = 0;
+            for (int64_t l = 0; l < k; l++) {
+                double term = get(&g, x, i, l) * get(&g, w, j, l);
+                sum += term;
+                square += term * term;
+            }
             compare(&e, get(&g, y, i, j), sum);
+            if (square > sum * sum) /* a sum that happens to be near zero */
+                e.square += square - sum * sum;
         }
     char what[80];
     snprintf(what, sizeof what, "matmul dtype %u, [%d, %d] x [%d, %d]", dtype,
