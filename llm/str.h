@@ -16,6 +16,9 @@ typedef struct llm_str {
 llm_str llm_str_of(const char *text); /* without the NUL */
 bool llm_str_equal(llm_str a, llm_str b);
 
+/* "DIR/NAME", freed with free(); NULL with a message if memory runs out. */
+char *llm_path_join(const char *dir, const char *name);
+
 /* For messages: printable ASCII, others replaced, cut to fit. */
 typedef struct llm_shown {
     char text[96];

@@ -1,0 +1,617 @@
+#include "gguf_internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "model files are mapped as they are, little-endian");
+
+enum {
+    MAX_KV = 1 << 16,
+    MAX_TENSORS = 1 << 20,
+    MAX_PARTS = 9999,
+    MIN_KV_SIZE = 8 + 1 + 4 + 1,          /* key, type, value */
+    MIN_TENSOR_SIZE = 8 + 1 + 4 + 8 + 4 + 8, /* name, rank, dim, type, offset */
+    DEFAULT_ALIGNMENT = 32,
+    LEAST_ALIGNMENT = 8,
+};
+
+/* ------------------------------------------------------------------------ */
+/* Reading forward                                                          */
+
+typedef struct reader {
+    const uint8_t *data;
+    uint64_t size, pos;
+    const char *path;
+} reader;
+
+static const uint8_t *take(reader *r, uint64_t n, const char *what)
+{
+    if (n > r->size - r->pos) {
+        clv_error(CLV_ERR_FORMAT,
+                  "%s: %s at byte %" PRIu64 " runs past the end of the file "
+                  "(%" PRIu64 " bytes); download it again",
+                  r->path, what, r->pos, r->size);
+        return NULL;
+    }
+    const uint8_t *at = r->data + r->pos;
+    r->pos += n;
+    return at;
+}
+
+static clv_status take_u32(reader *r, const char *what, uint32_t *out)
+{
+    const uint8_t *at = take(r, sizeof *out, what);
+    if (!at)
+        return CLV_ERR_FORMAT;
+    memcpy(out, at, sizeof *out);
+    return CLV_OK;
+}
+
+static clv_status take_u64(reader *r, const char *what, uint64_t *out)
+{
+    const uint8_t *at = take(r, sizeof *out, what);
+    if (!at)
+        return CLV_ERR_FORMAT;
+    memcpy(out, at, sizeof *out);
+    return CLV_OK;
+}
+
+static clv_status take_str(reader *r, const char *what, llm_str *out)
+{
+    uint64_t size = 0;
+    clv_status status = take_u64(r, what, &size);
+    if (status)
+        return status;
+    const uint8_t *at = take(r, size, what);
+    if (!at)
+        return CLV_ERR_FORMAT;
+    *out = (llm_str){(const char *)at, size};
+    return CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Settings                                                                 */
+
+uint32_t llm_gguf_scalar_size(uint32_t type)
+{
+    switch (type) {
+    case LLM_GGUF_U8:
+    case LLM_GGUF_I8:
+    case LLM_GGUF_BOOL:
+        return 1;
+    case LLM_GGUF_U16:
+    case LLM_GGUF_I16:
+        return 2;
+    case LLM_GGUF_U32:
+    case LLM_GGUF_I32:
+    case LLM_GGUF_F32:
+        return 4;
+    case LLM_GGUF_U64:
+    case LLM_GGUF_I64:
+    case LLM_GGUF_F64:
+        return 8;
+    }
+    return 0;
+}
+
+static clv_status bad_type(const reader *r, llm_str key, const char *of,
+                           uint32_t type)
+{
+    return clv_error(CLV_ERR_FORMAT,
+                     "%s: key '%s' has %stype %" PRIu32 "%s; download the file "
+                     "again or convert the model anew",
+                     r->path, llm_str_show(key).text, of, type,
+                     type == LLM_GGUF_ARRAY
+                         ? ", arrays in arrays, which no model setting is"
+                         : ", the format ends at 12");
+}
+
+/* Moves past an array: its item type, count, and items. */
+static clv_status skip_array(reader *r, llm_str key)
+{
+    uint32_t type = 0;
+    uint64_t count = 0, bytes;
+    clv_status status = take_u32(r, "an array", &type);
+    if (!status)
+        status = take_u64(r, "an array", &count);
+    if (status)
+        return status;
+    if (type == LLM_GGUF_STRING) {
+        llm_str item;
+        for (uint64_t i = 0; i < count && !status; i++)
+            status = take_str(r, "a string of an array", &item);
+        return status;
+    }
+    uint32_t size = llm_gguf_scalar_size(type);
+    if (!size)
+        return bad_type(r, key, "items of ", type);
+    if (__builtin_mul_overflow(count, size, &bytes))
+        bytes = UINT64_MAX;
+    return take(r, bytes, "an array") ? CLV_OK : CLV_ERR_FORMAT;
+}
+
+static clv_status parse_kv(reader *r, llm_gguf_kv *kv)
+{
+    clv_status status = take_str(r, "a key", &kv->key);
+    if (!status)
+        status = take_u32(r, "a key's type", &kv->type);
+    if (status)
+        return status;
+    if (kv->key.size == 0)
+        return clv_error(CLV_ERR_FORMAT,
+                         "%s: the key before byte %" PRIu64 " has no name; "
+                         "download the file again",
+                         r->path, r->pos);
+
+    uint64_t begin = r->pos;
+    uint32_t size = llm_gguf_scalar_size(kv->type);
+    llm_str text;
+    if (size)
+        status = take(r, size, "a key's value") ? CLV_OK : CLV_ERR_FORMAT;
+    else if (kv->type == LLM_GGUF_STRING)
+        status = take_str(r, "a key's value", &text);
+    else if (kv->type == LLM_GGUF_ARRAY)
+        status = skip_array(r, kv->key);
+    else
+        status = bad_type(r, kv->key, "", kv->type);
+    kv->data = r->data + begin;
+    kv->size = r->pos - begin;
+    return status;
+}
+
+static clv_status parse_settings(llm_gguf *g, reader *r)
+{
+    g->kv = calloc(g->n_kv ? g->n_kv : 1, sizeof *g->kv);
+    g->keys = calloc(g->n_kv ? g->n_kv : 1, sizeof *g->keys);
+    if (!g->kv || !g->keys)
+        return clv_error(CLV_ERR_NO_MEMORY,
+                         "%s: no memory for %" PRIu64 " keys", r->path,
+                         g->n_kv);
+    for (uint64_t i = 0; i < g->n_kv; i++) {
+        clv_status status = parse_kv(r, &g->kv[i]);
+        if (status)
+            return status;
+        g->keys[i] = (llm_name){g->kv[i].key, i};
+    }
+    uint64_t twice;
+    if (!llm_names_sort(g->keys, g->n_kv, &twice))
+        return clv_error(CLV_ERR_FORMAT,
+                         "%s: key '%s' occurs twice; convert the model anew",
+                         r->path, llm_str_show(g->kv[twice].key).text);
+    return CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Tensors                                                                  */
+
+static clv_status bad_tensor(const reader *r, llm_str name, const char *what)
+{
+    return clv_error(CLV_ERR_FORMAT,
+                     "%s: tensor '%s' %s; download the file again or convert "
+                     "the model anew",
+                     r->path, llm_str_show(name).text, what);
+}
+
+static clv_status parse_dims(reader *r, llm_gguf_tensor *t)
+{
+    if (t->rank < 1 || t->rank > 4)
+        return bad_tensor(r, t->name, "has not 1 to 4 dimensions");
+    for (uint32_t i = 0; i < t->rank; i++) {
+        uint64_t dim = 0;
+        clv_status status = take_u64(r, "a tensor's shape", &dim);
+        if (status)
+            return status;
+        if (dim < 1 || dim > INT64_MAX)
+            return bad_tensor(r, t->name, "has an empty or endless dimension");
+        t->dims[t->rank - 1 - i] = (int64_t)dim;
+    }
+    return CLV_OK;
+}
+
+static clv_status tensor_size(const reader *r, llm_gguf_tensor *t)
+{
+    uint32_t elements, bytes;
+    if (!llm_gguf_type_block(t->type, &elements, &bytes, &t->dtype))
+        return clv_error(CLV_ERR_UNSUPPORTED,
+                         "%s: tensor '%s' has unknown type %" PRIu32
+                         ", supported: %s; use a file in one of these",
+                         r->path, llm_str_show(t->name).text, t->type,
+                         llm_gguf_supported_types());
+    if (t->dims[t->rank - 1] % elements)
+        return bad_tensor(r, t->name, "has rows that are not whole blocks");
+    uint64_t size = (uint64_t)t->dims[t->rank - 1] / elements;
+    bool overflow = __builtin_mul_overflow(size, bytes, &size);
+    for (uint32_t i = 0; i + 1 < t->rank; i++)
+        overflow |= __builtin_mul_overflow(size, (uint64_t)t->dims[i], &size);
+    if (overflow)
+        return bad_tensor(r, t->name, "has a size past 64 bits");
+    t->size = size;
+    return CLV_OK;
+}
+
+static clv_status parse_tensor(reader *r, llm_gguf_tensor *t, uint64_t *offset)
+{
+    clv_status status = take_str(r, "a tensor's name", &t->name);
+    if (!status)
+        status = take_u32(r, "a tensor's rank", &t->rank);
+    if (!status && t->name.size == 0)
+        status = bad_tensor(r, t->name, "has no name");
+    if (!status)
+        status = parse_dims(r, t);
+    if (!status)
+        status = take_u32(r, "a tensor's type", &t->type);
+    if (!status)
+        status = take_u64(r, "a tensor's offset", offset);
+    if (!status)
+        status = tensor_size(r, t);
+    return status;
+}
+
+static clv_status get_alignment(const llm_gguf *g, uint64_t *out)
+{
+    uint32_t alignment = DEFAULT_ALIGNMENT;
+    clv_status status =
+        llm_gguf_opt(get_u32, g, "general.alignment", &alignment);
+    if (status)
+        return status;
+    if (alignment < LEAST_ALIGNMENT || (alignment & (alignment - 1)))
+        return clv_error(CLV_ERR_FORMAT,
+                         "%s: general.alignment is %" PRIu32 ", not a power "
+                         "of two of at least %d; convert the model anew",
+                         g->path, alignment, LEAST_ALIGNMENT);
+    *out = alignment;
+    return CLV_OK;
+}
+
+/* r stands at the end of the header. */
+static clv_status place_tensors(llm_gguf *g, const reader *r,
+                                const uint64_t *offsets)
+{
+    uint64_t alignment = 0;
+    clv_status status = get_alignment(g, &alignment);
+    if (status)
+        return status;
+    uint64_t start = (r->pos + alignment - 1) / alignment * alignment;
+    for (uint64_t i = 0; i < g->n_tensors; i++) {
+        llm_gguf_tensor *t = &g->tensors[i];
+        uint64_t begin, end;
+        if (offsets[i] % alignment)
+            return bad_tensor(r, t->name, "has an offset that is not aligned");
+        if (__builtin_add_overflow(start, offsets[i], &begin) ||
+            __builtin_add_overflow(begin, t->size, &end))
+            return bad_tensor(r, t->name, "ends past 64 bits");
+        if (end > r->size)
+            return clv_error(CLV_ERR_FORMAT,
+                             "%s: tensor '%s' ends at byte %" PRIu64
+                             ", the file at %" PRIu64 "; download it again",
+                             r->path, llm_str_show(t->name).text, end,
+                             r->size);
+        t->data = r->data + begin;
+    }
+    return CLV_OK;
+}
+
+static clv_status index_tensors(llm_gguf *g)
+{
+    free(g->names);
+    g->names = calloc(g->n_tensors ? g->n_tensors : 1, sizeof *g->names);
+    if (!g->names)
+        return clv_error(CLV_ERR_NO_MEMORY,
+                         "%s: no memory for %" PRIu64 " tensors", g->path,
+                         g->n_tensors);
+    for (uint64_t i = 0; i < g->n_tensors; i++)
+        g->names[i] = (llm_name){g->tensors[i].name, i};
+    uint64_t twice;
+    if (!llm_names_sort(g->names, g->n_tensors, &twice))
+        return clv_error(CLV_ERR_FORMAT,
+                         "%s: tensor '%s' occurs twice; convert the model anew",
+                         g->path, llm_str_show(g->tensors[twice].name).text);
+    return CLV_OK;
+}
+
+static clv_status parse_tensors(llm_gguf *g, reader *r)
+{
+    clv_status status = CLV_OK;
+    uint64_t n = g->n_tensors ? g->n_tensors : 1;
+    uint64_t *offsets = calloc(n, sizeof *offsets);
+    g->tensors = calloc(n, sizeof *g->tensors);
+    if (!offsets || !g->tensors)
+        status = clv_error(CLV_ERR_NO_MEMORY,
+                           "%s: no memory for %" PRIu64 " tensors", r->path,
+                           g->n_tensors);
+    for (uint64_t i = 0; i < g->n_tensors && !status; i++)
+        status = parse_tensor(r, &g->tensors[i], &offsets[i]);
+    if (!status)
+        status = place_tensors(g, r, offsets);
+    if (!status)
+        status = index_tensors(g);
+    free(offsets);
+    return status;
+}
+
+/* ------------------------------------------------------------------------ */
+/* One file                                                                 */
+
+static clv_status parse_magic(reader *r)
+{
+    uint32_t version = 0;
+    if (r->size < 4 || memcmp(r->data, "GGUF", 4))
+        return clv_error(CLV_ERR_FORMAT,
+                         "%s: not a GGUF file (it does not begin with 'GGUF')",
+                         r->path);
+    r->pos = 4;
+    clv_status status = take_u32(r, "the version", &version);
+    if (status)
+        return status;
+    if (version >= 1u << 24)
+        return clv_error(CLV_ERR_UNSUPPORTED,
+                         "%s: a big-endian GGUF file, only little-endian ones "
+                         "are read; convert its byte order",
+                         r->path);
+    if (version != 2 && version != 3)
+        return clv_error(CLV_ERR_VERSION,
+                         "%s: GGUF version %" PRIu32 ", supported: 2 and 3; "
+                         "convert the model anew",
+                         r->path, version);
+    return CLV_OK;
+}
+
+static clv_status check_count(const reader *r, const char *what, uint64_t n,
+                              uint64_t most, uint64_t least_size)
+{
+    if (n > most)
+        return clv_error(CLV_ERR_LIMIT,
+                         "%s: %" PRIu64 " %s, at most %" PRIu64
+                         " are read; download the file again",
+                         r->path, n, what, most);
+    if (n > (r->size - r->pos) / least_size)
+        return clv_error(CLV_ERR_FORMAT,
+                         "%s: %" PRIu64 " %s do not fit a file of %" PRIu64
+                         " bytes; download it again",
+                         r->path, n, what, r->size);
+    return CLV_OK;
+}
+
+static clv_status parse(llm_gguf *g, const void *data, uint64_t size)
+{
+    reader r = {data, size, 0, g->path};
+    clv_status status = parse_magic(&r);
+    if (!status)
+        status = take_u64(&r, "the tensor count", &g->n_tensors);
+    if (!status)
+        status = take_u64(&r, "the key count", &g->n_kv);
+    if (!status)
+        status = check_count(&r, "keys", g->n_kv, MAX_KV, MIN_KV_SIZE);
+    if (!status)
+        status = check_count(&r, "tensors", g->n_tensors, MAX_TENSORS,
+                             MIN_TENSOR_SIZE);
+    if (!status)
+        status = parse_settings(g, &r);
+    if (!status)
+        status = parse_tensors(g, &r);
+    return status;
+}
+
+static clv_status create(const char *path, llm_gguf **out)
+{
+    llm_gguf *g = calloc(1, sizeof *g);
+    if (g)
+        g->path = strdup(path);
+    if (!g || !g->path) {
+        free(g);
+        return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory to open it", path);
+    }
+    *out = g;
+    return CLV_OK;
+}
+
+static clv_status open_one(const char *path, llm_gguf **out)
+{
+    llm_gguf *g = NULL;
+    clv_status status = create(path, &g);
+    if (status)
+        return status;
+    status = clv_file_map_open(path, &g->map);
+    if (!status)
+        status = parse(g, g->map.data, g->map.size);
+    if (status) {
+        llm_gguf_close(g);
+        return status;
+    }
+    *out = g;
+    return CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Models split over several files                                          */
+
+static clv_status get_split(const llm_gguf *g, uint32_t *number,
+                            uint32_t *count)
+{
+    *number = 0;
+    *count = 1;
+    clv_status status = llm_gguf_opt(get_u32, g, "split.count", count);
+    if (!status)
+        status = llm_gguf_opt(get_u32, g, "split.no", number);
+    if (!status && *count > MAX_PARTS)
+        status = clv_error(CLV_ERR_LIMIT,
+                           "%s: split into %" PRIu32 " files, at most %d are "
+                           "read; download it again",
+                           g->path, *count, MAX_PARTS);
+    return status;
+}
+
+/* The path of part number (from 0), made from that of the first: *out is the
+ * caller's. */
+static clv_status part_path(const llm_gguf *g, uint32_t number, uint32_t count,
+                            char **out)
+{
+    char suffix[40];
+    size_t n = (size_t)snprintf(suffix, sizeof suffix,
+                                "-00001-of-%05" PRIu32 ".gguf", count);
+    size_t length = strlen(g->path);
+    if (length < n || strcmp(g->path + length - n, suffix))
+        return clv_error(CLV_ERR_INVALID,
+                         "%s: the first of %" PRIu32 " files of a split model, "
+                         "but its name does not end in '%s'; give the files "
+                         "the names they were published under",
+                         g->path, count, suffix);
+    char *path = strdup(g->path);
+    if (!path)
+        return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory", g->path);
+    snprintf(suffix, sizeof suffix, "-%05" PRIu32 "-of-%05" PRIu32 ".gguf",
+             number + 1, count);
+    memcpy(path + length - n, suffix, n);
+    *out = path;
+    return CLV_OK;
+}
+
+static clv_status append_tensors(llm_gguf *g, const llm_gguf *part)
+{
+    uint64_t n = g->n_tensors + part->n_tensors;
+    llm_gguf_tensor *tensors =
+        realloc(g->tensors, (n ? n : 1) * sizeof *tensors);
+    if (!tensors)
+        return clv_error(CLV_ERR_NO_MEMORY,
+                         "%s: no memory for %" PRIu64 " tensors", g->path, n);
+    g->tensors = tensors;
+    if (part->n_tensors)
+        memcpy(tensors + g->n_tensors, part->tensors,
+               part->n_tensors * sizeof *tensors);
+    g->n_tensors = n;
+    return CLV_OK;
+}
+
+static clv_status open_part(llm_gguf *g, uint32_t number, uint32_t count)
+{
+    char *path = NULL;
+    clv_status status = part_path(g, number, count, &path);
+    if (status)
+        return status;
+    llm_gguf *part = NULL;
+    status = open_one(path, &part);
+    free(path);
+    if (status)
+        return status;
+    g->parts[g->n_parts++] = part;
+    uint32_t its_number = 0, its_count = 0;
+    status = get_split(part, &its_number, &its_count);
+    if (!status && (its_number != number || its_count != count))
+        status = clv_error(CLV_ERR_FORMAT,
+                           "%s: says it is part %" PRIu32 " of %" PRIu32
+                           ", expected part %" PRIu32 " of %" PRIu32
+                           "; download it again",
+                           part->path, its_number + 1, its_count, number + 1,
+                           count);
+    return status ? status : append_tensors(g, part);
+}
+
+static clv_status open_parts(llm_gguf *g)
+{
+    uint32_t number = 0, count = 1;
+    clv_status status = get_split(g, &number, &count);
+    if (status || count < 2)
+        return status;
+    if (number != 0)
+        return clv_error(CLV_ERR_INVALID,
+                         "%s: part %" PRIu32 " of %" PRIu32 " of a split "
+                         "model; give the first (-00001-of-%05" PRIu32 ".gguf)",
+                         g->path, number + 1, count, count);
+    g->parts = calloc(count - 1, sizeof *g->parts);
+    if (!g->parts)
+        return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory", g->path);
+    for (uint32_t i = 1; i < count && !status; i++)
+        status = open_part(g, i, count);
+    uint32_t total = 0;
+    if (!status && llm_gguf_has(g, "split.tensors.count")) {
+        status = llm_gguf_get_u32(g, "split.tensors.count", &total);
+        if (!status && total != g->n_tensors)
+            status = clv_error(CLV_ERR_FORMAT,
+                               "%s: its %" PRIu32 " files hold %" PRIu64
+                               " tensors, not %" PRIu32 "; download them again",
+                               g->path, count, g->n_tensors, total);
+    }
+    return status ? status : index_tensors(g);
+}
+
+/* ------------------------------------------------------------------------ */
+
+clv_status llm_gguf_open(const char *path, llm_gguf **out)
+{
+    llm_gguf *g = NULL;
+    clv_status status = open_one(path, &g);
+    if (status)
+        return status;
+    status = open_parts(g);
+    if (status) {
+        llm_gguf_close(g);
+        return status;
+    }
+    *out = g;
+    return CLV_OK;
+}
+
+clv_status llm_gguf_open_memory(const void *data, uint64_t size,
+                                const char *name, llm_gguf **out)
+{
+    llm_gguf *g = NULL;
+    uint32_t number = 0, count = 1;
+    clv_status status = create(name, &g);
+    if (status)
+        return status;
+    status = parse(g, data, size);
+    if (!status)
+        status = get_split(g, &number, &count);
+    if (!status && count > 1)
+        status = clv_error(CLV_ERR_UNSUPPORTED,
+                           "%s: part of a split model, which can only be read "
+                           "from files",
+                           name);
+    if (status) {
+        llm_gguf_close(g);
+        return status;
+    }
+    *out = g;
+    return CLV_OK;
+}
+
+void llm_gguf_close(llm_gguf *g)
+{
+    if (!g)
+        return;
+    for (uint32_t i = 0; i < g->n_parts; i++)
+        llm_gguf_close(g->parts[i]);
+    free(g->parts);
+    free(g->names);
+    free(g->keys);
+    free(g->tensors);
+    free(g->kv);
+    clv_file_map_close(&g->map);
+    free(g->path);
+    free(g);
+}
+
+const char *llm_gguf_path(const llm_gguf *g)
+{
+    return g->path;
+}
+
+uint64_t llm_gguf_tensor_count(const llm_gguf *g)
+{
+    return g->n_tensors;
+}
+
+const llm_gguf_tensor *llm_gguf_tensor_at(const llm_gguf *g, uint64_t index)
+{
+    return index < g->n_tensors ? &g->tensors[index] : NULL;
+}
+
+const llm_gguf_tensor *llm_gguf_find(const llm_gguf *g, const char *name)
+{
+    const llm_name *found =
+        llm_names_find(g->names, g->n_tensors, llm_str_of(name));
+    return found ? &g->tensors[found->index] : NULL;
+}

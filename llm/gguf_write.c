@@ -1,0 +1,293 @@
+#include "gguf_write.h"
+
+#include "gguf_internal.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { VERSION = 3, ALIGNMENT = 32 };
+
+typedef struct buffer {
+    uint8_t *data;
+    uint64_t size, capacity;
+} buffer;
+
+struct llm_gguf_writer {
+    clv_status status; /* first failure of a setting or tensor */
+    buffer kv, tensors; /* encoded */
+    uint64_t n_kv, n_tensors;
+    uint64_t *sizes;   /* of the tensors' data */
+    uint64_t capacity; /* of sizes */
+    uint64_t offset;   /* of the next tensor added */
+    uint64_t current, written; /* tensor being written, its bytes so far */
+    clv_file_writer *file;
+};
+
+clv_status llm_gguf_writer_create(llm_gguf_writer **out)
+{
+    llm_gguf_writer *w = calloc(1, sizeof *w);
+    if (!w)
+        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a GGUF writer");
+    *out = w;
+    return CLV_OK;
+}
+
+void llm_gguf_writer_destroy(llm_gguf_writer *w)
+{
+    if (!w)
+        return;
+    clv_file_writer_discard(w->file);
+    free(w->kv.data);
+    free(w->tensors.data);
+    free(w->sizes);
+    free(w);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Settings                                                                 */
+
+static void put(llm_gguf_writer *w, buffer *to, const void *data, uint64_t size)
+{
+    uint64_t need;
+    if (w->status || size == 0)
+        return;
+    if (__builtin_add_overflow(to->size, size, &need) || need > SIZE_MAX / 2) {
+        w->status = clv_error(CLV_ERR_NO_MEMORY, "GGUF header past 64 bits");
+        return;
+    }
+    if (need > to->capacity) {
+        uint64_t capacity = need + need / 2 + 256;
+        uint8_t *grown = realloc(to->data, capacity);
+        if (!grown) {
+            w->status = clv_error(CLV_ERR_NO_MEMORY,
+                                  "no memory for a GGUF header of %" PRIu64
+                                  " bytes",
+                                  need);
+            return;
+        }
+        to->data = grown;
+        to->capacity = capacity;
+    }
+    memcpy(to->data + to->size, data, size);
+    to->size = need;
+}
+
+static void put_u32(llm_gguf_writer *w, buffer *to, uint32_t value)
+{
+    put(w, to, &value, sizeof value);
+}
+
+static void put_u64(llm_gguf_writer *w, buffer *to, uint64_t value)
+{
+    put(w, to, &value, sizeof value);
+}
+
+static void put_str(llm_gguf_writer *w, buffer *to, llm_str s)
+{
+    put_u64(w, to, s.size);
+    put(w, to, s.data, s.size);
+}
+
+static void put_key(llm_gguf_writer *w, llm_str key, uint32_t type)
+{
+    put_str(w, &w->kv, key);
+    put_u32(w, &w->kv, type);
+    w->n_kv++;
+}
+
+static void put_scalar(llm_gguf_writer *w, const char *key, uint32_t type,
+                       const void *value)
+{
+    put_key(w, llm_str_of(key), type);
+    put(w, &w->kv, value, llm_gguf_scalar_size(type));
+}
+
+static void put_array(llm_gguf_writer *w, const char *key, uint32_t type,
+                      uint64_t n)
+{
+    put_key(w, llm_str_of(key), LLM_GGUF_ARRAY);
+    put_u32(w, &w->kv, type);
+    put_u64(w, &w->kv, n);
+}
+
+void llm_gguf_writer_u32(llm_gguf_writer *w, const char *key, uint32_t value)
+{
+    put_scalar(w, key, LLM_GGUF_U32, &value);
+}
+
+void llm_gguf_writer_f32(llm_gguf_writer *w, const char *key, float value)
+{
+    put_scalar(w, key, LLM_GGUF_F32, &value);
+}
+
+void llm_gguf_writer_bool(llm_gguf_writer *w, const char *key, bool value)
+{
+    put_scalar(w, key, LLM_GGUF_BOOL, &(uint8_t){value});
+}
+
+void llm_gguf_writer_str(llm_gguf_writer *w, const char *key, llm_str value)
+{
+    put_key(w, llm_str_of(key), LLM_GGUF_STRING);
+    put_str(w, &w->kv, value);
+}
+
+void llm_gguf_writer_i32s(llm_gguf_writer *w, const char *key,
+                          const int32_t *values, uint64_t n)
+{
+    put_array(w, key, LLM_GGUF_I32, n);
+    put(w, &w->kv, values, n * sizeof *values);
+}
+
+void llm_gguf_writer_f32s(llm_gguf_writer *w, const char *key,
+                          const float *values, uint64_t n)
+{
+    put_array(w, key, LLM_GGUF_F32, n);
+    put(w, &w->kv, values, n * sizeof *values);
+}
+
+void llm_gguf_writer_strings(llm_gguf_writer *w, const char *key,
+                             const llm_str *values, uint64_t n)
+{
+    put_array(w, key, LLM_GGUF_STRING, n);
+    for (uint64_t i = 0; i < n; i++)
+        put_str(w, &w->kv, values[i]);
+}
+
+void llm_gguf_writer_kv(llm_gguf_writer *w, const llm_gguf_kv *kv)
+{
+    put_key(w, kv->key, kv->type);
+    put(w, &w->kv, kv->data, kv->size);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Tensors                                                                  */
+
+static bool shape_size(uint32_t type, uint32_t rank, const int64_t *dims,
+                       uint64_t *out)
+{
+    uint32_t elements, bytes, dtype;
+    if (!llm_gguf_type_block(type, &elements, &bytes, &dtype))
+        return false;
+    if (rank < 1 || rank > 4 || dims[rank - 1] % elements)
+        return false;
+    uint64_t size = bytes;
+    for (uint32_t i = 0; i < rank; i++) {
+        int64_t n = i + 1 < rank ? dims[i] : dims[i] / elements;
+        if (n < 1 || __builtin_mul_overflow(size, (uint64_t)n, &size))
+            return false;
+    }
+    *out = size;
+    return true;
+}
+
+static bool grow_sizes(llm_gguf_writer *w)
+{
+    if (w->n_tensors < w->capacity)
+        return true;
+    uint64_t capacity = w->capacity * 2 + 64;
+    uint64_t *grown = realloc(w->sizes, capacity * sizeof *grown);
+    if (!grown)
+        return false;
+    w->sizes = grown;
+    w->capacity = capacity;
+    return true;
+}
+
+static uint64_t padding(uint64_t size)
+{
+    return (ALIGNMENT - size % ALIGNMENT) % ALIGNMENT;
+}
+
+void llm_gguf_writer_tensor(llm_gguf_writer *w, llm_str name, uint32_t dtype,
+                            uint32_t rank, const int64_t *dims)
+{
+    uint64_t size;
+    uint32_t type = llm_gguf_type_of(dtype);
+    if (w->status)
+        return;
+    if (!shape_size(type, rank, dims, &size)) {
+        w->status = clv_error(CLV_ERR_INVALID,
+                              "tensor '%s' has a shape or type that GGUF "
+                              "cannot hold",
+                              llm_str_show(name).text);
+        return;
+    }
+    if (!grow_sizes(w)) {
+        w->status = clv_error(CLV_ERR_NO_MEMORY, "no memory for %" PRIu64
+                              " tensors", w->n_tensors + 1);
+        return;
+    }
+    put_str(w, &w->tensors, name);
+    put_u32(w, &w->tensors, rank);
+    for (uint32_t i = 0; i < rank; i++)
+        put_u64(w, &w->tensors, (uint64_t)dims[rank - 1 - i]);
+    put_u32(w, &w->tensors, type);
+    put_u64(w, &w->tensors, w->offset);
+    w->sizes[w->n_tensors++] = size;
+    w->offset += size + padding(size);
+}
+
+/* ------------------------------------------------------------------------ */
+/* The file                                                                 */
+
+static clv_status write_padding(llm_gguf_writer *w, uint64_t size)
+{
+    static const uint8_t zeros[ALIGNMENT];
+    return padding(size)
+               ? clv_file_writer_write(w->file, zeros, padding(size))
+               : CLV_OK;
+}
+
+clv_status llm_gguf_writer_open(llm_gguf_writer *w, const char *path)
+{
+    if (w->status)
+        return w->status;
+    struct {
+        char magic[4];
+        uint32_t version;
+        uint64_t n_tensors, n_kv;
+    } head = {{'G', 'G', 'U', 'F'}, VERSION, w->n_tensors, w->n_kv};
+
+    clv_status status = clv_file_writer_open(path, &w->file);
+    if (!status)
+        status = clv_file_writer_write(w->file, &head, sizeof head);
+    if (!status && w->kv.size)
+        status = clv_file_writer_write(w->file, w->kv.data, w->kv.size);
+    if (!status && w->tensors.size)
+        status = clv_file_writer_write(w->file, w->tensors.data,
+                                       w->tensors.size);
+    if (!status)
+        status = write_padding(w, sizeof head + w->kv.size + w->tensors.size);
+    return status;
+}
+
+clv_status llm_gguf_writer_data(llm_gguf_writer *w, const void *data,
+                                uint64_t size)
+{
+    if (w->current >= w->n_tensors ||
+        size > w->sizes[w->current] - w->written)
+        return clv_error(CLV_ERR_INVALID,
+                         "%" PRIu64 " bytes reach past the end of tensor "
+                         "%" PRIu64,
+                         size, w->current);
+    clv_status status = clv_file_writer_write(w->file, data, size);
+    if (status)
+        return status;
+    w->written += size;
+    if (w->written < w->sizes[w->current])
+        return CLV_OK;
+    w->written = 0;
+    return write_padding(w, w->sizes[w->current++]);
+}
+
+clv_status llm_gguf_writer_commit(llm_gguf_writer *w)
+{
+    if (w->current != w->n_tensors)
+        return clv_error(CLV_ERR_INVALID,
+                         "only %" PRIu64 " of %" PRIu64 " tensors written",
+                         w->current, w->n_tensors);
+    clv_file_writer *file = w->file;
+    w->file = NULL;
+    return clv_file_writer_commit(file);
+}

@@ -1,0 +1,43 @@
+/*
+ * Writes GGUF files: settings and the list of tensors first, then, after
+ * llm_gguf_writer_open(), the bytes of every tensor in the order they were
+ * added. The file appears complete or not at all.
+ *
+ * Settings and tensors are copied. Their first error sticks and is answered by
+ * llm_gguf_writer_open(), so they need no checks one by one.
+ */
+#pragma once
+
+#include "gguf.h"
+
+typedef struct llm_gguf_writer llm_gguf_writer;
+
+clv_status llm_gguf_writer_create(llm_gguf_writer **out);
+/* Leaves nothing behind of a file that was not committed. NULL is legal. */
+void llm_gguf_writer_destroy(llm_gguf_writer *writer);
+
+void llm_gguf_writer_u32(llm_gguf_writer *w, const char *key, uint32_t value);
+void llm_gguf_writer_f32(llm_gguf_writer *w, const char *key, float value);
+void llm_gguf_writer_bool(llm_gguf_writer *w, const char *key, bool value);
+void llm_gguf_writer_str(llm_gguf_writer *w, const char *key, llm_str value);
+void llm_gguf_writer_i32s(llm_gguf_writer *w, const char *key,
+                          const int32_t *values, uint64_t n);
+void llm_gguf_writer_f32s(llm_gguf_writer *w, const char *key,
+                          const float *values, uint64_t n);
+void llm_gguf_writer_strings(llm_gguf_writer *w, const char *key,
+                             const llm_str *values, uint64_t n);
+/* A setting of another file, as it is. */
+void llm_gguf_writer_kv(llm_gguf_writer *w, const llm_gguf_kv *kv);
+
+/* dims: rank 1..4, outermost first; dtype one of llm_gguf_type_of(). */
+void llm_gguf_writer_tensor(llm_gguf_writer *w, llm_str name, uint32_t dtype,
+                            uint32_t rank, const int64_t *dims);
+
+/* Creates the file and writes all that comes before the tensors. */
+clv_status llm_gguf_writer_open(llm_gguf_writer *w, const char *path);
+/* The next bytes of the tensors, in any pieces that do not reach past the end
+ * of a tensor. */
+clv_status llm_gguf_writer_data(llm_gguf_writer *w, const void *data,
+                                uint64_t size);
+/* CLV_ERR_INVALID if bytes are missing. */
+clv_status llm_gguf_writer_commit(llm_gguf_writer *w);

@@ -1,0 +1,55 @@
+/*
+ * safetensors files: named tensors, mapped.
+ *
+ * The header is checked as a whole when a file is opened: afterwards every
+ * tensor reported lies inside the mapping, has exactly the bytes its shape
+ * needs, and is aligned to its elements. What is handed out lives as long as
+ * the llm_safetensors. An open one does not change, so threads may share it.
+ */
+#pragma once
+
+#include <cleave/llm.h>
+
+typedef struct llm_safetensors llm_safetensors;
+
+#define LLM_SAFETENSORS_MAX_RANK 8
+
+typedef struct llm_safetensors_tensor {
+    const char *name;
+    const char *type;    /* as in the file: "F32", "I64" */
+    uint32_t dtype;      /* clv_dtype; NONE: one that cleave.h does not have */
+    uint32_t rank;       /* 0: a single value */
+    int64_t dims[LLM_SAFETENSORS_MAX_RANK]; /* outermost first */
+    const uint8_t *data;
+    uint64_t size;       /* bytes */
+    uint64_t count;      /* elements */
+} llm_safetensors_tensor;
+
+/* One file. */
+clv_status llm_safetensors_open(const char *path, llm_safetensors **out);
+/* A directory's model.safetensors, or the files that its
+ * model.safetensors.index.json lists, as one. */
+clv_status llm_safetensors_open_dir(const char *dir, llm_safetensors **out);
+/* From memory, which must outlive it; name is for messages. */
+clv_status llm_safetensors_open_memory(const void *data, uint64_t size,
+                                       const char *name,
+                                       llm_safetensors **out);
+void llm_safetensors_close(llm_safetensors *st); /* NULL is legal */
+
+/* The path it was opened by, for messages. */
+const char *llm_safetensors_path(const llm_safetensors *st);
+uint64_t llm_safetensors_count(const llm_safetensors *st);
+const llm_safetensors_tensor *llm_safetensors_at(const llm_safetensors *st,
+                                                 uint64_t index);
+/* NULL if there is none. */
+const llm_safetensors_tensor *llm_safetensors_find(const llm_safetensors *st,
+                                                   const char *name);
+
+/* All elements converted: floats from F64, F32, F16 and BF16, integers from
+ * I64, I32, I16, I8, U8 and BOOL. out has room for tensor->count.
+ * CLV_ERR_UNSUPPORTED for other types, CLV_ERR_FORMAT for a value that does not
+ * fit. */
+clv_status llm_safetensors_to_f32(const llm_safetensors_tensor *tensor,
+                                  float *out);
+clv_status llm_safetensors_to_i32(const llm_safetensors_tensor *tensor,
+                                  int32_t *out);
