@@ -168,12 +168,12 @@ clv_status llm_tokenizer_add_merge(clv_tokenizer *tok, llm_str left,
         return status;
     for (int i = 0; i < 3; i++)
         if (ids[i] < 0)
-            return clv_error(CLV_ERR_FORMAT, "merge %u joins '%s' and '%s', "
-                             "but %s not in the vocabulary", rank,
+            return clv_error(CLV_ERR_NOT_FOUND, "merge %u joins '%s' and '%s', "
+                             "but %s is not in the vocabulary", rank,
                              llm_str_show(left).text, llm_str_show(right).text,
-                             i == 0   ? "the first is"
-                             : i == 1 ? "the second is"
-                                      : "both together are");
+                             i == 0   ? "the first"
+                             : i == 1 ? "the second"
+                                      : "what they make");
     if (llm_token_is_mergeable(&tok->vocab.tokens[ids[2]]))
         llm_merges_add(&tok->model.merges,
                        (llm_merge){(uint32_t)ids[0], (uint32_t)ids[1], rank,

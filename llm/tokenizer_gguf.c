@@ -139,11 +139,12 @@ static clv_status read_add_bos(const contents *c, clv_tokenizer *tok,
     return status;
 }
 
-/* "ab c": the space that splits a merge is not its first byte. */
+/* "ab c": the space that splits a merge is not its first byte. Converters
+ * rename some tokens, so that a merge of them can be left over; but not all. */
 static clv_status read_merges(const contents *c, clv_tokenizer *tok)
 {
     llm_str *merges = NULL;
-    uint64_t n = 0;
+    uint64_t n = 0, unusable = 0;
     llm_bytes scratch = {0};
     clv_status status = llm_gguf_get_strings(c->gguf, KEY("merges"), &merges,
                                              &n);
@@ -167,7 +168,11 @@ static clv_status read_merges(const contents *c, clv_tokenizer *tok)
             tok, (llm_str){merge.data, left},
             (llm_str){space + 1, merge.size - left - 1}, i, &scratch);
         located(c, status);
+        if (status == CLV_ERR_NOT_FOUND && ++unusable < n)
+            status = CLV_OK;
     }
+    if (status == CLV_ERR_NOT_FOUND)
+        status = CLV_ERR_FORMAT;
     free(merges);
     free(scratch.items);
     return status;

@@ -41,8 +41,8 @@ clv_status llm_tokenizer_add_specials(clv_tokenizer *tok);
 /* Marks eos and the tokens that are known to end a text by how they read. */
 void llm_tokenizer_mark_ends(clv_tokenizer *tok);
 
-/* The merge of two tokens, by their texts, into that of both; CLV_ERR_FORMAT if
- * one of the three is not in the vocabulary. scratch starts as zeroes. */
+/* The merge of two tokens, by their texts, into that of both. CLV_ERR_NOT_FOUND
+ * if one of the three is not in the vocabulary. scratch starts as zeroes. */
 clv_status llm_tokenizer_add_merge(clv_tokenizer *tok, llm_str left,
                                    llm_str right, uint32_t rank,
                                    llm_bytes *scratch);

@@ -168,6 +168,8 @@ static clv_status fill_merges(const llm_json_loading *load, const cJSON *merges)
         }
         status = llm_tokenizer_add_merge(load->tok, left, right, rank++,
                                          &scratch);
+        if (status == CLV_ERR_NOT_FOUND)
+            status = CLV_ERR_FORMAT;
         if (status != CLV_OK)
             clv_error_prefix(status, "%s", load->name);
     }

@@ -62,7 +62,7 @@ const char llm_pattern_gpt2[] = GPT2;
 static const llm_pre known[] = {
     {.names = "gpt-2 phi-2 mpt olmo jais jina-es jina-de jina-v2-es "
               "jina-v2-de gigachat a.x-4.0 mellum modern-bert exaone4 trillion "
-              "granite-docling",
+              "granite-docling roberta-bpe jina-v1-en jina-v2-code",
      .patterns = {GPT2}},
     {.names = "default",
      .patterns = {"[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2, "\\p{N}+",

@@ -16,7 +16,7 @@
 typedef struct translation {
     llm_str pattern;
     uint64_t at;
-    bool in_class;
+    uint32_t in_class; /* brackets open */
     llm_bytes *out;
 } translation;
 
@@ -152,18 +152,23 @@ static clv_status translate_in_class(translation *t)
         if (end)
             return copy(t, (uint64_t)(end - from) + 2);
     }
-    if (ahead(t, "["))
-        return refuse(t, "a class inside a class");
     if (ahead(t, "&&"))
         return refuse(t, "an intersection of classes");
-    if (ahead(t, "]"))
-        t->in_class = false;
-    return copy(t, 1);
+    if (ahead(t, "[^"))
+        return refuse(t, "a negated class inside a class");
+    /* What a class inside holds belongs to the outer one as well. */
+    bool inner = ahead(t, "[") || (ahead(t, "]") && t->in_class > 1);
+    t->in_class += ahead(t, "[");
+    t->in_class -= ahead(t, "]");
+    if (!inner)
+        return copy(t, 1);
+    t->at++;
+    return CLV_OK;
 }
 
 static clv_status open_class(translation *t)
 {
-    t->in_class = true;
+    t->in_class = 1;
     clv_status status = copy(t, ahead(t, "[^") ? 2 : 1);
     /* A bracket that comes first stands for itself. */
     if (status == CLV_OK && ahead(t, "]"))
