@@ -37,7 +37,8 @@ typedef struct llm_hparams {
     int32_t bos, eos;        /* -1: none; for models without a tokenizer */
 } llm_hparams;
 
-/* One tensor of a source. data stays valid while the source lives. */
+/* One tensor of a source. data is aligned to its elements (blocks: to their
+ * scale) and stays valid while the source lives. */
 typedef struct llm_source_tensor {
     uint32_t dtype;    /* clv_dtype */
     uint32_t rank;     /* 1..4 */

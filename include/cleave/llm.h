@@ -132,7 +132,8 @@ CLV_API clv_status clv_session_eval(clv_session *session, const int32_t *ids,
                                     uint32_t n, uint32_t which,
                                     const float **logits);
 /* May be called from another thread or a signal handler: the running eval or
- * generation ends with CLV_ERR_CANCELLED before its next batch. */
+ * generation, or the next if none runs, ends with CLV_ERR_CANCELLED before its
+ * next batch. */
 CLV_API void clv_session_cancel(clv_session *session);
 
 /* ------------------------------------------------------------------------ */
@@ -166,7 +167,9 @@ CLV_API void clv_sampler_accept(clv_sampler *sampler, int32_t id);
 /* Generation                                                               */
 
 /* Called for each new token with the text it completes: whole UTF-8 sequences,
- * length 0 while one is unfinished. A non-zero answer stops. */
+ * length 0 while one is unfinished; bytes that are no UTF-8 become U+FFFD. If
+ * the text ends inside a sequence, called once more with U+FFFD and id -1. The
+ * end token is not reported. A non-zero answer stops. */
 typedef int (*clv_token_fn)(void *ctx, int32_t id, const char *text,
                             uint32_t length);
 
@@ -194,7 +197,9 @@ typedef struct clv_generate_stats {
     uint32_t stop; /* clv_stop */
 } clv_generate_stats;
 
-/* stats may be NULL; it is filled on failure too, up to the failure. */
+/* The prompt goes behind what the session holds; all generated tokens but the
+ * last one follow it. A prompt that fails leaves the session as it was. stats
+ * may be NULL; it is filled on failure too, up to the failure. */
 CLV_API clv_status clv_generate(clv_session *session, clv_sampler *sampler,
                                 const clv_generate_params *params,
                                 clv_generate_stats *stats);

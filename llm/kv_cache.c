@@ -1,0 +1,75 @@
+#include "kv_cache.h"
+
+#include <stdlib.h>
+
+/* Bytes of the whole cache; false if that does not fit 64 bits. */
+static bool total_size(const llm_hparams *hp, uint32_t n_ctx, uint32_t dtype,
+                       uint64_t *size)
+{
+    uint64_t elements, bytes;
+    if (__builtin_mul_overflow((uint64_t)hp->n_kv_heads * hp->head_dim,
+                               (uint64_t)n_ctx, &elements) ||
+        clv_dtype_size(dtype, elements, &bytes))
+        return false;
+    return !__builtin_mul_overflow(bytes, 2 * (uint64_t)hp->n_layers, size);
+}
+
+static clv_status make_tensors(llm_kv_cache *cache, clv_context *ctx,
+                               const llm_hparams *hp)
+{
+    const int64_t dims[2] = { cache->n_ctx,
+                              (int64_t)hp->n_kv_heads * hp->head_dim };
+    cache->k = calloc(cache->n_layers, sizeof(*cache->k));
+    cache->v = calloc(cache->n_layers, sizeof(*cache->v));
+    if (!cache->k || !cache->v)
+        return clv_error(CLV_ERR_NO_MEMORY, "out of memory for %u layers",
+                         cache->n_layers);
+    for (uint32_t i = 0; i < cache->n_layers; i++) {
+        clv_status status =
+            clv_tensor_create(ctx, cache->dtype, 2, dims, &cache->k[i]);
+        if (!status)
+            status = clv_tensor_create(ctx, cache->dtype, 2, dims,
+                                       &cache->v[i]);
+        if (status)
+            return status;
+    }
+    return CLV_OK;
+}
+
+clv_status llm_kv_cache_init(llm_kv_cache *cache, clv_context *ctx,
+                             const llm_hparams *hp, uint32_t n_ctx,
+                             uint32_t dtype)
+{
+    *cache = (llm_kv_cache){
+        .n_layers = hp->n_layers,
+        .n_ctx = n_ctx,
+        .dtype = dtype,
+    };
+    if (!total_size(hp, n_ctx, dtype, &cache->size))
+        return clv_error(CLV_ERR_LIMIT,
+                         "a KV cache of %u positions is too large to address; "
+                         "use a smaller context (-c)",
+                         n_ctx);
+    clv_status status = make_tensors(cache, ctx, hp);
+    if (status) {
+        clv_error_prefix(status,
+                         "KV cache of %u positions, %.1f MiB; use a smaller "
+                         "context (-c)",
+                         n_ctx, (double)cache->size / (1 << 20));
+        llm_kv_cache_finish(cache);
+    }
+    return status;
+}
+
+void llm_kv_cache_finish(llm_kv_cache *cache)
+{
+    for (uint32_t i = 0; i < cache->n_layers; i++) {
+        if (cache->k)
+            clv_tensor_destroy(cache->k[i]);
+        if (cache->v)
+            clv_tensor_destroy(cache->v[i]);
+    }
+    free(cache->k);
+    free(cache->v);
+    *cache = (llm_kv_cache){ 0 };
+}

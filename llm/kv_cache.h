@@ -1,0 +1,20 @@
+/*
+ * Keys and values of the tokens seen: two states a layer, [n_ctx, n_kv_heads *
+ * head_dim], row p that of position p. Rows from the session's position on are
+ * left over from earlier tokens and are never looked at: attention is causal.
+ */
+#pragma once
+
+#include "source.h"
+
+typedef struct llm_kv_cache {
+    uint32_t n_layers, n_ctx, dtype;
+    uint64_t size; /* bytes */
+    clv_tensor **k, **v; /* [n_layers] */
+} llm_kv_cache;
+
+/* On failure the cache is empty. */
+clv_status llm_kv_cache_init(llm_kv_cache *cache, clv_context *ctx,
+                             const llm_hparams *hp, uint32_t n_ctx,
+                             uint32_t dtype);
+void llm_kv_cache_finish(llm_kv_cache *cache);

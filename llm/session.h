@@ -1,0 +1,13 @@
+/* What clv_generate() needs of a session beyond llm.h. */
+#pragma once
+
+#include "model.h"
+
+clv_model *llm_session_model(const clv_session *session);
+uint32_t llm_session_n_batch(const clv_session *session);
+/* Forgets a cancellation that came too late for what it was meant for. */
+void llm_session_forget_cancel(clv_session *session);
+/* CLV_ERR_LIMIT if n more tokens do not fit the context; CLV_ERR_INVALID if an
+ * id is outside the vocabulary. */
+clv_status llm_session_check(const clv_session *session, const int32_t *ids,
+                             uint32_t n);

@@ -1,0 +1,156 @@
+/* Models against the logits and greedy texts of their reference. */
+#include "rig.h"
+#include "safetensors.h"
+
+#include <stdio.h>
+
+static clv_context *ctx;
+
+static int setup(void **state)
+{
+    (void)state;
+    ctx = rig_context();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    clv_context_destroy(ctx);
+    return 0;
+}
+
+/* The ids of an array, the caller's; NULL if there is none. */
+static int32_t *read_ids(const llm_safetensors *golden, const char *name,
+                         uint32_t *n)
+{
+    const llm_safetensors_tensor *t = llm_safetensors_find(golden, name);
+    if (!t)
+        return NULL;
+    int32_t *ids = malloc(t->count * sizeof(*ids));
+    assert_non_null(ids);
+    assert_ok(llm_safetensors_to_i32(t, ids));
+    *n = (uint32_t)t->count;
+    return ids;
+}
+
+static void compare_logits(clv_session *s, const llm_safetensors *golden,
+                           uint32_t i, const int32_t *ids, uint32_t n)
+{
+    char name[32];
+    const float *logits;
+    snprintf(name, sizeof(name), "logits%u", i);
+    const llm_safetensors_tensor *t = llm_safetensors_find(golden, name);
+    assert_non_null(t);
+    float *want = malloc(t->count * sizeof(*want));
+    double *wide = malloc(t->count * sizeof(*wide));
+    assert_true(want && wide);
+    assert_ok(llm_safetensors_to_f32(t, want));
+    for (uint64_t j = 0; j < t->count; j++)
+        wide[j] = want[j];
+    assert_ok(clv_session_truncate(s, 0));
+    assert_ok(clv_session_eval(s, ids, n, CLV_LOGITS_ALL, &logits));
+    assert_true(tiny_error(logits, wide, t->count) < 1e-3);
+    free(want);
+    free(wide);
+}
+
+/* A greedy text, of which ids (n) are the beginning. */
+static void compare_greedy(clv_session *s, const llm_safetensors *golden,
+                           const char *name, uint32_t n_vocab,
+                           const int32_t *ids, uint32_t n)
+{
+    uint32_t n_text;
+    int32_t *text = read_ids(golden, name, &n_text);
+    const float *logits;
+    if (!text)
+        return;
+    assert_memory_equal(text, ids, n * sizeof(*ids));
+    assert_ok(clv_session_truncate(s, 0));
+    assert_ok(clv_session_eval(s, ids, n, CLV_LOGITS_LAST, &logits));
+    for (uint32_t i = n; i < n_text; i++) {
+        int32_t best = 0;
+        for (uint32_t j = 1; j < n_vocab; j++)
+            if (logits[j] > logits[best])
+                best = (int32_t)j;
+        assert_int_equal(best, text[i]);
+        assert_ok(clv_session_eval(s, &best, 1, CLV_LOGITS_LAST, &logits));
+    }
+    free(text);
+}
+
+/* weights: a directory or file of the model, golden: its reference. */
+static void compare(const char *weights, const char *golden_name)
+{
+    llm_safetensors *golden;
+    clv_model *model;
+    assert_ok(llm_safetensors_open(rig_shared(golden_name), &golden));
+    assert_ok(clv_model_load(ctx, rig_shared(weights), NULL, &model));
+    clv_session *s = rig_session(model, 0, 0, CLV_DTYPE_F32);
+    const uint32_t n_vocab = clv_model_describe(model)->n_vocab;
+    for (uint32_t i = 0;; i++) {
+        char name[32];
+        uint32_t n;
+        snprintf(name, sizeof(name), "ids%u", i);
+        int32_t *ids = read_ids(golden, name, &n);
+        if (!ids) {
+            assert_true(i > 0);
+            break;
+        }
+        compare_logits(s, golden, i, ids, n);
+        snprintf(name, sizeof(name), "greedy%u", i);
+        compare_greedy(s, golden, name, n_vocab, ids, n);
+        if (i == 1)
+            compare_greedy(s, golden, "greedy", n_vocab, ids, n);
+        free(ids);
+    }
+    clv_session_destroy(s);
+    clv_model_destroy(model);
+    llm_safetensors_close(golden);
+}
+
+static void test_llama(void **state)
+{
+    (void)state;
+    compare("goldens/llama", "goldens/llama/golden.safetensors");
+}
+
+static void test_llama3_rope(void **state)
+{
+    (void)state;
+    compare("goldens/llama3-rope", "goldens/llama3-rope/golden.safetensors");
+}
+
+static void test_mistral(void **state)
+{
+    (void)state;
+    compare("goldens/mistral", "goldens/mistral/golden.safetensors");
+}
+
+static void test_nano(void **state)
+{
+    (void)state;
+    compare("models/nano", "models/nano/golden.safetensors");
+}
+
+static void test_nano_gguf(void **state)
+{
+    (void)state;
+    compare("models/nano-f16.gguf", "models/nano/golden.safetensors");
+}
+
+static void test_pico(void **state)
+{
+    (void)state;
+    compare("models/pico/pico-f16.gguf", "models/pico/golden.safetensors");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_llama),     cmocka_unit_test(test_llama3_rope),
+        cmocka_unit_test(test_mistral),   cmocka_unit_test(test_nano),
+        cmocka_unit_test(test_nano_gguf), cmocka_unit_test(test_pico),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

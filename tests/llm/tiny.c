@@ -1,0 +1,378 @@
+#include "tiny.h"
+
+#include "check.h"
+#include "random.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_TENSORS 128
+
+typedef struct tiny {
+    llm_source source;
+    tiny_params params;
+    llm_random rng;
+    uint32_t n_tensors;
+    struct {
+        char name[64];
+        llm_source_tensor tensor;
+        void *memory;
+    } tensors[MAX_TENSORS];
+} tiny;
+
+tiny_params tiny_defaults(void)
+{
+    return (tiny_params){
+        .n_layers = 2,
+        .n_embd = 64,
+        .n_ff = 96,
+        .n_vocab = 160,
+        .n_heads = 4,
+        .n_kv_heads = 2,
+        .head_dim = 16,
+        .rope_dim = 16,
+        .rope_mode = CLV_ROPE_HALVES,
+        .dtype = CLV_DTYPE_F32,
+        .seed = 1,
+    };
+}
+
+static void add(tiny *t, int64_t out, int64_t in, double mean, double spread,
+                const char *fmt, uint32_t layer)
+{
+    assert_true(t->n_tensors < MAX_TENSORS);
+    const uint64_t n = (uint64_t)(in ? out * in : out);
+    const bool block = t->params.dtype >= CLV_DTYPE_Q8_0;
+    const uint32_t dtype = !in && block ? CLV_DTYPE_F32 : t->params.dtype;
+    uint64_t size;
+    assert_ok(clv_dtype_size(dtype, n, &size));
+    float *x = malloc(n * sizeof(*x));
+    void *data = malloc(size);
+    assert_true(x && data);
+    for (uint64_t i = 0; i < n; i++)
+        x[i] = (float)(mean +
+                       spread * (2 * llm_random_uniform(&t->rng) - 1));
+    assert_ok(clv_dtype_from_f32(dtype, x, data, n));
+    free(x);
+    llm_source_tensor *tensor = &t->tensors[t->n_tensors].tensor;
+    *tensor = (llm_source_tensor){ dtype, in ? 2 : 1, { out, in }, data, size };
+    snprintf(t->tensors[t->n_tensors].name, 64, fmt, layer);
+    t->tensors[t->n_tensors++].memory = data;
+}
+
+static void add_layer(tiny *t, uint32_t i)
+{
+    const tiny_params *p = &t->params;
+    const int64_t q = p->n_heads * p->head_dim, embd = p->n_embd;
+    const int64_t kv = p->n_kv_heads * p->head_dim, ff = p->n_ff;
+    add(t, embd, 0, 1, 0.3, "blk.%u.attn_norm.weight", i);
+    add(t, q, embd, 0, 0.3, "blk.%u.attn_q.weight", i);
+    add(t, kv, embd, 0, 0.3, "blk.%u.attn_k.weight", i);
+    add(t, kv, embd, 0, 0.2, "blk.%u.attn_v.weight", i);
+    add(t, embd, q, 0, 0.2, "blk.%u.attn_output.weight", i);
+    add(t, embd, 0, 1, 0.3, "blk.%u.ffn_norm.weight", i);
+    add(t, ff, embd, 0, 0.2, "blk.%u.ffn_gate.weight", i);
+    add(t, ff, embd, 0, 0.2, "blk.%u.ffn_up.weight", i);
+    add(t, embd, ff, 0, 0.2, "blk.%u.ffn_down.weight", i);
+    if (!p->biases)
+        return;
+    add(t, q, 0, 0, 0.5, "blk.%u.attn_q.bias", i);
+    add(t, kv, 0, 0, 0.5, "blk.%u.attn_k.bias", i);
+    add(t, kv, 0, 0, 0.5, "blk.%u.attn_v.bias", i);
+    add(t, embd, 0, 0, 0.5, "blk.%u.attn_output.bias", i);
+    add(t, ff, 0, 0, 0.5, "blk.%u.ffn_gate.bias", i);
+    add(t, ff, 0, 0, 0.5, "blk.%u.ffn_up.bias", i);
+    add(t, embd, 0, 0, 0.5, "blk.%u.ffn_down.bias", i);
+}
+
+static int find_index(const tiny *t, const char *name)
+{
+    for (uint32_t i = 0; i < t->n_tensors; i++)
+        if (!strcmp(t->tensors[i].name, name))
+            return (int)i;
+    return -1;
+}
+
+static clv_status find(llm_source *source, const char *name,
+                       llm_source_tensor *out)
+{
+    const tiny *t = (tiny *)source;
+    const int i = find_index(t, name);
+    if (i < 0)
+        return CLV_ERR_NOT_FOUND;
+    *out = t->tensors[i].tensor;
+    return CLV_OK;
+}
+
+static clv_status no_tokenizer(llm_source *source, clv_tokenizer **out)
+{
+    (void)source;
+    *out = NULL;
+    return CLV_OK;
+}
+
+static void destroy(llm_source *source)
+{
+    tiny *t = (tiny *)source;
+    for (uint32_t i = 0; i < t->n_tensors; i++)
+        free(t->tensors[i].memory);
+    free(t);
+}
+
+llm_source *tiny_create(const tiny_params *p)
+{
+    tiny *t = calloc(1, sizeof(*t));
+    assert_non_null(t);
+    t->params = *p;
+    llm_random_seed(&t->rng, p->seed);
+    t->source.find = find;
+    t->source.tokenizer = no_tokenizer;
+    t->source.destroy = destroy;
+    t->source.hparams = (llm_hparams){
+        .architecture = "llama",
+        .name = "tiny",
+        .n_layers = p->n_layers,
+        .n_embd = p->n_embd,
+        .n_ff = p->n_ff,
+        .n_vocab = p->n_vocab,
+        .n_heads = p->n_heads,
+        .n_kv_heads = p->n_kv_heads,
+        .head_dim = p->head_dim,
+        .n_ctx_train = 128,
+        .sliding_window = p->window,
+        .norm_eps = 1e-5f,
+        .rope_mode = p->rope_mode,
+        .rope_dim = p->rope_dim,
+        .rope_base = 100,
+        .bos = -1,
+        .eos = -1,
+    };
+    add(t, p->n_vocab, p->n_embd, 0, 1, "token_embd.weight", 0);
+    add(t, p->n_embd, 0, 1, 0.3, "output_norm.weight", 0);
+    if (!p->tied)
+        add(t, p->n_vocab, p->n_embd, 0, 0.3, "output.weight", 0);
+    if (p->divisors)
+        add(t, p->rope_dim / 2, 0, 3, 2, "rope_freqs.weight", 0);
+    for (uint32_t i = 0; i < p->n_layers; i++)
+        add_layer(t, i);
+    return &t->source;
+}
+
+void tiny_remove(llm_source *source, const char *name)
+{
+    tiny *t = (tiny *)source;
+    const int i = find_index(t, name);
+    assert_true(i >= 0);
+    t->tensors[i].name[0] = '\0';
+}
+
+void tiny_reshape(llm_source *source, const char *name, uint32_t rank,
+                  int64_t first, int64_t second)
+{
+    tiny *t = (tiny *)source;
+    const int i = find_index(t, name);
+    assert_true(i >= 0);
+    t->tensors[i].tensor.rank = rank;
+    t->tensors[i].tensor.dims[0] = first;
+    t->tensors[i].tensor.dims[1] = second;
+}
+
+/* ------------------------------------------------------------------------ */
+/* The forward pass                                                         */
+
+/* A tensor as doubles, the caller's; NULL if there is none. */
+static double *values(llm_source *source, uint32_t layer, const char *what)
+{
+    char name[64];
+    llm_source_tensor t;
+    snprintf(name, sizeof(name), what, layer);
+    if (find(source, name, &t))
+        return NULL;
+    uint64_t n = (uint64_t)t.dims[0] * (t.rank == 2 ? (uint64_t)t.dims[1] : 1);
+    float *x = malloc(n * sizeof(*x));
+    double *out = malloc(n * sizeof(*out));
+    assert_true(x && out);
+    assert_ok(clv_dtype_to_f32(t.dtype, t.data, x, n));
+    for (uint64_t i = 0; i < n; i++)
+        out[i] = x[i];
+    free(x);
+    return out;
+}
+
+/* y [rows, out] = x [rows, in] * w [out, in] + bias [out]; the result is the
+ * caller's. */
+static double *linear(const double *x, uint32_t rows, uint32_t in, uint32_t out,
+                      double *w, double *bias)
+{
+    double *y = malloc((size_t)rows * out * sizeof(*y));
+    assert_non_null(y);
+    for (uint32_t r = 0; r < rows; r++)
+        for (uint32_t o = 0; o < out; o++) {
+            double sum = bias ? bias[o] : 0;
+            for (uint32_t i = 0; i < in; i++)
+                sum += x[r * in + i] * w[o * in + i];
+            y[r * out + o] = sum;
+        }
+    free(w);
+    free(bias);
+    return y;
+}
+
+static double *norm(const double *x, uint32_t rows, uint32_t n, double eps,
+                    double *w)
+{
+    double *y = malloc((size_t)rows * n * sizeof(*y));
+    assert_non_null(y);
+    for (uint32_t r = 0; r < rows; r++) {
+        double squares = 0;
+        for (uint32_t i = 0; i < n; i++)
+            squares += x[r * n + i] * x[r * n + i];
+        for (uint32_t i = 0; i < n; i++)
+            y[r * n + i] = x[r * n + i] / sqrt(squares / n + eps) * w[i];
+    }
+    free(w);
+    return y;
+}
+
+static void rotate(const llm_hparams *hp, double *x, uint32_t rows,
+                   uint32_t heads, const double *divisors)
+{
+    const uint32_t half = hp->rope_dim / 2;
+    for (uint32_t r = 0; r < rows * heads; r++) {
+        double *head = x + r * hp->head_dim;
+        for (uint32_t j = 0; j < half; j++) {
+            double angle =
+                (r / heads) * pow(hp->rope_base, -2.0 * j / hp->rope_dim);
+            if (divisors)
+                angle /= divisors[j];
+            const bool pairs = hp->rope_mode == CLV_ROPE_PAIRS;
+            double *a = head + (pairs ? 2 * j : j);
+            double *b = head + (pairs ? 2 * j + 1 : j + half);
+            const double re = *a, im = *b;
+            *a = re * cos(angle) - im * sin(angle);
+            *b = re * sin(angle) + im * cos(angle);
+        }
+    }
+}
+
+static double *attend(const llm_hparams *hp, const double *q, const double *k,
+                      const double *v, uint32_t n)
+{
+    const uint32_t d = hp->head_dim, heads = hp->n_heads;
+    const uint32_t kv = hp->n_kv_heads;
+    double *y = calloc((size_t)n * heads * d, sizeof(*y));
+    double *s = malloc(n * sizeof(*s));
+    assert_true(y && s);
+    for (uint32_t r = 0; r < n * heads; r++) {
+        const uint32_t p = r / heads, g = r % heads / (heads / kv);
+        const uint32_t first = hp->sliding_window && p + 1 > hp->sliding_window
+                                   ? p + 1 - hp->sliding_window
+                                   : 0;
+        double max = -INFINITY, sum = 0;
+        for (uint32_t j = first; j <= p; j++) {
+            s[j] = 0;
+            for (uint32_t c = 0; c < d; c++)
+                s[j] += q[r * d + c] * k[(j * kv + g) * d + c];
+            s[j] /= sqrt(d);
+            max = fmax(max, s[j]);
+        }
+        for (uint32_t j = first; j <= p; j++)
+            sum += s[j] = exp(s[j] - max);
+        for (uint32_t j = first; j <= p; j++)
+            for (uint32_t c = 0; c < d; c++)
+                y[r * d + c] += s[j] / sum * v[(j * kv + g) * d + c];
+    }
+    free(s);
+    return y;
+}
+
+static void add_to(double *x, double *y, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        x[i] += y[i];
+    free(y);
+}
+
+#define W(what) values(source, i, "blk.%u." what)
+
+static void forward_layer(llm_source *source, uint32_t i, double *x, uint32_t n)
+{
+    const llm_hparams *hp = &source->hparams;
+    const uint32_t embd = hp->n_embd, ff = hp->n_ff;
+    const uint32_t width = hp->n_heads * hp->head_dim;
+    const uint32_t kv = hp->n_kv_heads * hp->head_dim;
+    double *divisors = values(source, 0, "rope_freqs.weight");
+    double *h = norm(x, n, embd, hp->norm_eps, W("attn_norm.weight"));
+    double *q = linear(h, n, embd, width, W("attn_q.weight"), W("attn_q.bias"));
+    double *k = linear(h, n, embd, kv, W("attn_k.weight"), W("attn_k.bias"));
+    double *v = linear(h, n, embd, kv, W("attn_v.weight"), W("attn_v.bias"));
+    rotate(hp, q, n, hp->n_heads, divisors);
+    rotate(hp, k, n, hp->n_kv_heads, divisors);
+    double *y = attend(hp, q, k, v, n);
+    add_to(x, linear(y, n, width, embd, W("attn_output.weight"),
+                     W("attn_output.bias")), n * embd);
+    free(h);
+    h = norm(x, n, embd, hp->norm_eps, W("ffn_norm.weight"));
+    double *gate =
+        linear(h, n, embd, ff, W("ffn_gate.weight"), W("ffn_gate.bias"));
+    double *up = linear(h, n, embd, ff, W("ffn_up.weight"), W("ffn_up.bias"));
+    for (uint32_t j = 0; j < n * ff; j++)
+        up[j] *= gate[j] / (1 + exp(-gate[j]));
+    add_to(x, linear(up, n, ff, embd, W("ffn_down.weight"),
+                     W("ffn_down.bias")), n * embd);
+    free(divisors);
+    free(h);
+    free(q);
+    free(k);
+    free(v);
+    free(y);
+    free(gate);
+    free(up);
+}
+
+void tiny_forward(llm_source *source, const int32_t *ids, uint32_t n,
+                  double *logits)
+{
+    const llm_hparams *hp = &source->hparams;
+    const uint32_t embd = hp->n_embd;
+    double *table = values(source, 0, "token_embd.weight");
+    double *x = malloc((size_t)n * embd * sizeof(*x));
+    assert_true(table && x);
+    for (uint32_t r = 0; r < n; r++)
+        memcpy(x + r * embd, table + (size_t)ids[r] * embd,
+               embd * sizeof(*x));
+    for (uint32_t i = 0; i < hp->n_layers; i++)
+        forward_layer(source, i, x, n);
+    double *h = norm(x, n, embd, hp->norm_eps,
+                     values(source, 0, "output_norm.weight"));
+    double *output = values(source, 0, "output.weight");
+    double *y = linear(h, n, embd, hp->n_vocab,
+                       output ? output
+                              : values(source, 0, "token_embd.weight"),
+                       NULL);
+    memcpy(logits, y, (size_t)n * hp->n_vocab * sizeof(*y));
+    free(table);
+    free(x);
+    free(h);
+    free(y);
+}
+
+double tiny_error(const float *x, const double *ref, uint64_t n)
+{
+    double difference = 0, total = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        difference += (x[i] - ref[i]) * (x[i] - ref[i]);
+        total += ref[i] * ref[i];
+    }
+    return sqrt(difference / total);
+}
+
+void tiny_ids(const llm_source *source, uint64_t seed, int32_t *ids, uint32_t n)
+{
+    llm_random rng;
+    llm_random_seed(&rng, seed);
+    for (uint32_t i = 0; i < n; i++)
+        ids[i] = (int32_t)(llm_random_next(&rng) % source->hparams.n_vocab);
+}

@@ -1,0 +1,31 @@
+/*
+ * A tiny Llama with random weights, held in memory, and the forward pass by the
+ * book: in double, token by token, without a cache.
+ */
+#pragma once
+
+#include "source.h"
+
+typedef struct tiny_params {
+    uint32_t n_layers, n_embd, n_ff, n_vocab, n_heads, n_kv_heads, head_dim;
+    uint32_t window, rope_dim, rope_mode;
+    bool tied, biases, divisors;
+    uint32_t dtype;  /* of matrices; vectors too if it is a float type */
+    uint64_t seed;
+} tiny_params;
+
+/* 2 layers, 4 heads over 2, everything else plain. */
+tiny_params tiny_defaults(void);
+llm_source *tiny_create(const tiny_params *params);
+/* Takes a tensor away, or gives it another shape. */
+void tiny_remove(llm_source *source, const char *name);
+void tiny_reshape(llm_source *source, const char *name, uint32_t rank,
+                  int64_t first, int64_t second);
+/* logits: [n, n_vocab] */
+void tiny_forward(llm_source *source, const int32_t *ids, uint32_t n,
+                  double *logits);
+/* Root of mean squared difference, relative to the reference's. */
+double tiny_error(const float *x, const double *ref, uint64_t n);
+/* n ids, different for every seed. */
+void tiny_ids(const llm_source *source, uint64_t seed, int32_t *ids,
+              uint32_t n);
