@@ -118,14 +118,13 @@ static clv_status need_rows(const inference *f, uint32_t i)
     return CLV_OK;
 }
 
-/* A matrix of fixed shape in any real dtype. */
+/* A matrix in any real dtype; its rows may vary between runs. */
 static clv_status need_table(const inference *f, uint32_t i)
 {
     const clv_tensor_desc *x = f->in[i];
-    if (!core_dtype_is_real(x->dtype) || x->rank != 2 || x->symbols[0] ||
-        x->symbols[1])
-        return wrong(f, i, "a matrix of fixed shape in f32, f16, bf16, q8_0 "
-                           "or q4_0");
+    if (!core_dtype_is_real(x->dtype) || x->rank != 2 || x->symbols[1])
+        return wrong(f, i, "a matrix with a fixed number of columns in f32, "
+                           "f16, bf16, q8_0 or q4_0");
     return CLV_OK;
 }
 
