@@ -1,5 +1,6 @@
 #include "gguf.h"
 #include "hparams.h"
+#include "tokenizer.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -194,11 +195,12 @@ static clv_status find(llm_source *base, const char *name,
     return CLV_OK;
 }
 
+/* None is no error. */
 static clv_status tokenizer(llm_source *base, clv_tokenizer **out)
 {
-    (void)base;
-    *out = NULL;
-    return CLV_OK;
+    gguf_source *s = (gguf_source *)base;
+    clv_status status = llm_tokenizer_from_gguf(s->gguf, out);
+    return status == CLV_ERR_NOT_FOUND ? CLV_OK : status;
 }
 
 static void destroy(llm_source *base)

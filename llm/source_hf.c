@@ -2,6 +2,7 @@
 #include "llama_tensors.h"
 #include "safetensors.h"
 #include "str.h"
+#include "tokenizer.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -162,11 +163,12 @@ static clv_status find(llm_source *base, const char *name,
     return CLV_OK;
 }
 
+/* None is no error. */
 static clv_status tokenizer(llm_source *base, clv_tokenizer **out)
 {
-    (void)base;
-    *out = NULL;
-    return CLV_OK;
+    hf_source *s = (hf_source *)base;
+    clv_status status = llm_tokenizer_from_dir(s->dir, out);
+    return status == CLV_ERR_NOT_FOUND ? CLV_OK : status;
 }
 
 static void destroy(llm_source *base)
