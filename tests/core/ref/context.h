@@ -1,0 +1,38 @@
+/* A context with the reference plugin alone. */
+#pragma once
+
+#include "../test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct test_context {
+    clv_config *config;
+    clv_context *ctx;
+} test_context;
+
+/* settings: "ref.key=value", separated by blanks. */
+static inline test_context test_context_create(const char *settings)
+{
+    test_context t;
+    char text[1024], *save = NULL;
+    const char *build = getenv("CLEAVE_TEST_BUILD");
+    snprintf(text, sizeof text,
+             "core.plugin_dirs=%s/tests/core/ref core.cache_dir=%s/tests/core "
+             "core.allow_unsafe_plugins=on %s",
+             build ? build : ".", build ? build : ".", settings);
+    assert_ok(clv_config_create(&t.config));
+    for (char *word = strtok_r(text, " ", &save); word;
+         word = strtok_r(NULL, " ", &save))
+        assert_ok(clv_config_set(t.config, word, "test"));
+    clv_context_params params = {.config = t.config};
+    assert_ok(clv_context_create(&params, &t.ctx));
+    assert_int_equal(clv_context_device_count(t.ctx), 2);
+    return t;
+}
+
+static inline void test_context_destroy(test_context *t)
+{
+    clv_context_destroy(t->ctx);
+    clv_config_destroy(t->config);
+}
