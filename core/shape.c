@@ -201,6 +201,8 @@ static clv_status infer_matmul(inference *f)
         status = need_table(f, 1);
     if (status)
         return status;
+    if (w->symbols[0])
+        return wrong(f, 1, "a matrix with a fixed number of rows");
     if (x->dims[1] != w->dims[1])
         return differ(f, 0, 1, "the last dimensions");
     make_f32_like(f->out, x);
