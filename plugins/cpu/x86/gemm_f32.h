@@ -7,6 +7,8 @@
 
 #include "vec.h"
 
+#include <cleave/plugin.h>
+
 /* Accumulators, two vectors of columns and a broadcast fill the registers. */
 #define F32_TOKENS (VL == 16 ? 12 : 6)
 #define F32_ROWS (2 * VL)
@@ -20,6 +22,45 @@ typedef struct f32_tile {
     float *y;           /* [tokens, F32_ROWS], added to */
     int64_t y_stride;
 } f32_tile;
+
+/* Eight values from p, of which n are there; zeros follow. */
+static ALWAYS_INLINE __m256 f32_load8(const uint8_t *p, int n, const int dtype)
+{
+    uint8_t tail[32] = { 0 };
+    if (n < 8)
+        p = memcpy(tail, p, (size_t)n * (dtype == CLV_DTYPE_F32 ? 4 : 2));
+    if (dtype == CLV_DTYPE_F32)
+        return _mm256_loadu_ps((const float *)p);
+    __m128i half = _mm_loadu_si128((const __m128i *)p);
+    if (dtype == CLV_DTYPE_F16)
+        return _mm256_cvtph_ps(half);
+    return _mm256_castsi256_ps(
+        _mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
+}
+
+/* Packs rows of w [n_rows, depth], w_stride in bytes, as a panel; rows past
+ * n_rows become zero. */
+static ALWAYS_INLINE void f32_pack(const uint8_t *w, int64_t w_stride,
+                                   int n_rows, int depth, float *panel,
+                                   const int dtype)
+{
+    size_t width = dtype == CLV_DTYPE_F32 ? 4 : 2;
+
+    for (int r = 0; r < F32_ROWS; r += 8) {
+        for (int k = 0; k < depth; k += 8) {
+            int left = depth - k < 8 ? depth - k : 8;
+            __m256 v[8];
+            for (int i = 0; i < 8; i++)
+                v[i] = r + i < n_rows
+                           ? f32_load8(w + (r + i) * w_stride +
+                                           (size_t)k * width, left, dtype)
+                           : _mm256_setzero_ps();
+            transpose8(v);
+            for (int i = 0; i < left; i++)
+                _mm256_storeu_ps(panel + (k + i) * F32_ROWS + r, v[i]);
+        }
+    }
+}
 
 static ALWAYS_INLINE void f32_micro_n(const f32_tile *t, const int n)
 {

@@ -76,45 +76,6 @@ static ALWAYS_INLINE void few(const cpu_matmul_args *a, const int dtype)
     }
 }
 
-/* Panel: [depth, F32_ROWS] floats. */
-static ALWAYS_INLINE void pack(const cpu_matmul_args *a, int64_t o, int n_rows,
-                               int64_t k_begin, int depth, float *panel,
-                               const int dtype)
-{
-    size_t width = dtype == CLV_DTYPE_F32 ? 4 : 2;
-
-    for (int r = 0; r < F32_ROWS; r += 8) {
-        const uint8_t *w = (const uint8_t *)a->w + (o + r) * a->w_stride +
-                           (size_t)k_begin * width;
-        for (int k = 0; k < depth; k += 8) {
-            int left = depth - k < 8 ? depth - k : 8;
-            __m256 v[8];
-            for (int i = 0; i < 8; i++) {
-                const uint8_t *p = w + i * a->w_stride + (size_t)k * width;
-                uint8_t tail[32] __attribute__((aligned(32))) = { 0 };
-                if (r + i >= n_rows) {
-                    v[i] = _mm256_setzero_ps();
-                    continue;
-                }
-                if (left < 8)
-                    p = memcpy(tail, p, (size_t)left * width);
-                if (dtype == CLV_DTYPE_F32)
-                    v[i] = _mm256_loadu_ps((const float *)p);
-                else if (dtype == CLV_DTYPE_F16)
-                    v[i] = _mm256_cvtph_ps(
-                        _mm_loadu_si128((const __m128i *)p));
-                else
-                    v[i] = _mm256_castsi256_ps(_mm256_slli_epi32(
-                        _mm256_cvtepu16_epi32(
-                            _mm_loadu_si128((const __m128i *)p)), 16));
-            }
-            transpose8(v);
-            for (int i = 0; i < left; i++)
-                _mm256_storeu_ps(panel + (k + i) * F32_ROWS + r, v[i]);
-        }
-    }
-}
-
 static void micro(const gemm_tile *tile)
 {
     f32_tile t = {
@@ -130,7 +91,9 @@ static void micro(const gemm_tile *tile)
     static void pack_##name(const cpu_matmul_args *a, int64_t o, int n_rows,   \
                             int64_t k_begin, int depth, void *panel)           \
     {                                                                          \
-        pack(a, o, n_rows, k_begin, depth, panel, dtype);                      \
+        const uint8_t *w = (const uint8_t *)a->w + o * a->w_stride;            \
+        w += k_begin * (dtype == CLV_DTYPE_F32 ? 4 : 2);                       \
+        f32_pack(w, a->w_stride, n_rows, depth, panel, dtype);                 \
     }                                                                          \
                                                                                \
     static void matmul_##name(const cpu_matmul_args *a)                        \

@@ -109,6 +109,50 @@ static inline void vi_store_8(int8_t *p, vi v)
 static inline float vf_hsum(vf v) { return _mm512_reduce_add_ps(v); }
 static inline float vf_hmax(vf v) { return _mm512_reduce_max_ps(v); }
 
+/* Lanes as two vectors of doubles. */
+typedef __m512d vd;
+static inline vd vf_low(vf v)
+{
+    return _mm512_cvtps_pd(_mm512_castps512_ps256(v));
+}
+static inline vd vf_high(vf v)
+{
+    return _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1));
+}
+static inline vf vf_from_doubles(vd low, vd high)
+{
+    return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(low)),
+                              _mm512_cvtpd_ps(high), 1);
+}
+static inline vd vd_zero(void) { return _mm512_setzero_pd(); }
+static inline vd vd_set1(double x) { return _mm512_set1_pd(x); }
+static inline vd vd_add(vd a, vd b) { return _mm512_add_pd(a, b); }
+static inline vd vd_sub(vd a, vd b) { return _mm512_sub_pd(a, b); }
+static inline vd vd_fma(vd a, vd b, vd c) { return _mm512_fmadd_pd(a, b, c); }
+static inline double vd_hsum(vd v) { return _mm512_reduce_add_pd(v); }
+
+/* Values of even and of odd index of a and b, one after the other. */
+static inline vf vf_even(vf a, vf b)
+{
+    return _mm512_permutex2var_ps(
+        a, _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26,
+                             28, 30), b);
+}
+static inline vf vf_odd(vf a, vf b)
+{
+    return _mm512_permutex2var_ps(
+        a, _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27,
+                             29, 31), b);
+}
+/* Pairs (a, b) turned by (sin, cos): (a cos - b sin, a sin + b cos). */
+static inline vf vf_turn(vf x, vf sin_cos)
+{
+    vf swapped = _mm512_permute_ps(x, 0xb1);
+    return _mm512_fmaddsub_ps(
+        x, _mm512_movehdup_ps(sin_cos),
+        _mm512_mul_ps(swapped, _mm512_moveldup_ps(sin_cos)));
+}
+
 /* 2^n times v, for whole n; saturates to 0 and infinity. */
 static inline vf vf_scale2(vf v, vf n) { return _mm512_scalef_ps(v, n); }
 
@@ -225,6 +269,49 @@ static inline float vf_hmax(vf v)
                           _mm256_extractf128_ps(v, 1));
     s = _mm_max_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
+}
+
+typedef __m256d vd;
+static inline vd vf_low(vf v)
+{
+    return _mm256_cvtps_pd(_mm256_castps256_ps128(v));
+}
+static inline vd vf_high(vf v)
+{
+    return _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1));
+}
+static inline vf vf_from_doubles(vd low, vd high)
+{
+    return _mm256_set_m128(_mm256_cvtpd_ps(high), _mm256_cvtpd_ps(low));
+}
+static inline vd vd_zero(void) { return _mm256_setzero_pd(); }
+static inline vd vd_set1(double x) { return _mm256_set1_pd(x); }
+static inline vd vd_add(vd a, vd b) { return _mm256_add_pd(a, b); }
+static inline vd vd_sub(vd a, vd b) { return _mm256_sub_pd(a, b); }
+static inline vd vd_fma(vd a, vd b, vd c) { return _mm256_fmadd_pd(a, b, c); }
+static inline double vd_hsum(vd v)
+{
+    __m128d s = _mm_add_pd(_mm256_castpd256_pd128(v),
+                           _mm256_extractf128_pd(v, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(s, _mm_unpackhi_pd(s, s)));
+}
+
+static inline vf vf_even(vf a, vf b)
+{
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(
+        _mm256_castps_pd(_mm256_shuffle_ps(a, b, 0x88)), 0xd8));
+}
+static inline vf vf_odd(vf a, vf b)
+{
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(
+        _mm256_castps_pd(_mm256_shuffle_ps(a, b, 0xdd)), 0xd8));
+}
+static inline vf vf_turn(vf x, vf sin_cos)
+{
+    vf swapped = _mm256_permute_ps(x, 0xb1);
+    return _mm256_fmaddsub_ps(
+        x, _mm256_movehdup_ps(sin_cos),
+        _mm256_mul_ps(swapped, _mm256_moveldup_ps(sin_cos)));
 }
 
 /* In two steps, so that results in the denormal range and 2^128 come right. */

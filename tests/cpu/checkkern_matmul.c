@@ -1,0 +1,332 @@
+#include "checkkern.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const int dtypes[] = { CLV_DTYPE_F32, CLV_DTYPE_F16, CLV_DTYPE_BF16,
+                              CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0 };
+#define N_DTYPES (int)(sizeof(dtypes) / sizeof(*dtypes))
+
+/* What the inputs look like. */
+enum fill {
+    FILL_NORMAL,
+    FILL_EXTREME,  /* all products of largest size and equal sign */
+    FILL_TINY,     /* x in the denormal range */
+    FILL_HUGE,     /* x near the end of f32's range */
+    FILL_OUTLIERS, /* a few channels of x a hundred times the others */
+    FILL_X_INF,    /* one row of x holds an infinity */
+    FILL_X_NAN,
+    FILL_W_INF,    /* one row of w holds an infinity (blocks: their scale) */
+    FILL_COUNT
+};
+
+static const char *const fill_names[FILL_COUNT] = {
+    "normal", "extreme", "tiny", "huge", "outliers", "inf in x", "nan in x",
+    "inf in w",
+};
+
+typedef struct problem {
+    int dtype;
+    enum fill fill;
+    int64_t n, k, o; /* o: rows of w there are */
+    cpu_matmul_args a;
+    uint8_t *w;
+    float *x, *y, *bias, *wide; /* wide: w as floats, [o, k] */
+    void *xp;
+} problem;
+
+static bool is_block(int dtype)
+{
+    return dtype == CLV_DTYPE_Q8_0 || dtype == CLV_DTYPE_Q4_0;
+}
+
+static void fill_x(checker *c, problem *p)
+{
+    for (int64_t i = 0; i < p->n; i++) {
+        float *x = p->x + i * p->a.x_stride;
+        for (int64_t j = 0; j < p->k; j++) {
+            float v = check_normal(c);
+            if (p->fill == FILL_EXTREME)
+                v = 1;
+            else if (p->fill == FILL_TINY)
+                v *= 1e-39f;
+            else if (p->fill == FILL_HUGE)
+                v *= 1e34f;
+            else if (p->fill == FILL_OUTLIERS && j % 37 == 5)
+                v *= 100;
+            x[j] = v;
+        }
+    }
+    if (p->fill == FILL_X_INF || p->fill == FILL_X_NAN)
+        p->x[check_range(c, 0, p->n - 1) * p->a.x_stride +
+             check_range(c, 0, p->k - 1)] =
+            p->fill == FILL_X_INF ? -INFINITY : NAN;
+}
+
+/* Random bits for the quants: every value occurs, -128 too. */
+static void fill_blocks(checker *c, problem *p, uint8_t *row)
+{
+    size_t size = check_size(p->dtype, CPU_QK);
+    for (int64_t b = 0; b < p->k / CPU_QK; b++, row += size) {
+        float scale = check_normal(c) * 0.01f;
+        if (p->fill == FILL_EXTREME)
+            scale = 65504;
+        else if (check_range(c, 0, 20) == 0)
+            scale = check_range(c, 0, 1) ? 0 : 1e-7f; /* f16 denormal */
+        uint16_t d;
+        c->ref->from_f32[CLV_DTYPE_F16](&scale, &d, 1);
+        memcpy(row, &d, sizeof(d));
+        for (size_t i = 2; i < size; i++)
+            row[i] = (uint8_t)check_random(c);
+        if (p->fill == FILL_EXTREME)
+            memset(row + 2, p->dtype == CLV_DTYPE_Q8_0 ? 0x80 : 0xff, size - 2);
+    }
+}
+
+static void fill_w(checker *c, problem *p)
+{
+    float *row = check_alloc((size_t)p->k * sizeof(*row), 0);
+    for (int64_t o = 0; o < p->o; o++) {
+        uint8_t *w = p->w + o * p->a.w_stride;
+        if (is_block(p->dtype)) {
+            fill_blocks(c, p, w);
+        } else {
+            for (int64_t j = 0; j < p->k; j++)
+                row[j] = p->fill == FILL_EXTREME ? 1000 : check_normal(c);
+            c->ref->from_f32[p->dtype](row, w, p->k);
+        }
+    }
+    if (p->fill == FILL_W_INF) {
+        float inf = INFINITY;
+        int dtype = is_block(p->dtype) ? CLV_DTYPE_F16 : p->dtype;
+        c->ref->from_f32[dtype](
+            &inf, p->w + check_range(c, 0, p->o - 1) * p->a.w_stride, 1);
+    }
+    for (int64_t o = 0; o < p->o; o++)
+        c->ref->to_f32[p->dtype](p->w + o * p->a.w_stride, p->wide + o * p->k,
+                                 p->k);
+    check_free(row);
+}
+
+/* Strides are longer than rows; what lies between reads as NaN. */
+static void make(checker *c, problem *p)
+{
+    cpu_matmul_args *a = &p->a;
+    size_t row = check_size(p->dtype, p->k);
+
+    *a = (cpu_matmul_args){ .n = p->n, .k = p->k, .scratch = c->scratch };
+    a->x_stride = p->k + check_range(c, 0, 5);
+    a->y_stride = p->o + check_range(c, 0, 5);
+    a->w_stride = (int64_t)row;
+    if (check_range(c, 0, 1))
+        a->w_stride += 4 * check_range(c, 0, 5);
+    p->x = check_alloc((size_t)(p->n * a->x_stride) * sizeof(float),
+                       4 * (size_t)check_range(c, 0, 3));
+    p->y = check_alloc((size_t)(p->n * a->y_stride) * sizeof(float),
+                       4 * (size_t)check_range(c, 0, 3));
+    p->w = check_alloc((size_t)(p->o * a->w_stride),
+                       is_block(p->dtype) ? (size_t)check_range(c, 0, 9) : 4);
+    p->bias = check_alloc((size_t)p->o * sizeof(float), 0);
+    p->wide = check_alloc((size_t)(p->o * p->k) * sizeof(float), 0);
+    fill_x(c, p);
+    fill_w(c, p);
+    for (int64_t i = 0; i < p->o; i++)
+        p->bias[i] = p->fill == FILL_NORMAL ? check_normal(c) : 0;
+    a->x = p->x;
+    a->w = p->w;
+    a->y = p->y;
+    a->bias = check_range(c, 0, 1) ? p->bias : NULL;
+    a->o_begin = check_range(c, 0, p->o - 1);
+    a->o_end = check_range(c, a->o_begin, p->o);
+    if (p->n * p->o > 200) { /* mostly all of it */
+        a->o_begin = a->o_begin / 8;
+        a->o_end = p->o;
+    }
+}
+
+static void run(checker *c, problem *p)
+{
+    const cpu_prepare *prepare = &c->under->prepare[p->dtype];
+    if (prepare->rows) {
+        size_t size = prepare->row_size(p->k);
+        check_that(c, size % 64 == 0, "%s: prepared rows of %zu bytes",
+                   check_dtype(p->dtype), size);
+        p->xp = check_alloc((size_t)p->n * size, 0);
+        prepare->rows(p->x, p->a.x_stride, p->n, p->k, p->xp);
+        p->a.xp = p->xp;
+        p->a.x = NULL;
+    }
+    c->under->matmul[p->dtype](&p->a);
+}
+
+/* Normalised error allowed: see judge(). */
+static double bound(const checker *c, int dtype)
+{
+    if (!c->under->prepare[dtype].rows)
+        return 1e-11;
+    /* Activations rounded to 13 bits, or to 8. */
+    bool fine = dtype == CLV_DTYPE_Q8_0 &&
+                c->under->prepare[dtype].row_size(1024) > 2048;
+    return fine ? 1e-6 : 1e-4;
+}
+
+/*
+ * Squared error against the squares of what was summed, over all values: that
+ * is the normalised mean square error of uncorrelated inputs, and does not
+ * blame a kernel for cancellation.
+ */
+static void judge(checker *c, problem *p)
+{
+    const cpu_matmul_args *a = &p->a;
+    double error = 0, scale = 1e-60;
+    int64_t outside = 0, kinds = 0;
+
+    for (int64_t i = 0; i < p->n; i++) {
+        for (int64_t o = 0; o < a->y_stride; o++) {
+            float y = p->y[i * a->y_stride + o];
+            if (o < a->o_begin || o >= a->o_end) {
+                uint32_t bits;
+                memcpy(&bits, &y, sizeof(bits));
+                outside += bits != 0xffffffff;
+                continue;
+            }
+            double sum = a->bias ? p->bias[o] : 0, squares = sum * sum;
+            for (int64_t j = 0; j < p->k; j++) {
+                double v = (double)p->x[i * a->x_stride + j] *
+                           p->wide[o * p->k + j];
+                sum += v;
+                squares += v * v;
+            }
+            if (!isfinite(sum) || !isfinite(y)) {
+                kinds += isfinite(sum) != isfinite(y);
+                continue;
+            }
+            error += (sum - y) * (sum - y);
+            scale += fmax(squares, sum * sum);
+        }
+    }
+    check_that(c, !outside && !kinds && error <= bound(c, p->dtype) * scale,
+               "matmul %s, %s: n %ld k %ld o %ld (%ld..%ld), w stride %ld%s: "
+               "error %.2g of %.2g, %ld not finite only on one side, "
+               "%ld written outside",
+               check_dtype(p->dtype), fill_names[p->fill], (long)p->n,
+               (long)p->k, (long)p->o, (long)a->o_begin, (long)a->o_end,
+               (long)a->w_stride, a->bias ? ", bias" : "", error / scale,
+               bound(c, p->dtype), (long)kinds, (long)outside);
+}
+
+static void finish(checker *c, problem *p)
+{
+    bool whole = check_free(p->x) & check_free(p->y) & check_free(p->w) &
+                 check_free(p->bias) & check_free(p->wide);
+    if (p->xp)
+        whole &= check_free(p->xp);
+    check_that(c, whole, "matmul %s: n %ld k %ld o %ld wrote out of bounds",
+               check_dtype(p->dtype), (long)p->n, (long)p->k, (long)p->o);
+}
+
+static void one(checker *c, int dtype, enum fill fill, int64_t n, int64_t k,
+                int64_t o)
+{
+    problem p = { .dtype = dtype, .fill = fill, .n = n, .k = k, .o = o };
+    make(c, &p);
+    run(c, &p);
+    judge(c, &p);
+    finish(c, &p);
+}
+
+static void check(checker *c)
+{
+    static const int64_t rows[] = { 1, 2, 3, 4, 5, 7, 8, 9, 13, 26 };
+    for (int d = 0; d < N_DTYPES; d++) {
+        int dtype = dtypes[d];
+        if (c->below->matmul[dtype] == c->under->matmul[dtype])
+            continue;
+        int64_t unit = is_block(dtype) ? CPU_QK : 1;
+        int64_t deep = is_block(dtype) ? 1056 : 1043; /* several panels */
+        for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+            for (int fill = 0; fill < FILL_COUNT; fill++) {
+                int64_t k = unit * check_range(c, 1, is_block(dtype) ? 9 : 150);
+                one(c, dtype, (enum fill)fill, rows[i], k,
+                    check_range(c, 1, 75));
+            }
+        one(c, dtype, FILL_NORMAL, 1, deep, 37);
+        one(c, dtype, FILL_NORMAL, 14, deep, 170);
+        one(c, dtype, FILL_EXTREME, 14, 2 * deep - deep % 32 * 2, 35);
+        one(c, dtype, FILL_OUTLIERS, 31, 512, 33);
+        one(c, dtype, FILL_NORMAL, 25, 128, 290);
+    }
+}
+
+/* -------------------------------------------------------------------------- */
+
+typedef struct timed {
+    const cpu_kernels *table;
+    int dtype;
+    cpu_matmul_args a;
+    void *xp;
+} timed;
+
+static void call(void *arg)
+{
+    timed *t = arg;
+    const cpu_prepare *prepare = &t->table->prepare[t->dtype];
+    if (prepare->rows)
+        prepare->rows(t->a.x, t->a.x_stride, t->a.n, t->a.k, t->xp);
+    t->table->matmul[t->dtype](&t->a);
+}
+
+static void bench_one(checker *c, int dtype, int64_t n, int64_t k, int64_t o)
+{
+    char what[64];
+    size_t row = check_size(dtype, k);
+    timed t = { .table = c->under, .dtype = dtype };
+    float *x = check_alloc((size_t)(n * k) * sizeof(*x), 0);
+    float *y = check_alloc((size_t)(n * o) * sizeof(*y), 0);
+    float *wide = check_alloc((size_t)k * sizeof(*wide), 0);
+    uint8_t *w = check_alloc((size_t)o * row, 0);
+    bool prepares = c->under->prepare[dtype].rows;
+
+    for (int64_t i = 0; i < n * k; i++)
+        x[i] = check_normal(c);
+    for (int64_t i = 0; i < o; i++) {
+        for (int64_t j = 0; j < k; j++)
+            wide[j] = (float)(int32_t)check_random(c) * 0x1p-31f;
+        c->under->from_f32[dtype](wide, w + (size_t)i * row, k);
+    }
+    if (prepares)
+        t.xp = check_alloc((size_t)n * c->under->prepare[dtype].row_size(k), 0);
+    t.a = (cpu_matmul_args){
+        .x = x, .xp = t.xp, .w = w, .y = y, .n = n, .k = k, .o_end = o,
+        .x_stride = k, .y_stride = o, .w_stride = (int64_t)row,
+        .scratch = c->scratch,
+    };
+    snprintf(what, sizeof(what), "matmul %s %ldx%ldx%ld", check_dtype(dtype),
+             (long)n, (long)k, (long)o);
+    bench_report(c, what, bench_time(call, &t),
+                 2.0 * (double)n * (double)k * (double)o,
+                 (double)row * (double)o + 4.0 * (double)(n * (k + o)));
+    check_free(x);
+    check_free(y);
+    check_free(wide);
+    check_free(w);
+    if (t.xp)
+        check_free(t.xp);
+}
+
+static void bench(checker *c, const bench_shape *s)
+{
+    if (strcmp(s->kernel, "matmul") || s->n != 3)
+        return;
+    for (int d = 0; d < N_DTYPES; d++)
+        if (c->below->matmul[dtypes[d]] != c->under->matmul[dtypes[d]])
+            bench_one(c, dtypes[d],
+                      /* the reference's rate does not depend on n */
+                      c->under == c->ref && s->v[0] > 8 ? 8 : s->v[0], s->v[1],
+                      s->v[2]);
+}
+
+const subject check_matmul = { "matmul", check, bench };
