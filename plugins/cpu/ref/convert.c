@@ -65,7 +65,8 @@ static void q8_0_from_f32(const float *src, void *dst, int64_t n)
     for (int64_t i = 0; i < n; i += CPU_QK, b++, src += CPU_QK) {
         float top = 0;
         for (int j = 0; j < CPU_QK; j++)
-            top = fmaxf(top, fabsf(src[j]));
+            if (fabsf(src[j]) > top) /* fmaxf would take a signalling NaN */
+                top = fabsf(src[j]);
         float d = top / 127, inverse = d ? 1 / d : 0;
         b->d = cpu_f32_to_f16(d);
         for (int j = 0; j < CPU_QK; j++)
