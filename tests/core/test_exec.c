@@ -234,6 +234,13 @@ static void test_random_device_waits(void **state)
     run_random(SPLIT "ref.flag_wait1=on ref.delay_us0=100", 26);
 }
 
+/* What passes between programs is no transient of theirs. */
+static void test_random_fused(void **state)
+{
+    (void)state;
+    run_random(SPLIT "ref.hide0=on ref.hide1=on", 27);
+}
+
 /* ------------------------------------------------------------------------ */
 /* A fixed graph: y = silu(x w) + x, with the matmul on one device and the rest
  * on the other.                                                              */
@@ -514,6 +521,7 @@ int main(void)
         cmocka_unit_test(test_random_one_device),
         cmocka_unit_test(test_random_host_waits),
         cmocka_unit_test(test_random_device_waits),
+        cmocka_unit_test(test_random_fused),
         cmocka_unit_test(test_no_device_takes_it),
         cmocka_unit_test(test_plan_shows_choices),
         cmocka_unit_test(test_plan_arguments),

@@ -47,6 +47,7 @@ struct clv_plugin_program {
     clv_tensor_desc *tensors;
     clv_node *nodes;
     uint8_t **weights; /* [n_tensors], NULL: bound at submit */
+    uint8_t **hidden;  /* [n_tensors] own memory of transients, or NULL */
     uint32_t n_tensors, n_nodes;
 };
 
@@ -67,6 +68,7 @@ struct clv_plugin_device {
     int fail_after, delay_us, n_submits;
     uint32_t pointer_align;
     bool in_place;
+    bool hides; /* keeps transients to itself, as if fused away */
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t cond;
@@ -162,6 +164,7 @@ static clv_status device_open(clv_plugin_instance *inst, uint32_t index,
     dev->delay_us = atoi(option(inst, "delay_us", index));
     dev->pointer_align = (uint32_t)atoi(option(inst, "align", index));
     dev->in_place = !strcmp(option(inst, "in_place", index), "on");
+    dev->hides = !strcmp(option(inst, "hide", index), "on");
     pthread_mutex_init(&dev->mutex, NULL);
     pthread_cond_init(&dev->cond, NULL);
     pthread_create(&dev->thread, NULL, work, dev);
@@ -511,6 +514,15 @@ static clv_status program_compile(clv_plugin_device *dev,
             (uintptr_t)prog->weights[b->tensor] % dev->pointer_align)
             return fail(dev->inst, CLV_ERR_INTERNAL, "a misaligned weight");
     }
+    prog->hidden = calloc(g->n_tensors, sizeof *prog->hidden);
+    for (uint32_t i = 0; i < g->n_tensors; i++) {
+        const clv_tensor_desc *t = &g->tensors[i];
+        size_t size = 4;
+        for (uint32_t d = 0; d < t->rank; d++)
+            size *= (size_t)t->dims[d];
+        if (dev->hides && t->usage == CLV_USAGE_TRANSIENT)
+            prog->hidden[i] = malloc(size);
+    }
     *out = prog;
     return CLV_OK;
 }
@@ -525,9 +537,12 @@ static void program_destroy(clv_plugin_program *prog)
 {
     if (!prog)
         return;
+    for (uint32_t i = 0; i < prog->n_tensors; i++)
+        free(prog->hidden[i]);
     free(prog->tensors);
     free(prog->nodes);
     free(prog->weights);
+    free(prog->hidden);
     free(prog);
 }
 
@@ -551,6 +566,9 @@ static clv_status submit(clv_plugin_device *dev, const clv_submit *s)
     for (uint32_t i = 0; i < c->n_bindings; i++)
         j->data[c->bindings[i].tensor] =
             c->bindings[i].buffer->data + c->bindings[i].offset;
+    for (uint32_t i = 0; i < c->program->n_tensors; i++)
+        if (c->program->hidden[i])
+            j->data[i] = c->program->hidden[i];
     for (uint32_t i = 0; i < c->n_symbols; i++)
         j->symbols[i] = c->symbols[i];
     memcpy(j->waits, s->waits, s->n_waits * sizeof *s->waits);
@@ -670,7 +688,8 @@ static clv_status calibrate(clv_plugin_device *dev, clv_calibration *out)
     OPTION("ops" i, "all"), OPTION("fail_after" i, "0"),                       \
         OPTION("delay_us" i, "0"), OPTION("align" i, "0"),                     \
         OPTION("in_place" i, "off"), OPTION("flag_wait" i, "off"),             \
-        OPTION("virtual" i, "off"), OPTION("import" i, "on")
+        OPTION("virtual" i, "off"), OPTION("import" i, "on"),                  \
+        OPTION("hide" i, "off")
 
 static const clv_option options[] = {OPTIONS("0"), OPTIONS("1")};
 
