@@ -217,6 +217,20 @@ CLV_API clv_status clv_quantize(const char *in, const char *out, uint32_t dtype,
 CLV_API clv_status clv_convert(const char *dir, const char *out, uint32_t dtype,
                                clv_progress_fn progress, void *progress_ctx);
 
+/* Named arrays of a .safetensors file, as reference outputs are kept in. May be
+ * used from several threads. */
+typedef struct clv_arrays clv_arrays;
+
+CLV_API clv_status clv_arrays_open(const char *path, clv_arrays **out);
+CLV_API void clv_arrays_close(clv_arrays *arrays);
+/* Elements of an array, and of one row of its last dimension (either pointer
+ * may be NULL). False if there is none of that name. */
+CLV_API bool clv_arrays_find(const clv_arrays *arrays, const char *name,
+                             uint64_t *count, uint64_t *row);
+/* All elements, converted to F32 or I32; count as clv_arrays_find() says. */
+CLV_API clv_status clv_arrays_read(const clv_arrays *arrays, const char *name,
+                                   uint32_t dtype, void *out, uint64_t count);
+
 #ifdef __cplusplus
 }
 #endif

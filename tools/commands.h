@@ -1,0 +1,16 @@
+/* The commands, each in its own file. */
+#pragma once
+
+#include "options.h"
+
+extern const tool_command tool_run, tool_bench, tool_perplexity, tool_verify,
+    tool_tokenize, tool_devices, tool_quantize, tool_convert;
+
+/* Options for structs with a member model, kv_type. */
+#define TOOL_OPTION_MODEL(type)                                                \
+    TOOL_OPT_STRING('m', "model", "PATH", offsetof(type, model),               \
+                    "GGUF file, Hugging Face directory, or "                   \
+                    "synth:NAME[:QUANT] (default: the bundled model)")
+#define TOOL_OPTION_KV_TYPE(type)                                              \
+    TOOL_OPT_CHOICE(0, "kv-type", "TYPE", offsetof(type, kv_type), "f16|f32",  \
+                    "element type of the KV cache, f16 or f32")

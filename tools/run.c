@@ -1,0 +1,349 @@
+/* cleave run: text that continues a prompt. */
+#include "commands.h"
+#include "env.h"
+#include "interrupt.h"
+#include "text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+typedef struct run_args {
+    tool_common common;
+    const char *model, *prompt, *file, *kv_type;
+    int64_t n_predict, n_ctx, n_batch, seed, top_k, repeat_last;
+    double temperature, top_p, min_p, repeat_penalty;
+    bool escape, ignore_eos, display_prompt, special;
+} run_args;
+
+#define AT(member) offsetof(run_args, member)
+
+static const tool_option options[] = {
+    TOOL_OPTION_MODEL(run_args),
+    TOOL_OPT_STRING('p', "prompt", "TEXT", AT(prompt),
+                    "the text to go on from"),
+    TOOL_OPT_STRING('f', "file", "FILE", AT(file),
+                    "take the prompt from a file, '-' for standard input, less "
+                    "one newline at its end"),
+    TOOL_OPT_FLAG('e', "escape", AT(escape),
+                  "read \\n, \\t, \\\\, \\xHH and the like in -p as the "
+                  "characters they stand for; --no-escape leaves them"),
+    TOOL_OPT_FLAG(0, "special|parse-special", AT(special),
+                  "recognise special tokens such as <|im_end|> in the prompt; "
+                  "--no-special takes them as text"),
+    TOOL_OPT_INT('n', "predict|n-predict", AT(n_predict), -1, INT32_MAX,
+                 "tokens to generate, -1: until the end of the text or a full "
+                 "context"),
+    TOOL_OPT_INT('c', "ctx-size", AT(n_ctx), 0, INT32_MAX,
+                 "positions of the context, 0: the model's, at most 4096"),
+    TOOL_OPT_INT('b', "batch-size", AT(n_batch), 0, INT32_MAX,
+                 "tokens of the prompt run at once, 0: 512"),
+    TOOL_OPTION_KV_TYPE(run_args),
+    TOOL_OPT_INT('s', "seed", AT(seed), -1, UINT32_MAX,
+                 "seed of the draws, -1: a new one each time"),
+    TOOL_OPT_FLOAT(0, "temp|temperature", AT(temperature), 0, 1000,
+                   "temperature; 0: always the most likely token"),
+    TOOL_OPT_INT(0, "top-k", AT(top_k), 0, INT32_MAX,
+                 "draw from the N most likely tokens, 0: all"),
+    TOOL_OPT_FLOAT(0, "top-p", AT(top_p), 0, 1,
+                   "draw from the most likely tokens that make up X, 1: all"),
+    TOOL_OPT_FLOAT(0, "min-p", AT(min_p), 0, 1,
+                   "draw from tokens at least X times as likely as the most "
+                   "likely, 0: all"),
+    TOOL_OPT_FLOAT(0, "repeat-penalty", AT(repeat_penalty), 0.01, 100,
+                   "make recent tokens less likely, 1: no"),
+    TOOL_OPT_INT(0, "repeat-last-n", AT(repeat_last), 0, INT32_MAX,
+                 "how many tokens are recent"),
+    TOOL_OPT_FLAG(0, "ignore-eos", AT(ignore_eos),
+                  "go on past the end of the text"),
+    TOOL_OPT_FLAG(0, "display-prompt", AT(display_prompt),
+                  "print the prompt before the generated text"),
+    {0},
+};
+
+static int run(int argc, char **argv);
+
+const tool_command tool_run = {
+    .name = "run",
+    .title = "cleave run",
+    .operands = "(-p TEXT | -f FILE)",
+    .summary = "Generates text that continues a prompt.",
+    .details = "The generated text goes to standard output, timings and "
+               "messages to standard error. Ctrl-C ends the text early.",
+    .examples =
+        "  cleave run -p \"def fibonacci(n):\" -n 64 --temp 0\n"
+        "  cleave run -m model.gguf -f prompt.txt -c 8192 -s 1\n"
+        "  git diff | cleave run -m model.gguf -f - -n 200 2>/dev/null\n",
+    .options = options,
+    .run = run,
+};
+
+typedef struct run_state {
+    const run_args *args;
+    tool_env env;
+    char *path; /* of the model */
+    char *prompt;
+    uint64_t prompt_length, seed, load_ns;
+    clv_model *model;
+    clv_session *session;
+    clv_sampler *sampler;
+    int32_t *ids;
+    uint64_t n_ids;
+    bool write_failed;
+} run_state;
+
+/* ------------------------------------------------------------------------ */
+
+static clv_status read_prompt(run_state *state)
+{
+    const run_args *args = state->args;
+    if (args->file) {
+        clv_status status =
+            tool_read_file(args->file, &state->prompt, &state->prompt_length);
+        if (status)
+            return status;
+        if (state->prompt_length &&
+            state->prompt[state->prompt_length - 1] == '\n')
+            state->prompt[--state->prompt_length] = 0;
+    } else {
+        state->prompt = strdup(args->prompt);
+        if (!state->prompt)
+            return clv_error(CLV_ERR_NO_MEMORY, "no memory for the prompt");
+        state->prompt_length = strlen(state->prompt);
+        if (args->escape)
+            state->prompt_length =
+                tool_unescape(state->prompt, state->prompt_length);
+    }
+    if (state->prompt_length)
+        return CLV_OK;
+    return clv_error(CLV_ERR_INVALID,
+                     "%s: the prompt is empty, and a text "
+                     "needs a beginning; give at least one character",
+                     args->file ? args->file : "-p");
+}
+
+static clv_status tokenize_prompt(run_state *state)
+{
+    clv_status status = tool_need_tokenizer(state->model, state->path);
+    if (status)
+        return status;
+    const clv_tokenizer *tok = clv_model_tokenizer(state->model);
+    uint32_t flags = clv_tokenizer_describe(tok).add_bos ? CLV_TOKENIZE_BOS : 0;
+    if (state->args->special)
+        flags |= CLV_TOKENIZE_SPECIAL;
+    status = clv_tokenize(tok, state->prompt, state->prompt_length, flags,
+                          &state->ids, &state->n_ids);
+    if (status)
+        return status;
+    if (state->n_ids == 0)
+        return clv_error(CLV_ERR_INVALID, "the prompt holds no token; give at "
+                                          "least one character");
+    if (state->n_ids > UINT32_MAX)
+        return clv_error(CLV_ERR_LIMIT,
+                         "the prompt has %" PRIu64 " tokens, at "
+                         "most %u are possible; shorten it",
+                         state->n_ids, UINT32_MAX);
+    return CLV_OK;
+}
+
+static clv_status make_sampler(run_state *state)
+{
+    const run_args *args = state->args;
+    uint32_t drawn = 0;
+    if (args->seed < 0 && getrandom(&drawn, sizeof drawn, 0) < 0)
+        return clv_error(CLV_ERR_IO, "no random seed: %s; give one with -s",
+                         strerror(errno));
+    state->seed = args->seed < 0 ? drawn : (uint64_t)args->seed;
+    clv_sampler_params params = {
+        .temperature = (float)args->temperature,
+        .top_k = (uint32_t)args->top_k,
+        .top_p = (float)args->top_p,
+        .min_p = (float)args->min_p,
+        .repeat_penalty = (float)args->repeat_penalty,
+        .repeat_last = (uint32_t)args->repeat_last,
+        .seed = state->seed,
+    };
+    return clv_sampler_create(
+        &params, clv_model_describe(state->model)->n_vocab, &state->sampler);
+}
+
+static clv_status make_session(run_state *state)
+{
+    const run_args *args = state->args;
+    clv_session_params params = {
+        .n_ctx = (uint32_t)args->n_ctx,
+        .n_batch = (uint32_t)args->n_batch,
+        .kv_dtype = tool_kv_dtype(args->kv_type),
+    };
+    clv_status status =
+        clv_session_create(state->model, &params, &state->session);
+    if (status)
+        return status;
+    tool_interrupt_target(state->session);
+    uint32_t n_ctx = clv_session_n_ctx(state->session);
+    if (state->n_ids > n_ctx)
+        return clv_error(CLV_ERR_LIMIT,
+                         "the prompt has %" PRIu64 " tokens, "
+                         "the context %u positions; raise -c or shorten the "
+                         "prompt",
+                         state->n_ids, n_ctx);
+    return CLV_OK;
+}
+
+static void print_choice(run_state *state)
+{
+    char name[TOOL_MODEL_NAME_MAX], size[TOOL_QUANTITY_MAX];
+    char kv[TOOL_QUANTITY_MAX], devices[256];
+    if (state->args->common.quiet)
+        return;
+    tool_device_list(&state->env, devices, sizeof devices);
+    fprintf(stderr, "model    %s, %s\n", tool_model_name(state->model, name),
+            tool_bytes(clv_model_describe(state->model)->size, size));
+    fprintf(stderr, "devices  %s\n", devices);
+    fprintf(stderr, "context  %u positions, %s of KV cache\n",
+            clv_session_n_ctx(state->session),
+            tool_bytes(clv_session_kv_size(state->session), kv));
+    if (state->args->temperature > 0)
+        fprintf(stderr, "seed     %" PRIu64 "\n", state->seed);
+    fputc('\n', stderr);
+}
+
+/* ------------------------------------------------------------------------ */
+
+static int on_token(void *ctx, int32_t id, const char *text, uint32_t length)
+{
+    (void)id;
+    run_state *state = ctx;
+    state->write_failed = !tool_write(text, length);
+    return state->write_failed || tool_interrupted();
+}
+
+static void print_rate(const char *what, uint64_t n, uint64_t ns)
+{
+    double seconds = (double)ns * 1e-9;
+    fprintf(stderr, "%-12s %8.2f s  %6" PRIu64 " tokens  %9.2f tok/s\n", what,
+            seconds, n, seconds > 0 ? (double)n / seconds : 0.0);
+}
+
+static void print_timings(const run_state *state,
+                          const clv_generate_stats *stats)
+{
+    char memory[TOOL_QUANTITY_MAX];
+    if (state->args->common.quiet)
+        return;
+    fprintf(stderr, "\n%-12s %8.2f s\n", "load", (double)state->load_ns * 1e-9);
+    print_rate("prompt", stats->n_prompt, stats->prompt_ns);
+    print_rate("generation", stats->n_generated, stats->generate_ns);
+    fprintf(stderr, "%-12s %s\n", "peak memory",
+            tool_bytes(tool_peak_memory(), memory));
+}
+
+/* What ended the text, as an exit code. */
+static int judge(const run_state *state, clv_status status,
+                 const clv_generate_stats *stats)
+{
+    uint32_t n_ctx = clv_session_n_ctx(state->session);
+    if (state->write_failed)
+        return TOOL_FAILED;
+    if (status || tool_interrupted())
+        return tool_fail();
+    if (stats->stop != CLV_STOP_CONTEXT)
+        return TOOL_OK;
+    if (state->args->n_predict < 0) {
+        if (!state->args->common.quiet)
+            fprintf(stderr,
+                    "the context of %u positions is full; -c makes it "
+                    "larger\n",
+                    n_ctx);
+        return TOOL_OK;
+    }
+    clv_error(CLV_ERR_LIMIT,
+              "the context is full after %u of %" PRId64
+              " tokens: %u positions, of which the prompt took %u; raise -c",
+              stats->n_generated, state->args->n_predict, n_ctx,
+              stats->n_prompt);
+    return tool_fail();
+}
+
+static int generate(run_state *state)
+{
+    const run_args *args = state->args;
+    clv_generate_stats stats = {0};
+    clv_generate_params params = {
+        .prompt = state->ids,
+        .n_prompt = (uint32_t)state->n_ids,
+        .n_predict = (int32_t)args->n_predict,
+        .ignore_end = args->ignore_eos,
+        .on_token = on_token,
+        .on_token_ctx = state,
+        .progress = tool_progress_report,
+        .progress_ctx = &state->env.progress,
+    };
+    print_choice(state);
+    if (args->display_prompt &&
+        !tool_write(state->prompt, state->prompt_length))
+        return TOOL_FAILED;
+    clv_status status =
+        clv_generate(state->session, state->sampler, &params, &stats);
+    tool_progress_clear(&state->env.progress);
+    if (isatty(STDOUT_FILENO) && !state->write_failed)
+        tool_write("\n", 1);
+    print_timings(state, &stats);
+    return judge(state, status, &stats);
+}
+
+static int run_model(run_state *state)
+{
+    clv_status status = read_prompt(state);
+    if (!status)
+        status = tool_env_load(&state->env, state->args->model, &state->model,
+                               &state->path, &state->load_ns);
+    if (!status)
+        status = tokenize_prompt(state);
+    if (!status)
+        status = make_sampler(state);
+    if (!status)
+        status = make_session(state);
+    return status ? tool_fail() : generate(state);
+}
+
+static int run(int argc, char **argv)
+{
+    clv_sampler_params sampler = clv_sampler_defaults();
+    run_args args = {
+        .kv_type = "f16",
+        .n_predict = -1,
+        .seed = -1,
+        .top_k = sampler.top_k,
+        .repeat_last = sampler.repeat_last,
+        .temperature = sampler.temperature,
+        .top_p = sampler.top_p,
+        .min_p = sampler.min_p,
+        .repeat_penalty = sampler.repeat_penalty,
+        .escape = true,
+        .special = true,
+    };
+    uint32_t n;
+    int code = tool_parse(&tool_run, &args, argc, argv, &n);
+    if (code >= 0)
+        return code;
+    if (!args.prompt == !args.file)
+        return tool_usage("give the prompt with -p TEXT or with -f FILE%s",
+                          args.prompt ? ", not both" : "");
+    run_state state = {.args = &args};
+    tool_env_init(&state.env, &args.common);
+    code = run_model(&state);
+    tool_interrupt_target(NULL);
+    clv_sampler_destroy(state.sampler);
+    clv_session_destroy(state.session);
+    clv_tokens_free(state.ids);
+    clv_model_destroy(state.model);
+    code = tool_env_close(&state.env, code);
+    free(state.path);
+    free(state.prompt);
+    return code;
+}
