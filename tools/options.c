@@ -1,4 +1,4 @@
-#include "options.h"
+#include "option_tables.h"
 #include "text.h"
 
 #include <errno.h>
@@ -36,15 +36,9 @@ static const tool_option device_options[] = {
     {0},
 };
 
-/* The option tables of a command, most specific first. */
-typedef struct option_tables {
-    const tool_option *tables[3];
-    uint32_t n;
-} option_tables;
-
-static option_tables tables_of(const tool_command *command)
+static tool_option_tables tables_of(const tool_command *command)
 {
-    option_tables all = {.n = 0};
+    tool_option_tables all = {.n = 0};
     if (command->options)
         all.tables[all.n++] = command->options;
     if (!command->no_devices)
@@ -126,8 +120,9 @@ static bool is_one_of(const char *name, size_t length, const char *alternatives)
 }
 
 /* name: without dashes. *negated: it was --no-NAME. */
-static const tool_option *find_long(const option_tables *all, const char *name,
-                                    size_t length, bool *negated)
+static const tool_option *find_long(const tool_option_tables *all,
+                                    const char *name, size_t length,
+                                    bool *negated)
 {
     bool no = length > 3 && !memcmp(name, "no-", 3);
     for (uint32_t i = 0; i < all->n; i++) {
@@ -144,7 +139,8 @@ static const tool_option *find_long(const option_tables *all, const char *name,
     return NULL;
 }
 
-static const tool_option *find_letter(const option_tables *all, char letter)
+static const tool_option *find_letter(const tool_option_tables *all,
+                                      char letter)
 {
     for (uint32_t i = 0; i < all->n; i++)
         for (const tool_option *o = all->tables[i]; o->names; o++)
@@ -153,8 +149,8 @@ static const tool_option *find_letter(const option_tables *all, char letter)
     return NULL;
 }
 
-static int unknown_option(const tool_command *command, const option_tables *all,
-                          const char *given)
+static int unknown_option(const tool_command *command,
+                          const tool_option_tables *all, const char *given)
 {
     const char *words[128];
     char names[128][48];
@@ -282,8 +278,9 @@ static int set_value(const tool_option *o, void *args, const char *shown,
 }
 
 /* argv[*i] is an option; its value may be the next argument. */
-static int parse_option(const tool_command *command, const option_tables *all,
-                        void *args, int argc, char **argv, int *i)
+static int parse_option(const tool_command *command,
+                        const tool_option_tables *all, void *args, int argc,
+                        char **argv, int *i)
 {
     const char *given = argv[*i];
     const char *value = NULL;
@@ -317,116 +314,11 @@ static int parse_option(const tool_command *command, const option_tables *all,
 }
 
 /* ------------------------------------------------------------------------ */
-/* Help                                                                     */
-
-#define HELP_COLUMN 30
-#define HELP_WIDTH  80
-
-/* " (default: X)", or nothing. */
-static void describe_default(const tool_option *o, const void *args, char *out,
-                             size_t size)
-{
-    const void *at = (const char *)args + o->offset;
-    int64_t whole = o->type == TOOL_INT ? *(const int64_t *)at : 0;
-    const tool_ints *list = at;
-    size_t used = 0;
-    out[0] = 0;
-    if (o->type == TOOL_INT && (double)whole >= o->min)
-        snprintf(out, size, " (default: %lld)", (long long)whole);
-    else if (o->type == TOOL_FLOAT)
-        snprintf(out, size, " (default: %g)", *(const double *)at);
-    else if (o->type == TOOL_CHOICE && *(const char *const *)at)
-        snprintf(out, size, " (default: %s)", *(const char *const *)at);
-    else if (o->type == TOOL_FLAG && *(const bool *)at)
-        snprintf(out, size, " (default: on)");
-    else if (o->type == TOOL_INTS)
-        for (uint32_t i = 0; i < list->n && used < size; i++)
-            used += (size_t)snprintf(
-                out + used, size - used, "%s%lld%s",
-                i ? "," : " (default: ", (long long)list->items[i],
-                i + 1 < list->n ? "" : ")");
-}
-
-/* Text from a column on, with later lines indented to it. */
-static void print_wrapped(const char *text, int column)
-{
-    int at = column;
-    while (*text) {
-        int word = (int)strcspn(text, " ");
-        bool first = at == column;
-        if (!first && at + 1 + word >= HELP_WIDTH) {
-            printf("\n%*s", column, "");
-            at = column;
-            first = true;
-        }
-        at += printf("%s%.*s", first ? "" : " ", word, text);
-        text += word;
-        text += strspn(text, " ");
-    }
-    putchar('\n');
-}
-
-static void print_option(const tool_option *o, const void *args)
-{
-    char left[80], help[512], value[96];
-    int n;
-    if (o->letter)
-        n = snprintf(left, sizeof left, "  -%c, --%.*s", o->letter,
-                     (int)strcspn(o->names, "|"), o->names);
-    else
-        n = snprintf(left, sizeof left, "      --%.*s",
-                     (int)strcspn(o->names, "|"), o->names);
-    if (o->arg && n > 0 && (size_t)n < sizeof left)
-        n += snprintf(left + n, sizeof left - (size_t)n, " %s", o->arg);
-    fputs(left, stdout);
-    if (n + 2 > HELP_COLUMN) {
-        putchar('\n');
-        n = 0;
-    }
-    printf("%*s", HELP_COLUMN - n, "");
-    describe_default(o, args, value, sizeof value);
-    snprintf(help, sizeof help, "%s%s", o->help, value);
-    print_wrapped(help, HELP_COLUMN);
-}
-
-static void print_paragraphs(const char *text)
-{
-    while (*text) {
-        size_t length = strcspn(text, "\n");
-        char line[1024];
-        snprintf(line, sizeof line, "%.*s", (int)length, text);
-        print_wrapped(line, 0);
-        text += length + (text[length] == '\n');
-    }
-}
-
-static void print_help(const tool_command *command, const option_tables *all,
-                       const void *args)
-{
-    printf("usage: %s%s%s [options]\n\n", command->title,
-           *command->operands ? " " : "", command->operands);
-    print_paragraphs(command->summary);
-    if (command->details) {
-        putchar('\n');
-        print_paragraphs(command->details);
-    }
-    for (uint32_t i = 0; i < all->n; i++) {
-        if (all->tables[i] == command->options)
-            printf("\noptions\n");
-        else if (i == 0 || all->tables[i - 1] == command->options)
-            printf("\ncommon options\n");
-        for (const tool_option *o = all->tables[i]; o->names; o++)
-            print_option(o, args);
-    }
-    printf("\nexamples\n%s", command->examples);
-}
-
-/* ------------------------------------------------------------------------ */
 
 int tool_parse(const tool_command *command, void *args, int argc, char **argv,
                uint32_t *n_operands)
 {
-    option_tables all = tables_of(command);
+    tool_option_tables all = tables_of(command);
     tool_common *common = args;
     uint32_t n = 0;
     bool only_operands = false;
@@ -438,7 +330,7 @@ int tool_parse(const tool_command *command, void *args, int argc, char **argv,
             if (code >= 0)
                 return code;
             if (common->help) {
-                print_help(command, &all, args);
+                tool_print_help(command, &all, args);
                 return TOOL_OK;
             }
         } else if (n >= command->max_operands) {

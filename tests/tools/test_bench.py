@@ -1,0 +1,73 @@
+"""cleave bench: shape of the tables; speeds are nobody's to promise."""
+
+import csv
+import io
+import json
+import unittest
+
+import cli
+
+
+@cli.needs_shared
+class Bench(cli.Case):
+    ARGS = ("bench", "-m", cli.NANO, "-p", "8,4", "-n", "2", "-r", "2", "-q")
+
+    def rows(self):
+        return self.good(*self.ARGS, "-o", "json").json
+
+    def test_json(self):
+        rows = self.rows()
+        self.assertEqual([(r["n_prompt"], r["n_gen"]) for r in rows],
+                         [(8, 0), (4, 0), (0, 2)])
+        for row in rows:
+            n = row["n_prompt"] + row["n_gen"]
+            self.assertEqual(len(row["samples_ns"]), 2)
+            self.assertAlmostEqual(row["avg_ns"],
+                                   sum(row["samples_ns"]) / 2, delta=1)
+            for ns, rate in zip(row["samples_ns"], row["samples_ts"]):
+                self.assertAlmostEqual(rate, n * 1e9 / ns, delta=rate * 1e-6)
+            self.assertGreater(row["model_n_params"], 8000000)
+            self.assertIn("cpu", row["devices"])
+            self.assertGreater(row["n_threads"], 0)
+            self.assertGreater(row["plan_programs"], 0)
+
+    def test_threads_are_told(self):
+        rows = self.good(*self.ARGS, "-t", 1, "-o", "json").json
+        self.assertEqual(rows[0]["n_threads"], 1)
+
+    def test_jsonl_and_csv_hold_the_same_fields(self):
+        names = list(self.rows()[0])
+        lines = self.good(*self.ARGS, "-o", "jsonl").text.splitlines()
+        self.assertEqual(len(lines), 3)
+        self.assertEqual(list(json.loads(lines[0])), names)
+        table = csv.DictReader(io.StringIO(
+            self.good(*self.ARGS, "-o", "csv").text))
+        self.assertEqual(len(list(table)), 3)
+        self.assertEqual(table.fieldnames,
+                         [n for n in names if not n.startswith("samples")])
+
+    def test_md(self):
+        lines = self.good(*self.ARGS).text.splitlines()
+        self.assertEqual([c.strip() for c in lines[0].split("|")[1:-1]],
+                         ["model", "size", "params", "devices", "threads",
+                          "plan", "test", "t/s"])
+        tests = [line.split("|")[7].strip() for line in lines[2:]]
+        self.assertEqual(tests, ["pp8", "pp4", "tg2"])
+        self.assertEqual(len({len(line) for line in lines}), 1)
+        self.assertRegex(lines[2], r" \d+\.\d\d ± \d+\.\d\d \|$")
+
+    def test_zero_skips_and_depth_names(self):
+        rows = self.good("bench", "-m", cli.NANO, "-p", 0, "-n", 1, "-d", "0,6",
+                         "-r", 1, "--no-warmup").text.splitlines()
+        self.assertEqual([line.split("|")[7].strip() for line in rows[2:]],
+                         ["tg1", "tg1 @ d6"])
+
+    @unittest.skipUnless(cli.LONG, "CLEAVE_TEST_LONG is not set")
+    def test_synthetic_model(self):
+        rows = self.good("bench", "-m", "synth:llama-1b:q4_0", "-p", 1, "-n", 0,
+                         "-r", 1, "--no-warmup", "-o", "json").json
+        self.assertAlmostEqual(rows[0]["model_n_params"], 1.1e9, delta=1e8)
+
+
+if __name__ == "__main__":
+    cli.main()

@@ -1,0 +1,188 @@
+"""cleave run: the text, where it goes, and how it ends."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+import unittest
+
+import cli
+
+TIMINGS = re.compile(r"""
+load +[\d.]+ s
+prompt +[\d.]+ s +(\d+) tokens +[\d.]+ tok/s
+generation +[\d.]+ s +(\d+) tokens +[\d.]+ tok/s
+peak memory [\d.]+ MiB
+""")
+
+
+def greedy(*args):
+    return ["run", "-m", cli.NANO, "--temp", "0", *args]
+
+
+@cli.needs_shared
+class Text(cli.Case):
+    def golden(self):
+        with open(cli.shared("models", "nano", "golden.json")) as f:
+            golden = json.load(f)
+        return list(zip(golden["prompts"], golden["greedy_text"]))
+
+    def test_greedy_text_is_the_reference(self):
+        for prompt, text in self.golden():
+            with self.subTest(prompt):
+                out = self.good(*greedy("-n", 64, "-p", prompt)).text
+                self.assertEqual(prompt + out, text)
+
+    def test_batches_and_threads_change_nothing(self):
+        prompt, text = self.golden()[0]
+        for args in (["-b", 1], ["-b", 7, "-t", 1], ["--kv-type", "f32"]):
+            with self.subTest(args):
+                out = self.good(*greedy("-n", 64, "-p", prompt, *args)).text
+                self.assertEqual(prompt + out, text)
+
+    def test_prompt_from_file_and_standard_input(self):
+        prompt, text = self.golden()[0]
+        data = (prompt + "\n").encode()  # one newline is the file's, not ours
+        path = self.write("prompt.txt", data)
+        want = text[len(prompt):]
+        self.assertEqual(self.good(*greedy("-n", 64, "-f", path)).text, want)
+        self.assertEqual(
+            self.good(*greedy("-n", 64, "-f", "-"), stdin=data).text, want)
+
+    def test_display_prompt(self):
+        prompt, text = self.golden()[1]
+        out = self.good(*greedy("-n", 64, "--display-prompt", "-p", prompt))
+        self.assertEqual(out.text, text)
+
+    def test_escapes(self):
+        args = ("-n", 1, "--display-prompt", "-q")
+        prompt = r"a\tb\n\x41\\n\q\""
+        out = self.good(*greedy(*args, "-p", prompt)).text
+        self.assertTrue(out.startswith("a\tb\nA\\n\\q\""), out)
+        out = self.good(*greedy(*args, "--no-escape", "-p", prompt)).text
+        self.assertTrue(out.startswith(prompt), out)
+
+    def test_seed_decides(self):
+        args = ("run", "-m", cli.NANO, "-n", 24, "-p", "def ", "--temp", "1.5",
+                "-s")
+        first = self.good(*args, 7).out
+        self.assertEqual(self.good(*args, 7).out, first)
+        others = {self.good(*args, seed).out for seed in (8, 9, 10)}
+        self.assertGreater(len(others | {first}), 1)
+
+    def test_a_new_seed_is_shown_and_reproduces(self):
+        args = ("run", "-m", cli.NANO, "-n", 16, "-p", "import ")
+        first = self.good(*args)
+        seed = re.search(r"^seed +(\d+)$", first.err, re.M).group(1)
+        self.assertEqual(self.good(*args, "-s", seed).out, first.out)
+
+
+@cli.needs_shared
+class Streams(cli.Case):
+    def test_timings_and_choices_go_to_stderr(self):
+        result = self.good(*greedy("-n", 5, "-p", "import os"))
+        match = TIMINGS.search(result.err)
+        self.assertTrue(match, result.err)
+        self.assertEqual(match.group(2), "5")
+        self.assertRegex(result.err, r"(?m)^model +llama 8\.\d+ M f16, ")
+        self.assertRegex(result.err, r"(?m)^devices +cpu")
+        self.assertNotIn("\r", result.err)
+
+    def test_quiet(self):
+        result = self.good(*greedy("-n", 5, "-q", "-p", "import os"))
+        self.assertEqual(result.err, "")
+        self.assertNotEqual(result.out, b"")
+
+    def test_full_standard_output(self):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(
+                [cli.TOOL, *map(str, greedy("-n", 8, "-q", "-p", "x"))],
+                stdout=full, stderr=subprocess.PIPE, env=self.environment())
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr.decode(), "cleave run: standard output: "
+                         "cannot be written: No space left on device\n")
+
+    def test_closed_pipe(self):
+        child = subprocess.Popen(
+            [cli.TOOL, *map(str, greedy("-n", 200, "-q", "-p", "x",
+                                        "--ignore-eos"))],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env=self.environment())
+        child.stdout.read(1)
+        child.stdout.close()
+        err = child.stderr.read()
+        child.stderr.close()
+        self.assertEqual(child.wait(timeout=60), 1)
+        self.assertEqual(err, b"")
+
+    def test_interrupt_ends_cleanly_with_timings(self):
+        child = subprocess.Popen(
+            [cli.TOOL, *map(str, greedy("-n", 4000, "-c", 4096, "-p", "x",
+                                        "--ignore-eos"))],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env=self.environment())
+        child.stdout.read(1)
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=60)
+        self.assertEqual(child.returncode, 130)
+        err = err.decode()
+        self.assertTrue(TIMINGS.search(err), err)
+        self.assertTrue(err.endswith("cleave run: interrupted\n"), err)
+
+    def test_trace(self):
+        path = self.path("trace.json")
+        self.good(*greedy("-n", 3, "-p", "x", "--trace", path))
+        with open(path) as f:
+            trace = json.load(f)
+        events = trace["traceEvents"] if isinstance(trace, dict) else trace
+        self.assertTrue(any(e.get("ph") == "X" for e in events))
+
+
+@cli.needs_shared
+class Limits(cli.Case):
+    def test_empty_prompt(self):
+        self.bad(*greedy("-p", ""), says=["prompt is empty", "-p"])
+        self.bad(*greedy("-f", "/dev/null"), says=["prompt is empty",
+                                                   "/dev/null"])
+        self.bad(*greedy("-f", "-"), says="prompt is empty")
+
+    def test_prompt_longer_than_the_context(self):
+        result = self.bad(*greedy("-n", 4, "-c", 16, "-p", "import os " * 40),
+                          says=["context", "16", "-c"])
+        self.assertEqual(result.out, b"")
+
+    def test_context_full_before_the_tokens_asked_for(self):
+        result = self.cleave(*greedy("-n", 100, "-c", 16, "-p", "import os",
+                                     "--ignore-eos", "-q"))
+        self.assertEqual(result.code, 1)
+        self.assertIn("context is full", result.err)
+        self.assertIn("-c", result.err)
+        self.assertEqual(result.err.count("\n"), 1)
+        self.assertNotEqual(result.out, b"")
+
+    def test_until_the_context_is_full(self):
+        result = self.good(*greedy("-c", 16, "-p", "import os", "--ignore-eos"))
+        self.assertIn("context of 16 positions is full", result.err)
+
+    def test_nothing_to_generate(self):
+        self.assertEqual(self.good(*greedy("-n", 0, "-p", "x")).out, b"")
+
+    def test_impossible_context(self):
+        self.bad(*greedy("-n", 1, "-p", "x", "-c", 2147483647))
+
+
+class Bundled(cli.Case):
+    @unittest.skipUnless(
+        os.path.exists(os.path.join(cli.SOURCE, "models", "nano-q8_0.gguf")),
+        "no bundled model")
+    def test_without_m_the_bundled_model_runs(self):
+        result = self.good("run", "-p", "def fibonacci(n):", "-n", 8,
+                           "--temp", 0)
+        self.assertIn("q8_0", result.err)
+        self.assertTrue(result.text.strip())
+
+
+if __name__ == "__main__":
+    cli.main()
