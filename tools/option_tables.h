@@ -9,6 +9,6 @@ typedef struct tool_option_tables {
     uint32_t n;
 } tool_option_tables;
 
-/* On stdout; args: the command's struct before parsing. */
+/* On stdout; args: the command's struct, for the defaults. */
 void tool_print_help(const tool_command *command, const tool_option_tables *all,
                      const void *args);

@@ -329,6 +329,7 @@ int tool_parse(const tool_command *command, void *args, int argc, char **argv,
             if (code >= 0)
                 return code;
             if (common->help) {
+                common->help = false;
                 tool_print_help(command, &all, args);
                 return TOOL_OK;
             }
