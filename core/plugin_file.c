@@ -2,7 +2,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
+#include <link.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -24,6 +26,36 @@ static clv_status check_stat(const char *what, const struct stat *st)
     return CLV_OK;
 }
 
+/* A cut file kills the process with SIGBUS inside dlopen: the segments are
+ * mapped, then touched. Files that are no ELF at all are left to dlopen. */
+static clv_status check_whole(int fd, uint64_t size)
+{
+    ElfW(Ehdr) head;
+    ElfW(Phdr) segment;
+    if (pread(fd, &head, sizeof head, 0) != sizeof head ||
+        memcmp(head.e_ident, ELFMAG, SELFMAG) ||
+        head.e_phentsize != sizeof segment)
+        return CLV_OK;
+    uint64_t needed = 0;
+    for (uint32_t i = 0; i < head.e_phnum; i++) {
+        uint64_t at = head.e_phoff + (uint64_t)i * sizeof segment, end;
+        if (at > INT64_MAX ||
+            pread(fd, &segment, sizeof segment, (off_t)at) != sizeof segment)
+            end = at > UINT64_MAX - sizeof segment ? UINT64_MAX
+                                                   : at + sizeof segment;
+        else if (__builtin_add_overflow((uint64_t)segment.p_offset,
+                                        (uint64_t)segment.p_filesz, &end))
+            end = UINT64_MAX;
+        needed = end > needed ? end : needed;
+    }
+    if (needed <= size)
+        return CLV_OK;
+    return clv_error(CLV_ERR_FORMAT,
+                     "the file is cut off: it has %" PRIu64 " bytes of at "
+                     "least %" PRIu64 "; install the plugin again", size,
+                     needed);
+}
+
 static clv_status check_fd(int fd, const char *path, bool unsafe)
 {
     struct stat file, dir;
@@ -32,9 +64,10 @@ static clv_status check_fd(int fd, const char *path, bool unsafe)
                          strerror(errno));
     if (!S_ISREG(file.st_mode))
         return clv_error(CLV_ERR_REFUSED, "this is no file");
-    if (unsafe)
-        return CLV_OK;
-    clv_status st = check_stat("the file", &file);
+    clv_status st = check_whole(fd, (uint64_t)file.st_size);
+    if (st != CLV_OK || unsafe)
+        return st;
+    st = check_stat("the file", &file);
     if (st != CLV_OK)
         return st;
     char parent[PATH_MAX];
