@@ -85,15 +85,18 @@ clv_status tool_env_open(tool_env *env)
     clv_status status = clv_config_create(&env->config);
     if (!status)
         status = configure(env->config, common);
-    if (!status)
-        status = clv_context_create(
-            &(clv_context_params){.config = env->config,
-                                  .log = on_log,
-                                  .log_ctx = env,
-                                  .log_level = log_level(env->config, common),
-                                  .trace = common->trace != NULL},
-            &env->ctx);
-    return status;
+    if (status)
+        return status;
+    uint32_t level = log_level(env->config, common);
+    if (level <= CLV_LOG_WARN)
+        tool_progress_hold(&env->progress);
+    return clv_context_create(
+        &(clv_context_params){.config = env->config,
+                              .log = on_log,
+                              .log_ctx = env,
+                              .log_level = level,
+                              .trace = common->trace != NULL},
+        &env->ctx);
 }
 
 int tool_env_close(tool_env *env, int code)
@@ -126,9 +129,11 @@ static void list_reasons(const clv_context *ctx, char *out, size_t size)
     }
 }
 
-clv_status tool_env_need_device(const tool_env *env)
+clv_status tool_env_need_device(tool_env *env)
 {
-    if (clv_context_device_count(env->ctx) > 0)
+    bool any = clv_context_device_count(env->ctx) > 0;
+    tool_progress_release(&env->progress, any);
+    if (any)
         return CLV_OK;
     const char *dirs = clv_config_get(env->config, "core.plugin_dirs");
     char reasons[640];

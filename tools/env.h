@@ -17,10 +17,12 @@ typedef struct tool_env {
 } tool_env;
 
 void tool_env_init(tool_env *env, const tool_common *common);
-/* Configuration from files, environment and command line, then the context. */
+/* Configuration from files, environment and command line, then the context.
+ * Warnings about plugins are held until there is a device after all: else the
+ * error says the same. */
 clv_status tool_env_open(tool_env *env);
 /* Fails, naming every plugin's reason, if there is no device to run on. */
-clv_status tool_env_need_device(const tool_env *env);
+clv_status tool_env_need_device(tool_env *env);
 /* Writes the trace, if one is wanted; returns the exit code, which is code
  * unless that fails. An env that was only initialised is legal. */
 int tool_env_close(tool_env *env, int code);

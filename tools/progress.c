@@ -2,6 +2,7 @@
 #include "interrupt.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@ void tool_progress_init(tool_progress *progress, bool enabled)
 void tool_progress_finish(tool_progress *progress)
 {
     tool_progress_clear(progress);
+    tool_progress_release(progress, false);
     pthread_mutex_destroy(&progress->lock);
 }
 
@@ -77,10 +79,45 @@ void tool_progress_clear(tool_progress *progress)
     pthread_mutex_unlock(&progress->lock);
 }
 
+/* False when out of memory. */
+static bool keep(tool_progress *progress, const char *line)
+{
+    size_t used = progress->held ? strlen(progress->held) : 0;
+    size_t size = used + strlen(line) + 2;
+    char *grown = realloc(progress->held, size);
+    if (!grown)
+        return false;
+    snprintf(grown + used, size - used, "%s\n", line);
+    progress->held = grown;
+    return true;
+}
+
 void tool_progress_line(tool_progress *progress, const char *line)
 {
     pthread_mutex_lock(&progress->lock);
-    erase(progress);
-    fprintf(stderr, "%s\n", line);
+    if (!progress->holds || !keep(progress, line)) {
+        erase(progress);
+        fprintf(stderr, "%s\n", line);
+    }
+    pthread_mutex_unlock(&progress->lock);
+}
+
+void tool_progress_hold(tool_progress *progress)
+{
+    pthread_mutex_lock(&progress->lock);
+    progress->holds = true;
+    pthread_mutex_unlock(&progress->lock);
+}
+
+void tool_progress_release(tool_progress *progress, bool print)
+{
+    pthread_mutex_lock(&progress->lock);
+    if (print && progress->held) {
+        erase(progress);
+        fputs(progress->held, stderr);
+    }
+    free(progress->held);
+    progress->held = NULL;
+    progress->holds = false;
     pthread_mutex_unlock(&progress->lock);
 }

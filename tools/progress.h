@@ -14,6 +14,8 @@ typedef struct tool_progress {
     bool enabled;      /* stderr is a terminal, and nobody asked for quiet */
     bool shown;        /* the bar stands on the current line */
     uint64_t drawn_ns; /* when it was last drawn */
+    bool holds;
+    char *held; /* lines held, each with its newline */
 } tool_progress;
 
 void tool_progress_init(tool_progress *progress, bool enabled);
@@ -24,3 +26,6 @@ int tool_progress_report(void *ctx, const char *what, double fraction);
 void tool_progress_clear(tool_progress *progress);
 /* A line on stderr, in place of the bar. */
 void tool_progress_line(tool_progress *progress, const char *line);
+/* Holds lines back until they are released: printed, or dropped. */
+void tool_progress_hold(tool_progress *progress);
+void tool_progress_release(tool_progress *progress, bool print);
