@@ -109,7 +109,7 @@ class Mistakes(cli.Case):
                  says=["bad.ini:3", "log_level"])
         self.bad("devices", env={"CLEAVE_CORE_LOG_LEVEL": "loud"},
                  says=["CLEAVE_CORE_LOG_LEVEL", "loud"])
-        self.bad("devices", "--devices", "gpu:7", says=["gpu:7", "cpu"])
+        self.bad("devices", "--devices", "gpu:7", says=["gpu:7", "core.devices"])
 
 
 if __name__ == "__main__":
