@@ -16,6 +16,8 @@ static const char *const level_names[] = {"error", "warn", "info", "debug"};
 static void on_log(void *ctx, uint32_t level, const char *line)
 {
     tool_env *env = ctx;
+    if (level > env->log_level)
+        return;
     char *clean = tool_clean(line);
     char text[1024];
     snprintf(text, sizeof text, "%s: %s: %s", program_invocation_short_name,
@@ -87,14 +89,14 @@ clv_status tool_env_open(tool_env *env)
         status = configure(env->config, common);
     if (status)
         return status;
-    uint32_t level = log_level(env->config, common);
-    if (level <= CLV_LOG_WARN)
+    env->log_level = log_level(env->config, common);
+    if (env->log_level <= CLV_LOG_WARN)
         tool_progress_hold(&env->progress);
     return clv_context_create(
         &(clv_context_params){.config = env->config,
                               .log = on_log,
                               .log_ctx = env,
-                              .log_level = level,
+                              .log_level = env->log_level,
                               .trace = common->trace != NULL},
         &env->ctx);
 }

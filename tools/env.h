@@ -12,6 +12,7 @@
 typedef struct tool_env {
     const tool_common *common;
     tool_progress progress;
+    uint32_t log_level; /* most detailed clv_log_level to show */
     clv_config *config;
     clv_context *ctx;
 } tool_env;

@@ -5,6 +5,7 @@ marked with @needs_shared and skipped where those are absent."""
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,11 @@ needs_shared = unittest.skipUnless(os.path.isdir(os.path.join(SHARED, "models"))
 
 def shared(*parts):
     return os.path.join(SHARED, *parts)
+
+
+def small_disk():
+    """As a preexec_fn: no file may pass 100 kB."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000))
 
 
 class Result:

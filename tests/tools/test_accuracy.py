@@ -71,7 +71,7 @@ class Perplexity(cli.Case):
 
     def test_short_text(self):
         self.bad("perplexity", "-m", cli.NANO, "-f", self.prompt(0), "-c", 512,
-                 says=["prompt.txt", "512", "-c"])
+                 says=["prompt.txt", "511", "-c"])
         self.bad("perplexity", "-m", cli.NANO, "-f", "/dev/null",
                  says="/dev/null")
 

@@ -14,7 +14,7 @@ TIMINGS = re.compile(r"""
 load +[\d.]+ s
 prompt +[\d.]+ s +(\d+) tokens +[\d.]+ tok/s
 generation +[\d.]+ s +(\d+) tokens +[\d.]+ tok/s
-peak memory [\d.]+ MiB
+peak memory +[\d.]+ MiB
 """)
 
 
@@ -170,7 +170,7 @@ class Limits(cli.Case):
         self.assertEqual(self.good(*greedy("-n", 0, "-p", "x")).out, b"")
 
     def test_impossible_context(self):
-        self.bad(*greedy("-n", 1, "-p", "x", "-c", 2147483647))
+        self.bad(*greedy("-n", 1, "-p", "x", "-c", 2147483647, "-q"))
 
 
 class Bundled(cli.Case):
