@@ -270,14 +270,38 @@ uint32_t add_tensor(graph *g, uint32_t dtype, uint32_t usage, int64_t n,
         d->strides[0] = row + pad;
         d->strides[1] = block_size(dtype);
     }
-    t->size = (uint64_t)((row + pad) * (n ? n - 1 : 0) + row);
+    t->rows = n ? n : 1;
+    t->row = row;
+    t->stride = row + pad;
+    t->size = (uint64_t)(t->stride * (t->rows - 1) + row);
     t->block = malloc(t->size + 2 * GUARD);
     assert_non_null(t->block);
     memset(t->block, GUARD_BYTE, t->size + 2 * GUARD);
     t->data = t->block + GUARD;
-    for (int64_t i = 0; i < (n ? n : 1); i++)
+    for (int64_t i = 0; i < t->rows; i++)
         for (int64_t j = 0; j < row; j += block_size(dtype))
-            fill_block(dtype, t->data + i * (row + pad) + j);
+            fill_block(dtype, t->data + i * t->stride + j);
+    return index;
+}
+
+uint32_t add_view(graph *g, uint32_t base, int64_t row, int64_t n,
+                  int64_t column, int64_t c)
+{
+    uint32_t index = g->n_tensors++;
+    assert_true(index < MAX_TENSORS);
+    clv_tensor_desc *d = &g->descs[index];
+    *d = g->descs[base];
+    int64_t size = block_size(d->dtype), length = block_length(d->dtype);
+    if (!d->strides[0]) {
+        d->strides[0] = d->dims[1] / length * size;
+        d->strides[1] = size;
+    }
+    d->dims[0] = n;
+    d->dims[1] = c;
+    g->tensors[index] = (tensor){
+        .data = g->tensors[base].data + row * d->strides[0] +
+                column / length * size,
+        .size = (uint64_t)((n - 1) * d->strides[0] + c / length * size)};
     return index;
 }
 
@@ -285,15 +309,15 @@ static void check_guards(const graph *g)
 {
     for (uint32_t i = 0; i < g->n_tensors; i++) {
         const tensor *t = &g->tensors[i];
-        const clv_tensor_desc *d = &g->descs[i];
+        if (!t->block)
+            continue;
         for (int j = 0; j < GUARD; j++) {
             assert_int_equal(t->block[j], GUARD_BYTE);
             assert_int_equal(t->data[t->size + (uint64_t)j], GUARD_BYTE);
         }
-        int64_t row = d->dims[1] / block_length(d->dtype) * d->strides[1];
-        for (int64_t r = 0; d->strides[0] && r + 1 < d->dims[0]; r++)
-            for (int64_t j = row; j < d->strides[0]; j++)
-                assert_int_equal(t->data[r * d->strides[0] + j], GUARD_BYTE);
+        for (int64_t r = 0; r + 1 < t->rows; r++)
+            for (int64_t j = t->row; j < t->stride; j++)
+                assert_int_equal(t->data[r * t->stride + j], GUARD_BYTE);
     }
 }
 
@@ -346,16 +370,14 @@ clv_op_caps graph_caps(plugin *p, const graph *g, uint32_t node)
     return caps[node];
 }
 
-static clv_plugin_buffer *import(plugin *p, const tensor *t)
+static clv_status import(plugin *p, const tensor *t, clv_plugin_buffer **out)
 {
-    clv_plugin_buffer *buf = NULL;
     clv_import in = {.header = {sizeof in, CLV_STRUCT_IMPORT, NULL},
                      .handle_type = CLV_HANDLE_HOST_POINTER,
                      .access = CLV_ACCESS_READ | CLV_ACCESS_WRITE,
                      .pointer = t->data,
                      .size = t->size};
-    assert_int_equal(p->api->buffer_import(p->dev, 0, &in, &buf), CLV_OK);
-    return buf;
+    return p->api->buffer_import(p->dev, 0, &in, out);
 }
 
 typedef struct bound {
@@ -364,11 +386,13 @@ typedef struct bound {
     uint32_t n_weights, n_others;
 } bound;
 
-static void bind_all(plugin *p, graph *g, bound *b)
+static clv_status bind_all(plugin *p, graph *g, bound *b)
 {
     memset(b, 0, sizeof *b);
     for (uint32_t i = 0; i < g->n_tensors; i++) {
-        b->buffers[i] = import(p, &g->tensors[i]);
+        clv_status status = import(p, &g->tensors[i], &b->buffers[i]);
+        if (status)
+            return status;
         clv_binding binding = {.tensor = i,
                                .buffer = b->buffers[i],
                                .size = g->tensors[i].size};
@@ -377,6 +401,7 @@ static void bind_all(plugin *p, graph *g, bound *b)
         else
             b->others[b->n_others++] = binding;
     }
+    return CLV_OK;
 }
 
 static clv_status run_bound(plugin *p, graph *g, bound *b,
@@ -418,8 +443,9 @@ clv_status graph_run(plugin *p, graph *g)
 {
     bound b;
     clv_plugin_timeline *tl = NULL;
-    bind_all(p, g, &b);
-    clv_status status = p->api->timeline_create(p->dev, 0, &tl);
+    clv_status status = bind_all(p, g, &b);
+    if (!status)
+        status = p->api->timeline_create(p->dev, 0, &tl);
     if (!status)
         status = run_bound(p, g, &b, tl);
     p->api->timeline_destroy(tl);

@@ -39,9 +39,10 @@ void plugin_close(plugin *p);
 #define MAX_NODES 8
 
 typedef struct tensor {
-    unsigned char *block; /* guard, data, guard */
+    unsigned char *block; /* guard, data, guard; NULL: a view */
     unsigned char *data;
     uint64_t size;
+    int64_t rows, row, stride; /* bytes of a row, and to the next */
 } tensor;
 
 typedef struct graph {
@@ -57,6 +58,9 @@ typedef struct graph {
  * The content is random, fit for the dtype. Returns the index. */
 uint32_t add_tensor(graph *g, uint32_t dtype, uint32_t usage, int64_t n,
                     int64_t c, int64_t pad);
+/* Rows and columns of another tensor, in its memory. */
+uint32_t add_view(graph *g, uint32_t base, int64_t row, int64_t n,
+                  int64_t column, int64_t c);
 /* Inputs, then the output; CLV_NO_TENSOR for none. */
 clv_node *add_node(graph *g, uint32_t op, const uint32_t *inputs, uint32_t n,
                    uint32_t output);
