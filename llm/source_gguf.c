@@ -196,9 +196,22 @@ static clv_status find(llm_source *base, const char *name,
 }
 
 /* None is no error. */
+/* How files say that they come without a vocabulary. */
+static bool has_no_vocab(const llm_gguf *g)
+{
+    llm_str model = {0};
+    const char *key = "tokenizer.ggml.model";
+    return llm_gguf_has(g, key) && !llm_gguf_get_str(g, key, &model) &&
+           (llm_str_equal(model, llm_str_of("no_vocab")) ||
+            llm_str_equal(model, llm_str_of("none")));
+}
+
 static clv_status tokenizer(llm_source *base, clv_tokenizer **out)
 {
     gguf_source *s = (gguf_source *)base;
+    *out = NULL;
+    if (has_no_vocab(s->gguf))
+        return CLV_OK;
     clv_status status = llm_tokenizer_from_gguf(s->gguf, out);
     return status == CLV_ERR_NOT_FOUND ? CLV_OK : status;
 }

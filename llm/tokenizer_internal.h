@@ -56,5 +56,9 @@ typedef struct llm_pre {
 } llm_pre;
 /* CLV_ERR_UNSUPPORTED, with a list of the known ones, for another name. */
 clv_status llm_pre_find(llm_str name, const llm_pre **out);
+/* A name, ended by a space or NUL, for n patterns applied in turn; NULL if none
+ * is known. */
+const char *llm_pre_name(const char *const *patterns, uint64_t n,
+                         bool whole_first);
 /* The pattern of GPT-2, which ByteLevel means in tokenizer.json. */
 extern const char llm_pattern_gpt2[];

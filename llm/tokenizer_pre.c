@@ -148,3 +148,24 @@ clv_status llm_pre_find(llm_str name, const llm_pre **out)
     return clv_error(CLV_ERR_UNSUPPORTED, "pre-tokenizer '%s' is not known; "
                      "known are %s", llm_str_show(name).text, list);
 }
+
+static bool has_patterns(const llm_pre *pre, const char *const *patterns,
+                         uint64_t n)
+{
+    const uint64_t most = sizeof pre->patterns / sizeof *pre->patterns;
+    for (uint64_t i = 0; i < n; i++)
+        if (i == most || !pre->patterns[i] ||
+            strcmp(pre->patterns[i], patterns[i]))
+            return false;
+    return n == most || !pre->patterns[n];
+}
+
+const char *llm_pre_name(const char *const *patterns, uint64_t n,
+                         bool whole_first)
+{
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].whole_first == whole_first &&
+            has_patterns(&known[i], patterns, n))
+            return known[i].names;
+    return NULL;
+}

@@ -22,6 +22,7 @@ typedef struct tiny_tensor {
 } tiny_tensor;
 
 typedef struct tiny_options {
+    const char *architecture; /* NULL: LlamaForCausalLM */
     const char *config; /* more keys: ",\"rope_theta\":5" */
     bool tied, biases;
     const char *skip;   /* a tensor left out */
@@ -117,11 +118,12 @@ static inline void tiny_write(temp *t, const tiny_options *o)
     put(&file, data.data, data.size);
     temp_write(t, "model.safetensors", file.data, file.size);
     snprintf(config, sizeof config,
-             "{\"architectures\":[\"LlamaForCausalLM\"],\"vocab_size\":%d,"
+             "{\"architectures\":[\"%s\"],\"vocab_size\":%d,"
              "\"hidden_size\":%d,\"intermediate_size\":%d,"
              "\"num_hidden_layers\":%d,\"num_attention_heads\":4,"
              "\"num_key_value_heads\":2,\"head_dim\":%d,"
              "\"tie_word_embeddings\":%s%s}",
+             o->architecture ? o->architecture : "LlamaForCausalLM",
              TINY_VOCAB, TINY_EMBD, TINY_FF, TINY_LAYERS, TINY_HEAD,
              o->tied ? "true" : "false", o->config ? o->config : "");
     temp_write_text(t, "config.json", config);
