@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import re
 import signal
 import subprocess
@@ -130,6 +131,29 @@ class Streams(cli.Case):
         err = err.decode()
         self.assertTrue(TIMINGS.search(err), err)
         self.assertTrue(err.endswith("cleave run: interrupted\n"), err)
+
+    def test_progress_shows_on_a_terminal_only(self):
+        text = self.write("text.txt", "import os\nimport sys\n" * 400)
+        args = [cli.TOOL, "perplexity", "-m", cli.NANO, "-f", text, "-c", "64"]
+        ours, theirs = pty.openpty()
+        subprocess.run(args, stdout=subprocess.DEVNULL, stderr=theirs,
+                       env=self.environment(), timeout=100, check=True)
+        os.close(theirs)
+        shown = b""
+        while True:
+            try:
+                data = os.read(ours, 4096)
+            except OSError:  # the other side is closed
+                break
+            if not data:
+                break
+            shown += data
+        os.close(ours)
+        self.assertRegex(shown, rb"\r\x1b\[Kperplexity [^\r]*\[#*\.*\] +\d+%")
+        # The last of it is erased before the closing line.
+        self.assertRegex(shown, rb"\r\x1b\[K\d+ windows of 64 tokens[^\x1b]*$")
+        result = self.good(*args[1:])
+        self.assertNotIn("\r", result.err)
 
     def test_trace(self):
         path = self.path("trace.json")
