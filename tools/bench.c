@@ -227,8 +227,9 @@ static void add_row(bench_state *state, const bench_test *test,
     tool_model_name(state->model, model);
     tool_device_list(&state->env, devices, sizeof devices);
     snprintf(threads, sizeof threads, "%u", n_threads(&state->env));
-    snprintf(steps, sizeof steps, "%u programs, %u copies", summary.n_programs,
-             summary.n_copies);
+    snprintf(steps, sizeof steps, "%u program%s, %u cop%s", summary.n_programs,
+             summary.n_programs == 1 ? "" : "s", summary.n_copies,
+             summary.n_copies == 1 ? "y" : "ies");
     snprintf(rate, sizeof rate, "%.2f ± %.2f", mean(rates, n),
              deviation(rates, n));
     const char *cells[] = {model,

@@ -194,21 +194,37 @@ static clv_status make_session(run_state *state)
     return CLV_OK;
 }
 
-static void print_choice(run_state *state)
+static void print_devices(const run_state *state)
+{
+    const clv_context *ctx = state->env.ctx;
+    for (uint32_t i = 0; i < clv_context_device_count(ctx); i++) {
+        const clv_device *dev = clv_context_device(ctx, i);
+        const clv_device_info *info = clv_device_info_of(dev);
+        char text[256];
+        snprintf(text, sizeof text, "%s: %s, %u units, %s", clv_device_id(dev),
+                 info->name, info->units, info->driver);
+        char *clean = tool_clean(text);
+        fprintf(stderr, "%-8s %s\n", i ? "" : "devices", clean ? clean : "");
+        free(clean);
+    }
+}
+
+/* What the text will be made with. */
+static void print_choice(const run_state *state)
 {
     char name[TOOL_MODEL_NAME_MAX], size[TOOL_QUANTITY_MAX];
-    char kv[TOOL_QUANTITY_MAX], devices[256];
+    char kv[TOOL_QUANTITY_MAX];
     if (state->args->common.quiet)
         return;
-    tool_device_list(&state->env, devices, sizeof devices);
-    fprintf(stderr, "model    %s, %s\n", tool_model_name(state->model, name),
+    fprintf(stderr, "%-8s %s, %s\n", "model",
+            tool_model_name(state->model, name),
             tool_bytes(clv_model_describe(state->model)->size, size));
-    fprintf(stderr, "devices  %s\n", devices);
-    fprintf(stderr, "context  %u positions, %s of KV cache\n",
+    print_devices(state);
+    fprintf(stderr, "%-8s %u positions, %s of KV cache\n", "context",
             clv_session_n_ctx(state->session),
             tool_bytes(clv_session_kv_size(state->session), kv));
     if (state->args->temperature > 0)
-        fprintf(stderr, "seed     %" PRIu64 "\n", state->seed);
+        fprintf(stderr, "%-8s %" PRIu64 "\n", "seed", state->seed);
     fputc('\n', stderr);
 }
 
@@ -240,6 +256,27 @@ static void print_timings(const run_state *state,
     print_rate("generation", stats->n_generated, stats->generate_ns);
     fprintf(stderr, "%-12s %s\n", "peak memory",
             tool_bytes(tool_peak_memory(), memory));
+}
+
+/* The plan of the last run: in a line with -v, all of it for debugging. */
+static void print_plan(const run_state *state)
+{
+    const clv_plan *plan = clv_session_plan(state->session);
+    char memory[TOOL_QUANTITY_MAX];
+    char *text;
+    if (!plan || state->env.log_level < CLV_LOG_INFO)
+        return;
+    clv_plan_summary summary = clv_plan_summarise(plan);
+    fprintf(stderr,
+            "\nplan         %u steps, %u programs, %u copies, %s of "
+            "intermediate values\n",
+            summary.n_steps, summary.n_programs, summary.n_copies,
+            tool_bytes(summary.transient_size, memory));
+    if (state->env.log_level < CLV_LOG_DEBUG ||
+        clv_plan_print(plan, "md", &text))
+        return;
+    fprintf(stderr, "\n%s", text);
+    clv_string_free(text);
 }
 
 /* What ended the text, as an exit code. */
@@ -292,6 +329,7 @@ static int generate(run_state *state)
     tool_progress_clear(&state->env.progress);
     if (isatty(STDOUT_FILENO) && !state->write_failed)
         tool_write("\n", 1);
+    print_plan(state);
     print_timings(state, &stats);
     return judge(state, status, &stats);
 }

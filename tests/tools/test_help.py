@@ -3,7 +3,7 @@
 import cli
 
 COMMANDS = ["run", "bench", "perplexity", "verify", "tokenize", "devices",
-            "quantize"]
+            "quantize", "convert"]
 
 
 class Help(cli.Case):
@@ -91,6 +91,7 @@ class Mistakes(cli.Case):
         self.usage("perplexity", "-f", "x", "--chunks", "0", says="--chunks")
         self.usage("verify", says="cleave verify DIR...")
         self.usage("quantize", "only.gguf", says="cleave quantize IN.gguf")
+        self.usage("convert", says="cleave convert DIR")
         self.usage("bench", "-p", "0", "-n", "0", says="nothing to measure")
         self.usage("run", "-p", "x", *["--set", "cpu.threads=1"] * 33,
                    says="more than 32 times")
