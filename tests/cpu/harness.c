@@ -27,7 +27,9 @@ static clv_status host_set_error(clv_host *ctx, clv_status status,
 {
     host *h = (host *)ctx;
     (void)vendor;
+    pthread_mutex_lock(&h->lock);
     snprintf(h->error, sizeof h->error, "%s", text);
+    pthread_mutex_unlock(&h->lock);
     return status;
 }
 
@@ -111,6 +113,7 @@ static uint64_t host_pressure(clv_host *ctx, uint64_t wanted)
 void host_init(host *h)
 {
     memset(h, 0, sizeof *h);
+    pthread_mutex_init(&h->lock, NULL);
     h->api = (clv_host_api){
         .header = {sizeof h->api, CLV_STRUCT_HOST_API, NULL},
         .host = (clv_host *)h,

@@ -6,6 +6,7 @@
 
 #include <cleave/plugin.h>
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,7 +17,8 @@ typedef struct host {
     _Atomic int64_t live;  /* allocations not freed */
     _Atomic int64_t calls; /* allocations asked for */
     int64_t fail_at;       /* the call that gets NULL, from 1; 0: none */
-    char error[512];
+    pthread_mutex_t lock;
+    char error[512]; /* the latest, under the lock while threads run */
 } host;
 
 typedef struct plugin {
