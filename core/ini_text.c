@@ -15,7 +15,6 @@ typedef struct reader {
     uint32_t line;          /* number of the line at hand */
     char buf[MAX_LINE + 1]; /* that line, without comment and blanks */
     const char *rest;       /* its part not yet given to inih, or NULL */
-    int piece_size;         /* what inih takes at once */
     bool continued;         /* the piece given last continues a value */
 
     core_ini_fn fn;
@@ -72,6 +71,13 @@ static bool names_fit(const char *line)
     return n <= MAX_NAME;
 }
 
+/* inih goes on after a line it does not like; here the first one ends it. */
+static bool well_formed(const char *line)
+{
+    return line[0] == '[' ? strchr(line, ']') != NULL
+                          : strpbrk(line, "=:") != NULL;
+}
+
 /* Puts the next line with content into buf. False at the end or on error. */
 static bool next_line(reader *r)
 {
@@ -95,6 +101,10 @@ static bool next_line(reader *r)
         }
         memcpy(r->buf, line, n);
         r->buf[n] = 0;
+        if (!well_formed(r->buf)) {
+            fail(r, "neither [section], key = value nor a comment");
+            return false;
+        }
         if (!names_fit(r->buf)) {
             fail(r, "a name longer than 48 characters; no such section or key "
                     "exists");
@@ -127,7 +137,6 @@ static size_t piece_size(const char *text, size_t max)
 static char *next_piece(char *out, int size, void *stream)
 {
     reader *r = stream;
-    r->piece_size = size;
     r->continued = r->rest != NULL;
     if (r->status != CLV_OK || (!r->rest && !next_line(r)))
         return NULL;
@@ -180,16 +189,6 @@ static int take(void *ctx, const char *section, const char *key,
     return 1;
 }
 
-static void rewind_reader(reader *r, const char *text, uint64_t size)
-{
-    r->text = text;
-    r->end = text + size;
-    r->line = 0;
-    r->rest = NULL;
-    if (size >= 3 && !memcmp(text, "\xef\xbb\xbf", 3))
-        r->text += 3;
-}
-
 clv_status core_ini_parse(const char *name, const void *text, uint64_t size,
                           core_ini_fn fn, void *ctx)
 {
@@ -197,19 +196,16 @@ clv_status core_ini_parse(const char *name, const void *text, uint64_t size,
     if (!r)
         return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory to read it", name);
     r->name = name;
+    r->text = text;
+    r->end = r->text + size;
+    if (size >= 3 && !memcmp(text, "\xef\xbb\xbf", 3))
+        r->text += 3;
     r->fn = fn;
     r->ctx = ctx;
-    rewind_reader(r, text, size);
     int wrong = ini_parse_stream(next_piece, r, take, r);
     release_held(r);
-    if (r->status == CLV_OK && wrong) {
-        /* inih counts pieces; find the line of the one it did not like. */
-        char piece[MAX_LINE + 8];
-        rewind_reader(r, text, size);
-        for (int i = 0; i < wrong; i++)
-            next_piece(piece, r->piece_size, r);
-        fail(r, "neither [section], key = value nor a comment");
-    }
+    if (wrong)
+        fail(r, "inih does not accept the file");
     clv_status status = r->status;
     free(r);
     return status;
