@@ -1,0 +1,212 @@
+#include "test.h"
+
+#include "message.h"
+#include "tmpdir.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+static tmpdir dir;
+
+static int setup(void **state)
+{
+    (void)state;
+    return tmpdir_make(&dir) ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    tmpdir_remove(&dir);
+    return 0;
+}
+
+static void assert_content(const char *path, const void *data, size_t size)
+{
+    clv_file_map map;
+    assert_ok(clv_file_map_open(path, &map));
+    assert_int_equal(map.size, size);
+    if (size)
+        assert_memory_equal(map.data, data, size);
+    clv_file_map_close(&map);
+    assert_null(map.data);
+}
+
+static void test_map(void **state)
+{
+    (void)state;
+    clv_file_map map;
+    assert_content(tmpdir_text(&dir, "a", "hello"), "hello", 5);
+    assert_ok(clv_file_map_open(tmpdir_text(&dir, "empty", ""), &map));
+    assert_null(map.data);
+    assert_int_equal(map.size, 0);
+    clv_file_map_close(&map);
+    assert_int_equal(clv_file_map_open(tmpdir_file(&dir, "none"), &map),
+                     CLV_ERR_NOT_FOUND);
+    assert_message("none|No such file");
+    assert_int_equal(clv_file_map_open(dir.path, &map), CLV_ERR_IO);
+    assert_message("a directory");
+    assert_int_equal(clv_file_map_open("/dev/null", &map), CLV_ERR_IO);
+    assert_null(map.data);
+}
+
+static void test_write(void **state)
+{
+    (void)state;
+    size_t size = 3u << 20;
+    uint8_t *data = malloc(size);
+    for (size_t i = 0; i < size; i++)
+        data[i] = (uint8_t)(i * 7 + i / 251);
+    const char *path = tmpdir_file(&dir, "out");
+    clv_file_writer *w;
+    assert_ok(clv_file_writer_open(path, &w));
+    size_t done = 0;
+    for (size_t n = 1; done < size; n = n * 3 + 1) {
+        size_t piece = n < size - done ? n : size - done;
+        assert_ok(clv_file_writer_write(w, data + done, piece));
+        done += piece;
+    }
+    assert_ok(clv_file_writer_write(w, NULL, 0));
+    assert_int_not_equal(access(path, F_OK), 0); /* not before commit */
+    assert_ok(clv_file_writer_commit(w));
+    assert_content(path, data, size);
+    assert_int_equal(tmpdir_count(dir.path), 1);
+    free(data);
+}
+
+static void write_text(const char *path, const char *text)
+{
+    clv_file_writer *w;
+    assert_ok(clv_file_writer_open(path, &w));
+    assert_ok(clv_file_writer_write(w, text, strlen(text)));
+    assert_ok(clv_file_writer_commit(w));
+}
+
+static void test_replace(void **state)
+{
+    (void)state;
+    struct stat st;
+    const char *path = tmpdir_text(&dir, "out", "old");
+    chmod(path, 0600);
+    clv_file_writer *w;
+    assert_ok(clv_file_writer_open(path, &w));
+    assert_ok(clv_file_writer_write(w, "new", 3));
+    assert_content(path, "old", 3);
+    clv_file_writer_discard(w);
+    assert_content(path, "old", 3);
+    assert_int_equal(tmpdir_count(dir.path), 1);
+    write_text(path, "newer");
+    assert_content(path, "newer", 5);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    clv_file_writer_discard(NULL);
+}
+
+static void test_through_link(void **state)
+{
+    (void)state;
+    struct stat st;
+    const char *path = tmpdir_text(&dir, "real", "old");
+    const char *link = tmpdir_file(&dir, "link");
+    assert_int_equal(symlink("real", link), 0);
+    write_text(link, "new");
+    assert_int_equal(lstat(link, &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    assert_content(path, "new", 3);
+}
+
+static void test_bad_targets(void **state)
+{
+    (void)state;
+    clv_file_writer *w;
+    assert_int_equal(clv_file_writer_open(dir.path, &w), CLV_ERR_INVALID);
+    assert_null(w);
+    assert_message("directory");
+    assert_int_equal(
+        clv_file_writer_open(tmpdir_file(&dir, "no/such/out"), &w),
+        CLV_ERR_NOT_FOUND);
+    assert_message("no/such/out");
+}
+
+/* Devices are written in place, never replaced. */
+static void test_devices(void **state)
+{
+    (void)state;
+    struct stat st;
+    write_text("/dev/null", "gone");
+    assert_int_equal(stat("/dev/null", &st), 0);
+    assert_true(S_ISCHR(st.st_mode));
+    if (access("/dev/full", W_OK))
+        skip();
+    clv_file_writer *w;
+    assert_ok(clv_file_writer_open("/dev/full", &w));
+    assert_ok(clv_file_writer_write(w, "x", 1));
+    assert_int_equal(clv_file_writer_commit(w), CLV_ERR_IO);
+    assert_message("/dev/full|No space left|after 0 bytes|free some space");
+}
+
+/* Writes until it fails, then ends the writer with commit or discard; nothing
+ * stays behind. */
+static void write_until_full(const char *where, bool commit, const char *parts)
+{
+    static uint8_t block[100000];
+    char path[512];
+    snprintf(path, sizeof path, "%s/big", where);
+    clv_file_writer *w;
+    assert_ok(clv_file_writer_open(path, &w));
+    clv_status st = CLV_OK;
+    for (int i = 0; i < 100 && st == CLV_OK; i++)
+        st = clv_file_writer_write(w, block, sizeof block);
+    assert_int_equal(st, CLV_ERR_IO);
+    assert_message(parts);
+    assert_int_equal(clv_file_writer_write(w, block, 1), CLV_ERR_IO);
+    if (commit)
+        assert_int_equal(clv_file_writer_commit(w), CLV_ERR_IO);
+    else
+        clv_file_writer_discard(w);
+    assert_int_equal(tmpdir_count(where), 0);
+}
+
+static void test_size_limit(void **state)
+{
+    (void)state;
+    struct rlimit old, small;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    signal(SIGXFSZ, SIG_IGN);
+    small = old;
+    small.rlim_cur = 1000000;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    write_until_full(dir.path, true, "big|File too large|after 1000000 bytes");
+    write_until_full(dir.path, false, "big|File too large");
+    setrlimit(RLIMIT_FSIZE, &old);
+    signal(SIGXFSZ, SIG_DFL);
+}
+
+static void test_full_disk(void **state)
+{
+    (void)state;
+    const char *mnt = tmpdir_file(&dir, "mnt");
+    mkdir(mnt, 0700);
+    if (mount("tmpfs", mnt, "tmpfs", 0, "size=1m"))
+        skip();
+    write_until_full(mnt, true, "big|No space left|free some space");
+    assert_int_equal(umount(mnt), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_map, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_write, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_replace, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_through_link, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_bad_targets, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_devices, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_size_limit, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_full_disk, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
