@@ -4,7 +4,9 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -42,12 +44,44 @@ clv_status core_user_cache(char **out)
     return user_path("XDG_CACHE_HOME", ".cache", "cleave", out);
 }
 
+/* The file that is mapped where address is. The dynamic linker may only know a
+ * path relative to the working directory at start, which is of no use. */
+static bool mapped_file(uintptr_t address, char out[PATH_MAX])
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    if (!maps)
+        return false;
+    char line[PATH_MAX + 128];
+    bool found = false;
+    while (!found && fgets(line, sizeof line, maps)) {
+        uintptr_t begin, end;
+        const char *path = strchr(line, '/');
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &begin, &end) != 2 ||
+            address < begin || address >= end || !path)
+            continue;
+        size_t n = strcspn(path, "\n");
+        found = n < PATH_MAX;
+        if (found) {
+            memcpy(out, path, n);
+            out[n] = 0;
+        }
+    }
+    fclose(maps);
+    return found;
+}
+
 /* The directory of the object that holds this function, links resolved. */
 static bool library_dir(char out[PATH_MAX])
 {
     Dl_info info;
-    if (!dladdr((const void *)&clv_version, &info) || !info.dli_fname ||
-        !realpath(info.dli_fname, out))
+    const void *here = (const void *)&clv_version;
+    char mapped[PATH_MAX];
+    const char *path = NULL;
+    if (dladdr(here, &info) && info.dli_fname && info.dli_fname[0] == '/')
+        path = info.dli_fname;
+    else if (mapped_file((uintptr_t)here, mapped))
+        path = mapped;
+    if (!path || !realpath(path, out))
         return false;
     *strrchr(out, '/') = 0;
     return true;

@@ -157,6 +157,10 @@ static void test_text_and_truncated(void **state)
     unlink(path);
     path = install(&dir, "good");
     assert_int_equal(truncate(path, 4096), 0);
+    assert_stops(CLV_STAGE_FOUND, CLV_ERR_FORMAT, "cut off|install");
+    assert_int_equal(truncate(path, 70), 0);
+    assert_stops(CLV_STAGE_FOUND, CLV_ERR_FORMAT, "cut off|install");
+    assert_int_equal(truncate(path, 10), 0);
     assert_stops(CLV_STAGE_ALLOWED, CLV_ERR_FORMAT, "rebuild");
     unlink(path);
     path = tmpdir_text(&dir, "cleave_Odd-Name.so", "");

@@ -261,6 +261,7 @@ clv_status cleave_nobody_defines_this(void);
 clv_status clv_plugin_query(const clv_query_in *in, clv_query_out *out)
 {
     (void)submit;
+    (void)table;
 #if defined(TEST_WRONG_VERSION)
     (void)in;
     out->abi_min = 7;
