@@ -2,12 +2,13 @@
  * that says so, leaks nothing and can be repeated. */
 #include "rig.h"
 
+/* The linker's names for what it wraps, and for what is called instead. */
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *old, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *old, size_t size);
+CLV_API void *__wrap_malloc(size_t size);
+CLV_API void *__wrap_calloc(size_t n, size_t size);
+CLV_API void *__wrap_realloc(void *old, size_t size);
 
 /* Allocations until the one that fails; -1: none does. */
 static int countdown = -1;
