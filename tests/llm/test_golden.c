@@ -2,6 +2,7 @@
 #include "rig.h"
 #include "safetensors.h"
 
+#include <cJSON.h>
 #include <stdio.h>
 
 static clv_context *ctx;
@@ -145,12 +146,85 @@ static void test_pico(void **state)
     compare("models/pico/pico-f16.gguf", "models/pico/golden.safetensors");
 }
 
+/* ------------------------------------------------------------------------ */
+/* Text                                                                     */
+
+typedef struct text {
+    char data[4096];
+    size_t length;
+    uint32_t n_tokens;
+} text;
+
+static int append(void *arg, int32_t id, const char *part, uint32_t length)
+{
+    text *t = arg;
+    assert_true(t->length + length < sizeof(t->data));
+    memcpy(t->data + t->length, part, length);
+    t->length += length;
+    t->n_tokens += id >= 0;
+    return 0;
+}
+
+/* The 64 tokens that follow prompt, streamed, as text. */
+static void compare_text(clv_model *model, const char *prompt, const char *want)
+{
+    const clv_tokenizer *tok = clv_model_tokenizer(model);
+    clv_sampler_params sampling = clv_sampler_defaults();
+    clv_generate_params p = { .n_predict = 64, .on_token = append };
+    clv_session *s = rig_session(model, 0, 0, CLV_DTYPE_F32);
+    clv_sampler *sampler;
+    int32_t *ids;
+    uint64_t n;
+    text t = { .length = strlen(prompt) };
+    memcpy(t.data, prompt, t.length);
+    assert_non_null(tok);
+    assert_ok(clv_tokenize(tok, prompt, t.length,
+                           clv_tokenizer_describe(tok).add_bos
+                               ? CLV_TOKENIZE_BOS
+                               : 0,
+                           &ids, &n));
+    sampling.temperature = 0;
+    assert_ok(clv_sampler_create(&sampling, clv_model_describe(model)->n_vocab,
+                                 &sampler));
+    p.prompt = ids;
+    p.n_prompt = (uint32_t)n;
+    p.on_token_ctx = &t;
+    assert_ok(clv_generate(s, sampler, &p, NULL));
+    assert_int_equal(t.n_tokens, 64);
+    t.data[t.length] = '\0';
+    assert_string_equal(t.data, want);
+    clv_tokens_free(ids);
+    clv_sampler_destroy(sampler);
+    clv_session_destroy(s);
+}
+
+static void test_text(void **state)
+{
+    (void)state;
+    clv_model *model;
+    clv_file_map file;
+    assert_ok(clv_file_map_open(rig_shared("models/nano/golden.json"), &file));
+    cJSON *json = cJSON_ParseWithLength((const char *)file.data, file.size);
+    const cJSON *prompts = cJSON_GetObjectItem(json, "prompts");
+    const cJSON *texts = cJSON_GetObjectItem(json, "greedy_text");
+    assert_ok(clv_model_load(ctx, rig_shared("models/nano-f16.gguf"), NULL,
+                             &model));
+    assert_true(cJSON_GetArraySize(prompts) > 0);
+    for (int i = 0; i < cJSON_GetArraySize(prompts); i++)
+        compare_text(model, cJSON_GetArrayItem(prompts, i)->valuestring,
+                     cJSON_GetArrayItem(texts, i)->valuestring);
+    clv_model_destroy(model);
+    cJSON_Delete(json);
+    clv_file_map_close(&file);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_llama),     cmocka_unit_test(test_llama3_rope),
         cmocka_unit_test(test_mistral),   cmocka_unit_test(test_nano),
         cmocka_unit_test(test_nano_gguf), cmocka_unit_test(test_pico),
+        cmocka_unit_test(test_text),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
