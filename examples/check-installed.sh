@@ -1,7 +1,7 @@
 #!/bin/sh
 # check-installed.sh SOURCE BUILD PREFIX LIBDIR: installs the build into a
 # directory of its own, builds every example there as a user would, with its
-# Makefile and pkg-config, and runs those that need no model.
+# Makefile and pkg-config, and runs them; embed where there is a model to run.
 set -eu
 source=$1 build=$2 prefix=$3
 case $4 in
@@ -28,6 +28,20 @@ done
 
 "$stage/matmul/matmul"
 "$stage/matmul/matmul" 2 4096 2
+
+model=${CLEAVE_TEST_SHARED:-none}/models/nano-f16.gguf
+if [ -r "$model" ]; then
+    "$stage/embed/embed" "$model" "def f():" 8 >"$stage/text"
+    grep -q '^def f():' "$stage/text"
+    test "$(wc -c <"$stage/text")" -gt 9 # more than the prompt
+fi
+if "$stage/embed/embed" "$stage/none.gguf" "def f():" 2>"$stage/error"; then
+    echo "embed ran without a model" >&2
+    exit 1
+fi
+grep 'none.gguf' "$stage/error"
+test "$(wc -l <"$stage/error")" = 1
+
 # Without plugins: one line, and a failure.
 rm -r "$stage$libdir/cleave/plugins"
 if "$stage/matmul/matmul" 2>"$stage/error"; then
