@@ -73,7 +73,6 @@ static ALWAYS_INLINE void f32_micro_n(const f32_tile *t, const int n)
         acc[i][0] = vf_load(t->y + i * t->y_stride);
         acc[i][1] = vf_load(t->y + i * t->y_stride + VL);
     }
-#pragma GCC unroll 2
     for (int64_t k = 0; k < t->depth; k++) {
         vf w0 = vf_load(w), w1 = vf_load(w + VL);
         w += t->panel_stride;

@@ -55,6 +55,10 @@ static ALWAYS_INLINE void micro_n(const gemm_tile *t, const int n)
     const panel *p = t->panel;
     const int8_t *x[TOKENS];
     vi one = vi_set1_16(1);
+    int64_t blocks = t->k / CPU_QK;
+    /* From a value of a row of x to the row's scales. */
+    size_t to_scales = (size_t)(t->k - t->k_begin) +
+                       (size_t)(t->k_begin / CPU_QK) * sizeof(float);
 
 #pragma GCC unroll 12
     for (int i = 0; i < n; i++)
@@ -65,26 +69,24 @@ static ALWAYS_INLINE void micro_n(const gemm_tile *t, const int n)
 #pragma GCC unroll 12
         for (int i = 0; i < n; i++)
             acc[i][0] = acc[i][1] = vi_zero();
-#pragma GCC unroll 2
+#pragma GCC unroll 8
         for (int k = 0; k < CPU_QK; k += 4) {
             vi w0 = vi_load(w + k * ROWS), w1 = vi_load(w + k * ROWS + 4 * VL);
 #pragma GCC unroll 12
             for (int i = 0; i < n; i++) {
                 vi v = vi_set1_32(load_32(x[i] + b * CPU_QK + k));
-                acc[i][0] = vi_add16(acc[i][0], vi_maddubs(w0, v));
-                acc[i][1] = vi_add16(acc[i][1], vi_maddubs(w1, v));
-                KEEP(acc[i][0]);
-                KEEP(acc[i][1]);
+                ADD16(acc[i][0], vi_maddubs(w0, v));
+                ADD16(acc[i][1], vi_maddubs(w1, v));
             }
         }
         vf d0 = vf_load(p->d[b]), d1 = vf_load(p->d[b] + VL);
-        int64_t at = t->k_begin / CPU_QK + b;
 #pragma GCC unroll 12
         for (int i = 0; i < n; i++) {
             float *y = t->y + i * t->y_stride;
-            const int8_t *row = x[i] - t->k_begin;
-            vf d = vf_set1(q8_scales(row, t->k)[at]);
-            vi s = vi_shl32(vi_set1_32(q8_sums(row, t->k)[at]), 3);
+            const float *scales = (const float *)((const uint8_t *)x[i] +
+                                                  to_scales) + b;
+            vf d = vf_set1(*scales);
+            vi s = vi_shl32(vi_set1_32(load_32(scales + blocks)), 3);
             vi v0 = vi_add32(vi_madd16(acc[i][0], one), s);
             vi v1 = vi_add32(vi_madd16(acc[i][1], one), s);
             vf_store(y, vf_fma(vf_from_int(v0), vf_mul(d, d0), vf_load(y)));

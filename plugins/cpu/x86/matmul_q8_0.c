@@ -22,7 +22,7 @@ typedef struct panel {
     int16_t q[DEPTH / 2][ROWS][2];
 } panel;
 
-/* A group of one row of w in units of the answer, blocks 1..4. */
+/* A group of one row of w, up to four blocks, in units of the answer. */
 static float fold_group(const uint8_t *w, int blocks, int16_t *q)
 {
     float d[Q16_GROUP / CPU_QK], top = 0;
@@ -34,9 +34,10 @@ static float fold_group(const uint8_t *w, int blocks, int16_t *q)
         else if (fabsf(d[b]) > top)
             top = fabsf(d[b]);
     }
+    float unit = top > 0 ? 32760 / top : 0;
     for (int b = 0; b < blocks; b++, w += sizeof(cpu_block_q8_0), q += CPU_QK) {
         /* (32 q * m) / 2^15 = q * d / unit, at most 4095 as |q| <= 128 */
-        int m = top > 0 ? (int)lrintf(d[b] / top * 32760) : 0;
+        int m = _mm_cvtss_si32(_mm_set_ss(d[b] * unit));
         __m256i m16 = _mm256_set1_epi16((int16_t)m);
         for (int i = 0; i < CPU_QK; i += 16) {
             __m256i v = _mm256_cvtepi8_epi16(
@@ -84,6 +85,10 @@ static ALWAYS_INLINE void micro_n(const gemm_tile *t, const int n)
 {
     const panel *p = t->panel;
     const int16_t *x[TOKENS];
+    /* From a value of a row of x to the row's scales. */
+    size_t to_scales = (size_t)(q16_length(t->k) - t->k_begin) *
+                           sizeof(int16_t) +
+                       (size_t)(t->k_begin / Q16_GROUP) * sizeof(float);
 
 #pragma GCC unroll 12
     for (int i = 0; i < n; i++)
@@ -94,24 +99,24 @@ static ALWAYS_INLINE void micro_n(const gemm_tile *t, const int n)
 #pragma GCC unroll 12
         for (int i = 0; i < n; i++)
             acc[i][0] = acc[i][1] = vi_zero();
+        for (int k = g * Q16_GROUP; k < (g + 1) * Q16_GROUP; k += 4) {
 #pragma GCC unroll 2
-        for (int k = 0; k < Q16_GROUP; k += 2) {
-            vi w0 = vi_load(w + k * ROWS), w1 = vi_load(w + k * ROWS + 2 * VL);
+            for (int j = 0; j < 4; j += 2, w += 2 * ROWS) {
+                vi w0 = vi_load(w), w1 = vi_load(w + 2 * VL);
 #pragma GCC unroll 12
-            for (int i = 0; i < n; i++) {
-                vi b = vi_set1_32(load_32(x[i] + g * Q16_GROUP + k));
-                acc[i][0] = vi_add32(acc[i][0], vi_madd16(w0, b));
-                acc[i][1] = vi_add32(acc[i][1], vi_madd16(w1, b));
-                KEEP(acc[i][0]);
-                KEEP(acc[i][1]);
+                for (int i = 0; i < n; i++) {
+                    vi b = vi_set1_32(load_32(x[i] + k + j));
+                    ADD32(acc[i][0], vi_madd16(w0, b));
+                    ADD32(acc[i][1], vi_madd16(w1, b));
+                }
             }
         }
         vf d0 = vf_load(p->d[g]), d1 = vf_load(p->d[g] + VL);
 #pragma GCC unroll 12
         for (int i = 0; i < n; i++) {
             float *y = t->y + i * t->y_stride;
-            vf d = vf_set1(q16_scales(x[i] - t->k_begin,
-                                      t->k)[t->k_begin / Q16_GROUP + g]);
+            vf d = vf_set1(((const float *)((const uint8_t *)x[i] +
+                                            to_scales))[g]);
             vf_store(y, vf_fma(vf_from_int(acc[i][0]), vf_mul(d, d0),
                                vf_load(y)));
             vf_store(y + VL, vf_fma(vf_from_int(acc[i][1]), vf_mul(d, d1),

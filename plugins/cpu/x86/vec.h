@@ -30,6 +30,11 @@ typedef __m512i vi;
 /* Pins a value to a register here, so that the compiler does not reorder a
  * micro-kernel into something that spills its accumulators. */
 #define KEEP(v) __asm__ volatile("" : "+v"(v))
+/* acc += v in place: left to itself the compiler adds moves here. */
+#define ADD32(acc, v) \
+    __asm__ volatile("vpaddd %1, %0, %0" : "+v"(acc) : "v"(v))
+#define ADD16(acc, v) \
+    __asm__ volatile("vpaddw %1, %0, %0" : "+v"(acc) : "v"(v))
 
 static inline __mmask16 vf_mask(int64_t n)
 {
@@ -85,7 +90,6 @@ static inline vi vi_load(const void *p) { return _mm512_loadu_si512(p); }
 static inline vi vi_set1_32(int32_t x) { return _mm512_set1_epi32(x); }
 static inline vi vi_set1_16(int16_t x) { return _mm512_set1_epi16(x); }
 static inline vi vi_add32(vi a, vi b) { return _mm512_add_epi32(a, b); }
-static inline vi vi_add16(vi a, vi b) { return _mm512_add_epi16(a, b); }
 static inline vi vi_shl32(vi a, int s) { return _mm512_slli_epi32(a, (unsigned)s); }
 static inline vi vi_madd16(vi a, vi b) { return _mm512_madd_epi16(a, b); }
 static inline vi vi_maddubs(vi u, vi s) { return _mm512_maddubs_epi16(u, s); }
@@ -171,6 +175,10 @@ typedef __m256 vf;
 typedef __m256i vi;
 
 #define KEEP(v) __asm__ volatile("" : "+x"(v))
+#define ADD32(acc, v) \
+    __asm__ volatile("vpaddd %1, %0, %0" : "+x"(acc) : "x"(v))
+#define ADD16(acc, v) \
+    __asm__ volatile("vpaddw %1, %0, %0" : "+x"(acc) : "x"(v))
 
 static inline __m256i vf_mask(int64_t n)
 {
@@ -231,7 +239,6 @@ static inline vi vi_load(const void *p)
 static inline vi vi_set1_32(int32_t x) { return _mm256_set1_epi32(x); }
 static inline vi vi_set1_16(int16_t x) { return _mm256_set1_epi16(x); }
 static inline vi vi_add32(vi a, vi b) { return _mm256_add_epi32(a, b); }
-static inline vi vi_add16(vi a, vi b) { return _mm256_add_epi16(a, b); }
 static inline vi vi_shl32(vi a, int s) { return _mm256_slli_epi32(a, s); }
 static inline vi vi_madd16(vi a, vi b) { return _mm256_madd_epi16(a, b); }
 static inline vi vi_maddubs(vi u, vi s) { return _mm256_maddubs_epi16(u, s); }
