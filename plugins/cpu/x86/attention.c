@@ -78,7 +78,8 @@ static ALWAYS_INLINE void score(const cpu_attention_args *a, const rows *r,
     size_t width = dtype == CLV_DTYPE_F32 ? 4 : 2;
     int64_t k_stride = a->kv_stride * (int64_t)width;
 
-    memset(r->b->scores, 0, sizeof(r->b->scores));
+    memset(r->b->scores, 0,
+           (size_t)(r->outer.n * r->inner.n) * sizeof(r->b->scores[0]));
     for (int64_t d = 0; d < a->head_dim; d += DEPTH) {
         int depth = (int)min64(DEPTH, a->head_dim - d);
         for (int p = 0; p < n; p += F32_ROWS) {
@@ -102,11 +103,12 @@ static ALWAYS_INLINE void score(const cpu_attention_args *a, const rows *r,
 
 static void rescale(float *y, int64_t n, float factor)
 {
-    for (int64_t i = 0; i < n; i += VL) {
-        int64_t here = min64(VL, n - i);
-        vf_store_n(y + i, vf_mul(vf_load_n(y + i, here), vf_set1(factor)),
-                   here);
-    }
+    vf f = vf_set1(factor);
+    int64_t i = 0;
+    for (; i + VL <= n; i += VL)
+        vf_store(y + i, vf_mul(vf_load(y + i), f));
+    if (i < n)
+        vf_store_n(y + i, vf_mul(vf_load_n(y + i, n - i), f), n - i);
 }
 
 /* Scores of one row to exp(score - top), of which begin..end are seen. */
@@ -168,10 +170,17 @@ static ALWAYS_INLINE void load_values(const cpu_attention_args *a, float *out,
     for (int j = 0; j < n; j++) {
         const uint8_t *v = (const uint8_t *)a->v +
             (size_t)((first + j) * a->kv_stride + column) * size;
+        float *to = out + j * F32_ROWS;
+        if (width == F32_ROWS) {
+            for (int i = 0; i < F32_ROWS; i += 8)
+                _mm256_storeu_ps(to + i, f32_load8(v + (size_t)i * size, dtype));
+            continue;
+        }
         for (int i = 0; i < F32_ROWS; i += 8) {
-            int left = width - i < 0 ? 0 : width - i < 8 ? width - i : 8;
-            _mm256_storeu_ps(out + j * F32_ROWS + i,
-                             f32_load8(v + (size_t)i * size, left, dtype));
+            int left = width < i ? 0 : width < i + 8 ? width - i : 8;
+            _mm256_storeu_ps(
+                to + i, f32_load_tail(v + (size_t)(left ? i : 0) * size, left,
+                                      dtype));
         }
     }
 }

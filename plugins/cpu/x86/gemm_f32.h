@@ -23,12 +23,9 @@ typedef struct f32_tile {
     int64_t y_stride;
 } f32_tile;
 
-/* Eight values from p, of which n are there; zeros follow. */
-static ALWAYS_INLINE __m256 f32_load8(const uint8_t *p, int n, const int dtype)
+/* Eight values. */
+static ALWAYS_INLINE __m256 f32_load8(const uint8_t *p, const int dtype)
 {
-    uint8_t tail[32] = { 0 };
-    if (n < 8)
-        p = memcpy(tail, p, (size_t)n * (dtype == CLV_DTYPE_F32 ? 4 : 2));
     if (dtype == CLV_DTYPE_F32)
         return _mm256_loadu_ps((const float *)p);
     __m128i half = _mm_loadu_si128((const __m128i *)p);
@@ -38,27 +35,50 @@ static ALWAYS_INLINE __m256 f32_load8(const uint8_t *p, int n, const int dtype)
         _mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
 }
 
+/* The n <= 8 values at p; zeros follow. */
+static inline __m256 f32_load_tail(const uint8_t *p, int n, const int dtype)
+{
+    uint8_t tail[32] = { 0 };
+    memcpy(tail, p, (size_t)n * (dtype == CLV_DTYPE_F32 ? 4 : 2));
+    return f32_load8(tail, dtype);
+}
+
+/* Eight rows of w, k .. k + 8 to a panel's columns; of the block, n_rows by n
+ * values are there. */
+static inline void f32_pack_edge(const uint8_t *w, int64_t w_stride, int n_rows,
+                                 int n, float *panel, const int dtype)
+{
+    __m256 v[8];
+    for (int i = 0; i < 8; i++)
+        v[i] = i < n_rows ? f32_load_tail(w + i * w_stride, n, dtype)
+                          : _mm256_setzero_ps();
+    transpose8(v);
+    for (int i = 0; i < n; i++)
+        _mm256_storeu_ps(panel + i * F32_ROWS, v[i]);
+}
+
 /* Packs rows of w [n_rows, depth], w_stride in bytes, as a panel; rows past
  * n_rows become zero. */
 static ALWAYS_INLINE void f32_pack(const uint8_t *w, int64_t w_stride,
                                    int n_rows, int depth, float *panel,
                                    const int dtype)
 {
-    size_t width = dtype == CLV_DTYPE_F32 ? 4 : 2;
+    int64_t width = dtype == CLV_DTYPE_F32 ? 4 : 2;
 
-    for (int r = 0; r < F32_ROWS; r += 8) {
-        for (int k = 0; k < depth; k += 8) {
-            int left = depth - k < 8 ? depth - k : 8;
+    for (int r = 0; r < F32_ROWS; r += 8, w += 8 * w_stride, panel += 8) {
+        int k = 0;
+        for (; k + 8 <= depth && r + 8 <= n_rows; k += 8) {
             __m256 v[8];
             for (int i = 0; i < 8; i++)
-                v[i] = r + i < n_rows
-                           ? f32_load8(w + (r + i) * w_stride +
-                                           (size_t)k * width, left, dtype)
-                           : _mm256_setzero_ps();
+                v[i] = f32_load8(w + i * w_stride + k * width, dtype);
             transpose8(v);
-            for (int i = 0; i < left; i++)
-                _mm256_storeu_ps(panel + (k + i) * F32_ROWS + r, v[i]);
+            for (int i = 0; i < 8; i++)
+                _mm256_storeu_ps(panel + (k + i) * F32_ROWS, v[i]);
         }
+        for (; k < depth; k += 8)
+            f32_pack_edge(w + k * width, w_stride, n_rows - r,
+                          depth - k < 8 ? depth - k : 8, panel + k * F32_ROWS,
+                          dtype);
     }
 }
 

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* Up to this many rows of x, weight rows are read as they are. */
 #define FEW 4
+#define MANY 17 /* rows of x from which packing pays */
 #define DEPTH 512
 
 static ALWAYS_INLINE vf load_w(const void *w, int64_t i, const int dtype)
@@ -67,11 +67,13 @@ static ALWAYS_INLINE void dot_row(const cpu_matmul_args *a, int64_t o,
 static ALWAYS_INLINE void few(const cpu_matmul_args *a, const int dtype)
 {
     for (int64_t o = a->o_begin; o < a->o_end; o++) {
-        switch (a->n) {
-        case 1: dot_row(a, o, 0, 1, dtype); break;
-        case 2: dot_row(a, o, 0, 2, dtype); break;
-        case 3: dot_row(a, o, 0, 3, dtype); break;
-        case 4: dot_row(a, o, 0, 4, dtype); break;
+        for (int64_t i = 0; i < a->n; i += FEW) {
+            switch (a->n - i) {
+            case 1: dot_row(a, o, i, 1, dtype); break;
+            case 2: dot_row(a, o, i, 2, dtype); break;
+            case 3: dot_row(a, o, i, 3, dtype); break;
+            default: dot_row(a, o, i, FEW, dtype); break;
+            }
         }
     }
 }
@@ -103,7 +105,7 @@ static void micro(const gemm_tile *tile)
             .panel_size = DEPTH * F32_ROWS * sizeof(float),                    \
             .pack = pack_##name, .micro = micro,                               \
         };                                                                     \
-        if (a->n <= FEW)                                                       \
+        if (a->n < MANY)                                                       \
             few(a, dtype);                                                     \
         else                                                                   \
             cpu_x86_gemm(&kind, a, a->x, (size_t)a->x_stride * sizeof(float)); \

@@ -7,8 +7,6 @@
 #include "prepare.h"
 #include "x86.h"
 
-#define FEW 4
-#define MANY 9 /* rows of x from which packing pays */
 #define DEPTH 1024
 #define ROWS (2 * VL)
 #define TOKENS (VL == 16 ? 12 : 6)
@@ -86,12 +84,11 @@ static ALWAYS_INLINE void micro_n(const gemm_tile *t, const int n)
             const float *scales = (const float *)((const uint8_t *)x[i] +
                                                   to_scales) + b;
             vf d = vf_set1(*scales);
-            vi s = vi_shl32(vi_set1_32(load_32(scales + blocks)), 3);
-            vi v0 = vi_add32(vi_madd16(acc[i][0], one), s);
-            vi v1 = vi_add32(vi_madd16(acc[i][1], one), s);
-            vf_store(y, vf_fma(vf_from_int(v0), vf_mul(d, d0), vf_load(y)));
-            vf_store(y + VL, vf_fma(vf_from_int(v1), vf_mul(d, d1),
-                                    vf_load(y + VL)));
+            vf s = vf_set1(scales[blocks]);
+            vf v0 = vf_add(vf_from_int(vi_madd16(acc[i][0], one)), s);
+            vf v1 = vf_add(vf_from_int(vi_madd16(acc[i][1], one)), s);
+            vf_store(y, vf_fma(v0, vf_mul(d, d0), vf_load(y)));
+            vf_store(y + VL, vf_fma(v1, vf_mul(d, d1), vf_load(y + VL)));
         }
     }
 }
@@ -116,54 +113,83 @@ static void micro(const gemm_tile *t)
     }
 }
 
-/* Blocks are read one by one, so vectors of 256 bits serve every set. Eight
- * lanes each take -sum(x): the offset of 8. */
-static ALWAYS_INLINE void dot_row(const cpu_matmul_args *a, int64_t o,
-                                  int64_t first, size_t x_size, const int n)
+/* Nibbles as unpack() has them; this way the load does the broadcast. */
+static ALWAYS_INLINE __m256i unpack_wide(const uint8_t *q)
 {
-    const uint8_t *w = (const uint8_t *)a->w + o * a->w_stride;
-    const uint8_t *xp = (const uint8_t *)a->xp + (size_t)first * x_size;
-    __m256i one = _mm256_set1_epi16(1);
-    __m256 acc[FEW];
-
-#pragma GCC unroll 4
-    for (int t = 0; t < n; t++)
-        acc[t] = _mm256_setzero_ps();
-#pragma GCC unroll 2
-    for (int64_t b = 0; b < a->k / CPU_QK; b++, w += sizeof(cpu_block_q4_0)) {
-        __m256i q = unpack(w + 2);
-        __m256 d = _mm256_set1_ps(load_f16(w));
-#pragma GCC unroll 4
-        for (int t = 0; t < n; t++) {
-            const uint8_t *x = xp + t * x_size;
-            __m256i v = _mm256_maddubs_epi16(
-                q, _mm256_loadu_si256((const __m256i *)(x + b * CPU_QK)));
-            v = _mm256_add_epi32(_mm256_madd_epi16(v, one),
-                                 _mm256_set1_epi32(q8_sums(x, a->k)[b]));
-            acc[t] = _mm256_fmadd_ps(
-                _mm256_cvtepi32_ps(v),
-                _mm256_mul_ps(d, _mm256_set1_ps(q8_scales(x, a->k)[b])),
-                acc[t]);
-        }
-    }
-#pragma GCC unroll 4
-    for (int t = 0; t < n; t++)
-        a->y[(first + t) * a->y_stride + o] =
-            hsum8(acc[t]) + (a->bias ? a->bias[o] : 0);
+    __m256i v = _mm256_broadcastsi128_si256(
+        _mm_loadu_si128((const __m128i *)q));
+    v = _mm256_srlv_epi64(v, _mm256_setr_epi64x(0, 0, 4, 4));
+    return _mm256_and_si256(v, _mm256_set1_epi8(15));
 }
 
-static void few(const cpu_matmul_args *a, size_t x_size)
+static ALWAYS_INLINE __m256 dot_block(const uint8_t *w, __m256i x)
 {
-    for (int64_t o = a->o_begin; o < a->o_end; o++) {
-        for (int64_t i = 0; i < a->n; i += FEW) {
-            switch (a->n - i) {
-            case 1: dot_row(a, o, i, x_size, 1); break;
-            case 2: dot_row(a, o, i, x_size, 2); break;
-            case 3: dot_row(a, o, i, x_size, 3); break;
-            default: dot_row(a, o, i, x_size, FEW); break;
-            }
-        }
+    __m256i v = _mm256_maddubs_epi16(unpack_wide(w + 2), x);
+    return _mm256_cvtepi32_ps(_mm256_madd_epi16(v, _mm256_set1_epi16(1)));
+}
+
+/* Scales of the blocks of four rows; put together outside the vector unit,
+ * whose shuffles are the bottleneck here. */
+static ALWAYS_INLINE __m128 four_scales(const uint8_t *w, int64_t w_stride)
+{
+    uint32_t low = load_u16(w) | (uint32_t)load_u16(w + w_stride) << 16;
+    w += 2 * w_stride;
+    uint32_t high = load_u16(w) | (uint32_t)load_u16(w + w_stride) << 16;
+    return _mm_cvtph_ps(_mm_cvtsi64_si128(
+        (long long)((uint64_t)high << 32 | low)));
+}
+
+/* Four rows of w by one of x; the offsets of the four sum up in lanes. */
+static void dot_rows(const cpu_matmul_args *a, int64_t o)
+{
+    const uint8_t *w = (const uint8_t *)a->w + o * a->w_stride;
+    const int8_t *x = a->xp;
+    const float *d = q8_scales(x, a->k), *s = q8_sums(x, a->k);
+    int64_t blocks = a->k / CPU_QK;
+    __m256 a0, a1, a2, a3;
+    __m128 offset = _mm_setzero_ps();
+
+    a0 = a1 = a2 = a3 = _mm256_setzero_ps();
+    for (int64_t b = 0; b < blocks; b++, w += sizeof(cpu_block_q4_0)) {
+        __m256i q = _mm256_loadu_si256((const __m256i *)(x + b * CPU_QK));
+        union { __m128 v; float f[4]; } scale;
+        scale.v = _mm_mul_ps(four_scales(w, a->w_stride), _mm_set1_ps(d[b]));
+        offset = _mm_fmadd_ps(scale.v, _mm_set1_ps(s[b]), offset);
+        /* Through memory: loads broadcast for free. */
+        __asm__ volatile("" : "+m"(scale));
+        a0 = _mm256_fmadd_ps(dot_block(w, q),
+                             _mm256_broadcast_ss(&scale.f[0]), a0);
+        a1 = _mm256_fmadd_ps(dot_block(w + a->w_stride, q),
+                             _mm256_broadcast_ss(&scale.f[1]), a1);
+        a2 = _mm256_fmadd_ps(dot_block(w + 2 * a->w_stride, q),
+                             _mm256_broadcast_ss(&scale.f[2]), a2);
+        a3 = _mm256_fmadd_ps(dot_block(w + 3 * a->w_stride, q),
+                             _mm256_broadcast_ss(&scale.f[3]), a3);
     }
+    a0 = _mm256_hadd_ps(_mm256_hadd_ps(a0, a1), _mm256_hadd_ps(a2, a3));
+    __m128 y = _mm_add_ps(_mm256_castps256_ps128(a0),
+                          _mm256_extractf128_ps(a0, 1));
+    y = _mm_add_ps(y, offset);
+    if (a->bias)
+        y = _mm_add_ps(y, _mm_loadu_ps(a->bias + o));
+    _mm_storeu_ps(a->y + o, y);
+}
+
+static void dot_row(const cpu_matmul_args *a, int64_t o)
+{
+    const uint8_t *w = (const uint8_t *)a->w + o * a->w_stride;
+    const int8_t *x = a->xp;
+    const float *d = q8_scales(x, a->k), *s = q8_sums(x, a->k);
+    __m256 acc = _mm256_setzero_ps();
+    float offset = a->bias ? a->bias[o] : 0;
+
+    for (int64_t b = 0; b < a->k / CPU_QK; b++, w += sizeof(cpu_block_q4_0)) {
+        __m256i q = _mm256_loadu_si256((const __m256i *)(x + b * CPU_QK));
+        float scale = load_f16(w) * d[b];
+        offset += scale * s[b];
+        acc = _mm256_fmadd_ps(dot_block(w, q), _mm256_set1_ps(scale), acc);
+    }
+    a->y[o] = hsum8(acc) + offset;
 }
 
 static void matmul(const cpu_matmul_args *a)
@@ -172,12 +198,16 @@ static void matmul(const cpu_matmul_args *a)
         .rows = ROWS, .tokens = TOKENS, .depth = DEPTH,
         .panel_size = sizeof(panel), .pack = pack, .micro = micro,
     };
-    size_t x_size = ISA(cpu_x86_q8_size)(a->k);
+    int64_t o = a->o_begin;
 
-    if (a->n < MANY)
-        few(a, x_size);
-    else
-        cpu_x86_gemm(&kind, a, a->xp, x_size);
+    if (a->n > 1) {
+        cpu_x86_gemm(&kind, a, a->xp, ISA(cpu_x86_q8_size)(a->k));
+        return;
+    }
+    for (; o + 4 <= a->o_end; o += 4)
+        dot_rows(a, o);
+    for (; o < a->o_end; o++)
+        dot_row(a, o);
 }
 
 void ISA(cpu_x86_matmul_q4_0)(cpu_kernels *table)

@@ -11,7 +11,7 @@
 #include <math.h>
 
 #define FEW 4
-#define MANY 9 /* rows of x from which packing pays */
+#define MANY 13 /* rows of x from which packing pays */
 #define DEPTH 512
 #define GROUPS (DEPTH / Q16_GROUP)
 #define ROWS (2 * VL)

@@ -25,10 +25,10 @@ static ALWAYS_INLINE size_t block_size(const int dtype)
                                    : sizeof(cpu_block_q4_0);
 }
 
-/* log2 of the offset */
-static ALWAYS_INLINE int offset_bits(const int dtype)
+/* The offset in units of the nibble's, which the sums of x are made for. */
+static ALWAYS_INLINE float offset(const int dtype)
 {
-    return dtype == CLV_DTYPE_Q8_0 ? 7 : 3;
+    return dtype == CLV_DTYPE_Q8_0 ? 16 : 1;
 }
 
 /* A block as unsigned bytes in the order of x. */
@@ -86,8 +86,8 @@ static ALWAYS_INLINE void micro_n(const gemm_tile *t, const int n,
 #pragma GCC unroll 6
         for (int i = 0; i < n; i++)
             acc[i][0] = acc[i][1] =
-                vi_shl32(vi_set1_32(q8_sums(x[i], t->k)[at + b]),
-                         offset_bits(dtype));
+                vf_to_int(vf_set1(q8_sums(x[i], t->k)[at + b] *
+                                  offset(dtype)));
 #pragma GCC unroll 8
         for (int k = 0; k < CPU_QK; k += 4) {
             vi w0 = vi_load(w + k * ROWS), w1 = vi_load(w + k * ROWS + 4 * VL);
@@ -129,7 +129,7 @@ static ALWAYS_INLINE void micro(const gemm_tile *t, const int dtype)
     }
 }
 
-/* Eight lanes share the offset's correction, so each starts with an eighth. */
+/* n rows of x times one of w, whose offset sums up beside the lanes. */
 static ALWAYS_INLINE void dot_row(const cpu_matmul_args *a, int64_t o,
                                   int64_t first, size_t x_size, const int n,
                                   const int dtype)
@@ -137,6 +137,7 @@ static ALWAYS_INLINE void dot_row(const cpu_matmul_args *a, int64_t o,
     const uint8_t *w = (const uint8_t *)a->w + o * a->w_stride;
     const uint8_t *xp = (const uint8_t *)a->xp + (size_t)first * x_size;
     __m256 acc[FEW];
+    float out[FEW] = { 0 };
 
 #pragma GCC unroll 4
     for (int t = 0; t < n; t++)
@@ -144,25 +145,23 @@ static ALWAYS_INLINE void dot_row(const cpu_matmul_args *a, int64_t o,
 #pragma GCC unroll 2
     for (int64_t b = 0; b < a->k / CPU_QK; b++, w += block_size(dtype)) {
         __m256i q = unpack(w, dtype);
-        __m256 d = _mm256_set1_ps(load_f16(w));
+        float d = load_f16(w);
 #pragma GCC unroll 4
         for (int t = 0; t < n; t++) {
             const uint8_t *x = xp + t * x_size;
-            __m256i v = _mm256_set1_epi32(q8_sums(x, a->k)[b]);
-            if (offset_bits(dtype) > 3)
-                v = _mm256_slli_epi32(v, offset_bits(dtype) - 3);
-            v = _mm256_dpbusd_epi32(
-                v, q, _mm256_loadu_si256((const __m256i *)(x + b * CPU_QK)));
-            acc[t] = _mm256_fmadd_ps(
-                _mm256_cvtepi32_ps(v),
-                _mm256_mul_ps(d, _mm256_set1_ps(q8_scales(x, a->k)[b])),
-                acc[t]);
+            float scale = d * q8_scales(x, a->k)[b];
+            __m256i v = _mm256_dpbusd_epi32(
+                _mm256_setzero_si256(), q,
+                _mm256_loadu_si256((const __m256i *)(x + b * CPU_QK)));
+            out[t] += scale * q8_sums(x, a->k)[b];
+            acc[t] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(v),
+                                     _mm256_set1_ps(scale), acc[t]);
         }
     }
 #pragma GCC unroll 4
     for (int t = 0; t < n; t++)
         a->y[(first + t) * a->y_stride + o] =
-            hsum8(acc[t]) + (a->bias ? a->bias[o] : 0);
+            hsum8(acc[t]) + out[t] * offset(dtype) + (a->bias ? a->bias[o] : 0);
 }
 
 static ALWAYS_INLINE void few(const cpu_matmul_args *a, const int dtype)

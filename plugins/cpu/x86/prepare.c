@@ -60,7 +60,7 @@ void ISA(cpu_x86_q16_rows)(const float *x, int64_t x_stride, int64_t n,
     }
 }
 
-static float q8_block(const float *x, int8_t *q, int32_t *sum)
+static float q8_block(const float *x, int8_t *q, float *sum)
 {
     vi top = vi_zero(), total = vi_zero();
     float inverse, d;
@@ -74,7 +74,7 @@ static float q8_block(const float *x, int8_t *q, int32_t *sum)
         total = vi_add32(total, rounded);
         vi_store_8(q + i, rounded);
     }
-    *sum = -(int32_t)vf_hsum(vf_from_int(total));
+    *sum = -8 * vf_hsum(vf_from_int(total));
     return d;
 }
 
@@ -91,7 +91,7 @@ void ISA(cpu_x86_q8_rows)(const float *x, int64_t x_stride, int64_t n,
     for (int64_t i = 0; i < n; i++, x += x_stride) {
         int8_t *q = (int8_t *)out + (size_t)i * size;
         float *d = (float *)(q + k);
-        int32_t *sum = (int32_t *)(d + k / CPU_QK);
+        float *sum = d + k / CPU_QK;
         for (int64_t j = 0; j < k; j += CPU_QK)
             *d++ = q8_block(x + j, q + j, sum++);
     }

@@ -8,8 +8,8 @@
  * and 128 of them, with weights of 12 bits and sign, just fit 32 bits.
  *
  * q8 (for Q4_0, and for all with VNNI): int8 q[k], float d[k / 32],
- * int32 s[k / 32], where s = -sum(q) of the block: weights stored with an
- * offset need it. |q| <= 127.
+ * float s[k / 32], where s = -8 sum(q) of the block: it takes out the offset of
+ * nibbles stored unsigned. |q| <= 127.
  */
 #pragma once
 
@@ -34,9 +34,9 @@ static inline const float *q8_scales(const void *row, int64_t k)
     return (const float *)((const int8_t *)row + k);
 }
 
-static inline const int32_t *q8_sums(const void *row, int64_t k)
+static inline const float *q8_sums(const void *row, int64_t k)
 {
-    return (const int32_t *)(q8_scales(row, k) + k / CPU_QK);
+    return q8_scales(row, k) + k / CPU_QK;
 }
 
 size_t ISA(cpu_x86_q16_size)(int64_t k);

@@ -4,8 +4,6 @@
 
 #include <math.h>
 
-static int64_t lanes(int64_t left) { return left < VL ? left : VL; }
-
 /* y[i] = expression of a and b, the vectors of the two inputs. */
 #define BINARY(name, first, second, expression)                                \
     static void name(const float *first, const float *second, float *y,        \
@@ -44,84 +42,104 @@ BINARY(glu_gelu, gate, up, vf_mul(vf_gelu(a), b))
 UNARY(silu, vf_silu(a))
 UNARY(gelu, vf_gelu(a))
 
-/* Sums run in doubles: squares of large activations pass the range of f32. */
-static void rms_norm(const float *x, const float *weight, float *y, int64_t c,
-                     float eps)
+/* Sum of (x - mean)^2, in doubles: squares of large activations pass the range
+ * of f32. */
+static double sum_squares(const float *x, int64_t c, double mean)
 {
-    vd low = vd_zero(), high = vd_zero();
-    for (int64_t i = 0; i < c; i += VL) {
-        vf v = vf_load_n(x + i, lanes(c - i));
-        low = vd_fma(vf_low(v), vf_low(v), low);
-        high = vd_fma(vf_high(v), vf_high(v), high);
-    }
-    double mean = vd_hsum(vd_add(low, high)) / (double)c;
-    vf scale = vf_set1((float)(1 / sqrt(mean + (double)eps)));
-    for (int64_t i = 0; i < c; i += VL) {
-        int64_t n = lanes(c - i);
-        vf v = vf_mul(vf_load_n(x + i, n), scale);
-        vf_store_n(y + i, vf_mul(v, vf_load_n(weight + i, n)), n);
-    }
-}
-
-static void layer_norm(const float *x, const float *weight, const float *bias,
-                       float *y, int64_t c, float eps)
-{
-    vd low = vd_zero(), high = vd_zero();
-    for (int64_t i = 0; i < c; i += VL) {
-        vf v = vf_load_n(x + i, lanes(c - i));
-        low = vd_add(vf_low(v), low);
-        high = vd_add(vf_high(v), high);
-    }
-    double mean = vd_hsum(vd_add(low, high)) / (double)c, square = 0;
-    vd m = vd_set1(mean);
-    int64_t whole = c / VL * VL;
-    low = high = vd_zero();
-    for (int64_t i = 0; i < whole; i += VL) {
+    vd low = vd_zero(), high = vd_zero(), m = vd_set1(mean);
+    double sum = 0;
+    int64_t i = 0;
+    for (; i + VL <= c; i += VL) {
         vf v = vf_load(x + i);
         vd a = vd_sub(vf_low(v), m), b = vd_sub(vf_high(v), m);
         low = vd_fma(a, a, low);
         high = vd_fma(b, b, high);
     }
-    for (int64_t i = whole; i < c; i++)
-        square += ((double)x[i] - mean) * ((double)x[i] - mean);
-    square += vd_hsum(vd_add(low, high));
-    vf scale = vf_set1((float)(1 / sqrt(square / (double)c + (double)eps)));
-    for (int64_t i = 0; i < c; i += VL) {
-        int64_t n = lanes(c - i);
-        vf v = vf_load_n(x + i, n);
-        v = vf_from_doubles(vd_sub(vf_low(v), m), vd_sub(vf_high(v), m));
-        v = vf_mul(vf_mul(v, scale), vf_load_n(weight + i, n));
-        if (bias)
-            v = vf_add(v, vf_load_n(bias + i, n));
-        vf_store_n(y + i, v, n);
+    for (; i < c; i++)
+        sum += ((double)x[i] - mean) * ((double)x[i] - mean);
+    return sum + vd_hsum(vd_add(low, high));
+}
+
+static double sum_values(const float *x, int64_t c)
+{
+    vd low = vd_zero(), high = vd_zero();
+    double sum = 0;
+    int64_t i = 0;
+    for (; i + VL <= c; i += VL) {
+        vf v = vf_load(x + i);
+        low = vd_add(vf_low(v), low);
+        high = vd_add(vf_high(v), high);
     }
+    for (; i < c; i++)
+        sum += (double)x[i];
+    return sum + vd_hsum(vd_add(low, high));
+}
+
+static void rms_norm(const float *x, const float *weight, float *y, int64_t c,
+                     float eps)
+{
+    double mean = sum_squares(x, c, 0) / (double)c;
+    float scale = (float)(1 / sqrt(mean + (double)eps));
+    vf s = vf_set1(scale);
+    int64_t i = 0;
+    for (; i + VL <= c; i += VL)
+        vf_store(y + i, vf_mul(vf_mul(vf_load(x + i), s), vf_load(weight + i)));
+    for (; i < c; i++)
+        y[i] = x[i] * scale * weight[i];
+}
+
+static void layer_norm(const float *x, const float *weight, const float *bias,
+                       float *y, int64_t c, float eps)
+{
+    double mean = sum_values(x, c) / (double)c;
+    double square = sum_squares(x, c, mean) / (double)c;
+    float scale = (float)(1 / sqrt(square + (double)eps));
+    vd m = vd_set1(mean);
+    vf s = vf_set1(scale);
+    int64_t i = 0;
+    for (; i + VL <= c; i += VL) {
+        vf v = vf_load(x + i);
+        v = vf_from_doubles(vd_sub(vf_low(v), m), vd_sub(vf_high(v), m));
+        v = vf_mul(vf_mul(v, s), vf_load(weight + i));
+        vf_store(y + i, bias ? vf_add(v, vf_load(bias + i)) : v);
+    }
+    for (; i < c; i++)
+        y[i] = (float)((double)x[i] - mean) * scale * weight[i] +
+               (bias ? bias[i] : 0);
+}
+
+/* y = e^(x - top); the sum of y */
+static float exponentials(const float *x, float *y, int64_t c, float top)
+{
+    vf sum = vf_zero(), t = vf_set1(top);
+    int64_t i = 0;
+    float tail = 0;
+    for (; i + VL <= c; i += VL) {
+        vf e = vf_exp(vf_sub(vf_load(x + i), t));
+        vf_store(y + i, e);
+        sum = vf_add(sum, e);
+    }
+    if (i < c)
+        vf_store_n(y + i, vf_exp(vf_sub(vf_load_n(x + i, c - i), t)), c - i);
+    for (; i < c; i++)
+        tail += y[i];
+    return tail + vf_hsum(sum);
 }
 
 static void softmax(const float *x, float *y, int64_t c)
 {
-    vf top = vf_set1(-INFINITY), sum = vf_zero();
-    int64_t whole = c / VL * VL;
-    float highest, total = 0;
-
-    for (int64_t i = 0; i < whole; i += VL)
+    vf top = vf_set1(-INFINITY);
+    int64_t i = 0;
+    for (; i + VL <= c; i += VL)
         top = vf_max(vf_load(x + i), top);
-    highest = vf_hmax(top);
-    for (int64_t i = whole; i < c; i++)
+    float highest = vf_hmax(top);
+    for (; i < c; i++)
         highest = fmaxf(highest, x[i]);
-    for (int64_t i = 0; i < c; i += VL) {
-        int64_t n = lanes(c - i);
-        vf e = vf_exp(vf_sub(vf_load_n(x + i, n), vf_set1(highest)));
-        vf_store_n(y + i, e, n);
-        if (n == VL)
-            sum = vf_add(sum, e);
-    }
-    for (int64_t i = whole; i < c; i++)
-        total += y[i];
-    vf scale = vf_set1(1 / (total + vf_hsum(sum)));
-    for (int64_t i = 0; i < c; i += VL) {
-        int64_t n = lanes(c - i);
-        vf_store_n(y + i, vf_mul(vf_load_n(y + i, n), scale), n);
-    }
+    float scale = 1 / exponentials(x, y, c, highest);
+    for (i = 0; i + VL <= c; i += VL)
+        vf_store(y + i, vf_mul(vf_load(y + i), vf_set1(scale)));
+    for (; i < c; i++)
+        y[i] *= scale;
 }
 
 static void turn(const float *x, const float *sin_cos, float *y, int64_t apart)

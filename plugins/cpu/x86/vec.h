@@ -90,7 +90,6 @@ static inline vi vi_load(const void *p) { return _mm512_loadu_si512(p); }
 static inline vi vi_set1_32(int32_t x) { return _mm512_set1_epi32(x); }
 static inline vi vi_set1_16(int16_t x) { return _mm512_set1_epi16(x); }
 static inline vi vi_add32(vi a, vi b) { return _mm512_add_epi32(a, b); }
-static inline vi vi_shl32(vi a, int s) { return _mm512_slli_epi32(a, (unsigned)s); }
 static inline vi vi_madd16(vi a, vi b) { return _mm512_madd_epi16(a, b); }
 static inline vi vi_maddubs(vi u, vi s) { return _mm512_maddubs_epi16(u, s); }
 
@@ -239,7 +238,6 @@ static inline vi vi_load(const void *p)
 static inline vi vi_set1_32(int32_t x) { return _mm256_set1_epi32(x); }
 static inline vi vi_set1_16(int16_t x) { return _mm256_set1_epi16(x); }
 static inline vi vi_add32(vi a, vi b) { return _mm256_add_epi32(a, b); }
-static inline vi vi_shl32(vi a, int s) { return _mm256_slli_epi32(a, s); }
 static inline vi vi_madd16(vi a, vi b) { return _mm256_madd_epi16(a, b); }
 static inline vi vi_maddubs(vi u, vi s) { return _mm256_maddubs_epi16(u, s); }
 
@@ -341,7 +339,14 @@ static inline vf vf_if_less(vf x, vf y, vf a, vf b)
 
 #endif
 
-/* p need not be aligned. */
+/* p need not be aligned in these. */
+static inline uint16_t load_u16(const void *p)
+{
+    uint16_t i;
+    memcpy(&i, p, sizeof(i));
+    return i;
+}
+
 static inline float load_f16(const void *p)
 {
     uint16_t h;
