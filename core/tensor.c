@@ -332,11 +332,11 @@ static clv_status import_object(clv_tensor *tensor, clv_device *dev,
                          .size = size,
                          .release = memory_release,
                          .release_ctx = memory};
+    object->offset = (uintptr_t)memory->data - begin;
     atomic_fetch_add(&memory->refs, 1);
     clv_status status = core_buffer_import(dev, type, &import, &object->buffer);
     if (status)
         memory_release(memory);
-    object->offset = (uintptr_t)memory->data - begin;
     return status;
 }
 

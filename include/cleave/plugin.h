@@ -193,7 +193,12 @@ typedef enum clv_layout {
 /* Role of a tensor in a graph. */
 typedef enum clv_usage {
     CLV_USAGE_TRANSIENT = 0, /* bound at submit; undefined outside the run. A
-                                program that fuses it away ignores it */
+                                program that fuses it away ignores it. Memory is
+                                shared by lifetime in node order: a node may
+                                write where a tensor lay whose last use was an
+                                earlier node. A program that fuses or reorders
+                                nodes keeps memory of its own where that would
+                                clash */
     CLV_USAGE_INPUT = 1,     /* bound at submit, read */
     CLV_USAGE_OUTPUT = 2,    /* bound at submit, written */
     CLV_USAGE_WEIGHT = 3,    /* constant; bound at compile */

@@ -177,10 +177,10 @@ static void check_plan(const clv_plan *plan)
     }
 }
 
-static void run_random(const char *settings, uint64_t seed)
+static void run_random_with(const char *settings, uint64_t seed, bool cpu)
 {
     test_random r = {seed};
-    test_context t = test_context_create(settings);
+    test_context t = test_context_make(settings, cpu);
     random_graph *rg = malloc(sizeof *rg);
     for (int round = 0; round < 6; round++) {
         int64_t n = 1 + test_below(&r, ROWS);
@@ -207,6 +207,11 @@ static void run_random(const char *settings, uint64_t seed)
     }
     free(rg);
     test_context_destroy(&t);
+}
+
+static void run_random(const char *settings, uint64_t seed)
+{
+    run_random_with(settings, seed, false);
 }
 
 static void test_random_one_device(void **state)
@@ -239,6 +244,16 @@ static void test_random_fused(void **state)
 {
     (void)state;
     run_random(SPLIT "ref.hide0=on ref.hide1=on", 27);
+}
+
+/* A real plugin takes what the reference devices leave. */
+static void test_random_with_cpu(void **state)
+{
+    (void)state;
+    run_random_with("ref.ops0=none ref.ops1=none", 28, true);
+    run_random_with("ref.ops0=matmul ref.ops1=silu ref.in_place1=on", 29, true);
+    run_random_with("ref.ops0=softmax,glu ref.ops1=add ref.flag_wait0=on", 30,
+                    true);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -302,7 +317,7 @@ static void test_no_device_takes_it(void **state)
 static void test_plan_shows_choices(void **state)
 {
     (void)state;
-    char *md, *json;
+    char *md, *json, *none;
     fixture f = begin("ref.ops0=matmul ref.ops1=silu,add");
     make_exec(&f);
     clv_plan_summary s = clv_plan_summarise(f.plan);
@@ -316,7 +331,7 @@ static void test_plan_shows_choices(void **state)
     assert_ok(clv_plan_print(f.plan, "json", &json));
     assert_non_null(strstr(json, "\"waits\":[{\"device\":0,\"value\":1,"
                                  "\"by\":\"host\"}]"));
-    assert_int_equal(clv_plan_print(f.plan, "xml", &md), CLV_ERR_INVALID);
+    assert_int_equal(clv_plan_print(f.plan, "xml", &none), CLV_ERR_INVALID);
     clv_string_free(md);
     clv_string_free(json);
     assert_int_equal(clv_graph_silu(f.g, f.x), CLV_NO_TENSOR);
@@ -522,6 +537,7 @@ int main(void)
         cmocka_unit_test(test_random_host_waits),
         cmocka_unit_test(test_random_device_waits),
         cmocka_unit_test(test_random_fused),
+        cmocka_unit_test(test_random_with_cpu),
         cmocka_unit_test(test_no_device_takes_it),
         cmocka_unit_test(test_plan_shows_choices),
         cmocka_unit_test(test_plan_arguments),

@@ -1,4 +1,4 @@
-/* A context with the reference plugin alone. */
+/* A context with the reference plugin, alone or before the CPU's. */
 #pragma once
 
 #include "../test.h"
@@ -12,23 +12,32 @@ typedef struct test_context {
 } test_context;
 
 /* settings: "ref.key=value", separated by blanks. */
-static inline test_context test_context_create(const char *settings)
+static inline test_context test_context_make(const char *settings, bool cpu)
 {
     test_context t;
-    char text[1024], *save = NULL;
+    char text[2048], plugins[512], *save = NULL;
     const char *build = getenv("CLEAVE_TEST_BUILD");
+    assert_non_null(build);
+    snprintf(plugins, sizeof plugins, "%s/plugins", build);
     snprintf(text, sizeof text,
-             "core.plugin_dirs=%s/tests/core/ref core.cache_dir=%s/tests/core "
-             "core.allow_unsafe_plugins=on %s",
-             build ? build : ".", build ? build : ".", settings);
+             "core.plugin_dirs=%s/tests/core/ref%s%s "
+             "core.cache_dir=%s/tests/core core.allow_unsafe_plugins=on "
+             "core.plugins=ref%s core.devices=ref%s %s",
+             build, cpu ? ":" : "", cpu ? plugins : "", build, cpu ? ",cpu" : "",
+             cpu ? ",cpu" : "", settings);
     assert_ok(clv_config_create(&t.config));
     for (char *word = strtok_r(text, " ", &save); word;
          word = strtok_r(NULL, " ", &save))
         assert_ok(clv_config_set(t.config, word, "test"));
     clv_context_params params = {.config = t.config};
     assert_ok(clv_context_create(&params, &t.ctx));
-    assert_int_equal(clv_context_device_count(t.ctx), 2);
+    assert_int_equal(clv_context_device_count(t.ctx), cpu ? 3 : 2);
     return t;
+}
+
+static inline test_context test_context_create(const char *settings)
+{
+    return test_context_make(settings, false);
 }
 
 static inline void test_context_destroy(test_context *t)
