@@ -12,15 +12,19 @@
 
 typedef struct bytes {
     uint8_t *data;
-    size_t size;
+    size_t size, capacity;
 } bytes;
 
 static inline void put(bytes *b, const void *data, size_t size)
 {
-    b->data = realloc(b->data, b->size + size + 1);
-    if (!b->data)
-        abort();
-    memcpy(b->data + b->size, data, size);
+    if (b->size + size > b->capacity) {
+        b->capacity = 2 * (b->size + size);
+        b->data = realloc(b->data, b->capacity);
+        if (!b->data)
+            abort();
+    }
+    if (size)
+        memcpy(b->data + b->size, data, size);
     b->size += size;
 }
 

@@ -277,11 +277,11 @@ static void put_json(bytes *b, const char *data, size_t size)
     for (size_t i = 0; i < size; i++) {
         char text[8];
         uint8_t c = (uint8_t)data[i];
+        snprintf(text, sizeof text, "\\u%04x", c);
         if (c < 32 || c == '"' || c == '\\')
-            snprintf(text, sizeof text, "\\u%04x", c);
+            put_text(b, text);
         else
-            snprintf(text, sizeof text, "%c", c);
-        put_text(b, text);
+            put(b, &c, 1);
     }
     put_text(b, "\"");
 }
