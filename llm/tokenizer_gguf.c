@@ -294,7 +294,8 @@ clv_status llm_tokenizer_from_gguf(const llm_gguf *gguf, clv_tokenizer **out)
     free(c.tokens);
     if (status != CLV_OK) {
         clv_tokenizer_destroy(tok);
-        return status;
+        /* That is for files without any of it. */
+        return status == CLV_ERR_NOT_FOUND ? CLV_ERR_FORMAT : status;
     }
     *out = tok;
     return CLV_OK;
