@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cpuid.h"
+#include "level.h"
 #include "kernels.h"
 
 /*

@@ -1,5 +1,5 @@
 #include "machine.h"
-#include "cpuid.h"
+#include "level.h"
 
 #include <sched.h>
 #include <stdio.h>

@@ -71,8 +71,10 @@ static bool read_dims(const clv_subgraph *graph, const clv_tensor_desc *d,
                           "tensor %u: dimension %u is at most %" PRId64
                           ", its symbol passes that",
                           index, i, d->dims[i]);
-        if (d->dims[i] < 0)
-            return refuse(reason, size, "tensor %u: dimension %u is %" PRId64,
+        if (d->dims[i] < 1)
+            return refuse(reason, size,
+                          "tensor %u: dimension %u is %" PRId64
+                          ", not 1 or more",
                           index, i, d->dims[i]);
     }
     return true;

@@ -54,6 +54,7 @@ static void test_refusals(void **state)
     REFUSED("layout", g.descs[0].layout = CLV_LAYOUT_SLICES4);
     REFUSED("storage", g.descs[0].storage = CLV_STORAGE_TEXTURE_2D);
     REFUSED("dimension", g.descs[0].dims[0] = -1);
+    REFUSED("dimension", g.descs[0].dims[1] = g.descs[1].dims[1] = 0);
     REFUSED("blocks", g.descs[1].dims[1] = 63);
     REFUSED("channels", g.descs[0].dims[1] = 32);
     REFUSED("rows of w", g.descs[2].dims[1] = 9);

@@ -67,6 +67,14 @@ static void test_bucket(void **state)
     must_run(&p, &g);
     for (int64_t i = 0; i < 70; i++)
         assert_true((get(&g, 11, i, 0) == 12345) == (i >= 5));
+    g.ranges[0].min = 0; /* no rows at all */
+    g.values[0] = 0;
+    for (int64_t i = 0; i < 5; i++)
+        set_f32(&g, 11, i, 0, 12345);
+    must_run(&p, &g);
+    for (int64_t i = 0; i < 5; i++)
+        assert_true(get(&g, 11, i, 0) == 12345);
+    g.ranges[0].min = 1;
     static const int64_t bad[] = {0, 71, -1, INT64_MAX, INT64_MIN};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         g.values[0] = bad[i];

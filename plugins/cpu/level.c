@@ -1,4 +1,4 @@
-#include "cpuid.h"
+#include "level.h"
 
 #include <stdint.h>
 #include <string.h>
