@@ -2,9 +2,9 @@
  * Architectures: what weights a model has and what graph computes its logits.
  * Each has a file of its own in models/ and a line in arch.c.
  *
- * llm_arch_load() runs once a model and fills llm_weights; build() runs once a
- * plan variant and adds the ops. Both report through a sticky first error, so
- * that they read as a plain list of weights and ops.
+ * load() runs once a model and fills llm_weights; build() runs once a plan
+ * variant and adds the ops. Both report through a sticky first error, so that
+ * they read as a plain list of weights and ops.
  */
 #pragma once
 
@@ -18,15 +18,15 @@ typedef struct llm_weight {
 
 /* Weights of a layer, shapes [out, in]. Optional ones are NULL if absent. */
 typedef struct llm_layer {
-    const llm_weight *attn_norm;         /* [n_embd] */
-    const llm_weight *q, *q_bias;        /* [n_heads * head_dim, n_embd] */
-    const llm_weight *k, *k_bias;        /* [n_kv_heads * head_dim, n_embd] */
+    const llm_weight *attn_norm;  /* [n_embd] */
+    const llm_weight *q, *q_bias; /* [n_heads * head_dim, n_embd] */
+    const llm_weight *k, *k_bias; /* [n_kv_heads * head_dim, n_embd] */
     const llm_weight *v, *v_bias;
-    const llm_weight *o, *o_bias;        /* [n_embd, n_heads * head_dim] */
-    const llm_weight *ffn_norm;          /* [n_embd] */
-    const llm_weight *gate, *gate_bias;  /* [n_ff, n_embd] */
+    const llm_weight *o, *o_bias;       /* [n_embd, n_heads * head_dim] */
+    const llm_weight *ffn_norm;         /* [n_embd] */
+    const llm_weight *gate, *gate_bias; /* [n_ff, n_embd] */
     const llm_weight *up, *up_bias;
-    const llm_weight *down, *down_bias;  /* [n_embd, n_ff] */
+    const llm_weight *down, *down_bias; /* [n_embd, n_ff] */
 } llm_layer;
 
 typedef struct llm_weights {

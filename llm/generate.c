@@ -135,8 +135,7 @@ static clv_status check_params(clv_session *session, clv_sampler *sampler,
                          "%d tokens to predict; give 0 or more, or -1 for no "
                          "limit",
                          params->n_predict);
-    return llm_sampler_check(sampler,
-                             llm_session_model(session)->hp->n_vocab);
+    return llm_sampler_check(sampler, llm_session_model(session)->hp->n_vocab);
 }
 
 clv_status clv_generate(clv_session *session, clv_sampler *sampler,
@@ -144,7 +143,7 @@ clv_status clv_generate(clv_session *session, clv_sampler *sampler,
                         clv_generate_stats *stats)
 {
     if (stats)
-        *stats = (clv_generate_stats){ 0 };
+        *stats = (clv_generate_stats){0};
     clv_status status = check_params(session, sampler, params);
     if (status)
         return status;

@@ -17,8 +17,8 @@ static bool total_size(const llm_hparams *hp, uint32_t n_ctx, uint32_t dtype,
 static clv_status make_tensors(llm_kv_cache *cache, clv_context *ctx,
                                const llm_hparams *hp)
 {
-    const int64_t dims[2] = { cache->n_ctx,
-                              (int64_t)hp->n_kv_heads * hp->head_dim };
+    const int64_t dims[2] = {cache->n_ctx,
+                             (int64_t)hp->n_kv_heads * hp->head_dim};
     cache->k = calloc(cache->n_layers, sizeof(*cache->k));
     cache->v = calloc(cache->n_layers, sizeof(*cache->v));
     if (!cache->k || !cache->v)
@@ -28,8 +28,8 @@ static clv_status make_tensors(llm_kv_cache *cache, clv_context *ctx,
         clv_status status =
             clv_tensor_create(ctx, cache->dtype, 2, dims, &cache->k[i]);
         if (!status)
-            status = clv_tensor_create(ctx, cache->dtype, 2, dims,
-                                       &cache->v[i]);
+            status =
+                clv_tensor_create(ctx, cache->dtype, 2, dims, &cache->v[i]);
         if (status)
             return status;
     }
@@ -71,5 +71,5 @@ void llm_kv_cache_finish(llm_kv_cache *cache)
     }
     free(cache->k);
     free(cache->v);
-    *cache = (llm_kv_cache){ 0 };
+    *cache = (llm_kv_cache){0};
 }

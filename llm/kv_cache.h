@@ -9,7 +9,7 @@
 
 typedef struct llm_kv_cache {
     uint32_t n_layers, n_ctx, dtype;
-    uint64_t size; /* bytes */
+    uint64_t size;       /* bytes */
     clv_tensor **k, **v; /* [n_layers] */
 } llm_kv_cache;
 

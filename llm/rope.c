@@ -30,8 +30,8 @@ clv_status llm_rope_check(const llm_hparams *hp)
                          "an even number up to the head's",
                          hp->rope_dim, hp->head_dim);
     if (!positive(hp->rope_base))
-        return clv_error(CLV_ERR_FORMAT,
-                         "rope base is %g; it must be above 0", hp->rope_base);
+        return clv_error(CLV_ERR_FORMAT, "rope base is %g; it must be above 0",
+                         hp->rope_base);
     if (hp->rope_scaling == LLM_ROPE_NONE)
         return CLV_OK;
     if (!positive(hp->rope_factor))

@@ -28,8 +28,9 @@ static clv_status build(llm_runner *r, const llm_kv_cache *cache)
     io->k = calloc(cache->n_layers, sizeof(*io->k));
     io->v = calloc(cache->n_layers, sizeof(*io->v));
     if (!io->k || !io->v)
-        return clv_error(CLV_ERR_NO_MEMORY, "out of memory for a graph of %u "
-                                            "layers", cache->n_layers);
+        return clv_error(CLV_ERR_NO_MEMORY,
+                         "out of memory for a graph of %u layers",
+                         cache->n_layers);
     clv_dim n = clv_dim_fixed(1);
     if (r->max_tokens > 1)
         n = clv_graph_symbol(g, "n_tokens", 1, r->max_tokens);
@@ -77,8 +78,7 @@ static clv_status compile(llm_runner *r, const llm_kv_cache *cache,
 }
 
 clv_status llm_runner_create(clv_model *model, const llm_kv_cache *cache,
-                             const llm_runner_params *params,
-                             llm_runner **out)
+                             const llm_runner_params *params, llm_runner **out)
 {
     llm_runner *r = calloc(1, sizeof(*r));
     if (!r)

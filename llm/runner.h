@@ -15,20 +15,19 @@ typedef struct llm_runner {
     clv_exec *exec;
     uint32_t max_tokens; /* a run; 1: a fixed shape without the symbol */
     bool all_logits;
-    llm_graph io;        /* values of the graph */
+    llm_graph io; /* values of the graph */
     clv_value logits;
 } llm_runner;
 
 typedef struct llm_runner_params {
     uint32_t max_tokens;
-    bool all_logits; /* of every token, not only the last */
+    bool all_logits;            /* of every token, not only the last */
     clv_device *const *devices; /* as clv_plan_params */
     uint32_t n_devices;
 } llm_runner_params;
 
 clv_status llm_runner_create(clv_model *model, const llm_kv_cache *cache,
-                             const llm_runner_params *params,
-                             llm_runner **out);
+                             const llm_runner_params *params, llm_runner **out);
 void llm_runner_destroy(llm_runner *runner);
 
 /* Runs n ids (1..max_tokens) at positions from position on, which must fit the

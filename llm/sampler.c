@@ -56,8 +56,7 @@ static void sift_down(candidate *heap, uint32_t n, uint32_t i, bool best_first)
         uint64_t child = 2 * (uint64_t)i + 1;
         if (child >= n)
             break;
-        if (child + 1 < n &&
-            better(heap[child + 1], heap[child]) == best_first)
+        if (child + 1 < n && better(heap[child + 1], heap[child]) == best_first)
             child++;
         if (better(heap[child], moved) != best_first)
             break;
@@ -89,9 +88,9 @@ static float penalised(const clv_sampler *s, const float *logits, uint32_t id)
 
 static bool greedy(const clv_sampler *s, const float *logits, int32_t *id)
 {
-    candidate best = { .id = -1 };
+    candidate best = {.id = -1};
     for (uint32_t i = 0; i < s->n_vocab; i++) {
-        const candidate c = { penalised(s, logits, i), (int32_t)i };
+        const candidate c = {penalised(s, logits, i), (int32_t)i};
         if (isfinite(c.logit) && (best.id < 0 || c.logit > best.logit))
             best = c;
     }
@@ -108,7 +107,7 @@ static uint32_t gather(clv_sampler *s, const float *logits)
     const uint32_t k = s->params.top_k ? s->params.top_k : s->n_vocab;
     uint32_t n = 0;
     for (uint32_t i = 0; i < s->n_vocab; i++) {
-        const candidate c = { penalised(s, logits, i), (int32_t)i };
+        const candidate c = {penalised(s, logits, i), (int32_t)i};
         if (!isfinite(c.logit))
             continue;
         if (n < k) {
@@ -177,8 +176,8 @@ static int32_t draw(clv_sampler *s, uint32_t n)
     const float max = highest(c, n);
     double total = 0;
     for (uint32_t i = 0; i < n; i++) {
-        s->weights[i] = (float)exp(((double)c[i].logit - max) /
-                                   s->params.temperature);
+        s->weights[i] =
+            (float)exp(((double)c[i].logit - max) / s->params.temperature);
         total += s->weights[i];
     }
     double at = llm_random_uniform(&s->rng) * total;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEFAULT_CTX 4096
+#define DEFAULT_CTX   4096
 #define DEFAULT_BATCH 512
 
 enum { RUN_ONE, RUN_BATCH, RUN_ALL, RUN_COUNT };
@@ -78,7 +78,7 @@ clv_status clv_session_create(clv_model *model,
     *out = NULL;
     if (!model)
         return clv_error(CLV_ERR_INVALID, "clv_session_create: model is NULL");
-    const clv_session_params p = params ? *params : (clv_session_params){ 0 };
+    const clv_session_params p = params ? *params : (clv_session_params){0};
     clv_session *s = calloc(1, sizeof(*s));
     if (!s)
         return clv_error(CLV_ERR_NO_MEMORY, "out of memory for a session");
@@ -200,8 +200,8 @@ static clv_status get_runner(clv_session *s, uint32_t n, uint32_t which,
             .devices = s->devices,
             .n_devices = s->n_devices,
         };
-        clv_status status = llm_runner_create(s->model, &s->cache, &params,
-                                              &s->runners[kind]);
+        clv_status status =
+            llm_runner_create(s->model, &s->cache, &params, &s->runners[kind]);
         if (status)
             return status;
     }

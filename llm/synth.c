@@ -1,7 +1,7 @@
 /*
  * Models of a published shape with made-up weights, for work on speed and
- * plans. Weights are snippets of one pool of quantised noise: as varied as speed
- * needs, and made as fast as memory is written.
+ * plans. Weights are snippets of one pool of quantised noise: as varied as
+ * speed needs, and made as fast as memory is written.
  */
 #include "arch.h"
 #include "random.h"
@@ -14,7 +14,7 @@
 #include <strings.h>
 #include <sys/mman.h>
 
-#define POOL_ELEMENTS (1u << 20)
+#define POOL_ELEMENTS    (1u << 20)
 #define SNIPPET_ELEMENTS 256u
 #define WEIGHT_DEVIATION 0.02
 /* Half the size of the 16-bit files these models are published in, with little
@@ -26,39 +26,42 @@ typedef struct shape {
     uint32_t n_layers, n_embd, n_ff, n_vocab, n_heads, n_kv_heads, head_dim;
     uint32_t n_ctx_train, sliding_window;
     float norm_eps, rope_base;
-    bool tied; /* token_embd is the output matrix too */
+    bool tied;           /* token_embd is the output matrix too */
     float llama3_factor; /* rope scaling from 8192 positions; 0: none */
 } shape;
 
 static const shape shapes[] = {
-    { "llama-1b", "llama", 16, 2048, 8192, 32000, 32, 8, 64, 4096, 0, 1e-5f,
-      1e4f, false, 0 },
-    { "llama2-7b", "llama", 32, 4096, 11008, 32000, 32, 32, 128, 4096, 0, 1e-5f,
-      1e4f, false, 0 },
-    { "llama2-70b", "llama", 80, 8192, 28672, 32000, 64, 8, 128, 4096, 0, 1e-5f,
-      1e4f, false, 0 },
-    { "llama3-8b", "llama", 32, 4096, 14336, 128256, 32, 8, 128, 8192, 0, 1e-5f,
-      5e5f, false, 0 },
-    { "llama3.2-3b", "llama", 28, 3072, 8192, 128256, 24, 8, 128, 131072, 0,
-      1e-5f, 5e5f, true, 32 },
-    { "mistral-7b", "llama", 32, 4096, 14336, 32000, 32, 8, 128, 32768, 4096,
-      1e-5f, 1e4f, false, 0 },
-    { "internlm2-1.8b", "llama", 24, 2048, 8192, 92544, 16, 8, 128, 32768, 0,
-      1e-5f, 1e6f, false, 0 },
+    {"llama-1b", "llama", 16, 2048, 8192, 32000, 32, 8, 64, 4096, 0, 1e-5f,
+     1e4f, false, 0},
+    {"llama2-7b", "llama", 32, 4096, 11008, 32000, 32, 32, 128, 4096, 0, 1e-5f,
+     1e4f, false, 0},
+    {"llama2-70b", "llama", 80, 8192, 28672, 32000, 64, 8, 128, 4096, 0, 1e-5f,
+     1e4f, false, 0},
+    {"llama3-8b", "llama", 32, 4096, 14336, 128256, 32, 8, 128, 8192, 0, 1e-5f,
+     5e5f, false, 0},
+    {"llama3.2-3b", "llama", 28, 3072, 8192, 128256, 24, 8, 128, 131072, 0,
+     1e-5f, 5e5f, true, 32},
+    {"mistral-7b", "llama", 32, 4096, 14336, 32000, 32, 8, 128, 32768, 4096,
+     1e-5f, 1e4f, false, 0},
+    {"internlm2-1.8b", "llama", 24, 2048, 8192, 92544, 16, 8, 128, 32768, 0,
+     1e-5f, 1e6f, false, 0},
 };
 #define N_SHAPES (sizeof(shapes) / sizeof(shapes[0]))
 
 /* Names with an architecture that is not there. */
 static const char *const unavailable[][2] = {
-    { "qwen1.5-1.8b", "qwen2" },   { "qwen2-7b", "qwen2" },
-    { "gemma-2b", "gemma" },       { "gemma2-2b", "gemma2" },
-    { "phi-2", "phi2" },           { "mixtral-8x7b", "mixtral" },
-    { "qwen2-57b-a14b", "qwen2moe" },
+    {"qwen1.5-1.8b", "qwen2"},
+    {"qwen2-7b", "qwen2"},
+    {"gemma-2b", "gemma"},
+    {"gemma2-2b", "gemma2"},
+    {"phi-2", "phi2"},
+    {"mixtral-8x7b", "mixtral"},
+    {"qwen2-57b-a14b", "qwen2moe"},
 };
 #define N_UNAVAILABLE (sizeof(unavailable) / sizeof(unavailable[0]))
 
-static const uint32_t dtypes[] = { CLV_DTYPE_F32, CLV_DTYPE_F16, CLV_DTYPE_BF16,
-                                   CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0 };
+static const uint32_t dtypes[] = {CLV_DTYPE_F32, CLV_DTYPE_F16, CLV_DTYPE_BF16,
+                                  CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0};
 #define N_DTYPES (sizeof(dtypes) / sizeof(dtypes[0]))
 
 typedef struct synth_tensor {
@@ -78,7 +81,7 @@ typedef struct synth {
 
 /* Quantised noise that weights are cut from. */
 typedef struct pool {
-    uint8_t *data; /* POOL_ELEMENTS */
+    uint8_t *data;         /* POOL_ELEMENTS */
     uint64_t snippet_size; /* bytes */
     llm_random rng;
 } pool;
@@ -98,7 +101,8 @@ static uint32_t distance(const char *a, const char *b)
         row[0] = i + 1;
         for (uint32_t j = 0; j < n; j++) {
             const uint32_t swap = diagonal + (a[i] != b[j]);
-            const uint32_t add = 1 + (row[j] < row[j + 1] ? row[j] : row[j + 1]);
+            const uint32_t add =
+                1 + (row[j] < row[j + 1] ? row[j] : row[j + 1]);
             diagonal = row[j + 1];
             row[j + 1] = swap < add ? swap : add;
         }
@@ -186,8 +190,7 @@ static void set_hparams(llm_hparams *hp, const shape *s, uint32_t dtype)
         .bos = -1,
         .eos = -1,
     };
-    snprintf(hp->architecture, sizeof(hp->architecture), "%s",
-             s->architecture);
+    snprintf(hp->architecture, sizeof(hp->architecture), "%s", s->architecture);
     snprintf(hp->name, sizeof(hp->name), "synth:%s:%s", s->name,
              clv_dtype_name(dtype));
     if (s->llama3_factor > 0) {
@@ -215,15 +218,15 @@ static void add(synth *m, uint32_t dtype, int64_t out, int64_t in,
 }
 
 #define PER_LAYER 9
-#define OUTSIDE 3
+#define OUTSIDE   3
 
 static clv_status list_tensors(synth *m, const shape *s, uint32_t dtype)
 {
     const int64_t embd = s->n_embd, ff = s->n_ff;
     const int64_t q = (int64_t)s->n_heads * s->head_dim;
     const int64_t kv = (int64_t)s->n_kv_heads * s->head_dim;
-    m->tensors = calloc(OUTSIDE + PER_LAYER * (size_t)s->n_layers,
-                        sizeof(*m->tensors));
+    m->tensors =
+        calloc(OUTSIDE + PER_LAYER * (size_t)s->n_layers, sizeof(*m->tensors));
     if (!m->tensors)
         return clv_error(CLV_ERR_NO_MEMORY, "out of memory for a tensor list");
     add(m, dtype, s->n_vocab, embd, "token_embd.weight", 0);
@@ -314,8 +317,8 @@ static clv_status map_memory(synth *m)
         return clv_error(CLV_ERR_NO_MEMORY,
                          "%s needs %.1f GiB of memory: %s; take a smaller "
                          "model or type",
-                         m->source.hparams.name,
-                         (double)m->size / (1 << 30), strerror(errno));
+                         m->source.hparams.name, (double)m->size / (1 << 30),
+                         strerror(errno));
     madvise(memory, m->size, MADV_HUGEPAGE); /* only for speed */
     m->memory = memory;
     return CLV_OK;
@@ -335,7 +338,7 @@ static clv_status find(llm_source *source, const char *name,
         *out = (llm_source_tensor){
             .dtype = t->dtype,
             .rank = t->rank,
-            .dims = { t->dims[0], t->dims[1] },
+            .dims = {t->dims[0], t->dims[1]},
             .data = m->memory + t->offset,
             .size = t->size,
         };
@@ -365,7 +368,7 @@ clv_status llm_source_open_synth(const char *spec, clv_progress_fn progress,
 {
     const shape *s = NULL;
     uint32_t dtype = DEFAULT_DTYPE;
-    pool p = { 0 };
+    pool p = {0};
     clv_status status = parse(spec, &s, &dtype);
     if (status)
         return status;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char replacement[3] = { '\xef', '\xbf', '\xbd' };
+static const char replacement[3] = {'\xef', '\xbf', '\xbd'};
 
 typedef struct sequence {
     uint32_t length; /* bytes looked at, at least 1 */
@@ -18,9 +18,9 @@ static sequence scan(const uint8_t *s, uint64_t n)
     uint8_t low = 0x80, high = 0xbf; /* of the second byte */
     uint32_t length;
     if (lead < 0x80)
-        return (sequence){ 1, WHOLE };
+        return (sequence){1, WHOLE};
     if (lead < 0xc2 || lead > 0xf4)
-        return (sequence){ 1, WRONG };
+        return (sequence){1, WRONG};
     length = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
     if (lead == 0xe0)
         low = 0xa0; /* shorter forms exist */
@@ -32,13 +32,13 @@ static sequence scan(const uint8_t *s, uint64_t n)
         high = 0x8f; /* past U+10FFFF */
     for (uint32_t i = 1; i < length; i++) {
         if (i == n)
-            return (sequence){ i, UNFINISHED };
+            return (sequence){i, UNFINISHED};
         if (s[i] < low || s[i] > high)
-            return (sequence){ i, WRONG };
+            return (sequence){i, WRONG};
         low = 0x80;
         high = 0xbf;
     }
-    return (sequence){ length, WHOLE };
+    return (sequence){length, WHOLE};
 }
 
 static clv_status reserve(llm_utf8 *utf8, uint64_t size)
@@ -121,5 +121,5 @@ clv_status llm_utf8_end(llm_utf8 *utf8, const char **text, uint32_t *length)
 void llm_utf8_finish(llm_utf8 *utf8)
 {
     free(utf8->text);
-    *utf8 = (llm_utf8){ 0 };
+    *utf8 = (llm_utf8){0};
 }

@@ -14,8 +14,8 @@ typedef struct llm_utf8 {
 } llm_utf8;
 
 /*
- * Takes n bytes and sets *text to the sequences they complete, *length bytes and
- * a NUL, valid until the next call. Bytes that are not UTF-8 become U+FFFD.
+ * Takes n bytes and sets *text to the sequences they complete, *length bytes
+ * and a NUL, valid until the next call. Bytes that are not UTF-8 become U+FFFD.
  */
 clv_status llm_utf8_feed(llm_utf8 *utf8, const char *bytes, uint32_t n,
                          const char **text, uint32_t *length);

@@ -96,8 +96,8 @@ static clv_status wrap(llm_loader *l, const llm_source_tensor *t,
                        clv_tensor **out)
 {
     return clv_tensor_wrap(l->ctx, t->dtype, t->rank, t->dims,
-                           (void *)(uintptr_t)t->data, t->size,
-                           CLV_ACCESS_READ, NULL, NULL, out);
+                           (void *)(uintptr_t)t->data, t->size, CLV_ACCESS_READ,
+                           NULL, NULL, out);
 }
 
 static clv_status convert(llm_loader *l, const llm_source_tensor *t,
@@ -108,8 +108,8 @@ static clv_status convert(llm_loader *l, const llm_source_tensor *t,
         clv_tensor_create(l->ctx, CLV_DTYPE_F32, t->rank, t->dims, &tensor);
     if (status)
         return status;
-    status = clv_dtype_to_f32(t->dtype, t->data, clv_tensor_data(tensor),
-                              count(t));
+    status =
+        clv_dtype_to_f32(t->dtype, t->data, clv_tensor_data(tensor), count(t));
     if (status) {
         clv_tensor_destroy(tensor);
         return status;
@@ -149,7 +149,7 @@ const llm_weight *llm_load_matrix(llm_loader *l, int64_t out, int64_t in,
 {
     va_list args;
     va_start(args, fmt);
-    const llm_weight *w = load(l, false, 2, (int64_t[]){ out, in }, fmt, args);
+    const llm_weight *w = load(l, false, 2, (int64_t[]){out, in}, fmt, args);
     va_end(args);
     return w;
 }
@@ -159,7 +159,7 @@ const llm_weight *llm_load_optional_matrix(llm_loader *l, int64_t out,
 {
     va_list args;
     va_start(args, fmt);
-    const llm_weight *w = load(l, true, 2, (int64_t[]){ out, in }, fmt, args);
+    const llm_weight *w = load(l, true, 2, (int64_t[]){out, in}, fmt, args);
     va_end(args);
     return w;
 }
@@ -225,7 +225,7 @@ clv_status llm_weights_load(clv_context *ctx, llm_source *source,
                             const llm_arch *arch, llm_weights *weights,
                             llm_weight_list *list)
 {
-    llm_loader loader = { .ctx = ctx, .source = source, .list = list };
+    llm_loader loader = {.ctx = ctx, .source = source, .list = list};
     weights->layers =
         calloc(source->hparams.n_layers, sizeof(*weights->layers));
     if (!weights->layers)
@@ -242,5 +242,5 @@ void llm_weights_finish(llm_weight_list *list)
         free(list->items[i]);
     }
     free(list->items);
-    *list = (llm_weight_list){ 0 };
+    *list = (llm_weight_list){0};
 }

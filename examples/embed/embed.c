@@ -42,8 +42,8 @@ static clv_status write_text(clv_model *model, const char *prompt, int n)
     if (!status)
         status = clv_session_create(model, NULL, &running);
     if (!status)
-        status = clv_sampler_create(
-            NULL, clv_model_describe(model)->n_vocab, &sampler);
+        status = clv_sampler_create(NULL, clv_model_describe(model)->n_vocab,
+                                    &sampler);
     if (!status) {
         const clv_generate_params params = {
             .prompt = ids,
@@ -71,7 +71,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s MODEL PROMPT [TOKENS]\n", argv[0]);
         return 2;
     }
-    clv_status status = clv_context_create(&(clv_context_params){ 0 }, &ctx);
+    clv_status status = clv_context_create(&(clv_context_params){0}, &ctx);
     if (!status)
         status = clv_model_load(ctx, argv[1], NULL, &model);
     if (!status)

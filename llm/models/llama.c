@@ -83,8 +83,8 @@ static clv_value build(llm_graph *g, const llm_hparams *hp,
     clv_value x = clv_graph_get_rows(g->graph, embd, g->ids);
     for (uint32_t i = 0; i < hp->n_layers; i++) {
         const llm_layer *layer = &w->layers[i];
-        clv_value y = attention(g, hp, layer, i,
-                                norm(g, hp, x, layer->attn_norm), freqs);
+        clv_value y =
+            attention(g, hp, layer, i, norm(g, hp, x, layer->attn_norm), freqs);
         /* Past the last attention rows no longer mix: go on with those whose
          * logits are wanted. */
         if (i + 1 == hp->n_layers && g->out_ids != CLV_NO_TENSOR) {

@@ -10,18 +10,17 @@
 
 #include <cmocka.h>
 
-#define assert_ok(call)                                       \
-    do {                                                      \
-        const clv_status status_ = (call);                    \
-        if (status_)                                          \
-            fail_msg("%s: %s (%d)", #call, clv_last_error(), \
-                     (int)status_);                           \
+#define assert_ok(call)                                                        \
+    do {                                                                       \
+        const clv_status status_ = (call);                                     \
+        if (status_)                                                           \
+            fail_msg("%s: %s (%d)", #call, clv_last_error(), (int)status_);    \
     } while (0)
 
 /* The call fails with status, and the message has text in it. */
-#define assert_fails(call, status, text)                                   \
-    do {                                                                   \
-        assert_int_equal((call), (status));                                \
-        if (!strstr(clv_last_error(), (text)))                             \
-            fail_msg("\"%s\" is not in \"%s\"", (text), clv_last_error()); \
+#define assert_fails(call, status, text)                                       \
+    do {                                                                       \
+        assert_int_equal((call), (status));                                    \
+        if (!strstr(clv_last_error(), (text)))                                 \
+            fail_msg("\"%s\" is not in \"%s\"", (text), clv_last_error());     \
     } while (0)

@@ -6,7 +6,7 @@
 clv_context *rig_context(void)
 {
     clv_context *ctx;
-    assert_ok(clv_context_create(&(clv_context_params){ 0 }, &ctx));
+    assert_ok(clv_context_create(&(clv_context_params){0}, &ctx));
     assert_true(clv_context_device_count(ctx) > 0);
     return ctx;
 }

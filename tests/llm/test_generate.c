@@ -84,9 +84,9 @@ static void begin(outcome *o, uint32_t n_ctx, uint32_t n_batch,
 {
     clv_sampler_params sampling = clv_sampler_defaults();
     sampling.temperature = 0;
-    *o = (outcome){ .session = rig_session(model, n_ctx, n_batch, 0) };
-    assert_ok(clv_sampler_create(&sampling, source->hparams.n_vocab,
-                                 &o->sampler));
+    *o = (outcome){.session = rig_session(model, n_ctx, n_batch, 0)};
+    assert_ok(
+        clv_sampler_create(&sampling, source->hparams.n_vocab, &o->sampler));
     o->params = (clv_generate_params){
         .prompt = prompt,
         .n_prompt = N_PROMPT,
@@ -250,8 +250,8 @@ static void test_penalty_counts_prompt(void **state)
     sampling.repeat_penalty = 1e6f;
     sampling.repeat_last = N_PROMPT;
     clv_sampler_destroy(o.sampler);
-    assert_ok(clv_sampler_create(&sampling, source->hparams.n_vocab,
-                                 &o.sampler));
+    assert_ok(
+        clv_sampler_create(&sampling, source->hparams.n_vocab, &o.sampler));
     const float *logits;
     assert_ok(clv_session_eval(o.session, prompt, N_PROMPT, CLV_LOGITS_LAST,
                                &logits));

@@ -170,19 +170,17 @@ static void compare_text(clv_model *model, const char *prompt, const char *want)
 {
     const clv_tokenizer *tok = clv_model_tokenizer(model);
     clv_sampler_params sampling = clv_sampler_defaults();
-    clv_generate_params p = { .n_predict = 64, .on_token = append };
+    clv_generate_params p = {.n_predict = 64, .on_token = append};
     clv_session *s = rig_session(model, 0, 0, CLV_DTYPE_F32);
     clv_sampler *sampler;
     int32_t *ids;
     uint64_t n;
-    text t = { .length = strlen(prompt) };
+    text t = {.length = strlen(prompt)};
     memcpy(t.data, prompt, t.length);
     assert_non_null(tok);
-    assert_ok(clv_tokenize(tok, prompt, t.length,
-                           clv_tokenizer_describe(tok).add_bos
-                               ? CLV_TOKENIZE_BOS
-                               : 0,
-                           &ids, &n));
+    assert_ok(clv_tokenize(
+        tok, prompt, t.length,
+        clv_tokenizer_describe(tok).add_bos ? CLV_TOKENIZE_BOS : 0, &ids, &n));
     sampling.temperature = 0;
     assert_ok(clv_sampler_create(&sampling, clv_model_describe(model)->n_vocab,
                                  &sampler));
@@ -207,8 +205,8 @@ static void test_text(void **state)
     cJSON *json = cJSON_ParseWithLength((const char *)file.data, file.size);
     const cJSON *prompts = cJSON_GetObjectItem(json, "prompts");
     const cJSON *texts = cJSON_GetObjectItem(json, "greedy_text");
-    assert_ok(clv_model_load(ctx, rig_shared("models/nano-f16.gguf"), NULL,
-                             &model));
+    assert_ok(
+        clv_model_load(ctx, rig_shared("models/nano-f16.gguf"), NULL, &model));
     assert_true(cJSON_GetArraySize(prompts) > 0);
     for (int i = 0; i < cJSON_GetArraySize(prompts); i++)
         compare_text(model, cJSON_GetArrayItem(prompts, i)->valuestring,

@@ -100,8 +100,8 @@ static int on_token(void *arg, int32_t id, const char *text, uint32_t length)
 
 static clv_status run(void *arg)
 {
-    static const int32_t prompt[5] = { 1, 2, 3, 4, 5 };
-    const clv_session_params params = { .n_ctx = 16, .n_batch = 2 };
+    static const int32_t prompt[5] = {1, 2, 3, 4, 5};
+    const clv_session_params params = {.n_ctx = 16, .n_batch = 2};
     const clv_generate_params generate = {
         .prompt = prompt,
         .n_prompt = 5,

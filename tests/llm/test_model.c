@@ -40,8 +40,8 @@ static void compare(const tiny_params *params, double tolerance)
         assert_true(tiny_error(logits, expected + i * n_vocab, n_vocab) <
                     tolerance);
         if (i + 1 < N)
-            assert_ok(clv_session_eval(session, &ids[i + 1], 1,
-                                       CLV_LOGITS_LAST, &logits));
+            assert_ok(clv_session_eval(session, &ids[i + 1], 1, CLV_LOGITS_LAST,
+                                       &logits));
     }
     free(expected);
     clv_session_destroy(session);
@@ -51,9 +51,8 @@ static void compare(const tiny_params *params, double tolerance)
 static void test_heads(void **state)
 {
     (void)state;
-    static const uint32_t heads[][3] = { { 4, 4, 16 }, { 4, 2, 16 },
-                                         { 8, 1, 8 },  { 6, 3, 32 },
-                                         { 1, 1, 64 } };
+    static const uint32_t heads[][3] = {
+        {4, 4, 16}, {4, 2, 16}, {8, 1, 8}, {6, 3, 32}, {1, 1, 64}};
     for (size_t i = 0; i < sizeof(heads) / sizeof(*heads); i++) {
         tiny_params p = tiny_defaults();
         p.n_heads = heads[i][0];
@@ -96,9 +95,11 @@ static void test_dtypes(void **state)
     static const struct {
         uint32_t dtype;
         double tolerance;
-    } cases[] = { { CLV_DTYPE_F32, 1e-5 },  { CLV_DTYPE_F16, 1e-3 },
-                  { CLV_DTYPE_BF16, 1e-3 }, { CLV_DTYPE_Q8_0, 3e-2 },
-                  { CLV_DTYPE_Q4_0, 3e-2 } };
+    } cases[] = {{CLV_DTYPE_F32, 1e-5},
+                 {CLV_DTYPE_F16, 1e-3},
+                 {CLV_DTYPE_BF16, 1e-3},
+                 {CLV_DTYPE_Q8_0, 3e-2},
+                 {CLV_DTYPE_Q4_0, 3e-2}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         tiny_params p = tiny_defaults();
         p.dtype = cases[i].dtype;
@@ -122,9 +123,8 @@ static void test_describe(void **state)
     assert_int_equal(info->n_vocab, 160);
     assert_int_equal(info->n_ctx_train, 128);
     /* table and output; q and o; k and v; feed forward; norms */
-    const uint64_t n_params = 2 * 160 * 64 +
-                              2 * (2 * 64 * 64 + 2 * 32 * 64 + 3 * 96 * 64) +
-                              5 * 64;
+    const uint64_t n_params =
+        2 * 160 * 64 + 2 * (2 * 64 * 64 + 2 * 32 * 64 + 3 * 96 * 64) + 5 * 64;
     assert_int_equal(info->n_params, n_params);
     assert_int_equal(info->size, 2 * n_params);
     assert_null(clv_model_tokenizer(model));
@@ -183,12 +183,9 @@ static void test_load_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_heads),
-        cmocka_unit_test(test_variants),
-        cmocka_unit_test(test_dtypes),
-        cmocka_unit_test(test_describe),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_load_refused),
+        cmocka_unit_test(test_heads),   cmocka_unit_test(test_variants),
+        cmocka_unit_test(test_dtypes),  cmocka_unit_test(test_describe),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_load_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -52,7 +52,7 @@ static uint32_t reference(const clv_sampler_params *p, const float *logits,
         if (seen)
             x = x > 0 ? (float)x / p->repeat_penalty
                       : (float)x * p->repeat_penalty;
-        c[n++] = (choice){ (float)x, 0, (int32_t)i };
+        c[n++] = (choice){(float)x, 0, (int32_t)i};
     }
     qsort(c, n, sizeof(*c), by_logit);
     if (p->top_k && p->top_k < n)
@@ -81,7 +81,7 @@ static void check_draws(const clv_sampler_params *p, const float *logits,
                         uint32_t n_history)
 {
     double probability[MAX_VOCAB];
-    uint32_t counts[MAX_VOCAB] = { 0 };
+    uint32_t counts[MAX_VOCAB] = {0};
     const uint32_t n_draws = 4000;
     clv_sampler *s;
     assert_ok(clv_sampler_create(p, n_vocab, &s));
@@ -145,7 +145,7 @@ static void test_against_reference(void **state)
 static void test_greedy(void **state)
 {
     (void)state;
-    const float logits[6] = { 1, NAN, 3, 3, INFINITY, 2 };
+    const float logits[6] = {1, NAN, 3, 3, INFINITY, 2};
     clv_sampler_params p = clv_sampler_defaults();
     p.temperature = 0;
     clv_sampler *s;
@@ -172,7 +172,7 @@ static void test_greedy(void **state)
 static void test_history_window(void **state)
 {
     (void)state;
-    const float logits[4] = { 4, 3, 2, 1 };
+    const float logits[4] = {4, 3, 2, 1};
     clv_sampler_params p = clv_sampler_defaults();
     p.temperature = 0;
     p.repeat_penalty = 10;
@@ -180,8 +180,8 @@ static void test_history_window(void **state)
     clv_sampler *s;
     int32_t id;
     assert_ok(clv_sampler_create(&p, 4, &s));
-    const int32_t history[6] = { 0, 0, 1, 2, 3, 3 };
-    const int32_t expected[6] = { 1, 1, 2, 3, 0, 0 };
+    const int32_t history[6] = {0, 0, 1, 2, 3, 3};
+    const int32_t expected[6] = {1, 1, 2, 3, 0, 0};
     for (int i = 0; i < 6; i++) {
         clv_sampler_accept(s, history[i]);
         assert_ok(clv_sampler_sample(s, logits, &id));
@@ -193,7 +193,7 @@ static void test_history_window(void **state)
 static void test_nothing_finite(void **state)
 {
     (void)state;
-    const float logits[3] = { NAN, -INFINITY, INFINITY };
+    const float logits[3] = {NAN, -INFINITY, INFINITY};
     for (int greedy = 0; greedy < 2; greedy++) {
         clv_sampler_params p = clv_sampler_defaults();
         p.temperature = greedy ? 0 : 1;
@@ -233,7 +233,7 @@ static void test_same_seed(void **state)
 static void test_extremes(void **state)
 {
     (void)state;
-    const float logits[4] = { -3e38f, 3e38f, 1e38f, -INFINITY };
+    const float logits[4] = {-3e38f, 3e38f, 1e38f, -INFINITY};
     clv_sampler_params p = clv_sampler_defaults();
     clv_sampler *s;
     int32_t id;
@@ -260,9 +260,9 @@ static void test_refused(void **state)
 {
     (void)state;
     clv_sampler_params p;
-#define REFUSE(field, value, what)  \
-    p = clv_sampler_defaults();     \
-    p.field = value;                \
+#define REFUSE(field, value, what)                                             \
+    p = clv_sampler_defaults();                                                \
+    p.field = value;                                                           \
     refuse(p, 10, what)
     REFUSE(temperature, NAN, "temperature");
     REFUSE(temperature, INFINITY, "temperature");

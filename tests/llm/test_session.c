@@ -57,7 +57,7 @@ static void assert_logits(const float *logits, uint32_t first, uint32_t rows,
 static void test_batch_sizes(void **state)
 {
     (void)state;
-    static const uint32_t sizes[] = { 1, 2, 7, 49, 50, 512 };
+    static const uint32_t sizes[] = {1, 2, 7, 49, 50, 512};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
         const float *logits;
         clv_session *s = rig_session(model, 0, sizes[i], CLV_DTYPE_F32);
@@ -135,7 +135,7 @@ static void test_refused(void **state)
 {
     (void)state;
     const float *logits;
-    const int32_t bad[3] = { 1, 160, -1 };
+    const int32_t bad[3] = {1, 160, -1};
     clv_session *s = rig_session(model, 64, 0, 0);
     assert_fails(clv_session_eval(s, bad, 2, CLV_LOGITS_LAST, &logits),
                  CLV_ERR_INVALID, "token 1 is id 160");
@@ -151,14 +151,14 @@ static void test_refused(void **state)
     clv_session_destroy(s);
     clv_session_destroy(NULL);
 
-    clv_session_params p = { .kv_dtype = CLV_DTYPE_Q8_0 };
+    clv_session_params p = {.kv_dtype = CLV_DTYPE_Q8_0};
     assert_fails(clv_session_create(model, &p, &s), CLV_ERR_UNSUPPORTED,
                  "q8_0");
     assert_null(s);
-    p = (clv_session_params){ .n_ctx = UINT32_MAX };
+    p = (clv_session_params){.n_ctx = UINT32_MAX};
     assert_fails(clv_session_create(model, &p, &s), CLV_ERR_LIMIT,
                  "4294967295");
-    p = (clv_session_params){ .n_devices = 1 };
+    p = (clv_session_params){.n_devices = 1};
     assert_fails(clv_session_create(model, &p, &s), CLV_ERR_INVALID,
                  "disagree");
 }
@@ -249,7 +249,7 @@ static void test_cancel_from_thread(void **state)
     (void)state;
     const float *logits;
     clv_session *s = rig_session(model, 64, 1, CLV_DTYPE_F32);
-    canceller c = { .session = s };
+    canceller c = {.session = s};
     pthread_t thread;
     clv_status status;
     assert_int_equal(pthread_create(&thread, NULL, keep_cancelling, &c), 0);
@@ -275,8 +275,8 @@ typedef struct worker {
 static void *work(void *arg)
 {
     worker *w = arg;
-    const clv_session_params p = { .n_ctx = 64, .n_batch = 8,
-                                   .kv_dtype = CLV_DTYPE_F32 };
+    const clv_session_params p = {
+        .n_ctx = 64, .n_batch = 8, .kv_dtype = CLV_DTYPE_F32};
     clv_session *s;
     const float *logits = NULL;
     w->right = !clv_session_create(model, &p, &s);
@@ -284,8 +284,8 @@ static void *work(void *arg)
         w->right = !clv_session_truncate(s, 0) &&
                    !clv_session_eval(s, ids, N, CLV_LOGITS_LAST, &logits);
         for (uint32_t i = 0; w->right && i < n_vocab; i++)
-            w->right = fabsf(logits[i] - expected[(N - 1) * n_vocab + i]) <
-                       1e-3f;
+            w->right =
+                fabsf(logits[i] - expected[(N - 1) * n_vocab + i]) < 1e-3f;
     }
     clv_session_destroy(s);
     return NULL;
@@ -294,7 +294,7 @@ static void *work(void *arg)
 static void test_threads(void **state)
 {
     (void)state;
-    worker workers[3] = { 0 };
+    worker workers[3] = {0};
     for (int i = 0; i < 3; i++)
         assert_int_equal(
             pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);

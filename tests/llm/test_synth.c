@@ -55,8 +55,8 @@ static void test_llama_1b(void **state)
     llm_source *source;
     clv_tokenizer *tokenizer = (clv_tokenizer *)&source;
     int calls = 0;
-    assert_ok(llm_source_open_synth("llama-1b:q4_0", count_calls, &calls,
-                                    &source));
+    assert_ok(
+        llm_source_open_synth("llama-1b:q4_0", count_calls, &calls, &source));
     assert_true(calls > 16);
     expect(source, "token_embd.weight", CLV_DTYPE_Q4_0, 32000, 2048);
     expect(source, "output.weight", CLV_DTYPE_Q4_0, 32000, 2048);
@@ -86,9 +86,9 @@ static void test_cancel(void **state)
     (void)state;
     llm_source *source = NULL;
     double fraction = 1;
-    assert_int_equal(llm_source_open_synth("llama3-8b", stop_soon, &fraction,
-                                           &source),
-                     CLV_ERR_CANCELLED);
+    assert_int_equal(
+        llm_source_open_synth("llama3-8b", stop_soon, &fraction, &source),
+        CLV_ERR_CANCELLED);
     assert_true(fraction < 0.1);
     assert_null(source);
 }

@@ -13,7 +13,7 @@ static const char *stream(const char *text, size_t n, size_t piece)
 {
     static char out[4096];
     size_t at = 0;
-    llm_utf8 utf8 = { 0 };
+    llm_utf8 utf8 = {0};
     const char *part;
     uint32_t length;
     for (size_t i = 0; i < n; i += piece) {
@@ -46,9 +46,9 @@ static void check(const char *text, const char *expected)
 static void test_valid(void **state)
 {
     (void)state;
-    const char *texts[] = { "", "plain", "h\xc3\xa9llo",
-                            "\xe2\x82\xac \xf0\x9f\x98\x80!",
-                            "\xed\x9f\xbf\xee\x80\x80\xf4\x8f\xbf\xbf" };
+    const char *texts[] = {"", "plain", "h\xc3\xa9llo",
+                           "\xe2\x82\xac \xf0\x9f\x98\x80!",
+                           "\xed\x9f\xbf\xee\x80\x80\xf4\x8f\xbf\xbf"};
     for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
         check(texts[i], texts[i]);
 }
@@ -71,15 +71,19 @@ static void test_invalid(void **state)
 static void test_waits(void **state)
 {
     (void)state;
-    llm_utf8 utf8 = { 0 };
+    llm_utf8 utf8 = {0};
     const char *text;
     uint32_t length;
     assert_ok(llm_utf8_feed(&utf8, "a\xe2\x82", 3, &text, &length));
     assert_string_equal(text, "a");
     assert_ok(llm_utf8_feed(&utf8, "", 0, &text, &length));
     assert_int_equal(length, 0);
-    assert_ok(llm_utf8_feed(&utf8, "\xac" "b", 2, &text, &length));
-    assert_string_equal(text, "\xe2\x82\xac" "b");
+    assert_ok(llm_utf8_feed(&utf8,
+                            "\xac"
+                            "b",
+                            2, &text, &length));
+    assert_string_equal(text, "\xe2\x82\xac"
+                              "b");
     assert_ok(llm_utf8_end(&utf8, &text, &length));
     assert_int_equal(length, 0);
     llm_utf8_finish(&utf8);
@@ -97,9 +101,9 @@ static void test_random_bytes(void **state)
         for (size_t i = 0; i < n; i++) {
             /* Bytes that begin or continue sequences are the most telling. */
             const uint64_t x = llm_random_next(&rng);
-            text[i] = (char)(x % 2 ? 0x80 + x / 2 % 0x40
-                                   : x / 2 % 2 ? 0xc0 + x / 4 % 0x40
-                                               : 1 + x / 4 % 0x7f);
+            text[i] = (char)(x % 2       ? 0x80 + x / 2 % 0x40
+                             : x / 2 % 2 ? 0xc0 + x / 4 % 0x40
+                                         : 1 + x / 4 % 0x7f);
         }
         strcpy(whole, stream(text, n, n + 1));
         for (size_t piece = 1; piece < 6; piece++)

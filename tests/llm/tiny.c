@@ -52,12 +52,11 @@ static void add(tiny *t, int64_t out, int64_t in, double mean, double spread,
     void *data = malloc(size);
     assert_true(x && data);
     for (uint64_t i = 0; i < n; i++)
-        x[i] = (float)(mean +
-                       spread * (2 * llm_random_uniform(&t->rng) - 1));
+        x[i] = (float)(mean + spread * (2 * llm_random_uniform(&t->rng) - 1));
     assert_ok(clv_dtype_from_f32(dtype, x, data, n));
     free(x);
     llm_source_tensor *tensor = &t->tensors[t->n_tensors].tensor;
-    *tensor = (llm_source_tensor){ dtype, in ? 2 : 1, { out, in }, data, size };
+    *tensor = (llm_source_tensor){dtype, in ? 2 : 1, {out, in}, data, size};
     snprintf(t->tensors[t->n_tensors].name, 64, fmt, layer);
     t->tensors[t->n_tensors++].memory = data;
 }
@@ -311,8 +310,10 @@ static void forward_layer(llm_source *source, uint32_t i, double *x, uint32_t n)
     rotate(hp, q, n, hp->n_heads, divisors);
     rotate(hp, k, n, hp->n_kv_heads, divisors);
     double *y = attend(hp, q, k, v, n);
-    add_to(x, linear(y, n, width, embd, W("attn_output.weight"),
-                     W("attn_output.bias")), n * embd);
+    add_to(x,
+           linear(y, n, width, embd, W("attn_output.weight"),
+                  W("attn_output.bias")),
+           n * embd);
     free(h);
     h = norm(x, n, embd, hp->norm_eps, W("ffn_norm.weight"));
     double *gate =
@@ -320,8 +321,8 @@ static void forward_layer(llm_source *source, uint32_t i, double *x, uint32_t n)
     double *up = linear(h, n, embd, ff, W("ffn_up.weight"), W("ffn_up.bias"));
     for (uint32_t j = 0; j < n * ff; j++)
         up[j] *= gate[j] / (1 + exp(-gate[j]));
-    add_to(x, linear(up, n, ff, embd, W("ffn_down.weight"),
-                     W("ffn_down.bias")), n * embd);
+    add_to(x, linear(up, n, ff, embd, W("ffn_down.weight"), W("ffn_down.bias")),
+           n * embd);
     free(divisors);
     free(h);
     free(q);
@@ -341,17 +342,15 @@ void tiny_forward(llm_source *source, const int32_t *ids, uint32_t n,
     double *x = malloc((size_t)n * embd * sizeof(*x));
     assert_true(table && x);
     for (uint32_t r = 0; r < n; r++)
-        memcpy(x + r * embd, table + (size_t)ids[r] * embd,
-               embd * sizeof(*x));
+        memcpy(x + r * embd, table + (size_t)ids[r] * embd, embd * sizeof(*x));
     for (uint32_t i = 0; i < hp->n_layers; i++)
         forward_layer(source, i, x, n);
-    double *h = norm(x, n, embd, hp->norm_eps,
-                     values(source, 0, "output_norm.weight"));
+    double *h =
+        norm(x, n, embd, hp->norm_eps, values(source, 0, "output_norm.weight"));
     double *output = values(source, 0, "output.weight");
-    double *y = linear(h, n, embd, hp->n_vocab,
-                       output ? output
-                              : values(source, 0, "token_embd.weight"),
-                       NULL);
+    double *y =
+        linear(h, n, embd, hp->n_vocab,
+               output ? output : values(source, 0, "token_embd.weight"), NULL);
     memcpy(logits, y, (size_t)n * hp->n_vocab * sizeof(*y));
     free(table);
     free(x);
