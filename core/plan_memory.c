@@ -85,15 +85,8 @@ static void find_in_place(clv_plan *plan, const clv_op_caps *caps)
 /* ------------------------------------------------------------------------ */
 /* Arena                                                                     */
 
-/* Values that take over memory extend the life of the first in the chain. A
- * value comes after what it takes over. */
-static clv_value root_of(const clv_plan *plan, clv_value value)
-{
-    while (plan->places[value].in_place != CLV_NO_TENSOR)
-        value = plan->places[value].in_place;
-    return value;
-}
-
+/* One lifetime for each value in the arena that takes over no other's memory;
+ * those that do, which come later, extend it. index[v]: the value's lifetime. */
 static uint32_t collect_lifetimes(const clv_plan *plan, core_lifetime *lifetimes,
                                   uint32_t *index, uint64_t *naive)
 {
@@ -104,14 +97,15 @@ static uint32_t collect_lifetimes(const clv_plan *plan, core_lifetime *lifetimes
         if (place->home != CORE_HOME_ARENA)
             continue;
         *naive += (place->size + plan->align - 1) & ~(plan->align - 1);
-        clv_value root = root_of(plan, v);
-        if (root == v) {
+        if (place->in_place == CLV_NO_TENSOR) {
             index[v] = n;
             lifetimes[n++] = (core_lifetime){place->size, place->first_node,
                                              place->last_node};
-        } else if (place->last_node > lifetimes[index[root]].last) {
-            lifetimes[index[root]].last = place->last_node;
+            continue;
         }
+        index[v] = index[place->in_place];
+        if (place->last_node > lifetimes[index[v]].last)
+            lifetimes[index[v]].last = place->last_node;
     }
     return n;
 }
@@ -136,7 +130,7 @@ static clv_status plan_arena(clv_plan *plan)
     plan->memory.naive = naive;
     for (uint32_t v = 0; v < n_tensors; v++)
         if (plan->places[v].home == CORE_HOME_ARENA)
-            plan->places[v].offset = offsets[index[root_of(plan, v)]];
+            plan->places[v].offset = offsets[index[v]];
 done:
     free(offsets);
     free(index);

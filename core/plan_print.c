@@ -32,6 +32,18 @@ static void add_bytes(core_text *text, uint64_t bytes)
 /* ------------------------------------------------------------------------ */
 /* Markdown                                                                  */
 
+/* Names come from files: nothing in them ends a cell or a line. */
+static void add_cell(core_text *text, const char *string)
+{
+    for (; *string; string++) {
+        if (*string == '|' || *string == '\\')
+            core_text_add(text, "\\%c", *string);
+        else
+            core_text_add(text, "%c", (unsigned char)*string < ' ' ? ' '
+                                                                    : *string);
+    }
+}
+
 static uint64_t weight_bytes(const clv_plan *plan, uint32_t device,
                              uint32_t holding)
 {
@@ -51,9 +63,9 @@ static void md_devices(core_text *text, const clv_plan *plan)
         uint32_t nodes = 0;
         for (uint32_t i = 0; i < plan->n_parts; i++)
             nodes += plan->parts[i].device == d;
-        core_text_add(text, "| %s | %s | %u | %u | ", device_id(plan, d),
-                      plan->devices[d].dev->info.name,
-                      plan->devices[d].n_steps, nodes);
+        core_text_add(text, "| %s | ", device_id(plan, d));
+        add_cell(text, plan->devices[d].dev->info.name);
+        core_text_add(text, " | %u | %u | ", plan->devices[d].n_steps, nodes);
         add_bytes(text, weight_bytes(plan, d, CORE_HOLD_IMPORT));
         core_text_add(text, " | ");
         add_bytes(text, weight_bytes(plan, d, CORE_HOLD_COPY));
@@ -85,9 +97,9 @@ static void md_loads(core_text *text, const clv_plan *plan)
             core_text_add(text, "\nCopied before the first run:\n\n| weight | "
                                 "to | bytes |\n|---|---|--:|\n");
         any = true;
-        core_text_add(text, "| %s | %s | %llu |\n",
-                      plan->graph->values[load->weight].name,
-                      device_id(plan, load->device),
+        core_text_add(text, "| ");
+        add_cell(text, plan->graph->values[load->weight].name);
+        core_text_add(text, " | %s | %llu |\n", device_id(plan, load->device),
                       (unsigned long long)load->bytes);
     }
 }
@@ -121,7 +133,7 @@ static void md_where(core_text *text, const clv_plan *plan, clv_value value)
                       (unsigned long long)place->offset,
                       place->in_place != CLV_NO_TENSOR ? ", in place" : "");
     else
-        core_text_add(text, "%s", plan->graph->values[value].name);
+        add_cell(text, plan->graph->values[value].name);
 }
 
 static void md_nodes(core_text *text, const clv_plan *plan)
@@ -135,13 +147,16 @@ static void md_nodes(core_text *text, const clv_plan *plan)
         clv_value value = node->n_outputs ? node->outputs[0] : node->inputs[0];
         core_plan_node_text(plan, part->node, op, sizeof op);
         core_shape_text(&plan->graph->tensors[value], shape);
-        core_text_add(text, "| %u | %s | %s | %u | %s | ", part->node, op,
-                      shape, part->step, device_id(plan, part->device));
+        core_text_add(text, "| %u | ", part->node);
+        add_cell(text, op);
+        core_text_add(text, " | %s | %u | %s | ", shape, part->step,
+                      device_id(plan, part->device));
         md_where(text, plan, value);
-        core_text_add(text, " | %s |\n",
-                      plan->nodes[part->node].reason
-                          ? plan->nodes[part->node].reason
-                          : "first listed");
+        core_text_add(text, " | ");
+        add_cell(text, plan->nodes[part->node].reason
+                           ? plan->nodes[part->node].reason
+                           : "first listed");
+        core_text_add(text, " |\n");
     }
 }
 
