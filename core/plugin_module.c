@@ -112,20 +112,21 @@ static clv_status dl_error(const char *path)
                      text ? text : "it cannot be loaded");
 }
 
-/* The table's flags decide how it is mapped, so they are looked at first. */
+/* The table's flags decide how it is mapped, so they are looked at first. What
+ * will be refused has done nothing that outlasts it. */
 static uint32_t peek_flags(void *dl)
 {
     clv_plugin_query_fn query;
     *(void **)&query = dlsym(dl, CLV_PLUGIN_QUERY_SYMBOL);
     if (!query)
-        return 0;
+        return CLV_PLUGIN_UNLOADABLE;
     clv_query_in in = CLV_INIT(clv_query_in, CLV_STRUCT_QUERY_IN);
     in.abi_min = CLV_ABI_VERSION_MIN;
     in.abi_max = CLV_ABI_VERSION;
     clv_query_out out = CLV_INIT(clv_query_out, CLV_STRUCT_QUERY_OUT);
     if (query(&in, &out) != CLV_OK || !out.api ||
         out.api->header.struct_size < API_V1_SIZE)
-        return 0;
+        return CLV_PLUGIN_UNLOADABLE;
     return out.api->flags;
 }
 
