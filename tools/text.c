@@ -12,6 +12,8 @@
 
 #include <utf8proc.h>
 
+#define TEXT_MAX (1u << 30) /* bytes; an endless device ends here */
+
 void tool_print_error(const char *text)
 {
     char *clean = tool_clean(text);
@@ -52,6 +54,11 @@ static clv_status read_all(int fd, const char *path, char **text,
             return CLV_OK;
         }
         n += (size_t)got;
+        if (n >= TEXT_MAX) {
+            free(data);
+            return clv_error(CLV_ERR_LIMIT, "%s: longer than %u MiB; split it",
+                             path, TEXT_MAX >> 20);
+        }
         if (n + 1 == size) {
             char *grown = realloc(data, size *= 2);
             if (!grown)
