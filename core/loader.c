@@ -24,7 +24,6 @@ typedef struct candidate {
 struct core_loader {
     candidate **candidates;
     uint32_t n_candidates;
-    bool system; /* libltdl runs */
 };
 
 static clv_status no_memory(void)
@@ -281,8 +280,8 @@ static clv_status check_candidate(const clv_context *ctx, const candidate *c)
 {
     if (!core_name_ok(c->name, MAX_NAME))
         return clv_error(CLV_ERR_REFUSED,
-                         "'%s' is no name for a plugin: it takes small letters, "
-                         "digits and '_'; rename the file", c->name);
+                         "'%s' is no name for a plugin: it takes small "
+                         "letters, digits and '_'; rename the file", c->name);
     if (!plugin_allowed(ctx, c->name))
         return clv_error(CLV_ERR_REFUSED, "core.plugins (%s) leaves it out",
                          clv_config_origin(ctx->config, "core.plugins"));
@@ -440,10 +439,7 @@ clv_status core_loader_run(clv_context *ctx)
     core_loader *l = ctx->loader = calloc(1, sizeof *l);
     if (!l)
         return no_memory();
-    clv_status st = core_plugin_system_init();
-    if (st != CLV_OK)
-        return st;
-    l->system = true;
+    clv_status st;
     if ((st = scan_all(ctx)) != CLV_OK ||
         (st = check_allowed(ctx)) != CLV_OK ||
         (st = core_config_check_waiting(ctx->config, candidate_named, l)) !=
@@ -466,8 +462,6 @@ void core_loader_finish(clv_context *ctx)
         return;
     for (uint32_t i = 0; i < l->n_candidates; i++)
         free_candidate(l->candidates[i]);
-    if (l->system)
-        core_plugin_system_finish();
     free(l->candidates);
     free(l);
 }

@@ -17,28 +17,22 @@
 
 /* Sizes of version 1; what is longer was added later. */
 #define API_V1_SIZE                                                            \
-    (offsetof(clv_plugin_api, calibrate) + sizeof((clv_plugin_api *)0)->calibrate)
+    (offsetof(clv_plugin_api, calibrate) +                                     \
+     sizeof((clv_plugin_api *)0)->calibrate)
 #define OPTION_V1_SIZE                                                         \
     (offsetof(clv_option, max) + sizeof((clv_option *)0)->max)
 
 /* libltdl is not safe to use from two threads. */
 static pthread_mutex_t lt_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-clv_status core_plugin_system_init(void)
+/* Once a process, and for good: libltdl forgets, and leaks, the modules that
+ * stay resident when it is shut down. */
+static bool start_libltdl(void)
 {
-    pthread_mutex_lock(&lt_mutex);
-    int failed = lt_dlinit();
-    pthread_mutex_unlock(&lt_mutex);
-    if (failed)
-        return clv_error(CLV_ERR_INTERNAL, "libltdl: it does not start");
-    return CLV_OK;
-}
-
-void core_plugin_system_finish(void)
-{
-    pthread_mutex_lock(&lt_mutex);
-    lt_dlexit();
-    pthread_mutex_unlock(&lt_mutex);
+    static bool started;
+    if (!started)
+        started = !lt_dlinit();
+    return started;
 }
 
 clv_status core_plugin_new(clv_context *ctx, char *path, const char *name,
@@ -151,9 +145,15 @@ static clv_status open_module(core_plugin *p, uint32_t flags)
 clv_status core_plugin_map(core_plugin *p)
 {
     pthread_mutex_lock(&lt_mutex);
+    clv_status st;
     void *dl = dlopen(p->path, RTLD_NOW | RTLD_LOCAL);
-    clv_status st =
-        dl ? open_module(p, peek_flags(dl)) : dl_error(p->path);
+    if (!dl)
+        st = dl_error(p->path);
+    else if (!start_libltdl())
+        st = clv_error(CLV_ERR_INTERNAL, "libltdl does not start: %s",
+                       lt_dlerror());
+    else
+        st = open_module(p, peek_flags(dl));
     if (dl)
         dlclose(dl);
     pthread_mutex_unlock(&lt_mutex);
@@ -186,8 +186,8 @@ static uint32_t sanitizers(void)
 static clv_status wrong_version(const clv_query_out *answer)
 {
     return clv_error(CLV_ERR_VERSION,
-                     "it speaks ABI versions %u to %u, this libcleave %u to %u; "
-                     "install a plugin built for it", answer->abi_min,
+                     "it speaks ABI versions %u to %u, this libcleave %u to "
+                     "%u; install a plugin built for it", answer->abi_min,
                      answer->abi_max, CLV_ABI_VERSION_MIN, CLV_ABI_VERSION);
 }
 

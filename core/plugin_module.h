@@ -6,10 +6,6 @@
 
 #include "context.h"
 
-/* libltdl keeps process-wide counts; one pair a context. */
-clv_status core_plugin_system_init(void);
-void core_plugin_system_finish(void);
-
 /* Takes the path over. name: what the plugin must call itself. */
 clv_status core_plugin_new(clv_context *ctx, char *path, const char *name,
                            core_plugin **out);
