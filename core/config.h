@@ -21,6 +21,15 @@ typedef enum core_config_rank {
     CORE_RANK_SET = 5,
 } core_config_rank;
 
+/* Characters of a section's or key's name. */
+#define CORE_CONFIG_MAX_NAME 48
+
+/* Gives a key its value, if no stronger source has. Checked now if the section
+ * is declared, else once it is. */
+clv_status core_config_give(clv_config *config, const char *section,
+                            const char *key, const char *value,
+                            const char *origin, core_config_rank rank);
+
 /* Declares section [core]; its directories have their defaults by paths.h. */
 clv_status core_declare_core_keys(clv_config *config);
 
