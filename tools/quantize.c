@@ -21,7 +21,8 @@ const tool_command tool_quantize = {
         "Without OUT.gguf the name is made from IN.gguf: model-f16.gguf "
         "becomes model-q8_0.gguf beside it. The file appears when it is "
         "complete; one of that name is then replaced, which is said. The "
-        "input is never overwritten.",
+        "input is never overwritten. In a q4_0 file the output matrix, or the "
+        "embedding that stands for it, is q8_0.",
     .examples = "  cleave quantize model-f16.gguf q8_0\n"
                 "  cleave quantize model-f16.gguf small.gguf q4_0\n",
     .no_devices = true,

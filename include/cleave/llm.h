@@ -208,8 +208,9 @@ CLV_API clv_status clv_generate(clv_session *session, clv_sampler *sampler,
 /* ------------------------------------------------------------------------ */
 /* Files                                                                    */
 
-/* Rewrites a GGUF file with its matrices in dtype (F16, Q8_0, Q4_0);
- * vectors stay F32, and matrices whose rows are not whole blocks become F16.
+/* Rewrites a GGUF file with its matrices in dtype (F32, F16, BF16, Q8_0, Q4_0);
+ * vectors stay F32, and matrices whose rows are not whole blocks become F16. In
+ * a Q4_0 file the output matrix, or the embedding that stands for it, is Q8_0.
  * Complete or not at all. */
 CLV_API clv_status clv_quantize(const char *in, const char *out, uint32_t dtype,
                                 clv_progress_fn progress, void *progress_ctx);
