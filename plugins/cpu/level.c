@@ -54,7 +54,7 @@ bool cpu_brand(char *out, size_t size)
 {
     unsigned regs[12];
     char text[sizeof regs + 1] = "";
-    if (__get_cpuid_max(0x80000000, NULL) < 0x80000004)
+    if ((unsigned)__get_cpuid_max(0x80000000, NULL) < 0x80000004u)
         return false;
     for (unsigned i = 0; i < 3; i++)
         __get_cpuid(0x80000002 + i, &regs[4 * i], &regs[4 * i + 1],
