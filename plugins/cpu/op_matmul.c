@@ -6,9 +6,10 @@
  * them the order of its sums, do not depend on it.
  */
 #define COLUMNS_STEP 16
-#define COLUMNS_MAX  64 /* of a chunk with several rows */
-#define ROWS_STEP    512
-#define PREPARE_STEP 16 /* rows prepared at a time */
+#define COLUMNS_MAX  128 /* of a chunk with several rows */
+#define ROWS_STEP    256 /* prepared, they stay in a core's second cache */
+#define PREPARE_STEP 16  /* rows prepared at a time */
+#define GRAIN        16384 /* products that are worth a thread's while */
 
 typedef struct task {
     const cpu_run *run;
@@ -58,10 +59,12 @@ static void chunk(void *ctx, uint32_t index, uint32_t worker)
 /* Several chunks for each thread, so that a slow one takes fewer. */
 static int64_t column_step(const task *t)
 {
-    int64_t parts = (int64_t)cpu_pool_threads(t->run->pool) * 8;
+    int64_t parts = (int64_t)cpu_pool_threads(t->run->pool) * 4;
+    int64_t rows = t->args.n < ROWS_STEP ? t->args.n : ROWS_STEP;
+    int64_t least = GRAIN / (rows * t->args.k);
+    int64_t most = rows > 1 ? COLUMNS_MAX : 4 * COLUMNS_MAX;
     int64_t step = cpu_ceil_div(t->columns, parts);
-    int64_t most = t->args.n > 1 ? COLUMNS_MAX : 4 * COLUMNS_MAX;
-    step = step < most ? step : most;
+    step = step > most ? most : step < least ? least : step;
     return cpu_ceil_div(step, COLUMNS_STEP) * COLUMNS_STEP;
 }
 
@@ -86,7 +89,7 @@ static void run_matmul(const cpu_run *run, const cpu_step *step)
               .columns = w.n};
     if (step->in[2] != CLV_NO_TENSOR)
         t.args.bias = run->data[step->in[2]];
-    if (!x.n || !w.n)
+    if (!x.n)
         return;
     if (t.prepare) {
         t.prepared_size = t.prepare->row_size(x.c);
