@@ -131,6 +131,8 @@ static bool check_matmul(cpu_check *c)
         !cpu_need(c, y, "y", f32, 2) ||
         (c->has[2] && !cpu_need(c, &c->in[2], "the bias", f32, 1)))
         return false;
+    if (w->symbols[0] || w->symbols[1])
+        return cpu_no(c, "w's dimensions must be fixed");
     if (!cpu_tensor_same_dim(x, 1, w, 1))
         return cpu_no(c, "x and w differ in input channels");
     if (!cpu_tensor_same_dim(x, 0, y, 0) || !cpu_tensor_same_dim(w, 0, y, 1) ||

@@ -59,6 +59,8 @@ static void test_refusals(void **state)
     REFUSED("channels", g.descs[0].dims[1] = 32);
     REFUSED("rows of w", g.descs[2].dims[1] = 9);
     REFUSED("rows of w", g.descs[2].dims[0] = 3);
+    REFUSED("fixed", g.n_symbols = 1; g.ranges[0].max = 8;
+            g.descs[1].symbols[0] = g.descs[2].symbols[1] = 1);
     REFUSED("2^56", g.descs[0].dims[0] = INT64_MAX / 8);
     REFUSED("2^56", g.descs[0].dims[0] = INT64_MAX);
     REFUSED("stride", g.descs[0].strides[0] = -256; g.descs[0].strides[1] = 4);
