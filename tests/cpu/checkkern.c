@@ -1,4 +1,5 @@
 #include "checkkern.h"
+#include "../../plugins/cpu/cpuid.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -21,28 +22,18 @@ static const subject *const subjects[] = { &check_convert, &check_rowops,
 typedef struct variant {
     const char *name;
     void (*fill)(cpu_kernels *table);
-    bool here;
+    cpu_level level;
 } variant;
 
-static int list_variants(variant *v)
-{
-    int n = 0;
-    v[n++] = (variant){ "ref", cpu_kernels_ref, true };
+static const variant variants[] = {
+    { "ref", cpu_kernels_ref, CPU_LEVEL_REF },
 #ifdef CPU_X86
-    bool avx2 = __builtin_cpu_supports("avx2") &&
-                __builtin_cpu_supports("fma") &&
-                __builtin_cpu_supports("f16c");
-    bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
-                  __builtin_cpu_supports("avx512bw") &&
-                  __builtin_cpu_supports("avx512dq") &&
-                  __builtin_cpu_supports("avx512vl");
-    bool vnni = avx512 && __builtin_cpu_supports("avx512vnni");
-    v[n++] = (variant){ "avx2", cpu_kernels_avx2, avx2 };
-    v[n++] = (variant){ "avx512", cpu_kernels_avx512, avx512 };
-    v[n++] = (variant){ "avx512vnni", cpu_kernels_avx512_vnni, vnni };
+    { "avx2", cpu_kernels_avx2, CPU_LEVEL_AVX2 },
+    { "avx512", cpu_kernels_avx512, CPU_LEVEL_AVX512 },
+    { "avx512vnni", cpu_kernels_avx512_vnni, CPU_LEVEL_AVX512VNNI },
 #endif
-    return n;
-}
+};
+#define N_VARIANTS (int)(sizeof(variants) / sizeof(*variants))
 
 /* -------------------------------------------------------------------------- */
 /* Helpers of the subjects                                                    */
@@ -107,9 +98,8 @@ void *check_alloc(size_t size, size_t shift)
     return memory;
 }
 
-bool check_free(void *memory)
+static bool free_one(uint8_t *p)
 {
-    uint8_t *p = memory;
     guarded head;
     bool whole = true;
     memcpy(&head, p - GUARD - sizeof(head), sizeof(head));
@@ -117,6 +107,14 @@ bool check_free(void *memory)
         whole &= p[i - GUARD] == GUARD_BYTE && p[head.size + (size_t)i] ==
                                                    GUARD_BYTE;
     free(head.base);
+    return whole;
+}
+
+bool check_free_list(void **memory, size_t n)
+{
+    bool whole = true;
+    for (size_t i = 0; i < n; i++)
+        whole &= !memory[i] || free_one(memory[i]);
     return whole;
 }
 
@@ -271,9 +269,8 @@ static int run_variant(const options *o, const variant *v, checker *c)
 int main(int argc, char **argv)
 {
     options o = { .seed = 1 };
-    variant variants[8];
-    cpu_kernels tables[9] = { 0 };
-    int n = list_variants(variants), status = read_options(argc, argv, &o);
+    cpu_kernels tables[N_VARIANTS + 1] = { 0 };
+    int status = read_options(argc, argv, &o);
     checker c = { .ref = &tables[1] };
 
     if (status) {
@@ -281,11 +278,11 @@ int main(int argc, char **argv)
         return status == 1 ? 0 : 2;
     }
     c.scratch = check_alloc(CPU_SCRATCH_SIZE, 0);
-    for (int i = 0; i < n && status != 2; i++) {
-        if (!variants[i].here) {
+    for (int i = 0; i < N_VARIANTS && status != 2; i++) {
+        if (variants[i].level > cpu_detect_level()) {
             printf("%s: skipped, this CPU does not have it\n",
                    variants[i].name);
-            break;
+            continue;
         }
         /* Each table lies over the one below, as the plugin's dispatch does. */
         tables[i + 1] = tables[i];

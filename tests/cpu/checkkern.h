@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "kernels.h"
+#include "../../plugins/cpu/kernels.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,8 +47,11 @@ float check_normal(checker *c); /* about normal, mean 0, variance 1 */
 /* Memory with guard bytes on both sides, `shift` bytes past a 64-byte boundary;
  * filled with bytes that read as NaN. Exits when memory runs out. */
 void *check_alloc(size_t size, size_t shift);
-/* True if the guards are whole; frees the memory. */
-bool check_free(void *memory);
+/* Frees memory; true if all guards are whole. NULLs are passed over. */
+#define check_free(...)                                                        \
+    check_free_list((void *[]){ __VA_ARGS__ },                                 \
+                    sizeof((void *[]){ __VA_ARGS__ }) / sizeof(void *))
+bool check_free_list(void **memory, size_t n);
 
 /* True for two NaN, equal values, or |a - b| <= bound. */
 bool check_near(double a, double b, double bound);

@@ -152,9 +152,7 @@ static void one(checker *c, problem *p, int round)
                               : (int32_t)check_range(c, -1, a->rows + 3);
     c->under->attention[p->dtype](a);
     judge(c, p);
-    check_that(c, check_free(p->q) & check_free(p->y) & check_free(p->k) &
-                      check_free(p->v) & check_free(p->k32) &
-                      check_free(p->v32) & check_free(p->pos),
+    check_that(c, check_free(p->q, p->y, p->k, p->v, p->k32, p->v32, p->pos),
                "attention %s: dim %ld wrote out of bounds",
                check_dtype(p->dtype), (long)a->head_dim);
 }
@@ -216,13 +214,7 @@ static void bench_one(checker *c, int dtype, const bench_shape *s)
                  pairs * 4 * (double)p.a.head_dim,
                  2 * (double)check_size(dtype, p.a.rows * p.a.kv_heads *
                                                    p.a.head_dim));
-    check_free(p.q);
-    check_free(p.y);
-    check_free(p.k);
-    check_free(p.v);
-    check_free(p.k32);
-    check_free(p.v32);
-    check_free(p.pos);
+    check_free(p.q, p.y, p.k, p.v, p.k32, p.v32, p.pos);
 }
 
 static void bench(checker *c, const bench_shape *s)

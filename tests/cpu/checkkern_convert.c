@@ -46,7 +46,7 @@ static void check_from(checker *c, int dtype, int64_t n, int kind)
     c->ref->from_f32[dtype](x, truth, n);
     check_that(c, !memcmp(y, truth, size), "f32 to %s: n %ld, values %d",
                check_dtype(dtype), (long)n, kind);
-    check_that(c, check_free(x) & check_free(y) & check_free(truth),
+    check_that(c, check_free(x, y, truth),
                "f32 to %s: n %ld wrote out of bounds", check_dtype(dtype),
                (long)n);
 }
@@ -64,7 +64,7 @@ static void check_to(checker *c, int dtype, int64_t n)
     c->ref->to_f32[dtype](x, truth, n);
     check_that(c, same(y, truth, n), "%s to f32: n %ld", check_dtype(dtype),
                (long)n);
-    check_that(c, check_free(x) & check_free(y) & check_free(truth),
+    check_that(c, check_free(x, y, truth),
                "%s to f32: n %ld wrote out of bounds", check_dtype(dtype),
                (long)n);
 }
@@ -129,8 +129,7 @@ static void bench(checker *c, const bench_shape *s)
                  (long)n);
         bench_report(c, what, bench_time(call_to, &t), (double)n, bytes);
     }
-    check_free(t.x);
-    check_free(t.y);
+    check_free(t.x, t.y);
 }
 
 const subject check_convert = { "convert", check, bench };

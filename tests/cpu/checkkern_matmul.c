@@ -225,10 +225,7 @@ static void judge(checker *c, problem *p)
 
 static void finish(checker *c, problem *p)
 {
-    bool whole = check_free(p->x) & check_free(p->y) & check_free(p->w) &
-                 check_free(p->bias) & check_free(p->wide);
-    if (p->xp)
-        whole &= check_free(p->xp);
+    bool whole = check_free(p->x, p->y, p->w, p->bias, p->wide, p->xp);
     check_that(c, whole, "matmul %s: n %ld k %ld o %ld wrote out of bounds",
                check_dtype(p->dtype), (long)p->n, (long)p->k, (long)p->o);
 }
@@ -314,12 +311,7 @@ static void bench_one(checker *c, int dtype, int64_t n, int64_t k, int64_t o)
     bench_report(c, what, bench_time(call, &t),
                  2.0 * (double)n * (double)k * (double)o,
                  (double)row * (double)o + 4.0 * (double)(n * (k + o)));
-    check_free(x);
-    check_free(y);
-    check_free(wide);
-    check_free(w);
-    if (t.xp)
-        check_free(t.xp);
+    check_free(x, y, wide, w, t.xp);
 }
 
 static void bench(checker *c, const bench_shape *s)

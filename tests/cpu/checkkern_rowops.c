@@ -57,10 +57,8 @@ static void check_unary(checker *c, const char *name, unary_fn fn,
             check_that(c, activation_near(y[i], truth(copy[i]), copy[i]),
                        "%s: n %ld i %ld: f(%.9g) = %.9g, not %.9g", name,
                        (long)n, (long)i, copy[i], y[i], truth(copy[i]));
-        bool whole = check_free(x);
-        if (round & 1)
-            whole &= check_free(y);
-        check_that(c, whole, "%s: n %ld wrote out of bounds", name, (long)n);
+        check_that(c, check_free(x, y != x ? y : NULL),
+                   "%s: n %ld wrote out of bounds", name, (long)n);
     }
 }
 
@@ -81,7 +79,7 @@ static void check_glu(checker *c, const char *name, binary_fn fn,
                        "%s: n %ld i %ld: f(%.9g) * %.9g = %.9g, not %.9g", name,
                        (long)n, (long)i, copy[i], up[i], gate[i], t);
         }
-        check_that(c, check_free(gate) & check_free(up),
+        check_that(c, check_free(gate, up),
                    "%s: n %ld wrote out of bounds", name, (long)n);
     }
 }
@@ -100,10 +98,8 @@ static void check_binary(checker *c, const char *name, binary_fn fn,
             check_that(c, check_near(y[i], truth[i], 0),
                        "%s: n %ld i %ld: %.9g, not %.9g", name, (long)n,
                        (long)i, y[i], truth[i]);
-        bool whole = check_free(a) & check_free(b);
-        if (round & 1)
-            whole &= check_free(y);
-        check_that(c, whole, "%s: n %ld wrote out of bounds", name, (long)n);
+        check_that(c, check_free(a, b, y != b ? y : NULL),
+                   "%s: n %ld wrote out of bounds", name, (long)n);
     }
 }
 
@@ -144,7 +140,7 @@ static void check_norms(checker *c, bool centred)
                        "%s: n %ld i %ld spread %g: %.9g, not %.9g", name,
                        (long)n, (long)i, (double)spreads[round % 4], x[i],
                        truth[i]);
-        check_that(c, check_free(x) & check_free(w) & check_free(b),
+        check_that(c, check_free(x, w, b),
                    "%s: n %ld wrote out of bounds", name, (long)n);
     }
 }
@@ -206,10 +202,8 @@ static void check_rope(checker *c)
                        "%.9g, not %.9g", mode, (long)heads, (long)dim,
                        (long)half * 2, (long)i, y[i], truth);
         }
-        bool whole = check_free(x) & check_free(turns);
-        if (round & 2)
-            whole &= check_free(y);
-        check_that(c, whole, "rope: dim %ld wrote out of bounds", (long)dim);
+        check_that(c, check_free(x, turns, y != x ? y : NULL),
+                   "rope: dim %ld wrote out of bounds", (long)dim);
     }
 }
 
@@ -290,9 +284,7 @@ static void bench(checker *c, const bench_shape *s)
         bench_report(c, what, bench_time(call, &t), (double)size,
                      (double)size * 8);
     }
-    check_free(t.x);
-    check_free(t.w);
-    check_free(t.y);
+    check_free(t.x, t.w, t.y);
 }
 
 const subject check_rowops = { "rowops", check, bench };

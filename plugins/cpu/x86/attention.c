@@ -60,7 +60,7 @@ static rows make_rows(const cpu_attention_args *a, int64_t query, int64_t n_q,
 /* y += x [tokens, depth] * panel, for any number of tokens. */
 static void multiply(f32_tile t, int64_t tokens)
 {
-    int64_t groups = (tokens + F32_TOKENS - 1) / F32_TOKENS;
+    int64_t groups = (tokens + TOKENS - 1) / TOKENS;
     for (; groups; groups--) {
         int64_t n = (tokens + groups - 1) / groups;
         f32_micro(&t, (int)n);
@@ -244,6 +244,21 @@ static ALWAYS_INLINE void gather(const cpu_attention_args *a, const rows *r,
     }
 }
 
+/* A head's channels are a small part of each cache row, too far apart for the
+ * hardware to see a pattern: asks for the keys and values first .. end. */
+static void prefetch(const cpu_attention_args *a, int64_t column,
+                     int64_t first, int64_t end, const int dtype)
+{
+    int64_t size = dtype == CLV_DTYPE_F32 ? 4 : 2;
+    for (int64_t j = first; j < min64(end, first + KEYS); j++) {
+        int64_t at = (j * a->kv_stride + column) * size;
+        for (int64_t i = 0; i < a->head_dim * size; i += 64) {
+            _mm_prefetch((const char *)a->k + at + i, _MM_HINT_T0);
+            _mm_prefetch((const char *)a->v + at + i, _MM_HINT_T0);
+        }
+    }
+}
+
 /* Cache rows that any of these rows sees. */
 static void span(const cpu_attention_args *a, const rows *r, int64_t *begin,
                  int64_t *end)
@@ -275,6 +290,7 @@ static ALWAYS_INLINE void run_rows(const cpu_attention_args *a, const rows *r,
     span(a, r, &begin, &end);
     for (int64_t first = begin; first < end; first += KEYS) {
         int n = (int)min64(KEYS, end - first);
+        prefetch(a, column, first + KEYS, end, dtype);
         score(a, r, column, first, n, dtype);
         for (int64_t i = 0; i < n_rows; i++) {
             int64_t low, high, o = i / r->inner.n, j = i % r->inner.n;

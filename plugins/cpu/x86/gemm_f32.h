@@ -5,12 +5,10 @@
  */
 #pragma once
 
-#include "vec.h"
+#include "tokens.h"
 
 #include <cleave/plugin.h>
 
-/* Accumulators, two vectors of columns and a broadcast fill the registers. */
-#define F32_TOKENS (VL == 16 ? 12 : 6)
 #define F32_ROWS (2 * VL)
 
 typedef struct f32_tile {
@@ -84,8 +82,8 @@ static ALWAYS_INLINE void f32_pack(const uint8_t *w, int64_t w_stride,
 
 static ALWAYS_INLINE void f32_micro_n(const f32_tile *t, const int n)
 {
-    const float *x[F32_TOKENS], *w = t->panel;
-    vf acc[F32_TOKENS][2];
+    const float *x[TOKENS], *w = t->panel;
+    vf acc[TOKENS][2];
 
 #pragma GCC unroll 12
     for (int i = 0; i < n; i++) {
@@ -112,23 +110,8 @@ static ALWAYS_INLINE void f32_micro_n(const f32_tile *t, const int n)
     }
 }
 
-/* tokens: 1 .. F32_TOKENS */
+/* tokens: 1 .. TOKENS */
 static inline void f32_micro(const f32_tile *t, int tokens)
 {
-    switch (tokens) {
-#if VL == 16
-    case 12: f32_micro_n(t, 12); break;
-    case 11: f32_micro_n(t, 11); break;
-    case 10: f32_micro_n(t, 10); break;
-    case 9: f32_micro_n(t, 9); break;
-    case 8: f32_micro_n(t, 8); break;
-    case 7: f32_micro_n(t, 7); break;
-#endif
-    case 6: f32_micro_n(t, 6); break;
-    case 5: f32_micro_n(t, 5); break;
-    case 4: f32_micro_n(t, 4); break;
-    case 3: f32_micro_n(t, 3); break;
-    case 2: f32_micro_n(t, 2); break;
-    case 1: f32_micro_n(t, 1); break;
-    }
+    WITH_TOKENS(tokens, f32_micro_n, t)
 }

@@ -31,7 +31,7 @@ static ALWAYS_INLINE vf load_w_n(const void *w, int64_t i, int64_t n,
 
 /* Products of one weight row with n rows of x. */
 static ALWAYS_INLINE void dot_row(const cpu_matmul_args *a, int64_t o,
-                                  int64_t i, const int n, const int dtype)
+                                  int64_t i, const int dtype, const int n)
 {
     const uint8_t *w = (const uint8_t *)a->w + o * a->w_stride;
     const float *x = a->x + i * a->x_stride;
@@ -68,12 +68,8 @@ static ALWAYS_INLINE void few(const cpu_matmul_args *a, const int dtype)
 {
     for (int64_t o = a->o_begin; o < a->o_end; o++) {
         for (int64_t i = 0; i < a->n; i += FEW) {
-            switch (a->n - i) {
-            case 1: dot_row(a, o, i, 1, dtype); break;
-            case 2: dot_row(a, o, i, 2, dtype); break;
-            case 3: dot_row(a, o, i, 3, dtype); break;
-            default: dot_row(a, o, i, FEW, dtype); break;
-            }
+            int n = (int)(a->n - i < FEW ? a->n - i : FEW);
+            WITH_4(n, dot_row, a, o, i, dtype)
         }
     }
 }
@@ -101,7 +97,7 @@ static void micro(const gemm_tile *tile)
     static void matmul_##name(const cpu_matmul_args *a)                        \
     {                                                                          \
         static const gemm_kind kind = {                                        \
-            .rows = F32_ROWS, .tokens = F32_TOKENS, .depth = DEPTH,            \
+            .rows = F32_ROWS, .tokens = TOKENS, .depth = DEPTH,            \
             .panel_size = DEPTH * F32_ROWS * sizeof(float),                    \
             .pack = pack_##name, .micro = micro,                               \
         };                                                                     \

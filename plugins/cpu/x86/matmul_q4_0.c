@@ -5,11 +5,11 @@
  */
 #include "gemm.h"
 #include "prepare.h"
+#include "tokens.h"
 #include "x86.h"
 
 #define DEPTH 1024
 #define ROWS (2 * VL)
-#define TOKENS (VL == 16 ? 12 : 6)
 
 typedef struct panel {
     float d[DEPTH / CPU_QK][ROWS];
@@ -95,22 +95,7 @@ static ALWAYS_INLINE void micro_n(const gemm_tile *t, const int n)
 
 static void micro(const gemm_tile *t)
 {
-    switch (t->tokens) {
-#if VL == 16
-    case 12: micro_n(t, 12); break;
-    case 11: micro_n(t, 11); break;
-    case 10: micro_n(t, 10); break;
-    case 9: micro_n(t, 9); break;
-    case 8: micro_n(t, 8); break;
-    case 7: micro_n(t, 7); break;
-#endif
-    case 6: micro_n(t, 6); break;
-    case 5: micro_n(t, 5); break;
-    case 4: micro_n(t, 4); break;
-    case 3: micro_n(t, 3); break;
-    case 2: micro_n(t, 2); break;
-    case 1: micro_n(t, 1); break;
-    }
+    WITH_TOKENS(t->tokens, micro_n, t)
 }
 
 /* Nibbles as unpack() has them; this way the load does the broadcast. */

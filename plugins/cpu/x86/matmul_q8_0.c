@@ -6,6 +6,7 @@
  */
 #include "gemm.h"
 #include "prepare.h"
+#include "tokens.h"
 #include "x86.h"
 
 #include <math.h>
@@ -15,7 +16,6 @@
 #define DEPTH 512
 #define GROUPS (DEPTH / Q16_GROUP)
 #define ROWS (2 * VL)
-#define TOKENS (VL == 16 ? 12 : 6)
 
 typedef struct panel {
     float d[GROUPS][ROWS];
@@ -127,22 +127,7 @@ static ALWAYS_INLINE void micro_n(const gemm_tile *t, const int n)
 
 static void micro(const gemm_tile *t)
 {
-    switch (t->tokens) {
-#if VL == 16
-    case 12: micro_n(t, 12); break;
-    case 11: micro_n(t, 11); break;
-    case 10: micro_n(t, 10); break;
-    case 9: micro_n(t, 9); break;
-    case 8: micro_n(t, 8); break;
-    case 7: micro_n(t, 7); break;
-#endif
-    case 6: micro_n(t, 6); break;
-    case 5: micro_n(t, 5); break;
-    case 4: micro_n(t, 4); break;
-    case 3: micro_n(t, 3); break;
-    case 2: micro_n(t, 2); break;
-    case 1: micro_n(t, 1); break;
-    }
+    WITH_TOKENS(t->tokens, micro_n, t)
 }
 
 /* Adds a block's products to lanes of 32 bits. */
@@ -229,12 +214,8 @@ static void few(const cpu_matmul_args *a, size_t x_size)
 {
     for (int64_t o = a->o_begin; o < a->o_end; o++) {
         for (int64_t i = 0; i < a->n; i += FEW) {
-            switch (a->n - i) {
-            case 1: dot_row(a, o, i, x_size, 1); break;
-            case 2: dot_row(a, o, i, x_size, 2); break;
-            case 3: dot_row(a, o, i, x_size, 3); break;
-            default: dot_row(a, o, i, x_size, FEW); break;
-            }
+            int n = (int)(a->n - i < FEW ? a->n - i : FEW);
+            WITH_4(n, dot_row, a, o, i, x_size)
         }
     }
 }

@@ -6,13 +6,14 @@
  */
 #include "gemm.h"
 #include "prepare.h"
+#include "tokens.h"
 #include "x86.h"
 
 #define FEW 4
 #define MANY 9 /* rows of x from which packing pays */
 #define DEPTH 1024
 #define ROWS (2 * VL)
-#define TOKENS 6 /* with f32 sums in registers beside the integer ones */
+#define MOST 6 /* rows of x at once: f32 sums lie in registers as well */
 
 typedef struct panel {
     float d[DEPTH / CPU_QK][ROWS];
@@ -66,13 +67,13 @@ static ALWAYS_INLINE void pack(const cpu_matmul_args *a, int64_t o, int n_rows,
     }
 }
 
-static ALWAYS_INLINE void micro_n(const gemm_tile *t, const int n,
-                                  const int dtype)
+static ALWAYS_INLINE void micro_n(const gemm_tile *t, const int dtype,
+                                  const int n)
 {
     const panel *p = t->panel;
-    const int8_t *x[TOKENS];
+    const int8_t *x[MOST];
     int64_t at = t->k_begin / CPU_QK;
-    vf sum[TOKENS][2];
+    vf sum[MOST][2];
 
 #pragma GCC unroll 6
     for (int i = 0; i < n; i++) {
@@ -82,7 +83,7 @@ static ALWAYS_INLINE void micro_n(const gemm_tile *t, const int n,
     }
     for (int b = 0; b * CPU_QK < t->depth; b++) {
         const uint8_t *w = p->q[b * 8][0];
-        vi acc[TOKENS][2];
+        vi acc[MOST][2];
 #pragma GCC unroll 6
         for (int i = 0; i < n; i++)
             acc[i][0] = acc[i][1] =
@@ -119,20 +120,13 @@ static ALWAYS_INLINE void micro_n(const gemm_tile *t, const int n,
 
 static ALWAYS_INLINE void micro(const gemm_tile *t, const int dtype)
 {
-    switch (t->tokens) {
-    case 6: micro_n(t, 6, dtype); break;
-    case 5: micro_n(t, 5, dtype); break;
-    case 4: micro_n(t, 4, dtype); break;
-    case 3: micro_n(t, 3, dtype); break;
-    case 2: micro_n(t, 2, dtype); break;
-    case 1: micro_n(t, 1, dtype); break;
-    }
+    WITH_6(t->tokens, micro_n, t, dtype)
 }
 
 /* n rows of x times one of w, whose offset sums up beside the lanes. */
 static ALWAYS_INLINE void dot_row(const cpu_matmul_args *a, int64_t o,
-                                  int64_t first, size_t x_size, const int n,
-                                  const int dtype)
+                                  int64_t first, size_t x_size,
+                                  const int dtype, const int n)
 {
     const uint8_t *w = (const uint8_t *)a->w + o * a->w_stride;
     const uint8_t *xp = (const uint8_t *)a->xp + (size_t)first * x_size;
@@ -170,12 +164,8 @@ static ALWAYS_INLINE void few(const cpu_matmul_args *a, const int dtype)
 
     for (int64_t o = a->o_begin; o < a->o_end; o++) {
         for (int64_t i = 0; i < a->n; i += FEW) {
-            switch (a->n - i) {
-            case 1: dot_row(a, o, i, x_size, 1, dtype); break;
-            case 2: dot_row(a, o, i, x_size, 2, dtype); break;
-            case 3: dot_row(a, o, i, x_size, 3, dtype); break;
-            default: dot_row(a, o, i, x_size, FEW, dtype); break;
-            }
+            int n = (int)(a->n - i < FEW ? a->n - i : FEW);
+            WITH_4(n, dot_row, a, o, i, x_size, dtype)
         }
     }
 }
@@ -195,7 +185,7 @@ static ALWAYS_INLINE void few(const cpu_matmul_args *a, const int dtype)
     static void matmul_##name(const cpu_matmul_args *a)                        \
     {                                                                          \
         static const gemm_kind kind = {                                        \
-            .rows = ROWS, .tokens = TOKENS, .depth = DEPTH,                    \
+            .rows = ROWS, .tokens = MOST, .depth = DEPTH,                    \
             .panel_size = sizeof(panel), .pack = pack_##name,                  \
             .micro = micro_##name,                                             \
         };                                                                     \
