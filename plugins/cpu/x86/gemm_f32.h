@@ -85,7 +85,7 @@ static ALWAYS_INLINE void f32_micro_n(const f32_tile *t, const int n)
     const float *x[TOKENS], *w = t->panel;
     vf acc[TOKENS][2];
 
-#pragma GCC unroll 12
+    UNROLL
     for (int i = 0; i < n; i++) {
         x[i] = t->x + i * t->x_stride;
         acc[i][0] = vf_load(t->y + i * t->y_stride);
@@ -94,7 +94,7 @@ static ALWAYS_INLINE void f32_micro_n(const f32_tile *t, const int n)
     for (int64_t k = 0; k < t->depth; k++) {
         vf w0 = vf_load(w), w1 = vf_load(w + VL);
         w += t->panel_stride;
-#pragma GCC unroll 12
+        UNROLL
         for (int i = 0; i < n; i++) {
             vf b = vf_set1(x[i][k]);
             acc[i][0] = vf_fma(b, w0, acc[i][0]);
@@ -103,7 +103,7 @@ static ALWAYS_INLINE void f32_micro_n(const f32_tile *t, const int n)
             KEEP(acc[i][1]);
         }
     }
-#pragma GCC unroll 12
+    UNROLL
     for (int i = 0; i < n; i++) {
         vf_store(t->y + i * t->y_stride, acc[i][0]);
         vf_store(t->y + i * t->y_stride + VL, acc[i][1]);

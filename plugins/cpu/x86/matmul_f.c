@@ -38,12 +38,12 @@ static ALWAYS_INLINE void dot_row(const cpu_matmul_args *a, int64_t o,
     vf acc[FEW][2];
     int64_t k = 0;
 
-#pragma GCC unroll 4
+    UNROLL
     for (int t = 0; t < n; t++)
         acc[t][0] = acc[t][1] = vf_zero();
     for (; k + 2 * VL <= a->k; k += 2 * VL) {
         vf w0 = load_w(w, k, dtype), w1 = load_w(w, k + VL, dtype);
-#pragma GCC unroll 4
+        UNROLL
         for (int t = 0; t < n; t++) {
             const float *xt = x + t * a->x_stride + k;
             acc[t][0] = vf_fma(w0, vf_load(xt), acc[t][0]);
@@ -53,12 +53,12 @@ static ALWAYS_INLINE void dot_row(const cpu_matmul_args *a, int64_t o,
     for (; k < a->k; k += VL) {
         int64_t left = a->k - k < VL ? a->k - k : VL;
         vf w0 = left < VL ? load_w_n(w, k, left, dtype) : load_w(w, k, dtype);
-#pragma GCC unroll 4
+        UNROLL
         for (int t = 0; t < n; t++)
             acc[t][0] = vf_fma(w0, vf_load_n(x + t * a->x_stride + k, left),
                                acc[t][0]);
     }
-#pragma GCC unroll 4
+    UNROLL
     for (int t = 0; t < n; t++)
         a->y[(i + t) * a->y_stride + o] =
             vf_hsum(vf_add(acc[t][0], acc[t][1])) + (a->bias ? a->bias[o] : 0);

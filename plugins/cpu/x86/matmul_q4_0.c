@@ -58,19 +58,19 @@ static ALWAYS_INLINE void micro_n(const gemm_tile *t, const int n)
     size_t to_scales = (size_t)(t->k - t->k_begin) +
                        (size_t)(t->k_begin / CPU_QK) * sizeof(float);
 
-#pragma GCC unroll 12
+    UNROLL
     for (int i = 0; i < n; i++)
         x[i] = (const int8_t *)(t->x + (size_t)i * t->x_stride) + t->k_begin;
     for (int b = 0; b * CPU_QK < t->depth; b++) {
         const uint8_t *w = p->q[b * 8][0];
         vi acc[TOKENS][2];
-#pragma GCC unroll 12
+        UNROLL
         for (int i = 0; i < n; i++)
             acc[i][0] = acc[i][1] = vi_zero();
-#pragma GCC unroll 8
+        UNROLL
         for (int k = 0; k < CPU_QK; k += 4) {
             vi w0 = vi_load(w + k * ROWS), w1 = vi_load(w + k * ROWS + 4 * VL);
-#pragma GCC unroll 12
+            UNROLL
             for (int i = 0; i < n; i++) {
                 vi v = vi_set1_32(load_32(x[i] + b * CPU_QK + k));
                 ADD16(acc[i][0], vi_maddubs(w0, v));
@@ -78,7 +78,7 @@ static ALWAYS_INLINE void micro_n(const gemm_tile *t, const int n)
             }
         }
         vf d0 = vf_load(p->d[b]), d1 = vf_load(p->d[b] + VL);
-#pragma GCC unroll 12
+        UNROLL
         for (int i = 0; i < n; i++) {
             float *y = t->y + i * t->y_stride;
             const float *scales = (const float *)((const uint8_t *)x[i] +

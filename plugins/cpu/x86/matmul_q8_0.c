@@ -90,20 +90,20 @@ static ALWAYS_INLINE void micro_n(const gemm_tile *t, const int n)
                            sizeof(int16_t) +
                        (size_t)(t->k_begin / Q16_GROUP) * sizeof(float);
 
-#pragma GCC unroll 12
+    UNROLL
     for (int i = 0; i < n; i++)
         x[i] = (const int16_t *)(t->x + (size_t)i * t->x_stride) + t->k_begin;
     for (int g = 0; g * Q16_GROUP < t->depth; g++) {
         const int16_t *w = p->q[g * Q16_GROUP / 2][0];
         vi acc[TOKENS][2];
-#pragma GCC unroll 12
+        UNROLL
         for (int i = 0; i < n; i++)
             acc[i][0] = acc[i][1] = vi_zero();
         for (int k = g * Q16_GROUP; k < (g + 1) * Q16_GROUP; k += 4) {
-#pragma GCC unroll 2
+            UNROLL
             for (int j = 0; j < 4; j += 2, w += 2 * ROWS) {
                 vi w0 = vi_load(w), w1 = vi_load(w + 2 * VL);
-#pragma GCC unroll 12
+                UNROLL
                 for (int i = 0; i < n; i++) {
                     vi b = vi_set1_32(load_32(x[i] + k + j));
                     ADD32(acc[i][0], vi_madd16(w0, b));
@@ -112,7 +112,7 @@ static ALWAYS_INLINE void micro_n(const gemm_tile *t, const int n)
             }
         }
         vf d0 = vf_load(p->d[g]), d1 = vf_load(p->d[g] + VL);
-#pragma GCC unroll 12
+        UNROLL
         for (int i = 0; i < n; i++) {
             float *y = t->y + i * t->y_stride;
             vf d = vf_set1(((const float *)((const uint8_t *)x[i] +
@@ -158,32 +158,35 @@ static ALWAYS_INLINE vi dot_block(wide w, const int16_t *x)
 }
 #endif
 
-/* acc += a group of one weight row times n rows of x. */
-static ALWAYS_INLINE void dot_group(const uint8_t *w, const int blocks,
-                                    const uint8_t *xp, size_t x_size,
-                                    int64_t k, int64_t group, vf *acc,
-                                    const int n)
+/* acc += blocks of one weight row, all in one group of x, times n rows of x,
+ * which xp and at (the first value's index) give. */
+static ALWAYS_INLINE void dot_blocks(const uint8_t *w, const int blocks,
+                                     const uint8_t *xp, size_t x_size,
+                                     int64_t k, int64_t at, vf *acc,
+                                     const int n)
 {
     vf sum[FEW];
 
-#pragma GCC unroll 4
+    UNROLL
     for (int t = 0; t < n; t++)
         sum[t] = vf_zero();
-#pragma GCC unroll 4
-    for (int b = 0; b < blocks; b++, w += sizeof(cpu_block_q8_0)) {
-        vf d = vf_set1(load_f16(w));
-        wide q = widen(w + 2);
-#pragma GCC unroll 4
+    UNROLL
+    for (int b = 0; b < blocks; b++) {
+        const uint8_t *block = w + b * (int)sizeof(cpu_block_q8_0);
+        vf d = vf_set1(load_f16(block));
+        wide q = widen(block + 2);
+        UNROLL
         for (int t = 0; t < n; t++) {
-            const int16_t *x = (const int16_t *)(xp + t * x_size) +
-                               group * Q16_GROUP + b * CPU_QK;
+            const int16_t *x = (const int16_t *)(xp + t * x_size) + at +
+                               b * CPU_QK;
             sum[t] = vf_fma(vf_from_int(dot_block(q, x)), d, sum[t]);
         }
     }
-#pragma GCC unroll 4
+    UNROLL
     for (int t = 0; t < n; t++)
-        acc[t] = vf_fma(sum[t],
-                        vf_set1(q16_scales(xp + t * x_size, k)[group]), acc[t]);
+        acc[t] = vf_fma(
+            sum[t],
+            vf_set1(q16_scales(xp + t * x_size, k)[at / Q16_GROUP]), acc[t]);
 }
 
 static ALWAYS_INLINE void dot_row(const cpu_matmul_args *a, int64_t o,
@@ -191,20 +194,20 @@ static ALWAYS_INLINE void dot_row(const cpu_matmul_args *a, int64_t o,
 {
     const uint8_t *w = (const uint8_t *)a->w + o * a->w_stride;
     const uint8_t *xp = (const uint8_t *)a->xp + (size_t)i * x_size;
-    int64_t groups = a->k / Q16_GROUP;
+    const int whole = Q16_GROUP / CPU_QK;
+    int64_t k = a->k, at = 0;
     vf acc[FEW];
 
-#pragma GCC unroll 4
+    UNROLL
     for (int t = 0; t < n; t++)
         acc[t] = vf_zero();
-    for (int64_t g = 0; g < groups; g++) {
-        dot_group(w, Q16_GROUP / CPU_QK, xp, x_size, a->k, g, acc, n);
-        w += Q16_GROUP / CPU_QK * sizeof(cpu_block_q8_0);
+    for (; at + Q16_GROUP <= k; at += Q16_GROUP) {
+        dot_blocks(w, whole, xp, x_size, k, at, acc, n);
+        w += whole * (int)sizeof(cpu_block_q8_0);
     }
-    if (a->k % Q16_GROUP)
-        dot_group(w, (int)(a->k % Q16_GROUP) / CPU_QK, xp, x_size, a->k,
-                  groups, acc, n);
-#pragma GCC unroll 4
+    for (; at < k; at += CPU_QK, w += sizeof(cpu_block_q8_0))
+        dot_blocks(w, 1, xp, x_size, k, at, acc, n);
+    UNROLL
     for (int t = 0; t < n; t++)
         a->y[(i + t) * a->y_stride + o] =
             vf_hsum(acc[t]) + (a->bias ? a->bias[o] : 0);

@@ -75,7 +75,7 @@ static ALWAYS_INLINE void micro_n(const gemm_tile *t, const int dtype,
     int64_t at = t->k_begin / CPU_QK;
     vf sum[MOST][2];
 
-#pragma GCC unroll 6
+    UNROLL
     for (int i = 0; i < n; i++) {
         x[i] = (const int8_t *)(t->x + (size_t)i * t->x_stride);
         sum[i][0] = vf_load(t->y + i * t->y_stride);
@@ -84,15 +84,15 @@ static ALWAYS_INLINE void micro_n(const gemm_tile *t, const int dtype,
     for (int b = 0; b * CPU_QK < t->depth; b++) {
         const uint8_t *w = p->q[b * 8][0];
         vi acc[MOST][2];
-#pragma GCC unroll 6
+        UNROLL
         for (int i = 0; i < n; i++)
             acc[i][0] = acc[i][1] =
                 vf_to_int(vf_set1(q8_sums(x[i], t->k)[at + b] *
                                   offset(dtype)));
-#pragma GCC unroll 8
+        UNROLL
         for (int k = 0; k < CPU_QK; k += 4) {
             vi w0 = vi_load(w + k * ROWS), w1 = vi_load(w + k * ROWS + 4 * VL);
-#pragma GCC unroll 6
+            UNROLL
             for (int i = 0; i < n; i++) {
                 vi v = vi_set1_32(load_32(x[i] + t->k_begin + b * CPU_QK + k));
                 acc[i][0] = _mm512_dpbusd_epi32(acc[i][0], w0, v);
@@ -102,7 +102,7 @@ static ALWAYS_INLINE void micro_n(const gemm_tile *t, const int dtype,
             }
         }
         vf d0 = vf_load(p->d[b]), d1 = vf_load(p->d[b] + VL);
-#pragma GCC unroll 6
+        UNROLL
         for (int i = 0; i < n; i++) {
             vf d = vf_set1(q8_scales(x[i], t->k)[at + b]);
             sum[i][0] = vf_fma(vf_from_int(acc[i][0]), vf_mul(d, d0),
@@ -111,7 +111,7 @@ static ALWAYS_INLINE void micro_n(const gemm_tile *t, const int dtype,
                                sum[i][1]);
         }
     }
-#pragma GCC unroll 6
+    UNROLL
     for (int i = 0; i < n; i++) {
         vf_store(t->y + i * t->y_stride, sum[i][0]);
         vf_store(t->y + i * t->y_stride + VL, sum[i][1]);
@@ -133,14 +133,13 @@ static ALWAYS_INLINE void dot_row(const cpu_matmul_args *a, int64_t o,
     __m256 acc[FEW];
     float out[FEW] = { 0 };
 
-#pragma GCC unroll 4
+    UNROLL
     for (int t = 0; t < n; t++)
         acc[t] = _mm256_setzero_ps();
-#pragma GCC unroll 2
     for (int64_t b = 0; b < a->k / CPU_QK; b++, w += block_size(dtype)) {
         __m256i q = unpack(w, dtype);
         float d = load_f16(w);
-#pragma GCC unroll 4
+        UNROLL
         for (int t = 0; t < n; t++) {
             const uint8_t *x = xp + t * x_size;
             float scale = d * q8_scales(x, a->k)[b];
@@ -152,7 +151,7 @@ static ALWAYS_INLINE void dot_row(const cpu_matmul_args *a, int64_t o,
                                      _mm256_set1_ps(scale), acc[t]);
         }
     }
-#pragma GCC unroll 4
+    UNROLL
     for (int t = 0; t < n; t++)
         a->y[(first + t) * a->y_stride + o] =
             hsum8(acc[t]) + out[t] * offset(dtype) + (a->bias ? a->bias[o] : 0);

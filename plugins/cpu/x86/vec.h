@@ -11,6 +11,14 @@
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 
+/* Before a loop with a constant count: leaves no loop, so that the arrays it
+ * goes through become registers. */
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
 static inline float hsum8(__m256 v)
 {
     __m128 s = _mm_add_ps(_mm256_castps256_ps128(v),
