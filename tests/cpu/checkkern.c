@@ -1,5 +1,5 @@
 #include "checkkern.h"
-#include "../../plugins/cpu/cpuid.h"
+#include "../../plugins/cpu/level.h"
 
 #include <inttypes.h>
 #include <math.h>
