@@ -21,7 +21,8 @@ static clv_status take(void *ctx, const char *sec, const char *key,
     char *origin = core_format("%s:%u", s->name, line);
     if (!origin)
         return clv_error(CLV_ERR_NO_MEMORY, "no memory for the configuration");
-    clv_status st = core_config_give(s->config, sec, key, value, origin, s->rank);
+    clv_status st =
+        core_config_give(s->config, sec, key, value, origin, s->rank);
     free(origin);
     return st;
 }
@@ -84,5 +85,6 @@ clv_status clv_config_set(clv_config *config, const char *assignment,
     memcpy(sec, assignment, n);
     memcpy(key, dot + 1, m);
     sec[n] = key[m] = 0;
-    return core_config_give(config, sec, key, equals + 1, origin, CORE_RANK_SET);
+    return core_config_give(config, sec, key, equals + 1, origin,
+                            CORE_RANK_SET);
 }

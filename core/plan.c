@@ -1,4 +1,6 @@
 #include "plan.h"
+
+#include "loader.h"
 #include "shape.h"
 
 #include <stdio.h>
@@ -22,12 +24,7 @@ static clv_status check_devices(const clv_context *ctx,
                 return clv_error(CLV_ERR_INVALID, "plan: device '%s' is listed "
                                  "twice", params->devices[i]->id);
     }
-    if (!params->n_devices)
-        return clv_error(CLV_ERR_NOT_FOUND,
-                         "plan: there is no device to run on; 'cleave devices' "
-                         "shows which plugins were tried, and core.plugin_dirs "
-                         "where they are looked for");
-    return CLV_OK;
+    return params->n_devices ? CLV_OK : core_loader_no_device(ctx);
 }
 
 static clv_status check_graph(const clv_graph *graph)
