@@ -130,6 +130,7 @@ static void dot_rows(const cpu_matmul_args *a, int64_t o)
     const uint8_t *w = (const uint8_t *)a->w + o * a->w_stride;
     const int8_t *x = a->xp;
     const float *d = q8_scales(x, a->k), *s = q8_sums(x, a->k);
+    const uint8_t *next = w + 4 * a->w_stride;
     int64_t blocks = a->k / CPU_QK;
     __m256 a0, a1, a2, a3;
     __m128 offset = _mm_setzero_ps();
@@ -138,6 +139,10 @@ static void dot_rows(const cpu_matmul_args *a, int64_t o)
     for (int64_t b = 0; b < blocks; b++, w += sizeof(cpu_block_q4_0)) {
         __m256i q = _mm256_loadu_si256((const __m256i *)(x + b * CPU_QK));
         union { __m128 v; float f[4]; } scale;
+        /* The next four rows, as much of them as this step reads. */
+        _mm_prefetch((const char *)next, _MM_HINT_T0);
+        _mm_prefetch((const char *)next + 64, _MM_HINT_T0);
+        next += 4 * sizeof(cpu_block_q4_0);
         scale.v = _mm_mul_ps(four_scales(w, a->w_stride), _mm_set1_ps(d[b]));
         offset = _mm_fmadd_ps(scale.v, _mm_set1_ps(s[b]), offset);
         /* Through memory: loads broadcast for free. */

@@ -202,6 +202,8 @@ static ALWAYS_INLINE void dot_row(const cpu_matmul_args *a, int64_t o,
     for (int t = 0; t < n; t++)
         acc[t] = vf_zero();
     for (; at + Q16_GROUP <= k; at += Q16_GROUP) {
+        if (i == 0)
+            prefetch_stream(w, 3);
         dot_blocks(w, whole, xp, x_size, k, at, acc, n);
         w += whole * (int)sizeof(cpu_block_q8_0);
     }

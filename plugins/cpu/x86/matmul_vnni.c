@@ -139,6 +139,8 @@ static ALWAYS_INLINE void dot_row(const cpu_matmul_args *a, int64_t o,
     for (int64_t b = 0; b < a->k / CPU_QK; b++, w += block_size(dtype)) {
         __m256i q = unpack(w, dtype);
         float d = load_f16(w);
+        if (first == 0)
+            prefetch_stream(w, 1);
         UNROLL
         for (int t = 0; t < n; t++) {
             const uint8_t *x = xp + t * x_size;
