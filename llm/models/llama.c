@@ -1,5 +1,5 @@
 /* Llama and its like: Mistral, and others that differ in settings only. */
-#include "../arch.h"
+#include "arch.h"
 #include "../weights.h"
 
 static void load_layer(llm_loader *l, const llm_hparams *hp, uint32_t i,

@@ -2,8 +2,8 @@
  * Any bytes as a text, for a vocabulary of GPT-2's kind and one of
  * SentencePiece's: they come back as they were.
  */
-#include "../../llm/tokenizer.h"
-#include "../../llm/tokenizer_vocab.h"
+#include "../../llm/tokenizer/tokenizer.h"
+#include "../../llm/tokenizer/vocab.h"
 
 #include <stdio.h>
 #include <stdlib.h>

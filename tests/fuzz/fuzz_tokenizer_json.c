@@ -1,5 +1,5 @@
 /* A tokenizer.json, and a text through what it makes. */
-#include "../../llm/tokenizer.h"
+#include "../../llm/tokenizer/tokenizer.h"
 
 #include <stdlib.h>
 #include <string.h>

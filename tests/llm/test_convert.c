@@ -1,9 +1,9 @@
 /* clv_convert(): the GGUF file does what the directory does. */
-#include "convert_tokenizer.h"
-#include "gguf.h"
-#include "source.h"
+#include "files/convert_tokenizer.h"
+#include "files/gguf.h"
+#include "files/source.h"
 #include "tiny_hf.h"
-#include "tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* The GGUF reader and writer, against files made byte by byte. */
 #include "bytes.h"
-#include "gguf.h"
-#include "gguf_write.h"
+#include "files/gguf.h"
+#include "files/gguf_write.h"
 #include "temp.h"
 
 #include <math.h>

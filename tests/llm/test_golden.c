@@ -1,6 +1,6 @@
 /* Models against the logits and greedy texts of their reference. */
 #include "rig.h"
-#include "safetensors.h"
+#include "files/safetensors.h"
 
 #include <cJSON.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* config.json to settings. */
 #include "bytes.h"
-#include "hf_config.h"
+#include "files/hf_config.h"
 #include "temp.h"
 
 #include <setjmp.h>

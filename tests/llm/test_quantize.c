@@ -1,6 +1,6 @@
 /* clv_quantize(), decoded by code of the test's own. */
 #include "bytes.h"
-#include "gguf.h"
+#include "files/gguf.h"
 #include "temp.h"
 
 #include <math.h>

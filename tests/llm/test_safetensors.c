@@ -1,6 +1,6 @@
 /* The safetensors reader, against files made byte by byte. */
 #include "bytes.h"
-#include "safetensors.h"
+#include "files/safetensors.h"
 #include "temp.h"
 
 #include <setjmp.h>

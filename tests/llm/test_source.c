@@ -1,6 +1,6 @@
 /* Models from GGUF files and Hugging Face directories, in the same terms. */
-#include "gguf.h"
-#include "source.h"
+#include "files/gguf.h"
+#include "files/source.h"
 #include "tiny_hf.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* Made-up models: shapes as published, weights of a trained model's size. */
 #include "check.h"
-#include "source.h"
+#include "files/source.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Tokenizers of GGUF files made here, sound and broken. */
-#include "tokenizer.h"
+#include "tokenizer/tokenizer.h"
 #include "tokens.h"
 
 #include <math.h>

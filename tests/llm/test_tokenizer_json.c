@@ -1,5 +1,5 @@
 /* tokenizer.json: each component by what it does to ids, and refusals. */
-#include "tokenizer.h"
+#include "tokenizer/tokenizer.h"
 #include "tokens.h"
 
 static temp tmp;

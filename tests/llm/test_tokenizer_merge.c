@@ -4,7 +4,7 @@
  * compete.
  */
 #include "random.h"
-#include "tokenizer_merge.h"
+#include "tokenizer/merge.h"
 #include "tokens.h"
 
 enum { LETTERS = 4, MAX_TOKENS = 60, MAX_TEXT = 120 };

@@ -1,6 +1,6 @@
 /* Expressions, splitting, rewriting and special tokens, one by one. */
-#include "tokenizer_internal.h"
-#include "tokenizer_utf8.h"
+#include "tokenizer/internal.h"
+#include "tokenizer/utf8.h"
 #include "tokens.h"
 
 /* ------------------------------------------------------------------------ */

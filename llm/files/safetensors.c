@@ -1,0 +1,452 @@
+#include "safetensors.h"
+
+#include "json.h"
+#include "../str.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_HEADER = 100 << 20, MAX_TENSORS = 1 << 20 };
+
+static const struct {
+    const char *name;
+    uint32_t size, dtype;
+} types[] = {
+    {"F64", 8, CLV_DTYPE_NONE},     {"F32", 4, CLV_DTYPE_F32},
+    {"F16", 2, CLV_DTYPE_F16},      {"BF16", 2, CLV_DTYPE_BF16},
+    {"I64", 8, CLV_DTYPE_NONE},     {"I32", 4, CLV_DTYPE_I32},
+    {"I16", 2, CLV_DTYPE_NONE},     {"I8", 1, CLV_DTYPE_I8},
+    {"U64", 8, CLV_DTYPE_NONE},     {"U32", 4, CLV_DTYPE_NONE},
+    {"U16", 2, CLV_DTYPE_NONE},     {"U8", 1, CLV_DTYPE_NONE},
+    {"BOOL", 1, CLV_DTYPE_NONE},    {"F8_E4M3", 1, CLV_DTYPE_NONE},
+    {"F8_E5M2", 1, CLV_DTYPE_NONE},
+};
+
+/* One mapped file and the names its tensors point to. */
+typedef struct shard {
+    clv_file_map map;
+    cJSON *header;
+} shard;
+
+struct llm_safetensors {
+    char *path;
+    shard *shards;
+    uint64_t n_shards;
+    llm_safetensors_tensor *tensors;
+    llm_name *names;
+    void **copies; /* by tensor: aligned copies of misaligned data */
+    uint64_t n_tensors;
+};
+
+/* ------------------------------------------------------------------------ */
+/* Tensors of a header                                                      */
+
+static clv_status bad_tensor(const char *path, const char *name,
+                             const char *what)
+{
+    return clv_error(CLV_ERR_FORMAT,
+                     "%s: tensor '%s' %s; download the file again", path,
+                     llm_str_show(llm_str_of(name)).text, what);
+}
+
+static clv_status parse_type(const char *path, const cJSON *item,
+                             llm_safetensors_tensor *t, uint32_t *element)
+{
+    const cJSON *type = cJSON_GetObjectItemCaseSensitive(item, "dtype");
+    if (!cJSON_IsString(type))
+        return bad_tensor(path, t->name, "has no dtype");
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        if (strcmp(types[i].name, type->valuestring) == 0) {
+            t->type = types[i].name;
+            t->dtype = types[i].dtype;
+            *element = types[i].size;
+            return CLV_OK;
+        }
+    }
+    return clv_error(CLV_ERR_UNSUPPORTED,
+                     "%s: tensor '%s' has dtype '%s', weights may be F32, F16 "
+                     "or BF16",
+                     path, llm_str_show(llm_str_of(t->name)).text,
+                     llm_str_show(llm_str_of(type->valuestring)).text);
+}
+
+static clv_status parse_shape(const char *path, const cJSON *item,
+                              llm_safetensors_tensor *t)
+{
+    const cJSON *shape = cJSON_GetObjectItemCaseSensitive(item, "shape"), *dim;
+    if (!cJSON_IsArray(shape))
+        return bad_tensor(path, t->name, "has no shape");
+    t->count = 1;
+    cJSON_ArrayForEach(dim, shape) {
+        uint64_t n;
+        if (t->rank == LLM_SAFETENSORS_MAX_RANK)
+            return bad_tensor(path, t->name, "has more than 8 dimensions");
+        if (!llm_json_u64(dim, &n))
+            return bad_tensor(path, t->name, "has a shape that is not numbers");
+        if (__builtin_mul_overflow(t->count, n, &t->count))
+            return bad_tensor(path, t->name, "has a size past 64 bits");
+        t->dims[t->rank++] = (int64_t)n;
+    }
+    return CLV_OK;
+}
+
+static clv_status parse_range(const char *path, const cJSON *item,
+                              const uint8_t *data, uint64_t size,
+                              llm_safetensors_tensor *t)
+{
+    const cJSON *range =
+        cJSON_GetObjectItemCaseSensitive(item, "data_offsets");
+    uint64_t begin, end;
+    if (!cJSON_IsArray(range) || cJSON_GetArraySize(range) != 2 ||
+        !llm_json_u64(range->child, &begin) ||
+        !llm_json_u64(range->child->next, &end))
+        return bad_tensor(path, t->name, "has no data_offsets");
+    if (begin > end || end - begin != t->size)
+        return bad_tensor(path, t->name,
+                          "has data_offsets that do not match its shape");
+    if (end > size)
+        return clv_error(CLV_ERR_FORMAT,
+                         "%s: tensor '%s' ends at byte %" PRIu64 " of the "
+                         "data, the file at %" PRIu64 "; download it again",
+                         path, llm_str_show(llm_str_of(t->name)).text, end,
+                         size);
+    t->data = data + begin;
+    return CLV_OK;
+}
+
+static clv_status align(const char *path, llm_safetensors_tensor *t,
+                        uint32_t element, void **copy)
+{
+    if ((uintptr_t)t->data % element == 0 || t->size == 0)
+        return CLV_OK;
+    *copy = malloc(t->size);
+    if (!*copy)
+        return clv_error(CLV_ERR_NO_MEMORY,
+                         "%s: no memory for %" PRIu64 " bytes of tensor '%s'",
+                         path, t->size,
+                         llm_str_show(llm_str_of(t->name)).text);
+    t->data = memcpy(*copy, t->data, t->size);
+    return CLV_OK;
+}
+
+static clv_status parse_tensor(const char *path, const cJSON *item,
+                               const uint8_t *data, uint64_t size,
+                               llm_safetensors_tensor *t, void **copy)
+{
+    uint32_t element = 1;
+    t->name = item->string;
+    if (!cJSON_IsObject(item))
+        return bad_tensor(path, t->name, "is not described by an object");
+    clv_status status = parse_type(path, item, t, &element);
+    if (!status)
+        status = parse_shape(path, item, t);
+    if (!status && __builtin_mul_overflow(t->count, element, &t->size))
+        status = bad_tensor(path, t->name, "has a size past 64 bits");
+    if (!status)
+        status = parse_range(path, item, data, size, t);
+    return status ? status : align(path, t, element, copy);
+}
+
+static clv_status grow(llm_safetensors *st, uint64_t more)
+{
+    uint64_t n = st->n_tensors + more;
+    if (n > MAX_TENSORS)
+        return clv_error(CLV_ERR_LIMIT,
+                         "%s: %" PRIu64 " tensors, at most %d are read",
+                         st->path, n, MAX_TENSORS);
+    if (n == 0)
+        return CLV_OK;
+    llm_safetensors_tensor *tensors =
+        realloc(st->tensors, n * sizeof *tensors);
+    if (tensors)
+        st->tensors = tensors;
+    void **copies = realloc(st->copies, n * sizeof *copies);
+    if (copies)
+        st->copies = copies;
+    if (!tensors || !copies)
+        return clv_error(CLV_ERR_NO_MEMORY,
+                         "%s: no memory for %" PRIu64 " tensors", st->path, n);
+    memset(tensors + st->n_tensors, 0, more * sizeof *tensors);
+    memset(copies + st->n_tensors, 0, more * sizeof *copies);
+    return CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Files                                                                    */
+
+static clv_status parse_header(const char *path, const uint8_t *data,
+                               uint64_t size, uint64_t *header, cJSON **out)
+{
+    if (size < 8)
+        return clv_error(CLV_ERR_FORMAT,
+                         "%s: %" PRIu64 " bytes are no safetensors file; "
+                         "download it again",
+                         path, size);
+    memcpy(header, data, 8);
+    if (*header > MAX_HEADER || *header > size - 8)
+        return clv_error(CLV_ERR_FORMAT,
+                         "%s: not a safetensors file: a header of %" PRIu64
+                         " bytes in a file of %" PRIu64
+                         "; download it again",
+                         path, *header, size);
+    return llm_json_parse(data + 8, *header, path, out);
+}
+
+/* Adds the tensors of one file. */
+static clv_status add(llm_safetensors *st, shard *s, const char *path,
+                      const uint8_t *data, uint64_t size)
+{
+    uint64_t header = 0;
+    clv_status status = parse_header(path, data, size, &header, &s->header);
+    if (status)
+        return status;
+    uint64_t count = 0;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, s->header)
+        count++;
+    status = grow(st, count);
+    cJSON_ArrayForEach(item, s->header) {
+        if (status)
+            break;
+        if (strcmp(item->string, "__metadata__") == 0)
+            continue;
+        uint64_t i = st->n_tensors++;
+        status = parse_tensor(path, item, data + 8 + header, size - 8 - header,
+                              &st->tensors[i], &st->copies[i]);
+    }
+    return status;
+}
+
+static clv_status add_file(llm_safetensors *st, const char *path)
+{
+    shard *s = &st->shards[st->n_shards++];
+    clv_status status = clv_file_map_open(path, &s->map);
+    return status ? status : add(st, s, path, s->map.data, s->map.size);
+}
+
+static clv_status index_names(llm_safetensors *st)
+{
+    st->names = calloc(st->n_tensors ? st->n_tensors : 1, sizeof *st->names);
+    if (!st->names)
+        return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory", st->path);
+    for (uint64_t i = 0; i < st->n_tensors; i++)
+        st->names[i] = (llm_name){llm_str_of(st->tensors[i].name), i};
+    uint64_t twice;
+    if (!llm_names_sort(st->names, st->n_tensors, &twice))
+        return bad_tensor(st->path, st->tensors[twice].name, "occurs twice");
+    return CLV_OK;
+}
+
+static clv_status create(const char *path, uint64_t n_shards,
+                         llm_safetensors **out)
+{
+    llm_safetensors *st = calloc(1, sizeof *st);
+    if (st) {
+        st->path = strdup(path);
+        st->shards = calloc(n_shards ? n_shards : 1, sizeof *st->shards);
+    }
+    if (!st || !st->path || !st->shards) {
+        llm_safetensors_close(st);
+        return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory to open it", path);
+    }
+    *out = st;
+    return CLV_OK;
+}
+
+static clv_status finish(llm_safetensors *st, clv_status status,
+                         llm_safetensors **out)
+{
+    if (!status)
+        status = index_names(st);
+    if (status) {
+        llm_safetensors_close(st);
+        return status;
+    }
+    *out = st;
+    return CLV_OK;
+}
+
+clv_status llm_safetensors_open(const char *path, llm_safetensors **out)
+{
+    llm_safetensors *st = NULL;
+    clv_status status = create(path, 1, &st);
+    return status ? status : finish(st, add_file(st, path), out);
+}
+
+clv_status llm_safetensors_open_memory(const void *data, uint64_t size,
+                                       const char *name, llm_safetensors **out)
+{
+    llm_safetensors *st = NULL;
+    clv_status status = create(name, 1, &st);
+    if (status)
+        return status;
+    st->n_shards = 1;
+    return finish(st, add(st, &st->shards[0], name, data, size), out);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Directories                                                              */
+
+static int compare_strings(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* A shard lies beside its index: a name that leads elsewhere is refused. */
+static bool plain_name(const char *name)
+{
+    return *name && *name != '.' && !strchr(name, '/');
+}
+
+/* The files the index names, each once. *out, but not the strings, is the
+ * caller's. */
+static clv_status list_shards(const char *path, const cJSON *index,
+                              const char ***out, uint64_t *count)
+{
+    const cJSON *map = cJSON_GetObjectItemCaseSensitive(index, "weight_map");
+    int n = cJSON_GetArraySize(map);
+    if (!cJSON_IsObject(map) || n < 1)
+        return clv_error(CLV_ERR_FORMAT,
+                         "%s: has no weight_map; download it again", path);
+    const char **files = calloc((size_t)n, sizeof *files);
+    if (!files)
+        return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory", path);
+    uint64_t total = 0, unique = 0;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, map) {
+        if (!cJSON_IsString(item) || !plain_name(item->valuestring)) {
+            free(files);
+            return clv_error(CLV_ERR_FORMAT,
+                             "%s: the weight_map entry of '%s' is no file name "
+                             "in the same directory; download it again",
+                             path,
+                             llm_str_show(llm_str_of(item->string)).text);
+        }
+        files[total++] = item->valuestring;
+    }
+    qsort(files, total, sizeof *files, compare_strings);
+    for (uint64_t i = 0; i < total; i++)
+        if (i == 0 || strcmp(files[i], files[unique - 1]))
+            files[unique++] = files[i];
+    *out = files;
+    *count = unique;
+    return CLV_OK;
+}
+
+/* Every tensor the index names must be in one of the files. */
+static clv_status check_index(const llm_safetensors *st, const char *path,
+                              const cJSON *index)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(index,
+                                                              "weight_map"))
+        if (!llm_safetensors_find(st, item->string))
+            return clv_error(CLV_ERR_FORMAT,
+                             "%s: tensor '%s' is in none of the files; "
+                             "download them again",
+                             path,
+                             llm_str_show(llm_str_of(item->string)).text);
+    return CLV_OK;
+}
+
+static clv_status open_shards(const char *dir, const char *index_path,
+                              const cJSON *index, llm_safetensors **out)
+{
+    const char **files = NULL;
+    uint64_t n = 0;
+    llm_safetensors *st = NULL;
+    clv_status status = list_shards(index_path, index, &files, &n);
+    if (!status)
+        status = create(dir, n, &st);
+    for (uint64_t i = 0; i < n && !status; i++) {
+        char *path = llm_path_join(dir, files[i]);
+        status = path ? add_file(st, path) : CLV_ERR_NO_MEMORY;
+        free(path);
+    }
+    free(files);
+    if (!st)
+        return status;
+    status = finish(st, status, out);
+    if (!status)
+        status = check_index(*out, index_path, index);
+    return status;
+}
+
+clv_status llm_safetensors_open_dir(const char *dir, llm_safetensors **out)
+{
+    char *single = llm_path_join(dir, "model.safetensors");
+    char *index_path = llm_path_join(dir, "model.safetensors.index.json");
+    cJSON *index = NULL;
+    llm_safetensors *st = NULL;
+    clv_status status;
+    if (!single || !index_path) {
+        status = CLV_ERR_NO_MEMORY;
+    } else if (access(single, F_OK) == 0) {
+        status = llm_safetensors_open(single, &st);
+    } else if (access(index_path, F_OK) == 0) {
+        status = llm_json_load(index_path, &index);
+        if (!status)
+            status = open_shards(dir, index_path, index, &st);
+    } else {
+        status = clv_error(CLV_ERR_NOT_FOUND,
+                           "%s: holds neither model.safetensors nor "
+                           "model.safetensors.index.json; give the directory "
+                           "of a Hugging Face model or a GGUF file",
+                           dir);
+    }
+    cJSON_Delete(index);
+    free(index_path);
+    free(single);
+    if (status) {
+        llm_safetensors_close(st);
+        return status;
+    }
+    *out = st;
+    return CLV_OK;
+}
+
+void llm_safetensors_close(llm_safetensors *st)
+{
+    if (!st)
+        return;
+    for (uint64_t i = 0; i < st->n_tensors; i++)
+        free(st->copies[i]);
+    for (uint64_t i = 0; i < st->n_shards; i++) {
+        cJSON_Delete(st->shards[i].header);
+        clv_file_map_close(&st->shards[i].map);
+    }
+    free(st->shards);
+    free(st->copies);
+    free(st->tensors);
+    free(st->names);
+    free(st->path);
+    free(st);
+}
+
+/* ------------------------------------------------------------------------ */
+
+const char *llm_safetensors_path(const llm_safetensors *st)
+{
+    return st->path;
+}
+
+uint64_t llm_safetensors_count(const llm_safetensors *st)
+{
+    return st->n_tensors;
+}
+
+const llm_safetensors_tensor *llm_safetensors_at(const llm_safetensors *st,
+                                                 uint64_t index)
+{
+    return index < st->n_tensors ? &st->tensors[index] : NULL;
+}
+
+const llm_safetensors_tensor *llm_safetensors_find(const llm_safetensors *st,
+                                                   const char *name)
+{
+    const llm_name *found =
+        llm_names_find(st->names, st->n_tensors, llm_str_of(name));
+    return found ? &st->tensors[found->index] : NULL;
+}

@@ -1,0 +1,221 @@
+#include "hf_config.h"
+#include "../models/llama_tensors.h"
+#include "safetensors.h"
+#include "../str.h"
+#include "../tokenizer/tokenizer.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A tensor under its GGUF name. */
+typedef struct entry {
+    char name[LLM_TENSOR_NAME];
+    const llm_safetensors_tensor *tensor;
+} entry;
+
+typedef struct hf_source {
+    llm_source base;
+    char *dir;
+    llm_safetensors *files;
+    entry *entries;
+    llm_name *names; /* of entries, sorted */
+    uint64_t n_entries;
+} hf_source;
+
+static void show_shape(char text[64], const int64_t *dims, uint32_t rank)
+{
+    size_t n = 0;
+    text[0] = 0;
+    for (uint32_t i = 0; i < rank && n < 64; i++)
+        n += (size_t)snprintf(text + n, 64 - n, "%s%" PRIi64, i ? ", " : "",
+                              dims[i]);
+}
+
+static clv_status check_tensor(const hf_source *s,
+                               const llm_safetensors_tensor *t,
+                               const llm_llama_tensor *expected)
+{
+    if (t->dtype != CLV_DTYPE_F32 && t->dtype != CLV_DTYPE_F16 &&
+        t->dtype != CLV_DTYPE_BF16)
+        return clv_error(CLV_ERR_UNSUPPORTED,
+                         "%s: tensor '%s' has dtype %s, weights may be F32, "
+                         "F16 or BF16",
+                         s->dir, t->name, t->type);
+    bool same = t->rank == expected->rank;
+    for (uint32_t i = 0; same && i < t->rank; i++)
+        same = t->dims[i] == expected->dims[i];
+    if (same)
+        return CLV_OK;
+    char is[64], wanted[64];
+    show_shape(is, t->dims, t->rank);
+    show_shape(wanted, expected->dims, expected->rank);
+    return clv_error(CLV_ERR_FORMAT,
+                     "%s: tensor '%s' has shape [%s], config.json asks for "
+                     "[%s]; use the files of one model",
+                     s->dir, t->name, is, wanted);
+}
+
+/* Takes up one tensor the model can have, if the files hold it. */
+static clv_status add_tensor(hf_source *s, const llm_llama_tensor *expected,
+                             bool tied)
+{
+    if (expected->need == LLM_TENSOR_OUTPUT && tied)
+        return CLV_OK;
+    const llm_safetensors_tensor *t =
+        llm_safetensors_find(s->files, expected->hf);
+    if (!t && expected->need == LLM_TENSOR_OPTIONAL)
+        return CLV_OK;
+    if (!t)
+        return clv_error(CLV_ERR_FORMAT,
+                         "%s: has no tensor '%s'; download the model again",
+                         s->dir, expected->hf);
+    clv_status status = check_tensor(s, t, expected);
+    if (status)
+        return status;
+    entry *e = &s->entries[s->n_entries++];
+    memcpy(e->name, expected->gguf, sizeof e->name);
+    e->tensor = t;
+    return CLV_OK;
+}
+
+static bool ends_with(const char *text, const char *suffix)
+{
+    size_t n = strlen(text), m = strlen(suffix);
+    return n >= m && strcmp(text + n - m, suffix) == 0;
+}
+
+/* Tensors that carry nothing of the function: older files store the rotary
+ * frequencies, some the output matrix although it is tied. */
+static bool superfluous(const char *name, bool tied)
+{
+    return ends_with(name, ".rotary_emb.inv_freq") ||
+           (tied && strcmp(name, "lm_head.weight") == 0);
+}
+
+/* A tensor that is not used would be a model that is computed wrongly. */
+static clv_status check_all_used(const hf_source *s, bool tied)
+{
+    uint64_t n = llm_safetensors_count(s->files), twice;
+    llm_name *used = calloc(s->n_entries ? s->n_entries : 1, sizeof *used);
+    if (!used)
+        return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory", s->dir);
+    for (uint64_t i = 0; i < s->n_entries; i++)
+        used[i] = (llm_name){llm_str_of(s->entries[i].tensor->name), i};
+    llm_names_sort(used, s->n_entries, &twice);
+
+    clv_status status = CLV_OK;
+    for (uint64_t i = 0; i < n && !status; i++) {
+        llm_str name = llm_str_of(llm_safetensors_at(s->files, i)->name);
+        if (!llm_names_find(used, s->n_entries, name) &&
+            !superfluous(name.data, tied))
+            status = clv_error(CLV_ERR_UNSUPPORTED,
+                               "%s: tensor '%s' is no part of a Llama model of "
+                               "%" PRIu32 " layers; use a plain, unquantised, "
+                               "merged model",
+                               s->dir, llm_str_show(name).text,
+                               s->base.hparams.n_layers);
+    }
+    free(used);
+    return status;
+}
+
+static clv_status load_tensors(hf_source *s, bool tied)
+{
+    const llm_hparams *h = &s->base.hparams;
+    uint64_t n = llm_llama_tensor_count(h), twice;
+    s->entries = calloc(n, sizeof *s->entries);
+    s->names = calloc(n, sizeof *s->names);
+    if (!s->entries || !s->names)
+        return clv_error(CLV_ERR_NO_MEMORY,
+                         "%s: no memory for %" PRIu64 " tensors", s->dir, n);
+    clv_status status = CLV_OK;
+    for (uint64_t i = 0; i < n && !status; i++) {
+        llm_llama_tensor expected;
+        llm_llama_tensor_at(h, i, &expected);
+        status = add_tensor(s, &expected, tied);
+    }
+    if (status)
+        return status;
+    for (uint64_t i = 0; i < s->n_entries; i++)
+        s->names[i] = (llm_name){llm_str_of(s->entries[i].name), i};
+    llm_names_sort(s->names, s->n_entries, &twice);
+    return check_all_used(s, tied);
+}
+
+static clv_status find(llm_source *base, const char *name,
+                       llm_source_tensor *out)
+{
+    hf_source *s = (hf_source *)base;
+    const llm_name *found =
+        llm_names_find(s->names, s->n_entries, llm_str_of(name));
+    if (!found)
+        return CLV_ERR_NOT_FOUND;
+    const llm_safetensors_tensor *t = s->entries[found->index].tensor;
+    *out = (llm_source_tensor){
+        .dtype = t->dtype,
+        .rank = t->rank,
+        .data = t->data,
+        .size = t->size,
+    };
+    memcpy(out->dims, t->dims, sizeof out->dims);
+    return CLV_OK;
+}
+
+/* None is no error. */
+static clv_status tokenizer(llm_source *base, clv_tokenizer **out)
+{
+    hf_source *s = (hf_source *)base;
+    clv_status status = llm_tokenizer_from_dir(s->dir, out);
+    return status == CLV_ERR_NOT_FOUND ? CLV_OK : status;
+}
+
+static void destroy(llm_source *base)
+{
+    hf_source *s = (hf_source *)base;
+    llm_safetensors_close(s->files);
+    free(s->entries);
+    free(s->names);
+    free(s->dir);
+    free(s);
+}
+
+/* The directory's own name. */
+static void set_name(llm_hparams *h, const char *dir)
+{
+    size_t end = strlen(dir);
+    while (end > 1 && dir[end - 1] == '/')
+        end--;
+    size_t begin = end;
+    while (begin > 0 && dir[begin - 1] != '/')
+        begin--;
+    llm_str name = {dir + begin, end - begin};
+    snprintf(h->name, sizeof h->name, "%s", llm_str_show(name).text);
+}
+
+clv_status llm_source_open_hf(const char *dir, llm_source **out)
+{
+    llm_hf_config config = {0};
+    clv_status status = llm_hf_config_load(dir, &config);
+    if (status)
+        return status;
+    hf_source *s = calloc(1, sizeof *s);
+    if (!s)
+        return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory to open it", dir);
+    s->base = (llm_source){config.hparams, find, tokenizer, destroy};
+    set_name(&s->base.hparams, dir);
+    s->dir = strdup(dir);
+    if (!s->dir)
+        status = clv_error(CLV_ERR_NO_MEMORY, "%s: no memory to open it", dir);
+    if (!status)
+        status = llm_safetensors_open_dir(dir, &s->files);
+    if (!status)
+        status = load_tensors(s, config.tied);
+    if (status) {
+        destroy(&s->base);
+        return status;
+    }
+    *out = &s->base;
+    return CLV_OK;
+}

@@ -1,0 +1,282 @@
+#include "merge.h"
+#include "utf8.h"
+
+#include <string.h>
+
+/* ------------------------------------------------------------------------ */
+/* Table                                                                    */
+
+clv_status llm_merges_init(llm_merges *merges, uint32_t n)
+{
+    uint64_t size = 16;
+    while (size < (uint64_t)n * 2)
+        size *= 2;
+    merges->slots = malloc(size * sizeof *merges->slots);
+    if (!merges->slots)
+        return clv_error(CLV_ERR_NO_MEMORY, "out of memory for %u merges", n);
+    merges->mask = (uint32_t)(size - 1);
+    for (uint64_t i = 0; i < size; i++)
+        merges->slots[i].id = -1;
+    return CLV_OK;
+}
+
+void llm_merges_finish(llm_merges *merges)
+{
+    free(merges->slots);
+    *merges = (llm_merges){0};
+}
+
+static llm_merge *slot_of(const llm_merges *merges, uint32_t left,
+                          uint32_t right)
+{
+    uint64_t h = ((uint64_t)left << 32 | right) * 0x9e3779b97f4a7c15u;
+    uint32_t slot = (uint32_t)(h >> 32) & merges->mask;
+    for (;; slot = (slot + 1) & merges->mask) {
+        llm_merge *merge = &merges->slots[slot];
+        if (merge->id < 0 || (merge->left == left && merge->right == right))
+            return merge;
+    }
+}
+
+void llm_merges_add(llm_merges *merges, llm_merge merge)
+{
+    llm_merge *slot = slot_of(merges, merge.left, merge.right);
+    if (slot->id < 0)
+        *slot = merge;
+}
+
+const llm_merge *llm_merges_find(const llm_merges *merges, int32_t left,
+                                 int32_t right)
+{
+    if (left < 0 || right < 0)
+        return NULL;
+    const llm_merge *merge = slot_of(merges, (uint32_t)left, (uint32_t)right);
+    return merge->id < 0 ? NULL : merge;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Queue                                                                    */
+
+void llm_merge_work_finish(llm_merge_work *work)
+{
+    free(work->symbols);
+    free(work->heap);
+    *work = (llm_merge_work){0};
+}
+
+static clv_status push(llm_merge_work *work, llm_candidate candidate)
+{
+    llm_candidate *heap = llm_array_reserve(work->heap, &work->heap_capacity,
+                                            work->n_heap + 1, sizeof *heap);
+    if (!heap)
+        return CLV_ERR_NO_MEMORY;
+    work->heap = heap;
+    uint64_t at = work->n_heap++;
+    for (uint64_t up; at && candidate.order < heap[up = (at - 1) / 2].order;
+         at = up)
+        heap[at] = heap[up];
+    heap[at] = candidate;
+    return CLV_OK;
+}
+
+static llm_candidate pop(llm_merge_work *work)
+{
+    llm_candidate *heap = work->heap, top = heap[0];
+    llm_candidate last = heap[--work->n_heap];
+    uint64_t n = work->n_heap, at = 0;
+    for (uint64_t down; (down = 2 * at + 1) < n; at = down) {
+        if (down + 1 < n && heap[down + 1].order < heap[down].order)
+            down++;
+        if (last.order <= heap[down].order)
+            break;
+        heap[at] = heap[down];
+    }
+    heap[at] = last;
+    return top;
+}
+
+/* Unsigned numbers in the order of floats, the highest score first. */
+static uint32_t score_order(float score)
+{
+    uint32_t bits;
+    score += 0.0f; /* no negative zero */
+    memcpy(&bits, &score, sizeof bits);
+    return bits & 0x80000000u ? bits : 0x7fffffffu - bits;
+}
+
+typedef struct merging {
+    const llm_vocab *vocab;
+    const llm_merge_model *model;
+    llm_merge_work *work;
+    const char *piece;
+} merging;
+
+static clv_status consider(const merging *m, int32_t left, int32_t right)
+{
+    if (left < 0 || right < 0)
+        return CLV_OK;
+    const llm_symbol *a = &m->work->symbols[left];
+    const llm_symbol *b = &m->work->symbols[right];
+    uint32_t order;
+    int32_t id;
+    if (m->model->order == LLM_MERGE_RANK) {
+        const llm_merge *merge = llm_merges_find(&m->model->merges, a->id,
+                                                 b->id);
+        if (!merge)
+            return CLV_OK;
+        order = merge->rank;
+        id = merge->id;
+    } else {
+        id = llm_vocab_find(m->vocab, m->piece + a->start,
+                            (uint64_t)a->size + b->size);
+        if (id < 0 || !llm_token_is_mergeable(&m->vocab->tokens[id]))
+            return CLV_OK;
+        order = score_order(m->vocab->tokens[id].score);
+    }
+    return push(m->work, (llm_candidate){
+        .order = (uint64_t)order << 32 | (uint32_t)left,
+        .left = left, .right = right, .size = a->size + b->size, .id = id});
+}
+
+static clv_status merge_all(const merging *m)
+{
+    llm_symbol *symbols = m->work->symbols;
+    clv_status status = CLV_OK;
+    while (m->work->n_heap && status == CLV_OK) {
+        llm_candidate best = pop(m->work);
+        llm_symbol *left = &symbols[best.left], *right = &symbols[best.right];
+        if (!left->size || !right->size ||
+            left->size + right->size != best.size)
+            continue;
+        left->size = best.size;
+        left->id = best.id;
+        left->next = right->next;
+        right->size = 0;
+        if (left->next >= 0)
+            symbols[left->next].prev = best.left;
+        status = consider(m, left->prev, best.left);
+        if (status == CLV_OK)
+            status = consider(m, best.left, left->next);
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Pieces                                                                   */
+
+static clv_status add_symbol(llm_merge_work *work, int32_t *n, uint32_t start,
+                             uint32_t size, int32_t id)
+{
+    llm_symbol *symbols =
+        llm_array_reserve(work->symbols, &work->symbol_capacity,
+                          (uint64_t)*n + 1, sizeof *symbols);
+    if (!symbols)
+        return CLV_ERR_NO_MEMORY;
+    work->symbols = symbols;
+    symbols[*n] = (llm_symbol){start, size, id, *n - 1, *n + 1};
+    ++*n;
+    return CLV_OK;
+}
+
+/* The character at `at`; where the vocabulary has no token for it but for its
+ * bytes, those. */
+static clv_status add_character(const merging *m, uint64_t n, uint32_t at,
+                                int32_t *count, uint32_t *size)
+{
+    const llm_vocab *vocab = m->vocab;
+    const uint8_t *text = (const uint8_t *)m->piece + at;
+    *size = vocab->byte_level ? 1 : llm_utf8_size(m->piece + at, n - at);
+    if (!*size)
+        *size = 1;
+    int32_t id = vocab->byte_level
+                     ? vocab->byte_ids[*text]
+                     : llm_vocab_find(vocab, m->piece + at, *size);
+    if (id >= 0 && !llm_token_is_mergeable(&vocab->tokens[id]))
+        id = -1;
+    bool spelled = id < 0;
+    for (uint32_t i = 0; i < *size; i++)
+        spelled = spelled && vocab->byte_ids[text[i]] >= 0;
+    /* By score, characters without a token may still merge into one. */
+    if (!spelled || m->model->order == LLM_MERGE_SCORE)
+        return add_symbol(m->work, count, at, *size, id);
+    clv_status status = CLV_OK;
+    for (uint32_t i = 0; i < *size && status == CLV_OK; i++)
+        status = add_symbol(m->work, count, at + i, 1,
+                            vocab->byte_ids[text[i]]);
+    return status;
+}
+
+static clv_status add_missing(const merging *m, const llm_symbol *symbol,
+                              bool *unknown, llm_ids *out)
+{
+    static const char replacement[] = "\xef\xbf\xbd";
+    const int32_t *byte_ids = m->vocab->byte_ids;
+    const uint8_t *text = (const uint8_t *)m->piece + symbol->start;
+    uint32_t n = symbol->size;
+    bool fuse = *unknown && m->model->fuse_unknown;
+    bool spelled = true;
+    *unknown = false;
+    for (uint32_t i = 0; i < n; i++)
+        spelled = spelled && byte_ids[text[i]] >= 0;
+    if (!spelled && m->model->unknown >= 0) {
+        *unknown = true;
+        return fuse ? CLV_OK : llm_ids_append(out, m->model->unknown);
+    }
+    if (!spelled) {
+        int32_t id = m->vocab->byte_level
+                         ? -1 : llm_vocab_find(m->vocab, replacement, 3);
+        if (id >= 0)
+            return llm_ids_append(out, id);
+        text = (const uint8_t *)replacement;
+        n = 3;
+    }
+    clv_status status = CLV_OK;
+    for (uint32_t i = 0; i < n && status == CLV_OK; i++) {
+        if (byte_ids[text[i]] < 0)
+            return clv_error(CLV_ERR_UNSUPPORTED, "the vocabulary has no token "
+                             "for byte 0x%02x, and none for unknown text",
+                             (uint8_t)m->piece[symbol->start]);
+        status = llm_ids_append(out, byte_ids[text[i]]);
+    }
+    return status;
+}
+
+clv_status llm_merge_piece(const llm_vocab *vocab, const llm_merge_model *model,
+                           llm_merge_work *work, const char *piece, uint64_t n,
+                           llm_ids *out)
+{
+    if (!n)
+        return CLV_OK;
+    if (model->whole_first) {
+        int32_t id = llm_vocab_find(vocab, piece, n);
+        if (id >= 0 && llm_token_is_mergeable(&vocab->tokens[id]))
+            return llm_ids_append(out, id);
+    }
+
+    merging m = {vocab, model, work, piece};
+    int32_t count = 0;
+    clv_status status = CLV_OK;
+    for (uint32_t at = 0, size; at < n && status == CLV_OK; at += size)
+        status = add_character(&m, n, at, &count, &size);
+    if (status != CLV_OK)
+        return status;
+    work->symbols[count - 1].next = -1;
+    work->n_heap = 0;
+    for (int32_t i = 1; i < count && status == CLV_OK; i++)
+        status = consider(&m, i - 1, i);
+    if (status == CLV_OK)
+        status = merge_all(&m);
+
+    bool unknown = false;
+    for (int32_t i = 0; i >= 0 && status == CLV_OK;) {
+        const llm_symbol *symbol = &work->symbols[i];
+        if (symbol->id < 0) {
+            status = add_missing(&m, symbol, &unknown, out);
+        } else {
+            unknown = false;
+            status = llm_ids_append(out, symbol->id);
+        }
+        i = symbol->next;
+    }
+    return status;
+}

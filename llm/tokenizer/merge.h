@@ -1,0 +1,72 @@
+/*
+ * From a piece of text to tokens by merging neighbours, best pair first: by the
+ * rank of the pair (byte pair encoding), or by the score of what they become
+ * (SentencePiece). Both take O(n log n) for n bytes.
+ */
+#pragma once
+
+#include "vocab.h"
+
+/* What two tokens become, and when. */
+typedef struct llm_merge {
+    uint32_t left, right;
+    uint32_t rank; /* lower goes first */
+    int32_t id;    /* -1: free slot */
+} llm_merge;
+
+typedef struct llm_merges {
+    llm_merge *slots; /* [mask + 1], by hash of left and right */
+    uint32_t mask;
+} llm_merges;
+
+clv_status llm_merges_init(llm_merges *merges, uint32_t n);
+void llm_merges_finish(llm_merges *merges);
+/* At most as many as init was told; of two for the same pair the first holds. */
+void llm_merges_add(llm_merges *merges, llm_merge merge);
+/* NULL if the two do not merge. */
+const llm_merge *llm_merges_find(const llm_merges *merges, int32_t left,
+                                 int32_t right);
+
+typedef enum llm_merge_order {
+    LLM_MERGE_RANK = 0,
+    LLM_MERGE_SCORE = 1,
+} llm_merge_order;
+
+/* How pieces become tokens. */
+typedef struct llm_merge_model {
+    llm_merge_order order;
+    llm_merges merges;     /* by rank only */
+    bool whole_first;      /* a piece that is a token is left whole */
+    bool fuse_unknown;     /* neighbouring unknown characters are one token */
+    int32_t unknown;       /* -1: none */
+} llm_merge_model;
+
+typedef struct llm_symbol {
+    uint32_t start, size; /* bytes of the piece; size 0: merged away */
+    int32_t id;           /* -1: no token */
+    int32_t prev, next;   /* -1: none */
+} llm_symbol;
+
+typedef struct llm_candidate {
+    uint64_t order; /* lower goes first: rank or score, then place */
+    int32_t left, right;
+    uint32_t size;  /* of both; another by now: out of date */
+    int32_t id;
+} llm_candidate;
+
+/* Room for one thread's work. Starts as zeroes. */
+typedef struct llm_merge_work {
+    llm_symbol *symbols;
+    uint64_t symbol_capacity;
+    llm_candidate *heap;
+    uint64_t n_heap, heap_capacity;
+} llm_merge_work;
+
+void llm_merge_work_finish(llm_merge_work *work);
+
+/* Appends the tokens of n bytes, any bytes. What the vocabulary cannot spell
+ * becomes the unknown token, or U+FFFD if there is none; CLV_ERR_UNSUPPORTED if
+ * there is neither. */
+clv_status llm_merge_piece(const llm_vocab *vocab, const llm_merge_model *model,
+                           llm_merge_work *work, const char *piece, uint64_t n,
+                           llm_ids *out);

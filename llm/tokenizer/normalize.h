@@ -1,0 +1,47 @@
+/*
+ * What is done to a text before it is split: an ordered list of rewritings.
+ */
+#pragma once
+
+#include "regex.h"
+
+typedef enum llm_rewrite_kind {
+    LLM_REWRITE_NFC,
+    LLM_REWRITE_NFD,
+    LLM_REWRITE_NFKC,
+    LLM_REWRITE_NFKD,
+    LLM_REWRITE_PREPEND, /* content in front, unless the text is empty */
+    LLM_REWRITE_REPLACE, /* matches by content */
+    LLM_REWRITE_STRIP,   /* white space at the ends */
+} llm_rewrite_kind;
+
+typedef struct llm_rewrite {
+    llm_rewrite_kind kind;
+    llm_regex *pattern; /* owned */
+    llm_str content;    /* belongs to the vocabulary */
+    bool left, right;   /* ends to strip */
+} llm_rewrite;
+
+typedef struct llm_normalizer {
+    llm_rewrite *items;
+    uint64_t n, capacity;
+} llm_normalizer;
+
+/* Takes the pattern over, also on failure. */
+clv_status llm_normalizer_add(llm_normalizer *normalizer, llm_rewrite rewrite);
+void llm_normalizer_finish(llm_normalizer *normalizer);
+
+/* Room for one thread's work. Starts as zeroes. */
+typedef struct llm_rewriting {
+    llm_bytes buffers[2], valid;
+    llm_spans matches;
+} llm_rewriting;
+void llm_rewriting_finish(llm_rewriting *work);
+
+/* *out is the text itself, or lies in work until its next use. Bytes that are
+ * not UTF-8 stay as they are. */
+clv_status llm_normalize(const llm_normalizer *normalizer, llm_rewriting *work,
+                         llm_matcher *matcher, llm_str text, llm_str *out);
+/* The text with each of the matches, in order, replaced; appended to *out. */
+clv_status llm_replace(llm_str text, const llm_spans *matches, llm_str content,
+                       llm_bytes *out);
