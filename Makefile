@@ -24,12 +24,12 @@ run: build
 test: build
 	@scripts/test.sh $(BUILD)
 
-# make check-sanitizers   the suite under ASan + UBSan, the threads under TSan
+# make check-sanitizers   the suite under ASan + UBSan, the libraries' under TSan
 check-sanitizers: setup
 	@scripts/build.sh build-asan -Db_sanitize=address,undefined -Dbuildtype=debugoptimized
 	@scripts/build.sh build-tsan -Db_sanitize=thread -Dbuildtype=debugoptimized
 	@scripts/test.sh build-asan
-	@scripts/test.sh build-tsan --suite threads
+	@scripts/test.sh build-tsan --no-suite tools --no-suite examples --no-suite fuzz
 
 # make fuzz               libFuzzer on every parser, FUZZ_SECONDS each (60)
 fuzz: setup
