@@ -1,6 +1,6 @@
 #!/bin/sh
-# build.sh DIR [meson options]: configures DIR once and builds it. Quiet unless
-# something fails.
+# build.sh DIR [meson options]: configures DIR once and builds it, or only
+# BUILD_TARGETS of it. Quiet unless something fails.
 set -eu
 dir=$1
 shift
@@ -14,7 +14,8 @@ if [ ! -f "$dir/build.ninja" ]; then
     }
 fi
 echo "build: $dir" >&2
-ninja -C "$dir" >"$log" 2>&1 || {
+# shellcheck disable=SC2086
+ninja -C "$dir" ${BUILD_TARGETS:-} >"$log" 2>&1 || {
     grep -vE '^\[[0-9]+/[0-9]+\] (Compiling|Linking|Generating)' "$log" |
         tail -n 60 >&2
     exit 1
