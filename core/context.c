@@ -99,6 +99,15 @@ clv_device *clv_context_device(const clv_context *ctx, uint32_t index)
     return index < ctx->n_devices ? ctx->devices[index] : NULL;
 }
 
+void core_id_list_add(core_id_list *list, const char *id)
+{
+    size_t used = strlen(list->text);
+    if (used + strlen(id) + 3 > sizeof list->text)
+        return;
+    strcat(list->text, used ? ", " : "");
+    strcat(list->text, id);
+}
+
 clv_status clv_context_find_device(const clv_context *ctx, const char *id,
                                    clv_device **out)
 {
@@ -111,15 +120,9 @@ clv_status clv_context_find_device(const clv_context *ctx, const char *id,
     }
     if (!ctx->n_devices)
         return core_loader_no_device(ctx);
-    char present[512] = "";
-    for (uint32_t i = 0; i < ctx->n_devices; i++) {
-        size_t used = strlen(present);
-        const char *name = ctx->devices[i]->id;
-        if (used + strlen(name) + 3 < sizeof present) {
-            strcat(present, used ? ", " : "");
-            strcat(present, name);
-        }
-    }
-    return clv_error(CLV_ERR_NOT_FOUND,
-                     "there is no device '%s'; present: %s", id, present);
+    core_id_list present = { .text = "" };
+    for (uint32_t i = 0; i < ctx->n_devices; i++)
+        core_id_list_add(&present, ctx->devices[i]->id);
+    return clv_error(CLV_ERR_NOT_FOUND, "there is no device '%s'; present: %s",
+                     id, present.text);
 }

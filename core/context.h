@@ -54,3 +54,9 @@ struct clv_context {
     struct core_workers *workers;
     uint32_t n_workers;      /* how many there are or would be */
 };
+
+/* Ids of devices for a message, as many as fit; starts empty. */
+typedef struct core_id_list {
+    char text[512];
+} core_id_list;
+void core_id_list_add(core_id_list *list, const char *id);

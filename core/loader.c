@@ -24,6 +24,7 @@ typedef struct candidate {
 struct core_loader {
     candidate **candidates;
     uint32_t n_candidates;
+    core_id_list found; /* every device enumerated, opened or not */
 };
 
 static clv_status no_memory(void)
@@ -172,14 +173,6 @@ static clv_status add_device(clv_context *ctx, clv_device *dev)
     return CLV_OK;
 }
 
-static bool wanted(const clv_context *ctx, const core_plugin *p,
-                   const clv_device_info *info)
-{
-    char id[CORE_DEVICE_ID_SIZE];
-    core_device_id(p, info, id);
-    return device_position(ctx, id, p->name) >= 0;
-}
-
 /* Opens the devices that the configuration wants. One that fails does not keep
  * the others from being used; the first failure is noted. */
 static clv_status open_devices(clv_context *ctx, core_plugin *p, candidate *c)
@@ -192,7 +185,10 @@ static clv_status open_devices(clv_context *ctx, core_plugin *p, candidate *c)
     c->pub.stage = CLV_STAGE_READY;
     for (uint32_t i = 0; i < n; i++) {
         clv_device *dev = NULL;
-        if (!wanted(ctx, p, &infos[i]))
+        char id[CORE_DEVICE_ID_SIZE];
+        core_device_id(p, &infos[i], id);
+        core_id_list_add(&ctx->loader->found, id);
+        if (device_position(ctx, id, p->name) < 0)
             continue;
         clv_status one = core_device_open(p, i, &infos[i], &dev);
         if (one == CLV_OK && (one = add_device(ctx, dev)) != CLV_OK)
@@ -256,9 +252,11 @@ static clv_status check_devices(const clv_context *ctx)
         const char *reason = failure_of(ctx->loader, item);
         return clv_error(CLV_ERR_NOT_FOUND,
                          "%s: core.devices: there is no device '%.*s'%s%s; "
-                         "leave core.devices empty to use those present",
+                         "present: %s",
                          clv_config_origin(ctx->config, "core.devices"), (int)n,
-                         item, reason[0] ? ": " : "", reason);
+                         item, reason[0] ? ": " : "", reason,
+                         ctx->loader->found.text[0] ? ctx->loader->found.text
+                                                    : "none");
     }
     return CLV_OK;
 }
