@@ -373,6 +373,21 @@ void core_config_undeclare(clv_config *config, const char *name)
     memmove(s, s + 1, after * sizeof *s);
 }
 
+/* The section whose name is close enough to be meant; NULL if none is. */
+static const char *nearest_section(const clv_config *config, const char *name)
+{
+    const char *nearest = NULL;
+    size_t best = 2 + strlen(name) / 3;
+    for (uint32_t i = 0; i < config->n_sections; i++) {
+        size_t d = core_edit_distance(config->sections[i].name, name);
+        if (d < best) {
+            best = d;
+            nearest = config->sections[i].name;
+        }
+    }
+    return nearest;
+}
+
 clv_status core_config_check_waiting(clv_config *config,
                                      bool (*may_wait)(void *, const char *),
                                      void *ctx)
@@ -381,20 +396,13 @@ clv_status core_config_check_waiting(clv_config *config,
         const entry *e = &config->entries[i];
         if (e->option || may_wait(ctx, e->section))
             continue;
-        const char *nearest = NULL;
-        size_t best = SIZE_MAX;
-        for (uint32_t j = 0; j < config->n_sections; j++) {
-            size_t d =
-                core_edit_distance(config->sections[j].name, e->section);
-            if (d < best) {
-                best = d;
-                nearest = config->sections[j].name;
-            }
-        }
+        const char *nearest = nearest_section(config, e->section);
         return clv_error(CLV_ERR_NOT_FOUND,
-                         "%s: there is no section [%s] (for key '%s') and no "
-                         "plugin of that name; the nearest is [%s]", e->origin,
-                         e->section, e->key, nearest ? nearest : "");
+                         "%s: nobody takes '%s.%s': there is no section [%s] "
+                         "and no plugin of that name; %s%s%s", e->origin,
+                         e->section, e->key, e->section,
+                         nearest ? "the nearest is [" : "see core.plugin_dirs",
+                         nearest ? nearest : "", nearest ? "]" : "");
     }
     return CLV_OK;
 }

@@ -254,10 +254,14 @@ static void test_late_sections(void **state)
     assert_null(clv_config_get(config, "gpu.mode"));
     assert_int_equal(core_config_check_waiting(config, is_npu, NULL),
                      CLV_ERR_NOT_FOUND);
-    assert_message("x.ini:2|[gpu]|[core]");
+    assert_message("x.ini:2|gpu.count|[gpu]|see core.plugin_dirs");
     assert_int_equal(clv_config_declare(config, "gpu", gpu_options, N_GPU),
                      CLV_OK);
     assert_int_equal(clv_config_get_int(config, "gpu.count"), 3);
+    assert_int_equal(parse(config, "[gpuu]\ncount = 3\n"), CLV_OK);
+    assert_int_equal(core_config_check_waiting(config, is_npu, NULL),
+                     CLV_ERR_NOT_FOUND);
+    assert_message("x.ini:2|gpuu.count|the nearest is [gpu]");
     clv_config_destroy(config);
 
     assert_int_equal(clv_config_create(&config), CLV_OK);
