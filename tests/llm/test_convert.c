@@ -2,6 +2,7 @@
 #include "files/convert_tokenizer.h"
 #include "files/gguf.h"
 #include "files/source.h"
+#include "temp_fixture.h"
 #include "tiny_hf.h"
 #include "tokenizer/tokenizer.h"
 
@@ -10,28 +11,6 @@
 #include <stdarg.h>
 
 #include <cmocka.h>
-
-static temp tmp;
-
-static int make_temp(void **state)
-{
-    (void)state;
-    temp_init(&tmp);
-    return 0;
-}
-
-static int remove_temp(void **state)
-{
-    (void)state;
-    temp_finish(&tmp);
-    return 0;
-}
-
-static void assert_message(const char *part)
-{
-    if (!strstr(clv_last_error(), part))
-        fail_msg("'%s' is not in '%s'", part, clv_last_error());
-}
 
 static llm_gguf *converted(const char *dir, uint32_t dtype)
 {

@@ -2,29 +2,13 @@
 #include "bytes.h"
 #include "files/gguf.h"
 #include "files/gguf_write.h"
-#include "temp.h"
+#include "temp_fixture.h"
 
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 
 #include <cmocka.h>
-
-static temp tmp;
-
-static int make_temp(void **state)
-{
-    (void)state;
-    temp_init(&tmp);
-    return 0;
-}
-
-static int remove_temp(void **state)
-{
-    (void)state;
-    temp_finish(&tmp);
-    return 0;
-}
 
 /* A file with every type of setting and two tensors; ends holds the header's
  * boundaries, where a truncated file ends. */
@@ -83,12 +67,6 @@ static bytes sample(size_t *header)
     for (int i = 0; i < 5; i++)
         put_f32(&b, (float)i);
     return b;
-}
-
-static void assert_message(const char *part)
-{
-    if (!strstr(clv_last_error(), part))
-        fail_msg("'%s' is not in '%s'", part, clv_last_error());
 }
 
 static void assert_u32(const llm_gguf *g, const char *key, uint32_t expected)

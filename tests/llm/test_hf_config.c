@@ -1,34 +1,12 @@
 /* config.json to settings. */
 #include "bytes.h"
 #include "files/hf_config.h"
-#include "temp.h"
+#include "temp_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 
 #include <cmocka.h>
-
-static temp tmp;
-
-static int make_temp(void **state)
-{
-    (void)state;
-    temp_init(&tmp);
-    return 0;
-}
-
-static int remove_temp(void **state)
-{
-    (void)state;
-    temp_finish(&tmp);
-    return 0;
-}
-
-static void assert_message(const char *part)
-{
-    if (!strstr(clv_last_error(), part))
-        fail_msg("'%s' is not in '%s'", part, clv_last_error());
-}
 
 #define COUNTS                                                       \
     "\"vocab_size\":1000,\"hidden_size\":64,\"intermediate_size\":160," \

@@ -1,35 +1,13 @@
 /* clv_quantize(), decoded by code of the test's own. */
 #include "bytes.h"
 #include "files/gguf.h"
-#include "temp.h"
+#include "temp_fixture.h"
 
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 
 #include <cmocka.h>
-
-static temp tmp;
-
-static int make_temp(void **state)
-{
-    (void)state;
-    temp_init(&tmp);
-    return 0;
-}
-
-static int remove_temp(void **state)
-{
-    (void)state;
-    temp_finish(&tmp);
-    return 0;
-}
-
-static void assert_message(const char *part)
-{
-    if (!strstr(clv_last_error(), part))
-        fail_msg("'%s' is not in '%s'", part, clv_last_error());
-}
 
 /* ------------------------------------------------------------------------ */
 /* Formats, by their definition                                             */

@@ -1,34 +1,12 @@
 /* The safetensors reader, against files made byte by byte. */
 #include "bytes.h"
 #include "files/safetensors.h"
-#include "temp.h"
+#include "temp_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 
 #include <cmocka.h>
-
-static temp tmp;
-
-static int make_temp(void **state)
-{
-    (void)state;
-    temp_init(&tmp);
-    return 0;
-}
-
-static int remove_temp(void **state)
-{
-    (void)state;
-    temp_finish(&tmp);
-    return 0;
-}
-
-static void assert_message(const char *part)
-{
-    if (!strstr(clv_last_error(), part))
-        fail_msg("'%s' is not in '%s'", part, clv_last_error());
-}
 
 static bytes file_of(const char *header, const void *data, size_t size)
 {

@@ -1,34 +1,13 @@
 /* Models from GGUF files and Hugging Face directories, in the same terms. */
 #include "files/gguf.h"
 #include "files/source.h"
+#include "temp_fixture.h"
 #include "tiny_hf.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 
 #include <cmocka.h>
-
-static temp tmp;
-
-static int make_temp(void **state)
-{
-    (void)state;
-    temp_init(&tmp);
-    return 0;
-}
-
-static int remove_temp(void **state)
-{
-    (void)state;
-    temp_finish(&tmp);
-    return 0;
-}
-
-static void assert_message(const char *part)
-{
-    if (!strstr(clv_last_error(), part))
-        fail_msg("'%s' is not in '%s'", part, clv_last_error());
-}
 
 static llm_source *opened(const char *path)
 {
