@@ -66,7 +66,9 @@ static candidate *add_candidate(core_loader *l, const char *path,
                              .plugin = "",
                              .version = "",
                              .stage = CLV_STAGE_FOUND,
-                             .reason = ""};
+                             .reason = "",
+                             .abi = "",
+                             .kinds = ""};
     list[l->n_candidates++] = c;
     return c;
 }
@@ -484,8 +486,9 @@ clv_status core_loader_no_device(const clv_context *ctx)
 
 const char *clv_load_stage_name(uint32_t stage)
 {
-    static const char *const names[] = {"found",      "allowed", "mapped",
-                                        "negotiated", "created", "ready"};
+    static const char *const names[] = {"found",      "allowed", "inspected",
+                                        "probed",     "mapped",  "negotiated",
+                                        "created",    "ready"};
     return stage <= CLV_STAGE_READY ? names[stage] : "unknown";
 }
 

@@ -187,22 +187,28 @@ CLV_API void clv_log(clv_context *ctx, uint32_t level, const char *fmt, ...)
 typedef enum clv_load_stage {
     CLV_STAGE_FOUND = 0,      /* its file exists */
     CLV_STAGE_ALLOWED = 1,    /* name, path and permissions accepted */
-    CLV_STAGE_MAPPED = 2,     /* dlopen succeeded */
-    CLV_STAGE_NEGOTIATED = 3, /* ABI version agreed, table checked */
-    CLV_STAGE_CREATED = 4,    /* instance runs */
-    CLV_STAGE_READY = 5,      /* devices enumerated */
+    CLV_STAGE_INSPECTED = 2,  /* manifest, exports and constructors accepted;
+                                 no code of it has run yet */
+    CLV_STAGE_PROBED = 3,     /* lived through a trial in another process */
+    CLV_STAGE_MAPPED = 4,     /* dlopen succeeded */
+    CLV_STAGE_NEGOTIATED = 5, /* ABI version agreed, table checked */
+    CLV_STAGE_CREATED = 6,    /* instance runs */
+    CLV_STAGE_READY = 7,      /* devices enumerated */
 } clv_load_stage;
 
 /* Every file considered, with its outcome. Strings live as long as the
  * context. */
 typedef struct clv_candidate {
     const char *path;    /* absolute */
-    const char *plugin;  /* its name, "" before NEGOTIATED */
+    const char *plugin;  /* its name, "" before INSPECTED */
     const char *version; /* its version, "" before NEGOTIATED */
     uint32_t stage;      /* clv_load_stage reached */
     clv_status status;   /* CLV_OK, or why it stopped */
-    const char *reason;  /* one line, "" if it did not stop */
+    const char *reason;  /* one line: why it stopped, or what is odd about a
+                            plugin that runs; "" if there is nothing to say */
     uint32_t n_devices;
+    const char *abi;     /* "1" or "1-2" by its manifest, "" before INSPECTED */
+    const char *kinds;   /* of devices, by its manifest: "cpu gpu" */
 } clv_candidate;
 
 CLV_API const char *clv_load_stage_name(uint32_t stage);

@@ -722,6 +722,14 @@ typedef enum clv_option_type {
     CLV_OPTION_ENUM = 5,   /* one of choices, "a|b|c" */
 } clv_option_type;
 
+/* Failures that tests ask for. */
+typedef enum clv_fault {
+    CLV_FAULT_LOST = 1, /* the device is lost: work in flight fails its
+                           timelines, later calls answer CLV_ERR_DEVICE_LOST */
+    CLV_FAULT_HANG = 2, /* work submitted from now on never ends by itself;
+                           closing the device still works */
+} clv_fault;
+
 /* A key of the plugin's section in the ini file. */
 typedef struct clv_option {
     clv_header header;
@@ -866,6 +874,11 @@ typedef struct clv_plugin_api {
                              clv_trace_record *out, uint32_t stride);
     /* [dev] (optional, with trace_read) */
     clv_status (*calibrate)(clv_plugin_device *dev, clv_calibration *out);
+
+    /* --- tests ---------------------------------------------------------- */
+    /* [dev] (optional: faults are not tested) Makes the device fail as its
+     * hardware might. fault: clv_fault. Never called but by tests. */
+    clv_status (*fault_inject)(clv_plugin_device *dev, uint32_t fault);
 } clv_plugin_api;
 
 /* ------------------------------------------------------------------------ */
@@ -892,13 +905,63 @@ typedef struct clv_query_out {
     char reason[128];          /* when the answer is not CLV_OK */
 } clv_query_out;
 
-/* The only export. Pure: no threads, no allocation, no device access. */
+/* The only export. Pure: no threads, no allocation, no device access. A plugin
+ * has no constructors: none of its code runs before this. */
 typedef clv_status (*clv_plugin_query_fn)(const clv_query_in *in,
                                           clv_query_out *out);
 CLV_PLUGIN_EXPORT clv_status clv_plugin_query(const clv_query_in *in,
                                               clv_query_out *out);
 
 #define CLV_PLUGIN_QUERY_SYMBOL "clv_plugin_query"
+
+/* Answers the query for a plugin that speaks the ABI versions from abi_min to
+ * CLV_ABI_VERSION of this header: the highest that the host speaks too. */
+static inline clv_status clv_query_answer(const clv_query_in *in,
+                                          clv_query_out *out, uint32_t abi_min,
+                                          const clv_plugin_api *api)
+{
+    out->abi_min = abi_min;
+    out->abi_max = CLV_ABI_VERSION;
+    if (in->abi_min > out->abi_max || in->abi_max < abi_min)
+        return CLV_ERR_VERSION;
+    out->abi_version =
+        in->abi_max < out->abi_max ? in->abi_max : out->abi_max;
+    out->api = api;
+    return CLV_OK;
+}
+
+/*
+ * The manifest: what the host reads in the file before it maps it, so that a
+ * plugin which cannot run here is refused without running any of its code. A
+ * plugin has exactly one, at file scope:
+ *
+ *   CLV_PLUGIN_MANIFEST("name = vpu\n"
+ *                       "abi = 1\n"
+ *                       "devices = npu\n");
+ *
+ * Lines of "key = value"; '#' begins a comment. Unknown keys are skipped.
+ *   name     as clv_plugin_api.name; the file is cleave_NAME.so
+ *   abi      versions spoken, "1" or "1-2"
+ *   devices  kinds it may enumerate: cpu, gpu, npu, other; spaces between
+ *   cpu      features of the processor it needs even to be asked, "avx2 fma",
+ *            by the names of /proc/cpuinfo; left out: none
+ *
+ * It is an ELF note of owner "Cleave", type 1, in section .note.cleave.
+ */
+#define CLV_MANIFEST_OWNER "Cleave"
+#define CLV_MANIFEST_TYPE 1u
+#define CLV_MANIFEST_MAX 4096u /* bytes of text */
+
+#if defined(__GNUC__)
+#define CLV_PLUGIN_MANIFEST(text_)                                            \
+    __attribute__((used, aligned(4), section(".note.cleave")))                \
+    static const struct {                                                     \
+        uint32_t owner_size, text_size, type;                                 \
+        char owner[8];                                                        \
+        char text[(sizeof(text_) + 3) / 4 * 4];                               \
+    } clv_plugin_manifest = {sizeof CLV_MANIFEST_OWNER, sizeof(text_),        \
+                             CLV_MANIFEST_TYPE, CLV_MANIFEST_OWNER, text_}
+#endif
 
 #ifdef __cplusplus
 }

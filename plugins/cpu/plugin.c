@@ -7,8 +7,6 @@
 #include "timeline.h"
 #include "trace.h"
 
-#include <stdio.h>
-
 #define OPTION(type_, ...)                                                    \
     {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},                 \
      .type = CLV_OPTION_##type_,                                              \
@@ -72,18 +70,11 @@ static const clv_plugin_api api = {
     .calibrate = cpu_trace_calibrate,
 };
 
+CLV_PLUGIN_MANIFEST("name = cpu\n"
+                    "abi = 1\n"
+                    "devices = cpu\n");
+
 clv_status clv_plugin_query(const clv_query_in *in, clv_query_out *out)
 {
-    out->abi_min = CLV_ABI_VERSION_MIN;
-    out->abi_max = CLV_ABI_VERSION;
-    if (in->abi_min > CLV_ABI_VERSION || in->abi_max < CLV_ABI_VERSION_MIN) {
-        snprintf(out->reason, sizeof out->reason,
-                 "speaks ABI %u to %u, the host %u to %u", CLV_ABI_VERSION_MIN,
-                 CLV_ABI_VERSION, (unsigned)in->abi_min, (unsigned)in->abi_max);
-        return CLV_ERR_VERSION;
-    }
-    out->abi_version = in->abi_max < CLV_ABI_VERSION ? in->abi_max
-                                                     : CLV_ABI_VERSION;
-    out->api = &api;
-    return CLV_OK;
+    return clv_query_answer(in, out, CLV_ABI_VERSION_MIN, &api);
 }
