@@ -1,6 +1,6 @@
 /* Plans and runs on the reference plugin's two devices, compared with direct
  * evaluation. */
-#include "ref/context.h"
+#include "../plugins/ref/context.h"
 
 #include "../../core/plan.h"
 #include "../../core/tensor.h"

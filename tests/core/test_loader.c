@@ -28,7 +28,7 @@ static const char *install(const tmpdir *to, const char *variant)
 {
     char from[1024], name[128];
     snprintf(name, sizeof name, "cleave_%s.so", variant);
-    snprintf(from, sizeof from, "%s/tests/core/%s",
+    snprintf(from, sizeof from, "%s/tests/plugins/variants/%s",
              getenv("CLEAVE_TEST_BUILD"), name);
     clv_file_map map;
     assert_ok(clv_file_map_open(from, &map));

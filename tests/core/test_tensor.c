@@ -1,5 +1,5 @@
 /* Virtual tensors: their memory, and how devices come to hold it. */
-#include "ref/context.h"
+#include "../plugins/ref/context.h"
 
 #include "../../core/plan.h"
 #include "../../core/tensor.h"

@@ -1,5 +1,5 @@
 /* The trace, read back with an independent JSON parser. */
-#include "ref/context.h"
+#include "../plugins/ref/context.h"
 
 #include <cjson/cJSON.h>
 #include <pthread.h>

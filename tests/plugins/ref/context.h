@@ -1,7 +1,7 @@
 /* A context with the reference plugin, alone or before the CPU's. */
 #pragma once
 
-#include "../test.h"
+#include "../../core/test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static inline test_context test_context_make(const char *settings, bool cpu)
     assert_non_null(build);
     snprintf(plugins, sizeof plugins, "%s/plugins", build);
     snprintf(text, sizeof text,
-             "core.plugin_dirs=%s/tests/core/ref%s%s "
+             "core.plugin_dirs=%s/tests/plugins/ref%s%s "
              "core.cache_dir=%s/tests/core core.allow_unsafe_plugins=on "
              "core.plugins=ref%s core.devices=ref%s %s",
              build, cpu ? ":" : "", cpu ? plugins : "", build, cpu ? ",cpu" : "",
