@@ -23,6 +23,8 @@ typedef struct kit_tensor {
 
 typedef struct kit_graph {
     kit *k;
+    kit_plugin *plugin; /* that it runs on: kit_subject(), unless the case puts
+                           another here after kit_graph_init() */
     clv_tensor_desc descs[KIT_MAX_TENSORS];
     kit_tensor tensors[KIT_MAX_TENSORS];
     clv_node nodes[KIT_MAX_NODES];

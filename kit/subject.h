@@ -67,6 +67,9 @@ bool kit_mem_type(const kit_plugin *p, uint32_t flags, uint32_t imports,
 /* The plugin of this process, with the case's device open for KIT_PER_DEVICE
  * cases; loaded at most for KIT_PER_PLUGIN ones. */
 kit_plugin *kit_subject(kit *k);
+/* Closes and unloads it, if this process has it; the next kit_subject() loads
+ * it anew. For cases that count what a plugin leaves behind. */
+void kit_subject_drop(kit *k);
 
 /* The plugin's path; for cases that look at the file. */
 const char *kit_path(const kit *k);
