@@ -1,12 +1,16 @@
 /*
- * Finds plugin files, loads those that may be loaded, opens their devices, and
- * remembers how each file fared.
+ * Loads the plugins that may be loaded, opens their devices, and remembers how
+ * each file fared.
  */
 #pragma once
 
-#include "context.h"
+#include "candidate.h"
+#include "offers.h"
 
-typedef struct core_loader core_loader;
+typedef struct core_loader {
+    core_candidates candidates;
+    core_offers offers; /* every device enumerated, opened or not */
+} core_loader;
 
 /* Fills ctx->plugins and ctx->devices. Fails only for what the user asked and
  * cannot have, or for memory; a plugin that fails does not count. */
@@ -16,3 +20,11 @@ void core_loader_finish(clv_context *ctx);
 
 /* CLV_ERR_NOT_FOUND that says why the context has no device. */
 clv_status core_loader_no_device(const clv_context *ctx);
+
+/* For the search: takes a file as far as it goes, the name being what the file
+ * is named for; and a place where none can be found, for the thread's message.
+ * Both fail as core_loader_run() does. */
+clv_status core_loader_try(clv_context *ctx, const char *path,
+                           const char *name);
+clv_status core_loader_stop(clv_context *ctx, const char *path,
+                            clv_status status);

@@ -1,0 +1,82 @@
+#include "plugin_search.h"
+
+#include "loader.h"
+#include "names.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PREFIX "cleave_"
+#define SUFFIX ".so"
+
+static clv_status no_memory(void)
+{
+    return clv_error(CLV_ERR_NO_MEMORY, "no memory to look for plugins");
+}
+
+/* The name in "cleave_NAME.so"; NULL if the file is named otherwise. */
+static char *plugin_name(const char *file)
+{
+    size_t n = strlen(file), fixed = strlen(PREFIX) + strlen(SUFFIX);
+    if (n <= fixed || strncmp(file, PREFIX, strlen(PREFIX)) ||
+        strcmp(file + n - strlen(SUFFIX), SUFFIX))
+        return NULL;
+    return strndup(file + strlen(PREFIX), n - fixed);
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static clv_status try_file(clv_context *ctx, const char *dir, const char *file)
+{
+    char *name = plugin_name(file);
+    if (!name)
+        return CLV_OK;
+    char *path = core_format("%s/%s", dir, file);
+    clv_status st = path ? core_loader_try(ctx, path, name) : no_memory();
+    free(path);
+    free(name);
+    return st;
+}
+
+static clv_status scan(clv_context *ctx, const char *dir)
+{
+    if (dir[0] != '/')
+        return core_loader_stop(
+            ctx, dir, clv_error(CLV_ERR_REFUSED,
+                                "a plugin directory must be given by its "
+                                "absolute path; correct core.plugin_dirs"));
+    struct dirent **entries;
+    int n = scandir(dir, &entries, NULL, by_name);
+    if (n < 0)
+        return core_loader_stop(
+            ctx, dir, clv_error(errno == ENOENT ? CLV_ERR_NOT_FOUND
+                                                : CLV_ERR_IO,
+                                "the plugin directory cannot be read: %s; "
+                                "set core.plugin_dirs", strerror(errno)));
+    clv_status st = CLV_OK;
+    for (int i = 0; i < n; i++) {
+        if (st == CLV_OK)
+            st = try_file(ctx, dir, entries[i]->d_name);
+        free(entries[i]);
+    }
+    free(entries);
+    return st;
+}
+
+clv_status core_plugin_search(clv_context *ctx)
+{
+    const char *list = clv_config_get(ctx->config, "core.plugin_dirs"), *item;
+    size_t n;
+    clv_status st = CLV_OK;
+    while (st == CLV_OK && core_next_item(&list, ":", &item, &n)) {
+        char *dir = strndup(item, n);
+        st = dir ? scan(ctx, dir) : no_memory();
+        free(dir);
+    }
+    return st;
+}
