@@ -1,0 +1,223 @@
+#include "ref.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Rough times of the loops, in nanoseconds. */
+#define STEP_NS 6.0
+#define NODE_NS 500.0
+#define SUBMIT_NS 5000.0
+#define WAIT_NS 30000.0
+
+uint32_t ref_activation(uint32_t op)
+{
+    return op == CLV_OP_GET_ROWS || op == CLV_OP_SET_ROWS ? 1 : 0;
+}
+
+static const clv_tensor_desc *input(const ref_graph *g, const clv_node *node,
+                                    uint32_t i)
+{
+    return i < node->n_inputs && node->inputs[i] != CLV_NO_TENSOR
+               ? &g->tensors[node->inputs[i]]
+               : NULL;
+}
+
+/* A vector is one row, unless its elements are the rows' own. */
+static clv_symbol_range sequence_of(const ref_graph *g, const clv_node *node)
+{
+    const clv_tensor_desc *t = input(g, node, ref_activation(node->op));
+    if (t->rank == 1 && node->op != CLV_OP_GET_ROWS)
+        return (clv_symbol_range){1, 1};
+    if (t->symbols[0])
+        return g->symbols[t->symbols[0] - 1];
+    return (clv_symbol_range){t->dims[0], t->dims[0]};
+}
+
+/* Every length in the range must do: where only multiples are taken, a range
+ * of several does not. */
+static bool fits(const clv_axis_limit *limit, clv_symbol_range range,
+                 const char *axis, char *reason, size_t size)
+{
+    bool varies = range.min != range.max;
+    if ((!limit->max || range.max <= limit->max) && range.min >= limit->min &&
+        (limit->multiple <= 1 ||
+         (!varies && range.min % limit->multiple == 0)))
+        return true;
+    snprintf(reason, size,
+             "%s of %" PRId64 " to %" PRId64 ", the limits are %" PRId64
+             " to %" PRId64 " in steps of %" PRId64, axis, range.min,
+             range.max, limit->min, limit->max, limit->multiple);
+    return false;
+}
+
+static bool within_limits(const ref_settings *s, const ref_graph *g,
+                          const clv_node *node, clv_op_caps *caps)
+{
+    char *reason = caps->reason;
+    caps->sequence = s->sequence;
+    if (!fits(&s->sequence, sequence_of(g, node), "sequence", reason,
+              sizeof caps->reason))
+        return false;
+    if (node->op != CLV_OP_MATMUL)
+        return true;
+    const clv_tensor_desc *w = input(g, node, 1);
+    caps->rows = s->rows;
+    caps->channels = s->channels;
+    return fits(&s->rows, (clv_symbol_range){w->dims[0], w->dims[0]}, "rows",
+                reason, sizeof caps->reason) &&
+           fits(&s->channels, (clv_symbol_range){w->dims[1], w->dims[1]},
+                "channels", reason, sizeof caps->reason);
+}
+
+static bool strides_fit(const ref_settings *s, const ref_graph *g,
+                        const clv_node *node)
+{
+    uint32_t n = node->n_inputs + node->n_outputs;
+    for (uint32_t i = 0; s->stride_align > 1 && i < n; i++) {
+        uint32_t t = i < node->n_inputs ? node->inputs[i]
+                                        : node->outputs[i - node->n_inputs];
+        ref_view view;
+        if (t == CLV_NO_TENSOR || !ref_view_make(&g->tensors[t], NULL, &view))
+            continue;
+        for (uint32_t d = 0; d + 1 < view.rank; d++)
+            if (view.strides[d] % s->stride_align)
+                return false;
+    }
+    return true;
+}
+
+static void state_splits(const ref_graph *g, const clv_node *node,
+                         clv_op_caps *caps)
+{
+    caps->split_axes = CLV_SPLIT_SEQUENCE;
+    if (node->op == CLV_OP_MATMUL) {
+        uint32_t dtype = input(g, node, 1)->dtype;
+        bool blocks = dtype == CLV_DTYPE_Q8_0 || dtype == CLV_DTYPE_Q4_0;
+        caps->split_axes |= CLV_SPLIT_ROWS | CLV_SPLIT_CHANNELS;
+        caps->split_granularity[2] = blocks ? 32 : 1;
+    } else if (node->op == CLV_OP_ATTENTION) {
+        caps->split_axes |= CLV_SPLIT_HEADS;
+    }
+}
+
+/* Which inputs the output may lie on: elementwise ops look at an element once,
+ * so any of the output's size. */
+static uint32_t aliases(const ref_graph *g, const clv_node *node)
+{
+    uint32_t bits = 0;
+    if (node->op != CLV_OP_ADD && node->op != CLV_OP_MUL &&
+        node->op != CLV_OP_SILU && node->op != CLV_OP_GELU &&
+        node->op != CLV_OP_GLU)
+        return 0;
+    const clv_tensor_desc *out = &g->tensors[node->outputs[0]];
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        const clv_tensor_desc *t = input(g, node, i);
+        if (t && t->rank == out->rank && t->dtype == out->dtype &&
+            !memcmp(t->dims, out->dims, sizeof t->dims) &&
+            !memcmp(t->strides, out->strides, sizeof t->strides))
+            bits |= 1u << i;
+    }
+    return bits;
+}
+
+void ref_answer(const clv_plugin_device *dev, const ref_graph *g,
+                uint32_t index, clv_op_caps *out)
+{
+    const ref_settings *s = dev->settings;
+    const clv_node *node = &g->nodes[index];
+    memset(out, 0, sizeof *out);
+    if (node->op >= CLV_OP_COUNT || !s->takes[node->op]) {
+        snprintf(out->reason, sizeof out->reason,
+                 "op %" PRIu32 " is not among ops%" PRIu32, node->op,
+                 dev->index);
+        return;
+    }
+    if (!ref_check_node(g, index, out->reason, sizeof out->reason) ||
+        !within_limits(s, g, node, out))
+        return;
+    out->stride_align = s->stride_align;
+    out->pointer_align = s->pointer_align;
+    if (!strides_fit(s, g, node)) {
+        snprintf(out->reason, sizeof out->reason,
+                 "rows must be %" PRIu32 " bytes apart, or a multiple",
+                 s->stride_align);
+        return;
+    }
+    out->answer = s->n_static ? CLV_ANSWER_STATIC : CLV_ANSWER_YES;
+    out->error_class = CLV_ERROR_F32;
+    out->accumulate = CLV_DTYPE_F32;
+    out->static_shapes = s->n_static ? s->statics : NULL;
+    out->n_static = s->n_static;
+    if (s->split)
+        state_splits(g, node, out);
+    if (s->in_place)
+        out->alias_inputs = aliases(g, node);
+}
+
+clv_status ref_op_caps(clv_plugin_device *dev, const clv_subgraph *graph,
+                       clv_op_caps *out, uint32_t stride)
+{
+    ref_graph g;
+    clv_status status = ref_check_device(dev);
+    if (!status)
+        status = ref_graph_read(dev->host, graph, &g);
+    if (status)
+        return status;
+    for (uint32_t i = 0; i < g.n_nodes; i++) {
+        clv_op_caps caps;
+        ref_answer(dev, &g, i, &caps);
+        ref_write((char *)out + (size_t)i * stride, &caps, sizeof caps);
+    }
+    ref_graph_finish(dev->host, &g);
+    return CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+
+/* Elements looked at for one row of the activation. */
+static double row_steps(const ref_graph *g, const clv_node *node)
+{
+    const clv_tensor_desc *x = input(g, node, ref_activation(node->op));
+    double columns = node->op == CLV_OP_GET_ROWS
+                         ? (double)input(g, node, 0)->dims[1]
+                         : (double)x->dims[x->rank - 1];
+    switch (node->op) {
+    case CLV_OP_MATMUL:
+        return columns * (double)input(g, node, 1)->dims[0] * 2;
+    case CLV_OP_ATTENTION: { /* half of the cache is seen, on average */
+        double seen = (double)input(g, node, 1)->dims[0] / 2;
+        return columns * seen * (2 + 2 * node->attr.attention.head_dim);
+    }
+    default:
+        return columns * 3;
+    }
+}
+
+clv_status ref_cost_hints(clv_plugin_device *dev, const clv_subgraph *graph,
+                          clv_cost_hint *out, uint32_t stride)
+{
+    ref_graph g;
+    clv_status status = ref_check_device(dev);
+    if (!status)
+        status = ref_graph_read(dev->host, graph, &g);
+    if (status)
+        return status;
+    for (uint32_t i = 0; i < g.n_nodes; i++) {
+        clv_op_caps caps;
+        clv_cost_hint hint;
+        memset(&hint, 0, sizeof hint);
+        ref_answer(dev, &g, i, &caps);
+        if (caps.answer != CLV_ANSWER_NO) {
+            hint.confidence = CLV_CONFIDENCE_GUESS;
+            hint.fixed_ns = NODE_NS;
+            hint.row_ns = row_steps(&g, &g.nodes[i]) * STEP_NS;
+            hint.submit_ns =
+                SUBMIT_NS + (double)dev->settings->delay_us * 1000;
+            hint.wait_ns = WAIT_NS;
+        }
+        ref_write((char *)out + (size_t)i * stride, &hint, sizeof hint);
+    }
+    ref_graph_finish(dev->host, &g);
+    return CLV_OK;
+}

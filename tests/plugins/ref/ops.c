@@ -1,0 +1,228 @@
+#include "ref.h"
+
+#include <math.h>
+
+static double silu(double x)
+{
+    return x / (1 + exp(-x));
+}
+
+static double gelu(double x)
+{
+    const double c = 0.79788456080286535588; /* sqrt(2 / pi) */
+    return 0.5 * x * (1 + tanh(c * (x + 0.044715 * x * x * x)));
+}
+
+static void get_rows(const ref_view *in, const ref_view *out)
+{
+    for (int64_t i = 0; i < out->rows; i++) {
+        int32_t id = ref_get_index(&in[1], i);
+        bool inside = id >= 0 && id < in[0].rows;
+        for (int64_t c = 0; c < out->columns; c++)
+            ref_set(out, i, c, inside ? ref_get(&in[0], id, c) : NAN);
+    }
+}
+
+static void set_rows(const ref_view *in)
+{
+    for (int64_t i = 0; i < in[1].rows; i++) {
+        int32_t id = ref_get_index(&in[2], i);
+        if (id < 0 || id >= in[0].rows)
+            continue;
+        for (int64_t c = 0; c < in[1].columns; c++)
+            ref_set(&in[0], id, c, ref_get(&in[1], i, c));
+    }
+}
+
+static void matmul(const ref_view *in, const ref_view *out)
+{
+    for (int64_t i = 0; i < out->rows; i++) {
+        for (int64_t o = 0; o < out->columns; o++) {
+            double sum = in[2].data ? ref_get(&in[2], 0, o) : 0;
+            for (int64_t c = 0; c < in[0].columns; c++)
+                sum += ref_get(&in[0], i, c) * ref_get(&in[1], o, c);
+            ref_set(out, i, o, sum);
+        }
+    }
+}
+
+static double combine(const clv_node *node, double a, double b)
+{
+    switch (node->op) {
+    case CLV_OP_ADD:
+        return a + b;
+    case CLV_OP_MUL:
+        return a * b;
+    case CLV_OP_SILU:
+        return silu(a);
+    case CLV_OP_GELU:
+        return gelu(a);
+    case CLV_OP_GLU:
+        return (node->attr.glu.activation == CLV_ACT_SILU ? silu(a) : gelu(a)) *
+               b;
+    default: /* CONVERT */
+        return a;
+    }
+}
+
+/* A second operand of fewer dimensions is a vector for every row. */
+static void elementwise(const clv_node *node, const ref_view *in,
+                        const ref_view *out)
+{
+    for (int64_t i = 0; i < out->rows; i++)
+        for (int64_t c = 0; c < out->columns; c++) {
+            double b =
+                in[1].data ? ref_get(&in[1], in[1].rank == 1 ? 0 : i, c) : 0;
+            ref_set(out, i, c, combine(node, ref_get(&in[0], i, c), b));
+        }
+}
+
+static void norm(const clv_node *node, const ref_view *in,
+                 const ref_view *out)
+{
+    bool centred = node->op == CLV_OP_LAYER_NORM;
+    int64_t n = in[0].columns;
+    for (int64_t i = 0; i < out->rows; i++) {
+        double mean = 0, square = 0;
+        for (int64_t c = 0; c < n && centred; c++)
+            mean += ref_get(&in[0], i, c) / (double)n;
+        for (int64_t c = 0; c < n; c++) {
+            double x = ref_get(&in[0], i, c) - mean;
+            square += x * x / (double)n;
+        }
+        double scale = 1 / sqrt(square + (double)node->attr.norm.eps);
+        for (int64_t c = 0; c < n; c++) {
+            double x = (ref_get(&in[0], i, c) - mean) * scale *
+                       ref_get(&in[1], 0, c);
+            ref_set(out, i, c, x + (in[2].data ? ref_get(&in[2], 0, c) : 0));
+        }
+    }
+}
+
+/* One head's pair (a, b) of channels, turned by the angle. */
+static void turn(const ref_view *in, const ref_view *out, int64_t row,
+                 int64_t a, int64_t b, double angle, double scale)
+{
+    double x = ref_get(in, row, a), y = ref_get(in, row, b);
+    ref_set(out, row, a, scale * (x * cos(angle) - y * sin(angle)));
+    ref_set(out, row, b, scale * (x * sin(angle) + y * cos(angle)));
+}
+
+static void rope(const clv_node *node, const ref_view *in,
+                 const ref_view *out)
+{
+    int64_t head_dim = node->attr.rope.head_dim, half = in[2].columns;
+    bool pairs = node->attr.rope.mode == CLV_ROPE_PAIRS;
+    double scale = node->attr.rope.scale != 0 ? node->attr.rope.scale : 1;
+    for (int64_t i = 0; i < out->rows; i++) {
+        double position = ref_get_index(&in[1], i);
+        for (int64_t first = 0; first < out->columns; first += head_dim) {
+            for (int64_t j = 0; j < half; j++)
+                turn(&in[0], out, i, first + (pairs ? 2 * j : j),
+                     first + (pairs ? 2 * j + 1 : j + half),
+                     position * ref_get(&in[2], 0, j), scale);
+            for (int64_t c = 2 * half; c < head_dim; c++)
+                ref_set(out, i, first + c, ref_get(&in[0], i, first + c));
+        }
+    }
+}
+
+static void softmax(const ref_view *x, const ref_view *out)
+{
+    for (int64_t i = 0; i < x->rows; i++) {
+        double top = -INFINITY, sum = 0;
+        for (int64_t c = 0; c < x->columns; c++)
+            top = fmax(top, ref_get(x, i, c));
+        for (int64_t c = 0; c < x->columns; c++)
+            sum += exp(ref_get(x, i, c) - top);
+        for (int64_t c = 0; c < x->columns; c++)
+            ref_set(out, i, c, exp(ref_get(x, i, c) - top) / sum);
+    }
+}
+
+/* ------------------------------------------------------------------------ */
+
+typedef struct head {
+    const clv_node *node;
+    const ref_view *in;
+    int64_t query, q, kv;  /* row of q; first channel of q, of k and v */
+    int64_t first, end;    /* the rows of the cache that it sees */
+} head;
+
+static double score(const head *h, int64_t j)
+{
+    double sum = 0, cap = h->node->attr.attention.softcap;
+    for (uint32_t c = 0; c < h->node->attr.attention.head_dim; c++)
+        sum += ref_get(&h->in[0], h->query, h->q + c) *
+               ref_get(&h->in[1], j, h->kv + c);
+    sum *= (double)h->node->attr.attention.scale;
+    return cap > 0 ? cap * tanh(sum / cap) : sum;
+}
+
+static void attend(const head *h, const ref_view *out)
+{
+    int64_t head_dim = h->node->attr.attention.head_dim;
+    double top = -INFINITY, sum = 0;
+    for (int64_t j = h->first; j < h->end; j++)
+        top = fmax(top, score(h, j));
+    for (int64_t j = h->first; j < h->end; j++)
+        sum += exp(score(h, j) - top);
+    for (int64_t c = 0; c < head_dim; c++)
+        ref_set(out, h->query, h->q + c, 0);
+    for (int64_t c = 0; c < head_dim && h->first < h->end; c++) {
+        double y = 0;
+        for (int64_t j = h->first; j < h->end; j++)
+            y += exp(score(h, j) - top) / sum * ref_get(&h->in[2], j, h->kv + c);
+        ref_set(out, h->query, h->q + c, y);
+    }
+}
+
+static void attention(const clv_node *node, const ref_view *in,
+                      const ref_view *out)
+{
+    int64_t head_dim = node->attr.attention.head_dim;
+    int64_t heads = in[0].columns / head_dim, groups = in[1].columns / head_dim;
+    int64_t window = node->attr.attention.window;
+    for (int64_t i = 0; i < in[0].rows; i++) {
+        int64_t position = ref_get_index(&in[3], i);
+        int64_t end = position + 1 < in[1].rows ? position + 1 : in[1].rows;
+        int64_t first = window ? position + 1 - window : 0;
+        for (int64_t k = 0; k < heads; k++) {
+            head h = {node, in, i, k * head_dim,
+                      k / (heads / groups) * head_dim, first > 0 ? first : 0,
+                      end};
+            attend(&h, out);
+        }
+    }
+}
+
+void ref_run_node(const clv_node *node, const ref_view *in,
+                  const ref_view *out)
+{
+    switch (node->op) {
+    case CLV_OP_GET_ROWS:
+        get_rows(in, out);
+        break;
+    case CLV_OP_SET_ROWS:
+        set_rows(in);
+        break;
+    case CLV_OP_MATMUL:
+        matmul(in, out);
+        break;
+    case CLV_OP_RMS_NORM:
+    case CLV_OP_LAYER_NORM:
+        norm(node, in, out);
+        break;
+    case CLV_OP_ROPE:
+        rope(node, in, out);
+        break;
+    case CLV_OP_SOFTMAX:
+        softmax(&in[0], out);
+        break;
+    case CLV_OP_ATTENTION:
+        attention(node, in, out);
+        break;
+    default:
+        elementwise(node, in, out);
+    }
+}

@@ -1,0 +1,10 @@
+#include "ref.h"
+
+CLV_PLUGIN_MANIFEST("name = ref\n"
+                    "abi = 1\n"
+                    "devices = other\n");
+
+clv_status clv_plugin_query(const clv_query_in *in, clv_query_out *out)
+{
+    return clv_query_answer(in, out, 1, &ref_api);
+}

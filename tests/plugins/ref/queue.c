@@ -1,0 +1,246 @@
+#include "ref.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define MESSAGE_SIZE 128
+#define POLL_NS 20000
+
+static void sleep_ns(uint64_t ns)
+{
+    struct timespec time = {.tv_sec = (time_t)(ns / 1000000000),
+                            .tv_nsec = (long)(ns % 1000000000)};
+    nanosleep(&time, NULL);
+}
+
+static clv_status say(char *message, clv_status status, const char *text)
+{
+    snprintf(message, MESSAGE_SIZE, REF_NAME ": %s", text);
+    return status;
+}
+
+/* Why work cannot go on by the state of the device; OK: it can. */
+static clv_status interrupted(const clv_plugin_device *dev, char *message)
+{
+    if (atomic_load(&dev->lost))
+        return say(message, CLV_ERR_DEVICE_LOST, "the device was lost");
+    if (atomic_load(&dev->stop))
+        return say(message, CLV_ERR_CANCELLED, "the device was closed");
+    return CLV_OK;
+}
+
+static const uint64_t *flag_of(const clv_timeline_point *point)
+{
+    return point->timeline ? ref_timeline_flag(point->timeline) : point->flag;
+}
+
+/* 1: all waits are over, 0: not yet, else a status. */
+static int look_at_waits(const ref_job *job, char *message)
+{
+    for (uint32_t i = 0; i < job->n_waits; i++) {
+        uint64_t word =
+            __atomic_load_n(flag_of(&job->waits[i]), __ATOMIC_ACQUIRE);
+        if (word & CLV_FLAG_FAILED)
+            return say(message, CLV_ERR_CANCELLED,
+                       "work that was waited for failed");
+        if (word < job->waits[i].value)
+            return 0;
+    }
+    return 1;
+}
+
+static clv_status await(const clv_plugin_device *dev, const ref_job *job,
+                        char *message)
+{
+    clv_status status;
+    while (!(status = interrupted(dev, message))) {
+        int done = atomic_load(&dev->hung) ? 0 : look_at_waits(job, message);
+        if (done)
+            return done == 1 ? CLV_OK : done;
+        sleep_ns(POLL_NS);
+    }
+    return status;
+}
+
+static void run_program(clv_plugin_device *dev, const ref_job *job,
+                        uint32_t index)
+{
+    const ref_command *c = &job->commands[index];
+    const ref_graph *g = &c->program->graph;
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        const clv_node *node = &g->nodes[i];
+        ref_view in[CLV_MAX_INPUTS], out;
+        memset(in, 0, sizeof in);
+        memset(&out, 0, sizeof out);
+        for (uint32_t j = 0; j < node->n_inputs; j++) {
+            if (node->inputs[j] == CLV_NO_TENSOR)
+                continue;
+            ref_view_make(&g->tensors[node->inputs[j]], c->symbols, &in[j]);
+            in[j].data = c->data[node->inputs[j]];
+        }
+        if (node->n_outputs) {
+            ref_view_make(&g->tensors[node->outputs[0]], c->symbols, &out);
+            out.data = c->data[node->outputs[0]];
+        }
+        uint64_t begin = ref_ticks(dev);
+        ref_run_node(node, in, &out);
+        if (dev->settings->trace_nodes)
+            ref_record(dev, job, index, i, ref_op_name(node->op), begin);
+    }
+}
+
+static void run_command(clv_plugin_device *dev, const ref_job *job,
+                        uint32_t index)
+{
+    const ref_command *c = &job->commands[index];
+    char name[16];
+    uint64_t begin = ref_ticks(dev);
+    switch (c->kind) {
+    case CLV_COMMAND_RUN:
+        run_program(dev, job, index);
+        break;
+    case CLV_COMMAND_COPY:
+        memmove(c->dst, c->src, c->size);
+        break;
+    case CLV_COMMAND_FILL:
+        for (uint64_t i = 0; i < c->size; i += sizeof c->pattern)
+            memcpy(c->dst + i, &c->pattern, sizeof c->pattern);
+        break;
+    }
+    snprintf(name, sizeof name, "%s \"%u\"",
+             c->kind == CLV_COMMAND_RUN    ? "run"
+             : c->kind == CLV_COMMAND_COPY ? "copy"
+                                           : "fill",
+             dev->index);
+    ref_record(dev, job, index, CLV_NO_TENSOR, name, begin);
+}
+
+static clv_status run_commands(clv_plugin_device *dev, const ref_job *job,
+                               char *message)
+{
+    clv_status status = CLV_OK;
+    if (job->fails)
+        return say(message, CLV_ERR_DEVICE_LOST, "it was told to fail");
+    sleep_ns((uint64_t)dev->settings->delay_us * 1000);
+    for (uint32_t i = 0; i < job->n_commands && !status; i++) {
+        run_command(dev, job, i);
+        status = atomic_load(&dev->lost) ? interrupted(dev, message) : CLV_OK;
+    }
+    return status;
+}
+
+static void finish(ref_job *job, clv_status status, const char *message)
+{
+    for (uint32_t i = 0; i < job->n_signals; i++) {
+        if (status)
+            ref_timeline_fail(job->signals[i].timeline, status, message);
+        else
+            ref_timeline_reach(job->signals[i].timeline,
+                               job->signals[i].value);
+    }
+    ref_job_free(job);
+}
+
+/* Takes the first job off and tells its end: room in the queue is seen before
+ * the signals are. */
+static void complete(clv_plugin_device *dev, ref_job *job, clv_status status,
+                     const char *message)
+{
+    pthread_mutex_lock(&dev->mutex);
+    dev->first = job->next;
+    if (!dev->first)
+        dev->last = NULL;
+    dev->n_jobs--;
+    pthread_mutex_unlock(&dev->mutex);
+    finish(job, status, message);
+}
+
+static ref_job *next_job(clv_plugin_device *dev, bool wait)
+{
+    pthread_mutex_lock(&dev->mutex);
+    while (wait && !dev->first && !atomic_load(&dev->stop))
+        pthread_cond_wait(&dev->pushed, &dev->mutex);
+    ref_job *job = dev->first;
+    pthread_mutex_unlock(&dev->mutex);
+    return job;
+}
+
+static void *work(void *arg)
+{
+    clv_plugin_device *dev = arg;
+    for (ref_job *job; (job = next_job(dev, true));) {
+        char message[MESSAGE_SIZE] = "";
+        clv_status status = await(dev, job, message);
+        if (!status)
+            status = run_commands(dev, job, message);
+        complete(dev, job, status, message);
+    }
+    return NULL;
+}
+
+/* What the worker does, as far as it goes without waiting. */
+clv_status ref_progress(clv_plugin_device *dev)
+{
+    for (ref_job *job;
+         dev->settings->progress && (job = next_job(dev, false));) {
+        char message[MESSAGE_SIZE] = "";
+        clv_status status = interrupted(dev, message);
+        if (!status) {
+            int done =
+                atomic_load(&dev->hung) ? 0 : look_at_waits(job, message);
+            if (!done)
+                break;
+            status = done == 1 ? run_commands(dev, job, message) : done;
+        }
+        complete(dev, job, status, message);
+    }
+    return ref_check_device(dev);
+}
+
+clv_status ref_queue_start(clv_plugin_device *dev)
+{
+    if (dev->settings->progress)
+        return CLV_OK;
+    int error = pthread_create(&dev->thread, NULL, work, dev);
+    if (error)
+        return ref_error(dev->host, CLV_ERR_LIMIT,
+                         REF_NAME ": no thread for device %u: %s",
+                         (unsigned)dev->index, strerror(error));
+    dev->has_thread = true;
+    return CLV_OK;
+}
+
+void ref_queue_stop(clv_plugin_device *dev)
+{
+    pthread_mutex_lock(&dev->mutex);
+    atomic_store(&dev->stop, true);
+    pthread_cond_broadcast(&dev->pushed);
+    pthread_mutex_unlock(&dev->mutex);
+    if (dev->has_thread)
+        pthread_join(dev->thread, NULL);
+    for (ref_job *job; (job = next_job(dev, false));) {
+        char message[MESSAGE_SIZE] = "";
+        complete(dev, job, interrupted(dev, message), message);
+    }
+}
+
+clv_status ref_queue_push(clv_plugin_device *dev, ref_job *job)
+{
+    pthread_mutex_lock(&dev->mutex);
+    bool full = dev->n_jobs >= dev->settings->queue_depth;
+    if (!full) {
+        if (dev->last)
+            dev->last->next = job;
+        else
+            dev->first = job;
+        dev->last = job;
+        dev->n_jobs++;
+        pthread_cond_signal(&dev->pushed);
+    }
+    pthread_mutex_unlock(&dev->mutex);
+    return full ? ref_error(dev->host, CLV_ERR_LIMIT,
+                            REF_NAME ": %u submits are in flight; wait for one",
+                            dev->settings->queue_depth)
+                : CLV_OK;
+}

@@ -1,0 +1,195 @@
+#include "ref.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Elements a block, bytes a block. */
+static bool block_of(uint32_t dtype, uint32_t *elements, uint32_t *bytes)
+{
+    static const struct {
+        uint8_t elements, bytes;
+    } blocks[CLV_DTYPE_COUNT] = {
+        [CLV_DTYPE_F32] = {1, 4},    [CLV_DTYPE_F16] = {1, 2},
+        [CLV_DTYPE_BF16] = {1, 2},   [CLV_DTYPE_I32] = {1, 4},
+        [CLV_DTYPE_Q8_0] = {32, 34}, [CLV_DTYPE_Q4_0] = {32, 18},
+    };
+    if (dtype >= CLV_DTYPE_COUNT || !blocks[dtype].elements)
+        return false;
+    *elements = blocks[dtype].elements;
+    *bytes = blocks[dtype].bytes;
+    return true;
+}
+
+uint32_t ref_dtype_align(uint32_t dtype)
+{
+    return dtype == CLV_DTYPE_F32 || dtype == CLV_DTYPE_I32 ? 4 : 2;
+}
+
+static bool set_strides(const clv_tensor_desc *desc, uint32_t elements,
+                        uint32_t bytes, ref_view *out)
+{
+    bool given = false;
+    int64_t dense = bytes;
+    for (uint32_t i = 0; i < out->rank; i++)
+        given |= desc->strides[i] != 0;
+    for (uint32_t i = out->rank; i-- > 0;) {
+        int64_t n = i + 1 == out->rank ? out->dims[i] / elements : out->dims[i];
+        out->strides[i] = given ? desc->strides[i] : dense;
+        if (out->strides[i] < 0 || __builtin_mul_overflow(dense, n, &dense))
+            return false;
+    }
+    return true;
+}
+
+bool ref_view_make(const clv_tensor_desc *desc, const int64_t *symbols,
+                   ref_view *out)
+{
+    uint32_t elements, bytes;
+    memset(out, 0, sizeof *out);
+    if (desc->rank < 1 || desc->rank > CLV_MAX_RANK ||
+        !block_of(desc->dtype, &elements, &bytes))
+        return false;
+    out->dtype = desc->dtype;
+    out->rank = desc->rank;
+    out->rows = 1;
+    for (uint32_t i = 0; i < out->rank; i++) {
+        bool symbolic = symbols && desc->symbols[i] > 0;
+        int64_t n = symbolic ? symbols[desc->symbols[i] - 1] : desc->dims[i];
+        if (n < 0 || (i + 1 < out->rank &&
+                      __builtin_mul_overflow(out->rows, n, &out->rows)))
+            return false;
+        out->dims[i] = n;
+    }
+    out->columns = out->dims[out->rank - 1];
+    return out->columns % elements == 0 &&
+           set_strides(desc, elements, bytes, out);
+}
+
+uint64_t ref_view_extent(const ref_view *v)
+{
+    uint32_t elements = 1, bytes = 0;
+    uint64_t extent = 0;
+    block_of(v->dtype, &elements, &bytes);
+    for (uint32_t i = 0; i < v->rank; i++) {
+        int64_t n = i + 1 == v->rank ? v->dims[i] / elements : v->dims[i];
+        uint64_t reach;
+        if (!n)
+            return 0;
+        if (__builtin_mul_overflow((uint64_t)(n - 1), (uint64_t)v->strides[i],
+                                   &reach) ||
+            __builtin_add_overflow(extent, reach, &extent))
+            return UINT64_MAX;
+    }
+    return extent > UINT64_MAX - bytes ? UINT64_MAX : extent + bytes;
+}
+
+uint8_t *ref_view_row(const ref_view *v, int64_t row)
+{
+    uint8_t *at = v->data;
+    for (uint32_t i = v->rank - 1; i-- > 0;) {
+        at += row % v->dims[i] * v->strides[i];
+        row /= v->dims[i];
+    }
+    return at;
+}
+
+/* ------------------------------------------------------------------------ */
+
+static double half_to_double(uint16_t h)
+{
+    int exponent = h >> 10 & 31, mantissa = h & 1023;
+    double x;
+    if (exponent == 31)
+        x = mantissa ? NAN : INFINITY;
+    else
+        x = exponent ? ldexp(1024 + mantissa, exponent - 25)
+                     : ldexp(mantissa, -24);
+    return h & 0x8000 ? -x : x;
+}
+
+/* To the nearest, ties to even; a carry out of the mantissa is the next
+ * exponent's. */
+static uint16_t half_from_double(double x)
+{
+    uint16_t sign = signbit(x) ? 0x8000 : 0;
+    int exponent;
+    x = fabs(x);
+    if (isnan(x))
+        return 0x7e00;
+    if (x >= 65520)
+        return sign | 0x7c00;
+    if (x < ldexp(1, -14))
+        return sign | (uint16_t)nearbyint(ldexp(x, 24));
+    frexp(x, &exponent);
+    int mantissa = (int)nearbyint(ldexp(x, 11 - exponent));
+    return (uint16_t)(sign + ((exponent + 14) << 10) + mantissa - 1024);
+}
+
+static uint16_t bf16_from_double(double x)
+{
+    float f = (float)x;
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    if (isnan(f))
+        return 0x7fc0;
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+static double bf16_to_double(uint16_t h)
+{
+    uint32_t bits = (uint32_t)h << 16;
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+static double get_block(const ref_view *v, const uint8_t *row, int64_t column)
+{
+    const uint8_t *block =
+        row + column / 32 * v->strides[v->rank - 1];
+    uint32_t i = (uint32_t)(column % 32);
+    uint16_t scale;
+    memcpy(&scale, block, sizeof scale);
+    const uint8_t *q = block + sizeof scale;
+    int value = v->dtype == CLV_DTYPE_Q8_0
+                    ? (int8_t)q[i]
+                    : (i < 16 ? q[i] & 15 : q[i - 16] >> 4) - 8;
+    return half_to_double(scale) * value;
+}
+
+double ref_get(const ref_view *v, int64_t row, int64_t column)
+{
+    const uint8_t *at = ref_view_row(v, row);
+    if (v->dtype == CLV_DTYPE_Q8_0 || v->dtype == CLV_DTYPE_Q4_0)
+        return get_block(v, at, column);
+    at += column * v->strides[v->rank - 1];
+    if (v->dtype == CLV_DTYPE_F32) {
+        float x;
+        memcpy(&x, at, sizeof x);
+        return x;
+    }
+    uint16_t h;
+    memcpy(&h, at, sizeof h);
+    return v->dtype == CLV_DTYPE_F16 ? half_to_double(h) : bf16_to_double(h);
+}
+
+void ref_set(const ref_view *v, int64_t row, int64_t column, double value)
+{
+    uint8_t *at =
+        ref_view_row(v, row) + column * v->strides[v->rank - 1];
+    if (v->dtype == CLV_DTYPE_F32) {
+        float x = (float)value;
+        memcpy(at, &x, sizeof x);
+        return;
+    }
+    uint16_t h = v->dtype == CLV_DTYPE_F16 ? half_from_double(value)
+                                           : bf16_from_double(value);
+    memcpy(at, &h, sizeof h);
+}
+
+int32_t ref_get_index(const ref_view *v, int64_t i)
+{
+    int32_t value;
+    memcpy(&value, v->data + i * v->strides[0], sizeof value);
+    return value;
+}
