@@ -28,7 +28,7 @@ clv_status core_device_answer(clv_device *dev, const char *slot,
     if (status == CLV_OK)
         return CLV_OK;
     if (status == CLV_ERR_DEVICE_LOST)
-        atomic_store(&dev->lost, true);
+        core_device_lose(dev);
     char who[sizeof dev->id + 16];
     snprintf(who, sizeof who, "device '%s'", dev->id);
     return core_answer(who, slot, serial, status);
@@ -45,20 +45,6 @@ clv_status core_device_broken(const clv_device *dev, const char *slot,
     return clv_error(CLV_ERR_INTERNAL,
                      "device '%s': %s answered %s; the plugin is faulty",
                      dev->id, slot, text);
-}
-
-clv_status core_device_usable(const clv_device *dev)
-{
-    if (!atomic_load(&dev->lost))
-        return CLV_OK;
-    return clv_error(CLV_ERR_DEVICE_LOST,
-                     "device '%s': it was lost earlier; open a new context to "
-                     "use it again", dev->id);
-}
-
-bool core_device_lost(const clv_device *dev)
-{
-    return atomic_load(&dev->lost);
 }
 
 bool core_chain_ok(const clv_header *header)

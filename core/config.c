@@ -1,6 +1,7 @@
 #include "config.h"
 
 #include "names.h"
+#include "remains.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -39,6 +40,7 @@ struct clv_config {
     entry *entries;
     uint32_t n_entries, cap_entries;
     bool env; /* the environment is a source */
+    bool kept; /* outlives its destruction */
 };
 
 static const char *keep(clv_config *config, const char *string)
@@ -452,6 +454,11 @@ const char *clv_config_origin(const clv_config *config, const char *key)
 /* ------------------------------------------------------------------------ */
 /* Life                                                                     */
 
+void core_config_keep(clv_config *config)
+{
+    config->kept = true;
+}
+
 clv_status clv_config_create(clv_config **out)
 {
     *out = NULL;
@@ -471,6 +478,10 @@ void clv_config_destroy(clv_config *config)
 {
     if (!config)
         return;
+    if (config->kept) {
+        core_remains_add(config);
+        return;
+    }
     for (uint32_t i = 0; i < config->n_sections; i++)
         free(config->sections[i].options);
     for (text *t = config->texts; t;) {

@@ -53,6 +53,9 @@ void core_config_each(const clv_config *config,
 /* Undoes one declaration; without any, the section's values wait again. */
 void core_config_undeclare(clv_config *config, const char *section);
 
+/* Its strings and tables stay until the process ends, also once destroyed. */
+void core_config_keep(clv_config *config);
+
 /* Checks value against the option's type and range; why not: with a message
  * without origin. */
 clv_status core_option_check(const clv_option *option, const char *value);

@@ -4,6 +4,7 @@
 #include "device.h"
 #include "loader.h"
 #include "names.h"
+#include "remains.h"
 #include "workers.h"
 
 #include <stdlib.h>
@@ -46,6 +47,7 @@ clv_status clv_context_create(const clv_context_params *params,
     if (!ctx)
         return clv_error(CLV_ERR_NO_MEMORY, "no memory for a context");
     pthread_mutex_init(&ctx->workers_mutex, NULL);
+    pthread_rwlock_init(&ctx->log_lock, NULL);
     ctx->n_workers = core_processor_count();
     ctx->log = params->log;
     ctx->log_ctx = params->log_ctx;
@@ -71,16 +73,43 @@ clv_status clv_context_create(const clv_context_params *params,
     return CLV_OK;
 }
 
+static bool any_kept(const clv_context *ctx)
+{
+    for (uint32_t i = 0; i < ctx->n_plugins; i++)
+        if (atomic_load(&ctx->plugins[i]->kept))
+            return true;
+    return false;
+}
+
+/* Threads of a plugin that stays may still call the host. */
+static void leave(clv_context *ctx)
+{
+    clv_trace_enable(ctx, false);
+    pthread_rwlock_wrlock(&ctx->log_lock);
+    ctx->log = NULL;
+    pthread_rwlock_unlock(&ctx->log_lock);
+    core_config_keep(ctx->config);
+    if (ctx->owns_config)
+        clv_config_destroy(ctx->config);
+    core_remains_add(ctx);
+}
+
 void clv_context_destroy(clv_context *ctx)
 {
     if (!ctx)
         return;
+    const bool kept = any_kept(ctx);
     core_loader_finish(ctx);
+    if (kept) {
+        leave(ctx);
+        return;
+    }
     core_workers_destroy(ctx->workers);
     core_trace_destroy(ctx->trace);
     if (ctx->owns_config)
         clv_config_destroy(ctx->config);
     pthread_mutex_destroy(&ctx->workers_mutex);
+    pthread_rwlock_destroy(&ctx->log_lock);
     free(ctx);
 }
 

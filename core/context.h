@@ -11,6 +11,7 @@
 #include <cleave/cleave.h>
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 struct core_loader;
 struct core_workers;
@@ -33,12 +34,14 @@ typedef struct core_plugin {
     void *module;            /* lt_dlhandle */
     uint32_t abi_version;    /* negotiated */
     bool declared;           /* its options are in the configuration */
+    _Atomic bool kept;       /* never torn down; see remains.h */
     pthread_mutex_t mutex;   /* serialises [inst] slots */
 } core_plugin;
 
 struct clv_context {
     clv_config *config;
     bool owns_config;
+    pthread_rwlock_t log_lock; /* read while log is called */
     clv_log_fn log;
     void *log_ctx;
     uint32_t log_level;      /* most detailed level wanted */

@@ -1,4 +1,5 @@
 #include "answer.h"
+#include "remains.h"
 #include "submit.h"
 
 #include <stdio.h>
@@ -151,6 +152,10 @@ void core_device_close(clv_device *dev)
 {
     if (!dev)
         return;
+    if (dev->handle && atomic_load(&dev->plugin->kept)) {
+        core_remains_add(dev);
+        return;
+    }
     if (dev->handle) {
         pthread_mutex_lock(&dev->plugin->mutex);
         dev->api->device_close(dev->handle);

@@ -4,8 +4,18 @@
  * Arguments are checked before the slot is called and answers after it, so
  * plugins stay lean and a wrong answer is an error that names the device and
  * the slot. Optional slots that a plugin lacks answer their documented default.
- * Once a slot has said CLV_ERR_DEVICE_LOST, the device is lost: everything but
- * the destructors answers that status.
+ *
+ * Loss. A device is lost once a slot has said CLV_ERR_DEVICE_LOST or
+ * core_device_lose() was called: everything but the destructors answers that
+ * status. It has let go of its work by then. One that was given up by
+ * core_device_abandon() may still be working: it is lost too, and no slot of it
+ * is called again, destructors included. Its buffers, programs, timelines and
+ * instance are never destroyed, so memory that it may still write is not
+ * returned to the allocator, and its module stays mapped.
+ *
+ * Waits are bounded by the limit that the caller gives, as far as the plugin
+ * lets go of the caller: a timeline_wait() that ignores its timeout and never
+ * returns cannot be helped from inside the process.
  *
  * Objects (buffer, timeline, program) belong to their device and must be gone
  * before the context is destroyed. Those of two devices never mix, except in
@@ -30,7 +40,7 @@ struct clv_device {
     clv_mem_type *mem_types;   /* checked; zero limits replaced, see below */
     uint32_t n_mem_types;
     uint32_t plugin_index;     /* as enumerated */
-    _Atomic bool lost;
+    _Atomic bool lost, abandoned;
 
     pthread_mutex_t mutex;     /* serialises [dev] slots, and protects: */
     struct core_submit_scratch *scratch;
@@ -45,7 +55,17 @@ void core_device_id(const core_plugin *plugin, const clv_device_info *info,
                     char out[CORE_DEVICE_ID_SIZE]);
 /* NULL is legal. Everything made from it is gone. */
 void core_device_close(clv_device *dev);
+
 bool core_device_lost(const clv_device *dev);
+bool core_device_abandoned(const clv_device *dev);
+/* Its work failed, and it is not to be used any more. */
+void core_device_lose(clv_device *dev);
+/* It may still be working and will not be waited for any longer. Logged. */
+void core_device_abandon(clv_device *dev);
+/* Waits until everything submitted has ended, whether its timelines failed or
+ * not: nothing touches the device's buffers when it returns. Abandons a device
+ * that does not get there in time; timeout_ns as in core_timeline_wait(). */
+clv_status core_device_settle(clv_device *dev, uint64_t timeout_ns);
 
 /* ------------------------------------------------------------------------ */
 /* Questions                                                                */
@@ -118,9 +138,15 @@ clv_status core_timeline_query(core_timeline *tl, clv_timeline_info *out);
 clv_status core_timeline_signal(core_timeline *tl, uint64_t value);
 clv_status core_timeline_fail(core_timeline *tl, clv_status status,
                               const char *message);
+/* The value reached, by the flag word: no slot is called. */
+uint64_t core_timeline_reached(const core_timeline *tl);
+/* Whether it failed, likewise. */
+bool core_timeline_failed(const core_timeline *tl);
 /* Polls for spin_ns, then blocks; calls progress() where the device needs it.
  * CLV_ERR_TIMEOUT after timeout_ns (UINT64_MAX: never). A failed timeline
- * answers its status, with its message. */
+ * answers its status, with its message. What the plugin says is checked: an OK
+ * that neither flag word nor query bears out is CLV_ERR_INTERNAL, and a timeout
+ * that comes too early is waited on. */
 clv_status core_timeline_wait(core_timeline *tl, uint64_t value,
                               uint64_t spin_ns, uint64_t timeout_ns);
 

@@ -1,4 +1,5 @@
 #include "answer.h"
+#include "remains.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -159,6 +160,10 @@ void core_buffer_free(core_buffer *buf)
 {
     if (!buf)
         return;
+    if (core_device_abandoned(buf->dev)) {
+        core_remains_add(buf);
+        return;
+    }
     buf->dev->api->buffer_free(buf->handle);
     free(buf);
 }
@@ -189,7 +194,7 @@ clv_status core_buffer_map(core_buffer *buf, uint32_t access, void **out)
 
 void core_buffer_unmap(core_buffer *buf)
 {
-    if (buf->dev->api->buffer_unmap)
+    if (buf->dev->api->buffer_unmap && !core_device_abandoned(buf->dev))
         buf->dev->api->buffer_unmap(buf->handle);
 }
 

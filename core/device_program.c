@@ -1,4 +1,5 @@
 #include "answer.h"
+#include "remains.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -174,6 +175,10 @@ void core_program_destroy(core_program *prog)
 {
     if (!prog)
         return;
+    if (core_device_abandoned(prog->dev)) {
+        core_remains_add(prog);
+        return;
+    }
     if (prog->handle)
         prog->dev->api->program_destroy(prog->handle);
     free(prog->tensors);

@@ -1,10 +1,14 @@
 #include "answer.h"
+#include "remains.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* How long a wait on a device that needs progress() blocks between calls. */
 #define PROGRESS_SLICE_NS 100000u
+/* Before asking again after a timeout that came too early. */
+#define EARLY_PAUSE_NS 50000u
 
 static clv_status query(core_timeline *tl, clv_timeline_info *out)
 {
@@ -63,6 +67,10 @@ void core_timeline_destroy(core_timeline *tl)
 {
     if (!tl)
         return;
+    if (core_device_abandoned(tl->dev)) {
+        core_remains_add(tl);
+        return;
+    }
     if (tl->handle)
         tl->dev->api->timeline_destroy(tl->handle);
     free(tl);
@@ -103,7 +111,8 @@ clv_status core_timeline_fail(core_timeline *tl, clv_status status,
                      message ? message : "");
 }
 
-/* The failure kept in the timeline, else status with the message it has. */
+/* The failure kept in the timeline, else status with the message it has. A
+ * timeline that failed has not merely timed out. */
 static clv_status explain(core_timeline *tl, clv_status status)
 {
     clv_timeline_info info =
@@ -112,6 +121,9 @@ static clv_status explain(core_timeline *tl, clv_status status)
         info.status == CLV_OK)
         return status;
     core_name_clean(info.message, sizeof info.message);
+    if (status == CLV_ERR_TIMEOUT && info.status < CLV_OK &&
+        info.status >= CLV_ERR_INTERNAL)
+        status = info.status;
     return clv_error(status, "device '%s': %s", tl->dev->id,
                      info.message[0] ? info.message : clv_status_name(status));
 }
@@ -122,43 +134,78 @@ static uint64_t deadline(uint64_t now, uint64_t timeout_ns)
     return __builtin_add_overflow(now, timeout_ns, &end) ? UINT64_MAX : end;
 }
 
-/* A device that needs progress() moves only while the host calls it. */
-static clv_status wait_progressing(core_timeline *tl, uint64_t value,
-                                   uint64_t spin_ns, uint64_t timeout_ns)
+/* One call of the slot. */
+static clv_status wait_once(core_timeline *tl, uint64_t value, uint64_t spin_ns,
+                            uint64_t timeout_ns)
 {
-    uint64_t end = deadline(clv_now_ns(), timeout_ns);
-    for (;;) {
-        clv_status st = core_device_progress(tl->dev);
+    clv_device *dev = tl->dev;
+    uint64_t serial = core_error_serial();
+    if (dev->info.flags & CLV_DEVICE_NEEDS_PROGRESS) {
+        clv_status st = core_device_progress(dev);
         if (st != CLV_OK)
             return st;
-        uint64_t now = clv_now_ns();
-        uint64_t left = now < end ? end - now : 0;
-        uint64_t slice = left < PROGRESS_SLICE_NS ? left : PROGRESS_SLICE_NS;
-        st = tl->dev->api->timeline_wait(
-            tl->handle, value, spin_ns < slice ? spin_ns : slice, slice);
-        if (st != CLV_ERR_TIMEOUT || left == 0)
-            return st;
+        if (timeout_ns > PROGRESS_SLICE_NS)
+            timeout_ns = PROGRESS_SLICE_NS;
+        if (spin_ns > timeout_ns)
+            spin_ns = timeout_ns;
     }
+    clv_status st =
+        dev->api->timeline_wait(tl->handle, value, spin_ns, timeout_ns);
+    if (st == CLV_OK || (st == CLV_ERR_TIMEOUT && !core_timeline_failed(tl)))
+        return st;
+    return explain(tl, core_device_answer(dev, "timeline_wait", serial, st));
+}
+
+/* The plugin says that value is reached. */
+static clv_status believe(core_timeline *tl, uint64_t value)
+{
+    clv_timeline_info info;
+    if (core_timeline_reached(tl) >= value)
+        return CLV_OK;
+    clv_status st = query(tl, &info);
+    if (st != CLV_OK || info.value >= value)
+        return st;
+    if (info.status != CLV_OK)
+        return explain(tl, info.status);
+    return core_device_broken(tl->dev, "timeline_wait",
+                              "that step %llu is done, its timeline is at %llu",
+                              (unsigned long long)value,
+                              (unsigned long long)info.value);
 }
 
 clv_status core_timeline_wait(core_timeline *tl, uint64_t value,
                               uint64_t spin_ns, uint64_t timeout_ns)
 {
-    clv_device *dev = tl->dev;
-    clv_status st = core_device_usable(dev);
-    if (st != CLV_OK)
-        return st;
-    uint64_t serial = core_error_serial();
-    if (dev->info.flags & CLV_DEVICE_NEEDS_PROGRESS)
-        st = wait_progressing(tl, value, spin_ns, timeout_ns);
-    else
-        st = dev->api->timeline_wait(tl->handle, value, spin_ns, timeout_ns);
-    if (st == CLV_OK)
-        return CLV_OK;
-    if (st == CLV_ERR_TIMEOUT)
-        return clv_error(st, "device '%s': nothing after %.3f s of waiting for "
-                         "step %llu", dev->id, (double)timeout_ns * 1e-9,
-                         (unsigned long long)value);
-    st = core_device_answer(dev, "timeline_wait", serial, st);
-    return explain(tl, st);
+    const struct timespec pause = {.tv_nsec = EARLY_PAUSE_NS};
+    const uint64_t end = deadline(clv_now_ns(), timeout_ns);
+    uint64_t left = timeout_ns;
+    for (;;) {
+        clv_status st = core_device_usable(tl->dev);
+        if (st == CLV_OK)
+            st = wait_once(tl, value, spin_ns, left);
+        if (st == CLV_OK)
+            return believe(tl, value);
+        if (st != CLV_ERR_TIMEOUT)
+            return st;
+        uint64_t now = clv_now_ns();
+        if (now >= end)
+            return clv_error(st, "device '%s': nothing after %.3f s of waiting "
+                             "for step %llu", tl->dev->id,
+                             (double)timeout_ns * 1e-9,
+                             (unsigned long long)value);
+        left = timeout_ns == UINT64_MAX ? UINT64_MAX : end - now;
+        spin_ns = 0;
+        if (!(tl->dev->info.flags & CLV_DEVICE_NEEDS_PROGRESS))
+            nanosleep(&pause, NULL);
+    }
+}
+
+uint64_t core_timeline_reached(const core_timeline *tl)
+{
+    return __atomic_load_n(tl->flag, __ATOMIC_ACQUIRE) & ~CLV_FLAG_FAILED;
+}
+
+bool core_timeline_failed(const core_timeline *tl)
+{
+    return __atomic_load_n(tl->flag, __ATOMIC_ACQUIRE) & CLV_FLAG_FAILED;
 }

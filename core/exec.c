@@ -7,12 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-/* A device on the host's own processors would lose them to a spinning host. */
-#define SPIN_NS 50000u
-#define SPIN_SOFTWARE_NS 2000u
 /* Other users of a device may fill its queue: how long to wait for room. */
 #define QUEUE_PAUSE_NS 50000u
-#define QUEUE_TIMEOUT_NS 30000000000u
 
 static clv_status no_memory(void)
 {
@@ -90,6 +86,12 @@ static clv_status make_tensors(clv_exec *exec)
     return status;
 }
 
+static uint64_t wait_limit(const clv_context *ctx)
+{
+    double seconds = clv_config_get_float(ctx->config, "core.wait_timeout");
+    return seconds > 0 ? (uint64_t)(seconds * 1e9) : UINT64_MAX;
+}
+
 clv_status clv_exec_create(clv_plan *plan, clv_exec **out)
 {
     *out = NULL;
@@ -99,6 +101,7 @@ clv_status clv_exec_create(clv_plan *plan, clv_exec **out)
     if (!exec)
         return no_memory();
     exec->plan = plan;
+    exec->limit_ns = wait_limit(plan->ctx);
     exec->devices = calloc(plan->n_devices, sizeof *exec->devices);
     exec->steps = calloc(plan->n_steps, sizeof *exec->steps);
     exec->tensors = calloc(plan->graph->n_tensors, sizeof *exec->tensors);
@@ -132,8 +135,8 @@ void clv_exec_destroy(clv_exec *exec)
         free(exec->steps[s].values);
         free(exec->steps[s].waits);
     }
-    for (uint32_t d = 0; exec->devices && d < plan->n_devices; d++)
-        core_timeline_destroy(exec->devices[d].timeline);
+    if (exec->devices)
+        core_exec_free_timelines(exec);
     for (uint32_t v = 0; exec->tensors && v < plan->graph->n_tensors; v++)
         if (plan->graph->tensors[v].usage != CLV_USAGE_STATE)
             clv_tensor_destroy(exec->tensors[v]);
@@ -235,42 +238,6 @@ static clv_status check_run(const clv_exec *exec, const int64_t *symbols,
     return CLV_OK;
 }
 
-/* Keeps the first failure of a timeline, and names its step. */
-static clv_status explain_failure(clv_exec *exec, uint32_t device,
-                                  clv_status status)
-{
-    const core_exec_device *d = &exec->devices[device];
-    clv_timeline_info info =
-        CLV_INIT(clv_timeline_info, CLV_STRUCT_TIMELINE_INFO);
-    char message[600];
-    uint32_t s = 0;
-    snprintf(message, sizeof message, "%s", clv_last_error());
-    /* A lost device answers no query: its first step of the run is named. */
-    uint64_t reached = d->base;
-    if (!core_timeline_query(d->timeline, &info) && info.value > d->base)
-        reached = info.value;
-    while (s + 1 < exec->plan->n_steps &&
-           (exec->plan->steps[s].device != device ||
-            d->base + exec->plan->steps[s].signal <= reached))
-        s++;
-    snprintf(exec->message, sizeof exec->message,
-             "step %u (%s): %s; plan again without device '%s'", s,
-             exec->steps[s].label, message, d->dev->id);
-    exec->lost = status;
-    return clv_error(status, "%s", exec->message);
-}
-
-static clv_status wait_device(clv_exec *exec, uint32_t device, uint64_t value)
-{
-    const core_exec_device *d = &exec->devices[device];
-    bool software = d->dev->info.kind == CLV_DEVICE_CPU ||
-                    (d->dev->info.flags & CLV_DEVICE_SOFTWARE);
-    clv_status status =
-        core_timeline_wait(d->timeline, value,
-                           software ? SPIN_SOFTWARE_NS : SPIN_NS, UINT64_MAX);
-    return status ? explain_failure(exec, device, status) : CLV_OK;
-}
-
 static clv_status wait_for_others(clv_exec *exec, uint32_t step)
 {
     const core_step *planned = &exec->plan->steps[step];
@@ -282,7 +249,7 @@ static clv_status wait_for_others(clv_exec *exec, uint32_t step)
             (point++)->value = value;
             continue;
         }
-        clv_status status = wait_device(exec, wait->device, value);
+        clv_status status = core_exec_wait(exec, wait->device, value);
         if (status)
             return status;
     }
@@ -303,15 +270,27 @@ static clv_status submit_when_room(clv_exec *exec, uint32_t step)
         if (status != CLV_ERR_LIMIT)
             return status;
         if (d->promised > d->base &&
-            (status = wait_device(exec, device, d->promised)))
+            (status = core_exec_wait(exec, device, d->promised)))
             return status;
         uint64_t now = clv_now_ns();
         start = start ? start : now;
-        if (now - start > QUEUE_TIMEOUT_NS)
-            return clv_error(CLV_ERR_LIMIT, "device '%s' took no work for 30 s; "
-                             "its queue is full of other work", d->dev->id);
+        if (now - start >= exec->limit_ns)
+            return clv_error(CLV_ERR_TIMEOUT, "device '%s' took no work for "
+                             "%g s (core.wait_timeout); its queue is full of "
+                             "other work", d->dev->id,
+                             (double)exec->limit_ns * 1e-9);
         nanosleep(&pause, NULL);
     }
+}
+
+/* Lack of memory may be the host's, and passes. */
+static clv_status refused(clv_exec *exec, uint32_t index, clv_status status)
+{
+    uint32_t device = exec->plan->steps[index].device;
+    if (status == CLV_ERR_NO_MEMORY || status == CLV_ERR_INVALID)
+        return clv_error_prefix(status, "step %u (%s)", index,
+                                exec->steps[index].label);
+    return core_exec_blame(exec, device, index, status);
 }
 
 static clv_status submit_step(clv_exec *exec, uint32_t index,
@@ -328,12 +307,8 @@ static clv_status submit_step(clv_exec *exec, uint32_t index,
     step->signal.value = d->base + exec->plan->steps[index].signal;
     step->submit.correlation = traced ? exec->run : 0;
     status = submit_when_room(exec, index);
-    if (status && !exec->lost)
-        return clv_error(status, "step %u (%s): %s; plan again without device "
-                         "'%s'", index, step->label, clv_last_error(),
-                         d->dev->id);
     if (status)
-        return status;
+        return exec->lost ? status : refused(exec, index, status);
     d->promised = step->signal.value;
     if (traced)
         core_trace_add(exec->plan->ctx, CLV_CLOCK_REAL, core_trace_host_track(),
@@ -347,31 +322,13 @@ static clv_status wait_all(clv_exec *exec)
     for (uint32_t d = 0; d < exec->plan->n_devices; d++) {
         if (exec->devices[d].promised == exec->devices[d].base)
             continue;
-        clv_status status = wait_device(exec, d, exec->devices[d].promised);
+        clv_status status = core_exec_wait(exec, d, exec->devices[d].promised);
         if (status)
             return status;
     }
     core_trace_add(exec->plan->ctx, CLV_CLOCK_REAL, core_trace_host_track(),
                    "wait", begin, clv_now_ns());
     return CLV_OK;
-}
-
-/* After a failure: nothing of this run is in flight when it returns. Steps wait
- * only for steps submitted before them, so all of them end. */
-static clv_status drain(clv_exec *exec, clv_status status)
-{
-    char message[1024];
-    snprintf(message, sizeof message, "%s", clv_last_error());
-    for (uint32_t d = 0; d < exec->plan->n_devices; d++) {
-        core_exec_device *device = &exec->devices[d];
-        if (!device->timeline || device->promised == device->base)
-            continue;
-        clv_status end = core_timeline_wait(device->timeline, device->promised,
-                                            0, UINT64_MAX);
-        if (end && !exec->lost)
-            explain_failure(exec, d, end);
-    }
-    return clv_error(status, "%s", message);
 }
 
 static clv_status sync_memory(const clv_exec *exec, bool before)
@@ -404,7 +361,7 @@ clv_status clv_exec_run(clv_exec *exec, const int64_t *symbols,
     if (!status)
         status = wait_all(exec);
     if (status)
-        return drain(exec, status);
+        return core_exec_drain(exec, status);
     if (clv_trace_enabled(exec->plan->ctx))
         core_exec_collect_trace(exec);
     return sync_memory(exec, false);

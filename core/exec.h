@@ -26,6 +26,7 @@ typedef struct core_exec_device {
     core_timeline *timeline; /* NULL: the plan does not use the device */
     uint64_t promised;       /* value after everything submitted so far */
     uint64_t base;           /* value before this run */
+    bool blamed;             /* a failure is its own */
 } core_exec_device;
 
 /* Memory that the host writes before or reads after a run and that is not
@@ -48,7 +49,8 @@ struct clv_exec {
     uint32_t n_syncs, syncs_capacity;
     uint32_t n_unbound;        /* states without memory */
     uint64_t run;              /* runs begun */
-    clv_status lost;           /* a timeline failed: no further run */
+    uint64_t limit_ns;         /* for a step to end; UINT64_MAX: none */
+    clv_status lost;           /* a device failed: no further run */
     char message[1024];        /* why */
 };
 
@@ -58,6 +60,24 @@ clv_status core_exec_prepare_step(clv_exec *exec, uint32_t step,
 /* Points the bindings of a value on every device to the tensor's memory. */
 clv_status core_exec_set_tensor(clv_exec *exec, clv_value value,
                                 clv_tensor *tensor);
+
+/*
+ * exec_wait.c. A run fails because of a device when a timeline of it fails, for
+ * any reason but cancellation, when it takes no work, or when nothing happens
+ * on it for exec->limit_ns while it waits for nobody else. Then the device is
+ * lost to the context; one that ran past the limit is also abandoned. Devices
+ * whose work failed only because they waited for it are not blamed.
+ */
+/* Until the device's timeline has value. */
+clv_status core_exec_wait(clv_exec *exec, uint32_t device, uint64_t value);
+/* The device failed in a step, for the reason in the thread's message. */
+clv_status core_exec_blame(clv_exec *exec, uint32_t device, uint32_t step,
+                           clv_status status);
+/* After a failure, whose message stays the thread's: nothing of this run is in
+ * flight when it returns, but on devices that are now abandoned. */
+clv_status core_exec_drain(clv_exec *exec, clv_status status);
+/* Destroys the timelines, but for those that an abandoned device may watch. */
+void core_exec_free_timelines(clv_exec *exec);
 
 /* exec_trace.c: moves what the devices recorded to the context's trace. */
 void core_exec_collect_trace(clv_exec *exec);

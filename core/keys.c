@@ -25,6 +25,11 @@ static const clv_option core_keys[] = {
         "where compiled programs and measurements are kept"),
     KEY("data_dir", CLV_OPTION_STRING, "",
         "where bundled models and descriptions of chips lie"),
+    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
+     .key = "wait_timeout", .type = CLV_OPTION_FLOAT, .default_value = "600",
+     .max = 1e6,
+     .help = "seconds that a device may take for a step before it is given up; "
+             "0: any time"},
 };
 #define N_KEYS (sizeof core_keys / sizeof *core_keys)
 

@@ -7,7 +7,7 @@
 
 void clv_log(clv_context *ctx, uint32_t level, const char *fmt, ...)
 {
-    if (!ctx->log || level > ctx->log_level)
+    if (level > ctx->log_level)
         return;
     char line[LINE_SIZE];
     va_list args;
@@ -17,5 +17,8 @@ void clv_log(clv_context *ctx, uint32_t level, const char *fmt, ...)
     for (char *c = line; *c; c++)
         if (*c == '\n' || *c == '\r')
             *c = ' ';
-    ctx->log(ctx->log_ctx, level, line);
+    pthread_rwlock_rdlock(&ctx->log_lock);
+    if (ctx->log)
+        ctx->log(ctx->log_ctx, level, line);
+    pthread_rwlock_unlock(&ctx->log_lock);
 }

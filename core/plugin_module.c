@@ -4,6 +4,7 @@
 #include "config.h"
 #include "host.h"
 #include "paths.h"
+#include "remains.h"
 #include "names.h"
 
 #include <dlfcn.h>
@@ -76,6 +77,10 @@ void core_plugin_destroy(core_plugin *p)
 {
     if (!p)
         return;
+    if (p->instance && atomic_load(&p->kept)) {
+        core_remains_add(p);
+        return;
+    }
     if (p->instance)
         end_instance(p);
     if (p->declared)

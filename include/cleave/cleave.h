@@ -183,6 +183,15 @@ CLV_API clv_config *clv_context_config(clv_context *ctx);
 CLV_API void clv_log(clv_context *ctx, uint32_t level, const char *fmt, ...)
     CLV_PRINTF(3, 4);
 
+/*
+ * False once a plugin is in the process whose own code cannot be trusted to end
+ * well: a device of it was given up while it may still be working, or it
+ * crashed on the way out when it was tried. It is never unloaded, also not by
+ * clv_context_destroy(), but exit() runs its destructors: a program should then
+ * flush its files and leave by _exit().
+ */
+CLV_API bool clv_exit_safe(void);
+
 /* How far a plugin file came. */
 typedef enum clv_load_stage {
     CLV_STAGE_FOUND = 0,      /* its file exists */
@@ -225,6 +234,10 @@ CLV_API clv_status clv_context_find_device(const clv_context *ctx,
 CLV_API const char *clv_device_id(const clv_device *dev);
 CLV_API const char *clv_device_plugin(const clv_device *dev);
 CLV_API const clv_device_info *clv_device_info_of(const clv_device *dev);
+/* Whether the device is out of use: it said so, work on it failed, or it ran
+ * past core.wait_timeout. Plans leave it out; nothing but a new context brings
+ * it back. */
+CLV_API bool clv_device_lost(const clv_device *dev);
 /* Memory types, as the plugin declares them. */
 CLV_API uint32_t clv_device_mem_type_count(const clv_device *dev);
 CLV_API const clv_mem_type *clv_device_mem_type(const clv_device *dev,

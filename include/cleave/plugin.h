@@ -622,7 +622,8 @@ typedef struct clv_command {
 } clv_command;
 
 /* Commands run in order; all start after the waits and the signals follow the
- * last. The arrays are only read during the call. */
+ * last. Without commands, the signals follow the waits and all earlier submits.
+ * The arrays are only read during the call. */
 typedef struct clv_submit {
     clv_header header;
     const clv_command *commands;
