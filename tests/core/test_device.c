@@ -13,7 +13,7 @@
 static struct mock {
     clv_status status;   /* of every slot, with error as the message */
     const char *error;
-    uint32_t calls;
+    uint32_t calls, destroyed;
     bool no_handle;      /* creations succeed without one */
     clv_device_info info;
     clv_mem_type mem[2];
@@ -63,6 +63,7 @@ static clv_status m_open(clv_plugin_instance *inst, uint32_t index,
 static void m_close(clv_plugin_device *dev)
 {
     (void)dev;
+    mock.destroyed++;
 }
 
 static clv_status m_mem_types(clv_plugin_device *dev, uint32_t *count,
@@ -135,6 +136,7 @@ static clv_status m_export(clv_plugin_buffer *buf, clv_export *out)
 static void m_free(clv_plugin_buffer *buf)
 {
     (void)buf;
+    mock.destroyed++;
 }
 
 static clv_status m_map(clv_plugin_buffer *buf, uint32_t access, void **out)
@@ -170,6 +172,7 @@ static clv_status m_tl_create(clv_plugin_device *dev, uint64_t value,
 static void m_tl_destroy(clv_plugin_timeline *tl)
 {
     (void)tl;
+    mock.destroyed++;
 }
 
 static clv_status m_tl_query(clv_plugin_timeline *tl, clv_timeline_info *out)
@@ -226,6 +229,7 @@ static clv_status m_info(clv_plugin_program *prog, clv_program_info *out)
 static void m_prog_destroy(clv_plugin_program *prog)
 {
     (void)prog;
+    mock.destroyed++;
 }
 
 static clv_status m_serialize(clv_plugin_program *prog,
@@ -324,6 +328,7 @@ static int setup(void **state)
 {
     (void)state;
     memset(&mock, 0, sizeof mock);
+    flag_word = 0;
     mock.info = (clv_device_info)CLV_INIT(clv_device_info,
                                           CLV_STRUCT_DEVICE_INFO);
     strcpy(mock.info.id, "0");
@@ -628,10 +633,11 @@ static void test_waits(void **state)
     (void)state;
     core_timeline *tl;
     assert_ok(core_timeline_create(dev, 0, &tl));
+    flag_word = 1;
     assert_ok(core_timeline_wait(tl, 1, 0, UINT64_MAX));
     mock.wait = CLV_ERR_TIMEOUT;
-    assert_int_equal(core_timeline_wait(tl, 1, 0, 1000), CLV_ERR_TIMEOUT);
-    assert_message("mock:0|step 1");
+    assert_int_equal(core_timeline_wait(tl, 2, 0, 1000), CLV_ERR_TIMEOUT);
+    assert_message("mock:0|step 2");
     /* The failure kept in the timeline is the one told. */
     mock.wait = mock.timeline.status = CLV_ERR_NO_MEMORY;
     strcpy(mock.timeline.message, "kernel 'gemm' needs 9 GiB");
@@ -653,6 +659,76 @@ static void test_waits(void **state)
                      CLV_ERR_DEVICE_LOST);
     assert_true(core_device_lost(dev));
     core_timeline_destroy(tl);
+}
+
+/* What a plugin says about a wait is not believed without proof. */
+static void test_waits_are_checked(void **state)
+{
+    (void)state;
+    core_timeline *tl;
+    assert_ok(core_timeline_create(dev, 0, &tl));
+    flag_word = 2;
+    mock.timeline.value = 3;
+    assert_ok(core_timeline_wait(tl, 3, 0, UINT64_MAX));
+    assert_int_equal(core_timeline_wait(tl, 4, 0, UINT64_MAX),
+                     CLV_ERR_INTERNAL);
+    assert_message("mock:0|timeline_wait|step 4|at 3|faulty");
+
+    /* It comes back too early, four times. */
+    mock.waits_until_done = 5;
+    flag_word = 4;
+    assert_ok(core_timeline_wait(tl, 4, 0, UINT64_MAX));
+    assert_int_equal(mock.waits_until_done, 0);
+    mock.wait = CLV_ERR_TIMEOUT;
+    uint64_t begin = clv_now_ns();
+    assert_int_equal(core_timeline_wait(tl, 5, 0, 20000000), CLV_ERR_TIMEOUT);
+    assert_true(clv_now_ns() - begin >= 20000000);
+
+    /* It failed with that status, or says that it is done all the same. */
+    flag_word |= CLV_FLAG_FAILED;
+    mock.timeline.status = CLV_ERR_IO;
+    strcpy(mock.timeline.message, "the link is down");
+    assert_true(core_timeline_failed(tl));
+    assert_int_equal(core_timeline_reached(tl), 4);
+    assert_int_equal(core_timeline_wait(tl, 5, 0, UINT64_MAX), CLV_ERR_IO);
+    assert_message("mock:0|the link is down");
+    mock.wait = CLV_OK;
+    assert_int_equal(core_timeline_wait(tl, 5, 0, UINT64_MAX), CLV_ERR_IO);
+    assert_message("mock:0|the link is down");
+    core_timeline_destroy(tl);
+}
+
+/* No slot of a device that was given up is called again. */
+static void test_abandoned(void **state)
+{
+    (void)state;
+    static clv_context ctx;
+    pthread_rwlock_init(&ctx.log_lock, NULL);
+    dev->ctx = &ctx;
+    core_timeline *tl;
+    core_buffer *buf;
+    void *pointer;
+    assert_ok(core_timeline_create(dev, 0, &tl));
+    assert_ok(core_buffer_alloc(dev, 1, 64, &buf));
+    assert_ok(core_buffer_map(buf, CLV_ACCESS_READ, &pointer));
+    assert_false(clv_device_lost(dev));
+    core_device_abandon(dev);
+    assert_true(clv_device_lost(dev));
+    const uint32_t calls = mock.calls, destroyed = mock.destroyed;
+    assert_int_equal(core_timeline_wait(tl, 1, 0, UINT64_MAX),
+                     CLV_ERR_DEVICE_LOST);
+    assert_message("mock:0|given up earlier");
+    assert_int_equal(core_timeline_fail(tl, CLV_ERR_IO, ""),
+                     CLV_ERR_DEVICE_LOST);
+    assert_int_equal(core_device_settle(dev, UINT64_MAX), CLV_ERR_DEVICE_LOST);
+    core_buffer_unmap(buf);
+    core_buffer_free(buf);
+    core_timeline_destroy(tl);
+    core_device_close(dev);
+    assert_int_equal(mock.calls, calls);
+    assert_int_equal(mock.destroyed, destroyed);
+    assert_false(clv_exit_safe());
+    dev = NULL;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -1144,7 +1220,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_open),     TEST(test_defaults),  TEST(test_statuses),
         TEST(test_loss),     TEST(test_buffers),   TEST(test_imports),
-        TEST(test_timelines), TEST(test_waits),    TEST(test_subgraph_check),
+        TEST(test_timelines), TEST(test_waits),    TEST(test_waits_are_checked),
+        TEST(test_abandoned), TEST(test_subgraph_check),
         TEST(test_desc_size), TEST(test_caps),     TEST(test_costs),
         TEST(test_compile),  TEST(test_keeping),   TEST(test_submit),
         TEST(test_bad_submits), TEST(test_two_devices), TEST(test_times),
