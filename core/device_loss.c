@@ -20,7 +20,7 @@ void core_device_abandon(clv_device *dev)
     if (atomic_exchange(&dev->abandoned, true))
         return;
     core_plugin_keep(dev->plugin);
-    clv_log(dev->ctx, CLV_LOG_WARN,
+    clv_log(dev->ctx, CLV_LOG_INFO,
             "device '%s': given up while it may still be working; its memory "
             "and plugin '%s' stay as they are until the process ends", dev->id,
             dev->plugin->name);

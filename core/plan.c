@@ -12,6 +12,31 @@ static clv_status no_memory(void)
     return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
 }
 
+/* All devices of the context but the lost ones; their list is for free(). */
+static clv_status devices_left(const clv_context *ctx, clv_device ***list,
+                               uint32_t *count)
+{
+    core_id_list lost = {.text = ""};
+    uint32_t n = 0;
+    if (!ctx->n_devices)
+        return core_loader_no_device(ctx);
+    clv_device **left = calloc(ctx->n_devices, sizeof *left);
+    if (!left)
+        return no_memory();
+    for (uint32_t i = 0; i < ctx->n_devices; i++) {
+        if (core_device_lost(ctx->devices[i]))
+            core_id_list_add(&lost, ctx->devices[i]->id);
+        else
+            left[n++] = ctx->devices[i];
+    }
+    *list = left;
+    *count = n;
+    return n ? CLV_OK
+             : clv_error(CLV_ERR_DEVICE_LOST, "no device is left to run on, "
+                         "%s: lost; open a new context to use it again",
+                         lost.text);
+}
+
 static clv_status check_devices(const clv_context *ctx,
                                 const clv_plan_params *params)
 {
@@ -19,6 +44,9 @@ static clv_status check_devices(const clv_context *ctx,
         if (!params->devices[i] || params->devices[i]->ctx != ctx)
             return clv_error(CLV_ERR_INVALID, "plan: device %u is none of this "
                              "context", i);
+        if (core_device_lost(params->devices[i]))
+            return clv_error(CLV_ERR_DEVICE_LOST, "plan: device '%s' is lost; "
+                             "leave it out", params->devices[i]->id);
         for (uint32_t j = 0; j < i; j++)
             if (params->devices[i] == params->devices[j])
                 return clv_error(CLV_ERR_INVALID, "plan: device '%s' is listed "
@@ -91,13 +119,18 @@ static clv_status make_plan(clv_context *ctx, clv_graph *graph,
 clv_status clv_plan_create(clv_context *ctx, clv_graph *graph,
                            const clv_plan_params *params, clv_plan **out)
 {
-    clv_plan_params all = {ctx->devices, ctx->n_devices};
+    clv_plan_params all = {0};
+    clv_device **left = NULL;
     clv_plan *plan = NULL;
     clv_op_caps *caps = NULL;
     *out = NULL;
-    if (!params || !params->devices)
-        params = &all;
     clv_status status = check_graph(graph);
+    if (!params || !params->devices) {
+        if (!status)
+            status = devices_left(ctx, &left, &all.n_devices);
+        all.devices = left;
+        params = &all;
+    }
     if (!status)
         status = check_devices(ctx, params);
     if (!status)
@@ -113,6 +146,7 @@ clv_status clv_plan_create(clv_context *ctx, clv_graph *graph,
     if (!status)
         status = core_plan_waits(plan);
     free(caps);
+    free(left);
     if (status) {
         clv_plan_destroy(plan);
         return status;

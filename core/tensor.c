@@ -200,6 +200,16 @@ uint64_t clv_tensor_size(const clv_tensor *tensor)
     return tensor->size;
 }
 
+bool clv_tensor_contested(const clv_tensor *tensor)
+{
+    for (const core_object *o = tensor->objects; o; o = o->next)
+        if (o->holding == CORE_HOLD_IMPORT &&
+            (o->buffer->access & CLV_ACCESS_WRITE) &&
+            core_device_abandoned(o->buffer->dev))
+            return true;
+    return false;
+}
+
 void *clv_tensor_data(clv_tensor *tensor)
 {
     return tensor->memory->data;

@@ -1,6 +1,7 @@
 #include "kv_cache.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Bytes of the whole cache; false if that does not fit 64 bits. */
 static bool total_size(const llm_hparams *hp, uint32_t n_ctx, uint32_t dtype,
@@ -57,6 +58,35 @@ clv_status llm_kv_cache_init(llm_kv_cache *cache, clv_context *ctx,
                          "context (-c)",
                          n_ctx, (double)cache->size / (1 << 20));
         llm_kv_cache_finish(cache);
+    }
+    return status;
+}
+
+static clv_status rescue(clv_tensor **tensor, clv_context *ctx, uint32_t n)
+{
+    clv_tensor *moved;
+    if (!clv_tensor_contested(*tensor))
+        return CLV_OK;
+    const int64_t *dims = clv_tensor_dims(*tensor);
+    clv_status status = clv_tensor_create(ctx, clv_tensor_dtype(*tensor), 2,
+                                          dims, &moved);
+    if (status)
+        return clv_error_prefix(status, "moving the KV cache");
+    memcpy(clv_tensor_data(moved), clv_tensor_data(*tensor),
+           clv_tensor_size(*tensor) / (uint64_t)dims[0] * n);
+    clv_tensor_destroy(*tensor);
+    *tensor = moved;
+    return CLV_OK;
+}
+
+clv_status llm_kv_cache_rescue(llm_kv_cache *cache, clv_context *ctx,
+                               uint32_t n)
+{
+    clv_status status = CLV_OK;
+    for (uint32_t i = 0; i < cache->n_layers && !status; i++) {
+        status = rescue(&cache->k[i], ctx, n);
+        if (!status)
+            status = rescue(&cache->v[i], ctx, n);
     }
     return status;
 }

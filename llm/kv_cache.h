@@ -17,4 +17,8 @@ typedef struct llm_kv_cache {
 clv_status llm_kv_cache_init(llm_kv_cache *cache, clv_context *ctx,
                              const llm_hparams *hp, uint32_t n_ctx,
                              uint32_t dtype);
+/* Moves what a device that was given up may still write to new memory, with the
+ * rows of the first n positions. No runner uses the cache. */
+clv_status llm_kv_cache_rescue(llm_kv_cache *cache, clv_context *ctx,
+                               uint32_t n);
 void llm_kv_cache_finish(llm_kv_cache *cache);

@@ -16,6 +16,7 @@ struct clv_session {
     uint32_t n_ctx, n_batch;
     clv_device **devices; /* owned; NULL: all */
     uint32_t n_devices;
+    uint32_t n_lost; /* devices left out so far */
     llm_kv_cache cache;
     uint32_t position;
     llm_runner *runners[RUN_COUNT]; /* made when first needed */
@@ -66,7 +67,31 @@ static clv_status set_params(clv_session *s, const clv_session_params *p)
                          p->n_devices);
     memcpy(s->devices, p->devices, p->n_devices * sizeof(*s->devices));
     s->n_devices = p->n_devices;
+    for (uint32_t i = 0; i < s->n_devices; i++)
+        if (s->devices[i] && clv_device_lost(s->devices[i]))
+            return clv_error(CLV_ERR_DEVICE_LOST,
+                             "device '%s' is lost; leave it out, or open a new "
+                             "context", clv_device_id(s->devices[i]));
     return CLV_OK;
+}
+
+static clv_device *device_at(const clv_session *s, uint32_t index)
+{
+    return s->devices ? s->devices[index]
+                      : clv_context_device(s->model->ctx, index);
+}
+
+static uint32_t count_devices(const clv_session *s)
+{
+    return s->devices ? s->n_devices : clv_context_device_count(s->model->ctx);
+}
+
+static uint32_t count_lost(const clv_session *s)
+{
+    uint32_t lost = 0;
+    for (uint32_t i = 0; i < count_devices(s); i++)
+        lost += device_at(s, i) && clv_device_lost(device_at(s, i));
+    return lost;
 }
 
 clv_status clv_session_create(clv_model *model,
@@ -88,6 +113,7 @@ clv_status clv_session_create(clv_model *model,
     if (!status)
         status = llm_kv_cache_init(&s->cache, model->ctx, model->hp, s->n_ctx,
                                    p.kv_dtype ? p.kv_dtype : CLV_DTYPE_F16);
+    s->n_lost = count_lost(s);
     if (status) {
         clv_session_destroy(s);
         return status;
@@ -96,12 +122,20 @@ clv_status clv_session_create(clv_model *model,
     return CLV_OK;
 }
 
+static void drop_runners(clv_session *s)
+{
+    for (int i = 0; i < RUN_COUNT; i++) {
+        llm_runner_destroy(s->runners[i]);
+        s->runners[i] = NULL;
+    }
+    s->latest = NULL;
+}
+
 void clv_session_destroy(clv_session *session)
 {
     if (!session)
         return;
-    for (int i = 0; i < RUN_COUNT; i++)
-        llm_runner_destroy(session->runners[i]);
+    drop_runners(session);
     llm_kv_cache_finish(&session->cache);
     free(session->devices);
     free(session->rows);
@@ -187,26 +221,102 @@ clv_status llm_session_check(const clv_session *session, const int32_t *ids,
     return CLV_OK;
 }
 
+/* What a runner may use; *list is for free(). */
+static clv_status devices_left(const clv_session *s, clv_device ***list,
+                               uint32_t *count)
+{
+    *list = NULL;
+    *count = 0;
+    if (!s->devices || !s->n_lost)
+        return CLV_OK;
+    clv_device **left = malloc(s->n_devices * sizeof(*left));
+    if (!left)
+        return clv_error(CLV_ERR_NO_MEMORY, "out of memory for %u devices",
+                         s->n_devices);
+    for (uint32_t i = 0; i < s->n_devices; i++)
+        if (!clv_device_lost(s->devices[i]))
+            left[(*count)++] = s->devices[i];
+    *list = left;
+    return CLV_OK;
+}
+
+static clv_status make_runner(clv_session *s, int kind)
+{
+    clv_device **left;
+    uint32_t n_left;
+    clv_status status = devices_left(s, &left, &n_left);
+    if (status)
+        return status;
+    const llm_runner_params params = {
+        .max_tokens = kind == RUN_ONE ? 1 : s->n_batch,
+        .all_logits = kind == RUN_ALL,
+        .devices = left ? left : s->devices,
+        .n_devices = left ? n_left : s->n_devices,
+    };
+    status = llm_runner_create(s->model, &s->cache, &params, &s->runners[kind]);
+    free(left);
+    return status;
+}
+
 static clv_status get_runner(clv_session *s, uint32_t n, uint32_t which,
                              llm_runner **out)
 {
     const int kind = n == 1                    ? RUN_ONE
                      : which == CLV_LOGITS_ALL ? RUN_ALL
                                                : RUN_BATCH;
-    if (!s->runners[kind]) {
-        const llm_runner_params params = {
-            .max_tokens = kind == RUN_ONE ? 1 : s->n_batch,
-            .all_logits = kind == RUN_ALL,
-            .devices = s->devices,
-            .n_devices = s->n_devices,
-        };
-        clv_status status =
-            llm_runner_create(s->model, &s->cache, &params, &s->runners[kind]);
-        if (status)
-            return status;
-    }
+    clv_status status = CLV_OK;
+    if (!s->runners[kind])
+        status = make_runner(s, kind);
     *out = s->runners[kind];
-    return CLV_OK;
+    return status;
+}
+
+/* Devices were lost since the runners were made: they are made anew, on the
+ * devices left and on memory that nobody else writes. */
+static clv_status leave_lost_out(clv_session *s)
+{
+    const uint32_t lost = count_lost(s);
+    if (lost == s->n_lost)
+        return CLV_OK;
+    if (lost == count_devices(s))
+        return clv_error(CLV_ERR_DEVICE_LOST,
+                         "no device of the session is left; open a new context "
+                         "to use them again");
+    drop_runners(s);
+    clv_status status =
+        llm_kv_cache_rescue(&s->cache, s->model->ctx, s->position);
+    if (!status)
+        s->n_lost = lost;
+    return status;
+}
+
+static clv_status run_once(clv_session *s, const int32_t *ids, uint32_t n,
+                           uint32_t which, llm_runner **runner)
+{
+    clv_status status = leave_lost_out(s);
+    if (!status)
+        status = get_runner(s, n, which, runner);
+    if (!status)
+        status = llm_runner_run(*runner, ids, n, s->position);
+    return status;
+}
+
+/* Runs a batch. A device that fails is left out and the batch repeated, which
+ * happens at most once for each: rows of earlier batches are in the cache. */
+static clv_status run_batch(clv_session *s, const int32_t *ids, uint32_t n,
+                            uint32_t which, llm_runner **runner)
+{
+    for (;;) {
+        const uint32_t lost = count_lost(s);
+        clv_status status = run_once(s, ids, n, which, runner);
+        if (!status || count_lost(s) == lost)
+            return status;
+        if (count_lost(s) == count_devices(s))
+            return clv_error(status, "%s; no other device is left",
+                             clv_last_error());
+        clv_log(s->model->ctx, CLV_LOG_WARN,
+                "going on without a device that failed: %s", clv_last_error());
+    }
 }
 
 static clv_status reserve_rows(clv_session *s, uint32_t n)
@@ -240,11 +350,8 @@ static clv_status run_batches(clv_session *s, const int32_t *ids, uint32_t n,
                              "cancelled after %u of %u tokens", done, n);
         const uint32_t left = n - done;
         const uint32_t batch = left < s->n_batch ? left : s->n_batch;
-        llm_runner *runner;
-        clv_status status = get_runner(s, batch, which, &runner);
-        if (status)
-            return status;
-        status = llm_runner_run(runner, ids + done, batch, s->position);
+        llm_runner *runner = NULL;
+        clv_status status = run_batch(s, ids + done, batch, which, &runner);
         if (status)
             return status;
         s->latest = runner;

@@ -92,12 +92,24 @@ static uint64_t count(const llm_source_tensor *t)
     return n;
 }
 
+static void release(void *source)
+{
+    llm_source_destroy(source);
+}
+
+/* The file stays mapped until no device looks at it any more, be it longer than
+ * the model. */
 static clv_status wrap(llm_loader *l, const llm_source_tensor *t,
                        clv_tensor **out)
 {
-    return clv_tensor_wrap(l->ctx, t->dtype, t->rank, t->dims,
-                           (void *)(uintptr_t)t->data, t->size, CLV_ACCESS_READ,
-                           NULL, NULL, out);
+    llm_source_hold(l->source);
+    clv_status status =
+        clv_tensor_wrap(l->ctx, t->dtype, t->rank, t->dims,
+                        (void *)(uintptr_t)t->data, t->size, CLV_ACCESS_READ,
+                        release, l->source, out);
+    if (status)
+        llm_source_destroy(l->source);
+    return status;
 }
 
 static clv_status convert(llm_loader *l, const llm_source_tensor *t,

@@ -286,6 +286,9 @@ CLV_API uint32_t clv_tensor_dtype(const clv_tensor *tensor);
 CLV_API uint32_t clv_tensor_rank(const clv_tensor *tensor);
 CLV_API const int64_t *clv_tensor_dims(const clv_tensor *tensor);
 CLV_API uint64_t clv_tensor_size(const clv_tensor *tensor); /* bytes */
+/* Whether a device that was given up while it worked may still write to the
+ * tensor's memory: what is to be kept belongs into a new tensor. */
+CLV_API bool clv_tensor_contested(const clv_tensor *tensor);
 /* The host's view; touch it only while no run uses the tensor. */
 CLV_API void *clv_tensor_data(clv_tensor *tensor);
 
@@ -376,7 +379,9 @@ CLV_API const clv_tensor_desc *clv_graph_value_desc(const clv_graph *g,
  * the executor does nothing that is not in it.
  */
 typedef struct clv_plan_params {
-    clv_device *const *devices; /* NULL: all of the context, in its order */
+    clv_device *const *devices; /* NULL: all of the context that are not lost,
+                                   in its order. Naming a lost one is an
+                                   error */
     uint32_t n_devices;
 } clv_plan_params;
 
@@ -411,9 +416,11 @@ CLV_API clv_status clv_exec_bind(clv_exec *exec, clv_value state,
 /* The memory of an input or output, shaped for the largest symbols; owned by
  * the exec. NULL for other values. */
 CLV_API clv_tensor *clv_exec_tensor(clv_exec *exec, clv_value value);
-/* Runs once and waits. symbols: a value for each, in order of creation. After
- * a device failure the outputs are undefined and states keep the rows of
- * earlier runs. */
+/* Runs once and waits. symbols: a value for each, in order of creation. When a
+ * device fails - a timeline of it fails for any reason but cancellation, it
+ * takes no work, or a step does not end within core.wait_timeout - it is lost,
+ * the outputs are undefined, states keep the rows of earlier runs, and the exec
+ * is of no more use: plan again, on the devices left. */
 CLV_API clv_status clv_exec_run(clv_exec *exec, const int64_t *symbols,
                                 uint32_t n_symbols);
 

@@ -126,8 +126,10 @@ typedef enum clv_logits {
     CLV_LOGITS_NONE = 2,
 } clv_logits;
 
-/* Appends n ids and runs them in batches. CLV_ERR_LIMIT if they do not fit the
- * context; the cache is then unchanged. *logits: rows of n_vocab, one (LAST),
+/* Appends n ids and runs them in batches. A batch that fails because of a
+ * device is repeated on the devices left, with a warning in the log: it fails
+ * only when there are none. CLV_ERR_LIMIT if they do not fit the context; the
+ * cache is then unchanged. *logits: rows of n_vocab, one (LAST),
  * n (ALL) or NULL (NONE); owned by the session, valid until its next call. */
 CLV_API clv_status clv_session_eval(clv_session *session, const int32_t *ids,
                                     uint32_t n, uint32_t which,

@@ -1,6 +1,7 @@
 #include "source.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -48,8 +49,13 @@ clv_status llm_source_open(const char *path, clv_progress_fn progress,
     return open_file(path, out);
 }
 
+void llm_source_hold(llm_source *source)
+{
+    atomic_fetch_add(&source->holders, 1);
+}
+
 void llm_source_destroy(llm_source *source)
 {
-    if (source)
+    if (source && atomic_fetch_sub(&source->holders, 1) == 0)
         source->destroy(source);
 }

@@ -56,6 +56,7 @@ struct llm_source {
     /* Sets *out to a tokenizer, or NULL if the source has none. */
     clv_status (*tokenizer)(llm_source *source, clv_tokenizer **out);
     void (*destroy)(llm_source *source);
+    _Atomic uint32_t holders; /* beside its owner */
 };
 
 /* By the form of path: see clv_model_load(). */
@@ -66,4 +67,7 @@ clv_status llm_source_open_hf(const char *dir, llm_source **out);
 /* spec: "NAME" or "NAME:QUANT", after "synth:". */
 clv_status llm_source_open_synth(const char *spec, clv_progress_fn progress,
                                  void *progress_ctx, llm_source **out);
+/* It goes once its owner and everyone who holds it have destroyed it. From any
+ * thread. */
+void llm_source_hold(llm_source *source);
 void llm_source_destroy(llm_source *source); /* NULL is legal */

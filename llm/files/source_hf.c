@@ -203,7 +203,10 @@ clv_status llm_source_open_hf(const char *dir, llm_source **out)
     hf_source *s = calloc(1, sizeof *s);
     if (!s)
         return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory to open it", dir);
-    s->base = (llm_source){config.hparams, find, tokenizer, destroy};
+    s->base = (llm_source){.hparams = config.hparams,
+                           .find = find,
+                           .tokenizer = tokenizer,
+                           .destroy = destroy};
     set_name(&s->base.hparams, dir);
     s->dir = strdup(dir);
     if (!s->dir)
