@@ -65,6 +65,25 @@ bool core_candidate_named(void *candidates, const char *name)
     return false;
 }
 
+clv_status core_candidate_describe(core_candidate *c,
+                                   const core_manifest *manifest)
+{
+    char *name = strdup(manifest->name);
+    if (name) {
+        free(c->name);
+        c->name = name;
+    }
+    c->plugin = strdup(manifest->name);
+    c->abi = strdup(manifest->abi);
+    c->kinds = strdup(manifest->kinds_text);
+    if (!name || !c->plugin || !c->abi || !c->kinds)
+        return clv_error(CLV_ERR_NO_MEMORY, "no memory for its manifest");
+    c->pub.plugin = c->plugin;
+    c->pub.abi = c->abi;
+    c->pub.kinds = c->kinds;
+    return CLV_OK;
+}
+
 void core_candidate_stop(clv_context *ctx, core_candidate *c, uint32_t level,
                          clv_status status)
 {

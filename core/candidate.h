@@ -5,9 +5,6 @@
 
 #include "context.h"
 
-/* Longest name of a plugin. */
-#define CORE_PLUGIN_NAME_MAX 32
-
 /* pub's strings are its own. */
 typedef struct core_candidate {
     clv_candidate pub;
@@ -28,6 +25,9 @@ void core_candidates_free(core_candidates *all);
 /* A candidate has that name. all: a core_candidates. */
 bool core_candidate_named(void *all, const char *name);
 
+/* Fills in what the manifest says. */
+clv_status core_candidate_describe(core_candidate *c,
+                                   const core_manifest *manifest);
 /* Notes why the candidate stopped: the thread's message. */
 void core_candidate_stop(clv_context *ctx, core_candidate *c, uint32_t level,
                          clv_status status);

@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include <cleave/cleave.h>
+#include "manifest.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -29,9 +29,10 @@ typedef struct core_plugin {
     clv_plugin_instance *instance;
     clv_host_api host;       /* given to the plugin; host.host is this */
     char *path, *dir;        /* of its file, absolute */
-    char *name;              /* by its file: cleave_NAME.so */
+    char *name;              /* by its manifest */
     char *cache_dir;         /* its part of the context's, "" if none */
     void *module;            /* lt_dlhandle */
+    core_manifest manifest;
     uint32_t abi_version;    /* negotiated */
     bool declared;           /* its options are in the configuration */
     _Atomic bool kept;       /* never torn down; see remains.h */

@@ -18,7 +18,7 @@ static const clv_option core_keys[] = {
     KEY("devices", CLV_OPTION_STRING, "",
         "devices to use, in order of preference, separated by ','; empty: all"),
     KEY("allow_unsafe_plugins", CLV_OPTION_BOOL, "off",
-        "load plugins that others than root and the user could have changed"),
+        "load plugins that others could have changed, or that run code early"),
     KEY("log_level", CLV_OPTION_ENUM, "warn",
         "most detailed messages to pass on"),
     KEY("cache_dir", CLV_OPTION_STRING, "",
@@ -30,6 +30,8 @@ static const clv_option core_keys[] = {
      .max = 1e6,
      .help = "seconds that a device may take for a step before it is given up; "
              "0: any time"},
+    KEY("plugin_files", CLV_OPTION_STRING, "",
+        "plugin files of any name, absolute, separated by ':'; tried first"),
 };
 #define N_KEYS (sizeof core_keys / sizeof *core_keys)
 

@@ -3,12 +3,11 @@
 #include "config.h"
 #include "device.h"
 #include "names.h"
-#include "plugin_file.h"
+#include "plugin_inspect.h"
 #include "plugin_module.h"
 #include "plugin_search.h"
 #include "selection.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +34,8 @@ static clv_status check_allowed(const clv_context *ctx)
         if (!known)
             return clv_error(CLV_ERR_NOT_FOUND,
                              "%s: core.plugins: there is no plugin '%.*s' in "
-                             "%s; correct the name or core.plugin_dirs",
+                             "%s; correct the name, core.plugin_dirs or "
+                             "core.plugin_files",
                              clv_config_origin(ctx->config, "core.plugins"),
                              (int)n, item,
                              clv_config_get(ctx->config, "core.plugin_dirs"));
@@ -46,21 +46,53 @@ static clv_status check_allowed(const clv_context *ctx)
 /* ------------------------------------------------------------------------ */
 /* One file                                                                 */
 
-static clv_status check_candidate(const clv_context *ctx, const core_candidate *c)
+/* Whether a plugin of that name is to be loaded at all. */
+static clv_status check_name(const clv_context *ctx, const char *name)
 {
-    if (!core_name_ok(c->name, CORE_PLUGIN_NAME_MAX))
+    if (!core_name_ok(name, CORE_PLUGIN_NAME_MAX))
         return clv_error(CLV_ERR_REFUSED,
                          "'%s' is no name for a plugin: it takes small "
-                         "letters, digits and '_'; rename the file", c->name);
-    if (!core_plugin_allowed(ctx, c->name))
+                         "letters, digits and '_'; rename the file", name);
+    if (!core_plugin_allowed(ctx, name))
         return clv_error(CLV_ERR_REFUSED, "core.plugins (%s) leaves it out",
                          clv_config_origin(ctx->config, "core.plugins"));
     for (uint32_t i = 0; i < ctx->n_plugins; i++)
-        if (!strcmp(ctx->plugins[i]->name, c->name))
+        if (!strcmp(ctx->plugins[i]->name, name))
             return clv_error(CLV_ERR_REFUSED,
                              "plugin '%s' is loaded already, from %s; remove "
-                             "one of the two", c->name, ctx->plugins[i]->path);
+                             "one of the two", name, ctx->plugins[i]->path);
     return CLV_OK;
+}
+
+/* What is not safe stops the candidate, unless the user lifted the rule. */
+static clv_status judge(clv_context *ctx, core_candidate *c,
+                        const char *problem)
+{
+    if (!problem[0])
+        return CLV_OK;
+    if (!clv_config_get_bool(ctx->config, "core.allow_unsafe_plugins"))
+        return clv_error(CLV_ERR_REFUSED,
+                         "%s, or set core.allow_unsafe_plugins", problem);
+    core_candidate_note(ctx, c, CLV_LOG_INFO,
+                        "core.allow_unsafe_plugins lets it pass: %s", problem);
+    return CLV_OK;
+}
+
+/* From the file found to what the manifest says; none of its code has run. */
+static clv_status inspect(clv_context *ctx, core_candidate *c, bool any_name,
+                          core_plugin_file *file, core_manifest *manifest)
+{
+    char problem[256];
+    clv_status st = core_plugin_file_open(c->path, file);
+    if (st != CLV_OK || (st = judge(ctx, c, file->problem)) != CLV_OK)
+        return st;
+    c->pub.stage = CLV_STAGE_ALLOWED;
+    st = core_plugin_inspect(file, any_name ? NULL : c->name, manifest,
+                             problem);
+    if (st != CLV_OK || (st = judge(ctx, c, problem)) != CLV_OK)
+        return st;
+    c->pub.stage = CLV_STAGE_INSPECTED;
+    return core_candidate_describe(c, manifest);
 }
 
 /* Its devices are offered only once nothing can fail any more. */
@@ -81,17 +113,15 @@ static clv_status keep_plugin(clv_context *ctx, core_candidate *c,
 /* Takes the plugin as far as it goes; *users_fault when that is because of a
  * value in the configuration. */
 static clv_status start(clv_context *ctx, core_candidate *c, core_plugin *p,
-                        bool *users_fault)
+                        const core_plugin_file *file, bool *users_fault)
 {
-    clv_status st = core_plugin_map(p);
+    clv_status st = core_plugin_map(p, file);
     if (st != CLV_OK)
         return st;
     c->pub.stage = CLV_STAGE_MAPPED;
     if ((st = core_plugin_negotiate(p)) != CLV_OK)
         return st;
-    c->plugin = strdup(p->name);
     c->version = strdup(p->api.version);
-    c->pub.plugin = c->plugin ? c->plugin : "";
     c->pub.version = c->version ? c->version : "";
     c->pub.stage = CLV_STAGE_NEGOTIATED;
     if ((st = core_plugin_declare(p)) != CLV_OK) {
@@ -107,30 +137,16 @@ static clv_status start(clv_context *ctx, core_candidate *c, core_plugin *p,
     return CLV_OK;
 }
 
-static clv_status try_candidate(clv_context *ctx, core_candidate *c)
+static clv_status load(clv_context *ctx, core_candidate *c,
+                       const core_plugin_file *file,
+                       const core_manifest *manifest)
 {
-    clv_status st = check_candidate(ctx, c);
-    if (st != CLV_OK) {
-        core_candidate_stop(ctx, c, CLV_LOG_DEBUG, st);
-        return CLV_OK;
-    }
-    char *real = realpath(c->path, NULL);
-    st = real ? core_plugin_file_check(
-                    real, clv_config_get_bool(ctx->config,
-                                              "core.allow_unsafe_plugins"))
-              : clv_error(CLV_ERR_NOT_FOUND, "the file cannot be found: %s",
-                          strerror(errno));
-    if (st != CLV_OK) {
-        free(real);
-        core_candidate_stop(ctx, c, CLV_LOG_WARN, st);
-        return CLV_OK;
-    }
-    c->pub.stage = CLV_STAGE_ALLOWED;
     core_plugin *p;
-    if ((st = core_plugin_new(ctx, real, c->name, &p)) != CLV_OK)
+    clv_status st = core_plugin_new(ctx, file, manifest, &p);
+    if (st != CLV_OK)
         return st;
     bool users_fault = false;
-    st = start(ctx, c, p, &users_fault);
+    st = start(ctx, c, p, file, &users_fault);
     if (st == CLV_OK)
         return CLV_OK;
     core_candidate_stop(ctx, c, CLV_LOG_WARN, st);
@@ -138,12 +154,43 @@ static clv_status try_candidate(clv_context *ctx, core_candidate *c)
     return users_fault ? clv_error(st, "%s", c->pub.reason) : CLV_OK;
 }
 
+static clv_status try_file(clv_context *ctx, core_candidate *c, bool any_name,
+                           core_plugin_file *file)
+{
+    core_manifest manifest;
+    clv_status st = any_name ? CLV_OK : check_name(ctx, c->name);
+    if (st != CLV_OK) {
+        core_candidate_stop(ctx, c, CLV_LOG_DEBUG, st);
+        return CLV_OK;
+    }
+    if ((st = inspect(ctx, c, any_name, file, &manifest)) != CLV_OK) {
+        core_candidate_stop(ctx, c, CLV_LOG_WARN, st);
+        return CLV_OK;
+    }
+    if (any_name && (st = check_name(ctx, c->name)) != CLV_OK) {
+        core_candidate_stop(ctx, c, CLV_LOG_DEBUG, st);
+        return CLV_OK;
+    }
+    if (!core_plugin_wanted(ctx, c->name)) {
+        core_candidate_note(ctx, c, CLV_LOG_DEBUG,
+                            "not needed: core.devices names none of its "
+                            "devices");
+        return CLV_OK;
+    }
+    return load(ctx, c, file, &manifest);
+}
+
 clv_status core_loader_try(clv_context *ctx, const char *path,
-                           const char *name)
+                           const char *name, bool any_name)
 {
     core_candidate *c =
         core_candidate_add(&ctx->loader->candidates, path, name);
-    return c ? try_candidate(ctx, c) : no_memory();
+    if (!c)
+        return no_memory();
+    core_plugin_file file = {.fd = -1};
+    clv_status st = try_file(ctx, c, any_name, &file);
+    core_plugin_file_close(&file);
+    return st;
 }
 
 clv_status core_loader_stop(clv_context *ctx, const char *path,

@@ -21,10 +21,13 @@ void core_loader_finish(clv_context *ctx);
 /* CLV_ERR_NOT_FOUND that says why the context has no device. */
 clv_status core_loader_no_device(const clv_context *ctx);
 
-/* For the search: takes a file as far as it goes, the name being what the file
- * is named for; and a place where none can be found, for the thread's message.
- * Both fail as core_loader_run() does. */
+/*
+ * For the search: takes a file as far as it goes. name: what it is named for,
+ * "" if nothing; any_name: the plugin may have another one. And a place where
+ * no file can be found, for the thread's message. Both fail as
+ * core_loader_run() does.
+ */
 clv_status core_loader_try(clv_context *ctx, const char *path,
-                           const char *name);
+                           const char *name, bool any_name);
 clv_status core_loader_stop(clv_context *ctx, const char *path,
                             clv_status status);

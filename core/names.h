@@ -4,6 +4,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Longest name of a plugin. */
+#define CORE_PLUGIN_NAME_MAX 32
+
 /* Edits (insert, delete, replace, swap of neighbours) between two names; names
  * over 63 characters count as far apart. */
 size_t core_edit_distance(const char *a, const char *b);

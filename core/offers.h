@@ -5,13 +5,15 @@
 #pragma once
 
 #include "candidate.h"
+#include "device.h"
 
 typedef struct core_offer {
     core_candidate *candidate; /* its plugin's file */
     core_plugin *plugin;
     uint32_t index;            /* as enumerated */
     int position;              /* in core.devices, INT_MAX: unused */
-    char id[128];
+    bool is_double;            /* another plugin's device is this one */
+    char id[CORE_DEVICE_ID_SIZE];
     clv_device_info info;
 } core_offer;
 

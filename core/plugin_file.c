@@ -4,87 +4,195 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <link.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
-#define REMEDY "or set core.allow_unsafe_plugins"
+/* ------------------------------------------------------------------------ */
+/* Owner and mode                                                           */
 
-static clv_status check_stat(const char *what, const struct stat *st)
+/* Notes the first problem; what: "the file", "the directory /a/b". */
+static void check_owner(core_plugin_file *f, const char *what,
+                        const struct stat *st)
 {
+    if (f->problem[0] || st->st_uid == 0 || st->st_uid == geteuid())
+        return;
+    snprintf(f->problem, sizeof f->problem,
+             "%.300s belongs to user %ld, neither root nor the user running "
+             "this; change its owner", what, (long)st->st_uid);
+}
+
+static void check_mode(core_plugin_file *f, const char *what,
+                       const struct stat *st)
+{
+    if (f->problem[0])
+        return;
     if (st->st_mode & S_IWOTH)
-        return clv_error(CLV_ERR_REFUSED,
-                         "%s is writable by everyone; take that right away "
-                         "(chmod o-w), " REMEDY, what);
-    if (st->st_uid != 0 && st->st_uid != geteuid())
-        return clv_error(CLV_ERR_REFUSED,
-                         "%s belongs to user %ld, neither root nor the user "
-                         "running this; change its owner, " REMEDY, what,
-                         (long)st->st_uid);
+        snprintf(f->problem, sizeof f->problem,
+                 "%.300s is writable by everyone; take that right away "
+                 "(chmod o-w)", what);
+    else if (st->st_mode & S_IWGRP && st->st_gid != 0 &&
+             st->st_gid != getegid())
+        snprintf(f->problem, sizeof f->problem,
+                 "%.300s is writable by group %ld, neither root's nor the "
+                 "user's own; take that right away (chmod g-w)", what,
+                 (long)st->st_gid);
+}
+
+static void check_directory(core_plugin_file *f, const char *path, size_t size,
+                            bool own, const struct stat *st)
+{
+    char what[PATH_MAX];
+    snprintf(what, sizeof what, "%s%.*s", own ? "its directory " : "directory ",
+             size ? (int)size : 1, path);
+    check_owner(f, what, st);
+    if (own || !(st->st_mode & S_ISVTX))
+        check_mode(f, what, st);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Opening                                                                  */
+
+static clv_status open_error(void)
+{
+    if (errno == ENOENT || errno == ENOTDIR)
+        return clv_error(CLV_ERR_NOT_FOUND, "the file cannot be found: %s",
+                         strerror(errno));
+    return clv_error(errno == EACCES ? CLV_ERR_REFUSED : CLV_ERR_IO,
+                     "the file cannot be read: %s", strerror(errno));
+}
+
+/* The directory that holds the file; -1 with errno. Each one is opened from the
+ * one above it, which was checked, so nobody can exchange one in between. */
+static int open_directory(core_plugin_file *f)
+{
+    int dir = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    size_t at = 0; /* the path up to here is open */
+    while (dir >= 0) {
+        struct stat st;
+        char name[NAME_MAX + 1];
+        const char *next = f->path + at + 1, *slash = strchr(next, '/');
+        if (fstat(dir, &st)) {
+            close(dir);
+            return -1;
+        }
+        check_directory(f, f->path, at, !slash, &st);
+        if (!slash)
+            return dir;
+        snprintf(name, sizeof name, "%.*s", (int)(slash - next), next);
+        int below = openat(dir, name,
+                           O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        close(dir);
+        dir = below;
+        at = (size_t)(slash - f->path);
+    }
+    return -1;
+}
+
+static clv_status open_file(core_plugin_file *f)
+{
+    int dir = open_directory(f);
+    if (dir < 0)
+        return open_error();
+    f->fd = openat(dir, strrchr(f->path, '/') + 1,
+                   O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    int error = errno;
+    close(dir);
+    errno = error;
+    if (f->fd < 0 || fstat(f->fd, &f->stat))
+        return open_error();
+    if (!S_ISREG(f->stat.st_mode))
+        return clv_error(CLV_ERR_REFUSED, "this is no file");
+    check_owner(f, "the file", &f->stat);
+    check_mode(f, "the file", &f->stat);
     return CLV_OK;
 }
 
-/* A cut file kills the process with SIGBUS inside dlopen: the segments are
- * mapped, then touched. Files that are no ELF at all are left to dlopen. */
-static clv_status check_whole(int fd, uint64_t size)
+clv_status core_plugin_file_open(const char *path, core_plugin_file *out)
 {
-    ElfW(Ehdr) head;
-    ElfW(Phdr) segment;
-    if (pread(fd, &head, sizeof head, 0) != sizeof head ||
-        memcmp(head.e_ident, ELFMAG, SELFMAG) ||
-        head.e_phentsize != sizeof segment)
-        return CLV_OK;
-    uint64_t needed = 0;
-    for (uint32_t i = 0; i < head.e_phnum; i++) {
-        uint64_t at = head.e_phoff + (uint64_t)i * sizeof segment, end;
-        if (at > INT64_MAX ||
-            pread(fd, &segment, sizeof segment, (off_t)at) != sizeof segment)
-            end = at > UINT64_MAX - sizeof segment ? UINT64_MAX
-                                                   : at + sizeof segment;
-        else if (__builtin_add_overflow((uint64_t)segment.p_offset,
-                                        (uint64_t)segment.p_filesz, &end))
-            end = UINT64_MAX;
-        needed = end > needed ? end : needed;
-    }
-    if (needed <= size)
-        return CLV_OK;
-    return clv_error(CLV_ERR_FORMAT,
-                     "the file is cut off: it has %" PRIu64 " bytes of at "
-                     "least %" PRIu64 "; install the plugin again", size,
-                     needed);
-}
-
-static clv_status check_fd(int fd, const char *path, bool unsafe)
-{
-    struct stat file, dir;
-    if (fstat(fd, &file))
-        return clv_error(CLV_ERR_IO, "the file cannot be examined: %s",
-                         strerror(errno));
-    if (!S_ISREG(file.st_mode))
-        return clv_error(CLV_ERR_REFUSED, "this is no file");
-    clv_status st = check_whole(fd, (uint64_t)file.st_size);
-    if (st != CLV_OK || unsafe)
-        return st;
-    st = check_stat("the file", &file);
+    *out = (core_plugin_file){.fd = -1, .path = realpath(path, NULL)};
+    if (!out->path)
+        return open_error();
+    clv_status st = out->path[1] ? open_file(out)
+                                 : clv_error(CLV_ERR_REFUSED,
+                                             "this is no file");
     if (st != CLV_OK)
-        return st;
-    char parent[PATH_MAX];
-    int n = snprintf(parent, sizeof parent, "%.*s",
-                     (int)(strrchr(path, '/') - path + 1), path);
-    if (n < 0 || (size_t)n >= sizeof parent || stat(parent, &dir))
-        return clv_error(CLV_ERR_IO, "its directory cannot be examined");
-    return check_stat("its directory", &dir);
+        core_plugin_file_close(out);
+    return st;
 }
 
-clv_status core_plugin_file_check(const char *path, bool unsafe)
+void core_plugin_file_close(core_plugin_file *file)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return clv_error(errno == EACCES ? CLV_ERR_REFUSED : CLV_ERR_IO,
-                         "the file cannot be read: %s", strerror(errno));
-    clv_status st = check_fd(fd, path, unsafe);
-    close(fd);
-    return st;
+    free(file->path);
+    if (file->fd >= 0)
+        close(file->fd);
+    file->path = NULL;
+    file->fd = -1;
+}
+
+/* ------------------------------------------------------------------------ */
+/* The file mapped is the file checked                                      */
+
+/*
+ * The dynamic linker takes paths only. It could be given /proc/self/fd/N, but
+ * it remembers that as the object's name: $ORIGIN would lead to /proc, and the
+ * next file with the same N would be taken for this one. So it gets the path,
+ * which the permissions let nobody but root and the user change, and what came
+ * of it is compared: a package manager may replace the file meanwhile, and an
+ * object that stayed mapped under the same path may be an older file.
+ */
+clv_status core_plugin_file_recheck(const core_plugin_file *file)
+{
+    struct stat now;
+    if (stat(file->path, &now))
+        return open_error();
+    if (now.st_dev == file->stat.st_dev && now.st_ino == file->stat.st_ino &&
+        now.st_size == file->stat.st_size &&
+        now.st_mtim.tv_sec == file->stat.st_mtim.tv_sec &&
+        now.st_mtim.tv_nsec == file->stat.st_mtim.tv_nsec)
+        return CLV_OK;
+    return clv_error(CLV_ERR_REFUSED, "the file was replaced while it was "
+                     "checked; start again");
+}
+
+/* "device inode" of what is mapped at address. */
+static bool mapped_identity(const void *address, char out[64])
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    if (!maps)
+        return false;
+    char line[PATH_MAX + 128];
+    bool found = false;
+    while (!found && fgets(line, sizeof line, maps)) {
+        uintptr_t begin, end;
+        char device[24], inode[24];
+        found = sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %*s %*s %23s %23s",
+                       &begin, &end, device, inode) == 4 &&
+                (uintptr_t)address >= begin && (uintptr_t)address < end;
+        if (found)
+            snprintf(out, 64, "%s %s", device, inode);
+    }
+    fclose(maps);
+    return found;
+}
+
+/* Both identities are asked of the same place: some file systems tell stat()
+ * another device than they tell here. */
+clv_status core_plugin_file_check_mapped(const core_plugin_file *file,
+                                         const void *address)
+{
+    char mapped[64], ours[64];
+    void *page = mmap(NULL, 1, PROT_READ, MAP_PRIVATE, file->fd, 0);
+    if (page == MAP_FAILED)
+        return clv_error(CLV_ERR_IO, "the file cannot be mapped: %s",
+                         strerror(errno));
+    bool known =
+        mapped_identity(address, mapped) && mapped_identity(page, ours);
+    munmap(page, 1);
+    if (!known || !strcmp(mapped, ours)) /* without /proc nothing is known */
+        return CLV_OK;
+    return clv_error(CLV_ERR_REFUSED, "the file was replaced after this "
+                     "process had loaded it; start the program again");
 }

@@ -6,8 +6,10 @@
 #include "paths.h"
 #include "remains.h"
 #include "names.h"
+#include "sanitizer.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <ltdl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,23 +38,24 @@ static bool start_libltdl(void)
     return started;
 }
 
-clv_status core_plugin_new(clv_context *ctx, char *path, const char *name,
-                           core_plugin **out)
+clv_status core_plugin_new(clv_context *ctx, const core_plugin_file *file,
+                           const core_manifest *manifest, core_plugin **out)
 {
     core_plugin *p = calloc(1, sizeof *p);
-    if (!p) {
-        free(path);
+    if (!p)
         return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plugin");
-    }
     pthread_mutex_init(&p->mutex, NULL);
     p->ctx = ctx;
-    p->path = path;
-    p->name = strdup(name);
-    p->dir = strndup(path, (size_t)(strrchr(path, '/') - path));
+    p->manifest = *manifest;
+    p->path = strdup(file->path);
+    p->name = strdup(manifest->name);
+    p->dir = strndup(file->path,
+                     (size_t)(strrchr(file->path, '/') - file->path));
     const char *cache = clv_config_get(ctx->config, "core.cache_dir");
-    p->cache_dir =
-        cache && cache[0] ? core_format("%s/%s", cache, name) : strdup("");
-    if (!p->name || !p->dir || !p->cache_dir) {
+    p->cache_dir = cache && cache[0]
+                       ? core_format("%s/%s", cache, manifest->name)
+                       : strdup("");
+    if (!p->path || !p->name || !p->dir || !p->cache_dir) {
         core_plugin_destroy(p);
         return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plugin");
     }
@@ -147,18 +150,27 @@ static clv_status open_module(core_plugin *p, uint32_t flags)
 
 /* libltdl binds lazily and hides why a file cannot be loaded, so the dynamic
  * linker is asked first: now it binds everything and tells. */
-clv_status core_plugin_map(core_plugin *p)
+static clv_status map(core_plugin *p, const core_plugin_file *file, void *dl)
 {
-    pthread_mutex_lock(&lt_mutex);
-    clv_status st;
-    void *dl = dlopen(p->path, RTLD_NOW | RTLD_LOCAL);
-    if (!dl)
-        st = dl_error(p->path);
-    else if (!start_libltdl())
+    struct link_map *map;
+    if (dlinfo(dl, RTLD_DI_LINKMAP, &map))
+        return dl_error(p->path);
+    clv_status st = core_plugin_file_check_mapped(file, map->l_ld);
+    if (st == CLV_OK && !start_libltdl())
         st = clv_error(CLV_ERR_INTERNAL, "libltdl does not start: %s",
                        lt_dlerror());
-    else
-        st = open_module(p, peek_flags(dl));
+    return st == CLV_OK ? open_module(p, peek_flags(dl)) : st;
+}
+
+clv_status core_plugin_map(core_plugin *p, const core_plugin_file *file)
+{
+    pthread_mutex_lock(&lt_mutex);
+    clv_status st = core_plugin_file_recheck(file);
+    void *dl = st == CLV_OK ? dlopen(p->path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    if (dl)
+        st = map(p, file, dl);
+    else if (st == CLV_OK)
+        st = dl_error(p->path);
     if (dl)
         dlclose(dl);
     pthread_mutex_unlock(&lt_mutex);
@@ -168,32 +180,21 @@ clv_status core_plugin_map(core_plugin *p)
 /* ------------------------------------------------------------------------ */
 /* Negotiation                                                              */
 
-static uint32_t sanitizers(void)
-{
-    uint32_t bits = 0;
-#if defined(__SANITIZE_ADDRESS__)
-    bits |= CLV_SANITIZER_ADDRESS;
-#endif
-#if defined(__SANITIZE_THREAD__)
-    bits |= CLV_SANITIZER_THREAD;
-#endif
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-    bits |= CLV_SANITIZER_ADDRESS;
-#endif
-#if __has_feature(thread_sanitizer)
-    bits |= CLV_SANITIZER_THREAD;
-#endif
-#endif
-    return bits;
-}
-
 static clv_status wrong_version(const clv_query_out *answer)
 {
     return clv_error(CLV_ERR_VERSION,
                      "it speaks ABI versions %u to %u, this libcleave %u to "
                      "%u; install a plugin built for it", answer->abi_min,
                      answer->abi_max, CLV_ABI_VERSION_MIN, CLV_ABI_VERSION);
+}
+
+/* A query may leave the range it speaks at 0. */
+static bool disagrees(const core_manifest *m, const clv_query_out *answer)
+{
+    return answer->abi_version < m->abi_min ||
+           answer->abi_version > m->abi_max ||
+           (answer->abi_min && answer->abi_min != m->abi_min) ||
+           (answer->abi_max && answer->abi_max != m->abi_max);
 }
 
 static clv_status ask(core_plugin *p, const clv_plugin_api **api)
@@ -209,7 +210,7 @@ static clv_status ask(core_plugin *p, const clv_plugin_api **api)
     clv_query_in in = CLV_INIT(clv_query_in, CLV_STRUCT_QUERY_IN);
     in.abi_min = CLV_ABI_VERSION_MIN;
     in.abi_max = CLV_ABI_VERSION;
-    in.sanitizers = sanitizers();
+    in.sanitizers = core_sanitizers();
     clv_query_out out = CLV_INIT(clv_query_out, CLV_STRUCT_QUERY_OUT);
     clv_status st = query(&in, &out);
     core_name_clean(out.reason, sizeof out.reason);
@@ -226,6 +227,11 @@ static clv_status ask(core_plugin *p, const clv_plugin_api **api)
         return wrong_version(&out);
     if (!out.api)
         return clv_error(CLV_ERR_INTERNAL, "its query gives no table");
+    if (disagrees(&p->manifest, &out))
+        return clv_error(CLV_ERR_INTERNAL,
+                         "its query answers ABI %u of %u to %u, its manifest "
+                         "says %s; the plugin is faulty", out.abi_version,
+                         out.abi_min, out.abi_max, p->manifest.abi);
     p->abi_version = out.abi_version;
     *api = out.api;
     return CLV_OK;
@@ -285,8 +291,8 @@ clv_status core_plugin_negotiate(core_plugin *p)
                          "build id or description; the plugin is faulty");
     if (strcmp(p->api.name, p->name))
         return clv_error(CLV_ERR_INTERNAL,
-                         "it calls itself '%.64s', its file is named for '%s'; "
-                         "rename the file", p->api.name, p->name);
+                         "it calls itself '%.64s', its manifest '%s'; the "
+                         "plugin is faulty", p->api.name, p->name);
     return CLV_OK;
 }
 

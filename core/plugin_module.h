@@ -5,16 +5,18 @@
 #pragma once
 
 #include "context.h"
+#include "plugin_file.h"
 
-/* Takes the path over. name: what the plugin must call itself. */
-clv_status core_plugin_new(clv_context *ctx, char *path, const char *name,
-                           core_plugin **out);
+/* A plugin with that file and manifest, which were accepted. */
+clv_status core_plugin_new(clv_context *ctx, const core_plugin_file *file,
+                           const core_manifest *manifest, core_plugin **out);
 /* Undoes whatever was done; the plugin's devices are closed. NULL is legal. */
 void core_plugin_destroy(core_plugin *plugin);
 
-/* Maps the file, with the true reason if it cannot be. */
-clv_status core_plugin_map(core_plugin *plugin);
-/* Agrees on an ABI version and reads the plugin's table. */
+/* Maps that very file, with the true reason if it cannot be. */
+clv_status core_plugin_map(core_plugin *plugin, const core_plugin_file *file);
+/* Agrees on an ABI version and reads the plugin's table; both must be as the
+ * manifest says. */
 clv_status core_plugin_negotiate(core_plugin *plugin);
 /* Declares the options. CLV_ERR_INVALID: the plugin's table is wrong; any other
  * failure is about a value the user gave. */

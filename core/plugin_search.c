@@ -37,8 +37,24 @@ static clv_status try_file(clv_context *ctx, const char *dir, const char *file)
     if (!name)
         return CLV_OK;
     char *path = core_format("%s/%s", dir, file);
-    clv_status st = path ? core_loader_try(ctx, path, name) : no_memory();
+    clv_status st =
+        path ? core_loader_try(ctx, path, name, false) : no_memory();
     free(path);
+    free(name);
+    return st;
+}
+
+/* The user named the file: it may have any name, but its place must not depend
+ * on the working directory. */
+static clv_status try_listed(clv_context *ctx, const char *path)
+{
+    if (path[0] != '/')
+        return core_loader_stop(
+            ctx, path, clv_error(CLV_ERR_REFUSED,
+                                 "a plugin file must be given by its absolute "
+                                 "path; correct core.plugin_files"));
+    char *name = plugin_name(strrchr(path, '/') + 1);
+    clv_status st = core_loader_try(ctx, path, name ? name : "", true);
     free(name);
     return st;
 }
@@ -68,15 +84,23 @@ static clv_status scan(clv_context *ctx, const char *dir)
     return st;
 }
 
-clv_status core_plugin_search(clv_context *ctx)
+/* Every path in the value of key, separated by ':'. */
+static clv_status for_each(clv_context *ctx, const char *key,
+                           clv_status (*visit)(clv_context *, const char *))
 {
-    const char *list = clv_config_get(ctx->config, "core.plugin_dirs"), *item;
+    const char *list = clv_config_get(ctx->config, key), *item;
     size_t n;
     clv_status st = CLV_OK;
     while (st == CLV_OK && core_next_item(&list, ":", &item, &n)) {
-        char *dir = strndup(item, n);
-        st = dir ? scan(ctx, dir) : no_memory();
-        free(dir);
+        char *path = strndup(item, n);
+        st = path ? visit(ctx, path) : no_memory();
+        free(path);
     }
     return st;
+}
+
+clv_status core_plugin_search(clv_context *ctx)
+{
+    clv_status st = for_each(ctx, "core.plugin_files", try_listed);
+    return st == CLV_OK ? for_each(ctx, "core.plugin_dirs", scan) : st;
 }

@@ -3,6 +3,10 @@
 
 #include <stdio.h>
 
+CLV_PLUGIN_MANIFEST("name = alien\n"
+                    "abi = 99\n"
+                    "devices = other\n");
+
 clv_status clv_plugin_query(const clv_query_in *in, clv_query_out *out)
 {
     out->abi_min = 99;

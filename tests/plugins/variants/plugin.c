@@ -7,6 +7,31 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Tests write other texts over it, up to the end of the comment. */
+#ifndef TEST_NO_MANIFEST
+CLV_PLUGIN_MANIFEST("name = " TEST_NAME "\n"
+                    "abi = 1\n"
+                    "devices = other\n"
+                    "# -------------------------------------------------------"
+                    "---------------------------------------------------------"
+                    "-----------------------------------------------------\n");
+#endif
+
+#ifdef TEST_EXPORTS
+CLV_PLUGIN_EXPORT int cleave_test_export(void);
+int cleave_test_export(void)
+{
+    return 1;
+}
+#endif
+
+#ifdef TEST_CONSTRUCTOR
+__attribute__((constructor)) static void run_early(void)
+{
+    setenv("CLEAVE_TEST_CONSTRUCTOR", "ran", 1);
+}
+#endif
+
 struct clv_plugin_instance {
     const clv_host_api *host;
     int quiesced;
@@ -47,12 +72,16 @@ static void destroy(clv_plugin_instance *inst)
     inst->host->free(inst->host->host, inst);
 }
 
+static uint32_t number(clv_plugin_instance *inst, const char *key)
+{
+    return (uint32_t)atoi(inst->host->option(inst->host->host, key));
+}
+
 /* As many devices as the option says, named "0", "1", ... or "" for one. */
 static clv_status enumerate(clv_plugin_instance *inst, uint32_t *count,
                             clv_device_info *out, uint32_t stride)
 {
-    uint32_t n =
-        (uint32_t)atoi(inst->host->option(inst->host->host, "devices"));
+    uint32_t n = number(inst, "devices"), uuid = number(inst, "uuid");
     for (uint32_t i = 0; i < n && i < *count; i++) {
         clv_device_info *info = (void *)((char *)out + (size_t)i * stride);
         if (n > 1)
@@ -60,6 +89,11 @@ static clv_status enumerate(clv_plugin_instance *inst, uint32_t *count,
         strcpy(info->name, "a \033[31mdevice");
         info->kind = CLV_DEVICE_OTHER;
         info->n_mem_types = 1;
+        if (uuid) {
+            info->uuid[0] = 0xab;
+            info->uuid[15] = (uint8_t)(uuid + i);
+            strcpy(info->bus_path, "0000:01:00.0");
+        }
     }
     *count = n;
     return CLV_OK;
@@ -202,6 +236,9 @@ static const clv_option options[] = {
      .default_value = "1",
 #endif
      .help = "devices to pretend"},
+    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
+     .key = "uuid", .type = CLV_OPTION_INT, .min = 0, .max = 200,
+     .default_value = "0", .help = "end of the first device's UUID; 0: none"},
 };
 
 /* A newer host's table: longer than this header's. */
@@ -225,7 +262,7 @@ static const longer_api table = {
 #ifdef TEST_UNLOADABLE
         .flags = CLV_PLUGIN_UNLOADABLE,
 #endif
-        .n_options = 1,
+        .n_options = sizeof options / sizeof *options,
         .option_stride = sizeof *options,
         .options = options,
         .create = create,
