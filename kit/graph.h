@@ -91,6 +91,11 @@ typedef struct kit_program {
     clv_binding weights[KIT_MAX_TENSORS], bindings[KIT_MAX_TENSORS];
     uint32_t n_weights, n_bindings;
     uint32_t mem_type;
+    bool imports; /* as the only way to give memory to the device */
+    uint64_t leads[KIT_MAX_TENSORS]; /* where the image lies in its buffer */
+    uint64_t sizes[KIT_MAX_TENSORS]; /* of the buffers */
+    uint8_t *memory[KIT_MAX_TENSORS]; /* imported */
+    uint8_t *before[KIT_MAX_TENSORS]; /* the buffers as they were uploaded */
 } kit_program;
 
 /* Allocates and fills the buffers; compiles unless without_program. */

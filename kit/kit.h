@@ -90,8 +90,13 @@ void kit_skip(kit *k, const char *fmt, ...)
 void kit_note(kit *k, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* The case checked something; one that never does fails. KIT_CHECK and
+ * kit_expect call it. */
+void kit_checked(kit *k);
+
 #define KIT_CHECK(k, condition, ...)                                          \
     do {                                                                      \
+        kit_checked(k);                                                       \
         if (!(condition))                                                     \
             kit_fail(k, __VA_ARGS__);                                         \
     } while (0)

@@ -17,10 +17,12 @@
 typedef struct kit_host {
     clv_host_api api;      /* api.host is this */
     kit *k;
+    const clv_plugin_api *plugin; /* whose options are answered; NULL: none */
     pthread_mutex_t mutex; /* protects error, and the list of blocks */
     char error[KIT_TEXT_SIZE]; /* set_error's latest; "" after kit_host_clear */
     struct kit_block *blocks;  /* alive */
-    uint32_t n_blocks;
+    struct kit_block *freed;   /* the latest, poisoned, to find late writes */
+    uint32_t n_blocks, n_freed;
     _Atomic uint64_t n_allocs; /* asked for */
     uint64_t fail_at;      /* the n_allocs-th that gets NULL; 0: none */
     bool fail_after;       /* and all that follow */

@@ -4,15 +4,15 @@
 #include <stdatomic.h>
 
 static volatile sig_atomic_t interrupted;
-static _Atomic(clv_session *) target;
+static void (*_Atomic on_interrupt)(void);
 
 static void on_signal(int number)
 {
     (void)number;
     interrupted = 1;
-    clv_session *session = atomic_load(&target);
-    if (session)
-        clv_session_cancel(session);
+    void (*hook)(void) = atomic_load(&on_interrupt);
+    if (hook)
+        hook();
 }
 
 void tool_interrupt_install(void)
@@ -32,7 +32,7 @@ bool tool_interrupted(void)
     return interrupted;
 }
 
-void tool_interrupt_target(clv_session *session)
+void tool_interrupt_hook(void (*hook)(void))
 {
-    atomic_store(&target, session);
+    atomic_store(&on_interrupt, hook);
 }

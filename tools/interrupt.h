@@ -4,9 +4,13 @@
  */
 #pragma once
 
-#include <cleave/llm.h>
+#include <stdbool.h>
+
+typedef struct clv_session clv_session;
 
 void tool_interrupt_install(void);
 bool tool_interrupted(void);
-/* The session to cancel; NULL before it is destroyed. */
+/* Called in the signal's handler; NULL: nothing is. */
+void tool_interrupt_hook(void (*hook)(void));
+/* The session to cancel; NULL before it is destroyed. (cancel.c) */
 void tool_interrupt_target(clv_session *session);

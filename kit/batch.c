@@ -1,0 +1,147 @@
+#include "batch.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define NONE UINT32_MAX
+
+typedef struct state {
+    const kit_batch *batch;
+    uint32_t next;     /* item to begin with in the next process */
+    uint32_t current;  /* begun, without a verdict; NONE */
+    bool told;         /* the latest verdict was that it fails */
+    bool ended;        /* everything was given back */
+    uint64_t begin_ns;
+    uint64_t printed;
+    bool usage;
+    char *error;
+} state;
+
+/* ------------------------------------------------------------------------ */
+/* The child's side                                                         */
+
+static void run_cases(kit *k, void *ctx)
+{
+    const state *s = ctx;
+    const kit_batch *b = s->batch;
+    k->device = b->device;
+    for (uint32_t i = s->next; i < b->n_items; i++) {
+        kit_child_begin(k, i, b->items[i].name);
+        b->items[i].of->run(k, b->items[i].of->arg);
+        kit_child_verdict(k);
+    }
+    if (b->end_name) {
+        kit_child_begin(k, b->n_items, b->end_name);
+        if (b->device != KIT_NO_DEVICE)
+            kit_subject(k);
+        kit_child_end(k);
+    }
+}
+
+/* ------------------------------------------------------------------------ */
+/* The parent's side                                                        */
+
+static void tell(state *s, uint32_t item, kit_outcome outcome,
+                 const char *text, uint64_t ns)
+{
+    kit_verdict verdict = {outcome, text, ns, s->printed};
+    s->batch->on_verdict(s->batch->ctx, item, &verdict);
+    s->printed = 0;
+    s->next = item + 1;
+    s->current = NONE;
+}
+
+/* With the end, where that is a case. */
+static uint32_t n_all(const kit_batch *b)
+{
+    return b->n_items + (b->end_name != NULL);
+}
+
+static void on_record(void *ctx, const kit_record *record)
+{
+    state *s = ctx;
+    const kit_batch *b = s->batch;
+    bool is_current = s->current != NONE && record->index == s->current;
+    switch (record->kind) {
+    case KIT_RECORD_BEGIN:
+        if (record->index == s->next) {
+            s->current = record->index;
+            s->begin_ns = kit_now();
+        }
+        break;
+    case KIT_RECORD_PASS:
+        if (is_current)
+            tell(s, s->current, KIT_PASSED, record->text, record->ns);
+        break;
+    case KIT_RECORD_SKIP:
+        if (is_current)
+            tell(s, s->current, KIT_SKIPPED, record->text, record->ns);
+        break;
+    case KIT_RECORD_FAIL:
+        if (is_current || (s->current == NONE && s->next < n_all(b)))
+            tell(s, is_current ? s->current : s->next, KIT_FAILED,
+                 record->text, record->ns);
+        s->told = true;
+        break;
+    case KIT_RECORD_END:
+        s->ended = true;
+        break;
+    case KIT_RECORD_USAGE:
+        snprintf(s->error, KIT_TEXT_SIZE, "%s", record->text);
+        s->usage = true;
+        break;
+    case KIT_RECORD_DATA:
+        if (b->on_data)
+            b->on_data(b->ctx, record);
+        break;
+    }
+}
+
+static void on_output(void *ctx, uint64_t bytes)
+{
+    state *s = ctx;
+    s->printed += bytes;
+}
+
+/* The process ended: what that means for the case that ran in it. */
+static void conclude(state *s, const kit_ending *ending)
+{
+    const kit_batch *b = s->batch;
+    if (s->next >= n_all(b) || s->told)
+        return;
+    bool begun = s->current != NONE;
+    uint32_t item = begun ? s->current : s->next;
+    uint64_t ns = begun ? kit_now() - s->begin_ns : 0;
+    if (item == b->n_items && s->ended && ending->exited && !ending->code) {
+        tell(s, item, KIT_PASSED, "", ns);
+        return;
+    }
+    char text[KIT_TEXT_SIZE];
+    const char *when = !begun     ? " before the case began"
+                       : s->ended ? " at the process's exit"
+                                  : "";
+    snprintf(text, sizeof text, "%.400s%s", ending->reason, when);
+    tell(s, item, ending->hung ? KIT_HUNG : KIT_CRASHED, text, ns);
+}
+
+kit_batch_end kit_batch_run(const kit_batch *batch, char error[KIT_TEXT_SIZE])
+{
+    state s = {.batch = batch, .current = NONE, .error = error};
+    kit_work work = {.config = batch->config,
+                     .ctx = &s,
+                     .run = run_cases,
+                     .on_record = on_record,
+                     .on_output = on_output};
+    while (s.next < n_all(batch)) {
+        kit_ending ending;
+        s.told = s.ended = false;
+        s.current = NONE;
+        kit_process_run(&work, &ending);
+        if (s.usage)
+            return KIT_BATCH_USAGE;
+        if (ending.interrupted)
+            return KIT_BATCH_INTERRUPTED;
+        conclude(&s, &ending);
+    }
+    return KIT_BATCH_DONE;
+}

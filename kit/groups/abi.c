@@ -1,0 +1,12 @@
+#include "abi.h"
+
+static void list(kit_list *l)
+{
+    abi_list_query(l);
+}
+
+const kit_group kit_group_abi = {
+    .name = "abi",
+    .title = "ABI: the file, the query, the table, structs of other sizes",
+    .list = list,
+};
