@@ -1,5 +1,6 @@
 #include "plugin_module.h"
 
+#include "abi_v1.h"
 #include "answer.h"
 #include "config.h"
 #include "host.h"
@@ -17,13 +18,6 @@
 
 #define MAX_OPTIONS 256
 #define MAX_DEVICES 256
-
-/* Sizes of version 1; what is longer was added later. */
-#define API_V1_SIZE                                                            \
-    (offsetof(clv_plugin_api, calibrate) +                                     \
-     sizeof((clv_plugin_api *)0)->calibrate)
-#define OPTION_V1_SIZE                                                         \
-    (offsetof(clv_option, max) + sizeof((clv_option *)0)->max)
 
 /* libltdl is not safe to use from two threads. */
 static pthread_mutex_t lt_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -127,7 +121,7 @@ static uint32_t peek_flags(void *dl)
     in.abi_max = CLV_ABI_VERSION;
     clv_query_out out = CLV_INIT(clv_query_out, CLV_STRUCT_QUERY_OUT);
     if (query(&in, &out) != CLV_OK || !out.api ||
-        out.api->header.struct_size < API_V1_SIZE)
+        out.api->header.struct_size < CORE_V1_PLUGIN_API)
         return CLV_PLUGIN_UNLOADABLE;
     return out.api->flags;
 }
@@ -275,11 +269,11 @@ clv_status core_plugin_negotiate(core_plugin *p)
     if (st != CLV_OK)
         return st;
     uint32_t size = api->header.struct_size;
-    if (!core_struct_read(&p->api, sizeof p->api, api, API_V1_SIZE))
+    if (!core_struct_read(&p->api, sizeof p->api, api, CORE_V1_PLUGIN_API))
         return clv_error(CLV_ERR_VERSION,
-                         "its table of %u bytes is shorter than the %zu of ABI "
+                         "its table of %u bytes is shorter than the %d of ABI "
                          "version 1, or needs an extension; rebuild it", size,
-                         API_V1_SIZE);
+                         CORE_V1_PLUGIN_API);
     const char *slot = missing_slot(&p->api);
     if (slot)
         return clv_error(CLV_ERR_INTERNAL,
@@ -301,7 +295,7 @@ clv_status core_plugin_declare(core_plugin *p)
     uint32_t n = p->api.n_options, stride = p->api.option_stride;
     if (!n)
         return CLV_OK;
-    if (n > MAX_OPTIONS || !p->api.options || stride < OPTION_V1_SIZE ||
+    if (n > MAX_OPTIONS || !p->api.options || stride < CORE_V1_OPTION ||
         stride % sizeof(uint64_t))
         return clv_error(CLV_ERR_INVALID, "its table of %u options is "
                          "malformed; the plugin is faulty", n);
@@ -312,7 +306,7 @@ clv_status core_plugin_declare(core_plugin *p)
     for (uint32_t i = 0; i < n && st == CLV_OK; i++)
         if (!core_struct_read(&options[i], sizeof options[i],
                               (const char *)p->api.options + (size_t)i * stride,
-                              OPTION_V1_SIZE))
+                              CORE_V1_OPTION))
             st = clv_error(CLV_ERR_INVALID, "its option %u is malformed; the "
                            "plugin is faulty", i);
     if (st == CLV_OK)
