@@ -268,12 +268,20 @@ clv_status core_plugin_negotiate(core_plugin *p)
     clv_status st = ask(p, &api);
     if (st != CLV_OK)
         return st;
-    uint32_t size = api->header.struct_size;
-    if (!core_struct_read(&p->api, sizeof p->api, api, CORE_V1_PLUGIN_API))
+    if (api->header.struct_type != CLV_STRUCT_PLUGIN_API)
+        return clv_error(CLV_ERR_INTERNAL,
+                         "its table is a struct of type %u, not %u; the plugin "
+                         "is faulty", api->header.struct_type,
+                         CLV_STRUCT_PLUGIN_API);
+    if (api->header.struct_size < CORE_V1_PLUGIN_API)
         return clv_error(CLV_ERR_VERSION,
                          "its table of %u bytes is shorter than the %d of ABI "
-                         "version 1, or needs an extension; rebuild it", size,
+                         "version 1; rebuild it", api->header.struct_size,
                          CORE_V1_PLUGIN_API);
+    if (!core_struct_read(&p->api, sizeof p->api, api, CORE_V1_PLUGIN_API))
+        return clv_error(CLV_ERR_UNSUPPORTED,
+                         "its table needs an extension that this libcleave "
+                         "does not know; install a newer one");
     const char *slot = missing_slot(&p->api);
     if (slot)
         return clv_error(CLV_ERR_INTERNAL,
@@ -306,7 +314,8 @@ clv_status core_plugin_declare(core_plugin *p)
     for (uint32_t i = 0; i < n && st == CLV_OK; i++)
         if (!core_struct_read(&options[i], sizeof options[i],
                               (const char *)p->api.options + (size_t)i * stride,
-                              CORE_V1_OPTION))
+                              CORE_V1_OPTION) ||
+            options[i].header.struct_type != CLV_STRUCT_OPTION)
             st = clv_error(CLV_ERR_INVALID, "its option %u is malformed; the "
                            "plugin is faulty", i);
     if (st == CLV_OK)
