@@ -1,0 +1,415 @@
+/*
+ * Properties: whatever legal node or chain of nodes the device is asked about,
+ * a yes runs and is right, a no has a reason. And malformed nodes get a no.
+ */
+#include "ops.h"
+#include "../element.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT(list) (sizeof(list) / sizeof(list)[0])
+#define N_RANDOM 200
+
+static int64_t below(kit *k, int64_t n)
+{
+    return kit_random_below(k, (uint32_t)n);
+}
+
+static bool one_in(kit *k, int64_t n)
+{
+    return below(k, n) == 0;
+}
+
+/* Small and odd most of the time, now and then larger. */
+static int64_t size(kit *k)
+{
+    switch (below(k, 8)) {
+    case 0:
+        return 1;
+    case 1:
+        return 16 << below(k, 4);
+    case 2:
+        return (16 << below(k, 4)) - 1 + below(k, 3);
+    case 3:
+        return 1 + below(k, 300);
+    }
+    return 1 + below(k, 40);
+}
+
+/* ------------------------------------------------------------------------ */
+/* One node                                                                  */
+
+static const uint32_t reals[] = {CLV_DTYPE_F32, CLV_DTYPE_F16, CLV_DTYPE_BF16,
+                                 CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0};
+
+static void random_dtypes(kit *k, kit_spec *s)
+{
+    s->dtype = reals[below(k, COUNT(reals))];
+    if (s->op == CLV_OP_CONVERT)
+        s->to = reals[below(k, COUNT(reals))];
+    if (s->op == CLV_OP_ATTENTION && one_in(k, 2))
+        s->dtype = CLV_DTYPE_F32 + (uint32_t)below(k, 2);
+    if (s->op == CLV_OP_MATMUL && one_in(k, 4)) {
+        s->dtype = one_in(k, 2) ? CLV_DTYPE_I8 : CLV_DTYPE_I4;
+        s->quant = 1 + (uint32_t)below(k, 3);
+        s->group = s->quant == CLV_QUANT_PER_GROUP ? 32 : 0;
+    }
+}
+
+static void random_heads(kit *k, kit_spec *s)
+{
+    s->groups = 1 + below(k, 4);
+    s->heads = s->groups * (1 + below(k, 4));
+    s->dim = s->op == CLV_OP_ROPE ? 2 * (1 + below(k, 40)) : 1 + below(k, 80);
+    if (s->op == CLV_OP_ROPE)
+        s->pairs = one_in(k, 2) ? 0 : 1 + below(k, s->dim / 2);
+    if (one_in(k, 2))
+        s->scale = (float)(0.25 + 0.125 * (double)below(k, 8));
+    if (s->op != CLV_OP_ATTENTION)
+        return;
+    s->first = (int32_t)below(k, s->out + 4) - 4;
+    s->window = one_in(k, 3) ? 1 + (int32_t)below(k, 40) : 0;
+    s->softcap = one_in(k, 3) ? 1 + (float)below(k, 50) : 0;
+}
+
+static void random_form(kit *k, kit_spec *s)
+{
+    static const uint32_t forms[] = {
+        KIT_FORM_BIAS,    KIT_FORM_VECTOR, KIT_FORM_SPECIAL, KIT_FORM_VIEW,
+        KIT_FORM_EXTREME, KIT_FORM_OFFSET, KIT_FORM_ALIAS_0, KIT_FORM_ALIAS_1};
+    for (size_t i = 0; i < COUNT(forms); i++)
+        if (one_in(k, 5))
+            s->form |= forms[i];
+    const bool two = s->op == CLV_OP_ADD || s->op == CLV_OP_MUL ||
+                     s->op == CLV_OP_GLU;
+    if (!two || s->op == CLV_OP_GLU || s->form & KIT_FORM_VECTOR)
+        s->form &= ~(uint32_t)KIT_FORM_ALIAS_1;
+    if (s->op == CLV_OP_SOFTMAX || s->op == CLV_OP_RMS_NORM || s->op == CLV_OP_GLU)
+        s->form &= ~(uint32_t)(KIT_FORM_BIAS | KIT_FORM_VECTOR);
+    if (s->op == CLV_OP_GLU)
+        s->form &= ~(uint32_t)KIT_FORM_VECTOR;
+    if (s->form & KIT_FORM_ALIAS_1)
+        s->form &= ~(uint32_t)KIT_FORM_ALIAS_0;
+    if (one_in(k, 3))
+        s->pad = 1 + below(k, 9);
+    if (!(s->form & (KIT_FORM_VIEW | KIT_FORM_SPECIAL)) && one_in(k, 3)) {
+        s->form |= KIT_FORM_SYMBOL;
+        s->value = 1 + below(k, s->n);
+    }
+}
+
+static void run_node(kit *k, const void *arg)
+{
+    kit_spec s = {0};
+    (void)arg;
+    s.op = 1 + (uint32_t)below(k, CLV_OP_COUNT - 1);
+    s.variant = (uint32_t)below(k, 2);
+    s.n = size(k);
+    s.out = size(k);
+    random_dtypes(k, &s);
+    s.in = size(k);
+    int64_t unit = kit_spec_unit(&s);
+    s.in = (s.in + unit - 1) / unit * unit;
+    random_heads(k, &s);
+    random_form(k, &s);
+    kit_judge_case(k, &s);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Chains                                                                    */
+
+typedef struct chain {
+    kit_graph g;
+    int64_t n, c;   /* of what was made so far */
+    uint32_t at;    /* that tensor */
+    uint32_t spare; /* a transient that is used no more, or CLV_NO_TENSOR */
+    uint32_t steps;
+} chain;
+
+static uint32_t vector(chain *s, int64_t c)
+{
+    return kit_add_tensor(&s->g, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, c, 0);
+}
+
+/* Where the next node writes: the output at last, else a transient, that may
+ * lie where a dead one lay, or over the input of the node. */
+static uint32_t target(chain *s, int64_t n, int64_t c, bool last,
+                       bool may_alias)
+{
+    kit_graph *g = &s->g;
+    kit *k = g->k;
+    if (last)
+        return kit_add_tensor(g, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n, c,
+                              one_in(k, 2) ? 0 : 8);
+    if (may_alias && s->steps && one_in(k, 3))
+        return s->at;
+    if (s->spare != CLV_NO_TENSOR && g->descs[s->spare].dims[0] >= n &&
+        g->descs[s->spare].dims[1] >= c) {
+        uint32_t spare = s->spare;
+        s->spare = CLV_NO_TENSOR;
+        return kit_add_view(g, spare, 0, n, 0, c);
+    }
+    return kit_add_tensor(g, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, n, c, 0);
+}
+
+/* The new tensor is what the next node reads. */
+static void advance(chain *s, uint32_t y, int64_t c)
+{
+    if (s->steps && y != s->at &&
+        s->g.descs[s->at].usage == CLV_USAGE_TRANSIENT)
+        s->spare = s->at;
+    s->at = y;
+    s->c = c;
+    s->steps++;
+}
+
+static void add_product(chain *s, bool last)
+{
+    kit *k = s->g.k;
+    uint32_t dtype = s->c % 32 ? reals[below(k, 3)] : reals[below(k, 5)];
+    int64_t out = size(k);
+    uint32_t w = kit_add_tensor(&s->g, dtype, CLV_USAGE_WEIGHT, out, s->c, 0);
+    uint32_t bias = one_in(k, 2) ? vector(s, out) : CLV_NO_TENSOR;
+    uint32_t y = target(s, s->n, out, last, false);
+    KIT_NODE(&s->g, CLV_OP_MATMUL, y, s->at, w, bias);
+    advance(s, y, out);
+}
+
+static void add_rotation(chain *s, bool last)
+{
+    kit *k = s->g.k;
+    int64_t dim = s->c % 2 == 0 && s->c < 130 ? s->c : 0;
+    for (int64_t d = 64; !dim && d > 0; d -= 2)
+        dim = s->c % d ? 0 : d;
+    if (!dim)
+        return;
+    uint32_t pos = kit_add_tensor(&s->g, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0,
+                                  s->n, 0);
+    uint32_t freq = vector(s, 1 + below(k, dim / 2));
+    for (int64_t i = 0; i < s->n; i++)
+        kit_set(&s->g, pos, 0, i, (double)below(k, 100));
+    uint32_t y = target(s, s->n, s->c, last, true);
+    clv_node *node = KIT_NODE(&s->g, CLV_OP_ROPE, y, s->at, pos, freq);
+    node->attr.rope.head_dim = (uint32_t)dim;
+    node->attr.rope.mode = (uint32_t)below(k, 2);
+    advance(s, y, s->c);
+}
+
+static void add_gather(chain *s, bool last)
+{
+    kit *k = s->g.k;
+    int64_t n = 1 + below(k, 20);
+    uint32_t ids = kit_add_tensor(&s->g, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, n,
+                                  0);
+    for (int64_t i = 0; i < n; i++)
+        kit_set(&s->g, ids, 0, i, (double)below(k, s->n));
+    uint32_t y = target(s, n, s->c, last, false);
+    KIT_NODE(&s->g, CLV_OP_GET_ROWS, y, s->at, ids);
+    s->n = n;
+    advance(s, y, s->c);
+}
+
+static void add_rowwise(chain *s, bool last)
+{
+    static const uint32_t ops[] = {
+        CLV_OP_ADD,  CLV_OP_MUL,      CLV_OP_SILU,       CLV_OP_GELU,
+        CLV_OP_GLU,  CLV_OP_RMS_NORM, CLV_OP_LAYER_NORM, CLV_OP_SOFTMAX};
+    kit *k = s->g.k;
+    uint32_t op = ops[below(k, COUNT(ops))], in[3] = {s->at}, n = 1;
+    bool same = false;
+    if (op == CLV_OP_ADD || op == CLV_OP_MUL || op == CLV_OP_GLU) {
+        same = op == CLV_OP_GLU || one_in(k, 2);
+        in[n++] = same ? kit_add_tensor(&s->g, CLV_DTYPE_F32, CLV_USAGE_INPUT,
+                                        s->n, s->c, one_in(k, 2) ? 0 : 12)
+                       : vector(s, s->c);
+    }
+    if (op == CLV_OP_RMS_NORM || op == CLV_OP_LAYER_NORM)
+        in[n++] = vector(s, s->c);
+    if (op == CLV_OP_LAYER_NORM && one_in(k, 2))
+        in[n++] = vector(s, s->c);
+    uint32_t y = target(s, s->n, s->c, last, true);
+    clv_node *node = kit_add_node(&s->g, op, in, n, y);
+    if (op == CLV_OP_RMS_NORM || op == CLV_OP_LAYER_NORM)
+        node->attr.norm.eps = 1e-5f;
+    if (op == CLV_OP_GLU)
+        node->attr.glu.activation = (uint32_t)below(k, 2);
+    advance(s, y, s->c);
+}
+
+static void run_chain(kit *k, const void *arg)
+{
+    chain *s = calloc(1, sizeof *s);
+    kit_judgement judgement;
+    (void)arg;
+    KIT_CHECK(k, s, "the kit has no memory for a graph");
+    kit_graph_init(k, &s->g);
+    s->n = 1 + below(k, 40);
+    s->c = one_in(k, 2) ? 32 * (1 + below(k, 6)) : size(k);
+    s->spare = CLV_NO_TENSOR;
+    s->at = kit_add_tensor(&s->g, CLV_DTYPE_F32, CLV_USAGE_INPUT, s->n, s->c,
+                           one_in(k, 2) ? 0 : 4);
+    const uint32_t steps = 2 + (uint32_t)below(k, 3);
+    while (s->steps < steps) {
+        bool last = s->steps + 1 == steps;
+        switch (below(k, 6)) {
+        case 0:
+        case 1:
+            add_product(s, last);
+            break;
+        case 2:
+            add_rotation(s, last);
+            break;
+        case 3:
+            add_gather(s, last);
+            break;
+        default:
+            add_rowwise(s, last);
+        }
+    }
+    if (kit_judge(&s->g, KIT_RUN_TWICE, &judgement) != KIT_RIGHT)
+        kit_skip(k, "%s", judgement.reason);
+    kit_graph_free(&s->g);
+    free(s);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Malformed                                                                 */
+
+typedef enum malformation {
+    UNKNOWN_OP,
+    UNKNOWN_REVISION,
+    NO_WEIGHT,
+    ONE_INPUT,
+    MANY_INPUTS,
+    TWO_OUTPUTS,
+    NO_OUTPUT,
+    FOREIGN_INPUT,
+    FOREIGN_OUTPUT,
+    OUTPUT_IS_INPUT,
+    UNKNOWN_DTYPE,
+    NO_DTYPE,
+    UNKNOWN_QUANT,
+    MISSING_SCALES,
+    RANK_0,
+    RANK_6,
+    UNKNOWN_LAYOUT,
+    UNKNOWN_STORAGE,
+    NEGATIVE_DIMENSION,
+    ZERO_DIMENSION,
+    SPLIT_BLOCK,
+    OTHER_CHANNELS,
+    OTHER_ROWS,
+    OTHER_FEATURES,
+    HUGE_DIMENSION,
+    NEGATIVE_STRIDE,
+    UNKNOWN_SYMBOL,
+    N_MALFORMATIONS
+} malformation;
+
+static const char *const malformations[] = {
+    "unknown_op",         "unknown_revision", "no_weight",
+    "one_input",          "many_inputs",      "two_outputs",
+    "no_output",          "foreign_input",    "foreign_output",
+    "output_is_input",    "unknown_dtype",    "no_dtype",
+    "unknown_quant",      "missing_scales",   "rank_0",
+    "rank_6",             "unknown_layout",   "unknown_storage",
+    "negative_dimension", "zero_dimension",   "split_block",
+    "other_channels",     "other_rows",       "other_features",
+    "huge_dimension",     "negative_stride",  "unknown_symbol"};
+_Static_assert(COUNT(malformations) == N_MALFORMATIONS, "a name each");
+
+static uint32_t numbers[N_MALFORMATIONS];
+
+/* x, w and y are tensors 0, 1 and 2. */
+static void break_matmul(kit_graph *g, uint32_t what)
+{
+    clv_node *node = &g->nodes[0];
+    clv_tensor_desc *x = &g->descs[0], *w = &g->descs[1], *y = &g->descs[2];
+    switch ((malformation)what) {
+    case UNKNOWN_OP: node->op = 99; break;
+    case UNKNOWN_REVISION: node->revision = 2; break;
+    case NO_WEIGHT: node->inputs[1] = CLV_NO_TENSOR; break;
+    case ONE_INPUT: node->n_inputs = 1; break;
+    case MANY_INPUTS: node->n_inputs = 200; break;
+    case TWO_OUTPUTS: node->n_outputs = 2; break;
+    case NO_OUTPUT: node->n_outputs = 0; break;
+    case FOREIGN_INPUT: node->inputs[0] = 77; break;
+    case FOREIGN_OUTPUT: node->outputs[0] = CLV_NO_TENSOR; break;
+    case OUTPUT_IS_INPUT: y->usage = CLV_USAGE_INPUT; break;
+    case UNKNOWN_DTYPE: w->dtype = 1000; break;
+    case NO_DTYPE: w->dtype = CLV_DTYPE_NONE; break;
+    case UNKNOWN_QUANT: w->quant = 99; break;
+    case MISSING_SCALES:
+        w->dtype = CLV_DTYPE_I8;
+        w->quant = CLV_QUANT_PER_CHANNEL;
+        w->quant_scales = 99;
+        break;
+    case RANK_0: x->rank = 0; break;
+    case RANK_6: x->rank = 6; break;
+    case UNKNOWN_LAYOUT: x->layout = 99; break;
+    case UNKNOWN_STORAGE: x->storage = 99; break;
+    case NEGATIVE_DIMENSION: x->dims[0] = y->dims[0] = -1; break;
+    case ZERO_DIMENSION: x->dims[1] = w->dims[1] = 0; break;
+    case SPLIT_BLOCK: x->dims[1] = w->dims[1] = 63; break;
+    case OTHER_CHANNELS: x->dims[1] = 32; break;
+    case OTHER_ROWS: y->dims[0] = 3; break;
+    case OTHER_FEATURES: y->dims[1] = 9; break;
+    case HUGE_DIMENSION: x->dims[0] = y->dims[0] = INT64_MAX / 8; break;
+    case NEGATIVE_STRIDE:
+        x->strides[0] = -256;
+        x->strides[1] = 4;
+        break;
+    case UNKNOWN_SYMBOL: x->symbols[0] = y->symbols[0] = 3; break;
+    case N_MALFORMATIONS: break;
+    }
+}
+
+static void run_malformed(kit *k, const void *arg)
+{
+    const uint32_t what = *(const uint32_t *)arg;
+    const kit_spec spec = {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_Q8_0,
+                           .n = 4, .in = 64, .out = 8};
+    clv_op_caps caps[KIT_MAX_NODES];
+    kit_plugin *s = kit_subject(k);
+    clv_plugin_program *handle = NULL;
+    kit_program p;
+    kit_graph g;
+    kit_graph_init(k, &g);
+    kit_spec_build(&spec, &g);
+    kit_program_make(&g, 0, true, &p);
+    break_matmul(&g, what);
+    kit_caps(&g, caps);
+    KIT_CHECK(k, caps[0].answer == CLV_ANSWER_NO,
+              "op_caps answers %u to a malformed node (%s)", caps[0].answer,
+              malformations[what]);
+    clv_subgraph view = kit_subgraph(&g);
+    clv_compile compile = kit_program_compile_info(&p, &view);
+    kit_host_clear(&s->host);
+    clv_status status = s->api.program_compile(s->dev, &compile, &handle);
+    if (status == CLV_ERR_INVALID)
+        kit_expect(k, status, CLV_ERR_INVALID, "program_compile");
+    else
+        kit_expect(k, status, CLV_ERR_UNSUPPORTED,
+                   "program_compile of a malformed node (%s)",
+                   malformations[what]);
+    KIT_CHECK(k, !handle, "program_compile failed and gave a program");
+    kit_program_free(&p);
+    kit_graph_free(&g);
+}
+
+/* ------------------------------------------------------------------------ */
+
+void kit_list_random(kit_list *list)
+{
+    for (uint32_t i = 0; i < N_MALFORMATIONS; i++) {
+        numbers[i] = i;
+        kit_add(list, KIT_PER_DEVICE, 0, run_malformed, &numbers[i],
+                "malformed.%s", malformations[i]);
+    }
+    for (int i = 0; i < N_RANDOM; i++)
+        kit_add(list, KIT_PER_DEVICE, 0, i % 2 ? run_chain : run_node, NULL,
+                "random.%d", i);
+}

@@ -1,0 +1,497 @@
+/*
+ * A cut never changes the answer: along every axis that a device declares, the
+ * op is divided at the declared granularity in two to four parts, even, uneven
+ * and as small as may be, and the parts' results, put side by side or summed,
+ * must be the whole's.
+ */
+#include "../element.h"
+#include "../judge.h"
+#include "../reference.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define COUNT(list) (sizeof(list) / sizeof(list)[0])
+#define MAX_PARTS 4
+
+enum { ROWS, SEQUENCE, CHANNELS, HEADS, N_AXES };
+static const char *const axis_names[] = {"rows", "sequence", "channels",
+                                         "heads"};
+
+/* One division of one op. */
+typedef struct split {
+    kit *k;
+    kit_graph g;
+    kit_spec spec;
+    uint32_t axis;
+    clv_op_caps caps; /* of the whole */
+    int64_t begin, n; /* the part now being built, along the axis */
+    bool misaligned;  /* a view lies where the device says none may */
+} split;
+
+/* ------------------------------------------------------------------------ */
+/* Views                                                                     */
+
+/* Elements column..column+c-1 of a vector. */
+static uint32_t vector_view(split *s, uint32_t base, int64_t column, int64_t c)
+{
+    kit_graph *g = &s->g;
+    if (g->n_tensors == KIT_MAX_TENSORS)
+        kit_fail(s->k, "the case has more than %d tensors", KIT_MAX_TENSORS);
+    uint32_t index = g->n_tensors++;
+    const kit_tensor *of = &g->tensors[base];
+    const uint32_t dtype = g->descs[base].dtype;
+    const int64_t offset = kit_row_bytes(dtype, column);
+    g->descs[index] = g->descs[base];
+    g->descs[index].dims[0] = c;
+    g->tensors[index] =
+        (kit_tensor){.data = of->data + offset,
+                     .base = of->base,
+                     .offset = of->offset + (uint64_t)offset,
+                     .size = (uint64_t)kit_row_bytes(dtype, c),
+                     .rows = 1,
+                     .row = kit_row_bytes(dtype, c),
+                     .stride = kit_row_bytes(dtype, c)};
+    return index;
+}
+
+static uint32_t aligned(split *s, uint32_t t)
+{
+    const clv_op_caps *caps = &s->caps;
+    const kit_tensor *tensor = &s->g.tensors[t];
+    if ((caps->pointer_align && tensor->offset % caps->pointer_align) ||
+        (caps->stride_align && tensor->rows > 1 &&
+         (uint64_t)tensor->stride % caps->stride_align))
+        s->misaligned = true;
+    return t;
+}
+
+/* begin and n count rows of the tensor. */
+static uint32_t cut_rows(split *s, uint32_t t, int64_t begin, int64_t n)
+{
+    const clv_tensor_desc *d = &s->g.descs[t];
+    if (d->rank == 1)
+        return aligned(s, vector_view(s, t, begin, n));
+    return aligned(s, kit_add_view(&s->g, t, begin, n, 0, d->dims[1]));
+}
+
+static uint32_t cut_columns(split *s, uint32_t t, int64_t begin, int64_t n)
+{
+    const clv_tensor_desc *d = &s->g.descs[t];
+    if (d->rank == 1)
+        return aligned(s, vector_view(s, t, begin, n));
+    return aligned(s, kit_add_view(&s->g, t, 0, d->dims[0], begin, n));
+}
+
+/* ------------------------------------------------------------------------ */
+/* Operands of a part                                                        */
+
+/* The scales go with their weight. */
+static void cut_scales(split *s, uint32_t w)
+{
+    const clv_tensor_desc *d = &s->g.descs[w];
+    if (!d->quant_scales || d->quant == CLV_QUANT_PER_TENSOR)
+        return;
+    uint32_t scales = d->quant_scales - 1, cut = scales;
+    if (s->axis == ROWS)
+        cut = cut_rows(s, scales, s->begin, s->n);
+    else if (s->axis == CHANNELS && d->quant == CLV_QUANT_PER_GROUP)
+        cut = cut_columns(s, scales, s->begin / d->quant_group,
+                          s->n / d->quant_group);
+    s->g.descs[w].quant_scales = 1 + cut;
+}
+
+static uint32_t matmul_part(split *s, uint32_t i, uint32_t t)
+{
+    uint32_t cut = t;
+    if (i == 0 && s->axis == SEQUENCE)
+        return cut_rows(s, t, s->begin, s->n);
+    if (i == 0 && s->axis == CHANNELS)
+        return cut_columns(s, t, s->begin, s->n);
+    if (i == 1 && s->axis == ROWS)
+        cut = cut_rows(s, t, s->begin, s->n);
+    if (i == 1 && s->axis == CHANNELS)
+        cut = cut_columns(s, t, s->begin, s->n);
+    if (i == 1 && cut != t)
+        cut_scales(s, cut);
+    if (i == 2 && s->axis == ROWS)
+        return cut_columns(s, t, s->begin, s->n);
+    if (i == 2 && s->axis == CHANNELS && s->begin)
+        return CLV_NO_TENSOR; /* one part adds it */
+    return cut;
+}
+
+static uint32_t heads_part(split *s, uint32_t i, uint32_t t)
+{
+    const bool attention = s->spec.op == CLV_OP_ATTENTION;
+    const bool positions = i == (attention ? 3 : 1);
+    if (s->axis == SEQUENCE && (i == 0 || positions))
+        return cut_rows(s, t, s->begin, s->n);
+    if (s->axis != HEADS || positions || (!attention && i))
+        return t;
+    int64_t begin = s->begin, n = s->n;
+    if (attention && i) { /* the groups of these heads */
+        int64_t group = s->spec.heads / s->spec.groups;
+        begin /= group;
+        n /= group;
+    }
+    return cut_columns(s, t, begin * s->spec.dim, n * s->spec.dim);
+}
+
+static uint32_t rows_part(split *s, uint32_t i, uint32_t t)
+{
+    const bool set = s->spec.op == CLV_OP_SET_ROWS;
+    const bool ids = i == (set ? 2 : 1), table = i == 0;
+    if (s->axis == SEQUENCE)
+        return table ? t : cut_rows(s, t, s->begin, s->n);
+    return ids ? t : cut_columns(s, t, s->begin, s->n);
+}
+
+/* Input i of the part. */
+static uint32_t part_of(split *s, uint32_t i, uint32_t t)
+{
+    if (t == CLV_NO_TENSOR)
+        return t;
+    switch (s->spec.op) {
+    case CLV_OP_MATMUL:
+        return matmul_part(s, i, t);
+    case CLV_OP_ROPE:
+    case CLV_OP_ATTENTION:
+        return heads_part(s, i, t);
+    case CLV_OP_GET_ROWS:
+    case CLV_OP_SET_ROWS:
+        return rows_part(s, i, t);
+    }
+    if (s->axis != SEQUENCE)
+        return cut_columns(s, t, s->begin, s->n);
+    return s->g.descs[t].rank == 1 ? t : cut_rows(s, t, s->begin, s->n);
+}
+
+static uint32_t output_part(split *s, uint32_t y)
+{
+    if (s->axis == SEQUENCE)
+        return cut_rows(s, y, s->begin, s->n);
+    if (s->axis == CHANNELS)
+        return y;
+    int64_t unit = s->axis == HEADS ? s->spec.dim : 1;
+    return cut_columns(s, y, s->begin * unit, s->n * unit);
+}
+
+/* Another tensor like t, with the same content. */
+static uint32_t twin(split *s, uint32_t t)
+{
+    kit_graph *g = &s->g;
+    const clv_tensor_desc d = g->descs[t];
+    uint32_t other = kit_add_tensor(g, d.dtype, d.usage, d.dims[0], d.dims[1],
+                                    0);
+    memcpy(g->tensors[other].data, g->tensors[t].data, g->tensors[t].size);
+    return other;
+}
+
+/* ------------------------------------------------------------------------ */
+/* A division                                                                */
+
+static void add_part(split *s, uint32_t to)
+{
+    const clv_node whole = s->g.nodes[0];
+    uint32_t in[CLV_MAX_INPUTS], out = CLV_NO_TENSOR;
+    for (uint32_t i = 0; i < whole.n_inputs; i++)
+        in[i] = part_of(s, i, i == 0 && !whole.n_outputs ? to
+                                                         : whole.inputs[i]);
+    if (whole.n_outputs)
+        out = output_part(s, to);
+    kit_add_node(&s->g, whole.op, in, whole.n_inputs, out)->attr = whole.attr;
+}
+
+/* Partial sums end in the first part's tensor. */
+static void sum_parts(split *s, const uint32_t *to, uint32_t parts)
+{
+    const int64_t rows = kit_rows(&s->g, to[0]);
+    const int64_t columns = kit_columns(&s->g, to[0]);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++) {
+            double sum = 0;
+            for (uint32_t p = 0; p < parts; p++)
+                sum += kit_get(&s->g, to[p], i, j);
+            kit_set(&s->g, to[0], i, j, sum);
+        }
+}
+
+static void check_taken(split *s)
+{
+    clv_op_caps caps[KIT_MAX_NODES];
+    kit_caps(&s->g, caps);
+    for (uint32_t i = 1; i < s->g.n_nodes; i++)
+        if (caps[i].answer != CLV_ANSWER_YES)
+            kit_fail(s->k,
+                     "%s may be split along %s by %lld, but part %u of the "
+                     "division is refused: %s",
+                     kit_op_name(s->spec.op), axis_names[s->axis],
+                     (long long)s->caps.split_granularity[s->axis], i,
+                     caps[i].answer ? "only in another form" : caps[i].reason);
+}
+
+static void compare(split *s, uint32_t whole, uint32_t parts, kit_values *want)
+{
+    const bool exact = s->caps.error_class == CLV_ERROR_EXACT;
+    uint32_t error_class = s->caps.error_class;
+    if (exact && s->axis == CHANNELS) /* sums in another order */
+        error_class = CLV_ERROR_F32;
+    const double bound = kit_error_bound(error_class);
+    kit_compare(&s->g, parts, want, error_class, "%s in parts along %s",
+                kit_op_name(s->spec.op), axis_names[s->axis]);
+    kit_values got = kit_read(&s->g, whole);
+    memcpy(want->v, got.v,
+           (size_t)(got.rows * got.columns) * sizeof *want->v);
+    kit_values_free(&got);
+    /* Both may be off by the class, in the same and in opposite ways. */
+    kit_compare_within(&s->g, parts, want, 4 * bound,
+                       "%s in parts along %s against the whole",
+                       kit_op_name(s->spec.op), axis_names[s->axis]);
+}
+
+/* sizes: of the parts along the axis. False where alignment forbids it. */
+static bool divide(split *s, const int64_t *sizes, uint32_t parts)
+{
+    kit_graph_init(s->k, &s->g);
+    s->misaligned = false;
+    const clv_node *node = kit_spec_build(&s->spec, &s->g);
+    const uint32_t whole = node->n_outputs ? node->outputs[0]
+                                           : node->inputs[0];
+    uint32_t to[MAX_PARTS];
+    s->begin = 0;
+    for (uint32_t i = 0; i < parts; i++) {
+        s->n = sizes[i];
+        to[i] = i && s->axis != CHANNELS ? to[0] : twin(s, whole);
+        add_part(s, to[i]);
+        s->begin += s->n;
+    }
+    if (!s->misaligned) {
+        check_taken(s);
+        kit_values want = kit_reference(&s->g, 0);
+        kit_run(&s->g, 0);
+        if (s->axis == CHANNELS)
+            sum_parts(s, to, parts);
+        compare(s, whole, to[0], &want);
+        kit_values_free(&want);
+    }
+    kit_graph_free(&s->g);
+    return !s->misaligned;
+}
+
+/* ------------------------------------------------------------------------ */
+/* All divisions                                                             */
+
+static int64_t *extent_of(split *s)
+{
+    switch (s->axis) {
+    case ROWS:
+        return s->spec.op == CLV_OP_MATMUL ? &s->spec.out : &s->spec.in;
+    case SEQUENCE:
+        return &s->spec.n;
+    case CHANNELS:
+        return &s->spec.in;
+    }
+    return &s->spec.heads;
+}
+
+/* Shares of a whole in units of the granularity; 0: what is left. */
+static const int64_t divisions[][MAX_PARTS + 1] = {
+    {2, 1, 0},       {2, -1, 1},      {2, -2, 0},      {3, 1, 1, 0},
+    {3, 2, 0, 1},    {4, 1, 1, 1, 0}, {4, 1, 0, 2, 1}, {4, 1, 2, 1, 0}};
+
+/* Sizes from shares; false where the extent has too few units for them. */
+static bool sizes_of(const int64_t *division, int64_t extent, int64_t unit,
+                     int64_t sizes[MAX_PARTS])
+{
+    int64_t left = extent, rest = -1;
+    const int64_t units = extent / unit;
+    for (int64_t i = 0; i < division[0]; i++) {
+        int64_t share = division[i + 1];
+        if (share == -1) /* all but one */
+            share = units - 1;
+        if (share == -2)
+            share = units / 2;
+        if (!share)
+            rest = i;
+        sizes[i] = share * unit;
+        left -= sizes[i];
+    }
+    /* The last unit may be short: only the last part may hold it. */
+    if (rest < 0) {
+        sizes[division[0] - 1] += left;
+        left = 0;
+    } else if (rest < division[0] - 1) {
+        int64_t tail = extent % unit;
+        sizes[rest] = left - tail;
+        sizes[division[0] - 1] += tail;
+    } else {
+        sizes[rest] = left;
+    }
+    for (int64_t i = 0; i < division[0]; i++)
+        if (sizes[i] <= 0)
+            return false;
+    return true;
+}
+
+static bool is_legal(const split *s, uint32_t axis)
+{
+    switch (s->spec.op) {
+    case CLV_OP_MATMUL:
+        return axis != HEADS;
+    case CLV_OP_ROPE:
+    case CLV_OP_ATTENTION:
+        return axis == SEQUENCE || axis == HEADS;
+    }
+    return axis == SEQUENCE || axis == ROWS;
+}
+
+/* Room for four parts, the last of them short where it may be. */
+static void stretch(split *s, int64_t unit)
+{
+    int64_t *extent = extent_of(s);
+    if (*extent / unit >= 5)
+        return;
+    *extent = 5 * unit;
+    if (s->axis == HEADS && s->spec.op == CLV_OP_ATTENTION)
+        s->spec.groups = 5 * unit / (s->spec.heads / s->spec.groups);
+}
+
+static void run_axis(split *s)
+{
+    int64_t sizes[MAX_PARTS], unit = s->caps.split_granularity[s->axis];
+    uint32_t done = 0, tried = 0;
+    const uint32_t most = s->caps.split_max_parts;
+    unit = unit > 0 ? unit : 1;
+    for (size_t i = 0; i < COUNT(divisions); i++) {
+        if ((most && divisions[i][0] > most) ||
+            !sizes_of(divisions[i], *extent_of(s), unit, sizes))
+            continue;
+        tried++;
+        done += divide(s, sizes, (uint32_t)divisions[i][0]);
+    }
+    if (done)
+        kit_note(s->k, "%u divisions by %lld", done, (long long)unit);
+    else if (tried)
+        kit_skip(s->k, "parts by %lld are not at the stated alignment",
+                 (long long)unit);
+    else
+        kit_skip(s->k, "at most %u parts", most);
+}
+
+typedef struct split_case {
+    const kit_spec *spec;
+    uint32_t axis;
+} split_case;
+
+static void run_split(kit *k, const void *arg)
+{
+    const split_case *c = arg;
+    split s = {.k = k, .spec = *c->spec, .axis = c->axis};
+    kit_spec_caps(k, &s.spec, &s.caps);
+    if (s.caps.answer != CLV_ANSWER_YES) {
+        kit_skip(k, "%s", s.caps.answer ? "only in other forms"
+                                        : s.caps.reason);
+        return;
+    }
+    if (!(s.caps.split_axes >> s.axis & 1)) {
+        kit_skip(k, "is not split along %s", axis_names[s.axis]);
+        return;
+    }
+    KIT_CHECK(k, is_legal(&s, s.axis), "%s has no axis %s to split along",
+              kit_op_name(s.spec.op), axis_names[s.axis]);
+    int64_t unit = s.caps.split_granularity[s.axis];
+    KIT_CHECK(k, unit >= 0, "the granularity along %s is %lld",
+              axis_names[s.axis], (long long)unit);
+    stretch(&s, unit ? unit : 1);
+    kit_spec_caps(k, &s.spec, &s.caps);
+    KIT_CHECK(k, s.caps.answer == CLV_ANSWER_YES,
+              "%s of five parts along %s is refused: %s",
+              kit_op_name(s.spec.op), axis_names[s.axis], s.caps.reason);
+    run_axis(&s);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Cases                                                                     */
+
+static const kit_spec specs[] = {
+    {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_F32, .n = 7, .in = 160, .out = 47},
+    {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_F16, .n = 7, .in = 160, .out = 47},
+    {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_BF16, .n = 7, .in = 160,
+     .out = 47},
+    {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_Q8_0, .n = 7, .in = 160,
+     .out = 47},
+    {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_Q4_0, .n = 7, .in = 160,
+     .out = 47},
+    {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_F32, .n = 37, .in = 71, .out = 65,
+     .form = KIT_FORM_BIAS},
+    {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_Q8_0, .n = 37, .in = 320,
+     .out = 65, .form = KIT_FORM_BIAS},
+    {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_Q4_0, .n = 1, .in = 320, .out = 65,
+     .form = KIT_FORM_BIAS},
+    {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_I8, .n = 7, .in = 160, .out = 48,
+     .quant = CLV_QUANT_PER_TENSOR},
+    {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_I8, .n = 7, .in = 160, .out = 48,
+     .quant = CLV_QUANT_PER_CHANNEL},
+    {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_I4, .n = 7, .in = 160, .out = 48,
+     .quant = CLV_QUANT_PER_CHANNEL},
+    {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_I4, .n = 7, .in = 160, .out = 48,
+     .quant = CLV_QUANT_PER_GROUP, .group = 32},
+    {.op = CLV_OP_GET_ROWS, .dtype = CLV_DTYPE_F32, .n = 9, .in = 77, .out = 6},
+    {.op = CLV_OP_GET_ROWS, .dtype = CLV_DTYPE_Q8_0, .n = 9, .in = 160,
+     .out = 6},
+    {.op = CLV_OP_GET_ROWS, .dtype = CLV_DTYPE_Q4_0, .n = 9, .in = 160,
+     .out = 6},
+    {.op = CLV_OP_SET_ROWS, .dtype = CLV_DTYPE_F32, .n = 9, .in = 77,
+     .out = 12},
+    {.op = CLV_OP_SET_ROWS, .dtype = CLV_DTYPE_F16, .n = 9, .in = 77,
+     .out = 12},
+    {.op = CLV_OP_SET_ROWS, .dtype = CLV_DTYPE_Q8_0, .n = 9, .in = 160,
+     .out = 12},
+    {.op = CLV_OP_ADD, .dtype = CLV_DTYPE_F32, .n = 7, .in = 77},
+    {.op = CLV_OP_ADD, .dtype = CLV_DTYPE_F32, .n = 7, .in = 77,
+     .form = KIT_FORM_VECTOR},
+    {.op = CLV_OP_MUL, .dtype = CLV_DTYPE_F32, .n = 7, .in = 77},
+    {.op = CLV_OP_SILU, .dtype = CLV_DTYPE_F32, .n = 7, .in = 77},
+    {.op = CLV_OP_GELU, .dtype = CLV_DTYPE_F32, .n = 7, .in = 77},
+    {.op = CLV_OP_GLU, .dtype = CLV_DTYPE_F32, .n = 7, .in = 77},
+    {.op = CLV_OP_RMS_NORM, .dtype = CLV_DTYPE_F32, .n = 7, .in = 77},
+    {.op = CLV_OP_LAYER_NORM, .dtype = CLV_DTYPE_F32, .n = 7, .in = 77,
+     .form = KIT_FORM_BIAS},
+    {.op = CLV_OP_SOFTMAX, .dtype = CLV_DTYPE_F32, .n = 7, .in = 77},
+    {.op = CLV_OP_ROPE, .dtype = CLV_DTYPE_F32, .n = 7, .heads = 6, .dim = 24,
+     .pairs = 8},
+    {.op = CLV_OP_ROPE, .dtype = CLV_DTYPE_F32, .n = 7, .heads = 6, .dim = 32,
+     .variant = CLV_ROPE_PAIRS},
+    {.op = CLV_OP_ATTENTION, .dtype = CLV_DTYPE_F32, .n = 7, .out = 40,
+     .heads = 10, .groups = 5, .dim = 16, .first = 20},
+    {.op = CLV_OP_ATTENTION, .dtype = CLV_DTYPE_F16, .n = 37, .out = 80,
+     .heads = 5, .groups = 5, .dim = 24, .first = 30, .window = 40,
+     .softcap = 20},
+    {.op = CLV_OP_ATTENTION, .dtype = CLV_DTYPE_F16, .n = 6, .out = 80,
+     .heads = 15, .groups = 5, .dim = 64, .first = 30},
+    {.op = CLV_OP_CONVERT, .dtype = CLV_DTYPE_F32, .to = CLV_DTYPE_F16, .n = 7,
+     .in = 77},
+    {.op = CLV_OP_CONVERT, .dtype = CLV_DTYPE_F32, .to = CLV_DTYPE_Q8_0, .n = 7,
+     .in = 160},
+    {.op = CLV_OP_CONVERT, .dtype = CLV_DTYPE_Q4_0, .to = CLV_DTYPE_F32, .n = 7,
+     .in = 160},
+};
+
+static split_case cases[COUNT(specs) * N_AXES];
+
+static void list_splits(kit_list *list)
+{
+    char name[KIT_NAME_SIZE];
+    for (uint32_t i = 0; i < COUNT(specs); i++)
+        for (uint32_t axis = 0; axis < N_AXES; axis++) {
+            split_case *c = &cases[i * N_AXES + axis];
+            *c = (split_case){&specs[i], axis};
+            kit_spec_name(&specs[i], name);
+            kit_add(list, KIT_PER_DEVICE, 0, run_split, c, "%s.%s.%s",
+                    kit_op_name(specs[i].op), name, axis_names[axis]);
+        }
+}
+
+const kit_group kit_group_split = {
+    "split", "Splits: parts put together equal the whole", list_splits};

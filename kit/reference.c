@@ -1,0 +1,428 @@
+#include "reference.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* ------------------------------------------------------------------------ */
+/* Values                                                                    */
+
+static int64_t dimension(const kit_graph *g, uint32_t t, uint32_t i)
+{
+    const clv_tensor_desc *d = &g->descs[t];
+    return d->symbols[i] ? g->values[d->symbols[i] - 1] : d->dims[i];
+}
+
+int64_t kit_rows(const kit_graph *g, uint32_t tensor)
+{
+    return g->descs[tensor].rank < 2 ? 1 : dimension(g, tensor, 0);
+}
+
+int64_t kit_columns(const kit_graph *g, uint32_t tensor)
+{
+    return dimension(g, tensor, g->descs[tensor].rank < 2 ? 0 : 1);
+}
+
+static double *numbers(const kit_graph *g, int64_t rows, int64_t columns)
+{
+    size_t n = (size_t)rows * (size_t)columns;
+    double *v = calloc(n ? n : 1, sizeof *v);
+    if (!v)
+        kit_fail(g->k, "no memory for %zu numbers of the reference", n);
+    return v;
+}
+
+static kit_values values(const kit_graph *g, int64_t rows, int64_t columns)
+{
+    return (kit_values){.v = numbers(g, rows, columns),
+                        .rows = rows,
+                        .columns = columns};
+}
+
+void kit_values_free(kit_values *values)
+{
+    free(values->v);
+    free(values->square);
+    free(values->slack);
+    *values = (kit_values){0};
+}
+
+static double scale_of(const kit_graph *g, uint32_t t, int64_t i, int64_t j)
+{
+    const clv_tensor_desc *d = &g->descs[t];
+    const uint32_t scales = d->quant_scales - 1;
+    switch (d->quant) {
+    case CLV_QUANT_PER_TENSOR:
+        return kit_get(g, scales, 0, 0);
+    case CLV_QUANT_PER_CHANNEL:
+        return kit_get(g, scales, 0, i);
+    case CLV_QUANT_PER_GROUP:
+        return kit_get(g, scales, i, j / d->quant_group);
+    }
+    return 1;
+}
+
+kit_values kit_read(const kit_graph *g, uint32_t tensor)
+{
+    if (g->descs[tensor].rank > 2)
+        kit_fail(g->k, "the reference reads tensors of rank 1 and 2, not %u",
+                 g->descs[tensor].rank);
+    kit_values out = values(g, kit_rows(g, tensor), kit_columns(g, tensor));
+    const bool scaled = g->descs[tensor].quant != CLV_QUANT_NONE;
+    for (int64_t i = 0; i < out.rows; i++)
+        for (int64_t j = 0; j < out.columns; j++)
+            out.v[i * out.columns + j] =
+                kit_get(g, tensor, i, j) *
+                (scaled ? scale_of(g, tensor, i, j) : 1);
+    return out;
+}
+
+/* One node at work. */
+typedef struct work {
+    const kit_graph *g;
+    const clv_node *node;
+    kit_values in[CLV_MAX_INPUTS];
+    bool has[CLV_MAX_INPUTS];
+    kit_values out;
+} work;
+
+static void want_squares(work *w)
+{
+    w->out.square = numbers(w->g, w->out.rows, w->out.columns);
+}
+
+static void want_slack(work *w)
+{
+    w->out.slack = numbers(w->g, w->out.rows, w->out.columns);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Rows                                                                      */
+
+static void get_rows(work *w)
+{
+    const kit_values *table = &w->in[0], *ids = &w->in[1];
+    w->out = values(w->g, ids->columns, table->columns);
+    for (int64_t i = 0; i < w->out.rows; i++)
+        for (int64_t j = 0; j < w->out.columns; j++) {
+            double id = ids->v[i];
+            bool inside = id >= 0 && id < (double)table->rows;
+            w->out.v[i * w->out.columns + j] =
+                inside ? table->v[(int64_t)id * table->columns + j] : NAN;
+        }
+}
+
+/* The most a value moves when it is stored in a dtype; top: the largest
+ * magnitude of its block. */
+static double store_slack(uint32_t dtype, double value, double top)
+{
+    switch (dtype) {
+    case CLV_DTYPE_F16:
+        return fabs(value) * 0x1p-11 + 0x1p-25;
+    case CLV_DTYPE_BF16:
+        return fabs(value) * 0x1p-8;
+    case CLV_DTYPE_Q8_0: /* half a step, and the scale's own rounding */
+        return top / 127 * 0.5 + top * 0x1p-10 + 0x1p-19;
+    case CLV_DTYPE_Q4_0: /* a whole step at the short end of the range */
+        return top / 8 * 1.01 + top * 0x1p-10 + 0x1p-22;
+    }
+    return 0;
+}
+
+static bool is_block(uint32_t dtype)
+{
+    return dtype == CLV_DTYPE_Q8_0 || dtype == CLV_DTYPE_Q4_0;
+}
+
+/* Row `from` of src, stored as row `to` of the result. */
+static void store_row(work *w, const kit_values *src, int64_t from, int64_t to,
+                      uint32_t dtype)
+{
+    const double *x = src->v + from * src->columns;
+    for (int64_t j = 0; j < src->columns; j++) {
+        double top = 0, value = x[j];
+        for (int64_t l = j / 32 * 32; is_block(dtype) && l < src->columns &&
+                                      l < j / 32 * 32 + 32;
+             l++)
+            top = fmax(top, fabs(x[l]));
+        if (dtype == CLV_DTYPE_F16 && fabs(value) >= 65520)
+            value = copysign(INFINITY, value);
+        w->out.v[to * w->out.columns + j] = value;
+        w->out.slack[to * w->out.columns + j] = store_slack(dtype, value, top);
+    }
+}
+
+static void set_rows(work *w)
+{
+    const kit_values *state = &w->in[0], *src = &w->in[1], *ids = &w->in[2];
+    w->out = values(w->g, state->rows, state->columns);
+    want_slack(w);
+    for (int64_t i = 0; i < state->rows * state->columns; i++) {
+        w->out.v[i] = state->v[i];
+        w->out.slack[i] = -1;
+    }
+    for (int64_t i = 0; i < src->rows; i++)
+        if (ids->v[i] >= 0 && ids->v[i] < (double)state->rows)
+            store_row(w, src, i, (int64_t)ids->v[i],
+                      w->g->descs[w->node->inputs[0]].dtype);
+}
+
+static void convert(work *w)
+{
+    const kit_values *x = &w->in[0];
+    uint32_t from = w->g->descs[w->node->inputs[0]].dtype;
+    uint32_t to = w->g->descs[w->node->outputs[0]].dtype;
+    w->out = values(w->g, x->rows, x->columns);
+    want_slack(w);
+    for (int64_t i = 0; i < x->rows; i++)
+        store_row(w, x, i, i, to);
+    for (int64_t i = 0; from == to && i < x->rows * x->columns; i++)
+        w->out.slack[i] = -1;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Products                                                                  */
+
+static void matmul(work *w)
+{
+    const kit_values *x = &w->in[0], *weight = &w->in[1];
+    w->out = values(w->g, x->rows, weight->rows);
+    want_squares(w);
+    for (int64_t i = 0; i < x->rows; i++)
+        for (int64_t j = 0; j < weight->rows; j++) {
+            const double *a = x->v + i * x->columns;
+            const double *b = weight->v + j * weight->columns;
+            double sum = w->has[2] ? w->in[2].v[j] : 0, square = sum * sum;
+            for (int64_t l = 0; l < x->columns; l++) {
+                sum += a[l] * b[l];
+                square += a[l] * b[l] * (a[l] * b[l]);
+            }
+            w->out.v[i * weight->rows + j] = sum;
+            w->out.square[i * weight->rows + j] = square;
+        }
+}
+
+/* ------------------------------------------------------------------------ */
+/* Elements                                                                  */
+
+static double silu(double x)
+{
+    return x / (1 + exp(-x));
+}
+
+static double gelu(double x)
+{
+    return 0.5 * x *
+           (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+}
+
+static double element(const clv_node *node, double a, double b)
+{
+    switch (node->op) {
+    case CLV_OP_ADD:
+        return a + b;
+    case CLV_OP_MUL:
+        return a * b;
+    case CLV_OP_SILU:
+        return silu(a);
+    case CLV_OP_GELU:
+        return gelu(a);
+    }
+    return (node->attr.glu.activation == CLV_ACT_SILU ? silu(a) : gelu(a)) * b;
+}
+
+static void elementwise(work *w)
+{
+    const kit_values *a = &w->in[0], *b = &w->in[1];
+    w->out = values(w->g, a->rows, a->columns);
+    for (int64_t i = 0; i < a->rows; i++)
+        for (int64_t j = 0; j < a->columns; j++) {
+            int64_t at = i * a->columns + j;
+            int64_t other = b->rows == 1 && a->rows > 1 ? j : at;
+            w->out.v[at] =
+                element(w->node, a->v[at], w->has[1] ? b->v[other] : 0);
+        }
+}
+
+/* ------------------------------------------------------------------------ */
+/* Norms, softmax                                                            */
+
+static void softmax(work *w)
+{
+    const kit_values *x = &w->in[0];
+    w->out = values(w->g, x->rows, x->columns);
+    for (int64_t i = 0; i < x->rows; i++) {
+        const double *a = x->v + i * x->columns;
+        double *y = w->out.v + i * x->columns, top = -INFINITY, sum = 0;
+        for (int64_t j = 0; j < x->columns; j++)
+            top = a[j] > top || isnan(a[j]) ? a[j] : top;
+        for (int64_t j = 0; j < x->columns; j++)
+            sum += y[j] = exp(a[j] - top);
+        for (int64_t j = 0; j < x->columns; j++)
+            y[j] /= sum;
+    }
+}
+
+static void norm_row(work *w, int64_t i)
+{
+    const bool layer = w->node->op == CLV_OP_LAYER_NORM;
+    const int64_t c = w->in[0].columns;
+    const double *x = w->in[0].v + i * c;
+    double mean = 0, square = 0;
+    for (int64_t j = 0; layer && j < c; j++)
+        mean += x[j] / (double)c;
+    for (int64_t j = 0; j < c; j++)
+        square += (x[j] - mean) * (x[j] - mean) / (double)c;
+    const double factor = 1 / sqrt(square + w->node->attr.norm.eps);
+    for (int64_t j = 0; j < c; j++) {
+        const double weight = factor * w->in[1].v[j];
+        const double bias = w->has[2] ? w->in[2].v[j] : 0;
+        w->out.v[i * c + j] = (x[j] - mean) * weight + bias;
+        if (layer)
+            w->out.square[i * c + j] = x[j] * weight * x[j] * weight +
+                                       mean * weight * mean * weight +
+                                       bias * bias;
+    }
+}
+
+static void norm(work *w)
+{
+    w->out = values(w->g, w->in[0].rows, w->in[0].columns);
+    if (w->node->op == CLV_OP_LAYER_NORM)
+        want_squares(w);
+    for (int64_t i = 0; i < w->out.rows; i++)
+        norm_row(w, i);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Rotation                                                                  */
+
+/* Angles are exact here; a device may round them to f32, which moves a pair by
+ * its length times half an ulp of the angle. */
+static void rope_pair(work *w, int64_t i, int64_t first, int64_t second,
+                      double angle)
+{
+    const double *x = w->in[0].v + i * w->in[0].columns;
+    double *y = w->out.v + i * w->out.columns;
+    const double given = w->node->attr.rope.scale;
+    const double scale = given ? given : 1, a = scale * x[first],
+                 b = scale * x[second];
+    y[first] = a * cos(angle) - b * sin(angle);
+    y[second] = a * sin(angle) + b * cos(angle);
+    for (int k = 0; k < 2; k++) {
+        int64_t at = i * w->out.columns + (k ? second : first);
+        w->out.square[at] = a * a + b * b;
+        w->out.slack[at] =
+            isfinite(y[first]) && isfinite(y[second])
+                ? hypot(a, b) * fabs(angle) * 0x1.02p-24
+                : 0;
+    }
+}
+
+static void rope(work *w)
+{
+    const kit_values *x = &w->in[0], *pos = &w->in[1], *freq = &w->in[2];
+    const int64_t d = w->node->attr.rope.head_dim, half = freq->columns;
+    const bool halves = w->node->attr.rope.mode == CLV_ROPE_HALVES;
+    w->out = values(w->g, x->rows, x->columns);
+    want_squares(w);
+    want_slack(w);
+    for (int64_t i = 0; i < x->rows * x->columns; i++) {
+        w->out.v[i] = x->v[i];
+        w->out.slack[i] = -1; /* channels that pass through */
+    }
+    for (int64_t i = 0; i < x->rows; i++)
+        for (int64_t head = 0; head < x->columns; head += d)
+            for (int64_t j = 0; j < half; j++)
+                rope_pair(w, i, head + (halves ? j : 2 * j),
+                          head + (halves ? j + half : 2 * j + 1),
+                          pos->v[i] * freq->v[j]);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Attention                                                                 */
+
+/* exp(score - top) of the cache rows that query i sees, 0 for the others. */
+static bool scores(work *w, int64_t i, const double *q, int64_t column,
+                   double *p)
+{
+    const clv_op_attr *attr = &w->node->attr;
+    const kit_values *k = &w->in[1];
+    const double pos = w->in[3].v[i], cap = attr->attention.softcap;
+    double top = -INFINITY;
+    bool any = false;
+    for (int64_t j = 0; j < k->rows; j++) {
+        p[j] = -INFINITY;
+        if ((double)j > pos || (attr->attention.window > 0 &&
+                                (double)j <= pos - attr->attention.window))
+            continue;
+        double s = 0;
+        for (int64_t d = 0; d < attr->attention.head_dim; d++)
+            s += q[d] * k->v[j * k->columns + column + d];
+        s *= attr->attention.scale;
+        p[j] = cap ? cap * tanh(s / cap) : s;
+        top = p[j] > top || isnan(p[j]) ? p[j] : top;
+        any = true;
+    }
+    for (int64_t j = 0; j < k->rows; j++)
+        p[j] = p[j] == -INFINITY ? 0 : exp(p[j] - top);
+    return any;
+}
+
+static void attention_head(work *w, int64_t i, int64_t h, double *p)
+{
+    const int64_t dim = w->node->attr.attention.head_dim;
+    const kit_values *q = &w->in[0], *v = &w->in[2];
+    const int64_t per_group = q->columns / v->columns;
+    const int64_t column = h / per_group * dim;
+    double *y = w->out.v + i * q->columns + h * dim, sum = 0;
+    if (!scores(w, i, q->v + i * q->columns + h * dim, column, p))
+        return; /* sees nothing: zeros */
+    for (int64_t j = 0; j < v->rows; j++)
+        sum += p[j];
+    for (int64_t j = 0; j < v->rows; j++)
+        for (int64_t d = 0; p[j] != 0 && d < dim; d++)
+            y[d] += p[j] / sum * v->v[j * v->columns + column + d];
+}
+
+static void attention(work *w)
+{
+    const int64_t dim = w->node->attr.attention.head_dim;
+    w->out = values(w->g, w->in[0].rows, w->in[0].columns);
+    double *p = numbers(w->g, 1, w->in[1].rows);
+    for (int64_t i = 0; i < w->out.rows; i++)
+        for (int64_t h = 0; h < w->out.columns / dim; h++)
+            attention_head(w, i, h, p);
+    free(p);
+}
+
+/* ------------------------------------------------------------------------ */
+
+static void (*const rules[CLV_OP_COUNT])(work *w) = {
+    [CLV_OP_GET_ROWS] = get_rows,    [CLV_OP_SET_ROWS] = set_rows,
+    [CLV_OP_MATMUL] = matmul,        [CLV_OP_ADD] = elementwise,
+    [CLV_OP_MUL] = elementwise,      [CLV_OP_SILU] = elementwise,
+    [CLV_OP_GELU] = elementwise,     [CLV_OP_GLU] = elementwise,
+    [CLV_OP_RMS_NORM] = norm,        [CLV_OP_LAYER_NORM] = norm,
+    [CLV_OP_ROPE] = rope,            [CLV_OP_SOFTMAX] = softmax,
+    [CLV_OP_ATTENTION] = attention,  [CLV_OP_CONVERT] = convert,
+};
+
+kit_values kit_reference(const kit_graph *g, uint32_t node)
+{
+    work w = {.g = g, .node = &g->nodes[node]};
+    if (w.node->op >= CLV_OP_COUNT || !rules[w.node->op])
+        kit_fail(g->k, "op %u is not known to the reference", w.node->op);
+    for (uint32_t i = 0; i < w.node->n_inputs; i++)
+        if (w.node->inputs[i] != CLV_NO_TENSOR) {
+            w.has[i] = true;
+            w.in[i] = kit_read(g, w.node->inputs[i]);
+        }
+    rules[w.node->op](&w);
+    for (int64_t i = 0; i < w.out.rows * w.out.columns; i++)
+        if (fabs(w.out.v[i]) > FLT_MAX) /* what f32 cannot hold */
+            w.out.v[i] = copysign(INFINITY, w.out.v[i]);
+    for (uint32_t i = 0; i < w.node->n_inputs; i++)
+        kit_values_free(&w.in[i]);
+    return w.out;
+}

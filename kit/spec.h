@@ -1,0 +1,59 @@
+/*
+ * One op in one shape, and the graph made from it. Cases about ops, splits and
+ * speed are lists of these.
+ */
+#pragma once
+
+#include "graph.h"
+
+enum {
+    KIT_FORM_BIAS = 1u << 0,    /* MATMUL, LAYER_NORM: with a bias */
+    KIT_FORM_VECTOR = 1u << 1,  /* ADD, MUL: b is one row */
+    KIT_FORM_SYMBOL = 1u << 2,  /* rows are a symbol in 1..n, value in a run */
+    KIT_FORM_VIEW = 1u << 3,    /* operands are pieces of larger tensors */
+    KIT_FORM_SPECIAL = 1u << 4, /* NaN and infinity among the inputs */
+    KIT_FORM_EXTREME = 1u << 5, /* large and tiny magnitudes */
+    KIT_FORM_POISON = 1u << 6,  /* ATTENTION: NaN in rows no query sees */
+    KIT_FORM_BOUND = 1u << 7,   /* ATTENTION: a symbol bounds the rows in use */
+    KIT_FORM_ALIAS_0 = 1u << 8, /* the output is input 0 */
+    KIT_FORM_ALIAS_1 = 1u << 9, /* the output is input 1 */
+    KIT_FORM_OVERLAY = 1u << 10, /* with those: as a tensor of its own in the
+                                    same memory */
+    KIT_FORM_IMPORT = 1u << 11, /* host memory, imported */
+    KIT_FORM_OFFSET = 1u << 12, /* at odd multiples of the pointer alignment */
+};
+
+typedef struct kit_spec {
+    uint32_t op;
+    uint32_t dtype;   /* of the weight, table, state or cache; CONVERT: from */
+    uint32_t to;      /* CONVERT: to; 0: dtype */
+    uint32_t form;    /* KIT_FORM_* */
+    uint32_t variant; /* clv_activation, clv_rope_mode */
+    uint32_t quant;   /* clv_quant of the weight, with its group */
+    uint32_t group;
+    int64_t n;        /* rows of the activation */
+    int64_t value;    /* rows in a run, with KIT_FORM_SYMBOL */
+    int64_t in;       /* MATMUL: input features; else the width of a row */
+    int64_t out;      /* MATMUL: output features; GET_ROWS, SET_ROWS,
+                         ATTENTION: rows of the table, state, cache */
+    int64_t pad;      /* between rows, units of storage; 0: dense */
+    int64_t align;    /* of views and padded rows, bytes; 0: the element's */
+    int64_t heads, groups, dim; /* ROPE, ATTENTION: in place of in */
+    int64_t pairs;    /* ROPE: rotated pairs; 0: dim / 2 */
+    int32_t first;    /* ATTENTION: position of query 0 */
+    int32_t window;
+    float softcap, scale;
+} kit_spec;
+
+/* Multiple that the width of the spec's rows must have for its dtypes. */
+int64_t kit_spec_unit(const kit_spec *spec);
+/* Elements in a row of the activation. */
+int64_t kit_spec_width(const kit_spec *spec);
+uint32_t kit_spec_to(const kit_spec *spec); /* CONVERT: destination */
+/* "q8_0.17x256x40.bias.padded", without the op. */
+void kit_spec_name(const kit_spec *spec, char name[KIT_NAME_SIZE]);
+/* Fills an empty graph: tensors, one node. */
+clv_node *kit_spec_build(const kit_spec *spec, kit_graph *g);
+/* Multiply-adds and bytes of one run, for speeds. */
+double kit_spec_flops(const kit_spec *spec);
+double kit_spec_bytes(const kit_spec *spec);
