@@ -74,16 +74,31 @@ wrong(kit_graph *g, const char *what, va_list args, const difference *d,
              (long long)d->row, (long long)d->column, d->got, d->want, why);
 }
 
+/* How results are judged. */
+typedef struct judge {
+    double bound;
+    bool exact;
+    bool rounds; /* activations become integers, which have no NaN: where one
+                    was, nothing finite may come out */
+    bool shared; /* and one scale serves them all: nothing else holds then */
+    uint32_t dtype;
+} judge;
+
 /* Adds one element; false if it must be met exactly and is not. */
 static bool add_element(difference *d, const kit_values *want, int64_t i,
-                        int64_t j, double got, bool exact, uint32_t dtype)
+                        int64_t j, double got, const judge *how)
 {
     const int64_t at = i * want->columns + j;
     const double w = want->v[at], slack = want->slack ? want->slack[at] : 0;
-    const bool half = dtype == CLV_DTYPE_F16 || dtype == CLV_DTYPE_BF16;
+    const bool half =
+        how->dtype == CLV_DTYPE_F16 || how->dtype == CLV_DTYPE_BF16;
+    if (how->rounds && !isfinite(w) && !isfinite(got))
+        return true;
+    if (how->shared && isfinite(w))
+        return true;
     if (!isfinite(w) || !isfinite(got) || slack < 0 ||
-        (exact && (!slack || half))) {
-        double target = exact ? rounded(dtype, w) : w;
+        (how->exact && (!slack || half))) {
+        double target = how->exact ? rounded(how->dtype, w) : w;
         if (same(got, target))
             return true;
         *d = (difference){.row = i, .column = j, .got = got, .want = target};
@@ -105,30 +120,38 @@ static bool add_element(difference *d, const kit_values *want, int64_t i,
     return true;
 }
 
-__attribute__((format(printf, 6, 0))) static void
-compare(kit_graph *g, uint32_t t, const kit_values *want, bool exact,
-        double bound, const char *what, va_list args)
+static bool all_finite(const kit_values *values)
+{
+    for (int64_t i = 0; i < values->rows * values->columns; i++)
+        if (!isfinite(values->v[i]))
+            return false;
+    return true;
+}
+
+__attribute__((format(printf, 5, 0))) static void
+compare(kit_graph *g, uint32_t t, const kit_values *want, judge how,
+        const char *what, va_list args)
 {
     difference d = {0};
     char why[128];
+    how.dtype = g->descs[t].dtype;
+    how.shared = how.shared && !all_finite(want);
+    kit_checked(g->k);
     for (int64_t i = 0; i < want->rows; i++)
         for (int64_t j = 0; j < want->columns; j++)
-            if (!add_element(&d, want, i, j, kit_get(g, t, i, j), exact,
-                             g->descs[t].dtype))
+            if (!add_element(&d, want, i, j, kit_get(g, t, i, j), &how))
                 wrong(g, what, args, &d, "");
-    kit_checked(g->k);
     double nmse = d.square > 0 ? d.error / d.square : d.error;
-    if (nmse > bound) {
+    if (nmse > how.bound) {
         snprintf(why, sizeof why,
-                 "; the error of all is %.3g, the class allows %.3g", nmse,
-                 bound);
+                 "; the error of all is %.3g, %.3g is allowed", nmse,
+                 how.bound);
         wrong(g, what, args, &d, why);
     }
     double rms = d.n ? sqrt(d.square / (double)d.n) : 0;
-    if (rms > 0 && d.worst > OUTLIER * sqrt(bound) * rms) {
-        snprintf(why, sizeof why,
-                 "; %.3g off where the class allows %.3g on average", d.worst,
-                 sqrt(bound) * rms);
+    if (rms > 0 && d.worst > OUTLIER * sqrt(how.bound) * rms) {
+        snprintf(why, sizeof why, "; %.3g off where %.3g is allowed on average",
+                 d.worst, sqrt(how.bound) * rms);
         wrong(g, what, args, &d, why);
     }
 }
@@ -137,9 +160,13 @@ void kit_compare(kit_graph *g, uint32_t tensor, const kit_values *want,
                  uint32_t error_class, const char *what, ...)
 {
     va_list args;
+    judge how = {.bound = kit_error_bound(error_class),
+                 .exact = error_class == CLV_ERROR_EXACT,
+                 .rounds = error_class == CLV_ERROR_Q8 ||
+                           error_class == CLV_ERROR_Q8_TENSOR,
+                 .shared = error_class == CLV_ERROR_Q8_TENSOR};
     va_start(args, what);
-    compare(g, tensor, want, error_class == CLV_ERROR_EXACT,
-            kit_error_bound(error_class), what, args);
+    compare(g, tensor, want, how, what, args);
     va_end(args);
 }
 
@@ -147,7 +174,8 @@ void kit_compare_within(kit_graph *g, uint32_t tensor, const kit_values *want,
                         double bound, const char *what, ...)
 {
     va_list args;
+    judge how = {.bound = bound};
     va_start(args, what);
-    compare(g, tensor, want, false, bound, what, args);
+    compare(g, tensor, want, how, what, args);
     va_end(args);
 }

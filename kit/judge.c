@@ -1,6 +1,6 @@
 #include "judge.h"
 #include "element.h"
-#include "expectation.h"
+#include "outcome.h"
 #include "reference.h"
 
 #include <stdio.h>
@@ -108,6 +108,7 @@ static void check_refusal(kit_graph *g, const kit_judgement *judgement)
     clv_subgraph view;
     clv_plugin_program *handle = NULL;
     kit_program_make(g, 0, true, &p);
+    view = kit_subgraph(g);
     clv_compile compile = kit_program_compile_info(&p, &view);
     const kit_plugin *subject = kit_subject(g->k);
     kit_expect(g->k,
@@ -181,11 +182,11 @@ static void run_one(kit_graph *g, uint32_t flags, const kit_judgement *out)
 
 static void run_several(kit_graph *g, uint32_t flags, const kit_judgement *out)
 {
-    kit_expectation expected;
-    kit_expectation_make(g, out->caps, &expected);
+    kit_outcome expected;
+    kit_outcome_make(g, out->caps, &expected);
     kit_run(g, flags);
-    kit_expectation_check(g, &expected);
-    kit_expectation_free(&expected);
+    kit_outcome_check(g, &expected);
+    kit_outcome_free(&expected);
 }
 
 kit_judged kit_judge(kit_graph *g, uint32_t flags, kit_judgement *out)

@@ -7,6 +7,8 @@
 
 const kit_group *const kit_groups[] = {
     &kit_group_abi,
+    &kit_group_ops,
+    &kit_group_split,
 };
 
 const uint32_t kit_n_groups = sizeof kit_groups / sizeof *kit_groups;

@@ -281,6 +281,12 @@ static void add_specials(const kit_spec *spec, kit_graph *g,
     const uint32_t x = node->inputs[spec->op == CLV_OP_SET_ROWS ? 1 : 0];
     const int64_t middle = kit_spec_width(spec) / 2;
     const int64_t n = spec->op == CLV_OP_GET_ROWS ? spec->out : spec->n;
+    const uint32_t stored =
+        spec->op == CLV_OP_CONVERT    ? kit_spec_to(spec)
+        : spec->op == CLV_OP_SET_ROWS ? spec->dtype
+                                      : (uint32_t)CLV_DTYPE_F32;
+    if (!is_float(stored))
+        return; /* blocks hold neither */
     if (is_float(g->descs[x].dtype)) {
         kit_set(g, x, 0, 0, NAN);
         if (n > 1)

@@ -4,6 +4,7 @@
  * imported and at odd offsets, with NaN and infinity.
  */
 #include "ops.h"
+#include "../element.h"
 #include "../shapes.h"
 
 #include <string.h>

@@ -225,10 +225,9 @@ static void run_misaligned(kit *k, kit_graph *g, uint64_t delta)
     kit_program_upload(&p);
     view = kit_subgraph(g);
     clv_compile compile = kit_program_compile_info(&p, &view);
-    kit_host_clear(&kit_subject(k)->host);
-    clv_status status = s->api.program_compile(s->dev, &compile, &p.handle);
     clv_plugin_timeline *tl = NULL;
     KIT_OK(k, s->api.timeline_create(s->dev, 0, &tl), "timeline_create");
+    clv_status status = s->api.program_compile(s->dev, &compile, &p.handle);
     if (!status) {
         clv_command command = kit_program_command(&p);
         status = kit_submit(k, &command, 1, NULL, 0, tl, 1);

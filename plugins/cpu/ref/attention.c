@@ -43,8 +43,13 @@ static void add_block(const cpu_attention_args *a, const float *q,
                       state *s)
 {
     float top = score(a, q, column, begin, end, half, s);
-    if (top == -INFINITY)
+    if (top == -INFINITY) {
+        /* Nothing but NaN must not get lost. */
+        for (int64_t j = begin; j < end; j++)
+            if (isnan(s->scores[j - begin]))
+                s->sum = NAN;
         return;
+    }
     float rescale = expf(s->top - top);
     s->top = top;
     s->sum *= rescale;

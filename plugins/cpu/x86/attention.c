@@ -133,6 +133,10 @@ static void weigh(const cpu_attention_args *a, float *s, int64_t begin,
 
     float highest = fmaxf(vf_hmax(top), *row_top);
     if (highest == -INFINITY) {
+        /* Nothing is seen, or nothing but NaN, which must not get lost. */
+        for (int64_t i = begin; i < end; i++)
+            if (isnan(s[i]))
+                *row_sum = NAN;
         memset(s, 0, KEYS * sizeof(*s));
         return;
     }
