@@ -68,6 +68,38 @@ static section *find_section(const clv_config *config, const char *name)
     return NULL;
 }
 
+/* "npu_sim" of "npu_sim:hexagon"; plain sections are their own base. */
+static bool has_base(const char *sec, const char *base)
+{
+    size_t n = strcspn(sec, ":");
+    return strlen(base) == n && !memcmp(sec, base, n);
+}
+
+static bool is_device_section(const char *sec)
+{
+    return strchr(sec, ':') != NULL;
+}
+
+static section *find_base(const clv_config *config, const char *sec)
+{
+    for (uint32_t i = 0; i < config->n_sections; i++)
+        if (has_base(sec, config->sections[i].name))
+            return &config->sections[i];
+    return NULL;
+}
+
+/* The option of s that stands under this key in the section itself or in those
+ * of its devices; NULL if there is none. */
+static const clv_option *find_option(const section *s, bool of_device,
+                                     const char *key)
+{
+    for (uint32_t i = 0; i < s->n_options; i++)
+        if ((s->options[i].scope == CLV_SCOPE_DEVICE) == of_device &&
+            !strcmp(s->options[i].key, key))
+            return &s->options[i];
+    return NULL;
+}
+
 static entry *find_entry(const clv_config *config, const char *sec,
                          const char *key)
 {
@@ -156,21 +188,57 @@ static clv_status put(clv_config *config, entry *e, const char *value,
     return CLV_OK;
 }
 
+static bool device_name_ok(const char *sec)
+{
+    const char *name = strchr(sec, ':') + 1;
+    size_t n = strlen(name);
+    return n && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == n;
+}
+
+/* Every option of scope in section sec that nothing gave a value has its
+ * default. */
+static clv_status add_defaults(clv_config *config, const section *s,
+                               const char *sec, uint32_t scope)
+{
+    for (uint32_t i = 0; i < s->n_options; i++) {
+        const clv_option *o = &s->options[i];
+        if (o->scope != scope)
+            continue;
+        entry *e = find_entry(config, sec, o->key);
+        if (!e && !(e = add_entry(config, sec, o->key)))
+            return no_memory();
+        e->option = o;
+        if (!e->value) {
+            e->value = o->default_value;
+            e->origin = "built-in";
+            e->rank = CORE_RANK_BUILTIN;
+        }
+    }
+    return CLV_OK;
+}
+
 clv_status core_config_give(clv_config *config, const char *sec,
                             const char *key, const char *value,
                             const char *origin, core_config_rank rank)
 {
+    const section *s = find_base(config, sec);
+    bool of_device = is_device_section(sec);
+    if (of_device && !device_name_ok(sec))
+        return clv_error(CLV_ERR_FORMAT,
+                         "%s: [%s]: the name of a device, behind the colon, "
+                         "takes small letters, digits and '_'", origin, sec);
+    const clv_option *o = s ? find_option(s, of_device, key) : NULL;
+    if (s && !o)
+        return unknown_key(config, sec, key, origin);
+    clv_status st = o ? core_option_check(o, value) : CLV_OK;
+    if (st != CLV_OK)
+        return clv_error_prefix(st, "%s: %s.%s", origin, sec, key);
     entry *e = find_entry(config, sec, key);
-    if (find_section(config, sec)) {
-        if (!e || !e->option)
-            return unknown_key(config, sec, key, origin);
-        clv_status st = core_option_check(e->option, value);
-        if (st != CLV_OK)
-            return clv_error_prefix(st, "%s: %s.%s", origin, sec, key);
-    }
     if (!e && !(e = add_entry(config, sec, key)))
         return no_memory();
-    return put(config, e, value, origin, rank);
+    if ((st = put(config, e, value, origin, rank)) != CLV_OK || !o)
+        return st;
+    return of_device ? add_defaults(config, s, sec, CLV_SCOPE_DEVICE) : CLV_OK;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -188,6 +256,8 @@ static bool env_known(const section *s, const char *variable, size_t size)
 {
     char name[128];
     for (uint32_t i = 0; i < s->n_options; i++) {
+        if (s->options[i].scope != CLV_SCOPE_PLUGIN)
+            continue;
         env_name(name, sizeof name, s->name, s->options[i].key);
         if (strlen(name) == size && !memcmp(name, variable, size))
             return true;
@@ -226,7 +296,9 @@ static clv_status load_env_section(clv_config *config, const section *s)
     for (uint32_t i = 0; i < s->n_options; i++) {
         char name[128];
         env_name(name, sizeof name, s->name, s->options[i].key);
-        const char *value = secure_getenv(name);
+        const char *value = s->options[i].scope == CLV_SCOPE_PLUGIN
+                                ? secure_getenv(name)
+                                : NULL;
         if (!value)
             continue;
         clv_status st = core_config_give(config, s->name, s->options[i].key,
@@ -285,33 +357,26 @@ fail:
     return NULL;
 }
 
-/* Gives each option of s an entry: the value that waited, else the default. */
+/* Takes up what waited for s and its devices; the rest gets its defaults,
+ * first, so that messages know the names. */
 static clv_status settle(clv_config *config, const section *s)
 {
-    for (uint32_t i = 0; i < s->n_options; i++) {
-        const clv_option *o = &s->options[i];
-        entry *e = find_entry(config, s->name, o->key);
-        if (!e && !(e = add_entry(config, s->name, o->key)))
-            return no_memory();
-        e->option = o;
-        if (!e->value) {
-            e->value = o->default_value;
-            e->origin = "built-in";
-            e->rank = CORE_RANK_BUILTIN;
-        }
-    }
-    for (uint32_t i = 0; i < config->n_entries; i++) {
-        const entry *e = &config->entries[i];
-        if (strcmp(e->section, s->name))
+    clv_status st = add_defaults(config, s, s->name, CLV_SCOPE_PLUGIN);
+    for (uint32_t i = 0; i < config->n_entries && st == CLV_OK; i++) {
+        bool of_device = is_device_section(config->entries[i].section);
+        if (!has_base(config->entries[i].section, s->name))
             continue;
-        if (!e->option)
+        if (of_device)
+            st = add_defaults(config, s, config->entries[i].section,
+                              CLV_SCOPE_DEVICE);
+        const entry *e = &config->entries[i];
+        const clv_option *o = find_option(s, of_device, e->key);
+        if (st == CLV_OK && !o)
             return unknown_key(config, e->section, e->key, e->origin);
-        clv_status st = core_option_check(e->option, e->value);
-        if (st != CLV_OK)
-            return clv_error_prefix(st, "%s: %s.%s", e->origin, e->section,
-                                    e->key);
+        if (st == CLV_OK && (st = core_option_check(o, e->value)) != CLV_OK)
+            clv_error_prefix(st, "%s: %s.%s", e->origin, e->section, e->key);
     }
-    return config->env ? load_env_section(config, s) : CLV_OK;
+    return st == CLV_OK && config->env ? load_env_section(config, s) : st;
 }
 
 /* Two contexts of one configuration declare the same plugins. */
@@ -323,7 +388,8 @@ static bool same_table(const section *s, const clv_option *options,
     for (uint32_t i = 0; i < count; i++)
         if (strcmp(s->options[i].key, options[i].key) ||
             strcmp(s->options[i].default_value, options[i].default_value) ||
-            s->options[i].type != options[i].type)
+            s->options[i].type != options[i].type ||
+            s->options[i].scope != options[i].scope)
             return false;
     return true;
 }
@@ -362,7 +428,7 @@ void core_config_undeclare(clv_config *config, const char *name)
     uint32_t kept = 0;
     for (uint32_t i = 0; i < config->n_entries; i++) {
         entry e = config->entries[i];
-        if (!strcmp(e.section, name)) {
+        if (has_base(e.section, name)) {
             e.option = NULL;
             if (e.rank == CORE_RANK_BUILTIN)
                 continue;
@@ -396,7 +462,10 @@ clv_status core_config_check_waiting(clv_config *config,
 {
     for (uint32_t i = 0; i < config->n_entries; i++) {
         const entry *e = &config->entries[i];
-        if (e->option || may_wait(ctx, e->section))
+        char base[MAX_SECTION + 1];
+        snprintf(base, sizeof base, "%.*s", (int)strcspn(e->section, ":"),
+                 e->section);
+        if (e->option || may_wait(ctx, base))
             continue;
         const char *nearest = nearest_section(config, e->section);
         return clv_error(CLV_ERR_NOT_FOUND,
@@ -416,6 +485,20 @@ void core_config_each(const clv_config *config,
     for (uint32_t i = 0; i < config->n_sections; i++)
         for (uint32_t j = 0; j < config->sections[i].n_options; j++)
             fn(ctx, config->sections[i].name, &config->sections[i].options[j]);
+}
+
+const char *core_config_device_section(const clv_config *config,
+                                       const char *name, uint32_t index)
+{
+    for (uint32_t i = 0; i < config->n_entries; i++) {
+        const char *sec = config->entries[i].section;
+        bool first = is_device_section(sec) && has_base(sec, name);
+        for (uint32_t j = 0; j < i && first; j++)
+            first = strcmp(config->entries[j].section, sec) != 0;
+        if (first && !index--)
+            return strchr(sec, ':') + 1;
+    }
+    return NULL;
 }
 
 /* ------------------------------------------------------------------------ */

@@ -50,6 +50,11 @@ void core_config_each(const clv_config *config,
                       void (*fn)(void *ctx, const char *section,
                                  const clv_option *option),
                       void *ctx);
+/* The index-th device of a plugin that has a section, [plugin:device], in the
+ * order they were first named; NULL past the last one. Lives as long as the
+ * configuration. */
+const char *core_config_device_section(const clv_config *config,
+                                       const char *plugin, uint32_t index);
 /* Undoes one declaration; without any, the section's values wait again. */
 void core_config_undeclare(clv_config *config, const char *section);
 

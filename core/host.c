@@ -2,6 +2,7 @@
 
 #include "answer.h"
 #include "cache.h"
+#include "config.h"
 #include "workers.h"
 
 #include <stdio.h>
@@ -90,10 +91,17 @@ static const char *host_option(clv_host *host, const char *key)
 {
     core_plugin *p = self(host);
     char name[128];
-    int n = snprintf(name, sizeof name, "%s.%s", p->api.name, key);
+    int n = snprintf(name, sizeof name, "%s%c%s", p->api.name,
+                     strchr(key, '.') ? ':' : '.', key);
     if (n < 0 || (size_t)n >= sizeof name)
         return NULL;
     return clv_config_get(p->ctx->config, name);
+}
+
+static const char *host_device_section(clv_host *host, uint32_t index)
+{
+    core_plugin *p = self(host);
+    return core_config_device_section(p->ctx->config, p->api.name, index);
 }
 
 static clv_status host_cache_get(clv_host *host, const char *key, void **data,
@@ -153,5 +161,6 @@ void core_host_init(core_plugin *plugin)
         .cache_put = host_cache_put,
         .trace = host_trace,
         .memory_pressure = host_memory_pressure,
+        .device_section = host_device_section,
     };
 }

@@ -109,12 +109,14 @@ clv_status core_options_check(const char *section, const clv_option *options,
                              "option %u of section [%s] has no proper name", i,
                              section);
         for (uint32_t j = 0; j < i; j++)
-            if (!strcmp(options[j].key, o->key))
+            if (!strcmp(options[j].key, o->key) && options[j].scope == o->scope)
                 wrong = "is declared twice";
         if (!o->default_value || !o->help)
             wrong = "has no default value or no help";
         else if (o->type < CLV_OPTION_INT || o->type > CLV_OPTION_ENUM)
             wrong = "has an unknown type";
+        else if (o->scope > CLV_SCOPE_DEVICE)
+            wrong = "has an unknown scope";
         else if (o->type == CLV_OPTION_ENUM && !o->choices)
             wrong = "has no choices";
         if (wrong)

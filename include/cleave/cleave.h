@@ -98,8 +98,10 @@ CLV_API clv_status clv_dtype_from_f32(uint32_t dtype, const float *src,
  * ($XDG_CONFIG_HOME/cleave/cleave.ini), files named by the caller, environment
  * variables CLEAVE_SECTION_KEY, single settings. A key that nobody declared or
  * a bad value is an error with its origin and the nearest known key; keys in a
- * plugin's section are checked once the plugin is loaded. conf/cleave.ini
- * explains every key.
+ * plugin's section are checked once the plugin is loaded. A section for one
+ * device is named by its id, [npu_sim:hexagon]; its keys come from files and
+ * single settings, not from the environment. conf/cleave.ini explains every
+ * key.
  */
 
 /* Built-in defaults only. */

@@ -696,8 +696,9 @@ typedef struct clv_host_api {
                          void (*fn)(void *ctx, uint32_t i), void *ctx);
     uint64_t (*now_ns)(clv_host *host); /* monotonic */
     /* Value of one of the plugin's options (clv_option), after all sources of
-     * configuration; NULL for a key that was not declared. Valid until the
-     * instance is destroyed. */
+     * configuration; NULL for a key that was not declared. A key of scope
+     * device is asked for as "hexagon.clock", by the name in the section. Valid
+     * until the instance is destroyed. */
     const char *(*option)(clv_host *host, const char *key);
     /* Persistent cache, shared between runs. get: CLV_ERR_NOT_FOUND if absent;
      * the data is the caller's to release with free(). put is atomic. */
@@ -710,6 +711,10 @@ typedef struct clv_host_api {
                   uint64_t end_ns);
     /* Memory is short; the host may release caches. Returns bytes released. */
     uint64_t (*memory_pressure)(clv_host *host, uint64_t wanted);
+    /* The index-th section for a device of the plugin, in the order of the
+     * configuration: "hexagon" of [npu_sim:hexagon]; NULL past the last one.
+     * Valid as option()'s answers. */
+    const char *(*device_section)(clv_host *host, uint32_t index);
 } clv_host_api;
 
 /* ------------------------------------------------------------------------ */
@@ -731,7 +736,17 @@ typedef enum clv_fault {
                            closing the device still works */
 } clv_fault;
 
-/* A key of the plugin's section in the ini file. */
+/*
+ * Where a key stands in the ini file: in the plugin's section, [npu_sim], or in
+ * sections for single devices, named by their ids: [npu_sim:hexagon]. A plugin
+ * whose devices are described there finds their names by device_section().
+ */
+typedef enum clv_option_scope {
+    CLV_SCOPE_PLUGIN = 0,
+    CLV_SCOPE_DEVICE = 1,
+} clv_option_scope;
+
+/* A key that the plugin takes from the ini file. */
 typedef struct clv_option {
     clv_header header;
     const char *key;
@@ -739,7 +754,7 @@ typedef struct clv_option {
     const char *help;
     const char *choices; /* for ENUM, else NULL */
     uint32_t type;       /* clv_option_type */
-    uint32_t reserved;
+    uint32_t scope;      /* clv_option_scope */
     double min, max;
 } clv_option;
 

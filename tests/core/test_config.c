@@ -295,6 +295,64 @@ static void test_shared_section(void **state)
     clv_config_destroy(config);
 }
 
+/* Sections for single devices: keys of scope device, defaults where a device
+ * has a section, whenever and in whatever order things come. */
+static void test_devices(void **state)
+{
+    (void)state;
+    const clv_option options[] = {
+        {HEADER, .key = "depth", .type = CLV_OPTION_INT, .default_value = "1",
+         .help = "h"},
+        {HEADER, .key = "clock", .type = CLV_OPTION_INT, .default_value = "500",
+         .help = "h", .min = 1, .max = 9000, .scope = CLV_SCOPE_DEVICE},
+        {HEADER, .key = "depth", .type = CLV_OPTION_INT, .default_value = "7",
+         .help = "h", .scope = CLV_SCOPE_DEVICE},
+    };
+    clv_config *config = make();
+    assert_int_equal(parse(config, "[npu:b]\nclock = 900\n[npu:a2]\n"
+                                   "depth = 9\n[npu:b]\ndepth = 8\n"),
+                     CLV_OK);
+    assert_null(clv_config_get(config, "npu:b.clock"));
+    assert_int_equal(clv_config_declare(config, "npu", options, 3), CLV_OK);
+    assert_string_equal(clv_config_get(config, "npu.depth"), "1");
+    assert_null(clv_config_get(config, "npu.clock"));
+    assert_string_equal(clv_config_get(config, "npu:b.clock"), "900");
+    assert_string_equal(clv_config_get(config, "npu:b.depth"), "8");
+    assert_string_equal(clv_config_get(config, "npu:a2.clock"), "500");
+    assert_string_equal(clv_config_origin(config, "npu:a2.clock"), "built-in");
+    assert_null(clv_config_get(config, "npu:c.clock"));
+    assert_string_equal(core_config_device_section(config, "npu", 0), "b");
+    assert_string_equal(core_config_device_section(config, "npu", 1), "a2");
+    assert_null(core_config_device_section(config, "npu", 2));
+    assert_null(core_config_device_section(config, "np", 0));
+
+    assert_int_equal(clv_config_set(config, "npu:c.depth=4", "--set"), CLV_OK);
+    assert_string_equal(clv_config_get(config, "npu:c.clock"), "500");
+    assert_string_equal(core_config_device_section(config, "npu", 2), "c");
+    assert_int_equal(clv_config_set(config, "npu:b.clok=4", "--set"),
+                     CLV_ERR_NOT_FOUND);
+    assert_message("--set|npu:b.clok|npu:b.clock");
+    assert_int_equal(clv_config_set(config, "npu:b.clock=0", "--set"),
+                     CLV_ERR_FORMAT);
+    assert_message("npu:b.clock|1..9000");
+    assert_int_equal(clv_config_set(config, "npu:B.clock=4", "--set"),
+                     CLV_ERR_FORMAT);
+    assert_message("[npu:B]|small letters");
+    assert_int_equal(clv_config_set(config, "npu:.clock=4", "--set"),
+                     CLV_ERR_FORMAT);
+    /* a plugin without such keys */
+    assert_int_equal(clv_config_set(config, "gpu:0.count=1", "--set"),
+                     CLV_ERR_NOT_FOUND);
+    assert_message("gpu:0.count");
+
+    core_config_undeclare(config, "npu");
+    assert_null(clv_config_get(config, "npu:b.clock"));
+    assert_int_equal(clv_config_declare(config, "npu", options, 3), CLV_OK);
+    assert_string_equal(clv_config_get(config, "npu:b.clock"), "900");
+    assert_string_equal(clv_config_get(config, "npu:b.depth"), "8");
+    clv_config_destroy(config);
+}
+
 static void test_bad_tables(void **state)
 {
     (void)state;
@@ -378,6 +436,7 @@ int main(void)
         cmocka_unit_test(test_set),
         cmocka_unit_test(test_late_sections),
         cmocka_unit_test(test_shared_section),
+        cmocka_unit_test(test_devices),
         cmocka_unit_test(test_bad_tables),
         cmocka_unit_test(test_files),
         cmocka_unit_test(test_core_keys_declared),

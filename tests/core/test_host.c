@@ -33,14 +33,18 @@ static int setup(void **state)
         return -1;
     char dirs[400];
     snprintf(dirs, sizeof dirs, "core.plugin_dirs=%s", f->dir.path);
-    static const clv_option option = {
-        .header = {sizeof option, CLV_STRUCT_OPTION, NULL}, .key = "depth",
-        .type = CLV_OPTION_INT, .default_value = "3", .help = "h"};
+    static const clv_option options[] = {
+        {.header = {sizeof *options, CLV_STRUCT_OPTION, NULL}, .key = "depth",
+         .type = CLV_OPTION_INT, .default_value = "3", .help = "h"},
+        {.header = {sizeof *options, CLV_STRUCT_OPTION, NULL}, .key = "cores",
+         .type = CLV_OPTION_STRING, .default_value = "all", .help = "h",
+         .scope = CLV_SCOPE_DEVICE},
+    };
     clv_context_params params = {.log = keep_line, .log_ctx = f,
                                  .log_level = CLV_LOG_INFO};
     if (clv_config_create(&f->config) ||
         clv_config_set(f->config, dirs, "test") ||
-        clv_config_declare(f->config, "mock", &option, 1))
+        clv_config_declare(f->config, "mock", options, 2))
         return -1;
     params.config = f->config;
     if (clv_context_create(&params, &f->ctx))
@@ -168,6 +172,16 @@ static void test_option(void **state)
     assert_string_equal(before, "3"); /* still valid */
     assert_null(h->option(h->host, "width"));
     assert_null(h->option(h->host, "log_level"));
+
+    assert_null(h->device_section(h->host, 0));
+    assert_ok(clv_config_set(f->config, "mock:big.cores=2-3", "--set"));
+    assert_ok(clv_config_set(f->config, "mock:2.cores=", "--set"));
+    assert_string_equal(h->device_section(h->host, 0), "big");
+    assert_string_equal(h->device_section(h->host, 1), "2");
+    assert_null(h->device_section(h->host, 2));
+    assert_string_equal(h->option(h->host, "big.cores"), "2-3");
+    assert_string_equal(h->option(h->host, "2.cores"), "");
+    assert_null(h->option(h->host, "small.cores"));
 }
 
 static void test_trace(void **state)
