@@ -93,6 +93,8 @@ void kit_plugin_load(kit *k, kit_plugin *p)
               out.abi_version, in.abi_min, in.abi_max);
     read_table(k, out.api, &p->api);
     p->abi_version = out.abi_version;
+    p->abi_min = out.abi_min;
+    p->abi_max = out.abi_max;
     kit_settings_check(k, &p->api);
     kit_host_init(k, &p->host);
     p->host.plugin = &p->api;

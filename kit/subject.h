@@ -38,6 +38,7 @@ typedef struct kit_plugin {
     void *lib;
     clv_plugin_api api;        /* full size: slots it lacks are NULL */
     uint32_t abi_version;      /* negotiated */
+    uint32_t abi_min, abi_max; /* what it speaks */
     clv_plugin_instance *inst; /* NULL until created */
     clv_device_info *infos;    /* [n_devices] as enumerated */
     uint32_t n_devices;

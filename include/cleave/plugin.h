@@ -938,6 +938,10 @@ static inline clv_status clv_query_answer(const clv_query_in *in,
 {
     out->abi_min = abi_min;
     out->abi_max = CLV_ABI_VERSION;
+    for (const clv_header *h = (const clv_header *)in->header.next; h;
+         h = (const clv_header *)h->next)
+        if (h->struct_type & CLV_STRUCT_REQUIRED)
+            return CLV_ERR_UNSUPPORTED; /* none is known yet */
     if (in->abi_min > out->abi_max || in->abi_max < abi_min)
         return CLV_ERR_VERSION;
     out->abi_version =

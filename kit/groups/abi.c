@@ -2,7 +2,9 @@
 
 static void list(kit_list *l)
 {
+    abi_list_file(l);
     abi_list_query(l);
+    abi_list_table(l);
 }
 
 const kit_group kit_group_abi = {
