@@ -1,26 +1,13 @@
 #!/bin/sh
 # check-installed.sh SOURCE BUILD PREFIX LIBDIR: installs the build into a
-# directory of its own, builds every example there as a user would, with its
-# Makefile and pkg-config, and runs them; embed where there is a model to run.
+# directory of its own, builds the examples that embed Cleave there as a user
+# would, with their Makefiles and pkg-config, and runs them; embed where there is
+# a model to run.
 set -eu
-source=$1 build=$2 prefix=$3
-case $4 in
-/*) libdir=$4 ;;
-*) libdir=$prefix/$4 ;;
-esac
-command -v pkg-config >/dev/null || exit 77
-stage=$(mktemp -d "$build/examples-stage.XXXXXX")
-trap 'rm -rf "$stage"' EXIT
+. "$(dirname "$0")/stage.sh"
 
-DESTDIR=$stage meson install -C "$build" --no-rebuild --quiet
-
-export PKG_CONFIG_SYSROOT_DIR="$stage"
-export PKG_CONFIG_PATH="$stage$libdir/pkgconfig"
-export LD_LIBRARY_PATH="$stage$libdir"
-for makefile in "$source"/examples/*/Makefile; do
-    example=$(dirname "$makefile")
-    name=$(basename "$example")
-    cp -r "$example" "$stage/$name"
+for name in matmul embed; do
+    cp -r "$source/examples/$name" "$stage/$name"
     make -s -C "$stage/$name" CFLAGS='-Wall -Wextra -Werror'
     test -x "$stage/$name/$name"
     echo "$name: built"

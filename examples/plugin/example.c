@@ -1,0 +1,299 @@
+/*
+ * A backend in one file, to copy: one device that multiplies matrices on a
+ * thread of its own. docs/plugin-authors.md walks through it.
+ */
+#include <cleave/plugin_memory.h>
+#include <cleave/plugin_queue.h>
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+struct clv_plugin_instance {
+    const clv_host_api *host;
+    uint32_t queue_depth;
+};
+
+struct clv_plugin_device {
+    clv_device_base base; /* the host, and the queue */
+};
+
+/* An operand: rows that lie stride bytes apart. */
+typedef struct matrix {
+    uint32_t tensor, dtype, symbol; /* symbol: 1 + that of rows; 0: fixed */
+    int64_t rows, columns;
+    int64_t size, stride; /* bytes: of a row, and to the next */
+    const char *weights;  /* NULL: bound at submit */
+} matrix;
+
+/* A MATMUL: y [n,O] = x [n,I] * transpose(w [O,I]). */
+typedef struct product {
+    matrix x, w, y;
+} product;
+
+struct clv_plugin_program {
+    const clv_host_api *host;
+    uint32_t n_products;
+    product products[];
+};
+
+/* --- what the device takes ------------------------------------------------ */
+
+static const char *read_matrix(const clv_subgraph *graph, uint32_t t, matrix *m)
+{
+    const clv_tensor_desc *d = clv_graph_tensor(graph, t);
+    if (!d)
+        return "an operand is missing";
+    bool q8_0 = d->dtype == CLV_DTYPE_Q8_0, f16 = d->dtype == CLV_DTYPE_F16;
+    int64_t unit = q8_0 ? 32 : 1, bytes = q8_0 ? 34 : f16 ? 2 : 4;
+    int64_t size = d->dims[1] / unit * bytes;
+    if (!q8_0 && !f16 && d->dtype != CLV_DTYPE_F32)
+        return "operands must be f32, f16 or q8_0";
+    if (d->rank != 2 || d->symbols[1] || d->dims[1] % unit || d->quant ||
+        d->storage || d->layout || (d->strides[1] && d->strides[1] != bytes) ||
+        (d->strides[0] && d->strides[0] < size))
+        return "operands must be matrices in linear buffers, in whole rows";
+    *m = (matrix){.tensor = t, .dtype = d->dtype, .symbol = d->symbols[0],
+                  .rows = d->dims[0], .columns = d->dims[1], .size = size,
+                  .stride = d->strides[0] ? d->strides[0] : size};
+    return NULL;
+}
+
+/* Node i as a product, or why it is none. op_caps() and program_compile() both
+ * ask here, so that a yes binds. */
+static const char *read_product(const clv_subgraph *graph, uint32_t i,
+                                product *p)
+{
+    const clv_node *node = clv_graph_node(graph, i);
+    const char *why = NULL;
+    if (node && (node->op != CLV_OP_MATMUL || node->revision != 1))
+        return "only MATMUL in revision 1";
+    if (!node || node->n_inputs < 2 || node->n_outputs != 1)
+        return "the node is malformed";
+    if (node->n_inputs > 2 && node->inputs[2] != CLV_NO_TENSOR)
+        return "no bias; add it in a node of its own";
+    if ((why = read_matrix(graph, node->inputs[0], &p->x)) ||
+        (why = read_matrix(graph, node->inputs[1], &p->w)) ||
+        (why = read_matrix(graph, node->outputs[0], &p->y)))
+        return why;
+    if (p->x.dtype != CLV_DTYPE_F32 || p->y.dtype != CLV_DTYPE_F32)
+        return "activations must be f32";
+    if (p->w.symbol || p->x.symbol != p->y.symbol || p->x.rows != p->y.rows ||
+        p->x.columns != p->w.columns || p->w.rows != p->y.columns)
+        return "x, w and y must be [n,I], [O,I] and [n,O]";
+    return NULL;
+}
+
+static clv_status op_caps(clv_plugin_device *dev, const clv_subgraph *graph,
+                          clv_op_caps *out, uint32_t stride)
+{
+    const clv_host_api *host = dev->base.host;
+    if (!clv_chain_known(graph))
+        return clv_fail(host, CLV_ERR_UNSUPPORTED, "unknown extension");
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        product p;
+        clv_op_caps caps = {.answer = CLV_ANSWER_YES,
+                            .error_class = CLV_ERROR_F32,
+                            .split_axes = CLV_SPLIT_ROWS | CLV_SPLIT_SEQUENCE};
+        const char *why = read_product(graph, i, &p);
+        if (why) {
+            caps = (clv_op_caps){.answer = CLV_ANSWER_NO};
+            snprintf(caps.reason, sizeof caps.reason, "%s", why);
+        }
+        clv_write(clv_at(out, i, stride), &caps, sizeof caps);
+    }
+    return CLV_OK;
+}
+
+/* --- programs ------------------------------------------------------------- */
+
+/* The matrix, of that many rows; NULL if no binding has it. */
+static char *find(const matrix *m, int64_t rows, uint32_t access,
+                  const clv_binding *bindings, uint32_t n)
+{
+    uint64_t size = rows ? (uint64_t)((rows - 1) * m->stride + m->size) : 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (bindings[i].tensor == m->tensor && bindings[i].size >= size)
+            return clv_buffer_range(bindings[i].buffer, bindings[i].offset,
+                                    bindings[i].size, access);
+    return NULL;
+}
+
+static void program_destroy(clv_plugin_program *prog)
+{
+    if (prog)
+        clv_free(prog->host, prog);
+}
+
+static clv_status program_compile(clv_plugin_device *dev, const clv_compile *c,
+                                  clv_plugin_program **out)
+{
+    const clv_host_api *host = dev->base.host;
+    uint32_t n = c->graph->n_nodes;
+    if (!clv_chain_known(c) || !clv_chain_known(c->graph))
+        return clv_fail(host, CLV_ERR_UNSUPPORTED, "unknown extension");
+    clv_plugin_program *prog =
+        clv_new(host, sizeof *prog + n * sizeof *prog->products);
+    if (!prog)
+        return CLV_ERR_NO_MEMORY;
+    prog->host = host;
+    for (uint32_t i = 0; i < n; i++) {
+        product *p = &prog->products[prog->n_products++];
+        const char *why = read_product(c->graph, i, p);
+        bool stop = c->progress && c->progress(c->progress_ctx, i / (float)n);
+        if (why || stop) {
+            program_destroy(prog);
+            return why ? clv_fail(host, CLV_ERR_UNSUPPORTED, "node %u: %s",
+                                  (unsigned)i, why)
+                       : clv_fail(host, CLV_ERR_CANCELLED, "cancelled");
+        }
+        p->w.weights = find(&p->w, p->w.rows, CLV_ACCESS_READ, c->weights,
+                            c->n_weights);
+    }
+    *out = prog;
+    return CLV_OK;
+}
+
+static clv_status program_info(clv_plugin_program *prog, clv_program_info *out)
+{
+    clv_program_info info = {.n_kernels = prog->n_products};
+    info.memory_size = sizeof *prog + prog->n_products * sizeof *prog->products;
+    clv_write(out, &info, sizeof info);
+    return CLV_OK;
+}
+
+/* --- work, on the queue's thread ------------------------------------------ */
+
+static float weight(uint32_t dtype, const char *row, int64_t i)
+{
+    const char *block = row + i / 32 * 34; /* q8_0: f16 scale, 32 int8 */
+    if (dtype == CLV_DTYPE_F32)
+        return ((const float *)row)[i];
+    if (dtype == CLV_DTYPE_F16)
+        return clv_half(((const uint16_t *)row)[i]);
+    return clv_half(*(const uint16_t *)block) * (signed char)block[2 + i % 32];
+}
+
+/* False where the host bound too little, which it promises not to do. */
+static bool multiply(const product *p, const clv_command *c)
+{
+    int64_t n = p->x.symbol ? c->symbols[p->x.symbol - 1] : p->x.rows;
+    const char *w = p->w.weights, *x = find(&p->x, n, CLV_ACCESS_READ,
+                                            c->bindings, c->n_bindings);
+    char *y = find(&p->y, n, CLV_ACCESS_WRITE, c->bindings, c->n_bindings);
+    if (!w)
+        w = find(&p->w, p->w.rows, CLV_ACCESS_READ, c->bindings, c->n_bindings);
+    for (int64_t o = 0; x && w && y && o < p->w.rows; o++, w += p->w.stride)
+        for (int64_t i = 0; i < n; i++) {
+            const float *in = (const float *)(x + i * p->x.stride);
+            double sum = 0;
+            for (int64_t k = 0; k < p->w.columns; k++)
+                sum += (double)weight(p->w.dtype, w, k) * in[k];
+            ((float *)(y + i * p->y.stride))[o] = (float)sum;
+        }
+    return x && w && y;
+}
+
+static clv_status run(void *ctx, const clv_submit *submit, char *message)
+{
+    bool ok = true;
+    for (uint32_t i = 0; i < submit->n_commands && ok; i++) {
+        const clv_command *c = &submit->commands[i];
+        if (c->kind != CLV_COMMAND_RUN)
+            ok = clv_buffer_move(c);
+        else
+            for (uint32_t p = 0; p < c->program->n_products && ok; p++)
+                ok = multiply(&c->program->products[p], c);
+    }
+    if (!ok)
+        snprintf(message, CLV_MESSAGE_SIZE, "memory is missing or too small");
+    return ok ? CLV_OK : CLV_ERR_INVALID;
+}
+
+/* --- instance and device -------------------------------------------------- */
+
+static clv_status create(const clv_host_api *host, clv_plugin_instance **out)
+{
+    clv_plugin_instance *inst = clv_new(host, sizeof *inst);
+    if (!inst)
+        return CLV_ERR_NO_MEMORY;
+    inst->host = host;
+    inst->queue_depth = (uint32_t)atoi(host->option(host->host, "queue_depth"));
+    *out = inst;
+    return CLV_OK;
+}
+
+static clv_status quiesce(clv_plugin_instance *inst)
+{
+    return CLV_OK; /* a device's thread ends when the device closes */
+}
+
+static void destroy(clv_plugin_instance *inst)
+{
+    if (inst)
+        clv_free(inst->host, inst);
+}
+
+static clv_status enumerate(clv_plugin_instance *inst, uint32_t *count,
+                            clv_device_info *out, uint32_t stride)
+{
+    const clv_device_info info = {
+        .name = "Example", .driver = "1.0", .kind = CLV_DEVICE_OTHER,
+        .flags = CLV_DEVICE_FLAG_STORE | CLV_DEVICE_FLAG_WAIT |
+                 CLV_DEVICE_SOFTWARE,
+        .n_mem_types = 1, .queue_depth = inst->queue_depth, .units = 1};
+    if (*count)
+        clv_write(out, &info, sizeof info);
+    *count = 1;
+    return CLV_OK;
+}
+
+static clv_status device_open(clv_plugin_instance *inst, uint32_t index,
+                              clv_plugin_device **out)
+{
+    if (index)
+        return clv_fail(inst->host, CLV_ERR_NOT_FOUND, "there is one device");
+    clv_plugin_device *dev = clv_new(inst->host, sizeof *dev);
+    if (!dev)
+        return CLV_ERR_NO_MEMORY;
+    clv_status status = clv_queue_create(inst->host, inst->queue_depth, run,
+                                         dev, &dev->base);
+    if (status)
+        clv_free(inst->host, dev);
+    else
+        *out = dev;
+    return status;
+}
+
+/* --- the table ------------------------------------------------------------ */
+
+static const clv_option options[] = {{
+    .header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
+    .key = "queue_depth", .type = CLV_OPTION_INT, .default_value = "64",
+    .min = 1, .max = 65536, .help = "submits that may be in flight"}};
+
+static const clv_plugin_api api = {
+    .header = {sizeof api, CLV_STRUCT_PLUGIN_API, NULL},
+    .name = "example", .version = "1.0", .build_id = "example-1",
+    .description = "multiplies matrices on one thread",
+    .flags = CLV_PLUGIN_UNLOADABLE | CLV_PLUGIN_SPAWNS_THREADS,
+    .n_options = 1, .option_stride = sizeof *options, .options = options,
+    .create = create, .quiesce = quiesce, .destroy = destroy,
+    .enumerate = enumerate, .device_open = device_open,
+    .device_close = clv_device_close, .mem_types = clv_host_mem_types,
+    .op_caps = op_caps, .buffer_alloc = clv_buffer_alloc,
+    .buffer_import = clv_buffer_import, .buffer_free = clv_buffer_free,
+    .buffer_map = clv_buffer_map, .buffer_unmap = clv_buffer_unmap,
+    .timeline_create = clv_timeline_create,
+    .timeline_destroy = clv_timeline_destroy,
+    .timeline_query = clv_timeline_query,
+    .timeline_signal = clv_timeline_signal,
+    .timeline_fail = clv_timeline_fail, .timeline_wait = clv_timeline_wait,
+    .program_compile = program_compile, .program_info = program_info,
+    .program_destroy = program_destroy, .submit = clv_queue_submit};
+
+CLV_PLUGIN_MANIFEST("name = example\nabi = 1\ndevices = other\n");
+
+clv_status clv_plugin_query(const clv_query_in *in, clv_query_out *out)
+{
+    return clv_query_answer(in, out, CLV_ABI_VERSION_MIN, &api);
+}

@@ -1,0 +1,491 @@
+/*
+ * cleave/plugin_queue.h - an in-order queue and timelines for backend plugins
+ *
+ * For devices that have none of their own: a thread takes one submit after the
+ * other, waits for what it waits for, has the plugin run it, and signals. Not
+ * part of the ABI: functions that a plugin compiles into itself, or does
+ * without. They need POSIX threads and GNU C.
+ *
+ * clv_device_close, clv_queue_submit and clv_timeline_create, _destroy, _query,
+ * _signal, _fail and _wait are slots as they stand. The plugin's struct
+ * clv_plugin_device begins with a clv_device_base, which clv_queue_create()
+ * fills. Nothing here calls the host with a lock held.
+ */
+#ifndef CLEAVE_PLUGIN_QUEUE_H_
+#define CLEAVE_PLUGIN_QUEUE_H_
+
+#include <cleave/plugin_util.h>
+
+#include <pthread.h>
+#include <time.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CLV_MESSAGE_SIZE 128
+
+typedef struct clv_queue clv_queue;
+
+/* Runs the commands of a submit, on the queue's thread, once all waits are
+ * over. The submit is a copy, with the structs it points to; programs and
+ * buffers are the host's. A failure says why in message, and fails the
+ * timelines that were to be signalled. */
+typedef clv_status (*clv_queue_run)(void *ctx, const clv_submit *submit,
+                                    char message[CLV_MESSAGE_SIZE]);
+
+/* A submit and copies of its arrays, in one block. */
+typedef struct clv_queue_job {
+    struct clv_queue_job *next;
+    clv_submit submit;
+} clv_queue_job;
+
+struct clv_queue {
+    const clv_host_api *host;
+    clv_queue_run run;
+    void *ctx;
+    uint32_t depth;
+    pthread_t thread;
+    pthread_mutex_t lock;   /* of what follows, and of the timelines */
+    pthread_cond_t changed; /* any of that */
+    clv_queue_job *first, *last; /* the first one is running */
+    uint32_t n_jobs;
+    int stop;
+};
+
+struct clv_plugin_timeline {
+    uint64_t word __attribute__((aligned(64))); /* the flag word, on a line */
+    clv_queue *queue __attribute__((aligned(64)));
+    uint32_t refs; /* the host's, and one for each point of a job */
+    clv_status status;
+    char message[CLV_MESSAGE_SIZE];
+};
+
+/* The monotonic clock; not the host's, so that it can be read under a lock. */
+static inline uint64_t clv_queue_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* With the lock held, given up meanwhile: until something has changed, or the
+ * moment has come. */
+static inline void clv_queue_pause(clv_queue *queue, uint64_t until)
+{
+    struct timespec end;
+    end.tv_sec = (time_t)(until / 1000000000u);
+    end.tv_nsec = (long)(until % 1000000000u);
+    pthread_cond_timedwait(&queue->changed, &queue->lock, &end);
+}
+
+static inline uint64_t clv_timeline_word(const uint64_t *flag)
+{
+    return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
+}
+
+/* With the lock held. Raises the value, or fails; a failure is final. */
+static inline void clv_timeline_move(clv_plugin_timeline *tl, uint64_t value,
+                                     clv_status status, const char *message)
+{
+    if (tl->status || (!status && value <= tl->word))
+        return;
+    tl->status = status;
+    snprintf(tl->message, sizeof tl->message, "%s", message ? message : "");
+    __atomic_store_n(&tl->word, status ? tl->word | CLV_FLAG_FAILED : value,
+                     __ATOMIC_RELEASE);
+    pthread_cond_broadcast(&tl->queue->changed);
+}
+
+static inline clv_status clv_timeline_create(clv_plugin_device *dev,
+                                             uint64_t value,
+                                             clv_plugin_timeline **out)
+{
+    clv_queue *queue = clv_base(dev)->queue;
+    if (value & CLV_FLAG_FAILED)
+        return clv_fail(queue->host, CLV_ERR_INVALID,
+                        "a timeline cannot begin at %#llx; stay below 2^63",
+                        (unsigned long long)value);
+    clv_plugin_timeline *tl =
+        (clv_plugin_timeline *)clv_new(queue->host, sizeof *tl);
+    if (!tl)
+        return CLV_ERR_NO_MEMORY;
+    tl->word = value;
+    tl->queue = queue;
+    tl->refs = 1;
+    *out = tl;
+    return CLV_OK;
+}
+
+/* The memory stays until the last job that names it has ended. */
+static inline void clv_timeline_destroy(clv_plugin_timeline *tl)
+{
+    if (!tl)
+        return;
+    clv_queue *queue = tl->queue;
+    pthread_mutex_lock(&queue->lock);
+    uint32_t refs = --tl->refs;
+    pthread_mutex_unlock(&queue->lock);
+    if (!refs)
+        clv_free(queue->host, tl);
+}
+
+static inline clv_status clv_timeline_query(clv_plugin_timeline *tl,
+                                            clv_timeline_info *out)
+{
+    clv_timeline_info info;
+    memset(&info, 0, sizeof info);
+    pthread_mutex_lock(&tl->queue->lock);
+    info.flag = &tl->word;
+    info.value = tl->word & ~CLV_FLAG_FAILED;
+    info.status = tl->status;
+    memcpy(info.message, tl->message, sizeof info.message);
+    pthread_mutex_unlock(&tl->queue->lock);
+    clv_write(out, &info, sizeof info);
+    return CLV_OK;
+}
+
+static inline clv_status clv_timeline_signal(clv_plugin_timeline *tl,
+                                             uint64_t value)
+{
+    pthread_mutex_lock(&tl->queue->lock);
+    uint64_t word = tl->word;
+    if (!(value & CLV_FLAG_FAILED))
+        clv_timeline_move(tl, value, CLV_OK, NULL);
+    pthread_mutex_unlock(&tl->queue->lock);
+    if (word < value && !(value & CLV_FLAG_FAILED))
+        return CLV_OK;
+    return clv_fail(tl->queue->host, CLV_ERR_INVALID,
+                    "a timeline at %#llx cannot be signalled %#llx; use a "
+                    "higher value below 2^63",
+                    (unsigned long long)word, (unsigned long long)value);
+}
+
+static inline clv_status clv_timeline_fail(clv_plugin_timeline *tl,
+                                           clv_status status,
+                                           const char *message)
+{
+    if (status >= CLV_OK)
+        return clv_fail(tl->queue->host, CLV_ERR_INVALID,
+                        "a timeline cannot fail with status %d; give an error",
+                        (int)status);
+    pthread_mutex_lock(&tl->queue->lock);
+    clv_timeline_move(tl, 0, status, message);
+    pthread_mutex_unlock(&tl->queue->lock);
+    return CLV_OK;
+}
+
+static inline clv_status clv_timeline_wait(clv_plugin_timeline *tl,
+                                           uint64_t value, uint64_t spin_ns,
+                                           uint64_t timeout_ns)
+{
+    clv_queue *queue = tl->queue;
+    const uint64_t never = UINT64_MAX / 2;
+    uint64_t begin = clv_queue_now(), now = begin;
+    uint64_t end = timeout_ns < never ? begin + timeout_ns : never;
+    if (spin_ns > timeout_ns)
+        spin_ns = timeout_ns;
+    while (clv_timeline_word(&tl->word) < value && now - begin < spin_ns)
+        now = clv_queue_now();
+    pthread_mutex_lock(&queue->lock);
+    while (tl->word < value && clv_queue_now() < end)
+        clv_queue_pause(queue, end);
+    uint64_t word = tl->word;
+    pthread_mutex_unlock(&queue->lock);
+    if (word & CLV_FLAG_FAILED) /* what it says is final */
+        return clv_fail(queue->host, tl->status, "%s", tl->message);
+    if (word >= value)
+        return CLV_OK;
+    return clv_fail(queue->host, CLV_ERR_TIMEOUT,
+                    "the timeline is at %llu after %llu ns, not at %llu; wait "
+                    "longer", (unsigned long long)word,
+                    (unsigned long long)timeout_ns, (unsigned long long)value);
+}
+
+static inline clv_status clv_queue_check_stop(const clv_queue *queue,
+                                              char *message)
+{
+    if (!queue->stop)
+        return CLV_OK;
+    snprintf(message, CLV_MESSAGE_SIZE,
+             "cancelled: the device was closed before the work began");
+    return CLV_ERR_CANCELLED;
+}
+
+/* With the lock held. Another device's flag word wakes nobody, so it is looked
+ * at again and again. */
+static inline clv_status clv_queue_await(clv_queue *queue,
+                                         const clv_timeline_point *point,
+                                         char *message)
+{
+    const uint64_t look_ns = 50000;
+    const uint64_t *flag = point->timeline ? &point->timeline->word
+                                           : point->flag;
+    uint64_t word;
+    while ((word = clv_timeline_word(flag)) < point->value && !queue->stop)
+        clv_queue_pause(queue, point->timeline ? UINT64_MAX / 2
+                                               : clv_queue_now() + look_ns);
+    if (word < point->value)
+        return clv_queue_check_stop(queue, message);
+    if (!(word & CLV_FLAG_FAILED))
+        return CLV_OK;
+    if (point->timeline) {
+        memcpy(message, point->timeline->message, CLV_MESSAGE_SIZE);
+        return point->timeline->status;
+    }
+    snprintf(message, CLV_MESSAGE_SIZE,
+             "another device's work that was waited for has failed");
+    return CLV_ERR_CANCELLED;
+}
+
+/* With the lock held. Work is not begun for timelines that have failed: what it
+ * was bound to may be gone. */
+static inline clv_status clv_queue_begin(clv_queue *queue,
+                                         const clv_submit *submit,
+                                         char *message)
+{
+    clv_status status = CLV_OK;
+    for (uint32_t i = 0; i < submit->n_waits && !status; i++)
+        status = clv_queue_await(queue, &submit->waits[i], message);
+    for (uint32_t i = 0; i < submit->n_signals && !status; i++) {
+        status = submit->signals[i].timeline->status;
+        memcpy(message, submit->signals[i].timeline->message,
+               CLV_MESSAGE_SIZE);
+    }
+    return status ? status : clv_queue_check_stop(queue, message);
+}
+
+/* With the lock held. */
+static inline void clv_queue_end(const clv_submit *submit, clv_status status,
+                                 const char *message)
+{
+    for (uint32_t i = 0; i < submit->n_signals; i++)
+        clv_timeline_move(submit->signals[i].timeline,
+                          submit->signals[i].value, status, message);
+}
+
+static inline void clv_queue_job_free(clv_queue *queue, clv_queue_job *job)
+{
+    for (uint32_t i = 0; i < job->submit.n_waits; i++)
+        clv_timeline_destroy(job->submit.waits[i].timeline);
+    for (uint32_t i = 0; i < job->submit.n_signals; i++)
+        clv_timeline_destroy(job->submit.signals[i].timeline);
+    clv_free(queue->host, job);
+}
+
+static inline void *clv_queue_main(void *arg)
+{
+    clv_queue *queue = (clv_queue *)arg;
+    pthread_mutex_lock(&queue->lock);
+    for (;;) {
+        while (!queue->first && !queue->stop)
+            pthread_cond_wait(&queue->changed, &queue->lock);
+        clv_queue_job *job = queue->first;
+        if (!job)
+            break;
+        char message[CLV_MESSAGE_SIZE] = "";
+        clv_status status = clv_queue_begin(queue, &job->submit, message);
+        if (!status) {
+            pthread_mutex_unlock(&queue->lock);
+            status = queue->run(queue->ctx, &job->submit, message);
+            pthread_mutex_lock(&queue->lock);
+        }
+        queue->first = job->next;
+        queue->n_jobs--;
+        clv_queue_end(&job->submit, status, message);
+        pthread_mutex_unlock(&queue->lock);
+        clv_queue_job_free(queue, job);
+        pthread_mutex_lock(&queue->lock);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return NULL;
+}
+
+/* Fills base, and starts the thread that calls run. depth: submits in flight
+ * before the next answers CLV_ERR_LIMIT, as clv_device_info.queue_depth; 0: no
+ * bound. ctx outlives the queue. */
+static inline clv_status clv_queue_create(const clv_host_api *host,
+                                          uint32_t depth, clv_queue_run run,
+                                          void *ctx, clv_device_base *base)
+{
+    clv_queue *queue = (clv_queue *)clv_new(host, sizeof *queue);
+    if (!queue)
+        return CLV_ERR_NO_MEMORY;
+    queue->host = host;
+    queue->run = run;
+    queue->ctx = ctx;
+    queue->depth = depth;
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&queue->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    pthread_mutex_init(&queue->lock, NULL);
+    int error = pthread_create(&queue->thread, NULL, clv_queue_main, queue);
+    if (error) {
+        pthread_mutex_destroy(&queue->lock);
+        pthread_cond_destroy(&queue->changed);
+        clv_free(host, queue);
+        return clv_fail(host, CLV_ERR_LIMIT,
+                        "cannot start the queue's thread: %s; end other "
+                        "programs or raise the limit of processes",
+                        strerror(error));
+    }
+    base->host = host;
+    base->queue = queue;
+    return CLV_OK;
+}
+
+/* Cancels what has not begun, waits for what has, joins. The timelines are
+ * gone. NULL is legal. */
+static inline void clv_queue_destroy(clv_queue *queue)
+{
+    if (!queue)
+        return;
+    pthread_mutex_lock(&queue->lock);
+    queue->stop = 1;
+    pthread_cond_broadcast(&queue->changed);
+    pthread_mutex_unlock(&queue->lock);
+    pthread_join(queue->thread, NULL);
+    pthread_mutex_destroy(&queue->lock);
+    pthread_cond_destroy(&queue->changed);
+    clv_free(queue->host, queue);
+}
+
+/* For a device made by clv_new() that owns nothing else. */
+static inline void clv_device_close(clv_plugin_device *dev)
+{
+    if (!dev)
+        return;
+    const clv_host_api *host = clv_base(dev)->host;
+    clv_queue_destroy(clv_base(dev)->queue);
+    clv_free(host, dev);
+}
+
+/* The next piece of a block; with base NULL the pieces are only counted. */
+static inline void *clv_queue_piece(char *base, uint64_t *used, uint64_t size)
+{
+    void *piece = base ? base + *used : NULL;
+    *used += (size + 7) & ~(uint64_t)7;
+    return piece;
+}
+
+static inline void *clv_queue_copy(char *base, uint64_t *used,
+                                   const void *from, uint64_t size)
+{
+    void *to = clv_queue_piece(base, used, size);
+    return to && size ? memcpy(to, from, (size_t)size) : to;
+}
+
+/* Lays the job out in base, or counts its bytes. */
+static inline uint64_t clv_queue_copy_submit(char *base, const clv_submit *from)
+{
+    uint64_t used = 0;
+    clv_queue_job *job =
+        (clv_queue_job *)clv_queue_piece(base, &used, sizeof *job);
+    clv_command *commands = (clv_command *)clv_queue_piece(
+        base, &used, from->n_commands * sizeof *commands);
+    const void *waits = clv_queue_copy(base, &used, from->waits,
+                                       from->n_waits * sizeof *from->waits);
+    const void *signals =
+        clv_queue_copy(base, &used, from->signals,
+                       from->n_signals * sizeof *from->signals);
+    for (uint32_t i = 0; i < from->n_commands; i++) {
+        clv_command c;
+        clv_read(&c, sizeof c,
+                 clv_at(from->commands, i, from->command_stride));
+        uint32_t n_bindings = c.kind == CLV_COMMAND_RUN ? c.n_bindings : 0;
+        uint32_t n_symbols = c.kind == CLV_COMMAND_RUN ? c.n_symbols : 0;
+        c.bindings = (const clv_binding *)clv_queue_copy(
+            base, &used, c.bindings, n_bindings * sizeof *c.bindings);
+        c.symbols = (const int64_t *)clv_queue_copy(
+            base, &used, c.symbols, n_symbols * sizeof *c.symbols);
+        if (job)
+            commands[i] = c;
+    }
+    if (job) {
+        clv_read(&job->submit, sizeof job->submit, from);
+        job->submit.commands = commands;
+        job->submit.command_stride = sizeof *commands;
+        job->submit.waits = (const clv_timeline_point *)waits;
+        job->submit.signals = (const clv_timeline_point *)signals;
+    }
+    return used;
+}
+
+static inline clv_status clv_queue_check(const clv_queue *queue,
+                                         const clv_submit *submit)
+{
+    int known = clv_chain_known(submit), whole = 1;
+    for (uint32_t i = 0; i < submit->n_commands && known; i++) {
+        const clv_command *c = (const clv_command *)clv_at(
+            submit->commands, i, submit->command_stride);
+        known = clv_chain_known(c) && c->kind >= CLV_COMMAND_RUN &&
+                c->kind <= CLV_COMMAND_FILL;
+        whole &= c->kind != CLV_COMMAND_RUN || c->program;
+    }
+    for (uint32_t i = 0; i < submit->n_waits; i++)
+        whole &= submit->waits[i].timeline || submit->waits[i].flag;
+    for (uint32_t i = 0; i < submit->n_signals; i++)
+        whole &= submit->signals[i].timeline &&
+                 !(submit->signals[i].value & CLV_FLAG_FAILED);
+    if (!known)
+        return clv_fail(queue->host, CLV_ERR_UNSUPPORTED,
+                        "the submit needs a command or an extension that is "
+                        "not known here; use a newer plugin");
+    if (!whole)
+        return clv_fail(queue->host, CLV_ERR_INVALID,
+                        "the submit has a run without a program, or a wait or "
+                        "signal without a timeline, or for 2^63 and more");
+    return CLV_OK;
+}
+
+/* With the lock held. False: it is full. */
+static inline int clv_queue_add(clv_queue *queue, clv_queue_job *job)
+{
+    if (queue->depth && queue->n_jobs >= queue->depth)
+        return 0;
+    for (uint32_t i = 0; i < job->submit.n_waits; i++)
+        if (job->submit.waits[i].timeline)
+            job->submit.waits[i].timeline->refs++;
+    for (uint32_t i = 0; i < job->submit.n_signals; i++)
+        job->submit.signals[i].timeline->refs++;
+    if (queue->first)
+        queue->last->next = job;
+    else
+        queue->first = job;
+    queue->last = job;
+    queue->n_jobs++;
+    pthread_cond_broadcast(&queue->changed);
+    return 1;
+}
+
+/* Does not block. */
+static inline clv_status clv_queue_submit(clv_plugin_device *dev,
+                                          const clv_submit *submit)
+{
+    clv_queue *queue = clv_base(dev)->queue;
+    clv_status status = clv_queue_check(queue, submit);
+    if (status)
+        return status;
+    clv_queue_job *job = (clv_queue_job *)clv_new(
+        queue->host, clv_queue_copy_submit(NULL, submit));
+    if (!job)
+        return CLV_ERR_NO_MEMORY;
+    clv_queue_copy_submit((char *)job, submit);
+    pthread_mutex_lock(&queue->lock);
+    int added = clv_queue_add(queue, job);
+    pthread_mutex_unlock(&queue->lock);
+    if (added)
+        return CLV_OK;
+    clv_free(queue->host, job);
+    return clv_fail(queue->host, CLV_ERR_LIMIT,
+                    "%u submits are in flight, the queue holds no more; wait "
+                    "for one", (unsigned)queue->depth);
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* CLEAVE_PLUGIN_QUEUE_H_ */

@@ -1,0 +1,186 @@
+/*
+ * cleave/plugin_util.h - small helpers for backend plugins
+ *
+ * Not part of the ABI: functions that a plugin compiles into itself, or does
+ * without. They need plugin.h and GNU C.
+ */
+#ifndef CLEAVE_PLUGIN_UTIL_H_
+#define CLEAVE_PLUGIN_UTIL_H_
+
+#include <cleave/plugin.h>
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ------------------------------------------------------------------------ */
+/* Structs                                                                  */
+
+/* Element i of an array of structs that lie stride bytes apart. */
+static inline void *clv_at(const void *array, uint32_t i, uint32_t stride)
+{
+    return (char *)(uintptr_t)array + (size_t)i * stride;
+}
+
+/* Whether no extension in the struct's chain is both unknown and required; for
+ * a plugin that knows none. theirs begins with a clv_header. */
+static inline int clv_chain_known(const void *theirs)
+{
+    const clv_header *node = (const clv_header *)theirs;
+    while ((node = (const clv_header *)node->next))
+        if (node->struct_type & CLV_STRUCT_REQUIRED)
+            return 0;
+    return 1;
+}
+
+/* Copies a struct of the host's into one of our size; what it lacks is zero. */
+static inline void clv_read(void *own, size_t size, const void *theirs)
+{
+    uint32_t has = ((const clv_header *)theirs)->struct_size;
+    memset(own, 0, size);
+    memcpy(own, theirs, has < size ? has : size);
+}
+
+/* Fills a struct of the host's behind its header, as far as both reach. */
+static inline void clv_write(void *theirs, const void *own, size_t size)
+{
+    uint32_t room = ((const clv_header *)theirs)->struct_size;
+    if (room < size)
+        size = room;
+    if (size > sizeof(clv_header))
+        memcpy((char *)theirs + sizeof(clv_header),
+               (const char *)own + sizeof(clv_header),
+               size - sizeof(clv_header));
+}
+
+static inline float clv_half(uint16_t h)
+{
+    uint32_t magnitude = (uint32_t)(h & 0x7fff) << 13, bits;
+    float x;
+    memcpy(&x, &magnitude, sizeof x);
+    x *= 5.192296858534828e33f; /* 2^112: the exponents' biases differ so */
+    memcpy(&bits, &x, sizeof bits);
+    if (magnitude >= 0x0f800000) /* infinity and NaN */
+        bits |= 0x7f800000;
+    bits |= (uint32_t)(h & 0x8000) << 16;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* ------------------------------------------------------------------------ */
+/* The host                                                                 */
+
+/* set_error with a format. Returns status. */
+__attribute__((format(printf, 3, 4))) static inline clv_status
+clv_fail(const clv_host_api *host, clv_status status, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return host->set_error(host->host, status, 0, text);
+}
+
+/* Zeroed, at a multiple of 64; NULL, with the error set, when out of memory.
+ * host->free() releases it. */
+static inline void *clv_new(const clv_host_api *host, uint64_t size)
+{
+    void *block = host->alloc(host->host, size, 64);
+    if (block)
+        return memset(block, 0, (size_t)size);
+    clv_fail(host, CLV_ERR_NO_MEMORY,
+             "no memory for %llu bytes; close other programs or use a smaller "
+             "model", (unsigned long long)size);
+    return NULL;
+}
+
+/* NULL is legal. */
+static inline void clv_free(const clv_host_api *host, void *block)
+{
+    if (block)
+        host->free(host->host, block);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Graphs                                                                   */
+
+/* Past any memory; sums and products of a few such numbers fit in 64 bits. */
+#define CLV_MAX_EXTENT ((int64_t)1 << 56)
+
+/* Tensor i of a graph if it exists, with dimensions from 1 and strides from 0
+ * whose extent is no more than CLV_MAX_EXTENT elements and bytes, and symbols
+ * of the graph's that stay within the dimensions; else NULL. dtype, layout and
+ * the rest are the caller's to judge. */
+static inline const clv_tensor_desc *clv_graph_tensor(const clv_subgraph *graph,
+                                                      uint32_t i)
+{
+    if (i >= graph->n_tensors)
+        return NULL;
+    const clv_tensor_desc *t = (const clv_tensor_desc *)clv_at(
+        graph->tensors, i, graph->tensor_stride);
+    int64_t elements = 1, bytes = 0, span;
+    if (t->rank < 1 || t->rank > CLV_MAX_RANK || !clv_chain_known(t))
+        return NULL;
+    for (uint32_t d = 0; d < t->rank; d++) {
+        uint32_t symbol = t->symbols[d];
+        if (t->dims[d] < 1 || t->strides[d] < 0 ||
+            __builtin_mul_overflow(elements, t->dims[d], &elements) ||
+            __builtin_mul_overflow(t->strides[d], t->dims[d], &span) ||
+            __builtin_add_overflow(bytes, span, &bytes) ||
+            elements > CLV_MAX_EXTENT || bytes > CLV_MAX_EXTENT)
+            return NULL;
+        if (symbol > graph->n_symbols ||
+            (symbol && (graph->symbols[symbol - 1].min < 0 ||
+                        graph->symbols[symbol - 1].max > t->dims[d])))
+            return NULL;
+    }
+    return t;
+}
+
+/* Node i of a graph if its operands are tensors as above, inputs possibly
+ * absent, and its outputs may be written; else NULL. */
+static inline const clv_node *clv_graph_node(const clv_subgraph *graph,
+                                             uint32_t i)
+{
+    const clv_node *node =
+        (const clv_node *)clv_at(graph->nodes, i, graph->node_stride);
+    if (node->n_inputs > CLV_MAX_INPUTS || node->n_outputs > CLV_MAX_OUTPUTS ||
+        !clv_chain_known(node))
+        return NULL;
+    for (uint32_t k = 0; k < node->n_inputs; k++)
+        if (node->inputs[k] != CLV_NO_TENSOR &&
+            !clv_graph_tensor(graph, node->inputs[k]))
+            return NULL;
+    for (uint32_t k = 0; k < node->n_outputs; k++) {
+        const clv_tensor_desc *t = clv_graph_tensor(graph, node->outputs[k]);
+        if (!t || t->usage == CLV_USAGE_WEIGHT || t->usage == CLV_USAGE_INPUT)
+            return NULL;
+    }
+    return node;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Devices                                                                  */
+
+/* What struct clv_plugin_device begins with in a plugin that uses the slots of
+ * plugin_memory.h or plugin_queue.h. */
+typedef struct clv_device_base {
+    const clv_host_api *host;
+    struct clv_queue *queue; /* plugin_queue.h */
+} clv_device_base;
+
+static inline const clv_device_base *clv_base(const clv_plugin_device *dev)
+{
+    return (const clv_device_base *)(const void *)dev;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* CLEAVE_PLUGIN_UTIL_H_ */
