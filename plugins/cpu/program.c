@@ -177,6 +177,10 @@ static clv_status bind_weights(clv_plugin_program *prog,
         const cpu_tensor *t = &prog->tensors[binding->tensor];
         if (!t->rank || t->usage != CLV_USAGE_WEIGHT)
             continue;
+        if (prog->weights[binding->tensor])
+            return cpu_error(prog->host, CLV_ERR_INVALID,
+                             "cpu: weight tensor %u is bound twice",
+                             (unsigned)binding->tensor);
         cpu_shape shape;
         cpu_tensor_shape(t, NULL, &shape);
         clv_status status =

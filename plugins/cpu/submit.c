@@ -139,6 +139,10 @@ static clv_status resolve_binding(const clv_host_api *host,
     const cpu_tensor *t = &prog->tensors[binding->tensor];
     if (!t->rank || t->usage == CLV_USAGE_WEIGHT)
         return CLV_OK;
+    if (out->data[binding->tensor])
+        return cpu_error(host, CLV_ERR_INVALID,
+                         "cpu: tensor %u of the program is bound twice",
+                         (unsigned)binding->tensor);
     cpu_shape shape;
     cpu_tensor_shape(t, out->symbols, &shape);
     return cpu_bind(host, binding, cpu_shape_extent(&shape),
