@@ -445,8 +445,9 @@ enum {
 
 typedef struct clv_device_info {
     clv_header header;
-    char id[64];          /* stable across runs: "", "0", "hexagon"; the host
-                             prefixes the plugin's name: "opencl:0" */
+    char id[64];          /* stable across runs: "", "0", "hexagon"; no blank,
+                             colon or comma; the host prefixes the plugin's
+                             name: "opencl:0" */
     char name[128];       /* for people */
     char driver[64];      /* driver name and version; part of cache keys */
     uint8_t uuid[16];     /* physical device; zero: unknown */
@@ -522,9 +523,10 @@ typedef struct clv_export {
 /* Timelines                                                                */
 
 /*
- * A timeline counts upward. Reaching a value means that all work which signals
- * it or a lower value is complete and visible. A failed timeline stays failed
- * and wakes all waiters; the first failure is kept.
+ * A timeline counts upward, below 2^63. Reaching a value means that all work
+ * which signals it or a lower value is complete and visible. A failed timeline
+ * stays failed, at the value it had reached, and wakes all waiters; the first
+ * failure is kept, its message cut where it is too long.
  *
  * Its flag word repeats the value in shared memory for pollers: a naturally
  * aligned 64-bit word alone on its cache line, written with release ordering,
@@ -563,8 +565,8 @@ typedef struct clv_binding {
 typedef struct clv_compile {
     clv_header header;
     const clv_subgraph *graph;  /* only read during the call */
-    const clv_binding *weights; /* every CLV_USAGE_WEIGHT tensor; the buffers
-                                   outlive the program */
+    const clv_binding *weights; /* every CLV_USAGE_WEIGHT tensor, once; the
+                                   buffers outlive the program */
     uint32_t n_weights;
     uint32_t flags;             /* none yet */
     const char *options;        /* plugin-specific, or NULL */
@@ -611,11 +613,15 @@ typedef struct clv_command {
     clv_header header;
     uint32_t kind; /* clv_command_kind */
     uint32_t n_bindings, n_symbols, reserved;
-    /* RUN: every tensor of the program's subgraph but the weights */
+    /* RUN: every tensor of the program's subgraph but the weights, each bound
+       once, to size bytes or more than it has with these values of symbols; its
+       rows past them are not touched. Else CLV_ERR_INVALID, and nothing runs */
     clv_plugin_program *program;
     const clv_binding *bindings;
     const int64_t *symbols; /* their values, inside the compiled ranges */
-    /* COPY: size bytes; FILL: size bytes of dst with pattern */
+    /* COPY: size bytes, of ranges that do not overlap; FILL: size bytes of dst
+       with pattern, its low byte first, beginning at dst_offset. Any offsets
+       and sizes inside the buffers, 0 too, and any types of memory */
     clv_plugin_buffer *src, *dst;
     uint64_t src_offset, dst_offset, size;
     uint32_t pattern, reserved2;
@@ -623,7 +629,8 @@ typedef struct clv_command {
 
 /* Commands run in order; all start after the waits and the signals follow the
  * last. Without commands, the signals follow the waits and all earlier submits.
- * The arrays are only read during the call. */
+ * When a wait fails the commands do not run, and the signals fail with its
+ * status and message. The arrays are only read during the call. */
 typedef struct clv_submit {
     clv_header header;
     const clv_command *commands;
@@ -788,10 +795,13 @@ typedef struct clv_plugin_api {
                             clv_device_info *out, uint32_t stride);
 
     /* --- device --------------------------------------------------------- */
-    /* [inst] index: as enumerated. */
+    /* [inst] index: as enumerated; others answer CLV_ERR_NOT_FOUND. A device
+     * that is open may be opened again, independent of the first, or answers
+     * CLV_ERR_LIMIT. */
     clv_status (*device_open)(clv_plugin_instance *inst, uint32_t index,
                               clv_plugin_device **out);
-    /* [inst] Everything made from it is gone. NULL is legal. */
+    /* [inst] Everything made from it is gone. Submits in flight that have not
+     * begun are cancelled. NULL is legal. */
     void (*device_close)(clv_plugin_device *dev);
     /* [any] count and stride as in enumerate. */
     clv_status (*mem_types)(clv_plugin_device *dev, uint32_t *count,
@@ -810,24 +820,29 @@ typedef struct clv_plugin_api {
     clv_status (*progress)(clv_plugin_device *dev);
 
     /* --- buffers -------------------------------------------------------- */
-    /* [any] Contents undefined. */
+    /* [any] Contents undefined. size: 1 or more; past max_size CLV_ERR_LIMIT or
+     * CLV_ERR_NO_MEMORY. */
     clv_status (*buffer_alloc)(clv_plugin_device *dev, uint32_t mem_type,
                                uint64_t size, clv_plugin_buffer **out);
-    /* [any] (optional: import_handles are zero) */
+    /* [any] (optional: import_handles are zero) A pointer, offset or size that
+     * is no multiple of import_align answers CLV_ERR_INVALID, a handle type
+     * that import_handles lacks CLV_ERR_UNSUPPORTED. */
     clv_status (*buffer_import)(clv_plugin_device *dev, uint32_t mem_type,
                                 const clv_import *import,
                                 clv_plugin_buffer **out);
-    /* [any] (optional: export_handles are zero) */
+    /* [any] (optional: export_handles are zero) A handle type that
+     * export_handles lacks answers CLV_ERR_UNSUPPORTED. */
     clv_status (*buffer_export)(clv_plugin_buffer *buf, clv_export *out);
     /* [any] No submitted work uses it any more. NULL is legal. */
     void (*buffer_free)(clv_plugin_buffer *buf);
     /* [any] (optional: no memory is host-visible) The pointer stays valid
-     * until unmap. */
+     * until unmap. Memory that is not host-visible answers CLV_ERR_UNSUPPORTED,
+     * access that an import lacks CLV_ERR_INVALID. */
     clv_status (*buffer_map)(clv_plugin_buffer *buf, uint32_t access,
                              void **out);
     void (*buffer_unmap)(clv_plugin_buffer *buf);
     /* [any] (optional: all memory is coherent) Host writes to device, and
-     * device writes to host. */
+     * device writes to host. The buffer need not be mapped. */
     clv_status (*buffer_flush)(clv_plugin_buffer *buf, uint64_t offset,
                                uint64_t size);
     clv_status (*buffer_invalidate)(clv_plugin_buffer *buf, uint64_t offset,
@@ -836,22 +851,26 @@ typedef struct clv_plugin_api {
     /* --- timelines ------------------------------------------------------ */
     clv_status (*timeline_create)(clv_plugin_device *dev, uint64_t value,
                                   clv_plugin_timeline **out); /* [any] */
-    void (*timeline_destroy)(clv_plugin_timeline *tl);        /* [any] */
+    /* [any] Legal while submitted work waits for it or signals it: the plugin
+     * keeps what that work needs. NULL is legal. */
+    void (*timeline_destroy)(clv_plugin_timeline *tl);
     /* [any] */
     clv_status (*timeline_query)(clv_plugin_timeline *tl,
                                  clv_timeline_info *out);
-    /* [any] From the host; value above the present one. */
+    /* [any] From the host; value above the present one, else CLV_ERR_INVALID.
+     * A failed timeline answers its own status. */
     clv_status (*timeline_signal)(clv_plugin_timeline *tl, uint64_t value);
     /* [any] Marks it failed; later calls are ignored. */
     clv_status (*timeline_fail)(clv_plugin_timeline *tl, clv_status status,
                                 const char *message);
     /* [any] Polls for spin_ns, then blocks; CLV_ERR_TIMEOUT after timeout_ns
-     * (UINT64_MAX: never). A failed timeline answers its own status. */
+     * (UINT64_MAX: never). A failed timeline answers its own status, whatever
+     * the value. */
     clv_status (*timeline_wait)(clv_plugin_timeline *tl, uint64_t value,
                                 uint64_t spin_ns, uint64_t timeout_ns);
 
     /* --- programs ------------------------------------------------------- */
-    /* [any] */
+    /* [any] At max_programs resident it answers CLV_ERR_LIMIT. */
     clv_status (*program_compile)(clv_plugin_device *dev,
                                   const clv_compile *compile,
                                   clv_plugin_program **out);
@@ -870,7 +889,7 @@ typedef struct clv_plugin_api {
     clv_status (*program_validate)(clv_plugin_device *dev,
                                    const clv_compile *compile,
                                    const clv_blob *blob, uint32_t *verdict);
-    /* [any] */
+    /* [any] What validate calls stale or foreign is an error. */
     clv_status (*program_load)(clv_plugin_device *dev,
                                const clv_compile *compile,
                                const clv_blob *blob, clv_plugin_program **out);
@@ -893,7 +912,8 @@ typedef struct clv_plugin_api {
 
     /* --- tests ---------------------------------------------------------- */
     /* [dev] (optional: faults are not tested) Makes the device fail as its
-     * hardware might. fault: clv_fault. Never called but by tests. */
+     * hardware might. fault: clv_fault; what is not known answers
+     * CLV_ERR_UNSUPPORTED. Never called but by tests. */
     clv_status (*fault_inject)(clv_plugin_device *dev, uint32_t fault);
 } clv_plugin_api;
 
