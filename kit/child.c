@@ -193,13 +193,7 @@ void kit_child_verdict(kit *k)
 
 void kit_child_end(kit *k)
 {
-    kit_plugin *p = &k->subject;
-    if (p->dev)
-        kit_plugin_close(p);
-    if (p->inst)
-        kit_plugin_destroy(p);
-    if (p->lib)
-        kit_plugin_unload(p);
+    kit_subject_drop(k);
     send_text(k, KIT_RECORD_END, "");
 }
 

@@ -12,8 +12,14 @@
 
 void kit_graph_init(kit *k, kit_graph *g)
 {
+    kit_graph_init_on(k, kit_subject(k), g);
+}
+
+void kit_graph_init_on(kit *k, kit_plugin *plugin, kit_graph *g)
+{
     memset(g, 0, sizeof *g);
     g->k = k;
+    g->plugin = plugin;
 }
 
 void kit_graph_free(kit_graph *g)
@@ -21,7 +27,7 @@ void kit_graph_free(kit_graph *g)
     for (uint32_t i = 0; i < g->n_tensors; i++)
         if (g->tensors[i].base == i)
             free(g->tensors[i].data);
-    kit_graph_init(g->k, g);
+    memset(g, 0, sizeof *g);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -197,7 +203,7 @@ static void check_answer(kit_graph *g, uint32_t i, const clv_op_caps *caps)
 
 void kit_caps(kit_graph *g, clv_op_caps *out)
 {
-    kit_plugin *p = kit_subject(g->k);
+    kit_plugin *p = g->plugin;
     /* Lent for the call, and rubbish after it. */
     kit_graph *lent = malloc(sizeof *lent);
     if (!lent)

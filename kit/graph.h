@@ -23,8 +23,7 @@ typedef struct kit_tensor {
 
 typedef struct kit_graph {
     kit *k;
-    kit_plugin *plugin; /* that it runs on: kit_subject(), unless the case puts
-                           another here after kit_graph_init() */
+    kit_plugin *plugin; /* that it runs on */
     clv_tensor_desc descs[KIT_MAX_TENSORS];
     kit_tensor tensors[KIT_MAX_TENSORS];
     clv_node nodes[KIT_MAX_NODES];
@@ -33,7 +32,8 @@ typedef struct kit_graph {
     uint32_t n_tensors, n_nodes, n_symbols;
 } kit_graph;
 
-void kit_graph_init(kit *k, kit_graph *g);
+void kit_graph_init(kit *k, kit_graph *g); /* runs on kit_subject() */
+void kit_graph_init_on(kit *k, kit_plugin *plugin, kit_graph *g);
 void kit_graph_free(kit_graph *g);
 
 /* [n, c], or rank 1 [c] where n is 0; rows lie pad bytes further apart than
@@ -101,7 +101,8 @@ typedef struct kit_program {
 /* Allocates and fills the buffers; compiles unless without_program. */
 void kit_program_make(kit_graph *g, uint32_t flags, bool without_program,
                       kit_program *out);
-/* The compile struct that kit_program_make() uses; for load and validate. */
+/* The compile struct that kit_program_make() uses; for load and validate. It
+ * points into p and p->g, and to graph, which it fills. */
 clv_compile kit_program_compile_info(kit_program *p, clv_subgraph *graph);
 /* A command that runs it with the graph's symbol values. */
 clv_command kit_program_command(const kit_program *p);

@@ -7,8 +7,14 @@
 
 const kit_group *const kit_groups[] = {
     &kit_group_abi,
+    &kit_group_lifecycle,
     &kit_group_ops,
     &kit_group_split,
+    &kit_group_memory,
+    &kit_group_sync,
+    &kit_group_programs,
+    &kit_group_timing,
+    &kit_group_faults,
 };
 
 const uint32_t kit_n_groups = sizeof kit_groups / sizeof *kit_groups;

@@ -4,7 +4,7 @@
  */
 #include "child.h"
 #include "element.h"
-#include "graph.h"
+#include "work.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@
  * copies where the host cannot see it. */
 static uint32_t choose_type(kit_program *p, uint32_t flags)
 {
-    const kit_plugin *s = kit_subject(p->g->k);
+    kit_plugin *s = p->g->plugin;
     uint32_t type;
     if (flags & KIT_RUN_IMPORT) {
         if (!kit_mem_type(s, 0, CLV_HANDLE_HOST_POINTER, &type))
@@ -153,7 +153,7 @@ static void check_unwritten(const kit_program *p, uint32_t base,
 
 static bool is_visible(const kit_program *p, uint32_t type)
 {
-    const kit_plugin *s = kit_subject(p->g->k);
+    kit_plugin *s = p->g->plugin;
     return s->api.buffer_map &&
            s->mem_types[type].flags & CLV_MEM_HOST_VISIBLE;
 }
@@ -165,7 +165,7 @@ static void move_mapped(kit_program *p, uint32_t type, clv_plugin_buffer *buf,
                         uint8_t *bytes, uint64_t size, direction to)
 {
     kit *k = p->g->k;
-    const kit_plugin *s = kit_subject(k);
+    kit_plugin *s = p->g->plugin;
     bool coherent = s->mem_types[type].flags & CLV_MEM_COHERENT;
     void *at = NULL;
     KIT_OK(k,
@@ -192,28 +192,11 @@ static void move_mapped(kit_program *p, uint32_t type, clv_plugin_buffer *buf,
     s->api.buffer_unmap(buf);
 }
 
-static void copy_buffer(kit_program *p, clv_plugin_buffer *src,
-                        clv_plugin_buffer *dst, uint64_t size)
-{
-    kit *k = p->g->k;
-    const kit_plugin *s = kit_subject(k);
-    clv_command c = CLV_INIT(clv_command, CLV_STRUCT_COMMAND);
-    clv_plugin_timeline *tl = NULL;
-    c.kind = CLV_COMMAND_COPY;
-    c.src = src;
-    c.dst = dst;
-    c.size = size;
-    KIT_OK(k, s->api.timeline_create(s->dev, 0, &tl), "timeline_create");
-    KIT_OK(k, kit_submit(k, &c, 1, NULL, 0, tl, 1), "submit of a copy");
-    KIT_OK(k, kit_wait(k, tl, 1), "timeline_wait for a copy");
-    s->api.timeline_destroy(tl);
-}
-
 static void move_staged(kit_program *p, clv_plugin_buffer *buf, uint8_t *bytes,
                         uint64_t size, direction to)
 {
     kit *k = p->g->k;
-    const kit_plugin *s = kit_subject(k);
+    kit_plugin *s = p->g->plugin;
     clv_plugin_buffer *stage = NULL;
     uint32_t type;
     if (!kit_mem_type(s, CLV_MEM_HOST_VISIBLE, 0, &type))
@@ -222,9 +205,11 @@ static void move_staged(kit_program *p, clv_plugin_buffer *buf, uint8_t *bytes,
            "buffer_alloc(type %u, %" PRIu64 ")", type, size);
     if (to == TO_DEVICE) {
         move_mapped(p, type, stage, bytes, size, to);
-        copy_buffer(p, stage, buf, size);
+        clv_command copy = kit_copy(buf, 0, stage, 0, size);
+        kit_do(s, &copy, 1, "a copy");
     } else {
-        copy_buffer(p, buf, stage, size);
+        clv_command copy = kit_copy(stage, 0, buf, 0, size);
+        kit_do(s, &copy, 1, "a copy");
         move_mapped(p, type, stage, bytes, size, to);
     }
     s->api.buffer_free(stage);
@@ -275,7 +260,7 @@ void kit_program_download(kit_program *p)
 static void import_tensor(kit_program *p, uint32_t i)
 {
     kit *k = p->g->k;
-    const kit_plugin *s = kit_subject(k);
+    kit_plugin *s = p->g->plugin;
     uint64_t align = s->mem_types[p->mem_type].import_align;
     align = align > 4096 ? align : 4096;
     p->sizes[i] = (p->sizes[i] + align - 1) / align * align;
@@ -300,7 +285,7 @@ static void make_buffer(kit_program *p, uint32_t i, uint64_t align,
                         uint32_t flags)
 {
     kit *k = p->g->k;
-    const kit_plugin *s = kit_subject(k);
+    kit_plugin *s = p->g->plugin;
     p->leads[i] = lead_of(align, flags);
     p->sizes[i] = (p->leads[i] + p->g->tensors[i].size + GUARD + 3) / 4 * 4;
     if (p->imports || flags & KIT_RUN_IMPORT)
@@ -334,6 +319,7 @@ static void bind(kit_program *p, uint32_t i)
 clv_compile kit_program_compile_info(kit_program *p, clv_subgraph *graph)
 {
     clv_compile c = CLV_INIT(clv_compile, CLV_STRUCT_COMPILE);
+    *graph = kit_subgraph(p->g);
     c.graph = graph;
     c.weights = p->weights;
     c.n_weights = p->n_weights;
@@ -344,7 +330,7 @@ clv_compile kit_program_compile_info(kit_program *p, clv_subgraph *graph)
 static void compile(kit_program *p)
 {
     kit *k = p->g->k;
-    const kit_plugin *s = kit_subject(k);
+    kit_plugin *s = p->g->plugin;
     struct lent {
         kit_graph g;
         kit_program p;
@@ -353,7 +339,8 @@ static void compile(kit_program *p)
         kit_fail(k, "the kit has no memory for a graph");
     lent->g = *p->g;
     lent->p = *p;
-    clv_subgraph graph = kit_subgraph(&lent->g);
+    lent->p.g = &lent->g;
+    clv_subgraph graph;
     clv_compile c = kit_program_compile_info(&lent->p, &graph);
     KIT_OK(k, s->api.program_compile(s->dev, &c, &p->handle),
            "program_compile");
@@ -382,7 +369,7 @@ void kit_program_make(kit_graph *g, uint32_t flags, bool without_program,
 
 void kit_program_free(kit_program *p)
 {
-    const kit_plugin *s = kit_subject(p->g->k);
+    kit_plugin *s = p->g->plugin;
     s->api.program_destroy(p->handle);
     for (uint32_t i = 0; i < KIT_MAX_TENSORS; i++) {
         s->api.buffer_free(p->buffers[i]);
@@ -411,44 +398,21 @@ clv_status kit_submit(kit *k, const clv_command *commands, uint32_t n,
                       clv_plugin_timeline *wait, uint64_t wait_value,
                       clv_plugin_timeline *signal, uint64_t signal_value)
 {
-    const kit_plugin *s = kit_subject(k);
-    clv_timeline_point points[2] = {{.timeline = wait, .value = wait_value},
-                                    {.timeline = signal,
-                                     .value = signal_value}};
-    clv_submit submit = CLV_INIT(clv_submit, CLV_STRUCT_SUBMIT);
-    submit.commands = commands;
-    submit.n_commands = n;
-    submit.command_stride = sizeof *commands;
-    submit.waits = &points[0];
-    submit.n_waits = wait != NULL;
-    submit.signals = &points[1];
-    submit.n_signals = signal != NULL;
-    clv_status status = s->api.submit(s->dev, &submit);
-    memset(points, FORGET_BYTE, sizeof points);
-    memset(&submit, FORGET_BYTE, sizeof submit);
-    return status;
+    clv_timeline_point before = kit_point(wait, wait_value),
+                       after = kit_point(signal, signal_value);
+    return kit_try_submit(kit_subject(k), commands, n, wait ? &before : NULL,
+                          signal ? &after : NULL, 0);
 }
 
 clv_status kit_wait(kit *k, clv_plugin_timeline *tl, uint64_t value)
 {
-    const uint64_t step = 1000000, spin = 20000;
-    const kit_plugin *s = kit_subject(k);
-    if (!(s->info.flags & CLV_DEVICE_NEEDS_PROGRESS))
-        return s->api.timeline_wait(tl, value, spin, kit_time_left(k));
-    for (;;) {
-        clv_status status = s->api.progress(s->dev);
-        if (status)
-            return status;
-        status = s->api.timeline_wait(tl, value, spin, step);
-        if (status != CLV_ERR_TIMEOUT || !kit_time_left(k))
-            return status;
-    }
+    return kit_wait_for(kit_subject(k), tl, value, kit_time_left(k));
 }
 
 static void run_once(kit_program *p)
 {
     kit *k = p->g->k;
-    const kit_plugin *s = kit_subject(k);
+    kit_plugin *s = p->g->plugin;
     clv_plugin_timeline *tl = NULL;
     KIT_OK(k, s->api.timeline_create(s->dev, 0, &tl), "timeline_create");
     kit_program *lent = malloc(sizeof *lent);
@@ -459,12 +423,13 @@ static void run_once(kit_program *p)
     memcpy(values, p->g->values, sizeof values);
     clv_command c = kit_program_command(lent);
     c.symbols = values;
-    KIT_OK(k, kit_submit(k, &c, 1, NULL, 0, tl, 1), "submit");
+    clv_timeline_point done = kit_point(tl, 1);
+    KIT_OK(k, kit_try_submit(s, &c, 1, NULL, &done, 0), "submit");
     memset(lent, FORGET_BYTE, sizeof *lent);
     memset(values, FORGET_BYTE, sizeof values);
     memset(&c, FORGET_BYTE, sizeof c);
     free(lent);
-    KIT_OK(k, kit_wait(k, tl, 1), "timeline_wait");
+    KIT_OK(k, kit_wait_for(s, tl, 1, kit_time_left(k)), "timeline_wait");
     s->api.timeline_destroy(tl);
     kit_program_download(p);
 }

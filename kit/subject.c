@@ -260,3 +260,15 @@ kit_plugin *kit_subject(kit *k)
     atomic_store(&k->n_checks, checks);
     return p;
 }
+
+void kit_subject_drop(kit *k)
+{
+    kit_plugin *p = &k->subject;
+    if (p->dev)
+        kit_plugin_close(p);
+    if (p->inst)
+        kit_plugin_destroy(p);
+    if (p->lib)
+        kit_plugin_unload(p);
+    k->subject_made = false;
+}

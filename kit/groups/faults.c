@@ -1,0 +1,266 @@
+/* A device that is lost or hangs, and work that fails, with neighbours that go
+ * on. */
+#include "../work.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A second instance with the case's device open in it, to be broken; the
+ * subject is its neighbour. */
+static void victim_open(kit *k, kit_plugin *p)
+{
+    const char *id = kit_subject(k)->info.id;
+    kit_plugin_load(k, p);
+    kit_plugin_create(p);
+    uint32_t i = 0;
+    while (i < p->n_devices && strcmp(p->infos[i].id, id))
+        i++;
+    KIT_CHECK(k, i < p->n_devices, "device \"%s\" is not in a second instance",
+              id);
+    kit_plugin_open(p, i);
+}
+
+static void victim_close(kit *k, kit_plugin *p, const char *what)
+{
+    uint64_t begin = kit_now();
+    kit_plugin_close(p);
+    kit_plugin_destroy(p);
+    uint64_t took = kit_now() - begin;
+    KIT_CHECK(k, took < 5000 * KIT_MS, "closing %s took %llu ms", what,
+              (unsigned long long)(took / KIT_MS));
+    kit_plugin_unload(p);
+}
+
+/* False: the plugin cannot provoke it. */
+static bool inject(kit *k, kit_plugin *p, uint32_t fault, const char *name)
+{
+    clv_status status = p->api.fault_inject(p->dev, fault);
+    if (status == CLV_ERR_UNSUPPORTED) {
+        kit_skip(k, "fault_inject does not know %s", name);
+        return false;
+    }
+    KIT_OK(k, status, "fault_inject of %s", name);
+    return true;
+}
+
+typedef struct watcher {
+    kit_plugin *p;
+    clv_plugin_timeline *tl;
+    clv_status status;
+} watcher;
+
+static void watch_main(kit *k, void *ctx)
+{
+    watcher *w = ctx;
+    (void)k;
+    w->status = w->p->api.timeline_wait(w->tl, 1, 0, KIT_PATIENCE_NS);
+}
+
+static void check_refused(kit *k, clv_status status, const char *call)
+{
+    kit_expect(k, status, CLV_ERR_DEVICE_LOST, "%s on a lost device", call);
+}
+
+static void check_lost(kit *k, kit_plugin *p)
+{
+    clv_plugin_timeline *tl = NULL;
+    clv_plugin_buffer *buf = NULL;
+    clv_submit s = {.header = {sizeof s, CLV_STRUCT_SUBMIT, NULL},
+                    .command_stride = sizeof(clv_command)};
+    check_refused(k, p->api.submit(p->dev, &s), "submit");
+    check_refused(k, p->api.buffer_alloc(p->dev, 0, 64, &buf), "buffer_alloc");
+    check_refused(k, p->api.timeline_create(p->dev, 0, &tl),
+                  "timeline_create");
+    KIT_CHECK(k, !buf && !tl, "a call on a lost device gives an object");
+}
+
+static void run_lost(kit *k, const void *arg)
+{
+    kit_plugin p;
+    kit_graph g;
+    kit_program prog;
+    kit_thread thread;
+    char reason[KIT_TEXT_SIZE];
+    uint32_t output;
+    (void)arg;
+    kit_plugin *neighbour = kit_subject(k);
+    victim_open(k, &p);
+    bool has_graph = kit_any_graph(k, &p, &g, 0, &output, reason);
+    if (has_graph) {
+        kit_program_make(&g, 0, false, &prog);
+        kit_program_upload(&prog);
+    }
+    clv_plugin_timeline *gate = kit_timeline(&p, 0), *done = kit_timeline(&p, 0),
+                        *idle = kit_timeline(&p, 4);
+    clv_command command;
+    if (has_graph)
+        command = kit_program_command(&prog);
+    clv_timeline_point wait = kit_point(gate, 1), end = kit_point(done, 1);
+    KIT_OK(k, kit_try_submit(&p, &command, has_graph, &wait, &end, 0),
+           "submit");
+    watcher w = {&p, done, 1};
+    kit_thread_start(k, &thread, watch_main, &w);
+    kit_sleep(5 * KIT_MS);
+    if (!inject(k, &p, CLV_FAULT_LOST, "CLV_FAULT_LOST")) {
+        p.api.timeline_signal(gate, 1);
+    } else {
+        clv_status status = kit_wait_for(&p, done, 1, KIT_PATIENCE_NS);
+        kit_expect(k, status, CLV_ERR_DEVICE_LOST,
+                   "waiting for work in flight when the device is lost");
+        KIT_CHECK(k, kit_query(&p, done).message[0],
+                  "the timeline of work on a lost device has no message");
+        check_lost(k, &p);
+        if (has_graph) {
+            clv_subgraph graph;
+            clv_compile info = kit_program_compile_info(&prog, &graph);
+            clv_plugin_program *program = NULL;
+            check_refused(k, p.api.program_compile(p.dev, &info, &program),
+                          "program_compile");
+        }
+        kit_use(k, neighbour); /* and goes on */
+    }
+    kit_thread_join(&thread, "a thread that waits on a lost device");
+    KIT_CHECK(k, w.status == CLV_ERR_DEVICE_LOST || !w.status,
+              "a thread that waited when the device was lost answers %d",
+              (int)w.status);
+    p.api.timeline_destroy(idle);
+    p.api.timeline_destroy(gate);
+    p.api.timeline_destroy(done);
+    if (has_graph) {
+        kit_program_free(&prog);
+        kit_graph_free(&g);
+    }
+    victim_close(k, &p, "a lost device");
+    victim_open(k, &p); /* anew */
+    kit_use(k, &p);
+    victim_close(k, &p, "a device opened anew");
+    kit_use(k, neighbour);
+}
+
+static void run_hang(kit *k, const void *arg)
+{
+    kit_plugin p;
+    (void)arg;
+    kit_plugin *neighbour = kit_subject(k);
+    victim_open(k, &p);
+    if (!inject(k, &p, CLV_FAULT_HANG, "CLV_FAULT_HANG")) {
+        victim_close(k, &p, "a device");
+        return;
+    }
+    clv_plugin_timeline *done = kit_timeline(&p, 0);
+    clv_timeline_point end = kit_point(done, 1);
+    uint64_t begin = kit_now();
+    KIT_OK(k, kit_try_submit(&p, NULL, 0, NULL, &end, 0),
+           "submit to a device that hangs");
+    kit_expect(k, kit_wait_for(&p, done, 1, 50 * KIT_MS), CLV_ERR_TIMEOUT,
+               "waiting 50 ms for work that hangs");
+    uint64_t took = kit_now() - begin;
+    KIT_CHECK(k, took >= 50 * KIT_MS && took < 1000 * KIT_MS,
+              "a wait of 50 ms for work that hangs took %llu ms",
+              (unsigned long long)(took / KIT_MS));
+    KIT_CHECK(k, !kit_query(&p, done).value, "work that hangs signalled");
+    kit_use(k, neighbour);
+    p.api.timeline_destroy(done);
+    victim_close(k, &p, "a device that hangs, with work in flight");
+    victim_open(k, &p);
+    kit_use(k, &p);
+    victim_close(k, &p, "a device opened anew");
+}
+
+/* Work that waits for what will never come, when the device closes. */
+static void run_close_pending(kit *k, const void *arg)
+{
+    kit_plugin p;
+    (void)arg;
+    kit_plugin *neighbour = kit_subject(k);
+    for (int i = 0; i < 3; i++) {
+        victim_open(k, &p);
+        clv_plugin_timeline *gate = kit_timeline(&p, 0),
+                            *done = kit_timeline(&p, 0);
+        clv_timeline_point wait = kit_point(gate, 1), end = kit_point(done, 1);
+        for (int n = 0; n < (p.info.queue_depth == 1 ? 1 : 2); n++)
+            KIT_OK(k, kit_try_submit(&p, NULL, 0, &wait, &end, 0), "submit");
+        if (i)
+            kit_sleep((uint64_t)i * 5 * KIT_MS);
+        p.api.timeline_destroy(gate);
+        p.api.timeline_destroy(done);
+        victim_close(k, &p, "a device with work that waits");
+        kit_use(k, neighbour);
+    }
+}
+
+/* The host gives a timeline up that work waits for. */
+static void run_host_fails(kit *k, const void *arg)
+{
+    kit_plugin p;
+    (void)arg;
+    kit_plugin *neighbour = kit_subject(k);
+    victim_open(k, &p);
+    clv_plugin_timeline *gate = kit_timeline(&p, 0), *done = kit_timeline(&p, 0);
+    clv_timeline_point wait = kit_point(gate, 1), end = kit_point(done, 1);
+    KIT_OK(k, kit_try_submit(&p, NULL, 0, &wait, &end, 0), "submit");
+    kit_use(k, neighbour); /* while work waits elsewhere */
+    KIT_OK(k, p.api.timeline_fail(gate, CLV_ERR_DEVICE_LOST, "given up"),
+           "timeline_fail");
+    kit_expect(k, kit_wait_for(&p, done, 1, KIT_PATIENCE_NS),
+               CLV_ERR_DEVICE_LOST,
+               "waiting for work whose wait failed with CLV_ERR_DEVICE_LOST");
+    clv_plugin_timeline *next = kit_timeline(&p, 0);
+    clv_timeline_point late = kit_point(next, 1), dead = kit_point(done, 1);
+    KIT_OK(k, kit_try_submit(&p, NULL, 0, &dead, &late, 0),
+           "submit that waits for a timeline that has failed");
+    kit_expect(k, kit_wait_for(&p, next, 1, KIT_PATIENCE_NS),
+               CLV_ERR_DEVICE_LOST, "waiting for that submit");
+    kit_use(k, &p); /* the device itself is well */
+    p.api.timeline_destroy(gate);
+    p.api.timeline_destroy(done);
+    p.api.timeline_destroy(next);
+    victim_close(k, &p, "a device whose work failed");
+    kit_use(k, neighbour);
+}
+
+/* The host takes over a timeline that the device would signal. */
+static void run_signal_failed(kit *k, const void *arg)
+{
+    kit_plugin *p = kit_subject(k);
+    clv_plugin_timeline *gate = kit_timeline(p, 0), *done = kit_timeline(p, 0);
+    clv_timeline_point wait = kit_point(gate, 1), end = kit_point(done, 1);
+    (void)arg;
+    KIT_OK(k, kit_try_submit(p, NULL, 0, &wait, &end, 0), "submit");
+    KIT_OK(k, p->api.timeline_fail(done, CLV_ERR_TIMEOUT, "took too long"),
+           "timeline_fail of a timeline that work will signal");
+    kit_expect(k, p->api.timeline_wait(done, 1, 0, KIT_PATIENCE_NS),
+               CLV_ERR_TIMEOUT, "waiting on it");
+    KIT_OK(k, p->api.timeline_signal(gate, 1), "timeline_signal");
+    kit_do(p, NULL, 0, "an empty submit behind it");
+    clv_timeline_info info = kit_query(p, done);
+    KIT_CHECK(k, info.status == CLV_ERR_TIMEOUT && !info.value,
+              "a timeline that failed was signalled by work: status %d, value "
+              "%llu (a failed timeline stays failed)",
+              (int)info.status, (unsigned long long)info.value);
+    p->api.timeline_destroy(gate);
+    p->api.timeline_destroy(done);
+    kit_use(k, p);
+}
+
+static void run_unknown(kit *k, const void *arg)
+{
+    kit_plugin *p = kit_subject(k);
+    (void)arg;
+    kit_expect(k, p->api.fault_inject(p->dev, 9999), CLV_ERR_UNSUPPORTED,
+               "fault_inject of an unknown fault");
+    kit_use(k, p);
+}
+
+static void list(kit_list *l)
+{
+    kit_add(l, KIT_PER_DEVICE, KIT_NEEDS_FAULTS, run_lost, NULL, "lost");
+    kit_add(l, KIT_PER_DEVICE, KIT_NEEDS_FAULTS, run_hang, NULL, "hang");
+    kit_add(l, KIT_PER_DEVICE, KIT_NEEDS_FAULTS, run_unknown, NULL, "unknown");
+    kit_add(l, KIT_PER_DEVICE, 0, run_close_pending, NULL, "close_pending");
+    kit_add(l, KIT_PER_DEVICE, 0, run_host_fails, NULL, "host_fails");
+    kit_add(l, KIT_PER_DEVICE, 0, run_signal_failed, NULL, "signal_failed");
+}
+
+const kit_group kit_group_faults = {
+    "faults", "Faults: lost devices, hanging and failing work", list};

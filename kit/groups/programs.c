@@ -1,0 +1,521 @@
+/* Compiling and running; programs_blob.c has programs kept as bytes. */
+#include "programs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool programs_open(kit *k, uint32_t flags, programs_bench *b)
+{
+    char reason[KIT_TEXT_SIZE];
+    b->k = k;
+    b->p = kit_subject(k);
+    if (!kit_any_graph(k, b->p, &b->g, flags, &b->output, reason)) {
+        kit_skip(k, "%s", reason);
+        return false;
+    }
+    kit_program_make(&b->g, 0, false, &b->prog);
+    return true;
+}
+
+void programs_close(programs_bench *b)
+{
+    kit_program_free(&b->prog);
+    kit_graph_free(&b->g);
+}
+
+static clv_status submit_and_wait(kit_plugin *p, const clv_command *command)
+{
+    clv_plugin_timeline *tl = kit_timeline(p, 0);
+    clv_timeline_point done = kit_point(tl, 1);
+    clv_status status = kit_try_submit(p, command, 1, NULL, &done, 0);
+    if (!status)
+        kit_await(p, tl, 1, "a program");
+    p->api.timeline_destroy(tl);
+    return status;
+}
+
+void programs_run(programs_bench *b, clv_plugin_program *program,
+                  const char *what)
+{
+    kit_tensor *out = &b->g.tensors[b->output];
+    memset(out->data, 0x3c, out->size);
+    kit_program_upload(&b->prog);
+    clv_command command = kit_program_command(&b->prog);
+    command.program = program;
+    KIT_OK(b->k, submit_and_wait(b->p, &command), "submit of %s", what);
+    kit_program_download(&b->prog);
+}
+
+uint8_t *programs_output(programs_bench *b)
+{
+    const kit_tensor *out = &b->g.tensors[b->output];
+    uint8_t *copy = malloc(out->size);
+    KIT_CHECK(b->k, copy, "no memory for the case");
+    memcpy(copy, out->data, out->size);
+    return copy;
+}
+
+void programs_same(programs_bench *b, const uint8_t *bytes, const char *what)
+{
+    const kit_tensor *out = &b->g.tensors[b->output];
+    for (uint64_t i = 0; i < out->size; i++)
+        KIT_CHECK(b->k, out->data[i] == bytes[i],
+                  "%s: byte %llu of the result is %#x, not %#x; the same "
+                  "program gives the same bytes",
+                  what, (unsigned long long)i, out->data[i], bytes[i]);
+}
+
+static clv_plugin_program *must_compile(programs_bench *b,
+                                        const clv_compile *info,
+                                        const char *what)
+{
+    clv_plugin_program *program = NULL;
+    KIT_OK(b->k, b->p->api.program_compile(b->p->dev, info, &program),
+           "program_compile %s", what);
+    KIT_CHECK(b->k, program, "program_compile answers OK and gives no program");
+    return program;
+}
+
+static void run_twice(kit *k, const void *arg)
+{
+    programs_bench b;
+    (void)arg;
+    if (!programs_open(k, KIT_ANY_NODES, &b))
+        return;
+    programs_run(&b, b.prog.handle, "a program");
+    uint8_t *first = programs_output(&b);
+    programs_run(&b, b.prog.handle, "a program, again");
+    programs_same(&b, first, "a second run");
+    if (b.p->info.max_programs != 1) {
+        clv_subgraph graph;
+        clv_compile info = kit_program_compile_info(&b.prog, &graph);
+        clv_plugin_program *twin = must_compile(&b, &info, "a second time");
+        programs_run(&b, twin, "a program compiled again");
+        programs_same(&b, first, "a program compiled again");
+        b.p->api.program_destroy(b.prog.handle);
+        b.prog.handle = twin;
+        programs_run(&b, twin, "a program whose twin is gone");
+        programs_same(&b, first, "a program whose twin is gone");
+    }
+    free(first);
+    programs_close(&b);
+}
+
+static void *copy_of(kit *k, const void *data, size_t size)
+{
+    void *copy = malloc(size ? size : 1);
+    KIT_CHECK(k, copy, "no memory for the case");
+    memcpy(copy, data, size);
+    return copy;
+}
+
+/* All that compile is given is gone after it. */
+static void run_keeps_nothing(kit *k, const void *arg)
+{
+    programs_bench b;
+    (void)arg;
+    if (!programs_open(k, 0, &b))
+        return;
+    programs_run(&b, b.prog.handle, "a program");
+    uint8_t *first = programs_output(&b);
+    b.p->api.program_destroy(b.prog.handle);
+    clv_subgraph graph;
+    clv_compile info = kit_program_compile_info(&b.prog, &graph);
+    const size_t sizes[] = {graph.n_tensors * sizeof(clv_tensor_desc),
+                            graph.n_nodes * sizeof(clv_node),
+                            graph.n_symbols * sizeof(clv_symbol_range),
+                            info.n_weights * sizeof(clv_binding)};
+    void *parts[] = {copy_of(k, graph.tensors, sizes[0]),
+                     copy_of(k, graph.nodes, sizes[1]),
+                     copy_of(k, graph.symbols, sizes[2]),
+                     copy_of(k, info.weights, sizes[3])};
+    graph.tensors = parts[0];
+    graph.nodes = parts[1];
+    graph.symbols = graph.n_symbols ? parts[2] : NULL;
+    info.weights = info.n_weights ? parts[3] : NULL;
+    graph.tensor_stride = sizeof(clv_tensor_desc);
+    graph.node_stride = sizeof(clv_node);
+    b.prog.handle = must_compile(&b, &info, "from copies");
+    memset(&info, 0xa5, sizeof info);
+    memset(&graph, 0xa5, sizeof graph);
+    for (int i = 0; i < 4; i++) {
+        memset(parts[i], 0xa5, sizes[i]);
+        free(parts[i]);
+    }
+    programs_run(&b, b.prog.handle,
+                 "a program whose graph was overwritten after compiling "
+                 "(clv_compile.graph is only read during the call)");
+    programs_same(&b, first, "a program whose graph and binding arrays were "
+                             "overwritten after compiling");
+    free(first);
+    programs_close(&b);
+}
+
+/* --- buckets -------------------------------------------------------------- */
+
+/* Rows that both runs have agree; those beyond are as they were. */
+static void check_rows(programs_bench *b, const double *full, int64_t rows,
+                       int64_t most, int64_t columns)
+{
+    double error = 0, norm = 0;
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++) {
+            double want = full[i * columns + j],
+                   diff = kit_get(&b->g, b->output, i, j) - want;
+            error += diff * diff;
+            norm += want * want;
+        }
+    KIT_CHECK(b->k, error <= 1e-3 * norm + 1e-30,
+              "with symbol value %lld of 1..%lld the rows differ from those of "
+              "a full bucket, by a normalised error of %g",
+              (long long)rows, (long long)most, error / norm);
+    const kit_tensor *out = &b->g.tensors[b->output];
+    for (uint64_t i = (uint64_t)(rows * out->stride); i < out->size; i++)
+        KIT_CHECK(b->k, out->data[i] == 0x3c,
+                  "with symbol value %lld of 1..%lld byte %llu of the output, "
+                  "behind its last row, was written",
+                  (long long)rows, (long long)most, (unsigned long long)i);
+}
+
+static void run_bucket(kit *k, const void *arg)
+{
+    programs_bench b;
+    (void)arg;
+    if (!programs_open(k, KIT_ANY_SYMBOL, &b))
+        return;
+    const clv_tensor_desc *desc = &b.g.descs[b.output];
+    int64_t most = b.g.ranges[0].max, columns = desc->dims[1];
+    const int64_t values[] = {most, 1, 2, most / 2, most - 1, most};
+    double *full = calloc((size_t)(most * columns), sizeof *full);
+    KIT_CHECK(k, full, "no memory for the case");
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        b.g.values[0] = values[i];
+        programs_run(&b, b.prog.handle, "a program of a bucket");
+        for (int64_t e = 0; !i && e < most * columns; e++)
+            full[e] = kit_get(&b.g, b.output, e / columns, e % columns);
+        check_rows(&b, full, values[i], most, columns);
+    }
+    free(full);
+    const int64_t bad[] = {0, -1, most + 1, INT64_MAX, INT64_MIN};
+    clv_command command = kit_program_command(&b.prog);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        b.g.values[0] = bad[i];
+        command.symbols = &bad[i];
+        kit_expect(k, submit_and_wait(b.p, &command), CLV_ERR_INVALID,
+                   "submit with symbol value %lld, compiled for 1..%lld",
+                   (long long)bad[i], (long long)most);
+    }
+    b.g.values[0] = most;
+    command = kit_program_command(&b.prog);
+    command.n_symbols = 0;
+    kit_expect(k, submit_and_wait(b.p, &command), CLV_ERR_INVALID,
+               "submit without symbol values of a program that has one");
+    programs_close(&b);
+}
+
+static void run_static(kit *k, const void *arg)
+{
+    kit_plugin *p = kit_subject(k);
+    programs_bench b;
+    (void)arg;
+    if (!(p->info.flags & CLV_DEVICE_STATIC_SHAPES)) {
+        kit_skip(k, "the device takes ranges");
+        return;
+    }
+    if (!programs_open(k, 0, &b))
+        return;
+    int64_t n = b.g.descs[b.output].dims[0];
+    uint32_t symbol = kit_make_symbol(&b.g, 1, n, n);
+    for (uint32_t t = 0; t < b.g.n_tensors; t++)
+        if (b.g.descs[t].usage != CLV_USAGE_WEIGHT)
+            kit_set_symbol(&b.g, t, 0, symbol);
+    clv_subgraph graph;
+    clv_compile info = kit_program_compile_info(&b.prog, &graph);
+    clv_plugin_program *program = NULL;
+    kit_expect(k, p->api.program_compile(p->dev, &info, &program),
+               CLV_ERR_UNSUPPORTED,
+               "program_compile for 1 to %lld rows on a device with "
+               "CLV_DEVICE_STATIC_SHAPES",
+               (long long)n);
+    b.g.ranges[0].min = n; /* min == max: a static shape */
+    info = kit_program_compile_info(&b.prog, &graph);
+    if (p->info.max_programs != 1) {
+        KIT_OK(k, p->api.program_compile(p->dev, &info, &program),
+               "program_compile for %lld to %lld rows, a static shape",
+               (long long)n, (long long)n);
+        p->api.program_destroy(program);
+    }
+    programs_close(&b);
+}
+
+/* --- wrong bindings ------------------------------------------------------- */
+
+static void refuse_compile(programs_bench *b, clv_compile *info,
+                           const char *what)
+{
+    clv_plugin_program *program = NULL;
+    kit_expect(b->k, b->p->api.program_compile(b->p->dev, info, &program),
+               CLV_ERR_INVALID, "program_compile with %s", what);
+    KIT_CHECK(b->k, !program, "a program_compile that failed gives a program");
+}
+
+/* Off every element's alignment: refused, or taken and then no harm. */
+static void check_odd_weight(programs_bench *b, clv_compile info,
+                             clv_binding *weights)
+{
+    const clv_plugin_api *api = &b->p->api;
+    clv_plugin_program *program = NULL;
+    clv_plugin_buffer *odd =
+        kit_buffer(b->p, b->prog.mem_type, weights[0].size + 64);
+    weights[0].buffer = odd;
+    weights[0].offset = 1;
+    clv_status status = api->program_compile(b->p->dev, &info, &program);
+    if (status)
+        kit_expect(b->k, status, CLV_ERR_INVALID,
+                   "program_compile with a weight at offset 1 of its buffer");
+    api->program_destroy(program);
+    api->buffer_free(odd);
+}
+
+static void run_weights(kit *k, const void *arg)
+{
+    programs_bench b;
+    (void)arg;
+    if (!programs_open(k, KIT_ANY_WEIGHT, &b))
+        return;
+    b.p->api.program_destroy(b.prog.handle); /* room for another */
+    b.prog.handle = NULL;
+    clv_subgraph graph;
+    clv_compile good = kit_program_compile_info(&b.prog, &graph), info = good;
+    clv_binding w[KIT_MAX_TENSORS + 1];
+    memcpy(w, good.weights, good.n_weights * sizeof *w);
+    const clv_binding first = w[0];
+    info.weights = w;
+#define REFUSE(what, ...)                                                     \
+    do {                                                                      \
+        __VA_ARGS__;                                                          \
+        refuse_compile(&b, &info, what);                                      \
+        info = good;                                                          \
+        info.weights = w;                                                     \
+        w[0] = first;                                                         \
+    } while (0)
+    REFUSE("a weight missing", info.n_weights--, w[0] = w[info.n_weights]);
+    REFUSE("weights counted in an array that is NULL", info.weights = NULL);
+    REFUSE("a binding for a tensor that the graph has not",
+           w[info.n_weights] = first, w[info.n_weights].tensor = 1000,
+           info.n_weights++);
+    REFUSE("a weight bound twice", w[info.n_weights++] = first);
+    REFUSE("a weight without a buffer", w[0].buffer = NULL);
+    REFUSE("a weight one byte short", w[0].size--);
+    REFUSE("a weight beyond its buffer's end", w[0].offset += 1ull << 40);
+    REFUSE("a weight whose range overflows", w[0].offset = UINT64_MAX);
+    REFUSE("no graph", info.graph = NULL);
+#undef REFUSE
+    check_odd_weight(&b, info, w);
+    b.prog.handle = must_compile(&b, &good, "after refusals");
+    programs_run(&b, b.prog.handle, "a program compiled after refusals");
+    programs_close(&b);
+}
+
+static void refuse_run(programs_bench *b, const clv_binding *bindings,
+                       uint32_t n, const char *what)
+{
+    const kit_tensor *out = &b->g.tensors[b->output];
+    clv_command command = kit_program_command(&b->prog);
+    command.bindings = bindings;
+    command.n_bindings = n;
+    kit_expect(b->k, submit_and_wait(b->p, &command), CLV_ERR_INVALID,
+               "submit of a program with %s", what);
+    kit_program_download(&b->prog);
+    for (uint64_t i = 0; i < out->size; i++)
+        KIT_CHECK(b->k, out->data[i] == 0x3c,
+                  "a submit with %s was refused and wrote its output", what);
+}
+
+static void run_bindings(kit *k, const void *arg)
+{
+    programs_bench b;
+    (void)arg;
+    if (!programs_open(k, 0, &b))
+        return;
+    clv_command good = kit_program_command(&b.prog);
+    uint32_t n = good.n_bindings, last = n - 1;
+    clv_binding all[KIT_MAX_TENSORS + 1];
+    memcpy(all, good.bindings, n * sizeof *all);
+    for (uint32_t i = 0; i < n; i++) /* the output last */
+        if (all[i].tensor == b.output) {
+            clv_binding out = all[i];
+            all[i] = all[last];
+            all[last] = out;
+        }
+    const clv_binding out = all[last];
+    const kit_tensor *image = &b.g.tensors[b.output];
+    memset(image->data, 0x3c, image->size);
+    kit_program_upload(&b.prog);
+#define REFUSE(what, count, ...)                                              \
+    do {                                                                      \
+        __VA_ARGS__;                                                          \
+        refuse_run(&b, all, count, what);                                     \
+        all[last] = out;                                                      \
+    } while (0)
+    REFUSE("its output not bound", n - 1, (void)0);
+    REFUSE("nothing bound", 0, (void)0);
+    REFUSE("an output without a buffer", n, all[last].buffer = NULL);
+    REFUSE("an output one byte short", n, all[last].size--);
+    REFUSE("an output beyond its buffer's end", n,
+           all[last].offset += 1ull << 40);
+    REFUSE("a binding whose range overflows", n, all[last].offset = UINT64_MAX);
+    REFUSE("a binding for a tensor that it has not", n + 1,
+           all[n] = out, all[n].tensor = 1000);
+    REFUSE("its output bound twice", n + 1, all[n] = out);
+#undef REFUSE
+    clv_command none = good;
+    none.program = NULL;
+    kit_expect(k, submit_and_wait(b.p, &none), CLV_ERR_INVALID,
+               "submit of a RUN command without a program");
+    none = good;
+    none.bindings = NULL;
+    kit_expect(k, submit_and_wait(b.p, &none), CLV_ERR_INVALID,
+               "submit with bindings counted in an array that is NULL");
+    programs_run(&b, b.prog.handle, "a program after refusals");
+    programs_close(&b);
+}
+
+/* --- compiling ------------------------------------------------------------ */
+
+typedef struct progress {
+    uint32_t calls, cancel_at;
+    float last;
+    bool wrong;
+} progress;
+
+static int on_progress(void *ctx, float fraction)
+{
+    progress *p = ctx;
+    p->wrong |= !(fraction >= p->last && fraction <= 1);
+    p->last = fraction;
+    return ++p->calls == p->cancel_at;
+}
+
+static void run_cancel(kit *k, const void *arg)
+{
+    programs_bench b;
+    (void)arg;
+    if (!programs_open(k, KIT_ANY_NODES, &b))
+        return;
+    kit_plugin *p = b.p;
+    p->api.program_destroy(b.prog.handle);
+    b.prog.handle = NULL;
+    clv_subgraph graph;
+    clv_compile info = kit_program_compile_info(&b.prog, &graph);
+    progress counted = {0};
+    info.progress = on_progress;
+    info.progress_ctx = &counted;
+    b.prog.handle = must_compile(&b, &info, "with a progress callback");
+    KIT_CHECK(k, !counted.wrong,
+              "compiling reports progress that falls, or lies outside 0..1");
+    p->api.program_destroy(b.prog.handle);
+    uint32_t blocks = p->host.n_blocks;
+    for (uint32_t at = 1; at <= counted.calls && at <= 32; at++) {
+        progress cancels = {.cancel_at = at};
+        info.progress_ctx = &cancels;
+        b.prog.handle = NULL;
+        kit_expect(k,
+                   p->api.program_compile(p->dev, &info, &b.prog.handle),
+                   CLV_ERR_CANCELLED,
+                   "program_compile whose progress callback answers 1 at call "
+                   "%u",
+                   (unsigned)at);
+        KIT_CHECK(k, !b.prog.handle && cancels.calls == at,
+                  "a cancelled program_compile gives a program, or goes on "
+                  "calling");
+        KIT_CHECK(k, p->host.n_blocks <= blocks,
+                  "a cancelled program_compile leaves host allocations");
+    }
+    info.progress = NULL;
+    b.prog.handle = must_compile(&b, &info, "after cancelled ones");
+    programs_run(&b, b.prog.handle, "a program after cancelled ones");
+    kit_note(k, "%u progress calls", (unsigned)counted.calls);
+    programs_close(&b);
+}
+
+static void run_info(kit *k, const void *arg)
+{
+    programs_bench b;
+    (void)arg;
+    if (!programs_open(k, 0, &b))
+        return;
+    kit_plugin *p = b.p;
+    p->api.program_destroy(b.prog.handle);
+    clv_subgraph graph;
+    clv_compile compile = kit_program_compile_info(&b.prog, &graph);
+    uint64_t begin = kit_now();
+    b.prog.handle = must_compile(&b, &compile, "a small graph");
+    uint64_t took = kit_now() - begin;
+    clv_program_info info = CLV_INIT(clv_program_info,
+                                     CLV_STRUCT_PROGRAM_INFO);
+    KIT_OK(k, p->api.program_info(b.prog.handle, &info), "program_info");
+    const uint64_t most = 1ull << 32;
+    KIT_CHECK(k, info.memory_size < most && info.scratch_size < most,
+              "a program of %u small nodes takes %llu bytes, and %llu while "
+              "running",
+              (unsigned)b.g.n_nodes, (unsigned long long)info.memory_size,
+              (unsigned long long)info.scratch_size);
+    KIT_CHECK(k, p->info.clock == CLV_CLOCK_VIRTUAL ||
+                     info.compile_ns <= took + KIT_MS,
+              "compile_ns is %llu, the call took %llu",
+              (unsigned long long)info.compile_ns, (unsigned long long)took);
+    KIT_CHECK(k, info.n_kernels < 1000, "%u small nodes made %u kernels",
+              (unsigned)b.g.n_nodes, (unsigned)info.n_kernels);
+    kit_note(k, "compiled in %.1f us, %llu bytes", (double)took / 1e3,
+             (unsigned long long)info.memory_size);
+    programs_close(&b);
+}
+
+static void run_max(kit *k, const void *arg)
+{
+    kit_plugin *p = kit_subject(k);
+    uint32_t most = p->info.max_programs;
+    programs_bench b;
+    (void)arg;
+    if (!most || most > 1024) {
+        kit_skip(k, "max_programs is %u: no bound to try", (unsigned)most);
+        return;
+    }
+    if (!programs_open(k, 0, &b))
+        return;
+    clv_subgraph graph;
+    clv_compile info = kit_program_compile_info(&b.prog, &graph);
+    clv_plugin_program **all = calloc(most, sizeof *all), *over = NULL;
+    KIT_CHECK(k, all, "no memory for the case");
+    for (int round = 0; round < 2; round++) {
+        for (uint32_t i = 1; i < most; i++)
+            all[i] = must_compile(&b, &info, "within max_programs");
+        kit_expect(k, p->api.program_compile(p->dev, &info, &over),
+                   CLV_ERR_LIMIT, "program_compile %u at a max_programs of %u",
+                   (unsigned)most + 1, (unsigned)most);
+        KIT_CHECK(k, !over, "a program_compile that failed gives a program");
+        programs_run(&b, b.prog.handle, "a program among max_programs");
+        for (uint32_t i = 1; i < most; i++)
+            p->api.program_destroy(all[i]);
+    }
+    free(all);
+    programs_close(&b);
+}
+
+static void list(kit_list *l)
+{
+    kit_add(l, KIT_PER_DEVICE, 0, run_twice, NULL, "twice");
+    kit_add(l, KIT_PER_DEVICE, 0, run_keeps_nothing, NULL, "keeps_nothing");
+    kit_add(l, KIT_PER_DEVICE, 0, run_bucket, NULL, "bucket");
+    kit_add(l, KIT_PER_DEVICE, 0, run_static, NULL, "static_shapes");
+    kit_add(l, KIT_PER_DEVICE, 0, run_weights, NULL, "weights");
+    kit_add(l, KIT_PER_DEVICE, 0, run_bindings, NULL, "bindings");
+    kit_add(l, KIT_PER_DEVICE, 0, run_cancel, NULL, "cancel");
+    kit_add(l, KIT_PER_DEVICE, 0, run_info, NULL, "info");
+    kit_add(l, KIT_PER_DEVICE, 0, run_max, NULL, "max_programs");
+    programs_list_blobs(l);
+}
+
+const kit_group kit_group_programs = {
+    "programs", "Programs: compiling, bindings, buckets, bytes", list};
