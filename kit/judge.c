@@ -1,6 +1,6 @@
 #include "judge.h"
 #include "element.h"
-#include "outcome.h"
+#include "forecast.h"
 #include "reference.h"
 
 #include <stdio.h>
@@ -182,11 +182,11 @@ static void run_one(kit_graph *g, uint32_t flags, const kit_judgement *out)
 
 static void run_several(kit_graph *g, uint32_t flags, const kit_judgement *out)
 {
-    kit_outcome expected;
-    kit_outcome_make(g, out->caps, &expected);
+    kit_forecast expected;
+    kit_forecast_make(g, out->caps, &expected);
     kit_run(g, flags);
-    kit_outcome_check(g, &expected);
-    kit_outcome_free(&expected);
+    kit_forecast_check(g, &expected);
+    kit_forecast_free(&expected);
 }
 
 kit_judged kit_judge(kit_graph *g, uint32_t flags, kit_judgement *out)

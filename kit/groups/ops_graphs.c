@@ -3,7 +3,7 @@
  * share memory once they are no longer used.
  */
 #include "ops.h"
-#include "../outcome.h"
+#include "../forecast.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -141,21 +141,21 @@ static void run_bucket(kit *k, const void *arg)
     KIT_OK(k, s->api.timeline_create(s->dev, 0, &tl), "timeline_create");
     kit_program_make(&g, 0, false, &p);
     for (uint32_t i = 0; i < sizeof values / sizeof *values; i++) {
-        kit_outcome expected;
+        kit_forecast expected;
         g.values[0] = values[i];
         for (int64_t j = 0; j < 70; j++) /* what is not used stays */
             for (int64_t c = 0; c < 64; c++)
                 kit_set(&g, l.y, j, c, 12345);
-        kit_outcome_make(&g, caps, &expected);
+        kit_forecast_make(&g, caps, &expected);
         kit_program_upload(&p);
         run_program(k, &p, i + 1, tl);
         kit_program_download(&p);
-        kit_outcome_check(&g, &expected);
+        kit_forecast_check(&g, &expected);
         for (int64_t j = 0; j < 70; j++)
             KIT_CHECK(k, (kit_get(&g, l.y, j, 0) == 12345) == (j >= values[i]),
                       "row %d of a run with %d rows: %g", (int)j,
                       (int)values[i], kit_get(&g, l.y, j, 0));
-        kit_outcome_free(&expected);
+        kit_forecast_free(&expected);
     }
     check_range(k, &p);
     s->api.timeline_destroy(tl);

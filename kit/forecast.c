@@ -1,4 +1,4 @@
-#include "outcome.h"
+#include "forecast.h"
 #include "spec.h"
 
 #include <math.h>
@@ -93,11 +93,11 @@ static double difference(const kit_values *want, const kit_values *got)
     return square > 0 ? error / square : error;
 }
 
-void kit_outcome_make(kit_graph *g, const clv_op_caps *caps,
-                          kit_outcome *out)
+void kit_forecast_make(kit_graph *g, const clv_op_caps *caps,
+                          kit_forecast *out)
 {
     kit_graph exact;
-    *out = (kit_outcome){0};
+    *out = (kit_forecast){0};
     kit_graph_copy(g, &exact);
     evaluate(&exact, NULL);
     for (uint32_t t = 0; t < g->n_tensors; t++)
@@ -120,18 +120,18 @@ void kit_outcome_make(kit_graph *g, const clv_op_caps *caps,
     }
 }
 
-void kit_outcome_check(kit_graph *g, const kit_outcome *outcome)
+void kit_forecast_check(kit_graph *g, const kit_forecast *forecast)
 {
     for (uint32_t t = 0; t < g->n_tensors; t++)
-        if (outcome->want[t].v)
-            kit_compare_within(g, t, &outcome->want[t],
-                               outcome->bound[t] + 1e-13,
+        if (forecast->want[t].v)
+            kit_compare_within(g, t, &forecast->want[t],
+                               forecast->bound[t] + 1e-13,
                                "tensor %u of a graph of %u nodes", t,
                                g->n_nodes);
 }
 
-void kit_outcome_free(kit_outcome *outcome)
+void kit_forecast_free(kit_forecast *forecast)
 {
     for (uint32_t t = 0; t < KIT_MAX_TENSORS; t++)
-        kit_values_free(&outcome->want[t]);
+        kit_values_free(&forecast->want[t]);
 }

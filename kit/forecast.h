@@ -9,17 +9,17 @@
 #include "graph.h"
 #include "reference.h"
 
-typedef struct kit_outcome {
+typedef struct kit_forecast {
     kit_values want[KIT_MAX_TENSORS];  /* empty where nothing is expected */
     double bound[KIT_MAX_TENSORS];
-} kit_outcome;
+} kit_forecast;
 
 /* From the images of the graph as they are now; caps: of its nodes. */
-void kit_outcome_make(kit_graph *g, const clv_op_caps *caps,
-                          kit_outcome *out);
+void kit_forecast_make(kit_graph *g, const clv_op_caps *caps,
+                          kit_forecast *out);
 /* Compares every tensor that is written and seen outside. */
-void kit_outcome_check(kit_graph *g, const kit_outcome *outcome);
-void kit_outcome_free(kit_outcome *outcome);
+void kit_forecast_check(kit_graph *g, const kit_forecast *forecast);
+void kit_forecast_free(kit_forecast *forecast);
 
 /* A graph with images of its own. */
 void kit_graph_copy(const kit_graph *from, kit_graph *to);
