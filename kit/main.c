@@ -1,6 +1,7 @@
 /*
  * cleave-plugin-check: whether a plugin keeps the contract of plugin.h.
  */
+#include "perf_table.h"
 #include "runner.h"
 
 #include "../tools/interrupt.h"
@@ -19,10 +20,10 @@
 typedef struct check_args {
     tool_common common;
     const char *format;
-    tool_strings filters, groups, devices, exclude, xfail, expect, set;
+    tool_strings filters, groups, devices, exclude, xfail, expect, set, ops;
     double timeout;
     int64_t seed;
-    bool verbose, thorough, list;
+    bool verbose, thorough, list, perf;
 } check_args;
 
 #define AT(member) offsetof(check_args, member)
@@ -53,6 +54,10 @@ static const tool_option options[] = {
     TOOL_OPT_FLAG(0, "thorough", AT(thorough),
                   "more shapes, whole models' sizes, longer loops"),
     TOOL_OPT_FLAG(0, "list", AT(list), "list the cases, and run none"),
+    TOOL_OPT_FLAG(0, "perf", AT(perf),
+                  "measure how fast the devices are, and check nothing"),
+    TOOL_OPT_STRINGS(0, "op", "NAME", AT(ops),
+                     "with --perf, only this op; may be repeated"),
     TOOL_OPT_CHOICE('o', "output", "FORMAT", AT(format),
                     "text|tap|junit|json", "text, tap, junit or json"),
     TOOL_OPT_FLAG('v', "verbose", AT(verbose), "a line for every case"),
@@ -79,6 +84,7 @@ static const tool_command command = {
         "report.xml\n"
         "  cleave-plugin-check ./cleave_vpu.so --filter '*/ops.matmul.q8_0*' "
         "--seed 7\n"
+        "  cleave-plugin-check ./cleave_vpu.so --perf --op matmul\n"
         "  cleave-plugin-check --list\n",
     .options = options,
     .no_devices = true,
@@ -264,6 +270,32 @@ static int check(const check_args *args, const kit_list *list,
     return code;
 }
 
+/* Text is a table for people here. */
+static int measure(const check_args *args, const places *at)
+{
+    if (!strcmp(args->format, "tap") || !strcmp(args->format, "junit"))
+        return tool_usage("--output %s: --perf has no cases to report; use "
+                          "text or json",
+                          args->format);
+    kit_config config = {.path = at->path,
+                         .dir = at->dir,
+                         .settings = args->set.items,
+                         .n_settings = args->set.n,
+                         .seed = (uint64_t)args->seed,
+                         .timeout_ns = (uint64_t)(args->timeout * 1e9),
+                         .thorough = args->thorough,
+                         .run_dir = at->run_dir};
+    kit_selection selection = {.devices = args->devices.items,
+                               .n_devices = args->devices.n};
+    kit_perf_request request = {
+        .config = &config,
+        .selection = &selection,
+        .ops = args->ops.items,
+        .n_ops = args->ops.n,
+        .format = !strcmp(args->format, "json") ? "json" : "md"};
+    return kit_perf_main(&request);
+}
+
 static int run(const check_args *args, const char *plugin)
 {
     static places at;
@@ -288,7 +320,8 @@ static int run(const check_args *args, const char *plugin)
     if (code < 0)
         code = find_places(plugin, &at);
     if (code < 0)
-        code = check(args, &list, &expectations, &at);
+        code = args->perf ? measure(args, &at)
+                          : check(args, &list, &expectations, &at);
     remove_places(&at);
     kit_expectations_free(&expectations);
     kit_list_free(&list);
