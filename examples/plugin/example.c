@@ -2,7 +2,7 @@
  * A backend in one file, to copy: one device that multiplies matrices on a
  * thread of its own. docs/plugin-authors.md walks through it.
  */
-#include <cleave/plugin_memory.h>
+#include <cleave/plugin_program.h>
 #include <cleave/plugin_queue.h>
 
 #include <stdbool.h>
@@ -21,8 +21,7 @@ struct clv_plugin_device {
 typedef struct matrix {
     uint32_t tensor, dtype, symbol; /* symbol: 1 + that of rows; 0: fixed */
     int64_t rows, columns;
-    int64_t size, stride; /* bytes: of a row, and to the next */
-    const char *weights;  /* NULL: bound at submit */
+    int64_t stride; /* bytes */
 } matrix;
 
 /* A MATMUL: y [n,O] = x [n,I] * transpose(w [O,I]). */
@@ -31,7 +30,7 @@ typedef struct product {
 } product;
 
 struct clv_plugin_program {
-    const clv_host_api *host;
+    clv_program_base base; /* tensors, and where the weights lie */
     uint32_t n_products;
     product products[];
 };
@@ -53,7 +52,7 @@ static const char *read_matrix(const clv_subgraph *graph, uint32_t t, matrix *m)
         (d->strides[0] && d->strides[0] < size))
         return "operands must be matrices in linear buffers, in whole rows";
     *m = (matrix){.tensor = t, .dtype = d->dtype, .symbol = d->symbols[0],
-                  .rows = d->dims[0], .columns = d->dims[1], .size = size,
+                  .rows = d->dims[0], .columns = d->dims[1],
                   .stride = d->strides[0] ? d->strides[0] : size};
     return NULL;
 }
@@ -93,7 +92,9 @@ static clv_status op_caps(clv_plugin_device *dev, const clv_subgraph *graph,
         product p;
         clv_op_caps caps = {.answer = CLV_ANSWER_YES,
                             .error_class = CLV_ERROR_F32,
-                            .split_axes = CLV_SPLIT_ROWS | CLV_SPLIT_SEQUENCE};
+                            .split_axes = CLV_SPLIT_ROWS | CLV_SPLIT_SEQUENCE |
+                                          CLV_SPLIT_CHANNELS,
+                            .split_granularity = {[2] = 32}};
         const char *why = read_product(graph, i, &p);
         if (why) {
             caps = (clv_op_caps){.answer = CLV_ANSWER_NO};
@@ -106,51 +107,29 @@ static clv_status op_caps(clv_plugin_device *dev, const clv_subgraph *graph,
 
 /* --- programs ------------------------------------------------------------- */
 
-/* The matrix, of that many rows; NULL if no binding has it. */
-static char *find(const matrix *m, int64_t rows, uint32_t access,
-                  const clv_binding *bindings, uint32_t n)
-{
-    uint64_t size = rows ? (uint64_t)((rows - 1) * m->stride + m->size) : 0;
-    for (uint32_t i = 0; i < n; i++)
-        if (bindings[i].tensor == m->tensor && bindings[i].size >= size)
-            return clv_buffer_range(bindings[i].buffer, bindings[i].offset,
-                                    bindings[i].size, access);
-    return NULL;
-}
-
-static void program_destroy(clv_plugin_program *prog)
-{
-    if (prog)
-        clv_free(prog->host, prog);
-}
-
 static clv_status program_compile(clv_plugin_device *dev, const clv_compile *c,
                                   clv_plugin_program **out)
 {
     const clv_host_api *host = dev->base.host;
-    uint32_t n = c->graph->n_nodes;
-    if (!clv_chain_known(c) || !clv_chain_known(c->graph))
-        return clv_fail(host, CLV_ERR_UNSUPPORTED, "unknown extension");
+    uint32_t n = c->graph ? c->graph->n_nodes : 0;
     clv_plugin_program *prog =
         clv_new(host, sizeof *prog + n * sizeof *prog->products);
     if (!prog)
         return CLV_ERR_NO_MEMORY;
-    prog->host = host;
-    for (uint32_t i = 0; i < n; i++) {
-        product *p = &prog->products[prog->n_products++];
-        const char *why = read_product(c->graph, i, p);
-        bool stop = c->progress && c->progress(c->progress_ctx, i / (float)n);
-        if (why || stop) {
-            program_destroy(prog);
-            return why ? clv_fail(host, CLV_ERR_UNSUPPORTED, "node %u: %s",
-                                  (unsigned)i, why)
-                       : clv_fail(host, CLV_ERR_CANCELLED, "cancelled");
-        }
-        p->w.weights = find(&p->w, p->w.rows, CLV_ACCESS_READ, c->weights,
-                            c->n_weights);
+    clv_status status = clv_program_init(&prog->base, host, c);
+    for (uint32_t i = 0; i < n && !status; i++) {
+        const char *why = read_product(c->graph, i, &prog->products[i]);
+        if (why)
+            status = clv_fail(host, CLV_ERR_UNSUPPORTED, "node %u: %s", i, why);
+        else if (c->progress && c->progress(c->progress_ctx, i / (float)n))
+            status = clv_fail(host, CLV_ERR_CANCELLED, "cancelled");
     }
-    *out = prog;
-    return CLV_OK;
+    prog->n_products = n;
+    if (status)
+        clv_program_destroy(prog);
+    else
+        *out = prog;
+    return status;
 }
 
 static clv_status program_info(clv_plugin_program *prog, clv_program_info *out)
@@ -161,7 +140,7 @@ static clv_status program_info(clv_plugin_program *prog, clv_program_info *out)
     return CLV_OK;
 }
 
-/* --- work, on the queue's thread ------------------------------------------ */
+/* --- work ----------------------------------------------------------------- */
 
 static float weight(uint32_t dtype, const char *row, int64_t i)
 {
@@ -173,16 +152,13 @@ static float weight(uint32_t dtype, const char *row, int64_t i)
     return clv_half(*(const uint16_t *)block) * (signed char)block[2 + i % 32];
 }
 
-/* False where the host bound too little, which it promises not to do. */
-static bool multiply(const product *p, const clv_command *c)
+static void multiply(const product *p, const clv_command *c)
 {
     int64_t n = p->x.symbol ? c->symbols[p->x.symbol - 1] : p->x.rows;
-    const char *w = p->w.weights, *x = find(&p->x, n, CLV_ACCESS_READ,
-                                            c->bindings, c->n_bindings);
-    char *y = find(&p->y, n, CLV_ACCESS_WRITE, c->bindings, c->n_bindings);
-    if (!w)
-        w = find(&p->w, p->w.rows, CLV_ACCESS_READ, c->bindings, c->n_bindings);
-    for (int64_t o = 0; x && w && y && o < p->w.rows; o++, w += p->w.stride)
+    const char *x = clv_program_data(c, p->x.tensor);
+    const char *w = clv_program_data(c, p->w.tensor);
+    char *y = clv_program_data(c, p->y.tensor);
+    for (int64_t o = 0; o < p->w.rows; o++, w += p->w.stride)
         for (int64_t i = 0; i < n; i++) {
             const float *in = (const float *)(x + i * p->x.stride);
             double sum = 0;
@@ -190,23 +166,25 @@ static bool multiply(const product *p, const clv_command *c)
                 sum += (double)weight(p->w.dtype, w, k) * in[k];
             ((float *)(y + i * p->y.stride))[o] = (float)sum;
         }
-    return x && w && y;
 }
 
-static clv_status run(void *ctx, const clv_submit *submit, char *message)
+/* In submit: what is refused here never runs. */
+static clv_status check(void *ctx, const clv_command *c)
 {
-    bool ok = true;
-    for (uint32_t i = 0; i < submit->n_commands && ok; i++) {
-        const clv_command *c = &submit->commands[i];
-        if (c->kind != CLV_COMMAND_RUN)
-            ok = clv_buffer_move(c);
-        else
-            for (uint32_t p = 0; p < c->program->n_products && ok; p++)
-                ok = multiply(&c->program->products[p], c);
-    }
-    if (!ok)
-        snprintf(message, CLV_MESSAGE_SIZE, "memory is missing or too small");
-    return ok ? CLV_OK : CLV_ERR_INVALID;
+    clv_plugin_device *dev = ctx;
+    return c->kind == CLV_COMMAND_RUN ? clv_program_check(c)
+                                      : clv_buffer_check(dev->base.host, c);
+}
+
+/* On the queue's thread. */
+static clv_status run(void *ctx, const clv_command *c, char *message)
+{
+    if (c->kind != CLV_COMMAND_RUN)
+        clv_buffer_move(c);
+    else
+        for (uint32_t i = 0; i < c->program->n_products; i++)
+            multiply(&c->program->products[i], c);
+    return CLV_OK;
 }
 
 /* --- instance and device -------------------------------------------------- */
@@ -255,7 +233,8 @@ static clv_status device_open(clv_plugin_instance *inst, uint32_t index,
     clv_plugin_device *dev = clv_new(inst->host, sizeof *dev);
     if (!dev)
         return CLV_ERR_NO_MEMORY;
-    clv_status status = clv_queue_create(inst->host, inst->queue_depth, run,
+    static const clv_queue_fns fns = {check, run};
+    clv_status status = clv_queue_create(inst->host, inst->queue_depth, &fns,
                                          dev, &dev->base);
     if (status)
         clv_free(inst->host, dev);
@@ -289,7 +268,7 @@ static const clv_plugin_api api = {
     .timeline_signal = clv_timeline_signal,
     .timeline_fail = clv_timeline_fail, .timeline_wait = clv_timeline_wait,
     .program_compile = program_compile, .program_info = program_info,
-    .program_destroy = program_destroy, .submit = clv_queue_submit};
+    .program_destroy = clv_program_destroy, .submit = clv_queue_submit};
 
 CLV_PLUGIN_MANIFEST("name = example\nabi = 1\ndevices = other\n");
 

@@ -147,22 +147,31 @@ static inline char *clv_buffer_range(const clv_plugin_buffer *buf,
     return buf->data + offset;
 }
 
-/* COPY and FILL between such buffers. False: out of bounds, or read-only. */
-static inline int clv_buffer_move(const clv_command *c)
+/* Whether a COPY or FILL stays inside its buffers; for a queue's check. */
+static inline clv_status clv_buffer_check(const clv_host_api *host,
+                                          const clv_command *c)
 {
-    char *dst =
-        clv_buffer_range(c->dst, c->dst_offset, c->size, CLV_ACCESS_WRITE);
-    const char *src = dst;
+    if (clv_buffer_range(c->dst, c->dst_offset, c->size, CLV_ACCESS_WRITE) &&
+        (c->kind == CLV_COMMAND_FILL ||
+         clv_buffer_range(c->src, c->src_offset, c->size, CLV_ACCESS_READ)))
+        return CLV_OK;
+    return clv_fail(host, CLV_ERR_INVALID,
+                    "%llu bytes from %llu to %llu are outside the buffers, or "
+                    "in memory that may not be written",
+                    (unsigned long long)c->size,
+                    (unsigned long long)c->src_offset,
+                    (unsigned long long)c->dst_offset);
+}
+
+/* Does a COPY or FILL that was checked. */
+static inline void clv_buffer_move(const clv_command *c)
+{
+    char *dst = c->dst->data + c->dst_offset;
     if (c->kind == CLV_COMMAND_COPY)
-        src = clv_buffer_range(c->src, c->src_offset, c->size, CLV_ACCESS_READ);
-    if (!src || !dst)
-        return 0;
-    if (c->kind == CLV_COMMAND_COPY)
-        memmove(dst, src, (size_t)c->size);
+        memmove(dst, c->src->data + c->src_offset, (size_t)c->size);
     else
         for (uint64_t i = 0; i < c->size; i++)
-            dst[i] = ((const char *)&c->pattern)[i % sizeof c->pattern];
-    return 1;
+            dst[i] = (char)(c->pattern >> i % 4 * 8);
 }
 
 #ifdef __cplusplus

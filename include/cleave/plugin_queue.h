@@ -27,12 +27,18 @@ extern "C" {
 
 typedef struct clv_queue clv_queue;
 
-/* Runs the commands of a submit, on the queue's thread, once all waits are
- * over. The submit is a copy, with the structs it points to; programs and
- * buffers are the host's. A failure says why in message, and fails the
- * timelines that were to be signalled. */
-typedef clv_status (*clv_queue_run)(void *ctx, const clv_submit *submit,
-                                    char message[CLV_MESSAGE_SIZE]);
+/* What the queue asks of the plugin; ctx is the queue's. */
+typedef struct clv_queue_fns {
+    /* In submit, for each command, with its program if it is a RUN: whether it
+     * can be run. What is refused there does not have to be an error later. */
+    clv_status (*check)(void *ctx, const clv_command *command);
+    /* On the queue's thread, for each command in order, once all waits are
+     * over. Commands are copies, with their bindings and symbols; programs and
+     * buffers are the host's. A failure says why in message, ends the submit
+     * and fails its signals. */
+    clv_status (*run)(void *ctx, const clv_command *command,
+                      char message[CLV_MESSAGE_SIZE]);
+} clv_queue_fns;
 
 /* A submit and copies of its arrays, in one block. */
 typedef struct clv_queue_job {
@@ -42,7 +48,7 @@ typedef struct clv_queue_job {
 
 struct clv_queue {
     const clv_host_api *host;
-    clv_queue_run run;
+    const clv_queue_fns *fns;
     void *ctx;
     uint32_t depth;
     pthread_t thread;
@@ -148,16 +154,19 @@ static inline clv_status clv_timeline_query(clv_plugin_timeline *tl,
 static inline clv_status clv_timeline_signal(clv_plugin_timeline *tl,
                                              uint64_t value)
 {
+    const clv_host_api *host = tl->queue->host;
     pthread_mutex_lock(&tl->queue->lock);
     uint64_t word = tl->word;
     if (!(value & CLV_FLAG_FAILED))
         clv_timeline_move(tl, value, CLV_OK, NULL);
     pthread_mutex_unlock(&tl->queue->lock);
+    if (word & CLV_FLAG_FAILED) /* what it says is final */
+        return clv_fail(host, tl->status, "%s", tl->message);
     if (word < value && !(value & CLV_FLAG_FAILED))
         return CLV_OK;
-    return clv_fail(tl->queue->host, CLV_ERR_INVALID,
-                    "a timeline at %#llx cannot be signalled %#llx; use a "
-                    "higher value below 2^63",
+    return clv_fail(host, CLV_ERR_INVALID,
+                    "a timeline at %llu cannot be signalled %llu; use a higher "
+                    "value below 2^63",
                     (unsigned long long)word, (unsigned long long)value);
 }
 
@@ -287,7 +296,9 @@ static inline void *clv_queue_main(void *arg)
         clv_status status = clv_queue_begin(queue, &job->submit, message);
         if (!status) {
             pthread_mutex_unlock(&queue->lock);
-            status = queue->run(queue->ctx, &job->submit, message);
+            for (uint32_t i = 0; i < job->submit.n_commands && !status; i++)
+                status = queue->fns->run(queue->ctx, &job->submit.commands[i],
+                                         message);
             pthread_mutex_lock(&queue->lock);
         }
         queue->first = job->next;
@@ -301,18 +312,19 @@ static inline void *clv_queue_main(void *arg)
     return NULL;
 }
 
-/* Fills base, and starts the thread that calls run. depth: submits in flight
- * before the next answers CLV_ERR_LIMIT, as clv_device_info.queue_depth; 0: no
- * bound. ctx outlives the queue. */
+/* Fills base, and starts the thread. depth: submits in flight before the next
+ * answers CLV_ERR_LIMIT, as clv_device_info.queue_depth; 0: no bound. fns and
+ * ctx outlive the queue. */
 static inline clv_status clv_queue_create(const clv_host_api *host,
-                                          uint32_t depth, clv_queue_run run,
-                                          void *ctx, clv_device_base *base)
+                                          uint32_t depth,
+                                          const clv_queue_fns *fns, void *ctx,
+                                          clv_device_base *base)
 {
     clv_queue *queue = (clv_queue *)clv_new(host, sizeof *queue);
     if (!queue)
         return CLV_ERR_NO_MEMORY;
     queue->host = host;
-    queue->run = run;
+    queue->fns = fns;
     queue->ctx = ctx;
     queue->depth = depth;
     pthread_condattr_t attr;
@@ -422,7 +434,7 @@ static inline clv_status clv_queue_check(const clv_queue *queue,
             submit->commands, i, submit->command_stride);
         known = clv_chain_known(c) && c->kind >= CLV_COMMAND_RUN &&
                 c->kind <= CLV_COMMAND_FILL;
-        whole &= c->kind != CLV_COMMAND_RUN || c->program;
+        whole &= c->kind != CLV_COMMAND_RUN || c->program != NULL;
     }
     for (uint32_t i = 0; i < submit->n_waits; i++)
         whole &= submit->waits[i].timeline || submit->waits[i].flag;
@@ -437,7 +449,14 @@ static inline clv_status clv_queue_check(const clv_queue *queue,
         return clv_fail(queue->host, CLV_ERR_INVALID,
                         "the submit has a run without a program, or a wait or "
                         "signal without a timeline, or for 2^63 and more");
-    return CLV_OK;
+    clv_status status = CLV_OK;
+    for (uint32_t i = 0; i < submit->n_commands && !status; i++) {
+        clv_command c;
+        clv_read(&c, sizeof c,
+                 clv_at(submit->commands, i, submit->command_stride));
+        status = queue->fns->check(queue->ctx, &c);
+    }
+    return status;
 }
 
 /* With the lock held. False: it is full. */

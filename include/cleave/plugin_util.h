@@ -57,6 +57,37 @@ static inline void clv_write(void *theirs, const void *own, size_t size)
                size - sizeof(clv_header));
 }
 
+/* Elements and bytes of a block along the last dimension; 1 element but for I4
+ * and the block types. False for a type that is not known. */
+static inline int clv_block(uint32_t dtype, int64_t *elements, int64_t *bytes)
+{
+    *elements = 1;
+    *bytes = 0;
+    if (dtype == CLV_DTYPE_F32 || dtype == CLV_DTYPE_I32)
+        *bytes = 4;
+    else if (dtype == CLV_DTYPE_F16 || dtype == CLV_DTYPE_BF16)
+        *bytes = 2;
+    else if (dtype == CLV_DTYPE_I8 || dtype == CLV_DTYPE_I4)
+        *bytes = 1;
+    else if (dtype == CLV_DTYPE_Q8_0)
+        *bytes = 34;
+    else if (dtype == CLV_DTYPE_Q4_0)
+        *bytes = 18;
+    if (dtype == CLV_DTYPE_I4)
+        *elements = 2;
+    else if (dtype == CLV_DTYPE_Q8_0 || dtype == CLV_DTYPE_Q4_0)
+        *elements = 32;
+    return *bytes != 0;
+}
+
+/* Alignment of a known type's elements; of a block, its scale's. */
+static inline uint32_t clv_align(uint32_t dtype)
+{
+    int64_t elements, bytes;
+    clv_block(dtype, &elements, &bytes);
+    return elements == 32 ? 2 : (uint32_t)bytes;
+}
+
 static inline float clv_half(uint16_t h)
 {
     uint32_t magnitude = (uint32_t)(h & 0x7fff) << 13, bits;

@@ -1,0 +1,226 @@
+/*
+ * cleave/plugin_program.h - bindings of programs for backend plugins
+ *
+ * Keeps what a program must know of its graph's tensors, and checks weights and
+ * the bindings of runs against it; for buffers of plugin_memory.h. Not part of
+ * the ABI: functions that a plugin compiles into itself, or does without.
+ */
+#ifndef CLEAVE_PLUGIN_PROGRAM_H_
+#define CLEAVE_PLUGIN_PROGRAM_H_
+
+#include <cleave/plugin_memory.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What struct clv_plugin_program begins with. */
+typedef struct clv_program_base {
+    const clv_host_api *host;
+    uint32_t n_tensors, n_symbols;
+    clv_tensor_desc *tensors; /* [n_tensors] copies */
+    char **weights;           /* [n_tensors] NULL: bound at submit */
+    clv_symbol_range symbols[CLV_MAX_SYMBOLS];
+} clv_program_base;
+
+static inline const clv_program_base *
+clv_program(const clv_plugin_program *prog)
+{
+    return (const clv_program_base *)(const void *)prog;
+}
+
+static inline int64_t clv_dim(const clv_tensor_desc *t, uint32_t d,
+                              const int64_t *symbols)
+{
+    return t->symbols[d] ? symbols[t->symbols[d] - 1] : t->dims[d];
+}
+
+/* Bytes from the tensor's first to its last, with these values of symbols. */
+static inline uint64_t clv_tensor_size(const clv_tensor_desc *t,
+                                       const int64_t *symbols)
+{
+    int64_t elements, bytes, size, dense;
+    clv_block(t->dtype, &elements, &bytes);
+    size = dense = bytes;
+    int strided = 0;
+    for (uint32_t d = 0; d < t->rank; d++)
+        strided |= t->strides[d] != 0;
+    for (uint32_t d = t->rank; d-- > 0;) {
+        int64_t n = clv_dim(t, d, symbols);
+        if (!n)
+            return 0;
+        if (d == t->rank - 1)
+            n = (n + elements - 1) / elements;
+        size += (n - 1) * (strided ? t->strides[d] : dense);
+        dense *= n;
+    }
+    return (uint64_t)size;
+}
+
+/* Finds the memory of one binding; data: [n_tensors], NULL where unbound. */
+static inline clv_status clv_bind(const clv_program_base *base,
+                                  const clv_binding *binding,
+                                  const int64_t *symbols, int weights,
+                                  char **data)
+{
+    const clv_tensor_desc *t =
+        binding->tensor < base->n_tensors ? &base->tensors[binding->tensor]
+                                          : NULL;
+    if (!t || data[binding->tensor] ||
+        (t->usage == CLV_USAGE_WEIGHT) != weights)
+        return clv_fail(base->host, CLV_ERR_INVALID,
+                        "tensor %u of %u is bound twice, unknown, or %s weight",
+                        (unsigned)binding->tensor, (unsigned)base->n_tensors,
+                        weights ? "no" : "a");
+    uint32_t access =
+        t->usage == CLV_USAGE_WEIGHT || t->usage == CLV_USAGE_INPUT
+            ? CLV_ACCESS_READ
+            : CLV_ACCESS_READ | CLV_ACCESS_WRITE;
+    uint64_t need = clv_tensor_size(t, symbols);
+    char *bytes = clv_buffer_range(binding->buffer, binding->offset,
+                                   binding->size, access);
+    if (!bytes || binding->size < need)
+        return clv_fail(base->host, CLV_ERR_INVALID,
+                        "tensor %u takes %llu bytes; its binding has %llu at "
+                        "%llu of a buffer of %llu, or memory that it may not "
+                        "write",
+                        (unsigned)binding->tensor, (unsigned long long)need,
+                        (unsigned long long)binding->size,
+                        (unsigned long long)binding->offset,
+                        (unsigned long long)(binding->buffer
+                                                 ? binding->buffer->size
+                                                 : 0));
+    if ((uintptr_t)bytes % clv_align(t->dtype))
+        return clv_fail(base->host, CLV_ERR_INVALID,
+                        "tensor %u lies at %p, between its elements; align it "
+                        "to %u bytes", (unsigned)binding->tensor, (void *)bytes,
+                        (unsigned)clv_align(t->dtype));
+    data[binding->tensor] = bytes;
+    return CLV_OK;
+}
+
+/* Binds them all; every tensor of that kind must get its memory. */
+static inline clv_status clv_bind_all(const clv_program_base *base,
+                                      const clv_binding *bindings, uint32_t n,
+                                      const int64_t *symbols, int weights,
+                                      char **data)
+{
+    clv_status status = CLV_OK;
+    if (n && !bindings)
+        return clv_fail(base->host, CLV_ERR_INVALID,
+                        "%u bindings in an array that is NULL", (unsigned)n);
+    for (uint32_t i = 0; i < n && !status; i++)
+        status = clv_bind(base, &bindings[i], symbols, weights, data);
+    for (uint32_t t = 0; t < base->n_tensors && !status; t++)
+        if (!data[t] &&
+            (base->tensors[t].usage == CLV_USAGE_WEIGHT) == weights)
+            status = clv_fail(base->host, CLV_ERR_INVALID,
+                              "tensor %u is not bound", (unsigned)t);
+    return status;
+}
+
+static inline void clv_program_finish(clv_program_base *base)
+{
+    clv_free(base->host, base->tensors);
+    clv_free(base->host, base->weights);
+}
+
+/* For a program made by clv_new() that owns nothing else: a slot as it is. */
+static inline void clv_program_destroy(clv_plugin_program *prog)
+{
+    if (!prog)
+        return;
+    clv_program_base *base = (clv_program_base *)(void *)prog;
+    clv_program_finish(base);
+    clv_free(base->host, base);
+}
+
+/* Copies the tensors and binds the weights. After a failure, too, base is to be
+ * finished. */
+static inline clv_status clv_program_init(clv_program_base *base,
+                                          const clv_host_api *host,
+                                          const clv_compile *compile)
+{
+    const clv_subgraph *graph = compile->graph;
+    memset(base, 0, sizeof *base);
+    base->host = host;
+    if (!graph)
+        return clv_fail(host, CLV_ERR_INVALID, "there is no graph to compile");
+    if (!clv_chain_known(compile) || !clv_chain_known(graph))
+        return clv_fail(host, CLV_ERR_UNSUPPORTED,
+                        "the program needs an extension that is not known "
+                        "here; use a newer plugin");
+    if (graph->n_symbols > CLV_MAX_SYMBOLS || !graph->n_tensors)
+        return clv_fail(host, CLV_ERR_INVALID,
+                        "a graph of %u tensors and %u symbols; there can be %d "
+                        "symbols", (unsigned)graph->n_tensors,
+                        (unsigned)graph->n_symbols, CLV_MAX_SYMBOLS);
+    base->tensors = (clv_tensor_desc *)clv_new(
+        host, graph->n_tensors * (uint64_t)sizeof *base->tensors);
+    base->weights = (char **)clv_new(
+        host, graph->n_tensors * (uint64_t)sizeof *base->weights);
+    if (!base->tensors || !base->weights)
+        return CLV_ERR_NO_MEMORY;
+    for (uint32_t i = 0; i < graph->n_symbols; i++)
+        base->symbols[i] = graph->symbols[i];
+    base->n_symbols = graph->n_symbols;
+    for (uint32_t i = 0; i < graph->n_tensors; i++) {
+        const clv_tensor_desc *t = clv_graph_tensor(graph, i);
+        int64_t elements, bytes;
+        if (!t || !clv_block(t->dtype, &elements, &bytes))
+            return clv_fail(host, CLV_ERR_UNSUPPORTED,
+                            "tensor %u is malformed, or of an unknown type",
+                            (unsigned)i);
+        clv_read(&base->tensors[i], sizeof *t, t);
+        base->n_tensors++;
+    }
+    return clv_bind_all(base, compile->weights, compile->n_weights, NULL, 1,
+                        base->weights);
+}
+
+/* Whether a RUN command keeps to what was compiled; for a queue's check. */
+static inline clv_status clv_program_check(const clv_command *command)
+{
+    const clv_program_base *base = clv_program(command->program);
+    if (command->n_symbols != base->n_symbols ||
+        (base->n_symbols && !command->symbols))
+        return clv_fail(base->host, CLV_ERR_INVALID,
+                        "%u values for %u symbols",
+                        (unsigned)command->n_symbols,
+                        (unsigned)base->n_symbols);
+    for (uint32_t i = 0; i < base->n_symbols; i++)
+        if (command->symbols[i] < base->symbols[i].min ||
+            command->symbols[i] > base->symbols[i].max)
+            return clv_fail(base->host, CLV_ERR_INVALID,
+                            "symbol %u is %lld, compiled for %lld to %lld",
+                            (unsigned)i, (long long)command->symbols[i],
+                            (long long)base->symbols[i].min,
+                            (long long)base->symbols[i].max);
+    char **data = (char **)clv_new(
+        base->host, base->n_tensors * (uint64_t)sizeof *data);
+    if (!data)
+        return CLV_ERR_NO_MEMORY;
+    clv_status status =
+        clv_bind_all(base, command->bindings, command->n_bindings,
+                     command->symbols, 0, data);
+    clv_free(base->host, data);
+    return status;
+}
+
+/* Where a tensor lies in a run that was checked. */
+static inline char *clv_program_data(const clv_command *command,
+                                     uint32_t tensor)
+{
+    char *weight = clv_program(command->program)->weights[tensor];
+    for (uint32_t i = 0; i < command->n_bindings && !weight; i++)
+        if (command->bindings[i].tensor == tensor)
+            weight = command->bindings[i].buffer->data +
+                     command->bindings[i].offset;
+    return weight;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* CLEAVE_PLUGIN_PROGRAM_H_ */
