@@ -47,6 +47,14 @@ clv_status core_device_broken(const clv_device *dev, const char *slot,
                      dev->id, slot, text);
 }
 
+clv_status core_device_extended(const clv_device *dev, const char *slot)
+{
+    return clv_error(CLV_ERR_UNSUPPORTED,
+                     "device '%s': %s answered with an extension that this "
+                     "libcleave does not know; install a newer one", dev->id,
+                     slot);
+}
+
 bool core_chain_ok(const clv_header *header)
 {
     const clv_header *node = header->next;

@@ -38,6 +38,9 @@ clv_status core_device_answer(clv_device *dev, const char *slot,
  * answered ...". */
 clv_status core_device_broken(const clv_device *dev, const char *slot,
                               const char *fmt, ...) CLV_PRINTF(3, 4);
+/* A slot's answer carries a chain node that must be understood:
+ * CLV_ERR_UNSUPPORTED. */
+clv_status core_device_extended(const clv_device *dev, const char *slot);
 /* CLV_ERR_DEVICE_LOST with a message once the device is lost. */
 clv_status core_device_usable(const clv_device *dev);
 

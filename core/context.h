@@ -31,7 +31,7 @@ typedef struct core_plugin {
     char *path, *dir;        /* of its file, absolute */
     char *name;              /* by its manifest */
     char *cache_dir;         /* its part of the context's, "" if none */
-    void *module;            /* lt_dlhandle */
+    struct core_module *module;
     core_manifest manifest;
     uint32_t abi_version;    /* negotiated */
     bool declared;           /* its options are in the configuration */

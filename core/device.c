@@ -86,8 +86,7 @@ static clv_status read_mem_types(clv_device *dev)
     dev->n_mem_types = n;
     for (uint32_t i = 0; i < n; i++) {
         if (!core_chain_ok(&dev->mem_types[i].header))
-            return core_device_broken(dev, "mem_types",
-                                      "an extension this host does not know");
+            return core_device_extended(dev, "mem_types");
         dev->mem_types[i].header = init.header;
         if ((st = check_mem_type(dev, i)) != CLV_OK)
             return st;
@@ -209,6 +208,8 @@ clv_status core_device_trace_read(clv_device *dev, uint32_t *count,
         return core_device_broken(dev, "trace_read",
                                   "%u records for %u places", n, capacity);
     for (uint32_t i = 0; i < n; i++) {
+        if (!core_chain_ok(&out[i].header))
+            return core_device_extended(dev, "trace_read");
         core_name_clean(out[i].name, sizeof out[i].name);
         if (out[i].end < out[i].begin)
             return core_device_broken(dev, "trace_read",
@@ -233,6 +234,8 @@ clv_status core_device_calibrate(clv_device *dev, clv_calibration *out)
     st = CORE_CALL_LOCKED(dev, calibrate, dev->handle, &c);
     if (st != CLV_OK)
         return st;
+    if (!core_chain_ok(&c.header))
+        return core_device_extended(dev, "calibrate");
     if (!(c.tick_ns > 0 && c.tick_ns < 1e9))
         return core_device_broken(dev, "calibrate", "a tick of %g ns",
                                   c.tick_ns);

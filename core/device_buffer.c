@@ -148,9 +148,13 @@ clv_status core_buffer_export(core_buffer *buf, uint32_t handle_type,
                          "device '%s': its memory does not export handles of "
                          "kind 0x%x, only 0x%x", dev->id, handle_type, offered);
     clv_export answer = CLV_INIT(clv_export, CLV_STRUCT_EXPORT);
+    clv_header header = answer.header;
     answer.handle_type = handle_type;
     answer.fd = -1;
     st = CORE_CALL(dev, buffer_export, buf->handle, &answer);
+    if (st == CLV_OK && !core_chain_ok(&answer.header))
+        st = core_device_extended(dev, "buffer_export");
+    answer.header = header;
     if (st == CLV_OK)
         *out = answer;
     return st;

@@ -30,8 +30,8 @@ static clv_status check_caps(const clv_device *dev, clv_op_caps *caps,
     const char *wrong = NULL;
     core_name_clean(caps->reason, sizeof caps->reason);
     if (!core_chain_ok(&caps->header))
-        wrong = "an extension this host does not know";
-    else if (caps->answer > CLV_ANSWER_STATIC)
+        return core_device_extended(dev, "op_caps");
+    if (caps->answer > CLV_ANSWER_STATIC)
         wrong = "an unknown answer";
     else if (caps->answer == CLV_ANSWER_NO)
         return CLV_OK;
@@ -79,8 +79,8 @@ static clv_status check_cost(const clv_device *dev, const clv_cost_hint *hint,
 {
     const char *wrong = NULL;
     if (!core_chain_ok(&hint->header))
-        wrong = "an extension this host does not know";
-    else if (hint->confidence > CLV_CONFIDENCE_MEASURED)
+        return core_device_extended(dev, "cost_hints");
+    if (hint->confidence > CLV_CONFIDENCE_MEASURED)
         wrong = "an unknown confidence";
     else if (!(hint->fixed_ns >= 0 && hint->row_ns >= 0 &&
                hint->energy_nj >= 0 && hint->submit_ns >= 0 &&

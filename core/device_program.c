@@ -126,6 +126,8 @@ static clv_status read_info(core_program *prog)
     clv_program_info info = CLV_INIT(clv_program_info, CLV_STRUCT_PROGRAM_INFO);
     clv_header header = info.header;
     clv_status st = CORE_CALL(prog->dev, program_info, prog->handle, &info);
+    if (st == CLV_OK && !core_chain_ok(&info.header))
+        st = core_device_extended(prog->dev, "program_info");
     info.header = header;
     prog->info = info;
     return st;

@@ -19,6 +19,8 @@ static clv_status query(core_timeline *tl, clv_timeline_info *out)
     clv_status st = CORE_CALL(dev, timeline_query, tl->handle, &info);
     if (st != CLV_OK)
         return st;
+    if (!core_chain_ok(&info.header))
+        return core_device_extended(dev, "timeline_query");
     if (!info.flag || (uintptr_t)info.flag % sizeof *info.flag)
         return core_device_broken(dev, "timeline_query",
                                   "no flag word, or a misaligned one");

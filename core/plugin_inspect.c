@@ -19,7 +19,7 @@ static void check_contents(const core_plugin_facts *facts, char problem[256])
                  facts->n_others > 1 ? " and more" : "");
     else if (facts->n_constructors)
         snprintf(problem, 256,
-                 "it has %u constructors, code that would run before it is "
+                 "it has constructors (%u), code that would run before it is "
                  "asked; move what they do into create()",
                  facts->n_constructors);
 }

@@ -1,42 +1,21 @@
 #include "plugin_module.h"
 
+#include "abi_v1.h"
 #include "answer.h"
 #include "config.h"
 #include "host.h"
+#include "module.h"
 #include "paths.h"
 #include "remains.h"
 #include "names.h"
 #include "sanitizer.h"
 
-#include <dlfcn.h>
-#include <link.h>
-#include <ltdl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MAX_OPTIONS 256
 #define MAX_DEVICES 256
-
-/* Sizes of version 1; what is longer was added later. */
-#define API_V1_SIZE                                                            \
-    (offsetof(clv_plugin_api, calibrate) +                                     \
-     sizeof((clv_plugin_api *)0)->calibrate)
-#define OPTION_V1_SIZE                                                         \
-    (offsetof(clv_option, max) + sizeof((clv_option *)0)->max)
-
-/* libltdl is not safe to use from two threads. */
-static pthread_mutex_t lt_mutex = PTHREAD_MUTEX_INITIALIZER;
-
-/* Once a process, and for good: libltdl forgets, and leaks, the modules that
- * stay resident when it is shut down. */
-static bool start_libltdl(void)
-{
-    static bool started;
-    if (!started)
-        started = !lt_dlinit();
-    return started;
-}
 
 clv_status core_plugin_new(clv_context *ctx, const core_plugin_file *file,
                            const core_manifest *manifest, core_plugin **out)
@@ -88,11 +67,8 @@ void core_plugin_destroy(core_plugin *p)
         end_instance(p);
     if (p->declared)
         core_config_undeclare(p->ctx->config, p->name);
-    if (p->module) {
-        pthread_mutex_lock(&lt_mutex);
-        lt_dlclose(p->module);
-        pthread_mutex_unlock(&lt_mutex);
-    }
+    if (!atomic_load(&p->kept))
+        core_module_close(p->module);
     pthread_mutex_destroy(&p->mutex);
     free(p->path);
     free(p->dir);
@@ -104,77 +80,29 @@ void core_plugin_destroy(core_plugin *p)
 /* ------------------------------------------------------------------------ */
 /* Mapping                                                                  */
 
-static clv_status dl_error(const char *path)
-{
-    const char *text = dlerror();
-    size_t n = strlen(path);
-    if (text && !strncmp(text, path, n) && !strncmp(text + n, ": ", 2))
-        text += n + 2;
-    return clv_error(CLV_ERR_FORMAT, "%s; rebuild the plugin, or remove it",
-                     text ? text : "it cannot be loaded");
-}
-
-/* The table's flags decide how it is mapped, so they are looked at first. What
+/* The table's flags decide whether it stays, so they are looked at first. What
  * will be refused has done nothing that outlasts it. */
-static uint32_t peek_flags(void *dl)
+static bool stays(void *arg, void *symbol)
 {
+    const core_plugin *p = arg;
     clv_plugin_query_fn query;
-    *(void **)&query = dlsym(dl, CLV_PLUGIN_QUERY_SYMBOL);
+    *(void **)&query = symbol;
+    if (atomic_load(&p->kept))
+        return true;
     if (!query)
-        return CLV_PLUGIN_UNLOADABLE;
+        return false;
     clv_query_in in = CLV_INIT(clv_query_in, CLV_STRUCT_QUERY_IN);
     in.abi_min = CLV_ABI_VERSION_MIN;
     in.abi_max = CLV_ABI_VERSION;
     clv_query_out out = CLV_INIT(clv_query_out, CLV_STRUCT_QUERY_OUT);
-    if (query(&in, &out) != CLV_OK || !out.api ||
-        out.api->header.struct_size < API_V1_SIZE)
-        return CLV_PLUGIN_UNLOADABLE;
-    return out.api->flags;
-}
-
-static clv_status open_module(core_plugin *p, uint32_t flags)
-{
-    lt_dladvise advise;
-    if (lt_dladvise_init(&advise))
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory to load it");
-    lt_dladvise_local(&advise);
-    if (!(flags & CLV_PLUGIN_UNLOADABLE))
-        lt_dladvise_resident(&advise);
-    p->module = lt_dlopenadvise(p->path, advise);
-    lt_dladvise_destroy(&advise);
-    if (!p->module)
-        return clv_error(CLV_ERR_FORMAT, "libltdl cannot load it: %s",
-                         lt_dlerror());
-    return CLV_OK;
-}
-
-/* libltdl binds lazily and hides why a file cannot be loaded, so the dynamic
- * linker is asked first: now it binds everything and tells. */
-static clv_status map(core_plugin *p, const core_plugin_file *file, void *dl)
-{
-    struct link_map *map;
-    if (dlinfo(dl, RTLD_DI_LINKMAP, &map))
-        return dl_error(p->path);
-    clv_status st = core_plugin_file_check_mapped(file, map->l_ld);
-    if (st == CLV_OK && !start_libltdl())
-        st = clv_error(CLV_ERR_INTERNAL, "libltdl does not start: %s",
-                       lt_dlerror());
-    return st == CLV_OK ? open_module(p, peek_flags(dl)) : st;
+    return query(&in, &out) == CLV_OK && out.api &&
+           out.api->header.struct_size >= CORE_V1_PLUGIN_API &&
+           !(out.api->flags & CLV_PLUGIN_UNLOADABLE);
 }
 
 clv_status core_plugin_map(core_plugin *p, const core_plugin_file *file)
 {
-    pthread_mutex_lock(&lt_mutex);
-    clv_status st = core_plugin_file_recheck(file);
-    void *dl = st == CLV_OK ? dlopen(p->path, RTLD_NOW | RTLD_LOCAL) : NULL;
-    if (dl)
-        st = map(p, file, dl);
-    else if (st == CLV_OK)
-        st = dl_error(p->path);
-    if (dl)
-        dlclose(dl);
-    pthread_mutex_unlock(&lt_mutex);
-    return st;
+    return core_module_open(file, stays, p, &p->module);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -200,9 +128,7 @@ static bool disagrees(const core_manifest *m, const clv_query_out *answer)
 static clv_status ask(core_plugin *p, const clv_plugin_api **api)
 {
     clv_plugin_query_fn query;
-    pthread_mutex_lock(&lt_mutex);
-    *(void **)&query = lt_dlsym(p->module, CLV_PLUGIN_QUERY_SYMBOL);
-    pthread_mutex_unlock(&lt_mutex);
+    *(void **)&query = core_module_symbol(p->module, CLV_PLUGIN_QUERY_SYMBOL);
     if (!query)
         return clv_error(CLV_ERR_NOT_FOUND,
                          "it exports no " CLV_PLUGIN_QUERY_SYMBOL
@@ -274,12 +200,20 @@ clv_status core_plugin_negotiate(core_plugin *p)
     clv_status st = ask(p, &api);
     if (st != CLV_OK)
         return st;
-    uint32_t size = api->header.struct_size;
-    if (!core_struct_read(&p->api, sizeof p->api, api, API_V1_SIZE))
+    if (api->header.struct_type != CLV_STRUCT_PLUGIN_API)
+        return clv_error(CLV_ERR_INTERNAL,
+                         "its table is a struct of type %u, not %u; the plugin "
+                         "is faulty", api->header.struct_type,
+                         CLV_STRUCT_PLUGIN_API);
+    if (api->header.struct_size < CORE_V1_PLUGIN_API)
         return clv_error(CLV_ERR_VERSION,
-                         "its table of %u bytes is shorter than the %zu of ABI "
-                         "version 1, or needs an extension; rebuild it", size,
-                         API_V1_SIZE);
+                         "its table of %u bytes is shorter than the %d of ABI "
+                         "version 1; rebuild it", api->header.struct_size,
+                         CORE_V1_PLUGIN_API);
+    if (!core_struct_read(&p->api, sizeof p->api, api, CORE_V1_PLUGIN_API))
+        return clv_error(CLV_ERR_UNSUPPORTED,
+                         "its table needs an extension that this libcleave "
+                         "does not know; install a newer one");
     const char *slot = missing_slot(&p->api);
     if (slot)
         return clv_error(CLV_ERR_INTERNAL,
@@ -301,7 +235,7 @@ clv_status core_plugin_declare(core_plugin *p)
     uint32_t n = p->api.n_options, stride = p->api.option_stride;
     if (!n)
         return CLV_OK;
-    if (n > MAX_OPTIONS || !p->api.options || stride < OPTION_V1_SIZE ||
+    if (n > MAX_OPTIONS || !p->api.options || stride < CORE_V1_OPTION ||
         stride % sizeof(uint64_t))
         return clv_error(CLV_ERR_INVALID, "its table of %u options is "
                          "malformed; the plugin is faulty", n);
@@ -312,7 +246,8 @@ clv_status core_plugin_declare(core_plugin *p)
     for (uint32_t i = 0; i < n && st == CLV_OK; i++)
         if (!core_struct_read(&options[i], sizeof options[i],
                               (const char *)p->api.options + (size_t)i * stride,
-                              OPTION_V1_SIZE))
+                              CORE_V1_OPTION) ||
+            options[i].header.struct_type != CLV_STRUCT_OPTION)
             st = clv_error(CLV_ERR_INVALID, "its option %u is malformed; the "
                            "plugin is faulty", i);
     if (st == CLV_OK)

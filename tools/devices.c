@@ -5,6 +5,7 @@
 #include "text.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct devices_args {
@@ -45,10 +46,21 @@ static const char *kind_name(uint32_t kind)
     return "other";
 }
 
+/* 32 hexadecimal digits; "" if the plugin does not know it. */
+static const char *uuid_text(const uint8_t uuid[16], char out[33])
+{
+    uint8_t any = 0;
+    for (int i = 0; i < 16; i++) {
+        snprintf(out + 2 * i, 3, "%02x", uuid[i]);
+        any |= uuid[i];
+    }
+    return any ? out : "";
+}
+
 static void add_device(tool_table *table, const clv_device *dev)
 {
     const clv_device_info *info = clv_device_info_of(dev);
-    char memory[TOOL_QUANTITY_MAX], units[16];
+    char memory[TOOL_QUANTITY_MAX], units[16], uuid[33];
     const char *cells[] = {
         clv_device_id(dev), info->name, kind_name(info->kind), memory, units,
         info->driver};
@@ -66,6 +78,8 @@ static void add_device(tool_table *table, const clv_device *dev)
     tool_record_number(&record, "memory_free", (double)info->memory_free);
     tool_record_number(&record, "units", info->units);
     tool_record_string(&record, "driver", info->driver);
+    tool_record_string(&record, "bus_path", info->bus_path);
+    tool_record_string(&record, "uuid", uuid_text(info->uuid, uuid));
     tool_record_bool(&record, "virtual_clock",
                      info->clock == CLV_CLOCK_VIRTUAL);
     tool_table_add(table, record, cells);
@@ -83,36 +97,62 @@ static bool print_devices(const clv_context *ctx, const char *format)
     return tool_table_end(&table);
 }
 
+static const char *outcome(const clv_candidate *c)
+{
+    if (c->status)
+        return "failed";
+    if (c->n_devices)
+        return "ok";
+    return c->stage == CLV_STAGE_READY ? "no device" : "not needed";
+}
+
 static void add_plugin(tool_table *table, const clv_candidate *c)
 {
-    const char *reason = c->status      ? c->reason
-                         : c->n_devices ? "ok"
-                                        : "ok, but it found no device";
-    const char *cells[] = {*c->plugin ? c->plugin : "?", c->version,
-                           clv_load_stage_name(c->stage), c->path, reason};
+    const char *stage = clv_load_stage_name(c->stage);
+    const char *cells[] = {*c->plugin ? c->plugin : "?", c->version, c->abi,
+                           c->kinds, stage, outcome(c), c->path};
     tool_record record = tool_record_begin();
     tool_record_string(&record, "path", c->path);
     tool_record_string(&record, "plugin", c->plugin);
     tool_record_string(&record, "version", c->version);
-    tool_record_string(&record, "stage", clv_load_stage_name(c->stage));
+    tool_record_string(&record, "abi", c->abi);
+    tool_record_string(&record, "kinds", c->kinds);
+    tool_record_string(&record, "stage", stage);
     tool_record_bool(&record, "ok", c->status == CLV_OK);
+    tool_record_string(&record, "outcome", outcome(c));
     tool_record_string(&record, "reason", c->reason);
     tool_record_number(&record, "devices", c->n_devices);
     tool_table_add(table, record, cells);
 }
 
+/* Below the table, where they have room. */
+static void print_reason(const clv_candidate *c)
+{
+    char *path = tool_clean(c->path), *reason = tool_clean(c->reason);
+    if (path && reason) {
+        printf("\n%s:\n  ", path);
+        tool_print_wrapped(reason, 2);
+    }
+    free(path);
+    free(reason);
+}
+
 static bool print_plugins(const clv_context *ctx, const char *format)
 {
-    static const tool_column columns[] = {{"plugin", false},
-                                          {"version", false},
-                                          {"stage", false},
-                                          {"file", false},
-                                          {"outcome", false}};
+    static const tool_column columns[] = {
+        {"plugin", false}, {"version", false}, {"ABI", false},
+        {"kinds", false},  {"stage", false},   {"outcome", false},
+        {"file", false}};
     tool_table table;
-    tool_table_begin(&table, format, columns, 5);
+    tool_table_begin(&table, format, columns, 7);
     for (uint32_t i = 0; i < clv_context_candidate_count(ctx); i++)
         add_plugin(&table, clv_context_candidate(ctx, i));
-    return tool_table_end(&table);
+    if (!tool_table_end(&table))
+        return false;
+    for (uint32_t i = 0; i < clv_context_candidate_count(ctx); i++)
+        if (!strcmp(format, "md") && clv_context_candidate(ctx, i)->reason[0])
+            print_reason(clv_context_candidate(ctx, i));
+    return tool_write("", 0);
 }
 
 static bool print_all(const clv_context *ctx, const char *format)

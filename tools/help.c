@@ -1,10 +1,10 @@
 #include "option_tables.h"
+#include "text.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define HELP_COLUMN 30
-#define HELP_WIDTH  80
 
 /* " (default: X)", or nothing. */
 static void describe_default(const tool_option *o, const void *args, char *out,
@@ -31,25 +31,6 @@ static void describe_default(const tool_option *o, const void *args, char *out,
                 i + 1 < list->n ? "" : ")");
 }
 
-/* Text from a column on, with later lines indented to it. */
-static void print_wrapped(const char *text, int column)
-{
-    int at = column;
-    while (*text) {
-        int word = (int)strcspn(text, " ");
-        bool first = at == column;
-        if (!first && at + 1 + word >= HELP_WIDTH) {
-            printf("\n%*s", column, "");
-            at = column;
-            first = true;
-        }
-        at += printf("%s%.*s", first ? "" : " ", word, text);
-        text += word;
-        text += strspn(text, " ");
-    }
-    putchar('\n');
-}
-
 static void print_option(const tool_option *o, const void *args)
 {
     char left[80], help[512], value[96];
@@ -70,7 +51,7 @@ static void print_option(const tool_option *o, const void *args)
     printf("%*s", HELP_COLUMN - n, "");
     describe_default(o, args, value, sizeof value);
     snprintf(help, sizeof help, "%s%s", o->help, value);
-    print_wrapped(help, HELP_COLUMN);
+    tool_print_wrapped(help, HELP_COLUMN);
 }
 
 static void print_paragraphs(const char *text)
@@ -79,7 +60,7 @@ static void print_paragraphs(const char *text)
         size_t length = strcspn(text, "\n");
         char line[1024];
         snprintf(line, sizeof line, "%.*s", (int)length, text);
-        print_wrapped(line, 0);
+        tool_print_wrapped(line, 0);
         text += length + (text[length] == '\n');
     }
 }

@@ -13,6 +13,7 @@
 #include <utf8proc.h>
 
 #define TEXT_MAX (1u << 30) /* bytes; an endless device ends here */
+#define WIDTH    80         /* of wrapped text */
 
 void tool_print_error(const char *text)
 {
@@ -137,6 +138,24 @@ char *tool_clean(const char *text)
     }
     *end = 0;
     return out;
+}
+
+void tool_print_wrapped(const char *text, int column)
+{
+    int at = column;
+    while (*text) {
+        int word = (int)strcspn(text, " ");
+        bool first = at == column;
+        if (!first && at + 1 + word >= WIDTH) {
+            printf("\n%*s", column, "");
+            at = column;
+            first = true;
+        }
+        at += printf("%s%.*s", first ? "" : " ", word, text);
+        text += word;
+        text += strspn(text, " ");
+    }
+    putchar('\n');
 }
 
 /* ------------------------------------------------------------------------ */

@@ -28,6 +28,9 @@ const char *tool_bytes(uint64_t bytes, char out[TOOL_QUANTITY_MAX]);
 /* "8.13 M" */
 const char *tool_count(uint64_t count, char out[TOOL_QUANTITY_MAX]);
 
+/* Words on stdout, where column characters of the line are written already;
+ * later lines are indented to that column. Ends the line. */
+void tool_print_wrapped(const char *text, int column);
 /* Writes to stdout and flushes; false, after a message, if it cannot. A closed
  * pipe is no news and gets none. */
 bool tool_write(const char *text, uint64_t length);

@@ -210,7 +210,8 @@ typedef enum clv_load_stage {
 /* Every file considered, with its outcome. Strings live as long as the
  * context. */
 typedef struct clv_candidate {
-    const char *path;    /* absolute */
+    const char *path;    /* as configured or found; absolute, unless that is
+                            why it was refused */
     const char *plugin;  /* its name, "" before INSPECTED */
     const char *version; /* its version, "" before NEGOTIATED */
     uint32_t stage;      /* clv_load_stage reached */

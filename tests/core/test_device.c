@@ -883,7 +883,10 @@ static void test_caps(void **state)
     static const clv_header required = {sizeof required,
                                         CLV_STRUCT_REQUIRED | 99, NULL};
     mock.caps.header.next = &required;
-    refuse_caps(&g, "extension");
+    assert_int_equal(core_device_caps(dev, &g.sub, &caps),
+                     CLV_ERR_UNSUPPORTED);
+    assert_message("mock:0|op_caps|extension");
+    mock.caps.header.next = NULL;
 
     uint32_t calls = mock.calls;
     g.node.inputs[0] = 7;

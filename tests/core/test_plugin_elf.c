@@ -103,9 +103,9 @@ static void test_constructors(void **state)
         skip();
     install(&dir, "constructor");
     assert_stops(CLV_STAGE_ALLOWED, CLV_ERR_REFUSED,
-                 "1 constructors|create()|core.allow_unsafe_plugins");
+                 "constructors (1)|create()|core.allow_unsafe_plugins");
     assert_null(getenv("CLEAVE_TEST_CONSTRUCTOR")); /* it was not mapped */
-    assert_lifted("constructor", "1 constructors");
+    assert_lifted("constructor", "constructors (1)");
     assert_non_null(getenv("CLEAVE_TEST_CONSTRUCTOR"));
 }
 

@@ -1,117 +1,9 @@
 """What is broken is named in one line, and nothing crashes."""
 
-import json
 import os
 import random
-import shutil
-import sys
-import unittest
 
 import cli
-
-CPU_PLUGIN, ALIEN_PLUGIN = sys.argv.pop(), sys.argv.pop()
-
-
-class Plugins(cli.Case):
-    """Plugin directories of our own."""
-
-    def setUp(self):
-        super().setUp()
-        self.plugins = self.path("plugins")
-        os.mkdir(self.plugins)
-
-    def install(self, source, name=None):
-        target = os.path.join(self.plugins, name or os.path.basename(source))
-        shutil.copyfile(source, target)
-        os.chmod(target, 0o644)
-        return target
-
-    def set_dir(self):
-        return ("--set", "core.plugin_dirs=" + self.plugins)
-
-    def run_fails(self, *says):
-        """Every command that needs a device fails alike."""
-        empty = self.write("x", "x")
-        for args in (("run", "-p", "x"), ("bench",),
-                     ("perplexity", "-f", empty), ("verify", self.dir)):
-            with self.subTest(args[0]):
-                result = self.bad(*args, *self.set_dir(),
-                                  says=["no device", self.plugins,
-                                        "cleave devices", *says])
-                self.assertEqual(result.out, b"")
-
-    def outcome(self):
-        """What cleave devices says of the only plugin."""
-        result = self.cleave("devices", "-o", "json", *self.set_dir())
-        self.assertEqual(result.code, 1)
-        self.assertEqual(result.json["devices"], [])
-        plugin, = result.json["plugins"]
-        self.assertFalse(plugin["ok"])
-        return plugin
-
-    def test_no_plugin(self):
-        self.run_fails()
-        self.assertEqual(self.cleave("devices", "-o", "json",
-                                     *self.set_dir()).json,
-                         {"devices": [], "plugins": []})
-
-    def test_missing_directory(self):
-        os.rmdir(self.plugins)
-        self.run_fails()
-
-    def test_not_a_shared_object(self):
-        path = self.install(__file__, os.path.basename(CPU_PLUGIN))
-        self.run_fails(path)
-        plugin = self.outcome()
-        self.assertEqual(plugin["path"], path)
-        self.assertTrue(plugin["reason"])
-
-    def test_truncated_shared_object(self):
-        path = self.install(CPU_PLUGIN)
-        os.truncate(path, 1000)
-        self.run_fails(path)
-
-    @unittest.skipIf(os.geteuid() == 0, "root reads everything")
-    def test_unreadable(self):
-        path = self.install(CPU_PLUGIN)
-        os.chmod(path, 0)
-        self.run_fails(path, "ermission")
-
-    def test_directory_of_a_plugin_s_name(self):
-        os.mkdir(os.path.join(self.plugins, os.path.basename(CPU_PLUGIN)))
-        self.run_fails()
-
-    def test_world_writable(self):
-        path = self.install(CPU_PLUGIN)
-        os.chmod(path, 0o666)
-        self.run_fails(path)
-
-    def test_wrong_abi_version(self):
-        path = self.install(ALIEN_PLUGIN)
-        self.run_fails(path, "ABI", "99")
-        self.assertIn("99", self.outcome()["reason"])
-
-    def test_a_bad_plugin_does_not_harm_a_good_one(self):
-        self.install(ALIEN_PLUGIN)
-        self.install(CPU_PLUGIN)
-        result = self.good("devices", "-o", "json", *self.set_dir())
-        self.assertEqual(len(result.json["plugins"]), 2)
-        self.assertIn("cpu", [d["id"] for d in result.json["devices"]])
-
-
-class Devices(cli.Case):
-    def test_table(self):
-        text = self.good("devices").text
-        self.assertRegex(text, r"(?m)^\| cpu +\| ")
-        for line in text.splitlines():
-            self.assertTrue(not line or line[0] == line[-1] == "|", line)
-
-    def test_json(self):
-        found = self.good("devices", "-o", "json").json
-        cpu, = [d for d in found["devices"] if d["kind"] == "cpu"]
-        self.assertGreater(cpu["units"], 0)
-        self.assertIn(cpu["plugin"], [p["plugin"] for p in found["plugins"]
-                                      if p["ok"]])
 
 
 @cli.needs_shared
@@ -185,18 +77,6 @@ class Traces(cli.Case):
         self.assertEqual(result.code, 1)
         self.assertIn("t.json", result.err)
         self.assertFalse([f for f in os.listdir(self.dir) if "t.json" in f])
-
-
-class Json(cli.Case):
-    def test_names_are_escaped(self):
-        plugins = self.path('we"ird\\dir')
-        os.mkdir(plugins)
-        shutil.copyfile(ALIEN_PLUGIN, os.path.join(
-            plugins, os.path.basename(ALIEN_PLUGIN)))
-        result = self.cleave("devices", "-o", "json", "--set",
-                             "core.plugin_dirs=" + plugins)
-        plugin, = json.loads(result.text)["plugins"]
-        self.assertIn('we"ird\\dir', plugin["path"])
 
 
 if __name__ == "__main__":

@@ -44,8 +44,8 @@ static void describe(const ref_settings *settings, uint32_t index,
     snprintf(info->id, sizeof info->id, "%" PRIu32, index);
     snprintf(info->name, sizeof info->name, "reference %" PRIu32, index);
     snprintf(info->driver, sizeof info->driver, "%s", settings->driver);
-    snprintf((char *)info->uuid, sizeof info->uuid, REF_NAME "-%" PRIu32,
-             index);
+    memcpy(info->uuid, REF_NAME, sizeof REF_NAME);
+    info->uuid[sizeof info->uuid - 1] = (uint8_t)(1 + index);
     info->kind = CLV_DEVICE_OTHER;
     info->flags = CLV_DEVICE_FLAG_STORE | CLV_DEVICE_SOFTWARE;
     if (settings->flag_wait)
