@@ -301,6 +301,10 @@ clv_status ref_buffer_map(clv_plugin_buffer *buf, uint32_t access, void **out)
         return ref_error(buf->host, CLV_ERR_INVALID,
                          REF_NAME ": mapping with access %u, not 1 to 3",
                          (unsigned)access);
+    if (access & ~buf->access)
+        return ref_error(buf->host, CLV_ERR_INVALID,
+                         REF_NAME ": mapping with access %u of memory imported "
+                         "with %u", (unsigned)access, (unsigned)buf->access);
     *out = buf->host_data;
     return CLV_OK;
 }

@@ -80,7 +80,7 @@ clv_status ref_device_open(clv_plugin_instance *inst, uint32_t index,
 {
     const clv_host_api *host = inst->host;
     if (index >= inst->n_devices)
-        return ref_error(host, CLV_ERR_INVALID,
+        return ref_error(host, CLV_ERR_NOT_FOUND,
                          REF_NAME ": there is no device %" PRIu32 ", only "
                          "%" PRIu32, index, inst->n_devices);
     clv_plugin_device *dev = ref_alloc(host, 1, sizeof *dev);

@@ -100,6 +100,10 @@ static clv_status bind_weight(clv_plugin_program *prog, const clv_binding *b)
                          REF_NAME ": weight tensor %" PRIu32 " does not begin "
                          "at a multiple of %" PRIu32 " bytes", b->tensor,
                          align);
+    if (prog->weights[b->tensor])
+        return ref_error(dev->host, CLV_ERR_INVALID,
+                         REF_NAME ": weight tensor %" PRIu32 " is bound twice",
+                         b->tensor);
     prog->weights[b->tensor] = b->buffer->data + b->offset;
     return CLV_OK;
 }

@@ -41,7 +41,9 @@ static int look_at_waits(const ref_job *job, char *message)
     for (uint32_t i = 0; i < job->n_waits; i++) {
         uint64_t word =
             __atomic_load_n(flag_of(&job->waits[i]), __ATOMIC_ACQUIRE);
-        if (word & CLV_FLAG_FAILED)
+        if (word & CLV_FLAG_FAILED && job->waits[i].timeline)
+            return ref_timeline_failure(job->waits[i].timeline, message);
+        if (word & CLV_FLAG_FAILED) /* another device's: no reason is known */
             return say(message, CLV_ERR_CANCELLED,
                        "work that was waited for failed");
         if (word < job->waits[i].value)
@@ -104,8 +106,8 @@ static void run_command(clv_plugin_device *dev, const ref_job *job,
         memmove(c->dst, c->src, c->size);
         break;
     case CLV_COMMAND_FILL:
-        for (uint64_t i = 0; i < c->size; i += sizeof c->pattern)
-            memcpy(c->dst + i, &c->pattern, sizeof c->pattern);
+        for (uint64_t i = 0; i < c->size; i++)
+            c->dst[i] = (uint8_t)(c->pattern >> i % 4 * 8);
         break;
     }
     snprintf(name, sizeof name, "%s \"%u\"",

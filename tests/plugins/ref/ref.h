@@ -192,6 +192,8 @@ void ref_timeline_hold(clv_plugin_timeline *tl);
 /* Raises the value; nothing once it is failed or further. */
 void ref_timeline_reach(clv_plugin_timeline *tl, uint64_t value);
 const uint64_t *ref_timeline_flag(const clv_plugin_timeline *tl);
+/* Why it failed. */
+clv_status ref_timeline_failure(clv_plugin_timeline *tl, char message[128]);
 
 /* ------------------------------------------------------------------------ */
 /* Elements (tensor.c)                                                       */

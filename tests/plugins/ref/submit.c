@@ -114,8 +114,14 @@ static clv_status make_run(const clv_plugin_device *dev, const clv_command *c,
     for (uint32_t i = 0; i < n; i++)
         out->data[i] = prog->hidden[i] ? prog->hidden[i] : prog->weights[i];
     clv_status status = set_symbols(host, c, out);
-    for (uint32_t i = 0; i < c->n_bindings && !status; i++)
+    for (uint32_t i = 0; i < c->n_bindings && !status; i++) {
         status = bind(dev, &c->bindings[i], out);
+        for (uint32_t j = 0; j < i && !status; j++)
+            if (c->bindings[j].tensor == c->bindings[i].tensor)
+                status = ref_error(host, CLV_ERR_INVALID,
+                                   REF_NAME ": tensor %" PRIu32 " is bound "
+                                   "twice", c->bindings[i].tensor);
+    }
     for (uint32_t i = 0; i < n && !status; i++)
         if (!out->data[i])
             status = ref_error(host, CLV_ERR_INVALID,
@@ -136,9 +142,6 @@ static clv_status make_move(const clv_host_api *host, const clv_command *c,
     if (!(c->dst->access & CLV_ACCESS_WRITE))
         return ref_error(host, CLV_ERR_INVALID,
                          REF_NAME ": a copy or fill of read-only memory");
-    if (!copy && (c->dst_offset | c->size) % sizeof c->pattern)
-        return ref_error(host, CLV_ERR_INVALID,
-                         REF_NAME ": a fill needs whole words");
     out->dst = c->dst->data + c->dst_offset;
     out->src = copy ? c->src->data + c->src_offset : NULL;
     out->size = c->size;

@@ -106,14 +106,21 @@ void ref_timeline_reach(clv_plugin_timeline *tl, uint64_t value)
     raise_value(tl, value);
 }
 
+clv_status ref_timeline_failure(clv_plugin_timeline *tl,
+                                char message[MESSAGE_SIZE])
+{
+    pthread_mutex_lock(&tl->mutex);
+    clv_status status = tl->status;
+    memcpy(message, tl->message, MESSAGE_SIZE);
+    pthread_mutex_unlock(&tl->mutex);
+    return status;
+}
+
 /* The failure, said again. */
 static clv_status tell_failure(clv_plugin_timeline *tl)
 {
     char message[MESSAGE_SIZE];
-    pthread_mutex_lock(&tl->mutex);
-    clv_status status = tl->status;
-    memcpy(message, tl->message, sizeof message);
-    pthread_mutex_unlock(&tl->mutex);
+    clv_status status = ref_timeline_failure(tl, message);
     return ref_error(tl->host, status, "%s", message);
 }
 
