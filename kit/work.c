@@ -56,10 +56,12 @@ clv_status kit_wait_for(kit_plugin *p, clv_plugin_timeline *tl, uint64_t value,
         return p->api.timeline_wait(tl, value, 20000, timeout_ns);
     uint64_t end = kit_now() + timeout_ns;
     for (;;) {
-        KIT_OK(p->k, p->api.progress(p->dev), "progress");
+        clv_status status = p->api.progress(p->dev);
+        if (status)
+            return status;
         uint64_t now = kit_now(), left = now < end ? end - now : 0;
         uint64_t step = left < KIT_MS ? left : KIT_MS;
-        clv_status status = p->api.timeline_wait(tl, value, 0, step);
+        status = p->api.timeline_wait(tl, value, 0, step);
         if (status != CLV_ERR_TIMEOUT || !left)
             return status;
     }

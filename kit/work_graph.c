@@ -27,7 +27,7 @@ static const recipe recipes[] = {
     {{CLV_OP_ADD, CLV_OP_MUL}, CLV_DTYPE_F32},
     {{CLV_OP_ADD, CLV_OP_SILU}, CLV_DTYPE_F32},
 };
-static const int64_t widths[] = {64, 256, 1024};
+static const int64_t widths[] = {64, 256, 512};
 
 static bool has_weight(const recipe *r)
 {

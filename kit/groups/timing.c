@@ -380,7 +380,7 @@ static const work works[] = {
     {CLV_OP_SILU, 1, 64},      {CLV_OP_SILU, 16, 256}, {CLV_OP_ADD, 8, 64},
     {CLV_OP_ADD, 128, 1024},   {CLV_OP_MATMUL, 1, 64}, {CLV_OP_MATMUL, 8, 256},
     {CLV_OP_MATMUL, 64, 256},  {CLV_OP_MATMUL, 8, 1024},
-    {CLV_OP_MATMUL, 128, 512}, {CLV_OP_MATMUL, 1, 2048},
+    {CLV_OP_MATMUL, 32, 512}, {CLV_OP_MATMUL, 1, 2048},
 };
 enum { WORKS = sizeof works / sizeof *works };
 
@@ -404,6 +404,16 @@ static void build_work(kit *k, kit_graph *g, const work *w)
         KIT_NODE(g, w->op, y, x, b);
 }
 
+/* Whether its largest tensor may be allocated. */
+static bool has_room(const kit_plugin *p, const work *w)
+{
+    uint64_t size = 4 * (uint64_t)w->c * (uint64_t)(w->n > w->c ? w->n : w->c);
+    for (uint32_t t = 0; t < p->n_mem_types; t++)
+        if (p->mem_types[t].max_size && p->mem_types[t].max_size < size + 4096)
+            return false;
+    return true;
+}
+
 static double measure(kit_graph *g, kit_plugin *p)
 {
     kit_program prog;
@@ -412,7 +422,8 @@ static double measure(kit_graph *g, kit_plugin *p)
     kit_program_upload(&prog);
     clv_command command = kit_program_command(&prog);
     clv_plugin_timeline *tl = kit_timeline(p, 0);
-    for (uint64_t i = 1; i <= 12; i++) {
+    uint64_t first = kit_now();
+    for (uint64_t i = 1; i <= 12 && kit_now() - first < 50 * KIT_MS; i++) {
         clv_timeline_point done = kit_point(tl, i);
         uint64_t begin = kit_now();
         KIT_OK(p->k, kit_try_submit(p, &command, 1, NULL, &done, 0), "submit");
@@ -444,6 +455,8 @@ static void run_costs(kit *k, const void *arg)
     uint32_t n = 0, least = CLV_CONFIDENCE_MEASURED;
     (void)arg;
     for (uint32_t i = 0; i < WORKS; i++) {
+        if (!has_room(p, &works[i]))
+            continue;
         kit_graph g;
         char reason[KIT_TEXT_SIZE];
         build_work(k, &g, &works[i]);
