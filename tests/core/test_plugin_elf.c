@@ -68,6 +68,66 @@ static void test_other_machines(void **state)
                         "65 segments, 64");
 }
 
+/* The first segment of that type; the test fails without one. */
+static ElfW(Phdr) *segment(uint8_t *data, uint32_t type)
+{
+    const ElfW(Ehdr) *head = (const void *)data;
+    ElfW(Phdr) *s = (void *)(data + head->e_phoff);
+    for (uint32_t i = 0; i < head->e_phnum; i++)
+        if (s[i].p_type == type)
+            return &s[i];
+    fail_msg("no segment of type %u", type);
+    return NULL;
+}
+
+/* A copy of "good" in memory, and where its manifest's note begins. */
+static uint8_t *copy_good(uint64_t *size, ElfW(Nhdr) **note)
+{
+    clv_file_map map = read_variant("good");
+    uint8_t *copy = malloc(map.size);
+    assert_non_null(copy);
+    memcpy(copy, map.data, map.size);
+    *size = map.size;
+    clv_file_map_close(&map);
+    static const char mark[] = CLV_MANIFEST_OWNER "\0\0name ="; /* padded */
+    uint8_t *owner = memmem(copy, *size, mark, sizeof mark - 1);
+    assert_non_null(owner);
+    *note = (void *)(owner - sizeof **note);
+    return copy;
+}
+
+static void assert_copy_stops(uint8_t *copy, uint64_t size, const char *parts)
+{
+    tmpdir_write(&dir, "cleave_good.so", copy, size);
+    free(copy);
+    assert_stops(CLV_STAGE_ALLOWED, CLV_ERR_FORMAT, parts);
+}
+
+static void test_notes(void **state)
+{
+    (void)state;
+    uint64_t size;
+    ElfW(Nhdr) *note;
+    uint8_t *copy = copy_good(&size, &note);
+    *segment(copy, PT_GNU_STACK) = *segment(copy, PT_NOTE);
+    assert_copy_stops(copy, size, "two manifests");
+
+    copy = copy_good(&size, &note);
+    segment(copy, PT_NOTE)->p_filesz = 6000;
+    note->n_descsz = CLV_MANIFEST_MAX + 1;
+    assert_copy_stops(copy, size, "4097 bytes, 4096 are the limit");
+
+    copy = copy_good(&size, &note);
+    note->n_descsz = 2000; /* past the segment's end */
+    assert_copy_stops(copy, size, "a note lies outside");
+
+    copy = copy_good(&size, &note);
+    note->n_type = CLV_MANIFEST_TYPE + 1; /* one of a later kind */
+    tmpdir_write(&dir, "cleave_good.so", copy, size);
+    free(copy);
+    assert_stops(CLV_STAGE_ALLOWED, CLV_ERR_REFUSED, "no manifest");
+}
+
 static void assert_lifted(const char *variant, const char *parts)
 {
     const char *const set[] = {"core.allow_unsafe_plugins=on", NULL};
@@ -215,6 +275,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_broken_files),
         TEST(test_other_machines),
+        TEST(test_notes),
         TEST(test_exports),
         TEST(test_constructors),
         TEST(test_damage),
