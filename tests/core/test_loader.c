@@ -238,6 +238,10 @@ static void test_same_device_twice(void **state)
     opened o = open_ok(NULL, NULL);
     assert_int_equal(clv_context_device_count(o.ctx), 2);
     close_opened(&o);
+    const char *const halves[] = {"good.devices=2", "good.uuid=100", NULL};
+    o = open_ok(NULL, halves);
+    assert_int_equal(clv_context_device_count(o.ctx), 3);
+    close_opened(&o);
 }
 
 /* A device that cannot be opened leaves the others. */

@@ -91,7 +91,7 @@ static clv_status enumerate(clv_plugin_instance *inst, uint32_t *count,
         info->n_mem_types = 1;
         if (uuid) {
             info->uuid[0] = 0xab;
-            info->uuid[15] = (uint8_t)(uuid + i);
+            info->uuid[15] = (uint8_t)(uuid < 100 ? uuid + i : uuid);
             strcpy(info->bus_path, "0000:01:00.0");
         }
     }
@@ -238,7 +238,8 @@ static const clv_option options[] = {
      .help = "devices to pretend"},
     {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
      .key = "uuid", .type = CLV_OPTION_INT, .min = 0, .max = 200,
-     .default_value = "0", .help = "end of the first device's UUID; 0: none"},
+     .default_value = "0", .help = "end of the first device's UUID, from 100 on of all; 0: "
+             "none"},
 };
 
 /* A newer host's table: longer than this header's. */
