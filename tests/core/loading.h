@@ -114,7 +114,8 @@ static inline void assert_reason(const clv_candidate *c, const char *parts)
 }
 
 /* The only candidate stops at stage with status, for the reasons given. */
-static inline void assert_stops(uint32_t stage, clv_status status, const char *parts)
+static inline void assert_stops(uint32_t stage, clv_status status,
+                                const char *parts)
 {
     clv_config *config;
     clv_context *ctx;

@@ -142,8 +142,8 @@ static void test_device_order(void **state)
     const char *const set[] = {"core.devices=good,opencl:0", NULL};
     assert_int_equal(open_context(NULL, set, &config, &ctx),
                      CLV_ERR_NOT_FOUND);
-    assert_message("--set|core.devices|'opencl:0'|present: good; plugins not asked: "
-                   "unloadable");
+    assert_message("--set|core.devices|'opencl:0'|present: good; plugins not "
+                   "asked: unloadable");
     clv_config_destroy(config);
 }
 

@@ -149,11 +149,18 @@ static void test_exports(void **state)
     unlink(path);
     if (core_sanitizers())
         skip();
-    path = install(&dir, "exports");
-    assert_stops(CLV_STAGE_ALLOWED, CLV_ERR_REFUSED,
-                 "exports 'cleave_test_export'|hidden visibility|"
-                 "core.allow_unsafe_plugins");
-    assert_lifted("exports", "'cleave_test_export'");
+    /* Of each binding that others see, by each kind of hash table. */
+    static const char *const variants[] = {
+        "exports", "exports_weak", "exports_unique", "exports_protected",
+        "exports_sysv"};
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
+        path = install(&dir, variants[i]);
+        assert_stops(CLV_STAGE_ALLOWED, CLV_ERR_REFUSED,
+                     "exports 'cleave_test_export'|hidden visibility|"
+                     "core.allow_unsafe_plugins");
+        assert_lifted(variants[i], "'cleave_test_export'");
+        unlink(path);
+    }
 }
 
 static void test_constructors(void **state)
@@ -258,7 +265,8 @@ static void test_shrinks(void **state)
     (void)state;
     clv_file_map map = read_variant("good");
     core_plugin_facts facts;
-    int fd = memory_file(map.data, map.size / 2);
+    uint8_t *data = (uint8_t *)(uintptr_t)map.data;
+    int fd = memory_file(data, segment(data, PT_DYNAMIC)->p_offset);
     assert_int_equal(core_plugin_elf_read(fd, map.size, &facts),
                      CLV_ERR_FORMAT);
     assert_message("its dynamic section lies outside the file");

@@ -17,12 +17,16 @@ CLV_PLUGIN_MANIFEST("name = " TEST_NAME "\n"
                     "-----------------------------------------------------\n");
 #endif
 
-#ifdef TEST_EXPORTS
-CLV_PLUGIN_EXPORT int cleave_test_export(void);
-int cleave_test_export(void)
-{
-    return 1;
-}
+/* One symbol too many. */
+#if defined(TEST_EXPORTS_WEAK)
+CLV_PLUGIN_EXPORT __attribute__((weak)) int cleave_test_export = 1;
+#elif defined(TEST_EXPORTS_UNIQUE)
+__asm__(".type cleave_test_export, %gnu_unique_object");
+CLV_PLUGIN_EXPORT int cleave_test_export = 1;
+#elif defined(TEST_EXPORTS_PROTECTED)
+__attribute__((visibility("protected"))) int cleave_test_export = 1;
+#elif defined(TEST_EXPORTS) || defined(TEST_EXPORTS_SYSV)
+CLV_PLUGIN_EXPORT int cleave_test_export = 1;
 #endif
 
 #ifdef TEST_CONSTRUCTOR
