@@ -5,6 +5,8 @@ static void list(kit_list *l)
     abi_list_file(l);
     abi_list_query(l);
     abi_list_table(l);
+    abi_list_arrays(l);
+    abi_list_structs(l);
 }
 
 const kit_group kit_group_abi = {
