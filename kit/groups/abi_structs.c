@@ -131,8 +131,9 @@ static void program_of_newer(kit *k, const void *arg)
     memcpy(want, y->data, y->size);
     memset(y->data, 0xff, y->size);
     kit_program_make(&g, 0, true, &program);
-    clv_compile c = kit_program_compile_info(
-        &program, (clv_subgraph *)make_newer(k, &g, &newer));
+    clv_subgraph plain;
+    clv_compile c = kit_program_compile_info(&program, &plain);
+    c.graph = make_newer(k, &g, &newer);
     abi_array_copy(k, &compile, "program_compile", 1, &c, sizeof c, MORE,
                    sizeof c + MORE);
     KIT_OK(k,
@@ -211,11 +212,13 @@ static void ask_caps(kit *k, kit_graph *g, const clv_subgraph *s, bool required)
     }
 }
 
-static void try_compile(kit *k, kit_program *program, clv_subgraph *s,
+static void try_compile(kit *k, kit_program *program, const clv_subgraph *s,
                         const void *chain, bool required)
 {
     kit_plugin *p = kit_subject(k);
-    clv_compile c = kit_program_compile_info(program, s);
+    clv_subgraph plain;
+    clv_compile c = kit_program_compile_info(program, &plain);
+    c.graph = s;
     clv_plugin_program *made = NULL;
     c.header.next = chain;
     clv_status status = p->api.program_compile(p->dev, &c, &made);

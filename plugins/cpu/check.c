@@ -65,6 +65,8 @@ static bool read_operands(const clv_subgraph *graph, cpu_check *check)
 {
     const clv_node *node = &check->node;
     const cpu_op *op = check->op;
+    if (cpu_required_extension(&node->header))
+        return cpu_no(check, "it needs an extension that is not known here");
     if (node->revision != 1)
         return cpu_no(check, "revision %u is not known, 1 is", node->revision);
     if (node->n_inputs > op->max_inputs || node->n_outputs != op->outputs)

@@ -29,15 +29,17 @@ static void read_options(const clv_host_api *host, cpu_options *options)
 clv_status cpu_instance_create(const clv_host_api *host,
                                clv_plugin_instance **out)
 {
+    clv_status status = cpu_check_chain(host, &host->header);
+    if (status)
+        return status;
     clv_plugin_instance *inst =
         cpu_alloc(host, sizeof *inst, alignof(clv_plugin_instance));
     if (!inst)
         return cpu_no_memory(host, "an instance", sizeof *inst);
     inst->host = host;
     read_options(host, &inst->options);
-    clv_status status =
-        cpu_dispatch(host, host->option(host->host, "features"),
-                     &inst->kernels, &inst->level);
+    status = cpu_dispatch(host, host->option(host->host, "features"),
+                          &inst->kernels, &inst->level);
     if (status) {
         cpu_free(host, inst);
         return status;

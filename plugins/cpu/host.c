@@ -25,15 +25,22 @@ clv_status cpu_no_memory(const clv_host_api *host, const char *what,
                      what, size);
 }
 
-clv_status cpu_check_chain(const clv_host_api *host, const clv_header *header)
+uint32_t cpu_required_extension(const clv_header *header)
 {
     for (header = header->next; header; header = header->next)
         if (header->struct_type & CLV_STRUCT_REQUIRED)
-            return cpu_error(host, CLV_ERR_UNSUPPORTED,
-                             "cpu: required extension %#x is not known here; "
-                             "use a newer plugin",
-                             (unsigned)header->struct_type);
-    return CLV_OK;
+            return header->struct_type;
+    return 0;
+}
+
+clv_status cpu_check_chain(const clv_host_api *host, const clv_header *header)
+{
+    uint32_t type = cpu_required_extension(header);
+    return type ? cpu_error(host, CLV_ERR_UNSUPPORTED,
+                            "cpu: required extension %#x is not known here; "
+                            "use a newer plugin",
+                            (unsigned)type)
+                : CLV_OK;
 }
 
 void cpu_read(void *dst, uint32_t size, const void *src)

@@ -12,6 +12,9 @@ clv_status cpu_error(const clv_host_api *host, clv_status status,
 clv_status cpu_no_memory(const clv_host_api *host, const char *what,
                          uint64_t size);
 
+/* The type of the first extension behind a struct that must be understood; 0 if
+ * there is none. */
+uint32_t cpu_required_extension(const clv_header *header);
 /* Fails if the chain behind a struct holds a node that must be understood. */
 clv_status cpu_check_chain(const clv_host_api *host, const clv_header *header);
 

@@ -121,9 +121,16 @@ bool cpu_tensor_read(const clv_subgraph *graph, uint32_t index,
     cpu_read(&d, sizeof d,
              (const char *)graph->tensors +
                  (size_t)index * graph->tensor_stride);
+    if (cpu_required_extension(&d.header))
+        return refuse(reason, size,
+                      "tensor %u: needs an extension that is not known here",
+                      index);
     if (!cpu_dtype_block(d.dtype).elements)
         return refuse(reason, size, "tensor %u: no %s here", index,
                       cpu_dtype_name(d.dtype));
+    if (d.usage > CLV_USAGE_STATE)
+        return refuse(reason, size, "tensor %u: usage %u is not known here",
+                      index, d.usage);
     if (d.quant != CLV_QUANT_NONE)
         return refuse(reason, size, "tensor %u: no separate scales here",
                       index);
