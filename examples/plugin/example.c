@@ -48,7 +48,8 @@ static const char *read_matrix(const clv_subgraph *graph, uint32_t t, matrix *m)
     if (!q8_0 && !f16 && d->dtype != CLV_DTYPE_F32)
         return "operands must be f32, f16 or q8_0";
     if (d->rank != 2 || d->symbols[1] || d->dims[1] % unit || d->quant ||
-        d->storage || d->layout || (d->strides[1] && d->strides[1] != bytes) ||
+        d->storage || d->layout || d->usage > CLV_USAGE_STATE ||
+        (d->strides[1] && d->strides[1] != bytes) ||
         (d->strides[0] && d->strides[0] < size))
         return "operands must be matrices in linear buffers, in whole rows";
     *m = (matrix){.tensor = t, .dtype = d->dtype, .symbol = d->symbols[0],
@@ -191,6 +192,8 @@ static clv_status run(void *ctx, const clv_command *c, char *message)
 
 static clv_status create(const clv_host_api *host, clv_plugin_instance **out)
 {
+    if (!clv_chain_known(host))
+        return clv_fail(host, CLV_ERR_UNSUPPORTED, "unknown extension");
     clv_plugin_instance *inst = clv_new(host, sizeof *inst);
     if (!inst)
         return CLV_ERR_NO_MEMORY;
