@@ -501,6 +501,24 @@ const char *core_config_device_section(const clv_config *config,
     return NULL;
 }
 
+void core_config_each_given(const clv_config *config, const char *plugin,
+                            void (*fn)(void *, const char *, const char *,
+                                       const char *, core_config_rank),
+                            void *ctx)
+{
+    for (uint32_t i = 0; i < config->n_entries; i++) {
+        const entry *e = &config->entries[i];
+        if (e->value && e->rank != CORE_RANK_BUILTIN &&
+            has_base(e->section, plugin))
+            fn(ctx, e->section, e->key, e->value, e->rank);
+    }
+}
+
+bool core_config_uses_env(const clv_config *config)
+{
+    return config->env;
+}
+
 /* ------------------------------------------------------------------------ */
 /* Values                                                                   */
 

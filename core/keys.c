@@ -30,6 +30,14 @@ static const clv_option core_keys[] = {
      .max = 1e6,
      .help = "seconds that a device may take for a step before it is given up; "
              "0: any time"},
+    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
+     .key = "probe", .type = CLV_OPTION_ENUM, .default_value = "auto",
+     .choices = "auto|always|off",
+     .help = "try plugins in a process of their own before they are loaded"},
+    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
+     .key = "probe_timeout", .type = CLV_OPTION_FLOAT, .default_value = "30",
+     .min = 0.1, .max = 3600,
+     .help = "seconds that such a trial may take"},
     KEY("plugin_files", CLV_OPTION_STRING, "",
         "plugin files of any name, absolute, separated by ':'; tried first"),
 };

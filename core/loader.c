@@ -6,6 +6,8 @@
 #include "plugin_inspect.h"
 #include "plugin_module.h"
 #include "plugin_search.h"
+#include "probe.h"
+#include "remains.h"
 #include "selection.h"
 
 #include <stdlib.h>
@@ -115,8 +117,18 @@ static clv_status keep_plugin(clv_context *ctx, core_candidate *c,
 static clv_status start(clv_context *ctx, core_candidate *c, core_plugin *p,
                         const core_plugin_file *file, bool *users_fault)
 {
-    clv_status st = core_plugin_map(p, file);
+    core_trial trial;
+    clv_status st = core_probe(ctx, file, p->name, &trial);
     if (st != CLV_OK)
+        return st;
+    if (trial.passed)
+        c->pub.stage = CLV_STAGE_PROBED;
+    if (trial.note[0])
+        core_candidate_note(ctx, c, trial.keep ? CLV_LOG_WARN : CLV_LOG_INFO,
+                            "%s", trial.note);
+    if (trial.keep)
+        core_plugin_keep(p);
+    if ((st = core_plugin_map(p, file)) != CLV_OK)
         return st;
     c->pub.stage = CLV_STAGE_MAPPED;
     if ((st = core_plugin_negotiate(p)) != CLV_OK)

@@ -102,24 +102,18 @@ static char *marker_value(const clv_file_map *map, const char *key)
     return NULL;
 }
 
-static bool read_marker(const char *dir, char **plugin_dirs, char **data_dir)
+/* What the marker beside the library says; NULL without marker or key. */
+static char *from_marker(const char *dir, const char *key)
 {
-    char *path = core_format("%s/" MARKER, dir);
+    char *path = core_format("%s/" MARKER, dir), *value = NULL;
     clv_file_map map;
-    if (!path || access(path, R_OK) ||
-        clv_file_map_open(path, &map) != CLV_OK) {
-        free(path);
-        return false;
+    if (path && !access(path, R_OK) &&
+        clv_file_map_open(path, &map) == CLV_OK) {
+        value = marker_value(&map, key);
+        clv_file_map_close(&map);
     }
-    *plugin_dirs = marker_value(&map, "plugin_dirs");
-    *data_dir = marker_value(&map, "data_dir");
-    clv_file_map_close(&map);
     free(path);
-    if (*plugin_dirs && *data_dir)
-        return true;
-    free(*plugin_dirs);
-    free(*data_dir);
-    return false;
+    return value;
 }
 
 /* dir/relative, shortened where it exists; relative may be absolute. */
@@ -134,22 +128,37 @@ static char *resolve(const char *dir, const char *relative)
     return real;
 }
 
-clv_status core_library_paths(char **plugin_dirs, char **data_dir)
+/* A path that belongs to this library. */
+static clv_status library_path(const char *key, const char *relative,
+                               char **out)
 {
     char dir[PATH_MAX];
+    *out = NULL;
     if (!library_dir(dir))
         return clv_error(CLV_ERR_NOT_FOUND,
                          "libcleave: cannot tell where it lies; set "
                          "core.plugin_dirs and core.data_dir");
-    if (read_marker(dir, plugin_dirs, data_dir))
-        return CLV_OK;
-    *plugin_dirs = resolve(dir, CLV_PLUGINS_FROM_LIB);
-    *data_dir = resolve(dir, CLV_DATA_FROM_LIB);
-    if (*plugin_dirs && *data_dir)
-        return CLV_OK;
-    free(*plugin_dirs);
-    free(*data_dir);
-    return no_memory();
+    *out = from_marker(dir, key);
+    if (!*out)
+        *out = resolve(dir, relative);
+    return *out ? CLV_OK : no_memory();
+}
+
+clv_status core_library_paths(char **plugin_dirs, char **data_dir)
+{
+    clv_status st =
+        library_path("plugin_dirs", CLV_PLUGINS_FROM_LIB, plugin_dirs);
+    if (st != CLV_OK)
+        return st;
+    st = library_path("data_dir", CLV_DATA_FROM_LIB, data_dir);
+    if (st != CLV_OK)
+        free(*plugin_dirs);
+    return st;
+}
+
+clv_status core_probe_program(char **out)
+{
+    return library_path("probe", CLV_PROBE_FROM_LIB, out);
 }
 
 clv_status core_make_dirs(const char *path)

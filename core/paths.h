@@ -22,6 +22,9 @@ clv_status core_user_cache(char **out);
  */
 clv_status core_library_paths(char **plugin_dirs, char **data_dir);
 
+/* The program that tries plugins, found in the same way. It may be missing. */
+clv_status core_probe_program(char **out);
+
 /* Makes the directory and those above it that are missing, for the user only.
  */
 clv_status core_make_dirs(const char *path);

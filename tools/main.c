@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const tool_command *const commands[] = {
     &tool_run,      &tool_bench,   &tool_perplexity, &tool_verify,
@@ -102,5 +103,9 @@ int main(int argc, char **argv)
     int code = dispatch(argc, argv);
     if (!tool_close_stdout() && code == TOOL_OK)
         code = TOOL_FAILED;
+    if (!clv_exit_safe()) {
+        fflush(NULL);
+        _exit(code);
+    }
     return code;
 }

@@ -60,7 +60,7 @@ static void test_variants(void **state)
                          "shorter");
     assert_variant_stops("missing_slot", CLV_STAGE_MAPPED, CLV_ERR_INTERNAL,
                          "submit()");
-    assert_variant_stops("unresolved", CLV_STAGE_INSPECTED, CLV_ERR_FORMAT,
+    assert_variant_stops("unresolved", CLV_STAGE_PROBED, CLV_ERR_FORMAT,
                          "cleave_nobody_defines_this");
     assert_variant_stops("bad_option", CLV_STAGE_NEGOTIATED, CLV_ERR_INVALID,
                          "bad_option.devices|0..8");

@@ -4,8 +4,10 @@
  */
 #include <cleave/plugin.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Tests write other texts over it, up to the end of the comment. */
 #ifndef TEST_NO_MANIFEST
@@ -36,6 +38,45 @@ __attribute__((constructor)) static void run_early(void)
 }
 #endif
 
+/* Ends or stops the process where an option says so: "abort create", "segv
+ * unload". Another one names a file that grows with every instance. */
+#ifdef TEST_CRASHING
+static char fatal[32];
+
+static void crash(const char *where)
+{
+    const char *blank = strchr(fatal, ' ');
+    if (!blank || strcmp(blank + 1, where))
+        return;
+    if (!strncmp(fatal, "abort", 5))
+        abort();
+    if (!strncmp(fatal, "segv", 4))
+        *(volatile char *)(uintptr_t)fatal[31] = 1;
+    if (!strncmp(fatal, "exit", 4))
+        _exit(3);
+    while (!strncmp(fatal, "hang", 4))
+        pause();
+}
+
+static void prepare(const clv_host_api *host)
+{
+    strncpy(fatal, host->option(host->host, "crash"), sizeof fatal - 1);
+    FILE *f = fopen(host->option(host->host, "count"), "ab");
+    if (f) {
+        fputc('x', f);
+        fclose(f);
+    }
+}
+
+__attribute__((destructor)) static void run_late(void)
+{
+    crash("unload");
+}
+#else
+#define crash(where) ((void)0)
+#define prepare(host) ((void)0)
+#endif
+
 struct clv_plugin_instance {
     const clv_host_api *host;
     int quiesced;
@@ -54,6 +95,8 @@ static clv_status create(const clv_host_api *host, clv_plugin_instance **out)
     clv_plugin_instance *inst = host->alloc(host->host, sizeof *inst, 16);
     if (!inst)
         return CLV_ERR_NO_MEMORY;
+    prepare(host);
+    crash("create");
     inst->host = host;
     inst->quiesced = 0;
     *out = inst;
@@ -63,6 +106,7 @@ static clv_status create(const clv_host_api *host, clv_plugin_instance **out)
 
 static clv_status quiesce(clv_plugin_instance *inst)
 {
+    crash("quiesce");
     inst->quiesced = 1;
     return CLV_OK;
 }
@@ -73,6 +117,7 @@ static void destroy(clv_plugin_instance *inst)
         return;
     if (!inst->quiesced)
         abort();
+    crash("destroy");
     inst->host->free(inst->host->host, inst);
 }
 
@@ -86,6 +131,7 @@ static clv_status enumerate(clv_plugin_instance *inst, uint32_t *count,
                             clv_device_info *out, uint32_t stride)
 {
     uint32_t n = number(inst, "devices"), uuid = number(inst, "uuid");
+    crash("enumerate");
     for (uint32_t i = 0; i < n && i < *count; i++) {
         clv_device_info *info = (void *)((char *)out + (size_t)i * stride);
         if (n > 1)
@@ -106,6 +152,7 @@ static clv_status enumerate(clv_plugin_instance *inst, uint32_t *count,
 static clv_status device_open(clv_plugin_instance *inst, uint32_t index,
                               clv_plugin_device **out)
 {
+    crash("open");
     if (index == 3)
         return inst->host->set_error(inst->host->host, CLV_ERR_DEVICE_LOST, 0,
                                      "it fell off the bus");
@@ -115,6 +162,7 @@ static clv_status device_open(clv_plugin_instance *inst, uint32_t index,
 
 static void device_close(clv_plugin_device *dev)
 {
+    crash("close");
     free(dev);
 }
 
@@ -244,6 +292,14 @@ static const clv_option options[] = {
      .key = "uuid", .type = CLV_OPTION_INT, .min = 0, .max = 200,
      .default_value = "0", .help = "end of the first device's UUID, from 100 on of all; 0: "
              "none"},
+#ifdef TEST_CRASHING
+    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
+     .key = "crash", .type = CLV_OPTION_STRING, .default_value = "",
+     .help = "how and where"},
+    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
+     .key = "count", .type = CLV_OPTION_STRING, .default_value = "",
+     .help = "file that grows"},
+#endif
 };
 
 /* A newer host's table: longer than this header's. */
@@ -264,7 +320,7 @@ static const longer_api table = {
         .version = "1.2",
         .build_id = "test",
         .description = "for the tests",
-#ifdef TEST_UNLOADABLE
+#if defined(TEST_UNLOADABLE) || defined(TEST_CRASHING)
         .flags = CLV_PLUGIN_UNLOADABLE,
 #endif
         .n_options = sizeof options / sizeof *options,
@@ -304,7 +360,11 @@ clv_status clv_plugin_query(const clv_query_in *in, clv_query_out *out)
 {
     (void)submit;
     (void)table;
-#if defined(TEST_WRONG_VERSION)
+#if defined(TEST_CRASH_QUERY)
+    (void)in;
+    (void)out;
+    abort();
+#elif defined(TEST_WRONG_VERSION)
     (void)in;
     out->abi_min = 7;
     out->abi_max = 9;

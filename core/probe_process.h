@@ -1,0 +1,42 @@
+/*
+ * The process in which plugins are tried: the program cleave-plugin-probe.
+ *
+ *   cleave-plugin-probe FILE NAME ENV [RANK SECTION KEY VALUE]...
+ *
+ * ENV is "env" if the environment is a source of the configuration, else "-".
+ * Its values follow, with core_config_rank. It writes a line to descriptor
+ * CORE_PROBE_FD before each step: the step's name. A step that answered with an
+ * error, so that others are left out, is followed by CORE_PROBE_STOPPED; the
+ * error is the host's to find again.
+ */
+#pragma once
+
+#include <cleave/cleave.h>
+
+#define CORE_PROBE_FD 3
+#define CORE_PROBE_STOPPED "stopped"
+/* The steps from which on a crash does not keep the plugin from being used. */
+#define CORE_PROBE_CLOSE "close"
+#define CORE_PROBE_QUIESCE "quiesce"
+#define CORE_PROBE_DESTROY "destroy"
+#define CORE_PROBE_UNLOAD "unload"
+#define CORE_PROBE_EXIT "exit"
+
+typedef enum core_probe_how {
+    CORE_PROBE_ENDED = 0,  /* code: of the process */
+    CORE_PROBE_SIGNAL = 1, /* code: the signal */
+    CORE_PROBE_HUNG = 2,   /* past the limit, and ended by us */
+    CORE_PROBE_UNKNOWN = 3,/* somebody else took its end */
+} core_probe_how;
+
+typedef struct core_probe_end {
+    char step[32]; /* the last one begun, "" before the first */
+    bool stopped;
+    uint32_t how;  /* core_probe_how */
+    int code;
+} core_probe_end;
+
+/* Runs the program and waits for its end, limit_ns at most. Fails only if it
+ * cannot be started. */
+clv_status core_probe_process(const char *program, char *const *argv,
+                              uint64_t limit_ns, core_probe_end *out);

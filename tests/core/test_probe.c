@@ -1,0 +1,269 @@
+/* Plugins that crash, end the process or hang are tried elsewhere first. */
+#include "loading.h"
+
+#include "../../core/probe_process.h"
+
+#include <signal.h>
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <time.h>
+
+/* A context with plugins good and crashing, which has these settings. */
+static opened open_with(const char *const *set)
+{
+    const char *all[12];
+    char cache[512];
+    size_t n = 0;
+    snprintf(cache, sizeof cache, "core.cache_dir=%s", other.path);
+    all[n++] = cache;
+    while (*set)
+        all[n++] = *set++;
+    all[n] = NULL;
+    return open_ok(NULL, all);
+}
+
+static const clv_candidate *find(const opened *o, const char *plugin)
+{
+    for (uint32_t i = 0; i < clv_context_candidate_count(o->ctx); i++) {
+        const clv_candidate *c = clv_context_candidate(o->ctx, i);
+        if (!strcmp(c->plugin, plugin))
+            return c;
+    }
+    fail_msg("no candidate '%s'", plugin);
+    return NULL;
+}
+
+static void check_refused(const char *setting, const char *parts)
+{
+    const char *const set[] = {setting, "core.probe_timeout=0.5", NULL};
+    /* Each time: a failure is not remembered. */
+    for (int i = 0; i < 2; i++) {
+        opened o = open_with(set);
+        const clv_candidate *c = find(&o, "crashing");
+        assert_int_equal(c->status, CLV_ERR_REFUSED);
+        assert_int_equal(c->stage, CLV_STAGE_INSPECTED);
+        assert_reason(c, parts);
+        assert_reason(c, "tried in a process of its own; update or remove it");
+        assert_int_equal(find(&o, "good")->stage, CLV_STAGE_READY);
+        assert_string_equal(find(&o, "good")->reason, "");
+        assert_int_equal(clv_context_device_count(o.ctx), 1);
+        close_opened(&o);
+    }
+    assert_true(clv_exit_safe());
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    install(&dir, "good");
+    install(&dir, "crashing");
+    check_refused("crashing.crash=abort create",
+                  "crashed (signal 6, SIGABRT) in create");
+    check_refused("crashing.crash=abort enumerate",
+                  "crashed (signal 6, SIGABRT) in enumerate");
+    check_refused("crashing.crash=abort open",
+                  "crashed (signal 6, SIGABRT) in open");
+    check_refused("crashing.crash=exit create",
+                  "ended the process (exit code 3) in create");
+    check_refused("crashing.crash=segv enumerate", "in enumerate");
+    check_refused("crashing.crash=hang create",
+                  "did not end within 0.5 s (core.probe_timeout) in create");
+}
+
+static void test_query(void **state)
+{
+    (void)state;
+    assert_variant_stops("crash_query", CLV_STAGE_INSPECTED, CLV_ERR_REFUSED,
+                         "crashed (signal 6, SIGABRT) in query");
+}
+
+/* Settings from the environment reach the trial, too. */
+static void test_environment(void **state)
+{
+    (void)state;
+    char text[512];
+    opened o;
+    install(&dir, "crashing");
+    setenv("CLEAVE_CRASHING_CRASH", "abort create", 1);
+    assert_ok(clv_config_create(&o.config));
+    snprintf(text, sizeof text, "core.plugin_dirs=%s", dir.path);
+    assert_ok(clv_config_set(o.config, text, "test"));
+    snprintf(text, sizeof text, "core.cache_dir=%s", other.path);
+    assert_ok(clv_config_set(o.config, text, "test"));
+    assert_ok(clv_config_load_env(o.config));
+    clv_context_params params = {.config = o.config};
+    assert_ok(clv_context_create(&params, &o.ctx));
+    assert_int_equal(find(&o, "crashing")->status, CLV_ERR_REFUSED);
+    close_opened(&o);
+    unsetenv("CLEAVE_CRASHING_CRASH");
+}
+
+/* ------------------------------------------------------------------------ */
+/* On the way out                                                           */
+
+static bool mapped(const char *file)
+{
+    char line[1024];
+    bool found = false;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps && fgets(line, sizeof line, maps))
+        found |= strstr(line, file) != NULL;
+    if (maps)
+        fclose(maps);
+    return found;
+}
+
+/* In a process of its own, since the plugin stays in it. */
+static void check_used(const char *setting, const char *parts)
+{
+    const char *const set[] = {setting, "core.probe_timeout=0.5", NULL};
+    pid_t pid = fork();
+    if (!pid) {
+        for (int i = 0; i < 2; i++) {
+            opened o = open_with(set);
+            const clv_candidate *c = find(&o, "crashing");
+            assert_int_equal(c->status, CLV_OK);
+            assert_int_equal(c->stage, CLV_STAGE_READY);
+            assert_reason(c, parts);
+            assert_reason(c, "it is used, and never unloaded");
+            assert_int_equal(clv_context_device_count(o.ctx), 1);
+            close_opened(&o);
+        }
+        _exit(mapped("cleave_crashing.so") && !clv_exit_safe() ? 42 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 42);
+}
+
+static void test_used(void **state)
+{
+    (void)state;
+    install(&dir, "crashing");
+    check_used("crashing.crash=abort close",
+               "crashed (signal 6, SIGABRT) in close");
+    check_used("crashing.crash=abort quiesce",
+               "crashed (signal 6, SIGABRT) in quiesce");
+    check_used("crashing.crash=abort destroy",
+               "crashed (signal 6, SIGABRT) in destroy");
+    check_used("crashing.crash=segv unload", "in unload");
+    check_used("crashing.crash=hang destroy", "did not end within 0.5 s");
+}
+
+/* ------------------------------------------------------------------------ */
+/* How often                                                                */
+
+static size_t count(void)
+{
+    clv_file_map map;
+    if (clv_file_map_open(tmpdir_file(&other, "count"), &map))
+        return 0;
+    size_t size = map.size;
+    clv_file_map_close(&map);
+    return size;
+}
+
+/* Instances made by opening a context: the trial's, and ours. */
+static size_t instances(const char *setting)
+{
+    char text[512];
+    snprintf(text, sizeof text, "crashing.count=%s",
+             tmpdir_file(&other, "count"));
+    const char *const set[] = {text, setting, NULL};
+    size_t before = count();
+    opened o = open_with(set);
+    assert_int_equal(find(&o, "crashing")->stage, CLV_STAGE_READY);
+    close_opened(&o);
+    return count() - before;
+}
+
+static void test_once(void **state)
+{
+    (void)state;
+    char path[1024];
+    snprintf(path, sizeof path, "%s", install(&dir, "crashing"));
+    /* What another process found out counts. */
+    pid_t pid = fork();
+    if (!pid)
+        _exit((int)instances("core.probe=auto"));
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 2);
+    assert_int_equal(instances("core.probe=auto"), 1);
+    assert_int_equal(instances("core.probe=always"), 2);
+    assert_int_equal(instances("core.probe=off"), 1);
+    /* Other settings, another file. */
+    assert_int_equal(instances("crashing.devices=2"), 2);
+    assert_int_equal(instances("crashing.devices=2"), 1);
+    const struct timespec times[2] = {{1000, 5}, {1000, 5}};
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+    assert_int_equal(instances("core.probe=auto"), 2);
+    assert_int_equal(instances("core.probe=auto"), 1);
+    /* Without a cache it is remembered while the process runs. */
+    const struct timespec later[2] = {{1000, 6}, {1000, 6}};
+    assert_int_equal(utimensat(AT_FDCWD, path, later, 0), 0);
+    assert_int_equal(instances("core.cache_dir="), 2);
+    assert_int_equal(instances("core.cache_dir="), 1);
+    /* A trial that was cut short is not. */
+    assert_int_equal(instances("crashing.devices=4"), 2);
+    assert_int_equal(instances("crashing.devices=4"), 2);
+}
+
+/* ------------------------------------------------------------------------ */
+/* The process                                                              */
+
+static void test_process(void **state)
+{
+    (void)state;
+    core_probe_end end;
+    char *none[] = {(char *)"x", NULL};
+    assert_int_equal(core_probe_process("/nowhere/cleave-plugin-probe", none,
+                                        1000000000, &end), CLV_ERR_IO);
+    assert_message("/nowhere/cleave-plugin-probe|No such file");
+
+    char *say[] = {(char *)"sh", (char *)"-c",
+                   (char *)"echo map >&3; printf 'no\\001ise\\n' >&3; "
+                           "echo this line is longer than any that it could "
+                           "mean >&3; echo create >&3; kill -SEGV $$", NULL};
+    assert_ok(core_probe_process("/bin/sh", say, 5000000000u, &end));
+    assert_int_equal(end.how, CORE_PROBE_SIGNAL);
+    assert_int_equal(end.code, SIGSEGV);
+    assert_string_equal(end.step, "create");
+    assert_false(end.stopped);
+
+    /* What it leaves running keeps nobody waiting, and is ended. */
+    char *leave[] = {(char *)"sh", (char *)"-c",
+                     (char *)"sleep 100 & echo stopped >&3; echo exit >&3; "
+                             "exit 7", NULL};
+    uint64_t begin = clv_now_ns();
+    assert_ok(core_probe_process("/bin/sh", leave, 20000000000u, &end));
+    assert_true(clv_now_ns() - begin < 10000000000u);
+    assert_int_equal(end.how, CORE_PROBE_ENDED);
+    assert_int_equal(end.code, 7);
+    assert_true(end.stopped);
+
+    /* Nothing of ours goes along. */
+    char *files[] = {(char *)"sh", (char *)"-c",
+                     (char *)"test -z \"$(cat)\" && test ! -e /proc/$$/fd/9 && "
+                             "echo exit >&3", NULL};
+    assert_int_equal(dup2(1, 9), 9);
+    assert_ok(core_probe_process("/bin/sh", files, 5000000000u, &end));
+    close(9);
+    assert_string_equal(end.step, "exit");
+
+    signal(SIGCHLD, SIG_IGN);
+    assert_ok(core_probe_process("/bin/sh", say, 5000000000u, &end));
+    signal(SIGCHLD, SIG_DFL);
+    assert_int_equal(end.how, CORE_PROBE_UNKNOWN);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_process), TEST(test_refused),     TEST(test_query),
+        TEST(test_used),    TEST(test_environment), TEST(test_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,108 @@
+"""Devices that fail in the middle and plugins that crash do not keep the rest
+from going on."""
+
+import os
+import unittest
+
+import cli
+
+REF = os.path.join(cli.BUILD, "tests", "plugins", "ref")
+VARIANTS = os.path.join(cli.BUILD, "tests", "plugins", "variants")
+CPU = os.path.join(cli.BUILD, "plugins")
+PROMPT = ("run", "-p", "def fibonacci(n):", "-n", "12", "--temp", "0")
+
+
+def settings(*values):
+    return [word for value in values for word in ("--set", value)]
+
+
+class Loss(cli.Case):
+    """The two reference devices take part, and the CPU."""
+
+    def run_on(self, devices, *values):
+        return self.cleave(*PROMPT, *settings(
+            "core.plugin_dirs=%s:%s" % (REF, CPU), "core.plugins=ref,cpu",
+            "core.allow_unsafe_plugins=on", "core.devices=" + devices,
+            "ref.ops0=rms_norm,rope,attention", "ref.ops1=add,glu", *values))
+
+    def warnings(self, result):
+        return [line for line in result.err.splitlines() if "warn" in line]
+
+    def check(self, left, lost, *values):
+        quiet = self.run_on(left)
+        self.assertEqual(quiet.code, 0, quiet.err)
+        self.assertEqual(self.warnings(quiet), [])
+        result = self.run_on("ref,cpu", *values)
+        self.assertEqual(result.code, 0, result.err)
+        self.assertEqual(result.text, quiet.text)
+        self.assertTrue(quiet.text.strip())
+        lines = self.warnings(result)
+        self.assertEqual(len(lines), len(lost), result.err)
+        for device, line in zip(lost, lines):
+            self.assertIn("'%s'" % device, line)
+        return result
+
+    def test_in_the_prompt(self):
+        self.check("ref:1,cpu", ["ref:0"], "ref.fail_after0=1")
+        self.check("ref:0,cpu", ["ref:1"], "ref.fail_after1=5")
+
+    def test_in_the_text(self):
+        self.check("ref:1,cpu", ["ref:0"], "ref.fail_after0=120")
+        self.check("ref:0,cpu", ["ref:1"], "ref.fail_after1=100")
+
+    def test_twice(self):
+        self.check("cpu", ["ref:0", "ref:1"], "ref.fail_after0=60",
+                   "ref.fail_after1=110")
+
+    def test_hang(self):
+        result = self.check("ref:1,cpu", ["ref:0"], "ref.delay_us0=9000000",
+                            "core.wait_timeout=0.3")
+        self.assertIn("core.wait_timeout", result.err)
+
+    def test_none_left(self):
+        result = self.cleave(*PROMPT, *settings(
+            "core.plugin_dirs=" + REF, "core.allow_unsafe_plugins=on",
+            "core.devices=ref:0", "ref.fail_after0=9"))
+        self.assertEqual(result.code, 1)
+        self.assertTrue(result.text.strip())
+        self.assertIn("'ref:0'", result.err)
+        self.assertIn("no other device is left", result.err)
+
+
+class Crashes(cli.Case):
+    def run_with(self, *values):
+        return self.cleave(*PROMPT, *settings(
+            "core.plugin_dirs=%s:%s" % (VARIANTS, CPU),
+            "core.plugins=crashing,cpu", "core.allow_unsafe_plugins=on",
+            *values))
+
+    def check(self, crash, *says):
+        result = self.run_with("crashing.crash=" + crash,
+                               "core.probe_timeout=1")
+        self.assertEqual(result.code, 0, result.err)
+        self.assertTrue(result.text.strip())
+        lines = [line for line in result.err.splitlines() if "warn" in line]
+        self.assertEqual(len(lines), 1, result.err)
+        for text in ("cleave_crashing.so", *says):
+            self.assertIn(text, lines[0])
+
+    def test_refused(self):
+        self.check("abort create", "crashed (signal 6, SIGABRT) in create",
+                   "update or remove it")
+        self.check("hang enumerate", "within 1 s", "in enumerate")
+
+    def test_on_the_way_out(self):
+        """The tool ends well all the same, and says how the plugin fared."""
+        self.check("abort destroy", "in destroy", "never unloaded")
+        self.check("segv unload", "in unload", "never unloaded")
+
+    def test_devices(self):
+        result = self.cleave("devices", "-o", "json", *settings(
+            "core.plugin_dirs=" + VARIANTS, "core.plugins=crashing",
+            "core.allow_unsafe_plugins=on", "crashing.crash=abort create"))
+        text = result.text
+        self.assertIn("crashed (signal 6, SIGABRT) in create", text)
+
+
+if __name__ == "__main__":
+    cli.main()
