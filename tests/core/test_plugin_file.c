@@ -316,7 +316,7 @@ static void test_replaced_while_resident(void **state)
     close_opened(&o);
     const char *newer = install(&other, "good");
     assert_int_equal(rename(newer, path), 0);
-    assert_stops(CLV_STAGE_INSPECTED, CLV_ERR_REFUSED,
+    assert_stops(CLV_STAGE_PROBED, CLV_ERR_REFUSED,
                  "replaced|start the program again");
 }
 
