@@ -1,38 +1,47 @@
-/* Capabilities: what is refused and why, and that stated splits hold. */
-#include "graphs.h"
+/* What the plugin refuses, in which words; and the splits that it states. */
+#include "rig.h"
 
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-static plugin p;
-
-static void expect_no(graph *g, const char *words)
+/* The answer for node i is a no that says so. */
+static void expect_no(kit_graph *g, uint32_t i, const char *words)
 {
-    clv_op_caps caps = graph_caps(&p, g, g->n_nodes - 1);
-    assert_int_equal(caps.answer, CLV_ANSWER_NO);
-    if (!strstr(caps.reason, words))
-        fail_msg("'%s' does not say '%s'", caps.reason, words);
-    assert_int_equal(graph_run(&p, g), CLV_ERR_UNSUPPORTED);
-    assert_non_null(strstr(p.host.error, words));
+    clv_op_caps caps[KIT_MAX_NODES];
+    kit_caps(g, caps);
+    KIT_CHECK(g->k, caps[i].answer == CLV_ANSWER_NO,
+              "a node that ought to be refused with '%s' is taken", words);
+    KIT_CHECK(g->k, strstr(caps[i].reason, words), "'%s' does not say '%s'",
+              caps[i].reason, words);
 }
 
-/* Each change makes a node that is refused with a reason, not run. */
-static void test_refusals(void **state)
+/* Nor does it compile; p: made from the graph as it was before. */
+static void expect_no_program(kit_program *p, const char *words)
 {
-    graph g;
-    (void)state;
+    kit *k = p->g->k;
+    const kit_plugin *s = kit_subject(k);
+    clv_subgraph view;
+    clv_plugin_program *handle = NULL;
+    clv_compile compile = kit_program_compile_info(p, &view);
+    clv_status status = s->api.program_compile(s->dev, &compile, &handle);
+    KIT_CHECK(k, strstr(s->host.error, words), "'%s' does not say '%s'",
+              s->host.error, words);
+    kit_expect(k, status, CLV_ERR_UNSUPPORTED, "program_compile ('%s')", words);
+}
+
+static void run_refusals(kit *k, const void *arg)
+{
+    kit_graph g;
+    kit_program p;
+    (void)arg;
 #define REFUSED(words, change)                                                \
     do {                                                                      \
-        matmul_graph(&g);                                                     \
+        cpu_matmul_graph(k, &g);                                              \
+        kit_program_make(&g, 0, true, &p);                                    \
         change;                                                               \
-        expect_no(&g, words);                                                 \
-        graph_free(&g);                                                       \
+        expect_no(&g, 0, words);                                              \
+        expect_no_program(&p, words);                                         \
+        kit_program_free(&p);                                                 \
+        kit_graph_free(&g);                                                   \
     } while (0)
     REFUSED("op 99", g.nodes[0].op = 99);
     REFUSED("revision", g.nodes[0].revision = 2);
@@ -73,19 +82,17 @@ static void test_refusals(void **state)
 #undef REFUSED
 }
 
-static void test_reasons_of_ops(void **state)
+static void run_reasons(kit *k, const void *arg)
 {
-    graph g = {0};
-    (void)state;
-    layer(&g, CLV_DTYPE_F32, 6);
-    graph old = g;
+    kit_graph g;
+    clv_op_caps caps[KIT_MAX_NODES];
+    (void)arg;
+    cpu_layer_graph(k, &g, CLV_DTYPE_F32, 6);
+    kit_graph old = g;
 #define REFUSED(node, words, change)                                          \
     do {                                                                      \
         change;                                                               \
-        clv_op_caps caps = graph_caps(&p, &g, node);                          \
-        assert_int_equal(caps.answer, CLV_ANSWER_NO);                         \
-        if (!strstr(caps.reason, words))                                      \
-            fail_msg("'%s' does not say '%s'", caps.reason, words);           \
+        expect_no(&g, node, words);                                           \
         g = old;                                                              \
     } while (0)
     REFUSED(0, "as long as", g.descs[1].dims[0] = 63);
@@ -104,118 +111,44 @@ static void test_reasons_of_ops(void **state)
     REFUSED(6, "k cannot be", g.descs[6].dtype = CLV_DTYPE_BF16);
     REFUSED(7, "dimensions", g.descs[0].dims[1] = 32);
 #undef REFUSED
+    kit_caps(&g, caps);
     for (uint32_t i = 0; i < g.n_nodes; i++)
-        assert_int_equal(graph_caps(&p, &g, i).answer, CLV_ANSWER_YES);
-    assert_int_equal(graph_caps(&p, &g, 6).split_granularity[3], 2);
-    graph_free(&g);
+        KIT_CHECK(k, caps[i].answer == CLV_ANSWER_YES, "node %u: %s", i,
+                  caps[i].reason);
+    kit_graph_free(&g);
 }
 
-/* --- splits -------------------------------------------------------------- */
-
-/* Tensor b differs from tensor a by no more than twice the bound of a class:
- * both may be off by it. */
-static void same(const graph *g, uint32_t a, uint32_t b, uint32_t error_class)
+/* That they hold is the kit's to show; which there are is stated here. */
+static void run_splits(kit *k, const void *arg)
 {
-    double square = 0, difference = 0;
-    for (int64_t i = 0; i < g->descs[a].dims[0]; i++)
-        for (int64_t j = 0; j < g->descs[a].dims[1]; j++) {
-            double d = get(g, a, i, j) - get(g, b, i, j);
-            square += get(g, a, i, j) * get(g, a, i, j);
-            difference += d * d;
-        }
-    assert_true(difference <= 4 * error_bound(error_class) * square);
-}
-
-static void split_matmul(uint32_t dtype)
-{
-    const int64_t n = 6, k = 128, o = 48, cut = 37;
-    graph g = {0};
-    uint32_t x = add_tensor(&g, CLV_DTYPE_F32, CLV_USAGE_INPUT, n, k, 0);
-    uint32_t w = add_tensor(&g, dtype, CLV_USAGE_WEIGHT, o, k, 0);
-    uint32_t y[4];
-    for (int i = 0; i < 4; i++)
-        y[i] = add_tensor(&g, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n, o, 0);
-    NODE(&g, CLV_OP_MATMUL, y[0], x, w);
-    /* By output rows, any number of them. */
-    NODE(&g, CLV_OP_MATMUL, add_view(&g, y[1], 0, n, 0, cut), x,
-         add_view(&g, w, 0, cut, 0, k));
-    NODE(&g, CLV_OP_MATMUL, add_view(&g, y[1], 0, n, cut, o - cut), x,
-         add_view(&g, w, cut, o - cut, 0, k));
-    /* By input channels, at the granularity stated. */
-    int64_t channels = 3 * graph_caps(&p, &g, 0).split_granularity[2];
-    NODE(&g, CLV_OP_MATMUL, y[2], add_view(&g, x, 0, n, 0, channels),
-         add_view(&g, w, 0, o, 0, channels));
-    NODE(&g, CLV_OP_MATMUL, y[3], add_view(&g, x, 0, n, channels, k - channels),
-         add_view(&g, w, 0, o, channels, k - channels));
-    NODE(&g, CLV_OP_ADD, y[2], y[2], y[3]);
-    clv_op_caps caps = graph_caps(&p, &g, 0);
-    assert_int_equal(caps.split_axes, CLV_SPLIT_ROWS | CLV_SPLIT_SEQUENCE |
-                                          CLV_SPLIT_CHANNELS);
-    must_run(&p, &g);
-    same(&g, y[0], y[1], caps.error_class);
-    same(&g, y[0], y[2], caps.error_class);
-    graph_free(&g);
-}
-
-static clv_node *add_attention(graph *g, uint32_t q, uint32_t k, uint32_t v,
-                               uint32_t pos, uint32_t y)
-{
-    clv_node *node = NODE(g, CLV_OP_ATTENTION, y, q, k, v, pos);
-    node->attr.attention.head_dim = 16;
-    node->attr.attention.scale = 0.25f;
-    return node;
-}
-
-static void test_splits(void **state)
-{
-    static const uint32_t dtypes[] = {CLV_DTYPE_F32, CLV_DTYPE_F16,
-                                      CLV_DTYPE_BF16, CLV_DTYPE_Q8_0,
-                                      CLV_DTYPE_Q4_0};
-    (void)state;
-    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
-        split_matmul(dtypes[i]);
-    /* Six heads in three groups, cut behind the first group. */
-    graph g = {0};
-    uint32_t q = add_tensor(&g, CLV_DTYPE_F32, CLV_USAGE_INPUT, 5, 96, 0);
-    uint32_t k = add_tensor(&g, CLV_DTYPE_F16, CLV_USAGE_STATE, 9, 48, 0);
-    uint32_t v = add_tensor(&g, CLV_DTYPE_F16, CLV_USAGE_STATE, 9, 48, 0);
-    uint32_t pos = add_tensor(&g, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, 5, 0);
-    uint32_t y = add_tensor(&g, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 5, 96, 0);
-    uint32_t z = add_tensor(&g, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 5, 96, 0);
-    for (int i = 0; i < 5; i++)
-        set_i32(&g, pos, i, i + 3);
-    add_attention(&g, q, k, v, pos, y);
-    add_attention(&g, add_view(&g, q, 0, 5, 0, 32),
-                  add_view(&g, k, 0, 9, 0, 16), add_view(&g, v, 0, 9, 0, 16),
-                  pos, add_view(&g, z, 0, 5, 0, 32));
-    add_attention(&g, add_view(&g, q, 0, 5, 32, 64),
-                  add_view(&g, k, 0, 9, 16, 32), add_view(&g, v, 0, 9, 16, 32),
-                  pos, add_view(&g, z, 0, 5, 32, 64));
-    must_run(&p, &g);
-    same(&g, y, z, graph_caps(&p, &g, 0).error_class);
-    graph_free(&g);
-}
-
-static int setup(void **state)
-{
-    (void)state;
-    plugin_open(&p, "2", NULL);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    plugin_close(&p);
-    return 0;
+    kit_graph g;
+    clv_op_caps caps[KIT_MAX_NODES];
+    (void)arg;
+    cpu_layer_graph(k, &g, CLV_DTYPE_Q8_0, 6);
+    kit_caps(&g, caps);
+    KIT_CHECK(k,
+              caps[1].split_axes == (CLV_SPLIT_ROWS | CLV_SPLIT_SEQUENCE |
+                                     CLV_SPLIT_CHANNELS) &&
+                  caps[1].split_granularity[0] <= 1 &&
+                  caps[1].split_granularity[2] == 32,
+              "matmul is split along %#x, channels by %lld",
+              caps[1].split_axes, (long long)caps[1].split_granularity[2]);
+    KIT_CHECK(k,
+              caps[6].split_axes == (CLV_SPLIT_SEQUENCE | CLV_SPLIT_HEADS) &&
+                  caps[6].split_granularity[3] == 2,
+              "attention is split along %#x, heads by %lld",
+              caps[6].split_axes, (long long)caps[6].split_granularity[3]);
+    KIT_CHECK(k, caps[7].alias_inputs == 3, "add may lie on inputs %#x",
+              caps[7].alias_inputs);
+    kit_graph_free(&g);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_reasons_of_ops),
-        cmocka_unit_test(test_splits),
+    static const kit_case cases[] = {
+        {.name = "refusals", .run = run_refusals},
+        {.name = "reasons", .run = run_reasons},
+        {.name = "splits", .run = run_splits},
     };
-    return cmocka_run_group_tests_name("cpu caps", tests, setup, teardown);
+    return cpu_cases_run(cases, sizeof cases / sizeof *cases);
 }

@@ -1,352 +1,203 @@
-/* Programs: chains of ops, shapes, wrong bindings, traces. */
-#include "graphs.h"
+/* Programs: any number of threads gives the same; no rows at all; what traces
+ * and hints say. */
+#include "rig.h"
 
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-static plugin p;
-
-static void symbolic_rows(graph *g, int64_t max, int64_t value)
+static void make_symbolic(kit_graph *g, int64_t min, int64_t max, int64_t value)
 {
-    g->n_symbols = 1;
-    g->ranges[0] = (clv_symbol_range){1, max};
-    g->values[0] = value;
+    uint32_t symbol = kit_make_symbol(g, min, max, value);
     for (uint32_t t = 0; t < g->n_tensors; t++)
         if (g->descs[t].usage != CLV_USAGE_WEIGHT &&
             g->descs[t].usage != CLV_USAGE_STATE)
-            g->descs[t].symbols[0] = 1;
+            kit_set_symbol(g, t, 0, symbol);
+}
+
+/* The same random layer each time, run by what is open now. */
+static uint8_t *layer_result(kit *k, uint32_t weights, bool symbolic)
+{
+    kit_graph g;
+    k->random = 12345;
+    cpu_layer_graph(k, &g, weights, 70);
+    if (symbolic)
+        make_symbolic(&g, 1, 70, 70);
+    kit_run(&g, 0);
+    uint8_t *result = malloc(g.tensors[11].size);
+    KIT_CHECK(k, result, "no memory for a result");
+    memcpy(result, g.tensors[11].data, g.tensors[11].size);
+    kit_graph_free(&g);
+    return result;
 }
 
 /* Any number of threads, and any bucket a length falls in, give the same. */
-static void test_same_results(void **state)
+static void run_same_results(kit *k, const void *arg)
 {
-    static const char *const threads[] = {"1", "2", "3", "7"};
+    static const char *const threads[] = {"cpu.threads=1", "cpu.threads=2",
+                                          "cpu.threads=3", "cpu.threads=7"};
     static const uint32_t weights[] = {CLV_DTYPE_F32, CLV_DTYPE_F16,
                                        CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0};
-    (void)state;
-    for (size_t w = 0; w < 4; w++) {
-        graph g = {0};
-        layer(&g, weights[w], 70);
-        unsigned char *first = NULL;
-        for (size_t t = 0; t < 4; t++) {
-            plugin q;
-            plugin_open(&q, threads[t], NULL);
-            memset(g.tensors[11].data, 0, g.tensors[11].size);
-            must_run(&q, &g);
-            if (t)
-                assert_memory_equal(first, g.tensors[11].data,
-                                    g.tensors[11].size);
-            else
-                first = malloc(g.tensors[11].size);
-            memcpy(first, g.tensors[11].data, g.tensors[11].size);
-            plugin_close(&q);
-        }
-        symbolic_rows(&g, 70, 70);
-        must_run(&p, &g);
-        assert_memory_equal(first, g.tensors[11].data, g.tensors[11].size);
-        free(first);
-        graph_free(&g);
+    uint8_t *first[4] = {0};
+    (void)arg;
+    for (int t = 0; t < 4; t++) {
+        cpu_reopen(k, &threads[t], 1);
+        for (int w = 0; w < 4; w++)
+            for (int symbolic = 0; symbolic < 2; symbolic++) {
+                uint8_t *result = layer_result(k, weights[w], symbolic);
+                KIT_CHECK(k,
+                          !first[w] || !memcmp(first[w], result, 70 * 64 * 4),
+                          "%s%s: other bytes than with one thread, weights "
+                          "of %s",
+                          threads[t], symbolic ? " by symbol" : "",
+                          kit_dtype_name(weights[w]));
+                if (first[w])
+                    free(result);
+                else
+                    first[w] = result;
+            }
     }
+    for (int w = 0; w < 4; w++)
+        free(first[w]);
 }
 
-/* The part of a bucket that is not used stays as it was. */
-static void test_bucket(void **state)
+/* A bucket that begins at 0 may be run with no rows: nothing is written. */
+static void run_no_rows(kit *k, const void *arg)
 {
-    graph g = {0};
-    (void)state;
-    layer(&g, CLV_DTYPE_F32, 70);
-    symbolic_rows(&g, 70, 5);
+    kit_graph g;
+    (void)arg;
+    cpu_layer_graph(k, &g, CLV_DTYPE_Q8_0, 70);
+    make_symbolic(&g, 0, 70, 0);
     for (int64_t i = 0; i < 70; i++)
-        set_f32(&g, 11, i, 0, 12345);
-    must_run(&p, &g);
+        kit_set(&g, 11, i, 0, 12345);
+    kit_run(&g, 0);
     for (int64_t i = 0; i < 70; i++)
-        assert_true((get(&g, 11, i, 0) == 12345) == (i >= 5));
-    g.ranges[0].min = 0; /* no rows at all */
-    g.values[0] = 0;
-    for (int64_t i = 0; i < 5; i++)
-        set_f32(&g, 11, i, 0, 12345);
-    must_run(&p, &g);
-    for (int64_t i = 0; i < 5; i++)
-        assert_true(get(&g, 11, i, 0) == 12345);
-    g.ranges[0].min = 1;
-    static const int64_t bad[] = {0, 71, -1, INT64_MAX, INT64_MIN};
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        g.values[0] = bad[i];
-        assert_int_equal(graph_run(&p, &g), CLV_ERR_INVALID);
-    }
-    graph_free(&g);
+        KIT_CHECK(k, kit_get(&g, 11, i, 0) == 12345,
+                  "row %d of a run without rows was written", (int)i);
+    kit_graph_free(&g);
 }
 
-/* x changes between two products: the second must not use what was prepared
- * for the first. */
-static void test_prepared_anew(void **state)
+/* A weight may be bound in a run too, where it is ignored. */
+static void run_weight_bound(kit *k, const void *arg)
 {
-    (void)state;
-    for (int in_place = 0; in_place < 2; in_place++) {
-        graph g = {0};
-        add_tensor(&g, CLV_DTYPE_F32, CLV_USAGE_STATE, 2, 32, 0);
-        add_tensor(&g, CLV_DTYPE_Q8_0, CLV_USAGE_WEIGHT, 32, 32, 0);
-        add_tensor(&g, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 2, 32, 0);
-        add_tensor(&g, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 2, 32, 0);
-        add_tensor(&g, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, 2, 0);
-        NODE(&g, CLV_OP_MATMUL, 2, 0, 1);
-        if (in_place) {
-            NODE(&g, CLV_OP_ADD, 0, 0, 0);
-        } else {
-            set_i32(&g, 4, 0, 0);
-            set_i32(&g, 4, 1, 1);
-            NODE(&g, CLV_OP_ADD, 3, 0, 0);
-            NODE(&g, CLV_OP_SET_ROWS, CLV_NO_TENSOR, 0, 3, 4);
-        }
-        NODE(&g, CLV_OP_MATMUL, 3, 0, 1);
-        must_run(&p, &g);
-        for (int64_t i = 0; i < 2; i++)
-            for (int64_t j = 0; j < 32; j++)
-                assert_true(fabs(get(&g, 3, i, j) - 2 * get(&g, 2, i, j)) <
-                            1e-4);
-        graph_free(&g);
-    }
-}
-
-/* --- bindings, traces ---------------------------------------------------- */
-
-typedef struct bench {
-    graph g;
-    clv_plugin_buffer *buffers[MAX_TENSORS];
-    clv_binding bindings[MAX_TENSORS];
-    clv_plugin_program *program;
-} bench;
-
-static clv_status compile(bench *b, const clv_binding *weights, uint32_t n,
-                          int (*progress)(void *, float))
-{
-    clv_subgraph view = graph_view(&b->g);
-    clv_compile c = {.header = {sizeof c, CLV_STRUCT_COMPILE, NULL},
-                     .graph = &view,
-                     .weights = weights,
-                     .n_weights = n,
-                     .progress = progress};
-    return p.api->program_compile(p.dev, &c, &b->program);
-}
-
-static void bench_open(bench *b)
-{
-    memset(b, 0, sizeof *b);
-    matmul_graph(&b->g);
-    for (uint32_t i = 0; i < 3; i++) {
-        tensor *t = &b->g.tensors[i];
-        clv_import in = {.header = {sizeof in, CLV_STRUCT_IMPORT, NULL},
-                         .handle_type = CLV_HANDLE_HOST_POINTER,
-                         .access = i == 2 ? CLV_ACCESS_READ | CLV_ACCESS_WRITE
-                                          : CLV_ACCESS_READ,
-                         .pointer = t->data,
-                         .size = t->size};
-        assert_int_equal(p.api->buffer_import(p.dev, 0, &in, &b->buffers[i]),
-                         CLV_OK);
-        b->bindings[i] = (clv_binding){.tensor = i,
-                                       .buffer = b->buffers[i],
-                                       .size = t->size};
-    }
-    assert_int_equal(compile(b, &b->bindings[1], 1, NULL), CLV_OK);
-}
-
-static void bench_close(bench *b)
-{
-    p.api->program_destroy(b->program);
-    for (int i = 0; i < 3; i++)
-        p.api->buffer_free(b->buffers[i]);
-    graph_free(&b->g);
-}
-
-static clv_status bench_submit(bench *b, const clv_binding *bindings,
-                               uint32_t n, uint64_t correlation)
-{
+    const kit_plugin *s = kit_subject(k);
     clv_plugin_timeline *tl = NULL;
-    clv_command c = {.header = {sizeof c, CLV_STRUCT_COMMAND, NULL},
-                     .kind = CLV_COMMAND_RUN,
-                     .program = b->program,
-                     .bindings = bindings,
-                     .n_bindings = n};
-    assert_int_equal(p.api->timeline_create(p.dev, 0, &tl), CLV_OK);
-    clv_timeline_point done = {.timeline = tl, .value = 1};
-    clv_submit s = {.header = {sizeof s, CLV_STRUCT_SUBMIT, NULL},
-                    .commands = &c,
-                    .signals = &done,
-                    .n_commands = 1,
-                    .command_stride = sizeof c,
-                    .n_signals = 1,
-                    .correlation = correlation};
-    clv_status status = p.api->submit(p.dev, &s);
-    if (!status)
-        status = p.api->timeline_wait(tl, 1, 0, UINT64_MAX);
-    p.api->timeline_destroy(tl);
-    return status;
+    clv_binding bindings[3];
+    kit_program p;
+    kit_graph g;
+    (void)arg;
+    cpu_matmul_graph(k, &g);
+    kit_program_make(&g, 0, false, &p);
+    memcpy(bindings, p.bindings, 2 * sizeof *bindings);
+    bindings[2] = (clv_binding){.tensor = 1};
+    clv_command command = kit_program_command(&p);
+    command.bindings = bindings;
+    command.n_bindings = 3;
+    KIT_OK(k, s->api.timeline_create(s->dev, 0, &tl), "timeline_create");
+    KIT_OK(k, kit_submit(k, &command, 1, NULL, 0, tl, 1), "submit");
+    KIT_OK(k, kit_wait(k, tl, 1), "timeline_wait");
+    s->api.timeline_destroy(tl);
+    kit_program_free(&p);
+    kit_graph_free(&g);
 }
 
-static int cancel(void *ctx, float fraction)
-{
-    (void)ctx;
-    assert_true(fraction > 0 && fraction <= 1);
-    return 1;
-}
+/* ------------------------------------------------------------------------ */
 
-static void test_bindings(void **state)
+static void read_record(kit *k, clv_trace_record *out)
 {
-    bench b;
-    (void)state;
-    bench_open(&b);
-    const clv_binding x = b.bindings[0], w = b.bindings[1], y = b.bindings[2];
-    const clv_binding good[] = {x, y, {.tensor = 1}};
-    assert_int_equal(bench_submit(&b, good, 2, 0), CLV_OK);
-    assert_int_equal(bench_submit(&b, good, 3, 0), CLV_OK);
-    assert_int_equal(bench_submit(&b, good, 1, 0), CLV_ERR_INVALID);
-    assert_int_equal(bench_submit(&b, NULL, 0, 0), CLV_ERR_INVALID);
-#define INVALID(field, value)                                                 \
-    do {                                                                      \
-        clv_binding bad[] = {x, y};                                           \
-        bad[1].field = value;                                                 \
-        assert_int_equal(bench_submit(&b, bad, 2, 0), CLV_ERR_INVALID);       \
-    } while (0)
-    INVALID(tensor, 3);
-    INVALID(buffer, NULL);
-    INVALID(buffer, b.buffers[0] /* read-only */);
-    INVALID(size, y.size - 1);
-    INVALID(size, y.size + 1);
-    INVALID(offset, 1);
-    INVALID(offset, UINT64_MAX);
-#undef INVALID
-    clv_binding odd[] = {x, y};
-    odd[0].offset = 2; /* splits elements; the buffer is too short as well */
-    odd[0].size -= 2;
-    assert_int_equal(bench_submit(&b, odd, 2, 0), CLV_ERR_INVALID);
-
-    clv_plugin_program *program = b.program;
-    assert_int_equal(compile(&b, NULL, 0, NULL), CLV_ERR_INVALID);
-    clv_binding short_weight = w;
-    short_weight.size--;
-    assert_int_equal(compile(&b, &short_weight, 1, NULL), CLV_ERR_INVALID);
-    short_weight.tensor = 9;
-    assert_int_equal(compile(&b, &short_weight, 1, NULL), CLV_ERR_INVALID);
-    assert_int_equal(compile(&b, &w, 1, cancel), CLV_ERR_CANCELLED);
-    assert_ptr_equal(b.program, program);
-    bench_close(&b);
-}
-
-static void test_trace(void **state)
-{
-    bench b;
-    clv_trace_record records[8];
-    clv_calibration c = {.header = {sizeof c, CLV_STRUCT_CALIBRATION, NULL}};
-    const clv_host_api *h = &p.host.api;
-    (void)state;
-    bench_open(&b);
-    uint64_t before = h->now_ns(h->host);
-    assert_int_equal(bench_submit(&b, (clv_binding[]){b.bindings[0],
-                                                      b.bindings[2]},
-                                  2, 42),
-                     CLV_OK);
-    uint64_t after = h->now_ns(h->host);
-    for (int i = 0; i < 8; i++)
-        records[i].header = (clv_header){sizeof *records,
-                                         CLV_STRUCT_TRACE_RECORD, NULL};
+    const kit_plugin *s = kit_subject(k);
     uint32_t n = 1;
-    assert_int_equal(p.api->trace_read(p.dev, &n, records, sizeof *records),
-                     CLV_OK);
-    assert_int_equal(n, 1);
-    n = 7;
-    assert_int_equal(p.api->trace_read(p.dev, &n, records + 1,
-                                       sizeof *records),
-                     CLV_OK);
-    assert_int_equal(n, 1);
-    assert_string_equal(records[0].name, "matmul");
-    assert_int_equal(records[0].node, 0);
-    assert_int_equal(records[0].correlation, 42);
-    assert_string_equal(records[1].name, "run");
-    assert_int_equal(records[1].node, CLV_NO_TENSOR);
-    assert_true(records[1].begin <= records[0].begin);
-    assert_true(records[0].begin <= records[0].end);
-    assert_true(records[0].end <= records[1].end);
-
-    assert_int_equal(p.api->calibrate(p.dev, &c), CLV_OK);
-    assert_true(c.tick_ns > 0);
-    double begin = (double)c.host_ns + ((double)records[1].begin -
-                                        (double)c.device_tick) * c.tick_ns;
-    double end = (double)c.host_ns + ((double)records[1].end -
-                                      (double)c.device_tick) * c.tick_ns;
-    assert_true(begin >= (double)before - (double)c.max_error_ns - 1000);
-    assert_true(end <= (double)after + (double)c.max_error_ns + 1000);
-    bench_close(&b);
+    *out = (clv_trace_record)CLV_INIT(clv_trace_record,
+                                      CLV_STRUCT_TRACE_RECORD);
+    KIT_OK(k, s->api.trace_read(s->dev, &n, out, sizeof *out), "trace_read");
+    KIT_CHECK(k, n == 1, "%u records, not 1", n);
 }
 
-static void test_info_and_hints(void **state)
+static void run_trace(kit *k, const void *arg)
 {
-    bench b;
-    clv_program_info info = {.header = {sizeof info, CLV_STRUCT_PROGRAM_INFO,
-                                        NULL}};
-    clv_cost_hint hint = {.header = {sizeof hint, CLV_STRUCT_COST_HINT, NULL}};
-    (void)state;
-    bench_open(&b);
-    assert_int_equal(p.api->program_info(b.program, &info), CLV_OK);
-    assert_int_equal(info.n_kernels, 1);
-    assert_true(info.memory_size > 0);
-    clv_subgraph view = graph_view(&b.g);
-    assert_int_equal(p.api->cost_hints(p.dev, &view, &hint, sizeof hint),
-                     CLV_OK);
-    assert_int_equal(hint.confidence, CLV_CONFIDENCE_GUESS);
-    assert_true(hint.row_ns > 0 && hint.fixed_ns > 0 && hint.submit_ns > 0);
-    bench_close(&b);
+    const kit_plugin *s = kit_subject(k);
+    clv_plugin_timeline *tl = NULL;
+    clv_trace_record node, whole;
+    kit_program p;
+    kit_graph g;
+    (void)arg;
+    cpu_matmul_graph(k, &g);
+    kit_program_make(&g, 0, false, &p);
+    KIT_OK(k, s->api.timeline_create(s->dev, 0, &tl), "timeline_create");
+    clv_command command = kit_program_command(&p);
+    clv_timeline_point done = {.timeline = tl, .value = 1};
+    clv_submit submit = CLV_INIT(clv_submit, CLV_STRUCT_SUBMIT);
+    submit.commands = &command;
+    submit.n_commands = 1;
+    submit.command_stride = sizeof command;
+    submit.signals = &done;
+    submit.n_signals = 1;
+    submit.correlation = 42;
+    KIT_OK(k, s->api.submit(s->dev, &submit), "submit");
+    KIT_OK(k, kit_wait(k, tl, 1), "timeline_wait");
+    read_record(k, &node);
+    read_record(k, &whole);
+    KIT_CHECK(k, !strcmp(node.name, "matmul") && node.node == 0 &&
+                     node.correlation == 42,
+              "the node's record is '%.47s', node %u of %llu", node.name,
+              node.node, (unsigned long long)node.correlation);
+    KIT_CHECK(k, !strcmp(whole.name, "run") && whole.node == CLV_NO_TENSOR,
+              "the command's record is '%.47s', node %u", whole.name,
+              whole.node);
+    KIT_CHECK(k, whole.begin <= node.begin && node.begin <= node.end &&
+                     node.end <= whole.end,
+              "a node's times lie outside its command's");
+    s->api.timeline_destroy(tl);
+    kit_program_free(&p);
+    kit_graph_free(&g);
 }
 
-/* What an older host's struct does not have is not written. */
-static void test_short_structs(void **state)
+static void run_info_and_hints(kit *k, const void *arg)
 {
+    const kit_plugin *s = kit_subject(k);
     struct {
         clv_program_info info;
-        unsigned char guard[8];
+        uint8_t guard[8];
     } out;
-    bench b;
-    (void)state;
-    bench_open(&b);
+    clv_program_info whole = CLV_INIT(clv_program_info,
+                                      CLV_STRUCT_PROGRAM_INFO);
+    clv_cost_hint hint = CLV_INIT(clv_cost_hint, CLV_STRUCT_COST_HINT);
+    kit_program p;
+    kit_graph g;
+    (void)arg;
+    cpu_matmul_graph(k, &g);
+    kit_program_make(&g, 0, false, &p);
+    KIT_OK(k, s->api.program_info(p.handle, &whole), "program_info");
+    KIT_CHECK(k, whole.n_kernels == 1 && whole.memory_size > 0,
+              "a program of one node has %u kernels in %llu bytes",
+              whole.n_kernels, (unsigned long long)whole.memory_size);
+    /* What an older host's struct does not have is not written. */
     memset(&out, 0x5a, sizeof out);
     out.info.header = (clv_header){offsetof(clv_program_info, compile_ns),
                                    CLV_STRUCT_PROGRAM_INFO, NULL};
-    assert_int_equal(p.api->program_info(b.program, &out.info), CLV_OK);
-    assert_true(out.info.memory_size != 0x5a5a5a5a5a5a5a5aull);
-    assert_true(out.info.compile_ns == 0x5a5a5a5a5a5a5a5aull);
-    assert_int_equal(out.info.n_kernels, 0x5a5a5a5a);
-    bench_close(&b);
-}
-
-static int setup(void **state)
-{
-    (void)state;
-    plugin_open(&p, "2", NULL);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    plugin_close(&p);
-    return 0;
+    KIT_OK(k, s->api.program_info(p.handle, &out.info), "program_info");
+    KIT_CHECK(k, out.info.memory_size == whole.memory_size &&
+                     out.info.compile_ns == 0x5a5a5a5a5a5a5a5aull &&
+                     out.info.n_kernels == 0x5a5a5a5a,
+              "program_info wrote past the size of an older struct");
+    clv_subgraph view = kit_subgraph(&g);
+    KIT_OK(k, s->api.cost_hints(s->dev, &view, &hint, sizeof hint),
+           "cost_hints");
+    KIT_CHECK(k, hint.confidence == CLV_CONFIDENCE_GUESS && hint.row_ns > 0 &&
+                     hint.fixed_ns > 0 && hint.submit_ns > 0,
+              "a hint of confidence %u: %g ns a row, %g fixed",
+              hint.confidence, hint.row_ns, hint.fixed_ns);
+    kit_program_free(&p);
+    kit_graph_free(&g);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_results),
-        cmocka_unit_test(test_bucket),
-        cmocka_unit_test(test_prepared_anew),
-        cmocka_unit_test(test_bindings),
-        cmocka_unit_test(test_trace),
-        cmocka_unit_test(test_info_and_hints),
-        cmocka_unit_test(test_short_structs),
+    static const kit_case cases[] = {
+        {.name = "same_results", .run = run_same_results},
+        {.name = "no_rows", .run = run_no_rows},
+        {.name = "weight_bound", .run = run_weight_bound},
+        {.name = "trace", .run = run_trace},
+        {.name = "info_and_hints", .run = run_info_and_hints},
     };
-    return cmocka_run_group_tests_name("cpu program", tests, setup, teardown);
+    return cpu_cases_run(cases, sizeof cases / sizeof *cases);
 }
