@@ -2,6 +2,7 @@
  * cleave-plugin-check: whether a plugin keeps the contract of plugin.h.
  */
 #include "perf_table.h"
+#include "support.h"
 #include "runner.h"
 
 #include "../tools/interrupt.h"
@@ -23,7 +24,7 @@ typedef struct check_args {
     tool_strings filters, groups, devices, exclude, xfail, expect, set, ops;
     double timeout;
     int64_t seed;
-    bool verbose, thorough, list, perf;
+    bool verbose, thorough, list, perf, support;
 } check_args;
 
 #define AT(member) offsetof(check_args, member)
@@ -54,6 +55,8 @@ static const tool_option options[] = {
     TOOL_OPT_FLAG(0, "thorough", AT(thorough),
                   "more shapes, whole models' sizes, longer loops"),
     TOOL_OPT_FLAG(0, "list", AT(list), "list the cases, and run none"),
+    TOOL_OPT_FLAG(0, "support", AT(support),
+                  "test nothing; print what the devices take, and why not"),
     TOOL_OPT_FLAG(0, "perf", AT(perf),
                   "measure how fast the devices are, and check nothing"),
     TOOL_OPT_STRINGS(0, "op", "NAME", AT(ops),
@@ -71,8 +74,8 @@ static const tool_command command = {
     .summary = "Tests whether a backend plugin keeps the contract of "
                "cleave/plugin.h.",
     .details =
-        "Every case runs in a process of its own making: a plugin that "
-        "crashes or hangs fails that case and no other. Patterns are those of "
+        "Cases run in processes of their own: a plugin that crashes or hangs "
+        "fails that case and no other. Patterns are those of "
         "the shell, over device/group.case; cases without a device have "
         "'plugin' in its place.\n"
         "Exits with 0 if the plugin conforms, 1 if not, 2 if the command line "
@@ -84,6 +87,7 @@ static const tool_command command = {
         "report.xml\n"
         "  cleave-plugin-check ./cleave_vpu.so --filter '*/ops.matmul.q8_0*' "
         "--seed 7\n"
+        "  cleave-plugin-check ./cleave_vpu.so --support -o json\n"
         "  cleave-plugin-check ./cleave_vpu.so --perf --op matmul\n"
         "  cleave-plugin-check --list\n",
     .options = options,
@@ -238,24 +242,30 @@ static int finish(kit_report *report, kit_batch_end end, const char *error)
     return kit_report_end(report) ? TOOL_OK : TOOL_FAILED;
 }
 
+static kit_config config_of(const check_args *args, const places *at)
+{
+    return (kit_config){.path = at->path,
+                        .dir = at->dir,
+                        .settings = args->set.items,
+                        .n_settings = args->set.n,
+                        .seed = (uint64_t)args->seed,
+                        .timeout_ns = (uint64_t)(args->timeout * 1e9),
+                        .thorough = args->thorough,
+                        .run_dir = at->run_dir};
+}
+
 static int check(const check_args *args, const kit_list *list,
                  kit_expectations *expectations, const places *at)
 {
     static kit_survey survey;
     char error[KIT_TEXT_SIZE];
-    kit_config config = {.path = at->path,
-                         .dir = at->dir,
-                         .settings = args->set.items,
-                         .n_settings = args->set.n,
-                         .seed = (uint64_t)args->seed,
-                         .timeout_ns = (uint64_t)(args->timeout * 1e9),
-                         .thorough = args->thorough,
-                         .run_dir = at->run_dir};
+    kit_config config = config_of(args, at);
     kit_selection selection = {args->filters.items, args->groups.items,
                                args->devices.items, args->filters.n,
                                args->groups.n,      args->devices.n};
     kit_report report = {.format = format_of(args->format),
                          .verbose = args->verbose,
+                         .quiet = args->common.quiet,
                          .path = at->path,
                          .survey = &survey};
     kit_runner runner = {.config = &config,
@@ -270,30 +280,25 @@ static int check(const check_args *args, const kit_list *list,
     return code;
 }
 
-/* Text is a table for people here. */
-static int measure(const check_args *args, const places *at)
+/* --perf and --support; text is a table for people there. */
+static int tabulate(const check_args *args, const places *at)
 {
     if (!strcmp(args->format, "tap") || !strcmp(args->format, "junit"))
-        return tool_usage("--output %s: --perf has no cases to report; use "
-                          "text or json",
-                          args->format);
-    kit_config config = {.path = at->path,
-                         .dir = at->dir,
-                         .settings = args->set.items,
-                         .n_settings = args->set.n,
-                         .seed = (uint64_t)args->seed,
-                         .timeout_ns = (uint64_t)(args->timeout * 1e9),
-                         .thorough = args->thorough,
-                         .run_dir = at->run_dir};
+        return tool_usage("--output %s: %s has no cases to report; use text or "
+                          "json",
+                          args->format, args->perf ? "--perf" : "--support");
+    const char *format = !strcmp(args->format, "json") ? "json" : "md";
+    kit_config config = config_of(args, at);
     kit_selection selection = {.devices = args->devices.items,
                                .n_devices = args->devices.n};
-    kit_perf_request request = {
-        .config = &config,
-        .selection = &selection,
-        .ops = args->ops.items,
-        .n_ops = args->ops.n,
-        .format = !strcmp(args->format, "json") ? "json" : "md"};
-    return kit_perf_main(&request);
+    if (args->perf)
+        return kit_perf_main(&(kit_perf_request){.config = &config,
+                                                 .selection = &selection,
+                                                 .ops = args->ops.items,
+                                                 .n_ops = args->ops.n,
+                                                 .format = format});
+    return kit_support_main(&(kit_support_request){
+        .config = &config, .selection = &selection, .format = format});
 }
 
 static int run(const check_args *args, const char *plugin)
@@ -320,8 +325,9 @@ static int run(const check_args *args, const char *plugin)
     if (code < 0)
         code = find_places(plugin, &at);
     if (code < 0)
-        code = args->perf ? measure(args, &at)
-                          : check(args, &list, &expectations, &at);
+        code = args->perf || args->support
+                   ? tabulate(args, &at)
+                   : check(args, &list, &expectations, &at);
     remove_places(&at);
     kit_expectations_free(&expectations);
     kit_list_free(&list);

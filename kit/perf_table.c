@@ -1,25 +1,21 @@
 #include "perf_table.h"
+#include "each_device.h"
 #include "element.h"
 #include "perf.h"
 
-#include "../tools/interrupt.h"
 #include "../tools/options.h"
 #include "../tools/progress.h"
 #include "../tools/table.h"
 #include "../tools/text.h"
 
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct view {
-    const kit_perf_request *request;
     tool_table table;
     tool_progress progress;
     const char *device; /* that is measured */
     uint32_t refused;   /* shapes that no device took */
-    bool failed;        /* a device could not be measured to its end */
 } view;
 
 /* ------------------------------------------------------------------------ */
@@ -68,17 +64,17 @@ static void add_row(view *v, const kit_perf_row *row)
     tool_table_add(&v->table, record, cells);
 }
 
-__attribute__((format(printf, 2, 3))) static void complain(view *v,
-                                                           const char *fmt, ...)
+static void complain(void *ctx, const char *text)
 {
-    char text[2 * KIT_TEXT_SIZE];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
+    view *v = ctx;
     tool_progress_clear(&v->progress);
     tool_print_error(text);
-    v->failed = true;
+}
+
+static void on_device(void *ctx, const kit_device_survey *device)
+{
+    view *v = ctx;
+    v->device = device->label;
 }
 
 /* In the parent; what the child says is not to be trusted. */
@@ -101,75 +97,7 @@ static void on_data(void *ctx, const kit_record *record)
                          row.all ? (double)row.done / row.all : 0);
 }
 
-static void on_verdict(void *ctx, uint32_t item, const kit_verdict *verdict)
-{
-    view *v = ctx;
-    (void)item;
-    if (verdict->outcome == KIT_PASSED || verdict->outcome == KIT_SKIPPED)
-        return;
-    complain(v, "%s: measuring ended early: %s", v->device, verdict->text);
-}
-
 /* ------------------------------------------------------------------------ */
-/* Devices                                                                   */
-
-static kit_batch_end measure_device(view *v, uint32_t index,
-                                    char error[KIT_TEXT_SIZE])
-{
-    const kit_perf_options options = {.ops = v->request->ops,
-                                      .n_ops = v->request->n_ops,
-                                      .tell = tell};
-    const kit_case perf = {.name = "perf",
-                           .scope = KIT_PER_DEVICE,
-                           .run = kit_perf_run,
-                           .arg = &options};
-    const kit_item item = {.of = &perf, .name = "perf"};
-    kit_batch batch = {.config = v->request->config,
-                       .items = &item,
-                       .n_items = 1,
-                       .device = index,
-                       .ctx = v,
-                       .on_verdict = on_verdict,
-                       .on_data = on_data};
-    return kit_batch_run(&batch, error);
-}
-
-static kit_batch_end measure_all(view *v, char error[KIT_TEXT_SIZE])
-{
-    static kit_survey survey;
-    kit_list list = {0};
-    kit_expectations expectations = {0};
-    kit_report report = {.format = KIT_FORMAT_JSON, /* silent until its end */
-                         .path = v->request->config->path,
-                         .survey = &survey};
-    kit_runner runner = {.config = v->request->config,
-                         .selection = v->request->selection,
-                         .list = &list,
-                         .expectations = &expectations,
-                         .report = &report,
-                         .survey = &survey};
-    uint32_t measured = 0;
-    kit_batch_end end = kit_runner_survey(&runner, error);
-    if (end == KIT_BATCH_DONE && !survey.whole)
-        complain(v, "%s: %s", v->request->config->path,
-                 report.n && report.results[report.n - 1].text
-                     ? report.results[report.n - 1].text
-                     : "the plugin cannot be used");
-    for (uint32_t d = 0; d < survey.n_devices && survey.whole &&
-                         end == KIT_BATCH_DONE;
-         d++) {
-        if (!kit_selects_device(v->request->selection, &survey, d))
-            continue;
-        v->device = survey.devices[d].label;
-        end = measure_device(v, survey.devices[d].index, error);
-        measured++;
-    }
-    if (end == KIT_BATCH_DONE && survey.whole && !measured)
-        complain(v, "no such device is present; 'cleave devices' shows those "
-                    "that are");
-    kit_report_free(&report);
-    return end;
-}
 
 static int check_ops(const kit_perf_request *request)
 {
@@ -196,23 +124,29 @@ int kit_perf_main(const kit_perf_request *request)
         {"device", false}, {"op", false},     {"dtype", false},
         {"shape", false},  {"us", true},      {"GFLOP/s", true},
         {"GB/s", true},    {"clock", false}};
-    char error[KIT_TEXT_SIZE];
-    view v = {.request = request};
+    const kit_perf_options options = {
+        .ops = request->ops, .n_ops = request->n_ops, .tell = tell};
+    const kit_case work = {.name = "perf",
+                           .scope = KIT_PER_DEVICE,
+                           .run = kit_perf_run,
+                           .arg = &options};
+    view v = {.device = ""};
+    kit_each each = {.config = request->config,
+                     .selection = request->selection,
+                     .work = &work,
+                     .ctx = &v,
+                     .on_device = on_device,
+                     .on_data = on_data,
+                     .complain = complain};
     int code = check_ops(request);
     if (code >= 0)
         return code;
     tool_table_begin(&v.table, request->format, columns,
                      sizeof columns / sizeof *columns);
     tool_progress_init(&v.progress, true);
-    kit_batch_end end = measure_all(&v, error);
+    code = kit_each_device(&each);
     tool_progress_clear(&v.progress);
     tool_progress_finish(&v.progress);
     bool printed = tool_table_end(&v.table); /* what there is, in any case */
-    if (end == KIT_BATCH_USAGE)
-        return tool_usage("%s", error);
-    if (end == KIT_BATCH_INTERRUPTED) {
-        tool_print_error("interrupted");
-        return TOOL_INTERRUPTED;
-    }
-    return printed && !v.failed ? TOOL_OK : TOOL_FAILED;
+    return printed || code != TOOL_OK ? code : TOOL_FAILED;
 }

@@ -24,7 +24,7 @@ typedef enum kit_format {
 
 typedef struct kit_report {
     kit_format format;
-    bool verbose;
+    bool verbose, quiet;
     const char *path; /* of the plugin */
     const kit_survey *survey;
     kit_result *results;

@@ -138,13 +138,16 @@ void kit_text_end(const kit_report *report)
     uint32_t failed = 0;
     for (uint32_t i = 0; i < report->n; i++)
         failed += kit_outcome_fails(report->results[i].outcome);
-    print_counts(report);
-    print_reasons(report, KIT_SKIPPED);
-    print_reasons(report, KIT_EXCLUDED);
+    if (!report->quiet) {
+        print_counts(report);
+        print_reasons(report, KIT_SKIPPED);
+        print_reasons(report, KIT_EXCLUDED);
+        putchar('\n');
+    }
     if (failed)
-        printf("\n%u of %u cases fail: %s does not conform\n", failed,
+        printf("%u of %u cases fail: %s does not conform\n", failed,
                report->n, report->path);
     else
-        printf("\n%s conforms, as far as %u cases can tell\n", report->path,
+        printf("%s conforms, as far as %u cases can tell\n", report->path,
                report->n);
 }
