@@ -63,13 +63,12 @@ static bool reserve_node(clv_graph *g)
     return true;
 }
 
-/* Appends a tensor; name may be NULL. */
-static clv_value add_tensor(clv_graph *g, const clv_tensor_desc *desc,
-                            const char *name, clv_tensor *weight)
+clv_value core_graph_add_tensor(clv_graph *g, const clv_tensor_desc *desc,
+                                const char *name, clv_tensor *weight)
 {
     if (!reserve_tensor(g))
         return CLV_NO_TENSOR;
-    core_value value = {.weight = weight};
+    core_value value = {.weight = weight, .base = g->n_tensors};
     if (name && !(value.name = strdup(name))) {
         fail(g, clv_error(CLV_ERR_NO_MEMORY, "no memory for a name"));
         return CLV_NO_TENSOR;
@@ -77,6 +76,14 @@ static clv_value add_tensor(clv_graph *g, const clv_tensor_desc *desc,
     g->tensors[g->n_tensors] = *desc;
     g->values[g->n_tensors] = value;
     return g->n_tensors++;
+}
+
+clv_node *core_graph_add_node(clv_graph *g, const clv_node *node)
+{
+    if (!reserve_node(g))
+        return NULL;
+    g->nodes[g->n_nodes] = *node;
+    return &g->nodes[g->n_nodes++];
 }
 
 clv_status clv_graph_create(clv_graph **out)
@@ -181,7 +188,7 @@ clv_value clv_graph_input(clv_graph *graph, const char *name, uint32_t dtype,
         fail(graph, clv_error_prefix(status, "input '%s'", name));
         return CLV_NO_TENSOR;
     }
-    return add_tensor(graph, &desc, name, NULL);
+    return core_graph_add_tensor(graph, &desc, name, NULL);
 }
 
 clv_value clv_graph_weight(clv_graph *graph, const char *name,
@@ -199,7 +206,7 @@ clv_value clv_graph_weight(clv_graph *graph, const char *name,
     desc.usage = CLV_USAGE_WEIGHT;
     desc.rank = clv_tensor_rank(tensor);
     memcpy(desc.dims, clv_tensor_dims(tensor), desc.rank * sizeof *desc.dims);
-    return add_tensor(graph, &desc, name, tensor);
+    return core_graph_add_tensor(graph, &desc, name, tensor);
 }
 
 clv_value clv_graph_state(clv_graph *graph, const char *name, uint32_t dtype,
@@ -217,7 +224,7 @@ clv_value clv_graph_state(clv_graph *graph, const char *name, uint32_t dtype,
     desc.usage = CLV_USAGE_STATE;
     desc.rank = rank;
     memcpy(desc.dims, dims, rank * sizeof *dims);
-    return add_tensor(graph, &desc, name, NULL);
+    return core_graph_add_tensor(graph, &desc, name, NULL);
 }
 
 void clv_graph_output(clv_graph *graph, clv_value value, const char *name)
@@ -310,7 +317,7 @@ static clv_value add_node(clv_graph *g, uint32_t op, const clv_op_attr *attr,
     node.attr = *attr;
     clv_value value = CLV_NO_TENSOR;
     if (has_output) {
-        value = add_tensor(g, &out, NULL, NULL);
+        value = core_graph_add_tensor(g, &out, NULL, NULL);
         if (value == CLV_NO_TENSOR)
             return value;
         node.n_outputs = 1;

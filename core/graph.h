@@ -10,10 +10,16 @@
 
 #include <cleave/cleave.h>
 
-/* What a tensor's description does not say. */
+/*
+ * What a tensor's description does not say. A value is memory of its own or a
+ * view: a box of another value, its base, which is no view. Only cutting
+ * (cut.h) makes views.
+ */
 typedef struct core_value {
     char *name;         /* owned; NULL for unnamed intermediate values */
-    clv_tensor *weight; /* WEIGHT: the tensor, not owned */
+    clv_tensor *weight; /* WEIGHT: the tensor, not owned; a view's base's */
+    clv_value base;     /* its own index unless a view */
+    int64_t origin[CLV_MAX_RANK]; /* of a view in its base, elements */
 } core_value;
 
 struct clv_graph {
@@ -31,6 +37,13 @@ struct clv_graph {
     char *symbol_names[CLV_MAX_SYMBOLS]; /* owned */
     uint32_t n_symbols;
 };
+
+/* Appends a tensor, copying desc and name, which may be NULL; weight as in
+ * core_value. CLV_NO_TENSOR, and the graph's status, when memory runs out. */
+clv_value core_graph_add_tensor(clv_graph *graph, const clv_tensor_desc *desc,
+                                const char *name, clv_tensor *weight);
+/* Appends a node without looking at its operands; NULL as above. */
+clv_node *core_graph_add_node(clv_graph *graph, const clv_node *node);
 
 /* Valid until the graph grows. */
 clv_subgraph core_graph_view(const clv_graph *graph);
