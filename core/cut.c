@@ -21,6 +21,11 @@ typedef struct cutter {
 static const char *const axis_names[] = {"rows", "sequence", "channels",
                                          "heads"};
 
+const char *core_axis_name(uint32_t axis)
+{
+    return axis < CORE_AXIS_COUNT ? axis_names[axis] : "unknown axis";
+}
+
 static clv_status no_memory(void)
 {
     return clv_error(CLV_ERR_NO_MEMORY, "no memory to cut a graph");

@@ -32,6 +32,9 @@ typedef enum core_axis {
     CORE_AXIS_COUNT
 } core_axis;
 
+/* "rows" */
+const char *core_axis_name(uint32_t axis);
+
 typedef struct core_piece {
     uint32_t node, device; /* device: as the caller numbers them */
     core_range ranges[CORE_AXIS_COUNT];

@@ -72,6 +72,8 @@ static clv_status make_tensors(clv_exec *exec)
     clv_status status = CLV_OK;
     for (uint32_t v = 0; v < plan->graph->n_tensors && !status; v++) {
         const clv_tensor_desc *desc = &plan->graph->tensors[v];
+        if (plan->graph->values[v].base != v)
+            continue;
         if (plan->places[v].home == CORE_HOME_BOUND)
             exec->n_unbound++;
         if (desc->usage != CLV_USAGE_INPUT && desc->usage != CLV_USAGE_OUTPUT)
@@ -161,7 +163,7 @@ static clv_status check_state(const clv_exec *exec, clv_value state,
                               const clv_tensor *tensor)
 {
     const clv_plan *plan = exec->plan;
-    const clv_tensor_desc *desc = clv_graph_value_desc(plan->graph, state);
+    const clv_tensor_desc *desc = clv_graph_value_desc(plan->source, state);
     if (!desc || desc->usage != CLV_USAGE_STATE)
         return clv_error(CLV_ERR_INVALID, "bind: value %u is no state", state);
     const char *name = plan->graph->values[state].name;
@@ -202,7 +204,7 @@ clv_status clv_exec_bind(clv_exec *exec, clv_value state, clv_tensor *tensor)
 clv_tensor *clv_exec_tensor(clv_exec *exec, clv_value value)
 {
     const clv_tensor_desc *desc =
-        clv_graph_value_desc(exec->plan->graph, value);
+        clv_graph_value_desc(exec->plan->source, value);
     if (!desc || desc->usage == CLV_USAGE_STATE)
         return NULL;
     return exec->tensors[value];
@@ -231,7 +233,7 @@ static clv_status check_run(const clv_exec *exec, const int64_t *symbols,
     if (exec->n_unbound)
         for (uint32_t v = 0; v < graph->n_tensors; v++)
             if (exec->plan->places[v].home == CORE_HOME_BOUND &&
-                !exec->tensors[v])
+                graph->values[v].base == v && !exec->tensors[v])
                 return clv_error(CLV_ERR_INVALID, "run: state '%s' has no "
                                  "memory; give it some with clv_exec_bind()",
                                  graph->values[v].name);

@@ -25,13 +25,16 @@ static clv_status no_memory(void)
 /* Values that pass between programs are inputs and outputs of theirs. */
 static uint32_t usage_in_step(const extract *e, clv_value value)
 {
-    const core_place *place = &e->plan->places[value];
-    uint32_t usage = e->plan->graph->tensors[value].usage;
+    const clv_graph *graph = e->plan->graph;
+    const core_place *base = &e->plan->places[graph->values[value].base];
+    uint32_t usage = graph->tensors[value].usage;
     if (usage != CLV_USAGE_TRANSIENT && usage != CLV_USAGE_OUTPUT)
         return usage;
-    if (place->writer != e->step)
+    if (e->plan->places[value].writer != e->step)
         return CLV_USAGE_INPUT;
-    return place->last_step != e->step ? CLV_USAGE_OUTPUT : usage;
+    return base->first_step != e->step || base->last_step != e->step
+               ? CLV_USAGE_OUTPUT
+               : usage;
 }
 
 static uint32_t take_tensor(extract *e, clv_value value)
@@ -44,6 +47,9 @@ static uint32_t take_tensor(extract *e, clv_value value)
         e->tensors[at] = e->plan->graph->tensors[value];
         e->tensors[at].usage = usage_in_step(e, value);
         e->values[at] = value;
+        if (e->tensors[at].quant_scales)
+            e->tensors[at].quant_scales =
+                1 + take_tensor(e, e->tensors[at].quant_scales - 1);
     }
     return e->index[value] - 1;
 }
@@ -88,6 +94,28 @@ static void extract_finish(extract *e)
 
 /* ------------------------------------------------------------------------ */
 
+/* Where the device holds a weight, or a view of one. */
+static clv_status weight_binding(const clv_plan *plan, const core_load *load,
+                                 core_binding *binding)
+{
+    clv_tensor *tensor = plan->graph->values[load->weight].weight;
+    clv_device *dev = plan->devices[load->device].dev;
+    uint64_t view = core_view_offset(plan->graph, load->weight);
+    bool slice = load->holding == CORE_HOLD_COPY && load->bytes < tensor->size;
+    const core_object *object;
+    clv_status status =
+        slice ? core_tensor_slice(tensor, dev, plan->pointer_align, load->begin,
+                                  load->bytes, &object)
+              : core_tensor_object(tensor, dev, plan->pointer_align,
+                                   load->holding, &object);
+    if (status)
+        return status;
+    binding->buffer = object->buffer;
+    binding->offset = object->offset + (slice ? 0 : view);
+    binding->size = load->bytes;
+    return CLV_OK;
+}
+
 /* loads[weight * n_devices + device]: its index in plan->loads. */
 static clv_status bind_weights(const clv_exec *exec, const extract *e,
                                const uint32_t *loads, core_binding *bindings,
@@ -97,20 +125,18 @@ static clv_status bind_weights(const clv_exec *exec, const extract *e,
     uint32_t device = plan->steps[e->step].device;
     *n = 0;
     for (uint32_t i = 0; i < e->n_tensors; i++) {
-        const core_object *object;
-        clv_value value = e->values[i];
+        clv_value value = e->values[i], base = plan->graph->values[value].base;
         if (e->tensors[i].usage != CLV_USAGE_WEIGHT)
             continue;
-        const core_load *load =
-            &plan->loads[loads[(size_t)value * plan->n_devices + device]];
-        clv_status status = core_tensor_object(
-            plan->graph->values[value].weight, plan->devices[device].dev,
-            plan->pointer_align, load->holding, &object);
+        core_binding *binding = &bindings[(*n)++];
+        binding->tensor = i;
+        clv_status status = weight_binding(
+            plan,
+            &plan->loads[loads[(size_t)value * plan->n_devices + device]],
+            binding);
         if (status)
             return clv_error_prefix(status, "weight '%s'",
-                                    plan->graph->values[value].name);
-        bindings[(*n)++] = (core_binding){i, object->buffer, object->offset,
-                                          object->size};
+                                    plan->graph->values[base].name);
     }
     return CLV_OK;
 }
@@ -248,15 +274,26 @@ static clv_status note_sync(clv_exec *exec, clv_value value,
     return CLV_OK;
 }
 
-static bool step_uses(const core_exec_step *step, clv_value value,
-                      core_binding **binding)
+/* Points the step's bindings of a value, and of its views, to an object. */
+static void bind_step(const clv_graph *graph, core_exec_step *step,
+                      clv_value value, const core_object *object)
 {
     for (uint32_t i = 0; i < step->command.n_bindings; i++) {
-        if (step->values[i] == value) {
-            *binding = &step->bindings[i];
-            return true;
-        }
+        clv_value bound = step->values[i];
+        if (graph->values[bound].base != value)
+            continue;
+        step->bindings[i].buffer = object->buffer;
+        step->bindings[i].offset =
+            object->offset + core_view_offset(graph, bound);
     }
+}
+
+static bool step_uses(const clv_graph *graph, const core_exec_step *step,
+                      clv_value value)
+{
+    for (uint32_t i = 0; i < step->command.n_bindings; i++)
+        if (graph->values[step->values[i]].base == value)
+            return true;
     return false;
 }
 
@@ -268,8 +305,7 @@ clv_status core_exec_set_tensor(clv_exec *exec, clv_value value,
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t s = 0; s < plan->n_steps; s++) {
             const core_object *object;
-            core_binding *binding;
-            if (!step_uses(&exec->steps[s], value, &binding))
+            if (!step_uses(plan->graph, &exec->steps[s], value))
                 continue;
             clv_status status = core_tensor_object(
                 tensor, plan->devices[plan->steps[s].device].dev,
@@ -278,10 +314,8 @@ clv_status core_exec_set_tensor(clv_exec *exec, clv_value value,
                 status = note_sync(exec, value, object);
             if (status)
                 return status;
-            if (pass) {
-                binding->buffer = object->buffer;
-                binding->offset = object->offset;
-            }
+            if (pass)
+                bind_step(plan->graph, &exec->steps[s], value, object);
         }
     }
     return CLV_OK;

@@ -45,6 +45,11 @@ clv_value core_graph_add_tensor(clv_graph *graph, const clv_tensor_desc *desc,
 /* Appends a node without looking at its operands; NULL as above. */
 clv_node *core_graph_add_node(clv_graph *graph, const clv_node *node);
 
+/* Bytes from the beginning of its base to a value: 0 but for views. */
+uint64_t core_view_offset(const clv_graph *graph, clv_value value);
+/* Whether two values share elements. */
+bool core_values_overlap(const clv_graph *graph, clv_value a, clv_value b);
+
 /* Valid until the graph grows. */
 clv_subgraph core_graph_view(const clv_graph *graph);
 /* The value's name, or "%12" made in text. */

@@ -72,10 +72,12 @@ static clv_status check_graph(const clv_graph *graph)
                      "results with clv_graph_output()");
 }
 
-static clv_status ask_devices(const clv_plan *plan, clv_op_caps **out)
+/* What device d answers for every node of the graph: caps[d * n_nodes + i]. */
+static clv_status ask_devices(const clv_plan *plan, const clv_graph *graph,
+                              clv_op_caps **out)
 {
-    clv_subgraph view = core_graph_view(plan->graph);
-    uint32_t n = plan->graph->n_nodes;
+    clv_subgraph view = core_graph_view(graph);
+    uint32_t n = graph->n_nodes;
     clv_op_caps *caps =
         calloc((size_t)plan->n_devices * n, sizeof *caps);
     if (!caps)
@@ -101,11 +103,10 @@ static clv_status make_plan(clv_context *ctx, clv_graph *graph,
     if (!plan)
         return no_memory();
     plan->ctx = ctx;
-    plan->graph = graph;
+    plan->source = plan->graph = graph;
     plan->devices = calloc(params->n_devices, sizeof *plan->devices);
-    plan->nodes = calloc(graph->n_nodes, sizeof *plan->nodes);
-    plan->places = calloc(graph->n_tensors, sizeof *plan->places);
-    if (!plan->devices || !plan->nodes || !plan->places) {
+    plan->choices = calloc(graph->n_nodes, sizeof *plan->choices);
+    if (!plan->devices || !plan->choices) {
         clv_plan_destroy(plan);
         return no_memory();
     }
@@ -116,13 +117,129 @@ static clv_status make_plan(clv_context *ctx, clv_graph *graph,
     return CLV_OK;
 }
 
-clv_status clv_plan_create(clv_context *ctx, clv_graph *graph,
-                           const clv_plan_params *params, clv_plan **out)
+/* Turns the pieces into the graph that is run, if any node is cut. */
+static clv_status cut_graph(clv_plan *plan)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < plan->n_pieces; i++) {
+        core_choice *choice = &plan->choices[plan->pieces[i].node];
+        if (!choice->n_pieces++)
+            choice->first_piece = i;
+        any |= !core_piece_is_whole(&plan->pieces[i]);
+    }
+    if (!any)
+        return CLV_OK;
+    clv_status status = core_cut_make(plan->source, plan->pieces,
+                                      plan->n_pieces, &plan->cut);
+    if (!status)
+        plan->graph = plan->cut.graph;
+    return status;
+}
+
+/* caps[i]: of node i of the graph that is run, by its own device. */
+static clv_status own_answers(const clv_plan *plan, const clv_op_caps *all,
+                              clv_op_caps *caps)
+{
+    uint32_t n = plan->graph->n_nodes;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t d = plan->parts[i].device;
+        const clv_device *dev = plan->devices[d].dev;
+        char reason[CORE_REASON_SIZE], text[64];
+        caps[i] = all[(size_t)d * n + i];
+        if (core_plan_accepts(plan->graph, &plan->graph->nodes[i], dev,
+                              &caps[i], reason))
+            continue;
+        core_plan_node_text(plan, i, text, sizeof text);
+        return clv_error(CLV_ERR_UNSUPPORTED, "device '%s' does not take its "
+                         "piece of node %u (%s): %s", dev->id,
+                         plan->cut.graph ? plan->cut.sources[i] : i, text,
+                         reason);
+    }
+    return CLV_OK;
+}
+
+/* Everything that follows from the pieces. all: answers for the source graph,
+ * or NULL. */
+static clv_status derive(clv_plan *plan, const clv_op_caps *all)
+{
+    clv_op_caps *asked = NULL, *caps = NULL;
+    clv_status status = cut_graph(plan);
+    if (!status && (plan->cut.graph || !all))
+        status = ask_devices(plan, plan->graph, &asked);
+    if (status)
+        return status;
+    uint32_t n = plan->graph->n_nodes;
+    caps = calloc(n, sizeof *caps);
+    plan->parts = calloc(n, sizeof *plan->parts);
+    plan->places = calloc(plan->graph->n_tensors, sizeof *plan->places);
+    if (!caps || !plan->parts || !plan->places)
+        status = no_memory();
+    for (uint32_t i = 0; i < n && !status; i++)
+        plan->parts[i] = (core_part){
+            .node = i,
+            .device = plan->cut.graph ? plan->cut.devices[i]
+                                      : plan->pieces[i].device};
+    plan->n_parts = n;
+    if (!status)
+        status = own_answers(plan, asked ? asked : all, caps);
+    if (!status)
+        status = core_plan_steps(plan);
+    if (!status)
+        status = core_plan_memory(plan, caps);
+    if (!status)
+        status = core_plan_waits(plan);
+    free(caps);
+    free(asked);
+    return status;
+}
+
+static clv_status take_pieces(clv_plan *plan, const core_piece *pieces,
+                              uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (pieces[i].node >= plan->source->n_nodes ||
+            pieces[i].device >= plan->n_devices ||
+            (i && pieces[i].node < pieces[i - 1].node))
+            return clv_error(CLV_ERR_INVALID, "plan: piece %u names a node or "
+                             "device that is not there, or is out of order", i);
+    if (n < plan->source->n_nodes)
+        return clv_error(CLV_ERR_INVALID, "plan: %u pieces do not cover %u "
+                         "nodes", n, plan->source->n_nodes);
+    plan->pieces = calloc(n, sizeof *plan->pieces);
+    if (!plan->pieces)
+        return no_memory();
+    memcpy(plan->pieces, pieces, n * sizeof *pieces);
+    plan->n_pieces = n;
+    return CLV_OK;
+}
+
+/* pieces: NULL to choose them. */
+static clv_status fill_plan(clv_plan *plan, const core_piece *pieces,
+                            uint32_t n_pieces)
+{
+    clv_op_caps *all = NULL;
+    clv_status status;
+    if (pieces) {
+        status = take_pieces(plan, pieces, n_pieces);
+    } else {
+        status = ask_devices(plan, plan->source, &all);
+        if (!status)
+            status = core_plan_place(plan, all);
+    }
+    if (!status)
+        status = derive(plan, all);
+    free(all);
+    return status;
+}
+
+static clv_status create(clv_context *ctx, clv_graph *graph,
+                         const clv_plan_params *params,
+                         const core_piece *pieces, uint32_t n_pieces,
+                         clv_plan **out)
 {
     clv_plan_params all = {0};
     clv_device **left = NULL;
     clv_plan *plan = NULL;
-    clv_op_caps *caps = NULL;
     *out = NULL;
     clv_status status = check_graph(graph);
     if (!params || !params->devices) {
@@ -136,16 +253,7 @@ clv_status clv_plan_create(clv_context *ctx, clv_graph *graph,
     if (!status)
         status = make_plan(ctx, graph, params, &plan);
     if (!status)
-        status = ask_devices(plan, &caps);
-    if (!status)
-        status = core_plan_place(plan, caps);
-    if (!status)
-        status = core_plan_steps(plan);
-    if (!status)
-        status = core_plan_memory(plan, caps);
-    if (!status)
-        status = core_plan_waits(plan);
-    free(caps);
+        status = fill_plan(plan, pieces, n_pieces);
     free(left);
     if (status) {
         clv_plan_destroy(plan);
@@ -156,14 +264,30 @@ clv_status clv_plan_create(clv_context *ctx, clv_graph *graph,
     return CLV_OK;
 }
 
+clv_status clv_plan_create(clv_context *ctx, clv_graph *graph,
+                           const clv_plan_params *params, clv_plan **out)
+{
+    return create(ctx, graph, params, NULL, 0, out);
+}
+
+clv_status core_plan_from_pieces(clv_context *ctx, clv_graph *graph,
+                                 const clv_plan_params *params,
+                                 const core_piece *pieces, uint32_t n_pieces,
+                                 clv_plan **out)
+{
+    return create(ctx, graph, params, pieces, n_pieces, out);
+}
+
 void clv_plan_destroy(clv_plan *plan)
 {
     if (!plan)
         return;
-    for (uint32_t i = 0; plan->nodes && i < plan->graph->n_nodes; i++)
-        free(plan->nodes[i].reason);
+    for (uint32_t i = 0; plan->choices && i < plan->source->n_nodes; i++)
+        free(plan->choices[i].reason);
+    core_cut_finish(&plan->cut);
     free(plan->devices);
-    free(plan->nodes);
+    free(plan->choices);
+    free(plan->pieces);
     free(plan->parts);
     free(plan->steps);
     free(plan->waits);
@@ -196,7 +320,7 @@ void core_plan_node_text(const clv_plan *plan, uint32_t node, char *text,
     for (uint32_t i = 0; i < n->n_inputs && !name; i++)
         if (n->inputs[i] != CLV_NO_TENSOR &&
             graph->tensors[n->inputs[i]].usage >= CLV_USAGE_WEIGHT)
-            name = graph->values[n->inputs[i]].name;
+            name = graph->values[graph->values[n->inputs[i]].base].name;
     snprintf(text, size, "%s%s%s", core_op_name(n->op), name ? " " : "",
              name ? name : "");
 }

@@ -3,41 +3,37 @@
  * value lies, and every wait between steps. It is data: nothing here runs
  * anything, and the executor adds no decision of its own.
  *
- * Indices: `device` into plan->devices, `node` and `clv_value` into the graph,
- * `step` into plan->steps.
+ * The pieces are the decisions; the rest follows from them. Where nodes are
+ * cut, plan->graph is the cut graph (cut.h), in which each node runs whole on
+ * one device, and its values that are no views begin with those of the source
+ * graph, under the same indices. Else plan->graph is the source graph itself.
  *
- *   nodes[i]   -> parts[first_part .. + n_parts)   what was decided for a node
- *   steps[s]   -> parts[first_part .. + n_parts)   what a program runs
+ * Indices: `device` into plan->devices, `node` and `clv_value` into
+ * plan->graph, `step` into plan->steps.
  *
- * Parts are in step order, and inside a step in node order. A node that is not
- * cut has one part whose ranges are whole. One that is cut has a part for each
- * piece, in as many steps; channel cuts need a sum behind them.
+ *   steps[s] -> parts[first_part .. + n_parts)   what a program runs
+ *   parts[p] -> a node of plan->graph, each once
+ *   choices[i] -> pieces[first_piece .. + n_pieces) of node i of the source
  *
- * Steps are in an order in which they can be submitted. Those of one device run
- * in this order by themselves; all waits between devices are listed. A step is
- * done when its device's timeline has gained `signal` since the run began.
+ * Parts are in step order, and inside a step in node order; this order is one
+ * in which they could run one after another. Steps are in an order in which
+ * they can be submitted. Those of one device run in this order by themselves;
+ * all waits between devices are listed. A step is done when its device's
+ * timeline has gained `signal` since the run began.
  */
 #pragma once
 
+#include "cut.h"
 #include "device.h"
 #include "graph.h"
 #include "memplan.h"
 
-/* Part of an axis, in elements; end 0: the whole axis. */
-typedef struct core_range {
-    int64_t begin, end;
-} core_range;
-
 typedef struct core_part {
     uint32_t node, device, step;
-    core_range rows;     /* output features: CLV_SPLIT_ROWS */
-    core_range sequence; /* rows of the activation: CLV_SPLIT_SEQUENCE */
-    core_range channels; /* input features: CLV_SPLIT_CHANNELS */
-    core_range heads;    /* CLV_SPLIT_HEADS */
 } core_part;
 
 typedef struct core_choice {
-    uint32_t first_part, n_parts;
+    uint32_t first_piece, n_pieces;
     char *reason; /* why not an earlier device; NULL: the first one took it */
 } core_choice;
 
@@ -73,9 +69,10 @@ typedef struct core_place {
     uint64_t offset;      /* ARENA */
     uint64_t size;        /* bytes, for the largest symbols */
     clv_value in_place;   /* whose memory it takes over, or CLV_NO_TENSOR */
-    uint32_t first_node, last_node; /* that use it */
+    uint32_t first_part, last_part; /* that use it or a view of it */
     uint32_t first_step, last_step;
-    uint32_t writer;      /* step that makes it; CORE_NO_STEP: none */
+    uint32_t writer;      /* step with a node whose output is this value;
+                             CORE_NO_STEP: none */
 } core_place;
 
 /* A weight on a device: done once, before the first run. */
@@ -83,7 +80,8 @@ typedef struct core_load {
     clv_value weight;
     uint32_t device;
     uint32_t holding; /* core_holding: used in place, or copied */
-    uint64_t bytes;
+    uint64_t begin, bytes; /* in the weight's tensor; begin is 0 but for views
+                              that are copied */
 } core_load;
 
 typedef struct core_plan_device {
@@ -93,26 +91,44 @@ typedef struct core_plan_device {
 
 struct clv_plan {
     clv_context *ctx;
-    const clv_graph *graph;
+    const clv_graph *source;   /* what was planned */
+    const clv_graph *graph;    /* what is run: source or cut.graph */
+    core_cut cut;              /* nothing in it where no node is cut */
     core_plan_device *devices; /* in preference order */
-    core_choice *nodes;        /* [graph->n_nodes] */
-    core_part *parts;
+    core_choice *choices;      /* [source->n_nodes] */
+    core_piece *pieces;        /* in node order; device: into devices */
+    core_part *parts;          /* [graph->n_nodes] */
     core_step *steps;
     core_wait *waits;
     core_load *loads;
     core_place *places;        /* [graph->n_tensors] */
-    uint32_t n_devices, n_parts, n_steps, n_waits, n_loads;
+    uint32_t n_devices, n_pieces, n_parts, n_steps, n_waits, n_loads;
     uint64_t pointer_align;    /* most that a device asks for; at least 1 */
     uint64_t align;            /* of offsets in the arena */
     core_memplan memory;       /* of the arena: size, and what it might be */
 };
 
+/* A plan from pieces that are given: the solver's, or saved ones. Checked like
+ * any input: they cover the graph, and each device takes its own. pieces are
+ * copied; device: into params->devices. */
+clv_status core_plan_from_pieces(clv_context *ctx, clv_graph *graph,
+                                 const clv_plan_params *params,
+                                 const core_piece *pieces, uint32_t n_pieces,
+                                 clv_plan **out);
+
 /* The stages of clv_plan_create(), in this order; each fills its arrays.
- * caps[d * n_nodes + i] is what device d answered for node i. */
-clv_status core_plan_place(clv_plan *plan, const clv_op_caps *caps);
+ * all[d * n_nodes + i] is what device d answered for node i of the source;
+ * caps[i] what the device of node i of plan->graph answered for it. */
+clv_status core_plan_place(clv_plan *plan, const clv_op_caps *all);
 clv_status core_plan_steps(clv_plan *plan);
 clv_status core_plan_memory(clv_plan *plan, const clv_op_caps *caps);
 clv_status core_plan_waits(clv_plan *plan);
+
+/* Whether dev takes the node as it is; else why not. */
+#define CORE_REASON_SIZE 160
+bool core_plan_accepts(const clv_graph *graph, const clv_node *node,
+                       const clv_device *dev, const clv_op_caps *caps,
+                       char reason[CORE_REASON_SIZE]);
 
 /* "matmul blk.0.ffn_up.weight": the op and what tells it from others. */
 void core_plan_node_text(const clv_plan *plan, uint32_t node, char *text,

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REASON_SIZE 160
-
 /* The activation's rows are fixed, and one of the lengths the device has. */
 static bool static_fits(const clv_graph *graph, const clv_node *node,
                         const clv_op_caps *caps)
@@ -42,7 +40,7 @@ static uint32_t varying_symbol(const clv_graph *graph, const clv_node *node)
     return 0;
 }
 
-/* Rows are dense here; the device may ask for more. */
+/* Rows are dense, or a view's; the device may ask for more. */
 static bool strides_fit(const clv_graph *graph, const clv_node *node,
                         uint32_t align)
 {
@@ -54,18 +52,21 @@ static bool strides_fit(const clv_graph *graph, const clv_node *node,
         if (value == CLV_NO_TENSOR || graph->tensors[value].rank < 2)
             continue;
         const clv_tensor_desc *desc = &graph->tensors[value];
-        if (clv_dtype_size(desc->dtype, (uint64_t)desc->dims[desc->rank - 1],
-                           &bytes) ||
-            bytes % align)
+        uint32_t outer = desc->rank - 2;
+        if (desc->strides[outer])
+            bytes = (uint64_t)desc->strides[outer];
+        else if (clv_dtype_size(desc->dtype,
+                                (uint64_t)desc->dims[desc->rank - 1], &bytes))
+            return false;
+        if (bytes % align)
             return false;
     }
     return true;
 }
 
-/* Whether dev takes the node as it is; else says why not. */
-static bool accepts(const clv_graph *graph, const clv_node *node,
-                    const clv_device *dev, const clv_op_caps *caps,
-                    char reason[REASON_SIZE])
+bool core_plan_accepts(const clv_graph *graph, const clv_node *node,
+                       const clv_device *dev, const clv_op_caps *caps,
+                       char reason[CORE_REASON_SIZE])
 {
     uint32_t symbol = varying_symbol(graph, node);
     const char *why = NULL;
@@ -83,14 +84,14 @@ static bool accepts(const clv_graph *graph, const clv_node *node,
     else if (caps->stride_align > 1 &&
              !strides_fit(graph, node, caps->stride_align))
         why = "its rows must be a multiple of more bytes than these have";
-    snprintf(reason, REASON_SIZE, "%s", why ? why : "");
+    snprintf(reason, CORE_REASON_SIZE, "%s", why ? why : "");
     return !why;
 }
 
 static clv_status nobody_takes(const clv_plan *plan, uint32_t i,
                                const char *reasons)
 {
-    const clv_graph *graph = plan->graph;
+    const clv_graph *graph = plan->source;
     const clv_node *node = &graph->nodes[i];
     core_text text = {0};
     char shape[CORE_SHAPE_TEXT], name[16];
@@ -110,19 +111,18 @@ static clv_status nobody_takes(const clv_plan *plan, uint32_t i,
     return status;
 }
 
-static clv_status place_node(clv_plan *plan, const clv_op_caps *caps,
+static clv_status place_node(clv_plan *plan, const clv_op_caps *all,
                              uint32_t i)
 {
-    const clv_graph *graph = plan->graph;
+    const clv_graph *graph = plan->source;
     core_text reasons = {0};
-    char reason[REASON_SIZE];
+    char reason[CORE_REASON_SIZE];
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         const clv_device *dev = plan->devices[d].dev;
-        const clv_op_caps *answer = &caps[(size_t)d * graph->n_nodes + i];
-        if (accepts(graph, &graph->nodes[i], dev, answer, reason)) {
-            plan->parts[i] = (core_part){.node = i, .device = d};
-            plan->nodes[i] = (core_choice){.first_part = i, .n_parts = 1};
-            return d ? core_text_take(&reasons, &plan->nodes[i].reason)
+        const clv_op_caps *answer = &all[(size_t)d * graph->n_nodes + i];
+        if (core_plan_accepts(graph, &graph->nodes[i], dev, answer, reason)) {
+            plan->pieces[i] = (core_piece){.node = i, .device = d};
+            return d ? core_text_take(&reasons, &plan->choices[i].reason)
                      : CLV_OK;
         }
         core_text_add(&reasons, "%s%s: %s", d ? "; " : "", dev->id, reason);
@@ -132,15 +132,15 @@ static clv_status place_node(clv_plan *plan, const clv_op_caps *caps,
     return status;
 }
 
-clv_status core_plan_place(clv_plan *plan, const clv_op_caps *caps)
+clv_status core_plan_place(clv_plan *plan, const clv_op_caps *all)
 {
-    uint32_t n = plan->graph->n_nodes;
-    plan->parts = calloc(n, sizeof *plan->parts);
-    if (!plan->parts)
+    uint32_t n = plan->source->n_nodes;
+    plan->pieces = calloc(n, sizeof *plan->pieces);
+    if (!plan->pieces)
         return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
-    plan->n_parts = n;
+    plan->n_pieces = n;
     for (uint32_t i = 0; i < n; i++) {
-        clv_status status = place_node(plan, caps, i);
+        clv_status status = place_node(plan, all, i);
         if (status)
             return status;
     }

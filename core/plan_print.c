@@ -98,7 +98,8 @@ static void md_loads(core_text *text, const clv_plan *plan)
                                 "to | bytes |\n|---|---|--:|\n");
         any = true;
         core_text_add(text, "| ");
-        add_cell(text, plan->graph->values[load->weight].name);
+        clv_value base = plan->graph->values[load->weight].base;
+        add_cell(text, plan->graph->values[base].name);
         core_text_add(text, " | %s | %llu |\n", device_id(plan, load->device),
                       (unsigned long long)load->bytes);
     }
@@ -133,7 +134,41 @@ static void md_where(core_text *text, const clv_plan *plan, clv_value value)
                       (unsigned long long)place->offset,
                       place->in_place != CLV_NO_TENSOR ? ", in place" : "");
     else
-        add_cell(text, plan->graph->values[value].name);
+        add_cell(text, plan->graph->values[plan->graph->values[value].base]
+                           .name);
+}
+
+static void md_ranges(core_text *text, const core_piece *piece)
+{
+    for (uint32_t a = 0; a < CORE_AXIS_COUNT; a++)
+        if (piece->ranges[a].end)
+            core_text_add(text, ", %s %lld..%lld", core_axis_name(a),
+                          (long long)piece->ranges[a].begin,
+                          (long long)piece->ranges[a].end);
+}
+
+/* What decided about a node of the graph that is run: NULL for one that joins
+ * partial sums. */
+static const core_piece *piece_of(const clv_plan *plan, uint32_t node)
+{
+    if (!plan->cut.graph)
+        return &plan->pieces[node];
+    return plan->cut.pieces[node] == CORE_NO_PIECE
+               ? NULL
+               : &plan->pieces[plan->cut.pieces[node]];
+}
+
+static void md_why(core_text *text, const clv_plan *plan,
+                   const core_piece *piece)
+{
+    if (!piece)
+        core_text_add(text, "joins partial sums");
+    else if (plan->choices[piece->node].reason)
+        add_cell(text, plan->choices[piece->node].reason);
+    else
+        core_text_add(text, "%s",
+                      plan->choices[piece->node].n_pieces > 1 ? "cut"
+                                                              : "first listed");
 }
 
 static void md_nodes(core_text *text, const clv_plan *plan)
@@ -147,15 +182,16 @@ static void md_nodes(core_text *text, const clv_plan *plan)
         clv_value value = node->n_outputs ? node->outputs[0] : node->inputs[0];
         core_plan_node_text(plan, part->node, op, sizeof op);
         core_shape_text(&plan->graph->tensors[value], shape);
+        const core_piece *piece = piece_of(plan, part->node);
         core_text_add(text, "| %u | ", part->node);
         add_cell(text, op);
+        if (piece)
+            md_ranges(text, piece);
         core_text_add(text, " | %s | %u | %s | ", shape, part->step,
                       device_id(plan, part->device));
         md_where(text, plan, value);
         core_text_add(text, " | ");
-        add_cell(text, plan->nodes[part->node].reason
-                           ? plan->nodes[part->node].reason
-                           : "first listed");
+        md_why(text, plan, piece);
         core_text_add(text, " |\n");
     }
 }
@@ -236,24 +272,35 @@ static void json_steps(core_text *text, const clv_plan *plan)
     core_text_add(text, "],\n");
 }
 
-static void json_range(core_text *text, const char *name, core_range range)
-{
-    if (range.end)
-        core_text_add(text, ",\"%s\":[%lld,%lld]", name,
-                      (long long)range.begin, (long long)range.end);
-}
-
 static void json_parts(core_text *text, const clv_plan *plan)
 {
     core_text_add(text, "\"parts\":[");
     for (uint32_t i = 0; i < plan->n_parts; i++) {
         const core_part *part = &plan->parts[i];
-        core_text_add(text, "%s{\"node\":%u,\"device\":%u,\"step\":%u",
+        core_text_add(text, "%s{\"node\":%u,\"device\":%u,\"step\":%u}",
                       comma(i), part->node, part->device, part->step);
-        json_range(text, "rows", part->rows);
-        json_range(text, "sequence", part->sequence);
-        json_range(text, "channels", part->channels);
-        json_range(text, "heads", part->heads);
+    }
+    core_text_add(text, "],\n");
+}
+
+/* Nodes here are those of the graph that was planned. */
+static void json_pieces(core_text *text, const clv_plan *plan)
+{
+    core_text_add(text, "\"pieces\":[");
+    for (uint32_t i = 0; i < plan->n_pieces; i++) {
+        const core_piece *piece = &plan->pieces[i];
+        core_text_add(text, "%s{\"node\":%u,", comma(i), piece->node);
+        json_string(text, "device", device_id(plan, piece->device));
+        for (uint32_t a = 0; a < CORE_AXIS_COUNT; a++)
+            if (piece->ranges[a].end)
+                core_text_add(text, ",\"%s\":[%lld,%lld]", core_axis_name(a),
+                              (long long)piece->ranges[a].begin,
+                              (long long)piece->ranges[a].end);
+        const char *reason = plan->choices[piece->node].reason;
+        if (reason) {
+            core_text_add(text, ",");
+            json_string(text, "reason", reason);
+        }
         core_text_add(text, "}");
     }
     core_text_add(text, "],\n");
@@ -281,10 +328,8 @@ static void json_nodes(core_text *text, const clv_plan *plan)
         json_string(text, "op", core_op_name(node->op));
         json_indices(text, "inputs", node->inputs, node->n_inputs);
         json_indices(text, "outputs", node->outputs, node->n_outputs);
-        if (plan->nodes[i].reason) {
-            core_text_add(text, ",");
-            json_string(text, "reason", plan->nodes[i].reason);
-        }
+        if (plan->cut.graph)
+            core_text_add(text, ",\"source\":%u", plan->cut.sources[i]);
         core_text_add(text, "}");
     }
     core_text_add(text, "],\n");
@@ -302,11 +347,14 @@ static void json_value(core_text *text, const clv_plan *plan, clv_value value)
     core_text_add(text, ",\"home\":\"%s\",\"size\":%llu",
                   home_names[place->home], (unsigned long long)place->size);
     if (place->home == CORE_HOME_ARENA)
-        core_text_add(text, ",\"offset\":%llu,\"first_node\":%u,"
-                      "\"last_node\":%u", (unsigned long long)place->offset,
-                      place->first_node, place->last_node);
+        core_text_add(text, ",\"offset\":%llu,\"first_part\":%u,"
+                      "\"last_part\":%u", (unsigned long long)place->offset,
+                      place->first_part, place->last_part);
     if (place->in_place != CLV_NO_TENSOR)
         core_text_add(text, ",\"in_place\":%u", place->in_place);
+    if (plan->graph->values[value].base != value)
+        core_text_add(text, ",\"view_of\":%u",
+                      plan->graph->values[value].base);
     core_text_add(text, "}");
 }
 
@@ -316,6 +364,7 @@ static void print_json(core_text *text, const clv_plan *plan)
     json_devices(text, plan);
     json_loads(text, plan);
     json_steps(text, plan);
+    json_pieces(text, plan);
     json_parts(text, plan);
     json_nodes(text, plan);
     core_text_add(text, "\"values\":[");

@@ -1,27 +1,217 @@
 /*
- * Cuts the parts into steps, one program each, and finds the waits between
- * steps of different devices.
+ * Joins nodes into steps, one program each. A step ends with a node whose result
+ * another device needs, so that this device need not wait for more than that.
+ * A node begins a new step if it needs something of another device that the
+ * step being filled does not wait for already: it would hold that step back.
  */
 #include "plan.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* A node's use of a value or of a view of it. */
+typedef struct use {
+    clv_value value;
+    uint32_t part; /* before sorting: the node */
+    bool write;
+    uint32_t older; /* in uses, or NO_USE */
+} use;
+
+#define NO_USE 0xffffffffu
+
+typedef struct joiner {
+    clv_plan *plan;
+    use *uses;
+    uint32_t n_uses;
+    uint32_t *newest;  /* [n_tensors] latest use of each base */
+    bool *ends;        /* [n_parts] another device needs something of it */
+    uint32_t *open;    /* [n_devices] step being filled, or CORE_NO_STEP */
+    uint32_t *latest;  /* [n_devices] latest step, or CORE_NO_STEP */
+    uint64_t *clocks;  /* [n_parts * n_devices] what is done on each device
+                          before a step begins, in its signals */
+} joiner;
+
 static clv_status no_memory(void)
 {
     return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
 }
 
-/* ------------------------------------------------------------------------ */
-/* Steps                                                                     */
+/* Calls fn for every value the part's node touches, until it answers false. */
+typedef bool (*touch_fn)(joiner *j, uint32_t part, clv_value value, bool write);
 
-static void use_value(core_place *place, uint32_t node, uint32_t step)
+static bool each_value(joiner *j, uint32_t part, touch_fn fn)
 {
-    place->last_node = node;
-    place->last_step = step;
-    if (place->first_step == CORE_NO_STEP) {
-        place->first_node = node;
-        place->first_step = step;
+    const clv_node *node = &j->plan->graph->nodes[j->plan->parts[part].node];
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        if (node->inputs[i] != CLV_NO_TENSOR &&
+            !fn(j, part, node->inputs[i], node->op == CLV_OP_SET_ROWS && !i))
+            return false;
+    for (uint32_t i = 0; i < node->n_outputs; i++)
+        if (!fn(j, part, node->outputs[i], true))
+            return false;
+    return true;
+}
+
+static uint64_t *clock_of(const joiner *j, uint32_t step)
+{
+    return j->clocks + (size_t)step * j->plan->n_devices;
+}
+
+/* The next older use that a use of value has to come after; starts from the
+ * base's newest one. */
+static const use *next_conflict(const joiner *j, clv_value value, bool write,
+                                uint32_t *at)
+{
+    const clv_graph *graph = j->plan->graph;
+    while (*at != NO_USE) {
+        const use *other = &j->uses[*at];
+        *at = other->older;
+        if ((write || other->write) &&
+            core_values_overlap(graph, value, other->value))
+            return other;
+    }
+    return NULL;
+}
+
+static uint32_t newest_use(const joiner *j, clv_value value)
+{
+    return j->newest[j->plan->graph->values[value].base];
+}
+
+static bool note_use(joiner *j, uint32_t part, clv_value value, bool write)
+{
+    clv_value base = j->plan->graph->values[value].base;
+    if (j->plan->graph->tensors[value].usage == CLV_USAGE_WEIGHT)
+        return true;
+    j->uses[j->n_uses] = (use){value, part, write, j->newest[base]};
+    j->newest[base] = j->n_uses++;
+    return true;
+}
+
+static bool mark_ends(joiner *j, uint32_t part, clv_value value, bool write)
+{
+    const core_part *parts = j->plan->parts;
+    uint32_t at = newest_use(j, value);
+    for (const use *u; (u = next_conflict(j, value, write, &at));)
+        if (parts[u->part].device != parts[part].device)
+            j->ends[u->part] = true;
+    return true;
+}
+
+/* Whether the device's open step serves for this value: everything it conflicts
+ * with is in that step under the same name, or done before the step begins. */
+static bool fits_open(joiner *j, uint32_t part, clv_value value, bool write)
+{
+    const clv_plan *plan = j->plan;
+    uint32_t device = plan->parts[part].device, step = j->open[device];
+    uint32_t at = newest_use(j, value);
+    for (const use *u; (u = next_conflict(j, value, write, &at));) {
+        uint32_t other = plan->parts[u->part].step;
+        const core_step *s = &plan->steps[other];
+        if (other == step ? u->value != value
+                          : s->device != device &&
+                                clock_of(j, step)[s->device] < s->signal)
+            return false;
+    }
+    return true;
+}
+
+/* Notes in the clock of the part's new step what this value depends on. */
+static bool note_needed(joiner *j, uint32_t part, clv_value value, bool write)
+{
+    const clv_plan *plan = j->plan;
+    uint64_t *clock = clock_of(j, j->open[plan->parts[part].device]);
+    uint32_t at = newest_use(j, value);
+    for (const use *u; (u = next_conflict(j, value, write, &at));) {
+        uint32_t other = plan->parts[u->part].step;
+        const core_step *s = &plan->steps[other];
+        if (s->device == plan->parts[part].device)
+            continue;
+        for (uint32_t d = 0; d < plan->n_devices; d++)
+            if (clock_of(j, other)[d] > clock[d])
+                clock[d] = clock_of(j, other)[d];
+        if (s->signal > clock[s->device])
+            clock[s->device] = s->signal;
+    }
+    return true;
+}
+
+static void begin_step(joiner *j, uint32_t part)
+{
+    clv_plan *plan = j->plan;
+    uint32_t device = plan->parts[part].device, step = plan->n_steps++;
+    plan->steps[step] = (core_step){.device = device,
+                                    .signal = ++plan->devices[device].n_steps};
+    if (j->latest[device] != CORE_NO_STEP)
+        memcpy(clock_of(j, step), clock_of(j, j->latest[device]),
+               plan->n_devices * sizeof *j->clocks);
+    j->open[device] = j->latest[device] = step;
+    each_value(j, part, note_needed);
+}
+
+static void forget_uses(joiner *j)
+{
+    j->n_uses = 0;
+    memset(j->newest, 0xff, j->plan->graph->n_tensors * sizeof *j->newest);
+}
+
+static void join_parts(joiner *j)
+{
+    clv_plan *plan = j->plan;
+    forget_uses(j);
+    for (uint32_t i = 0; i < plan->n_parts; i++) {
+        each_value(j, i, mark_ends);
+        each_value(j, i, note_use);
+    }
+    forget_uses(j);
+    for (uint32_t i = 0; i < plan->n_parts; i++) {
+        uint32_t *open = &j->open[plan->parts[i].device];
+        if (*open == CORE_NO_STEP || !each_value(j, i, fits_open))
+            begin_step(j, i);
+        plan->parts[i].step = *open;
+        plan->steps[*open].n_parts++;
+        each_value(j, i, note_use);
+        if (j->ends[i])
+            *open = CORE_NO_STEP;
+    }
+}
+
+/* Into step order, in node order inside a step. */
+static clv_status sort_parts(clv_plan *plan)
+{
+    core_part *sorted = calloc(plan->n_parts, sizeof *sorted);
+    if (!sorted)
+        return no_memory();
+    uint32_t at = 0;
+    for (uint32_t s = 0; s < plan->n_steps; s++) {
+        plan->steps[s].first_part = at;
+        at += plan->steps[s].n_parts;
+        plan->steps[s].n_parts = 0;
+    }
+    for (uint32_t i = 0; i < plan->n_parts; i++) {
+        core_step *step = &plan->steps[plan->parts[i].step];
+        sorted[step->first_part + step->n_parts++] = plan->parts[i];
+    }
+    free(plan->parts);
+    plan->parts = sorted;
+    return CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Uses                                                                      */
+
+static void use_value(clv_plan *plan, clv_value value, uint32_t part)
+{
+    uint32_t step = plan->parts[part].step;
+    const clv_value both[] = {value, plan->graph->values[value].base};
+    for (int i = 0; i < 2; i++) {
+        core_place *place = &plan->places[both[i]];
+        place->last_part = part;
+        place->last_step = step;
+        if (place->first_step == CORE_NO_STEP) {
+            place->first_part = part;
+            place->first_step = step;
+        }
     }
 }
 
@@ -34,172 +224,54 @@ static void find_uses(clv_plan *plan)
         plan->places[i].in_place = CLV_NO_TENSOR;
     }
     for (uint32_t i = 0; i < plan->n_parts; i++) {
-        const core_part *part = &plan->parts[i];
-        const clv_node *node = &graph->nodes[part->node];
-        for (uint32_t j = 0; j < node->n_inputs; j++)
-            if (node->inputs[j] != CLV_NO_TENSOR)
-                use_value(&plan->places[node->inputs[j]], part->node,
-                          part->step);
+        const clv_node *node = &graph->nodes[plan->parts[i].node];
+        for (uint32_t j = 0; j < node->n_inputs; j++) {
+            if (node->inputs[j] == CLV_NO_TENSOR)
+                continue;
+            use_value(plan, node->inputs[j], i);
+            if (graph->tensors[node->inputs[j]].quant_scales)
+                use_value(plan,
+                          graph->tensors[node->inputs[j]].quant_scales - 1, i);
+        }
         for (uint32_t j = 0; j < node->n_outputs; j++) {
-            use_value(&plan->places[node->outputs[j]], part->node, part->step);
-            plan->places[node->outputs[j]].writer = part->step;
+            use_value(plan, node->outputs[j], i);
+            plan->places[node->outputs[j]].writer = plan->parts[i].step;
         }
     }
 }
 
 clv_status core_plan_steps(clv_plan *plan)
 {
-    plan->steps = calloc(plan->n_parts, sizeof *plan->steps);
-    if (!plan->steps)
-        return no_memory();
+    size_t n_uses = 0, n = plan->n_parts;
     for (uint32_t i = 0; i < plan->n_parts; i++) {
-        core_part *part = &plan->parts[i];
-        core_plan_device *device = &plan->devices[part->device];
-        core_step *step = plan->steps + plan->n_steps - 1;
-        if (!plan->n_steps || step->device != part->device) {
-            step = &plan->steps[plan->n_steps++];
-            *step = (core_step){.device = part->device,
-                                .first_part = i,
-                                .signal = ++device->n_steps};
-        }
-        step->n_parts++;
-        part->step = plan->n_steps - 1;
+        const clv_node *node = &plan->graph->nodes[i];
+        n_uses += node->n_inputs + node->n_outputs;
     }
-    find_uses(plan);
-    return CLV_OK;
-}
-
-/* ------------------------------------------------------------------------ */
-/* Waits                                                                     */
-
-/* A step's touch of a piece of memory. */
-typedef struct access {
-    uint32_t block; /* 0: the arena, else 1 + value */
-    uint64_t begin, end;
-    bool write;
-} access;
-
-/* Accesses by step: step s has list[first[s] .. first[s + 1]). */
-typedef struct accesses {
-    access *list;
-    uint32_t *first;
-    uint32_t n;
-} accesses;
-
-static void add_access(accesses *all, const clv_plan *plan, clv_value value,
-                       bool write)
-{
-    if (value == CLV_NO_TENSOR)
-        return;
-    const core_place *place = &plan->places[value];
-    if (place->home == CORE_HOME_WEIGHT)
-        return;
-    bool arena = place->home == CORE_HOME_ARENA;
-    all->list[all->n++] = (access){.block = arena ? 0 : 1 + value,
-                                   .begin = place->offset,
-                                   .end = place->offset + place->size,
-                                   .write = write};
-}
-
-static void collect_step(accesses *all, const clv_plan *plan,
-                         const core_step *step)
-{
-    for (uint32_t i = 0; i < step->n_parts; i++) {
-        const clv_node *node =
-            &plan->graph->nodes[plan->parts[step->first_part + i].node];
-        for (uint32_t j = 0; j < node->n_inputs; j++)
-            add_access(all, plan, node->inputs[j],
-                       node->op == CLV_OP_SET_ROWS && j == 0);
-        for (uint32_t j = 0; j < node->n_outputs; j++)
-            add_access(all, plan, node->outputs[j], true);
+    joiner j = {.plan = plan,
+                .uses = calloc(n_uses + 1, sizeof *j.uses),
+                .newest = calloc(plan->graph->n_tensors, sizeof *j.newest),
+                .ends = calloc(n, sizeof *j.ends),
+                .open = calloc(plan->n_devices, sizeof *j.open),
+                .latest = calloc(plan->n_devices, sizeof *j.latest),
+                .clocks = calloc(n * plan->n_devices, sizeof *j.clocks)};
+    plan->steps = calloc(n, sizeof *plan->steps);
+    clv_status status = j.uses && j.newest && j.ends && j.open && j.latest &&
+                                j.clocks && plan->steps
+                            ? CLV_OK
+                            : no_memory();
+    if (!status) {
+        memset(j.open, 0xff, plan->n_devices * sizeof *j.open);
+        memset(j.latest, 0xff, plan->n_devices * sizeof *j.latest);
+        join_parts(&j);
+        status = sort_parts(plan);
     }
-}
-
-static bool conflict(const accesses *all, uint32_t s, uint32_t t)
-{
-    for (uint32_t i = all->first[s]; i < all->first[s + 1]; i++) {
-        const access *a = &all->list[i];
-        for (uint32_t j = all->first[t]; j < all->first[t + 1]; j++) {
-            const access *b = &all->list[j];
-            if (a->block == b->block && (a->write || b->write) &&
-                a->begin < b->end && b->begin < a->end)
-                return true;
-        }
-    }
-    return false;
-}
-
-static void join(uint64_t *clock, const uint64_t *other, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++)
-        clock[i] = other[i] > clock[i] ? other[i] : clock[i];
-}
-
-static void add_wait(clv_plan *plan, core_step *step, const core_step *on)
-{
-    const clv_device *dev = plan->devices[step->device].dev;
-    if (!step->n_waits)
-        step->first_wait = plan->n_waits;
-    step->n_waits++;
-    plan->waits[plan->n_waits++] = (core_wait){
-        .device = on->device,
-        .value = on->signal,
-        .by_host = !(dev->info.flags & CLV_DEVICE_FLAG_WAIT)};
-}
-
-/* clocks[s * n_devices + d]: how far device d is once step s is done. Looking
- * back from each step, what an earlier wait or the device's own order already
- * covers needs no wait. */
-static void find_waits(clv_plan *plan, const accesses *all, uint64_t *clocks)
-{
-    uint32_t n = plan->n_devices;
-    for (uint32_t s = 0; s < plan->n_steps; s++) {
-        core_step *step = &plan->steps[s];
-        uint64_t *clock = clocks + (size_t)s * n;
-        uint32_t before = s;
-        while (before && plan->steps[before - 1].device != step->device)
-            before--;
-        if (before)
-            join(clock, clocks + (size_t)(before - 1) * n, n);
-        for (uint32_t t = s; t-- > 0;) {
-            const core_step *other = &plan->steps[t];
-            if (other->device == step->device ||
-                other->signal <= clock[other->device] ||
-                !conflict(all, s, t))
-                continue;
-            add_wait(plan, step, other);
-            join(clock, clocks + (size_t)t * n, n);
-        }
-        clock[step->device] = step->signal;
-    }
-}
-
-clv_status core_plan_waits(clv_plan *plan)
-{
-    size_t n_accesses = 0;
-    size_t n_steps = plan->n_steps;
-    for (uint32_t i = 0; i < plan->n_parts; i++) {
-        const clv_node *node = &plan->graph->nodes[plan->parts[i].node];
-        n_accesses += node->n_inputs + node->n_outputs;
-    }
-    clv_status status = CLV_OK;
-    accesses all = {.list = calloc(n_accesses, sizeof *all.list),
-                    .first = calloc(n_steps + 1, sizeof *all.first)};
-    uint64_t *clocks = calloc(n_steps * plan->n_devices, sizeof *clocks);
-    /* At most one wait on each other device that is still needed. */
-    plan->waits = calloc(n_steps * plan->n_devices, sizeof *plan->waits);
-    if (!all.list || !all.first || !clocks || !plan->waits) {
-        status = no_memory();
-        goto done;
-    }
-    for (uint32_t s = 0; s < plan->n_steps; s++) {
-        collect_step(&all, plan, &plan->steps[s]);
-        all.first[s + 1] = all.n;
-    }
-    find_waits(plan, &all, clocks);
-done:
-    free(clocks);
-    free(all.first);
-    free(all.list);
+    free(j.clocks);
+    free(j.latest);
+    free(j.open);
+    free(j.ends);
+    free(j.newest);
+    free(j.uses);
+    if (!status)
+        find_uses(plan);
     return status;
 }

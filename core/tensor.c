@@ -350,24 +350,36 @@ static clv_status import_object(clv_tensor *tensor, clv_device *dev,
     return status;
 }
 
+clv_status core_tensor_can_copy(const clv_device *dev, uint64_t size,
+                                uint64_t align)
+{
+    uint32_t type;
+    if (find_visible(dev, size, align, &type))
+        return CLV_OK;
+    return clv_error(CLV_ERR_UNSUPPORTED, "device '%s' has no memory that the "
+                     "host can fill with %llu bytes", dev->id,
+                     (unsigned long long)size);
+}
+
+/* Fills the object's memory with its range of the tensor. */
 static clv_status copy_object(const clv_tensor *tensor, clv_device *dev,
                               uint64_t align, core_object *object)
 {
     uint32_t type = 0;
     void *to;
-    if (!find_visible(dev, tensor->size, align, &type))
-        return clv_error(CLV_ERR_UNSUPPORTED, "device '%s' has no memory that "
-                         "the host can fill with %llu bytes", dev->id,
-                         (unsigned long long)tensor->size);
-    clv_status status =
-        core_buffer_alloc(dev, type, tensor->size, &object->buffer);
+    uint64_t size = object->size;
+    clv_status status = core_tensor_can_copy(dev, size, align);
+    if (status)
+        return status;
+    find_visible(dev, size, align, &type);
+    status = core_buffer_alloc(dev, type, size, &object->buffer);
     if (status)
         return status;
     status = core_buffer_map(object->buffer, CLV_ACCESS_WRITE, &to);
     if (status)
         goto fail;
-    memcpy(to, tensor->memory->data, tensor->size);
-    status = core_buffer_flush(object->buffer, 0, tensor->size);
+    memcpy(to, (const char *)tensor->memory->data + object->begin, size);
+    status = core_buffer_flush(object->buffer, 0, size);
     core_buffer_unmap(object->buffer);
     if (!status)
         return CLV_OK;
@@ -376,47 +388,47 @@ fail:
     return status;
 }
 
+/* want: holding, begin and size are set. */
 static clv_status make_object(clv_tensor *tensor, clv_device *dev,
-                              uint64_t align, uint32_t holding,
+                              uint64_t align, const core_object *want,
                               core_object **out)
 {
     core_object *object = calloc(1, sizeof *object);
     if (!object)
         return clv_error(CLV_ERR_NO_MEMORY, "no memory for a tensor's object");
-    clv_status status = holding == CORE_HOLD_IMPORT
+    *object = *want;
+    clv_status status = want->holding == CORE_HOLD_IMPORT
                             ? import_object(tensor, dev, object)
                             : copy_object(tensor, dev, align, object);
     if (status) {
         free(object);
         return status;
     }
-    object->size = tensor->size;
-    object->holding = holding;
-    memcpy(object->extent, tensor->dims, sizeof object->extent);
     *out = object;
     return CLV_OK;
 }
 
 /* Imports keep the host's address; copies begin where their memory does. */
 static bool object_serves(const core_object *object, const clv_device *dev,
-                          uint64_t align, uint32_t holding)
+                          uint64_t align, const core_object *want)
 {
-    return object->buffer->dev == dev && object->holding == holding &&
-           (holding == CORE_HOLD_IMPORT ||
+    return object->buffer->dev == dev && object->holding == want->holding &&
+           object->begin == want->begin && object->size == want->size &&
+           (want->holding == CORE_HOLD_IMPORT ||
             dev->mem_types[object->buffer->mem_type].alignment >= align);
 }
 
-clv_status core_tensor_object(clv_tensor *tensor, clv_device *dev,
-                              uint64_t align, uint32_t holding,
+static clv_status find_object(clv_tensor *tensor, clv_device *dev,
+                              uint64_t align, const core_object *want,
                               const core_object **out)
 {
     clv_status status = CLV_OK;
     pthread_mutex_lock(&tensor->mutex);
     core_object *object = tensor->objects;
-    while (object && !object_serves(object, dev, align, holding))
+    while (object && !object_serves(object, dev, align, want))
         object = object->next;
     if (!object) {
-        status = make_object(tensor, dev, align, holding, &object);
+        status = make_object(tensor, dev, align, want, &object);
         if (!status) {
             object->next = tensor->objects;
             tensor->objects = object;
@@ -426,4 +438,26 @@ clv_status core_tensor_object(clv_tensor *tensor, clv_device *dev,
         *out = object;
     pthread_mutex_unlock(&tensor->mutex);
     return status;
+}
+
+clv_status core_tensor_object(clv_tensor *tensor, clv_device *dev,
+                              uint64_t align, uint32_t holding,
+                              const core_object **out)
+{
+    const core_object want = {.holding = holding, .size = tensor->size};
+    return find_object(tensor, dev, align, &want, out);
+}
+
+clv_status core_tensor_slice(clv_tensor *tensor, clv_device *dev,
+                             uint64_t align, uint64_t begin, uint64_t size,
+                             const core_object **out)
+{
+    const core_object want = {.holding = CORE_HOLD_COPY, .begin = begin,
+                              .size = size};
+    if (begin > tensor->size || size > tensor->size - begin)
+        return clv_error(CLV_ERR_INVALID, "a slice of bytes %llu + %llu passes "
+                         "the tensor's %llu", (unsigned long long)begin,
+                         (unsigned long long)size,
+                         (unsigned long long)tensor->size);
+    return find_object(tensor, dev, align, &want, out);
 }

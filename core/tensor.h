@@ -4,9 +4,8 @@
  * Its host memory is counted: the tensor holds one reference, every device that
  * imported it another, so wrapped memory is released only once no plugin
  * touches it any more. Objects are physical holders on devices, made when first
- * asked for and kept until the tensor is destroyed. Each covers a box of the
- * tensor (origin, extent), so that a tensor can lie in slices on several
- * devices; today every object covers the whole.
+ * asked for and kept until the tensor is destroyed. Each covers a range of the
+ * tensor's bytes, so that a weight can lie in slices on several devices.
  */
 #pragma once
 
@@ -34,7 +33,7 @@ typedef struct core_object {
     uint64_t offset, size;   /* of the elements in the buffer */
     uint32_t holding;        /* core_holding */
     uint32_t storage, layout; /* clv_storage, clv_layout */
-    int64_t origin[CLV_MAX_RANK], extent[CLV_MAX_RANK];
+    uint64_t begin;          /* of the first byte it holds, in the tensor */
     struct core_object *next;
 } core_object;
 
@@ -60,6 +59,13 @@ clv_status core_tensor_holding(const clv_tensor *tensor, const clv_device *dev,
 clv_status core_tensor_object(clv_tensor *tensor, clv_device *dev,
                               uint64_t align, uint32_t holding,
                               const core_object **out);
+/* The same for bytes begin .. begin + size alone, in memory of the device. */
+clv_status core_tensor_slice(clv_tensor *tensor, clv_device *dev,
+                             uint64_t align, uint64_t begin, uint64_t size,
+                             const core_object **out);
+/* Whether dev has memory for a copy of this size. The same errors. */
+clv_status core_tensor_can_copy(const clv_device *dev, uint64_t size,
+                                uint64_t align);
 /* Whether dev can use host memory of this size made by clv_tensor_create();
  * coherent: other devices use it during the same run. The same errors. */
 clv_status core_tensor_can_share(const clv_device *dev, uint64_t size,

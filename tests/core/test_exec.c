@@ -169,10 +169,10 @@ static void check_plan(const clv_plan *plan)
                          q->offset + q->size <= p->offset;
             if (q->home != CORE_HOME_ARENA || apart || p->in_place == b)
                 continue;
-            assert_true(p->first_node > q->last_node ||
-                        q->first_node > p->last_node ||
+            assert_true(p->first_part > q->last_part ||
+                        q->first_part > p->last_part ||
                         (p->in_place != CLV_NO_TENSOR &&
-                         p->first_node >= q->last_node));
+                         p->first_part >= q->last_part));
         }
     }
 }

@@ -1,0 +1,30 @@
+#include "graph.h"
+
+uint64_t core_view_offset(const clv_graph *graph, clv_value value)
+{
+    const clv_tensor_desc *desc = &graph->tensors[value];
+    const core_value *v = &graph->values[value];
+    uint32_t elements, bytes;
+    if (v->base == value || !clv_dtype_block(desc->dtype, &elements, &bytes))
+        return 0;
+    int64_t offset = 0;
+    for (uint32_t i = 0; i < desc->rank; i++) {
+        int64_t step = i + 1 == desc->rank ? v->origin[i] / (int64_t)elements
+                                           : v->origin[i];
+        offset += step * desc->strides[i];
+    }
+    return (uint64_t)offset;
+}
+
+bool core_values_overlap(const clv_graph *graph, clv_value a, clv_value b)
+{
+    const core_value *va = &graph->values[a], *vb = &graph->values[b];
+    if (va->base != vb->base)
+        return false;
+    const clv_tensor_desc *da = &graph->tensors[a], *db = &graph->tensors[b];
+    for (uint32_t i = 0; i < da->rank; i++)
+        if (va->origin[i] >= vb->origin[i] + db->dims[i] ||
+            vb->origin[i] >= va->origin[i] + da->dims[i])
+            return false;
+    return true;
+}

@@ -1,0 +1,435 @@
+/*
+ * Cutting: a layer of a transformer divided at random over two and three
+ * devices gives what one device gives, and pieces that are no division of a
+ * node are refused.
+ */
+#include "../plugins/ref/context.h"
+
+#include "../../core/plan.h"
+
+#include "message.h"
+
+#include <math.h>
+
+#define HIDDEN 64
+#define HEADS 4
+#define GROUPS 2
+#define HEAD_DIM 16
+#define FFN 96
+#define VOCABULARY 40
+#define CONTEXT 24
+#define MAX_TOKENS 9
+#define MAX_PIECES 400
+
+/* Bounds of results: sums in another order, now and then on the other side of a
+ * rounding to the cache's f16; and activations that a device rounds to 8 bits
+ * for its products. */
+#define EXACT 1e-8
+#define ROUNDED 1e-3
+
+typedef struct layer {
+    clv_graph *graph;
+    clv_tensor *weights[16];
+    uint32_t n_weights;
+    clv_tensor *k, *v;
+    clv_value ids, pos, k_state, v_state, logits;
+    int64_t tokens; /* fixed, or 0: a symbol */
+} layer;
+
+static clv_value weight(layer *l, clv_context *ctx, test_random *r,
+                        uint32_t dtype, int64_t rows, int64_t columns)
+{
+    const int64_t dims[] = {rows ? rows : columns, columns};
+    clv_tensor *t;
+    assert_ok(clv_tensor_create(ctx, dtype, rows ? 2 : 1, dims, &t));
+    uint64_t n = (uint64_t)(rows ? rows * columns : columns);
+    float *x = malloc(n * sizeof *x);
+    for (uint64_t i = 0; i < n; i++)
+        x[i] = rows ? test_float(r) / 4 : 1 + test_float(r) / 8;
+    assert_ok(clv_dtype_from_f32(dtype, x, clv_tensor_data(t), n));
+    free(x);
+    l->weights[l->n_weights++] = t;
+    return clv_graph_weight(l->graph, "w", t);
+}
+
+static clv_value matmul(layer *l, clv_context *ctx, test_random *r,
+                        clv_value x, int64_t out, int64_t in, bool bias)
+{
+    static const uint32_t dtypes[] = {CLV_DTYPE_F32, CLV_DTYPE_F16,
+                                      CLV_DTYPE_Q8_0};
+    clv_value w = weight(l, ctx, r, dtypes[test_below(r, 3)], out, in);
+    clv_value b = bias ? weight(l, ctx, r, CLV_DTYPE_F32, 0, out)
+                       : CLV_NO_TENSOR;
+    return clv_graph_matmul(l->graph, x, w, b);
+}
+
+static clv_value attend(layer *l, clv_context *ctx, test_random *r, clv_value x,
+                        clv_dim rows)
+{
+    clv_graph *g = l->graph;
+    clv_tensor *freq;
+    assert_ok(clv_tensor_create(ctx, CLV_DTYPE_F32, 1,
+                                (const int64_t[]){HEAD_DIM / 2}, &freq));
+    for (int i = 0; i < HEAD_DIM / 2; i++)
+        ((float *)clv_tensor_data(freq))[i] = powf(100, -(float)i / 8);
+    l->weights[l->n_weights++] = freq;
+    clv_value f = clv_graph_weight(g, "freq", freq);
+    clv_value q = matmul(l, ctx, r, x, HEADS * HEAD_DIM, HIDDEN, true);
+    clv_value k = matmul(l, ctx, r, x, GROUPS * HEAD_DIM, HIDDEN, false);
+    clv_value v = matmul(l, ctx, r, x, GROUPS * HEAD_DIM, HIDDEN, true);
+    q = clv_graph_rope(g, q, l->pos, f, CLV_ROPE_HALVES, HEAD_DIM, 0);
+    k = clv_graph_rope(g, k, l->pos, f, CLV_ROPE_HALVES, HEAD_DIM, 0);
+    clv_graph_set_rows(g, l->k_state, k, l->pos);
+    clv_graph_set_rows(g, l->v_state, v, l->pos);
+    const clv_attention_params params = {.head_dim = HEAD_DIM, .rows = rows};
+    clv_value y =
+        clv_graph_attention(g, q, l->k_state, l->v_state, l->pos, &params);
+    return matmul(l, ctx, r, y, HIDDEN, HEADS * HEAD_DIM, false);
+}
+
+static void build(layer *l, clv_context *ctx, test_random *r, int64_t tokens)
+{
+    *l = (layer){.tokens = tokens};
+    assert_ok(clv_graph_create(&l->graph));
+    clv_graph *g = l->graph;
+    clv_dim n = tokens ? clv_dim_fixed(tokens)
+                       : clv_graph_symbol(g, "n", 1, MAX_TOKENS);
+    clv_dim rows = clv_graph_symbol(g, "rows", 1, CONTEXT);
+    const int64_t cache[] = {CONTEXT, GROUPS * HEAD_DIM};
+    assert_ok(clv_tensor_create(ctx, CLV_DTYPE_F16, 2, cache, &l->k));
+    assert_ok(clv_tensor_create(ctx, CLV_DTYPE_F16, 2, cache, &l->v));
+    l->ids = clv_graph_input(g, "ids", CLV_DTYPE_I32, 1, &n);
+    l->pos = clv_graph_input(g, "pos", CLV_DTYPE_I32, 1, &n);
+    l->k_state = clv_graph_state(g, "k", CLV_DTYPE_F16, 2, cache);
+    l->v_state = clv_graph_state(g, "v", CLV_DTYPE_F16, 2, cache);
+    clv_value table =
+        weight(l, ctx, r, CLV_DTYPE_F32, VOCABULARY, HIDDEN);
+    clv_value x = clv_graph_get_rows(g, table, l->ids);
+    clv_value norm = weight(l, ctx, r, CLV_DTYPE_F32, 0, HIDDEN);
+    clv_value h = clv_graph_rms_norm(g, x, norm, 1e-5f);
+    x = clv_graph_add(g, x, attend(l, ctx, r, h, rows));
+    h = clv_graph_rms_norm(g, x, norm, 1e-5f);
+    clv_value gate = matmul(l, ctx, r, h, FFN, HIDDEN, false);
+    clv_value up = matmul(l, ctx, r, h, FFN, HIDDEN, true);
+    h = clv_graph_glu(g, gate, up, CLV_ACT_SILU);
+    h = matmul(l, ctx, r, h, HIDDEN, FFN, true);
+    x = clv_graph_add(g, x, h);
+    l->logits = clv_graph_matmul(g, x, table, CLV_NO_TENSOR);
+    clv_graph_output(g, l->logits, "logits");
+    assert_ok(clv_graph_check(g));
+}
+
+static void layer_free(layer *l)
+{
+    clv_graph_destroy(l->graph);
+    for (uint32_t i = 0; i < l->n_weights; i++)
+        clv_tensor_destroy(l->weights[i]);
+    clv_tensor_destroy(l->k);
+    clv_tensor_destroy(l->v);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Random divisions                                                          */
+
+/* Part k of n of an extent, in whole granules; false if it would be empty. */
+static bool share(test_random *r, int64_t extent, int64_t granule, uint32_t n,
+                  core_range *out)
+{
+    int64_t granules = (extent + granule - 1) / granule;
+    if (granules < n)
+        return false;
+    int64_t begin = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        int64_t left = granules - begin - (n - 1 - i);
+        int64_t take = i + 1 == n ? granules - begin
+                                  : 1 + test_below(r, (uint32_t)left);
+        int64_t end = (begin + take) * granule;
+        out[i] = (core_range){begin * granule, end < extent ? end : extent};
+        begin += take;
+    }
+    return true;
+}
+
+/* One piece or two to three along an axis, sometimes each divided once more
+ * along a second one; on devices in any order. */
+static uint32_t divide(const clv_graph *g, test_random *r, uint32_t node,
+                       uint32_t n_devices, core_piece *out)
+{
+    core_range first[3], second[2];
+    uint32_t a = test_below(r, CORE_AXIS_COUNT);
+    uint32_t b = test_below(r, CORE_AXIS_COUNT), n = 2 + test_below(r, 2);
+    int64_t extent = core_cut_extent(g, node, a), other = 0;
+    core_piece whole = {.node = node, .device = test_below(r, n_devices)};
+    out[0] = whole;
+    if (!extent || test_below(r, 4) == 0 ||
+        !share(r, extent, core_cut_granule(g, node, a), n, first))
+        return 1;
+    if (b != a && test_below(r, 2))
+        other = core_cut_extent(g, node, b);
+    bool twice =
+        other && share(r, other, core_cut_granule(g, node, b), 2, second);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t j = 0; j < (twice ? 2 : 1); j++) {
+            core_piece *p = &out[count++];
+            *p = whole;
+            p->device = test_below(r, n_devices);
+            p->ranges[a] = first[i];
+            if (twice)
+                p->ranges[b] = second[j];
+        }
+    return count;
+}
+
+typedef struct results {
+    float logits[2][MAX_TOKENS * VOCABULARY];
+} results;
+
+/* A prefill and, where the number of tokens may differ, a second one. */
+static void run(layer *l, clv_plan *plan, results *out)
+{
+    clv_exec *exec;
+    int64_t n = l->tokens ? l->tokens : 5;
+    assert_ok(clv_exec_create(plan, &exec));
+    memset(clv_tensor_data(l->k), 0, clv_tensor_size(l->k));
+    memset(clv_tensor_data(l->v), 0, clv_tensor_size(l->v));
+    assert_ok(clv_exec_bind(exec, l->k_state, l->k));
+    assert_ok(clv_exec_bind(exec, l->v_state, l->v));
+    int32_t *ids = clv_tensor_data(clv_exec_tensor(exec, l->ids));
+    int32_t *pos = clv_tensor_data(clv_exec_tensor(exec, l->pos));
+    int64_t at = 0;
+    for (int i = 0; i < 2; i++) {
+        for (int64_t j = 0; j < n; j++) {
+            ids[j] = (int32_t)((at + j) * 7 % VOCABULARY);
+            pos[j] = (int32_t)(at + j);
+        }
+        at += n;
+        const int64_t symbols[] = {n, at}, fixed[] = {at};
+        assert_ok(clv_exec_run(exec, l->tokens ? fixed : symbols,
+                               l->tokens ? 1 : 2));
+        memcpy(out->logits[i], clv_tensor_data(clv_exec_tensor(exec,
+                                                               l->logits)),
+               (size_t)n * VOCABULARY * sizeof(float));
+    }
+    clv_exec_destroy(exec);
+}
+
+static void assert_same(const layer *l, const results *a, const results *b,
+                        double bound)
+{
+    int64_t n = l->tokens ? l->tokens : 5;
+    double square = 0, difference = 0;
+    for (int i = 0; i < 2; i++)
+        for (int64_t j = 0; j < n * VOCABULARY; j++) {
+            double x = (double)a->logits[i][j], y = (double)b->logits[i][j];
+            square += x * x;
+            difference += (x - y) * (x - y);
+        }
+    if (!(difference <= bound * square) || square == 0)
+        fail_msg("results differ by %g of %g", difference, square);
+}
+
+/* Random plans of one layer; returns how many could be had. bound: of the
+ * normalised mean square error. */
+static uint32_t try_plans(const test_context *t, test_random *r, int64_t tokens,
+                          double bound, int count)
+{
+    layer l;
+    results want, got;
+    clv_plan *plan;
+    uint32_t n_devices = clv_context_device_count(t->ctx);
+    clv_device *devices[4];
+    uint32_t taken = 0;
+    for (uint32_t i = 0; i < n_devices; i++)
+        devices[i] = clv_context_device(t->ctx, i);
+    const clv_plan_params one = {devices, 1}, all = {devices, n_devices};
+    build(&l, t->ctx, r, tokens);
+    assert_ok(clv_plan_create(t->ctx, l.graph, &one, &plan));
+    run(&l, plan, &want);
+    clv_plan_destroy(plan);
+    for (int i = 0; i < count; i++) {
+        core_piece pieces[MAX_PIECES];
+        uint32_t n = 0;
+        for (uint32_t node = 0; node < l.graph->n_nodes; node++)
+            n += divide(l.graph, r, node, n_devices, &pieces[n]);
+        clv_status status = core_plan_from_pieces(t->ctx, l.graph, &all, pieces,
+                                                  n, &plan);
+        if (status == CLV_ERR_UNSUPPORTED) {
+            assert_message("does not take its piece");
+            continue;
+        }
+        assert_ok(status);
+        run(&l, plan, &got);
+        assert_same(&l, &want, &got, bound);
+        clv_plan_destroy(plan);
+        taken++;
+    }
+    layer_free(&l);
+    return taken;
+}
+
+static void test_two_devices(void **state)
+{
+    (void)state;
+    test_random r = {41};
+    test_context t = test_context_create("");
+    for (int64_t tokens = 1; tokens <= MAX_TOKENS; tokens += 4)
+        assert_int_equal(try_plans(&t, &r, tokens, EXACT, 40), 40);
+    assert_int_equal(try_plans(&t, &r, 0, EXACT, 40), 40);
+    test_context_destroy(&t);
+}
+
+/* Devices that wait for each other without the host, run late and hide what
+ * they need not show. */
+static void test_two_that_wait(void **state)
+{
+    (void)state;
+    test_random r = {43};
+    test_context t = test_context_create(
+        "ref.flag_wait0=on ref.flag_wait1=on ref.delay_us0=100 ref.hide0=on "
+        "ref.hide1=on ref.in_place0=on");
+    assert_int_equal(try_plans(&t, &r, 7, EXACT, 15), 15);
+    test_context_destroy(&t);
+}
+
+static void test_with_cpu(void **state)
+{
+    (void)state;
+    test_random r = {45};
+    test_context t = test_context_make("ref.flag_wait1=on", true);
+    assert_true(try_plans(&t, &r, 7, ROUNDED, 40) >= 30);
+    assert_true(try_plans(&t, &r, 0, ROUNDED, 20) >= 15);
+    test_context_destroy(&t);
+}
+
+/* ------------------------------------------------------------------------ */
+/* What is refused                                                           */
+
+#define ROW CORE_AXIS_ROWS
+#define CHANNEL CORE_AXIS_CHANNELS
+
+static void refuse(layer *l, const core_piece *pieces, uint32_t n,
+                   const char *parts)
+{
+    core_cut cut;
+    assert_int_equal(core_cut_make(l->graph, pieces, n, &cut),
+                     CLV_ERR_INVALID);
+    assert_message(parts);
+    assert_null(cut.graph);
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    test_context t = test_context_create("");
+    clv_graph *g;
+    clv_tensor *w;
+    assert_ok(clv_tensor_create(t.ctx, CLV_DTYPE_Q8_0, 2,
+                                (const int64_t[]){12, 64}, &w));
+    assert_ok(clv_graph_create(&g));
+    const clv_dim dims[] = {clv_graph_symbol(g, "n", 1, 8), clv_dim_fixed(64)};
+    clv_value x = clv_graph_input(g, "x", CLV_DTYPE_F32, 2, dims);
+    clv_value y = clv_graph_matmul(g, x, clv_graph_weight(g, "w", w),
+                                   CLV_NO_TENSOR);
+    clv_graph_output(g, y, "y");
+    layer l = {.graph = g};
+    assert_int_equal(core_cut_extent(g, 0, ROW), 12);
+    assert_int_equal(core_cut_extent(g, 0, CORE_AXIS_SEQUENCE), 0);
+    assert_int_equal(core_cut_extent(g, 0, CORE_AXIS_HEADS), 0);
+    assert_int_equal(core_cut_granule(g, 0, CHANNEL), 32);
+#define PIECE(axis, b, e) {.ranges = {[axis] = {b, e}}}
+#define REFUSE(parts, ...)                                                     \
+    refuse(&l, (const core_piece[]){__VA_ARGS__},                              \
+           sizeof((const core_piece[]){__VA_ARGS__}) / sizeof(core_piece),     \
+           parts)
+    REFUSE("gap", PIECE(ROW, 0, 4), PIECE(ROW, 5, 12));
+    REFUSE("gap", PIECE(ROW, 0, 4));
+    REFUSE("overlap", PIECE(ROW, 0, 7), PIECE(ROW, 6, 12));
+    REFUSE("overlap", PIECE(ROW, 0, 12), PIECE(ROW, 0, 12));
+    REFUSE("no range of its rows|12", PIECE(ROW, 0, 6), PIECE(ROW, 6, 13));
+    REFUSE("no range of its rows", PIECE(ROW, -1, 6), PIECE(ROW, 6, 12));
+    REFUSE("no range of its rows", PIECE(ROW, 6, 6), PIECE(ROW, 0, 12));
+    REFUSE("channels|steps of 32", PIECE(CHANNEL, 0, 16),
+           PIECE(CHANNEL, 16, 64));
+    REFUSE("no range of its sequence", PIECE(CORE_AXIS_SEQUENCE, 0, 4),
+           PIECE(CORE_AXIS_SEQUENCE, 4, 8));
+    REFUSE("no range of its heads", PIECE(CORE_AXIS_HEADS, 0, 1));
+    REFUSE("partial sums", {.ranges = {[ROW] = {0, 6}, [CHANNEL] = {0, 32}}},
+           {.ranges = {[ROW] = {6, 12}, [CHANNEL] = {0, 32}}},
+           {.ranges = {[CHANNEL] = {32, 64}}});
+    core_piece other = {.node = 3};
+    refuse(&l, &other, 1, "missing");
+
+    const core_piece good[] = {PIECE(ROW, 0, 5), PIECE(ROW, 5, 12)};
+    clv_plan *plan;
+    const core_piece stray[] = {{.device = 2}};
+    assert_int_equal(core_plan_from_pieces(t.ctx, g, NULL, stray, 1, &plan),
+                     CLV_ERR_INVALID);
+    assert_null(plan);
+    assert_ok(core_plan_from_pieces(t.ctx, g, NULL, good, 2, &plan));
+    char *text;
+    assert_ok(clv_plan_print(plan, "md", &text));
+    assert_non_null(strstr(text, "rows 5..12"));
+    clv_string_free(text);
+    assert_ok(clv_plan_print(plan, "json", &text));
+    assert_non_null(strstr(text, "\"rows\":[5,12]"));
+    clv_string_free(text);
+    clv_plan_destroy(plan);
+    clv_graph_destroy(g);
+    clv_tensor_destroy(w);
+    test_context_destroy(&t);
+}
+
+/* Pieces of one node on two devices do not wait for each other. */
+static void test_side_by_side(void **state)
+{
+    (void)state;
+    test_random r = {49};
+    test_context t = test_context_create("");
+    layer l;
+    clv_plan *plan;
+    build(&l, t.ctx, &r, 4);
+    core_piece pieces[MAX_PIECES];
+    uint32_t n = 0;
+    for (uint32_t node = 0; node < l.graph->n_nodes; node++) {
+        int64_t rows = core_cut_extent(l.graph, node, ROW);
+        bool cut = l.graph->nodes[node].op == CLV_OP_MATMUL;
+        pieces[n++] = (core_piece){.node = node};
+        if (!cut)
+            continue;
+        pieces[n - 1].ranges[ROW] = (core_range){0, rows / 2};
+        pieces[n] = (core_piece){.node = node, .device = 1};
+        pieces[n++].ranges[ROW] = (core_range){rows / 2, rows};
+    }
+    assert_ok(core_plan_from_pieces(t.ctx, l.graph, NULL, pieces, n, &plan));
+    uint64_t waited = 0; /* for device 0, so far */
+    for (uint32_t s = 0; s < plan->n_steps; s++) {
+        const core_step *step = &plan->steps[s];
+        uint32_t source = plan->cut.sources[plan->parts[step->first_part].node];
+        if (step->device != 1)
+            continue;
+        if (step->n_waits)
+            waited = plan->waits[step->first_wait].value;
+        assert_true(waited > 0);
+        /* Its other half is in a later step of device 0. */
+        for (uint32_t p = 0; p < plan->n_parts; p++)
+            if (plan->cut.sources[plan->parts[p].node] == source &&
+                plan->parts[p].device == 0)
+                assert_true(plan->steps[plan->parts[p].step].signal > waited);
+    }
+    clv_plan_destroy(plan);
+    layer_free(&l);
+    test_context_destroy(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_two_devices),
+        cmocka_unit_test(test_two_that_wait),
+        cmocka_unit_test(test_with_cpu),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_side_by_side),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
