@@ -64,8 +64,10 @@ static uint32_t read_records(kit_plugin *p, clv_trace_record *out,
 static void drain(kit_plugin *p)
 {
     clv_trace_record records[RECORDS];
+    uint32_t rounds = 0;
     while (read_some(p, records, RECORDS))
-        ;
+        KIT_CHECK(p->k, ++rounds < 10000, "trace_read never runs out of "
+                  "records, though nothing is submitted");
 }
 
 /* --- the clocks ----------------------------------------------------------- */
