@@ -15,21 +15,21 @@ void kit_sleep(uint64_t ns)
 clv_plugin_timeline *kit_timeline(kit_plugin *p, uint64_t value)
 {
     clv_plugin_timeline *tl = NULL;
-    KIT_OK(p->k, p->api.timeline_create(p->dev, value, &tl),
-           "timeline_create");
+    KIT_OK(p->k, p->api.timeline_create(p->dev, value, &tl), "timeline_create");
     KIT_CHECK(p->k, tl, "timeline_create answers OK and gives no timeline");
     return tl;
 }
 
 clv_timeline_info kit_query(kit_plugin *p, clv_plugin_timeline *tl)
 {
-    clv_timeline_info info = CLV_INIT(clv_timeline_info,
-                                      CLV_STRUCT_TIMELINE_INFO);
+    clv_timeline_info info =
+        CLV_INIT(clv_timeline_info, CLV_STRUCT_TIMELINE_INFO);
     KIT_OK(p->k, p->api.timeline_query(tl, &info), "timeline_query");
-    KIT_CHECK(p->k, info.flag && (uintptr_t)info.flag % 64 == 0,
-              "the flag word lies at %p; it must be alone on its cache line, at "
-              "a multiple of 64 (clv_timeline_info.flag)",
-              (const void *)info.flag);
+    KIT_CHECK(
+        p->k, info.flag && (uintptr_t)info.flag % 64 == 0,
+        "the flag word lies at %p; it must be alone on its cache line, at "
+        "a multiple of 64 (clv_timeline_info.flag)",
+        (const void *)info.flag);
     KIT_CHECK(p->k, !(info.value & CLV_FLAG_FAILED),
               "timeline_query gives the value %#llx; values stay below 2^63",
               (unsigned long long)info.value);
@@ -70,8 +70,8 @@ clv_status kit_wait_for(kit_plugin *p, clv_plugin_timeline *tl, uint64_t value,
 void kit_await(kit_plugin *p, clv_plugin_timeline *tl, uint64_t value,
                const char *what)
 {
-    KIT_OK(p->k, kit_wait_for(p, tl, value, KIT_PATIENCE_NS),
-           "waiting for %s", what);
+    KIT_OK(p->k, kit_wait_for(p, tl, value, KIT_PATIENCE_NS), "waiting for %s",
+           what);
 }
 
 /* --- buffers -------------------------------------------------------------- */
@@ -132,13 +132,12 @@ uint8_t kit_pattern(uint64_t i, uint32_t seed)
 
 clv_import kit_host_import(void *pointer, uint64_t size, uint32_t access)
 {
-    return (clv_import){
-        .header = {sizeof(clv_import), CLV_STRUCT_IMPORT, NULL},
-        .handle_type = CLV_HANDLE_HOST_POINTER,
-        .access = access,
-        .pointer = pointer,
-        .fd = -1,
-        .size = size};
+    return (clv_import){.header = {sizeof(clv_import), CLV_STRUCT_IMPORT, NULL},
+                        .handle_type = CLV_HANDLE_HOST_POINTER,
+                        .access = access,
+                        .pointer = pointer,
+                        .fd = -1,
+                        .size = size};
 }
 
 /* --- submits -------------------------------------------------------------- */
@@ -156,8 +155,7 @@ clv_command kit_fill(clv_plugin_buffer *dst, uint64_t offset, uint64_t size,
 }
 
 clv_command kit_copy(clv_plugin_buffer *dst, uint64_t dst_offset,
-                     clv_plugin_buffer *src, uint64_t src_offset,
-                     uint64_t size)
+                     clv_plugin_buffer *src, uint64_t src_offset, uint64_t size)
 {
     return (clv_command){
         .header = {sizeof(clv_command), CLV_STRUCT_COMMAND, NULL},
@@ -206,8 +204,8 @@ void kit_do(kit_plugin *p, const clv_command *commands, uint32_t n,
 {
     clv_plugin_timeline *tl = kit_timeline(p, 0);
     clv_timeline_point done = kit_point(tl, 1);
-    KIT_OK(p->k, kit_try_submit(p, commands, n, NULL, &done, 0),
-           "submit of %s", what);
+    KIT_OK(p->k, kit_try_submit(p, commands, n, NULL, &done, 0), "submit of %s",
+           what);
     kit_await(p, tl, 1, what);
     p->api.timeline_destroy(tl);
 }

@@ -1,8 +1,8 @@
 /*
  * Small pieces of work for the cases about slots: moments, timelines, bytes in
- * buffers, transfers, and graphs that the device takes. All on a kit_plugin that
- * is open, be it the subject or one of the case's own. A call that fails where
- * the contract leaves it no reason to ends the case.
+ * buffers, transfers, and graphs that the device takes. All on a kit_plugin
+ * that is open, be it the subject or one of the case's own. A call that fails
+ * where the contract leaves it no reason to ends the case.
  */
 #pragma once
 
@@ -80,7 +80,8 @@ void kit_use(kit *k, kit_plugin *p);
 /* --- processes ------------------------------------------------------------ */
 
 /* Entries of a directory such as /proc/self/fd (the listing's own descriptor
- * counts); or lines of a file such as /proc/self/maps that hold text (NULL: all). */
+ * counts); or lines of a file such as /proc/self/maps that hold text (NULL:
+ * all). */
 int kit_count_entries(kit *k, const char *path);
 int kit_count_lines(kit *k, const char *path, const char *text);
 /* Threads of this process, once those that ended are gone. */

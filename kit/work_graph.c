@@ -59,8 +59,7 @@ static uint32_t build(kit *k, kit_plugin *p, kit_graph *g, const recipe *r,
                       uint32_t flags, int64_t n, int64_t c)
 {
     kit_graph_init_on(k, p, g);
-    uint32_t x =
-        kit_add_tensor(g, CLV_DTYPE_F32, CLV_USAGE_INPUT, n, c, 0);
+    uint32_t x = kit_add_tensor(g, CLV_DTYPE_F32, CLV_USAGE_INPUT, n, c, 0);
     for (int i = 0; i < 2 && r->ops[i]; i++)
         x = add_op(g, r, r->ops[i], x,
                    i < 1 && r->ops[1] ? CLV_USAGE_TRANSIENT : CLV_USAGE_OUTPUT,

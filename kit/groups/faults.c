@@ -69,8 +69,7 @@ static void check_lost(kit *k, kit_plugin *p)
                     .command_stride = sizeof(clv_command)};
     check_refused(k, p->api.submit(p->dev, &s), "submit");
     check_refused(k, p->api.buffer_alloc(p->dev, 0, 64, &buf), "buffer_alloc");
-    check_refused(k, p->api.timeline_create(p->dev, 0, &tl),
-                  "timeline_create");
+    check_refused(k, p->api.timeline_create(p->dev, 0, &tl), "timeline_create");
     KIT_CHECK(k, !buf && !tl, "a call on a lost device gives an object");
 }
 
@@ -104,7 +103,8 @@ static void run_lost(kit *k, const void *arg)
         kit_program_make(&g, 0, false, &prog);
         kit_program_upload(&prog);
     }
-    clv_plugin_timeline *gate = kit_timeline(&p, 0), *done = kit_timeline(&p, 0),
+    clv_plugin_timeline *gate = kit_timeline(&p, 0),
+                        *done = kit_timeline(&p, 0),
                         *idle = kit_timeline(&p, 4);
     clv_command command;
     if (has_graph)
@@ -209,7 +209,8 @@ static void run_host_fails(kit *k, const void *arg)
     (void)arg;
     kit_plugin *neighbour = kit_subject(k);
     victim_open(k, &p);
-    clv_plugin_timeline *gate = kit_timeline(&p, 0), *done = kit_timeline(&p, 0);
+    clv_plugin_timeline *gate = kit_timeline(&p, 0),
+                        *done = kit_timeline(&p, 0);
     clv_timeline_point wait = kit_point(gate, 1), end = kit_point(done, 1);
     KIT_OK(k, kit_try_submit(&p, NULL, 0, &wait, &end, 0), "submit");
     kit_use(k, neighbour); /* while work waits elsewhere */

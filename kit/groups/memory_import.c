@@ -1,4 +1,4 @@
-/* Memory from elsewhere: host pointers, files, descriptors. */
+/* The host's memory, imported by pointer. */
 #include "memory.h"
 
 #include <errno.h>
@@ -9,15 +9,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { READ = CLV_ACCESS_READ, WRITE = CLV_ACCESS_WRITE, BOTH = READ | WRITE };
+enum { READ = CLV_ACCESS_READ, BOTH = CLV_ACCESS_READ | CLV_ACCESS_WRITE };
 
-static void count_release(void *ctx)
+void memory_count_release(void *ctx)
 {
     atomic_fetch_add((_Atomic int *)ctx, 1);
 }
 
 /* Whole pages, sharing none with what is not imported. */
-static uint8_t *pages(kit *k, uint64_t size, int protection, int fd)
+uint8_t *memory_pages(kit *k, uint64_t size, int protection, int fd)
 {
     void *ptr = mmap(NULL, size, protection,
                      fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, fd, 0);
@@ -26,7 +26,7 @@ static uint8_t *pages(kit *k, uint64_t size, int protection, int fd)
     return ptr;
 }
 
-static clv_plugin_buffer *must_import(kit_plugin *p, uint32_t type,
+clv_plugin_buffer *memory_must_import(kit_plugin *p, uint32_t type,
                                       const clv_import *in, const char *what)
 {
     clv_plugin_buffer *buf = NULL;
@@ -63,7 +63,7 @@ static void invalidate(kit_plugin *p, uint32_t type, clv_plugin_buffer *buf,
 }
 
 /* The buffer's bytes, by way of the device. */
-static void read_back(kit_plugin *p, uint32_t type, clv_plugin_buffer *buf,
+void memory_read_back(kit_plugin *p, uint32_t type, clv_plugin_buffer *buf,
                       uint8_t *out, uint64_t size)
 {
     uint32_t visible = kit_visible_type(p);
@@ -86,7 +86,7 @@ static void refuse_range(kit_plugin *p, uint32_t type, const clv_import *in,
     KIT_CHECK(p->k, !buf, "a buffer_import that failed gives a buffer");
 }
 
-static bool released(_Atomic int *count)
+bool memory_released(_Atomic int *count)
 {
     for (int i = 0; i < 1000 && !atomic_load(count); i++)
         kit_sleep(KIT_MS);
@@ -104,7 +104,7 @@ static void check_pointers(kit *k, kit_plugin *p, uint32_t type)
 {
     uint64_t align = alignment_of(p, type);
     const uint64_t space = align < 4096 ? 65536 : 16 * align;
-    uint8_t *memory = pages(k, space, PROT_READ | PROT_WRITE, -1);
+    uint8_t *memory = memory_pages(k, space, PROT_READ | PROT_WRITE, -1);
     uint8_t *back = malloc(space);
     KIT_CHECK(k, back, "no memory for the case");
     const uint64_t cases[][3] = {/* pointer, offset, size */
@@ -119,12 +119,12 @@ static void check_pointers(kit *k, kit_plugin *p, uint32_t type)
         clv_import in =
             kit_host_import(memory + cases[i][0] * align, size, BOTH);
         in.offset = cases[i][1] * align;
-        in.release = count_release;
+        in.release = memory_count_release;
         in.release_ctx = &count;
         clv_plugin_buffer *buf =
-            must_import(p, type, &in, "an aligned host pointer");
+            memory_must_import(p, type, &in, "an aligned host pointer");
         memset(&in, 0x5a, sizeof in); /* only read during the call */
-        read_back(p, type, buf, back, size);
+        memory_read_back(p, type, buf, back, size);
         KIT_CHECK(k, !memcmp(back, memory + at, size),
                   "the device reads other bytes than the host wrote in memory "
                   "imported at offset %llu",
@@ -145,8 +145,10 @@ static void check_pointers(kit *k, kit_plugin *p, uint32_t type)
         KIT_CHECK(k, !atomic_load(&count),
                   "release was called before buffer_free");
         p->api.buffer_free(buf);
-        KIT_CHECK(k, released(&count), "release was called %d times after "
-                  "buffer_free, not once", atomic_load(&count));
+        KIT_CHECK(k, memory_released(&count),
+                  "release was called %d times after "
+                  "buffer_free, not once",
+                  atomic_load(&count));
     }
     free(back);
     munmap(memory, space);
@@ -176,10 +178,10 @@ static void run_refused(kit *k, const void *arg)
             continue;
         uint64_t align = alignment_of(p, t);
         uint64_t space = align < 4096 ? 16384 : 4 * align;
-        uint8_t *memory = pages(k, space, PROT_READ | PROT_WRITE, -1);
+        uint8_t *memory = memory_pages(k, space, PROT_READ | PROT_WRITE, -1);
         _Atomic int count = 0;
         clv_import good = kit_host_import(memory, align, BOTH);
-        good.release = count_release;
+        good.release = memory_count_release;
         good.release_ctx = &count;
         clv_import bad = good;
         for (uint64_t off = 1; off < align; off *= 2) {
@@ -238,11 +240,11 @@ static void run_read_only(kit *k, const void *arg)
             data[i] = kit_pattern(i, 5);
         KIT_CHECK(k, write(fd, data, size) == (ssize_t)size,
                   "a memory file cannot be written: %s", strerror(errno));
-        uint8_t *memory = pages(k, size, PROT_READ, fd);
+        uint8_t *memory = memory_pages(k, size, PROT_READ, fd);
         clv_import in = kit_host_import(memory, size, READ);
-        clv_plugin_buffer *buf = must_import(
+        clv_plugin_buffer *buf = memory_must_import(
             p, t, &in, "a read-only mapping with CLV_ACCESS_READ");
-        read_back(p, t, buf, back, size);
+        memory_read_back(p, t, buf, back, size);
         KIT_CHECK(k, !memcmp(back, data, size),
                   "the device reads other bytes than the file holds");
         clv_plugin_buffer *other = kit_buffer(p, kit_visible_type(p), 64);
@@ -282,7 +284,7 @@ static void run_kinds(kit *k, const void *arg)
         kit_skip(k, "the plugin imports nothing");
         return;
     }
-    uint8_t *memory = pages(k, 1 << 16, PROT_READ | PROT_WRITE, -1);
+    uint8_t *memory = memory_pages(k, 1 << 16, PROT_READ | PROT_WRITE, -1);
     int fd = memfd_create("kit-import", MFD_CLOEXEC);
     KIT_CHECK(k, fd >= 0 && !ftruncate(fd, 1 << 16), "no memory file: %s",
               strerror(errno));
@@ -312,158 +314,6 @@ static void run_kinds(kit *k, const void *arg)
     munmap(memory, 1 << 16);
 }
 
-/* --- descriptors ---------------------------------------------------------- */
-
-/* A descriptor of the wrong sort, or none. */
-static void check_bad_fds(kit *k, kit_plugin *p, uint32_t type, uint32_t kind)
-{
-    int before = kit_count_entries(k, "/proc/self/fd");
-    const int64_t bad[] = {-1, 1 << 20, INT64_MAX, INT64_MIN};
-    _Atomic int count = 0;
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        clv_import in = kit_host_import(NULL, 65536, BOTH);
-        clv_plugin_buffer *buf = NULL;
-        in.handle_type = kind;
-        in.fd = bad[i];
-        in.release = count_release;
-        in.release_ctx = &count;
-        kit_host_clear(&p->host);
-        clv_status status = p->api.buffer_import(p->dev, type, &in, &buf);
-        KIT_CHECK(k, status && !buf && p->host.error[0],
-                  "buffer_import of descriptor %lld (handle type %#x) answers "
-                  "%d, \"%s\"; an error with a message is right",
-                  (long long)bad[i], (unsigned)kind, (int)status,
-                  p->host.error);
-    }
-    KIT_CHECK(k, !atomic_load(&count),
-              "release was called by a buffer_import that failed");
-    KIT_CHECK(k, kit_count_entries(k, "/proc/self/fd") == before,
-              "a buffer_import that failed left descriptors open");
-}
-
-/* A memory file stands in for what another driver would give; the plugin may
- * find that it is none of its own. */
-static void check_memory_file(kit *k, kit_plugin *p, uint32_t type,
-                              uint32_t kind)
-{
-    enum { SIZE = 65536 };
-    int before = kit_count_entries(k, "/proc/self/fd");
-    int fd = memfd_create("kit-import", MFD_CLOEXEC);
-    KIT_CHECK(k, fd >= 0 && !ftruncate(fd, SIZE), "no memory file: %s",
-              strerror(errno));
-    _Atomic int count = 0;
-    clv_plugin_buffer *buf = NULL;
-    uint8_t *memory = pages(k, SIZE, PROT_READ | PROT_WRITE, fd);
-    clv_import in = kit_host_import(NULL, SIZE, BOTH);
-    in.handle_type = kind;
-    in.fd = fd;
-    in.release = count_release;
-    in.release_ctx = &count;
-    kit_host_clear(&p->host);
-    clv_status status = p->api.buffer_import(p->dev, type, &in, &buf);
-    KIT_CHECK(k, fcntl(fd, F_GETFD) >= 0,
-              "buffer_import closed the descriptor; it stays the caller's");
-    close(fd);
-    if (status) {
-        KIT_CHECK(k, p->host.error[0] && !atomic_load(&count) && !buf,
-                  "buffer_import of a memory file fails with %d without a "
-                  "message, or released it, or gave a buffer",
-                  (int)status);
-    } else {
-        uint8_t back[256];
-        memset(memory, 0x21, SIZE);
-        read_back(p, type, buf, back, sizeof back);
-        KIT_CHECK(k, back[0] == 0x21 && back[255] == 0x21,
-                  "after the caller closed its descriptor imported memory "
-                  "reads as %#x; the plugin duplicates it",
-                  back[0]);
-        p->api.buffer_free(buf);
-        KIT_CHECK(k, released(&count), "release was called %d times after "
-                  "buffer_free, not once", atomic_load(&count));
-    }
-    munmap(memory, SIZE);
-    KIT_CHECK(k, kit_count_entries(k, "/proc/self/fd") == before,
-              "import and free left descriptors open");
-}
-
-static void run_descriptors(kit *k, const void *arg)
-{
-    kit_plugin *p = kit_subject(k);
-    (void)arg;
-    for (uint32_t t = 0; t < p->n_mem_types; t++)
-        for (uint32_t bit = 1; bit < 3; bit++) {
-            uint32_t kind = 1u << bit;
-            if (!(p->mem_types[t].import_handles & kind))
-                continue;
-            check_bad_fds(k, p, t, kind);
-            check_memory_file(k, p, t, kind);
-        }
-}
-
-/* --- exports -------------------------------------------------------------- */
-
-/* Two names of the same memory. */
-static void check_round_trip(kit *k, kit_plugin *p, uint32_t type,
-                             uint32_t kind)
-{
-    enum { SIZE = 65536 };
-    int before = kit_count_entries(k, "/proc/self/fd");
-    clv_plugin_buffer *buf = kit_buffer(p, type, SIZE), *twin = NULL;
-    clv_export out = CLV_INIT(clv_export, CLV_STRUCT_EXPORT);
-    out.handle_type = kind;
-    out.fd = -1;
-    KIT_OK(k, p->api.buffer_export(buf, &out), "buffer_export as %#x",
-           (unsigned)kind);
-    bool by_fd = kind == CLV_HANDLE_DMABUF || kind == CLV_HANDLE_OPAQUE_FD;
-    KIT_CHECK(k, by_fd ? out.fd >= 0 && fcntl((int)out.fd, F_GETFD) >= 0
-                       : out.pointer != NULL,
-              "buffer_export as %#x gives descriptor %lld, pointer %p",
-              (unsigned)kind, (long long)out.fd, out.pointer);
-    if (p->mem_types[type].import_handles & kind) {
-        uint8_t back[SIZE];
-        clv_import in = kit_host_import(out.pointer, SIZE, BOTH);
-        in.handle_type = kind;
-        in.fd = by_fd ? out.fd : -1;
-        twin = must_import(p, type, &in, "what buffer_export gave");
-        clv_command c = kit_fill(twin, 0, SIZE, 0x42424242);
-        kit_do(p, &c, 1, "a fill of memory that was exported and imported");
-        read_back(p, type, buf, back, SIZE);
-        KIT_CHECK(k, back[0] == 0x42 && back[SIZE - 1] == 0x42,
-                  "memory imported from an export is not the memory exported");
-    }
-    p->api.buffer_free(twin);
-    p->api.buffer_free(buf);
-    if (by_fd)
-        KIT_CHECK(k, !close((int)out.fd),
-                  "the exported descriptor was closed by the plugin; it is the "
-                  "caller's");
-    KIT_CHECK(k, kit_count_entries(k, "/proc/self/fd") == before,
-              "export and free left descriptors open");
-}
-
-static void run_export(kit *k, const void *arg)
-{
-    kit_plugin *p = kit_subject(k);
-    (void)arg;
-    for (uint32_t t = 0; t < p->n_mem_types; t++) {
-        clv_plugin_buffer *buf = kit_buffer(p, t, 4096);
-        for (uint32_t bit = 0; bit < 32; bit++) {
-            uint32_t kind = 1u << bit;
-            if (p->mem_types[t].export_handles & kind) {
-                check_round_trip(k, p, t, kind);
-                continue;
-            }
-            clv_export out = CLV_INIT(clv_export, CLV_STRUCT_EXPORT);
-            out.handle_type = kind;
-            kit_expect(k, p->api.buffer_export(buf, &out), CLV_ERR_UNSUPPORTED,
-                       "buffer_export as %#x, which export_handles does not "
-                       "list",
-                       (unsigned)kind);
-        }
-        p->api.buffer_free(buf);
-    }
-}
-
 void memory_list_imports(kit_list *l)
 {
     const uint32_t sees = KIT_NEEDS_HOST_VISIBLE;
@@ -474,8 +324,5 @@ void memory_list_imports(kit_list *l)
     kit_add(l, KIT_PER_DEVICE, sees | KIT_NEEDS_IMPORT, run_read_only, NULL,
             "import.read_only");
     kit_add(l, KIT_PER_DEVICE, 0, run_kinds, NULL, "import.kinds");
-    kit_add(l, KIT_PER_DEVICE, sees | KIT_NEEDS_FD_IMPORT, run_descriptors,
-            NULL, "import.descriptors");
-    kit_add(l, KIT_PER_DEVICE, sees | KIT_NEEDS_EXPORT, run_export, NULL,
-            "export.round_trip");
+    memory_list_handles(l);
 }

@@ -1,4 +1,4 @@
-/* Compiling and running; programs_blob.c has programs kept as bytes. */
+/* Compiling and running. */
 #include "programs.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ void programs_close(programs_bench *b)
     kit_graph_free(&b->g);
 }
 
-static clv_status submit_and_wait(kit_plugin *p, const clv_command *command)
+clv_status programs_submit(kit_plugin *p, const clv_command *command)
 {
     clv_plugin_timeline *tl = kit_timeline(p, 0);
     clv_timeline_point done = kit_point(tl, 1);
@@ -42,7 +42,7 @@ void programs_run(programs_bench *b, clv_plugin_program *program,
     kit_program_upload(&b->prog);
     clv_command command = kit_program_command(&b->prog);
     command.program = program;
-    KIT_OK(b->k, submit_and_wait(b->p, &command), "submit of %s", what);
+    KIT_OK(b->k, programs_submit(b->p, &command), "submit of %s", what);
     kit_program_download(&b->prog);
 }
 
@@ -65,9 +65,8 @@ void programs_same(programs_bench *b, const uint8_t *bytes, const char *what)
                   what, (unsigned long long)i, out->data[i], bytes[i]);
 }
 
-static clv_plugin_program *must_compile(programs_bench *b,
-                                        const clv_compile *info,
-                                        const char *what)
+clv_plugin_program *programs_compile(programs_bench *b, const clv_compile *info,
+                                     const char *what)
 {
     clv_plugin_program *program = NULL;
     KIT_OK(b->k, b->p->api.program_compile(b->p->dev, info, &program),
@@ -89,7 +88,7 @@ static void run_twice(kit *k, const void *arg)
     if (b.p->info.max_programs != 1) {
         clv_subgraph graph;
         clv_compile info = kit_program_compile_info(&b.prog, &graph);
-        clv_plugin_program *twin = must_compile(&b, &info, "a second time");
+        clv_plugin_program *twin = programs_compile(&b, &info, "a second time");
         programs_run(&b, twin, "a program compiled again");
         programs_same(&b, first, "a program compiled again");
         b.p->api.program_destroy(b.prog.handle);
@@ -135,7 +134,7 @@ static void run_keeps_nothing(kit *k, const void *arg)
     info.weights = info.n_weights ? parts[3] : NULL;
     graph.tensor_stride = sizeof(clv_tensor_desc);
     graph.node_stride = sizeof(clv_node);
-    b.prog.handle = must_compile(&b, &info, "from copies");
+    b.prog.handle = programs_compile(&b, &info, "from copies");
     memset(&info, 0xa5, sizeof info);
     memset(&graph, 0xa5, sizeof graph);
     for (int i = 0; i < 4; i++) {
@@ -145,8 +144,9 @@ static void run_keeps_nothing(kit *k, const void *arg)
     programs_run(&b, b.prog.handle,
                  "a program whose graph was overwritten after compiling "
                  "(clv_compile.graph is only read during the call)");
-    programs_same(&b, first, "a program whose graph and binding arrays were "
-                             "overwritten after compiling");
+    programs_same(&b, first,
+                  "a program whose graph and binding arrays were "
+                  "overwritten after compiling");
     free(first);
     programs_close(&b);
 }
@@ -201,14 +201,14 @@ static void run_bucket(kit *k, const void *arg)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         b.g.values[0] = bad[i];
         command.symbols = &bad[i];
-        kit_expect(k, submit_and_wait(b.p, &command), CLV_ERR_INVALID,
+        kit_expect(k, programs_submit(b.p, &command), CLV_ERR_INVALID,
                    "submit with symbol value %lld, compiled for 1..%lld",
                    (long long)bad[i], (long long)most);
     }
     b.g.values[0] = most;
     command = kit_program_command(&b.prog);
     command.n_symbols = 0;
-    kit_expect(k, submit_and_wait(b.p, &command), CLV_ERR_INVALID,
+    kit_expect(k, programs_submit(b.p, &command), CLV_ERR_INVALID,
                "submit without symbol values of a program that has one");
     programs_close(&b);
 }
@@ -248,139 +248,6 @@ static void run_static(kit *k, const void *arg)
     programs_close(&b);
 }
 
-/* --- wrong bindings ------------------------------------------------------- */
-
-static void refuse_compile(programs_bench *b, clv_compile *info,
-                           const char *what)
-{
-    clv_plugin_program *program = NULL;
-    kit_expect(b->k, b->p->api.program_compile(b->p->dev, info, &program),
-               CLV_ERR_INVALID, "program_compile with %s", what);
-    KIT_CHECK(b->k, !program, "a program_compile that failed gives a program");
-}
-
-/* Off every element's alignment: refused, or taken and then no harm. */
-static void check_odd_weight(programs_bench *b, clv_compile info,
-                             clv_binding *weights)
-{
-    const clv_plugin_api *api = &b->p->api;
-    clv_plugin_program *program = NULL;
-    clv_plugin_buffer *odd =
-        kit_buffer(b->p, b->prog.mem_type, weights[0].size + 64);
-    weights[0].buffer = odd;
-    weights[0].offset = 1;
-    clv_status status = api->program_compile(b->p->dev, &info, &program);
-    if (status)
-        kit_expect(b->k, status, CLV_ERR_INVALID,
-                   "program_compile with a weight at offset 1 of its buffer");
-    api->program_destroy(program);
-    api->buffer_free(odd);
-}
-
-static void run_weights(kit *k, const void *arg)
-{
-    programs_bench b;
-    (void)arg;
-    if (!programs_open(k, KIT_ANY_WEIGHT, &b))
-        return;
-    b.p->api.program_destroy(b.prog.handle); /* room for another */
-    b.prog.handle = NULL;
-    clv_subgraph graph;
-    clv_compile good = kit_program_compile_info(&b.prog, &graph), info = good;
-    clv_binding w[KIT_MAX_TENSORS + 1];
-    memcpy(w, good.weights, good.n_weights * sizeof *w);
-    const clv_binding first = w[0];
-    info.weights = w;
-#define REFUSE(what, ...)                                                     \
-    do {                                                                      \
-        __VA_ARGS__;                                                          \
-        refuse_compile(&b, &info, what);                                      \
-        info = good;                                                          \
-        info.weights = w;                                                     \
-        w[0] = first;                                                         \
-    } while (0)
-    REFUSE("a weight missing", info.n_weights--, w[0] = w[info.n_weights]);
-    REFUSE("weights counted in an array that is NULL", info.weights = NULL);
-    REFUSE("a binding for a tensor that the graph has not",
-           w[info.n_weights] = first, w[info.n_weights].tensor = 1000,
-           info.n_weights++);
-    REFUSE("a weight bound twice", w[info.n_weights++] = first);
-    REFUSE("a weight without a buffer", w[0].buffer = NULL);
-    REFUSE("a weight one byte short", w[0].size--);
-    REFUSE("a weight beyond its buffer's end", w[0].offset += 1ull << 40);
-    REFUSE("a weight whose range overflows", w[0].offset = UINT64_MAX);
-    REFUSE("no graph", info.graph = NULL);
-#undef REFUSE
-    check_odd_weight(&b, info, w);
-    b.prog.handle = must_compile(&b, &good, "after refusals");
-    programs_run(&b, b.prog.handle, "a program compiled after refusals");
-    programs_close(&b);
-}
-
-static void refuse_run(programs_bench *b, const clv_binding *bindings,
-                       uint32_t n, const char *what)
-{
-    const kit_tensor *out = &b->g.tensors[b->output];
-    clv_command command = kit_program_command(&b->prog);
-    command.bindings = bindings;
-    command.n_bindings = n;
-    kit_expect(b->k, submit_and_wait(b->p, &command), CLV_ERR_INVALID,
-               "submit of a program with %s", what);
-    kit_program_download(&b->prog);
-    for (uint64_t i = 0; i < out->size; i++)
-        KIT_CHECK(b->k, out->data[i] == 0x3c,
-                  "a submit with %s was refused and wrote its output", what);
-}
-
-static void run_bindings(kit *k, const void *arg)
-{
-    programs_bench b;
-    (void)arg;
-    if (!programs_open(k, 0, &b))
-        return;
-    clv_command good = kit_program_command(&b.prog);
-    uint32_t n = good.n_bindings, last = n - 1;
-    clv_binding all[KIT_MAX_TENSORS + 1];
-    memcpy(all, good.bindings, n * sizeof *all);
-    for (uint32_t i = 0; i < n; i++) /* the output last */
-        if (all[i].tensor == b.output) {
-            clv_binding out = all[i];
-            all[i] = all[last];
-            all[last] = out;
-        }
-    const clv_binding out = all[last];
-    const kit_tensor *image = &b.g.tensors[b.output];
-    memset(image->data, 0x3c, image->size);
-    kit_program_upload(&b.prog);
-#define REFUSE(what, count, ...)                                              \
-    do {                                                                      \
-        __VA_ARGS__;                                                          \
-        refuse_run(&b, all, count, what);                                     \
-        all[last] = out;                                                      \
-    } while (0)
-    REFUSE("its output not bound", n - 1, (void)0);
-    REFUSE("nothing bound", 0, (void)0);
-    REFUSE("an output without a buffer", n, all[last].buffer = NULL);
-    REFUSE("an output one byte short", n, all[last].size--);
-    REFUSE("an output beyond its buffer's end", n,
-           all[last].offset += 1ull << 40);
-    REFUSE("a binding whose range overflows", n, all[last].offset = UINT64_MAX);
-    REFUSE("a binding for a tensor that it has not", n + 1,
-           all[n] = out, all[n].tensor = 1000);
-    REFUSE("its output bound twice", n + 1, all[n] = out);
-#undef REFUSE
-    clv_command none = good;
-    none.program = NULL;
-    kit_expect(k, submit_and_wait(b.p, &none), CLV_ERR_INVALID,
-               "submit of a RUN command without a program");
-    none = good;
-    none.bindings = NULL;
-    kit_expect(k, submit_and_wait(b.p, &none), CLV_ERR_INVALID,
-               "submit with bindings counted in an array that is NULL");
-    programs_run(&b, b.prog.handle, "a program after refusals");
-    programs_close(&b);
-}
-
 /* --- compiling ------------------------------------------------------------ */
 
 typedef struct progress {
@@ -411,7 +278,7 @@ static void run_cancel(kit *k, const void *arg)
     progress counted = {0};
     info.progress = on_progress;
     info.progress_ctx = &counted;
-    b.prog.handle = must_compile(&b, &info, "with a progress callback");
+    b.prog.handle = programs_compile(&b, &info, "with a progress callback");
     KIT_CHECK(k, !counted.wrong,
               "compiling reports progress that falls, or lies outside 0..1");
     p->api.program_destroy(b.prog.handle);
@@ -420,8 +287,7 @@ static void run_cancel(kit *k, const void *arg)
         progress cancels = {.cancel_at = at};
         info.progress_ctx = &cancels;
         b.prog.handle = NULL;
-        kit_expect(k,
-                   p->api.program_compile(p->dev, &info, &b.prog.handle),
+        kit_expect(k, p->api.program_compile(p->dev, &info, &b.prog.handle),
                    CLV_ERR_CANCELLED,
                    "program_compile whose progress callback answers 1 at call "
                    "%u",
@@ -433,7 +299,7 @@ static void run_cancel(kit *k, const void *arg)
                   "a cancelled program_compile leaves host allocations");
     }
     info.progress = NULL;
-    b.prog.handle = must_compile(&b, &info, "after cancelled ones");
+    b.prog.handle = programs_compile(&b, &info, "after cancelled ones");
     programs_run(&b, b.prog.handle, "a program after cancelled ones");
     kit_note(k, "%u progress calls", (unsigned)counted.calls);
     programs_close(&b);
@@ -450,10 +316,9 @@ static void run_info(kit *k, const void *arg)
     clv_subgraph graph;
     clv_compile compile = kit_program_compile_info(&b.prog, &graph);
     uint64_t begin = kit_now();
-    b.prog.handle = must_compile(&b, &compile, "a small graph");
+    b.prog.handle = programs_compile(&b, &compile, "a small graph");
     uint64_t took = kit_now() - begin;
-    clv_program_info info = CLV_INIT(clv_program_info,
-                                     CLV_STRUCT_PROGRAM_INFO);
+    clv_program_info info = CLV_INIT(clv_program_info, CLV_STRUCT_PROGRAM_INFO);
     KIT_OK(k, p->api.program_info(b.prog.handle, &info), "program_info");
     const uint64_t most = 1ull << 32;
     KIT_CHECK(k, info.memory_size < most && info.scratch_size < most,
@@ -461,8 +326,9 @@ static void run_info(kit *k, const void *arg)
               "running",
               (unsigned)b.g.n_nodes, (unsigned long long)info.memory_size,
               (unsigned long long)info.scratch_size);
-    KIT_CHECK(k, p->info.clock == CLV_CLOCK_VIRTUAL ||
-                     info.compile_ns <= took + KIT_MS,
+    KIT_CHECK(k,
+              p->info.clock == CLV_CLOCK_VIRTUAL ||
+                  info.compile_ns <= took + KIT_MS,
               "compile_ns is %llu, the call took %llu",
               (unsigned long long)info.compile_ns, (unsigned long long)took);
     KIT_CHECK(k, info.n_kernels < 1000, "%u small nodes made %u kernels",
@@ -490,7 +356,7 @@ static void run_max(kit *k, const void *arg)
     KIT_CHECK(k, all, "no memory for the case");
     for (int round = 0; round < 2; round++) {
         for (uint32_t i = 1; i < most; i++)
-            all[i] = must_compile(&b, &info, "within max_programs");
+            all[i] = programs_compile(&b, &info, "within max_programs");
         kit_expect(k, p->api.program_compile(p->dev, &info, &over),
                    CLV_ERR_LIMIT, "program_compile %u at a max_programs of %u",
                    (unsigned)most + 1, (unsigned)most);
@@ -509,8 +375,7 @@ static void list(kit_list *l)
     kit_add(l, KIT_PER_DEVICE, 0, run_keeps_nothing, NULL, "keeps_nothing");
     kit_add(l, KIT_PER_DEVICE, 0, run_bucket, NULL, "bucket");
     kit_add(l, KIT_PER_DEVICE, 0, run_static, NULL, "static_shapes");
-    kit_add(l, KIT_PER_DEVICE, 0, run_weights, NULL, "weights");
-    kit_add(l, KIT_PER_DEVICE, 0, run_bindings, NULL, "bindings");
+    programs_list_bindings(l);
     kit_add(l, KIT_PER_DEVICE, 0, run_cancel, NULL, "cancel");
     kit_add(l, KIT_PER_DEVICE, 0, run_info, NULL, "info");
     kit_add(l, KIT_PER_DEVICE, 0, run_max, NULL, "max_programs");

@@ -53,8 +53,7 @@ static bool kept_open(kit *k, uint32_t flags, kept *s)
         return false;
     programs_run(&s->b, s->b.prog.handle, "a program");
     s->result = programs_output(&s->b);
-    KIT_OK(k,
-           s->b.p->api.program_serialize(s->b.prog.handle, append, &s->blob),
+    KIT_OK(k, s->b.p->api.program_serialize(s->b.prog.handle, append, &s->blob),
            "program_serialize");
     KIT_CHECK(k, s->blob.size, "program_serialize writes nothing");
     s->info = kit_program_compile_info(&s->b.prog, &s->graph);
@@ -110,9 +109,9 @@ static void must_load(kept *s, const clv_blob *blob, const char *what)
     KIT_OK(k, api->program_load(s->b.p->dev, &s->info, blob, &program),
            "program_load of %s", what);
     KIT_CHECK(k, program, "program_load answers OK and gives no program");
-    clv_program_info info = CLV_INIT(clv_program_info,
-                                     CLV_STRUCT_PROGRAM_INFO);
-    KIT_OK(k, api->program_info(program, &info), "program_info of a program "
+    clv_program_info info = CLV_INIT(clv_program_info, CLV_STRUCT_PROGRAM_INFO);
+    KIT_OK(k, api->program_info(program, &info),
+           "program_info of a program "
            "that was loaded");
     programs_run(&s->b, program, "a program that was loaded");
     programs_same(&s->b, s->result, "a program that was loaded");
@@ -136,8 +135,8 @@ static void must_refuse(kept *s, const clv_compile *info, const clv_blob *blob,
         s->b.p->api.program_load(s->b.p->dev, info, blob, &program);
     KIT_CHECK(k, status && !program,
               "program_load of %s %llu of %llu answers %d; an error is right",
-              what, (unsigned long long)where,
-              (unsigned long long)s->blob.size, (int)status);
+              what, (unsigned long long)where, (unsigned long long)s->blob.size,
+              (int)status);
     KIT_CHECK(k, s->b.p->host.error[0],
               "program_load of %s fails without a message", what);
 }
@@ -223,8 +222,8 @@ static void run_write_fails(kit *k, const void *arg)
     for (uint32_t at = 1; at <= s.blob.calls && at <= 64; at++)
         for (int i = 0; i < 2; i++) {
             bytes fails = {.fail_at = at, .status = statuses[i]};
-            clv_status status = s.b.p->api.program_serialize(
-                s.b.prog.handle, append, &fails);
+            clv_status status =
+                s.b.p->api.program_serialize(s.b.prog.handle, append, &fails);
             KIT_CHECK(k, status == statuses[i],
                       "program_serialize answers %d when its write %u answers "
                       "%d (the status to give up with)",
@@ -366,87 +365,6 @@ static void run_bucket(kit *k, const void *arg)
     kept_close(&s);
 }
 
-/* --- keys ----------------------------------------------------------------- */
-
-static bool try_key(kept *s, const clv_compile *info, uint8_t key[32])
-{
-    memset(key, 0, 32);
-    return !s->b.p->api.program_key(s->b.p->dev, info, key);
-}
-
-static void check_key(kept *s, const clv_compile *info, const uint8_t old[32],
-                      bool same, const char *what)
-{
-    uint8_t key[32];
-    KIT_OK(s->b.k, s->b.p->api.program_key(s->b.p->dev, info, key),
-           "program_key with %s", what);
-    KIT_CHECK(s->b.k, !memcmp(key, old, 32) == same,
-              "program_key with %s gives %s key", what,
-              same ? "another" : "the same");
-}
-
-static void run_key(kit *k, const void *arg)
-{
-    kept s;
-    uint8_t key[32], other[32];
-    uint32_t flags = kit_subject(k)->info.flags & CLV_DEVICE_STATIC_SHAPES
-                         ? 0
-                         : KIT_ANY_SYMBOL;
-    (void)arg;
-    if (!kept_open(k, flags, &s))
-        return;
-    kit_graph *g = &s.b.g;
-    KIT_CHECK(k, try_key(&s, &s.info, key), "program_key fails");
-    check_key(&s, &s.info, key, true, "the same arguments");
-
-    /* The same graph elsewhere, further apart, with other weights' memory. */
-    enum { TENSOR = sizeof(clv_tensor_desc) + 16, NODE = sizeof(clv_node) + 8 };
-    uint8_t *tensors = malloc((size_t)g->n_tensors * TENSOR),
-            *nodes = malloc((size_t)g->n_nodes * NODE);
-    KIT_CHECK(k, tensors && nodes, "no memory for the case");
-    memset(tensors, 0x6b, (size_t)g->n_tensors * TENSOR);
-    memset(nodes, 0x6b, (size_t)g->n_nodes * NODE);
-    for (uint32_t i = 0; i < g->n_tensors; i++)
-        memcpy(tensors + i * TENSOR, &g->descs[i], sizeof *g->descs);
-    for (uint32_t i = 0; i < g->n_nodes; i++)
-        memcpy(nodes + i * NODE, &g->nodes[i], sizeof *g->nodes);
-    clv_subgraph moved = s.graph;
-    moved.tensors = (const void *)tensors;
-    moved.tensor_stride = TENSOR;
-    moved.nodes = (const void *)nodes;
-    moved.node_stride = NODE;
-    clv_compile info = s.info;
-    info.graph = &moved;
-    check_key(&s, &info, key, true, "the graph in other memory, elements "
-                                    "further apart");
-    info.weights = NULL;
-    info.n_weights = 0;
-    check_key(&s, &info, key, true, "no weights (the host adds their hash)");
-    free(tensors);
-    free(nodes);
-
-    clv_tensor_desc in = g->descs[0];
-    g->descs[0].dims[0] += 8;
-    g->descs[s.b.output].dims[0] += 8;
-    if (try_key(&s, &s.info, other))
-        KIT_CHECK(k, memcmp(key, other, 32),
-                  "program_key does not change with the graph's shapes");
-    g->descs[0] = in;
-    g->descs[s.b.output].dims[0] -= 8;
-    if (flags) {
-        g->ranges[0].max--;
-        check_key(&s, &s.info, key, false, "another bucket");
-        g->ranges[0].max++;
-    }
-    s.info.options = "kit=1";
-    if (try_key(&s, &s.info, other))
-        KIT_CHECK(k, memcmp(key, other, 32),
-                  "program_key does not change with clv_compile.options");
-    s.info.options = NULL;
-    check_key(&s, &s.info, key, true, "the first arguments again");
-    kept_close(&s);
-}
-
 void programs_list_blobs(kit_list *l)
 {
     const uint32_t needs = KIT_NEEDS_SERIALIZE;
@@ -458,5 +376,5 @@ void programs_list_blobs(kit_list *l)
     kit_add(l, KIT_PER_DEVICE, needs, run_stale, NULL, "bytes.stale");
     kit_add(l, KIT_PER_DEVICE, needs, run_foreign, NULL, "bytes.other_graph");
     kit_add(l, KIT_PER_DEVICE, needs, run_bucket, NULL, "bytes.other_bucket");
-    kit_add(l, KIT_PER_DEVICE, needs, run_key, NULL, "bytes.key");
+    programs_list_keys(l);
 }

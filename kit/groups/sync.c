@@ -30,8 +30,8 @@ static void run_backwards(kit *k, const void *arg)
 {
     kit_plugin *p = kit_subject(k);
     clv_plugin_timeline *tl = kit_timeline(p, 9), *bad = NULL;
-    static const uint64_t values[] = {9, 8, 0, CLV_FLAG_FAILED,
-                                      CLV_FLAG_FAILED | 10, UINT64_MAX};
+    static const uint64_t values[] = {
+        9, 8, 0, CLV_FLAG_FAILED, CLV_FLAG_FAILED | 10, UINT64_MAX};
     (void)arg;
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         kit_expect(k, p->api.timeline_signal(tl, values[i]), CLV_ERR_INVALID,
@@ -42,8 +42,8 @@ static void run_backwards(kit *k, const void *arg)
         KIT_CHECK(k, info.value == 9 && !info.status,
                   "a refused signal of %#llx left the timeline at %llu with "
                   "status %d, it was at 9",
-                  (unsigned long long)values[i],
-                  (unsigned long long)info.value, (int)info.status);
+                  (unsigned long long)values[i], (unsigned long long)info.value,
+                  (int)info.status);
     }
     p->api.timeline_destroy(tl);
     kit_expect(k, p->api.timeline_create(p->dev, CLV_FLAG_FAILED, &bad),
@@ -56,8 +56,11 @@ static void run_timeout(kit *k, const void *arg)
 {
     static const struct {
         uint64_t spin, timeout;
-    } waits[] = {{0, 0},           {UINT64_MAX, 0},     {0, 30 * KIT_MS},
-                 {2 * KIT_MS, 20 * KIT_MS}, {UINT64_MAX, 10 * KIT_MS}};
+    } waits[] = {{0, 0},
+                 {UINT64_MAX, 0},
+                 {0, 30 * KIT_MS},
+                 {2 * KIT_MS, 20 * KIT_MS},
+                 {UINT64_MAX, 10 * KIT_MS}};
     kit_plugin *p = kit_subject(k);
     clv_plugin_timeline *tl = kit_timeline(p, 0);
     uint64_t latest = 0;
@@ -65,9 +68,9 @@ static void run_timeout(kit *k, const void *arg)
     for (size_t i = 0; i < sizeof waits / sizeof *waits; i++) {
         uint64_t begin = kit_now();
         kit_expect(k,
-                   p->api.timeline_wait(tl, 1, waits[i].spin,
-                                        waits[i].timeout),
-                   CLV_ERR_TIMEOUT, "timeline_wait of %llu ns for a value "
+                   p->api.timeline_wait(tl, 1, waits[i].spin, waits[i].timeout),
+                   CLV_ERR_TIMEOUT,
+                   "timeline_wait of %llu ns for a value "
                    "that nobody signals",
                    (unsigned long long)waits[i].timeout);
         uint64_t took = kit_now() - begin;
@@ -105,15 +108,16 @@ static void run_failure_sticks(kit *k, const void *arg)
     KIT_OK(k, api->timeline_fail(tl, CLV_ERR_FORMAT, "second failure"),
            "timeline_fail of a failed timeline (later calls are ignored)");
     clv_timeline_info info = kit_query(p, tl);
-    KIT_CHECK(k, info.status == CLV_ERR_IO &&
-                     !strcmp(info.message, "first failure"),
-              "failed with %d \"first failure\", then again; it answers %d "
-              "\"%s\" (the first failure is kept)",
-              CLV_ERR_IO, (int)info.status, info.message);
+    KIT_CHECK(
+        k, info.status == CLV_ERR_IO && !strcmp(info.message, "first failure"),
+        "failed with %d \"first failure\", then again; it answers %d "
+        "\"%s\" (the first failure is kept)",
+        CLV_ERR_IO, (int)info.status, info.message);
     KIT_CHECK(k, info.value == 3, "failing moved the timeline from 3 to %llu",
               (unsigned long long)info.value);
-    KIT_CHECK(k, __atomic_load_n(info.flag, __ATOMIC_ACQUIRE) ==
-                     (CLV_FLAG_FAILED | 3),
+    KIT_CHECK(k,
+              __atomic_load_n(info.flag, __ATOMIC_ACQUIRE) ==
+                  (CLV_FLAG_FAILED | 3),
               "the flag word of a timeline that failed at 3 is not 2^63 + 3");
     kit_expect(k, api->timeline_wait(tl, 4, 0, 0), CLV_ERR_IO,
                "timeline_wait on a failed timeline (answers its own status)");
@@ -151,8 +155,8 @@ static void wait_main(kit *k, void *ctx)
 {
     waiter *w = ctx;
     (void)k;
-    w->status = w->p->api.timeline_wait(w->tl, w->value, w->spin,
-                                        KIT_PATIENCE_NS);
+    w->status =
+        w->p->api.timeline_wait(w->tl, w->value, w->spin, KIT_PATIENCE_NS);
 }
 
 enum { WAITERS = 4 };
@@ -202,10 +206,10 @@ static void read_main(kit *k, void *ctx)
     uint64_t seen = 0, end = kit_now() + KIT_PATIENCE_NS;
     while (seen < r->last) {
         uint64_t word = __atomic_load_n(r->flag, __ATOMIC_ACQUIRE);
-        KIT_CHECK(k, word >= seen,
-                  "the flag word went from %llu back to %llu",
+        KIT_CHECK(k, word >= seen, "the flag word went from %llu back to %llu",
                   (unsigned long long)seen, (unsigned long long)word);
-        KIT_CHECK(k, word <= r->last, "the flag word reads %#llx, the highest "
+        KIT_CHECK(k, word <= r->last,
+                  "the flag word reads %#llx, the highest "
                   "value signalled is %llu",
                   (unsigned long long)word, (unsigned long long)r->last);
         uint32_t data = __atomic_load_n(r->data, __ATOMIC_RELAXED);

@@ -18,32 +18,24 @@ void sync_note_times(kit *k, const char *what, uint64_t *times, uint32_t n)
              (double)times[n * 99 / 100] / 1e3, (double)times[n - 1] / 1e3);
 }
 
-/* A buffer the host can see, for work whose having run shows. */
-typedef struct bench {
-    kit_plugin *p;
-    uint32_t type;
-    clv_plugin_buffer *buf;
-    clv_plugin_timeline *gate, *done;
-} bench;
-
-static bench bench_open(kit *k)
+sync_bench sync_bench_open(kit *k)
 {
     kit_plugin *p = kit_subject(k);
     uint32_t type = kit_visible_type(p), zero = 0;
-    bench b = {p, type, kit_buffer(p, type, 4), kit_timeline(p, 0),
-               kit_timeline(p, 0)};
+    sync_bench b = {p, type, kit_buffer(p, type, 4), kit_timeline(p, 0),
+                    kit_timeline(p, 0)};
     kit_bytes_put(p, type, b.buf, 0, &zero, 4);
     return b;
 }
 
-static uint32_t bench_value(const bench *b)
+uint32_t sync_bench_value(const sync_bench *b)
 {
     uint32_t value;
     kit_bytes_get(b->p, b->type, b->buf, 0, &value, 4);
     return value;
 }
 
-static void bench_close(bench *b)
+void sync_bench_close(sync_bench *b)
 {
     b->p->api.timeline_destroy(b->gate);
     b->p->api.timeline_destroy(b->done);
@@ -54,7 +46,7 @@ static void bench_close(bench *b)
  * when the host signals. */
 static void run_wait_first(kit *k, const void *arg)
 {
-    bench b = bench_open(k);
+    sync_bench b = sync_bench_open(k);
     kit_plugin *p = b.p;
     (void)arg;
     for (uint32_t i = 1; i <= 3; i++) {
@@ -65,16 +57,16 @@ static void run_wait_first(kit *k, const void *arg)
                "submit that waits for a later signal");
         kit_expect(k, kit_wait_for(p, b.done, i, 5 * KIT_MS), CLV_ERR_TIMEOUT,
                    "waiting for work whose own wait is not satisfied");
-        KIT_CHECK(k, bench_value(&b) == i - 1,
+        KIT_CHECK(k, sync_bench_value(&b) == i - 1,
                   "commands ran before the point they wait for was reached");
         KIT_OK(k, p->api.timeline_signal(b.gate, i), "timeline_signal");
         kit_await(p, b.done, i, "work whose wait was satisfied");
-        KIT_CHECK(k, bench_value(&b) == i,
+        KIT_CHECK(k, sync_bench_value(&b) == i,
                   "the timeline reached %u and the fill it signals is not "
                   "visible",
                   (unsigned)i);
     }
-    bench_close(&b);
+    sync_bench_close(&b);
 }
 
 typedef struct late_signal {
@@ -129,7 +121,7 @@ static void run_no_block(kit *k, const void *arg)
 static void run_in_order(kit *k, const void *arg)
 {
     enum { STEPS = 200 };
-    bench b = bench_open(k);
+    sync_bench b = sync_bench_open(k);
     kit_plugin *p = b.p;
     clv_plugin_buffer *log = kit_buffer(p, b.type, STEPS * 4);
     uint32_t depth = p->info.queue_depth, seen[STEPS];
@@ -151,7 +143,7 @@ static void run_in_order(kit *k, const void *arg)
                   "order, and submits one after the other",
                   (unsigned)i + 1, (unsigned)seen[i]);
     p->api.buffer_free(log);
-    bench_close(&b);
+    sync_bench_close(&b);
 }
 
 /* queue_depth submits are taken; the next is refused and harms nothing. */
@@ -255,91 +247,11 @@ static void run_ping_pong(kit *k, const void *arg)
     p->api.timeline_destroy(o.tl[1]);
 }
 
-/* Work whose wait fails does not run; its signals fail with the same reason,
- * and so on down the line. */
-static void run_failure_propagates(kit *k, const void *arg)
-{
-    bench b = bench_open(k);
-    kit_plugin *p = b.p;
-    clv_plugin_timeline *next = kit_timeline(p, 0), *after = kit_timeline(p, 0);
-    clv_command c = kit_fill(b.buf, 0, 4, ~0u);
-    clv_timeline_point points[] = {kit_point(b.gate, 1), kit_point(b.done, 1),
-                                   kit_point(next, 1), kit_point(after, 1)};
-    (void)arg;
-    KIT_OK(k, kit_try_submit(p, &c, 1, &points[0], &points[1], 0), "submit");
-    if (p->info.queue_depth != 1)
-        KIT_OK(k, kit_try_submit(p, &c, 1, &points[1], &points[2], 0),
-               "submit that waits for the first");
-    KIT_OK(k, p->api.timeline_fail(b.gate, CLV_ERR_IO, "no gate"),
-           "timeline_fail");
-    kit_expect(k, kit_wait_for(p, b.done, 1, KIT_PATIENCE_NS), CLV_ERR_IO,
-               "waiting for work whose wait failed with CLV_ERR_IO");
-    clv_timeline_info info = kit_query(p, b.done);
-    KIT_CHECK(k, strstr(info.message, "no gate"),
-              "a wait failed with \"no gate\"; the timeline of the work says "
-              "\"%s\"",
-              info.message);
-    if (p->info.queue_depth != 1)
-        kit_expect(k, kit_wait_for(p, next, 1, KIT_PATIENCE_NS), CLV_ERR_IO,
-                   "waiting for work that waits for work that failed");
-    KIT_CHECK(k, bench_value(&b) == 0,
-              "commands ran though the point they wait for failed");
-    /* The queue goes on with what has nothing to do with it. */
-    KIT_OK(k, kit_try_submit(p, &c, 1, NULL, &points[3], 0),
-           "submit after a failure");
-    kit_await(p, after, 1, "work after a failure that it does not wait for");
-    KIT_CHECK(k, bench_value(&b) == ~0u, "work after a failure did not run");
-    p->api.timeline_destroy(next);
-    p->api.timeline_destroy(after);
-    bench_close(&b);
-}
-
-/* Words that another device, here the host, writes. */
-static void run_foreign(kit *k, const void *arg)
-{
-    static _Alignas(64) uint64_t word;
-    kit_plugin *p = kit_subject(k);
-    (void)arg;
-    if (!(p->info.flags & CLV_DEVICE_FLAG_WAIT)) {
-        kit_skip(k, "the device does not wait on flag words");
-        return;
-    }
-    bench b = bench_open(k);
-    for (uint32_t fails = 0; fails < 2; fails++) {
-        __atomic_store_n(&word, 6, __ATOMIC_RELEASE);
-        clv_command c = kit_fill(b.buf, 0, 4, 11 + fails);
-        clv_timeline_point wait = {.flag = &word, .value = 7},
-                           end = kit_point(b.done, fails + 1);
-        KIT_OK(k, kit_try_submit(p, &c, 1, &wait, &end, 0),
-               "submit that waits for a flag word");
-        kit_expect(k, kit_wait_for(p, b.done, fails + 1, 5 * KIT_MS),
-                   CLV_ERR_TIMEOUT, "waiting for work whose flag word is at 6 "
-                   "of 7");
-        KIT_CHECK(k, bench_value(&b) == fails * 11,
-                  "commands ran before the flag word they wait for had its "
-                  "value");
-        __atomic_store_n(&word, fails ? CLV_FLAG_FAILED | 9 : 8,
-                         __ATOMIC_RELEASE);
-        clv_status status =
-            kit_wait_for(p, b.done, fails + 1, KIT_PATIENCE_NS);
-        if (fails)
-            KIT_CHECK(k, status && status != CLV_ERR_TIMEOUT,
-                      "work that waits for a flag word with its top bit set "
-                      "answers %d",
-                      (int)status);
-        else
-            KIT_OK(k, status, "work whose flag word passed the value");
-    }
-    KIT_CHECK(k, bench_value(&b) == 11,
-              "commands ran though the flag word they wait for failed");
-    bench_close(&b);
-}
-
 /* What the device wrote is there once its flag word says so. */
 static void run_flag_data(kit *k, const void *arg)
 {
     enum { ROUNDS = 300 };
-    bench b = bench_open(k);
+    sync_bench b = sync_bench_open(k);
     kit_plugin *p = b.p;
     const uint64_t *flag = kit_query(p, b.done).flag;
     (void)arg;
@@ -352,17 +264,17 @@ static void run_flag_data(kit *k, const void *arg)
             KIT_CHECK(k, kit_now() < limit,
                       "the flag word does not reach %u (progress, timeline "
                       "value %llu)",
-                      (unsigned)i, (unsigned long long)kit_query(p, b.done)
-                                       .value);
+                      (unsigned)i,
+                      (unsigned long long)kit_query(p, b.done).value);
             if (p->info.flags & CLV_DEVICE_NEEDS_PROGRESS)
                 KIT_OK(k, p->api.progress(p->dev), "progress");
         }
-        KIT_CHECK(k, bench_value(&b) == i,
+        KIT_CHECK(k, sync_bench_value(&b) == i,
                   "the flag word is at %u, the fill before it reads as %u "
                   "(reaching a value means complete and visible)",
-                  (unsigned)i, (unsigned)bench_value(&b));
+                  (unsigned)i, (unsigned)sync_bench_value(&b));
     }
-    bench_close(&b);
+    sync_bench_close(&b);
 }
 
 /* A timeline may go as soon as its value was seen, though the queue has not let
@@ -399,38 +311,6 @@ static void run_early_destroy(kit *k, const void *arg)
     }
 }
 
-/* Submits that break the contract are refused whole. */
-static void run_bad_submits(kit *k, const void *arg)
-{
-    bench b = bench_open(k);
-    kit_plugin *p = b.p;
-    clv_command c = kit_fill(b.buf, 0, 4, 1), unknown = c;
-    clv_timeline_point nothing = {.value = 1}, end = kit_point(b.done, 1),
-                       high = kit_point(b.done, CLV_FLAG_FAILED);
-    (void)arg;
-    kit_expect(k, kit_try_submit(p, &c, 1, &nothing, &end, 0), CLV_ERR_INVALID,
-               "submit with a wait that names no timeline and no flag word");
-    kit_expect(k, kit_try_submit(p, &c, 1, NULL, &nothing, 0), CLV_ERR_INVALID,
-               "submit with a signal that names no timeline");
-    kit_expect(k, kit_try_submit(p, &c, 1, NULL, &high, 0), CLV_ERR_INVALID,
-               "submit that signals 2^63");
-    unknown.kind = 99;
-    clv_command pair[] = {c, unknown};
-    kit_expect(k, kit_try_submit(p, pair, 2, NULL, &end, 0),
-               CLV_ERR_UNSUPPORTED, "submit with a command of unknown kind 99");
-    clv_header extension = {sizeof extension, CLV_STRUCT_REQUIRED | 77, NULL};
-    pair[1] = c;
-    pair[1].header.next = &extension;
-    kit_expect(k, kit_try_submit(p, pair, 2, NULL, &end, 0),
-               CLV_ERR_UNSUPPORTED,
-               "submit with a command that requires an unknown extension");
-    kit_expect(k, kit_wait_for(p, b.done, 1, 2 * KIT_MS), CLV_ERR_TIMEOUT,
-               "waiting for submits that were refused");
-    KIT_CHECK(k, bench_value(&b) == 0, "a submit that was refused ran the "
-                                       "commands before the wrong one");
-    bench_close(&b);
-}
-
 void sync_list_work(kit_list *l)
 {
     const uint32_t sees = KIT_NEEDS_HOST_VISIBLE;
@@ -440,11 +320,8 @@ void sync_list_work(kit_list *l)
     kit_add(l, KIT_PER_DEVICE, 0, run_depth, NULL, "work.queue_depth");
     kit_add(l, KIT_PER_DEVICE, 0, run_chain, NULL, "work.chain");
     kit_add(l, KIT_PER_DEVICE, 0, run_ping_pong, NULL, "work.ping_pong");
-    kit_add(l, KIT_PER_DEVICE, sees, run_failure_propagates, NULL,
-            "work.failure_propagates");
-    kit_add(l, KIT_PER_DEVICE, sees, run_foreign, NULL, "work.foreign_flag");
     kit_add(l, KIT_PER_DEVICE, sees, run_flag_data, NULL, "work.flag_data");
     kit_add(l, KIT_PER_DEVICE, 0, run_early_destroy, NULL,
             "work.early_destroy");
-    kit_add(l, KIT_PER_DEVICE, sees, run_bad_submits, NULL, "work.bad_submits");
+    sync_list_failures(l);
 }
