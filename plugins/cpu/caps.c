@@ -30,7 +30,9 @@ clv_status cpu_op_caps(clv_plugin_device *dev, const clv_subgraph *graph,
                        clv_op_caps *out, uint32_t stride)
 {
     clv_subgraph g;
-    clv_status status = cpu_graph_read(dev->host, graph, &g);
+    clv_status status = cpu_device_usable(dev);
+    if (!status)
+        status = cpu_graph_read(dev->host, graph, &g);
     for (uint32_t i = 0; !status && i < g.n_nodes; i++) {
         cpu_check check;
         cpu_check_node(dev->kernels, &g, i, &check);
@@ -122,7 +124,9 @@ clv_status cpu_cost_hints(clv_plugin_device *dev, const clv_subgraph *graph,
                           clv_cost_hint *out, uint32_t stride)
 {
     clv_subgraph g;
-    clv_status status = cpu_graph_read(dev->host, graph, &g);
+    clv_status status = cpu_device_usable(dev);
+    if (!status)
+        status = cpu_graph_read(dev->host, graph, &g);
     for (uint32_t i = 0; !status && i < g.n_nodes; i++) {
         cpu_check check;
         clv_cost_hint hint;

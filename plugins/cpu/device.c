@@ -148,3 +148,22 @@ void cpu_device_close(clv_plugin_device *dev)
     cpu_trace_destroy(dev->trace);
     cpu_free(dev->host, dev);
 }
+
+clv_status cpu_fault_inject(clv_plugin_device *dev, uint32_t fault)
+{
+    if (fault != CLV_FAULT_LOST && fault != CLV_FAULT_HANG)
+        return cpu_error(dev->host, CLV_ERR_UNSUPPORTED,
+                         "cpu: fault %" PRIu32 " is not known, 1 and 2 are",
+                         fault);
+    cpu_queue_inject(dev->queue, fault);
+    return CLV_OK;
+}
+
+clv_status cpu_device_usable(const clv_plugin_device *dev)
+{
+    if (!cpu_queue_lost(dev->queue))
+        return CLV_OK;
+    return cpu_error(dev->host, CLV_ERR_DEVICE_LOST,
+                     "cpu: the device is lost, by a fault that was injected; "
+                     "close it");
+}

@@ -43,3 +43,7 @@ clv_status cpu_enumerate(clv_plugin_instance *inst, uint32_t *count,
 clv_status cpu_device_open(clv_plugin_instance *inst, uint32_t index,
                            clv_plugin_device **out);
 void cpu_device_close(clv_plugin_device *dev);
+clv_status cpu_fault_inject(clv_plugin_device *dev, uint32_t fault);
+
+/* The error of a device that was lost, or CLV_OK. */
+clv_status cpu_device_usable(const clv_plugin_device *dev);

@@ -41,7 +41,7 @@ static clv_status check_type(clv_plugin_device *dev, uint32_t mem_type,
     if (!size)
         return cpu_error(dev->host, CLV_ERR_INVALID,
                          "cpu: a buffer of 0 bytes; ask for at least one");
-    return CLV_OK;
+    return cpu_device_usable(dev);
 }
 
 static clv_status buffer_new(clv_plugin_device *dev, clv_plugin_buffer **out)

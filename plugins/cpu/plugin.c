@@ -68,6 +68,7 @@ static const clv_plugin_api api = {
     .submit = cpu_submit,
     .trace_read = cpu_trace_read,
     .calibrate = cpu_trace_calibrate,
+    .fault_inject = cpu_fault_inject,
 };
 
 CLV_PLUGIN_MANIFEST("name = cpu\n"

@@ -267,7 +267,9 @@ clv_status cpu_program_compile(clv_plugin_device *dev,
     clv_subgraph graph;
     clv_plugin_program *prog = NULL;
     cpu_read(&c, sizeof c, compile);
-    clv_status status = cpu_check_chain(host, &c.header);
+    clv_status status = cpu_device_usable(dev);
+    if (!status)
+        status = cpu_check_chain(host, &c.header);
     if (!status && (!c.graph || (c.n_weights && !c.weights)))
         status = cpu_error(host, CLV_ERR_INVALID,
                            "cpu: nothing to compile: the graph or its weights "

@@ -20,7 +20,7 @@ struct cpu_queue {
     bool pin;
     pthread_t thread;
     _Atomic uint32_t length; /* jobs listed */
-    _Atomic bool stop;
+    _Atomic bool stop, lost, hangs;
     pthread_mutex_t lock;
     pthread_cond_t pushed;
     cpu_job *first, *last; /* under the lock */
@@ -38,6 +38,7 @@ void cpu_job_free(const clv_host_api *host, cpu_job *job)
 void cpu_queue_push(cpu_queue *queue, cpu_job *job)
 {
     job->next = NULL;
+    job->hangs = atomic_load(&queue->hangs);
     pthread_mutex_lock(&queue->lock);
     if (queue->first)
         queue->last->next = job;
@@ -68,8 +69,26 @@ static cpu_job *pop(cpu_queue *queue)
     return job;
 }
 
-static clv_status cancelled(char *message)
+void cpu_queue_inject(cpu_queue *queue, uint32_t fault)
 {
+    atomic_store(fault == CLV_FAULT_LOST ? &queue->lost : &queue->hangs, true);
+}
+
+bool cpu_queue_lost(cpu_queue *queue)
+{
+    return atomic_load(&queue->lost);
+}
+
+/* Why the queue has to give a job up; CLV_OK: it has not. */
+static clv_status ended(cpu_queue *queue, char *message)
+{
+    if (atomic_load(&queue->lost)) {
+        snprintf(message, MESSAGE_SIZE, "cpu: the device is lost, by a fault "
+                 "that was injected");
+        return CLV_ERR_DEVICE_LOST;
+    }
+    if (!atomic_load(&queue->stop))
+        return CLV_OK;
     snprintf(message, MESSAGE_SIZE,
              "cpu: cancelled, the device was stopped before the work began");
     return CLV_ERR_CANCELLED;
@@ -80,14 +99,14 @@ static clv_status await_timeline(cpu_queue *queue,
                                  char *message)
 {
     uint64_t spin = queue->poll_ns;
-    clv_status status;
+    clv_status status, end;
     while ((status = cpu_timeline_await(point->timeline, point->value, spin,
                                         spin + STOP_CHECK_NS, message)) ==
            CLV_ERR_TIMEOUT) {
         if (cpu_timeline_failed(point->timeline))
             break;
-        if (atomic_load(&queue->stop))
-            return cancelled(message);
+        if ((end = ended(queue, message)))
+            return end;
         spin = 0;
     }
     return status;
@@ -109,14 +128,35 @@ static clv_status await_flag(cpu_queue *queue, const clv_timeline_point *point,
         }
         if (word >= point->value)
             return CLV_OK;
-        if (atomic_load_explicit(&queue->stop, memory_order_relaxed))
-            return cancelled(message);
+        clv_status end = ended(queue, message);
+        if (end)
+            return end;
         if (cpu_spin_once(&spin, queue->poll_ns))
             continue;
         nanosleep(&(struct timespec){.tv_nsec = sleep}, NULL);
         sleep = sleep * 3 / 2 < (long)SLEEP_MAX_NS ? sleep * 3 / 2
                                                    : (long)SLEEP_MAX_NS;
     }
+}
+
+/* Work is not begun if all timelines that it would signal have failed: the host
+ * knows that it came to nothing, and may have freed what it was bound to. */
+static clv_status check_signals(const cpu_job *job, char *message)
+{
+    for (uint32_t i = 0; i < job->n_signals; i++)
+        if (!cpu_timeline_failed(job->signals[i].timeline))
+            return CLV_OK;
+    return job->n_signals ? cpu_timeline_await(job->signals[0].timeline, 0, 0,
+                                               0, message)
+                          : CLV_OK;
+}
+
+static clv_status hang(cpu_queue *queue, char *message)
+{
+    clv_status status;
+    while (!(status = ended(queue, message)))
+        nanosleep(&(struct timespec){.tv_nsec = SLEEP_MAX_NS}, NULL);
+    return status;
 }
 
 static clv_status await_all(cpu_queue *queue, const cpu_job *job,
@@ -149,11 +189,17 @@ static void *queue_main(void *ctx)
         cpu_pin_thread(0);
     for (cpu_job *job; (job = pop(queue));) {
         char message[MESSAGE_SIZE] = "";
-        clv_status status = atomic_load(&queue->stop)
-                                ? cancelled(message)
-                                : await_all(queue, job, message);
+        clv_status status = ended(queue, message);
+        if (!status)
+            status = await_all(queue, job, message);
+        if (!status)
+            status = check_signals(job, message);
+        if (!status && job->hangs)
+            status = hang(queue, message);
         if (!status)
             status = cpu_run_job(&queue->runner, job, message, sizeof message);
+        if (!status && atomic_load(&queue->lost))
+            status = ended(queue, message);
         finish_job(queue, job, status, message);
     }
     return NULL;

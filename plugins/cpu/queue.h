@@ -28,6 +28,7 @@ typedef struct cpu_command {
 typedef struct cpu_job {
     struct cpu_job *next;
     uint64_t correlation;
+    bool hangs; /* an injected fault: never begins */
     uint32_t n_commands, n_waits, n_signals;
     cpu_command *commands;
     clv_timeline_point *waits, *signals; /* timelines are referenced */
@@ -42,6 +43,11 @@ clv_status cpu_queue_create(const clv_host_api *host,
 /* Cancels what has not begun, and joins. NULL is legal. */
 void cpu_queue_destroy(cpu_queue *queue);
 void cpu_queue_push(cpu_queue *queue, cpu_job *job);
+
+/* fault: clv_fault. A loss fails all jobs that have not ended. From any
+ * thread. */
+void cpu_queue_inject(cpu_queue *queue, uint32_t fault);
+bool cpu_queue_lost(cpu_queue *queue);
 
 /* Drops the references; of a job that is not pushed, too. */
 void cpu_job_free(const clv_host_api *host, cpu_job *job);

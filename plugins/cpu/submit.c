@@ -223,7 +223,9 @@ clv_status cpu_submit(clv_plugin_device *dev, const clv_submit *submit)
     const clv_host_api *host = dev->host;
     clv_submit s;
     cpu_read(&s, sizeof s, submit);
-    clv_status status = check_submit(host, &s);
+    clv_status status = cpu_device_usable(dev);
+    if (!status)
+        status = check_submit(host, &s);
     if (!status && s.correlation)
         status = cpu_trace_reserve(dev->trace);
     if (status)

@@ -36,6 +36,9 @@ clv_status cpu_timeline_create(clv_plugin_device *dev, uint64_t value,
                          "cpu: timeline value %#" PRIx64
                          " is out of range; stay below 2^63",
                          value);
+    clv_status status = cpu_device_usable(dev);
+    if (status)
+        return status;
     clv_plugin_timeline *tl =
         cpu_alloc(host, sizeof *tl, alignof(clv_plugin_timeline));
     if (!tl)

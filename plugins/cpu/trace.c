@@ -74,6 +74,9 @@ clv_status cpu_trace_read(clv_plugin_device *dev, uint32_t *count,
                           clv_trace_record *out, uint32_t stride)
 {
     cpu_trace *trace = dev->trace;
+    clv_status status = cpu_device_usable(dev);
+    if (status)
+        return status;
     pthread_mutex_lock(&trace->lock);
     uint32_t n = *count < trace->count ? *count : trace->count;
     for (uint32_t i = 0; i < n; i++) {
@@ -92,6 +95,9 @@ clv_status cpu_trace_read(clv_plugin_device *dev, uint32_t *count,
 clv_status cpu_trace_calibrate(clv_plugin_device *dev, clv_calibration *out)
 {
     clv_calibration best;
+    clv_status status = cpu_device_usable(dev);
+    if (status)
+        return status;
     memset(&best, 0, sizeof best);
     best.max_error_ns = UINT64_MAX;
     best.tick_ns = 1;
