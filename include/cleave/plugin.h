@@ -15,8 +15,10 @@
  *   - Structs only grow at the end. A reader uses min(struct_size, its own
  *     sizeof); what the other side does not know reads as zero, and zero always
  *     means the version-1 behaviour. Reserved fields must be zero.
- *   - When the host passes an array of structs to be filled, it sets
- *     struct_size in every element; the plugin writes no more than that.
+ *   - When the host passes structs to be filled, it sets their headers; the
+ *     plugin writes no more than struct_size bytes of each, and leaves nothing
+ *     of what it knows unwritten.
+ *   - No struct is shorter than its version-1 form.
  *   - A changed signature is a new slot. Slots are never reordered.
  *   - A reader skips chain nodes (header.next) of unknown type, unless the type
  *     has CLV_STRUCT_REQUIRED set: then the call answers CLV_ERR_UNSUPPORTED.
@@ -120,7 +122,8 @@ enum {
     CLV_ERR_VERSION = -7,     /* no common ABI or format version */
     CLV_ERR_TIMEOUT = -8,     /* a wait ran past its limit */
     CLV_ERR_CANCELLED = -9,   /* the caller asked to stop */
-    CLV_ERR_DEVICE_LOST = -10,/* the device is gone; only close is legal */
+    CLV_ERR_DEVICE_LOST = -10,/* the device is gone; it can only be closed, after
+                                 what was made from it is freed */
     CLV_ERR_LIMIT = -11,      /* a declared limit would be passed */
     CLV_ERR_REFUSED = -12,    /* refused for safety (permissions, ownership) */
     CLV_ERR_INTERNAL = -13,   /* a bug in the component that says it */
@@ -526,7 +529,10 @@ typedef struct clv_export {
  * A timeline counts upward, below 2^63. Reaching a value means that all work
  * which signals it or a lower value is complete and visible. A failed timeline
  * stays failed, at the value it had reached, and wakes all waiters; the first
- * failure is kept, its message cut where it is too long.
+ * failure is kept, its message cut where it is too long. A submit all of whose
+ * timelines have failed is not begun any more, and the device fails a timeline
+ * only once no such work touches memory: who sees the failure may free what was
+ * bound.
  *
  * Its flag word repeats the value in shared memory for pollers: a naturally
  * aligned 64-bit word alone on its cache line, written with release ordering,
@@ -900,7 +906,9 @@ typedef struct clv_plugin_api {
 
     /* --- work ----------------------------------------------------------- */
     /* [dev] Does not block; at queue_depth submits in flight it answers
-     * CLV_ERR_LIMIT. A later failure fails the signalled timelines. */
+     * CLV_ERR_LIMIT. After an error nothing of the submit runs. Submits of a
+     * device run in their order, each as if it began when the one before it had
+     * ended. A later failure fails the signalled timelines. */
     clv_status (*submit)(clv_plugin_device *dev, const clv_submit *submit);
 
     /* --- timing --------------------------------------------------------- */

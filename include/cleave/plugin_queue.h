@@ -247,8 +247,8 @@ static inline clv_status clv_queue_await(clv_queue *queue,
     return CLV_ERR_CANCELLED;
 }
 
-/* With the lock held. Work is not begun for timelines that have failed: what it
- * was bound to may be gone. */
+/* With the lock held. Work is not begun if all timelines that it would signal
+ * have failed: what it was bound to may be gone. */
 static inline clv_status clv_queue_begin(clv_queue *queue,
                                          const clv_submit *submit,
                                          char *message)
@@ -256,10 +256,13 @@ static inline clv_status clv_queue_begin(clv_queue *queue,
     clv_status status = CLV_OK;
     for (uint32_t i = 0; i < submit->n_waits && !status; i++)
         status = clv_queue_await(queue, &submit->waits[i], message);
-    for (uint32_t i = 0; i < submit->n_signals && !status; i++) {
-        status = submit->signals[i].timeline->status;
-        memcpy(message, submit->signals[i].timeline->message,
-               CLV_MESSAGE_SIZE);
+    uint32_t failed = 0;
+    while (failed < submit->n_signals &&
+           submit->signals[failed].timeline->status)
+        failed++;
+    if (!status && failed && failed == submit->n_signals) {
+        memcpy(message, submit->signals[0].timeline->message, CLV_MESSAGE_SIZE);
+        status = submit->signals[0].timeline->status;
     }
     return status ? status : clv_queue_check_stop(queue, message);
 }
