@@ -48,9 +48,9 @@ static const char *read_matrix(const clv_subgraph *graph, uint32_t t, matrix *m)
     if (!q8_0 && !f16 && d->dtype != CLV_DTYPE_F32)
         return "operands must be f32, f16 or q8_0";
     if (d->rank != 2 || d->symbols[1] || d->dims[1] % unit || d->quant ||
-        d->storage || d->layout || d->usage > CLV_USAGE_STATE ||
-        (d->strides[1] && d->strides[1] != bytes) ||
-        (d->strides[0] && d->strides[0] < size))
+        d->storage || d->layout || (d->strides[1] && d->strides[1] != bytes) ||
+        (d->strides[0] && d->strides[0] < size) ||
+        d->strides[0] % clv_align(d->dtype))
         return "operands must be matrices in linear buffers, in whole rows";
     *m = (matrix){.tensor = t, .dtype = d->dtype, .symbol = d->symbols[0],
                   .rows = d->dims[0], .columns = d->dims[1],

@@ -143,10 +143,10 @@ static inline void clv_free(const clv_host_api *host, void *block)
 /* Past any memory; sums and products of a few such numbers fit in 64 bits. */
 #define CLV_MAX_EXTENT ((int64_t)1 << 56)
 
-/* Tensor i of a graph if it exists, with dimensions from 1 and strides from 0
- * whose extent is no more than CLV_MAX_EXTENT elements and bytes, and symbols
- * of the graph's that stay within the dimensions; else NULL. dtype, layout and
- * the rest are the caller's to judge. */
+/* Tensor i of a graph if it exists, with a known usage, dimensions from 1 and
+ * strides from 0 whose extent is no more than CLV_MAX_EXTENT elements and
+ * bytes, and symbols of the graph's that stay within the dimensions; else NULL.
+ * dtype, layout and the rest are the caller's to judge. */
 static inline const clv_tensor_desc *clv_graph_tensor(const clv_subgraph *graph,
                                                       uint32_t i)
 {
@@ -155,7 +155,8 @@ static inline const clv_tensor_desc *clv_graph_tensor(const clv_subgraph *graph,
     const clv_tensor_desc *t = (const clv_tensor_desc *)clv_at(
         graph->tensors, i, graph->tensor_stride);
     int64_t elements = 1, bytes = 0, span;
-    if (t->rank < 1 || t->rank > CLV_MAX_RANK || !clv_chain_known(t))
+    if (t->rank < 1 || t->rank > CLV_MAX_RANK ||
+        t->usage > CLV_USAGE_STATE || !clv_chain_known(t))
         return NULL;
     for (uint32_t d = 0; d < t->rank; d++) {
         uint32_t symbol = t->symbols[d];

@@ -274,6 +274,32 @@ static void run_signal_failed(kit *k, const void *arg)
     kit_use(k, p);
 }
 
+/* A submit whose timelines have all failed is not begun: the host may have freed
+ * what it was bound to. */
+static void run_not_begun(kit *k, const void *arg)
+{
+    kit_plugin *p = kit_subject(k);
+    uint32_t type = kit_visible_type(p);
+    clv_plugin_buffer *buf = kit_buffer(p, type, 64);
+    clv_plugin_timeline *gate = kit_timeline(p, 0), *done = kit_timeline(p, 0);
+    clv_timeline_point wait = kit_point(gate, 1), end = kit_point(done, 1);
+    clv_command fill = kit_fill(buf, 0, 4, 0x5a5a5a5a);
+    uint8_t byte = 0;
+    (void)arg;
+    kit_bytes_put(p, type, buf, 0, &byte, 1);
+    KIT_OK(k, kit_try_submit(p, &fill, 1, &wait, &end, 0), "submit");
+    KIT_OK(k, p->api.timeline_fail(done, CLV_ERR_TIMEOUT, "took too long"),
+           "timeline_fail");
+    KIT_OK(k, p->api.timeline_signal(gate, 1), "timeline_signal");
+    kit_do(p, NULL, 0, "an empty submit");
+    kit_bytes_get(p, type, buf, 0, &byte, 1);
+    KIT_CHECK(k, !byte, "a submit ran whose only timeline had failed; who saw "
+              "that may have freed its memory");
+    p->api.timeline_destroy(gate);
+    p->api.timeline_destroy(done);
+    p->api.buffer_free(buf);
+}
+
 static void run_unknown(kit *k, const void *arg)
 {
     kit_plugin *p = kit_subject(k);
@@ -291,6 +317,8 @@ static void list(kit_list *l)
     kit_add(l, KIT_PER_DEVICE, 0, run_close_pending, NULL, "close_pending");
     kit_add(l, KIT_PER_DEVICE, 0, run_host_fails, NULL, "host_fails");
     kit_add(l, KIT_PER_DEVICE, 0, run_signal_failed, NULL, "signal_failed");
+    kit_add(l, KIT_PER_DEVICE, KIT_NEEDS_HOST_VISIBLE, run_not_begun, NULL,
+            "not_begun");
 }
 
 const kit_group kit_group_faults = {
