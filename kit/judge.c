@@ -1,10 +1,10 @@
 #include "judge.h"
 #include "element.h"
+#include "fit.h"
 #include "forecast.h"
 #include "reference.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ------------------------------------------------------------------------ */
@@ -224,17 +224,6 @@ static kit_judged judge_once(kit *k, const kit_spec *spec, kit_judgement *out)
     return judged;
 }
 
-void kit_spec_caps(kit *k, const kit_spec *spec, clv_op_caps *out)
-{
-    clv_op_caps caps[KIT_MAX_NODES];
-    kit_graph g;
-    kit_graph_init(k, &g);
-    kit_spec_build(spec, &g);
-    kit_caps(&g, caps);
-    kit_graph_free(&g);
-    *out = caps[0];
-}
-
 /* Rows and views go where the device says they may. */
 static void align(kit *k, kit_spec *spec)
 {
@@ -249,44 +238,25 @@ static void align(kit *k, kit_spec *spec)
                                                          : caps.stride_align;
 }
 
-/* Gives the spec the listed length nearest to its rows. */
-static bool listed_shape(const clv_op_caps *caps, kit_spec *spec)
-{
-    int64_t best = 0;
-    for (uint32_t i = 0; i < caps->n_static; i++) {
-        int64_t n = caps->static_shapes[i];
-        if (!best || llabs(n - spec->n) < llabs(best - spec->n))
-            best = n;
-    }
-    bool other = best > 0 && (best != spec->n || spec->form & KIT_FORM_SYMBOL);
-    spec->n = best;
-    spec->value = best;
-    spec->form &= ~(uint32_t)KIT_FORM_SYMBOL;
-    return other;
-}
-
-kit_judged kit_judge_spec(kit *k, const kit_spec *spec, kit_judgement *out,
-                           kit_spec *shape)
+kit_judged kit_judge_spec(kit *k, const kit_spec *spec, kit_judgement *out)
 {
     kit_spec other = *spec;
     align(k, &other);
     kit_judged judged = judge_once(k, &other, out);
-    if (judged == KIT_REFUSED && out->caps[0].answer == CLV_ANSWER_STATIC &&
-        listed_shape(&out->caps[0], &other))
+    if (judged == KIT_REFUSED && kit_fit_spec(k, &other, NULL)) {
         judged = judge_once(k, &other, out);
-    else if (judged == KIT_BEYOND && (spec->pad || spec->form & KIT_FORM_VIEW)) {
+    } else if (judged == KIT_BEYOND &&
+               (spec->pad || spec->form & KIT_FORM_VIEW)) {
         other.pad = 0;
         other.form &= ~(uint32_t)KIT_FORM_VIEW;
         judged = judge_once(k, &other, out);
     }
-    if (shape)
-        *shape = other;
     return judged;
 }
 
 void kit_judge_case(kit *k, const kit_spec *spec)
 {
     kit_judgement judgement;
-    if (kit_judge_spec(k, spec, &judgement, NULL) != KIT_RIGHT)
+    if (kit_judge_spec(k, spec, &judgement) != KIT_RIGHT)
         kit_skip(k, "%s", judgement.reason);
 }

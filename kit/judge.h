@@ -25,13 +25,9 @@ typedef struct kit_judgement {
  * may make in the end. */
 kit_judged kit_judge(kit_graph *g, uint32_t flags, kit_judgement *out);
 
-/* The same for a spec, whose KIT_FORM_* give the flags. A device with static
- * shapes gets the nearest shape that it lists, after it has refused the spec's
- * own. shape: the spec that was run in the end; may be NULL. */
-kit_judged kit_judge_spec(kit *k, const kit_spec *spec, kit_judgement *out,
-                           kit_spec *shape);
-/* Answer for the spec's node. */
-void kit_spec_caps(kit *k, const kit_spec *spec, clv_op_caps *out);
+/* The same for a spec, whose KIT_FORM_* give the flags. What is refused is
+ * tried again bent to what the device offers (fit.h). */
+kit_judged kit_judge_spec(kit *k, const kit_spec *spec, kit_judgement *out);
 /* A case: skipped where refused. */
 void kit_judge_case(kit *k, const kit_spec *spec);
 

@@ -6,7 +6,7 @@
 #include "perf.h"
 #include "child.h"
 #include "element.h"
-#include "judge.h"
+#include "fit.h"
 #include "shapes.h"
 
 #include <stdio.h>
@@ -270,23 +270,13 @@ static void describe(const entry *e, kit_perf_row *row)
     row->bytes = kit_spec_bytes(s);
 }
 
-/* A static device is measured at the shape nearest above. */
+/* At the shape that the device offers nearest to it. */
 static bool fit(perf *p, kit_spec *spec)
 {
     clv_op_caps caps;
-    int64_t best = 0;
+    kit_fit_spec(p->k, spec, NULL);
     kit_spec_caps(p->k, spec, &caps);
-    if (caps.answer == CLV_ANSWER_YES)
-        return true;
-    for (uint32_t i = 0; caps.answer == CLV_ANSWER_STATIC && i < caps.n_static;
-         i++) {
-        int64_t n = caps.static_shapes[i];
-        if (n >= spec->n && (!best || n < best))
-            best = n;
-    }
-    if (best)
-        spec->n = best;
-    return best > 0;
+    return caps.answer == CLV_ANSWER_YES;
 }
 
 static void measure_entry(perf *p, entry *e)

@@ -2,6 +2,7 @@
 #include "element.h"
 
 #include <math.h>
+#include <string.h>
 
 /* ------------------------------------------------------------------------ */
 /* Tensors                                                                   */
@@ -60,7 +61,10 @@ static uint32_t add_y(const kit_spec *spec, kit_graph *g, int64_t c,
     uint32_t over = inputs[spec->form & KIT_FORM_ALIAS_1 ? 1 : 0];
     if (!(spec->form & KIT_FORM_OVERLAY))
         return over;
-    return kit_add_view(g, over, 0, spec->n, 0, c);
+    uint32_t y = kit_add_view(g, over, 0, spec->n, 0, c);
+    memcpy(g->descs[y].strides, g->descs[over].strides,
+           sizeof g->descs[y].strides); /* dense as that is */
+    return y;
 }
 
 static void set_all(kit_graph *g, uint32_t t, double (*value)(kit *k, double x))

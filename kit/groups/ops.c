@@ -70,7 +70,7 @@ static void run_series(kit *k, const void *arg)
         int64_t value = s->values[i] * s->unit;
         memcpy((char *)&spec + s->field, &value, sizeof value);
         spec.pad = s->values[i] % 3;
-        right += kit_judge_spec(k, &spec, &judgement, NULL) == KIT_RIGHT;
+        right += kit_judge_spec(k, &spec, &judgement) == KIT_RIGHT;
     }
     if (!right)
         kit_skip(k, "%s", judgement.reason);

@@ -4,6 +4,7 @@
  */
 #include "ops.h"
 #include "../element.h"
+#include "../fit.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +20,7 @@ typedef struct axis {
     const char *name;
     size_t field; /* of an int64_t in kit_spec */
     clv_axis_limit limit;
+    int64_t unit; /* of what is stored */
     int64_t step; /* values are multiples of it */
 } axis;
 
@@ -27,19 +29,13 @@ static int64_t *field_of(kit_spec *spec, const axis *a)
     return (int64_t *)(void *)((char *)spec + a->field);
 }
 
-static int64_t common_multiple(int64_t a, int64_t b)
-{
-    int64_t x = a;
-    while (x % b)
-        x += a;
-    return x;
-}
-
 static axis make_axis(const char *name, size_t field, clv_axis_limit limit,
                       int64_t unit)
 {
-    int64_t multiple = limit.multiple > 0 ? limit.multiple : 1;
-    return (axis){name, field, limit, common_multiple(unit, multiple)};
+    axis a = {name, field, limit, unit, 0};
+    clv_axis_limit none = {.multiple = limit.multiple};
+    a.step = kit_inside(&none, unit, 1);
+    return a;
 }
 
 static bool is_stated(const axis *a)
@@ -73,12 +69,7 @@ static uint32_t axes_of(const kit_spec *spec, const clv_op_caps *caps,
 
 static int64_t inside(const axis *a, int64_t value)
 {
-    if (value < a->limit.min)
-        value = a->limit.min;
-    value = (value + a->step - 1) / a->step * a->step;
-    if (a->limit.max > 0 && value > a->limit.max)
-        value = a->limit.max / a->step * a->step;
-    return value;
+    return kit_inside(&a->limit, a->unit, value);
 }
 
 static int64_t size_of(const kit_spec *spec)
@@ -87,13 +78,24 @@ static int64_t size_of(const kit_spec *spec)
     return x > w ? x : w;
 }
 
+/* As it is, bent to nothing. */
+static kit_judged judge(kit *k, const kit_spec *spec, kit_judgement *judgement)
+{
+    kit_graph g;
+    kit_graph_init(k, &g);
+    kit_spec_build(spec, &g);
+    kit_judged judged = kit_judge(&g, KIT_RUN_TWICE, judgement);
+    kit_graph_free(&g);
+    return judged;
+}
+
 static void at_bound(kit *k, kit_spec spec, const axis *a, int64_t value)
 {
     kit_judgement judgement;
     *field_of(&spec, a) = value;
     if (size_of(&spec) > LARGE && !kit_thorough(k))
         return;
-    if (kit_judge_spec(k, &spec, &judgement, NULL) != KIT_RIGHT)
+    if (judge(k, &spec, &judgement) != KIT_RIGHT)
         kit_fail(k,
                  "%lld on axis %s is inside the limits stated (%lld to %lld, "
                  "by %lld), the answer is no: %s",
@@ -107,11 +109,12 @@ static void past_bound(kit *k, kit_spec spec, const axis *a, int64_t value)
     kit_judgement judgement;
     *field_of(&spec, a) = value;
     if (value > 0 && (size_of(&spec) <= LARGE || kit_thorough(k)))
-        kit_judge_spec(k, &spec, &judgement, NULL);
+        judge(k, &spec, &judgement);
 }
 
-static void try_axis(kit *k, const kit_spec *spec, const axis *a, int64_t unit)
+static void try_axis(kit *k, const kit_spec *spec, const axis *a)
 {
+    const int64_t unit = a->unit;
     const clv_axis_limit *limit = &a->limit;
     int64_t least = inside(a, 1);
     at_bound(k, *spec, a, least);
@@ -149,11 +152,8 @@ static void run_limits(kit *k, const void *arg)
         return;
     }
     for (uint32_t i = 0; i < n; i++) {
-        int64_t unit = axes[i].step /
-                       (axes[i].limit.multiple > 1 ? axes[i].limit.multiple
-                                                   : 1);
         if (is_stated(&axes[i]))
-            try_axis(k, &spec, &axes[i], unit > 0 ? unit : 1);
+            try_axis(k, &spec, &axes[i]);
         stated += is_stated(&axes[i]);
     }
     if (!stated)
@@ -184,22 +184,14 @@ static void run_static(kit *k, const void *arg)
                   (long long)spec.n);
         if (size_of(&spec) > LARGE && !kit_thorough(k))
             continue;
-        kit_graph g;
-        kit_graph_init(k, &g);
-        kit_spec_build(&spec, &g);
-        if (kit_judge(&g, KIT_RUN_TWICE, &judgement) != KIT_RIGHT)
+        if (judge(k, &spec, &judgement) != KIT_RIGHT)
             kit_fail(k, "%lld rows are a static shape, the answer is no: %s",
                      (long long)spec.n, judgement.reason);
-        kit_graph_free(&g);
         for (int off = -1; off <= 1; off += 2) {
             kit_spec other = spec;
             other.n += off;
-            if (other.n < 1)
-                continue;
-            kit_graph_init(k, &g);
-            kit_spec_build(&other, &g);
-            kit_judge(&g, 0, &judgement);
-            kit_graph_free(&g);
+            if (other.n > 0)
+                judge(k, &other, &judgement);
         }
     }
     kit_note(k, "%u shapes", caps.n_static);
