@@ -236,7 +236,8 @@ typedef struct clv_tensor_desc {
  *               ids outside 0..R-1 give rows of NaN
  *   SET_ROWS    state [R,C], src [n,C], ids i32     -            -
  *               [n]: state row ids[i] = src row i, converted; ids outside
- *               0..R-1 are skipped. Later nodes see the new rows
+ *               0..R-1 are skipped, of equal ones the last counts. Later nodes
+ *               see the new rows
  *   MATMUL      x [n,I], w [O,I], bias [O] or none  [n,O]        -
  *               y = x * transpose(w) + bias
  *   ADD, MUL    a [..], b same shape or [C]         as a         -

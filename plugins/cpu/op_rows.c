@@ -26,6 +26,7 @@ static bool check_get_rows(cpu_check *c)
         return cpu_no(c, "output 0 is not as wide as the table");
     c->caps.split_axes = CLV_SPLIT_SEQUENCE | CLV_SPLIT_ROWS;
     c->caps.split_granularity[0] = cpu_dtype_block(c->in[0].dtype).elements;
+    c->caps.error_class = CLV_ERROR_EXACT;
     return true;
 }
 

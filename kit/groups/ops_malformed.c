@@ -1,0 +1,132 @@
+/* Nodes that break the rules get a no with a reason, and do not compile. */
+#include "ops.h"
+
+typedef enum malformation {
+    UNKNOWN_OP,
+    UNKNOWN_REVISION,
+    NO_WEIGHT,
+    ONE_INPUT,
+    MANY_INPUTS,
+    TWO_OUTPUTS,
+    NO_OUTPUT,
+    FOREIGN_INPUT,
+    FOREIGN_OUTPUT,
+    OUTPUT_IS_INPUT,
+    UNKNOWN_DTYPE,
+    NO_DTYPE,
+    UNKNOWN_QUANT,
+    MISSING_SCALES,
+    RANK_0,
+    RANK_6,
+    UNKNOWN_LAYOUT,
+    UNKNOWN_STORAGE,
+    NEGATIVE_DIMENSION,
+    ZERO_DIMENSION,
+    SPLIT_BLOCK,
+    OTHER_CHANNELS,
+    OTHER_ROWS,
+    OTHER_FEATURES,
+    HUGE_DIMENSION,
+    NEGATIVE_STRIDE,
+    UNKNOWN_SYMBOL,
+    N_MALFORMATIONS
+} malformation;
+
+static const char *const malformations[] = {
+    "unknown_op",         "unknown_revision", "no_weight",
+    "one_input",          "many_inputs",      "two_outputs",
+    "no_output",          "foreign_input",    "foreign_output",
+    "output_is_input",    "unknown_dtype",    "no_dtype",
+    "unknown_quant",      "missing_scales",   "rank_0",
+    "rank_6",             "unknown_layout",   "unknown_storage",
+    "negative_dimension", "zero_dimension",   "split_block",
+    "other_channels",     "other_rows",       "other_features",
+    "huge_dimension",     "negative_stride",  "unknown_symbol"};
+_Static_assert(KIT_COUNT(malformations) == N_MALFORMATIONS, "a name each");
+
+static uint32_t numbers[N_MALFORMATIONS];
+
+/* x, w and y are tensors 0, 1 and 2. */
+static void break_matmul(kit_graph *g, uint32_t what)
+{
+    clv_node *node = &g->nodes[0];
+    clv_tensor_desc *x = &g->descs[0], *w = &g->descs[1], *y = &g->descs[2];
+    switch ((malformation)what) {
+    case UNKNOWN_OP: node->op = 99; break;
+    case UNKNOWN_REVISION: node->revision = 2; break;
+    case NO_WEIGHT: node->inputs[1] = CLV_NO_TENSOR; break;
+    case ONE_INPUT: node->n_inputs = 1; break;
+    case MANY_INPUTS: node->n_inputs = 200; break;
+    case TWO_OUTPUTS: node->n_outputs = 2; break;
+    case NO_OUTPUT: node->n_outputs = 0; break;
+    case FOREIGN_INPUT: node->inputs[0] = 77; break;
+    case FOREIGN_OUTPUT: node->outputs[0] = CLV_NO_TENSOR; break;
+    case OUTPUT_IS_INPUT: y->usage = CLV_USAGE_INPUT; break;
+    case UNKNOWN_DTYPE: w->dtype = 1000; break;
+    case NO_DTYPE: w->dtype = CLV_DTYPE_NONE; break;
+    case UNKNOWN_QUANT: w->quant = 99; break;
+    case MISSING_SCALES:
+        w->dtype = CLV_DTYPE_I8;
+        w->quant = CLV_QUANT_PER_CHANNEL;
+        w->quant_scales = 99;
+        break;
+    case RANK_0: x->rank = 0; break;
+    case RANK_6: x->rank = 6; break;
+    case UNKNOWN_LAYOUT: x->layout = 99; break;
+    case UNKNOWN_STORAGE: x->storage = 99; break;
+    case NEGATIVE_DIMENSION: x->dims[0] = y->dims[0] = -1; break;
+    case ZERO_DIMENSION: x->dims[1] = w->dims[1] = 0; break;
+    case SPLIT_BLOCK: x->dims[1] = w->dims[1] = 63; break;
+    case OTHER_CHANNELS: x->dims[1] = 32; break;
+    case OTHER_ROWS: y->dims[0] = 3; break;
+    case OTHER_FEATURES: y->dims[1] = 9; break;
+    case HUGE_DIMENSION: x->dims[0] = y->dims[0] = INT64_MAX / 8; break;
+    case NEGATIVE_STRIDE:
+        x->strides[0] = -256;
+        x->strides[1] = 4;
+        break;
+    case UNKNOWN_SYMBOL: x->symbols[0] = y->symbols[0] = 3; break;
+    case N_MALFORMATIONS: break;
+    }
+}
+
+static void run_malformed(kit *k, const void *arg)
+{
+    const uint32_t what = *(const uint32_t *)arg;
+    const kit_spec spec = {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_Q8_0,
+                           .n = 4, .in = 64, .out = 8};
+    clv_op_caps caps[KIT_MAX_NODES];
+    const kit_plugin *s = kit_subject(k);
+    clv_plugin_program *handle = NULL;
+    kit_program p;
+    kit_graph g;
+    kit_graph_init(k, &g);
+    kit_spec_build(&spec, &g);
+    kit_program_make(&g, 0, true, &p);
+    break_matmul(&g, what);
+    kit_caps(&g, caps);
+    KIT_CHECK(k, caps[0].answer == CLV_ANSWER_NO,
+              "op_caps answers %u to a malformed node (%s)", caps[0].answer,
+              malformations[what]);
+    clv_subgraph view = kit_subgraph(&g);
+    clv_compile compile = kit_program_compile_info(&p, &view);
+    clv_status status = s->api.program_compile(s->dev, &compile, &handle);
+    if (status == CLV_ERR_INVALID)
+        kit_expect(k, status, CLV_ERR_INVALID, "program_compile");
+    else
+        kit_expect(k, status, CLV_ERR_UNSUPPORTED,
+                   "program_compile of a malformed node (%s)",
+                   malformations[what]);
+    KIT_CHECK(k, !handle, "program_compile failed and gave a program");
+    kit_program_free(&p);
+    kit_graph_free(&g);
+}
+
+void kit_list_malformed(kit_list *list)
+{
+    for (uint32_t i = 0; i < N_MALFORMATIONS; i++) {
+        numbers[i] = i;
+        kit_add(list, KIT_PER_DEVICE, 0, run_malformed, &numbers[i],
+                "malformed.%s", malformations[i]);
+    }
+}

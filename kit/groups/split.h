@@ -1,0 +1,21 @@
+/* One op divided along an axis: views of its operands as operands of a part. */
+#pragma once
+
+#include "../judge.h"
+
+enum { ROWS, SEQUENCE, CHANNELS, HEADS, N_AXES };
+
+/* One division of one op. */
+typedef struct split {
+    kit *k;
+    kit_graph g;
+    kit_spec spec;
+    uint32_t axis;
+    clv_op_caps caps; /* of the whole */
+    int64_t begin, n; /* the part now being built, along the axis */
+    bool misaligned;  /* a view lies where the device says none may */
+} split;
+
+/* Adds the node of the part begin..begin+n-1, which writes its piece of the
+ * tensor `to`, or all of it where sums are partial. */
+void split_add_part(split *s, uint32_t to);
