@@ -303,8 +303,9 @@ clv_status ref_buffer_map(clv_plugin_buffer *buf, uint32_t access, void **out)
                          (unsigned)access);
     if (access & ~buf->access)
         return ref_error(buf->host, CLV_ERR_INVALID,
-                         REF_NAME ": mapping with access %u of memory imported "
-                         "with %u", (unsigned)access, (unsigned)buf->access);
+                         REF_NAME ": the memory was imported with access %u "
+                         "and cannot be mapped with %u", (unsigned)buf->access,
+                         (unsigned)access);
     *out = buf->host_data;
     return CLV_OK;
 }

@@ -97,7 +97,9 @@ static void state_splits(const ref_graph *g, const clv_node *node,
         caps->split_axes |= CLV_SPLIT_ROWS | CLV_SPLIT_CHANNELS;
         caps->split_granularity[2] = blocks ? 32 : 1;
     } else if (node->op == CLV_OP_ATTENTION) {
-        caps->split_axes |= CLV_SPLIT_HEADS;
+        caps->split_axes |= CLV_SPLIT_HEADS; /* of one group at least */
+        caps->split_granularity[3] =
+            input(g, node, 0)->dims[1] / input(g, node, 1)->dims[1];
     }
 }
 

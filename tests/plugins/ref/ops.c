@@ -159,22 +159,33 @@ static double score(const head *h, int64_t j)
     return cap > 0 ? cap * tanh(sum / cap) : sum;
 }
 
+#define CHUNK 64 /* channels summed at once */
+
+/* Channels from to from + n - 1 of the head's output. A row without weight adds
+ * nothing, whatever is in it; where no row has any, zeros. */
+static void sum_values(const head *h, double top, int64_t from, int64_t n,
+                       const ref_view *out)
+{
+    double y[CHUNK] = {0}, sum = 0;
+    for (int64_t j = h->first; j < h->end; j++) {
+        double s = score(h, j), weight = s == -INFINITY ? 0 : exp(s - top);
+        sum += weight;
+        for (int64_t c = 0; c < n && weight != 0; c++)
+            y[c] += weight * ref_get(&h->in[2], j, h->kv + from + c);
+    }
+    for (int64_t c = 0; c < n; c++)
+        ref_set(out, h->query, h->q + from + c,
+                sum != 0 ? y[c] / sum : 0);
+}
+
 static void attend(const head *h, const ref_view *out)
 {
     int64_t head_dim = h->node->attr.attention.head_dim;
-    double top = -INFINITY, sum = 0;
+    double top = -INFINITY;
     for (int64_t j = h->first; j < h->end; j++)
         top = fmax(top, score(h, j));
-    for (int64_t j = h->first; j < h->end; j++)
-        sum += exp(score(h, j) - top);
-    for (int64_t c = 0; c < head_dim; c++)
-        ref_set(out, h->query, h->q + c, 0);
-    for (int64_t c = 0; c < head_dim && h->first < h->end; c++) {
-        double y = 0;
-        for (int64_t j = h->first; j < h->end; j++)
-            y += exp(score(h, j) - top) / sum * ref_get(&h->in[2], j, h->kv + c);
-        ref_set(out, h->query, h->q + c, y);
-    }
+    for (int64_t c = 0; c < head_dim; c += CHUNK)
+        sum_values(h, top, c, head_dim - c < CHUNK ? head_dim - c : CHUNK, out);
 }
 
 static void attention(const clv_node *node, const ref_view *in,

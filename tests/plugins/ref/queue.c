@@ -4,7 +4,6 @@
 #include <string.h>
 #include <time.h>
 
-#define MESSAGE_SIZE 128
 #define POLL_NS 20000
 
 static void sleep_ns(uint64_t ns)
@@ -16,7 +15,7 @@ static void sleep_ns(uint64_t ns)
 
 static clv_status say(char *message, clv_status status, const char *text)
 {
-    snprintf(message, MESSAGE_SIZE, REF_NAME ": %s", text);
+    snprintf(message, REF_MESSAGE_SIZE, REF_NAME ": %s", text);
     return status;
 }
 
@@ -35,17 +34,22 @@ static const uint64_t *flag_of(const clv_timeline_point *point)
     return point->timeline ? ref_timeline_flag(point->timeline) : point->flag;
 }
 
+/* Why what is waited for failed; of another device only that it did is known. */
+static clv_status explain(const clv_timeline_point *point, char *message)
+{
+    if (point->timeline)
+        return ref_timeline_failure(point->timeline, message);
+    return say(message, CLV_ERR_CANCELLED, "work of another device failed");
+}
+
 /* 1: all waits are over, 0: not yet, else a status. */
 static int look_at_waits(const ref_job *job, char *message)
 {
     for (uint32_t i = 0; i < job->n_waits; i++) {
         uint64_t word =
             __atomic_load_n(flag_of(&job->waits[i]), __ATOMIC_ACQUIRE);
-        if (word & CLV_FLAG_FAILED && job->waits[i].timeline)
-            return ref_timeline_failure(job->waits[i].timeline, message);
-        if (word & CLV_FLAG_FAILED) /* another device's: no reason is known */
-            return say(message, CLV_ERR_CANCELLED,
-                       "work that was waited for failed");
+        if (word & CLV_FLAG_FAILED)
+            return explain(&job->waits[i], message);
         if (word < job->waits[i].value)
             return 0;
     }
@@ -172,7 +176,7 @@ static void *work(void *arg)
 {
     clv_plugin_device *dev = arg;
     for (ref_job *job; (job = next_job(dev, true));) {
-        char message[MESSAGE_SIZE] = "";
+        char message[REF_MESSAGE_SIZE] = "";
         clv_status status = await(dev, job, message);
         if (!status)
             status = run_commands(dev, job, message);
@@ -186,7 +190,7 @@ clv_status ref_progress(clv_plugin_device *dev)
 {
     for (ref_job *job;
          dev->settings->progress && (job = next_job(dev, false));) {
-        char message[MESSAGE_SIZE] = "";
+        char message[REF_MESSAGE_SIZE] = "";
         clv_status status = interrupted(dev, message);
         if (!status) {
             int done =
@@ -222,7 +226,7 @@ void ref_queue_stop(clv_plugin_device *dev)
     if (dev->has_thread)
         pthread_join(dev->thread, NULL);
     for (ref_job *job; (job = next_job(dev, false));) {
-        char message[MESSAGE_SIZE] = "";
+        char message[REF_MESSAGE_SIZE] = "";
         complete(dev, job, interrupted(dev, message), message);
     }
 }

@@ -31,6 +31,7 @@
 #define REF_MAX_STATIC 8
 #define REF_MAX_DEPTH 64
 #define REF_MAX_RECORDS 256
+#define REF_MESSAGE_SIZE 128 /* as in clv_timeline_info */
 #define REF_PAGE 4096u
 
 /* ------------------------------------------------------------------------ */
@@ -191,9 +192,10 @@ clv_status ref_timeline_wait(clv_plugin_timeline *tl, uint64_t value,
 void ref_timeline_hold(clv_plugin_timeline *tl);
 /* Raises the value; nothing once it is failed or further. */
 void ref_timeline_reach(clv_plugin_timeline *tl, uint64_t value);
+/* Why it failed; OK: it has not. */
+clv_status ref_timeline_failure(clv_plugin_timeline *tl,
+                                char message[REF_MESSAGE_SIZE]);
 const uint64_t *ref_timeline_flag(const clv_plugin_timeline *tl);
-/* Why it failed. */
-clv_status ref_timeline_failure(clv_plugin_timeline *tl, char message[128]);
 
 /* ------------------------------------------------------------------------ */
 /* Elements (tensor.c)                                                       */
@@ -282,6 +284,7 @@ typedef struct ref_command {
     uint32_t kind; /* clv_command_kind */
     clv_plugin_program *program;
     uint8_t **data; /* [n_tensors] of the program */
+    bool *bound;    /* [n_tensors] by the run */
     int64_t symbols[CLV_MAX_SYMBOLS];
     uint8_t *dst;
     const uint8_t *src;

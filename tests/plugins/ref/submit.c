@@ -8,8 +8,10 @@ void ref_job_free(ref_job *job)
     if (!job)
         return;
     const clv_host_api *host = job->host;
-    for (uint32_t i = 0; job->commands && i < job->n_commands; i++)
+    for (uint32_t i = 0; job->commands && i < job->n_commands; i++) {
         ref_free(host, job->commands[i].data);
+        ref_free(host, job->commands[i].bound);
+    }
     for (uint32_t i = 0; job->waits && i < job->n_waits; i++)
         ref_timeline_destroy(job->waits[i].timeline);
     for (uint32_t i = 0; job->signals && i < job->n_signals; i++)
@@ -69,6 +71,11 @@ static clv_status bind(const clv_plugin_device *dev, const clv_binding *b,
         return ref_error(host, CLV_ERR_INVALID,
                          REF_NAME ": a run binds tensor %" PRIu32
                          ", which is none or a weight", b->tensor);
+    if (out->bound[b->tensor])
+        return ref_error(host, CLV_ERR_INVALID,
+                         REF_NAME ": a run binds tensor %" PRIu32 " twice",
+                         b->tensor);
+    out->bound[b->tensor] = true;
     const clv_tensor_desc *desc = &prog->graph.tensors[b->tensor];
     uint32_t align = ref_dtype_align(desc->dtype);
     if (dev->settings->pointer_align > align)
@@ -109,21 +116,16 @@ static clv_status make_run(const clv_plugin_device *dev, const clv_command *c,
     uint32_t n = prog->graph.n_tensors;
     out->program = c->program;
     out->data = ref_alloc(host, n, sizeof *out->data);
-    if (!out->data)
+    out->bound = ref_alloc(host, n, sizeof *out->bound);
+    if (!out->data || !out->bound)
         return ref_no_memory(host, "a run");
     for (uint32_t i = 0; i < n; i++)
         out->data[i] = prog->hidden[i] ? prog->hidden[i] : prog->weights[i];
     clv_status status = set_symbols(host, c, out);
-    for (uint32_t i = 0; i < c->n_bindings && !status; i++) {
+    for (uint32_t i = 0; i < c->n_bindings && !status; i++)
         status = bind(dev, &c->bindings[i], out);
-        for (uint32_t j = 0; j < i && !status; j++)
-            if (c->bindings[j].tensor == c->bindings[i].tensor)
-                status = ref_error(host, CLV_ERR_INVALID,
-                                   REF_NAME ": tensor %" PRIu32 " is bound "
-                                   "twice", c->bindings[i].tensor);
-    }
     for (uint32_t i = 0; i < n && !status; i++)
-        if (!out->data[i])
+        if (!out->bound[i] && !prog->weights[i])
             status = ref_error(host, CLV_ERR_INVALID,
                                REF_NAME ": tensor %" PRIu32 " is not bound", i);
     return status;

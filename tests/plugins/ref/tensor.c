@@ -86,11 +86,11 @@ uint64_t ref_view_extent(const ref_view *v)
 uint8_t *ref_view_row(const ref_view *v, int64_t row)
 {
     uint8_t *at = v->data;
-    for (uint32_t i = v->rank - 1; i-- > 0;) {
+    for (uint32_t i = v->rank - 1; i-- > 1;) {
         at += row % v->dims[i] * v->strides[i];
         row /= v->dims[i];
     }
-    return at;
+    return v->rank > 1 ? at + row * v->strides[0] : at;
 }
 
 /* ------------------------------------------------------------------------ */

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <time.h>
 
-#define MESSAGE_SIZE 128
 #define SLICE_NS 10000000u /* how often a blocked wait looks for a lost device */
 #define LINE 64u
 
@@ -18,7 +17,7 @@ struct clv_plugin_timeline {
     pthread_mutex_t mutex; /* protects the rest, and changes of flag */
     pthread_cond_t changed;
     clv_status status;
-    char message[MESSAGE_SIZE];
+    char message[REF_MESSAGE_SIZE];
 };
 
 static bool reached(const clv_plugin_timeline *tl, uint64_t value)
@@ -107,11 +106,11 @@ void ref_timeline_reach(clv_plugin_timeline *tl, uint64_t value)
 }
 
 clv_status ref_timeline_failure(clv_plugin_timeline *tl,
-                                char message[MESSAGE_SIZE])
+                                char message[REF_MESSAGE_SIZE])
 {
     pthread_mutex_lock(&tl->mutex);
     clv_status status = tl->status;
-    memcpy(message, tl->message, MESSAGE_SIZE);
+    memcpy(message, tl->message, sizeof tl->message);
     pthread_mutex_unlock(&tl->mutex);
     return status;
 }
@@ -119,7 +118,7 @@ clv_status ref_timeline_failure(clv_plugin_timeline *tl,
 /* The failure, said again. */
 static clv_status tell_failure(clv_plugin_timeline *tl)
 {
-    char message[MESSAGE_SIZE];
+    char message[REF_MESSAGE_SIZE];
     clv_status status = ref_timeline_failure(tl, message);
     return ref_error(tl->host, status, "%s", message);
 }
@@ -186,9 +185,11 @@ clv_status ref_timeline_wait(clv_plugin_timeline *tl, uint64_t value,
     if (__builtin_add_overflow(begin, timeout_ns, &end))
         end = UINT64_MAX;
     while (!reached(tl, value)) {
-        clv_status status = ref_check_device(tl->dev);
-        if (status)
-            return status;
+        if (atomic_load(&tl->dev->lost)) {
+            ref_timeline_fail(tl, CLV_ERR_DEVICE_LOST,
+                              REF_NAME ": the device was lost");
+            break;
+        }
         uint64_t time = now(tl);
         if (time >= end)
             return ref_error(tl->host, CLV_ERR_TIMEOUT,
