@@ -215,11 +215,29 @@ static void move_staged(kit_program *p, clv_plugin_buffer *buf, uint8_t *bytes,
     s->api.buffer_free(stage);
 }
 
+/* Imported memory is ours: there is nothing to map. */
+static void move_imported(kit_program *p, uint32_t i, uint8_t *bytes,
+                          direction to)
+{
+    kit *k = p->g->k;
+    kit_plugin *s = p->g->plugin;
+    bool coherent = s->mem_types[p->mem_type].flags & CLV_MEM_COHERENT;
+    if (to == TO_DEVICE)
+        memcpy(p->memory[i], bytes, p->sizes[i]);
+    if (!coherent && to == TO_DEVICE && s->api.buffer_flush)
+        KIT_OK(k, s->api.buffer_flush(p->buffers[i], 0, p->sizes[i]),
+               "buffer_flush of imported memory");
+    if (!coherent && to == FROM_DEVICE && s->api.buffer_invalidate)
+        KIT_OK(k, s->api.buffer_invalidate(p->buffers[i], 0, p->sizes[i]),
+               "buffer_invalidate of imported memory");
+    if (to == FROM_DEVICE)
+        memcpy(bytes, p->memory[i], p->sizes[i]);
+}
+
 static void move(kit_program *p, uint32_t i, uint8_t *bytes, direction to)
 {
-    if (p->memory[i]) /* imported: the device's memory is ours */
-        memcpy(to == TO_DEVICE ? p->memory[i] : bytes,
-               to == TO_DEVICE ? bytes : p->memory[i], p->sizes[i]);
+    if (p->memory[i])
+        move_imported(p, i, bytes, to);
     else if (is_visible(p, p->mem_type))
         move_mapped(p, p->mem_type, p->buffers[i], bytes, p->sizes[i], to);
     else

@@ -235,6 +235,12 @@ static clv_node *build_rope(const kit_spec *spec, kit_graph *g)
     return node;
 }
 
+static bool is_float(uint32_t dtype)
+{
+    return dtype == CLV_DTYPE_F32 || dtype == CLV_DTYPE_F16 ||
+           dtype == CLV_DTYPE_BF16;
+}
+
 /* Cache rows that no query sees hold NaN: they must not be touched. */
 static void poison(const kit_spec *spec, kit_graph *g, uint32_t t)
 {
@@ -250,7 +256,7 @@ static clv_node *build_attention(const kit_spec *spec, kit_graph *g)
     for (int i = 1; i < 3; i++) {
         in[i] = add(spec, g, spec->dtype, CLV_USAGE_STATE, spec->out,
                     spec->groups * spec->dim);
-        if (spec->form & KIT_FORM_POISON)
+        if (spec->form & KIT_FORM_POISON && is_float(spec->dtype))
             poison(spec, g, in[i]);
     }
     in[3] = add_positions(spec, g);
@@ -271,12 +277,6 @@ static clv_node *build_attention(const kit_spec *spec, kit_graph *g)
 }
 
 /* ------------------------------------------------------------------------ */
-
-static bool is_float(uint32_t dtype)
-{
-    return dtype == CLV_DTYPE_F32 || dtype == CLV_DTYPE_F16 ||
-           dtype == CLV_DTYPE_BF16;
-}
 
 /* NaN and infinity, each in a row of its own, and a zero that meets one. */
 static void add_specials(const kit_spec *spec, kit_graph *g,
@@ -303,7 +303,7 @@ static void add_specials(const kit_spec *spec, kit_graph *g,
     }
     if (spec->op == CLV_OP_MATMUL && is_float(spec->dtype))
         kit_set(g, node->inputs[1], 0, 0, INFINITY); /* 0 * inf in row 2 */
-    if (spec->op == CLV_OP_ATTENTION)
+    if (spec->op == CLV_OP_ATTENTION && is_float(spec->dtype))
         kit_set(g, node->inputs[2], 0, 0, INFINITY);
     if ((spec->op == CLV_OP_ADD || spec->op == CLV_OP_MUL) && n > 2 &&
         !(spec->form & KIT_FORM_VECTOR)) {

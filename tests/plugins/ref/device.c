@@ -7,6 +7,9 @@
 
 clv_status ref_create(const clv_host_api *host, clv_plugin_instance **out)
 {
+    clv_status status = ref_check_chain(host, &host->header);
+    if (status)
+        return status;
     clv_plugin_instance *inst = ref_alloc(host, 1, sizeof *inst);
     if (!inst)
         return ref_no_memory(host, "the instance");
@@ -15,7 +18,6 @@ clv_status ref_create(const clv_host_api *host, clv_plugin_instance **out)
     inst->n_devices = devices ? (uint32_t)atoi(devices) : REF_DEVICES;
     if (inst->n_devices > REF_DEVICES)
         inst->n_devices = REF_DEVICES;
-    clv_status status = CLV_OK;
     for (uint32_t i = 0; i < REF_DEVICES && !status; i++)
         status = ref_settings_read(host, i, &inst->settings[i]);
     if (status)
