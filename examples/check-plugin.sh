@@ -3,7 +3,7 @@
 # plugin ABI. Installs the build into a directory of its own, builds the example
 # plugin elsewhere with nothing but that, checks it with the installed
 # cleave-plugin-check, and has the installed cleave use it: dropped into the
-# plugin directory, and named in an ini file.
+# plugin directory, and named in an ini file. Follows docs/plugin-authors.md.
 set -eu
 . "$(dirname "$0")/stage.sh"
 bin=$stage$prefix/$5
@@ -46,7 +46,13 @@ used() {
     fi
 }
 
-cp -r "$source/examples/plugin" "$stage/vendor"
+export PATH="$bin:$PATH"
+mkdir "$stage/docs"
+(cd "$stage/docs" &&
+    python3 "$source/examples/follow.py" "$source/docs/plugin-authors.md")
+rm "$stage$libdir/cleave/plugins/cleave_vpu.so"
+
+cp -r "$(pkg-config --variable=examplesdir cleave)/plugin" "$stage/vendor"
 make -s -C "$stage/vendor" CFLAGS='-O2 -Wall -Wextra -Werror'
 plugin=$stage/vendor/cleave_example.so
 lines=$(wc -l <"$stage/vendor/example.c")
@@ -65,8 +71,7 @@ generate example,cpu named --conf "$stage/cleave.ini"
 used named
 
 # Dropped into the plugin directory.
-make -s -C "$stage/vendor" install DESTDIR= \
-    PLUGIN_DIR="$(pkg-config --variable=plugindir cleave)"
+make -s -C "$stage/vendor" install DESTDIR=
 dropped=$stage$libdir/cleave/plugins/cleave_example.so
 expect "make install puts it into the plugin directory" test -f "$dropped"
 "$cleave" devices | grep "$dropped"
