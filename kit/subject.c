@@ -177,7 +177,8 @@ void kit_plugin_destroy(kit_plugin *p)
 void kit_plugin_unload(kit_plugin *p)
 {
     kit *k = p->k;
-    KIT_CHECK(k, !dlclose(p->lib), "dlclose: %s", dlerror());
+    if (p->api.flags & CLV_PLUGIN_UNLOADABLE) /* else it stays, as in the host */
+        KIT_CHECK(k, !dlclose(p->lib), "dlclose: %s", dlerror());
     p->lib = NULL;
     kit_host_finish(&p->host);
 }

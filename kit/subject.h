@@ -55,7 +55,7 @@ void kit_plugin_create(kit_plugin *p);                /* create, enumerate */
 void kit_plugin_open(kit_plugin *p, uint32_t index);  /* device, memory types */
 void kit_plugin_close(kit_plugin *p);                 /* the device */
 void kit_plugin_destroy(kit_plugin *p);               /* quiesce, destroy */
-void kit_plugin_unload(kit_plugin *p);                /* dlclose */
+void kit_plugin_unload(kit_plugin *p);                /* dlclose, where allowed */
 
 void kit_host_init(kit *k, kit_host *host);
 void kit_host_clear(kit_host *host); /* forgets the error */

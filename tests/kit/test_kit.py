@@ -259,12 +259,17 @@ class Endings(Kit):
         self.assertEqual(cases["plugin/abi.query.pure"]["outcome"], "passed")
         self.assertFalse([n for n in cases if n.startswith("hostile")])
 
-    def test_crash_at_the_end_of_a_process(self):
-        cases = self.hostile("crash:quiesce", *FEW, "--xfail",
-                             "plugin/kit.survey", "-o", "json",
-                             code=1).cases()
-        self.assertEqual(cases["plugin/kit.survey"]["outcome"],
-                         "failed as expected")
+    def test_crash_at_unload(self):
+        cases = self.hostile("crash_unload", "--filter", "*/abi.manifest.*",
+                             "-o", "json", code=1).cases()
+        self.assertEqual(cases["plugin/kit.survey"]["outcome"], "crashed")
+        self.assertEqual(cases["plugin/abi.manifest.table"]["outcome"],
+                         "passed")
+
+    def test_survey_cannot_be_expected_to_fail(self):
+        cases = self.hostile("crash:quiesce", *FEW, "--xfail", "plugin/kit.*",
+                             "-o", "json", code=1).cases()
+        self.assertEqual(cases["plugin/kit.survey"]["outcome"], "crashed")
 
     def test_leak_shows_at_the_end(self):
         cases = self.hostile("leak_block", "--filter", "*/abi.query.*", "-o",
@@ -372,7 +377,7 @@ class Usage(Kit):
         self.usage(CPU, CPU, says="unexpected argument")
 
     def test_no_plugin_at_all(self):
-        path = self.write("cleave_text.so", "this is no plugin\n")
+        path = self.write("cleave_text.so", "this is no plugin\n" * 100)
         cases = self.run_kit(path, *FEW, "-o", "json", code=1).cases()
         self.assertEqual(cases["plugin/kit.survey"]["outcome"], "failed")
         self.assertIn("invalid ELF header", cases["plugin/kit.survey"]["text"])
