@@ -193,10 +193,11 @@ static void run_wake(kit *k, const void *arg)
     p->api.timeline_destroy(tl);
 }
 
+enum { STEPS = 5000 };
+
 typedef struct flag_reader {
     const uint64_t *flag;
-    const uint32_t *data; /* written before each signal */
-    uint64_t last;
+    const uint32_t *data; /* [STEPS + 1], each written before its signal */
 } flag_reader;
 
 /* The flag word alone orders the data behind it, and only rises. */
@@ -204,24 +205,23 @@ static void read_main(kit *k, void *ctx)
 {
     flag_reader *r = ctx;
     uint64_t seen = 0, end = kit_now() + KIT_PATIENCE_NS;
-    while (seen < r->last) {
+    while (seen < STEPS) {
         uint64_t word = __atomic_load_n(r->flag, __ATOMIC_ACQUIRE);
         KIT_CHECK(k, word >= seen, "the flag word went from %llu back to %llu",
                   (unsigned long long)seen, (unsigned long long)word);
-        KIT_CHECK(k, word <= r->last,
-                  "the flag word reads %#llx, the highest "
-                  "value signalled is %llu",
-                  (unsigned long long)word, (unsigned long long)r->last);
-        uint32_t data = __atomic_load_n(r->data, __ATOMIC_RELAXED);
-        KIT_CHECK(k, data >= word,
+        KIT_CHECK(k, word <= STEPS,
+                  "the flag word reads %#llx, the highest value signalled is "
+                  "%d",
+                  (unsigned long long)word, STEPS);
+        KIT_CHECK(k, r->data[word] == word,
                   "the flag word says %llu while data written before that "
                   "signal reads as %u (release ordering)",
-                  (unsigned long long)word, (unsigned)data);
+                  (unsigned long long)word, (unsigned)r->data[word]);
         seen = word;
         KIT_CHECK(k, kit_now() < end,
-                  "the flag word stays at %llu, the timeline was signalled "
-                  "up to %llu",
-                  (unsigned long long)word, (unsigned long long)r->last);
+                  "the flag word stays at %llu, the timeline was signalled up "
+                  "to %d",
+                  (unsigned long long)word, STEPS);
     }
 }
 
@@ -229,15 +229,15 @@ static void run_flag_order(kit *k, const void *arg)
 {
     kit_plugin *p = kit_subject(k);
     clv_plugin_timeline *tl = kit_timeline(p, 0);
-    uint32_t data = 0;
-    flag_reader reader = {kit_query(p, tl).flag, &data, 5000};
+    uint32_t data[STEPS + 1] = {0};
+    flag_reader reader = {kit_query(p, tl).flag, data};
     kit_thread thread;
     (void)arg;
     kit_thread_start(k, &thread, read_main, &reader);
-    for (uint64_t i = 1; i <= reader.last; i++) {
-        __atomic_store_n(&data, (uint32_t)i, __ATOMIC_RELAXED);
-        KIT_OK(k, p->api.timeline_signal(tl, i), "timeline_signal of %llu",
-               (unsigned long long)i);
+    for (uint32_t i = 1; i <= STEPS; i++) {
+        data[i] = i;
+        KIT_OK(k, p->api.timeline_signal(tl, i), "timeline_signal of %u",
+               (unsigned)i);
     }
     kit_thread_join(&thread, "a thread that polls the flag word");
     p->api.timeline_destroy(tl);
