@@ -15,6 +15,7 @@ extern char **environ;
 /* Text that lives as long as the configuration. */
 typedef struct text {
     struct text *next;
+    size_t size;
     char data[];
 } text;
 
@@ -43,13 +44,19 @@ struct clv_config {
     bool kept; /* outlives its destruction */
 };
 
+/* The same text is kept once, so that contexts which come and go with one
+ * configuration do not make it grow. */
 static const char *keep(clv_config *config, const char *string)
 {
-    size_t n = strlen(string) + 1;
-    text *t = malloc(sizeof *t + n);
+    size_t size = strlen(string) + 1;
+    for (const text *t = config->texts; t; t = t->next)
+        if (t->size == size && !memcmp(t->data, string, size))
+            return t->data;
+    text *t = malloc(sizeof *t + size);
     if (!t)
         return NULL;
-    memcpy(t->data, string, n);
+    memcpy(t->data, string, size);
+    t->size = size;
     t->next = config->texts;
     config->texts = t;
     return t->data;
