@@ -137,7 +137,7 @@ static clv_status start(clv_context *ctx, core_candidate *c, core_plugin *p,
     c->pub.version = c->version ? c->version : "";
     c->pub.stage = CLV_STAGE_NEGOTIATED;
     if ((st = core_plugin_declare(p)) != CLV_OK) {
-        *users_fault = st != CLV_ERR_INVALID;
+        *users_fault = st != CLV_ERR_INVALID && st != CLV_ERR_NO_MEMORY;
         return st;
     }
     if ((st = core_plugin_create(p)) != CLV_OK)

@@ -87,33 +87,39 @@ static bool library_dir(char out[PATH_MAX])
     return true;
 }
 
-/* The value of "key=value" in a line of text; NULL if there is none. */
-static char *marker_value(const clv_file_map *map, const char *key)
+/* The value of "key=value" in a line of text; NULL and CLV_OK if there is
+ * none. */
+static clv_status marker_value(const clv_file_map *map, const char *key,
+                               char **out)
 {
     const char *s = (const char *)map->data, *end = s + map->size;
     size_t n = strlen(key);
     while (s < end) {
         const char *newline = memchr(s, '\n', (size_t)(end - s));
         const char *stop = newline ? newline : end;
-        if ((size_t)(stop - s) > n && !memcmp(s, key, n) && s[n] == '=')
-            return strndup(s + n + 1, (size_t)(stop - s) - n - 1);
+        if ((size_t)(stop - s) > n && !memcmp(s, key, n) && s[n] == '=') {
+            *out = strndup(s + n + 1, (size_t)(stop - s) - n - 1);
+            return *out ? CLV_OK : no_memory();
+        }
         s = stop + 1;
     }
-    return NULL;
+    return CLV_OK;
 }
 
 /* What the marker beside the library says; NULL without marker or key. */
-static char *from_marker(const char *dir, const char *key)
+static clv_status from_marker(const char *dir, const char *key, char **out)
 {
-    char *path = core_format("%s/" MARKER, dir), *value = NULL;
+    char *path = core_format("%s/" MARKER, dir);
     clv_file_map map;
-    if (path && !access(path, R_OK) &&
-        clv_file_map_open(path, &map) == CLV_OK) {
-        value = marker_value(&map, key);
+    if (!path)
+        return no_memory();
+    clv_status st = CLV_OK;
+    if (!access(path, R_OK) && clv_file_map_open(path, &map) == CLV_OK) {
+        st = marker_value(&map, key, out);
         clv_file_map_close(&map);
     }
     free(path);
-    return value;
+    return st;
 }
 
 /* dir/relative, shortened where it exists; relative may be absolute. */
@@ -138,9 +144,10 @@ static clv_status library_path(const char *key, const char *relative,
         return clv_error(CLV_ERR_NOT_FOUND,
                          "libcleave: cannot tell where it lies; set "
                          "core.plugin_dirs and core.data_dir");
-    *out = from_marker(dir, key);
-    if (!*out)
-        *out = resolve(dir, relative);
+    clv_status st = from_marker(dir, key, out);
+    if (st != CLV_OK || *out)
+        return st;
+    *out = resolve(dir, relative);
     return *out ? CLV_OK : no_memory();
 }
 
@@ -151,8 +158,10 @@ clv_status core_library_paths(char **plugin_dirs, char **data_dir)
     if (st != CLV_OK)
         return st;
     st = library_path("data_dir", CLV_DATA_FROM_LIB, data_dir);
-    if (st != CLV_OK)
+    if (st != CLV_OK) {
         free(*plugin_dirs);
+        *plugin_dirs = NULL;
+    }
     return st;
 }
 

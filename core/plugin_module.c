@@ -241,7 +241,7 @@ clv_status core_plugin_declare(core_plugin *p)
                          "malformed; the plugin is faulty", n);
     clv_option *options = calloc(n, sizeof *options);
     if (!options)
-        return clv_error(CLV_ERR_INVALID, "no memory for %u options", n);
+        return clv_error(CLV_ERR_NO_MEMORY, "no memory for %u options", n);
     clv_status st = CLV_OK;
     for (uint32_t i = 0; i < n && st == CLV_OK; i++)
         if (!core_struct_read(&options[i], sizeof options[i],

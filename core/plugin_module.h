@@ -19,7 +19,7 @@ clv_status core_plugin_map(core_plugin *plugin, const core_plugin_file *file);
  * manifest says. */
 clv_status core_plugin_negotiate(core_plugin *plugin);
 /* Declares the options. CLV_ERR_INVALID: the plugin's table is wrong; any other
- * failure is about a value the user gave. */
+ * failure but lack of memory is about a value the user gave. */
 clv_status core_plugin_declare(core_plugin *plugin);
 clv_status core_plugin_create(core_plugin *plugin);
 /* Descriptions of the devices found; *out is for free(). */

@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,14 +17,16 @@ static clv_status no_memory(void)
     return clv_error(CLV_ERR_NO_MEMORY, "no memory to look for plugins");
 }
 
-/* The name in "cleave_NAME.so"; NULL if the file is named otherwise. */
-static char *plugin_name(const char *file)
+/* The name in "cleave_NAME.so"; false if the file is named otherwise. */
+static bool plugin_name(const char *file, char out[NAME_MAX + 1])
 {
     size_t n = strlen(file), fixed = strlen(PREFIX) + strlen(SUFFIX);
-    if (n <= fixed || strncmp(file, PREFIX, strlen(PREFIX)) ||
+    if (n <= fixed || n > NAME_MAX || strncmp(file, PREFIX, strlen(PREFIX)) ||
         strcmp(file + n - strlen(SUFFIX), SUFFIX))
-        return NULL;
-    return strndup(file + strlen(PREFIX), n - fixed);
+        return false;
+    memcpy(out, file + strlen(PREFIX), n - fixed);
+    out[n - fixed] = 0;
+    return true;
 }
 
 static int by_name(const struct dirent **a, const struct dirent **b)
@@ -33,14 +36,13 @@ static int by_name(const struct dirent **a, const struct dirent **b)
 
 static clv_status try_file(clv_context *ctx, const char *dir, const char *file)
 {
-    char *name = plugin_name(file);
-    if (!name)
+    char name[NAME_MAX + 1];
+    if (!plugin_name(file, name))
         return CLV_OK;
     char *path = core_format("%s/%s", dir, file);
     clv_status st =
         path ? core_loader_try(ctx, path, name, false) : no_memory();
     free(path);
-    free(name);
     return st;
 }
 
@@ -53,10 +55,9 @@ static clv_status try_listed(clv_context *ctx, const char *path)
             ctx, path, clv_error(CLV_ERR_REFUSED,
                                  "a plugin file must be given by its absolute "
                                  "path; correct core.plugin_files"));
-    char *name = plugin_name(strrchr(path, '/') + 1);
-    clv_status st = core_loader_try(ctx, path, name ? name : "", true);
-    free(name);
-    return st;
+    char name[NAME_MAX + 1] = "";
+    plugin_name(strrchr(path, '/') + 1, name);
+    return core_loader_try(ctx, path, name, true);
 }
 
 static clv_status scan(clv_context *ctx, const char *dir)

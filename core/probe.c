@@ -64,10 +64,9 @@ static clv_status make_arguments(const clv_context *ctx, const char *program,
     core_config_each_given(ctx->config, name, add_value, out);
     add_value(out, "core", "cache_dir",
               clv_config_get(ctx->config, "core.cache_dir"), CORE_RANK_SET);
-    if (!out->failed)
-        return CLV_OK;
-    free(out->list);
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory to try a plugin");
+    return out->failed
+               ? clv_error(CLV_ERR_NO_MEMORY, "no memory to try a plugin")
+               : CLV_OK;
 }
 
 /* All that the outcome may depend on. */

@@ -1,0 +1,389 @@
+/* Every allocation of the core fails once: each call answers with an error that
+ * says so, leaks nothing, and what is there still works. */
+#include "test.h"
+
+#include "tmpdir.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* The linker's names for what it wraps, and for what is called instead. */
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *old, size_t size);
+void *__real_reallocarray(void *old, size_t n, size_t size);
+char *__real_strdup(const char *s);
+char *__real_strndup(const char *s, size_t n);
+int __real_posix_memalign(void **out, size_t alignment, size_t size);
+int __real_vasprintf(char **out, const char *fmt, va_list args);
+CLV_API void *__wrap_malloc(size_t size);
+CLV_API void *__wrap_calloc(size_t n, size_t size);
+CLV_API void *__wrap_realloc(void *old, size_t size);
+CLV_API void *__wrap_reallocarray(void *old, size_t n, size_t size);
+CLV_API char *__wrap_strdup(const char *s);
+CLV_API char *__wrap_strndup(const char *s, size_t n);
+CLV_API int __wrap_posix_memalign(void **out, size_t alignment, size_t size);
+CLV_API int __wrap_vasprintf(char **out, const char *fmt, va_list args);
+
+/* Allocations until the one that fails; below 0: none does. */
+static atomic_int countdown = -1;
+
+static bool fails(void)
+{
+    return atomic_load(&countdown) >= 0 &&
+           atomic_fetch_sub(&countdown, 1) == 0;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return fails() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return fails() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *old, size_t size)
+{
+    return fails() ? NULL : __real_realloc(old, size);
+}
+
+void *__wrap_reallocarray(void *old, size_t n, size_t size)
+{
+    return fails() ? NULL : __real_reallocarray(old, n, size);
+}
+
+char *__wrap_strdup(const char *s)
+{
+    return fails() ? NULL : __real_strdup(s);
+}
+
+char *__wrap_strndup(const char *s, size_t n)
+{
+    return fails() ? NULL : __real_strndup(s, n);
+}
+
+int __wrap_posix_memalign(void **out, size_t alignment, size_t size)
+{
+    return fails() ? 12 : __real_posix_memalign(out, alignment, size);
+}
+
+int __wrap_vasprintf(char **out, const char *fmt, va_list args)
+{
+    return fails() ? -1 : __real_vasprintf(out, fmt, args);
+}
+
+/* Runs step with its first, second... allocation failing, until none fails. */
+static void check(clv_status (*step)(void *arg), void *arg)
+{
+    int n = 0, errors = 0;
+    for (;; n++) {
+        clv_error(CLV_OK, "nothing was said");
+        atomic_store(&countdown, n);
+        clv_status status = step(arg);
+        bool reached = atomic_load(&countdown) < 0;
+        atomic_store(&countdown, -1);
+        if (!reached) {
+            if (status)
+                fail_msg("without a failure: %s", clv_last_error());
+            break;
+        }
+        errors += status != CLV_OK;
+        if (!status)
+            continue; /* done without, or a plugin was */
+        if (status != CLV_ERR_NO_MEMORY && status != CLV_ERR_NOT_FOUND)
+            fail_msg("allocation %d: status %d: %s", n, status,
+                     clv_last_error());
+        if (!strstr(clv_last_error(), "memory") ||
+            strchr(clv_last_error(), '\n'))
+            fail_msg("allocation %d: %s", n, clv_last_error());
+    }
+    assert_true(n > 0 && errors > 0);
+}
+
+static tmpdir dir;
+
+/* ------------------------------------------------------------------------ */
+
+static clv_status make_config(clv_config **out, const char *probe)
+{
+    char text[4][512];
+    const char *build = getenv("CLEAVE_TEST_BUILD");
+    snprintf(text[0], sizeof *text,
+             "core.plugin_dirs=%s/tests/plugins/ref:%s/plugins", build, build);
+    snprintf(text[1], sizeof *text, "core.cache_dir=%s/cache", dir.path);
+    snprintf(text[2], sizeof *text, "core.probe=%s", probe);
+    snprintf(text[3], sizeof *text, "cpu.threads=2");
+    const char *const set[] = {text[0], text[1], text[2], text[3],
+                               "core.allow_unsafe_plugins=on",
+                               "core.plugins=ref,cpu", "ref.ops0=matmul",
+                               "ref.ops1=add,set_rows"};
+    clv_status status = clv_config_create(out);
+    for (size_t i = 0; i < sizeof set / sizeof *set && !status; i++)
+        status = clv_config_set(*out, set[i], "test");
+    if (status) {
+        clv_config_destroy(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+static const char ini[] = "[core]\nlog_level = info\nplugins = cpu, ref\n"
+                          "[cpu]\nthreads = 1\n";
+
+static clv_status configure(void *arg)
+{
+    clv_config *config;
+    (void)arg;
+    clv_status status = make_config(&config, "off");
+    if (!status)
+        status = clv_config_load_file(config, tmpdir_file(&dir, "a.ini"));
+    if (!status)
+        status = clv_config_load_env(config);
+    clv_config_destroy(config);
+    return status;
+}
+
+static void test_config(void **state)
+{
+    (void)state;
+    tmpdir_text(&dir, "a.ini", ini);
+    check(configure, NULL);
+}
+
+/* A plugin that got no memory is told of; the context is there. */
+static clv_status open_context(clv_config *config, clv_context **out)
+{
+    clv_context_params params = {.config = config, .trace = true};
+    clv_status status = clv_context_create(&params, out);
+    if (status)
+        assert_null(*out);
+    for (uint32_t i = 0; !status && i < clv_context_candidate_count(*out);
+         i++) {
+        const clv_candidate *c = clv_context_candidate(*out, i);
+        if (c->status && (c->status != CLV_ERR_NO_MEMORY || !c->reason[0]))
+            fail_msg("status %d: %s", c->status, c->reason);
+    }
+    return status;
+}
+
+static clv_status open_and_close(void *arg)
+{
+    clv_config *config;
+    clv_context *ctx;
+    clv_status status = make_config(&config, arg);
+    if (!status)
+        status = open_context(config, &ctx);
+    if (!status)
+        clv_context_destroy(ctx);
+    clv_config_destroy(config);
+    return status;
+}
+
+static void test_contexts(void **state)
+{
+    (void)state;
+    char off[] = "off", always[] = "always", once[] = "auto";
+    check(open_and_close, off);
+    check(open_and_close, always);
+    check(open_and_close, once);
+}
+
+/* ------------------------------------------------------------------------ */
+
+#define COLUMNS 8
+#define ROWS 4
+
+typedef struct pieces {
+    clv_context *ctx;
+    clv_tensor *w, *bias, *cache;
+    clv_graph *g;
+    clv_plan *plan;
+    clv_exec *exec;
+    clv_value x, y, rows, state;
+} pieces;
+
+static clv_status make_tensors(pieces *p)
+{
+    static float wrapped[COLUMNS] = {1, 1, 1, 1, 1, 1, 1, 1};
+    const int64_t square[] = {COLUMNS, COLUMNS}, row = COLUMNS;
+    clv_status status =
+        clv_tensor_create(p->ctx, CLV_DTYPE_F32, 2, square, &p->w);
+    if (!status)
+        status = clv_tensor_create(p->ctx, CLV_DTYPE_F32, 2, square, &p->cache);
+    if (!status)
+        status = clv_tensor_wrap(p->ctx, CLV_DTYPE_F32, 1, &row, wrapped,
+                                 sizeof wrapped, CLV_ACCESS_READ, NULL, NULL,
+                                 &p->bias);
+    for (int i = 0; i < COLUMNS && !status; i++)
+        ((float *)clv_tensor_data(p->w))[i * COLUMNS + i] = 2;
+    return status;
+}
+
+static clv_status make_graph(pieces *p)
+{
+    const int64_t square[] = {COLUMNS, COLUMNS};
+    clv_status status = clv_graph_create(&p->g);
+    if (status)
+        return status;
+    clv_dim n = clv_graph_symbol(p->g, "n", 1, ROWS);
+    clv_dim dims[] = {n, clv_dim_fixed(COLUMNS)};
+    p->x = clv_graph_input(p->g, "x", CLV_DTYPE_F32, 2, dims);
+    p->rows = clv_graph_input(p->g, "rows", CLV_DTYPE_I32, 1, &n);
+    p->state = clv_graph_state(p->g, "cache", CLV_DTYPE_F32, 2, square);
+    clv_value w = clv_graph_weight(p->g, "w", p->w);
+    clv_value bias = clv_graph_weight(p->g, "bias", p->bias);
+    clv_value h = clv_graph_matmul(p->g, p->x, w, CLV_NO_TENSOR);
+    for (int i = 0; i < 3; i++)
+        h = clv_graph_silu(p->g, clv_graph_add(p->g, h, bias));
+    p->y = clv_graph_add(p->g, h, p->x);
+    clv_graph_set_rows(p->g, p->state, p->y, p->rows);
+    clv_graph_output(p->g, p->y, "y");
+    return clv_graph_check(p->g);
+}
+
+static clv_status print(const pieces *p, const char *format)
+{
+    char *text;
+    clv_status status = clv_plan_print(p->plan, format, &text);
+    if (!status)
+        clv_string_free(text);
+    return status;
+}
+
+static void check_result(const pieces *p)
+{
+    const float *y = clv_tensor_data(clv_exec_tensor(p->exec, p->y));
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        double x = (double)i / 8, h = 2 * x;
+        for (int k = 0; k < 3; k++)
+            h = (h + 1) / (1 + exp(-(h + 1)));
+        assert_true(fabs((double)y[i] - (h + x)) < 1e-3 * (1 + h));
+    }
+    assert_memory_equal(clv_tensor_data(p->cache), y,
+                        ROWS * COLUMNS * sizeof *y);
+}
+
+static clv_status run(pieces *p)
+{
+    const int64_t n = ROWS;
+    float *x = clv_tensor_data(clv_exec_tensor(p->exec, p->x));
+    int32_t *rows = clv_tensor_data(clv_exec_tensor(p->exec, p->rows));
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        x[i] = (float)i / 8;
+    for (int i = 0; i < ROWS; i++)
+        rows[i] = i;
+    clv_status status = clv_exec_run(p->exec, &n, 1);
+    if (!status)
+        check_result(p);
+    return status;
+}
+
+static clv_status work(pieces *p)
+{
+    clv_status status = make_tensors(p);
+    if (!status)
+        status = make_graph(p);
+    if (!status)
+        status = clv_plan_create(p->ctx, p->g, NULL, &p->plan);
+    if (!status)
+        status = print(p, "md");
+    if (!status)
+        status = print(p, "json");
+    if (!status)
+        status = clv_exec_create(p->plan, &p->exec);
+    if (!status)
+        status = clv_exec_bind(p->exec, p->state, p->cache);
+    for (int i = 0; i < 2 && !status; i++) {
+        status = run(p);
+        if (status) { /* the next one works */
+            char message[512];
+            snprintf(message, sizeof message, "%s", clv_last_error());
+            assert_ok(run(p));
+            clv_error(status, "%s", message);
+        }
+    }
+    if (!status)
+        status = clv_trace_write(p->ctx, tmpdir_file(&dir, "trace.json"));
+    return status;
+}
+
+static clv_status compute(void *arg)
+{
+    pieces p = {.ctx = arg};
+    clv_status status = work(&p);
+    clv_exec_destroy(p.exec);
+    clv_plan_destroy(p.plan);
+    clv_graph_destroy(p.g);
+    clv_tensor_destroy(p.w);
+    clv_tensor_destroy(p.bias);
+    clv_tensor_destroy(p.cache);
+    return status;
+}
+
+/* In one context all along, which stays usable. */
+static void test_compute(void **state)
+{
+    (void)state;
+    clv_config *config;
+    clv_context *ctx;
+    assert_ok(make_config(&config, "off"));
+    assert_ok(open_context(config, &ctx));
+    assert_int_equal(clv_context_device_count(ctx), 3);
+    check(compute, ctx);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_false(clv_device_lost(clv_context_device(ctx, i)));
+    clv_context_destroy(ctx);
+    clv_config_destroy(config);
+}
+
+/* And from the configuration to the result. */
+static clv_status all_of_it(void *arg)
+{
+    clv_config *config;
+    clv_context *ctx = NULL;
+    (void)arg;
+    clv_status status = make_config(&config, "off");
+    if (!status)
+        status = open_context(config, &ctx);
+    if (!status && clv_context_device_count(ctx) < 3)
+        status = clv_error(CLV_ERR_NO_MEMORY, "a plugin had no memory");
+    if (!status)
+        status = compute(ctx);
+    clv_context_destroy(ctx);
+    clv_config_destroy(config);
+    return status;
+}
+
+static void test_all(void **state)
+{
+    (void)state;
+    check(all_of_it, NULL);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    return tmpdir_make(&dir) ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    tmpdir_remove(&dir);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_config),
+        cmocka_unit_test(test_contexts),
+        cmocka_unit_test(test_compute),
+        cmocka_unit_test(test_all),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
