@@ -5,13 +5,13 @@
  * plugins stay lean and a wrong answer is an error that names the device and
  * the slot. Optional slots that a plugin lacks answer their documented default.
  *
- * Loss. A device is lost once a slot has said CLV_ERR_DEVICE_LOST or
- * core_device_lose() was called: everything but the destructors answers that
- * status. It has let go of its work by then. One that was given up by
- * core_device_abandon() may still be working: it is lost too, and no slot of it
- * is called again, destructors included. Its buffers, programs, timelines and
- * instance are never destroyed, so memory that it may still write is not
- * returned to the allocator, and its module stays mapped.
+ * Loss. A device is lost once a slot has said CLV_ERR_DEVICE_LOST of it (not of
+ * a timeline that failed so), or core_device_lose() was called: everything but
+ * the destructors answers that status. It has let go of its work by then. One
+ * that was given up by core_device_abandon() may still be working: it is lost
+ * too, and no slot of it is called again, destructors included. Its buffers,
+ * programs, timelines and instance are never destroyed, so memory that it may
+ * still write is not returned to the allocator, and its module stays mapped.
  *
  * Waits are bounded by the limit that the caller gives, as far as the plugin
  * lets go of the caller: a timeline_wait() that ignores its timeout and never

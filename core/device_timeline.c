@@ -113,21 +113,21 @@ clv_status core_timeline_fail(core_timeline *tl, clv_status status,
                      message ? message : "");
 }
 
-/* The failure kept in the timeline, else status with the message it has. A
- * timeline that failed has not merely timed out. */
-static clv_status explain(core_timeline *tl, clv_status status)
+/* The failure kept in the timeline; CLV_OK if there is none. It is about the
+ * work that was to signal it: the device may still be there. */
+static clv_status kept_failure(core_timeline *tl)
 {
     clv_timeline_info info =
         CLV_INIT(clv_timeline_info, CLV_STRUCT_TIMELINE_INFO);
     if (tl->dev->api->timeline_query(tl->handle, &info) != CLV_OK ||
         info.status == CLV_OK)
-        return status;
+        return CLV_OK;
     core_name_clean(info.message, sizeof info.message);
-    if (status == CLV_ERR_TIMEOUT && info.status < CLV_OK &&
-        info.status >= CLV_ERR_INTERNAL)
-        status = info.status;
-    return clv_error(status, "device '%s': %s", tl->dev->id,
-                     info.message[0] ? info.message : clv_status_name(status));
+    if (info.status > CLV_OK || info.status < CLV_ERR_INTERNAL)
+        info.status = CLV_ERR_INTERNAL;
+    return clv_error(info.status, "device '%s': %s", tl->dev->id,
+                     info.message[0] ? info.message
+                                     : clv_status_name(info.status));
 }
 
 static uint64_t deadline(uint64_t now, uint64_t timeout_ns)
@@ -155,7 +155,9 @@ static clv_status wait_once(core_timeline *tl, uint64_t value, uint64_t spin_ns,
         dev->api->timeline_wait(tl->handle, value, spin_ns, timeout_ns);
     if (st == CLV_OK || (st == CLV_ERR_TIMEOUT && !core_timeline_failed(tl)))
         return st;
-    return explain(tl, core_device_answer(dev, "timeline_wait", serial, st));
+    clv_status failure = kept_failure(tl);
+    return failure ? failure
+                   : core_device_answer(dev, "timeline_wait", serial, st);
 }
 
 /* The plugin says that value is reached. */
@@ -168,7 +170,7 @@ static clv_status believe(core_timeline *tl, uint64_t value)
     if (st != CLV_OK || info.value >= value)
         return st;
     if (info.status != CLV_OK)
-        return explain(tl, info.status);
+        return kept_failure(tl);
     return core_device_broken(tl->dev, "timeline_wait",
                               "that step %llu is done, its timeline is at %llu",
                               (unsigned long long)value,

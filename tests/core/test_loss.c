@@ -208,15 +208,17 @@ static void test_wakes_up(void **state)
 static void test_slow_but_moving(void **state)
 {
     (void)state;
-    fixture f = begin(LIMIT SPLIT "ref.flag_wait1=on ref.delay_us0=90000", 5);
+    fixture f = begin("core.wait_timeout=0.8 " SPLIT
+                      "ref.flag_wait1=on ref.delay_us0=250000", 4);
     uint64_t begun = clv_now_ns();
     assert_ok(run(&f));
-    assert_true(clv_now_ns() - begun > 400000000);
+    assert_true(clv_now_ns() - begun > 900000000);
     check_result(&f);
     finish(&f);
     /* The second device waits for long, for a step that is under way. */
-    f = begin(LIMIT SPLIT "ref.flag_wait0=on ref.flag_wait1=on "
-                          "ref.delay_us0=150000 core.devices=ref:1,ref:0", 4);
+    f = begin("core.wait_timeout=0.8 " SPLIT "ref.flag_wait0=on "
+              "ref.flag_wait1=on ref.delay_us0=250000 "
+              "core.devices=ref:1,ref:0", 4);
     assert_ok(run(&f));
     check_result(&f);
     finish(&f);
