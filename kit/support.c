@@ -1,6 +1,7 @@
 #include "support.h"
 #include "each_device.h"
 #include "element.h"
+#include "fit.h"
 #include "judge.h"
 
 #include "../tools/options.h"

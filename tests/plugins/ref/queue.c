@@ -122,10 +122,22 @@ static void run_command(clv_plugin_device *dev, const ref_job *job,
     ref_record(dev, job, index, CLV_NO_TENSOR, name, begin);
 }
 
+/* Why it is too late to begin: all that the job would signal has failed. */
+static clv_status pointless(const ref_job *job, char *message)
+{
+    clv_status status = CLV_OK;
+    for (uint32_t i = 0; i < job->n_signals; i++)
+        if (!(status = ref_timeline_failure(job->signals[i].timeline, message)))
+            return CLV_OK;
+    return status;
+}
+
 static clv_status run_commands(clv_plugin_device *dev, const ref_job *job,
                                char *message)
 {
-    clv_status status = CLV_OK;
+    clv_status status = pointless(job, message);
+    if (status)
+        return status;
     if (job->fails)
         return say(message, CLV_ERR_DEVICE_LOST, "it was told to fail");
     sleep_ns((uint64_t)dev->settings->delay_us * 1000);
