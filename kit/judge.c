@@ -244,6 +244,7 @@ kit_judged kit_judge_spec(kit *k, const kit_spec *spec, kit_judgement *out)
     align(k, &other);
     kit_judged judged = judge_once(k, &other, out);
     if (judged == KIT_REFUSED && kit_fit_spec(k, &other, NULL)) {
+        align(k, &other); /* a refusal need not state any */
         judged = judge_once(k, &other, out);
     } else if (judged == KIT_BEYOND &&
                (spec->pad || spec->form & KIT_FORM_VIEW)) {
