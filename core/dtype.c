@@ -80,6 +80,11 @@ bool core_dtype_is_real(uint32_t dtype)
            dtype == CLV_DTYPE_Q4_0;
 }
 
+bool core_dtype_is_scaled(uint32_t dtype)
+{
+    return dtype == CLV_DTYPE_I8 || dtype == CLV_DTYPE_I4;
+}
+
 clv_status clv_dtype_size(uint32_t dtype, uint64_t n, uint64_t *bytes)
 {
     uint32_t elements, block_bytes;
@@ -252,6 +257,21 @@ static void decode_q4_0(const block_q4_0 *src, float *dst, uint64_t n)
             y[j] = d * ((src[i].q[j] & 15) - 8);
             y[j + BLOCK / 2] = d * ((src[i].q[j] >> 4) - 8);
         }
+    }
+}
+
+void core_dtype_decode_integers(uint32_t dtype, const void *src, float *dst,
+                                uint64_t n)
+{
+    const int8_t *q = src;
+    if (dtype == CLV_DTYPE_I8) {
+        for (uint64_t i = 0; i < n; i++)
+            dst[i] = q[i];
+        return;
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        uint8_t nibble = (uint8_t)q[i / 2] >> i % 2 * 4 & 15;
+        dst[i] = (float)((nibble ^ 8) - 8);
     }
 }
 

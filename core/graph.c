@@ -191,6 +191,15 @@ clv_value clv_graph_input(clv_graph *graph, const char *name, uint32_t dtype,
     return core_graph_add_tensor(graph, &desc, name, NULL);
 }
 
+/* The scales of a weight are a weight of their own, named after it. */
+static clv_value add_scales(clv_graph *graph, const char *name,
+                            clv_tensor *scales)
+{
+    char text[96];
+    snprintf(text, sizeof text, "%s scales", name);
+    return clv_graph_weight(graph, text, scales);
+}
+
 clv_value clv_graph_weight(clv_graph *graph, const char *name,
                            clv_tensor *tensor)
 {
@@ -206,6 +215,14 @@ clv_value clv_graph_weight(clv_graph *graph, const char *name,
     desc.usage = CLV_USAGE_WEIGHT;
     desc.rank = clv_tensor_rank(tensor);
     memcpy(desc.dims, clv_tensor_dims(tensor), desc.rank * sizeof *desc.dims);
+    desc.quant = clv_tensor_quant(tensor);
+    if (desc.quant) {
+        clv_value scales = add_scales(graph, name, clv_tensor_scales(tensor));
+        if (scales == CLV_NO_TENSOR)
+            return CLV_NO_TENSOR;
+        desc.quant_group = clv_tensor_quant_group(tensor);
+        desc.quant_scales = 1 + scales;
+    }
     return core_graph_add_tensor(graph, &desc, name, tensor);
 }
 

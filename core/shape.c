@@ -128,6 +128,18 @@ static clv_status need_table(const inference *f, uint32_t i)
     return CLV_OK;
 }
 
+/* The same, or integers with their scales. */
+static clv_status need_weight(const inference *f, uint32_t i)
+{
+    const clv_tensor_desc *x = f->in[i];
+    if (!core_dtype_is_scaled(x->dtype))
+        return need_table(f, i);
+    if (x->rank != 2 || !x->quant || !x->quant_scales)
+        return wrong(f, i, "a matrix with scales, see clv_tensor_set_quant(), "
+                           "or of a float or block type");
+    return CLV_OK;
+}
+
 /* A float vector as long as dimension dim of input j. */
 static clv_status need_vector(const inference *f, uint32_t i, uint32_t j,
                               uint32_t dim)
@@ -168,7 +180,7 @@ static void make_f32_like(clv_tensor_desc *out, const clv_tensor_desc *x)
 static clv_status infer_get_rows(inference *f)
 {
     const clv_tensor_desc *table = f->in[0], *ids = f->in[1];
-    clv_status status = need_table(f, 0);
+    clv_status status = need_weight(f, 0);
     if (status)
         return status;
     if (ids->dtype != CLV_DTYPE_I32 || ids->rank != 1)
@@ -198,7 +210,7 @@ static clv_status infer_matmul(inference *f)
     const clv_tensor_desc *x = f->in[0], *w = f->in[1];
     clv_status status = need_rows(f, 0);
     if (!status)
-        status = need_table(f, 1);
+        status = need_weight(f, 1);
     if (status)
         return status;
     if (w->symbols[0])

@@ -42,6 +42,8 @@ struct clv_tensor {
     uint32_t dtype, rank;
     int64_t dims[CLV_MAX_RANK];
     uint64_t size;
+    uint32_t quant, quant_group; /* clv_quant */
+    clv_tensor *scales;          /* not owned; NULL: none */
     core_memory *memory;
     pthread_mutex_t mutex; /* protects objects: sessions share weights */
     core_object *objects;

@@ -166,6 +166,7 @@ static clv_node *build_rows(const kit_spec *spec, kit_graph *g)
     uint32_t table = add(spec, g, spec->dtype,
                          set ? CLV_USAGE_STATE : CLV_USAGE_WEIGHT, spec->out,
                          spec->in);
+    add_scales(spec, g, table);
     uint32_t x = add(spec, g, CLV_DTYPE_F32,
                      set ? CLV_USAGE_INPUT : CLV_USAGE_OUTPUT, spec->n,
                      spec->in);

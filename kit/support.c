@@ -47,14 +47,15 @@ static const uint32_t stored[] = {CLV_DTYPE_F32,  CLV_DTYPE_F16,
                                   CLV_DTYPE_Q4_0};
 #define N_STORED (sizeof stored / sizeof *stored)
 
-static void tell_matmul(kit *k)
+/* Ops on weights, which may have scales of their own. */
+static void tell_weights(kit *k, uint32_t op)
 {
     for (size_t i = 0; i < N_STORED; i++)
-        tell(k, CLV_OP_MATMUL, stored[i], 0, CLV_QUANT_NONE);
+        tell(k, op, stored[i], 0, CLV_QUANT_NONE);
     for (uint32_t quant = CLV_QUANT_PER_TENSOR; quant <= CLV_QUANT_PER_GROUP;
          quant++) {
-        tell(k, CLV_OP_MATMUL, CLV_DTYPE_I8, 0, quant);
-        tell(k, CLV_OP_MATMUL, CLV_DTYPE_I4, 0, quant);
+        tell(k, op, CLV_DTYPE_I8, 0, quant);
+        tell(k, op, CLV_DTYPE_I4, 0, quant);
     }
 }
 
@@ -69,9 +70,9 @@ static void run(kit *k, const void *arg)
 {
     (void)arg;
     for (uint32_t op = CLV_OP_NONE + 1; op < CLV_OP_COUNT; op++) {
-        bool holds = op == CLV_OP_GET_ROWS || op == CLV_OP_SET_ROWS;
-        if (op == CLV_OP_MATMUL)
-            tell_matmul(k);
+        bool holds = op == CLV_OP_SET_ROWS;
+        if (op == CLV_OP_MATMUL || op == CLV_OP_GET_ROWS)
+            tell_weights(k, op);
         else if (op == CLV_OP_CONVERT)
             tell_convert(k);
         else if (op == CLV_OP_ATTENTION || holds)

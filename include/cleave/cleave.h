@@ -83,7 +83,7 @@ CLV_API bool clv_dtype_block(uint32_t dtype, uint32_t *elements,
  * fits. */
 CLV_API clv_status clv_dtype_size(uint32_t dtype, uint64_t n, uint64_t *bytes);
 /* Reference conversions of n elements (whole blocks). F32, F16, BF16, Q8_0,
- * Q4_0; rounding to nearest even, block types as GGUF encodes them. */
+ * Q4_0 (I8 and I4 mean nothing without their scales); rounding to nearest even, block types as GGUF encodes them. */
 CLV_API clv_status clv_dtype_to_f32(uint32_t dtype, const void *src, float *dst,
                                     uint64_t n);
 CLV_API clv_status clv_dtype_from_f32(uint32_t dtype, const float *src,
@@ -285,6 +285,25 @@ CLV_API clv_status clv_tensor_wrap(clv_context *ctx, uint32_t dtype,
                                    void (*release)(void *), void *release_ctx,
                                    clv_tensor **out);
 CLV_API void clv_tensor_destroy(clv_tensor *tensor);
+/*
+ * Gives integers their real values, x = scale * q: only for matrices of I8 and
+ * I4, once, before a graph takes the tensor. quant and the shape of the f32
+ * scales: PER_TENSOR [1], PER_CHANNEL [O], PER_GROUP [O, I / group], where
+ * group divides the I elements of a row; it is 0 for the other two. The scales
+ * outlive the tensor. Their values are not checked: an infinite or NaN scale
+ * gives such results, a negative one turns the sign.
+ */
+CLV_API clv_status clv_tensor_set_quant(clv_tensor *tensor, uint32_t quant,
+                                        uint32_t group, clv_tensor *scales);
+/* CLV_QUANT_NONE for tensors without scales of their own. */
+CLV_API uint32_t clv_tensor_quant(const clv_tensor *tensor);
+CLV_API uint32_t clv_tensor_quant_group(const clv_tensor *tensor);
+CLV_API clv_tensor *clv_tensor_scales(const clv_tensor *tensor);
+/* Rows begin .. begin + n of a matrix as floats, [n, columns], by the reference
+ * conversions and the tensor's scales. */
+CLV_API clv_status clv_tensor_rows_to_f32(const clv_tensor *tensor,
+                                          int64_t begin, int64_t n,
+                                          float *dst);
 CLV_API uint32_t clv_tensor_dtype(const clv_tensor *tensor);
 CLV_API uint32_t clv_tensor_rank(const clv_tensor *tensor);
 CLV_API const int64_t *clv_tensor_dims(const clv_tensor *tensor);
@@ -323,7 +342,7 @@ CLV_API clv_dim clv_graph_symbol(clv_graph *graph, const char *name,
 CLV_API clv_value clv_graph_input(clv_graph *graph, const char *name,
                                   uint32_t dtype, uint32_t rank,
                                   const clv_dim *dims);
-/* A constant; the tensor outlives the graph. */
+/* A constant; the tensor, and its scales if it has them, outlive the graph. */
 CLV_API clv_value clv_graph_weight(clv_graph *graph, const char *name,
                                    clv_tensor *tensor);
 /* Memory kept between runs, bound by clv_exec_bind(). */

@@ -157,8 +157,10 @@ typedef enum clv_dtype {
     CLV_DTYPE_COUNT
 } clv_dtype;
 
-/* How integer dtypes map to real values: x = scale * q. Block dtypes carry
- * their scales and use CLV_QUANT_NONE. */
+/* How the integer dtypes I8 and I4 map to real values, as the weight of MATMUL
+ * [O,I] and the table of GET_ROWS: x = scale * q, with f32 scales in a tensor
+ * of their own, [1], [O] or [O, I / group]. Block dtypes carry their scales and
+ * use CLV_QUANT_NONE. */
 typedef enum clv_quant {
     CLV_QUANT_NONE = 0,
     CLV_QUANT_PER_TENSOR = 1,  /* one f32 scale */
@@ -229,7 +231,8 @@ typedef struct clv_tensor_desc {
 
 /*
  * Ops, revision 1. n, m: symbolic row counts. Activations are f32 unless the
- * row says otherwise; weights any float or block dtype that op_caps accepts.
+ * row says otherwise; weights any float or block dtype that op_caps accepts,
+ * those of MATMUL and the table of GET_ROWS integers with scales too.
  *
  *   op          inputs                              outputs      attr
  *   GET_ROWS    table [R,C], ids i32 [n]            [n,C] f32    -

@@ -36,6 +36,13 @@ extern const uint32_t kit_n_tails, kit_n_every, kit_n_blocks;
 extern const uint32_t kit_reals[];
 extern const uint32_t kit_n_reals;
 
+/* Every dtype and scheme of a weight. */
+typedef struct kit_weight {
+    uint32_t dtype, quant, group; /* clv_quant */
+} kit_weight;
+extern const kit_weight kit_weights[];
+extern const uint32_t kit_n_weights;
+
 void kit_list_matmul(kit_list *list);   /* ops_matmul.c */
 void kit_list_rows(kit_list *list);     /* ops_rows.c: and conversion */
 void kit_list_elements(kit_list *list); /* ops_elements.c: and norms */

@@ -5,11 +5,7 @@
 
 #include <string.h>
 
-typedef struct weight {
-    uint32_t dtype, quant, group;
-} weight;
-
-static const weight weights[] = {
+const kit_weight kit_weights[] = {
     {CLV_DTYPE_F32, 0, 0},
     {CLV_DTYPE_F16, 0, 0},
     {CLV_DTYPE_BF16, 0, 0},
@@ -21,7 +17,10 @@ static const weight weights[] = {
     {CLV_DTYPE_I4, CLV_QUANT_PER_TENSOR, 0},
     {CLV_DTYPE_I4, CLV_QUANT_PER_CHANNEL, 0},
     {CLV_DTYPE_I4, CLV_QUANT_PER_GROUP, 32},
+    {CLV_DTYPE_I8, CLV_QUANT_PER_GROUP, 48}, /* no whole blocks of x */
+    {CLV_DTYPE_I4, CLV_QUANT_PER_GROUP, 128},
 };
+const uint32_t kit_n_weights = KIT_COUNT(kit_weights);
 
 static void list_matmul_shapes(kit_list *list, kit_spec s)
 {
@@ -33,6 +32,8 @@ static void list_matmul_shapes(kit_list *list, kit_spec s)
         s.n = shapes[i][0];
         s.in = shapes[i][1];
         s.out = shapes[i][2];
+        if (s.in % kit_spec_unit(&s))
+            continue;
         s.form = i % 2 ? KIT_FORM_BIAS : 0;
         s.pad = 0;
         kit_add_spec(list, &s);
@@ -71,23 +72,26 @@ static void list_models(kit_list *list, kit_spec s)
 
 void kit_list_matmul(kit_list *list)
 {
-    for (uint32_t i = 0; i < KIT_COUNT(weights); i++) {
+    for (uint32_t i = 0; i < kit_n_weights; i++) {
         kit_spec s = {.op = CLV_OP_MATMUL,
-                      .dtype = weights[i].dtype,
-                      .quant = weights[i].quant,
-                      .group = weights[i].group,
+                      .dtype = kit_weights[i].dtype,
+                      .quant = kit_weights[i].quant,
+                      .group = kit_weights[i].group,
                       .n = 5,
                       .in = 96,
                       .out = 40};
         int64_t unit = kit_spec_unit(&s);
+        if (s.in % unit)
+            s.in = 2 * unit;
         kit_add_forms(list, &s);
-        if (s.quant) { /* what follows is about kernels, one scheme will do */
+        list_matmul_shapes(list, s);
+        if (s.quant) { /* the rest is about kernels, not about their scales */
             s.form = KIT_FORM_BIAS;
-            kit_add_spec(list, &s);
             KIT_SERIES(list, "tails_out", &s, out, kit_tails, kit_n_tails, 1);
+            KIT_SERIES(list, "tails_in", &s, in, kit_blocks, kit_n_blocks,
+                       unit);
             continue;
         }
-        list_matmul_shapes(list, s);
         list_models(list, s);
         s.n = 3;
         KIT_SERIES(list, "tails_out", &s, out, kit_tails, kit_n_tails, 1);

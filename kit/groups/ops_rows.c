@@ -26,6 +26,28 @@ static void list_moves(kit_list *list)
         }
 }
 
+/* Tables of integers with scales. */
+static void list_scaled_tables(kit_list *list)
+{
+    for (uint32_t i = 0; i < kit_n_weights; i++) {
+        kit_spec s = {.op = CLV_OP_GET_ROWS,
+                      .dtype = kit_weights[i].dtype,
+                      .quant = kit_weights[i].quant,
+                      .group = kit_weights[i].group,
+                      .n = 9,
+                      .in = 384, /* whole groups of every scheme */
+                      .out = 12};
+        if (!s.quant)
+            continue;
+        kit_add_forms(list, &s);
+        s.in = 15360;
+        kit_add_spec(list, &s);
+        s.n = 3;
+        KIT_SERIES(list, "tails_in", &s, in, kit_blocks, kit_n_blocks,
+                   kit_spec_unit(&s));
+    }
+}
+
 /* A transposed view read into a dense tensor of rank 3. */
 static void run_transposed(kit *k, const void *arg)
 {
@@ -95,5 +117,6 @@ static void list_convert(kit_list *list)
 void kit_list_rows(kit_list *list)
 {
     list_moves(list);
+    list_scaled_tables(list);
     list_convert(list);
 }

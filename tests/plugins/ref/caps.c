@@ -92,10 +92,13 @@ static void state_splits(const ref_graph *g, const clv_node *node,
 {
     caps->split_axes = CLV_SPLIT_SEQUENCE;
     if (node->op == CLV_OP_MATMUL) {
-        uint32_t dtype = input(g, node, 1)->dtype;
-        bool blocks = dtype == CLV_DTYPE_Q8_0 || dtype == CLV_DTYPE_Q4_0;
+        const clv_tensor_desc *w = input(g, node, 1);
+        bool blocks =
+            w->dtype == CLV_DTYPE_Q8_0 || w->dtype == CLV_DTYPE_Q4_0;
+        int64_t unit = blocks ? 32 : w->dtype == CLV_DTYPE_I4 ? 2 : 1;
         caps->split_axes |= CLV_SPLIT_ROWS | CLV_SPLIT_CHANNELS;
-        caps->split_granularity[2] = blocks ? 32 : 1;
+        caps->split_granularity[2] =
+            w->quant == CLV_QUANT_PER_GROUP ? w->quant_group : unit;
     } else if (node->op == CLV_OP_ATTENTION) {
         caps->split_axes |= CLV_SPLIT_HEADS; /* of one group at least */
         caps->split_granularity[3] =

@@ -9,6 +9,7 @@
 #define BIT(dtype) (1u << CLV_DTYPE_##dtype)
 #define FLOATS (BIT(F32) | BIT(F16) | BIT(BF16))
 #define TABLES (FLOATS | BIT(Q8_0) | BIT(Q4_0))
+#define WEIGHTS (TABLES | BIT(I8) | BIT(I4))
 #define ANY_RANK 0
 
 typedef struct check {
@@ -76,7 +77,7 @@ static bool need_vector(const check *c, uint32_t i, const char *what,
 
 static bool check_get_rows(const check *c)
 {
-    return need(c, c->in[0], "the table", TABLES, 2) &&
+    return need(c, c->in[0], "the table", WEIGHTS, 2) &&
            need(c, c->in[1], "ids", BIT(I32), 1) &&
            need(c, c->out, "the output", BIT(F32), 2) &&
            ((same_dim(c->out, 0, c->in[1], 0) &&
@@ -99,7 +100,7 @@ static bool check_set_rows(const check *c)
 static bool check_matmul(const check *c)
 {
     return need(c, c->in[0], "x", BIT(F32), 2) &&
-           need(c, c->in[1], "w", TABLES, 2) &&
+           need(c, c->in[1], "w", WEIGHTS, 2) &&
            need_vector(c, 2, "bias", FLOATS, c->in[1], 0) &&
            need(c, c->out, "the output", BIT(F32), 2) &&
            ((same_dim(c->in[0], 1, c->in[1], 1) &&
@@ -217,14 +218,48 @@ static const struct {
     [CLV_OP_CONVERT] = {check_convert, 1, 1, 1},
 };
 
+static bool has_shape(const clv_tensor_desc *t, uint32_t rank, int64_t first,
+                      int64_t last)
+{
+    return t->rank == rank && !t->symbols[0] && !t->symbols[rank - 1] &&
+           t->dims[0] == first && t->dims[rank - 1] == last;
+}
+
+/* Integers have scales beside them; nothing else has. */
+static bool check_scales(const check *c, const clv_tensor_desc *t)
+{
+    bool integers = t->dtype == CLV_DTYPE_I8 || t->dtype == CLV_DTYPE_I4;
+    const int64_t rows = t->dims[0], columns = t->dims[1];
+    if (!t->quant && !integers)
+        return true;
+    if (!t->quant || !integers || t->rank != 2 || t->symbols[0] ||
+        t->symbols[1] || t->quant > CLV_QUANT_PER_GROUP)
+        return no(c, "quantisation %u does not go with dtype %u of rank %u",
+                  t->quant, t->dtype, t->rank);
+    if (t->quant_scales < 1 || t->quant_scales > c->graph->n_tensors)
+        return no(c, "the scales are missing");
+    if (t->quant == CLV_QUANT_PER_GROUP &&
+        (!t->quant_group || columns % t->quant_group))
+        return no(c, "rows are no whole groups of %u", t->quant_group);
+    const clv_tensor_desc *s = &c->graph->tensors[t->quant_scales - 1];
+    ref_view view;
+    bool fits = t->quant == CLV_QUANT_PER_GROUP
+                    ? has_shape(s, 2, rows, columns / t->quant_group)
+                : t->quant == CLV_QUANT_PER_CHANNEL ? has_shape(s, 1, rows, rows)
+                                                    : has_shape(s, 1, 1, 1);
+    if (!fits || s->dtype != CLV_DTYPE_F32 || s->quant ||
+        s->usage > CLV_USAGE_STATE || s->storage != CLV_STORAGE_BUFFER ||
+        s->layout != CLV_LAYOUT_LINEAR || !ref_view_make(s, NULL, &view))
+        return no(c, "the scales are not f32 of the scheme's shape");
+    return true;
+}
+
 /* What holds for every operand of every op. */
 static bool check_operand(const check *c, const clv_tensor_desc *t)
 {
     ref_view view;
-    if (t->storage != CLV_STORAGE_BUFFER || t->layout != CLV_LAYOUT_LINEAR ||
-        t->quant != CLV_QUANT_NONE)
-        return no(c, "a tensor is not linear in a buffer, or is quantised "
-                     "with scales of its own");
+    if (t->storage != CLV_STORAGE_BUFFER || t->layout != CLV_LAYOUT_LINEAR)
+        return no(c, "a tensor is not linear in a buffer");
     if (t->usage > CLV_USAGE_STATE)
         return no(c, "usage %u is not known", t->usage);
     for (uint32_t i = 0; i < t->rank && i < CLV_MAX_RANK; i++) {
@@ -243,7 +278,7 @@ static bool check_operand(const check *c, const clv_tensor_desc *t)
     if (!ref_view_make(t, NULL, &view) || ref_view_extent(&view) > INT64_MAX)
         return no(c, "dtype %u of rank %u has no size here", t->dtype,
                   t->rank);
-    return true;
+    return check_scales(c, t);
 }
 
 static bool find_operands(check *c)

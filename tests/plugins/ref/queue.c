@@ -69,6 +69,21 @@ static clv_status await(const clv_plugin_device *dev, const ref_job *job,
     return status;
 }
 
+/* Gives a quantised operand its scales. */
+static void add_scales(const ref_command *c, uint32_t tensor, ref_view *view,
+                       ref_view *scales)
+{
+    const clv_tensor_desc *desc = &c->program->graph.tensors[tensor];
+    if (!desc->quant)
+        return;
+    uint32_t at = desc->quant_scales - 1;
+    ref_view_make(&c->program->graph.tensors[at], c->symbols, scales);
+    scales->data = c->data[at];
+    view->quant = desc->quant;
+    view->quant_group = desc->quant_group;
+    view->scales = scales;
+}
+
 static void run_program(clv_plugin_device *dev, const ref_job *job,
                         uint32_t index)
 {
@@ -76,7 +91,7 @@ static void run_program(clv_plugin_device *dev, const ref_job *job,
     const ref_graph *g = &c->program->graph;
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         const clv_node *node = &g->nodes[i];
-        ref_view in[CLV_MAX_INPUTS], out;
+        ref_view in[CLV_MAX_INPUTS], scales[CLV_MAX_INPUTS], out;
         memset(in, 0, sizeof in);
         memset(&out, 0, sizeof out);
         for (uint32_t j = 0; j < node->n_inputs; j++) {
@@ -84,6 +99,7 @@ static void run_program(clv_plugin_device *dev, const ref_job *job,
                 continue;
             ref_view_make(&g->tensors[node->inputs[j]], c->symbols, &in[j]);
             in[j].data = c->data[node->inputs[j]];
+            add_scales(c, node->inputs[j], &in[j], &scales[j]);
         }
         if (node->n_outputs) {
             ref_view_make(&g->tensors[node->outputs[0]], c->symbols, &out);

@@ -209,9 +209,11 @@ typedef struct ref_view {
     int64_t strides[CLV_MAX_RANK]; /* bytes; of the last dimension, an
                                       element's or block's */
     int64_t rows, columns;
+    uint32_t quant, quant_group;   /* clv_quant */
+    const struct ref_view *scales; /* where it is quantised */
 } ref_view;
 
-/* With the symbols' values; NULL: their upper bounds. False if the shape is
+/* With the symbols' values; NULL: their upper bounds. Without scales. False if the shape is
  * impossible: a rank, dtype or size that nothing can have. */
 bool ref_view_make(const clv_tensor_desc *desc, const int64_t *symbols,
                    ref_view *out);

@@ -11,6 +11,7 @@ static bool block_of(uint32_t dtype, uint32_t *elements, uint32_t *bytes)
     } blocks[CLV_DTYPE_COUNT] = {
         [CLV_DTYPE_F32] = {1, 4},    [CLV_DTYPE_F16] = {1, 2},
         [CLV_DTYPE_BF16] = {1, 2},   [CLV_DTYPE_I32] = {1, 4},
+        [CLV_DTYPE_I8] = {1, 1},     [CLV_DTYPE_I4] = {2, 1},
         [CLV_DTYPE_Q8_0] = {32, 34}, [CLV_DTYPE_Q4_0] = {32, 18},
     };
     if (dtype >= CLV_DTYPE_COUNT || !blocks[dtype].elements)
@@ -22,6 +23,8 @@ static bool block_of(uint32_t dtype, uint32_t *elements, uint32_t *bytes)
 
 uint32_t ref_dtype_align(uint32_t dtype)
 {
+    if (dtype == CLV_DTYPE_I8 || dtype == CLV_DTYPE_I4)
+        return 1;
     return dtype == CLV_DTYPE_F32 || dtype == CLV_DTYPE_I32 ? 4 : 2;
 }
 
@@ -157,9 +160,29 @@ static double get_block(const ref_view *v, const uint8_t *row, int64_t column)
     return half_to_double(scale) * value;
 }
 
+static double get_scaled(const ref_view *v, const uint8_t *row, int64_t i,
+                         int64_t column)
+{
+    int64_t stride = v->strides[v->rank - 1];
+    int value = (int8_t)row[column * stride];
+    if (v->dtype == CLV_DTYPE_I4) {
+        value = row[column / 2 * stride] >> column % 2 * 4 & 15;
+        value -= value < 8 ? 0 : 16;
+    }
+    switch (v->quant) {
+    case CLV_QUANT_PER_CHANNEL:
+        return value * ref_get(v->scales, 0, i);
+    case CLV_QUANT_PER_GROUP:
+        return value * ref_get(v->scales, i, column / v->quant_group);
+    }
+    return value * ref_get(v->scales, 0, 0);
+}
+
 double ref_get(const ref_view *v, int64_t row, int64_t column)
 {
     const uint8_t *at = ref_view_row(v, row);
+    if (v->quant)
+        return get_scaled(v, at, row, column);
     if (v->dtype == CLV_DTYPE_Q8_0 || v->dtype == CLV_DTYPE_Q4_0)
         return get_block(v, at, column);
     at += column * v->strides[v->rank - 1];
