@@ -137,7 +137,7 @@ clv_status clv_plugin_query(const clv_query_in *in, clv_query_out *out)
     static const clv_option options[] = {
         REF_OPTION("mode", STRING, "none", 0, 0, "what is wrong"),
         REF_OPTIONS};
-    table = ref_api;
+    table = hostile_active = ref_api;
     hostile_fill_table(&table);
     table.create = create;
     table.description = "misbehaves as told, for tests";
