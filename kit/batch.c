@@ -44,6 +44,8 @@ static void run_cases(kit *k, void *ctx)
 static void tell(state *s, uint32_t item, kit_outcome outcome,
                  const char *text, uint64_t ns)
 {
+    if (s->printed && outcome == KIT_PASSED) /* the report says so */
+        outcome = KIT_FAILED;
     kit_verdict verdict = {outcome, text, ns, s->printed};
     s->batch->on_verdict(s->batch->ctx, item, &verdict);
     s->printed = 0;

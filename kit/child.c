@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,16 @@ void kit_child_init(kit *k, const kit_config *config, int fd)
     k->name = "";
     k->begin_ns = kit_now();
     pthread_mutex_init(&k->mutex, NULL);
+    kit_child_handlers(k->handlers);
+}
+
+void kit_child_handlers(void (*out[KIT_N_SIGNALS])(int))
+{
+    for (int i = 1; i < KIT_N_SIGNALS; i++) {
+        struct sigaction action = {.sa_handler = SIG_DFL};
+        sigaction(i, NULL, &action);
+        out[i] = action.sa_handler;
+    }
 }
 
 /* A parent that cannot be told anything leaves nothing to do. */

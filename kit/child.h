@@ -37,11 +37,13 @@ typedef struct kit_record {
 #define KIT_EXIT_FAILED 111
 
 #define KIT_NO_DEVICE UINT32_MAX
+#define KIT_N_SIGNALS 65
 
 struct kit {
     const kit_config *config;
     int fd;          /* records go there */
     uint32_t device; /* index as enumerated, or KIT_NO_DEVICE */
+    void (*handlers[KIT_N_SIGNALS])(int); /* of the process as it began */
     bool subject_made;
     kit_plugin subject;
     /* of the case that runs */
@@ -60,6 +62,8 @@ struct kit {
 uint64_t kit_now(void); /* monotonic, ns */
 
 void kit_child_init(kit *k, const kit_config *config, int fd);
+/* The handlers of all signals as they are now. */
+void kit_child_handlers(void (*out[KIT_N_SIGNALS])(int));
 /* Before and after the body of a case. */
 void kit_child_begin(kit *k, uint32_t index, const char *name);
 void kit_child_verdict(kit *k);

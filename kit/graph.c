@@ -183,6 +183,41 @@ void kit_set(kit_graph *g, uint32_t t, int64_t i, int64_t j, double value)
 /* ------------------------------------------------------------------------ */
 /* Capabilities                                                             */
 
+static bool is_alignment(uint32_t n)
+{
+    return !(n & (n - 1));
+}
+
+static void check_limits(kit_graph *g, uint32_t i, const clv_op_caps *caps)
+{
+    const char *op = kit_op_name(g->nodes[i].op);
+    const clv_axis_limit *axes[] = {&caps->rows, &caps->sequence,
+                                    &caps->channels};
+    for (int a = 0; a < 3; a++)
+        KIT_CHECK(g->k,
+                  axes[a]->min >= 0 && axes[a]->max >= 0 &&
+                      axes[a]->multiple >= 0 &&
+                      (!axes[a]->max || axes[a]->min <= axes[a]->max),
+                  "op_caps: node %u (%s): an axis of %lld to %lld in multiples "
+                  "of %lld",
+                  i, op, (long long)axes[a]->min, (long long)axes[a]->max,
+                  (long long)axes[a]->multiple);
+    for (int a = 0; a < 4; a++)
+        KIT_CHECK(g->k, caps->split_granularity[a] >= 0,
+                  "op_caps: node %u (%s): a split granularity of %lld", i, op,
+                  (long long)caps->split_granularity[a]);
+    KIT_CHECK(g->k,
+              is_alignment(caps->pointer_align) &&
+                  is_alignment(caps->stride_align),
+              "op_caps: node %u (%s): alignments of %u and %u, not powers of "
+              "two",
+              i, op, caps->pointer_align, caps->stride_align);
+    for (uint32_t s = 0; caps->static_shapes && s < caps->n_static; s++)
+        KIT_CHECK(g->k, caps->static_shapes[s] > 0,
+                  "op_caps: node %u (%s): a static shape of %lld rows", i, op,
+                  (long long)caps->static_shapes[s]);
+}
+
 static void check_answer(kit_graph *g, uint32_t i, const clv_op_caps *caps)
 {
     const char *op = kit_op_name(g->nodes[i].op);
@@ -199,6 +234,7 @@ static void check_answer(kit_graph *g, uint32_t i, const clv_op_caps *caps)
                         (caps->static_shapes && caps->n_static),
               "op_caps: node %u (%s): static shapes, but none are given", i,
               op);
+    check_limits(g, i, caps);
 }
 
 void kit_caps(kit_graph *g, clv_op_caps *out)

@@ -255,6 +255,7 @@ static void run_unload(kit *k, const void *arg)
 static void list(kit_list *l)
 {
     lifecycle_list_devices(l);
+    lifecycle_list_manners(l);
     kit_add(l, KIT_PER_PLUGIN, 0, run_null, NULL, "null");
     kit_add(l, KIT_PER_PLUGIN, 0, run_open_range, NULL, "open.range");
     kit_add(l, KIT_PER_PLUGIN, 0, run_open_twice, NULL, "open.twice");

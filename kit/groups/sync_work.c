@@ -166,9 +166,13 @@ static void run_depth(kit *k, const void *arg)
                    "submit %u of a queue_depth of %u", i + 1, depth);
         }
         clv_timeline_point over = kit_point(done, first + depth + 1);
+        uint64_t begin = kit_now();
         kit_expect(k, kit_try_submit(p, NULL, 0, &wait, &over, 0),
                    CLV_ERR_LIMIT, "submit %u at a queue_depth of %u", depth + 1,
                    depth);
+        KIT_CHECK(k, kit_now() - begin < 500 * KIT_MS,
+                  "a submit to a full queue took %llu ms (it does not block)",
+                  (unsigned long long)((kit_now() - begin) / KIT_MS));
         KIT_OK(k, p->api.timeline_signal(gate, round + 1), "timeline_signal");
         kit_await(p, done, first + depth, "a full queue");
         clv_timeline_info info = kit_query(p, done);

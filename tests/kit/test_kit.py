@@ -188,8 +188,9 @@ class Formats(Kit):
 
     def test_what_a_plugin_prints_spoils_no_report(self):
         args = ("print:enumerate", "--filter", "*/abi.fills.enumerate.*")
-        cases = self.hostile(*args, "-o", "json", code=0).cases()
+        cases = self.hostile(*args, "-o", "json", code=1).cases()
         self.assertGreater(cases["plugin/kit.survey"]["printed"], 0)
+        self.assertEqual(cases["plugin/kit.survey"]["outcome"], "failed")
         self.assertIn("the plugin printed",
                       cases["hostile:0/abi.fills.enumerate.stride"]["text"])
         xml.fromstring(self.hostile(*args, "-o", "junit").text.encode())

@@ -76,7 +76,7 @@ static clv_status alias_claimed(clv_plugin_device *dev,
     return status;
 }
 
-/* Divisible at every row, it says; but a part must have a multiple of four. */
+/* Divisible at every row, it says; but small parts must come in fours. */
 static clv_status granularity_false(clv_plugin_device *dev,
                                     const clv_subgraph *graph,
                                     clv_op_caps *out, uint32_t stride)
@@ -91,7 +91,8 @@ static clv_status granularity_false(clv_plugin_device *dev,
             (const clv_tensor_desc *)((const char *)graph->tensors +
                                       (size_t)node->inputs[1] *
                                           graph->tensor_stride);
-        if (YES && node->op == CLV_OP_MATMUL && w->dims[0] % 4) {
+        if (YES && node->op == CLV_OP_MATMUL && w->dims[0] % 4 &&
+            w->dims[0] < 40) {
             caps->answer = CLV_ANSWER_NO;
             memcpy(caps->reason, "rows must come in fours", 24);
         }

@@ -48,13 +48,13 @@ static clv_status times_out_at_once(clv_plugin_timeline *tl, uint64_t value,
     return ref_timeline_wait(tl, value, spin_ns, 0);
 }
 
-/* Half a second later than asked for. */
+/* Seconds later than asked for. */
 static clv_status times_out_late(clv_plugin_timeline *tl, uint64_t value,
                                  uint64_t spin_ns, uint64_t timeout_ns)
 {
     clv_status status = ref_timeline_wait(tl, value, spin_ns, timeout_ns);
     if (status == CLV_ERR_TIMEOUT)
-        hostile_sleep(500000000);
+        hostile_sleep(1500000000);
     return status;
 }
 

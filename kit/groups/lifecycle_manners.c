@@ -1,0 +1,61 @@
+/* What a plugin leaves alone, and wishes that it may ignore but not refuse. */
+#include "lifecycle.h"
+#include "../child.h"
+
+#include <string.h>
+
+/* Other cases of this process may have loaded the plugin before: what counts is
+ * how the process began. */
+static void check_handlers(kit *k, const char *when)
+{
+    void (*now[KIT_N_SIGNALS])(int);
+    kit_child_handlers(now);
+    for (int i = 1; i < KIT_N_SIGNALS; i++)
+        KIT_CHECK(k, now[i] == k->handlers[i],
+                  "%s the handler of signal %d (%s) is another one; a plugin "
+                  "installs none",
+                  when, i, strsignal(i));
+}
+
+static void run_signals(kit *k, const void *arg)
+{
+    kit_plugin p;
+    (void)arg;
+    kit_subject_drop(k);
+    lifecycle_make(k, &p);
+    check_handlers(k, "after create");
+    if (p.n_devices) {
+        kit_plugin_open(&p, 0);
+        kit_use(k, &p);
+        check_handlers(k, "after work of a device");
+        kit_plugin_close(&p);
+    }
+    lifecycle_end(&p);
+    check_handlers(k, "after destroy");
+}
+
+static void run_power(kit *k, const void *arg)
+{
+    static const uint32_t levels[] = {CLV_POWER_BURST, CLV_POWER_IDLE,
+                                      CLV_POWER_SUSTAINED};
+    kit_plugin *p = kit_subject(k);
+    (void)arg;
+    if (!p->api.power_hint) {
+        kit_skip(k, "not offered: power_hint()");
+        return;
+    }
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+        KIT_OK(k, p->api.power_hint(p->dev, levels[i]), "power_hint(%u)",
+               levels[i]);
+        kit_use(k, p);
+    }
+    kit_expect(k, p->api.power_hint(p->dev, 99), CLV_ERR_UNSUPPORTED,
+               "power_hint of a level that is none");
+    kit_use(k, p);
+}
+
+void lifecycle_list_manners(kit_list *l)
+{
+    kit_add(l, KIT_PER_PLUGIN, 0, run_signals, NULL, "signals");
+    kit_add(l, KIT_PER_DEVICE, 0, run_power, NULL, "power");
+}
