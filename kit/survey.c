@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TAG_PLUGIN = 1, TAG_DEVICE = 2 };
+enum { TAG_PLUGIN = 1, TAG_DEVICE = 2, TAG_END = 3 };
 
 static uint32_t table_has(const clv_plugin_api *api)
 {
@@ -74,6 +74,7 @@ void kit_survey_run(kit *k, const void *arg)
              p->n_devices, p->n_devices == 1 ? "" : "s");
     kit_plugin_destroy(p);
     kit_plugin_unload(p);
+    kit_child_send(k, TAG_END, "", 1);
 }
 
 void kit_survey_record(kit_survey *survey, const kit_record *record)
@@ -82,6 +83,8 @@ void kit_survey_record(kit_survey *survey, const kit_record *record)
         memcpy(&survey->plugin, record->data, sizeof survey->plugin);
         survey->known = true;
     }
+    if (record->tag == TAG_END)
+        survey->whole = true;
     if (record->tag == TAG_DEVICE && survey->n_devices < KIT_MAX_DEVICES)
         memcpy(&survey->devices[survey->n_devices++], record->data,
                sizeof *survey->devices);
