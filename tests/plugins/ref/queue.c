@@ -56,25 +56,11 @@ static int look_at_waits(const ref_job *job, char *message)
     return 1;
 }
 
-/* Somebody else failed all that the job would signal: nobody waits for it, and
- * its memory may be gone. */
-static bool is_given_up(const ref_job *job)
-{
-    uint32_t n = 0;
-    while (n < job->n_signals &&
-           __atomic_load_n(ref_timeline_flag(job->signals[n].timeline),
-                           __ATOMIC_ACQUIRE) & CLV_FLAG_FAILED)
-        n++;
-    return n && n == job->n_signals;
-}
-
 static clv_status await(const clv_plugin_device *dev, const ref_job *job,
                         char *message)
 {
     clv_status status;
     while (!(status = interrupted(dev, message))) {
-        if (is_given_up(job))
-            return say(message, CLV_ERR_CANCELLED, "the work was given up");
         int done = atomic_load(&dev->hung) ? 0 : look_at_waits(job, message);
         if (done)
             return done == 1 ? CLV_OK : done;
@@ -234,8 +220,6 @@ clv_status ref_progress(clv_plugin_device *dev)
          dev->settings->progress && (job = next_job(dev, false));) {
         char message[REF_MESSAGE_SIZE] = "";
         clv_status status = interrupted(dev, message);
-        if (!status && is_given_up(job))
-            status = say(message, CLV_ERR_CANCELLED, "the work was given up");
         if (!status) {
             int done =
                 atomic_load(&dev->hung) ? 0 : look_at_waits(job, message);
