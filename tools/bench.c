@@ -199,16 +199,17 @@ static double deviation(const double *x, int64_t n)
     return n > 1 ? sqrt(sum / (double)(n - 1)) : 0;
 }
 
-/* Threads of the CPU, as its device counts them. */
+/* Threads of the CPU, as its devices count them. */
 static uint32_t n_threads(const tool_env *env)
 {
+    uint32_t n = 0;
     for (uint32_t i = 0; i < clv_context_device_count(env->ctx); i++) {
         const clv_device_info *info =
             clv_device_info_of(clv_context_device(env->ctx, i));
         if (info->kind == CLV_DEVICE_CPU)
-            return info->units;
+            n += info->units;
     }
-    return 0;
+    return n;
 }
 
 static void add_row(bench_state *state, const bench_test *test,

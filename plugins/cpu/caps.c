@@ -97,7 +97,7 @@ static double row_operations(const cpu_check *check)
 static void estimate(const clv_plugin_device *dev, const cpu_check *check,
                      clv_cost_hint *hint)
 {
-    double cores = dev->inst->options.threads;
+    double cores = dev->setup->threads;
     double bandwidth = CORE_BANDWIDTH * cores < MEMORY_BANDWIDTH
                            ? CORE_BANDWIDTH * cores
                            : MEMORY_BANDWIDTH;

@@ -9,23 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The host has checked the values against the declarations. */
-static uint64_t option_int(const clv_host_api *host, const char *key)
-{
-    const char *text = host->option(host->host, key);
-    return text ? strtoull(text, NULL, 10) : 0;
-}
-
-static void read_options(const clv_host_api *host, cpu_options *options)
-{
-    const char *pin = host->option(host->host, "pin");
-    options->threads = (uint32_t)option_int(host, "threads");
-    if (!options->threads)
-        options->threads = cpu_usable_cores();
-    options->poll_ns = option_int(host, "poll") * 1000;
-    options->pin = pin && !strcmp(pin, "on");
-}
-
 clv_status cpu_instance_create(const clv_host_api *host,
                                clv_plugin_instance **out)
 {
@@ -37,10 +20,12 @@ clv_status cpu_instance_create(const clv_host_api *host,
     if (!inst)
         return cpu_no_memory(host, "an instance", sizeof *inst);
     inst->host = host;
-    read_options(host, &inst->options);
-    status = cpu_dispatch(host, host->option(host->host, "features"),
-                          &inst->kernels, &inst->level);
+    status = cpu_setups_read(host, &inst->setups, &inst->n_setups);
+    if (!status)
+        status = cpu_dispatch(host, host->option(host->host, "features"),
+                              &inst->kernels, &inst->level);
     if (status) {
+        cpu_free(host, inst->setups);
         cpu_free(host, inst);
         return status;
     }
@@ -69,58 +54,76 @@ void cpu_instance_destroy(clv_plugin_instance *inst)
         return;
     while (inst->devices)
         cpu_device_close(inst->devices);
+    cpu_free(inst->host, inst->setups);
     cpu_free(inst->host, inst);
+}
+
+/* The machine's, and the cores where they are not all. */
+static void name_device(const cpu_setup *setup, char *out, size_t size)
+{
+    char list[64];
+    cpu_machine_name(out, size);
+    size_t used = strlen(out);
+    if (setup->bound)
+        snprintf(out + used, size - used, ", %s %s",
+                 cpu_cores_count(&setup->cores) == 1 ? "core" : "cores",
+                 cpu_cores_text(&setup->cores, list, sizeof list));
+}
+
+static void describe(const clv_plugin_instance *inst, const cpu_setup *setup,
+                     clv_device_info *info)
+{
+    memset(info, 0, sizeof *info);
+    snprintf(info->id, sizeof info->id, "%s", setup->id);
+    name_device(setup, info->name, sizeof info->name);
+    snprintf(info->driver, sizeof info->driver, "cleave %s %s", CPU_VERSION,
+             cpu_level_name(inst->level));
+    info->kind = CLV_DEVICE_CPU;
+    info->flags = CLV_DEVICE_FLAG_STORE | CLV_DEVICE_FLAG_WAIT |
+                  CLV_DEVICE_SOFTWARE;
+    info->clock = CLV_CLOCK_REAL;
+    info->n_mem_types = CPU_MEM_TYPES;
+    info->memory_size = cpu_memory_size();
+    info->memory_free = cpu_memory_free();
+    info->units = setup->threads;
 }
 
 clv_status cpu_enumerate(clv_plugin_instance *inst, uint32_t *count,
                          clv_device_info *out, uint32_t stride)
 {
     uint32_t room = *count;
-    *count = 1;
-    if (!out || !room)
-        return CLV_OK;
-    (void)stride;
-    clv_device_info info;
-    memset(&info, 0, sizeof info);
-    cpu_machine_name(info.name, sizeof info.name);
-    snprintf(info.driver, sizeof info.driver, "cleave %s %s", CPU_VERSION,
-             cpu_level_name(inst->level));
-    info.kind = CLV_DEVICE_CPU;
-    info.flags = CLV_DEVICE_FLAG_STORE | CLV_DEVICE_FLAG_WAIT |
-                 CLV_DEVICE_SOFTWARE;
-    info.clock = CLV_CLOCK_REAL;
-    info.n_mem_types = CPU_MEM_TYPES;
-    info.memory_size = cpu_memory_size();
-    info.memory_free = cpu_memory_free();
-    info.units = inst->options.threads;
-    cpu_write(out, &info, sizeof info);
+    *count = inst->n_setups;
+    for (uint32_t i = 0; out && i < room && i < inst->n_setups; i++) {
+        clv_device_info info;
+        describe(inst, &inst->setups[i], &info);
+        cpu_write((char *)out + (size_t)i * stride, &info, sizeof info);
+    }
     return CLV_OK;
 }
 
 static clv_status start_threads(clv_plugin_device *dev)
 {
-    const cpu_options *o = &dev->inst->options;
-    clv_status status = cpu_pool_create(dev->host, o->threads, o->poll_ns,
-                                        o->pin, &dev->pool);
+    clv_status status = cpu_pool_create(dev->host, dev->setup, &dev->pool);
     return status ? status
                   : cpu_queue_create(dev->host, dev->kernels, dev->pool,
-                                     dev->trace, o->poll_ns, o->pin,
-                                     &dev->queue);
+                                     dev->trace, dev->setup, &dev->queue);
 }
 
 clv_status cpu_device_open(clv_plugin_instance *inst, uint32_t index,
                            clv_plugin_device **out)
 {
     const clv_host_api *host = inst->host;
-    if (index)
+    if (index >= inst->n_setups)
         return cpu_error(host, CLV_ERR_NOT_FOUND,
-                         "cpu: no device %" PRIu32 ", there is one; open 0",
-                         index);
+                         "cpu: no device %" PRIu32 ", there are %" PRIu32
+                         "; count them from 0",
+                         index, inst->n_setups);
     clv_plugin_device *dev =
         cpu_alloc(host, sizeof *dev, alignof(clv_plugin_device));
     if (!dev)
         return cpu_no_memory(host, "a device", sizeof *dev);
     dev->inst = inst;
+    dev->setup = &inst->setups[index];
     dev->host = host;
     dev->kernels = &inst->kernels;
     dev->next = inst->devices;

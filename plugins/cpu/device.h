@@ -1,23 +1,20 @@
 /*
- * Instance and device. The instance owns its options; a device owns its pool
- * and queue. Buffers, programs and timelines only borrow the device.
+ * Instance and device. The instance owns the setups of its devices and the
+ * kernels they share; a device owns its pool and queue. Buffers, programs and
+ * timelines only borrow the device.
  */
 #pragma once
 
 #include "dispatch.h"
 #include "pool.h"
 #include "queue.h"
+#include "setup.h"
 #include "trace.h"
-
-typedef struct cpu_options {
-    uint32_t threads;
-    uint64_t poll_ns;
-    bool pin;
-} cpu_options;
 
 struct clv_plugin_instance {
     const clv_host_api *host;
-    cpu_options options;
+    cpu_setup *setups; /* [n_setups] of the devices it enumerates */
+    uint32_t n_setups;
     cpu_kernels kernels;
     cpu_level level;
     clv_plugin_device *devices; /* open ones */
@@ -25,6 +22,7 @@ struct clv_plugin_instance {
 
 struct clv_plugin_device {
     clv_plugin_instance *inst;
+    const cpu_setup *setup; /* the instance's */
     const clv_host_api *host;
     const cpu_kernels *kernels;
     clv_plugin_device *next;

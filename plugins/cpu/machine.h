@@ -4,13 +4,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Cores this process may use: its affinity mask, within its group's quota. */
-uint32_t cpu_usable_cores(void);
-
-/* Binds the calling thread to the index'th core of its affinity mask, counted
- * round. */
-void cpu_pin_thread(uint32_t index);
-
 void cpu_machine_name(char *out, size_t size);
 
 /* Bytes of memory; 0 where unknown. */

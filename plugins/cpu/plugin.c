@@ -14,8 +14,8 @@
 
 static const clv_option options[] = {
     OPTION(INT, .key = "threads", .default_value = "0", .min = 0, .max = 1024,
-           .help = "threads that compute; 0: one for each core this process "
-                   "may use"),
+           .help = "threads that compute, without sections for devices; 0: "
+                   "one for each core this process may use"),
     OPTION(ENUM, .key = "features", .default_value = "auto",
            .choices = "auto|ref|avx2|avx512|avx512vnni",
            .help = "instruction sets the kernels use, up to this one; ref: "
@@ -25,6 +25,13 @@ static const clv_option options[] = {
                    "blocks"),
     OPTION(BOOL, .key = "pin", .default_value = "off",
            .help = "bind each thread to a core of its own"),
+    OPTION(STRING, .key = "cores", .default_value = "",
+           .scope = CLV_SCOPE_DEVICE,
+           .help = "cores the device's threads may use, as in 0-3,6; empty: "
+                   "all that this process may use"),
+    OPTION(INT, .key = "threads", .default_value = "0", .min = 0, .max = 1024,
+           .scope = CLV_SCOPE_DEVICE,
+           .help = "threads of the device; 0: one for each of its cores"),
 };
 
 /*

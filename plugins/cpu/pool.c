@@ -1,14 +1,12 @@
 #include "pool.h"
 #include "host.h"
 #include "kernels.h"
-#include "machine.h"
 #include "spin.h"
+#include "thread.h"
 
-#include <signal.h>
+#include <pthread.h>
 #include <stdalign.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 
 typedef struct member {
     cpu_pool *pool;
@@ -18,10 +16,8 @@ typedef struct member {
 
 struct cpu_pool {
     const clv_host_api *host;
-    uint32_t threads; /* with the owner */
-    uint32_t started; /* workers that run */
-    uint64_t poll_ns;
-    bool pin;
+    const cpu_setup *setup; /* its threads count the owner */
+    uint32_t started;       /* workers that run */
     char *scratch;   /* [threads] of CPU_SCRATCH_SIZE */
     member *workers; /* [threads]; 0 is not used */
 
@@ -39,19 +35,6 @@ struct cpu_pool {
     pthread_mutex_t lock; /* only for sleeping and waking */
     pthread_cond_t wake, done;
 };
-
-int cpu_thread_start(pthread_t *thread, const char *name,
-                     void *(*fn)(void *ctx), void *ctx)
-{
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int error = pthread_create(thread, NULL, fn, ctx);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (!error)
-        pthread_setname_np(*thread, name);
-    return error;
-}
 
 static bool claim(cpu_pool *pool, uint32_t *chunk)
 {
@@ -98,14 +81,12 @@ static void *worker_main(void *ctx)
 {
     member *self = ctx;
     cpu_pool *pool = self->pool;
-    if (pool->pin)
-        cpu_pin_thread(self->index);
     cpu_spin spin = {0};
     while (!atomic_load_explicit(&pool->stop, memory_order_relaxed)) {
         if (atomic_load_explicit(&pool->unclaimed, memory_order_relaxed)) {
             work(pool, self->index);
             spin = (cpu_spin){0};
-        } else if (!cpu_spin_once(&spin, pool->poll_ns)) {
+        } else if (!cpu_spin_once(&spin, pool->setup->poll_ns)) {
             sleep_for_work(pool);
             spin = (cpu_spin){0};
         }
@@ -117,7 +98,7 @@ static void await_done(cpu_pool *pool)
 {
     cpu_spin spin = {0};
     while (atomic_load_explicit(&pool->unfinished, memory_order_acquire))
-        if (!cpu_spin_once(&spin, pool->poll_ns))
+        if (!cpu_spin_once(&spin, pool->setup->poll_ns))
             break;
     if (!atomic_load(&pool->unfinished))
         return;
@@ -131,7 +112,7 @@ static void await_done(cpu_pool *pool)
 
 void cpu_pool_run(cpu_pool *pool, uint32_t chunks, cpu_task_fn fn, void *ctx)
 {
-    if (chunks <= 1 || pool->threads == 1) {
+    if (chunks <= 1 || pool->setup->threads == 1) {
         for (uint32_t i = 0; i < chunks; i++)
             fn(ctx, i, 0);
         return;
@@ -152,42 +133,36 @@ void cpu_pool_run(cpu_pool *pool, uint32_t chunks, cpu_task_fn fn, void *ctx)
 
 static clv_status start_workers(cpu_pool *pool)
 {
-    for (uint32_t i = 1; i < pool->threads; i++) {
-        char name[24];
-        snprintf(name, sizeof name, "clv-cpu-%u", (unsigned)i);
+    for (uint32_t i = 1; i < pool->setup->threads; i++) {
         pool->workers[i] = (member){.pool = pool, .index = i};
-        int error = cpu_thread_start(&pool->workers[i].thread, name,
-                                     worker_main, &pool->workers[i]);
-        if (error)
-            return cpu_error(pool->host, CLV_ERR_LIMIT,
-                             "cpu: cannot start thread %u of %u: %s; lower "
-                             "option threads",
-                             (unsigned)i + 1, (unsigned)pool->threads,
-                             strerror(error));
+        clv_status status =
+            cpu_thread_start(pool->host, pool->setup, i, worker_main,
+                             &pool->workers[i], &pool->workers[i].thread);
+        if (status)
+            return status;
         pool->started++;
     }
     return CLV_OK;
 }
 
-clv_status cpu_pool_create(const clv_host_api *host, uint32_t threads,
-                           uint64_t poll_ns, bool pin, cpu_pool **out)
+clv_status cpu_pool_create(const clv_host_api *host, const cpu_setup *setup,
+                           cpu_pool **out)
 {
     cpu_pool *pool = cpu_alloc(host, sizeof *pool, alignof(cpu_pool));
     if (!pool)
         return cpu_no_memory(host, "the thread pool", sizeof *pool);
     pool->host = host;
-    pool->threads = threads;
-    pool->poll_ns = poll_ns;
-    pool->pin = pin;
+    pool->setup = setup;
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->wake, NULL);
     pthread_cond_init(&pool->done, NULL);
 
-    uint64_t size = (uint64_t)threads * CPU_SCRATCH_SIZE;
+    uint64_t size = (uint64_t)setup->threads * CPU_SCRATCH_SIZE;
     clv_status status;
     pool->scratch = host->alloc(host->host, size, 64);
     pool->workers =
-        cpu_alloc(host, threads * sizeof *pool->workers, alignof(member));
+        cpu_alloc(host, setup->threads * sizeof *pool->workers,
+                  alignof(member));
     if (pool->scratch && pool->workers)
         status = start_workers(pool);
     else
@@ -221,7 +196,7 @@ void cpu_pool_destroy(cpu_pool *pool)
 
 uint32_t cpu_pool_threads(const cpu_pool *pool)
 {
-    return pool->threads;
+    return pool->setup->threads;
 }
 
 void *cpu_pool_scratch(const cpu_pool *pool, uint32_t worker)

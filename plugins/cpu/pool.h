@@ -10,18 +10,16 @@
  */
 #pragma once
 
-#include <cleave/plugin.h>
-
-#include <pthread.h>
-#include <stdbool.h>
+#include "setup.h"
 
 typedef struct cpu_pool cpu_pool;
 
 /* worker < the pool's threads; no two run with the same one at once. */
 typedef void (*cpu_task_fn)(void *ctx, uint32_t chunk, uint32_t worker);
 
-clv_status cpu_pool_create(const clv_host_api *host, uint32_t threads,
-                           uint64_t poll_ns, bool pin, cpu_pool **out);
+/* setup outlives the pool. */
+clv_status cpu_pool_create(const clv_host_api *host, const cpu_setup *setup,
+                           cpu_pool **out);
 /* Joins the threads. NULL is legal. */
 void cpu_pool_destroy(cpu_pool *pool);
 
@@ -31,7 +29,3 @@ void *cpu_pool_scratch(const cpu_pool *pool, uint32_t worker);
 
 /* Only from the owner. One chunk wakes nobody. */
 void cpu_pool_run(cpu_pool *pool, uint32_t chunks, cpu_task_fn fn, void *ctx);
-
-/* Starts a thread that no signal of the process is delivered to. */
-int cpu_thread_start(pthread_t *thread, const char *name,
-                     void *(*fn)(void *ctx), void *ctx);

@@ -2,7 +2,9 @@
 #include "host.h"
 #include "run.h"
 #include "spin.h"
+#include "thread.h"
 
+#include <pthread.h>
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -17,7 +19,6 @@
 struct cpu_queue {
     cpu_runner runner;
     uint64_t poll_ns;
-    bool pin;
     pthread_t thread;
     _Atomic uint32_t length; /* jobs listed */
     _Atomic bool stop, lost, hangs;
@@ -185,8 +186,6 @@ static void finish_job(cpu_queue *queue, cpu_job *job, clv_status status,
 static void *queue_main(void *ctx)
 {
     cpu_queue *queue = ctx;
-    if (queue->pin)
-        cpu_pin_thread(0);
     for (cpu_job *job; (job = pop(queue));) {
         char message[MESSAGE_SIZE] = "";
         clv_status status = ended(queue, message);
@@ -207,7 +206,7 @@ static void *queue_main(void *ctx)
 
 clv_status cpu_queue_create(const clv_host_api *host,
                             const cpu_kernels *kernels, cpu_pool *pool,
-                            cpu_trace *trace, uint64_t poll_ns, bool pin,
+                            cpu_trace *trace, const cpu_setup *setup,
                             cpu_queue **out)
 {
     cpu_queue *queue = cpu_alloc(host, sizeof *queue, alignof(cpu_queue));
@@ -215,20 +214,16 @@ clv_status cpu_queue_create(const clv_host_api *host,
         return cpu_no_memory(host, "the queue", sizeof *queue);
     queue->runner = (cpu_runner){
         .host = host, .kernels = kernels, .pool = pool, .trace = trace};
-    queue->poll_ns = poll_ns;
-    queue->pin = pin;
+    queue->poll_ns = setup->poll_ns;
     pthread_mutex_init(&queue->lock, NULL);
     pthread_cond_init(&queue->pushed, NULL);
-    int error =
-        cpu_thread_start(&queue->thread, "clv-cpu-0", queue_main, queue);
-    if (error) {
+    clv_status status = cpu_thread_start(host, setup, 0, queue_main, queue,
+                                         &queue->thread);
+    if (status) {
         pthread_cond_destroy(&queue->pushed);
         pthread_mutex_destroy(&queue->lock);
         cpu_free(host, queue);
-        return cpu_error(host, CLV_ERR_LIMIT,
-                         "cpu: cannot start the queue's thread: %s; end other "
-                         "programs or raise the limit of processes",
-                         strerror(error));
+        return status;
     }
     *out = queue;
     return CLV_OK;

@@ -38,7 +38,7 @@ typedef struct cpu_queue cpu_queue;
 
 clv_status cpu_queue_create(const clv_host_api *host,
                             const cpu_kernels *kernels, cpu_pool *pool,
-                            cpu_trace *trace, uint64_t poll_ns, bool pin,
+                            cpu_trace *trace, const cpu_setup *setup,
                             cpu_queue **out);
 /* Cancels what has not begun, and joins. NULL is legal. */
 void cpu_queue_destroy(cpu_queue *queue);

@@ -4,6 +4,7 @@
 #include "spin.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdio.h>

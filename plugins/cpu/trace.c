@@ -3,6 +3,7 @@
 #include "host.h"
 #include "machine.h"
 
+#include <pthread.h>
 #include <stdalign.h>
 #include <stdio.h>
 #include <string.h>

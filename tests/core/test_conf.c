@@ -1,6 +1,7 @@
 /*
  * conf/cleave.ini against the keys that the core and its CPU plugin declare:
- * the same keys, each with its default, as ";key = value".
+ * the same keys, each with its default, as ";key = value"; those of single
+ * devices below an example of such a section, ";[cpu:big]".
  */
 #include "../../core/config.h"
 #include "test.h"
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 
 #define MAX_KEYS 64
+#define EXAMPLE "big" /* the device that the file describes */
 
 typedef struct key {
     char name[128], value[128];
@@ -46,7 +48,8 @@ static void read_conf(keys *k)
     while (fgets(line, sizeof line, f)) {
         int at = 0;
         line[strcspn(line, "\n")] = 0;
-        if (sscanf(line, "[%63[a-z0-9_]]", section) == 1 || line[0] != ';')
+        if (sscanf(line, "[%63[a-z0-9_]]", section) == 1 ||
+            sscanf(line, ";[%63[a-z0-9_:]]", section) == 1 || line[0] != ';')
             continue;
         assert_int_equal(sscanf(line, ";%63[a-z0-9_] =%n", name, &at), 1);
         assert_true(at > 0);
@@ -69,7 +72,8 @@ static void check_declared(void *ctx, const char *section,
     char name[128];
     if (strcmp(section, "core") && strcmp(section, "cpu"))
         return;
-    snprintf(name, sizeof name, "%s.%s", section, option->key);
+    snprintf(name, sizeof name, "%s%s.%s", section,
+             option->scope == CLV_SCOPE_DEVICE ? ":" EXAMPLE : "", option->key);
     const char *value = find(k, name);
     if (!value)
         fail_msg("conf/cleave.ini does not explain %s", name);
@@ -92,6 +96,7 @@ static void test_conf(void **state)
     assert_ok(clv_config_set(config, dirs, "test"));
     assert_ok(clv_config_set(config, "core.cache_dir=", "test"));
     assert_ok(clv_config_set(config, "core.plugins=cpu", "test"));
+    assert_ok(clv_config_set(config, "cpu:" EXAMPLE ".cores=", "test"));
     clv_context_params params = {.config = config};
     assert_ok(clv_context_create(&params, &ctx));
     core_config_each(config, check_declared, &k);
