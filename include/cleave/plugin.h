@@ -756,7 +756,8 @@ typedef enum clv_fault {
 /*
  * Where a key stands in the ini file: in the plugin's section, [npu_sim], or in
  * sections for single devices, named by their ids: [npu_sim:hexagon]. A plugin
- * whose devices are described there finds their names by device_section().
+ * whose devices are described there finds their names by device_section(). A key
+ * may be declared for both places.
  */
 typedef enum clv_option_scope {
     CLV_SCOPE_PLUGIN = 0,

@@ -82,9 +82,11 @@ static void check_option(kit *k, const clv_plugin_api *api, uint32_t i)
                                  "[a-z][a-z0-9_]*", i, o.key);
     for (uint32_t j = 0; j < i; j++) {
         kit_option(api, j, &other);
-        KIT_CHECK(k, strcmp(o.key, other.key), "two options have the key '%s'",
-                  o.key);
+        KIT_CHECK(k, o.scope != other.scope || strcmp(o.key, other.key),
+                  "two options of the same scope have the key '%s'", o.key);
     }
+    KIT_CHECK(k, o.scope <= CLV_SCOPE_DEVICE,
+              "option '%s' has the scope %u, which is none", o.key, o.scope);
     snprintf(what, sizeof what, "the help of option '%.48s'", o.key);
     check_text(k, what, o.help);
     KIT_CHECK(k, o.type >= CLV_OPTION_INT && o.type <= CLV_OPTION_ENUM,
