@@ -50,6 +50,10 @@ uint64_t core_view_offset(const clv_graph *graph, clv_value value);
 /* Whether two values share elements. */
 bool core_values_overlap(const clv_graph *graph, clv_value a, clv_value b);
 
+/* Tells graphs apart by their ops, shapes and types, not by their weights'
+ * values; the same in every run. */
+uint64_t core_graph_fingerprint(const clv_graph *graph);
+
 /* Valid until the graph grows. */
 clv_subgraph core_graph_view(const clv_graph *graph);
 /* The value's name, or "%12" made in text. */

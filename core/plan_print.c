@@ -360,7 +360,8 @@ static void json_value(core_text *text, const clv_plan *plan, clv_value value)
 
 static void print_json(core_text *text, const clv_plan *plan)
 {
-    core_text_add(text, "{");
+    core_text_add(text, "{\"graph\":\"%016llx\",\n",
+                  (unsigned long long)core_graph_fingerprint(plan->source));
     json_devices(text, plan);
     json_loads(text, plan);
     json_steps(text, plan);

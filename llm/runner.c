@@ -60,16 +60,33 @@ static clv_status bind_states(llm_runner *r, const llm_kv_cache *cache)
     return CLV_OK;
 }
 
-static clv_status compile(llm_runner *r, const llm_kv_cache *cache,
-                          const llm_runner_params *params)
+/* By a saved plan, if one was made for this graph. */
+static clv_status make_plan(llm_runner *r, const llm_runner_params *params)
 {
-    const clv_plan_params plan = {
+    const clv_plan_params devices = {
         .devices = params->devices,
         .n_devices = params->n_devices,
     };
+    clv_context *ctx = r->model->ctx;
+    for (uint32_t i = 0; i < params->n_plans; i++)
+        if (clv_plan_fits(r->graph, params->plans[i], strlen(params->plans[i])))
+            return clv_plan_parse(ctx, r->graph, &devices, params->plans[i],
+                                  strlen(params->plans[i]), &r->plan);
+    if (params->n_plans)
+        clv_log(ctx, CLV_LOG_WARN,
+                "no saved plan was made for runs of %s%u token%s over this "
+                "model and context; they are planned anew",
+                r->max_tokens > 1 ? "up to " : "", r->max_tokens,
+                r->max_tokens > 1 ? "s" : "");
+    return clv_plan_create(ctx, r->graph, &devices, &r->plan);
+}
+
+static clv_status compile(llm_runner *r, const llm_kv_cache *cache,
+                          const llm_runner_params *params)
+{
     clv_status status = build(r, cache);
     if (!status)
-        status = clv_plan_create(r->model->ctx, r->graph, &plan, &r->plan);
+        status = make_plan(r, params);
     if (!status)
         status = clv_exec_create(r->plan, &r->exec);
     if (!status)

@@ -24,6 +24,8 @@ typedef struct llm_runner_params {
     bool all_logits;            /* of every token, not only the last */
     clv_device *const *devices; /* as clv_plan_params */
     uint32_t n_devices;
+    char *const *plans;         /* saved ones, as clv_session_params */
+    uint32_t n_plans;
 } llm_runner_params;
 
 clv_status llm_runner_create(clv_model *model, const llm_kv_cache *cache,

@@ -17,6 +17,8 @@ struct clv_session {
     clv_device **devices; /* owned; NULL: all */
     uint32_t n_devices;
     uint32_t n_lost; /* devices left out so far */
+    char **plans;    /* saved ones; owned, as are their strings */
+    uint32_t n_plans;
     llm_kv_cache cache;
     uint32_t position;
     llm_runner *runners[RUN_COUNT]; /* made when first needed */
@@ -75,6 +77,25 @@ static clv_status set_params(clv_session *s, const clv_session_params *p)
     return CLV_OK;
 }
 
+static clv_status copy_plans(clv_session *s, const clv_session_params *p)
+{
+    if (!p->n_plans)
+        return CLV_OK;
+    if (!p->plans)
+        return clv_error(CLV_ERR_INVALID,
+                         "clv_session_create: plans and n_plans disagree");
+    s->plans = calloc(p->n_plans, sizeof(*s->plans));
+    for (uint32_t i = 0; s->plans && i < p->n_plans; i++) {
+        s->plans[i] = strdup(p->plans[i]);
+        if (!s->plans[i])
+            break;
+        s->n_plans++;
+    }
+    return s->n_plans == p->n_plans
+               ? CLV_OK
+               : clv_error(CLV_ERR_NO_MEMORY, "out of memory for saved plans");
+}
+
 static clv_device *device_at(const clv_session *s, uint32_t index)
 {
     return s->devices ? s->devices[index]
@@ -111,6 +132,8 @@ clv_status clv_session_create(clv_model *model,
     atomic_init(&s->cancelled, false);
     clv_status status = set_params(s, &p);
     if (!status)
+        status = copy_plans(s, &p);
+    if (!status)
         status = llm_kv_cache_init(&s->cache, model->ctx, model->hp, s->n_ctx,
                                    p.kv_dtype ? p.kv_dtype : CLV_DTYPE_F16);
     s->n_lost = count_lost(s);
@@ -137,6 +160,9 @@ void clv_session_destroy(clv_session *session)
         return;
     drop_runners(session);
     llm_kv_cache_finish(&session->cache);
+    for (uint32_t i = 0; i < session->n_plans; i++)
+        free(session->plans[i]);
+    free(session->plans);
     free(session->devices);
     free(session->rows);
     free(session);
@@ -252,6 +278,8 @@ static clv_status make_runner(clv_session *s, int kind)
         .all_logits = kind == RUN_ALL,
         .devices = left ? left : s->devices,
         .n_devices = left ? n_left : s->n_devices,
+        .plans = s->plans,
+        .n_plans = s->n_lost ? 0 : s->n_plans,
     };
     status = llm_runner_create(s->model, &s->cache, &params, &s->runners[kind]);
     free(left);
@@ -317,6 +345,23 @@ static clv_status run_batch(clv_session *s, const int32_t *ids, uint32_t n,
         clv_log(s->model->ctx, CLV_LOG_WARN,
                 "going on without a device that failed: %s", clv_last_error());
     }
+}
+
+clv_status clv_session_prepare(clv_session *session, uint32_t n,
+                               const clv_plan **plan)
+{
+    llm_runner *runner;
+    if (!session || !plan || !n || n > session->n_batch)
+        return clv_error(CLV_ERR_INVALID,
+                         "clv_session_prepare: no session, or %u tokens where "
+                         "1 to the batch are", n);
+    *plan = NULL;
+    clv_status status = leave_lost_out(session);
+    if (!status)
+        status = get_runner(session, n, CLV_LOGITS_LAST, &runner);
+    if (!status)
+        *plan = runner->plan;
+    return status;
 }
 
 static clv_status reserve_rows(clv_session *s, uint32_t n)

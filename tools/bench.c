@@ -15,6 +15,7 @@
 
 typedef struct bench_args {
     tool_common common;
+    tool_strings plans;
     const char *model, *kv_type, *format;
     tool_ints prompts, generations, depths;
     int64_t n_batch, repetitions;
@@ -39,6 +40,7 @@ static const tool_option options[] = {
                   "run each test once before it is timed; --no-warmup does "
                   "not"),
     TOOL_OPTION_KV_TYPE(bench_args),
+    TOOL_OPTION_PLAN(bench_args),
     TOOL_OPT_CHOICE('o', "output", "FORMAT", AT(format), TOOL_FORMATS,
                     "md, csv, json or jsonl"),
     {0},
@@ -126,7 +128,8 @@ static clv_status prepare(bench_state *state)
         .n_batch = (uint32_t)args->n_batch,
         .kv_dtype = tool_kv_dtype(args->kv_type),
     };
-    status = clv_session_create(state->model, &params, &state->session);
+    status = tool_session_create(state->model, &params, &args->plans,
+                            &state->session);
     if (!status)
         tool_interrupt_target(state->session);
     return status;

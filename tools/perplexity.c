@@ -13,6 +13,7 @@
 
 typedef struct ppl_args {
     tool_common common;
+    tool_strings plans;
     const char *model, *file, *kv_type, *format;
     int64_t n_ctx, n_batch, chunks;
 } ppl_args;
@@ -30,6 +31,7 @@ static const tool_option options[] = {
     TOOL_OPT_INT(0, "chunks", AT(chunks), -1, INT32_MAX,
                  "stop after N windows, -1: all"),
     TOOL_OPTION_KV_TYPE(ppl_args),
+    TOOL_OPTION_PLAN(ppl_args),
     TOOL_OPT_CHOICE('o', "output", "FORMAT", AT(format), "text|" TOOL_FORMATS,
                     "text, md, csv, json or jsonl"),
     {0},
@@ -182,7 +184,8 @@ static clv_status make_session(ppl_state *state)
         .kv_dtype = tool_kv_dtype(state->args->kv_type),
     };
     clv_status status =
-        clv_session_create(state->model, &params, &state->session);
+        tool_session_create(state->model, &params, &state->args->plans,
+                            &state->session);
     if (!status)
         tool_interrupt_target(state->session);
     return status;

@@ -14,6 +14,7 @@
 
 typedef struct run_args {
     tool_common common;
+    tool_strings plans;
     const char *model, *prompt, *file, *kv_type;
     int64_t n_predict, n_ctx, n_batch, seed, top_k, repeat_last;
     double temperature, top_p, min_p, repeat_penalty;
@@ -43,6 +44,7 @@ static const tool_option options[] = {
     TOOL_OPT_INT('b', "batch-size", AT(n_batch), 0, INT32_MAX,
                  "tokens of the prompt run at once, 0: 512"),
     TOOL_OPTION_KV_TYPE(run_args),
+    TOOL_OPTION_PLAN(run_args),
     TOOL_OPT_INT('s', "seed", AT(seed), -1, UINT32_MAX,
                  "seed of the draws, -1: a new one each time"),
     TOOL_OPT_FLOAT(0, "temp|temperature", AT(temperature), 0, 1000,
@@ -180,7 +182,8 @@ static clv_status make_session(run_state *state)
         .kv_dtype = tool_kv_dtype(args->kv_type),
     };
     clv_status status =
-        clv_session_create(state->model, &params, &state->session);
+        tool_session_create(state->model, &params, &args->plans,
+                            &state->session);
     if (status)
         return status;
     tool_interrupt_target(state->session);

@@ -410,6 +410,20 @@ typedef struct clv_plan_params {
 CLV_API clv_status clv_plan_create(clv_context *ctx, clv_graph *graph,
                                    const clv_plan_params *params,
                                    clv_plan **out);
+/* The plan that clv_plan_print() wrote as "json", perhaps changed by hand: its
+ * "pieces" decide which part of which node runs where, all else is derived
+ * anew. The devices it names are of params, or of the context.
+ * CLV_ERR_NOT_FOUND: it was made for another graph, or names a device that is
+ * not there. json: size bytes, not kept. */
+CLV_API clv_status clv_plan_parse(clv_context *ctx, clv_graph *graph,
+                                  const clv_plan_params *params,
+                                  const char *json, uint64_t size,
+                                  clv_plan **out);
+/* Whether json is a plan of some graph at all. */
+CLV_API clv_status clv_plan_check(const char *json, uint64_t size);
+/* Whether the plan in json was made for this graph; false if it is no plan. */
+CLV_API bool clv_plan_fits(const clv_graph *graph, const char *json,
+                           uint64_t size);
 CLV_API void clv_plan_destroy(clv_plan *plan);
 
 typedef struct clv_plan_summary {

@@ -104,6 +104,11 @@ typedef struct clv_session_params {
     uint32_t kv_dtype; /* CLV_DTYPE_F16 (0) or CLV_DTYPE_F32 */
     clv_device *const *devices; /* NULL: all of the context */
     uint32_t n_devices;
+    /* Saved plans, JSON of clv_plan_print(), copied: a run whose graph one of
+     * them was made for follows it, until a device is lost; others are planned
+     * anew, with a warning. */
+    const char *const *plans;
+    uint32_t n_plans;
 } clv_session_params;
 
 CLV_API clv_status clv_session_create(clv_model *model,
@@ -117,6 +122,10 @@ CLV_API uint32_t clv_session_position(const clv_session *session);
 /* Forgets all tokens from position on. */
 CLV_API clv_status clv_session_truncate(clv_session *session,
                                         uint32_t position);
+/* Plans and compiles what evaluating n tokens at once needs: 1 a decode step,
+ * more a prefill of up to n_batch. *plan is the session's. */
+CLV_API clv_status clv_session_prepare(clv_session *session, uint32_t n,
+                                       const clv_plan **plan);
 /* The plan of the latest run; NULL before the first. */
 CLV_API const clv_plan *clv_session_plan(const clv_session *session);
 

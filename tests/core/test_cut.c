@@ -422,6 +422,138 @@ static void test_side_by_side(void **state)
     test_context_destroy(&t);
 }
 
+/* ------------------------------------------------------------------------ */
+/* Saved plans                                                               */
+
+static clv_plan *random_plan(const test_context *t, test_random *r, layer *l)
+{
+    core_piece pieces[MAX_PIECES];
+    clv_plan *plan;
+    uint32_t n = 0;
+    for (uint32_t node = 0; node < l->graph->n_nodes; node++)
+        n += divide(l->graph, r, node, 2, &pieces[n]);
+    assert_ok(core_plan_from_pieces(t->ctx, l->graph, NULL, pieces, n, &plan));
+    return plan;
+}
+
+static bool same_pieces(const char *a, const char *b)
+{
+    const char *from = strstr(a, "\"pieces\""), *other = strstr(b, "\"pieces\"");
+    size_t size = (size_t)(strstr(from, "\"parts\"") - from);
+    return strlen(other) >= size && !memcmp(from, other, size);
+}
+
+/* Reading what was printed gives the same plan; devices may come in another
+ * order, so the pieces are compared by what they print. */
+static void test_saved(void **state)
+{
+    (void)state;
+    test_random r = {51};
+    test_context t = test_context_create("");
+    layer l, other;
+    build(&l, t.ctx, &r, 6);
+    build(&other, t.ctx, &r, 7);
+    for (int i = 0; i < 10; i++) {
+        clv_plan *plan = random_plan(&t, &r, &l), *again, *none;
+        char *text, *second;
+        assert_ok(clv_plan_print(plan, "json", &text));
+        const size_t size = strlen(text);
+        results want, got;
+        assert_ok(clv_plan_check(text, size));
+        assert_true(clv_plan_fits(l.graph, text, size));
+        assert_false(clv_plan_fits(other.graph, text, size));
+        assert_int_equal(clv_plan_parse(t.ctx, other.graph, NULL, text, size,
+                                        &none),
+                         CLV_ERR_NOT_FOUND);
+        assert_message("another model, phase");
+        assert_ok(clv_plan_parse(t.ctx, l.graph, NULL, text, size, &again));
+        assert_ok(clv_plan_print(again, "json", &second));
+        assert_true(same_pieces(text, second));
+        run(&l, plan, &want);
+        run(&l, again, &got);
+        assert_same(&l, &want, &got, EXACT);
+        clv_string_free(text);
+        clv_string_free(second);
+        clv_plan_destroy(plan);
+        clv_plan_destroy(again);
+    }
+    layer_free(&l);
+    layer_free(&other);
+    test_context_destroy(&t);
+}
+
+/* text with the first `from` replaced is refused. */
+static void refuse_edit(const test_context *t, const layer *l, const char *text,
+                        const char *from, const char *to, const char *parts)
+{
+    const char *at = strstr(text, from);
+    char *edited = malloc(strlen(text) + strlen(to) + 1);
+    clv_plan *plan;
+    assert_non_null(at);
+    sprintf(edited, "%.*s%s%s", (int)(at - text), text, to,
+            at + strlen(from));
+    assert_int_not_equal(clv_plan_parse(t->ctx, l->graph, NULL, edited,
+                                        strlen(edited), &plan),
+                         CLV_OK);
+    assert_null(plan);
+    assert_message(parts);
+    free(edited);
+}
+
+static void test_edited(void **state)
+{
+    (void)state;
+    test_random r = {53};
+    test_context t = test_context_create("");
+    layer l;
+    build(&l, t.ctx, &r, 6);
+    clv_plan *plan;
+    assert_ok(clv_plan_create(t.ctx, l.graph, NULL, &plan));
+    char *text;
+    assert_ok(clv_plan_print(plan, "json", &text));
+    clv_plan_destroy(plan);
+#define PIECE0 "{\"node\":0,\"device\":\"ref:0\"}"
+    refuse_edit(&t, &l, text, "\"pieces\":[", "\"pieces\":{", "line");
+    refuse_edit(&t, &l, text, "\"pieces\"", "\"peices\"", "pieces");
+    refuse_edit(&t, &l, text, "\"graph\"", "\"grahp\"", "graph");
+    refuse_edit(&t, &l, text, PIECE0, "7", "piece 0: it is no object");
+    refuse_edit(&t, &l, text, PIECE0, "{\"node\":0}", "no device");
+    refuse_edit(&t, &l, text, PIECE0, "{\"node\":1e9,\"device\":\"ref:0\"}",
+                "no node");
+    refuse_edit(&t, &l, text, PIECE0, "{\"node\":0,\"device\":\"xpu\"}",
+                "xpu|ref:0");
+    refuse_edit(&t, &l, text, PIECE0, "{\"node\":0,\"device\":3}",
+                "no string");
+    refuse_edit(&t, &l, text, PIECE0,
+                "{\"node\":0,\"device\":\"ref:0\",\"rows\":[0,1,2]}",
+                "rows are not [begin, end]");
+    refuse_edit(&t, &l, text, PIECE0,
+                "{\"node\":0,\"device\":\"ref:0\",\"rows\":[0.5,2]}",
+                "rows are not");
+    refuse_edit(&t, &l, text, PIECE0,
+                "{\"node\":0,\"device\":\"ref:0\",\"rwos\":[0,2]}", "rwos");
+    refuse_edit(&t, &l, text, PIECE0,
+                "{\"node\":0,\"device\":\"ref:0\",\"rows\":[0,32]}", "gap");
+    refuse_edit(&t, &l, text, PIECE0 ",", "", "cover");
+    refuse_edit(&t, &l, text, PIECE0,
+                "{\"node\":5,\"device\":\"ref:0\"}", "order");
+    /* Whatever is changed, there is an error or a plan. */
+    size_t size = strlen(text);
+    for (int i = 0; i < 3000; i++) {
+        char *copy = malloc(size);
+        memcpy(copy, text, size);
+        for (int j = 0; j < 3; j++)
+            copy[test_below(&r, (uint32_t)size)] = (char)test_below(&r, 128);
+        size_t length = i % 3 ? size : test_below(&r, (uint32_t)size);
+        if (!clv_plan_parse(t.ctx, l.graph, NULL, copy, length, &plan))
+            clv_plan_destroy(plan);
+        free(copy);
+    }
+    clv_string_free(text);
+    layer_free(&l);
+    test_context_destroy(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -430,6 +562,8 @@ int main(void)
         cmocka_unit_test(test_with_cpu),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_side_by_side),
+        cmocka_unit_test(test_saved),
+        cmocka_unit_test(test_edited),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

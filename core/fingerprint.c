@@ -1,0 +1,81 @@
+#include "graph.h"
+
+/* FNV-1a, 64 bits. */
+static void mix(uint64_t *hash, uint64_t value)
+{
+    for (int i = 0; i < 8; i++) {
+        *hash ^= value >> (8 * i) & 0xff;
+        *hash *= 0x100000001b3u;
+    }
+}
+
+static void mix_float(uint64_t *hash, float value)
+{
+    union {
+        float f;
+        uint32_t bits;
+    } u = {value};
+    mix(hash, u.bits);
+}
+
+static void mix_tensor(uint64_t *hash, const clv_tensor_desc *desc)
+{
+    mix(hash, desc->dtype);
+    mix(hash, desc->usage);
+    mix(hash, desc->quant);
+    mix(hash, desc->quant_group);
+    mix(hash, desc->rank);
+    for (uint32_t i = 0; i < desc->rank; i++) {
+        mix(hash, (uint64_t)desc->dims[i]);
+        mix(hash, desc->symbols[i]);
+    }
+}
+
+static void mix_attributes(uint64_t *hash, const clv_node *node)
+{
+    const clv_op_attr *a = &node->attr;
+    switch (node->op) {
+    case CLV_OP_RMS_NORM:
+    case CLV_OP_LAYER_NORM:
+        mix_float(hash, a->norm.eps);
+        break;
+    case CLV_OP_GLU:
+        mix(hash, a->glu.activation);
+        break;
+    case CLV_OP_ROPE:
+        mix(hash, a->rope.mode);
+        mix(hash, a->rope.head_dim);
+        mix_float(hash, a->rope.scale);
+        break;
+    case CLV_OP_ATTENTION:
+        mix(hash, a->attention.head_dim);
+        mix_float(hash, a->attention.scale);
+        mix_float(hash, a->attention.softcap);
+        mix(hash, (uint64_t)a->attention.window);
+        mix(hash, a->attention.rows_symbol);
+        break;
+    }
+}
+
+uint64_t core_graph_fingerprint(const clv_graph *graph)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    mix(&hash, graph->n_symbols);
+    for (uint32_t i = 0; i < graph->n_symbols; i++) {
+        mix(&hash, (uint64_t)graph->symbols[i].min);
+        mix(&hash, (uint64_t)graph->symbols[i].max);
+    }
+    mix(&hash, graph->n_tensors);
+    for (uint32_t i = 0; i < graph->n_tensors; i++)
+        mix_tensor(&hash, &graph->tensors[i]);
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        const clv_node *node = &graph->nodes[i];
+        mix(&hash, node->op);
+        mix_attributes(&hash, node);
+        for (uint32_t j = 0; j < node->n_inputs; j++)
+            mix(&hash, node->inputs[j]);
+        for (uint32_t j = 0; j < node->n_outputs; j++)
+            mix(&hash, node->outputs[j]);
+    }
+    return hash;
+}

@@ -1,0 +1,91 @@
+"""cleave plan: shown, saved, edited and followed."""
+
+import json
+import os
+
+import cli
+
+REF = os.path.join(cli.BUILD, "tests", "plugins", "ref")
+CPU = os.path.join(cli.BUILD, "plugins")
+TWO = ("--set", "core.plugin_dirs=%s:%s" % (REF, CPU),
+       "--set", "core.plugins=ref,cpu", "--set", "core.allow_unsafe_plugins=on",
+       "--devices", "cpu,ref:0")
+RUN = ("run", "-p", "def fibonacci(n):", "-n", "12", "--temp", "0", "-b", "64")
+
+
+class Plan(cli.Case):
+    def save(self, phase, edit=None):
+        path = self.path(phase + ".json")
+        self.good("plan", "--phase", phase, "--seq", 64, "--save", path, *TWO)
+        with open(path) as f:
+            plan = json.load(f)
+        if edit:
+            edit(plan)
+            with open(path, "w") as f:
+                json.dump(plan, f)
+        return path
+
+    def cut_matmuls(self, plan):
+        """Half of the rows of every matmul with 704 or 256 of them goes to
+        the other device."""
+        pieces, cut = [], 0
+        for piece in plan["pieces"]:
+            node = plan["nodes"][piece["node"]]
+            shape = plan["values"][node["outputs"][0]]["shape"] \
+                if node["outputs"] else ""
+            if node["op"] != "matmul" or not shape.endswith((",704]", ",256]")):
+                pieces.append(piece)
+                continue
+            rows = int(shape[:-1].split(",")[1])
+            cut += 1
+            pieces += [dict(piece, device="cpu", rows=[0, rows // 2]),
+                       dict(piece, device="ref:0", rows=[rows // 2, rows])]
+        self.assertGreater(cut, 8)
+        plan["pieces"] = pieces
+
+    def test_shown(self):
+        text = self.good("plan", "--phase", "decode").text
+        self.assertIn("| device | name | steps |", text)
+        self.assertIn("matmul blk.0.ffn_down.weight", text)
+        plan = self.good("plan", "--seq", 32, "-o", "json").json
+        self.assertEqual({p["device"] for p in plan["pieces"]}, {"cpu"})
+
+    def test_followed(self):
+        """An edited plan is what runs, and the text stays the same."""
+        want = self.good(*RUN).text
+        plans = []
+        for phase in "prefill", "decode":
+            plans += ["--plan", self.save(phase, self.cut_matmuls)]
+        result = self.good(*RUN, *TWO, *plans)
+        self.assertEqual(result.text, want)
+        self.assertNotIn("warn", result.err)
+        shown = self.good("plan", "--phase", "decode", "--seq", 64, *TWO,
+                          *plans).text
+        self.assertIn("rows 0..352", shown)
+        self.assertRegex(shown, r"rows 352..704 \| f32 \[1,352\] \| \d+ \| ref:0")
+
+    def test_made_for_other_runs(self):
+        path = self.save("prefill")
+        result = self.good(*RUN[:-1], 65, *TWO, "--plan", path)
+        self.assertIn("no saved plan was made for runs of up to 65", result.err)
+
+    def test_wrong_files(self):
+        self.bad(*RUN, "--plan", self.path("none.json"), says=["none.json"])
+        path = self.write("text.json", b"{\n hello")
+        self.bad(*RUN, "--plan", path, says=[path, "line 2"])
+        path = self.write("empty.json", b"{}")
+        self.bad(*RUN, "--plan", path, says=[path, "graph"])
+        def spoil(plan):
+            plan["pieces"][3]["rows"] = [0, 5]
+        path = self.save("prefill", spoil)
+        self.bad("plan", "--seq", 64, *TWO, "--plan", path,
+                 says=["node 3", "gap"])
+        self.bad("plan", "--seq", 2000, "-c", 100, says=["--seq", "-c"])
+
+    def test_save_fails_whole(self):
+        path = os.path.join(self.path("no-such-dir"), "plan.json")
+        self.bad("plan", "--save", path, says=[path])
+
+
+if __name__ == "__main__":
+    cli.main()

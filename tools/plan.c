@@ -1,0 +1,125 @@
+/* cleave plan: which part of which op runs where. */
+#include "commands.h"
+#include "env.h"
+#include "text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct plan_args {
+    tool_common common;
+    const char *model, *phase, *kv_type, *format, *save;
+    tool_strings plans;
+    int64_t n_tokens, n_ctx;
+} plan_args;
+
+#define AT(member) offsetof(plan_args, member)
+
+static const tool_option options[] = {
+    TOOL_OPTION_MODEL(plan_args),
+    TOOL_OPT_CHOICE(0, "phase", "PHASE", AT(phase), "prefill|decode",
+                    "prefill, of --seq tokens at once, or decode, of one"),
+    TOOL_OPT_INT(0, "seq", AT(n_tokens), 2, INT32_MAX,
+                 "tokens of the prompt run at once, as run's -b"),
+    TOOL_OPT_INT('c', "ctx-size", AT(n_ctx), 0, INT32_MAX,
+                 "positions of the context, 0: the model's, at most 4096"),
+    TOOL_OPTION_KV_TYPE(plan_args),
+    TOOL_OPTION_PLAN(plan_args),
+    TOOL_OPT_STRING(0, "save", "FILE", AT(save),
+                    "write the plan there as json, for --plan"),
+    TOOL_OPT_CHOICE('o', "output", "FORMAT", AT(format), "md|json",
+                    "md or json"),
+    {0},
+};
+
+static int run(int argc, char **argv);
+
+const tool_command tool_plan = {
+    .name = "plan",
+    .title = "cleave plan",
+    .operands = "",
+    .summary = "Shows which part of which op runs where.",
+    .details = "A saved plan can be edited: its pieces say which part of a "
+               "node runs on which device; the rest is derived from them. It "
+               "serves runs of the same model with the same -c, and the same "
+               "-b as --seq.",
+    .examples =
+        "  cleave plan -m model.gguf --phase decode\n"
+        "  cleave plan -m model.gguf --seq 512 --save prefill.json\n"
+        "  cleave run -m model.gguf -b 512 --plan prefill.json -p \"Hello\"\n",
+    .options = options,
+    .run = run,
+};
+
+static clv_status save(const clv_plan *plan, const char *path)
+{
+    clv_file_writer *writer;
+    char *text;
+    clv_status status = clv_plan_print(plan, "json", &text);
+    if (status)
+        return status;
+    status = clv_file_writer_open(path, &writer);
+    if (!status) {
+        status = clv_file_writer_write(writer, text, strlen(text));
+        if (status)
+            clv_file_writer_discard(writer);
+        else
+            status = clv_file_writer_commit(writer);
+    }
+    clv_string_free(text);
+    return status;
+}
+
+static int show(const clv_plan *plan, const plan_args *args)
+{
+    char *text;
+    if ((args->save && save(plan, args->save)) ||
+        clv_plan_print(plan, args->format, &text))
+        return tool_fail();
+    bool good = tool_write(text, strlen(text));
+    clv_string_free(text);
+    return good ? TOOL_OK : TOOL_FAILED;
+}
+
+static int plan_model(tool_env *env, const plan_args *args)
+{
+    clv_model *model = NULL;
+    clv_session *session = NULL;
+    const clv_plan *plan;
+    char *path = NULL;
+    uint64_t load_ns;
+    bool decode = !strcmp(args->phase, "decode");
+    clv_status status =
+        tool_env_load(env, args->model, &model, &path, &load_ns);
+    uint32_t n = (uint32_t)args->n_tokens;
+    const clv_session_params params = {.n_ctx = (uint32_t)args->n_ctx,
+                                       .n_batch = n,
+                                       .kv_dtype = tool_kv_dtype(args->kv_type)};
+    if (!status)
+        status = tool_session_create(model, &params, &args->plans, &session);
+    if (!status && !decode && n > clv_session_n_ctx(session))
+        status = clv_error(CLV_ERR_LIMIT, "--seq %u is more than the context "
+                           "of %u; give a larger -c", n,
+                           clv_session_n_ctx(session));
+    if (!status)
+        status = clv_session_prepare(session, decode ? 1 : n, &plan);
+    int code = status ? tool_fail() : show(plan, args);
+    clv_session_destroy(session);
+    clv_model_destroy(model);
+    free(path);
+    return code;
+}
+
+static int run(int argc, char **argv)
+{
+    plan_args args = {.phase = "prefill", .kv_type = "f16", .format = "md",
+                      .n_tokens = 512};
+    uint32_t n;
+    int code = tool_parse(&tool_plan, &args, argc, argv, &n);
+    if (code >= 0)
+        return code;
+    tool_env env;
+    tool_env_init(&env, &args.common);
+    return tool_env_close(&env, plan_model(&env, &args));
+}
