@@ -45,6 +45,9 @@ bool cpu_need(cpu_check *check, const cpu_tensor *t, const char *what,
     if (!(dtypes & CPU_BIT(t->dtype)))
         return cpu_no(check, "%s cannot be %s", what,
                       cpu_dtype_name(t->dtype));
+    if ((CPU_SCALED & CPU_BIT(t->dtype)) && !t->quant)
+        return cpu_no(check, "%s is %s without scales", what,
+                      cpu_dtype_name(t->dtype));
     if (rank && t->rank != rank)
         return cpu_no(check, "%s has rank %u, not %u", what, t->rank, rank);
     if (!cpu_tensor_is_rows(t))
@@ -58,6 +61,16 @@ static bool read_tensor(const clv_subgraph *graph, cpu_check *check,
 {
     char reason[96];
     return cpu_tensor_read(graph, index, out, reason, sizeof reason) ||
+           cpu_no(check, "%s", reason);
+}
+
+static bool read_scales(const clv_subgraph *graph, cpu_check *check,
+                        uint32_t input)
+{
+    char reason[112];
+    return !check->in[input].quant ||
+           cpu_scales_read(graph, check->node.inputs[input], &check->in[input],
+                           &check->scales[input], reason, sizeof reason) ||
            cpu_no(check, "%s", reason);
 }
 
@@ -80,7 +93,8 @@ static bool read_operands(const clv_subgraph *graph, cpu_check *check)
         if (!check->has[i] && i < op->min_inputs)
             return cpu_no(check, "input %u is missing", i);
         if (check->has[i] &&
-            !read_tensor(graph, check, index, &check->in[i]))
+            (!read_tensor(graph, check, index, &check->in[i]) ||
+             !read_scales(graph, check, i)))
             return false;
     }
     for (uint32_t i = 0; i < op->outputs; i++) {

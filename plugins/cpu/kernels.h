@@ -35,6 +35,9 @@ typedef struct cpu_block_q4_0 {
  *
  * Where the table has a prepare function for w's dtype, xp holds the prepared
  * rows of x (prepared once for all threads), and x is not read.
+ *
+ * I8 and I4 have their scales beside them: element (o, i) of w is multiplied by
+ * scales[o * scale_stride + i / group].
  */
 typedef struct cpu_matmul_args {
     const float *x;    /* [n, k] */
@@ -46,9 +49,25 @@ typedef struct cpu_matmul_args {
     int64_t o_begin, o_end;
     int64_t x_stride, y_stride; /* elements */
     int64_t w_stride;           /* bytes */
+    const float *scales;        /* I8, I4 */
+    int64_t scale_stride, group; /* elements; group: k where a row has one */
     void *scratch;              /* CPU_SCRATCH_SIZE */
 } cpu_matmul_args;
 typedef void (*cpu_matmul_fn)(const cpu_matmul_args *args);
+
+/* Whether rows of k elements in groups fit blocks of CPU_QK. */
+static inline int cpu_in_blocks(int64_t k, int64_t group)
+{
+    return k % CPU_QK == 0 && group % CPU_QK == 0;
+}
+
+/* The scale of element i of row o. */
+static inline float cpu_scale(const cpu_matmul_args *a, int64_t o, int64_t i)
+{
+    const float *row = a->scales + o * a->scale_stride;
+    return a->group == a->k ? row[0]
+                            : row[(uint32_t)i / (uint32_t)a->group];
+}
 
 /* Turns rows of x into the form the matmul of a weight dtype wants. */
 typedef struct cpu_prepare {
@@ -83,10 +102,14 @@ typedef void (*cpu_rope_fn)(const float *x, const float *sin_cos, float *y,
                             uint32_t mode);
 
 typedef struct cpu_kernels {
-    /* By weight dtype; NULL where unsupported. */
+    /* By weight dtype; NULL where unsupported. I8 and I4: in rows and groups of
+     * whole CPU_QK, see cpu_in_blocks(). */
     cpu_matmul_fn matmul[CLV_DTYPE_COUNT];
     cpu_prepare prepare[CLV_DTYPE_COUNT];
-    /* Conversion of n elements (whole blocks) from and to f32. */
+    /* I8 and I4 in any rows and groups; nothing is prepared. */
+    cpu_matmul_fn matmul_odd[CLV_DTYPE_COUNT];
+    /* Conversion of n elements (whole blocks) from and to f32. I8 and I4 only
+     * to f32, without their scales. */
     void (*to_f32[CLV_DTYPE_COUNT])(const void *src, float *dst, int64_t n);
     void (*from_f32[CLV_DTYPE_COUNT])(const float *src, void *dst, int64_t n);
     /* Elementwise over n values; y may be x, a or b. */

@@ -74,6 +74,22 @@ static inline cpu_rows cpu_run_rows(const cpu_run *run, uint32_t tensor)
     return cpu_shape_rows(&shape, run->data[tensor]);
 }
 
+/* Scales of a quantised tensor, NULL for others; stride: elements between those
+ * of two rows. */
+static inline const float *cpu_run_scales(const cpu_run *run, uint32_t tensor,
+                                          int64_t *stride)
+{
+    const cpu_tensor *t = &run->tensors[tensor];
+    cpu_shape shape;
+    *stride = 0;
+    if (!t->quant)
+        return NULL;
+    cpu_run_shape(run, t->scales, &shape);
+    if (t->quant != CLV_QUANT_PER_TENSOR)
+        *stride = shape.strides[0] / (int64_t)sizeof(float);
+    return run->data[t->scales];
+}
+
 /* Row i of rows, as floats. */
 static inline float *cpu_row_f32(const cpu_rows *rows, int64_t i)
 {

@@ -23,10 +23,25 @@ typedef struct task {
     uint32_t across;
 } task;
 
-static const cpu_prepare *find_prepare(const cpu_kernels *kernels,
-                                       uint32_t dtype)
+/* Integers with scales of their own in rows or groups that are no whole blocks
+ * have a kernel of their own. */
+static bool is_odd(const cpu_tensor *w)
 {
-    return kernels->prepare[dtype].rows ? &kernels->prepare[dtype] : NULL;
+    return w->quant && !cpu_in_blocks(w->dims[1], cpu_tensor_group(w));
+}
+
+static cpu_matmul_fn find_kernel(const cpu_kernels *kernels,
+                                 const cpu_tensor *w)
+{
+    return is_odd(w) ? kernels->matmul_odd[w->dtype]
+                     : kernels->matmul[w->dtype];
+}
+
+static const cpu_prepare *find_prepare(const cpu_kernels *kernels,
+                                       const cpu_tensor *w)
+{
+    const cpu_prepare *prepare = &kernels->prepare[w->dtype];
+    return prepare->rows && !is_odd(w) ? prepare : NULL;
 }
 
 static void prepare_chunk(void *ctx, uint32_t index, uint32_t worker)
@@ -73,9 +88,9 @@ static void run_matmul(const cpu_run *run, const cpu_step *step)
     cpu_rows x = cpu_run_rows(run, step->in[0]);
     cpu_rows w = cpu_run_rows(run, step->in[1]);
     cpu_rows y = cpu_run_rows(run, step->out[0]);
-    uint32_t dtype = run->tensors[step->in[1]].dtype;
+    const cpu_tensor *weight = &run->tensors[step->in[1]];
     task t = {.run = run,
-              .fn = run->kernels->matmul[dtype],
+              .fn = find_kernel(run->kernels, weight),
               .args = {.x = (const float *)(const void *)x.data,
                        .w = w.data,
                        .y = (float *)(void *)y.data,
@@ -84,11 +99,14 @@ static void run_matmul(const cpu_run *run, const cpu_step *step)
                        .x_stride = x.stride / (int64_t)sizeof(float),
                        .y_stride = y.stride / (int64_t)sizeof(float),
                        .w_stride = w.stride},
-              .prepare = find_prepare(run->kernels, dtype),
+              .prepare = find_prepare(run->kernels, weight),
               .prepared = run->regions[CPU_REGION_MATMUL],
               .columns = w.n};
     if (step->in[2] != CLV_NO_TENSOR)
         t.args.bias = run->data[step->in[2]];
+    t.args.scales =
+        cpu_run_scales(run, step->in[1], &t.args.scale_stride);
+    t.args.group = cpu_tensor_group(weight);
     if (!x.n)
         return;
     if (t.prepare) {
@@ -107,7 +125,7 @@ static void share(const cpu_kernels *kernels, const cpu_tensor *tensors,
                   const cpu_step *step, cpu_share *out)
 {
     const cpu_prepare *prepare =
-        find_prepare(kernels, tensors[step->in[1]].dtype);
+        find_prepare(kernels, &tensors[step->in[1]]);
     if (!prepare)
         return;
     out->region = CPU_REGION_MATMUL;
@@ -119,7 +137,7 @@ static uint64_t share_size(const cpu_run *run, const cpu_step *step)
 {
     cpu_rows x = cpu_run_rows(run, step->in[0]);
     const cpu_prepare *prepare =
-        find_prepare(run->kernels, run->tensors[step->in[1]].dtype);
+        find_prepare(run->kernels, &run->tensors[step->in[1]]);
     return (uint64_t)x.n * prepare->row_size(x.c);
 }
 
@@ -127,7 +145,7 @@ static bool check_matmul(cpu_check *c)
 {
     const uint32_t f32 = CPU_BIT(CLV_DTYPE_F32);
     const cpu_tensor *x = &c->in[0], *w = &c->in[1], *y = &c->out[0];
-    if (!cpu_need(c, x, "x", f32, 2) || !cpu_need(c, w, "w", CPU_REALS, 2) ||
+    if (!cpu_need(c, x, "x", f32, 2) || !cpu_need(c, w, "w", CPU_WEIGHTS, 2) ||
         !cpu_need(c, y, "y", f32, 2) ||
         (c->has[2] && !cpu_need(c, &c->in[2], "the bias", f32, 1)))
         return false;
@@ -141,8 +159,12 @@ static bool check_matmul(cpu_check *c)
                          "long");
     c->caps.split_axes =
         CLV_SPLIT_ROWS | CLV_SPLIT_SEQUENCE | CLV_SPLIT_CHANNELS;
-    c->caps.split_granularity[2] = cpu_dtype_block(w->dtype).elements;
-    if (find_prepare(c->kernels, w->dtype))
+    /* Pieces of whole blocks are as fast as the whole. */
+    c->caps.split_granularity[2] =
+        w->quant == CLV_QUANT_PER_GROUP      ? w->quant_group
+        : w->quant && !is_odd(w)             ? CPU_QK
+                                             : cpu_dtype_block(w->dtype).elements;
+    if (find_prepare(c->kernels, w))
         c->caps.error_class = CLV_ERROR_Q8;
     return true;
 }

@@ -18,14 +18,17 @@ static bool check_ids(cpu_check *c, uint32_t input, const cpu_tensor *rows)
 
 static bool check_get_rows(cpu_check *c)
 {
-    if (!cpu_need(c, &c->in[0], "the table", CPU_REALS, 2) ||
+    if (!cpu_need(c, &c->in[0], "the table", CPU_WEIGHTS, 2) ||
         !cpu_need(c, &c->out[0], "output 0", CPU_BIT(CLV_DTYPE_F32), 2) ||
         !check_ids(c, 1, &c->out[0]))
         return false;
     if (!cpu_tensor_same_dim(&c->in[0], 1, &c->out[0], 1))
         return cpu_no(c, "output 0 is not as wide as the table");
     c->caps.split_axes = CLV_SPLIT_SEQUENCE | CLV_SPLIT_ROWS;
-    c->caps.split_granularity[0] = cpu_dtype_block(c->in[0].dtype).elements;
+    c->caps.split_granularity[0] =
+        c->in[0].quant == CLV_QUANT_PER_GROUP
+            ? c->in[0].quant_group
+            : cpu_dtype_block(c->in[0].dtype).elements;
     c->caps.error_class = CLV_ERROR_EXACT;
     return true;
 }
@@ -36,7 +39,21 @@ typedef struct gather {
     cpu_rows table, y;
     const int32_t *ids;
     uint32_t dtype;
+    const float *scales; /* NULL: none beside the table */
+    int64_t scale_stride, group;
 } gather;
+
+/* Multiplies columns of a row of integers by their scales. */
+static void scale_row(const gather *t, int64_t row, cpu_range columns, float *y)
+{
+    const float *scales = t->scales + row * t->scale_stride;
+    for (int64_t j = columns.begin; j < columns.end;) {
+        int64_t end = (j / t->group + 1) * t->group;
+        float scale = scales[j / t->group];
+        for (end = end < columns.end ? end : columns.end; j < end; j++)
+            y[j] *= scale;
+    }
+}
 
 static void gather_chunk(void *ctx, uint32_t index, uint32_t worker)
 {
@@ -48,14 +65,17 @@ static void gather_chunk(void *ctx, uint32_t index, uint32_t worker)
     for (int64_t i = rows.begin; i < rows.end; i++) {
         float *y = cpu_row_f32(&t->y, i);
         int32_t id = t->ids[i];
-        if (id < 0 || id >= t->table.n)
+        if (id < 0 || id >= t->table.n) {
             for (int64_t j = columns.begin; j < columns.end; j++)
                 y[j] = NAN;
-        else
+        } else {
             t->kernels->to_f32[t->dtype](
                 t->table.data + id * t->table.stride +
                     columns.begin / block.elements * block.bytes,
                 y + columns.begin, columns.end - columns.begin);
+            if (t->scales)
+                scale_row(t, id, columns, y);
+        }
     }
 }
 
@@ -65,7 +85,9 @@ static void run_get_rows(const cpu_run *run, const cpu_step *step)
                 .table = cpu_run_rows(run, step->in[0]),
                 .y = cpu_run_rows(run, step->out[0]),
                 .ids = run->data[step->in[1]],
-                .dtype = run->tensors[step->in[0]].dtype};
+                .dtype = run->tensors[step->in[0]].dtype,
+                .group = cpu_tensor_group(&run->tensors[step->in[0]])};
+    t.scales = cpu_run_scales(run, step->in[0], &t.scale_stride);
     t.grid = cpu_grid_make(t.y.n, t.y.c);
     cpu_pool_run(run->pool, t.grid.chunks, gather_chunk, &t);
 }

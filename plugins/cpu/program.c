@@ -100,6 +100,8 @@ static void add_step(clv_plugin_program *prog, uint32_t index,
         step->in[i] = check->has[i] ? check->node.inputs[i] : CLV_NO_TENSOR;
         if (check->has[i])
             prog->tensors[step->in[i]] = check->in[i];
+        if (check->has[i] && check->in[i].quant)
+            prog->tensors[check->in[i].scales] = check->scales[i];
     }
     for (uint32_t i = 0; i < check->op->outputs; i++) {
         step->out[i] = check->node.outputs[i];

@@ -20,7 +20,7 @@ static const struct {
     [CLV_DTYPE_BF16] = {"bf16", {1, 2}, 2},
     [CLV_DTYPE_I32] = {"i32", {1, 4}, 4},
     [CLV_DTYPE_I8] = {"i8", {1, 1}, 1},
-    [CLV_DTYPE_I4] = {"i4", {0, 0}, 0},
+    [CLV_DTYPE_I4] = {"i4", {2, 1}, 1},
     [CLV_DTYPE_Q8_0] = {"q8_0", {CPU_QK, sizeof(cpu_block_q8_0)}, 2},
     [CLV_DTYPE_Q4_0] = {"q4_0", {CPU_QK, sizeof(cpu_block_q4_0)}, 2},
 };
@@ -131,9 +131,12 @@ bool cpu_tensor_read(const clv_subgraph *graph, uint32_t index,
     if (d.usage > CLV_USAGE_STATE)
         return refuse(reason, size, "tensor %u: usage %u is not known here",
                       index, d.usage);
-    if (d.quant != CLV_QUANT_NONE)
-        return refuse(reason, size, "tensor %u: no separate scales here",
-                      index);
+    bool integers = d.dtype == CLV_DTYPE_I8 || d.dtype == CLV_DTYPE_I4;
+    if ((d.quant != CLV_QUANT_NONE && !integers) ||
+        d.quant > CLV_QUANT_PER_GROUP)
+        return refuse(reason, size,
+                      "tensor %u: no separate scales by scheme %u for %s",
+                      index, d.quant, cpu_dtype_name(d.dtype));
     if (d.rank < 1 || d.rank > CLV_MAX_RANK)
         return refuse(reason, size, "tensor %u: rank %u is not in 1..%d", index,
                       d.rank, CLV_MAX_RANK);
@@ -143,11 +146,50 @@ bool cpu_tensor_read(const clv_subgraph *graph, uint32_t index,
                       "layout %u",
                       index, d.storage, d.layout);
     cpu_tensor t = {.dtype = d.dtype, .usage = d.usage, .rank = d.rank,
-                    .dense = true};
+                    .dense = true, .quant = d.quant,
+                    .quant_group = d.quant_group,
+                    .scales = d.quant_scales - 1};
     if (!read_dims(graph, &d, index, &t, reason, size) ||
         !check_extent(&t, index, reason, size))
         return false;
     *out = t;
+    return true;
+}
+
+int64_t cpu_tensor_group(const cpu_tensor *t)
+{
+    return t->quant == CLV_QUANT_PER_GROUP ? t->quant_group
+                                           : t->dims[t->rank - 1];
+}
+
+bool cpu_scales_read(const clv_subgraph *graph, uint32_t index,
+                     const cpu_tensor *t, cpu_tensor *out, char *reason,
+                     size_t size)
+{
+    const uint32_t rank = t->quant == CLV_QUANT_PER_GROUP ? 2 : 1;
+    if (t->rank != 2 || t->symbols[0] || t->symbols[1])
+        return refuse(reason, size,
+                      "tensor %u: with separate scales only matrices of fixed "
+                      "size", index);
+    if (rank == 2 && (!t->quant_group || t->dims[1] % t->quant_group))
+        return refuse(reason, size,
+                      "tensor %u: rows of %" PRId64 " are no whole groups of "
+                      "%u", index, t->dims[1], t->quant_group);
+    if (rank == 2 && t->quant_group % cpu_dtype_block(t->dtype).elements)
+        return refuse(reason, size,
+                      "tensor %u: groups of %u split bytes", index,
+                      t->quant_group);
+    if (!cpu_tensor_read(graph, t->scales, out, reason, size))
+        return false;
+    bool fits = out->rank == rank && !out->symbols[0] &&
+                !out->symbols[rank - 1] &&
+                out->dims[0] ==
+                    (t->quant == CLV_QUANT_PER_TENSOR ? 1 : t->dims[0]) &&
+                (rank == 1 || out->dims[1] == t->dims[1] / t->quant_group);
+    if (out->dtype != CLV_DTYPE_F32 || !fits || !cpu_tensor_is_rows(out))
+        return refuse(reason, size,
+                      "tensor %u: its scales are not f32 of the scheme's "
+                      "shape in contiguous rows", index);
     return true;
 }
 

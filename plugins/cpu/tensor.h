@@ -15,6 +15,8 @@ typedef struct cpu_tensor {
     int64_t dims[CLV_MAX_RANK];
     uint32_t symbols[CLV_MAX_RANK]; /* 1 + symbol, 0: fixed */
     int64_t strides[CLV_MAX_RANK];  /* bytes; unless dense */
+    uint32_t quant;                 /* clv_quant; I8 and I4 have one */
+    uint32_t quant_group, scales;   /* scales: their tensor's index */
 } cpu_tensor;
 
 /* A tensor with its dimensions known. */
@@ -36,6 +38,13 @@ typedef struct cpu_rows {
  * breaks the rules or is of a form not offered here. */
 bool cpu_tensor_read(const clv_subgraph *graph, uint32_t index,
                      cpu_tensor *out, char *reason, size_t size);
+
+/* Reads the scales of t, the quantised tensor `index`. The same answers. */
+bool cpu_scales_read(const clv_subgraph *graph, uint32_t index,
+                     const cpu_tensor *t, cpu_tensor *out, char *reason,
+                     size_t size);
+/* Elements of a row that share a scale. */
+int64_t cpu_tensor_group(const cpu_tensor *t);
 
 /* The unit of storage: one element of the plain dtypes. */
 typedef struct cpu_block {

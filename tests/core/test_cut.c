@@ -29,7 +29,7 @@
 
 typedef struct layer {
     clv_graph *graph;
-    clv_tensor *weights[16];
+    clv_tensor *weights[32];
     uint32_t n_weights;
     clv_tensor *k, *v;
     clv_value ids, pos, k_state, v_state, logits;
@@ -52,12 +52,43 @@ static clv_value weight(layer *l, clv_context *ctx, test_random *r,
     return clv_graph_weight(l->graph, "w", t);
 }
 
+/* Integers with scales beside them. */
+static clv_value scaled(layer *l, clv_context *ctx, test_random *r,
+                        uint32_t dtype, uint32_t quant, int64_t rows,
+                        int64_t columns)
+{
+    enum { GROUP = 16 };
+    const bool grouped = quant == CLV_QUANT_PER_GROUP;
+    const int64_t dims[] = {rows, columns};
+    const int64_t shape[] = {quant == CLV_QUANT_PER_TENSOR ? 1 : rows,
+                             columns / GROUP};
+    clv_tensor *q, *scales;
+    assert_ok(clv_tensor_create(ctx, dtype, 2, dims, &q));
+    assert_ok(clv_tensor_create(ctx, CLV_DTYPE_F32, grouped ? 2 : 1, shape,
+                                &scales));
+    uint8_t *bytes = clv_tensor_data(q);
+    for (uint64_t i = 0; i < clv_tensor_size(q); i++)
+        bytes[i] = (uint8_t)test_bits(r);
+    float *d = clv_tensor_data(scales);
+    for (uint64_t i = 0; i < clv_tensor_size(scales) / sizeof *d; i++)
+        d[i] = (1.5f + test_float(r)) / (dtype == CLV_DTYPE_I4 ? 32 : 512);
+    assert_ok(clv_tensor_set_quant(q, quant, grouped ? GROUP : 0, scales));
+    l->weights[l->n_weights++] = q;
+    l->weights[l->n_weights++] = scales;
+    return clv_graph_weight(l->graph, "q", q);
+}
+
 static clv_value matmul(layer *l, clv_context *ctx, test_random *r,
                         clv_value x, int64_t out, int64_t in, bool bias)
 {
     static const uint32_t dtypes[] = {CLV_DTYPE_F32, CLV_DTYPE_F16,
                                       CLV_DTYPE_Q8_0};
-    clv_value w = weight(l, ctx, r, dtypes[test_below(r, 3)], out, in);
+    const uint32_t kind = test_below(r, 9);
+    clv_value w = kind < 3
+                      ? weight(l, ctx, r, dtypes[kind], out, in)
+                      : scaled(l, ctx, r,
+                               kind % 2 ? CLV_DTYPE_I8 : CLV_DTYPE_I4,
+                               CLV_QUANT_PER_TENSOR + (kind - 3) / 2, out, in);
     clv_value b = bias ? weight(l, ctx, r, CLV_DTYPE_F32, 0, out)
                        : CLV_NO_TENSOR;
     return clv_graph_matmul(l->graph, x, w, b);
@@ -103,7 +134,11 @@ static void build(layer *l, clv_context *ctx, test_random *r, int64_t tokens)
     l->k_state = clv_graph_state(g, "k", CLV_DTYPE_F16, 2, cache);
     l->v_state = clv_graph_state(g, "v", CLV_DTYPE_F16, 2, cache);
     clv_value table =
-        weight(l, ctx, r, CLV_DTYPE_F32, VOCABULARY, HIDDEN);
+        test_below(r, 2)
+            ? weight(l, ctx, r, CLV_DTYPE_F32, VOCABULARY, HIDDEN)
+            : scaled(l, ctx, r, CLV_DTYPE_I8,
+                     CLV_QUANT_PER_TENSOR + test_below(r, 3), VOCABULARY,
+                     HIDDEN);
     clv_value x = clv_graph_get_rows(g, table, l->ids);
     clv_value norm = weight(l, ctx, r, CLV_DTYPE_F32, 0, HIDDEN);
     clv_value h = clv_graph_rms_norm(g, x, norm, 1e-5f);

@@ -7,7 +7,8 @@
 #include <string.h>
 
 static const int dtypes[] = { CLV_DTYPE_F32, CLV_DTYPE_F16, CLV_DTYPE_BF16,
-                              CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0 };
+                              CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0,
+                              CLV_DTYPE_I8, CLV_DTYPE_I4 };
 #define N_DTYPES (int)(sizeof(dtypes) / sizeof(*dtypes))
 
 /* What the inputs look like. */
@@ -35,12 +36,25 @@ typedef struct problem {
     cpu_matmul_args a;
     uint8_t *w;
     float *x, *y, *bias, *wide; /* wide: w as floats, [o, k] */
+    float *scales;              /* [o, k / group] and more, or NULL */
+    bool odd;                   /* by the kernel for any rows and groups */
     void *xp;
 } problem;
 
 static bool is_block(int dtype)
 {
     return dtype == CLV_DTYPE_Q8_0 || dtype == CLV_DTYPE_Q4_0;
+}
+
+static bool is_scaled(int dtype)
+{
+    return dtype == CLV_DTYPE_I8 || dtype == CLV_DTYPE_I4;
+}
+
+/* Elements of a byte. */
+static int64_t odd_unit(int dtype)
+{
+    return dtype == CLV_DTYPE_I4 ? 2 : 1;
 }
 
 static void fill_x(checker *c, problem *p)
@@ -86,6 +100,57 @@ static void fill_blocks(checker *c, problem *p, uint8_t *row)
     }
 }
 
+/* One scale for all rows, one a row, or one a group, which is a random whole
+ * number of units of the row. */
+static void make_scales(checker *c, problem *p, int64_t unit)
+{
+    cpu_matmul_args *a = &p->a;
+    a->group = p->k;
+    int64_t scheme = check_range(c, 0, 3);
+    for (int64_t tries = 0; scheme > 1 && tries < 8; tries++) {
+        int64_t group = unit * check_range(c, 1, p->k / unit);
+        if (p->k % group == 0 && group < a->group)
+            a->group = group;
+    }
+    a->scale_stride = scheme ? p->k / a->group + check_range(c, 0, 3) : 0;
+    size_t n = (size_t)(p->o * (a->scale_stride + 1) + p->k / a->group);
+    p->scales = check_alloc(n * sizeof(*p->scales), 0);
+    for (size_t i = 0; i < n; i++) {
+        p->scales[i] = check_normal(c) * 0.01f;
+        if (p->fill == FILL_EXTREME)
+            p->scales[i] = 1000;
+        else if (check_range(c, 0, 20) == 0)
+            p->scales[i] = 0;
+    }
+    if (p->fill == FILL_W_INF)
+        p->scales[check_range(c, 0, p->o - 1) * a->scale_stride] = INFINITY;
+    a->scales = p->scales;
+}
+
+/* A row of integers as floats. */
+static void widen_scaled(const problem *p, int64_t o)
+{
+    const uint8_t *row = p->w + o * p->a.w_stride;
+    const float *scales = p->scales + o * p->a.scale_stride;
+    for (int64_t i = 0; i < p->k; i++) {
+        int q = (int8_t)row[p->dtype == CLV_DTYPE_I8 ? i : i / 2];
+        if (p->dtype == CLV_DTYPE_I4) {
+            q = i % 2 ? q >> 4 & 15 : q & 15;
+            q = q > 7 ? q - 16 : q;
+        }
+        p->wide[o * p->k + i] = (float)q * scales[i / p->a.group];
+    }
+}
+
+static void fill_integers(checker *c, problem *p, uint8_t *row)
+{
+    size_t size = check_size(p->dtype, p->k);
+    for (size_t i = 0; i < size; i++)
+        row[i] = (uint8_t)check_random(c);
+    if (p->fill == FILL_EXTREME)
+        memset(row, p->dtype == CLV_DTYPE_I8 ? 0x80 : 0x77, size);
+}
+
 static void fill_w(checker *c, problem *p)
 {
     float *row = check_alloc((size_t)p->k * sizeof(*row), 0);
@@ -93,21 +158,27 @@ static void fill_w(checker *c, problem *p)
         uint8_t *w = p->w + o * p->a.w_stride;
         if (is_block(p->dtype)) {
             fill_blocks(c, p, w);
+        } else if (p->scales) {
+            fill_integers(c, p, w);
         } else {
             for (int64_t j = 0; j < p->k; j++)
                 row[j] = p->fill == FILL_EXTREME ? 1000 : check_normal(c);
             c->ref->from_f32[p->dtype](row, w, p->k);
         }
     }
-    if (p->fill == FILL_W_INF) {
+    if (p->fill == FILL_W_INF && !p->scales) {
         float inf = INFINITY;
         int dtype = is_block(p->dtype) ? CLV_DTYPE_F16 : p->dtype;
         c->ref->from_f32[dtype](
             &inf, p->w + check_range(c, 0, p->o - 1) * p->a.w_stride, 1);
     }
-    for (int64_t o = 0; o < p->o; o++)
-        c->ref->to_f32[p->dtype](p->w + o * p->a.w_stride, p->wide + o * p->k,
-                                 p->k);
+    for (int64_t o = 0; o < p->o; o++) {
+        if (p->scales)
+            widen_scaled(p, o);
+        else
+            c->ref->to_f32[p->dtype](p->w + o * p->a.w_stride,
+                                     p->wide + o * p->k, p->k);
+    }
     check_free(row);
 }
 
@@ -122,16 +193,20 @@ static void make(checker *c, problem *p)
     a->y_stride = p->o + check_range(c, 0, 5);
     a->w_stride = (int64_t)row;
     if (check_range(c, 0, 1))
-        a->w_stride += 4 * check_range(c, 0, 5);
+        a->w_stride += (is_scaled(p->dtype) ? 1 : 4) * check_range(c, 0, 5);
     p->x = check_alloc((size_t)(p->n * a->x_stride) * sizeof(float),
                        4 * (size_t)check_range(c, 0, 3));
     p->y = check_alloc((size_t)(p->n * a->y_stride) * sizeof(float),
                        4 * (size_t)check_range(c, 0, 3));
     p->w = check_alloc((size_t)(p->o * a->w_stride),
-                       is_block(p->dtype) ? 2 * (size_t)check_range(c, 0, 5) : 4);
+                       is_scaled(p->dtype) ? (size_t)check_range(c, 0, 5)
+                       : is_block(p->dtype) ? 2 * (size_t)check_range(c, 0, 5)
+                                            : 4);
     p->bias = check_alloc((size_t)p->o * sizeof(float), 0);
     p->wide = check_alloc((size_t)(p->o * p->k) * sizeof(float), 0);
     fill_x(c, p);
+    if (is_scaled(p->dtype))
+        make_scales(c, p, p->odd ? odd_unit(p->dtype) : CPU_QK);
     fill_w(c, p);
     for (int64_t i = 0; i < p->o; i++)
         p->bias[i] = p->fill == FILL_NORMAL ? check_normal(c) : 0;
@@ -150,6 +225,10 @@ static void make(checker *c, problem *p)
 static void run(checker *c, problem *p)
 {
     const cpu_prepare *prepare = &c->under->prepare[p->dtype];
+    if (p->odd) {
+        c->under->matmul_odd[p->dtype](&p->a);
+        return;
+    }
     if (prepare->rows) {
         size_t size = prepare->row_size(p->k);
         check_that(c, size % 64 == 0, "%s: prepared rows of %zu bytes",
@@ -166,7 +245,7 @@ static void run(checker *c, problem *p)
 static double bound(const checker *c, const problem *p)
 {
     const cpu_prepare *prepare = &c->under->prepare[p->dtype];
-    if (!prepare->rows)
+    if (!prepare->rows || p->odd)
         return 1e-11;
     /* Activations rounded to 13 bits, or to 8. */
     double limit = prepare->row_size(1024) > 2048 ? 1e-6 : 1e-4;
@@ -214,18 +293,21 @@ static void judge(checker *c, problem *p)
         }
     }
     check_that(c, !outside && !kinds && error <= bound(c, p) * scale,
-               "matmul %s, %s: n %ld k %ld o %ld (%ld..%ld), w stride %ld%s: "
+               "matmul %s, %s: n %ld k %ld o %ld (%ld..%ld), w stride %ld, "
+               "groups of %ld, %ld apart%s: "
                "error %.2g of %.2g, %ld not finite only on one side, "
                "%ld written outside",
                check_dtype(p->dtype), fill_names[p->fill], (long)p->n,
                (long)p->k, (long)p->o, (long)a->o_begin, (long)a->o_end,
-               (long)a->w_stride, a->bias ? ", bias" : "", error / scale,
+               (long)a->w_stride, (long)a->group, (long)a->scale_stride,
+               a->bias ? ", bias" : "", error / scale,
                bound(c, p), (long)kinds, (long)outside);
 }
 
 static void finish(checker *c, problem *p)
 {
-    bool whole = check_free(p->x, p->y, p->w, p->bias, p->wide, p->xp);
+    bool whole = check_free(p->x, p->y, p->w, p->bias, p->wide, p->xp,
+                            p->scales);
     check_that(c, whole, "matmul %s: n %ld k %ld o %ld wrote out of bounds",
                check_dtype(p->dtype), (long)p->n, (long)p->k, (long)p->o);
 }
@@ -240,18 +322,40 @@ static void one(checker *c, int dtype, enum fill fill, int64_t n, int64_t k,
     finish(c, &p);
 }
 
+/* Rows and groups that are no whole blocks: the reference alone has these. */
+static void check_odd(checker *c, int dtype)
+{
+    if (c->below->matmul_odd[dtype] == c->under->matmul_odd[dtype])
+        return;
+    int64_t unit = odd_unit(dtype);
+    for (int i = 0; i < 60; i++) {
+        problem p = { .dtype = dtype, .odd = true,
+                      .fill = (enum fill)(i % FILL_COUNT),
+                      .n = check_range(c, 1, 5),
+                      .k = unit * check_range(c, 1, 600),
+                      .o = check_range(c, 1, 20) };
+        make(c, &p);
+        run(c, &p);
+        judge(c, &p);
+        finish(c, &p);
+    }
+}
+
 static void check(checker *c)
 {
     static const int64_t rows[] = { 1, 2, 3, 4, 5, 7, 8, 9, 13, 26 };
     for (int d = 0; d < N_DTYPES; d++) {
         int dtype = dtypes[d];
+        bool blocks = is_block(dtype) || is_scaled(dtype);
+        if (is_scaled(dtype))
+            check_odd(c, dtype);
         if (c->below->matmul[dtype] == c->under->matmul[dtype])
             continue;
-        int64_t unit = is_block(dtype) ? CPU_QK : 1;
-        int64_t deep = is_block(dtype) ? 1056 : 1043; /* several panels */
+        int64_t unit = blocks ? CPU_QK : 1;
+        int64_t deep = blocks ? 1056 : 1043; /* several panels */
         for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
             for (int fill = 0; fill < FILL_COUNT; fill++) {
-                int64_t k = unit * check_range(c, 1, is_block(dtype) ? 9 : 150);
+                int64_t k = unit * check_range(c, 1, blocks ? 9 : 150);
                 one(c, dtype, (enum fill)fill, rows[i], k,
                     check_range(c, 1, 75));
             }
@@ -289,6 +393,7 @@ static void bench_one(checker *c, int dtype, int64_t n, int64_t k, int64_t o)
     float *x = check_alloc((size_t)(n * k) * sizeof(*x), 0);
     float *y = check_alloc((size_t)(n * o) * sizeof(*y), 0);
     float *wide = check_alloc((size_t)k * sizeof(*wide), 0);
+    float *scales = check_alloc((size_t)o * sizeof(*scales), 0);
     uint8_t *w = check_alloc((size_t)o * row, 0);
     bool prepares = c->under->prepare[dtype].rows;
 
@@ -297,21 +402,27 @@ static void bench_one(checker *c, int dtype, int64_t n, int64_t k, int64_t o)
     for (int64_t i = 0; i < o; i++) {
         for (int64_t j = 0; j < k; j++)
             wide[j] = (float)(int32_t)check_random(c) * 0x1p-31f;
-        c->under->from_f32[dtype](wide, w + (size_t)i * row, k);
+        if (is_scaled(dtype))
+            for (size_t j = 0; j < row; j++)
+                w[(size_t)i * row + j] = (uint8_t)check_random(c);
+        else
+            c->under->from_f32[dtype](wide, w + (size_t)i * row, k);
+        scales[i] = 0.01f;
     }
     if (prepares)
         t.xp = check_alloc((size_t)n * c->under->prepare[dtype].row_size(k), 0);
     t.a = (cpu_matmul_args){
         .x = x, .xp = t.xp, .w = w, .y = y, .n = n, .k = k, .o_end = o,
         .x_stride = k, .y_stride = o, .w_stride = (int64_t)row,
-        .scratch = c->scratch,
+        .scales = is_scaled(dtype) ? scales : NULL, .scale_stride = 1,
+        .group = k, .scratch = c->scratch,
     };
     snprintf(what, sizeof(what), "matmul %s %ldx%ldx%ld", check_dtype(dtype),
              (long)n, (long)k, (long)o);
     bench_report(c, what, bench_time(call, &t),
                  2.0 * (double)n * (double)k * (double)o,
                  (double)row * (double)o + 4.0 * (double)(n * (k + o)));
-    check_free(x, y, wide, w, t.xp);
+    check_free(x, y, wide, w, scales, t.xp);
 }
 
 static void bench(checker *c, const bench_shape *s)

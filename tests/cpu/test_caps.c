@@ -53,9 +53,11 @@ static void run_refusals(kit *k, const void *arg)
     REFUSED("does not exist", g.nodes[0].outputs[0] = CLV_NO_TENSOR);
     REFUSED("not to be written", g.descs[2].usage = CLV_USAGE_INPUT);
     REFUSED("x cannot be f16", g.descs[0].dtype = CLV_DTYPE_F16);
-    REFUSED("no i4", g.descs[1].dtype = CLV_DTYPE_I4);
+    REFUSED("i4 without scales", g.descs[1].dtype = CLV_DTYPE_I4);
     REFUSED("no unknown", g.descs[1].dtype = 1000);
-    REFUSED("w cannot be i8", g.descs[1].dtype = CLV_DTYPE_I8);
+    REFUSED("i8 without scales", g.descs[1].dtype = CLV_DTYPE_I8);
+    REFUSED("w cannot be i32", g.descs[1].dtype = CLV_DTYPE_I32);
+    REFUSED("x cannot be i8", g.descs[0].dtype = CLV_DTYPE_I8);
     REFUSED("scales", g.descs[1].quant = CLV_QUANT_PER_CHANNEL);
     REFUSED("rank", g.descs[0].rank = 0);
     REFUSED("rank", g.descs[0].rank = 6);

@@ -51,6 +51,22 @@ static void q8_0_to_f32(const void *src, float *dst, int64_t n)
     }
 }
 
+static void i8_to_f32(const void *src, float *dst, int64_t n)
+{
+    const int8_t *q = src;
+    for (int64_t i = 0; i < n; i++)
+        dst[i] = (float)q[i];
+}
+
+static void i4_to_f32(const void *src, float *dst, int64_t n)
+{
+    const uint8_t *q = src;
+    for (int64_t i = 0; i < n; i += 2) {
+        dst[i] = (float)(((q[i / 2] & 15) ^ 8) - 8);
+        dst[i + 1] = (float)(((q[i / 2] >> 4) ^ 8) - 8);
+    }
+}
+
 /* The nearest integer inside limit; zero for NaN. */
 static int round_within(float x, int limit)
 {
@@ -115,6 +131,8 @@ void cpu_ref_convert(cpu_kernels *table)
     table->to_f32[CLV_DTYPE_BF16] = bf16_to_f32;
     table->to_f32[CLV_DTYPE_Q8_0] = q8_0_to_f32;
     table->to_f32[CLV_DTYPE_Q4_0] = q4_0_to_f32;
+    table->to_f32[CLV_DTYPE_I8] = i8_to_f32;
+    table->to_f32[CLV_DTYPE_I4] = i4_to_f32;
     table->from_f32[CLV_DTYPE_F32] = f32_store;
     table->from_f32[CLV_DTYPE_F16] = f16_from_f32;
     table->from_f32[CLV_DTYPE_BF16] = bf16_from_f32;

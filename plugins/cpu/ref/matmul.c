@@ -65,6 +65,34 @@ static void widen_q4_0(const void *src, int64_t begin, float *dst, int64_t n)
     }
 }
 
+static void widen_i8(const void *src, int64_t begin, float *dst, int64_t n)
+{
+    const int8_t *q = (const int8_t *)src + begin;
+    for (int64_t i = 0; i < n; i++)
+        dst[i] = (float)q[i];
+}
+
+static void widen_i4(const void *src, int64_t begin, float *dst, int64_t n)
+{
+    const uint8_t *q = (const uint8_t *)src + begin / 2;
+    for (int64_t i = 0; i < n; i += 2) {
+        dst[i] = (float)(((q[i / 2] & 15) ^ 8) - 8);
+        dst[i + 1] = (float)(((q[i / 2] >> 4) ^ 8) - 8);
+    }
+}
+
+/* A piece of a row of integers, whose scales lie beside it. */
+static void scale_piece(const cpu_matmul_args *a, int64_t o, int64_t begin,
+                        float *w, int64_t n)
+{
+    for (int64_t i = 0; i < n;) {
+        int64_t end = ((begin + i) / a->group + 1) * a->group - begin;
+        float scale = cpu_scale(a, o, begin + i);
+        for (end = end < n ? end : n; i < end; i++)
+            w[i] *= scale;
+    }
+}
+
 /* One output column, a piece of the weight row after the other. */
 static void column(const cpu_matmul_args *a, int64_t o, widen_fn widen)
 {
@@ -75,6 +103,8 @@ static void column(const cpu_matmul_args *a, int64_t o, widen_fn widen)
     for (int64_t begin = 0; begin < a->k; begin += PIECE) {
         int64_t n = a->k - begin < PIECE ? a->k - begin : PIECE;
         widen(row, begin, w, n);
+        if (a->scales)
+            scale_piece(a, o, begin, w, n);
         for (int64_t i = 0; i < a->n; i++)
             a->y[i * a->y_stride + o] +=
                 dot(a->x + i * a->x_stride + begin, w, n);
@@ -116,6 +146,18 @@ static void matmul_q4_0(const cpu_matmul_args *a)
         column(a, o, widen_q4_0);
 }
 
+static void matmul_i8(const cpu_matmul_args *a)
+{
+    for (int64_t o = a->o_begin; o < a->o_end; o++)
+        column(a, o, widen_i8);
+}
+
+static void matmul_i4(const cpu_matmul_args *a)
+{
+    for (int64_t o = a->o_begin; o < a->o_end; o++)
+        column(a, o, widen_i4);
+}
+
 void cpu_ref_matmul(cpu_kernels *table)
 {
     table->matmul[CLV_DTYPE_F32] = matmul_f32;
@@ -123,4 +165,6 @@ void cpu_ref_matmul(cpu_kernels *table)
     table->matmul[CLV_DTYPE_BF16] = matmul_bf16;
     table->matmul[CLV_DTYPE_Q8_0] = matmul_q8_0;
     table->matmul[CLV_DTYPE_Q4_0] = matmul_q4_0;
+    table->matmul[CLV_DTYPE_I8] = table->matmul_odd[CLV_DTYPE_I8] = matmul_i8;
+    table->matmul[CLV_DTYPE_I4] = table->matmul_odd[CLV_DTYPE_I4] = matmul_i4;
 }

@@ -1,11 +1,13 @@
 /*
- * Matrix product with Q4_0 weights. The nibbles stay unsigned, 0..15, and meet
+ * Matrix products with Q4_0 and I4 weights. The nibbles, those of I4 with an
+ * offset like those of Q4_0, stay unsigned, 0..15, and meet
  * 8-bit x; the offset of 8 is made good through the block sums of x. A whole
  * block of such products fits 16 bits a lane: 8 * 2 * 15 * 127 < 2^15.
  */
 #include "gemm.h"
 #include "prepare.h"
 #include "tokens.h"
+#include "weight.h"
 #include "x86.h"
 
 #define DEPTH 1024
@@ -17,28 +19,30 @@ typedef struct panel {
 } panel;
 
 /* Nibbles in the order of x. */
-static ALWAYS_INLINE __m256i unpack(const uint8_t *q)
+static ALWAYS_INLINE __m256i unpack(const uint8_t *block, const int dtype)
 {
-    __m128i v = _mm_loadu_si128((const __m128i *)q);
+    __m128i v = nibbles(block, dtype);
     return _mm256_and_si256(
         _mm256_set_m128i(_mm_srli_epi16(v, 4), v), _mm256_set1_epi8(15));
 }
 
-static void pack(const cpu_matmul_args *a, int64_t o, int n_rows,
-                 int64_t k_begin, int depth, void *out)
+static ALWAYS_INLINE void pack(const cpu_matmul_args *a, int64_t o, int n_rows,
+                               int64_t k_begin, int depth, panel *p,
+                               const int dtype)
 {
-    panel *p = out;
-
     for (int r = 0; r < ROWS; r += 8) {
         const uint8_t *w = (const uint8_t *)a->w + (o + r) * a->w_stride +
-                           k_begin / CPU_QK * (int64_t)sizeof(cpu_block_q4_0);
-        for (int b = 0; b < depth / CPU_QK; b++, w += sizeof(cpu_block_q4_0)) {
+                           k_begin / CPU_QK * block_size(dtype);
+        for (int b = 0; b < depth / CPU_QK; b++, w += block_size(dtype)) {
             __m256 v[8];
             for (int i = 0; i < 8; i++) {
                 const uint8_t *block = w + i * a->w_stride;
                 int used = r + i < n_rows;
-                p->d[b][r + i] = used ? load_f16(block) : 0;
-                v[i] = used ? _mm256_castsi256_ps(unpack(block + 2))
+                p->d[b][r + i] =
+                    used ? block_scale(a, o + r + i, k_begin + b * CPU_QK,
+                                       block, dtype)
+                         : 0;
+                v[i] = used ? _mm256_castsi256_ps(unpack(block, dtype))
                             : _mm256_setzero_ps();
             }
             transpose8(v);
@@ -99,24 +103,33 @@ static void micro(const gemm_tile *t)
 }
 
 /* Nibbles as unpack() has them; this way the load does the broadcast. */
-static ALWAYS_INLINE __m256i unpack_wide(const uint8_t *q)
+static ALWAYS_INLINE __m256i unpack_wide(const uint8_t *block, const int dtype)
 {
-    __m256i v = _mm256_broadcastsi128_si256(
-        _mm_loadu_si128((const __m128i *)q));
+    __m256i v = _mm256_broadcastsi128_si256(_mm_loadu_si128(
+        (const __m128i *)(block + block_head(dtype))));
+    if (dtype == CLV_DTYPE_I4)
+        v = _mm256_xor_si256(v, _mm256_set1_epi8(-120));
     v = _mm256_srlv_epi64(v, _mm256_setr_epi64x(0, 0, 4, 4));
     return _mm256_and_si256(v, _mm256_set1_epi8(15));
 }
 
-static ALWAYS_INLINE __m256 dot_block(const uint8_t *w, __m256i x)
+static ALWAYS_INLINE __m256 dot_block(const uint8_t *w, __m256i x,
+                                      const int dtype)
 {
-    __m256i v = _mm256_maddubs_epi16(unpack_wide(w + 2), x);
+    __m256i v = _mm256_maddubs_epi16(unpack_wide(w, dtype), x);
     return _mm256_cvtepi32_ps(_mm256_madd_epi16(v, _mm256_set1_epi16(1)));
 }
 
 /* Scales of the blocks of four rows; put together outside the vector unit,
  * whose shuffles are the bottleneck here. */
-static ALWAYS_INLINE __m128 four_scales(const uint8_t *w, int64_t w_stride)
+static ALWAYS_INLINE __m128 four_scales(const cpu_matmul_args *a, int64_t o,
+                                        int64_t k, const uint8_t *w,
+                                        const int dtype)
 {
+    int64_t w_stride = a->w_stride;
+    if (is_scaled(dtype))
+        return _mm_setr_ps(cpu_scale(a, o, k), cpu_scale(a, o + 1, k),
+                           cpu_scale(a, o + 2, k), cpu_scale(a, o + 3, k));
     uint32_t low = load_u16(w) | (uint32_t)load_u16(w + w_stride) << 16;
     w += 2 * w_stride;
     uint32_t high = load_u16(w) | (uint32_t)load_u16(w + w_stride) << 16;
@@ -125,7 +138,8 @@ static ALWAYS_INLINE __m128 four_scales(const uint8_t *w, int64_t w_stride)
 }
 
 /* Four rows of w by one of x; the offsets of the four sum up in lanes. */
-static void dot_rows(const cpu_matmul_args *a, int64_t o)
+static ALWAYS_INLINE void dot_rows(const cpu_matmul_args *a, int64_t o,
+                                   const int dtype)
 {
     const uint8_t *w = (const uint8_t *)a->w + o * a->w_stride;
     const int8_t *x = a->xp;
@@ -134,26 +148,33 @@ static void dot_rows(const cpu_matmul_args *a, int64_t o)
     int64_t blocks = a->k / CPU_QK;
     __m256 a0, a1, a2, a3;
     __m128 offset = _mm_setzero_ps();
+    /* Of whole rows, where they have one. */
+    int by_row = is_scaled(dtype) && a->group == a->k;
+    __m128 row_scales = _mm_setzero_ps();
 
+    if (by_row)
+        row_scales = four_scales(a, o, 0, w, dtype);
     a0 = a1 = a2 = a3 = _mm256_setzero_ps();
-    for (int64_t b = 0; b < blocks; b++, w += sizeof(cpu_block_q4_0)) {
+    for (int64_t b = 0; b < blocks; b++, w += block_size(dtype)) {
         __m256i q = _mm256_loadu_si256((const __m256i *)(x + b * CPU_QK));
         union { __m128 v; float f[4]; } scale;
         /* The next four rows, as much of them as this step reads. */
         _mm_prefetch((const char *)next, _MM_HINT_T0);
         _mm_prefetch((const char *)next + 64, _MM_HINT_T0);
-        next += 4 * sizeof(cpu_block_q4_0);
-        scale.v = _mm_mul_ps(four_scales(w, a->w_stride), _mm_set1_ps(d[b]));
+        next += 4 * block_size(dtype);
+        scale.v = _mm_mul_ps(
+            by_row ? row_scales : four_scales(a, o, b * CPU_QK, w, dtype),
+            _mm_set1_ps(d[b]));
         offset = _mm_fmadd_ps(scale.v, _mm_set1_ps(s[b]), offset);
         /* Through memory: loads broadcast for free. */
         __asm__ volatile("" : "+m"(scale));
-        a0 = _mm256_fmadd_ps(dot_block(w, q),
+        a0 = _mm256_fmadd_ps(dot_block(w, q, dtype),
                              _mm256_broadcast_ss(&scale.f[0]), a0);
-        a1 = _mm256_fmadd_ps(dot_block(w + a->w_stride, q),
+        a1 = _mm256_fmadd_ps(dot_block(w + a->w_stride, q, dtype),
                              _mm256_broadcast_ss(&scale.f[1]), a1);
-        a2 = _mm256_fmadd_ps(dot_block(w + 2 * a->w_stride, q),
+        a2 = _mm256_fmadd_ps(dot_block(w + 2 * a->w_stride, q, dtype),
                              _mm256_broadcast_ss(&scale.f[2]), a2);
-        a3 = _mm256_fmadd_ps(dot_block(w + 3 * a->w_stride, q),
+        a3 = _mm256_fmadd_ps(dot_block(w + 3 * a->w_stride, q, dtype),
                              _mm256_broadcast_ss(&scale.f[3]), a3);
     }
     a0 = _mm256_hadd_ps(_mm256_hadd_ps(a0, a1), _mm256_hadd_ps(a2, a3));
@@ -165,7 +186,8 @@ static void dot_rows(const cpu_matmul_args *a, int64_t o)
     _mm_storeu_ps(a->y + o, y);
 }
 
-static void dot_row(const cpu_matmul_args *a, int64_t o)
+static ALWAYS_INLINE void dot_row(const cpu_matmul_args *a, int64_t o,
+                                  const int dtype)
 {
     const uint8_t *w = (const uint8_t *)a->w + o * a->w_stride;
     const int8_t *x = a->xp;
@@ -173,36 +195,53 @@ static void dot_row(const cpu_matmul_args *a, int64_t o)
     __m256 acc = _mm256_setzero_ps();
     float offset = a->bias ? a->bias[o] : 0;
 
-    for (int64_t b = 0; b < a->k / CPU_QK; b++, w += sizeof(cpu_block_q4_0)) {
+    for (int64_t b = 0; b < a->k / CPU_QK; b++, w += block_size(dtype)) {
         __m256i q = _mm256_loadu_si256((const __m256i *)(x + b * CPU_QK));
-        float scale = load_f16(w) * d[b];
+        float scale = block_scale(a, o, b * CPU_QK, w, dtype) * d[b];
         offset += scale * s[b];
-        acc = _mm256_fmadd_ps(dot_block(w, q), _mm256_set1_ps(scale), acc);
+        acc = _mm256_fmadd_ps(dot_block(w, q, dtype), _mm256_set1_ps(scale), acc);
     }
     a->y[o] = hsum8(acc) + offset;
 }
 
-static void matmul(const cpu_matmul_args *a)
+static ALWAYS_INLINE void one(const cpu_matmul_args *a, const int dtype)
 {
-    static const gemm_kind kind = {
-        .rows = ROWS, .tokens = TOKENS, .depth = DEPTH,
-        .panel_size = sizeof(panel), .pack = pack, .micro = micro,
-    };
     int64_t o = a->o_begin;
 
-    if (a->n > 1) {
-        cpu_x86_gemm(&kind, a, a->xp, ISA(cpu_x86_q8_size)(a->k));
-        return;
-    }
     for (; o + 4 <= a->o_end; o += 4)
-        dot_rows(a, o);
+        dot_rows(a, o, dtype);
     for (; o < a->o_end; o++)
-        dot_row(a, o);
+        dot_row(a, o, dtype);
 }
+
+#define MATMUL(name, dtype)                                                    \
+    static void pack_##name(const cpu_matmul_args *a, int64_t o, int n_rows,   \
+                            int64_t k_begin, int depth, void *out)             \
+    {                                                                          \
+        pack(a, o, n_rows, k_begin, depth, out, dtype);                        \
+    }                                                                          \
+                                                                               \
+    static void matmul_##name(const cpu_matmul_args *a)                        \
+    {                                                                          \
+        static const gemm_kind kind = {                                        \
+            .rows = ROWS, .tokens = TOKENS, .depth = DEPTH,                    \
+            .panel_size = sizeof(panel), .pack = pack_##name, .micro = micro,  \
+        };                                                                     \
+        if (a->n > 1)                                                          \
+            cpu_x86_gemm(&kind, a, a->xp, ISA(cpu_x86_q8_size)(a->k));         \
+        else                                                                   \
+            one(a, dtype);                                                     \
+    }
+
+MATMUL(q4_0, CLV_DTYPE_Q4_0)
+MATMUL(i4, CLV_DTYPE_I4)
 
 void ISA(cpu_x86_matmul_q4_0)(cpu_kernels *table)
 {
-    table->matmul[CLV_DTYPE_Q4_0] = matmul;
+    table->matmul[CLV_DTYPE_Q4_0] = matmul_q4_0;
     table->prepare[CLV_DTYPE_Q4_0] = (cpu_prepare){
         ISA(cpu_x86_q8_size), ISA(cpu_x86_q8_rows) };
+    table->matmul[CLV_DTYPE_I4] = matmul_i4;
+    table->prepare[CLV_DTYPE_I4] = (cpu_prepare){
+        ISA(cpu_x86_q8_size), ISA(cpu_x86_q8_pair_rows) };
 }

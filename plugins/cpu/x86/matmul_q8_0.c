@@ -1,5 +1,5 @@
 /*
- * Matrix product with Q8_0 weights: 16-bit integer products, see prepare.h for
+ * Matrix products with Q8_0 and I8 weights: 16-bit integer products, see prepare.h for
  * x. For many rows of x the scales of four blocks of w are folded into 13-bit
  * integers with one scale a group, so that the sums of a whole group need no
  * scaling; for few rows w is read as it is.
@@ -7,6 +7,7 @@
 #include "gemm.h"
 #include "prepare.h"
 #include "tokens.h"
+#include "weight.h"
 #include "x86.h"
 
 #include <math.h>
@@ -22,26 +23,32 @@ typedef struct panel {
     int16_t q[DEPTH / 2][ROWS][2];
 } panel;
 
-/* A group of one row of w, up to four blocks, in units of the answer. */
-static float fold_group(const uint8_t *w, int blocks, int16_t *q)
+/* A group of row o of w from element k on, up to four blocks, in units of the
+ * answer. */
+static ALWAYS_INLINE float fold_group(const cpu_matmul_args *a, int64_t o,
+                                      int64_t k, int blocks, int16_t *q,
+                                      const int dtype)
 {
+    const uint8_t *w = (const uint8_t *)a->w + o * a->w_stride +
+                       k / CPU_QK * block_size(dtype);
     float d[Q16_GROUP / CPU_QK], top = 0;
 
     for (int b = 0; b < blocks; b++) {
-        d[b] = load_f16(w + b * (int)sizeof(cpu_block_q8_0));
+        d[b] = block_scale(a, o, k + b * CPU_QK, w + b * block_size(dtype),
+                           dtype);
         if (!isfinite(d[b]))
             top = NAN;
         else if (fabsf(d[b]) > top)
             top = fabsf(d[b]);
     }
     float unit = top > 0 ? 32760 / top : 0;
-    for (int b = 0; b < blocks; b++, w += sizeof(cpu_block_q8_0), q += CPU_QK) {
+    for (int b = 0; b < blocks; b++, w += block_size(dtype), q += CPU_QK) {
         /* (32 q * m) / 2^15 = q * d / unit, at most 4095 as |q| <= 128 */
         int m = _mm_cvtss_si32(_mm_set_ss(d[b] * unit));
         __m256i m16 = _mm256_set1_epi16((int16_t)m);
         for (int i = 0; i < CPU_QK; i += 16) {
             __m256i v = _mm256_cvtepi8_epi16(
-                _mm_loadu_si128((const __m128i *)(w + 2 + i)));
+                _mm_loadu_si128((const __m128i *)(w + block_head(dtype) + i)));
             v = _mm256_mulhrs_epi16(_mm256_slli_epi16(v, 5), m16);
             _mm256_store_si256((__m256i *)(q + i), v);
         }
@@ -50,24 +57,20 @@ static float fold_group(const uint8_t *w, int blocks, int16_t *q)
     return top * (128.0f / Q16_MAX);
 }
 
-static void pack(const cpu_matmul_args *a, int64_t o, int n_rows,
-                 int64_t k_begin, int depth, void *out)
+static ALWAYS_INLINE void pack(const cpu_matmul_args *a, int64_t o, int n_rows,
+                               int64_t k_begin, int depth, panel *p,
+                               const int dtype)
 {
-    panel *p = out;
     int16_t q[8][Q16_GROUP] __attribute__((aligned(64)));
 
     for (int r = 0; r < ROWS; r += 8) {
-        const uint8_t *w = (const uint8_t *)a->w + (o + r) * a->w_stride +
-                           k_begin / CPU_QK * (int64_t)sizeof(cpu_block_q8_0);
         for (int k = 0; k < depth; k += Q16_GROUP) {
             int blocks = (depth - k < Q16_GROUP ? depth - k : Q16_GROUP) /
                          CPU_QK;
             for (int i = 0; i < 8; i++) {
                 int here = r + i < n_rows ? blocks : 0;
-                p->d[k / Q16_GROUP][r + i] = fold_group(
-                    w + i * a->w_stride +
-                        k / CPU_QK * (int)sizeof(cpu_block_q8_0),
-                    here, q[i]);
+                p->d[k / Q16_GROUP][r + i] =
+                    fold_group(a, o + r + i, k_begin + k, here, q[i], dtype);
             }
             for (int j = 0; j < Q16_GROUP; j += 16) {
                 __m256 v[8];
@@ -158,11 +161,12 @@ static ALWAYS_INLINE vi dot_block(wide w, const int16_t *x)
 }
 #endif
 
-/* acc += blocks of one weight row, all in one group of x, times n rows of x,
- * which xp and at (the first value's index) give. */
-static ALWAYS_INLINE void dot_blocks(const uint8_t *w, const int blocks,
+/* acc += blocks of row o of the weight, all in one group of x, times n rows of
+ * x, which xp and at (the first value's index) give. */
+static ALWAYS_INLINE void dot_blocks(const cpu_matmul_args *a, int64_t o,
+                                     const uint8_t *w, const int blocks,
                                      const uint8_t *xp, size_t x_size,
-                                     int64_t k, int64_t at, vf *acc,
+                                     int64_t at, vf *acc, const int dtype,
                                      const int n)
 {
     vf sum[FEW];
@@ -172,9 +176,9 @@ static ALWAYS_INLINE void dot_blocks(const uint8_t *w, const int blocks,
         sum[t] = vf_zero();
     UNROLL
     for (int b = 0; b < blocks; b++) {
-        const uint8_t *block = w + b * (int)sizeof(cpu_block_q8_0);
-        vf d = vf_set1(load_f16(block));
-        wide q = widen(block + 2);
+        const uint8_t *block = w + b * block_size(dtype);
+        vf d = vf_set1(block_scale(a, o, at + b * CPU_QK, block, dtype));
+        wide q = widen(block + block_head(dtype));
         UNROLL
         for (int t = 0; t < n; t++) {
             const int16_t *x = (const int16_t *)(xp + t * x_size) + at +
@@ -186,11 +190,12 @@ static ALWAYS_INLINE void dot_blocks(const uint8_t *w, const int blocks,
     for (int t = 0; t < n; t++)
         acc[t] = vf_fma(
             sum[t],
-            vf_set1(q16_scales(xp + t * x_size, k)[at / Q16_GROUP]), acc[t]);
+            vf_set1(q16_scales(xp + t * x_size, a->k)[at / Q16_GROUP]), acc[t]);
 }
 
 static ALWAYS_INLINE void dot_row(const cpu_matmul_args *a, int64_t o,
-                                  int64_t i, size_t x_size, const int n)
+                                  int64_t i, size_t x_size, const int dtype,
+                                  const int n)
 {
     const uint8_t *w = (const uint8_t *)a->w + o * a->w_stride;
     const uint8_t *xp = (const uint8_t *)a->xp + (size_t)i * x_size;
@@ -204,44 +209,57 @@ static ALWAYS_INLINE void dot_row(const cpu_matmul_args *a, int64_t o,
     for (; at + Q16_GROUP <= k; at += Q16_GROUP) {
         if (i == 0)
             prefetch_stream(w, 3);
-        dot_blocks(w, whole, xp, x_size, k, at, acc, n);
-        w += whole * (int)sizeof(cpu_block_q8_0);
+        dot_blocks(a, o, w, whole, xp, x_size, at, acc, dtype, n);
+        w += whole * block_size(dtype);
     }
-    for (; at < k; at += CPU_QK, w += sizeof(cpu_block_q8_0))
-        dot_blocks(w, 1, xp, x_size, k, at, acc, n);
+    for (; at < k; at += CPU_QK, w += block_size(dtype))
+        dot_blocks(a, o, w, 1, xp, x_size, at, acc, dtype, n);
     UNROLL
     for (int t = 0; t < n; t++)
         a->y[(i + t) * a->y_stride + o] =
             vf_hsum(acc[t]) + (a->bias ? a->bias[o] : 0);
 }
 
-static void few(const cpu_matmul_args *a, size_t x_size)
+static ALWAYS_INLINE void few(const cpu_matmul_args *a, size_t x_size,
+                              const int dtype)
 {
     for (int64_t o = a->o_begin; o < a->o_end; o++) {
         for (int64_t i = 0; i < a->n; i += FEW) {
             int n = (int)(a->n - i < FEW ? a->n - i : FEW);
-            WITH_4(n, dot_row, a, o, i, x_size)
+            WITH_4(n, dot_row, a, o, i, x_size, dtype)
         }
     }
 }
 
-static void matmul(const cpu_matmul_args *a)
-{
-    static const gemm_kind kind = {
-        .rows = ROWS, .tokens = TOKENS, .depth = DEPTH,
-        .panel_size = sizeof(panel), .pack = pack, .micro = micro,
-    };
-    size_t x_size = ISA(cpu_x86_q16_size)(a->k);
+#define MATMUL(name, dtype)                                                    \
+    static void pack_##name(const cpu_matmul_args *a, int64_t o, int n_rows,   \
+                            int64_t k_begin, int depth, void *out)             \
+    {                                                                          \
+        pack(a, o, n_rows, k_begin, depth, out, dtype);                        \
+    }                                                                          \
+                                                                               \
+    static void matmul_##name(const cpu_matmul_args *a)                        \
+    {                                                                          \
+        static const gemm_kind kind = {                                        \
+            .rows = ROWS, .tokens = TOKENS, .depth = DEPTH,                    \
+            .panel_size = sizeof(panel), .pack = pack_##name, .micro = micro,  \
+        };                                                                     \
+        size_t x_size = ISA(cpu_x86_q16_size)(a->k);                           \
+        if (a->n < MANY)                                                       \
+            few(a, x_size, dtype);                                             \
+        else                                                                   \
+            cpu_x86_gemm(&kind, a, a->xp, x_size);                             \
+    }
 
-    if (a->n < MANY)
-        few(a, x_size);
-    else
-        cpu_x86_gemm(&kind, a, a->xp, x_size);
-}
+MATMUL(q8_0, CLV_DTYPE_Q8_0)
+MATMUL(i8, CLV_DTYPE_I8)
 
 void ISA(cpu_x86_matmul_q8_0)(cpu_kernels *table)
 {
-    table->matmul[CLV_DTYPE_Q8_0] = matmul;
-    table->prepare[CLV_DTYPE_Q8_0] = (cpu_prepare){
-        ISA(cpu_x86_q16_size), ISA(cpu_x86_q16_rows) };
+    cpu_prepare q16 = { ISA(cpu_x86_q16_size), ISA(cpu_x86_q16_rows) };
+
+    table->matmul[CLV_DTYPE_Q8_0] = matmul_q8_0;
+    table->matmul[CLV_DTYPE_I8] = matmul_i8;
+    table->prepare[CLV_DTYPE_Q8_0] = q16;
+    table->prepare[CLV_DTYPE_I8] = q16;
 }

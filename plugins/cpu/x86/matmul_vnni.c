@@ -1,5 +1,5 @@
 /*
- * Matrix products with Q8_0 and Q4_0 weights by AVX-512 VNNI: unsigned bytes of
+ * Matrix products with 8-bit and 4-bit weights by AVX-512 VNNI: unsigned bytes of
  * w times signed bytes of x, four products summed into 32 bits. Weights carry
  * an offset that makes them unsigned (128, or the nibble's 8); the block sums
  * of x take it out again.
@@ -7,6 +7,7 @@
 #include "gemm.h"
 #include "prepare.h"
 #include "tokens.h"
+#include "weight.h"
 #include "x86.h"
 
 #define FEW 4
@@ -20,26 +21,25 @@ typedef struct panel {
     uint8_t q[DEPTH / 4][ROWS][4];
 } panel;
 
-static ALWAYS_INLINE size_t block_size(const int dtype)
+static ALWAYS_INLINE int is_bytes(const int dtype)
 {
-    return dtype == CLV_DTYPE_Q8_0 ? sizeof(cpu_block_q8_0)
-                                   : sizeof(cpu_block_q4_0);
+    return dtype == CLV_DTYPE_Q8_0 || dtype == CLV_DTYPE_I8;
 }
 
 /* The offset in units of the nibble's, which the sums of x are made for. */
 static ALWAYS_INLINE float offset(const int dtype)
 {
-    return dtype == CLV_DTYPE_Q8_0 ? 16 : 1;
+    return is_bytes(dtype) ? 16 : 1;
 }
 
 /* A block as unsigned bytes in the order of x. */
 static ALWAYS_INLINE __m256i unpack(const uint8_t *block, const int dtype)
 {
-    if (dtype == CLV_DTYPE_Q8_0)
+    if (is_bytes(dtype))
         return _mm256_xor_si256(
-            _mm256_loadu_si256((const __m256i *)(block + 2)),
+            _mm256_loadu_si256((const __m256i *)(block + block_head(dtype))),
             _mm256_set1_epi8(-128));
-    __m128i v = _mm_loadu_si128((const __m128i *)(block + 2));
+    __m128i v = nibbles(block, dtype);
     return _mm256_and_si256(
         _mm256_set_m128i(_mm_srli_epi16(v, 4), v), _mm256_set1_epi8(15));
 }
@@ -50,13 +50,16 @@ static ALWAYS_INLINE void pack(const cpu_matmul_args *a, int64_t o, int n_rows,
 {
     for (int r = 0; r < ROWS; r += 8) {
         const uint8_t *w = (const uint8_t *)a->w + (o + r) * a->w_stride +
-                           (size_t)(k_begin / CPU_QK) * block_size(dtype);
+                           k_begin / CPU_QK * block_size(dtype);
         for (int b = 0; b < depth / CPU_QK; b++, w += block_size(dtype)) {
             __m256 v[8];
             for (int i = 0; i < 8; i++) {
                 const uint8_t *block = w + i * a->w_stride;
                 int used = r + i < n_rows;
-                p->d[b][r + i] = used ? load_f16(block) : 0;
+                p->d[b][r + i] =
+                    used ? block_scale(a, o + r + i, k_begin + b * CPU_QK,
+                                       block, dtype)
+                         : 0;
                 v[i] = used ? _mm256_castsi256_ps(unpack(block, dtype))
                             : _mm256_setzero_ps();
             }
@@ -138,7 +141,7 @@ static ALWAYS_INLINE void dot_row(const cpu_matmul_args *a, int64_t o,
         acc[t] = _mm256_setzero_ps();
     for (int64_t b = 0; b < a->k / CPU_QK; b++, w += block_size(dtype)) {
         __m256i q = unpack(w, dtype);
-        float d = load_f16(w);
+        float d = block_scale(a, o, b * CPU_QK, w, dtype);
         if (first == 0)
             prefetch_stream(w, 1);
         UNROLL
@@ -198,6 +201,8 @@ static ALWAYS_INLINE void few(const cpu_matmul_args *a, const int dtype)
 
 MATMUL(q8_0, CLV_DTYPE_Q8_0)
 MATMUL(q4_0, CLV_DTYPE_Q4_0)
+MATMUL(i8, CLV_DTYPE_I8)
+MATMUL(i4, CLV_DTYPE_I4)
 
 void cpu_kernels_avx512_vnni(cpu_kernels *table)
 {
@@ -207,4 +212,9 @@ void cpu_kernels_avx512_vnni(cpu_kernels *table)
     table->matmul[CLV_DTYPE_Q4_0] = matmul_q4_0;
     table->prepare[CLV_DTYPE_Q8_0] = q8;
     table->prepare[CLV_DTYPE_Q4_0] = q8;
+    table->matmul[CLV_DTYPE_I8] = matmul_i8;
+    table->matmul[CLV_DTYPE_I4] = matmul_i4;
+    table->prepare[CLV_DTYPE_I8] = q8;
+    table->prepare[CLV_DTYPE_I4] = (cpu_prepare){
+        ISA(cpu_x86_q8_size), ISA(cpu_x86_q8_pair_rows) };
 }

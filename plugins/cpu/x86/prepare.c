@@ -96,3 +96,25 @@ void ISA(cpu_x86_q8_rows)(const float *x, int64_t x_stride, int64_t n,
             *d++ = q8_block(x + j, q + j, sum++);
     }
 }
+
+/* Even bytes of 32 in front of the odd ones. */
+static void part_pairs(int8_t *q)
+{
+    const __m256i order = _mm256_setr_epi8(
+        0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15,
+        0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
+    __m256i v = _mm256_loadu_si256((const __m256i *)q);
+    v = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(v, order), 0xd8);
+    _mm256_storeu_si256((__m256i *)q, v);
+}
+
+void ISA(cpu_x86_q8_pair_rows)(const float *x, int64_t x_stride, int64_t n,
+                               int64_t k, void *out)
+{
+    size_t size = ISA(cpu_x86_q8_size)(k);
+
+    ISA(cpu_x86_q8_rows)(x, x_stride, n, k, out);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < k; j += CPU_QK)
+            part_pairs((int8_t *)out + (size_t)i * size + j);
+}

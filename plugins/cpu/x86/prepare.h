@@ -10,6 +10,9 @@
  * q8 (for Q4_0, and for all with VNNI): int8 q[k], float d[k / 32],
  * float s[k / 32], where s = -8 sum(q) of the block: it takes out the offset of
  * nibbles stored unsigned. |q| <= 127.
+ *
+ * q8 pairs (for I4): the same, each block's even elements in front of its odd
+ * ones, as the low and high nibbles of the weight's bytes have them.
  */
 #pragma once
 
@@ -45,3 +48,5 @@ void ISA(cpu_x86_q16_rows)(const float *x, int64_t x_stride, int64_t n,
 size_t ISA(cpu_x86_q8_size)(int64_t k);
 void ISA(cpu_x86_q8_rows)(const float *x, int64_t x_stride, int64_t n,
                           int64_t k, void *out);
+void ISA(cpu_x86_q8_pair_rows)(const float *x, int64_t x_stride, int64_t n,
+                               int64_t k, void *out);
