@@ -7,6 +7,7 @@ static void list(kit_list *l)
     abi_list_table(l);
     abi_list_arrays(l);
     abi_list_structs(l);
+    abi_list_values(l);
 }
 
 const kit_group kit_group_abi = {
