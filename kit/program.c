@@ -54,6 +54,16 @@ static uint64_t common_multiple(uint64_t a, uint64_t b)
     return a / x * b;
 }
 
+/* Whether an operand lies in the tensor's memory, or the operand's scales do. */
+static bool is_in(const kit_graph *g, uint32_t operand, uint32_t tensor)
+{
+    if (operand == CLV_NO_TENSOR)
+        return false;
+    uint32_t scales = g->descs[operand].quant_scales;
+    return g->tensors[operand].base == tensor ||
+           (scales && g->tensors[scales - 1].base == tensor);
+}
+
 /* Stated by the nodes that use the tensor; else its elements'. */
 static uint64_t alignment_of(const kit_graph *g, const clv_op_caps *caps,
                              uint32_t tensor)
@@ -63,10 +73,9 @@ static uint64_t alignment_of(const kit_graph *g, const clv_op_caps *caps,
         const clv_node *n = &g->nodes[i];
         bool used = false;
         for (uint32_t j = 0; j < n->n_inputs; j++)
-            used |= n->inputs[j] != CLV_NO_TENSOR &&
-                    g->tensors[n->inputs[j]].base == tensor;
+            used |= is_in(g, n->inputs[j], tensor);
         for (uint32_t j = 0; j < n->n_outputs; j++)
-            used |= g->tensors[n->outputs[j]].base == tensor;
+            used |= is_in(g, n->outputs[j], tensor);
         if (used && caps[i].pointer_align)
             align = common_multiple(align, caps[i].pointer_align);
     }
