@@ -413,9 +413,15 @@ class Support(Kit):
         q8 = answers["matmul", "q8_0"]
         self.assertEqual((q8["answer"], q8["error_class"]), ("yes", "q8"))
         self.assertIn("channels by 32", q8["split"])
-        i4 = answers["matmul", "i4/group"]
-        self.assertEqual(i4["answer"], "no")
-        self.assertTrue(i4["reason"])
+
+    def test_refusals_have_reasons(self):
+        rows = self.hostile("none", "--set", "hostile.ops0=add", "--device",
+                            "hostile:0", "--support", "-o", "json",
+                            code=0).json()
+        self.assertEqual({r["op"] for r in rows if r["answer"] == "yes"},
+                         {"add"})
+        for row in rows:
+            self.assertEqual(row["reason"] != "", row["answer"] == "no")
 
     def test_md(self):
         lines = self.run_kit(CPU, "--support", code=0).text.splitlines()
