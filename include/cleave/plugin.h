@@ -667,6 +667,7 @@ typedef struct clv_calibration {
     uint64_t device_tick, host_ns; /* the same moment */
     uint64_t max_error_ns;
     double tick_ns; /* length of a tick */
+    double energy_nj; /* used since the instance was created; 0: unknown */
 } clv_calibration;
 
 typedef enum clv_power {

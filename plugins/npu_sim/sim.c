@@ -123,7 +123,7 @@ static uint64_t device_next(const npu_sim *sim, const npu_sim_device *d)
 {
     if (d->running)
         return phase_end(d);
-    if (!d->first || d->stopped)
+    if (!d->first)
         return NPU_NEVER;
     uint64_t at = waits_over(d->first);
     return at == NPU_NEVER || at > sim->now ? at : sim->now;
@@ -145,11 +145,12 @@ static void start_job(npu_sim *sim, npu_sim_device *d)
     d->first->begin = sim->now;
     d->first->phase = 0;
     d->busy_since = sim->now;
+    d->left = 0;
+    d->moving = false;
+    d->since = sim->now;
+    d->speed = FULL_SPEED;
     if (d->first->n_phases)
         start_phase(sim, d);
-    else
-        d->left = 0, d->moving = false, d->since = sim->now,
-        d->speed = FULL_SPEED;
 }
 
 static void raise_counter(npu_counter *counter, uint64_t value, uint64_t at)
@@ -164,6 +165,7 @@ static void end_job(npu_sim *sim, npu_sim_device *d)
 {
     npu_sim_job *job = d->first;
     job->end = sim->now;
+    job->ended = true;
     d->busy_ns += sim->now - d->busy_since;
     d->running = false;
     d->first = job->next;
@@ -245,10 +247,9 @@ bool npu_sim_busy(const npu_sim_device *device)
     return device->first != NULL;
 }
 
-void npu_sim_push(npu_sim *sim, npu_sim_device *d, npu_sim_job *job)
+void npu_sim_push(npu_sim_device *d, npu_sim_job *job)
 {
     job->next = NULL;
-    job->release = sim->host;
     if (d->last)
         d->last->next = job;
     else

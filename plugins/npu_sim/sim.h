@@ -58,14 +58,13 @@ typedef struct npu_sim_job {
     uint64_t begin, end;
     void *owner;
     uint32_t phase;    /* the running one */
+    bool ended;        /* rather than dropped */
 } npu_sim_job;
 
 struct npu_sim_device {
     npu_sim_device *next;
     npu_sim_job *first, *last;
     bool running; /* the first one */
-    bool stopped; /* starts no further job */
-    uint64_t ready; /* when the first job may start, if it may at all */
     /* The running phase: what is left of it at `since`, in 2^-20 ns, and how
      * fast it goes, 2^20 being full speed. */
     uint64_t left, since, speed;
@@ -91,8 +90,9 @@ void npu_sim_catch_up(npu_sim *sim);
 void npu_sim_spend(npu_sim *sim, uint64_t ns);
 /* The device has a job at the host's time. Catch up first. */
 bool npu_sim_busy(const npu_sim_device *device);
-/* Puts the job at the end of the queue, released at the host's time. */
-void npu_sim_push(npu_sim *sim, npu_sim_device *device, npu_sim_job *job);
+/* Puts the job at the end of the queue; it starts at its release, if not later.
+ * NPU_NEVER: it never does. */
+void npu_sim_push(npu_sim_device *device, npu_sim_job *job);
 
 /* The counter is raised by the host, at its time. */
 void npu_sim_raise(npu_sim *sim, npu_counter *counter, uint64_t value);

@@ -57,7 +57,8 @@ static job *push(rig *r, uint32_t device, uint64_t fixed, uint64_t work,
         j->waits[0] = (npu_sim_point){&after->done, 1};
         j->sim.n_waits = 1;
     }
-    npu_sim_push(&r->sim, &r->devices[device], &j->sim);
+    j->sim.release = r->sim.host;
+    npu_sim_push(&r->devices[device], &j->sim);
     return j;
 }
 

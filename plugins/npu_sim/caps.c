@@ -1,0 +1,209 @@
+#include "caps.h"
+#include "tensor.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Which inputs the output may lie on: those of its size, whose rows are read
+ * before it is written. */
+static uint32_t aliases(const npu_graph *g, const clv_node *node)
+{
+    uint32_t bits = 0;
+    if (node->op != CLV_OP_ADD && node->op != CLV_OP_MUL &&
+        node->op != CLV_OP_SILU && node->op != CLV_OP_GELU &&
+        node->op != CLV_OP_GLU)
+        return 0;
+    const clv_tensor_desc *out = &g->tensors[node->outputs[0]];
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        const clv_tensor_desc *t = npu_input(g, node, i);
+        if (t && t->rank == out->rank && t->rank > 1 &&
+            t->dtype == out->dtype &&
+            !memcmp(t->dims, out->dims, sizeof t->dims) &&
+            !memcmp(t->symbols, out->symbols, sizeof t->symbols) &&
+            !memcmp(t->strides, out->strides, sizeof t->strides))
+            bits |= 1u << i;
+    }
+    return bits;
+}
+
+/* Elements with one scale along a row; groups are not cut. */
+static int64_t group_of(const clv_tensor_desc *w)
+{
+    uint32_t elements = 1, bytes;
+    npu_dtype_block(w->dtype, &elements, &bytes);
+    return w->quant == CLV_QUANT_PER_GROUP ? w->quant_group : elements;
+}
+
+static int64_t common_multiple(int64_t a, int64_t b)
+{
+    int64_t x = a, y = b;
+    while (y) {
+        int64_t rest = x % y;
+        x = y;
+        y = rest;
+    }
+    return a / x * b;
+}
+
+/* A cut at a tile's edge wastes nothing. */
+static void state_splits(const npu_settings *s, const npu_graph *g,
+                         const clv_node *node, clv_op_caps *caps)
+{
+    const bool tiles = s->model == NPU_SYSTOLIC;
+    caps->split_axes = CLV_SPLIT_SEQUENCE;
+    if (node->op == CLV_OP_MATMUL) {
+        const clv_tensor_desc *w = npu_input(g, node, 1);
+        int64_t rows = tiles ? s->arrays[NPU_I8].rows : 1;
+        int64_t columns = tiles ? s->arrays[NPU_I8].columns : 1;
+        caps->split_axes |= CLV_SPLIT_ROWS | CLV_SPLIT_CHANNELS;
+        caps->split_granularity[0] = rows;
+        caps->split_granularity[1] = tiles && !s->is_static ? columns : 0;
+        caps->split_granularity[2] = common_multiple(rows, group_of(w));
+    } else if (node->op == CLV_OP_ATTENTION) {
+        caps->split_axes |= CLV_SPLIT_HEADS;
+    }
+}
+
+static const char *refusal(const npu_settings *s, const npu_graph *g,
+                           const clv_node *node)
+{
+    const bool floats = s->arrays[NPU_F16].macs > 0;
+    if (!s->all_ops && node->op != CLV_OP_MATMUL)
+        return "it takes matmul only (ops = matmul)";
+    if (node->op == CLV_OP_ATTENTION && s->model == NPU_SYSTOLIC && !floats)
+        return "it has no FP16 array (fp16 = 0)";
+    if (node->op == CLV_OP_MATMUL &&
+        npu_matmul_path(s, npu_input(g, node, 1),
+                        npu_sequence(g, node).max) == NPU_PATH_NONE)
+        return "it has no FP16 array (fp16 = 0); give it integer weights";
+    return NULL;
+}
+
+static void state_precision(const npu_settings *s, const npu_graph *g,
+                            const clv_node *node, clv_op_caps *caps)
+{
+    caps->error_class = CLV_ERROR_F32;
+    caps->accumulate = CLV_DTYPE_F32;
+    if (node->op == CLV_OP_ATTENTION && s->model == NPU_SYSTOLIC)
+        caps->error_class = CLV_ERROR_F16;
+    if (node->op != CLV_OP_MATMUL)
+        return;
+    /* Of lengths that are still open the least precise one. */
+    switch (npu_matmul_path(s, npu_input(g, node, 1),
+                            npu_sequence(g, node).min)) {
+    case NPU_PATH_F16:
+        caps->error_class = s->half_sums ? CLV_ERROR_UNSTATED : CLV_ERROR_F16;
+        if (s->half_sums)
+            caps->accumulate = CLV_DTYPE_F16;
+        break;
+    case NPU_PATH_I8:
+        caps->accumulate = CLV_DTYPE_I32;
+        caps->error_class = CLV_ERROR_Q8_TENSOR;
+        break;
+    case NPU_PATH_I8_GROUPS:
+        caps->error_class = CLV_ERROR_Q8_TENSOR;
+        break;
+    default:
+        break;
+    }
+}
+
+void npu_answer(const npu_settings *s, const npu_graph *g, uint32_t index,
+                clv_op_caps *out)
+{
+    const clv_node *node = &g->nodes[index];
+    memset(out, 0, sizeof *out);
+    if (!npu_check_node(g, index, out->reason, sizeof out->reason))
+        return;
+    const char *why = refusal(s, g, node);
+    if (why) {
+        snprintf(out->reason, sizeof out->reason, "%s: %s",
+                 npu_op_name(node->op), why);
+        return;
+    }
+    out->answer = s->is_static ? CLV_ANSWER_STATIC : CLV_ANSWER_YES;
+    out->static_shapes = s->is_static ? s->lengths : NULL;
+    out->n_static = s->is_static ? s->n_lengths : 0;
+    state_precision(s, g, node, out);
+    state_splits(s, g, node, out);
+    out->alias_inputs = aliases(g, node);
+}
+
+clv_status npu_op_caps(clv_plugin_device *dev, const clv_subgraph *graph,
+                       clv_op_caps *out, uint32_t stride)
+{
+    npu_graph g;
+    clv_status status = npu_check_device(dev);
+    if (!status)
+        status = npu_graph_read(dev->host, graph, &g);
+    if (status)
+        return status;
+    for (uint32_t i = 0; i < g.n_nodes; i++) {
+        clv_op_caps caps;
+        npu_answer(dev->settings, &g, i, &caps);
+        npu_write((char *)out + (size_t)i * stride, &caps, sizeof caps);
+    }
+    npu_graph_finish(dev->host, &g);
+    return CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+
+static double time_at(const npu_settings *s, const npu_graph *g,
+                      uint32_t index, bool most)
+{
+    const clv_node *node = &g->nodes[index];
+    int64_t symbols[CLV_MAX_SYMBOLS];
+    clv_symbol_range n = npu_sequence(g, node);
+    npu_path path = NPU_PATH_NONE;
+    npu_phase phase = {0};
+    for (uint32_t i = 0; i < g->n_symbols; i++)
+        symbols[i] = most ? g->symbols[i].max : g->symbols[i].min;
+    if (node->op == CLV_OP_MATMUL)
+        path = npu_matmul_path(s, npu_input(g, node, 1), n.max);
+    npu_node_cost(s, g, index, path, symbols, &phase);
+    return (double)(phase.fixed_ns + phase.work_ns);
+}
+
+/* A line through the times at the ends of the range. */
+static void estimate(const npu_settings *s, const npu_graph *g, uint32_t index,
+                     clv_cost_hint *hint)
+{
+    clv_symbol_range n = npu_sequence(g, &g->nodes[index]);
+    double least = time_at(s, g, index, false);
+    double most = time_at(s, g, index, true);
+    hint->confidence = CLV_CONFIDENCE_MODELLED;
+    if (n.max > n.min && most > least)
+        hint->row_ns = (most - least) / (double)(n.max - n.min);
+    hint->fixed_ns = least - hint->row_ns * (double)n.min;
+    if (hint->fixed_ns < 0) {
+        hint->fixed_ns = 0;
+        hint->row_ns = most / (double)n.max;
+    }
+    hint->energy_nj = n.max > 0 ? most * s->busy_watts / (double)n.max : 0;
+    hint->submit_ns = s->submit_empty_ns + s->dispatch_ns;
+    hint->wait_ns = s->wait_block_ns;
+}
+
+clv_status npu_cost_hints(clv_plugin_device *dev, const clv_subgraph *graph,
+                          clv_cost_hint *out, uint32_t stride)
+{
+    npu_graph g;
+    clv_status status = npu_check_device(dev);
+    if (!status)
+        status = npu_graph_read(dev->host, graph, &g);
+    if (status)
+        return status;
+    for (uint32_t i = 0; i < g.n_nodes; i++) {
+        clv_op_caps caps;
+        clv_cost_hint hint;
+        memset(&hint, 0, sizeof hint);
+        npu_answer(dev->settings, &g, i, &caps);
+        if (caps.answer != CLV_ANSWER_NO)
+            estimate(dev->settings, &g, i, &hint);
+        npu_write((char *)out + (size_t)i * stride, &hint, sizeof hint);
+    }
+    npu_graph_finish(dev->host, &g);
+    return CLV_OK;
+}

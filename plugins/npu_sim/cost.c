@@ -1,0 +1,227 @@
+#include "cost.h"
+#include "tensor.h"
+
+#include <math.h>
+#include <string.h>
+
+npu_path npu_matmul_path(const npu_settings *s, const clv_tensor_desc *w,
+                         int64_t rows)
+{
+    const bool integers = w->dtype == CLV_DTYPE_I8 || w->dtype == CLV_DTYPE_I4;
+    const bool groups = w->quant == CLV_QUANT_PER_GROUP ||
+                        w->dtype == CLV_DTYPE_Q8_0 ||
+                        w->dtype == CLV_DTYPE_Q4_0;
+    if (s->model == NPU_ROOFLINE)
+        return s->half ? NPU_PATH_F16 : NPU_PATH_F32;
+    const bool floats = s->arrays[NPU_F16].macs > 0;
+    const bool small = s->arrays[NPU_I8].macs > 0;
+    if (integers && !groups && small && (!floats || rows <= s->int8_rows))
+        return NPU_PATH_I8;
+    if (floats)
+        return NPU_PATH_F16;
+    return groups ? NPU_PATH_I8_GROUPS : NPU_PATH_NONE;
+}
+
+/* What a node does, apart from its fixed time. */
+typedef struct load {
+    double ns, bytes; /* of computing, moved */
+} load;
+
+static int64_t size_of(const clv_tensor_desc *t, uint32_t i,
+                       const int64_t *symbols)
+{
+    int64_t n = symbols && t->symbols[i] ? symbols[t->symbols[i] - 1]
+                                         : t->dims[i];
+    return n > 0 ? n : 0;
+}
+
+static double elements_of(const clv_tensor_desc *t, const int64_t *symbols)
+{
+    double n = 1;
+    for (uint32_t i = 0; i < t->rank; i++)
+        n *= (double)size_of(t, i, symbols);
+    return n;
+}
+
+/* Bytes that a whole tensor takes on its way. */
+static double traffic(const npu_settings *s, const clv_tensor_desc *t,
+                      const int64_t *symbols)
+{
+    bool stored = t->usage == CLV_USAGE_WEIGHT || t->usage == CLV_USAGE_STATE ||
+                  t->dtype == CLV_DTYPE_I32;
+    return elements_of(t, symbols) *
+           (stored ? npu_dtype_size(t->dtype) : s->activation_size);
+}
+
+static load one_product(const npu_settings *s, npu_path path, int64_t n,
+                        int64_t i, int64_t o, npu_operand w, load *fill)
+{
+    const npu_array *unit =
+        &s->arrays[path == NPU_PATH_F16 ? NPU_F16 : NPU_I8];
+    npu_operand x = {s->activation_size, false};
+    w.narrow = w.narrow && path == NPU_PATH_F16;
+    npu_gemm_cost c =
+        npu_matmul_time(unit, n, i, o, x, w, s->activation_size, NULL);
+    fill->ns += c.fill_ns;
+    return (load){npu_gemm_busy_ns(&c), c.bytes};
+}
+
+static load matmul_load(const npu_settings *s, npu_path path,
+                        const clv_tensor_desc *x, const clv_tensor_desc *w,
+                        const int64_t *symbols, load *fill)
+{
+    const int64_t n = size_of(x, 0, symbols);
+    const int64_t i = w->dims[1], o = w->dims[0];
+    const double products = (double)n * (double)i * (double)o;
+    const npu_operand weight = {npu_dtype_size(w->dtype),
+                                w->dtype != CLV_DTYPE_F32 &&
+                                    w->dtype != CLV_DTYPE_F16 &&
+                                    w->dtype != CLV_DTYPE_BF16};
+    if (n < 1 || i < 1 || o < 1)
+        return (load){0, 0};
+    if (s->model == NPU_ROOFLINE) {
+        const npu_roofline *r =
+            &s->rooflines[path == NPU_PATH_F16 ? NPU_F16 : NPU_F32];
+        return (load){npu_roofline_compute_ns(r, 2 * products),
+                      (double)(i * o) * weight.bytes +
+                          (double)(n * (i + o)) * s->activation_size};
+    }
+    if (path != NPU_PATH_I8_GROUPS)
+        return one_product(s, path, n, i, o, weight, fill);
+    /* As many products as groups, and their sums outside of the arrays. */
+    int64_t group = w->quant == CLV_QUANT_PER_GROUP ? w->quant_group : 32;
+    double groups = (double)((i + group - 1) / group);
+    load l = one_product(s, path, n, group, o, weight, fill);
+    fill->ns *= groups;
+    l.ns = groups * (l.ns + 2 * (double)n * (double)o / s->vector * 1e9);
+    l.bytes *= groups;
+    return l;
+}
+
+/* Rows of the cache that are in use. */
+static double cache_rows(const npu_graph *g, const clv_node *node,
+                         const int64_t *symbols)
+{
+    const clv_tensor_desc *k = npu_input(g, node, 1);
+    uint32_t symbol = node->attr.attention.rows_symbol;
+    double rows = (double)size_of(k, 0, symbols);
+    if (symbol && symbol <= g->n_symbols) {
+        double used = symbols ? (double)symbols[symbol - 1]
+                              : (double)g->symbols[symbol - 1].max;
+        rows = used < rows ? used : rows;
+    }
+    return rows;
+}
+
+static load attention_load(const npu_settings *s, const npu_graph *g,
+                           const clv_node *node, const int64_t *symbols,
+                           load *fill)
+{
+    const clv_tensor_desc *q = npu_input(g, node, 0);
+    const clv_tensor_desc *k = npu_input(g, node, 1);
+    const int64_t dim = node->attr.attention.head_dim;
+    const int64_t n = size_of(q, 0, symbols);
+    const double rows = cache_rows(g, node, symbols);
+    const double width = (double)q->dims[1];
+    load l = {0, 2 * rows * (double)k->dims[1] * npu_dtype_size(k->dtype) +
+                     2 * (double)n * width * s->activation_size};
+    /* A query sees its own row and those before: about half of the rows that
+     * came with it. Static arrays work on all. */
+    const double seen = rows > (double)n ? rows - (double)n / 2 : rows / 2;
+    if (s->model == NPU_ROOFLINE) {
+        l.ns = npu_roofline_compute_ns(&s->rooflines[s->half ? NPU_F16
+                                                             : NPU_F32],
+                                       4 * (double)n * width * seen);
+        return l;
+    }
+    const int64_t groups = k->dims[1] / dim;
+    const int64_t queries = n * (q->dims[1] / dim / groups);
+    if (n < 1 || rows < 1)
+        return l;
+    const npu_operand cache = {0, false}; /* its bytes are counted above */
+    load scores = one_product(s, NPU_PATH_F16, queries, dim, (int64_t)rows,
+                              cache, fill);
+    load mixed = one_product(s, NPU_PATH_F16, queries, (int64_t)rows, dim,
+                             cache, fill);
+    fill->ns *= (double)groups;
+    l.ns = (double)groups * (scores.ns + mixed.ns) +
+           5 * (double)n * width / (double)dim * rows / s->vector * 1e9;
+    return l;
+}
+
+static double operations(uint32_t op)
+{
+    switch (op) {
+    case CLV_OP_SILU:
+    case CLV_OP_GELU:
+    case CLV_OP_GLU:
+    case CLV_OP_SOFTMAX:
+        return 8;
+    case CLV_OP_RMS_NORM:
+    case CLV_OP_LAYER_NORM:
+    case CLV_OP_ROPE:
+        return 4;
+    default:
+        return 1;
+    }
+}
+
+static load other_load(const npu_settings *s, const npu_graph *g,
+                       const clv_node *node, const int64_t *symbols)
+{
+    load l = {0, 0};
+    const bool moves_rows =
+        node->op == CLV_OP_GET_ROWS || node->op == CLV_OP_SET_ROWS;
+    const clv_tensor_desc *main =
+        node->op == CLV_OP_SET_ROWS ? npu_input(g, node, 1)
+                                    : &g->tensors[node->outputs[0]];
+    double rate = s->model == NPU_ROOFLINE ? s->rooflines[NPU_F32].rate
+                                           : s->vector;
+    l.ns = operations(node->op) * elements_of(main, symbols) / rate * 1e9;
+    if (moves_rows) /* of the table or state only the rows that are named */
+        l.bytes = elements_of(main, symbols) *
+                  (npu_dtype_size(npu_input(g, node, 0)->dtype) +
+                   s->activation_size);
+    for (uint32_t i = 0; !moves_rows && i < node->n_inputs; i++)
+        if (npu_input(g, node, i))
+            l.bytes += traffic(s, npu_input(g, node, i), symbols);
+    if (!moves_rows)
+        l.bytes += traffic(s, main, symbols);
+    return l;
+}
+
+static uint64_t whole(double ns)
+{
+    return ns > 0 ? ns < 1e18 ? (uint64_t)llround(ns) : (uint64_t)1e18 : 0;
+}
+
+static void set_phase(const npu_settings *s, double fixed_ns, load l,
+                      npu_phase *out)
+{
+    double moving = l.bytes / s->bandwidth * 1e9;
+    out->fixed_ns = whole(fixed_ns);
+    out->work_ns = whole(fmax(l.ns, moving));
+    out->bytes = whole(l.bytes);
+}
+
+void npu_node_cost(const npu_settings *s, const npu_graph *g, uint32_t index,
+                   npu_path path, const int64_t *symbols, npu_phase *out)
+{
+    const clv_node *node = &g->nodes[index];
+    load fill = {0, 0}, l;
+    if (node->op == CLV_OP_MATMUL)
+        l = matmul_load(s, path, npu_input(g, node, 0), npu_input(g, node, 1),
+                        symbols, &fill);
+    else if (node->op == CLV_OP_ATTENTION)
+        l = attention_load(s, g, node, symbols, &fill);
+    else
+        l = other_load(s, g, node, symbols);
+    set_phase(s, s->launch_ns + fill.ns, l, out);
+}
+
+void npu_move_cost(const npu_settings *s, uint64_t size, bool copy,
+                   npu_phase *out)
+{
+    load l = {0, (double)size * (copy ? 2 : 1)};
+    set_phase(s, copy ? s->copy_ns : s->launch_ns, l, out);
+}

@@ -1,0 +1,26 @@
+/* Ops on a device: in which format products are made, and how long they take. */
+#pragma once
+
+#include "check.h"
+#include "settings.h"
+#include "sim.h"
+
+typedef enum npu_path {
+    NPU_PATH_NONE,      /* the device cannot */
+    NPU_PATH_F32,
+    NPU_PATH_F16,
+    NPU_PATH_I8,        /* activations with one scale, sums in I32 */
+    NPU_PATH_I8_GROUPS, /* cut into products of a group each, summed as floats */
+} npu_path;
+
+/* For products of at most that many rows with this weight. */
+npu_path npu_matmul_path(const npu_settings *s, const clv_tensor_desc *w,
+                         int64_t rows);
+
+/* Time of a node; symbols NULL: at their upper bounds. fixed_ns, work_ns and
+ * bytes are set. */
+void npu_node_cost(const npu_settings *s, const npu_graph *g, uint32_t node,
+                   npu_path path, const int64_t *symbols, npu_phase *out);
+/* Time of a copy or fill of that many bytes. */
+void npu_move_cost(const npu_settings *s, uint64_t size, bool copy,
+                   npu_phase *out);

@@ -1,0 +1,345 @@
+#include "device.h"
+#include "job.h"
+#include "npu_sim_build_id.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define PACER_IDLE_NS 1000000000u
+
+uint64_t npu_real_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* With clock = real: what should have happened by now does. */
+static void follow_clock(clv_plugin_instance *inst)
+{
+    if (!inst->config.is_real)
+        return;
+    uint64_t now = npu_real_ns() - inst->epoch_ns;
+    if (now > inst->sim.host)
+        inst->sim.host = now;
+    npu_sim_catch_up(&inst->sim);
+    npu_timelines_publish(inst);
+}
+
+void npu_lock(clv_plugin_instance *inst)
+{
+    pthread_mutex_lock(&inst->mutex);
+    follow_clock(inst);
+}
+
+void npu_unlock(clv_plugin_instance *inst)
+{
+    const clv_host_api *host = inst->host;
+    npu_job *jobs = inst->dead_jobs;
+    clv_plugin_timeline *timelines = inst->dead_timelines;
+    inst->dead_jobs = NULL;
+    inst->dead_timelines = NULL;
+    pthread_mutex_unlock(&inst->mutex);
+    while (jobs) {
+        npu_job *next = jobs->next;
+        npu_job_free(jobs);
+        jobs = next;
+    }
+    while (timelines) {
+        clv_plugin_timeline *next = timelines->next;
+        npu_free(host, timelines);
+        timelines = next;
+    }
+}
+
+void npu_await_change(clv_plugin_instance *inst, uint64_t until_ns)
+{
+    if (until_ns == UINT64_MAX) {
+        pthread_cond_wait(&inst->changed, &inst->mutex);
+        return;
+    }
+    struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000u),
+                             .tv_nsec = (long)(until_ns % 1000000000u)};
+    pthread_cond_timedwait(&inst->changed, &inst->mutex, &until);
+}
+
+/* Sleeps from event to event. */
+static void *pace(void *ctx)
+{
+    clv_plugin_instance *inst = ctx;
+    npu_lock(inst);
+    while (!inst->stop_pacer) {
+        uint64_t next = npu_sim_next(&inst->sim);
+        uint64_t until = next == NPU_NEVER ? npu_real_ns() + PACER_IDLE_NS
+                                           : inst->epoch_ns + next;
+        npu_await_change(inst, until);
+        npu_unlock(inst);
+        npu_lock(inst);
+    }
+    npu_unlock(inst);
+    return NULL;
+}
+
+static clv_status start_pacer(clv_plugin_instance *inst)
+{
+    inst->epoch_ns = npu_real_ns();
+    if (!inst->config.is_real)
+        return CLV_OK;
+    int error = pthread_create(&inst->pacer, NULL, pace, inst);
+    if (error)
+        return npu_error(inst->host, CLV_ERR_LIMIT,
+                         "npu_sim: no thread for the clock: %s",
+                         strerror(error));
+    inst->has_pacer = true;
+    return CLV_OK;
+}
+
+static void stop_pacer(clv_plugin_instance *inst)
+{
+    if (!inst->has_pacer)
+        return;
+    npu_lock(inst);
+    inst->stop_pacer = true;
+    pthread_cond_broadcast(&inst->changed);
+    npu_unlock(inst);
+    pthread_join(inst->pacer, NULL);
+    inst->has_pacer = false;
+}
+
+clv_status npu_create(const clv_host_api *host, clv_plugin_instance **out)
+{
+    clv_plugin_instance *inst = npu_alloc(host, 1, sizeof *inst);
+    if (!inst)
+        return npu_no_memory(host, "the instance");
+    inst->host = host;
+    pthread_mutex_init(&inst->mutex, NULL);
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&inst->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    clv_status status = npu_config_read(host, &inst->config);
+    inst->sim.bandwidth = (uint64_t)inst->config.bandwidth;
+    if (!status)
+        status = start_pacer(inst);
+    if (status)
+        npu_destroy(inst);
+    else
+        *out = inst;
+    return status;
+}
+
+clv_status npu_quiesce(clv_plugin_instance *inst)
+{
+    for (clv_plugin_device *dev = inst->devices; dev; dev = dev->next)
+        npu_worker_stop(dev);
+    stop_pacer(inst);
+    return CLV_OK;
+}
+
+void npu_destroy(clv_plugin_instance *inst)
+{
+    if (!inst)
+        return;
+    while (inst->devices)
+        npu_device_close(inst->devices);
+    stop_pacer(inst);
+    pthread_cond_destroy(&inst->changed);
+    pthread_mutex_destroy(&inst->mutex);
+    npu_free(inst->host, inst);
+}
+
+/* ------------------------------------------------------------------------ */
+
+static void describe(const npu_config *config, const npu_settings *s,
+                     clv_device_info *info)
+{
+    snprintf(info->id, sizeof info->id, "%s", s->name);
+    snprintf(info->name, sizeof info->name, "%s (simulated)",
+             s->title[0] ? s->title : s->name);
+    snprintf(info->driver, sizeof info->driver, "npu_sim %s %016" PRIx64,
+             NPU_VERSION, s->hash);
+    info->kind = s->kind;
+    info->flags = CLV_DEVICE_FLAG_STORE | CLV_DEVICE_SOFTWARE;
+    if (s->flag_wait)
+        info->flags |= CLV_DEVICE_FLAG_WAIT;
+    if (s->is_static)
+        info->flags |= CLV_DEVICE_STATIC_SHAPES;
+    info->clock = config->is_real ? CLV_CLOCK_REAL : CLV_CLOCK_VIRTUAL;
+    info->n_mem_types = 1;
+    info->queue_depth = s->queue_depth;
+    info->max_programs = s->max_programs;
+    info->memory_size = config->memory_size;
+    info->units = s->model == NPU_SYSTOLIC ? s->arrays[NPU_I8].arrays : 1;
+}
+
+clv_status npu_enumerate(clv_plugin_instance *inst, uint32_t *count,
+                         clv_device_info *out, uint32_t stride)
+{
+    const npu_config *config = &inst->config;
+    npu_lock(inst);
+    uint64_t free_bytes = config->memory_size - inst->allocated;
+    npu_unlock(inst);
+    for (uint32_t i = 0; i < config->n_devices && i < *count; i++) {
+        clv_device_info info;
+        memset(&info, 0, sizeof info);
+        describe(config, &config->devices[i], &info);
+        info.memory_free = config->memory_size ? free_bytes : 0;
+        npu_write((char *)out + (size_t)i * stride, &info, sizeof info);
+    }
+    *count = config->n_devices;
+    return CLV_OK;
+}
+
+clv_status npu_device_open(clv_plugin_instance *inst, uint32_t index,
+                           clv_plugin_device **out)
+{
+    const clv_host_api *host = inst->host;
+    if (index >= inst->config.n_devices)
+        return npu_error(host, CLV_ERR_INVALID,
+                         "npu_sim: there is no device %" PRIu32 ", only "
+                         "%" PRIu32, index, inst->config.n_devices);
+    clv_plugin_device *dev = npu_alloc(host, 1, sizeof *dev);
+    if (!dev)
+        return npu_no_memory(host, "a device");
+    dev->host = host;
+    dev->inst = inst;
+    dev->settings = &inst->config.devices[index];
+    dev->sim.done = npu_job_done;
+    dev->sim.ctx = dev;
+    npu_lock(inst);
+    dev->next = inst->devices;
+    inst->devices = dev;
+    npu_sim_add(&inst->sim, &dev->sim);
+    npu_unlock(inst);
+    clv_status status = npu_worker_start(dev);
+    if (status)
+        npu_device_close(dev);
+    else
+        *out = dev;
+    return status;
+}
+
+void npu_device_close(clv_plugin_device *dev)
+{
+    if (!dev)
+        return;
+    clv_plugin_instance *inst = dev->inst;
+    npu_worker_stop(dev);
+    npu_lock(inst);
+    npu_sim_drop(&inst->sim, &dev->sim);
+    npu_sim_remove(&inst->sim, &dev->sim);
+    while (dev->traced) {
+        npu_job *job = dev->traced;
+        dev->traced = job->traced_next;
+        npu_job_drop(job);
+    }
+    clv_plugin_device **link = &inst->devices;
+    while (*link != dev)
+        link = &(*link)->next;
+    *link = dev->next;
+    npu_unlock(inst);
+    npu_free(dev->host, dev);
+}
+
+/* ------------------------------------------------------------------------ */
+
+clv_status npu_check_device(clv_plugin_device *dev)
+{
+    pthread_mutex_lock(&dev->inst->mutex);
+    bool lost = dev->lost;
+    pthread_mutex_unlock(&dev->inst->mutex);
+    return lost ? npu_error(dev->host, CLV_ERR_DEVICE_LOST,
+                            "npu_sim: device '%s' was lost; close it",
+                            dev->settings->name)
+                : CLV_OK;
+}
+
+/* Its clock does not change: the wish is only checked. */
+clv_status npu_power_hint(clv_plugin_device *dev, uint32_t power)
+{
+    clv_status status = npu_check_device(dev);
+    if (status)
+        return status;
+    return power <= CLV_POWER_IDLE
+               ? CLV_OK
+               : npu_error(dev->host, CLV_ERR_UNSUPPORTED,
+                           "npu_sim: power level %" PRIu32 " is not known",
+                           power);
+}
+
+clv_status npu_fault_inject(clv_plugin_device *dev, uint32_t fault)
+{
+    clv_plugin_instance *inst = dev->inst;
+    clv_status status = npu_check_device(dev);
+    if (status)
+        return status;
+    if (fault != CLV_FAULT_LOST && fault != CLV_FAULT_HANG)
+        return npu_error(dev->host, CLV_ERR_UNSUPPORTED,
+                         "npu_sim: fault %" PRIu32 " is not known", fault);
+    npu_lock(inst);
+    if (fault == CLV_FAULT_LOST) {
+        dev->lost = true;
+        npu_sim_drop(&inst->sim, &dev->sim);
+    } else {
+        dev->hung = true;
+    }
+    pthread_cond_broadcast(&inst->changed);
+    npu_unlock(inst);
+    return CLV_OK;
+}
+
+clv_status npu_calibrate(clv_plugin_device *dev, clv_calibration *out)
+{
+    clv_plugin_instance *inst = dev->inst;
+    const npu_settings *s = dev->settings;
+    clv_status status = npu_check_device(dev);
+    if (status)
+        return status;
+    clv_calibration c;
+    memset(&c, 0, sizeof c);
+    npu_lock(inst);
+    npu_sim_catch_up(&inst->sim);
+    uint64_t busy = npu_sim_busy_ns(&inst->sim, &dev->sim);
+    c.device_tick = inst->sim.host;
+    if (inst->config.is_real) {
+        c.host_ns = inst->epoch_ns + inst->sim.host;
+        c.max_error_ns = 1000;
+    }
+    c.tick_ns = 1;
+    c.energy_nj = (double)busy * s->busy_watts +
+                  (double)(inst->sim.host - busy) * s->idle_watts;
+    npu_unlock(inst);
+    npu_write(out, &c, sizeof c);
+    return CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+
+clv_status npu_take_memory(clv_plugin_device *dev, uint64_t size,
+                           const char *what)
+{
+    clv_plugin_instance *inst = dev->inst;
+    uint64_t limit = inst->config.memory_size;
+    npu_lock(inst);
+    uint64_t left = limit - inst->allocated;
+    bool fits = !limit || size <= left;
+    if (fits)
+        inst->allocated += size;
+    npu_unlock(inst);
+    return fits ? CLV_OK
+                : npu_error(dev->host, CLV_ERR_NO_MEMORY,
+                            "npu_sim: %s of %" PRIu64 " bytes, %" PRIu64
+                            " are left of memory_size; free some or raise it",
+                            what, size, left);
+}
+
+void npu_give_memory(clv_plugin_device *dev, uint64_t size)
+{
+    npu_lock(dev->inst);
+    dev->inst->allocated -= size;
+    npu_unlock(dev->inst);
+}

@@ -1,0 +1,93 @@
+/*
+ * Instance and devices.
+ *
+ * Work has two sides. A device's thread works results out, as fast as it can,
+ * and tells the timelines' flag words; nothing there depends on simulated time.
+ * The simulation (sim.h) decides when all of that happened on the chip; it moves
+ * when the host calls, and in a wait. So a program of one thread sees the same
+ * nanoseconds every time, however long the results took.
+ *
+ * With clock = real the simulation follows the host's clock, a thread paces it,
+ * and a timeline moves when both sides have got there.
+ *
+ * One lock guards all of an instance's state. Nothing calls the host while it is
+ * held: what is to be freed is kept until npu_unlock().
+ */
+#pragma once
+
+#include "settings.h"
+#include "sim.h"
+
+#include <pthread.h>
+
+typedef struct npu_job npu_job;
+
+struct clv_plugin_instance {
+    const clv_host_api *host;
+    npu_config config;
+    pthread_mutex_t mutex; /* protects all below, and what the devices mark */
+    pthread_cond_t changed; /* jobs, timelines, devices, time */
+    npu_sim sim;
+    uint64_t epoch_ns;  /* of the real clock */
+    uint64_t allocated; /* bytes of buffers and programs */
+    clv_plugin_device *devices; /* open ones */
+    clv_plugin_timeline *timelines;
+    npu_job *dead_jobs; /* to be freed once unlocked */
+    clv_plugin_timeline *dead_timelines;
+    bool has_pacer, stop_pacer;
+    pthread_t pacer;
+};
+
+/* What a device's thread does. */
+typedef enum npu_activity {
+    NPU_IDLE,    /* or waits for work of this instance */
+    NPU_FOREIGN, /* waits for another plugin's work */
+    NPU_WORKING,
+} npu_activity;
+
+#define NPU_MAX_GRAPHS 256
+
+struct clv_plugin_device {
+    const clv_host_api *host;
+    clv_plugin_instance *inst;
+    const npu_settings *settings;
+    clv_plugin_device *next;
+    pthread_t thread;
+    bool has_thread;
+    /* By the instance's lock: */
+    bool lost, hung, stop;
+    npu_sim_device sim;
+    npu_activity activity;
+    npu_job *first, *last;       /* of the thread; the first may be running */
+    npu_job *traced, *last_traced; /* ended, with records to be read */
+    uint32_t n_jobs, n_traced, n_programs;
+    uint64_t graphs[NPU_MAX_GRAPHS]; /* hashes of those compiled */
+    uint32_t n_graphs;
+};
+
+clv_status npu_create(const clv_host_api *host, clv_plugin_instance **out);
+clv_status npu_quiesce(clv_plugin_instance *inst);
+void npu_destroy(clv_plugin_instance *inst);
+clv_status npu_enumerate(clv_plugin_instance *inst, uint32_t *count,
+                         clv_device_info *out, uint32_t stride);
+clv_status npu_device_open(clv_plugin_instance *inst, uint32_t index,
+                           clv_plugin_device **out);
+void npu_device_close(clv_plugin_device *dev);
+clv_status npu_power_hint(clv_plugin_device *dev, uint32_t power);
+clv_status npu_fault_inject(clv_plugin_device *dev, uint32_t fault);
+clv_status npu_calibrate(clv_plugin_device *dev, clv_calibration *out);
+/* DEVICE_LOST with a message once it is lost. */
+clv_status npu_check_device(clv_plugin_device *dev);
+
+/* Takes the lock; with clock = real the simulation comes up to date. */
+void npu_lock(clv_plugin_instance *inst);
+void npu_unlock(clv_plugin_instance *inst);
+/* Blocks until something changed, or until that time of CLOCK_MONOTONIC;
+ * UINT64_MAX: for ever. The lock is held before and after. */
+void npu_await_change(clv_plugin_instance *inst, uint64_t until_ns);
+uint64_t npu_real_ns(void);
+
+/* Counts memory; LIMIT if it would be more than memory_size. */
+clv_status npu_take_memory(clv_plugin_device *dev, uint64_t size,
+                           const char *what);
+void npu_give_memory(clv_plugin_device *dev, uint64_t size);

@@ -1,0 +1,48 @@
+/* A submit on its way, and the thread that works its results out. */
+#pragma once
+
+#include "program.h"
+#include "timeline.h"
+
+typedef struct npu_command {
+    uint32_t kind; /* clv_command_kind */
+    clv_plugin_program *program;
+    uint8_t **data; /* [n_tensors] of the program */
+    int64_t symbols[CLV_MAX_SYMBOLS];
+    uint8_t *dst;
+    const uint8_t *src;
+    uint64_t size;
+    uint32_t pattern;
+} npu_command;
+
+struct npu_job {
+    clv_plugin_device *dev;
+    npu_job *next;        /* in the device's queue, or among the dead */
+    npu_job *traced_next; /* among those with records to be read */
+    npu_sim_job sim;
+    npu_command *commands;
+    clv_timeline_point *waits, *signals;
+    npu_sim_point *sim_waits, *sim_signals;
+    npu_phase *phases;
+    uint32_t n_commands, n_waits, n_signals, n_phases;
+    uint32_t refs;      /* the thread, the simulation, the trace */
+    uint32_t read;      /* records of it that were read */
+    uint64_t correlation;
+};
+
+clv_status npu_submit(clv_plugin_device *dev, const clv_submit *submit);
+clv_status npu_trace_read(clv_plugin_device *dev, uint32_t *count,
+                          clv_trace_record *out, uint32_t stride);
+
+/* Not under the lock; NULL is legal. References to timelines are gone. */
+void npu_job_free(npu_job *job);
+/* With the lock held: one reference, and what the simulation does at its end. */
+void npu_job_drop(npu_job *job);
+void npu_job_done(void *ctx, npu_sim_job *sim);
+
+clv_status npu_worker_start(clv_plugin_device *dev);
+/* Ends the thread; jobs that it had not run fail. */
+void npu_worker_stop(clv_plugin_device *dev);
+/* With the lock held: whether some thread of the instance will go on by itself,
+ * and whether all that do only wait for other plugins' work. */
+bool npu_work_pending(const clv_plugin_instance *inst, bool *foreign);

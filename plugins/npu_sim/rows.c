@@ -1,0 +1,190 @@
+/* Ops that go row by row. An output may lie on an input of its size: a row is
+ * read before it is written. */
+#include "kernel.h"
+
+#include <math.h>
+#include <string.h>
+
+#define GRAIN 16384 /* elements that are worth a thread's while */
+
+static float silu(float x)
+{
+    return x / (1 + expf(-x));
+}
+
+static float gelu(float x)
+{
+    const float c = 0.79788456080286535588f; /* sqrt(2 / pi) */
+    return 0.5f * x * (1 + tanhf(c * (x + 0.044715f * x * x * x)));
+}
+
+/* a: the row, in place; b: the second operand's, or zeros. */
+static void combine(const npu_call *c, float *a, const float *b, int64_t n)
+{
+    const bool gated = c->node->attr.glu.activation == CLV_ACT_SILU;
+    for (int64_t i = 0; i < n; i++)
+        switch (c->node->op) {
+        case CLV_OP_ADD:
+            a[i] += b[i];
+            break;
+        case CLV_OP_MUL:
+            a[i] *= b[i];
+            break;
+        case CLV_OP_SILU:
+            a[i] = silu(a[i]);
+            break;
+        case CLV_OP_GELU:
+            a[i] = gelu(a[i]);
+            break;
+        case CLV_OP_GLU:
+            a[i] = (gated ? silu(a[i]) : gelu(a[i])) * b[i];
+            break;
+        default: /* CONVERT */
+            break;
+        }
+}
+
+static void normalise(const npu_call *c, float *a, const float *weight,
+                      const float *bias, int64_t n)
+{
+    double mean = 0, square = 0;
+    if (c->node->op == CLV_OP_LAYER_NORM) {
+        for (int64_t i = 0; i < n; i++)
+            mean += (double)a[i];
+        mean /= (double)n;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        double x = (double)a[i] - mean;
+        square += x * x;
+    }
+    double scale =
+        1 / sqrt(square / (double)n + (double)c->node->attr.norm.eps);
+    for (int64_t i = 0; i < n; i++) {
+        double y = ((double)a[i] - mean) * scale * (double)weight[i];
+        a[i] = (float)(c->in[2].data ? y + (double)bias[i] : y);
+    }
+}
+
+static void soften(float *a, int64_t n)
+{
+    float top = -INFINITY;
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        top = a[i] > top || isnan(a[i]) ? a[i] : top;
+    for (int64_t i = 0; i < n; i++)
+        sum += (double)(a[i] = expf(a[i] - top));
+    for (int64_t i = 0; i < n; i++)
+        a[i] = (float)((double)a[i] / sum);
+}
+
+static void turn(const npu_call *c, int64_t row, float *a,
+                 const float *inv_freq)
+{
+    const clv_op_attr *attr = &c->node->attr;
+    const int64_t head_dim = attr->rope.head_dim, half = c->in[2].columns;
+    const bool pairs = attr->rope.mode == CLV_ROPE_PAIRS;
+    const double scale = attr->rope.scale != 0 ? (double)attr->rope.scale : 1;
+    const double position = npu_get_index(&c->in[1], row);
+    for (int64_t j = 0; j < half; j++) {
+        double angle = position * (double)inv_freq[j];
+        double cosine = cos(angle) * scale, sine = sin(angle) * scale;
+        int64_t u = pairs ? 2 * j : j, v = pairs ? 2 * j + 1 : j + half;
+        for (int64_t at = 0; at < c->in[0].columns; at += head_dim) {
+            double x = (double)a[at + u], y = (double)a[at + v];
+            a[at + u] = (float)(x * cosine - y * sine);
+            a[at + v] = (float)(x * sine + y * cosine);
+        }
+    }
+}
+
+static void run_row(const npu_call *c, int64_t i, float *a, float *b, float *d)
+{
+    const npu_view *in = c->in;
+    npu_get_row(&in[0], i, a);
+    switch (c->node->op) {
+    case CLV_OP_RMS_NORM:
+    case CLV_OP_LAYER_NORM:
+        normalise(c, a, b, d, c->out.columns);
+        break;
+    case CLV_OP_SOFTMAX:
+        soften(a, c->out.columns);
+        break;
+    case CLV_OP_ROPE:
+        turn(c, i, a, b);
+        break;
+    default:
+        if (in[1].data && in[1].rank > 1)
+            npu_get_row(&in[1], i, b);
+        combine(c, a, b, c->out.columns);
+    }
+    npu_set_row(&c->out, i, a);
+}
+
+static bool run_range(void *ctx, int64_t begin, int64_t end)
+{
+    const npu_call *c = ctx;
+    const npu_view *in = c->in;
+    const int64_t n = c->out.columns;
+    float *rows = npu_alloc(c->host, (uint64_t)(3 * n), sizeof *rows);
+    if (!rows)
+        return false;
+    float *b = rows + n, *d = rows + 2 * n;
+    /* Vectors that serve every row. */
+    if (c->node->op == CLV_OP_ROPE)
+        npu_get_row(&in[2], 0, b);
+    else if (in[1].data && in[1].rank == 1)
+        npu_get_row(&in[1], 0, b);
+    if (c->node->op == CLV_OP_LAYER_NORM && in[2].data)
+        npu_get_row(&in[2], 0, d);
+    for (int64_t i = begin; i < end; i++)
+        run_row(c, i, rows, b, d);
+    npu_free(c->host, rows);
+    return true;
+}
+
+static bool get_range(void *ctx, int64_t begin, int64_t end)
+{
+    const npu_call *c = ctx;
+    const int64_t n = c->out.columns;
+    float *row = npu_alloc(c->host, (uint64_t)n, sizeof *row);
+    if (!row)
+        return false;
+    for (int64_t i = begin; i < end; i++) {
+        int32_t id = npu_get_index(&c->in[1], i);
+        bool inside = id >= 0 && id < c->in[0].rows;
+        if (inside)
+            npu_weight_row(&c->weight, id, row);
+        for (int64_t j = 0; !inside && j < n; j++)
+            row[j] = NAN;
+        npu_set_row(&c->out, i, row);
+    }
+    npu_free(c->host, row);
+    return true;
+}
+
+/* In order: of rows with the same id the last one stays. */
+static clv_status set_rows(const npu_call *c)
+{
+    float *row = npu_alloc(c->host, (uint64_t)c->in[1].columns, sizeof *row);
+    if (!row)
+        return CLV_ERR_NO_MEMORY;
+    for (int64_t i = 0; i < c->in[1].rows; i++) {
+        int32_t id = npu_get_index(&c->in[2], i);
+        if (id < 0 || id >= c->in[0].rows)
+            continue;
+        npu_get_row(&c->in[1], i, row);
+        npu_set_row(&c->in[0], id, row);
+    }
+    npu_free(c->host, row);
+    return CLV_OK;
+}
+
+clv_status npu_run_rows(const npu_call *c)
+{
+    if (c->node->op == CLV_OP_SET_ROWS)
+        return set_rows(c);
+    int64_t grain = GRAIN / (c->out.columns ? c->out.columns : 1) + 1;
+    return npu_parts(c->host, c->out.rows, grain,
+                     c->node->op == CLV_OP_GET_ROWS ? get_range : run_range,
+                     (void *)(uintptr_t)c);
+}

@@ -1,0 +1,65 @@
+#include "run.h"
+#include "kernel.h"
+
+#include <string.h>
+
+static void view_of(const clv_plugin_program *prog, uint8_t *const *data,
+                    const int64_t *symbols, uint32_t tensor, npu_view *out)
+{
+    npu_view_make(&prog->graph.tensors[tensor], symbols, out);
+    out->data = data[tensor];
+}
+
+static void weight_of(const clv_plugin_program *prog, uint8_t *const *data,
+                      uint32_t tensor, npu_weight *out)
+{
+    const clv_tensor_desc *desc = &prog->graph.tensors[tensor];
+    view_of(prog, data, NULL, tensor, &out->view);
+    out->quant = desc->quant;
+    out->group = desc->dtype == CLV_DTYPE_Q8_0 || desc->dtype == CLV_DTYPE_Q4_0
+                     ? 32
+                 : desc->quant == CLV_QUANT_PER_GROUP ? desc->quant_group
+                                                      : desc->dims[1];
+    if (desc->quant)
+        view_of(prog, data, NULL, desc->quant_scales - 1, &out->scales);
+}
+
+static clv_status run_node(const clv_plugin_program *prog, uint32_t index,
+                           uint8_t *const *data, const int64_t *symbols)
+{
+    const clv_node *node = &prog->graph.nodes[index];
+    const npu_settings *s = prog->dev->settings;
+    npu_call call = {.host = prog->dev->host,
+                     .node = node,
+                     .path = prog->paths[index],
+                     .array_rows = s->arrays[NPU_F16].rows,
+                     .half_sums = s->half_sums,
+                     .half_attention = s->model == NPU_SYSTOLIC};
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        if (node->inputs[i] != CLV_NO_TENSOR)
+            view_of(prog, data, symbols, node->inputs[i], &call.in[i]);
+    if (node->n_outputs)
+        view_of(prog, data, symbols, node->outputs[0], &call.out);
+    if (node->op == CLV_OP_MATMUL || node->op == CLV_OP_GET_ROWS)
+        weight_of(prog, data, node->inputs[node->op == CLV_OP_MATMUL],
+                  &call.weight);
+    return node->op == CLV_OP_MATMUL      ? npu_run_matmul(&call)
+           : node->op == CLV_OP_ATTENTION ? npu_run_attention(&call)
+                                          : npu_run_rows(&call);
+}
+
+clv_status npu_run(const clv_plugin_program *prog, uint8_t *const *data,
+                   const int64_t *symbols)
+{
+    clv_status status = CLV_OK;
+    for (uint32_t i = 0; i < prog->graph.n_nodes && !status; i++)
+        status = run_node(prog, i, data, symbols);
+    return status;
+}
+
+void npu_fill(uint8_t *dst, uint64_t size, uint32_t pattern)
+{
+    for (uint64_t i = 0; i < size; i += sizeof pattern)
+        memcpy(dst + i, &pattern,
+               size - i < sizeof pattern ? size - i : sizeof pattern);
+}

@@ -1,0 +1,100 @@
+/* Simulated times of jobs that ended: a record for each op, then one for the
+ * command. */
+#include "check.h"
+#include "job.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_TRACED 65536u /* jobs whose records nobody reads; then the newest
+                             are lost */
+
+void npu_job_done(void *ctx, npu_sim_job *sim)
+{
+    clv_plugin_device *dev = ctx;
+    npu_job *job = sim->owner;
+    dev->n_jobs--;
+    if (job->correlation && sim->ended && dev->n_traced < MAX_TRACED) {
+        npu_job **tail = dev->traced ? &dev->last_traced->traced_next
+                                     : &dev->traced;
+        job->traced_next = NULL;
+        *tail = job;
+        dev->last_traced = job;
+        dev->n_traced++;
+        job->refs++;
+    }
+    npu_job_drop(job);
+}
+
+static void describe_node(const npu_job *job, uint32_t i, clv_trace_record *r)
+{
+    const npu_phase *p = &job->phases[i];
+    const npu_graph *g = &job->commands[p->command].program->graph;
+    r->begin = p->begin;
+    r->end = p->end;
+    r->node = p->node;
+    r->command = p->command;
+    snprintf(r->name, sizeof r->name, "%s", npu_op_name(g->nodes[p->node].op));
+}
+
+static void describe_command(const npu_job *job, uint32_t i,
+                             clv_trace_record *r)
+{
+    static const char *const names[] = {[CLV_COMMAND_RUN] = "run",
+                                        [CLV_COMMAND_COPY] = "copy",
+                                        [CLV_COMMAND_FILL] = "fill"};
+    bool first = true;
+    for (uint32_t p = 0; p < job->n_phases; p++) {
+        if (job->phases[p].command != i)
+            continue;
+        r->begin = first ? job->phases[p].begin : r->begin;
+        r->end = job->phases[p].end;
+        first = false;
+    }
+    r->node = CLV_NO_TENSOR;
+    r->command = i;
+    snprintf(r->name, sizeof r->name, "%s", names[job->commands[i].kind]);
+}
+
+/* The job's next record; false if there is none. */
+static bool next_record(npu_job *job, clv_trace_record *r)
+{
+    while (job->read < job->n_phases &&
+           job->phases[job->read].node == CLV_NO_TENSOR)
+        job->read++;
+    if (job->read >= job->n_phases + job->n_commands)
+        return false;
+    memset(r, 0, sizeof *r);
+    r->correlation = job->correlation;
+    if (job->read < job->n_phases)
+        describe_node(job, job->read, r);
+    else
+        describe_command(job, job->read - job->n_phases, r);
+    job->read++;
+    return true;
+}
+
+clv_status npu_trace_read(clv_plugin_device *dev, uint32_t *count,
+                          clv_trace_record *out, uint32_t stride)
+{
+    uint32_t n = 0;
+    clv_status status = npu_check_device(dev);
+    if (status)
+        return status;
+    npu_lock(dev->inst);
+    npu_sim_catch_up(&dev->inst->sim);
+    while (n < *count && dev->traced) {
+        npu_job *job = dev->traced;
+        clv_trace_record r;
+        if (next_record(job, &r)) {
+            npu_write((char *)out + (size_t)n++ * stride, &r, sizeof r);
+            continue;
+        }
+        dev->traced = job->traced_next;
+        dev->n_traced--;
+        npu_job_drop(job);
+    }
+    npu_unlock(dev->inst);
+    *count = n;
+    return CLV_OK;
+}

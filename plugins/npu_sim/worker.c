@@ -1,0 +1,175 @@
+/*
+ * A device's thread: takes jobs in order, waits for what they wait for, works
+ * results out and tells the timelines.
+ */
+#include "job.h"
+#include "run.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Between looks at a foreign flag word. */
+#define POLL_MIN_NS 20000u
+#define POLL_MAX_NS 200000u
+
+static clv_status say(char *message, clv_status status, const char *text)
+{
+    snprintf(message, NPU_MESSAGE_SIZE, "npu_sim: %s", text);
+    return status;
+}
+
+/* What stands between a job and its beginning. */
+typedef enum gate { GATE_OPEN, GATE_OURS, GATE_FOREIGN, GATE_FAILED } gate;
+
+static gate look(const npu_job *job)
+{
+    gate found = job->sim.release == NPU_NEVER ? GATE_OURS : GATE_OPEN;
+    for (uint32_t i = 0; i < job->n_waits; i++) {
+        const clv_timeline_point *w = &job->waits[i];
+        if (w->timeline) {
+            if (w->timeline->status)
+                return GATE_FAILED;
+            if (w->timeline->computed < w->value)
+                found = GATE_OURS;
+            continue;
+        }
+        uint64_t word = __atomic_load_n(w->flag, __ATOMIC_ACQUIRE);
+        if (word & CLV_FLAG_FAILED)
+            return GATE_FAILED;
+        if (word < w->value && found == GATE_OPEN)
+            found = GATE_FOREIGN;
+    }
+    return found;
+}
+
+bool npu_work_pending(const clv_plugin_instance *inst, bool *foreign)
+{
+    bool pending = false;
+    *foreign = true;
+    for (const clv_plugin_device *d = inst->devices; d; d = d->next) {
+        gate g = d->first && d->activity != NPU_WORKING ? look(d->first)
+                                                        : GATE_OPEN;
+        bool idle = !d->first || g == GATE_OURS || !d->has_thread;
+        if (d->activity != NPU_WORKING && idle)
+            continue;
+        pending = true;
+        if (g != GATE_FOREIGN)
+            *foreign = false;
+    }
+    return pending;
+}
+
+/* Waits until the first job may begin. The lock is held. */
+static clv_status await(clv_plugin_device *dev, const npu_job *job,
+                        char *message)
+{
+    uint64_t sleep = POLL_MIN_NS;
+    for (;;) {
+        if (dev->lost)
+            return say(message, CLV_ERR_DEVICE_LOST, "the device was lost");
+        if (dev->stop)
+            return say(message, CLV_ERR_CANCELLED, "the device was closed");
+        gate g = look(job);
+        if (g == GATE_OPEN)
+            return CLV_OK;
+        if (g == GATE_FAILED)
+            return say(message, CLV_ERR_CANCELLED,
+                       "work that was waited for failed");
+        dev->activity = g == GATE_FOREIGN ? NPU_FOREIGN : NPU_IDLE;
+        npu_await_change(dev->inst,
+                         g == GATE_FOREIGN ? npu_real_ns() + sleep
+                                           : UINT64_MAX);
+        sleep = sleep < POLL_MAX_NS ? sleep * 3 / 2 : POLL_MAX_NS;
+    }
+}
+
+static clv_status run_commands(clv_plugin_device *dev, const npu_job *job,
+                               char *message)
+{
+    clv_status status = CLV_OK;
+    for (uint32_t i = 0; i < job->n_commands && !status; i++) {
+        const npu_command *c = &job->commands[i];
+        if (c->kind == CLV_COMMAND_RUN)
+            status = dev->inst->config.computes
+                         ? npu_run(c->program, c->data, c->symbols)
+                         : CLV_OK;
+        else if (c->kind == CLV_COMMAND_COPY)
+            memmove(c->dst, c->src, c->size);
+        else
+            npu_fill(c->dst, c->size, c->pattern);
+    }
+    return status ? say(message, status, "no memory to work in") : CLV_OK;
+}
+
+/* Takes the job off and tells its end. The lock is held. */
+static void finish(clv_plugin_device *dev, npu_job *job, clv_status status,
+                   const char *message)
+{
+    dev->first = job->next;
+    if (!dev->first)
+        dev->last = NULL;
+    dev->activity = NPU_IDLE;
+    for (uint32_t i = 0; i < job->n_signals; i++)
+        if (status)
+            npu_timeline_failed(job->signals[i].timeline, status, message);
+        else
+            npu_timeline_computed(job->signals[i].timeline,
+                                  job->signals[i].value);
+    npu_job_drop(job);
+    pthread_cond_broadcast(&dev->inst->changed);
+}
+
+static void *work(void *ctx)
+{
+    clv_plugin_device *dev = ctx;
+    clv_plugin_instance *inst = dev->inst;
+    npu_lock(inst);
+    for (;;) {
+        npu_job *job = dev->first;
+        if (!job && dev->stop)
+            break;
+        if (!job) {
+            npu_await_change(inst, UINT64_MAX);
+            continue;
+        }
+        char message[NPU_MESSAGE_SIZE] = "";
+        clv_status status = await(dev, job, message);
+        if (!status) {
+            dev->activity = NPU_WORKING;
+            npu_unlock(inst);
+            status = run_commands(dev, job, message);
+            npu_lock(inst);
+            if (dev->lost)
+                status = say(message, CLV_ERR_DEVICE_LOST,
+                             "the device was lost");
+        }
+        finish(dev, job, status, message);
+        npu_unlock(inst);
+        npu_lock(inst);
+    }
+    npu_unlock(inst);
+    return NULL;
+}
+
+clv_status npu_worker_start(clv_plugin_device *dev)
+{
+    int error = pthread_create(&dev->thread, NULL, work, dev);
+    if (error)
+        return npu_error(dev->host, CLV_ERR_LIMIT,
+                         "npu_sim: no thread for device '%s': %s",
+                         dev->settings->name, strerror(error));
+    dev->has_thread = true;
+    return CLV_OK;
+}
+
+void npu_worker_stop(clv_plugin_device *dev)
+{
+    if (!dev->has_thread)
+        return;
+    npu_lock(dev->inst);
+    dev->stop = true;
+    pthread_cond_broadcast(&dev->inst->changed);
+    npu_unlock(dev->inst);
+    pthread_join(dev->thread, NULL);
+    dev->has_thread = false;
+}
