@@ -1,6 +1,7 @@
 /* The host's table: errors, clock, options, parallel_for. Memory is in
  * host_memory.c, the cache in host_cache.c. */
 #include "host.h"
+#include "conf.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -78,36 +79,51 @@ static uint64_t host_pressure(clv_host *ctx, uint64_t wanted)
 /* ------------------------------------------------------------------------ */
 /* Options                                                                  */
 
-const char *kit_setting(const kit_config *config, const char *plugin,
+const char *kit_setting(const kit_config *config, const char *section,
                         const char *key)
 {
-    size_t n = strlen(plugin), m = strlen(key);
+    size_t n = strlen(section), m = strlen(key);
     for (uint32_t i = config->n_settings; i-- > 0;) {
         const char *s = config->settings[i];
-        if (!strncmp(s, plugin, n) && s[n] == '.' &&
+        if (!strncmp(s, section, n) && s[n] == '.' &&
             !strncmp(s + n + 1, key, m) && s[n + 1 + m] == '=')
             return s + n + m + 2;
     }
     return NULL;
 }
 
+/* key: "rows", or of a device "large.rows". */
 static const char *host_option(clv_host *ctx, const char *key)
 {
     kit_host *host = kit_host_enter(ctx, "option");
     const clv_plugin_api *api = host->plugin;
+    const char *dot = key ? strrchr(key, '.') : NULL;
+    char section[160];
     if (!key)
         kit_fail(host->k, "host->option() is given no key");
     for (uint32_t i = 0; api && i < api->n_options; i++) {
         clv_option option;
         kit_option(api, i, &option);
-        if (strcmp(option.key, key))
+        if (strcmp(option.key, dot ? dot + 1 : key) ||
+            (option.scope == CLV_SCOPE_DEVICE) != (dot != NULL))
             continue;
-        const char *set = kit_setting(host->k->config, api->name, key);
+        snprintf(section, sizeof section, "%s%s%.*s", api->name,
+                 dot ? ":" : "", dot ? (int)(dot - key) : 0, key);
+        const char *set =
+            kit_setting(host->k->config, section, dot ? dot + 1 : key);
         return set                    ? set
                : option.default_value ? option.default_value
                                       : "";
     }
     return NULL;
+}
+
+static const char *host_device_section(clv_host *ctx, uint32_t index)
+{
+    kit_host *host = kit_host_enter(ctx, "device_section");
+    return host->plugin ? kit_device_section(host->k->config,
+                                             host->plugin->name, index)
+                        : NULL;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -194,6 +210,7 @@ void kit_host_init(kit *k, kit_host *host)
         .cache_put = kit_host_cache_put,
         .trace = host_trace,
         .memory_pressure = host_pressure,
+        .device_section = host_device_section,
     };
 }
 

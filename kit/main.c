@@ -1,9 +1,10 @@
 /*
  * cleave-plugin-check: whether a plugin keeps the contract of plugin.h.
  */
+#include "conf.h"
 #include "perf_table.h"
-#include "support.h"
 #include "runner.h"
+#include "support.h"
 
 #include "../tools/interrupt.h"
 #include "../tools/options.h"
@@ -21,7 +22,10 @@
 typedef struct check_args {
     tool_common common;
     const char *format;
-    tool_strings filters, groups, devices, exclude, xfail, expect, set, ops;
+    tool_strings filters, groups, devices, exclude, xfail, expect, ops;
+    tool_strings conf, set;
+    kit_conf settings; /* both together */
+    uint32_t n_filed;  /* of them, from files */
     double timeout;
     int64_t seed;
     bool verbose, thorough, list, perf, support;
@@ -37,6 +41,9 @@ static const tool_option options[] = {
                      "only this group; may be repeated"),
     TOOL_OPT_STRINGS(0, "device", "ID", AT(devices),
                      "only this device, as in opencl:0; may be repeated"),
+    TOOL_OPT_STRINGS(0, "conf", "FILE", AT(conf),
+                     "set the plugin's options as an ini file has them; may be "
+                     "repeated"),
     TOOL_OPT_STRINGS(0, "set", "KEY=VALUE", AT(set),
                      "set an option of the plugin, as in cpu.threads=2; may be "
                      "repeated"),
@@ -118,6 +125,21 @@ static int check_groups(const check_args *args)
                               near ? "'?" : "");
     }
     return -1;
+}
+
+static int read_settings(check_args *args)
+{
+    char error[KIT_TEXT_SIZE];
+    bool good = true;
+    for (uint32_t i = 0; i < args->conf.n; i++)
+        if (!kit_conf_read(&args->settings, args->conf.items[i], error))
+            return tool_usage("%s", error);
+    args->n_filed = args->settings.n;
+    for (uint32_t i = 0; i < args->set.n && good; i++)
+        good = kit_conf_add(&args->settings, args->set.items[i]);
+    if (!good)
+        tool_print_error("out of memory for the settings");
+    return good ? -1 : TOOL_FAILED;
 }
 
 static int check_settings(const check_args *args)
@@ -246,8 +268,10 @@ static kit_config config_of(const check_args *args, const places *at)
 {
     return (kit_config){.path = at->path,
                         .dir = at->dir,
-                        .settings = args->set.items,
-                        .n_settings = args->set.n,
+                        .settings =
+                            (const char *const *)args->settings.items,
+                        .n_settings = args->settings.n,
+                        .n_filed = args->n_filed,
                         .seed = (uint64_t)args->seed,
                         .timeout_ns = (uint64_t)(args->timeout * 1e9),
                         .thorough = args->thorough,
@@ -301,7 +325,7 @@ static int tabulate(const check_args *args, const places *at)
         .config = &config, .selection = &selection, .format = format});
 }
 
-static int run(const check_args *args, const char *plugin)
+static int run(check_args *args, const char *plugin)
 {
     static places at;
     kit_list list;
@@ -321,6 +345,8 @@ static int run(const check_args *args, const char *plugin)
     if (code < 0)
         code = check_settings(args);
     if (code < 0)
+        code = read_settings(args);
+    if (code < 0)
         code = read_expectations(args, &expectations);
     if (code < 0)
         code = find_places(plugin, &at);
@@ -329,6 +355,7 @@ static int run(const check_args *args, const char *plugin)
                    ? tabulate(args, &at)
                    : check(args, &list, &expectations, &at);
     remove_places(&at);
+    kit_conf_free(&args->settings);
     kit_expectations_free(&expectations);
     kit_list_free(&list);
     return code;

@@ -210,10 +210,12 @@ static double silu(double x)
     return x / (1 + exp(-x));
 }
 
+/* (1 + tanh(u)) / 2 is 1 / (1 + exp(-2u)), which keeps its digits in the
+ * tails. */
 static double gelu(double x)
 {
-    return 0.5 * x *
-           (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+    return x / (1 + exp(-2 * 0.79788456080286535588 *
+                        (x + 0.044715 * x * x * x)));
 }
 
 static double element(const clv_node *node, double a, double b)

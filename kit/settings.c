@@ -1,5 +1,6 @@
 #include "settings.h"
 #include "child.h"
+#include "conf.h"
 #include "host.h"
 
 #include <errno.h>
@@ -49,38 +50,64 @@ bool kit_option_takes(const clv_option *o, const char *value, char wanted[128])
     return true;
 }
 
-static void check_setting(kit *k, const clv_plugin_api *api, const char *given)
+/* The keys that a section can have. */
+static void list_keys(const clv_plugin_api *api, uint32_t scope,
+                      char keys[256])
 {
-    size_t name = strlen(api->name);
-    if (strncmp(given, api->name, name) || given[name] != '.')
-        kit_child_usage(k, "--set %s: the plugin's name is '%s', so give "
-                           "%s.KEY=VALUE",
-                        given, api->name, api->name);
-    const char *key = given + name + 1;
+    keys[0] = 0;
+    for (uint32_t i = 0; i < api->n_options; i++) {
+        clv_option option;
+        kit_option(api, i, &option);
+        size_t used = strlen(keys);
+        if (option.scope == scope)
+            snprintf(keys + used, 256 - used, "%s%s", used ? ", " : "",
+                     option.key);
+    }
+}
+
+static void check_value(kit *k, const clv_plugin_api *api, const char *given,
+                        const char *key, uint32_t scope)
+{
     int length = (int)strcspn(key, "=");
-    char keys[256] = "";
+    char keys[256];
     for (uint32_t i = 0; i < api->n_options; i++) {
         clv_option option;
         char wanted[128];
         kit_option(api, i, &option);
-        if (strlen(option.key) == (size_t)length &&
-            !memcmp(option.key, key, (size_t)length)) {
-            if (!kit_option_takes(&option, key + length + 1, wanted))
-                kit_child_usage(k, "--set %s: '%s' is not %s", given,
-                                key + length + 1, wanted);
-            return;
-        }
-        size_t used = strlen(keys);
-        snprintf(keys + used, sizeof keys - used, "%s%s", used ? ", " : "",
-                 option.key);
+        if (option.scope != scope || strlen(option.key) != (size_t)length ||
+            memcmp(option.key, key, (size_t)length))
+            continue;
+        if (!kit_option_takes(&option, key + length + 1, wanted))
+            kit_child_usage(k, "--set %s: '%s' is not %s", given,
+                            key + length + 1, wanted);
+        return;
     }
-    kit_child_usage(k, "--set %s: '%s' has no option '%.*s'; it has: %s",
+    list_keys(api, scope, keys);
+    kit_child_usage(k, "--set %s: '%s' has no option '%.*s'%s; it has: %s",
                     given, api->name, length, key,
+                    scope == CLV_SCOPE_DEVICE ? " for a device" : "",
                     keys[0] ? keys : "none");
+}
+
+static void check_setting(kit *k, const clv_plugin_api *api, const char *given,
+                          bool filed)
+{
+    size_t name = strlen(api->name), section = kit_section_length(given);
+    bool ours = section >= name && !strncmp(given, api->name, name);
+    bool device = ours && section > name + 1 && given[name] == ':';
+    if (filed && !device && (!ours || section != name))
+        return;
+    if (!device && (!ours || section != name))
+        kit_child_usage(k, "--set %s: the plugin's name is '%s', so give "
+                           "%s.KEY=VALUE",
+                        given, api->name, api->name);
+    check_value(k, api, given, given + section + 1,
+                device ? CLV_SCOPE_DEVICE : CLV_SCOPE_PLUGIN);
 }
 
 void kit_settings_check(kit *k, const clv_plugin_api *api)
 {
     for (uint32_t i = 0; i < k->config->n_settings; i++)
-        check_setting(k, api, k->config->settings[i]);
+        check_setting(k, api, k->config->settings[i],
+                      i < k->config->n_filed);
 }

@@ -42,8 +42,8 @@ static void weigh(const attention *a, const float *q, int64_t group,
         top = p[j - first] > top || isnan(p[j - first]) ? p[j - first] : top;
     }
     for (int64_t j = 0; j < end - first; j++)
-        sum += p[j] = expf(p[j] - top);
-    for (int64_t j = 0; j < end - first; j++)
+        sum += p[j] = p[j] == -INFINITY ? 0 : expf(p[j] - top);
+    for (int64_t j = 0; j < end - first && sum != 0; j++)
         p[j] /= sum;
 }
 
@@ -54,6 +54,8 @@ static void mix(const attention *a, const float *p, int64_t group,
     memset(out, 0, (size_t)a->head_dim * sizeof *out);
     for (int64_t j = first; j < end; j++) {
         const float *v = a->v + j * width + group * a->head_dim;
+        if (p[j - first] == 0) /* whatever is in it */
+            continue;
         for (int64_t c = 0; c < a->head_dim; c++)
             out[c] += p[j - first] * v[c];
     }

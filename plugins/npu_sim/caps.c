@@ -61,7 +61,9 @@ static void state_splits(const npu_settings *s, const npu_graph *g,
         caps->split_granularity[1] = tiles && !s->is_static ? columns : 0;
         caps->split_granularity[2] = common_multiple(rows, group_of(w));
     } else if (node->op == CLV_OP_ATTENTION) {
-        caps->split_axes |= CLV_SPLIT_HEADS;
+        caps->split_axes |= CLV_SPLIT_HEADS; /* of one group at least */
+        caps->split_granularity[3] = npu_input(g, node, 0)->dims[1] /
+                                     npu_input(g, node, 1)->dims[1];
     }
 }
 
@@ -86,7 +88,7 @@ static void state_precision(const npu_settings *s, const npu_graph *g,
     caps->error_class = CLV_ERROR_F32;
     caps->accumulate = CLV_DTYPE_F32;
     if (node->op == CLV_OP_ATTENTION && s->model == NPU_SYSTOLIC)
-        caps->error_class = CLV_ERROR_F16;
+        caps->error_class = CLV_ERROR_UNSTATED; /* F16 below an exponential */
     if (node->op != CLV_OP_MATMUL)
         return;
     /* Of lengths that are still open the least precise one. */

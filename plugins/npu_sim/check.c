@@ -300,6 +300,8 @@ static bool check_operand(const check *c, const clv_tensor_desc *t)
     if (t->usage > CLV_USAGE_STATE)
         return no(c, "usage %u is not known", t->usage);
     for (uint32_t i = 0; i < t->rank && i < CLV_MAX_RANK; i++) {
+        if (t->dims[i] < 1)
+            return no(c, "a dimension is %" PRId64, t->dims[i]);
         if (t->symbols[i] > c->graph->n_symbols)
             return no(c, "symbol %u is none of the graph's", t->symbols[i]);
         if (t->symbols[i] &&

@@ -111,6 +111,9 @@ static void stop_pacer(clv_plugin_instance *inst)
 
 clv_status npu_create(const clv_host_api *host, clv_plugin_instance **out)
 {
+    clv_status status = npu_check_chain(host, &host->header);
+    if (status)
+        return status;
     clv_plugin_instance *inst = npu_alloc(host, 1, sizeof *inst);
     if (!inst)
         return npu_no_memory(host, "the instance");
@@ -121,7 +124,7 @@ clv_status npu_create(const clv_host_api *host, clv_plugin_instance **out)
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&inst->changed, &attr);
     pthread_condattr_destroy(&attr);
-    clv_status status = npu_config_read(host, &inst->config);
+    status = npu_config_read(host, &inst->config);
     inst->sim.bandwidth = (uint64_t)inst->config.bandwidth;
     if (!status)
         status = start_pacer(inst);
@@ -199,7 +202,7 @@ clv_status npu_device_open(clv_plugin_instance *inst, uint32_t index,
 {
     const clv_host_api *host = inst->host;
     if (index >= inst->config.n_devices)
-        return npu_error(host, CLV_ERR_INVALID,
+        return npu_error(host, CLV_ERR_NOT_FOUND,
                          "npu_sim: there is no device %" PRIu32 ", only "
                          "%" PRIu32, index, inst->config.n_devices);
     clv_plugin_device *dev = npu_alloc(host, 1, sizeof *dev);
@@ -313,6 +316,8 @@ clv_status npu_calibrate(clv_plugin_device *dev, clv_calibration *out)
     c.energy_nj = (double)busy * s->busy_watts +
                   (double)(inst->sim.host - busy) * s->idle_watts;
     npu_unlock(inst);
+    if (!c.host_ns) /* of another domain; the host's word for this moment */
+        c.host_ns = dev->host->now_ns(dev->host->host);
     npu_write(out, &c, sizeof c);
     return CLV_OK;
 }

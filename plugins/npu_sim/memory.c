@@ -149,6 +149,11 @@ clv_status npu_buffer_map(clv_plugin_buffer *buf, uint32_t access, void **out)
         return npu_error(buf->host, CLV_ERR_INVALID,
                          "npu_sim: mapping with access %u, not 1 to 3",
                          (unsigned)access);
+    if (access & ~buf->access)
+        return npu_error(buf->host, CLV_ERR_INVALID,
+                         "npu_sim: the memory was imported with access %u and "
+                         "cannot be mapped with %u", (unsigned)buf->access,
+                         (unsigned)access);
     *out = buf->data;
     return CLV_OK;
 }

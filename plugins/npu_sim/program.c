@@ -108,6 +108,10 @@ static clv_status bind_weights(clv_plugin_program *prog,
             return npu_error(host, CLV_ERR_INVALID,
                              "npu_sim: tensor %" PRIu32 " is bound as a weight "
                              "but is none", b->tensor);
+        if (prog->weights[b->tensor])
+            return npu_error(host, CLV_ERR_INVALID,
+                             "npu_sim: weight tensor %" PRIu32 " is bound "
+                             "twice", b->tensor);
         status = npu_bind(prog->dev, b, npu_view_extent(&view),
                           npu_dtype_align(view.dtype), false,
                           &prog->weights[b->tensor]);
@@ -203,13 +207,15 @@ static clv_status sleep_for(clv_plugin_program *prog,
                             const clv_compile *compile)
 {
     uint64_t begin = npu_real_ns();
+    double checked = prog->graph.n_nodes / (prog->graph.n_nodes + 1.0);
     for (uint64_t now; (now = npu_real_ns() - begin) < prog->compile_ns;) {
+        double done = (double)now / (double)prog->compile_ns;
         uint64_t left = prog->compile_ns - now;
         struct timespec t = {
             .tv_nsec = (long)(left < SLICE_NS ? left : SLICE_NS)};
         if (compile->progress &&
             compile->progress(compile->progress_ctx,
-                              (float)((double)now / (double)prog->compile_ns)))
+                              (float)(checked + (1 - checked) * done)))
             return npu_error(prog->dev->host, CLV_ERR_CANCELLED,
                              "npu_sim: the compilation was cancelled");
         nanosleep(&t, NULL);

@@ -9,13 +9,16 @@
 
 static float silu(float x)
 {
-    return x / (1 + expf(-x));
+    return (float)((double)x / (1 + exp(-(double)x)));
 }
 
+/* (1 + tanh(u)) / 2 is 1 / (1 + exp(-2u)), which keeps its digits in the
+ * tails. */
 static float gelu(float x)
 {
-    const float c = 0.79788456080286535588f; /* sqrt(2 / pi) */
-    return 0.5f * x * (1 + tanhf(c * (x + 0.044715f * x * x * x)));
+    const double c = 0.79788456080286535588; /* sqrt(2 / pi) */
+    double y = (double)x;
+    return (float)(y / (1 + exp(-2 * c * (y + 0.044715 * y * y * y))));
 }
 
 /* a: the row, in place; b: the second operand's, or zeros. */

@@ -24,7 +24,7 @@ typedef enum npu_format {
 /* Units here are bytes, seconds and nanoseconds, whatever the file has. */
 typedef struct npu_settings {
     char name[64];  /* of the section */
-    char title[96]; /* for people */
+    char title[96];  /* for people */
     uint32_t kind;  /* clv_device_kind */
     npu_model model;
     bool all_ops;   /* not only products */

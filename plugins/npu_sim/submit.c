@@ -87,6 +87,10 @@ static clv_status bind(clv_plugin_device *dev, const clv_binding *b,
         return npu_error(dev->host, CLV_ERR_INVALID,
                          "npu_sim: a run binds tensor %" PRIu32
                          ", which is none or a weight", b->tensor);
+    if (out->data[b->tensor])
+        return npu_error(dev->host, CLV_ERR_INVALID,
+                         "npu_sim: a run binds tensor %" PRIu32 " twice",
+                         b->tensor);
     const clv_tensor_desc *desc = &prog->graph.tensors[b->tensor];
     if (!npu_view_make(desc, out->symbols, &view))
         return npu_error(dev->host, CLV_ERR_INVALID,

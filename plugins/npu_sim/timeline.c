@@ -228,8 +228,11 @@ static clv_status await_results(clv_plugin_timeline *tl, uint64_t value,
 {
     uint64_t begin = npu_real_ns(), idle_since = 0;
     while (!over(tl, value)) {
-        if (tl->dev->lost)
-            return CLV_ERR_DEVICE_LOST;
+        if (tl->dev->lost && !tl->dev->first) {
+            npu_timeline_failed(tl, CLV_ERR_DEVICE_LOST,
+                                "npu_sim: the device was lost");
+            break;
+        }
         uint64_t until = patience(tl, begin, timeout_ns, &idle_since);
         if (!until)
             return CLV_ERR_TIMEOUT;
@@ -267,7 +270,7 @@ clv_status npu_timeline_wait(clv_plugin_timeline *tl, uint64_t value,
 {
     clv_plugin_instance *inst = tl->inst;
     const bool is_real = inst->config.is_real;
-    char message[NPU_MESSAGE_SIZE] = "npu_sim: the device was lost";
+    char message[NPU_MESSAGE_SIZE] = "";
     npu_lock(inst);
     clv_status status = await_results(tl, value, timeout_ns);
     if (!status && !is_real)

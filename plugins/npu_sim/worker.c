@@ -59,6 +59,29 @@ bool npu_work_pending(const clv_plugin_instance *inst, bool *foreign)
     return pending;
 }
 
+/* Why what is waited for failed; of others' work only that it did is known. */
+static clv_status explain(const npu_job *job, char *message)
+{
+    for (uint32_t i = 0; i < job->n_waits; i++) {
+        const clv_plugin_timeline *tl = job->waits[i].timeline;
+        if (!tl || !tl->status)
+            continue;
+        memcpy(message, tl->message, NPU_MESSAGE_SIZE);
+        return tl->status;
+    }
+    return say(message, CLV_ERR_CANCELLED, "work of another device failed");
+}
+
+/* Work is not begun if all timelines that it would signal have failed: the host
+ * knows that it came to nothing, and may have freed what it was bound to. */
+static const clv_plugin_timeline *given_up(const npu_job *job)
+{
+    for (uint32_t i = 0; i < job->n_signals; i++)
+        if (!job->signals[i].timeline->status)
+            return NULL;
+    return job->n_signals ? job->signals[0].timeline : NULL;
+}
+
 /* Waits until the first job may begin. The lock is held. */
 static clv_status await(clv_plugin_device *dev, const npu_job *job,
                         char *message)
@@ -70,11 +93,15 @@ static clv_status await(clv_plugin_device *dev, const npu_job *job,
         if (dev->stop)
             return say(message, CLV_ERR_CANCELLED, "the device was closed");
         gate g = look(job);
+        const clv_plugin_timeline *failed = given_up(job);
+        if (failed) {
+            memcpy(message, failed->message, NPU_MESSAGE_SIZE);
+            return failed->status;
+        }
         if (g == GATE_OPEN)
             return CLV_OK;
         if (g == GATE_FAILED)
-            return say(message, CLV_ERR_CANCELLED,
-                       "work that was waited for failed");
+            return explain(job, message);
         dev->activity = g == GATE_FOREIGN ? NPU_FOREIGN : NPU_IDLE;
         npu_await_change(dev->inst,
                          g == GATE_FOREIGN ? npu_real_ns() + sleep
