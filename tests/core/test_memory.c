@@ -164,6 +164,8 @@ static clv_status open_context(clv_config *config, clv_context **out)
     for (uint32_t i = 0; !status && i < clv_context_candidate_count(*out);
          i++) {
         const clv_candidate *c = clv_context_candidate(*out, i);
+        if (c->status == CLV_ERR_REFUSED) /* not among core.plugins */
+            continue;
         if (c->status && (c->status != CLV_ERR_NO_MEMORY || !c->reason[0]))
             fail_msg("status %d: %s", c->status, c->reason);
     }
