@@ -296,6 +296,18 @@ static clv_status enumerate(core_plugin *p, uint32_t *count,
     return st;
 }
 
+/* A device is chosen by its id. */
+static clv_status check_ids(const clv_device_info *infos, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t j = 0; j < i; j++)
+            if (!strncmp(infos[i].id, infos[j].id, sizeof infos[i].id))
+                return clv_error(CLV_ERR_INTERNAL, "enumerate answered one id "
+                                 "for devices %u and %u; the plugin is faulty",
+                                 j, i);
+    return CLV_OK;
+}
+
 clv_status core_plugin_enumerate(core_plugin *p, clv_device_info **out,
                                  uint32_t *count)
 {
@@ -317,6 +329,8 @@ clv_status core_plugin_enumerate(core_plugin *p, clv_device_info **out,
                            "extension this libcleave does not know", i);
         infos[i].header = init.header;
     }
+    if (st == CLV_OK)
+        st = check_ids(infos, found < n ? found : n);
     if (st != CLV_OK) {
         free(infos);
         return st;

@@ -6,7 +6,7 @@ usage: guard.py check|update PROGRAM GOLDEN
 PROGRAM prints the layout (see layout.py); GOLDEN is a file with what it printed
 when the header was last released. check demands that both are equal and says
 what differs. update rewrites GOLDEN, but only for additions: members at the end
-of structs, new structs, new constants.
+of structs, new structs, new constants, names for reserved members.
 """
 import subprocess
 import sys
@@ -53,9 +53,22 @@ def compare_structs(old, new, breaks, adds):
         adds.append(f"{name}: new struct")
 
 
+def put_to_use(member, place, was, now):
+    """The new name of a reserved member, which was zero until now."""
+    names = [m for m, at in now.members.items()
+             if at == place and m not in was.members]
+    return names[0] if names and member.startswith("reserved") else None
+
+
 def compare_members(name, was, now, breaks, adds):
+    used = set()
     for member, (offset, size) in was.members.items():
         if member not in now.members:
+            use = put_to_use(member, (offset, size), was, now)
+            if use:
+                used.add(use)
+                adds.append(f"{name}.{use}: in place of {member}")
+                continue
             breaks.append(f"{name}.{member}: removed, was at offset {offset}")
             continue
         at, n = now.members[member]
@@ -64,7 +77,7 @@ def compare_members(name, was, now, breaks, adds):
         if n != size:
             breaks.append(f"{name}.{member}: size {size} -> {n}")
     for member, (offset, size) in now.members.items():
-        if member in was.members:
+        if member in was.members or member in used:
             continue
         if now.is_union() and offset + size <= was.size:
             adds.append(f"{name}.{member}: new alternative")

@@ -73,7 +73,7 @@ class Guard(unittest.TestCase):
         self.assertTrue(set(self.released.splitlines())
                         - set(self.golden.read_text().splitlines())
                         <= {"clv_op_caps 328", "clv_plugin_api 360",
-                            "CLV_OP_COUNT 15"})
+                            "  reserved 324 4", "CLV_OP_COUNT 15"})
 
     def test_unchanged(self):
         self.assertEqual(self.guard("check"), (0, ""))
@@ -144,6 +144,20 @@ class Guard(unittest.TestCase):
             "clv_op_attr.conv.stride: new alternative",
             ("    uint64_t raw[8];",
              "    struct { uint32_t stride; } conv;\n    uint64_t raw[8];"))
+
+    def test_reserved_member(self):
+        self.assert_adds(
+            "clv_op_caps.more: in place of reserved",
+            ("    uint32_t accumulate;          /* clv_dtype of sums */\n"
+             "    uint32_t reserved;\n",
+             "    uint32_t accumulate;\n    uint32_t more;\n"))
+
+    def test_reserved_member_of_another_size(self):
+        self.assert_breaks(
+            "clv_op_caps.reserved: removed, was at offset 324",
+            ("    uint32_t accumulate;          /* clv_dtype of sums */\n"
+             "    uint32_t reserved;\n",
+             "    uint32_t accumulate;\n    uint16_t more;\n"))
 
     def test_new_op(self):
         self.assert_adds(

@@ -32,8 +32,8 @@ static clv_status enumerate(clv_plugin_instance *inst, uint32_t *count,
         return status;                                                         \
     }
 
-SPOIL_INFO(id_endless, memset(info->id, 'i', sizeof info->id))
-SPOIL_INFO(id_odd, memcpy(info->id, "../\n", 5))
+SPOIL_INFO(id_endless, memset(info->id, 'a' + (int)i, sizeof info->id))
+SPOIL_INFO(id_odd, memcpy(info->id, i ? "../a" : "../\n", 5))
 SPOIL_INFO(id_same, memcpy(info->id, "x", 2))
 SPOIL_INFO(name_endless, memset(info->name, 'n', sizeof info->name))
 SPOIL_INFO(kind_unknown, info->kind = 99)
