@@ -112,6 +112,24 @@ static clv_status wrap(llm_loader *l, const llm_source_tensor *t,
     return status;
 }
 
+static clv_status wrap_weight(llm_loader *l, const llm_source_tensor *t,
+                              llm_weight *w)
+{
+    clv_status status = wrap(l, t, &w->tensor);
+    if (status || !t->quant)
+        return status;
+    const llm_source_tensor scales = {
+        .dtype = CLV_DTYPE_F32,
+        .rank = 1,
+        .dims = {(int64_t)t->n_scales},
+        .data = t->scales,
+        .size = t->n_scales * sizeof(float),
+    };
+    status = wrap(l, &scales, &w->scales);
+    return status ? status
+                  : clv_tensor_set_quant(w->tensor, t->quant, 0, w->scales);
+}
+
 static clv_status convert(llm_loader *l, const llm_source_tensor *t,
                           clv_tensor **out)
 {
@@ -144,13 +162,13 @@ static const llm_weight *load(llm_loader *l, bool optional, uint32_t rank,
         return NULL;
     l->status = rank == 1 && t.dtype != CLV_DTYPE_F32
                     ? convert(l, &t, &w->tensor)
-                    : wrap(l, &t, &w->tensor);
+                    : wrap_weight(l, &t, w);
     if (l->status) {
         clv_error_prefix(l->status, "tensor '%s'", name);
         return NULL;
     }
     l->list->n_params += count(&t);
-    l->list->size += t.size;
+    l->list->size += t.size + t.n_scales * sizeof(float);
     if (rank > 1)
         l->list->by_dtype[t.dtype] += count(&t);
     return w;
@@ -251,6 +269,7 @@ void llm_weights_finish(llm_weight_list *list)
 {
     for (uint32_t i = 0; i < list->n; i++) {
         clv_tensor_destroy(list->items[i]->tensor);
+        clv_tensor_destroy(list->items[i]->scales);
         free(list->items[i]);
     }
     free(list->items);

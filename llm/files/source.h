@@ -38,13 +38,17 @@ typedef struct llm_hparams {
 } llm_hparams;
 
 /* One tensor of a source. data is aligned to its elements (blocks: to their
- * scale) and stays valid while the source lives. */
+ * scale) and stays valid while the source lives. Of integers there are scales
+ * too, as clv_tensor_set_quant() has them. */
 typedef struct llm_source_tensor {
     uint32_t dtype;    /* clv_dtype */
     uint32_t rank;     /* 1..4 */
     int64_t dims[4];   /* outermost first: weights [out, in] */
     const void *data;
     uint64_t size;     /* bytes, exactly what the shape needs */
+    uint32_t quant;    /* clv_quant; per tensor or per channel */
+    const void *scales; /* f32 [n_scales] */
+    uint64_t n_scales;
 } llm_source_tensor;
 
 typedef struct llm_source llm_source;
@@ -64,7 +68,7 @@ clv_status llm_source_open(const char *path, clv_progress_fn progress,
                            void *progress_ctx, llm_source **out);
 clv_status llm_source_open_gguf(const char *path, llm_source **out);
 clv_status llm_source_open_hf(const char *dir, llm_source **out);
-/* spec: "NAME" or "NAME:QUANT", after "synth:". */
+/* spec: "NAME[:QUANT][:zero]", after "synth:". */
 clv_status llm_source_open_synth(const char *spec, clv_progress_fn progress,
                                  void *progress_ctx, llm_source **out);
 /* It goes once its owner and everyone who holds it have destroyed it. From any

@@ -14,6 +14,7 @@
 typedef struct llm_weight {
     char name[64];
     clv_tensor *tensor;
+    clv_tensor *scales; /* of the tensor, or NULL */
 } llm_weight;
 
 /* Weights of a layer, shapes [out, in]. Optional ones are NULL if absent. */

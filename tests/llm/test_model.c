@@ -95,16 +95,24 @@ static void test_dtypes(void **state)
     static const struct {
         uint32_t dtype;
         double tolerance;
-    } cases[] = {{CLV_DTYPE_F32, 1e-5},
-                 {CLV_DTYPE_F16, 1e-3},
-                 {CLV_DTYPE_BF16, 1e-3},
-                 {CLV_DTYPE_Q8_0, 3e-2},
-                 {CLV_DTYPE_Q4_0, 3e-2}};
+        uint32_t quant;
+    } cases[] = {{CLV_DTYPE_F32, 1e-5, 0},
+                 {CLV_DTYPE_F16, 1e-3, 0},
+                 {CLV_DTYPE_BF16, 1e-3, 0},
+                 {CLV_DTYPE_Q8_0, 3e-2, 0},
+                 {CLV_DTYPE_Q4_0, 3e-2, 0},
+                 {CLV_DTYPE_I8, 3e-2, CLV_QUANT_PER_TENSOR},
+                 {CLV_DTYPE_I8, 3e-2, CLV_QUANT_PER_CHANNEL},
+                 {CLV_DTYPE_I4, 3e-2, CLV_QUANT_PER_TENSOR},
+                 {CLV_DTYPE_I4, 3e-2, CLV_QUANT_PER_CHANNEL}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         tiny_params p = tiny_defaults();
         p.dtype = cases[i].dtype;
+        p.quant = cases[i].quant;
         p.divisors = true;
         p.biases = true;
+        compare(&p, cases[i].tolerance);
+        p.tied = true;
         compare(&p, cases[i].tolerance);
     }
 }
@@ -137,6 +145,26 @@ static void refuse(llm_source *source, clv_status status, const char *text)
     clv_model *model = NULL;
     assert_fails(llm_model_create(ctx, source, &model), status, text);
     assert_null(model);
+}
+
+/* Scales count as weights' bytes; a source with too few is refused. */
+static void test_scales(void **state)
+{
+    (void)state;
+    tiny_params p = tiny_defaults();
+    p.dtype = CLV_DTYPE_I4;
+    p.quant = CLV_QUANT_PER_CHANNEL;
+    clv_model *model = rig_model(ctx, &p, NULL);
+    const clv_model_info *info = clv_model_describe(model);
+    const uint64_t rows = 2 * 160 + 2 * (64 + 32 + 32 + 64 + 96 + 96 + 64);
+    const uint64_t vectors = 5 * 64;
+    assert_string_equal(info->quant, "i4");
+    assert_int_equal(info->size, (info->n_params - vectors) / 2 +
+                                     4 * vectors + 4 * rows);
+    clv_model_destroy(model);
+    llm_source *source = tiny_create(&p);
+    tiny_spoil_scales(source, "output.weight");
+    refuse(source, CLV_ERR_INVALID, "tensor 'output.weight'");
 }
 
 static void test_refused(void **state)
@@ -186,6 +214,7 @@ int main(void)
         cmocka_unit_test(test_heads),   cmocka_unit_test(test_variants),
         cmocka_unit_test(test_dtypes),  cmocka_unit_test(test_describe),
         cmocka_unit_test(test_refused), cmocka_unit_test(test_load_refused),
+        cmocka_unit_test(test_scales),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

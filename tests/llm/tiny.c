@@ -39,24 +39,63 @@ tiny_params tiny_defaults(void)
     };
 }
 
+/* Integers in memory that the caller frees, with their scales behind them. */
+static void *to_integers(const tiny_params *p, const float *x, int64_t out,
+                         int64_t in, uint64_t size, uint64_t n_scales)
+{
+    const bool i8 = p->dtype == CLV_DTYPE_I8;
+    const uint64_t begin = (size + 63) / 64 * 64;
+    uint8_t *data = calloc(1, begin + n_scales * sizeof(float));
+    assert_non_null(data);
+    float *scales = (float *)(void *)(data + begin);
+    for (int64_t i = 0; i < out * in; i++) {
+        float *scale = &scales[n_scales > 1 ? i / in : 0];
+        *scale = fmaxf(*scale, fabsf(x[i]) / (i8 ? 127 : 7));
+    }
+    for (int64_t i = 0; i < out * in; i++) {
+        const int q = (int)lrintf(x[i] / scales[n_scales > 1 ? i / in : 0]);
+        if (i8)
+            data[i] = (uint8_t)q;
+        else
+            data[i / 2] |= (uint8_t)((q & 15) << i % 2 * 4);
+    }
+    return data;
+}
+
 static void add(tiny *t, int64_t out, int64_t in, double mean, double spread,
                 const char *fmt, uint32_t layer)
 {
     assert_true(t->n_tensors < MAX_TENSORS);
     const uint64_t n = (uint64_t)(in ? out * in : out);
-    const bool block = t->params.dtype >= CLV_DTYPE_Q8_0;
-    const uint32_t dtype = !in && block ? CLV_DTYPE_F32 : t->params.dtype;
+    const tiny_params *p = &t->params;
+    const bool block = p->dtype >= CLV_DTYPE_Q8_0;
+    const uint32_t dtype = !in && (block || p->quant) ? CLV_DTYPE_F32 : p->dtype;
+    const bool scaled = in && p->quant;
+    const uint64_t n_scales =
+        p->quant == CLV_QUANT_PER_CHANNEL ? (uint64_t)out : 1;
     uint64_t size;
     assert_ok(clv_dtype_size(dtype, n, &size));
     float *x = malloc(n * sizeof(*x));
-    void *data = malloc(size);
-    assert_true(x && data);
+    assert_non_null(x);
     for (uint64_t i = 0; i < n; i++)
         x[i] = (float)(mean + spread * (2 * llm_random_uniform(&t->rng) - 1));
-    assert_ok(clv_dtype_from_f32(dtype, x, data, n));
+    void *data = scaled ? to_integers(p, x, out, in, size, n_scales)
+                        : malloc(size);
+    assert_non_null(data);
+    if (!scaled)
+        assert_ok(clv_dtype_from_f32(dtype, x, data, n));
     free(x);
     llm_source_tensor *tensor = &t->tensors[t->n_tensors].tensor;
-    *tensor = (llm_source_tensor){dtype, in ? 2 : 1, {out, in}, data, size};
+    *tensor = (llm_source_tensor){.dtype = dtype,
+                                  .rank = in ? 2 : 1,
+                                  .dims = {out, in},
+                                  .data = data,
+                                  .size = size};
+    if (scaled) {
+        tensor->quant = p->quant;
+        tensor->scales = (uint8_t *)data + (size + 63) / 64 * 64;
+        tensor->n_scales = n_scales;
+    }
     snprintf(t->tensors[t->n_tensors].name, 64, fmt, layer);
     t->tensors[t->n_tensors++].memory = data;
 }
@@ -178,8 +217,29 @@ void tiny_reshape(llm_source *source, const char *name, uint32_t rank,
     t->tensors[i].tensor.dims[1] = second;
 }
 
+void tiny_spoil_scales(llm_source *source, const char *name)
+{
+    tiny *t = (tiny *)source;
+    const int i = find_index(t, name);
+    assert_true(i >= 0);
+    t->tensors[i].tensor.n_scales--;
+}
+
 /* ------------------------------------------------------------------------ */
 /* The forward pass                                                         */
+
+static void from_integers(const llm_source_tensor *t, float *x)
+{
+    const int8_t *q = t->data;
+    const float *scales = t->scales;
+    for (int64_t i = 0; i < t->dims[0] * t->dims[1]; i++) {
+        const int nibble = q[i / 2] >> i % 2 * 4 & 15;
+        const int value = t->dtype == CLV_DTYPE_I8 ? q[i]
+                          : nibble > 7             ? nibble - 16
+                                                   : nibble;
+        x[i] = (float)value * scales[t->n_scales > 1 ? i / t->dims[1] : 0];
+    }
+}
 
 /* A tensor as doubles, the caller's; NULL if there is none. */
 static double *values(llm_source *source, uint32_t layer, const char *what)
@@ -193,7 +253,10 @@ static double *values(llm_source *source, uint32_t layer, const char *what)
     float *x = malloc(n * sizeof(*x));
     double *out = malloc(n * sizeof(*out));
     assert_true(x && out);
-    assert_ok(clv_dtype_to_f32(t.dtype, t.data, x, n));
+    if (t.quant)
+        from_integers(&t, x);
+    else
+        assert_ok(clv_dtype_to_f32(t.dtype, t.data, x, n));
     for (uint64_t i = 0; i < n; i++)
         out[i] = x[i];
     free(x);

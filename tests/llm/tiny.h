@@ -11,6 +11,7 @@ typedef struct tiny_params {
     uint32_t window, rope_dim, rope_mode;
     bool tied, biases, divisors;
     uint32_t dtype; /* of matrices; vectors too if it is a float type */
+    uint32_t quant; /* clv_quant of I8 and I4, per tensor or per channel */
     uint64_t seed;
 } tiny_params;
 
@@ -21,6 +22,8 @@ llm_source *tiny_create(const tiny_params *params);
 void tiny_remove(llm_source *source, const char *name);
 void tiny_reshape(llm_source *source, const char *name, uint32_t rank,
                   int64_t first, int64_t second);
+/* Takes one of its scales away. */
+void tiny_spoil_scales(llm_source *source, const char *name);
 /* logits: [n, n_vocab] */
 void tiny_forward(llm_source *source, const int32_t *ids, uint32_t n,
                   double *logits);
