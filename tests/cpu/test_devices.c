@@ -17,6 +17,7 @@
 /* A plugin of the case's own with several devices open: all but dev, info and
  * mem_types are the first one's. */
 typedef struct opened {
+    const kit_config *before; /* in force, until it is unloaded */
     kit_config config;
     char texts[MAX_SETTINGS][80];
     const char *settings[MAX_SETTINGS];
@@ -39,11 +40,14 @@ static void keep_warning(clv_host *host, uint32_t level, const char *file,
 static bool core(uint32_t n, int *out)
 {
     cpu_set_t set;
+    *out = 0;
     if (sched_getaffinity(0, sizeof set, &set))
         return false;
-    for (*out = 0; *out < CPU_SETSIZE; (*out)++)
-        if (CPU_ISSET(*out, &set) && !n--)
+    for (int i = 0; i < CPU_SETSIZE; i++)
+        if (CPU_ISSET(i, &set) && !n--) {
+            *out = i;
             return true;
+        }
     return false;
 }
 
@@ -53,6 +57,7 @@ static void load(kit *k, opened *o, const char *const *settings)
     memset(o, 0, sizeof *o);
     warnings[0] = 0;
     kit_subject_drop(k);
+    o->before = k->config;
     o->config = *k->config;
     o->config.n_settings = 0;
     while (settings[o->config.n_settings]) {
@@ -64,6 +69,12 @@ static void load(kit *k, opened *o, const char *const *settings)
     k->config = &o->config;
     kit_plugin_load(k, &o->at[0]);
     o->at[0].host.api.log = keep_warning;
+}
+
+static void unload(opened *o)
+{
+    kit_plugin_unload(&o->at[0]);
+    o->at[0].k->config = o->before;
 }
 
 static void open_all(kit *k, opened *o, uint32_t n)
@@ -89,7 +100,7 @@ static void close_all(opened *o)
     while (o->n)
         kit_plugin_close(&o->at[--o->n]);
     kit_plugin_destroy(&o->at[0]);
-    kit_plugin_unload(&o->at[0]);
+    unload(o);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -184,7 +195,7 @@ static void refused(kit *k, const char *const *settings,
                   *says);
     KIT_CHECK(k, !p->host.n_blocks, "%u blocks are left", p->host.n_blocks);
     k->error[0] = 0;
-    kit_plugin_unload(p);
+    unload(&o);
 }
 
 static void run_wrong_lists(kit *k, const void *arg)

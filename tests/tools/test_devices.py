@@ -186,6 +186,37 @@ class Devices(cli.Case):
         self.assertIn(cpu["plugin"], [p["plugin"] for p in found["plugins"]
                                       if p["ok"]])
 
+    def test_sections(self):
+        """A device for each section of the CPU, on the cores it names."""
+        core = max(os.sched_getaffinity(0))
+        found = self.good("devices", "-o", "json",
+                          "--set", "cpu:big.threads=3",
+                          "--set", "cpu:little.cores=%d" % core).json
+        self.assertEqual([(d["id"], d["kind"], d["units"])
+                          for d in found["devices"]],
+                         [("cpu:big", "cpu", 3), ("cpu:little", "cpu", 1)])
+        self.assertTrue(found["devices"][1]["name"].endswith(
+            ", core %d" % core), found["devices"][1]["name"])
+        self.assertIn("share cores (%d)" % core, self.good(
+            "run", "-p", "x", "-n", "1", "--set", "cpu:big.threads=3",
+            "--set", "cpu:little.cores=%d" % core).err)
+        only = self.good("devices", "-o", "json", "--devices", "cpu:little",
+                         "--set", "cpu:big.threads=3",
+                         "--set", "cpu:little.cores=%d" % core).json
+        self.assertEqual([d["id"] for d in only["devices"]], ["cpu:little"])
+
+    def test_wrong_sections(self):
+        for setting, *says in (
+                ("cpu:big.cores=0-", "[cpu:big] cores", "0-3,6"),
+                ("cpu:big.cores=8190", "[cpu:big] cores", "no core 8190"),
+                ("cpu:big.threads=2000", "cpu:big.threads", "1024"),
+                ("cpu:big.poll=3", "cpu:big.poll", "cpu"),
+                ("cpu:Big.cores=0", "[cpu:Big]")):
+            with self.subTest(setting):
+                self.bad("run", "-p", "x", "--set", setting, says=says)
+        self.bad("run", "-p", "x", "-t", "2", "--set", "cpu:big.cores=",
+                 says=["threads", "[cpu:big]"])
+
     def test_names_are_escaped_in_json(self):
         plugins = self.path('we"ird\\dir')
         os.mkdir(plugins)

@@ -10,13 +10,19 @@ CPU = os.path.join(cli.BUILD, "plugins")
 TWO = ("--set", "core.plugin_dirs=%s:%s" % (REF, CPU),
        "--set", "core.plugins=ref,cpu", "--set", "core.allow_unsafe_plugins=on",
        "--devices", "cpu,ref:0")
+CORES = sorted(os.sched_getaffinity(0))
+BIG_LITTLE = ("--set", "cpu:big.cores=%d" % CORES[0],
+              "--set", "cpu:little.cores=%d" % CORES[-1])
 RUN = ("run", "-p", "def fibonacci(n):", "-n", "12", "--temp", "0", "-b", "64")
 
 
 class Plan(cli.Case):
+    devices, settings = ("cpu", "ref:0"), TWO
+
     def save(self, phase, edit=None):
         path = self.path(phase + ".json")
-        self.good("plan", "--phase", phase, "--seq", 64, "--save", path, *TWO)
+        self.good("plan", "--phase", phase, "--seq", 64, "--save", path,
+                  *self.settings)
         with open(path) as f:
             plan = json.load(f)
         if edit:
@@ -38,8 +44,9 @@ class Plan(cli.Case):
                 continue
             rows = int(shape[:-1].split(",")[1])
             cut += 1
-            pieces += [dict(piece, device="cpu", rows=[0, rows // 2]),
-                       dict(piece, device="ref:0", rows=[rows // 2, rows])]
+            pieces += [dict(piece, device=self.devices[0], rows=[0, rows // 2]),
+                       dict(piece, device=self.devices[1],
+                            rows=[rows // 2, rows])]
         self.assertGreater(cut, 8)
         plan["pieces"] = pieces
 
@@ -63,6 +70,19 @@ class Plan(cli.Case):
                           *plans).text
         self.assertIn("rows 0..352", shown)
         self.assertRegex(shown, r"rows 352..704 \| f32 \[1,352\] \| \d+ \| ref:0")
+
+    def test_two_cpu_devices(self):
+        """Sections make devices that share the work, and their memory."""
+        want = self.good(*RUN).text
+        self.devices, self.settings = ("cpu:big", "cpu:little"), BIG_LITTLE
+        plans = []
+        for phase in "prefill", "decode":
+            plans += ["--plan", self.save(phase, self.cut_matmuls)]
+        self.assertEqual(self.good(*RUN, *BIG_LITTLE, *plans).text, want)
+        shown = self.good("plan", "--phase", "decode", "--seq", 64,
+                          *BIG_LITTLE, *plans).text
+        self.assertRegex(shown, r"rows 0..352 \| .* \| cpu:big")
+        self.assertRegex(shown, r"rows 352..704 \| .* \| cpu:little")
 
     def test_made_for_other_runs(self):
         path = self.save("prefill")
