@@ -41,6 +41,21 @@ static clv_status check_weight(clv_device *dev, const clv_subgraph *g,
     return st;
 }
 
+/* Whether a tensor's shape depends on it: a part of a graph has all of the
+ * graph's symbols. */
+static bool uses_symbol(const clv_subgraph *g, uint32_t symbol)
+{
+    for (uint32_t i = 0; i < g->n_tensors; i++) {
+        const clv_tensor_desc *t =
+            (const void *)((const char *)g->tensors +
+                           (size_t)i * g->tensor_stride);
+        for (uint32_t d = 0; d < t->rank && d < CLV_MAX_RANK; d++)
+            if (t->symbols[d] == symbol + 1)
+                return true;
+    }
+    return false;
+}
+
 /* Checks compile and makes the plugin's form of it; *bindings is to be freed.
  * Weights must be in the order of their tensors, so that each is there once. */
 static clv_status translate(clv_device *dev, const core_compile *compile,
@@ -59,7 +74,7 @@ static clv_status translate(clv_device *dev, const core_compile *compile,
                          dev->id, compile->n_weights, n);
     if (dev->info.flags & CLV_DEVICE_STATIC_SHAPES)
         for (uint32_t i = 0; i < g->n_symbols; i++)
-            if (g->symbols[i].min != g->symbols[i].max)
+            if (g->symbols[i].min != g->symbols[i].max && uses_symbol(g, i))
                 return clv_error(CLV_ERR_UNSUPPORTED,
                                  "device '%s': it compiles static shapes only, "
                                  "symbol %u ranges over %lld..%lld; compile a "

@@ -1,0 +1,277 @@
+/* Simulated time, by cases worked out by hand. */
+#include "rig.h"
+
+#include <math.h>
+#include <time.h>
+
+/* Two processors of 40 GB/s on a memory of 60, computing for next to nothing:
+ * a product of 1 x 1024 x 1024 in F32 moves 4 MiB and a little. */
+#define PAIR                                                                  \
+    "memory_bandwidth=60\n"                                                   \
+    "a.model=roofline\na.bandwidth=40\na.f32_tflops=1000\n"                   \
+    "b.model=roofline\nb.bandwidth=40\nb.f32_tflops=1000\n"
+#define BYTES (4.0 * 1024 * 1024 + 2.0 * 2048)
+#define ALONE (BYTES / 40) /* ns */
+
+static void make(product *p, rig *r, uint32_t device)
+{
+    product_make(p, r, device, 1, 1024, 1024, CLV_DTYPE_F32, CLV_QUANT_NONE,
+                 0);
+    assert_int_equal(product_compile(p), CLV_OK);
+}
+
+static void near(uint64_t time, double want)
+{
+    if (fabs((double)time - want) > 3)
+        fail_msg("%llu ns, not %.0f", (unsigned long long)time, want);
+}
+
+static void test_alone_and_together(void **state)
+{
+    (void)state;
+    rig r;
+    product a, b;
+    rig_open(&r, PAIR);
+    make(&a, &r, 0);
+    make(&b, &r, 1);
+    product_run(&a);
+    near(rig_now(&r), ALONE);
+    uint64_t begin = rig_now(&r);
+    assert_int_equal(product_submit(&a, NULL, 0), CLV_OK);
+    assert_int_equal(product_submit(&b, NULL, 0), CLV_OK);
+    assert_int_equal(product_wait(&b, 0, UINT64_MAX), CLV_OK);
+    near(rig_now(&r) - begin, 2 * BYTES / 60);
+    assert_int_equal(product_wait(&a, 0, UINT64_MAX), CLV_OK);
+    near(rig_now(&r) - begin, 2 * BYTES / 60);
+    product_free(&a);
+    product_free(&b);
+    rig_close(&r);
+}
+
+/* What the host spends: submits to an empty and a busy queue, and waits that
+ * polled long enough or did not. */
+static void test_costs(void **state)
+{
+    (void)state;
+    rig r;
+    product a;
+    rig_open(&r, PAIR "a.submit_us=10\na.submit_empty_us=70\n"
+                      "a.wait_poll_us=3\na.wait_block_us=400\n"
+                      "a.dispatch_us=20\na.launch_us=5\n");
+    make(&a, &r, 0);
+    assert_int_equal(product_submit(&a, NULL, 0), CLV_OK);
+    near(rig_now(&r), 70e3);
+    assert_int_equal(product_submit(&a, NULL, 0), CLV_OK);
+    near(rig_now(&r), 80e3);
+    assert_int_equal(product_wait(&a, 0, UINT64_MAX), CLV_OK);
+    double end = 70e3 + 2 * (25e3 + ALONE);
+    near(rig_now(&r), end + 400e3);
+    assert_int_equal(product_submit(&a, NULL, 0), CLV_OK);
+    assert_int_equal(product_wait(&a, 1000000, UINT64_MAX), CLV_OK);
+    near(rig_now(&r), end + 400e3 + 70e3 + 25e3 + ALONE + 3e3);
+    /* A wait for what is over costs nothing. */
+    uint64_t now = rig_now(&r);
+    assert_int_equal(product_wait(&a, 0, UINT64_MAX), CLV_OK);
+    assert_int_equal(rig_now(&r), now);
+    product_free(&a);
+    rig_close(&r);
+}
+
+/* b waits for a by its flag word; both are on one chip, so its time counts. */
+static void test_flag_of_the_same_chip(void **state)
+{
+    (void)state;
+    rig r;
+    product a, b;
+    clv_timeline_info info = CLV_INIT(clv_timeline_info,
+                                      CLV_STRUCT_TIMELINE_INFO);
+    rig_open(&r, PAIR);
+    make(&a, &r, 0);
+    make(&b, &r, 1);
+    assert_int_equal(r.api->timeline_query(a.done, &info), CLV_OK);
+    clv_timeline_point wait = {.flag = info.flag, .value = 1};
+    assert_int_equal(product_submit(&b, &wait, 0), CLV_OK);
+    assert_int_equal(product_submit(&a, NULL, 0), CLV_OK);
+    assert_int_equal(product_wait(&b, 0, UINT64_MAX), CLV_OK);
+    near(rig_now(&r), 2 * ALONE);
+    product_free(&a);
+    product_free(&b);
+    rig_close(&r);
+}
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Nobody will signal that: an error, and soon. */
+static void test_deadlock(void **state)
+{
+    (void)state;
+    rig r;
+    product a, b;
+    rig_open(&r, PAIR);
+    make(&a, &r, 0);
+    make(&b, &r, 1);
+    clv_timeline_point on_b = {.timeline = b.done, .value = 1};
+    clv_timeline_point on_a = {.timeline = a.done, .value = 1};
+    assert_int_equal(product_submit(&a, &on_b, 0), CLV_OK);
+    assert_int_equal(product_submit(&b, &on_a, 0), CLV_OK);
+    double begin = seconds();
+    assert_int_equal(product_wait(&a, 0, UINT64_MAX), CLV_ERR_TIMEOUT);
+    assert_says(&r, "no work in flight signals it");
+    assert_true(seconds() - begin < 10);
+    assert_int_equal(r.api->timeline_signal(b.done, 1), CLV_OK);
+    assert_int_equal(product_wait(&a, 0, UINT64_MAX), CLV_OK);
+    product_run(&b); /* and what it had to run before that */
+    product_free(&a);
+    product_free(&b);
+    rig_close(&r);
+}
+
+/* A timeout is one of simulated time. */
+static void test_timeout(void **state)
+{
+    (void)state;
+    rig r;
+    product a;
+    rig_open(&r, PAIR "a.launch_us=1000000\n"); /* a second */
+    make(&a, &r, 0);
+    assert_int_equal(product_submit(&a, NULL, 0), CLV_OK);
+    double begin = seconds();
+    assert_int_equal(product_wait(&a, 0, 400000000), CLV_ERR_TIMEOUT);
+    near(rig_now(&r), 400e6);
+    assert_int_equal(product_wait(&a, 0, 700000000), CLV_OK);
+    near(rig_now(&r), 1e9 + ALONE);
+    assert_true(seconds() - begin < 0.9);
+    product_free(&a);
+    rig_close(&r);
+}
+
+static void test_energy(void **state)
+{
+    (void)state;
+    rig r;
+    product a;
+    rig_open(&r, PAIR "a.power_busy=3\na.power_idle=0.5\nb.power_idle=0.25\n"
+                      "a.submit_empty_us=100\n");
+    make(&a, &r, 0);
+    assert_true(rig_energy(&r, 0) == 0);
+    product_run(&a);
+    assert_true(fabs(rig_energy(&r, 0) - (3 * ALONE + 0.5 * 100e3)) < 20);
+    assert_true(fabs(rig_energy(&r, 1) - 0.25 * (ALONE + 100e3)) < 20);
+    product_free(&a);
+    rig_close(&r);
+}
+
+static void test_trace(void **state)
+{
+    (void)state;
+    rig r;
+    product a;
+    clv_trace_record records[4];
+    uint32_t n = 4;
+    rig_open(&r, PAIR "a.dispatch_us=20\na.launch_us=5\n");
+    make(&a, &r, 0);
+    assert_int_equal(product_submit(&a, NULL, 7), CLV_OK);
+    for (int i = 0; i < 4; i++)
+        records[i] = (clv_trace_record)CLV_INIT(clv_trace_record,
+                                                CLV_STRUCT_TRACE_RECORD);
+    /* It has not happened yet for the host. */
+    assert_int_equal(r.api->trace_read(r.devices[0], &n, records,
+                                       sizeof *records), CLV_OK);
+    assert_int_equal(n, 0);
+    assert_int_equal(product_wait(&a, 0, UINT64_MAX), CLV_OK);
+    n = 4;
+    assert_int_equal(r.api->trace_read(r.devices[0], &n, records,
+                                       sizeof *records), CLV_OK);
+    assert_int_equal(n, 2);
+    assert_string_equal(records[0].name, "matmul");
+    assert_int_equal(records[0].node, 0);
+    assert_int_equal(records[0].correlation, 7);
+    near(records[0].begin, 20e3);
+    near(records[0].end, 25e3 + ALONE);
+    assert_string_equal(records[1].name, "run");
+    assert_int_equal(records[1].node, CLV_NO_TENSOR);
+    near(records[1].begin, 0);
+    near(records[1].end, 25e3 + ALONE);
+    product_free(&a);
+    rig_close(&r);
+}
+
+/* A crowd of jobs on both devices, in an order that depends on the seed. */
+static uint64_t crowd(unsigned seed)
+{
+    rig r;
+    product a, b;
+    test_random random = {seed};
+    rig_open(&r, PAIR "a.submit_us=3\nb.submit_us=1\na.wait_block_us=20\n"
+                      "b.launch_us=2\n");
+    make(&a, &r, 0);
+    make(&b, &r, 1);
+    for (int i = 0; i < 200; i++) {
+        product *p = test_below(&random, 2) ? &a : &b;
+        product *other = p == &a ? &b : &a;
+        clv_timeline_point wait = {.timeline = other->done,
+                                   .value = other->value};
+        assert_int_equal(product_submit(p, test_below(&random, 3) ? NULL
+                                                                  : &wait, 0),
+                         CLV_OK);
+        if (!test_below(&random, 4))
+            assert_int_equal(product_wait(p, test_below(&random, 50000),
+                                          UINT64_MAX), CLV_OK);
+    }
+    assert_int_equal(product_wait(&a, 0, UINT64_MAX), CLV_OK);
+    assert_int_equal(product_wait(&b, 0, UINT64_MAX), CLV_OK);
+    uint64_t end = rig_now(&r);
+    product_free(&a);
+    product_free(&b);
+    rig_close(&r);
+    return end;
+}
+
+static void test_same_nanosecond(void **state)
+{
+    (void)state;
+    uint64_t first = crowd(1);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(crowd(1), first);
+    assert_int_not_equal(crowd(2), first);
+}
+
+/* The device is as slow as it should be, on the host's clock. */
+static void test_real_clock(void **state)
+{
+    (void)state;
+    rig r;
+    product a;
+    rig_open(&r, PAIR "clock=real\na.launch_us=50000\n");
+    make(&a, &r, 0);
+    double begin = seconds();
+    product_run(&a);
+    assert_true(seconds() - begin >= 0.05);
+    assert_int_equal(product_submit(&a, NULL, 0), CLV_OK);
+    assert_int_equal(product_wait(&a, 0, 5000000), CLV_ERR_TIMEOUT);
+    assert_int_equal(product_wait(&a, 0, UINT64_MAX), CLV_OK);
+    assert_true(seconds() - begin >= 0.1);
+    product_free(&a);
+    rig_close(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_alone_and_together),
+        cmocka_unit_test(test_costs),
+        cmocka_unit_test(test_flag_of_the_same_chip),
+        cmocka_unit_test(test_deadlock),
+        cmocka_unit_test(test_timeout),
+        cmocka_unit_test(test_energy),
+        cmocka_unit_test(test_trace),
+        cmocka_unit_test(test_same_nanosecond),
+        cmocka_unit_test(test_real_clock),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

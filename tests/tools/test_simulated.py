@@ -1,0 +1,50 @@
+"""Simulated chips under the tools: what they compute is what others do."""
+
+import os
+import unittest
+
+import cli
+
+CHIPS = os.path.join(cli.SOURCE, "conf", "soc")
+
+
+class Chips(cli.Case):
+    def text(self, *args):
+        return self.good("run", "--temp", "0", "-n", "24", "-p",
+                         "Once upon a time", *args).text
+
+    def nll(self, *args):
+        path = self.write("text.txt", "The quick brown fox jumps over it. " * 8)
+        return self.good("perplexity", "-f", path, "-c", "64", "--chunks", "1",
+                         "-o", "json", *args).json["nll"]
+
+    def test_all_load(self):
+        for name in sorted(os.listdir(CHIPS)):
+            with self.subTest(name):
+                out = self.good("devices", "--conf", os.path.join(CHIPS, name),
+                                "--devices", "npu_sim")
+                self.assertIn("npu_sim:", out.text)
+
+    def test_cpu_of_a_chip_says_what_the_real_one_says(self):
+        conf = os.path.join(CHIPS, "int8-npu.ini")
+        self.assertEqual(
+            self.text("--conf", conf, "--devices", "npu_sim:cpu"),
+            self.text("--devices", "cpu"))
+
+    def test_every_chip_predicts_as_well(self):
+        want = self.nll("--devices", "cpu")
+        for name in sorted(os.listdir(CHIPS)):
+            with self.subTest(name):
+                conf = os.path.join(CHIPS, name)
+                got = self.nll("--conf", conf, "--devices", "npu_sim")
+                self.assertLess(abs(got - want), 0.02)
+
+    def test_mistakes_name_section_and_key(self):
+        path = self.write("chip.ini", "[npu_sim:odd]\nsram = 2048\nrows = 0\n")
+        out = self.cleave("devices", "--conf", path, "--devices", "npu_sim")
+        self.assertIn("npu_sim:odd", out.text + out.err)
+        self.assertIn("rows", out.text + out.err)
+
+
+if __name__ == "__main__":
+    cli.main()
