@@ -1,4 +1,4 @@
-/* Ops on a device: in which format products are made, and how long they take. */
+/* Ops on a device: the format in which products are made, and their time. */
 #pragma once
 
 #include "check.h"
@@ -10,7 +10,7 @@ typedef enum npu_path {
     NPU_PATH_F32,
     NPU_PATH_F16,
     NPU_PATH_I8,        /* activations with one scale, sums in I32 */
-    NPU_PATH_I8_GROUPS, /* cut into products of a group each, summed as floats */
+    NPU_PATH_I8_GROUPS, /* a product for each group, summed as floats */
 } npu_path;
 
 /* For products of at most that many rows with this weight. */

@@ -3,15 +3,15 @@
  *
  * Work has two sides. A device's thread works results out, as fast as it can,
  * and tells the timelines' flag words; nothing there depends on simulated time.
- * The simulation (sim.h) decides when all of that happened on the chip; it moves
- * when the host calls, and in a wait. So a program of one thread sees the same
- * nanoseconds every time, however long the results took.
+ * The simulation (sim.h) decides when all of that happened on the chip; it
+ * moves when the host calls, and in a wait. So a program of one thread sees the
+ * same nanoseconds every time, however long the results took.
  *
  * With clock = real the simulation follows the host's clock, a thread paces it,
  * and a timeline moves when both sides have got there.
  *
- * One lock guards all of an instance's state. Nothing calls the host while it is
- * held: what is to be freed is kept until npu_unlock().
+ * One lock guards all of an instance's state. Nothing calls the host while it
+ * is held: what is to be freed is kept until npu_unlock().
  */
 #pragma once
 

@@ -141,7 +141,8 @@ static bool is_ours(const bytes *b, heading *head)
     memcpy(head, b->data, sizeof *head);
     uint64_t rest = offsetof(heading, maker);
     return !memcmp(head->magic, magic, sizeof magic) &&
-           head->checksum == npu_hash(NPU_HASH_START, b->data + rest, b->size - rest);
+           head->checksum ==
+               npu_hash(NPU_HASH_START, b->data + rest, b->size - rest);
 }
 
 /* What the bytes are worth for this compilation. */

@@ -11,6 +11,6 @@ typedef struct npu_roofline {
     double bandwidth; /* bytes a second */
 } npu_roofline;
 
-/* Nanoseconds of computing alone, and of the whole with all of the bandwidth. */
+/* Nanoseconds of computing alone, and of it all with the whole bandwidth. */
 double npu_roofline_compute_ns(const npu_roofline *r, double operations);
 double npu_roofline_ns(const npu_roofline *r, double operations, double bytes);

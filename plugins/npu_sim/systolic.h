@@ -1,16 +1,17 @@
 /*
- * Time of a matrix product on a weight-stationary systolic unit, from its tiles.
+ * Time of a matrix product on a weight-stationary systolic unit, by its tiles.
  *
  * The unit has several arrays of rows x columns elements. Of [m,n] x [n,k] the
- * second operand is stationary: a tile of rows x columns of it is loaded into an
- * array, then rows of the first operand stream through, and their sums drain.
+ * second operand is stationary: a tile of rows x columns of it is loaded into
+ * an array, then rows of the first operand stream through, and their sums
+ * drain.
  *
  * Half of the SRAM holds a panel of the stationary operand: all n rows of as
  * many columns as fit. The other half holds the sums of a block of streamed
  * rows. The streamed operand passes once for each panel, from memory unless it
- * fits beside them; the tiles of a panel are loaded once for each block. If even
- * one tile's columns are too long for the panel, n is cut, and the sums of a
- * part go to memory and back. The width of a panel is chosen as a compiler
+ * fits beside them; the tiles of a panel are loaded once for each block. If
+ * even one tile's columns are too long for the panel, n is cut, and the sums of
+ * a part go to memory and back. The width of a panel is chosen as a compiler
  * would, for the least time.
  *
  * Four things work side by side, and the slowest sets the time: the arrays, the

@@ -231,7 +231,8 @@ static clv_tensor_desc matrix(uint32_t dtype, uint32_t usage, int64_t rows,
 
 static uint64_t size_of(const clv_tensor_desc *d)
 {
-    uint64_t n = (uint64_t)d->dims[0] * (uint64_t)(d->rank > 1 ? d->dims[1] : 1);
+    uint64_t n = (uint64_t)d->dims[0];
+    n *= (uint64_t)(d->rank > 1 ? d->dims[1] : 1);
     uint64_t bytes = 0;
     assert_ok(clv_dtype_size(d->dtype, n, &bytes));
     return bytes;
