@@ -36,7 +36,7 @@ clv_status npu_trace_read(clv_plugin_device *dev, uint32_t *count,
 
 /* Not under the lock; NULL is legal. References to timelines are gone. */
 void npu_job_free(npu_job *job);
-/* With the lock held: one reference; and what the simulation does at the end. */
+/* With the lock held: drops a reference; what is done when a job has ended. */
 void npu_job_drop(npu_job *job);
 void npu_job_done(void *ctx, npu_sim_job *sim);
 
