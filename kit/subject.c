@@ -15,7 +15,7 @@
 /* ------------------------------------------------------------------------ */
 /* Loading                                                                  */
 
-static uint32_t sanitizers(void)
+uint32_t kit_sanitizers(void)
 {
     uint32_t bits = 0;
 #if defined(__SANITIZE_ADDRESS__)
@@ -78,7 +78,7 @@ void kit_plugin_load(kit *k, kit_plugin *p)
     clv_query_out out = CLV_INIT(clv_query_out, CLV_STRUCT_QUERY_OUT);
     in.abi_min = CLV_ABI_VERSION_MIN;
     in.abi_max = CLV_ABI_VERSION;
-    in.sanitizers = sanitizers();
+    in.sanitizers = kit_sanitizers();
     clv_status status = query(&in, &out);
     out.reason[sizeof out.reason - 1] = 0;
     KIT_CHECK(k, status == CLV_OK,

@@ -74,6 +74,8 @@ kit_plugin *kit_subject(kit *k);
  * it anew. For cases that count what a plugin leaves behind. */
 void kit_subject_drop(kit *k);
 
+/* CLV_SANITIZER_* that this program runs under. */
+uint32_t kit_sanitizers(void);
 /* The plugin's path; for cases that look at the file. */
 const char *kit_path(const kit *k);
 /* Seed of random values: --seed, mixed with the case's name, so that a case

@@ -71,11 +71,13 @@ static void run_cycles(kit *k, const void *arg)
               "%d descriptors are open after %d lives of the plugin, %d after "
               "%d",
               last.fds, LIVES, first.fds, SETTLED);
-    KIT_CHECK(k, last.maps - first.maps < (LIVES - SETTLED) / 2,
+    /* AddressSanitizer keeps what is freed, for a while and in mappings. */
+    bool kept = kit_sanitizers() & CLV_SANITIZER_ADDRESS;
+    KIT_CHECK(k, kept || last.maps - first.maps < (LIVES - SETTLED) / 2,
               "%d mappings after %d lives of the plugin, %d after %d",
               last.maps, LIVES, first.maps, SETTLED);
     size_t grown = last.heap > first.heap ? last.heap - first.heap : 0;
-    KIT_CHECK(k, grown / (LIVES - SETTLED) < 512,
+    KIT_CHECK(k, kept || grown / (LIVES - SETTLED) < 512,
               "every life of the plugin leaves %zu bytes on the heap",
               grown / (LIVES - SETTLED));
     kit_note(k,

@@ -164,10 +164,12 @@ static double get_scaled(const ref_view *v, const uint8_t *row, int64_t i,
                          int64_t column)
 {
     int64_t stride = v->strides[v->rank - 1];
-    int value = (int8_t)row[column * stride];
+    int value;
     if (v->dtype == CLV_DTYPE_I4) {
         value = row[column / 2 * stride] >> column % 2 * 4 & 15;
         value -= value < 8 ? 0 : 16;
+    } else {
+        value = (int8_t)row[column * stride];
     }
     switch (v->quant) {
     case CLV_QUANT_PER_CHANNEL:
