@@ -28,6 +28,15 @@ class Result:
         return {c["name"]: c for c in self.json()["cases"]}
 
 
+def options(name):
+    """A crash ends a sanitized process by its signal, as any other."""
+    return ":".join(filter(None, [os.environ.get(name), "handle_segv=0"]))
+
+
+PLAIN_CRASHES = {name: options(name) for name in
+                 ("ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS")}
+
+
 class Kit(unittest.TestCase):
     def setUp(self):
         self.dir = tempfile.TemporaryDirectory()
@@ -38,7 +47,8 @@ class Kit(unittest.TestCase):
     def run_kit(self, *args, code=None):
         done = subprocess.run([CHECK, *map(str, args)], capture_output=True,
                               stdin=subprocess.DEVNULL, timeout=250,
-                              env=dict(os.environ, TMPDIR=self.temporary))
+                              env=dict(os.environ, TMPDIR=self.temporary,
+                                       **PLAIN_CRASHES))
         result = Result(done)
         self.assertEqual(os.listdir(self.temporary), [])
         if code is not None:
