@@ -200,8 +200,8 @@ static void check(const hostility *h, const char *settings)
     finish(&f);
 }
 
-/* Modes in which memory is overwritten or the process ends are left to the
- * trial below and to the kit. */
+/* Modes in which memory is overwritten or lost, or the process ends, are left to
+ * the trial below and to the kit. */
 static const hostility lies[] = {
     {"none", NEVER, ""},
     {"count_huge", REFUSED, "enumerate answered 1000000000 devices"},
@@ -256,7 +256,6 @@ static const hostility lies[] = {
     {"cost_negative", NEVER, ""},
     {"cost_nan", NEVER, ""},
     {"map_null", NEVER, ""},
-    {"release_never", NEVER, ""},
     {"import_copies", WRONG, ""},
     {"wrong_result", WRONG, ""},
     {"not_repeatable", WRONG, ""},
@@ -283,7 +282,6 @@ static const hostility lies[] = {
     {"lost_in_run", RUN, "device 'hostile:0'|the device was lost"},
     {"one_program", NEVER, ""},
     {"tick_nan", NEVER, ""},
-    {"leak_block", NEVER, ""},
     {"leak_fd", NEVER, ""},
     {"error:create", REFUSED, "hostile: create fails as told"},
     {"silent:create", REFUSED, "create failed: internal error"},
@@ -364,17 +362,17 @@ static void test_lies(void **state)
 
 /* Plugins that take the process with them, tried in one of their own. */
 static const hostility killers[] = {
-    {"crash:create", REFUSED, "crashed (signal 11, SIGSEGV) in create"},
-    {"abort:create", REFUSED, "crashed (signal 6, SIGABRT) in create"},
-    {"exit:create", REFUSED, "ended the process (exit code 0) in create"},
+    {"crash:create", REFUSED, " in create when tried"},
+    {"abort:create", REFUSED, " in create when tried"},
+    {"exit:create", REFUSED, "ended the process| in create when tried"},
     {"hang:create", REFUSED, "did not end within 2 s (core.probe_timeout)"},
-    {"crash:enumerate", REFUSED, "crashed (signal 11, SIGSEGV) in enumerate"},
-    {"crash:device_open", REFUSED, "crashed (signal 11, SIGSEGV) in open"},
-    /* Their end is not waited for: they stay as they are. */
+    {"crash:enumerate", REFUSED, " in enumerate when tried"},
+    {"crash:device_open", REFUSED, " in open when tried"},
+    /* What dies at its end is used, and never ended. */
     {"crash:device_close", NEVER, ""},
     {"crash:destroy", NEVER, ""},
     {"hang:quiesce", NEVER, ""},
-    {"free_foreign", REFUSED, "crashed (signal 6, SIGABRT) in create"},
+    {"free_foreign", REFUSED, " in create when tried"},
 };
 
 static void test_killers(void **state)
