@@ -83,7 +83,7 @@ FOUND_BY = {
     "fills_gaps": "D/ops.matmul.f32.5x96x40.pad3",
     "changes_input": MATMUL,
     "ignores_strides": "D/ops.matmul.f32.5x96x40.pad3",
-    "keeps_graph": "D/ops.matmul.f32.5x96x40*",
+    "keeps_graph": "D/programs.keeps_nothing",
     "load_differs": "D/programs.bytes.round_trip",
     # timelines
     "flag_null": "D/sync.timeline.values",
