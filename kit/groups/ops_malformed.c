@@ -90,24 +90,74 @@ static void break_matmul(kit_graph *g, uint32_t what)
     }
 }
 
-static void run_malformed(kit *k, const void *arg)
+/* ------------------------------------------------------------------------ */
+/* Weights with scales of their own                                          */
+
+typedef enum bad_scales {
+    WITHOUT_SCHEME,
+    WITHOUT_SCALES,
+    ITS_OWN_SCALES,
+    HALF_SCALES,
+    FEW_ROWS_OF_SCALES,
+    FEW_SCALES_A_ROW,
+    RANK_OF_SCALES,
+    WITHOUT_GROUP,
+    GROUP_SPLITS_ROW,
+    SCALED_FLOATS,
+    SCALED_BLOCKS,
+    N_BAD_SCALES
+} bad_scales;
+
+static const char *const scale_names[] = {
+    "without_scheme", "without_scales",     "its_own_scales",
+    "half_scales",    "few_rows_of_scales", "few_scales_a_row",
+    "rank_of_scales", "without_group",      "group_splits_row",
+    "scaled_floats",  "scaled_blocks"};
+_Static_assert(KIT_COUNT(scale_names) == N_BAD_SCALES, "a name each");
+
+/* w and its scales, one for 32 elements, are tensors 1 and 2. */
+static void break_scales(kit_graph *g, uint32_t what)
 {
-    const uint32_t what = *(const uint32_t *)arg;
-    const kit_spec spec = {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_Q8_0,
-                           .n = 4, .in = 64, .out = 8};
+    clv_tensor_desc *w = &g->descs[1], *scales = &g->descs[2];
+    switch ((bad_scales)what) {
+    case WITHOUT_SCHEME: w->quant = CLV_QUANT_NONE; break;
+    case WITHOUT_SCALES: w->quant_scales = 0; break;
+    case ITS_OWN_SCALES: w->quant_scales = 1 + 1; break;
+    case HALF_SCALES: scales->dtype = CLV_DTYPE_F16; break;
+    case FEW_ROWS_OF_SCALES: scales->dims[0]--; break;
+    case FEW_SCALES_A_ROW: scales->dims[1]--; break;
+    case RANK_OF_SCALES:
+        scales->rank = 1;
+        scales->dims[0] *= scales->dims[1];
+        break;
+    case WITHOUT_GROUP: w->quant_group = 0; break;
+    case GROUP_SPLITS_ROW: w->quant_group = 24; break;
+    case SCALED_FLOATS: w->dtype = CLV_DTYPE_F16; break;
+    case SCALED_BLOCKS: w->dtype = CLV_DTYPE_Q4_0; break;
+    case N_BAD_SCALES: break;
+    }
+}
+
+/* ------------------------------------------------------------------------ */
+
+/* A node that was good before something was broken. */
+static void refuse(kit *k, const kit_spec *spec,
+                   void (*spoil)(kit_graph *g, uint32_t what), uint32_t what,
+                   const char *name)
+{
     clv_op_caps caps[KIT_MAX_NODES];
     const kit_plugin *s = kit_subject(k);
     clv_plugin_program *handle = NULL;
     kit_program p;
     kit_graph g;
     kit_graph_init(k, &g);
-    kit_spec_build(&spec, &g);
+    kit_spec_build(spec, &g);
     kit_program_make(&g, 0, true, &p);
-    break_matmul(&g, what);
+    spoil(&g, what);
     kit_caps(&g, caps);
     KIT_CHECK(k, caps[0].answer == CLV_ANSWER_NO,
               "op_caps answers %u to a malformed node (%s)", caps[0].answer,
-              malformations[what]);
+              name);
     clv_subgraph view = kit_subgraph(&g);
     clv_compile compile = kit_program_compile_info(&p, &view);
     clv_status status = s->api.program_compile(s->dev, &compile, &handle);
@@ -116,10 +166,27 @@ static void run_malformed(kit *k, const void *arg)
     else
         kit_expect(k, status, CLV_ERR_UNSUPPORTED,
                    "program_compile of a malformed node (%s)",
-                   malformations[what]);
+                   name);
     KIT_CHECK(k, !handle, "program_compile failed and gave a program");
     kit_program_free(&p);
     kit_graph_free(&g);
+}
+
+static void run_malformed(kit *k, const void *arg)
+{
+    const uint32_t what = *(const uint32_t *)arg;
+    const kit_spec spec = {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_Q8_0,
+                           .n = 4, .in = 64, .out = 8};
+    refuse(k, &spec, break_matmul, what, malformations[what]);
+}
+
+static void run_bad_scales(kit *k, const void *arg)
+{
+    const uint32_t what = *(const uint32_t *)arg;
+    const kit_spec spec = {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_I8,
+                           .quant = CLV_QUANT_PER_GROUP, .group = 32,
+                           .n = 4, .in = 64, .out = 8};
+    refuse(k, &spec, break_scales, what, scale_names[what]);
 }
 
 void kit_list_malformed(kit_list *list)
@@ -129,4 +196,7 @@ void kit_list_malformed(kit_list *list)
         kit_add(list, KIT_PER_DEVICE, 0, run_malformed, &numbers[i],
                 "malformed.%s", malformations[i]);
     }
+    for (uint32_t i = 0; i < N_BAD_SCALES; i++)
+        kit_add(list, KIT_PER_DEVICE, 0, run_bad_scales, &numbers[i],
+                "malformed.scales.%s", scale_names[i]);
 }
