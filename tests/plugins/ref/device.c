@@ -92,6 +92,7 @@ clv_status ref_device_open(clv_plugin_instance *inst, uint32_t index,
     dev->inst = inst;
     dev->index = index;
     dev->settings = &inst->settings[index];
+    pthread_mutex_init(&dev->running, NULL);
     pthread_mutex_init(&dev->mutex, NULL);
     pthread_cond_init(&dev->pushed, NULL);
     clv_status status = ref_queue_start(dev);
@@ -109,6 +110,7 @@ void ref_device_close(clv_plugin_device *dev)
     ref_queue_stop(dev);
     pthread_cond_destroy(&dev->pushed);
     pthread_mutex_destroy(&dev->mutex);
+    pthread_mutex_destroy(&dev->running);
     ref_free(dev->host, dev);
 }
 
@@ -143,9 +145,12 @@ clv_status ref_fault_inject(clv_plugin_device *dev, uint32_t fault)
     if (fault != CLV_FAULT_LOST && fault != CLV_FAULT_HANG)
         return ref_error(dev->host, CLV_ERR_UNSUPPORTED,
                          REF_NAME ": fault %" PRIu32 " is not known", fault);
+    /* Once the loss is seen, nothing touches the host's memory any more. */
+    pthread_mutex_lock(&dev->running);
     pthread_mutex_lock(&dev->mutex);
     atomic_store(fault == CLV_FAULT_LOST ? &dev->lost : &dev->hung, true);
     pthread_cond_broadcast(&dev->pushed);
     pthread_mutex_unlock(&dev->mutex);
+    pthread_mutex_unlock(&dev->running);
     return CLV_OK;
 }

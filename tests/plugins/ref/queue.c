@@ -158,7 +158,10 @@ static clv_status run_commands(clv_plugin_device *dev, const ref_job *job,
         return say(message, CLV_ERR_DEVICE_LOST, "it was told to fail");
     sleep_ns((uint64_t)dev->settings->delay_us * 1000);
     for (uint32_t i = 0; i < job->n_commands && !status; i++) {
-        run_command(dev, job, i);
+        pthread_mutex_lock(&dev->running);
+        if (!atomic_load(&dev->lost))
+            run_command(dev, job, i);
+        pthread_mutex_unlock(&dev->running);
         status = atomic_load(&dev->lost) ? interrupted(dev, message) : CLV_OK;
     }
     return status;

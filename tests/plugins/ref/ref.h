@@ -119,6 +119,7 @@ struct clv_plugin_device {
 
     bool has_thread;
     pthread_t thread;
+    pthread_mutex_t running;     /* held while a command runs */
     pthread_mutex_t mutex;       /* protects: */
     pthread_cond_t pushed;
     ref_job *first, *last;       /* the first one may be running */
