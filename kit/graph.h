@@ -64,6 +64,10 @@ double kit_get(const kit_graph *g, uint32_t t, int64_t i, int64_t j);
 /* Encodes; only f32, f16, bf16 and i32. */
 void kit_set(kit_graph *g, uint32_t t, int64_t i, int64_t j, double value);
 
+/* Overwrites what was lent for a call, so that a plugin that still looks at it
+ * is found out; also where it is freed next. */
+void kit_forget(void *data, size_t size);
+
 /* Answers of the device for every node; out: [g->n_nodes]. The subgraph given
  * to the plugin is a copy that is overwritten after the call, so that a plugin
  * that keeps a pointer into it is found out. */

@@ -12,7 +12,6 @@
 
 #define GUARD 128
 #define GUARD_BYTE 0xa5
-#define FORGET_BYTE 0xdd
 
 /* ------------------------------------------------------------------------ */
 /* Where                                                                    */
@@ -184,7 +183,7 @@ static void compile(kit_program *p)
     KIT_OK(k, s->api.program_compile(s->dev, &c, &p->handle),
            "program_compile");
     KIT_CHECK(k, p->handle, "program_compile: answered CLV_OK and no program");
-    memset(lent, FORGET_BYTE, sizeof *lent);
+    kit_forget(lent, sizeof *lent);
     free(lent);
 }
 
@@ -264,9 +263,9 @@ static void run_once(kit_program *p)
     c.symbols = values;
     clv_timeline_point done = kit_point(tl, 1);
     KIT_OK(k, kit_try_submit(s, &c, 1, NULL, &done, 0), "submit");
-    memset(lent, FORGET_BYTE, sizeof *lent);
-    memset(values, FORGET_BYTE, sizeof values);
-    memset(&c, FORGET_BYTE, sizeof c);
+    kit_forget(lent, sizeof *lent);
+    kit_forget(values, sizeof values);
+    kit_forget(&c, sizeof c);
     free(lent);
     KIT_OK(k, kit_wait_for(s, tl, 1, kit_time_left(k)), "timeline_wait");
     s->api.timeline_destroy(tl);

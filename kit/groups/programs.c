@@ -135,10 +135,10 @@ static void run_keeps_nothing(kit *k, const void *arg)
     graph.tensor_stride = sizeof(clv_tensor_desc);
     graph.node_stride = sizeof(clv_node);
     b.prog.handle = programs_compile(&b, &info, "from copies");
-    memset(&info, 0xa5, sizeof info);
-    memset(&graph, 0xa5, sizeof graph);
+    kit_forget(&info, sizeof info);
+    kit_forget(&graph, sizeof graph);
     for (int i = 0; i < 4; i++) {
-        memset(parts[i], 0xa5, sizes[i]);
+        kit_forget(parts[i], sizes[i]);
         free(parts[i]);
     }
     programs_run(&b, b.prog.handle,

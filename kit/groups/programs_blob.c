@@ -156,7 +156,7 @@ static void run_round_trip(kit *k, const void *arg)
     clv_plugin_program *program = NULL;
     KIT_OK(k, s.b.p->api.program_load(s.b.p->dev, &s.info, &blob, &program),
            "program_load");
-    memset(copy, 0xa5, s.blob.size);
+    kit_forget(copy, s.blob.size);
     free(copy);
     programs_run(&s.b, program, "a program whose bytes are gone");
     programs_same(&s.b, s.result, "a program whose bytes are gone");
