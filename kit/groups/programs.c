@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define UNWRITTEN 0x3c
+
 bool programs_open(kit *k, uint32_t flags, programs_bench *b)
 {
     char reason[KIT_TEXT_SIZE];
@@ -38,12 +40,16 @@ void programs_run(programs_bench *b, clv_plugin_program *program,
                   const char *what)
 {
     kit_tensor *out = &b->g.tensors[b->output];
-    memset(out->data, 0x3c, out->size);
+    memset(out->data, UNWRITTEN, out->size);
     kit_program_upload(&b->prog);
     clv_command command = kit_program_command(&b->prog);
     command.program = program;
     KIT_OK(b->k, programs_submit(b->p, &command), "submit of %s", what);
     kit_program_download(&b->prog);
+    uint64_t same = 0;
+    while (same < out->size && out->data[same] == UNWRITTEN)
+        same++;
+    KIT_CHECK(b->k, same < out->size, "%s: the output was not written", what);
 }
 
 uint8_t *programs_output(programs_bench *b)
