@@ -180,6 +180,7 @@ static clv_status check(void *ctx, const clv_command *c)
 /* On the queue's thread. */
 static clv_status run(void *ctx, const clv_command *c, char *message)
 {
+    (void)ctx, (void)message;
     if (c->kind != CLV_COMMAND_RUN)
         clv_buffer_move(c);
     else
@@ -205,6 +206,7 @@ static clv_status create(const clv_host_api *host, clv_plugin_instance **out)
 
 static clv_status quiesce(clv_plugin_instance *inst)
 {
+    (void)inst;
     return CLV_OK; /* a device's thread ends when the device closes */
 }
 
@@ -217,6 +219,7 @@ static void destroy(clv_plugin_instance *inst)
 static clv_status enumerate(clv_plugin_instance *inst, uint32_t *count,
                             clv_device_info *out, uint32_t stride)
 {
+    (void)stride; /* of one device */
     const clv_device_info info = {
         .name = "Example", .driver = "1.0", .kind = CLV_DEVICE_OTHER,
         .flags = CLV_DEVICE_FLAG_STORE | CLV_DEVICE_FLAG_WAIT |
