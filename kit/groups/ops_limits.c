@@ -260,7 +260,7 @@ static void run_alignment(kit *k, const void *arg)
     for (uint64_t delta = align / 2; delta; delta /= 2) {
         kit_graph_init(k, &g);
         kit_spec other = *spec;
-        other.pad = 1;
+        other.pad = (int64_t)delta; /* units of a byte and more: room for it */
         other.align = 4;
         clv_node *node = kit_spec_build(&other, &g);
         uint32_t x = node->inputs[0];
