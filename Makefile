@@ -29,7 +29,8 @@ check-sanitizers: setup
 	@scripts/build.sh build-asan -Db_sanitize=address,undefined -Dbuildtype=debugoptimized
 	@scripts/build.sh build-tsan -Db_sanitize=thread -Dbuildtype=debugoptimized
 	@scripts/test.sh build-asan
-	@scripts/test.sh build-tsan --no-suite tools --no-suite examples --no-suite fuzz
+	@scripts/test.sh build-tsan --no-suite tools --no-suite examples \
+		--no-suite fuzz --no-suite arithmetic
 
 # make fuzz               libFuzzer on every parser, FUZZ_SECONDS each (60)
 fuzz: setup

@@ -22,7 +22,8 @@ typedef struct kit_host {
     char error[KIT_TEXT_SIZE]; /* set_error's latest; "" after kit_host_clear */
     struct kit_block *blocks;  /* alive */
     struct kit_block *freed;   /* the latest, poisoned, to find late writes */
-    uint32_t n_blocks, n_freed;
+    _Atomic uint32_t n_blocks;
+    uint32_t n_freed;
     _Atomic uint64_t n_allocs; /* asked for */
     uint64_t fail_at;      /* the n_allocs-th that gets NULL; 0: none */
     bool fail_after;       /* and all that follow */
