@@ -30,7 +30,7 @@ check-sanitizers: setup
 	@scripts/build.sh build-tsan -Db_sanitize=thread -Dbuildtype=debugoptimized
 	@scripts/test.sh build-asan
 	@scripts/test.sh build-tsan --no-suite tools --no-suite examples \
-		--no-suite fuzz --no-suite arithmetic
+		--no-suite fuzz --no-suite serial
 
 # make fuzz               libFuzzer on every parser, FUZZ_SECONDS each (60)
 fuzz: setup

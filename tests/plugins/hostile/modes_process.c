@@ -116,18 +116,18 @@ static clv_status alloc_leaks(const clv_host_api *host,
     return ref_create(host, out);
 }
 
-/* Runs when the file is unmapped. */
-static void crash_at_end(void)
+static bool crash_at_end;
+
+__attribute__((destructor)) static void unmapped(void)
 {
-    hostile_crash();
+    if (crash_at_end)
+        hostile_crash();
 }
 
 static clv_status crash_unload(const clv_host_api *host,
                                clv_plugin_instance **out)
 {
-    static bool registered;
-    if (!registered && !atexit(crash_at_end))
-        registered = true;
+    crash_at_end = true;
     return ref_create(host, out);
 }
 
