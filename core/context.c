@@ -1,11 +1,11 @@
 #include "context.h"
 
-#include "config.h"
-#include "device.h"
-#include "loader.h"
-#include "names.h"
-#include "remains.h"
-#include "workers.h"
+#include "base/names.h"
+#include "config/config.h"
+#include "device/device.h"
+#include "device/remains.h"
+#include "plugin/loader.h"
+#include "plugin/workers.h"
 
 #include <stdlib.h>
 #include <string.h>

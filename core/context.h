@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "manifest.h"
+#include "plugin/manifest.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

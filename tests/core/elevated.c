@@ -3,7 +3,7 @@
  * the user's configuration and cache are looked for where it says. The test
  * runs it with and without elevated privileges.
  */
-#include "../../core/paths.h"
+#include "../../core/base/paths.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,9 +3,9 @@
  * wrong: the host runs graphs on the former and says what is wrong with the
  * latter. Compiled a second time with a host of the newer release.
  */
-#include "../../core/abi_v1.h"
-#include "../../core/device.h"
-#include "../../core/graph.h"
+#include "../../core/plugin/abi_v1.h"
+#include "../../core/device/device.h"
+#include "../../core/graph/graph.h"
 #include "test.h"
 
 #include "message.h"

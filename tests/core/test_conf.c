@@ -3,7 +3,7 @@
  * the same keys, each with its default, as ";key = value"; those of single
  * devices below an example of such a section, ";[cpu:big]".
  */
-#include "../../core/config.h"
+#include "../../core/config/config.h"
 #include "test.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "../../core/config.h"
+#include "../../core/config/config.h"
 #include "test.h"
 #include "message.h"
 #include "tmpdir.h"

@@ -5,7 +5,7 @@
  */
 #include "../plugins/ref/context.h"
 
-#include "../../core/plan.h"
+#include "../../core/plan/plan.h"
 
 #include "message.h"
 

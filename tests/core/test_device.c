@@ -2,7 +2,7 @@
  * The device front over a plugin made of knobs: what it refuses before a slot
  * is called, what it makes of each answer, and the defaults of slots left out.
  */
-#include "../../core/device.h"
+#include "../../core/device/device.h"
 #include "test.h"
 
 #include "message.h"

@@ -2,8 +2,8 @@
  * evaluation. */
 #include "../plugins/ref/context.h"
 
-#include "../../core/plan.h"
-#include "../../core/tensor.h"
+#include "../../core/plan/plan.h"
+#include "../../core/graph/tensor.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* The table of host functions, the cache behind it, and clv_log. */
-#include "../../core/cache.h"
-#include "../../core/host.h"
+#include "../../core/base/cache.h"
+#include "../../core/plugin/host.h"
 #include "test.h"
 
 #include "message.h"

@@ -2,7 +2,7 @@
  * that the rest goes on, and that a device which was given up may wake up. */
 #include "../plugins/ref/context.h"
 
-#include "../../core/exec.h"
+#include "../../core/exec/exec.h"
 
 #include <math.h>
 #include <time.h>

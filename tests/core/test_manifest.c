@@ -1,7 +1,7 @@
 /* The manifest: its text, what it demands of this host, and what the plugin
  * later does against it. */
-#include "../../core/cpu_features.h"
-#include "../../core/manifest.h"
+#include "../../core/plugin/cpu_features.h"
+#include "../../core/plugin/manifest.h"
 #include "loading.h"
 
 static clv_status parse(const char *text, core_manifest *out)

@@ -1,7 +1,7 @@
 /* Properties of the memory planner over random lifetimes. */
 #include "test.h"
 
-#include "../../core/memplan.h"
+#include "../../core/plan/memplan.h"
 
 #include <stdlib.h>
 

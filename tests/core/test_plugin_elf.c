@@ -1,7 +1,7 @@
 /* What is found in a plugin's file before it is mapped. */
-#include "../../core/plugin_elf.h"
-#include "../../core/plugin_inspect.h"
-#include "../../core/sanitizer.h"
+#include "../../core/plugin/plugin_elf.h"
+#include "../../core/plugin/plugin_inspect.h"
+#include "../../core/base/sanitizer.h"
 #include "loading.h"
 
 #include <link.h>

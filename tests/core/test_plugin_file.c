@@ -1,5 +1,5 @@
 /* Which files may be loaded: owner and mode, places, lists of files. */
-#include "../../core/plugin_file.h"
+#include "../../core/plugin/plugin_file.h"
 #include "loading.h"
 
 #include <sys/wait.h>

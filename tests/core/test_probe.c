@@ -1,7 +1,7 @@
 /* Plugins that crash, end the process or hang are tried elsewhere first. */
 #include "loading.h"
 
-#include "../../core/probe_process.h"
+#include "../../core/plugin/probe_process.h"
 
 #include <signal.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /* Virtual tensors: their memory, and how devices come to hold it. */
 #include "../plugins/ref/context.h"
 
-#include "../../core/plan.h"
-#include "../../core/tensor.h"
+#include "../../core/plan/plan.h"
+#include "../../core/graph/tensor.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

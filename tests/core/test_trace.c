@@ -4,7 +4,7 @@
 #include <cjson/cJSON.h>
 #include <pthread.h>
 
-#include "../../core/trace.h"
+#include "../../core/exec/trace.h"
 
 static cJSON *write_and_parse(clv_context *ctx)
 {

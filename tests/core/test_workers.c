@@ -1,4 +1,4 @@
-#include "../../core/workers.h"
+#include "../../core/plugin/workers.h"
 #include "test.h"
 
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* Ini text as a configuration file holds it, then declared keys. */
-#include "../../core/config.h"
+#include "../../core/config/config.h"
 
 #include <stddef.h>
 

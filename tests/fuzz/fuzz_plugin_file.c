@@ -1,6 +1,6 @@
 /* A plugin's file before it is mapped: an ELF file, or, where the data does not
  * begin as one, a manifest's text alone. */
-#include "../../core/plugin_inspect.h"
+#include "../../core/plugin/plugin_inspect.h"
 
 #include <fcntl.h>
 #include <link.h>

@@ -1,5 +1,5 @@
 /* The sizes of version 1, in bytes where pointers have eight. */
-#include "../../core/abi_v1.h"
+#include "../../core/plugin/abi_v1.h"
 
 #define CHECK(end, size)                                                       \
     _Static_assert(sizeof(void *) != 8 || (end) == (size),                     \

@@ -2,7 +2,7 @@
  * there. Each time with the two reference devices and the CPU. */
 #include "rig.h"
 
-#include "../../core/device.h"
+#include "../../core/device/device.h"
 
 #include <stdio.h>
 

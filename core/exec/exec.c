@@ -1,0 +1,370 @@
+#include "exec.h"
+#include "../graph/shape.h"
+#include "trace.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Other users of a device may fill its queue: how long to wait for room. */
+#define QUEUE_PAUSE_NS 50000u
+
+static clv_status no_memory(void)
+{
+    return clv_error(CLV_ERR_NO_MEMORY, "no memory for an exec");
+}
+
+/* ------------------------------------------------------------------------ */
+/* Creation                                                                  */
+
+static clv_status make_arena(clv_exec *exec)
+{
+    int64_t bytes = (int64_t)exec->plan->memory.size;
+    if (!bytes)
+        return CLV_OK;
+    clv_status status = clv_tensor_create(exec->plan->ctx, CLV_DTYPE_I8, 1,
+                                          &bytes, &exec->arena);
+    return status ? clv_error_prefix(status, "intermediate values") : CLV_OK;
+}
+
+static clv_status make_timelines(clv_exec *exec)
+{
+    for (uint32_t d = 0; d < exec->plan->n_devices; d++) {
+        const core_plan_device *device = &exec->plan->devices[d];
+        exec->devices[d].dev = device->dev;
+        if (!device->n_steps)
+            continue;
+        clv_status status = core_timeline_create(device->dev, 0,
+                                                 &exec->devices[d].timeline);
+        if (status)
+            return status;
+    }
+    return CLV_OK;
+}
+
+static clv_status make_steps(clv_exec *exec)
+{
+    const clv_plan *plan = exec->plan;
+    uint32_t *loads = calloc((size_t)plan->graph->n_tensors * plan->n_devices,
+                             sizeof *loads);
+    if (!loads)
+        return no_memory();
+    for (uint32_t i = 0; i < plan->n_loads; i++)
+        loads[(size_t)plan->loads[i].weight * plan->n_devices +
+              plan->loads[i].device] = i;
+    clv_status status = CLV_OK;
+    for (uint32_t s = 0; s < plan->n_steps && !status; s++) {
+        core_plan_node_text(plan, plan->parts[plan->steps[s].first_part].node,
+                            exec->steps[s].label, sizeof exec->steps[s].label);
+        status = core_exec_prepare_step(exec, s, loads);
+        if (status)
+            clv_error_prefix(status, "step %u (%s)", s, exec->steps[s].label);
+    }
+    free(loads);
+    return status;
+}
+
+/* Inputs and outputs; states wait for clv_exec_bind(). */
+static clv_status make_tensors(clv_exec *exec)
+{
+    const clv_plan *plan = exec->plan;
+    clv_status status = CLV_OK;
+    for (uint32_t v = 0; v < plan->graph->n_tensors && !status; v++) {
+        const clv_tensor_desc *desc = &plan->graph->tensors[v];
+        if (plan->graph->values[v].base != v)
+            continue;
+        if (plan->places[v].home == CORE_HOME_BOUND)
+            exec->n_unbound++;
+        if (desc->usage != CLV_USAGE_INPUT && desc->usage != CLV_USAGE_OUTPUT)
+            continue;
+        status = clv_tensor_create(plan->ctx, desc->dtype, desc->rank,
+                                   desc->dims, &exec->tensors[v]);
+        if (!status)
+            status = core_exec_set_tensor(exec, v, exec->tensors[v]);
+        if (status)
+            clv_error_prefix(status, "'%s'", plan->graph->values[v].name);
+    }
+    return status;
+}
+
+static uint64_t wait_limit(const clv_context *ctx)
+{
+    double seconds = clv_config_get_float(ctx->config, "core.wait_timeout");
+    return seconds > 0 ? (uint64_t)(seconds * 1e9) : UINT64_MAX;
+}
+
+clv_status clv_exec_create(clv_plan *plan, clv_exec **out)
+{
+    *out = NULL;
+    if (!plan)
+        return clv_error(CLV_ERR_INVALID, "exec: the plan is NULL");
+    clv_exec *exec = calloc(1, sizeof *exec);
+    if (!exec)
+        return no_memory();
+    exec->plan = plan;
+    exec->limit_ns = wait_limit(plan->ctx);
+    exec->devices = calloc(plan->n_devices, sizeof *exec->devices);
+    exec->steps = calloc(plan->n_steps, sizeof *exec->steps);
+    exec->tensors = calloc(plan->graph->n_tensors, sizeof *exec->tensors);
+    clv_status status = CLV_OK;
+    if (!exec->devices || !exec->steps || !exec->tensors)
+        status = no_memory();
+    if (!status)
+        status = make_arena(exec);
+    if (!status)
+        status = make_timelines(exec);
+    if (!status)
+        status = make_steps(exec);
+    if (!status)
+        status = make_tensors(exec);
+    if (status) {
+        clv_exec_destroy(exec);
+        return status;
+    }
+    *out = exec;
+    return CLV_OK;
+}
+
+void clv_exec_destroy(clv_exec *exec)
+{
+    if (!exec)
+        return;
+    const clv_plan *plan = exec->plan;
+    for (uint32_t s = 0; exec->steps && s < plan->n_steps; s++) {
+        core_program_destroy(exec->steps[s].program);
+        free(exec->steps[s].bindings);
+        free(exec->steps[s].values);
+        free(exec->steps[s].waits);
+    }
+    if (exec->devices)
+        core_exec_free_timelines(exec);
+    for (uint32_t v = 0; exec->tensors && v < plan->graph->n_tensors; v++)
+        if (plan->graph->tensors[v].usage != CLV_USAGE_STATE)
+            clv_tensor_destroy(exec->tensors[v]);
+    clv_tensor_destroy(exec->arena);
+    free(exec->devices);
+    free(exec->steps);
+    free(exec->tensors);
+    free(exec->syncs);
+    free(exec);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Memory                                                                    */
+
+static bool fits(const clv_tensor *tensor, const clv_tensor_desc *desc)
+{
+    return tensor->dtype == desc->dtype && tensor->rank == desc->rank &&
+           !memcmp(tensor->dims, desc->dims, desc->rank * sizeof *desc->dims);
+}
+
+static clv_status check_state(const clv_exec *exec, clv_value state,
+                              const clv_tensor *tensor)
+{
+    const clv_plan *plan = exec->plan;
+    const clv_tensor_desc *desc = clv_graph_value_desc(plan->source, state);
+    if (!desc || desc->usage != CLV_USAGE_STATE)
+        return clv_error(CLV_ERR_INVALID, "bind: value %u is no state", state);
+    const char *name = plan->graph->values[state].name;
+    if (!tensor || !fits(tensor, desc)) {
+        char text[CORE_SHAPE_TEXT];
+        return clv_error(CLV_ERR_INVALID, "bind: state '%s' needs a tensor of "
+                         "%s", name, core_shape_text(desc, text));
+    }
+    if (!(tensor->memory->access & CLV_ACCESS_WRITE))
+        return clv_error(CLV_ERR_INVALID, "bind: state '%s' cannot be read-only "
+                         "memory", name);
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        uint32_t holding;
+        clv_status status = CLV_OK;
+        if (plan->devices[d].n_steps)
+            status = core_tensor_holding(tensor, plan->devices[d].dev,
+                                         plan->pointer_align, false, &holding);
+        if (status)
+            return clv_error_prefix(status, "bind: state '%s'", name);
+    }
+    return CLV_OK;
+}
+
+clv_status clv_exec_bind(clv_exec *exec, clv_value state, clv_tensor *tensor)
+{
+    clv_status status = check_state(exec, state, tensor);
+    if (!status)
+        status = core_exec_set_tensor(exec, state, tensor);
+    if (status)
+        return status;
+    if (!exec->tensors[state] &&
+        exec->plan->places[state].home == CORE_HOME_BOUND)
+        exec->n_unbound--;
+    exec->tensors[state] = tensor;
+    return CLV_OK;
+}
+
+clv_tensor *clv_exec_tensor(clv_exec *exec, clv_value value)
+{
+    const clv_tensor_desc *desc =
+        clv_graph_value_desc(exec->plan->source, value);
+    if (!desc || desc->usage == CLV_USAGE_STATE)
+        return NULL;
+    return exec->tensors[value];
+}
+
+/* ------------------------------------------------------------------------ */
+/* Running                                                                   */
+
+static clv_status check_run(const clv_exec *exec, const int64_t *symbols,
+                            uint32_t n_symbols)
+{
+    const clv_graph *graph = exec->plan->graph;
+    if (exec->lost)
+        return clv_error(exec->lost, "%s", exec->message);
+    if (n_symbols != graph->n_symbols || (n_symbols && !symbols))
+        return clv_error(CLV_ERR_INVALID, "run: %u symbols given, the graph "
+                         "has %u", n_symbols, graph->n_symbols);
+    for (uint32_t i = 0; i < n_symbols; i++)
+        if (symbols[i] < graph->symbols[i].min ||
+            symbols[i] > graph->symbols[i].max)
+            return clv_error(CLV_ERR_INVALID,
+                             "run: symbol '%s' is %lld, outside %lld..%lld",
+                             graph->symbol_names[i], (long long)symbols[i],
+                             (long long)graph->symbols[i].min,
+                             (long long)graph->symbols[i].max);
+    if (exec->n_unbound)
+        for (uint32_t v = 0; v < graph->n_tensors; v++)
+            if (exec->plan->places[v].home == CORE_HOME_BOUND &&
+                graph->values[v].base == v && !exec->tensors[v])
+                return clv_error(CLV_ERR_INVALID, "run: state '%s' has no "
+                                 "memory; give it some with clv_exec_bind()",
+                                 graph->values[v].name);
+    return CLV_OK;
+}
+
+static clv_status wait_for_others(clv_exec *exec, uint32_t step)
+{
+    const core_step *planned = &exec->plan->steps[step];
+    core_point *point = exec->steps[step].waits;
+    for (uint32_t i = 0; i < planned->n_waits; i++) {
+        const core_wait *wait = &exec->plan->waits[planned->first_wait + i];
+        uint64_t value = exec->devices[wait->device].base + wait->value;
+        if (!wait->by_host) {
+            (point++)->value = value;
+            continue;
+        }
+        clv_status status = core_exec_wait(exec, wait->device, value);
+        if (status)
+            return status;
+    }
+    return CLV_OK;
+}
+
+/* Room in the device's queue is made by waiting for an earlier step of this
+ * run; where others filled it, by waiting a little. */
+static clv_status submit_when_room(clv_exec *exec, uint32_t step)
+{
+    uint32_t device = exec->plan->steps[step].device;
+    core_exec_device *d = &exec->devices[device];
+    const struct timespec pause = {.tv_nsec = QUEUE_PAUSE_NS};
+    uint64_t start = 0;
+    for (;;) {
+        clv_status status = core_device_submit(d->dev,
+                                               &exec->steps[step].submit);
+        if (status != CLV_ERR_LIMIT)
+            return status;
+        if (d->promised > d->base &&
+            (status = core_exec_wait(exec, device, d->promised)))
+            return status;
+        uint64_t now = clv_now_ns();
+        start = start ? start : now;
+        if (now - start >= exec->limit_ns)
+            return clv_error(CLV_ERR_TIMEOUT, "device '%s' took no work for "
+                             "%g s (core.wait_timeout); its queue is full of "
+                             "other work", d->dev->id,
+                             (double)exec->limit_ns * 1e-9);
+        nanosleep(&pause, NULL);
+    }
+}
+
+/* Lack of memory may be the host's, and passes. */
+static clv_status refused(clv_exec *exec, uint32_t index, clv_status status)
+{
+    uint32_t device = exec->plan->steps[index].device;
+    if (status == CLV_ERR_NO_MEMORY || status == CLV_ERR_INVALID)
+        return clv_error_prefix(status, "step %u (%s)", index,
+                                exec->steps[index].label);
+    return core_exec_blame(exec, device, index, status);
+}
+
+static clv_status submit_step(clv_exec *exec, uint32_t index,
+                              const int64_t *symbols)
+{
+    core_exec_step *step = &exec->steps[index];
+    core_exec_device *d = &exec->devices[exec->plan->steps[index].device];
+    clv_status status = wait_for_others(exec, index);
+    if (status)
+        return status;
+    bool traced = clv_trace_enabled(exec->plan->ctx);
+    uint64_t begin = traced ? clv_now_ns() : 0;
+    step->command.symbols = symbols;
+    step->signal.value = d->base + exec->plan->steps[index].signal;
+    step->submit.correlation = traced ? exec->run : 0;
+    status = submit_when_room(exec, index);
+    if (status)
+        return exec->lost ? status : refused(exec, index, status);
+    d->promised = step->signal.value;
+    if (traced)
+        core_trace_add(exec->plan->ctx, CLV_CLOCK_REAL, core_trace_host_track(),
+                       "submit", begin, clv_now_ns());
+    return CLV_OK;
+}
+
+static clv_status wait_all(clv_exec *exec)
+{
+    uint64_t begin = clv_now_ns();
+    for (uint32_t d = 0; d < exec->plan->n_devices; d++) {
+        if (exec->devices[d].promised == exec->devices[d].base)
+            continue;
+        clv_status status = core_exec_wait(exec, d, exec->devices[d].promised);
+        if (status)
+            return status;
+    }
+    core_trace_add(exec->plan->ctx, CLV_CLOCK_REAL, core_trace_host_track(),
+                   "wait", begin, clv_now_ns());
+    return CLV_OK;
+}
+
+static clv_status sync_memory(const clv_exec *exec, bool before)
+{
+    clv_status status = CLV_OK;
+    for (uint32_t i = 0; i < exec->n_syncs && !status; i++) {
+        const core_exec_sync *sync = &exec->syncs[i];
+        if (before && sync->before)
+            status = core_buffer_flush(sync->buffer, sync->offset, sync->size);
+        else if (!before && sync->after)
+            status = core_buffer_invalidate(sync->buffer, sync->offset,
+                                            sync->size);
+    }
+    return status;
+}
+
+clv_status clv_exec_run(clv_exec *exec, const int64_t *symbols,
+                        uint32_t n_symbols)
+{
+    clv_status status = check_run(exec, symbols, n_symbols);
+    if (!status)
+        status = sync_memory(exec, true);
+    if (status)
+        return status;
+    exec->run++;
+    for (uint32_t d = 0; d < exec->plan->n_devices; d++)
+        exec->devices[d].base = exec->devices[d].promised;
+    for (uint32_t s = 0; s < exec->plan->n_steps && !status; s++)
+        status = submit_step(exec, s, symbols);
+    if (!status)
+        status = wait_all(exec);
+    if (status)
+        return core_exec_drain(exec, status);
+    if (clv_trace_enabled(exec->plan->ctx))
+        core_exec_collect_trace(exec);
+    return sync_memory(exec, false);
+}

@@ -1,0 +1,83 @@
+/*
+ * An exec follows a plan: everything a run needs is made once, so that a run
+ * only fills in timeline values and submits.
+ *
+ * Timelines: one for each device the plan uses. A step's value in a run is what
+ * the timeline had been promised before the run plus the step's signal.
+ */
+#pragma once
+
+#include "../graph/tensor.h"
+#include "../plan/plan.h"
+
+typedef struct core_exec_step {
+    core_program *program;
+    core_command command;    /* RUN; symbols are set by each run */
+    core_submit submit;
+    core_binding *bindings;  /* of the program's tensors but the weights */
+    core_point *waits;       /* those the device does itself */
+    core_point signal;
+    clv_value *values;       /* [n_bindings] the graph value of each binding */
+    char label[48];          /* of its first node, for messages and traces */
+} core_exec_step;
+
+typedef struct core_exec_device {
+    clv_device *dev;
+    core_timeline *timeline; /* NULL: the plan does not use the device */
+    uint64_t promised;       /* value after everything submitted so far */
+    uint64_t base;           /* value before this run */
+    bool blamed;             /* a failure is its own */
+} core_exec_device;
+
+/* Memory that the host writes before or reads after a run and that is not
+ * coherent: to be flushed before and invalidated after. */
+typedef struct core_exec_sync {
+    clv_value value;
+    core_buffer *buffer;
+    uint64_t offset, size;
+    bool before, after;
+} core_exec_sync;
+
+struct clv_exec {
+    const clv_plan *plan;
+    core_exec_device *devices; /* [plan->n_devices] */
+    core_exec_step *steps;     /* [plan->n_steps] */
+    clv_tensor **tensors;      /* [n_tensors] inputs and outputs: owned; states:
+                                  bound by the caller; else NULL */
+    clv_tensor *arena;         /* NULL: no transients */
+    core_exec_sync *syncs;
+    uint32_t n_syncs, syncs_capacity;
+    uint32_t n_unbound;        /* states without memory */
+    uint64_t run;              /* runs begun */
+    uint64_t limit_ns;         /* for a step to end; UINT64_MAX: none */
+    clv_status lost;           /* a device failed: no further run */
+    char message[1024];        /* why */
+};
+
+/* exec_program.c: compiles the program of a step and prepares its bindings. */
+clv_status core_exec_prepare_step(clv_exec *exec, uint32_t step,
+                                  const uint32_t *loads);
+/* Points the bindings of a value on every device to the tensor's memory. */
+clv_status core_exec_set_tensor(clv_exec *exec, clv_value value,
+                                clv_tensor *tensor);
+
+/*
+ * exec_wait.c. A run fails because of a device when a timeline of it fails, for
+ * any reason but cancellation, when it takes no work, or when nothing happens
+ * on it for exec->limit_ns while it waits for nobody else. Then the device is
+ * lost to the context; one that ran past the limit is also abandoned. Devices
+ * whose work failed only because they waited for it are not blamed.
+ */
+/* Until the device's timeline has value. */
+clv_status core_exec_wait(clv_exec *exec, uint32_t device, uint64_t value);
+/* The device failed in a step, for the reason in the thread's message. */
+clv_status core_exec_blame(clv_exec *exec, uint32_t device, uint32_t step,
+                           clv_status status);
+/* After a failure, whose message stays the thread's: nothing of this run is in
+ * flight when it returns, but on devices that are now abandoned. */
+clv_status core_exec_drain(clv_exec *exec, clv_status status);
+/* Destroys the timelines, but for those that an abandoned device may watch. */
+void core_exec_free_timelines(clv_exec *exec);
+
+/* exec_trace.c: moves what the devices recorded to the context's trace. */
+void core_exec_collect_trace(clv_exec *exec);

@@ -1,0 +1,74 @@
+/*
+ * A virtual tensor: what it is (dtype, shape) and where it lies.
+ *
+ * Its host memory is counted: the tensor holds one reference, every device that
+ * imported it another, so wrapped memory is released only once no plugin
+ * touches it any more. Objects are physical holders on devices, made when first
+ * asked for and kept until the tensor is destroyed. Each covers a range of the
+ * tensor's bytes, so that a weight can lie in slices on several devices.
+ */
+#pragma once
+
+#include "../device/device.h"
+
+/* Host memory with a count of those who use it. */
+typedef struct core_memory {
+    void *data;
+    uint64_t size;
+    uint32_t access;         /* CLV_ACCESS_* */
+    _Atomic uint32_t refs;
+    uint64_t reserved;       /* bytes mapped here; 0: wrapped */
+    void (*release)(void *); /* of wrapped memory, may be NULL */
+    void *release_ctx;
+} core_memory;
+
+/* How a device gets at a tensor's memory. */
+typedef enum core_holding {
+    CORE_HOLD_IMPORT = 0, /* it uses the host's memory in place */
+    CORE_HOLD_COPY = 1,   /* its own memory, filled once: weights only */
+} core_holding;
+
+typedef struct core_object {
+    core_buffer *buffer;     /* owned; names the device */
+    uint64_t offset, size;   /* of the elements in the buffer */
+    uint32_t holding;        /* core_holding */
+    uint32_t storage, layout; /* clv_storage, clv_layout */
+    uint64_t begin;          /* of the first byte it holds, in the tensor */
+    struct core_object *next;
+} core_object;
+
+struct clv_tensor {
+    clv_context *ctx;
+    uint32_t dtype, rank;
+    int64_t dims[CLV_MAX_RANK];
+    uint64_t size;
+    uint32_t quant, quant_group; /* clv_quant */
+    clv_tensor *scales;          /* not owned; NULL: none */
+    core_memory *memory;
+    pthread_mutex_t mutex; /* protects objects: sessions share weights */
+    core_object *objects;
+};
+
+/* What it takes for dev to hold the tensor at addresses that are multiples of
+ * align. Fails, naming device, limit and remedy, where it cannot, or where only
+ * a copy would do and none is allowed. Changes nothing. */
+clv_status core_tensor_holding(const clv_tensor *tensor, const clv_device *dev,
+                               uint64_t align, bool may_copy,
+                               uint32_t *holding);
+/* The object on dev that holds the whole tensor, for an align and holding as
+ * core_tensor_holding() was asked and said; made now if there is none yet.
+ * Owned by the tensor. */
+clv_status core_tensor_object(clv_tensor *tensor, clv_device *dev,
+                              uint64_t align, uint32_t holding,
+                              const core_object **out);
+/* The same for bytes begin .. begin + size alone, in memory of the device. */
+clv_status core_tensor_slice(clv_tensor *tensor, clv_device *dev,
+                             uint64_t align, uint64_t begin, uint64_t size,
+                             const core_object **out);
+/* Whether dev has memory for a copy of this size. The same errors. */
+clv_status core_tensor_can_copy(const clv_device *dev, uint64_t size,
+                                uint64_t align);
+/* Whether dev can use host memory of this size made by clv_tensor_create();
+ * coherent: other devices use it during the same run. The same errors. */
+clv_status core_tensor_can_share(const clv_device *dev, uint64_t size,
+                                 bool coherent);

@@ -1,0 +1,326 @@
+#include "plan.h"
+
+#include "../graph/shape.h"
+#include "../plugin/loader.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static clv_status no_memory(void)
+{
+    return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
+}
+
+/* All devices of the context but the lost ones; their list is for free(). */
+static clv_status devices_left(const clv_context *ctx, clv_device ***list,
+                               uint32_t *count)
+{
+    core_id_list lost = {.text = ""};
+    uint32_t n = 0;
+    if (!ctx->n_devices)
+        return core_loader_no_device(ctx);
+    clv_device **left = calloc(ctx->n_devices, sizeof *left);
+    if (!left)
+        return no_memory();
+    for (uint32_t i = 0; i < ctx->n_devices; i++) {
+        if (core_device_lost(ctx->devices[i]))
+            core_id_list_add(&lost, ctx->devices[i]->id);
+        else
+            left[n++] = ctx->devices[i];
+    }
+    *list = left;
+    *count = n;
+    return n ? CLV_OK
+             : clv_error(CLV_ERR_DEVICE_LOST, "no device is left to run on, "
+                         "%s: lost; open a new context to use it again",
+                         lost.text);
+}
+
+static clv_status check_devices(const clv_context *ctx,
+                                const clv_plan_params *params)
+{
+    for (uint32_t i = 0; i < params->n_devices; i++) {
+        if (!params->devices[i] || params->devices[i]->ctx != ctx)
+            return clv_error(CLV_ERR_INVALID, "plan: device %u is none of this "
+                             "context", i);
+        if (core_device_lost(params->devices[i]))
+            return clv_error(CLV_ERR_DEVICE_LOST, "plan: device '%s' is lost; "
+                             "leave it out", params->devices[i]->id);
+        for (uint32_t j = 0; j < i; j++)
+            if (params->devices[i] == params->devices[j])
+                return clv_error(CLV_ERR_INVALID, "plan: device '%s' is listed "
+                                 "twice", params->devices[i]->id);
+    }
+    return params->n_devices ? CLV_OK : core_loader_no_device(ctx);
+}
+
+static clv_status check_graph(const clv_graph *graph)
+{
+    clv_status status = clv_graph_check(graph);
+    if (status)
+        return status;
+    if (!graph->n_nodes)
+        return clv_error(CLV_ERR_INVALID, "plan: the graph has no nodes");
+    for (uint32_t i = 0; i < graph->n_nodes; i++)
+        if (graph->nodes[i].op == CLV_OP_SET_ROWS)
+            return CLV_OK;
+    for (uint32_t i = 0; i < graph->n_tensors; i++)
+        if (graph->tensors[i].usage == CLV_USAGE_OUTPUT)
+            return CLV_OK;
+    return clv_error(CLV_ERR_INVALID, "plan: the graph has no effect; mark its "
+                     "results with clv_graph_output()");
+}
+
+/* What device d answers for every node of the graph: caps[d * n_nodes + i]. */
+static clv_status ask_devices(const clv_plan *plan, const clv_graph *graph,
+                              clv_op_caps **out)
+{
+    clv_subgraph view = core_graph_view(graph);
+    uint32_t n = graph->n_nodes;
+    clv_op_caps *caps =
+        calloc((size_t)plan->n_devices * n, sizeof *caps);
+    if (!caps)
+        return no_memory();
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        clv_device *dev = plan->devices[d].dev;
+        if (core_device_lost(dev))
+            continue; /* all its answers stay a no */
+        clv_status status = core_device_caps(dev, &view, caps + (size_t)d * n);
+        if (status) {
+            free(caps);
+            return status;
+        }
+    }
+    *out = caps;
+    return CLV_OK;
+}
+
+static clv_status make_plan(clv_context *ctx, clv_graph *graph,
+                            const clv_plan_params *params, clv_plan **out)
+{
+    clv_plan *plan = calloc(1, sizeof *plan);
+    if (!plan)
+        return no_memory();
+    plan->ctx = ctx;
+    plan->source = plan->graph = graph;
+    plan->devices = calloc(params->n_devices, sizeof *plan->devices);
+    plan->choices = calloc(graph->n_nodes, sizeof *plan->choices);
+    if (!plan->devices || !plan->choices) {
+        clv_plan_destroy(plan);
+        return no_memory();
+    }
+    plan->n_devices = params->n_devices;
+    for (uint32_t i = 0; i < params->n_devices; i++)
+        plan->devices[i].dev = params->devices[i];
+    *out = plan;
+    return CLV_OK;
+}
+
+/* Turns the pieces into the graph that is run, if any node is cut. */
+static clv_status cut_graph(clv_plan *plan)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < plan->n_pieces; i++) {
+        core_choice *choice = &plan->choices[plan->pieces[i].node];
+        if (!choice->n_pieces++)
+            choice->first_piece = i;
+        any |= !core_piece_is_whole(&plan->pieces[i]);
+    }
+    if (!any)
+        return CLV_OK;
+    clv_status status = core_cut_make(plan->source, plan->pieces,
+                                      plan->n_pieces, &plan->cut);
+    if (!status)
+        plan->graph = plan->cut.graph;
+    return status;
+}
+
+/* caps[i]: of node i of the graph that is run, by its own device. */
+static clv_status own_answers(const clv_plan *plan, const clv_op_caps *all,
+                              clv_op_caps *caps)
+{
+    uint32_t n = plan->graph->n_nodes;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t d = plan->parts[i].device;
+        const clv_device *dev = plan->devices[d].dev;
+        char reason[CORE_REASON_SIZE], text[64];
+        caps[i] = all[(size_t)d * n + i];
+        if (core_plan_accepts(plan->graph, &plan->graph->nodes[i], dev,
+                              &caps[i], reason))
+            continue;
+        core_plan_node_text(plan, i, text, sizeof text);
+        return clv_error(CLV_ERR_UNSUPPORTED, "device '%s' does not take its "
+                         "piece of node %u (%s): %s", dev->id,
+                         plan->cut.graph ? plan->cut.sources[i] : i, text,
+                         reason);
+    }
+    return CLV_OK;
+}
+
+/* Everything that follows from the pieces. all: answers for the source graph,
+ * or NULL. */
+static clv_status derive(clv_plan *plan, const clv_op_caps *all)
+{
+    clv_op_caps *asked = NULL, *caps = NULL;
+    clv_status status = cut_graph(plan);
+    if (!status && (plan->cut.graph || !all))
+        status = ask_devices(plan, plan->graph, &asked);
+    if (status)
+        return status;
+    uint32_t n = plan->graph->n_nodes;
+    caps = calloc(n, sizeof *caps);
+    plan->parts = calloc(n, sizeof *plan->parts);
+    plan->places = calloc(plan->graph->n_tensors, sizeof *plan->places);
+    if (!caps || !plan->parts || !plan->places)
+        status = no_memory();
+    for (uint32_t i = 0; i < n && !status; i++)
+        plan->parts[i] = (core_part){
+            .node = i,
+            .device = plan->cut.graph ? plan->cut.devices[i]
+                                      : plan->pieces[i].device};
+    plan->n_parts = n;
+    if (!status)
+        status = own_answers(plan, asked ? asked : all, caps);
+    if (!status)
+        status = core_plan_steps(plan);
+    if (!status)
+        status = core_plan_memory(plan, caps);
+    if (!status)
+        status = core_plan_waits(plan);
+    free(caps);
+    free(asked);
+    return status;
+}
+
+static clv_status take_pieces(clv_plan *plan, const core_piece *pieces,
+                              uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (pieces[i].node >= plan->source->n_nodes ||
+            pieces[i].device >= plan->n_devices ||
+            (i && pieces[i].node < pieces[i - 1].node))
+            return clv_error(CLV_ERR_INVALID, "plan: piece %u names a node or "
+                             "device that is not there, or is out of order", i);
+    if (n < plan->source->n_nodes)
+        return clv_error(CLV_ERR_INVALID, "plan: %u pieces do not cover %u "
+                         "nodes", n, plan->source->n_nodes);
+    plan->pieces = calloc(n, sizeof *plan->pieces);
+    if (!plan->pieces)
+        return no_memory();
+    memcpy(plan->pieces, pieces, n * sizeof *pieces);
+    plan->n_pieces = n;
+    return CLV_OK;
+}
+
+/* pieces: NULL to choose them. */
+static clv_status fill_plan(clv_plan *plan, const core_piece *pieces,
+                            uint32_t n_pieces)
+{
+    clv_op_caps *all = NULL;
+    clv_status status;
+    if (pieces) {
+        status = take_pieces(plan, pieces, n_pieces);
+    } else {
+        status = ask_devices(plan, plan->source, &all);
+        if (!status)
+            status = core_plan_place(plan, all);
+    }
+    if (!status)
+        status = derive(plan, all);
+    free(all);
+    return status;
+}
+
+static clv_status create(clv_context *ctx, clv_graph *graph,
+                         const clv_plan_params *params,
+                         const core_piece *pieces, uint32_t n_pieces,
+                         clv_plan **out)
+{
+    clv_plan_params all = {0};
+    clv_device **left = NULL;
+    clv_plan *plan = NULL;
+    *out = NULL;
+    clv_status status = check_graph(graph);
+    if (!params || !params->devices) {
+        if (!status)
+            status = devices_left(ctx, &left, &all.n_devices);
+        all.devices = left;
+        params = &all;
+    }
+    if (!status)
+        status = check_devices(ctx, params);
+    if (!status)
+        status = make_plan(ctx, graph, params, &plan);
+    if (!status)
+        status = fill_plan(plan, pieces, n_pieces);
+    free(left);
+    if (status) {
+        clv_plan_destroy(plan);
+        return status;
+    }
+    graph->frozen = true;
+    *out = plan;
+    return CLV_OK;
+}
+
+clv_status clv_plan_create(clv_context *ctx, clv_graph *graph,
+                           const clv_plan_params *params, clv_plan **out)
+{
+    return create(ctx, graph, params, NULL, 0, out);
+}
+
+clv_status core_plan_from_pieces(clv_context *ctx, clv_graph *graph,
+                                 const clv_plan_params *params,
+                                 const core_piece *pieces, uint32_t n_pieces,
+                                 clv_plan **out)
+{
+    return create(ctx, graph, params, pieces, n_pieces, out);
+}
+
+void clv_plan_destroy(clv_plan *plan)
+{
+    if (!plan)
+        return;
+    for (uint32_t i = 0; plan->choices && i < plan->source->n_nodes; i++)
+        free(plan->choices[i].reason);
+    core_cut_finish(&plan->cut);
+    free(plan->devices);
+    free(plan->choices);
+    free(plan->pieces);
+    free(plan->parts);
+    free(plan->steps);
+    free(plan->waits);
+    free(plan->loads);
+    free(plan->places);
+    free(plan);
+}
+
+clv_plan_summary clv_plan_summarise(const clv_plan *plan)
+{
+    clv_plan_summary summary = {.n_steps = plan->n_steps,
+                                .n_programs = plan->n_steps,
+                                .transient_naive = plan->memory.naive,
+                                .transient_offsets = plan->memory.offsets,
+                                .transient_objects = plan->memory.objects,
+                                .transient_size = plan->memory.size};
+    for (uint32_t i = 0; i < plan->n_loads; i++)
+        summary.n_copies += plan->loads[i].holding != 0;
+    for (uint32_t i = 0; i < plan->n_devices; i++)
+        summary.n_devices += plan->devices[i].n_steps != 0;
+    return summary;
+}
+
+void core_plan_node_text(const clv_plan *plan, uint32_t node, char *text,
+                         size_t size)
+{
+    const clv_graph *graph = plan->graph;
+    const clv_node *n = &graph->nodes[node];
+    const char *name = NULL;
+    for (uint32_t i = 0; i < n->n_inputs && !name; i++)
+        if (n->inputs[i] != CLV_NO_TENSOR &&
+            graph->tensors[n->inputs[i]].usage >= CLV_USAGE_WEIGHT)
+            name = graph->values[graph->values[n->inputs[i]].base].name;
+    snprintf(text, size, "%s%s%s", core_op_name(n->op), name ? " " : "",
+             name ? name : "");
+}

@@ -1,0 +1,289 @@
+#include "loader.h"
+
+#include "../base/names.h"
+#include "../config/config.h"
+#include "../device/device.h"
+#include "../device/remains.h"
+#include "plugin_inspect.h"
+#include "plugin_module.h"
+#include "plugin_search.h"
+#include "probe.h"
+#include "selection.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static clv_status no_memory(void)
+{
+    return clv_error(CLV_ERR_NO_MEMORY, "no memory to load plugins");
+}
+
+/* Every plugin that core.plugins allows by name has a file. */
+static clv_status check_allowed(const clv_context *ctx)
+{
+    const char *list = clv_config_get(ctx->config, "core.plugins"), *item;
+    size_t n;
+    while (core_next_item(&list, ", ", &item, &n)) {
+        char name[CORE_PLUGIN_NAME_MAX + 1];
+        if (item[0] == '-')
+            continue;
+        bool known = n < sizeof name;
+        if (known) {
+            memcpy(name, item, n);
+            name[n] = 0;
+            known = core_candidate_named(&ctx->loader->candidates, name);
+        }
+        if (!known)
+            return clv_error(CLV_ERR_NOT_FOUND,
+                             "%s: core.plugins: there is no plugin '%.*s' in "
+                             "%s; correct the name, core.plugin_dirs or "
+                             "core.plugin_files",
+                             clv_config_origin(ctx->config, "core.plugins"),
+                             (int)n, item,
+                             clv_config_get(ctx->config, "core.plugin_dirs"));
+    }
+    return CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+/* One file                                                                 */
+
+/* Whether a plugin of that name is to be loaded at all. */
+static clv_status check_name(const clv_context *ctx, const char *name)
+{
+    if (!core_name_ok(name, CORE_PLUGIN_NAME_MAX))
+        return clv_error(CLV_ERR_REFUSED,
+                         "'%s' is no name for a plugin: it takes small "
+                         "letters, digits and '_'; rename the file", name);
+    if (!core_plugin_allowed(ctx, name))
+        return clv_error(CLV_ERR_REFUSED, "core.plugins (%s) leaves it out",
+                         clv_config_origin(ctx->config, "core.plugins"));
+    for (uint32_t i = 0; i < ctx->n_plugins; i++)
+        if (!strcmp(ctx->plugins[i]->name, name))
+            return clv_error(CLV_ERR_REFUSED,
+                             "plugin '%s' is loaded already, from %s; remove "
+                             "one of the two", name, ctx->plugins[i]->path);
+    return CLV_OK;
+}
+
+/* What is not safe stops the candidate, unless the user lifted the rule. */
+static clv_status judge(clv_context *ctx, core_candidate *c,
+                        const char *problem)
+{
+    if (!problem[0])
+        return CLV_OK;
+    if (!clv_config_get_bool(ctx->config, "core.allow_unsafe_plugins"))
+        return clv_error(CLV_ERR_REFUSED,
+                         "%s, or set core.allow_unsafe_plugins", problem);
+    core_candidate_note(ctx, c, CLV_LOG_INFO,
+                        "core.allow_unsafe_plugins lets it pass: %s", problem);
+    return CLV_OK;
+}
+
+/* From the file found to what the manifest says; none of its code has run. */
+static clv_status inspect(clv_context *ctx, core_candidate *c, bool any_name,
+                          core_plugin_file *file, core_manifest *manifest)
+{
+    char problem[256];
+    clv_status st = core_plugin_file_open(c->path, file);
+    if (st != CLV_OK || (st = judge(ctx, c, file->problem)) != CLV_OK)
+        return st;
+    c->pub.stage = CLV_STAGE_ALLOWED;
+    st = core_plugin_inspect(file, any_name ? NULL : c->name, manifest,
+                             problem);
+    if (st != CLV_OK || (st = judge(ctx, c, problem)) != CLV_OK)
+        return st;
+    c->pub.stage = CLV_STAGE_INSPECTED;
+    return core_candidate_describe(c, manifest);
+}
+
+/* Its devices are offered only once nothing can fail any more. */
+static clv_status keep_plugin(clv_context *ctx, core_candidate *c,
+                              core_plugin *p)
+{
+    core_plugin **list =
+        reallocarray(ctx->plugins, ctx->n_plugins + 1u, sizeof *list);
+    if (!list)
+        return no_memory();
+    ctx->plugins = list;
+    clv_status st = core_offers_collect(ctx, p, c);
+    if (st == CLV_OK)
+        list[ctx->n_plugins++] = p;
+    return st;
+}
+
+/* Takes the plugin as far as it goes; *users_fault when that is because of a
+ * value in the configuration. */
+static clv_status start(clv_context *ctx, core_candidate *c, core_plugin *p,
+                        const core_plugin_file *file, bool *users_fault)
+{
+    core_trial trial;
+    clv_status st = core_probe(ctx, file, p->name, &trial);
+    if (st != CLV_OK)
+        return st;
+    if (trial.passed)
+        c->pub.stage = CLV_STAGE_PROBED;
+    if (trial.note[0])
+        core_candidate_note(ctx, c, trial.keep ? CLV_LOG_WARN : CLV_LOG_INFO,
+                            "%s", trial.note);
+    if (trial.keep)
+        core_plugin_keep(p);
+    if ((st = core_plugin_map(p, file)) != CLV_OK)
+        return st;
+    c->pub.stage = CLV_STAGE_MAPPED;
+    if ((st = core_plugin_negotiate(p)) != CLV_OK)
+        return st;
+    c->version = strdup(p->api.version);
+    c->pub.version = c->version ? c->version : "";
+    c->pub.stage = CLV_STAGE_NEGOTIATED;
+    if ((st = core_plugin_declare(p)) != CLV_OK) {
+        *users_fault = st != CLV_ERR_INVALID && st != CLV_ERR_NO_MEMORY;
+        return st;
+    }
+    if ((st = core_plugin_create(p)) != CLV_OK)
+        return st;
+    c->pub.stage = CLV_STAGE_CREATED;
+    if ((st = keep_plugin(ctx, c, p)) != CLV_OK)
+        return st;
+    c->pub.stage = CLV_STAGE_READY;
+    return CLV_OK;
+}
+
+static clv_status load(clv_context *ctx, core_candidate *c,
+                       const core_plugin_file *file,
+                       const core_manifest *manifest)
+{
+    core_plugin *p;
+    clv_status st = core_plugin_new(ctx, file, manifest, &p);
+    if (st != CLV_OK)
+        return st;
+    bool users_fault = false;
+    st = start(ctx, c, p, file, &users_fault);
+    if (st == CLV_OK)
+        return CLV_OK;
+    core_candidate_stop(ctx, c, CLV_LOG_WARN, st);
+    core_plugin_destroy(p);
+    return users_fault ? clv_error(st, "%s", c->pub.reason) : CLV_OK;
+}
+
+static clv_status try_file(clv_context *ctx, core_candidate *c, bool any_name,
+                           core_plugin_file *file)
+{
+    core_manifest manifest;
+    clv_status st = any_name ? CLV_OK : check_name(ctx, c->name);
+    if (st != CLV_OK) {
+        core_candidate_stop(ctx, c, CLV_LOG_DEBUG, st);
+        return CLV_OK;
+    }
+    if ((st = inspect(ctx, c, any_name, file, &manifest)) != CLV_OK) {
+        core_candidate_stop(ctx, c, CLV_LOG_WARN, st);
+        return CLV_OK;
+    }
+    if (any_name && (st = check_name(ctx, c->name)) != CLV_OK) {
+        core_candidate_stop(ctx, c, CLV_LOG_DEBUG, st);
+        return CLV_OK;
+    }
+    if (!core_plugin_wanted(ctx, c->name)) {
+        core_candidate_note(ctx, c, CLV_LOG_DEBUG,
+                            "not needed: core.devices names none of its "
+                            "devices");
+        return CLV_OK;
+    }
+    return load(ctx, c, file, &manifest);
+}
+
+clv_status core_loader_try(clv_context *ctx, const char *path,
+                           const char *name, bool any_name)
+{
+    core_candidate *c =
+        core_candidate_add(&ctx->loader->candidates, path, name);
+    if (!c)
+        return no_memory();
+    core_plugin_file file = {.fd = -1};
+    clv_status st = try_file(ctx, c, any_name, &file);
+    core_plugin_file_close(&file);
+    return st;
+}
+
+clv_status core_loader_stop(clv_context *ctx, const char *path,
+                            clv_status status)
+{
+    core_candidate *c = core_candidate_add(&ctx->loader->candidates, path, "");
+    if (!c)
+        return no_memory();
+    core_candidate_stop(ctx, c, CLV_LOG_WARN, status);
+    return CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Life                                                                     */
+
+clv_status core_loader_run(clv_context *ctx)
+{
+    core_loader *l = ctx->loader = calloc(1, sizeof *l);
+    if (!l)
+        return no_memory();
+    clv_status st;
+    if ((st = core_plugin_search(ctx)) != CLV_OK ||
+        (st = check_allowed(ctx)) != CLV_OK ||
+        (st = core_config_check_waiting(ctx->config, core_candidate_named,
+                                        &l->candidates)) != CLV_OK ||
+        (st = core_offers_open(ctx)) != CLV_OK)
+        return st;
+    return core_offers_check(ctx);
+}
+
+void core_loader_finish(clv_context *ctx)
+{
+    for (uint32_t i = ctx->n_devices; i-- > 0;)
+        core_device_close(ctx->devices[i]);
+    for (uint32_t i = ctx->n_plugins; i-- > 0;)
+        core_plugin_destroy(ctx->plugins[i]);
+    free(ctx->devices);
+    free(ctx->plugins);
+    core_loader *l = ctx->loader;
+    if (!l)
+        return;
+    core_candidates_free(&l->candidates);
+    free(l->offers.list);
+    free(l);
+}
+
+clv_status core_loader_no_device(const clv_context *ctx)
+{
+    const core_loader *l = ctx->loader;
+    const char *dirs = clv_config_get(ctx->config, "core.plugin_dirs");
+    for (uint32_t i = 0; i < l->candidates.n; i++) {
+        const clv_candidate *c = &l->candidates.list[i]->pub;
+        if (c->status != CLV_OK)
+            return clv_error(CLV_ERR_NOT_FOUND,
+                             "there is no device to run on: %s: %s", c->path,
+                             c->reason);
+    }
+    return clv_error(CLV_ERR_NOT_FOUND,
+                     "there is no device to run on: %s; install a plugin for "
+                     "one, or set core.plugin_dirs (%s)",
+                     l->candidates.n ? "no plugin found any"
+                                     : "there is no plugin", dirs);
+}
+
+const char *clv_load_stage_name(uint32_t stage)
+{
+    static const char *const names[] = {"found",      "allowed", "inspected",
+                                        "probed",     "mapped",  "negotiated",
+                                        "created",    "ready"};
+    return stage <= CLV_STAGE_READY ? names[stage] : "unknown";
+}
+
+uint32_t clv_context_candidate_count(const clv_context *ctx)
+{
+    return ctx->loader->candidates.n;
+}
+
+const clv_candidate *clv_context_candidate(const clv_context *ctx,
+                                           uint32_t index)
+{
+    return index < ctx->loader->candidates.n
+               ? &ctx->loader->candidates.list[index]->pub
+               : NULL;
+}

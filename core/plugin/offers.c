@@ -1,0 +1,198 @@
+#include "offers.h"
+
+#include "../base/names.h"
+#include "loader.h"
+#include "plugin_module.h"
+#include "selection.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+static clv_status no_memory(void)
+{
+    return clv_error(CLV_ERR_NO_MEMORY, "no memory for the devices");
+}
+
+clv_status core_offers_collect(clv_context *ctx, core_plugin *plugin,
+                               core_candidate *candidate)
+{
+    core_offers *all = &ctx->loader->offers;
+    clv_device_info *infos;
+    uint32_t n;
+    clv_status st = core_plugin_enumerate(plugin, &infos, &n);
+    if (st != CLV_OK)
+        return st;
+    core_offer *list =
+        reallocarray(all->list, all->n + (size_t)n + 1, sizeof *list);
+    if (!list) {
+        free(infos);
+        return no_memory();
+    }
+    all->list = list;
+    for (uint32_t i = 0; i < n; i++) {
+        core_offer *o = &list[all->n++];
+        *o = (core_offer){.candidate = candidate,
+                          .plugin = plugin,
+                          .index = i,
+                          .info = infos[i]};
+        core_device_id(plugin, &infos[i], o->id);
+        o->position = core_device_position(ctx, o->id, plugin->name);
+    }
+    free(infos);
+    return CLV_OK;
+}
+
+/* Stable: devices named by their plugin keep the order they were found in. */
+static void sort(core_offers *all)
+{
+    for (uint32_t i = 1; i < all->n; i++) {
+        core_offer o = all->list[i];
+        uint32_t j = i;
+        for (; j && all->list[j - 1].position > o.position; j--)
+            all->list[j] = all->list[j - 1];
+        all->list[j] = o;
+    }
+}
+
+static clv_status add_device(clv_context *ctx, clv_device *dev)
+{
+    clv_device **list =
+        reallocarray(ctx->devices, ctx->n_devices + 1u, sizeof *list);
+    if (!list)
+        return no_memory();
+    ctx->devices = list;
+    list[ctx->n_devices++] = dev;
+    return CLV_OK;
+}
+
+/* The device in use that another plugin made of the same hardware. */
+static const clv_device *same_hardware(const clv_context *ctx,
+                                       const core_offer *o)
+{
+    static const uint8_t unknown[sizeof o->info.uuid];
+    if (!memcmp(o->info.uuid, unknown, sizeof unknown))
+        return NULL;
+    for (uint32_t i = 0; i < ctx->n_devices; i++) {
+        const clv_device *dev = ctx->devices[i];
+        if (dev->plugin != o->plugin &&
+            !memcmp(dev->info.uuid, o->info.uuid, sizeof unknown))
+            return dev;
+    }
+    return NULL;
+}
+
+/* The one preferred is used, unless core.devices asks for this one by its id:
+ * two of them would share the memory and the time that each thinks its own. */
+static bool drop_double(clv_context *ctx, core_offer *o)
+{
+    const clv_device *other = same_hardware(ctx, o);
+    if (!other || core_device_listed(ctx, o->id))
+        return false;
+    core_candidate_note(ctx, o->candidate, CLV_LOG_INFO,
+                        "%s is the same device as %s, which is preferred; "
+                        "core.devices = %s, %s uses both", o->id, other->id,
+                        other->id, o->id);
+    o->is_double = true;
+    return true;
+}
+
+static clv_status check_kind(const core_offer *o)
+{
+    const core_manifest *m = &o->plugin->manifest;
+    uint32_t kind = core_kind_name(o->info.kind) ? o->info.kind
+                                                 : CLV_DEVICE_OTHER;
+    if (m->kinds & 1u << kind)
+        return CLV_OK;
+    return clv_error(CLV_ERR_REFUSED,
+                     "its device %s is of kind %s, its manifest lists only %s; "
+                     "the plugin is faulty", o->id, core_kind_name(kind),
+                     m->kinds_text);
+}
+
+static void open_one(clv_context *ctx, core_offer *o)
+{
+    core_candidate *c = o->candidate;
+    clv_device *dev = NULL;
+    clv_status st = check_kind(o);
+    if (st == CLV_OK && drop_double(ctx, o))
+        return;
+    if (st == CLV_OK)
+        st = core_device_open(o->plugin, o->index, &o->info, &dev);
+    if (st == CLV_OK && (st = add_device(ctx, dev)) != CLV_OK)
+        core_device_close(dev);
+    if (st == CLV_OK)
+        c->pub.n_devices++;
+    else if (c->pub.status == CLV_OK)
+        core_candidate_stop(ctx, c, CLV_LOG_WARN, st);
+}
+
+clv_status core_offers_open(clv_context *ctx)
+{
+    core_offers *all = &ctx->loader->offers;
+    sort(all);
+    for (uint32_t i = 0; i < all->n; i++)
+        if (all->list[i].position < INT_MAX)
+            open_one(ctx, &all->list[i]);
+    return CLV_OK;
+}
+
+static bool satisfied(const clv_context *ctx, const char *item, size_t n)
+{
+    for (uint32_t i = 0; i < ctx->n_devices; i++)
+        if (core_item_is(item, n, ctx->devices[i]->id) ||
+            core_item_is(item, n, ctx->devices[i]->plugin->name))
+            return true;
+    for (uint32_t i = 0; i < ctx->loader->offers.n; i++) {
+        const core_offer *o = &ctx->loader->offers.list[i];
+        if (o->is_double && core_item_is(item, n, o->plugin->name))
+            return true;
+    }
+    return false;
+}
+
+/* Why the plugin of that device is not there, "" if there is no reason. */
+static const char *failure_of(const core_loader *l, const char *item)
+{
+    for (uint32_t i = 0; i < l->candidates.n; i++) {
+        const core_candidate *c = l->candidates.list[i];
+        if (c->pub.status != CLV_OK &&
+            core_item_is(item, strcspn(item, ":, "), c->name))
+            return c->pub.reason;
+    }
+    return "";
+}
+
+/* Ids of devices, and names of plugins that were not needed. */
+static void list_present(const core_loader *l, core_id_list *found,
+                         core_id_list *idle)
+{
+    for (uint32_t i = 0; i < l->offers.n; i++)
+        core_id_list_add(found, l->offers.list[i].id);
+    for (uint32_t i = 0; i < l->candidates.n; i++)
+        if (l->candidates.list[i]->pub.status == CLV_OK &&
+            l->candidates.list[i]->pub.stage < CLV_STAGE_MAPPED)
+            core_id_list_add(idle, l->candidates.list[i]->name);
+}
+
+clv_status core_offers_check(const clv_context *ctx)
+{
+    const char *list = clv_config_get(ctx->config, "core.devices"), *item;
+    size_t n;
+    while (core_next_item(&list, ", ", &item, &n)) {
+        if (satisfied(ctx, item, n))
+            continue;
+        core_id_list found = {.text = ""}, idle = {.text = ""};
+        list_present(ctx->loader, &found, &idle);
+        const char *reason = failure_of(ctx->loader, item);
+        return clv_error(CLV_ERR_NOT_FOUND,
+                         "%s: core.devices: there is no device '%.*s'%s%s; "
+                         "present: %s%s%s",
+                         clv_config_origin(ctx->config, "core.devices"), (int)n,
+                         item, reason[0] ? ": " : "", reason,
+                         found.text[0] ? found.text : "none",
+                         idle.text[0] ? "; plugins not asked: " : "",
+                         idle.text);
+    }
+    return CLV_OK;
+}

@@ -1,0 +1,33 @@
+/*
+ * The devices that plugins offer, and which of them are used: those that
+ * core.devices lists, in its order, and none twice that two plugins offer.
+ */
+#pragma once
+
+#include "../device/device.h"
+#include "candidate.h"
+
+typedef struct core_offer {
+    core_candidate *candidate; /* its plugin's file */
+    core_plugin *plugin;
+    uint32_t index;            /* as enumerated */
+    int position;              /* in core.devices, INT_MAX: unused */
+    bool is_double;            /* another plugin's device is this one */
+    char id[CORE_DEVICE_ID_SIZE];
+    clv_device_info info;
+} core_offer;
+
+typedef struct core_offers {
+    core_offer *list;
+    uint32_t n;
+} core_offers;
+
+/* Enumerates the plugin's devices. */
+clv_status core_offers_collect(clv_context *ctx, core_plugin *plugin,
+                               core_candidate *candidate);
+/* Opens the devices wanted into ctx->devices. One that fails does not keep the
+ * others from being used; its candidate notes the first failure. */
+clv_status core_offers_open(clv_context *ctx);
+/* Every item of core.devices names a device that is open, or a plugin whose
+ * devices are open by another one's. */
+clv_status core_offers_check(const clv_context *ctx);

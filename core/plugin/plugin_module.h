@@ -1,0 +1,27 @@
+/*
+ * Loading one plugin: from a checked file to a running instance, and back. Each
+ * step says in its message why it failed, without naming the file.
+ */
+#pragma once
+
+#include "../context.h"
+#include "plugin_file.h"
+
+/* A plugin with that file and manifest, which were accepted. */
+clv_status core_plugin_new(clv_context *ctx, const core_plugin_file *file,
+                           const core_manifest *manifest, core_plugin **out);
+/* Undoes whatever was done; the plugin's devices are closed. NULL is legal. */
+void core_plugin_destroy(core_plugin *plugin);
+
+/* Maps that very file, with the true reason if it cannot be. */
+clv_status core_plugin_map(core_plugin *plugin, const core_plugin_file *file);
+/* Agrees on an ABI version and reads the plugin's table; both must be as the
+ * manifest says. */
+clv_status core_plugin_negotiate(core_plugin *plugin);
+/* Declares the options. CLV_ERR_INVALID: the plugin's table is wrong; any other
+ * failure but lack of memory is about a value the user gave. */
+clv_status core_plugin_declare(core_plugin *plugin);
+clv_status core_plugin_create(core_plugin *plugin);
+/* Descriptions of the devices found; *out is for free(). */
+clv_status core_plugin_enumerate(core_plugin *plugin, clv_device_info **out,
+                                 uint32_t *count);

@@ -1,0 +1,255 @@
+#include "probe.h"
+
+#include "../base/cache.h"
+#include "../base/names.h"
+#include "../base/paths.h"
+#include "../base/text.h"
+#include "../config/config.h"
+#include "probe_process.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern char **environ;
+
+/* ------------------------------------------------------------------------ */
+/* What a trial is about                                                    */
+
+/* The arguments of the program; its strings are the configuration's, but for
+ * the ranks. */
+typedef struct arguments {
+    char **list; /* ends in NULL */
+    uint32_t n, capacity;
+    bool failed;
+} arguments;
+
+static void add(arguments *a, const char *text)
+{
+    if (a->n + 1 >= a->capacity) {
+        uint32_t capacity = a->capacity ? 2 * a->capacity : 32;
+        char **bigger = reallocarray(a->list, capacity, sizeof *bigger);
+        if (!bigger) {
+            a->failed = true;
+            return;
+        }
+        a->list = bigger;
+        a->capacity = capacity;
+    }
+    a->list[a->n++] = (char *)(uintptr_t)text;
+    a->list[a->n] = NULL;
+}
+
+static void add_value(void *ctx, const char *section, const char *key,
+                      const char *value, core_config_rank rank)
+{
+    static const char *const ranks[] = {"0", "1", "2", "3", "4", "5"};
+    arguments *a = ctx;
+    add(a, ranks[rank]);
+    add(a, section);
+    add(a, key);
+    add(a, value);
+}
+
+static clv_status make_arguments(const clv_context *ctx, const char *program,
+                                 const core_plugin_file *file,
+                                 const char *name, arguments *out)
+{
+    *out = (arguments){0};
+    add(out, program);
+    add(out, file->path);
+    add(out, name);
+    add(out, core_config_uses_env(ctx->config) ? "env" : "-");
+    core_config_each_given(ctx->config, name, add_value, out);
+    add_value(out, "core", "cache_dir",
+              clv_config_get(ctx->config, "core.cache_dir"), CORE_RANK_SET);
+    return out->failed
+               ? clv_error(CLV_ERR_NO_MEMORY, "no memory to try a plugin")
+               : CLV_OK;
+}
+
+/* All that the outcome may depend on. */
+static clv_status identity(const core_plugin_file *file, const char *name,
+                           const arguments *a, char **out)
+{
+    const struct stat *st = &file->stat;
+    core_text text = {0};
+    core_text_add(&text, "trial 1\ncleave %s\n%s\n%llu %llu %lld %lld.%09ld\n",
+                  clv_version(), file->path, (unsigned long long)st->st_dev,
+                  (unsigned long long)st->st_ino, (long long)st->st_size,
+                  (long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec);
+    for (uint32_t i = 3; i < a->n; i++)
+        core_text_add(&text, "%s\n", a->list[i]);
+    char prefix[16 + CORE_PLUGIN_NAME_MAX];
+    int n = snprintf(prefix, sizeof prefix, "CLEAVE_%s_", name);
+    for (char **v = environ; *v; v++)
+        if (!strncasecmp(*v, prefix, (size_t)n))
+            core_text_add(&text, "%s\n", *v);
+    return core_text_take(&text, out);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Trials that ended well                                                   */
+
+typedef struct known {
+    struct known *next;
+    char id[];
+} known;
+
+/* Of this process: for where there is no cache. */
+static pthread_mutex_t known_mutex = PTHREAD_MUTEX_INITIALIZER;
+static known *all_known;
+
+static bool is_known(const char *id)
+{
+    bool found = false;
+    pthread_mutex_lock(&known_mutex);
+    for (known *k = all_known; k && !found; k = k->next)
+        found = !strcmp(k->id, id);
+    pthread_mutex_unlock(&known_mutex);
+    return found;
+}
+
+/* Without memory it is forgotten, and tried again. */
+static void make_known(const char *id)
+{
+    size_t size = strlen(id) + 1;
+    known *k = malloc(sizeof *k + size);
+    if (!k)
+        return;
+    memcpy(k->id, id, size);
+    pthread_mutex_lock(&known_mutex);
+    k->next = all_known;
+    all_known = k;
+    pthread_mutex_unlock(&known_mutex);
+}
+
+static char *cache_dir(const clv_context *ctx)
+{
+    const char *dir = clv_config_get(ctx->config, "core.cache_dir");
+    return dir && dir[0] ? core_format("%s/trials", dir) : NULL;
+}
+
+static bool passed_before(const clv_context *ctx, const char *id)
+{
+    void *data = NULL;
+    uint64_t size;
+    if (is_known(id))
+        return true;
+    char *dir = cache_dir(ctx);
+    bool found = dir && core_cache_get(dir, id, &data, &size) == CLV_OK;
+    free(data);
+    free(dir);
+    if (found)
+        make_known(id);
+    return found;
+}
+
+static void remember(clv_context *ctx, const char *id)
+{
+    make_known(id);
+    char *dir = cache_dir(ctx);
+    if (dir && core_cache_put(dir, id, "", 0) != CLV_OK)
+        clv_log(ctx, CLV_LOG_INFO, "the trial of a plugin is not remembered: "
+                "%s", clv_last_error());
+    free(dir);
+}
+
+/* ------------------------------------------------------------------------ */
+/* The verdict                                                              */
+
+/* "crashed (signal 11, SIGSEGV) in create" */
+static void tell(const core_probe_end *end, double limit, char *out,
+                 size_t size)
+{
+    const char *step = end->step[0] ? end->step : "its start";
+    const char *name = NULL;
+    if (end->how == CORE_PROBE_SIGNAL)
+        name = sigabbrev_np(end->code);
+    if (end->how == CORE_PROBE_HUNG)
+        snprintf(out, size, "did not end within %g s (core.probe_timeout) in "
+                 "%s", limit, step);
+    else if (end->how == CORE_PROBE_SIGNAL)
+        snprintf(out, size, "crashed (signal %d, SIG%s) in %s", end->code,
+                 name ? name : "?", step);
+    else
+        snprintf(out, size, "ended the process (exit code %d) in %s",
+                 end->code, step);
+}
+
+static bool on_the_way_out(const char *step)
+{
+    static const char *const steps[] = {CORE_PROBE_CLOSE, CORE_PROBE_QUIESCE,
+                                        CORE_PROBE_DESTROY, CORE_PROBE_UNLOAD,
+                                        CORE_PROBE_EXIT};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        if (!strcmp(step, steps[i]))
+            return true;
+    return false;
+}
+
+static clv_status judge(clv_context *ctx, const core_probe_end *end,
+                        double limit, const char *id, core_trial *out)
+{
+    char what[160];
+    if (end->how == CORE_PROBE_UNKNOWN) {
+        snprintf(out->note, sizeof out->note, "not tried in a process of its "
+                 "own: this process takes no notice of its children's end");
+        return CLV_OK;
+    }
+    out->passed = true;
+    if (end->how == CORE_PROBE_ENDED && end->code == 0 &&
+        !strcmp(end->step, CORE_PROBE_EXIT)) {
+        if (!end->stopped)
+            remember(ctx, id);
+        return CLV_OK;
+    }
+    tell(end, limit, what, sizeof what);
+    out->keep = on_the_way_out(end->step);
+    out->passed = out->keep;
+    if (!out->keep)
+        return clv_error(CLV_ERR_REFUSED, "%s when tried in a process of its "
+                         "own; update or remove it", what);
+    snprintf(out->note, sizeof out->note, "%s when tried in a process of its "
+             "own: it is used, and never unloaded; update it", what);
+    return CLV_OK;
+}
+
+static clv_status try(clv_context *ctx, const char *program,
+                      const arguments *a, const char *id, core_trial *out)
+{
+    double limit = clv_config_get_float(ctx->config, "core.probe_timeout");
+    core_probe_end end;
+    clv_status st = core_probe_process(program, a->list,
+                                       (uint64_t)(limit * 1e9), &end);
+    if (st == CLV_OK)
+        return judge(ctx, &end, limit, id, out);
+    snprintf(out->note, sizeof out->note,
+             "not tried in a process of its own: %s", clv_last_error());
+    return CLV_OK;
+}
+
+clv_status core_probe(clv_context *ctx, const core_plugin_file *file,
+                      const char *name, core_trial *out)
+{
+    *out = (core_trial){0};
+    const char *when = clv_config_get(ctx->config, "core.probe");
+    if (!strcmp(when, "off"))
+        return CLV_OK;
+    char *program, *id = NULL;
+    arguments a = {0};
+    clv_status st = core_probe_program(&program);
+    if (st == CLV_OK)
+        st = make_arguments(ctx, program, file, name, &a);
+    if (st == CLV_OK)
+        st = identity(file, name, &a, &id);
+    if (st == CLV_OK && !strcmp(when, "auto"))
+        out->passed = passed_before(ctx, id);
+    if (st == CLV_OK && !out->passed)
+        st = try(ctx, program, &a, id, out);
+    free(id);
+    free(a.list);
+    free(program);
+    return st;
+}

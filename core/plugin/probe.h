@@ -1,0 +1,21 @@
+/*
+ * A trial of a plugin in a process of its own, before it is mapped into this
+ * one: a plugin that crashes, exits or hangs does so there. core.probe says
+ * when: "auto" once for each file and its settings, remembered in
+ * core.cache_dir; "always"; "off".
+ */
+#pragma once
+
+#include "../context.h"
+#include "plugin_file.h"
+
+typedef struct core_trial {
+    bool passed;    /* now or earlier */
+    bool keep;      /* it crashes on the way out: never to be torn down */
+    char note[512]; /* what is odd, for its candidate; "" if nothing is */
+} core_trial;
+
+/* CLV_ERR_REFUSED: it does not live through being opened. CLV_OK otherwise,
+ * also where no trial is wanted or possible. */
+clv_status core_probe(clv_context *ctx, const core_plugin_file *file,
+                      const char *name, core_trial *out);

@@ -1,0 +1,66 @@
+#include "selection.h"
+
+#include "../base/names.h"
+
+#include <limits.h>
+#include <string.h>
+
+bool core_item_is(const char *item, size_t size, const char *name)
+{
+    return strlen(name) == size && !memcmp(item, name, size);
+}
+
+bool core_plugin_allowed(const clv_context *ctx, const char *name)
+{
+    const char *list = clv_config_get(ctx->config, "core.plugins"), *item;
+    size_t n;
+    bool any = false, named = false;
+    while (core_next_item(&list, ", ", &item, &n)) {
+        if (item[0] == '-') {
+            if (core_item_is(item + 1, n - 1, name))
+                return false;
+        } else {
+            any = true;
+            named |= core_item_is(item, n, name);
+        }
+    }
+    return named || !any;
+}
+
+bool core_plugin_wanted(const clv_context *ctx, const char *name)
+{
+    const char *list = clv_config_get(ctx->config, "core.devices"), *item;
+    size_t n;
+    bool any = false;
+    while (core_next_item(&list, ", ", &item, &n)) {
+        const char *colon = memchr(item, ':', n);
+        if (core_item_is(item, colon ? (size_t)(colon - item) : n, name))
+            return true;
+        any = true;
+    }
+    return !any;
+}
+
+int core_device_position(const clv_context *ctx, const char *id,
+                         const char *plugin)
+{
+    const char *list = clv_config_get(ctx->config, "core.devices"), *item;
+    size_t n;
+    int position = 0;
+    while (core_next_item(&list, ", ", &item, &n)) {
+        if (core_item_is(item, n, id) || core_item_is(item, n, plugin))
+            return position;
+        position++;
+    }
+    return position ? INT_MAX : 0;
+}
+
+bool core_device_listed(const clv_context *ctx, const char *id)
+{
+    const char *list = clv_config_get(ctx->config, "core.devices"), *item;
+    size_t n;
+    while (core_next_item(&list, ", ", &item, &n))
+        if (core_item_is(item, n, id))
+            return true;
+    return false;
+}
