@@ -88,6 +88,13 @@ clv_status core_device_power(clv_device *dev, uint32_t power);
 /* Nothing where the device moves on by itself. */
 clv_status core_device_progress(clv_device *dev);
 
+/* Now, by the clock that the device's work takes time of: the host's monotonic
+ * one, or the virtual one of a simulation; and the energy used so far. */
+typedef struct core_moment {
+    double ns, energy_nj; /* energy 0: unknown */
+} core_moment;
+clv_status core_device_now(clv_device *dev, core_moment *out);
+
 /* ------------------------------------------------------------------------ */
 /* Buffers                                                                  */
 

@@ -34,7 +34,12 @@ typedef struct core_part {
 
 typedef struct core_choice {
     uint32_t first_piece, n_pieces;
-    char *reason; /* why not an earlier device; NULL: the first one took it */
+    char *reason; /* why not an earlier device; NULL: the first one took it, or
+                     costs decided */
+    /* Where costs decided; else 0 and NULL. */
+    double ns;             /* of its longest piece, alone */
+    char *alternative;     /* the best other way: "all on cpu" */
+    double alternative_ns; /* what the run would take with it */
 } core_choice;
 
 /* Until the device's timeline has gained value. by_host: the waiting device
@@ -106,6 +111,8 @@ struct clv_plan {
     uint64_t pointer_align;    /* most that a device asks for; at least 1 */
     uint64_t align;            /* of offsets in the arena */
     core_memplan memory;       /* of the arena: size, and what it might be */
+    struct core_forecast *forecast; /* for the largest symbols; NULL: costs are
+                                       not known */
 };
 
 /* A plan from pieces that are given: the solver's, or saved ones. Checked like

@@ -1,0 +1,63 @@
+/*
+ * What is known of the speed of devices: measurements and the models fitted to
+ * them. A context has one; it is read from the cache (one file a device, named
+ * by a hash of device, driver, plugin build and core version), measured where
+ * something is missing, and written back.
+ *
+ * Costs are answered in one of two modes (HeteroLLM, section 4.3): what was
+ * measured is answered as measured ("real execution"), all else by a model
+ * ("prediction").
+ */
+#pragma once
+
+#include "fit.h"
+#include "measure.h"
+
+typedef struct core_profile core_profile;
+
+typedef struct core_profile_params {
+    clv_device *const *devices;
+    uint32_t n_devices;
+    bool full;          /* every shape of the graph on every device; else only
+                           what models need, in a few seconds */
+    bool again;         /* forget what was measured before */
+    clv_progress_fn progress; /* may be NULL; non-zero cancels */
+    void *progress_ctx;
+} core_profile_params;
+
+/* The context's; made when first asked for, destroyed with it. */
+clv_status core_profile_of(clv_context *ctx, core_profile **out);
+void core_profile_destroy(core_profile *profile); /* NULL is legal */
+
+/* Makes sure that costs of the graph's nodes, whole or in pieces, are known on
+ * these devices: reads the cache, measures the rest, writes the cache. Work that
+ * a device does not take is no error. */
+clv_status core_profile_cover(core_profile *profile, const clv_graph *graph,
+                              const core_profile_params *params);
+
+typedef struct core_cost {
+    double ns;        /* alone, without submit, dispatch and wait */
+    double energy_nj; /* 0: unknown */
+    bool measured;    /* this very work was */
+} core_cost;
+
+/* False: nothing is known of such work there. Thread-safe against other
+ * queries, not against cover(). Takes well under a microsecond. */
+bool core_profile_cost(const core_profile *profile, const clv_device *dev,
+                       const core_work *work, core_cost *out);
+/* NULL if not measured. */
+const core_overheads *core_profile_overheads(const core_profile *profile,
+                                             const clv_device *dev);
+/* Bytes/ns that the devices get from memory together, and the factor by which
+ * compute-bound work slows down while all the others work; 0 and 1 where not
+ * measured. */
+double core_profile_bandwidth(const core_profile *profile,
+                              clv_device *const *devs, uint32_t n);
+double core_profile_slowdown(const core_profile *profile,
+                             clv_device *const *devs, uint32_t n,
+                             uint32_t index);
+
+/* "md" or "json": samples, models and their errors, overheads, a device. */
+clv_status core_profile_print(const core_profile *profile,
+                              clv_device *const *devs, uint32_t n,
+                              const char *format, char **out);

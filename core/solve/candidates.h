@@ -1,0 +1,40 @@
+/*
+ * From a graph, what devices answer, and what they cost, to the search's
+ * problem: the ways in which each node may be divided.
+ *
+ * Whole on each device; rows, sequence, channels and heads over each set of
+ * devices, at the points where they finish together; sequences of lengths that
+ * static devices have, with the rest elsewhere (300 = 256 + 44, 600 = 512 + 32
+ * + 56); rows of one part of the sequence (hybrid). Nodes whose columns must be
+ * cut at the same points (a feed-forward's gate, up and down) share their
+ * points.
+ */
+#pragma once
+
+#include "../plan/plan.h"
+#include "../profile/profile.h"
+#include "solve.h"
+
+/* What may be done with nodes. */
+typedef enum core_strategy {
+    CORE_STRATEGY_FIRST = 0,  /* each on the first device that takes it */
+    CORE_STRATEGY_LAYER = 1,  /* whole nodes, where they are best */
+    CORE_STRATEGY_TENSOR = 2, /* parts of nodes too */
+} core_strategy;
+
+typedef struct core_candidates {
+    core_solve_problem problem; /* points into the arrays below */
+    core_solve_device *devices;
+    core_solve_node *nodes;
+    core_solve_option *options;
+    core_solve_piece *pieces;
+    core_piece *cuts;           /* [problem.n_pieces] the same pieces as plans
+                                   have them; of joins: node CORE_NO_PIECE */
+} core_candidates;
+
+/* caps[d * n_nodes + i]: what device d answered for node i. CLV_ERR_UNSUPPORTED
+ * names a node that nobody takes. */
+clv_status core_candidates_make(const clv_plan *plan, const clv_op_caps *caps,
+                                const core_profile *profile,
+                                core_strategy strategy, core_candidates *out);
+void core_candidates_finish(core_candidates *candidates);
