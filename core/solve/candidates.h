@@ -12,7 +12,7 @@
 #pragma once
 
 #include "../plan/plan.h"
-#include "../profile/profile.h"
+#include "costs.h"
 #include "solve.h"
 
 /* What may be done with nodes. */
@@ -35,6 +35,6 @@ typedef struct core_candidates {
 /* caps[d * n_nodes + i]: what device d answered for node i. CLV_ERR_UNSUPPORTED
  * names a node that nobody takes. */
 clv_status core_candidates_make(const clv_plan *plan, const clv_op_caps *caps,
-                                const core_profile *profile,
+                                const core_costs *costs,
                                 core_strategy strategy, core_candidates *out);
 void core_candidates_finish(core_candidates *candidates);

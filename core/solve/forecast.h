@@ -7,7 +7,7 @@
 #pragma once
 
 #include "../plan/plan.h"
-#include "../profile/profile.h"
+#include "costs.h"
 
 typedef struct core_span {
     double begin_ns, end_ns; /* since the run began */
@@ -25,7 +25,7 @@ struct core_forecast {
 
 /* symbols: NULL for their upper bounds. CLV_ERR_NOT_FOUND: the cost of some
  * part is not known. */
-clv_status core_forecast_make(const clv_plan *plan, const core_profile *profile,
+clv_status core_forecast_make(const clv_plan *plan, const core_costs *costs,
                               const int64_t *symbols,
                               struct core_forecast **out);
 void core_forecast_free(struct core_forecast *forecast); /* NULL is legal */
