@@ -2,6 +2,7 @@
 #include "remains.h"
 #include "submit.h"
 
+#include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -239,8 +240,40 @@ clv_status core_device_calibrate(clv_device *dev, clv_calibration *out)
     if (!(c.tick_ns > 0 && c.tick_ns < 1e9))
         return core_device_broken(dev, "calibrate", "a tick of %g ns",
                                   c.tick_ns);
+    if (!(c.energy_nj >= 0 && c.energy_nj <= DBL_MAX))
+        return core_device_broken(dev, "calibrate", "an energy of %g nJ",
+                                  c.energy_nj);
     c.header = header;
     *out = c;
+    return CLV_OK;
+}
+
+clv_status core_device_now(clv_device *dev, core_moment *out)
+{
+    bool is_virtual = dev->info.clock == CLV_CLOCK_VIRTUAL;
+    clv_calibration c = {0};
+    clv_status st = core_device_calibrate(dev, &c);
+    if (st != CLV_OK && (is_virtual || st != CLV_ERR_UNSUPPORTED))
+        return st;
+    *out = (core_moment){
+        .ns = is_virtual ? (double)c.device_tick * c.tick_ns
+                         : (double)clv_now_ns(),
+        .energy_nj = c.energy_nj,
+    };
+    return CLV_OK;
+}
+
+clv_status clv_device_now(clv_device *dev, clv_moment *out)
+{
+    core_moment now;
+    if (!dev)
+        return clv_error(CLV_ERR_INVALID, "now: the device is NULL");
+    clv_status st = core_device_now(dev, &now);
+    if (st != CLV_OK)
+        return st;
+    *out = (clv_moment){.ns = now.ns,
+                        .energy_nj = now.energy_nj,
+                        .is_virtual = dev->info.clock == CLV_CLOCK_VIRTUAL};
     return CLV_OK;
 }
 

@@ -93,6 +93,7 @@ clv_status core_device_progress(clv_device *dev);
 typedef struct core_moment {
     double ns, energy_nj; /* energy 0: unknown */
 } core_moment;
+/* A virtual clock that cannot be read is CLV_ERR_UNSUPPORTED. */
 clv_status core_device_now(clv_device *dev, core_moment *out);
 
 /* ------------------------------------------------------------------------ */

@@ -241,6 +241,15 @@ CLV_API const clv_device_info *clv_device_info_of(const clv_device *dev);
  * past core.wait_timeout. Plans leave it out; nothing but a new context brings
  * it back. */
 CLV_API bool clv_device_lost(const clv_device *dev);
+/* Now, by the clock that the device's work takes time of: monotonic host time,
+ * or that of a simulation, from its beginning. Devices of one simulation share
+ * it. */
+typedef struct clv_moment {
+    double ns;
+    double energy_nj; /* that the device used so far; 0: unknown */
+    bool is_virtual;  /* of a simulation */
+} clv_moment;
+CLV_API clv_status clv_device_now(clv_device *dev, clv_moment *out);
 /* Memory types, as the plugin declares them. */
 CLV_API uint32_t clv_device_mem_type_count(const clv_device *dev);
 CLV_API const clv_mem_type *clv_device_mem_type(const clv_device *dev,

@@ -7,6 +7,7 @@
 
 #include "message.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* What the slots answer, and what they saw. */
@@ -1216,6 +1217,46 @@ static void test_times(void **state)
     assert_ok(core_device_power(dev, CLV_POWER_IDLE));
 }
 
+static void test_now(void **state)
+{
+    (void)state;
+    core_moment now;
+    mock.calibration.device_tick = 40;
+    mock.calibration.tick_ns = 2.5;
+    mock.calibration.energy_nj = 7;
+    uint64_t before = clv_now_ns();
+    assert_ok(core_device_now(dev, &now));
+    assert_true(now.ns >= (double)before && now.ns <= (double)clv_now_ns());
+    assert_true(now.energy_nj == 7);
+    dev->info.clock = CLV_CLOCK_VIRTUAL;
+    assert_ok(core_device_now(dev, &now));
+    assert_true(now.ns == 100);
+
+    clv_moment moment;
+    assert_ok(clv_device_now(dev, &moment));
+    assert_true(moment.ns == 100 && moment.energy_nj == 7 && moment.is_virtual);
+    assert_int_equal(clv_device_now(NULL, &moment), CLV_ERR_INVALID);
+    const double odd[] = {-1, NAN, INFINITY};
+    for (int i = 0; i < 3; i++) {
+        mock.calibration.energy_nj = odd[i];
+        assert_int_equal(clv_device_now(dev, &moment), CLV_ERR_INTERNAL);
+        assert_message("energy");
+    }
+}
+
+/* Who cannot read a clock has the host's, but not one of a simulation. */
+static void test_now_without_clock(void **state)
+{
+    (void)state;
+    core_moment now;
+    plugin.api.calibrate = NULL;
+    assert_ok(core_device_now(dev, &now));
+    assert_true(now.ns > 0 && now.energy_nj == 0);
+    dev->info.clock = CLV_CLOCK_VIRTUAL;
+    assert_int_equal(core_device_now(dev, &now), CLV_ERR_UNSUPPORTED);
+    assert_message("mock:0");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -1228,6 +1269,7 @@ int main(void)
         TEST(test_desc_size), TEST(test_caps),     TEST(test_costs),
         TEST(test_compile),  TEST(test_keeping),   TEST(test_submit),
         TEST(test_bad_submits), TEST(test_two_devices), TEST(test_times),
+        TEST(test_now),      TEST(test_now_without_clock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
