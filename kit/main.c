@@ -1,10 +1,10 @@
 /*
  * cleave-plugin-check: whether a plugin keeps the contract of plugin.h.
  */
-#include "conf.h"
-#include "perf_table.h"
-#include "runner.h"
-#include "support.h"
+#include "report/perf_table.h"
+#include "report/support.h"
+#include "run/runner.h"
+#include "settings/conf.h"
 
 #include "../tools/interrupt.h"
 #include "../tools/options.h"

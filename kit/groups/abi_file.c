@@ -1,7 +1,7 @@
 /* The shared object: what it exports, needs and runs, and its manifest. */
 #include "abi.h"
 
-#include "../elf_file.h"
+#include "../run/elf_file.h"
 
 #include <ctype.h>
 #include <dlfcn.h>

@@ -3,7 +3,7 @@
 
 #include "abi.h"
 
-#include "../graph.h"
+#include "../work/graph.h"
 
 #define ABI_POISON 0xc7
 

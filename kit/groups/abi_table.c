@@ -1,9 +1,9 @@
 /* The table: slots, names, options, destructors. */
 #include "abi.h"
 
-#include "../host.h"
-#include "../settings.h"
-#include "../slots.h"
+#include "../host/host.h"
+#include "../settings/settings.h"
+#include "../work/slots.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* A device that is lost or hangs, and work that fails, with neighbours that go
  * on. */
-#include "../work.h"
+#include "../work/work.h"
 
 #include <stdio.h>
 #include <string.h>

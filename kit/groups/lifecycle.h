@@ -1,7 +1,7 @@
 /* The files of the group lifecycle. */
 #pragma once
 
-#include "../work.h"
+#include "../work/work.h"
 
 /* Loads and creates; destroys and unloads. */
 void lifecycle_make(kit *k, kit_plugin *p);

@@ -1,6 +1,6 @@
 /* What a plugin leaves alone, and wishes that it may ignore but not refuse. */
+#include "../run/child.h"
 #include "lifecycle.h"
-#include "../child.h"
 
 #include <string.h>
 

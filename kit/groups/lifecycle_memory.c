@@ -1,5 +1,5 @@
 /* The host's memory runs out, at each allocation in turn. */
-#include "../child.h"
+#include "../run/child.h"
 #include "lifecycle.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* The files of the group memory. */
 #pragma once
 
-#include "../work.h"
+#include "../work/work.h"
 
 /* A release callback; ctx: an _Atomic int, to be one in the end. */
 void memory_count_release(void *ctx);

@@ -5,7 +5,7 @@
  * are made of.
  */
 #include "ops.h"
-#include "../element.h"
+#include "../reference/element.h"
 
 #include <string.h>
 

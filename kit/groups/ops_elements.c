@@ -1,6 +1,6 @@
 /* Ops on single elements and on whole rows. */
+#include "../work/shapes.h"
 #include "ops.h"
-#include "../shapes.h"
 
 static void list_element_op(kit_list *list, kit_spec s)
 {

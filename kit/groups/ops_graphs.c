@@ -2,8 +2,8 @@
  * Several nodes in one program: pieces of transformers, with transients that
  * share memory once they are no longer used.
  */
+#include "../reference/forecast.h"
 #include "ops.h"
-#include "../forecast.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Rotation and attention. */
+#include "../work/shapes.h"
 #include "ops.h"
-#include "../shapes.h"
 
 static void list_rope(kit_list *list)
 {

@@ -2,9 +2,9 @@
  * What a device states as its limits: at every bound it must run and be right;
  * one past it may refuse, or be right all the same.
  */
+#include "../reference/element.h"
+#include "../work/fit.h"
 #include "ops.h"
-#include "../element.h"
-#include "../fit.h"
 
 #include <stdio.h>
 #include <string.h>

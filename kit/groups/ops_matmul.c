@@ -1,7 +1,7 @@
 /* Products: weights of every dtype and scheme. */
+#include "../reference/element.h"
+#include "../work/shapes.h"
 #include "ops.h"
-#include "../element.h"
-#include "../shapes.h"
 
 #include <string.h>
 

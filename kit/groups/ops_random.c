@@ -2,8 +2,8 @@
  * Properties: whatever legal node or chain of nodes the device is asked about,
  * a yes runs and is right, a no has a reason.
  */
+#include "../reference/element.h"
 #include "ops.h"
-#include "../element.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* The files of the group programs. */
 #pragma once
 
-#include "../work.h"
+#include "../work/work.h"
 
 /* A graph that the device takes, bound and compiled, with its output's bytes
  * after a run. */

@@ -5,9 +5,9 @@
  * must be the whole's.
  */
 #include "split.h"
-#include "../element.h"
-#include "../fit.h"
-#include "../reference.h"
+#include "../reference/element.h"
+#include "../reference/reference.h"
+#include "../work/fit.h"
 
 #include <stdio.h>
 #include <string.h>

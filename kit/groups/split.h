@@ -1,7 +1,7 @@
 /* One op divided along an axis: views of its operands as operands of a part. */
 #pragma once
 
-#include "../judge.h"
+#include "../reference/judge.h"
 
 enum { ROWS, SEQUENCE, CHANNELS, HEADS, N_AXES };
 

@@ -1,5 +1,5 @@
+#include "../reference/element.h"
 #include "split.h"
-#include "../element.h"
 
 /* ------------------------------------------------------------------------ */
 /* Views                                                                     */

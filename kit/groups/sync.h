@@ -1,7 +1,7 @@
 /* The files of the group sync. */
 #pragma once
 
-#include "../work.h"
+#include "../work/work.h"
 
 /* A word of memory that the host can see, for work whose having run shows; a
  * timeline to hold work back, and one to tell its end. */

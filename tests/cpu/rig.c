@@ -1,5 +1,5 @@
 #include "rig.h"
-#include "../../kit/batch.h"
+#include "../../kit/run/batch.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,9 +5,9 @@
  */
 #pragma once
 
-#include "../../kit/child.h"
-#include "../../kit/element.h"
-#include "../../kit/graph.h"
+#include "../../kit/run/child.h"
+#include "../../kit/reference/element.h"
+#include "../../kit/work/graph.h"
 
 /* Runs them on the device and prints a line for each, as TAP. The exit
  * status. */

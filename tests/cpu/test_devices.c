@@ -1,7 +1,7 @@
 /* Several devices by sections [cpu:NAME]: what there is, where threads run,
  * what is refused, and devices that wait for each other. */
 #include "rig.h"
-#include "../../kit/work.h"
+#include "../../kit/work/work.h"
 
 #include <dirent.h>
 #include <sched.h>

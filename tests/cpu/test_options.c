@@ -1,6 +1,6 @@
 /* The plugin's options, and what it says of itself and of its device. */
 #include "rig.h"
-#include "../../kit/work.h"
+#include "../../kit/work/work.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,0 +1,19 @@
+/* Elements of the dtypes: their sizes, and conversion to and from double. */
+#pragma once
+
+#include "../work/graph.h"
+
+/* Bytes of a block and the elements in it; 1 where there are no blocks. */
+int64_t kit_block_size(uint32_t dtype);
+int64_t kit_block_length(uint32_t dtype);
+/* Bytes of c elements of a row. */
+int64_t kit_row_bytes(uint32_t dtype, int64_t c);
+const char *kit_dtype_name(uint32_t dtype); /* "q8_0" */
+const char *kit_op_name(uint32_t op);       /* "matmul" */
+
+/* Element i of the row at data; integers as they are, without scales. */
+double kit_decode(uint32_t dtype, const uint8_t *data, int64_t i);
+/* f32, f16, bf16 and i32; false for others. Rounds to nearest even. */
+bool kit_encode(uint32_t dtype, uint8_t *data, int64_t i, double value);
+/* A block of random content: -1..1, or scales that keep rows in that order. */
+void kit_random_block(kit *k, uint32_t dtype, uint8_t *data);
