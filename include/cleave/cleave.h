@@ -402,6 +402,24 @@ CLV_API const clv_tensor_desc *clv_graph_value_desc(const clv_graph *g,
                                                     clv_value value);
 
 /* ------------------------------------------------------------------------ */
+/* Profiles                                                                 */
+
+typedef struct clv_profile_params {
+    clv_device *const *devices; /* NULL: all of the context that are not lost */
+    uint32_t n_devices;
+    bool full;  /* every shape of the graph on every device; else what models
+                   need, in a few seconds */
+    bool again; /* forget what was measured before */
+    clv_progress_fn progress; /* may be NULL */
+    void *progress_ctx;
+} clv_profile_params;
+
+/* Measures what the graph's nodes cost on these devices, unless the user's cache
+ * knows it. Plans that are made afterwards go by it. */
+CLV_API clv_status clv_profile_graph(clv_context *ctx, clv_graph *graph,
+                                     const clv_profile_params *params);
+
+/* ------------------------------------------------------------------------ */
 /* Plans                                                                    */
 
 /*
@@ -434,6 +452,14 @@ CLV_API clv_status clv_plan_check(const char *json, uint64_t size);
 CLV_API bool clv_plan_fits(const clv_graph *graph, const char *json,
                            uint64_t size);
 CLV_API void clv_plan_destroy(clv_plan *plan);
+/* The numbers of rows that devices with static shapes have programs for, of all
+ * nodes of the graph: ascending, each once. A graph of such a length, or of a sum
+ * of them, keeps these devices busy. In: *count elements of room in lengths,
+ * which may be NULL for 0; out: how many there are. 0: no device has static
+ * shapes. */
+CLV_API clv_status clv_graph_lengths(clv_context *ctx, const clv_graph *graph,
+                                     const clv_plan_params *params,
+                                     int64_t *lengths, uint32_t *count);
 
 typedef struct clv_plan_summary {
     uint32_t n_steps, n_programs, n_copies, n_devices;
@@ -441,6 +467,8 @@ typedef struct clv_plan_summary {
     uint64_t transient_offsets;/* bytes by greedy-by-size offsets */
     uint64_t transient_objects;/* bytes by greedy-by-size shared objects */
     uint64_t transient_size;   /* bytes used: the smaller */
+    double predicted_ns;       /* of a run with the largest symbols; 0: the
+                                  costs of some part are not known */
 } clv_plan_summary;
 CLV_API clv_plan_summary clv_plan_summarise(const clv_plan *plan);
 /* As text for people ("md") or machines ("json"). *out is the caller's, freed

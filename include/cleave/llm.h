@@ -129,6 +129,13 @@ CLV_API clv_status clv_session_truncate(clv_session *session,
  * more a prefill of up to n_batch. *plan is the session's. */
 CLV_API clv_status clv_session_prepare(clv_session *session, uint32_t n,
                                        const clv_plan **plan);
+/* Measures what runs of these numbers of tokens cost on each device (1: a decode
+ * step), as clv_profile_graph(): makes their graphs and has the core measure
+ * them. lengths: n of them, each 1 to n_batch. The session's own devices take
+ * the place of params->devices; params may be NULL. */
+CLV_API clv_status clv_session_profile(clv_session *session,
+                                       const uint32_t *lengths, uint32_t n,
+                                       const clv_profile_params *params);
 /* The plan of the latest run; NULL before the first. */
 CLV_API const clv_plan *clv_session_plan(const clv_session *session);
 
