@@ -32,6 +32,8 @@ clv_status core_config_give(clv_config *config, const char *section,
 
 /* Declares section [core]; its directories have their defaults by paths.h. */
 clv_status core_declare_core_keys(clv_config *config);
+/* The core's keys in the sections of plugins and of their devices. */
+const clv_option *core_device_keys(uint32_t *count);
 
 /* Reads ini text as if from a file of this name. */
 clv_status core_config_parse(clv_config *config, const char *name,

@@ -43,6 +43,25 @@ static const clv_option core_keys[] = {
 };
 #define N_KEYS (sizeof core_keys / sizeof *core_keys)
 
+#define MAX_SHARE(where, text)                                                 \
+    {                                                                          \
+        .header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},               \
+        .key = "max_share", .type = CLV_OPTION_FLOAT, .default_value = "1",    \
+        .scope = where, .min = 0.05, .max = 1, .help = text                    \
+    }
+
+static const clv_option device_keys[] = {
+    MAX_SHARE(CLV_SCOPE_PLUGIN,
+              "part of a run's time that each of its devices may work"),
+    MAX_SHARE(CLV_SCOPE_DEVICE, "part of a run's time that it may work"),
+};
+
+const clv_option *core_device_keys(uint32_t *count)
+{
+    *count = sizeof device_keys / sizeof *device_keys;
+    return device_keys;
+}
+
 clv_status core_declare_core_keys(clv_config *config)
 {
     char *plugin_dirs = NULL, *data_dir = NULL, *cache_dir = NULL;

@@ -148,6 +148,21 @@ clv_status core_device_open(core_plugin *plugin, uint32_t index,
     return CLV_OK;
 }
 
+double core_device_max_share(const clv_device *dev)
+{
+    const clv_config *config = dev->ctx->config;
+    char key[CORE_DEVICE_ID_SIZE + 16];
+    snprintf(key, sizeof key, "%s.max_share", dev->id);
+    const char *origin = clv_config_origin(config, key);
+    if (!origin || !strcmp(origin, "built-in")) {
+        snprintf(key, sizeof key, "%s.max_share", dev->plugin->name);
+        if (!clv_config_origin(config, key))
+            return 1;
+    }
+    double share = clv_config_get_float(config, key);
+    return share >= 0.05 && share <= 1 ? share : 1;
+}
+
 void core_device_close(clv_device *dev)
 {
     if (!dev)

@@ -56,6 +56,10 @@ void core_device_id(const core_plugin *plugin, const clv_device_info *info,
 /* NULL is legal. Everything made from it is gone. */
 void core_device_close(clv_device *dev);
 
+/* The part of a run's time that it may work, 0.05..1: max_share of its own
+ * section, else of its plugin's. */
+double core_device_max_share(const clv_device *dev);
+
 bool core_device_lost(const clv_device *dev);
 bool core_device_abandoned(const clv_device *dev);
 /* Its work failed, and it is not to be used any more. */

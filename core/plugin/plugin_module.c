@@ -230,16 +230,32 @@ clv_status core_plugin_negotiate(core_plugin *p)
     return CLV_OK;
 }
 
+/* The core's own keys, but those that the plugin has itself. Returns how many
+ * options there are then. */
+static uint32_t add_core_keys(clv_option *options, uint32_t n)
+{
+    uint32_t n_keys, n_own = n;
+    const clv_option *keys = core_device_keys(&n_keys);
+    for (uint32_t i = 0; i < n_keys; i++) {
+        bool own = false;
+        for (uint32_t j = 0; j < n_own && !own; j++)
+            own = options[j].key && options[j].scope == keys[i].scope &&
+                  !strcmp(options[j].key, keys[i].key);
+        if (!own)
+            options[n++] = keys[i];
+    }
+    return n;
+}
+
 clv_status core_plugin_declare(core_plugin *p)
 {
-    uint32_t n = p->api.n_options, stride = p->api.option_stride;
-    if (!n)
-        return CLV_OK;
-    if (n > MAX_OPTIONS || !p->api.options || stride < CORE_V1_OPTION ||
-        stride % sizeof(uint64_t))
+    uint32_t n = p->api.n_options, stride = p->api.option_stride, n_keys;
+    if (n && (n > MAX_OPTIONS || !p->api.options || stride < CORE_V1_OPTION ||
+              stride % sizeof(uint64_t)))
         return clv_error(CLV_ERR_INVALID, "its table of %u options is "
                          "malformed; the plugin is faulty", n);
-    clv_option *options = calloc(n, sizeof *options);
+    core_device_keys(&n_keys);
+    clv_option *options = calloc(n + n_keys, sizeof *options);
     if (!options)
         return clv_error(CLV_ERR_NO_MEMORY, "no memory for %u options", n);
     clv_status st = CLV_OK;
@@ -251,7 +267,8 @@ clv_status core_plugin_declare(core_plugin *p)
             st = clv_error(CLV_ERR_INVALID, "its option %u is malformed; the "
                            "plugin is faulty", i);
     if (st == CLV_OK)
-        st = clv_config_declare(p->ctx->config, p->name, options, n);
+        st = clv_config_declare(p->ctx->config, p->name, options,
+                                add_core_keys(options, n));
     p->declared = st == CLV_OK;
     free(options);
     return st;

@@ -29,7 +29,9 @@ typedef struct core_candidates {
     core_solve_option *options;
     core_solve_piece *pieces;
     core_piece *cuts;           /* [problem.n_pieces] the same pieces as plans
-                                   have them; of joins: node CORE_NO_PIECE */
+                                   have them; of joins: node CORE_NO_PIECE.
+                                   Nodes of one kind share their options, so
+                                   the node is the first one of its kind */
 } core_candidates;
 
 /* caps[d * n_nodes + i]: what device d answered for node i. CLV_ERR_UNSUPPORTED

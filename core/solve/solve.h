@@ -57,7 +57,7 @@ typedef struct core_solve_node {
     uint32_t deps[CORE_SOLVE_DEPS]; /* earlier nodes */
     uint32_t n_deps;
     uint32_t first_option, n_options; /* at least one */
-    uint32_t kind; /* nodes of one kind have equal options */
+    uint32_t kind; /* nodes of one kind have equal options, or the same */
 } core_solve_node;
 
 typedef struct core_solve_problem {

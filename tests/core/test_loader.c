@@ -1,6 +1,8 @@
 /* From the files in the directories to the devices in use. */
 #include "loading.h"
 
+#include "../../core/device/device.h"
+
 #include <dlfcn.h>
 
 static void test_good(void **state)
@@ -295,6 +297,39 @@ static void test_wrong_settings(void **state)
     clv_config_destroy(config);
 }
 
+/* A device's own section, else its plugin's, says how much it may work. */
+static void test_max_share(void **state)
+{
+    (void)state;
+    install(&dir, "good");
+    clv_config *config;
+    clv_context *ctx;
+    assert_ok(open_context(NULL, NULL, &config, &ctx));
+    assert_true(core_device_max_share(clv_context_device(ctx, 0)) == 1);
+    clv_context_destroy(ctx);
+    clv_config_destroy(config);
+    const char *const shares[] = {"good.devices=2", "good.max_share=0.5", NULL};
+    assert_ok(open_context(NULL, shares, &config, &ctx));
+    const clv_device *first = clv_context_device(ctx, 0);
+    const clv_device *second = clv_context_device(ctx, 1);
+    assert_true(core_device_max_share(first) == 0.5);
+    char own[128];
+    snprintf(own, sizeof own, "%s.max_share=0.25", clv_device_id(second));
+    assert_ok(clv_config_set(config, own, "--set"));
+    assert_true(core_device_max_share(first) == 0.5);
+    assert_true(core_device_max_share(second) == 0.25);
+    snprintf(own, sizeof own, "%s.max_share=0.04", clv_device_id(second));
+    assert_int_equal(clv_config_set(config, own, "--set"), CLV_ERR_FORMAT);
+    assert_message("--set|max_share|0.04|0.05");
+    assert_true(core_device_max_share(second) == 0.25);
+    clv_context_destroy(ctx);
+    clv_config_destroy(config);
+    const char *const large[] = {"good.max_share=1.5", NULL};
+    assert_int_equal(open_context(NULL, large, &config, &ctx), CLV_ERR_FORMAT);
+    assert_message("--set|good.max_share|1.5");
+    clv_config_destroy(config);
+}
+
 static void test_unloading(void **state)
 {
     (void)state;
@@ -342,6 +377,7 @@ int main(void)
         TEST(test_same_device_twice),
         TEST(test_device_failure),
         TEST(test_wrong_settings),
+        TEST(test_max_share),
         TEST(test_unloading),
         TEST(test_two_contexts),
     };
