@@ -2,19 +2,27 @@
  * The search for a plan: for every node one of its options, each a way to divide
  * it over devices, so that all is done soonest.
  *
- * It knows neither ops nor devices, only times. The host submits pieces in
- * order; a piece runs once its device is free and what it needs is there. Pieces
- * that follow each other on a device without needing anything of another one
- * are of one step. A step that needs a result of another device costs: the host
- * waits for it (host_waits) or the device does, then a submit, then the
- * dispatch.
+ * It knows neither ops nor devices, only times. Its rules are those by which
+ * core/plan makes steps and core/exec runs them:
+ *
+ *   - The host submits steps, in order of their first piece; pieces of a device
+ *     run in order.
+ *   - A piece joins the step that its device is filling if all it needs of other
+ *     devices is done before that step begins, and if what it needs of this very
+ *     step is exactly what a piece of it made. Else it begins a step.
+ *   - A step ends with a piece of whose result another device needs something:
+ *     it is there once the piece is done.
+ *   - Before a submit the host waits for what the step needs of other devices
+ *     (host_waits), or the device does by itself. A wait that finds its work
+ *     done costs nothing.
+ *   - At the end the host waits for all devices.
  *
  * Search: nodes in order, a beam of partial schedules. A schedule is dropped if
  * another is no later in everything that can still matter: when devices and the
- * host are free, when live values are there and on which devices. While nothing
- * has been dropped for want of room the result is the optimum over the options.
- * A stretch of nodes that repeats (layers) is searched until its schedule
- * repeats too, and then copied.
+ * host are free, when live values are there and on which devices. A stretch of
+ * nodes that repeats (layers) is searched in a few copies, and the choices of
+ * one are given to the rest. What the beam finds is then improved node by node.
+ * Problems with few combinations are searched in full.
  */
 #pragma once
 
@@ -22,6 +30,7 @@
 
 #define CORE_SOLVE_DEVICES 16
 #define CORE_SOLVE_DEPS 8
+#define CORE_SOLVE_PIECES 32 /* of an option */
 
 typedef struct core_solve_device {
     double submit_ns, submit_idle_ns; /* host time; queue with work, empty */
@@ -29,10 +38,11 @@ typedef struct core_solve_device {
     double wait_ns;      /* host time after the end of work it waited for */
     bool host_waits;     /* the host waits for what its steps need of others */
     uint64_t memory;     /* bytes of weights it may hold; UINT64_MAX: any */
-    double max_share;    /* of the makespan that it may work, 0..1; 1: all */
+    double max_share;    /* of the makespan that its pieces may take, 0..1 */
 } core_solve_device;
 
-/* Part of a node's result, in any unit: [0] rows, [1] columns. */
+/* Part of a node's result, in any unit: [0] rows, [1] columns. Boxes of one
+ * node are equal if they are one value of the cut graph. */
 typedef struct core_box {
     int64_t begin[2], end[2];
 } core_box;
@@ -43,7 +53,8 @@ typedef struct core_solve_piece {
     double energy_nj;
     uint64_t weight_bytes; /* of weights it holds */
     bool partial;          /* a partial sum: only `joins` of its option reads it */
-    bool joins;            /* needs all partial pieces of its option */
+    bool joins;            /* needs all partial pieces of its option, which are
+                              before it */
     core_box out;          /* what it makes of the node's result */
     core_box needs[CORE_SOLVE_DEPS]; /* of each dep's result; empty: nothing */
 } core_solve_piece;
@@ -71,24 +82,26 @@ typedef struct core_solve_problem {
 typedef struct core_solve_choice {
     uint32_t option;      /* index into options */
     uint32_t alternative; /* the best other one; UINT32_MAX: there is none */
-    double alternative_ns;/* makespan with it, all else the same */
+    double alternative_ns;/* makespan with it, all else the same; it may break
+                             a constraint */
 } core_solve_choice;
 
 typedef struct core_solution {
     core_solve_choice *choices; /* [n_nodes] owned */
     double makespan_ns;
-    double energy_nj;
-    bool optimal; /* over the options; else the beam was full */
+    double energy_nj; /* of the pieces */
+    bool optimal;     /* no combination of options is better; else: not known */
 } core_solution;
 
-/* CLV_ERR_LIMIT: no choice keeps to the devices' memory. A max_share that
- * cannot be kept (a device that alone takes some node) is exceeded by as little
- * as possible. */
+/* CLV_ERR_LIMIT: no choice keeps to the devices' memory, or none was found. A
+ * max_share that cannot be kept (a device that alone takes some node) is
+ * exceeded by as little as possible. CLV_ERR_INVALID: what is no problem. */
 clv_status core_solve(const core_solve_problem *problem, core_solution *out);
 void core_solution_finish(core_solution *solution);
 
-/* When each piece of a full choice begins and ends, by the same rules: the
- * makespan. begin, end: [n_pieces of the chosen options, in node order], or
- * NULL. */
-double core_solve_evaluate(const core_solve_problem *problem,
-                           const uint32_t *options, double *begin, double *end);
+/* When each piece of a full choice begins and ends, by the rules above, and the
+ * makespan. options: [n_nodes] indices into options; begin, end: [n_pieces of
+ * these options, in node order], or NULL. A begin is without dispatch. */
+clv_status core_solve_evaluate(const core_solve_problem *problem,
+                               const uint32_t *options, double *begin,
+                               double *end, double *makespan_ns);
