@@ -50,7 +50,8 @@ typedef struct core_fit_error {
     uint32_t n; /* samples held out in turn; 0: too few to tell */
 } core_fit_error;
 
-/* The better of the two by held-out error; linear where they are equal. */
+/* The better of the two by held-out error; linear where there is little between
+ * them. */
 typedef struct core_fit {
     uint32_t n_features, n_samples;
     core_linear linear;

@@ -418,6 +418,12 @@ typedef struct clv_profile_params {
  * knows it. Plans that are made afterwards go by it. */
 CLV_API clv_status clv_profile_graph(clv_context *ctx, clv_graph *graph,
                                      const clv_profile_params *params);
+/* What is known of n devices (NULL: all of the context), and how well it predicts
+ * what was not measured, as text for people ("md") or machines ("json"). *out is
+ * the caller's, freed with clv_string_free(). */
+CLV_API clv_status clv_profile_print(clv_context *ctx,
+                                     clv_device *const *devices, uint32_t n,
+                                     const char *format, char **out);
 
 /* ------------------------------------------------------------------------ */
 /* Plans                                                                    */

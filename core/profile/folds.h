@@ -1,0 +1,22 @@
+/*
+ * Cross-validation: samples are dealt to folds in the same way in every run, and
+ * not in step with the grid on which they may lie.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#define CORE_FOLDS 5
+
+/* Of n samples: each in turn where there are few. */
+static inline uint32_t core_folds(uint32_t n)
+{
+    return n < CORE_FOLDS ? n : CORE_FOLDS;
+}
+
+/* Every CORE_FOLDS neighbours are in as many folds, in an order of their own. */
+static inline uint32_t core_fold_of(uint32_t index, uint32_t n_folds)
+{
+    uint32_t turn = index / CORE_FOLDS * 2654435761u >> 16;
+    return (index + turn) % n_folds;
+}

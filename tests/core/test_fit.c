@@ -1,0 +1,332 @@
+/*
+ * Models of time: what they recover of known ones, what they do with samples
+ * that tell them little, and that they never answer nonsense.
+ */
+#include "test.h"
+
+#include "../../core/profile/fit.h"
+
+#include <math.h>
+
+#define MAX_SAMPLES 400
+
+static double noise(test_random *r, double size)
+{
+    return 1 + size * test_float(r);
+}
+
+static void assert_near(double value, double want, double tolerance)
+{
+    if (!(fabs(value - want) <= tolerance * fabs(want)))
+        fail_msg("%g is not within %g%% of %g", value, 100 * tolerance, want);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Linear                                                                   */
+
+static void test_known_line(void **state)
+{
+    (void)state;
+    test_random r = {1};
+    core_fit_sample s[100];
+    for (int i = 0; i < 100; i++) {
+        double a = pow(10, 3 + 4 * fabs(test_float(&r)));
+        double b = pow(10, 2 + 4 * fabs(test_float(&r)));
+        s[i] = (core_fit_sample){{a, b}, 500 + 0.02 * a + 0.3 * b};
+    }
+    core_linear m;
+    assert_ok(core_linear_fit(s, 100, 2, &m));
+    assert_near(m.alpha, 500, 1e-3);
+    assert_near(m.beta[0], 0.02, 1e-3);
+    assert_near(m.beta[1], 0.3, 1e-3);
+    assert_true(m.r2 > 0.99999);
+
+    for (int i = 0; i < 100; i++)
+        s[i].ns *= noise(&r, 0.1);
+    assert_ok(core_linear_fit(s, 100, 2, &m));
+    assert_near(m.alpha, 500, 0.1);
+    assert_near(m.beta[0], 0.02, 0.1);
+    assert_near(m.beta[1], 0.3, 0.1);
+    assert_true(m.r2 > 0.9);
+}
+
+/* ScheInfer's Table I: alpha and beta in seconds of GEMMs of FP16 and INT4 on
+ * GPU and CPU by T*M*H, and of copies by bytes, for three testbeds, with the
+ * r^2 of what was measured there. */
+typedef struct table_row {
+    double alpha, beta, r2;
+    bool copy;
+} table_row;
+
+static const table_row table_1[] = {
+    {1.0e-7, 3.2e-12, 0.997, false}, {4.7e-6, 8.1e-13, 0.999, false},
+    {7.4e-7, 1.6e-11, 0.988, false}, {1.1e-5, 5.4e-12, 0.998, false},
+    {3.0e-6, 2.6e-11, 0.985, true},  {1.9e-7, 2.6e-12, 0.997, false},
+    {4.6e-6, 6.5e-13, 0.996, false}, {3.4e-6, 1.5e-11, 0.995, false},
+    {1.3e-5, 6.5e-12, 0.998, false}, {5.8e-6, 2.5e-11, 0.994, true},
+    {1.4e-7, 3.6e-12, 0.988, false}, {6.4e-6, 9.2e-13, 0.989, false},
+    {1.8e-6, 2.5e-11, 0.993, false}, {5.6e-7, 8.4e-12, 0.992, false},
+    {3.7e-6, 4.1e-11, 0.999, true},
+};
+
+static void test_scheinfer(void **state)
+{
+    (void)state;
+    static const double tokens[] = {1, 4, 16, 64, 256, 1024};
+    static const double widths[] = {1024, 4096, 8192, 14336};
+    test_random r = {2};
+    for (size_t row = 0; row < sizeof table_1 / sizeof *table_1; row++) {
+        const table_row *t = &table_1[row];
+        core_fit_sample s[96];
+        uint32_t n = 0;
+        for (int i = 0; i < 6; i++)
+            for (int j = 0; j < 4; j++)
+                for (int k = 0; k < (t->copy ? 1 : 4); k++) {
+                    double x = t->copy ? 4096 * tokens[i] * widths[j]
+                                       : tokens[i] * widths[j] * widths[k];
+                    s[n++] = (core_fit_sample){
+                        {x}, 1e9 * (t->alpha + t->beta * x) * noise(&r, 0.05)};
+                }
+        core_fit fit;
+        assert_ok(core_fit_make(s, n, 1, &fit));
+        assert_near(fit.linear.beta[0], 1e9 * t->beta, 0.05);
+        assert_true(fit.linear.r2 >= t->r2 - 0.01);
+        assert_null(fit.tree); /* a line is what it is */
+        assert_true(fit.held_out.median < 0.05);
+        core_fit_finish(&fit);
+    }
+}
+
+static void test_no_negative_coefficient(void **state)
+{
+    (void)state;
+    core_fit_sample s[20];
+    for (int i = 0; i < 20; i++) /* falls with the second feature */
+        s[i] = (core_fit_sample){{i + 1, i % 5}, 100 + 10 * i - 8 * (i % 5)};
+    core_linear m;
+    assert_ok(core_linear_fit(s, 20, 2, &m));
+    assert_true(m.alpha >= 0);
+    assert_true(m.beta[0] > 0);
+    assert_true(m.beta[1] == 0);
+}
+
+/* Features that are the same, or multiples, share what they explain. */
+static void test_collinear(void **state)
+{
+    (void)state;
+    core_fit_sample s[50];
+    for (int i = 0; i < 50; i++)
+        s[i] = (core_fit_sample){{i + 1, i + 1, 1e6 * (i + 1)},
+                                 10 + 6 * (i + 1)};
+    core_linear m;
+    assert_ok(core_linear_fit(s, 50, 3, &m));
+    assert_near(m.beta[0], m.beta[1], 0.01);
+    assert_near(m.beta[0] + m.beta[1] + 1e6 * m.beta[2], 6, 1e-3);
+    assert_near(m.beta[0], 2, 0.01);
+}
+
+static void test_few_samples(void **state)
+{
+    (void)state;
+    core_fit_sample s[2] = {{{1000, 20, 3, 4, 5, 6}, 700},
+                            {{2000, 20, 3, 4, 5, 6}, 1100}};
+    core_linear m;
+    core_fit fit;
+    assert_ok(core_linear_fit(s, 1, 6, &m));
+    assert_near(core_linear_predict(&m, s[0].x, 6), 700, 1e-4);
+    assert_ok(core_linear_fit(s, 2, 6, &m));
+    assert_near(core_linear_predict(&m, s[0].x, 6), 700, 1e-4);
+    assert_near(core_linear_predict(&m, s[1].x, 6), 1100, 1e-4);
+    assert_ok(core_fit_make(s, 1, 6, &fit));
+    assert_int_equal(fit.held_out.n, 0);
+    assert_near(core_fit_predict(&fit, s[0].x), 700, 1e-4);
+    core_fit_finish(&fit);
+    assert_ok(core_fit_make(s, 2, 0, &fit)); /* no feature: a constant */
+    assert_int_equal(fit.held_out.n, 2);
+    assert_true(core_fit_predict(&fit, NULL) > 700);
+    assert_true(core_fit_predict(&fit, NULL) < 1100);
+    core_fit_finish(&fit);
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    static const double bad[] = {NAN, INFINITY, -1, 1e80};
+    core_fit_sample s[3] = {{{1}, 1}, {{2}, 2}, {{3}, 3}};
+    core_fit fit;
+    core_tree *tree;
+    assert_int_equal(core_fit_make(s, 0, 1, &fit), CLV_ERR_INVALID);
+    assert_int_equal(core_fit_make(s, 3, CORE_FIT_FEATURES + 1, &fit),
+                     CLV_ERR_INVALID);
+    for (int i = 0; i < 4; i++) {
+        s[1] = (core_fit_sample){{bad[i]}, 2};
+        assert_int_equal(core_fit_make(s, 3, 1, &fit), CLV_ERR_INVALID);
+        assert_error_says("sample 1");
+        s[1] = (core_fit_sample){{2}, bad[i]};
+        assert_int_equal(core_tree_fit(s, 3, 1, 1, &tree), CLV_ERR_INVALID);
+        assert_null(tree);
+    }
+    s[1].ns = 0;
+    assert_int_equal(core_fit_make(s, 3, 1, &fit), CLV_ERR_INVALID);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Trees                                                                    */
+
+/* As an array of 32 columns takes its tokens. */
+static double staircase(double n)
+{
+    return 1000 + 5000 * ceil(n / 32);
+}
+
+static void test_staircase(void **state)
+{
+    (void)state;
+    test_random r = {3};
+    core_fit_sample s[MAX_SAMPLES];
+    for (int i = 0; i < 200; i++) {
+        double n = 1 + test_below(&r, 512);
+        s[i] = (core_fit_sample){{n}, staircase(n) * noise(&r, 0.01)};
+    }
+    core_fit fit;
+    assert_ok(core_fit_make(s, 200, 1, &fit));
+    assert_non_null(fit.tree);
+    assert_true(core_tree_leaves(fit.tree) > 4);
+    assert_true(fit.held_out.n == 200);
+    /* Samples are too few to know every edge to the token. */
+    uint32_t tree = 0, linear = 0;
+    for (int n = 1; n <= 512; n++) {
+        double x[] = {n};
+        double line = core_linear_predict(&fit.linear, x, 1);
+        tree += fabs(core_fit_predict(&fit, x) / staircase(n) - 1) > 0.10;
+        linear += fabs(line / staircase(n) - 1) > 0.10;
+    }
+    if (tree > 10 || linear < 50)
+        fail_msg("tree: %u, linear: %u of 512 are off by 10%%", tree, linear);
+    core_fit_finish(&fit);
+}
+
+/* Computing against memory: a line with a bend. */
+static void test_roofline(void **state)
+{
+    (void)state;
+    test_random r = {4};
+    core_fit_sample s[150];
+    for (int i = 0; i < 150; i++) {
+        double n = pow(2, test_below(&r, 10)), w = 1e6 + 1e5 * i;
+        s[i] = (core_fit_sample){{n * w, w, n}, 0};
+        s[i].ns = 500 + fmax(0.002 * n * w, 0.025 * w);
+    }
+    core_fit fit;
+    assert_ok(core_fit_make(s, 150, 3, &fit));
+    assert_non_null(fit.tree);
+    assert_true(fit.held_out.median < 0.01);
+    assert_true(fit.held_out.p90 < 0.10);
+    core_fit_finish(&fit);
+}
+
+/* Noise is no reason to split: leaves would learn it. */
+static void test_pruned(void **state)
+{
+    (void)state;
+    test_random r = {5};
+    core_fit_sample s[200];
+    for (int i = 0; i < 200; i++) {
+        double n = 1 + test_below(&r, 1000);
+        s[i] = (core_fit_sample){{n}, (100 + 7 * n) * noise(&r, 0.2)};
+    }
+    core_tree *tree;
+    assert_ok(core_tree_fit(s, 200, 1, 4, &tree));
+    if (core_tree_leaves(tree) > 3) fail_msg("%u leaves", core_tree_leaves(tree));
+    core_tree_free(tree);
+    core_tree_free(NULL);
+}
+
+static void test_least_leaf(void **state)
+{
+    (void)state;
+    core_fit_sample s[40];
+    core_tree *tree;
+    for (int i = 0; i < 40; i++)
+        s[i] = (core_fit_sample){{i}, i < 20 ? 100 : 9000};
+    assert_ok(core_tree_fit(s, 40, 1, 4, &tree));
+    assert_int_equal(core_tree_leaves(tree), 2);
+    core_tree_free(tree);
+    assert_ok(core_tree_fit(s, 40, 1, 21, &tree));
+    assert_int_equal(core_tree_leaves(tree), 1);
+    core_tree_free(tree);
+}
+
+static void test_same_in_every_run(void **state)
+{
+    (void)state;
+    test_random r = {6};
+    core_fit_sample s[120];
+    for (int i = 0; i < 120; i++) {
+        double n = 1 + test_below(&r, 300), w = 1 + test_below(&r, 50);
+        s[i] = (core_fit_sample){{n, w, n * w},
+                                 staircase(n) * w * noise(&r, 0.1)};
+    }
+    core_fit a, b;
+    assert_ok(core_fit_make(s, 120, 3, &a));
+    assert_ok(core_fit_make(s, 120, 3, &b));
+    for (int i = 0; i < 120; i++)
+        assert_true(core_fit_predict(&a, s[i].x) ==
+                    core_fit_predict(&b, s[i].x));
+    assert_true(a.held_out.median == b.held_out.median);
+    core_fit_finish(&a);
+    core_fit_finish(&b);
+}
+
+/* Any samples: no NaN, nothing negative, wherever it is asked. */
+static void test_random_samples(void **state)
+{
+    (void)state;
+    test_random r = {7};
+    core_fit_sample s[60];
+    for (int turn = 0; turn < 300; turn++) {
+        uint32_t n = 1 + test_below(&r, 60);
+        uint32_t features = test_below(&r, CORE_FIT_FEATURES + 1);
+        uint32_t sort = test_below(&r, 4);
+        for (uint32_t i = 0; i < n; i++) {
+            for (uint32_t j = 0; j < features; j++)
+                s[i].x[j] = sort == 0   ? test_below(&r, 3)
+                            : sort == 1 ? pow(10, 20 * test_float(&r))
+                            : sort == 2 ? (double)(j * 1000)
+                                        : test_below(&r, 2) * 1e18;
+            s[i].ns = pow(10, (sort == 1 ? 30 : 6) * test_float(&r));
+        }
+        core_fit fit;
+        assert_ok(core_fit_make(s, n, features, &fit));
+        assert_true(isfinite(fit.linear.r2));
+        assert_true(isfinite(fit.held_out.median) &&
+                    fit.held_out.median <= fit.held_out.p90);
+        for (int i = 0; i < 20; i++) {
+            double x[CORE_FIT_FEATURES];
+            for (uint32_t j = 0; j < features; j++)
+                x[j] = pow(10, 20 * test_float(&r));
+            double ns = core_fit_predict(&fit, i ? x : s[0].x);
+            assert_true(isfinite(ns) && ns >= 0);
+        }
+        core_fit_finish(&fit);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_known_line),
+        cmocka_unit_test(test_scheinfer),
+        cmocka_unit_test(test_no_negative_coefficient),
+        cmocka_unit_test(test_collinear),
+        cmocka_unit_test(test_few_samples),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_staircase),
+        cmocka_unit_test(test_roofline),
+        cmocka_unit_test(test_pruned),
+        cmocka_unit_test(test_least_leaf),
+        cmocka_unit_test(test_same_in_every_run),
+        cmocka_unit_test(test_random_samples),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
