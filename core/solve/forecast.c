@@ -1,0 +1,191 @@
+#include "forecast_play.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* A part is held up by the memory if it moves at least this part of what its
+ * device gets from it alone. */
+#define MEMORY_BOUND 0.5
+
+static clv_status no_memory(void)
+{
+    return clv_error(CLV_ERR_NO_MEMORY, "no memory for a forecast");
+}
+
+/* ------------------------------------------------------------------------ */
+/* What the parts cost alone                                                 */
+
+static clv_status cost_of(const core_play *play, uint32_t part,
+                          const int64_t *symbols, core_part_load *out)
+{
+    const clv_plan *plan = play->plan;
+    const core_costs *costs = play->costs;
+    clv_device *dev = plan->devices[plan->parts[part].device].dev;
+    core_work work;
+    core_cost cost;
+    core_work_of(plan->graph, plan->parts[part].node, NULL, symbols, &work);
+    if (!costs->cost(costs->ctx, dev, &work, &cost)) {
+        char text[CORE_WORK_TEXT];
+        return clv_error(CLV_ERR_NOT_FOUND, "forecast: what '%s' takes for %s "
+                         "is not known; measure it with cleave profile",
+                         dev->id, core_work_text(&work, text));
+    }
+    double alone = costs->bandwidth(costs->ctx, &dev, 1);
+    double rate = cost.ns > 0 ? core_work_bytes(&work) / cost.ns : 0;
+    *out = (core_part_load){
+        .ns = fmax(0, cost.ns),
+        .energy_nj = cost.energy_nj,
+        .bytes_ns = alone > 0 ? fmin(rate, alone) : rate,
+        .computes = alone > 0 && rate < MEMORY_BOUND * alone,
+    };
+    return CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+/* The host's side                                                           */
+
+static clv_status wait_for(core_play *play, uint32_t device, uint64_t value,
+                           double *host)
+{
+    core_play_until(play, *host);
+    if (play->lanes[device].done >= value)
+        return CLV_OK;
+    if (!core_play_reach(play, device, value))
+        return clv_error(CLV_ERR_INTERNAL, "forecast: the plan waits for a "
+                         "step that is never submitted");
+    *host = fmax(*host, play->now) + play->lanes[device].overheads->wait_poll;
+    return CLV_OK;
+}
+
+static clv_status wait_for_others(core_play *play, uint32_t s, double *host)
+{
+    const core_step *step = &play->plan->steps[s];
+    const double before = *host;
+    for (uint32_t i = 0; i < step->n_waits; i++) {
+        const core_wait *wait = &play->plan->waits[step->first_wait + i];
+        clv_status status = wait->by_host ? wait_for(play, wait->device,
+                                                     wait->value, host)
+                                          : CLV_OK;
+        if (status)
+            return status;
+    }
+    if (*host > before)
+        play->forecast->host_waits[s] = (core_span){before, *host};
+    return CLV_OK;
+}
+
+/* A full queue is waited empty. */
+static clv_status submit_step(core_play *play, uint32_t s, double *host)
+{
+    core_lane *lane = &play->lanes[play->plan->steps[s].device];
+    uint32_t depth = lane->dev->info.queue_depth;
+    clv_status status = wait_for_others(play, s, host);
+    core_play_until(play, *host);
+    if (!status && depth && lane->submitted - lane->done >= depth)
+        status = wait_for(play, play->plan->steps[s].device, lane->submitted,
+                          host);
+    if (status)
+        return status;
+    core_span *submit = &play->forecast->submits[s];
+    submit->begin_ns = *host;
+    *host += lane->submitted > lane->done ? lane->overheads->submit
+                                          : lane->overheads->submit_idle;
+    submit->end_ns = *host;
+    core_play_push(play, s);
+    return CLV_OK;
+}
+
+static clv_status play_through(core_play *play)
+{
+    const clv_plan *plan = play->plan;
+    double host = 0, submitted;
+    clv_status status = CLV_OK;
+    for (uint32_t s = 0; s < plan->n_steps && !status; s++)
+        status = submit_step(play, s, &host);
+    submitted = host;
+    for (uint32_t d = 0; d < plan->n_devices && !status; d++)
+        status = wait_for(play, d, plan->devices[d].n_steps, &host);
+    play->forecast->last_wait = (core_span){submitted, host};
+    play->forecast->makespan_ns = host;
+    return status;
+}
+
+/* ------------------------------------------------------------------------ */
+
+/* Work that is slowed down takes the same power for longer. */
+static void add_energy(core_play *play)
+{
+    struct core_forecast *f = play->forecast;
+    double sum = 0;
+    for (uint32_t i = 0; i < play->plan->n_parts; i++) {
+        const core_part_load *load = &play->loads[i];
+        if (load->ns > 0 && !(load->energy_nj > 0))
+            return;
+        if (load->ns > 0)
+            sum += load->energy_nj *
+                   (f->parts[i].end_ns - f->parts[i].begin_ns) / load->ns;
+    }
+    f->energy_nj = sum;
+}
+
+static clv_status allocate(const clv_plan *plan, struct core_forecast **out)
+{
+    struct core_forecast *f = calloc(1, sizeof *f);
+    *out = f;
+    if (!f)
+        return no_memory();
+    f->parts = calloc(plan->n_parts + 1u, sizeof *f->parts);
+    f->costs_ns = calloc(plan->n_parts + 1u, sizeof *f->costs_ns);
+    f->steps = calloc(plan->n_steps + 1u, sizeof *f->steps);
+    f->submits = calloc(plan->n_steps + 1u, sizeof *f->submits);
+    f->host_waits = calloc(plan->n_steps + 1u, sizeof *f->host_waits);
+    f->busy_ns = calloc(plan->n_devices + 1u, sizeof *f->busy_ns);
+    return f->parts && f->costs_ns && f->steps && f->submits &&
+                   f->host_waits && f->busy_ns
+               ? CLV_OK
+               : no_memory();
+}
+
+clv_status core_forecast_make(const clv_plan *plan, const core_costs *costs,
+                              const int64_t *symbols,
+                              struct core_forecast **out)
+{
+    struct core_forecast *f;
+    core_part_load *loads = calloc(plan->n_parts + 1u, sizeof *loads);
+    core_play play = {.plan = plan, .costs = costs, .loads = loads};
+    *out = NULL;
+    clv_status status = allocate(plan, &f);
+    play.forecast = f;
+    if (!status)
+        status = loads ? core_play_begin(&play) : no_memory();
+    for (uint32_t i = 0; i < plan->n_parts && !status; i++) {
+        status = cost_of(&play, i, symbols, &loads[i]);
+        if (!status)
+            f->costs_ns[i] = loads[i].ns;
+    }
+    if (!status)
+        status = play_through(&play);
+    if (!status)
+        add_energy(&play);
+    core_play_finish(&play);
+    free(loads);
+    if (status) {
+        core_forecast_free(f);
+        return status;
+    }
+    *out = f;
+    return CLV_OK;
+}
+
+void core_forecast_free(struct core_forecast *forecast)
+{
+    if (!forecast)
+        return;
+    free(forecast->parts);
+    free(forecast->costs_ns);
+    free(forecast->steps);
+    free(forecast->submits);
+    free(forecast->host_waits);
+    free(forecast->busy_ns);
+    free(forecast);
+}
