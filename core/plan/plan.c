@@ -1,3 +1,4 @@
+#include "../solve/forecast.h"
 #include "plan.h"
 
 #include "../graph/shape.h"
@@ -285,6 +286,7 @@ void clv_plan_destroy(clv_plan *plan)
     for (uint32_t i = 0; plan->choices && i < plan->source->n_nodes; i++)
         free(plan->choices[i].reason);
     core_cut_finish(&plan->cut);
+    core_forecast_free(plan->forecast);
     free(plan->devices);
     free(plan->choices);
     free(plan->pieces);
@@ -304,6 +306,10 @@ clv_plan_summary clv_plan_summarise(const clv_plan *plan)
                                 .transient_offsets = plan->memory.offsets,
                                 .transient_objects = plan->memory.objects,
                                 .transient_size = plan->memory.size};
+    if (plan->forecast) {
+        summary.predicted_ns = plan->forecast->makespan_ns;
+        summary.predicted_nj = plan->forecast->energy_nj;
+    }
     for (uint32_t i = 0; i < plan->n_loads; i++)
         summary.n_copies += plan->loads[i].holding != 0;
     for (uint32_t i = 0; i < plan->n_devices; i++)

@@ -475,8 +475,20 @@ typedef struct clv_plan_summary {
     uint64_t transient_size;   /* bytes used: the smaller */
     double predicted_ns;       /* of a run with the largest symbols; 0: the
                                   costs of some part are not known */
+    double predicted_nj;       /* energy of its work; 0: unknown */
 } clv_plan_summary;
 CLV_API clv_plan_summary clv_plan_summarise(const clv_plan *plan);
+
+typedef struct clv_prediction {
+    double ns;        /* from the begin of a run until the host goes on */
+    double energy_nj; /* of the devices' work; 0: unknown */
+} clv_prediction;
+/* What a run with these symbols will take, by the profiles of its devices; NULL:
+ * the largest. Nothing is measured: CLV_ERR_NOT_FOUND where a cost is not known.
+ * Takes well under a millisecond for most plans. */
+CLV_API clv_status clv_plan_predict(const clv_plan *plan,
+                                    const int64_t *symbols, uint32_t n_symbols,
+                                    clv_prediction *out);
 /* As text for people ("md") or machines ("json"). *out is the caller's, freed
  * with clv_string_free(). */
 CLV_API clv_status clv_plan_print(const clv_plan *plan, const char *format,
