@@ -31,14 +31,15 @@ static clv_status build(llm_runner *r, const llm_kv_cache *cache)
         return clv_error(CLV_ERR_NO_MEMORY,
                          "out of memory for a graph of %u layers",
                          cache->n_layers);
-    clv_dim n = clv_dim_fixed(1);
-    if (r->max_tokens > 1)
-        n = clv_graph_symbol(g, "n_tokens", 1, r->max_tokens);
+    const clv_dim n = r->shape.fixed
+                          ? clv_dim_fixed(r->shape.n_tokens)
+                          : clv_graph_symbol(g, "n_tokens", 1,
+                                             r->shape.n_tokens);
     io->rows = clv_graph_symbol(g, "n_rows", 1, cache->n_ctx);
     io->ids = clv_graph_input(g, "ids", CLV_DTYPE_I32, 1, &n);
     io->pos = clv_graph_input(g, "pos", CLV_DTYPE_I32, 1, &n);
     io->out_ids = CLV_NO_TENSOR;
-    if (r->max_tokens > 1 && !r->all_logits) {
+    if (r->shape.n_tokens > 1 && !r->shape.all_logits) {
         const clv_dim one = clv_dim_fixed(1);
         io->out_ids = clv_graph_input(g, "out_ids", CLV_DTYPE_I32, 1, &one);
     }
@@ -60,52 +61,16 @@ static clv_status bind_states(llm_runner *r, const llm_kv_cache *cache)
     return CLV_OK;
 }
 
-/* By a saved plan, if one was made for this graph. */
-static clv_status make_plan(llm_runner *r, const llm_runner_params *params)
-{
-    const clv_plan_params devices = {
-        .devices = params->devices,
-        .n_devices = params->n_devices,
-    };
-    clv_context *ctx = r->model->ctx;
-    for (uint32_t i = 0; i < params->n_plans; i++)
-        if (clv_plan_fits(r->graph, params->plans[i], strlen(params->plans[i])))
-            return clv_plan_parse(ctx, r->graph, &devices, params->plans[i],
-                                  strlen(params->plans[i]), &r->plan);
-    if (params->n_plans)
-        clv_log(ctx, CLV_LOG_WARN,
-                "no saved plan was made for runs of %s%u token%s over this "
-                "model and context; they are planned anew",
-                r->max_tokens > 1 ? "up to " : "", r->max_tokens,
-                r->max_tokens > 1 ? "s" : "");
-    return clv_plan_create(ctx, r->graph, &devices, &r->plan);
-}
-
-static clv_status compile(llm_runner *r, const llm_kv_cache *cache,
-                          const llm_runner_params *params)
-{
-    clv_status status = build(r, cache);
-    if (!status)
-        status = make_plan(r, params);
-    if (!status)
-        status = clv_exec_create(r->plan, &r->exec);
-    if (!status)
-        status = bind_states(r, cache);
-    return status;
-}
-
 clv_status llm_runner_create(clv_model *model, const llm_kv_cache *cache,
-                             const llm_runner_params *params, llm_runner **out)
+                             const llm_shape *shape, llm_runner **out)
 {
     llm_runner *r = calloc(1, sizeof(*r));
     if (!r)
         return clv_error(CLV_ERR_NO_MEMORY, "out of memory for a plan");
     r->model = model;
-    r->max_tokens = params->max_tokens;
-    r->all_logits = params->all_logits;
-
+    r->shape = *shape;
     pthread_mutex_lock(&model->lock);
-    clv_status status = compile(r, cache, params);
+    clv_status status = build(r, cache);
     pthread_mutex_unlock(&model->lock);
     if (status) {
         llm_runner_destroy(r);
@@ -129,6 +94,67 @@ void llm_runner_destroy(llm_runner *runner)
     free(runner);
 }
 
+/* ------------------------------------------------------------------------ */
+/* Plans                                                                    */
+
+/* NULL: there is none. */
+static const char *saved_plan(const llm_runner *r,
+                              const llm_runner_params *params)
+{
+    for (uint32_t i = 0; i < params->n_plans; i++)
+        if (clv_plan_fits(r->graph, params->plans[i], strlen(params->plans[i])))
+            return params->plans[i];
+    return NULL;
+}
+
+bool llm_runner_is_saved(const llm_runner *runner,
+                         const llm_runner_params *params)
+{
+    return saved_plan(runner, params) != NULL;
+}
+
+clv_status llm_runner_plan(llm_runner *r, const llm_runner_params *params)
+{
+    const clv_plan_params devices = {
+        .devices = params->devices,
+        .n_devices = params->n_devices,
+    };
+    clv_context *ctx = r->model->ctx;
+    const char *saved = saved_plan(r, params);
+    pthread_mutex_lock(&r->model->lock);
+    clv_status status =
+        saved ? clv_plan_parse(ctx, r->graph, &devices, saved, strlen(saved),
+                               &r->plan)
+              : clv_plan_create(ctx, r->graph, &devices, &r->plan);
+    pthread_mutex_unlock(&r->model->lock);
+    return status;
+}
+
+double llm_runner_predicted(const llm_runner *runner)
+{
+    return runner->plan ? clv_plan_summarise(runner->plan).predicted_ns : 0;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Compiling                                                                */
+
+clv_status llm_runner_compile(llm_runner *r, const llm_kv_cache *cache)
+{
+    pthread_mutex_lock(&r->model->lock);
+    clv_status status = clv_exec_create(r->plan, &r->exec);
+    if (!status)
+        status = bind_states(r, cache);
+    if (status) {
+        clv_exec_destroy(r->exec);
+        r->exec = NULL;
+    }
+    pthread_mutex_unlock(&r->model->lock);
+    return status;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Runs                                                                     */
+
 static int32_t *input(const llm_runner *r, clv_value value)
 {
     return clv_tensor_data(clv_exec_tensor(r->exec, value));
@@ -137,18 +163,23 @@ static int32_t *input(const llm_runner *r, clv_value value)
 clv_status llm_runner_run(llm_runner *runner, const int32_t *ids, uint32_t n,
                           uint32_t position)
 {
-    memcpy(input(runner, runner->io.ids), ids, n * sizeof(*ids));
+    const uint32_t rows = runner->shape.fixed ? runner->shape.n_tokens : n;
+    int32_t *all = input(runner, runner->io.ids);
     int32_t *pos = input(runner, runner->io.pos);
-    for (uint32_t i = 0; i < n; i++)
+    /* Padding repeats the last token: a scale that a device finds for all rows
+     * together then fits the real ones. */
+    for (uint32_t i = 0; i < rows; i++) {
+        all[i] = ids[i < n ? i : n - 1];
         pos[i] = (int32_t)(position + i);
+    }
     if (runner->io.out_ids != CLV_NO_TENSOR)
         *input(runner, runner->io.out_ids) = (int32_t)(n - 1);
 
     int64_t symbols[2];
     uint32_t n_symbols = 0;
-    if (runner->max_tokens > 1)
+    if (!runner->shape.fixed)
         symbols[n_symbols++] = n;
-    symbols[n_symbols++] = (int64_t)position + n;
+    symbols[n_symbols++] = (int64_t)position + rows;
     return clv_exec_run(runner->exec, symbols, n_symbols);
 }
 

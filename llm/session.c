@@ -1,6 +1,6 @@
 #include "session.h"
 
-#include "runner.h"
+#include "runners.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -8,8 +8,6 @@
 
 #define DEFAULT_CTX   4096
 #define DEFAULT_BATCH 512
-
-enum { RUN_ONE, RUN_BATCH, RUN_ALL, RUN_COUNT };
 
 struct clv_session {
     clv_model *model;
@@ -21,8 +19,8 @@ struct clv_session {
     uint32_t n_plans;
     llm_kv_cache cache;
     uint32_t position;
-    llm_runner *runners[RUN_COUNT]; /* made when first needed */
-    const llm_runner *latest;
+    llm_runners runners;
+    const llm_runner *latest; /* one of them, or NULL */
     float *rows; /* logits of several batches, grown when asked for */
     uint64_t rows_size;
     atomic_bool cancelled;
@@ -137,6 +135,13 @@ clv_status clv_session_create(clv_model *model,
         status = llm_kv_cache_init(&s->cache, model->ctx, model->hp, s->n_ctx,
                                    p.kv_dtype ? p.kv_dtype : CLV_DTYPE_F16);
     s->n_lost = count_lost(s);
+    if (!status) {
+        s->runners.model = model;
+        s->runners.cache = &s->cache;
+        s->runners.n_batch = s->n_batch;
+        status = llm_runners_reset(&s->runners, s->devices, s->n_devices,
+                                   s->plans, s->n_plans);
+    }
     if (status) {
         clv_session_destroy(s);
         return status;
@@ -145,20 +150,11 @@ clv_status clv_session_create(clv_model *model,
     return CLV_OK;
 }
 
-static void drop_runners(clv_session *s)
-{
-    for (int i = 0; i < RUN_COUNT; i++) {
-        llm_runner_destroy(s->runners[i]);
-        s->runners[i] = NULL;
-    }
-    s->latest = NULL;
-}
-
 void clv_session_destroy(clv_session *session)
 {
     if (!session)
         return;
-    drop_runners(session);
+    llm_runners_finish(&session->runners);
     llm_kv_cache_finish(&session->cache);
     for (uint32_t i = 0; i < session->n_plans; i++)
         free(session->plans[i]);
@@ -247,55 +243,20 @@ clv_status llm_session_check(const clv_session *session, const int32_t *ids,
     return CLV_OK;
 }
 
-/* What a runner may use; *list is for free(). */
-static clv_status devices_left(const clv_session *s, clv_device ***list,
-                               uint32_t *count)
-{
-    *list = NULL;
-    *count = 0;
-    if (!s->devices || !s->n_lost)
-        return CLV_OK;
-    clv_device **left = malloc(s->n_devices * sizeof(*left));
-    if (!left)
-        return clv_error(CLV_ERR_NO_MEMORY, "out of memory for %u devices",
-                         s->n_devices);
-    for (uint32_t i = 0; i < s->n_devices; i++)
-        if (!clv_device_lost(s->devices[i]))
-            left[(*count)++] = s->devices[i];
-    *list = left;
-    return CLV_OK;
-}
-
-static clv_status make_runner(clv_session *s, int kind)
-{
-    clv_device **left;
-    uint32_t n_left;
-    clv_status status = devices_left(s, &left, &n_left);
-    if (status)
-        return status;
-    const llm_runner_params params = {
-        .max_tokens = kind == RUN_ONE ? 1 : s->n_batch,
-        .all_logits = kind == RUN_ALL,
-        .devices = left ? left : s->devices,
-        .n_devices = left ? n_left : s->n_devices,
-        .plans = s->plans,
-        .n_plans = s->n_lost ? 0 : s->n_plans,
-    };
-    status = llm_runner_create(s->model, &s->cache, &params, &s->runners[kind]);
-    free(left);
-    return status;
-}
-
+/* For n more tokens; the latest runner may have to go for it. */
 static clv_status get_runner(clv_session *s, uint32_t n, uint32_t which,
-                             llm_runner **out)
+                             bool prepare, llm_runner **out)
 {
-    const int kind = n == 1                    ? RUN_ONE
-                     : which == CLV_LOGITS_ALL ? RUN_ALL
-                                               : RUN_BATCH;
-    clv_status status = CLV_OK;
-    if (!s->runners[kind])
-        status = make_runner(s, kind);
-    *out = s->runners[kind];
+    const uint32_t left = s->n_ctx - s->position;
+    const llm_request request = {
+        .n = n,
+        .room = left > n ? left : n,
+        .all_logits = which == CLV_LOGITS_ALL && n > 1,
+        .prepare = prepare,
+    };
+    clv_status status = llm_runners_get(&s->runners, &request, out);
+    if (!llm_runners_hold(&s->runners, s->latest))
+        s->latest = NULL;
     return status;
 }
 
@@ -310,9 +271,13 @@ static clv_status leave_lost_out(clv_session *s)
         return clv_error(CLV_ERR_DEVICE_LOST,
                          "no device of the session is left; open a new context "
                          "to use them again");
-    drop_runners(s);
+    s->latest = NULL;
+    llm_runners_finish(&s->runners);
     clv_status status =
         llm_kv_cache_rescue(&s->cache, s->model->ctx, s->position);
+    if (!status)
+        status = llm_runners_reset(&s->runners, s->devices, s->n_devices, NULL,
+                                   0);
     if (!status)
         s->n_lost = lost;
     return status;
@@ -323,7 +288,7 @@ static clv_status run_once(clv_session *s, const int32_t *ids, uint32_t n,
 {
     clv_status status = leave_lost_out(s);
     if (!status)
-        status = get_runner(s, n, which, runner);
+        status = get_runner(s, n, which, false, runner);
     if (!status)
         status = llm_runner_run(*runner, ids, n, s->position);
     return status;
@@ -358,7 +323,7 @@ clv_status clv_session_prepare(clv_session *session, uint32_t n,
     *plan = NULL;
     clv_status status = leave_lost_out(session);
     if (!status)
-        status = get_runner(session, n, CLV_LOGITS_LAST, &runner);
+        status = get_runner(session, n, CLV_LOGITS_LAST, true, &runner);
     if (!status)
         *plan = runner->plan;
     return status;

@@ -10,11 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The activation's rows are fixed, and one of the lengths the device has. */
+/* The activation's rows are fixed, and one of the lengths the device has. What
+ * GET_ROWS and SET_ROWS take rows of, or put them into, comes first. */
 static bool static_fits(const clv_graph *graph, const clv_node *node,
                         const clv_op_caps *caps)
 {
-    const clv_tensor_desc *x = &graph->tensors[node->inputs[0]];
+    const bool second =
+        node->op == CLV_OP_GET_ROWS || node->op == CLV_OP_SET_ROWS;
+    const clv_tensor_desc *x = &graph->tensors[node->inputs[second]];
     if (x->symbols[0]) {
         const clv_symbol_range *range = &graph->symbols[x->symbols[0] - 1];
         if (range->min != range->max)
