@@ -292,6 +292,7 @@ void clv_plan_destroy(clv_plan *plan)
     free(plan->pieces);
     free(plan->parts);
     free(plan->steps);
+    free(plan->clocks);
     free(plan->waits);
     free(plan->loads);
     free(plan->places);

@@ -16,8 +16,9 @@
  *   choices[i] -> pieces[first_piece .. + n_pieces) of node i of the source
  *
  * Parts are in step order, and inside a step in node order; this order is one
- * in which they could run one after another. Steps are in an order in which
- * they can be submitted. Those of one device run in this order by themselves;
+ * in which they could run one after another. Steps are in the order in which
+ * they are submitted: the host waits for nothing longer than a step needs that
+ * could not be submitted later without harm. Those of one device run in this order by themselves;
  * all waits between devices are listed. A step is done when its device's
  * timeline has gained `signal` since the run began.
  */
@@ -104,6 +105,9 @@ struct clv_plan {
     core_piece *pieces;        /* in node order; device: into devices */
     core_part *parts;          /* [graph->n_nodes] */
     core_step *steps;
+    uint64_t *clocks;          /* [n_steps * n_devices] signals that each device
+                                  has given before a step begins, whoever
+                                  waited for them */
     core_wait *waits;
     core_load *loads;
     core_place *places;        /* [graph->n_tensors] */
@@ -128,6 +132,8 @@ clv_status core_plan_from_pieces(clv_context *ctx, clv_graph *graph,
  * caps[i] what the device of node i of plan->graph answered for it. */
 clv_status core_plan_place(clv_plan *plan, const clv_op_caps *all);
 clv_status core_plan_steps(clv_plan *plan);
+/* Of core_plan_steps(): puts the steps into the order of submission. */
+clv_status core_plan_order(clv_plan *plan);
 clv_status core_plan_memory(clv_plan *plan, const clv_op_caps *caps);
 clv_status core_plan_waits(clv_plan *plan);
 

@@ -1,8 +1,10 @@
 /*
- * Joins nodes into steps, one program each. A step ends with a node whose result
- * another device needs, so that this device need not wait for more than that.
- * A node begins a new step if it needs something of another device that the
- * step being filled does not wait for already: it would hold that step back.
+ * Joins nodes into steps, one program each. A node begins a new step if it needs
+ * something of another device that the step being filled does not wait for
+ * already: it would hold that step back. It does so too if another device needs
+ * a result of that step for a node of the same or an earlier place in the source
+ * graph: that device would have to wait for this node, where it could work
+ * beside it.
  */
 #include "plan.h"
 
@@ -18,17 +20,18 @@ typedef struct use {
 } use;
 
 #define NO_USE 0xffffffffu
+#define NOBODY 0xffffffffu
 
 typedef struct joiner {
     clv_plan *plan;
     use *uses;
     uint32_t n_uses;
     uint32_t *newest;  /* [n_tensors] latest use of each base */
-    bool *ends;        /* [n_parts] another device needs something of it */
+    uint32_t *needed;  /* [n_parts] first node of the source that needs
+                          something of it on another device, or NOBODY */
+    uint32_t *due;     /* [n_steps] the first of its parts' */
     uint32_t *open;    /* [n_devices] step being filled, or CORE_NO_STEP */
     uint32_t *latest;  /* [n_devices] latest step, or CORE_NO_STEP */
-    uint64_t *clocks;  /* [n_parts * n_devices] what is done on each device
-                          before a step begins, in its signals */
 } joiner;
 
 static clv_status no_memory(void)
@@ -54,7 +57,12 @@ static bool each_value(joiner *j, uint32_t part, touch_fn fn)
 
 static uint64_t *clock_of(const joiner *j, uint32_t step)
 {
-    return j->clocks + (size_t)step * j->plan->n_devices;
+    return j->plan->clocks + (size_t)step * j->plan->n_devices;
+}
+
+static uint32_t source_of(const clv_plan *plan, uint32_t node)
+{
+    return plan->cut.graph ? plan->cut.sources[node] : node;
 }
 
 /* The next older use that a use of value has to come after; starts from the
@@ -88,13 +96,15 @@ static bool note_use(joiner *j, uint32_t part, clv_value value, bool write)
     return true;
 }
 
-static bool mark_ends(joiner *j, uint32_t part, clv_value value, bool write)
+static bool mark_needed(joiner *j, uint32_t part, clv_value value, bool write)
 {
     const core_part *parts = j->plan->parts;
     uint32_t at = newest_use(j, value);
+    uint32_t source = source_of(j->plan, parts[part].node);
     for (const use *u; (u = next_conflict(j, value, write, &at));)
-        if (parts[u->part].device != parts[part].device)
-            j->ends[u->part] = true;
+        if (parts[u->part].device != parts[part].device &&
+            source < j->needed[u->part])
+            j->needed[u->part] = source;
     return true;
 }
 
@@ -144,7 +154,8 @@ static void begin_step(joiner *j, uint32_t part)
                                     .signal = ++plan->devices[device].n_steps};
     if (j->latest[device] != CORE_NO_STEP)
         memcpy(clock_of(j, step), clock_of(j, j->latest[device]),
-               plan->n_devices * sizeof *j->clocks);
+               plan->n_devices * sizeof *plan->clocks);
+    j->due[step] = NOBODY;
     j->open[device] = j->latest[device] = step;
     each_value(j, part, note_needed);
 }
@@ -160,19 +171,21 @@ static void join_parts(joiner *j)
     clv_plan *plan = j->plan;
     forget_uses(j);
     for (uint32_t i = 0; i < plan->n_parts; i++) {
-        each_value(j, i, mark_ends);
+        each_value(j, i, mark_needed);
         each_value(j, i, note_use);
     }
     forget_uses(j);
     for (uint32_t i = 0; i < plan->n_parts; i++) {
         uint32_t *open = &j->open[plan->parts[i].device];
-        if (*open == CORE_NO_STEP || !each_value(j, i, fits_open))
+        if (*open == CORE_NO_STEP ||
+            j->due[*open] <= source_of(plan, plan->parts[i].node) ||
+            !each_value(j, i, fits_open))
             begin_step(j, i);
         plan->parts[i].step = *open;
         plan->steps[*open].n_parts++;
+        if (j->needed[i] < j->due[*open])
+            j->due[*open] = j->needed[i];
         each_value(j, i, note_use);
-        if (j->ends[i])
-            *open = CORE_NO_STEP;
     }
 }
 
@@ -250,25 +263,29 @@ clv_status core_plan_steps(clv_plan *plan)
     joiner j = {.plan = plan,
                 .uses = calloc(n_uses + 1, sizeof *j.uses),
                 .newest = calloc(plan->graph->n_tensors, sizeof *j.newest),
-                .ends = calloc(n, sizeof *j.ends),
+                .needed = calloc(n, sizeof *j.needed),
+                .due = calloc(n, sizeof *j.due),
                 .open = calloc(plan->n_devices, sizeof *j.open),
-                .latest = calloc(plan->n_devices, sizeof *j.latest),
-                .clocks = calloc(n * plan->n_devices, sizeof *j.clocks)};
+                .latest = calloc(plan->n_devices, sizeof *j.latest)};
     plan->steps = calloc(n, sizeof *plan->steps);
-    clv_status status = j.uses && j.newest && j.ends && j.open && j.latest &&
-                                j.clocks && plan->steps
+    plan->clocks = calloc(n * plan->n_devices, sizeof *plan->clocks);
+    clv_status status = j.uses && j.newest && j.needed && j.due && j.open &&
+                                j.latest && plan->clocks && plan->steps
                             ? CLV_OK
                             : no_memory();
     if (!status) {
+        memset(j.needed, 0xff, n * sizeof *j.needed);
         memset(j.open, 0xff, plan->n_devices * sizeof *j.open);
         memset(j.latest, 0xff, plan->n_devices * sizeof *j.latest);
         join_parts(&j);
-        status = sort_parts(plan);
+        status = core_plan_order(plan);
     }
-    free(j.clocks);
+    if (!status)
+        status = sort_parts(plan);
     free(j.latest);
     free(j.open);
-    free(j.ends);
+    free(j.due);
+    free(j.needed);
     free(j.newest);
     free(j.uses);
     if (!status)
