@@ -22,23 +22,31 @@ static int by_size(const void *a, const void *b)
     return x->index < y->index ? -1 : 1;
 }
 
-static bool overlap(const item *a, const item *b)
+typedef struct rule {
+    core_may_share_fn may_share; /* NULL: always */
+    const void *ctx;
+} rule;
+
+/* The tensors need memory of their own each. */
+static bool conflict(const rule *r, const item *a, const item *b)
 {
-    return a->first <= b->last && b->first <= a->last;
+    return (a->first <= b->last && b->first <= a->last) ||
+           (r->may_share && !r->may_share(r->ctx, a->index, b->index));
 }
 
 /* ------------------------------------------------------------------------ */
 /* Offsets                                                                   */
 
 /* Puts order[n], where order[0..n) is sorted by offset, into the smallest gap
- * between tensors alive with it, else behind them. Returns its end. */
-static uint64_t place_in_gap(item *const *order, uint32_t n, item *x)
+ * between tensors that conflict with it, else behind them. Returns its end. */
+static uint64_t place_in_gap(const rule *r, item *const *order, uint32_t n,
+                             item *x)
 {
     uint64_t end = 0, best = UINT64_MAX;
     bool found = false;
     for (uint32_t i = 0; i < n; i++) {
         const item *other = order[i];
-        if (!overlap(other, x))
+        if (!conflict(r, other, x))
             continue;
         if (other->offset > end && other->offset - end >= x->size &&
             other->offset - end < best) {
@@ -54,11 +62,12 @@ static uint64_t place_in_gap(item *const *order, uint32_t n, item *x)
     return x->offset + x->size;
 }
 
-static uint64_t plan_offsets(item *items, uint32_t n, item **order)
+static uint64_t plan_offsets(const rule *r, item *items, uint32_t n,
+                             item **order)
 {
     uint64_t total = 0;
     for (uint32_t i = 0; i < n; i++) {
-        uint64_t end = place_in_gap(order, i, &items[i]);
+        uint64_t end = place_in_gap(r, order, i, &items[i]);
         total = end > total ? end : total;
         uint32_t at = i;
         for (; at && order[at - 1]->offset > items[i].offset; at--)
@@ -71,26 +80,27 @@ static uint64_t plan_offsets(item *items, uint32_t n, item **order)
 /* ------------------------------------------------------------------------ */
 /* Shared objects                                                            */
 
-static bool object_free(const item *items, const uint32_t *next,
+static bool object_free(const rule *r, const item *items, const uint32_t *next,
                         const shared_object *object, const item *x)
 {
     for (uint32_t i = object->head; i; i = next[i - 1])
-        if (overlap(&items[i - 1], x))
+        if (conflict(r, &items[i - 1], x))
             return false;
     return true;
 }
 
 /* Items come by falling size, so every object is large enough; the smallest
  * that is free wastes least. next: chains of the items in an object. */
-static uint64_t plan_objects(const item *items, uint32_t n, uint64_t *offsets,
-                             shared_object *objects, uint32_t *next)
+static uint64_t plan_objects(const rule *r, const item *items, uint32_t n,
+                             uint64_t *offsets, shared_object *objects,
+                             uint32_t *next)
 {
     uint64_t total = 0;
     uint32_t n_objects = 0;
     for (uint32_t i = 0; i < n; i++) {
         shared_object *best = NULL;
         for (uint32_t j = n_objects; j-- && !best;)
-            if (object_free(items, next, &objects[j], &items[i]))
+            if (object_free(r, items, next, &objects[j], &items[i]))
                 best = &objects[j];
         if (!best) {
             best = &objects[n_objects++];
@@ -141,9 +151,11 @@ static clv_status make_items(const core_lifetime *tensors, uint32_t n,
 }
 
 clv_status core_memplan_make(const core_lifetime *tensors, uint32_t n,
-                             uint64_t align, uint64_t *place,
+                             uint64_t align, core_may_share_fn may_share,
+                             const void *ctx, uint64_t *place,
                              core_memplan *out)
 {
+    const rule r = {may_share, ctx};
     item *items = calloc((size_t)n + 1, sizeof *items);
     item **order = calloc((size_t)n + 1, sizeof *order);
     uint64_t *object_offsets = calloc((size_t)n + 1, sizeof *object_offsets);
@@ -161,8 +173,9 @@ clv_status core_memplan_make(const core_lifetime *tensors, uint32_t n,
         goto done;
     qsort(items, n, sizeof *items, by_size);
     plan.live = live_bytes(items, n);
-    plan.offsets = plan_offsets(items, n, order);
-    plan.objects = plan_objects(items, n, object_offsets, objects, next);
+    plan.offsets = plan_offsets(&r, items, n, order);
+    plan.objects = plan_objects(&r, items, n, object_offsets, objects,
+                                next);
     plan.size = plan.offsets < plan.objects ? plan.offsets : plan.objects;
     for (uint32_t i = 0; i < n; i++)
         place[items[i].index] = plan.size == plan.offsets ? items[i].offset

@@ -21,8 +21,14 @@ typedef struct core_memplan {
     uint64_t size;    /* bytes used */
 } core_memplan;
 
+/* Whether two tensors whose lifetimes do not overlap may have the same memory,
+ * too. */
+typedef bool (*core_may_share_fn)(const void *ctx, uint32_t a, uint32_t b);
+
 /* place[i]: the tensor's offset in an arena of out->size bytes, a multiple of
- * align (a power of two). Sizes are rounded up to align. */
+ * align (a power of two). Sizes are rounded up to align. may_share: NULL for
+ * always. */
 clv_status core_memplan_make(const core_lifetime *tensors, uint32_t n,
-                             uint64_t align, uint64_t *place,
+                             uint64_t align, core_may_share_fn may_share,
+                             const void *ctx, uint64_t *place,
                              core_memplan *out);

@@ -4,7 +4,7 @@
  */
 #include "../graph/dtype.h"
 #include "../graph/tensor.h"
-#include "plan.h"
+#include "plan_reuse.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,12 +44,14 @@ static bool same_extent(const clv_tensor_desc *a, const clv_tensor_desc *b)
 
 /* The node of a part may write its output over input i: the device allows it
  * wherever the value is an operand, and nobody reads it later. */
-static bool can_overwrite(const clv_plan *plan, const clv_node *node,
-                          uint32_t part, const clv_op_caps *caps, uint32_t i)
+static bool can_overwrite(const clv_plan *plan, const core_uses *uses,
+                          const clv_node *node, uint32_t part,
+                          const clv_op_caps *caps, uint32_t i)
 {
     clv_value in = node->inputs[i], out = node->outputs[0];
     if (in == CLV_NO_TENSOR || plan->places[in].home != CORE_HOME_ARENA ||
         plan->places[in].last_part != part ||
+        !core_uses_over(uses, in, part) ||
         !same_extent(&plan->graph->tensors[in], &plan->graph->tensors[out]))
         return false;
     for (uint32_t j = 0; j < node->n_inputs; j++)
@@ -59,8 +61,8 @@ static bool can_overwrite(const clv_plan *plan, const clv_node *node,
 }
 
 /* viewed[v]: v is a view or has one; then others may use its memory. */
-static void find_in_place(clv_plan *plan, const clv_op_caps *caps,
-                          const bool *viewed)
+static void find_in_place(clv_plan *plan, const core_uses *uses,
+                          const clv_op_caps *caps, const bool *viewed)
 {
     for (uint32_t p = 0; p < plan->n_parts; p++) {
         uint32_t index = plan->parts[p].node;
@@ -70,7 +72,7 @@ static void find_in_place(clv_plan *plan, const clv_op_caps *caps,
             continue;
         for (uint32_t i = 0; i < node->n_inputs; i++) {
             if (node->inputs[i] == CLV_NO_TENSOR || viewed[node->inputs[i]] ||
-                !can_overwrite(plan, node, p, &caps[index], i))
+                !can_overwrite(plan, uses, node, p, &caps[index], i))
                 continue;
             plan->places[node->outputs[0]].in_place = node->inputs[i];
             break;
@@ -81,10 +83,24 @@ static void find_in_place(clv_plan *plan, const clv_op_caps *caps,
 /* ------------------------------------------------------------------------ */
 /* Arena                                                                     */
 
+/* What the lifetimes are of. */
+typedef struct owners {
+    core_uses *uses;
+    clv_value *values; /* of each lifetime */
+} owners;
+
+static bool may_share(const void *ctx, uint32_t a, uint32_t b)
+{
+    const owners *o = ctx;
+    return core_uses_apart(o->uses, o->values[a], o->values[b]) ||
+           core_uses_apart(o->uses, o->values[b], o->values[a]);
+}
+
 /* One lifetime for each value in the arena that takes over no other's memory;
  * those that do extend it. index[v]: the value's lifetime. */
-static uint32_t collect_lifetimes(const clv_plan *plan, core_lifetime *lifetimes,
-                                  uint32_t *index, uint64_t *naive)
+static uint32_t collect_lifetimes(const clv_plan *plan, const owners *owned,
+                                  core_lifetime *lifetimes, uint32_t *index,
+                                  uint64_t *naive)
 {
     uint32_t n = 0;
     *naive = 0;
@@ -97,6 +113,7 @@ static uint32_t collect_lifetimes(const clv_plan *plan, core_lifetime *lifetimes
         if (place->in_place != CLV_NO_TENSOR)
             continue;
         index[v] = n;
+        owned->values[n] = v;
         lifetimes[n++] = (core_lifetime){place->size, place->first_part,
                                          place->last_part};
     }
@@ -109,25 +126,27 @@ static uint32_t collect_lifetimes(const clv_plan *plan, core_lifetime *lifetimes
         core_lifetime *lifetime = &lifetimes[index[v] = index[owner]];
         if (plan->places[v].last_part > lifetime->last)
             lifetime->last = plan->places[v].last_part;
+        core_uses_join(owned->uses, owner, v);
     }
     return n;
 }
 
-static clv_status plan_arena(clv_plan *plan)
+static clv_status plan_arena(clv_plan *plan, core_uses *uses)
 {
     uint32_t n_tensors = plan->graph->n_tensors;
     core_lifetime *lifetimes = calloc(n_tensors, sizeof *lifetimes);
     uint32_t *index = calloc(n_tensors, sizeof *index);
     uint64_t *offsets = calloc(n_tensors, sizeof *offsets);
+    owners owned = {uses, calloc(n_tensors, sizeof *owned.values)};
     clv_status status;
-    if (!lifetimes || !index || !offsets) {
+    if (!lifetimes || !index || !offsets || !owned.values) {
         status = no_memory();
         goto done;
     }
     uint64_t naive;
-    uint32_t n = collect_lifetimes(plan, lifetimes, index, &naive);
-    status = core_memplan_make(lifetimes, n, plan->align, offsets,
-                               &plan->memory);
+    uint32_t n = collect_lifetimes(plan, &owned, lifetimes, index, &naive);
+    status = core_memplan_make(lifetimes, n, plan->align, may_share, &owned,
+                               offsets, &plan->memory);
     if (status)
         goto done;
     plan->memory.naive = naive;
@@ -137,6 +156,7 @@ static clv_status plan_arena(clv_plan *plan)
                 offsets[index[plan->graph->values[v].base]] +
                 core_view_offset(plan->graph, v);
 done:
+    free(owned.values);
     free(offsets);
     free(index);
     free(lifetimes);
@@ -264,8 +284,9 @@ clv_status core_plan_memory(clv_plan *plan, const clv_op_caps *caps)
     }
     plan->align = plan->pointer_align > MIN_ALIGN ? plan->pointer_align
                                                   : MIN_ALIGN;
+    core_uses uses = {0};
     bool *viewed = calloc(graph->n_tensors, sizeof *viewed);
-    clv_status status = viewed ? CLV_OK : no_memory();
+    clv_status status = viewed ? core_uses_find(plan, &uses) : no_memory();
     for (uint32_t v = 0; v < graph->n_tensors && !status; v++) {
         status =
             core_desc_size(&graph->tensors[v], NULL, &plan->places[v].size);
@@ -274,9 +295,10 @@ clv_status core_plan_memory(clv_plan *plan, const clv_op_caps *caps)
             viewed[v] = viewed[graph->values[v].base] = true;
     }
     if (!status) {
-        find_in_place(plan, caps, viewed);
-        status = plan_arena(plan);
+        find_in_place(plan, &uses, caps, viewed);
+        status = plan_arena(plan, &uses);
     }
+    core_uses_finish(&uses);
     free(viewed);
     if (!status)
         status = plan_loads(plan);

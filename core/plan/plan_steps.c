@@ -1,10 +1,10 @@
 /*
- * Joins nodes into steps, one program each. A node begins a new step if it needs
- * something of another device that the step being filled does not wait for
- * already: it would hold that step back. It does so too if another device needs
- * a result of that step for a node of the same or an earlier place in the source
- * graph: that device would have to wait for this node, where it could work
- * beside it.
+ * Joins nodes into steps, one program each. A node begins a new step if it
+ * needs something of another device that the step being filled does not wait
+ * for already: it would hold that step back. It does so too if another device
+ * needs a result of that step for a node of the same or an earlier place in the
+ * source graph: that device would have to wait for this node, where it could
+ * work beside it.
  */
 #include "plan.h"
 

@@ -154,6 +154,47 @@ static void check_outputs(random_graph *rg, clv_exec *exec, int64_t n)
     }
 }
 
+/* Whether one of the steps writes what the other uses. */
+static bool passes_data(const clv_plan *plan, uint32_t s, uint32_t t)
+{
+    const core_part *parts = plan->parts;
+    for (uint32_t v = 0; v < plan->graph->n_tensors; v++) {
+        bool used[2] = {false}, written[2] = {false};
+        const uint32_t steps[] = {s, t};
+        for (int i = 0; i < 2; i++) {
+            const core_step *step = &plan->steps[steps[i]];
+            for (uint32_t p = 0; p < step->n_parts; p++) {
+                const clv_node *node =
+                    &plan->graph->nodes[parts[step->first_part + p].node];
+                for (uint32_t j = 0; j < node->n_inputs; j++)
+                    used[i] |= node->inputs[j] == v;
+                for (uint32_t j = 0; j < node->n_outputs; j++)
+                    written[i] |= node->outputs[j] == v;
+            }
+        }
+        if ((written[0] && (used[1] || written[1])) || (written[1] && used[0]))
+            return true;
+    }
+    return false;
+}
+
+/* Devices wait for results, and never for memory to be free. */
+static void check_waits(const clv_plan *plan)
+{
+    for (uint32_t s = 0; s < plan->n_steps; s++) {
+        const core_step *step = &plan->steps[s];
+        for (uint32_t i = 0; i < step->n_waits; i++) {
+            const core_wait *wait = &plan->waits[step->first_wait + i];
+            uint32_t t = 0;
+            while (plan->steps[t].device != wait->device ||
+                   plan->steps[t].signal != wait->value)
+                t++;
+            assert_true(t < s);
+            assert_true(passes_data(plan, s, t));
+        }
+    }
+}
+
 /* Placement in the plan's own terms: no two values that live at the same time
  * share bytes, and a value crossing devices is waited for. */
 static void check_plan(const clv_plan *plan)
@@ -189,6 +230,7 @@ static void run_random_with(const char *settings, uint64_t seed, bool cpu)
         build_random(rg, t.ctx, &r, n);
         assert_ok(clv_plan_create(t.ctx, rg->g, NULL, &plan));
         check_plan(plan);
+        check_waits(plan);
         clv_plan_summary s = clv_plan_summarise(plan);
         assert_true(s.transient_size <= s.transient_naive);
         assert_ok(clv_exec_create(plan, &exec));

@@ -61,7 +61,7 @@ static void test_random_lifetimes(void **state)
             naive += round_up(t[i].size, align);
         }
         core_memplan plan;
-        assert_ok(core_memplan_make(t, n, align, place, &plan));
+        assert_ok(core_memplan_make(t, n, align, NULL, NULL, place, &plan));
         check_no_overlap(t, place, n, align);
         uint64_t bound = lower_bound(t, n, nodes, align);
         assert_int_equal(plan.live, bound);
@@ -84,7 +84,7 @@ static void test_chain(void **state)
     core_memplan plan;
     for (uint32_t i = 0; i < 50; i++)
         t[i] = (core_lifetime){1000, i, i + 1};
-    assert_ok(core_memplan_make(t, 50, 64, place, &plan));
+    assert_ok(core_memplan_make(t, 50, 64, NULL, NULL, place, &plan));
     assert_int_equal(plan.naive, 50 * 1024);
     assert_int_equal(plan.offsets, 2 * 1024);
     assert_int_equal(plan.objects, 2 * 1024);
@@ -97,10 +97,39 @@ static void test_offsets_fill_gaps(void **state)
     const core_lifetime t[] = {{4096, 0, 1}, {2048, 2, 3}, {2048, 2, 3}};
     uint64_t place[3];
     core_memplan plan;
-    assert_ok(core_memplan_make(t, 3, 64, place, &plan));
+    assert_ok(core_memplan_make(t, 3, 64, NULL, NULL, place, &plan));
     assert_int_equal(plan.offsets, 4096);
     assert_int_equal(plan.objects, 6144);
     assert_int_equal(plan.size, 4096);
+}
+
+static const int same_parity_ctx;
+
+/* Odd ones have nothing to do with even ones. */
+static bool same_parity(const void *ctx, uint32_t a, uint32_t b)
+{
+    assert_ptr_equal(ctx, &same_parity_ctx);
+    return a % 2 == b % 2;
+}
+
+static void test_forbidden_sharing(void **state)
+{
+    (void)state;
+    test_random r = {12};
+    core_lifetime t[50];
+    uint64_t place[50];
+    core_memplan plan;
+    for (uint32_t i = 0; i < 50; i++)
+        t[i] = (core_lifetime){1000 + test_below(&r, 64), i, i};
+    assert_ok(core_memplan_make(t, 50, 64, same_parity, &same_parity_ctx, place,
+                                &plan));
+    for (uint32_t i = 0; i < 50; i++)
+        for (uint32_t j = 0; j < i; j++)
+            if (i % 2 != j % 2)
+                assert_true(place[i] + t[i].size <= place[j] ||
+                            place[j] + t[j].size <= place[i]);
+    assert_int_equal(plan.size, plan.live * 2);
+    assert_int_equal(plan.offsets, plan.objects);
 }
 
 static void test_empty_and_overflow(void **state)
@@ -109,9 +138,9 @@ static void test_empty_and_overflow(void **state)
     core_memplan plan;
     uint64_t place[2];
     const core_lifetime huge[] = {{UINT64_MAX / 2, 0, 1}, {UINT64_MAX, 2, 3}};
-    assert_ok(core_memplan_make(NULL, 0, 64, NULL, &plan));
+    assert_ok(core_memplan_make(NULL, 0, 64, NULL, NULL, NULL, &plan));
     assert_int_equal(plan.size, 0);
-    assert_int_equal(core_memplan_make(huge, 2, 64, place, &plan),
+    assert_int_equal(core_memplan_make(huge, 2, 64, NULL, NULL, place, &plan),
                      CLV_ERR_LIMIT);
 }
 
@@ -121,6 +150,7 @@ int main(void)
         cmocka_unit_test(test_random_lifetimes),
         cmocka_unit_test(test_chain),
         cmocka_unit_test(test_offsets_fill_gaps),
+        cmocka_unit_test(test_forbidden_sharing),
         cmocka_unit_test(test_empty_and_overflow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,27 @@
+/*
+ * Who uses a value's memory, and whether another value may have it afterwards
+ * without anybody waiting for that: only if all that use the one are done
+ * before any that use the other begin, by the waits that results need anyway.
+ * Lifetimes in the order of parts are not enough, as devices work side by side.
+ */
+#pragma once
+
+#include "plan.h"
+
+typedef struct core_uses {
+    const clv_plan *plan;
+    /* [graph->n_tensors * n_devices] first and last part of a device that uses
+     * the value or a view of it; CORE_NO_PART: none. Of bases only. */
+    uint32_t *first, *last;
+} core_uses;
+
+#define CORE_NO_PART 0xffffffffu
+
+clv_status core_uses_find(const clv_plan *plan, core_uses *out);
+void core_uses_finish(core_uses *uses);
+/* What uses `other` uses `value` too. */
+void core_uses_join(core_uses *uses, clv_value value, clv_value other);
+/* All that use `before` are done when what uses `after` begins. */
+bool core_uses_apart(const core_uses *uses, clv_value before, clv_value after);
+/* The same, for what uses `before` but the part itself. */
+bool core_uses_over(const core_uses *uses, clv_value before, uint32_t part);
