@@ -3,6 +3,7 @@
 #include <math.h>
 
 #define SUM_SIZE 4 /* bytes of a sum */
+#define SUM_BUFFERS 2 /* one block drains while the next one grows */
 
 static int64_t ceil_div(int64_t a, int64_t b)
 {
@@ -46,7 +47,7 @@ static npu_gemm_cost with_panel(const npu_array *unit, const npu_gemm *gemm,
     const int64_t rows = unit->rows, columns = unit->columns;
     const int64_t parts = ceil_div(s->n, s->part);
     const double m = (double)s->m, n = (double)s->n, k = (double)s->k;
-    const uint64_t sums = (uint64_t)panel * SUM_SIZE;
+    const uint64_t sums = (uint64_t)panel * SUM_SIZE * SUM_BUFFERS;
     int64_t block = at_least((int64_t)(s->half / sums) / rows * rows, rows);
     if (block > s->m)
         block = s->m;

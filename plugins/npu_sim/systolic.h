@@ -7,12 +7,12 @@
  * drain.
  *
  * Half of the SRAM holds a panel of the stationary operand: all n rows of as
- * many columns as fit. The other half holds the sums of a block of streamed
- * rows. The streamed operand passes once for each panel, from memory unless it
- * fits beside them; the tiles of a panel are loaded once for each block. If
- * even one tile's columns are too long for the panel, n is cut, and the sums of
- * a part go to memory and back. The width of a panel is chosen as a compiler
- * would, for the least time.
+ * many columns as fit. The other half holds the sums of two blocks of streamed
+ * rows: one drains while the next one grows. The streamed operand passes once
+ * for each panel, from memory unless it fits beside them; the tiles of a panel
+ * are loaded once for each block. If even one tile's columns are too long for
+ * the panel, n is cut, and the sums of a part go to memory and back. The width
+ * of a panel is chosen as a compiler would, for the least time.
  *
  * Four things work side by side, and the slowest sets the time: the arrays, the
  * sequencer (one for all arrays, a number of cycles a tile), the DMA, and the
