@@ -129,7 +129,9 @@ static clv_status list_tensors(synth *m, const llm_synth_shape *s,
         calloc(OUTSIDE + PER_LAYER * (size_t)s->n_layers, sizeof(*m->tensors));
     if (!m->tensors)
         return clv_error(CLV_ERR_NO_MEMORY, "out of memory for a tensor list");
-    add_matrix(m, format->table, s->n_vocab, s->n_embd, "token_embd.weight", 0);
+    /* As an output matrix it is one like the others. */
+    add_matrix(m, s->tied ? format->matrix : format->table, s->n_vocab,
+               s->n_embd, "token_embd.weight", 0);
     for (int i = 0; i < (int)s->n_layers; i++)
         add_layer(m, s, format->matrix, i);
     add_vector(m, s->n_embd, 1, "output_norm.weight", 0);

@@ -24,7 +24,8 @@ typedef struct llm_synth_type {
 
 typedef struct llm_synth_format {
     const char *name;
-    llm_synth_type matrix, table; /* table: token_embd */
+    llm_synth_type matrix, table; /* table: token_embd, if it is nothing
+                                     else */
 } llm_synth_format;
 
 /* Takes "NAME[:FORMAT][:zero]" apart. */

@@ -214,6 +214,9 @@ static void test_names(void **state)
         assert_int_equal(hp->n_kv_heads, models[i].n_kv_heads);
         assert_int_equal(source->find(source, "output.weight", &t),
                          models[i].tied ? CLV_ERR_NOT_FOUND : CLV_OK);
+        assert_ok(source->find(source, "token_embd.weight", &t));
+        assert_int_equal(t.dtype,
+                         models[i].tied ? CLV_DTYPE_I4 : CLV_DTYPE_I8);
         assert_int_equal(source->find(source, "blk.0.attn_k.bias", &t),
                          models[i].biases ? CLV_OK : CLV_ERR_NOT_FOUND);
         if (models[i].biases)
