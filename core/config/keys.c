@@ -31,6 +31,11 @@ static const clv_option core_keys[] = {
      .help = "seconds that a device may take for a step before it is given up; "
              "0: any time"},
     {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
+     .key = "sync", .type = CLV_OPTION_ENUM, .default_value = "fast",
+     .choices = "fast|block",
+     .help = "how the host waits for devices: sleep and poll as predicted, or "
+             "block"},
+    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
      .key = "probe", .type = CLV_OPTION_ENUM, .default_value = "auto",
      .choices = "auto|always|off",
      .help = "try plugins in a process of their own before they are loaded"},

@@ -115,6 +115,8 @@ clv_status clv_exec_create(clv_plan *plan, clv_exec **out)
     if (!status)
         status = make_timelines(exec);
     if (!status)
+        status = core_exec_sync_begin(exec);
+    if (!status)
         status = make_steps(exec);
     if (!status)
         status = make_tensors(exec);
@@ -146,7 +148,8 @@ void clv_exec_destroy(clv_exec *exec)
     free(exec->devices);
     free(exec->steps);
     free(exec->tensors);
-    free(exec->syncs);
+    free(exec->flushes);
+    core_exec_sync_finish(&exec->sync);
     free(exec);
 }
 
@@ -240,18 +243,31 @@ static clv_status check_run(const clv_exec *exec, const int64_t *symbols,
     return CLV_OK;
 }
 
+static clv_status host_wait(clv_exec *exec, uint32_t device, uint64_t value,
+                            uint32_t point)
+{
+    bool traced = clv_trace_enabled(exec->plan->ctx);
+    uint64_t begin = traced ? clv_now_ns() : 0;
+    clv_status status = core_exec_await(exec, device, value, point);
+    if (traced)
+        core_trace_add(exec->plan->ctx, CLV_CLOCK_REAL, core_trace_host_track(),
+                       "wait", begin, clv_now_ns());
+    return status;
+}
+
 static clv_status wait_for_others(clv_exec *exec, uint32_t step)
 {
     const core_step *planned = &exec->plan->steps[step];
     core_point *point = exec->steps[step].waits;
     for (uint32_t i = 0; i < planned->n_waits; i++) {
-        const core_wait *wait = &exec->plan->waits[planned->first_wait + i];
+        uint32_t index = planned->first_wait + i;
+        const core_wait *wait = &exec->plan->waits[index];
         uint64_t value = exec->devices[wait->device].base + wait->value;
         if (!wait->by_host) {
             (point++)->value = value;
             continue;
         }
-        clv_status status = core_exec_wait(exec, wait->device, value);
+        clv_status status = host_wait(exec, wait->device, value, index);
         if (status)
             return status;
     }
@@ -272,7 +288,7 @@ static clv_status submit_when_room(clv_exec *exec, uint32_t step)
         if (status != CLV_ERR_LIMIT)
             return status;
         if (d->promised > d->base &&
-            (status = core_exec_wait(exec, device, d->promised)))
+            (status = core_exec_wait(exec, device, d->promised, 0)))
             return status;
         uint64_t now = clv_now_ns();
         start = start ? start : now;
@@ -320,29 +336,25 @@ static clv_status submit_step(clv_exec *exec, uint32_t index,
 
 static clv_status wait_all(clv_exec *exec)
 {
-    uint64_t begin = clv_now_ns();
-    for (uint32_t d = 0; d < exec->plan->n_devices; d++) {
-        if (exec->devices[d].promised == exec->devices[d].base)
-            continue;
-        clv_status status = core_exec_wait(exec, d, exec->devices[d].promised);
-        if (status)
-            return status;
-    }
-    core_trace_add(exec->plan->ctx, CLV_CLOCK_REAL, core_trace_host_track(),
-                   "wait", begin, clv_now_ns());
-    return CLV_OK;
+    clv_status status = CLV_OK;
+    for (uint32_t d = 0; d < exec->plan->n_devices && !status; d++)
+        if (exec->devices[d].promised != exec->devices[d].base)
+            status = host_wait(exec, d, exec->devices[d].promised,
+                               exec->plan->n_waits + d);
+    return status;
 }
 
-static clv_status sync_memory(const clv_exec *exec, bool before)
+static clv_status flush_memory(const clv_exec *exec, bool before)
 {
     clv_status status = CLV_OK;
-    for (uint32_t i = 0; i < exec->n_syncs && !status; i++) {
-        const core_exec_sync *sync = &exec->syncs[i];
-        if (before && sync->before)
-            status = core_buffer_flush(sync->buffer, sync->offset, sync->size);
-        else if (!before && sync->after)
-            status = core_buffer_invalidate(sync->buffer, sync->offset,
-                                            sync->size);
+    for (uint32_t i = 0; i < exec->n_flushes && !status; i++) {
+        const core_exec_flush *flush = &exec->flushes[i];
+        if (before && flush->before)
+            status =
+                core_buffer_flush(flush->buffer, flush->offset, flush->size);
+        else if (!before && flush->after)
+            status = core_buffer_invalidate(flush->buffer, flush->offset,
+                                            flush->size);
     }
     return status;
 }
@@ -352,7 +364,7 @@ clv_status clv_exec_run(clv_exec *exec, const int64_t *symbols,
 {
     clv_status status = check_run(exec, symbols, n_symbols);
     if (!status)
-        status = sync_memory(exec, true);
+        status = flush_memory(exec, true);
     if (status)
         return status;
     exec->run++;
@@ -366,5 +378,5 @@ clv_status clv_exec_run(clv_exec *exec, const int64_t *symbols,
         return core_exec_drain(exec, status);
     if (clv_trace_enabled(exec->plan->ctx))
         core_exec_collect_trace(exec);
-    return sync_memory(exec, false);
+    return flush_memory(exec, false);
 }

@@ -31,11 +31,27 @@ typedef struct core_exec_device {
 
 /* Memory that the host writes before or reads after a run and that is not
  * coherent: to be flushed before and invalidated after. */
-typedef struct core_exec_sync {
+typedef struct core_exec_flush {
     clv_value value;
     core_buffer *buffer;
     uint64_t offset, size;
     bool before, after;
+} core_exec_flush;
+
+/* How long the host has to wait. */
+typedef struct core_exec_pace {
+    uint64_t kind;
+    double rest_ns; /* by the device's clock */
+    bool known;
+} core_exec_pace;
+
+typedef struct core_exec_sync {
+    bool fast;         /* core.sync */
+    bool spare_core;   /* the host may spin */
+    uint32_t *points;  /* [plan->n_waits + plan->n_devices] pace of each wait by
+                          the host, and of the last one on each device */
+    core_exec_pace *paces;
+    uint32_t n_paces;
 } core_exec_sync;
 
 struct clv_exec {
@@ -45,8 +61,9 @@ struct clv_exec {
     clv_tensor **tensors;      /* [n_tensors] inputs and outputs: owned; states:
                                   bound by the caller; else NULL */
     clv_tensor *arena;         /* NULL: no transients */
-    core_exec_sync *syncs;
-    uint32_t n_syncs, syncs_capacity;
+    core_exec_flush *flushes;
+    uint32_t n_flushes, flushes_capacity;
+    core_exec_sync sync;
     uint32_t n_unbound;        /* states without memory */
     uint64_t run;              /* runs begun */
     uint64_t limit_ns;         /* for a step to end; UINT64_MAX: none */
@@ -68,8 +85,9 @@ clv_status core_exec_set_tensor(clv_exec *exec, clv_value value,
  * lost to the context; one that ran past the limit is also abandoned. Devices
  * whose work failed only because they waited for it are not blamed.
  */
-/* Until the device's timeline has value. */
-clv_status core_exec_wait(clv_exec *exec, uint32_t device, uint64_t value);
+/* Until the device's timeline has value; polls for spin_ns, then blocks. */
+clv_status core_exec_wait(clv_exec *exec, uint32_t device, uint64_t value,
+                          uint64_t spin_ns);
 /* The device failed in a step, for the reason in the thread's message. */
 clv_status core_exec_blame(clv_exec *exec, uint32_t device, uint32_t step,
                            clv_status status);
@@ -78,6 +96,13 @@ clv_status core_exec_blame(clv_exec *exec, uint32_t device, uint32_t step,
 clv_status core_exec_drain(clv_exec *exec, clv_status status);
 /* Destroys the timelines, but for those that an abandoned device may watch. */
 void core_exec_free_timelines(clv_exec *exec);
+
+/* exec_sync.c: the same, sleeping and polling by what is known of the point, an
+ * index into sync.points. */
+clv_status core_exec_sync_begin(clv_exec *exec);
+void core_exec_sync_finish(core_exec_sync *sync);
+clv_status core_exec_await(clv_exec *exec, uint32_t device, uint64_t value,
+                           uint32_t point);
 
 /* exec_trace.c: moves what the devices recorded to the context's trace. */
 void core_exec_collect_trace(clv_exec *exec);

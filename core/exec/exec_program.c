@@ -246,31 +246,31 @@ done:
 
 /* Notes what to flush and invalidate for the value on a device, replacing an
  * earlier note. */
-static clv_status note_sync(clv_exec *exec, clv_value value,
+static clv_status note_flush(clv_exec *exec, clv_value value,
                             const core_object *object)
 {
     clv_device *dev = object->buffer->dev;
     uint32_t usage = exec->plan->graph->tensors[value].usage, i = 0;
     if (dev->mem_types[object->buffer->mem_type].flags & CLV_MEM_COHERENT)
         return CLV_OK;
-    while (i < exec->n_syncs && (exec->syncs[i].value != value ||
-                                 exec->syncs[i].buffer->dev != dev))
+    while (i < exec->n_flushes && (exec->flushes[i].value != value ||
+                                 exec->flushes[i].buffer->dev != dev))
         i++;
-    if (i == exec->syncs_capacity) {
+    if (i == exec->flushes_capacity) {
         uint32_t capacity = i ? i * 2 : 8;
-        void *grown = reallocarray(exec->syncs, capacity, sizeof *exec->syncs);
+        void *grown = reallocarray(exec->flushes, capacity, sizeof *exec->flushes);
         if (!grown)
             return no_memory();
-        exec->syncs = grown;
-        exec->syncs_capacity = capacity;
+        exec->flushes = grown;
+        exec->flushes_capacity = capacity;
     }
-    exec->syncs[i] = (core_exec_sync){.value = value,
+    exec->flushes[i] = (core_exec_flush){.value = value,
                                       .buffer = object->buffer,
                                       .offset = object->offset,
                                       .size = object->size,
                                       .before = usage != CLV_USAGE_OUTPUT,
                                       .after = usage != CLV_USAGE_INPUT};
-    exec->n_syncs += i == exec->n_syncs;
+    exec->n_flushes += i == exec->n_flushes;
     return CLV_OK;
 }
 
@@ -311,7 +311,7 @@ clv_status core_exec_set_tensor(clv_exec *exec, clv_value value,
                 tensor, plan->devices[plan->steps[s].device].dev,
                 plan->pointer_align, CORE_HOLD_IMPORT, &object);
             if (!status && !pass)
-                status = note_sync(exec, value, object);
+                status = note_flush(exec, value, object);
             if (status)
                 return status;
             if (pass)

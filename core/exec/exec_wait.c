@@ -7,10 +7,6 @@
 
 #include <stdio.h>
 
-/* A device on the host's own processors would lose them to a spinning host. */
-#define SPIN_NS 50000u
-#define SPIN_SOFTWARE_NS 2000u
-
 /* The run's first step on the device that has not ended; n_steps: none. */
 static uint32_t unfinished_step(const clv_exec *exec, uint32_t device)
 {
@@ -113,20 +109,14 @@ static clv_status give_up(clv_exec *exec, uint32_t device)
     return clv_error(status, "%s", exec->message);
 }
 
-static uint32_t spin_ns(const clv_device *dev)
-{
-    bool software = dev->info.kind == CLV_DEVICE_CPU ||
-                    (dev->info.flags & CLV_DEVICE_SOFTWARE);
-    return software ? SPIN_SOFTWARE_NS : SPIN_NS;
-}
-
-clv_status core_exec_wait(clv_exec *exec, uint32_t device, uint64_t value)
+clv_status core_exec_wait(clv_exec *exec, uint32_t device, uint64_t value,
+                          uint64_t spin_ns)
 {
     const core_exec_device *d = &exec->devices[device];
     for (;;) {
         uint64_t seen = core_timeline_reached(d->timeline), wanted;
-        clv_status status = core_timeline_wait(
-            d->timeline, value, spin_ns(d->dev), exec->limit_ns);
+        clv_status status = core_timeline_wait(d->timeline, value, spin_ns,
+                                               exec->limit_ns);
         if (status == CLV_OK)
             return CLV_OK;
         if (status != CLV_ERR_TIMEOUT || core_timeline_failed(d->timeline))
@@ -137,7 +127,7 @@ clv_status core_exec_wait(clv_exec *exec, uint32_t device, uint64_t value)
         if (other == device)
             return give_up(exec, device);
         /* Steps wait for earlier ones only, so this comes to an end. */
-        if ((status = core_exec_wait(exec, other, wanted)) != CLV_OK)
+        if ((status = core_exec_wait(exec, other, wanted, 0)) != CLV_OK)
             return status;
     }
 }
@@ -152,7 +142,7 @@ clv_status core_exec_drain(clv_exec *exec, clv_status status)
         if (!d->timeline || d->promised == d->base)
             continue;
         /* Work behind the one that failed may still run. */
-        if (core_exec_wait(exec, i, d->promised) != CLV_OK &&
+        if (core_exec_wait(exec, i, d->promised, 0) != CLV_OK &&
             !core_device_abandoned(d->dev))
             core_device_settle(d->dev, exec->limit_ns);
     }
