@@ -28,8 +28,8 @@ static const tool_option options[] = {
     TOOL_OPTION_PLAN(plan_args),
     TOOL_OPT_STRING(0, "save", "FILE", AT(save),
                     "write the plan there as json, for --plan"),
-    TOOL_OPT_CHOICE('o', "output", "FORMAT", AT(format), "md|json",
-                    "md or json"),
+    TOOL_OPT_CHOICE('o', "output", "FORMAT", AT(format), "md|json|svg",
+                    "md, json, or svg: a picture of the predicted run"),
     {0},
 };
 
@@ -46,6 +46,7 @@ const tool_command tool_plan = {
                "-b as --seq.",
     .examples =
         "  cleave plan -m model.gguf --phase decode\n"
+        "  cleave plan -m model.gguf --seq 512 -o svg > prefill.svg\n"
         "  cleave plan -m model.gguf --seq 512 --save prefill.json\n"
         "  cleave run -m model.gguf -b 512 --plan prefill.json -p \"Hello\"\n",
     .options = options,

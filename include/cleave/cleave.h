@@ -489,8 +489,9 @@ typedef struct clv_prediction {
 CLV_API clv_status clv_plan_predict(const clv_plan *plan,
                                     const int64_t *symbols, uint32_t n_symbols,
                                     clv_prediction *out);
-/* As text for people ("md") or machines ("json"). *out is the caller's, freed
- * with clv_string_free(). */
+/* As text for people ("md") or machines ("json"), or as a picture of the
+ * predicted run ("svg"; CLV_ERR_NOT_FOUND where costs are not known). *out is the
+ * caller's, freed with clv_string_free(). */
 CLV_API clv_status clv_plan_print(const clv_plan *plan, const char *format,
                                   char **out);
 CLV_API void clv_string_free(char *string);

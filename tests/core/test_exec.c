@@ -367,7 +367,7 @@ static void test_plan_shows_choices(void **state)
     assert_int_equal(s.n_devices, 2);
     assert_int_equal(s.n_copies, 0);
     assert_ok(clv_plan_print(f.plan, "md", &md));
-    assert_non_null(strstr(md, "| 1 | ref:1 | 1..2 | ref:0 step 1 (host) |"));
+    assert_non_null(strstr(md, "| 1 | ref:1 | 1..2 | 0 on ref:0 (host) |"));
     assert_non_null(strstr(md, "matmul ffn.weight"));
     assert_non_null(strstr(md, "ref:0: op 6 is not among ops0"));
     assert_ok(clv_plan_print(f.plan, "json", &json));
