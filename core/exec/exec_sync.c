@@ -13,7 +13,6 @@
 #include "exec.h"
 
 #include <math.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -128,24 +127,6 @@ static void make_points(const clv_plan *plan, core_exec_sync *sync,
     }
 }
 
-/* Whether a core is left for a spinning host by those that devices compute on.
- */
-static bool has_spare_core(const clv_plan *plan)
-{
-    cpu_set_t set;
-    uint64_t units = 0;
-    for (uint32_t d = 0; d < plan->n_devices; d++) {
-        const clv_device_info *info = &plan->devices[d].dev->info;
-        bool software = info->kind == CLV_DEVICE_CPU ||
-                        (info->flags & CLV_DEVICE_SOFTWARE);
-        if (plan->devices[d].n_steps && software &&
-            info->clock != CLV_CLOCK_VIRTUAL)
-            units += info->units ? info->units : 1;
-    }
-    return !units || (!sched_getaffinity(0, sizeof set, &set) &&
-                      (uint64_t)CPU_COUNT(&set) > units);
-}
-
 clv_status core_exec_sync_begin(clv_exec *exec)
 {
     const clv_plan *plan = exec->plan;
@@ -153,7 +134,7 @@ clv_status core_exec_sync_begin(clv_exec *exec)
     const char *how = clv_config_get(plan->ctx->config, "core.sync");
     size_t n = (size_t)plan->n_waits + plan->n_devices;
     sync->fast = !how || strcmp(how, "block") != 0;
-    sync->spare_core = has_spare_core(plan);
+    sync->spare_core = core_plan_spare_core(plan);
     sync->points = calloc(n, sizeof *sync->points);
     sync->paces = calloc(n, sizeof *sync->paces);
     uint64_t *kinds = calloc(plan->n_steps, sizeof *kinds);

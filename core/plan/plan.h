@@ -143,6 +143,9 @@ bool core_plan_accepts(const clv_graph *graph, const clv_node *node,
                        const clv_device *dev, const clv_op_caps *caps,
                        char reason[CORE_REASON_SIZE]);
 
+/* Whether the devices that compute on the host's cores leave it one to poll on. */
+bool core_plan_spare_core(const clv_plan *plan);
+
 /* "matmul blk.0.ffn_up.weight": the op and what tells it from others. */
 void core_plan_node_text(const clv_plan *plan, uint32_t node, char *text,
                          size_t size);

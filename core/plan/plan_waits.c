@@ -4,6 +4,7 @@
  */
 #include "plan.h"
 
+#include <sched.h>
 #include <stdlib.h>
 
 static clv_status no_memory(void)
@@ -154,4 +155,20 @@ done:
     free(all.first);
     free(all.list);
     return status;
+}
+
+bool core_plan_spare_core(const clv_plan *plan)
+{
+    cpu_set_t set;
+    uint64_t units = 0;
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        const clv_device_info *info = &plan->devices[d].dev->info;
+        bool software = info->kind == CLV_DEVICE_CPU ||
+                        (info->flags & CLV_DEVICE_SOFTWARE);
+        if (plan->devices[d].n_steps && software &&
+            info->clock != CLV_CLOCK_VIRTUAL)
+            units += info->units ? info->units : 1;
+    }
+    return !units || (!sched_getaffinity(0, sizeof set, &set) &&
+                      (uint64_t)CPU_COUNT(&set) > units);
 }

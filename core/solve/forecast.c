@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* A part is held up by the memory if it moves at least this part of what its
  * device gets from it alone. */
@@ -53,7 +54,9 @@ static clv_status wait_for(core_play *play, uint32_t device, uint64_t value,
     if (!core_play_reach(play, device, value))
         return clv_error(CLV_ERR_INTERNAL, "forecast: the plan waits for a "
                          "step that is never submitted");
-    *host = fmax(*host, play->now) + play->lanes[device].overheads->wait_poll;
+    const core_overheads *o = play->lanes[device].overheads;
+    *host = fmax(*host, play->now) +
+            (play->lanes[device].polled ? o->wait_poll : o->wait_block);
     return CLV_OK;
 }
 
@@ -69,9 +72,21 @@ static clv_status wait_for_others(core_play *play, uint32_t s, double *host)
         if (status)
             return status;
     }
-    if (*host > before)
-        play->forecast->host_waits[s] = (core_span){before, *host};
+    play->forecast->host_waits[s] = (core_span){before, *host};
     return CLV_OK;
+}
+
+/* Whether the host polls for what it waits for, as core/exec/exec_sync.c. */
+static void find_polled(core_play *play)
+{
+    const clv_plan *plan = play->plan;
+    const char *how = clv_config_get(plan->ctx->config, "core.sync");
+    const bool fast = !how || strcmp(how, "block") != 0;
+    const bool spare_core = core_plan_spare_core(plan);
+    for (uint32_t d = 0; d < plan->n_devices; d++)
+        play->lanes[d].polled =
+            fast && (spare_core || plan->devices[d].dev->info.clock ==
+                                       CLV_CLOCK_VIRTUAL);
 }
 
 /* A full queue is waited empty. */
@@ -100,6 +115,7 @@ static clv_status play_through(core_play *play)
     const clv_plan *plan = play->plan;
     double host = 0, submitted;
     clv_status status = CLV_OK;
+    find_polled(play);
     for (uint32_t s = 0; s < plan->n_steps && !status; s++)
         status = submit_step(play, s, &host);
     submitted = host;

@@ -20,7 +20,7 @@ struct core_forecast {
     double *costs_ns;       /* [plan->n_parts] of the part alone */
     core_span *steps;       /* [plan->n_steps] on the device, with dispatch */
     core_span *submits;     /* [plan->n_steps] of the host */
-    core_span *host_waits;  /* [plan->n_steps] before the submit; empty: none */
+    core_span *host_waits;  /* [plan->n_steps] before the submit */
     core_span last_wait;    /* of the host, for everything to end */
     double *busy_ns;        /* [plan->n_devices] */
 };

@@ -24,6 +24,7 @@ typedef struct core_lane {
     clv_device *dev;
     uint32_t first;     /* in core_play.order */
     uint32_t submitted, done; /* steps; the timeline's value */
+    bool polled;        /* by a host that waits for it; else it blocks */
     bool running;
     uint32_t part;      /* the running one; CORE_NO_PART: the dispatch */
     double left;        /* ns of it at full speed, at core_play.now */

@@ -79,9 +79,13 @@ static double slowdown(const void *ctx, clv_device *const *devs, uint32_t n,
     return ((const table *)ctx)->slowdown;
 }
 
+/* Devices with a virtual clock: the host polls for them on any machine. */
 static fixture begin(const char *settings)
 {
-    fixture f = {.t = test_context_create(settings),
+    char text[256];
+    snprintf(text, sizeof text, "ref.virtual0=on ref.virtual1=on %s",
+             settings);
+    fixture f = {.t = test_context_create(text),
                  .costs = {{100, 100}, {0, 0}, 0, 1, 0, {0}, false}};
     f.costs.overheads = (core_overheads){.submit = SUBMIT, .submit_idle = IDLE,
                                          .dispatch = DISPATCH,
@@ -180,6 +184,17 @@ static void test_host_waits(void **state)
     finish(&f);
 }
 
+static void test_blocking(void **state)
+{
+    (void)state;
+    fixture f = begin("core.sync=block");
+    chain(&f, 2);
+    assert_ok(play(&f, (uint32_t[]){0, 1}));
+    assert_span(f.f->host_waits[1], 10, 1130);
+    assert_near(f.f->makespan_ns, 1130 + 10 + 20 + 100 + 1000);
+    finish(&f);
+}
+
 static void test_devices_wait(void **state)
 {
     (void)state;
@@ -188,7 +203,7 @@ static void test_devices_wait(void **state)
     assert_ok(play(&f, (uint32_t[]){0, 1, 0}));
     assert_span(f.f->submits[1], 10, 20);
     assert_span(f.f->submits[2], 20, 22); /* the queue has work */
-    assert_span(f.f->host_waits[1], 0, 0);
+    assert_span(f.f->host_waits[1], 10, 10);
     assert_span(f.f->steps[1], 130, 250);
     assert_span(f.f->steps[2], 250, 370);
     assert_near(f.f->makespan_ns, 375);
@@ -277,6 +292,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_step),
         cmocka_unit_test(test_host_waits),
+        cmocka_unit_test(test_blocking),
         cmocka_unit_test(test_devices_wait),
         cmocka_unit_test(test_full_queue),
         cmocka_unit_test(test_shared_memory),
