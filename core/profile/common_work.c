@@ -1,0 +1,70 @@
+#include "common_work.h"
+
+#define WIDTH 1024      /* of a product, multiple of every block and array */
+#define SHORT 64
+#define MOST_WIDTH 65536
+#define FEW_ROWS 1
+#define MANY_ROWS 256
+
+/* Formats of weights, what most devices take first. */
+static const core_work_kind kinds[] = {
+    {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_F32, .weight_dtype = CLV_DTYPE_F16},
+    {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_F32, .weight_dtype = CLV_DTYPE_F32},
+    {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_F32, .weight_dtype = CLV_DTYPE_I8,
+     .quant = CLV_QUANT_PER_CHANNEL},
+    {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_F32, .weight_dtype = CLV_DTYPE_I8,
+     .quant = CLV_QUANT_PER_TENSOR},
+    {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_F32, .weight_dtype = CLV_DTYPE_I4,
+     .quant = CLV_QUANT_PER_CHANNEL},
+    {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_F32,
+     .weight_dtype = CLV_DTYPE_Q8_0},
+    {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_F32,
+     .weight_dtype = CLV_DTYPE_Q4_0},
+    {.op = CLV_OP_ADD, .dtype = CLV_DTYPE_F32},
+};
+
+/* The lengths of a static device are given: the one that is nearest. */
+static clv_status accepted(clv_device *dev, core_work *work)
+{
+    int64_t n;
+    clv_status status = core_trial_accepted(dev, work, &n);
+    if (status != CLV_ERR_UNSUPPORTED || !n)
+        return status;
+    work->n = n;
+    return core_trial_accepted(dev, work, NULL);
+}
+
+static clv_status find(clv_device *dev, bool many, int64_t width,
+                       core_work *out)
+{
+    clv_status status = CLV_ERR_UNSUPPORTED;
+    for (uint32_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        *out = (core_work){.kind = kinds[i], .n = many ? MANY_ROWS : FEW_ROWS,
+                           .in = width, .out = width};
+        status = accepted(dev, out);
+        if (status != CLV_ERR_UNSUPPORTED)
+            return status;
+    }
+    return clv_error_prefix(status, "device '%s' takes nothing to measure it "
+                            "with", dev->id);
+}
+
+clv_status core_common_work(core_meter *meter, clv_device *dev, bool many,
+                            double ns, core_work *out, double *node_ns)
+{
+    core_sample sample;
+    clv_status status = find(dev, many, ns > 0 ? WIDTH : SHORT, out);
+    while (!status && (ns > 0 || node_ns)) {
+        status = core_measure_work(meter, dev, out, &sample);
+        if (status)
+            break;
+        if (node_ns)
+            *node_ns = sample.ns;
+        if (sample.ns >= ns || out->out >= MOST_WIDTH)
+            break;
+        out->out *= 2;
+        if (out->kind.op != CLV_OP_MATMUL)
+            out->in = out->out;
+    }
+    return status;
+}

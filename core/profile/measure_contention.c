@@ -1,0 +1,198 @@
+/* Devices at work at the same time, against each alone. */
+#include "common_work.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Of a node, at least, and of a run, about. Beside them the begin of programs
+ * and nodes, in which nothing is moved, does not count. */
+#define NODE_NS 2e6
+#define RUN_NS 2e7
+/* Where clocks are exact: less to compute. */
+#define EXACT_NODE_NS 2e5
+#define EXACT_RUN_NS 8e5
+
+/* One device's work, the same time for all when alone. */
+typedef struct party {
+    clv_device *dev;
+    core_trial *trial;
+    core_trial_span span;
+    double alone_ns; /* a run of the trial */
+    double bytes;    /* that it moves */
+} party;
+
+static clv_status party_make(core_meter *meter, clv_device *dev, bool compute,
+                             uint32_t part, uint32_t parts, party *out)
+{
+    const bool exact = compute && dev->info.clock == CLV_CLOCK_VIRTUAL;
+    core_work work;
+    double node;
+    *out = (party){.dev = dev};
+    clv_status status = core_common_work(
+        meter, dev, compute, exact ? EXACT_NODE_NS : NODE_NS, &work, &node);
+    if (status)
+        return status;
+    double run = exact ? EXACT_RUN_NS : RUN_NS;
+    double nodes = node < run ? round(run / node) : 1;
+    const core_trial_params params = {.work = &work, .nodes = (uint32_t)nodes,
+                                      .part = part, .parts = parts};
+    out->bytes = nodes * core_work_bytes(&work);
+    return core_trial_create(meter, dev, &params, &out->trial);
+}
+
+/* All of them at once; spans are filled in. */
+static clv_status run(party *parties, uint32_t n)
+{
+    clv_status status = CLV_OK;
+    for (uint32_t i = 0; i < n && !status; i++) {
+        parties[i].span = (core_trial_span){.correlation = i + 1};
+        core_trial_forget(parties[i].dev);
+        status = core_trial_now(parties[i].dev, &parties[i].span.begin);
+        if (!status)
+            status = core_trial_submit(parties[i].trial, i + 1);
+    }
+    for (uint32_t i = 0; i < n && !status; i++) {
+        status = core_trial_wait(parties[i].trial, 0);
+        if (!status)
+            status = core_trial_now(parties[i].dev, &parties[i].span.end);
+    }
+    for (uint32_t i = 0; i < n && !status; i++) {
+        core_trial_span span = {.correlation = i + 1};
+        if (core_trial_spans(parties[i].dev, &span, 1) == CLV_OK && span.end)
+            parties[i].span = span;
+    }
+    return status;
+}
+
+static double length(const party *p)
+{
+    return p->span.end - p->span.begin;
+}
+
+/* Median length of a run alone. */
+static clv_status time_alone(const core_meter *meter, party *p)
+{
+    uint32_t n = meter->params.repetitions;
+    if (p->dev->info.clock == CLV_CLOCK_VIRTUAL)
+        n = 1;
+    double *values = calloc(n, sizeof *values);
+    if (!values)
+        return clv_error(CLV_ERR_NO_MEMORY, "no memory to measure devices");
+    clv_status status = run(p, 1);
+    for (uint32_t i = 0; i < n && !status; i++) {
+        status = run(p, 1);
+        values[i] = length(p);
+    }
+    p->alone_ns = core_median(values, n);
+    free(values);
+    return status;
+}
+
+/* While all of them worked. */
+static double overlap(const party *parties, uint32_t n)
+{
+    double begin = 0, end = INFINITY;
+    for (uint32_t i = 0; i < n; i++) {
+        begin = fmax(begin, parties[i].span.begin);
+        end = fmin(end, parties[i].span.end);
+    }
+    return end - begin;
+}
+
+/* Part of its run that a device did while all worked; the rest it did at the
+ * speed that it has alone. */
+static double shared_part(const party *p, double overlap_ns)
+{
+    double rest = (length(p) - overlap_ns) / p->alone_ns;
+    return rest < 1 ? 1 - rest : 0;
+}
+
+static double bandwidth(const party *parties, uint32_t n)
+{
+    double ns = overlap(parties, n), bytes = 0;
+    for (uint32_t i = 0; i < n; i++)
+        bytes += parties[i].bytes * shared_part(&parties[i], ns);
+    return ns > 0 ? bytes / ns : 0;
+}
+
+static double slowdown(const party *parties, uint32_t n, uint32_t index)
+{
+    double ns = overlap(parties, n);
+    double part = shared_part(&parties[index], ns);
+    return part > 0 ? fmax(ns / (part * parties[index].alone_ns), 1) : 1;
+}
+
+/* values: [repetitions] for the bandwidth, or [n][repetitions]. */
+static clv_status measure(core_meter *meter, party *parties, uint32_t n,
+                          bool compute, double *values, uint32_t repetitions)
+{
+    clv_status status = CLV_OK;
+    for (uint32_t i = 0; i < n && !status; i++)
+        status = time_alone(meter, &parties[i]);
+    for (uint32_t r = 0; r < repetitions && !status; r++) {
+        status = run(parties, n);
+        for (uint32_t i = 0; i < n && compute && !status; i++)
+            values[i * repetitions + r] = slowdown(parties, n, i);
+        if (!compute && !status)
+            values[r] = bandwidth(parties, n);
+    }
+    return status;
+}
+
+static clv_status one_kind(core_meter *meter, clv_device *const *devs,
+                           uint32_t n, bool compute, core_contention *out)
+{
+    uint32_t reps = devs[0]->info.clock == CLV_CLOCK_VIRTUAL
+                        ? 1
+                        : meter->params.repetitions;
+    party *parties = calloc(n, sizeof *parties);
+    double *values = calloc((size_t)n * reps, sizeof *values);
+    clv_status status =
+        parties && values
+            ? CLV_OK
+            : clv_error(CLV_ERR_NO_MEMORY, "no memory to measure devices");
+    for (uint32_t i = 0; i < n && !status; i++)
+        status = party_make(meter, devs[i], compute, i, n, &parties[i]);
+    if (!status)
+        status = measure(meter, parties, n, compute, values, reps);
+    for (uint32_t i = 0; i < n && !status; i++) {
+        if (compute)
+            out->slowdown[i] = core_median(values + i * reps, reps);
+        else
+            out->alone[i] = parties[i].bytes / parties[i].alone_ns;
+    }
+    if (!status && !compute)
+        out->bandwidth = core_median(values, reps);
+    for (uint32_t i = 0; i < n && parties; i++)
+        core_trial_destroy(parties[i].trial);
+    free(values);
+    free(parties);
+    return status;
+}
+
+static clv_status check(clv_device *const *devs, uint32_t n)
+{
+    for (uint32_t i = 1; i < n; i++)
+        if (devs[i]->info.clock != devs[0]->info.clock ||
+            (devs[0]->info.clock == CLV_CLOCK_VIRTUAL &&
+             devs[i]->plugin != devs[0]->plugin))
+            return clv_error(CLV_ERR_INVALID,
+                             "devices '%s' and '%s' have different clocks and "
+                             "cannot be timed together", devs[0]->id,
+                             devs[i]->id);
+    return n > 1 ? CLV_OK
+                 : clv_error(CLV_ERR_INVALID, "one device alone has none to "
+                             "share with; name two");
+}
+
+clv_status core_measure_contention(core_meter *meter, clv_device *const *devs,
+                                   uint32_t n, core_contention *out)
+{
+    clv_status status = check(devs, n);
+    if (!status)
+        status = one_kind(meter, devs, n, false, out);
+    if (!status)
+        status = one_kind(meter, devs, n, true, out);
+    return status ? clv_error_prefix(status, "devices at work together")
+                  : CLV_OK;
+}

@@ -1,0 +1,280 @@
+/*
+ * What submits, the begin of programs, waits and copies take. Blocks of work
+ * that are long against all of these keep the device busy where it has to be.
+ */
+#include "common_work.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define BLOCK_NS 2e6   /* of work that a host can wait for */
+#define PROGRAMS 16u   /* submitted one behind the other */
+#define REPETITIONS 15u
+#define COPY_SMALL 64u
+#define COPY_LARGE ((uint64_t)4 << 20)
+#define COPIES 8u
+#define SPIN_NS ((uint64_t)1 << 62)
+
+/* Trials on one device: a block, a short program, the same node often. */
+typedef struct rig {
+    core_meter *meter;
+    clv_device *dev;
+    double block_ns;       /* of the block's only node */
+    core_trial *block, *once, *often;
+    double values[REPETITIONS];
+    uint32_t n;            /* how many are wanted: one where all are equal */
+} rig;
+
+static clv_status make_trial(rig *r, const core_work *work, uint32_t nodes,
+                             uint32_t part, core_trial **out)
+{
+    const core_trial_params params = {.work = work, .nodes = nodes,
+                                      .part = part, .parts = 2};
+    return core_trial_create(r->meter, r->dev, &params, out);
+}
+
+static clv_status rig_make(rig *r)
+{
+    core_work block, small;
+    double ns;
+    clv_status status = core_common_work(r->meter, r->dev, false, BLOCK_NS,
+                                         &block, &r->block_ns);
+    if (!status)
+        status = core_common_work(r->meter, r->dev, false, 0, &small, NULL);
+    if (!status)
+        status = make_trial(r, &block, 1, 0, &r->block);
+    if (!status)
+        status = make_trial(r, &small, 1, 1, &r->once);
+    if (!status)
+        status = make_trial(r, &small, PROGRAMS, 1, &r->often);
+    if (!status)
+        status = core_trial_time(r->block, 0, &ns, NULL);
+    if (!status)
+        status = core_trial_time(r->once, 0, &ns, NULL);
+    return status ? status : core_trial_time(r->often, 0, &ns, NULL);
+}
+
+static void rig_finish(rig *r)
+{
+    core_trial_destroy(r->often);
+    core_trial_destroy(r->once);
+    core_trial_destroy(r->block);
+}
+
+/* Host time of a submit, the device being busy with the block or not. */
+static clv_status time_submit(rig *r, bool busy, double *out)
+{
+    for (uint32_t i = 0; i < r->n; i++) {
+        double begin = 0, end = 0;
+        clv_status status = busy ? core_trial_submit(r->block, 0) : CLV_OK;
+        if (!status)
+            status = core_trial_now(r->dev, &begin);
+        if (!status)
+            status = core_trial_submit(r->once, 0);
+        if (!status)
+            status = core_trial_now(r->dev, &end);
+        if (!status)
+            status = core_trial_wait(r->once, 0);
+        if (status)
+            return status;
+        r->values[i] = end - begin;
+    }
+    *out = core_median(r->values, r->n);
+    return CLV_OK;
+}
+
+/* From the submit of the block to the end of the last of `programs` behind
+ * it. */
+static clv_status time_queue(const rig *r, core_trial *trial, uint32_t programs,
+                             double *ns)
+{
+    double begin = 0, end = 0;
+    clv_status status = core_trial_now(r->dev, &begin);
+    if (!status)
+        status = core_trial_submit(r->block, 0);
+    for (uint32_t i = 0; i < programs && !status; i++)
+        status = core_trial_submit(trial, 0);
+    if (!status)
+        status = core_trial_wait(trial, 0);
+    if (!status)
+        status = core_trial_now(r->dev, &end);
+    *ns = end - begin;
+    return status;
+}
+
+/* Programs that the queue takes behind the block. */
+static uint32_t queued_programs(const rig *r)
+{
+    uint32_t depth = r->dev->info.queue_depth;
+    return depth && depth <= PROGRAMS ? depth - 1 : PROGRAMS;
+}
+
+/* Many programs of one node against one of as many. */
+static clv_status time_dispatch(rig *r, double *out)
+{
+    uint32_t programs = queued_programs(r);
+    *out = 0;
+    if (programs < 2)
+        return CLV_OK; /* by records, below */
+    for (uint32_t i = 0; i < r->n; i++) {
+        double apart, together, alone;
+        clv_status status = time_queue(r, r->once, programs, &apart);
+        if (!status)
+            status = time_queue(r, r->often, 1, &together);
+        if (!status)
+            status = time_queue(r, r->once, 1, &alone);
+        if (status)
+            return status;
+        /* together: PROGRAMS nodes; of them only `programs` count. */
+        double node = (together - alone) / (PROGRAMS - 1);
+        r->values[i] = (apart - alone) / (programs - 1) - node;
+    }
+    *out = fmax(core_median(r->values, r->n), 0);
+    return CLV_OK;
+}
+
+/* How the device and the host come together at both ends of the block. */
+typedef struct ends {
+    double begin; /* from before the submit to the first node */
+    double start; /* from the program's begin to its first node's */
+    double wait;  /* from the end of work to the host going on */
+} ends;
+
+static clv_status time_ends(rig *r, uint64_t spin_ns, bool records, ends *out)
+{
+    double begins[REPETITIONS], starts[REPETITIONS];
+    for (uint32_t i = 0; i < r->n; i++) {
+        core_trial_span span = {.correlation = i + 1};
+        double begin = 0, end = 0;
+        clv_status status = core_trial_now(r->dev, &begin);
+        if (!status)
+            status = core_trial_submit(r->block, span.correlation);
+        if (!status)
+            status = core_trial_wait(r->block, spin_ns);
+        if (!status)
+            status = core_trial_now(r->dev, &end);
+        if (!status && records)
+            status = core_trial_spans(r->dev, &span, 1);
+        if (status)
+            return status;
+        begins[i] = span.node ? span.node - begin : 0;
+        starts[i] = span.node ? span.node - span.begin : 0;
+        r->values[i] = span.end ? end - span.end : end - begin - r->block_ns;
+    }
+    out->begin = core_median(begins, r->n);
+    out->start = core_median(starts, r->n);
+    out->wait = fmax(core_median(r->values, r->n), 0);
+    return CLV_OK;
+}
+
+/* A device that tells when work ran says what a submit to an idle one takes
+ * until it is at work. Else the begin can only be what the host spends on it,
+ * and the end all that remains. */
+static clv_status time_waits(rig *r, core_overheads *o)
+{
+    ends poll, block;
+    core_trial_span none = {0};
+    bool records = core_trial_spans(r->dev, &none, 0) == CLV_OK;
+    clv_status status = time_ends(r, SPIN_NS, records, &poll);
+    if (!status)
+        status = time_ends(r, 0, records, &block);
+    if (status)
+        return status;
+    if (queued_programs(r) < 2)
+        o->dispatch = poll.start;
+    o->wait_poll = poll.wait;
+    o->wait_block = block.wait;
+    if (poll.begin > 0) {
+        o->submit_idle = fmax(o->submit_idle, poll.begin - o->dispatch);
+    } else {
+        o->wait_poll = fmax(o->wait_poll - o->submit_idle - o->dispatch, 0);
+        o->wait_block = fmax(o->wait_block - o->submit_idle - o->dispatch, 0);
+    }
+    return CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Copies                                                                    */
+
+/* One submit of n copies of size bytes behind the block. */
+static clv_status time_copies(rig *r, uint32_t n, uint64_t size, double *ns)
+{
+    core_command commands[COPIES];
+    const core_binding *b = r->block->bindings;
+    double begin = 0, end = 0;
+    for (uint32_t i = 0; i < n; i++)
+        commands[i] = (core_command){.kind = CLV_COMMAND_COPY,
+                                     .src = b->buffer, .dst = b->buffer,
+                                     .src_offset = b->buffer->size - size,
+                                     .dst_offset = b->buffer->size - 2 * size,
+                                     .size = size};
+    const core_point signal = {r->block->timeline, r->block->value + 1};
+    const core_submit submit = {.commands = commands, .n_commands = n,
+                                .signals = &signal, .n_signals = 1};
+    clv_status status = core_trial_now(r->dev, &begin);
+    if (!status)
+        status = core_device_submit(r->dev, &submit);
+    if (!status) {
+        r->block->value++;
+        status = core_trial_wait(r->block, 0);
+    }
+    if (!status)
+        status = core_trial_now(r->dev, &end);
+    *ns = end - begin;
+    return status;
+}
+
+static clv_status time_copy(rig *r, uint64_t size, double *out)
+{
+    for (uint32_t i = 0; i < r->n; i++) {
+        double one, more;
+        clv_status status = time_copies(r, 1, size, &one);
+        if (!status)
+            status = time_copies(r, COPIES, size, &more);
+        if (status)
+            return status;
+        r->values[i] = (more - one) / (COPIES - 1);
+    }
+    *out = fmax(core_median(r->values, r->n), 0);
+    return CLV_OK;
+}
+
+static clv_status time_moves(rig *r, core_overheads *o)
+{
+    double small, large;
+    uint64_t most = r->block->bindings->buffer->size / 4;
+    uint64_t size = COPY_LARGE < most ? COPY_LARGE : most;
+    clv_status status = time_copy(r, COPY_SMALL, &small);
+    if (status == CLV_ERR_UNSUPPORTED)
+        return CLV_OK;
+    if (!status)
+        status = time_copy(r, size, &large);
+    if (status)
+        return status;
+    o->copy_byte = fmax((large - small) / (double)(size - COPY_SMALL), 0);
+    o->copy = fmax(small - COPY_SMALL * o->copy_byte, 0);
+    return CLV_OK;
+}
+
+clv_status core_measure_overheads(core_meter *meter, clv_device *dev,
+                                  core_overheads *out)
+{
+    bool same = dev->info.clock == CLV_CLOCK_VIRTUAL;
+    rig r = {.meter = meter, .dev = dev, .n = same ? 1 : REPETITIONS};
+    *out = (core_overheads){0};
+    clv_status status = rig_make(&r);
+    if (!status)
+        status = time_submit(&r, false, &out->submit_idle);
+    out->submit = out->submit_idle; /* a queue of one is never busy */
+    if (!status && queued_programs(&r))
+        status = time_submit(&r, true, &out->submit);
+    if (!status)
+        status = time_dispatch(&r, &out->dispatch);
+    if (!status)
+        status = time_waits(&r, out);
+    if (!status)
+        status = time_moves(&r, out);
+    rig_finish(&r);
+    return status ? clv_error_prefix(status, "overheads of '%s'", dev->id)
+                  : CLV_OK;
+}

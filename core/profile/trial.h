@@ -1,0 +1,75 @@
+/*
+ * Work made ready to run on a device again and again, with operands in the
+ * meter's pool. Trials that are alive at the same time in one part of the pool
+ * are of the same work.
+ */
+#pragma once
+
+#include "measure.h"
+
+#include "../graph/tensor.h"
+
+typedef struct core_pool {
+    clv_tensor *tensor;
+    uint64_t size, filled; /* bytes; the first ones hold data */
+    struct core_pool *older; /* in use by trials yet */
+} core_pool;
+
+struct core_meter {
+    clv_context *ctx;
+    core_meter_params params; /* defaults filled in */
+    core_pool *pool;          /* NULL: none yet */
+    uint32_t n_trials;
+    uint64_t cursor;          /* where operands were put last */
+    uint64_t limit_ns;        /* of a wait */
+};
+
+typedef struct core_trial_params {
+    const core_work *work;
+    uint32_t nodes;        /* equal ones in the program */
+    bool shared;           /* they have the same operands */
+    uint32_t part, parts;  /* of the pool; parts 0: all of it */
+} core_trial_params;
+
+typedef struct core_trial {
+    core_meter *meter;
+    clv_device *dev;
+    clv_graph *graph;
+    core_program *program;
+    core_binding *bindings;
+    core_timeline *timeline;
+    uint64_t value;        /* signalled by the latest submit */
+} core_trial;
+
+/* CLV_ERR_UNSUPPORTED, with the reason, if the device does not take the work;
+ * static_n: of a device with fixed lengths the one to use instead, or NULL. */
+clv_status core_trial_accepted(clv_device *dev, const core_work *work,
+                               int64_t *static_n);
+clv_status core_trial_create(core_meter *meter, clv_device *dev,
+                             const core_trial_params *params, core_trial **out);
+/* Lets the device finish first. NULL is legal. */
+void core_trial_destroy(core_trial *trial);
+
+/* correlation: of trace records; 0: none. */
+clv_status core_trial_submit(core_trial *trial, uint64_t correlation);
+clv_status core_trial_wait(core_trial *trial, uint64_t spin_ns);
+/* Submit to end of wait. energy_nj may be NULL. */
+clv_status core_trial_time(core_trial *trial, uint64_t spin_ns, double *ns,
+                           double *energy_nj);
+
+/* The device's clock, of core_device_now(), read fast. */
+clv_status core_trial_now(clv_device *dev, double *ns);
+
+/* When submits with a correlation ran, by the device's own records. */
+typedef struct core_trial_span {
+    uint64_t correlation;
+    double begin, node, end; /* of program, first node; 0: no record */
+} core_trial_span;
+
+/* Collects the records of spans[i].correlation and forgets all others.
+ * CLV_ERR_UNSUPPORTED where the device has no times. */
+clv_status core_trial_spans(clv_device *dev, core_trial_span *spans,
+                            uint32_t n);
+/* Forgets all records. Nothing where the device has none. */
+void core_trial_forget(clv_device *dev);
+double core_median(double *values, uint32_t n); /* sorts them */

@@ -1,0 +1,15 @@
+/* From work back to a graph that does it, to be compiled and timed. */
+#pragma once
+
+#include "work.h"
+
+/* Nodes of that work with fixed shapes. Weights have no tensors: they, and all
+ * inputs and outputs, are bound by hand. Node i has operands of its own, or,
+ * with fewer sets than nodes, shares those of node i - sets. CLV_ERR_INVALID:
+ * there is no such work. */
+clv_status core_work_graph(const core_work *work, uint32_t nodes, uint32_t sets,
+                           clv_graph **out);
+/* Rows of the table of GET_ROWS and of the state of SET_ROWS. */
+int64_t core_work_table_rows(const core_work *work);
+/* Fills ids [work->n] of GET_ROWS and SET_ROWS, positions of the others. */
+void core_work_ids(const core_work *work, int32_t *ids);

@@ -1,0 +1,481 @@
+/*
+ * Measuring. Simulated chips tell what the truth is: their own records of every
+ * op, and the figures of their descriptions. Of a real device little can be
+ * said with certainty: times are positive, and more work takes longer.
+ */
+#include "test.h"
+
+#include "../../core/profile/measure.h"
+#include "../../core/profile/trial.h"
+#include "../../core/profile/work_graph.h"
+
+#include "message.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static void assert_near(double got, double want, double by)
+{
+    if (!(fabs(got - want) <= by))
+        fail_msg("%.9g is not %.9g +- %g", got, want, by);
+}
+
+typedef struct rig {
+    clv_config *config;
+    clv_context *ctx;
+    core_meter *meter;
+} rig;
+
+static rig rig_make_with(const char *conf, const char *settings,
+                         const core_meter_params *params)
+{
+    rig r;
+    char text[2048], *save = NULL;
+    const char *build = getenv("CLEAVE_TEST_BUILD");
+    assert_non_null(build);
+    assert_ok(clv_config_create(&r.config));
+    if (conf) {
+        snprintf(text, sizeof text, "%s/conf/soc/%s",
+                 getenv("CLEAVE_TEST_SOURCE"), conf);
+        assert_ok(clv_config_load_file(r.config, text));
+    }
+    snprintf(text, sizeof text,
+             "core.plugin_dirs=%s/plugins:%s/tests/plugins/ref:"
+             "%s/tests/plugins/hostile core.cache_dir= "
+             "core.allow_unsafe_plugins=on %s", build, build, build, settings);
+    for (char *word = strtok_r(text, " ", &save); word;
+         word = strtok_r(NULL, " ", &save))
+        assert_ok(clv_config_set(r.config, word, "test"));
+    clv_context_params context = {.config = r.config};
+    assert_ok(clv_context_create(&context, &r.ctx));
+    assert_ok(core_meter_create(r.ctx, params, &r.meter));
+    return r;
+}
+
+static rig chip(const char *conf)
+{
+    return rig_make_with(conf, "core.plugins=npu_sim npu_sim.compute=off",
+                         NULL);
+}
+
+static void finish(rig *r)
+{
+    core_meter_destroy(r->meter);
+    clv_context_destroy(r->ctx);
+    clv_config_destroy(r->config);
+}
+
+static clv_device *device(const rig *r, const char *id)
+{
+    clv_device *dev;
+    assert_ok(clv_context_find_device(r->ctx, id, &dev));
+    return dev;
+}
+
+#define MATMUL(weight, ...)                                                    \
+    {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_F32, .weight_dtype = weight,      \
+     __VA_ARGS__}
+#define PLAIN(op_, ...) {.op = op_, .dtype = CLV_DTYPE_F32, __VA_ARGS__}
+
+static const core_work works[] = {
+    {MATMUL(CLV_DTYPE_F16), 32, 512, 1024, 0},
+    {MATMUL(CLV_DTYPE_F32, .variant = CLV_DTYPE_F32), 1, 512, 1000, 0},
+    {MATMUL(CLV_DTYPE_I4, .quant = CLV_QUANT_PER_CHANNEL), 128, 1024, 4096, 0},
+    {MATMUL(CLV_DTYPE_I8, .quant = CLV_QUANT_PER_TENSOR), 64, 768, 256, 0},
+    {MATMUL(CLV_DTYPE_I8, .quant = CLV_QUANT_PER_GROUP, .group = 64), 32, 256,
+     96, 0},
+    {MATMUL(CLV_DTYPE_Q4_0), 1, 2048, 512, 0},
+    {MATMUL(CLV_DTYPE_Q8_0), 256, 512, 64, 0},
+    {PLAIN(CLV_OP_GET_ROWS, .weight_dtype = CLV_DTYPE_F16), 32, 512, 512, 0},
+    {PLAIN(CLV_OP_GET_ROWS, .weight_dtype = CLV_DTYPE_I8,
+           .quant = CLV_QUANT_PER_CHANNEL), 1, 512, 512, 0},
+    {PLAIN(CLV_OP_SET_ROWS, .weight_dtype = CLV_DTYPE_F16), 64, 128, 128, 0},
+    {PLAIN(CLV_OP_ADD), 128, 512, 512, 0},
+    {PLAIN(CLV_OP_ADD, .detail = 1, .weight_dtype = CLV_DTYPE_F32), 32, 64, 64,
+     0},
+    {PLAIN(CLV_OP_MUL), 1, 64, 64, 0},
+    {PLAIN(CLV_OP_SILU), 32, 96, 96, 0},
+    {PLAIN(CLV_OP_GELU), 64, 96, 96, 0},
+    {PLAIN(CLV_OP_GLU, .variant = CLV_ACT_GELU_TANH), 32, 1024, 1024, 0},
+    {PLAIN(CLV_OP_RMS_NORM, .weight_dtype = CLV_DTYPE_F32), 128, 512, 512, 0},
+    {PLAIN(CLV_OP_LAYER_NORM, .weight_dtype = CLV_DTYPE_F32,
+           .variant = CLV_DTYPE_F32), 1, 512, 512, 0},
+    {PLAIN(CLV_OP_ROPE, .variant = 64, .span = 32, .detail = CLV_ROPE_PAIRS),
+     32, 512, 512, 0},
+    {PLAIN(CLV_OP_SOFTMAX), 32, 100, 100, 0},
+    {PLAIN(CLV_OP_ATTENTION, .variant = 64, .weight_dtype = CLV_DTYPE_F16), 32,
+     128, 512, 100},
+    {PLAIN(CLV_OP_ATTENTION, .variant = 64, .weight_dtype = CLV_DTYPE_F16,
+           .span = 20, .detail = 1), 32, 128, 512, 100},
+    {PLAIN(CLV_OP_ATTENTION, .variant = 32, .weight_dtype = CLV_DTYPE_F32), 1,
+     64, 64, 300},
+    {PLAIN(CLV_OP_CONVERT, .variant = CLV_DTYPE_F16), 32, 100, 100, 0},
+};
+#define N_WORKS (sizeof works / sizeof *works)
+
+/* ------------------------------------------------------------------------ */
+
+/* The graph that is timed does the work that was asked for. */
+static void test_graphs(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < N_WORKS; i++) {
+        clv_graph *g;
+        assert_ok(core_work_graph(&works[i], 3, 2, &g));
+        assert_int_equal(g->n_nodes, 3);
+        for (uint32_t node = 0; node < 3; node++) {
+            core_work work;
+            char one[CORE_WORK_TEXT], other[CORE_WORK_TEXT];
+            core_work_of(g, node, NULL, NULL, &work);
+            if (!core_work_equal(&work, &works[i]))
+                fail_msg("%s became %s", core_work_text(&works[i], one),
+                         core_work_text(&work, other));
+        }
+        /* The third has the first one's operands. */
+        assert_int_equal(g->nodes[2].inputs[0], g->nodes[0].inputs[0]);
+        assert_int_not_equal(g->nodes[1].inputs[0], g->nodes[0].inputs[0]);
+        clv_graph_destroy(g);
+    }
+}
+
+static void test_ids(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < N_WORKS; i++) {
+        int32_t ids[256];
+        const core_work *w = &works[i];
+        int64_t rows = w->kind.op == CLV_OP_ATTENTION ? w->depth
+                       : w->kind.op == CLV_OP_ROPE    ? w->n
+                                                      : core_work_table_rows(w);
+        assert_true(w->n <= 256);
+        core_work_ids(w, ids);
+        for (int64_t j = 0; j < w->n; j++) {
+            assert_true(ids[j] >= 0 && ids[j] < rows);
+            for (int64_t k = 0; k < j; k++)
+                assert_int_not_equal(ids[j], ids[k]);
+        }
+        if (w->depth)
+            assert_int_equal(ids[w->n - 1], w->depth - 1);
+    }
+}
+
+static void refuse(const core_work *work, const char *parts)
+{
+    clv_graph *g;
+    assert_int_equal(core_work_graph(work, 1, 1, &g), CLV_ERR_INVALID);
+    assert_message(parts);
+    assert_null(g);
+}
+
+static void test_no_such_work(void **state)
+{
+    (void)state;
+    core_work w = works[0];
+    w.n = 0;
+    refuse(&w, "matmul|out of range");
+    w = works[5]; /* Q4_0 */
+    w.in = 33;
+    refuse(&w, "whole blocks");
+    w = works[4];
+    w.kind.group = 0;
+    refuse(&w, "dimension");
+    w = works[20];
+    w.in = 100;
+    refuse(&w, "heads");
+    w = works[20];
+    w.depth = 0;
+    refuse(&w, "out of range");
+    w = works[18];
+    w.kind.span = 66;
+    refuse(&w, "half a head");
+    w = works[10];
+    w.depth = 3;
+    refuse(&w, "add|out of range");
+}
+
+/* What the simulator recorded of each node of a program of three. */
+static double recorded(rig *r, clv_device *dev, const core_work *work)
+{
+    const core_trial_params params = {.work = work, .nodes = 3};
+    clv_trace_record records[8];
+    clv_calibration c;
+    core_trial *trial;
+    uint32_t count = 8;
+    double ns = -1;
+    core_trial_forget(dev);
+    assert_ok(core_trial_create(r->meter, dev, &params, &trial));
+    assert_ok(core_trial_submit(trial, 77));
+    assert_ok(core_trial_wait(trial, 0));
+    assert_ok(core_device_calibrate(dev, &c));
+    assert_ok(core_device_trace_read(dev, &count, records));
+    assert_int_equal(count, 4);
+    for (uint32_t i = 0; i < 3; i++) {
+        double took = (double)(records[i].end - records[i].begin) * c.tick_ns;
+        assert_int_equal(records[i].node, i);
+        assert_true(ns < 0 || ns == took);
+        ns = took;
+    }
+    core_trial_destroy(trial);
+    return ns;
+}
+
+static uint32_t check_device(rig *r, clv_device *dev, double watts)
+{
+    uint32_t taken = 0;
+    for (uint32_t i = 0; i < N_WORKS; i++) {
+        core_sample s;
+        clv_status status = core_measure_work(r->meter, dev, &works[i], &s);
+        if (status == CLV_ERR_UNSUPPORTED) {
+            assert_message(dev->id);
+            continue;
+        }
+        assert_ok(status);
+        double truth = recorded(r, dev, &works[i]);
+        assert_true(core_work_equal(&s.work, &works[i]));
+        assert_true(truth > 0);
+        assert_near(s.ns, truth, 1e-3);
+        assert_near(s.energy_nj, truth * watts, 1 + truth * 1e-6);
+        assert_true(s.spread == 0);
+        taken++;
+    }
+    return taken;
+}
+
+static void test_chips(void **state)
+{
+    (void)state;
+    rig r = chip("snapdragon-8gen3.ini");
+    assert_int_equal(check_device(&r, device(&r, "npu_sim:hexagon"), 1.9),
+                     N_WORKS);
+    assert_int_equal(check_device(&r, device(&r, "npu_sim:adreno"), 4.34),
+                     N_WORKS);
+    finish(&r);
+    r = chip("int8-npu.ini");
+    /* Products of integers and blocks. */
+    assert_int_equal(check_device(&r, device(&r, "npu_sim:npu"), 1.2), 5);
+    finish(&r);
+}
+
+/* Two times the operands do not fit where the device can address. */
+static void test_window(void **state)
+{
+    (void)state;
+    rig r = chip("snapdragon-8gen3.ini");
+    clv_device *npu = device(&r, "npu_sim:hexagon");
+    const core_work w = {MATMUL(CLV_DTYPE_F16), 32, 16384, 98304, 0};
+    core_sample s, part;
+    core_work half = w;
+    assert_ok(core_measure_work(r.meter, npu, &w, &s));
+    half.out /= 2;
+    assert_ok(core_measure_work(r.meter, npu, &half, &part));
+    assert_near(s.ns / part.ns, 2, 0.02);
+    finish(&r);
+}
+
+static void assert_overheads(const core_overheads *o,
+                             const core_overheads *want)
+{
+    assert_near(o->submit, want->submit, 1);
+    assert_near(o->submit_idle, want->submit_idle, 1);
+    assert_near(o->dispatch, want->dispatch, 1);
+    assert_near(o->wait_poll, want->wait_poll, 1);
+    assert_near(o->wait_block, want->wait_block, 1);
+    assert_near(o->copy, want->copy, 2);
+    assert_near(o->copy_byte, want->copy_byte,
+                        want->copy_byte * 1e-3);
+}
+
+static void test_overheads(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *conf, *id;
+        core_overheads want; /* of the description, ns */
+    } cases[] = {
+        {"snapdragon-8gen3.ini", "npu_sim:hexagon",
+         {10e3, 10e3, 30e3, 5e3, 500e3, 0, 2 / 40.0}},
+        {"snapdragon-8gen3.ini", "npu_sim:adreno",
+         {15e3, 90e3, 0, 5e3, 500e3, 400e3, 2 / 43.3}},
+        {"int8-npu.ini", "npu_sim:npu",
+         {10e3, 10e3, 40e3, 5e3, 150e3, 0, 2 / 24.0}},
+        {"int8-npu.ini", "npu_sim:cpu",
+         {2e3, 5e3, 0, 1e3, 30e3, 2e3, 2 / 20.0}},
+    };
+    for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rig r = chip(cases[i].conf);
+        core_overheads o;
+        assert_ok(core_measure_overheads(r.meter, device(&r, cases[i].id),
+                                         &o));
+        assert_overheads(&o, &cases[i].want);
+        finish(&r);
+    }
+}
+
+/* Queues that hold one submit, two and three: nothing is assumed of their
+ * depth. */
+static void test_short_queues(void **state)
+{
+    (void)state;
+    for (int depth = 1; depth <= 3; depth++) {
+        char settings[160];
+        core_overheads o;
+        snprintf(settings, sizeof settings,
+                 "core.plugins=npu_sim npu_sim.compute=off "
+                 "npu_sim:adreno.queue_depth=%d npu_sim:adreno.dispatch_us=7",
+                 depth);
+        rig r = rig_make_with("snapdragon-8gen3.ini", settings, NULL);
+        assert_ok(core_measure_overheads(r.meter, device(&r, "npu_sim:adreno"),
+                                         &o));
+        const core_overheads want = {depth > 1 ? 15e3 : 90e3, 90e3, 7e3, 5e3,
+                                     500e3, 400e3, 2 / 43.3};
+        assert_overheads(&o, &want);
+        finish(&r);
+    }
+}
+
+static void check_contention(const char *conf, const char *const *ids,
+                             uint32_t n, double together, const double *alone)
+{
+    rig r = chip(conf);
+    clv_device *devs[4];
+    double bandwidth[4], slowdown[4];
+    core_contention c = {.alone = bandwidth, .slowdown = slowdown};
+    for (uint32_t i = 0; i < n; i++)
+        devs[i] = device(&r, ids[i]);
+    assert_ok(core_measure_contention(r.meter, devs, n, &c));
+    assert_near(c.bandwidth, together, together * 0.01);
+    for (uint32_t i = 0; i < n; i++) {
+        assert_near(bandwidth[i], alone[i], alone[i] * 0.02);
+        assert_true(slowdown[i] >= 1 && slowdown[i] < 1.01);
+    }
+    finish(&r);
+}
+
+static void test_contention(void **state)
+{
+    (void)state;
+    check_contention("snapdragon-8gen3.ini",
+                     (const char *[]){"npu_sim:hexagon", "npu_sim:adreno"}, 2,
+                     59.1, (const double[]){40, 43.3});
+    check_contention("int8-npu.ini",
+                     (const char *[]){"npu_sim:npu", "npu_sim:cpu"}, 2, 34,
+                     (const double[]){24, 20});
+}
+
+/* ------------------------------------------------------------------------ */
+/* A real device                                                             */
+
+static double time_of(rig *r, clv_device *dev, const core_work *work)
+{
+    core_sample s;
+    char text[CORE_WORK_TEXT];
+    assert_ok(core_measure_work(r->meter, dev, work, &s));
+    if (!(isfinite(s.ns) && s.ns > 0 && isfinite(s.spread) && s.spread >= 0))
+        fail_msg("%s: %g ns, spread %g", core_work_text(work, text), s.ns,
+                 s.spread);
+    return s.ns;
+}
+
+static void test_cpu(void **state)
+{
+    (void)state;
+    const core_meter_params quick = {.max_seconds = 0.01, .repetitions = 3};
+    rig r = rig_make_with(NULL, "core.plugins=cpu", &quick);
+    clv_device *cpu = device(&r, "cpu");
+    core_overheads o;
+    for (uint32_t i = 0; i < N_WORKS; i++)
+        time_of(&r, cpu, &works[i]);
+    assert_ok(core_measure_overheads(r.meter, cpu, &o));
+    const double values[] = {o.submit, o.submit_idle, o.dispatch, o.wait_poll,
+                             o.wait_block, o.copy, o.copy_byte};
+    for (uint32_t i = 0; i < sizeof values / sizeof *values; i++)
+        assert_true(isfinite(values[i]) && values[i] >= 0 && values[i] < 1e9);
+    assert_true(o.submit > 0 && o.submit_idle > 0 && o.copy_byte > 0);
+    finish(&r);
+}
+
+/* Two devices of one kind, and two of different clocks. */
+static void test_two_cpus(void **state)
+{
+    (void)state;
+    const core_meter_params quick = {.max_seconds = 0.01, .repetitions = 1};
+    rig r = rig_make_with("snapdragon-8gen3.ini",
+                          "core.plugins=cpu,npu_sim npu_sim.compute=off "
+                          "cpu:a.threads=1 cpu:b.threads=1", &quick);
+    clv_device *devs[] = {device(&r, "cpu:a"), device(&r, "cpu:b"),
+                          device(&r, "npu_sim:adreno")};
+    double alone[3], slowdown[3];
+    core_contention c = {.alone = alone, .slowdown = slowdown};
+    assert_ok(core_measure_contention(r.meter, devs, 2, &c));
+    assert_true(c.bandwidth > 0 && isfinite(c.bandwidth));
+    for (int i = 0; i < 2; i++)
+        assert_true(alone[i] > 0 && slowdown[i] >= 1 && isfinite(slowdown[i]));
+    assert_int_equal(core_measure_contention(r.meter, &devs[1], 2, &c),
+                     CLV_ERR_INVALID);
+    assert_message("cpu:b|npu_sim:adreno|clocks");
+    assert_int_equal(core_measure_contention(r.meter, devs, 1, &c),
+                     CLV_ERR_INVALID);
+    finish(&r);
+}
+
+/* ------------------------------------------------------------------------ */
+/* What goes wrong                                                           */
+
+static void test_too_large(void **state)
+{
+    (void)state;
+    const core_meter_params small = {.max_pool = 1 << 20};
+    rig r = rig_make_with("snapdragon-8gen3.ini",
+                          "core.plugins=cpu,npu_sim npu_sim.compute=off",
+                          &small);
+    const core_work large = {MATMUL(CLV_DTYPE_F16), 1, 1024, 1024, 0};
+    const core_work fits = {MATMUL(CLV_DTYPE_F16), 1, 1024, 256, 0};
+    const char *const ids[] = {"cpu", "npu_sim:adreno"};
+    for (int i = 0; i < 2; i++) {
+        core_sample s;
+        assert_int_equal(core_measure_work(r.meter, device(&r, ids[i]), &large,
+                                           &s),
+                         CLV_ERR_LIMIT);
+        assert_message("matmul|at most 1024 KiB");
+        assert_true(time_of(&r, device(&r, ids[i]), &fits) > 0);
+    }
+    finish(&r);
+}
+
+static void test_not_taken(void **state)
+{
+    (void)state;
+    rig r = chip("int8-npu.ini");
+    core_sample s;
+    assert_int_equal(core_measure_work(r.meter, device(&r, "npu_sim:npu"),
+                                       &works[10], &s),
+                     CLV_ERR_UNSUPPORTED);
+    assert_message("npu_sim:npu|add f32 [128, 512]|matmul only");
+    core_work length = works[3];
+    length.n = 63;
+    assert_int_equal(core_measure_work(r.meter, device(&r, "npu_sim:npu"),
+                                       &length, &s),
+                     CLV_ERR_UNSUPPORTED);
+    assert_message("fixed length");
+    finish(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_graphs),
+        cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_no_such_work),
+        cmocka_unit_test(test_chips),
+        cmocka_unit_test(test_window),
+        cmocka_unit_test(test_overheads),
+        cmocka_unit_test(test_short_queues),
+        cmocka_unit_test(test_contention),
+        cmocka_unit_test(test_cpu),
+        cmocka_unit_test(test_two_cpus),
+        cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_not_taken),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
