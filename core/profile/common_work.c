@@ -1,10 +1,12 @@
 #include "common_work.h"
 
-#define WIDTH 1024      /* of a product, multiple of every block and array */
+#define WIDTH 4096      /* of a product, multiple of every block and array */
 #define SHORT 64
-#define MOST_WIDTH 65536
+#define FIRST_OUT 256
+#define MOST_OUT 131072
 #define FEW_ROWS 1
 #define MANY_ROWS 256
+#define POOL_SHARE 16   /* times the work that the pool could hold */
 
 /* Formats of weights, what most devices take first. */
 static const core_work_kind kinds[] = {
@@ -34,13 +36,16 @@ static clv_status accepted(clv_device *dev, core_work *work)
     return core_trial_accepted(dev, work, NULL);
 }
 
-static clv_status find(clv_device *dev, bool many, int64_t width,
+static clv_status find(clv_device *dev, bool many, bool is_long,
                        core_work *out)
 {
     clv_status status = CLV_ERR_UNSUPPORTED;
     for (uint32_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         *out = (core_work){.kind = kinds[i], .n = many ? MANY_ROWS : FEW_ROWS,
-                           .in = width, .out = width};
+                           .in = is_long ? WIDTH : SHORT,
+                           .out = is_long ? FIRST_OUT : SHORT};
+        if (out->kind.op != CLV_OP_MATMUL)
+            out->in = out->out;
         status = accepted(dev, out);
         if (status != CLV_ERR_UNSUPPORTED)
             return status;
@@ -53,14 +58,15 @@ clv_status core_common_work(core_meter *meter, clv_device *dev, bool many,
                             double ns, core_work *out, double *node_ns)
 {
     core_sample sample;
-    clv_status status = find(dev, many, ns > 0 ? WIDTH : SHORT, out);
+    clv_status status = find(dev, many, ns > 0, out);
     while (!status && (ns > 0 || node_ns)) {
         status = core_measure_work(meter, dev, out, &sample);
         if (status)
             break;
         if (node_ns)
             *node_ns = sample.ns;
-        if (sample.ns >= ns || out->out >= MOST_WIDTH)
+        if (sample.ns >= ns || out->out >= MOST_OUT ||
+            core_work_bytes(out) * POOL_SHARE > (double)meter->params.max_pool)
             break;
         out->out *= 2;
         if (out->kind.op != CLV_OP_MATMUL)

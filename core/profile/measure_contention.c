@@ -6,11 +6,12 @@
 
 /* Of a node, at least, and of a run, about. Beside them the begin of programs
  * and nodes, in which nothing is moved, does not count. */
-#define NODE_NS 2e6
-#define RUN_NS 2e7
-/* Where clocks are exact: less to compute. */
-#define EXACT_NODE_NS 2e5
-#define EXACT_RUN_NS 8e5
+typedef struct length_ns {
+    double node, run;
+} length_ns;
+static const length_ns real_length = {2e6, 2e7};
+static const length_ns virtual_length = {1e7, 5e7};
+static const length_ns virtual_compute_length = {2e5, 8e5}; /* soon computed */
 
 /* One device's work, the same time for all when alone. */
 typedef struct party {
@@ -24,16 +25,17 @@ typedef struct party {
 static clv_status party_make(core_meter *meter, clv_device *dev, bool compute,
                              uint32_t part, uint32_t parts, party *out)
 {
-    const bool exact = compute && dev->info.clock == CLV_CLOCK_VIRTUAL;
+    const length_ns want = dev->info.clock != CLV_CLOCK_VIRTUAL ? real_length
+                           : compute ? virtual_compute_length
+                                     : virtual_length;
     core_work work;
     double node;
     *out = (party){.dev = dev};
-    clv_status status = core_common_work(
-        meter, dev, compute, exact ? EXACT_NODE_NS : NODE_NS, &work, &node);
+    clv_status status =
+        core_common_work(meter, dev, compute, want.node, &work, &node);
     if (status)
         return status;
-    double run = exact ? EXACT_RUN_NS : RUN_NS;
-    double nodes = node < run ? round(run / node) : 1;
+    double nodes = node < want.run ? round(want.run / node) : 1;
     const core_trial_params params = {.work = &work, .nodes = (uint32_t)nodes,
                                       .part = part, .parts = parts};
     out->bytes = nodes * core_work_bytes(&work);

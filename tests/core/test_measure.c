@@ -344,9 +344,10 @@ static void check_contention(const char *conf, const char *const *ids,
     for (uint32_t i = 0; i < n; i++)
         devs[i] = device(&r, ids[i]);
     assert_ok(core_measure_contention(r.meter, devs, n, &c));
-    assert_near(c.bandwidth, together, together * 0.01);
+    /* Not all of a node's time goes into moving. */
+    assert_near(c.bandwidth, together * 0.99, together * 0.01);
     for (uint32_t i = 0; i < n; i++) {
-        assert_near(bandwidth[i], alone[i], alone[i] * 0.02);
+        assert_near(bandwidth[i], alone[i] * 0.98, alone[i] * 0.02);
         assert_true(slowdown[i] >= 1 && slowdown[i] < 1.01);
     }
     finish(&r);
@@ -380,7 +381,8 @@ static double time_of(rig *r, clv_device *dev, const core_work *work)
 static void test_cpu(void **state)
 {
     (void)state;
-    const core_meter_params quick = {.max_seconds = 0.01, .repetitions = 3};
+    const core_meter_params quick = {.max_seconds = 0.01, .repetitions = 3,
+                                     .max_pool = 32 << 20};
     rig r = rig_make_with(NULL, "core.plugins=cpu", &quick);
     clv_device *cpu = device(&r, "cpu");
     core_overheads o;
@@ -399,7 +401,8 @@ static void test_cpu(void **state)
 static void test_two_cpus(void **state)
 {
     (void)state;
-    const core_meter_params quick = {.max_seconds = 0.01, .repetitions = 1};
+    const core_meter_params quick = {.max_seconds = 0.01, .repetitions = 1,
+                                     .max_pool = 64 << 20};
     rig r = rig_make_with("snapdragon-8gen3.ini",
                           "core.plugins=cpu,npu_sim npu_sim.compute=off "
                           "cpu:a.threads=1 cpu:b.threads=1", &quick);
