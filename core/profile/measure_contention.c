@@ -10,17 +10,30 @@ typedef struct length_ns {
     double node, run;
 } length_ns;
 static const length_ns real_length = {2e6, 2e7};
-static const length_ns virtual_length = {1e7, 5e7};
+static const length_ns virtual_length = {5e6, 1e8};
 static const length_ns virtual_compute_length = {2e5, 8e5}; /* soon computed */
 
-/* One device's work, the same time for all when alone. */
+#define BALANCING 3 /* rounds */
+
+/* One device's work, at first the same time for all when alone. */
 typedef struct party {
     clv_device *dev;
+    core_work work;
+    core_trial_params params;
     core_trial *trial;
     core_trial_span span;
     double alone_ns; /* a run of the trial */
     double bytes;    /* that it moves */
 } party;
+
+static clv_status set_nodes(core_meter *meter, party *p, double nodes)
+{
+    p->params.nodes = nodes > 1 ? (uint32_t)round(nodes) : 1;
+    p->bytes = p->params.nodes * core_work_bytes(&p->work);
+    core_trial_destroy(p->trial);
+    p->trial = NULL;
+    return core_trial_create(meter, p->dev, &p->params, &p->trial);
+}
 
 static clv_status party_make(core_meter *meter, clv_device *dev, bool compute,
                              uint32_t part, uint32_t parts, party *out)
@@ -28,18 +41,15 @@ static clv_status party_make(core_meter *meter, clv_device *dev, bool compute,
     const length_ns want = dev->info.clock != CLV_CLOCK_VIRTUAL ? real_length
                            : compute ? virtual_compute_length
                                      : virtual_length;
-    core_work work;
     double node;
     *out = (party){.dev = dev};
+    /* Simulated memory is not faster the second time. */
+    out->params = (core_trial_params){
+        .work = &out->work, .part = part, .parts = parts,
+        .shared = dev->info.clock == CLV_CLOCK_VIRTUAL};
     clv_status status =
-        core_common_work(meter, dev, compute, want.node, &work, &node);
-    if (status)
-        return status;
-    double nodes = node < want.run ? round(want.run / node) : 1;
-    const core_trial_params params = {.work = &work, .nodes = (uint32_t)nodes,
-                                      .part = part, .parts = parts};
-    out->bytes = nodes * core_work_bytes(&work);
-    return core_trial_create(meter, dev, &params, &out->trial);
+        core_common_work(meter, dev, compute, want.node, &out->work, &node);
+    return status ? status : set_nodes(meter, out, want.run / node);
 }
 
 /* All of them at once; spans are filled in. */
@@ -124,11 +134,30 @@ static double slowdown(const party *parties, uint32_t n, uint32_t index)
     return part > 0 ? fmax(ns / (part * parties[index].alone_ns), 1) : 1;
 }
 
+/* What a device does after others have ended is at some other speed than alone,
+ * if there are still others: as much work for each as it does by the time that
+ * the first one ends. */
+static clv_status balance(core_meter *meter, party *parties, uint32_t n)
+{
+    clv_status status = CLV_OK;
+    for (int round = 0; round < BALANCING && n > 2 && !status; round++) {
+        double shortest = INFINITY;
+        status = run(parties, n);
+        for (uint32_t i = 0; i < n; i++)
+            shortest = fmin(shortest, length(&parties[i]));
+        for (uint32_t i = 0; i < n && !status; i++)
+            status = set_nodes(meter, &parties[i], parties[i].params.nodes *
+                                                       shortest /
+                                                       length(&parties[i]));
+    }
+    return status;
+}
+
 /* values: [repetitions] for the bandwidth, or [n][repetitions]. */
 static clv_status measure(core_meter *meter, party *parties, uint32_t n,
                           bool compute, double *values, uint32_t repetitions)
 {
-    clv_status status = CLV_OK;
+    clv_status status = balance(meter, parties, n);
     for (uint32_t i = 0; i < n && !status; i++)
         status = time_alone(meter, &parties[i]);
     for (uint32_t r = 0; r < repetitions && !status; r++) {
