@@ -1,0 +1,318 @@
+#include "beam.h"
+
+#include "value.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Assumptions tried for one schedule and one option. */
+#define MAX_ASSUMED 8
+/* How much the mean of the devices' times counts beside their latest. */
+#define MEAN_WEIGHT 0.1
+
+/* A schedule that might be kept. */
+typedef struct child {
+    double score;
+    uint32_t parent, option, assumed;
+} child;
+
+typedef struct kept {
+    core_state *state;
+    double price;
+    uint64_t likeness; /* equal: may be compared */
+} kept;
+
+typedef struct step {
+    uint32_t parent, option;
+} step;
+
+typedef struct beam {
+    const core_schedule *s;
+    const core_beam_params *params;
+    kept *now, *next; /* [width] */
+    char *states;     /* of both, and one more */
+    core_state *trial;
+    child *children;  /* a heap, the best first */
+    uint32_t n_now, n_next, n_children, max_children;
+    step *steps;      /* [n_nodes * width] */
+} beam;
+
+/* ------------------------------------------------------------------------ */
+/* Comparing                                                                 */
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 29;
+}
+
+/* Everything but times. */
+static uint64_t likeness_of(const core_schedule *s, const core_state *state)
+{
+    const core_tables *t = s->tables;
+    const core_live *live = core_state_live(s, state);
+    uint64_t hash = mix(1, state->open);
+    for (uint32_t i = 0; i < state->n_live; i++)
+        hash = mix(hash, t->ends[t->nodes[live[i].node].first_ends +
+                                 live[i].option].layout);
+    for (uint32_t i = 0; i < state->n_slots; i++) {
+        const core_slot *slot = core_state_slot(s, state, i);
+        uint32_t bits = slot->flags & (CORE_SLOT_JOINED | CORE_SLOT_ENDED);
+        if (slot->flags & CORE_SLOT_USED)
+            bits &= ~CORE_SLOT_ENDED;
+        bits |= (slot->step == core_state_steps(s, state)[slot->device]) << 8;
+        for (uint32_t d = 0; d < s->n_devices; d++)
+            bits |= (uint32_t)core_state_covered(s, state, d, slot)
+                    << (16 + d);
+        hash = mix(hash, bits);
+    }
+    return hash;
+}
+
+static double later(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* When new work can begin on a device: by a submit of the host, unless it joins
+ * the step that is being filled. */
+static double free_from(const core_schedule *s, const core_state *state,
+                        uint32_t d)
+{
+    double at = core_state_free(s, state)[d];
+    return state->open >> d & 1 ? at : later(at, state->host);
+}
+
+/* Whether a is in nothing later than b, their likeness being equal. */
+static bool no_later(const core_schedule *s, const kept *a, const kept *b)
+{
+    const core_state *x = a->state, *y = b->state;
+    if (x->host > y->host || a->price > b->price)
+        return false;
+    for (uint32_t d = 0; d < s->n_devices; d++)
+        if (free_from(s, x, d) > free_from(s, y, d))
+            return false;
+    for (uint32_t i = 0; i < x->n_slots; i++) {
+        double at = core_state_slot(s, x, i)->at;
+        if (at > x->host && at > later(core_state_slot(s, y, i)->at, y->host))
+            return false;
+    }
+    return true;
+}
+
+static double score_of(const core_schedule *s, const core_state *state,
+                       double price)
+{
+    double last = state->host, sum = 0;
+    for (uint32_t d = 0; d < s->n_devices; d++) {
+        double at = core_state_free(s, state)[d];
+        last = later(last, at);
+        sum += later(at, state->host);
+    }
+    return price + last + MEAN_WEIGHT * sum / s->n_devices;
+}
+
+/* ------------------------------------------------------------------------ */
+/* The heap of children                                                      */
+
+static void sift_down(child *heap, uint32_t n, uint32_t at)
+{
+    child moved = heap[at];
+    for (;;) {
+        uint32_t below = 2 * at + 1;
+        if (below >= n)
+            break;
+        if (below + 1 < n && heap[below + 1].score < heap[below].score)
+            below++;
+        if (heap[below].score >= moved.score)
+            break;
+        heap[at] = heap[below];
+        at = below;
+    }
+    heap[at] = moved;
+}
+
+static child pop(beam *b)
+{
+    child best = b->children[0];
+    b->children[0] = b->children[--b->n_children];
+    if (b->n_children)
+        sift_down(b->children, b->n_children, 0);
+    return best;
+}
+
+/* ------------------------------------------------------------------------ */
+/* A generation                                                              */
+
+static double price_of(const beam *b, uint32_t node, uint32_t option)
+{
+    return core_price(b->s->tables, b->params->prices, node, option);
+}
+
+/* The parent with the node, in b->trial. */
+static bool extend(beam *b, uint32_t node, const child *c, uint32_t *n_questions)
+{
+    const core_tables *t = b->s->tables;
+    const core_state *parent = b->now[c->parent].state;
+    const core_ends *ends = &t->ends[t->nodes[node].first_ends + c->option];
+    core_adding adding = {
+        .ends = ends->yes, .maybe = ends->maybe, .assumed = c->assumed};
+    memcpy(b->trial, parent, core_state_used(b->s, parent));
+    bool ok = core_state_add(b->s, b->trial, node, c->option, &adding);
+    *n_questions = adding.n_questions;
+    return ok;
+}
+
+static clv_status note_child(beam *b, const child *c)
+{
+    if (b->n_children == b->max_children) {
+        uint32_t max = b->max_children ? b->max_children * 2 : 1024;
+        child *grown = reallocarray(b->children, max, sizeof *grown);
+        if (!grown)
+            return clv_error(CLV_ERR_NO_MEMORY,
+                             "no memory to search for a plan");
+        b->children = grown;
+        b->max_children = max;
+    }
+    b->children[b->n_children++] = *c;
+    return CLV_OK;
+}
+
+static clv_status try_option(beam *b, uint32_t node, uint32_t parent,
+                             uint32_t option)
+{
+    child c = {.parent = parent, .option = option};
+    double price = b->now[parent].price + price_of(b, node, option);
+    for (int i = 0; i < MAX_ASSUMED; i++) {
+        core_adding adding = {.assumed = c.assumed};
+        if (extend(b, node, &c, &adding.n_questions)) {
+            c.score = score_of(b->s, b->trial, price);
+            clv_status status = note_child(b, &c);
+            if (status)
+                return status;
+        }
+        if (!core_adding_next(&adding))
+            break;
+        c.assumed = adding.assumed;
+    }
+    return CLV_OK;
+}
+
+static bool has_whole(const core_tables *t, const core_kind *kind)
+{
+    for (uint32_t o = 0; o < kind->n_options; o++)
+        if (t->options[kind->first_parts + o].n == 1)
+            return true;
+    return false;
+}
+
+static clv_status make_children(beam *b, uint32_t node)
+{
+    const core_tables *t = b->s->tables;
+    const core_kind *kind = &t->kinds[t->nodes[node].kind];
+    bool whole = b->params->whole && has_whole(t, kind);
+    b->n_children = 0;
+    for (uint32_t i = 0; i < b->n_now; i++)
+        for (uint32_t o = 0; o < kind->n_options; o++) {
+            if (whole && t->options[kind->first_parts + o].n > 1)
+                continue;
+            clv_status status = try_option(b, node, i, o);
+            if (status)
+                return status;
+        }
+    return CLV_OK;
+}
+
+/* Takes the best children, until there are enough. */
+static void select_children(beam *b, uint32_t node)
+{
+    b->n_next = 0;
+    for (uint32_t i = b->n_children / 2; i-- > 0;)
+        sift_down(b->children, b->n_children, i);
+    while (b->n_children && b->n_next < b->params->width) {
+        child c = pop(b);
+        uint32_t n_questions, i = 0;
+        extend(b, node, &c, &n_questions);
+        kept k = {.state = b->trial,
+                  .price = b->now[c.parent].price +
+                           price_of(b, node, c.option),
+                  .likeness = likeness_of(b->s, b->trial)};
+        while (i < b->n_next && (b->next[i].likeness != k.likeness ||
+                                 !no_later(b->s, &b->next[i], &k)))
+            i++;
+        if (i < b->n_next)
+            continue;
+        b->trial = b->next[i].state;
+        b->next[i] = k;
+        b->steps[(size_t)node * b->params->width + i] =
+            (step){c.parent, c.option};
+        b->n_next++;
+    }
+    kept *swap = b->now;
+    b->now = b->next;
+    b->next = swap;
+    b->n_now = b->n_next;
+}
+
+/* ------------------------------------------------------------------------ */
+
+static clv_status make(beam *b)
+{
+    uint32_t width = b->params->width;
+    size_t size = b->s->state_size;
+    b->now = calloc(2 * (size_t)width, sizeof *b->now);
+    b->states = calloc(2 * (size_t)width + 1, size);
+    b->steps = calloc((size_t)b->s->tables->problem->n_nodes * width,
+                      sizeof *b->steps);
+    if (!b->now || !b->states || !b->steps)
+        return clv_error(CLV_ERR_NO_MEMORY, "no memory to search for a plan");
+    for (uint32_t i = 0; i < 2 * width; i++)
+        b->now[i].state = (core_state *)(b->states + i * size);
+    b->trial = (core_state *)(b->states + 2 * width * size);
+    b->next = b->now + width;
+    core_state_begin(b->s, b->now[0].state);
+    b->n_now = 1;
+    return CLV_OK;
+}
+
+static void trace_back(const beam *b, uint32_t *options)
+{
+    uint32_t best = 0;
+    double value = 0;
+    for (uint32_t i = 0; i < b->n_now; i++) {
+        double v = b->now[i].price +
+                   core_state_makespan(b->s, b->now[i].state);
+        if (i && v >= value)
+            continue;
+        best = i;
+        value = v;
+    }
+    for (uint32_t n = b->s->tables->problem->n_nodes; n-- > 0;) {
+        const step *s = &b->steps[(size_t)n * b->params->width + best];
+        options[n] = s->option;
+        best = s->parent;
+    }
+}
+
+clv_status core_beam_search(const core_schedule *s,
+                            const core_beam_params *params, uint32_t *options,
+                            bool *found)
+{
+    beam b = {.s = s, .params = params};
+    clv_status status = make(&b);
+    kept *first = b.now;
+    for (uint32_t i = 0;
+         i < s->tables->problem->n_nodes && !status && b.n_now; i++) {
+        status = make_children(&b, i);
+        if (!status)
+            select_children(&b, i);
+    }
+    *found = !status && b.n_now;
+    if (*found)
+        trace_back(&b, options);
+    free(b.steps);
+    free(b.children);
+    free(b.states);
+    free(first);
+    return status;
+}

@@ -1,0 +1,20 @@
+/*
+ * The search through partial schedules, node by node: of each generation the
+ * best are kept, but none than which another one is no worse in anything.
+ */
+#pragma once
+
+#include "schedule.h"
+
+typedef struct core_beam_params {
+    uint32_t width;       /* schedules kept */
+    bool whole;           /* options of one piece only, where a node has any */
+    const double *prices; /* [tables->n_options] added to the makespan; may be
+                             NULL */
+} core_beam_params;
+
+/* options: [n_nodes] within kinds. *found: false if the assumptions of all
+ * schedules that were kept turned out wrong. */
+clv_status core_beam_search(const core_schedule *s,
+                            const core_beam_params *params, uint32_t *options,
+                            bool *found);

@@ -1,0 +1,197 @@
+#include "find.h"
+
+#include "beam.h"
+#include "exact.h"
+#include "stretch.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Copies of a stretch that are searched. */
+#define COPIES 4
+#define MAX_ROUNDS 4
+
+typedef struct finder {
+    const core_schedule *s;
+    const core_find_params *params;
+    uint32_t *options, *ends; /* [n_nodes] of a trial */
+    core_state *state;
+    core_finding *out;
+    double priced; /* makespan and price of out->options; INFINITY: none yet */
+} finder;
+
+static clv_status no_memory(void)
+{
+    return clv_error(CLV_ERR_NO_MEMORY, "no memory to search for a plan");
+}
+
+/* ------------------------------------------------------------------------ */
+/* Choices to begin with                                                     */
+
+/* Keeps the trial's options if they are the best so far. */
+static void consider(finder *f)
+{
+    const core_tables *t = f->s->tables;
+    uint32_t n = t->problem->n_nodes;
+    core_tables_ends(t, f->options, f->ends);
+    double ns = core_evaluate(f->s, f->options, f->ends, f->state, NULL, NULL);
+    double priced = ns;
+    for (uint32_t i = 0; i < n; i++)
+        priced += core_price(t, f->params->prices, i, f->options[i]);
+    if (priced >= f->priced)
+        return;
+    f->priced = priced;
+    f->out->ns = ns;
+    memcpy(f->out->options, f->options, n * sizeof *f->options);
+}
+
+/* As much on one device as it takes. */
+static void consider_device(finder *f, uint32_t device)
+{
+    const core_tables *t = f->s->tables;
+    for (uint32_t i = 0; i < t->problem->n_nodes; i++) {
+        uint32_t n = t->kinds[t->nodes[i].kind].n_options, o = 0;
+        f->options[i] = 0;
+        for (; o < n; o++) {
+            const core_parts *parts = core_tables_parts(t, i, o);
+            if (parts->n == 1 && t->parts[parts->first].device == device)
+                break;
+        }
+        f->options[i] = o < n ? o : 0;
+    }
+    consider(f);
+}
+
+static clv_status consider_beam(finder *f, uint32_t width, bool whole)
+{
+    core_beam_params params = {
+        .width = width, .whole = whole, .prices = f->params->prices};
+    core_improve_params improve = {
+        .max_rounds = MAX_ROUNDS, .whole = true, .prices = params.prices};
+    bool found;
+    clv_status status = core_beam_search(f->s, &params, f->options, &found);
+    if (status || !found)
+        return status;
+    consider(f);
+    if (!whole)
+        return CLV_OK;
+    core_value value;
+    status = core_improve(f->s, &improve, f->options, NULL, &value);
+    if (!status)
+        consider(f);
+    return status;
+}
+
+static clv_status find_plain(finder *f)
+{
+    const core_tables *t = f->s->tables;
+    core_improve_params improve = {.max_rounds = MAX_ROUNDS,
+                                   .prices = f->params->prices};
+    core_value value;
+    f->priced = INFINITY;
+    for (uint32_t d = 0; d < t->problem->n_devices; d++)
+        consider_device(f, d);
+    clv_status status = consider_beam(f, 1, false);
+    if (!status)
+        status = consider_beam(f, f->params->width, true);
+    if (!status)
+        status = consider_beam(f, f->params->width, false);
+    if (!status)
+        status = core_improve(f->s, &improve, f->out->options,
+                              f->out->alternatives, &value);
+    if (!status)
+        f->out->ns = value.ns;
+    return status;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Stretches                                                                 */
+
+/* The choice of the smaller problem for all copies; the copy that is repeated
+ * is the one with which it takes least. */
+static void expand(finder *f, const core_stretch *stretch,
+                   const core_finding *small)
+{
+    uint32_t n = f->s->tables->problem->n_nodes, best = 0;
+    f->priced = INFINITY;
+    for (uint32_t r = 0; r < COPIES; r++) {
+        double before = f->priced;
+        for (uint32_t i = 0; i < n; i++)
+            f->options[i] =
+                small->options[core_stretch_map(stretch, COPIES, r, i)];
+        consider(f);
+        best = f->priced < before ? r : best;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        core_alternative alternative =
+            small->alternatives[core_stretch_map(stretch, COPIES, best, i)];
+        alternative.ns += f->out->ns - small->ns;
+        f->out->alternatives[i] = alternative;
+    }
+}
+
+static clv_status find_small(finder *f, const core_stretch *stretch,
+                             const core_solve_node *nodes)
+{
+    core_solve_problem small = *f->s->tables->problem;
+    small.nodes = nodes;
+    small.n_nodes -= (stretch->copies - COPIES) * stretch->period;
+    core_finding found = {
+        .options = calloc(small.n_nodes, sizeof *found.options),
+        .alternatives = calloc(small.n_nodes, sizeof *found.alternatives)};
+    clv_status status = found.options && found.alternatives ? CLV_OK
+                                                            : no_memory();
+    if (!status)
+        status = core_find(&small, f->params, &found);
+    if (!status)
+        expand(f, stretch, &found);
+    free(found.options);
+    free(found.alternatives);
+    return status;
+}
+
+static clv_status find(finder *f)
+{
+    const core_solve_problem *p = f->s->tables->problem;
+    core_stretch stretch;
+    core_solve_node *nodes;
+    if (!core_stretch_find(p, COPIES, &stretch))
+        return find_plain(f);
+    clv_status status = core_stretch_reduce(p, &stretch, COPIES, &nodes);
+    if (status == CLV_ERR_NOT_FOUND)
+        return find_plain(f);
+    if (!status) {
+        status = find_small(f, &stretch, nodes);
+        free(nodes);
+    }
+    return status;
+}
+
+clv_status core_find(const core_solve_problem *problem,
+                     const core_find_params *params, core_finding *out)
+{
+    core_solve_device devices[CORE_SOLVE_DEVICES];
+    core_solve_problem free_problem = *problem;
+    core_tables tables;
+    core_schedule schedule;
+    memcpy(devices, problem->devices, problem->n_devices * sizeof *devices);
+    for (uint32_t d = 0; d < problem->n_devices; d++) {
+        devices[d].memory = UINT64_MAX;
+        devices[d].max_share = 1;
+    }
+    free_problem.devices = devices;
+    clv_status status = core_tables_make(&free_problem, &tables);
+    if (status)
+        return status;
+    core_schedule_init(&schedule, &tables);
+    finder f = {.s = &schedule, .params = params, .out = out};
+    f.options = calloc(2 * (size_t)problem->n_nodes, sizeof *f.options);
+    f.state = calloc(1, schedule.state_size);
+    f.ends = f.options + problem->n_nodes;
+    status = f.options && f.state ? find(&f) : no_memory();
+    free(f.options);
+    free(f.state);
+    core_tables_finish(&tables);
+    return status;
+}

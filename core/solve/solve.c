@@ -1,0 +1,109 @@
+#include "constrain.h"
+#include "exact.h"
+#include "find.h"
+
+#include <stdlib.h>
+
+/* Schedules that the beam keeps. */
+#define WIDTH 24
+/* Rounds of improvement under constraints. */
+#define MAX_ROUNDS 2
+
+static clv_status no_memory(void)
+{
+    return clv_error(CLV_ERR_NO_MEMORY, "no memory to search for a plan");
+}
+
+static void fill(const core_solve_problem *p, const core_finding *found,
+                 core_solution *out)
+{
+    out->makespan_ns = found->ns;
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        uint32_t first = p->nodes[i].first_option;
+        const core_alternative *a = &found->alternatives[i];
+        const core_solve_option *option =
+            &p->options[first + found->options[i]];
+        out->choices[i] = (core_solve_choice){
+            .option = first + found->options[i],
+            .alternative = a->option == UINT32_MAX ? a->option
+                                                   : first + a->option,
+            .alternative_ns = a->option == UINT32_MAX ? 0 : a->ns,
+        };
+        for (uint32_t k = 0; k < option->n_pieces; k++)
+            out->energy_nj += p->pieces[option->first_piece + k].energy_nj;
+    }
+}
+
+/* The choice under the problem's own constraints. */
+static clv_status settle(const core_schedule *s, core_finding *found,
+                         core_solution *out)
+{
+    const core_tables *t = s->tables;
+    core_totals totals = core_totals_of(t, found->options);
+    core_value value = core_value_of(t->problem, &totals, found->ns);
+    core_improve_params rest = {.max_rounds = 0};
+    clv_status status = CLV_OK;
+    out->optimal = core_exact_possible(t);
+    if (out->optimal)
+        status = core_exact_search(s, found->options);
+    else if (core_value_legal(value))
+        return CLV_OK;
+    else
+        status = core_constrain(s, WIDTH, found);
+    if (!status && !out->optimal)
+        rest.max_rounds = MAX_ROUNDS;
+    if (!status)
+        status = core_improve(s, &rest, found->options, found->alternatives,
+                              &value);
+    found->ns = value.ns;
+    if (!status && value.memory > 0)
+        status = clv_error(CLV_ERR_LIMIT, "the weights do not fit the devices' "
+                           "memory: %.0f MiB are too many%s; give devices more "
+                           "or use more of them", value.memory / 1048576,
+                           out->optimal ? "" : " in the best division found");
+    return status;
+}
+
+static clv_status solve(const core_schedule *s, core_finding *found,
+                        core_solution *out)
+{
+    const core_solve_problem *p = s->tables->problem;
+    core_find_params params = {.width = WIDTH};
+    clv_status status = core_find(p, &params, found);
+    if (!status)
+        status = settle(s, found, out);
+    if (status)
+        return status;
+    out->choices = calloc(p->n_nodes, sizeof *out->choices);
+    if (!out->choices)
+        return no_memory();
+    fill(p, found, out);
+    return CLV_OK;
+}
+
+clv_status core_solve(const core_solve_problem *problem, core_solution *out)
+{
+    core_tables tables;
+    core_schedule schedule;
+    core_finding found = {0};
+    *out = (core_solution){0};
+    clv_status status = core_tables_make(problem, &tables);
+    if (status)
+        return status;
+    core_schedule_init(&schedule, &tables);
+    found.options = calloc(problem->n_nodes, sizeof *found.options);
+    found.alternatives = calloc(problem->n_nodes, sizeof *found.alternatives);
+    status = found.options && found.alternatives
+                 ? solve(&schedule, &found, out)
+                 : no_memory();
+    free(found.options);
+    free(found.alternatives);
+    core_tables_finish(&tables);
+    return status;
+}
+
+void core_solution_finish(core_solution *solution)
+{
+    free(solution->choices);
+    *solution = (core_solution){0};
+}

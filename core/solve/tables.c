@@ -1,0 +1,457 @@
+#include "tables.h"
+
+#include "check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static clv_status no_memory(void)
+{
+    return clv_error(CLV_ERR_NO_MEMORY, "no memory to search for a plan");
+}
+
+/* ------------------------------------------------------------------------ */
+/* Boxes                                                                     */
+
+static bool box_empty(const core_box *box)
+{
+    return box->end[0] <= box->begin[0] || box->end[1] <= box->begin[1];
+}
+
+static bool box_equal(const core_box *a, const core_box *b)
+{
+    return !memcmp(a, b, sizeof *a);
+}
+
+static bool boxes_overlap(const core_box *a, const core_box *b)
+{
+    return !box_empty(a) && !box_empty(b) && a->begin[0] < b->end[0] &&
+           b->begin[0] < a->end[0] && a->begin[1] < b->end[1] &&
+           b->begin[1] < a->end[1];
+}
+
+static uint16_t box_index(core_tables *t, core_kind *kind, uint32_t dep,
+                          const core_box *box)
+{
+    core_box *boxes = t->boxes + kind->first_box[dep];
+    for (uint32_t i = 0; i < kind->n_boxes[dep]; i++)
+        if (box_equal(&boxes[i], box))
+            return (uint16_t)i;
+    boxes[kind->n_boxes[dep]] = *box;
+    return (uint16_t)kind->n_boxes[dep]++;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Kinds                                                                     */
+
+static void fill_kind(core_tables *t, core_kind *kind)
+{
+    const core_solve_problem *p = t->problem;
+    const core_solve_node *node = &p->nodes[kind->node];
+    kind->first_parts = t->n_options;
+    kind->n_options = node->n_options;
+    kind->n_deps = node->n_deps;
+    uint32_t n_pieces = 0;
+    for (uint32_t o = 0; o < node->n_options; o++)
+        n_pieces += p->options[node->first_option + o].n_pieces;
+    for (uint32_t k = 0; k < node->n_deps; k++) {
+        kind->first_box[k] = t->n_boxes;
+        t->n_boxes += n_pieces;
+    }
+    for (uint32_t o = 0; o < node->n_options; o++) {
+        const core_solve_option *option = &p->options[node->first_option + o];
+        t->options[t->n_options++] =
+            (core_parts){t->n_parts, option->n_pieces};
+        if (option->n_pieces > kind->most_pieces)
+            kind->most_pieces = option->n_pieces;
+        for (uint32_t i = 0; i < option->n_pieces; i++) {
+            const core_solve_piece *piece =
+                &p->pieces[option->first_piece + i];
+            core_part_need *part = &t->parts[t->n_parts++];
+            *part = (core_part_need){.ns = piece->ns,
+                                     .weight_bytes =
+                                         (double)piece->weight_bytes,
+                                     .device = piece->device,
+                                     .partial = piece->partial,
+                                     .joins = piece->joins};
+            for (uint32_t k = 0; k < node->n_deps; k++)
+                part->boxes[k] = box_index(t, kind, k, &piece->needs[k]);
+        }
+    }
+}
+
+/* Gives every node its kind; counts what kinds hold. */
+static clv_status find_kinds(core_tables *t, size_t *n_options,
+                             size_t *n_pieces, size_t *n_boxes)
+{
+    const core_solve_problem *p = t->problem;
+    *n_options = *n_pieces = *n_boxes = 0;
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        uint32_t k = 0;
+        while (k < t->n_kinds &&
+               p->nodes[t->kinds[k].node].kind != p->nodes[i].kind)
+            k++;
+        if (k == t->n_kinds)
+            t->kinds[t->n_kinds++].node = i;
+        t->nodes[i].kind = k;
+        clv_status status = core_solve_check_kind(p, i, t->kinds[k].node);
+        if (status)
+            return status;
+        if (t->kinds[k].node != i)
+            continue;
+        *n_options += p->nodes[i].n_options;
+        for (uint32_t o = 0; o < p->nodes[i].n_options; o++) {
+            uint32_t n = p->options[p->nodes[i].first_option + o].n_pieces;
+            *n_pieces += n;
+            *n_boxes += (size_t)n * p->nodes[i].n_deps;
+        }
+    }
+    /* Boxes are counted in 16 bits. */
+    return *n_pieces > UINT16_MAX
+               ? clv_error(CLV_ERR_LIMIT, "the search takes %d different "
+                           "pieces at most, not %zu", UINT16_MAX, *n_pieces)
+               : CLV_OK;
+}
+
+static clv_status make_kinds(core_tables *t)
+{
+    size_t n_options, n_pieces, n_boxes;
+    clv_status status = find_kinds(t, &n_options, &n_pieces, &n_boxes);
+    if (status)
+        return status;
+    t->options = calloc(n_options, sizeof *t->options);
+    t->parts = calloc(n_pieces, sizeof *t->parts);
+    t->boxes = calloc(n_boxes + 1, sizeof *t->boxes);
+    if (!t->options || !t->parts || !t->boxes)
+        return no_memory();
+    for (uint32_t k = 0; k < t->n_kinds; k++)
+        fill_kind(t, &t->kinds[k]);
+    return CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Who needs what                                                            */
+
+static core_overlap overlap_of(const core_solve_problem *p,
+                               const core_box *need,
+                               const core_solve_option *option)
+{
+    core_overlap out = {0, 0};
+    for (uint32_t i = 0; i < option->n_pieces; i++) {
+        const core_solve_piece *piece = &p->pieces[option->first_piece + i];
+        if (piece->partial || !boxes_overlap(need, &piece->out))
+            continue;
+        out.some |= 1u << i;
+        if (box_equal(need, &piece->out))
+            out.exact |= 1u << i;
+    }
+    return out;
+}
+
+static const core_overlap *make_table(core_tables *t, uint32_t kind,
+                                      uint32_t dep, uint32_t of)
+{
+    const core_solve_problem *p = t->problem;
+    const core_kind *by = &t->kinds[kind], *from = &t->kinds[of];
+    for (uint32_t i = 0; i < t->n_tables; i++)
+        if (t->tables[i].kind == kind && t->tables[i].dep == dep &&
+            t->tables[i].of == of)
+            return t->tables[i].overlaps;
+    core_table *table = &t->tables[t->n_tables];
+    *table = (core_table){kind, dep, of, NULL};
+    table->overlaps = calloc((size_t)by->n_boxes[dep] * from->n_options,
+                             sizeof *table->overlaps);
+    if (!table->overlaps)
+        return NULL;
+    t->n_tables++;
+    uint32_t first = p->nodes[from->node].first_option;
+    for (uint32_t b = 0; b < by->n_boxes[dep]; b++)
+        for (uint32_t o = 0; o < from->n_options; o++)
+            table->overlaps[b * from->n_options + o] =
+                overlap_of(p, &t->boxes[by->first_box[dep] + b],
+                           &p->options[first + o]);
+    return table->overlaps;
+}
+
+static clv_status link_nodes(core_tables *t)
+{
+    const core_solve_problem *p = t->problem;
+    size_t n_deps = 0;
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        n_deps += p->nodes[i].n_deps;
+    t->tables = calloc(n_deps + 1, sizeof *t->tables);
+    t->consumers = calloc(n_deps + 1, sizeof *t->consumers);
+    if (!t->tables || !t->consumers)
+        return no_memory();
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        core_step_node *node = &t->nodes[i];
+        node->n_deps = p->nodes[i].n_deps;
+        for (uint32_t k = 0; k < node->n_deps; k++) {
+            uint32_t dep = node->deps[k] = p->nodes[i].deps[k];
+            node->dep_options[k] = p->nodes[dep].n_options;
+            node->overlaps[k] =
+                make_table(t, node->kind, k, t->nodes[dep].kind);
+            if (!node->overlaps[k])
+                return no_memory();
+            t->nodes[dep].n_consumers++;
+        }
+    }
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        t->nodes[i].first_consumer = first;
+        first += t->nodes[i].n_consumers;
+        t->nodes[i].n_consumers = 0;
+    }
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        for (uint32_t k = 0; k < t->nodes[i].n_deps; k++) {
+            core_step_node *dep = &t->nodes[t->nodes[i].deps[k]];
+            t->consumers[dep->first_consumer + dep->n_consumers++] =
+                (core_consumer){i, k};
+        }
+    return CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Lives                                                                     */
+
+static uint32_t last_use(const core_tables *t, uint32_t node)
+{
+    const core_step_node *n = &t->nodes[node];
+    return n->n_consumers
+               ? t->consumers[n->first_consumer + n->n_consumers - 1].node
+               : node;
+}
+
+/* live: [n_nodes] scratch, the live nodes in order. */
+static void find_lives(core_tables *t, uint32_t *live)
+{
+    uint32_t n_live = 0, n_slots = 0, n_retired = 0;
+    for (uint32_t i = 0; i < t->problem->n_nodes; i++) {
+        core_step_node *node = &t->nodes[i];
+        node->n_live = n_live;
+        for (uint32_t k = 0; k < node->n_deps; k++)
+            for (uint32_t l = 0; l < n_live; l++)
+                if (live[l] == node->deps[k])
+                    node->live[k] = l;
+        live[n_live++] = i;
+        n_slots += t->kinds[node->kind].most_pieces;
+        if (n_live > t->most_live)
+            t->most_live = n_live;
+        if (n_slots > t->most_slots)
+            t->most_slots = n_slots;
+        node->first_retired = n_retired;
+        for (uint32_t l = n_live; l-- > 0;) {
+            if (last_use(t, live[l]) != i)
+                continue;
+            n_slots -= t->kinds[t->nodes[live[l]].kind].most_pieces;
+            memmove(live + l, live + l + 1, (n_live - l - 1) * sizeof *live);
+            n_live--;
+            t->retired[n_retired++] = l;
+        }
+        node->n_retired = n_retired - node->first_retired;
+    }
+}
+
+static clv_status make_lives(core_tables *t)
+{
+    uint32_t *live = calloc(t->problem->n_nodes, sizeof *live);
+    t->retired = calloc(t->problem->n_nodes, sizeof *t->retired);
+    if (live && t->retired)
+        find_lives(t, live);
+    free(live);
+    if (!live || !t->retired)
+        return no_memory();
+    return t->most_slots > UINT16_MAX - 1
+               ? clv_error(CLV_ERR_LIMIT, "the search takes %d results that "
+                           "live together at most, not %u", UINT16_MAX - 1,
+                           t->most_slots)
+               : CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Ends of steps                                                             */
+
+static uint32_t on_others(const core_tables *t, const core_parts *parts,
+                          uint32_t device, uint32_t mask)
+{
+    uint32_t out = 0;
+    for (uint32_t m = mask; m; m &= m - 1) {
+        uint32_t i = (uint32_t)__builtin_ctz(m);
+        if (t->parts[parts->first + i].device != device)
+            out |= 1u << i;
+    }
+    return out;
+}
+
+/* Partial sums that another device joins. */
+static uint32_t partial_ends(const core_tables *t, const core_parts *parts)
+{
+    uint32_t partial = 0, out = 0;
+    for (uint32_t i = 0; i < parts->n; i++) {
+        const core_part_need *part = &t->parts[parts->first + i];
+        partial |= part->partial ? 1u << i : 0;
+        if (part->joins)
+            out |= on_others(t, parts, part->device, partial);
+    }
+    return out;
+}
+
+/* Which pieces of an option of the dep another device needs if the consumer
+ * takes this option. */
+static uint32_t needed_by(const core_tables *t, const core_consumer *consumer,
+                          uint32_t by, const core_parts *of, uint32_t option)
+{
+    const core_step_node *node = &t->nodes[consumer->node];
+    const core_parts *parts = core_tables_parts(t, consumer->node, by);
+    uint32_t out = 0;
+    for (uint32_t i = 0; i < parts->n; i++) {
+        const core_part_need *part = &t->parts[parts->first + i];
+        uint32_t some =
+            core_tables_overlap(node, part, consumer->dep, option).some;
+        out |= on_others(t, of, part->device, some & ~out);
+    }
+    return out;
+}
+
+uint32_t core_tables_ends_of(const core_tables *t, const uint32_t *options,
+                             uint32_t node)
+{
+    const core_step_node *n = &t->nodes[node];
+    const core_parts *parts = core_tables_parts(t, node, options[node]);
+    uint32_t out = partial_ends(t, parts);
+    for (uint32_t c = 0; c < n->n_consumers; c++) {
+        const core_consumer *consumer = &t->consumers[n->first_consumer + c];
+        out |= needed_by(t, consumer, options[consumer->node], parts,
+                         options[node]);
+    }
+    return out;
+}
+
+void core_tables_ends(const core_tables *t, const uint32_t *options,
+                      uint32_t *ends)
+{
+    for (uint32_t i = 0; i < t->problem->n_nodes; i++)
+        ends[i] = core_tables_ends_of(t, options, i);
+}
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 29;
+}
+
+static core_ends ends_of(const core_tables *t, uint32_t node, uint32_t option)
+{
+    const core_step_node *n = &t->nodes[node];
+    const core_parts *parts = core_tables_parts(t, node, option);
+    core_ends out = {.yes = partial_ends(t, parts), .layout = parts->n};
+    for (uint32_t i = 0; i < parts->n; i++)
+        out.layout = mix(out.layout, t->parts[parts->first + i].device);
+    for (uint32_t c = 0; c < n->n_consumers; c++) {
+        const core_consumer *consumer = &t->consumers[n->first_consumer + c];
+        const core_step_node *by = &t->nodes[consumer->node];
+        const core_kind *kind = &t->kinds[by->kind];
+        uint32_t all = UINT32_MAX, any = 0;
+        for (uint32_t o = 0; o < kind->n_options; o++) {
+            uint32_t needed = needed_by(t, consumer, o, parts, option);
+            all &= needed;
+            any |= needed;
+        }
+        out.yes |= all;
+        out.maybe |= any;
+        for (uint32_t b = 0; b < kind->n_boxes[consumer->dep]; b++) {
+            core_overlap overlap =
+                by->overlaps[consumer->dep]
+                            [b * by->dep_options[consumer->dep] + option];
+            out.layout = mix(out.layout, (uint64_t)overlap.some << 32 |
+                                             overlap.exact);
+        }
+    }
+    out.maybe &= ~out.yes;
+    return out;
+}
+
+/* Whether consumers are alike, relative to the nodes. */
+static bool same_use(const core_tables *t, uint32_t a, uint32_t b)
+{
+    const core_step_node *x = &t->nodes[a], *y = &t->nodes[b];
+    if (x->kind != y->kind || x->n_consumers != y->n_consumers)
+        return false;
+    for (uint32_t i = 0; i < x->n_consumers; i++) {
+        const core_consumer *c = &t->consumers[x->first_consumer + i];
+        const core_consumer *d = &t->consumers[y->first_consumer + i];
+        if (c->dep != d->dep || t->nodes[c->node].kind != t->nodes[d->node].kind)
+            return false;
+    }
+    return true;
+}
+
+static clv_status make_ends(core_tables *t)
+{
+    uint32_t n = t->problem->n_nodes;
+    uint32_t *first = calloc(n, sizeof *first); /* nodes that have their own */
+    size_t n_ends = 0;
+    uint32_t n_first = 0;
+    if (!first)
+        return no_memory();
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t j = 0;
+        while (j < n_first && !same_use(t, first[j], i))
+            j++;
+        if (j < n_first) {
+            t->nodes[i].first_ends = t->nodes[first[j]].first_ends;
+            continue;
+        }
+        first[n_first++] = i;
+        t->nodes[i].first_ends = (uint32_t)n_ends;
+        n_ends += t->kinds[t->nodes[i].kind].n_options;
+    }
+    t->ends = calloc(n_ends, sizeof *t->ends);
+    for (uint32_t j = 0; t->ends && j < n_first; j++) {
+        const core_step_node *node = &t->nodes[first[j]];
+        for (uint32_t o = 0; o < t->kinds[node->kind].n_options; o++)
+            t->ends[node->first_ends + o] = ends_of(t, first[j], o);
+    }
+    free(first);
+    return t->ends ? CLV_OK : no_memory();
+}
+
+/* ------------------------------------------------------------------------ */
+
+clv_status core_tables_make(const core_solve_problem *problem, core_tables *out)
+{
+    *out = (core_tables){.problem = problem};
+    clv_status status = core_solve_check(problem);
+    if (status)
+        return status;
+    out->kinds = calloc(problem->n_nodes, sizeof *out->kinds);
+    out->nodes = calloc(problem->n_nodes, sizeof *out->nodes);
+    status = out->kinds && out->nodes ? CLV_OK : no_memory();
+    if (!status)
+        status = make_kinds(out);
+    if (!status)
+        status = link_nodes(out);
+    if (!status)
+        status = make_lives(out);
+    if (!status)
+        status = make_ends(out);
+    if (status)
+        core_tables_finish(out);
+    return status;
+}
+
+void core_tables_finish(core_tables *t)
+{
+    for (uint32_t i = 0; i < t->n_tables; i++)
+        free(t->tables[i].overlaps);
+    free(t->tables);
+    free(t->kinds);
+    free(t->options);
+    free(t->parts);
+    free(t->boxes);
+    free(t->ends);
+    free(t->consumers);
+    free(t->nodes);
+    free(t->retired);
+    *t = (core_tables){0};
+}

@@ -1,0 +1,375 @@
+/* The search against brute force, and its rules case by case. */
+#include "solve_problem.h"
+
+#include "../../core/solve/evaluate.h"
+#include "../../core/solve/value.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#define NONE UINT32_MAX
+
+static void assert_ns(double got, double want)
+{
+    if (!(fabs(got - want) <= 1e-6 * (1 + fabs(want))))
+        fail_msg("%.6f ns, not %.6f", got, want);
+}
+
+static void finish_case(problem *q, double want)
+{
+    assert_ns(first_makespan(q), want);
+    free(q);
+}
+
+/* ------------------------------------------------------------------------ */
+/* The rules                                                                 */
+
+/* Two nodes in one step: one submit, one dispatch, one wait. */
+static void test_step(void **state)
+{
+    (void)state;
+    problem *q = problem_new(1);
+    q->devices[0] = (core_solve_device){1, 10, 100, 1000, true, UINT64_MAX, 1};
+    problem_whole(q, 0, 20000, NONE);
+    problem_whole(q, 0, 30000, 0);
+    finish_case(q, 10 + 100 + 50000 + 1000);
+}
+
+/* The host waits for device 0, submits to an idle queue, waits for 1. */
+static void test_host_wait(void **state)
+{
+    (void)state;
+    problem *q = problem_new(2);
+    q->devices[0] = (core_solve_device){1, 10, 100, 1000, true, UINT64_MAX, 1};
+    q->devices[1] = (core_solve_device){2, 20, 200, 2000, true, UINT64_MAX, 1};
+    problem_whole(q, 0, 50000, NONE);
+    problem_whole(q, 1, 70000, 0);
+    finish_case(q, 10 + 100 + 50000 + 1000 + 20 + 200 + 70000 + 2000);
+}
+
+/* Device 1 waits by itself: it was submitted long before. */
+static void test_device_wait(void **state)
+{
+    (void)state;
+    problem *q = problem_new(2);
+    q->devices[0] = (core_solve_device){1, 10, 100, 1000, true, UINT64_MAX, 1};
+    q->devices[1] = (core_solve_device){2, 20, 200, 2000, false, UINT64_MAX, 1};
+    problem_whole(q, 0, 50000, NONE);
+    problem_whole(q, 1, 70000, 0);
+    finish_case(q, 10 + 100 + 50000 + 200 + 70000 + 2000);
+}
+
+/* A wait that finds its work done costs nothing: device 1 was busy longer, and
+ * the host waited for that. */
+static void test_wait_for_done(void **state)
+{
+    (void)state;
+    problem *q = problem_new(3);
+    for (int d = 0; d < 3; d++)
+        q->devices[d] =
+            (core_solve_device){0, 0, 0, 1000, true, UINT64_MAX, 1};
+    problem_whole(q, 0, 50000, NONE);
+    problem_whole(q, 1, 60000, NONE);
+    problem_whole(q, 2, 5, 1);
+    problem_dep(&q->nodes[2], 0);
+    finish_case(q, 60000 + 1000 + 5 + 1000);
+}
+
+/* A step ends with what another device needs: node 1 begins a second step while
+ * the queue has work. */
+static void test_end_of_step(void **state)
+{
+    (void)state;
+    problem *q = problem_new(2);
+    q->devices[0] = (core_solve_device){1, 10, 100, 1000, true, UINT64_MAX, 1};
+    q->devices[1] = (core_solve_device){2, 20, 200, 2000, true, UINT64_MAX, 1};
+    problem_whole(q, 0, 50000, NONE);
+    problem_whole(q, 0, 90000, NONE);
+    problem_whole(q, 1, 5, 0);
+    double end0 = 10 + 100 + 50000, end1 = end0 + 100 + 90000;
+    /* The host waits at the end for device 0; by then 1 is done. */
+    finish_case(q, end1 + 1000);
+}
+
+/* What a step that is open already waited for does not begin another one. */
+static void test_covered(void **state)
+{
+    (void)state;
+    problem *q = problem_new(2);
+    q->devices[0] = (core_solve_device){0, 0, 0, 1000, true, UINT64_MAX, 1};
+    q->devices[1] = (core_solve_device){7, 20, 200, 2000, true, UINT64_MAX, 1};
+    problem_whole(q, 0, 50000, NONE);
+    problem_whole(q, 1, 5, 0);
+    problem_whole(q, 1, 6, 0);
+    finish_case(q, 50000 + 1000 + 20 + 200 + 11 + 2000);
+}
+
+/* Part of what a step made is another value: a step of its own. */
+static void test_renamed(void **state)
+{
+    (void)state;
+    problem *q = problem_new(1);
+    q->devices[0] = (core_solve_device){1, 10, 100, 1000, true, UINT64_MAX, 1};
+    problem_node(q);
+    problem_option(q);
+    problem_piece(q, 0, 400, columns(0, 8));
+    problem_piece(q, 0, 500, columns(8, 16));
+    problem_whole(q, 0, 30, 0);
+    finish_case(q, 10 + 100 + 900 + 100 + 30 + 1000);
+}
+
+/* Columns whose parts stay where they are: no wait in between. */
+static void test_rows_then_channels(void **state)
+{
+    (void)state;
+    problem *q = problem_new(2);
+    for (int d = 0; d < 2; d++)
+        q->devices[d] =
+            (core_solve_device){1, 10, 100, 1000, true, UINT64_MAX, 1};
+    problem_node(q);
+    problem_option(q);
+    problem_piece(q, 0, 40000, columns(0, 8));
+    problem_piece(q, 1, 40000, columns(8, 16));
+    problem_dep(problem_node(q), 0);
+    problem_option(q);
+    core_solve_piece *a = problem_piece(q, 0, 30000, whole_box);
+    core_solve_piece *b = problem_piece(q, 1, 30000, whole_box);
+    core_solve_piece *sum = problem_piece(q, 0, 500, whole_box);
+    a->partial = b->partial = sum->joins = true;
+    a->needs[0] = columns(0, 8);
+    b->needs[0] = columns(8, 16);
+    sum->needs[0] = no_box;
+    /* Device 1 begins 10 later; the host waits for it, and submits the sum. */
+    finish_case(q, 20 + 100 + 70000 + 1000 + 10 + 100 + 500 + 1000);
+}
+
+/* Without the join on another device, partial sums end no step. */
+static void test_own_join(void **state)
+{
+    (void)state;
+    problem *q = problem_new(1);
+    q->devices[0] = (core_solve_device){1, 10, 100, 1000, true, UINT64_MAX, 1};
+    problem_node(q);
+    problem_option(q);
+    problem_piece(q, 0, 40, whole_box)->partial = true;
+    problem_piece(q, 0, 50, whole_box)->partial = true;
+    problem_piece(q, 0, 7, whole_box)->joins = true;
+    finish_case(q, 10 + 100 + 97 + 1000);
+}
+
+/* When pieces run, in node order. */
+static void test_times(void **state)
+{
+    (void)state;
+    problem *q = problem_new(2);
+    q->devices[0] = (core_solve_device){1, 10, 100, 1000, true, UINT64_MAX, 1};
+    q->devices[1] = (core_solve_device){2, 20, 200, 2000, true, UINT64_MAX, 1};
+    problem_whole(q, 0, 50000, NONE);
+    problem_whole(q, 1, 70000, 0);
+    uint32_t options[] = {0, 1};
+    double begin[2], end[2], ns;
+    assert_ok(core_solve_evaluate(&q->p, options, begin, end, &ns));
+    assert_ns(begin[0], 110);
+    assert_ns(end[0], 50110);
+    assert_ns(begin[1], 50110 + 1000 + 20 + 200);
+    assert_ns(end[1], begin[1] + 70000);
+    assert_ns(ns, end[1] + 2000);
+    options[1] = 0; /* not of node 1 */
+    assert_int_equal(core_solve_evaluate(&q->p, options, begin, end, &ns),
+                     CLV_ERR_INVALID);
+    free(q);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Brute force                                                               */
+
+typedef struct truth {
+    core_tables tables;
+    core_schedule schedule;
+    core_state *state;
+    core_value best;
+    uint32_t options[PROBLEM_NODES], ends[PROBLEM_NODES];
+} truth;
+
+static void truth_make(truth *t, const problem *q)
+{
+    assert_ok(core_tables_make(&q->p, &t->tables));
+    core_schedule_init(&t->schedule, &t->tables);
+    t->state = calloc(1, t->schedule.state_size);
+    assert_non_null(t->state);
+}
+
+static void truth_finish(truth *t)
+{
+    free(t->state);
+    core_tables_finish(&t->tables);
+}
+
+static core_value truth_value(truth *t)
+{
+    core_totals totals = core_totals_of(&t->tables, t->options);
+    core_tables_ends(&t->tables, t->options, t->ends);
+    return core_value_of(t->tables.problem, &totals,
+                         core_evaluate(&t->schedule, t->options, t->ends,
+                                       t->state, NULL, NULL));
+}
+
+static void try_all(truth *t, uint32_t node)
+{
+    const core_solve_problem *p = t->tables.problem;
+    if (node == p->n_nodes) {
+        core_value value = truth_value(t);
+        if (core_value_better(value, t->best))
+            t->best = value;
+        return;
+    }
+    for (uint32_t o = 0; o < p->nodes[node].n_options; o++) {
+        t->options[node] = o;
+        try_all(t, node + 1);
+    }
+}
+
+static core_value best_of_all(const problem *q)
+{
+    truth t = {.best = {INFINITY, INFINITY, INFINITY, INFINITY}};
+    truth_make(&t, q);
+    try_all(&t, 0);
+    truth_finish(&t);
+    return t.best;
+}
+
+/* Everything that holds of any answer. */
+static core_value check_solution(const problem *q, const core_solution *s)
+{
+    uint32_t options[PROBLEM_NODES];
+    truth t;
+    double ns, energy = 0;
+    truth_make(&t, q);
+    for (uint32_t i = 0; i < q->p.n_nodes; i++) {
+        const core_solve_node *node = &q->nodes[i];
+        options[i] = s->choices[i].option;
+        t.options[i] = options[i] - node->first_option;
+        assert_true(t.options[i] < node->n_options);
+        const core_solve_option *o = &q->options[options[i]];
+        for (uint32_t k = 0; k < o->n_pieces; k++)
+            energy += q->pieces[o->first_piece + k].energy_nj;
+    }
+    assert_ok(core_solve_evaluate(&q->p, options, NULL, NULL, &ns));
+    assert_ns(s->makespan_ns, ns);
+    assert_ns(s->energy_nj, energy);
+    core_value value = truth_value(&t);
+    assert_ns(value.ns, ns);
+    truth_finish(&t);
+    return value;
+}
+
+/* Each alternative is the best of its node, and takes what it says. */
+static void check_alternatives(const problem *q, const core_solution *s)
+{
+    truth t;
+    truth_make(&t, q);
+    for (uint32_t i = 0; i < q->p.n_nodes; i++)
+        t.options[i] = s->choices[i].option - q->nodes[i].first_option;
+    for (uint32_t i = 0; i < q->p.n_nodes; i++) {
+        const core_solve_choice *c = &s->choices[i];
+        uint32_t own = t.options[i];
+        core_value best = {INFINITY, INFINITY, INFINITY, INFINITY}, said = best;
+        for (uint32_t o = 0; o < q->nodes[i].n_options; o++) {
+            t.options[i] = o;
+            core_value value = truth_value(&t);
+            if (o != own && core_value_better(value, best))
+                best = value;
+            if (q->nodes[i].first_option + o == c->alternative)
+                said = value;
+        }
+        t.options[i] = own;
+        if (q->nodes[i].n_options == 1) {
+            assert_int_equal(c->alternative, UINT32_MAX);
+            continue;
+        }
+        assert_ns(c->alternative_ns, said.ns);
+        assert_false(core_value_better(best, said));
+    }
+    truth_finish(&t);
+}
+
+static void check_optimum(const problem *q, uint64_t seed)
+{
+    core_solution s;
+    core_value best = best_of_all(q);
+    clv_status status = core_solve(&q->p, &s);
+    if (best.memory > 0) {
+        assert_int_equal(status, CLV_ERR_LIMIT);
+        assert_error_says("memory");
+        return;
+    }
+    assert_ok(status);
+    core_value value = check_solution(q, &s);
+    if (!s.optimal || core_value_better(best, value) ||
+        core_value_better(value, best))
+        fail_msg("seed %llu: %.3f ns (%g over), the best are %.3f (%g over)",
+                 (unsigned long long)seed, value.ns, value.share, best.ns,
+                 best.share);
+    check_alternatives(q, &s);
+    core_solution_finish(&s);
+}
+
+static void test_brute_force(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 3000; seed++) {
+        test_random r = {seed};
+        problem *q = problem_new(1 + test_below(&r, 4));
+        uint32_t n = 1 + test_below(&r, 3);
+        random_devices(&r, q);
+        while (q->p.n_nodes < n)
+            random_node(&r, q, 7);
+        check_optimum(q, seed);
+        free(q);
+    }
+}
+
+static void test_constraints(void **state)
+{
+    (void)state;
+    int bound = 0;
+    for (uint64_t seed = 1; seed <= 2000; seed++) {
+        test_random r = {seed * 7919};
+        problem *q = problem_new(1 + test_below(&r, 4));
+        uint32_t n = 1 + test_below(&r, 3);
+        random_devices(&r, q);
+        while (q->p.n_nodes < n)
+            random_node(&r, q, 7);
+        core_value before = best_of_all(q);
+        for (uint32_t d = 0; d < q->p.n_devices; d++) {
+            if (test_below(&r, 2))
+                q->devices[d].memory = test_below(&r, 4000);
+            if (test_below(&r, 2))
+                q->devices[d].max_share = test_below(&r, 11) / 10.0;
+        }
+        core_value best = best_of_all(q);
+        bound += best.ns > before.ns;
+        check_optimum(q, seed);
+        free(q);
+    }
+    assert_true(bound > 200);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_step),
+        cmocka_unit_test(test_host_wait),
+        cmocka_unit_test(test_device_wait),
+        cmocka_unit_test(test_wait_for_done),
+        cmocka_unit_test(test_end_of_step),
+        cmocka_unit_test(test_covered),
+        cmocka_unit_test(test_renamed),
+        cmocka_unit_test(test_rows_then_channels),
+        cmocka_unit_test(test_own_join),
+        cmocka_unit_test(test_times),
+        cmocka_unit_test(test_brute_force),
+        cmocka_unit_test(test_constraints),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
