@@ -1,0 +1,331 @@
+/*
+ * Forecasts of random plans on simulated chips against their runs, in virtual
+ * time: costs are measured on the chips, node by node, as a profile would.
+ */
+#include "test.h"
+
+#include "../../core/profile/measure.h"
+#include "../../core/solve/forecast.h"
+
+#include "divide.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define HIDDEN 1024
+#define HEADS 8
+#define GROUPS 2
+#define HEAD_DIM 128
+#define FFN 2816
+#define VOCABULARY 512
+#define CONTEXT 512
+#define MAX_PIECES 128
+#define MAX_KNOWN 4096
+#define MAX_DEVICES 4
+#define PLANS 12
+
+/* Of predicted against measured time. */
+#define BOUND 0.02
+
+typedef struct known {
+    const clv_device *dev;
+    core_sample sample;
+} known;
+
+typedef struct rig {
+    clv_config *config;
+    clv_context *ctx;
+    core_meter *meter;
+    clv_device *devs[MAX_DEVICES];
+    uint32_t n;
+    core_overheads overheads[MAX_DEVICES];
+    double bandwidth, alone[MAX_DEVICES], slowdown[MAX_DEVICES];
+    known *known;
+    uint32_t n_known;
+    clv_graph *graph;
+    clv_tensor *weights[32], *k, *v;
+    uint32_t n_weights;
+    clv_value k_state, v_state;
+} rig;
+
+/* ------------------------------------------------------------------------ */
+/* Costs                                                                     */
+
+static uint32_t index_of(const rig *r, const clv_device *dev)
+{
+    uint32_t i = 0;
+    while (r->devs[i] != dev)
+        i++;
+    return i;
+}
+
+static bool cost(const void *ctx, const clv_device *dev, const core_work *work,
+                 core_cost *out)
+{
+    rig *r = (rig *)ctx;
+    uint32_t i = 0;
+    while (i < r->n_known && (r->known[i].dev != dev ||
+                              !core_work_equal(&r->known[i].sample.work, work)))
+        i++;
+    if (i == r->n_known) {
+        assert_true(i < MAX_KNOWN);
+        r->known[r->n_known++].dev = dev;
+        assert_ok(core_measure_work(r->meter, r->devs[index_of(r, dev)], work,
+                                    &r->known[i].sample));
+    }
+    *out = (core_cost){r->known[i].sample.ns, r->known[i].sample.energy_nj,
+                       true};
+    return true;
+}
+
+static const core_overheads *overheads(const void *ctx, const clv_device *dev)
+{
+    const rig *r = ctx;
+    return &r->overheads[index_of(r, dev)];
+}
+
+static double bandwidth(const void *ctx, clv_device *const *devs, uint32_t n)
+{
+    const rig *r = ctx;
+    return n == 1 ? r->alone[index_of(r, devs[0])] : r->bandwidth;
+}
+
+static double slowdown(const void *ctx, clv_device *const *devs, uint32_t n,
+                       uint32_t index)
+{
+    const rig *r = ctx;
+    (void)n;
+    return r->slowdown[index_of(r, devs[index])];
+}
+
+/* ------------------------------------------------------------------------ */
+
+static void open_chip(rig *r, const char *chip)
+{
+    const char *build = getenv("CLEAVE_TEST_BUILD");
+    const char *source = getenv("CLEAVE_TEST_SOURCE");
+    char text[512];
+    *r = (rig){.known = calloc(MAX_KNOWN, sizeof *r->known)};
+    assert_true(build && source && r->known);
+    assert_ok(clv_config_create(&r->config));
+    snprintf(text, sizeof text, "%s/conf/soc/%s.ini", source, chip);
+    assert_ok(clv_config_load_file(r->config, text));
+    snprintf(text, sizeof text, "core.plugin_dirs=%s/plugins", build);
+    assert_ok(clv_config_set(r->config, text, "test"));
+    snprintf(text, sizeof text, "core.cache_dir=%s/tests/core", build);
+    assert_ok(clv_config_set(r->config, text, "test"));
+    assert_ok(clv_config_set(r->config, "core.plugins=npu_sim", "test"));
+    assert_ok(clv_config_set(r->config, "npu_sim.compute=off", "test"));
+    assert_ok(clv_context_create(&(clv_context_params){.config = r->config},
+                                 &r->ctx));
+    r->n = clv_context_device_count(r->ctx);
+    assert_true(r->n >= 2 && r->n <= MAX_DEVICES);
+    const core_meter_params params = {.max_seconds = 1, .repetitions = 1,
+                                      .max_pool = 1 << 30};
+    assert_ok(core_meter_create(r->ctx, &params, &r->meter));
+    for (uint32_t i = 0; i < r->n; i++) {
+        r->devs[i] = clv_context_device(r->ctx, i);
+        assert_ok(core_measure_overheads(r->meter, r->devs[i],
+                                         &r->overheads[i]));
+    }
+    core_contention contention = {.alone = r->alone, .slowdown = r->slowdown};
+    assert_ok(core_measure_contention(r->meter, r->devs, r->n, &contention));
+    r->bandwidth = contention.bandwidth;
+}
+
+static void close_chip(rig *r)
+{
+    clv_graph_destroy(r->graph);
+    for (uint32_t i = 0; i < r->n_weights; i++)
+        clv_tensor_destroy(r->weights[i]);
+    clv_tensor_destroy(r->k);
+    clv_tensor_destroy(r->v);
+    core_meter_destroy(r->meter);
+    clv_context_destroy(r->ctx);
+    clv_config_destroy(r->config);
+    free(r->known);
+}
+
+/* rows 0: a vector of F32; else int4 with a scale for each row. */
+static clv_value weight(rig *r, int64_t rows, int64_t columns)
+{
+    const int64_t dims[] = {rows ? rows : columns, columns};
+    clv_tensor **t = &r->weights[r->n_weights++];
+    assert_ok(clv_tensor_create(r->ctx, rows ? CLV_DTYPE_I4 : CLV_DTYPE_F32,
+                                rows ? 2 : 1, dims, t));
+    if (rows) {
+        clv_tensor **scales = &r->weights[r->n_weights++];
+        assert_ok(clv_tensor_create(r->ctx, CLV_DTYPE_F32, 1, dims, scales));
+        assert_ok(clv_tensor_set_quant(*t, CLV_QUANT_PER_CHANNEL, 0, *scales));
+    }
+    return clv_graph_weight(r->graph, "w", *t);
+}
+
+static clv_value product(rig *r, clv_value x, int64_t out, int64_t in)
+{
+    return clv_graph_matmul(r->graph, x, weight(r, out, in), CLV_NO_TENSOR);
+}
+
+static clv_value attend(rig *r, clv_value x, clv_value pos, clv_dim rows)
+{
+    clv_graph *g = r->graph;
+    clv_value freq = weight(r, 0, HEAD_DIM / 2);
+    clv_value q = product(r, x, HEADS * HEAD_DIM, HIDDEN);
+    clv_value k = product(r, x, GROUPS * HEAD_DIM, HIDDEN);
+    clv_value v = product(r, x, GROUPS * HEAD_DIM, HIDDEN);
+    q = clv_graph_rope(g, q, pos, freq, CLV_ROPE_HALVES, HEAD_DIM, 0);
+    k = clv_graph_rope(g, k, pos, freq, CLV_ROPE_HALVES, HEAD_DIM, 0);
+    clv_graph_set_rows(g, r->k_state, k, pos);
+    clv_graph_set_rows(g, r->v_state, v, pos);
+    const clv_attention_params params = {.head_dim = HEAD_DIM, .rows = rows};
+    clv_value y =
+        clv_graph_attention(g, q, r->k_state, r->v_state, pos, &params);
+    return product(r, y, HIDDEN, HEADS * HEAD_DIM);
+}
+
+/* A layer of a transformer for so many tokens. */
+static void build(rig *r, int64_t tokens)
+{
+    assert_ok(clv_graph_create(&r->graph));
+    clv_graph *g = r->graph;
+    const clv_dim n = clv_dim_fixed(tokens);
+    const clv_dim shape[] = {n, clv_dim_fixed(HIDDEN)};
+    const int64_t cache[] = {CONTEXT, GROUPS * HEAD_DIM};
+    assert_ok(clv_tensor_create(r->ctx, CLV_DTYPE_F16, 2, cache, &r->k));
+    assert_ok(clv_tensor_create(r->ctx, CLV_DTYPE_F16, 2, cache, &r->v));
+    clv_value pos = clv_graph_input(g, "pos", CLV_DTYPE_I32, 1, &n);
+    clv_value x = clv_graph_input(g, "x", CLV_DTYPE_F32, 2, shape);
+    r->k_state = clv_graph_state(g, "k", CLV_DTYPE_F16, 2, cache);
+    r->v_state = clv_graph_state(g, "v", CLV_DTYPE_F16, 2, cache);
+    clv_value norm = weight(r, 0, HIDDEN);
+    clv_dim rows = clv_graph_symbol(g, "rows", 1, CONTEXT);
+    clv_value h = clv_graph_rms_norm(g, x, norm, 1e-5f);
+    x = clv_graph_add(g, x, attend(r, h, pos, rows));
+    h = clv_graph_rms_norm(g, x, norm, 1e-5f);
+    clv_value gate = product(r, h, FFN, HIDDEN);
+    clv_value up = product(r, h, FFN, HIDDEN);
+    h = clv_graph_glu(g, gate, up, CLV_ACT_SILU);
+    x = clv_graph_add(g, x, product(r, h, HIDDEN, FFN));
+    clv_graph_output(g, product(r, x, VOCABULARY, HIDDEN), "logits");
+    assert_ok(clv_graph_check(g));
+}
+
+/* ------------------------------------------------------------------------ */
+/* Plans                                                                     */
+
+static clv_plan *plan_with(rig *r, const core_piece *some, uint32_t n_some,
+                           uint32_t node)
+{
+    core_piece pieces[MAX_PIECES + TEST_MAX_PIECES];
+    uint32_t n = 0;
+    clv_plan *plan;
+    for (uint32_t i = 0; i < r->graph->n_nodes; i++) {
+        if (i == node)
+            for (uint32_t j = 0; j < n_some; j++)
+                pieces[n++] = some[j];
+        else
+            pieces[n++] = (core_piece){.node = i, .device = r->n - 1};
+    }
+    clv_status status = core_plan_from_pieces(r->ctx, r->graph, NULL, pieces, n,
+                                              &plan);
+    if (status)
+        assert_int_equal(status, CLV_ERR_UNSUPPORTED);
+    return plan;
+}
+
+/* Each node divided in a way that its devices take, all else being whole on the
+ * last device, which takes everything. */
+static clv_plan *random_plan(rig *r, test_random *random)
+{
+    core_piece pieces[MAX_PIECES];
+    uint32_t n = 0;
+    clv_plan *plan;
+    for (uint32_t i = 0; i < r->graph->n_nodes; i++) {
+        uint32_t count = 0;
+        assert_true(n + TEST_MAX_PIECES <= MAX_PIECES);
+        do {
+            clv_plan_destroy(count ? plan : NULL);
+            count = test_divide(r->graph, random, i, r->n, &pieces[n]);
+            plan = plan_with(r, &pieces[n], count, i);
+        } while (!plan);
+        clv_plan_destroy(plan);
+        n += count;
+    }
+    assert_ok(core_plan_from_pieces(r->ctx, r->graph, NULL, pieces, n, &plan));
+    return plan;
+}
+
+static double now(const rig *r)
+{
+    core_moment moment;
+    assert_ok(core_device_now(r->devs[0], &moment));
+    return moment.ns;
+}
+
+static double measure(rig *r, clv_plan *plan, const int64_t *symbols)
+{
+    clv_exec *exec;
+    double ns = 0;
+    assert_ok(clv_exec_create(plan, &exec));
+    assert_ok(clv_exec_bind(exec, r->k_state, r->k));
+    assert_ok(clv_exec_bind(exec, r->v_state, r->v));
+    for (int i = 0; i < 2; i++) {
+        ns = now(r);
+        assert_ok(clv_exec_run(exec, symbols, 1));
+        ns = now(r) - ns;
+    }
+    clv_exec_destroy(exec);
+    return ns;
+}
+
+static void try_chip(const char *chip, int64_t tokens)
+{
+    rig r;
+    test_random random = {(uint64_t)tokens};
+    const core_costs costs = {&r, cost, overheads, bandwidth, slowdown};
+    const int64_t symbols[] = {300};
+    double worst = 0;
+    open_chip(&r, chip);
+    build(&r, tokens);
+    for (int i = 0; i < PLANS; i++) {
+        clv_plan *plan = random_plan(&r, &random);
+        assert_ok(core_forecast_make(plan, &costs, symbols, &plan->forecast));
+        double predicted = plan->forecast->makespan_ns;
+        double measured = measure(&r, plan, symbols);
+        double error = fabs(predicted / measured - 1);
+        worst = fmax(worst, error);
+        if (error > BOUND)
+            print_error("%s, %d tokens: plan %d of %u steps: %.0f ns were "
+                        "predicted, it took %.0f\n", chip, (int)tokens, i,
+                        plan->n_steps, predicted, measured);
+        clv_plan_destroy(plan);
+    }
+    print_message("%s, %d tokens: at most %.2f%% off\n", chip, (int)tokens,
+                  100 * worst);
+    close_chip(&r);
+    assert_true(worst <= BOUND);
+}
+
+static void test_prefill(void **state)
+{
+    (void)state;
+    try_chip("snapdragon-8gen3", 256);
+    try_chip("two-npus", 128);
+}
+
+static void test_decode(void **state)
+{
+    (void)state;
+    try_chip("snapdragon-8gen3", 1);
+    try_chip("two-npus", 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_prefill),
+        cmocka_unit_test(test_decode),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
