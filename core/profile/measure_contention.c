@@ -15,6 +15,10 @@ static const length_ns virtual_compute_length = {2e5, 8e5}; /* soon computed */
 
 #define BALANCING 3 /* rounds */
 
+/* Work that moves this part of what its device can move alone is slowed down by
+ * the memory, which is measured by itself. */
+#define MEMORY_BOUND 0.5
+
 /* One device's work, at first the same time for all when alone. */
 typedef struct party {
     clv_device *dev;
@@ -187,10 +191,13 @@ static clv_status one_kind(core_meter *meter, clv_device *const *devs,
     if (!status)
         status = measure(meter, parties, n, compute, values, reps);
     for (uint32_t i = 0; i < n && !status; i++) {
+        const double rate = parties[i].bytes / parties[i].alone_ns;
         if (compute)
-            out->slowdown[i] = core_median(values + i * reps, reps);
+            out->slowdown[i] = rate < MEMORY_BOUND * out->alone[i]
+                                   ? core_median(values + i * reps, reps)
+                                   : 1;
         else
-            out->alone[i] = parties[i].bytes / parties[i].alone_ns;
+            out->alone[i] = rate;
     }
     if (!status && !compute)
         out->bandwidth = core_median(values, reps);

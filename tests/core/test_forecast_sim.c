@@ -1,5 +1,5 @@
 /*
- * Forecasts of random plans on simulated chips against their runs, in virtual
+ * Forecasts of an even and of random plans on simulated chips against their runs, in virtual
  * time: costs are measured on the chips, node by node, as a profile would.
  */
 #include "test.h"
@@ -13,12 +13,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define HIDDEN 1024
-#define HEADS 8
+#define HIDDEN 2048
+#define HEADS 16
 #define GROUPS 2
 #define HEAD_DIM 128
-#define FFN 2816
-#define VOCABULARY 512
+#define FFN 6144
+#define VOCABULARY 1536
 #define CONTEXT 512
 #define MAX_PIECES 128
 #define MAX_KNOWN 4096
@@ -256,6 +256,28 @@ static clv_plan *random_plan(rig *r, test_random *random)
     return plan;
 }
 
+/* The rows of all products on all devices: they work at the same time. */
+static clv_plan *even_plan(rig *r)
+{
+    core_piece pieces[MAX_PIECES];
+    uint32_t n = 0;
+    clv_plan *plan;
+    for (uint32_t i = 0; i < r->graph->n_nodes; i++) {
+        int64_t rows = core_cut_extent(r->graph, i, CORE_AXIS_ROWS);
+        bool cut = r->graph->nodes[i].op == CLV_OP_MATMUL;
+        for (uint32_t d = cut ? 0 : r->n - 1; d < r->n; d++) {
+            core_piece *p = &pieces[n++];
+            *p = (core_piece){.node = i, .device = d};
+            if (cut)
+                p->ranges[CORE_AXIS_ROWS] = (core_range){
+                    rows * d / r->n / 32 * 32,
+                    d + 1 < r->n ? rows * (d + 1) / r->n / 32 * 32 : rows};
+        }
+    }
+    assert_ok(core_plan_from_pieces(r->ctx, r->graph, NULL, pieces, n, &plan));
+    return plan;
+}
+
 static double now(const rig *r)
 {
     core_moment moment;
@@ -289,7 +311,7 @@ static void try_chip(const char *chip, int64_t tokens)
     open_chip(&r, chip);
     build(&r, tokens);
     for (int i = 0; i < PLANS; i++) {
-        clv_plan *plan = random_plan(&r, &random);
+        clv_plan *plan = i ? random_plan(&r, &random) : even_plan(&r);
         assert_ok(core_forecast_make(plan, &costs, symbols, &plan->forecast));
         double predicted = plan->forecast->makespan_ns;
         double measured = measure(&r, plan, symbols);
