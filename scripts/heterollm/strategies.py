@@ -61,65 +61,82 @@ def segments(n, lengths=LENGTHS):
     return out, left
 
 
+def padded(n):
+    """The least sum of standard lengths, each once, that n tokens fit."""
+    return -(-n // LENGTHS[0]) * LENGTHS[0]
+
+
+def pieces_of_npu(node, used, rows):
+    """The first `used` tokens in graphs of standard lengths."""
+    pieces, begin = [], 0
+    for length in segments(used)[0]:
+        pieces.append(part(node, NPU, (begin, begin + length), (0, rows)))
+        begin += length
+    return pieces
+
+
 def pipe(nodes, costs=None):
-    """Graphs of standard lengths in a row on the NPU. The nodes are those of
-    the padded length, a sum of standard lengths."""
-    def divide(node):
-        parts, begin, pieces = segments(node.rows)[0], 0, []
-        for length in parts:
-            pieces.append(part(node, NPU, (begin, begin + length)))
-            begin += length
-        return pieces
-    return by_products(nodes, divide)
+    """Graphs of standard lengths one after another on the NPU. The nodes are
+    those of a padded length."""
+    return by_products(nodes, lambda node: pieces_of_npu(node, node.rows,
+                                                         node.width))
 
 
-def row_share(node, npu_ns, gpu_ns, busy_ns=0):
+def row_share(node, npu_ns, gpu_ns, busy_ns):
     """Rows for the GPU, a multiple of ROWS, for the least time of the longer
-    side; npu_ns and gpu_ns: of all rows; busy_ns: what the GPU does besides."""
+    side; npu_ns, gpu_ns: of all rows; busy_ns: what the GPU does besides."""
+    if gpu_ns > ADVANTAGE * npu_ns:
+        return 0
+
     def longest(rows):
         share = rows / node.width
         return max(npu_ns * (1 - share), gpu_ns * share + busy_ns)
     return min(range(0, node.width, ROWS), key=longest)
 
 
-def tensor_level(nodes, costs):
-    """Hetero-tensor in prefill. Standard lengths are the NPU's, what is left
-    of the sequence is the GPU's (sequence and multi-sequence cuts), and where
-    the NPU has no great advantage rows of the NPU's part are, too (row and
-    hybrid cuts)."""
-    def plan(node, used, left):
-        """Rows of the first `used` tokens for the GPU, and the time."""
-        parts = segments(used)[0]
-        npu = sum(costs.npu(node, length) for length in parts)
-        gpu, rest = costs.gpu(node, used), costs.gpu(node, left) if left else 0
-        rows = row_share(node, npu, gpu, rest) if npu * ADVANTAGE > gpu else 0
-        share = rows / node.width
-        return max(npu * (1 - share), gpu * share + rest), rows
-
+def tensor_level(nodes, costs, used=None):
+    """Hetero-tensor in prefill. The first `used` tokens, all if None, are the
+    NPU's in graphs of standard lengths, of which it gives rows to the GPU
+    where it has no great advantage (row cuts; hybrid cuts if the nodes are
+    those of a padded length). The other tokens are the GPU's (sequence and
+    multi-sequence cuts)."""
     def divide(node):
-        parts, _ = segments(node.rows)
-        options = []
-        for n in range(1, len(parts) + 1):
-            used = sum(parts[:n])
-            options.append((*plan(node, used, node.rows - used), used, n))
-        _, rows, used, n = min(options)
-        pieces, begin, split = [], 0, node.width - rows
-        for length in parts[:n]:
-            pieces.append(part(node, NPU, (begin, begin + length), (0, split)))
-            begin += length
+        first = used or node.rows
+        left = node.rows - first
+        npu = sum(costs.npu(node, n) for n in segments(first)[0])
+        rest = costs.gpu(node, left) if left else 0
+        rows = row_share(node, npu, costs.gpu(node, first), rest)
+        pieces = pieces_of_npu(node, first, node.width - rows)
         if rows:
-            pieces.append(part(node, GPU, (0, used), (split, node.width)))
-        if used < node.rows:
-            pieces.append(part(node, GPU, (used, node.rows)))
+            pieces.append(part(node, GPU, (0, first),
+                               (node.width - rows, node.width)))
+        if left:
+            pieces.append(part(node, GPU, (first, node.rows)))
         return pieces
     return by_products(nodes, divide)
 
 
-def decode(nodes, share):
-    """Hetero-tensor in decode: rows of all products are cut, this share of
-    them for the NPU."""
+def sequence_cuts(n, power):
+    """How many of n tokens may be the NPU's, where the rest is the GPU's. power:
+    the GPU's speed over the NPU's. A rest that keeps the GPU busy for less than
+    half of the time is too small: then hybrid cuts are used (5.2.2)."""
+    parts = segments(n)[0]
+    sums = [sum(parts[:i + 1]) for i in range(len(parts))]
+    return [used for used in sums if (n - used) / used >= power / 2]
+
+
+DECODE_SHARES = (0.2, 0.25, 0.3, 0.35, 0.4, 0.45)
+# Products that one step of a device makes together.
+DECODE_GROUPS = (("ffn_gate", "ffn_up"), ("ffn_down",),
+                 ("output", "token_embd"), ("attn_q", "attn_k", "attn_v"),
+                 ("attn_output",))
+
+
+def decode(nodes, shares):
+    """Hetero-tensor in decode: rows of products are cut; shares: the NPU's of
+    each kind of product, those left out are the GPU's."""
     def divide(node):
-        rows = round(node.width * share / ROWS) * ROWS
+        rows = round(node.width * shares.get(node.kind, 0) / ROWS) * ROWS
         if not 0 < rows < node.width:
             return [whole(node, NPU if rows else GPU)]
         return [part(node, NPU, None, (0, rows)),
