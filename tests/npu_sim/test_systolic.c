@@ -21,7 +21,7 @@ static const npu_array hexagon = {.rows = 32,
                                   .sram = 2 << 20,
                                   .bandwidth = 40e9,
                                   .expand = 20.5e9};
-static const npu_roofline adreno = {.rate = 0.92e12, .bandwidth = 43.3e9};
+static const npu_roofline adreno = {.rate = 0.9e12, .bandwidth = 43.3e9};
 static const npu_operand activation = {2, false}, int4 = {0.5, true};
 
 /* One small array with memory that never matters. */

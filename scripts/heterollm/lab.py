@@ -1,0 +1,213 @@
+"""Measurements on the simulated phone: models, lengths and plans to times."""
+
+import functools
+import json
+
+import strategies
+from cleave import CHIP, GPU, NPU, Failure, nodes_of, sets
+
+DEPTH = 256      # tokens in the context when decoding begins (5.3)
+
+
+class Run:
+    """Of n tokens: time, energy, and how long each device worked."""
+
+    def __init__(self, n, ns, energy_nj=0, busy=None):
+        self.n, self.ns, self.energy_nj = n, ns, energy_nj
+        self.busy = busy or {}
+
+    @property
+    def speed(self):
+        return self.n * 1e9 / self.ns
+
+    @property
+    def watts(self):
+        return self.energy_nj / self.ns
+
+    def share(self, device):
+        return self.busy.get(device, 0) / self.ns
+
+
+class Costs:
+    """What products cost each device: those of the model in runs of standard
+    lengths on the NPU alone; the GPU has a fixed rate, and a floor that is the
+    weight's way from memory (4.3)."""
+
+    def __init__(self, npu, gpu):
+        self.npu_ns, self.gpu_ns = npu, gpu
+
+    def npu(self, node, n):
+        return self.npu_ns[node.inner, node.width, n]
+
+    def gpu(self, node, n):
+        one = self.gpu_ns[node.inner, node.width, 1]
+        many = self.gpu_ns[node.inner, node.width, 256]
+        return max(one, many * n / 256)
+
+
+def per_run(nodes):
+    """How often a run looks rows up; it begins with that."""
+    return sum(node.op == "get_rows" for node in nodes)
+
+
+class Lab:
+    def __init__(self, tools):
+        self.tools = tools
+        self.runs = {}
+
+    def options(self, model, settings):
+        return ["--conf", CHIP, "--devices", GPU + "," + NPU,
+                "-m", "synth:%s:w4a16:zero" % model,
+                "--set", "npu_sim.compute=off", *sets(settings)]
+
+    @functools.lru_cache(maxsize=None)
+    def graph(self, model, n, settings=()):
+        """(fingerprint, nodes) of n tokens at once; 1: of decoding."""
+        path = self.tools.path("graph.json")
+        phase = ("decode", "-c", DEPTH + 1) if n == 1 else \
+            ("prefill", "--seq", n, "-c", n)
+        self.tools.run("plan", *self.options(model, dict(settings)),
+                       "--phase", *phase, "--save", path)
+        with open(path) as file:
+            plan = json.load(file)
+        return plan["graph"], nodes_of(plan)
+
+    def bench(self, model, n, plan=None, settings=(), before=None):
+        """Two runs of n tokens at once, or with 1 of a step of decoding; the
+        second one knows how long waits are. before: two runs of so many tokens
+        come first."""
+        trace = self.tools.path("trace.json")
+        args = ("-p", 0, "-n", 1, "-d", DEPTH, "-b", DEPTH) if n == 1 else \
+            ("-p", "%d,%d" % (before, n) if before else n, "-n", 0, "-b", n)
+        if plan:
+            path = self.tools.path("plan.json")
+            with open(path, "w") as file:
+                json.dump(plan, file)
+            args += ("--plan", path)
+        out = self.tools.run("bench", *self.options(model, dict(settings)),
+                             *args, "-r", 1, "--trace", trace, "-o", "json")
+        with open(trace) as file:
+            return json.loads(out)[0], json.load(file)["traceEvents"]
+
+    def spans(self, model, n, events):
+        """(device, op, begin, end) in ns of the last run."""
+        devices = {e["tid"]: e["args"]["name"] for e in events
+                   if e["ph"] == "M" and e["name"] == "thread_name"}
+        out = sorted((round(e["ts"] * 1e3), round((e["ts"] + e["dur"]) * 1e3),
+                      devices[e["tid"]], e["name"])
+                     for e in events if e["ph"] == "X" and e["pid"] == 2)
+        return out
+
+    def measure(self, model, n, pieces=None, settings=()):
+        fingerprint, nodes = self.graph(model, n)
+        plan = {"graph": fingerprint, "pieces": pieces} if pieces else None
+        record, events = self.bench(model, n, plan, settings)
+        spans = self.spans(model, n, events)
+        lookups = [s[0] for s in spans if s[3] == "get_rows"]
+        spans = [s for s in spans if s[0] >= lookups[-per_run(nodes)]]
+        begin, end = spans[0][0], max(s[1] for s in spans)
+        busy = {}
+        for s in spans:
+            if s[3] == "run":
+                busy[s[2]] = busy.get(s[2], 0) + s[1] - s[0]
+        return Run(n, end - begin, 0, busy)
+
+    @functools.lru_cache(maxsize=None)
+    def costs(self, model):
+        npu, gpu = {}, {}
+        for device, lengths, strategy, out in (
+                (NPU, strategies.LENGTHS, strategies.layer_level, npu),
+                (GPU, (1, 256), strategies.gpu_only, gpu)):
+            for n in lengths:
+                fingerprint, nodes = self.graph(model, n)
+                plan = {"graph": fingerprint, "pieces": strategy(nodes)}
+                _, events = self.bench(model, n, plan)
+                wanted = [node for node in nodes if node.op == "matmul" and
+                          (device == GPU or node.rows > 1)]
+                times = [s[1] - s[0] for s in self.spans(model, n, events)
+                         if s[2] == device and s[3] == "matmul"]
+                for node, ns in zip(wanted, times[-len(wanted):]):
+                    out.setdefault((node.inner, node.width, n), ns)
+        return Costs(npu, gpu)
+
+    @functools.lru_cache(maxsize=None)
+    def prefill(self, model, n, strategy, settings=()):
+        _, nodes = self.graph(model, n)
+        costs = self.costs(model) if strategy is strategies.tensor_level \
+            else None
+        return self.measure(model, n, strategy(nodes, costs), settings)
+
+    def power(self, model):
+        """The GPU's speed over that of layer-level execution."""
+        gpu = self.prefill(model, 256, strategies.gpu_only)
+        layer = self.prefill(model, 256, strategies.layer_level)
+        return gpu.speed / layer.speed
+
+    def of_length(self, run, n):
+        """A run of a padded length as one of n tokens."""
+        return Run(n, run.ns, run.energy_nj, run.busy)
+
+    def padding(self, model, n):
+        length = min(m for m in strategies.LENGTHS if m >= n)
+        return self.of_length(
+            self.prefill(model, length, strategies.layer_level), n)
+
+    def pipe(self, model, n):
+        """The best padded length for it: at most that of padding."""
+        last = min(m for m in strategies.LENGTHS if m >= n)
+        layers = {m: self.prefill(model, m, strategies.layer_level).ns
+                  for m in strategies.LENGTHS}
+
+        def guess(m):
+            return sum(layers[part] for part in strategies.segments(m)[0])
+        length = min(range(strategies.padded(n), last + 1,
+                           strategies.LENGTHS[0]), key=guess)
+        return self.of_length(self.prefill(model, length, strategies.pipe), n)
+
+    def tensor(self, model, n, settings=()):
+        """Hetero-tensor: the best of hybrid cuts and those sequence cuts that
+        leave the GPU enough."""
+        length = strategies.padded(n)
+        runs = [self.of_length(self.prefill(
+            model, length, strategies.tensor_level, settings), n)]
+        if length == n and n in strategies.LENGTHS:
+            return runs[0]
+        _, nodes = self.graph(model, n)
+        costs = self.costs(model)
+        for used in strategies.sequence_cuts(n, self.power(model)):
+            pieces = strategies.tensor_level(nodes, costs, used)
+            runs.append(self.measure(model, n, pieces, settings))
+        return min(runs, key=lambda run: run.ns)
+
+    def online(self, model, n):
+        """(ns of making graphs for n tokens, run)."""
+        settings = (("npu_sim:hexagon.lengths", "1,%d" % n),)
+        fingerprint, nodes = self.graph(model, n)
+        plan = {"graph": fingerprint,
+                "pieces": strategies.layer_level(nodes)}
+        run = self.measure(model, n, plan["pieces"], settings)
+        # After a token: what is between the two is preparation.
+        _, events = self.bench(model, n, plan, settings, before=1)
+        spans = self.spans(model, n, events)
+        begin = [s[0] for s in spans
+                 if s[3] == "get_rows"][-2 * per_run(nodes)]
+        return begin - max(s[1] for s in spans if s[0] < begin), run
+
+    @functools.lru_cache(maxsize=None)
+    def decode_shares(self, model):
+        """The NPU's shares of rows, one group of products after another, by
+        what decoding takes with them (real-execution mode, 4.3)."""
+        shares, best = {}, self.decode(model).ns
+        for group in strategies.DECODE_GROUPS:
+            tried = [dict(shares, **dict.fromkeys(group, share))
+                     for share in strategies.DECODE_SHARES]
+            for trial in tried:
+                ns = self.decode(model, trial).ns
+                if ns < best:
+                    shares, best = trial, ns
+        return shares
+
+    def decode(self, model, shares=None, settings=()):
+        _, nodes = self.graph(model, 1)
+        return self.measure(model, 1, strategies.decode(nodes, shares or {}),
+                            settings)
