@@ -6,6 +6,7 @@
 #include "device/remains.h"
 #include "plugin/loader.h"
 #include "plugin/workers.h"
+#include "profile/profile.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -61,6 +62,8 @@ clv_status clv_context_create(const clv_context_params *params,
         ctx->log_level = log_level(ctx, params->log_level);
         st = core_trace_create(&ctx->trace);
     }
+    if (st == CLV_OK)
+        st = core_profile_create(ctx, &ctx->profile);
     if (st == CLV_OK) {
         clv_trace_enable(ctx, params->trace);
         st = core_loader_run(ctx);
@@ -99,6 +102,8 @@ void clv_context_destroy(clv_context *ctx)
     if (!ctx)
         return;
     const bool kept = any_kept(ctx);
+    core_profile_destroy(ctx->profile);
+    ctx->profile = NULL;
     core_loader_finish(ctx);
     if (kept) {
         leave(ctx);

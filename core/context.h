@@ -15,6 +15,7 @@
 
 struct core_loader;
 struct core_workers;
+struct core_profile;
 
 /* Spans recorded so far; trace.c. */
 struct core_trace;
@@ -48,6 +49,7 @@ struct clv_context {
     uint32_t log_level;      /* most detailed level wanted */
     struct core_trace *trace;
     struct core_loader *loader; /* outcome of every candidate */
+    struct core_profile *profile; /* what is known of the devices' speed */
 
     core_plugin **plugins;
     clv_device **devices;    /* in preference order */

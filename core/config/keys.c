@@ -45,6 +45,10 @@ static const clv_option core_keys[] = {
      .help = "seconds that such a trial may take"},
     KEY("plugin_files", CLV_OPTION_STRING, "",
         "plugin files of any name, absolute, separated by ':'; tried first"),
+    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
+     .key = "profile", .type = CLV_OPTION_ENUM, .default_value = "auto",
+     .choices = "auto|off",
+     .help = "measure devices when a plan needs it; off: only when asked"},
 };
 #define N_KEYS (sizeof core_keys / sizeof *core_keys)
 

@@ -12,7 +12,7 @@
 
 #include <cleave/cleave.h>
 
-#define CORE_FIT_FEATURES 6
+#define CORE_FIT_FEATURES 7
 
 typedef struct core_fit_sample {
     double x[CORE_FIT_FEATURES]; /* >= 0 */

@@ -21,17 +21,22 @@ typedef struct core_profile_params {
     bool full;          /* every shape of the graph on every device; else only
                            what models need, in a few seconds */
     bool again;         /* forget what was measured before */
+    bool asked;         /* by the user: measure also with core.profile = off,
+                           which else takes what the cache has */
     clv_progress_fn progress; /* may be NULL; non-zero cancels */
     void *progress_ctx;
 } core_profile_params;
 
-/* The context's; made when first asked for, destroyed with it. */
-clv_status core_profile_of(clv_context *ctx, core_profile **out);
+/* Nothing is known yet. A context makes and destroys its own. */
+clv_status core_profile_create(clv_context *ctx, core_profile **out);
 void core_profile_destroy(core_profile *profile); /* NULL is legal */
+/* The context's. */
+clv_status core_profile_of(clv_context *ctx, core_profile **out);
 
 /* Makes sure that costs of the graph's nodes, whole or in pieces, are known on
  * these devices: reads the cache, measures the rest, writes the cache. Work that
- * a device does not take is no error. */
+ * a device does not take is no error, nor is a cache that cannot be read or
+ * written: the log has a warning. */
 clv_status core_profile_cover(core_profile *profile, const clv_graph *graph,
                               const core_profile_params *params);
 
@@ -41,11 +46,11 @@ typedef struct core_cost {
     bool measured;    /* this very work was */
 } core_cost;
 
-/* False: nothing is known of such work there. Thread-safe against other
- * queries, not against cover(). Takes well under a microsecond. */
+/* False: nothing is known of such work there. Any thread, any time. Takes well
+ * under a microsecond. */
 bool core_profile_cost(const core_profile *profile, const clv_device *dev,
                        const core_work *work, core_cost *out);
-/* NULL if not measured. */
+/* NULL if not measured. Lives as long as the profile. */
 const core_overheads *core_profile_overheads(const core_profile *profile,
                                              const clv_device *dev);
 /* Bytes/ns that the devices get from memory together, and the factor by which

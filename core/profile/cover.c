@@ -1,0 +1,417 @@
+/* Measuring what a graph needs. */
+#include "store.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Quick: of real time for a device, beside what has to be known at all; and of
+ * one work. */
+#define BUDGET_NS 2e9
+#define MAX_WORK_NS 0.3e9
+#define NEEDED_RANK 2 /* measured when there is no time left */
+
+#define MIB (UINT64_C(1) << 20)
+static const core_meter_params quick_meter = {.max_seconds = 0.01,
+                                              .max_pool = 1024 * MIB};
+static const core_meter_params full_meter = {.max_seconds = 0.3,
+                                             .max_pool = 2048 * MIB};
+
+typedef struct survey {
+    core_profile *profile;
+    const core_profile_params *params;
+    core_meter *meter; /* made when first needed */
+    uint32_t index;    /* of the device */
+} survey;
+
+/* One device's turn. */
+typedef struct turn {
+    survey *survey;
+    core_profile_device *device;
+    core_wants wants; /* what is missing */
+    core_sample *samples;
+    double *wall_ns;  /* that samples took; 0: none */
+    uint32_t n_samples;
+    uint64_t begun_ns;
+} turn;
+
+static clv_status no_memory(void)
+{
+    return clv_error(CLV_ERR_NO_MEMORY, "no memory for a profile");
+}
+
+static clv_status report(const survey *s, const char *what, double fraction)
+{
+    const core_profile_params *params = s->params;
+    double of_all = (s->index + fmin(fraction, 1)) / params->n_devices;
+    if (!params->progress || !params->progress(params->progress_ctx, what,
+                                               of_all))
+        return CLV_OK;
+    return clv_error(CLV_ERR_CANCELLED, "profiling was cancelled");
+}
+
+static clv_status need_meter(survey *s)
+{
+    const core_profile_source *source = s->profile->source;
+    if (s->meter)
+        return CLV_OK;
+    return source->open(s->profile->ctx,
+                        s->params->full ? &full_meter : &quick_meter,
+                        &s->meter);
+}
+
+/* ------------------------------------------------------------------------ */
+/* What is missing                                                          */
+
+/* Whether the kind of a work was sampled over the sizes of all that is wanted
+ * of it. */
+static bool is_covered(const core_profile_device *device,
+                       const core_wants *wants, const core_work *work)
+{
+    const core_profile_kind *kind =
+        core_profile_kind_of(device, &work->kind);
+    if (!kind || !kind->has_covered)
+        return false;
+    for (uint32_t i = 0; i < wants->n; i++)
+        if (core_work_same_kind(&wants->items[i].work, work) &&
+            !core_work_box_holds(&kind->covered, &wants->items[i].work))
+            return false;
+    return true;
+}
+
+static clv_status find_missing(turn *t, const core_wants *wants)
+{
+    t->wants.items = calloc(wants->n + 1u, sizeof *t->wants.items);
+    if (!t->wants.items)
+        return no_memory();
+    for (uint32_t i = 0; i < wants->n; i++) {
+        const core_work *work = &wants->items[i].work;
+        if (!core_profile_sample(t->device, work) &&
+            (t->survey->params->full || !is_covered(t->device, wants, work)))
+            t->wants.items[t->wants.n++] = wants->items[i];
+    }
+    return CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Measuring                                                                */
+
+/* Real time that a work will take, by the largest smaller one of its kind. */
+static double expected_ns(const turn *t, const core_work *work)
+{
+    double flops = core_work_flops(work), best = -1, ns = 0;
+    for (uint32_t i = 0; i < t->n_samples; i++) {
+        double other = core_work_flops(&t->samples[i].work);
+        if (!core_work_same_kind(&t->samples[i].work, work) ||
+            !(t->wall_ns[i] > 0) || other > flops || other <= best)
+            continue;
+        best = other;
+        ns = t->wall_ns[i] * flops / other;
+    }
+    return ns;
+}
+
+static bool is_worth(const turn *t, const core_want *want)
+{
+    if (t->survey->params->full)
+        return true;
+    double spent = (double)(clv_now_ns() - t->begun_ns);
+    double expected = expected_ns(t, &want->work);
+    return (spent + expected < BUDGET_NS && expected < MAX_WORK_NS) ||
+           (want->rank <= NEEDED_RANK && expected <= 0);
+}
+
+/* A work that cannot be measured is noted as such, with a time of 0. Other
+ * failures end the device's turn. */
+static clv_status measure(turn *t, const core_work *work)
+{
+    const survey *s = t->survey;
+    core_sample sample = {.work = *work};
+    uint64_t before = clv_now_ns();
+    clv_status status =
+        s->profile->source->work(s->meter, t->device->dev, work, &sample);
+    sample.work = *work;
+    if (status == CLV_ERR_UNSUPPORTED || status == CLV_ERR_LIMIT) {
+        char text[CORE_WORK_TEXT];
+        clv_log(s->profile->ctx, CLV_LOG_DEBUG, "%s is not measured on '%s': "
+                "%s", core_work_text(work, text), t->device->dev->id,
+                clv_last_error());
+        sample.ns = 0;
+        status = CLV_OK;
+    } else if (!status) {
+        t->wall_ns[t->n_samples] = (double)(clv_now_ns() - before);
+        sample.ns = sample.ns >= 1e-3 && isfinite(sample.ns) ? sample.ns : 1e-3;
+    }
+    if (!status)
+        t->samples[t->n_samples++] = sample;
+    return status;
+}
+
+static clv_status measure_works(turn *t)
+{
+    char what[CORE_DEVICE_ID_SIZE + 16];
+    snprintf(what, sizeof what, "measuring %s", t->device->dev->id);
+    t->samples = calloc(t->wants.n + 1u, sizeof *t->samples);
+    t->wall_ns = calloc(t->wants.n + 1u, sizeof *t->wall_ns);
+    clv_status status = t->samples && t->wall_ns ? CLV_OK : no_memory();
+    for (uint32_t i = 0; i < t->wants.n && !status; i++) {
+        status = report(t->survey, what, (double)i / t->wants.n);
+        if (!status && is_worth(t, &t->wants.items[i]))
+            status = measure(t, &t->wants.items[i].work);
+    }
+    return status;
+}
+
+static clv_status measure_overheads(turn *t)
+{
+    core_overheads overheads;
+    core_profile *profile = t->survey->profile;
+    if (t->device->overheads)
+        return CLV_OK;
+    clv_status status = profile->source->overheads(
+        t->survey->meter, t->device->dev, &overheads);
+    if (status)
+        return status;
+    pthread_rwlock_wrlock(&profile->lock);
+    status = core_profile_set_overheads(t->device, &overheads);
+    pthread_rwlock_unlock(&profile->lock);
+    return status;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Taking over                                                              */
+
+static clv_status note_covered(turn *t, uint32_t i)
+{
+    const core_work *work = &t->wants.items[i].work;
+    core_work_box box;
+    bool any = false;
+    for (uint32_t j = 0; j < t->wants.n; j++) {
+        if (!core_work_same_kind(&t->wants.items[j].work, work))
+            continue;
+        if (j < i)
+            return CLV_OK; /* done with the first one */
+        core_work_box_add(&box, &any, &t->wants.items[j].work);
+    }
+    return core_profile_note_covered(t->device, &work->kind, &box);
+}
+
+static bool has_new_samples(const turn *t, const core_work_kind *kind)
+{
+    for (uint32_t i = 0; i < t->n_samples; i++)
+        if (!memcmp(&t->samples[i].work.kind, kind, sizeof *kind))
+            return true;
+    return false;
+}
+
+/* complete: nothing was left out but for want of time. */
+static clv_status take_over(turn *t, bool complete)
+{
+    core_profile_device *device = t->device;
+    pthread_rwlock_t *lock = &t->survey->profile->lock;
+    clv_status status = CLV_OK;
+    pthread_rwlock_wrlock(lock);
+    for (uint32_t i = 0; i < t->n_samples && !status; i++)
+        status = core_profile_add_sample(device, &t->samples[i]);
+    for (uint32_t i = 0; i < t->wants.n && complete && !status; i++)
+        status = note_covered(t, i);
+    for (uint32_t i = 0; i < device->n_kinds && !status; i++)
+        if (has_new_samples(t, &device->kinds[i].kind))
+            status = core_profile_fit_kind(device, &device->kinds[i]);
+    pthread_rwlock_unlock(lock);
+    return status;
+}
+
+/* A device that fails is left with what was measured of it; others go on. */
+static clv_status end_turn(turn *t, clv_status status)
+{
+    if (status && status != CLV_ERR_CANCELLED && status != CLV_ERR_NO_MEMORY) {
+        clv_log(t->survey->profile->ctx, CLV_LOG_WARN,
+                "device '%s' is not fully measured: %s", t->device->dev->id,
+                clv_last_error());
+        status = CLV_OK;
+    }
+    return status;
+}
+
+static clv_status measure_device(survey *s, core_profile_device *device,
+                                 const core_wants *wants)
+{
+    turn t = {.survey = s, .device = device, .begun_ns = clv_now_ns()};
+    clv_status status = find_missing(&t, wants);
+    const bool missing = t.wants.n || !device->overheads;
+    if (!status && missing)
+        status = need_meter(s);
+    if (!status && missing) {
+        clv_status measured = end_turn(&t, measure_overheads(&t));
+        if (!measured)
+            measured = measure_works(&t);
+        status = take_over(&t, !measured);
+        core_profile_save(s->profile, device);
+        if (!status)
+            status = end_turn(&t, measured);
+    }
+    core_wants_finish(&t.wants);
+    free(t.samples);
+    free(t.wall_ns);
+    return status;
+}
+
+/* The device with what the cache has of it; NULL and a status if memory runs
+ * out. */
+static clv_status open_device(survey *s, clv_device *dev,
+                              core_profile_device **out)
+{
+    core_profile *profile = s->profile;
+    core_profile_device *device = core_profile_find(profile, dev);
+    clv_status status = CLV_OK;
+    bool fresh = !device;
+    pthread_rwlock_wrlock(&profile->lock);
+    if (fresh)
+        device = core_profile_add_device(profile, dev);
+    else if (s->params->again)
+        core_profile_forget(device);
+    pthread_rwlock_unlock(&profile->lock);
+    if (!device)
+        return no_memory();
+    if (!device->key)
+        status = core_profile_name(profile, device);
+    if (!status && fresh && !s->params->again)
+        status = core_profile_load(profile, device);
+    *out = device;
+    return status;
+}
+
+static bool may_measure(const survey *s)
+{
+    const char *when = clv_config_get(s->profile->ctx->config, "core.profile");
+    return s->params->asked || !when || strcmp(when, "off");
+}
+
+static clv_status cover_device(survey *s, const clv_graph *graph)
+{
+    clv_device *dev = s->params->devices[s->index];
+    core_profile_device *device = NULL;
+    core_wants wants = {.n = 0};
+    clv_status status = open_device(s, dev, &device);
+    if (status || !may_measure(s) || core_device_lost(dev))
+        return status;
+    clv_subgraph view = core_graph_view(graph);
+    clv_op_caps *caps = calloc(graph->n_nodes + 1u, sizeof *caps);
+    if (!caps)
+        return no_memory();
+    status = core_device_caps(dev, &view, caps);
+    if (!status)
+        status = core_profile_wants(graph, caps, s->params->full, &wants);
+    if (!status)
+        status = measure_device(s, device, &wants);
+    core_wants_finish(&wants);
+    free(caps);
+    return status;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Devices together                                                         */
+
+static bool share_clock(const clv_device *a, const clv_device *b)
+{
+    if (a->info.clock != b->info.clock)
+        return false;
+    return a->info.clock == CLV_CLOCK_REAL || a->plugin == b->plugin;
+}
+
+static bool is_known(const core_profile *profile, clv_device *const *devs,
+                     uint32_t n)
+{
+    for (uint32_t i = 0; i < profile->n_sets; i++)
+        if (profile->sets[i].n == n &&
+            !memcmp(profile->sets[i].devices, devs, n * sizeof *devs))
+            return true;
+    return false;
+}
+
+static clv_status measure_set(survey *s, clv_device *const *devs, uint32_t n)
+{
+    core_profile *profile = s->profile;
+    core_contention c = {.alone = calloc(n, sizeof *c.alone),
+                         .slowdown = calloc(n, sizeof *c.slowdown)};
+    clv_status status = c.alone && c.slowdown ? need_meter(s) : no_memory();
+    if (!status)
+        status = profile->source->contention(s->meter, devs, n, &c);
+    for (uint32_t i = 0; i < n && !status; i++)
+        if (!(c.slowdown[i] >= 1))
+            c.slowdown[i] = 1;
+    if (!status) {
+        pthread_rwlock_wrlock(&profile->lock);
+        status = core_profile_add_set(profile, devs, n, &c);
+        pthread_rwlock_unlock(&profile->lock);
+    }
+    if (status) {
+        free(c.alone);
+        free(c.slowdown);
+        if (status == CLV_ERR_CANCELLED || status == CLV_ERR_NO_MEMORY)
+            return status;
+        clv_log(profile->ctx, CLV_LOG_WARN, "devices are not measured "
+                "together: %s", clv_last_error());
+        return CLV_OK;
+    }
+    core_profile_save_set(profile, devs, n);
+    return CLV_OK;
+}
+
+static clv_status cover_set(survey *s, clv_device *const *devs, uint32_t n)
+{
+    core_profile *profile = s->profile;
+    clv_status status = CLV_OK;
+    if (n < 2)
+        return CLV_OK;
+    if (!s->params->again && !is_known(profile, devs, n))
+        status = core_profile_load_set(profile, devs, n);
+    if (status || !may_measure(s) ||
+        (!s->params->again && is_known(profile, devs, n)))
+        return status;
+    return measure_set(s, devs, n);
+}
+
+/* Each group of those that share a clock, in the context's order. */
+static clv_status cover_sets(survey *s)
+{
+    const clv_context *ctx = s->profile->ctx;
+    const core_profile_params *params = s->params;
+    clv_device **group = calloc(ctx->n_devices + 1u, sizeof *group);
+    clv_status status = group ? CLV_OK : no_memory();
+    for (uint32_t i = 0; i < ctx->n_devices && !status; i++) {
+        uint32_t n = 0;
+        for (uint32_t j = 0; j < ctx->n_devices; j++) {
+            clv_device *dev = ctx->devices[j];
+            bool wanted = false;
+            for (uint32_t k = 0; k < params->n_devices; k++)
+                wanted |= params->devices[k] == dev;
+            if (wanted && !core_device_lost(dev) &&
+                share_clock(dev, ctx->devices[i]))
+                group[n++] = dev;
+        }
+        if (n && group[0] == ctx->devices[i])
+            status = cover_set(s, group, n);
+    }
+    free(group);
+    return status;
+}
+
+/* ------------------------------------------------------------------------ */
+
+clv_status core_profile_cover(core_profile *profile, const clv_graph *graph,
+                              const core_profile_params *params)
+{
+    survey s = {.profile = profile, .params = params};
+    clv_status status = CLV_OK;
+    pthread_mutex_lock(&profile->measuring);
+    for (; s.index < params->n_devices && !status; s.index++)
+        status = cover_device(&s, graph);
+    if (!status)
+        status = cover_sets(&s);
+    profile->source->close(s.meter);
+    pthread_mutex_unlock(&profile->measuring);
+    return status;
+}

@@ -1,0 +1,247 @@
+/*
+ * Profiles between runs: a file for each device, and one for each group that
+ * was measured together, in the cache directory.
+ *
+ * A file is named by the device and by the settings it has; inside stands what
+ * else the measurements belong to: driver, plugin build and core version. When
+ * those change, the file is measured anew and written over.
+ */
+#include "../base/names.h"
+#include "../base/paths.h"
+#include "../base/text.h"
+#include "../config/config.h"
+#include "store.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FORMAT 1
+#define MAX_SIZE (UINT64_C(64) << 20)
+
+static clv_status no_memory(void)
+{
+    return clv_error(CLV_ERR_NO_MEMORY, "no memory for a profile");
+}
+
+/* FNV-1a, 64 bits. */
+static uint64_t hash(uint64_t h, const char *text)
+{
+    for (; *text; text++)
+        h = (h ^ (uint8_t)*text) * 0x100000001b3u;
+    return (h ^ 0xff) * 0x100000001b3u;
+}
+
+#define HASH_SEED 0xcbf29ce484222325u
+
+/* ------------------------------------------------------------------------ */
+/* Names                                                                    */
+
+/* Values of all keys that the plugin has for itself and the device: they may
+ * change how fast it is. The core's own keys of devices do not. */
+typedef struct settings {
+    const clv_device *dev;
+    uint64_t hash;
+} settings;
+
+static bool is_of_core(const char *key)
+{
+    uint32_t n;
+    const clv_option *keys = core_device_keys(&n);
+    for (uint32_t i = 0; i < n; i++)
+        if (!strcmp(keys[i].key, key))
+            return true;
+    return false;
+}
+
+static void add_setting(void *ctx, const char *section, const clv_option *o)
+{
+    settings *s = ctx;
+    const clv_device *dev = s->dev;
+    if (strcmp(section, dev->plugin->name) || is_of_core(o->key))
+        return;
+    char *key = o->scope == CLV_SCOPE_DEVICE
+                    ? core_format("%s:%s.%s", section, dev->info.id, o->key)
+                    : core_format("%s.%s", section, o->key);
+    const char *value = key ? clv_config_get(dev->ctx->config, key) : NULL;
+    if (value) {
+        s->hash = hash(s->hash, key);
+        s->hash = hash(s->hash, value);
+    }
+    free(key);
+}
+
+static uint64_t hash_of(const clv_device *dev)
+{
+    settings s = {dev, HASH_SEED};
+    s.hash = hash(s.hash, dev->id);
+    s.hash = hash(s.hash, dev->info.name);
+    core_config_each(dev->ctx->config, add_setting, &s);
+    return s.hash;
+}
+
+static char *key_of(const clv_device *dev)
+{
+    return core_format("%s (%s), driver %s, %u units, plugin %s, core %s, "
+                       "format %d", dev->id, dev->info.name, dev->info.driver,
+                       dev->info.units, dev->api->build_id, clv_version(),
+                       FORMAT);
+}
+
+/* NULL without a cache directory, or when memory runs out. */
+static char *path_of(const clv_context *ctx, const char *name, uint64_t h)
+{
+    const char *dir = clv_config_get(ctx->config, "core.cache_dir");
+    if (!dir || !*dir)
+        return NULL;
+    char *path = core_format("%s/profile-%s-%016" PRIx64 ".json", dir, name, h);
+    for (char *c = path ? path + strlen(dir) : NULL; c && *c; c++)
+        if (*c == ':')
+            *c = '-';
+    return path;
+}
+
+clv_status core_profile_name(core_profile *profile, core_profile_device *dev)
+{
+    dev->key = key_of(dev->dev);
+    dev->path = path_of(profile->ctx, dev->dev->id, hash_of(dev->dev));
+    return dev->key ? CLV_OK : no_memory();
+}
+
+/* Of devices together; false when memory runs out. */
+static bool name_set(const core_profile *profile, clv_device *const *devs,
+                     uint32_t n, char **key, char **path)
+{
+    core_text text = {0};
+    uint64_t h = HASH_SEED;
+    for (uint32_t i = 0; i < n; i++) {
+        char *one = key_of(devs[i]);
+        core_text_add(&text, "%s%s", i ? "; " : "", one ? one : "");
+        text.failed |= !one;
+        free(one);
+        h = (h ^ hash_of(devs[i])) * 0x100000001b3u;
+    }
+    *path = path_of(profile->ctx, "together", h);
+    return core_text_take(&text, key) == CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Files                                                                    */
+
+/* Maps a file that is there; false otherwise, with a warning if it cannot be
+ * read. */
+static bool open_file(const core_profile *profile, const char *path,
+                      clv_file_map *map)
+{
+    if (!path || access(path, F_OK))
+        return false;
+    clv_status status = clv_file_map_open(path, map);
+    if (!status && map->size <= MAX_SIZE)
+        return true;
+    if (!status)
+        clv_file_map_close(map);
+    clv_log(profile->ctx, CLV_LOG_WARN, "profile %s is not used: %s", path,
+            status ? clv_last_error() : "it is too large");
+    return false;
+}
+
+/* What became of reading a file. */
+static clv_status judge(const core_profile *profile, const char *path,
+                        clv_status status)
+{
+    if (!status || status == CLV_ERR_NO_MEMORY)
+        return status;
+    clv_log(profile->ctx, CLV_LOG_WARN, "profile %s is not used, and measured "
+            "anew: %s", path, clv_last_error());
+    return CLV_OK;
+}
+
+static void write_file(core_profile *profile, const char *path, char *text)
+{
+    const char *dir = clv_config_get(profile->ctx->config, "core.cache_dir");
+    clv_file_writer *writer = NULL;
+    clv_status status = core_make_dirs(dir);
+    if (!status)
+        status = clv_file_writer_open(path, &writer);
+    if (!status)
+        status = clv_file_writer_write(writer, text, strlen(text));
+    if (!status)
+        status = clv_file_writer_commit(writer);
+    else
+        clv_file_writer_discard(writer);
+    if (status)
+        clv_log(profile->ctx, CLV_LOG_WARN, "measurements are not kept: %s",
+                clv_last_error());
+}
+
+clv_status core_profile_load(core_profile *profile, core_profile_device *dev)
+{
+    clv_file_map map;
+    if (!open_file(profile, dev->path, &map))
+        return CLV_OK;
+    pthread_rwlock_wrlock(&profile->lock);
+    clv_status status =
+        core_profile_parse(dev, (const char *)map.data, map.size);
+    pthread_rwlock_unlock(&profile->lock);
+    clv_file_map_close(&map);
+    return judge(profile, dev->path, status);
+}
+
+void core_profile_save(core_profile *profile, const core_profile_device *dev)
+{
+    char *text = NULL;
+    if (dev->path && !core_profile_format(dev, &text))
+        write_file(profile, dev->path, text);
+    free(text);
+}
+
+clv_status core_profile_load_set(core_profile *profile,
+                                 clv_device *const *devs, uint32_t n)
+{
+    char *key = NULL, *path = NULL;
+    clv_file_map map;
+    core_contention c = {.alone = calloc(n, sizeof *c.alone),
+                         .slowdown = calloc(n, sizeof *c.slowdown)};
+    clv_status status = c.alone && c.slowdown &&
+                                name_set(profile, devs, n, &key, &path)
+                            ? CLV_OK
+                            : no_memory();
+    bool taken = false;
+    if (!status && open_file(profile, path, &map)) {
+        status = core_profile_parse_set((const char *)map.data, map.size, key,
+                                        n, &c);
+        clv_file_map_close(&map);
+        if (!status) {
+            pthread_rwlock_wrlock(&profile->lock);
+            status = core_profile_add_set(profile, devs, n, &c);
+            pthread_rwlock_unlock(&profile->lock);
+            taken = !status;
+        }
+        status = judge(profile, path, status);
+    }
+    if (!taken) {
+        free(c.alone);
+        free(c.slowdown);
+    }
+    free(key);
+    free(path);
+    return status;
+}
+
+void core_profile_save_set(core_profile *profile, clv_device *const *devs,
+                           uint32_t n)
+{
+    char *key = NULL, *path = NULL, *text = NULL;
+    const core_profile_set *set = NULL;
+    for (uint32_t i = 0; i < profile->n_sets; i++)
+        if (profile->sets[i].n == n &&
+            !memcmp(profile->sets[i].devices, devs, n * sizeof *devs))
+            set = &profile->sets[i];
+    if (set && name_set(profile, devs, n, &key, &path) && path &&
+        !core_profile_format_set(set, key, &text))
+        write_file(profile, path, text);
+    free(text);
+    free(key);
+    free(path);
+}

@@ -1,0 +1,346 @@
+#include "store.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static clv_status no_memory(void)
+{
+    return clv_error(CLV_ERR_NO_MEMORY, "no memory for a profile");
+}
+
+/* ------------------------------------------------------------------------ */
+/* Devices                                                                  */
+
+core_profile_device *core_profile_find(const core_profile *profile,
+                                       const clv_device *dev)
+{
+    for (uint32_t i = 0; i < profile->n_devices; i++)
+        if (profile->devices[i]->dev == dev)
+            return profile->devices[i];
+    return NULL;
+}
+
+core_profile_device *core_profile_add_device(core_profile *profile,
+                                             clv_device *dev)
+{
+    core_profile_device *d = core_profile_find(profile, dev);
+    if (d)
+        return d;
+    core_profile_device **grown = reallocarray(
+        profile->devices, profile->n_devices + 1u, sizeof *grown);
+    if (!grown)
+        return NULL;
+    profile->devices = grown;
+    if (!(d = calloc(1, sizeof *d)))
+        return NULL;
+    d->dev = dev;
+    grown[profile->n_devices++] = d;
+    return d;
+}
+
+/* Room in retired is kept for the overheads in use. */
+static void retire_overheads(core_profile_device *dev)
+{
+    if (dev->overheads)
+        dev->retired[dev->n_retired++] = dev->overheads;
+    dev->overheads = NULL;
+}
+
+void core_profile_forget(core_profile_device *dev)
+{
+    for (uint32_t i = 0; i < dev->n_kinds; i++)
+        core_fit_finish(&dev->kinds[i].fit);
+    free(dev->kinds);
+    free(dev->samples);
+    free(dev->slots);
+    dev->kinds = NULL;
+    dev->samples = NULL;
+    dev->slots = NULL;
+    dev->n_kinds = dev->n_samples = dev->samples_capacity = dev->n_slots = 0;
+    retire_overheads(dev);
+}
+
+clv_status core_profile_set_overheads(core_profile_device *dev,
+                                      const core_overheads *overheads)
+{
+    retire_overheads(dev);
+    core_overheads **grown = reallocarray(dev->retired, dev->n_retired + 1u,
+                                          sizeof *grown);
+    if (!grown)
+        return no_memory();
+    dev->retired = grown;
+    if (!(dev->overheads = malloc(sizeof *overheads)))
+        return no_memory();
+    *dev->overheads = *overheads;
+    return CLV_OK;
+}
+
+static void destroy_device(core_profile_device *dev)
+{
+    core_profile_forget(dev);
+    for (uint32_t i = 0; i < dev->n_retired; i++)
+        free(dev->retired[i]);
+    free(dev->retired);
+    free(dev->key);
+    free(dev->path);
+    free(dev);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Samples by work                                                          */
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 32;
+}
+
+static uint64_t hash_kind(const core_work_kind *kind)
+{
+    uint64_t hash = mix(1, kind->op | (uint64_t)kind->variant << 32);
+    hash = mix(hash, kind->detail | (uint64_t)kind->span << 32);
+    hash = mix(hash, kind->dtype | (uint64_t)kind->weight_dtype << 32);
+    return mix(hash, kind->quant | (uint64_t)kind->group << 32);
+}
+
+static uint64_t hash_work(const core_work *work)
+{
+    uint64_t hash = mix(hash_kind(&work->kind), (uint64_t)work->n);
+    hash = mix(hash, (uint64_t)work->in);
+    hash = mix(hash, (uint64_t)work->out);
+    return mix(hash, (uint64_t)work->depth);
+}
+
+/* The slot of the work's sample, or the empty one where it would be. */
+static uint32_t *find_slot(const core_profile_device *dev,
+                           const core_work *work)
+{
+    uint32_t at = (uint32_t)hash_work(work);
+    for (;; at++) {
+        uint32_t *slot = &dev->slots[at & (dev->n_slots - 1)];
+        if (!*slot || core_work_equal(&dev->samples[*slot - 1].work, work))
+            return slot;
+    }
+}
+
+const core_sample *core_profile_sample(const core_profile_device *dev,
+                                       const core_work *work)
+{
+    if (!dev->n_slots)
+        return NULL;
+    uint32_t slot = *find_slot(dev, work);
+    return slot ? &dev->samples[slot - 1] : NULL;
+}
+
+/* At most half of the slots are taken. */
+static bool make_slots(core_profile_device *dev)
+{
+    if (2 * (dev->n_samples + 1) <= dev->n_slots)
+        return true;
+    uint32_t n = dev->n_slots ? 2 * dev->n_slots : 64;
+    uint32_t *slots = calloc(n, sizeof *slots);
+    if (!slots)
+        return false;
+    free(dev->slots);
+    dev->slots = slots;
+    dev->n_slots = n;
+    for (uint32_t i = 0; i < dev->n_samples; i++)
+        *find_slot(dev, &dev->samples[i].work) = i + 1;
+    return true;
+}
+
+static bool make_room(core_profile_device *dev)
+{
+    if (dev->n_samples < dev->samples_capacity)
+        return true;
+    uint32_t n = dev->samples_capacity ? 2 * dev->samples_capacity : 64;
+    core_sample *grown = reallocarray(dev->samples, n, sizeof *grown);
+    if (!grown)
+        return false;
+    dev->samples = grown;
+    dev->samples_capacity = n;
+    return true;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Kinds                                                                    */
+
+core_profile_kind *core_profile_kind_of(const core_profile_device *dev,
+                                        const core_work_kind *kind)
+{
+    uint64_t hash = hash_kind(kind);
+    for (uint32_t i = 0; i < dev->n_kinds; i++)
+        if (dev->kinds[i].hash == hash &&
+            !memcmp(&dev->kinds[i].kind, kind, sizeof *kind))
+            return &dev->kinds[i];
+    return NULL;
+}
+
+static core_profile_kind *add_kind(core_profile_device *dev,
+                                   const core_work_kind *kind)
+{
+    core_profile_kind *k = core_profile_kind_of(dev, kind);
+    if (k)
+        return k;
+    core_profile_kind *grown =
+        reallocarray(dev->kinds, dev->n_kinds + 1u, sizeof *grown);
+    if (!grown)
+        return NULL;
+    dev->kinds = grown;
+    k = &grown[dev->n_kinds++];
+    *k = (core_profile_kind){.kind = *kind, .hash = hash_kind(kind)};
+    return k;
+}
+
+clv_status core_profile_add_sample(core_profile_device *dev,
+                                   const core_sample *sample)
+{
+    if (!make_slots(dev) || !make_room(dev) ||
+        !add_kind(dev, &sample->work.kind))
+        return no_memory();
+    uint32_t *slot = find_slot(dev, &sample->work);
+    if (!*slot)
+        *slot = ++dev->n_samples;
+    dev->samples[*slot - 1] = *sample;
+    return CLV_OK;
+}
+
+static void unite(core_work_box *box, const core_work_box *other)
+{
+    for (int i = 0; i < 4; i++) {
+        if (other->least[i] < box->least[i])
+            box->least[i] = other->least[i];
+        if (other->most[i] > box->most[i])
+            box->most[i] = other->most[i];
+    }
+}
+
+clv_status core_profile_note_covered(core_profile_device *dev,
+                                     const core_work_kind *kind,
+                                     const core_work_box *box)
+{
+    core_profile_kind *k = add_kind(dev, kind);
+    if (!k)
+        return no_memory();
+    if (k->has_covered)
+        unite(&k->covered, box);
+    else
+        k->covered = *box;
+    k->has_covered = true;
+    return CLV_OK;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+clv_status core_profile_fit_kind(core_profile_device *dev,
+                                 core_profile_kind *kind)
+{
+    core_fit_sample *samples = calloc(dev->n_samples + 1u, sizeof *samples);
+    double *power = calloc(dev->n_samples + 1u, sizeof *power);
+    clv_status status = samples && power ? CLV_OK : no_memory();
+    core_fit fit = {.n_samples = 0};
+    uint32_t n = 0, n_features = 0;
+    for (uint32_t i = 0; i < dev->n_samples && !status; i++) {
+        const core_sample *s = &dev->samples[i];
+        if (!(s->ns > 0) || memcmp(&s->work.kind, &kind->kind, sizeof kind->kind))
+            continue;
+        n_features = core_work_features(&s->work, samples[n].x);
+        samples[n].ns = s->ns;
+        power[n++] = s->energy_nj / s->ns;
+    }
+    if (n && !status)
+        status = core_fit_make(samples, n, n_features, &fit);
+    if (!status) {
+        if (n)
+            qsort(power, n, sizeof *power, compare);
+        kind->nj_ns = n ? power[n / 2] : 0;
+        core_fit_finish(&kind->fit);
+        kind->fit = fit;
+    }
+    free(samples);
+    free(power);
+    return status;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Devices together                                                         */
+
+static void finish_set(core_profile_set *set)
+{
+    free(set->devices);
+    free(set->contention.alone);
+    free(set->contention.slowdown);
+}
+
+clv_status core_profile_add_set(core_profile *profile,
+                                clv_device *const *devs, uint32_t n,
+                                const core_contention *contention)
+{
+    core_profile_set *set = NULL;
+    for (uint32_t i = 0; i < profile->n_sets && !set; i++)
+        if (profile->sets[i].n == n &&
+            !memcmp(profile->sets[i].devices, devs, n * sizeof *devs))
+            set = &profile->sets[i];
+    if (set) {
+        free(set->contention.alone);
+        free(set->contention.slowdown);
+        set->contention = *contention;
+        return CLV_OK;
+    }
+    clv_device **copy = calloc(n, sizeof *copy);
+    core_profile_set *grown =
+        reallocarray(profile->sets, profile->n_sets + 1u, sizeof *grown);
+    if (grown)
+        profile->sets = grown;
+    if (!grown || !copy) {
+        free(copy);
+        return no_memory();
+    }
+    memcpy(copy, devs, n * sizeof *devs);
+    grown[profile->n_sets++] =
+        (core_profile_set){.devices = copy, .n = n, .contention = *contention};
+    return CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+
+static const core_profile_source meter = {
+    .open = core_meter_create,
+    .close = core_meter_destroy,
+    .work = core_measure_work,
+    .overheads = core_measure_overheads,
+    .contention = core_measure_contention,
+};
+
+clv_status core_profile_create(clv_context *ctx, core_profile **out)
+{
+    *out = NULL;
+    core_profile *profile = calloc(1, sizeof *profile);
+    if (!profile)
+        return no_memory();
+    profile->ctx = ctx;
+    profile->source = &meter;
+    pthread_mutex_init(&profile->measuring, NULL);
+    pthread_rwlock_init(&profile->lock, NULL);
+    *out = profile;
+    return CLV_OK;
+}
+
+void core_profile_destroy(core_profile *profile)
+{
+    if (!profile)
+        return;
+    for (uint32_t i = 0; i < profile->n_devices; i++)
+        destroy_device(profile->devices[i]);
+    for (uint32_t i = 0; i < profile->n_sets; i++)
+        finish_set(&profile->sets[i]);
+    free(profile->devices);
+    free(profile->sets);
+    pthread_mutex_destroy(&profile->measuring);
+    pthread_rwlock_destroy(&profile->lock);
+    free(profile);
+}
