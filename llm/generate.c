@@ -153,16 +153,23 @@ clv_status clv_generate(clv_session *session, clv_sampler *sampler,
         .params = params,
         .model = llm_session_model(session),
     };
-    const uint64_t begin = clv_now_ns();
+    clv_watch *watch;
+    status = clv_watch_create(g.model->ctx, &watch);
+    if (status)
+        return status;
     status = run_prompt(&g);
-    const uint64_t middle = clv_now_ns();
-    g.stats.prompt_ns = middle - begin;
+    clv_elapsed took = clv_watch_read(watch, clv_session_plan(session));
+    g.stats.prompt_ns = (uint64_t)took.ns;
     if (!status) {
+        clv_watch_start(watch);
         status = run_tokens(&g);
         if (!status)
             status = report_end(&g);
-        g.stats.generate_ns = clv_now_ns() - middle;
+        took = clv_watch_read(watch, clv_session_plan(session));
+        g.stats.generate_ns = (uint64_t)took.ns;
     }
+    g.stats.is_virtual = took.is_virtual;
+    clv_watch_destroy(watch);
     if (!status)
         llm_session_forget_cancel(session);
     llm_utf8_finish(&g.utf8);

@@ -175,12 +175,11 @@ clv_status llm_runner_run(llm_runner *runner, const int32_t *ids, uint32_t n,
     if (runner->io.out_ids != CLV_NO_TENSOR)
         *input(runner, runner->io.out_ids) = (int32_t)(n - 1);
 
-    int64_t symbols[2];
-    uint32_t n_symbols = 0;
+    runner->n_symbols = 0;
     if (!runner->shape.fixed)
-        symbols[n_symbols++] = n;
-    symbols[n_symbols++] = (int64_t)position + rows;
-    return clv_exec_run(runner->exec, symbols, n_symbols);
+        runner->symbols[runner->n_symbols++] = n;
+    runner->symbols[runner->n_symbols++] = (int64_t)position + rows;
+    return clv_exec_run(runner->exec, runner->symbols, runner->n_symbols);
 }
 
 const float *llm_runner_logits(const llm_runner *runner)

@@ -27,6 +27,8 @@ typedef struct llm_runner {
     clv_exec *exec;
     llm_graph io; /* values of the graph */
     clv_value logits;
+    int64_t symbols[2]; /* of the latest run */
+    uint32_t n_symbols;
 } llm_runner;
 
 typedef struct llm_runner_params {

@@ -1,4 +1,5 @@
 /* cleave bench: tokens per second, of prompts and of generation. */
+#include "bench.h"
 #include "commands.h"
 #include "env.h"
 #include "interrupt.h"
@@ -10,8 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define MAX_REPETITIONS 1000
 
 typedef struct bench_args {
     tool_common common;
@@ -34,7 +33,7 @@ static const tool_option options[] = {
                   "tokens in the context before each test"),
     TOOL_OPT_INT('b', "batch-size", AT(n_batch), 1, 1 << 24,
                  "tokens run at once"),
-    TOOL_OPT_INT('r', "repetitions", AT(repetitions), 1, MAX_REPETITIONS,
+    TOOL_OPT_INT('r', "repetitions", AT(repetitions), 1, BENCH_MAX_REPETITIONS,
                  "times each test is run"),
     TOOL_OPT_FLAG(0, "warmup", AT(warm_up),
                   "run each test once before it is timed; --no-warmup does "
@@ -56,10 +55,17 @@ const tool_command tool_bench = {
     .details = "pp512 is a prompt of 512 tokens, tg128 the generation of 128, "
                "@ d512 with 512 tokens before them; the tokens are random, the "
                "same ones each time. Values are means and standard deviations "
-               "over the repetitions.",
+               "over the repetitions. Where all devices that work are "
+               "simulated, times are those of the simulation (clock virtual). "
+               "Predicted rates come from profiles; energy is that of all "
+               "devices.",
     .examples = "  cleave bench -m model.gguf -p 512 -n 128 -r 5\n"
                 "  cleave bench -m synth:llama-1b:q8_0 -p 128,512 -n 0 -t 2\n"
-                "  cleave bench -m model.gguf -d 0,4096 -o json\n",
+                "  cleave bench -m model.gguf -d 0,4096 -o json\n"
+                "  cleave bench -m synth:llama3-8b:w4a16:zero -p 256 "
+                "--devices npu_sim \\\n"
+                "      --conf conf/soc/snapdragon-8gen3.ini "
+                "--set npu_sim.compute=off\n",
     .options = options,
     .run = run,
 };
@@ -70,16 +76,11 @@ typedef struct bench_state {
     char *path;
     clv_model *model;
     clv_session *session;
+    clv_watch *watch;
     int32_t *ids; /* [n_ids], random */
     uint32_t n_ids;
     tool_table table;
 } bench_state;
-
-/* A test: n tokens, all at once (prompt) or one by one, after depth others. */
-typedef struct bench_test {
-    uint32_t n, depth;
-    bool prompt;
-} bench_test;
 
 /* ------------------------------------------------------------------------ */
 
@@ -131,76 +132,13 @@ static clv_status prepare(bench_state *state)
     status = tool_session_create(state->model, &params, &args->plans,
                             &state->session);
     if (!status)
+        status = clv_watch_create(state->env.ctx, &state->watch);
+    if (!status)
         tool_interrupt_target(state->session);
     return status;
 }
 
 /* ------------------------------------------------------------------------ */
-
-static clv_status run_once(bench_state *state, const bench_test *test,
-                           uint64_t *ns)
-{
-    const float *logits;
-    clv_session *session = state->session;
-    const int32_t *ids = state->ids + test->depth;
-    clv_status status = clv_session_truncate(session, test->depth);
-    uint64_t begin = clv_now_ns();
-    if (!status && test->prompt)
-        status =
-            clv_session_eval(session, ids, test->n, CLV_LOGITS_LAST, &logits);
-    for (uint32_t i = 0; !status && !test->prompt && i < test->n; i++)
-        status =
-            clv_session_eval(session, ids + i, 1, CLV_LOGITS_LAST, &logits);
-    *ns = clv_now_ns() - begin;
-    return status;
-}
-
-/* The context that the test starts from stays in place between its runs. */
-static clv_status fill_depth(bench_state *state, const bench_test *test)
-{
-    const float *logits;
-    clv_status status = clv_session_truncate(state->session, 0);
-    if (!status && test->depth)
-        status = clv_session_eval(state->session, state->ids, test->depth,
-                                  CLV_LOGITS_NONE, &logits);
-    return status;
-}
-
-static clv_status time_test(bench_state *state, const bench_test *test,
-                            const char *name, double *ns)
-{
-    int64_t n = state->args->repetitions;
-    uint64_t once;
-    clv_status status = fill_depth(state, test);
-    if (!status && state->args->warm_up)
-        status = run_once(state, test, &once);
-    for (int64_t i = 0; !status && i < n; i++) {
-        if (tool_progress_report(&state->env.progress, name,
-                                 (double)i / (double)n))
-            return clv_error(CLV_ERR_CANCELLED, "interrupted");
-        status = run_once(state, test, &once);
-        ns[i] = once ? (double)once : 1;
-    }
-    return status;
-}
-
-/* ------------------------------------------------------------------------ */
-
-static double mean(const double *x, int64_t n)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++)
-        sum += x[i];
-    return sum / (double)n;
-}
-
-static double deviation(const double *x, int64_t n)
-{
-    double m = mean(x, n), sum = 0;
-    for (int64_t i = 0; i < n; i++)
-        sum += (x[i] - m) * (x[i] - m);
-    return n > 1 ? sqrt(sum / (double)(n - 1)) : 0;
-}
 
 /* Threads of the CPU, as its devices count them. */
 static uint32_t n_threads(const tool_env *env)
@@ -215,36 +153,45 @@ static uint32_t n_threads(const tool_env *env)
     return n;
 }
 
-static void add_row(bench_state *state, const bench_test *test,
-                    const char *name, const double *ns)
+/* Unknown figures are null. */
+static void record_figure(tool_record *record, const char *key, double value)
+{
+    tool_record_number(record, key, value > 0 ? value : NAN);
+}
+
+static void record_figures(tool_record *record, const bench_state *state,
+                           const bench_test *test, const bench_result *result)
+{
+    uint32_t n = (uint32_t)state->args->repetitions;
+    double rates[BENCH_MAX_REPETITIONS];
+    double mean_ns = bench_mean(result->ns, n);
+    for (uint32_t i = 0; i < n; i++)
+        rates[i] = test->n * 1e9 / result->ns[i];
+    tool_record_number(record, "n_prompt", test->prompt ? test->n : 0);
+    tool_record_number(record, "n_gen", test->prompt ? 0 : test->n);
+    tool_record_number(record, "n_depth", test->depth);
+    tool_record_string(record, "clock",
+                       result->is_virtual ? "virtual" : "real");
+    tool_record_number(record, "avg_ns", mean_ns);
+    tool_record_number(record, "stddev_ns", bench_deviation(result->ns, n));
+    tool_record_number(record, "avg_ts", bench_mean(rates, n));
+    tool_record_number(record, "stddev_ts", bench_deviation(rates, n));
+    record_figure(record, "predicted_ts",
+                  test->n * 1e9 / result->predicted_ns *
+                      (result->predicted_ns > 0));
+    record_figure(record, "mj_per_token", result->energy_nj * 1e-6 / test->n);
+    record_figure(record, "watts", result->energy_nj / mean_ns);
+    tool_record_numbers(record, "samples_ns", result->ns, n);
+    tool_record_numbers(record, "samples_ts", rates, n);
+}
+
+static tool_record make_record(const bench_state *state, const char *model,
+                               const char *devices)
 {
     const clv_model_info *info = clv_model_describe(state->model);
     const clv_plan *plan = clv_session_plan(state->session);
     clv_plan_summary summary =
         plan ? clv_plan_summarise(plan) : (clv_plan_summary){0};
-    int64_t n = state->args->repetitions;
-    double rates[MAX_REPETITIONS];
-    char model[TOOL_MODEL_NAME_MAX], devices[128], threads[16], steps[64];
-    char size[TOOL_QUANTITY_MAX], params[TOOL_QUANTITY_MAX], rate[64];
-    for (int64_t i = 0; i < n; i++)
-        rates[i] = test->n * 1e9 / ns[i];
-    tool_model_name(state->model, model);
-    tool_device_list(&state->env, devices, sizeof devices);
-    snprintf(threads, sizeof threads, "%u", n_threads(&state->env));
-    snprintf(steps, sizeof steps, "%u program%s, %u cop%s", summary.n_programs,
-             summary.n_programs == 1 ? "" : "s", summary.n_copies,
-             summary.n_copies == 1 ? "y" : "ies");
-    snprintf(rate, sizeof rate, "%.2f ± %.2f", mean(rates, n),
-             deviation(rates, n));
-    const char *cells[] = {model,
-                           tool_bytes(info->size, size),
-                           tool_count(info->n_params, params),
-                           devices,
-                           threads,
-                           steps,
-                           name,
-                           rate};
-
     tool_record record = tool_record_begin();
     tool_record_string(&record, "build", clv_version());
     tool_record_string(&record, "model_filename", state->path);
@@ -258,21 +205,78 @@ static void add_row(bench_state *state, const bench_test *test,
     tool_record_number(&record, "plan_steps", summary.n_steps);
     tool_record_number(&record, "plan_programs", summary.n_programs);
     tool_record_number(&record, "plan_copies", summary.n_copies);
-    tool_record_number(&record, "n_prompt", test->prompt ? test->n : 0);
-    tool_record_number(&record, "n_gen", test->prompt ? 0 : test->n);
-    tool_record_number(&record, "n_depth", test->depth);
-    tool_record_number(&record, "avg_ns", mean(ns, n));
-    tool_record_number(&record, "stddev_ns", deviation(ns, n));
-    tool_record_number(&record, "avg_ts", mean(rates, n));
-    tool_record_number(&record, "stddev_ts", deviation(rates, n));
-    tool_record_numbers(&record, "samples_ns", ns, (uint32_t)n);
-    tool_record_numbers(&record, "samples_ts", rates, (uint32_t)n);
+    return record;
+}
+
+#define CELL_SIZE 64
+
+/* Rates and what goes with them, as people read them; nothing where unknown. */
+static void figure_cells(const bench_state *state, const bench_test *test,
+                         const bench_result *result, char cells[4][CELL_SIZE])
+{
+    uint32_t n = (uint32_t)state->args->repetitions;
+    double rates[BENCH_MAX_REPETITIONS];
+    for (uint32_t i = 0; i < n; i++)
+        rates[i] = test->n * 1e9 / result->ns[i];
+    snprintf(cells[0], CELL_SIZE, "%.2f ± %.2f", bench_mean(rates, n),
+             bench_deviation(rates, n));
+    cells[1][0] = cells[2][0] = cells[3][0] = 0;
+    if (result->predicted_ns > 0)
+        snprintf(cells[1], CELL_SIZE, "%.2f",
+                 test->n * 1e9 / result->predicted_ns);
+    if (!(result->energy_nj > 0))
+        return;
+    snprintf(cells[2], CELL_SIZE, "%.2f", result->energy_nj * 1e-6 / test->n);
+    snprintf(cells[3], CELL_SIZE, "%.2f",
+             result->energy_nj / bench_mean(result->ns, n));
+}
+
+static void add_row(bench_state *state, const bench_test *test,
+                    const char *name, const bench_result *result)
+{
+    const clv_model_info *info = clv_model_describe(state->model);
+    const clv_plan *plan = clv_session_plan(state->session);
+    clv_plan_summary summary =
+        plan ? clv_plan_summarise(plan) : (clv_plan_summary){0};
+    char model[TOOL_MODEL_NAME_MAX], devices[128], threads[16], steps[64];
+    char size[TOOL_QUANTITY_MAX], params[TOOL_QUANTITY_MAX];
+    char figures[4][CELL_SIZE];
+    tool_model_name(state->model, model);
+    tool_device_list(&state->env, devices, sizeof devices);
+    snprintf(threads, sizeof threads, "%u", n_threads(&state->env));
+    snprintf(steps, sizeof steps, "%u program%s, %u cop%s", summary.n_programs,
+             summary.n_programs == 1 ? "" : "s", summary.n_copies,
+             summary.n_copies == 1 ? "y" : "ies");
+    figure_cells(state, test, result, figures);
+    const char *cells[] = {model,
+                           tool_bytes(info->size, size),
+                           tool_count(info->n_params, params),
+                           devices,
+                           threads,
+                           steps,
+                           result->is_virtual ? "virtual" : "",
+                           name,
+                           figures[0],
+                           figures[1],
+                           figures[2],
+                           figures[3]};
+    tool_record record = make_record(state, model, devices);
+    record_figures(&record, state, test, result);
     tool_table_add(&state->table, record, cells);
 }
 
 static clv_status run_test(bench_state *state, const bench_test *test)
 {
-    double ns[MAX_REPETITIONS];
+    const bench_rig rig = {
+        .session = state->session,
+        .watch = state->watch,
+        .n_batch = (uint32_t)state->args->n_batch,
+        .ids = state->ids,
+        .repetitions = (uint32_t)state->args->repetitions,
+        .warm_up = state->args->warm_up,
+        .progress = &state->env.progress,
+    };
+    bench_result result;
     char name[64], depth[32] = "";
     if (test->n == 0)
         return CLV_OK;
@@ -280,9 +284,9 @@ static clv_status run_test(bench_state *state, const bench_test *test)
         snprintf(depth, sizeof depth, " @ d%u", test->depth);
     snprintf(name, sizeof name, "%s%u%s", test->prompt ? "pp" : "tg", test->n,
              depth);
-    clv_status status = time_test(state, test, name, ns);
+    clv_status status = bench_measure(&rig, test, name, &result);
     if (!status)
-        add_row(state, test, name, ns);
+        add_row(state, test, name, &result);
     return status;
 }
 
@@ -309,10 +313,14 @@ static int measure(bench_state *state)
     static const tool_column columns[] = {{"model", false},  {"size", true},
                                           {"params", true},  {"devices", false},
                                           {"threads", true}, {"plan", false},
-                                          {"test", true},    {"t/s", true}};
+                                          {"clock", false},  {"test", true},
+                                          {"t/s", true},
+                                          {"predicted t/s", true},
+                                          {"mJ/token", true}, {"W", true}};
     if (prepare(state))
         return tool_fail();
-    tool_table_begin(&state->table, state->args->format, columns, 8);
+    tool_table_begin(&state->table, state->args->format, columns,
+                     sizeof columns / sizeof *columns);
     clv_status status = run_tests(state);
     tool_progress_clear(&state->env.progress);
     bool good = tool_table_end(&state->table);
@@ -342,6 +350,7 @@ static int run(int argc, char **argv)
     tool_env_init(&state.env, &args.common);
     code = measure(&state);
     tool_interrupt_target(NULL);
+    clv_watch_destroy(state.watch);
     clv_session_destroy(state.session);
     clv_model_destroy(state.model);
     code = tool_env_close(&state.env, code);

@@ -241,11 +241,13 @@ static int on_token(void *ctx, int32_t id, const char *text, uint32_t length)
     return state->write_failed || tool_interrupted();
 }
 
-static void print_rate(const char *what, uint64_t n, uint64_t ns)
+static void print_rate(const char *what, uint64_t n, uint64_t ns,
+                       bool is_virtual)
 {
     double seconds = (double)ns * 1e-9;
-    fprintf(stderr, "%-12s %8.2f s  %6" PRIu64 " tokens  %9.2f tok/s\n", what,
-            seconds, n, seconds > 0 ? (double)n / seconds : 0.0);
+    fprintf(stderr, "%-12s %8.2f s  %6" PRIu64 " tokens  %9.2f tok/s%s\n",
+            what, seconds, n, seconds > 0 ? (double)n / seconds : 0.0,
+            is_virtual ? "  virtual time" : "");
 }
 
 static void print_timings(const run_state *state,
@@ -255,8 +257,10 @@ static void print_timings(const run_state *state,
     if (state->args->common.quiet)
         return;
     fprintf(stderr, "\n%-12s %8.2f s\n", "load", (double)state->load_ns * 1e-9);
-    print_rate("prompt", stats->n_prompt, stats->prompt_ns);
-    print_rate("generation", stats->n_generated, stats->generate_ns);
+    print_rate("prompt", stats->n_prompt, stats->prompt_ns,
+               stats->is_virtual);
+    print_rate("generation", stats->n_generated, stats->generate_ns,
+               stats->is_virtual);
     fprintf(stderr, "%-12s %s\n", "peak memory",
             tool_bytes(tool_peak_memory(), memory));
 }

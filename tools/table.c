@@ -148,28 +148,37 @@ static void print_rule(int width, bool right)
     putchar(right ? ':' : '-');
 }
 
+/* Of the widest cell; 0: the column is empty. */
+static int column_width(const tool_table *table, uint32_t column)
+{
+    int width = text_width(table->columns[column].title);
+    bool empty = table->n_rows != 0;
+    for (uint32_t r = 0; r < table->n_rows; r++) {
+        int w = text_width(table->cells[(size_t)r * table->n_columns + column]);
+        width = w > width ? w : width;
+        empty = empty && !w;
+    }
+    return empty ? 0 : width;
+}
+
 static void print_md(const tool_table *table)
 {
     uint32_t n = table->n_columns;
     const tool_column *columns = table->columns;
     int widths[TOOL_COLUMNS_MAX];
-    for (uint32_t i = 0; i < n; i++) {
-        widths[i] = text_width(columns[i].title);
-        for (uint32_t r = 0; r < table->n_rows; r++) {
-            int width = text_width(table->cells[(size_t)r * n + i]);
-            widths[i] = width > widths[i] ? width : widths[i];
-        }
-    }
     for (uint32_t i = 0; i < n; i++)
-        print_cell(columns[i].title, widths[i], columns[i].right);
+        if ((widths[i] = column_width(table, i)))
+            print_cell(columns[i].title, widths[i], columns[i].right);
     fputs("|\n", stdout);
     for (uint32_t i = 0; i < n; i++)
-        print_rule(widths[i], columns[i].right);
+        if (widths[i])
+            print_rule(widths[i], columns[i].right);
     fputs("|\n", stdout);
     for (uint32_t r = 0; r < table->n_rows; r++) {
         for (uint32_t i = 0; i < n; i++)
-            print_cell(table->cells[(size_t)r * n + i], widths[i],
-                       columns[i].right);
+            if (widths[i])
+                print_cell(table->cells[(size_t)r * n + i], widths[i],
+                           columns[i].right);
         fputs("|\n", stdout);
     }
 }

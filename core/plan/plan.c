@@ -318,6 +318,14 @@ clv_plan_summary clv_plan_summarise(const clv_plan *plan)
     return summary;
 }
 
+clv_device *clv_plan_device(const clv_plan *plan, uint32_t index)
+{
+    for (uint32_t d = 0; d < plan->n_devices; d++)
+        if (plan->devices[d].n_steps && !index--)
+            return plan->devices[d].dev;
+    return NULL;
+}
+
 void core_plan_node_text(const clv_plan *plan, uint32_t node, char *text,
                          size_t size)
 {

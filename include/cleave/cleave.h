@@ -478,6 +478,9 @@ typedef struct clv_plan_summary {
     double predicted_nj;       /* energy of its work; 0: unknown */
 } clv_plan_summary;
 CLV_API clv_plan_summary clv_plan_summarise(const clv_plan *plan);
+/* The index-th of the devices that run some part of the plan; NULL: there are no
+ * more. */
+CLV_API clv_device *clv_plan_device(const clv_plan *plan, uint32_t index);
 
 typedef struct clv_prediction {
     double ns;        /* from the begin of a run until the host goes on */
@@ -515,6 +518,26 @@ CLV_API clv_tensor *clv_exec_tensor(clv_exec *exec, clv_value value);
  * is of no more use: plan again, on the devices left. */
 CLV_API clv_status clv_exec_run(clv_exec *exec, const int64_t *symbols,
                                 uint32_t n_symbols);
+
+/* Time and energy since a moment, by the clock of those who worked. Not
+ * thread-safe. */
+typedef struct clv_watch clv_watch;
+
+typedef struct clv_elapsed {
+    double ns;
+    double energy_nj; /* that the simulated devices of the context used; 0: not
+                         known of all that worked */
+    bool is_virtual;  /* time of a simulation; else of the host */
+} clv_elapsed;
+
+CLV_API clv_status clv_watch_create(clv_context *ctx, clv_watch **out);
+CLV_API void clv_watch_destroy(clv_watch *watch); /* NULL is legal */
+/* Now is the moment from which on it counts; its creation is the first. */
+CLV_API void clv_watch_start(clv_watch *watch);
+/* Since then, in runs of this plan: virtual time if all of its devices have a
+ * virtual clock. plan may be NULL, for the host's time. */
+CLV_API clv_elapsed clv_watch_read(const clv_watch *watch,
+                                   const clv_plan *plan);
 
 #ifdef __cplusplus
 }

@@ -139,6 +139,11 @@ CLV_API clv_status clv_session_profile(clv_session *session,
 /* The plan of the latest run; NULL before the first. */
 CLV_API const clv_plan *clv_session_plan(const clv_session *session);
 
+/* What the latest run should have taken, as clv_plan_predict(). Evaluating more
+ * than n_batch tokens makes several runs. */
+CLV_API clv_status clv_session_predict(const clv_session *session,
+                                       clv_prediction *out);
+
 typedef enum clv_logits {
     CLV_LOGITS_LAST = 0,
     CLV_LOGITS_ALL = 1,
@@ -216,6 +221,7 @@ typedef enum clv_stop {
 typedef struct clv_generate_stats {
     uint32_t n_prompt, n_generated;
     uint64_t prompt_ns, generate_ns;
+    bool is_virtual;      /* these are times of simulated devices */
     uint32_t stop; /* clv_stop */
 } clv_generate_stats;
 

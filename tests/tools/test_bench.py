@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import unittest
 
 import cli
@@ -62,11 +63,71 @@ class Bench(cli.Case):
         self.assertEqual([line.split("|")[7].strip() for line in rows[2:]],
                          ["tg1", "tg1 @ d6"])
 
+    def test_real_time_has_no_energy(self):
+        row = self.rows()[0]
+        self.assertEqual(row["clock"], "real")
+        self.assertIsNone(row["mj_per_token"])
+        self.assertIsNone(row["watts"])
+
     @unittest.skipUnless(cli.LONG, "CLEAVE_TEST_LONG is not set")
     def test_synthetic_model(self):
         rows = self.good("bench", "-m", "synth:llama-1b:q4_0", "-p", 1, "-n", 0,
                          "-r", 1, "--no-warmup", "-o", "json").json
         self.assertAlmostEqual(rows[0]["model_n_params"], 1.1e9, delta=1e8)
+
+
+@cli.needs_shared
+class VirtualTime(cli.Case):
+    """On a simulated chip, whose GPU takes what its NPU has no program for."""
+
+    CHIP = os.path.join(cli.SOURCE, "conf", "soc", "snapdragon-8gen3.ini")
+    ARGS = ("bench", "--conf", CHIP, "--devices", "npu_sim", "-q")
+    NANO = ARGS + ("-m", cli.NANO, "-p", "8", "-n", "2", "-r", "2")
+
+    def test_times_are_the_chips(self):
+        rows, again = (self.good(*self.NANO, "-o", "json").json
+                       for _ in range(2))
+        self.assertEqual(rows, again)
+        for row in rows:
+            self.assertEqual(row["clock"], "virtual")
+            n = row["n_prompt"] + row["n_gen"]
+            joules = row["mj_per_token"] * n * 1e-3
+            self.assertAlmostEqual(joules / (row["avg_ns"] * 1e-9),
+                                   row["watts"], delta=1e-6)
+            # Between all idle, and all busy.
+            self.assertGreater(row["watts"], 0.15)
+            self.assertLess(row["watts"], 6.24)
+
+    def test_md(self):
+        lines = self.good(*self.NANO).text.splitlines()
+        titles = [c.strip() for c in lines[0].split("|")[1:-1]]
+        self.assertEqual(titles[6:9], ["clock", "test", "t/s"])
+        self.assertEqual(titles[-2:], ["mJ/token", "W"])
+        self.assertIn("| virtual |", lines[2])
+
+    def test_blocking_is_slower(self):
+        fast, block = (
+            self.good(*self.NANO, "-o", "json", "--set", "core.sync=" + how)
+            .json[0]["avg_ts"] for how in ("fast", "block"))
+        self.assertGreater(fast, block)
+
+    def test_large_models_without_arithmetic(self):
+        row, = self.good(*self.ARGS, "--devices", "npu_sim:adreno", "-m",
+                         "synth:llama3-8b:w4a16:zero", "--set",
+                         "npu_sim.compute=off", "-p", "256", "-n", "0", "-r",
+                         "1", "-o", "json").json
+        # Of 7.5 G multiply-adds a token at 1 TFLOP/s.
+        self.assertLess(row["avg_ts"], 66.8)
+        self.assertGreater(row["avg_ts"], 40)
+
+    def test_run_says_so(self):
+        out = self.good("run", "--conf", self.CHIP, "--devices",
+                        "npu_sim:adreno", "-m", cli.NANO, "-p", "Once", "-n",
+                        "2")
+        self.assertRegex(out.err, r"generation .* tok/s  virtual time\n")
+        out = self.good("run", "--devices", "cpu", "-m", cli.NANO, "-p",
+                        "Once", "-n", "2")
+        self.assertNotIn("virtual", out.err)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,37 @@
+/* What cleave bench measures: how long a session takes for some tokens. */
+#pragma once
+
+#include <cleave/llm.h>
+
+#include "progress.h"
+
+#define BENCH_MAX_REPETITIONS 1000
+
+/* A test: n tokens, all at once (prompt) or one by one, after depth others. */
+typedef struct bench_test {
+    uint32_t n, depth;
+    bool prompt;
+} bench_test;
+
+typedef struct bench_rig {
+    clv_session *session;
+    clv_watch *watch;
+    uint32_t n_batch;
+    const int32_t *ids; /* as many as the longest test needs, depth included */
+    uint32_t repetitions;
+    bool warm_up;
+    tool_progress *progress;
+} bench_rig;
+
+typedef struct bench_result {
+    double ns[BENCH_MAX_REPETITIONS]; /* of each repetition */
+    double energy_nj;    /* of one of them, the mean; 0: unknown */
+    double predicted_ns; /* of one of them, as profiles have it; 0: unknown */
+    bool is_virtual;     /* the times are those of simulated devices */
+} bench_result;
+
+/* name: for the progress bar. */
+clv_status bench_measure(const bench_rig *rig, const bench_test *test,
+                         const char *name, bench_result *out);
+double bench_mean(const double *x, uint32_t n);
+double bench_deviation(const double *x, uint32_t n);

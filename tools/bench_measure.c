@@ -1,0 +1,105 @@
+#include "bench.h"
+
+#include <math.h>
+
+/* What one repetition took. */
+typedef struct lap {
+    double ns, energy_nj, predicted_ns;
+    bool is_virtual, metered, predicted; /* all of it */
+} lap;
+
+/* Runs are timed one by one, so that what is asked of them afterwards is not
+ * part of the time. */
+static clv_status run_batch(const bench_rig *rig, const int32_t *ids,
+                            uint32_t n, bool predict, lap *sum)
+{
+    const float *logits;
+    clv_prediction prediction;
+    clv_watch_start(rig->watch);
+    clv_status status =
+        clv_session_eval(rig->session, ids, n, CLV_LOGITS_LAST, &logits);
+    clv_elapsed took =
+        clv_watch_read(rig->watch, clv_session_plan(rig->session));
+    if (status)
+        return status;
+    sum->ns += took.ns;
+    sum->energy_nj += took.energy_nj;
+    sum->is_virtual = sum->is_virtual && took.is_virtual;
+    sum->metered = sum->metered && took.energy_nj > 0;
+    if (!predict || !sum->predicted)
+        return CLV_OK;
+    sum->predicted = !clv_session_predict(rig->session, &prediction);
+    if (sum->predicted)
+        sum->predicted_ns += prediction.ns;
+    return CLV_OK;
+}
+
+static clv_status run_once(const bench_rig *rig, const bench_test *test,
+                           bool predict, lap *sum)
+{
+    const int32_t *ids = rig->ids + test->depth;
+    uint32_t most = test->prompt ? rig->n_batch : 1;
+    clv_status status = clv_session_truncate(rig->session, test->depth);
+    *sum = (lap){.is_virtual = true, .metered = true, .predicted = true};
+    for (uint32_t done = 0, n; !status && done < test->n; done += n) {
+        n = test->n - done < most ? test->n - done : most;
+        status = run_batch(rig, ids + done, n, predict, sum);
+    }
+    return status;
+}
+
+/* The context that the test starts from stays in place between its runs. */
+static clv_status fill_depth(const bench_rig *rig, const bench_test *test)
+{
+    const float *logits;
+    clv_status status = clv_session_truncate(rig->session, 0);
+    if (!status && test->depth)
+        status = clv_session_eval(rig->session, rig->ids, test->depth,
+                                  CLV_LOGITS_NONE, &logits);
+    return status;
+}
+
+clv_status bench_measure(const bench_rig *rig, const bench_test *test,
+                         const char *name, bench_result *out)
+{
+    uint32_t n = rig->repetitions;
+    lap once = {0};
+    clv_status status = fill_depth(rig, test);
+    *out = (bench_result){.is_virtual = true};
+    if (!status && rig->warm_up)
+        status = run_once(rig, test, true, &once);
+    if (!status && rig->warm_up && once.predicted)
+        out->predicted_ns = once.predicted_ns;
+    bool metered = true;
+    for (uint32_t i = 0; !status && i < n; i++) {
+        if (tool_progress_report(rig->progress, name, (double)i / (double)n))
+            return clv_error(CLV_ERR_CANCELLED, "interrupted");
+        bool predict = !rig->warm_up && i + 1 == n;
+        status = run_once(rig, test, predict, &once);
+        out->ns[i] = fmax(once.ns, 1);
+        out->energy_nj += once.energy_nj / n;
+        out->is_virtual = out->is_virtual && once.is_virtual;
+        metered = metered && once.metered;
+        if (predict && once.predicted)
+            out->predicted_ns = once.predicted_ns;
+    }
+    if (!metered)
+        out->energy_nj = 0;
+    return status;
+}
+
+double bench_mean(const double *x, uint32_t n)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+        sum += x[i];
+    return sum / n;
+}
+
+double bench_deviation(const double *x, uint32_t n)
+{
+    double m = bench_mean(x, n), sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+        sum += (x[i] - m) * (x[i] - m);
+    return n > 1 ? sqrt(sum / (n - 1)) : 0;
+}
