@@ -2,6 +2,7 @@
 
 #include "value.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,8 @@
 #define MAX_ASSUMED 8
 /* How much the mean of the devices' times counts beside their latest. */
 #define MEAN_WEIGHT 0.1
+/* Schedules kept that differ in times only. */
+#define MAX_ALIKE 2
 
 /* A schedule that might be kept. */
 typedef struct child {
@@ -35,6 +38,9 @@ typedef struct beam {
     child *children;  /* a heap, the best first */
     uint32_t n_now, n_next, n_children, max_children;
     step *steps;      /* [n_nodes * width] */
+    double *ahead;    /* [n_nodes * n_devices] time of the nodes that follow and
+                         need nothing of each other or of this one, whole on
+                         the device; INFINITY: it does not take them */
 } beam;
 
 /* ------------------------------------------------------------------------ */
@@ -100,15 +106,45 @@ static bool no_later(const core_schedule *s, const kept *a, const kept *b)
     return true;
 }
 
-static double score_of(const core_schedule *s, const core_state *state,
+/* When all devices are done if they share work ahead as they can, each by its
+ * time for the whole of it. */
+static double filled(const core_schedule *s, const core_state *state,
+                     const double *ahead)
+{
+    double begin[CORE_SOLVE_DEVICES], level = 0, rate = 0, done = 0;
+    bool in[CORE_SOLVE_DEVICES] = {false};
+    for (uint32_t d = 0; d < s->n_devices; d++)
+        begin[d] = later(core_state_free(s, state)[d], state->host);
+    /* Devices come in by when they are free, while that is before the level. */
+    for (;;) {
+        uint32_t next = s->n_devices;
+        for (uint32_t d = 0; d < s->n_devices; d++)
+            if (!in[d] && isfinite(ahead[d]) &&
+                (next == s->n_devices || begin[d] < begin[next]))
+                next = d;
+        if (next == s->n_devices || (rate > 0 && begin[next] >= level))
+            return level;
+        in[next] = true;
+        if (ahead[next] <= 0)
+            return begin[next];
+        rate += 1 / ahead[next];
+        done += begin[next] / ahead[next];
+        level = (1 + done) / rate;
+    }
+}
+
+static double score_of(const beam *b, const core_state *state, uint32_t node,
                        double price)
 {
+    const core_schedule *s = b->s;
     double last = state->host, sum = 0;
     for (uint32_t d = 0; d < s->n_devices; d++) {
         double at = core_state_free(s, state)[d];
         last = later(last, at);
         sum += later(at, state->host);
     }
+    last = later(last,
+                 filled(s, state, b->ahead + (size_t)node * s->n_devices));
     return price + last + MEAN_WEIGHT * sum / s->n_devices;
 }
 
@@ -186,7 +222,7 @@ static clv_status try_option(beam *b, uint32_t node, uint32_t parent,
     for (int i = 0; i < MAX_ASSUMED; i++) {
         core_adding adding = {.assumed = c.assumed};
         if (extend(b, node, &c, &adding.n_questions)) {
-            c.score = score_of(b->s, b->trial, price);
+            c.score = score_of(b, b->trial, node, price);
             clv_status status = note_child(b, &c);
             if (status)
                 return status;
@@ -237,10 +273,11 @@ static void select_children(beam *b, uint32_t node)
                   .price = b->now[c.parent].price +
                            price_of(b, node, c.option),
                   .likeness = likeness_of(b->s, b->trial)};
+        uint32_t alike = 0;
         while (i < b->n_next && (b->next[i].likeness != k.likeness ||
                                  !no_later(b->s, &b->next[i], &k)))
-            i++;
-        if (i < b->n_next)
+            alike += b->next[i++].likeness == k.likeness;
+        if (i < b->n_next || alike >= MAX_ALIKE)
             continue;
         b->trial = b->next[i].state;
         b->next[i] = k;
@@ -256,6 +293,40 @@ static void select_children(beam *b, uint32_t node)
 
 /* ------------------------------------------------------------------------ */
 
+static double whole_time(const core_tables *t, uint32_t node, uint32_t device)
+{
+    const core_kind *kind = &t->kinds[t->nodes[node].kind];
+    double ns = INFINITY;
+    for (uint32_t o = 0; o < kind->n_options; o++) {
+        const core_parts *parts = &t->options[kind->first_parts + o];
+        const core_part_need *part = &t->parts[parts->first];
+        if (parts->n == 1 && part->device == device && part->ns < ns)
+            ns = part->ns;
+    }
+    return ns;
+}
+
+/* Groups of nodes in a row that need nothing of each other: what lies ahead of
+ * a node are the later ones of its group. */
+static void look_ahead(beam *b)
+{
+    const core_tables *t = b->s->tables;
+    uint32_t n = t->problem->n_nodes, n_devices = b->s->n_devices;
+    for (uint32_t first = 0, end; first < n; first = end) {
+        bool needs = false;
+        for (end = first + 1; end < n && !needs; end += !needs)
+            for (uint32_t k = 0; k < t->nodes[end].n_deps; k++)
+                needs |= t->nodes[end].deps[k] >= first;
+        for (uint32_t d = 0; d < n_devices; d++) {
+            b->ahead[(size_t)(end - 1) * n_devices + d] = 0;
+            for (uint32_t i = end - 1; i-- > first;)
+                b->ahead[(size_t)i * n_devices + d] =
+                    b->ahead[(size_t)(i + 1) * n_devices + d] +
+                    whole_time(t, i + 1, d);
+        }
+    }
+}
+
 static clv_status make(beam *b)
 {
     uint32_t width = b->params->width;
@@ -264,13 +335,16 @@ static clv_status make(beam *b)
     b->states = calloc(2 * (size_t)width + 1, size);
     b->steps = calloc((size_t)b->s->tables->problem->n_nodes * width,
                       sizeof *b->steps);
-    if (!b->now || !b->states || !b->steps)
+    b->ahead = calloc((size_t)b->s->tables->problem->n_nodes *
+                          b->s->n_devices, sizeof *b->ahead);
+    if (!b->now || !b->states || !b->steps || !b->ahead)
         return clv_error(CLV_ERR_NO_MEMORY, "no memory to search for a plan");
     for (uint32_t i = 0; i < 2 * width; i++)
         b->now[i].state = (core_state *)(b->states + i * size);
     b->trial = (core_state *)(b->states + 2 * width * size);
     b->next = b->now + width;
     core_state_begin(b->s, b->now[0].state);
+    look_ahead(b);
     b->n_now = 1;
     return CLV_OK;
 }
@@ -310,6 +384,7 @@ clv_status core_beam_search(const core_schedule *s,
     *found = !status && b.n_now;
     if (*found)
         trace_back(&b, options);
+    free(b.ahead);
     free(b.steps);
     free(b.children);
     free(b.states);
