@@ -355,6 +355,170 @@ static void test_constraints(void **state)
     assert_true(bound > 200);
 }
 
+/* ------------------------------------------------------------------------ */
+/* Larger ones                                                               */
+
+static double solved(const core_solve_problem *p)
+{
+    core_solution s;
+    assert_ok(core_solve(p, &s));
+    double ns = s.makespan_ns;
+    core_solution_finish(&s);
+    return ns;
+}
+
+/* The problem with options of one piece only, where a node has any. */
+static problem *whole_only(const problem *q)
+{
+    problem *out = problem_new(q->p.n_devices);
+    memcpy(out->devices, q->devices, sizeof q->devices);
+    memcpy(out->pieces, q->pieces, sizeof q->pieces);
+    out->p.n_pieces = q->p.n_pieces;
+    out->p.n_nodes = q->p.n_nodes;
+    for (uint32_t i = 0; i < q->p.n_nodes; i++) {
+        const core_solve_node *from = &q->nodes[i];
+        core_solve_node *to = &out->nodes[i];
+        *to = *from;
+        to->first_option = out->p.n_options;
+        to->n_options = 0;
+        for (int all = 0; all < 2 && !to->n_options; all++)
+            for (uint32_t o = 0; o < from->n_options; o++) {
+                if (!all && q->options[from->first_option + o].n_pieces > 1)
+                    continue;
+                out->options[out->p.n_options++] =
+                    q->options[from->first_option + o];
+                to->n_options++;
+            }
+    }
+    return out;
+}
+
+/* Everything on one device; 0 where it does not take all. */
+static double alone(const problem *q, uint32_t device)
+{
+    uint32_t options[PROBLEM_NODES];
+    double ns;
+    for (uint32_t i = 0; i < q->p.n_nodes; i++) {
+        const core_solve_node *node = &q->nodes[i];
+        uint32_t o = 0;
+        for (; o < node->n_options; o++) {
+            const core_solve_option *x = &q->options[node->first_option + o];
+            if (x->n_pieces == 1 && q->pieces[x->first_piece].device == device)
+                break;
+        }
+        if (o == node->n_options)
+            return 0;
+        options[i] = node->first_option + o;
+    }
+    assert_ok(core_solve_evaluate(&q->p, options, NULL, NULL, &ns));
+    return ns;
+}
+
+/* Node by node the option after which all is done soonest. */
+static double greedy(const problem *q)
+{
+    truth t;
+    truth_make(&t, q);
+    core_solve_problem part = q->p;
+    for (part.n_nodes = 1; part.n_nodes <= q->p.n_nodes; part.n_nodes++) {
+        uint32_t i = part.n_nodes - 1, best = 0;
+        double least = INFINITY;
+        truth p;
+        assert_ok(core_tables_make(&part, &p.tables));
+        core_schedule_init(&p.schedule, &p.tables);
+        p.state = t.state;
+        memcpy(p.options, t.options, sizeof p.options);
+        for (uint32_t o = 0; o < q->nodes[i].n_options; o++) {
+            p.options[i] = o;
+            double ns = truth_value(&p).ns;
+            if (ns < least) {
+                least = ns;
+                best = o;
+            }
+        }
+        t.options[i] = best;
+        core_tables_finish(&p.tables);
+    }
+    double ns = truth_value(&t).ns;
+    truth_finish(&t);
+    return ns;
+}
+
+static void check_no_worse(const problem *q, uint64_t seed)
+{
+    core_solution s;
+    assert_ok(core_solve(&q->p, &s));
+    double ns = check_solution(q, &s).ns * (1 - 1e-9), other;
+    const char *what = "greedy";
+    if (ns > (other = greedy(q)))
+        fail_msg("seed %llu: %.3f ns, %s takes %.3f", (unsigned long long)seed,
+                 ns, what, other);
+    what = "one device";
+    for (uint32_t d = 0; d < q->p.n_devices; d++)
+        if ((other = alone(q, d)) > 0 && ns > other)
+            fail_msg("seed %llu: %.3f ns, %s takes %.3f",
+                     (unsigned long long)seed, ns, what, other);
+    problem *whole = whole_only(q);
+    if (ns > (other = solved(&whole->p)))
+        fail_msg("seed %llu: %.3f ns, whole nodes take %.3f",
+                 (unsigned long long)seed, ns, other);
+    free(whole);
+    check_alternatives(q, &s);
+    core_solution_finish(&s);
+}
+
+static void test_larger(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 150; seed++) {
+        test_random r = {seed * 104729};
+        problem *q = problem_new(1 + test_below(&r, 4));
+        uint32_t n = 6 + test_below(&r, 20);
+        random_devices(&r, q);
+        while (q->p.n_nodes < n)
+            if (seed % 2)
+                random_node(&r, q, 8);
+            else
+                layer_node(&r, q, test_below(&r, 2));
+        check_no_worse(q, seed);
+        free(q);
+    }
+}
+
+/* Layers: the search of a few copies is as good as that of all of them. */
+static void test_repeated(void **state)
+{
+    (void)state;
+    double worst = 0, sum = 0;
+    int n_cases = 60;
+    for (uint64_t seed = 1; seed <= (uint64_t)n_cases; seed++) {
+        double ns[2];
+        for (int same_kind = 0; same_kind < 2; same_kind++) {
+            test_random r = {seed * 31337};
+            problem *q = problem_new(2 + test_below(&r, 2));
+            uint32_t period = 2 + test_below(&r, 4);
+            random_devices(&r, q);
+            layer_node(&r, q, false);
+            layer_node(&r, q, false);
+            for (uint32_t i = 0; i < period; i++)
+                layer_node(&r, q, test_below(&r, 2));
+            repeat_nodes(q, period, 12, same_kind);
+            core_solution s;
+            assert_ok(core_solve(&q->p, &s));
+            check_solution(q, &s);
+            ns[same_kind] = s.makespan_ns;
+            core_solution_finish(&s);
+            free(q);
+        }
+        double more = ns[1] / ns[0] - 1;
+        worst = more > worst ? more : worst;
+        sum += more;
+    }
+    print_message("copied layers against searched ones: %+.2f%%, at most "
+                  "%+.2f%%\n", 100 * sum / n_cases, 100 * worst);
+    assert_true(sum / n_cases < 0.005 && worst < 0.05);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -370,6 +534,8 @@ int main(void)
         cmocka_unit_test(test_times),
         cmocka_unit_test(test_brute_force),
         cmocka_unit_test(test_constraints),
+        cmocka_unit_test(test_larger),
+        cmocka_unit_test(test_repeated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
