@@ -494,28 +494,88 @@ static clv_status cut_all(cutter *c, const core_piece *pieces, uint32_t n,
                                "order", pieces[at].node);
 }
 
+/* A piece by itself, and what would join its sum with another. */
+static bool try_piece(cutter *c, const core_piece *full, uint32_t index)
+{
+    bool sums = sums_channels(c->source, full);
+    clv_value partial = sums ? add_partial(c, full) : CLV_NO_TENSOR;
+    if ((sums && partial == CLV_NO_TENSOR) ||
+        !add_piece(c, full, index, partial))
+        return false;
+    if (!sums)
+        return true;
+    const clv_node *source = &c->source->nodes[full->node];
+    clv_node node = CLV_INIT(clv_node, CLV_STRUCT_NODE);
+    node.op = CLV_OP_ADD;
+    node.revision = 1;
+    node.n_inputs = 2;
+    node.n_outputs = 1;
+    node.inputs[0] = partial;
+    node.inputs[1] = add_partial(c, full);
+    node.outputs[0] = piece_operand(c, full, source->n_inputs);
+    return node.inputs[1] != CLV_NO_TENSOR &&
+           node.outputs[0] != CLV_NO_TENSOR &&
+           add_node(c, &node, full->device, index, full->node);
+}
+
+static clv_status try_all(cutter *c, const core_piece *pieces, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        core_piece full;
+        clv_status status = resolve(c->source, &pieces[i], &full);
+        if (status)
+            return status;
+        if (!try_piece(c, &full, i))
+            return no_memory();
+    }
+    return CLV_OK;
+}
+
+/* The graph of the cut with the source's values in it. */
+static clv_status begin_cut(cutter *c, const clv_graph *graph, core_cut *out)
+{
+    *out = (core_cut){0};
+    *c = (cutter){.source = graph, .out = out};
+    c->last_view = calloc(graph->n_tensors + 1u, sizeof *c->last_view);
+    if (!c->last_view)
+        return no_memory();
+    clv_status status = clv_graph_create(&out->graph);
+    return status || copy_source(c) ? status : no_memory();
+}
+
+static clv_status end_cut(cutter *c, clv_status status)
+{
+    free(c->older_view);
+    free(c->last_view);
+    if (status)
+        core_cut_finish(c->out);
+    return status;
+}
+
+clv_status core_cut_try(const clv_graph *graph, const core_piece *pieces,
+                        uint32_t n_pieces, core_cut *out)
+{
+    cutter c;
+    clv_status status = begin_cut(&c, graph, out);
+    if (!status)
+        status = try_all(&c, pieces, n_pieces);
+    return end_cut(&c, status);
+}
+
 clv_status core_cut_make(const clv_graph *graph, const core_piece *pieces,
                          uint32_t n_pieces, core_cut *out)
 {
-    *out = (core_cut){0};
-    cutter c = {.source = graph, .out = out};
-    c.last_view = calloc(graph->n_tensors + 1u, sizeof *c.last_view);
+    cutter c;
+    clv_status status = begin_cut(&c, graph, out);
     core_piece *full = calloc(n_pieces + 1u, sizeof *full);
     clv_value *partials = calloc(n_pieces + 1u, sizeof *partials);
-    clv_status status = c.last_view && full && partials
-                            ? clv_graph_create(&out->graph)
-                            : no_memory();
-    if (!status && !copy_source(&c))
+    if (!status && (!full || !partials))
         status = no_memory();
     if (!status)
         status = cut_all(&c, pieces, n_pieces, full, partials);
     free(partials);
     free(full);
-    free(c.older_view);
-    free(c.last_view);
-    if (status)
-        core_cut_finish(out);
-    return status;
+    return end_cut(&c, status);
 }
 
 void core_cut_finish(core_cut *cut)

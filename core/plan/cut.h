@@ -65,4 +65,10 @@ bool core_piece_is_whole(const core_piece *piece);
  * the cut. */
 clv_status core_cut_make(const clv_graph *graph, const core_piece *pieces,
                          uint32_t n_pieces, core_cut *out);
+/* A graph to ask devices what they would take: a node for each of the pieces,
+ * which may overlap and leave gaps, and after one that makes a partial sum the
+ * ADD that would join it. pieces[i] of the cut: whose the node is, of the ADD
+ * too. CLV_ERR_INVALID for a range that the node does not have. */
+clv_status core_cut_try(const clv_graph *graph, const core_piece *pieces,
+                        uint32_t n_pieces, core_cut *out);
 void core_cut_finish(core_cut *cut);

@@ -1,0 +1,278 @@
+#include "drafts.h"
+
+#include "../graph/tensor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static clv_status no_memory(void)
+{
+    return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
+}
+
+/* ------------------------------------------------------------------------ */
+/* Devices                                                                   */
+
+/* Weights that are used where they lie take no memory of the device. */
+static uint64_t memory_of(const clv_device *dev)
+{
+    uint32_t type;
+    if (core_device_import_type(dev, CLV_HANDLE_HOST_POINTER, &type))
+        return UINT64_MAX;
+    if (dev->info.memory_free)
+        return dev->info.memory_free;
+    return dev->info.memory_size ? dev->info.memory_size : UINT64_MAX;
+}
+
+static bool blocks(const clv_plan *plan)
+{
+    const char *sync = clv_config_get(plan->ctx->config, "core.sync");
+    return sync && !strcmp(sync, "block");
+}
+
+static void describe_devices(core_maker *m)
+{
+    bool block = blocks(m->plan);
+    for (uint32_t d = 0; d < m->n_devices; d++) {
+        clv_device *dev = core_maker_device(m, d);
+        core_solve_device *out = &m->devices[d];
+        const core_overheads *o = m->costs->overheads(m->costs->ctx, dev);
+        m->usable[d] = !core_device_lost(dev) &&
+                       !core_tensor_can_share(dev, 1, m->n_devices > 1);
+        *out = (core_solve_device){
+            .host_waits = !(dev->info.flags & CLV_DEVICE_FLAG_WAIT),
+            .memory = memory_of(dev),
+            .max_share = core_device_max_share(dev)};
+        if (!o)
+            continue;
+        out->submit_ns = o->submit;
+        out->submit_idle_ns = o->submit_idle;
+        out->dispatch_ns = o->dispatch;
+        out->wait_ns = block ? o->wait_block : o->wait_poll;
+    }
+}
+
+/* ------------------------------------------------------------------------ */
+/* Whole nodes                                                               */
+
+static clv_status draft_whole(core_maker *m, uint32_t kind)
+{
+    uint32_t node = m->kinds.kinds[kind].first, takers = 0, last = 0;
+    clv_status status = CLV_OK;
+    for (uint32_t d = 0; d < m->n_devices && !status; d++) {
+        char reason[CORE_REASON_SIZE];
+        if (!m->usable[d] ||
+            !core_plan_accepts(m->graph, &m->graph->nodes[node],
+                               core_maker_device(m, d),
+                               core_maker_caps(m, kind, d), reason))
+            continue;
+        m->takes[kind * m->n_devices + d] = true;
+        takers++;
+        last = d;
+        core_draft draft = {.cuts = {{.node = node, .device = d}}, .n = 1,
+                            .lead = CORE_NO_LEAD};
+        status = core_draft_add(m, kind, &draft);
+    }
+    if (status || m->drafts[kind].n || takers != 1)
+        return status;
+    /* Where there is no choice, no cost is needed. */
+    core_draft *only = calloc(1, sizeof *only);
+    if (!only)
+        return no_memory();
+    *only = (core_draft){.cuts = {{.node = node, .device = last}}, .n = 1,
+                         .lead = CORE_NO_LEAD};
+    m->drafts[kind].list = only;
+    m->drafts[kind].n = m->drafts[kind].capacity = 1;
+    return CLV_OK;
+}
+
+/* Every node has a way to run; else why not. */
+static clv_status check_kind(const core_maker *m, uint32_t kind)
+{
+    char text[96];
+    uint32_t node = m->kinds.kinds[kind].first;
+    if (m->drafts[kind].n)
+        return CLV_OK;
+    bool taken = false;
+    for (uint32_t d = 0; d < m->n_devices; d++)
+        taken |= m->takes[kind * m->n_devices + d];
+    core_plan_node_text(m->plan, node, text, sizeof text);
+    return taken ? clv_error(CLV_ERR_NOT_FOUND, "nothing is known of the speed "
+                             "of node %u, %s, on any device; measure them with "
+                             "cleave profile", node, text)
+                 : clv_error(CLV_ERR_UNSUPPORTED, "no device takes node %u, "
+                             "%s; add a device that does", node, text);
+}
+
+/* ------------------------------------------------------------------------ */
+/* The problem                                                               */
+
+static clv_status take_arrays(const core_maker *m, core_candidates *out)
+{
+    uint32_t n_options = 0, n_pieces = 0;
+    for (uint32_t k = 0; k < m->kinds.n_kinds; k++) {
+        n_options += m->drafts[k].n;
+        for (uint32_t i = 0; i < m->drafts[k].n; i++)
+            n_pieces += m->drafts[k].list[i].n + m->drafts[k].list[i].n_joins;
+    }
+    out->nodes = calloc(m->graph->n_nodes + 1u, sizeof *out->nodes);
+    out->options = calloc(n_options + 1u, sizeof *out->options);
+    out->pieces = calloc(n_pieces + 1u, sizeof *out->pieces);
+    out->cuts = calloc(n_pieces + 1u, sizeof *out->cuts);
+    return out->nodes && out->options && out->pieces && out->cuts
+               ? CLV_OK
+               : no_memory();
+}
+
+static void add_pieces(const core_maker *m, const core_draft *draft,
+                       core_candidates *out)
+{
+    const core_node_reads *reads = &m->reads[draft->cuts[0].node];
+    uint32_t n = out->problem.n_pieces;
+    for (uint32_t i = 0; i < draft->n; i++, n++) {
+        const core_piece *cut = &draft->cuts[i];
+        out->cuts[n] = *cut;
+        core_solve_piece *p = &out->pieces[n];
+        *p = (core_solve_piece){.device = cut->device, .ns = draft->ns[i],
+                                .energy_nj = draft->energy_nj[i],
+                                .weight_bytes = draft->weight_bytes[i],
+                                .out = core_piece_out(m->graph, cut)};
+        p->partial = cut->ranges[CORE_AXIS_CHANNELS].end != 0;
+        for (uint32_t d = 0; d < reads->n_deps; d++)
+            p->needs[d] = core_piece_needs(m->graph, cut, reads, d);
+    }
+    for (uint32_t i = 0; i < draft->n_joins; i++, n++) {
+        const core_piece *first = &draft->cuts[draft->joins[i]];
+        out->cuts[n] = (core_piece){.node = CORE_NO_PIECE,
+                                    .device = first->device};
+        out->pieces[n] =
+            (core_solve_piece){.device = first->device, .joins = true,
+                               .ns = draft->join_ns[i],
+                               .energy_nj = draft->join_nj[i],
+                               .out = core_piece_out(m->graph, first)};
+    }
+    out->problem.n_pieces = n;
+}
+
+static void add_node(const core_maker *m, uint32_t index, uint32_t *first,
+                     core_candidates *out)
+{
+    core_solve_problem *problem = &out->problem;
+    const core_node_reads *reads = &m->reads[index];
+    core_solve_node *node = &out->nodes[index];
+    uint32_t kind = m->kinds.of[index];
+    const core_drafts *drafts = &m->drafts[kind];
+    node->kind = kind;
+    node->n_deps = reads->n_deps;
+    memcpy(node->deps, reads->deps, sizeof node->deps);
+    if (m->kinds.kinds[kind].first == index) {
+        first[kind] = problem->n_options;
+        for (uint32_t i = 0; i < drafts->n; i++) {
+            core_solve_option *o = &out->options[problem->n_options++];
+            o->first_piece = problem->n_pieces;
+            add_pieces(m, &drafts->list[i], out);
+            o->n_pieces = problem->n_pieces - o->first_piece;
+        }
+    }
+    node->first_option = first[kind];
+    node->n_options = drafts->n;
+}
+
+static clv_status write_problem(core_maker *m, core_candidates *out)
+{
+    uint32_t *first = calloc(m->kinds.n_kinds + 1u, sizeof *first);
+    clv_status status = first ? take_arrays(m, out) : no_memory();
+    if (!status) {
+        for (uint32_t i = 0; i < m->graph->n_nodes; i++)
+            add_node(m, i, first, out);
+        out->devices = m->devices;
+        m->devices = NULL;
+        out->problem.devices = out->devices;
+        out->problem.nodes = out->nodes;
+        out->problem.options = out->options;
+        out->problem.pieces = out->pieces;
+        out->problem.n_devices = m->n_devices;
+        out->problem.n_nodes = m->graph->n_nodes;
+    }
+    free(first);
+    return status;
+}
+
+/* ------------------------------------------------------------------------ */
+
+static clv_status make_drafts(core_maker *m)
+{
+    uint32_t n = m->kinds.n_kinds;
+    m->takes = calloc((size_t)n * m->n_devices + 1, sizeof *m->takes);
+    m->drafts = calloc(n + 1u, sizeof *m->drafts);
+    m->tables = calloc(CORE_SHARE_DEVICES * (CORE_MAX_STEPS + 1),
+                       sizeof *m->tables);
+    clv_status status =
+        m->takes && m->drafts && m->tables ? CLV_OK : no_memory();
+    for (uint32_t k = 0; k < n && !status; k++)
+        status = draft_whole(m, k);
+    if (!status && m->strategy == CORE_STRATEGY_TENSOR && m->n_devices > 1)
+        status = core_draft_points(m);
+    if (!status && m->strategy == CORE_STRATEGY_TENSOR)
+        status = core_draft_sequences(m);
+    if (!status)
+        status = core_drafts_choose(m);
+    for (uint32_t k = 0; k < n && !status; k++)
+        status = check_kind(m, k);
+    return status;
+}
+
+static void finish_maker(core_maker *m)
+{
+    for (uint32_t k = 0; m->drafts && k < m->kinds.n_kinds; k++)
+        free(m->drafts[k].list);
+    free(m->drafts);
+    free(m->takes);
+    free(m->tables);
+    free(m->devices);
+    free(m->reads);
+    core_kinds_finish(&m->kinds);
+}
+
+clv_status core_candidates_make(const clv_plan *plan, const clv_op_caps *caps,
+                                const core_costs *costs,
+                                core_strategy strategy, core_candidates *out)
+{
+    core_maker m = {.plan = plan, .graph = plan->source, .caps = caps,
+                    .costs = costs, .strategy = strategy,
+                    .n_devices = plan->n_devices, .align = 1};
+    *out = (core_candidates){0};
+    if (m.n_devices > CORE_SOLVE_DEVICES)
+        return clv_error(CLV_ERR_LIMIT, "plans by costs are for %d devices at "
+                         "most, not %u; name fewer in core.devices, or set "
+                         "core.plan = first", CORE_SOLVE_DEVICES, m.n_devices);
+    for (size_t i = 0; i < (size_t)m.n_devices * m.graph->n_nodes; i++)
+        if (caps[i].pointer_align > m.align)
+            m.align = caps[i].pointer_align;
+    m.devices = calloc(m.n_devices + 1u, sizeof *m.devices);
+    clv_status status = m.devices ? CLV_OK : no_memory();
+    if (!status) {
+        describe_devices(&m);
+        status = core_reads_find(m.graph, &m.reads);
+    }
+    if (!status)
+        status = core_kinds_find(plan, caps, m.reads, &m.kinds);
+    if (!status)
+        status = make_drafts(&m);
+    if (!status)
+        status = write_problem(&m, out);
+    finish_maker(&m);
+    if (status)
+        core_candidates_finish(out);
+    return status;
+}
+
+void core_candidates_finish(core_candidates *candidates)
+{
+    free(candidates->devices);
+    free(candidates->nodes);
+    free(candidates->options);
+    free(candidates->pieces);
+    free(candidates->cuts);
+    *candidates = (core_candidates){0};
+}

@@ -1,0 +1,275 @@
+#include "kinds.h"
+
+#include "../graph/tensor.h"
+#include "../plan/cut_rules.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Axes of nodes come first, then the first and the last dimension of each
+ * value. Sets are trees of `parent`. */
+typedef struct linker {
+    const clv_plan *plan;
+    const clv_graph *graph;
+    const clv_op_caps *caps;
+    const core_node_reads *reads;
+    core_kinds *out;
+    uint32_t *parent;
+    uint64_t *own;    /* [n_nodes] what the node itself is */
+    uint64_t *linked; /* [axes of nodes] of the set, at its root */
+    uint64_t *full;   /* [n_nodes] both; then of kinds */
+    uint64_t *sums;   /* [n_links] */
+    uint32_t *roots;  /* [n_links] */
+} linker;
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 29;
+}
+
+static uint64_t mix_bytes(uint64_t hash, const void *data, size_t size)
+{
+    const uint8_t *bytes = data;
+    for (size_t i = 0; i < size; i += 8) {
+        uint64_t word = 0;
+        memcpy(&word, bytes + i, size - i < 8 ? size - i : 8);
+        hash = mix(hash, word);
+    }
+    return hash;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Sets                                                                      */
+
+static uint32_t root_of(linker *l, uint32_t a)
+{
+    while (l->parent[a] != a)
+        a = l->parent[a] = l->parent[l->parent[a]];
+    return a;
+}
+
+static void join(linker *l, uint32_t a, uint32_t b)
+{
+    l->parent[root_of(l, a)] = root_of(l, b);
+}
+
+static uint32_t axis_of(uint32_t node, uint32_t axis)
+{
+    return node * CORE_AXIS_COUNT + axis;
+}
+
+static uint32_t side_of(const linker *l, clv_value value, uint32_t side)
+{
+    return l->graph->n_nodes * CORE_AXIS_COUNT + 2 * value + side;
+}
+
+static void link_operand(linker *l, uint32_t index, uint32_t operand)
+{
+    const clv_node *node = &l->graph->nodes[index];
+    clv_value value = operand < node->n_inputs ? node->inputs[operand]
+                      : node->n_outputs        ? node->outputs[0]
+                                               : CLV_NO_TENSOR;
+    core_cut_operand rule = core_cut_operand_of(node, operand);
+    if (value == CLV_NO_TENSOR)
+        return;
+    const clv_tensor_desc *desc = &l->graph->tensors[value];
+    if (desc->usage == CLV_USAGE_WEIGHT || desc->usage == CLV_USAGE_INPUT)
+        return;
+    if (desc->rank > 1 && rule.first != CORE_AXIS_NONE &&
+        core_cut_extent(l->graph, index, rule.first))
+        join(l, axis_of(index, rule.first), side_of(l, value, 0));
+    if (rule.last != CORE_AXIS_NONE &&
+        core_cut_extent(l->graph, index, rule.last))
+        join(l, axis_of(index, rule.last), side_of(l, value, 1));
+}
+
+/* ------------------------------------------------------------------------ */
+/* What nodes are                                                            */
+
+/* Devices that use the weight where it is: only there its columns are cut. */
+static uint64_t in_place(const linker *l, clv_value value)
+{
+    const clv_tensor *weight = l->graph->values[value].weight;
+    uint64_t devices = 0;
+    for (uint32_t d = 0; d < l->plan->n_devices && d < 64 && weight; d++) {
+        uint32_t holding;
+        if (!core_tensor_holding(weight, l->plan->devices[d].dev, 1, true,
+                                 &holding) &&
+            holding == CORE_HOLD_IMPORT)
+            devices |= 1ull << d;
+    }
+    return devices;
+}
+
+static uint64_t mix_operand(const linker *l, uint64_t hash, clv_value value)
+{
+    if (value == CLV_NO_TENSOR)
+        return mix(hash, 1);
+    const clv_tensor_desc *desc = &l->graph->tensors[value];
+    hash = mix(hash, (uint64_t)desc->dtype << 32 | desc->usage);
+    hash = mix(hash, (uint64_t)desc->quant << 32 | desc->quant_group);
+    for (uint32_t i = 0; i < desc->rank; i++)
+        hash = mix(mix(hash, (uint64_t)desc->dims[i]), desc->symbols[i]);
+    return desc->usage == CLV_USAGE_WEIGHT ? mix(hash, in_place(l, value))
+                                           : hash;
+}
+
+static uint64_t own_hash(const linker *l, uint32_t index)
+{
+    const clv_node *node = &l->graph->nodes[index];
+    const core_node_reads *reads = &l->reads[index];
+    uint64_t hash = mix_bytes(node->op, &node->attr, sizeof node->attr);
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        hash = mix_operand(l, hash, node->inputs[i]);
+    for (uint32_t i = 0; i < node->n_outputs; i++)
+        hash = mix_operand(l, hash, node->outputs[i]);
+    hash = mix_bytes(hash, reads->operand, sizeof reads->operand);
+    hash = mix(hash, reads->n_deps);
+    for (uint32_t d = 0; d < l->plan->n_devices; d++) {
+        const clv_op_caps *caps =
+            &l->caps[(size_t)d * l->graph->n_nodes + index];
+        hash = mix_bytes(hash, caps, sizeof *caps);
+    }
+    return hash;
+}
+
+static uint64_t member_hash(const linker *l, uint32_t node, uint32_t axis)
+{
+    return mix(l->own[node], axis + 1);
+}
+
+static void hash_all(linker *l)
+{
+    const clv_graph *graph = l->graph;
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        l->own[i] = own_hash(l, i);
+        for (uint32_t j = 0; j <= graph->nodes[i].n_inputs; j++)
+            link_operand(l, i, j);
+    }
+    /* Sums do not mind the order of members. */
+    for (uint32_t i = 0; i < graph->n_nodes; i++)
+        for (uint32_t a = 0; a < CORE_AXIS_COUNT; a++)
+            if (core_cut_extent(graph, i, a))
+                l->linked[root_of(l, axis_of(i, a))] += member_hash(l, i, a);
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        l->full[i] = l->own[i];
+        for (uint32_t a = 0; a < CORE_AXIS_COUNT; a++)
+            l->full[i] =
+                mix(l->full[i], core_cut_extent(graph, i, a)
+                                    ? l->linked[root_of(l, axis_of(i, a))]
+                                    : 0);
+    }
+}
+
+/* ------------------------------------------------------------------------ */
+/* Kinds and links                                                           */
+
+static uint32_t link_of(linker *l, uint32_t node, uint32_t axis)
+{
+    if (!core_cut_extent(l->graph, node, axis))
+        return CORE_NO_LINK;
+    uint32_t root = root_of(l, axis_of(node, axis)), i = 0;
+    while (i < l->out->n_links && l->sums[i] != l->linked[root])
+        i++;
+    if (i == l->out->n_links) {
+        l->sums[i] = l->linked[root];
+        l->roots[i] = root;
+        l->out->n_links++;
+    }
+    return i;
+}
+
+static void sort_nodes(linker *l)
+{
+    core_kinds *out = l->out;
+    for (uint32_t i = 0; i < l->graph->n_nodes; i++) {
+        uint32_t k = 0;
+        while (k < out->n_kinds && l->full[out->kinds[k].first] != l->full[i])
+            k++;
+        out->of[i] = k;
+        if (k < out->n_kinds)
+            continue;
+        core_kind *kind = &out->kinds[out->n_kinds++];
+        kind->first = i;
+        for (uint32_t a = 0; a < CORE_AXIS_COUNT; a++)
+            kind->links[a] = link_of(l, i, a);
+    }
+}
+
+static void add_member(core_kinds *out, core_link *link, uint32_t kind,
+                       uint32_t axis)
+{
+    for (uint32_t i = 0; i < link->n_members; i++) {
+        core_member *m = &out->members[link->first_member + i];
+        if (m->kind == kind && m->axis == axis) {
+            m->count++;
+            return;
+        }
+    }
+    out->members[link->first_member + link->n_members++] =
+        (core_member){kind, axis, 1};
+}
+
+static void collect_members(linker *l)
+{
+    core_kinds *out = l->out;
+    for (uint32_t i = 0; i < out->n_links; i++) {
+        core_link *link = &out->links[i];
+        link->first_member = out->n_members;
+        for (uint32_t n = 0; n < l->graph->n_nodes; n++)
+            for (uint32_t a = 0; a < CORE_AXIS_COUNT; a++)
+                if (root_of(l, axis_of(n, a)) == l->roots[i] &&
+                    core_cut_extent(l->graph, n, a))
+                    add_member(out, link, out->of[n], a);
+        out->n_members += link->n_members;
+    }
+}
+
+clv_status core_kinds_find(const clv_plan *plan, const clv_op_caps *caps,
+                           const core_node_reads *reads, core_kinds *out)
+{
+    const clv_graph *graph = plan->source;
+    size_t n = graph->n_nodes, axes = n * CORE_AXIS_COUNT;
+    size_t sets = axes + 2 * (size_t)graph->n_tensors;
+    *out = (core_kinds){.of = calloc(n + 1, sizeof *out->of),
+                        .kinds = calloc(n + 1, sizeof *out->kinds),
+                        .links = calloc(axes + 1, sizeof *out->links),
+                        .members = calloc(axes + 1, sizeof *out->members)};
+    linker l = {.plan = plan, .graph = graph, .caps = caps, .reads = reads,
+                .out = out,
+                .parent = calloc(sets + 1, sizeof *l.parent),
+                .own = calloc(n + 1, sizeof *l.own),
+                .linked = calloc(sets + 1, sizeof *l.linked),
+                .full = calloc(n + 1, sizeof *l.full),
+                .sums = calloc(axes + 1, sizeof *l.sums),
+                .roots = calloc(axes + 1, sizeof *l.roots)};
+    bool enough = out->of && out->kinds && out->links && out->members &&
+                  l.parent && l.own && l.linked && l.full && l.sums && l.roots;
+    for (uint32_t i = 0; i < sets && enough; i++)
+        l.parent[i] = i;
+    if (enough) {
+        hash_all(&l);
+        sort_nodes(&l);
+        collect_members(&l);
+    }
+    free(l.roots);
+    free(l.sums);
+    free(l.full);
+    free(l.linked);
+    free(l.own);
+    free(l.parent);
+    if (enough)
+        return CLV_OK;
+    core_kinds_finish(out);
+    return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
+}
+
+void core_kinds_finish(core_kinds *kinds)
+{
+    free(kinds->of);
+    free(kinds->kinds);
+    free(kinds->links);
+    free(kinds->members);
+    *kinds = (core_kinds){0};
+}

@@ -1,0 +1,44 @@
+/*
+ * Nodes that are alike, and axes that run through several nodes.
+ *
+ * Layers repeat, so a model has few kinds of nodes. An axis of a node is linked
+ * with the axes of others along which the same values are divided: the rows of
+ * a feed-forward's gate and up with the columns of its GLU and the channels of
+ * its down; the heads of an attention with those of its ropes, and with the rows
+ * of q, k and v. Cut at the same fraction of their extents they need nothing of
+ * each other's devices.
+ */
+#pragma once
+
+#include "../plan/plan.h"
+#include "reads.h"
+
+#define CORE_NO_LINK 0xffffffffu
+
+typedef struct core_kind {
+    uint32_t first; /* node */
+    uint32_t links[CORE_AXIS_COUNT]; /* CORE_NO_LINK: no such axis */
+} core_kind;
+
+/* An axis of a kind in a link, and how many nodes of the kind it stands for. */
+typedef struct core_member {
+    uint32_t kind, axis, count;
+} core_member;
+
+/* Links whose members are alike are one. */
+typedef struct core_link {
+    uint32_t first_member, n_members;
+} core_link;
+
+typedef struct core_kinds {
+    uint32_t *of; /* [n_nodes] kind */
+    core_kind *kinds;
+    core_link *links;
+    core_member *members;
+    uint32_t n_kinds, n_links, n_members;
+} core_kinds;
+
+/* caps[d * n_nodes + i] as core_candidates_make(). */
+clv_status core_kinds_find(const clv_plan *plan, const clv_op_caps *caps,
+                           const core_node_reads *reads, core_kinds *out);
+void core_kinds_finish(core_kinds *kinds);
