@@ -160,6 +160,8 @@ static void try_runs(search *s, uint32_t device, uint32_t run, uint32_t from,
     }
 }
 
+/* A run is weighed in the middle of the sequence: an attention's rows see more
+ * the later they are. */
 static void set_lengths(search *s)
 {
     for (uint32_t d = 0; d < s->n_fixed; d++) {
@@ -170,9 +172,11 @@ static void set_lengths(search *s)
                 caps->static_shapes[i] * SHORTEST >= s->rows)
                 s->lengths[d][n++] = caps->static_shapes[i];
         s->n_lengths[d] = n;
-        for (uint32_t i = 0; i < n; i++)
-            s->runs[d][i] =
-                cost_of(s, s->team.devices[d], 0, s->lengths[d][i]);
+        for (uint32_t i = 0; i < n; i++) {
+            int64_t begin = (s->rows - s->lengths[d][i]) / 2;
+            s->runs[d][i] = cost_of(s, s->team.devices[d], begin,
+                                    begin + s->lengths[d][i]);
+        }
     }
 }
 

@@ -46,6 +46,36 @@ static int64_t common_multiple(int64_t a, int64_t b)
     return a / x * b;
 }
 
+/* All but products: columns where each stands for itself, and heads. */
+static void split_others(const npu_graph *g, const clv_node *node,
+                         clv_op_caps *caps)
+{
+    switch (node->op) {
+    case CLV_OP_GET_ROWS:
+    case CLV_OP_SET_ROWS:
+        caps->split_granularity[0] = group_of(npu_input(g, node, 0));
+        caps->split_axes |= CLV_SPLIT_ROWS;
+        break;
+    case CLV_OP_ADD:
+    case CLV_OP_MUL:
+    case CLV_OP_SILU:
+    case CLV_OP_GELU:
+    case CLV_OP_GLU:
+        caps->split_axes |= CLV_SPLIT_ROWS;
+        break;
+    case CLV_OP_ROPE:
+        caps->split_axes |= CLV_SPLIT_HEADS;
+        break;
+    case CLV_OP_ATTENTION:
+        caps->split_axes |= CLV_SPLIT_HEADS; /* of one group at least */
+        caps->split_granularity[3] = npu_input(g, node, 0)->dims[1] /
+                                     npu_input(g, node, 1)->dims[1];
+        break;
+    default:
+        break;
+    }
+}
+
 /* A cut at a tile's edge wastes nothing. */
 static void state_splits(const npu_settings *s, const npu_graph *g,
                          const clv_node *node, clv_op_caps *caps)
@@ -60,10 +90,8 @@ static void state_splits(const npu_settings *s, const npu_graph *g,
         caps->split_granularity[0] = rows;
         caps->split_granularity[1] = tiles && !s->is_static ? columns : 0;
         caps->split_granularity[2] = common_multiple(rows, group_of(w));
-    } else if (node->op == CLV_OP_ATTENTION) {
-        caps->split_axes |= CLV_SPLIT_HEADS; /* of one group at least */
-        caps->split_granularity[3] = npu_input(g, node, 0)->dims[1] /
-                                     npu_input(g, node, 1)->dims[1];
+    } else {
+        split_others(g, node, caps);
     }
 }
 

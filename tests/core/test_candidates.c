@@ -520,12 +520,15 @@ static void test_linked(void **state)
     set_graph(&s, &small);
     TWO_THAT_COMPUTE(s, 200, 100);
     s.machine.bytes[1] = 10;
+    s.machine.overheads.submit_idle = 5000;
     assert_ok(make(&s, CORE_STRATEGY_TENSOR));
     uint32_t gate = find_node(&s, CLV_OP_MATMUL, GATE), n = 0;
     uint32_t at = 0, option;
     while ((option = next_pair(&s, gate, CORE_AXIS_ROWS, &at)) != UINT32_MAX) {
         int64_t share = share_of(&s, option, CORE_AXIS_ROWS, 0);
         n++;
+        assert_true(has_share(&s, find_node(&s, CLV_OP_GLU, 0),
+                              CORE_AXIS_ROWS, 0, share, share));
         assert_true(has_share(&s, find_node(&s, CLV_OP_MATMUL, UP),
                               CORE_AXIS_ROWS, 0, share, share));
         assert_true(has_share(&s, find_node(&s, CLV_OP_MATMUL, DOWN),
@@ -579,7 +582,8 @@ static bool has_lengths(const scene *s, uint32_t node, uint32_t device,
 static void test_lengths(void **state)
 {
     (void)state;
-    static const int64_t a[] = {256, 0}, b[] = {512, 32, 0}, c[] = {512, 0};
+    static const int64_t a[] = {256, 0}, b[] = {512, 32, 0}, c[] = {512, 0},
+                         d[] = {512, 64, 0};
     scene s;
     layers_shape shape = small;
     shape.context = 640;
@@ -598,7 +602,7 @@ static void test_lengths(void **state)
     set_graph(&s, &shape);
     assert_ok(make(&s, CORE_STRATEGY_TENSOR));
     gate = find_node(&s, CLV_OP_MATMUL, GATE);
-    assert_true(has_lengths(&s, gate, 0, b, true));
+    assert_true(has_lengths(&s, gate, 0, d, true));
     s.machine.flops[1] = 100;
     assert_ok(make(&s, CORE_STRATEGY_TENSOR));
     assert_true(has_lengths(&s, gate, 0, b, false));

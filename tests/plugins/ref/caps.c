@@ -87,22 +87,46 @@ static bool strides_fit(const ref_settings *s, const ref_graph *g,
     return true;
 }
 
+/* Elements of a row that share a scale or a byte. */
+static int64_t unit_of(const clv_tensor_desc *w)
+{
+    bool blocks = w->dtype == CLV_DTYPE_Q8_0 || w->dtype == CLV_DTYPE_Q4_0;
+    if (w->quant == CLV_QUANT_PER_GROUP)
+        return w->quant_group;
+    return blocks ? 32 : w->dtype == CLV_DTYPE_I4 ? 2 : 1;
+}
+
 static void state_splits(const ref_graph *g, const clv_node *node,
                          clv_op_caps *caps)
 {
     caps->split_axes = CLV_SPLIT_SEQUENCE;
-    if (node->op == CLV_OP_MATMUL) {
-        const clv_tensor_desc *w = input(g, node, 1);
-        bool blocks =
-            w->dtype == CLV_DTYPE_Q8_0 || w->dtype == CLV_DTYPE_Q4_0;
-        int64_t unit = blocks ? 32 : w->dtype == CLV_DTYPE_I4 ? 2 : 1;
+    switch (node->op) {
+    case CLV_OP_MATMUL:
         caps->split_axes |= CLV_SPLIT_ROWS | CLV_SPLIT_CHANNELS;
-        caps->split_granularity[2] =
-            w->quant == CLV_QUANT_PER_GROUP ? w->quant_group : unit;
-    } else if (node->op == CLV_OP_ATTENTION) {
+        caps->split_granularity[2] = unit_of(input(g, node, 1));
+        break;
+    case CLV_OP_GET_ROWS:
+    case CLV_OP_SET_ROWS:
+        caps->split_axes |= CLV_SPLIT_ROWS;
+        caps->split_granularity[0] = unit_of(input(g, node, 0));
+        break;
+    case CLV_OP_ADD:
+    case CLV_OP_MUL:
+    case CLV_OP_SILU:
+    case CLV_OP_GELU:
+    case CLV_OP_GLU:
+        caps->split_axes |= CLV_SPLIT_ROWS;
+        break;
+    case CLV_OP_ROPE:
+        caps->split_axes |= CLV_SPLIT_HEADS;
+        break;
+    case CLV_OP_ATTENTION:
         caps->split_axes |= CLV_SPLIT_HEADS; /* of one group at least */
         caps->split_granularity[3] =
             input(g, node, 0)->dims[1] / input(g, node, 1)->dims[1];
+        break;
+    default:
+        break;
     }
 }
 
