@@ -256,7 +256,7 @@ clv_status core_candidates_make(const clv_plan *plan, const clv_op_caps *caps,
         status = core_reads_find(m.graph, &m.reads);
     }
     if (!status)
-        status = core_kinds_find(plan, caps, m.reads, &m.kinds);
+        status = core_kinds_find(plan, caps, m.reads, m.align, &m.kinds);
     if (!status)
         status = make_drafts(&m);
     if (!status)

@@ -1,12 +1,9 @@
 /* Which drafts become options: the promising ones that the devices take. */
 #include "drafts.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A way to cut that takes so much longer than the best one is of no use. */
-#define HOPELESS 4.0
 /* More than are kept, as some may be refused. */
 #define ASKED (CORE_MAX_OPTIONS * 3 / 2)
 
@@ -52,12 +49,10 @@ static bool shorten(core_drafts *drafts, uint32_t most)
     qsort(list, n, sizeof *list, by_time);
     for (uint32_t i = 0; i < n; i++)
         list[i].place = seen[list[i].draft.axes]++;
-    double best = n ? list[0].draft.time : 0;
     qsort(list, n, sizeof *list, by_place);
     most += n_whole(drafts);
     for (uint32_t i = 0; i < n && kept < most; i++)
-        if (!list[i].draft.axes || list[i].draft.time <= HOPELESS * best)
-            drafts->list[kept++] = list[i].draft;
+        drafts->list[kept++] = list[i].draft;
     drafts->n = kept;
     free(list);
     return true;
@@ -146,8 +141,6 @@ static void drop_crowds(const core_maker *m, uint32_t kind)
     drop_refused(drafts);
 }
 
-/* Columns of a weight are cut only where the device uses the host's memory, and
- * all weights at aligned addresses. */
 clv_status core_drafts_choose(core_maker *m)
 {
     inquiry q = {0};

@@ -1,5 +1,7 @@
 #include "drafts.h"
 
+#include "../plan/cut_rules.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,11 +32,32 @@ bool core_maker_needs_length(const core_maker *m, uint32_t kind,
                            CORE_AXIS_SEQUENCE);
 }
 
+/* Columns of weights are cut only where the device uses them in place. */
+static bool columns_reached(const core_maker *m, uint32_t kind,
+                            uint32_t device, uint32_t axis)
+{
+    const clv_node *node =
+        &m->graph->nodes[m->kinds.kinds[kind].first];
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        clv_value value = node->inputs[i];
+        if (value == CLV_NO_TENSOR ||
+            m->graph->tensors[value].usage != CLV_USAGE_WEIGHT ||
+            m->graph->tensors[value].rank < 2 ||
+            core_cut_operand_of(node, i).last != axis)
+            continue;
+        if (!core_weight_in_place(m->graph, value,
+                                  core_maker_device(m, device), m->align))
+            return false;
+    }
+    return true;
+}
+
 bool core_maker_splits(const core_maker *m, uint32_t kind, uint32_t device,
                        uint32_t axis)
 {
     const clv_op_caps *caps = core_maker_caps(m, kind, device);
-    if (!m->usable[device] || !(caps->split_axes >> axis & 1))
+    if (!m->usable[device] || !(caps->split_axes >> axis & 1) ||
+        !columns_reached(m, kind, device, axis))
         return false;
     return m->takes[kind * m->n_devices + device] ||
            (core_maker_needs_length(m, kind, device) &&

@@ -13,6 +13,7 @@ typedef struct linker {
     const clv_graph *graph;
     const clv_op_caps *caps;
     const core_node_reads *reads;
+    uint64_t align;
     core_kinds *out;
     uint32_t *parent;
     uint64_t *own;    /* [n_nodes] what the node itself is */
@@ -87,19 +88,13 @@ static void link_operand(linker *l, uint32_t index, uint32_t operand)
 /* ------------------------------------------------------------------------ */
 /* What nodes are                                                            */
 
-/* Devices that use the weight where it is: only there its columns are cut. */
-static uint64_t in_place(const linker *l, clv_value value)
+bool core_weight_in_place(const clv_graph *graph, clv_value weight,
+                          const clv_device *dev, uint64_t align)
 {
-    const clv_tensor *weight = l->graph->values[value].weight;
-    uint64_t devices = 0;
-    for (uint32_t d = 0; d < l->plan->n_devices && d < 64 && weight; d++) {
-        uint32_t holding;
-        if (!core_tensor_holding(weight, l->plan->devices[d].dev, 1, true,
-                                 &holding) &&
-            holding == CORE_HOLD_IMPORT)
-            devices |= 1ull << d;
-    }
-    return devices;
+    const clv_tensor *tensor = graph->values[weight].weight;
+    uint32_t holding;
+    return tensor && !core_tensor_holding(tensor, dev, align, true, &holding) &&
+           holding == CORE_HOLD_IMPORT;
 }
 
 static uint64_t mix_operand(const linker *l, uint64_t hash, clv_value value)
@@ -111,8 +106,12 @@ static uint64_t mix_operand(const linker *l, uint64_t hash, clv_value value)
     hash = mix(hash, (uint64_t)desc->quant << 32 | desc->quant_group);
     for (uint32_t i = 0; i < desc->rank; i++)
         hash = mix(mix(hash, (uint64_t)desc->dims[i]), desc->symbols[i]);
-    return desc->usage == CLV_USAGE_WEIGHT ? mix(hash, in_place(l, value))
-                                           : hash;
+    for (uint32_t d = 0;
+         d < l->plan->n_devices && desc->usage == CLV_USAGE_WEIGHT; d++)
+        hash = mix(hash, core_weight_in_place(l->graph, value,
+                                              l->plan->devices[d].dev,
+                                              l->align));
+    return hash;
 }
 
 static uint64_t own_hash(const linker *l, uint32_t index)
@@ -227,7 +226,8 @@ static void collect_members(linker *l)
 }
 
 clv_status core_kinds_find(const clv_plan *plan, const clv_op_caps *caps,
-                           const core_node_reads *reads, core_kinds *out)
+                           const core_node_reads *reads, uint64_t align,
+                           core_kinds *out)
 {
     const clv_graph *graph = plan->source;
     size_t n = graph->n_nodes, axes = n * CORE_AXIS_COUNT;
@@ -237,7 +237,7 @@ clv_status core_kinds_find(const clv_plan *plan, const clv_op_caps *caps,
                         .links = calloc(axes + 1, sizeof *out->links),
                         .members = calloc(axes + 1, sizeof *out->members)};
     linker l = {.plan = plan, .graph = graph, .caps = caps, .reads = reads,
-                .out = out,
+                .align = align, .out = out,
                 .parent = calloc(sets + 1, sizeof *l.parent),
                 .own = calloc(n + 1, sizeof *l.own),
                 .linked = calloc(sets + 1, sizeof *l.linked),

@@ -38,7 +38,13 @@ typedef struct core_kinds {
     uint32_t n_kinds, n_links, n_members;
 } core_kinds;
 
-/* caps[d * n_nodes + i] as core_candidates_make(). */
+/* caps[d * n_nodes + i] as core_candidates_make(). align: bytes, of which the
+ * devices want addresses to be multiples. */
 clv_status core_kinds_find(const clv_plan *plan, const clv_op_caps *caps,
-                           const core_node_reads *reads, core_kinds *out);
+                           const core_node_reads *reads, uint64_t align,
+                           core_kinds *out);
+/* Whether the device would use a weight where it lies: only then the plan may
+ * give it some of the columns. */
+bool core_weight_in_place(const clv_graph *graph, clv_value weight,
+                          const clv_device *dev, uint64_t align);
 void core_kinds_finish(core_kinds *kinds);

@@ -16,6 +16,8 @@ typedef struct layers_shape {
     uint32_t dtype, quant;  /* of matrices; I8 and I4 with scales */
     uint32_t quant_group;
     bool bias;
+    bool askew;             /* matrices lie at addresses that are odd for
+                               devices with wishes */
 } layers_shape;
 
 typedef struct layers {
@@ -37,11 +39,33 @@ static inline clv_tensor *layers_tensor(layers *l, uint32_t dtype,
     return l->weights[l->n_weights++] = t;
 }
 
+static inline void layers_release(void *data)
+{
+    free(data);
+}
+
+static inline clv_tensor *layers_askew(layers *l, const int64_t *dims)
+{
+    uint64_t size;
+    void *data = NULL;
+    assert_ok(clv_dtype_size(l->shape.dtype, (uint64_t)(dims[0] * dims[1]),
+                             &size));
+    assert_false(posix_memalign(&data, 64, size + 8));
+    memset(data, 0, size + 8);
+    assert_true(l->n_weights < LAYERS_MAX_WEIGHTS);
+    assert_ok(clv_tensor_wrap(l->ctx, l->shape.dtype, 2, dims,
+                              (char *)data + 8, size, CLV_ACCESS_READ,
+                              layers_release, data,
+                              &l->weights[l->n_weights]));
+    return l->weights[l->n_weights++];
+}
+
 static inline clv_value layers_matrix(layers *l, int64_t rows, int64_t columns)
 {
     const layers_shape *s = &l->shape;
     const int64_t dims[] = {rows, columns};
-    clv_tensor *t = layers_tensor(l, s->dtype, 2, dims);
+    clv_tensor *t = s->askew ? layers_askew(l, dims)
+                             : layers_tensor(l, s->dtype, 2, dims);
     if (s->quant) {
         bool grouped = s->quant == CLV_QUANT_PER_GROUP;
         const int64_t scales[] = {

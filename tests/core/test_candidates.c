@@ -342,6 +342,8 @@ static void test_reference(void **state)
     shape.tokens = 0;
     shape.max_tokens = 48;
     assert_true(try_scene(NULL, REF, &shape) > 30);
+    shape.askew = true;
+    assert_true(try_scene(NULL, REF "ref.align0=64", &shape) > 20);
 }
 
 /* Limits that the whole keeps to and parts need not. */
