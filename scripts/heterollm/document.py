@@ -85,6 +85,8 @@ def parts():
         ("Prefill of other lengths", figures.misaligned),
         ("Decode", figures.decode),
         ("Fast synchronisation", figures.synchronisation),
+        ("A game on the GPU", figures.game),
+        ("Power and energy", figures.energy),
     ]
 
 

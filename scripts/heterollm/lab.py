@@ -10,22 +10,40 @@ DEPTH = 256      # tokens in the context when decoding begins (5.3)
 
 
 class Run:
-    """Of n tokens: time, energy, and how long each device worked."""
+    """Of n tokens: time, power, and when each device worked."""
 
-    def __init__(self, n, ns, energy_nj=0, busy=None):
-        self.n, self.ns, self.energy_nj = n, ns, energy_nj
-        self.busy = busy or {}
+    def __init__(self, n, ns, watts=0, work=None):
+        self.n, self.ns, self.watts = n, ns, watts
+        self.work = work or {}  # device: [(begin, end)], ns
 
     @property
     def speed(self):
         return self.n * 1e9 / self.ns
 
     @property
-    def watts(self):
-        return self.energy_nj / self.ns
+    def joules(self):
+        return self.watts * self.ns * 1e-9
 
     def share(self, device):
-        return self.busy.get(device, 0) / self.ns
+        """Part of the time in which the device worked."""
+        return sum(end - begin
+                   for begin, end in self.work.get(device, ())) / self.ns
+
+    def frames(self, need):
+        """Frames a second of a game that needs this part of the GPU's time for
+        60: a frame is there if that much is left of its 60th of a second. Work
+        that a device has begun is not interrupted."""
+        work = self.work[GPU]
+        first, last = work[0][0], work[-1][1]
+        period = 1e9 / 60
+        total = max(1, int((last - first) / period))
+        shown = 0
+        for i in range(total):
+            begin, end = first + i * period, first + (i + 1) * period
+            taken = sum(max(0, min(end, b) - max(begin, a))
+                        for a, b in work)
+            shown += period - taken >= need * period
+        return 60 * shown / total
 
 
 class Costs:
@@ -89,28 +107,28 @@ class Lab:
         with open(trace) as file:
             return json.loads(out)[0], json.load(file)["traceEvents"]
 
-    def spans(self, model, n, events):
+    def spans(self, events):
         """(device, op, begin, end) in ns of the last run."""
         devices = {e["tid"]: e["args"]["name"] for e in events
                    if e["ph"] == "M" and e["name"] == "thread_name"}
-        out = sorted((round(e["ts"] * 1e3), round((e["ts"] + e["dur"]) * 1e3),
+        return sorted((round(e["ts"] * 1e3), round((e["ts"] + e["dur"]) * 1e3),
                       devices[e["tid"]], e["name"])
-                     for e in events if e["ph"] == "X" and e["pid"] == 2)
-        return out
+                      for e in events if e["ph"] == "X" and e["pid"] == 2)
 
     def measure(self, model, n, pieces=None, settings=()):
-        fingerprint, nodes = self.graph(model, n)
-        plan = {"graph": fingerprint, "pieces": pieces} if pieces else None
+        """By these pieces, or as the settings have it planned."""
+        plan = {"graph": self.graph(model, n)[0],
+                "pieces": pieces} if pieces else None
         record, events = self.bench(model, n, plan, settings)
-        spans = self.spans(model, n, events)
-        lookups = [s[0] for s in spans if s[3] == "get_rows"]
-        spans = [s for s in spans if s[0] >= lookups[-per_run(nodes)]]
-        begin, end = spans[0][0], max(s[1] for s in spans)
-        busy = {}
+        if record["clock"] != "virtual":
+            raise Failure("%s, %d tokens: not in virtual time" % (model, n))
+        spans = self.spans(events)
+        begin = max(s[1] for s in spans) - record["avg_ns"]
+        work = {}
         for s in spans:
-            if s[3] == "run":
-                busy[s[2]] = busy.get(s[2], 0) + s[1] - s[0]
-        return Run(n, end - begin, 0, busy)
+            if s[3] == "run" and s[0] >= begin:
+                work.setdefault(s[2], []).append(s[:2])
+        return Run(n, record["avg_ns"], record["watts"], work)
 
     @functools.lru_cache(maxsize=None)
     def costs(self, model):
@@ -124,7 +142,7 @@ class Lab:
                 _, events = self.bench(model, n, plan)
                 wanted = [node for node in nodes if node.op == "matmul" and
                           (device == GPU or node.rows > 1)]
-                times = [s[1] - s[0] for s in self.spans(model, n, events)
+                times = [s[1] - s[0] for s in self.spans(events)
                          if s[2] == device and s[3] == "matmul"]
                 for node, ns in zip(wanted, times[-len(wanted):]):
                     out.setdefault((node.inner, node.width, n), ns)
@@ -145,7 +163,7 @@ class Lab:
 
     def of_length(self, run, n):
         """A run of a padded length as one of n tokens."""
-        return Run(n, run.ns, run.energy_nj, run.busy)
+        return Run(n, run.ns, run.watts, run.work)
 
     def padding(self, model, n):
         length = min(m for m in strategies.LENGTHS if m >= n)
@@ -188,7 +206,7 @@ class Lab:
         run = self.measure(model, n, plan["pieces"], settings)
         # After a token: what is between the two is preparation.
         _, events = self.bench(model, n, plan, settings, before=1)
-        spans = self.spans(model, n, events)
+        spans = self.spans(events)
         begin = [s[0] for s in spans
                  if s[3] == "get_rows"][-2 * per_run(nodes)]
         return begin - max(s[1] for s in spans if s[0] < begin), run
