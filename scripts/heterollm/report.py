@@ -33,8 +33,9 @@ class Row:
 
 def number(x):
     if isinstance(x, tuple):
-        return "%s to %s" % tuple(number(one) for one in x)
-    digits = 0 if abs(x) >= 1000 else 1 if abs(x) >= 100 else \
+        low, high = (number(one) for one in x)
+        return low if low == high else "%s to %s" % (low, high)
+    digits = 0 if not x or abs(x) >= 1000 else 1 if abs(x) >= 100 else \
         2 if abs(x) >= 1 else 3
     return "{:,.{}f}".format(x, digits)
 
