@@ -2,6 +2,7 @@
  * says so, leaks nothing, and what is there still works. */
 #include "test.h"
 
+#include "solve_problem.h"
 #include "tmpdir.h"
 
 #include <math.h>
@@ -366,6 +367,41 @@ static void test_all(void **state)
     check(all_of_it, NULL);
 }
 
+/* The search, with layers that repeat and memory that does not suffice. */
+static clv_status solve(void *arg)
+{
+    const problem *q = arg;
+    core_solution solution;
+    double ns;
+    uint32_t options[PROBLEM_NODES];
+    clv_status status = core_solve(&q->p, &solution);
+    if (status)
+        return status;
+    for (uint32_t i = 0; i < q->p.n_nodes; i++)
+        options[i] = solution.choices[i].option;
+    core_solution_finish(&solution);
+    return core_solve_evaluate(&q->p, options, NULL, NULL, &ns);
+}
+
+static void test_solve(void **state)
+{
+    (void)state;
+    test_random r = {5};
+    problem *small = problem_new(2), *layers = problem_new(2);
+    layer_node(&r, small, false);
+    layer_node(&r, small, false);
+    check(solve, small);
+    for (int i = 0; i < 2; i++)
+        layer_node(&r, layers, false);
+    repeat_nodes(layers, 2, 6, true);
+    for (uint32_t i = 0; i < layers->p.n_pieces; i++)
+        layers->pieces[i].weight_bytes = (uint64_t)layers->pieces[i].ns;
+    layers->devices[0].memory = 2000;
+    check(solve, layers);
+    free(small);
+    free(layers);
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -386,6 +422,7 @@ int main(void)
         cmocka_unit_test(test_contexts),
         cmocka_unit_test(test_compute),
         cmocka_unit_test(test_all),
+        cmocka_unit_test(test_solve),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,6 +1,7 @@
 /* The search against brute force, and its rules case by case. */
 #include "solve_problem.h"
 
+#include "../../bench/solve_model.h"
 #include "../../core/solve/evaluate.h"
 #include "../../core/solve/value.h"
 
@@ -519,6 +520,105 @@ static void test_repeated(void **state)
     assert_true(sum / n_cases < 0.005 && worst < 0.05);
 }
 
+/* ------------------------------------------------------------------------ */
+/* Constraints on many nodes                                                 */
+
+/* A chain of n nodes: 10 ns and 100 bytes on device 0, 30 on device 1. */
+static problem *chain(uint32_t n)
+{
+    problem *q = problem_new(2);
+    for (uint32_t i = 0; i < n; i++) {
+        core_solve_node *node = problem_node(q);
+        node->kind = 1 + !i;
+        if (i)
+            problem_dep(node, i - 1);
+        problem_option(q);
+        problem_piece(q, 0, 10, whole_box)->weight_bytes = 100;
+        problem_option(q);
+        problem_piece(q, 1, 30, whole_box)->weight_bytes = 100;
+    }
+    return q;
+}
+
+/* As many nodes as fit are on the device that is faster. */
+static void test_memory(void **state)
+{
+    (void)state;
+    for (uint32_t fit = 0; fit <= 40; fit += 5) {
+        problem *q = chain(40);
+        core_solution s;
+        q->devices[0].memory = 100 * fit + 50;
+        assert_ok(core_solve(&q->p, &s));
+        core_value value = check_solution(q, &s);
+        assert_true(core_value_legal(value));
+        assert_ns(value.ns, 10 * fit + 30 * (40 - fit));
+        core_solution_finish(&s);
+        q->devices[1].memory = 100 * (40 - fit) - (fit < 40);
+        clv_status status = core_solve(&q->p, &s);
+        assert_int_equal(status, fit < 40 ? CLV_ERR_LIMIT : CLV_OK);
+        if (status)
+            assert_error_says("do not fit the devices' memory");
+        core_solution_finish(&s);
+        free(q);
+    }
+}
+
+/* A chain's nodes run one after another: 30 of 40 may be on device 0. */
+static void test_share(void **state)
+{
+    (void)state;
+    problem *q = chain(40);
+    core_solution s;
+    q->devices[0].max_share = 0.5;
+    assert_ok(core_solve(&q->p, &s));
+    core_value value = check_solution(q, &s);
+    assert_true(core_value_legal(value));
+    assert_ns(value.ns, 600);
+    core_solution_finish(&s);
+    /* Nobody else takes the first 20: as little more as possible. */
+    for (uint32_t i = 0; i < 20; i++) {
+        q->nodes[i].kind = 3 + !i;
+        q->nodes[i].n_options = 1;
+    }
+    q->devices[0].max_share = 0.1;
+    assert_ok(core_solve(&q->p, &s));
+    value = check_solution(q, &s);
+    assert_ns(value.ns, 20 * 10 + 20 * 30);
+    assert_ns(value.share, 200.0 / 800 - 0.1);
+    core_solution_finish(&s);
+    free(q);
+}
+
+/* Layers of a model: what is asked for is kept, at a price. */
+static void test_model_constraints(void **state)
+{
+    (void)state;
+    const model_shape shape = {.n_layers = 32, .n_tokens = 64, .width = 512,
+                               .kv_width = 128, .hidden = 1536};
+    model_problem *m = model_problem_new(&shape);
+    assert_non_null(m);
+    double ns = solved(&m->p), before = ns;
+    for (int quarter = 3; quarter >= 0; quarter--) {
+        core_solution s;
+        core_totals totals = {0};
+        m->devices[MODEL_NPU].max_share = quarter / 4.0;
+        assert_ok(core_solve(&m->p, &s));
+        for (uint32_t i = 0; i < m->p.n_nodes; i++) {
+            const core_solve_option *o = &m->options[s.choices[i].option];
+            for (uint32_t k = 0; k < o->n_pieces; k++)
+                totals.ns[m->pieces[o->first_piece + k].device] +=
+                    m->pieces[o->first_piece + k].ns;
+        }
+        assert_true(totals.ns[MODEL_NPU] <=
+                    (quarter / 4.0 + 1e-9) * s.makespan_ns);
+        assert_true(s.makespan_ns >= before * 0.99);
+        before = s.makespan_ns;
+        core_solution_finish(&s);
+    }
+    assert_true(before > ns);
+    model_problem_free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -534,6 +634,9 @@ int main(void)
         cmocka_unit_test(test_times),
         cmocka_unit_test(test_brute_force),
         cmocka_unit_test(test_constraints),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_share),
+        cmocka_unit_test(test_model_constraints),
         cmocka_unit_test(test_larger),
         cmocka_unit_test(test_repeated),
     };
