@@ -1,33 +1,27 @@
 /* Measuring what a graph needs. */
-#include "store.h"
+#include "survey.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Quick: of real time for a device, beside what has to be known at all; and of
- * one work. */
+/* Quick: real time for the works of a device, more where kinds would be left
+ * with few samples, and for one work. */
 #define BUDGET_NS 2e9
+#define MAX_BUDGET_NS 6e9
+#define FEW_SAMPLES 6
 #define MAX_WORK_NS 0.3e9
-#define NEEDED_RANK 2 /* measured when there is no time left */
 
 #define MIB (UINT64_C(1) << 20)
-static const core_meter_params quick_meter = {.max_seconds = 0.01,
+static const core_meter_params quick_meter = {.max_seconds = 0.005,
                                               .max_pool = 1024 * MIB};
 static const core_meter_params full_meter = {.max_seconds = 0.3,
                                              .max_pool = 2048 * MIB};
 
-typedef struct survey {
-    core_profile *profile;
-    const core_profile_params *params;
-    core_meter *meter; /* made when first needed */
-    uint32_t index;    /* of the device */
-} survey;
-
 /* One device's turn. */
 typedef struct turn {
-    survey *survey;
+    core_survey *survey;
     core_profile_device *device;
     core_wants wants; /* what is missing */
     core_sample *samples;
@@ -41,7 +35,8 @@ static clv_status no_memory(void)
     return clv_error(CLV_ERR_NO_MEMORY, "no memory for a profile");
 }
 
-static clv_status report(const survey *s, const char *what, double fraction)
+static clv_status report(const core_survey *s, const char *what,
+                         double fraction)
 {
     const core_profile_params *params = s->params;
     double of_all = (s->index + fmin(fraction, 1)) / params->n_devices;
@@ -51,7 +46,7 @@ static clv_status report(const survey *s, const char *what, double fraction)
     return clv_error(CLV_ERR_CANCELLED, "profiling was cancelled");
 }
 
-static clv_status need_meter(survey *s)
+clv_status core_survey_open(core_survey *s)
 {
     const core_profile_source *source = s->profile->source;
     if (s->meter)
@@ -112,21 +107,35 @@ static double expected_ns(const turn *t, const core_work *work)
     return ns;
 }
 
-static bool is_worth(const turn *t, const core_want *want)
+static uint32_t count_samples(const turn *t, const core_work *work)
+{
+    const core_profile_kind *kind =
+        core_profile_kind_of(t->device, &work->kind);
+    uint32_t n = kind ? kind->fit.n_samples : 0;
+    for (uint32_t i = 0; i < t->n_samples; i++)
+        n += core_work_same_kind(&t->samples[i].work, work) &&
+             t->samples[i].ns > 0;
+    return n;
+}
+
+static bool is_worth(const turn *t, const core_work *work)
 {
     if (t->survey->params->full)
         return true;
     double spent = (double)(clv_now_ns() - t->begun_ns);
-    double expected = expected_ns(t, &want->work);
-    return (spent + expected < BUDGET_NS && expected < MAX_WORK_NS) ||
-           (want->rank <= NEEDED_RANK && expected <= 0);
+    double expected = expected_ns(t, work);
+    if (spent + expected < BUDGET_NS)
+        return expected < MAX_WORK_NS;
+    uint32_t n = count_samples(t, work);
+    return !n || (n < FEW_SAMPLES && expected < MAX_WORK_NS &&
+                  spent + expected < MAX_BUDGET_NS);
 }
 
 /* A work that cannot be measured is noted as such, with a time of 0. Other
  * failures end the device's turn. */
 static clv_status measure(turn *t, const core_work *work)
 {
-    const survey *s = t->survey;
+    const core_survey *s = t->survey;
     core_sample sample = {.work = *work};
     uint64_t before = clv_now_ns();
     clv_status status =
@@ -155,9 +164,10 @@ static clv_status measure_works(turn *t)
     t->samples = calloc(t->wants.n + 1u, sizeof *t->samples);
     t->wall_ns = calloc(t->wants.n + 1u, sizeof *t->wall_ns);
     clv_status status = t->samples && t->wall_ns ? CLV_OK : no_memory();
+    t->begun_ns = clv_now_ns();
     for (uint32_t i = 0; i < t->wants.n && !status; i++) {
         status = report(t->survey, what, (double)i / t->wants.n);
-        if (!status && is_worth(t, &t->wants.items[i]))
+        if (!status && is_worth(t, &t->wants.items[i].work))
             status = measure(t, &t->wants.items[i].work);
     }
     return status;
@@ -235,14 +245,14 @@ static clv_status end_turn(turn *t, clv_status status)
     return status;
 }
 
-static clv_status measure_device(survey *s, core_profile_device *device,
+static clv_status measure_device(core_survey *s, core_profile_device *device,
                                  const core_wants *wants)
 {
-    turn t = {.survey = s, .device = device, .begun_ns = clv_now_ns()};
+    turn t = {.survey = s, .device = device};
     clv_status status = find_missing(&t, wants);
     const bool missing = t.wants.n || !device->overheads;
     if (!status && missing)
-        status = need_meter(s);
+        status = core_survey_open(s);
     if (!status && missing) {
         clv_status measured = end_turn(&t, measure_overheads(&t));
         if (!measured)
@@ -260,7 +270,7 @@ static clv_status measure_device(survey *s, core_profile_device *device,
 
 /* The device with what the cache has of it; NULL and a status if memory runs
  * out. */
-static clv_status open_device(survey *s, clv_device *dev,
+static clv_status open_device(core_survey *s, clv_device *dev,
                               core_profile_device **out)
 {
     core_profile *profile = s->profile;
@@ -283,19 +293,19 @@ static clv_status open_device(survey *s, clv_device *dev,
     return status;
 }
 
-static bool may_measure(const survey *s)
+bool core_survey_may_measure(const core_survey *s)
 {
     const char *when = clv_config_get(s->profile->ctx->config, "core.profile");
     return s->params->asked || !when || strcmp(when, "off");
 }
 
-static clv_status cover_device(survey *s, const clv_graph *graph)
+static clv_status cover_device(core_survey *s, const clv_graph *graph)
 {
     clv_device *dev = s->params->devices[s->index];
     core_profile_device *device = NULL;
     core_wants wants = {.n = 0};
     clv_status status = open_device(s, dev, &device);
-    if (status || !may_measure(s) || core_device_lost(dev))
+    if (status || !core_survey_may_measure(s) || core_device_lost(dev))
         return status;
     clv_subgraph view = core_graph_view(graph);
     clv_op_caps *caps = calloc(graph->n_nodes + 1u, sizeof *caps);
@@ -312,105 +322,17 @@ static clv_status cover_device(survey *s, const clv_graph *graph)
 }
 
 /* ------------------------------------------------------------------------ */
-/* Devices together                                                         */
-
-static bool share_clock(const clv_device *a, const clv_device *b)
-{
-    if (a->info.clock != b->info.clock)
-        return false;
-    return a->info.clock == CLV_CLOCK_REAL || a->plugin == b->plugin;
-}
-
-static bool is_known(const core_profile *profile, clv_device *const *devs,
-                     uint32_t n)
-{
-    for (uint32_t i = 0; i < profile->n_sets; i++)
-        if (profile->sets[i].n == n &&
-            !memcmp(profile->sets[i].devices, devs, n * sizeof *devs))
-            return true;
-    return false;
-}
-
-static clv_status measure_set(survey *s, clv_device *const *devs, uint32_t n)
-{
-    core_profile *profile = s->profile;
-    core_contention c = {.alone = calloc(n, sizeof *c.alone),
-                         .slowdown = calloc(n, sizeof *c.slowdown)};
-    clv_status status = c.alone && c.slowdown ? need_meter(s) : no_memory();
-    if (!status)
-        status = profile->source->contention(s->meter, devs, n, &c);
-    for (uint32_t i = 0; i < n && !status; i++)
-        if (!(c.slowdown[i] >= 1))
-            c.slowdown[i] = 1;
-    if (!status) {
-        pthread_rwlock_wrlock(&profile->lock);
-        status = core_profile_add_set(profile, devs, n, &c);
-        pthread_rwlock_unlock(&profile->lock);
-    }
-    if (status) {
-        free(c.alone);
-        free(c.slowdown);
-        if (status == CLV_ERR_CANCELLED || status == CLV_ERR_NO_MEMORY)
-            return status;
-        clv_log(profile->ctx, CLV_LOG_WARN, "devices are not measured "
-                "together: %s", clv_last_error());
-        return CLV_OK;
-    }
-    core_profile_save_set(profile, devs, n);
-    return CLV_OK;
-}
-
-static clv_status cover_set(survey *s, clv_device *const *devs, uint32_t n)
-{
-    core_profile *profile = s->profile;
-    clv_status status = CLV_OK;
-    if (n < 2)
-        return CLV_OK;
-    if (!s->params->again && !is_known(profile, devs, n))
-        status = core_profile_load_set(profile, devs, n);
-    if (status || !may_measure(s) ||
-        (!s->params->again && is_known(profile, devs, n)))
-        return status;
-    return measure_set(s, devs, n);
-}
-
-/* Each group of those that share a clock, in the context's order. */
-static clv_status cover_sets(survey *s)
-{
-    const clv_context *ctx = s->profile->ctx;
-    const core_profile_params *params = s->params;
-    clv_device **group = calloc(ctx->n_devices + 1u, sizeof *group);
-    clv_status status = group ? CLV_OK : no_memory();
-    for (uint32_t i = 0; i < ctx->n_devices && !status; i++) {
-        uint32_t n = 0;
-        for (uint32_t j = 0; j < ctx->n_devices; j++) {
-            clv_device *dev = ctx->devices[j];
-            bool wanted = false;
-            for (uint32_t k = 0; k < params->n_devices; k++)
-                wanted |= params->devices[k] == dev;
-            if (wanted && !core_device_lost(dev) &&
-                share_clock(dev, ctx->devices[i]))
-                group[n++] = dev;
-        }
-        if (n && group[0] == ctx->devices[i])
-            status = cover_set(s, group, n);
-    }
-    free(group);
-    return status;
-}
-
-/* ------------------------------------------------------------------------ */
 
 clv_status core_profile_cover(core_profile *profile, const clv_graph *graph,
                               const core_profile_params *params)
 {
-    survey s = {.profile = profile, .params = params};
+    core_survey s = {.profile = profile, .params = params};
     clv_status status = CLV_OK;
     pthread_mutex_lock(&profile->measuring);
     for (; s.index < params->n_devices && !status; s.index++)
         status = cover_device(&s, graph);
     if (!status)
-        status = cover_sets(&s);
+        status = core_survey_together(&s);
     profile->source->close(s.meter);
     pthread_mutex_unlock(&profile->measuring);
     return status;

@@ -21,7 +21,8 @@ static uint32_t of_matmul(const core_work *work, double *x)
 static uint32_t of_attention(const core_work *work, double *x)
 {
     double n = (double)work->n, depth = (double)work->depth;
-    double heads = (double)work->out / (work->kind.variant ? (double)work->kind.variant : 1);
+    uint32_t head_dim = work->kind.variant ? work->kind.variant : 1;
+    double heads = (double)work->out / head_dim;
     x[0] = core_work_pairs(work) * heads;
     x[1] = n * depth * heads;
     x[2] = depth * (double)work->in;

@@ -34,9 +34,9 @@ void core_profile_destroy(core_profile *profile); /* NULL is legal */
 clv_status core_profile_of(clv_context *ctx, core_profile **out);
 
 /* Makes sure that costs of the graph's nodes, whole or in pieces, are known on
- * these devices: reads the cache, measures the rest, writes the cache. Work that
- * a device does not take is no error, nor is a cache that cannot be read or
- * written: the log has a warning. */
+ * these devices: reads the cache, measures the rest, writes the cache. Work
+ * that a device does not take is no error, nor is a cache that cannot be read
+ * or written: the log has a warning. */
 clv_status core_profile_cover(core_profile *profile, const clv_graph *graph,
                               const core_profile_params *params);
 

@@ -246,7 +246,8 @@ clv_status core_profile_fit_kind(core_profile_device *dev,
     uint32_t n = 0, n_features = 0;
     for (uint32_t i = 0; i < dev->n_samples && !status; i++) {
         const core_sample *s = &dev->samples[i];
-        if (!(s->ns > 0) || memcmp(&s->work.kind, &kind->kind, sizeof kind->kind))
+        if (!(s->ns > 0) ||
+            memcmp(&s->work.kind, &kind->kind, sizeof kind->kind))
             continue;
         n_features = core_work_features(&s->work, samples[n].x);
         samples[n].ns = s->ns;

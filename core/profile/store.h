@@ -3,8 +3,8 @@
  * kind of work that was fitted to them.
  *
  * The lock is held for writing only while samples are taken over and models
- * replaced, not while devices are measured: queries go on meanwhile. One cover()
- * at a time measures.
+ * replaced, not while devices are measured: queries go on meanwhile. One
+ * cover() at a time measures.
  */
 #pragma once
 
@@ -130,6 +130,7 @@ clv_status core_profile_wants(const clv_graph *graph, const clv_op_caps *caps,
 void core_wants_finish(core_wants *wants);
 
 void core_work_box_add(core_work_box *box, bool *any, const core_work *work);
+/* Or is so near to it that models may be trusted. */
 bool core_work_box_holds(const core_work_box *box, const core_work *work);
 
 /* ------------------------------------------------------------------------ */

@@ -362,7 +362,8 @@ bool core_work_box_holds(const core_work_box *box, const core_work *work)
     int64_t sizes[4];
     sizes_of(work, sizes);
     for (int i = 0; i < 4; i++)
-        if (sizes[i] < box->least[i] || sizes[i] > box->most[i])
+        if (sizes[i] < box->least[i] / 2 ||
+            sizes[i] > box->most[i] / 4 * 5 + box->most[i] % 4)
             return false;
     return true;
 }

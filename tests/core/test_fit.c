@@ -237,7 +237,8 @@ static void test_pruned(void **state)
     }
     core_tree *tree;
     assert_ok(core_tree_fit(s, 200, 1, 4, &tree));
-    if (core_tree_leaves(tree) > 3) fail_msg("%u leaves", core_tree_leaves(tree));
+    if (core_tree_leaves(tree) > 3)
+        fail_msg("%u leaves", core_tree_leaves(tree));
     core_tree_free(tree);
     core_tree_free(NULL);
 }

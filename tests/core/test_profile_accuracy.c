@@ -46,7 +46,8 @@ static void rig_make(struct rig *r, const char *conf, const char *plugin,
     snprintf(text, sizeof text, "core.plugin_dirs=%s/plugins", build);
     assert_ok(clv_config_set(r->config, text, "test"));
     assert_ok(clv_config_set(r->config, "core.cache_dir=", "test"));
-    assert_ok(clv_config_set(r->config, "core.allow_unsafe_plugins=on", "test"));
+    assert_ok(clv_config_set(r->config, "core.allow_unsafe_plugins=on",
+                             "test"));
     snprintf(text, sizeof text, "core.plugins=%s", plugin);
     assert_ok(clv_config_set(r->config, text, "test"));
     const clv_context_params params = {.config = r->config, .log = show};
@@ -195,7 +196,7 @@ static void test_two_npus(void **state)
 }
 
 /* What else the machine does is none of the model's fault: errors are shown, and
- * models are to be of some use at all. */
+ * only that all is predicted is asserted. */
 static void test_cpu(void **state)
 {
     (void)state;

@@ -1,0 +1,18 @@
+/* One call of core_profile_cover(). */
+#pragma once
+
+#include "store.h"
+
+typedef struct core_survey {
+    core_profile *profile;
+    const core_profile_params *params;
+    core_meter *meter; /* made when first needed */
+    uint32_t index;    /* of the device */
+} core_survey;
+
+/* Makes the meter. */
+clv_status core_survey_open(core_survey *s);
+/* Whether to do more than read the cache. */
+bool core_survey_may_measure(const core_survey *s);
+/* Each group of the devices that shares a clock, as far as it is not known. */
+clv_status core_survey_together(core_survey *s);

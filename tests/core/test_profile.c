@@ -1,0 +1,636 @@
+/*
+ * Profiles: what is measured, what is answered, and what is kept between runs.
+ * Devices are measured by functions of this file, so that times are known and
+ * measurements are counted.
+ */
+#include "layer.h"
+#include "tmpdir.h"
+
+#include "../../core/graph/shape.h"
+#include "../../core/profile/store.h"
+#include "../plugins/ref/context.h"
+
+#include <cjson/cJSON.h>
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+static const test_shape usual = {
+    .hidden = 256, .heads = 8, .groups = 4, .head_dim = 32, .ffn = 704,
+    .vocabulary = 1000, .tokens = 128, .context = 256, .dtype = CLV_DTYPE_Q8_0};
+static const test_shape *shape = &usual;
+
+/* ------------------------------------------------------------------------ */
+/* Devices that are measured without work                                   */
+
+static struct {
+    uint32_t works, overheads, contentions;
+    clv_status status; /* of works to come, */
+    uint32_t after;    /* behind so many */
+} fake;
+
+/* The second device has bad luck with bandwidth, and a bend. */
+static double time_of(const clv_device *dev, const core_work *work)
+{
+    double flops = core_work_flops(work), bytes = core_work_bytes(work);
+    if (dev->plugin_index)
+        return 3000 + fmax(0.001 * flops, 0.05 * bytes);
+    return 500 + 0.01 * flops + 0.02 * bytes;
+}
+
+static clv_status fake_open(clv_context *ctx, const core_meter_params *params,
+                            core_meter **out)
+{
+    (void)ctx, (void)params;
+    *out = (core_meter *)(void *)&fake;
+    return CLV_OK;
+}
+
+static void fake_close(core_meter *meter)
+{
+    assert_true(!meter || (void *)meter == (void *)&fake);
+}
+
+static clv_status fake_work(core_meter *meter, clv_device *dev,
+                            const core_work *work, core_sample *out)
+{
+    assert_ptr_equal(meter, &fake);
+    if (fake.status && fake.works >= fake.after)
+        return clv_error(fake.status, "no luck");
+    fake.works++;
+    if (work->kind.op == CLV_OP_ROPE && dev->plugin_index)
+        return clv_error(CLV_ERR_UNSUPPORTED, "not this one");
+    *out = (core_sample){*work, time_of(dev, work), 2 * time_of(dev, work), 0};
+    return CLV_OK;
+}
+
+static clv_status fake_overheads(core_meter *meter, clv_device *dev,
+                                 core_overheads *out)
+{
+    (void)meter;
+    fake.overheads++;
+    *out = (core_overheads){1000, 2000, 30, 40, 50, 60,
+                            dev->plugin_index ? 0 : 0.25};
+    return CLV_OK;
+}
+
+static clv_status fake_contention(core_meter *meter, clv_device *const *devs,
+                                  uint32_t n, core_contention *out)
+{
+    (void)meter, (void)devs;
+    fake.contentions++;
+    out->bandwidth = 50;
+    for (uint32_t i = 0; i < n; i++) {
+        out->alone[i] = 30 + i;
+        out->slowdown[i] = 1.5 + i;
+    }
+    return CLV_OK;
+}
+
+static const core_profile_source fake_source = {
+    fake_open, fake_close, fake_work, fake_overheads, fake_contention};
+
+/* ------------------------------------------------------------------------ */
+
+typedef struct rig {
+    test_context test;
+    core_profile *profile;
+    test_layer layer;
+    clv_device *a, *b;
+} rig;
+
+static tmpdir cache;
+
+/* Warnings of the log. */
+typedef struct messages {
+    uint32_t n;
+    char last[512];
+} messages;
+
+static void note(void *ctx, uint32_t level, const char *line)
+{
+    messages *m = ctx;
+    if (level > CLV_LOG_WARN)
+        return;
+    m->n++;
+    snprintf(m->last, sizeof m->last, "%s", line);
+}
+
+static void rig_make(rig *r, const char *settings)
+{
+    char text[1024];
+    memset(&fake, 0, sizeof fake);
+    snprintf(text, sizeof text, "core.cache_dir=%s %s", cache.path,
+             settings);
+    r->test = test_context_create(text);
+    assert_ok(core_profile_of(r->test.ctx, &r->profile));
+    r->profile->source = &fake_source;
+    test_layer_make(&r->layer, r->test.ctx, shape);
+    r->a = clv_context_device(r->test.ctx, 0);
+    r->b = clv_context_device(r->test.ctx, 1);
+}
+
+static void rig_free(rig *r)
+{
+    test_layer_free(&r->layer);
+    test_context_destroy(&r->test);
+}
+
+static clv_status cover(rig *r, const clv_profile_params *params)
+{
+    return clv_profile_graph(r->test.ctx, r->layer.graph, params);
+}
+
+static bool cost(const rig *r, const clv_device *dev, const core_work *work,
+                 core_cost *out)
+{
+    return core_profile_cost(r->profile, dev, work, out);
+}
+
+static uint32_t find_node(const rig *r, uint32_t op)
+{
+    for (uint32_t i = 0; i < r->layer.graph->n_nodes; i++)
+        if (r->layer.graph->nodes[i].op == op)
+            return i;
+    fail_msg("there is no %s", core_op_name(op));
+    return 0;
+}
+
+static core_work work_at(const rig *r, uint32_t op, int64_t n, int64_t depth)
+{
+    core_work work;
+    core_work_of(r->layer.graph, find_node(r, op), NULL,
+                 (const int64_t[]){n, depth}, &work);
+    return work;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Measuring                                                                */
+
+static void test_costs(void **state)
+{
+    (void)state;
+    rig r;
+    rig_make(&r, "");
+    core_cost c;
+    core_work work = work_at(&r, CLV_OP_MATMUL, 128, 128);
+    assert_false(cost(&r, r.a, &work, &c));
+    assert_null(core_profile_overheads(r.profile, r.a));
+    assert_ok(cover(&r, NULL));
+    assert_true(fake.works > 100);
+    assert_int_equal(fake.overheads, 2);
+
+    /* What was measured, as measured. */
+    assert_true(cost(&r, r.a, &work, &c));
+    assert_true(c.measured && c.ns == time_of(r.a, &work) &&
+                c.energy_nj == 2 * c.ns);
+    assert_true(cost(&r, r.b, &work, &c));
+    assert_true(c.measured && c.ns == time_of(r.b, &work));
+
+    /* Else by a model, which finds the bend. */
+    for (int64_t n = 1; n < 128; n += 7) {
+        work.n = n;
+        work.out = 13 * n;
+        assert_true(cost(&r, r.a, &work, &c));
+        if (fabs(c.ns / time_of(r.a, &work) - 1) > 0.02)
+            fail_msg("%g, not %g", c.ns, time_of(r.a, &work));
+        assert_false(c.measured);
+        assert_true(fabs(c.energy_nj / c.ns - 2) < 1e-9);
+        assert_true(cost(&r, r.b, &work, &c));
+        if (n > 16 && fabs(c.ns / time_of(r.b, &work) - 1) > 0.10)
+            fail_msg("%g, not %g", c.ns, time_of(r.b, &work));
+    }
+    /* Of what is not taken, and of other kinds, nothing is known. */
+    work = work_at(&r, CLV_OP_ROPE, 8, 8);
+    assert_true(cost(&r, r.a, &work, &c));
+    assert_false(cost(&r, r.b, &work, &c));
+    work.kind.op = CLV_OP_SOFTMAX;
+    assert_false(cost(&r, r.a, &work, &c));
+
+    const core_overheads *o = core_profile_overheads(r.profile, r.a);
+    assert_true(o->submit == 1000 && o->copy_byte == 0.25);
+    rig_free(&r);
+}
+
+static void test_what_is_wanted(void **state)
+{
+    (void)state;
+    rig r;
+    core_wants wants;
+    static const int64_t lengths[] = {1, 32, 64, 512};
+    rig_make(&r, "");
+    const clv_graph *g = r.layer.graph;
+    clv_op_caps *caps = calloc(g->n_nodes, sizeof *caps);
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        bool no = g->nodes[i].op == CLV_OP_RMS_NORM;
+        caps[i] = (clv_op_caps){
+            .answer = no ? CLV_ANSWER_NO : CLV_ANSWER_STATIC,
+            .static_shapes = lengths,
+            .n_static = 4,
+            .split_axes = CLV_SPLIT_ROWS | CLV_SPLIT_HEADS,
+            .split_granularity = {64, 0, 0, 2}};
+    }
+    assert_ok(core_profile_wants(g, caps, false, &wants));
+    bool parts = false, most = false;
+    for (uint32_t i = 0; i < wants.n; i++) {
+        const core_work *w = &wants.items[i].work;
+        assert_int_not_equal(w->kind.op, CLV_OP_RMS_NORM);
+        assert_true(w->n == 1 || w->n == 32 || w->n == 64);
+        assert_true(!w->depth || (w->depth >= w->n && w->depth <= 256));
+        for (uint32_t j = 0; j < i; j++)
+            assert_false(core_work_equal(w, &wants.items[j].work));
+        if (i)
+            assert_true(wants.items[i].rank >= wants.items[i - 1].rank);
+        if (w->kind.op != CLV_OP_MATMUL)
+            continue;
+        parts |= w->out < 256 && w->in == 704;
+        most |= w->out == 704;
+        assert_true(w->out % 64 == 0 || w->out == 1000);
+        assert_true(w->in == 256 || w->in == 704); /* no channels */
+    }
+    assert_true(parts && most);
+    uint32_t quick = wants.n;
+    core_wants_finish(&wants);
+    assert_ok(core_profile_wants(g, caps, true, &wants));
+    assert_true(wants.n > quick);
+    core_wants_finish(&wants);
+    free(caps);
+    rig_free(&r);
+}
+
+static void test_together(void **state)
+{
+    (void)state;
+    rig r;
+    rig_make(&r, "");
+    clv_device *both[] = {r.a, r.b}, *turned[] = {r.b, r.a};
+    assert_true(core_profile_bandwidth(r.profile, both, 2) == 0);
+    assert_true(core_profile_slowdown(r.profile, both, 2, 1) == 1);
+    const clv_profile_params one = {.devices = both, .n_devices = 1};
+    assert_ok(cover(&r, &one));
+    assert_int_equal(fake.contentions, 0);
+    assert_ok(cover(&r, NULL));
+    assert_int_equal(fake.contentions, 1);
+    assert_true(core_profile_bandwidth(r.profile, both, 2) == 50);
+    assert_true(core_profile_bandwidth(r.profile, turned, 2) == 50);
+    assert_true(core_profile_bandwidth(r.profile, both, 1) == 30);
+    assert_true(core_profile_slowdown(r.profile, both, 2, 1) == 2.5);
+    assert_true(core_profile_slowdown(r.profile, turned, 2, 1) == 1.5);
+    assert_true(core_profile_slowdown(r.profile, both, 1, 0) == 1);
+    rig_free(&r);
+}
+
+static int stop(void *ctx, const char *what, double fraction)
+{
+    uint32_t *left = ctx;
+    assert_non_null(strstr(what, "ref"));
+    assert_true(fraction >= 0 && fraction <= 1);
+    return (*left)-- == 0;
+}
+
+static void test_cancelled(void **state)
+{
+    (void)state;
+    rig r;
+    uint32_t left = 20;
+    rig_make(&r, "core.cache_dir=");
+    const clv_profile_params params = {.progress = stop, .progress_ctx = &left};
+    assert_int_equal(cover(&r, &params), CLV_ERR_CANCELLED);
+    assert_int_equal(fake.works, 20);
+    assert_ok(cover(&r, NULL)); /* goes on where it stopped */
+    uint32_t all = fake.works;
+    rig_free(&r);
+    rig_make(&r, "core.cache_dir=");
+    assert_ok(cover(&r, NULL));
+    assert_int_equal(fake.works, all);
+    rig_free(&r);
+}
+
+static void test_device_fails(void **state)
+{
+    (void)state;
+    rig r;
+    core_cost c;
+    rig_make(&r, "core.cache_dir=");
+    fake.status = CLV_ERR_INTERNAL;
+    fake.after = 50;
+    assert_ok(cover(&r, NULL));
+    core_work work = work_at(&r, CLV_OP_MATMUL, 1, 1);
+    assert_true(cost(&r, r.a, &work, &c)); /* has what came before */
+    assert_false(cost(&r, r.b, &work, &c));
+    fake.status = CLV_OK;
+    assert_ok(cover(&r, NULL));
+    assert_true(cost(&r, r.b, &work, &c));
+    fake.status = CLV_ERR_NO_MEMORY;
+    const clv_profile_params again = {.again = true};
+    assert_int_equal(cover(&r, &again), CLV_ERR_NO_MEMORY);
+    rig_free(&r);
+}
+
+/* Only what the user asks for is measured. */
+static void test_off(void **state)
+{
+    (void)state;
+    rig r;
+    core_cost c;
+    rig_make(&r, "core.cache_dir= core.profile=off");
+    const core_profile_params params = {
+        .devices = (clv_device *const[]){r.a, r.b}, .n_devices = 2};
+    assert_ok(core_profile_cover(r.profile, r.layer.graph, &params));
+    assert_int_equal(fake.works + fake.overheads + fake.contentions, 0);
+    core_work work = work_at(&r, CLV_OP_MATMUL, 1, 1);
+    assert_false(cost(&r, r.a, &work, &c));
+    assert_ok(cover(&r, NULL));
+    assert_true(cost(&r, r.a, &work, &c));
+    rig_free(&r);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Keeping                                                                  */
+
+static uint32_t measured(const char *settings, bool warns,
+                         const clv_profile_params *params)
+{
+    rig r;
+    messages warnings = {0};
+    rig_make(&r, settings);
+    r.test.ctx->log = note;
+    r.test.ctx->log_ctx = &warnings;
+    r.test.ctx->log_level = CLV_LOG_WARN;
+    assert_ok(cover(&r, params));
+    if (warns != (warnings.n > 0))
+        fail_msg("%u warnings: %s", warnings.n, warnings.last);
+    core_work work = work_at(&r, CLV_OP_MATMUL, 77, 100);
+    core_cost c;
+    assert_true(cost(&r, r.a, &work, &c) && c.ns > 0);
+    uint32_t n = fake.works + fake.overheads + fake.contentions;
+    rig_free(&r);
+    return n;
+}
+
+typedef char file_path[512];
+
+/* The profiles in the cache. */
+static uint32_t in_cache(file_path files[8])
+{
+    uint32_t n = 0;
+    DIR *dir = opendir(cache.path);
+    assert_non_null(dir);
+    for (struct dirent *e; (e = readdir(dir));)
+        if (!strncmp(e->d_name, "profile-", 8)) {
+            assert_true(n < 8);
+            snprintf(files[n++], sizeof(file_path), "%s/%.200s", cache.path,
+                     e->d_name);
+        }
+    closedir(dir);
+    return n;
+}
+
+/* Puts another text in place of the first that is found. */
+static void edit(const char *file, const char *find, const char *put)
+{
+    clv_file_map map;
+    assert_ok(clv_file_map_open(file, &map));
+    char *text = calloc(map.size + 1, 1);
+    memcpy(text, map.data, map.size);
+    clv_file_map_close(&map);
+    char *at = strstr(text, find);
+    if (!at)
+        fail_msg("no %s in %s", find, file);
+    FILE *f = fopen(file, "w");
+    fprintf(f, "%.*s%s%s", (int)(at - text), text, put, at + strlen(find));
+    fclose(f);
+    free(text);
+}
+
+static void test_kept(void **state)
+{
+    (void)state;
+    rig r;
+    core_cost before, after;
+    file_path files[8];
+    char *text;
+    rig_make(&r, "");
+    assert_ok(cover(&r, NULL));
+    core_work work = work_at(&r, CLV_OP_MATMUL, 77, 100);
+    assert_true(cost(&r, r.b, &work, &before));
+    rig_free(&r);
+    assert_int_equal(in_cache(files), 3);
+
+    rig_make(&r, "");
+    assert_ok(cover(&r, NULL));
+    assert_int_equal(fake.works + fake.overheads + fake.contentions, 0);
+    assert_true(cost(&r, r.b, &work, &after));
+    assert_true(fabs(after.ns / before.ns - 1) < 1e-6);
+    assert_ok(clv_profile_print(r.test.ctx, NULL, 0, "json", &text));
+    clv_string_free(text);
+    rig_free(&r);
+
+    const clv_profile_params again = {.again = true};
+    assert_true(measured("", false, &again) > 100);
+    assert_int_equal(measured("", false, NULL), 0);
+    assert_int_equal(in_cache(files), 3);
+    /* Other settings, other speeds. */
+    assert_true(measured("ref.delay_us1=1", false, NULL) > 100);
+    assert_true(in_cache(files) > 3);
+}
+
+/* Of another graph only what lies beyond the sizes that were sampled. */
+static void test_other_graphs(void **state)
+{
+    (void)state;
+    test_shape inside = usual, beyond = usual;
+    inside.tokens = 100;
+    inside.ffn = 512;
+    beyond.context = 1024;
+    uint32_t all = measured("", false, NULL);
+    shape = &inside;
+    assert_int_equal(measured("", false, NULL), 0);
+    const clv_profile_params full = {.full = true};
+    assert_true(measured("", false, &full) > 100);
+    shape = &beyond;
+    uint32_t n = measured("", false, NULL);
+    assert_true(n > 0 && n < all / 2);
+    shape = &usual;
+}
+
+static void test_damaged(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *find, *put;
+    } edits[] = {
+        {"{\"profile\"", "[\"profile\""},
+        {"{\"profile\"", "{\"prophile\""},
+        {"format 1", "format 0"},
+        {"\"kinds\"", "\"kines\""},
+        {"\"samples\":[\n[1,", "\"samples\":[\n[-1,"},
+        {"\"samples\":[\n[1,", "\"samples\":[\n[1.5,"},
+        {"\"samples\":[\n[1,", "\"samples\":[\n[1e300,"},
+        {"\"samples\":[\n[1,", "\"samples\":[\n[\"1\","},
+        {"\"samples\":[\n[1,", "\"samples\":[\n[1,1,"},
+        {"{\"kind\":[3,", "{\"kind\":[99,"},
+        {"{\"kind\":[3,", "{\"kind\":[3,3,"},
+        {"\"overheads\":[", "\"overheads\":[true,"},
+        {"\"covered\":[", "\"covered\":[0.5,"},
+    };
+    file_path files[8];
+    measured("", false, NULL);
+    for (size_t i = 0; i < sizeof edits / sizeof *edits; i++) {
+        uint32_t n = in_cache(files);
+        for (uint32_t j = 0; j < n; j++)
+            if (strstr(files[j], "ref-0"))
+                edit(files[j], edits[i].find, edits[i].put);
+        if (!measured("", true, NULL))
+            fail_msg("%s was taken", edits[i].put);
+        assert_int_equal(measured("", false, NULL), 0); /* written anew */
+    }
+    uint32_t n = in_cache(files);
+    for (uint32_t j = 0; j < n; j++)
+        assert_int_equal(truncate(files[j], 100), 0);
+    assert_true(measured("", true, NULL) > 0);
+    for (uint32_t j = 0; j < n; j++)
+        assert_int_equal(truncate(files[j], 0), 0);
+    assert_true(measured("", true, NULL) > 0);
+    assert_int_equal(measured("", false, NULL), 0);
+}
+
+/* A file where the directory ought to be. */
+static void test_unwritable(void **state)
+{
+    (void)state;
+    char settings[400];
+    const char *file = tmpdir_text(&cache, "file", "no directory");
+    snprintf(settings, sizeof settings, "core.cache_dir=%s/cache", file);
+    assert_true(measured(settings, true, NULL) > 100);
+}
+
+/* ------------------------------------------------------------------------ */
+
+static void test_printed(void **state)
+{
+    (void)state;
+    rig r;
+    char *text;
+    rig_make(&r, "core.cache_dir=");
+    assert_ok(clv_profile_print(r.test.ctx, &r.a, 1, "md", &text));
+    assert_non_null(strstr(text, "Nothing is measured"));
+    clv_string_free(text);
+    assert_ok(cover(&r, NULL));
+    assert_ok(clv_profile_print(r.test.ctx, NULL, 0, "md", &text));
+    assert_non_null(strstr(text, "## ref:0"));
+    assert_non_null(strstr(text, "| matmul f32 x q8_0 |"));
+    assert_non_null(strstr(text, "## Together"));
+    clv_string_free(text);
+
+    assert_ok(clv_profile_print(r.test.ctx, NULL, 0, "json", &text));
+    cJSON *json = cJSON_Parse(text);
+    assert_non_null(json);
+    const cJSON *devices = cJSON_GetObjectItem(json, "devices");
+    assert_int_equal(cJSON_GetArraySize(devices), 2);
+    const cJSON *kinds = cJSON_GetObjectItem(cJSON_GetArrayItem(devices, 1),
+                                             "kinds"), *kind;
+    bool tree = false;
+    cJSON_ArrayForEach(kind, kinds)
+        tree |= !strcmp(cJSON_GetObjectItem(kind, "model")->valuestring,
+                        "tree") &&
+                cJSON_GetObjectItem(kind, "leaves")->valueint > 1;
+    assert_true(tree);
+    cJSON_Delete(json);
+    clv_string_free(text);
+    assert_int_equal(clv_profile_print(r.test.ctx, NULL, 0, "csv", &text),
+                     CLV_ERR_INVALID);
+    assert_null(text);
+    rig_free(&r);
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    rig r;
+    rig_make(&r, "core.cache_dir=");
+    clv_device *twice[] = {r.a, r.a};
+    const clv_profile_params params = {.devices = twice, .n_devices = 2};
+    assert_int_equal(cover(&r, &params), CLV_ERR_INVALID);
+    assert_error_says("twice");
+    clv_graph *broken;
+    assert_ok(clv_graph_create(&broken));
+    clv_graph_add(broken, 0, 1);
+    assert_int_equal(clv_profile_graph(r.test.ctx, broken, NULL),
+                     clv_graph_check(broken));
+    assert_int_not_equal(clv_graph_check(broken), CLV_OK);
+    clv_graph_destroy(broken);
+    rig_free(&r);
+}
+
+/* Plans ask while another thread measures. */
+static _Atomic bool asking;
+
+static void *ask(void *arg)
+{
+    const rig *r = arg;
+    core_work work = work_at(r, CLV_OP_MATMUL, 100, 100);
+    core_cost c;
+    clv_device *both[] = {r->a, r->b};
+    while (atomic_load(&asking)) {
+        if (cost(r, r->a, &work, &c) && !(c.ns > 0))
+            return arg;
+        core_profile_overheads(r->profile, r->b);
+        core_profile_bandwidth(r->profile, both, 2);
+    }
+    return NULL;
+}
+
+static void test_asked_meanwhile(void **state)
+{
+    (void)state;
+    rig r;
+    pthread_t thread;
+    void *wrong;
+    rig_make(&r, "core.cache_dir=");
+    const clv_profile_params again = {.again = true};
+    atomic_store(&asking, true);
+    assert_int_equal(pthread_create(&thread, NULL, ask, &r), 0);
+    for (int i = 0; i < 3; i++)
+        assert_ok(cover(&r, &again));
+    atomic_store(&asking, false);
+    assert_int_equal(pthread_join(thread, &wrong), 0);
+    assert_null(wrong);
+    rig_free(&r);
+}
+
+static int make_cache(void **state)
+{
+    *state = NULL;
+    return !tmpdir_make(&cache);
+}
+
+static int remove_cache(void **state)
+{
+    (void)state;
+    tmpdir_remove(&cache);
+    return 0;
+}
+
+int main(void)
+{
+#define KEEPS(test)                                                            \
+    cmocka_unit_test_setup_teardown(test, make_cache, remove_cache)
+    const struct CMUnitTest tests[] = {
+        KEEPS(test_costs),
+        KEEPS(test_what_is_wanted),
+        KEEPS(test_together),
+        cmocka_unit_test(test_cancelled),
+        cmocka_unit_test(test_device_fails),
+        cmocka_unit_test(test_off),
+        KEEPS(test_kept),
+        KEEPS(test_other_graphs),
+        KEEPS(test_damaged),
+        KEEPS(test_unwritable),
+        cmocka_unit_test(test_printed),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_asked_meanwhile),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
