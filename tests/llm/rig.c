@@ -24,8 +24,9 @@ void rig_open(rig_world *world, const char *conf, const char *settings)
         assert_ok(clv_config_load_file(world->config, path));
     }
     snprintf(text, sizeof(text),
-             "core.plugin_dirs=%s/tests/plugins/ref:%s/plugins:%s/examples "
-             "core.cache_dir=%s/tests/llm core.allow_unsafe_plugins=on %s",
+             "core.plugin_dirs=%s/tests/plugins/ref:%s/plugins:"
+             "%s/examples/plugin core.cache_dir=%s/tests/llm "
+             "core.allow_unsafe_plugins=on %s",
              build, build, build, build, settings);
     for (char *word = strtok_r(text, " ", &save); word;
          word = strtok_r(NULL, " ", &save))
@@ -97,12 +98,22 @@ void rig_assert_choice(const float *x, const float *reference, uint32_t n,
                  reference[b] - reference[a], sqrt(total / n));
 }
 
-const char *rig_shared(const char *name)
+static const char *shared_path(const char *name)
 {
     static char path[4096];
     const char *dir = getenv("CLEAVE_TEST_SHARED");
     snprintf(path, sizeof(path), "%s/%s", dir ? dir : "../shared", name);
-    if (access(path, R_OK))
-        skip();
     return path;
+}
+
+bool rig_has_shared(const char *name)
+{
+    return !access(shared_path(name), R_OK);
+}
+
+const char *rig_shared(const char *name)
+{
+    if (!rig_has_shared(name))
+        skip();
+    return shared_path(name);
 }

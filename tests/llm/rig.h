@@ -36,3 +36,7 @@ void rig_assert_choice(const float *x, const float *reference, uint32_t n,
                        double error);
 /* Path of a file of the shared test data; skips the test if it is not there. */
 const char *rig_shared(const char *name);
+/* Whether it is there; a program whose tests all need it ends with RIG_SKIPPED
+ * otherwise. */
+bool rig_has_shared(const char *name);
+#define RIG_SKIPPED 77

@@ -294,5 +294,7 @@ int main(void)
         cmocka_unit_test(test_context_full), cmocka_unit_test(test_prepared),
         cmocka_unit_test(test_saved),        cmocka_unit_test(test_loss),
     };
+    if (!rig_has_shared("models/nano-f16.gguf"))
+        return RIG_SKIPPED;
     return cmocka_run_group_tests(tests, setup, teardown);
 }

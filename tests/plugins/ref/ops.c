@@ -34,14 +34,22 @@ static void set_rows(const ref_view *in)
     }
 }
 
+/* A few rows at a time, so that a weight is not decoded for each of them. */
 static void matmul(const ref_view *in, const ref_view *out)
 {
-    for (int64_t i = 0; i < out->rows; i++) {
+    double sums[8];
+    for (int64_t first = 0; first < out->rows; first += 8) {
+        int64_t n = out->rows - first < 8 ? out->rows - first : 8;
         for (int64_t o = 0; o < out->columns; o++) {
-            double sum = in[2].data ? ref_get(&in[2], 0, o) : 0;
-            for (int64_t c = 0; c < in[0].columns; c++)
-                sum += ref_get(&in[0], i, c) * ref_get(&in[1], o, c);
-            ref_set(out, i, o, sum);
+            for (int64_t i = 0; i < n; i++)
+                sums[i] = in[2].data ? ref_get(&in[2], 0, o) : 0;
+            for (int64_t c = 0; c < in[0].columns; c++) {
+                double w = ref_get(&in[1], o, c);
+                for (int64_t i = 0; i < n; i++)
+                    sums[i] += ref_get(&in[0], first + i, c) * w;
+            }
+            for (int64_t i = 0; i < n; i++)
+                ref_set(out, first + i, o, sums[i]);
         }
     }
 }

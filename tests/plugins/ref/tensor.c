@@ -104,9 +104,10 @@ static double half_to_double(uint16_t h)
     double x;
     if (exponent == 31)
         x = mantissa ? NAN : INFINITY;
-    else
-        x = exponent ? ldexp(1024 + mantissa, exponent - 25)
-                     : ldexp(mantissa, -24);
+    else /* exact, and without a call: models have many of them */
+        x = exponent ? (double)((uint64_t)(1024 + mantissa) << exponent) *
+                           0x1p-25
+                     : mantissa * 0x1p-24;
     return h & 0x8000 ? -x : x;
 }
 
@@ -180,7 +181,7 @@ static double get_scaled(const ref_view *v, const uint8_t *row, int64_t i,
     return value * ref_get(v->scales, 0, 0);
 }
 
-double ref_get(const ref_view *v, int64_t row, int64_t column)
+double ref_decode(const ref_view *v, int64_t row, int64_t column)
 {
     const uint8_t *at = ref_view_row(v, row);
     if (v->quant)
