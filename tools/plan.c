@@ -72,13 +72,32 @@ static clv_status save(const clv_plan *plan, const char *path)
     return status;
 }
 
-static int show(const clv_plan *plan, const plan_args *args)
+/* Before the plan itself, for people. */
+static bool show_title(const clv_plan *plan, const plan_args *args,
+                       uint32_t n_tokens)
+{
+    const double ns = clv_plan_summarise(plan).predicted_ns;
+    char text[160];
+    int length = snprintf(text, sizeof text, "# %s of %u token%s\n\n",
+                          n_tokens > 1 ? "Prefill" : "Decoding", n_tokens,
+                          n_tokens > 1 ? "s at once" : "");
+    if (strcmp(args->format, "md"))
+        return true;
+    if (ns > 0)
+        length += snprintf(text + length, sizeof text - (size_t)length,
+                           "%.1f tokens/s predicted with a full context.\n\n",
+                           n_tokens * 1e9 / ns);
+    return tool_write(text, (uint64_t)length);
+}
+
+static int show(const clv_plan *plan, const plan_args *args, uint32_t n_tokens)
 {
     char *text;
     if ((args->save && save(plan, args->save)) ||
         clv_plan_print(plan, args->format, &text))
         return tool_fail();
-    bool good = tool_write(text, strlen(text));
+    bool good = show_title(plan, args, n_tokens) &&
+                tool_write(text, strlen(text));
     clv_string_free(text);
     return good ? TOOL_OK : TOOL_FAILED;
 }
@@ -93,7 +112,7 @@ static int plan_model(tool_env *env, const plan_args *args)
     bool decode = !strcmp(args->phase, "decode");
     clv_status status =
         tool_env_load(env, args->model, &model, &path, &load_ns);
-    uint32_t n = (uint32_t)args->n_tokens;
+    const uint32_t n = (uint32_t)args->n_tokens, now = decode ? 1 : n;
     const clv_session_params params = {.n_ctx = (uint32_t)args->n_ctx,
                                        .n_batch = n,
                                        .kv_dtype = tool_kv_dtype(args->kv_type)};
@@ -104,8 +123,8 @@ static int plan_model(tool_env *env, const plan_args *args)
                            "of %u; give a larger -c", n,
                            clv_session_n_ctx(session));
     if (!status)
-        status = clv_session_prepare(session, decode ? 1 : n, &plan);
-    int code = status ? tool_fail() : show(plan, args);
+        status = clv_session_prepare(session, now, &plan);
+    int code = status ? tool_fail() : show(plan, args, now);
     clv_session_destroy(session);
     clv_model_destroy(model);
     free(path);

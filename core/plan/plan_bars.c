@@ -208,19 +208,22 @@ static void part_tip(const core_drawing *d, uint32_t p, core_text *tip)
     core_text_add(tip, " ms), step %u", part->step);
 }
 
-/* "matmul blk.3.ffn_up.weight" -> "ffn_up"; the op where there is no name. */
+/* "matmul blk.3.ffn_up.weight" -> "ffn_up"; "attention k.3" -> "attention" */
 static void short_name(const core_drawing *d, uint32_t node, char *out,
                        size_t size)
 {
-    char text[96], *name, *end;
+    char text[96];
     core_plan_node_text(d->plan, node, text, sizeof text);
-    name = strchr(text, ' ');
-    if (name && (end = strrchr(name, '.'))) {
-        *end = 0;
-        char *dot = strrchr(name, '.');
-        name = dot ? dot : name;
+    char *name = strchr(text, ' '), *end = name ? strrchr(name, '.') : NULL;
+    if (name)
+        *name++ = 0;
+    if (!end || (end[1] >= '0' && end[1] <= '9')) {
+        snprintf(out, size, "%s", text);
+        return;
     }
-    snprintf(out, size, "%s", name ? name + 1 : text);
+    *end = 0;
+    const char *dot = strrchr(name, '.');
+    snprintf(out, size, "%s", dot ? dot + 1 : name);
 }
 
 static void label_bar(const core_drawing *d, const core_panel *panel, double y,

@@ -52,6 +52,7 @@ class Plan(cli.Case):
 
     def test_shown(self):
         text = self.good("plan", "--phase", "decode").text
+        self.assertTrue(text.startswith("# Decoding of 1 token\n\n"))
         self.assertIn("| device | name | steps |", text)
         self.assertIn("matmul blk.0.ffn_down.weight", text)
         plan = self.good("plan", "--seq", 32, "-o", "json").json
