@@ -205,12 +205,9 @@ clv_status clv_session_predict(const clv_session *session, clv_prediction *out)
     if (!session || !out || !session->latest)
         return clv_error(CLV_ERR_INVALID, "clv_session_predict: no session, or "
                          "one that has run nothing yet");
-    clv_plan_summary summary = clv_plan_summarise(session->latest->plan);
-    *out = (clv_prediction){summary.predicted_ns, summary.predicted_nj};
-    return summary.predicted_ns > 0
-               ? CLV_OK
-               : clv_error(CLV_ERR_NOT_FOUND, "what the latest run takes is "
-                           "not known; measure it with cleave profile");
+    const llm_runner *latest = session->latest;
+    return clv_plan_predict(latest->plan, latest->symbols, latest->n_symbols,
+                            out);
 }
 
 void clv_session_cancel(clv_session *session)

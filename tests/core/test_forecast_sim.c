@@ -27,6 +27,7 @@
 
 /* Of predicted against measured time. */
 #define BOUND 0.02
+#define PROFILE_BOUND 0.1 /* where models tell the costs */
 
 typedef struct known {
     const clv_device *dev;
@@ -329,6 +330,51 @@ static void try_chip(const char *chip, int64_t tokens)
     assert_true(worst <= BOUND);
 }
 
+/* Relative error of clv_plan_predict(). */
+static double predict(rig *r, clv_plan *plan, const int64_t *symbols)
+{
+    clv_prediction prediction;
+    assert_ok(clv_plan_predict(plan, symbols, 1, &prediction));
+    assert_true(prediction.energy_nj > 0);
+    core_forecast_free(plan->forecast);
+    plan->forecast = NULL;
+    double measured = measure(r, plan, symbols);
+    return fabs(prediction.ns / measured - 1);
+}
+
+/* By the context's own profile: whole nodes were measured, parts of them are
+ * for models to tell. */
+static void test_profile(void **state)
+{
+    (void)state;
+    const int64_t symbols[] = {300}, wrong[] = {CONTEXT + 1};
+    const clv_profile_params again = {.again = true};
+    clv_prediction none;
+    clv_plan *whole, *even;
+    rig r;
+    open_chip(&r, "snapdragon-8gen3");
+    build(&r, 256);
+    even = even_plan(&r);
+    assert_int_equal(clv_plan_predict(even, symbols, 1, &none),
+                     CLV_ERR_NOT_FOUND);
+    assert_ok(clv_profile_graph(r.ctx, r.graph, &again));
+    whole = plan_with(&r, NULL, 0, UINT32_MAX);
+    double of_whole = predict(&r, whole, symbols);
+    double of_even = predict(&r, even, symbols);
+    print_message("with a profile: whole %.2f%%, even %.2f%% off\n",
+                  100 * of_whole, 100 * of_even);
+    assert_true(of_whole <= BOUND);
+    assert_true(of_even <= PROFILE_BOUND);
+    assert_int_equal(clv_plan_predict(whole, symbols, 2, &none),
+                     CLV_ERR_INVALID);
+    assert_int_equal(clv_plan_predict(whole, wrong, 1, &none),
+                     CLV_ERR_INVALID);
+    assert_error_says("'rows' is 513, outside 1..512");
+    clv_plan_destroy(whole);
+    clv_plan_destroy(even);
+    close_chip(&r);
+}
+
 static void test_prefill(void **state)
 {
     (void)state;
@@ -348,6 +394,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prefill),
         cmocka_unit_test(test_decode),
+        cmocka_unit_test(test_profile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

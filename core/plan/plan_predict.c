@@ -1,0 +1,51 @@
+/* Predictions for applications: of runs with other symbols than the largest. */
+#include "../solve/forecast.h"
+#include "plan.h"
+
+static clv_status check_symbols(const clv_graph *graph, const int64_t *symbols,
+                                uint32_t n)
+{
+    if (!symbols)
+        return CLV_OK;
+    if (n != graph->n_symbols)
+        return clv_error(CLV_ERR_INVALID, "clv_plan_predict: %u symbols given, "
+                         "the graph has %u", n, graph->n_symbols);
+    for (uint32_t i = 0; i < n; i++)
+        if (symbols[i] < graph->symbols[i].min ||
+            symbols[i] > graph->symbols[i].max)
+            return clv_error(CLV_ERR_INVALID, "clv_plan_predict: symbol '%s' "
+                             "is %lld, outside %lld..%lld",
+                             graph->symbol_names[i], (long long)symbols[i],
+                             (long long)graph->symbols[i].min,
+                             (long long)graph->symbols[i].max);
+    return CLV_OK;
+}
+
+static clv_status foresee(const clv_plan *plan, const int64_t *symbols,
+                          struct core_forecast **out)
+{
+    core_profile *profile;
+    clv_status status = core_profile_of(plan->ctx, &profile);
+    if (status)
+        return status;
+    const core_costs costs = core_costs_of(profile);
+    return core_forecast_make(plan, &costs, symbols, out);
+}
+
+clv_status clv_plan_predict(const clv_plan *plan, const int64_t *symbols,
+                            uint32_t n_symbols, clv_prediction *out)
+{
+    struct core_forecast *forecast;
+    if (!plan || !out)
+        return clv_error(CLV_ERR_INVALID, "clv_plan_predict: no plan, or no "
+                         "room for the prediction");
+    *out = (clv_prediction){0};
+    clv_status status = check_symbols(plan->source, symbols, n_symbols);
+    if (!status)
+        status = foresee(plan, symbols, &forecast);
+    if (status)
+        return status;
+    *out = (clv_prediction){forecast->makespan_ns, forecast->energy_nj};
+    core_forecast_free(forecast);
+    return CLV_OK;
+}
