@@ -245,23 +245,32 @@ static clv_status end_turn(turn *t, clv_status status)
     return status;
 }
 
+/* complete: whether all was measured that there was time for. */
+static clv_status measure_missing(turn *t, bool *complete)
+{
+    clv_status status = core_survey_open(t->survey), measured;
+    if (status)
+        return status;
+    measured = end_turn(t, measure_overheads(t));
+    if (!measured)
+        measured = measure_works(t);
+    *complete = !measured;
+    status = take_over(t, *complete);
+    core_profile_save(t->survey->profile, t->device);
+    return status ? status : end_turn(t, measured);
+}
+
 static clv_status measure_device(core_survey *s, core_profile_device *device,
+                                 const clv_graph *graph,
                                  const core_wants *wants)
 {
     turn t = {.survey = s, .device = device};
+    bool complete = true;
     clv_status status = find_missing(&t, wants);
-    const bool missing = t.wants.n || !device->overheads;
-    if (!status && missing)
-        status = core_survey_open(s);
-    if (!status && missing) {
-        clv_status measured = end_turn(&t, measure_overheads(&t));
-        if (!measured)
-            measured = measure_works(&t);
-        status = take_over(&t, !measured);
-        core_profile_save(s->profile, device);
-        if (!status)
-            status = end_turn(&t, measured);
-    }
+    if (!status && (t.wants.n || !device->overheads))
+        status = measure_missing(&t, &complete);
+    if (!status && complete)
+        status = core_profile_note_done(device, graph, s->params->full);
     core_wants_finish(&t.wants);
     free(t.samples);
     free(t.wall_ns);
@@ -305,7 +314,8 @@ static clv_status cover_device(core_survey *s, const clv_graph *graph)
     core_profile_device *device = NULL;
     core_wants wants = {.n = 0};
     clv_status status = open_device(s, dev, &device);
-    if (status || !core_survey_may_measure(s) || core_device_lost(dev))
+    if (status || !core_survey_may_measure(s) || core_device_lost(dev) ||
+        core_profile_is_done(device, graph, s->params->full))
         return status;
     clv_subgraph view = core_graph_view(graph);
     clv_op_caps *caps = calloc(graph->n_nodes + 1u, sizeof *caps);
@@ -315,7 +325,7 @@ static clv_status cover_device(core_survey *s, const clv_graph *graph)
     if (!status)
         status = core_profile_wants(graph, caps, s->params->full, &wants);
     if (!status)
-        status = measure_device(s, device, &wants);
+        status = measure_device(s, device, graph, &wants);
     core_wants_finish(&wants);
     free(caps);
     return status;

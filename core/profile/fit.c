@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_VALUE 1e60 /* squares of it are summed */
 #define MIN_LEAF 4
 
 clv_status core_fit_check(const core_fit_sample *samples, uint32_t n,
@@ -16,9 +15,9 @@ clv_status core_fit_check(const core_fit_sample *samples, uint32_t n,
                          "least 1 and at most %d are needed", n, n_features,
                          CORE_FIT_FEATURES);
     for (uint32_t i = 0; i < n; i++) {
-        bool good = samples[i].ns > 1 / MAX_VALUE && samples[i].ns < MAX_VALUE;
+        bool good = samples[i].ns > 1 / CORE_FIT_MAX && samples[i].ns < CORE_FIT_MAX;
         for (uint32_t j = 0; j < n_features; j++)
-            good &= samples[i].x[j] >= 0 && samples[i].x[j] < MAX_VALUE;
+            good &= samples[i].x[j] >= 0 && samples[i].x[j] < CORE_FIT_MAX;
         if (!good)
             return clv_error(CLV_ERR_INVALID, "fit: sample %u has a time or a "
                              "feature that is not a number, negative or beyond "

@@ -42,6 +42,16 @@ void core_tree_free(core_tree *tree); /* NULL is legal */
 double core_tree_predict(const core_tree *tree, const double *x);
 uint32_t core_tree_leaves(const core_tree *tree);
 
+/* As rows of numbers, to be kept: feature, threshold, row of the right branch
+ * (0: a leaf), alpha, betas; the left branch is the next row. */
+#define CORE_TREE_ROW (4 + CORE_FIT_FEATURES)
+uint32_t core_tree_rows(const core_tree *tree);
+void core_tree_row(const core_tree *tree, uint32_t index,
+                   double row[CORE_TREE_ROW]);
+/* CLV_ERR_FORMAT unless the rows are a tree. */
+clv_status core_tree_from_rows(double (*rows)[CORE_TREE_ROW], uint32_t n,
+                               uint32_t n_features, core_tree **out);
+
 /* How well models predict samples that they were not fitted to: k-fold, with
  * folds that are the same in every run. Relative errors |predicted / measured
  * - 1|. */

@@ -10,8 +10,10 @@
 #include <string.h>
 
 #define N_KIND 8 /* numbers of a kind, */
-#define N_SAMPLE 7 /* and of a sample */
+#define N_SAMPLE 7 /* of a sample, */
+#define N_MODEL (8 + CORE_FIT_FEATURES) /* and of a model */
 #define MAX_NUMBER 1e18
+#define MAX_COST 1e60 /* what models are made of */
 
 /* ------------------------------------------------------------------------ */
 /* Writing                                                                  */
@@ -41,6 +43,29 @@ static void add_samples(core_text *text, const core_profile_device *dev,
     core_text_add(text, "]");
 }
 
+/* Fitting takes longer than reading. */
+static void add_model(core_text *text, const core_profile_kind *k)
+{
+    const core_fit *fit = &k->fit;
+    const core_linear *m = &fit->linear;
+    core_text_add(text, ",\"model\":[%u,%u,%.17g,%.17g,%.17g,%u,%.17g,%.17g",
+                  fit->n_samples, fit->n_features, k->nj_ns,
+                  fit->held_out.median, fit->held_out.p90, fit->held_out.n,
+                  m->r2, m->alpha);
+    for (uint32_t i = 0; i < CORE_FIT_FEATURES; i++)
+        core_text_add(text, ",%.17g", m->beta[i]);
+    core_text_add(text, "]");
+    for (uint32_t i = 0; fit->tree && i < core_tree_rows(fit->tree); i++) {
+        double row[CORE_TREE_ROW];
+        core_tree_row(fit->tree, i, row);
+        core_text_add(text, i ? ",\n[" : ",\"tree\":[\n[");
+        for (uint32_t j = 0; j < CORE_TREE_ROW; j++)
+            core_text_add(text, "%s%.17g", j ? "," : "", row[j]);
+        core_text_add(text, "]");
+    }
+    core_text_add(text, fit->tree ? "]" : "");
+}
+
 static void add_kind(core_text *text, const core_profile_device *dev,
                      const core_profile_kind *k)
 {
@@ -51,6 +76,8 @@ static void add_kind(core_text *text, const core_profile_device *dev,
         core_text_add(text, "%s%lld,%lld%s", i ? "," : ",\"covered\":[",
                       (long long)k->covered.least[i],
                       (long long)k->covered.most[i], i < 3 ? "" : "]");
+    if (k->fit.n_samples)
+        add_model(text, k);
     add_samples(text, dev, &k->kind);
     core_text_add(text, "}");
 }
@@ -178,6 +205,68 @@ static clv_status read_samples(core_profile_device *dev,
     return CLV_OK;
 }
 
+static clv_status read_tree(const cJSON *list, uint32_t n_features,
+                            core_tree **out)
+{
+    int n = cJSON_GetArraySize(list), i = 0;
+    double (*rows)[CORE_TREE_ROW] = calloc((size_t)n + 1, sizeof *rows);
+    const cJSON *item;
+    clv_status status = CLV_OK;
+    if (!rows)
+        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a profile");
+    cJSON_ArrayForEach(item, list) {
+        if (!status && !read_numbers(item, rows[i++], CORE_TREE_ROW, MAX_COST))
+            status = damaged("tree");
+    }
+    if (!status)
+        status = core_tree_from_rows(rows, (uint32_t)n, n_features, out);
+    free(rows);
+    return status;
+}
+
+/* Whether a model is of as many samples as are there, and of the features that
+ * the kind has. */
+static bool is_of(const core_profile_device *dev, const core_work_kind *kind,
+                  const double *model)
+{
+    const core_work work = {.kind = *kind};
+    double x[CORE_FIT_FEATURES];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < dev->n_samples; i++)
+        n += dev->samples[i].ns > 0 &&
+             !memcmp(&dev->samples[i].work.kind, kind, sizeof *kind);
+    return n && model[0] == n && model[1] == core_work_features(&work, x);
+}
+
+/* The model that was kept, else one that is fitted now. */
+static clv_status read_model(core_profile_device *dev,
+                             const core_work_kind *kind, const cJSON *item)
+{
+    core_profile_kind *k = core_profile_kind_of(dev, kind);
+    const cJSON *tree = cJSON_GetObjectItemCaseSensitive(item, "tree");
+    double x[N_MODEL];
+    clv_status status = CLV_OK;
+    if (!k)
+        return CLV_OK;
+    if (!read_numbers(cJSON_GetObjectItemCaseSensitive(item, "model"), x,
+                      N_MODEL, MAX_COST) ||
+        !is_of(dev, kind, x) || !is_whole(x + 5, 1))
+        return core_profile_fit_kind(dev, k);
+    core_fit fit = {.n_samples = (uint32_t)x[0],
+                    .n_features = (uint32_t)x[1],
+                    .held_out = {x[3], x[4], (uint32_t)x[5]},
+                    .linear = {.r2 = x[6], .alpha = x[7]}};
+    memcpy(fit.linear.beta, x + 8, sizeof fit.linear.beta);
+    if (tree)
+        status = read_tree(tree, fit.n_features, &fit.tree);
+    if (status)
+        return status;
+    core_fit_finish(&k->fit);
+    k->fit = fit;
+    k->nj_ns = x[2];
+    return CLV_OK;
+}
+
 static clv_status read_kinds(core_profile_device *dev, const cJSON *list)
 {
     const cJSON *item;
@@ -193,11 +282,11 @@ static clv_status read_kinds(core_profile_device *dev, const cJSON *list)
         if (!status)
             status = read_samples(
                 dev, &kind, cJSON_GetObjectItemCaseSensitive(item, "samples"));
+        if (!status)
+            status = read_model(dev, &kind, item);
         if (status)
             return status;
     }
-    for (uint32_t i = 0; i < dev->n_kinds && !status; i++)
-        status = core_profile_fit_kind(dev, &dev->kinds[i]);
     return status;
 }
 

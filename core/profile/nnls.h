@@ -12,6 +12,7 @@
 #include "fit.h"
 
 #define CORE_NNLS_SIZE (CORE_FIT_FEATURES + 1)
+#define CORE_FIT_MAX 1e60 /* of all numbers: squares of them are summed */
 
 /* Sums over samples of the products of their columns: 1/t, x[0]/t, ... */
 typedef struct core_nnls {

@@ -53,6 +53,9 @@ void core_profile_forget(core_profile_device *dev)
     free(dev->kinds);
     free(dev->samples);
     free(dev->slots);
+    free(dev->done);
+    dev->done = NULL;
+    dev->n_done = 0;
     dev->kinds = NULL;
     dev->samples = NULL;
     dev->slots = NULL;
@@ -227,6 +230,41 @@ clv_status core_profile_note_covered(core_profile_device *dev,
     else
         k->covered = *box;
     k->has_covered = true;
+    return CLV_OK;
+}
+
+static uint64_t done_key(const clv_graph *graph, bool full)
+{
+    uint64_t fingerprint = core_graph_fingerprint(graph);
+    return full ? ~fingerprint : fingerprint;
+}
+
+static bool has_done(const core_profile_device *dev, uint64_t key)
+{
+    for (uint32_t i = 0; i < dev->n_done; i++)
+        if (dev->done[i] == key)
+            return true;
+    return false;
+}
+
+bool core_profile_is_done(const core_profile_device *dev,
+                          const clv_graph *graph, bool full)
+{
+    uint64_t fully = done_key(graph, true);
+    return has_done(dev, fully) || (!full && has_done(dev, ~fully));
+}
+
+clv_status core_profile_note_done(core_profile_device *dev,
+                                  const clv_graph *graph, bool full)
+{
+    if (core_profile_is_done(dev, graph, full))
+        return CLV_OK;
+    uint64_t *grown =
+        reallocarray(dev->done, dev->n_done + 1u, sizeof *grown);
+    if (!grown)
+        return no_memory();
+    dev->done = grown;
+    grown[dev->n_done++] = done_key(graph, full);
     return CLV_OK;
 }
 

@@ -36,6 +36,9 @@ typedef struct core_profile_device {
     uint32_t n_slots;      /* a power of two, or 0 */
     core_profile_kind *kinds;
     uint32_t n_kinds;
+    uint64_t *done;        /* graphs for which nothing is missing: their
+                              fingerprints, turned if fully measured */
+    uint32_t n_done;
     core_overheads *overheads; /* NULL: not measured */
     core_overheads **retired;  /* answered before; somebody may hold them */
     uint32_t n_retired;
@@ -97,6 +100,11 @@ clv_status core_profile_note_covered(core_profile_device *dev,
 /* Fits the model of a kind to its samples. */
 clv_status core_profile_fit_kind(core_profile_device *dev,
                                  core_profile_kind *kind);
+/* Notes and tells that nothing is missing for a graph. */
+bool core_profile_is_done(const core_profile_device *dev,
+                          const clv_graph *graph, bool full);
+clv_status core_profile_note_done(core_profile_device *dev,
+                                  const clv_graph *graph, bool full);
 clv_status core_profile_set_overheads(core_profile_device *dev,
                                       const core_overheads *overheads);
 /* Adds or replaces what is known of these devices together; takes over the

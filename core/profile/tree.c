@@ -308,3 +308,70 @@ uint32_t core_tree_leaves(const core_tree *tree)
         n += !tree->branches[i].right;
     return n;
 }
+
+/* ------------------------------------------------------------------------ */
+/* Rows                                                                     */
+
+uint32_t core_tree_rows(const core_tree *tree)
+{
+    return tree->n;
+}
+
+void core_tree_row(const core_tree *tree, uint32_t index,
+                   double row[CORE_TREE_ROW])
+{
+    const branch *b = &tree->branches[index];
+    row[0] = b->feature;
+    row[1] = b->threshold;
+    row[2] = b->right;
+    row[3] = b->model.alpha;
+    memcpy(row + 4, b->model.beta, sizeof b->model.beta);
+}
+
+static bool is_sane(double x, double most)
+{
+    return x >= 0 && x <= most; /* not a NaN */
+}
+
+/* Both branches lie behind, so that every way ends. */
+static bool read_row(const double *row, uint32_t index, uint32_t n,
+                     uint32_t n_features, branch *out)
+{
+    bool good = is_sane(row[1], CORE_FIT_MAX) && is_sane(row[2], n - 1.0);
+    for (int i = 3; i < CORE_TREE_ROW; i++)
+        good &= is_sane(row[i], CORE_FIT_MAX);
+    if (!good || !is_sane(row[0], CORE_FIT_FEATURES))
+        return false;
+    *out = (branch){.feature = (uint32_t)row[0],
+                    .threshold = row[1],
+                    .right = (uint32_t)row[2],
+                    .model.alpha = row[3]};
+    memcpy(out->model.beta, row + 4, sizeof out->model.beta);
+    return !out->right ||
+           (out->right > index + 1 && out->feature < n_features);
+}
+
+clv_status core_tree_from_rows(double (*rows)[CORE_TREE_ROW], uint32_t n,
+                               uint32_t n_features, core_tree **out)
+{
+    core_tree *tree = calloc(1, sizeof *tree);
+    bool good = n > 0;
+    *out = NULL;
+    for (uint32_t i = 0; i < n && good && tree; i++) {
+        branch b;
+        good = read_row(rows[i], i, n, n_features, &b);
+        if (good && !add_branch(tree, &b)) {
+            core_tree_free(tree);
+            tree = NULL;
+        }
+    }
+    if (!tree)
+        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a model");
+    if (!good) {
+        core_tree_free(tree);
+        return clv_error(CLV_ERR_FORMAT, "these rows are no tree");
+    }
+    tree->n_features = n_features;
+    *out = tree;
+    return CLV_OK;
+}

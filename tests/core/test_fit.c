@@ -258,6 +258,45 @@ static void test_least_leaf(void **state)
     core_tree_free(tree);
 }
 
+/* A tree that was kept answers the same, and what is no tree is refused. */
+static void test_rows(void **state)
+{
+    (void)state;
+    core_fit_sample s[200];
+    core_tree *tree, *again;
+    for (int i = 0; i < 200; i++)
+        s[i] = (core_fit_sample){{i + 1, i % 7}, staircase(i + 1) + i % 7};
+    assert_ok(core_tree_fit(s, 200, 2, 4, &tree));
+    uint32_t n = core_tree_rows(tree);
+    double rows[100][CORE_TREE_ROW];
+    assert_true(n > 5 && n < 100);
+    for (uint32_t i = 0; i < n; i++)
+        core_tree_row(tree, i, rows[i]);
+    assert_ok(core_tree_from_rows(rows, n, 2, &again));
+    assert_int_equal(core_tree_leaves(again), core_tree_leaves(tree));
+    for (int i = 0; i < 200; i++)
+        assert_true(core_tree_predict(tree, s[i].x) ==
+                    core_tree_predict(again, s[i].x));
+    core_tree_free(again);
+    core_tree_free(tree);
+    assert_true(rows[0][2] > 1);
+    static const struct {
+        int column;
+        double value;
+    } bad[] = {{0, 2}, {0, -1}, {0, 1e300}, {1, NAN}, {1, -1}, {2, 1},
+               {2, -1}, {2, 1e9}, {2, NAN}, {3, -1}, {3, INFINITY}, {5, NAN}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        double was = rows[0][bad[i].column];
+        rows[0][bad[i].column] = bad[i].value;
+        assert_int_equal(core_tree_from_rows(rows, n, 2, &again),
+                         CLV_ERR_FORMAT);
+        assert_null(again);
+        rows[0][bad[i].column] = was;
+    }
+    assert_int_equal(core_tree_from_rows(rows, 0, 2, &again), CLV_ERR_FORMAT);
+    assert_int_equal(core_tree_from_rows(rows, 1, 2, &again), CLV_ERR_FORMAT);
+}
+
 static void test_same_in_every_run(void **state)
 {
     (void)state;
@@ -326,6 +365,7 @@ int main(void)
         cmocka_unit_test(test_roofline),
         cmocka_unit_test(test_pruned),
         cmocka_unit_test(test_least_leaf),
+        cmocka_unit_test(test_rows),
         cmocka_unit_test(test_same_in_every_run),
         cmocka_unit_test(test_random_samples),
     };
