@@ -4,7 +4,8 @@
  * for already: it would hold that step back. It does so too if another device
  * needs a result of that step for a node of the same or an earlier place in the
  * source graph: that device would have to wait for this node, where it could
- * work beside it.
+ * work beside it. And it does so where the program would grow larger than its
+ * device allows.
  */
 #include "plan.h"
 
@@ -30,6 +31,7 @@ typedef struct joiner {
     uint32_t *needed;  /* [n_parts] first node of the source that needs
                           something of it on another device, or NOBODY */
     uint32_t *due;     /* [n_steps] the first of its parts' */
+    uint64_t *sizes;   /* [n_devices] bytes that the step being filled reaches */
     uint32_t *open;    /* [n_devices] step being filled, or CORE_NO_STEP */
     uint32_t *latest;  /* [n_devices] latest step, or CORE_NO_STEP */
 } joiner;
@@ -146,6 +148,38 @@ static bool note_needed(joiner *j, uint32_t part, clv_value value, bool write)
     return true;
 }
 
+/* Bytes of a value and its scales, for the largest symbols. */
+static uint64_t value_bytes(const clv_graph *graph, clv_value value)
+{
+    const clv_tensor_desc *desc = &graph->tensors[value];
+    uint64_t bytes, scales = 0;
+    if (core_desc_size(desc, NULL, &bytes) ||
+        (desc->quant_scales &&
+         core_desc_size(&graph->tensors[desc->quant_scales - 1], NULL,
+                        &scales)))
+        return 0; /* said by core_plan_memory() */
+    return bytes + scales;
+}
+
+/* Bytes that a node reaches; some may be counted more than once. */
+static uint64_t node_bytes(const clv_graph *graph, const clv_node *node)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        if (node->inputs[i] != CLV_NO_TENSOR)
+            sum += value_bytes(graph, node->inputs[i]);
+    for (uint32_t i = 0; i < node->n_outputs; i++)
+        sum += value_bytes(graph, node->outputs[i]);
+    return sum;
+}
+
+/* Whether the device's step may reach so many bytes more. */
+static bool has_room(const joiner *j, uint32_t device, uint64_t bytes)
+{
+    uint64_t limit = j->plan->devices[device].dev->info.program_size;
+    return !limit || (bytes <= limit && j->sizes[device] <= limit - bytes);
+}
+
 static void begin_step(joiner *j, uint32_t part)
 {
     clv_plan *plan = j->plan;
@@ -156,6 +190,7 @@ static void begin_step(joiner *j, uint32_t part)
         memcpy(clock_of(j, step), clock_of(j, j->latest[device]),
                plan->n_devices * sizeof *plan->clocks);
     j->due[step] = NOBODY;
+    j->sizes[device] = 0;
     j->open[device] = j->latest[device] = step;
     each_value(j, part, note_needed);
 }
@@ -176,13 +211,16 @@ static void join_parts(joiner *j)
     }
     forget_uses(j);
     for (uint32_t i = 0; i < plan->n_parts; i++) {
-        uint32_t *open = &j->open[plan->parts[i].device];
-        if (*open == CORE_NO_STEP ||
+        uint32_t device = plan->parts[i].device, *open = &j->open[device];
+        uint64_t bytes =
+            node_bytes(plan->graph, &plan->graph->nodes[plan->parts[i].node]);
+        if (*open == CORE_NO_STEP || !has_room(j, device, bytes) ||
             j->due[*open] <= source_of(plan, plan->parts[i].node) ||
             !each_value(j, i, fits_open))
             begin_step(j, i);
         plan->parts[i].step = *open;
         plan->steps[*open].n_parts++;
+        j->sizes[device] += bytes;
         if (j->needed[i] < j->due[*open])
             j->due[*open] = j->needed[i];
         each_value(j, i, note_use);
@@ -265,12 +303,13 @@ clv_status core_plan_steps(clv_plan *plan)
                 .newest = calloc(plan->graph->n_tensors, sizeof *j.newest),
                 .needed = calloc(n, sizeof *j.needed),
                 .due = calloc(n, sizeof *j.due),
+                .sizes = calloc(plan->n_devices, sizeof *j.sizes),
                 .open = calloc(plan->n_devices, sizeof *j.open),
                 .latest = calloc(plan->n_devices, sizeof *j.latest)};
     plan->steps = calloc(n, sizeof *plan->steps);
     plan->clocks = calloc(n * plan->n_devices, sizeof *plan->clocks);
-    clv_status status = j.uses && j.newest && j.needed && j.due && j.open &&
-                                j.latest && plan->clocks && plan->steps
+    clv_status status = j.uses && j.newest && j.needed && j.due && j.sizes &&
+                                j.open && j.latest && plan->clocks && plan->steps
                             ? CLV_OK
                             : no_memory();
     if (!status) {
@@ -284,6 +323,7 @@ clv_status core_plan_steps(clv_plan *plan)
         status = sort_parts(plan);
     free(j.latest);
     free(j.open);
+    free(j.sizes);
     free(j.due);
     free(j.needed);
     free(j.newest);

@@ -468,6 +468,8 @@ typedef struct clv_device_info {
     uint64_t memory_size, memory_free; /* bytes; 0: unknown */
     uint32_t units;       /* cores, compute units */
     uint32_t reserved;
+    uint64_t program_size; /* bytes of weights and tensors that a program may
+                             reach; 0: no bound */
 } clv_device_info;
 
 enum {

@@ -176,6 +176,7 @@ static void describe(const npu_config *config, const npu_settings *s,
     info->queue_depth = s->queue_depth;
     info->max_programs = s->max_programs;
     info->memory_size = config->memory_size;
+    info->program_size = s->window;
     info->units = s->model == NPU_SYSTOLIC ? s->arrays[NPU_I8].arrays : 1;
 }
 

@@ -142,6 +142,27 @@ static void test_waiting_device(void **state)
     finish(&f);
 }
 
+/* Programs stay below what a device allows: here 600 bytes, of 256 for a node.
+ * A node that is too large alone is the device's to refuse. */
+static void test_program_size(void **state)
+{
+    (void)state;
+    fixture f = begin("");
+    clv_device *dev = clv_context_device(f.t.ctx, 0);
+    clv_value y = f.x;
+    for (int i = 0; i < 5; i++)
+        y = clv_graph_silu(f.g, y);
+    clv_graph_output(f.g, y, "y");
+    dev->info.program_size = 600;
+    plan(&f, "00000");
+    check_steps(&f, "0:0,1 0:2,3 0:4");
+    clv_plan_destroy(f.plan);
+    dev->info.program_size = 100;
+    plan(&f, "00011");
+    check_steps(&f, "0:0 0:1 0:2 1:3,4<0.3");
+    finish(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -150,6 +171,7 @@ int main(void)
         cmocka_unit_test(test_ready_goes_first),
         cmocka_unit_test(test_sooner_goes_first),
         cmocka_unit_test(test_waiting_device),
+        cmocka_unit_test(test_program_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
