@@ -78,6 +78,14 @@ clv_status llm_runners_get(llm_runners *r, const llm_request *request,
  * caller's. */
 clv_status llm_runners_choose(llm_runners *r, const llm_request *request,
                               llm_runner **out);
+/* Shapes of one length that may serve the request, best guess first. */
+clv_status llm_runners_fixed_shapes(llm_runners *r, const llm_request *request,
+                                    llm_shape shapes[LLM_MAX_TRIED],
+                                    uint32_t *n);
+/* clv_session_profile() for lengths of 1..n_batch. */
+clv_status llm_runners_profile(llm_runners *r, const uint32_t *lengths,
+                               uint32_t n, uint32_t room,
+                               const clv_profile_params *params);
 /* NULL: none of this shape is there. */
 llm_runner *llm_runners_find(const llm_runners *r, const llm_shape *shape);
 bool llm_runners_hold(const llm_runners *r, const llm_runner *runner);

@@ -168,9 +168,9 @@ static clv_status obtain(const llm_runners *r, const llm_shape *shape,
     return *out ? CLV_OK : make_planned(r, shape, out);
 }
 
-/* Shapes of one length that may serve the request, best guess first. */
-static clv_status fixed_shapes(llm_runners *r, const llm_request *q,
-                               llm_shape shapes[LLM_MAX_TRIED], uint32_t *n)
+clv_status llm_runners_fixed_shapes(llm_runners *r, const llm_request *q,
+                                    llm_shape shapes[LLM_MAX_TRIED],
+                                    uint32_t *n)
 {
     uint32_t tried[LLM_MAX_TRIED];
     clv_status status = find_lengths(r, q);
@@ -268,7 +268,7 @@ clv_status llm_runners_choose(llm_runners *r, const llm_request *q,
         return obtain(r, &shape, out);
     if (!q->prepare && !r->params.n_plans && (*out = find_near(r, q)))
         return CLV_OK;
-    clv_status status = fixed_shapes(r, q, shapes, &n);
+    clv_status status = llm_runners_fixed_shapes(r, q, shapes, &n);
     if (!status && r->params.n_plans)
         status = find_saved(r, q, shapes, n, out);
     if (!status && !*out && r->fixed)

@@ -339,6 +339,24 @@ clv_status clv_session_prepare(clv_session *session, uint32_t n,
     return status;
 }
 
+clv_status clv_session_profile(clv_session *session, const uint32_t *lengths,
+                               uint32_t n, const clv_profile_params *params)
+{
+    if (!session || !lengths || !n)
+        return clv_error(CLV_ERR_INVALID,
+                         "clv_session_profile: no session or no lengths");
+    for (uint32_t i = 0; i < n; i++)
+        if (!lengths[i] || lengths[i] > session->n_batch)
+            return clv_error(CLV_ERR_INVALID,
+                             "runs of %u tokens cannot be measured, those of "
+                             "this session have 1 to %u; use another batch "
+                             "size (-b)", lengths[i], session->n_batch);
+    clv_status status = leave_lost_out(session);
+    return status ? status
+                  : llm_runners_profile(&session->runners, lengths, n,
+                                        session->n_ctx, params);
+}
+
 static clv_status reserve_rows(clv_session *s, uint32_t n)
 {
     uint64_t size;
