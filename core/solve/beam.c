@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Assumptions tried for one schedule and one option. */
-#define MAX_ASSUMED 8
 /* How much the mean of the devices' times counts beside their latest. */
 #define MEAN_WEIGHT 0.1
 /* Schedules kept that differ in times only. */
@@ -16,7 +14,7 @@
 /* A schedule that might be kept. */
 typedef struct child {
     double score;
-    uint32_t parent, option, assumed;
+    uint32_t parent, option;
 } child;
 
 typedef struct kept {
@@ -59,14 +57,12 @@ static uint64_t likeness_of(const core_schedule *s, const core_state *state)
     const core_live *live = core_state_live(s, state);
     uint64_t hash = mix(1, state->open);
     for (uint32_t i = 0; i < state->n_live; i++)
-        hash = mix(hash, t->ends[t->nodes[live[i].node].first_ends +
-                                 live[i].option].layout);
+        hash = mix(hash, t->layouts[t->nodes[live[i].node].first_layout +
+                                    live[i].option]);
     for (uint32_t i = 0; i < state->n_slots; i++) {
         const core_slot *slot = core_state_slot(s, state, i);
-        uint32_t bits = slot->flags & (CORE_SLOT_JOINED | CORE_SLOT_ENDED);
-        if (slot->flags & CORE_SLOT_USED)
-            bits &= ~CORE_SLOT_ENDED;
-        bits |= (slot->step == core_state_steps(s, state)[slot->device]) << 8;
+        uint32_t bits =
+            slot->step == core_state_steps(s, state)[slot->device];
         for (uint32_t d = 0; d < s->n_devices; d++)
             bits |= (uint32_t)core_state_covered(s, state, d, slot)
                     << (16 + d);
@@ -80,29 +76,24 @@ static double later(double a, double b)
     return a > b ? a : b;
 }
 
-/* When new work can begin on a device: by a submit of the host, unless it joins
- * the step that is being filled. */
-static double free_from(const core_schedule *s, const core_state *state,
-                        uint32_t d)
+static double host_end(const core_state *state)
 {
-    double at = core_state_free(s, state)[d];
-    return state->open >> d & 1 ? at : later(at, state->host);
+    return state->n_busy ? state->busy[state->n_busy - 1].end : 0;
 }
 
 /* Whether a is in nothing later than b, their likeness being equal. */
 static bool no_later(const core_schedule *s, const kept *a, const kept *b)
 {
     const core_state *x = a->state, *y = b->state;
-    if (x->host > y->host || a->price > b->price)
+    if (a->price > b->price || host_end(x) > host_end(y))
         return false;
     for (uint32_t d = 0; d < s->n_devices; d++)
-        if (free_from(s, x, d) > free_from(s, y, d))
+        if (core_state_free(s, x)[d] > core_state_free(s, y)[d] ||
+            core_state_sent(s, x)[d] > core_state_sent(s, y)[d])
             return false;
-    for (uint32_t i = 0; i < x->n_slots; i++) {
-        double at = core_state_slot(s, x, i)->at;
-        if (at > x->host && at > later(core_state_slot(s, y, i)->at, y->host))
+    for (uint32_t i = 0; i < x->n_slots; i++)
+        if (core_state_slot(s, x, i)->at > core_state_slot(s, y, i)->at)
             return false;
-    }
     return true;
 }
 
@@ -114,7 +105,7 @@ static double filled(const core_schedule *s, const core_state *state,
     double begin[CORE_SOLVE_DEVICES], level = 0, rate = 0, done = 0;
     bool in[CORE_SOLVE_DEVICES] = {false};
     for (uint32_t d = 0; d < s->n_devices; d++)
-        begin[d] = later(core_state_free(s, state)[d], state->host);
+        begin[d] = core_state_free(s, state)[d];
     /* Devices come in by when they are free, while that is before the level. */
     for (;;) {
         uint32_t next = s->n_devices;
@@ -137,11 +128,13 @@ static double score_of(const beam *b, const core_state *state, uint32_t node,
                        double price)
 {
     const core_schedule *s = b->s;
-    double last = state->host, sum = 0;
+    double last = 0, sum = 0;
+    if (!b->params->look_ahead)
+        return price + core_state_makespan(s, state);
     for (uint32_t d = 0; d < s->n_devices; d++) {
         double at = core_state_free(s, state)[d];
         last = later(last, at);
-        sum += later(at, state->host);
+        sum += at;
     }
     last = later(last,
                  filled(s, state, b->ahead + (size_t)node * s->n_devices));
@@ -151,6 +144,15 @@ static double score_of(const beam *b, const core_state *state, uint32_t node,
 /* ------------------------------------------------------------------------ */
 /* The heap of children                                                      */
 
+/* Equal ones in the order in which they were made. */
+static bool before(const child *a, const child *b)
+{
+    if (a->score < b->score || b->score < a->score)
+        return a->score < b->score;
+    return a->parent < b->parent ||
+           (a->parent == b->parent && a->option < b->option);
+}
+
 static void sift_down(child *heap, uint32_t n, uint32_t at)
 {
     child moved = heap[at];
@@ -158,9 +160,9 @@ static void sift_down(child *heap, uint32_t n, uint32_t at)
         uint32_t below = 2 * at + 1;
         if (below >= n)
             break;
-        if (below + 1 < n && heap[below + 1].score < heap[below].score)
+        if (below + 1 < n && before(&heap[below + 1], &heap[below]))
             below++;
-        if (heap[below].score >= moved.score)
+        if (!before(&heap[below], &moved))
             break;
         heap[at] = heap[below];
         at = below;
@@ -186,17 +188,11 @@ static double price_of(const beam *b, uint32_t node, uint32_t option)
 }
 
 /* The parent with the node, in b->trial. */
-static bool extend(beam *b, uint32_t node, const child *c, uint32_t *n_questions)
+static void extend(beam *b, uint32_t node, const child *c)
 {
-    const core_tables *t = b->s->tables;
     const core_state *parent = b->now[c->parent].state;
-    const core_ends *ends = &t->ends[t->nodes[node].first_ends + c->option];
-    core_adding adding = {
-        .ends = ends->yes, .maybe = ends->maybe, .assumed = c->assumed};
     memcpy(b->trial, parent, core_state_used(b->s, parent));
-    bool ok = core_state_add(b->s, b->trial, node, c->option, &adding);
-    *n_questions = adding.n_questions;
-    return ok;
+    core_state_add(b->s, b->trial, node, c->option, NULL, NULL);
 }
 
 static clv_status note_child(beam *b, const child *c)
@@ -218,20 +214,10 @@ static clv_status try_option(beam *b, uint32_t node, uint32_t parent,
                              uint32_t option)
 {
     child c = {.parent = parent, .option = option};
-    double price = b->now[parent].price + price_of(b, node, option);
-    for (int i = 0; i < MAX_ASSUMED; i++) {
-        core_adding adding = {.assumed = c.assumed};
-        if (extend(b, node, &c, &adding.n_questions)) {
-            c.score = score_of(b, b->trial, node, price);
-            clv_status status = note_child(b, &c);
-            if (status)
-                return status;
-        }
-        if (!core_adding_next(&adding))
-            break;
-        c.assumed = adding.assumed;
-    }
-    return CLV_OK;
+    extend(b, node, &c);
+    c.score = score_of(b, b->trial, node,
+                       b->now[parent].price + price_of(b, node, option));
+    return note_child(b, &c);
 }
 
 static bool has_whole(const core_tables *t, const core_kind *kind)
@@ -267,8 +253,8 @@ static void select_children(beam *b, uint32_t node)
         sift_down(b->children, b->n_children, i);
     while (b->n_children && b->n_next < b->params->width) {
         child c = pop(b);
-        uint32_t n_questions, i = 0;
-        extend(b, node, &c, &n_questions);
+        uint32_t i = 0;
+        extend(b, node, &c);
         kept k = {.state = b->trial,
                   .price = b->now[c.parent].price +
                            price_of(b, node, c.option),
@@ -369,20 +355,17 @@ static void trace_back(const beam *b, uint32_t *options)
 }
 
 clv_status core_beam_search(const core_schedule *s,
-                            const core_beam_params *params, uint32_t *options,
-                            bool *found)
+                            const core_beam_params *params, uint32_t *options)
 {
     beam b = {.s = s, .params = params};
     clv_status status = make(&b);
     kept *first = b.now;
-    for (uint32_t i = 0;
-         i < s->tables->problem->n_nodes && !status && b.n_now; i++) {
+    for (uint32_t i = 0; i < s->tables->problem->n_nodes && !status; i++) {
         status = make_children(&b, i);
         if (!status)
             select_children(&b, i);
     }
-    *found = !status && b.n_now;
-    if (*found)
+    if (!status)
         trace_back(&b, options);
     free(b.ahead);
     free(b.steps);

@@ -8,13 +8,13 @@
 
 typedef struct core_beam_params {
     uint32_t width;       /* schedules kept */
+    bool look_ahead;      /* to nodes that may run at the same time; else the
+                             best are those that are done first */
     bool whole;           /* options of one piece only, where a node has any */
     const double *prices; /* [tables->n_options] added to the makespan; may be
                              NULL */
 } core_beam_params;
 
-/* options: [n_nodes] within kinds. *found: false if the assumptions of all
- * schedules that were kept turned out wrong. */
+/* options: [n_nodes] within kinds. */
 clv_status core_beam_search(const core_schedule *s,
-                            const core_beam_params *params, uint32_t *options,
-                            bool *found);
+                            const core_beam_params *params, uint32_t *options);

@@ -22,7 +22,7 @@ typedef struct constrainer {
     double *prices;                /* [tables->n_options] */
     core_finding trial;
     price bytes[CORE_SOLVE_DEVICES], ns[CORE_SOLVE_DEVICES];
-    uint32_t *options, *ends;      /* [n_nodes] of a mixture */
+    uint32_t *options;             /* [n_nodes] of a mixture */
     uint32_t *over;                /* [n_nodes] best choice past the limit */
     core_state *state;
     core_finding *best;
@@ -80,10 +80,8 @@ static core_value value_of(constrainer *c, const uint32_t *options)
 {
     const core_tables *t = c->s->tables;
     core_totals totals = core_totals_of(t, options);
-    core_tables_ends(t, options, c->ends);
     return core_value_of(t->problem, &totals,
-                         core_evaluate(c->s, options, c->ends, c->state, NULL,
-                                       NULL));
+                         core_evaluate(c->s, options, c->state, NULL, NULL));
 }
 
 /* Sorts the choice to its side of the limit. */
@@ -148,11 +146,10 @@ clv_status core_constrain(const core_schedule *s, uint32_t width,
     constrainer c = {.s = s, .params = {.width = width / 2}, .best = found};
     c.prices = calloc(s->tables->n_options, sizeof *c.prices);
     c.params.prices = c.prices;
-    c.trial.options = calloc(4 * n, sizeof *c.trial.options);
+    c.trial.options = calloc(3 * n, sizeof *c.trial.options);
     c.trial.alternatives = calloc(n, sizeof *c.trial.alternatives);
     c.options = c.trial.options + n;
-    c.ends = c.options + n;
-    c.over = c.ends + n;
+    c.over = c.options + n;
     c.state = calloc(1, s->state_size);
     clv_status status = CLV_OK;
     if (c.prices && c.trial.options && c.trial.alternatives && c.state)

@@ -9,17 +9,14 @@ static clv_status no_memory(void)
 }
 
 double core_evaluate(const core_schedule *s, const uint32_t *options,
-                     const uint32_t *ends, core_state *state, double *begin,
-                     double *end)
+                     core_state *state, double *begin, double *end)
 {
     const core_tables *t = s->tables;
     size_t at = 0;
     core_state_begin(s, state);
     for (uint32_t i = 0; i < t->problem->n_nodes; i++) {
-        core_adding adding = {.ends = ends[i],
-                              .begin = begin ? begin + at : NULL,
-                              .end = end ? end + at : NULL};
-        core_state_add(s, state, i, options[i], &adding);
+        core_state_add(s, state, i, options[i], begin ? begin + at : NULL,
+                       end ? end + at : NULL);
         at += core_tables_parts(t, i, options[i])->n;
     }
     return core_state_makespan(s, state);
@@ -38,7 +35,7 @@ clv_status core_solve_evaluate(const core_solve_problem *problem,
         return status;
     core_schedule_init(&schedule, &tables);
     core_state *state = calloc(1, schedule.state_size);
-    uint32_t *own = calloc(2 * (size_t)n, sizeof *own);
+    uint32_t *own = calloc(n, sizeof *own);
     if (!state || !own)
         status = no_memory();
     for (uint32_t i = 0; i < n && !status; i++) {
@@ -47,11 +44,8 @@ clv_status core_solve_evaluate(const core_solve_problem *problem,
             status = clv_error(CLV_ERR_INVALID, "option %u is none of node %u",
                                options[i], i);
     }
-    if (!status) {
-        core_tables_ends(&tables, own, own + n);
-        *makespan_ns =
-            core_evaluate(&schedule, own, own + n, state, begin, end);
-    }
+    if (!status)
+        *makespan_ns = core_evaluate(&schedule, own, state, begin, end);
     free(own);
     free(state);
     core_tables_finish(&tables);

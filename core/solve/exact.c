@@ -56,7 +56,7 @@ static bool hopeless(const walk *w, uint32_t node)
 {
     const core_solve_problem *p = w->s->tables->problem;
     const core_state *state = w->states[node];
-    double bound = state->host, sum = 0;
+    double bound = 0, sum = 0;
     if (w->value.memory <= 0 &&
         core_value_of(p, &w->totals[node], 0).memory > 0)
         return true;
@@ -75,18 +75,14 @@ static void visit(walk *w, uint32_t node);
 static void try_option(walk *w, uint32_t node, uint32_t option)
 {
     const core_tables *t = w->s->tables;
-    const core_ends *ends = &t->ends[t->nodes[node].first_ends + option];
     const core_state *from = w->states[node];
-    core_adding adding = {.ends = ends->yes, .maybe = ends->maybe};
+    core_state *to = w->states[node + 1];
     w->options[node] = option;
     w->totals[node + 1] = w->totals[node];
     core_totals_add(t, &w->totals[node + 1], node, option, 1);
-    do {
-        core_state *to = w->states[node + 1];
-        memcpy(to, from, core_state_used(w->s, from));
-        if (core_state_add(w->s, to, node, option, &adding))
-            visit(w, node + 1);
-    } while (core_adding_next(&adding));
+    memcpy(to, from, core_state_used(w->s, from));
+    core_state_add(w->s, to, node, option, NULL, NULL);
+    visit(w, node + 1);
 }
 
 /* At most MAX_NODES deep. */
@@ -115,7 +111,6 @@ clv_status core_exact_search(const core_schedule *s, uint32_t *options)
     const core_tables *t = s->tables;
     uint32_t n = t->problem->n_nodes;
     walk w = {.s = s, .best = options};
-    uint32_t ends[MAX_NODES];
     char *states = calloc(n + 1, s->state_size);
     if (!states)
         return clv_error(CLV_ERR_NO_MEMORY, "no memory to search for a plan");
@@ -124,10 +119,8 @@ clv_status core_exact_search(const core_schedule *s, uint32_t *options)
     for (uint32_t i = n; i-- > 0;)
         w.rest[i] = w.rest[i + 1] + least_work(t, i);
     core_totals totals = core_totals_of(t, options);
-    core_tables_ends(t, options, ends);
     w.value = core_value_of(t->problem, &totals,
-                            core_evaluate(s, options, ends, w.states[0], NULL,
-                                          NULL));
+                            core_evaluate(s, options, w.states[0], NULL, NULL));
     core_state_begin(s, w.states[0]);
     visit(&w, 0);
     free(states);

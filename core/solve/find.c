@@ -9,13 +9,13 @@
 #include <string.h>
 
 /* Copies of a stretch that are searched. */
-#define COPIES 4
+#define COPIES 6
 #define MAX_ROUNDS 4
 
 typedef struct finder {
     const core_schedule *s;
     const core_find_params *params;
-    uint32_t *options, *ends; /* [n_nodes] of a trial */
+    uint32_t *options; /* [n_nodes] of a trial */
     core_state *state;
     core_finding *out;
     double priced; /* makespan and price of out->options; INFINITY: none yet */
@@ -34,8 +34,7 @@ static void consider(finder *f)
 {
     const core_tables *t = f->s->tables;
     uint32_t n = t->problem->n_nodes;
-    core_tables_ends(t, f->options, f->ends);
-    double ns = core_evaluate(f->s, f->options, f->ends, f->state, NULL, NULL);
+    double ns = core_evaluate(f->s, f->options, f->state, NULL, NULL);
     double priced = ns;
     for (uint32_t i = 0; i < n; i++)
         priced += core_price(t, f->params->prices, i, f->options[i]);
@@ -63,15 +62,16 @@ static void consider_device(finder *f, uint32_t device)
     consider(f);
 }
 
-static clv_status consider_beam(finder *f, uint32_t width, bool whole)
+static clv_status consider_beam(finder *f, uint32_t width, bool look_ahead,
+                                bool whole)
 {
     core_beam_params params = {
-        .width = width, .whole = whole, .prices = f->params->prices};
+        .width = width, .look_ahead = look_ahead, .whole = whole,
+        .prices = f->params->prices};
     core_improve_params improve = {
         .max_rounds = MAX_ROUNDS, .whole = true, .prices = params.prices};
-    bool found;
-    clv_status status = core_beam_search(f->s, &params, f->options, &found);
-    if (status || !found)
+    clv_status status = core_beam_search(f->s, &params, f->options);
+    if (status)
         return status;
     consider(f);
     if (!whole)
@@ -92,11 +92,13 @@ static clv_status find_plain(finder *f)
     f->priced = INFINITY;
     for (uint32_t d = 0; d < t->problem->n_devices; d++)
         consider_device(f, d);
-    clv_status status = consider_beam(f, 1, false);
+    clv_status status = consider_beam(f, 1, false, false);
     if (!status)
-        status = consider_beam(f, f->params->width, true);
+        status = consider_beam(f, f->params->width, true, true);
     if (!status)
-        status = consider_beam(f, f->params->width, false);
+        status = consider_beam(f, f->params->width, false, false);
+    if (!status)
+        status = consider_beam(f, f->params->width, true, false);
     if (!status)
         status = core_improve(f->s, &improve, f->out->options,
                               f->out->alternatives, &value);
@@ -186,9 +188,8 @@ clv_status core_find(const core_solve_problem *problem,
         return status;
     core_schedule_init(&schedule, &tables);
     finder f = {.s = &schedule, .params = params, .out = out};
-    f.options = calloc(2 * (size_t)problem->n_nodes, sizeof *f.options);
+    f.options = calloc(problem->n_nodes, sizeof *f.options);
     f.state = calloc(1, schedule.state_size);
-    f.ends = f.options + problem->n_nodes;
     status = f.options && f.state ? find(&f) : no_memory();
     free(f.options);
     free(f.state);

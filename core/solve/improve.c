@@ -13,7 +13,6 @@ typedef struct improver {
     char *states;      /* before each node, and after the last */
     core_state *trial;
     uint32_t *options; /* the best choice so far */
-    uint32_t *ends;    /* its steps' ends */
     core_totals totals;
     double price;
     core_value value;
@@ -32,24 +31,60 @@ static bool same_time(double a, double b, double shift)
     return fabs(a - b - shift) < EQUAL_NS;
 }
 
-/* The same, or both over before the host goes on. */
-static bool same_end(double a, double a_host, double b, double b_host,
-                     double shift)
+/* Nothing that is added later can begin before this: it needs what lives. */
+static double horizon(const core_schedule *s, const core_state *state,
+                      uint32_t node)
 {
-    return (a <= a_host && b <= b_host) || same_time(a, b, shift);
+    double first = INFINITY;
+    if (!s->tables->nodes[node].rooted)
+        return 0;
+    for (uint32_t i = 0; i < state->n_slots; i++)
+        first = fmin(first, core_state_slot(s, state, i)->at);
+    return first;
 }
 
-static bool same_devices(const core_schedule *s, const core_state *a,
-                         const core_state *b, double shift)
+typedef struct pair {
+    const core_state *a, *b;
+    double shift;                  /* of a against b */
+    double a_horizon, b_horizon;
+} pair;
+
+/* The same, or both before all that may come. */
+static bool same_end(const pair *p, double a, double b)
 {
-    if (a->open != b->open)
+    return (a <= p->a_horizon && b <= p->b_horizon) ||
+           same_time(a, b, p->shift);
+}
+
+static bool same_host(const pair *p)
+{
+    uint32_t i = p->a->n_busy, j = p->b->n_busy;
+    while (i && j) {
+        const core_busy *x = &p->a->busy[--i], *y = &p->b->busy[--j];
+        if (!same_end(p, x->end, y->end))
+            return false;
+        if (x->end <= p->a_horizon)
+            return true;
+        if (!same_end(p, x->begin, y->begin))
+            return false;
+    }
+    return (!i || p->a->busy[i - 1].end <= p->a_horizon) &&
+           (!j || p->b->busy[j - 1].end <= p->b_horizon);
+}
+
+static bool same_devices(const core_schedule *s, const pair *p)
+{
+    if (p->a->open != p->b->open)
         return false;
     for (uint32_t d = 0; d < s->n_devices; d++) {
-        double x = core_state_free(s, a)[d], y = core_state_free(s, b)[d];
-        if (!core_state_steps(s, a)[d] != !core_state_steps(s, b)[d])
+        if (!core_state_steps(s, p->a)[d] != !core_state_steps(s, p->b)[d])
             return false;
-        if (a->open >> d & 1 ? !same_time(x, y, shift)
-                             : !same_end(x, a->host, y, b->host, shift))
+        if (!core_state_steps(s, p->a)[d])
+            continue;
+        if (!same_end(p, core_state_free(s, p->a)[d],
+                      core_state_free(s, p->b)[d]) ||
+            !same_end(p, core_state_sent(s, p->a)[d],
+                      core_state_sent(s, p->b)[d]))
             return false;
     }
     return true;
@@ -69,16 +104,16 @@ static bool same_clock(const core_schedule *s, const core_state *a,
     return true;
 }
 
-static bool same_slots(const core_schedule *s, const core_state *a,
-                       const core_state *b, double shift)
+static bool same_slots(const core_schedule *s, const pair *p)
 {
+    const core_state *a = p->a, *b = p->b;
     for (uint32_t i = 0; i < a->n_live; i++)
         if (core_state_live(s, a)[i].option != core_state_live(s, b)[i].option)
             return false;
     for (uint32_t i = 0; i < a->n_slots; i++) {
         const core_slot *x = core_state_slot(s, a, i);
         const core_slot *y = core_state_slot(s, b, i);
-        if (!same_end(x->at, a->host, y->at, b->host, shift) ||
+        if (!same_time(x->at, y->at, p->shift) ||
             (x->step == core_state_steps(s, a)[x->device]) !=
                 (y->step == core_state_steps(s, b)[y->device]) ||
             !same_clock(s, a, x->clock, b, y->clock))
@@ -93,59 +128,37 @@ static bool same_slots(const core_schedule *s, const core_state *a,
 
 /* Whether a and b, before the same node, differ in nothing that matters but by
  * a time. */
-static bool same_from_here(const core_schedule *s, const core_state *a,
-                           const core_state *b, double *shift)
+static bool same_from_here(const core_schedule *s, uint32_t node,
+                           const core_state *a, const core_state *b,
+                           double *shift)
 {
-    *shift = a->host - b->host;
-    return a->n_live == b->n_live && a->n_slots == b->n_slots &&
-           same_devices(s, a, b, *shift) && same_slots(s, a, b, *shift);
+    pair p = {.a = a, .b = b};
+    if (a->n_live != b->n_live || a->n_slots != b->n_slots || !a->n_slots)
+        return false;
+    p.shift = *shift = core_state_slot(s, a, a->n_slots - 1)->at -
+                       core_state_slot(s, b, b->n_slots - 1)->at;
+    p.a_horizon = horizon(s, a, node);
+    p.b_horizon = horizon(s, b, node);
+    return same_devices(s, &p) && same_host(&p) && same_slots(s, &p);
 }
 
 /* ------------------------------------------------------------------------ */
 /* Trying                                                                    */
 
-/* Sets the ends of the node and its deps; answers the first node whose steps
- * are others now, at most the node itself. */
-static uint32_t set_ends(improver *m, uint32_t node)
-{
-    const core_step_node *n = &m->s->tables->nodes[node];
-    uint32_t first = node;
-    for (uint32_t k = 0; k < n->n_deps; k++) {
-        uint32_t dep = n->deps[k];
-        uint32_t ends = core_tables_ends_of(m->s->tables, m->options, dep);
-        if (ends != m->ends[dep] && dep < first)
-            first = dep;
-        m->ends[dep] = ends;
-    }
-    m->ends[node] = core_tables_ends_of(m->s->tables, m->options, node);
-    return first;
-}
-
-/* The makespan with m's options, which differ from those of its states from
- * first on, up to and with node. */
-static double run_from(improver *m, uint32_t first, uint32_t node)
+/* The makespan with another option of a node. */
+static double try_option(improver *m, uint32_t node, uint32_t option)
 {
     const core_schedule *s = m->s;
     uint32_t n = s->tables->problem->n_nodes;
-    memcpy(m->trial, state_at(m, first), core_state_used(s, state_at(m, first)));
-    for (uint32_t i = first; i < n; i++) {
+    memcpy(m->trial, state_at(m, node), core_state_used(s, state_at(m, node)));
+    core_state_add(s, m->trial, node, option, NULL, NULL);
+    for (uint32_t i = node + 1; i < n; i++) {
         double shift;
-        core_adding adding = {.ends = m->ends[i]};
-        if (i > node && same_from_here(s, m->trial, state_at(m, i), &shift))
+        if (same_from_here(s, i, m->trial, state_at(m, i), &shift))
             return m->value.ns + shift;
-        core_state_add(s, m->trial, i, m->options[i], &adding);
+        core_state_add(s, m->trial, i, m->options[i], NULL, NULL);
     }
     return core_state_makespan(s, m->trial);
-}
-
-static double try_option(improver *m, uint32_t node, uint32_t option)
-{
-    uint32_t old = m->options[node];
-    m->options[node] = option;
-    double ns = run_from(m, set_ends(m, node), node);
-    m->options[node] = old;
-    set_ends(m, node);
-    return ns;
 }
 
 static core_value value_of(const improver *m, const core_totals *totals,
@@ -182,10 +195,9 @@ static void set_states(improver *m, uint32_t first)
     if (!first)
         core_state_begin(s, state_at(m, 0));
     for (uint32_t i = first; i < n; i++) {
-        core_adding adding = {.ends = m->ends[i]};
         memcpy(state_at(m, i + 1), state_at(m, i),
                core_state_used(s, state_at(m, i)));
-        core_state_add(s, state_at(m, i + 1), i, m->options[i], &adding);
+        core_state_add(s, state_at(m, i + 1), i, m->options[i], NULL, NULL);
     }
     m->totals = core_totals_of(t, m->options);
     m->price = 0;
@@ -201,11 +213,11 @@ static bool take_option(improver *m, uint32_t node, uint32_t option)
     uint32_t old = m->options[node];
     core_value value = m->value;
     m->options[node] = option;
-    set_states(m, set_ends(m, node));
+    set_states(m, node);
     if (core_value_better(m->value, value))
         return true;
     m->options[node] = old;
-    set_states(m, set_ends(m, node));
+    set_states(m, node);
     return false;
 }
 
@@ -242,11 +254,9 @@ static clv_status make(improver *m)
     const core_schedule *s = m->s;
     uint32_t n = s->tables->problem->n_nodes;
     m->states = calloc((size_t)n + 2, s->state_size);
-    m->ends = calloc(n, sizeof *m->ends);
-    if (!m->states || !m->ends)
+    if (!m->states)
         return clv_error(CLV_ERR_NO_MEMORY, "no memory to search for a plan");
     m->trial = state_at(m, n + 1);
-    core_tables_ends(s->tables, m->options, m->ends);
     set_states(m, 0);
     return CLV_OK;
 }
@@ -271,6 +281,5 @@ clv_status core_improve(const core_schedule *s,
     }
     *value = m.value;
     free(m.states);
-    free(m.ends);
     return status;
 }

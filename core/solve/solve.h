@@ -5,13 +5,14 @@
  * It knows neither ops nor devices, only times. Its rules are those by which
  * core/plan makes steps and core/exec runs them:
  *
- *   - The host submits steps, in order of their first piece; pieces of a device
- *     run in order.
- *   - A piece joins the step that its device is filling if all it needs of other
- *     devices is done before that step begins, and if what it needs of this very
- *     step is exactly what a piece of it made. Else it begins a step.
- *   - A step ends with a piece of whose result another device needs something:
- *     it is there once the piece is done.
+ *   - Pieces of a device run in order. A piece joins the step that its device is
+ *     filling if all it needs of other devices is done before that step begins,
+ *     and if what it needs of this very step is exactly what a piece of it made.
+ *     Else it begins a step.
+ *   - A step is filled until a node needs something of it on another device,
+ *     where its results are there when all of it is done.
+ *   - The host submits each device's steps in order, and a step of one device
+ *     before another's if that can be submitted earlier.
  *   - Before a submit the host waits for what the step needs of other devices
  *     (host_waits), or the device does by itself. A wait that finds its work
  *     done costs nothing.

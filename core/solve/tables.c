@@ -44,6 +44,15 @@ static uint16_t box_index(core_tables *t, core_kind *kind, uint32_t dep,
 /* ------------------------------------------------------------------------ */
 /* Kinds                                                                     */
 
+/* Partial sums that another device joins. */
+static void mark_ends(core_tables *t, const core_parts *parts)
+{
+    core_part_need *part = t->parts + parts->first;
+    for (uint32_t i = 0; i < parts->n; i++)
+        for (uint32_t k = 0; part[i].joins && k < i; k++)
+            part[k].ends |= part[k].partial && part[k].device != part[i].device;
+}
+
 static void fill_kind(core_tables *t, core_kind *kind)
 {
     const core_solve_problem *p = t->problem;
@@ -77,6 +86,7 @@ static void fill_kind(core_tables *t, core_kind *kind)
             for (uint32_t k = 0; k < node->n_deps; k++)
                 part->boxes[k] = box_index(t, kind, k, &piece->needs[k]);
         }
+        mark_ends(t, &t->options[t->n_options - 1]);
     }
 }
 
@@ -252,12 +262,44 @@ static void find_lives(core_tables *t, uint32_t *live)
     }
 }
 
+/* Whether a piece needs something, whatever its deps' options. */
+static bool needs_something(const core_step_node *node,
+                            const core_part_need *part)
+{
+    for (uint32_t k = 0; k < node->n_deps; k++) {
+        uint32_t o = 0;
+        while (o < node->dep_options[k] &&
+               core_tables_overlap(node, part, k, o).some)
+            o++;
+        if (o == node->dep_options[k])
+            return true;
+    }
+    return part->joins;
+}
+
+static void find_roots(core_tables *t)
+{
+    bool rooted = true;
+    for (uint32_t i = t->problem->n_nodes; i-- > 0;) {
+        core_step_node *node = &t->nodes[i];
+        const core_kind *kind = &t->kinds[node->kind];
+        for (uint32_t o = 0; o < kind->n_options && rooted; o++) {
+            const core_parts *parts = core_tables_parts(t, i, o);
+            for (uint32_t k = 0; k < parts->n; k++)
+                rooted &= needs_something(node, &t->parts[parts->first + k]);
+        }
+        node->rooted = rooted;
+    }
+}
+
 static clv_status make_lives(core_tables *t)
 {
     uint32_t *live = calloc(t->problem->n_nodes, sizeof *live);
     t->retired = calloc(t->problem->n_nodes, sizeof *t->retired);
-    if (live && t->retired)
+    if (live && t->retired) {
         find_lives(t, live);
+        find_roots(t);
+    }
     free(live);
     if (!live || !t->retired)
         return no_memory();
@@ -269,70 +311,7 @@ static clv_status make_lives(core_tables *t)
 }
 
 /* ------------------------------------------------------------------------ */
-/* Ends of steps                                                             */
-
-static uint32_t on_others(const core_tables *t, const core_parts *parts,
-                          uint32_t device, uint32_t mask)
-{
-    uint32_t out = 0;
-    for (uint32_t m = mask; m; m &= m - 1) {
-        uint32_t i = (uint32_t)__builtin_ctz(m);
-        if (t->parts[parts->first + i].device != device)
-            out |= 1u << i;
-    }
-    return out;
-}
-
-/* Partial sums that another device joins. */
-static uint32_t partial_ends(const core_tables *t, const core_parts *parts)
-{
-    uint32_t partial = 0, out = 0;
-    for (uint32_t i = 0; i < parts->n; i++) {
-        const core_part_need *part = &t->parts[parts->first + i];
-        partial |= part->partial ? 1u << i : 0;
-        if (part->joins)
-            out |= on_others(t, parts, part->device, partial);
-    }
-    return out;
-}
-
-/* Which pieces of an option of the dep another device needs if the consumer
- * takes this option. */
-static uint32_t needed_by(const core_tables *t, const core_consumer *consumer,
-                          uint32_t by, const core_parts *of, uint32_t option)
-{
-    const core_step_node *node = &t->nodes[consumer->node];
-    const core_parts *parts = core_tables_parts(t, consumer->node, by);
-    uint32_t out = 0;
-    for (uint32_t i = 0; i < parts->n; i++) {
-        const core_part_need *part = &t->parts[parts->first + i];
-        uint32_t some =
-            core_tables_overlap(node, part, consumer->dep, option).some;
-        out |= on_others(t, of, part->device, some & ~out);
-    }
-    return out;
-}
-
-uint32_t core_tables_ends_of(const core_tables *t, const uint32_t *options,
-                             uint32_t node)
-{
-    const core_step_node *n = &t->nodes[node];
-    const core_parts *parts = core_tables_parts(t, node, options[node]);
-    uint32_t out = partial_ends(t, parts);
-    for (uint32_t c = 0; c < n->n_consumers; c++) {
-        const core_consumer *consumer = &t->consumers[n->first_consumer + c];
-        out |= needed_by(t, consumer, options[consumer->node], parts,
-                         options[node]);
-    }
-    return out;
-}
-
-void core_tables_ends(const core_tables *t, const uint32_t *options,
-                      uint32_t *ends)
-{
-    for (uint32_t i = 0; i < t->problem->n_nodes; i++)
-        ends[i] = core_tables_ends_of(t, options, i);
-}
+/* Layouts                                                                   */
 
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
@@ -340,35 +319,25 @@ static uint64_t mix(uint64_t hash, uint64_t value)
     return hash ^ hash >> 29;
 }
 
-static core_ends ends_of(const core_tables *t, uint32_t node, uint32_t option)
+static uint64_t layout_of(const core_tables *t, uint32_t node, uint32_t option)
 {
     const core_step_node *n = &t->nodes[node];
     const core_parts *parts = core_tables_parts(t, node, option);
-    core_ends out = {.yes = partial_ends(t, parts), .layout = parts->n};
+    uint64_t layout = parts->n;
     for (uint32_t i = 0; i < parts->n; i++)
-        out.layout = mix(out.layout, t->parts[parts->first + i].device);
+        layout = mix(layout, t->parts[parts->first + i].device);
     for (uint32_t c = 0; c < n->n_consumers; c++) {
         const core_consumer *consumer = &t->consumers[n->first_consumer + c];
         const core_step_node *by = &t->nodes[consumer->node];
-        const core_kind *kind = &t->kinds[by->kind];
-        uint32_t all = UINT32_MAX, any = 0;
-        for (uint32_t o = 0; o < kind->n_options; o++) {
-            uint32_t needed = needed_by(t, consumer, o, parts, option);
-            all &= needed;
-            any |= needed;
-        }
-        out.yes |= all;
-        out.maybe |= any;
-        for (uint32_t b = 0; b < kind->n_boxes[consumer->dep]; b++) {
-            core_overlap overlap =
-                by->overlaps[consumer->dep]
-                            [b * by->dep_options[consumer->dep] + option];
-            out.layout = mix(out.layout, (uint64_t)overlap.some << 32 |
-                                             overlap.exact);
+        uint32_t n_options = by->dep_options[consumer->dep];
+        const core_overlap *overlaps = by->overlaps[consumer->dep];
+        for (uint32_t b = 0; b < t->kinds[by->kind].n_boxes[consumer->dep];
+             b++) {
+            core_overlap o = overlaps[b * n_options + option];
+            layout = mix(layout, (uint64_t)o.some << 32 | o.exact);
         }
     }
-    out.maybe &= ~out.yes;
-    return out;
+    return layout;
 }
 
 /* Whether consumers are alike, relative to the nodes. */
@@ -386,11 +355,11 @@ static bool same_use(const core_tables *t, uint32_t a, uint32_t b)
     return true;
 }
 
-static clv_status make_ends(core_tables *t)
+static clv_status make_layouts(core_tables *t)
 {
     uint32_t n = t->problem->n_nodes;
     uint32_t *first = calloc(n, sizeof *first); /* nodes that have their own */
-    size_t n_ends = 0;
+    size_t n_layouts = 0;
     uint32_t n_first = 0;
     if (!first)
         return no_memory();
@@ -399,21 +368,21 @@ static clv_status make_ends(core_tables *t)
         while (j < n_first && !same_use(t, first[j], i))
             j++;
         if (j < n_first) {
-            t->nodes[i].first_ends = t->nodes[first[j]].first_ends;
+            t->nodes[i].first_layout = t->nodes[first[j]].first_layout;
             continue;
         }
         first[n_first++] = i;
-        t->nodes[i].first_ends = (uint32_t)n_ends;
-        n_ends += t->kinds[t->nodes[i].kind].n_options;
+        t->nodes[i].first_layout = (uint32_t)n_layouts;
+        n_layouts += t->kinds[t->nodes[i].kind].n_options;
     }
-    t->ends = calloc(n_ends, sizeof *t->ends);
-    for (uint32_t j = 0; t->ends && j < n_first; j++) {
+    t->layouts = calloc(n_layouts, sizeof *t->layouts);
+    for (uint32_t j = 0; t->layouts && j < n_first; j++) {
         const core_step_node *node = &t->nodes[first[j]];
         for (uint32_t o = 0; o < t->kinds[node->kind].n_options; o++)
-            t->ends[node->first_ends + o] = ends_of(t, first[j], o);
+            t->layouts[node->first_layout + o] = layout_of(t, first[j], o);
     }
     free(first);
-    return t->ends ? CLV_OK : no_memory();
+    return t->layouts ? CLV_OK : no_memory();
 }
 
 /* ------------------------------------------------------------------------ */
@@ -434,7 +403,7 @@ clv_status core_tables_make(const core_solve_problem *problem, core_tables *out)
     if (!status)
         status = make_lives(out);
     if (!status)
-        status = make_ends(out);
+        status = make_layouts(out);
     if (status)
         core_tables_finish(out);
     return status;
@@ -449,7 +418,7 @@ void core_tables_finish(core_tables *t)
     free(t->options);
     free(t->parts);
     free(t->boxes);
-    free(t->ends);
+    free(t->layouts);
     free(t->consumers);
     free(t->nodes);
     free(t->retired);

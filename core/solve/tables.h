@@ -1,7 +1,6 @@
 /*
  * What the search asks of a problem again and again, found once: which pieces
- * of one node another one's pieces need, when a step has to end with a piece,
- * how long results live.
+ * of one node another one's pieces need, how long results live.
  *
  * Options and pieces are counted from 0 within a kind here.
  */
@@ -20,6 +19,7 @@ typedef struct core_part_need {
     double ns, weight_bytes;
     uint32_t device;
     bool partial, joins;
+    bool ends; /* a partial sum that another device joins: ends its step */
     uint16_t boxes[CORE_SOLVE_DEPS]; /* which box of each dep, see overlaps */
 } core_part_need;
 
@@ -34,28 +34,20 @@ typedef struct core_kind {
     uint32_t first_box[CORE_SOLVE_DEPS], n_boxes[CORE_SOLVE_DEPS];
 } core_kind;
 
-/* What is known of an option's pieces before the consumers are chosen, bits. */
-typedef struct core_ends {
-    uint32_t yes;    /* another device needs something of it, whatever the
-                        consumers' options */
-    uint32_t maybe;  /* or it depends on them */
-    uint64_t layout; /* options of equal layout differ in times only, to those
-                        that use the result */
-} core_ends;
-
 typedef struct core_consumer {
     uint32_t node, dep; /* index into its deps */
 } core_consumer;
 
 typedef struct core_step_node {
     uint32_t kind;          /* in tables->kinds */
-    uint32_t first_ends;    /* in tables->ends, one an option */
+    uint32_t first_layout;  /* in tables->layouts, one an option */
     uint32_t n_deps;
     uint32_t deps[CORE_SOLVE_DEPS];
     uint32_t live[CORE_SOLVE_DEPS];  /* where among the live nodes the dep is */
     const core_overlap *overlaps[CORE_SOLVE_DEPS]; /* [box][option of the dep] */
     uint32_t dep_options[CORE_SOLVE_DEPS];
     uint32_t first_consumer, n_consumers;
+    bool rooted; /* it and all later ones need something, in every option */
     uint32_t n_live;                 /* before it */
     uint32_t first_retired, n_retired; /* live indices after it that are not
                                           needed any more, from the last */
@@ -73,11 +65,13 @@ typedef struct core_tables {
     core_part_need *parts;
     core_box *boxes;
     core_table *tables;
-    core_ends *ends;
+    /* Options of equal layout differ in times only, to those that use the
+     * result. */
+    uint64_t *layouts;
     core_consumer *consumers;
     core_step_node *nodes; /* [problem->n_nodes] */
     uint32_t *retired;
-    uint32_t n_kinds, n_options, n_parts, n_boxes, n_tables, n_ends;
+    uint32_t n_kinds, n_options, n_parts, n_boxes, n_tables;
     uint32_t most_live, most_slots; /* at any time, one a piece */
 } core_tables;
 
@@ -100,11 +94,3 @@ static inline core_overlap core_tables_overlap(const core_step_node *node,
     return node->overlaps[dep][part->boxes[dep] * node->dep_options[dep] +
                                option];
 }
-
-/* Which pieces of each node end their step, bits, when options are chosen:
- * [n_nodes] counted within kinds. */
-void core_tables_ends(const core_tables *tables, const uint32_t *options,
-                      uint32_t *ends);
-/* The same for one node. */
-uint32_t core_tables_ends_of(const core_tables *tables, const uint32_t *options,
-                             uint32_t node);

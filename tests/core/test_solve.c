@@ -76,8 +76,8 @@ static void test_wait_for_done(void **state)
     finish_case(q, 60000 + 1000 + 5 + 1000);
 }
 
-/* A step ends with what another device needs: node 1 begins a second step while
- * the queue has work. */
+/* A step goes on until another device needs something of it, and is waited for
+ * as a whole. */
 static void test_end_of_step(void **state)
 {
     (void)state;
@@ -85,11 +85,48 @@ static void test_end_of_step(void **state)
     q->devices[0] = (core_solve_device){1, 10, 100, 1000, true, UINT64_MAX, 1};
     q->devices[1] = (core_solve_device){2, 20, 200, 2000, true, UINT64_MAX, 1};
     problem_whole(q, 0, 50000, NONE);
-    problem_whole(q, 0, 90000, NONE);
+    problem_whole(q, 0, 40000, NONE);
     problem_whole(q, 1, 5, 0);
-    double end0 = 10 + 100 + 50000, end1 = end0 + 100 + 90000;
-    /* The host waits at the end for device 0; by then 1 is done. */
-    finish_case(q, end1 + 1000);
+    problem_whole(q, 0, 70000, NONE); /* sent at once, as the queue has work */
+    double end = 10 + 100 + 90000;
+    finish_case(q, end + 100 + 70000 + 1000);
+}
+
+/* Node 2 needs node 0 on another device: that does not wait for its own part of
+ * node 2. */
+static void test_end_before_own_part(void **state)
+{
+    (void)state;
+    problem *q = problem_new(2);
+    q->devices[0] = (core_solve_device){1, 10, 100, 1000, true, UINT64_MAX, 1};
+    q->devices[1] = (core_solve_device){2, 20, 200, 2000, true, UINT64_MAX, 1};
+    problem_whole(q, 0, 50000, NONE);
+    problem_dep(problem_node(q), 0);
+    problem_option(q);
+    problem_piece(q, 0, 30000, columns(0, 8));
+    problem_piece(q, 1, 60000, columns(8, 16));
+    finish_case(q, 10 + 100 + 50000 + 1000 + 20 + 200 + 60000 + 2000);
+}
+
+/* The host waits for device 0 and then submits to device 1; device 2 gets its
+ * work before that, though it comes later. */
+static void test_order(void **state)
+{
+    (void)state;
+    problem *q = problem_new(3);
+    for (int d = 0; d < 3; d++)
+        q->devices[d] =
+            (core_solve_device){1, 10, 100, 1000, true, UINT64_MAX, 1};
+    problem_whole(q, 0, 50000, NONE);
+    problem_whole(q, 1, 5, 0);
+    problem_whole(q, 2, 80000, NONE);
+    uint32_t options[] = {0, 1, 2};
+    double begin[3], end[3], ns;
+    assert_ok(core_solve_evaluate(&q->p, options, begin, end, &ns));
+    assert_ns(begin[0], 10 + 100);
+    assert_ns(begin[1], 10 + 100 + 50000 + 1000 + 10 + 100);
+    assert_ns(begin[2], 20 + 100);
+    finish_case(q, 20 + 100 + 80000 + 1000);
 }
 
 /* What a step that is open already waited for does not begin another one. */
@@ -189,7 +226,7 @@ typedef struct truth {
     core_schedule schedule;
     core_state *state;
     core_value best;
-    uint32_t options[PROBLEM_NODES], ends[PROBLEM_NODES];
+    uint32_t options[PROBLEM_NODES];
 } truth;
 
 static void truth_make(truth *t, const problem *q)
@@ -209,10 +246,9 @@ static void truth_finish(truth *t)
 static core_value truth_value(truth *t)
 {
     core_totals totals = core_totals_of(&t->tables, t->options);
-    core_tables_ends(&t->tables, t->options, t->ends);
     return core_value_of(t->tables.problem, &totals,
-                         core_evaluate(&t->schedule, t->options, t->ends,
-                                       t->state, NULL, NULL));
+                         core_evaluate(&t->schedule, t->options, t->state, NULL,
+                                       NULL));
 }
 
 static void try_all(truth *t, uint32_t node)
@@ -627,6 +663,8 @@ int main(void)
         cmocka_unit_test(test_device_wait),
         cmocka_unit_test(test_wait_for_done),
         cmocka_unit_test(test_end_of_step),
+        cmocka_unit_test(test_end_before_own_part),
+        cmocka_unit_test(test_order),
         cmocka_unit_test(test_covered),
         cmocka_unit_test(test_renamed),
         cmocka_unit_test(test_rows_then_channels),
