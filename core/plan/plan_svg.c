@@ -18,7 +18,8 @@
 #define LANE_ROW 54.0
 #define AXIS 26.0
 #define PANEL_GAP 46.0
-#define LEGEND 40.0
+#define LEGEND 52.0 /* two lines */
+#define LEGEND_ROW 20.0
 
 #define INK "#22262d"
 #define FAINT "#6b7280"
@@ -125,24 +126,36 @@ static void draw_window(const core_drawing *d, const core_panel *strip,
     core_svg_line(d->text, x2, end + 3, zoom->x + zoom->width, zoom->y, look);
 }
 
+/* Where the next entry goes: at the begin of a new line if there is no room. */
+static void place_entry(const char *name, double *x, double *y)
+{
+    double width = 28 + core_svg_text_width(strlen(name), 12) + 18;
+    if (*x + width > WIDTH - RIGHT) {
+        *x = LEFT;
+        *y += LEGEND_ROW;
+    }
+}
+
 static void draw_legend(const core_drawing *d, double y)
 {
+    static const char waits[] = "waits for a result";
     double x = LEFT;
     for (uint32_t kind = 0; kind < CORE_BAR_KINDS; kind++) {
         if (!d->present[kind])
             continue;
         const char *name = core_bar_name(kind);
         svg_look look = {.fill = core_bar_colour(kind)};
+        place_entry(name, &x, &y);
         core_svg_rect(d->text, x, y, 14, 14, look, NULL);
         core_svg_text(d->text, x + 20, y + 11, 12, SVG_START, INK, name);
-        x += 20 + core_svg_text_width(strlen(name), 12) + 22;
+        x += 20 + core_svg_text_width(strlen(name), 12) + 18;
     }
     if (!d->plan->n_waits)
         return;
+    place_entry(waits, &x, &y);
     core_svg_line(d->text, x, y + 7, x + 22, y + 7,
                   (svg_look){.stroke = CORE_WAIT_COLOUR, .dashed = true});
-    core_svg_text(d->text, x + 28, y + 11, 12, SVG_START, INK,
-                  "waits for a result");
+    core_svg_text(d->text, x + 28, y + 11, 12, SVG_START, INK, waits);
 }
 
 /* ------------------------------------------------------------------------ */
