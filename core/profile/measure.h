@@ -15,10 +15,13 @@
 typedef struct core_meter core_meter; /* pool and settings */
 
 typedef struct core_meter_params {
-    double max_seconds;    /* of one measurement, repetitions included */
-    uint32_t repetitions;  /* of which the median is taken; 0: 5 */
+    double max_seconds;    /* of one measurement, repetitions included, but for
+                              a first one; 0: 0.25 */
+    uint32_t repetitions;  /* of which the lower quartile is taken, as what
+                              disturbs only adds time; 0: 9 */
     uint64_t max_pool;     /* bytes of operands; work that needs more is not
-                              measured (CLV_ERR_LIMIT) */
+                              measured (CLV_ERR_LIMIT); 0: half of what the
+                              machine has */
 } core_meter_params;
 
 clv_status core_meter_create(clv_context *ctx, const core_meter_params *params,
@@ -29,7 +32,7 @@ typedef struct core_sample {
     core_work work;
     double ns;        /* of the node, without submit, dispatch and wait */
     double energy_nj; /* 0: unknown */
-    double spread;    /* (max - min) / median of the repetitions */
+    double spread;    /* (max - min) / ns of the repetitions */
 } core_sample;
 
 /* CLV_ERR_UNSUPPORTED: the device does not take the work. */

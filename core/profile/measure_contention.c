@@ -85,7 +85,7 @@ static double length(const party *p)
     return p->span.end - p->span.begin;
 }
 
-/* Median length of a run alone. */
+/* Length of a run alone. */
 static clv_status time_alone(const core_meter *meter, party *p)
 {
     uint32_t n = meter->params.repetitions;
@@ -99,7 +99,7 @@ static clv_status time_alone(const core_meter *meter, party *p)
         status = run(p, 1);
         values[i] = length(p);
     }
-    p->alone_ns = core_median(values, n);
+    p->alone_ns = core_undisturbed(values, n);
     free(values);
     return status;
 }

@@ -23,6 +23,7 @@ typedef struct rig {
     core_trial *block, *once, *often;
     double values[REPETITIONS];
     uint32_t n;            /* how many are wanted: one where all are equal */
+    bool records;          /* the device tells when its work ran */
 } rig;
 
 static clv_status make_trial(rig *r, const core_work *work, uint32_t nodes,
@@ -79,7 +80,7 @@ static clv_status time_submit(rig *r, bool busy, double *out)
             return status;
         r->values[i] = end - begin;
     }
-    *out = core_median(r->values, r->n);
+    *out = core_undisturbed(r->values, r->n);
     return CLV_OK;
 }
 
@@ -109,14 +110,38 @@ static uint32_t queued_programs(const rig *r)
     return depth && depth <= PROGRAMS ? depth - 1 : PROGRAMS;
 }
 
-/* Many programs of one node against one of as many. */
-static clv_status time_dispatch(rig *r, double *out)
+/* Between the end of a program and the first node of the next one, which was
+ * there by then. */
+static clv_status recorded_dispatch(rig *r, uint32_t programs, double *out)
 {
-    uint32_t programs = queued_programs(r);
-    *out = 0;
-    if (programs < 2)
-        return CLV_OK; /* by records, below */
+    double gaps[REPETITIONS * PROGRAMS];
+    uint32_t n = 0;
     for (uint32_t i = 0; i < r->n; i++) {
+        core_trial_span spans[PROGRAMS + 1] = {{.correlation = 1}};
+        clv_status status = core_trial_submit(r->block, 1);
+        for (uint32_t p = 1; p <= programs && !status; p++) {
+            spans[p].correlation = p + 1;
+            status = core_trial_submit(r->once, p + 1);
+        }
+        if (!status)
+            status = core_trial_wait(programs ? r->once : r->block, 0);
+        if (!status)
+            status = core_trial_spans(r->dev, spans, programs + 1);
+        if (status)
+            return status;
+        for (uint32_t p = 1; p <= programs; p++)
+            gaps[n++] = spans[p].node - spans[p - 1].end;
+        if (!programs) /* never one behind the other */
+            gaps[n++] = spans->node - spans->begin;
+    }
+    *out = fmax(core_undisturbed(gaps, n), 0);
+    return CLV_OK;
+}
+
+/* Without records: many programs of one node against one of as many. */
+static clv_status compared_dispatch(rig *r, uint32_t programs, double *out)
+{
+    for (uint32_t i = 0; i < r->n && programs > 1; i++) {
         double apart, together, alone;
         clv_status status = time_queue(r, r->once, programs, &apart);
         if (!status)
@@ -129,20 +154,26 @@ static clv_status time_dispatch(rig *r, double *out)
         double node = (together - alone) / (PROGRAMS - 1);
         r->values[i] = (apart - alone) / (programs - 1) - node;
     }
-    *out = fmax(core_median(r->values, r->n), 0);
+    *out = programs > 1 ? fmax(core_undisturbed(r->values, r->n), 0) : 0;
     return CLV_OK;
+}
+
+static clv_status time_dispatch(rig *r, double *out)
+{
+    uint32_t programs = queued_programs(r);
+    return r->records ? recorded_dispatch(r, programs, out)
+                      : compared_dispatch(r, programs, out);
 }
 
 /* How the device and the host come together at both ends of the block. */
 typedef struct ends {
     double begin; /* from before the submit to the first node */
-    double start; /* from the program's begin to its first node's */
     double wait;  /* from the end of work to the host going on */
 } ends;
 
-static clv_status time_ends(rig *r, uint64_t spin_ns, bool records, ends *out)
+static clv_status time_ends(rig *r, uint64_t spin_ns, ends *out)
 {
-    double begins[REPETITIONS], starts[REPETITIONS];
+    double begins[REPETITIONS];
     for (uint32_t i = 0; i < r->n; i++) {
         core_trial_span span = {.correlation = i + 1};
         double begin = 0, end = 0;
@@ -153,17 +184,15 @@ static clv_status time_ends(rig *r, uint64_t spin_ns, bool records, ends *out)
             status = core_trial_wait(r->block, spin_ns);
         if (!status)
             status = core_trial_now(r->dev, &end);
-        if (!status && records)
+        if (!status && r->records)
             status = core_trial_spans(r->dev, &span, 1);
         if (status)
             return status;
         begins[i] = span.node ? span.node - begin : 0;
-        starts[i] = span.node ? span.node - span.begin : 0;
         r->values[i] = span.end ? end - span.end : end - begin - r->block_ns;
     }
-    out->begin = core_median(begins, r->n);
-    out->start = core_median(starts, r->n);
-    out->wait = fmax(core_median(r->values, r->n), 0);
+    out->begin = core_undisturbed(begins, r->n);
+    out->wait = fmax(core_undisturbed(r->values, r->n), 0);
     return CLV_OK;
 }
 
@@ -173,15 +202,11 @@ static clv_status time_ends(rig *r, uint64_t spin_ns, bool records, ends *out)
 static clv_status time_waits(rig *r, core_overheads *o)
 {
     ends poll, block;
-    core_trial_span none = {0};
-    bool records = core_trial_spans(r->dev, &none, 0) == CLV_OK;
-    clv_status status = time_ends(r, SPIN_NS, records, &poll);
+    clv_status status = time_ends(r, SPIN_NS, &poll);
     if (!status)
-        status = time_ends(r, 0, records, &block);
+        status = time_ends(r, 0, &block);
     if (status)
         return status;
-    if (queued_programs(r) < 2)
-        o->dispatch = poll.start;
     o->wait_poll = poll.wait;
     o->wait_block = block.wait;
     if (poll.begin > 0) {
@@ -235,7 +260,7 @@ static clv_status time_copy(rig *r, uint64_t size, double *out)
             return status;
         r->values[i] = (more - one) / (COPIES - 1);
     }
-    *out = fmax(core_median(r->values, r->n), 0);
+    *out = fmax(core_undisturbed(r->values, r->n), 0);
     return CLV_OK;
 }
 
@@ -261,7 +286,9 @@ clv_status core_measure_overheads(core_meter *meter, clv_device *dev,
 {
     bool same = dev->info.clock == CLV_CLOCK_VIRTUAL;
     rig r = {.meter = meter, .dev = dev, .n = same ? 1 : REPETITIONS};
+    core_trial_span none = {0};
     *out = (core_overheads){0};
+    r.records = core_trial_spans(dev, &none, 0) == CLV_OK;
     clv_status status = rig_make(&r);
     if (!status)
         status = time_submit(&r, false, &out->submit_idle);

@@ -6,7 +6,8 @@
 
 #include <stdlib.h>
 
-#define ENOUGH_NS 2e6   /* a run that the clock and the system do not blur */
+#define ENOUGH_NS 1e6   /* of a run: the clock does not blur it, and others seldom
+                           interrupt it */
 #define ALONE_NS 1e7    /* of a node beside which the rest does not count */
 #define MAX_NODES 1024u
 #define GROWTH 16u
@@ -101,12 +102,12 @@ static clv_status repeat(const measuring *m, uint32_t nodes, series *s)
 
 static void conclude(series *s, uint32_t nodes, core_sample *out)
 {
-    double many = core_median(s->many, s->n), least = s->many[0];
-    out->spread = (s->many[s->n - 1] - least) / many;
+    double many = core_undisturbed(s->many, s->n);
+    out->spread = (s->many[s->n - 1] - s->many[0]) / many;
     out->energy_nj = core_median(s->energy, s->n);
     out->ns = many / nodes;
     if (nodes > 1) {
-        double each = (many - core_median(s->one, s->n)) / (nodes - 1);
+        double each = (many - core_undisturbed(s->one, s->n)) / (nodes - 1);
         if (each > 0)
             out->ns = each;
     }

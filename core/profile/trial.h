@@ -72,4 +72,7 @@ clv_status core_trial_spans(clv_device *dev, core_trial_span *spans,
                             uint32_t n);
 /* Forgets all records. Nothing where the device has none. */
 void core_trial_forget(clv_device *dev);
-double core_median(double *values, uint32_t n); /* sorts them */
+/* Of n >= 1 values, which are sorted. Times have their lower quartile for what
+ * they would be undisturbed: whatever else the machine does only adds. */
+double core_median(double *values, uint32_t n);
+double core_undisturbed(double *values, uint32_t n);

@@ -32,7 +32,7 @@ typedef struct npu_phase {
     uint64_t work_ns;   /* computing, and moving the bytes if nobody disturbs:
                            the longer of the two */
     uint64_t bytes;     /* moved during work_ns */
-    uint32_t command, node; /* for the trace */
+    uint32_t command, node, op; /* for the trace, which outlives the program */
     uint64_t begin, end;    /* set as the job runs */
 } npu_phase;
 

@@ -202,6 +202,7 @@ static npu_phase *add_phases(const npu_job *job, uint32_t index, npu_phase *at)
             npu_node_cost(s, &prog->graph, i, prog->paths[i], c->symbols, at);
         at->command = index;
         at->node = i;
+        at->op = prog->graph.nodes[i].op;
     }
     return at;
 }

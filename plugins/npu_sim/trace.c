@@ -29,12 +29,11 @@ void npu_job_done(void *ctx, npu_sim_job *sim)
 static void describe_node(const npu_job *job, uint32_t i, clv_trace_record *r)
 {
     const npu_phase *p = &job->phases[i];
-    const npu_graph *g = &job->commands[p->command].program->graph;
     r->begin = p->begin;
     r->end = p->end;
     r->node = p->node;
     r->command = p->command;
-    snprintf(r->name, sizeof r->name, "%s", npu_op_name(g->nodes[p->node].op));
+    snprintf(r->name, sizeof r->name, "%s", npu_op_name(p->op));
 }
 
 static void describe_command(const npu_job *job, uint32_t i,

@@ -2,108 +2,13 @@
  * says so, leaks nothing, and what is there still works. */
 #include "test.h"
 
+#include "fail_alloc.h"
 #include "solve_problem.h"
 #include "tmpdir.h"
 
 #include <math.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-/* The linker's names for what it wraps, and for what is called instead. */
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *old, size_t size);
-void *__real_reallocarray(void *old, size_t n, size_t size);
-char *__real_strdup(const char *s);
-char *__real_strndup(const char *s, size_t n);
-int __real_posix_memalign(void **out, size_t alignment, size_t size);
-int __real_vasprintf(char **out, const char *fmt, va_list args);
-CLV_API void *__wrap_malloc(size_t size);
-CLV_API void *__wrap_calloc(size_t n, size_t size);
-CLV_API void *__wrap_realloc(void *old, size_t size);
-CLV_API void *__wrap_reallocarray(void *old, size_t n, size_t size);
-CLV_API char *__wrap_strdup(const char *s);
-CLV_API char *__wrap_strndup(const char *s, size_t n);
-CLV_API int __wrap_posix_memalign(void **out, size_t alignment, size_t size);
-CLV_API int __wrap_vasprintf(char **out, const char *fmt, va_list args);
-
-/* Allocations until the one that fails; below 0: none does. */
-static atomic_int countdown = -1;
-
-static bool fails(void)
-{
-    return atomic_load(&countdown) >= 0 &&
-           atomic_fetch_sub(&countdown, 1) == 0;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return fails() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *old, size_t size)
-{
-    return fails() ? NULL : __real_realloc(old, size);
-}
-
-void *__wrap_reallocarray(void *old, size_t n, size_t size)
-{
-    return fails() ? NULL : __real_reallocarray(old, n, size);
-}
-
-char *__wrap_strdup(const char *s)
-{
-    return fails() ? NULL : __real_strdup(s);
-}
-
-char *__wrap_strndup(const char *s, size_t n)
-{
-    return fails() ? NULL : __real_strndup(s, n);
-}
-
-int __wrap_posix_memalign(void **out, size_t alignment, size_t size)
-{
-    return fails() ? 12 : __real_posix_memalign(out, alignment, size);
-}
-
-int __wrap_vasprintf(char **out, const char *fmt, va_list args)
-{
-    return fails() ? -1 : __real_vasprintf(out, fmt, args);
-}
-
-/* Runs step with its first, second... allocation failing, until none fails. */
-static void check(clv_status (*step)(void *arg), void *arg)
-{
-    int n = 0, errors = 0;
-    for (;; n++) {
-        clv_error(CLV_OK, "nothing was said");
-        atomic_store(&countdown, n);
-        clv_status status = step(arg);
-        bool reached = atomic_load(&countdown) < 0;
-        atomic_store(&countdown, -1);
-        if (!reached) {
-            if (status)
-                fail_msg("without a failure: %s", clv_last_error());
-            break;
-        }
-        errors += status != CLV_OK;
-        if (!status)
-            continue; /* done without, or a plugin was */
-        if (status != CLV_ERR_NO_MEMORY && status != CLV_ERR_NOT_FOUND)
-            fail_msg("allocation %d: status %d: %s", n, status,
-                     clv_last_error());
-        if (!strstr(clv_last_error(), "memory") ||
-            strchr(clv_last_error(), '\n'))
-            fail_msg("allocation %d: %s", n, clv_last_error());
-    }
-    assert_true(n > 0 && errors > 0);
-}
 
 static tmpdir dir;
 
@@ -152,7 +57,7 @@ static void test_config(void **state)
 {
     (void)state;
     tmpdir_text(&dir, "a.ini", ini);
-    check(configure, NULL);
+    test_allocations(configure, NULL);
 }
 
 /* A plugin that got no memory is told of; the context is there. */
@@ -190,9 +95,9 @@ static void test_contexts(void **state)
 {
     (void)state;
     char off[] = "off", always[] = "always", once[] = "auto";
-    check(open_and_close, off);
-    check(open_and_close, always);
-    check(open_and_close, once);
+    test_allocations(open_and_close, off);
+    test_allocations(open_and_close, always);
+    test_allocations(open_and_close, once);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -336,7 +241,7 @@ static void test_compute(void **state)
     assert_ok(make_config(&config, "off"));
     assert_ok(open_context(config, &ctx));
     assert_int_equal(clv_context_device_count(ctx), 3);
-    check(compute, ctx);
+    test_allocations(compute, ctx);
     for (uint32_t i = 0; i < 3; i++)
         assert_false(clv_device_lost(clv_context_device(ctx, i)));
     clv_context_destroy(ctx);
@@ -364,7 +269,7 @@ static clv_status all_of_it(void *arg)
 static void test_all(void **state)
 {
     (void)state;
-    check(all_of_it, NULL);
+    test_allocations(all_of_it, NULL);
 }
 
 /* The search, with layers that repeat and memory that does not suffice. */
@@ -390,14 +295,14 @@ static void test_solve(void **state)
     problem *small = problem_new(2), *layers = problem_new(2);
     layer_node(&r, small, false);
     layer_node(&r, small, false);
-    check(solve, small);
+    test_allocations(solve, small);
     for (int i = 0; i < 2; i++)
         layer_node(&r, layers, false);
     repeat_nodes(layers, 2, 6, true);
     for (uint32_t i = 0; i < layers->p.n_pieces; i++)
         layers->pieces[i].weight_bytes = (uint64_t)layers->pieces[i].ns;
     layers->devices[0].memory = 2000;
-    check(solve, layers);
+    test_allocations(solve, layers);
     free(small);
     free(layers);
 }
