@@ -19,12 +19,11 @@ static rig rig_make(const char *settings)
     char text[2048], *save = NULL;
     const char *build = getenv("CLEAVE_TEST_BUILD");
     const core_meter_params params = {.max_seconds = 0.01, .repetitions = 1,
-                                      .max_pool = 64 << 20};
+                                      .max_pool = 16 << 20};
     assert_non_null(build);
     assert_ok(clv_config_create(&r.config));
     snprintf(text, sizeof text, "core.plugin_dirs=%s/plugins core.cache_dir= "
-             "core.allow_unsafe_plugins=on core.wait_timeout=0.3 %s", build,
-             settings);
+             "core.allow_unsafe_plugins=on %s", build, settings);
     for (char *word = strtok_r(text, " ", &save); word;
          word = strtok_r(NULL, " ", &save))
         assert_ok(clv_config_set(r.config, word, "test"));
@@ -44,10 +43,7 @@ static rig chip(void)
                     "npu_sim.memory_bandwidth=50");
 }
 
-static rig processors(void)
-{
-    return rig_make("core.plugins=cpu cpu:a.threads=1 cpu:b.threads=1");
-}
+#define PROCESSORS "core.plugins=cpu cpu:a.threads=1 cpu:b.threads=1"
 
 static void finish(rig *r)
 {
@@ -127,7 +123,7 @@ static void test_lost(void **state)
 {
     (void)state;
     for (int i = 0; i < 3; i++) {
-        rig r = processors();
+        rig r = rig_make(PROCESSORS);
         assert_ok(r.devs[0]->api->fault_inject(r.devs[0]->handle,
                                                CLV_FAULT_LOST));
         assert_int_equal(measurements[i](&r, r.meter), CLV_ERR_DEVICE_LOST);
@@ -144,14 +140,12 @@ static void test_hang(void **state)
 {
     (void)state;
     for (int i = 0; i < 3; i++) {
-        rig r = processors();
+        rig r = rig_make(PROCESSORS " core.wait_timeout=0.2");
         assert_ok(r.devs[0]->api->fault_inject(r.devs[0]->handle,
                                                CLV_FAULT_HANG));
         assert_int_equal(measurements[i](&r, r.meter), CLV_ERR_TIMEOUT);
         assert_message("cpu:a|nothing after");
         assert_true(clv_device_lost(r.devs[0]));
-        r.devs[0] = r.devs[1];
-        assert_ok(measure_work(&r, r.meter));
         finish(&r);
     }
 }
