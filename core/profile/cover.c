@@ -14,7 +14,7 @@
 #define MAX_WORK_NS 0.3e9
 
 #define MIB (UINT64_C(1) << 20)
-static const core_meter_params quick_meter = {.max_seconds = 0.005,
+static const core_meter_params quick_meter = {.max_seconds = 0.008,
                                               .max_pool = 1024 * MIB};
 static const core_meter_params full_meter = {.max_seconds = 0.3,
                                              .max_pool = 2048 * MIB};

@@ -224,8 +224,8 @@ static clv_status read_tree(const cJSON *list, uint32_t n_features,
     return status;
 }
 
-/* Whether a model is of as many samples as are there, and of the features that
- * the kind has. */
+/* Whether a model may be of the samples that are there, and is of the features
+ * that the kind has. */
 static bool is_of(const core_profile_device *dev, const core_work_kind *kind,
                   const double *model)
 {
@@ -235,7 +235,8 @@ static bool is_of(const core_profile_device *dev, const core_work_kind *kind,
     for (uint32_t i = 0; i < dev->n_samples; i++)
         n += dev->samples[i].ns > 0 &&
              !memcmp(&dev->samples[i].work.kind, kind, sizeof *kind);
-    return n && model[0] == n && model[1] == core_work_features(&work, x);
+    return model[0] >= 1 && model[0] <= n && is_whole(model, 2) &&
+           model[1] == core_work_features(&work, x);
 }
 
 /* The model that was kept, else one that is fitted now. */

@@ -29,12 +29,14 @@ static bool cost_of(const core_profile_device *dev, const core_work *work,
 {
     double x[CORE_FIT_FEATURES];
     const core_sample *sample = core_profile_sample(dev, work);
-    if (sample && sample->ns > 0) {
+    const core_profile_kind *kind = core_profile_kind_of(dev, &work->kind);
+    const bool modelled = kind && kind->fit.n_samples;
+    if (sample && sample->ns > 0 &&
+        !(modelled && core_profile_is_noisy(sample))) {
         *out = (core_cost){sample->ns, sample->energy_nj, true};
         return true;
     }
-    const core_profile_kind *kind = core_profile_kind_of(dev, &work->kind);
-    if (!kind || !kind->fit.n_samples)
+    if (!modelled)
         return false;
     core_work_features(work, x);
     double ns = core_fit_predict(&kind->fit, x);

@@ -274,9 +274,30 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+bool core_profile_is_noisy(const core_sample *sample)
+{
+    return sample->spread > 0.5;
+}
+
+/* Samples of a kind; quiet: those that are not noisy. */
+static uint32_t count_samples(const core_profile_device *dev,
+                              const core_profile_kind *kind, bool quiet)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < dev->n_samples; i++) {
+        const core_sample *s = &dev->samples[i];
+        n += s->ns > 0 && !(quiet && core_profile_is_noisy(s)) &&
+             !memcmp(&s->work.kind, &kind->kind, sizeof kind->kind);
+    }
+    return n;
+}
+
+/* To all samples, unless most are quiet: then to those. */
 clv_status core_profile_fit_kind(core_profile_device *dev,
                                  core_profile_kind *kind)
 {
+    const bool quiet = 2 * count_samples(dev, kind, true) >
+                       count_samples(dev, kind, false);
     core_fit_sample *samples = calloc(dev->n_samples + 1u, sizeof *samples);
     double *power = calloc(dev->n_samples + 1u, sizeof *power);
     clv_status status = samples && power ? CLV_OK : no_memory();
@@ -284,7 +305,7 @@ clv_status core_profile_fit_kind(core_profile_device *dev,
     uint32_t n = 0, n_features = 0;
     for (uint32_t i = 0; i < dev->n_samples && !status; i++) {
         const core_sample *s = &dev->samples[i];
-        if (!(s->ns > 0) ||
+        if (!(s->ns > 0) || (quiet && core_profile_is_noisy(s)) ||
             memcmp(&s->work.kind, &kind->kind, sizeof kind->kind))
             continue;
         n_features = core_work_features(&s->work, samples[n].x);

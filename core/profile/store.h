@@ -86,6 +86,8 @@ core_profile_device *core_profile_add_device(core_profile *profile,
                                              clv_device *dev);
 /* Forgets all that was measured. */
 void core_profile_forget(core_profile_device *dev);
+/* Something else ran meanwhile: a model of quieter ones is better. */
+bool core_profile_is_noisy(const core_sample *sample);
 const core_sample *core_profile_sample(const core_profile_device *dev,
                                        const core_work *work);
 core_profile_kind *core_profile_kind_of(const core_profile_device *dev,

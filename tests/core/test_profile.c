@@ -28,6 +28,7 @@ static struct {
     uint32_t works, overheads, contentions;
     clv_status status; /* of works to come, */
     uint32_t after;    /* behind so many */
+    uint32_t noisy;    /* each so-many-th is disturbed */
 } fake;
 
 /* The second device has bad luck with bandwidth, and a bend. */
@@ -61,7 +62,12 @@ static clv_status fake_work(core_meter *meter, clv_device *dev,
     fake.works++;
     if (work->kind.op == CLV_OP_ROPE && dev->plugin_index)
         return clv_error(CLV_ERR_UNSUPPORTED, "not this one");
-    *out = (core_sample){*work, time_of(dev, work), 2 * time_of(dev, work), 0};
+    double ns = time_of(dev, work);
+    *out = (core_sample){*work, ns, 2 * ns, 0};
+    if (fake.noisy && fake.works % fake.noisy == 0) {
+        out->ns *= 20;
+        out->spread = 2;
+    }
     return CLV_OK;
 }
 
@@ -210,6 +216,28 @@ static void test_costs(void **state)
 
     const core_overheads *o = core_profile_overheads(r.profile, r.a);
     assert_true(o->submit == 1000 && o->copy_byte == 0.25);
+    rig_free(&r);
+}
+
+/* What was disturbed is answered by a model of the rest. */
+static void test_noise(void **state)
+{
+    (void)state;
+    rig r;
+    rig_make(&r, "core.cache_dir=");
+    fake.noisy = 4;
+    assert_ok(cover(&r, NULL));
+    uint32_t modelled = 0, n = 0;
+    for (int64_t rows = 1; rows <= 128; rows *= 2) {
+        core_cost c;
+        core_work work = work_at(&r, CLV_OP_MATMUL, rows, rows);
+        assert_true(cost(&r, r.a, &work, &c));
+        if (fabs(c.ns / time_of(r.a, &work) - 1) > 0.02)
+            fail_msg("%g, not %g", c.ns, time_of(r.a, &work));
+        modelled += !c.measured;
+        n++;
+    }
+    assert_true(modelled && modelled < n);
     rig_free(&r);
 }
 
@@ -621,6 +649,7 @@ int main(void)
     cmocka_unit_test_setup_teardown(test, make_cache, remove_cache)
     const struct CMUnitTest tests[] = {
         KEEPS(test_costs),
+        cmocka_unit_test(test_noise),
         KEEPS(test_what_is_wanted),
         KEEPS(test_together),
         cmocka_unit_test(test_cancelled),
