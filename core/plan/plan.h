@@ -143,6 +143,12 @@ bool core_plan_accepts(const clv_graph *graph, const clv_node *node,
                        const clv_device *dev, const clv_op_caps *caps,
                        char reason[CORE_REASON_SIZE]);
 
+/* A forecast by the profiles of the plan's devices, in memory or in the cache;
+ * nothing is measured. symbols as core_forecast_make(); CLV_ERR_NOT_FOUND where
+ * a cost is not known. */
+clv_status core_plan_foresee(const clv_plan *plan, const int64_t *symbols,
+                             struct core_forecast **out);
+
 /* Whether the devices that compute on the host's cores leave it one to poll on. */
 bool core_plan_spare_core(const clv_plan *plan);
 

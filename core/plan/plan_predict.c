@@ -1,6 +1,8 @@
-/* Predictions for applications: of runs with other symbols than the largest. */
+/* Predictions by what is known of the devices, in the context or the cache. */
 #include "../solve/forecast.h"
 #include "plan.h"
+
+#include <stdlib.h>
 
 static clv_status check_symbols(const clv_graph *graph, const int64_t *symbols,
                                 uint32_t n)
@@ -21,15 +23,35 @@ static clv_status check_symbols(const clv_graph *graph, const int64_t *symbols,
     return CLV_OK;
 }
 
-static clv_status foresee(const clv_plan *plan, const int64_t *symbols,
-                          struct core_forecast **out)
+/* What the cache knows of the plan's devices. */
+static clv_status read_profiles(const clv_plan *plan, core_profile *profile)
+{
+    clv_device **devices = calloc(plan->n_devices + 1u, sizeof *devices);
+    core_profile_params params = {.devices = devices, .cached = true};
+    if (!devices)
+        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a forecast");
+    for (uint32_t d = 0; d < plan->n_devices; d++)
+        if (plan->devices[d].n_steps)
+            devices[params.n_devices++] = plan->devices[d].dev;
+    clv_status status = core_profile_cover(profile, plan->source, &params);
+    free(devices);
+    return status;
+}
+
+clv_status core_plan_foresee(const clv_plan *plan, const int64_t *symbols,
+                             struct core_forecast **out)
 {
     core_profile *profile;
+    *out = NULL;
     clv_status status = core_profile_of(plan->ctx, &profile);
     if (status)
         return status;
     const core_costs costs = core_costs_of(profile);
-    return core_forecast_make(plan, &costs, symbols, out);
+    status = core_forecast_make(plan, &costs, symbols, out);
+    if (status != CLV_ERR_NOT_FOUND)
+        return status;
+    status = read_profiles(plan, profile);
+    return status ? status : core_forecast_make(plan, &costs, symbols, out);
 }
 
 clv_status clv_plan_predict(const clv_plan *plan, const int64_t *symbols,
@@ -42,7 +64,7 @@ clv_status clv_plan_predict(const clv_plan *plan, const int64_t *symbols,
     *out = (clv_prediction){0};
     clv_status status = check_symbols(plan->source, symbols, n_symbols);
     if (!status)
-        status = foresee(plan, symbols, &forecast);
+        status = core_plan_foresee(plan, symbols, &forecast);
     if (status)
         return status;
     *out = (clv_prediction){forecast->makespan_ns, forecast->energy_nj};

@@ -305,7 +305,8 @@ static clv_status open_device(core_survey *s, clv_device *dev,
 bool core_survey_may_measure(const core_survey *s)
 {
     const char *when = clv_config_get(s->profile->ctx->config, "core.profile");
-    return s->params->asked || !when || strcmp(when, "off");
+    return !s->params->cached &&
+           (s->params->asked || !when || strcmp(when, "off"));
 }
 
 static clv_status cover_device(core_survey *s, const clv_graph *graph)

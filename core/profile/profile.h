@@ -23,6 +23,7 @@ typedef struct core_profile_params {
     bool again;         /* forget what was measured before */
     bool asked;         /* by the user: measure also with core.profile = off,
                            which else takes what the cache has */
+    bool cached;        /* takes what the cache has and measures nothing */
     clv_progress_fn progress; /* may be NULL; non-zero cancels */
     void *progress_ctx;
 } core_profile_params;

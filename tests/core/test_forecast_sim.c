@@ -8,6 +8,7 @@
 #include "../../core/solve/forecast.h"
 
 #include "divide.h"
+#include "tmpdir.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -102,6 +103,8 @@ static double slowdown(const void *ctx, clv_device *const *devs, uint32_t n,
 
 /* ------------------------------------------------------------------------ */
 
+static tmpdir dir; /* of the cache */
+
 static void open_chip(rig *r, const char *chip)
 {
     const char *build = getenv("CLEAVE_TEST_BUILD");
@@ -114,7 +117,7 @@ static void open_chip(rig *r, const char *chip)
     assert_ok(clv_config_load_file(r->config, text));
     snprintf(text, sizeof text, "core.plugin_dirs=%s/plugins", build);
     assert_ok(clv_config_set(r->config, text, "test"));
-    snprintf(text, sizeof text, "core.cache_dir=%s/tests/core", build);
+    snprintf(text, sizeof text, "core.cache_dir=%s", dir.path);
     assert_ok(clv_config_set(r->config, text, "test"));
     assert_ok(clv_config_set(r->config, "core.plugins=npu_sim", "test"));
     assert_ok(clv_config_set(r->config, "npu_sim.compute=off", "test"));
@@ -348,7 +351,6 @@ static void test_profile(void **state)
 {
     (void)state;
     const int64_t symbols[] = {300}, wrong[] = {CONTEXT + 1};
-    const clv_profile_params again = {.again = true};
     clv_prediction none;
     clv_plan *whole, *even;
     rig r;
@@ -357,7 +359,7 @@ static void test_profile(void **state)
     even = even_plan(&r);
     assert_int_equal(clv_plan_predict(even, symbols, 1, &none),
                      CLV_ERR_NOT_FOUND);
-    assert_ok(clv_profile_graph(r.ctx, r.graph, &again));
+    assert_ok(clv_profile_graph(r.ctx, r.graph, NULL));
     whole = plan_with(&r, NULL, 0, UINT32_MAX);
     double of_whole = predict(&r, whole, symbols);
     double of_even = predict(&r, even, symbols);
@@ -372,6 +374,22 @@ static void test_profile(void **state)
     assert_error_says("'rows' is 513, outside 1..512");
     clv_plan_destroy(whole);
     clv_plan_destroy(even);
+    close_chip(&r);
+}
+
+/* Another context finds in the cache what was measured, and measures nothing. */
+static void test_cache(void **state)
+{
+    (void)state;
+    clv_prediction prediction;
+    rig r;
+    open_chip(&r, "snapdragon-8gen3");
+    build(&r, 256);
+    clv_plan *plan = plan_with(&r, NULL, 0, UINT32_MAX);
+    double before = now(&r);
+    assert_ok(clv_plan_predict(plan, NULL, 0, &prediction));
+    assert_true(prediction.ns > 0 && now(&r) == before);
+    clv_plan_destroy(plan);
     close_chip(&r);
 }
 
@@ -395,6 +413,11 @@ int main(void)
         cmocka_unit_test(test_prefill),
         cmocka_unit_test(test_decode),
         cmocka_unit_test(test_profile),
+        cmocka_unit_test(test_cache),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    if (!tmpdir_make(&dir))
+        return 1;
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    tmpdir_remove(&dir);
+    return failed;
 }
