@@ -67,14 +67,12 @@ clv_status bench_measure(const bench_rig *rig, const bench_test *test,
     clv_status status = fill_depth(rig, test);
     *out = (bench_result){.is_virtual = true};
     if (!status && rig->warm_up)
-        status = run_once(rig, test, true, &once);
-    if (!status && rig->warm_up && once.predicted)
-        out->predicted_ns = once.predicted_ns;
+        status = run_once(rig, test, false, &once);
     bool metered = true;
     for (uint32_t i = 0; !status && i < n; i++) {
         if (tool_progress_report(rig->progress, name, (double)i / (double)n))
             return clv_error(CLV_ERR_CANCELLED, "interrupted");
-        bool predict = !rig->warm_up && i + 1 == n;
+        const bool predict = i + 1 == n; /* what runs once all is warm */
         status = run_once(rig, test, predict, &once);
         out->ns[i] = fmax(once.ns, 1);
         out->energy_nj += once.energy_nj / n;
