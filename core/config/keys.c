@@ -46,6 +46,11 @@ static const clv_option core_keys[] = {
     KEY("plugin_files", CLV_OPTION_STRING, "",
         "plugin files of any name, absolute, separated by ':'; tried first"),
     {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
+     .key = "plan", .type = CLV_OPTION_ENUM, .default_value = "auto",
+     .choices = "auto|first|layer|tensor",
+     .help = "where ops run: on the first device that takes them, whole where "
+             "they are best, or in parts"},
+    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
      .key = "profile", .type = CLV_OPTION_ENUM, .default_value = "auto",
      .choices = "auto|off",
      .help = "measure devices when a plan needs it; off: only when asked"},

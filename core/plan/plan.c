@@ -1,8 +1,9 @@
-#include "../solve/forecast.h"
 #include "plan.h"
 
 #include "../graph/shape.h"
 #include "../plugin/loader.h"
+#include "../solve/forecast.h"
+#include "plan_solve.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -214,7 +215,19 @@ static clv_status take_pieces(clv_plan *plan, const core_piece *pieces,
     return CLV_OK;
 }
 
-/* pieces: NULL to choose them. */
+/* What a run takes, if the costs of all parts are known. */
+static clv_status foresee(clv_plan *plan)
+{
+    core_profile *profile;
+    clv_status status = core_profile_of(plan->ctx, &profile);
+    if (status)
+        return status;
+    const core_costs costs = core_costs_of(profile);
+    status = core_forecast_make(plan, &costs, NULL, &plan->forecast);
+    return status == CLV_ERR_NOT_FOUND ? CLV_OK : status;
+}
+
+/* pieces: NULL for each node on the first device that takes it. */
 static clv_status fill_plan(clv_plan *plan, const core_piece *pieces,
                             uint32_t n_pieces)
 {
@@ -229,18 +242,18 @@ static clv_status fill_plan(clv_plan *plan, const core_piece *pieces,
     }
     if (!status)
         status = derive(plan, all);
+    if (!status)
+        status = foresee(plan);
     free(all);
     return status;
 }
 
-static clv_status create(clv_context *ctx, clv_graph *graph,
-                         const clv_plan_params *params,
-                         const core_piece *pieces, uint32_t n_pieces,
-                         clv_plan **out)
+/* A plan without decisions. */
+static clv_status begin(clv_context *ctx, clv_graph *graph,
+                        const clv_plan_params *params, clv_plan **out)
 {
     clv_plan_params all = {0};
     clv_device **left = NULL;
-    clv_plan *plan = NULL;
     *out = NULL;
     clv_status status = check_graph(graph);
     if (!params || !params->devices) {
@@ -252,10 +265,15 @@ static clv_status create(clv_context *ctx, clv_graph *graph,
     if (!status)
         status = check_devices(ctx, params);
     if (!status)
-        status = make_plan(ctx, graph, params, &plan);
-    if (!status)
-        status = fill_plan(plan, pieces, n_pieces);
+        status = make_plan(ctx, graph, params, out);
     free(left);
+    return status;
+}
+
+/* The plan, if status is good. */
+static clv_status end(clv_plan *plan, clv_graph *graph, clv_status status,
+                      clv_plan **out)
+{
     if (status) {
         clv_plan_destroy(plan);
         return status;
@@ -265,10 +283,51 @@ static clv_status create(clv_context *ctx, clv_graph *graph,
     return CLV_OK;
 }
 
+core_strategy core_plan_strategy(const clv_context *ctx, uint32_t n_devices)
+{
+    const char *key = clv_config_get(ctx->config, "core.plan");
+    if (key && !strcmp(key, "layer"))
+        return CORE_STRATEGY_LAYER;
+    if (key && !strcmp(key, "tensor"))
+        return CORE_STRATEGY_TENSOR;
+    return n_devices > 1 && key && !strcmp(key, "auto") ? CORE_STRATEGY_TENSOR
+                                                        : CORE_STRATEGY_FIRST;
+}
+
+/* By costs, if they can be had: else *out stays NULL, and the log says why. */
+static clv_status plan_by_costs(const clv_plan *bare, clv_graph *graph,
+                                core_strategy strategy, clv_plan **out)
+{
+    clv_op_caps *all = NULL;
+    clv_status status = ask_devices(bare, graph, &all);
+    if (!status)
+        status = core_plan_solve(bare, graph, all, strategy, out);
+    free(all);
+    if (!status || status == CLV_ERR_NO_MEMORY ||
+        status == CLV_ERR_CANCELLED)
+        return status;
+    clv_log(bare->ctx, CLV_LOG_WARN, "no plan by costs, so every op runs on "
+            "the first device that takes it: %s", clv_last_error());
+    return CLV_OK;
+}
+
 clv_status clv_plan_create(clv_context *ctx, clv_graph *graph,
                            const clv_plan_params *params, clv_plan **out)
 {
-    return create(ctx, graph, params, NULL, 0, out);
+    clv_plan *plan;
+    *out = NULL;
+    clv_status status = begin(ctx, graph, params, &plan);
+    if (status)
+        return end(plan, graph, status, out);
+    core_strategy strategy = core_plan_strategy(ctx, plan->n_devices);
+    if (strategy != CORE_STRATEGY_FIRST) {
+        status = plan_by_costs(plan, graph, strategy, out);
+        if (status || *out) {
+            clv_plan_destroy(plan);
+            return status;
+        }
+    }
+    return end(plan, graph, fill_plan(plan, NULL, 0), out);
 }
 
 clv_status core_plan_from_pieces(clv_context *ctx, clv_graph *graph,
@@ -276,7 +335,12 @@ clv_status core_plan_from_pieces(clv_context *ctx, clv_graph *graph,
                                  const core_piece *pieces, uint32_t n_pieces,
                                  clv_plan **out)
 {
-    return create(ctx, graph, params, pieces, n_pieces, out);
+    clv_plan *plan;
+    *out = NULL;
+    clv_status status = begin(ctx, graph, params, &plan);
+    if (!status)
+        status = fill_plan(plan, pieces, n_pieces);
+    return end(plan, graph, status, out);
 }
 
 void clv_plan_destroy(clv_plan *plan)
@@ -285,6 +349,8 @@ void clv_plan_destroy(clv_plan *plan)
         return;
     for (uint32_t i = 0; plan->choices && i < plan->source->n_nodes; i++)
         free(plan->choices[i].reason);
+    for (uint32_t i = 0; plan->choices && i < plan->source->n_nodes; i++)
+        free(plan->choices[i].alternative);
     core_cut_finish(&plan->cut);
     core_forecast_free(plan->forecast);
     free(plan->devices);

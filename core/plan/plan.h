@@ -119,6 +119,13 @@ struct clv_plan {
                                        not known */
 };
 
+/* What may be done with nodes. */
+typedef enum core_strategy {
+    CORE_STRATEGY_FIRST = 0,  /* each on the first device that takes it */
+    CORE_STRATEGY_LAYER = 1,  /* whole nodes, where they are best */
+    CORE_STRATEGY_TENSOR = 2, /* parts of nodes too */
+} core_strategy;
+
 /* A plan from pieces that are given: the solver's, or saved ones. Checked like
  * any input: they cover the graph, and each device takes its own. pieces are
  * copied; device: into params->devices. */

@@ -15,13 +15,6 @@
 #include "costs.h"
 #include "solve.h"
 
-/* What may be done with nodes. */
-typedef enum core_strategy {
-    CORE_STRATEGY_FIRST = 0,  /* each on the first device that takes it */
-    CORE_STRATEGY_LAYER = 1,  /* whole nodes, where they are best */
-    CORE_STRATEGY_TENSOR = 2, /* parts of nodes too */
-} core_strategy;
-
 typedef struct core_candidates {
     core_solve_problem problem; /* points into the arrays below */
     core_solve_device *devices;

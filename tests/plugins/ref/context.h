@@ -22,6 +22,7 @@ static inline test_context test_context_make(const char *settings, bool cpu)
     snprintf(text, sizeof text,
              "core.plugin_dirs=%s/tests/plugins/ref%s%s "
              "core.cache_dir=%s/tests/core core.allow_unsafe_plugins=on "
+             "core.plan=first "
              "core.plugins=ref%s core.devices=ref%s %s",
              build, cpu ? ":" : "", cpu ? plugins : "", build, cpu ? ",cpu" : "",
              cpu ? ",cpu" : "", settings);

@@ -1,0 +1,290 @@
+/*
+ * Plans by costs: measures what is not known yet, has the search choose how each
+ * node is divided, and compares the plan that comes of it with the best one
+ * that divides nothing, as the forecast sees them.
+ */
+#include "plan_solve.h"
+
+#include "../base/text.h"
+#include "../solve/candidates.h"
+#include "../solve/forecast.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A plan without cuts is looked at if the search thinks that it takes at most so
+ * much longer. */
+#define RIVAL 1.25
+
+typedef struct solver {
+    const clv_plan *plan; /* devices, and what is to be planned */
+    clv_graph *graph;
+    clv_device **devices;
+    core_candidates c;
+    core_solution s;
+    uint32_t *chosen;     /* [n_nodes] options: the search's */
+    uint32_t *rival;      /* the best without cuts */
+    uint32_t *trial;
+    double rival_ns;
+} solver;
+
+static clv_status no_memory(void)
+{
+    return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
+}
+
+/* ------------------------------------------------------------------------ */
+/* Costs                                                                     */
+
+/* Says once that it takes a moment. */
+static int note_measuring(void *ctx, const char *what, double fraction)
+{
+    clv_context **log = ctx;
+    (void)what, (void)fraction;
+    if (*log)
+        clv_log(*log, CLV_LOG_INFO, "measuring what devices are good at, for "
+                "plans; the results are kept in core.cache_dir");
+    *log = NULL;
+    return 0;
+}
+
+static clv_status measure(const solver *v, core_costs *costs)
+{
+    core_profile *profile;
+    clv_context *ctx = v->plan->ctx, *log = ctx;
+    const core_profile_params params = {.devices = v->devices,
+                                        .n_devices = v->plan->n_devices,
+                                        .progress = note_measuring,
+                                        .progress_ctx = &log};
+    clv_status status = core_profile_of(ctx, &profile);
+    if (!status)
+        status = core_profile_cover(profile, v->graph, &params);
+    if (!status)
+        *costs = core_costs_of(profile);
+    return status;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Plans without cuts                                                        */
+
+static bool is_whole(const solver *v, uint32_t option)
+{
+    const core_solve_option *o = &v->c.options[option];
+    return o->n_pieces == 1 && core_piece_is_whole(&v->c.cuts[o->first_piece]);
+}
+
+/* Whole on the device if it takes the node, else where it is fastest. A node
+ * that nobody takes whole has its first option. */
+static uint32_t whole_option(const solver *v, uint32_t node, uint32_t device)
+{
+    const core_solve_node *n = &v->c.nodes[node];
+    uint32_t best = n->first_option;
+    double least = 0;
+    for (uint32_t i = 0; i < n->n_options; i++) {
+        uint32_t option = n->first_option + i;
+        const core_solve_piece *p =
+            &v->c.pieces[v->c.options[option].first_piece];
+        if (!is_whole(v, option))
+            continue;
+        if (p->device == device)
+            return option;
+        if (!is_whole(v, best) || least == 0 || p->ns < least) {
+            best = option;
+            least = p->ns;
+        }
+    }
+    return best;
+}
+
+static clv_status find_rival(solver *v)
+{
+    uint32_t n = v->graph->n_nodes;
+    v->rival_ns = 0;
+    for (uint32_t d = 0; d < v->plan->n_devices; d++) {
+        double ns;
+        for (uint32_t i = 0; i < n; i++)
+            v->trial[i] = whole_option(v, i, d);
+        clv_status status =
+            core_solve_evaluate(&v->c.problem, v->trial, NULL, NULL, &ns);
+        if (status)
+            return status;
+        if (v->rival_ns > 0 && ns >= v->rival_ns)
+            continue;
+        v->rival_ns = ns;
+        memcpy(v->rival, v->trial, n * sizeof *v->rival);
+    }
+    return CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+/* From options to plans                                                     */
+
+static clv_status make_plan(const solver *v, const uint32_t *options,
+                            clv_plan **out)
+{
+    const clv_plan_params params = {v->devices, v->plan->n_devices};
+    uint32_t n = 0, room = 0;
+    for (uint32_t i = 0; i < v->graph->n_nodes; i++)
+        room += v->c.options[options[i]].n_pieces;
+    core_piece *pieces = calloc(room + 1u, sizeof *pieces);
+    if (!pieces)
+        return no_memory();
+    for (uint32_t i = 0; i < v->graph->n_nodes; i++) {
+        const core_solve_option *o = &v->c.options[options[i]];
+        for (uint32_t j = 0; j < o->n_pieces; j++) {
+            const core_piece *cut = &v->c.cuts[o->first_piece + j];
+            if (cut->node == CORE_NO_PIECE)
+                continue;
+            pieces[n] = *cut;
+            pieces[n++].node = i;
+        }
+    }
+    clv_status status = core_plan_from_pieces(v->plan->ctx, v->graph, &params,
+                                              pieces, n, out);
+    free(pieces);
+    return status;
+}
+
+static double foreseen(const clv_plan *plan)
+{
+    return plan && plan->forecast ? plan->forecast->makespan_ns : 0;
+}
+
+/* The search's plan, or the one without cuts where the forecast prefers it.
+ * chosen: the options of the one taken. */
+static clv_status compare(const solver *v, clv_plan **out,
+                          const uint32_t **chosen)
+{
+    clv_plan *first = NULL, *second = NULL;
+    clv_status status = make_plan(v, v->chosen, &first);
+    if (status == CLV_ERR_NO_MEMORY)
+        return status;
+    if (status)
+        clv_log(v->plan->ctx, CLV_LOG_WARN, "the best plan cannot be had: %s",
+                clv_last_error());
+    *chosen = v->chosen;
+    if (status || v->rival_ns <= RIVAL * v->s.makespan_ns) {
+        clv_status other = make_plan(v, v->rival, &second);
+        status = status ? other : CLV_OK;
+    }
+    if (second && (!first || (foreseen(second) > 0 &&
+                              foreseen(second) < foreseen(first)))) {
+        clv_plan_destroy(first);
+        first = second;
+        second = NULL;
+        *chosen = v->rival;
+    }
+    clv_plan_destroy(second);
+    *out = first;
+    return status;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Why                                                                       */
+
+/* "all on cpu", "rows: 0..384 on cpu:big, 384..512 on cpu:little". */
+static clv_status option_text(const solver *v, uint32_t option, char **out)
+{
+    const core_solve_option *o = &v->c.options[option];
+    core_text text = {0};
+    for (uint32_t i = 0; i < o->n_pieces; i++) {
+        const core_piece *cut = &v->c.cuts[o->first_piece + i];
+        const char *id = v->devices[cut->device]->id;
+        bool any = false;
+        if (cut->node == CORE_NO_PIECE)
+            continue;
+        core_text_add(&text, "%s", i ? ", " : "");
+        for (uint32_t a = 0; a < CORE_AXIS_COUNT; a++) {
+            if (!cut->ranges[a].end)
+                continue;
+            core_text_add(&text, "%s%s %lld..%lld", any ? " x " : "",
+                          core_axis_name(a), (long long)cut->ranges[a].begin,
+                          (long long)cut->ranges[a].end);
+            any = true;
+        }
+        core_text_add(&text, "%s on %s", any ? "" : "all", id);
+    }
+    return core_text_take(&text, out);
+}
+
+static clv_status explain(const solver *v, const uint32_t *options,
+                          double search_ns, clv_plan *plan)
+{
+    clv_status status = CLV_OK;
+    for (uint32_t i = 0; i < v->graph->n_nodes && !status; i++) {
+        core_choice *choice = &plan->choices[i];
+        const core_solve_choice *s = &v->s.choices[i];
+        const core_solve_option *o = &v->c.options[options[i]];
+        uint32_t other = s->alternative;
+        for (uint32_t j = 0; j < o->n_pieces; j++)
+            if (v->c.pieces[o->first_piece + j].ns > choice->ns)
+                choice->ns = v->c.pieces[o->first_piece + j].ns;
+        choice->alternative_ns = s->alternative_ns;
+        if (options[i] != s->option) { /* the search thought otherwise */
+            other = s->option;
+            choice->alternative_ns = search_ns;
+        }
+        if (other != UINT32_MAX)
+            status = option_text(v, other, &choice->alternative);
+        else
+            choice->alternative_ns = 0;
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------------------ */
+
+static clv_status solve(solver *v, const core_costs *costs,
+                        const clv_op_caps *caps, core_strategy strategy,
+                        clv_plan **out)
+{
+    const uint32_t *options;
+    clv_status status =
+        core_candidates_make(v->plan, caps, costs, strategy, &v->c);
+    if (!status)
+        status = core_solve(&v->c.problem, &v->s);
+    if (!status)
+        status = find_rival(v);
+    for (uint32_t i = 0; i < v->graph->n_nodes && !status; i++)
+        v->chosen[i] = v->s.choices[i].option;
+    if (!status)
+        status = compare(v, out, &options);
+    if (status)
+        return status;
+    status = explain(v, options, v->s.makespan_ns, *out);
+    if (status) {
+        clv_plan_destroy(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+clv_status core_plan_solve(const clv_plan *plan, clv_graph *graph,
+                           const clv_op_caps *caps, core_strategy strategy,
+                           clv_plan **out)
+{
+    size_t n = graph->n_nodes;
+    solver v = {.plan = plan, .graph = graph,
+                .devices = calloc(plan->n_devices + 1u, sizeof *v.devices),
+                .chosen = calloc(n + 1, sizeof *v.chosen),
+                .rival = calloc(n + 1, sizeof *v.rival),
+                .trial = calloc(n + 1, sizeof *v.trial)};
+    core_costs costs;
+    *out = NULL;
+    clv_status status = v.devices && v.chosen && v.rival && v.trial
+                            ? CLV_OK
+                            : no_memory();
+    for (uint32_t d = 0; d < plan->n_devices && !status; d++)
+        v.devices[d] = plan->devices[d].dev;
+    if (!status)
+        status = measure(&v, &costs);
+    if (!status)
+        status = solve(&v, &costs, caps, strategy, out);
+    core_solution_finish(&v.s);
+    core_candidates_finish(&v.c);
+    free(v.trial);
+    free(v.rival);
+    free(v.chosen);
+    free(v.devices);
+    return status;
+}
