@@ -330,17 +330,27 @@ clv_status clv_plan_create(clv_context *ctx, clv_graph *graph,
     return end(plan, graph, fill_plan(plan, NULL, 0), out);
 }
 
+clv_status core_plan_make(clv_context *ctx, clv_graph *graph,
+                          const clv_plan_params *params,
+                          const core_piece *pieces, uint32_t n_pieces,
+                          bool early, clv_plan **out)
+{
+    clv_plan *plan;
+    *out = NULL;
+    clv_status status = begin(ctx, graph, params, &plan);
+    if (!status) {
+        plan->early_steps = early;
+        status = fill_plan(plan, pieces, n_pieces);
+    }
+    return end(plan, graph, status, out);
+}
+
 clv_status core_plan_from_pieces(clv_context *ctx, clv_graph *graph,
                                  const clv_plan_params *params,
                                  const core_piece *pieces, uint32_t n_pieces,
                                  clv_plan **out)
 {
-    clv_plan *plan;
-    *out = NULL;
-    clv_status status = begin(ctx, graph, params, &plan);
-    if (!status)
-        status = fill_plan(plan, pieces, n_pieces);
-    return end(plan, graph, status, out);
+    return core_plan_make(ctx, graph, params, pieces, n_pieces, false, out);
 }
 
 void clv_plan_destroy(clv_plan *plan)

@@ -103,6 +103,7 @@ struct clv_plan {
     core_plan_device *devices; /* in preference order */
     core_choice *choices;      /* [source->n_nodes] */
     core_piece *pieces;        /* in node order; device: into devices */
+    bool early_steps;          /* see plan_steps.c */
     core_part *parts;          /* [graph->n_nodes] */
     core_step *steps;
     uint64_t *clocks;          /* [n_steps * n_devices] signals that each device
@@ -133,6 +134,13 @@ clv_status core_plan_from_pieces(clv_context *ctx, clv_graph *graph,
                                  const clv_plan_params *params,
                                  const core_piece *pieces, uint32_t n_pieces,
                                  clv_plan **out);
+
+/* The same with a say in how parts are joined to steps: early ends them where
+ * another device needs something. */
+clv_status core_plan_make(clv_context *ctx, clv_graph *graph,
+                          const clv_plan_params *params,
+                          const core_piece *pieces, uint32_t n_pieces,
+                          bool early, clv_plan **out);
 
 /* The stages of clv_plan_create(), in this order; each fills its arrays.
  * all[d * n_nodes + i] is what device d answered for node i of the source;

@@ -225,6 +225,8 @@ void core_plan_add_json(core_text *text, const clv_plan *plan)
 {
     core_text_add(text, "{\"graph\":\"%016llx\",\n",
                   (unsigned long long)core_graph_fingerprint(plan->source));
+    if (plan->early_steps)
+        core_text_add(text, "\"early_steps\":true,\n");
     json_predicted(text, plan);
     json_devices(text, plan);
     json_loads(text, plan);

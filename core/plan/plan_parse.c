@@ -197,11 +197,13 @@ clv_status clv_plan_parse(clv_context *ctx, clv_graph *graph,
     if (!status)
         status = read_pieces(
             &r, cJSON_GetObjectItemCaseSensitive(root, "pieces"));
+    const bool early = cJSON_IsTrue(
+        cJSON_GetObjectItemCaseSensitive(root, "early_steps"));
     cJSON_Delete(root);
     const clv_plan_params named = {r.devices, r.n_devices};
     if (!status)
-        status = core_plan_from_pieces(ctx, graph, &named, r.pieces,
-                                       r.n_pieces, out);
+        status = core_plan_make(ctx, graph, &named, r.pieces, r.n_pieces,
+                                early, out);
     free(r.devices);
     free(r.pieces);
     return status;

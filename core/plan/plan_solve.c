@@ -120,7 +120,7 @@ static clv_status find_rival(solver *v)
 /* From options to plans                                                     */
 
 static clv_status make_plan(const solver *v, const uint32_t *options,
-                            clv_plan **out)
+                            bool early, clv_plan **out)
 {
     const clv_plan_params params = {v->devices, v->plan->n_devices};
     uint32_t n = 0, room = 0;
@@ -139,8 +139,8 @@ static clv_status make_plan(const solver *v, const uint32_t *options,
             pieces[n++].node = i;
         }
     }
-    clv_status status = core_plan_from_pieces(v->plan->ctx, v->graph, &params,
-                                              pieces, n, out);
+    clv_status status = core_plan_make(v->plan->ctx, v->graph, &params, pieces,
+                                       n, early, out);
     free(pieces);
     return status;
 }
@@ -150,32 +150,48 @@ static double foreseen(const clv_plan *plan)
     return plan && plan->forecast ? plan->forecast->makespan_ns : 0;
 }
 
-/* The search's plan, or the one without cuts where the forecast prefers it.
+/* Makes a plan of the options and keeps it if the forecast prefers it to *best,
+ * which may be NULL. */
+static clv_status consider(const solver *v, const uint32_t *options,
+                           bool early, clv_plan **best,
+                           const uint32_t **chosen)
+{
+    clv_plan *plan;
+    clv_status status = make_plan(v, options, early, &plan);
+    if (status)
+        return status;
+    if (*best && !(foreseen(plan) > 0 && foreseen(plan) < foreseen(*best))) {
+        clv_plan_destroy(plan);
+        return CLV_OK;
+    }
+    clv_plan_destroy(*best);
+    *best = plan;
+    *chosen = options;
+    return CLV_OK;
+}
+
+/* The search's plan, with steps in either way, or the one without cuts.
  * chosen: the options of the one taken. */
 static clv_status compare(const solver *v, clv_plan **out,
                           const uint32_t **chosen)
 {
-    clv_plan *first = NULL, *second = NULL;
-    clv_status status = make_plan(v, v->chosen, &first);
-    if (status == CLV_ERR_NO_MEMORY)
-        return status;
-    if (status)
+    clv_plan *best = NULL;
+    clv_status status = consider(v, v->chosen, true, &best, chosen);
+    if (!status)
+        status = consider(v, v->chosen, false, &best, chosen);
+    if (status && status != CLV_ERR_NO_MEMORY)
         clv_log(v->plan->ctx, CLV_LOG_WARN, "the best plan cannot be had: %s",
                 clv_last_error());
-    *chosen = v->chosen;
-    if (status || v->rival_ns <= RIVAL * v->s.makespan_ns) {
-        clv_status other = make_plan(v, v->rival, &second);
-        status = status ? other : CLV_OK;
+    if (status != CLV_ERR_NO_MEMORY &&
+        (!best || v->rival_ns <= RIVAL * v->s.makespan_ns)) {
+        status = consider(v, v->rival, false, &best, chosen);
+        status = best ? CLV_OK : status;
     }
-    if (second && (!first || (foreseen(second) > 0 &&
-                              foreseen(second) < foreseen(first)))) {
-        clv_plan_destroy(first);
-        first = second;
-        second = NULL;
-        *chosen = v->rival;
+    if (status) {
+        clv_plan_destroy(best);
+        best = NULL;
     }
-    clv_plan_destroy(second);
-    *out = first;
+    *out = best;
     return status;
 }
 

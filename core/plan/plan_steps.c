@@ -4,8 +4,9 @@
  * for already: it would hold that step back. It does so too if another device
  * needs a result of that step for a node of the same or an earlier place in the
  * source graph: that device would have to wait for this node, where it could
- * work beside it. And it does so where the program would grow larger than its
- * device allows.
+ * work beside it. (In a plan with early steps that place does not matter: other
+ * devices wait for nothing but what they need, and there are more steps.) And it
+ * does so where the program would grow larger than its device allows.
  */
 #include "plan.h"
 
@@ -201,6 +202,20 @@ static void forget_uses(joiner *j)
     memset(j->newest, 0xff, j->plan->graph->n_tensors * sizeof *j->newest);
 }
 
+/* Whether a part may not go into the device's open step. */
+static bool ends_step(joiner *j, uint32_t part, uint64_t bytes)
+{
+    const clv_plan *plan = j->plan;
+    uint32_t device = plan->parts[part].device, step = j->open[device];
+    if (step == CORE_NO_STEP || !has_room(j, device, bytes))
+        return true;
+    if (plan->early_steps ? j->due[step] != NOBODY
+                          : j->due[step] <=
+                                source_of(plan, plan->parts[part].node))
+        return true;
+    return !each_value(j, part, fits_open);
+}
+
 static void join_parts(joiner *j)
 {
     clv_plan *plan = j->plan;
@@ -214,9 +229,7 @@ static void join_parts(joiner *j)
         uint32_t device = plan->parts[i].device, *open = &j->open[device];
         uint64_t bytes =
             node_bytes(plan->graph, &plan->graph->nodes[plan->parts[i].node]);
-        if (*open == CORE_NO_STEP || !has_room(j, device, bytes) ||
-            j->due[*open] <= source_of(plan, plan->parts[i].node) ||
-            !each_value(j, i, fits_open))
+        if (ends_step(j, i, bytes))
             begin_step(j, i);
         plan->parts[i].step = *open;
         plan->steps[*open].n_parts++;

@@ -105,7 +105,8 @@ static void open_scene(scene *s, const char *file, const char *settings)
     }
     snprintf(text, sizeof text,
              "core.plugin_dirs=%s/tests/plugins/ref:%s/plugins "
-             "core.cache_dir=%s/tests/core core.allow_unsafe_plugins=on %s",
+             "core.cache_dir=%s/tests/core core.allow_unsafe_plugins=on "
+             "core.plan=first %s",
              build, build, build, settings);
     for (char *word = strtok_r(text, " ", &save); word;
          word = strtok_r(NULL, " ", &save))

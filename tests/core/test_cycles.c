@@ -102,6 +102,7 @@ static void configure(clv_config *config, const char *dirs,
     assert_ok(clv_config_set(config, text, "test"));
     assert_ok(clv_config_set(config, "core.allow_unsafe_plugins=on", "test"));
     assert_ok(clv_config_set(config, "core.cache_dir=", "test"));
+    assert_ok(clv_config_set(config, "core.plan=first", "test"));
     if (setting)
         assert_ok(clv_config_set(config, setting, "test"));
 }

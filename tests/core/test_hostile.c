@@ -46,7 +46,8 @@ static fixture begin(const char *mode, const char *settings)
     snprintf(text, sizeof text,
              "core.plugin_dirs=%s/tests/plugins/hostile:%s/plugins "
              "core.cache_dir= core.allow_unsafe_plugins=on core.log_level=error "
-             "core.plugins=hostile,cpu core.wait_timeout=1 hostile.mode=%s %s",
+             "core.plugins=hostile,cpu core.plan=first core.wait_timeout=1 "
+             "hostile.mode=%s %s",
              build, build, mode, settings);
     assert_ok(clv_config_create(&f.config));
     for (char *word = strtok_r(text, " ", &save); word;

@@ -40,6 +40,7 @@ static test_context open_chip(const char *sync)
     assert_ok(clv_config_set(t.config, text, "test"));
     snprintf(text, sizeof text, "core.cache_dir=%s/tests/core", build);
     assert_ok(clv_config_set(t.config, text, "test"));
+    assert_ok(clv_config_set(t.config, "core.plan=first", "test"));
     snprintf(text, sizeof text, "core.sync=%s", sync);
     assert_ok(clv_config_set(t.config, text, "test"));
     assert_ok(clv_config_set(t.config, "core.allow_unsafe_plugins=on", "test"));

@@ -26,7 +26,8 @@ void rig_open(rig_world *world, const char *conf, const char *settings)
     snprintf(text, sizeof(text),
              "core.plugin_dirs=%s/tests/plugins/ref:%s/plugins:"
              "%s/examples/plugin core.cache_dir=%s/tests/llm "
-             "core.allow_unsafe_plugins=on core.profile=off %s",
+             "core.allow_unsafe_plugins=on core.profile=off "
+             "core.plan=first %s",
              build, build, build, build, settings);
     for (char *word = strtok_r(text, " ", &save); word;
          word = strtok_r(NULL, " ", &save))

@@ -41,7 +41,7 @@ static void open_world(world *w, const char *settings)
     snprintf(text, sizeof text,
              "core.plugin_dirs=%s/tests/plugins/ref:%s/plugins "
              "core.cache_dir=%s/tests/llm core.allow_unsafe_plugins=on "
-             "core.plugins=ref,cpu core.devices=ref,cpu " SHARED "%s",
+             "core.plan=first core.plugins=ref,cpu core.devices=ref,cpu " SHARED "%s",
              build, build, build, settings);
     assert_ok(clv_config_create(&w->config));
     for (char *word = strtok_r(text, " ", &save); word;

@@ -1,0 +1,254 @@
+/*
+ * Plans by costs, on simulated chips, whose measurements take no time to speak
+ * of: what core.plan asks for, never much slower than the best single device,
+ * told when there is nothing to go by, and again after a device is lost.
+ */
+#include "layers.h"
+#include "message.h"
+#include "tmpdir.h"
+
+#include "../../core/plan/plan.h"
+#include "../../core/solve/forecast.h"
+
+static const layers_shape shape = {
+    .n_layers = 1, .hidden = 2048, .heads = 16, .groups = 4, .head_dim = 128,
+    .ffn = 8192, .vocabulary = 2048, .context = 512, .tokens = 256,
+    .dtype = CLV_DTYPE_I4, .quant = CLV_QUANT_PER_CHANNEL};
+
+typedef struct world {
+    clv_config *config;
+    clv_context *ctx;
+    layers l;
+    char log[4096];
+} world;
+
+static tmpdir dir;
+
+static void on_log(void *ctx, uint32_t level, const char *line)
+{
+    world *w = ctx;
+    size_t used = strlen(w->log);
+    snprintf(w->log + used, sizeof w->log - used, "%u %s\n", level, line);
+}
+
+static void open_world(world *w, const char *chip, const char *settings,
+                       const layers_shape *s)
+{
+    char text[2048], path[1024], *save = NULL;
+    memset(w, 0, sizeof *w);
+    assert_ok(clv_config_create(&w->config));
+    snprintf(path, sizeof path, "%s/conf/soc/%s.ini",
+             getenv("CLEAVE_TEST_SOURCE"), chip);
+    assert_ok(clv_config_load_file(w->config, path));
+    snprintf(text, sizeof text,
+             "core.plugin_dirs=%s/plugins core.plugins=npu_sim "
+             "core.allow_unsafe_plugins=on core.cache_dir=%s core.probe=off "
+             "npu_sim.compute=off %s",
+             getenv("CLEAVE_TEST_BUILD"), dir.path, settings);
+    for (char *word = strtok_r(text, " ", &save); word;
+         word = strtok_r(NULL, " ", &save))
+        assert_ok(clv_config_set(w->config, word, "test"));
+    const clv_context_params params = {.config = w->config, .log = on_log,
+                                       .log_ctx = w,
+                                       .log_level = CLV_LOG_INFO};
+    assert_ok(clv_context_create(&params, &w->ctx));
+    layers_build(&w->l, w->ctx, s);
+}
+
+static void close_world(world *w)
+{
+    layers_free(&w->l);
+    clv_context_destroy(w->ctx);
+    clv_config_destroy(w->config);
+}
+
+static clv_plan *plan_for(world *w, clv_device *const *devices, uint32_t n)
+{
+    clv_plan *plan;
+    const clv_plan_params params = {devices, n};
+    assert_ok(clv_plan_create(w->ctx, w->l.graph, &params, &plan));
+    return plan;
+}
+
+static double foreseen(const clv_plan *plan)
+{
+    assert_non_null(plan->forecast);
+    return plan->forecast->makespan_ns;
+}
+
+static bool any_cut(const clv_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->n_pieces; i++)
+        if (!core_piece_is_whole(&plan->pieces[i]))
+            return true;
+    return false;
+}
+
+/* Tensor-level is faster than layer-level, and that is no slower than any
+ * device by itself. */
+static void test_strategies(void **state)
+{
+    (void)state;
+    world w;
+    open_world(&w, "snapdragon-8gen3", "", &shape);
+    clv_plan *tensor = plan_for(&w, NULL, 0);
+    assert_string_equal(strstr(w.log, "measuring") ? "measuring" : w.log,
+                        "measuring");
+    assert_true(any_cut(tensor));
+    assert_int_equal(clv_plan_summarise(tensor).n_devices, 2);
+    assert_ok(clv_config_set(w.config, "core.plan=layer", "test"));
+    clv_plan *layer = plan_for(&w, NULL, 0);
+    assert_false(any_cut(layer));
+    assert_ok(clv_config_set(w.config, "core.plan=tensor", "test"));
+    for (uint32_t d = 0; d < 2; d++) {
+        clv_device *dev = clv_context_device(w.ctx, d);
+        clv_plan *alone = plan_for(&w, &dev, 1);
+        assert_true(foreseen(layer) <= foreseen(alone) * 1.001);
+        clv_plan_destroy(alone);
+    }
+    assert_true(foreseen(tensor) < foreseen(layer) * 0.95);
+    assert_ok(clv_config_set(w.config, "core.plan=first", "test"));
+    clv_plan *first = plan_for(&w, NULL, 0);
+    assert_int_equal(clv_plan_summarise(first).n_devices, 1);
+    clv_plan_destroy(first);
+    clv_plan_destroy(layer);
+    clv_plan_destroy(tensor);
+    close_world(&w);
+}
+
+/* Every choice has its time and what else there was. */
+static void test_explained(void **state)
+{
+    (void)state;
+    world w;
+    open_world(&w, "snapdragon-8gen3", "", &shape);
+    clv_plan *plan = plan_for(&w, NULL, 0);
+    uint32_t told = 0;
+    for (uint32_t i = 0; i < w.l.graph->n_nodes; i++) {
+        const core_choice *c = &plan->choices[i];
+        assert_true(c->ns > 0);
+        assert_null(c->reason);
+        told += c->alternative && strstr(c->alternative, " on npu_sim:") &&
+                c->alternative_ns > 0;
+    }
+    assert_true(told > w.l.graph->n_nodes / 2);
+    clv_plan_destroy(plan);
+    close_world(&w);
+}
+
+/* Saved and loaded it is the same plan, steps included. */
+static void test_replayed(void **state)
+{
+    (void)state;
+    world w;
+    char *text;
+    clv_plan *again;
+    open_world(&w, "two-npus", "", &shape);
+    clv_plan *plan = plan_for(&w, NULL, 0);
+    assert_ok(clv_plan_print(plan, "json", &text));
+    assert_ok(clv_plan_parse(w.ctx, w.l.graph, NULL, text, strlen(text),
+                             &again));
+    assert_int_equal(plan->n_steps, again->n_steps);
+    assert_true(foreseen(plan) == foreseen(again));
+    clv_plan_destroy(again);
+    clv_plan_destroy(plan);
+    clv_string_free(text);
+    close_world(&w);
+}
+
+/* A device that may work half of the time does, or less. */
+static void test_max_share(void **state)
+{
+    (void)state;
+    world w;
+    open_world(&w, "snapdragon-8gen3", "npu_sim:adreno.max_share=0.3",
+               &shape);
+    clv_plan *plan = plan_for(&w, NULL, 0);
+    uint32_t gpu = strcmp(plan->devices[0].dev->id, "npu_sim:adreno") != 0;
+    assert_true(plan->forecast->busy_ns[gpu] <= 0.31 * foreseen(plan));
+    clv_plan_destroy(plan);
+    close_world(&w);
+}
+
+/* Nothing is measured, and nothing known: the log says so. */
+static void test_unknown(void **state)
+{
+    (void)state;
+    world w;
+    tmpdir cache = dir;
+    assert_true(tmpdir_make(&dir));
+    open_world(&w, "snapdragon-8gen3", "core.profile=off", &shape);
+    clv_plan *plan = plan_for(&w, NULL, 0);
+    assert_false(any_cut(plan));
+    assert_null(plan->forecast);
+    assert_non_null(strstr(w.log, "no plan by costs"));
+    assert_non_null(strstr(w.log, "cleave profile"));
+    clv_plan_destroy(plan);
+    close_world(&w);
+    tmpdir_remove(&dir);
+    dir = cache;
+}
+
+static void test_device_lost(void **state)
+{
+    (void)state;
+    world w;
+    open_world(&w, "two-npus", "", &shape);
+    clv_plan_destroy(plan_for(&w, NULL, 0));
+    core_device_lose(clv_context_device(w.ctx, 1));
+    w.log[0] = 0;
+    clv_plan *plan = plan_for(&w, NULL, 0);
+    assert_int_equal(plan->n_devices, 2);
+    assert_true(foreseen(plan) > 0);
+    assert_null(strstr(w.log, "measuring"));
+    clv_plan_destroy(plan);
+    close_world(&w);
+}
+
+/* Whatever the chip and the length. */
+static void test_never_slower(void **state)
+{
+    (void)state;
+    static const char *const chips[] = {"snapdragon-8gen3", "two-npus",
+                                        "int8-npu"};
+    static const int64_t lengths[] = {1, 64, 300};
+    for (int c = 0; c < 3; c++)
+        for (int i = 0; i < 3; i++) {
+            world w;
+            layers_shape s = shape;
+            s.tokens = lengths[i];
+            s.hidden = 1024;
+            s.ffn = 4096;
+            open_world(&w, chips[c], "core.plan=tensor", &s);
+            clv_plan *plan = plan_for(&w, NULL, 0);
+            for (uint32_t d = 0; d < clv_context_device_count(w.ctx); d++) {
+                clv_device *dev = clv_context_device(w.ctx, d);
+                clv_plan *alone;
+                const clv_plan_params params = {&dev, 1};
+                if (clv_plan_create(w.ctx, w.l.graph, &params, &alone))
+                    continue; /* it does not take all */
+                assert_true(foreseen(plan) <= foreseen(alone) * 1.001);
+                clv_plan_destroy(alone);
+            }
+            clv_plan_destroy(plan);
+            close_world(&w);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_strategies),
+        cmocka_unit_test(test_explained),
+        cmocka_unit_test(test_replayed),
+        cmocka_unit_test(test_max_share),
+        cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_device_lost),
+        cmocka_unit_test(test_never_slower),
+    };
+    if (!tmpdir_make(&dir))
+        return 1;
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    tmpdir_remove(&dir);
+    return failed;
+}
