@@ -33,7 +33,7 @@ static fixture begin(const char *plugin, const char *settings)
     snprintf(text, sizeof text,
              "core.plugin_dirs=%s/tests/plugins/versions:%s/tests/plugins/ref "
              "core.cache_dir=%s/tests/core core.allow_unsafe_plugins=on "
-             "core.plugins=%s %s",
+             "core.plan=first core.plugins=%s %s",
              build, build, build, plugin, settings);
     assert_ok(clv_config_create(&f.config));
     for (char *word = strtok_r(text, " ", &save); word;

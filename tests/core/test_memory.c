@@ -25,7 +25,8 @@ static clv_status make_config(clv_config **out, const char *probe)
     snprintf(text[3], sizeof *text, "cpu.threads=2");
     const char *const set[] = {text[0], text[1], text[2], text[3],
                                "core.allow_unsafe_plugins=on",
-                               "core.plugins=ref,cpu", "ref.ops0=matmul",
+                               "core.plugins=ref,cpu", "core.plan=first",
+                               "ref.ops0=matmul",
                                "ref.ops1=add,set_rows"};
     clv_status status = clv_config_create(out);
     for (size_t i = 0; i < sizeof set / sizeof *set && !status; i++)
