@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Prices tried. */
-#define MAX_TRIES 10
+#define MAX_TRIES 9
 /* A first price: with it the excess costs this part of the makespan. */
 #define FIRST_PRICE 0.1
 /* The next one, until one is high enough. */
@@ -143,7 +143,7 @@ clv_status core_constrain(const core_schedule *s, uint32_t width,
                           core_finding *found)
 {
     size_t n = s->tables->problem->n_nodes;
-    constrainer c = {.s = s, .params = {.width = width / 2}, .best = found};
+    constrainer c = {.s = s, .params = {.width = width / 2, .quick = true}, .best = found};
     c.prices = calloc(s->tables->n_options, sizeof *c.prices);
     c.params.prices = c.prices;
     c.trial.options = calloc(3 * n, sizeof *c.trial.options);

@@ -92,13 +92,14 @@ static clv_status find_plain(finder *f)
     f->priced = INFINITY;
     for (uint32_t d = 0; d < t->problem->n_devices; d++)
         consider_device(f, d);
-    clv_status status = consider_beam(f, 1, false, false);
+    clv_status status = consider_beam(f, f->params->width, true, false);
+    if (status || f->params->quick)
+        return status;
+    status = consider_beam(f, f->params->width, false, false);
     if (!status)
         status = consider_beam(f, f->params->width, true, true);
     if (!status)
-        status = consider_beam(f, f->params->width, false, false);
-    if (!status)
-        status = consider_beam(f, f->params->width, true, false);
+        status = consider_beam(f, 1, false, false);
     if (!status)
         status = core_improve(f->s, &improve, f->out->options,
                               f->out->alternatives, &value);
@@ -110,12 +111,12 @@ static clv_status find_plain(finder *f)
 /* ------------------------------------------------------------------------ */
 /* Stretches                                                                 */
 
-/* The choice of the smaller problem for all copies; the copy that is repeated
- * is the one with which it takes least. */
-static void expand(finder *f, const core_stretch *stretch,
-                   const core_finding *small)
+/* The choice of the smaller problem for all copies: that copy is repeated with
+ * which it takes least. Answers which. */
+static uint32_t expand(finder *f, const core_stretch *stretch,
+                       const core_finding *small)
 {
-    uint32_t n = f->s->tables->problem->n_nodes, best = 0;
+    uint32_t n = f->s->tables->problem->n_nodes, repeated = 0;
     f->priced = INFINITY;
     for (uint32_t r = 0; r < COPIES; r++) {
         double before = f->priced;
@@ -123,14 +124,33 @@ static void expand(finder *f, const core_stretch *stretch,
             f->options[i] =
                 small->options[core_stretch_map(stretch, COPIES, r, i)];
         consider(f);
-        best = f->priced < before ? r : best;
+        repeated = f->priced < before ? r : repeated;
     }
-    for (uint32_t i = 0; i < n; i++) {
-        core_alternative alternative =
-            small->alternatives[core_stretch_map(stretch, COPIES, best, i)];
-        alternative.ns += f->out->ns - small->ns;
-        f->out->alternatives[i] = alternative;
+    return repeated;
+}
+
+/* What many copies come to together may be put right in one of them. */
+static clv_status finish(finder *f, const core_stretch *stretch,
+                         const core_finding *small, uint32_t repeated)
+{
+    const core_improve_params params = {
+        .max_rounds = MAX_ROUNDS, .n = stretch->period,
+        .first = stretch->begin + (repeated + 1) * stretch->period,
+        .prices = f->params->prices};
+    uint32_t n = f->s->tables->problem->n_nodes;
+    core_value value;
+    clv_status status = core_improve(f->s, &params, f->out->options,
+                                     f->out->alternatives, &value);
+    f->out->ns = value.ns;
+    for (uint32_t i = 0; i < n && !status; i++) {
+        core_alternative *a = &f->out->alternatives[i];
+        if (i - params.first < params.n)
+            continue;
+        *a = small->alternatives[core_stretch_map(stretch, COPIES, repeated,
+                                                  i)];
+        a->ns += value.ns - small->ns;
     }
+    return status;
 }
 
 static clv_status find_small(finder *f, const core_stretch *stretch,
@@ -147,7 +167,7 @@ static clv_status find_small(finder *f, const core_stretch *stretch,
     if (!status)
         status = core_find(&small, f->params, &found);
     if (!status)
-        expand(f, stretch, &found);
+        status = finish(f, stretch, &found, expand(f, stretch, &found));
     free(found.options);
     free(found.alternatives);
     return status;

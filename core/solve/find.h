@@ -13,7 +13,8 @@ typedef struct core_finding {
 } core_finding;
 
 typedef struct core_find_params {
-    uint32_t width;       /* of the beam */
+    uint32_t width;       /* of the beams */
+    bool quick;           /* one beam, no improvement, no alternatives */
     const double *prices; /* as in core_beam_params */
 } core_find_params;
 

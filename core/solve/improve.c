@@ -249,6 +249,21 @@ static bool improve_node(improver *m, uint32_t node, bool take,
            take_option(m, node, alternative->option);
 }
 
+/* Whether all around the node, as far as a period goes, is as one period before:
+ * then nothing else will come of it. */
+static bool as_before(const improver *m, uint32_t node)
+{
+    const core_stretch *s = &m->params->stretch;
+    uint32_t p = s->period;
+    if (!p || node < s->begin + 2 * p ||
+        node + p >= s->begin + s->copies * p)
+        return false;
+    for (uint32_t i = node - p; i <= node + p; i++)
+        if (m->options[i] != m->options[i - p])
+            return false;
+    return true;
+}
+
 static clv_status make(improver *m)
 {
     const core_schedule *s = m->s;
@@ -265,16 +280,23 @@ clv_status core_improve(const core_schedule *s,
                         const core_improve_params *params, uint32_t *options,
                         core_alternative *alternatives, core_value *value)
 {
-    uint32_t n = s->tables->problem->n_nodes;
+    uint32_t first = params->n ? params->first : 0;
+    uint32_t n = params->n ? params->n : s->tables->problem->n_nodes;
     improver m = {.s = s, .params = params, .options = options};
     clv_status status = make(&m);
     /* Done when all nodes in a row, the first after the last, stay. */
     uint32_t unchanged = 0, rounds = 0;
-    for (uint32_t i = 0; !status && unchanged < n; i = (i + 1) % n) {
+    for (uint32_t at = 0; !status && unchanged < n; at = (at + 1) % n) {
         core_alternative alternative;
-        rounds += !i;
-        bool changed =
-            improve_node(&m, i, rounds <= params->max_rounds, &alternative);
+        uint32_t i = first + at;
+        rounds += !at;
+        bool known = alternatives && unchanged >= params->stretch.period &&
+                     as_before(&m, i);
+        bool changed = !known && improve_node(&m, i,
+                                              rounds <= params->max_rounds,
+                                              &alternative);
+        if (known)
+            alternative = alternatives[i - params->stretch.period];
         unchanged = changed ? 0 : unchanged + 1;
         if (alternatives)
             alternatives[i] = alternative;

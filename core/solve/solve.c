@@ -50,8 +50,10 @@ static clv_status settle(const core_schedule *s, core_finding *found,
         return CLV_OK;
     else
         status = core_constrain(s, WIDTH, found);
-    if (!status && !out->optimal)
+    if (!status && !out->optimal) {
         rest.max_rounds = MAX_ROUNDS;
+        core_stretch_find(t->problem, 2, &rest.stretch);
+    }
     if (!status)
         status = core_improve(s, &rest, found->options, found->alternatives,
                               &value);

@@ -69,9 +69,10 @@ uint32_t core_stretch_map(const core_stretch *s, uint32_t copies,
     uint32_t skipped = s->copies - copies;
     if (i < s->begin)
         return i;
-    uint32_t copy = (i - s->begin) / s->period;
-    if (copy <= repeated)
-        return i;
-    return i - (copy < repeated + skipped ? copy - repeated : skipped) *
-                   s->period;
+    uint32_t copy = (i - s->begin) / s->period, to = copy;
+    if (copy > repeated + skipped)
+        to = copy - skipped;
+    else if (copy > repeated)
+        to = repeated;
+    return i - (copy - to) * s->period;
 }

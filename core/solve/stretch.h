@@ -20,7 +20,7 @@ bool core_stretch_find(const core_solve_problem *problem, uint32_t max_copies,
 clv_status core_stretch_reduce(const core_solve_problem *problem,
                                const core_stretch *stretch, uint32_t copies,
                                core_solve_node **nodes);
-/* The node of the smaller problem that node i becomes, if copy `repeated` of
- * it stands for all that are left out. */
+/* The node of the smaller problem that node i becomes, if copy `repeated` of it
+ * stands for all that are left out. */
 uint32_t core_stretch_map(const core_stretch *stretch, uint32_t copies,
                           uint32_t repeated, uint32_t i);
