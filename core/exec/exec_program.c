@@ -247,29 +247,30 @@ done:
 /* Notes what to flush and invalidate for the value on a device, replacing an
  * earlier note. */
 static clv_status note_flush(clv_exec *exec, clv_value value,
-                            const core_object *object)
+                             const core_object *object)
 {
     clv_device *dev = object->buffer->dev;
     uint32_t usage = exec->plan->graph->tensors[value].usage, i = 0;
     if (dev->mem_types[object->buffer->mem_type].flags & CLV_MEM_COHERENT)
         return CLV_OK;
     while (i < exec->n_flushes && (exec->flushes[i].value != value ||
-                                 exec->flushes[i].buffer->dev != dev))
+                                   exec->flushes[i].buffer->dev != dev))
         i++;
     if (i == exec->flushes_capacity) {
         uint32_t capacity = i ? i * 2 : 8;
-        void *grown = reallocarray(exec->flushes, capacity, sizeof *exec->flushes);
+        void *grown =
+            reallocarray(exec->flushes, capacity, sizeof *exec->flushes);
         if (!grown)
             return no_memory();
         exec->flushes = grown;
         exec->flushes_capacity = capacity;
     }
     exec->flushes[i] = (core_exec_flush){.value = value,
-                                      .buffer = object->buffer,
-                                      .offset = object->offset,
-                                      .size = object->size,
-                                      .before = usage != CLV_USAGE_OUTPUT,
-                                      .after = usage != CLV_USAGE_INPUT};
+                                         .buffer = object->buffer,
+                                         .offset = object->offset,
+                                         .size = object->size,
+                                         .before = usage != CLV_USAGE_OUTPUT,
+                                         .after = usage != CLV_USAGE_INPUT};
     exec->n_flushes += i == exec->n_flushes;
     return CLV_OK;
 }

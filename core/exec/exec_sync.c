@@ -5,8 +5,8 @@
  * word, which answers within a microsecond, and blocks only if the device is
  * late. With core.sync = block it blocks at once.
  *
- * A point is a wait of a step, or the last one on a device. Points between steps
- * of the same kinds share what is known of them. It comes from the plan's
+ * A point is a wait of a step, or the last one on a device. Points between
+ * steps of the same kinds share what is known of them. It comes from the plan's
  * forecast first, then from the runs themselves.
  */
 #include "../solve/forecast.h"

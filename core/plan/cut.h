@@ -6,7 +6,8 @@
  * into a graph in which every node runs whole on one device: a node that is
  * divided becomes a node for each piece, whose operands are views of the
  * original values, so nothing is moved or copied. Pieces of input channels give
- * partial sums in values of their own, which ADD nodes join.
+ * partial sums in values of their own, which ADD nodes join on the device of the
+ * first of these pieces: the order of pieces decides where.
  *
  * Axes of a cut, as CLV_SPLIT_* of plugin.h has them:
  *   rows      output features of MATMUL and GET_ROWS, columns of SET_ROWS and

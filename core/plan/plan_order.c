@@ -4,9 +4,11 @@
  * a wait of the host for one device holds back no step of another one, and a
  * queue gets its next step while the one before still runs.
  *
- * This plays a run through with the times that steps may take; all that matters
- * is which of two steps ends first. Of bytes alone this is a guess.
+ * This plays a run through with the times that steps take: all that matters is
+ * which of two steps ends first. Where profiles do not know them all, the bytes
+ * that nodes touch stand for them.
  */
+#include "../profile/profile.h"
 #include "plan.h"
 
 #include <stdlib.h>
@@ -53,9 +55,37 @@ static void list_steps(scheduler *s)
             if (plan->steps[i].device == d)
                 s->lists[at++] = i;
     }
+}
+
+/* For the largest symbols. False: of some part it is not known. */
+static bool time_steps(scheduler *s, const core_profile *profile)
+{
+    const clv_plan *plan = s->plan;
+    for (uint32_t i = 0; i < plan->n_parts; i++) {
+        const core_part *part = &plan->parts[i];
+        core_work work;
+        core_cost cost;
+        core_work_of(plan->graph, part->node, NULL, NULL, &work);
+        if (!core_profile_cost(profile, plan->devices[part->device].dev, &work,
+                               &cost))
+            return false;
+        s->takes[part->step] += cost.ns;
+    }
+    return true;
+}
+
+static clv_status guess_times(scheduler *s)
+{
+    const clv_plan *plan = s->plan;
+    core_profile *profile;
+    clv_status status = core_profile_of(plan->ctx, &profile);
+    if (status || time_steps(s, profile))
+        return status;
+    memset(s->takes, 0, plan->n_steps * sizeof *s->takes);
     for (uint32_t i = 0; i < plan->n_parts; i++)
         s->takes[plan->parts[i].step] +=
             node_bytes(plan->graph, &plan->graph->nodes[plan->parts[i].node]);
+    return CLV_OK;
 }
 
 /* Whether all that the step needs has been submitted; then *end becomes when
@@ -162,6 +192,8 @@ clv_status core_plan_order(clv_plan *plan)
                                 s.order
                             ? CLV_OK
                             : no_memory();
+    if (!status)
+        status = guess_times(&s);
     if (!status) {
         list_steps(&s);
         play(&s);
