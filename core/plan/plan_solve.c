@@ -23,6 +23,7 @@ typedef struct solver {
     core_candidates c;
     core_solution s;
     uint32_t *chosen;     /* [n_nodes] options: the search's */
+    uint32_t *crowded;    /* the search's if all devices were always busy */
     uint32_t *rival;      /* the best without cuts */
     uint32_t *trial;
     double rival_ns;
@@ -170,7 +171,7 @@ static clv_status consider(const solver *v, const uint32_t *options,
     return CLV_OK;
 }
 
-/* The search's plan, with steps in either way, or the one without cuts.
+/* The search's plans, with steps in either way, or the one without cuts.
  * chosen: the options of the one taken. */
 static clv_status compare(const solver *v, clv_plan **out,
                           const uint32_t **chosen)
@@ -179,6 +180,9 @@ static clv_status compare(const solver *v, clv_plan **out,
     clv_status status = consider(v, v->chosen, true, &best, chosen);
     if (!status)
         status = consider(v, v->chosen, false, &best, chosen);
+    if (!status && memcmp(v->chosen, v->crowded,
+                          v->graph->n_nodes * sizeof *v->chosen))
+        status = consider(v, v->crowded, true, &best, chosen);
     if (status && status != CLV_ERR_NO_MEMORY)
         clv_log(v->plan->ctx, CLV_LOG_WARN, "the best plan cannot be had: %s",
                 clv_last_error());
@@ -250,21 +254,62 @@ static clv_status explain(const solver *v, const uint32_t *options,
 
 /* ------------------------------------------------------------------------ */
 
+/* The search takes a whole node to have the memory for itself, which another
+ * node on another device may want as well. So it is asked again as if that were
+ * always so; the forecast, which sees who works when, decides. */
+static clv_status solve_crowded(solver *v)
+{
+    uint32_t n = v->c.problem.n_pieces;
+    core_solution solution = {0};
+    core_solve_problem problem = v->c.problem;
+    core_solve_piece *pieces = calloc(n + 1u, sizeof *pieces);
+    if (!pieces)
+        return no_memory();
+    for (uint32_t i = 0; i < n; i++) {
+        pieces[i] = v->c.pieces[i];
+        pieces[i].ns = v->c.crowded[i];
+    }
+    problem.pieces = pieces;
+    clv_status status = core_solve(&problem, &solution);
+    for (uint32_t i = 0; i < v->graph->n_nodes && !status; i++)
+        v->crowded[i] = solution.choices[i].option;
+    core_solution_finish(&solution);
+    free(pieces);
+    return status;
+}
+
+static double since(uint64_t *from)
+{
+    uint64_t begin = *from;
+    *from = clv_now_ns();
+    return (double)(*from - begin) / 1e6;
+}
+
 static clv_status solve(solver *v, const core_costs *costs,
                         const clv_op_caps *caps, core_strategy strategy,
                         clv_plan **out)
 {
     const uint32_t *options;
+    uint64_t clock = clv_now_ns();
+    double made = 0, searched = 0;
     clv_status status =
         core_candidates_make(v->plan, caps, costs, strategy, &v->c);
+    made = since(&clock);
     if (!status)
         status = core_solve(&v->c.problem, &v->s);
-    if (!status)
-        status = find_rival(v);
     for (uint32_t i = 0; i < v->graph->n_nodes && !status; i++)
         v->chosen[i] = v->s.choices[i].option;
     if (!status)
+        status = solve_crowded(v);
+    if (!status)
+        status = find_rival(v);
+    searched = since(&clock);
+    if (!status)
         status = compare(v, out, &options);
+    if (!status)
+        clv_log(v->plan->ctx, CLV_LOG_DEBUG, "plan: %u candidates in %.1f ms, "
+                "search %.1f ms, comparison %.1f ms", v->c.problem.n_options,
+                made, searched, since(&clock));
     if (status)
         return status;
     status = explain(v, options, v->s.makespan_ns, *out);
@@ -283,11 +328,13 @@ clv_status core_plan_solve(const clv_plan *plan, clv_graph *graph,
     solver v = {.plan = plan, .graph = graph,
                 .devices = calloc(plan->n_devices + 1u, sizeof *v.devices),
                 .chosen = calloc(n + 1, sizeof *v.chosen),
+                .crowded = calloc(n + 1, sizeof *v.crowded),
                 .rival = calloc(n + 1, sizeof *v.rival),
                 .trial = calloc(n + 1, sizeof *v.trial)};
     core_costs costs;
     *out = NULL;
-    clv_status status = v.devices && v.chosen && v.rival && v.trial
+    clv_status status = v.devices && v.chosen && v.crowded && v.rival &&
+                                v.trial
                             ? CLV_OK
                             : no_memory();
     for (uint32_t d = 0; d < plan->n_devices && !status; d++)
@@ -300,6 +347,7 @@ clv_status core_plan_solve(const clv_plan *plan, clv_graph *graph,
     core_candidates_finish(&v.c);
     free(v.trial);
     free(v.rival);
+    free(v.crowded);
     free(v.chosen);
     free(v.devices);
     return status;

@@ -55,6 +55,31 @@ static void describe_devices(core_maker *m)
 /* ------------------------------------------------------------------------ */
 /* Whole nodes                                                               */
 
+/* Each whole draft beside the others: what a device is slowed down to while the
+ * rest do the same. */
+static void crowd(core_maker *m, uint32_t kind)
+{
+    core_drafts *drafts = &m->drafts[kind];
+    core_demand demands[CORE_SHARE_DEVICES];
+    clv_device *devs[CORE_SHARE_DEVICES];
+    double ns[CORE_SHARE_DEVICES];
+    uint32_t n = drafts->n;
+    if (n < 2 || n > CORE_SHARE_DEVICES)
+        return;
+    /* Of equal length, so that none is alone at the end. */
+    for (uint32_t i = 0; i < n; i++) {
+        const core_draft *d = &drafts->list[i];
+        demands[i] = (core_demand){1, d->ns[0] > 0 ? d->bytes[0] / d->ns[0]
+                                                   : 0};
+        devs[i] = core_maker_device(m, d->cuts[0].device);
+    }
+    core_contend(demands, n, m->costs->bandwidth(m->costs->ctx, devs, n), ns);
+    for (uint32_t i = 0; i < n; i++) {
+        double slow = m->costs->slowdown(m->costs->ctx, devs, n, i);
+        drafts->list[i].crowded = ns[i] > slow ? ns[i] : slow;
+    }
+}
+
 static clv_status draft_whole(core_maker *m, uint32_t kind)
 {
     uint32_t node = m->kinds.kinds[kind].first, takers = 0, last = 0;
@@ -119,7 +144,9 @@ static clv_status take_arrays(const core_maker *m, core_candidates *out)
     out->options = calloc(n_options + 1u, sizeof *out->options);
     out->pieces = calloc(n_pieces + 1u, sizeof *out->pieces);
     out->cuts = calloc(n_pieces + 1u, sizeof *out->cuts);
-    return out->nodes && out->options && out->pieces && out->cuts
+    out->crowded = calloc(n_pieces + 1u, sizeof *out->crowded);
+    return out->nodes && out->options && out->pieces && out->cuts &&
+                   out->crowded
                ? CLV_OK
                : no_memory();
 }
@@ -132,6 +159,8 @@ static void add_pieces(const core_maker *m, const core_draft *draft,
     for (uint32_t i = 0; i < draft->n; i++, n++) {
         const core_piece *cut = &draft->cuts[i];
         out->cuts[n] = *cut;
+        out->crowded[n] = draft->ns[i] * (draft->crowded > 1 ? draft->crowded
+                                                             : 1);
         core_solve_piece *p = &out->pieces[n];
         *p = (core_solve_piece){.device = cut->device, .ns = draft->ns[i],
                                 .energy_nj = draft->energy_nj[i],
@@ -145,6 +174,7 @@ static void add_pieces(const core_maker *m, const core_draft *draft,
         const core_piece *first = &draft->cuts[draft->joins[i]];
         out->cuts[n] = (core_piece){.node = CORE_NO_PIECE,
                                     .device = first->device};
+        out->crowded[n] = draft->join_ns[i];
         out->pieces[n] =
             (core_solve_piece){.device = first->device, .joins = true,
                                .ns = draft->join_ns[i],
@@ -209,8 +239,10 @@ static clv_status make_drafts(core_maker *m)
                        sizeof *m->tables);
     clv_status status =
         m->takes && m->drafts && m->tables ? CLV_OK : no_memory();
-    for (uint32_t k = 0; k < n && !status; k++)
+    for (uint32_t k = 0; k < n && !status; k++) {
         status = draft_whole(m, k);
+        crowd(m, k);
+    }
     if (!status && m->strategy == CORE_STRATEGY_TENSOR && m->n_devices > 1)
         status = core_draft_points(m);
     if (!status && m->strategy == CORE_STRATEGY_TENSOR)
@@ -274,5 +306,6 @@ void core_candidates_finish(core_candidates *candidates)
     free(candidates->options);
     free(candidates->pieces);
     free(candidates->cuts);
+    free(candidates->crowded);
     *candidates = (core_candidates){0};
 }

@@ -27,6 +27,8 @@ typedef struct core_draft {
     double join_ns[CORE_DRAFT_PIECES], join_nj[CORE_DRAFT_PIECES];
     uint32_t n_joins;
     uint32_t axes;  /* bits: cut along them */
+    double crowded; /* of a whole one: how much longer it takes while the other
+                       devices are at such work too */
     double time;    /* until all are done, if they began now */
 } core_draft;
 

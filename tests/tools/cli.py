@@ -73,6 +73,8 @@ class Case(unittest.TestCase):
                if not k.startswith("CLEAVE_")}
         env["XDG_CONFIG_HOME"] = self.path("config")
         env["XDG_CACHE_HOME"] = self.path("cache")
+        # Nothing is measured where nobody asks for plans by costs.
+        env["CLEAVE_CORE_PLAN"] = "first"
         env.update(extra or {})
         return env
 
