@@ -6,6 +6,7 @@ import json
 import strategies
 from cleave import CHIP, GPU, NPU, Failure, nodes_of, sets
 
+OURS = (("core.plan", "tensor"),)
 DEPTH = 256      # tokens in the context when decoding begins (5.3)
 
 
@@ -233,5 +234,13 @@ class Lab:
     @functools.lru_cache(maxsize=None)
     def solved(self, model, n, settings=()):
         """As our solver plans it, from profiles that it measures."""
-        return self.measure(model, n, None, (("core.plan", "tensor"),
-                                             *settings))
+        return self.measure(model, n, None, OURS + settings)
+
+    def solution(self, model, n, settings=()):
+        """The pieces of our solver's plan for n tokens at once."""
+        path = self.tools.path("solution.json")
+        self.tools.run("plan", *self.options(model, dict(OURS + settings)),
+                       "--phase", "prefill", "--seq", n, "-c", n,
+                       "--save", path)
+        with open(path) as file:
+            return json.load(file)["pieces"]
