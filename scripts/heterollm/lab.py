@@ -7,6 +7,7 @@ import strategies
 from cleave import CHIP, GPU, NPU, Failure, nodes_of, sets
 
 OURS = (("core.plan", "tensor"),)
+FIRST = (("core.plan", "first"),)  # where the strategies start from
 DEPTH = 256      # tokens in the context when decoding begins (5.3)
 
 
@@ -85,7 +86,7 @@ class Lab:
         path = self.tools.path("graph.json")
         phase = ("decode", "-c", DEPTH + 1) if n == 1 else \
             ("prefill", "--seq", n, "-c", n)
-        self.tools.run("plan", *self.options(model, dict(settings)),
+        self.tools.run("plan", *self.options(model, dict(FIRST + settings)),
                        "--phase", *phase, "--save", path)
         with open(path) as file:
             plan = json.load(file)
@@ -96,6 +97,7 @@ class Lab:
         second one knows how long waits are. before: two runs of so many tokens
         come first."""
         trace = self.tools.path("trace.json")
+        settings = settings if not plan else FIRST + settings
         args = ("-p", 0, "-n", 1, "-d", DEPTH, "-b", DEPTH) if n == 1 else \
             ("-p", "%d,%d" % (before, n) if before else n, "-n", 0, "-b", n)
         if plan:
