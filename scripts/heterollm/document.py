@@ -2,6 +2,7 @@
 
 import sys
 
+import cleave
 import figures
 import strategies
 from report import Notes, count, figures as figure_table, number, table
@@ -11,7 +12,7 @@ HEAD = """# HeteroLLM's results, on a simulated phone
 Every figure that the text of HeteroLLM (arXiv 2501.14794, sections 3 and 5)
 states for the Snapdragon 8 Gen 3, beside the same measured on the simulated one
 of `conf/soc/snapdragon-8gen3.ini`, in virtual time, with made-up weights. One
-command measures everything and writes this file; it takes about a minute:
+command measures everything and writes this file; it takes two minutes:
 
     scripts/results-heterollm.py build
 
@@ -89,6 +90,24 @@ def duel_table(duels):
     return OURS.format(better=better, all=len(duels)) + table(
         ["", "the best of theirs", "tok/s", "our plan, tok/s", "faster by"],
         rows, "llrrr")
+
+
+PLAYING = """
+With the game of section 5.5 (Llama-8B, 256), by plans that know nothing of it, and
+by those made for a GPU with `load = {load:g}` and `max_share = {share:g}`:
+
+"""
+
+
+def playing_table(games):
+    rows = [[name, number(alone.speed), number(beside.speed),
+             "%.0f %%" % (100 - 100 * beside.speed / games[0][1].speed),
+             "%.0f %%" % (100 * alone.share(cleave.GPU)),
+             number(alone.frames(figures.GAME))]
+            for name, alone, beside in games]
+    return PLAYING.format(load=figures.GAME, share=1 - figures.GAME) + table(
+        ["our plan", "tok/s without", "tok/s with the game", "lost",
+         "GPU's time taken", "frames a second"], rows, "lrrrrr")
 
 
 CALIBRATION = """## Calibration
@@ -169,8 +188,8 @@ def write(lab):
     how = STRATEGIES.format(advantage=strategies.ADVANTAGE,
                             rows=strategies.ROWS)
     print("Our plans", file=sys.stderr)
-    return "\n".join([head, *texts, IMPLIED, how, duel_table(figures.duels(lab)),
-                      CALIBRATION])
+    return "\n".join([head, *texts, IMPLIED, how, duel_table(figures.duels(lab)) +
+                      playing_table(figures.playing(lab)), CALIBRATION])
 
 
 def quick(make):

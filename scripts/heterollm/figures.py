@@ -305,3 +305,14 @@ def duels(lab):
     out.append(Duel("Llama-8B, 256, blocking", blocking,
                     lab.solved(BIG, 256, BLOCK)))
     return out
+
+
+def playing(lab):
+    """(plan, without the game, with it)"""
+    out = []
+    for name, settings in (("knows nothing", ()),
+                           ("knows of the game", LOAD + SPARE)):
+        pieces = lab.solution(BIG, 256, settings)
+        out.append((name, lab.measure(BIG, 256, pieces),
+                    lab.measure(BIG, 256, pieces, LOAD)))
+    return out
