@@ -38,7 +38,7 @@ clv_status core_meter_create(clv_context *ctx, const core_meter_params *params,
     if (!(meter->params.max_seconds > 0))
         meter->params.max_seconds = 0.25;
     if (!meter->params.repetitions)
-        meter->params.repetitions = 9;
+        meter->params.repetitions = 7;
     if (!meter->params.max_pool)
         meter->params.max_pool = physical_memory() / 2;
     double seconds = clv_config_get_float(ctx->config, "core.wait_timeout");

@@ -18,7 +18,7 @@ typedef struct core_meter_params {
     double max_seconds;    /* of one measurement, repetitions included, but for
                               a first one; 0: 0.25 */
     uint32_t repetitions;  /* of which the lower quartile is taken, as what
-                              disturbs only adds time; 0: 9 */
+                              disturbs only adds time; 0: 7 */
     uint64_t max_pool;     /* bytes of operands; work that needs more is not
                               measured (CLV_ERR_LIMIT); 0: half of what the
                               machine has */
@@ -32,7 +32,8 @@ typedef struct core_sample {
     core_work work;
     double ns;        /* of the node, without submit, dispatch and wait */
     double energy_nj; /* 0: unknown */
-    double spread;    /* (max - min) / ns of the repetitions */
+    double spread;    /* how far ns is above the least repetition, of that: what
+                         is more than a quarter has been disturbed */
 } core_sample;
 
 /* CLV_ERR_UNSUPPORTED: the device does not take the work. */
@@ -42,7 +43,8 @@ clv_status core_measure_work(core_meter *meter, clv_device *dev,
 /* What a device and the host cost beside the work, ns. */
 typedef struct core_overheads {
     double submit;       /* host time of a submit while the queue has work */
-    double submit_idle;  /* the same when it is empty */
+    double submit_idle;  /* the same when it is empty, or until the device is at
+                            work if that takes longer; without dispatch */
     double dispatch;     /* device time of a program before its first node */
     double wait_poll;    /* from the end of work to the host going on, when it
                             polls, */

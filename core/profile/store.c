@@ -276,7 +276,7 @@ static int compare(const void *a, const void *b)
 
 bool core_profile_is_noisy(const core_sample *sample)
 {
-    return sample->spread > 0.5;
+    return sample->spread > 0.25;
 }
 
 /* Samples of a kind; quiet: those that are not noisy. */

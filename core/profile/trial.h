@@ -70,6 +70,10 @@ typedef struct core_trial_span {
  * CLV_ERR_UNSUPPORTED where the device has no times. */
 clv_status core_trial_spans(clv_device *dev, core_trial_span *spans,
                             uint32_t n);
+/* How long the nodes of a submit took, at most `most` of them, in any order;
+ * forgets all other records. 0 of them where the device does not tell. */
+uint32_t core_trial_nodes(clv_device *dev, uint64_t correlation, double *ns,
+                          uint32_t most);
 /* Forgets all records. Nothing where the device has none. */
 void core_trial_forget(clv_device *dev);
 /* Of n >= 1 values, which are sorted. Times have their lower quartile for what

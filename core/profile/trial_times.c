@@ -41,6 +41,26 @@ clv_status core_trial_spans(clv_device *dev, core_trial_span *spans, uint32_t n)
     return status;
 }
 
+uint32_t core_trial_nodes(clv_device *dev, uint64_t correlation, double *ns,
+                          uint32_t most)
+{
+    clv_trace_record records[RECORDS];
+    clv_calibration c = {0};
+    uint32_t count = RECORDS, n = 0;
+    if (core_device_calibrate(dev, &c))
+        return 0;
+    while (count == RECORDS) {
+        if (core_device_trace_read(dev, &count, records))
+            return n;
+        for (uint32_t i = 0; i < count; i++)
+            if (records[i].correlation == correlation && n < most &&
+                records[i].node != CLV_NO_TENSOR)
+                ns[n++] = (double)(records[i].end - records[i].begin) *
+                          c.tick_ns;
+    }
+    return n;
+}
+
 void core_trial_forget(clv_device *dev)
 {
     clv_trace_record records[RECORDS];
