@@ -25,7 +25,7 @@ void rig_open(rig_world *world, const char *conf, const char *settings)
     }
     snprintf(text, sizeof(text),
              "core.plugin_dirs=%s/tests/plugins/ref:%s/plugins:"
-             "%s/examples/plugin core.cache_dir=%s/tests/llm "
+             "%s/examples/plugin core.cache_dir=%s/tests/llm/unused "
              "core.allow_unsafe_plugins=on core.profile=off "
              "core.plan=first %s",
              build, build, build, build, settings);
