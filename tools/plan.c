@@ -43,7 +43,8 @@ const tool_command tool_plan = {
     .details = "A saved plan can be edited: its pieces say which part of a "
                "node runs on which device; the rest is derived from them. It "
                "serves runs of the same model with the same -c, and the same "
-               "-b as --seq.",
+               "-b as --seq. Where a device has static shapes it is for just "
+               "--seq tokens, or a few more if padding them takes less time.",
     .examples =
         "  cleave plan -m model.gguf --phase decode\n"
         "  cleave plan -m model.gguf --seq 512 -o svg > prefill.svg\n"

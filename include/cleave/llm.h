@@ -126,7 +126,9 @@ CLV_API uint32_t clv_session_position(const clv_session *session);
 CLV_API clv_status clv_session_truncate(clv_session *session,
                                         uint32_t position);
 /* Plans and compiles what evaluating n tokens at once needs: 1 a decode step,
- * more a prefill of up to n_batch. *plan is the session's. */
+ * more a prefill of up to n_batch. Where a device has static shapes that is a
+ * graph of n rows, or of a few more if it should take less time; else one for all
+ * n up to n_batch. *plan is the session's, until it has made some others. */
 CLV_API clv_status clv_session_prepare(clv_session *session, uint32_t n,
                                        const clv_plan **plan);
 /* Measures what runs of these numbers of tokens cost on each device (1: a decode
