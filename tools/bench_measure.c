@@ -15,9 +15,14 @@ static clv_status run_batch(const bench_rig *rig, const int32_t *ids,
 {
     const float *logits;
     clv_prediction prediction;
+    const clv_plan *plan;
+    clv_status status = CLV_OK;
+    if (rig->warm_up) /* by its own plan, not by one that other tests left */
+        status = clv_session_prepare(rig->session, n, &plan);
     clv_watch_start(rig->watch);
-    clv_status status =
-        clv_session_eval(rig->session, ids, n, CLV_LOGITS_LAST, &logits);
+    if (!status)
+        status =
+            clv_session_eval(rig->session, ids, n, CLV_LOGITS_LAST, &logits);
     clv_elapsed took =
         clv_watch_read(rig->watch, clv_session_plan(rig->session));
     if (status)
