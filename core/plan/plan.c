@@ -218,12 +218,7 @@ static clv_status take_pieces(clv_plan *plan, const core_piece *pieces,
 /* What a run takes, if the costs of all parts are known. */
 static clv_status foresee(clv_plan *plan)
 {
-    core_profile *profile;
-    clv_status status = core_profile_of(plan->ctx, &profile);
-    if (status)
-        return status;
-    const core_costs costs = core_costs_of(profile);
-    status = core_forecast_make(plan, &costs, NULL, &plan->forecast);
+    clv_status status = core_plan_foresee(plan, NULL, &plan->forecast);
     return status == CLV_ERR_NOT_FOUND ? CLV_OK : status;
 }
 

@@ -231,6 +231,9 @@ static clv_status explain(const solver *v, const uint32_t *options,
                           double search_ns, clv_plan *plan)
 {
     clv_status status = CLV_OK;
+    /* The search sees less than the forecast: differences are told. */
+    const double more =
+        plan->forecast ? plan->forecast->makespan_ns - search_ns : 0;
     for (uint32_t i = 0; i < v->graph->n_nodes && !status; i++) {
         core_choice *choice = &plan->choices[i];
         const core_solve_choice *s = &v->s.choices[i];
@@ -239,7 +242,7 @@ static clv_status explain(const solver *v, const uint32_t *options,
         for (uint32_t j = 0; j < o->n_pieces; j++)
             if (v->c.pieces[o->first_piece + j].ns > choice->ns)
                 choice->ns = v->c.pieces[o->first_piece + j].ns;
-        choice->alternative_ns = s->alternative_ns;
+        choice->alternative_ns = s->alternative_ns + more;
         if (options[i] != s->option) { /* the search thought otherwise */
             other = s->option;
             choice->alternative_ns = search_ns;
