@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+from xml.etree import ElementTree
 
 import cli
 
@@ -9,10 +11,11 @@ REF = os.path.join(cli.BUILD, "tests", "plugins", "ref")
 CPU = os.path.join(cli.BUILD, "plugins")
 TWO = ("--set", "core.plugin_dirs=%s:%s" % (REF, CPU),
        "--set", "core.plugins=ref,cpu", "--set", "core.allow_unsafe_plugins=on",
-       "--devices", "cpu,ref:0")
+       "--devices", "cpu,ref:0", "--set", "core.plan=first")
 CORES = sorted(os.sched_getaffinity(0))
 BIG_LITTLE = ("--set", "cpu:big.cores=%d" % CORES[0],
-              "--set", "cpu:little.cores=%d" % CORES[-1])
+              "--set", "cpu:little.cores=%d" % CORES[-1],
+              "--set", "core.plan=first")
 RUN = ("run", "-p", "def fibonacci(n):", "-n", "12", "--temp", "0", "-b", "64")
 
 
@@ -84,6 +87,37 @@ class Plan(cli.Case):
                           *BIG_LITTLE, *plans).text
         self.assertRegex(shown, r"rows 0..352 \| .* \| cpu:big")
         self.assertRegex(shown, r"rows 352..704 \| .* \| cpu:little")
+
+    def test_drawn(self):
+        """A picture is sound XML, without scripts, and shows what is in the
+        plan."""
+        settings = ("--conf", os.path.join(cli.SOURCE, "conf", "soc",
+                                           "snapdragon-8gen3.ini"),
+                    "--set", "core.plugins=npu_sim",
+                    "--set", "npu_sim.compute=off", "--seq", 64)
+        plan = self.good("plan", *settings, "-o", "json").json
+        root = ElementTree.fromstring(
+            self.good("plan", *settings, "-o", "svg").out)
+        space = "{http://www.w3.org/2000/svg}"
+        self.assertEqual(root.tag, space + "svg")
+        self.assertEqual({e.tag[len(space):] for e in root.iter()},
+                         {"svg", "title", "rect", "line", "text"})
+        total = "%.3f ms" % (plan["predicted"]["ns"] / 1e6)
+        self.assertIn("Predicted: " + total, root.find(space + "title").text)
+        texts = [e.text for e in root.iter(space + "text")]
+        for device in plan["devices"]:
+            self.assertEqual(device["id"] in texts, device["steps"] > 0)
+        tips = [e.text for e in root.iter(space + "title")]
+        self.assertTrue(any(re.match(r"matmul blk\.\d\.ffn_up\.weight.* on "
+                                     r"npu_sim:\w+: \d+\.\d+ ms", tip)
+                            for tip in tips))
+        text = self.good("plan", *settings).text
+        self.assertRegex(text, r"\d tokens/s predicted")
+        self.assertIn("Predicted: " + total, text)
+
+    def test_nothing_to_draw(self):
+        self.bad("plan", "--set", "core.profile=off", "-o", "svg",
+                 says=["costs are not known", "cleave profile"])
 
     def test_made_for_other_runs(self):
         path = self.save("prefill")
