@@ -314,7 +314,9 @@ static void add_node(const writer *w, uint32_t index)
         add_ms_cell(w->text, w->forecast->parts[p].end_ns);
         add_ms_cell(w->text, w->forecast->costs_ns[p]);
     }
-    add_why(w, piece);
+    /* Once for all pieces of a node. */
+    if (!piece || index == w->first[core_plan_source_of(plan, index)])
+        add_why(w, piece);
     core_text_add(w->text, " |\n");
 }
 

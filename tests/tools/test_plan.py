@@ -94,7 +94,8 @@ class Plan(cli.Case):
         settings = ("--conf", os.path.join(cli.SOURCE, "conf", "soc",
                                            "snapdragon-8gen3.ini"),
                     "--set", "core.plugins=npu_sim",
-                    "--set", "npu_sim.compute=off", "--seq", 64)
+                    "--set", "npu_sim.compute=off",
+                    "--set", "core.plan=tensor", "--seq", 64)
         plan = self.good("plan", *settings, "-o", "json").json
         root = ElementTree.fromstring(
             self.good("plan", *settings, "-o", "svg").out)
