@@ -341,6 +341,23 @@ static int generate(run_state *state)
     return judge(state, status, &stats);
 }
 
+/* Measures, plans and compiles what the first batch and the tokens need, so that
+ * neither this nor messages about it fall into the text. */
+static clv_status prepare(run_state *state)
+{
+    const uint32_t most =
+        state->args->n_batch ? (uint32_t)state->args->n_batch : 512;
+    const uint32_t n =
+        state->n_ids < most ? (uint32_t)state->n_ids : most;
+    const clv_plan *plan;
+    uint64_t begin = clv_now_ns();
+    clv_status status = clv_session_prepare(state->session, n, &plan);
+    if (!status && state->args->n_predict)
+        status = clv_session_prepare(state->session, 1, &plan);
+    state->load_ns += clv_now_ns() - begin;
+    return status;
+}
+
 static int run_model(run_state *state)
 {
     clv_status status = read_prompt(state);
@@ -353,6 +370,8 @@ static int run_model(run_state *state)
         status = make_sampler(state);
     if (!status)
         status = make_session(state);
+    if (!status)
+        status = prepare(state);
     return status ? tool_fail() : generate(state);
 }
 
