@@ -1,6 +1,6 @@
 /* How long the search for a plan takes: a model of the size of Llama-8B over
- * three devices, by number of tokens. One line each: tokens, ms of a processor (the
- * best of some), makespan. */
+ * three devices, by number of tokens. One line each: tokens, ms of a processor
+ * (the best of some), makespan. */
 #include "solve_model.h"
 
 #include <stdio.h>

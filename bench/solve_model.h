@@ -1,7 +1,7 @@
 /*
  * Problems like those of language models: layers of 17 nodes over an NPU, a GPU
- * and a CPU, with made-up rooflines. Every node may run whole on each device, be
- * divided between any two at some points, and some over all three.
+ * and a CPU, with made-up rooflines. Every node may run whole on some devices,
+ * or be divided between two of them at some points.
  */
 #pragma once
 
@@ -220,7 +220,7 @@ static inline void model_layer(model_problem *m)
         {{VECTOR(kv), .own_columns = true, .dep_columns = {kv}}, {3}},
         {{VECTOR(kv), .own_columns = true, .dep_columns = {kv}}, {1}},
         {{VECTOR(kv), .own_columns = true, .dep_columns = {kv}}, {4}},
-        {{VECTOR(w), .dep_columns = {w, kv, kv}}, {4, 2, 1}},     /* attention */
+        {{VECTOR(w), .dep_columns = {w, kv, kv}}, {4, 2, 1}}, /* attention */
         {{MATMUL(w, w), .dep_columns = {w}}, {1}},                /* o */
         {{VECTOR(w), .own_columns = true, .dep_columns = {w, w}}, {1, 11}},
         {{VECTOR(w), .dep_columns = {w}}, {1}},                   /* norm */

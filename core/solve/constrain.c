@@ -100,8 +100,8 @@ static void consider(constrainer *c, const uint32_t *options)
     }
 }
 
-/* The first nodes as in the choice past the limit, the others as in the one that
- * keeps to it: as many as there may be. */
+/* The first nodes as in the choice past the limit, the others as in the one
+ * that keeps to it: as many as there may be. */
 static void mix(constrainer *c, const uint32_t *legal)
 {
     uint32_t n = c->s->tables->problem->n_nodes, low = 0, high = n;
@@ -143,7 +143,9 @@ clv_status core_constrain(const core_schedule *s, uint32_t width,
                           core_finding *found)
 {
     size_t n = s->tables->problem->n_nodes;
-    constrainer c = {.s = s, .params = {.width = width / 2, .quick = true}, .best = found};
+    constrainer c = {.s = s,
+                     .params = {.width = width / 2, .quick = true},
+                     .best = found};
     c.prices = calloc(s->tables->n_options, sizeof *c.prices);
     c.params.prices = c.prices;
     c.trial.options = calloc(3 * n, sizeof *c.trial.options);

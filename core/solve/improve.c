@@ -234,7 +234,8 @@ static bool improve_node(improver *m, uint32_t node, bool take,
     core_value best = {0};
     *alternative = (core_alternative){.option = UINT32_MAX};
     for (uint32_t o = 0; o < t->kinds[t->nodes[node].kind].n_options; o++) {
-        if (o == m->options[node] || (m->params->whole && !is_whole(t, node, o)))
+        if (o == m->options[node] ||
+            (m->params->whole && !is_whole(t, node, o)))
             continue;
         double ns = try_option(m, node, o);
         core_value value = value_with(m, node, o, ns);
@@ -249,8 +250,8 @@ static bool improve_node(improver *m, uint32_t node, bool take,
            take_option(m, node, alternative->option);
 }
 
-/* Whether all around the node, as far as a period goes, is as one period before:
- * then nothing else will come of it. */
+/* Whether all around the node, as far as a period goes, is as one period
+ * before: then nothing else will come of it. */
 static bool as_before(const improver *m, uint32_t node)
 {
     const core_stretch *s = &m->params->stretch;

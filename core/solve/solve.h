@@ -1,14 +1,14 @@
 /*
- * The search for a plan: for every node one of its options, each a way to divide
- * it over devices, so that all is done soonest.
+ * The search for a plan: for every node one of its options, each a way to
+ * divide it over devices, so that all is done soonest.
  *
  * It knows neither ops nor devices, only times. Its rules are those by which
  * core/plan makes steps and core/exec runs them:
  *
- *   - Pieces of a device run in order. A piece joins the step that its device is
- *     filling if all it needs of other devices is done before that step begins,
- *     and if what it needs of this very step is exactly what a piece of it made.
- *     Else it begins a step.
+ *   - Pieces of a device run in order. A piece joins the step that its device
+ *     is filling if all it needs of other devices is done before that step
+ *     begins, and if what it needs of this very step is exactly what a piece of
+ *     it made. Else it begins a step.
  *   - A step is filled until a node needs something of it on another device,
  *     where its results are there when all of it is done.
  *   - The host submits each device's steps in order, and a step of one device
@@ -53,7 +53,7 @@ typedef struct core_solve_piece {
     double ns;             /* with the other pieces of the option running */
     double energy_nj;
     uint64_t weight_bytes; /* of weights it holds */
-    bool partial;          /* a partial sum: only `joins` of its option reads it */
+    bool partial;          /* a partial sum, for `joins` of its option only */
     bool joins;            /* needs all partial pieces of its option, which are
                               before it */
     core_box out;          /* what it makes of the node's result */

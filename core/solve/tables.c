@@ -349,7 +349,8 @@ static bool same_use(const core_tables *t, uint32_t a, uint32_t b)
     for (uint32_t i = 0; i < x->n_consumers; i++) {
         const core_consumer *c = &t->consumers[x->first_consumer + i];
         const core_consumer *d = &t->consumers[y->first_consumer + i];
-        if (c->dep != d->dep || t->nodes[c->node].kind != t->nodes[d->node].kind)
+        if (c->dep != d->dep ||
+            t->nodes[c->node].kind != t->nodes[d->node].kind)
             return false;
     }
     return true;

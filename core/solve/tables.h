@@ -44,7 +44,8 @@ typedef struct core_step_node {
     uint32_t n_deps;
     uint32_t deps[CORE_SOLVE_DEPS];
     uint32_t live[CORE_SOLVE_DEPS];  /* where among the live nodes the dep is */
-    const core_overlap *overlaps[CORE_SOLVE_DEPS]; /* [box][option of the dep] */
+    /* [box][option of the dep] */
+    const core_overlap *overlaps[CORE_SOLVE_DEPS];
     uint32_t dep_options[CORE_SOLVE_DEPS];
     uint32_t first_consumer, n_consumers;
     bool rooted; /* it and all later ones need something, in every option */
@@ -76,7 +77,8 @@ typedef struct core_tables {
 } core_tables;
 
 /* CLV_ERR_INVALID: the problem is none. It outlives the tables. */
-clv_status core_tables_make(const core_solve_problem *problem, core_tables *out);
+clv_status core_tables_make(const core_solve_problem *problem,
+                            core_tables *out);
 void core_tables_finish(core_tables *tables);
 
 static inline const core_parts *core_tables_parts(const core_tables *t,

@@ -140,8 +140,8 @@ static inline void set_needs(core_solve_piece *piece, uint32_t n_deps,
 }
 
 /* An option of 1..3 pieces: rows, columns or partial sums. */
-static inline void random_option(test_random *r, problem *q, const double *speed,
-                                 const uint32_t *ways)
+static inline void random_option(test_random *r, problem *q,
+                                 const double *speed, const uint32_t *ways)
 {
     uint32_t n_deps = q->nodes[q->p.n_nodes - 1].n_deps;
     uint32_t n = 1 + test_below(r, 3), axis = test_below(r, 3), at = 0;
