@@ -6,6 +6,9 @@
 
 #include <stdio.h>
 
+static const core_meter_params params = {.max_seconds = 0.01, .repetitions = 1,
+                                         .max_pool = 16 << 20};
+
 typedef struct rig {
     clv_config *config;
     clv_context *ctx;
@@ -18,8 +21,6 @@ static rig rig_make(const char *settings)
     rig r = {0};
     char text[2048], *save = NULL;
     const char *build = getenv("CLEAVE_TEST_BUILD");
-    const core_meter_params params = {.max_seconds = 0.01, .repetitions = 1,
-                                      .max_pool = 16 << 20};
     assert_non_null(build);
     assert_ok(clv_config_create(&r.config));
     snprintf(text, sizeof text, "core.plugin_dirs=%s/plugins core.cache_dir= "
@@ -97,9 +98,10 @@ typedef struct attempt {
 /* With a meter of its own, so that nothing is there already. */
 static clv_status from_nothing(void *arg)
 {
+    const core_meter_params more = {.max_pool = 64 << 20};
     const attempt *a = arg;
     core_meter *meter;
-    clv_status status = core_meter_create(a->r->ctx, NULL, &meter);
+    clv_status status = core_meter_create(a->r->ctx, &more, &meter);
     if (status)
         return status;
     status = a->fn(a->r, meter);
