@@ -209,11 +209,12 @@ static uint64_t spin_ns(const core_exec_sync *sync, const core_exec_pace *pace,
 }
 
 /* What took less time than expected counts more: a sleep that is too long costs
- * time, one that is too short only a core. */
+ * time, one that is too short only a core. What was out of reach of polling was
+ * expected wrongly. */
 static void learn(core_exec_pace *pace, double ns)
 {
     double change = ns - pace->rest_ns;
-    if (!pace->known)
+    if (!pace->known || change > pace->rest_ns / LATE_PART + LATE_NS)
         pace->rest_ns = ns;
     else
         pace->rest_ns += change < 0 ? change / 2 : change / 8;

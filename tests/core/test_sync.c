@@ -11,6 +11,7 @@
 
 #define WIDTH 64
 #define ROWS 8
+#define MAX_ROWS 64
 #define LAYERS 12
 
 /* Two devices, on both of which a product takes tens of microseconds. */
@@ -52,6 +53,8 @@ static test_context open_chip(const char *sync)
 
 #define RUNS 3
 
+static const int64_t alike[RUNS] = {ROWS, ROWS, ROWS};
+
 typedef struct outcome {
     double ns[RUNS];          /* of each run, by the chip's clock */
     float y[ROWS * WIDTH];
@@ -69,9 +72,10 @@ static network build(clv_context *ctx, core_piece *pieces, uint32_t *n_pieces)
 {
     network net;
     const int64_t square[] = {WIDTH, WIDTH};
-    const clv_dim dims[] = {clv_dim_fixed(ROWS), clv_dim_fixed(WIDTH)};
     test_random r = {3};
     assert_ok(clv_graph_create(&net.g));
+    const clv_dim dims[] = {clv_graph_symbol(net.g, "n", 1, MAX_ROWS),
+                            clv_dim_fixed(WIDTH)};
     assert_ok(clv_tensor_create(ctx, CLV_DTYPE_F32, 2, square, &net.weight));
     float *w = clv_tensor_data(net.weight);
     for (int i = 0; i < WIDTH * WIDTH; i++)
@@ -97,7 +101,8 @@ static network build(clv_context *ctx, core_piece *pieces, uint32_t *n_pieces)
     return net;
 }
 
-static outcome run_chip(const char *sync)
+/* rows: of each run. */
+static outcome run_chip(const char *sync, const int64_t rows[RUNS])
 {
     test_context t = open_chip(sync);
     core_piece pieces[3 * LAYERS];
@@ -116,7 +121,7 @@ static outcome run_chip(const char *sync)
     for (int i = 0; i < RUNS; i++) {
         clv_moment before, after;
         assert_ok(clv_device_now(clv_context_device(t.ctx, 0), &before));
-        assert_ok(clv_exec_run(exec, NULL, 0));
+        assert_ok(clv_exec_run(exec, &rows[i], 1));
         assert_ok(clv_device_now(clv_context_device(t.ctx, 1), &after));
         assert_true(before.is_virtual && after.is_virtual);
         out.ns[i] = after.ns - before.ns;
@@ -134,7 +139,7 @@ static outcome run_chip(const char *sync)
 static void test_fast_is_faster(void **state)
 {
     (void)state;
-    outcome fast = run_chip("fast"), block = run_chip("block");
+    outcome fast = run_chip("fast", alike), block = run_chip("block", alike);
     const double saved = 495e3;
     assert_memory_equal(fast.y, block.y, sizeof fast.y);
     /* A layer: b waits for a's activation, a for b's half. */
@@ -149,9 +154,23 @@ static void test_fast_is_faster(void **state)
 static void test_same_run_same_time(void **state)
 {
     (void)state;
-    outcome one = run_chip("fast"), two = run_chip("fast");
+    outcome one = run_chip("fast", alike), two = run_chip("fast", alike);
     assert_memory_equal(one.ns, two.ns, sizeof one.ns);
     assert_memory_equal(one.y, two.y, sizeof one.y);
+}
+
+/* Eight times the work: a few waits are blocked in until that is known, and
+ * nobody waits for longer than before when there is less again. */
+static void test_other_lengths(void **state)
+{
+    (void)state;
+    const int64_t more[RUNS] = {ROWS, MAX_ROWS, MAX_ROWS};
+    const int64_t less[RUNS] = {MAX_ROWS, MAX_ROWS, ROWS};
+    outcome up = run_chip("fast", more), down = run_chip("fast", less);
+    outcome usual = run_chip("fast", alike);
+    assert_true(up.ns[1] > up.ns[2]);
+    assert_true(up.ns[1] - up.ns[2] <= 3 * 495e3);
+    assert_true(down.ns[2] == usual.ns[2]);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -194,6 +213,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fast_is_faster),
         cmocka_unit_test(test_same_run_same_time),
+        cmocka_unit_test(test_other_lengths),
         cmocka_unit_test(test_sleeps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
