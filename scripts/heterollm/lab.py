@@ -234,13 +234,21 @@ class Lab:
                             settings)
 
     @functools.lru_cache(maxsize=None)
+    def profile(self, model, n, settings=()):
+        """Measures all that plans for n tokens may be made of."""
+        self.tools.run("profile", *self.options(model, dict(settings)),
+                       "--seq", n, "-c", DEPTH + 1 if n == 1 else n, "--full")
+
+    @functools.lru_cache(maxsize=None)
     def solved(self, model, n, settings=()):
         """As our solver plans it, from profiles that it measures."""
+        self.profile(model, n, settings)
         return self.measure(model, n, None, OURS + settings)
 
     def solution(self, model, n, settings=()):
         """The pieces of our solver's plan for n tokens at once."""
         path = self.tools.path("solution.json")
+        self.profile(model, n, settings)
         self.tools.run("plan", *self.options(model, dict(OURS + settings)),
                        "--phase", "prefill", "--seq", n, "-c", n,
                        "--save", path)
