@@ -8,6 +8,7 @@
 #include "../base/text.h"
 #include "../solve/candidates.h"
 #include "../solve/forecast.h"
+#include "plan_refine.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,12 @@
  * much longer. */
 #define RIVAL 1.25
 
+/* A plan whose works turn out to take longer or shorter than models had it is
+ * made again, so many times. */
+#define ROUNDS 12
+
 typedef struct solver {
+    core_profile *profile;
     const clv_plan *plan; /* devices, and what is to be planned */
     clv_graph *graph;
     clv_device **devices;
@@ -49,19 +55,16 @@ static int note_measuring(void *ctx, const char *what, double fraction)
     return 0;
 }
 
-static clv_status measure(const solver *v, core_costs *costs)
+static clv_status measure(solver *v)
 {
-    core_profile *profile;
     clv_context *ctx = v->plan->ctx, *log = ctx;
     const core_profile_params params = {.devices = v->devices,
                                         .n_devices = v->plan->n_devices,
                                         .progress = note_measuring,
                                         .progress_ctx = &log};
-    clv_status status = core_profile_of(ctx, &profile);
+    clv_status status = core_profile_of(ctx, &v->profile);
     if (!status)
-        status = core_profile_cover(profile, v->graph, &params);
-    if (!status)
-        *costs = core_costs_of(profile);
+        status = core_profile_cover(v->profile, v->graph, &params);
     return status;
 }
 
@@ -288,15 +291,15 @@ static double since(uint64_t *from)
     return (double)(*from - begin) / 1e6;
 }
 
-static clv_status solve(solver *v, const core_costs *costs,
-                        const clv_op_caps *caps, core_strategy strategy,
-                        clv_plan **out)
+static clv_status solve(solver *v, const clv_op_caps *caps,
+                        core_strategy strategy, clv_plan **out)
 {
+    const core_costs costs = core_costs_of(v->profile);
     const uint32_t *options;
     uint64_t clock = clv_now_ns();
     double made = 0, searched = 0;
     clv_status status =
-        core_candidates_make(v->plan, caps, costs, strategy, &v->c);
+        core_candidates_make(v->plan, caps, &costs, strategy, &v->c);
     made = since(&clock);
     if (!status)
         status = core_solve(&v->c.problem, &v->s);
@@ -323,6 +326,46 @@ static clv_status solve(solver *v, const core_costs *costs,
     return status;
 }
 
+static void forget_solution(solver *v)
+{
+    core_solution_finish(&v->s);
+    core_candidates_finish(&v->c);
+    v->s = (core_solution){0};
+    v->c = (core_candidates){0};
+}
+
+static clv_status foresee_again(clv_plan *plan)
+{
+    struct core_forecast *forecast;
+    clv_status status = core_plan_foresee(plan, NULL, &forecast);
+    if (status)
+        return status;
+    core_forecast_free(plan->forecast);
+    plan->forecast = forecast;
+    return CLV_OK;
+}
+
+/* Until the plan goes by measurements, or by models that are as good. */
+static clv_status solve_rounds(solver *v, const clv_op_caps *caps,
+                               core_strategy strategy, clv_plan **out)
+{
+    for (uint32_t round = 0;; round++) {
+        core_refined refined = CORE_REFINED_NOTHING;
+        clv_status status = solve(v, caps, strategy, out);
+        if (!status && round < ROUNDS)
+            status = core_plan_refine(*out, v->profile, &refined);
+        if (!status && refined == CORE_REFINED_LITTLE)
+            status = foresee_again(*out);
+        if (!status && refined != CORE_REFINED_MUCH)
+            return CLV_OK;
+        clv_plan_destroy(*out);
+        *out = NULL;
+        if (status)
+            return status;
+        forget_solution(v);
+    }
+}
+
 clv_status core_plan_solve(const clv_plan *plan, clv_graph *graph,
                            const clv_op_caps *caps, core_strategy strategy,
                            clv_plan **out)
@@ -334,7 +377,6 @@ clv_status core_plan_solve(const clv_plan *plan, clv_graph *graph,
                 .crowded = calloc(n + 1, sizeof *v.crowded),
                 .rival = calloc(n + 1, sizeof *v.rival),
                 .trial = calloc(n + 1, sizeof *v.trial)};
-    core_costs costs;
     *out = NULL;
     clv_status status = v.devices && v.chosen && v.crowded && v.rival &&
                                 v.trial
@@ -343,11 +385,10 @@ clv_status core_plan_solve(const clv_plan *plan, clv_graph *graph,
     for (uint32_t d = 0; d < plan->n_devices && !status; d++)
         v.devices[d] = plan->devices[d].dev;
     if (!status)
-        status = measure(&v, &costs);
+        status = measure(&v);
     if (!status)
-        status = solve(&v, &costs, caps, strategy, out);
-    core_solution_finish(&v.s);
-    core_candidates_finish(&v.c);
+        status = solve_rounds(&v, caps, strategy, out);
+    forget_solution(&v);
     free(v.trial);
     free(v.rival);
     free(v.crowded);

@@ -28,6 +28,7 @@ typedef struct turn {
     double *wall_ns;  /* that samples took; 0: none */
     uint32_t n_samples;
     uint64_t begun_ns;
+    bool each; /* all that is wanted, rather than enough for models */
 } turn;
 
 static clv_status no_memory(void)
@@ -83,7 +84,8 @@ static clv_status find_missing(turn *t, const core_wants *wants)
     for (uint32_t i = 0; i < wants->n; i++) {
         const core_work *work = &wants->items[i].work;
         if (!core_profile_sample(t->device, work) &&
-            (t->survey->params->full || !is_covered(t->device, wants, work)))
+            (t->each || t->survey->params->full ||
+             !is_covered(t->device, wants, work)))
             t->wants.items[t->wants.n++] = wants->items[i];
     }
     return CLV_OK;
@@ -126,6 +128,8 @@ static bool is_worth(const turn *t, const core_work *work)
     double expected = expected_ns(t, work);
     if (spent + expected < BUDGET_NS)
         return expected < MAX_WORK_NS;
+    if (t->each)
+        return false;
     uint32_t n = count_samples(t, work);
     return !n || (n < FEW_SAMPLES && expected < MAX_WORK_NS &&
                   spent + expected < MAX_BUDGET_NS);
@@ -254,7 +258,7 @@ static clv_status measure_missing(turn *t, bool *complete)
     measured = end_turn(t, measure_overheads(t));
     if (!measured)
         measured = measure_works(t);
-    *complete = !measured;
+    *complete = !measured && !t->each;
     status = take_over(t, *complete);
     core_profile_save(t->survey->profile, t->device);
     return status ? status : end_turn(t, measured);
@@ -277,9 +281,22 @@ static clv_status measure_device(core_survey *s, core_profile_device *device,
     return status;
 }
 
-/* The device with what the cache has of it; NULL and a status if memory runs
- * out. */
-static clv_status open_device(core_survey *s, clv_device *dev,
+clv_status core_survey_measure(core_survey *s, core_profile_device *device,
+                               const core_wants *wants)
+{
+    turn t = {.survey = s, .device = device, .each = true};
+    bool complete;
+    clv_status status = find_missing(&t, wants);
+    if (!status && t.wants.n)
+        status = measure_missing(&t, &complete);
+    core_wants_finish(&t.wants);
+    free(t.samples);
+    free(t.wall_ns);
+    return status;
+}
+
+/* NULL and a status if memory runs out. */
+clv_status core_survey_device(core_survey *s, clv_device *dev,
                               core_profile_device **out)
 {
     core_profile *profile = s->profile;
@@ -314,7 +331,7 @@ static clv_status cover_device(core_survey *s, const clv_graph *graph)
     clv_device *dev = s->params->devices[s->index];
     core_profile_device *device = NULL;
     core_wants wants = {.n = 0};
-    clv_status status = open_device(s, dev, &device);
+    clv_status status = core_survey_device(s, dev, &device);
     if (status || !core_survey_may_measure(s) || core_device_lost(dev) ||
         core_profile_is_done(device, graph, s->params->full))
         return status;

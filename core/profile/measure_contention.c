@@ -10,8 +10,9 @@ typedef struct length_ns {
     double node, run;
 } length_ns;
 static const length_ns real_length = {2e6, 2e7};
-static const length_ns virtual_length = {5e6, 1e8};
-static const length_ns virtual_compute_length = {2e5, 8e5}; /* soon computed */
+/* What is simulated may be computed as well, which takes its time. */
+static const length_ns virtual_length = {5e6, 3e7};
+static const length_ns virtual_compute_length = {1e5, 4e5};
 
 #define BALANCING 3 /* rounds */
 

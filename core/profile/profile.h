@@ -41,6 +41,26 @@ clv_status core_profile_of(clv_context *ctx, core_profile **out);
 clv_status core_profile_cover(core_profile *profile, const clv_graph *graph,
                               const core_profile_params *params);
 
+/* Some work on one of the devices. */
+typedef struct core_profile_ask {
+    clv_device *dev;
+    core_work work;
+} core_profile_ask;
+
+typedef enum core_refined {
+    CORE_REFINED_NOTHING = 0, /* all was measured before, or may not be */
+    CORE_REFINED_LITTLE = 1,  /* models were good */
+    CORE_REFINED_MUCH = 2,    /* one was off by more than a few percent: what
+                                 went by its answers is worth another thought */
+} core_refined;
+
+/* Measures these works where only models have answered so far, as far as there
+ * is time. */
+clv_status core_profile_refine(core_profile *profile,
+                               const core_profile_ask *asks, uint32_t n,
+                               const core_profile_params *params,
+                               core_refined *out);
+
 typedef struct core_cost {
     double ns;        /* alone, without submit, dispatch and wait */
     double energy_nj; /* 0: unknown */

@@ -10,6 +10,13 @@ typedef struct core_survey {
     uint32_t index;    /* of the device */
 } core_survey;
 
+/* The device with what the cache has of it. */
+clv_status core_survey_device(core_survey *s, clv_device *dev,
+                              core_profile_device **out);
+/* Measures these works, whatever models say of them, as far as there is time.
+ */
+clv_status core_survey_measure(core_survey *s, core_profile_device *device,
+                               const core_wants *wants);
 /* Makes the meter. */
 clv_status core_survey_open(core_survey *s);
 /* Whether to do more than read the cache. */

@@ -8,6 +8,7 @@
 #include "tmpdir.h"
 
 #include "../../core/plan/plan.h"
+#include "../../core/profile/profile.h"
 #include "../../core/solve/forecast.h"
 
 static const layers_shape shape = {
@@ -156,6 +157,34 @@ static void test_replayed(void **state)
     close_world(&w);
 }
 
+/* A plan goes by measurements where it spends its time, or by models that were
+ * found to be as good. */
+static void test_refined(void **state)
+{
+    (void)state;
+    world w;
+    core_profile *profile;
+    open_world(&w, "snapdragon-8gen3", "", &shape);
+    clv_plan *plan = plan_for(&w, NULL, 0);
+    assert_ok(core_profile_of(w.ctx, &profile));
+    uint32_t n = 0;
+    for (uint32_t p = 0; p < plan->n_parts; p++) {
+        core_work work;
+        core_cost cost;
+        if (plan->forecast->costs_ns[p] < 0.01 * foreseen(plan))
+            continue;
+        core_work_of(plan->graph, plan->parts[p].node, NULL, NULL, &work);
+        assert_true(core_profile_cost(
+            profile, plan->devices[plan->parts[p].device].dev, &work, &cost));
+        assert_true(cost.measured);
+        assert_true(cost.ns == plan->forecast->costs_ns[p]);
+        n++;
+    }
+    assert_true(n > 4);
+    clv_plan_destroy(plan);
+    close_world(&w);
+}
+
 /* A device that may work half of the time does, or less. */
 static void test_max_share(void **state)
 {
@@ -241,6 +270,7 @@ int main(void)
         cmocka_unit_test(test_strategies),
         cmocka_unit_test(test_explained),
         cmocka_unit_test(test_replayed),
+        cmocka_unit_test(test_refined),
         cmocka_unit_test(test_max_share),
         cmocka_unit_test(test_unknown),
         cmocka_unit_test(test_device_lost),
