@@ -1,7 +1,7 @@
 /*
- * Plans by costs: measures what is not known yet, has the search choose how each
- * node is divided, and compares the plan that comes of it with the best one
- * that divides nothing, as the forecast sees them.
+ * Plans by costs: measures what is not known yet, has the search choose how
+ * each node is divided, and compares the plan that comes of it with the best
+ * one that divides nothing, as the forecast sees them.
  */
 #include "plan_solve.h"
 
@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A plan without cuts is looked at if the search thinks that it takes at most so
- * much longer. */
+/* A plan without cuts is looked at if the search thinks that it takes at
+ * most so much longer. */
 #define RIVAL 1.25
 
 /* A plan whose works turn out to take longer or shorter than models had it is

@@ -21,8 +21,8 @@ typedef struct core_demand {
 void core_contend(const core_demand *demands, uint32_t n, double bandwidth,
                   double *ns);
 
-/* tables[d][j]: what device d takes for j of `steps` steps; ns INFINITY where it
- * cannot. */
+/* tables[d][j]: what device d takes for j of `steps` steps; ns INFINITY
+ * where it cannot. */
 typedef struct core_shares {
     const core_demand *tables[CORE_SHARE_DEVICES];
     double late[CORE_SHARE_DEVICES];     /* ns before it can begin */
@@ -35,8 +35,8 @@ typedef struct core_shares {
     uint32_t n, steps;
 } core_shares;
 
-/* The best division with at least a step for each, and until when it takes; false
- * if there is none. */
+/* The best division with at least a step for each, and until when it takes;
+ * false if there is none. */
 bool core_shares_balance(const core_shares *shares,
                          uint32_t parts[CORE_SHARE_DEVICES], double *ns);
 /* Until when a division takes. */

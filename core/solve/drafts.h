@@ -48,7 +48,7 @@ typedef struct core_team {
 /* A sequence in parts: for each device of a team lengths that it has programs
  * for, and the rest for one with any length. */
 typedef struct core_layout {
-    int64_t runs[CORE_SHARE_DEVICES][CORE_MAX_RUNS]; /* descending, 0: no more */
+    int64_t runs[CORE_SHARE_DEVICES][CORE_MAX_RUNS]; /* descending; 0: none */
     int64_t rest;       /* rows at the end */
     uint32_t rest_on;   /* index in the team */
 } core_layout;
@@ -113,8 +113,8 @@ clv_status core_draft_sequences(core_maker *m); /* of static lengths */
  * refuse, which are asked once. */
 clv_status core_drafts_choose(core_maker *m);
 
-/* Calls fn for each set of two to four of the first devices (of pairs alone past
- * CORE_SHARE_DEVICES devices) and, if alone, of one. */
+/* Calls fn for each set of two to four of the first devices (of pairs alone
+ * past CORE_SHARE_DEVICES devices) and, if alone, of one. */
 clv_status core_each_team(core_maker *m, bool alone,
                           clv_status (*fn)(core_maker *m, const core_team *team,
                                            void *ctx),

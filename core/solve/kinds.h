@@ -4,9 +4,9 @@
  * Layers repeat, so a model has few kinds of nodes. An axis of a node is linked
  * with the axes of others along which the same values are divided: the rows of
  * a feed-forward's gate and up with the columns of its GLU and the channels of
- * its down; the heads of an attention with those of its ropes, and with the rows
- * of q, k and v. Cut at the same fraction of their extents they need nothing of
- * each other's devices.
+ * its down; the heads of an attention with those of its ropes, and with the
+ * rows of q, k and v. Cut at the same fraction of their extents they need
+ * nothing of each other's devices.
  */
 #pragma once
 

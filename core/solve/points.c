@@ -1,13 +1,13 @@
 /*
- * Cuts of one axis at any point: rows, channels, heads, and sequences on devices
- * that take any length. The points are those at which a team is done together,
- * for a link as a whole and for each of its members that matters, with allowance
- * for a device that begins later than the others.
+ * Cuts of one axis at any point: rows, channels, heads, and sequences on
+ * devices that take any length. The points are those at which a team is done
+ * together, for a link as a whole and for each of its members that matters,
+ * with allowance for a device that begins later than the others.
  *
  * A team with a device whose programs have fixed lengths cuts part of the
  * sequence so, and leaves the rest to the other one (hybrid).
  */
-#include "drafts.h"
+#include "groups.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -29,183 +29,6 @@ typedef struct pool {
     double *best;
 } pool;
 
-/* Some members of a link that a team divides at the same fractions. */
-typedef struct group {
-    const core_team *team;
-    const core_member *members[64];
-    uint32_t n, index;
-    int64_t unit;         /* extents are multiples of it */
-    int64_t step;         /* fractions are multiples of step / unit */
-    uint32_t steps;
-    bool hybrid;
-    core_layout layout;
-} group;
-
-static int64_t extent_of(const core_maker *m, const core_member *member)
-{
-    return core_cut_extent(m->graph, m->kinds.kinds[member->kind].first,
-                           member->axis);
-}
-
-static int64_t sequence_of(const core_maker *m, uint32_t kind)
-{
-    return core_cut_extent(m->graph, m->kinds.kinds[kind].first,
-                           CORE_AXIS_SEQUENCE);
-}
-
-static int64_t common_divisor(int64_t a, int64_t b)
-{
-    while (b) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
-/* ------------------------------------------------------------------------ */
-/* Groups                                                                    */
-
-static bool takes_part(const core_maker *m, const core_member *member,
-                       const core_team *team)
-{
-    for (uint32_t i = 0; i < team->n; i++) {
-        uint32_t d = team->devices[i];
-        if (!core_maker_splits(m, member->kind, d, member->axis) ||
-            (member->axis == CORE_AXIS_SEQUENCE &&
-             core_maker_caps(m, member->kind, d)->answer == CLV_ANSWER_STATIC))
-            return false;
-    }
-    return true;
-}
-
-/* The place in the team of a device that needs a length; team->n: none. */
-static uint32_t find_static(const core_maker *m, uint32_t kind,
-                            const core_team *team)
-{
-    uint32_t i = 0;
-    while (i < team->n &&
-           !core_maker_needs_length(m, kind, team->devices[i]))
-        i++;
-    return i;
-}
-
-/* A hybrid is of two devices, one of which takes any length, and members have
- * one length of sequence. */
-static bool can_be_hybrid(const core_maker *m, const group *g)
-{
-    uint32_t kind = g->members[0]->kind, at = find_static(m, kind, g->team);
-    if (g->team->n != 2 ||
-        core_maker_caps(m, kind, g->team->devices[!at])->answer ==
-            CLV_ANSWER_STATIC)
-        return false;
-    for (uint32_t i = 0; i < g->n; i++) {
-        uint32_t k = g->members[i]->kind;
-        if (find_static(m, k, g->team) != at ||
-            sequence_of(m, k) != sequence_of(m, kind) ||
-            core_maker_caps(m, k, g->team->devices[at])->static_shapes !=
-                core_maker_caps(m, kind, g->team->devices[at])
-                    ->static_shapes ||
-            !core_maker_splits(m, k, g->team->devices[!at],
-                               CORE_AXIS_SEQUENCE))
-            return false;
-    }
-    return true;
-}
-
-/* The unit, the steps, and whether it is a hybrid; false if nothing can be
- * cut. */
-static bool set_steps(const core_maker *m, group *g)
-{
-    uint32_t most = m->n_devices > 2 ? CORE_MAX_STEPS / 2 : CORE_MAX_STEPS;
-    g->unit = 0;
-    g->step = 1;
-    for (uint32_t i = 0; i < g->n; i++)
-        g->unit = common_divisor(g->unit, extent_of(m, g->members[i]));
-    for (uint32_t i = 0; i < g->n; i++) {
-        const core_member *member = g->members[i];
-        int64_t step =
-            core_step_of(m, member->kind, member->axis, g->team);
-        int64_t scale = extent_of(m, member) / g->unit;
-        if (!step)
-            return false;
-        step /= common_divisor(step, scale);
-        if (__builtin_mul_overflow(g->step / common_divisor(g->step, step),
-                                   step, &g->step))
-            return false;
-    }
-    while ((g->unit + g->step - 1) / g->step > most)
-        g->step *= 2;
-    g->steps = (uint32_t)((g->unit + g->step - 1) / g->step);
-    return g->steps > 1;
-}
-
-/* ------------------------------------------------------------------------ */
-/* Tables                                                                    */
-
-/* Adds what a piece costs, count times; no cost is INFINITY. */
-static void add_cost(const core_maker *m, const core_piece *piece,
-                     uint32_t count, core_demand *to)
-{
-    core_cost cost;
-    core_demand demand;
-    if (!core_maker_cost(m, piece, &cost, &demand)) {
-        to->ns = INFINITY;
-        return;
-    }
-    to->ns += count * demand.ns;
-    to->bytes += count * demand.bytes;
-}
-
-/* The first j steps of a member, on the team's device at. */
-static void add_steps(const core_maker *m, const group *g,
-                      const core_member *member, uint32_t at, uint32_t j,
-                      core_demand *to)
-{
-    int64_t extent = extent_of(m, member), end = j * g->step;
-    core_piece piece = {.node = m->kinds.kinds[member->kind].first,
-                        .device = g->team->devices[at]};
-    end = (end < g->unit ? end : g->unit) * (extent / g->unit);
-    if (end < extent)
-        piece.ranges[member->axis].end = end;
-    if (!g->hybrid) {
-        add_cost(m, &piece, member->count, to);
-        return;
-    }
-    int64_t begin = 0;
-    for (uint32_t i = 0; i < CORE_MAX_RUNS && g->layout.runs[0][i]; i++) {
-        piece.ranges[CORE_AXIS_SEQUENCE] =
-            (core_range){begin, begin + g->layout.runs[0][i]};
-        begin += g->layout.runs[0][i];
-        add_cost(m, &piece, member->count, to);
-    }
-}
-
-static void fill_table(const core_maker *m, const group *g, uint32_t at,
-                       core_demand *table)
-{
-    for (uint32_t j = 0; j <= g->steps; j++) {
-        table[j] = (core_demand){0};
-        for (uint32_t i = 0; i < g->n && j; i++)
-            add_steps(m, g, g->members[i], at, j, &table[j]);
-    }
-}
-
-/* What the device with any length has to do beside: the rest of the rows. */
-static core_demand rest_of(const core_maker *m, const group *g)
-{
-    core_demand sum = {0};
-    for (uint32_t i = 0; i < g->n && g->hybrid && g->layout.rest; i++) {
-        core_piece piece = {.node = m->kinds.kinds[g->members[i]->kind].first,
-                            .device = g->team->devices[g->layout.rest_on]};
-        int64_t end = sequence_of(m, g->members[i]->kind);
-        piece.ranges[CORE_AXIS_SEQUENCE] =
-            (core_range){end - g->layout.rest, end};
-        add_cost(m, &piece, g->members[i]->count, &sum);
-    }
-    return sum;
-}
-
 /* ------------------------------------------------------------------------ */
 /* Balancing                                                                 */
 
@@ -215,11 +38,11 @@ static bool same_layout(const core_layout *a, const core_layout *b)
            a->rest_on == b->rest_on;
 }
 
-static void note_point(pool *p, const group *g, const uint32_t *parts,
+static void note_point(pool *p, const core_group *g, const uint32_t *parts,
                        double time)
 {
-    core_cut_point point = {.team = *g->team, .den = g->unit, .hybrid = g->hybrid,
-                        .layout = g->layout};
+    core_cut_point point = {.team = *g->team, .den = g->unit,
+                            .hybrid = g->hybrid, .layout = g->layout};
     uint32_t sum = 0;
     for (uint32_t i = 0; i < g->team->n; i++) {
         sum += parts[i];
@@ -249,7 +72,7 @@ static double lateness(const core_maker *m, uint32_t device)
 
 /* The division that is best for these late and stretched devices, with its time
  * if they are neither. */
-static void balance_once(pool *p, const group *g, core_shares *s)
+static void balance_once(pool *p, const core_group *g, core_shares *s)
 {
     static const core_shares plain = {.stretch = {1, 1, 1, 1}};
     uint32_t parts[CORE_SHARE_DEVICES] = {0};
@@ -263,7 +86,7 @@ static void balance_once(pool *p, const group *g, core_shares *s)
 
 /* The points of a group: all begin together; each in turn begins late; and
  * those whose time is capped finish early. */
-static void balance(const core_maker *m, pool *p, const group *g)
+static void balance(const core_maker *m, pool *p, const core_group *g)
 {
     clv_device *devs[CORE_SHARE_DEVICES];
     core_shares s = {.n = g->team->n, .steps = g->steps};
@@ -273,12 +96,12 @@ static void balance(const core_maker *m, pool *p, const group *g)
     s.bandwidth = m->costs->bandwidth(m->costs->ctx, devs, s.n);
     for (uint32_t i = 0; i < s.n; i++) {
         core_demand *table = m->tables + i * (CORE_MAX_STEPS + 1);
-        fill_table(m, g, i, table);
+        core_group_table(m, g, i, table);
         s.tables[i] = table;
         s.slowdown[i] = m->costs->slowdown(m->costs->ctx, devs, s.n, i);
         s.stretch[i] = 1;
         if (g->hybrid && i == g->layout.rest_on)
-            s.base[i] = rest_of(m, g);
+            s.base[i] = core_group_rest(m, g);
         capped |= m->devices[g->team->devices[i]].max_share < 1;
     }
     for (uint32_t late = 0; late <= s.n; late++) {
@@ -292,51 +115,22 @@ static void balance(const core_maker *m, pool *p, const group *g)
         balance_once(p, g, &s);
 }
 
-/* Sequences of the static device in a hybrid: its longest program alone, and as
- * many rows as its programs reach. */
-static uint32_t hybrid_layouts(const core_maker *m, const group *g,
-                               core_layout out[2])
+static void balance_group(const core_maker *m, pool *p, core_group *g)
 {
-    uint32_t kind = g->members[0]->kind, at = find_static(m, kind, g->team);
-    const clv_op_caps *caps = core_maker_caps(m, kind, g->team->devices[at]);
-    int64_t rows = sequence_of(m, kind), left = rows;
-    out[0] = out[1] = (core_layout){.rest_on = !at};
-    for (uint32_t n = 0; n < CORE_MAX_RUNS; n++) {
-        int64_t longest = 0;
-        for (uint32_t i = 0; i < caps->n_static; i++)
-            if (caps->static_shapes[i] <= left &&
-                caps->static_shapes[i] > longest &&
-                caps->static_shapes[i] * 32 >= rows)
-                longest = caps->static_shapes[i];
-        if (!longest)
-            break;
-        left -= longest;
-        out[1].runs[0][n] = longest;
-        if (!n) {
-            out[0].runs[0][0] = longest;
-            out[0].rest = left;
-        }
-    }
-    out[1].rest = left;
-    return !out[0].runs[0][0] ? 0 : out[1].runs[0][1] ? 2 : 1;
-}
-
-static void balance_group(const core_maker *m, pool *p, group *g)
-{
-    if (!set_steps(m, g))
+    if (!core_group_set_steps(m, g))
         return;
     bool any_length = true;
     for (uint32_t i = 0; i < g->n && any_length; i++)
-        any_length = find_static(m, g->members[i]->kind, g->team) ==
+        any_length = core_find_static(m, g->members[i]->kind, g->team) ==
                      g->team->n;
     if (any_length) {
         balance(m, p, g);
         return;
     }
     core_layout layouts[2];
-    if (!can_be_hybrid(m, g))
+    if (!core_group_hybrid(m, g))
         return;
-    uint32_t n = hybrid_layouts(m, g, layouts);
+    uint32_t n = core_group_layouts(m, g, layouts);
     g->hybrid = true;
     for (uint32_t i = 0; i < n; i++) {
         g->layout = layouts[i];
@@ -353,7 +147,7 @@ static double weight_of(const core_maker *m, const core_member *member,
         core_piece piece = {.node = m->kinds.kinds[member->kind].first,
                             .device = team->devices[i]};
         core_demand sum = {0};
-        add_cost(m, &piece, member->count, &sum);
+        core_add_cost(m, &piece, member->count, &sum);
         least = sum.ns < least ? sum.ns : least;
     }
     return isfinite(least) ? least : 0;
@@ -364,10 +158,10 @@ static clv_status balance_team(core_maker *m, const core_team *team, void *ctx)
     pool *p = ctx;
     const core_link *link = &m->kinds.links[p->link];
     const core_member *members = &m->kinds.members[link->first_member];
-    group all = {.team = team};
+    core_group all = {.team = team};
     double sum = 0;
-    for (uint32_t i = 0; i < link->n_members && all.n < 64; i++)
-        if (takes_part(m, &members[i], team)) {
+    for (uint32_t i = 0; i < link->n_members && all.n < CORE_GROUP_MEMBERS; i++)
+        if (core_takes_part(m, &members[i], team)) {
             all.members[all.n++] = &members[i];
             sum += weight_of(m, &members[i], team);
         }
@@ -377,7 +171,7 @@ static clv_status balance_team(core_maker *m, const core_team *team, void *ctx)
     balance_group(m, p, &all);
     bool found = p->n != before;
     for (uint32_t i = 0; i < all.n && (all.n > 1 || !found); i++) {
-        group own = {.team = team, .n = 1, .members = {all.members[i]},
+        core_group own = {.team = team, .n = 1, .members = {all.members[i]},
                      .index = 1 + (uint32_t)(all.members[i] - members)};
         if (!found || weight_of(m, own.members[0], team) > MATTERS * sum)
             balance_group(m, p, &own);
@@ -445,7 +239,7 @@ static bool make_draft(const core_maker *m, uint32_t kind, uint32_t axis,
         piece.ranges[axis] = (core_range){begin, end};
         begin = end;
         if (point->hybrid ? !add_hybrid(point, axis, i,
-                                        sequence_of(m, kind), piece, draft)
+                                        core_sequence_of(m, kind), piece, draft)
                           : !add_cut(draft, &piece))
             return false;
     }
@@ -456,10 +250,10 @@ static clv_status draft_point(core_maker *m, const core_member *member,
                               const core_cut_point *point)
 {
     core_draft draft;
-    if (!takes_part(m, member, &point->team) ||
+    if (!core_takes_part(m, member, &point->team) ||
         !make_draft(m, member->kind, member->axis, point, &draft))
         return CLV_OK;
-    bool any_length = find_static(m, member->kind, &point->team) ==
+    bool any_length = core_find_static(m, member->kind, &point->team) ==
                       point->team.n;
     if (any_length == point->hybrid)
         return CLV_OK;

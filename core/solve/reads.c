@@ -82,8 +82,8 @@ static core_box whole_of(const clv_graph *graph, uint32_t index)
     const clv_node *node = &graph->nodes[index];
     const clv_tensor_desc *desc =
         &graph->tensors[node->n_outputs ? node->outputs[0] : node->inputs[1]];
-    return (core_box){
-        .end = {desc->rank > 1 ? desc->dims[0] : 1, desc->dims[desc->rank - 1]}};
+    return (core_box){.end = {desc->rank > 1 ? desc->dims[0] : 1,
+                              desc->dims[desc->rank - 1]}};
 }
 
 /* Narrows one side of a box to what the piece takes of an axis. */

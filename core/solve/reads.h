@@ -20,8 +20,8 @@ typedef struct core_node_reads {
     uint32_t n_deps;
 } core_node_reads;
 
-/* [graph->n_nodes], the caller's to free(). A node that reads more than there is
- * room for lacks the rest. */
+/* [graph->n_nodes], the caller's to free(). A node that reads more than
+ * there is room for lacks the rest. */
 clv_status core_reads_find(const clv_graph *graph, core_node_reads **out);
 
 /* What a piece of a node makes of the node's result. */

@@ -1,7 +1,7 @@
 /*
- * Sequences on devices whose programs have fixed lengths: some programs on each,
- * one after another, and the rest on one device that takes any length (HeteroLLM,
- * section 4.1: 600 = 512 + 32 + 56).
+ * Sequences on devices whose programs have fixed lengths: some programs on
+ * each, one after another, and the rest on one device that takes any length
+ * (HeteroLLM, section 4.1: 600 = 512 + 32 + 56).
  */
 #include "drafts.h"
 
