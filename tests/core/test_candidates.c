@@ -573,7 +573,8 @@ static bool has_lengths(const scene *s, uint32_t node, uint32_t device,
             if (cut->device != device)
                 continue;
             rows |= cut->ranges[CORE_AXIS_ROWS].end != 0;
-            same += lengths[at] && r.end - r.begin == lengths[at];
+            same += same == at && lengths[at] &&
+                    r.end - r.begin == lengths[at];
             at++;
         }
         if (at && same == at && !lengths[at] && rows == hybrid)
