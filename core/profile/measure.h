@@ -60,8 +60,7 @@ typedef struct core_contention {
     double bandwidth;  /* bytes/ns of all together, each with memory-bound work;
                           0: not measured */
     double *alone;     /* [n] bytes/ns of memory-bound work alone */
-    double *slowdown;  /* [n] of compute-bound work while all others compute:
-                          >= 1 */
+    double *slowdown;  /* [n] of work while all others compute: >= 1. */
 } core_contention;
 /* n >= 2 devices that share a clock; arrays of out are the caller's. */
 clv_status core_measure_contention(core_meter *meter, clv_device *const *devs,

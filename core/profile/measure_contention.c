@@ -16,6 +16,10 @@ static const length_ns virtual_compute_length = {1e5, 4e5};
 
 #define BALANCING 3 /* rounds */
 
+/* Repetitions for each of the meter's, where time is real: what others do on
+ * the machine disturbs some of these runs. */
+#define PATIENCE 4
+
 /* Work that moves this part of what its device can move alone is slowed down by
  * the memory, which is measured by itself. */
 #define MEMORY_BOUND 0.5
@@ -158,7 +162,7 @@ static clv_status balance(core_meter *meter, party *parties, uint32_t n)
     return status;
 }
 
-/* values: [repetitions] for the bandwidth, or [n][repetitions]. */
+/* values: [repetitions] for 1 / bandwidth, or [n][repetitions]. */
 static clv_status measure(core_meter *meter, party *parties, uint32_t n,
                           bool compute, double *values, uint32_t repetitions)
 {
@@ -170,7 +174,7 @@ static clv_status measure(core_meter *meter, party *parties, uint32_t n,
         for (uint32_t i = 0; i < n && compute && !status; i++)
             values[i * repetitions + r] = slowdown(parties, n, i);
         if (!compute && !status)
-            values[r] = bandwidth(parties, n);
+            values[r] = 1 / fmax(bandwidth(parties, n), 1e-9);
     }
     return status;
 }
@@ -180,7 +184,7 @@ static clv_status one_kind(core_meter *meter, clv_device *const *devs,
 {
     uint32_t reps = devs[0]->info.clock == CLV_CLOCK_VIRTUAL
                         ? 1
-                        : meter->params.repetitions;
+                        : PATIENCE * meter->params.repetitions;
     party *parties = calloc(n, sizeof *parties);
     double *values = calloc((size_t)n * reps, sizeof *values);
     clv_status status =
@@ -195,13 +199,13 @@ static clv_status one_kind(core_meter *meter, clv_device *const *devs,
         const double rate = parties[i].bytes / parties[i].alone_ns;
         if (compute)
             out->slowdown[i] = rate < MEMORY_BOUND * out->alone[i]
-                                   ? core_median(values + i * reps, reps)
+                                   ? core_undisturbed(values + i * reps, reps)
                                    : 1;
         else
             out->alone[i] = rate;
     }
     if (!status && !compute)
-        out->bandwidth = core_median(values, reps);
+        out->bandwidth = 1 / core_median(values, reps);
     for (uint32_t i = 0; i < n && parties; i++)
         core_trial_destroy(parties[i].trial);
     free(values);

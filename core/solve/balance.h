@@ -26,7 +26,7 @@ void core_contend(const core_demand *demands, uint32_t n, double bandwidth,
 typedef struct core_shares {
     const core_demand *tables[CORE_SHARE_DEVICES];
     double late[CORE_SHARE_DEVICES];     /* ns before it can begin */
-    double slowdown[CORE_SHARE_DEVICES]; /* of its computing; >= 1 */
+    double slowdown[CORE_SHARE_DEVICES]; /* while all work; >= 1 */
     double stretch[CORE_SHARE_DEVICES];  /* as if all took that much longer: of
                                             devices that may not work all the
                                             time; >= 1 */

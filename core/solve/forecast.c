@@ -4,10 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A part is held up by the memory if it moves at least this part of what its
- * device gets from it alone. */
-#define MEMORY_BOUND 0.5
-
 static clv_status no_memory(void)
 {
     return clv_error(CLV_ERR_NO_MEMORY, "no memory for a forecast");
@@ -37,7 +33,6 @@ static clv_status cost_of(const core_play *play, uint32_t part,
         .ns = fmax(0, cost.ns),
         .energy_nj = cost.energy_nj,
         .bytes_ns = alone > 0 ? fmin(rate, alone) : rate,
-        .computes = alone > 0 && rate < MEMORY_BOUND * alone,
     };
     return CLV_OK;
 }

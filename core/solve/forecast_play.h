@@ -16,7 +16,6 @@
 typedef struct core_part_load {
     double ns, energy_nj;
     double bytes_ns; /* what it moves, at most what its device can; >= 0 */
-    bool computes;   /* the memory is not what holds it up */
 } core_part_load;
 
 typedef struct core_lane {

@@ -33,13 +33,13 @@ static double fair_share(const double *rates, uint32_t n, double bandwidth)
     return INFINITY;
 }
 
-/* Collects the devices whose parts move bytes, or that compute. */
+/* Collects the devices at work, or those of them that move bytes. */
 static uint32_t collect(core_play *play, bool moving)
 {
     uint32_t n = 0;
     for (uint32_t d = 0; d < play->plan->n_devices; d++) {
         const core_part_load *load = load_of(play, &play->lanes[d]);
-        if (!load || !(moving ? load->bytes_ns > 0 : load->computes))
+        if (!load || (moving && !(load->bytes_ns > 0)))
             continue;
         play->rates[n] = load->bytes_ns;
         play->active[n++] = play->lanes[d].dev;
@@ -64,6 +64,7 @@ static void share_memory(core_play *play)
     }
 }
 
+/* Cores that share units, power: whatever they do. */
 static void share_the_rest(core_play *play)
 {
     const core_costs *costs = play->costs;
@@ -72,7 +73,7 @@ static void share_the_rest(core_play *play)
         return;
     for (uint32_t d = 0; d < play->plan->n_devices; d++) {
         const core_part_load *load = load_of(play, &play->lanes[d]);
-        if (!load || !load->computes)
+        if (!load)
             continue;
         double factor = costs->slowdown(costs->ctx, play->active, n, index++);
         if (factor > 1)

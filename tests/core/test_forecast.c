@@ -265,9 +265,16 @@ static void test_computing_slows_others(void **state)
     assert_span(f.f->parts[0], 30, 40 + 90 / 0.8);
     assert_span(f.f->parts[1], 40, 162.5);
     assert_near(f.f->energy_nj, 122.5 + 122.5);
-    f.costs.alone[1] = 1; /* held up by the memory */
+    /* Also what the memory holds up, but not beyond that. */
+    f.costs.together = 4;
+    f.costs.silu[0] = f.costs.silu[1] = 1000;
+    f.costs.slowdown = 1;
     assert_ok(play(&f, (uint32_t[]){0, 1}));
-    assert_span(f.f->parts[1], 40, 140);
+    double by_memory = f.f->makespan_ns;
+    f.costs.slowdown = 1.001;
+    assert_ok(play(&f, (uint32_t[]){0, 1}));
+    assert_true(f.f->makespan_ns >= by_memory);
+    assert_true(f.f->makespan_ns <= by_memory * 1.001);
     finish(&f);
 }
 
