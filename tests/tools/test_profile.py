@@ -2,6 +2,7 @@
 
 import glob
 import os
+import re
 import unittest
 
 import cli
@@ -54,12 +55,15 @@ class Profile(cli.Case):
         self.assertEqual(len(self.files()), 5)  # hexagon's and the two's anew
 
     def test_damaged_file(self):
-        want = self.good(*ARGS).text
+        def works(text):
+            return re.findall(r"^(?:##|\|) *([^|\n]+)", text, re.M)
+        want = works(self.good(*ARGS).text)
+        self.assertGreater(len(want), 10)
         for path in self.files():
             with open(path, "r+b") as f:
                 f.truncate(os.path.getsize(path) // 2)
         result = self.good(*ARGS)
-        self.assertEqual(result.text, want)
+        self.assertEqual(works(result.text), want)
         self.assertEqual(result.err.count("measured anew"), 3, result.err)
         self.assertNotIn("anew", self.good(*ARGS).err)
 
