@@ -104,6 +104,8 @@ static char *path_of(const clv_context *ctx, const char *name, uint64_t h)
 
 clv_status core_profile_name(core_profile *profile, core_profile_device *dev)
 {
+    free(dev->key);
+    free(dev->path); /* of an attempt without memory for the key */
     dev->key = key_of(dev->dev);
     dev->path = path_of(profile->ctx, dev->dev->id, hash_of(dev->dev));
     return dev->key ? CLV_OK : no_memory();
