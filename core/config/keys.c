@@ -2,67 +2,62 @@
 #include "config.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-#define KEY(name, kind, value, text)                                           \
+/* ...: more of the option, as .choices = "on|off" */
+#define KEY_WITH(name, kind, value, text, ...)                                 \
     {                                                                          \
         .header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL}, .key = name,  \
-        .type = kind, .default_value = value, .help = text                     \
+        .type = kind, .default_value = value, .help = text, __VA_ARGS__        \
     }
+#define KEY(name, kind, value, text)                                           \
+    KEY_WITH(name, kind, value, text, .scope = CLV_SCOPE_PLUGIN)
 
 /* conf/cleave.ini explains the same keys at length. */
 static const clv_option core_keys[] = {
     KEY("plugin_dirs", CLV_OPTION_STRING, "",
         "directories searched for cleave_*.so, absolute, separated by ':'"),
+    KEY("plugin_files", CLV_OPTION_STRING, "",
+        "plugin files of any name, absolute, separated by ':'; tried first"),
     KEY("plugins", CLV_OPTION_STRING, "",
         "plugins to load, separated by ','; empty: all, '-name': not that one"),
     KEY("devices", CLV_OPTION_STRING, "",
         "devices to use, in order of preference, separated by ','; empty: all"),
+    KEY_WITH("plan", CLV_OPTION_ENUM, "auto",
+             "where ops run: on the first device that takes them, whole where "
+             "they are best, or in parts",
+             .choices = "auto|first|layer|tensor"),
+    KEY_WITH("profile", CLV_OPTION_ENUM, "auto",
+             "measure devices when a plan needs it; off: only when asked",
+             .choices = "auto|off"),
+    KEY_WITH("sync", CLV_OPTION_ENUM, "fast",
+             "how the host waits for devices: sleep and poll as predicted, or "
+             "block",
+             .choices = "fast|block"),
     KEY("allow_unsafe_plugins", CLV_OPTION_BOOL, "off",
         "load plugins that others could have changed, or that run code early"),
-    KEY("log_level", CLV_OPTION_ENUM, "warn",
-        "most detailed messages to pass on"),
+    KEY_WITH("log_level", CLV_OPTION_ENUM, "warn",
+             "most detailed messages to pass on",
+             .choices = "error|warn|info|debug"),
     KEY("cache_dir", CLV_OPTION_STRING, "",
         "where compiled programs and measurements are kept"),
     KEY("data_dir", CLV_OPTION_STRING, "",
         "where bundled models and descriptions of chips lie"),
-    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
-     .key = "wait_timeout", .type = CLV_OPTION_FLOAT, .default_value = "600",
-     .max = 1e6,
-     .help = "seconds that a device may take for a step before it is given up; "
-             "0: any time"},
-    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
-     .key = "sync", .type = CLV_OPTION_ENUM, .default_value = "fast",
-     .choices = "fast|block",
-     .help = "how the host waits for devices: sleep and poll as predicted, or "
-             "block"},
-    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
-     .key = "probe", .type = CLV_OPTION_ENUM, .default_value = "auto",
-     .choices = "auto|always|off",
-     .help = "try plugins in a process of their own before they are loaded"},
-    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
-     .key = "probe_timeout", .type = CLV_OPTION_FLOAT, .default_value = "30",
-     .min = 0.1, .max = 3600,
-     .help = "seconds that such a trial may take"},
-    KEY("plugin_files", CLV_OPTION_STRING, "",
-        "plugin files of any name, absolute, separated by ':'; tried first"),
-    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
-     .key = "plan", .type = CLV_OPTION_ENUM, .default_value = "auto",
-     .choices = "auto|first|layer|tensor",
-     .help = "where ops run: on the first device that takes them, whole where "
-             "they are best, or in parts"},
-    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
-     .key = "profile", .type = CLV_OPTION_ENUM, .default_value = "auto",
-     .choices = "auto|off",
-     .help = "measure devices when a plan needs it; off: only when asked"},
+    KEY_WITH("wait_timeout", CLV_OPTION_FLOAT, "600",
+             "seconds that a device may take for a step before it is given up; "
+             "0: any time",
+             .max = 1e6),
+    KEY_WITH("probe", CLV_OPTION_ENUM, "auto",
+             "try plugins in a process of their own before they are loaded",
+             .choices = "auto|always|off"),
+    KEY_WITH("probe_timeout", CLV_OPTION_FLOAT, "30",
+             "seconds that such a trial may take", .min = 0.1, .max = 3600),
 };
 #define N_KEYS (sizeof core_keys / sizeof *core_keys)
 
 #define MAX_SHARE(where, text)                                                 \
-    {                                                                          \
-        .header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},               \
-        .key = "max_share", .type = CLV_OPTION_FLOAT, .default_value = "1",    \
-        .scope = where, .min = 0.05, .max = 1, .help = text                    \
-    }
+    KEY_WITH("max_share", CLV_OPTION_FLOAT, "1", text, .scope = where,         \
+             .min = 0.05, .max = 1)
 
 static const clv_option device_keys[] = {
     MAX_SHARE(CLV_SCOPE_PLUGIN,
@@ -76,6 +71,13 @@ const clv_option *core_device_keys(uint32_t *count)
     return device_keys;
 }
 
+static void set_default(clv_option *keys, const char *key, const char *value)
+{
+    for (size_t i = 0; i < N_KEYS; i++)
+        if (value && !strcmp(keys[i].key, key))
+            keys[i].default_value = value;
+}
+
 clv_status core_declare_core_keys(clv_config *config)
 {
     char *plugin_dirs = NULL, *data_dir = NULL, *cache_dir = NULL;
@@ -84,12 +86,10 @@ clv_status core_declare_core_keys(clv_config *config)
         st = core_user_cache(&cache_dir);
     if (st == CLV_OK) {
         clv_option keys[N_KEYS];
-        for (size_t i = 0; i < N_KEYS; i++)
-            keys[i] = core_keys[i];
-        keys[0].default_value = plugin_dirs;
-        keys[4].choices = "error|warn|info|debug";
-        keys[5].default_value = cache_dir ? cache_dir : "";
-        keys[6].default_value = data_dir;
+        memcpy(keys, core_keys, sizeof keys);
+        set_default(keys, "plugin_dirs", plugin_dirs);
+        set_default(keys, "cache_dir", cache_dir);
+        set_default(keys, "data_dir", data_dir);
         st = clv_config_declare(config, "core", keys, N_KEYS);
     }
     free(plugin_dirs);

@@ -93,7 +93,7 @@ clv_status core_option_check(const clv_option *option, const char *value)
         return CLV_OK;
     }
     if (!in_range(option, f))
-        return clv_error(CLV_ERR_FORMAT, "%s is not in %.17g..%.17g", value,
+        return clv_error(CLV_ERR_FORMAT, "%s is not in %.15g..%.15g", value,
                          option->min, option->max);
     return CLV_OK;
 }

@@ -320,7 +320,7 @@ static void test_max_share(void **state)
     assert_true(core_device_max_share(second) == 0.25);
     snprintf(own, sizeof own, "%s.max_share=0.04", clv_device_id(second));
     assert_int_equal(clv_config_set(config, own, "--set"), CLV_ERR_FORMAT);
-    assert_message("--set|max_share|0.04|0.05");
+    assert_message("--set|max_share|0.04 is not in 0.05..1");
     assert_true(core_device_max_share(second) == 0.25);
     clv_context_destroy(ctx);
     clv_config_destroy(config);
