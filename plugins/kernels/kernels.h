@@ -1,0 +1,123 @@
+/*
+ * GPU kernels, written once for OpenCL C and GLSL.
+ *
+ * gpu_lower() turns a subgraph into code: kernels as source text for one device,
+ * the dispatches of a run, and the private buffers they need. It knows no API;
+ * the plugins build the text, hold the memory and enqueue. Both compile these
+ * files into themselves.
+ *
+ * A kernel is a template (templates/) over logical coordinates. It says
+ * args.src.Read(b,x,y,d,s) and args.dst.Write(v,b,x,y,d,s) for four channels of
+ * slice s; the generator (code.c) resolves them to index arithmetic for the
+ * tensor's layout and storage (cleave/plugin_layout.h), its strides and the
+ * symbols' values. The rest of the text is the common part of both languages,
+ * with the words of language.c for what differs (types, work groups, local
+ * memory, barriers, subgroups).
+ *
+ * Tensors that others see are buffers, LINEAR by strides; what a program keeps
+ * to itself may lie in any layout.
+ */
+#pragma once
+
+#include <cleave/plugin_layout.h>
+#include <cleave/plugin_util.h>
+
+typedef enum gpu_language {
+    GPU_OPENCL_C = 0,
+    GPU_GLSL = 1,
+} gpu_language;
+
+/* What code may use on a device; filled in by the plugin from what the API
+ * answers. Everything that is not there has a portable path. */
+typedef struct gpu_target {
+    gpu_language language;
+    uint32_t max_group;      /* work items of a group */
+    uint32_t max_group_size[3];
+    uint32_t local_bytes;    /* local memory of a group */
+    uint32_t subgroup;       /* its size; 0: no subgroup operations */
+    uint64_t max_binding;    /* bytes of a buffer that a kernel can reach */
+    uint32_t image_width, image_height; /* of 2-D textures; 0: no images */
+    bool fp16;               /* arithmetic */
+    bool fp16_storage, int8_storage; /* 16- and 8-bit buffer elements; OpenCL C
+                                        always has 8, and half by vload_half */
+    bool int_dot;            /* 4 x 8-bit dot product */
+    bool nvidia_ptx;         /* inline PTX for sm_80 and later */
+    bool coop_matrix;        /* KHR cooperative matrices of f16, 16 x 16 x 16 */
+    bool unified;            /* memory is the host's */
+    uint32_t units;          /* compute units, to choose sizes by */
+    const char *disabled;    /* names of kernel variants not to use, separated
+                                by ',': those that computed wrongly here */
+} gpu_target;
+
+/* A number that depends on the symbols of a run:
+ * ceil((constant + factor * symbols[symbol - 1]) / divisor). */
+typedef struct gpu_expr {
+    int64_t constant, factor, divisor; /* divisor >= 1 */
+    uint32_t symbol;                   /* 0: none */
+    uint32_t reserved;
+} gpu_expr;
+int64_t gpu_expr_value(const gpu_expr *expr, const int64_t *symbols);
+
+#define GPU_MAX_ARGS 12
+#define GPU_MAX_PARAMS 24
+
+typedef enum gpu_memory {
+    GPU_MEMORY_TENSOR = 0,  /* of the subgraph, as bound at compile or submit */
+    GPU_MEMORY_PRIVATE = 1, /* of the program */
+} gpu_memory;
+
+/* Argument i of a kernel: in OpenCL argument i, in GLSL binding i of set 0. */
+typedef struct gpu_arg {
+    uint32_t memory; /* gpu_memory */
+    uint32_t index;  /* tensor, or private buffer */
+    uint64_t offset; /* bytes behind the binding's own; a multiple of 4 */
+    bool written;
+} gpu_arg;
+
+/* Text that is built once. Its entry is "main" in GLSL, `name` in OpenCL C. */
+typedef struct gpu_kernel {
+    char *name;       /* "matmul_tile_q8_0"; a C identifier */
+    char *variant;    /* family and variant, as gpu_target.disabled names it */
+    char *source;
+    uint32_t local[3];/* work items of a group */
+    uint32_t n_args;
+    uint32_t n_params;/* 32-bit integers, after the args: in OpenCL arguments of
+                         type int, in GLSL push constants in this order */
+} gpu_kernel;
+
+typedef struct gpu_dispatch {
+    uint32_t kernel;     /* index */
+    uint32_t node;       /* of the subgraph, for traces */
+    gpu_arg args[GPU_MAX_ARGS];
+    gpu_expr params[GPU_MAX_PARAMS];
+    gpu_expr groups[3];  /* work groups; 0 groups: nothing to do */
+} gpu_dispatch;
+
+typedef struct gpu_private {
+    uint64_t size;       /* bytes */
+    bool weights;        /* filled by the setup and kept; else scratch, whose
+                            contents a run need not find again */
+} gpu_private;
+
+/* A lowered subgraph. Dispatches run in order; each sees what those before it
+ * wrote. */
+typedef struct gpu_code {
+    gpu_kernel *kernels;
+    gpu_dispatch *setup;      /* once, at compile: weights in other layouts */
+    gpu_dispatch *dispatches; /* each run */
+    gpu_private *privates;
+    uint32_t n_kernels, n_setup, n_dispatches, n_privates;
+} gpu_code;
+
+/* The graph as the plugin was given it; strides of arrays as in the ABI. */
+clv_status gpu_lower(const clv_host_api *host, const gpu_target *target,
+                     const clv_subgraph *graph, gpu_code **out);
+void gpu_code_free(const clv_host_api *host, gpu_code *code);
+
+/* What gpu_lower() can do: op_caps for each node. */
+void gpu_caps(const gpu_target *target, const clv_subgraph *graph,
+              clv_op_caps *out, uint32_t stride);
+
+/* Kernel families, each with small cases whose results are known, so that a
+ * plugin can try them when it first sees a device: subgraphs with data. */
+typedef struct gpu_trial gpu_trial;
