@@ -60,17 +60,24 @@ int64_t gpu_expr_value(const gpu_expr *expr, const int64_t *symbols);
 
 #define GPU_MAX_ARGS 12
 #define GPU_MAX_PARAMS 24
+#define GPU_MAX_INTS 32 /* 128 bytes of push constants, which all have */
 
 typedef enum gpu_memory {
     GPU_MEMORY_TENSOR = 0,  /* of the subgraph, as bound at compile or submit */
     GPU_MEMORY_PRIVATE = 1, /* of the program */
 } gpu_memory;
 
-/* Argument i of a kernel: in OpenCL argument i, in GLSL binding i of set 0. */
+/*
+ * Argument i of a kernel: in OpenCL argument i, in GLSL binding i of set 0. A
+ * plugin binds memory that begins at or below the argument's first byte (a whole
+ * buffer, or from the multiple below that the API asks for), and says by an
+ * integer how many bytes below: see gpu_kernel.n_params. In GLSL the memory is
+ * an array of 32-bit words; bind to the end of the buffer's last word.
+ */
 typedef struct gpu_arg {
     uint32_t memory; /* gpu_memory */
     uint32_t index;  /* tensor, or private buffer */
-    uint64_t offset; /* bytes behind the binding's own; a multiple of 4 */
+    uint64_t offset; /* bytes behind the tensor's or private buffer's begin */
     bool written;
 } gpu_arg;
 
@@ -82,7 +89,10 @@ typedef struct gpu_kernel {
     uint32_t local[3];/* work items of a group */
     uint32_t n_args;
     uint32_t n_params;/* 32-bit integers, after the args: in OpenCL arguments of
-                         type int, in GLSL push constants in this order */
+                         type int, in GLSL push constants in this order. Before
+                         them come n_args such integers: the bytes from where
+                         argument i is bound to its first byte, below 2^31.
+                         n_args + n_params <= GPU_MAX_INTS */
 } gpu_kernel;
 
 typedef struct gpu_dispatch {
