@@ -1,0 +1,83 @@
+/*
+ * What a node asks for, checked: its operands as tensors, whether it can be
+ * lowered, and the answer for op_caps. An op is a row of the list in check.c.
+ */
+#pragma once
+
+#include "code.h"
+
+typedef struct gpu_tensor {
+    clv_tensor_desc d;
+    uint32_t index;  /* in the graph; CLV_NO_TENSOR: absent */
+    bool dense;      /* strides follow from the dimensions */
+} gpu_tensor;
+
+typedef struct gpu_op gpu_op;
+
+typedef struct gpu_node {
+    const gpu_target *target;
+    const gpu_op *op;
+    clv_node node;
+    uint32_t index;
+    gpu_tensor in[CLV_MAX_INPUTS], scales[CLV_MAX_INPUTS], out;
+    clv_op_caps caps;
+} gpu_node;
+
+/* Code being made of a graph; lower.h. */
+typedef struct gpu_lowering gpu_lowering;
+
+struct gpu_op {
+    const char *name;
+    uint32_t op, min_inputs, max_inputs, outputs;
+    /* Completes caps; false after gpu_no(). */
+    bool (*check)(gpu_node *node);
+    clv_status (*lower)(gpu_lowering *lowering, const gpu_node *node);
+};
+
+extern const gpu_op gpu_op_get_rows, gpu_op_set_rows, gpu_op_add, gpu_op_mul,
+    gpu_op_silu, gpu_op_gelu, gpu_op_glu, gpu_op_rms_norm, gpu_op_layer_norm,
+    gpu_op_rope, gpu_op_softmax, gpu_op_convert;
+
+/* NULL: not known here. */
+const gpu_op *gpu_op_find(uint32_t op);
+/* node->caps.answer says whether it can be lowered, and why not. */
+void gpu_check_node(const gpu_target *target, const clv_subgraph *graph,
+                    uint32_t index, gpu_node *node);
+
+/* Writes the reason; false. */
+__attribute__((format(printf, 2, 3))) bool gpu_no(gpu_node *node,
+                                                  const char *format, ...);
+
+#define GPU_BIT(dtype) (1u << (dtype))
+#define GPU_REALS                                                             \
+    (GPU_BIT(CLV_DTYPE_F32) | GPU_BIT(CLV_DTYPE_F16) |                        \
+     GPU_BIT(CLV_DTYPE_BF16) | GPU_BIT(CLV_DTYPE_Q8_0) |                      \
+     GPU_BIT(CLV_DTYPE_Q4_0))
+#define GPU_FLOATS                                                            \
+    (GPU_BIT(CLV_DTYPE_F32) | GPU_BIT(CLV_DTYPE_F16) | GPU_BIT(CLV_DTYPE_BF16))
+#define GPU_INTEGERS (GPU_BIT(CLV_DTYPE_I8) | GPU_BIT(CLV_DTYPE_I4))
+
+const char *gpu_dtype_name(uint32_t dtype);
+/* Whether t has one of the dtypes, that rank (0: any), and rows of contiguous
+ * elements at one stride; says why not. */
+bool gpu_need(gpu_node *node, const gpu_tensor *t, const char *what,
+              uint32_t dtypes, uint32_t rank);
+bool gpu_same_dim(const gpu_tensor *a, uint32_t i, const gpu_tensor *b,
+                  uint32_t j);
+bool gpu_same_dims(const gpu_tensor *a, const gpu_tensor *b);
+/* Whether all of it can be reached through one binding; says why not. */
+bool gpu_in_reach(gpu_node *node, const gpu_tensor *t, const char *what);
+static inline bool gpu_has(const gpu_tensor *t)
+{
+    return t->index != CLV_NO_TENSOR;
+}
+
+/* Of a tensor that is rows. */
+bool gpu_rows_extent(const gpu_tensor *t, gpu_expr *rows, gpu_expr *channels,
+                     gpu_expr *stride);
+/* Bytes from its first to its last, at its largest. */
+uint64_t gpu_extent(const gpu_tensor *t);
+/* Rows of it, at the most. */
+int64_t gpu_max_rows(const gpu_tensor *t);
+/* Bytes an index step of dimension i; false: it depends on two symbols. */
+bool gpu_stride(const gpu_tensor *t, uint32_t i, gpu_expr *out);

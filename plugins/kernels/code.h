@@ -1,0 +1,99 @@
+/*
+ * Templates to code.
+ *
+ * A template is text with one KERNEL { ... }, in the words of language.h, that
+ * names its operands and params by "args.":
+ *
+ *   args.T.Read(b,x,y,d,s)        f32x4: four channels of slice s, zeros past C
+ *   args.T.ReadScalar(b,x,y,d,c)  f32
+ *   args.T.ReadInt(b,x,y,d,c)     int, of I32
+ *   args.T.Write(v,b,x,y,d,s)     channels past C are dropped
+ *   args.T.WriteScalar(v,b,x,y,d,c)
+ *   args.T.Row(b,x,y,d)           place: bytes from where T is bound to the row
+ *   args.T.Word(at) Half(at) Byte(at)   uint: the bits at a place, a multiple
+ *                                 of their size
+ *   args.T.Width() Channels() Slices()  int: rows (of a rank-2 tensor), C, C/4
+ *   args.P                        int: a param, or its value where it is fixed
+ *
+ * What Write stores first goes through the operand's posts: elementwise ops
+ * that were fused into the kernel. A coordinate that is the text 0 costs nothing.
+ * Lines that begin with LOCAL declare arrays of the group: "LOCAL f32 sum[64];".
+ */
+#pragma once
+
+#include "kernels.h"
+#include "text.h"
+
+/* Where a tensor's elements lie: by strides, the rows in W and the channels in
+ * C; of the axes that a template does not name the coordinate is 0. */
+typedef struct gpu_operand {
+    const char *name;
+    uint32_t dtype;
+    bool written;
+    uint32_t memory, index;   /* as gpu_arg */
+    uint64_t offset;
+    gpu_expr width, channels;
+    gpu_expr strides[5];      /* bytes: B, H, W, D, C (CLV_L_B ...) */
+    bool packed;              /* channels follow one another */
+} gpu_operand;
+
+typedef struct gpu_param {
+    const char *name;
+    gpu_expr value;
+} gpu_param;
+
+/* An op on what a kernel writes; operand: of the same coordinates as dst. */
+typedef enum gpu_post_op {
+    GPU_POST_ADD,      /* v + operand */
+    GPU_POST_MUL,      /* v * operand */
+    GPU_POST_SILU,
+    GPU_POST_GELU,
+} gpu_post_op;
+
+typedef struct gpu_post {
+    gpu_post_op op;
+    uint32_t operand; /* index in the call's operands */
+} gpu_post;
+
+#define GPU_MAX_POSTS 8
+#define GPU_MAX_DEFINES 12
+
+/* One dispatch, described. */
+typedef struct gpu_call {
+    const char *name;    /* of the template, a C identifier */
+    const char *variant; /* as gpu_target.disabled names it */
+    const char *text;    /* the template */
+    gpu_operand operands[GPU_MAX_ARGS];
+    gpu_param params[GPU_MAX_PARAMS];
+    gpu_post posts[GPU_MAX_POSTS]; /* in their order, of the last operand named
+                                      dst */
+    struct { const char *name; int64_t value; } defines[GPU_MAX_DEFINES];
+    uint32_t n_operands, n_params, n_posts, n_defines;
+    uint32_t local[3];
+    gpu_expr groups[3];
+    uint32_t node;
+} gpu_call;
+
+/* Code under construction. */
+typedef struct gpu_builder {
+    const clv_host_api *host; /* NULL: only what would be made is counted */
+    const gpu_target *target;
+    gpu_code *code;
+    uint32_t room_kernels, room_setup, room_dispatches, room_privates;
+} gpu_builder;
+
+/* Makes the call's kernel unless the code has it, and appends its dispatch, to
+ * the setup or to the run. */
+clv_status gpu_build(gpu_builder *b, const gpu_call *call, bool setup);
+/* A new private buffer. */
+clv_status gpu_build_private(gpu_builder *b, uint64_t size, bool weights,
+                             uint32_t *index);
+
+static inline gpu_expr gpu_constant(int64_t value)
+{
+    return (gpu_expr){.constant = value, .divisor = 1};
+}
+
+/* Room for one more element in an array that doubles. */
+clv_status gpu_grow(const clv_host_api *host, void *array, uint32_t n,
+                    uint32_t *room, size_t size);

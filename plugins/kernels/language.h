@@ -1,0 +1,22 @@
+/*
+ * The words that templates are written in, beside those that OpenCL C and GLSL
+ * share (int, uint, if, for, vector members x y z w, ...):
+ *
+ *   f32 f32x4            types; f32x4_of(a,b,c,d), f32x4_all(a)
+ *   place, PLACE(x)      unsigned integer of bytes in a binding
+ *   F32(x) INT(x) UINT(x)  conversions; bits_f32(u) f32_bits(f) of the bits
+ *   GLOBAL_ID(i) LOCAL_ID(i) GROUP_ID(i)  int
+ *   BARRIER              of the group, and of its LOCAL arrays
+ *   half_f32(u) f32_half(f) bf16_f32(u) f32_bf16(f)  16 bits and f32, rounding
+ *                        to the nearest
+ *   exp_f32 sqrt_f32 silu_f32 gelu_f32; silu4 gelu4 of f32x4
+ *   sin_cos(x, s, c)     macro: sets s and c, to f32's precision up to 2^17
+ */
+#pragma once
+
+#include "code.h"
+
+void gpu_language_prelude(gpu_text *out, const gpu_target *target);
+/* The functions that read and write one operand. */
+void gpu_language_accessors(gpu_text *out, const gpu_target *target,
+                            const gpu_operand *operand);

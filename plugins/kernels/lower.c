@@ -1,0 +1,100 @@
+#include "lower.h"
+
+void gpu_call_init(gpu_call *call, const char *name, const char *text,
+                   uint32_t node, uint32_t group)
+{
+    memset(call, 0, sizeof *call);
+    call->name = call->variant = name;
+    call->text = text;
+    call->node = node;
+    call->local[0] = group;
+    call->local[1] = call->local[2] = 1;
+}
+
+gpu_operand *gpu_call_rows(gpu_call *call, const char *name,
+                           const gpu_tensor *t, bool written)
+{
+    gpu_operand *operand = &call->operands[call->n_operands++];
+    *operand = (gpu_operand){.name = name, .dtype = t->d.dtype,
+                             .written = written, .memory = GPU_MEMORY_TENSOR,
+                             .index = t->index, .packed = true};
+    gpu_rows_extent(t, &operand->width, &operand->channels,
+                    &operand->strides[CLV_L_W]);
+    return operand;
+}
+
+void gpu_call_post(gpu_call *call, gpu_post_op op, const gpu_tensor *operand)
+{
+    static const char *const names[GPU_MAX_POSTS] = {"p0", "p1", "p2", "p3",
+                                                     "p4", "p5", "p6", "p7"};
+    gpu_post *post = &call->posts[call->n_posts];
+    post->op = op;
+    post->operand = call->n_operands;
+    if (operand)
+        gpu_call_rows(call, names[call->n_posts], operand, false);
+    call->n_posts++;
+}
+
+void gpu_call_param(gpu_call *call, const char *name, gpu_expr value)
+{
+    call->params[call->n_params++] = (gpu_param){name, value};
+}
+
+void gpu_call_define(gpu_call *call, const char *name, int64_t value)
+{
+    call->defines[call->n_defines].name = name;
+    call->defines[call->n_defines++].value = value;
+}
+
+gpu_expr gpu_float(float x)
+{
+    int32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return gpu_constant(bits);
+}
+
+gpu_expr gpu_ceil(gpu_expr expr, int64_t divisor)
+{
+    expr.divisor *= divisor;
+    return expr;
+}
+
+uint32_t gpu_row_group(const gpu_target *target)
+{
+    uint32_t group = 64;
+    while (group > 1 && (group > target->max_group ||
+                         group > target->max_group_size[0] ||
+                         group * 8 > target->local_bytes))
+        group /= 2;
+    return group;
+}
+
+static clv_status lower_node(gpu_lowering *lowering, const clv_subgraph *graph,
+                             uint32_t index)
+{
+    gpu_node node;
+    gpu_check_node(lowering->target, graph, index, &node);
+    if (node.caps.answer != CLV_ANSWER_YES)
+        return clv_fail(lowering->builder.host, CLV_ERR_UNSUPPORTED,
+                        "node %u: %s", (unsigned)index, node.caps.reason);
+    return node.op->lower(lowering, &node);
+}
+
+clv_status gpu_lower(const clv_host_api *host, const gpu_target *target,
+                     const clv_subgraph *graph, gpu_code **out)
+{
+    gpu_lowering lowering = {.target = target,
+                             .builder = {.host = host, .target = target}};
+    clv_status status = CLV_OK;
+    gpu_code *code = lowering.builder.code = clv_new(host, sizeof *code);
+    if (!code)
+        return CLV_ERR_NO_MEMORY;
+    for (uint32_t i = 0; i < graph->n_nodes && !status; i++)
+        status = lower_node(&lowering, graph, i);
+    if (status) {
+        gpu_code_free(host, code);
+        return status;
+    }
+    *out = code;
+    return CLV_OK;
+}

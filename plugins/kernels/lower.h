@@ -1,0 +1,33 @@
+/* What the ops' lower functions work with. */
+#pragma once
+
+#include "check.h"
+
+struct gpu_lowering {
+    gpu_builder builder;
+    const gpu_target *target;
+};
+
+/* The templates, by the names of their files. */
+extern const char gpu_template_elementwise[], gpu_template_strided[],
+    gpu_template_rms_norm[], gpu_template_layer_norm[], gpu_template_softmax[],
+    gpu_template_rope[], gpu_template_get_rows[], gpu_template_set_rows[];
+
+/* A call of a template, of groups x 1 x 1 work items; variant is the name too. */
+void gpu_call_init(gpu_call *call, const char *name, const char *text,
+                   uint32_t node, uint32_t group);
+/* Adds a tensor that is rows: W counts rows, C its last dimension. */
+gpu_operand *gpu_call_rows(gpu_call *call, const char *name,
+                           const gpu_tensor *t, bool written);
+/* Adds an op on what is written. operand: NULL for those of one value. */
+void gpu_call_post(gpu_call *call, gpu_post_op op, const gpu_tensor *operand);
+void gpu_call_param(gpu_call *call, const char *name, gpu_expr value);
+void gpu_call_define(gpu_call *call, const char *name, int64_t value);
+/* The bits of a float, as a param that bits_f32() reads. */
+gpu_expr gpu_float(float x);
+/* ceil(expr / divisor) */
+gpu_expr gpu_ceil(gpu_expr expr, int64_t divisor);
+/* Work items of a group that reduces a row together: a power of two. */
+uint32_t gpu_row_group(const gpu_target *target);
+
+#define GPU_MAX_GROUPS 65535 /* in each direction, that all devices take */

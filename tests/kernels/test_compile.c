@@ -1,0 +1,208 @@
+/* Every kernel of the ops, in every dtype, compiles in both languages. */
+#include "graph.h"
+#include "kernels.h"
+
+#define CL_TARGET_OPENCL_VERSION 120
+#include <CL/cl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static const gpu_target base = {
+    .max_group = 256,
+    .max_group_size = {256, 256, 64},
+    .local_bytes = 32768,
+    .max_binding = 128 << 20,
+};
+
+typedef struct compiler {
+    gpu_target target;
+    cl_context context;
+    cl_device_id device;
+    uint32_t kernels;
+    bool failed;
+} compiler;
+
+static void show(const gpu_kernel *kernel, const char *what)
+{
+    int line = 1;
+    fprintf(stderr, "%s: %s\n%4d ", kernel->name, what, line++);
+    for (const char *p = kernel->source; *p; p++) {
+        fputc(*p, stderr);
+        if (*p == '\n')
+            fprintf(stderr, "%4d ", line++);
+    }
+}
+
+static void compile_opencl(compiler *c, const gpu_kernel *kernel)
+{
+    cl_int status;
+    const char *source = kernel->source;
+    char log[4096] = "";
+    cl_program program =
+        clCreateProgramWithSource(c->context, 1, &source, NULL, &status);
+    assert_int_equal(status, CL_SUCCESS);
+    status = clBuildProgram(program, 1, &c->device, "-Werror", NULL, NULL);
+    if (status) {
+        clGetProgramBuildInfo(program, c->device, CL_PROGRAM_BUILD_LOG,
+                              sizeof log, log, NULL);
+        show(kernel, log);
+        c->failed = true;
+    } else {
+        cl_uint n = 0;
+        cl_kernel k = clCreateKernel(program, kernel->name, &status);
+        assert_int_equal(status, CL_SUCCESS);
+        clGetKernelInfo(k, CL_KERNEL_NUM_ARGS, sizeof n, &n, NULL);
+        assert_int_equal(n, 2 * kernel->n_args + kernel->n_params);
+        clReleaseKernel(k);
+    }
+    clReleaseProgram(program);
+}
+
+/* By the compiler's program: Debian's libshaderc.so lacks what it is made of. */
+static void compile_glsl(compiler *c, const gpu_kernel *kernel)
+{
+    FILE *pipe = popen(GLSLANG " --stdin -S comp -V --target-env vulkan1.1 "
+                               "-o /dev/null >&2", "w");
+    assert_non_null(pipe);
+    fputs(kernel->source, pipe);
+    if (pclose(pipe)) {
+        show(kernel, "glslang refuses it");
+        c->failed = true;
+    }
+}
+
+/* Lowers and compiles the graph for the compiler's target. */
+static void compile(compiler *c, const graph *g)
+{
+    gpu_code *code = NULL;
+    clv_op_caps caps[GRAPH_NODES];
+    for (uint32_t i = 0; i < GRAPH_NODES; i++)
+        caps[i] = (clv_op_caps)CLV_INIT(clv_op_caps, CLV_STRUCT_OP_CAPS);
+    gpu_caps(&c->target, &g->sub, caps, sizeof *caps);
+    for (uint32_t i = 0; i < g->sub.n_nodes; i++)
+        if (caps[i].answer != CLV_ANSWER_YES)
+            fail_msg("refused: %s", caps[i].reason);
+    if (gpu_lower(&test_host, &c->target, &g->sub, &code))
+        fail_msg("gpu_lower: %s", test_error());
+    assert_true(code->n_dispatches > 0);
+    for (uint32_t i = 0; i < code->n_kernels; i++) {
+        const gpu_kernel *k = &code->kernels[i];
+        assert_true(k->n_args + k->n_params <= GPU_MAX_INTS);
+        if (c->target.language == GPU_OPENCL_C)
+            compile_opencl(c, k);
+        else
+            compile_glsl(c, k);
+        c->kernels++;
+    }
+    gpu_code_free(&test_host, code);
+}
+
+#define T(...) graph_tensor(&g, __VA_ARGS__)
+#define INPUTS(...) (const uint32_t[]){__VA_ARGS__, CLV_NO_TENSOR}
+
+static void compile_elements(compiler *c)
+{
+    static const uint32_t ops[] = {CLV_OP_ADD, CLV_OP_MUL, CLV_OP_SILU,
+                                   CLV_OP_GELU, CLV_OP_GLU, CLV_OP_GLU};
+    for (uint32_t i = 0; i < 6; i++) {
+        graph g;
+        graph_init(&g);
+        uint32_t a = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, 5, 77);
+        uint32_t y = T(CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 5, 77);
+        clv_node *n;
+        if (ops[i] == CLV_OP_SILU || ops[i] == CLV_OP_GELU) {
+            n = graph_node(&g, ops[i], y, INPUTS(a));
+        } else {
+            uint32_t b = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, 5, 77);
+            n = graph_node(&g, ops[i], y, INPUTS(a, b));
+        }
+        if (i == 5)
+            n->attr.glu.activation = CLV_ACT_GELU_TANH;
+        graph_symbol(&g, 5);
+        compile(c, &g);
+    }
+}
+
+static void compile_conversions(compiler *c)
+{
+    static const uint32_t from[] = {CLV_DTYPE_F32, CLV_DTYPE_F16,
+                                    CLV_DTYPE_BF16, CLV_DTYPE_Q8_0,
+                                    CLV_DTYPE_Q4_0};
+    for (uint32_t i = 0; i < 15; i++) {
+        if (i >= 5 && i % 5 > 1)
+            continue; /* what is new is only the type written */
+        for (uint32_t apart = 0; apart < 2; apart++) {
+            if (apart && i % 4)
+                continue;
+            graph g;
+            graph_init(&g);
+            uint32_t x = T(from[i % 5], CLV_USAGE_INPUT, 4, 64);
+            uint32_t y = T(from[i / 5], CLV_USAGE_OUTPUT, 4, 64);
+            if (apart) {
+                g.tensors[y].strides[1] = 16;
+                g.tensors[y].strides[0] = 4;
+            }
+            graph_node(&g, CLV_OP_CONVERT, y, INPUTS(x));
+            compile(c, &g);
+        }
+    }
+}
+
+static void compile_all(compiler *c)
+{
+    compile_elements(c);
+    compile_conversions(c);
+    assert_false(c->failed);
+    assert_true(c->kernels > 0);
+    print_message("%u kernels\n", (unsigned)c->kernels);
+}
+
+static void test_opencl(void **state)
+{
+    compiler c = {.target = base};
+    cl_platform_id platform;
+    cl_uint n = 0;
+    cl_int status;
+    (void)state;
+    if (clGetPlatformIDs(1, &platform, &n) || !n ||
+        clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &c.device, &n) || !n)
+        skip();
+    c.context = clCreateContext(NULL, 1, &c.device, NULL, NULL, &status);
+    assert_int_equal(status, CL_SUCCESS);
+    compile_all(&c);
+    clReleaseContext(c.context);
+}
+
+static void compile_all_glsl(bool halves)
+{
+    compiler c = {.target = base};
+    c.target.language = GPU_GLSL;
+    c.target.fp16_storage = halves;
+    compile_all(&c);
+}
+
+static void test_glsl(void **state)
+{
+    (void)state;
+    compile_all_glsl(false);
+}
+
+static void test_glsl_halves(void **state)
+{
+    (void)state;
+    compile_all_glsl(true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_glsl),
+        cmocka_unit_test(test_glsl_halves),
+        cmocka_unit_test(test_opencl),
+    };
+    return cmocka_run_group_tests_name("kernels compile", tests, NULL, NULL);
+}
