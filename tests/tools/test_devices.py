@@ -173,7 +173,7 @@ class Plugins(cli.Case):
 
 class Devices(cli.Case):
     def test_table(self):
-        text = self.good("devices").text
+        text = self.good("devices", env={"CLEAVE_CORE_PLUGINS": ""}).text
         self.assertRegex(text, r"(?m)^\| cpu +\| ")
         for line in text.splitlines():
             self.assertTrue(not line or line[0] == line[-1] == "|", line)

@@ -1,0 +1,114 @@
+/* Vulkan memory and the buffers over it. */
+#include "memory.h"
+
+static VkResult make_buffer(clv_plugin_device *dev, vk_block *block,
+                            bool imported)
+{
+    const VkExternalMemoryBufferCreateInfo external = {
+        .sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
+        .handleTypes =
+            VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT};
+    const VkBufferCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+        .pNext = imported ? &external : NULL,
+        .size = block->size,
+        .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT |
+                 VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+                 VK_BUFFER_USAGE_TRANSFER_DST_BIT};
+    VkResult result =
+        dev->api.CreateBuffer(dev->device, &info, NULL, &block->buffer);
+    if (result)
+        block->buffer = VK_NULL_HANDLE;
+    return result;
+}
+
+/* The first of the types in mask; there is one. */
+static uint32_t first_of(uint32_t mask)
+{
+    return (uint32_t)__builtin_ctz(mask);
+}
+
+static clv_status make_memory(clv_plugin_device *dev, vk_block *block,
+                              void *pointer)
+{
+    const struct vk_memory_type *type = &dev->types.type[block->type];
+    VkMemoryRequirements need;
+    const VkImportMemoryHostPointerInfoEXT import = {
+        .sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT,
+        .handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT,
+        .pHostPointer = pointer};
+    dev->api.GetBufferMemoryRequirements(dev->device, block->buffer, &need);
+    uint32_t mask =
+        need.memoryTypeBits & (pointer ? type->import_mask : type->mask);
+    if (!mask || (pointer && need.size > block->size))
+        return clv_fail(dev->base.host, CLV_ERR_UNSUPPORTED,
+                        "vulkan:%s: a buffer of %llu bytes cannot lie in memory "
+                        "type %u; use another type", dev->phys->id,
+                        (unsigned long long)block->size, (unsigned)block->type);
+    const VkMemoryAllocateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
+        .pNext = pointer ? &import : NULL,
+        .allocationSize = pointer ? block->size : need.size,
+        .memoryTypeIndex = first_of(mask)};
+    VkResult result =
+        dev->api.AllocateMemory(dev->device, &info, NULL, &block->memory);
+    if (result) {
+        block->memory = VK_NULL_HANDLE;
+        return vk_fail(dev, result, pointer ? "vkAllocateMemory for an import"
+                                            : "vkAllocateMemory");
+    }
+    result = dev->api.BindBufferMemory(dev->device, block->buffer,
+                                       block->memory, 0);
+    return result ? vk_fail(dev, result, "vkBindBufferMemory") : CLV_OK;
+}
+
+static clv_status fill_block(clv_plugin_device *dev, vk_block *block,
+                             void *pointer)
+{
+    VkResult result = make_buffer(dev, block, pointer != NULL);
+    if (result)
+        return vk_fail(dev, result, "vkCreateBuffer");
+    clv_status status = make_memory(dev, block, pointer);
+    void *mapped = pointer;
+    if (!status && !pointer &&
+        dev->types.type[block->type].flags & CLV_MEM_HOST_VISIBLE) {
+        result = dev->api.MapMemory(dev->device, block->memory, 0,
+                                    VK_WHOLE_SIZE, 0, &mapped);
+        if (result)
+            status = vk_fail(dev, result, "vkMapMemory");
+    }
+    block->mapped = mapped;
+    return status;
+}
+
+clv_status vk_block_create(clv_plugin_device *dev, uint32_t type, uint64_t size,
+                           void *pointer, vk_block **out)
+{
+    vk_block *block = clv_new(dev->base.host, sizeof *block);
+    if (!block)
+        return CLV_ERR_NO_MEMORY;
+    block->type = type;
+    block->size = size;
+    clv_status status = fill_block(dev, block, pointer);
+    if (status)
+        vk_block_destroy(dev, block);
+    else
+        *out = block;
+    return status;
+}
+
+void vk_block_destroy(clv_plugin_device *dev, vk_block *block)
+{
+    dev->api.DestroyBuffer(dev->device, block->buffer, NULL);
+    dev->api.FreeMemory(dev->device, block->memory, NULL);
+    clv_free(dev->base.host, block);
+}
+
+void vk_memory_finish(clv_plugin_device *dev)
+{
+    while (dev->blocks) {
+        vk_block *block = dev->blocks;
+        dev->blocks = block->next;
+        vk_block_destroy(dev, block);
+    }
+}

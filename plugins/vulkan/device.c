@@ -1,0 +1,141 @@
+#include "device.h"
+
+#include "memory.h"
+#include "work.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+clv_status vk_fail(clv_plugin_device *dev, VkResult result, const char *call)
+{
+    char text[256];
+    clv_status status = vk_result_status(result);
+    if (status == CLV_ERR_DEVICE_LOST)
+        atomic_store(&dev->lost, true);
+    snprintf(text, sizeof text, "vulkan:%s: %s answers %s%s", dev->phys->id,
+             call, vk_result_name(result),
+             status == CLV_ERR_NO_MEMORY
+                 ? "; close other programs or use a smaller model"
+             : status == CLV_ERR_DEVICE_LOST
+                 ? "; the device is gone until it is opened again"
+                 : "");
+    return dev->base.host->set_error(dev->base.host->host, status, result,
+                                     text);
+}
+
+clv_status vk_alive(clv_plugin_device *dev)
+{
+    if (!atomic_load(&dev->lost))
+        return CLV_OK;
+    return clv_fail(dev->base.host, CLV_ERR_DEVICE_LOST,
+                    "vulkan:%s: the device is lost; close it and open it anew",
+                    dev->phys->id);
+}
+
+static VkResult create_device(clv_plugin_device *dev)
+{
+    const vk_physical *p = dev->phys;
+    const float priority = 1;
+    const VkDeviceQueueCreateInfo queue = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+        .queueFamilyIndex = p->family,
+        .queueCount = 1,
+        .pQueuePriorities = &priority};
+    VkPhysicalDeviceVulkan12Features f12 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
+        .timelineSemaphore = VK_TRUE,
+        .shaderFloat16 = p->fp16,
+        .shaderInt8 = p->int8,
+        .storageBuffer8BitAccess = p->int8_storage};
+    VkPhysicalDeviceVulkan11Features f11 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
+        .pNext = &f12,
+        .storageBuffer16BitAccess = p->fp16_storage};
+    const VkPhysicalDeviceFeatures2 features = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
+        .pNext = &f11,
+        .features = {.shaderInt64 = p->int64}};
+    const char *extension = VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME;
+    const VkDeviceCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+        .pNext = &features,
+        .queueCreateInfoCount = 1,
+        .pQueueCreateInfos = &queue,
+        .enabledExtensionCount = p->import_align != 0,
+        .ppEnabledExtensionNames = &extension};
+    return dev->inst->api.CreateDevice(p->handle, &info, NULL, &dev->device);
+}
+
+/* Vulkan's memory types that take host pointers, asked for a page. */
+static uint32_t find_import_mask(clv_plugin_device *dev)
+{
+    uint64_t align = dev->phys->import_align;
+    VkMemoryHostPointerPropertiesEXT answer = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_HOST_POINTER_PROPERTIES_EXT};
+    if (!align || !dev->api.GetMemoryHostPointerPropertiesEXT)
+        return 0;
+    size_t size = (size_t)(align > 4096 ? 2 * align : 8192);
+    char *pages = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED)
+        return 0;
+    char *at = pages + (align - (uintptr_t)pages % align) % align;
+    VkResult result = dev->api.GetMemoryHostPointerPropertiesEXT(
+        dev->device, VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT,
+        at, &answer);
+    munmap(pages, size);
+    return result ? 0 : answer.memoryTypeBits;
+}
+
+static clv_status start(clv_plugin_device *dev)
+{
+    const char *missing;
+    VkResult result = create_device(dev);
+    if (result) {
+        dev->device = NULL;
+        return vk_fail(dev, result, "vkCreateDevice");
+    }
+    if (!vk_device_load(&dev->inst->api, dev->device, &dev->api, &missing))
+        return clv_fail(dev->base.host, CLV_ERR_UNSUPPORTED,
+                        "vulkan:%s: the driver lacks %s; use a newer one",
+                        dev->phys->id, missing);
+    dev->api.GetDeviceQueue(dev->device, dev->phys->family, 0, &dev->queue);
+    vk_memory_types_find(dev->phys, find_import_mask(dev), &dev->types);
+    return vk_work_start(dev);
+}
+
+clv_status vk_device_open(clv_plugin_instance *inst, uint32_t index,
+                          clv_plugin_device **out)
+{
+    if (index >= inst->n_physical)
+        return clv_fail(inst->host, CLV_ERR_NOT_FOUND,
+                        "there is no Vulkan device %u; there are %u",
+                        (unsigned)index, (unsigned)inst->n_physical);
+    clv_plugin_device *dev = clv_new(inst->host, sizeof *dev);
+    if (!dev)
+        return CLV_ERR_NO_MEMORY;
+    dev->base.host = inst->host;
+    dev->inst = inst;
+    dev->phys = &inst->physical[index];
+    pthread_mutex_init(&dev->queue_lock, NULL);
+    pthread_mutex_init(&dev->memory_lock, NULL);
+    clv_status status = start(dev);
+    if (status)
+        vk_device_close(dev);
+    else
+        *out = dev;
+    return status;
+}
+
+void vk_device_close(clv_plugin_device *dev)
+{
+    if (!dev)
+        return;
+    vk_work_stop(dev);
+    vk_memory_finish(dev);
+    if (dev->device && dev->api.DestroyDevice)
+        dev->api.DestroyDevice(dev->device, NULL);
+    pthread_mutex_destroy(&dev->queue_lock);
+    pthread_mutex_destroy(&dev->memory_lock);
+    clv_free(dev->base.host, dev);
+}

@@ -1,0 +1,35 @@
+/* An open device. */
+#pragma once
+
+#include <cleave/plugin_queue.h>
+
+#include "instance.h"
+#include "memory_types.h"
+
+typedef struct vk_block vk_block;
+typedef struct vk_work vk_work;
+
+struct clv_plugin_device {
+    clv_device_base base; /* the queue holds the submits' lock */
+    clv_plugin_instance *inst;
+    const vk_physical *phys;
+    VkDevice device;
+    vk_device_api api;
+    VkQueue queue;
+    pthread_mutex_t queue_lock; /* of vkQueueSubmit */
+    atomic_bool lost;           /* for good */
+    vk_memory_types types;
+    pthread_mutex_t memory_lock;
+    vk_block *blocks;
+    vk_work *work;
+};
+
+clv_status vk_device_open(clv_plugin_instance *inst, uint32_t index,
+                          clv_plugin_device **out);
+void vk_device_close(clv_plugin_device *dev);
+clv_status vk_fault_inject(clv_plugin_device *dev, uint32_t fault);
+
+/* Says that the call fails, by the driver's answer. */
+clv_status vk_fail(clv_plugin_device *dev, VkResult result, const char *call);
+/* CLV_ERR_DEVICE_LOST, said, for a lost device. */
+clv_status vk_alive(clv_plugin_device *dev);

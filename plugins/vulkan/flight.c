@@ -1,0 +1,216 @@
+#include "flight.h"
+
+#include "program.h"
+#include "trace.h"
+
+static void fail(clv_plugin_device *dev, vk_flight *flight, VkResult result,
+                 const char *call)
+{
+    if (flight->status)
+        return;
+    flight->status = vk_result_status(result);
+    if (flight->status == CLV_ERR_DEVICE_LOST)
+        atomic_store(&dev->lost, true);
+    snprintf(flight->message, sizeof flight->message, "vulkan:%s: %s answers %s",
+             dev->phys->id, call, vk_result_name(result));
+}
+
+/* Room for the command buffers of n commands: loose ones lie between those of
+ * programs. */
+static clv_status make_room(clv_plugin_device *dev, vk_flight *flight,
+                            uint32_t n)
+{
+    const clv_host_api *host = dev->base.host;
+    if (flight->room >= 2 * n + 1)
+        return CLV_OK;
+    uint32_t room = 4 * n + 8;
+    VkCommandBuffer *loose = clv_new(host, room * sizeof *loose);
+    VkCommandBuffer *list = clv_new(host, room * sizeof *list);
+    if (!loose || !list) {
+        clv_free(host, loose);
+        clv_free(host, list);
+        return CLV_ERR_NO_MEMORY;
+    }
+    if (flight->n_loose)
+        memcpy(loose, flight->loose, flight->n_loose * sizeof *loose);
+    clv_free(host, flight->loose);
+    clv_free(host, flight->list);
+    flight->loose = loose;
+    flight->list = list;
+    flight->room = room;
+    return CLV_OK;
+}
+
+clv_status vk_flight_init(clv_plugin_device *dev, vk_flight *flight)
+{
+    const VkCommandPoolCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+        .flags = VK_COMMAND_POOL_CREATE_TRANSIENT_BIT,
+        .queueFamilyIndex = dev->phys->family};
+    VkResult result =
+        dev->api.CreateCommandPool(dev->device, &info, NULL, &flight->pool);
+    if (!result)
+        return make_room(dev, flight, 8);
+    flight->pool = VK_NULL_HANDLE;
+    return vk_fail(dev, result, "vkCreateCommandPool");
+}
+
+void vk_flight_finish(clv_plugin_device *dev, vk_flight *flight)
+{
+    dev->api.DestroyCommandPool(dev->device, flight->pool, NULL);
+    dev->api.DestroyQueryPool(dev->device, flight->queries, NULL);
+    clv_free(dev->base.host, flight->loose);
+    clv_free(dev->base.host, flight->list);
+}
+
+/* The loose command buffer to record into now; NULL: it failed. */
+static VkCommandBuffer loose(clv_plugin_device *dev, vk_flight *flight)
+{
+    const VkCommandBufferBeginInfo begin = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+        .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
+    if (flight->open)
+        return flight->list[flight->n_list - 1];
+    if (flight->used_loose == flight->n_loose) {
+        const VkCommandBufferAllocateInfo info = {
+            .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+            .commandPool = flight->pool,
+            .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+            .commandBufferCount = 1};
+        VkResult result = dev->api.AllocateCommandBuffers(
+            dev->device, &info, &flight->loose[flight->n_loose]);
+        if (result) {
+            fail(dev, flight, result, "vkAllocateCommandBuffers");
+            return NULL;
+        }
+        flight->n_loose++;
+    }
+    VkCommandBuffer cb = flight->loose[flight->used_loose++];
+    VkResult result = dev->api.BeginCommandBuffer(cb, &begin);
+    if (result) {
+        fail(dev, flight, result, "vkBeginCommandBuffer");
+        return NULL;
+    }
+    flight->list[flight->n_list++] = cb;
+    flight->open = true;
+    return cb;
+}
+
+static void close_loose(clv_plugin_device *dev, vk_flight *flight)
+{
+    if (!flight->open)
+        return;
+    flight->open = false;
+    VkCommandBuffer cb = flight->list[flight->n_list - 1];
+    vk_record_barrier(dev, cb);
+    VkResult result = dev->api.EndCommandBuffer(cb);
+    if (result)
+        fail(dev, flight, result, "vkEndCommandBuffer");
+}
+
+/* A time before or after a command, if the submit is recorded. */
+static void stamp(clv_plugin_device *dev, vk_flight *flight, uint32_t query,
+                  VkPipelineStageFlagBits stage)
+{
+    if (!flight->n_stamps)
+        return;
+    VkCommandBuffer cb = loose(dev, flight);
+    if (!cb)
+        return;
+    if (!query)
+        dev->api.CmdResetQueryPool(cb, flight->queries, 0, flight->n_stamps);
+    dev->api.CmdWriteTimestamp(cb, stage, flight->queries, query);
+}
+
+static void record(clv_plugin_device *dev, vk_flight *flight, uint32_t i)
+{
+    const clv_command *c = &flight->job->submit.commands[i];
+    stamp(dev, flight, 2 * i, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT);
+    if (c->kind == CLV_COMMAND_RUN) {
+        close_loose(dev, flight);
+        VkCommandBuffer cb = NULL;
+        if (!flight->status)
+            flight->status = vk_program_commands(
+                c, dev->work->value + 1, &cb, flight->message);
+        if (cb)
+            flight->list[flight->n_list++] = cb;
+    } else {
+        VkCommandBuffer cb = loose(dev, flight);
+        if (cb) {
+            vk_record_move(dev, cb, c);
+            vk_record_barrier(dev, cb);
+        }
+    }
+    if (!flight->status)
+        stamp(dev, flight, 2 * i + 1, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT);
+}
+
+static void enqueue(clv_plugin_device *dev, vk_flight *flight)
+{
+    vk_work *work = dev->work;
+    uint64_t value = work->value + 1;
+    const VkTimelineSemaphoreSubmitInfo timeline = {
+        .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+        .signalSemaphoreValueCount = 1,
+        .pSignalSemaphoreValues = &value};
+    const VkSubmitInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+        .pNext = &timeline,
+        .commandBufferCount = flight->n_list,
+        .pCommandBuffers = flight->list,
+        .signalSemaphoreCount = 1,
+        .pSignalSemaphores = &work->semaphore};
+    pthread_mutex_lock(&dev->queue_lock);
+    VkResult result =
+        dev->api.QueueSubmit(dev->queue, 1, &info, VK_NULL_HANDLE);
+    pthread_mutex_unlock(&dev->queue_lock);
+    if (result) {
+        fail(dev, flight, result, "vkQueueSubmit");
+        return;
+    }
+    work->value = flight->value = value;
+}
+
+void vk_flight_launch(clv_plugin_device *dev, vk_flight *flight)
+{
+    const clv_submit *submit = &flight->job->submit;
+    flight->used_loose = flight->n_list = 0;
+    flight->open = false;
+    flight->n_stamps = 0;
+    if (!submit->n_commands)
+        return; /* nothing to run: the finisher's order is all there is */
+    dev->api.ResetCommandPool(dev->device, flight->pool, 0);
+    flight->status = make_room(dev, flight, submit->n_commands);
+    if (flight->status)
+        snprintf(flight->message, sizeof flight->message,
+                 "no memory to record %u commands",
+                 (unsigned)submit->n_commands);
+    vk_trace_prepare(dev, flight);
+    for (uint32_t i = 0; i < submit->n_commands && !flight->status; i++)
+        record(dev, flight, i);
+    close_loose(dev, flight);
+    if (!flight->status)
+        enqueue(dev, flight);
+}
+
+clv_status vk_flight_wait(clv_plugin_device *dev, const vk_flight *flight,
+                          char *message)
+{
+    const VkSemaphoreWaitInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
+        .semaphoreCount = 1,
+        .pSemaphores = &dev->work->semaphore,
+        .pValues = &flight->value};
+    if (!flight->value)
+        return CLV_OK;
+    VkResult result = dev->api.WaitSemaphores(dev->device, &info, UINT64_MAX);
+    if (!result) {
+        vk_trace_collect(dev, flight);
+        return CLV_OK;
+    }
+    if (result == VK_ERROR_DEVICE_LOST)
+        atomic_store(&dev->lost, true);
+    snprintf(message, CLV_MESSAGE_SIZE, "vulkan:%.40s: vkWaitSemaphores answers "
+             "%s", dev->phys->id, vk_result_name(result));
+    return vk_result_status(result);
+}

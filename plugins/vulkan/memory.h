@@ -1,0 +1,55 @@
+/* Buffers: pieces of blocks of 64 MiB, or memory of their own where they are
+ * large or imported. */
+#pragma once
+
+#include "device.h"
+
+/* Memory with one Vulkan buffer over all of it. Its pieces are in order; what
+ * lies between them is free. */
+struct vk_block {
+    vk_block *next;
+    uint32_t type; /* in vk_memory_types */
+    VkDeviceMemory memory;
+    VkBuffer buffer;
+    uint64_t size;
+    char *mapped; /* NULL: not host-visible */
+    bool shared;  /* for pieces; else one buffer's alone */
+    struct clv_plugin_buffer *first;
+};
+
+struct clv_plugin_buffer {
+    clv_plugin_device *dev;
+    vk_block *block;
+    clv_plugin_buffer *next; /* in the block */
+    uint64_t offset, size;   /* in the block; as asked for */
+    uint64_t room;           /* taken of the block */
+    uint32_t access;         /* CLV_ACCESS_* */
+    void (*release)(void *ctx);
+    void *release_ctx;
+};
+
+clv_status vk_mem_types(clv_plugin_device *dev, uint32_t *count,
+                        clv_mem_type *out, uint32_t stride);
+clv_status vk_buffer_alloc(clv_plugin_device *dev, uint32_t mem_type,
+                           uint64_t size, clv_plugin_buffer **out);
+clv_status vk_buffer_import(clv_plugin_device *dev, uint32_t mem_type,
+                            const clv_import *import, clv_plugin_buffer **out);
+void vk_buffer_free(clv_plugin_buffer *buf);
+clv_status vk_buffer_map(clv_plugin_buffer *buf, uint32_t access, void **out);
+void vk_buffer_unmap(clv_plugin_buffer *buf);
+clv_status vk_buffer_flush(clv_plugin_buffer *buf, uint64_t offset,
+                           uint64_t size);
+clv_status vk_buffer_invalidate(clv_plugin_buffer *buf, uint64_t offset,
+                                uint64_t size);
+
+/* Whether the bytes lie in the buffer and may be accessed so. NULL is legal. */
+bool vk_buffer_has(const clv_plugin_buffer *buf, uint64_t offset, uint64_t size,
+                   uint32_t access);
+
+/* A block for size bytes, not yet in the device's list; pointer: imported
+ * memory, or NULL. */
+clv_status vk_block_create(clv_plugin_device *dev, uint32_t type, uint64_t size,
+                           void *pointer, vk_block **out);
+void vk_block_destroy(clv_plugin_device *dev, vk_block *block);
+/* Releases the blocks that are kept although nothing lies in them. */
+void vk_memory_finish(clv_plugin_device *dev);

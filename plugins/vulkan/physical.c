@@ -1,0 +1,239 @@
+#include "physical.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#define MAX_EXTENSIONS 512
+
+static bool has(const VkExtensionProperties *all, uint32_t n, const char *name)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!strcmp(all[i].extensionName, name))
+            return true;
+    return false;
+}
+
+static bool read_family(const vk_instance_api *api, vk_physical *p)
+{
+    VkQueueFamilyProperties families[32];
+    uint32_t n = 32, best = 32;
+    api->GetPhysicalDeviceQueueFamilyProperties(p->handle, &n, families);
+    for (uint32_t i = 0; i < n; i++)
+        if (families[i].queueFlags & VK_QUEUE_COMPUTE_BIT &&
+            (best == 32 || !(families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT)))
+            best = i;
+    if (best == 32)
+        return false;
+    p->family = best;
+    p->timestamp_bits = families[best].timestampValidBits;
+    return true;
+}
+
+static void read_limits(vk_physical *p, const VkPhysicalDeviceLimits *l)
+{
+    p->max_range = l->maxStorageBufferRange;
+    p->offset_align = (uint32_t)l->minStorageBufferOffsetAlignment;
+    p->atom = l->nonCoherentAtomSize;
+    p->max_group = l->maxComputeWorkGroupInvocations;
+    p->local_bytes = l->maxComputeSharedMemorySize;
+    p->max_push = l->maxPushConstantsSize;
+    p->tick_ns = l->timestampPeriod;
+    for (uint32_t i = 0; i < 3; i++) {
+        p->max_group_size[i] = l->maxComputeWorkGroupSize[i];
+        p->max_groups[i] = l->maxComputeWorkGroupCount[i];
+    }
+}
+
+/* False: an old driver. */
+static bool read_properties(const vk_instance_api *api, vk_physical *p,
+                            const VkExtensionProperties *ext, uint32_t n)
+{
+    VkPhysicalDevicePCIBusInfoPropertiesEXT pci = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT};
+    VkPhysicalDeviceExternalMemoryHostPropertiesEXT host = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT};
+    VkPhysicalDeviceVulkan12Properties p12 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES};
+    VkPhysicalDeviceVulkan11Properties p11 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES,
+        .pNext = &p12};
+    VkPhysicalDeviceProperties2 all = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+        .pNext = &p11};
+    p->pci = has(ext, n, VK_EXT_PCI_BUS_INFO_EXTENSION_NAME);
+    if (p->pci)
+        pci.pNext = all.pNext, all.pNext = &pci;
+    if (has(ext, n, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME))
+        host.pNext = all.pNext, all.pNext = &host;
+    api->GetPhysicalDeviceProperties2(p->handle, &all);
+    const VkPhysicalDeviceProperties *base = &all.properties;
+    if (base->apiVersion < VK_API_VERSION_1_2)
+        return false;
+    p->type = base->deviceType;
+    snprintf(p->name, sizeof p->name, "%.120s", base->deviceName);
+    snprintf(p->driver, sizeof p->driver, "%.30s %.30s", p12.driverName,
+             p12.driverInfo);
+    memcpy(p->uuid, p11.deviceUUID, sizeof p->uuid);
+    memcpy(p->cache_uuid, base->pipelineCacheUUID, sizeof p->cache_uuid);
+    if (p->pci)
+        snprintf(p->bus_path, sizeof p->bus_path, "%04x:%02x:%02x.%x",
+                 pci.pciDomain, pci.pciBus, pci.pciDevice, pci.pciFunction);
+    p->import_align = host.minImportedHostPointerAlignment;
+    p->max_allocation = p11.maxMemoryAllocationSize;
+    if (p11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT &&
+        p11.subgroupSupportedOperations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT)
+        p->subgroup = p11.subgroupSize;
+    read_limits(p, &base->limits);
+    return true;
+}
+
+static bool read_features(const vk_instance_api *api, vk_physical *p)
+{
+    VkPhysicalDeviceVulkan12Features f12 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
+    VkPhysicalDeviceVulkan11Features f11 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
+        .pNext = &f12};
+    VkPhysicalDeviceFeatures2 all = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &f11};
+    api->GetPhysicalDeviceFeatures2(p->handle, &all);
+    p->fp16 = f12.shaderFloat16;
+    p->int8 = f12.shaderInt8;
+    p->int64 = all.features.shaderInt64;
+    p->fp16_storage = f11.storageBuffer16BitAccess;
+    p->int8_storage = f12.storageBuffer8BitAccess && f12.shaderInt8;
+    return f12.timelineSemaphore;
+}
+
+static void read_memory(const vk_instance_api *api, vk_physical *p)
+{
+    VkPhysicalDeviceMemoryProperties2 all = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
+    api->GetPhysicalDeviceMemoryProperties2(p->handle, &all);
+    p->memory = all.memoryProperties;
+    for (uint32_t i = 0; i < p->memory.memoryHeapCount; i++)
+        if (p->memory.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT &&
+            p->memory.memoryHeaps[i].size > p->memory_size)
+            p->memory_size = p->memory.memoryHeaps[i].size;
+}
+
+/* From the name, "NVIDIA H200" -> "nvidia-h200", without what is in brackets:
+ * versions change. */
+static void make_id(vk_physical *p)
+{
+    size_t n = 0;
+    for (const char *c = p->name; *c && *c != '(' && n < 40; c++) {
+        if (isalnum((unsigned char)*c))
+            p->id[n++] = (char)tolower((unsigned char)*c);
+        else if (n && p->id[n - 1] != '-')
+            p->id[n++] = '-';
+    }
+    while (n && p->id[n - 1] == '-')
+        n--;
+    if (!n)
+        p->id[n++] = 'x';
+    p->id[n] = 0;
+}
+
+static const char *type_word(VkPhysicalDeviceType type)
+{
+    switch (type) {
+    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU: return "integrated";
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU: return "discrete";
+    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU: return "virtual";
+    case VK_PHYSICAL_DEVICE_TYPE_CPU: return "cpu";
+    default: return "other";
+    }
+}
+
+/* Whether the option, "all" or words between commas, names it by its type or a
+ * part of its name. */
+static bool chosen(const vk_physical *p, const char *option)
+{
+    char list[256];
+    char *rest = list, *word;
+    snprintf(list, sizeof list, "%s", option);
+    while ((word = strsep(&rest, ","))) {
+        word += strspn(word, " ");
+        if (!strcmp(word, "all") || !strcmp(word, type_word(p->type)))
+            return true;
+        for (const char *c = p->name; *word && *c; c++)
+            if (!strncasecmp(c, word, strlen(word)))
+                return true;
+    }
+    return false;
+}
+
+static bool read_physical(const vk_instance_api *api, VkPhysicalDevice handle,
+                          VkExtensionProperties *ext, vk_physical *p)
+{
+    uint32_t n = MAX_EXTENSIONS;
+    memset(p, 0, sizeof *p);
+    p->handle = handle;
+    if (api->EnumerateDeviceExtensionProperties(handle, NULL, &n, ext) < 0)
+        return false;
+    if (!read_properties(api, p, ext, n) || !read_features(api, p) ||
+        !read_family(api, p))
+        return false;
+    read_memory(api, p);
+    make_id(p);
+    return true;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const vk_physical *p = a, *q = b;
+    int order = strcmp(p->id, q->id);
+    if (!order)
+        order = strcmp(p->bus_path, q->bus_path);
+    return order ? order : memcmp(p->uuid, q->uuid, sizeof p->uuid);
+}
+
+/* Equal names are numbered by the places of the devices on the bus. */
+static void number_ids(vk_physical *all, uint32_t n)
+{
+    qsort(all, n, sizeof *all, by_place);
+    for (uint32_t i = 0, same; i < n; i += same) {
+        for (same = 1; i + same < n && !strcmp(all[i].id, all[i + same].id);)
+            same++;
+        for (uint32_t k = i + 1; k < i + same; k++)
+            snprintf(all[k].id + strlen(all[k].id), 16, ".%u",
+                     (unsigned)(k - i + 1));
+    }
+}
+
+clv_status vk_physical_find(const clv_host_api *host,
+                            const vk_instance_api *api, VkInstance instance,
+                            uint32_t *n, vk_physical **out)
+{
+    VkPhysicalDevice handles[64];
+    uint32_t count = 64;
+    *n = 0;
+    VkResult result =
+        api->EnumeratePhysicalDevices(instance, &count, handles);
+    if (result == VK_ERROR_INITIALIZATION_FAILED)
+        count = 0; /* drivers without their devices */
+    else if (result < 0)
+        return clv_fail(host, vk_result_status(result),
+                        "vkEnumeratePhysicalDevices answers %s (%d)",
+                        vk_result_name(result), (int)result);
+    VkExtensionProperties *ext = clv_new(host, MAX_EXTENSIONS * sizeof *ext);
+    *out = clv_new(host, (count + 1) * sizeof **out);
+    for (uint32_t i = 0; ext && *out && i < count; i++) {
+        vk_physical *p = &(*out)[*n];
+        if (read_physical(api, handles[i], ext, p) &&
+            chosen(p, host->option(host->host, "devices")))
+            ++*n;
+    }
+    bool ok = ext && *out;
+    clv_free(host, ext);
+    if (!ok)
+        return CLV_ERR_NO_MEMORY;
+    if (!*n)
+        host->log(host->host, CLV_LOG_INFO, __FILE__, __LINE__,
+                  "no Vulkan 1.2 device with compute and timeline semaphores "
+                  "that vulkan.devices names");
+    number_ids(*out, *n);
+    return CLV_OK;
+}

@@ -1,0 +1,32 @@
+/* Physical devices: what they are, which of them are used, and their names. */
+#pragma once
+
+#include "api.h"
+
+typedef struct vk_physical {
+    VkPhysicalDevice handle;
+    VkPhysicalDeviceType type;
+    uint32_t family;       /* a queue family with compute; others beside it
+                              only where there is no such */
+    uint32_t timestamp_bits;
+    float tick_ns;
+    char id[64], name[128], driver[64], bus_path[64];
+    uint8_t uuid[16];
+    uint8_t cache_uuid[VK_UUID_SIZE]; /* of pipeline caches */
+    uint64_t memory_size;
+    uint64_t max_allocation, max_range; /* bytes of memory, of a binding */
+    uint32_t offset_align;              /* of a binding; a power of two */
+    uint64_t atom;                      /* of flushes */
+    uint64_t import_align;              /* 0: host pointers are not imported */
+    uint32_t max_group, max_group_size[3], max_groups[3];
+    uint32_t local_bytes, subgroup, max_push;
+    bool fp16, fp16_storage, int8_storage, int8, int64, int_dot;
+    bool pci, driver_info;
+    VkPhysicalDeviceMemoryProperties memory;
+} vk_physical;
+
+/* Those with Vulkan 1.2, timelines and compute that the option "devices" names;
+ * the array is for clv_free(). */
+clv_status vk_physical_find(const clv_host_api *host,
+                            const vk_instance_api *api, VkInstance instance,
+                            uint32_t *n, vk_physical **out);

@@ -1,0 +1,73 @@
+/* The plugin's table. */
+#include "device.h"
+#include "memory.h"
+#include "program.h"
+#include "trace.h"
+#include "vulkan_build_id.h"
+#include "work.h"
+
+#define OPTION(key_, type_, default_, help_)                                  \
+    {                                                                         \
+        .header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},              \
+        .key = key_, .type = type_, .default_value = default_, .help = help_  \
+    }
+
+static const clv_option options[] = {
+    OPTION("devices", CLV_OPTION_STRING, "all",
+           "which devices, by types (discrete, integrated, virtual, cpu, "
+           "other) or parts of their names, between commas; all: every one"),
+    OPTION("validation", CLV_OPTION_BOOL, "off",
+           "run under Vulkan's validation layer and fail on what it says"),
+    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
+     .key = "queue_depth", .type = CLV_OPTION_INT, .default_value = "64",
+     .min = 1, .max = 65536, .help = "submits that may be in flight"},
+};
+
+static const clv_plugin_api api = {
+    .header = {sizeof api, CLV_STRUCT_PLUGIN_API, NULL},
+    .name = "vulkan",
+    .version = VK_PLUGIN_VERSION,
+    .build_id = BUILD_ID,
+    .description = "GPUs, by Vulkan 1.2 compute shaders",
+    .flags = CLV_PLUGIN_SPAWNS_THREADS, /* drivers do not like to be unloaded */
+    .n_options = sizeof options / sizeof *options,
+    .option_stride = sizeof *options,
+    .options = options,
+    .create = vk_create,
+    .quiesce = vk_quiesce,
+    .destroy = vk_destroy,
+    .enumerate = vk_enumerate,
+    .device_open = vk_device_open,
+    .device_close = vk_device_close,
+    .mem_types = vk_mem_types,
+    .op_caps = vk_op_caps,
+    .buffer_alloc = vk_buffer_alloc,
+    .buffer_import = vk_buffer_import,
+    .buffer_free = vk_buffer_free,
+    .buffer_map = vk_buffer_map,
+    .buffer_unmap = vk_buffer_unmap,
+    .buffer_flush = vk_buffer_flush,
+    .buffer_invalidate = vk_buffer_invalidate,
+    .timeline_create = vk_timeline_create,
+    .timeline_destroy = clv_timeline_destroy,
+    .timeline_query = clv_timeline_query,
+    .timeline_signal = clv_timeline_signal,
+    .timeline_fail = clv_timeline_fail,
+    .timeline_wait = clv_timeline_wait,
+    .program_compile = vk_program_compile,
+    .program_info = vk_program_info,
+    .program_destroy = vk_program_destroy,
+    .submit = vk_submit,
+    .trace_read = vk_trace_read,
+    .calibrate = vk_calibrate,
+    .fault_inject = vk_fault_inject,
+};
+
+CLV_PLUGIN_MANIFEST("name = vulkan\n"
+                    "abi = 1\n"
+                    "devices = gpu cpu other\n");
+
+clv_status clv_plugin_query(const clv_query_in *in, clv_query_out *out)
+{
+    return clv_query_answer(in, out, CLV_ABI_VERSION_MIN, &api);
+}

@@ -1,0 +1,243 @@
+#include "trace.h"
+
+#define MAX_RECORDS 16384u /* that nobody reads; then the newest are lost */
+#define MAX_TRACED 4096u   /* commands of a submit; others are not recorded */
+
+/* A command's times. */
+typedef struct vk_record {
+    uint64_t correlation, begin, end;
+    uint32_t command, kind;
+} vk_record;
+
+/* The finisher writes, the host reads: a ring. */
+struct vk_trace {
+    pthread_mutex_t lock;
+    vk_record *ring; /* [MAX_RECORDS] */
+    uint64_t written, read;
+    /* For calibration. */
+    VkCommandPool pool;
+    VkCommandBuffer cb;
+    VkQueryPool query;
+    VkSemaphore semaphore;
+    uint64_t value;
+};
+
+static uint64_t tick_mask(const clv_plugin_device *dev)
+{
+    uint32_t bits = dev->phys->timestamp_bits;
+    return bits >= 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1;
+}
+
+static VkQueryPool make_queries(clv_plugin_device *dev, uint32_t n)
+{
+    const VkQueryPoolCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
+        .queryType = VK_QUERY_TYPE_TIMESTAMP,
+        .queryCount = n};
+    VkQueryPool pool = VK_NULL_HANDLE;
+    if (dev->api.CreateQueryPool(dev->device, &info, NULL, &pool))
+        return VK_NULL_HANDLE;
+    return pool;
+}
+
+void vk_trace_prepare(clv_plugin_device *dev, vk_flight *flight)
+{
+    const clv_submit *submit = &flight->job->submit;
+    uint32_t n = submit->n_commands;
+    flight->n_stamps = 0;
+    if (!submit->correlation || !dev->phys->timestamp_bits || n > MAX_TRACED)
+        return;
+    if (flight->n_queries < 2 * n) {
+        dev->api.DestroyQueryPool(dev->device, flight->queries, NULL);
+        flight->queries = make_queries(dev, 2 * n);
+        flight->n_queries = flight->queries ? 2 * n : 0;
+    }
+    if (flight->n_queries)
+        flight->n_stamps = 2 * n;
+}
+
+void vk_trace_collect(clv_plugin_device *dev, const vk_flight *flight)
+{
+    struct vk_trace *trace = dev->work->trace;
+    const clv_submit *submit = &flight->job->submit;
+    for (uint32_t i = 0; 2 * i < flight->n_stamps; i++) {
+        uint64_t ticks[2];
+        if (dev->api.GetQueryPoolResults(
+                dev->device, flight->queries, 2 * i, 2, sizeof ticks, ticks,
+                sizeof *ticks, VK_QUERY_RESULT_64_BIT))
+            continue;
+        vk_record record = {.correlation = submit->correlation,
+                            .begin = ticks[0] & tick_mask(dev),
+                            .end = ticks[1] & tick_mask(dev),
+                            .command = i,
+                            .kind = submit->commands[i].kind};
+        pthread_mutex_lock(&trace->lock);
+        if (trace->written - trace->read < MAX_RECORDS)
+            trace->ring[trace->written++ % MAX_RECORDS] = record;
+        pthread_mutex_unlock(&trace->lock);
+    }
+}
+
+clv_status vk_trace_read(clv_plugin_device *dev, uint32_t *count,
+                         clv_trace_record *out, uint32_t stride)
+{
+    static const char *const names[] = {[CLV_COMMAND_RUN] = "run",
+                                        [CLV_COMMAND_COPY] = "copy",
+                                        [CLV_COMMAND_FILL] = "fill"};
+    struct vk_trace *trace = dev->work->trace;
+    uint32_t n = 0;
+    pthread_mutex_lock(&trace->lock);
+    for (; n < *count && trace->read < trace->written; n++) {
+        const vk_record *r = &trace->ring[trace->read++ % MAX_RECORDS];
+        clv_trace_record record = {.correlation = r->correlation,
+                                   .begin = r->begin,
+                                   .end = r->end,
+                                   .node = CLV_NO_TENSOR,
+                                   .command = r->command};
+        snprintf(record.name, sizeof record.name, "%s", names[r->kind]);
+        clv_write(clv_at(out, n, stride), &record, sizeof record);
+    }
+    pthread_mutex_unlock(&trace->lock);
+    *count = n;
+    return CLV_OK;
+}
+
+/* --- the clock ------------------------------------------------------------ */
+
+/* A command buffer that takes the time, to be used again and again. */
+static VkResult record_clock(clv_plugin_device *dev, struct vk_trace *trace)
+{
+    const VkCommandPoolCreateInfo pool = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+        .queueFamilyIndex = dev->phys->family};
+    const VkCommandBufferBeginInfo begin = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+    VkResult result =
+        dev->api.CreateCommandPool(dev->device, &pool, NULL, &trace->pool);
+    if (result) {
+        trace->pool = VK_NULL_HANDLE;
+        return result;
+    }
+    const VkCommandBufferAllocateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+        .commandPool = trace->pool,
+        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+        .commandBufferCount = 1};
+    result = dev->api.AllocateCommandBuffers(dev->device, &info, &trace->cb);
+    if (!result)
+        result = dev->api.BeginCommandBuffer(trace->cb, &begin);
+    if (result)
+        return result;
+    dev->api.CmdResetQueryPool(trace->cb, trace->query, 0, 1);
+    dev->api.CmdWriteTimestamp(trace->cb, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT,
+                               trace->query, 0);
+    return dev->api.EndCommandBuffer(trace->cb);
+}
+
+static VkResult make_clock(clv_plugin_device *dev, struct vk_trace *trace)
+{
+    const VkSemaphoreTypeCreateInfo type = {
+        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
+        .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
+    const VkSemaphoreCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &type};
+    VkResult result =
+        dev->api.CreateSemaphore(dev->device, &info, NULL, &trace->semaphore);
+    if (result) {
+        trace->semaphore = VK_NULL_HANDLE;
+        return result;
+    }
+    trace->query = make_queries(dev, 1);
+    return trace->query ? record_clock(dev, trace)
+                        : VK_ERROR_OUT_OF_DEVICE_MEMORY;
+}
+
+static VkResult take_time(clv_plugin_device *dev, uint64_t *tick)
+{
+    struct vk_trace *trace = dev->work->trace;
+    uint64_t value = trace->value + 1;
+    const VkTimelineSemaphoreSubmitInfo timeline = {
+        .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+        .signalSemaphoreValueCount = 1,
+        .pSignalSemaphoreValues = &value};
+    const VkSubmitInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+        .pNext = &timeline,
+        .commandBufferCount = 1,
+        .pCommandBuffers = &trace->cb,
+        .signalSemaphoreCount = 1,
+        .pSignalSemaphores = &trace->semaphore};
+    const VkSemaphoreWaitInfo wait = {
+        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
+        .semaphoreCount = 1,
+        .pSemaphores = &trace->semaphore,
+        .pValues = &value};
+    pthread_mutex_lock(&dev->queue_lock);
+    VkResult result =
+        dev->api.QueueSubmit(dev->queue, 1, &info, VK_NULL_HANDLE);
+    pthread_mutex_unlock(&dev->queue_lock);
+    if (result)
+        return result;
+    trace->value = value;
+    result = dev->api.WaitSemaphores(dev->device, &wait, UINT64_MAX);
+    return result ? result
+                  : dev->api.GetQueryPoolResults(
+                        dev->device, trace->query, 0, 1, sizeof *tick, tick,
+                        sizeof *tick, VK_QUERY_RESULT_64_BIT);
+}
+
+clv_status vk_calibrate(clv_plugin_device *dev, clv_calibration *out)
+{
+    const clv_host_api *host = dev->base.host;
+    clv_calibration best = {.max_error_ns = UINT64_MAX,
+                            .tick_ns = (double)dev->phys->tick_ns};
+    clv_status status = vk_alive(dev);
+    if (status)
+        return status;
+    if (!dev->phys->timestamp_bits)
+        return clv_fail(host, CLV_ERR_UNSUPPORTED,
+                        "vulkan:%s: the device has no clock", dev->phys->id);
+    for (int i = 0; i < 3; i++) { /* the one that was disturbed least */
+        uint64_t tick = 0, begin = host->now_ns(host->host);
+        VkResult result = take_time(dev, &tick);
+        uint64_t end = host->now_ns(host->host), error = (end - begin) / 2 + 1;
+        if (result)
+            return vk_fail(dev, result, "taking the device's time");
+        if (error >= best.max_error_ns)
+            continue;
+        best.device_tick = tick & tick_mask(dev);
+        best.host_ns = begin + (end - begin) / 2;
+        best.max_error_ns = error;
+    }
+    clv_write(out, &best, sizeof best);
+    return CLV_OK;
+}
+
+clv_status vk_trace_init(clv_plugin_device *dev)
+{
+    struct vk_trace *trace = clv_new(dev->base.host, sizeof *trace);
+    if (!trace)
+        return CLV_ERR_NO_MEMORY;
+    dev->work->trace = trace;
+    pthread_mutex_init(&trace->lock, NULL);
+    if (!dev->phys->timestamp_bits)
+        return CLV_OK;
+    trace->ring = clv_new(dev->base.host, MAX_RECORDS * sizeof *trace->ring);
+    if (!trace->ring)
+        return CLV_ERR_NO_MEMORY;
+    VkResult result = make_clock(dev, trace);
+    return result ? vk_fail(dev, result, "making the device's clock") : CLV_OK;
+}
+
+void vk_trace_finish(clv_plugin_device *dev)
+{
+    struct vk_trace *trace = dev->work->trace;
+    if (!trace)
+        return;
+    dev->api.DestroyCommandPool(dev->device, trace->pool, NULL);
+    dev->api.DestroyQueryPool(dev->device, trace->query, NULL);
+    dev->api.DestroySemaphore(dev->device, trace->semaphore, NULL);
+    pthread_mutex_destroy(&trace->lock);
+    clv_free(dev->base.host, trace->ring);
+    clv_free(dev->base.host, trace);
+}

@@ -1,0 +1,18 @@
+/* Device times of commands, and the device's clock. */
+#pragma once
+
+#include "work.h"
+
+clv_status vk_trace_init(clv_plugin_device *dev);
+void vk_trace_finish(clv_plugin_device *dev);
+
+/* Queries for the flight's commands if its submit is to be recorded and the
+ * device has a clock; without memory for them it is not. */
+void vk_trace_prepare(clv_plugin_device *dev, vk_flight *flight);
+/* Takes the times of a flight that has ended. */
+void vk_trace_collect(clv_plugin_device *dev, const vk_flight *flight);
+
+/* Slots. */
+clv_status vk_trace_read(clv_plugin_device *dev, uint32_t *count,
+                         clv_trace_record *out, uint32_t stride);
+clv_status vk_calibrate(clv_plugin_device *dev, clv_calibration *out);

@@ -1,0 +1,56 @@
+/*
+ * Submits. One thread, the feeder, waits for what a submit waits for and hands
+ * its commands to the driver; another, the finisher, waits for the driver and
+ * signals. Between them are flights in their order, so that the device has work
+ * while the host looks.
+ *
+ * A wait for a point that a flight ahead signals needs no waiting: the driver's
+ * queue keeps the order.
+ */
+#pragma once
+
+#include "device.h"
+
+#define VK_FLIGHTS 8u
+
+/* A submit between the threads. */
+typedef struct vk_flight {
+    clv_queue_job *job;
+    clv_status status; /* of what was before it reached the driver */
+    char message[CLV_MESSAGE_SIZE];
+    uint64_t value;    /* of the semaphore once it has ended; 0: not begun */
+    VkCommandPool pool;
+    VkCommandBuffer *loose; /* [n_loose] of the pool */
+    VkCommandBuffer *list;  /* [n_list] to submit, in order */
+    uint32_t n_loose, used_loose, n_list, room;
+    bool open;         /* the last loose one is being recorded */
+    VkQueryPool queries;
+    uint32_t n_queries;/* in the pool */
+    uint32_t n_stamps; /* of them in use: two a command, or none */
+} vk_flight;
+
+struct vk_work {
+    clv_queue queue; /* jobs that were not taken yet; its lock is for all of
+                        this */
+    pthread_t feeder, finisher;
+    uint32_t threads;     /* running */
+    VkSemaphore semaphore;
+    uint64_t value;       /* last one submitted */
+    vk_flight flights[VK_FLIGHTS];
+    uint64_t fed, finished; /* flights so far */
+    bool hang;
+    bool ended;           /* the feeder has */
+    struct vk_block *scratch;
+    struct vk_trace *trace;
+};
+
+/* Makes dev->work and starts the threads. After a failure, too, it is to be
+ * stopped. */
+clv_status vk_work_start(clv_plugin_device *dev);
+/* Cancels what has not begun, waits for what has. */
+void vk_work_stop(clv_plugin_device *dev);
+
+/* Slots. */
+clv_status vk_submit(clv_plugin_device *dev, const clv_submit *submit);
+clv_status vk_timeline_create(clv_plugin_device *dev, uint64_t value,
+                              clv_plugin_timeline **out);
