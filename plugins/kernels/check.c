@@ -1,8 +1,9 @@
 #include "check.h"
 
 static const gpu_op *const ops[] = {
-    &gpu_op_add,  &gpu_op_mul, &gpu_op_silu,
-    &gpu_op_gelu, &gpu_op_glu, &gpu_op_convert,
+    &gpu_op_get_rows,   &gpu_op_set_rows, &gpu_op_add,     &gpu_op_mul,
+    &gpu_op_silu,       &gpu_op_gelu,     &gpu_op_glu,     &gpu_op_rms_norm,
+    &gpu_op_layer_norm, &gpu_op_rope,     &gpu_op_softmax, &gpu_op_convert,
 };
 
 const gpu_op *gpu_op_find(uint32_t op)
@@ -174,14 +175,22 @@ bool gpu_need(gpu_node *node, const gpu_tensor *t, const char *what,
     return true;
 }
 
+int64_t gpu_reach(const gpu_target *target)
+{
+    const uint64_t slack = 4096; /* memory is bound from below its begin */
+    uint64_t most = target->max_binding < INT32_MAX * 2ull
+                        ? target->max_binding
+                        : INT32_MAX * 2ull;
+    return most > slack ? (int64_t)(most - slack) : 0;
+}
+
 bool gpu_in_reach(gpu_node *node, const gpu_tensor *t, const char *what)
 {
-    /* It may begin behind what the API binds. */
-    const uint64_t slack = 4096, extent = gpu_extent(t);
-    if (extent > node->target->max_binding - slack || extent > UINT32_MAX - slack)
+    const uint64_t extent = gpu_extent(t);
+    const uint64_t reach = (uint64_t)gpu_reach(node->target);
+    if (extent > reach)
         return gpu_no(node, "%s has %llu bytes; kernels here reach %llu", what,
-                      (unsigned long long)extent,
-                      (unsigned long long)(node->target->max_binding - slack));
+                      (unsigned long long)extent, (unsigned long long)reach);
     return true;
 }
 
@@ -294,7 +303,6 @@ static bool read_operands(const clv_subgraph *graph, gpu_node *node)
                       (unsigned)op->outputs);
     for (uint32_t i = 0; i < op->max_inputs; i++) {
         uint32_t index = i < n->n_inputs ? n->inputs[i] : CLV_NO_TENSOR;
-        node->in[i].index = node->scales[i].index = CLV_NO_TENSOR;
         if (index == CLV_NO_TENSOR && i < op->min_inputs)
             return gpu_no(node, "input %u is missing", (unsigned)i);
         if (index != CLV_NO_TENSOR &&
@@ -302,7 +310,6 @@ static bool read_operands(const clv_subgraph *graph, gpu_node *node)
              !read_scales(graph, node, i)))
             return false;
     }
-    node->out.index = CLV_NO_TENSOR;
     if (!op->outputs)
         return true;
     if (!read_tensor(graph, node, n->outputs[0], &node->out))
@@ -319,6 +326,9 @@ void gpu_check_node(const gpu_target *target, const clv_subgraph *graph,
     memset(node, 0, sizeof *node);
     node->target = target;
     node->index = index;
+    node->out.index = CLV_NO_TENSOR;
+    for (uint32_t i = 0; i < CLV_MAX_INPUTS; i++)
+        node->in[i].index = node->scales[i].index = CLV_NO_TENSOR;
     clv_read(&node->node, sizeof node->node,
              clv_at(graph->nodes, index, graph->node_stride));
     node->op = gpu_op_find(node->node.op);

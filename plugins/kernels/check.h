@@ -65,6 +65,8 @@ bool gpu_need(gpu_node *node, const gpu_tensor *t, const char *what,
 bool gpu_same_dim(const gpu_tensor *a, uint32_t i, const gpu_tensor *b,
                   uint32_t j);
 bool gpu_same_dims(const gpu_tensor *a, const gpu_tensor *b);
+/* Bytes that an operand may have. */
+int64_t gpu_reach(const gpu_target *target);
 /* Whether all of it can be reached through one binding; says why not. */
 bool gpu_in_reach(gpu_node *node, const gpu_tensor *t, const char *what);
 static inline bool gpu_has(const gpu_tensor *t)

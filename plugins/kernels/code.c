@@ -311,18 +311,23 @@ static void put_text(maker *m, gpu_text *out, const char *text, size_t n)
 static void put_lines(maker *m, gpu_text *out, const char *text, bool local,
                       const char *prefix)
 {
+    gpu_text lines = {.host = m->body.host};
     for (const char *end; *text; text = *end ? end + 1 : end) {
         end = text + strcspn(text, "\n");
         bool is_local = !strncmp(text, "LOCAL ", 6);
         if (is_local != local)
             continue;
         if (is_local) {
-            gpu_puts(out, prefix);
+            gpu_puts(&lines, prefix);
             text += 6;
         }
-        put_text(m, out, text, (size_t)(end - text));
-        gpu_puts(out, "\n");
+        gpu_put(&lines, text, (size_t)(end - text));
+        gpu_puts(&lines, "\n");
     }
+    if (lines.data)
+        put_text(m, out, lines.data, lines.n);
+    m->body.failed |= lines.failed;
+    gpu_text_free(&lines);
 }
 
 static void put_opencl_entry(maker *m, gpu_text *out)

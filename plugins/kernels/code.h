@@ -17,6 +17,7 @@
  *
  * What Write stores first goes through the operand's posts: elementwise ops
  * that were fused into the kernel. A coordinate that is the text 0 costs nothing.
+ * Operands and params are names in the kernel: its own variables have others.
  * Lines that begin with LOCAL declare arrays of the group: "LOCAL f32 sum[64];".
  */
 #pragma once

@@ -152,10 +152,67 @@ static void compile_conversions(compiler *c)
     }
 }
 
+static void compile_rows(compiler *c)
+{
+    static const uint32_t tables[] = {
+        CLV_DTYPE_F32, CLV_DTYPE_F16, CLV_DTYPE_BF16, CLV_DTYPE_Q8_0,
+        CLV_DTYPE_Q4_0, CLV_DTYPE_I8, CLV_DTYPE_I4};
+    for (uint32_t i = 0; i < 7; i++) {
+        graph g;
+        graph_init(&g);
+        uint32_t table = T(tables[i], CLV_USAGE_WEIGHT, 9, 64);
+        uint32_t ids = T(CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, 5);
+        uint32_t y = T(CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 5, 64);
+        if (i >= 5) {
+            uint32_t scales = T(CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 9, 2);
+            g.tensors[table].quant = CLV_QUANT_PER_GROUP;
+            g.tensors[table].quant_group = 32;
+            g.tensors[table].quant_scales = 1 + scales;
+        }
+        graph_node(&g, CLV_OP_GET_ROWS, y, INPUTS(table, ids));
+        compile(c, &g);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        graph g;
+        graph_init(&g);
+        uint32_t state = T(tables[i], CLV_USAGE_STATE, 9, 64);
+        uint32_t x = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, 5, 64);
+        uint32_t ids = T(CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, 5);
+        graph_node(&g, CLV_OP_SET_ROWS, CLV_NO_TENSOR, INPUTS(state, x, ids));
+        compile(c, &g);
+    }
+}
+
+static void compile_norms(compiler *c)
+{
+    static const uint32_t ops[] = {CLV_OP_RMS_NORM, CLV_OP_LAYER_NORM,
+                                   CLV_OP_LAYER_NORM, CLV_OP_SOFTMAX,
+                                   CLV_OP_ROPE};
+    for (uint32_t i = 0; i < 5; i++) {
+        graph g;
+        graph_init(&g);
+        uint32_t x = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, 5, 64);
+        uint32_t y = T(CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 5, 64);
+        uint32_t w = T(CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, 64);
+        uint32_t pos = T(CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, 5);
+        uint32_t freq = T(CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, 8);
+        if (ops[i] == CLV_OP_ROPE)
+            graph_node(&g, ops[i], y, INPUTS(x, pos, freq))->attr.rope.head_dim =
+                32;
+        else if (ops[i] == CLV_OP_SOFTMAX)
+            graph_node(&g, ops[i], y, INPUTS(x));
+        else
+            graph_node(&g, ops[i], y, i == 2 ? INPUTS(x, w, w) : INPUTS(x, w));
+        compile(c, &g);
+    }
+}
+
 static void compile_all(compiler *c)
 {
     compile_elements(c);
     compile_conversions(c);
+    compile_rows(c);
+    compile_norms(c);
     assert_false(c->failed);
     assert_true(c->kernels > 0);
     print_message("%u kernels\n", (unsigned)c->kernels);

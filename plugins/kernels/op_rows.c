@@ -1,0 +1,140 @@
+/* Ops that move rows by their ids. */
+#include "lower.h"
+
+#define GROUP_SLICES 32
+#define GROUP_ROWS 4
+
+static bool check_ids(gpu_node *node, uint32_t input, const gpu_tensor *rows)
+{
+    const gpu_tensor *ids = &node->in[input];
+    if (!gpu_need(node, ids, "the ids", GPU_BIT(CLV_DTYPE_I32), 1))
+        return false;
+    if (!gpu_same_dim(ids, 0, rows, 0))
+        return gpu_no(node, "input %u has not one id a row", (unsigned)input);
+    return gpu_in_reach(node, ids, "the ids");
+}
+
+/* Columns that are not cut. */
+static int64_t granularity(const gpu_tensor *t)
+{
+    int64_t elements, bytes;
+    clv_block(t->d.dtype, &elements, &bytes);
+    return t->d.quant == CLV_QUANT_PER_GROUP ? t->d.quant_group : elements;
+}
+
+static bool check_get_rows(gpu_node *node)
+{
+    const gpu_tensor *table = &node->in[0], *y = &node->out;
+    if (!gpu_need(node, table, "the table", GPU_REALS | GPU_INTEGERS, 2) ||
+        !gpu_need(node, y, "output 0", GPU_BIT(CLV_DTYPE_F32), 2) ||
+        !check_ids(node, 1, y) || !gpu_in_reach(node, y, "output 0"))
+        return false;
+    if (!gpu_same_dim(table, 1, y, 1))
+        return gpu_no(node, "output 0 is not as wide as the table");
+    if (table->d.symbols[0])
+        return gpu_no(node, "the table has a symbolic number of rows");
+    if (gpu_extent(table) / (uint64_t)table->d.dims[0] >=
+        (uint64_t)gpu_reach(node->target))
+        return gpu_no(node, "a row of the table is past what kernels reach");
+    if (gpu_max_rows(y) > (int64_t)GROUP_ROWS * GPU_MAX_GROUPS)
+        return gpu_no(node, "%lld rows; it takes %d at most",
+                      (long long)gpu_max_rows(y), GROUP_ROWS * GPU_MAX_GROUPS);
+    if (y->d.dims[1] > (int64_t)GROUP_SLICES * GPU_MAX_GROUPS)
+        return gpu_no(node, "rows of %lld; it takes %d at most",
+                      (long long)y->d.dims[1], GROUP_SLICES * GPU_MAX_GROUPS);
+    node->caps.split_axes = CLV_SPLIT_SEQUENCE | CLV_SPLIT_ROWS;
+    node->caps.split_granularity[0] = granularity(table);
+    if (!table->d.quant)
+        node->caps.error_class = CLV_ERROR_EXACT;
+    return true;
+}
+
+/* The scale of a row and of each group of channels, by strides of 0 where they
+ * share one. */
+static void add_scales(gpu_call *call, const gpu_node *node)
+{
+    const gpu_tensor *table = &node->in[0], *scales = &node->scales[0];
+    gpu_operand *t = gpu_call_rows(call, "scales", scales, false);
+    gpu_expr stride = gpu_constant(0);
+    if (table->d.quant == CLV_QUANT_PER_CHANNEL)
+        stride = gpu_constant(scales->dense ? 4 : scales->d.strides[0]);
+    else if (table->d.quant == CLV_QUANT_PER_GROUP)
+        gpu_stride(scales, 0, &stride);
+    t->strides[CLV_L_W] = stride;
+    gpu_call_param(call, "group",
+                   gpu_constant(table->d.quant == CLV_QUANT_PER_GROUP
+                                    ? table->d.quant_group
+                                    : table->d.dims[1]));
+}
+
+static clv_status lower_get_rows(gpu_lowering *lowering, const gpu_node *node)
+{
+    const gpu_tensor *table = &node->in[0];
+    const bool scaled = table->d.quant;
+    const int64_t rows = table->d.dims[0];
+    gpu_expr n, c, stride;
+    gpu_rows_extent(table, &n, &c, &stride);
+    int64_t step = gpu_reach(lowering->target) / (stride.constant + 1);
+    for (int64_t first = 0; first < rows; first += step) {
+        gpu_call call;
+        gpu_call_init(&call, scaled ? "get_rows_scaled" : "get_rows",
+                      scaled ? gpu_template_get_rows_scaled
+                             : gpu_template_get_rows,
+                      node->index, GROUP_SLICES);
+        call.local[1] = GROUP_ROWS;
+        gpu_operand *t = gpu_call_rows(&call, "table", table, false);
+        t->offset = (uint64_t)(first * stride.constant);
+        gpu_call_rows(&call, "ids", &node->in[1], false);
+        const gpu_operand *dst = gpu_call_rows(&call, "dst", &node->out, true);
+        call.groups[0] =
+            gpu_ceil(dst->channels, scaled ? GROUP_SLICES : 4 * GROUP_SLICES);
+        call.groups[1] = gpu_ceil(dst->width, GROUP_ROWS);
+        gpu_call_param(&call, "first", gpu_constant(first));
+        gpu_call_param(&call, "count",
+                       gpu_constant(rows - first < step ? rows - first : step));
+        gpu_call_param(&call, "rows", gpu_constant(rows));
+        if (scaled)
+            add_scales(&call, node);
+        clv_status status = gpu_build(&lowering->builder, &call, false);
+        if (status)
+            return status;
+    }
+    return CLV_OK;
+}
+
+static bool check_set_rows(gpu_node *node)
+{
+    const gpu_tensor *state = &node->in[0], *src = &node->in[1];
+    if (!gpu_need(node, state, "the state", GPU_FLOATS, 2) ||
+        !gpu_need(node, src, "input 1", GPU_BIT(CLV_DTYPE_F32), 2) ||
+        !check_ids(node, 2, src) || !gpu_in_reach(node, state, "the state") ||
+        !gpu_in_reach(node, src, "input 1"))
+        return false;
+    if (!gpu_same_dim(state, 1, src, 1))
+        return gpu_no(node, "input 1 is not as wide as the state");
+    if (state->d.usage == CLV_USAGE_WEIGHT ||
+        state->d.usage == CLV_USAGE_INPUT)
+        return gpu_no(node, "the state is not to be written");
+    node->caps.split_axes = CLV_SPLIT_SEQUENCE | CLV_SPLIT_ROWS;
+    return true;
+}
+
+static clv_status lower_set_rows(gpu_lowering *lowering, const gpu_node *node)
+{
+    const uint32_t group = gpu_row_group(lowering->target);
+    const int64_t each = (gpu_max_rows(&node->in[1]) - 1) / GPU_MAX_GROUPS + 1;
+    gpu_call call;
+    gpu_call_init(&call, "set_rows", gpu_template_set_rows, node->index, group);
+    gpu_call_define(&call, "GROUP", group);
+    gpu_call_rows(&call, "dst", &node->in[0], true);
+    const gpu_operand *src = gpu_call_rows(&call, "src", &node->in[1], false);
+    call.groups[0] = gpu_ceil(src->width, each);
+    gpu_call_rows(&call, "ids", &node->in[2], false);
+    gpu_call_param(&call, "each", gpu_constant(each));
+    return gpu_build(&lowering->builder, &call, false);
+}
+
+const gpu_op gpu_op_get_rows = {"get_rows", CLV_OP_GET_ROWS, 2, 2, 1,
+                                check_get_rows, lower_get_rows};
+const gpu_op gpu_op_set_rows = {"set_rows", CLV_OP_SET_ROWS, 3, 3, 0,
+                                check_set_rows, lower_set_rows};
