@@ -1,0 +1,233 @@
+/*
+ * Products. Few rows: a group of work items for some output channels, which
+ * reads each weight once (matrix times vector); many: tiles in local memory.
+ */
+#include "lower.h"
+#include "variant.h"
+
+#define F32 GPU_BIT(CLV_DTYPE_F32)
+
+/* ------------------------------------------------------------------------ */
+/* Variants                                                                  */
+
+/* A way to compute products. New ones, for matrix units say, are lines in front
+ * of those that they are to precede. */
+typedef struct variant {
+    const char *name;     /* as gpu_target.disabled has it */
+    const char *text;     /* the template, behind the weights' */
+    int64_t rows_max;     /* of x; 0: any */
+    uint32_t items;       /* of a group */
+    int64_t outputs, rows; /* channels and rows of dst that a group computes */
+    uint32_t local_bytes;
+    struct { const char *name; int64_t value; } defines[4];
+    bool (*suits)(const gpu_node *node); /* or NULL */
+} variant;
+
+/* Large tiles leave compute units idle where there are few of them. */
+static bool is_wide(const gpu_node *node)
+{
+    int64_t tiles = (node->in[1].d.dims[0] + 63) / 64 *
+                    ((gpu_max_rows(&node->in[0]) + 63) / 64);
+    const uint32_t units = node->target->units;
+    return units > 8 && tiles >= (int64_t)units / 2;
+}
+
+#define VECTOR(group_, outputs_, rows_)                                       \
+    {.name = "matmul_vector", .text = gpu_template_matmul_vector,             \
+     .rows_max = rows_, .items = group_, .outputs = outputs_, .rows = rows_,  \
+     .local_bytes = 4 * outputs_ * rows_ * (group_ + 1),                      \
+     .defines = {{"GROUP", group_}, {"ROWS", outputs_}, {"COLUMNS", rows_}}}
+#define TILE(gx_, gy_, tm_, tn_, suits_)                                      \
+    {.name = "matmul_tile", .text = gpu_template_matmul_tile,                 \
+     .items = gx_ * gy_, .outputs = gx_ * tm_, .rows = gy_ * tn_,             \
+     .local_bytes = 4 * 32 * (gx_ * tm_ + 1 + gy_ * tn_ + 1),                 \
+     .defines = {{"GX", gx_}, {"GY", gy_}, {"TM", tm_}, {"TN", tn_}},         \
+     .suits = suits_}
+
+static const variant variants[] = {
+    VECTOR(32, 4, 1),
+    VECTOR(32, 4, 2),
+    VECTOR(32, 4, 4),
+    VECTOR(32, 2, 8),
+    TILE(16, 16, 4, 4, is_wide),
+    TILE(8, 8, 4, 4, NULL),
+};
+
+static const variant *choose(const gpu_node *node)
+{
+    const gpu_target *target = node->target;
+    const int64_t rows = gpu_max_rows(&node->in[0]);
+    for (uint32_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
+        const variant *v = &variants[i];
+        if ((!v->rows_max || rows <= v->rows_max) &&
+            v->items <= target->max_group &&
+            v->items <= target->max_group_size[0] &&
+            v->local_bytes <= target->local_bytes &&
+            !gpu_is_disabled(target, v->name) &&
+            (!v->suits || v->suits(node)))
+            return v;
+    }
+    return NULL;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Sizes                                                                     */
+
+/* Bytes of the weights that one dispatch can read. They may begin behind what
+ * the API binds. */
+static uint64_t reach(const gpu_target *target)
+{
+    uint64_t most = UINT32_MAX;
+    if (target->max_binding < most)
+        most = target->max_binding;
+    return most > 4096 ? most - 4096 : 0;
+}
+
+/* From one row to the next. */
+static int64_t row_bytes(const gpu_tensor *w)
+{
+    gpu_expr step;
+    gpu_stride(w, 0, &step);
+    return step.constant;
+}
+
+/* ------------------------------------------------------------------------ */
+/* What is taken                                                             */
+
+static bool check_operands(gpu_node *node)
+{
+    const gpu_tensor *x = &node->in[0], *w = &node->in[1], *y = &node->out;
+    const gpu_tensor *bias = &node->in[2];
+    if (!gpu_need(node, x, "x", F32, 2) ||
+        !gpu_need(node, w, "w", GPU_REALS | GPU_INTEGERS, 2) ||
+        !gpu_need(node, y, "y", F32, 2) ||
+        (gpu_has(bias) && !gpu_need(node, bias, "the bias", F32, 1)))
+        return false;
+    if (w->d.symbols[0] || w->d.symbols[1])
+        return gpu_no(node, "w's dimensions must be fixed");
+    if (!gpu_same_dim(x, 1, w, 1))
+        return gpu_no(node, "x and w differ in input channels");
+    if (!gpu_same_dim(x, 0, y, 0) || !gpu_same_dim(w, 0, y, 1) ||
+        (gpu_has(bias) && !gpu_same_dim(bias, 0, y, 1)))
+        return gpu_no(node, "y is not [rows of x, rows of w], or the bias not "
+                      "as long");
+    return true;
+}
+
+static bool check_sizes(gpu_node *node)
+{
+    const gpu_tensor *x = &node->in[0], *w = &node->in[1];
+    if (!gpu_in_reach(node, x, "x") || !gpu_in_reach(node, &node->out, "y"))
+        return false;
+    if ((uint64_t)row_bytes(w) > reach(node->target))
+        return gpu_no(node, "rows of w have %lld bytes; kernels here reach "
+                      "%llu", (long long)row_bytes(w),
+                      (unsigned long long)reach(node->target));
+    const variant *v = choose(node);
+    if (!v)
+        return gpu_no(node, "no kernel fits groups of %u and %u bytes of local "
+                      "memory", (unsigned)node->target->max_group,
+                      (unsigned)node->target->local_bytes);
+    if (gpu_max_rows(x) > v->rows * GPU_MAX_GROUPS)
+        return gpu_no(node, "%lld rows; it takes %lld at most",
+                      (long long)gpu_max_rows(x),
+                      (long long)(v->rows * GPU_MAX_GROUPS));
+    return true;
+}
+
+static bool check_matmul(gpu_node *node)
+{
+    const gpu_tensor *w = &node->in[1];
+    if (!check_operands(node) || !check_sizes(node))
+        return false;
+    int64_t elements, bytes;
+    clv_block(w->d.dtype, &elements, &bytes);
+    node->caps.split_axes =
+        CLV_SPLIT_ROWS | CLV_SPLIT_SEQUENCE | CLV_SPLIT_CHANNELS;
+    node->caps.split_granularity[2] = w->d.quant == CLV_QUANT_PER_GROUP
+                                          ? (int64_t)w->d.quant_group
+                                          : elements;
+    return true;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Dispatches                                                                */
+
+/* Scales of the output channels from first on. */
+static void add_scales(gpu_call *call, const gpu_node *node, int64_t first)
+{
+    const clv_tensor_desc *w = &node->in[1].d;
+    gpu_operand *s = gpu_call_rows(call, "scale", &node->scales[1], false);
+    gpu_expr *step = &s->strides[CLV_L_W];
+    int64_t group = w->dims[1];
+    if (w->quant == CLV_QUANT_PER_GROUP)
+        group = w->quant_group;
+    else
+        *step = gpu_constant(w->quant == CLV_QUANT_PER_CHANNEL ? 4 : 0);
+    s->offset = (uint64_t)(first * step->constant);
+    gpu_call_param(call, "group", gpu_constant(group));
+    gpu_call_define(call, "ODD",
+                    group < w->dims[1] &&
+                        group % (w->dtype == CLV_DTYPE_I8 ? 16 : 32));
+}
+
+/* Output channels from first on. */
+static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
+                             const variant *v, const char *text, int64_t first,
+                             int64_t count)
+{
+    gpu_call call;
+    gpu_call_init(&call, v->name, text, node->index, v->items);
+    const gpu_operand *x = gpu_call_rows(&call, "x", &node->in[0], false);
+    gpu_operand *w = gpu_call_rows(&call, "w", &node->in[1], false);
+    w->offset = (uint64_t)(first * w->strides[CLV_L_W].constant);
+    gpu_call_define(&call, "DTYPE", w->dtype);
+    gpu_call_define(&call, "BIAS", gpu_has(&node->in[2]));
+    if (gpu_has(&node->in[2]))
+        gpu_call_rows(&call, "bias", &node->in[2], false)->offset =
+            (uint64_t)first * 4;
+    if (node->in[1].d.quant)
+        add_scales(&call, node, first);
+    else
+        gpu_call_define(&call, "ODD", 0);
+    gpu_operand *dst = gpu_call_rows(&call, "dst", &node->out, true);
+    dst->offset = (uint64_t)first * 4;
+    dst->channels = gpu_constant(count);
+    for (uint32_t i = 0; i < 4 && v->defines[i].name; i++)
+        gpu_call_define(&call, v->defines[i].name, v->defines[i].value);
+    call.groups[0] = gpu_ceil(gpu_constant(count), v->outputs);
+    call.groups[1] = gpu_ceil(x->width, v->rows);
+    return gpu_build(&lowering->builder, &call, false);
+}
+
+/* Output channels of one dispatch: by what a binding reaches of the weights, and
+ * the groups of a dispatch. A multiple of 64 where it can be. */
+static int64_t part_size(const gpu_node *node, const variant *v)
+{
+    const uint64_t row = (uint64_t)row_bytes(&node->in[1]);
+    int64_t rows = (int64_t)(reach(node->target) / row);
+    if (rows > v->outputs * GPU_MAX_GROUPS)
+        rows = v->outputs * GPU_MAX_GROUPS;
+    return rows >= 64 ? rows / 64 * 64 : rows;
+}
+
+static clv_status lower_matmul(gpu_lowering *lowering, const gpu_node *node)
+{
+    const variant *v = choose(node);
+    const int64_t outputs = node->in[1].d.dims[0], step = part_size(node, v);
+    gpu_text text = {.host = lowering->builder.host};
+    clv_status status = CLV_OK;
+    gpu_puts(&text, gpu_template_packed);
+    gpu_puts(&text, gpu_template_weights);
+    gpu_puts(&text, v->text);
+    if (text.failed)
+        status = CLV_ERR_NO_MEMORY;
+    for (int64_t o = 0; !status && o < outputs; o += step)
+        status = lower_part(lowering, node, v, text.data, o,
+                            outputs - o < step ? outputs - o : step);
+    gpu_text_free(&text);
+    return status;
+}
+
+const gpu_op gpu_op_matmul = {"matmul", CLV_OP_MATMUL, 2, 3, 1, check_matmul,
+                              lower_matmul};

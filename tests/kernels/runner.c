@@ -1,0 +1,187 @@
+#include "runner.h"
+
+#define CL_TARGET_OPENCL_VERSION 120
+#include <CL/cl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define MAX_KERNELS 256
+#define MARGIN 64 /* bytes below and above each tensor, that nobody may write */
+
+typedef struct built {
+    char *source;
+    cl_program program;
+    cl_kernel kernel;
+} built;
+
+struct runner {
+    gpu_target target;
+    cl_context context;
+    cl_device_id device;
+    cl_command_queue queue;
+    built kernels[MAX_KERNELS];
+    uint32_t n_kernels;
+};
+
+runner *runner_open(gpu_target *target)
+{
+    cl_platform_id platform;
+    cl_uint n = 0;
+    cl_int status;
+    runner *r = calloc(1, sizeof *r);
+    assert_non_null(r);
+    if (clGetPlatformIDs(1, &platform, &n) || !n ||
+        clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &r->device, &n) || !n) {
+        free(r);
+        return NULL;
+    }
+    target->language = GPU_OPENCL_C;
+    r->target = *target;
+    r->context = clCreateContext(NULL, 1, &r->device, NULL, NULL, &status);
+    assert_int_equal(status, CL_SUCCESS);
+    r->queue = clCreateCommandQueue(r->context, r->device, 0, &status);
+    assert_int_equal(status, CL_SUCCESS);
+    return r;
+}
+
+void runner_close(runner *r)
+{
+    for (uint32_t i = 0; i < r->n_kernels; i++) {
+        clReleaseKernel(r->kernels[i].kernel);
+        clReleaseProgram(r->kernels[i].program);
+        free(r->kernels[i].source);
+    }
+    clReleaseCommandQueue(r->queue);
+    clReleaseContext(r->context);
+    free(r);
+}
+
+static void build(runner *r, const gpu_kernel *kernel, built *out)
+{
+    char log[8192] = "";
+    cl_int status;
+    out->source = strdup(kernel->source);
+    const char *source = out->source;
+    out->program =
+        clCreateProgramWithSource(r->context, 1, &source, NULL, &status);
+    assert_int_equal(status, CL_SUCCESS);
+    if (clBuildProgram(out->program, 1, &r->device, "", NULL, NULL)) {
+        clGetProgramBuildInfo(out->program, r->device, CL_PROGRAM_BUILD_LOG,
+                              sizeof log, log, NULL);
+        fail_msg("%s: %s\n%s", kernel->name, log, kernel->source);
+    }
+    out->kernel = clCreateKernel(out->program, kernel->name, &status);
+    assert_int_equal(status, CL_SUCCESS);
+}
+
+static cl_kernel find(runner *r, const gpu_kernel *kernel)
+{
+    for (uint32_t i = 0; i < r->n_kernels; i++)
+        if (!strcmp(r->kernels[i].source, kernel->source))
+            return r->kernels[i].kernel;
+    assert_true(r->n_kernels < MAX_KERNELS);
+    build(r, kernel, &r->kernels[r->n_kernels]);
+    return r->kernels[r->n_kernels++].kernel;
+}
+
+typedef struct memory {
+    cl_mem tensors[GRAPH_TENSORS], privates[GRAPH_TENSORS];
+} memory;
+
+static cl_mem new_buffer(runner *r, const void *data, size_t size)
+{
+    cl_int status;
+    char *bytes = malloc(size + 2 * MARGIN);
+    assert_non_null(bytes);
+    memset(bytes, 0xa5, size + 2 * MARGIN);
+    if (data)
+        memcpy(bytes + MARGIN, data, size);
+    cl_mem buffer =
+        clCreateBuffer(r->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+                       size + 2 * MARGIN, bytes, &status);
+    assert_int_equal(status, CL_SUCCESS);
+    free(bytes);
+    return buffer;
+}
+
+static void read_buffer(runner *r, cl_mem buffer, void *data, size_t size)
+{
+    char *bytes = malloc(size + 2 * MARGIN);
+    assert_non_null(bytes);
+    assert_int_equal(clEnqueueReadBuffer(r->queue, buffer, CL_TRUE, 0,
+                                         size + 2 * MARGIN, bytes, 0, NULL,
+                                         NULL), CL_SUCCESS);
+    for (size_t i = 0; i < MARGIN; i++) {
+        assert_int_equal((unsigned char)bytes[i], 0xa5);
+        assert_int_equal((unsigned char)bytes[MARGIN + size + i], 0xa5);
+    }
+    memcpy(data, bytes + MARGIN, size);
+    free(bytes);
+}
+
+static void set_int(cl_kernel kernel, uint32_t index, int64_t value)
+{
+    cl_int small = (cl_int)value;
+    assert_int_equal(small, value);
+    assert_int_equal(clSetKernelArg(kernel, index, sizeof small, &small),
+                     CL_SUCCESS);
+}
+
+static void dispatch(runner *r, const gpu_code *code, const gpu_dispatch *d,
+                     const memory *m, const int64_t *symbols)
+{
+    const gpu_kernel *k = &code->kernels[d->kernel];
+    cl_kernel kernel = find(r, k);
+    size_t global[3], local[3];
+    for (uint32_t i = 0; i < k->n_args; i++) {
+        const gpu_arg *a = &d->args[i];
+        const cl_mem *buffer = a->memory == GPU_MEMORY_TENSOR
+                                   ? &m->tensors[a->index]
+                                   : &m->privates[a->index];
+        assert_int_equal(clSetKernelArg(kernel, i, sizeof *buffer, buffer),
+                         CL_SUCCESS);
+        set_int(kernel, k->n_args + i, (int64_t)a->offset + MARGIN);
+    }
+    for (uint32_t i = 0; i < k->n_params; i++)
+        set_int(kernel, 2 * k->n_args + i,
+                gpu_expr_value(&d->params[i], symbols));
+    for (uint32_t i = 0; i < 3; i++) {
+        local[i] = k->local[i];
+        global[i] = (size_t)gpu_expr_value(&d->groups[i], symbols) * local[i];
+        if (!global[i])
+            return;
+    }
+    assert_int_equal(clEnqueueNDRangeKernel(r->queue, kernel, 3, NULL, global,
+                                            local, 0, NULL, NULL), CL_SUCCESS);
+}
+
+void runner_run(runner *r, const graph *g, void *const *data,
+                const size_t *size, const int64_t *symbols)
+{
+    gpu_code *code = NULL;
+    memory m;
+    if (gpu_lower(&test_host, &r->target, &g->sub, &code))
+        fail_msg("gpu_lower: %s", test_error());
+    assert_true(code->n_privates <= GRAPH_TENSORS);
+    for (uint32_t i = 0; i < g->sub.n_tensors; i++)
+        m.tensors[i] = new_buffer(r, data[i], size[i]);
+    for (uint32_t i = 0; i < code->n_privates; i++)
+        m.privates[i] = new_buffer(r, NULL, code->privates[i].size);
+    for (uint32_t i = 0; i < code->n_setup; i++)
+        dispatch(r, code, &code->setup[i], &m, symbols);
+    for (uint32_t i = 0; i < code->n_dispatches; i++)
+        dispatch(r, code, &code->dispatches[i], &m, symbols);
+    assert_int_equal(clFinish(r->queue), CL_SUCCESS);
+    for (uint32_t i = 0; i < g->sub.n_tensors; i++) {
+        if (g->tensors[i].usage == CLV_USAGE_OUTPUT)
+            read_buffer(r, m.tensors[i], data[i], size[i]);
+        clReleaseMemObject(m.tensors[i]);
+    }
+    for (uint32_t i = 0; i < code->n_privates; i++)
+        clReleaseMemObject(m.privates[i]);
+    gpu_code_free(&test_host, code);
+}

@@ -1,0 +1,15 @@
+/* Runs GPU code through OpenCL, where there is a device. */
+#pragma once
+
+#include "graph.h"
+#include "kernels.h"
+
+typedef struct runner runner;
+
+/* NULL: no device. What is not set in target is filled in. */
+runner *runner_open(gpu_target *target);
+void runner_close(runner *r);
+/* Lowers the graph and runs it. data[i], of size[i] bytes, is tensor i's memory;
+ * the symbols have the values given. Fails the test if it cannot. */
+void runner_run(runner *r, const graph *g, void *const *data,
+                const size_t *size, const int64_t *symbols);
