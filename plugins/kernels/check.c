@@ -4,6 +4,7 @@ static const gpu_op *const ops[] = {
     &gpu_op_get_rows,   &gpu_op_set_rows, &gpu_op_add,     &gpu_op_mul,
     &gpu_op_silu,       &gpu_op_gelu,     &gpu_op_glu,     &gpu_op_rms_norm,
     &gpu_op_layer_norm, &gpu_op_rope,     &gpu_op_softmax, &gpu_op_convert,
+    &gpu_op_matmul,     &gpu_op_attention,
 };
 
 const gpu_op *gpu_op_find(uint32_t op)
@@ -329,6 +330,7 @@ void gpu_check_node(const gpu_target *target, const clv_subgraph *graph,
     node->out.index = CLV_NO_TENSOR;
     for (uint32_t i = 0; i < CLV_MAX_INPUTS; i++)
         node->in[i].index = node->scales[i].index = CLV_NO_TENSOR;
+    node->n_symbols = graph->n_symbols;
     clv_read(&node->node, sizeof node->node,
              clv_at(graph->nodes, index, graph->node_stride));
     node->op = gpu_op_find(node->node.op);

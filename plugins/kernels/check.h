@@ -18,7 +18,7 @@ typedef struct gpu_node {
     const gpu_target *target;
     const gpu_op *op;
     clv_node node;
-    uint32_t index;
+    uint32_t index, n_symbols;
     gpu_tensor in[CLV_MAX_INPUTS], scales[CLV_MAX_INPUTS], out;
     clv_op_caps caps;
 } gpu_node;
@@ -36,7 +36,8 @@ struct gpu_op {
 
 extern const gpu_op gpu_op_get_rows, gpu_op_set_rows, gpu_op_add, gpu_op_mul,
     gpu_op_silu, gpu_op_gelu, gpu_op_glu, gpu_op_rms_norm, gpu_op_layer_norm,
-    gpu_op_rope, gpu_op_softmax, gpu_op_convert;
+    gpu_op_rope, gpu_op_softmax, gpu_op_convert, gpu_op_matmul,
+    gpu_op_attention;
 
 /* NULL: not known here. */
 const gpu_op *gpu_op_find(uint32_t op);

@@ -377,12 +377,15 @@ static void put_source(maker *m)
     const gpu_call *call = m->call;
     const char *entry = strstr(call->text, "KERNEL\n{\n");
     const bool opencl = m->target->language == GPU_OPENCL_C;
-    gpu_text helpers = {.host = m->body.host};
+    gpu_text helpers = {.host = m->body.host}, front = {.host = m->body.host};
     if (!entry) {
         wrong(m, "no KERNEL with its brace");
         return;
     }
     put_lines(m, &m->body, entry + strlen("KERNEL\n{\n"), false, "");
+    gpu_put(&helpers, call->text, (size_t)(entry - call->text));
+    if (helpers.data) /* now, so that the params are known */
+        put_lines(m, &front, helpers.data, false, "");
     gpu_language_prelude(&m->source, m->target);
     for (uint32_t i = 0; i < call->n_defines; i++)
         gpu_printf(&m->source, "#define %s %lld\n", call->defines[i].name,
@@ -393,9 +396,8 @@ static void put_source(maker *m)
         gpu_language_accessors(&m->source, m->target, &call->operands[i]);
     if (!opencl)
         put_lines(m, &m->source, call->text, true, "shared ");
-    gpu_put(&helpers, call->text, (size_t)(entry - call->text));
-    if (helpers.data)
-        put_lines(m, &m->source, helpers.data, false, "");
+    if (front.data)
+        gpu_put(&m->source, front.data, front.n);
     if (opencl)
         put_opencl_entry(m, &m->source);
     else
@@ -405,8 +407,9 @@ static void put_source(maker *m)
         put_lines(m, &m->source, call->text, true, "    __local ");
     if (m->body.data)
         gpu_put(&m->source, m->body.data, m->body.n);
-    m->source.failed |= m->body.failed || helpers.failed;
+    m->source.failed |= m->body.failed || helpers.failed || front.failed;
     gpu_text_free(&helpers);
+    gpu_text_free(&front);
 }
 
 /* ------------------------------------------------------------------------ */

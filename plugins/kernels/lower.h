@@ -12,7 +12,11 @@ struct gpu_lowering {
 extern const char gpu_template_elementwise[], gpu_template_strided[],
     gpu_template_rms_norm[], gpu_template_layer_norm[], gpu_template_softmax[],
     gpu_template_rope[], gpu_template_get_rows[],
-    gpu_template_get_rows_scaled[], gpu_template_set_rows[];
+    gpu_template_get_rows_scaled[], gpu_template_set_rows[],
+    gpu_template_packed[], gpu_template_weights[],
+    gpu_template_weights_scaled[], gpu_template_matmul_vector[],
+    gpu_template_matmul_tile[], gpu_template_attention[],
+    gpu_template_attention_join[];
 
 /* A call of a template, of groups x 1 x 1 work items; variant is the name too. */
 void gpu_call_init(gpu_call *call, const char *name, const char *text,

@@ -173,8 +173,8 @@ static clv_status add_scores(gpu_lowering *lowering, const gpu_node *node,
     const clv_op_attr *attr = &node->node.attr;
     gpu_call_init(&call, "attention", text, node->index, s->items);
     const gpu_operand *q = gpu_call_rows(&call, "x", &node->in[0], false);
-    const gpu_operand *k = gpu_call_rows(&call, "k", &node->in[1], false);
-    gpu_call_rows(&call, "v", &node->in[2], false);
+    const gpu_operand *k = gpu_call_rows(&call, "keys", &node->in[1], false);
+    gpu_call_rows(&call, "values", &node->in[2], false);
     gpu_call_rows(&call, "pos", &node->in[3], false);
     if (s->parts > 1)
         add_partial(&call, "dst", s, buffer, true);
@@ -183,10 +183,10 @@ static clv_status add_scores(gpu_lowering *lowering, const gpu_node *node,
     const gpu_expr used = rows_used(node, k);
     gpu_call_param(&call, "rows_used", used);
     gpu_call_param(&call, "part_rows", gpu_ceil(used, s->parts));
-    gpu_call_param(&call, "dim", gpu_constant(s->dim));
+    gpu_call_param(&call, "head_dim", gpu_constant(s->dim));
     gpu_call_param(&call, "heads", gpu_constant(s->heads));
-    gpu_call_param(&call, "per_group", gpu_constant(s->per_group));
-    gpu_call_param(&call, "window", gpu_constant(attr->attention.window));
+    gpu_call_param(&call, "group_heads", gpu_constant(s->per_group));
+    gpu_call_param(&call, "span", gpu_constant(attr->attention.window));
     gpu_call_param(&call, "scale", gpu_float(attr->attention.scale));
     gpu_call_param(&call, "softcap", gpu_float(attr->attention.softcap ? attr->attention.softcap
                                                      : 0.0f));
@@ -211,7 +211,7 @@ static clv_status add_join(gpu_lowering *lowering, const gpu_node *node,
     gpu_call_init(&call, "attention_join", text, node->index, s->items);
     add_partial(&call, "part", s, buffer, false);
     const gpu_operand *dst = gpu_call_rows(&call, "dst", &node->out, true);
-    gpu_call_param(&call, "dim", gpu_constant(s->dim));
+    gpu_call_param(&call, "head_dim", gpu_constant(s->dim));
     gpu_call_param(&call, "heads", gpu_constant(s->heads));
     gpu_call_define(&call, "PARTS", s->parts);
     gpu_expr all = dst->width;

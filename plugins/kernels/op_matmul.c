@@ -182,14 +182,12 @@ static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
     gpu_operand *w = gpu_call_rows(&call, "w", &node->in[1], false);
     w->offset = (uint64_t)(first * w->strides[CLV_L_W].constant);
     gpu_call_define(&call, "DTYPE", w->dtype);
-    gpu_call_define(&call, "BIAS", gpu_has(&node->in[2]));
-    if (gpu_has(&node->in[2]))
-        gpu_call_rows(&call, "bias", &node->in[2], false)->offset =
-            (uint64_t)first * 4;
     if (node->in[1].d.quant)
         add_scales(&call, node, first);
-    else
-        gpu_call_define(&call, "ODD", 0);
+    if (gpu_has(&node->in[2])) {
+        gpu_call_post(&call, GPU_POST_ADD, &node->in[2]);
+        call.operands[call.n_operands - 1].offset = (uint64_t)first * 4;
+    }
     gpu_operand *dst = gpu_call_rows(&call, "dst", &node->out, true);
     dst->offset = (uint64_t)first * 4;
     dst->channels = gpu_constant(count);
@@ -219,6 +217,8 @@ static clv_status lower_matmul(gpu_lowering *lowering, const gpu_node *node)
     clv_status status = CLV_OK;
     gpu_puts(&text, gpu_template_packed);
     gpu_puts(&text, gpu_template_weights);
+    if (node->in[1].d.quant)
+        gpu_puts(&text, gpu_template_weights_scaled);
     gpu_puts(&text, v->text);
     if (text.failed)
         status = CLV_ERR_NO_MEMORY;

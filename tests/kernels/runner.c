@@ -25,6 +25,8 @@ struct runner {
     cl_command_queue queue;
     built kernels[MAX_KERNELS];
     uint32_t n_kernels;
+    char *glsl[MAX_KERNELS];
+    uint32_t n_glsl;
 };
 
 runner *runner_open(gpu_target *target)
@@ -55,6 +57,8 @@ void runner_close(runner *r)
         clReleaseProgram(r->kernels[i].program);
         free(r->kernels[i].source);
     }
+    for (uint32_t i = 0; i < r->n_glsl; i++)
+        free(r->glsl[i]);
     clReleaseCommandQueue(r->queue);
     clReleaseContext(r->context);
     free(r);
@@ -159,6 +163,33 @@ static void dispatch(runner *r, const gpu_code *code, const gpu_dispatch *d,
                                             local, 0, NULL, NULL), CL_SUCCESS);
 }
 
+/* The same graph's code in GLSL: that it compiles. */
+static void check_glsl(runner *r, const graph *g)
+{
+    gpu_code *code = NULL;
+    gpu_target target = r->target;
+    target.language = GPU_GLSL;
+    if (gpu_lower(&test_host, &target, &g->sub, &code))
+        fail_msg("gpu_lower: %s", test_error());
+    for (uint32_t i = 0; i < code->n_kernels; i++) {
+        const gpu_kernel *k = &code->kernels[i];
+        uint32_t known = 0;
+        while (known < r->n_glsl && strcmp(r->glsl[known], k->source))
+            known++;
+        if (known < r->n_glsl)
+            continue;
+        FILE *pipe = popen(GLSLANG " --stdin -S comp -V --target-env "
+                                   "vulkan1.1 -o /dev/null >&2", "w");
+        assert_non_null(pipe);
+        fputs(k->source, pipe);
+        if (pclose(pipe))
+            fail_msg("%s: glslang refuses it:\n%s", k->name, k->source);
+        assert_true(r->n_glsl < MAX_KERNELS);
+        r->glsl[r->n_glsl++] = strdup(k->source);
+    }
+    gpu_code_free(&test_host, code);
+}
+
 void runner_run(runner *r, const graph *g, void *const *data,
                 const size_t *size, const int64_t *symbols)
 {
@@ -166,6 +197,7 @@ void runner_run(runner *r, const graph *g, void *const *data,
     memory m;
     if (gpu_lower(&test_host, &r->target, &g->sub, &code))
         fail_msg("gpu_lower: %s", test_error());
+    check_glsl(r, g);
     assert_true(code->n_privates <= GRAPH_TENSORS);
     for (uint32_t i = 0; i < g->sub.n_tensors; i++)
         m.tensors[i] = new_buffer(r, data[i], size[i]);

@@ -1,4 +1,5 @@
-/* Runs GPU code through OpenCL, where there is a device. */
+/* Runs GPU code through OpenCL, where there is a device; has its text in GLSL
+ * compiled beside that. */
 #pragma once
 
 #include "graph.h"
