@@ -8,7 +8,7 @@ set -eu
 # docs/dependencies.md explains. SETUP_EXTRA adds packages (the fuzzers' clang).
 packages="gcc g++ libc6-dev make meson ninja-build pkg-config python3
 libltdl-dev libinih-dev libpcre2-dev libutf8proc-dev libcjson-dev libcmocka-dev
-libvulkan-dev libshaderc-dev mesa-vulkan-drivers vulkan-validationlayers
+libvulkan-dev glslang-dev spirv-tools mesa-vulkan-drivers vulkan-validationlayers
 ${SETUP_EXTRA:-}"
 
 missing() {
@@ -51,7 +51,7 @@ for tool in cc c++ meson ninja pkg-config python3; do
     command -v $tool >/dev/null || absent="$absent $tool"
 done
 if command -v pkg-config >/dev/null; then
-    for lib in inih libpcre2-8 libutf8proc libcjson cmocka vulkan shaderc; do
+    for lib in inih libpcre2-8 libutf8proc libcjson cmocka vulkan glslang; do
         pkg-config --exists $lib || absent="$absent $lib"
     done
 fi

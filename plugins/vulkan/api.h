@@ -34,6 +34,7 @@
     X(CreateSemaphore)                                                        \
     X(DestroySemaphore)                                                       \
     X(WaitSemaphores)                                                         \
+    X(GetSemaphoreCounterValue)                                               \
     X(AllocateMemory)                                                         \
     X(FreeMemory)                                                             \
     X(MapMemory)                                                              \

@@ -1,5 +1,6 @@
 #include "device.h"
 
+#include "kernel.h"
 #include "memory.h"
 #include "work.h"
 
@@ -87,6 +88,23 @@ static uint32_t find_import_mask(clv_plugin_device *dev)
     return result ? 0 : answer.memoryTypeBits;
 }
 
+static void describe_target(clv_plugin_device *dev)
+{
+    const vk_physical *p = dev->phys;
+    dev->target = (gpu_target){
+        .language = GPU_GLSL,
+        .max_group = p->max_group,
+        .max_group_size = {p->max_group_size[0], p->max_group_size[1],
+                           p->max_group_size[2]},
+        .local_bytes = p->local_bytes,
+        .subgroup = p->subgroup,
+        .max_binding = p->max_range,
+        .fp16 = p->fp16,
+        .fp16_storage = p->fp16_storage,
+        .int8_storage = p->int8_storage,
+        .unified = p->type != VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU};
+}
+
 static clv_status start(clv_plugin_device *dev)
 {
     const char *missing;
@@ -101,6 +119,8 @@ static clv_status start(clv_plugin_device *dev)
                         dev->phys->id, missing);
     dev->api.GetDeviceQueue(dev->device, dev->phys->family, 0, &dev->queue);
     vk_memory_types_find(dev->phys, find_import_mask(dev), &dev->types);
+    describe_target(dev);
+    vk_pipelines_open(dev);
     return vk_work_start(dev);
 }
 
@@ -119,6 +139,7 @@ clv_status vk_device_open(clv_plugin_instance *inst, uint32_t index,
     dev->phys = &inst->physical[index];
     pthread_mutex_init(&dev->queue_lock, NULL);
     pthread_mutex_init(&dev->memory_lock, NULL);
+    pthread_mutex_init(&dev->kernels_lock, NULL);
     clv_status status = start(dev);
     if (status)
         vk_device_close(dev);
@@ -132,10 +153,12 @@ void vk_device_close(clv_plugin_device *dev)
     if (!dev)
         return;
     vk_work_stop(dev);
+    vk_pipelines_close(dev);
     vk_memory_finish(dev);
     if (dev->device && dev->api.DestroyDevice)
         dev->api.DestroyDevice(dev->device, NULL);
     pthread_mutex_destroy(&dev->queue_lock);
     pthread_mutex_destroy(&dev->memory_lock);
+    pthread_mutex_destroy(&dev->kernels_lock);
     clv_free(dev->base.host, dev);
 }

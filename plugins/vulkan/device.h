@@ -4,6 +4,7 @@
 #include <cleave/plugin_queue.h>
 
 #include "instance.h"
+#include "kernels.h"
 #include "memory_types.h"
 
 typedef struct vk_block vk_block;
@@ -22,6 +23,12 @@ struct clv_plugin_device {
     pthread_mutex_t memory_lock;
     vk_block *blocks;
     vk_work *work;
+    gpu_target target;
+    pthread_mutex_t kernels_lock;
+    struct vk_kernel *kernels;
+    VkPipelineCache pipelines;
+    size_t pipelines_size; /* bytes it began with */
+    atomic_bool built;     /* a kernel, so that it may have grown */
 };
 
 clv_status vk_device_open(clv_plugin_instance *inst, uint32_t index,

@@ -1,30 +1,138 @@
 #include "program.h"
+
 clv_status vk_op_caps(clv_plugin_device *dev, const clv_subgraph *graph,
                       clv_op_caps *out, uint32_t stride)
 {
     if (!clv_chain_known(graph))
-        return clv_fail(dev->base.host, CLV_ERR_UNSUPPORTED, "unknown extension");
-    for (uint32_t i = 0; i < graph->n_nodes; i++) {
-        clv_op_caps caps = {.answer = CLV_ANSWER_NO, .reason = "no kernels"};
-        clv_write(clv_at(out, i, stride), &caps, sizeof caps);
-    }
+        return clv_fail(dev->base.host, CLV_ERR_UNSUPPORTED,
+                        "unknown extension");
+    gpu_caps(&dev->target, graph, out, stride);
     return CLV_OK;
 }
+
+/* The memory type for what only the device sees. */
+static uint32_t private_type(const clv_plugin_device *dev)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 0; i < dev->types.n; i++) {
+        uint32_t flags = dev->types.type[i].flags;
+        if (flags == CLV_MEM_DEVICE_LOCAL)
+            return i;
+        if (flags & CLV_MEM_DEVICE_LOCAL &&
+            !(dev->types.type[best].flags & CLV_MEM_DEVICE_LOCAL))
+            best = i;
+    }
+    return best;
+}
+
+static clv_status make_privates(clv_plugin_program *prog)
+{
+    clv_plugin_device *dev = prog->dev;
+    const gpu_code *code = prog->code;
+    clv_status status = CLV_OK;
+    prog->privates = clv_new(dev->base.host, (code->n_privates + 1) *
+                                                 sizeof *prog->privates);
+    if (!prog->privates)
+        return CLV_ERR_NO_MEMORY;
+    for (uint32_t i = 0; i < code->n_privates && !status; i++)
+        status = vk_buffer_alloc(dev, private_type(dev),
+                                 code->privates[i].size + 4,
+                                 &prog->privates[i]);
+    return status;
+}
+
+static clv_status make_kernels(clv_plugin_program *prog,
+                               const clv_compile *compile)
+{
+    clv_plugin_device *dev = prog->dev;
+    const gpu_code *code = prog->code;
+    clv_status status = CLV_OK;
+    prog->kernels = clv_new(dev->base.host, (code->n_kernels + 1) *
+                                                sizeof *prog->kernels);
+    if (!prog->kernels)
+        return CLV_ERR_NO_MEMORY;
+    for (uint32_t i = 0; i < code->n_kernels && !status; i++) {
+        float fraction = (float)i / (float)code->n_kernels;
+        if (compile->progress &&
+            compile->progress(compile->progress_ctx, fraction))
+            return clv_fail(dev->base.host, CLV_ERR_CANCELLED, "cancelled");
+        status = vk_kernel_get(dev, &code->kernels[i], &prog->kernels[i]);
+    }
+    return status;
+}
+
+static clv_status make(clv_plugin_program *prog, const clv_compile *compile)
+{
+    clv_plugin_device *dev = prog->dev;
+    clv_status status = vk_program_bind(prog, compile);
+    if (!status)
+        status = gpu_lower(dev->base.host, &dev->target, compile->graph,
+                           &prog->code);
+    if (!status)
+        status = make_kernels(prog, compile);
+    if (!status)
+        status = make_privates(prog);
+    return status ? status : vk_program_setup(prog);
+}
+
 clv_status vk_program_compile(clv_plugin_device *dev, const clv_compile *compile,
                               clv_plugin_program **out)
 {
-    (void)compile; (void)out;
+    const clv_host_api *host = dev->base.host;
+    uint64_t begin = host->now_ns(host->host);
+    clv_compile c;
     clv_status status = vk_alive(dev);
-    return status ? status : clv_fail(dev->base.host, CLV_ERR_UNSUPPORTED, "no kernels");
+    if (!status)
+        status = vk_validated(dev->inst);
+    if (status)
+        return status;
+    clv_read(&c, sizeof c, compile);
+    clv_plugin_program *prog = clv_new(host, sizeof *prog);
+    if (!prog)
+        return CLV_ERR_NO_MEMORY;
+    prog->dev = dev;
+    status = make(prog, &c);
+    prog->compile_ns = host->now_ns(host->host) - begin;
+    if (status)
+        vk_program_destroy(prog);
+    else
+        *out = prog;
+    return status;
 }
+
 clv_status vk_program_info(clv_plugin_program *prog, clv_program_info *out)
 {
-    (void)prog; (void)out;
+    const gpu_code *code = prog->code;
+    clv_program_info info = {.compile_ns = prog->compile_ns,
+                             .n_kernels = code->n_kernels};
+    for (uint32_t i = 0; i < code->n_privates; i++)
+        *(code->privates[i].weights ? &info.memory_size
+                                    : &info.scratch_size) +=
+            prog->privates[i]->room;
+    for (uint32_t i = 0; i < code->n_kernels; i++)
+        info.memory_size += strlen(prog->kernels[i]->source);
+    clv_write(out, &info, sizeof info);
     return CLV_OK;
 }
-void vk_program_destroy(clv_plugin_program *prog) { (void)prog; }
-clv_status vk_program_check(const clv_command *command) { (void)command; return CLV_ERR_INVALID; }
-clv_status vk_program_commands(const clv_command *command, uint64_t value,
-                               VkCommandBuffer *out,
-                               char message[CLV_MESSAGE_SIZE])
-{ (void)command; (void)value; (void)out; (void)message; return CLV_ERR_INTERNAL; }
+
+void vk_program_destroy(clv_plugin_program *prog)
+{
+    if (!prog)
+        return;
+    clv_plugin_device *dev = prog->dev;
+    const clv_host_api *host = dev->base.host;
+    for (uint32_t i = 0; i < VK_RECORDINGS; i++)
+        vk_recording_finish(prog, &prog->recordings[i]);
+    for (uint32_t i = 0; prog->kernels && i < prog->code->n_kernels; i++)
+        vk_kernel_put(dev, prog->kernels[i]);
+    for (uint32_t i = 0; prog->privates && i < prog->code->n_privates; i++)
+        vk_buffer_free(prog->privates[i]);
+    if (prog->code)
+        gpu_code_free(host, prog->code);
+    clv_free(host, prog->kernels);
+    clv_free(host, prog->privates);
+    clv_free(host, prog->tensors);
+    clv_free(host, prog->weights);
+    clv_free(host, prog->places);
+    clv_free(host, prog);
+}

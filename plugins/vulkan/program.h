@@ -1,7 +1,43 @@
-/* Programs: code lowered from a graph, as pipelines, and its recordings. */
+/* Programs: code lowered from a graph, its pipelines, and its recordings. */
 #pragma once
 
-#include "device.h"
+#include "kernel.h"
+#include "memory.h"
+
+/* Where a tensor lies: bytes of a Vulkan buffer. */
+typedef struct vk_place {
+    VkBuffer buffer;
+    uint64_t begin, end;
+    uint64_t limit; /* of the Vulkan buffer */
+} vk_place;
+
+#define VK_RECORDINGS 4u
+
+/* A command buffer that runs the program with some bindings and symbols. */
+typedef struct vk_recording {
+    VkCommandPool pool;
+    VkCommandBuffer cb;
+    VkDescriptorPool descriptors;
+    VkDescriptorSet *sets;  /* [n dispatches] */
+    vk_place *places;       /* [n_tensors] that the sets point to */
+    int64_t symbols[CLV_MAX_SYMBOLS];
+    bool written, recorded; /* the sets, the command buffer */
+    uint64_t value;         /* of the semaphore after its last run */
+} vk_recording;
+
+struct clv_plugin_program {
+    clv_plugin_device *dev;
+    uint32_t n_tensors, n_symbols;
+    clv_tensor_desc *tensors; /* [n_tensors] copies */
+    vk_place *weights;        /* [n_tensors] buffer NULL: bound at submit */
+    vk_place *places;         /* [n_tensors] of the run being recorded */
+    clv_symbol_range symbols[CLV_MAX_SYMBOLS];
+    gpu_code *code;
+    vk_kernel **kernels;            /* [code->n_kernels] */
+    clv_plugin_buffer **privates;   /* [code->n_privates] */
+    vk_recording recordings[VK_RECORDINGS];
+    uint64_t compile_ns;
+};
 
 clv_status vk_op_caps(clv_plugin_device *dev, const clv_subgraph *graph,
                       clv_op_caps *out, uint32_t stride);
@@ -10,12 +46,33 @@ clv_status vk_program_compile(clv_plugin_device *dev, const clv_compile *compile
 clv_status vk_program_info(clv_plugin_program *prog, clv_program_info *out);
 void vk_program_destroy(clv_plugin_program *prog);
 
+/* bind.c: copies the tensors and binds the weights. */
+clv_status vk_program_bind(clv_plugin_program *prog,
+                           const clv_compile *compile);
 /* Whether a RUN command keeps to what was compiled. */
 clv_status vk_program_check(const clv_command *command);
+/* Where all tensors lie in a run that was checked; places: [n_tensors]. */
+void vk_program_places(const clv_command *command, vk_place *places);
 
-/* The command buffer that runs the program as the command says; it ends with a
- * barrier. value: of the semaphore when the run has ended. On the feeder's
- * thread. */
+/* record.c: room for n dispatches. After a failure, too, it is to be
+ * finished. */
+VkResult vk_recording_init(clv_plugin_program *prog, vk_recording *rec,
+                           const gpu_dispatch *dispatches, uint32_t n);
+void vk_recording_finish(clv_plugin_program *prog, vk_recording *rec);
+/* Points the sets to the places. */
+void vk_recording_write(clv_plugin_program *prog, vk_recording *rec,
+                        const gpu_dispatch *dispatches, uint32_t n,
+                        const vk_place *places);
+/* Records the dispatches; the sets are written. */
+VkResult vk_recording_record(clv_plugin_program *prog, vk_recording *rec,
+                             const gpu_dispatch *dispatches, uint32_t n,
+                             const int64_t *symbols);
+
+/* replay.c: the command buffer that runs the program as the command says; it
+ * ends with a barrier. value: of the semaphore when the run has ended. On the
+ * feeder's thread. */
 clv_status vk_program_commands(const clv_command *command, uint64_t value,
                                VkCommandBuffer *out,
                                char message[CLV_MESSAGE_SIZE]);
+/* Runs the setup once, and waits for it. */
+clv_status vk_program_setup(clv_plugin_program *prog);

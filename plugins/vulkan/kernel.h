@@ -1,0 +1,25 @@
+/* Kernels as pipelines, shared by the programs of a device. */
+#pragma once
+
+#include "device.h"
+#include "kernels.h"
+
+typedef struct vk_kernel {
+    struct vk_kernel *next;
+    uint32_t refs;
+    char *source;
+    uint32_t n_args, n_ints; /* bindings, and push constants */
+    VkDescriptorSetLayout set_layout;
+    VkPipelineLayout layout;
+    VkPipeline pipeline;
+} vk_kernel;
+
+/* Finds or makes it. */
+clv_status vk_kernel_get(clv_plugin_device *dev, const gpu_kernel *code,
+                         vk_kernel **out);
+/* NULL is legal. */
+void vk_kernel_put(clv_plugin_device *dev, vk_kernel *kernel);
+
+/* The driver's cache of pipelines, kept in the host's between runs. */
+void vk_pipelines_open(clv_plugin_device *dev);
+void vk_pipelines_close(clv_plugin_device *dev);

@@ -1,0 +1,221 @@
+/* Dispatches as command buffers. */
+#include "flight.h"
+#include "program.h"
+
+VkResult vk_recording_init(clv_plugin_program *prog, vk_recording *rec,
+                           const gpu_dispatch *dispatches, uint32_t n)
+{
+    clv_plugin_device *dev = prog->dev;
+    uint32_t n_buffers = 0;
+    for (uint32_t i = 0; i < n; i++)
+        n_buffers += prog->kernels[dispatches[i].kernel]->n_args;
+    const VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+                                       n_buffers};
+    const VkDescriptorPoolCreateInfo pool = {
+        .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO,
+        .maxSets = n,
+        .poolSizeCount = 1,
+        .pPoolSizes = &size};
+    const VkCommandPoolCreateInfo commands = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+        .queueFamilyIndex = dev->phys->family};
+    rec->sets = clv_new(dev->base.host, (n + 1) * sizeof *rec->sets);
+    rec->places = clv_new(dev->base.host,
+                          prog->n_tensors * sizeof *rec->places);
+    if (!rec->sets || !rec->places)
+        return VK_ERROR_OUT_OF_HOST_MEMORY;
+    VkResult result =
+        dev->api.CreateCommandPool(dev->device, &commands, NULL, &rec->pool);
+    if (!result && n)
+        result = dev->api.CreateDescriptorPool(dev->device, &pool, NULL,
+                                               &rec->descriptors);
+    const VkCommandBufferAllocateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+        .commandPool = rec->pool,
+        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+        .commandBufferCount = 1};
+    if (!result)
+        result = dev->api.AllocateCommandBuffers(dev->device, &info, &rec->cb);
+    for (uint32_t i = 0; i < n && !result; i++) {
+        const VkDescriptorSetAllocateInfo set = {
+            .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
+            .descriptorPool = rec->descriptors,
+            .descriptorSetCount = 1,
+            .pSetLayouts = &prog->kernels[dispatches[i].kernel]->set_layout};
+        result =
+            dev->api.AllocateDescriptorSets(dev->device, &set, &rec->sets[i]);
+    }
+    return result;
+}
+
+void vk_recording_finish(clv_plugin_program *prog, vk_recording *rec)
+{
+    clv_plugin_device *dev = prog->dev;
+    dev->api.DestroyCommandPool(dev->device, rec->pool, NULL);
+    dev->api.DestroyDescriptorPool(dev->device, rec->descriptors, NULL);
+    clv_free(dev->base.host, rec->sets);
+    clv_free(dev->base.host, rec->places);
+    memset(rec, 0, sizeof *rec);
+}
+
+/* Where an argument begins, and what may be seen from there. */
+static vk_place find_arg(const clv_plugin_program *prog, const gpu_arg *arg,
+                         const vk_place *places)
+{
+    vk_place place;
+    if (arg->memory == GPU_MEMORY_PRIVATE) {
+        const clv_plugin_buffer *buf = prog->privates[arg->index];
+        place = (vk_place){buf->block->buffer, buf->offset,
+                           buf->offset + buf->size, buf->block->size};
+    } else {
+        place = places[arg->index];
+    }
+    place.begin += arg->offset;
+    return place;
+}
+
+/* Descriptors begin at multiples; an empty tensor may lie at the buffer's end. */
+static uint64_t aligned_begin(const clv_plugin_program *prog,
+                              const vk_place *place)
+{
+    uint64_t begin = place->begin;
+    if (begin > place->limit - 4)
+        begin = place->limit - 4;
+    return begin & ~(uint64_t)(prog->dev->phys->offset_align - 1);
+}
+
+void vk_recording_write(clv_plugin_program *prog, vk_recording *rec,
+                        const gpu_dispatch *dispatches, uint32_t n,
+                        const vk_place *places)
+{
+    clv_plugin_device *dev = prog->dev;
+    memcpy(rec->places, places, prog->n_tensors * sizeof *places);
+    for (uint32_t i = 0; i < n; i++) {
+        VkDescriptorBufferInfo buffers[GPU_MAX_ARGS];
+        uint32_t n_args = prog->kernels[dispatches[i].kernel]->n_args;
+        for (uint32_t a = 0; a < n_args; a++) {
+            vk_place place = find_arg(prog, &dispatches[i].args[a], places);
+            uint64_t begin = aligned_begin(prog, &place);
+            uint64_t end = (place.end + 3) & ~(uint64_t)3;
+            if (end < begin + 4)
+                end = begin + 4;
+            if (end > place.limit)
+                end = place.limit;
+            if (end - begin > dev->phys->max_range)
+                end = begin + dev->phys->max_range;
+            buffers[a] =
+                (VkDescriptorBufferInfo){place.buffer, begin, end - begin};
+        }
+        const VkWriteDescriptorSet write = {
+            .sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
+            .dstSet = rec->sets[i],
+            .descriptorCount = n_args,
+            .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+            .pBufferInfo = buffers};
+        if (n_args)
+            dev->api.UpdateDescriptorSets(dev->device, 1, &write, 0, NULL);
+    }
+    rec->written = true;
+    rec->recorded = false;
+}
+
+/* --- barriers ------------------------------------------------------------- */
+
+#define MAX_TOUCHED 32u
+
+/* What was touched since the last barrier. */
+typedef struct touched {
+    uint32_t n;
+    struct {
+        vk_place place;
+        bool written;
+    } of[MAX_TOUCHED];
+} touched;
+
+static bool clashes(const touched *t, const vk_place *place, bool written)
+{
+    for (uint32_t i = 0; i < t->n; i++)
+        if ((written || t->of[i].written) &&
+            t->of[i].place.buffer == place->buffer &&
+            t->of[i].place.begin < place->end &&
+            place->begin < t->of[i].place.end)
+            return true;
+    return false;
+}
+
+/* A barrier where the dispatch needs what is being written, or writes what is
+ * being read. */
+static void order(clv_plugin_program *prog, const vk_recording *rec,
+                  const gpu_dispatch *d, touched *t)
+{
+    uint32_t n_args = prog->kernels[d->kernel]->n_args;
+    bool needed = t->n + n_args > MAX_TOUCHED;
+    vk_place places[GPU_MAX_ARGS];
+    for (uint32_t a = 0; a < n_args; a++) {
+        places[a] = find_arg(prog, &d->args[a], rec->places);
+        needed |= clashes(t, &places[a], d->args[a].written);
+    }
+    if (needed) {
+        vk_record_barrier(prog->dev, rec->cb);
+        t->n = 0;
+    }
+    for (uint32_t a = 0; a < n_args; a++) {
+        t->of[t->n].place = places[a];
+        t->of[t->n++].written = d->args[a].written;
+    }
+}
+
+static void record_one(clv_plugin_program *prog, const vk_recording *rec,
+                       const gpu_dispatch *d, uint32_t i,
+                       const int64_t *symbols, touched *t)
+{
+    const vk_device_api *api = &prog->dev->api;
+    const vk_kernel *k = prog->kernels[d->kernel];
+    int32_t ints[GPU_MAX_INTS];
+    uint32_t groups[3];
+    for (uint32_t g = 0; g < 3; g++) {
+        groups[g] = (uint32_t)gpu_expr_value(&d->groups[g], symbols);
+        if (!groups[g])
+            return;
+    }
+    for (uint32_t a = 0; a < k->n_args; a++) {
+        vk_place place = find_arg(prog, &d->args[a], rec->places);
+        ints[a] = (int32_t)(place.begin - aligned_begin(prog, &place));
+    }
+    for (uint32_t p = k->n_args; p < k->n_ints; p++)
+        ints[p] =
+            (int32_t)gpu_expr_value(&d->params[p - k->n_args], symbols);
+    order(prog, rec, d, t);
+    api->CmdBindPipeline(rec->cb, VK_PIPELINE_BIND_POINT_COMPUTE, k->pipeline);
+    api->CmdBindDescriptorSets(rec->cb, VK_PIPELINE_BIND_POINT_COMPUTE,
+                               k->layout, 0, 1, &rec->sets[i], 0, NULL);
+    if (k->n_ints)
+        api->CmdPushConstants(rec->cb, k->layout, VK_SHADER_STAGE_COMPUTE_BIT,
+                              0, 4 * k->n_ints, ints);
+    api->CmdDispatch(rec->cb, groups[0], groups[1], groups[2]);
+}
+
+VkResult vk_recording_record(clv_plugin_program *prog, vk_recording *rec,
+                             const gpu_dispatch *dispatches, uint32_t n,
+                             const int64_t *symbols)
+{
+    clv_plugin_device *dev = prog->dev;
+    const VkCommandBufferBeginInfo begin = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+        .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT};
+    touched t = {.n = 0};
+    rec->recorded = false;
+    VkResult result = dev->api.ResetCommandPool(dev->device, rec->pool, 0);
+    if (!result)
+        result = dev->api.BeginCommandBuffer(rec->cb, &begin);
+    if (result)
+        return result;
+    for (uint32_t i = 0; i < n; i++)
+        record_one(prog, rec, &dispatches[i], i, symbols, &t);
+    vk_record_barrier(dev, rec->cb);
+    result = dev->api.EndCommandBuffer(rec->cb);
+    if (prog->n_symbols && symbols)
+        memcpy(rec->symbols, symbols, prog->n_symbols * sizeof *symbols);
+    rec->recorded = !result;
+    return result;
+}
