@@ -32,6 +32,9 @@ struct gpu_op {
     /* Completes caps; false after gpu_no(). */
     bool (*check)(gpu_node *node);
     clv_status (*lower)(gpu_lowering *lowering, const gpu_node *node);
+    bool fuses; /* elementwise ops may follow in its kernel: each element of
+                   node->out is written once, by Write or WriteScalar of an
+                   operand named dst */
 };
 
 extern const gpu_op gpu_op_get_rows, gpu_op_set_rows, gpu_op_add, gpu_op_mul,

@@ -1,5 +1,7 @@
 #include "code.h"
+#include "fuse.h"
 #include "language.h"
+#include "lower.h"
 
 #include <ctype.h>
 
@@ -158,6 +160,22 @@ static void put_value(maker *m, gpu_text *out, const gpu_operand *t,
     gpu_puts(out, ")");
 }
 
+/* The post's operand where dst is written. */
+static void put_post_operand(maker *m, gpu_text *out, const gpu_post *post,
+                             const gpu_text *at, bool slice)
+{
+    const gpu_operand *t = &m->call->operands[post->operand];
+    const char *function = post->op == GPU_POST_MUL_SILU   ? "silu"
+                           : post->op == GPU_POST_MUL_GELU ? "gelu"
+                                                           : "";
+    gpu_puts(out, post->op == GPU_POST_ADD ? " + " : " * ");
+    if (*function)
+        gpu_printf(out, "%s%s", function, slice ? "4" : "_f32");
+    gpu_puts(out, "(");
+    put_value(m, out, t, at, slice);
+    gpu_puts(out, ")");
+}
+
 /* value behind the posts. */
 static void put_posts(maker *m, gpu_text *out, const char *value,
                       const gpu_text *at, bool slice, uint32_t n)
@@ -173,10 +191,8 @@ static void put_posts(maker *m, gpu_text *out, const char *value,
                    slice ? "4" : "_f32");
     gpu_puts(out, "(");
     put_posts(m, out, value, at, slice, n - 1);
-    if (!unary) {
-        gpu_puts(out, post->op == GPU_POST_ADD ? " + " : " * ");
-        put_value(m, out, &m->call->operands[post->operand], at, slice);
-    }
+    if (!unary)
+        put_post_operand(m, out, post, at, slice);
     gpu_puts(out, ")");
 }
 
@@ -478,7 +494,8 @@ static clv_status add_kernel(gpu_builder *b, maker *m, uint32_t *index)
     return CLV_OK;
 }
 
-static void fill_dispatch(const maker *m, uint32_t kernel, gpu_dispatch *d)
+static void fill_dispatch(const gpu_builder *b, const maker *m,
+                          uint32_t kernel, gpu_dispatch *d)
 {
     const gpu_call *call = m->call;
     memset(d, 0, sizeof *d);
@@ -488,6 +505,10 @@ static void fill_dispatch(const maker *m, uint32_t kernel, gpu_dispatch *d)
         const gpu_operand *t = &call->operands[i];
         d->args[i] = (gpu_arg){.memory = t->memory, .index = t->index,
                                .offset = t->offset, .written = t->written};
+        if (t->memory == GPU_MEMORY_TENSOR && b->moved && b->moved[t->index]) {
+            d->args[i].memory = GPU_MEMORY_PRIVATE;
+            d->args[i].index = b->moved[t->index] - 1;
+        }
     }
     for (uint32_t i = 0; i < m->n_ints; i++)
         d->params[i] = m->ints[i].value;
@@ -506,14 +527,42 @@ static clv_status add_dispatch(gpu_builder *b, const maker *m, uint32_t kernel,
               : gpu_grow(b->host, &code->dispatches, code->n_dispatches,
                          &b->room_dispatches, sizeof *code->dispatches);
     if (!status)
-        fill_dispatch(m, kernel,
+        fill_dispatch(b, m, kernel,
                       setup ? &code->setup[code->n_setup++]
                             : &code->dispatches[code->n_dispatches++]);
     return status;
 }
 
+/* The call with the chain's posts, if it writes what the chain begins with. */
+static bool add_chain(const gpu_chain *chain, const gpu_call *call,
+                      gpu_call *longer)
+{
+    const gpu_operand *dst = NULL;
+    for (uint32_t i = 0; i < call->n_operands; i++)
+        if (!strcmp(call->operands[i].name, "dst"))
+            dst = &call->operands[i];
+    if (!dst || dst->memory != GPU_MEMORY_TENSOR ||
+        dst->index != chain->out.index)
+        return false;
+    *longer = *call;
+    for (uint32_t i = 0; i < chain->n_links; i++) {
+        const gpu_link *link = &chain->links[i];
+        if (longer->n_posts == GPU_MAX_POSTS ||
+            longer->n_operands == GPU_MAX_ARGS)
+            return false;
+        gpu_call_post(longer, link->op,
+                      gpu_has(&link->operand) ? &link->operand : NULL);
+    }
+    return true;
+}
+
 clv_status gpu_build(gpu_builder *b, const gpu_call *call, bool setup)
 {
+    gpu_call longer;
+    if (b->chain && !setup && add_chain(b->chain, call, &longer)) {
+        call = &longer;
+        b->chained = true;
+    }
     maker m = {.target = b->target, .call = call, .body.host = b->host,
                .source.host = b->host};
     uint32_t kernel = 0;

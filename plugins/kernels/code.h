@@ -47,6 +47,8 @@ typedef struct gpu_param {
 typedef enum gpu_post_op {
     GPU_POST_ADD,      /* v + operand */
     GPU_POST_MUL,      /* v * operand */
+    GPU_POST_MUL_SILU, /* v * silu(operand) */
+    GPU_POST_MUL_GELU,
     GPU_POST_SILU,
     GPU_POST_GELU,
 } gpu_post_op;
@@ -77,9 +79,13 @@ typedef struct gpu_call {
 
 /* Code under construction. */
 typedef struct gpu_builder {
-    const clv_host_api *host; /* NULL: only what would be made is counted */
+    const clv_host_api *host;
     const gpu_target *target;
     gpu_code *code;
+    const uint32_t *moved; /* by tensor: 1 + private buffer that holds it, 0:
+                              where it is bound; or NULL */
+    const struct gpu_chain *chain; /* fused to what writes its tensor; or NULL */
+    bool chained;                  /* it was */
     uint32_t room_kernels, room_setup, room_dispatches, room_privates;
 } gpu_builder;
 

@@ -1,4 +1,5 @@
 #include "lower.h"
+#include "fuse.h"
 
 void gpu_call_init(gpu_call *call, const char *name, const char *text,
                    uint32_t node, uint32_t group)
@@ -69,15 +70,46 @@ uint32_t gpu_row_group(const gpu_target *target)
     return group;
 }
 
-static clv_status lower_node(gpu_lowering *lowering, const clv_subgraph *graph,
+/* The node with what follows it in its kernel. */
+static clv_status lower_chain(gpu_lowering *lowering, gpu_fusion *fusion,
+                              const gpu_node *node, const gpu_chain *chain)
+{
+    gpu_builder *b = &lowering->builder;
+    gpu_node whole = *node;
+    const uint32_t dispatches = b->code->n_dispatches;
+    const uint32_t setup = b->code->n_setup;
+    whole.out = chain->out;
+    clv_status status = gpu_fusion_place(fusion, b, node, chain);
+    if (status)
+        return status;
+    b->chain = chain;
+    b->chained = false;
+    status = node->op->lower(lowering, &whole);
+    b->chain = NULL;
+    if (!status && b->chained) {
+        gpu_fusion_cover(fusion, chain);
+        return CLV_OK;
+    }
+    /* More operands or params than a kernel may have: each node by itself. */
+    fusion->moved[chain->out.index] = 0;
+    b->code->n_dispatches = dispatches;
+    b->code->n_setup = setup;
+    return !status || status == CLV_ERR_INTERNAL ? node->op->lower(lowering, node)
+                                                 : status;
+}
+
+static clv_status lower_node(gpu_lowering *lowering, gpu_fusion *fusion,
                              uint32_t index)
 {
     gpu_node node;
-    gpu_check_node(lowering->target, graph, index, &node);
+    gpu_chain chain;
+    gpu_check_node(lowering->target, fusion->graph, index, &node);
     if (node.caps.answer != CLV_ANSWER_YES)
         return clv_fail(lowering->builder.host, CLV_ERR_UNSUPPORTED,
                         "node %u: %s", (unsigned)index, node.caps.reason);
-    return node.op->lower(lowering, &node);
+    gpu_fusion_find(fusion, &node, &chain);
+    return chain.n_links ? lower_chain(lowering, fusion, &node, &chain)
+                         : node.op->lower(lowering, &node);
 }
 
 clv_status gpu_lower(const clv_host_api *host, const gpu_target *target,
@@ -85,12 +117,16 @@ clv_status gpu_lower(const clv_host_api *host, const gpu_target *target,
 {
     gpu_lowering lowering = {.target = target,
                              .builder = {.host = host, .target = target}};
-    clv_status status = CLV_OK;
+    gpu_fusion fusion;
     gpu_code *code = lowering.builder.code = clv_new(host, sizeof *code);
     if (!code)
         return CLV_ERR_NO_MEMORY;
+    clv_status status = gpu_fusion_init(&fusion, host, target, graph);
+    lowering.builder.moved = fusion.moved;
     for (uint32_t i = 0; i < graph->n_nodes && !status; i++)
-        status = lower_node(&lowering, graph, i);
+        if (!fusion.covered[i])
+            status = lower_node(&lowering, &fusion, i);
+    gpu_fusion_finish(&fusion);
     if (status) {
         gpu_code_free(host, code);
         return status;

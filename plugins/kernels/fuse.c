@@ -1,0 +1,194 @@
+#include "fuse.h"
+
+/* A tensor in the graph's nodes. */
+typedef struct gpu_use {
+    uint32_t reads, writes; /* operands that are it */
+    uint32_t first_read, first_write, last; /* nodes */
+} gpu_use;
+
+static void count_node(gpu_fusion *f, uint32_t index)
+{
+    const clv_node *n = clv_graph_node(f->graph, index);
+    if (!n) {
+        f->off = true;
+        return;
+    }
+    for (uint32_t i = 0; i < n->n_inputs + n->n_outputs; i++) {
+        const bool read = i < n->n_inputs;
+        uint32_t t = read ? n->inputs[i] : n->outputs[i - n->n_inputs];
+        if (t == CLV_NO_TENSOR)
+            continue;
+        gpu_use *use = &f->uses[t];
+        if (read && !use->reads++)
+            use->first_read = index;
+        if (!read && !use->writes++)
+            use->first_write = index;
+        use->last = index;
+    }
+}
+
+/* Whether transients are read as they were written, not as parts. */
+static bool has_parts(const gpu_fusion *f)
+{
+    for (uint32_t i = 0; i < f->graph->n_tensors; i++) {
+        const clv_tensor_desc *t = clv_graph_tensor(f->graph, i);
+        const gpu_use *use = &f->uses[i];
+        if (!t)
+            return true;
+        if (t->usage == CLV_USAGE_TRANSIENT && (use->reads || use->writes) &&
+            (!use->reads || !use->writes || use->first_read <= use->first_write))
+            return true;
+    }
+    return false;
+}
+
+clv_status gpu_fusion_init(gpu_fusion *f, const clv_host_api *host,
+                           const gpu_target *target, const clv_subgraph *graph)
+{
+    *f = (gpu_fusion){.host = host, .target = target, .graph = graph};
+    f->uses = clv_new(host, (graph->n_tensors + 1) * (uint64_t)sizeof *f->uses);
+    f->moved =
+        clv_new(host, (graph->n_tensors + 1) * (uint64_t)sizeof *f->moved);
+    f->covered =
+        clv_new(host, (graph->n_nodes + 1) * (uint64_t)sizeof *f->covered);
+    if (!f->uses || !f->moved || !f->covered)
+        return CLV_ERR_NO_MEMORY;
+    for (uint32_t i = 0; i < graph->n_nodes && !f->off; i++)
+        count_node(f, i);
+    f->off = f->off || has_parts(f);
+    return CLV_OK;
+}
+
+void gpu_fusion_finish(gpu_fusion *f)
+{
+    clv_free(f->host, f->uses);
+    clv_free(f->host, f->moved);
+    clv_free(f->host, f->covered);
+    clv_free(f->host, f->busy);
+}
+
+/* ------------------------------------------------------------------------ */
+
+/* The node that reads tensor t, when it is the only one and t is written once,
+ * or n_nodes. */
+static uint32_t only_reader(const gpu_fusion *f, const gpu_tensor *t)
+{
+    const gpu_use *use = &f->uses[t->index];
+    if (t->d.usage != CLV_USAGE_TRANSIENT || use->reads != 1 ||
+        use->writes != 1)
+        return f->graph->n_nodes;
+    return use->first_read;
+}
+
+/* Whether the operand has its values when node `first` begins. */
+static bool is_ready(const gpu_fusion *f, const gpu_tensor *operand,
+                     uint32_t first, uint32_t reader)
+{
+    for (uint32_t i = first; i < reader; i++) {
+        const clv_node *n = clv_graph_node(f->graph, i);
+        for (uint32_t k = 0; k < n->n_outputs; k++)
+            if (n->outputs[k] == operand->index)
+                return false;
+        if (n->op == CLV_OP_SET_ROWS && n->inputs[0] == operand->index)
+            return false;
+    }
+    return true;
+}
+
+static void add_link(gpu_chain *chain, gpu_post_op op,
+                     const gpu_tensor *operand)
+{
+    gpu_link *link = &chain->links[chain->n_links++];
+    link->op = op;
+    if (operand)
+        link->operand = *operand;
+    else
+        link->operand.index = CLV_NO_TENSOR;
+}
+
+static void link_glu(gpu_chain *chain, const gpu_node *next, bool is_gate)
+{
+    const bool silu = next->node.attr.glu.activation == CLV_ACT_SILU;
+    if (is_gate) {
+        add_link(chain, silu ? GPU_POST_SILU : GPU_POST_GELU, NULL);
+        add_link(chain, GPU_POST_MUL, &next->in[1]);
+    } else {
+        add_link(chain, silu ? GPU_POST_MUL_SILU : GPU_POST_MUL_GELU,
+                 &next->in[0]);
+    }
+}
+
+/* Appends the node that reads the chain's output, if it can. */
+static bool extend(const gpu_fusion *f, uint32_t first, gpu_chain *chain)
+{
+    gpu_node next;
+    uint32_t reader = only_reader(f, &chain->out);
+    if (reader <= first || reader >= f->graph->n_nodes ||
+        chain->n_links + 2 > GPU_MAX_LINKS)
+        return false;
+    gpu_check_node(f->target, f->graph, reader, &next);
+    if (next.caps.answer != CLV_ANSWER_YES ||
+        next.out.index == CLV_NO_TENSOR ||
+        next.out.d.usage != CLV_USAGE_TRANSIENT ||
+        f->uses[next.out.index].writes != 1 ||
+        !gpu_same_dims(&next.out, &chain->out))
+        return false;
+    const uint32_t at = next.in[0].index == chain->out.index ? 0 : 1;
+    const gpu_tensor *other = gpu_has(&next.in[1]) ? &next.in[!at] : NULL;
+    if (other && !is_ready(f, other, first, reader))
+        return false;
+    switch (next.node.op) {
+    case CLV_OP_ADD: add_link(chain, GPU_POST_ADD, other); break;
+    case CLV_OP_MUL: add_link(chain, GPU_POST_MUL, other); break;
+    case CLV_OP_SILU: add_link(chain, GPU_POST_SILU, NULL); break;
+    case CLV_OP_GELU: add_link(chain, GPU_POST_GELU, NULL); break;
+    case CLV_OP_GLU: link_glu(chain, &next, at == 0); break;
+    default: return false;
+    }
+    chain->nodes[chain->n_nodes++] = reader;
+    chain->out = next.out;
+    return true;
+}
+
+void gpu_fusion_find(const gpu_fusion *f, const gpu_node *node,
+                     gpu_chain *chain)
+{
+    memset(chain, 0, sizeof *chain);
+    chain->out = node->out;
+    if (f->off || !node->op->fuses || !gpu_has(&node->out))
+        return;
+    while (extend(f, node->index, chain))
+        ;
+}
+
+clv_status gpu_fusion_place(gpu_fusion *f, gpu_builder *b,
+                            const gpu_node *node, const gpu_chain *chain)
+{
+    const uint64_t size = gpu_extent(&chain->out);
+    uint32_t index;
+    gpu_code *code = b->code;
+    for (index = 0; index < f->n_busy; index++)
+        if (f->busy[index] && f->busy[index] <= node->index &&
+            code->privates[index].size >= size)
+            break;
+    if (index == f->n_busy) {
+        clv_status status = gpu_build_private(b, size, false, &index);
+        while (!status && f->n_busy <= index) {
+            status = gpu_grow(f->host, &f->busy, f->n_busy, &f->room_busy,
+                              sizeof *f->busy);
+            if (!status)
+                f->busy[f->n_busy++] = 0; /* of others: never free */
+        }
+        if (status)
+            return status;
+    }
+    f->busy[index] = 1 + f->uses[chain->out.index].last;
+    f->moved[chain->out.index] = 1 + index;
+    return CLV_OK;
+}
+
+void gpu_fusion_cover(gpu_fusion *f, const gpu_chain *chain)
+{
+    for (uint32_t i = 0; i < chain->n_nodes; i++)
+        f->covered[chain->nodes[i]] = true;
+}

@@ -1,0 +1,53 @@
+/*
+ * Which ops on single elements become part of the kernel that makes their
+ * input.
+ *
+ * A chain begins at a node whose op fuses; each further link is an elementwise
+ * node that is the only reader of the former one's transient output. What the
+ * chain makes is written when its first node runs, earlier than the graph's
+ * order says; so it is kept in private memory, as no other tensor may lie there,
+ * and only transients end a chain. A graph with transients that are parts of
+ * others (written under one index, read under another) is left as it is.
+ */
+#pragma once
+
+#include "check.h"
+
+#define GPU_MAX_LINKS 4
+
+typedef struct gpu_link {
+    gpu_post_op op;
+    gpu_tensor operand; /* index CLV_NO_TENSOR: none */
+} gpu_link;
+
+typedef struct gpu_chain {
+    gpu_link links[GPU_MAX_LINKS];
+    uint32_t n_links;
+    uint32_t nodes[GPU_MAX_LINKS]; /* that are covered */
+    uint32_t n_nodes;
+    gpu_tensor out;                /* of the last */
+} gpu_chain;
+
+typedef struct gpu_fusion {
+    const clv_host_api *host;
+    const gpu_target *target;
+    const clv_subgraph *graph;
+    struct gpu_use *uses; /* [n_tensors] */
+    bool *covered;        /* [n_nodes] by chains that were made */
+    uint32_t *moved;      /* [n_tensors] 1 + private buffer, 0: where bound */
+    uint32_t *busy;       /* [privates] 1 + last node that uses it */
+    uint32_t n_busy, room_busy;
+    bool off;
+} gpu_fusion;
+
+clv_status gpu_fusion_init(gpu_fusion *f, const clv_host_api *host,
+                           const gpu_target *target, const clv_subgraph *graph);
+void gpu_fusion_finish(gpu_fusion *f);
+/* What may follow the node in its kernel; n_links 0: nothing. */
+void gpu_fusion_find(const gpu_fusion *f, const gpu_node *node,
+                     gpu_chain *chain);
+/* Gives the chain's output memory of its own. */
+clv_status gpu_fusion_place(gpu_fusion *f, gpu_builder *b,
+                            const gpu_node *node, const gpu_chain *chain);
+/* The chain's nodes need no code any more. */
+void gpu_fusion_cover(gpu_fusion *f, const gpu_chain *chain);
