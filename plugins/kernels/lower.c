@@ -94,8 +94,9 @@ static clv_status lower_chain(gpu_lowering *lowering, gpu_fusion *fusion,
     fusion->moved[chain->out.index] = 0;
     b->code->n_dispatches = dispatches;
     b->code->n_setup = setup;
-    return !status || status == CLV_ERR_INTERNAL ? node->op->lower(lowering, node)
-                                                 : status;
+    if (status && status != CLV_ERR_INTERNAL)
+        return status;
+    return node->op->lower(lowering, node);
 }
 
 static clv_status lower_node(gpu_lowering *lowering, gpu_fusion *fusion,

@@ -135,6 +135,10 @@ static bool check_convert(gpu_node *node)
     }
     if (!fits_grid(node, y))
         return false;
+    if (y->d.dims[last] > (int64_t)GROUP_SLICES * GPU_MAX_GROUPS)
+        return gpu_no(node, "rows of %lld; it takes %d at most",
+                      (long long)y->d.dims[last],
+                      GROUP_SLICES * GPU_MAX_GROUPS);
     node->caps.split_axes = CLV_SPLIT_SEQUENCE;
     return true;
 }
