@@ -34,7 +34,8 @@ struct gpu_op {
     clv_status (*lower)(gpu_lowering *lowering, const gpu_node *node);
     bool fuses; /* elementwise ops may follow in its kernel: each element of
                    node->out is written once, by Write or WriteScalar of an
-                   operand named dst */
+                   operand named dst, whose offset, if any, is that of its
+                   first channel */
 };
 
 extern const gpu_op gpu_op_get_rows, gpu_op_set_rows, gpu_op_add, gpu_op_mul,

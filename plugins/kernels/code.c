@@ -550,8 +550,13 @@ static bool add_chain(const gpu_chain *chain, const gpu_call *call,
         if (longer->n_posts == GPU_MAX_POSTS ||
             longer->n_operands == GPU_MAX_ARGS)
             return false;
-        gpu_call_post(longer, link->op,
-                      gpu_has(&link->operand) ? &link->operand : NULL);
+        const bool has = gpu_has(&link->operand);
+        gpu_call_post(longer, link->op, has ? &link->operand : NULL);
+        if (!has)
+            continue;
+        gpu_operand *operand = &longer->operands[longer->n_operands - 1];
+        operand->offset = dst->offset; /* the same channels */
+        operand->channels = dst->channels;
     }
     return true;
 }
