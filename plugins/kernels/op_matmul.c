@@ -230,4 +230,4 @@ static clv_status lower_matmul(gpu_lowering *lowering, const gpu_node *node)
 }
 
 const gpu_op gpu_op_matmul = {"matmul", CLV_OP_MATMUL, 2, 3, 1, check_matmul,
-                              lower_matmul};
+                              lower_matmul, true};

@@ -360,13 +360,48 @@ static void test_fused(void **state)
     assert_int_equal(n, 2);
 }
 
+/* A product and the sum behind it: one kernel, for few rows and for many. */
+static void test_fused_product(void **state)
+{
+    enum { I = 40, O = 9, MOST = 40 };
+    static float x[MOST * I], w[O * I], r[MOST * O], y[MOST * O];
+    (void)state;
+    for (int64_t n = 1; n <= MOST; n += 39) {
+        double want[MOST * O];
+        graph g;
+        graph_init(&g);
+        uint32_t tx = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, n, I);
+        uint32_t tw = T(CLV_DTYPE_F32, CLV_USAGE_WEIGHT, O, I);
+        uint32_t tr = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, n, O);
+        uint32_t ty = T(CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n, O);
+        uint32_t product = T(CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, n, O);
+        uint32_t sum = T(CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, n, O);
+        graph_node(&g, CLV_OP_MATMUL, product, INPUTS(tx, tw));
+        graph_node(&g, CLV_OP_ADD, sum, INPUTS(tr, product));
+        graph_node(&g, CLV_OP_MUL, ty, INPUTS(sum, tr));
+        fill(x, MOST * I, 14);
+        fill(w, O * I, 15);
+        fill(r, MOST * O, 16);
+        for (uint32_t i = 0; i < n * O; i++) {
+            want[i] = r[i];
+            for (uint32_t k = 0; k < I; k++)
+                want[i] += (double)x[i / O * I + k] * w[i % O * I + k];
+            want[i] *= r[i];
+        }
+        uint32_t dispatches =
+            run(&g, NULL, (void *[]){x, w, r, y, NULL, NULL});
+        check_near(y, want, (uint32_t)n * O);
+        assert_int_equal(dispatches, 2);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_add_vector), cmocka_unit_test(test_glu),
         cmocka_unit_test(test_norms),      cmocka_unit_test(test_softmax),
         cmocka_unit_test(test_rope),       cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_fused),
+        cmocka_unit_test(test_fused),      cmocka_unit_test(test_fused_product),
     };
     return cmocka_run_group_tests_name("kernels run", tests, setup, teardown);
 }
