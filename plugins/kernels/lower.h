@@ -15,7 +15,9 @@ extern const char gpu_template_elementwise[], gpu_template_strided[],
     gpu_template_get_rows_scaled[], gpu_template_set_rows[],
     gpu_template_packed[], gpu_template_weights[],
     gpu_template_weights_scaled[], gpu_template_matmul_vector[],
-    gpu_template_matmul_tile[], gpu_template_attention[],
+    gpu_template_matmul_tile[], gpu_template_bytes[],
+    gpu_template_bytes_scaled[], gpu_template_quantise[],
+    gpu_template_matmul_tile_bytes[], gpu_template_attention[],
     gpu_template_attention_join[];
 
 /* A call of a template, of groups x 1 x 1 work items; variant is the name too. */

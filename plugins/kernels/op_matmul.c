@@ -1,6 +1,7 @@
 /*
  * Products. Few rows: a group of work items for some output channels, which
- * reads each weight once (matrix times vector); many: tiles in local memory.
+ * reads each weight once (matrix times vector); many: tiles in local memory, of
+ * floats, or of bytes where the device has products of those.
  */
 #include "lower.h"
 #include "variant.h"
@@ -19,6 +20,7 @@ typedef struct variant {
     uint32_t items;       /* of a group */
     int64_t outputs, rows; /* channels and rows of dst that a group computes */
     uint32_t local_bytes;
+    bool bytes;           /* of x, made by a dispatch before */
     struct { const char *name; int64_t value; } defines[4];
     bool (*suits)(const gpu_node *node); /* or NULL */
 } variant;
@@ -32,11 +34,30 @@ static bool is_wide(const gpu_node *node)
     return units > 8 && tiles >= (int64_t)units / 2;
 }
 
+/* Weights of 8 or 4 bits in whole blocks of 32 with one scale. */
+static bool has_bytes(const gpu_node *node)
+{
+    const clv_tensor_desc *w = &node->in[1].d;
+    const uint32_t dtypes = GPU_INTEGERS | GPU_BIT(CLV_DTYPE_Q8_0) |
+                            GPU_BIT(CLV_DTYPE_Q4_0);
+    return node->target->int_dot && dtypes & GPU_BIT(w->dtype) &&
+           w->dims[1] % 32 == 0 &&
+           gpu_max_rows(&node->in[0]) <= GPU_MAX_GROUPS &&
+           (w->quant != CLV_QUANT_PER_GROUP || w->quant_group % 32 == 0) &&
+           !gpu_is_disabled(node->target, "quantise");
+}
+
 #define VECTOR(group_, outputs_, rows_)                                       \
     {.name = "matmul_vector", .text = gpu_template_matmul_vector,             \
      .rows_max = rows_, .items = group_, .outputs = outputs_, .rows = rows_,  \
      .local_bytes = 4 * outputs_ * rows_ * (group_ + 1),                      \
      .defines = {{"GROUP", group_}, {"ROWS", outputs_}, {"COLUMNS", rows_}}}
+#define BYTES_TILE(gx_, gy_, tm_, tn_)                                        \
+    {.name = "matmul_tile_bytes", .text = gpu_template_matmul_tile_bytes,     \
+     .items = gx_ * gy_, .outputs = gx_ * tm_, .rows = gy_ * tn_,             \
+     .local_bytes = 4 * 9 * (gx_ * tm_ + 1 + gy_ * tn_ + 1), .bytes = true,   \
+     .defines = {{"GX", gx_}, {"GY", gy_}, {"TM", tm_}, {"TN", tn_}},         \
+     .suits = has_bytes}
 #define TILE(gx_, gy_, tm_, tn_, suits_)                                      \
     {.name = "matmul_tile", .text = gpu_template_matmul_tile,                 \
      .items = gx_ * gy_, .outputs = gx_ * tm_, .rows = gy_ * tn_,             \
@@ -49,6 +70,7 @@ static const variant variants[] = {
     VECTOR(32, 4, 2),
     VECTOR(32, 4, 4),
     VECTOR(32, 2, 8),
+    BYTES_TILE(8, 8, 4, 4),
     TILE(16, 16, 4, 4, is_wide),
     TILE(8, 8, 4, 4, NULL),
 };
@@ -142,6 +164,8 @@ static bool check_matmul(gpu_node *node)
         return false;
     int64_t elements, bytes;
     clv_block(w->d.dtype, &elements, &bytes);
+    if (choose(node)->bytes)
+        node->caps.error_class = CLV_ERROR_Q8;
     node->caps.split_axes =
         CLV_SPLIT_ROWS | CLV_SPLIT_SEQUENCE | CLV_SPLIT_CHANNELS;
     node->caps.split_granularity[2] = w->d.quant == CLV_QUANT_PER_GROUP
@@ -171,14 +195,66 @@ static void add_scales(gpu_call *call, const gpu_node *node, int64_t first)
                         group % (w->dtype == CLV_DTYPE_I8 ? 16 : 32));
 }
 
+/* x as bytes and scales of 32, in private memory. */
+typedef struct bytes {
+    uint32_t q, scales; /* private buffers */
+} bytes;
+
+static void add_private(gpu_call *call, const gpu_node *node, const char *name,
+                        uint32_t buffer, int64_t divisor, bool written)
+{
+    const int64_t channels = node->in[0].d.dims[1];
+    gpu_operand *o = gpu_call_rows(call, name, &node->in[0], written);
+    o->memory = GPU_MEMORY_PRIVATE;
+    o->index = buffer;
+    o->strides[CLV_L_W] = gpu_constant(channels / divisor * 4);
+    if (divisor == 32)
+        o->channels = gpu_constant(channels / 32);
+}
+
+static clv_status lower_bytes(gpu_lowering *lowering, const gpu_node *node,
+                              bytes *out)
+{
+    const int64_t channels = node->in[0].d.dims[1];
+    const uint64_t size =
+        (uint64_t)gpu_max_rows(&node->in[0]) * (uint64_t)channels;
+    gpu_text text = {.host = lowering->builder.host};
+    gpu_call call;
+    clv_status status =
+        gpu_build_private(&lowering->builder, size, false, &out->q);
+    if (!status)
+        status = gpu_build_private(&lowering->builder, size / 8, false,
+                                   &out->scales);
+    gpu_puts(&text, gpu_template_packed);
+    gpu_puts(&text, gpu_template_quantise);
+    if (!status && text.failed)
+        status = CLV_ERR_NO_MEMORY;
+    if (!status) {
+        gpu_call_init(&call, "quantise", text.data, node->index, 32);
+        const gpu_operand *x = gpu_call_rows(&call, "x", &node->in[0], false);
+        add_private(&call, node, "q", out->q, 4, true);
+        add_private(&call, node, "scales", out->scales, 32, true);
+        call.groups[0] = gpu_ceil(x->channels, 32 * 32);
+        call.groups[1] = x->width;
+        status = gpu_build(&lowering->builder, &call, false);
+    }
+    gpu_text_free(&text);
+    return status;
+}
+
 /* Output channels from first on. */
 static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
-                             const variant *v, const char *text, int64_t first,
-                             int64_t count)
+                             const variant *v, const char *text,
+                             const bytes *x, int64_t first, int64_t count)
 {
     gpu_call call;
     gpu_call_init(&call, v->name, text, node->index, v->items);
-    const gpu_operand *x = gpu_call_rows(&call, "x", &node->in[0], false);
+    if (v->bytes) {
+        add_private(&call, node, "q", x->q, 4, false);
+        add_private(&call, node, "scales", x->scales, 32, false);
+    } else {
+        gpu_call_rows(&call, "x", &node->in[0], false);
+    }
     gpu_operand *w = gpu_call_rows(&call, "w", &node->in[1], false);
     w->offset = (uint64_t)(first * w->strides[CLV_L_W].constant);
     gpu_call_define(&call, "DTYPE", w->dtype);
@@ -194,7 +270,7 @@ static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
     for (uint32_t i = 0; i < 4 && v->defines[i].name; i++)
         gpu_call_define(&call, v->defines[i].name, v->defines[i].value);
     call.groups[0] = gpu_ceil(gpu_constant(count), v->outputs);
-    call.groups[1] = gpu_ceil(x->width, v->rows);
+    call.groups[1] = gpu_ceil(dst->width, v->rows);
     return gpu_build(&lowering->builder, &call, false);
 }
 
@@ -209,21 +285,34 @@ static int64_t part_size(const gpu_node *node, const variant *v)
     return rows >= 64 ? rows / 64 * 64 : rows;
 }
 
+static void make_text(gpu_text *text, const gpu_node *node, const variant *v)
+{
+    const bool scaled = node->in[1].d.quant;
+    gpu_puts(text, gpu_template_packed);
+    gpu_puts(text, gpu_template_weights);
+    if (scaled)
+        gpu_puts(text, gpu_template_weights_scaled);
+    if (v->bytes)
+        gpu_puts(text, gpu_template_bytes);
+    if (v->bytes && scaled)
+        gpu_puts(text, gpu_template_bytes_scaled);
+    gpu_puts(text, v->text);
+}
+
 static clv_status lower_matmul(gpu_lowering *lowering, const gpu_node *node)
 {
     const variant *v = choose(node);
     const int64_t outputs = node->in[1].d.dims[0], step = part_size(node, v);
     gpu_text text = {.host = lowering->builder.host};
     clv_status status = CLV_OK;
-    gpu_puts(&text, gpu_template_packed);
-    gpu_puts(&text, gpu_template_weights);
-    if (node->in[1].d.quant)
-        gpu_puts(&text, gpu_template_weights_scaled);
-    gpu_puts(&text, v->text);
+    bytes x = {0, 0};
+    make_text(&text, node, v);
     if (text.failed)
         status = CLV_ERR_NO_MEMORY;
+    if (!status && v->bytes)
+        status = lower_bytes(lowering, node, &x);
     for (int64_t o = 0; !status && o < outputs; o += step)
-        status = lower_part(lowering, node, v, text.data, o,
+        status = lower_part(lowering, node, v, text.data, &x, o,
                             outputs - o < step ? outputs - o : step);
     gpu_text_free(&text);
     return status;

@@ -158,9 +158,11 @@ static void expect(judge *j, double got, double want)
     j->norm += want * want;
 }
 
+static double tolerance = 1e-10;
+
 static void conclude(const judge *j, const char *what)
 {
-    if (!(j->error <= 1e-10 * j->norm))
+    if (!(j->error <= tolerance * j->norm))
         fail_msg("%s: normalised mean square error %g", what,
                  j->error / j->norm);
 }
@@ -313,6 +315,27 @@ static void test_tiles_and_parts(void **state)
     runner_close(r);
 }
 
+/* Activations as bytes, where the device has products of those. */
+static void test_bytes(void **state)
+{
+    gpu_target target = small;
+    target.int_dot = true;
+    runner *r = runner_open(&target);
+    (void)state;
+    if (!r)
+        skip();
+    const product cases[] = {
+        {CLV_DTYPE_Q8_0, 0, 0, 37, 96, 70, 3, true, true},
+        {CLV_DTYPE_Q4_0, 0, 0, 37, 96, 70, 0, true, true},
+        {CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL, 0, 9, 64, 70, 1, true, true},
+        {CLV_DTYPE_I4, CLV_QUANT_PER_GROUP, 32, 9, 64, 70, 0, true, true}};
+    tolerance = 1e-4;
+    for (uint32_t i = 0; i < 4; i++)
+        run_product(r, &cases[i]);
+    tolerance = 1e-10;
+    runner_close(r);
+}
+
 /* ------------------------------------------------------------------------ */
 /* Attention                                                                 */
 
@@ -462,6 +485,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_tiles_and_parts),
+        cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_attention),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
