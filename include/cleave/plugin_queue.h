@@ -57,6 +57,8 @@ struct clv_queue {
     clv_queue_job *first, *last; /* the first one is running */
     uint32_t n_jobs;
     int stop;
+    clv_status lost; /* set, with the reason, by the plugin: nothing is begun */
+    char reason[CLV_MESSAGE_SIZE];
 };
 
 struct clv_plugin_timeline {
@@ -214,6 +216,10 @@ static inline clv_status clv_timeline_wait(clv_plugin_timeline *tl,
 static inline clv_status clv_queue_check_stop(const clv_queue *queue,
                                               char *message)
 {
+    if (queue->lost) {
+        memcpy(message, queue->reason, CLV_MESSAGE_SIZE);
+        return queue->lost;
+    }
     if (!queue->stop)
         return CLV_OK;
     snprintf(message, CLV_MESSAGE_SIZE,
@@ -231,7 +237,8 @@ static inline clv_status clv_queue_await(clv_queue *queue,
     const uint64_t *flag = point->timeline ? &point->timeline->word
                                            : point->flag;
     uint64_t word;
-    while ((word = clv_timeline_word(flag)) < point->value && !queue->stop)
+    while ((word = clv_timeline_word(flag)) < point->value && !queue->stop &&
+           !queue->lost)
         clv_queue_pause(queue, point->timeline ? UINT64_MAX / 2
                                                : clv_queue_now() + look_ns);
     if (word < point->value)
@@ -315,13 +322,13 @@ static inline void *clv_queue_main(void *arg)
     return NULL;
 }
 
-/* Fills base, and starts the thread. depth: submits in flight before the next
- * answers CLV_ERR_LIMIT, as clv_device_info.queue_depth; 0: no bound. fns and
- * ctx outlive the queue. */
-static inline clv_status clv_queue_create(const clv_host_api *host,
-                                          uint32_t depth,
-                                          const clv_queue_fns *fns, void *ctx,
-                                          clv_device_base *base)
+/* As clv_queue_create(), with a thread of the plugin's own, whose argument is
+ * the queue; clv_queue_main() shows what it has to do. */
+static inline clv_status clv_queue_start(const clv_host_api *host,
+                                         uint32_t depth,
+                                         const clv_queue_fns *fns, void *ctx,
+                                         void *(*thread)(void *queue),
+                                         clv_device_base *base)
 {
     clv_queue *queue = (clv_queue *)clv_new(host, sizeof *queue);
     if (!queue)
@@ -336,7 +343,7 @@ static inline clv_status clv_queue_create(const clv_host_api *host,
     pthread_cond_init(&queue->changed, &attr);
     pthread_condattr_destroy(&attr);
     pthread_mutex_init(&queue->lock, NULL);
-    int error = pthread_create(&queue->thread, NULL, clv_queue_main, queue);
+    int error = pthread_create(&queue->thread, NULL, thread, queue);
     if (error) {
         pthread_mutex_destroy(&queue->lock);
         pthread_cond_destroy(&queue->changed);
@@ -349,6 +356,17 @@ static inline clv_status clv_queue_create(const clv_host_api *host,
     base->host = host;
     base->queue = queue;
     return CLV_OK;
+}
+
+/* Fills base, and starts the thread. depth: submits in flight before the next
+ * answers CLV_ERR_LIMIT, as clv_device_info.queue_depth; 0: no bound. fns and
+ * ctx outlive the queue. */
+static inline clv_status clv_queue_create(const clv_host_api *host,
+                                          uint32_t depth,
+                                          const clv_queue_fns *fns, void *ctx,
+                                          clv_device_base *base)
+{
+    return clv_queue_start(host, depth, fns, ctx, clv_queue_main, base);
 }
 
 /* Cancels what has not begun, waits for what has, joins. The timelines are

@@ -199,6 +199,10 @@ static inline const clv_node *clv_graph_node(const clv_subgraph *graph,
 /* ------------------------------------------------------------------------ */
 /* Devices                                                                  */
 
+/* clv_device_info.uuid of the host's processors, all of them or some, whoever
+ * drives them: two plugins that offer them offer the same hardware. */
+#define CLV_UUID_HOST "cleave:host-cpus" /* 16 bytes */
+
 /* What struct clv_plugin_device begins with in a plugin that uses the slots of
  * plugin_memory.h or plugin_queue.h. */
 typedef struct clv_device_base {

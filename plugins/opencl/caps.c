@@ -1,0 +1,51 @@
+/* What the device is to the kernels, and what they do on it. */
+#include "program.h"
+
+#include <string.h>
+
+#define NV_COMPUTE_CAPABILITY_MAJOR 0x4000
+
+static bool has_ptx(const clv_plugin_device *dev)
+{
+    cl_uint major = 0;
+    return strstr(dev->props->platform_name, "NVIDIA") &&
+           !dev->cl->GetDeviceInfo(dev->props->id, NV_COMPUTE_CAPABILITY_MAJOR,
+                                   sizeof major, &major, NULL) &&
+           major >= 8;
+}
+
+void ocl_target(const clv_plugin_device *dev, gpu_target *out)
+{
+    const ocl_properties *p = dev->props;
+    *out = (gpu_target){
+        .language = GPU_OPENCL_C,
+        .max_group = p->max_group,
+        .max_group_size = {p->max_group_size[0], p->max_group_size[1],
+                           p->max_group_size[2]},
+        .local_bytes = p->local_bytes,
+        .max_binding = p->max_alloc,
+        .image_width = p->image_width,
+        .image_height = p->image_height,
+        .fp16 = ocl_has_extension(p, "cl_khr_fp16"),
+        .fp16_storage = true,
+        .int8_storage = true,
+        .int_dot = ocl_has_extension(p, "cl_khr_integer_dot_product"),
+        .nvidia_ptx = has_ptx(dev),
+        .unified = dev->zero_copy,
+        .units = p->info.units,
+        .disabled = dev->disabled,
+    };
+}
+
+clv_status ocl_op_caps(clv_plugin_device *dev, const clv_subgraph *graph,
+                       clv_op_caps *out, uint32_t stride)
+{
+    gpu_target target;
+    if (!clv_chain_known(graph))
+        return clv_fail(dev->base.host, CLV_ERR_UNSUPPORTED,
+                        "opencl: the graph needs an extension that is not "
+                        "known here; use a newer plugin");
+    ocl_target(dev, &target);
+    gpu_caps(&target, graph, out, stride);
+    return CLV_OK;
+}

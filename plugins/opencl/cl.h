@@ -1,0 +1,71 @@
+/*
+ * The OpenCL API, opened at run time, so that the plugin loads where there is no
+ * loader and can say so.
+ */
+#pragma once
+
+#define CL_TARGET_OPENCL_VERSION 300
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#include <CL/cl.h>
+
+#include <cleave/plugin_util.h>
+
+#include <stdbool.h>
+
+#define OCL_FUNCTIONS(F)                                                       \
+    F(BuildProgram)                                                            \
+    F(CreateBuffer)                                                            \
+    F(CreateCommandQueue)                                                      \
+    F(CreateContext)                                                           \
+    F(CreateKernel)                                                            \
+    F(CreateProgramWithBinary)                                                 \
+    F(CreateProgramWithSource)                                                 \
+    F(CreateSubBuffer)                                                         \
+    F(EnqueueCopyBuffer)                                                       \
+    F(EnqueueFillBuffer)                                                       \
+    F(EnqueueMapBuffer)                                                        \
+    F(EnqueueMigrateMemObjects)                                                \
+    F(EnqueueMarkerWithWaitList)                                               \
+    F(EnqueueNDRangeKernel)                                                    \
+    F(EnqueueReadBuffer)                                                       \
+    F(EnqueueUnmapMemObject)                                                   \
+    F(EnqueueWriteBuffer)                                                      \
+    F(Finish)                                                                  \
+    F(Flush)                                                                   \
+    F(GetDeviceIDs)                                                            \
+    F(GetDeviceInfo)                                                           \
+    F(GetEventInfo)                                                            \
+    F(GetEventProfilingInfo)                                                   \
+    F(GetKernelWorkGroupInfo)                                                  \
+    F(GetPlatformIDs)                                                          \
+    F(GetPlatformInfo)                                                         \
+    F(GetProgramBuildInfo)                                                     \
+    F(GetProgramInfo)                                                          \
+    F(ReleaseCommandQueue)                                                     \
+    F(ReleaseContext)                                                          \
+    F(ReleaseEvent)                                                            \
+    F(ReleaseKernel)                                                           \
+    F(ReleaseMemObject)                                                        \
+    F(ReleaseProgram)                                                          \
+    F(SetKernelArg)                                                            \
+    F(WaitForEvents)
+
+typedef struct ocl_api {
+#define OCL_DECLARE(name) __typeof__(&cl##name) name;
+    OCL_FUNCTIONS(OCL_DECLARE)
+#undef OCL_DECLARE
+} ocl_api;
+
+/* The loader, opened by the first call and kept: drivers leave threads behind.
+ * NULL: there is none, and *reason says why. path: "" for the system's. */
+const ocl_api *ocl_load(const char *path, const char **reason);
+
+/* "CL_OUT_OF_RESOURCES" of -5; "OpenCL error -9999" of what has no name. */
+const char *ocl_error_name(cl_int error);
+
+/* What a failed call means for us. */
+clv_status ocl_status(cl_int error);
+
+/* set_error of a failed call: "what: CL_NAME; remedy". Returns its status. */
+__attribute__((format(printf, 3, 4))) clv_status
+ocl_fail(const clv_host_api *host, cl_int error, const char *format, ...);

@@ -1,0 +1,270 @@
+#include "device.h"
+#include "memory.h"
+#include "queue.h"
+#include "source.h"
+
+#include <string.h>
+
+/* --- instance ------------------------------------------------------------- */
+
+clv_status ocl_create(const clv_host_api *host, clv_plugin_instance **out)
+{
+    if (!clv_chain_known(host))
+        return clv_fail(host, CLV_ERR_UNSUPPORTED,
+                        "opencl: the host needs an extension that is not known "
+                        "here; use a newer plugin");
+    clv_plugin_instance *inst = clv_new(host, sizeof *inst);
+    if (!inst)
+        return CLV_ERR_NO_MEMORY;
+    inst->host = host;
+    *out = inst;
+    return CLV_OK;
+}
+
+clv_status ocl_quiesce(clv_plugin_instance *inst)
+{
+    (void)inst;
+    return CLV_OK; /* a device's threads end when it closes */
+}
+
+void ocl_destroy(clv_plugin_instance *inst)
+{
+    if (!inst)
+        return;
+    clv_free(inst->host, inst->devices);
+    clv_free(inst->host, inst);
+}
+
+static const char *option(const clv_plugin_instance *inst, const char *key)
+{
+    const char *value = inst->host->option(inst->host->host, key);
+    return value ? value : "";
+}
+
+/* Once; a machine without a loader has no devices. */
+static clv_status look(clv_plugin_instance *inst)
+{
+    const clv_host_api *host = inst->host;
+    const char *why, *type = option(inst, "type");
+    if (inst->devices)
+        return CLV_OK;
+    inst->devices = clv_new(host, OCL_MAX_DEVICES * sizeof *inst->devices);
+    if (!inst->devices)
+        return CLV_ERR_NO_MEMORY;
+    inst->cl = ocl_load(option(inst, "loader"), &why);
+    if (!inst->cl) {
+        host->log(host->host, CLV_LOG_INFO, NULL, 0, why);
+        return CLV_OK;
+    }
+    ocl_filter filter = {.platform = option(inst, "platform"),
+                         .gpu = strcmp(type, "cpu") != 0,
+                         .cpu = strcmp(type, "gpu") != 0};
+    inst->n_devices = ocl_find(inst->cl, &filter, inst->devices);
+    bool separate = !strcmp(option(inst, "memory"), "separate");
+    for (uint32_t i = 0; i < inst->n_devices; i++) {
+        ocl_properties *p = &inst->devices[i];
+        p->info.queue_depth = OCL_QUEUE_DEPTH;
+        p->info.n_mem_types = p->unified && !separate ? 1 : 2;
+    }
+    if (!inst->n_devices)
+        host->log(host->host, CLV_LOG_INFO, NULL, 0,
+                  "no OpenCL device that opencl.platform and opencl.type let "
+                  "through");
+    return CLV_OK;
+}
+
+clv_status ocl_enumerate(clv_plugin_instance *inst, uint32_t *count,
+                         clv_device_info *out, uint32_t stride)
+{
+    clv_status status = look(inst);
+    if (status)
+        return status;
+    for (uint32_t i = 0; i < inst->n_devices && i < *count; i++)
+        clv_write(clv_at(out, i, stride), &inst->devices[i].info,
+                  sizeof inst->devices[i].info);
+    *count = inst->n_devices;
+    return CLV_OK;
+}
+
+/* --- device --------------------------------------------------------------- */
+
+clv_status ocl_check_lost(const clv_plugin_device *dev)
+{
+    char reason[CLV_MESSAGE_SIZE];
+    clv_queue *queue = dev->base.queue;
+    pthread_mutex_lock(&queue->lock);
+    clv_status status = queue->lost;
+    memcpy(reason, queue->reason, sizeof reason);
+    pthread_mutex_unlock(&queue->lock);
+    return status ? clv_fail(dev->base.host, status, "%s", reason) : CLV_OK;
+}
+
+void ocl_lose(clv_plugin_device *dev, const char *why)
+{
+    clv_queue *queue = dev->base.queue;
+    if (queue->lost)
+        return;
+    queue->lost = CLV_ERR_DEVICE_LOST;
+    snprintf(queue->reason, sizeof queue->reason, "%s", why);
+    pthread_cond_broadcast(&queue->changed);
+}
+
+clv_status ocl_noticed(clv_plugin_device *dev, clv_status status)
+{
+    clv_queue *queue = dev->base.queue;
+    if (status != CLV_ERR_DEVICE_LOST || !queue)
+        return status;
+    pthread_mutex_lock(&queue->lock);
+    ocl_lose(dev, "opencl: the device is lost; open it again or leave it out");
+    pthread_mutex_unlock(&queue->lock);
+    return status;
+}
+
+static clv_status make_objects(clv_plugin_device *dev)
+{
+    const ocl_api *cl = dev->cl;
+    const ocl_properties *p = dev->props;
+    cl_context_properties props[] = {
+        CL_CONTEXT_PLATFORM, (cl_context_properties)p->platform, 0};
+    cl_int error = CL_SUCCESS;
+    dev->context = cl->CreateContext(props, 1, &p->id, NULL, NULL, &error);
+    if (dev->context)
+        dev->queue = cl->CreateCommandQueue(dev->context, p->id,
+                                            CL_QUEUE_PROFILING_ENABLE, &error);
+    if (dev->queue)
+        dev->side = cl->CreateCommandQueue(dev->context, p->id,
+                                           CL_QUEUE_PROFILING_ENABLE, &error);
+    if (dev->side)
+        dev->tick = cl->CreateBuffer(dev->context, CL_MEM_READ_WRITE, 4, NULL,
+                                     &error);
+    if (dev->tick)
+        return CLV_OK;
+    return ocl_fail(dev->base.host, error ? error : CL_OUT_OF_HOST_MEMORY,
+                    "opencl: %.60s cannot be opened", p->info.name);
+}
+
+static void free_objects(clv_plugin_device *dev)
+{
+    const ocl_api *cl = dev->cl;
+    if (dev->tick)
+        cl->ReleaseMemObject(dev->tick);
+    if (dev->side)
+        cl->ReleaseCommandQueue(dev->side);
+    if (dev->queue)
+        cl->ReleaseCommandQueue(dev->queue);
+    if (dev->context)
+        cl->ReleaseContext(dev->context);
+    pthread_mutex_destroy(&dev->lock);
+    clv_free(dev->base.host, dev);
+}
+
+clv_status ocl_device_open(clv_plugin_instance *inst, uint32_t index,
+                           clv_plugin_device **out)
+{
+    clv_status status = look(inst);
+    if (status)
+        return status;
+    if (index >= inst->n_devices)
+        return clv_fail(inst->host, CLV_ERR_NOT_FOUND,
+                        "opencl: device %u of %u", (unsigned)index,
+                        (unsigned)inst->n_devices);
+    clv_plugin_device *dev = clv_new(inst->host, sizeof *dev);
+    if (!dev)
+        return CLV_ERR_NO_MEMORY;
+    dev->base.host = inst->host;
+    dev->inst = inst;
+    dev->cl = inst->cl;
+    dev->props = &inst->devices[index];
+    pthread_mutex_init(&dev->lock, NULL);
+    status = make_objects(dev);
+    if (!status)
+        status = ocl_try_memory(dev);
+    if (!status)
+        status = ocl_queue_open(dev);
+    if (status)
+        free_objects(dev);
+    else
+        *out = dev;
+    return status;
+}
+
+void ocl_device_close(clv_plugin_device *dev)
+{
+    if (!dev)
+        return;
+    ocl_queue_close(dev);
+    ocl_sources_free(dev);
+    free_objects(dev);
+}
+
+clv_status ocl_timeline_create(clv_plugin_device *dev, uint64_t value,
+                               clv_plugin_timeline **out)
+{
+    clv_status status = ocl_check_lost(dev);
+    return status ? status : clv_timeline_create(dev, value, out);
+}
+
+/* --- the clock ------------------------------------------------------------ */
+
+/* When a command ended that did nothing: on the device, and about when here. */
+static cl_int read_clock(clv_plugin_device *dev, clv_calibration *out)
+{
+    const clv_host_api *host = dev->base.host;
+    const cl_uint zero = 0;
+    cl_event event;
+    cl_ulong end = 0;
+    uint64_t before = host->now_ns(host->host);
+    cl_int error = dev->cl->EnqueueFillBuffer(dev->side, dev->tick, &zero, 4, 0,
+                                              4, 0, NULL, &event);
+    if (error)
+        return error;
+    error = dev->cl->WaitForEvents(1, &event);
+    uint64_t after = host->now_ns(host->host);
+    if (!error)
+        error = dev->cl->GetEventProfilingInfo(
+            event, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL);
+    dev->cl->ReleaseEvent(event);
+    out->device_tick = end;
+    out->host_ns = before + (after - before) / 2;
+    out->max_error_ns = (after - before) / 2 + 1;
+    return error;
+}
+
+clv_status ocl_calibrate(clv_plugin_device *dev, clv_calibration *out)
+{
+    enum { TRIES = 5 };
+    clv_calibration best = {.max_error_ns = UINT64_MAX}, one = best;
+    clv_status status = ocl_check_lost(dev);
+    if (status)
+        return status;
+    for (int i = 0; i < TRIES; i++) {
+        cl_int error = read_clock(dev, &one);
+        if (error)
+            return ocl_noticed(dev, ocl_fail(dev->base.host, error,
+                                             "opencl: %.60s: its clock",
+                                             dev->props->info.name));
+        if (one.max_error_ns < best.max_error_ns)
+            best = one;
+    }
+    best.tick_ns = 1;
+    clv_write(out, &best, sizeof best);
+    return CLV_OK;
+}
+
+/* --- tests ---------------------------------------------------------------- */
+
+clv_status ocl_fault_inject(clv_plugin_device *dev, uint32_t fault)
+{
+    clv_queue *queue = dev->base.queue;
+    if (fault != CLV_FAULT_LOST && fault != CLV_FAULT_HANG)
+        return clv_fail(dev->base.host, CLV_ERR_UNSUPPORTED,
+                        "opencl: fault %u is not known", (unsigned)fault);
+    pthread_mutex_lock(&queue->lock);
+    if (fault == CLV_FAULT_LOST)
+        ocl_lose(dev, "opencl: the device is lost, as a test asked for; open "
+                      "it again");
+    else
+        dev->hung = true;
+    pthread_mutex_unlock(&queue->lock);
+    return CLV_OK;
+}

@@ -1,0 +1,66 @@
+/* Instance and devices. */
+#pragma once
+
+#include "find.h"
+
+#include <cleave/plugin_queue.h>
+
+#include <pthread.h>
+
+#define OCL_QUEUE_DEPTH 256
+
+typedef struct ocl_job ocl_job;       /* queue.h */
+typedef struct ocl_source ocl_source; /* source.h */
+
+struct clv_plugin_instance {
+    const clv_host_api *host;
+    const ocl_api *cl;       /* NULL: not asked yet, or there is no loader */
+    ocl_properties *devices; /* NULL: not looked for yet */
+    uint32_t n_devices;
+};
+
+struct clv_plugin_device {
+    clv_device_base base; /* host, and the queue with its thread */
+    clv_plugin_instance *inst;
+    const ocl_api *cl;
+    const ocl_properties *props;
+    cl_context context;
+    cl_command_queue queue; /* of submits, in order */
+    cl_command_queue side;  /* of what the host does beside them: compiling,
+                               flushing, the clock */
+    cl_mem tick;            /* 4 bytes, for the clock */
+    bool zero_copy;         /* the host's memory is the device's */
+    const char *disabled;   /* kernel variants that are not used, or NULL */
+    pthread_mutex_t lock;   /* of sources, and of buffers' views */
+    ocl_source *sources;
+    /* By the queue's lock: */
+    ocl_job *flying, *last_flying; /* enqueued, or failed, in order */
+    ocl_job *traced, *last_traced; /* ended, with times to be read */
+    uint32_t n_traced;
+    bool hung;              /* by fault_inject: nothing is begun */
+    bool no_more;           /* the queue's thread has ended */
+    pthread_t completer;    /* waits for what flies, and signals */
+};
+
+clv_status ocl_create(const clv_host_api *host, clv_plugin_instance **out);
+clv_status ocl_quiesce(clv_plugin_instance *inst);
+void ocl_destroy(clv_plugin_instance *inst);
+clv_status ocl_enumerate(clv_plugin_instance *inst, uint32_t *count,
+                         clv_device_info *out, uint32_t stride);
+clv_status ocl_device_open(clv_plugin_instance *inst, uint32_t index,
+                           clv_plugin_device **out);
+void ocl_device_close(clv_plugin_device *dev);
+
+/* CLV_ERR_DEVICE_LOST, said, of a device that is lost. */
+clv_status ocl_check_lost(const clv_plugin_device *dev);
+
+/* Nothing is begun any more; what waits fails. With the queue's lock held. */
+void ocl_lose(clv_plugin_device *dev, const char *why);
+
+/* ocl_lose() if that is what the status says. Returns it. */
+clv_status ocl_noticed(clv_plugin_device *dev, clv_status status);
+
+clv_status ocl_timeline_create(clv_plugin_device *dev, uint64_t value,
+                               clv_plugin_timeline **out);
+clv_status ocl_calibrate(clv_plugin_device *dev, clv_calibration *out);
+clv_status ocl_fault_inject(clv_plugin_device *dev, uint32_t fault);

@@ -1,0 +1,313 @@
+#include "program.h"
+#include "memory.h"
+#include "source.h"
+
+#include <cleave/plugin_program.h>
+
+#include <string.h>
+
+/* Where a tensor lies in the run that is being enqueued. */
+typedef struct place {
+    ocl_buffer *buffer;
+    uint64_t offset;
+} place;
+
+struct clv_plugin_program {
+    clv_program_base base;
+    clv_plugin_device *dev;
+    gpu_code *code;
+    cl_kernel *kernels; /* [code->n_kernels] our own: arguments are set on them */
+    cl_mem *privates;   /* [code->n_privates] */
+    place *places;      /* [base.n_tensors] */
+    uint64_t kept_size, scratch_size, compile_ns;
+};
+
+uint32_t ocl_program_dispatches(const clv_plugin_program *prog)
+{
+    return prog->code->n_dispatches;
+}
+
+clv_status ocl_program_check(const clv_command *c)
+{
+    return clv_program_check(c);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Running                                                                  */
+
+static cl_int find_memory(const clv_plugin_program *prog, const gpu_arg *arg,
+                          cl_mem *mem, cl_int *rest)
+{
+    if (arg->memory == GPU_MEMORY_PRIVATE) {
+        *mem = prog->privates[arg->index];
+        *rest = (cl_int)arg->offset;
+        return CL_SUCCESS;
+    }
+    const place *p = &prog->places[arg->index];
+    return ocl_buffer_view(p->buffer, p->offset + arg->offset, mem, rest);
+}
+
+/* Memory objects, where in them each begins, and the parameters. */
+static cl_int set_args(const clv_plugin_program *prog, const gpu_dispatch *d,
+                       const int64_t *symbols)
+{
+    const ocl_api *cl = prog->dev->cl;
+    const gpu_kernel *k = &prog->code->kernels[d->kernel];
+    cl_kernel kernel = prog->kernels[d->kernel];
+    cl_int error = CL_SUCCESS;
+    for (uint32_t i = 0; i < k->n_args && !error; i++) {
+        cl_mem mem = NULL;
+        cl_int rest = 0;
+        error = find_memory(prog, &d->args[i], &mem, &rest);
+        if (!error)
+            error = cl->SetKernelArg(kernel, i, sizeof mem, &mem);
+        if (!error)
+            error = cl->SetKernelArg(kernel, k->n_args + i, sizeof rest, &rest);
+    }
+    for (uint32_t i = 0; i < k->n_params && !error; i++) {
+        cl_int value = (cl_int)gpu_expr_value(&d->params[i], symbols);
+        error = cl->SetKernelArg(kernel, 2 * k->n_args + i, sizeof value,
+                                 &value);
+    }
+    return error;
+}
+
+static cl_int dispatch(const clv_plugin_program *prog, cl_command_queue queue,
+                       const gpu_dispatch *d, const int64_t *symbols,
+                       ocl_job *job, uint32_t command)
+{
+    const gpu_kernel *k = &prog->code->kernels[d->kernel];
+    size_t global[3], local[3];
+    for (int i = 0; i < 3; i++) {
+        local[i] = k->local[i] ? k->local[i] : 1;
+        global[i] = (size_t)gpu_expr_value(&d->groups[i], symbols) * local[i];
+        if (!global[i])
+            return CL_SUCCESS;
+    }
+    cl_int error = set_args(prog, d, symbols);
+    if (error)
+        return error;
+    return prog->dev->cl->EnqueueNDRangeKernel(
+        queue, prog->kernels[d->kernel], 3, NULL, global, local, 0, NULL,
+        ocl_span_begin(job, command, d->node, k->name));
+}
+
+clv_status ocl_program_enqueue(clv_plugin_program *prog, cl_command_queue queue,
+                               ocl_job *job, uint32_t command,
+                               const clv_command *c)
+{
+    const gpu_code *code = prog->code;
+    for (uint32_t i = 0; i < c->n_bindings; i++) {
+        const clv_binding *b = &c->bindings[i];
+        prog->places[b->tensor] = (place){ocl_buffer_of(b->buffer), b->offset};
+    }
+    for (uint32_t i = 0; i < code->n_dispatches; i++) {
+        const gpu_dispatch *d = &code->dispatches[i];
+        cl_int error = dispatch(prog, queue, d, c->symbols, job, command);
+        if (!error)
+            continue;
+        snprintf(job->message, sizeof job->message,
+                 "opencl: node %u: kernel %.40s: %s (%d)", (unsigned)d->node,
+                 code->kernels[d->kernel].name, ocl_error_name(error),
+                 (int)error);
+        return ocl_status(error);
+    }
+    return CLV_OK;
+}
+
+/* Weights are laid out anew, once, before the program is handed over. */
+static clv_status set_up(clv_plugin_program *prog)
+{
+    const gpu_code *code = prog->code;
+    clv_plugin_device *dev = prog->dev;
+    cl_int error = CL_SUCCESS;
+    uint32_t i = 0;
+    for (; i < code->n_setup && !error; i++)
+        error = dispatch(prog, dev->side, &code->setup[i], NULL, NULL, 0);
+    if (!error && code->n_setup)
+        error = dev->cl->Finish(dev->side);
+    if (!error)
+        return CLV_OK;
+    return ocl_noticed(dev, ocl_fail(dev->base.host, error,
+                                     "opencl: %.60s: laying out weights",
+                                     dev->props->info.name));
+}
+
+/* ------------------------------------------------------------------------ */
+/* Compiling                                                                */
+
+static clv_status build_kernel(clv_plugin_program *prog, uint32_t i)
+{
+    const gpu_kernel *k = &prog->code->kernels[i];
+    clv_plugin_device *dev = prog->dev;
+    cl_program program = NULL;
+    cl_int error = CL_SUCCESS;
+    size_t most = 0, items = 1;
+    clv_status status = ocl_source_build(dev, k->name, k->source, &program);
+    if (status)
+        return status;
+    prog->kernels[i] = dev->cl->CreateKernel(program, k->name, &error);
+    if (!prog->kernels[i])
+        return ocl_fail(dev->base.host, error, "opencl: kernel %.60s", k->name);
+    for (int n = 0; n < 3; n++)
+        items *= k->local[n] ? k->local[n] : 1;
+    error = dev->cl->GetKernelWorkGroupInfo(prog->kernels[i], dev->props->id,
+                                            CL_KERNEL_WORK_GROUP_SIZE,
+                                            sizeof most, &most, NULL);
+    if (!error && items > most)
+        return clv_fail(dev->base.host, CLV_ERR_INTERNAL,
+                        "opencl: %.60s: kernel %.60s has groups of %zu, the "
+                        "device runs %zu of it; name its variant, %.40s, in "
+                        "opencl.disabled", dev->props->info.name, k->name,
+                        items, most, k->variant);
+    return CLV_OK;
+}
+
+static clv_status make_kernels(clv_plugin_program *prog, const clv_compile *c)
+{
+    const gpu_code *code = prog->code;
+    const clv_host_api *host = prog->base.host;
+    prog->kernels = clv_new(host, (code->n_kernels + 1) *
+                                      (uint64_t)sizeof *prog->kernels);
+    if (!prog->kernels)
+        return CLV_ERR_NO_MEMORY;
+    for (uint32_t i = 0; i < code->n_kernels; i++) {
+        if (c->progress &&
+            c->progress(c->progress_ctx, (float)i / (float)code->n_kernels))
+            return clv_fail(host, CLV_ERR_CANCELLED,
+                            "opencl: compiling was cancelled");
+        clv_status status = build_kernel(prog, i);
+        if (status)
+            return status;
+    }
+    return CLV_OK;
+}
+
+static clv_status make_privates(clv_plugin_program *prog)
+{
+    const gpu_code *code = prog->code;
+    clv_plugin_device *dev = prog->dev;
+    cl_int error = CL_SUCCESS;
+    prog->privates = clv_new(dev->base.host,
+                             (code->n_privates + 1) *
+                                 (uint64_t)sizeof *prog->privates);
+    if (!prog->privates)
+        return CLV_ERR_NO_MEMORY;
+    for (uint32_t i = 0; i < code->n_privates; i++) {
+        const gpu_private *p = &code->privates[i];
+        *(p->weights ? &prog->kept_size : &prog->scratch_size) += p->size;
+        prog->privates[i] =
+            dev->cl->CreateBuffer(dev->context, CL_MEM_READ_WRITE,
+                                  p->size ? p->size : 1, NULL, &error);
+        if (!prog->privates[i])
+            return ocl_fail(dev->base.host, error,
+                            "opencl: %.60s: %llu bytes for a program",
+                            dev->props->info.name, (unsigned long long)p->size);
+    }
+    return CLV_OK;
+}
+
+static clv_status place_weights(clv_plugin_program *prog, const clv_compile *c)
+{
+    prog->places = clv_new(prog->base.host, prog->base.n_tensors *
+                                                (uint64_t)sizeof *prog->places);
+    if (!prog->places)
+        return CLV_ERR_NO_MEMORY;
+    for (uint32_t i = 0; i < c->n_weights; i++)
+        prog->places[c->weights[i].tensor] = (place){
+            ocl_buffer_of(c->weights[i].buffer), c->weights[i].offset};
+    return CLV_OK;
+}
+
+/* What op_caps does not take is not compiled. */
+static clv_status check_nodes(clv_plugin_device *dev, const clv_subgraph *graph)
+{
+    const clv_host_api *host = dev->base.host;
+    clv_status status = CLV_OK;
+    gpu_target target;
+    clv_op_caps *caps =
+        clv_new(host, (graph->n_nodes + 1) * (uint64_t)sizeof *caps);
+    if (!caps)
+        return CLV_ERR_NO_MEMORY;
+    for (uint32_t i = 0; i < graph->n_nodes; i++)
+        caps[i].header = (clv_header){sizeof *caps, CLV_STRUCT_OP_CAPS, NULL};
+    ocl_target(dev, &target);
+    gpu_caps(&target, graph, caps, sizeof *caps);
+    for (uint32_t i = 0; i < graph->n_nodes && !status; i++)
+        if (caps[i].answer != CLV_ANSWER_YES)
+            status = clv_fail(host, CLV_ERR_UNSUPPORTED, "opencl: node %u: %s",
+                              (unsigned)i, caps[i].reason);
+    clv_free(host, caps);
+    return status;
+}
+
+static clv_status compile(clv_plugin_program *prog, const clv_compile *c)
+{
+    clv_plugin_device *dev = prog->dev;
+    gpu_target target;
+    clv_status status = clv_program_init(&prog->base, dev->base.host, c);
+    if (!status)
+        status = check_nodes(dev, c->graph);
+    ocl_target(dev, &target);
+    if (!status)
+        status = gpu_lower(dev->base.host, &target, c->graph, &prog->code);
+    if (!status)
+        status = place_weights(prog, c);
+    if (!status)
+        status = make_kernels(prog, c);
+    if (!status)
+        status = make_privates(prog);
+    return status ? status : set_up(prog);
+}
+
+clv_status ocl_program_compile(clv_plugin_device *dev, const clv_compile *c,
+                               clv_plugin_program **out)
+{
+    const clv_host_api *host = dev->base.host;
+    uint64_t begin = host->now_ns(host->host);
+    clv_status status = ocl_check_lost(dev);
+    if (status)
+        return status;
+    clv_plugin_program *prog = clv_new(host, sizeof *prog);
+    if (!prog)
+        return CLV_ERR_NO_MEMORY;
+    prog->dev = dev;
+    prog->base.host = host;
+    status = compile(prog, c);
+    prog->compile_ns = host->now_ns(host->host) - begin;
+    if (status)
+        ocl_program_destroy(prog);
+    else
+        *out = prog;
+    return status;
+}
+
+clv_status ocl_program_info(clv_plugin_program *prog, clv_program_info *out)
+{
+    clv_program_info info = {.memory_size = prog->kept_size,
+                             .scratch_size = prog->scratch_size,
+                             .compile_ns = prog->compile_ns,
+                             .n_kernels = prog->code->n_kernels};
+    clv_write(out, &info, sizeof info);
+    return CLV_OK;
+}
+
+void ocl_program_destroy(clv_plugin_program *prog)
+{
+    if (!prog)
+        return;
+    const clv_host_api *host = prog->base.host;
+    const ocl_api *cl = prog->dev->cl;
+    for (uint32_t i = 0; prog->kernels && i < prog->code->n_kernels; i++)
+        if (prog->kernels[i])
+            cl->ReleaseKernel(prog->kernels[i]);
+    for (uint32_t i = 0; prog->privates && i < prog->code->n_privates; i++)
+        if (prog->privates[i])
+            cl->ReleaseMemObject(prog->privates[i]);
+    if (prog->code)
+        gpu_code_free(host, prog->code);
+    clv_free(host, prog->kernels);
+    clv_free(host, prog->privates);
+    clv_free(host, prog->places);
+    clv_program_destroy(prog);
+}

@@ -1,0 +1,379 @@
+#include "queue.h"
+#include "memory.h"
+#include "program.h"
+
+#include <string.h>
+
+#define MAX_TRACED 65536u /* submits whose times nobody reads; then they are
+                             not kept */
+
+static ocl_job *job_of(const clv_queue_job *job)
+{
+    return (ocl_job *)(uintptr_t)job->submit.header.next;
+}
+
+static void free_job(clv_plugin_device *dev, ocl_job *job)
+{
+    clv_queue_job *base = job->job;
+    for (uint32_t i = 0; i < job->n_spans; i++)
+        if (job->spans[i].event)
+            dev->cl->ReleaseEvent(job->spans[i].event);
+    if (job->last)
+        dev->cl->ReleaseEvent(job->last);
+    clv_free(dev->base.host, base);
+}
+
+/* The timelines are let go as soon as they are signalled; times may be read
+ * later. */
+static void drop_points(clv_queue_job *job)
+{
+    for (uint32_t i = 0; i < job->submit.n_waits; i++)
+        clv_timeline_destroy(job->submit.waits[i].timeline);
+    for (uint32_t i = 0; i < job->submit.n_signals; i++)
+        clv_timeline_destroy(job->submit.signals[i].timeline);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Enqueueing                                                               */
+
+cl_event *ocl_span_begin(ocl_job *job, uint32_t command, uint32_t node,
+                         const char *name)
+{
+    if (!job || !job->spans || job->n_spans == job->max_spans)
+        return NULL;
+    ocl_span *span = &job->spans[job->n_spans++];
+    span->command = command;
+    span->node = node;
+    snprintf(span->name, sizeof span->name, "%s", name);
+    return &span->event;
+}
+
+static clv_status enqueue_command(clv_plugin_device *dev, ocl_job *job,
+                                  uint32_t i)
+{
+    const clv_command *c = &job->job->submit.commands[i];
+    if (c->kind == CLV_COMMAND_RUN)
+        return ocl_program_enqueue(c->program, dev->queue, job, i, c);
+    cl_int error = c->kind == CLV_COMMAND_COPY ? ocl_copy(dev, job, i, c)
+                                               : ocl_fill(dev, job, i, c);
+    if (error)
+        snprintf(job->message, sizeof job->message,
+                 "opencl: %s of %llu bytes: %s (%d)",
+                 c->kind == CLV_COMMAND_COPY ? "a copy" : "a fill",
+                 (unsigned long long)c->size, ocl_error_name(error),
+                 (int)error);
+    return ocl_status(error);
+}
+
+/* On the queue's thread. What was enqueued before something failed runs all the
+ * same, so that its end is to be waited for. */
+static void enqueue(clv_plugin_device *dev, ocl_job *job)
+{
+    const clv_submit *s = &job->job->submit;
+    for (uint32_t i = 0; i < s->n_commands && !job->status; i++)
+        job->status = enqueue_command(dev, job, i);
+    if (!s->n_commands)
+        return;
+    cl_int error = dev->cl->EnqueueMarkerWithWaitList(dev->queue, 0, NULL,
+                                                      &job->last);
+    if (!error)
+        error = dev->cl->Flush(dev->queue);
+    if (error && !job->status) {
+        job->status = ocl_status(error);
+        snprintf(job->message, sizeof job->message,
+                 "opencl: the queue: %s (%d)", ocl_error_name(error),
+                 (int)error);
+    }
+}
+
+static void append(ocl_job **first, ocl_job **last, ocl_job *job)
+{
+    job->next = NULL;
+    if (*first)
+        (*last)->next = job;
+    else
+        *first = job;
+    *last = job;
+}
+
+static void *enqueue_main(void *arg)
+{
+    clv_queue *queue = arg;
+    clv_plugin_device *dev = queue->ctx;
+    pthread_mutex_lock(&queue->lock);
+    for (;;) {
+        while ((!queue->first || dev->hung) && !queue->stop)
+            pthread_cond_wait(&queue->changed, &queue->lock);
+        if (!queue->first)
+            break;
+        ocl_job *job = job_of(queue->first);
+        job->status = clv_queue_begin(queue, &job->job->submit, job->message);
+        queue->first = job->job->next;
+        if (!job->status) {
+            pthread_mutex_unlock(&queue->lock);
+            enqueue(dev, job);
+            pthread_mutex_lock(&queue->lock);
+        }
+        append(&dev->flying, &dev->last_flying, job);
+        pthread_cond_broadcast(&queue->changed);
+    }
+    dev->no_more = true;
+    pthread_cond_broadcast(&queue->changed);
+    pthread_mutex_unlock(&queue->lock);
+    return NULL;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Ending                                                                   */
+
+static void read_times(clv_plugin_device *dev, ocl_job *job)
+{
+    for (uint32_t i = 0; i < job->n_spans; i++) {
+        ocl_span *span = &job->spans[i];
+        cl_ulong begin = 0, end = 0;
+        if (!span->event)
+            continue;
+        if (!dev->cl->GetEventProfilingInfo(span->event,
+                                            CL_PROFILING_COMMAND_START,
+                                            sizeof begin, &begin, NULL) &&
+            !dev->cl->GetEventProfilingInfo(span->event,
+                                            CL_PROFILING_COMMAND_END,
+                                            sizeof end, &end, NULL)) {
+            span->begin = begin;
+            span->end = end;
+        }
+        dev->cl->ReleaseEvent(span->event);
+        span->event = NULL;
+    }
+}
+
+/* Without the lock: until the device has done it. */
+static void await(clv_plugin_device *dev, ocl_job *job)
+{
+    cl_int error = CL_SUCCESS;
+    if (job->last)
+        error = dev->cl->WaitForEvents(1, &job->last);
+    else if (job->status && job->job->submit.n_commands)
+        error = dev->cl->Finish(dev->queue);
+    if (error && !job->status) {
+        job->status = ocl_status(error);
+        snprintf(job->message, sizeof job->message,
+                 "opencl: %.50s: running failed: %s (%d)",
+                 dev->props->info.name, ocl_error_name(error), (int)error);
+    }
+    if (!job->status && job->spans)
+        read_times(dev, job);
+}
+
+/* With the lock held: signals. */
+static void end(clv_plugin_device *dev, ocl_job *job)
+{
+    clv_queue *queue = dev->base.queue;
+    if (job->status == CLV_ERR_DEVICE_LOST && job->last)
+        ocl_lose(dev, job->message);
+    dev->flying = job->next;
+    queue->n_jobs--;
+    clv_queue_end(&job->job->submit, job->status, job->message);
+    pthread_cond_broadcast(&queue->changed);
+}
+
+static void *complete_main(void *arg)
+{
+    clv_plugin_device *dev = arg;
+    clv_queue *queue = dev->base.queue;
+    pthread_mutex_lock(&queue->lock);
+    for (;;) {
+        while (!dev->flying && !dev->no_more)
+            pthread_cond_wait(&queue->changed, &queue->lock);
+        ocl_job *job = dev->flying;
+        if (!job)
+            break;
+        pthread_mutex_unlock(&queue->lock);
+        await(dev, job);
+        pthread_mutex_lock(&queue->lock);
+        end(dev, job);
+        bool keep = !job->status && job->n_spans && dev->n_traced < MAX_TRACED;
+        pthread_mutex_unlock(&queue->lock);
+        drop_points(job->job);
+        if (!keep)
+            free_job(dev, job);
+        pthread_mutex_lock(&queue->lock);
+        if (keep) {
+            append(&dev->traced, &dev->last_traced, job);
+            dev->n_traced++;
+        }
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return NULL;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Submitting                                                               */
+
+static clv_status check(void *ctx, const clv_command *c)
+{
+    clv_plugin_device *dev = ctx;
+    return c->kind == CLV_COMMAND_RUN ? ocl_program_check(c)
+                                      : clv_buffer_check(dev->base.host, c);
+}
+
+/* Commands that are timed one by one. */
+static uint32_t count_spans(const clv_submit *s)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; s->correlation && i < s->n_commands; i++) {
+        const clv_command *c = clv_at(s->commands, i, s->command_stride);
+        n += c->kind == CLV_COMMAND_RUN ? ocl_program_dispatches(c->program)
+                                        : 1;
+    }
+    return n;
+}
+
+static ocl_job *new_job(clv_plugin_device *dev, const clv_submit *submit)
+{
+    clv_submit own;
+    clv_read(&own, sizeof own, submit);
+    uint32_t n = count_spans(&own);
+    uint64_t size = clv_queue_copy_submit(NULL, &own);
+    uint64_t at = (size + 63) & ~(uint64_t)63;
+    char *block = clv_new(dev->base.host,
+                          at + sizeof(ocl_job) + n * sizeof(ocl_span));
+    if (!block)
+        return NULL;
+    clv_queue_copy_submit(block, &own);
+    ocl_job *job = (ocl_job *)(void *)(block + at);
+    job->job = (clv_queue_job *)(void *)block;
+    job->job->submit.header.next = job;
+    job->spans = n ? (ocl_span *)(void *)(job + 1) : NULL;
+    job->max_spans = n;
+    return job;
+}
+
+clv_status ocl_submit(clv_plugin_device *dev, const clv_submit *submit)
+{
+    clv_queue *queue = dev->base.queue;
+    clv_status status = ocl_check_lost(dev);
+    if (!status)
+        status = clv_queue_check(queue, submit);
+    if (status)
+        return status;
+    ocl_job *job = new_job(dev, submit);
+    if (!job)
+        return CLV_ERR_NO_MEMORY;
+    pthread_mutex_lock(&queue->lock);
+    int added = clv_queue_add(queue, job->job);
+    pthread_mutex_unlock(&queue->lock);
+    if (added)
+        return CLV_OK;
+    free_job(dev, job);
+    return clv_fail(dev->base.host, CLV_ERR_LIMIT,
+                    "opencl: %u submits are in flight, the queue holds no "
+                    "more; wait for one", (unsigned)queue->depth);
+}
+
+clv_status ocl_queue_open(clv_plugin_device *dev)
+{
+    static const clv_queue_fns fns = {check, NULL};
+    clv_status status =
+        clv_queue_start(dev->base.host, OCL_QUEUE_DEPTH, &fns, dev,
+                        enqueue_main, &dev->base);
+    if (status)
+        return status;
+    int error = pthread_create(&dev->completer, NULL, complete_main, dev);
+    if (!error)
+        return CLV_OK;
+    clv_queue_destroy(dev->base.queue);
+    return clv_fail(dev->base.host, CLV_ERR_LIMIT,
+                    "opencl: cannot start a thread: %s; end other programs or "
+                    "raise the limit of processes", strerror(error));
+}
+
+void ocl_queue_close(clv_plugin_device *dev)
+{
+    clv_queue *queue = dev->base.queue;
+    pthread_mutex_lock(&queue->lock);
+    queue->stop = 1;
+    pthread_cond_broadcast(&queue->changed);
+    pthread_mutex_unlock(&queue->lock);
+    pthread_join(dev->completer, NULL);
+    clv_queue_destroy(queue);
+    dev->base.queue = NULL;
+    while (dev->traced) {
+        ocl_job *job = dev->traced;
+        dev->traced = job->next;
+        free_job(dev, job);
+    }
+}
+
+/* ------------------------------------------------------------------------ */
+/* Times                                                                    */
+
+/* One a span that is a node's, then one a command. */
+static bool next_record(ocl_job *job, clv_trace_record *r)
+{
+    const clv_submit *s = &job->job->submit;
+    static const char *const names[] = {[CLV_COMMAND_RUN] = "run",
+                                        [CLV_COMMAND_COPY] = "copy",
+                                        [CLV_COMMAND_FILL] = "fill"};
+    memset(r, 0, sizeof *r);
+    r->correlation = s->correlation;
+    for (; job->read < job->n_spans; job->read++) {
+        const ocl_span *span = &job->spans[job->read];
+        if (span->node == CLV_NO_TENSOR || !span->end)
+            continue;
+        r->begin = span->begin;
+        r->end = span->end;
+        r->node = span->node;
+        r->command = span->command;
+        memcpy(r->name, span->name, sizeof r->name);
+        job->read++;
+        return true;
+    }
+    for (; job->read - job->n_spans < s->n_commands; job->read++) {
+        uint32_t i = job->read - job->n_spans;
+        for (uint32_t k = 0; k < job->n_spans; k++) {
+            const ocl_span *span = &job->spans[k];
+            if (span->command != i || !span->end)
+                continue;
+            r->begin = r->begin ? r->begin : span->begin;
+            r->end = span->end;
+        }
+        if (!r->end)
+            continue;
+        r->node = CLV_NO_TENSOR;
+        r->command = i;
+        snprintf(r->name, sizeof r->name, "%s", names[s->commands[i].kind]);
+        job->read++;
+        return true;
+    }
+    return false;
+}
+
+clv_status ocl_trace_read(clv_plugin_device *dev, uint32_t *count,
+                          clv_trace_record *out, uint32_t stride)
+{
+    clv_queue *queue = dev->base.queue;
+    ocl_job *done = NULL;
+    uint32_t n = 0;
+    pthread_mutex_lock(&queue->lock);
+    while (n < *count && dev->traced) {
+        ocl_job *job = dev->traced;
+        clv_trace_record r;
+        if (next_record(job, &r)) {
+            clv_write(clv_at(out, n++, stride), &r, sizeof r);
+            continue;
+        }
+        dev->traced = job->next;
+        dev->n_traced--;
+        job->next = done;
+        done = job;
+    }
+    pthread_mutex_unlock(&queue->lock);
+    while (done) {
+        ocl_job *job = done;
+        done = job->next;
+        free_job(dev, job);
+    }
+    *count = n;
+    return CLV_OK;
+}

@@ -1,0 +1,45 @@
+/*
+ * Submits. The queue's thread waits for what a submit waits for, then enqueues
+ * all of it without waiting for the device, so that the next one is there when
+ * the device gets to it. A second thread waits for the device and signals.
+ */
+#pragma once
+
+#include "device.h"
+
+/* An enqueued command whose time is recorded. */
+typedef struct ocl_span {
+    cl_event event;
+    uint64_t begin, end;
+    uint32_t command, node;
+    char name[48];
+} ocl_span;
+
+/* What the device knows of a submit, in one block with it. */
+struct ocl_job {
+    clv_queue_job *job;
+    ocl_job *next;
+    cl_event last; /* the end of what was enqueued; NULL: nothing was */
+    clv_status status;
+    char message[CLV_MESSAGE_SIZE];
+    ocl_span *spans; /* NULL: not recorded */
+    uint32_t n_spans, max_spans;
+    uint32_t read; /* records that were read */
+};
+
+clv_status ocl_queue_open(clv_plugin_device *dev);
+void ocl_queue_close(clv_plugin_device *dev);
+clv_status ocl_submit(clv_plugin_device *dev, const clv_submit *submit);
+clv_status ocl_trace_read(clv_plugin_device *dev, uint32_t *count,
+                          clv_trace_record *out, uint32_t stride);
+
+/* Where the event of the next thing enqueued for the job goes; NULL: nowhere.
+ * name: of a kernel. */
+cl_event *ocl_span_begin(ocl_job *job, uint32_t command, uint32_t node,
+                         const char *name);
+
+/* A COPY or FILL that was checked, of command i. */
+cl_int ocl_copy(clv_plugin_device *dev, ocl_job *job, uint32_t i,
+                const clv_command *c);
+cl_int ocl_fill(clv_plugin_device *dev, ocl_job *job, uint32_t i,
+                const clv_command *c);
