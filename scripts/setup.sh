@@ -9,6 +9,7 @@ set -eu
 packages="gcc g++ libc6-dev make meson ninja-build pkg-config python3
 libltdl-dev libinih-dev libpcre2-dev libutf8proc-dev libcjson-dev libcmocka-dev
 libvulkan-dev glslang-dev spirv-tools mesa-vulkan-drivers vulkan-validationlayers
+opencl-headers ocl-icd-libopencl1 pocl-opencl-icd
 ${SETUP_EXTRA:-}"
 
 missing() {
@@ -51,7 +52,8 @@ for tool in cc c++ meson ninja pkg-config python3; do
     command -v $tool >/dev/null || absent="$absent $tool"
 done
 if command -v pkg-config >/dev/null; then
-    for lib in inih libpcre2-8 libutf8proc libcjson cmocka vulkan glslang; do
+    for lib in inih libpcre2-8 libutf8proc libcjson cmocka vulkan glslang \
+        OpenCL-Headers; do
         pkg-config --exists $lib || absent="$absent $lib"
     done
 fi

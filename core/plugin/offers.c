@@ -20,9 +20,13 @@ clv_status core_offers_collect(clv_context *ctx, core_plugin *plugin,
     core_offers *all = &ctx->loader->offers;
     clv_device_info *infos;
     uint32_t n;
+    uint64_t serial = core_error_serial();
     clv_status st = core_plugin_enumerate(plugin, &infos, &n);
     if (st != CLV_OK)
         return st;
+    if (!n && core_error_serial() != serial)
+        core_candidate_note(ctx, candidate, CLV_LOG_INFO, "%s",
+                            clv_last_error());
     core_offer *list =
         reallocarray(all->list, all->n + (size_t)n + 1, sizeof *list);
     if (!list) {
@@ -156,7 +160,7 @@ static const char *failure_of(const core_loader *l, const char *item)
 {
     for (uint32_t i = 0; i < l->candidates.n; i++) {
         const core_candidate *c = l->candidates.list[i];
-        if (c->pub.status != CLV_OK &&
+        if (c->pub.reason[0] &&
             core_item_is(item, strcspn(item, ":, "), c->name))
             return c->pub.reason;
     }

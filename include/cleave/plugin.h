@@ -804,7 +804,8 @@ typedef struct clv_plugin_api {
     void (*destroy)(clv_plugin_instance *inst);
     /* [inst] Finds devices. In: *count elements in out (stride bytes apart),
      * out may be NULL with *count 0. Out: *count = devices present; the first
-     * min() of them are written. No device is success with 0. */
+     * min() of them are written. No device is success with 0; set_error() may
+     * say why. */
     clv_status (*enumerate)(clv_plugin_instance *inst, uint32_t *count,
                             clv_device_info *out, uint32_t stride);
 

@@ -3,6 +3,8 @@
 #include "machine.h"
 #include "memory.h"
 
+#include <cleave/plugin_util.h>
+
 #include <inttypes.h>
 #include <stdalign.h>
 #include <stdio.h>
@@ -81,6 +83,7 @@ static void describe(const clv_plugin_instance *inst, const cpu_setup *setup,
     info->kind = CLV_DEVICE_CPU;
     info->flags = CLV_DEVICE_FLAG_STORE | CLV_DEVICE_FLAG_WAIT |
                   CLV_DEVICE_SOFTWARE;
+    memcpy(info->uuid, CLV_UUID_HOST, sizeof info->uuid);
     info->clock = CLV_CLOCK_REAL;
     info->n_mem_types = CPU_MEM_TYPES;
     info->memory_size = cpu_memory_size();

@@ -41,6 +41,13 @@ static const char *option(const clv_plugin_instance *inst, const char *key)
     return value ? value : "";
 }
 
+/* Which is no error; it is said why. */
+static clv_status no_device(const clv_plugin_instance *inst, const char *why)
+{
+    clv_fail(inst->host, CLV_ERR_NOT_FOUND, "%s", why);
+    return CLV_OK;
+}
+
 /* Once; a machine without a loader has no devices. */
 static clv_status look(clv_plugin_instance *inst)
 {
@@ -52,10 +59,8 @@ static clv_status look(clv_plugin_instance *inst)
     if (!inst->devices)
         return CLV_ERR_NO_MEMORY;
     inst->cl = ocl_load(option(inst, "loader"), &why);
-    if (!inst->cl) {
-        host->log(host->host, CLV_LOG_INFO, NULL, 0, why);
-        return CLV_OK;
-    }
+    if (!inst->cl)
+        return no_device(inst, why);
     ocl_filter filter = {.platform = option(inst, "platform"),
                          .gpu = strcmp(type, "cpu") != 0,
                          .cpu = strcmp(type, "gpu") != 0};
@@ -66,11 +71,10 @@ static clv_status look(clv_plugin_instance *inst)
         p->info.queue_depth = OCL_QUEUE_DEPTH;
         p->info.n_mem_types = p->unified && !separate ? 1 : 2;
     }
-    if (!inst->n_devices)
-        host->log(host->host, CLV_LOG_INFO, NULL, 0,
-                  "no OpenCL device that opencl.platform and opencl.type let "
-                  "through");
-    return CLV_OK;
+    return inst->n_devices
+               ? CLV_OK
+               : no_device(inst, "opencl: no device that opencl.platform and "
+                                 "opencl.type let through");
 }
 
 clv_status ocl_enumerate(clv_plugin_instance *inst, uint32_t *count,

@@ -123,7 +123,7 @@ static void describe(const ocl_api *cl, ocl_properties *d, cl_device_type type)
     text_of(cl, d->id, CL_DEVICE_VERSION, version, sizeof version);
     text_of(cl, d->id, CL_DEVICE_EXTENSIONS, d->extensions,
             sizeof d->extensions);
-    snprintf(d->info.driver, sizeof d->info.driver, "%.16s %.40s",
+    snprintf(d->info.driver, sizeof d->info.driver, "%.32s %.30s",
              d->platform_name, driver);
     d->info.kind = d->is_cpu                      ? CLV_DEVICE_CPU
                    : type & CL_DEVICE_TYPE_GPU    ? CLV_DEVICE_GPU

@@ -1,6 +1,6 @@
 /*
- * conf/cleave.ini against the keys that the core and its CPU plugin declare:
- * the same keys, each with its default, as ";key = value"; those of single
+ * conf/cleave.ini against the keys that the core and its plugins declare: the
+ * same keys, each with its default, as ";key = value"; those of single
  * devices below an example of such a section, ";[cpu:big]".
  */
 #include "../../core/config/config.h"
@@ -70,7 +70,10 @@ static void check_declared(void *ctx, const char *section,
 {
     keys *k = ctx;
     char name[128];
-    if (strcmp(section, "core") && strcmp(section, "cpu"))
+    bool devices = !strcmp(section, "cpu"); /* are described */
+    if (strcmp(section, "core") && !devices && strcmp(section, "opencl"))
+        return;
+    if (option->scope == CLV_SCOPE_DEVICE && !devices)
         return;
     snprintf(name, sizeof name, "%s%s.%s", section,
              option->scope == CLV_SCOPE_DEVICE ? ":" EXAMPLE : "", option->key);
@@ -95,7 +98,8 @@ static void test_conf(void **state)
     assert_ok(clv_config_create(&config));
     assert_ok(clv_config_set(config, dirs, "test"));
     assert_ok(clv_config_set(config, "core.cache_dir=", "test"));
-    assert_ok(clv_config_set(config, "core.plugins=cpu", "test"));
+    assert_ok(clv_config_set(config, "core.plugins=cpu,opencl", "test"));
+    assert_ok(clv_config_set(config, "opencl.loader=/nonexistent", "test"));
     assert_ok(clv_config_set(config, "cpu:" EXAMPLE ".cores=", "test"));
     clv_context_params params = {.config = config};
     assert_ok(clv_context_create(&params, &ctx));

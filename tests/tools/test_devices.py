@@ -175,14 +175,16 @@ class Devices(cli.Case):
     def test_table(self):
         text = self.good("devices", env={"CLEAVE_CORE_PLUGINS": ""}).text
         self.assertRegex(text, r"(?m)^\| cpu +\| ")
-        for line in text.splitlines():
+        tables = text.split("\n\n/")[0] # reasons follow
+        for line in tables.splitlines():
             self.assertTrue(not line or line[0] == line[-1] == "|", line)
 
     def test_json(self):
         found = self.good("devices", "-o", "json").json
         cpu, = [d for d in found["devices"] if d["kind"] == "cpu"]
         self.assertGreater(cpu["units"], 0)
-        self.assertEqual((cpu["bus_path"], cpu["uuid"]), ("", ""))
+        self.assertEqual(cpu["bus_path"], "")
+        self.assertNotEqual(cpu["uuid"], "") # other plugins drive it, too
         self.assertIn(cpu["plugin"], [p["plugin"] for p in found["plugins"]
                                       if p["ok"]])
 
