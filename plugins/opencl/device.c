@@ -185,8 +185,13 @@ clv_status ocl_device_open(clv_plugin_instance *inst, uint32_t index,
         status = ocl_try_memory(dev);
     if (!status)
         status = ocl_queue_open(dev);
-    if (status)
+    if (status) {
         free_objects(dev);
+        return status;
+    }
+    status = ocl_try_kernels(dev, ocl_table());
+    if (status)
+        ocl_device_close(dev);
     else
         *out = dev;
     return status;

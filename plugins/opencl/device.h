@@ -30,7 +30,7 @@ struct clv_plugin_device {
                                flushing, the clock */
     cl_mem tick;            /* 4 bytes, for the clock */
     bool zero_copy;         /* the host's memory is the device's */
-    const char *disabled;   /* kernel variants that are not used, or NULL */
+    char disabled[512];     /* kernel variants that are not used */
     pthread_mutex_t lock;   /* of sources, and of buffers' views */
     ocl_source *sources;
     /* By the queue's lock: */
@@ -59,6 +59,10 @@ void ocl_lose(clv_plugin_device *dev, const char *why);
 
 /* ocl_lose() if that is what the status says. Returns it. */
 clv_status ocl_noticed(clv_plugin_device *dev, clv_status status);
+
+/* The kernels' trial, where it is wanted; fills disabled. api: our own table. */
+clv_status ocl_try_kernels(clv_plugin_device *dev, const clv_plugin_api *api);
+const clv_plugin_api *ocl_table(void);
 
 clv_status ocl_timeline_create(clv_plugin_device *dev, uint64_t value,
                                clv_plugin_timeline **out);

@@ -20,6 +20,14 @@ static const clv_option options[] = {
     KEY(ENUM, "memory", "auto", .choices = "auto|separate",
         .help = "auto: memory that the device shares with the host is used in "
                 "place; separate: never"),
+    KEY(ENUM, "trial", "auto", .choices = "auto|on|off",
+        .help = "kernels are tried when a device is first seen; auto: if it is "
+                "no CPU"),
+    KEY(STRING, "disabled", "",
+        .help = "kernels not to use, by name, separated by ','"),
+    KEY(STRING, "wrong", "",
+        .help = "for tests: a kernel, by name, that is not run where it ought "
+                "to be"),
     KEY(STRING, "loader", "",
         .help = "path of the OpenCL loader; empty: the system's "
                 "libOpenCL.so.1"),
@@ -68,6 +76,11 @@ static const clv_plugin_api api = {
     .calibrate = ocl_calibrate,
     .fault_inject = ocl_fault_inject,
 };
+
+const clv_plugin_api *ocl_table(void)
+{
+    return &api;
+}
 
 CLV_PLUGIN_MANIFEST("name = opencl\n"
                     "abi = 1\n"

@@ -20,6 +20,7 @@ struct clv_plugin_program {
     cl_mem *privates;   /* [code->n_privates] */
     place *places;      /* [base.n_tensors] */
     uint64_t kept_size, scratch_size, compile_ns;
+    const char *wrong;  /* variant that tests break, or "" */
 };
 
 uint32_t ocl_program_dispatches(const clv_plugin_program *prog)
@@ -84,6 +85,8 @@ static cl_int dispatch(const clv_plugin_program *prog, cl_command_queue queue,
         if (!global[i])
             return CL_SUCCESS;
     }
+    if (prog->wrong[0] && !strcmp(prog->wrong, k->variant))
+        return CL_SUCCESS;
     cl_int error = set_args(prog, d, symbols);
     if (error)
         return error;
@@ -273,6 +276,8 @@ clv_status ocl_program_compile(clv_plugin_device *dev, const clv_compile *c,
         return CLV_ERR_NO_MEMORY;
     prog->dev = dev;
     prog->base.host = host;
+    prog->wrong = host->option(host->host, "wrong");
+    prog->wrong = prog->wrong ? prog->wrong : "";
     status = compile(prog, c);
     prog->compile_ns = host->now_ns(host->host) - begin;
     if (status)

@@ -31,12 +31,15 @@ static void identify(const clv_plugin_device *dev, char *out, size_t size)
              build_options);
 }
 
-static void name_entry(const char *identity, const char *text, char out[64])
+void ocl_entry_name(const clv_plugin_device *dev, const char *kind,
+                    const char *text, char out[64])
 {
+    char identity[512];
     uint64_t low = 0xcbf29ce484222325u, high = 0x9e3779b97f4a7c15u;
+    identify(dev, identity, sizeof identity);
     low = hash(hash(low, identity, strlen(identity) + 1), text, strlen(text));
     high = hash(hash(high, text, strlen(text) + 1), identity, strlen(identity));
-    snprintf(out, 64, "kernel-%016llx%016llx", (unsigned long long)high,
+    snprintf(out, 64, "%.20s-%016llx%016llx", kind, (unsigned long long)high,
              (unsigned long long)low);
 }
 
@@ -89,7 +92,7 @@ static cl_program load(clv_plugin_device *dev, const char *name,
     cl_program program = NULL;
     cl_int error, status = CL_SUCCESS;
     identify(dev, identity, sizeof identity);
-    name_entry(identity, text, key);
+    ocl_entry_name(dev, "kernel", text, key);
     if (host->cache_get(host->host, key, &data, &size))
         return NULL;
     const unsigned char *code =
@@ -116,7 +119,7 @@ static void keep(clv_plugin_device *dev, cl_program program, const char *text)
     char identity[512], key[64];
     size_t code_size = 0, text_size = strlen(text);
     identify(dev, identity, sizeof identity);
-    name_entry(identity, text, key);
+    ocl_entry_name(dev, "kernel", text, key);
     entry_header h = {.identity_size = strlen(identity),
                       .text_size = text_size};
     memcpy(h.magic, magic, sizeof magic);

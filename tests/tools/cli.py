@@ -76,7 +76,7 @@ class Case(unittest.TestCase):
         # Nothing is measured where nobody asks for plans by costs.
         env["CLEAVE_CORE_PLAN"] = "first"
         # Drivers are what the machine has, so they are used where named.
-        env["CLEAVE_CORE_PLUGINS"] = "-vulkan"
+        env["CLEAVE_CORE_PLUGINS"] = "-opencl,-vulkan"
         env.update(extra or {})
         return env
 

@@ -1,0 +1,235 @@
+#include "trial_cases.h"
+
+#include <math.h>
+
+/* Sizes that are no multiples of what kernels divide them by. */
+enum { INPUTS = 128, OUTPUTS = 70, HEADS = 4, GROUPS = 2, DIM = 32, ROWS = 75 };
+
+/* Weights are -7..7 times this, which every format holds exactly. */
+#define STEP (1.0f / 64)
+
+static const uint32_t weight_types[] = {CLV_DTYPE_F32, CLV_DTYPE_F16,
+                                        CLV_DTYPE_BF16, CLV_DTYPE_Q8_0,
+                                        CLV_DTYPE_Q4_0};
+static const uint32_t cache_types[] = {CLV_DTYPE_F32, CLV_DTYPE_F16};
+static const int64_t rows_of_x[] = {1, 5, 37};
+
+enum {
+    N_WEIGHTS = sizeof weight_types / sizeof *weight_types,
+    N_CACHES = sizeof cache_types / sizeof *cache_types,
+    N_ROWS = sizeof rows_of_x / sizeof *rows_of_x,
+};
+
+uint32_t gpu_n_cases(void)
+{
+    return (N_WEIGHTS + N_CACHES) * N_ROWS;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Data                                                                     */
+
+static const char *name_of(uint32_t dtype)
+{
+    static const char *const names[CLV_DTYPE_COUNT] = {
+        [CLV_DTYPE_F32] = "f32", [CLV_DTYPE_F16] = "f16",
+        [CLV_DTYPE_BF16] = "bf16", [CLV_DTYPE_I32] = "i32",
+        [CLV_DTYPE_Q8_0] = "q8_0", [CLV_DTYPE_Q4_0] = "q4_0"};
+    return names[dtype];
+}
+
+static uint32_t scramble(uint32_t i, uint32_t seed)
+{
+    uint32_t x = (i + 1) * 0x9e3779b1u ^ seed * 0x85ebca6bu;
+    x = (x ^ x >> 15) * 0x2c1b3c6du;
+    return x ^ x >> 13;
+}
+
+static int number(uint32_t i, uint32_t seed)
+{
+    return (int)(scramble(i, seed) % 15) - 7;
+}
+
+static float element(uint32_t i, uint32_t seed)
+{
+    return (float)number(i, seed) * STEP;
+}
+
+/* Of numbers that f16 holds as normal ones, or 0. */
+static uint16_t to_half(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    if (!(bits & 0x7fffffff))
+        return 0;
+    return (uint16_t)((bits >> 16 & 0x8000) |
+                      ((bits >> 13 & 0x3ffff) - (112u << 10)));
+}
+
+/* A block of 32: d, then bytes or nibbles. */
+static void write_block(uint8_t *to, uint32_t dtype, uint32_t first,
+                        uint32_t seed)
+{
+    uint16_t d = to_half(STEP);
+    memcpy(to, &d, 2);
+    for (uint32_t j = 0; j < 32; j++) {
+        int q = number(first + j, seed);
+        if (dtype == CLV_DTYPE_Q8_0)
+            to[2 + j] = (uint8_t)q;
+        else if (j < 16)
+            to[2 + j] = (uint8_t)(q + 8);
+        else
+            to[2 + j - 16] |= (uint8_t)((q + 8) << 4);
+    }
+}
+
+static void write_elements(uint8_t *to, uint32_t dtype, uint32_t n,
+                           uint32_t seed)
+{
+    int64_t elements, bytes;
+    clv_block(dtype, &elements, &bytes);
+    for (uint32_t i = 0; i < n; i += (uint32_t)elements, to += bytes) {
+        float x = element(i, seed);
+        uint32_t bits;
+        uint16_t half = to_half(x);
+        memcpy(&bits, &x, sizeof bits);
+        bits >>= dtype == CLV_DTYPE_BF16 ? 16 : 0;
+        if (elements == 32)
+            write_block(to, dtype, i, seed);
+        else
+            memcpy(to, dtype == CLV_DTYPE_F16 ? (void *)&half : (void *)&bits,
+                   (size_t)bytes);
+    }
+}
+
+/* Adds tensor [rows, columns], with data from the seed; seed 0: the output. */
+static bool add_tensor(const clv_host_api *host, gpu_case *c, uint32_t dtype,
+                       uint32_t usage, int64_t rows, int64_t columns,
+                       uint32_t seed)
+{
+    uint32_t i = c->graph.n_tensors++;
+    int64_t elements, bytes;
+    clv_tensor_desc *t = &c->tensors[i];
+    clv_block(dtype, &elements, &bytes);
+    t->header = (clv_header){sizeof *t, CLV_STRUCT_TENSOR_DESC, NULL};
+    t->dtype = dtype;
+    t->usage = usage;
+    t->rank = columns ? 2 : 1;
+    t->dims[0] = rows;
+    t->dims[1] = columns;
+    int64_t n = rows * (columns ? columns : 1);
+    c->size[i] = (uint64_t)(n / elements * bytes);
+    if (!seed) {
+        c->out = i;
+        c->n_want = (uint64_t)n;
+        c->want = clv_new(host, c->n_want * sizeof *c->want);
+        return c->want != NULL;
+    }
+    c->data[i] = clv_new(host, c->size[i]);
+    if (c->data[i])
+        write_elements(c->data[i], dtype, (uint32_t)n, seed);
+    return c->data[i] != NULL;
+}
+
+static void finish(gpu_case *c, uint32_t op)
+{
+    c->node.header = (clv_header){sizeof c->node, CLV_STRUCT_NODE, NULL};
+    c->node.op = op;
+    c->node.revision = 1;
+    c->node.n_inputs = c->graph.n_tensors - 1;
+    for (uint32_t i = 0; i < c->node.n_inputs; i++)
+        c->node.inputs[i] = i;
+    c->node.n_outputs = 1;
+    c->node.outputs[0] = c->out;
+    c->graph.header =
+        (clv_header){sizeof c->graph, CLV_STRUCT_SUBGRAPH, NULL};
+    c->graph.tensors = c->tensors;
+    c->graph.tensor_stride = sizeof *c->tensors;
+    c->graph.nodes = &c->node;
+    c->graph.n_nodes = 1;
+    c->graph.node_stride = sizeof c->node;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Cases                                                                    */
+
+static bool make_matmul(const clv_host_api *host, uint32_t dtype, int64_t n,
+                        gpu_case *c)
+{
+    snprintf(c->name, sizeof c->name, "matmul %s %lldx%dx%d", name_of(dtype),
+             (long long)n, INPUTS, OUTPUTS);
+    if (!add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, n, INPUTS, 1) ||
+        !add_tensor(host, c, dtype, CLV_USAGE_WEIGHT, OUTPUTS, INPUTS, 2) ||
+        !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n, OUTPUTS, 0))
+        return false;
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t o = 0; o < OUTPUTS; o++) {
+            double sum = 0;
+            for (uint32_t k = 0; k < INPUTS; k++)
+                sum += (double)element(i * INPUTS + k, 1) *
+                       element(o * INPUTS + k, 2);
+            c->want[i * OUTPUTS + o] = (float)sum;
+        }
+    finish(c, CLV_OP_MATMUL);
+    return true;
+}
+
+/* Head h of query i, which sees rows 0..last. */
+static void attend(uint32_t i, uint32_t h, uint32_t last, float *out)
+{
+    const uint32_t g = h / (HEADS / GROUPS);
+    double sum = 0, values[DIM] = {0};
+    for (uint32_t j = 0; j <= last; j++) {
+        double dot = 0;
+        for (uint32_t d = 0; d < DIM; d++)
+            dot += (double)element((i * HEADS + h) * DIM + d, 1) *
+                   element((j * GROUPS + g) * DIM + d, 2);
+        double p = exp(dot * 4);
+        sum += p;
+        for (uint32_t d = 0; d < DIM; d++)
+            values[d] += p * element((j * GROUPS + g) * DIM + d, 3);
+    }
+    for (uint32_t d = 0; d < DIM; d++)
+        out[d] = (float)(values[d] / sum);
+}
+
+static bool make_attention(const clv_host_api *host, uint32_t dtype, int64_t n,
+                           gpu_case *c)
+{
+    snprintf(c->name, sizeof c->name, "attention %s, %lld queries of %d rows",
+             name_of(dtype), (long long)n, ROWS);
+    if (!add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, n, HEADS * DIM,
+                    1) ||
+        !add_tensor(host, c, dtype, CLV_USAGE_STATE, ROWS, GROUPS * DIM, 2) ||
+        !add_tensor(host, c, dtype, CLV_USAGE_STATE, ROWS, GROUPS * DIM, 3) ||
+        !add_tensor(host, c, CLV_DTYPE_I32, CLV_USAGE_INPUT, n, 0, 4) ||
+        !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n, HEADS * DIM,
+                    0))
+        return false;
+    int32_t *pos = c->data[3];
+    for (uint32_t i = 0; i < n; i++) {
+        pos[i] = ROWS - (int32_t)n + (int32_t)i;
+        for (uint32_t h = 0; h < HEADS; h++)
+            attend(i, h, (uint32_t)pos[i], c->want + (i * HEADS + h) * DIM);
+    }
+    finish(c, CLV_OP_ATTENTION);
+    c->node.attr.attention.head_dim = DIM;
+    c->node.attr.attention.scale = 4;
+    return true;
+}
+
+clv_status gpu_case_make(const clv_host_api *host, uint32_t i, gpu_case *c)
+{
+    int64_t n = rows_of_x[i % N_ROWS];
+    uint32_t type = i / N_ROWS;
+    bool made = type < N_WEIGHTS
+                    ? make_matmul(host, weight_types[type], n, c)
+                    : make_attention(host, cache_types[type - N_WEIGHTS], n, c);
+    return made ? CLV_OK : CLV_ERR_NO_MEMORY;
+}
+
+void gpu_case_free(const clv_host_api *host, gpu_case *c)
+{
+    for (uint32_t i = 0; i < c->graph.n_tensors; i++)
+        clv_free(host, c->data[i]);
+    clv_free(host, c->want);
+}

@@ -1,0 +1,23 @@
+/* Small cases whose results are known. */
+#pragma once
+
+#include <cleave/plugin_util.h>
+
+#define GPU_CASE_TENSORS 5
+
+typedef struct gpu_case {
+    char name[64]; /* "matmul q8_0 1x128x96" */
+    clv_subgraph graph;
+    clv_tensor_desc tensors[GPU_CASE_TENSORS];
+    clv_node node;
+    void *data[GPU_CASE_TENSORS]; /* NULL: the output */
+    uint64_t size[GPU_CASE_TENSORS];
+    uint32_t out;
+    float *want;
+    uint64_t n_want;
+} gpu_case;
+
+uint32_t gpu_n_cases(void);
+/* Fills a case; after a failure, too, it is to be freed. */
+clv_status gpu_case_make(const clv_host_api *host, uint32_t i, gpu_case *c);
+void gpu_case_free(const clv_host_api *host, gpu_case *c);

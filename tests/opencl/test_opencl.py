@@ -1,0 +1,136 @@
+"""The OpenCL plugin's own ways: which devices it offers, what it keeps on disk,
+what it makes of kernels that are wrong; and a model's text."""
+
+import json
+import os
+import re
+import sys
+
+SOURCE = os.environ["CLEAVE_TEST_SOURCE"]
+sys.path.insert(0, os.path.join(SOURCE, "tests", "tools"))
+import cli  # noqa: E402
+
+PLUGIN = sys.argv[1]
+ONLY = ("--set", "core.plugins=cpu,opencl")
+# PoCL, whatever else the machine has.
+POCL = (*ONLY, "--set", "opencl.platform=portable")
+
+
+class OpenCL(cli.Case):
+    def devices(self, *args):
+        found = self.good("devices", "-o", "json", *args).json["devices"]
+        return [d for d in found if d["plugin"] == "opencl"]
+
+    def pocl(self, *args):
+        """Its id, where there is one."""
+        found = self.devices(*POCL, "--devices", "opencl", *args)
+        if len(found) != 1:
+            self.skipTest("no PoCL")
+        return found[0]["id"]
+
+
+class Devices(OpenCL):
+    def test_platforms_are_chosen_by_name(self):
+        device = self.pocl()
+        self.assertRegex(device, r"^opencl:\d+$")
+        result = self.bad("devices", *ONLY, "--devices", "opencl", "--set",
+                          "opencl.platform=no such platform")
+        self.assertIn("no device that opencl.platform", result.err)
+
+    def test_types(self):
+        device = self.pocl("--set", "opencl.type=cpu")
+        self.assertEqual(device, self.pocl("--set", "opencl.type=all"))
+        self.bad("devices", *POCL, "--devices", "opencl", "--set",
+                 "opencl.type=gpu", says="opencl.type")
+
+    def test_no_loader(self):
+        """The plugin loads, and says what is missing if somebody asks."""
+        none = ("--set", "opencl.loader=/nonexistent.so")
+        self.assertEqual(self.devices(*ONLY, *none), [])
+        self.bad("devices", *ONLY, *none, "--devices", "opencl",
+                 says=("no OpenCL loader", "/nonexistent.so", "install"))
+        self.bad("devices", *ONLY, "--devices", "opencl", "--set",
+                 "opencl.loader=" + PLUGIN, says="lacks cl")
+
+    def test_the_cpu_is_one_device(self):
+        """Its own plugin is preferred; both work if both are asked for."""
+        device = self.pocl()
+        self.assertEqual(self.devices(*POCL), [])
+        both = self.good("devices", "-o", "json", *POCL, "--devices",
+                         "cpu," + device).json["devices"]
+        self.assertEqual([d["id"] for d in both], ["cpu", device])
+
+
+class Kernels(OpenCL):
+    def run_text(self, *args, devices=None):
+        """Some text, and what was said about kernels."""
+        devices = devices or self.pocl() + ",cpu"
+        result = self.good("run", *POCL, "--devices", devices, "--log-level",
+                           "debug", "--temp", "0", "-n", "2", "-p", "def", *args)
+        built = set(re.findall(r"opencl: .*: (\w+) is built", result.err))
+        kept = set(re.findall(r"opencl: .*: (\w+) comes from the cache",
+                              result.err))
+        return result, built, kept
+
+    def test_second_start_compiles_nothing(self):
+        first, built, kept = self.run_text()
+        self.assertTrue(built)
+        self.assertFalse(kept)
+        second, again, kept = self.run_text()
+        self.assertFalse(again)
+        self.assertEqual(kept, built)
+        self.assertEqual(first.text, second.text)
+
+    def test_damaged_entries_are_built_again(self):
+        first, built, _ = self.run_text()
+        for folder, _, files in os.walk(self.path("cache")):
+            for name in files:
+                with open(os.path.join(folder, name), "r+b") as f:
+                    f.seek(-20, os.SEEK_END)
+                    f.write(b"\xff" * 8)
+        second, again, _ = self.run_text()
+        self.assertEqual(again, built)
+        self.assertEqual(first.text, second.text)
+
+
+@cli.needs_shared
+class Text(OpenCL):
+    def test_is_the_reference(self):
+        with open(cli.shared("models", "nano", "golden.json")) as f:
+            golden = json.load(f)
+        prompt, text = golden["prompts"][0], golden["greedy_text"][0]
+        device = self.pocl()
+        for memory in "auto", "separate":
+            with self.subTest(memory):
+                out = self.good("run", "-m", cli.NANO, *POCL, "--devices",
+                                device, "--set", "opencl.memory=" + memory,
+                                "--temp", "0", "-n", "16", "-p", prompt).text
+                self.assertTrue((prompt + out).strip())
+                self.assertTrue(text.startswith(prompt + out))
+
+
+class Trials(OpenCL):
+    """Kernels are tried before they are used."""
+
+    def opened(self, *args):
+        self.pocl()
+        result = self.good("devices", *POCL, "--devices", "opencl", "--set",
+                           "opencl.trial=on", *args)
+        return re.sub(r"\s+", " ", result.err)
+
+    def test_right_ones_are_used(self):
+        self.assertNotIn("not used", self.opened())
+
+    def test_a_wrong_one_is_found_and_remembered(self):
+        wrong = ("--set", "opencl.wrong=matmul_vector")
+        said = self.opened(*wrong)
+        self.assertIn("'matmul_vector' compute wrongly", said)
+        self.assertNotIn("matmul_tile", said)
+        again = self.opened(*wrong, "--log-level", "info")
+        self.assertIn("kernels not used: matmul_vector", again)
+        self.assertNotIn("compute wrongly", again)
+
+
+if __name__ == "__main__":
+    sys.argv[1:] = []
+    cli.main()
