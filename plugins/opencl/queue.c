@@ -84,6 +84,7 @@ static void enqueue(clv_plugin_device *dev, ocl_job *job)
                  "opencl: the queue: %s (%d)", ocl_error_name(error),
                  (int)error);
     }
+    ocl_noticed(dev, job->status);
 }
 
 static void append(ocl_job **first, ocl_job **last, ocl_job *job)
