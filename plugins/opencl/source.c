@@ -169,8 +169,12 @@ static clv_status build_failed(clv_plugin_device *dev, cl_program program,
             at--;
         at = at ? at : log;
         snprintf(first, sizeof first, "%.*s", (int)strcspn(at, "\n"), at);
-        for (char *line = strtok(log, "\n"); line; line = strtok(NULL, "\n"))
+        for (char *line = log, *end; *line; line = end) {
+            end = line + strcspn(line, "\n");
+            if (*end)
+                *end++ = 0;
             host->log(host->host, CLV_LOG_DEBUG, NULL, 0, line);
+        }
     }
     clv_free(host, log);
     clv_status status = error == CL_OUT_OF_HOST_MEMORY ? CLV_ERR_NO_MEMORY
