@@ -3,6 +3,8 @@
 
 #include <cleave/plugin_util.h>
 
+#include <stdbool.h>
+
 #define GPU_CASE_TENSORS 5
 
 typedef struct gpu_case {
