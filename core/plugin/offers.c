@@ -1,6 +1,7 @@
 #include "offers.h"
 
 #include "../base/names.h"
+#include "../device/answer.h"
 #include "loader.h"
 #include "plugin_module.h"
 #include "selection.h"

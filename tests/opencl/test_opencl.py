@@ -103,7 +103,8 @@ class Text(OpenCL):
         for memory in "auto", "separate":
             with self.subTest(memory):
                 out = self.good("run", "-m", cli.NANO, *POCL, "--devices",
-                                device, "--set", "opencl.memory=" + memory,
+                                device + ",cpu",
+                                "--set", "opencl.memory=" + memory,
                                 "--temp", "0", "-n", "16", "-p", prompt).text
                 self.assertTrue((prompt + out).strip())
                 self.assertTrue(text.startswith(prompt + out))
