@@ -98,7 +98,7 @@ static void test_conf(void **state)
     assert_ok(clv_config_create(&config));
     assert_ok(clv_config_set(config, dirs, "test"));
     assert_ok(clv_config_set(config, "core.cache_dir=", "test"));
-    assert_ok(clv_config_set(config, "core.plugins=cpu,opencl", "test"));
+    assert_ok(clv_config_set(config, "core.plugins=cpu,opencl,vulkan", "test"));
     assert_ok(clv_config_set(config, "opencl.loader=/nonexistent", "test"));
     assert_ok(clv_config_set(config, "cpu:" EXAMPLE ".cores=", "test"));
     clv_context_params params = {.config = config};
