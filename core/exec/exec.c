@@ -18,16 +18,6 @@ static clv_status no_memory(void)
 /* ------------------------------------------------------------------------ */
 /* Creation                                                                  */
 
-static clv_status make_arena(clv_exec *exec)
-{
-    int64_t bytes = (int64_t)exec->plan->memory.size;
-    if (!bytes)
-        return CLV_OK;
-    clv_status status = clv_tensor_create(exec->plan->ctx, CLV_DTYPE_I8, 1,
-                                          &bytes, &exec->arena);
-    return status ? clv_error_prefix(status, "intermediate values") : CLV_OK;
-}
-
 static clv_status make_timelines(clv_exec *exec)
 {
     for (uint32_t d = 0; d < exec->plan->n_devices; d++) {
@@ -74,8 +64,8 @@ static clv_status make_tensors(clv_exec *exec)
         const clv_tensor_desc *desc = &plan->graph->tensors[v];
         if (plan->graph->values[v].base != v)
             continue;
-        if (plan->places[v].home == CORE_HOME_BOUND)
-            exec->n_unbound++;
+        if (desc->usage == CLV_USAGE_STATE && plan->places[v].original == v)
+            exec->n_unbound += core_exec_has_state(plan, v);
         if (desc->usage != CLV_USAGE_INPUT && desc->usage != CLV_USAGE_OUTPUT)
             continue;
         status = clv_tensor_create(plan->ctx, desc->dtype, desc->rank,
@@ -111,7 +101,7 @@ clv_status clv_exec_create(clv_plan *plan, clv_exec **out)
     if (!exec->devices || !exec->steps || !exec->tensors)
         status = no_memory();
     if (!status)
-        status = make_arena(exec);
+        status = core_exec_make_memory(exec);
     if (!status)
         status = make_timelines(exec);
     if (!status)
@@ -135,6 +125,8 @@ void clv_exec_destroy(clv_exec *exec)
     const clv_plan *plan = exec->plan;
     for (uint32_t s = 0; exec->steps && s < plan->n_steps; s++) {
         core_program_destroy(exec->steps[s].program);
+        free(exec->steps[s].commands);
+        free(exec->steps[s].copies);
         free(exec->steps[s].bindings);
         free(exec->steps[s].values);
         free(exec->steps[s].waits);
@@ -144,7 +136,7 @@ void clv_exec_destroy(clv_exec *exec)
     for (uint32_t v = 0; exec->tensors && v < plan->graph->n_tensors; v++)
         if (plan->graph->tensors[v].usage != CLV_USAGE_STATE)
             clv_tensor_destroy(exec->tensors[v]);
-    clv_tensor_destroy(exec->arena);
+    core_exec_free_memory(exec);
     free(exec->devices);
     free(exec->steps);
     free(exec->tensors);
@@ -181,7 +173,7 @@ static clv_status check_state(const clv_exec *exec, clv_value state,
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         uint32_t holding;
         clv_status status = CLV_OK;
-        if (plan->devices[d].n_steps)
+        if (plan->devices[d].n_steps && !plan->devices[d].local)
             status = core_tensor_holding(tensor, plan->devices[d].dev,
                                          plan->pointer_align, false, &holding);
         if (status)
@@ -197,8 +189,7 @@ clv_status clv_exec_bind(clv_exec *exec, clv_value state, clv_tensor *tensor)
         status = core_exec_set_tensor(exec, state, tensor);
     if (status)
         return status;
-    if (!exec->tensors[state] &&
-        exec->plan->places[state].home == CORE_HOME_BOUND)
+    if (!exec->tensors[state] && core_exec_has_state(exec->plan, state))
         exec->n_unbound--;
     exec->tensors[state] = tensor;
     return CLV_OK;
@@ -236,7 +227,8 @@ static clv_status check_run(const clv_exec *exec, const int64_t *symbols,
     if (exec->n_unbound)
         for (uint32_t v = 0; v < graph->n_tensors; v++)
             if (exec->plan->places[v].home == CORE_HOME_BOUND &&
-                graph->values[v].base == v && !exec->tensors[v])
+                graph->values[v].base == v &&
+                !exec->tensors[exec->plan->places[v].original])
                 return clv_error(CLV_ERR_INVALID, "run: state '%s' has no "
                                  "memory; give it some with clv_exec_bind()",
                                  graph->values[v].name);
@@ -252,7 +244,7 @@ static clv_status host_wait(clv_exec *exec, uint32_t device, uint64_t value,
     if (traced)
         core_trace_add(exec->plan->ctx, CLV_CLOCK_REAL, core_trace_host_track(),
                        "wait", begin, clv_now_ns());
-    return status;
+    return status ? status : core_exec_fetch(exec, device, value);
 }
 
 static clv_status wait_for_others(clv_exec *exec, uint32_t step)
@@ -322,6 +314,9 @@ static clv_status submit_step(clv_exec *exec, uint32_t index,
     bool traced = clv_trace_enabled(exec->plan->ctx);
     uint64_t begin = traced ? clv_now_ns() : 0;
     step->command.symbols = symbols;
+    status = core_exec_put_commands(exec, index, symbols);
+    if (status)
+        return status;
     step->signal.value = d->base + exec->plan->steps[index].signal;
     step->submit.correlation = traced ? exec->run : 0;
     status = submit_when_room(exec, index);
@@ -364,18 +359,26 @@ clv_status clv_exec_run(clv_exec *exec, const int64_t *symbols,
 {
     clv_status status = check_run(exec, symbols, n_symbols);
     if (!status)
+        status = core_exec_bring_states(exec);
+    if (!status)
         status = flush_memory(exec, true);
     if (status)
         return status;
     exec->run++;
-    for (uint32_t d = 0; d < exec->plan->n_devices; d++)
+    exec->symbols = symbols;
+    for (uint32_t d = 0; d < exec->plan->n_devices; d++) {
         exec->devices[d].base = exec->devices[d].promised;
+        exec->devices[d].fetched = 0;
+    }
     for (uint32_t s = 0; s < exec->plan->n_steps && !status; s++)
         status = submit_step(exec, s, symbols);
     if (!status)
         status = wait_all(exec);
     if (status)
         return core_exec_drain(exec, status);
+    status = core_exec_leave_states(exec);
+    if (status)
+        return status;
     if (clv_trace_enabled(exec->plan->ctx))
         core_exec_collect_trace(exec);
     return flush_memory(exec, false);

@@ -10,10 +10,25 @@
 #include "../graph/tensor.h"
 #include "../plan/plan.h"
 
+/* A copy of a step, and where the bases of its sides lie. */
+typedef struct core_exec_copy {
+    const core_copy *planned;
+    clv_value local, shared;
+    core_buffer *buffer;      /* the device's own memory */
+    uint64_t offset;
+    core_buffer *host_buffer; /* the host's, as the device sees it; NULL where
+                                 it is staged */
+    uint64_t host_offset;
+    char *host;               /* the same for the host */
+} core_exec_copy;
+
 typedef struct core_exec_step {
-    core_program *program;
+    core_program *program;   /* NULL: the step only copies */
     core_command command;    /* RUN; symbols are set by each run */
     core_submit submit;
+    core_command *commands;  /* made for each run */
+    core_exec_copy *copies;
+    uint32_t n_copies, n_before; /* so many of them before the program */
     core_binding *bindings;  /* of the program's tensors but the weights */
     core_point *waits;       /* those the device does itself */
     core_point signal;
@@ -27,6 +42,11 @@ typedef struct core_exec_device {
     uint64_t promised;       /* value after everything submitted so far */
     uint64_t base;           /* value before this run */
     bool blamed;             /* a failure is its own */
+    core_buffer *arena;      /* in its own memory, or NULL */
+    core_buffer *staging;    /* NULL: nothing passes through it */
+    char *staged;            /* its bytes for the host */
+    uint32_t fetched;        /* steps of this run before this one have had their
+                                staged results taken to the host's memory */
 } core_exec_device;
 
 /* Memory that the host writes before or reads after a run and that is not
@@ -60,7 +80,8 @@ struct clv_exec {
     core_exec_step *steps;     /* [plan->n_steps] */
     clv_tensor **tensors;      /* [n_tensors] inputs and outputs: owned; states:
                                   bound by the caller; else NULL */
-    clv_tensor *arena;         /* NULL: no transients */
+    clv_tensor *arena;         /* in the host's memory; NULL: no transients */
+    const int64_t *symbols;    /* of the present run */
     core_exec_flush *flushes;
     uint32_t n_flushes, flushes_capacity;
     core_exec_sync sync;
@@ -77,6 +98,27 @@ clv_status core_exec_prepare_step(clv_exec *exec, uint32_t step,
 /* Points the bindings of a value on every device to the tensor's memory. */
 clv_status core_exec_set_tensor(clv_exec *exec, clv_value value,
                                 clv_tensor *tensor);
+
+/* exec_copy.c: the copies of a step. The commands of a run; staged bytes that the
+ * step reads are moved, so what it waits for is done. */
+clv_status core_exec_prepare_copies(clv_exec *exec, uint32_t step);
+clv_status core_exec_set_copies(clv_exec *exec, uint32_t step, clv_value value,
+                                clv_tensor *tensor, bool commit);
+clv_status core_exec_put_commands(clv_exec *exec, uint32_t step,
+                                  const int64_t *symbols);
+/* Takes the staged results of steps to the host's memory, up to the device's
+ * timeline having value, which it has. */
+clv_status core_exec_fetch(clv_exec *exec, uint32_t device, uint64_t value);
+
+/* exec_memory.c */
+clv_status core_exec_make_memory(clv_exec *exec);
+void core_exec_free_memory(clv_exec *exec);
+/* Whether the plan uses the state in any memory. */
+bool core_exec_has_state(const clv_plan *plan, clv_value state);
+/* Before a run: states come to where it needs them, and are taken as written
+ * where it writes them. After it: where else they are now. */
+clv_status core_exec_bring_states(clv_exec *exec);
+clv_status core_exec_leave_states(clv_exec *exec);
 
 /*
  * exec_wait.c. A run fails because of a device when a timeline of it fails, for

@@ -2,6 +2,7 @@
  * From a step of the plan to a compiled program with bound memory: takes the
  * step's nodes out of the graph, with the tensors they use and no others.
  */
+#include "../plan/plan_transfers.h"
 #include "exec.h"
 
 #include <stdlib.h>
@@ -32,7 +33,7 @@ static uint32_t usage_in_step(const extract *e, clv_value value)
         return usage;
     if (e->plan->places[value].writer != e->step)
         return CLV_USAGE_INPUT;
-    return base->first_step != e->step || base->last_step != e->step
+    return base->copied || base->first_step != e->step || base->last_step != e->step
                ? CLV_USAGE_OUTPUT
                : usage;
 }
@@ -58,6 +59,8 @@ static void take_nodes(extract *e)
 {
     const core_step *step = &e->plan->steps[e->step];
     for (uint32_t i = 0; i < step->n_parts; i++) {
+        if (core_part_copies(e->plan, step->first_part + i))
+            continue;
         clv_node *node = &e->nodes[e->n_nodes++];
         *node = e->plan->graph
                     ->nodes[e->plan->parts[step->first_part + i].node];
@@ -101,7 +104,8 @@ static clv_status weight_binding(const clv_plan *plan, const core_load *load,
     clv_tensor *tensor = plan->graph->values[load->weight].weight;
     clv_device *dev = plan->devices[load->device].dev;
     uint64_t view = core_view_offset(plan->graph, load->weight);
-    bool slice = load->holding == CORE_HOLD_COPY && load->bytes < tensor->size;
+    bool slice = load->holding == CORE_HOLD_COPY && !load->whole &&
+                 load->bytes < tensor->size;
     const core_object *object;
     clv_status status =
         slice ? core_tensor_slice(tensor, dev, plan->pointer_align, load->begin,
@@ -178,7 +182,10 @@ static clv_status bind_arena(clv_exec *exec, const extract *e,
             continue;
         step->values[n] = e->values[i];
         step->bindings[n] = (core_binding){.tensor = i, .size = place->size};
-        if (place->home == CORE_HOME_ARENA) {
+        if (place->home == CORE_HOME_ARENA && place->memory) {
+            step->bindings[n].buffer = exec->devices[place->memory - 1].arena;
+            step->bindings[n].offset = place->offset;
+        } else if (place->home == CORE_HOME_ARENA) {
             clv_status status =
                 core_tensor_object(exec->arena, dev, plan->align,
                                    CORE_HOLD_IMPORT, &arena);
@@ -224,15 +231,18 @@ clv_status core_exec_prepare_step(clv_exec *exec, uint32_t index,
     clv_status status = extract_step(exec->plan, index, &e);
     if (status)
         goto done;
-    step->bindings = calloc(e.n_tensors, sizeof *step->bindings);
-    step->values = calloc(e.n_tensors, sizeof *step->values);
+    step->bindings = calloc(e.n_tensors + 1u, sizeof *step->bindings);
+    step->values = calloc(e.n_tensors + 1u, sizeof *step->values);
     step->waits = calloc((size_t)exec->plan->steps[index].n_waits + 1,
                          sizeof *step->waits);
     if (!step->bindings || !step->values || !step->waits) {
         status = no_memory();
         goto done;
     }
-    status = compile(exec, &e, loads, &step->program);
+    if (e.n_nodes)
+        status = compile(exec, &e, loads, &step->program);
+    if (!status)
+        status = core_exec_prepare_copies(exec, index);
     if (!status)
         status = bind_arena(exec, &e, step);
     if (!status)
@@ -275,49 +285,71 @@ static clv_status note_flush(clv_exec *exec, clv_value value,
     return CLV_OK;
 }
 
-/* Points the step's bindings of a value, and of its views, to an object. */
-static void bind_step(const clv_graph *graph, core_exec_step *step,
+/* Whether a value is a tensor, or a mirror of it, or a view of either. */
+static bool belongs(const clv_plan *plan, clv_value value, clv_value tensor)
+{
+    return plan->places[plan->graph->values[value].base].original == tensor;
+}
+
+/* Points the step's bindings of a tensor, and of its views, to an object. */
+static void bind_step(const clv_plan *plan, core_exec_step *step,
                       clv_value value, const core_object *object)
 {
     for (uint32_t i = 0; i < step->command.n_bindings; i++) {
         clv_value bound = step->values[i];
-        if (graph->values[bound].base != value)
+        if (!belongs(plan, bound, value) ||
+            plan->places[plan->graph->values[bound].base].home ==
+                CORE_HOME_ARENA)
             continue;
         step->bindings[i].buffer = object->buffer;
         step->bindings[i].offset =
-            object->offset + core_view_offset(graph, bound);
+            object->offset + core_view_offset(plan->graph, bound);
     }
 }
 
-static bool step_uses(const clv_graph *graph, const core_exec_step *step,
+/* A device's programs see one memory of a tensor; the mirror of an input or an
+ * output is in the arena. */
+static bool step_uses(const clv_plan *plan, const core_exec_step *step,
                       clv_value value)
 {
     for (uint32_t i = 0; i < step->command.n_bindings; i++)
-        if (graph->values[step->values[i]].base == value)
+        if (belongs(plan, step->values[i], value) &&
+            plan->places[plan->graph->values[step->values[i]].base].home !=
+                CORE_HOME_ARENA)
             return true;
     return false;
+}
+
+static clv_status set_bindings(clv_exec *exec, uint32_t s, clv_value value,
+                               clv_tensor *tensor, bool commit)
+{
+    const clv_plan *plan = exec->plan;
+    const core_plan_device *device = &plan->devices[plan->steps[s].device];
+    const core_object *object;
+    if (!step_uses(plan, &exec->steps[s], value))
+        return CLV_OK;
+    clv_status status =
+        device->local ? core_tensor_local(tensor, device->dev, &object)
+                      : core_tensor_object(tensor, device->dev,
+                                           plan->pointer_align,
+                                           CORE_HOLD_IMPORT, &object);
+    if (!status && !commit && !device->local)
+        status = note_flush(exec, value, object);
+    if (!status && commit)
+        bind_step(plan, &exec->steps[s], value, object);
+    return status;
 }
 
 clv_status core_exec_set_tensor(clv_exec *exec, clv_value value,
                                 clv_tensor *tensor)
 {
-    const clv_plan *plan = exec->plan;
+    clv_status status = CLV_OK;
     /* Twice, so that a failure changes no binding. */
-    for (int pass = 0; pass < 2; pass++) {
-        for (uint32_t s = 0; s < plan->n_steps; s++) {
-            const core_object *object;
-            if (!step_uses(plan->graph, &exec->steps[s], value))
-                continue;
-            clv_status status = core_tensor_object(
-                tensor, plan->devices[plan->steps[s].device].dev,
-                plan->pointer_align, CORE_HOLD_IMPORT, &object);
-            if (!status && !pass)
-                status = note_flush(exec, value, object);
-            if (status)
-                return status;
-            if (pass)
-                bind_step(plan->graph, &exec->steps[s], value, object);
+    for (int pass = 0; pass < 2; pass++)
+        for (uint32_t s = 0; s < exec->plan->n_steps && !status; s++) {
+            status = set_bindings(exec, s, value, tensor, pass);
+            if (!status)
+                status = core_exec_set_copies(exec, s, value, tensor, pass);
         }
-    }
-    return CLV_OK;
+    return status;
 }

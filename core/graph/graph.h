@@ -47,6 +47,8 @@ clv_node *core_graph_add_node(clv_graph *graph, const clv_node *node);
 
 /* Bytes from the beginning of its base to a value: 0 but for views. */
 uint64_t core_view_offset(const clv_graph *graph, clv_value value);
+/* Gives it the strides of a dense tensor, in bytes. */
+void core_desc_set_dense(clv_tensor_desc *desc);
 /* Whether two values share elements. */
 bool core_values_overlap(const clv_graph *graph, clv_value a, clv_value b);
 

@@ -398,6 +398,8 @@ static const op_rule rules[CLV_OP_COUNT] = {
 
 const char *core_op_name(uint32_t op)
 {
+    if (op == CLV_OP_NONE)
+        return "copy"; /* of plans alone */
     return op < CLV_OP_COUNT && rules[op].name ? rules[op].name : "unknown op";
 }
 

@@ -122,6 +122,7 @@ clv_status clv_tensor_create(clv_context *ctx, uint32_t dtype, uint32_t rank,
     if (status)
         return status;
     status = memory_map(ctx, (*out)->size, &(*out)->memory);
+    (*out)->zero = true;
     if (status) {
         clv_tensor_destroy(*out);
         *out = NULL;
@@ -176,6 +177,7 @@ void clv_tensor_destroy(clv_tensor *tensor)
     }
     if (tensor->memory)
         memory_release(tensor->memory);
+    core_regions_finish(&tensor->regions);
     pthread_mutex_destroy(&tensor->mutex);
     free(tensor);
 }
@@ -208,11 +210,6 @@ bool clv_tensor_contested(const clv_tensor *tensor)
             core_device_abandoned(o->buffer->dev))
             return true;
     return false;
-}
-
-void *clv_tensor_data(clv_tensor *tensor)
-{
-    return tensor->memory->data;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -290,6 +287,10 @@ clv_status core_tensor_holding(const clv_tensor *tensor, const clv_device *dev,
     uint64_t size;
     uint64_t natural = core_dtype_align(tensor->dtype);
     align = align > natural ? align : natural;
+    if (may_copy && core_device_has_local(dev, &type)) {
+        *holding = CORE_HOLD_COPY;
+        return core_tensor_can_copy(dev, tensor->size, align);
+    }
     bool importable =
         core_device_import_type(dev, CLV_HANDLE_HOST_POINTER, &type);
     bool aligned = !((uintptr_t)tensor->memory->data & (align - 1));
@@ -343,6 +344,7 @@ static clv_status import_object(clv_tensor *tensor, clv_device *dev,
                          .release = memory_release,
                          .release_ctx = memory};
     object->offset = (uintptr_t)memory->data - begin;
+    tensor->zero = false;
     atomic_fetch_add(&memory->refs, 1);
     clv_status status = core_buffer_import(dev, type, &import, &object->buffer);
     if (status)
@@ -350,10 +352,31 @@ static clv_status import_object(clv_tensor *tensor, clv_device *dev,
     return status;
 }
 
+static clv_status can_hold_local(const clv_device *dev, uint32_t type,
+                                 uint64_t size, uint64_t align)
+{
+    const clv_mem_type *t = &dev->mem_types[type];
+    if (size > t->max_size)
+        return clv_error(CLV_ERR_LIMIT, "device '%s' holds at most %llu bytes "
+                         "at once in its own memory, not %llu; cut the op, or "
+                         "leave it to another device", dev->id,
+                         (unsigned long long)t->max_size,
+                         (unsigned long long)size);
+    if (t->alignment < align)
+        return clv_error(CLV_ERR_UNSUPPORTED, "device '%s' has memory of its "
+                         "own at multiples of %llu bytes, for ops that need "
+                         "%llu; leave it out of the plan's devices", dev->id,
+                         (unsigned long long)t->alignment,
+                         (unsigned long long)align);
+    return core_device_can_exchange(dev);
+}
+
 clv_status core_tensor_can_copy(const clv_device *dev, uint64_t size,
                                 uint64_t align)
 {
     uint32_t type;
+    if (core_device_has_local(dev, &type))
+        return can_hold_local(dev, type, size, align);
     if (find_visible(dev, size, align, &type))
         return CLV_OK;
     return clv_error(CLV_ERR_UNSUPPORTED, "device '%s' has no memory that the "
@@ -371,6 +394,19 @@ static clv_status copy_object(const clv_tensor *tensor, clv_device *dev,
     clv_status status = core_tensor_can_copy(dev, size, align);
     if (status)
         return status;
+    if (core_device_has_local(dev, &type)) {
+        const core_runs all = {0, size, size, 1};
+        status = core_device_alloc_local(dev, size, "a weight",
+                                         &object->buffer);
+        if (status)
+            return status;
+        status = core_buffer_write(
+            object->buffer, 0, &all,
+            (const char *)tensor->memory->data + object->begin);
+        if (!status)
+            return CLV_OK;
+        goto fail;
+    }
     find_visible(dev, size, align, &type);
     status = core_buffer_alloc(dev, type, size, &object->buffer);
     if (status)

@@ -9,7 +9,8 @@
  */
 #pragma once
 
-#include "../device/device.h"
+#include "../device/device_memory.h"
+#include "regions.h"
 
 /* Host memory with a count of those who use it. */
 typedef struct core_memory {
@@ -26,6 +27,7 @@ typedef struct core_memory {
 typedef enum core_holding {
     CORE_HOLD_IMPORT = 0, /* it uses the host's memory in place */
     CORE_HOLD_COPY = 1,   /* its own memory, filled once: weights only */
+    CORE_HOLD_LOCAL = 2,  /* its own memory, kept up to date: see below */
 } core_holding;
 
 typedef struct core_object {
@@ -34,6 +36,7 @@ typedef struct core_object {
     uint32_t holding;        /* core_holding */
     uint32_t storage, layout; /* clv_storage, clv_layout */
     uint64_t begin;          /* of the first byte it holds, in the tensor */
+    uint32_t memory;         /* LOCAL: its bit in clv_tensor.regions */
     struct core_object *next;
 } core_object;
 
@@ -47,6 +50,11 @@ struct clv_tensor {
     core_memory *memory;
     pthread_mutex_t mutex; /* protects objects: sessions share weights */
     core_object *objects;
+    /* Where the newest contents are, once there is an object with
+     * CORE_HOLD_LOCAL: bit 0 is the host's memory. */
+    core_regions regions;
+    uint32_t n_local;
+    bool zero; /* as made: nobody has been able to write to it yet */
 };
 
 /* What it takes for dev to hold the tensor at addresses that are multiples of
@@ -72,3 +80,24 @@ clv_status core_tensor_can_copy(const clv_device *dev, uint64_t size,
  * coherent: other devices use it during the same run. The same errors. */
 clv_status core_tensor_can_share(const clv_device *dev, uint64_t size,
                                  bool coherent);
+
+/*
+ * tensor_local.c: memory of devices for tensors whose contents change, the
+ * states of graphs. Runs say what they need where and what they have written;
+ * nothing is copied but on the way to who needs it.
+ */
+/* The object of the whole tensor in the device's own memory, made now if there
+ * is none yet; its contents are whatever core_tensor_bring() brought. */
+clv_status core_tensor_local(clv_tensor *tensor, clv_device *dev,
+                             const core_object **out);
+/* The newest contents of a box come to a device's own memory; object: NULL for
+ * the host's. CLV_ERR_DEVICE_LOST where only a lost device has them. */
+clv_status core_tensor_bring(clv_tensor *tensor, const core_object *object,
+                             const core_bounds *box);
+/* A run writes the box: these memories will have it. */
+clv_status core_tensor_wrote(clv_tensor *tensor, const core_bounds *box,
+                             uint64_t memories);
+/* The bytes of a box of a dense tensor; false where they are not stretches of
+ * one length at equal distances. */
+bool core_bounds_runs(uint32_t dtype, uint32_t rank, const int64_t *dims,
+                   const core_bounds *box, core_runs *out);

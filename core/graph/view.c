@@ -28,3 +28,16 @@ bool core_values_overlap(const clv_graph *graph, clv_value a, clv_value b)
             return false;
     return true;
 }
+
+void core_desc_set_dense(clv_tensor_desc *desc)
+{
+    uint32_t elements, bytes;
+    clv_dtype_block(desc->dtype, &elements, &bytes);
+    int64_t stride = bytes;
+    desc->strides[desc->rank - 1] = stride;
+    stride *= desc->dims[desc->rank - 1] / (int64_t)elements;
+    for (uint32_t i = desc->rank - 1; i-- > 0;) {
+        desc->strides[i] = stride;
+        stride *= desc->dims[i];
+    }
+}

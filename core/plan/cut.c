@@ -240,20 +240,6 @@ static bool note_view(cutter *c, clv_value base, clv_value view)
     return true;
 }
 
-/* Strides of a dense tensor, bytes. */
-static void dense_strides(clv_tensor_desc *desc)
-{
-    uint32_t elements, bytes;
-    clv_dtype_block(desc->dtype, &elements, &bytes);
-    int64_t stride = bytes;
-    desc->strides[desc->rank - 1] = stride;
-    stride *= desc->dims[desc->rank - 1] / (int64_t)elements;
-    for (uint32_t i = desc->rank - 1; i-- > 0;) {
-        desc->strides[i] = stride;
-        stride *= desc->dims[i];
-    }
-}
-
 static clv_value view_of(cutter *c, clv_value base, span first, span last);
 
 /* The scales that belong to rows and columns of a quantised weight. */
@@ -295,7 +281,7 @@ static clv_value view_of(cutter *c, clv_value base, span first, span last)
         if (!desc.quant_scales) /* 1 + CLV_NO_TENSOR */
             return CLV_NO_TENSOR;
     }
-    dense_strides(&desc);
+    core_desc_set_dense(&desc);
     if (!whole_first) {
         desc.dims[0] = first.end - first.begin;
         desc.symbols[0] = 0;

@@ -4,6 +4,7 @@
 #include "../plugin/loader.h"
 #include "../solve/forecast.h"
 #include "plan_solve.h"
+#include "plan_transfers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,7 +123,7 @@ static clv_status make_plan(clv_context *ctx, clv_graph *graph,
 /* Turns the pieces into the graph that is run, if any node is cut. */
 static clv_status cut_graph(clv_plan *plan)
 {
-    bool any = false;
+    bool any = core_plan_find_local(plan); /* copies go into a graph of ours */
     for (uint32_t i = 0; i < plan->n_pieces; i++) {
         core_choice *choice = &plan->choices[plan->pieces[i].node];
         if (!choice->n_pieces++)
@@ -182,8 +183,12 @@ static clv_status derive(clv_plan *plan, const clv_op_caps *all)
             .device = plan->cut.graph ? plan->cut.devices[i]
                                       : plan->pieces[i].device};
     plan->n_parts = n;
+    for (uint32_t v = 0; v < plan->graph->n_tensors && !status; v++)
+        plan->places[v].original = v;
     if (!status)
         status = own_answers(plan, asked ? asked : all, caps);
+    if (!status && core_plan_find_local(plan))
+        status = core_plan_transfers(plan, &caps);
     if (!status)
         status = core_plan_steps(plan);
     if (!status)
@@ -366,6 +371,9 @@ void clv_plan_destroy(clv_plan *plan)
     free(plan->clocks);
     free(plan->waits);
     free(plan->loads);
+    free(plan->copies);
+    free(plan->state_uses);
+    free(plan->state_ends);
     free(plan->places);
     free(plan);
 }
@@ -381,6 +389,14 @@ clv_plan_summary clv_plan_summarise(const clv_plan *plan)
     if (plan->forecast) {
         summary.predicted_ns = plan->forecast->makespan_ns;
         summary.predicted_nj = plan->forecast->energy_nj;
+    }
+    summary.n_copies = plan->n_copies;
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        const core_memplan *own = &plan->devices[d].memory;
+        summary.transient_naive += own->naive;
+        summary.transient_offsets += own->offsets;
+        summary.transient_objects += own->objects;
+        summary.transient_size += own->size;
     }
     for (uint32_t i = 0; i < plan->n_loads; i++)
         summary.n_copies += plan->loads[i].holding != 0;
@@ -405,7 +421,8 @@ void core_plan_node_text(const clv_plan *plan, uint32_t node, char *text,
     const char *name = NULL;
     for (uint32_t i = 0; i < n->n_inputs && !name; i++)
         if (n->inputs[i] != CLV_NO_TENSOR &&
-            graph->tensors[n->inputs[i]].usage >= CLV_USAGE_WEIGHT)
+            (n->op == CORE_OP_COPY ||
+             graph->tensors[n->inputs[i]].usage >= CLV_USAGE_WEIGHT))
             name = graph->values[graph->values[n->inputs[i]].base].name;
     snprintf(text, size, "%s%s%s", core_op_name(n->op), name ? " " : "",
              name ? name : "");

@@ -24,8 +24,9 @@
  */
 #pragma once
 
-#include "../device/device.h"
+#include "../device/device_memory.h"
 #include "../graph/graph.h"
+#include "../graph/regions.h"
 #include "cut.h"
 #include "memplan.h"
 
@@ -61,7 +62,7 @@ typedef struct core_step {
 
 typedef enum core_home {
     CORE_HOME_NONE = 0,   /* nothing uses it */
-    CORE_HOME_ARENA = 1,  /* at offset in the arena, shared by all devices */
+    CORE_HOME_ARENA = 1,  /* at offset in the arena of its memory */
     CORE_HOME_OWN = 2,    /* an input or output: a tensor of the exec */
     CORE_HOME_BOUND = 3,  /* a state: the caller's tensor */
     CORE_HOME_WEIGHT = 4, /* as plan->loads say */
@@ -72,6 +73,9 @@ typedef enum core_home {
 /* Where a value lies and when it is in use. */
 typedef struct core_place {
     uint32_t home;        /* core_home */
+    uint32_t memory;      /* 0: the host's; 1 + d: device d's own */
+    clv_value original;   /* of a mirror (plan_transfers.h): the value itself */
+    bool copied;          /* a base that nodes copy from or to */
     uint64_t offset;      /* ARENA */
     uint64_t size;        /* bytes, for the largest symbols */
     clv_value in_place;   /* whose memory it takes over, or CLV_NO_TENSOR */
@@ -88,11 +92,43 @@ typedef struct core_load {
     uint32_t holding; /* core_holding: used in place, or copied */
     uint64_t begin, bytes; /* in the weight's tensor; begin is 0 but for views
                               that are copied */
+    bool whole;       /* of a view whose whole tensor is copied */
 } core_load;
+
+/* A node that copies between a device's own memory and the host's. */
+typedef struct core_copy {
+    uint32_t part;
+    clv_value from, to;
+    bool out;         /* to the host's */
+    uint64_t bytes;   /* for the largest symbols, */
+    uint64_t n_runs;  /* in so many stretches */
+    uint64_t staging; /* where they pass, if the device is staged */
+} core_copy;
+
+/* A run needs this part of a state in a memory when it begins, */
+typedef struct core_state_use {
+    clv_value state;
+    uint32_t memory;
+    core_bounds box;
+} core_state_use;
+
+/* and leaves this one in these, written by a device of memory `writer`. */
+typedef struct core_state_end {
+    clv_value state;
+    core_bounds box;
+    uint64_t memories;
+    uint32_t writer;
+} core_state_end;
 
 typedef struct core_plan_device {
     clv_device *dev;
     uint32_t n_steps; /* of a run; 0: unused */
+    bool local;       /* works in memory of its own, of local_type */
+    bool staged;      /* and cannot copy from and to the host's memory: bytes
+                         pass through staging_size bytes that both see */
+    uint32_t local_type;
+    uint64_t staging_size;
+    core_memplan memory; /* of its own arena, if it is local */
 } core_plan_device;
 
 struct clv_plan {
@@ -111,11 +147,16 @@ struct clv_plan {
                                   waited for them */
     core_wait *waits;
     core_load *loads;
+    core_copy *copies;         /* in the order of their parts */
+    core_state_use *state_uses; /* where any device has memory of its own */
+    core_state_end *state_ends; /* likewise */
     core_place *places;        /* [graph->n_tensors] */
     uint32_t n_devices, n_pieces, n_parts, n_steps, n_waits, n_loads;
+    uint32_t n_copies, n_state_uses, n_state_ends;
     uint64_t pointer_align;    /* most that a device asks for; at least 1 */
     uint64_t align;            /* of offsets in the arena */
-    core_memplan memory;       /* of the arena: size, and what it might be */
+    core_memplan memory;       /* of the arena in the host's memory: size, and
+                                  what it might be */
     struct core_forecast *forecast; /* for the largest symbols; NULL: costs are
                                        not known */
 };
@@ -151,6 +192,8 @@ clv_status core_plan_steps(clv_plan *plan);
 clv_status core_plan_order(clv_plan *plan);
 clv_status core_plan_memory(clv_plan *plan, const clv_op_caps *caps);
 clv_status core_plan_waits(clv_plan *plan);
+/* Whether the host waits where a device needs something of another one. */
+bool core_plan_host_waits(const clv_plan *plan, uint32_t device, uint32_t on);
 
 /* Whether dev takes the node as it is; else why not. */
 #define CORE_REASON_SIZE 160

@@ -1,5 +1,6 @@
 /* What happens in a stretch of time: work, submits, waits. */
 #include "plan_svg.h"
+#include "plan_transfers.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -159,6 +160,8 @@ static void add_small(core_drawing *d, double y, double height, bar *open,
 
 static uint32_t kind_of(const clv_plan *plan, uint32_t node)
 {
+    if (plan->graph->nodes[node].op == CORE_OP_COPY)
+        return CORE_BAR_ROWS;
     if (!core_plan_piece_of(plan, node))
         return CORE_BAR_JOIN;
     switch (plan->graph->nodes[node].op) {

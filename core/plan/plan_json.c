@@ -56,6 +56,10 @@ static void json_devices(core_text *text, const clv_plan *plan)
             core_text_add(text, ",\"busy_ns\":");
             add_ns(text, plan->forecast->busy_ns[d]);
         }
+        if (plan->devices[d].local)
+            core_text_add(text, ",\"own_memory\":%llu,\"staging\":%llu",
+                          (unsigned long long)plan->devices[d].memory.size,
+                          (unsigned long long)plan->devices[d].staging_size);
         core_text_add(text, "}");
     }
     core_text_add(text, "],\n\"memory\":{\"naive\":%llu,\"offsets\":%llu,"
@@ -78,6 +82,24 @@ static void json_loads(core_text *text, const clv_plan *plan)
                       "\"bytes\":%llu}", comma(i), load->weight, load->device,
                       load->holding == CORE_HOLD_COPY ? "copy" : "import",
                       (unsigned long long)load->bytes);
+    }
+    core_text_add(text, "],\n");
+}
+
+/* Of nodes that copy. */
+static void json_copies(core_text *text, const clv_plan *plan)
+{
+    core_text_add(text, "\"copies\":[");
+    for (uint32_t i = 0; i < plan->n_copies; i++) {
+        const core_copy *copy = &plan->copies[i];
+        const core_plan_device *d =
+            &plan->devices[plan->parts[copy->part].device];
+        core_text_add(text, "%s{\"part\":%u,\"way\":\"%s\",\"by\":\"%s\","
+                      "\"bytes\":%llu,\"stretches\":%llu}", comma(i),
+                      copy->part, copy->out ? "to host" : "to device",
+                      d->staged ? "staging" : "import",
+                      (unsigned long long)copy->bytes,
+                      (unsigned long long)copy->n_runs);
     }
     core_text_add(text, "],\n");
 }
@@ -213,6 +235,10 @@ static void json_value(core_text *text, const clv_plan *plan, clv_value value)
         core_text_add(text, ",\"offset\":%llu,\"first_part\":%u,"
                       "\"last_part\":%u", (unsigned long long)place->offset,
                       place->first_part, place->last_part);
+    if (place->memory)
+        core_text_add(text, ",\"memory_of\":%u", place->memory - 1);
+    if (place->original != value)
+        core_text_add(text, ",\"mirror_of\":%u", place->original);
     if (place->in_place != CLV_NO_TENSOR)
         core_text_add(text, ",\"in_place\":%u", place->in_place);
     if (plan->graph->values[value].base != value)
@@ -230,6 +256,7 @@ void core_plan_add_json(core_text *text, const clv_plan *plan)
     json_predicted(text, plan);
     json_devices(text, plan);
     json_loads(text, plan);
+    json_copies(text, plan);
     json_steps(text, plan);
     json_pieces(text, plan);
     json_choices(text, plan);

@@ -129,6 +129,30 @@ static void add_predicted(const writer *w)
     core_text_add(w->text, " ms.\n");
 }
 
+static void add_own_memory(const writer *w, uint32_t device)
+{
+    const clv_plan *plan = w->plan;
+    const core_plan_device *d = &plan->devices[device];
+    uint64_t ways[2] = {0};
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < plan->n_copies; i++) {
+        const core_copy *copy = &plan->copies[i];
+        if (plan->parts[copy->part].device != device)
+            continue;
+        ways[copy->out] += copy->bytes;
+        n++;
+    }
+    core_text_add(w->text, "In the memory of %s: ",
+                  core_plan_device_id(plan, device));
+    add_bytes(w->text, d->memory.size);
+    core_text_add(w->text, " of them; a run copies ");
+    add_bytes(w->text, ways[0]);
+    core_text_add(w->text, " there and ");
+    add_bytes(w->text, ways[1]);
+    core_text_add(w->text, " back, in %u copies%s.\n", n,
+                  d->staged ? " through memory that the host sees" : "");
+}
+
 static void add_memory(const writer *w)
 {
     const core_memplan *memory = &w->plan->memory;
@@ -141,6 +165,9 @@ static void add_memory(const writer *w)
     core_text_add(w->text, " by shared objects; used: ");
     add_bytes(w->text, memory->size);
     core_text_add(w->text, ".\n");
+    for (uint32_t d = 0; d < w->plan->n_devices; d++)
+        if (w->plan->devices[d].local && w->plan->devices[d].n_steps)
+            add_own_memory(w, d);
 }
 
 static void add_loads(const writer *w)

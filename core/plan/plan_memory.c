@@ -1,10 +1,12 @@
 /*
- * Where values lie: transients in one arena that all devices of the plan share,
+ * Where values lie: transients in an arena of their memory, of which there is
+ * one for all devices that use the host's and one for each that has its own;
  * weights where they are or copied to a device, the rest in tensors.
  */
 #include "../graph/dtype.h"
 #include "../graph/tensor.h"
 #include "plan_reuse.h"
+#include "plan_transfers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +52,7 @@ static bool can_overwrite(const clv_plan *plan, const core_uses *uses,
 {
     clv_value in = node->inputs[i], out = node->outputs[0];
     if (in == CLV_NO_TENSOR || plan->places[in].home != CORE_HOME_ARENA ||
+        plan->places[in].memory != plan->places[out].memory ||
         plan->places[in].last_part != part ||
         !core_uses_over(uses, in, part) ||
         !same_extent(&plan->graph->tensors[in], &plan->graph->tensors[out]))
@@ -67,7 +70,7 @@ static void find_in_place(clv_plan *plan, const core_uses *uses,
     for (uint32_t p = 0; p < plan->n_parts; p++) {
         uint32_t index = plan->parts[p].node;
         const clv_node *node = &plan->graph->nodes[index];
-        if (node->n_outputs != 1 || viewed[node->outputs[0]] ||
+        if (node->n_outputs != 1 || node->op == CORE_OP_COPY || viewed[node->outputs[0]] ||
             plan->places[node->outputs[0]].home != CORE_HOME_ARENA)
             continue;
         for (uint32_t i = 0; i < node->n_inputs; i++) {
@@ -96,9 +99,10 @@ static bool may_share(const void *ctx, uint32_t a, uint32_t b)
            core_uses_apart(o->uses, o->values[b], o->values[a]);
 }
 
-/* One lifetime for each value in the arena that takes over no other's memory;
+/* One lifetime for each value in the memory's arena that takes over no other's memory;
  * those that do extend it. index[v]: the value's lifetime. */
-static uint32_t collect_lifetimes(const clv_plan *plan, const owners *owned,
+static uint32_t collect_lifetimes(const clv_plan *plan, uint32_t memory,
+                                  const owners *owned,
                                   core_lifetime *lifetimes, uint32_t *index,
                                   uint64_t *naive)
 {
@@ -106,7 +110,7 @@ static uint32_t collect_lifetimes(const clv_plan *plan, const owners *owned,
     *naive = 0;
     for (uint32_t v = 0; v < plan->graph->n_tensors; v++) {
         const core_place *place = &plan->places[v];
-        if (place->home != CORE_HOME_ARENA ||
+        if (place->home != CORE_HOME_ARENA || place->memory != memory ||
             plan->graph->values[v].base != v)
             continue;
         *naive += (place->size + plan->align - 1) & ~(plan->align - 1);
@@ -119,6 +123,8 @@ static uint32_t collect_lifetimes(const clv_plan *plan, const owners *owned,
     }
     for (uint32_t v = 0; v < plan->graph->n_tensors; v++) {
         clv_value owner = v;
+        if (plan->places[v].memory != memory)
+            continue;
         while (plan->places[owner].in_place != CLV_NO_TENSOR)
             owner = plan->places[owner].in_place;
         if (owner == v)
@@ -131,7 +137,8 @@ static uint32_t collect_lifetimes(const clv_plan *plan, const owners *owned,
     return n;
 }
 
-static clv_status plan_arena(clv_plan *plan, core_uses *uses)
+static clv_status plan_arena(clv_plan *plan, core_uses *uses, uint32_t memory,
+                             core_memplan *out)
 {
     uint32_t n_tensors = plan->graph->n_tensors;
     core_lifetime *lifetimes = calloc(n_tensors, sizeof *lifetimes);
@@ -144,14 +151,16 @@ static clv_status plan_arena(clv_plan *plan, core_uses *uses)
         goto done;
     }
     uint64_t naive;
-    uint32_t n = collect_lifetimes(plan, &owned, lifetimes, index, &naive);
+    uint32_t n = collect_lifetimes(plan, memory, &owned, lifetimes, index,
+                                   &naive);
     status = core_memplan_make(lifetimes, n, plan->align, may_share, &owned,
-                               offsets, &plan->memory);
+                               offsets, out);
     if (status)
         goto done;
-    plan->memory.naive = naive;
+    out->naive = naive;
     for (uint32_t v = 0; v < n_tensors; v++)
-        if (plan->places[v].home == CORE_HOME_ARENA)
+        if (plan->places[v].home == CORE_HOME_ARENA &&
+            plan->places[v].memory == memory)
             plan->places[v].offset =
                 offsets[index[plan->graph->values[v].base]] +
                 core_view_offset(plan->graph, v);
@@ -160,6 +169,15 @@ done:
     free(offsets);
     free(index);
     free(lifetimes);
+    return status;
+}
+
+static clv_status plan_arenas(clv_plan *plan, core_uses *uses)
+{
+    clv_status status = plan_arena(plan, uses, 0, &plan->memory);
+    for (uint32_t d = 0; d < plan->n_devices && !status; d++)
+        if (plan->devices[d].local)
+            status = plan_arena(plan, uses, 1 + d, &plan->devices[d].memory);
     return status;
 }
 
@@ -180,13 +198,18 @@ static clv_status load_view(const clv_plan *plan, clv_value value,
     if (load->holding == CORE_HOLD_IMPORT && aligned)
         return CLV_OK;
     if (desc->rank > 1 &&
-        desc->dims[desc->rank - 1] != tensor->dims[desc->rank - 1])
+        desc->dims[desc->rank - 1] != tensor->dims[desc->rank - 1]) {
+        if (load->holding == CORE_HOLD_COPY && aligned) {
+            load->whole = true; /* the copy is of all its columns */
+            return CLV_OK;
+        }
         return clv_error(CLV_ERR_UNSUPPORTED,
                          "device '%s' needs pieces of a weight's columns to "
                          "begin at multiples of %llu bytes in memory that it "
                          "imports, not at %llu; cut elsewhere", dev->id,
                          (unsigned long long)plan->pointer_align,
                          (unsigned long long)begin);
+    }
     load->holding = CORE_HOLD_COPY;
     load->begin = begin;
     load->bytes = plan->places[value].size;
@@ -248,8 +271,8 @@ static clv_status plan_loads(clv_plan *plan)
 
 /* ------------------------------------------------------------------------ */
 
-/* Every device of the plan sees the arena, and the inputs, outputs and states
- * that it uses, in the host's memory. */
+/* Every device without memory of its own sees the arena, and the inputs, outputs
+ * and states that it uses, in the host's memory. */
 static clv_status check_sharing(const clv_plan *plan)
 {
     uint32_t n_used = 0;
@@ -259,11 +282,11 @@ static clv_status check_sharing(const clv_plan *plan)
     for (uint32_t v = 0; v < plan->graph->n_tensors; v++) {
         const core_place *place = &plan->places[v];
         if ((place->home == CORE_HOME_OWN || place->home == CORE_HOME_BOUND) &&
-            place->size > largest)
+            !place->memory && place->size > largest)
             largest = place->size;
     }
     for (uint32_t d = 0; d < plan->n_devices; d++) {
-        if (!plan->devices[d].n_steps)
+        if (!plan->devices[d].n_steps || plan->devices[d].local)
             continue;
         clv_status status = core_tensor_can_share(plan->devices[d].dev, largest,
                                                   n_used > 1);
@@ -296,11 +319,13 @@ clv_status core_plan_memory(clv_plan *plan, const clv_op_caps *caps)
     }
     if (!status) {
         find_in_place(plan, &uses, caps, viewed);
-        status = plan_arena(plan, &uses);
+        status = plan_arenas(plan, &uses);
     }
     core_uses_finish(&uses);
     free(viewed);
     if (!status)
         status = plan_loads(plan);
-    return status ? status : check_sharing(plan);
+    if (!status)
+        status = check_sharing(plan);
+    return status ? status : core_plan_staging(plan);
 }

@@ -9,7 +9,7 @@
  * that nodes touch stand for them.
  */
 #include "../profile/profile.h"
-#include "plan.h"
+#include "plan_transfers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +57,21 @@ static void list_steps(scheduler *s)
     }
 }
 
+static bool time_copy(scheduler *s, const core_profile *profile, uint32_t part)
+{
+    const clv_plan *plan = s->plan;
+    const core_part *p = &plan->parts[part];
+    const core_overheads *o =
+        core_profile_overheads(profile, plan->devices[p->device].dev);
+    core_runs runs;
+    if (!o || core_plan_copy_runs(plan, plan->graph->nodes[p->node].inputs[0],
+                                  NULL, &runs))
+        return false;
+    s->takes[p->step] += o->copy * (double)runs.n +
+                         o->copy_byte * (double)(runs.bytes * runs.n);
+    return true;
+}
+
 /* For the largest symbols. False: of some part it is not known. */
 static bool time_steps(scheduler *s, const core_profile *profile)
 {
@@ -65,6 +80,11 @@ static bool time_steps(scheduler *s, const core_profile *profile)
         const core_part *part = &plan->parts[i];
         core_work work;
         core_cost cost;
+        if (core_part_copies(plan, i)) {
+            if (!time_copy(s, profile, i))
+                return false;
+            continue;
+        }
         core_work_of(plan->graph, part->node, NULL, NULL, &work);
         if (!core_profile_cost(profile, plan->devices[part->device].dev, &work,
                                &cost))
@@ -106,6 +126,17 @@ static bool needed_end(const scheduler *s, uint32_t step, double *end)
     return true;
 }
 
+/* Whether the host waits for something that the step needs. */
+static bool host_waits(const clv_plan *plan, uint32_t step)
+{
+    const uint64_t *clock = plan->clocks + (size_t)step * plan->n_devices;
+    uint32_t device = plan->steps[step].device;
+    for (uint32_t d = 0; d < plan->n_devices; d++)
+        if (clock[d] && d != device && core_plan_host_waits(plan, device, d))
+            return true;
+    return !(plan->devices[device].dev->info.flags & CLV_DEVICE_FLAG_WAIT);
+}
+
 /* The device whose next step can be submitted first. There is one: the steps
  * are in an order that is possible. */
 static uint32_t choose(const scheduler *s, double now, double *ready,
@@ -120,8 +151,7 @@ static uint32_t choose(const scheduler *s, double now, double *ready,
         uint32_t step = s->lists[s->first[d] + s->next[d]];
         if (!needed_end(s, step, &end))
             continue;
-        if (!(plan->devices[d].dev->info.flags & CLV_DEVICE_FLAG_WAIT) &&
-            end > then)
+        if (host_waits(plan, step) && end > then)
             then = end;
         if (best == plan->n_devices || then < *ready ||
             (then == *ready && step < best_step)) {

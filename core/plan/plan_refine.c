@@ -1,6 +1,7 @@
 #include "plan_refine.h"
 
 #include "../solve/forecast.h"
+#include "plan_transfers.h"
 
 #include <stdlib.h>
 
@@ -21,6 +22,8 @@ static uint32_t count_works(const clv_plan *plan, tally *works)
         clv_device *dev = plan->devices[part->device].dev;
         core_work work;
         uint32_t i = 0;
+        if (core_part_copies(plan, p))
+            continue;
         core_work_of(plan->graph, part->node, NULL, NULL, &work);
         while (i < n && (works[i].ask.dev != dev ||
                          !core_work_equal(&works[i].ask.work, &work)))

@@ -7,8 +7,10 @@
  * work beside it. (In a plan with early steps that place does not matter: other
  * devices wait for nothing but what they need, and there are more steps.) And it
  * does so where the program would grow larger than its device allows.
+ *
+ * Copies between memories come before and after the program of a step.
  */
-#include "plan.h"
+#include "plan_transfers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +37,12 @@ typedef struct joiner {
     uint64_t *sizes;   /* [n_devices] bytes that the step being filled reaches */
     uint32_t *open;    /* [n_devices] step being filled, or CORE_NO_STEP */
     uint32_t *latest;  /* [n_devices] latest step, or CORE_NO_STEP */
+    uint32_t *phases;  /* [n_devices] of the step being filled */
 } joiner;
+
+/* What a step has so far: nothing or copies, then nodes of its program, then
+ * copies again. */
+enum { PHASE_BEFORE, PHASE_PROGRAM, PHASE_AFTER };
 
 static clv_status no_memory(void)
 {
@@ -121,7 +128,9 @@ static bool fits_open(joiner *j, uint32_t part, clv_value value, bool write)
     for (const use *u; (u = next_conflict(j, value, write, &at));) {
         uint32_t other = plan->parts[u->part].step;
         const core_step *s = &plan->steps[other];
-        if (other == step ? u->value != value
+        bool copies = core_part_copies(plan, part) ||
+                      core_part_copies(plan, u->part);
+        if (other == step ? u->value != value && !copies
                           : s->device != device &&
                                 clock_of(j, step)[s->device] < s->signal)
             return false;
@@ -192,6 +201,7 @@ static void begin_step(joiner *j, uint32_t part)
                plan->n_devices * sizeof *plan->clocks);
     j->due[step] = NOBODY;
     j->sizes[device] = 0;
+    j->phases[device] = PHASE_BEFORE;
     j->open[device] = j->latest[device] = step;
     each_value(j, part, note_needed);
 }
@@ -202,11 +212,29 @@ static void forget_uses(joiner *j)
     memset(j->newest, 0xff, j->plan->graph->n_tensors * sizeof *j->newest);
 }
 
+/* The phase of the device's open step with the part in it; false: it does not
+ * go into the step, whose program cannot be divided. */
+static bool next_phase(const joiner *j, uint32_t part, uint32_t *phase)
+{
+    if (!core_part_copies(j->plan, part)) {
+        bool fits = *phase != PHASE_AFTER;
+        *phase = PHASE_PROGRAM;
+        return fits;
+    }
+    if (*phase == PHASE_BEFORE)
+        return true;
+    *phase = PHASE_AFTER;
+    return core_part_copies_out(j->plan, part);
+}
+
 /* Whether a part may not go into the device's open step. */
 static bool ends_step(joiner *j, uint32_t part, uint64_t bytes)
 {
     const clv_plan *plan = j->plan;
     uint32_t device = plan->parts[part].device, step = j->open[device];
+    uint32_t phase = j->phases[device];
+    if (!next_phase(j, part, &phase))
+        return true;
     if (step == CORE_NO_STEP || !has_room(j, device, bytes))
         return true;
     if (plan->early_steps ? j->due[step] != NOBODY
@@ -231,6 +259,7 @@ static void join_parts(joiner *j)
             node_bytes(plan->graph, &plan->graph->nodes[plan->parts[i].node]);
         if (ends_step(j, i, bytes))
             begin_step(j, i);
+        next_phase(j, i, &j->phases[device]);
         plan->parts[i].step = *open;
         plan->steps[*open].n_parts++;
         j->sizes[device] += bytes;
@@ -299,7 +328,8 @@ static void find_uses(clv_plan *plan)
         }
         for (uint32_t j = 0; j < node->n_outputs; j++) {
             use_value(plan, node->outputs[j], i);
-            plan->places[node->outputs[j]].writer = plan->parts[i].step;
+            if (node->op != CORE_OP_COPY)
+                plan->places[node->outputs[j]].writer = plan->parts[i].step;
         }
     }
 }
@@ -318,11 +348,12 @@ clv_status core_plan_steps(clv_plan *plan)
                 .due = calloc(n, sizeof *j.due),
                 .sizes = calloc(plan->n_devices, sizeof *j.sizes),
                 .open = calloc(plan->n_devices, sizeof *j.open),
-                .latest = calloc(plan->n_devices, sizeof *j.latest)};
+                .latest = calloc(plan->n_devices, sizeof *j.latest),
+                .phases = calloc(plan->n_devices, sizeof *j.phases)};
     plan->steps = calloc(n, sizeof *plan->steps);
     plan->clocks = calloc(n * plan->n_devices, sizeof *plan->clocks);
     clv_status status = j.uses && j.newest && j.needed && j.due && j.sizes &&
-                                j.open && j.latest && plan->clocks && plan->steps
+                                j.open && j.latest && j.phases && plan->clocks && plan->steps
                             ? CLV_OK
                             : no_memory();
     if (!status) {
@@ -334,6 +365,7 @@ clv_status core_plan_steps(clv_plan *plan)
     }
     if (!status)
         status = sort_parts(plan);
+    free(j.phases);
     free(j.latest);
     free(j.open);
     free(j.sizes);

@@ -16,6 +16,7 @@ static clv_status no_memory(void)
 typedef struct access {
     clv_value value;
     bool arena;          /* values may share memory there */
+    uint32_t memory;
     uint64_t begin, end; /* of the whole base, in the arena */
     bool write;
 } access;
@@ -39,6 +40,7 @@ static void add_access(accesses *all, const clv_plan *plan, clv_value value,
     all->list[all->n++] =
         (access){.value = value,
                  .arena = place->home == CORE_HOME_ARENA,
+                 .memory = place->memory,
                  .begin = place->offset,
                  .end = place->offset + place->size,
                  .write = write};
@@ -51,7 +53,8 @@ static bool share_memory(const clv_graph *graph, const access *a,
 {
     if (graph->values[a->value].base == graph->values[b->value].base)
         return core_values_overlap(graph, a->value, b->value);
-    return a->arena && b->arena && a->begin < b->end && b->begin < a->end;
+    return a->arena && b->arena && a->memory == b->memory &&
+           a->begin < b->end && b->begin < a->end;
 }
 
 static void collect_step(accesses *all, const clv_plan *plan,
@@ -88,16 +91,23 @@ static void join(uint64_t *clock, const uint64_t *other, uint32_t n)
         clock[i] = other[i] > clock[i] ? other[i] : clock[i];
 }
 
+/* What passes through a staging buffer is moved by the host. */
+bool core_plan_host_waits(const clv_plan *plan, uint32_t device, uint32_t on)
+{
+    const core_plan_device *d = &plan->devices[device];
+    return !(d->dev->info.flags & CLV_DEVICE_FLAG_WAIT) || d->staged ||
+           plan->devices[on].staged;
+}
+
 static void add_wait(clv_plan *plan, core_step *step, const core_step *on)
 {
-    const clv_device *dev = plan->devices[step->device].dev;
     if (!step->n_waits)
         step->first_wait = plan->n_waits;
     step->n_waits++;
     plan->waits[plan->n_waits++] = (core_wait){
         .device = on->device,
         .value = on->signal,
-        .by_host = !(dev->info.flags & CLV_DEVICE_FLAG_WAIT)};
+        .by_host = core_plan_host_waits(plan, step->device, on->device)};
 }
 
 /* clocks[s * n_devices + d]: how far device d is once step s is done. Looking

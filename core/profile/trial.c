@@ -186,6 +186,12 @@ static clv_status write_pool(core_meter *meter, const core_object *object,
     memcpy((char *)clv_tensor_data(meter->pool->tensor) + at, data, size);
     if (object->holding == CORE_HOLD_IMPORT)
         return core_buffer_flush(object->buffer, object->offset + at, size);
+    if (!(object->buffer->dev->mem_types[object->buffer->mem_type].flags &
+          CLV_MEM_HOST_VISIBLE)) {
+        const core_runs all = {0, size, size, 1};
+        return core_buffer_write(object->buffer, object->offset + at, &all,
+                                 data);
+    }
     clv_status status = core_buffer_map(object->buffer, CLV_ACCESS_WRITE, &to);
     if (status)
         return status;

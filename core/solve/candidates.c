@@ -36,9 +36,11 @@ static void describe_devices(core_maker *m)
     for (uint32_t d = 0; d < m->n_devices; d++) {
         clv_device *dev = core_maker_device(m, d);
         core_solve_device *out = &m->devices[d];
+        uint32_t type;
         const core_overheads *o = m->costs->overheads(m->costs->ctx, dev);
         m->usable[d] = !core_device_lost(dev) &&
-                       !core_tensor_can_share(dev, 1, m->n_devices > 1);
+                       (core_device_has_local(dev, &type) ||
+                        !core_tensor_can_share(dev, 1, m->n_devices > 1));
         *out = (core_solve_device){
             .host_waits = !(dev->info.flags & CLV_DEVICE_FLAG_WAIT),
             .memory = memory_of(dev),

@@ -1,3 +1,4 @@
+#include "../plan/plan_transfers.h"
 #include "forecast_play.h"
 
 #include <math.h>
@@ -12,6 +13,26 @@ static clv_status no_memory(void)
 /* ------------------------------------------------------------------------ */
 /* What the parts cost alone                                                 */
 
+/* By the profile's copy of a few bytes, and of each byte more. */
+static clv_status cost_of_copy(const core_play *play, uint32_t part,
+                               const int64_t *symbols, core_part_load *out)
+{
+    const clv_plan *plan = play->plan;
+    const clv_node *node = &plan->graph->nodes[plan->parts[part].node];
+    const core_overheads *o =
+        play->lanes[plan->parts[part].device].overheads;
+    core_runs runs;
+    clv_status status =
+        core_plan_copy_runs(plan, node->inputs[0], symbols, &runs);
+    double bytes = status ? 0 : (double)(runs.bytes * runs.n);
+    *out = (core_part_load){0};
+    if (status)
+        return status;
+    out->ns = o->copy * (double)runs.n + o->copy_byte * bytes;
+    out->bytes_ns = out->ns > 0 ? bytes / out->ns : 0;
+    return CLV_OK;
+}
+
 static clv_status cost_of(const core_play *play, uint32_t part,
                           const int64_t *symbols, core_part_load *out)
 {
@@ -20,6 +41,8 @@ static clv_status cost_of(const core_play *play, uint32_t part,
     clv_device *dev = plan->devices[plan->parts[part].device].dev;
     core_work work;
     core_cost cost;
+    if (core_part_copies(plan, part))
+        return cost_of_copy(play, part, symbols, out);
     core_work_of(plan->graph, plan->parts[part].node, NULL, symbols, &work);
     if (!costs->cost(costs->ctx, dev, &work, &cost)) {
         char text[CORE_WORK_TEXT];

@@ -320,7 +320,13 @@ CLV_API uint64_t clv_tensor_size(const clv_tensor *tensor); /* bytes */
 /* Whether a device that was given up while it worked may still write to the
  * tensor's memory: what is to be kept belongs into a new tensor. */
 CLV_API bool clv_tensor_contested(const clv_tensor *tensor);
-/* The host's view; touch it only while no run uses the tensor. */
+/* Whether a part of its contents was only in the memory of a device that is
+ * lost by now. */
+CLV_API bool clv_tensor_lost(const clv_tensor *tensor);
+/* The host's view; touch it only while no run uses the tensor. A state that
+ * devices keep in memory of their own comes to the host by this call, which may
+ * fail then (NULL), and what is written there is seen by the next run: ask again
+ * after each run. */
 CLV_API void *clv_tensor_data(clv_tensor *tensor);
 
 /* ------------------------------------------------------------------------ */

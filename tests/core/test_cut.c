@@ -275,6 +275,35 @@ static void test_two_that_wait(void **state)
     test_context_destroy(&t);
 }
 
+/* Devices with memory of their own, which copy from and to the host's memory by
+ * themselves (coherent) or through a buffer (shadow, no import). */
+static void test_memories(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {
+        "ref.memory0=local,coherent",
+        "ref.memory1=local,coherent ref.in_place1=on",
+        "ref.memory1=local,shadow ref.import1=off ref.flag_wait0=on",
+        "ref.memory0=local,shadow ref.memory1=local,coherent "
+        "ref.flag_wait1=on ref.hide0=on ref.delay_us0=50",
+        "ref.memory0=local,shadow ref.import0=off ref.in_place0=on "
+        "ref.memory1=local,shadow ref.import1=off ref.hide1=on "
+        "ref.flag_wait0=on ref.flag_wait1=on ref.delay_us1=50",
+    };
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        test_random r = {47 + i};
+        test_context t = test_context_create(settings[i]);
+        assert_true(try_plans(&t, &r, 7, EXACT, 15) >= 12);
+        assert_true(try_plans(&t, &r, 1, EXACT, 15) >= 12);
+        assert_true(try_plans(&t, &r, 0, EXACT, 15) >= 12);
+        test_context_destroy(&t);
+        t = test_context_make(settings[i], true);
+        assert_true(try_plans(&t, &r, 7, ROUNDED, 15) >= 10);
+        assert_true(try_plans(&t, &r, 0, ROUNDED, 15) >= 10);
+        test_context_destroy(&t);
+    }
+}
+
 static void test_with_cpu(void **state)
 {
     (void)state;
@@ -543,6 +572,7 @@ int main(void)
         cmocka_unit_test(test_two_devices),
         cmocka_unit_test(test_two_that_wait),
         cmocka_unit_test(test_with_cpu),
+        cmocka_unit_test(test_memories),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_side_by_side),
         cmocka_unit_test(test_saved),

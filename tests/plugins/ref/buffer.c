@@ -25,8 +25,8 @@ static void describe(const ref_settings *settings, uint32_t kind,
             CLV_MEM_HOST_VISIBLE | CLV_MEM_COHERENT | CLV_MEM_CACHED,
         [REF_MEMORY_SHADOW] = CLV_MEM_HOST_VISIBLE | CLV_MEM_CACHED,
         [REF_MEMORY_LOCAL] = CLV_MEM_DEVICE_LOCAL,
-        [REF_MEMORY_SHARED] =
-            CLV_MEM_HOST_VISIBLE | CLV_MEM_COHERENT | CLV_MEM_CACHED,
+        [REF_MEMORY_SHARED] = CLV_MEM_DEVICE_LOCAL | CLV_MEM_HOST_VISIBLE |
+                              CLV_MEM_COHERENT | CLV_MEM_CACHED,
     };
     type->flags = flags[kind];
     if (kind == REF_MEMORY_SHARED)

@@ -1,0 +1,40 @@
+/*
+ * Memory that a device has for itself, as a graphics card does, and moving bytes
+ * between it and the host.
+ */
+#pragma once
+
+#include "device.h"
+
+/* Whether the device keeps what it works on in memory of its own: it has local
+ * memory, and none of it is the host's too (visible, coherent and cached). Then
+ * *type is the memory type to use. */
+bool core_device_has_local(const clv_device *dev, uint32_t *type);
+/* Memory through which the host and the device exchange bytes; false if there
+ * is none that the host sees. */
+bool core_device_staging_type(const clv_device *dev, uint32_t *type);
+/* Whether the device can copy from and to host memory of so many bytes while
+ * others use it: it imports it, coherently. */
+bool core_device_reaches_host(const clv_device *dev, uint64_t size);
+/* Fails, naming the remedy, where it has neither of the two. */
+clv_status core_device_can_exchange(const clv_device *dev);
+/* Its own memory, for `what`; the error says how to need less. */
+clv_status core_device_alloc_local(clv_device *dev, uint64_t size,
+                                   const char *what, core_buffer **out);
+
+/* n stretches of `bytes` each, pitch bytes apart. */
+typedef struct core_runs {
+    uint64_t offset, bytes, pitch, n;
+} core_runs;
+
+/*
+ * Between host memory and a buffer of the device, done when they return; nothing
+ * else uses those bytes meanwhile. at: of the host's bytes and of the buffer's
+ * alike, whose first byte is host[0] and base. Fill writes zeros.
+ */
+clv_status core_buffer_write(core_buffer *buf, uint64_t base,
+                             const core_runs *at, const void *host);
+clv_status core_buffer_read(core_buffer *buf, uint64_t base,
+                            const core_runs *at, void *host);
+clv_status core_buffer_zero(core_buffer *buf, uint64_t base,
+                            const core_runs *at);

@@ -1,0 +1,231 @@
+/*
+ * Copies between a device's own memory and the host's, as the plan lists them:
+ * commands before and after the program of a step. Where the device cannot reach
+ * the host's memory, the host moves the bytes to and from a buffer that both
+ * see: before the step is submitted, or once it is done, before anything that
+ * waits for it is submitted.
+ */
+#include "../plan/plan_transfers.h"
+#include "exec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static clv_status no_memory(void)
+{
+    return clv_error(CLV_ERR_NO_MEMORY, "no memory for an exec");
+}
+
+static const core_plan_device *planned_device(const clv_exec *exec, uint32_t s)
+{
+    return &exec->plan->devices[exec->plan->steps[s].device];
+}
+
+static clv_value base_of(const clv_exec *exec, clv_value value)
+{
+    return exec->plan->graph->values[value].base;
+}
+
+/* Where the sides of a copy lie that are in arenas. */
+static clv_status place_copy(clv_exec *exec, uint32_t s, core_exec_copy *copy)
+{
+    const clv_plan *plan = exec->plan;
+    const core_place *own = &plan->places[base_of(exec, copy->local)];
+    const core_place *host = &plan->places[base_of(exec, copy->shared)];
+    const core_exec_device *d = &exec->devices[plan->steps[s].device];
+    const core_object *arena;
+    if (own->home == CORE_HOME_ARENA) {
+        copy->buffer = d->arena;
+        copy->offset = own->offset;
+    }
+    if (host->home != CORE_HOME_ARENA)
+        return CLV_OK;
+    copy->host = (char *)exec->arena->memory->data + host->offset;
+    if (planned_device(exec, s)->staged)
+        return CLV_OK;
+    clv_status status = core_tensor_object(exec->arena, d->dev, plan->align,
+                                           CORE_HOLD_IMPORT, &arena);
+    if (status)
+        return status;
+    copy->host_buffer = arena->buffer;
+    copy->host_offset = arena->offset + host->offset;
+    return CLV_OK;
+}
+
+clv_status core_exec_prepare_copies(clv_exec *exec, uint32_t s)
+{
+    const clv_plan *plan = exec->plan;
+    const core_step *planned = &plan->steps[s];
+    core_exec_step *step = &exec->steps[s];
+    uint32_t end = planned->first_part + planned->n_parts, at = 0;
+    uint64_t n_commands = 1;
+    while (at < plan->n_copies && plan->copies[at].part < planned->first_part)
+        at++;
+    step->copies = calloc(planned->n_parts, sizeof *step->copies);
+    if (!step->copies)
+        return no_memory();
+    for (; at < plan->n_copies && plan->copies[at].part < end; at++) {
+        const core_copy *c = &plan->copies[at];
+        core_exec_copy *copy = &step->copies[step->n_copies++];
+        *copy = (core_exec_copy){.planned = c,
+                                 .local = c->out ? c->from : c->to,
+                                 .shared = c->out ? c->to : c->from};
+        /* What a step copies before its program stands before its nodes. */
+        uint32_t nodes_before =
+            c->part - planned->first_part - (step->n_copies - 1);
+        step->n_before += !nodes_before;
+        n_commands += c->n_runs;
+        clv_status status = place_copy(exec, s, copy);
+        if (status)
+            return status;
+    }
+    step->commands = calloc(n_commands, sizeof *step->commands);
+    return step->commands ? CLV_OK : no_memory();
+}
+
+/* ------------------------------------------------------------------------ */
+/* Tensors                                                                   */
+
+static bool belongs(const clv_exec *exec, clv_value value, clv_value tensor)
+{
+    return exec->plan->places[base_of(exec, value)].original == tensor;
+}
+
+clv_status core_exec_set_copies(clv_exec *exec, uint32_t s, clv_value value,
+                                clv_tensor *tensor, bool commit)
+{
+    core_exec_step *step = &exec->steps[s];
+    const core_plan_device *device = planned_device(exec, s);
+    for (uint32_t i = 0; i < step->n_copies; i++) {
+        core_exec_copy *copy = &step->copies[i];
+        const clv_plan *plan = exec->plan;
+        const core_object *own = NULL, *import = NULL;
+        clv_status status = CLV_OK;
+        if (!belongs(exec, copy->shared, value))
+            continue;
+        if (plan->places[base_of(exec, copy->local)].home == CORE_HOME_BOUND)
+            status = core_tensor_local(tensor, device->dev, &own);
+        if (!status && !device->staged)
+            status = core_tensor_object(tensor, device->dev, 1,
+                                        CORE_HOLD_IMPORT, &import);
+        if (status)
+            return status;
+        if (!commit)
+            continue;
+        if (own) {
+            copy->buffer = own->buffer;
+            copy->offset = own->offset;
+        }
+        copy->host = tensor->memory->data;
+        copy->host_buffer = import ? import->buffer : NULL;
+        copy->host_offset = import ? import->offset : 0;
+    }
+    return CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Runs                                                                      */
+
+/* Between the host's bytes and the staging buffer's. */
+static void move_staged(const core_exec_device *d, const core_exec_copy *copy,
+                        const core_runs *runs)
+{
+    char *staged = d->staged + copy->planned->staging;
+    char *host = copy->host + runs->offset;
+    for (uint64_t i = 0; i < runs->n; i++) {
+        char *there = host + i * runs->pitch, *here = staged + i * runs->bytes;
+        memcpy(copy->planned->out ? there : here,
+               copy->planned->out ? here : there, runs->bytes);
+    }
+}
+
+static uint32_t put_copy(const clv_exec *exec, uint32_t s,
+                         const core_exec_copy *copy, const core_runs *runs,
+                         core_command *out)
+{
+    const core_exec_device *d = &exec->devices[exec->plan->steps[s].device];
+    bool staged = planned_device(exec, s)->staged;
+    core_buffer *host = staged ? d->staging : copy->host_buffer;
+    for (uint64_t i = 0; i < runs->n; i++) {
+        uint64_t own = copy->offset + runs->offset + i * runs->pitch;
+        uint64_t there =
+            staged ? copy->planned->staging + i * runs->bytes
+                   : copy->host_offset + runs->offset + i * runs->pitch;
+        bool is_out = copy->planned->out;
+        out[i] = (core_command){.kind = CLV_COMMAND_COPY,
+                                .src = is_out ? copy->buffer : host,
+                                .src_offset = is_out ? own : there,
+                                .dst = is_out ? host : copy->buffer,
+                                .dst_offset = is_out ? there : own,
+                                .size = runs->bytes};
+    }
+    return (uint32_t)runs->n;
+}
+
+clv_status core_exec_put_commands(clv_exec *exec, uint32_t s,
+                                  const int64_t *symbols)
+{
+    core_exec_step *step = &exec->steps[s];
+    core_exec_device *d = &exec->devices[exec->plan->steps[s].device];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i <= step->n_copies; i++) {
+        core_runs runs;
+        if (i == step->n_before && step->program)
+            step->commands[n++] = step->command;
+        if (i == step->n_copies)
+            break;
+        core_exec_copy *copy = &step->copies[i];
+        clv_status status = core_plan_copy_runs(exec->plan, copy->local,
+                                                symbols, &runs);
+        if (!status && d->staging && !copy->planned->out) {
+            move_staged(d, copy, &runs);
+            status = core_buffer_flush(d->staging, copy->planned->staging,
+                                       runs.bytes * runs.n);
+        }
+        if (status)
+            return status;
+        n += put_copy(exec, s, copy, &runs, step->commands + n);
+    }
+    step->submit.commands = step->commands;
+    step->submit.n_commands = n;
+    return CLV_OK;
+}
+
+static clv_status fetch_step(clv_exec *exec, uint32_t s)
+{
+    const core_exec_step *step = &exec->steps[s];
+    const core_exec_device *d = &exec->devices[exec->plan->steps[s].device];
+    clv_status status = CLV_OK;
+    for (uint32_t i = 0; i < step->n_copies && !status; i++) {
+        const core_exec_copy *copy = &step->copies[i];
+        core_runs runs;
+        if (!copy->planned->out)
+            continue;
+        status = core_plan_copy_runs(exec->plan, copy->local, exec->symbols,
+                                     &runs);
+        if (!status)
+            status = core_buffer_invalidate(d->staging, copy->planned->staging,
+                                            runs.bytes * runs.n);
+        if (!status)
+            move_staged(d, copy, &runs);
+    }
+    return status;
+}
+
+clv_status core_exec_fetch(clv_exec *exec, uint32_t device, uint64_t value)
+{
+    core_exec_device *d = &exec->devices[device];
+    const clv_plan *plan = exec->plan;
+    clv_status status = CLV_OK;
+    if (!d->staging)
+        return CLV_OK;
+    for (; d->fetched < plan->n_steps && !status; d->fetched++) {
+        const core_step *step = &plan->steps[d->fetched];
+        if (step->device != device)
+            continue;
+        if (d->base + step->signal > value)
+            break;
+        status = fetch_step(exec, d->fetched);
+    }
+    return status;
+}

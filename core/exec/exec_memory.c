@@ -1,0 +1,173 @@
+/*
+ * Memory of an exec: arenas, staging buffers, and the contents of states, which
+ * other execs may have left in other memories.
+ */
+#include "exec.h"
+
+#include <string.h>
+
+static clv_status make_shared(clv_exec *exec)
+{
+    int64_t bytes = (int64_t)exec->plan->memory.size;
+    if (!bytes)
+        return CLV_OK;
+    clv_status status = clv_tensor_create(exec->plan->ctx, CLV_DTYPE_I8, 1,
+                                          &bytes, &exec->arena);
+    return status ? clv_error_prefix(status, "intermediate values") : CLV_OK;
+}
+
+static clv_status make_staging(const core_plan_device *planned,
+                               core_exec_device *d)
+{
+    uint32_t type = 0;
+    void *mapped = NULL;
+    core_device_staging_type(planned->dev, &type);
+    clv_status status = core_buffer_alloc(planned->dev, type,
+                                          planned->staging_size, &d->staging);
+    if (!status)
+        status = core_buffer_map(d->staging,
+                                 CLV_ACCESS_READ | CLV_ACCESS_WRITE, &mapped);
+    if (status)
+        return clv_error_prefix(status, "device '%s': %llu bytes that copies "
+                                "pass through; use a smaller batch",
+                                planned->dev->id,
+                                (unsigned long long)planned->staging_size);
+    d->staged = mapped;
+    return CLV_OK;
+}
+
+clv_status core_exec_make_memory(clv_exec *exec)
+{
+    clv_status status = make_shared(exec);
+    for (uint32_t i = 0; i < exec->plan->n_devices && !status; i++) {
+        const core_plan_device *planned = &exec->plan->devices[i];
+        if (planned->memory.size)
+            status = core_device_alloc_local(planned->dev, planned->memory.size,
+                                             "intermediate values",
+                                             &exec->devices[i].arena);
+        if (!status && planned->staging_size)
+            status = make_staging(planned, &exec->devices[i]);
+    }
+    return status;
+}
+
+void core_exec_free_memory(clv_exec *exec)
+{
+    for (uint32_t d = 0; exec->devices && d < exec->plan->n_devices; d++) {
+        if (exec->devices[d].staged)
+            core_buffer_unmap(exec->devices[d].staging);
+        core_buffer_free(exec->devices[d].staging);
+        core_buffer_free(exec->devices[d].arena);
+    }
+    clv_tensor_destroy(exec->arena);
+}
+
+/* ------------------------------------------------------------------------ */
+/* States                                                                    */
+
+bool core_exec_has_state(const clv_plan *plan, clv_value state)
+{
+    for (uint32_t v = 0; v < plan->graph->n_tensors; v++)
+        if (plan->places[v].home == CORE_HOME_BOUND &&
+            plan->places[v].original == state &&
+            plan->graph->values[v].base == v)
+            return true;
+    return false;
+}
+
+/* The tensor's object in a memory of the plan; NULL: the host's. */
+static clv_status object_in(const clv_exec *exec, clv_tensor *tensor,
+                            uint32_t memory, const core_object **out)
+{
+    *out = NULL;
+    return memory ? core_tensor_local(
+                        tensor, exec->plan->devices[memory - 1].dev, out)
+                  : CLV_OK;
+}
+
+/* Memories of the plan as bits of the tensor. */
+static clv_status bits_of(const clv_exec *exec, clv_tensor *tensor,
+                          uint64_t memories, uint64_t *out)
+{
+    clv_status status = CLV_OK;
+    *out = 0;
+    for (uint32_t m = 0; m <= exec->plan->n_devices && !status; m++) {
+        const core_object *object;
+        if (!(memories >> m & 1))
+            continue;
+        status = object_in(exec, tensor, m, &object);
+        if (!status)
+            *out |= (uint64_t)1 << (object ? object->memory : 0);
+    }
+    return status;
+}
+
+static clv_status state_failed(const clv_exec *exec, clv_value state,
+                               clv_status status)
+{
+    return clv_error_prefix(status, "state '%s'",
+                            exec->plan->graph->values[state].name);
+}
+
+/* All devices use the host's memory: so must the states be there. */
+static clv_status bring_to_host(clv_exec *exec)
+{
+    const clv_plan *plan = exec->plan;
+    clv_status status = CLV_OK;
+    for (uint32_t v = 0; v < plan->graph->n_tensors && !status; v++) {
+        clv_tensor *tensor = exec->tensors[v];
+        if (plan->places[v].home != CORE_HOME_BOUND || !tensor ||
+            !tensor->n_local)
+            continue;
+        const core_bounds all = core_bounds_whole(tensor->rank, tensor->dims);
+        status = core_tensor_bring(tensor, NULL, &all);
+        if (!status)
+            status = core_tensor_wrote(tensor, &all, 1);
+        if (status)
+            state_failed(exec, v, status);
+    }
+    return status;
+}
+
+static clv_status note_written(clv_exec *exec, bool done)
+{
+    const clv_plan *plan = exec->plan;
+    clv_status status = CLV_OK;
+    for (uint32_t i = 0; i < plan->n_state_ends && !status; i++) {
+        const core_state_end *end = &plan->state_ends[i];
+        clv_tensor *tensor = exec->tensors[end->state];
+        uint64_t bits;
+        status = bits_of(exec, tensor,
+                         done ? end->memories : (uint64_t)1 << end->writer,
+                         &bits);
+        if (!status)
+            status = core_tensor_wrote(tensor, &end->box, bits);
+        if (status)
+            state_failed(exec, end->state, status);
+    }
+    return status;
+}
+
+clv_status core_exec_bring_states(clv_exec *exec)
+{
+    const clv_plan *plan = exec->plan;
+    clv_status status = CLV_OK;
+    if (!plan->n_state_uses)
+        return bring_to_host(exec);
+    for (uint32_t i = 0; i < plan->n_state_uses && !status; i++) {
+        const core_state_use *use = &plan->state_uses[i];
+        clv_tensor *tensor = exec->tensors[use->state];
+        const core_object *object;
+        status = object_in(exec, tensor, use->memory, &object);
+        if (!status)
+            status = core_tensor_bring(tensor, object, &use->box);
+        if (status)
+            state_failed(exec, use->state, status);
+    }
+    return status ? status : note_written(exec, false);
+}
+
+clv_status core_exec_leave_states(clv_exec *exec)
+{
+    return note_written(exec, true);
+}

@@ -1,0 +1,211 @@
+#include "tensor.h"
+
+#include <stdlib.h>
+
+#define HOST 1u
+#define MAX_LOCAL 62u
+
+bool core_bounds_runs(uint32_t dtype, uint32_t rank, const int64_t *dims,
+                   const core_bounds *box, core_runs *out)
+{
+    uint32_t elements, block;
+    if (!clv_dtype_block(dtype, &elements, &block))
+        return false;
+    *out = (core_runs){.bytes = block, .n = 1};
+    uint64_t stride = block; /* bytes of an index step of dimension d */
+    for (uint32_t d = rank; d-- > 0;) {
+        uint32_t unit = d + 1 == rank ? elements : 1;
+        uint64_t begin = (uint64_t)box->begin[d] / unit;
+        uint64_t count = ((uint64_t)(box->end[d] - box->begin[d]) + unit - 1) /
+                         unit;
+        uint64_t extent = ((uint64_t)dims[d] + unit - 1) / unit;
+        out->offset += begin * stride;
+        if (out->n == 1 && out->bytes == stride) {
+            out->bytes *= count;
+        } else if (out->n == 1) {
+            out->pitch = stride;
+            out->n = count;
+        } else if (out->pitch * out->n == stride) {
+            out->n *= count;
+        } else if (count > 1) {
+            return false;
+        }
+        stride *= extent;
+    }
+    return true;
+}
+
+static core_object *find_local(const clv_tensor *tensor, const clv_device *dev)
+{
+    core_object *o = tensor->objects;
+    while (o && (o->holding != CORE_HOLD_LOCAL || o->buffer->dev != dev))
+        o = o->next;
+    return o;
+}
+
+static clv_status make_local(clv_tensor *tensor, clv_device *dev,
+                             core_object **out)
+{
+    clv_status status = CLV_OK;
+    if (tensor->n_local == MAX_LOCAL)
+        return clv_error(CLV_ERR_LIMIT, "a tensor lies in the memories of at "
+                         "most %u devices; use fewer", MAX_LOCAL);
+    if (!tensor->regions.n)
+        status = core_regions_begin(&tensor->regions, tensor->rank,
+                                    tensor->dims, HOST);
+    if (status)
+        return status;
+    core_object *o = calloc(1, sizeof *o);
+    if (!o)
+        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a tensor's object");
+    *o = (core_object){.holding = CORE_HOLD_LOCAL, .size = tensor->size,
+                       .memory = tensor->n_local + 1,
+                       .next = tensor->objects};
+    status = core_device_alloc_local(dev, tensor->size, "a state", &o->buffer);
+    if (status) {
+        free(o);
+        return status;
+    }
+    tensor->n_local++;
+    tensor->objects = *out = o;
+    return CLV_OK;
+}
+
+clv_status core_tensor_local(clv_tensor *tensor, clv_device *dev,
+                             const core_object **out)
+{
+    clv_status status = CLV_OK;
+    pthread_mutex_lock(&tensor->mutex);
+    core_object *o = find_local(tensor, dev);
+    if (!o)
+        status = make_local(tensor, dev, &o);
+    pthread_mutex_unlock(&tensor->mutex);
+    if (!status)
+        *out = o;
+    return status;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Moving                                                                    */
+
+static const core_object *holder_of(const clv_tensor *tensor,
+                                    const core_region *region,
+                                    const core_object **lost)
+{
+    for (const core_object *o = tensor->objects; o; o = o->next) {
+        if (o->holding != CORE_HOLD_LOCAL ||
+            !(region->memories >> o->memory & 1))
+            continue;
+        if (!core_device_lost(o->buffer->dev))
+            return o;
+        *lost = o;
+    }
+    return NULL;
+}
+
+static clv_status runs_of(const clv_tensor *tensor, const core_bounds *box,
+                          core_runs *out)
+{
+    if (core_bounds_runs(tensor->dtype, tensor->rank, tensor->dims, box, out))
+        return CLV_OK;
+    return clv_error(CLV_ERR_UNSUPPORTED, "a part of a tensor of %u dimensions "
+                     "cannot be copied; cut its first or last dimension only",
+                     tensor->rank);
+}
+
+static clv_status bring_to_host(clv_tensor *tensor, const core_bounds *box)
+{
+    core_region old;
+    clv_status status = CLV_OK;
+    while (!status && core_regions_missing(&tensor->regions, box, HOST, &old)) {
+        const core_object *lost = NULL;
+        const core_object *from = holder_of(tensor, &old, &lost);
+        core_runs runs;
+        if (!from)
+            return clv_error(CLV_ERR_DEVICE_LOST, "contents of a tensor were "
+                             "in the memory of device '%s', which is lost; "
+                             "compute them again",
+                             lost ? lost->buffer->dev->id : "?");
+        status = runs_of(tensor, &old.box, &runs);
+        if (!status)
+            status = core_buffer_read(from->buffer, from->offset, &runs,
+                                      tensor->memory->data);
+        if (!status)
+            status = core_regions_add(&tensor->regions, &old.box, HOST);
+    }
+    return status;
+}
+
+static clv_status bring_to_device(clv_tensor *tensor, const core_object *to,
+                                  const core_bounds *box)
+{
+    const uint64_t bit = (uint64_t)1 << to->memory;
+    core_region old;
+    clv_status status = CLV_OK;
+    while (!status && core_regions_missing(&tensor->regions, box, bit, &old)) {
+        core_runs runs;
+        status = bring_to_host(tensor, &old.box);
+        if (!status)
+            status = runs_of(tensor, &old.box, &runs);
+        if (!status)
+            status = tensor->zero
+                         ? core_buffer_zero(to->buffer, to->offset, &runs)
+                         : core_buffer_write(to->buffer, to->offset, &runs,
+                                             tensor->memory->data);
+        if (!status)
+            status = core_regions_add(&tensor->regions, &old.box, bit);
+    }
+    return status;
+}
+
+clv_status core_tensor_bring(clv_tensor *tensor, const core_object *object,
+                             const core_bounds *box)
+{
+    clv_status status = CLV_OK;
+    pthread_mutex_lock(&tensor->mutex);
+    if (tensor->n_local)
+        status = object ? bring_to_device(tensor, object, box)
+                        : bring_to_host(tensor, box);
+    pthread_mutex_unlock(&tensor->mutex);
+    return status;
+}
+
+clv_status core_tensor_wrote(clv_tensor *tensor, const core_bounds *box,
+                             uint64_t memories)
+{
+    clv_status status = CLV_OK;
+    pthread_mutex_lock(&tensor->mutex);
+    tensor->zero = false;
+    if (tensor->n_local)
+        status = core_regions_set(&tensor->regions, box, memories,
+                                  CORE_NO_WRITER);
+    pthread_mutex_unlock(&tensor->mutex);
+    return status;
+}
+
+/* The host may write to what it is given. */
+void *clv_tensor_data(clv_tensor *tensor)
+{
+    const core_bounds all = core_bounds_whole(tensor->rank, tensor->dims);
+    clv_status status = CLV_OK;
+    pthread_mutex_lock(&tensor->mutex);
+    tensor->zero = false;
+    if (tensor->n_local) {
+        status = bring_to_host(tensor, &all);
+        if (!status)
+            status = core_regions_set(&tensor->regions, &all, HOST,
+                                      CORE_NO_WRITER);
+    }
+    pthread_mutex_unlock(&tensor->mutex);
+    return status ? NULL : tensor->memory->data;
+}
+
+bool clv_tensor_lost(const clv_tensor *tensor)
+{
+    const core_object *lost = NULL;
+    for (uint32_t i = 0; i < tensor->regions.n; i++)
+        if (!(tensor->regions.list[i].memories & HOST) &&
+            !holder_of(tensor, &tensor->regions.list[i], &lost))
+            return true;
+    return false;
+}
