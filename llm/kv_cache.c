@@ -72,7 +72,13 @@ static clv_status rescue(clv_tensor **tensor, clv_context *ctx, uint32_t n)
                                           dims, &moved);
     if (status)
         return clv_error_prefix(status, "moving the KV cache");
-    memcpy(clv_tensor_data(moved), clv_tensor_data(*tensor),
+    const void *rows = clv_tensor_data(*tensor);
+    if (!rows) {
+        clv_tensor_destroy(moved);
+        return clv_error(CLV_ERR_DEVICE_LOST, "moving the KV cache: %s",
+                         clv_last_error());
+    }
+    memcpy(clv_tensor_data(moved), rows,
            clv_tensor_size(*tensor) / (uint64_t)dims[0] * n);
     clv_tensor_destroy(*tensor);
     *tensor = moved;
@@ -87,6 +93,38 @@ clv_status llm_kv_cache_rescue(llm_kv_cache *cache, clv_context *ctx,
         status = rescue(&cache->k[i], ctx, n);
         if (!status)
             status = rescue(&cache->v[i], ctx, n);
+    }
+    return status;
+}
+
+bool llm_kv_cache_lost(const llm_kv_cache *cache)
+{
+    for (uint32_t i = 0; i < cache->n_layers; i++)
+        if (clv_tensor_lost(cache->k[i]) || clv_tensor_lost(cache->v[i]))
+            return true;
+    return false;
+}
+
+static clv_status renew(clv_tensor **tensor, clv_context *ctx)
+{
+    clv_tensor *made;
+    clv_status status =
+        clv_tensor_create(ctx, clv_tensor_dtype(*tensor), 2,
+                          clv_tensor_dims(*tensor), &made);
+    if (status)
+        return clv_error_prefix(status, "a new KV cache");
+    clv_tensor_destroy(*tensor);
+    *tensor = made;
+    return CLV_OK;
+}
+
+clv_status llm_kv_cache_renew(llm_kv_cache *cache, clv_context *ctx)
+{
+    clv_status status = CLV_OK;
+    for (uint32_t i = 0; i < cache->n_layers && !status; i++) {
+        status = renew(&cache->k[i], ctx);
+        if (!status)
+            status = renew(&cache->v[i], ctx);
     }
     return status;
 }

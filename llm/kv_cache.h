@@ -21,4 +21,8 @@ clv_status llm_kv_cache_init(llm_kv_cache *cache, clv_context *ctx,
  * rows of the first n positions. No runner uses the cache. */
 clv_status llm_kv_cache_rescue(llm_kv_cache *cache, clv_context *ctx,
                                uint32_t n);
+/* Whether rows were only in the memory of a device that is lost. */
+bool llm_kv_cache_lost(const llm_kv_cache *cache);
+/* New memory, without contents. No runner uses the cache. */
+clv_status llm_kv_cache_renew(llm_kv_cache *cache, clv_context *ctx);
 void llm_kv_cache_finish(llm_kv_cache *cache);

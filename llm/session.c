@@ -19,6 +19,9 @@ struct clv_session {
     uint32_t n_plans;
     llm_kv_cache cache;
     uint32_t position;
+    int32_t *ids;        /* [position] what the cache is of */
+    uint32_t ids_capacity;
+    bool stale;          /* the cache was lost: its rows are to be made anew */
     llm_runners runners;
     const llm_runner *latest; /* one of them, or NULL */
     float *rows; /* logits of several batches, grown when asked for */
@@ -161,6 +164,7 @@ void clv_session_destroy(clv_session *session)
     free(session->plans);
     free(session->devices);
     free(session->rows);
+    free(session->ids);
     free(session);
 }
 
@@ -283,8 +287,11 @@ static clv_status leave_lost_out(clv_session *s)
                          "to use them again");
     s->latest = NULL;
     llm_runners_finish(&s->runners);
+    const bool gone = llm_kv_cache_lost(&s->cache);
     clv_status status =
-        llm_kv_cache_rescue(&s->cache, s->model->ctx, s->position);
+        gone ? llm_kv_cache_renew(&s->cache, s->model->ctx)
+             : llm_kv_cache_rescue(&s->cache, s->model->ctx, s->position);
+    s->stale |= gone;
     if (!status)
         status = llm_runners_reset(&s->runners, s->devices, s->n_devices, NULL,
                                    0);
@@ -293,10 +300,32 @@ static clv_status leave_lost_out(clv_session *s)
     return status;
 }
 
+/* Fills the cache again, with the tokens so far. */
+static clv_status replay(clv_session *s)
+{
+    const uint32_t end = s->position;
+    clv_status status = CLV_OK;
+    for (s->position = 0; s->position < end && !status;) {
+        const uint32_t left = end - s->position;
+        const uint32_t n = left < s->n_batch ? left : s->n_batch;
+        llm_runner *runner;
+        status = get_runner(s, n, CLV_LOGITS_NONE, false, &runner);
+        if (!status)
+            status = llm_runner_run(runner, s->ids + s->position, n,
+                                    s->position);
+        s->position += n;
+    }
+    s->position = end;
+    s->stale = status != CLV_OK;
+    return status;
+}
+
 static clv_status run_once(clv_session *s, const int32_t *ids, uint32_t n,
                            uint32_t which, llm_runner **runner)
 {
     clv_status status = leave_lost_out(s);
+    if (!status && s->stale)
+        status = replay(s);
     if (!status)
         status = get_runner(s, n, which, false, runner);
     if (!status)
@@ -305,7 +334,8 @@ static clv_status run_once(clv_session *s, const int32_t *ids, uint32_t n,
 }
 
 /* Runs a batch. A device that fails is left out and the batch repeated, which
- * happens at most once for each: rows of earlier batches are in the cache. */
+ * happens at most once for each: rows of earlier batches are in the cache, or are
+ * made again where only that device had them. */
 static clv_status run_batch(clv_session *s, const int32_t *ids, uint32_t n,
                             uint32_t which, llm_runner **runner)
 {
@@ -377,6 +407,22 @@ static clv_status reserve_rows(clv_session *s, uint32_t n)
     return CLV_OK;
 }
 
+/* Room for n more ids. */
+static clv_status reserve_ids(clv_session *s, uint32_t n)
+{
+    const uint32_t wanted = s->position + n;
+    if (wanted <= s->ids_capacity)
+        return CLV_OK;
+    const uint32_t capacity = wanted < s->n_ctx / 2 ? wanted * 2 : s->n_ctx;
+    int32_t *grown = realloc(s->ids, (size_t)capacity * sizeof(*grown));
+    if (!grown)
+        return clv_error(CLV_ERR_NO_MEMORY, "out of memory for %u tokens",
+                         capacity);
+    s->ids = grown;
+    s->ids_capacity = capacity;
+    return CLV_OK;
+}
+
 /* Runs the ids in batches. With rows, all logits are copied there. */
 static clv_status run_batches(clv_session *s, const int32_t *ids, uint32_t n,
                               uint32_t which, float *rows)
@@ -389,9 +435,12 @@ static clv_status run_batches(clv_session *s, const int32_t *ids, uint32_t n,
         const uint32_t left = n - done;
         const uint32_t batch = left < s->n_batch ? left : s->n_batch;
         llm_runner *runner = NULL;
-        clv_status status = run_batch(s, ids + done, batch, which, &runner);
+        clv_status status = reserve_ids(s, batch);
+        if (!status)
+            status = run_batch(s, ids + done, batch, which, &runner);
         if (status)
             return status;
+        memcpy(s->ids + s->position, ids + done, batch * sizeof(*ids));
         s->latest = runner;
         if (rows)
             memcpy(rows + done * n_vocab, llm_runner_logits(runner),

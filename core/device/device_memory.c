@@ -6,6 +6,8 @@
 /* Bytes and stretches of one exchange. */
 #define STAGING_SIZE (16u << 20)
 #define MAX_COMMANDS 64u
+/* Drivers take long for large fills. */
+#define ZEROS_SIZE (64u << 20)
 
 bool core_device_has_local(const clv_device *dev, uint32_t *type)
 {
@@ -94,7 +96,7 @@ static clv_status begin(exchange *x, uint64_t bytes)
     uint32_t type = 0;
     clv_status status = core_timeline_create(dev, 0, &x->timeline);
     if (status || x->way == ZEROS) {
-        x->room = UINT64_MAX;
+        x->room = ZEROS_SIZE;
         return status;
     }
     status = core_device_can_exchange(dev);

@@ -33,7 +33,8 @@ static uint32_t usage_in_step(const extract *e, clv_value value)
         return usage;
     if (e->plan->places[value].writer != e->step)
         return CLV_USAGE_INPUT;
-    return base->copied || base->first_step != e->step || base->last_step != e->step
+    return base->copied || base->first_step != e->step ||
+                   base->last_step != e->step
                ? CLV_USAGE_OUTPUT
                : usage;
 }

@@ -22,7 +22,8 @@ core_bounds core_bounds_of(const clv_graph *graph, clv_value value)
     return box;
 }
 
-bool core_bounds_equal(const core_bounds *a, const core_bounds *b, uint32_t rank)
+bool core_bounds_equal(const core_bounds *a, const core_bounds *b,
+                       uint32_t rank)
 {
     return !memcmp(a->begin, b->begin, rank * sizeof *a->begin) &&
            !memcmp(a->end, b->end, rank * sizeof *a->end);
@@ -141,12 +142,16 @@ static void merge(core_regions *r)
 clv_status core_regions_set(core_regions *r, const core_bounds *box,
                             uint64_t memories, uint32_t writer)
 {
+    const core_region region = {*box, memories, writer};
     clv_status status = split(r, box);
-    for (uint32_t i = 0; i < r->n && !status; i++)
-        if (inside(r, i, box)) {
-            r->list[i].memories = memories;
-            r->list[i].writer = writer;
-        }
+    for (uint32_t i = 0; i < r->n && !status;) {
+        if (inside(r, i, box))
+            r->list[i] = r->list[--r->n];
+        else
+            i++;
+    }
+    if (!status)
+        status = append(r, &region);
     if (!status)
         merge(r);
     return status;

@@ -1,7 +1,7 @@
 /*
- * Which memories hold the newest contents of which part of a tensor. A region is
- * a box of elements that is alike: bit m of memories says that memory m has it.
- * Regions are disjoint and cover the tensor.
+ * Which memories hold the newest contents of which part of a tensor. A region
+ * is a box of elements that is alike: bit m of memories says that memory m has
+ * it. Regions are disjoint and cover the tensor.
  */
 #pragma once
 
@@ -41,4 +41,5 @@ bool core_regions_missing(const core_regions *r, const core_bounds *box,
 /* Of a whole tensor, and of a value in its base. */
 core_bounds core_bounds_whole(uint32_t rank, const int64_t *dims);
 core_bounds core_bounds_of(const clv_graph *graph, clv_value value);
-bool core_bounds_equal(const core_bounds *a, const core_bounds *b, uint32_t rank);
+bool core_bounds_equal(const core_bounds *a, const core_bounds *b,
+                       uint32_t rank);

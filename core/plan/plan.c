@@ -378,10 +378,24 @@ void clv_plan_destroy(clv_plan *plan)
     free(plan);
 }
 
+/* Steps that do more than copy. */
+static uint32_t count_programs(const clv_plan *plan)
+{
+    uint32_t n = 0;
+    for (uint32_t s = 0; s < plan->n_steps; s++) {
+        uint32_t p = plan->steps[s].first_part;
+        const uint32_t end = p + plan->steps[s].n_parts;
+        while (p < end && core_part_copies(plan, p))
+            p++;
+        n += p < end;
+    }
+    return n;
+}
+
 clv_plan_summary clv_plan_summarise(const clv_plan *plan)
 {
     clv_plan_summary summary = {.n_steps = plan->n_steps,
-                                .n_programs = plan->n_steps,
+                                .n_programs = count_programs(plan),
                                 .transient_naive = plan->memory.naive,
                                 .transient_offsets = plan->memory.offsets,
                                 .transient_objects = plan->memory.objects,

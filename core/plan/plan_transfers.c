@@ -1,4 +1,4 @@
-#include "plan_transfers.h"
+#include "plan_weave.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,28 +7,6 @@
 /* Of a state: not written since the run began. */
 #define FRESH ((uint64_t)1 << 63)
 #define MAX_MEMORIES 63u
-
-/* A copy to be put before or after a node of the graph as it was. */
-typedef struct move {
-    uint32_t at, device, source;
-    bool after;
-    clv_value from, to;
-} move;
-
-typedef struct weaver {
-    clv_plan *plan;
-    clv_graph *graph;      /* the cut one */
-    uint32_t n_values;     /* of it, before anything is added */
-    uint32_t n_memories;
-    uint64_t *used;        /* [n_values] memories that bases are used in */
-    core_regions *regions; /* [n_values] of bases */
-    clv_value *names;      /* [n_values * n_memories] the value as it is called
-                              in a memory; CLV_NO_TENSOR: not yet */
-    uint32_t *first;       /* [n_devices] node of each device */
-    move *moves;
-    uint32_t n_moves, moves_capacity;
-    uint32_t uses_capacity, ends_capacity;
-} weaver;
 
 static clv_status no_memory(void)
 {
@@ -70,7 +48,7 @@ bool core_plan_find_local(clv_plan *plan)
 /* Names                                                                     */
 
 /* The memory in which a base lies under its own name. */
-static uint32_t home_of(const weaver *w, clv_value base)
+uint32_t core_weave_home(const core_weaver *w, clv_value base)
 {
     uint64_t used = w->used[base];
     uint32_t m = 0;
@@ -81,16 +59,16 @@ static uint32_t home_of(const weaver *w, clv_value base)
     return m;
 }
 
-static clv_value *name_at(const weaver *w, clv_value value, uint32_t memory)
+clv_value *core_weave_name(const core_weaver *w, clv_value value, uint32_t memory)
 {
     return &w->names[(size_t)value * w->n_memories + memory];
 }
 
 /* The base as it is called in a memory; CLV_NO_TENSOR when memory runs out. */
-static clv_value base_in(weaver *w, clv_value base, uint32_t memory)
+static clv_value base_in(core_weaver *w, clv_value base, uint32_t memory)
 {
-    clv_value *name = name_at(w, base, memory);
-    if (*name == CLV_NO_TENSOR && home_of(w, base) == memory)
+    clv_value *name = core_weave_name(w, base, memory);
+    if (*name == CLV_NO_TENSOR && core_weave_home(w, base) == memory)
         *name = base;
     if (*name == CLV_NO_TENSOR) {
         clv_tensor_desc desc = w->graph->tensors[base];
@@ -103,7 +81,7 @@ static clv_value base_in(weaver *w, clv_value base, uint32_t memory)
 }
 
 /* A box of a base in a memory. */
-static clv_value box_in(weaver *w, clv_value base, uint32_t memory,
+static clv_value box_in(core_weaver *w, clv_value base, uint32_t memory,
                         const core_bounds *box)
 {
     clv_value in = base_in(w, base, memory);
@@ -128,13 +106,13 @@ static clv_value box_in(weaver *w, clv_value base, uint32_t memory,
 }
 
 /* An operand in a memory. */
-static clv_value value_in(weaver *w, clv_value value, uint32_t memory)
+static clv_value value_in(core_weaver *w, clv_value value, uint32_t memory)
 {
     clv_value base = w->graph->values[value].base;
-    clv_value *name = name_at(w, value, memory);
+    clv_value *name = core_weave_name(w, value, memory);
     if (*name == CLV_NO_TENSOR) {
         const core_bounds box = core_bounds_of(w->graph, value);
-        *name = home_of(w, base) == memory ? value
+        *name = core_weave_home(w, base) == memory ? value
                                            : box_in(w, base, memory, &box);
     }
     return *name;
@@ -143,7 +121,7 @@ static clv_value value_in(weaver *w, clv_value value, uint32_t memory)
 /* ------------------------------------------------------------------------ */
 /* What is copied                                                            */
 
-static clv_status add_move(weaver *w, const move *m)
+static clv_status add_move(core_weaver *w, const core_move *m)
 {
     if (m->from == CLV_NO_TENSOR || m->to == CLV_NO_TENSOR ||
         !grow(&w->moves, w->n_moves, &w->moves_capacity, sizeof *w->moves))
@@ -152,7 +130,7 @@ static clv_status add_move(weaver *w, const move *m)
     return CLV_OK;
 }
 
-static clv_status copy_out(weaver *w, clv_value base, const core_region *old,
+static clv_status copy_out(core_weaver *w, clv_value base, const core_region *old,
                            bool last)
 {
     const core_cut *cut = &w->plan->cut;
@@ -162,7 +140,7 @@ static clv_status copy_out(weaver *w, clv_value base, const core_region *old,
     if (m == w->n_memories || old->writer == CORE_NO_WRITER)
         return clv_error(CLV_ERR_INTERNAL, "plan: a value is read that nothing "
                          "wrote");
-    const move out = {.at = last ? w->graph->n_nodes - 1 : old->writer,
+    const core_move out = {.at = last ? w->graph->n_nodes - 1 : old->writer,
                       .device = m - 1,
                       .source = cut->sources[old->writer],
                       .after = true,
@@ -174,13 +152,13 @@ static clv_status copy_out(weaver *w, clv_value base, const core_region *old,
 }
 
 /* For node i. Inputs come first thing, so that they do not divide steps. */
-static clv_status copy_in(weaver *w, clv_value base, uint32_t memory,
+static clv_status copy_in(core_weaver *w, clv_value base, uint32_t memory,
                           const core_region *old, uint32_t i)
 {
     const core_cut *cut = &w->plan->cut;
     uint32_t device = memory - 1;
     uint32_t at = old->writer == CORE_NO_WRITER ? w->first[device] : i;
-    const move in = {.at = at,
+    const core_move in = {.at = at,
                      .device = device,
                      .source = cut->sources[at],
                      .from = box_in(w, base, 0, &old->box),
@@ -192,7 +170,7 @@ static clv_status copy_in(weaver *w, clv_value base, uint32_t memory,
 }
 
 /* Node i needs the value in a memory. */
-static clv_status bring(weaver *w, uint32_t i, clv_value value,
+static clv_status bring(core_weaver *w, uint32_t i, clv_value value,
                         uint32_t memory)
 {
     clv_value base = w->graph->values[value].base;
@@ -210,7 +188,7 @@ static clv_status bring(weaver *w, uint32_t i, clv_value value,
     return status;
 }
 
-static clv_status note_state(weaver *w, clv_value value, uint32_t memory)
+static clv_status note_state(core_weaver *w, clv_value value, uint32_t memory)
 {
     clv_plan *plan = w->plan;
     const core_state_use use = {w->graph->values[value].base, memory,
@@ -228,19 +206,19 @@ static clv_status note_state(weaver *w, clv_value value, uint32_t memory)
     return CLV_OK;
 }
 
-static bool is_weight(const weaver *w, clv_value value)
+static bool is_weight(const core_weaver *w, clv_value value)
 {
     return value == CLV_NO_TENSOR ||
            w->graph->tensors[value].usage == CLV_USAGE_WEIGHT;
 }
 
-static bool is_state(const weaver *w, clv_value value)
+static bool is_state(const core_weaver *w, clv_value value)
 {
     return w->graph->tensors[w->graph->values[value].base].usage ==
            CLV_USAGE_STATE;
 }
 
-static clv_status weave_operand(weaver *w, uint32_t i, clv_value *value,
+static clv_status weave_operand(core_weaver *w, uint32_t i, clv_value *value,
                                 bool read, bool write)
 {
     uint32_t memory = memory_of(w->plan, w->plan->cut.devices[i]);
@@ -269,7 +247,7 @@ static clv_status weave_operand(weaver *w, uint32_t i, clv_value *value,
 
 /* All reads come before the writes. The nodes of the graph are changed in
  * place; their number stays. */
-static clv_status weave_node(weaver *w, uint32_t i)
+static clv_status weave_node(core_weaver *w, uint32_t i)
 {
     clv_node node = w->graph->nodes[i];
     bool sets = node.op == CLV_OP_SET_ROWS;
@@ -285,7 +263,7 @@ static clv_status weave_node(weaver *w, uint32_t i)
 /* ------------------------------------------------------------------------ */
 /* The beginning and the end of a run                                        */
 
-static void find_used(weaver *w)
+static void find_used(core_weaver *w)
 {
     const clv_graph *g = w->graph;
     memset(w->first, 0xff, w->plan->n_devices * sizeof *w->first);
@@ -306,7 +284,7 @@ static void find_used(weaver *w)
             w->used[v] |= HOST;
 }
 
-static clv_status begin_regions(weaver *w)
+static clv_status begin_regions(core_weaver *w)
 {
     const clv_graph *g = w->graph;
     clv_status status = CLV_OK;
@@ -322,7 +300,7 @@ static clv_status begin_regions(weaver *w)
     return status;
 }
 
-static clv_status end_output(weaver *w, clv_value output)
+static clv_status end_output(core_weaver *w, clv_value output)
 {
     const clv_tensor_desc *desc = &w->graph->tensors[output];
     const core_bounds all = core_bounds_whole(desc->rank, desc->dims);
@@ -334,7 +312,7 @@ static clv_status end_output(weaver *w, clv_value output)
     return status;
 }
 
-static clv_status end_state(weaver *w, clv_value state)
+static clv_status end_state(core_weaver *w, clv_value state)
 {
     clv_plan *plan = w->plan;
     const core_regions *r = &w->regions[state];
@@ -353,7 +331,7 @@ static clv_status end_state(weaver *w, clv_value state)
     return CLV_OK;
 }
 
-static clv_status weave(weaver *w)
+static clv_status weave(core_weaver *w)
 {
     clv_status status = begin_regions(w);
     for (uint32_t i = 0; i < w->graph->n_nodes && !status; i++)
@@ -370,123 +348,8 @@ static clv_status weave(weaver *w)
 }
 
 /* ------------------------------------------------------------------------ */
-/* The graph with its copies                                                 */
 
-typedef struct woven {
-    clv_node *nodes;
-    uint32_t *devices, *pieces, *sources;
-    clv_op_caps *caps;
-    uint32_t n;
-} woven;
-
-static void put_moves(const weaver *w, woven *out, uint32_t at, bool after)
-{
-    for (uint32_t i = 0; i < w->n_moves; i++) {
-        const move *m = &w->moves[i];
-        if (m->at != at || m->after != after)
-            continue;
-        clv_node node = CLV_INIT(clv_node, CLV_STRUCT_NODE);
-        node.op = CORE_OP_COPY;
-        node.n_inputs = node.n_outputs = 1;
-        node.inputs[0] = m->from;
-        node.outputs[0] = m->to;
-        out->nodes[out->n] = node;
-        out->devices[out->n] = m->device;
-        out->pieces[out->n] = CORE_NO_PIECE;
-        out->sources[out->n++] = m->source;
-    }
-}
-
-static void put_all(const weaver *w, woven *out, const clv_op_caps *caps)
-{
-    const core_cut *cut = &w->plan->cut;
-    for (uint32_t i = 0; i < w->graph->n_nodes; i++) {
-        put_moves(w, out, i, false);
-        out->nodes[out->n] = w->graph->nodes[i];
-        out->devices[out->n] = cut->devices[i];
-        out->pieces[out->n] = cut->pieces[i];
-        out->caps[out->n] = caps[i];
-        out->sources[out->n++] = cut->sources[i];
-        put_moves(w, out, i, true);
-    }
-}
-
-/* Puts the new lists in the place of the old ones. */
-static void take(weaver *w, woven *o, core_part *parts, core_place *places,
-                 clv_op_caps **caps)
-{
-    clv_plan *plan = w->plan;
-    free(w->graph->nodes);
-    free(plan->cut.devices);
-    free(plan->cut.pieces);
-    free(plan->cut.sources);
-    free(plan->parts);
-    free(plan->places);
-    free(*caps);
-    w->graph->nodes = o->nodes;
-    w->graph->n_nodes = w->graph->nodes_capacity = plan->n_parts = o->n;
-    plan->cut.devices = o->devices;
-    plan->cut.pieces = o->pieces;
-    plan->cut.sources = o->sources;
-    plan->parts = parts;
-    plan->places = places;
-    *caps = o->caps;
-    for (uint32_t i = 0; i < o->n; i++)
-        parts[i] = (core_part){.node = i, .device = o->devices[i]};
-}
-
-static void mark_places(const weaver *w)
-{
-    core_place *places = w->plan->places;
-    const clv_graph *g = w->graph;
-    for (clv_value v = 0; v < g->n_tensors; v++)
-        places[v].original = v;
-    for (clv_value v = 0; v < w->n_values; v++)
-        for (uint32_t m = 0; m < w->n_memories; m++) {
-            clv_value name = *name_at(w, v, m);
-            if (g->values[v].base != v || name == CLV_NO_TENSOR)
-                continue;
-            places[name].memory = m;
-            places[name].original = v;
-        }
-    for (clv_value v = 0; v < g->n_tensors; v++)
-        places[v].memory = places[g->values[v].base].memory;
-    for (uint32_t i = 0; i < g->n_nodes; i++) {
-        const clv_node *node = &g->nodes[i];
-        if (node->op == CORE_OP_COPY)
-            places[g->values[node->inputs[0]].base].copied =
-                places[g->values[node->outputs[0]].base].copied = true;
-    }
-}
-
-static clv_status rebuild(weaver *w, clv_op_caps **caps)
-{
-    size_t n = (size_t)w->graph->n_nodes + w->n_moves;
-    woven out = {.nodes = calloc(n, sizeof *out.nodes),
-                 .devices = calloc(n, sizeof *out.devices),
-                 .pieces = calloc(n, sizeof *out.pieces),
-                 .sources = calloc(n, sizeof *out.sources),
-                 .caps = calloc(n, sizeof *out.caps)};
-    core_part *parts = calloc(n, sizeof *parts);
-    core_place *places = calloc(w->graph->n_tensors, sizeof *places);
-    if (!out.nodes || !out.devices || !out.pieces || !out.sources ||
-        !out.caps || !parts || !places) {
-        free(places);
-        free(parts);
-        free(out.caps);
-        free(out.sources);
-        free(out.pieces);
-        free(out.devices);
-        free(out.nodes);
-        return no_memory();
-    }
-    put_all(w, &out, *caps);
-    take(w, &out, parts, places, caps);
-    mark_places(w);
-    return CLV_OK;
-}
-
-static void finish(weaver *w)
+static void finish(core_weaver *w)
 {
     for (uint32_t v = 0; w->regions && v < w->n_values; v++)
         core_regions_finish(&w->regions[v]);
@@ -499,7 +362,7 @@ static void finish(weaver *w)
 
 clv_status core_plan_transfers(clv_plan *plan, clv_op_caps **caps)
 {
-    weaver w = {.plan = plan, .graph = plan->cut.graph,
+    core_weaver w = {.plan = plan, .graph = plan->cut.graph,
                 .n_values = plan->cut.graph->n_tensors,
                 .n_memories = plan->n_devices + 1};
     size_t n = w.n_values, names = n * w.n_memories;
@@ -519,7 +382,7 @@ clv_status core_plan_transfers(clv_plan *plan, clv_op_caps **caps)
         status = weave(&w);
     }
     if (!status)
-        status = rebuild(&w, caps);
+        status = core_weave_rebuild(&w, caps);
     finish(&w);
     return status;
 }

@@ -474,7 +474,10 @@ CLV_API clv_status clv_graph_lengths(clv_context *ctx, const clv_graph *graph,
                                      int64_t *lengths, uint32_t *count);
 
 typedef struct clv_plan_summary {
-    uint32_t n_steps, n_programs, n_copies, n_devices;
+    uint32_t n_steps, n_programs;
+    uint32_t n_copies; /* of weights before the first run, and in each run
+                          between the memories of host and devices */
+    uint32_t n_devices;
     uint64_t transient_naive;  /* bytes without sharing */
     uint64_t transient_offsets;/* bytes by greedy-by-size offsets */
     uint64_t transient_objects;/* bytes by greedy-by-size shared objects */

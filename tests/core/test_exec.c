@@ -203,12 +203,15 @@ static void check_plan(const clv_plan *plan)
         const core_place *p = &plan->places[a];
         if (p->home != CORE_HOME_ARENA)
             continue;
-        assert_true(p->offset + p->size <= plan->memory.size);
+        const core_memplan *memory =
+            p->memory ? &plan->devices[p->memory - 1].memory : &plan->memory;
+        assert_true(p->offset + p->size <= memory->size);
         for (uint32_t b = 0; b < a; b++) {
             const core_place *q = &plan->places[b];
             bool apart = p->offset + p->size <= q->offset ||
                          q->offset + q->size <= p->offset;
-            if (q->home != CORE_HOME_ARENA || apart || p->in_place == b)
+            if (q->home != CORE_HOME_ARENA || q->memory != p->memory ||
+                apart || p->in_place == b)
                 continue;
             assert_true(p->first_part > q->last_part ||
                         q->first_part > p->last_part ||
@@ -286,6 +289,24 @@ static void test_random_fused(void **state)
 {
     (void)state;
     run_random(SPLIT "ref.hide0=on ref.hide1=on", 27);
+}
+
+/* Devices with memory of their own, alone, with each other and with the CPU. */
+static void test_random_own_memory(void **state)
+{
+    (void)state;
+    run_random("ref.memory0=local,coherent ref.in_place0=on", 31);
+    run_random("ref.memory0=local,shadow ref.import0=off ref.hide0=on", 32);
+    run_random(SPLIT "ref.memory0=local,coherent ref.in_place0=on "
+                     "ref.in_place1=on ref.delay_us0=200", 33);
+    run_random(SPLIT "ref.memory0=local,coherent ref.memory1=local,coherent "
+                     "ref.flag_wait0=on ref.flag_wait1=on ref.delay_us1=200",
+               34);
+    run_random(SPLIT "ref.memory0=local,shadow ref.memory1=local,coherent "
+                     "ref.flag_wait0=on ref.flag_wait1=on ref.delay_us0=200",
+               35);
+    run_random_with("ref.ops0=matmul ref.ops1=silu ref.memory0=local,shadow "
+                    "ref.memory1=local,shadow ref.import1=off", 36, true);
 }
 
 /* A real plugin takes what the reference devices leave. */
@@ -579,6 +600,7 @@ int main(void)
         cmocka_unit_test(test_random_host_waits),
         cmocka_unit_test(test_random_device_waits),
         cmocka_unit_test(test_random_fused),
+        cmocka_unit_test(test_random_own_memory),
         cmocka_unit_test(test_random_with_cpu),
         cmocka_unit_test(test_no_device_takes_it),
         cmocka_unit_test(test_plan_shows_choices),

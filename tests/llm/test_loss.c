@@ -176,6 +176,29 @@ static void test_in_the_text(void **state)
     check("", CLV_FAULT_LOST, NEVER, N_PREDICT - 2, NEVER);
 }
 
+/* Devices with memory of their own take their part of the cache with them: its
+ * rows are made again. */
+static void test_own_memory(void **state)
+{
+    (void)state;
+    const char *both = "ref.memory0=local,shadow ref.import0=off "
+                       "ref.memory1=local,coherent ref.ops0=all";
+    const char *one = "ref.memory1=local,shadow "
+                      "ref.ops1=attention,set_rows,rope";
+    check(both, CLV_FAULT_LOST, 7, NEVER, NEVER);
+    check(both, CLV_FAULT_LOST, NEVER, 7, NEVER);
+    check(one, CLV_FAULT_LOST, NEVER, 7, NEVER);
+    check(one, CLV_FAULT_LOST, NEVER, -1, NEVER);
+    check(one, CLV_FAULT_LOST, 9, 4, NEVER);
+}
+
+static void test_own_memory_hangs(void **state)
+{
+    (void)state;
+    check("core.wait_timeout=0.2 ref.memory1=local,shadow "
+          "ref.ops1=attention,set_rows,rope", CLV_FAULT_HANG, NEVER, 7, NEVER);
+}
+
 /* One after the other, both at once, and a retry that fails too. */
 static void test_twice(void **state)
 {
@@ -270,10 +293,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_in_the_prompt),
         cmocka_unit_test(test_in_the_text),
+        cmocka_unit_test(test_own_memory),
         cmocka_unit_test(test_twice),
         cmocka_unit_test(test_two_sessions),
         cmocka_unit_test(test_none_left),
         cmocka_unit_test(test_hang),
+        cmocka_unit_test(test_own_memory_hangs),
         cmocka_unit_test(test_wakes_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
