@@ -472,8 +472,6 @@ typedef struct clv_device_info {
                              reach; 0: no bound */
 } clv_device_info;
 
-/* A device with local memory, none of which is visible, coherent and cached too,
- * works in it: the host copies there what the device needs. */
 enum {
     CLV_MEM_DEVICE_LOCAL = 1u << 0,
     CLV_MEM_HOST_VISIBLE = 1u << 1,

@@ -211,12 +211,14 @@ static void check_plan(const clv_plan *plan)
             bool apart = p->offset + p->size <= q->offset ||
                          q->offset + q->size <= p->offset;
             if (q->home != CORE_HOME_ARENA || q->memory != p->memory ||
-                apart || p->in_place == b)
+                apart || q->in_place == a || p->in_place == b)
                 continue;
             assert_true(p->first_part > q->last_part ||
                         q->first_part > p->last_part ||
                         (p->in_place != CLV_NO_TENSOR &&
-                         p->first_part >= q->last_part));
+                         p->first_part >= q->last_part) ||
+                        (q->in_place != CLV_NO_TENSOR &&
+                         q->first_part >= p->last_part));
         }
     }
 }
