@@ -186,7 +186,6 @@ static void test_own_memory(void **state)
     const char *one = "ref.memory1=local,shadow "
                       "ref.ops1=attention,set_rows,rope";
     check(both, CLV_FAULT_LOST, 7, NEVER, NEVER);
-    check(both, CLV_FAULT_LOST, NEVER, 7, NEVER);
     check(one, CLV_FAULT_LOST, NEVER, 7, NEVER);
     check(one, CLV_FAULT_LOST, NEVER, -1, NEVER);
     check(one, CLV_FAULT_LOST, 9, 4, NEVER);
