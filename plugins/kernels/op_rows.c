@@ -31,8 +31,8 @@ static bool check_get_rows(gpu_node *node)
         return false;
     if (!gpu_same_dim(table, 1, y, 1))
         return gpu_no(node, "output 0 is not as wide as the table");
-    if (table->d.symbols[0])
-        return gpu_no(node, "the table has a symbolic number of rows");
+    if (table->d.symbols[1] && !gpu_in_reach(node, table, "the table"))
+        return false;
     if (gpu_extent(table) / (uint64_t)table->d.dims[0] >=
         (uint64_t)gpu_reach(node->target))
         return gpu_no(node, "a row of the table is past what kernels reach");
@@ -71,10 +71,12 @@ static clv_status lower_get_rows(gpu_lowering *lowering, const gpu_node *node)
 {
     const gpu_tensor *table = &node->in[0];
     const bool scaled = table->d.quant;
-    const int64_t rows = table->d.dims[0];
+    const int64_t rows = table->d.dims[0]; /* at most */
     gpu_expr n, c, stride;
     gpu_rows_extent(table, &n, &c, &stride);
-    int64_t step = gpu_reach(lowering->target) / (stride.constant + 1);
+    int64_t step = stride.symbol ? rows
+                                 : gpu_reach(lowering->target) /
+                                       (stride.constant + 1);
     for (int64_t first = 0; first < rows; first += step) {
         gpu_call call;
         gpu_call_init(&call, scaled ? "get_rows_scaled" : "get_rows",
@@ -92,7 +94,7 @@ static clv_status lower_get_rows(gpu_lowering *lowering, const gpu_node *node)
         gpu_call_param(&call, "first", gpu_constant(first));
         gpu_call_param(&call, "count",
                        gpu_constant(rows - first < step ? rows - first : step));
-        gpu_call_param(&call, "rows", gpu_constant(rows));
+        gpu_call_param(&call, "rows", n);
         if (scaled)
             add_scales(&call, node);
         clv_status status = gpu_build(&lowering->builder, &call, false);

@@ -326,6 +326,27 @@ static void test_rows(void **state)
     }
 }
 
+/* One row of as many as the run has: ids past those are NaN, not memory. */
+static void test_rows_of_few(void **state)
+{
+    float src[4 * 6], y[2 * 6];
+    int32_t from[2] = {1, 2};
+    graph g;
+    (void)state;
+    graph_init(&g);
+    uint32_t ts = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, 4, 6);
+    uint32_t tf = T(CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, 2);
+    uint32_t ty = T(CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 2, 6);
+    graph_node(&g, CLV_OP_GET_ROWS, ty, INPUTS(ts, tf));
+    graph_symbol(&g, 4);
+    fill(src, 24, 17);
+    run(&g, (const int64_t[]){2}, (void *[]){src, from, y});
+    for (uint32_t i = 0; i < 6; i++) {
+        assert_true(y[i] == src[6 + i]);
+        assert_true(isnan(y[6 + i]));
+    }
+}
+
 /* A norm, a product, a sum: one kernel; what ends the graph is its own. */
 static void test_fused(void **state)
 {
@@ -401,7 +422,8 @@ int main(void)
         cmocka_unit_test(test_add_vector), cmocka_unit_test(test_glu),
         cmocka_unit_test(test_norms),      cmocka_unit_test(test_softmax),
         cmocka_unit_test(test_rope),       cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_fused),      cmocka_unit_test(test_fused_product),
+        cmocka_unit_test(test_rows_of_few), cmocka_unit_test(test_fused),
+        cmocka_unit_test(test_fused_product),
     };
     return cmocka_run_group_tests_name("kernels run", tests, setup, teardown);
 }
