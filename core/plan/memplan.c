@@ -22,6 +22,28 @@ static int by_size(const void *a, const void *b)
     return x->index < y->index ? -1 : 1;
 }
 
+static uint32_t length(const item *x)
+{
+    return x->last - x->first;
+}
+
+/* What lives longest comes first, and the short ones around it. */
+static int by_length(const void *a, const void *b)
+{
+    const item *x = a, *y = b;
+    if (length(x) != length(y))
+        return length(x) < length(y) ? 1 : -1;
+    return by_size(a, b);
+}
+
+static int by_area(const void *a, const void *b)
+{
+    const item *x = a, *y = b;
+    double p = (double)x->size * (length(x) + 1.0);
+    double q = (double)y->size * (length(y) + 1.0);
+    return p < q ? 1 : p > q ? -1 : by_size(a, b);
+}
+
 typedef struct rule {
     core_may_share_fn may_share; /* NULL: always */
     const void *ctx;
@@ -62,8 +84,8 @@ static uint64_t place_in_gap(const rule *r, item *const *order, uint32_t n,
     return x->offset + x->size;
 }
 
-static uint64_t plan_offsets(const rule *r, item *items, uint32_t n,
-                             item **order)
+static uint64_t place_in_order(const rule *r, item *items, uint32_t n,
+                               item **order)
 {
     uint64_t total = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -75,6 +97,24 @@ static uint64_t plan_offsets(const rule *r, item *items, uint32_t n,
         order[at] = &items[i];
     }
     return total;
+}
+
+/* By size, as in the paper; where that takes more than is live at some node, in
+ * other orders too. offsets[index]: of the best. */
+static uint64_t plan_offsets(const rule *r, item *items, uint32_t n,
+                             uint64_t least, item **order, uint64_t *offsets)
+{
+    static int (*const orders[])(const void *, const void *) = {
+        by_size, by_length, by_area};
+    uint64_t best = UINT64_MAX;
+    for (uint32_t o = 0; o < 3 && best > least; o++) {
+        qsort(items, n, sizeof *items, orders[o]);
+        uint64_t total = place_in_order(r, items, n, order);
+        for (uint32_t i = 0; i < n && total < best; i++)
+            offsets[items[i].index] = items[i].offset;
+        best = total < best ? total : best;
+    }
+    return best;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -171,15 +211,14 @@ clv_status core_memplan_make(const core_lifetime *tensors, uint32_t n,
     status = make_items(tensors, n, align, items, &plan.naive);
     if (status)
         goto done;
-    qsort(items, n, sizeof *items, by_size);
     plan.live = live_bytes(items, n);
-    plan.offsets = plan_offsets(&r, items, n, order);
+    plan.offsets = plan_offsets(&r, items, n, plan.live, order, place);
+    qsort(items, n, sizeof *items, by_size);
     plan.objects = plan_objects(&r, items, n, object_offsets, objects,
                                 next);
     plan.size = plan.offsets < plan.objects ? plan.offsets : plan.objects;
-    for (uint32_t i = 0; i < n; i++)
-        place[items[i].index] = plan.size == plan.offsets ? items[i].offset
-                                                          : object_offsets[i];
+    for (uint32_t i = 0; i < n && plan.size != plan.offsets; i++)
+        place[items[i].index] = object_offsets[i];
     *out = plan;
 done:
     free(next);

@@ -2,7 +2,9 @@
  * Memory for tensors that live during a part of a run: greedy by size, after
  * Pisarchyk & Lee, "Efficient Memory Management for Deep Neural Net Inference"
  * (2020). Both of its strategies are tried, offsets in one arena and shared
- * objects; the smaller is used (offsets, where equal).
+ * objects; the smaller is used (offsets, where equal). Where greedy-by-size
+ * offsets need more than is live at some node, the tensors are also placed by
+ * lifetime, the longest first, and by size times lifetime.
  */
 #pragma once
 
