@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "code.h"
+#include "code/code.h"
 
 typedef struct gpu_tensor {
     clv_tensor_desc d;

@@ -8,7 +8,7 @@
  *
  * A kernel is a template (templates/) over logical coordinates. It says
  * args.src.Read(b,x,y,d,s) and args.dst.Write(v,b,x,y,d,s) for four channels of
- * slice s; the generator (code.c) resolves them to index arithmetic for the
+ * slice s; the generator (code/) resolves them to index arithmetic for the
  * tensor's layout and storage (cleave/plugin_layout.h), its strides and the
  * symbols' values. The rest of the text is the common part of both languages,
  * with the words of language.c for what differs (types, work groups, local

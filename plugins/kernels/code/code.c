@@ -1,0 +1,196 @@
+/* Calls to kernels and dispatches. */
+#include "maker.h"
+#include "fuse.h"
+#include "lower.h"
+
+int64_t gpu_expr_value(const gpu_expr *expr, const int64_t *symbols)
+{
+    int64_t value = expr->constant;
+    if (expr->symbol)
+        value += expr->factor * symbols[expr->symbol - 1];
+    if (expr->divisor <= 1)
+        return value;
+    return value > 0 ? (value - 1) / expr->divisor + 1 : 0;
+}
+
+clv_status gpu_grow(const clv_host_api *host, void *array, uint32_t n,
+                    uint32_t *room, size_t size)
+{
+    void *old, *data;
+    memcpy(&old, array, sizeof old);
+    if (n < *room)
+        return CLV_OK;
+    uint32_t more = *room ? 2 * *room : 8;
+    data = clv_new(host, more * (uint64_t)size);
+    if (!data)
+        return CLV_ERR_NO_MEMORY;
+    if (n)
+        memcpy(data, old, n * size);
+    clv_free(host, old);
+    memcpy(array, &data, sizeof data);
+    *room = more;
+    return CLV_OK;
+}
+
+static char *copy_string(const clv_host_api *host, const char *string)
+{
+    size_t n = strlen(string) + 1;
+    char *copy = clv_new(host, n);
+    return copy ? memcpy(copy, string, n) : NULL;
+}
+
+static void free_kernel(const clv_host_api *host, gpu_kernel *kernel)
+{
+    clv_free(host, kernel->name);
+    clv_free(host, kernel->variant);
+    clv_free(host, kernel->source);
+}
+
+/* The kernel of the source in m, which it may take. */
+static clv_status add_kernel(gpu_builder *b, gpu_maker *m, uint32_t *index)
+{
+    gpu_code *code = b->code;
+    const gpu_call *call = m->call;
+    for (*index = 0; *index < code->n_kernels; ++*index)
+        if (!strcmp(code->kernels[*index].source, m->source.data) &&
+            !strcmp(code->kernels[*index].variant, call->variant))
+            return CLV_OK;
+    clv_status status = gpu_grow(b->host, &code->kernels, code->n_kernels,
+                                 &b->room_kernels, sizeof *code->kernels);
+    if (status)
+        return status;
+    gpu_kernel *kernel = &code->kernels[*index];
+    memset(kernel, 0, sizeof *kernel);
+    kernel->name = copy_string(b->host, call->name);
+    kernel->variant = copy_string(b->host, call->variant);
+    if (!kernel->name || !kernel->variant) {
+        free_kernel(b->host, kernel);
+        return CLV_ERR_NO_MEMORY;
+    }
+    kernel->source = m->source.data;
+    m->source.data = NULL;
+    memcpy(kernel->local, call->local, sizeof kernel->local);
+    kernel->n_args = call->n_operands;
+    kernel->n_params = m->n_ints;
+    code->n_kernels++;
+    return CLV_OK;
+}
+
+static void fill_dispatch(const gpu_builder *b, const gpu_maker *m,
+                          uint32_t kernel, gpu_dispatch *d)
+{
+    const gpu_call *call = m->call;
+    memset(d, 0, sizeof *d);
+    d->kernel = kernel;
+    d->node = call->node;
+    for (uint32_t i = 0; i < call->n_operands; i++) {
+        const gpu_operand *t = &call->operands[i];
+        d->args[i] = (gpu_arg){.memory = t->memory, .index = t->index,
+                               .offset = t->offset, .written = t->written};
+        if (t->memory == GPU_MEMORY_TENSOR && b->moved && b->moved[t->index]) {
+            d->args[i].memory = GPU_MEMORY_PRIVATE;
+            d->args[i].index = b->moved[t->index] - 1;
+        }
+    }
+    for (uint32_t i = 0; i < m->n_ints; i++)
+        d->params[i] = m->ints[i].value;
+    for (uint32_t i = 0; i < 3; i++)
+        d->groups[i] = call->groups[i].divisor ? call->groups[i]
+                                               : gpu_constant(1);
+}
+
+static clv_status add_dispatch(gpu_builder *b, const gpu_maker *m, uint32_t kernel,
+                               bool setup)
+{
+    gpu_code *code = b->code;
+    clv_status status =
+        setup ? gpu_grow(b->host, &code->setup, code->n_setup, &b->room_setup,
+                         sizeof *code->setup)
+              : gpu_grow(b->host, &code->dispatches, code->n_dispatches,
+                         &b->room_dispatches, sizeof *code->dispatches);
+    if (!status)
+        fill_dispatch(b, m, kernel,
+                      setup ? &code->setup[code->n_setup++]
+                            : &code->dispatches[code->n_dispatches++]);
+    return status;
+}
+
+/* The call with the chain's posts, if it writes what the chain begins with. */
+static bool add_chain(const gpu_chain *chain, const gpu_call *call,
+                      gpu_call *longer)
+{
+    const gpu_operand *dst = NULL;
+    for (uint32_t i = 0; i < call->n_operands; i++)
+        if (!strcmp(call->operands[i].name, "dst"))
+            dst = &call->operands[i];
+    if (!dst || dst->memory != GPU_MEMORY_TENSOR ||
+        dst->index != chain->out.index)
+        return false;
+    *longer = *call;
+    for (uint32_t i = 0; i < chain->n_links; i++) {
+        const gpu_link *link = &chain->links[i];
+        if (longer->n_posts == GPU_MAX_POSTS ||
+            longer->n_operands == GPU_MAX_ARGS)
+            return false;
+        const bool has = gpu_has(&link->operand);
+        gpu_call_post(longer, link->op, has ? &link->operand : NULL);
+        if (!has)
+            continue;
+        gpu_operand *operand = &longer->operands[longer->n_operands - 1];
+        operand->offset = dst->offset; /* the same channels */
+        operand->channels = dst->channels;
+    }
+    return true;
+}
+
+clv_status gpu_build(gpu_builder *b, const gpu_call *call, bool setup)
+{
+    gpu_call longer;
+    if (b->chain && !setup && add_chain(b->chain, call, &longer)) {
+        call = &longer;
+        b->chained = true;
+    }
+    gpu_maker m = {.target = b->target, .call = call, .body.host = b->host,
+               .source.host = b->host};
+    uint32_t kernel = 0;
+    clv_status status;
+    gpu_put_source(&m);
+    if (m.wrong)
+        status = clv_fail(b->host, CLV_ERR_INTERNAL,
+                          "kernel template %s: %s", call->name, m.wrong);
+    else if (m.source.failed)
+        status = CLV_ERR_NO_MEMORY;
+    else
+        status = add_kernel(b, &m, &kernel);
+    if (!status)
+        status = add_dispatch(b, &m, kernel, setup);
+    gpu_text_free(&m.body);
+    gpu_text_free(&m.source);
+    return status;
+}
+
+clv_status gpu_build_private(gpu_builder *b, uint64_t size, bool weights,
+                             uint32_t *index)
+{
+    gpu_code *code = b->code;
+    clv_status status = gpu_grow(b->host, &code->privates, code->n_privates,
+                                 &b->room_privates, sizeof *code->privates);
+    if (status)
+        return status;
+    *index = code->n_privates++;
+    code->privates[*index] = (gpu_private){.size = size, .weights = weights};
+    return CLV_OK;
+}
+
+void gpu_code_free(const clv_host_api *host, gpu_code *code)
+{
+    if (!code)
+        return;
+    for (uint32_t i = 0; i < code->n_kernels; i++)
+        free_kernel(host, &code->kernels[i]);
+    clv_free(host, code->kernels);
+    clv_free(host, code->setup);
+    clv_free(host, code->dispatches);
+    clv_free(host, code->privates);
+    clv_free(host, code);
+}

@@ -1,0 +1,108 @@
+/* The text around a template: declarations of each language. */
+#include "language.h"
+#include "maker.h"
+
+/* Lines of the template that begin with LOCAL, or the others. */
+static void put_lines(gpu_maker *m, gpu_text *out, const char *text, bool local,
+                      const char *prefix)
+{
+    gpu_text lines = {.host = m->body.host};
+    for (const char *end; *text; text = *end ? end + 1 : end) {
+        end = text + strcspn(text, "\n");
+        bool is_local = !strncmp(text, "LOCAL ", 6);
+        if (is_local != local)
+            continue;
+        if (is_local) {
+            gpu_puts(&lines, prefix);
+            text += 6;
+        }
+        gpu_put(&lines, text, (size_t)(end - text));
+        gpu_puts(&lines, "\n");
+    }
+    if (lines.data)
+        gpu_put_text(m, out, lines.data, lines.n);
+    m->body.failed |= lines.failed;
+    gpu_text_free(&lines);
+}
+
+static void put_opencl_entry(gpu_maker *m, gpu_text *out)
+{
+    const gpu_call *call = m->call;
+    gpu_printf(out,
+               "__kernel __attribute__((reqd_work_group_size(%u, %u, %u)))\n"
+               "void %s(",
+               call->local[0], call->local[1], call->local[2], call->name);
+    for (uint32_t i = 0; i < call->n_operands; i++)
+        gpu_printf(out, "__global %suchar *%s, ",
+                   call->operands[i].written ? "" : "const ",
+                   call->operands[i].name);
+    for (uint32_t i = 0; i < call->n_operands; i++)
+        gpu_printf(out, "%sint %s_o", i ? ", " : "", call->operands[i].name);
+    for (uint32_t i = 0; i < m->n_ints; i++)
+        gpu_printf(out, ", int %s", m->ints[i].name);
+    gpu_puts(out, ")\n");
+}
+
+static void put_glsl_header(gpu_maker *m, gpu_text *out)
+{
+    const gpu_call *call = m->call;
+    gpu_printf(out,
+               "layout(local_size_x = %u, local_size_y = %u, local_size_z = "
+               "%u) in;\n"
+               "layout(push_constant) uniform Ints { ",
+               call->local[0], call->local[1], call->local[2]);
+    for (uint32_t i = 0; i < call->n_operands; i++)
+        gpu_printf(out, "int %s_o; ", call->operands[i].name);
+    for (uint32_t i = 0; i < m->n_ints; i++)
+        gpu_printf(out, "int %s; ", m->ints[i].name);
+    gpu_puts(out, "};\n");
+    for (uint32_t i = 0; i < call->n_operands; i++) {
+        const char *name = call->operands[i].name;
+        const char *access = call->operands[i].written ? "" : "readonly ";
+        gpu_printf(out, "layout(std430, binding = %u) %sbuffer %s_words "
+                        "{ uint %s_w[]; };\n", i, access, name, name);
+        if (m->target->fp16_storage)
+            gpu_printf(out, "layout(std430, binding = %u) %sbuffer %s_halves "
+                            "{ uint16_t %s_h[]; };\n", i, access, name, name);
+    }
+}
+
+void gpu_put_source(gpu_maker *m)
+{
+    const gpu_call *call = m->call;
+    const char *entry = strstr(call->text, "KERNEL\n{\n");
+    const bool opencl = m->target->language == GPU_OPENCL_C;
+    gpu_text helpers = {.host = m->body.host}, front = {.host = m->body.host};
+    if (!entry) {
+        gpu_wrong(m, "no KERNEL with its brace");
+        return;
+    }
+    put_lines(m, &m->body, entry + strlen("KERNEL\n{\n"), false, "");
+    gpu_put(&helpers, call->text, (size_t)(entry - call->text));
+    if (helpers.data) /* now, so that the params are known */
+        put_lines(m, &front, helpers.data, false, "");
+    gpu_language_prelude(&m->source, m->target);
+    for (uint32_t i = 0; i < call->n_defines; i++)
+        gpu_printf(&m->source, "#define %s %lld\n", call->defines[i].name,
+                   (long long)call->defines[i].value);
+    if (!opencl)
+        put_glsl_header(m, &m->source);
+    for (uint32_t i = 0; i < call->n_operands; i++)
+        gpu_language_accessors(&m->source, m->target, &call->operands[i]);
+    if (!opencl)
+        put_lines(m, &m->source, call->text, true, "shared ");
+    if (front.data)
+        gpu_put(&m->source, front.data, front.n);
+    if (opencl)
+        put_opencl_entry(m, &m->source);
+    else
+        gpu_puts(&m->source, "void main()\n");
+    gpu_puts(&m->source, "{\n");
+    if (opencl)
+        put_lines(m, &m->source, call->text, true, "    __local ");
+    if (m->body.data)
+        gpu_put(&m->source, m->body.data, m->body.n);
+    m->source.failed |= m->body.failed || helpers.failed || front.failed;
+    gpu_text_free(&helpers);
+    gpu_text_free(&front);
+}

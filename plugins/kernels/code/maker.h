@@ -1,0 +1,41 @@
+/* How a call becomes text: what template.c, operand.c and frame.c share. */
+#pragma once
+
+#include "code.h"
+
+#define GPU_MAX_NAME 24
+#define GPU_MAX_METHOD_ARGS 6
+
+/* Work on one call. What the text makes use of becomes an integer argument. */
+typedef struct gpu_maker {
+    const gpu_target *target;
+    const gpu_call *call;
+    gpu_text body, source;
+    struct { char name[GPU_MAX_NAME]; gpu_expr value; } ints[GPU_MAX_INTS];
+    uint32_t n_ints;
+    const char *wrong; /* why the template cannot be made; NULL: all is well */
+} gpu_maker;
+
+/* Arguments of a method, resolved. */
+typedef struct gpu_method_args {
+    gpu_text text[GPU_MAX_METHOD_ARGS];
+    uint32_t n;
+} gpu_method_args;
+
+/* template.c */
+void gpu_wrong(gpu_maker *m, const char *why);
+/* The template's text, with what "args." says resolved. */
+void gpu_put_text(gpu_maker *m, gpu_text *out, const char *text, size_t n);
+/* The integer argument of that name. */
+void gpu_put_int(gpu_maker *m, gpu_text *out, const char *name,
+                 const gpu_expr *value);
+/* That of something about an operand: "NAME_FIELD". */
+void gpu_put_field(gpu_maker *m, gpu_text *out, const gpu_operand *t,
+                   const char *field, const gpu_expr *value);
+
+/* operand.c: args.T.METHOD(args) */
+void gpu_put_method(gpu_maker *m, gpu_text *out, const gpu_operand *t,
+                    const char *method, const gpu_method_args *args);
+
+/* frame.c: all of the source. */
+void gpu_put_source(gpu_maker *m);
