@@ -54,15 +54,17 @@ static void remember(clv_plugin_device *dev, const char *key)
     host->cache_put(host->host, key, data, (uint64_t)n);
 }
 
-static void tell(clv_plugin_device *dev)
+/* Each time: the trial's own words may have gone to another process. */
+static void tell(clv_plugin_device *dev, const char *unwanted)
 {
     const clv_host_api *host = dev->base.host;
     char line[sizeof dev->disabled + 160];
-    if (!dev->disabled[0])
+    if (!strcmp(dev->disabled, unwanted))
         return;
-    snprintf(line, sizeof line, "opencl: %.60s: kernels not used: %s",
+    snprintf(line, sizeof line, "opencl: %.60s: kernels not used: %s; a newer "
+             "driver may do, opencl.disabled takes their names without trial",
              dev->props->info.name, dev->disabled);
-    host->log(host->host, CLV_LOG_INFO, NULL, 0, line);
+    host->log(host->host, CLV_LOG_WARN, NULL, 0, line);
 }
 
 /* Software is tried by its makers on this very machine. */
@@ -75,7 +77,7 @@ static bool is_wanted(const clv_plugin_device *dev)
 
 clv_status ocl_try_kernels(clv_plugin_device *dev, const clv_plugin_api *api)
 {
-    char key[64];
+    char key[64], settings[sizeof dev->disabled + 64];
     gpu_target target;
     const char *unwanted = option(dev, "disabled");
     if (!is_list(unwanted, strlen(unwanted)) ||
@@ -86,7 +88,9 @@ clv_status ocl_try_kernels(clv_plugin_device *dev, const clv_plugin_api *api)
     snprintf(dev->disabled, sizeof dev->disabled, "%s", unwanted);
     if (!is_wanted(dev))
         return CLV_OK;
-    ocl_entry_name(dev, "trial", unwanted, key);
+    snprintf(settings, sizeof settings, "%s\n%.60s", unwanted,
+             option(dev, "wrong"));
+    ocl_entry_name(dev, "trial", settings, key);
     if (!recall(dev, key)) {
         ocl_target(dev, &target);
         clv_status status = gpu_try(dev->base.host, api, dev, &target,
@@ -95,6 +99,6 @@ clv_status ocl_try_kernels(clv_plugin_device *dev, const clv_plugin_api *api)
             return status;
         remember(dev, key);
     }
-    tell(dev);
+    tell(dev, unwanted);
     return CLV_OK;
 }

@@ -1,5 +1,5 @@
-"""The OpenCL plugin's own ways: which devices it offers, what it keeps on disk,
-what it makes of kernels that are wrong; and a model's text."""
+"""The OpenCL plugin's own ways: which devices it offers, what it keeps on disk;
+and a model's text."""
 
 import json
 import os
@@ -9,24 +9,9 @@ import sys
 SOURCE = os.environ["CLEAVE_TEST_SOURCE"]
 sys.path.insert(0, os.path.join(SOURCE, "tests", "tools"))
 import cli  # noqa: E402
+from pocl import ONLY, POCL, OpenCL  # noqa: E402
 
 PLUGIN = sys.argv[1]
-ONLY = ("--set", "core.plugins=cpu,opencl")
-# PoCL, whatever else the machine has.
-POCL = (*ONLY, "--set", "opencl.platform=portable")
-
-
-class OpenCL(cli.Case):
-    def devices(self, *args):
-        found = self.good("devices", "-o", "json", *args).json["devices"]
-        return [d for d in found if d["plugin"] == "opencl"]
-
-    def pocl(self, *args):
-        """Its id, where there is one."""
-        found = self.devices(*POCL, "--devices", "opencl", *args)
-        if len(found) != 1:
-            self.skipTest("no PoCL")
-        return found[0]["id"]
 
 
 class Devices(OpenCL):
@@ -83,11 +68,11 @@ class Kernels(OpenCL):
 
     def test_damaged_entries_are_built_again(self):
         first, built, _ = self.run_text()
-        for folder, _, files in os.walk(self.path("cache")):
-            for name in files:
-                with open(os.path.join(folder, name), "r+b") as f:
-                    f.seek(-20, os.SEEK_END)
-                    f.write(b"\xff" * 8)
+        entries = os.path.join(self.path("cache"), "cleave", "opencl")
+        for name in os.listdir(entries):
+            with open(os.path.join(entries, name), "r+b") as f:
+                f.seek(-20, os.SEEK_END)
+                f.write(b"\xff" * 8)
         second, again, _ = self.run_text()
         self.assertEqual(again, built)
         self.assertEqual(first.text, second.text)
@@ -108,28 +93,6 @@ class Text(OpenCL):
                                 "--temp", "0", "-n", "16", "-p", prompt).text
                 self.assertTrue((prompt + out).strip())
                 self.assertTrue(text.startswith(prompt + out))
-
-
-class Trials(OpenCL):
-    """Kernels are tried before they are used."""
-
-    def opened(self, *args):
-        self.pocl()
-        result = self.good("devices", *POCL, "--devices", "opencl", "--set",
-                           "opencl.trial=on", *args)
-        return re.sub(r"\s+", " ", result.err)
-
-    def test_right_ones_are_used(self):
-        self.assertNotIn("not used", self.opened())
-
-    def test_a_wrong_one_is_found_and_remembered(self):
-        wrong = ("--set", "opencl.wrong=matmul_vector")
-        said = self.opened(*wrong)
-        self.assertIn("'matmul_vector' compute wrongly", said)
-        self.assertNotIn("matmul_tile", said)
-        again = self.opened(*wrong, "--log-level", "info")
-        self.assertIn("kernels not used: matmul_vector", again)
-        self.assertNotIn("compute wrongly", again)
 
 
 if __name__ == "__main__":
