@@ -50,6 +50,8 @@ bool vk_instance_load(const vk_loader *loader, VkInstance instance,
     api->DestroyDebugUtilsMessengerEXT = (PFN_vkDestroyDebugUtilsMessengerEXT)
         loader->GetInstanceProcAddr(instance,
                                     "vkDestroyDebugUtilsMessengerEXT");
+    api->GetMatrixSizes = loader->GetInstanceProcAddr(
+        instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
     return !*missing;
 }
 

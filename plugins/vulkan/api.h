@@ -90,6 +90,7 @@ typedef struct vk_instance_api {
     VK_INSTANCE_FUNCTIONS(VK_MEMBER)
     PFN_vkCreateDebugUtilsMessengerEXT CreateDebugUtilsMessengerEXT;
     PFN_vkDestroyDebugUtilsMessengerEXT DestroyDebugUtilsMessengerEXT;
+    PFN_vkVoidFunction GetMatrixSizes; /* abilities.c has its form */
 } vk_instance_api;
 
 typedef struct vk_device_api {

@@ -1,5 +1,6 @@
 #include "device.h"
 
+#include "abilities.h"
 #include "kernel.h"
 #include "memory.h"
 #include "work.h"
@@ -37,6 +38,8 @@ static VkResult create_device(clv_plugin_device *dev)
 {
     const vk_physical *p = dev->phys;
     const float priority = 1;
+    vk_enabling more;
+    vk_enabling_fill(p, &more);
     const VkDeviceQueueCreateInfo queue = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
         .queueFamilyIndex = p->family,
@@ -44,6 +47,8 @@ static VkResult create_device(clv_plugin_device *dev)
         .pQueuePriorities = &priority};
     VkPhysicalDeviceVulkan12Features f12 = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
+        .pNext = more.chain,
+        .vulkanMemoryModel = p->coop_matrix,
         .timelineSemaphore = VK_TRUE,
         .shaderFloat16 = p->fp16,
         .shaderInt8 = p->int8,
@@ -56,14 +61,13 @@ static VkResult create_device(clv_plugin_device *dev)
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
         .pNext = &f11,
         .features = {.shaderInt64 = p->int64}};
-    const char *extension = VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME;
     const VkDeviceCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
         .pNext = &features,
         .queueCreateInfoCount = 1,
         .pQueueCreateInfos = &queue,
-        .enabledExtensionCount = p->import_align != 0,
-        .ppEnabledExtensionNames = &extension};
+        .enabledExtensionCount = more.n,
+        .ppEnabledExtensionNames = more.names};
     return dev->inst->api.CreateDevice(p->handle, &info, NULL, &dev->device);
 }
 
@@ -102,6 +106,9 @@ static void describe_target(clv_plugin_device *dev)
         .fp16 = p->fp16,
         .fp16_storage = p->fp16_storage,
         .int8_storage = p->int8_storage,
+        .int_dot = p->int_dot,
+        .coop_matrix = p->coop_matrix,
+        .units = p->units,
         .unified = p->type != VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU};
 }
 

@@ -1,18 +1,10 @@
-#include "physical.h"
+#include "abilities.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <strings.h>
 
 #define MAX_EXTENSIONS 512
-
-static bool has(const VkExtensionProperties *all, uint32_t n, const char *name)
-{
-    for (uint32_t i = 0; i < n; i++)
-        if (!strcmp(all[i].extensionName, name))
-            return true;
-    return false;
-}
 
 static bool read_family(const vk_instance_api *api, vk_physical *p)
 {
@@ -61,10 +53,10 @@ static bool read_properties(const vk_instance_api *api, vk_physical *p,
     VkPhysicalDeviceProperties2 all = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
         .pNext = &p11};
-    p->pci = has(ext, n, VK_EXT_PCI_BUS_INFO_EXTENSION_NAME);
+    p->pci = vk_extension_among(ext, n, VK_EXT_PCI_BUS_INFO_EXTENSION_NAME);
     if (p->pci)
         pci.pNext = all.pNext, all.pNext = &pci;
-    if (has(ext, n, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME))
+    if (vk_extension_among(ext, n, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME))
         host.pNext = all.pNext, all.pNext = &host;
     api->GetPhysicalDeviceProperties2(p->handle, &all);
     const VkPhysicalDeviceProperties *base = &all.properties;
@@ -176,6 +168,7 @@ static bool read_physical(const vk_instance_api *api, VkPhysicalDevice handle,
     if (!read_properties(api, p, ext, n) || !read_features(api, p) ||
         !read_family(api, p))
         return false;
+    vk_abilities_read(api, ext, n, p);
     read_memory(api, p);
     make_id(p);
     return true;

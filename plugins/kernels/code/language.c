@@ -121,6 +121,8 @@ void gpu_language_prelude(gpu_text *out, const gpu_target *target)
         gpu_puts(out, "#version 450\n");
         if (target->fp16_storage)
             gpu_puts(out, "#extension GL_EXT_shader_16bit_storage : require\n");
+        if (target->int_dot)
+            gpu_puts(out, "#extension GL_EXT_spirv_intrinsics : require\n");
         gpu_puts(out, glsl);
     } else {
         gpu_puts(out, opencl_c);
