@@ -66,7 +66,7 @@ static uint64_t likeness_of(const core_schedule *s, const core_state *state)
         for (uint32_t d = 0; d < s->n_devices; d++)
             bits |= (uint32_t)core_state_covered(s, state, d, slot)
                     << (16 + d);
-        hash = mix(hash, bits);
+        hash = mix(hash, (uint64_t)slot->memories << 32 | bits);
     }
     return hash;
 }

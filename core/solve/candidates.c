@@ -17,7 +17,8 @@ static clv_status no_memory(void)
 static uint64_t memory_of(const clv_device *dev)
 {
     uint32_t type;
-    if (core_device_import_type(dev, CLV_HANDLE_HOST_POINTER, &type))
+    if (!core_device_has_local(dev, &type) &&
+        core_device_import_type(dev, CLV_HANDLE_HOST_POINTER, &type))
         return UINT64_MAX;
     if (dev->info.memory_free)
         return dev->info.memory_free;
@@ -45,8 +46,14 @@ static void describe_devices(core_maker *m)
             .host_waits = !(dev->info.flags & CLV_DEVICE_FLAG_WAIT),
             .memory = memory_of(dev),
             .max_share = core_device_max_share(dev)};
+        if (core_device_has_local(dev, &type)) {
+            out->memory_index = 1 + d;
+            m->several = true;
+        }
         if (!o)
             continue;
+        out->copy_ns = o->copy;
+        out->copy_byte_ns = o->copy_byte;
         out->submit_ns = o->submit;
         out->submit_idle_ns = o->submit_idle;
         out->dispatch_ns = o->dispatch;
@@ -186,6 +193,41 @@ static void add_pieces(const core_maker *m, const core_draft *draft,
     out->problem.n_pieces = n;
 }
 
+/* Bytes of a value by elements of a node's result. */
+static double bytes_each(const core_maker *m, clv_value value,
+                         const core_box *result)
+{
+    uint64_t bytes;
+    if (core_desc_size(&m->graph->tensors[value], NULL, &bytes))
+        return 0; /* said by core_plan_memory() */
+    return (double)bytes / ((double)(result->end[0] - result->begin[0]) *
+                            (double)(result->end[1] - result->begin[1]));
+}
+
+/* What is copied if the node and those that it reads of are in different
+ * memories. A state whose rows are set is copied whole. */
+static void note_sizes(const core_maker *m, uint32_t index,
+                       core_solve_node *node)
+{
+    const clv_node *n = &m->graph->nodes[index];
+    const core_node_reads *reads = &m->reads[index];
+    core_box result = core_node_result(m->graph, index);
+    if (!m->several)
+        return;
+    node->columns = result.end[1];
+    if (n->n_outputs) {
+        node->element_bytes = bytes_each(m, n->outputs[0], &result);
+        node->wanted =
+            m->graph->tensors[n->outputs[0]].usage == CLV_USAGE_OUTPUT;
+    }
+    for (uint32_t k = 0; k < reads->n_deps; k++) {
+        result = core_node_result(m->graph, reads->deps[k]);
+        if (reads->operand[k] != CORE_NO_DEP)
+            node->read_bytes[k] =
+                bytes_each(m, n->inputs[reads->operand[k]], &result);
+    }
+}
+
 static void add_node(const core_maker *m, uint32_t index, uint32_t *first,
                      core_candidates *out)
 {
@@ -197,6 +239,7 @@ static void add_node(const core_maker *m, uint32_t index, uint32_t *first,
     node->kind = kind;
     node->n_deps = reads->n_deps;
     memcpy(node->deps, reads->deps, sizeof node->deps);
+    note_sizes(m, index, node);
     if (m->kinds.kinds[kind].first == index) {
         first[kind] = problem->n_options;
         for (uint32_t i = 0; i < drafts->n; i++) {

@@ -22,9 +22,11 @@ static clv_status check_devices(const core_solve_problem *p)
         const core_solve_device *dev = &p->devices[d];
         if (!is_time(dev->submit_ns) || !is_time(dev->submit_idle_ns) ||
             !is_time(dev->dispatch_ns) || !is_time(dev->wait_ns) ||
-            !(dev->max_share >= 0))
+            !is_time(dev->copy_ns) || !is_time(dev->copy_byte_ns) ||
+            !(dev->max_share >= 0) ||
+            dev->memory_index >= CORE_SOLVE_MEMORIES)
             return clv_error(CLV_ERR_INVALID, "the search's device %u has "
-                             "times or a share that are none", d);
+                             "times, a share or a memory that are none", d);
     }
     return CLV_OK;
 }
@@ -54,9 +56,14 @@ static clv_status check_node(const core_solve_problem *p, uint32_t i)
     const core_solve_node *node = &p->nodes[i];
     if (node->n_deps > CORE_SOLVE_DEPS)
         return bad(i, "has too many deps");
-    for (uint32_t k = 0; k < node->n_deps; k++)
+    for (uint32_t k = 0; k < node->n_deps; k++) {
         if (node->deps[k] >= i)
             return bad(i, "depends on one that is not before it");
+        if (!is_time(node->read_bytes[k]))
+            return bad(i, "reads elements of no size");
+    }
+    if (!is_time(node->element_bytes))
+        return bad(i, "has elements of no size");
     if (!node->n_options || node->first_option > p->n_options ||
         node->n_options > p->n_options - node->first_option)
         return bad(i, "has no options");

@@ -75,6 +75,7 @@ typedef struct core_maker {
     core_solve_device *devices;
     core_node_reads *reads;
     core_kinds kinds;
+    bool several;          /* memories: some device has its own */
     bool usable[CORE_SOLVE_DEVICES]; /* sees the host's memory, as plans want */
     bool *takes;           /* [n_kinds * n_devices] whole */
     core_drafts *drafts;   /* [n_kinds] */

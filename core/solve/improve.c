@@ -114,6 +114,7 @@ static bool same_slots(const core_schedule *s, const pair *p)
         const core_slot *x = core_state_slot(s, a, i);
         const core_slot *y = core_state_slot(s, b, i);
         if (!same_time(x->at, y->at, p->shift) ||
+            x->memories != y->memories ||
             (x->step == core_state_steps(s, a)[x->device]) !=
                 (y->step == core_state_steps(s, b)[y->device]) ||
             !same_clock(s, a, x->clock, b, y->clock))

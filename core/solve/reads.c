@@ -77,7 +77,7 @@ static uint32_t result_operand(const clv_node *node)
     return node->n_outputs ? node->n_inputs : 1;
 }
 
-static core_box whole_of(const clv_graph *graph, uint32_t index)
+core_box core_node_result(const clv_graph *graph, uint32_t index)
 {
     const clv_node *node = &graph->nodes[index];
     const clv_tensor_desc *desc =
@@ -116,13 +116,13 @@ static core_box touched(const clv_graph *graph, const core_piece *piece,
 core_box core_piece_out(const clv_graph *graph, const core_piece *piece)
 {
     return touched(graph, piece, result_operand(&graph->nodes[piece->node]),
-                   whole_of(graph, piece->node));
+                   core_node_result(graph, piece->node));
 }
 
 core_box core_piece_needs(const clv_graph *graph, const core_piece *piece,
                           const core_node_reads *reads, uint32_t dep)
 {
-    core_box whole = whole_of(graph, reads->deps[dep]);
+    core_box whole = core_node_result(graph, reads->deps[dep]);
     return reads->operand[dep] == CORE_NO_DEP
                ? whole
                : touched(graph, piece, reads->operand[dep], whole);

@@ -24,6 +24,8 @@ typedef struct core_node_reads {
  * there is room for lacks the rest. */
 clv_status core_reads_find(const clv_graph *graph, core_node_reads **out);
 
+/* A node's result, whole. */
+core_box core_node_result(const clv_graph *graph, uint32_t node);
 /* What a piece of a node makes of the node's result. */
 core_box core_piece_out(const clv_graph *graph, const core_piece *piece);
 /* What it needs of the dep-th result that its node reads. */

@@ -1,4 +1,4 @@
-#include "schedule.h"
+#include "copies.h"
 
 #include <string.h>
 
@@ -28,6 +28,8 @@ void core_schedule_init(core_schedule *s, const core_tables *tables)
         round_up(s->live_at + tables->most_live * sizeof(core_live));
     s->slot_size = round_up(sizeof(core_slot) + n * sizeof(uint32_t));
     s->state_size = s->slots_at + tables->most_slots * s->slot_size;
+    for (uint32_t d = 0; d < n; d++)
+        s->several |= tables->problem->devices[d].memory_index != 0;
 }
 
 void core_state_begin(const core_schedule *s, core_state *state)
@@ -200,9 +202,8 @@ static double begin_step(const core_schedule *s, core_state *state,
     return (begin > ready ? begin : ready) + dev->dispatch_ns;
 }
 
-/* What the step that is being filled made is there when the step is over. */
-static void put_off(const core_schedule *s, core_state *state, uint32_t device,
-                    double end)
+void core_state_put_off(const core_schedule *s, core_state *state,
+                        uint32_t device, double end)
 {
     for (uint32_t i = 0; i < state->n_slots; i++) {
         core_slot *slot = core_state_slot(s, state, i);
@@ -212,16 +213,18 @@ static void put_off(const core_schedule *s, core_state *state, uint32_t device,
     }
 }
 
+/* copies: time before the part; after: behind it. */
 static double place(const core_schedule *s, core_state *state,
-                    const core_part_need *part, needs *n)
+                    const core_part_need *part, needs *n, double copies,
+                    double after)
 {
     uint32_t d = part->device;
-    bool joins = (state->open >> d & 1) && !n->n && !n->renamed;
+    bool joins = (state->open >> d & 1) && !n->n && !n->renamed && copies <= 0;
     double *free_at = &core_state_free(s, state)[d];
-    double begin = joins ? *free_at : begin_step(s, state, d, n);
-    *free_at = begin + part->ns;
+    double begin = joins ? *free_at : begin_step(s, state, d, n) + copies;
+    *free_at = begin + part->ns + after;
     if (joins)
-        put_off(s, state, d, *free_at);
+        core_state_put_off(s, state, d, *free_at);
     return begin;
 }
 
@@ -234,6 +237,7 @@ static void add_slot(const core_schedule *s, core_state *state,
     slot->step = core_state_steps(s, state)[d];
     slot->order = core_state_order(s, state)[d];
     slot->device = d;
+    slot->memories = 1u << s->tables->problem->devices[d].memory_index;
     memcpy(slot->clock, core_state_clock(s, state, d),
            s->n_devices * sizeof *slot->clock);
     if (ends)
@@ -275,12 +279,14 @@ void core_state_add(const core_schedule *s, core_state *state, uint32_t index,
         find_needs(s, state, node, &part[i], &n);
         if (part[i].joins)
             find_partial(s, state, part, i, first, &n);
-        double at = place(s, state, &part[i], &n);
+        double copies = core_copies_bring(s, state, index, option, i, first);
+        double after = core_copies_hand_over(s, index, option, i);
+        double at = place(s, state, &part[i], &n, copies, after);
         add_slot(s, state, &part[i], part[i].ends);
         if (begin)
             begin[i] = at;
         if (end)
-            end[i] = core_state_free(s, state)[part[i].device];
+            end[i] = at + part[i].ns;
     }
     core_state_live(s, state)[state->n_live++] =
         (core_live){index, (uint16_t)option, (uint16_t)first};

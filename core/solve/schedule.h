@@ -15,6 +15,7 @@ typedef struct core_slot {
     uint32_t step;   /* of its device, from 1 */
     uint32_t order;  /* of its step among all steps */
     uint32_t device;
+    uint32_t memories; /* bits: that have it, or the part that was needed */
     uint32_t clock[]; /* [n_devices] steps done before its step begins */
 } core_slot;
 
@@ -40,6 +41,7 @@ typedef struct core_state {
 typedef struct core_schedule {
     const core_tables *tables;
     uint32_t n_devices;
+    bool several; /* memories */
     size_t free_at, sent_at, steps_at, order_at, clock_at, live_at, slots_at,
         slot_size, state_size; /* bytes */
 } core_schedule;
@@ -58,6 +60,11 @@ static inline size_t core_state_used(const core_schedule *s,
  * times of its pieces, or NULL. */
 void core_state_add(const core_schedule *s, core_state *state, uint32_t node,
                     uint32_t option, double *begin, double *end);
+
+/* What the step that the device is filling, or filled last, made is there at
+ * `end`. */
+void core_state_put_off(const core_schedule *s, core_state *state,
+                        uint32_t device, double end);
 
 /* When the host goes on after waiting for all. */
 double core_state_makespan(const core_schedule *s, const core_state *state);

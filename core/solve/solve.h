@@ -17,6 +17,10 @@
  *     (host_waits), or the device does by itself. A wait that finds its work
  *     done costs nothing.
  *   - At the end the host waits for all devices.
+ *   - What a piece needs of a result that is in another memory is copied: by the
+ *     device that made it, at the end of its step, if that has memory of its
+ *     own; by the piece's device before it, in a step that begins with it, if
+ *     that has. A result is copied to a memory once.
  *
  * Search: nodes in order, a beam of partial schedules. A schedule is dropped if
  * another is no later in everything that can still matter: when devices and the
@@ -30,6 +34,7 @@
 #include <cleave/cleave.h>
 
 #define CORE_SOLVE_DEVICES 16
+#define CORE_SOLVE_MEMORIES (CORE_SOLVE_DEVICES + 1)
 #define CORE_SOLVE_DEPS 8
 #define CORE_SOLVE_PIECES 32 /* of an option */
 
@@ -40,6 +45,10 @@ typedef struct core_solve_device {
     bool host_waits;     /* the host waits for what its steps need of others */
     uint64_t memory;     /* bytes of weights it may hold; UINT64_MAX: any */
     double max_share;    /* of the makespan that its pieces may take, 0..1 */
+    uint32_t memory_index; /* that it works in: 0 the host's, which devices
+                              share; else its own, below
+                              CORE_SOLVE_MEMORIES */
+    double copy_ns, copy_byte_ns; /* between its own and the host's */
 } core_solve_device;
 
 /* Part of a node's result, in any unit: [0] rows, [1] columns. Boxes of one
@@ -70,6 +79,12 @@ typedef struct core_solve_node {
     uint32_t n_deps;
     uint32_t first_option, n_options; /* at least one */
     uint32_t kind; /* nodes of one kind have equal options, or the same */
+    /* Where devices have memory of their own: */
+    double read_bytes[CORE_SOLVE_DEPS]; /* an element of what it reads of the
+                                           dep's result; 0: is not copied */
+    double element_bytes; /* of the node's own result, */
+    int64_t columns;      /* which is so wide */
+    bool wanted;          /* and which the host asked for */
 } core_solve_node;
 
 typedef struct core_solve_problem {

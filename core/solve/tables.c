@@ -319,6 +319,20 @@ static uint64_t mix(uint64_t hash, uint64_t value)
     return hash ^ hash >> 29;
 }
 
+/* Where parts may be copied, their size matters too. */
+static uint64_t mix_sizes(const core_tables *t, uint32_t node, uint32_t option,
+                          uint64_t hash)
+{
+    const core_solve_node *n = &t->problem->nodes[node];
+    const core_solve_option *o = &t->problem->options[n->first_option + option];
+    for (uint32_t i = 0; i < o->n_pieces && n->element_bytes > 0; i++) {
+        const core_box *box = &t->problem->pieces[o->first_piece + i].out;
+        hash = mix(hash, (uint64_t)(box->end[0] - box->begin[0]));
+        hash = mix(hash, (uint64_t)(box->end[1] - box->begin[1]));
+    }
+    return hash;
+}
+
 static uint64_t layout_of(const core_tables *t, uint32_t node, uint32_t option)
 {
     const core_step_node *n = &t->nodes[node];
@@ -326,6 +340,7 @@ static uint64_t layout_of(const core_tables *t, uint32_t node, uint32_t option)
     uint64_t layout = parts->n;
     for (uint32_t i = 0; i < parts->n; i++)
         layout = mix(layout, t->parts[parts->first + i].device);
+    layout = mix_sizes(t, node, option, layout);
     for (uint32_t c = 0; c < n->n_consumers; c++) {
         const core_consumer *consumer = &t->consumers[n->first_consumer + c];
         const core_step_node *by = &t->nodes[consumer->node];

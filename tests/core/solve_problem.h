@@ -34,6 +34,19 @@ static inline problem *problem_new(uint32_t n_devices)
     return q;
 }
 
+static inline core_solve_device problem_device(double submit, double idle,
+                                               double dispatch, double wait,
+                                               bool host_waits)
+{
+    return (core_solve_device){.submit_ns = submit,
+                               .submit_idle_ns = idle,
+                               .dispatch_ns = dispatch,
+                               .wait_ns = wait,
+                               .host_waits = host_waits,
+                               .memory = UINT64_MAX,
+                               .max_share = 1};
+}
+
 /* Results are 16 rows of 16 columns. */
 #define PROBLEM_EXTENT 16
 static const core_box whole_box = {{0, 0}, {PROBLEM_EXTENT, PROBLEM_EXTENT}};
@@ -127,6 +140,27 @@ static inline void random_devices(test_random *r, problem *q)
         dev->dispatch_ns = random_ns(r, cost);
         dev->wait_ns = random_ns(r, cost);
         dev->host_waits = test_below(r, 2);
+    }
+}
+
+/* Some devices have memory of their own; results of nodes have sizes. */
+static inline void random_memories(test_random *r, problem *q)
+{
+    for (uint32_t d = 0; d < q->p.n_devices; d++) {
+        core_solve_device *dev = &q->devices[d];
+        if (!test_below(r, 2))
+            continue;
+        dev->memory_index = 1 + d;
+        dev->copy_ns = random_ns(r, 20);
+        dev->copy_byte_ns = random_ns(r, 10) / 10;
+    }
+    for (uint32_t i = 0; i < q->p.n_nodes; i++) {
+        core_solve_node *node = &q->nodes[i];
+        node->columns = PROBLEM_EXTENT;
+        node->element_bytes = 1;
+        node->wanted = !test_below(r, 4);
+        for (uint32_t k = 0; k < node->n_deps; k++)
+            node->read_bytes[k] = test_below(r, 8) ? 1 : 0;
     }
 }
 

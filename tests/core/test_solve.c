@@ -30,7 +30,7 @@ static void test_step(void **state)
 {
     (void)state;
     problem *q = problem_new(1);
-    q->devices[0] = (core_solve_device){1, 10, 100, 1000, true, UINT64_MAX, 1};
+    q->devices[0] = problem_device(1, 10, 100, 1000, true);
     problem_whole(q, 0, 20000, NONE);
     problem_whole(q, 0, 30000, 0);
     finish_case(q, 10 + 100 + 50000 + 1000);
@@ -41,8 +41,8 @@ static void test_host_wait(void **state)
 {
     (void)state;
     problem *q = problem_new(2);
-    q->devices[0] = (core_solve_device){1, 10, 100, 1000, true, UINT64_MAX, 1};
-    q->devices[1] = (core_solve_device){2, 20, 200, 2000, true, UINT64_MAX, 1};
+    q->devices[0] = problem_device(1, 10, 100, 1000, true);
+    q->devices[1] = problem_device(2, 20, 200, 2000, true);
     problem_whole(q, 0, 50000, NONE);
     problem_whole(q, 1, 70000, 0);
     finish_case(q, 10 + 100 + 50000 + 1000 + 20 + 200 + 70000 + 2000);
@@ -53,8 +53,8 @@ static void test_device_wait(void **state)
 {
     (void)state;
     problem *q = problem_new(2);
-    q->devices[0] = (core_solve_device){1, 10, 100, 1000, true, UINT64_MAX, 1};
-    q->devices[1] = (core_solve_device){2, 20, 200, 2000, false, UINT64_MAX, 1};
+    q->devices[0] = problem_device(1, 10, 100, 1000, true);
+    q->devices[1] = problem_device(2, 20, 200, 2000, false);
     problem_whole(q, 0, 50000, NONE);
     problem_whole(q, 1, 70000, 0);
     finish_case(q, 10 + 100 + 50000 + 200 + 70000 + 2000);
@@ -67,8 +67,7 @@ static void test_wait_for_done(void **state)
     (void)state;
     problem *q = problem_new(3);
     for (int d = 0; d < 3; d++)
-        q->devices[d] =
-            (core_solve_device){0, 0, 0, 1000, true, UINT64_MAX, 1};
+        q->devices[d] = problem_device(0, 0, 0, 1000, true);
     problem_whole(q, 0, 50000, NONE);
     problem_whole(q, 1, 60000, NONE);
     problem_whole(q, 2, 5, 1);
@@ -82,8 +81,8 @@ static void test_end_of_step(void **state)
 {
     (void)state;
     problem *q = problem_new(2);
-    q->devices[0] = (core_solve_device){1, 10, 100, 1000, true, UINT64_MAX, 1};
-    q->devices[1] = (core_solve_device){2, 20, 200, 2000, true, UINT64_MAX, 1};
+    q->devices[0] = problem_device(1, 10, 100, 1000, true);
+    q->devices[1] = problem_device(2, 20, 200, 2000, true);
     problem_whole(q, 0, 50000, NONE);
     problem_whole(q, 0, 40000, NONE);
     problem_whole(q, 1, 5, 0);
@@ -98,8 +97,8 @@ static void test_end_before_own_part(void **state)
 {
     (void)state;
     problem *q = problem_new(2);
-    q->devices[0] = (core_solve_device){1, 10, 100, 1000, true, UINT64_MAX, 1};
-    q->devices[1] = (core_solve_device){2, 20, 200, 2000, true, UINT64_MAX, 1};
+    q->devices[0] = problem_device(1, 10, 100, 1000, true);
+    q->devices[1] = problem_device(2, 20, 200, 2000, true);
     problem_whole(q, 0, 50000, NONE);
     problem_dep(problem_node(q), 0);
     problem_option(q);
@@ -115,8 +114,7 @@ static void test_order(void **state)
     (void)state;
     problem *q = problem_new(3);
     for (int d = 0; d < 3; d++)
-        q->devices[d] =
-            (core_solve_device){1, 10, 100, 1000, true, UINT64_MAX, 1};
+        q->devices[d] = problem_device(1, 10, 100, 1000, true);
     problem_whole(q, 0, 50000, NONE);
     problem_whole(q, 1, 5, 0);
     problem_whole(q, 2, 80000, NONE);
@@ -134,8 +132,8 @@ static void test_covered(void **state)
 {
     (void)state;
     problem *q = problem_new(2);
-    q->devices[0] = (core_solve_device){0, 0, 0, 1000, true, UINT64_MAX, 1};
-    q->devices[1] = (core_solve_device){7, 20, 200, 2000, true, UINT64_MAX, 1};
+    q->devices[0] = problem_device(0, 0, 0, 1000, true);
+    q->devices[1] = problem_device(7, 20, 200, 2000, true);
     problem_whole(q, 0, 50000, NONE);
     problem_whole(q, 1, 5, 0);
     problem_whole(q, 1, 6, 0);
@@ -147,7 +145,7 @@ static void test_renamed(void **state)
 {
     (void)state;
     problem *q = problem_new(1);
-    q->devices[0] = (core_solve_device){1, 10, 100, 1000, true, UINT64_MAX, 1};
+    q->devices[0] = problem_device(1, 10, 100, 1000, true);
     problem_node(q);
     problem_option(q);
     problem_piece(q, 0, 400, columns(0, 8));
@@ -162,8 +160,7 @@ static void test_rows_then_channels(void **state)
     (void)state;
     problem *q = problem_new(2);
     for (int d = 0; d < 2; d++)
-        q->devices[d] =
-            (core_solve_device){1, 10, 100, 1000, true, UINT64_MAX, 1};
+        q->devices[d] = problem_device(1, 10, 100, 1000, true);
     problem_node(q);
     problem_option(q);
     problem_piece(q, 0, 40000, columns(0, 8));
@@ -186,7 +183,7 @@ static void test_own_join(void **state)
 {
     (void)state;
     problem *q = problem_new(1);
-    q->devices[0] = (core_solve_device){1, 10, 100, 1000, true, UINT64_MAX, 1};
+    q->devices[0] = problem_device(1, 10, 100, 1000, true);
     problem_node(q);
     problem_option(q);
     problem_piece(q, 0, 40, whole_box)->partial = true;
@@ -200,8 +197,8 @@ static void test_times(void **state)
 {
     (void)state;
     problem *q = problem_new(2);
-    q->devices[0] = (core_solve_device){1, 10, 100, 1000, true, UINT64_MAX, 1};
-    q->devices[1] = (core_solve_device){2, 20, 200, 2000, true, UINT64_MAX, 1};
+    q->devices[0] = problem_device(1, 10, 100, 1000, true);
+    q->devices[1] = problem_device(2, 20, 200, 2000, true);
     problem_whole(q, 0, 50000, NONE);
     problem_whole(q, 1, 70000, 0);
     uint32_t options[] = {0, 1};
@@ -361,6 +358,8 @@ static void test_brute_force(void **state)
         random_devices(&r, q);
         while (q->p.n_nodes < n)
             random_node(&r, q, 7);
+        if (seed % 2)
+            random_memories(&r, q);
         check_optimum(q, seed);
         free(q);
     }
@@ -517,6 +516,8 @@ static void test_larger(void **state)
                 random_node(&r, q, 8);
             else
                 layer_node(&r, q, test_below(&r, 2));
+        if (seed % 3 == 0)
+            random_memories(&r, q);
         check_no_worse(q, seed);
         free(q);
     }
@@ -539,6 +540,8 @@ static void test_repeated(void **state)
             layer_node(&r, q, false);
             for (uint32_t i = 0; i < period; i++)
                 layer_node(&r, q, test_below(&r, 2));
+            if (seed % 3 == 0)
+                random_memories(&r, q);
             repeat_nodes(q, period, 12, same_kind);
             core_solution s;
             assert_ok(core_solve(&q->p, &s));
