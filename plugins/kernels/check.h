@@ -5,6 +5,7 @@
 #pragma once
 
 #include "code/code.h"
+#include "variant.h"
 
 typedef struct gpu_tensor {
     clv_tensor_desc d;
@@ -36,6 +37,8 @@ struct gpu_op {
                    node->out is written once, by Write or WriteScalar of an
                    operand named dst, whose offset, if any, is that of its
                    first channel */
+    /* Lists the ways to compute a node that check() took; NULL: there is one. */
+    void (*ways)(const gpu_node *node, gpu_ways *out);
 };
 
 extern const gpu_op gpu_op_get_rows, gpu_op_set_rows, gpu_op_add, gpu_op_mul,

@@ -47,6 +47,8 @@ typedef struct gpu_target {
     uint32_t units;          /* compute units, to choose sizes by */
     const char *disabled;    /* names of kernel variants not to use, separated
                                 by ',': those that computed wrongly here */
+    const char *choices;     /* what tuning found (tune.h), "KEY=WAY,KEY=WAY";
+                                NULL: nothing */
 } gpu_target;
 
 /* A number that depends on the symbols of a run:

@@ -1,7 +1,72 @@
-/* Ways to do the same, of which a device may not have all. */
+/* Ways to do the same, of which a device may not have all, and of which trying
+ * finds the best. */
 #pragma once
 
 #include "kernels.h"
+
+#include <stdlib.h>
+
+#define GPU_MAX_WAYS 24
+#define GPU_KEY_SIZE 64
+
+/*
+ * The ways to compute a node, by numbers of the op's own that mean the same as
+ * long as the plugin's build does. All are as exact as the op's answer to
+ * op_caps says, which does not depend on a choice.
+ */
+typedef struct gpu_ways {
+    char key[GPU_KEY_SIZE]; /* family, formats, classes of sizes:
+                               "matmul-q8_0-o12-i13-n9" */
+    uint32_t n, way[GPU_MAX_WAYS];
+    uint32_t preferred;     /* where nothing was tried; one of them */
+} gpu_ways;
+
+static inline void gpu_way_add(gpu_ways *ways, uint32_t way)
+{
+    if (ways->n < GPU_MAX_WAYS)
+        ways->way[ways->n++] = way;
+}
+
+/* Sizes from one power of two to the next are alike: ceil(log2(n)). */
+static inline unsigned gpu_size_class(int64_t n)
+{
+    unsigned class = 0;
+    while (class < 62 && (int64_t)1 << class < n)
+        class++;
+    return class;
+}
+
+/* What the text of choices, as in gpu_target, says of the key; false: nothing
+ * that is among the ways. */
+static inline bool gpu_choice_find(const char *choices, const gpu_ways *ways,
+                                   uint32_t *way)
+{
+    const size_t length = strlen(ways->key);
+    for (const char *at = choices; at && *at; at += *at == ',') {
+        const size_t n = strcspn(at, ",");
+        if (n > length + 1 && at[length] == '=' &&
+            !memcmp(at, ways->key, length)) {
+            char *end;
+            unsigned long value = strtoul(at + length + 1, &end, 10);
+            for (uint32_t i = 0; i < ways->n && end == at + n; i++)
+                if (ways->way[i] == value) {
+                    *way = ways->way[i];
+                    return true;
+                }
+        }
+        at += n;
+    }
+    return false;
+}
+
+/* The way to go. */
+static inline uint32_t gpu_choice(const gpu_target *target,
+                                  const gpu_ways *ways)
+{
+    uint32_t way;
+    return gpu_choice_find(target->choices, ways, &way) ? way
+                                                        : ways->preferred;
+}
 
 /* Whether the target's list of disabled variants has the name. */
 static inline bool gpu_is_disabled(const gpu_target *target, const char *name)

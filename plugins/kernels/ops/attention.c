@@ -245,4 +245,4 @@ static clv_status lower_attention(gpu_lowering *lowering, const gpu_node *node)
 }
 
 const gpu_op gpu_op_attention = {"attention", CLV_OP_ATTENTION, 4, 4, 1,
-                                 check_attention, lower_attention, false};
+                                 check_attention, lower_attention, false, NULL};

@@ -189,14 +189,14 @@ static clv_status lower_convert(gpu_lowering *lowering, const gpu_node *node)
 }
 
 const gpu_op gpu_op_add = {"add", CLV_OP_ADD, 2, 2, 1, check_binary,
-                           lower_element, true};
+                           lower_element, true, NULL};
 const gpu_op gpu_op_mul = {"mul", CLV_OP_MUL, 2, 2, 1, check_binary,
-                           lower_element, true};
+                           lower_element, true, NULL};
 const gpu_op gpu_op_silu = {"silu", CLV_OP_SILU, 1, 1, 1, check_like_input,
-                            lower_element, true};
+                            lower_element, true, NULL};
 const gpu_op gpu_op_gelu = {"gelu", CLV_OP_GELU, 1, 1, 1, check_like_input,
-                            lower_element, true};
+                            lower_element, true, NULL};
 const gpu_op gpu_op_glu = {"glu", CLV_OP_GLU, 2, 2, 1, check_glu,
-                           lower_element, true};
+                           lower_element, true, NULL};
 const gpu_op gpu_op_convert = {"convert", CLV_OP_CONVERT, 1, 1, 1,
-                               check_convert, lower_convert, true};
+                               check_convert, lower_convert, true, NULL};

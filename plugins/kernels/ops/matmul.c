@@ -11,8 +11,9 @@
 /* ------------------------------------------------------------------------ */
 /* Variants                                                                  */
 
-/* A way to compute products. New ones, for matrix units say, are lines in front
- * of those that they are to precede. */
+/* A way to compute products. The first that fits and is wanted is taken, unless
+ * tuning knows better: it tries all that fit. Its number in the table is its
+ * number as a way. */
 typedef struct variant {
     const char *name;     /* as gpu_target.disabled has it */
     const char *text;     /* the template, behind the weights' */
@@ -23,6 +24,7 @@ typedef struct variant {
     bool bytes;           /* of x, made by a dispatch before */
     struct { const char *name; int64_t value; } defines[4];
     bool (*suits)(const gpu_node *node); /* or NULL */
+    bool (*wanted)(const gpu_node *node); /* without tuning; NULL: always */
 } variant;
 
 /* Large tiles leave compute units idle where there are few of them. */
@@ -32,6 +34,12 @@ static bool is_wide(const gpu_node *node)
                     ((gpu_max_rows(&node->in[0]) + 63) / 64);
     const uint32_t units = node->target->units;
     return units > 8 && tiles >= (int64_t)units / 2;
+}
+
+static bool is_tuned(const gpu_node *node)
+{
+    (void)node;
+    return false;
 }
 
 /* Weights of 8 or 4 bits in whole blocks of 32 with one scale. */
@@ -47,49 +55,94 @@ static bool has_bytes(const gpu_node *node)
            !gpu_is_disabled(node->target, "quantise");
 }
 
-#define VECTOR(group_, outputs_, rows_)                                       \
+#define VECTOR(group_, outputs_, rows_, wanted_)                              \
     {.name = "matmul_vector", .text = gpu_template_matmul_vector,             \
      .rows_max = rows_, .items = group_, .outputs = outputs_, .rows = rows_,  \
      .local_bytes = 4 * outputs_ * rows_ * (group_ + 1),                      \
-     .defines = {{"GROUP", group_}, {"ROWS", outputs_}, {"COLUMNS", rows_}}}
-#define BYTES_TILE(gx_, gy_, tm_, tn_)                                        \
+     .defines = {{"GROUP", group_}, {"ROWS", outputs_}, {"COLUMNS", rows_}},  \
+     .wanted = wanted_}
+#define BYTES_TILE(gx_, gy_, tm_, tn_, wanted_)                               \
     {.name = "matmul_tile_bytes", .text = gpu_template_matmul_tile_bytes,     \
      .items = gx_ * gy_, .outputs = gx_ * tm_, .rows = gy_ * tn_,             \
      .local_bytes = 4 * 9 * (gx_ * tm_ + 1 + gy_ * tn_ + 1), .bytes = true,   \
      .defines = {{"GX", gx_}, {"GY", gy_}, {"TM", tm_}, {"TN", tn_}},         \
-     .suits = has_bytes}
-#define TILE(gx_, gy_, tm_, tn_, suits_)                                      \
+     .suits = has_bytes, .wanted = wanted_}
+#define TILE(gx_, gy_, tm_, tn_, wanted_)                                     \
     {.name = "matmul_tile", .text = gpu_template_matmul_tile,                 \
      .items = gx_ * gy_, .outputs = gx_ * tm_, .rows = gy_ * tn_,             \
      .local_bytes = 4 * 32 * (gx_ * tm_ + 1 + gy_ * tn_ + 1),                 \
      .defines = {{"GX", gx_}, {"GY", gy_}, {"TM", tm_}, {"TN", tn_}},         \
-     .suits = suits_}
+     .wanted = wanted_}
 
 static const variant variants[] = {
-    VECTOR(32, 4, 1),
-    VECTOR(32, 4, 2),
-    VECTOR(32, 4, 4),
-    VECTOR(32, 2, 8),
-    BYTES_TILE(8, 8, 4, 4),
+    VECTOR(32, 4, 1, NULL),
+    VECTOR(32, 4, 2, NULL),
+    VECTOR(32, 4, 4, NULL),
+    VECTOR(32, 2, 8, NULL),
+    BYTES_TILE(8, 8, 4, 4, NULL),
     TILE(16, 16, 4, 4, is_wide),
     TILE(8, 8, 4, 4, NULL),
+    VECTOR(32, 1, 1, is_tuned),
+    VECTOR(32, 8, 1, is_tuned),
+    VECTOR(64, 2, 1, is_tuned),
+    VECTOR(128, 4, 1, is_tuned),
+    VECTOR(64, 4, 4, is_tuned),
+    VECTOR(64, 4, 8, is_tuned),
+    BYTES_TILE(16, 8, 4, 4, is_tuned),
+    BYTES_TILE(16, 16, 4, 4, is_tuned),
+    TILE(16, 8, 4, 4, is_tuned),
+    TILE(16, 8, 4, 8, is_tuned),
+    TILE(8, 4, 4, 4, is_tuned),
 };
+#define N_VARIANTS (sizeof variants / sizeof variants[0])
 
-static const variant *choose(const gpu_node *node)
+static bool fits(const gpu_node *node, const variant *v)
 {
     const gpu_target *target = node->target;
     const int64_t rows = gpu_max_rows(&node->in[0]);
-    for (uint32_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
-        const variant *v = &variants[i];
-        if ((!v->rows_max || rows <= v->rows_max) &&
-            v->items <= target->max_group &&
-            v->items <= target->max_group_size[0] &&
-            v->local_bytes <= target->local_bytes &&
-            !gpu_is_disabled(target, v->name) &&
-            (!v->suits || v->suits(node)))
-            return v;
-    }
+    return (!v->rows_max || rows <= v->rows_max) &&
+           v->items <= target->max_group &&
+           v->items <= target->max_group_size[0] &&
+           v->local_bytes <= target->local_bytes &&
+           !gpu_is_disabled(target, v->name) && (!v->suits || v->suits(node));
+}
+
+/* Without tuning; NULL: there is none. */
+static const variant *prefer(const gpu_node *node)
+{
+    for (uint32_t i = 0; i < N_VARIANTS; i++)
+        if ((!variants[i].wanted || variants[i].wanted(node)) &&
+            fits(node, &variants[i]))
+            return &variants[i];
     return NULL;
+}
+
+/* Those that fit, as exact as the preferred one. For few rows only what reads
+ * each weight once. */
+static void list_ways(const gpu_node *node, gpu_ways *out)
+{
+    const clv_tensor_desc *w = &node->in[1].d;
+    const int64_t rows = gpu_max_rows(&node->in[0]);
+    const variant *preferred = prefer(node);
+    out->preferred = (uint32_t)(preferred - variants);
+    snprintf(out->key, sizeof out->key, "matmul-%s%.1s-o%u-i%u-n%u",
+             gpu_dtype_name(w->dtype), &"-tcg"[w->quant],
+             gpu_size_class(w->dims[0]), gpu_size_class(w->dims[1]),
+             gpu_size_class(rows));
+    for (uint32_t i = 0; i < N_VARIANTS; i++) {
+        const variant *v = &variants[i];
+        if (fits(node, v) && (!v->bytes || preferred->bytes) &&
+            (!preferred->rows_max || v->rows_max) &&
+            rows <= v->rows * GPU_MAX_GROUPS)
+            gpu_way_add(out, i);
+    }
+}
+
+static const variant *choose(const gpu_node *node)
+{
+    gpu_ways ways = {.n = 0};
+    list_ways(node, &ways);
+    return &variants[gpu_choice(node->target, &ways)];
 }
 
 /* ------------------------------------------------------------------------ */
@@ -145,7 +198,7 @@ static bool check_sizes(gpu_node *node)
         return gpu_no(node, "rows of w have %lld bytes; kernels here reach "
                       "%llu", (long long)row_bytes(w),
                       (unsigned long long)reach(node->target));
-    const variant *v = choose(node);
+    const variant *v = prefer(node);
     if (!v)
         return gpu_no(node, "no kernel fits groups of %u and %u bytes of local "
                       "memory", (unsigned)node->target->max_group,
@@ -164,7 +217,7 @@ static bool check_matmul(gpu_node *node)
         return false;
     int64_t elements, bytes;
     clv_block(w->d.dtype, &elements, &bytes);
-    if (choose(node)->bytes)
+    if (prefer(node)->bytes)
         node->caps.error_class = CLV_ERROR_Q8;
     node->caps.split_axes =
         CLV_SPLIT_ROWS | CLV_SPLIT_SEQUENCE | CLV_SPLIT_CHANNELS;
@@ -319,4 +372,4 @@ static clv_status lower_matmul(gpu_lowering *lowering, const gpu_node *node)
 }
 
 const gpu_op gpu_op_matmul = {"matmul", CLV_OP_MATMUL, 2, 3, 1, check_matmul,
-                              lower_matmul, true};
+                              lower_matmul, true, list_ways};

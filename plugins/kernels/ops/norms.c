@@ -79,8 +79,8 @@ static clv_status lower_softmax(gpu_lowering *lowering, const gpu_node *node)
 }
 
 const gpu_op gpu_op_rms_norm = {"rms_norm", CLV_OP_RMS_NORM, 2, 2, 1,
-                                check_norm, lower_rms_norm, true};
+                                check_norm, lower_rms_norm, true, NULL};
 const gpu_op gpu_op_layer_norm = {"layer_norm", CLV_OP_LAYER_NORM, 2, 3, 1,
-                                  check_norm, lower_layer_norm, true};
+                                  check_norm, lower_layer_norm, true, NULL};
 const gpu_op gpu_op_softmax = {"softmax", CLV_OP_SOFTMAX, 1, 1, 1,
-                               check_softmax, lower_softmax, true};
+                               check_softmax, lower_softmax, true, NULL};

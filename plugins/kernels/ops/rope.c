@@ -66,4 +66,4 @@ static clv_status lower_rope(gpu_lowering *lowering, const gpu_node *node)
 }
 
 const gpu_op gpu_op_rope = {"rope", CLV_OP_ROPE, 3, 3, 1, check_rope,
-                            lower_rope, true};
+                            lower_rope, true, NULL};

@@ -137,6 +137,6 @@ static clv_status lower_set_rows(gpu_lowering *lowering, const gpu_node *node)
 }
 
 const gpu_op gpu_op_get_rows = {"get_rows", CLV_OP_GET_ROWS, 2, 2, 1,
-                                check_get_rows, lower_get_rows, true};
+                                check_get_rows, lower_get_rows, true, NULL};
 const gpu_op gpu_op_set_rows = {"set_rows", CLV_OP_SET_ROWS, 3, 3, 0,
-                                check_set_rows, lower_set_rows, false};
+                                check_set_rows, lower_set_rows, false, NULL};
