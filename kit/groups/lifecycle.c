@@ -77,7 +77,8 @@ static void run_cycles(kit *k, const void *arg)
               "%d mappings after %d lives of the plugin, %d after %d",
               last.maps, LIVES, first.maps, SETTLED);
     size_t grown = last.heap > first.heap ? last.heap - first.heap : 0;
-    KIT_CHECK(k, kept || grown / (LIVES - SETTLED) < 512,
+    /* Drivers below a plugin leave some hundred bytes. */
+    KIT_CHECK(k, kept || grown / (LIVES - SETTLED) < 1024,
               "every life of the plugin leaves %zu bytes on the heap",
               grown / (LIVES - SETTLED));
     kit_note(k,

@@ -109,6 +109,7 @@ static void describe_target(clv_plugin_device *dev)
         .int_dot = p->int_dot,
         .coop_matrix = p->coop_matrix,
         .units = p->units,
+        .disabled = dev->disabled,
         .unified = p->type != VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU};
 }
 
@@ -128,7 +129,8 @@ static clv_status start(clv_plugin_device *dev)
     vk_memory_types_find(dev->phys, find_import_mask(dev), &dev->types);
     describe_target(dev);
     vk_pipelines_open(dev);
-    return vk_work_start(dev);
+    clv_status status = vk_work_start(dev);
+    return status ? status : vk_try_kernels(dev, vk_table());
 }
 
 clv_status vk_device_open(clv_plugin_instance *inst, uint32_t index,

@@ -184,6 +184,7 @@ static void describe(const clv_plugin_instance *inst, const vk_physical *phys,
         info->flags |= CLV_DEVICE_SOFTWARE;
     info->n_mem_types = types.n;
     info->queue_depth = inst->queue_depth;
+    info->units = phys->units;
     info->memory_size = phys->memory_size;
 }
 

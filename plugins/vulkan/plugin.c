@@ -19,6 +19,16 @@ static const clv_option options[] = {
     OPTION("validation", CLV_OPTION_BOOL, "off",
            "run under Vulkan's validation layer and fail on what it says"),
     {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
+     .key = "trial", .type = CLV_OPTION_ENUM, .default_value = "auto",
+     .choices = "auto|on|off",
+     .help = "kernels are tried when a device is first seen; auto: if it is no "
+             "CPU"},
+    OPTION("disabled", CLV_OPTION_STRING, "",
+           "kernels not to use, by name, separated by ','"),
+    OPTION("wrong", CLV_OPTION_STRING, "",
+           "for tests: a kernel, by name, that is not run where it ought to "
+           "be"),
+    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
      .key = "queue_depth", .type = CLV_OPTION_INT, .default_value = "64",
      .min = 1, .max = 65536, .help = "submits that may be in flight"},
 };
@@ -62,6 +72,11 @@ static const clv_plugin_api api = {
     .calibrate = vk_calibrate,
     .fault_inject = vk_fault_inject,
 };
+
+const clv_plugin_api *vk_table(void)
+{
+    return &api;
+}
 
 CLV_PLUGIN_MANIFEST("name = vulkan\n"
                     "abi = 1\n"

@@ -2,6 +2,7 @@
 """Texts by the Vulkan plugin are those of the CPU, also under Vulkan's
 validation layer, with an empty cache, a full one and a damaged one."""
 import os
+import re
 import sys
 import unittest
 
@@ -48,6 +49,33 @@ class Devices(cli.Case):
             ALL, CLEAVE_VULKAN_DEVICES="no such device")).json
         self.assertFalse([d for d in found["devices"]
                           if d["id"].startswith("vulkan")])
+
+
+class Trials(cli.Case):
+    """Kernels are tried before they are used."""
+
+    def opened(self, *args):
+        """What opening llvmpipe says."""
+        found = self.good("devices", "-o", "json", "--devices", "vulkan",
+                          "--set", "vulkan.devices=llvmpipe", *args, env=ALL)
+        if not found.json["devices"]:
+            self.skipTest("no llvmpipe")
+        return re.sub(r"\s+", " ", found.err)
+
+    def test_right_ones_are_used(self):
+        self.assertNotIn("not used", self.opened("--set", "vulkan.trial=on"))
+
+    def test_a_wrong_one_is_found_and_remembered(self):
+        wrong = ("--set", "vulkan.trial=on", "--set",
+                 "vulkan.wrong=matmul_vector")
+        for _ in range(2):
+            said = self.opened(*wrong)
+            self.assertIn("kernels not used: matmul_vector;", said)
+            self.assertNotIn("matmul_tile", said)
+
+    def test_names_are_names(self):
+        self.bad("devices", "--devices", "vulkan", "--set",
+                 "vulkan.disabled=a;b", env=ALL, says="vulkan.disabled")
 
 
 if __name__ == "__main__":
