@@ -54,6 +54,9 @@ static void mix_attributes(uint64_t *hash, const clv_node *node)
         mix(hash, (uint64_t)a->attention.window);
         mix(hash, a->attention.rows_symbol);
         break;
+    case CLV_OP_MATMUL_EXPERTS:
+        mix(hash, a->experts.normalised);
+        break;
     }
 }
 

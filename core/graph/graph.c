@@ -302,13 +302,14 @@ const char *core_value_name(const clv_graph *graph, clv_value value,
 /* ------------------------------------------------------------------------ */
 /* Ops                                                                       */
 
-/* Appends a node and its output, if the op has one. out_dtype: for CONVERT. */
+/* Appends a node and its output, if the op has one. wanted: what the op leaves
+ * open of it, the dtype of CONVERT, the columns of TOP_K; or NULL. */
 static clv_value add_node(clv_graph *g, uint32_t op, const clv_op_attr *attr,
                           const clv_value *inputs, uint32_t n_inputs,
-                          uint32_t out_dtype)
+                          const clv_tensor_desc *wanted)
 {
     const clv_tensor_desc *in[CLV_MAX_INPUTS];
-    clv_tensor_desc out = {.dtype = out_dtype};
+    clv_tensor_desc out = wanted ? *wanted : (clv_tensor_desc){.dtype = 0};
     bool has_output;
     if (!usable(g) || !reserve_node(g))
         return CLV_NO_TENSOR;
@@ -346,7 +347,7 @@ static clv_value add_node(clv_graph *g, uint32_t op, const clv_op_attr *attr,
 
 #define OP(g, op, attr, ...) \
     add_node(g, op, attr, (const clv_value[]){__VA_ARGS__}, \
-             sizeof((const clv_value[]){__VA_ARGS__}) / sizeof(clv_value), 0)
+             sizeof((const clv_value[]){__VA_ARGS__}) / sizeof(clv_value), NULL)
 
 static const clv_op_attr no_attr;
 
@@ -444,5 +445,20 @@ clv_value clv_graph_attention(clv_graph *g, clv_value q, clv_value k,
 
 clv_value clv_graph_convert(clv_graph *g, clv_value x, uint32_t dtype)
 {
-    return add_node(g, CLV_OP_CONVERT, &no_attr, &x, 1, dtype);
+    const clv_tensor_desc wanted = {.dtype = dtype};
+    return add_node(g, CLV_OP_CONVERT, &no_attr, &x, 1, &wanted);
+}
+
+clv_value clv_graph_top_k(clv_graph *g, clv_value x, uint32_t k)
+{
+    const clv_tensor_desc wanted = {.dims = {0, k}};
+    return add_node(g, CLV_OP_TOP_K, &no_attr, &x, 1, &wanted);
+}
+
+clv_value clv_graph_matmul_experts(clv_graph *g, clv_value x, clv_value w,
+                                   clv_value ids, clv_value scores,
+                                   bool normalised)
+{
+    clv_op_attr attr = {.experts = {normalised}};
+    return OP(g, CLV_OP_MATMUL_EXPERTS, &attr, x, w, ids, scores);
 }

@@ -371,6 +371,69 @@ static clv_status infer_convert(inference *f)
     return CLV_OK;
 }
 
+/* The number of columns is in f->out already. */
+static clv_status infer_top_k(inference *f)
+{
+    const int64_t k = f->out->dims[1];
+    clv_status status = need_rows(f, 0);
+    if (status)
+        return status;
+    if (k < 1 || k > f->in[0]->dims[1])
+        return clv_error(CLV_ERR_INVALID, "%s: %lld of %lld columns; it takes "
+                         "1 to all", f->rule->name, (long long)k,
+                         (long long)f->in[0]->dims[1]);
+    make_f32_like(f->out, f->in[0]);
+    f->out->dtype = CLV_DTYPE_I32;
+    f->out->dims[1] = k;
+    return CLV_OK;
+}
+
+/* Weights of experts [E,O,I], of which ids [n,K] choose. */
+static clv_status need_experts(const inference *f)
+{
+    const clv_tensor_desc *x = f->in[0], *w = f->in[1], *ids = f->in[2];
+    if (!core_dtype_is_real(w->dtype) || w->rank != 3 || w->symbols[0] ||
+        w->symbols[1] || w->symbols[2])
+        return wrong(f, 1, "of rank 3 and fixed size in f32, f16, bf16, q8_0 "
+                           "or q4_0");
+    if (ids->dtype != CLV_DTYPE_I32 || ids->rank != 2 || ids->symbols[1])
+        return wrong(f, 2, "an i32 matrix with a fixed number of columns");
+    if (!same_dim(x, 0, ids, 0))
+        return differ(f, 0, 2, "their rows");
+    if (x->dims[1] != w->dims[2] &&
+        (x->dims[1] % ids->dims[1] ||
+         x->dims[1] / ids->dims[1] != w->dims[2]))
+        return differ(f, 0, 1, "the last dimensions, or for each of the ids a "
+                               "part of x,");
+    return CLV_OK;
+}
+
+static clv_status infer_matmul_experts(inference *f)
+{
+    const clv_tensor_desc *w = f->in[1], *scores = f->in[3];
+    int64_t columns;
+    clv_status status = need_rows(f, 0);
+    if (!status)
+        status = need_experts(f);
+    if (!status && scores)
+        status = need_rows(f, 3);
+    if (status)
+        return status;
+    if (scores && !same_dim(scores, 0, f->in[0], 0))
+        return differ(f, 3, 0, "their rows");
+    if (scores && scores->dims[1] != w->dims[0])
+        return differ(f, 3, 1, "the number of experts");
+    if (f->attr->experts.normalised > 1 ||
+        (f->attr->experts.normalised && !scores))
+        return attr_error(f, "only with scores it can be normalised, by 1");
+    if (__builtin_mul_overflow(scores ? 1 : f->in[2]->dims[1], w->dims[1],
+                               &columns))
+        return attr_error(f, "the output has more than 2^63 columns");
+    make_f32_like(f->out, f->in[0]);
+    f->out->dims[1] = columns;
+    return CLV_OK;
+}
+
 /* ------------------------------------------------------------------------ */
 
 static const op_rule rules[CLV_OP_COUNT] = {
@@ -394,6 +457,9 @@ static const op_rule rules[CLV_OP_COUNT] = {
     [CLV_OP_ATTENTION] = {"attention", infer_attention, 4, 4, true,
                           {"q", "k", "v", "pos"}},
     [CLV_OP_CONVERT] = {"convert", infer_convert, 1, 1, true, {"x"}},
+    [CLV_OP_TOP_K] = {"top_k", infer_top_k, 1, 1, true, {"x"}},
+    [CLV_OP_MATMUL_EXPERTS] = {"matmul_experts", infer_matmul_experts, 4, 3,
+                               true, {"x", "w", "ids", "scores"}},
 };
 
 const char *core_op_name(uint32_t op)
@@ -412,6 +478,7 @@ clv_status core_shape_infer(uint32_t op, const clv_op_attr *attr,
     const op_rule *rule = &rules[op];
     clv_tensor_desc result = CLV_INIT(clv_tensor_desc, CLV_STRUCT_TENSOR_DESC);
     result.dtype = out->dtype;
+    result.dims[1] = out->dims[1];
     inference f = {.rule = rule, .attr = attr, .out = &result};
     if (n_in > rule->n_inputs)
         return clv_error(CLV_ERR_INVALID, "%s: %u operands, it takes %u",

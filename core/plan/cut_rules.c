@@ -28,6 +28,9 @@ static const core_cut_operand rules[CLV_OP_COUNT][MAX_OPERANDS] = {
     [CLV_OP_ATTENTION] = {{SEQ, HEADS, 0}, {NONE, HEADS, 1}, {NONE, HEADS, 1},
                           {NONE, SEQ, 0}, {SEQ, HEADS, 0}},
     [CLV_OP_CONVERT] = {{SEQ, ROWS, 0}, {SEQ, ROWS, 0}},
+    [CLV_OP_TOP_K] = {{SEQ, NONE, 0}, {SEQ, NONE, 0}},
+    [CLV_OP_MATMUL_EXPERTS] = {{SEQ, NONE, 0}, {NONE, NONE, 0}, {SEQ, NONE, 0},
+                               {SEQ, NONE, 0}, {SEQ, NONE, 0}},
 };
 
 core_cut_operand core_cut_operand_of(const clv_node *node, uint32_t index)

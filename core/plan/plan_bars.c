@@ -166,6 +166,7 @@ static uint32_t kind_of(const clv_plan *plan, uint32_t node)
         return CORE_BAR_JOIN;
     switch (plan->graph->nodes[node].op) {
     case CLV_OP_MATMUL:
+    case CLV_OP_MATMUL_EXPERTS:
         return CORE_BAR_MATMUL;
     case CLV_OP_ATTENTION:
         return CORE_BAR_ATTENTION;
@@ -174,6 +175,7 @@ static uint32_t kind_of(const clv_plan *plan, uint32_t node)
         return CORE_BAR_NORM;
     case CLV_OP_ROPE:
     case CLV_OP_SOFTMAX:
+    case CLV_OP_TOP_K:
         return CORE_BAR_ROPE;
     case CLV_OP_GET_ROWS:
     case CLV_OP_SET_ROWS:

@@ -402,6 +402,11 @@ CLV_API clv_value clv_graph_attention(clv_graph *g, clv_value q, clv_value k,
                                       clv_value v, clv_value pos,
                                       const clv_attention_params *params);
 CLV_API clv_value clv_graph_convert(clv_graph *g, clv_value x, uint32_t dtype);
+CLV_API clv_value clv_graph_top_k(clv_graph *g, clv_value x, uint32_t k);
+/* scores: CLV_NO_TENSOR for the products side by side. */
+CLV_API clv_value clv_graph_matmul_experts(clv_graph *g, clv_value x,
+                                           clv_value w, clv_value ids,
+                                           clv_value scores, bool normalised);
 
 /* The value's description; NULL for CLV_NO_TENSOR or an unknown one. */
 CLV_API const clv_tensor_desc *clv_graph_value_desc(const clv_graph *g,

@@ -232,7 +232,8 @@ typedef struct clv_tensor_desc {
 /*
  * Ops, revision 1. n, m: symbolic row counts. Activations are f32 unless the
  * row says otherwise; weights any float or block dtype that op_caps accepts,
- * those of MATMUL and the table of GET_ROWS integers with scales too.
+ * those of MATMUL and the table of GET_ROWS integers with scales too. [n,C]
+ * are rows of C; (i) is row i.
  *
  *   op          inputs                              outputs      attr
  *   GET_ROWS    table [R,C], ids i32 [n]            [n,C] f32    -
@@ -265,6 +266,17 @@ typedef struct clv_tensor_desc {
  *               k and v: f32 or f16
  *   CONVERT     x                                   as x, other  -
  *               dtype or strides
+ *   TOP_K       x [n,E]                             [n,K] i32    -
+ *               ids of the K largest of each row, 1 <= K <= E, the largest
+ *               first, of equal ones the lower id; NaN counts as -infinity
+ *   MATMUL_EXPERTS                                  [n,K*O] or   experts
+ *               x [n,I] or [n,K*I], w [E,O,I],      [n,O]
+ *               ids i32 [n,K], scores [n,E] or none
+ *               y(i,k) = x(i) * transpose(w[ids(i,k)]), with the k-th of K
+ *               parts of x(i) where x has them. The output is y, the K parts of
+ *               a row side by side, or with scores the sum over k of s(i,k) *
+ *               y(i,k), s(i,k) = scores(i,ids(i,k)), normalised: divided by the
+ *               sum of s(i,k) over k. Of an id outside 0..E-1 y and s are 0
  */
 typedef enum clv_op {
     CLV_OP_NONE = 0,
@@ -282,6 +294,8 @@ typedef enum clv_op {
     CLV_OP_SOFTMAX = 12,
     CLV_OP_ATTENTION = 13,
     CLV_OP_CONVERT = 14,
+    CLV_OP_TOP_K = 15,
+    CLV_OP_MATMUL_EXPERTS = 16,
     CLV_OP_COUNT
 } clv_op;
 
@@ -311,6 +325,7 @@ typedef union clv_op_attr {
         uint32_t rows_symbol; /* 1 + symbol that bounds the cache rows in use
                                  (value > every pos), 0: unknown */
     } attention;
+    struct { uint32_t normalised; } experts; /* 0 or 1 */
     uint64_t raw[8];
 } clv_op_attr;
 

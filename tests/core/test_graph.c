@@ -13,6 +13,7 @@ typedef struct operands {
     clv_value v64, v64_f16, v64_i32, v64_q8, v96, v32, v33;
     clv_value ids_n, ids_m, ids_f32;
     clv_value w96x64, w64x64_q8, w96x64_f16, w96x32, w_rows, w_i32;
+    clv_value e6x16x64, e6x16x32_q8, ids_nx2, ids_mx2, scores6, scores7;
     clv_value state, state_f16, state32, cache, cache_f16, cache_bf16, cache96;
 } operands;
 
@@ -59,6 +60,18 @@ static operands begin(void)
     o.w96x32 = input(g, CLV_DTYPE_F32, clv_dim_fixed(96), 32);
     o.w_rows = input(g, CLV_DTYPE_F32, o.n, 64);
     o.w_i32 = input(g, CLV_DTYPE_I32, clv_dim_fixed(96), 64);
+    o.e6x16x64 = clv_graph_input(g, "in", CLV_DTYPE_F16, 3,
+                                 (clv_dim[]){clv_dim_fixed(6),
+                                             clv_dim_fixed(16),
+                                             clv_dim_fixed(64)});
+    o.e6x16x32_q8 = clv_graph_input(g, "in", CLV_DTYPE_Q8_0, 3,
+                                    (clv_dim[]){clv_dim_fixed(6),
+                                                clv_dim_fixed(16),
+                                                clv_dim_fixed(32)});
+    o.ids_nx2 = input(g, CLV_DTYPE_I32, o.n, 2);
+    o.ids_mx2 = input(g, CLV_DTYPE_I32, o.m, 2);
+    o.scores6 = input(g, CLV_DTYPE_F32, o.n, 6);
+    o.scores7 = input(g, CLV_DTYPE_F32, o.n, 7);
     o.state = state(g, CLV_DTYPE_F32, 20, 64);
     o.state_f16 = state(g, CLV_DTYPE_F16, 20, 64);
     o.state32 = state(g, CLV_DTYPE_F32, 20, 32);
@@ -265,6 +278,42 @@ static void test_convert(void **unused)
 
 /* ------------------------------------------------------------------------ */
 
+static void test_top_k(void **unused)
+{
+    (void)unused;
+    GOOD(clv_graph_top_k(o.g, o.x64, 8), CLV_DTYPE_I32, 2, 1, 8, 8);
+    GOOD(clv_graph_top_k(o.g, o.fixed64, 64), CLV_DTYPE_I32, 2, 0, 8, 64);
+    BAD(clv_graph_top_k(o.g, o.x64, 0), "top_k: 0 of 64");
+    BAD(clv_graph_top_k(o.g, o.x64, 65), "65 of 64");
+    BAD(clv_graph_top_k(o.g, o.x64_f16, 2), "x");
+    BAD(clv_graph_top_k(o.g, o.v64, 2), "x");
+}
+
+static void test_experts(void **unused)
+{
+#define EXPERTS(x, w, ids, scores, normalised)                                 \
+    clv_graph_matmul_experts(o.g, x, w, ids, scores, normalised)
+    const clv_value none = CLV_NO_TENSOR;
+    (void)unused;
+    GOOD_ROWS(EXPERTS(o.x64, o.e6x16x64, o.ids_nx2, none, false), 32);
+    GOOD_ROWS(EXPERTS(o.x64, o.e6x16x32_q8, o.ids_nx2, none, false), 32);
+    GOOD_ROWS(EXPERTS(o.x64, o.e6x16x64, o.ids_nx2, o.scores6, false), 16);
+    GOOD_ROWS(EXPERTS(o.x64, o.e6x16x32_q8, o.ids_nx2, o.scores6, true), 16);
+    BAD(EXPERTS(o.x96, o.e6x16x64, o.ids_nx2, none, false), "a part of x");
+    BAD(EXPERTS(o.x64_f16, o.e6x16x64, o.ids_nx2, none, false), "x is f16");
+    BAD(EXPERTS(o.x64, o.w96x64, o.ids_nx2, none, false), "rank 3");
+    BAD(EXPERTS(o.x64, o.x64_3d, o.ids_nx2, none, false), "fixed size");
+    BAD(EXPERTS(o.x64, o.e6x16x64, o.ids_n, none, false), "ids");
+    BAD(EXPERTS(o.x64, o.e6x16x64, o.ids_mx2, none, false), "their rows");
+    BAD(EXPERTS(o.x64, o.e6x16x64, o.scores6, none, false), "an i32 matrix");
+    BAD(EXPERTS(o.x64, o.e6x16x64, o.ids_nx2, o.scores7, false),
+        "number of experts");
+    BAD(EXPERTS(o.fixed64, o.e6x16x64, o.ids_nx2, o.scores6, false), "rows");
+    BAD(EXPERTS(o.x64, o.e6x16x64, o.ids_nx2, none, true), "with scores");
+    BAD(EXPERTS(o.x64, none, o.ids_nx2, none, false), "w is missing");
+#undef EXPERTS
+}
+
 static void test_attributes_reach_nodes(void **unused)
 {
     (void)unused;
@@ -351,6 +400,8 @@ int main(void)
         cmocka_unit_test(test_rope),
         cmocka_unit_test(test_attention),
         cmocka_unit_test(test_convert),
+        cmocka_unit_test(test_top_k),
+        cmocka_unit_test(test_experts),
         cmocka_unit_test(test_attributes_reach_nodes),
         cmocka_unit_test(test_first_error_sticks),
         cmocka_unit_test(test_bad_inputs),

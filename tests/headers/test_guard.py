@@ -73,7 +73,7 @@ class Guard(unittest.TestCase):
         self.assertTrue(set(self.released.splitlines())
                         - set(self.golden.read_text().splitlines())
                         <= {"clv_op_caps 328", "clv_plugin_api 360",
-                            "  reserved 324 4", "CLV_OP_COUNT 15"})
+                            "  reserved 324 4", "CLV_OP_COUNT 17"})
 
     def test_unchanged(self):
         self.assertEqual(self.guard("check"), (0, ""))
@@ -162,8 +162,8 @@ class Guard(unittest.TestCase):
     def test_new_op(self):
         self.assert_adds(
             "CLV_OP_CONV: new constant",
-            ("    CLV_OP_CONVERT = 14,",
-             "    CLV_OP_CONVERT = 14,\n    CLV_OP_CONV = 15,"))
+            ("    CLV_OP_MATMUL_EXPERTS = 16,",
+             "    CLV_OP_MATMUL_EXPERTS = 16,\n    CLV_OP_CONV = 17,"))
 
     def test_new_struct(self):
         self.assert_adds(
