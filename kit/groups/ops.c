@@ -159,6 +159,7 @@ void kit_add_aliases(kit_list *list, const kit_spec *base, uint32_t inputs)
 static void list_ops(kit_list *list)
 {
     kit_list_matmul(list);
+    kit_list_experts(list);
     kit_list_rows(list);
     kit_list_elements(list);
     kit_list_heads(list);

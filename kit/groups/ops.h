@@ -44,6 +44,7 @@ extern const kit_weight kit_weights[];
 extern const uint32_t kit_n_weights;
 
 void kit_list_matmul(kit_list *list);   /* ops_matmul.c */
+void kit_list_experts(kit_list *list);  /* ops_experts.c */
 void kit_list_rows(kit_list *list);     /* ops_rows.c: and conversion */
 void kit_list_elements(kit_list *list); /* ops_elements.c: and norms */
 void kit_list_heads(kit_list *list);    /* ops_heads.c */

@@ -303,6 +303,9 @@ static const kit_spec bases[] = {
      .heads = 2, .groups = 1, .dim = 32, .first = 4},
     {.op = CLV_OP_CONVERT, .dtype = CLV_DTYPE_F32, .to = CLV_DTYPE_F16, .n = 4,
      .in = 64},
+    {.op = CLV_OP_TOP_K, .dtype = CLV_DTYPE_F32, .n = 4, .in = 64, .out = 2},
+    {.op = CLV_OP_MATMUL_EXPERTS, .dtype = CLV_DTYPE_Q8_0, .n = 4, .in = 64,
+     .out = 16, .experts = 4, .used = 2},
 };
 
 void kit_list_limits(kit_list *list)

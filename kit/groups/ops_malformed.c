@@ -138,6 +138,64 @@ static void break_scales(kit_graph *g, uint32_t what)
     }
 }
 
+typedef enum bad_experts {
+    FLAT_WEIGHT,
+    FLAT_IDS,
+    FLOAT_IDS,
+    FEWER_IDS,
+    OTHER_WIDTH_OF_X,
+    OTHER_WIDTH_OF_Y,
+    OTHER_NUMBER_OF_SCORES,
+    FEWER_SCORES,
+    UNSCORED,
+    NORMALISED_TWICE,
+    N_BAD_EXPERTS
+} bad_experts;
+
+static const char *const experts_names[] = {
+    "flat_weight",      "flat_ids",         "float_ids",
+    "fewer_ids",        "other_width_of_x", "other_width_of_y",
+    "number_of_scores", "fewer_scores",     "unscored",
+    "normalised_twice"};
+_Static_assert(KIT_COUNT(experts_names) == N_BAD_EXPERTS, "a name each");
+
+/* x, w, ids, scores and y are tensors 0 to 4. */
+static void break_experts(kit_graph *g, uint32_t what)
+{
+    clv_node *node = &g->nodes[0];
+    clv_tensor_desc *w = &g->descs[1], *ids = &g->descs[2];
+    switch ((bad_experts)what) {
+    case FLAT_WEIGHT:
+        w->rank = 2;
+        w->dims[0] *= w->dims[1];
+        w->dims[1] = w->dims[2];
+        break;
+    case FLAT_IDS:
+        ids->rank = 1;
+        ids->dims[0] *= ids->dims[1];
+        break;
+    case FLOAT_IDS: ids->dtype = CLV_DTYPE_F32; break;
+    case FEWER_IDS: ids->dims[0]--; break;
+    case OTHER_WIDTH_OF_X: g->descs[0].dims[1] -= 32; break;
+    case OTHER_WIDTH_OF_Y: g->descs[4].dims[1]--; break;
+    case OTHER_NUMBER_OF_SCORES: g->descs[3].dims[1]--; break;
+    case FEWER_SCORES: g->descs[3].dims[0]--; break;
+    case UNSCORED: node->inputs[3] = CLV_NO_TENSOR; break;
+    case NORMALISED_TWICE: node->attr.experts.normalised = 2; break;
+    case N_BAD_EXPERTS: break;
+    }
+}
+
+/* More than there are, and ids that are no integers. */
+static void ask_for_more(kit_graph *g, uint32_t what)
+{
+    clv_tensor_desc *y = &g->descs[1];
+    if (what)
+        y->dtype = CLV_DTYPE_F32;
+    else
+        y->dims[1] = g->descs[0].dims[1] + 1;
+}
+
 /* ------------------------------------------------------------------------ */
 
 /* A node that was good before something was broken. */
@@ -189,6 +247,25 @@ static void run_bad_scales(kit *k, const void *arg)
     refuse(k, &spec, break_scales, what, scale_names[what]);
 }
 
+static void run_bad_experts(kit *k, const void *arg)
+{
+    const uint32_t what = *(const uint32_t *)arg;
+    const kit_spec spec = {.op = CLV_OP_MATMUL_EXPERTS,
+                           .dtype = CLV_DTYPE_Q8_0, .n = 4, .in = 64,
+                           .out = 8, .experts = 4, .used = 2, .variant = 1,
+                           .form = KIT_FORM_EACH | KIT_FORM_SCORES};
+    refuse(k, &spec, break_experts, what, experts_names[what]);
+}
+
+static void run_bad_top_k(kit *k, const void *arg)
+{
+    static const char *const names[] = {"more than there are", "float ids"};
+    const uint32_t what = *(const uint32_t *)arg;
+    const kit_spec spec = {.op = CLV_OP_TOP_K, .dtype = CLV_DTYPE_F32, .n = 4,
+                           .in = 16, .out = 2};
+    refuse(k, &spec, ask_for_more, what, names[what]);
+}
+
 void kit_list_malformed(kit_list *list)
 {
     for (uint32_t i = 0; i < N_MALFORMATIONS; i++) {
@@ -199,4 +276,11 @@ void kit_list_malformed(kit_list *list)
     for (uint32_t i = 0; i < N_BAD_SCALES; i++)
         kit_add(list, KIT_PER_DEVICE, 0, run_bad_scales, &numbers[i],
                 "malformed.scales.%s", scale_names[i]);
+    for (uint32_t i = 0; i < N_BAD_EXPERTS; i++)
+        kit_add(list, KIT_PER_DEVICE, 0, run_bad_experts, &numbers[i],
+                "malformed.experts.%s", experts_names[i]);
+    kit_add(list, KIT_PER_DEVICE, 0, run_bad_top_k, &numbers[0],
+            "malformed.top_k.more");
+    kit_add(list, KIT_PER_DEVICE, 0, run_bad_top_k, &numbers[1],
+            "malformed.top_k.float_ids");
 }

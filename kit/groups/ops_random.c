@@ -48,6 +48,8 @@ static void random_dtypes(kit *k, kit_spec *s)
         s->to = kit_reals[below(k, kit_n_reals)];
     if (s->op == CLV_OP_ATTENTION && one_in(k, 2))
         s->dtype = CLV_DTYPE_F32 + (uint32_t)below(k, 2);
+    if (s->op == CLV_OP_TOP_K)
+        s->dtype = CLV_DTYPE_F32;
     if (s->op == CLV_OP_MATMUL && one_in(k, 4)) {
         s->dtype = one_in(k, 2) ? CLV_DTYPE_I8 : CLV_DTYPE_I4;
         s->quant = 1 + (uint32_t)below(k, 3);
@@ -69,6 +71,24 @@ static void random_heads(kit *k, kit_spec *s)
     s->first = (int32_t)below(k, s->out + 4) - 4;
     s->window = one_in(k, 3) ? 1 + (int32_t)below(k, 40) : 0;
     s->softcap = one_in(k, 3) ? 1 + (float)below(k, 50) : 0;
+}
+
+static void random_experts(kit *k, kit_spec *s)
+{
+    static const uint32_t forms[] = {KIT_FORM_EACH, KIT_FORM_SCORES,
+                                     KIT_FORM_ABSENT};
+    const bool product = s->op == CLV_OP_MATMUL_EXPERTS;
+    if (s->op == CLV_OP_TOP_K)
+        s->out = 1 + below(k, s->in < 40 ? s->in : 40);
+    if (product) {
+        s->experts = 1 + below(k, 12);
+        s->used = 1 + below(k, 6);
+    }
+    for (uint32_t i = 0; i < KIT_COUNT(forms) && product; i++)
+        if (one_in(k, 2))
+            s->form |= forms[i];
+    s->form &= ~(uint32_t)(KIT_FORM_BIAS | KIT_FORM_VECTOR | KIT_FORM_EXTREME |
+                           KIT_FORM_ALIAS_0 | KIT_FORM_ALIAS_1);
 }
 
 static void random_form(kit *k, kit_spec *s)
@@ -111,6 +131,8 @@ static void run_node(kit *k, const void *arg)
     s.in = (s.in + unit - 1) / unit * unit;
     random_heads(k, &s);
     random_form(k, &s);
+    if (s.op == CLV_OP_TOP_K || s.op == CLV_OP_MATMUL_EXPERTS)
+        random_experts(k, &s);
     kit_judge_case(k, &s);
 }
 

@@ -325,6 +325,12 @@ static const kit_spec specs[] = {
      .in = 160},
     {.op = CLV_OP_CONVERT, .dtype = CLV_DTYPE_Q4_0, .to = CLV_DTYPE_F32, .n = 7,
      .in = 160},
+    {.op = CLV_OP_TOP_K, .dtype = CLV_DTYPE_F32, .n = 7, .in = 60, .out = 4},
+    {.op = CLV_OP_MATMUL_EXPERTS, .dtype = CLV_DTYPE_F16, .n = 9, .in = 64,
+     .out = 40, .experts = 5, .used = 2},
+    {.op = CLV_OP_MATMUL_EXPERTS, .dtype = CLV_DTYPE_Q8_0, .n = 9, .in = 160,
+     .out = 40, .experts = 5, .used = 3,
+     .form = KIT_FORM_EACH | KIT_FORM_SCORES, .variant = 1},
 };
 
 static split_case cases[COUNT(specs) * N_AXES];

@@ -110,6 +110,12 @@ static uint32_t heads_part(split *s, uint32_t i, uint32_t t)
     return cut_columns(s, t, begin * s->spec.dim, n * s->spec.dim);
 }
 
+/* All of the weights; rows of the rest. */
+static uint32_t experts_part(split *s, uint32_t i, uint32_t t)
+{
+    return i == 1 ? t : cut_rows(s, t, s->begin, s->n);
+}
+
 static uint32_t rows_part(split *s, uint32_t i, uint32_t t)
 {
     const bool set = s->spec.op == CLV_OP_SET_ROWS;
@@ -133,6 +139,8 @@ static uint32_t part_of(split *s, uint32_t i, uint32_t t)
     case CLV_OP_GET_ROWS:
     case CLV_OP_SET_ROWS:
         return rows_part(s, i, t);
+    case CLV_OP_MATMUL_EXPERTS:
+        return experts_part(s, i, t);
     }
     if (s->axis != SEQUENCE)
         return cut_columns(s, t, s->begin, s->n);

@@ -1,4 +1,4 @@
-#include "reference.h"
+#include "rules.h"
 
 #include <float.h>
 #include <math.h>
@@ -15,12 +15,15 @@ static int64_t dimension(const kit_graph *g, uint32_t t, uint32_t i)
 
 int64_t kit_rows(const kit_graph *g, uint32_t tensor)
 {
-    return g->descs[tensor].rank < 2 ? 1 : dimension(g, tensor, 0);
+    int64_t n = 1;
+    for (uint32_t i = 0; i + 1 < g->descs[tensor].rank; i++)
+        n *= dimension(g, tensor, i);
+    return n;
 }
 
 int64_t kit_columns(const kit_graph *g, uint32_t tensor)
 {
-    return dimension(g, tensor, g->descs[tensor].rank < 2 ? 0 : 1);
+    return dimension(g, tensor, g->descs[tensor].rank - 1);
 }
 
 static double *numbers(const kit_graph *g, int64_t rows, int64_t columns)
@@ -32,7 +35,7 @@ static double *numbers(const kit_graph *g, int64_t rows, int64_t columns)
     return v;
 }
 
-static kit_values values(const kit_graph *g, int64_t rows, int64_t columns)
+kit_values kit_rule_values(const kit_graph *g, int64_t rows, int64_t columns)
 {
     return (kit_values){.v = numbers(g, rows, columns),
                         .rows = rows,
@@ -64,10 +67,10 @@ static double scale_of(const kit_graph *g, uint32_t t, int64_t i, int64_t j)
 
 kit_values kit_read(const kit_graph *g, uint32_t tensor)
 {
-    if (g->descs[tensor].rank > 2)
-        kit_fail(g->k, "the reference reads tensors of rank 1 and 2, not %u",
+    if (g->descs[tensor].rank > 3)
+        kit_fail(g->k, "the reference reads tensors of rank 1 to 3, not %u",
                  g->descs[tensor].rank);
-    kit_values out = values(g, kit_rows(g, tensor), kit_columns(g, tensor));
+    kit_values out = kit_rule_values(g, kit_rows(g, tensor), kit_columns(g, tensor));
     const bool scaled = g->descs[tensor].quant != CLV_QUANT_NONE;
     for (int64_t i = 0; i < out.rows; i++)
         for (int64_t j = 0; j < out.columns; j++)
@@ -77,16 +80,7 @@ kit_values kit_read(const kit_graph *g, uint32_t tensor)
     return out;
 }
 
-/* One node at work. */
-typedef struct work {
-    const kit_graph *g;
-    const clv_node *node;
-    kit_values in[CLV_MAX_INPUTS];
-    bool has[CLV_MAX_INPUTS];
-    kit_values out;
-} work;
-
-static void want_squares(work *w)
+void kit_rule_squares(work *w)
 {
     w->out.square = numbers(w->g, w->out.rows, w->out.columns);
 }
@@ -102,7 +96,7 @@ static void want_slack(work *w)
 static void get_rows(work *w)
 {
     const kit_values *table = &w->in[0], *ids = &w->in[1];
-    w->out = values(w->g, ids->columns, table->columns);
+    w->out = kit_rule_values(w->g, ids->columns, table->columns);
     for (int64_t i = 0; i < w->out.rows; i++)
         for (int64_t j = 0; j < w->out.columns; j++) {
             double id = ids->v[i];
@@ -155,7 +149,7 @@ static void store_row(work *w, const kit_values *src, int64_t from, int64_t to,
 static void set_rows(work *w)
 {
     const kit_values *state = &w->in[0], *src = &w->in[1], *ids = &w->in[2];
-    w->out = values(w->g, state->rows, state->columns);
+    w->out = kit_rule_values(w->g, state->rows, state->columns);
     want_slack(w);
     for (int64_t i = 0; i < state->rows * state->columns; i++) {
         w->out.v[i] = state->v[i];
@@ -172,7 +166,7 @@ static void convert(work *w)
     const kit_values *x = &w->in[0];
     uint32_t from = w->g->descs[w->node->inputs[0]].dtype;
     uint32_t to = w->g->descs[w->node->outputs[0]].dtype;
-    w->out = values(w->g, x->rows, x->columns);
+    w->out = kit_rule_values(w->g, x->rows, x->columns);
     want_slack(w);
     for (int64_t i = 0; i < x->rows; i++)
         store_row(w, x, i, i, to);
@@ -186,8 +180,8 @@ static void convert(work *w)
 static void matmul(work *w)
 {
     const kit_values *x = &w->in[0], *weight = &w->in[1];
-    w->out = values(w->g, x->rows, weight->rows);
-    want_squares(w);
+    w->out = kit_rule_values(w->g, x->rows, weight->rows);
+    kit_rule_squares(w);
     for (int64_t i = 0; i < x->rows; i++)
         for (int64_t j = 0; j < weight->rows; j++) {
             const double *a = x->v + i * x->columns;
@@ -236,7 +230,7 @@ static double element(const clv_node *node, double a, double b)
 static void elementwise(work *w)
 {
     const kit_values *a = &w->in[0], *b = &w->in[1];
-    w->out = values(w->g, a->rows, a->columns);
+    w->out = kit_rule_values(w->g, a->rows, a->columns);
     for (int64_t i = 0; i < a->rows; i++)
         for (int64_t j = 0; j < a->columns; j++) {
             int64_t at = i * a->columns + j;
@@ -252,7 +246,7 @@ static void elementwise(work *w)
 static void softmax(work *w)
 {
     const kit_values *x = &w->in[0];
-    w->out = values(w->g, x->rows, x->columns);
+    w->out = kit_rule_values(w->g, x->rows, x->columns);
     for (int64_t i = 0; i < x->rows; i++) {
         const double *a = x->v + i * x->columns;
         double *y = w->out.v + i * x->columns, top = -INFINITY, sum = 0;
@@ -289,9 +283,9 @@ static void norm_row(work *w, int64_t i)
 
 static void norm(work *w)
 {
-    w->out = values(w->g, w->in[0].rows, w->in[0].columns);
+    w->out = kit_rule_values(w->g, w->in[0].rows, w->in[0].columns);
     if (w->node->op == CLV_OP_LAYER_NORM)
-        want_squares(w);
+        kit_rule_squares(w);
     for (int64_t i = 0; i < w->out.rows; i++)
         norm_row(w, i);
 }
@@ -326,8 +320,8 @@ static void rope(work *w)
     const kit_values *x = &w->in[0], *pos = &w->in[1], *freq = &w->in[2];
     const int64_t d = w->node->attr.rope.head_dim, half = freq->columns;
     const bool halves = w->node->attr.rope.mode == CLV_ROPE_HALVES;
-    w->out = values(w->g, x->rows, x->columns);
-    want_squares(w);
+    w->out = kit_rule_values(w->g, x->rows, x->columns);
+    kit_rule_squares(w);
     want_slack(w);
     for (int64_t i = 0; i < x->rows * x->columns; i++) {
         w->out.v[i] = x->v[i];
@@ -390,7 +384,7 @@ static void attention_head(work *w, int64_t i, int64_t h, double *p)
 static void attention(work *w)
 {
     const int64_t dim = w->node->attr.attention.head_dim;
-    w->out = values(w->g, w->in[0].rows, w->in[0].columns);
+    w->out = kit_rule_values(w->g, w->in[0].rows, w->in[0].columns);
     double *p = numbers(w->g, 1, w->in[1].rows);
     for (int64_t i = 0; i < w->out.rows; i++)
         for (int64_t h = 0; h < w->out.columns / dim; h++)
@@ -408,6 +402,8 @@ static void (*const rules[CLV_OP_COUNT])(work *w) = {
     [CLV_OP_RMS_NORM] = norm,        [CLV_OP_LAYER_NORM] = norm,
     [CLV_OP_ROPE] = rope,            [CLV_OP_SOFTMAX] = softmax,
     [CLV_OP_ATTENTION] = attention,  [CLV_OP_CONVERT] = convert,
+    [CLV_OP_TOP_K] = kit_rule_top_k,
+    [CLV_OP_MATMUL_EXPERTS] = kit_rule_experts,
 };
 
 kit_values kit_reference(const kit_graph *g, uint32_t node)

@@ -29,10 +29,13 @@ _Static_assert(sizeof(row) <= KIT_RECORD_DATA_SIZE, "a row fits a record");
 static void tell(kit *k, uint32_t op, uint32_t dtype, uint32_t to,
                  uint32_t quant)
 {
+    const bool experts = op == CLV_OP_MATMUL_EXPERTS;
     const kit_spec spec = {.op = op, .dtype = dtype, .to = to, .quant = quant,
                            .group = quant == CLV_QUANT_PER_GROUP ? 32 : 0,
                            .n = 16, .in = 128, .out = 64, .heads = 4,
-                           .groups = 2, .dim = 32, .scale = 1};
+                           .groups = 2, .dim = 32, .scale = 1,
+                           .experts = experts ? 4 : 0,
+                           .used = experts ? 2 : 0};
     row r = {.op = op, .dtype = dtype, .to = to, .quant = quant};
     kit_spec_caps(k, &spec, &r.caps);
     uint32_t n = r.caps.answer == CLV_ANSWER_STATIC ? r.caps.n_static : 0;
@@ -70,13 +73,13 @@ static void run(kit *k, const void *arg)
 {
     (void)arg;
     for (uint32_t op = CLV_OP_NONE + 1; op < CLV_OP_COUNT; op++) {
-        bool holds = op == CLV_OP_SET_ROWS;
+        bool holds = op == CLV_OP_SET_ROWS || op == CLV_OP_MATMUL_EXPERTS;
         if (op == CLV_OP_MATMUL || op == CLV_OP_GET_ROWS)
             tell_weights(k, op);
         else if (op == CLV_OP_CONVERT)
             tell_convert(k);
         else if (op == CLV_OP_ATTENTION || holds)
-            for (size_t i = 0; i < (holds ? N_STORED : 2); i++)
+            for (size_t i = 0; i < (op == CLV_OP_ATTENTION ? 2 : N_STORED); i++)
                 tell(k, op, stored[i], 0, CLV_QUANT_NONE);
         else
             tell(k, op, CLV_DTYPE_F32, 0, CLV_QUANT_NONE);

@@ -49,7 +49,7 @@ static int64_t nearest(const clv_op_caps *caps, int64_t n)
 static void fit_limits(kit_spec *spec, const clv_op_caps *caps)
 {
     const int64_t unit = kit_spec_unit(spec);
-    if (spec->op == CLV_OP_MATMUL)
+    if (spec->op == CLV_OP_MATMUL || spec->op == CLV_OP_MATMUL_EXPERTS)
         spec->out = kit_inside(&caps->rows, 1, spec->out);
     if (spec->op == CLV_OP_ROPE)
         spec->dim = kit_inside(&caps->channels, 2, spec->dim);

@@ -122,12 +122,19 @@ static void add_rest(perf *p, const int64_t *rows, uint32_t n_rows)
         {.op = CLV_OP_ROPE, .dtype = CLV_DTYPE_F32, .heads = 32, .dim = 128},
         {.op = CLV_OP_SOFTMAX, .dtype = CLV_DTYPE_F32},
         {.op = CLV_OP_CONVERT, .dtype = CLV_DTYPE_F32, .to = CLV_DTYPE_F16},
-        {.op = CLV_OP_CONVERT, .dtype = CLV_DTYPE_F16, .to = CLV_DTYPE_F32}};
+        {.op = CLV_OP_CONVERT, .dtype = CLV_DTYPE_F16, .to = CLV_DTYPE_F32},
+        {.op = CLV_OP_TOP_K, .dtype = CLV_DTYPE_F32, .in = 128, .out = 8},
+        {.op = CLV_OP_MATMUL_EXPERTS, .dtype = CLV_DTYPE_Q4_0, .in = 2048,
+         .out = 768, .experts = 128, .used = 8},
+        {.op = CLV_OP_MATMUL_EXPERTS, .dtype = CLV_DTYPE_Q4_0, .in = 768,
+         .out = 2048, .experts = 128, .used = 8,
+         .form = KIT_FORM_EACH | KIT_FORM_SCORES}};
     for (size_t i = 0; i < COUNT(specs); i++)
         for (uint32_t j = 0; j < n_rows; j++) {
             kit_spec s = specs[i];
             s.n = rows[j];
-            s.in = s.heads ? 0 : 4096;
+            if (!s.in)
+                s.in = s.heads ? 0 : 4096;
             add(p, &s, "");
         }
 }

@@ -1,6 +1,7 @@
 #include "spec.h"
 #include "../reference/element.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -75,6 +76,9 @@ static void append_shape(text *t, const kit_spec *spec)
     }
     if (spec->out)
         append(t, "x%lld", (long long)spec->out);
+    if (spec->experts)
+        append(t, ".%lldof%lld", (long long)spec->used,
+               (long long)spec->experts);
     if (spec->op == CLV_OP_ATTENTION)
         append(t, ".from%d", (int)spec->first);
     if (spec->window)
@@ -91,7 +95,8 @@ void kit_spec_name(const kit_spec *spec, char name[KIT_NAME_SIZE])
 {
     static const char *const forms[] = {
         "bias",   "vector", "symbol",  "view",    "special", "extreme", "poison",
-        "bound",  "over_0", "over_1",  "overlay", "import",  "offset"};
+        "bound",  "over_0", "over_1",  "overlay", "import",  "offset",
+        "each",   "scores", "absent"};
     text t = {name, KIT_NAME_SIZE};
     append_dtype(&t, spec);
     if (spec->op == CLV_OP_GLU)
@@ -99,6 +104,8 @@ void kit_spec_name(const kit_spec *spec, char name[KIT_NAME_SIZE])
     if (spec->op == CLV_OP_ROPE)
         append(&t, ".%s", spec->variant == CLV_ROPE_HALVES ? "halves"
                                                            : "pairs");
+    if (spec->op == CLV_OP_MATMUL_EXPERTS && spec->variant)
+        append(&t, ".normalised");
     append_shape(&t, spec);
     for (uint32_t i = 0; i < sizeof forms / sizeof *forms; i++)
         if (spec->form >> i & 1 && 1u << i != KIT_FORM_SYMBOL)
@@ -128,6 +135,8 @@ double kit_spec_flops(const kit_spec *spec)
     switch (spec->op) {
     case CLV_OP_MATMUL:
         return 2 * elements * (double)spec->out;
+    case CLV_OP_MATMUL_EXPERTS:
+        return 2 * elements * (double)spec->out * (double)spec->used;
     case CLV_OP_ATTENTION:
         return 4 * rows_seen(spec) * (double)kit_spec_width(spec);
     case CLV_OP_ADD:
@@ -143,6 +152,20 @@ double kit_spec_flops(const kit_spec *spec)
     return 4 * elements; /* by convention */
 }
 
+/* Of the weights of those experts that random ids are likely to choose, of the
+ * activation, and of what comes out. */
+static double experts_bytes(const kit_spec *spec)
+{
+    const double n = (double)spec->n, all = (double)spec->experts;
+    const double used = (double)spec->used;
+    const double chosen = all * (1 - pow(1 - 1 / all, n * used));
+    const double parts = spec->form & KIT_FORM_EACH ? used : 1;
+    const double sums = spec->form & KIT_FORM_SCORES ? 1 : used;
+    return chosen * (double)spec->out *
+               (double)kit_row_bytes(spec->dtype, spec->in) +
+           4 * n * (parts * (double)spec->in + sums * (double)spec->out);
+}
+
 static double row_bytes(uint32_t dtype, int64_t c)
 {
     return (double)kit_row_bytes(dtype, c);
@@ -156,6 +179,10 @@ double kit_spec_bytes(const kit_spec *spec)
     case CLV_OP_MATMUL:
         return x + (double)spec->out * row_bytes(spec->dtype, spec->in) +
                n * row_bytes(CLV_DTYPE_F32, spec->out);
+    case CLV_OP_MATMUL_EXPERTS:
+        return experts_bytes(spec);
+    case CLV_OP_TOP_K:
+        return x + n * row_bytes(CLV_DTYPE_I32, spec->out);
     case CLV_OP_ATTENTION: /* the cache once, however many queries share it */
         return 2 * x + 2 * rows_seen(spec) / n *
                            row_bytes(spec->dtype, spec->groups * spec->dim);

@@ -21,6 +21,9 @@ enum {
                                     same memory */
     KIT_FORM_IMPORT = 1u << 11, /* host memory, imported */
     KIT_FORM_OFFSET = 1u << 12, /* at odd multiples of the pointer alignment */
+    KIT_FORM_EACH = 1u << 13, /* MATMUL_EXPERTS: x has a part for each id */
+    KIT_FORM_SCORES = 1u << 14, /* with scores, so that products are added */
+    KIT_FORM_ABSENT = 1u << 15, /* some ids are of no expert */
 };
 
 typedef struct kit_spec {
@@ -28,14 +31,18 @@ typedef struct kit_spec {
     uint32_t dtype;   /* of the weight, table, state or cache; CONVERT: from */
     uint32_t to;      /* CONVERT: to; 0: dtype */
     uint32_t form;    /* KIT_FORM_* */
-    uint32_t variant; /* clv_activation, clv_rope_mode */
+    uint32_t variant; /* clv_activation, clv_rope_mode; MATMUL_EXPERTS:
+                         normalised */
     uint32_t quant;   /* clv_quant of the weight, with its group */
     uint32_t group;
     int64_t n;        /* rows of the activation */
     int64_t value;    /* rows in a run, with KIT_FORM_SYMBOL */
-    int64_t in;       /* MATMUL: input features; else the width of a row */
-    int64_t out;      /* MATMUL: output features; GET_ROWS, SET_ROWS,
-                         ATTENTION: rows of the table, state, cache */
+    int64_t in;       /* MATMUL and MATMUL_EXPERTS: input features; else the
+                         width of a row */
+    int64_t out;      /* the same: output features; GET_ROWS, SET_ROWS,
+                         ATTENTION: rows of the table, state, cache; TOP_K: ids
+                         of a row */
+    int64_t experts, used; /* MATMUL_EXPERTS: E and K */
     int64_t pad;      /* between rows, units of storage; 0: dense */
     int64_t align;    /* of views and padded rows, bytes; 0: the element's */
     int64_t heads, groups, dim; /* ROPE, ATTENTION: in place of in */

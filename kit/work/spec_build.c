@@ -236,6 +236,86 @@ static clv_node *build_rope(const kit_spec *spec, kit_graph *g)
     return node;
 }
 
+/* --- experts ------------------------------------------------------------- */
+
+/* Few values, so that many are equal. */
+static double coarse(kit *k, double x)
+{
+    (void)k;
+    return rint(8 * x) / 4;
+}
+
+static clv_node *build_top_k(const kit_spec *spec, kit_graph *g)
+{
+    uint32_t x = add_x(spec, g, 0);
+    set_all(g, x, coarse);
+    uint32_t y = add(spec, g, CLV_DTYPE_I32, CLV_USAGE_OUTPUT, spec->n,
+                     spec->out);
+    return KIT_NODE(g, CLV_OP_TOP_K, y, x);
+}
+
+/* [E,O,I]: rows lie at one stride. */
+static uint32_t add_experts(const kit_spec *spec, kit_graph *g)
+{
+    kit_spec plain = *spec;
+    plain.form &= ~(uint32_t)KIT_FORM_VIEW;
+    uint32_t w = add(&plain, g, spec->dtype, CLV_USAGE_WEIGHT,
+                     spec->experts * spec->out, spec->in);
+    clv_tensor_desc *d = &g->descs[w];
+    const int64_t row = d->strides[0];
+    d->rank = 3;
+    d->dims[0] = spec->experts;
+    d->dims[1] = spec->out;
+    d->dims[2] = spec->in;
+    d->strides[0] = row * spec->out;
+    d->strides[1] = row;
+    d->strides[2] = row ? kit_block_size(spec->dtype) : 0;
+    return w;
+}
+
+static uint32_t add_choice(const kit_spec *spec, kit_graph *g)
+{
+    static const double bad[] = {-1, INT32_MAX, INT32_MIN};
+    uint32_t t = add(spec, g, CLV_DTYPE_I32, CLV_USAGE_INPUT, spec->n,
+                     spec->used);
+    for (int64_t i = 0; i < spec->n * spec->used; i++) {
+        double id = kit_random_below(g->k, (uint32_t)spec->experts);
+        if (spec->form & KIT_FORM_ABSENT && i % 3 == 1)
+            id = i % 4 ? (double)spec->experts : bad[i / 4 % 3];
+        kit_set(g, t, i / spec->used, i % spec->used, id);
+    }
+    return t;
+}
+
+static double positive(kit *k, double x)
+{
+    (void)k;
+    return 0.05 + fabs(x);
+}
+
+static clv_node *build_matmul_experts(const kit_spec *spec, kit_graph *g)
+{
+    const bool scored = spec->form & KIT_FORM_SCORES;
+    const int64_t parts = spec->form & KIT_FORM_EACH ? spec->used : 1;
+    uint32_t in[4] = {add(spec, g, CLV_DTYPE_F32, CLV_USAGE_INPUT, spec->n,
+                          parts * spec->in)};
+    in[1] = add_experts(spec, g);
+    in[2] = add_choice(spec, g);
+    if (scored) {
+        in[3] = add(spec, g, CLV_DTYPE_F32, CLV_USAGE_INPUT, spec->n,
+                    spec->experts);
+        set_all(g, in[3], positive);
+    }
+    uint32_t y = add(spec, g, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, spec->n,
+                     spec->out * (scored ? 1 : spec->used));
+    clv_node *node =
+        kit_add_node(g, CLV_OP_MATMUL_EXPERTS, in, scored ? 4 : 3, y);
+    node->attr.experts.normalised = scored && spec->variant;
+    return node;
+}
+
+/* ------------------------------------------------------------------------ */
+
 static bool is_float(uint32_t dtype)
 {
     return dtype == CLV_DTYPE_F32 || dtype == CLV_DTYPE_F16 ||
@@ -302,7 +382,8 @@ static void add_specials(const kit_spec *spec, kit_graph *g,
             spec->op != CLV_OP_GLU)
             kit_set(g, x, 3, middle, -INFINITY);
     }
-    if (spec->op == CLV_OP_MATMUL && is_float(spec->dtype))
+    if ((spec->op == CLV_OP_MATMUL || spec->op == CLV_OP_MATMUL_EXPERTS) &&
+        is_float(spec->dtype))
         kit_set(g, node->inputs[1], 0, 0, INFINITY); /* 0 * inf in row 2 */
     if (spec->op == CLV_OP_ATTENTION && is_float(spec->dtype))
         kit_set(g, node->inputs[2], 0, 0, INFINITY);
@@ -341,6 +422,12 @@ clv_node *kit_spec_build(const kit_spec *spec, kit_graph *g)
         break;
     case CLV_OP_MATMUL:
         node = build_matmul(spec, g);
+        break;
+    case CLV_OP_TOP_K:
+        node = build_top_k(spec, g);
+        break;
+    case CLV_OP_MATMUL_EXPERTS:
+        node = build_matmul_experts(spec, g);
         break;
     case CLV_OP_ROPE:
         node = build_rope(spec, g);

@@ -1,0 +1,84 @@
+/* The largest of rows, and products with the weights of those experts. */
+#include "../reference/element.h"
+#include "ops.h"
+
+static void list_top_k(kit_list *list)
+{
+    static const int64_t shapes[][3] = {
+        {1, 8, 2},   {9, 8, 2},    {1, 128, 8},  {70, 128, 8}, {3, 5, 5},
+        {2, 1, 1},   {33, 60, 4},  {1, 512, 10}, {4, 300, 40}, {2, 5000, 3},
+        {1, 257, 257}};
+    kit_spec s = {.op = CLV_OP_TOP_K,
+                  .dtype = CLV_DTYPE_F32,
+                  .n = 5,
+                  .in = 64,
+                  .out = 6};
+    kit_add_forms(list, &s);
+    for (uint32_t i = 0; i < KIT_COUNT(shapes); i++) {
+        s.n = shapes[i][0];
+        s.in = shapes[i][1];
+        s.out = shapes[i][2];
+        kit_add_spec(list, &s);
+    }
+    s.n = 7;
+    s.out = 1;
+    KIT_SERIES(list, "tails_in", &s, in, kit_every, kit_n_every, 1);
+}
+
+/* The ways in which a model uses it: for its gate, and for what comes behind. */
+static void list_shapes(kit_list *list, kit_spec s)
+{
+    static const struct {
+        int64_t n, in, out, experts, used;
+    } shapes[] = {{1, 64, 48, 8, 2},   {1, 96, 33, 5, 4},  {2, 64, 17, 1, 1},
+                  {3, 1056, 24, 3, 2}, {40, 64, 40, 8, 2}, {37, 32, 70, 60, 4},
+                  {150, 64, 20, 2, 2}, {4, 64, 3, 128, 8}};
+    static const uint32_t forms[] = {
+        0, KIT_FORM_EACH, KIT_FORM_EACH | KIT_FORM_SCORES, KIT_FORM_SCORES,
+        KIT_FORM_EACH | KIT_FORM_SCORES | KIT_FORM_ABSENT, KIT_FORM_ABSENT};
+    for (uint32_t i = 0; i < KIT_COUNT(shapes); i++)
+        for (uint32_t j = 0; j < KIT_COUNT(forms); j++) {
+            s.n = shapes[i].n;
+            s.in = shapes[i].in;
+            s.out = shapes[i].out;
+            s.experts = shapes[i].experts;
+            s.used = shapes[i].used;
+            s.form = forms[j];
+            s.variant = s.form & KIT_FORM_SCORES && (i + j) % 2;
+            s.pad = (i + j) % 3;
+            kit_add_spec(list, &s);
+        }
+}
+
+void kit_list_experts(kit_list *list)
+{
+    list_top_k(list);
+    for (uint32_t i = 0; i < kit_n_reals; i++) {
+        kit_spec s = {.op = CLV_OP_MATMUL_EXPERTS,
+                      .dtype = kit_reals[i],
+                      .n = 5,
+                      .in = 64,
+                      .out = 24,
+                      .experts = 6,
+                      .used = 2};
+        kit_add_forms(list, &s);
+        s.form = KIT_FORM_EACH | KIT_FORM_SCORES;
+        s.variant = 1;
+        kit_add_forms(list, &s);
+        list_shapes(list, s);
+        s.n = 3;
+        s.form = 0;
+        s.variant = 0;
+        KIT_SERIES(list, "tails_out", &s, out, kit_tails, kit_n_tails, 1);
+        KIT_SERIES(list, "tails_rows", &s, n, kit_tails, kit_n_tails, 1);
+        KIT_SERIES(list, "tails_experts", &s, experts, kit_every, kit_n_every,
+                   1);
+        int64_t unit = kit_spec_unit(&s);
+        s.form = KIT_FORM_EACH;
+        if (unit > 1)
+            KIT_SERIES(list, "tails_in", &s, in, kit_blocks, kit_n_blocks,
+                       unit);
+        else
+            KIT_SERIES(list, "tails_in", &s, in, kit_every, kit_n_every, 1);
+    }
+}

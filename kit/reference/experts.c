@@ -1,0 +1,83 @@
+/* The largest of rows, and products with the weights of those experts. */
+#include "rules.h"
+
+#include <math.h>
+
+/* How many of a row come before element j. */
+static int64_t rank_of(const double *x, int64_t n, int64_t j)
+{
+    const double value = isnan(x[j]) ? -INFINITY : x[j];
+    int64_t before = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double other = isnan(x[i]) ? -INFINITY : x[i];
+        before += other > value || (other == value && i < j);
+    }
+    return before;
+}
+
+void kit_rule_top_k(work *w)
+{
+    const kit_values *x = &w->in[0];
+    const int64_t k = kit_columns(w->g, w->node->outputs[0]);
+    w->out = kit_rule_values(w->g, x->rows, k);
+    for (int64_t i = 0; i < x->rows; i++)
+        for (int64_t j = 0; j < x->columns; j++) {
+            int64_t at = rank_of(x->v + i * x->columns, x->columns, j);
+            if (at < k)
+                w->out.v[i * k + at] = (double)j;
+        }
+}
+
+/* The expert of id k of row i, -1: there is none. */
+static int64_t expert_of(const work *w, int64_t i, int64_t k)
+{
+    const double id = w->in[2].v[i * w->in[2].columns + k];
+    const int64_t n = w->g->descs[w->node->inputs[1]].dims[0];
+    return id >= 0 && id < (double)n ? (int64_t)id : -1;
+}
+
+/* What the product for id k of row i counts in a sum of all. */
+static double share_of(const work *w, int64_t i, int64_t k)
+{
+    const double *scores = w->in[3].v + i * w->in[3].columns;
+    double sum = 0;
+    if (!w->node->attr.experts.normalised)
+        return scores[expert_of(w, i, k)];
+    for (int64_t j = 0; j < w->in[2].columns; j++)
+        if (expert_of(w, i, j) >= 0)
+            sum += scores[expert_of(w, i, j)];
+    return scores[expert_of(w, i, k)] / sum;
+}
+
+/* Adds the product for id k of row i where it belongs. */
+static void add_expert(work *w, int64_t i, int64_t k)
+{
+    const kit_values *x = &w->in[0], *weight = &w->in[1];
+    const int64_t n = w->g->descs[w->node->inputs[1]].dims[1];
+    const int64_t part = x->columns == weight->columns ? 0 : k;
+    const double *a = x->v + i * x->columns + part * weight->columns;
+    const double *b = weight->v + expert_of(w, i, k) * n * weight->columns;
+    const double factor = w->has[3] ? share_of(w, i, k) : 1;
+    const int64_t at = i * w->out.columns + (w->has[3] ? 0 : k * n);
+    for (int64_t j = 0; j < n; j++, b += weight->columns) {
+        double sum = 0, square = 0;
+        for (int64_t l = 0; l < weight->columns; l++) {
+            sum += a[l] * b[l];
+            square += a[l] * b[l] * (a[l] * b[l]);
+        }
+        w->out.v[at + j] += factor * sum;
+        w->out.square[at + j] += factor * factor * square;
+    }
+}
+
+void kit_rule_experts(work *w)
+{
+    const int64_t n = w->g->descs[w->node->inputs[1]].dims[1];
+    const int64_t used = w->in[2].columns;
+    w->out = kit_rule_values(w->g, w->in[0].rows, w->has[3] ? n : used * n);
+    kit_rule_squares(w);
+    for (int64_t i = 0; i < w->out.rows; i++)
+        for (int64_t k = 0; k < used; k++)
+            if (expert_of(w, i, k) >= 0)
+                add_expert(w, i, k);
+}
