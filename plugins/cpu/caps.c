@@ -87,6 +87,11 @@ static double row_operations(const cpu_check *check)
     switch (check->node.op) {
     case CLV_OP_MATMUL:
         return 2 * (double)in[1].dims[0] * (double)in[1].dims[1];
+    case CLV_OP_MATMUL_EXPERTS:
+        return 2 * (double)in[2].dims[1] * (double)in[1].dims[1] *
+               (double)in[1].dims[2];
+    case CLV_OP_TOP_K:
+        return 4 * row_elements(&in[0]);
     case CLV_OP_ATTENTION: /* half of the cache is seen, on average */
         return 2 * (double)in[1].dims[0] * row_elements(&in[0]);
     default:
@@ -102,13 +107,17 @@ static void estimate(const clv_plugin_device *dev, const cpu_check *check,
                            ? CORE_BANDWIDTH * cores
                            : MEMORY_BANDWIDTH;
     uint32_t op = check->node.op;
-    bool dense = op == CLV_OP_MATMUL;
+    bool experts = op == CLV_OP_MATMUL_EXPERTS;
+    bool dense = op == CLV_OP_MATMUL || experts;
     double speed = cores * (dense ? speeds[dev->inst->level].matmul
                                   : speeds[dev->inst->level].other);
     /* Weights are read once a run; a table's rows, or the state's, as needed. */
     if (dense && !is_symbolic(&check->in[1]))
         hint->fixed_ns = (double)check->in[1].dims[0] *
                          row_bytes(&check->in[1]) / bandwidth;
+    if (experts && check->in[2].dims[1] < check->in[1].dims[0])
+        hint->fixed_ns *= (double)check->in[2].dims[1] /
+                          (double)check->in[1].dims[0];
     double rows_ns = row_operations(check) / speed;
     double bytes_ns =
         row_bytes(check->op->outputs ? &check->out[0] : &check->in[1]) /

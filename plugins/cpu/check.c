@@ -23,6 +23,8 @@ const cpu_op *cpu_op_find(uint32_t op)
         [CLV_OP_SOFTMAX] = &cpu_op_softmax,
         [CLV_OP_ATTENTION] = &cpu_op_attention,
         [CLV_OP_CONVERT] = &cpu_op_convert,
+        [CLV_OP_TOP_K] = &cpu_op_top_k,
+        [CLV_OP_MATMUL_EXPERTS] = &cpu_op_matmul_experts,
     };
     return op < CLV_OP_COUNT ? ops[op] : NULL;
 }

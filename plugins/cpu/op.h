@@ -20,6 +20,7 @@ typedef struct cpu_step {
 typedef enum cpu_region {
     CPU_REGION_MATMUL, /* prepared rows of x */
     CPU_REGION_ROPE,   /* sines and cosines */
+    CPU_REGION_EXPERTS, /* rows of x by expert, prepared */
     CPU_REGION_COUNT
 } cpu_region;
 
@@ -27,7 +28,7 @@ typedef enum cpu_region {
 typedef struct cpu_share {
     uint32_t region;     /* CPU_REGION_COUNT: the step shares nothing */
     uint32_t tensors[2]; /* CLV_NO_TENSOR: fewer */
-    uint64_t variant;    /* form of the content */
+    uint64_t variant, shape; /* form of the content */
 } cpu_share;
 
 /* A program while it runs. */
@@ -56,7 +57,7 @@ struct cpu_op {
 const cpu_op *cpu_op_find(uint32_t op);
 
 extern const cpu_op cpu_op_get_rows, cpu_op_set_rows, cpu_op_convert;
-extern const cpu_op cpu_op_matmul;
+extern const cpu_op cpu_op_matmul, cpu_op_matmul_experts, cpu_op_top_k;
 extern const cpu_op cpu_op_add, cpu_op_mul, cpu_op_silu, cpu_op_gelu,
     cpu_op_glu, cpu_op_rms_norm, cpu_op_layer_norm, cpu_op_softmax;
 extern const cpu_op cpu_op_rope, cpu_op_attention;

@@ -1,0 +1,340 @@
+/*
+ * Products with the weights of experts that ids choose. Rows of x are sorted by
+ * expert first, in a region that products of the same x and ids share; then each
+ * thread computes some output columns of one expert after the other, so that it
+ * alone adds up what they have in common.
+ */
+#include "op.h"
+
+#include <string.h>
+
+#define COLUMNS_STEP 16
+#define COLUMNS_MAX  128
+#define ROWS_MAX     64    /* of a product */
+#define GRAIN        16384 /* products that are worth a thread's while */
+#define SORT_STEP    16    /* rows prepared at a time */
+
+typedef struct task {
+    const cpu_run *run;
+    cpu_matmul_fn fn;
+    const cpu_prepare *prepare; /* NULL: x is used as it is */
+    cpu_rows x, w, ids, scores, y;
+    bool each;        /* x has a part for each of a row's ids */
+    bool scored;
+    bool normalised;
+    int64_t experts, in, out, used; /* E, I, O, K */
+    int64_t row_size;               /* bytes of a sorted row */
+    int32_t *begin; /* [experts + 2] where each one's rows begin; past them
+                       those whose id is none's */
+    int32_t *order; /* [n * used] places i * used + k, by expert */
+    char *sorted;   /* [n * used] rows of x */
+    int64_t column_step;
+} task;
+
+/* ------------------------------------------------------------------------ */
+/* The region                                                                */
+
+static uint64_t round_up(uint64_t size)
+{
+    return (size + 63) / 64 * 64;
+}
+
+static const cpu_prepare *find_prepare(const cpu_kernels *kernels,
+                                       const cpu_tensor *w)
+{
+    const cpu_prepare *prepare = &kernels->prepare[w->dtype];
+    return prepare->rows ? prepare : NULL;
+}
+
+static uint64_t sorted_row_size(const cpu_prepare *prepare, int64_t in)
+{
+    return prepare ? prepare->row_size(in)
+                   : round_up((uint64_t)in * sizeof(float));
+}
+
+/* Bytes before the sorted rows. */
+static uint64_t head_size(int64_t experts, int64_t places)
+{
+    return round_up((uint64_t)(experts + 2 + places) * sizeof(int32_t));
+}
+
+static void share(const cpu_kernels *kernels, const cpu_tensor *tensors,
+                  const cpu_step *step, cpu_share *out)
+{
+    const cpu_tensor *w = &tensors[step->in[1]];
+    const cpu_prepare *prepare = find_prepare(kernels, w);
+    out->region = CPU_REGION_EXPERTS;
+    out->tensors[0] = step->in[0];
+    out->tensors[1] = step->in[2];
+    out->variant = prepare ? (uint64_t)(uintptr_t)prepare->rows : 0;
+    out->shape = (uint64_t)w->dims[0] << 32 | (uint64_t)w->dims[2];
+}
+
+static uint64_t share_size(const cpu_run *run, const cpu_step *step)
+{
+    const cpu_tensor *w = &run->tensors[step->in[1]];
+    cpu_shape ids;
+    cpu_run_shape(run, step->in[2], &ids);
+    const int64_t places = ids.dims[0] * ids.dims[1];
+    return head_size(w->dims[0], places) +
+           (uint64_t)places *
+               sorted_row_size(find_prepare(run->kernels, w), w->dims[2]);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Sorting                                                                   */
+
+/* The expert of a place, t->experts for one that there is not. */
+static int64_t expert_at(const task *t, int64_t place)
+{
+    const char *row = t->ids.data + place / t->used * t->ids.stride;
+    const int32_t id = ((const int32_t *)(const void *)row)[place % t->used];
+    return id >= 0 && id < t->experts ? id : t->experts;
+}
+
+static void sort(const task *t)
+{
+    const int64_t places = t->ids.n * t->used;
+    int32_t *begin = t->begin;
+    memset(begin, 0, (size_t)(t->experts + 2) * sizeof *begin);
+    for (int64_t p = 0; p < places; p++)
+        begin[expert_at(t, p) + 1]++;
+    for (int64_t e = 0; e <= t->experts; e++)
+        begin[e + 1] += begin[e];
+    for (int64_t p = 0; p < places; p++)
+        t->order[begin[expert_at(t, p)]++] = (int32_t)p;
+    for (int64_t e = t->experts; e >= 0; e--) /* back to where they began */
+        begin[e + 1] = begin[e];
+    begin[0] = 0;
+}
+
+static void copy_chunk(void *ctx, uint32_t index, uint32_t worker)
+{
+    const task *t = ctx;
+    cpu_range part = cpu_part(t->begin[t->experts], SORT_STEP, index);
+    (void)worker;
+    for (int64_t at = part.begin; at < part.end; at++) {
+        const int64_t place = t->order[at];
+        const float *x = cpu_row_f32(&t->x, place / t->used) +
+                         (t->each ? place % t->used * t->in : 0);
+        char *to = t->sorted + at * t->row_size;
+        if (t->prepare)
+            t->prepare->rows(x, t->in, 1, t->in, to);
+        else
+            memcpy(to, x, (size_t)t->in * sizeof *x);
+    }
+}
+
+/* ------------------------------------------------------------------------ */
+/* Products                                                                  */
+
+/* What the product of a place is multiplied by. */
+static float factor_of(const task *t, int64_t place, int64_t expert)
+{
+    const int64_t row = place / t->used;
+    const float *scores = cpu_row_f32(&t->scores, row);
+    float sum = 0;
+    if (!t->normalised)
+        return scores[expert];
+    for (int64_t k = 0; k < t->used; k++) {
+        const int64_t e = expert_at(t, row * t->used + k);
+        sum += e < t->experts ? scores[e] : 0;
+    }
+    return scores[expert] / sum;
+}
+
+/* Where the columns of a place's product go. */
+static float *target(const task *t, int64_t place, int64_t column)
+{
+    return cpu_row_f32(&t->y, place / t->used) + column +
+           (t->scored ? 0 : place % t->used * t->out);
+}
+
+static void put_tile(const task *t, const float *tile, int64_t expert,
+                     const int32_t *places, int64_t n, cpu_range columns)
+{
+    const int64_t width = columns.end - columns.begin;
+    for (int64_t i = 0; i < n; i++, tile += COLUMNS_MAX) {
+        float *y = target(t, places[i], columns.begin);
+        if (!t->scored) {
+            memcpy(y, tile, (size_t)width * sizeof *y);
+            continue;
+        }
+        const float factor = factor_of(t, places[i], expert);
+        for (int64_t j = 0; j < width; j++)
+            y[j] += factor * tile[j];
+    }
+}
+
+/* Rows at..end of the sorted ones, all of one expert. */
+static void multiply(const task *t, int64_t expert, int64_t at, int64_t end,
+                     cpu_range columns, void *scratch)
+{
+    float tile[ROWS_MAX * COLUMNS_MAX];
+    cpu_matmul_args a = {.w = t->w.data +
+                              (expert * t->out + columns.begin) * t->w.stride,
+                         .y = tile,
+                         .k = t->in,
+                         .o_end = columns.end - columns.begin,
+                         .x_stride = t->row_size / (int64_t)sizeof(float),
+                         .y_stride = COLUMNS_MAX,
+                         .w_stride = t->w.stride,
+                         .group = t->in,
+                         .scratch = scratch};
+    for (; at < end; at += a.n) {
+        a.n = end - at < ROWS_MAX ? end - at : ROWS_MAX;
+        a.xp = t->prepare ? t->sorted + at * t->row_size : NULL;
+        a.x = (const float *)(const void *)(t->sorted + at * t->row_size);
+        t->fn(&a);
+        put_tile(t, tile, expert, t->order + at, a.n, columns);
+    }
+}
+
+/* Sums begin with nothing, and products of ids that are none stay so. */
+static void clear(const task *t, cpu_range columns)
+{
+    const size_t size = (size_t)(columns.end - columns.begin) * sizeof(float);
+    for (int64_t i = 0; t->scored && i < t->y.n; i++)
+        memset(cpu_row_f32(&t->y, i) + columns.begin, 0, size);
+    for (int64_t at = t->begin[t->experts];
+         !t->scored && at < t->begin[t->experts + 1]; at++)
+        memset(target(t, t->order[at], columns.begin), 0, size);
+}
+
+static void chunk(void *ctx, uint32_t index, uint32_t worker)
+{
+    const task *t = ctx;
+    cpu_range columns = cpu_part(t->out, t->column_step, index);
+    void *scratch = cpu_pool_scratch(t->run->pool, worker);
+    clear(t, columns);
+    for (int64_t e = 0; e < t->experts; e++)
+        if (t->begin[e] < t->begin[e + 1])
+            multiply(t, e, t->begin[e], t->begin[e + 1], columns, scratch);
+}
+
+/* Several chunks for each thread, so that a slow one takes fewer. */
+static int64_t column_step(const task *t)
+{
+    int64_t parts = (int64_t)cpu_pool_threads(t->run->pool) * 4;
+    int64_t least = GRAIN / (t->ids.n * t->used * t->in);
+    int64_t step = cpu_ceil_div(t->out, parts);
+    step = step < least ? least : step;
+    step = cpu_ceil_div(step, COLUMNS_STEP) * COLUMNS_STEP;
+    return step > COLUMNS_MAX ? COLUMNS_MAX : step;
+}
+
+static void place_region(task *t, void *region)
+{
+    const int64_t places = t->ids.n * t->used;
+    t->begin = region;
+    t->order = t->begin + t->experts + 2;
+    t->sorted = (char *)region + head_size(t->experts, places);
+    t->row_size = (int64_t)sorted_row_size(t->prepare, t->in);
+}
+
+static void run_experts(const cpu_run *run, const cpu_step *step)
+{
+    const cpu_tensor *w = &run->tensors[step->in[1]];
+    task t = {.run = run,
+              .fn = run->kernels->matmul[w->dtype],
+              .prepare = find_prepare(run->kernels, w),
+              .x = cpu_run_rows(run, step->in[0]),
+              .w = cpu_run_rows(run, step->in[1]),
+              .ids = cpu_run_rows(run, step->in[2]),
+              .y = cpu_run_rows(run, step->out[0]),
+              .scored = step->in[3] != CLV_NO_TENSOR,
+              .normalised = step->attr.experts.normalised,
+              .experts = w->dims[0],
+              .in = w->dims[2],
+              .out = w->dims[1]};
+    t.used = t.ids.c;
+    t.each = t.x.c != t.in;
+    if (t.scored)
+        t.scores = cpu_run_rows(run, step->in[3]);
+    if (!t.x.n)
+        return;
+    place_region(&t, run->regions[CPU_REGION_EXPERTS]);
+    if (!step->reuse) {
+        sort(&t);
+        cpu_pool_run(run->pool,
+                     (uint32_t)cpu_ceil_div(t.begin[t.experts], SORT_STEP),
+                     copy_chunk, &t);
+    }
+    t.column_step = column_step(&t);
+    cpu_pool_run(run->pool, (uint32_t)cpu_ceil_div(t.out, t.column_step),
+                 chunk, &t);
+}
+
+/* ------------------------------------------------------------------------ */
+/* What is taken                                                             */
+
+/* Whether `wide` is as wide as parts of c, by times. */
+static bool is_times(const cpu_tensor *wide, int64_t c, int64_t times)
+{
+    int64_t all;
+    return !wide->symbols[1] && !__builtin_mul_overflow(c, times, &all) &&
+           wide->dims[1] == all;
+}
+
+static bool check_weights(cpu_check *c)
+{
+    const cpu_tensor *w = &c->in[1], *ids = &c->in[2];
+    int64_t places;
+    for (uint32_t i = 0; i < 3; i++)
+        if (w->symbols[i])
+            return cpu_no(c, "w's dimensions must be fixed");
+    if (ids->symbols[1])
+        return cpu_no(c, "the number of ids of a row must be fixed");
+    if (w->dims[0] >= INT32_MAX || w->dims[2] > UINT32_MAX ||
+        __builtin_mul_overflow(ids->dims[0], ids->dims[1], &places) ||
+        places > INT32_MAX - w->dims[0] - 2)
+        return cpu_no(c, "%lld experts of rows of %lld, %lld by %lld ids; ids "
+                      "and experts are 2^31 at most, and rows 2^32",
+                      (long long)w->dims[0], (long long)w->dims[2],
+                      (long long)ids->dims[0], (long long)ids->dims[1]);
+    return true;
+}
+
+static bool check_scores(cpu_check *c)
+{
+    const cpu_tensor *scores = &c->in[3];
+    if (!c->has[3])
+        return !c->node.attr.experts.normalised ||
+               cpu_no(c, "normalised, without scores");
+    if (!cpu_need(c, scores, "the scores", CPU_BIT(CLV_DTYPE_F32), 2))
+        return false;
+    if (!cpu_tensor_same_dim(scores, 0, &c->in[0], 0) ||
+        !cpu_tensor_same_dim(scores, 1, &c->in[1], 0))
+        return cpu_no(c, "the scores are not [rows of x, experts]");
+    if (c->node.attr.experts.normalised > 1)
+        return cpu_no(c, "normalised is %u, not 0 or 1",
+                      c->node.attr.experts.normalised);
+    return true;
+}
+
+static bool check_experts(cpu_check *c)
+{
+    const uint32_t f32 = CPU_BIT(CLV_DTYPE_F32);
+    const cpu_tensor *x = &c->in[0], *w = &c->in[1], *ids = &c->in[2];
+    const cpu_tensor *y = &c->out[0];
+    if (!cpu_need(c, x, "x", f32, 2) || !cpu_need(c, w, "w", CPU_REALS, 3) ||
+        !cpu_need(c, ids, "the ids", CPU_BIT(CLV_DTYPE_I32), 2) ||
+        !cpu_need(c, y, "y", f32, 2) || !check_weights(c) || !check_scores(c))
+        return false;
+    if (!cpu_tensor_same_dim(x, 0, ids, 0) ||
+        !cpu_tensor_same_dim(x, 0, y, 0))
+        return cpu_no(c, "x, the ids and y differ in rows");
+    if (!is_times(x, w->dims[2], 1) && !is_times(x, w->dims[2], ids->dims[1]))
+        return cpu_no(c, "x has %lld channels, w takes %lld, once or for each "
+                      "of %lld ids", (long long)x->dims[1],
+                      (long long)w->dims[2], (long long)ids->dims[1]);
+    if (!is_times(y, w->dims[1], c->has[3] ? 1 : ids->dims[1]))
+        return cpu_no(c, "y is not as wide as what comes out");
+    c->caps.split_axes = CLV_SPLIT_SEQUENCE;
+    if (find_prepare(c->kernels, w))
+        c->caps.error_class = CLV_ERROR_Q8;
+    return true;
+}
+
+const cpu_op cpu_op_matmul_experts = {"matmul_experts", 3, 4, 1, check_experts,
+                                      run_experts, share, share_size};

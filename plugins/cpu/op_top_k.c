@@ -1,0 +1,77 @@
+/* The largest of each row. */
+#include "grid.h"
+
+#include <math.h>
+
+typedef struct task {
+    cpu_grid grid;
+    cpu_rows x, y;
+} task;
+
+static float value_of(const float *x, int64_t id)
+{
+    return isnan(x[id]) ? -INFINITY : x[id];
+}
+
+/* Ids of the y->c largest so far, sorted; a new one goes behind its equals. */
+static void choose(const float *x, int64_t n, int32_t *ids, int64_t k)
+{
+    int64_t held = 0;
+    for (int64_t id = 0; id < n; id++) {
+        const float value = value_of(x, id);
+        int64_t at = held;
+        if (held == k && !(value > value_of(x, ids[k - 1])))
+            continue;
+        if (held < k)
+            held++;
+        else
+            at--;
+        for (; at > 0 && value > value_of(x, ids[at - 1]); at--)
+            ids[at] = ids[at - 1];
+        ids[at] = (int32_t)id;
+    }
+}
+
+static void chunk(void *ctx, uint32_t index, uint32_t worker)
+{
+    const task *t = ctx;
+    cpu_range rows = cpu_grid_rows(&t->grid, index);
+    (void)worker;
+    for (int64_t i = rows.begin; i < rows.end; i++)
+        choose(cpu_row_f32(&t->x, i), t->x.c,
+               (int32_t *)(void *)(t->y.data + i * t->y.stride), t->y.c);
+}
+
+static void run_top_k(const cpu_run *run, const cpu_step *step)
+{
+    task t = {.x = cpu_run_rows(run, step->in[0]),
+              .y = cpu_run_rows(run, step->out[0])};
+    t.grid = cpu_grid_make(t.x.n, t.x.c);
+    if (t.grid.across > 1) { /* rows are not divided */
+        t.grid.column_step = t.x.c;
+        t.grid.across = 1;
+        t.grid.chunks = (uint32_t)cpu_ceil_div(t.x.n, t.grid.row_step);
+    }
+    cpu_pool_run(run->pool, t.grid.chunks, chunk, &t);
+}
+
+static bool check_top_k(cpu_check *c)
+{
+    const cpu_tensor *x = &c->in[0], *y = &c->out[0];
+    if (!cpu_need(c, x, "input 0", CPU_BIT(CLV_DTYPE_F32), 2) ||
+        !cpu_need(c, y, "output 0", CPU_BIT(CLV_DTYPE_I32), 2))
+        return false;
+    if (x->symbols[1] || y->symbols[1])
+        return cpu_no(c, "the numbers of columns must be fixed");
+    if (!cpu_tensor_same_dim(x, 0, y, 0))
+        return cpu_no(c, "output 0 has not the rows of input 0");
+    if (y->dims[1] > x->dims[1] || x->dims[1] > INT32_MAX)
+        return cpu_no(c, "%lld of %lld columns; it takes 1 to all of 2^31 - 1",
+                      (long long)y->dims[1], (long long)x->dims[1]);
+    c->caps.split_axes = CLV_SPLIT_SEQUENCE;
+    c->caps.error_class = CLV_ERROR_EXACT;
+    return true;
+}
+
+const cpu_op cpu_op_top_k = {"top_k", 1, 1, 1, check_top_k, run_top_k,
+                             NULL, NULL};
