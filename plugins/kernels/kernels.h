@@ -42,6 +42,8 @@ typedef struct gpu_target {
                                         always has 8, and half by vload_half */
     bool int_dot;            /* 4 x 8-bit dot product */
     bool nvidia_ptx;         /* inline PTX for sm_80 and later */
+    bool plain_matrix;       /* instead, matrix instructions by plain code, slow:
+                                for tests of the kernels around them */
     bool coop_matrix;        /* KHR cooperative matrices of f16, 16 x 16 x 16 */
     bool unified;            /* memory is the host's */
     uint32_t units;          /* compute units, to choose sizes by */

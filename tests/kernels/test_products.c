@@ -291,6 +291,33 @@ static void test_products(void **state)
     runner_close(r);
 }
 
+/* Matrix instructions, here by plain code: few rows as exact as floats, many
+ * rounded to halves, sums in parts where there are too few tiles. */
+static void test_matrix_products(void **state)
+{
+    static const uint32_t dtypes[] = {CLV_DTYPE_F16, CLV_DTYPE_Q8_0,
+                                      CLV_DTYPE_Q4_0};
+    static const int64_t shapes[][3] = {{1, 4160, 17}, {3, 2112, 33},
+                                        {8, 1056, 16}, {9, 96, 70},
+                                        {140, 544, 150}};
+    gpu_target target = small;
+    target.plain_matrix = true;
+    target.local_bytes = 48 * 1024;
+    runner *r = runner_open(&target);
+    (void)state;
+    if (!r)
+        skip();
+    for (uint32_t i = 0; i < 3; i++)
+        for (uint32_t k = 0; k < 5; k++) {
+            product p = {dtypes[i], 0, 0, shapes[k][0], shapes[k][1],
+                         shapes[k][2], k % 2 ? 3 : 0, k % 3 > 0, k > 1};
+            tolerance = p.n <= 8 ? 1e-10 : 1e-6;
+            run_product(r, &p);
+        }
+    tolerance = 1e-10;
+    runner_close(r);
+}
+
 /* Large tiles, as devices with many units have; weights read in parts where a
  * binding reaches few of them. */
 static void test_tiles_and_parts(void **state)
@@ -484,6 +511,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products),
+        cmocka_unit_test(test_matrix_products),
         cmocka_unit_test(test_tiles_and_parts),
         cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_attention),

@@ -4,6 +4,7 @@
  * floats, or of bytes where the device has products of those.
  */
 #include "lower.h"
+#include "matmul_matrix.h"
 #include "variant.h"
 
 #define F32 GPU_BIT(CLV_DTYPE_F32)
@@ -217,7 +218,9 @@ static bool check_matmul(gpu_node *node)
         return false;
     int64_t elements, bytes;
     clv_block(w->d.dtype, &elements, &bytes);
-    if (prefer(node)->bytes)
+    if (gpu_matrix_suits(node))
+        node->caps.error_class = gpu_matrix_error_class(node);
+    else if (prefer(node)->bytes)
         node->caps.error_class = CLV_ERROR_Q8;
     node->caps.split_axes =
         CLV_SPLIT_ROWS | CLV_SPLIT_SEQUENCE | CLV_SPLIT_CHANNELS;
@@ -354,6 +357,8 @@ static void make_text(gpu_text *text, const gpu_node *node, const variant *v)
 
 static clv_status lower_matmul(gpu_lowering *lowering, const gpu_node *node)
 {
+    if (gpu_matrix_suits(node))
+        return gpu_matrix_lower(lowering, node);
     const variant *v = choose(node);
     const int64_t outputs = node->in[1].d.dims[0], step = part_size(node, v);
     gpu_text text = {.host = lowering->builder.host};

@@ -1,0 +1,313 @@
+/*
+ * Products by matrix instructions. The setup brings the weights into tiles that
+ * serve both kernels: one for many rows, whose x another dispatch has made into
+ * halves, and one for few.
+ */
+#include "matmul_matrix.h"
+#include "variant.h"
+
+#define FEW 8 /* rows that the kernel for few takes */
+
+/* ------------------------------------------------------------------------ */
+/* What is made so                                                           */
+
+static int64_t tile_bytes(uint32_t dtype)
+{
+    switch (dtype) {
+    case CLV_DTYPE_F16: return 1024;
+    case CLV_DTYPE_Q8_0: return 544;
+    case CLV_DTYPE_Q4_0: return 288;
+    }
+    return 0;
+}
+
+static bool is_few(const gpu_node *node)
+{
+    return gpu_max_rows(&node->in[0]) <= FEW;
+}
+
+static const char *variant_name(const gpu_node *node)
+{
+    return is_few(node) ? "matmul_matrix_vector" : "matmul_matrix";
+}
+
+static int64_t tiles_row(const clv_tensor_desc *w)
+{
+    return w->dims[1] / 32 * tile_bytes(w->dtype);
+}
+
+bool gpu_matrix_suits(const gpu_node *node)
+{
+    const gpu_target *target = node->target;
+    const clv_tensor_desc *w = &node->in[1].d;
+    const uint64_t size = (uint64_t)((w->dims[0] + 15) / 16 * tiles_row(w));
+    return target->language == GPU_OPENCL_C &&
+           (target->nvidia_ptx || target->plain_matrix) &&
+           tile_bytes(w->dtype) && w->dims[1] % 32 == 0 &&
+           size <= UINT32_MAX && size <= target->max_binding &&
+           (w->dims[0] + 15) / 16 <= GPU_MAX_GROUPS &&
+           gpu_max_rows(&node->in[0]) <= GPU_MAX_GROUPS &&
+           target->max_group >= 256 && target->local_bytes >= 48 * 1024 &&
+           !gpu_is_disabled(target, variant_name(node));
+}
+
+uint32_t gpu_matrix_error_class(const gpu_node *node)
+{
+    return is_few(node) ? CLV_ERROR_F32 : CLV_ERROR_F16;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Shapes of the kernel for many rows                                        */
+
+/* bm output channels of bn rows by wm x wn warps, stages blocks under way. */
+typedef struct shape {
+    int64_t bm, bn, wm, wn, stages, split;
+} shape;
+
+/* Groups that share a compute unit, so that one loads while another computes. */
+#define GROUPS_A_UNIT 2
+
+static shape choose_shape(const gpu_node *node)
+{
+    const clv_tensor_desc *w = &node->in[1].d;
+    const int64_t rows = gpu_max_rows(&node->in[0]);
+    const int64_t slots = GROUPS_A_UNIT * (int64_t)node->target->units;
+    shape s = {128, 128, 2, 2, 3, 1};
+    if (w->dtype == CLV_DTYPE_F16)
+        s.stages = 2;
+    if (rows <= 64)
+        s.bn = 64;
+    int64_t tiles = ((w->dims[0] + s.bm - 1) / s.bm) *
+                    ((rows + s.bn - 1) / s.bn);
+    while (s.split < 8 && tiles * s.split * 2 <= slots &&
+           w->dims[1] / 32 / (s.split * 2) >= 8)
+        s.split *= 2;
+    return s;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Operands in private memory                                                */
+
+/* Rows in private memory, of so many channels of dtype. */
+static gpu_operand *add_rows(gpu_call *call, const char *name, uint32_t buffer,
+                             uint32_t dtype, gpu_expr width, int64_t channels,
+                             int64_t stride, bool written)
+{
+    gpu_operand *o = &call->operands[call->n_operands++];
+    *o = (gpu_operand){.name = name, .dtype = dtype, .written = written,
+                       .memory = GPU_MEMORY_PRIVATE, .index = buffer,
+                       .packed = true, .width = width,
+                       .channels = gpu_constant(channels)};
+    for (uint32_t i = 0; i < 5; i++)
+        o->strides[i] = gpu_constant(0);
+    o->strides[CLV_L_W] = gpu_constant(stride);
+    return o;
+}
+
+static gpu_expr rows_of(const gpu_node *node)
+{
+    gpu_expr rows, channels, stride;
+    gpu_rows_extent(&node->in[0], &rows, &channels, &stride);
+    return rows;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Dispatches                                                                */
+
+static clv_status make_text(gpu_text *text, const gpu_target *target,
+                            const char *template)
+{
+    gpu_puts(text, gpu_template_packed);
+    gpu_puts(text, target->nvidia_ptx ? gpu_template_matrix_ptx
+                                      : gpu_template_matrix_plain);
+    gpu_puts(text, gpu_template_matrix_weights);
+    gpu_puts(text, template);
+    return text->failed ? CLV_ERR_NO_MEMORY : CLV_OK;
+}
+
+/* The weights in tiles, by the setup. */
+static clv_status lower_tiles(gpu_lowering *lowering, const gpu_node *node,
+                              uint32_t *buffer)
+{
+    const clv_tensor_desc *w = &node->in[1].d;
+    const int64_t row = tiles_row(w), rows = (w->dims[0] + 15) / 16;
+    gpu_call call;
+    clv_status status = gpu_build_private(
+        &lowering->builder, (uint64_t)(rows * row), true, buffer);
+    if (status)
+        return status;
+    gpu_call_init(&call, "tiles", gpu_template_tiles, node->index, 64);
+    gpu_call_rows(&call, "w", &node->in[1], false);
+    add_rows(&call, "tiles", *buffer, CLV_DTYPE_I8, gpu_constant(rows), row,
+             row, true);
+    gpu_call_define(&call, "DTYPE", w->dtype);
+    call.groups[0] = gpu_constant((w->dims[1] / 32 * 16 + 63) / 64);
+    call.groups[1] = gpu_constant(rows);
+    return gpu_build(&lowering->builder, &call, true);
+}
+
+/* x as halves with a scale a row. */
+typedef struct halves {
+    uint32_t q, scale; /* private buffers */
+} halves;
+
+static clv_status lower_halves(gpu_lowering *lowering, const gpu_node *node,
+                               halves *out)
+{
+    const int64_t channels = node->in[0].d.dims[1];
+    const uint64_t rows = (uint64_t)gpu_max_rows(&node->in[0]);
+    gpu_builder *b = &lowering->builder;
+    gpu_text text = {.host = b->host};
+    gpu_call call;
+    clv_status status = make_text(&text, node->target, gpu_template_halves);
+    if (!status)
+        status = gpu_build_private(b, rows * (uint64_t)channels * 2, false,
+                                   &out->q);
+    if (!status)
+        status = gpu_build_private(b, rows * 4, false, &out->scale);
+    if (!status) {
+        gpu_call_init(&call, "halves", text.data, node->index, 256);
+        gpu_call_rows(&call, "x", &node->in[0], false);
+        add_rows(&call, "q", out->q, CLV_DTYPE_F16, rows_of(node), channels,
+                 channels * 2, true);
+        add_rows(&call, "scale", out->scale, CLV_DTYPE_F32, gpu_constant(1),
+                 (int64_t)rows, 0, true);
+        gpu_call_define(&call, "GROUP", 256);
+        gpu_call_define(&call, "ITEMS", 256);
+        gpu_call_define(&call, "DTYPE", CLV_DTYPE_F16);
+        call.groups[0] = rows_of(node);
+        status = gpu_build(b, &call, false);
+    }
+    gpu_text_free(&text);
+    return status;
+}
+
+static void add_bias(gpu_call *call, const gpu_node *node)
+{
+    if (gpu_has(&node->in[2]))
+        gpu_call_post(call, GPU_POST_ADD, &node->in[2]);
+}
+
+static void add_shape(gpu_call *call, const gpu_node *node, const shape *s)
+{
+    gpu_call_define(call, "DTYPE", node->in[1].d.dtype);
+    gpu_call_define(call, "BM", s->bm);
+    gpu_call_define(call, "BN", s->bn);
+    gpu_call_define(call, "WM", s->wm);
+    gpu_call_define(call, "WN", s->wn);
+    gpu_call_define(call, "STAGES", s->stages);
+    gpu_call_define(call, "SPLIT", s->split);
+    gpu_call_define(call, "ITEMS", s->wm * s->wn * 32);
+}
+
+/* parts: where they go, if s->split > 1. */
+static clv_status lower_many(gpu_lowering *lowering, const gpu_node *node,
+                             const shape *s, uint32_t tiles, const halves *x,
+                             uint32_t parts)
+{
+    const int64_t in = node->in[0].d.dims[1], out = node->in[1].d.dims[0];
+    gpu_builder *b = &lowering->builder;
+    gpu_text text = {.host = b->host};
+    gpu_call call;
+    clv_status status =
+        make_text(&text, node->target, gpu_template_matmul_matrix);
+    if (!status) {
+        gpu_call_init(&call, "matmul_matrix", text.data, node->index,
+                      (uint32_t)(s->wm * s->wn * 32));
+        add_rows(&call, "x", x->q, CLV_DTYPE_F16, rows_of(node), in, 2 * in,
+                 false);
+        add_rows(&call, "scale", x->scale, CLV_DTYPE_F32, gpu_constant(1),
+                 gpu_max_rows(&node->in[0]), 0, false);
+        add_rows(&call, "w", tiles, CLV_DTYPE_I8, gpu_constant((out + 15) / 16),
+                 tiles_row(&node->in[1].d), tiles_row(&node->in[1].d), false);
+        if (s->split > 1) {
+            gpu_expr width = rows_of(node);
+            add_rows(&call, "dst", parts, CLV_DTYPE_F32, width, out, 4 * out,
+                     true);
+        } else {
+            add_bias(&call, node);
+            gpu_call_rows(&call, "dst", &node->out, true);
+        }
+        add_shape(&call, node, s);
+        call.groups[0] = gpu_constant((out + s->bm - 1) / s->bm);
+        call.groups[1] = gpu_ceil(rows_of(node), s->bn);
+        call.groups[2] = gpu_constant(s->split);
+        status = gpu_build(b, &call, false);
+    }
+    gpu_text_free(&text);
+    return status;
+}
+
+static clv_status lower_join(gpu_lowering *lowering, const gpu_node *node,
+                             const shape *s, uint32_t parts)
+{
+    const int64_t out = node->in[1].d.dims[0];
+    gpu_call call;
+    gpu_call_init(&call, "matmul_matrix_join",
+                  gpu_template_matmul_matrix_join, node->index, 64);
+    add_rows(&call, "part", parts, CLV_DTYPE_F32,
+             gpu_constant(s->split * gpu_max_rows(&node->in[0])), out, 4 * out,
+             false);
+    add_bias(&call, node);
+    gpu_call_rows(&call, "dst", &node->out, true);
+    gpu_call_define(&call, "SPLIT", s->split);
+    call.groups[0] = gpu_constant((out + 63) / 64);
+    call.groups[1] = rows_of(node);
+    return gpu_build(&lowering->builder, &call, false);
+}
+
+static clv_status lower_few(gpu_lowering *lowering, const gpu_node *node,
+                            uint32_t tiles)
+{
+    const int64_t rows = gpu_max_rows(&node->in[0]);
+    const int64_t out = node->in[1].d.dims[0], warps = 8;
+    gpu_builder *b = &lowering->builder;
+    gpu_text text = {.host = b->host};
+    gpu_call call;
+    int64_t columns = 1;
+    while (columns < rows)
+        columns *= 2;
+    clv_status status =
+        make_text(&text, node->target, gpu_template_matmul_matrix_vector);
+    if (!status) {
+        gpu_call_init(&call, "matmul_matrix_vector", text.data, node->index,
+                      (uint32_t)(warps * 32));
+        gpu_call_rows(&call, "x", &node->in[0], false);
+        add_rows(&call, "w", tiles, CLV_DTYPE_I8, gpu_constant((out + 15) / 16),
+                 tiles_row(&node->in[1].d), tiles_row(&node->in[1].d), false);
+        add_bias(&call, node);
+        gpu_call_rows(&call, "dst", &node->out, true);
+        gpu_call_define(&call, "DTYPE", node->in[1].d.dtype);
+        gpu_call_define(&call, "COLUMNS", columns);
+        gpu_call_define(&call, "CHUNK", 4096 / columns);
+        gpu_call_define(&call, "WARPS", warps);
+        gpu_call_define(&call, "UNROLL", 4);
+        gpu_call_define(&call, "ITEMS", warps * 32);
+        call.groups[0] = gpu_constant((out + 15) / 16);
+        status = gpu_build(b, &call, false);
+    }
+    gpu_text_free(&text);
+    return status;
+}
+
+clv_status gpu_matrix_lower(gpu_lowering *lowering, const gpu_node *node)
+{
+    const shape s = choose_shape(node);
+    uint32_t tiles = 0, parts = 0;
+    halves x = {0, 0};
+    clv_status status = lower_tiles(lowering, node, &tiles);
+    if (status || is_few(node))
+        return status ? status : lower_few(lowering, node, tiles);
+    status = lower_halves(lowering, node, &x);
+    if (!status && s.split > 1)
+        status = gpu_build_private(
+            &lowering->builder,
+            (uint64_t)(s.split * gpu_max_rows(&node->in[0])) *
+                (uint64_t)node->in[1].d.dims[0] * 4,
+            false, &parts);
+    if (!status)
+        status = lower_many(lowering, node, &s, tiles, &x, parts);
+    if (!status && s.split > 1)
+        status = lower_join(lowering, node, &s, parts);
+    return status;
+}

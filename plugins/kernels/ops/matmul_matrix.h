@@ -1,0 +1,11 @@
+/* Products by matrix instructions, on devices that have them; op_matmul.c asks
+ * first here. */
+#pragma once
+
+#include "lower.h"
+
+/* Whether this node's product is made so. */
+bool gpu_matrix_suits(const gpu_node *node);
+/* Few rows are as exact as with floats, many are rounded to halves. */
+uint32_t gpu_matrix_error_class(const gpu_node *node);
+clv_status gpu_matrix_lower(gpu_lowering *lowering, const gpu_node *node);
