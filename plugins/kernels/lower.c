@@ -70,6 +70,22 @@ uint32_t gpu_row_group(const gpu_target *target)
     return group;
 }
 
+clv_status gpu_share_scratch(gpu_lowering *lowering, gpu_scratch kind,
+                             uint64_t size, uint32_t *index)
+{
+    gpu_builder *b = &lowering->builder;
+    if (!lowering->scratch[kind]) {
+        clv_status status = gpu_build_private(b, size, false, index);
+        if (!status)
+            lowering->scratch[kind] = *index + 1;
+        return status;
+    }
+    *index = lowering->scratch[kind] - 1;
+    if (b->code->privates[*index].size < size)
+        b->code->privates[*index].size = size;
+    return CLV_OK;
+}
+
 /* The node with what follows it in its kernel. */
 static clv_status lower_chain(gpu_lowering *lowering, gpu_fusion *fusion,
                               const gpu_node *node, const gpu_chain *chain)
@@ -94,6 +110,7 @@ static clv_status lower_chain(gpu_lowering *lowering, gpu_fusion *fusion,
     fusion->moved[chain->out.index] = 0;
     b->code->n_dispatches = dispatches;
     b->code->n_setup = setup;
+    lowering->halves_of = 0;
     if (status && status != CLV_ERR_INTERNAL)
         return status;
     return node->op->lower(lowering, node);
@@ -124,6 +141,7 @@ clv_status gpu_lower(const clv_host_api *host, const gpu_target *target,
         return CLV_ERR_NO_MEMORY;
     clv_status status = gpu_fusion_init(&fusion, host, target, graph);
     lowering.builder.moved = fusion.moved;
+    lowering.aliased = fusion.off;
     for (uint32_t i = 0; i < graph->n_nodes && !status; i++)
         if (!fusion.covered[i])
             status = lower_node(&lowering, &fusion, i);

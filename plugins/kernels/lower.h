@@ -3,10 +3,26 @@
 
 #include "check.h"
 
+/* Scratch of one kind, which the nodes of a program use one after another. */
+typedef enum gpu_scratch {
+    GPU_SCRATCH_HALVES, /* x for matrix instructions, and its rows' scales */
+    GPU_SCRATCH_HALVES_SCALE,
+    GPU_SCRATCH_PARTS,  /* of sums */
+    GPU_SCRATCH_COUNT
+} gpu_scratch;
+
 struct gpu_lowering {
     gpu_builder builder;
     const gpu_target *target;
+    uint32_t scratch[GPU_SCRATCH_COUNT]; /* 1 + private buffer; 0: none yet */
+    uint32_t halves_of; /* 1 + tensor that the halves are of; 0: none */
+    bool aliased;       /* tensors may be parts of others */
 };
+
+/* A private buffer that is at least so large, shared by all that ask for scratch
+ * of that kind. */
+clv_status gpu_share_scratch(gpu_lowering *lowering, gpu_scratch kind,
+                             uint64_t size, uint32_t *index);
 
 /* The templates, by the names of their files. */
 extern const char gpu_template_elementwise[], gpu_template_strided[],

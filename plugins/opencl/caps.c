@@ -14,6 +14,13 @@ static bool has_ptx(const clv_plugin_device *dev)
            major >= 8;
 }
 
+static bool matrix_is(const clv_plugin_device *dev, const char *value)
+{
+    const clv_host_api *host = dev->base.host;
+    const char *matrix = host->option(host->host, "matrix");
+    return matrix && !strcmp(matrix, value);
+}
+
 void ocl_target(const clv_plugin_device *dev, gpu_target *out)
 {
     const ocl_properties *p = dev->props;
@@ -30,7 +37,8 @@ void ocl_target(const clv_plugin_device *dev, gpu_target *out)
         .fp16_storage = true,
         .int8_storage = true,
         .int_dot = ocl_has_extension(p, "cl_khr_integer_dot_product"),
-        .nvidia_ptx = has_ptx(dev),
+        .nvidia_ptx = matrix_is(dev, "auto") && has_ptx(dev),
+        .plain_matrix = matrix_is(dev, "plain"),
         .unified = dev->zero_copy,
         .units = p->info.units,
         .disabled = dev->disabled,

@@ -158,6 +158,7 @@ static void free_objects(clv_plugin_device *dev)
         cl->ReleaseCommandQueue(dev->queue);
     if (dev->context)
         cl->ReleaseContext(dev->context);
+    pthread_mutex_destroy(&dev->kept_lock);
     pthread_mutex_destroy(&dev->lock);
     clv_free(dev->base.host, dev);
 }
@@ -180,6 +181,7 @@ clv_status ocl_device_open(clv_plugin_instance *inst, uint32_t index,
     dev->cl = inst->cl;
     dev->props = &inst->devices[index];
     pthread_mutex_init(&dev->lock, NULL);
+    pthread_mutex_init(&dev->kept_lock, NULL);
     status = make_objects(dev);
     if (!status)
         status = ocl_try_memory(dev);

@@ -4,6 +4,7 @@
 #include "find.h"
 
 #include <cleave/plugin_queue.h>
+#include <kept.h>
 
 #include <pthread.h>
 
@@ -33,6 +34,8 @@ struct clv_plugin_device {
     char disabled[512];     /* kernel variants that are not used */
     pthread_mutex_t lock;   /* of sources, and of buffers' views */
     ocl_source *sources;
+    pthread_mutex_t kept_lock; /* of kept, and while new ones are filled */
+    gpu_kept *kept;         /* weights laid out anew; memory: cl_mem */
     /* By the queue's lock: */
     ocl_job *flying, *last_flying; /* enqueued, or failed, in order */
     ocl_job *traced, *last_traced; /* ended, with times to be read */

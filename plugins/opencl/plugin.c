@@ -25,6 +25,9 @@ static const clv_option options[] = {
                 "no CPU"),
     KEY(STRING, "disabled", "",
         .help = "kernels not to use, by name, separated by ','"),
+    KEY(ENUM, "matrix", "auto", .choices = "auto|plain|off",
+        .help = "matrix instructions; auto: where the device has them; plain: "
+                "by plain code, slowly, for tests"),
     KEY(STRING, "wrong", "",
         .help = "for tests: a kernel, by name, that is not run where it ought "
                 "to be"),

@@ -18,6 +18,9 @@ struct clv_plugin_program {
     gpu_code *code;
     cl_kernel *kernels; /* [code->n_kernels] our own: arguments are set on them */
     cl_mem *privates;   /* [code->n_privates] */
+    gpu_kept **kept;    /* [code->n_privates] weights shared with programs of
+                           the device, or NULL */
+    bool *made;         /* [code->n_privates] whose weights we fill */
     place *places;      /* [base.n_tensors] */
     uint64_t kept_size, scratch_size, compile_ns;
     const char *wrong;  /* variant that tests break, or "" */
@@ -118,15 +121,23 @@ clv_status ocl_program_enqueue(clv_plugin_program *prog, cl_command_queue queue,
     return CLV_OK;
 }
 
+static bool fills_ours(const clv_plugin_program *prog, const gpu_dispatch *d)
+{
+    for (uint32_t i = 0; i < prog->code->n_privates; i++)
+        if (prog->made[i] && gpu_kept_filled_by(prog->code, d, i))
+            return true;
+    return false;
+}
+
 /* Weights are laid out anew, once, before the program is handed over. */
 static clv_status set_up(clv_plugin_program *prog)
 {
     const gpu_code *code = prog->code;
     clv_plugin_device *dev = prog->dev;
     cl_int error = CL_SUCCESS;
-    uint32_t i = 0;
-    for (; i < code->n_setup && !error; i++)
-        error = dispatch(prog, dev->side, &code->setup[i], NULL, NULL, 0);
+    for (uint32_t i = 0; i < code->n_setup && !error; i++)
+        if (fills_ours(prog, &code->setup[i]))
+            error = dispatch(prog, dev->side, &code->setup[i], NULL, NULL, 0);
     if (!error && code->n_setup)
         error = dev->cl->Finish(dev->side);
     if (!error)
@@ -186,28 +197,100 @@ static clv_status make_kernels(clv_plugin_program *prog, const clv_compile *c)
     return CLV_OK;
 }
 
-static clv_status make_privates(clv_plugin_program *prog)
+static clv_status make_private(clv_plugin_program *prog, uint32_t i)
 {
-    const gpu_code *code = prog->code;
+    const uint64_t size = prog->code->privates[i].size;
     clv_plugin_device *dev = prog->dev;
     cl_int error = CL_SUCCESS;
-    prog->privates = clv_new(dev->base.host,
-                             (code->n_privates + 1) *
-                                 (uint64_t)sizeof *prog->privates);
-    if (!prog->privates)
-        return CLV_ERR_NO_MEMORY;
-    for (uint32_t i = 0; i < code->n_privates; i++) {
-        const gpu_private *p = &code->privates[i];
-        *(p->weights ? &prog->kept_size : &prog->scratch_size) += p->size;
-        prog->privates[i] =
-            dev->cl->CreateBuffer(dev->context, CL_MEM_READ_WRITE,
-                                  p->size ? p->size : 1, NULL, &error);
-        if (!prog->privates[i])
-            return ocl_fail(dev->base.host, error,
-                            "opencl: %.60s: %llu bytes for a program",
-                            dev->props->info.name, (unsigned long long)p->size);
+    prog->privates[i] = dev->cl->CreateBuffer(
+        dev->context, CL_MEM_READ_WRITE, size ? size : 1, NULL, &error);
+    if (prog->privates[i])
+        return CLV_OK;
+    return ocl_fail(dev->base.host, error, "opencl: %.60s: %llu bytes for a "
+                    "program", dev->props->info.name, (unsigned long long)size);
+}
+
+static void place_of(const void *ctx, uint32_t tensor, uint64_t *buffer,
+                     uint64_t *offset)
+{
+    const clv_plugin_program *prog = ctx;
+    *buffer = (uint64_t)(uintptr_t)prog->places[tensor].buffer;
+    *offset = prog->places[tensor].offset;
+}
+
+/* Those that another program has filled, or our own to be filled. */
+static clv_status make_kept(clv_plugin_program *prog, uint32_t i)
+{
+    clv_plugin_device *dev = prog->dev;
+    clv_status status = gpu_kept_find(dev->base.host, &dev->kept, prog->code, i,
+                                      place_of, prog, &prog->kept[i]);
+    if (status)
+        return status;
+    if (prog->kept[i]->memory) {
+        prog->privates[i] = prog->kept[i]->memory;
+        return CLV_OK;
     }
-    return CLV_OK;
+    prog->made[i] = true;
+    prog->kept_size += prog->code->privates[i].size;
+    status = make_private(prog, i);
+    prog->kept[i]->memory = prog->privates[i];
+    return status;
+}
+
+/* With the lock of what is kept. */
+static void release_privates(clv_plugin_program *prog)
+{
+    const clv_host_api *host = prog->base.host;
+    clv_plugin_device *dev = prog->dev;
+    for (uint32_t i = 0; prog->made && i < prog->code->n_privates; i++) {
+        cl_mem mem = prog->privates[i];
+        if (prog->kept[i])
+            mem = gpu_kept_drop(host, &dev->kept, prog->kept[i]);
+        if (mem)
+            dev->cl->ReleaseMemObject(mem);
+    }
+    clv_free(host, prog->privates);
+    clv_free(host, prog->kept);
+    clv_free(host, prog->made);
+    prog->privates = NULL;
+    prog->kept = NULL;
+    prog->made = NULL;
+}
+
+static clv_status fill_privates(clv_plugin_program *prog)
+{
+    clv_status status = CLV_OK;
+    for (uint32_t i = 0; i < prog->code->n_privates && !status; i++) {
+        if (prog->code->privates[i].weights) {
+            status = make_kept(prog, i);
+        } else {
+            prog->scratch_size += prog->code->privates[i].size;
+            status = make_private(prog, i);
+        }
+    }
+    return status ? status : set_up(prog);
+}
+
+/* What is not whole is gone before another program can find it. */
+static clv_status make_privates(clv_plugin_program *prog)
+{
+    const clv_host_api *host = prog->base.host;
+    const uint64_t n = prog->code->n_privates + UINT64_C(1);
+    clv_plugin_device *dev = prog->dev;
+    prog->privates = clv_new(host, n * sizeof *prog->privates);
+    prog->kept = clv_new(host, n * sizeof *prog->kept);
+    prog->made = clv_new(host, n * sizeof *prog->made);
+    if (!prog->privates || !prog->kept || !prog->made) {
+        clv_free(host, prog->made);
+        prog->made = NULL;
+        return CLV_ERR_NO_MEMORY;
+    }
+    pthread_mutex_lock(&dev->kept_lock);
+    clv_status status = fill_privates(prog);
+    if (status)
+        release_privates(prog);
+    pthread_mutex_unlock(&dev->kept_lock);
+    return status;
 }
 
 static clv_status place_weights(clv_plugin_program *prog, const clv_compile *c)
@@ -258,9 +341,7 @@ static clv_status compile(clv_plugin_program *prog, const clv_compile *c)
         status = place_weights(prog, c);
     if (!status)
         status = make_kernels(prog, c);
-    if (!status)
-        status = make_privates(prog);
-    return status ? status : set_up(prog);
+    return status ? status : make_privates(prog);
 }
 
 clv_status ocl_program_compile(clv_plugin_device *dev, const clv_compile *c,
@@ -306,13 +387,14 @@ void ocl_program_destroy(clv_plugin_program *prog)
     for (uint32_t i = 0; prog->kernels && i < prog->code->n_kernels; i++)
         if (prog->kernels[i])
             cl->ReleaseKernel(prog->kernels[i]);
-    for (uint32_t i = 0; prog->privates && i < prog->code->n_privates; i++)
-        if (prog->privates[i])
-            cl->ReleaseMemObject(prog->privates[i]);
+    if (prog->code) {
+        pthread_mutex_lock(&prog->dev->kept_lock);
+        release_privates(prog);
+        pthread_mutex_unlock(&prog->dev->kept_lock);
+    }
     if (prog->code)
         gpu_code_free(host, prog->code);
     clv_free(host, prog->kernels);
-    clv_free(host, prog->privates);
     clv_free(host, prog->places);
     clv_program_destroy(prog);
 }

@@ -146,7 +146,7 @@ static clv_status lower_tiles(gpu_lowering *lowering, const gpu_node *node,
     return gpu_build(&lowering->builder, &call, true);
 }
 
-/* x as halves with a scale a row. */
+/* x as halves with a scale a row; products of the same x share them. */
 typedef struct halves {
     uint32_t q, scale; /* private buffers */
 } halves;
@@ -159,13 +159,15 @@ static clv_status lower_halves(gpu_lowering *lowering, const gpu_node *node,
     gpu_builder *b = &lowering->builder;
     gpu_text text = {.host = b->host};
     gpu_call call;
+    const bool known = lowering->halves_of == node->in[0].index + 1;
     clv_status status = make_text(&text, node->target, gpu_template_halves);
     if (!status)
-        status = gpu_build_private(b, rows * (uint64_t)channels * 2, false,
-                                   &out->q);
+        status = gpu_share_scratch(lowering, GPU_SCRATCH_HALVES,
+                                   rows * (uint64_t)channels * 2, &out->q);
     if (!status)
-        status = gpu_build_private(b, rows * 4, false, &out->scale);
-    if (!status) {
+        status = gpu_share_scratch(lowering, GPU_SCRATCH_HALVES_SCALE, rows * 4,
+                                   &out->scale);
+    if (!status && !known) {
         gpu_call_init(&call, "halves", text.data, node->index, 256);
         gpu_call_rows(&call, "x", &node->in[0], false);
         add_rows(&call, "q", out->q, CLV_DTYPE_F16, rows_of(node), channels,
@@ -177,6 +179,8 @@ static clv_status lower_halves(gpu_lowering *lowering, const gpu_node *node,
         gpu_call_define(&call, "DTYPE", CLV_DTYPE_F16);
         call.groups[0] = rows_of(node);
         status = gpu_build(b, &call, false);
+        lowering->halves_of = lowering->aliased || status
+                                  ? 0 : node->in[0].index + 1;
     }
     gpu_text_free(&text);
     return status;
@@ -300,11 +304,10 @@ clv_status gpu_matrix_lower(gpu_lowering *lowering, const gpu_node *node)
         return status ? status : lower_few(lowering, node, tiles);
     status = lower_halves(lowering, node, &x);
     if (!status && s.split > 1)
-        status = gpu_build_private(
-            &lowering->builder,
+        status = gpu_share_scratch(
+            lowering, GPU_SCRATCH_PARTS,
             (uint64_t)(s.split * gpu_max_rows(&node->in[0])) *
-                (uint64_t)node->in[1].d.dims[0] * 4,
-            false, &parts);
+                (uint64_t)node->in[1].d.dims[0] * 4, &parts);
     if (!status)
         status = lower_many(lowering, node, &s, tiles, &x, parts);
     if (!status && s.split > 1)
