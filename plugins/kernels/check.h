@@ -39,7 +39,11 @@ struct gpu_op {
                    first channel */
     /* Lists the ways to compute a node that check() took; NULL: there is one. */
     void (*ways)(const gpu_node *node, gpu_ways *out);
+    /* What may lie in slices: bit i: input i, GPU_SLICES_OUT: the output, which
+     * is then written by Write alone. NULL: nothing. */
+    uint32_t (*slices)(const gpu_node *node);
 };
+#define GPU_SLICES_OUT 0x80000000u
 
 extern const gpu_op gpu_op_get_rows, gpu_op_set_rows, gpu_op_add, gpu_op_mul,
     gpu_op_silu, gpu_op_gelu, gpu_op_glu, gpu_op_rms_norm, gpu_op_layer_norm,

@@ -1,10 +1,5 @@
 #include "fuse.h"
-
-/* A tensor in the graph's nodes. */
-typedef struct gpu_use {
-    uint32_t reads, writes; /* operands that are it */
-    uint32_t first_read, first_write, last; /* nodes */
-} gpu_use;
+#include "place.h"
 
 static void count_node(gpu_fusion *f, uint32_t index)
 {
@@ -51,11 +46,16 @@ clv_status gpu_fusion_init(gpu_fusion *f, const clv_host_api *host,
         clv_new(host, (graph->n_tensors + 1) * (uint64_t)sizeof *f->moved);
     f->covered =
         clv_new(host, (graph->n_nodes + 1) * (uint64_t)sizeof *f->covered);
-    if (!f->uses || !f->moved || !f->covered)
+    f->slices =
+        clv_new(host, (graph->n_tensors + 1) * (uint64_t)sizeof *f->slices);
+    f->maps = clv_new(host, (graph->n_tensors + 1) * (uint64_t)sizeof *f->maps);
+    if (!f->uses || !f->moved || !f->covered || !f->slices || !f->maps)
         return CLV_ERR_NO_MEMORY;
     for (uint32_t i = 0; i < graph->n_nodes && !f->off; i++)
         count_node(f, i);
     f->off = f->off || has_parts(f);
+    if (!f->off && target->slices)
+        gpu_place_look(f);
     return CLV_OK;
 }
 
@@ -64,6 +64,8 @@ void gpu_fusion_finish(gpu_fusion *f)
     clv_free(f->host, f->uses);
     clv_free(f->host, f->moved);
     clv_free(f->host, f->covered);
+    clv_free(f->host, f->slices);
+    clv_free(f->host, f->maps);
     clv_free(f->host, f->busy);
 }
 
@@ -159,32 +161,6 @@ void gpu_fusion_find(const gpu_fusion *f, const gpu_node *node,
         return;
     while (extend(f, node->index, chain))
         ;
-}
-
-clv_status gpu_fusion_place(gpu_fusion *f, gpu_builder *b,
-                            const gpu_node *node, const gpu_chain *chain)
-{
-    const uint64_t size = gpu_extent(&chain->out);
-    uint32_t index;
-    gpu_code *code = b->code;
-    for (index = 0; index < f->n_busy; index++)
-        if (f->busy[index] && f->busy[index] <= node->index &&
-            code->privates[index].size >= size)
-            break;
-    if (index == f->n_busy) {
-        clv_status status = gpu_build_private(b, size, false, &index);
-        while (!status && f->n_busy <= index) {
-            status = gpu_grow(f->host, &f->busy, f->n_busy, &f->room_busy,
-                              sizeof *f->busy);
-            if (!status)
-                f->busy[f->n_busy++] = 0; /* of others: never free */
-        }
-        if (status)
-            return status;
-    }
-    f->busy[index] = 1 + f->uses[chain->out.index].last;
-    f->moved[chain->out.index] = 1 + index;
-    return CLV_OK;
 }
 
 void gpu_fusion_cover(gpu_fusion *f, const gpu_chain *chain)

@@ -35,6 +35,8 @@ typedef struct gpu_fusion {
     struct gpu_use *uses; /* [n_tensors] */
     bool *covered;        /* [n_nodes] by chains that were made */
     uint32_t *moved;      /* [n_tensors] 1 + private buffer, 0: where bound */
+    bool *slices;         /* [n_tensors] all who read it can do so in slices */
+    clv_layout_map *maps; /* [n_tensors] of those moved into slices */
     uint32_t *busy;       /* [privates] 1 + last node that uses it */
     uint32_t n_busy, room_busy;
     bool off;
@@ -43,11 +45,13 @@ typedef struct gpu_fusion {
 clv_status gpu_fusion_init(gpu_fusion *f, const clv_host_api *host,
                            const gpu_target *target, const clv_subgraph *graph);
 void gpu_fusion_finish(gpu_fusion *f);
+/* The uses of tensors in the graph's nodes. */
+typedef struct gpu_use {
+    uint32_t reads, writes; /* operands that are it */
+    uint32_t first_read, first_write, last; /* nodes */
+} gpu_use;
 /* What may follow the node in its kernel; n_links 0: nothing. */
 void gpu_fusion_find(const gpu_fusion *f, const gpu_node *node,
                      gpu_chain *chain);
-/* Gives the chain's output memory of its own. */
-clv_status gpu_fusion_place(gpu_fusion *f, gpu_builder *b,
-                            const gpu_node *node, const gpu_chain *chain);
 /* The chain's nodes need no code any more. */
 void gpu_fusion_cover(gpu_fusion *f, const gpu_chain *chain);

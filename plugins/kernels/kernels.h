@@ -14,8 +14,9 @@
  * with the words of language.c for what differs (types, work groups, local
  * memory, barriers, subgroups).
  *
- * Tensors that others see are buffers, LINEAR by strides; what a program keeps
- * to itself may lie in any layout.
+ * Tensors that others see are buffers, LINEAR by strides. Activations that a
+ * program keeps to itself may lie in slices of 4 channels, in a buffer or an
+ * image of any kind: gpu_target.slices.
  */
 #pragma once
 
@@ -36,7 +37,15 @@ typedef struct gpu_target {
     uint32_t local_bytes;    /* local memory of a group */
     uint32_t subgroup;       /* its size; 0: no subgroup operations */
     uint64_t max_binding;    /* bytes of a buffer that a kernel can reach */
-    uint32_t image_width, image_height; /* of 2-D textures; 0: no images */
+    uint32_t image[5][3];    /* by clv_storage: the largest x, y and z of images
+                                of 4 x f32 a texel that kernels read and that
+                                they write; z of an array counts its layers; 0:
+                                there are none */
+    uint32_t slices;         /* 1 + the clv_storage that a program's own
+                                activations lie in, in slices of 4 channels,
+                                where ops and limits allow; 0: rows in buffers.
+                                Textures pay where they have a cache that
+                                buffers do not go through */
     bool fp16;               /* arithmetic */
     bool fp16_storage, int8_storage; /* 16- and 8-bit buffer elements; OpenCL C
                                         always has 8, and half by vload_half */
@@ -83,7 +92,7 @@ typedef struct gpu_arg {
     uint32_t index;  /* tensor, or private buffer */
     uint64_t offset; /* bytes behind the tensor's or private buffer's begin */
     bool written;
-} gpu_arg;
+} gpu_arg; /* an image has no offset; its integer is 0 */
 
 /* Text that is built once. Its entry is "main" in GLSL, `name` in OpenCL C. */
 typedef struct gpu_kernel {
@@ -92,6 +101,9 @@ typedef struct gpu_kernel {
     char *source;
     uint32_t local[3];/* work items of a group */
     uint32_t n_args;
+    uint8_t storage[GPU_MAX_ARGS]; /* clv_storage of argument i: a buffer; an
+                         image buffer, in GLSL imageBuffer; image2D,
+                         image2DArray, image3D, of format rgba32f */
     uint32_t n_params;/* 32-bit integers, after the args: in OpenCL arguments of
                          type int, in GLSL push constants in this order. Before
                          them come n_args such integers: the bytes from where
@@ -111,6 +123,9 @@ typedef struct gpu_private {
     uint64_t size;       /* bytes */
     bool weights;        /* filled by the setup and kept; else scratch, whose
                             contents a run need not find again */
+    uint32_t storage;    /* clv_storage */
+    uint32_t extent[3];  /* of an image, in texels of 4 x f32: x, y, z; z of an
+                            array counts its layers */
 } gpu_private;
 
 /* A lowered subgraph. Dispatches run in order; each sees what those before it

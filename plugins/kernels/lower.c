@@ -1,5 +1,5 @@
 #include "lower.h"
-#include "fuse.h"
+#include "place.h"
 
 void gpu_call_init(gpu_call *call, const char *name, const char *text,
                    uint32_t node, uint32_t group)
@@ -86,6 +86,15 @@ clv_status gpu_share_scratch(gpu_lowering *lowering, gpu_scratch kind,
     return CLV_OK;
 }
 
+static clv_status lower_alone(gpu_lowering *lowering, gpu_fusion *fusion,
+                              const gpu_node *node)
+{
+    clv_status status = CLV_OK;
+    if (gpu_place_slices(fusion, node, &node->out))
+        status = gpu_place(fusion, &lowering->builder, node, &node->out);
+    return status ? status : node->op->lower(lowering, node);
+}
+
 /* The node with what follows it in its kernel. */
 static clv_status lower_chain(gpu_lowering *lowering, gpu_fusion *fusion,
                               const gpu_node *node, const gpu_chain *chain)
@@ -95,7 +104,7 @@ static clv_status lower_chain(gpu_lowering *lowering, gpu_fusion *fusion,
     const uint32_t dispatches = b->code->n_dispatches;
     const uint32_t setup = b->code->n_setup;
     whole.out = chain->out;
-    clv_status status = gpu_fusion_place(fusion, b, node, chain);
+    clv_status status = gpu_place(fusion, b, node, &chain->out);
     if (status)
         return status;
     b->chain = chain;
@@ -107,13 +116,13 @@ static clv_status lower_chain(gpu_lowering *lowering, gpu_fusion *fusion,
         return CLV_OK;
     }
     /* More operands or params than a kernel may have: each node by itself. */
-    fusion->moved[chain->out.index] = 0;
+    gpu_place_undo(fusion, &chain->out);
     b->code->n_dispatches = dispatches;
     b->code->n_setup = setup;
     lowering->halves_of = 0;
     if (status && status != CLV_ERR_INTERNAL)
         return status;
-    return node->op->lower(lowering, node);
+    return lower_alone(lowering, fusion, node);
 }
 
 static clv_status lower_node(gpu_lowering *lowering, gpu_fusion *fusion,
@@ -127,7 +136,7 @@ static clv_status lower_node(gpu_lowering *lowering, gpu_fusion *fusion,
                         "node %u: %s", (unsigned)index, node.caps.reason);
     gpu_fusion_find(fusion, &node, &chain);
     return chain.n_links ? lower_chain(lowering, fusion, &node, &chain)
-                         : node.op->lower(lowering, &node);
+                         : lower_alone(lowering, fusion, &node);
 }
 
 clv_status gpu_lower(const clv_host_api *host, const gpu_target *target,
@@ -142,6 +151,7 @@ clv_status gpu_lower(const clv_host_api *host, const gpu_target *target,
     clv_status status = gpu_fusion_init(&fusion, host, target, graph);
     lowering.builder.moved = fusion.moved;
     lowering.aliased = fusion.off;
+    lowering.builder.maps = fusion.maps;
     for (uint32_t i = 0; i < graph->n_nodes && !status; i++)
         if (!fusion.covered[i])
             status = lower_node(&lowering, &fusion, i);

@@ -71,13 +71,15 @@ static clv_status add_kernel(gpu_builder *b, gpu_maker *m, uint32_t *index)
     m->source.data = NULL;
     memcpy(kernel->local, call->local, sizeof kernel->local);
     kernel->n_args = call->n_operands;
+    for (uint32_t i = 0; i < call->n_operands; i++)
+        if (call->operands[i].sliced)
+            kernel->storage[i] = (uint8_t)call->operands[i].storage;
     kernel->n_params = m->n_ints;
     code->n_kernels++;
     return CLV_OK;
 }
 
-static void fill_dispatch(const gpu_builder *b, const gpu_maker *m,
-                          uint32_t kernel, gpu_dispatch *d)
+static void fill_dispatch(const gpu_maker *m, uint32_t kernel, gpu_dispatch *d)
 {
     const gpu_call *call = m->call;
     memset(d, 0, sizeof *d);
@@ -87,10 +89,6 @@ static void fill_dispatch(const gpu_builder *b, const gpu_maker *m,
         const gpu_operand *t = &call->operands[i];
         d->args[i] = (gpu_arg){.memory = t->memory, .index = t->index,
                                .offset = t->offset, .written = t->written};
-        if (t->memory == GPU_MEMORY_TENSOR && b->moved && b->moved[t->index]) {
-            d->args[i].memory = GPU_MEMORY_PRIVATE;
-            d->args[i].index = b->moved[t->index] - 1;
-        }
     }
     for (uint32_t i = 0; i < m->n_ints; i++)
         d->params[i] = m->ints[i].value;
@@ -109,7 +107,7 @@ static clv_status add_dispatch(gpu_builder *b, const gpu_maker *m, uint32_t kern
               : gpu_grow(b->host, &code->dispatches, code->n_dispatches,
                          &b->room_dispatches, sizeof *code->dispatches);
     if (!status)
-        fill_dispatch(b, m, kernel,
+        fill_dispatch(m, kernel,
                       setup ? &code->setup[code->n_setup++]
                             : &code->dispatches[code->n_dispatches++]);
     return status;
@@ -143,15 +141,38 @@ static bool add_chain(const gpu_chain *chain, const gpu_call *call,
     return true;
 }
 
+/* Operands whose tensor lies in private memory; NULL, or what is wrong. */
+static const char *move(const gpu_builder *b, gpu_call *call)
+{
+    for (uint32_t i = 0; i < call->n_operands; i++) {
+        gpu_operand *t = &call->operands[i];
+        if (t->memory != GPU_MEMORY_TENSOR || !b->moved || !b->moved[t->index])
+            continue;
+        const uint32_t tensor = t->index;
+        t->memory = GPU_MEMORY_PRIVATE;
+        t->index = b->moved[tensor] - 1;
+        if (!b->maps || !b->maps[tensor].n_elements)
+            continue;
+        if (t->offset % 16 || !t->packed)
+            return "a part of a tensor that does not begin with a slice";
+        t->sliced = true;
+        t->map = b->maps[tensor];
+        t->storage = b->code->privates[t->index].storage;
+        t->first_slice = (int64_t)t->offset / 16;
+        t->offset = 0;
+    }
+    return NULL;
+}
+
 clv_status gpu_build(gpu_builder *b, const gpu_call *call, bool setup)
 {
-    gpu_call longer;
-    if (b->chain && !setup && add_chain(b->chain, call, &longer)) {
-        call = &longer;
+    gpu_call whole = *call;
+    if (b->chain && !setup && add_chain(b->chain, call, &whole))
         b->chained = true;
-    }
-    gpu_maker m = {.target = b->target, .call = call, .body.host = b->host,
-               .source.host = b->host};
+    else
+        whole = *call;
+    gpu_maker m = {.target = b->target, .call = &whole, .body.host = b->host,
+                   .source.host = b->host, .wrong = move(b, &whole)};
     uint32_t kernel = 0;
     clv_status status;
     gpu_put_source(&m);
@@ -179,6 +200,20 @@ clv_status gpu_build_private(gpu_builder *b, uint64_t size, bool weights,
         return status;
     *index = code->n_privates++;
     code->privates[*index] = (gpu_private){.size = size, .weights = weights};
+    return CLV_OK;
+}
+
+clv_status gpu_build_slices(gpu_builder *b, const clv_layout_map *map,
+                            uint32_t storage, uint32_t *index)
+{
+    clv_status status =
+        gpu_build_private(b, (uint64_t)map->n_elements * 4, false, index);
+    if (status)
+        return status;
+    gpu_private *p = &b->code->privates[*index];
+    p->storage = storage;
+    for (uint32_t i = 0; i < 3 && storage != CLV_STORAGE_BUFFER; i++)
+        p->extent[i] = (uint32_t)map->extent[CLV_PHYS_X + i];
     return CLV_OK;
 }
 

@@ -5,6 +5,7 @@
  * names its operands and params by "args.":
  *
  *   args.T.Read(b,x,y,d,s)        f32x4: four channels of slice s, zeros past C
+ *   args.T.Load(b,x,y,d,s)        the same, of F32 and a slice without padding
  *   args.T.ReadScalar(b,x,y,d,c)  f32
  *   args.T.ReadInt(b,x,y,d,c)     int, of I32
  *   args.T.Write(v,b,x,y,d,s)     channels past C are dropped
@@ -14,6 +15,10 @@
  *                                 of their size
  *   args.T.Width() Channels() Slices()  int: rows (of a rank-2 tensor), C, C/4
  *   args.P                        int: a param, or its value where it is fixed
+ *
+ * A tensor T of the program's own may lie in slices of 4 channels, in a buffer or
+ * an image. T_SLICED is then defined, and of the methods above there are Read,
+ * Load, ReadScalar, Write, Width, Channels and Slices.
  *
  * What Write stores first goes through the operand's posts: elementwise ops
  * that were fused into the kernel. A coordinate that is the text 0 costs nothing.
@@ -36,6 +41,10 @@ typedef struct gpu_operand {
     gpu_expr width, channels;
     gpu_expr strides[5];      /* bytes: B, H, W, D, C (CLV_L_B ...) */
     bool packed;              /* channels follow one another */
+    bool sliced;              /* instead of by strides, by the map: */
+    uint32_t storage;
+    clv_layout_map map;
+    int64_t first_slice;      /* that slice 0 is in the map */
 } gpu_operand;
 
 typedef struct gpu_param {
@@ -84,6 +93,8 @@ typedef struct gpu_builder {
     gpu_code *code;
     const uint32_t *moved; /* by tensor: 1 + private buffer that holds it, 0:
                               where it is bound; or NULL */
+    const clv_layout_map *maps; /* by tensor, of those moved into slices; of
+                                   others n_elements is 0 */
     const struct gpu_chain *chain; /* fused to what writes its tensor; or NULL */
     bool chained;                  /* it was */
     uint32_t room_kernels, room_setup, room_dispatches, room_privates;
@@ -95,6 +106,9 @@ clv_status gpu_build(gpu_builder *b, const gpu_call *call, bool setup);
 /* A new private buffer. */
 clv_status gpu_build_private(gpu_builder *b, uint64_t size, bool weights,
                              uint32_t *index);
+/* One that holds what the map says: scratch. */
+clv_status gpu_build_slices(gpu_builder *b, const clv_layout_map *map,
+                            uint32_t storage, uint32_t *index);
 
 static inline gpu_expr gpu_constant(int64_t value)
 {

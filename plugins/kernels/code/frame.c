@@ -32,10 +32,10 @@ static void put_opencl_entry(gpu_maker *m, gpu_text *out)
                "__kernel __attribute__((reqd_work_group_size(%u, %u, %u)))\n"
                "void %s(",
                call->local[0], call->local[1], call->local[2], call->name);
-    for (uint32_t i = 0; i < call->n_operands; i++)
-        gpu_printf(out, "__global %suchar *%s, ",
-                   call->operands[i].written ? "" : "const ",
-                   call->operands[i].name);
+    for (uint32_t i = 0; i < call->n_operands; i++) {
+        gpu_language_argument(out, &call->operands[i]);
+        gpu_puts(out, ", ");
+    }
     for (uint32_t i = 0; i < call->n_operands; i++)
         gpu_printf(out, "%sint %s_o", i ? ", " : "", call->operands[i].name);
     for (uint32_t i = 0; i < m->n_ints; i++)
@@ -56,15 +56,8 @@ static void put_glsl_header(gpu_maker *m, gpu_text *out)
     for (uint32_t i = 0; i < m->n_ints; i++)
         gpu_printf(out, "int %s; ", m->ints[i].name);
     gpu_puts(out, "};\n");
-    for (uint32_t i = 0; i < call->n_operands; i++) {
-        const char *name = call->operands[i].name;
-        const char *access = call->operands[i].written ? "" : "readonly ";
-        gpu_printf(out, "layout(std430, binding = %u) %sbuffer %s_words "
-                        "{ uint %s_w[]; };\n", i, access, name, name);
-        if (m->target->fp16_storage)
-            gpu_printf(out, "layout(std430, binding = %u) %sbuffer %s_halves "
-                            "{ uint16_t %s_h[]; };\n", i, access, name, name);
-    }
+    for (uint32_t i = 0; i < call->n_operands; i++)
+        gpu_language_binding(out, m->target, &call->operands[i], i);
 }
 
 void gpu_put_source(gpu_maker *m)

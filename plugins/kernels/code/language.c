@@ -133,8 +133,7 @@ void gpu_language_prelude(gpu_text *out, const gpu_target *target)
 /* ------------------------------------------------------------------------ */
 /* Operands                                                                  */
 
-/* '$': the operand's name. */
-static void put_named(gpu_text *out, const char *text, const char *name)
+void gpu_language_named(gpu_text *out, const char *text, const char *name)
 {
     for (const char *end; *text; text = end) {
         end = text + strcspn(text, "$");
@@ -275,27 +274,48 @@ static const char writer[] =
     "        $_put(MEM($) row, PLACE(c + 3), v.w);\n"
     "}\n";
 
-void gpu_language_accessors(gpu_text *out, const gpu_target *target,
-                            const gpu_operand *operand)
+static const char loader[] =
+    "f32x4 $_load($_ARG place at)\n"
+    "{\n"
+    "    return f32x4_of(bits_f32($_WORD(at)), bits_f32($_WORD(at + 4u)),\n"
+    "                    bits_f32($_WORD(at + 8u)), bits_f32($_WORD(at + 12u)));\n"
+    "}\n";
+
+void gpu_language_words(gpu_text *out, const gpu_target *target,
+                        const gpu_operand *operand)
 {
     const char *name = operand->name;
     const bool halves = target->fp16_storage;
     if (target->language == GPU_GLSL) {
-        put_named(out, glsl_reading, name);
-        put_named(out, halves ? glsl_halves_16 : glsl_halves, name);
+        gpu_language_named(out, glsl_reading, name);
+        gpu_language_named(out, halves ? glsl_halves_16 : glsl_halves, name);
         if (operand->written)
-            put_named(out, halves ? glsl_writing_16 : glsl_writing, name);
+            gpu_language_named(out, halves ? glsl_writing_16 : glsl_writing,
+                               name);
     } else {
-        put_named(out, operand->written ? opencl_writing : opencl_reading,
-                  name);
+        gpu_language_named(
+            out, operand->written ? opencl_writing : opencl_reading, name);
     }
-    put_named(out, getter(operand->dtype), name);
+}
+
+void gpu_language_accessors(gpu_text *out, const gpu_target *target,
+                            const gpu_operand *operand)
+{
+    const char *name = operand->name;
+    if (operand->sliced) {
+        gpu_language_slices(out, target, operand);
+        return;
+    }
+    gpu_language_words(out, target, operand);
+    gpu_language_named(out, getter(operand->dtype), name);
     if (operand->dtype != CLV_DTYPE_I32)
-        put_named(out, reader, name);
+        gpu_language_named(out, reader, name);
+    if (operand->dtype == CLV_DTYPE_F32)
+        gpu_language_named(out, loader, name);
     if (operand->written) {
         const char *set = setter(operand->dtype);
-        put_named(out, set, name);
+        gpu_language_named(out, set, name);
         if (*set)
-            put_named(out, writer, name);
+            gpu_language_named(out, writer, name);
     }
 }

@@ -20,3 +20,15 @@ void gpu_language_prelude(gpu_text *out, const gpu_target *target);
 /* The functions that read and write one operand. */
 void gpu_language_accessors(gpu_text *out, const gpu_target *target,
                             const gpu_operand *operand);
+/* The same of one in slices. */
+void gpu_language_slices(gpu_text *out, const gpu_target *target,
+                         const gpu_operand *operand);
+/* An operand as argument of an OpenCL kernel; as binding i in GLSL. */
+void gpu_language_argument(gpu_text *out, const gpu_operand *operand);
+void gpu_language_binding(gpu_text *out, const gpu_target *target,
+                          const gpu_operand *operand, uint32_t i);
+
+/* Between those: '$' is the operand's name; and the words of a buffer. */
+void gpu_language_named(gpu_text *out, const char *text, const char *name);
+void gpu_language_words(gpu_text *out, const gpu_target *target,
+                        const gpu_operand *operand);

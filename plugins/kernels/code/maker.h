@@ -37,5 +37,14 @@ void gpu_put_field(gpu_maker *m, gpu_text *out, const gpu_operand *t,
 void gpu_put_method(gpu_maker *m, gpu_text *out, const gpu_operand *t,
                     const char *method, const gpu_method_args *args);
 
+/* slices.c: the same of an operand in slices; at: b, x, y, d, and s or c. */
+void gpu_put_slice(gpu_maker *m, gpu_text *out, const gpu_operand *t,
+                   const gpu_text *at);
+void gpu_put_channel(gpu_maker *m, gpu_text *out, const gpu_operand *t,
+                     const gpu_text *at);
+/* "T_store(PLACE, LEFT, ": what is stored and ")" are to follow. */
+void gpu_put_store(gpu_maker *m, gpu_text *out, const gpu_operand *t,
+                   const gpu_text *at);
+
 /* frame.c: all of the source. */
 void gpu_put_source(gpu_maker *m);

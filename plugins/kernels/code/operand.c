@@ -50,6 +50,10 @@ static void put_slice(gpu_maker *m, gpu_text *out, const gpu_operand *t,
 static void put_value(gpu_maker *m, gpu_text *out, const gpu_operand *t,
                       const gpu_text *at, bool slice)
 {
+    if (t->sliced) {
+        (slice ? gpu_put_slice : gpu_put_channel)(m, out, t, at);
+        return;
+    }
     gpu_printf(out, "%s_%s(", t->name, slice ? "read" : "get");
     if (slice)
         put_slice(m, out, t, at);
@@ -94,19 +98,50 @@ static void put_posts(gpu_maker *m, gpu_text *out, const char *value,
     gpu_puts(out, ")");
 }
 
+/* A slice whose channels all are there, of F32. */
+static void put_load(gpu_maker *m, gpu_text *out, const gpu_operand *t,
+                     const gpu_text *at)
+{
+    if (t->sliced) {
+        gpu_put_slice(m, out, t, at);
+        return;
+    }
+    if (!t->packed || t->dtype != CLV_DTYPE_F32)
+        gpu_wrong(m, "whole slices of what is no row of F32");
+    gpu_printf(out, "%s_load(MEM(%s) ", t->name, t->name);
+    put_row(m, out, t, at);
+    gpu_printf(out, " + PLACE(%s) * PLACE(16))", at[4].data);
+}
+
 static void put_write(gpu_maker *m, gpu_text *out, const gpu_operand *t,
                       const gpu_method_args *args, bool slice)
 {
     const gpu_text *at = &args->text[1];
     uint32_t n = strcmp(t->name, "dst") ? 0 : m->call->n_posts;
-    gpu_printf(out, "%s_%s(", t->name, slice ? "write" : "put");
-    if (slice)
-        put_slice(m, out, t, at);
-    else
-        put_place(m, out, t, at, at[4].data);
-    gpu_puts(out, ", ");
+    if (t->sliced && slice) {
+        gpu_put_store(m, out, t, at);
+    } else {
+        gpu_printf(out, "%s_%s(", t->name, slice ? "write" : "put");
+        if (slice)
+            put_slice(m, out, t, at);
+        else
+            put_place(m, out, t, at, at[4].data);
+        gpu_puts(out, ", ");
+    }
     put_posts(m, out, args->text[0].data, at, slice, n);
     gpu_puts(out, ")");
+}
+
+/* What there is only of rows. Templates may have it where T_SLICED is not
+ * defined; elsewhere compilers do not know the word. */
+static bool is_for_rows(const gpu_operand *t, const char *method)
+{
+    static const char *const all[] = {"Row", "Word", "Half", "Byte", "ReadInt",
+                                      "WriteScalar"};
+    for (uint32_t i = 0; i < sizeof all / sizeof *all && t->sliced; i++)
+        if (!strcmp(method, all[i]))
+            return true;
+    return false;
 }
 
 /* The bits at a place, by a macro of the language. */
@@ -130,7 +165,9 @@ void gpu_put_method(gpu_maker *m, gpu_text *out, const gpu_operand *t,
     for (uint32_t i = 0; i < args->n; i++)
         if (!args->text[i].data)
             return; /* out of memory */
-    if (!strcmp(method, "Width") && !args->n) {
+    if (is_for_rows(t, method)) {
+        gpu_printf(out, "%s_LIES_IN_SLICES", t->name);
+    } else if (!strcmp(method, "Width") && !args->n) {
         gpu_put_field(m, out, t, "n", &t->width);
     } else if (!strcmp(method, "Channels") && !args->n) {
         gpu_put_field(m, out, t, "c", &t->channels);
@@ -142,6 +179,8 @@ void gpu_put_method(gpu_maker *m, gpu_text *out, const gpu_operand *t,
         put_row(m, out, t, args->text);
     } else if (!strcmp(method, "Read") && args->n == 5) {
         put_value(m, out, t, args->text, true);
+    } else if (!strcmp(method, "Load") && args->n == 5) {
+        put_load(m, out, t, args->text);
     } else if ((!strcmp(method, "ReadScalar") || !strcmp(method, "ReadInt")) &&
                args->n == 5) {
         put_value(m, out, t, args->text, false);

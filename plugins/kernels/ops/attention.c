@@ -244,5 +244,12 @@ static clv_status lower_attention(gpu_lowering *lowering, const gpu_node *node)
     return status;
 }
 
+static uint32_t slices(const gpu_node *node)
+{
+    const shape s = read_shape(node);
+    return 1 | (s.parts == 1 && s.dim % 4 == 0 ? GPU_SLICES_OUT : 0);
+}
+
 const gpu_op gpu_op_attention = {"attention", CLV_OP_ATTENTION, 4, 4, 1,
-                                 check_attention, lower_attention, false, NULL};
+                                 check_attention, lower_attention, false,
+                                 NULL, slices};

@@ -188,15 +188,23 @@ static clv_status lower_convert(gpu_lowering *lowering, const gpu_node *node)
     return gpu_build(&lowering->builder, &call, false);
 }
 
+/* All that single elements pass through. */
+static uint32_t slices(const gpu_node *node)
+{
+    (void)node;
+    return 3 | GPU_SLICES_OUT;
+}
+
 const gpu_op gpu_op_add = {"add", CLV_OP_ADD, 2, 2, 1, check_binary,
-                           lower_element, true, NULL};
+                           lower_element, true, NULL, slices};
 const gpu_op gpu_op_mul = {"mul", CLV_OP_MUL, 2, 2, 1, check_binary,
-                           lower_element, true, NULL};
+                           lower_element, true, NULL, slices};
 const gpu_op gpu_op_silu = {"silu", CLV_OP_SILU, 1, 1, 1, check_like_input,
-                            lower_element, true, NULL};
+                            lower_element, true, NULL, slices};
 const gpu_op gpu_op_gelu = {"gelu", CLV_OP_GELU, 1, 1, 1, check_like_input,
-                            lower_element, true, NULL};
+                            lower_element, true, NULL, slices};
 const gpu_op gpu_op_glu = {"glu", CLV_OP_GLU, 2, 2, 1, check_glu,
-                           lower_element, true, NULL};
+                           lower_element, true, NULL, slices};
 const gpu_op gpu_op_convert = {"convert", CLV_OP_CONVERT, 1, 1, 1,
-                               check_convert, lower_convert, true, NULL};
+                               check_convert, lower_convert, true, NULL,
+                               NULL};

@@ -376,5 +376,18 @@ static clv_status lower_matmul(gpu_lowering *lowering, const gpu_node *node)
     return status;
 }
 
+/* By what the kernel's text knows, and the parts it is dispatched in. */
+static uint32_t slices(const gpu_node *node)
+{
+    if (gpu_matrix_suits(node))
+        return 0;
+    const variant *v = choose(node);
+    const int64_t outputs = node->in[1].d.dims[0], step = part_size(node, v);
+    const bool reads = v->bytes || !strstr(v->text, "args.x.Row(");
+    const bool writes = strstr(v->text, "dst_SLICED") && v->outputs % 4 == 0 &&
+                        (step % 4 == 0 || step >= outputs);
+    return (reads ? 1 : 0) | (writes ? GPU_SLICES_OUT : 0);
+}
+
 const gpu_op gpu_op_matmul = {"matmul", CLV_OP_MATMUL, 2, 3, 1, check_matmul,
-                              lower_matmul, true, list_ways};
+                              lower_matmul, true, list_ways, slices};

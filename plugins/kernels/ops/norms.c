@@ -78,9 +78,24 @@ static clv_status lower_softmax(gpu_lowering *lowering, const gpu_node *node)
     return gpu_build(&lowering->builder, &call, false);
 }
 
+static uint32_t norm_slices(const gpu_node *node)
+{
+    (void)node;
+    return 1 | GPU_SLICES_OUT;
+}
+
+static uint32_t softmax_slices(const gpu_node *node)
+{
+    (void)node;
+    return 1;
+}
+
 const gpu_op gpu_op_rms_norm = {"rms_norm", CLV_OP_RMS_NORM, 2, 2, 1,
-                                check_norm, lower_rms_norm, true, NULL};
+                                check_norm, lower_rms_norm, true,
+                                NULL, norm_slices};
 const gpu_op gpu_op_layer_norm = {"layer_norm", CLV_OP_LAYER_NORM, 2, 3, 1,
-                                  check_norm, lower_layer_norm, true, NULL};
+                                  check_norm, lower_layer_norm, true,
+                                  NULL, norm_slices};
 const gpu_op gpu_op_softmax = {"softmax", CLV_OP_SOFTMAX, 1, 1, 1,
-                               check_softmax, lower_softmax, true, NULL};
+                               check_softmax, lower_softmax, true,
+                               NULL, softmax_slices};

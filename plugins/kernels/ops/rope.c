@@ -40,15 +40,30 @@ static bool check_rope(gpu_node *node)
     return true;
 }
 
+/* Whether an item can take four pairs, or two that lie side by side. */
+static bool has_slices(const gpu_node *node)
+{
+    const bool halves = node->node.attr.rope.mode == CLV_ROPE_HALVES;
+    return node->node.attr.rope.head_dim % 4 == 0 &&
+           node->in[2].d.dims[0] % (halves ? 4 : 2) == 0;
+}
+
 static clv_status lower_rope(gpu_lowering *lowering, const gpu_node *node)
 {
     const bool halves = node->node.attr.rope.mode == CLV_ROPE_HALVES;
     const int64_t head = node->node.attr.rope.head_dim;
     const int64_t pairs = node->in[2].d.dims[0];
-    const int64_t items = node->in[0].d.dims[1] / head * (head - pairs);
+    const int64_t heads = node->in[0].d.dims[1] / head;
+    const int64_t items =
+        heads * (!has_slices(node) ? head - pairs
+                 : halves          ? head / 4 - pairs / 4
+                                   : head / 4);
     const float scale = node->node.attr.rope.scale;
+    const bool sliced = has_slices(node);
     gpu_call call;
-    gpu_call_init(&call, "rope", gpu_template_rope, node->index, GROUP_PAIRS);
+    gpu_call_init(&call, "rope",
+                  sliced ? gpu_template_rope_slices : gpu_template_rope,
+                  node->index, GROUP_PAIRS);
     call.local[1] = GROUP_ROWS;
     gpu_call_rows(&call, "src", &node->in[0], false);
     const gpu_operand *dst = gpu_call_rows(&call, "dst", &node->out, true);
@@ -59,11 +74,21 @@ static clv_status lower_rope(gpu_lowering *lowering, const gpu_node *node)
     gpu_call_param(&call, "head", gpu_constant(head));
     gpu_call_param(&call, "pairs", gpu_constant(pairs));
     gpu_call_param(&call, "items", gpu_constant(items));
-    gpu_call_param(&call, "step", gpu_constant(halves ? 1 : 2));
-    gpu_call_param(&call, "apart", gpu_constant(halves ? pairs : 1));
+    if (sliced) {
+        gpu_call_define(&call, "HALVES", halves);
+    } else {
+        gpu_call_param(&call, "step", gpu_constant(halves ? 1 : 2));
+        gpu_call_param(&call, "apart", gpu_constant(halves ? pairs : 1));
+    }
     gpu_call_param(&call, "scale", gpu_float(scale == 0 ? 1 : scale));
     return gpu_build(&lowering->builder, &call, false);
 }
 
+static uint32_t slices(const gpu_node *node)
+{
+    return 1 | (has_slices(node) ? GPU_SLICES_OUT : 0);
+}
+
 const gpu_op gpu_op_rope = {"rope", CLV_OP_ROPE, 3, 3, 1, check_rope,
-                            lower_rope, true, NULL};
+                            lower_rope, true,
+                            NULL, slices};

@@ -136,7 +136,25 @@ static clv_status lower_set_rows(gpu_lowering *lowering, const gpu_node *node)
     return gpu_build(&lowering->builder, &call, false);
 }
 
+/* Of a table in parts each begins with an offset. */
+static uint32_t get_rows_slices(const gpu_node *node)
+{
+    const gpu_tensor *table = &node->in[0];
+    if (table->d.quant)
+        return 0;
+    return GPU_SLICES_OUT |
+           (gpu_extent(table) <= (uint64_t)gpu_reach(node->target));
+}
+
+static uint32_t set_rows_slices(const gpu_node *node)
+{
+    (void)node;
+    return 2;
+}
+
 const gpu_op gpu_op_get_rows = {"get_rows", CLV_OP_GET_ROWS, 2, 2, 1,
-                                check_get_rows, lower_get_rows, true, NULL};
+                                check_get_rows, lower_get_rows, true,
+                                NULL, get_rows_slices};
 const gpu_op gpu_op_set_rows = {"set_rows", CLV_OP_SET_ROWS, 3, 3, 0,
-                                check_set_rows, lower_set_rows, false, NULL};
+                                check_set_rows, lower_set_rows, false,
+                                NULL, set_rows_slices};
