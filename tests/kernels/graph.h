@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-#define GRAPH_TENSORS 16
-#define GRAPH_NODES 8
+#define GRAPH_TENSORS 40
+#define GRAPH_NODES 20
 
 typedef struct graph {
     clv_tensor_desc tensors[GRAPH_TENSORS];

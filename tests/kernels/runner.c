@@ -2,6 +2,7 @@
 
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -50,6 +51,12 @@ runner *runner_open(gpu_target *target)
     return r;
 }
 
+void runner_set(runner *r, const gpu_target *target)
+{
+    r->target = *target;
+    r->target.language = GPU_OPENCL_C;
+}
+
 void runner_close(runner *r)
 {
     for (uint32_t i = 0; i < r->n_kernels; i++) {
@@ -94,6 +101,7 @@ static cl_kernel find(runner *r, const gpu_kernel *kernel)
 
 typedef struct memory {
     cl_mem tensors[GRAPH_TENSORS], privates[GRAPH_TENSORS];
+    cl_mem behind[GRAPH_TENSORS]; /* buffers of image buffers */
 } memory;
 
 static cl_mem new_buffer(runner *r, const void *data, size_t size)
@@ -110,6 +118,38 @@ static cl_mem new_buffer(runner *r, const void *data, size_t size)
     assert_int_equal(status, CL_SUCCESS);
     free(bytes);
     return buffer;
+}
+
+/* An image, filled with what nobody may read as padding. */
+static cl_mem new_image(runner *r, const gpu_private *p, cl_mem *behind)
+{
+    static const cl_mem_object_type types[] = {
+        [CLV_STORAGE_IMAGE_BUFFER] = CL_MEM_OBJECT_IMAGE1D_BUFFER,
+        [CLV_STORAGE_TEXTURE_2D] = CL_MEM_OBJECT_IMAGE2D,
+        [CLV_STORAGE_TEXTURE_ARRAY] = CL_MEM_OBJECT_IMAGE2D_ARRAY,
+        [CLV_STORAGE_TEXTURE_3D] = CL_MEM_OBJECT_IMAGE3D};
+    const cl_image_format format = {CL_RGBA, CL_FLOAT};
+    const bool flat = p->storage == CLV_STORAGE_IMAGE_BUFFER;
+    const bool layers = p->storage == CLV_STORAGE_TEXTURE_ARRAY;
+    cl_int status = CL_SUCCESS;
+    *behind = flat ? new_buffer(r, NULL, p->size) : NULL;
+    const cl_image_desc desc = {.image_type = types[p->storage],
+                                .image_width = p->extent[0],
+                                .image_height = flat ? 0 : p->extent[1],
+                                .image_depth = layers || flat ? 0
+                                                              : p->extent[2],
+                                .image_array_size = layers ? p->extent[2] : 0,
+                                .buffer = *behind};
+    const float nan[4] = {NAN, NAN, NAN, NAN};
+    const size_t from[3] = {0}, size[3] = {p->extent[0], p->extent[1],
+                                           p->extent[2]};
+    cl_mem image = clCreateImage(r->context, CL_MEM_READ_WRITE, &format, &desc,
+                                 NULL, &status);
+    assert_int_equal(status, CL_SUCCESS);
+    if (!flat)
+        assert_int_equal(clEnqueueFillImage(r->queue, image, nan, from, size, 0,
+                                            NULL, NULL), CL_SUCCESS);
+    return image;
 }
 
 static void read_buffer(runner *r, cl_mem buffer, void *data, size_t size)
@@ -194,7 +234,7 @@ void runner_run(runner *r, const graph *g, void *const *data,
                 const size_t *size, const int64_t *symbols)
 {
     gpu_code *code = NULL;
-    memory m;
+    memory m = {.behind = {NULL}};
     if (gpu_lower(&test_host, &r->target, &g->sub, &code))
         fail_msg("gpu_lower: %s", test_error());
     check_glsl(r, g);
@@ -202,7 +242,10 @@ void runner_run(runner *r, const graph *g, void *const *data,
     for (uint32_t i = 0; i < g->sub.n_tensors; i++)
         m.tensors[i] = new_buffer(r, data[i], size[i]);
     for (uint32_t i = 0; i < code->n_privates; i++)
-        m.privates[i] = new_buffer(r, NULL, code->privates[i].size);
+        m.privates[i] =
+            code->privates[i].storage
+                ? new_image(r, &code->privates[i], &m.behind[i])
+                : new_buffer(r, NULL, code->privates[i].size);
     for (uint32_t i = 0; i < code->n_setup; i++)
         dispatch(r, code, &code->setup[i], &m, symbols);
     for (uint32_t i = 0; i < code->n_dispatches; i++)
@@ -213,7 +256,10 @@ void runner_run(runner *r, const graph *g, void *const *data,
             read_buffer(r, m.tensors[i], data[i], size[i]);
         clReleaseMemObject(m.tensors[i]);
     }
-    for (uint32_t i = 0; i < code->n_privates; i++)
+    for (uint32_t i = 0; i < code->n_privates; i++) {
         clReleaseMemObject(m.privates[i]);
+        if (m.behind[i])
+            clReleaseMemObject(m.behind[i]);
+    }
     gpu_code_free(&test_host, code);
 }

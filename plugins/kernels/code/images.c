@@ -9,15 +9,16 @@ typedef struct image_words {
 static const image_words *words_of(uint32_t storage)
 {
     static const image_words words[] = {
-        [CLV_STORAGE_IMAGE_BUFFER] = {"image1d_buffer_t", "x", "imageBuffer",
-                                      "x"},
-        [CLV_STORAGE_TEXTURE_2D] = {"image2d_t", "(int2)(x, y)", "image2D",
-                                    "ivec2(x, y)"},
+        [CLV_STORAGE_IMAGE_BUFFER] = {"image1d_buffer_t", "at_x",
+                                      "imageBuffer", "at_x"},
+        [CLV_STORAGE_TEXTURE_2D] = {"image2d_t", "(int2)(at_x, at_y)",
+                                    "image2D", "ivec2(at_x, at_y)"},
         [CLV_STORAGE_TEXTURE_ARRAY] = {"image2d_array_t",
-                                       "(int4)(x, y, z, 0)", "image2DArray",
-                                       "ivec3(x, y, z)"},
-        [CLV_STORAGE_TEXTURE_3D] = {"image3d_t", "(int4)(x, y, z, 0)",
-                                    "image3D", "ivec3(x, y, z)"},
+                                       "(int4)(at_x, at_y, at_z, 0)",
+                                       "image2DArray",
+                                       "ivec3(at_x, at_y, at_z)"},
+        [CLV_STORAGE_TEXTURE_3D] = {"image3d_t", "(int4)(at_x, at_y, at_z, 0)",
+                                    "image3D", "ivec3(at_x, at_y, at_z)"},
     };
     return &words[storage];
 }
@@ -66,7 +67,7 @@ static void put_image(gpu_text *out, const gpu_target *target,
         gpu_language_argument(out, t);
         gpu_puts(out, ",");
     }
-    gpu_printf(out, "\n%s %s_%s(%s_ARG int x, int y, int z",
+    gpu_printf(out, "\n%s %s_%s(%s_ARG int at_x, int at_y, int at_z",
                t->written ? "void" : "f32x4", t->name,
                t->written ? "put4" : "load", t->name);
     if (t->written)
@@ -79,19 +80,19 @@ static void put_image(gpu_text *out, const gpu_target *target,
                    opencl ? w->opencl_at : w->glsl_at);
 }
 
-/* x: an element, y: the byte that the first one begins at. */
+/* at_x: an element, at_y: the byte that the first one begins at. */
 static const char from_buffer[] =
-    "f32x4 $_load($_ARG int x, int y, int z)\n"
+    "f32x4 $_load($_ARG int at_x, int at_y, int at_z)\n"
     "{\n"
-    "    place at = PLACE(y) + PLACE(x) * 4u;\n"
+    "    place at = PLACE(at_y) + PLACE(at_x) * 4u;\n"
     "    return f32x4_of(bits_f32($_WORD(at)), bits_f32($_WORD(at + 4u)),\n"
     "                    bits_f32($_WORD(at + 8u)), bits_f32($_WORD(at + 12u)));\n"
     "}\n";
 
 static const char to_buffer[] =
-    "void $_put4($_ARG int x, int y, int z, f32x4 v)\n"
+    "void $_put4($_ARG int at_x, int at_y, int at_z, f32x4 v)\n"
     "{\n"
-    "    place at = PLACE(y) + PLACE(x) * 4u;\n"
+    "    place at = PLACE(at_y) + PLACE(at_x) * 4u;\n"
     "    $_SET_WORD(at, f32_bits(v.x));\n"
     "    $_SET_WORD(at + 4u, f32_bits(v.y));\n"
     "    $_SET_WORD(at + 8u, f32_bits(v.z));\n"
@@ -99,19 +100,19 @@ static const char to_buffer[] =
     "}\n";
 
 static const char channel[] =
-    "f32 $_at($_ARG int x, int y, int z, int c)\n"
+    "f32 $_at($_ARG int at_x, int at_y, int at_z, int c)\n"
     "{\n"
-    "    f32x4 v = $_load(MEM($) x, y, z);\n"
+    "    f32x4 v = $_load(MEM($) at_x, at_y, at_z);\n"
     "    return c == 0 ? v.x : c == 1 ? v.y : c == 2 ? v.z : v.w;\n"
     "}\n";
 
 /* Padding holds zeros. */
 static const char store[] =
-    "void $_store($_ARG int x, int y, int z, int left, f32x4 v)\n"
+    "void $_store($_ARG int at_x, int at_y, int at_z, int left, f32x4 v)\n"
     "{\n"
     "    v = f32x4_of(v.x, left > 1 ? v.y : 0.0f, left > 2 ? v.z : 0.0f,\n"
     "                 left > 3 ? v.w : 0.0f);\n"
-    "    $_put4(MEM($) x, y, z, v);\n"
+    "    $_put4(MEM($) at_x, at_y, at_z, v);\n"
     "}\n";
 
 void gpu_language_slices(gpu_text *out, const gpu_target *target,
