@@ -5,7 +5,8 @@
 BUILD ?= build
 CLEAVE = $(BUILD)/tools/cleave
 
-.PHONY: all help setup build run test check-sanitizers fuzz bench install clean
+.PHONY: all help setup build run test check-sanitizers check-gpu fuzz bench \
+	install clean
 
 all: build
 
@@ -31,6 +32,10 @@ check-sanitizers: setup
 	@scripts/test.sh build-asan
 	@scripts/test.sh build-tsan --no-suite tools --no-suite examples \
 		--no-suite fuzz --no-suite serial
+
+# make check-gpu          every case of the kit, on the GPU drivers there are
+check-gpu: build
+	@scripts/check-gpu.sh $(BUILD)
 
 # make fuzz               libFuzzer on every parser, FUZZ_SECONDS each (60)
 fuzz: setup
