@@ -52,6 +52,8 @@ clv_status clv_context_create(const clv_context_params *params,
     ctx->n_workers = core_processor_count();
     ctx->log = params->log;
     ctx->log_ctx = params->log_ctx;
+    ctx->progress = params->progress;
+    ctx->progress_ctx = params->progress_ctx;
     ctx->config = params->config;
     ctx->owns_config = !params->config;
 
@@ -131,6 +133,14 @@ uint32_t clv_context_device_count(const clv_context *ctx)
 clv_device *clv_context_device(const clv_context *ctx, uint32_t index)
 {
     return index < ctx->n_devices ? ctx->devices[index] : NULL;
+}
+
+clv_status core_context_progress(clv_context *ctx, const char *what,
+                                 double fraction)
+{
+    if (!ctx->progress || !ctx->progress(ctx->progress_ctx, what, fraction))
+        return CLV_OK;
+    return clv_error(CLV_ERR_CANCELLED, "%s: cancelled", what);
 }
 
 void core_id_list_add(core_id_list *list, const char *id)

@@ -47,6 +47,8 @@ struct clv_context {
     clv_log_fn log;
     void *log_ctx;
     uint32_t log_level;      /* most detailed level wanted */
+    clv_progress_fn progress; /* may be NULL */
+    void *progress_ctx;
     struct core_trace *trace;
     struct core_loader *loader; /* outcome of every candidate */
     struct core_profile *profile; /* what is known of the devices' speed */
@@ -60,6 +62,11 @@ struct clv_context {
     struct core_workers *workers;
     uint32_t n_workers;      /* how many there are or would be */
 };
+
+/* Tells the application of long work; CLV_ERR_CANCELLED when it wants no more of
+ * it. */
+clv_status core_context_progress(clv_context *ctx, const char *what,
+                                 double fraction);
 
 /* Ids of devices for a message, as many as fit; starts empty. */
 typedef struct core_id_list {

@@ -97,7 +97,9 @@ clv_status tool_env_open(tool_env *env)
                               .log = on_log,
                               .log_ctx = env,
                               .log_level = env->log_level,
-                              .trace = common->trace != NULL},
+                              .trace = common->trace != NULL,
+                              .progress = tool_progress_report,
+                              .progress_ctx = &env->progress},
         &env->ctx);
 }
 

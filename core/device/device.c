@@ -128,6 +128,7 @@ clv_status core_device_open(core_plugin *plugin, uint32_t index,
                          "plugin '%s': no memory for device %u",
                          plugin->api.name, index);
     pthread_mutex_init(&dev->mutex, NULL);
+    pthread_mutex_init(&dev->stage_mutex, NULL);
     dev->ctx = plugin->ctx;
     dev->plugin = plugin;
     dev->plugin_index = index;
@@ -177,6 +178,7 @@ void core_device_close(clv_device *dev)
         pthread_mutex_unlock(&dev->plugin->mutex);
     }
     core_submit_scratch_destroy(dev->scratch);
+    pthread_mutex_destroy(&dev->stage_mutex);
     pthread_mutex_destroy(&dev->mutex);
     free(dev->mem_types);
     free(dev);

@@ -42,8 +42,15 @@ struct clv_device {
     uint32_t plugin_index;     /* as enumerated */
     _Atomic bool lost, abandoned;
 
+    _Atomic uint64_t local_bytes; /* in its own memory, of this context */
+
     pthread_mutex_t mutex;     /* serialises [dev] slots, and protects: */
     struct core_submit_scratch *scratch;
+
+    pthread_mutex_t stage_mutex; /* of what exchange.c keeps: */
+    struct core_stage *stage;
+    uint32_t stage_users;
+    uint64_t stage_bytes;        /* that are to pass */
 };
 
 /* Makes a device of the plugin's index-th one and appends nothing: the caller
@@ -112,6 +119,7 @@ typedef struct core_buffer {
     uint64_t size;
     uint32_t mem_type;
     uint32_t access; /* CLV_ACCESS_* the device may use */
+    bool counted;    /* in the device's local_bytes */
 } core_buffer;
 
 clv_status core_buffer_alloc(clv_device *dev, uint32_t mem_type, uint64_t size,

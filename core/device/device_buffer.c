@@ -59,6 +59,11 @@ static clv_status finish_new(core_buffer *buf, const char *slot, clv_status st,
     return st;
 }
 
+static bool takes_local(const clv_device *dev, uint32_t mem_type)
+{
+    return dev->mem_types[mem_type].flags & CLV_MEM_DEVICE_LOCAL;
+}
+
 clv_status core_buffer_alloc(clv_device *dev, uint32_t mem_type, uint64_t size,
                              core_buffer **out)
 {
@@ -70,7 +75,12 @@ clv_status core_buffer_alloc(clv_device *dev, uint32_t mem_type, uint64_t size,
         return CLV_ERR_NO_MEMORY;
     st = CORE_CALL(dev, buffer_alloc, dev->handle, mem_type, size,
                    &buf->handle);
-    return finish_new(buf, "buffer_alloc", st, out);
+    st = finish_new(buf, "buffer_alloc", st, out);
+    if (st == CLV_OK && takes_local(dev, mem_type)) {
+        buf->counted = true;
+        atomic_fetch_add(&dev->local_bytes, size);
+    }
+    return st;
 }
 
 bool core_device_import_type(const clv_device *dev, uint32_t handle_type,
@@ -169,6 +179,8 @@ void core_buffer_free(core_buffer *buf)
         return;
     }
     buf->dev->api->buffer_free(buf->handle);
+    if (buf->counted)
+        atomic_fetch_sub(&buf->dev->local_bytes, buf->size);
     free(buf);
 }
 

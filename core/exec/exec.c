@@ -107,6 +107,8 @@ clv_status clv_exec_create(clv_plan *plan, clv_exec **out)
     if (!status)
         status = core_exec_sync_begin(exec);
     if (!status)
+        status = core_exec_load_weights(exec);
+    if (!status)
         status = make_steps(exec);
     if (!status)
         status = make_tensors(exec);

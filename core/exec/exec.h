@@ -110,6 +110,12 @@ clv_status core_exec_put_commands(clv_exec *exec, uint32_t step,
  * timeline having value, which it has. */
 clv_status core_exec_fetch(clv_exec *exec, uint32_t device, uint64_t value);
 
+/* exec_weights.c: all that devices need copies of. */
+clv_status core_exec_load_weights(clv_exec *exec);
+/* Where a device holds a weight, or a view of one. */
+clv_status core_exec_weight(const clv_plan *plan, const core_load *load,
+                            const core_object **out);
+
 /* exec_memory.c */
 clv_status core_exec_make_memory(clv_exec *exec);
 void core_exec_free_memory(clv_exec *exec);

@@ -98,25 +98,18 @@ static void extract_finish(extract *e)
 
 /* ------------------------------------------------------------------------ */
 
-/* Where the device holds a weight, or a view of one. */
+/* The copy is of the view alone, or of the whole tensor. */
 static clv_status weight_binding(const clv_plan *plan, const core_load *load,
                                  core_binding *binding)
 {
-    clv_tensor *tensor = plan->graph->values[load->weight].weight;
-    clv_device *dev = plan->devices[load->device].dev;
-    uint64_t view = core_view_offset(plan->graph, load->weight);
-    bool slice = load->holding == CORE_HOLD_COPY && !load->whole &&
-                 load->bytes < tensor->size;
+    bool whole = load->holding != CORE_HOLD_COPY || load->whole;
     const core_object *object;
-    clv_status status =
-        slice ? core_tensor_slice(tensor, dev, plan->pointer_align, load->begin,
-                                  load->bytes, &object)
-              : core_tensor_object(tensor, dev, plan->pointer_align,
-                                   load->holding, &object);
+    clv_status status = core_exec_weight(plan, load, &object);
     if (status)
         return status;
     binding->buffer = object->buffer;
-    binding->offset = object->offset + (slice ? 0 : view);
+    binding->offset = object->offset +
+                      (whole ? core_view_offset(plan->graph, load->weight) : 0);
     binding->size = load->bytes;
     return CLV_OK;
 }
@@ -130,7 +123,7 @@ static clv_status bind_weights(const clv_exec *exec, const extract *e,
     uint32_t device = plan->steps[e->step].device;
     *n = 0;
     for (uint32_t i = 0; i < e->n_tensors; i++) {
-        clv_value value = e->values[i], base = plan->graph->values[value].base;
+        clv_value value = e->values[i];
         if (e->tensors[i].usage != CLV_USAGE_WEIGHT)
             continue;
         core_binding *binding = &bindings[(*n)++];
@@ -140,8 +133,7 @@ static clv_status bind_weights(const clv_exec *exec, const extract *e,
             &plan->loads[loads[(size_t)value * plan->n_devices + device]],
             binding);
         if (status)
-            return clv_error_prefix(status, "weight '%s'",
-                                    plan->graph->values[base].name);
+            return status;
     }
     return CLV_OK;
 }

@@ -395,14 +395,12 @@ static clv_status copy_object(const clv_tensor *tensor, clv_device *dev,
     if (status)
         return status;
     if (core_device_has_local(dev, &type)) {
-        const core_runs all = {0, size, size, 1};
         status = core_device_alloc_local(dev, size, "a weight",
                                          &object->buffer);
         if (status)
             return status;
-        status = core_buffer_write(
-            object->buffer, 0, &all,
-            (const char *)tensor->memory->data + object->begin);
+        status = core_buffer_pack(object->buffer, &object->range,
+                                  tensor->memory->data);
         if (!status)
             return CLV_OK;
         goto fail;
@@ -414,7 +412,11 @@ static clv_status copy_object(const clv_tensor *tensor, clv_device *dev,
     status = core_buffer_map(object->buffer, CLV_ACCESS_WRITE, &to);
     if (status)
         goto fail;
-    memcpy(to, (const char *)tensor->memory->data + object->begin, size);
+    for (uint64_t i = 0; i < object->range.n; i++)
+        memcpy((char *)to + i * object->range.bytes,
+               (const char *)tensor->memory->data + object->range.offset +
+                   i * object->range.pitch,
+               object->range.bytes);
     status = core_buffer_flush(object->buffer, 0, size);
     core_buffer_unmap(object->buffer);
     if (!status)
@@ -444,12 +446,18 @@ static clv_status make_object(clv_tensor *tensor, clv_device *dev,
     return CLV_OK;
 }
 
+static bool same_runs(const core_runs *a, const core_runs *b)
+{
+    return a->offset == b->offset && a->bytes == b->bytes && a->n == b->n &&
+           (a->n < 2 || a->pitch == b->pitch);
+}
+
 /* Imports keep the host's address; copies begin where their memory does. */
 static bool object_serves(const core_object *object, const clv_device *dev,
                           uint64_t align, const core_object *want)
 {
     return object->buffer->dev == dev && object->holding == want->holding &&
-           object->begin == want->begin && object->size == want->size &&
+           same_runs(&object->range, &want->range) &&
            (want->holding == CORE_HOLD_IMPORT ||
             dev->mem_types[object->buffer->mem_type].alignment >= align);
 }
@@ -480,20 +488,39 @@ clv_status core_tensor_object(clv_tensor *tensor, clv_device *dev,
                               uint64_t align, uint32_t holding,
                               const core_object **out)
 {
-    const core_object want = {.holding = holding, .size = tensor->size};
+    const core_object want = {.holding = holding, .size = tensor->size,
+                              .range = core_tensor_whole(tensor)};
     return find_object(tensor, dev, align, &want, out);
 }
 
 clv_status core_tensor_slice(clv_tensor *tensor, clv_device *dev,
-                             uint64_t align, uint64_t begin, uint64_t size,
+                             uint64_t align, const core_runs *range,
                              const core_object **out)
 {
-    const core_object want = {.holding = CORE_HOLD_COPY, .begin = begin,
-                              .size = size};
-    if (begin > tensor->size || size > tensor->size - begin)
-        return clv_error(CLV_ERR_INVALID, "a slice of bytes %llu + %llu passes "
-                         "the tensor's %llu", (unsigned long long)begin,
-                         (unsigned long long)size,
+    const core_object want = {.holding = CORE_HOLD_COPY, .range = *range,
+                              .size = range->bytes * range->n};
+    uint64_t last, end;
+    if (!range->n || !range->bytes ||
+        __builtin_mul_overflow(range->n - 1, range->pitch, &last) ||
+        __builtin_add_overflow(last, range->offset, &end) ||
+        __builtin_add_overflow(end, range->bytes, &end) || end > tensor->size)
+        return clv_error(CLV_ERR_INVALID, "a slice of %llu times %llu bytes "
+                         "from %llu on passes the tensor's %llu",
+                         (unsigned long long)range->n,
+                         (unsigned long long)range->bytes,
+                         (unsigned long long)range->offset,
                          (unsigned long long)tensor->size);
     return find_object(tensor, dev, align, &want, out);
+}
+
+bool core_tensor_has_slice(clv_tensor *tensor, const clv_device *dev,
+                           uint64_t align, const core_runs *range)
+{
+    const core_object want = {.holding = CORE_HOLD_COPY, .range = *range};
+    pthread_mutex_lock(&tensor->mutex);
+    const core_object *object = tensor->objects;
+    while (object && !object_serves(object, dev, align, &want))
+        object = object->next;
+    pthread_mutex_unlock(&tensor->mutex);
+    return object != NULL;
 }

@@ -35,7 +35,8 @@ typedef struct core_object {
     uint64_t offset, size;   /* of the elements in the buffer */
     uint32_t holding;        /* core_holding */
     uint32_t storage, layout; /* clv_storage, clv_layout */
-    uint64_t begin;          /* of the first byte it holds, in the tensor */
+    core_runs range;         /* of the tensor's bytes: what it holds, one
+                                stretch behind the other */
     uint32_t memory;         /* LOCAL: its bit in clv_tensor.regions */
     struct core_object *next;
 } core_object;
@@ -63,16 +64,23 @@ struct clv_tensor {
 clv_status core_tensor_holding(const clv_tensor *tensor, const clv_device *dev,
                                uint64_t align, bool may_copy,
                                uint32_t *holding);
+static inline core_runs core_tensor_whole(const clv_tensor *tensor)
+{
+    return (core_runs){0, tensor->size, tensor->size, 1};
+}
 /* The object on dev that holds the whole tensor, for an align and holding as
  * core_tensor_holding() was asked and said; made now if there is none yet.
  * Owned by the tensor. */
 clv_status core_tensor_object(clv_tensor *tensor, clv_device *dev,
                               uint64_t align, uint32_t holding,
                               const core_object **out);
-/* The same for bytes begin .. begin + size alone, in memory of the device. */
+/* The same for some of its bytes alone, in memory of the device. */
 clv_status core_tensor_slice(clv_tensor *tensor, clv_device *dev,
-                             uint64_t align, uint64_t begin, uint64_t size,
+                             uint64_t align, const core_runs *range,
                              const core_object **out);
+/* Whether there is one already. */
+bool core_tensor_has_slice(clv_tensor *tensor, const clv_device *dev,
+                           uint64_t align, const core_runs *range);
 /* Whether dev has memory for a copy of this size. The same errors. */
 clv_status core_tensor_can_copy(const clv_device *dev, uint64_t size,
                                 uint64_t align);

@@ -2,16 +2,17 @@
 
 uint64_t core_view_offset(const clv_graph *graph, clv_value value)
 {
-    const clv_tensor_desc *desc = &graph->tensors[value];
     const core_value *v = &graph->values[value];
+    clv_tensor_desc base = graph->tensors[v->base];
     uint32_t elements, bytes;
-    if (v->base == value || !clv_dtype_block(desc->dtype, &elements, &bytes))
+    if (v->base == value || !clv_dtype_block(base.dtype, &elements, &bytes))
         return 0;
     int64_t offset = 0;
-    for (uint32_t i = 0; i < desc->rank; i++) {
-        int64_t step = i + 1 == desc->rank ? v->origin[i] / (int64_t)elements
-                                           : v->origin[i];
-        offset += step * desc->strides[i];
+    core_desc_set_dense(&base);
+    for (uint32_t i = 0; i < base.rank; i++) {
+        int64_t step = i + 1 == base.rank ? v->origin[i] / (int64_t)elements
+                                          : v->origin[i];
+        offset += step * base.strides[i];
     }
     return (uint64_t)offset;
 }

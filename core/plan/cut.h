@@ -72,4 +72,8 @@ clv_status core_cut_make(const clv_graph *graph, const core_piece *pieces,
  * too. CLV_ERR_INVALID for a range that the node does not have. */
 clv_status core_cut_try(const clv_graph *graph, const core_piece *pieces,
                         uint32_t n_pieces, core_cut *out);
+/* Views of columns of weights that only such devices use lie there without gaps:
+ * those have memory of their own, into which weights are copied. local: for each
+ * of the devices. */
+clv_status core_cut_pack(core_cut *cut, const bool *local);
 void core_cut_finish(core_cut *cut);

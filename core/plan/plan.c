@@ -134,8 +134,14 @@ static clv_status cut_graph(clv_plan *plan)
         return CLV_OK;
     clv_status status = core_cut_make(plan->source, plan->pieces,
                                       plan->n_pieces, &plan->cut);
+    bool *local = calloc(plan->n_devices + 1u, sizeof *local);
+    for (uint32_t d = 0; local && d < plan->n_devices; d++)
+        local[d] = plan->devices[d].local;
+    if (!status)
+        status = local ? core_cut_pack(&plan->cut, local) : no_memory();
     if (!status)
         plan->graph = plan->cut.graph;
+    free(local);
     return status;
 }
 

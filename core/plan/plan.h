@@ -90,9 +90,11 @@ typedef struct core_load {
     clv_value weight;
     uint32_t device;
     uint32_t holding; /* core_holding: used in place, or copied */
-    uint64_t begin, bytes; /* in the weight's tensor; begin is 0 but for views
-                              that are copied */
-    bool whole;       /* of a view whose whole tensor is copied */
+    uint64_t bytes;   /* there */
+    core_runs range;  /* of the weight's tensor: what is copied. A view's bytes,
+                         or the whole where rows of it are to stay as far apart
+                         as they are */
+    bool whole;
 } core_load;
 
 /* A node that copies between a device's own memory and the host's. */

@@ -184,8 +184,16 @@ static clv_status plan_arenas(clv_plan *plan, core_uses *uses)
 /* ------------------------------------------------------------------------ */
 /* Weights                                                                   */
 
-/* A view of a weight in the device's own memory begins at its start, so it must
- * be a piece of the tensor as it is: rows of it. */
+/* Rows of the view lie one behind the other. */
+static bool is_dense(const clv_tensor_desc *desc)
+{
+    clv_tensor_desc dense = *desc;
+    core_desc_set_dense(&dense);
+    return !memcmp(desc->strides, dense.strides, sizeof dense.strides);
+}
+
+/* A view of a weight in the device's own memory begins at its start: it is rows
+ * of the tensor, or columns of it without gaps (cut.h). */
 static clv_status load_view(const clv_plan *plan, clv_value value,
                             uint32_t device, core_load *load)
 {
@@ -197,11 +205,12 @@ static clv_status load_view(const clv_plan *plan, clv_value value,
     bool aligned = !(begin & (plan->pointer_align - 1));
     if (load->holding == CORE_HOLD_IMPORT && aligned)
         return CLV_OK;
-    if (desc->rank > 1 &&
-        desc->dims[desc->rank - 1] != tensor->dims[desc->rank - 1]) {
+    const core_bounds box = core_bounds_of(graph, value);
+    core_runs range;
+    if (!is_dense(desc) || !core_bounds_runs(desc->dtype, desc->rank,
+                                             tensor->dims, &box, &range)) {
         if (load->holding == CORE_HOLD_COPY && aligned) {
-            load->whole = true; /* the copy is of all its columns */
-            return CLV_OK;
+            return CLV_OK; /* the copy is of all its columns */
         }
         return clv_error(CLV_ERR_UNSUPPORTED,
                          "device '%s' needs pieces of a weight's columns to "
@@ -211,7 +220,8 @@ static clv_status load_view(const clv_plan *plan, clv_value value,
                          (unsigned long long)begin);
     }
     load->holding = CORE_HOLD_COPY;
-    load->begin = begin;
+    load->range = range;
+    load->whole = false;
     load->bytes = plan->places[value].size;
     return core_tensor_can_copy(dev, load->bytes, plan->pointer_align);
 }
@@ -225,7 +235,8 @@ static clv_status load_weight(clv_plan *plan, uint32_t part, clv_value value,
     clv_value base = plan->graph->values[value].base;
     bool *slot = &loaded[(size_t)value * plan->n_devices + device];
     core_load load = {.weight = value, .device = device,
-                      .bytes = plan->places[value].size};
+                      .bytes = plan->places[value].size,
+                      .range = core_tensor_whole(tensor), .whole = true};
     if (*slot)
         return CLV_OK;
     clv_status status = core_tensor_holding(

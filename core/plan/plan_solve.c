@@ -43,25 +43,30 @@ static clv_status no_memory(void)
 /* ------------------------------------------------------------------------ */
 /* Costs                                                                     */
 
+typedef struct notice {
+    clv_context *ctx;
+    bool given;
+} notice;
+
 /* Says once that it takes a moment. */
-static int note_measuring(void *ctx, const char *what, double fraction)
+static int note_measuring(void *arg, const char *what, double fraction)
 {
-    clv_context **log = ctx;
-    (void)what, (void)fraction;
-    if (*log)
-        clv_log(*log, CLV_LOG_INFO, "measuring what devices are good at, for "
+    notice *n = arg;
+    if (!n->given)
+        clv_log(n->ctx, CLV_LOG_INFO, "measuring what devices are good at, for "
                 "plans; the results are kept in core.cache_dir");
-    *log = NULL;
-    return 0;
+    n->given = true;
+    return core_context_progress(n->ctx, what, fraction) != CLV_OK;
 }
 
 static clv_status measure(solver *v)
 {
-    clv_context *ctx = v->plan->ctx, *log = ctx;
+    clv_context *ctx = v->plan->ctx;
+    notice given = {ctx, false};
     const core_profile_params params = {.devices = v->devices,
                                         .n_devices = v->plan->n_devices,
                                         .progress = note_measuring,
-                                        .progress_ctx = &log};
+                                        .progress_ctx = &given};
     clv_status status = core_profile_of(ctx, &v->profile);
     if (!status)
         status = core_profile_cover(v->profile, v->graph, &params);

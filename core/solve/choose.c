@@ -96,6 +96,14 @@ static clv_status ask(const core_maker *m, uint32_t device, inquiry *q)
     clv_status status = core_cut_try(m->graph, q->pieces, q->n, &cut);
     if (status)
         return status;
+    bool local[CORE_SOLVE_DEVICES];
+    for (uint32_t d = 0; d < m->n_devices; d++)
+        local[d] = m->devices[d].memory_index != 0;
+    status = core_cut_pack(&cut, local);
+    if (status) {
+        core_cut_finish(&cut);
+        return status;
+    }
     clv_subgraph view = core_graph_view(cut.graph);
     clv_op_caps *caps = calloc(cut.graph->n_nodes, sizeof *caps);
     status = caps ? core_device_caps(dev, &view, caps)

@@ -32,12 +32,15 @@ bool core_maker_needs_length(const core_maker *m, uint32_t kind,
                            CORE_AXIS_SEQUENCE);
 }
 
-/* Columns of weights are cut only where the device uses them in place. */
+/* Columns of weights are cut only where the device uses them in place, or has
+ * them in memory of its own. */
 static bool columns_reached(const core_maker *m, uint32_t kind,
                             uint32_t device, uint32_t axis)
 {
     const clv_node *node =
         &m->graph->nodes[m->kinds.kinds[kind].first];
+    if (m->devices[device].memory_index)
+        return true;
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         clv_value value = node->inputs[i];
         if (value == CLV_NO_TENSOR ||

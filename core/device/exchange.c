@@ -1,0 +1,356 @@
+#include "device_memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Bytes of one submit, and its commands. */
+#define HALF_SIZE (16u << 20)
+#define MAX_COMMANDS 64u
+#define HALF_ALIGN 4096u
+/* Drivers take long for large fills. */
+#define ZEROS_SIZE (64u << 20)
+
+typedef enum direction { TO_DEVICE, PACKED, TO_HOST, ZEROS } direction;
+
+/* What bytes pass through. */
+typedef struct core_stage {
+    clv_device *dev;
+    core_timeline *timeline;
+    core_buffer *buffer; /* NULL: only for zeros */
+    char *mapped;
+    uint64_t half;       /* bytes of each of its two halves */
+    uint64_t value;      /* of the timeline after all that was submitted */
+    uint64_t until[2];   /* a half is free once the timeline has this */
+    uint32_t turn;       /* the half that comes next */
+    bool kept;           /* the device's, used under its mutex */
+} core_stage;
+
+typedef struct exchange {
+    core_stage *stage;
+    core_buffer *buf;
+    direction way;
+    uint64_t base;
+    uint64_t packed; /* bytes that lie in the buffer so far */
+    char *host;
+} exchange;
+
+/* ------------------------------------------------------------------------ */
+/* The stage                                                                 */
+
+static void stage_free(core_stage *s)
+{
+    if (!s)
+        return;
+    if (s->mapped)
+        core_buffer_unmap(s->buffer);
+    core_buffer_free(s->buffer);
+    core_timeline_destroy(s->timeline);
+    free(s);
+}
+
+static clv_status stage_buffer(core_stage *s, uint64_t bytes)
+{
+    uint32_t type = 0;
+    void *mapped = NULL;
+    clv_status status = core_device_can_exchange(s->dev);
+    if (status)
+        return status;
+    core_device_staging_type(s->dev, &type);
+    uint64_t most = s->dev->mem_types[type].max_size / 2;
+    s->half = bytes < HALF_SIZE ? bytes : HALF_SIZE;
+    s->half = (s->half + HALF_ALIGN - 1) & ~(uint64_t)(HALF_ALIGN - 1);
+    s->half = s->half < most ? s->half : most;
+    if (!s->half)
+        return clv_error(CLV_ERR_LIMIT, "device '%s' has not 2 bytes that the "
+                         "host sees; leave it out of the plan's devices",
+                         s->dev->id);
+    status = core_buffer_alloc(s->dev, type, 2 * s->half, &s->buffer);
+    if (!status)
+        status = core_buffer_map(s->buffer, CLV_ACCESS_READ | CLV_ACCESS_WRITE,
+                                 &mapped);
+    s->mapped = mapped;
+    return status;
+}
+
+/* bytes: that pass in all; 0: only zeros. */
+static clv_status stage_make(clv_device *dev, uint64_t bytes, core_stage **out)
+{
+    core_stage *s = calloc(1, sizeof *s);
+    if (!s)
+        return clv_error(CLV_ERR_NO_MEMORY, "device '%s': no memory for copies",
+                         dev->id);
+    s->dev = dev;
+    clv_status status = core_timeline_create(dev, 0, &s->timeline);
+    if (!status && bytes)
+        status = stage_buffer(s, bytes);
+    if (status) {
+        stage_free(s);
+        return status;
+    }
+    *out = s;
+    return CLV_OK;
+}
+
+void core_device_hold_staging(clv_device *dev, uint64_t bytes)
+{
+    pthread_mutex_lock(&dev->stage_mutex);
+    if (!dev->stage_users++)
+        dev->stage_bytes = bytes;
+    pthread_mutex_unlock(&dev->stage_mutex);
+}
+
+void core_device_release_staging(clv_device *dev)
+{
+    core_stage *last = NULL;
+    pthread_mutex_lock(&dev->stage_mutex);
+    if (!--dev->stage_users) {
+        last = dev->stage;
+        dev->stage = NULL;
+    }
+    pthread_mutex_unlock(&dev->stage_mutex);
+    stage_free(last);
+}
+
+/* The device's one, whose mutex is then held, or one of its own. */
+static clv_status stage_take(clv_device *dev, direction way, uint64_t bytes,
+                             core_stage **out)
+{
+    clv_status status = CLV_OK;
+    pthread_mutex_lock(&dev->stage_mutex);
+    if (!dev->stage_users || way == ZEROS) {
+        pthread_mutex_unlock(&dev->stage_mutex);
+        return stage_make(dev, way == ZEROS ? 0 : bytes, out);
+    }
+    if (!dev->stage)
+        status = stage_make(dev, dev->stage_bytes, &dev->stage);
+    if (status) {
+        pthread_mutex_unlock(&dev->stage_mutex);
+        return status;
+    }
+    dev->stage->kept = true;
+    *out = dev->stage;
+    return CLV_OK;
+}
+
+/* After a failure nobody uses it again. */
+static void stage_give(core_stage *s, bool failed)
+{
+    clv_device *dev = s->dev;
+    bool kept = s->kept;
+    if (kept && failed)
+        dev->stage = NULL;
+    if (!kept || failed)
+        stage_free(s);
+    if (kept)
+        pthread_mutex_unlock(&dev->stage_mutex);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Work                                                                      */
+
+static uint64_t limit_ns(const clv_device *dev)
+{
+    double s = clv_config_get_float(dev->ctx->config, "core.wait_timeout");
+    return s > 0 ? (uint64_t)(s * 1e9) : UINT64_MAX;
+}
+
+static clv_status submit(core_stage *s, const core_command *commands,
+                         uint32_t n)
+{
+    const core_point signal = {s->timeline, ++s->value};
+    const core_submit submit = {.commands = commands, .n_commands = n,
+                                .signals = &signal, .n_signals = 1};
+    clv_status status;
+    /* Others may fill the queue: they are waited for. */
+    while ((status = core_device_submit(s->dev, &submit)) == CLV_ERR_LIMIT) {
+        status = core_device_settle(s->dev, limit_ns(s->dev));
+        if (status)
+            break;
+    }
+    s->until[s->turn] = status ? 0 : s->value;
+    return status;
+}
+
+/* Until the half is free. */
+static clv_status await(core_stage *s, uint32_t half)
+{
+    uint64_t value = s->until[half];
+    s->until[half] = 0;
+    return value ? core_timeline_wait(s->timeline, value, 0, limit_ns(s->dev))
+                 : CLV_OK;
+}
+
+/* What one submit moves: n stretches. */
+typedef struct piece {
+    uint64_t offset, bytes, pitch;
+    uint64_t n;
+} piece;
+
+static void fill_or_empty(const exchange *x, const piece *p, bool to_host)
+{
+    char *staged = x->stage->mapped + x->stage->turn * x->stage->half;
+    for (uint64_t i = 0; i < p->n; i++, staged += p->bytes) {
+        char *host = x->host + p->offset + i * p->pitch;
+        memcpy(to_host ? host : staged, to_host ? staged : host, p->bytes);
+    }
+}
+
+static uint32_t put_commands(const exchange *x, const piece *p,
+                             core_command *out)
+{
+    const core_stage *s = x->stage;
+    uint64_t from = s->turn * s->half;
+    if (x->way == PACKED) {
+        out[0] = (core_command){.kind = CLV_COMMAND_COPY, .src = s->buffer,
+                                .src_offset = from, .dst = x->buf,
+                                .dst_offset = x->packed,
+                                .size = p->bytes * p->n};
+        return 1;
+    }
+    for (uint32_t i = 0; i < p->n; i++) {
+        uint64_t at = x->base + p->offset + i * p->pitch;
+        uint64_t staged = from + i * p->bytes;
+        core_command *c = &out[i];
+        if (x->way == ZEROS)
+            *c = (core_command){.kind = CLV_COMMAND_FILL, .dst = x->buf,
+                                .dst_offset = at, .size = p->bytes};
+        else if (x->way == TO_DEVICE)
+            *c = (core_command){.kind = CLV_COMMAND_COPY, .src = s->buffer,
+                                .src_offset = staged, .dst = x->buf,
+                                .dst_offset = at, .size = p->bytes};
+        else
+            *c = (core_command){.kind = CLV_COMMAND_COPY, .src = x->buf,
+                                .src_offset = at, .dst = s->buffer,
+                                .dst_offset = staged, .size = p->bytes};
+    }
+    return (uint32_t)p->n;
+}
+
+static clv_status move(exchange *x, const piece *p)
+{
+    core_command commands[MAX_COMMANDS];
+    core_stage *s = x->stage;
+    uint64_t at = s->turn * s->half, size = p->bytes * p->n;
+    bool in = x->way == TO_DEVICE || x->way == PACKED;
+    clv_status status = await(s, s->turn);
+    if (!status && in) {
+        fill_or_empty(x, p, false);
+        status = core_buffer_flush(s->buffer, at, size);
+    }
+    if (!status)
+        status = submit(s, commands, put_commands(x, p, commands));
+    x->packed += size;
+    if (status || in) {
+        s->turn ^= 1;
+        return status;
+    }
+    status = await(s, s->turn);
+    if (!status && x->way == TO_HOST) {
+        status = core_buffer_invalidate(s->buffer, at, size);
+        if (!status)
+            fill_or_empty(x, p, true);
+    }
+    return status;
+}
+
+/* Part of one stretch after the other. */
+static clv_status move_long(exchange *x, const core_runs *at, uint64_t run,
+                            uint64_t room)
+{
+    clv_status status = CLV_OK;
+    for (uint64_t done = 0; done < at->bytes && !status;) {
+        uint64_t rest = at->bytes - done;
+        const piece p = {at->offset + run * at->pitch + done,
+                         rest < room ? rest : room, 0, 1};
+        status = move(x, &p);
+        done += p.bytes;
+    }
+    return status;
+}
+
+static clv_status move_all(exchange *x, const core_runs *at)
+{
+    uint64_t room = x->way == ZEROS ? ZEROS_SIZE : x->stage->half;
+    uint64_t fit = room / at->bytes;
+    clv_status status = CLV_OK;
+    if (x->way != PACKED && fit > MAX_COMMANDS)
+        fit = MAX_COMMANDS;
+    for (uint64_t run = 0; run < at->n && !status;) {
+        uint64_t left = at->n - run;
+        piece p = {at->offset + run * at->pitch, at->bytes, at->pitch,
+                   left < fit ? left : fit};
+        status = fit ? move(x, &p) : move_long(x, at, run, room);
+        run += fit ? p.n : 1;
+    }
+    return status;
+}
+
+/* Whatever happens, nothing touches the buffers afterwards, unless the device
+ * had to be abandoned. */
+static clv_status transfer(core_buffer *buf, uint64_t base,
+                           const core_runs *at, void *host, direction way)
+{
+    exchange x = {.buf = buf, .way = way, .base = base, .host = host};
+    core_runs runs = *at;
+    if (!runs.n || !runs.bytes)
+        return CLV_OK;
+    if (runs.n > 1 && runs.pitch == runs.bytes) {
+        runs.bytes *= runs.n;
+        runs.n = 1;
+    }
+    clv_status status =
+        stage_take(buf->dev, way, runs.bytes * runs.n, &x.stage);
+    if (status)
+        return status;
+    status = move_all(&x, &runs);
+    for (uint32_t half = 0; half < 2 && !status; half++)
+        status = await(x.stage, half);
+    if (status)
+        core_device_settle(buf->dev, limit_ns(buf->dev));
+    stage_give(x.stage, status != CLV_OK);
+    return status;
+}
+
+clv_status core_buffer_write(core_buffer *buf, uint64_t base,
+                             const core_runs *at, const void *host)
+{
+    return transfer(buf, base, at, (void *)(uintptr_t)host, TO_DEVICE);
+}
+
+clv_status core_buffer_pack(core_buffer *buf, const core_runs *at,
+                            const void *host)
+{
+    return transfer(buf, 0, at, (void *)(uintptr_t)host, PACKED);
+}
+
+clv_status core_buffer_read(core_buffer *buf, uint64_t base,
+                            const core_runs *at, void *host)
+{
+    return transfer(buf, base, at, host, TO_HOST);
+}
+
+/* Bytes that no fill command can write: those are whole words. */
+static clv_status write_zeros(core_buffer *buf, uint64_t base, uint64_t size)
+{
+    static const char zeros[4096];
+    clv_status status = CLV_OK;
+    for (uint64_t done = 0; done < size && !status;) {
+        uint64_t n = size - done < sizeof zeros ? size - done : sizeof zeros;
+        const core_runs part = {0, n, n, 1};
+        status = core_buffer_write(buf, base + done, &part, zeros);
+        done += n;
+    }
+    return status;
+}
+
+clv_status core_buffer_zero(core_buffer *buf, uint64_t base,
+                            const core_runs *at)
+{
+    uint64_t pitch = at->n > 1 ? at->pitch : 0;
+    clv_status status = CLV_OK;
+    if (!((base | at->offset | at->bytes | pitch) % 4))
+        return transfer(buf, base, at, NULL, ZEROS);
+    for (uint64_t i = 0; i < at->n && !status; i++)
+        status = write_zeros(buf, base + at->offset + i * at->pitch, at->bytes);
+    return status;
+}

@@ -1,0 +1,90 @@
+/*
+ * Weights on their way to devices, before the first run: where a device uses
+ * them in place nothing happens; else each is copied once, through a small buffer
+ * that all of them share.
+ */
+#include "exec.h"
+
+#include <stdio.h>
+
+static clv_tensor *tensor_of(const clv_plan *plan, const core_load *load)
+{
+    return plan->graph->values[load->weight].weight;
+}
+
+static bool is_missing(const clv_plan *plan, const core_load *load)
+{
+    return load->holding == CORE_HOLD_COPY &&
+           !core_tensor_has_slice(tensor_of(plan, load),
+                                  plan->devices[load->device].dev,
+                                  plan->pointer_align, &load->range);
+}
+
+/* Bytes that are still to be copied to a device. */
+static uint64_t missing_bytes(const clv_plan *plan, uint32_t device)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < plan->n_loads; i++)
+        if (plan->loads[i].device == device &&
+            is_missing(plan, &plan->loads[i]))
+            sum += plan->loads[i].range.bytes * plan->loads[i].range.n;
+    return sum;
+}
+
+clv_status core_exec_weight(const clv_plan *plan, const core_load *load,
+                            const core_object **out)
+{
+    clv_tensor *tensor = tensor_of(plan, load);
+    clv_device *dev = plan->devices[load->device].dev;
+    clv_value base = plan->graph->values[load->weight].base;
+    clv_status status =
+        load->holding == CORE_HOLD_COPY
+            ? core_tensor_slice(tensor, dev, plan->pointer_align, &load->range,
+                                out)
+            : core_tensor_object(tensor, dev, plan->pointer_align,
+                                 load->holding, out);
+    return status ? clv_error_prefix(status, "weight '%s'",
+                                     plan->graph->values[base].name)
+                  : CLV_OK;
+}
+
+static clv_status copy_all(const clv_plan *plan, uint32_t device,
+                           uint64_t bytes)
+{
+    clv_device *dev = plan->devices[device].dev;
+    char what[CORE_DEVICE_ID_SIZE + 32];
+    uint64_t done = 0;
+    clv_status status = CLV_OK;
+    snprintf(what, sizeof what, "copying weights to %s", dev->id);
+    for (uint32_t i = 0; i < plan->n_loads && !status; i++) {
+        const core_load *load = &plan->loads[i];
+        const core_object *object;
+        if (load->device != device || !is_missing(plan, load))
+            continue;
+        status = core_context_progress(plan->ctx, what,
+                                       (double)done / (double)bytes);
+        if (!status)
+            status = core_exec_weight(plan, load, &object);
+        done += load->range.bytes * load->range.n;
+    }
+    return status ? status : core_context_progress(plan->ctx, what, 1);
+}
+
+clv_status core_exec_load_weights(clv_exec *exec)
+{
+    const clv_plan *plan = exec->plan;
+    clv_status status = CLV_OK;
+    for (uint32_t d = 0; d < plan->n_devices && !status; d++) {
+        clv_device *dev = plan->devices[d].dev;
+        uint64_t bytes = missing_bytes(plan, d);
+        if (!bytes)
+            continue;
+        if (plan->devices[d].local)
+            status = core_device_has_room(dev, bytes, "weights");
+        core_device_hold_staging(dev, bytes);
+        if (!status)
+            status = copy_all(plan, d, bytes);
+        core_device_release_staging(dev);
+    }
+    return status;
+}
