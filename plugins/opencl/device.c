@@ -160,6 +160,7 @@ static void free_objects(clv_plugin_device *dev)
         cl->ReleaseContext(dev->context);
     pthread_mutex_destroy(&dev->kept_lock);
     pthread_mutex_destroy(&dev->lock);
+    pthread_mutex_destroy(&dev->tuning);
     clv_free(dev->base.host, dev);
 }
 
@@ -182,6 +183,7 @@ clv_status ocl_device_open(clv_plugin_instance *inst, uint32_t index,
     dev->props = &inst->devices[index];
     pthread_mutex_init(&dev->lock, NULL);
     pthread_mutex_init(&dev->kept_lock, NULL);
+    pthread_mutex_init(&dev->tuning, NULL);
     status = make_objects(dev);
     if (!status)
         status = ocl_try_memory(dev);

@@ -36,6 +36,7 @@ struct clv_plugin_device {
     ocl_source *sources;
     pthread_mutex_t kept_lock; /* of kept, and while new ones are filled */
     gpu_kept *kept;         /* weights laid out anew; memory: cl_mem */
+    pthread_mutex_t tuning; /* one graph at a time, so that times are right */
     /* By the queue's lock: */
     ocl_job *flying, *last_flying; /* enqueued, or failed, in order */
     ocl_job *traced, *last_traced; /* ended, with times to be read */

@@ -28,6 +28,12 @@ static const clv_option options[] = {
     KEY(ENUM, "matrix", "auto", .choices = "auto|plain|off",
         .help = "matrix instructions; auto: where the device has them; plain: "
                 "by plain code, slowly, for tests"),
+    KEY(ENUM, "tune", "fast", .choices = "fast|exhaustive|off",
+        .help = "which kernel of several: fast: what was found the quickest "
+                "before, else a guess; exhaustive: what was not tried before "
+                "is; off: guesses"),
+    KEY(STRING, "slow", "",
+        .help = "for tests: a kernel, by name, that runs several times"),
     KEY(STRING, "wrong", "",
         .help = "for tests: a kernel, by name, that is not run where it ought "
                 "to be"),

@@ -1,6 +1,7 @@
 #include "program.h"
 #include "memory.h"
 #include "source.h"
+#include "tune.h"
 
 #include <cleave/plugin_program.h>
 
@@ -23,12 +24,14 @@ struct clv_plugin_program {
     bool *made;         /* [code->n_privates] whose weights we fill */
     place *places;      /* [base.n_tensors] */
     uint64_t kept_size, scratch_size, compile_ns;
-    const char *wrong;  /* variant that tests break, or "" */
+    const char *wrong, *slow; /* variants that tests break, or "" */
 };
+
+#define SLOW_RUNS 20 /* of a kernel that tests make slow */
 
 uint32_t ocl_program_dispatches(const clv_plugin_program *prog)
 {
-    return prog->code->n_dispatches;
+    return prog->code->n_dispatches * (prog->slow[0] ? SLOW_RUNS : 1);
 }
 
 clv_status ocl_program_check(const clv_command *c)
@@ -91,11 +94,13 @@ static cl_int dispatch(const clv_plugin_program *prog, cl_command_queue queue,
     if (prog->wrong[0] && !strcmp(prog->wrong, k->variant))
         return CL_SUCCESS;
     cl_int error = set_args(prog, d, symbols);
-    if (error)
-        return error;
-    return prog->dev->cl->EnqueueNDRangeKernel(
-        queue, prog->kernels[d->kernel], 3, NULL, global, local, 0, NULL,
-        ocl_span_begin(job, command, d->node, k->name));
+    const int runs =
+        prog->slow[0] && !strcmp(prog->slow, k->variant) ? SLOW_RUNS : 1;
+    for (int i = 0; i < runs && !error; i++)
+        error = prog->dev->cl->EnqueueNDRangeKernel(
+            queue, prog->kernels[d->kernel], 3, NULL, global, local, 0, NULL,
+            ocl_span_begin(job, command, d->node, k->name));
+    return error;
 }
 
 clv_status ocl_program_enqueue(clv_plugin_program *prog, cl_command_queue queue,
@@ -331,17 +336,28 @@ static clv_status compile(clv_plugin_program *prog, const clv_compile *c)
 {
     clv_plugin_device *dev = prog->dev;
     gpu_target target;
+    char *choices = NULL;
     clv_status status = clv_program_init(&prog->base, dev->base.host, c);
     if (!status)
         status = check_nodes(dev, c->graph);
+    if (!status && !c->options)
+        status = ocl_choose(dev, c, &choices);
     ocl_target(dev, &target);
+    target.choices = c->options ? c->options : choices;
     if (!status)
         status = gpu_lower(dev->base.host, &target, c->graph, &prog->code);
+    clv_free(dev->base.host, choices);
     if (!status)
         status = place_weights(prog, c);
     if (!status)
         status = make_kernels(prog, c);
     return status ? status : make_privates(prog);
+}
+
+static const char *fault(const clv_host_api *host, const char *key)
+{
+    const char *variant = host->option(host->host, key);
+    return variant ? variant : "";
 }
 
 clv_status ocl_program_compile(clv_plugin_device *dev, const clv_compile *c,
@@ -357,8 +373,8 @@ clv_status ocl_program_compile(clv_plugin_device *dev, const clv_compile *c,
         return CLV_ERR_NO_MEMORY;
     prog->dev = dev;
     prog->base.host = host;
-    prog->wrong = host->option(host->host, "wrong");
-    prog->wrong = prog->wrong ? prog->wrong : "";
+    prog->wrong = fault(host, "wrong");
+    prog->slow = fault(host, "slow");
     status = compile(prog, c);
     prog->compile_ns = host->now_ns(host->host) - begin;
     if (status)

@@ -16,6 +16,7 @@ void ocl_program_destroy(clv_plugin_program *prog);
 
 /* Whether a RUN keeps to what was compiled. */
 clv_status ocl_program_check(const clv_command *c);
+/* That a run enqueues, at the most. */
 uint32_t ocl_program_dispatches(const clv_plugin_program *prog);
 
 /* Enqueues a RUN that was checked, on the queue's thread; a failure is told in

@@ -127,7 +127,7 @@ static void *enqueue_main(void *arg)
 /* ------------------------------------------------------------------------ */
 /* Ending                                                                   */
 
-static void read_times(clv_plugin_device *dev, ocl_job *job)
+void ocl_read_times(clv_plugin_device *dev, ocl_job *job)
 {
     for (uint32_t i = 0; i < job->n_spans; i++) {
         ocl_span *span = &job->spans[i];
@@ -163,7 +163,7 @@ static void await(clv_plugin_device *dev, ocl_job *job)
                  dev->props->info.name, ocl_error_name(error), (int)error);
     }
     if (!job->status && job->spans)
-        read_times(dev, job);
+        ocl_read_times(dev, job);
 }
 
 /* With the lock held: signals. */

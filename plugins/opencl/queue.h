@@ -38,6 +38,9 @@ clv_status ocl_trace_read(clv_plugin_device *dev, uint32_t *count,
 cl_event *ocl_span_begin(ocl_job *job, uint32_t command, uint32_t node,
                          const char *name);
 
+/* Of spans whose events have ended. */
+void ocl_read_times(clv_plugin_device *dev, ocl_job *job);
+
 /* A COPY or FILL that was checked, of command i. */
 cl_int ocl_copy(clv_plugin_device *dev, ocl_job *job, uint32_t i,
                 const clv_command *c);

@@ -1,6 +1,6 @@
 """What the tests of the OpenCL plugin share: PoCL, whatever else the machine
-has. It keeps what it compiles in POCL_CACHE_DIR, which all of them share, so
-that no test waits for a kernel that another one had."""
+has. It keeps what it compiles in POCL_CACHE_DIR, which all tests share, so that
+none waits for a kernel that another one had."""
 
 import cli
 

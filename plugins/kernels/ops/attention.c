@@ -48,7 +48,8 @@ static uint32_t choose_parts(const gpu_target *target, const shape *s)
     return power;
 }
 
-static shape read_shape(const gpu_node *node)
+/* Without tuning. */
+static shape preferred_shape(const gpu_node *node)
 {
     const gpu_target *target = node->target;
     shape s = {.n = gpu_max_rows(&node->in[0]),
@@ -65,6 +66,73 @@ static shape read_shape(const gpu_node *node)
                                    s.items > target->max_group_size[0]))
         s.items /= 2;
     s.parts = choose_parts(target, &s);
+    return s;
+}
+
+static bool fits(const gpu_target *target, const shape *s)
+{
+    return s->items >= s->queries && s->items <= target->max_group &&
+           s->items <= target->max_group_size[0] &&
+           local_bytes(s) <= target->local_bytes &&
+           s->n * s->per_group <= (int64_t)s->queries * GPU_MAX_GROUPS &&
+           s->groups <= GPU_MAX_GROUPS;
+}
+
+/* A way is three powers of two: items, queries and parts. */
+static uint32_t way_of(const shape *s)
+{
+    return gpu_size_class(s->items) << 8 | gpu_size_class(s->queries) << 4 |
+           gpu_size_class(s->parts);
+}
+
+static void set_way(shape *s, uint32_t way)
+{
+    s->items = 1u << (way / 256);
+    s->queries = 1u << (way / 16 % 16);
+    s->parts = 1u << (way % 16);
+}
+
+static void add_way(const gpu_target *target, shape s, uint32_t items,
+                    uint32_t queries, uint32_t parts, gpu_ways *out)
+{
+    s.items = items;
+    s.queries = queries;
+    s.parts = parts;
+    if (parts > 1 && (gpu_is_disabled(target, "attention_join") ||
+                      (int64_t)parts * 32 > s.rows))
+        return;
+    if (fits(target, &s))
+        gpu_way_add(out, way_of(&s));
+}
+
+/* The preferred shape, and those that differ from it in one number. */
+static void list_ways(const gpu_node *node, gpu_ways *out)
+{
+    const gpu_target *target = node->target;
+    const shape s = preferred_shape(node);
+    out->preferred = way_of(&s);
+    snprintf(out->key, sizeof out->key, "attention-%s-h%u-g%u-d%u-n%u-r%u",
+             gpu_dtype_name(node->in[1].d.dtype), gpu_size_class(s.heads),
+             gpu_size_class(s.groups), gpu_size_class(s.dim),
+             gpu_size_class(s.n), gpu_size_class(s.rows));
+    gpu_way_add(out, out->preferred);
+    for (uint32_t x = 1; x <= MAX_PARTS; x *= 2)
+        if (x != s.parts)
+            add_way(target, s, s.items, s.queries, x, out);
+    for (uint32_t x = 32; x <= 256; x *= 2)
+        if (x != s.items)
+            add_way(target, s, x, s.queries, s.parts, out);
+    for (uint32_t x = 1; x <= 8; x *= 2)
+        if (x != s.queries && x < 2 * s.n * s.per_group)
+            add_way(target, s, s.items, x, s.parts, out);
+}
+
+static shape read_shape(const gpu_node *node)
+{
+    gpu_ways ways = {.n = 0};
+    shape s = preferred_shape(node);
+    list_ways(node, &ways);
+    set_way(&s, gpu_choice(node->target, &ways));
     return s;
 }
 
@@ -117,7 +185,7 @@ static bool check_attention(gpu_node *node)
                       (int)node->node.attr.attention.window);
     if (node->node.attr.attention.rows_symbol > node->n_symbols)
         return gpu_no(node, "rows_symbol names no symbol");
-    const shape s = read_shape(node);
+    const shape s = preferred_shape(node);
     if (gpu_is_disabled(target, "attention") || s.items < s.queries ||
         s.items > target->max_group || local_bytes(&s) > target->local_bytes)
         return gpu_no(node, "no kernel fits groups of %u and %u bytes of local "
@@ -252,4 +320,4 @@ static uint32_t slices(const gpu_node *node)
 
 const gpu_op gpu_op_attention = {"attention", CLV_OP_ATTENTION, 4, 4, 1,
                                  check_attention, lower_attention, false,
-                                 NULL, slices};
+                                 list_ways, slices};

@@ -118,25 +118,33 @@ static const variant *prefer(const gpu_node *node)
     return NULL;
 }
 
-/* Those that fit, as exact as the preferred one. For few rows only what reads
- * each weight once. */
+/* Whether it might be the quickest: as exact as the preferred one, and without
+ * room for many more rows than there are. */
+static bool competes(const gpu_node *node, const variant *v,
+                     const variant *preferred)
+{
+    const int64_t rows = gpu_max_rows(&node->in[0]);
+    return fits(node, v) && (!v->bytes || preferred->bytes) &&
+           rows <= v->rows * GPU_MAX_GROUPS &&
+           (v->rows_max ? v->rows_max < 2 * rows
+                        : rows >= 4 || !preferred->rows_max);
+}
+
 static void list_ways(const gpu_node *node, gpu_ways *out)
 {
     const clv_tensor_desc *w = &node->in[1].d;
-    const int64_t rows = gpu_max_rows(&node->in[0]);
     const variant *preferred = prefer(node);
+    if (gpu_matrix_suits(node))
+        return;
     out->preferred = (uint32_t)(preferred - variants);
     snprintf(out->key, sizeof out->key, "matmul-%s%.1s-o%u-i%u-n%u",
-             gpu_dtype_name(w->dtype), &"-tcg"[w->quant],
+             gpu_dtype_name(w->dtype), &"\0tcg"[w->quant],
              gpu_size_class(w->dims[0]), gpu_size_class(w->dims[1]),
-             gpu_size_class(rows));
-    for (uint32_t i = 0; i < N_VARIANTS; i++) {
-        const variant *v = &variants[i];
-        if (fits(node, v) && (!v->bytes || preferred->bytes) &&
-            (!preferred->rows_max || v->rows_max) &&
-            rows <= v->rows * GPU_MAX_GROUPS)
+             gpu_size_class(gpu_max_rows(&node->in[0])));
+    for (uint32_t i = 0; i < N_VARIANTS; i++)
+        if (&variants[i] == preferred ||
+            competes(node, &variants[i], preferred))
             gpu_way_add(out, i);
-    }
 }
 
 static const variant *choose(const gpu_node *node)

@@ -1,0 +1,73 @@
+"""Which of several kernels the OpenCL plugin takes: opencl.tune."""
+
+import os
+import re
+import subprocess
+import sys
+
+SOURCE = os.environ["CLEAVE_TEST_SOURCE"]
+sys.path.insert(0, os.path.join(SOURCE, "tests", "tools"))
+import cli  # noqa: E402
+from pocl import OpenCL  # noqa: E402
+
+MATMUL = os.path.join(cli.BUILD, "examples", "matmul", "matmul")
+VECTOR, TILE = "matmul_vector", "matmul_tile"
+
+
+class Tune(OpenCL):
+    """A product of eight rows: both kernels can make it."""
+
+    def product(self, tune="exhaustive", slow=""):
+        """Its result."""
+        env = self.environment({
+            "CLEAVE_CORE_PLUGINS": "opencl", "CLEAVE_CORE_DEVICES": "opencl",
+            "CLEAVE_OPENCL_PLATFORM": "portable",
+            "CLEAVE_OPENCL_TUNE": tune, "CLEAVE_OPENCL_SLOW": slow})
+        done = subprocess.run([MATMUL, "8", "64", "48"], env=env,
+                              capture_output=True, text=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("Sanitizer", done.stderr)
+        return done.stdout
+
+    def entries(self):
+        """{file: (key, way)} of what was found."""
+        found, folder = {}, os.path.join(self.path("cache"), "cleave", "opencl")
+        for name in os.listdir(folder):
+            with open(os.path.join(folder, name), "rb") as f:
+                entry = re.search(rb"clvtun1 ([\w-]+)=(\d+)$", f.read())
+            if entry:
+                found[os.path.join(folder, name)] = (entry[1].decode(),
+                                                     int(entry[2]))
+        return found
+
+    def choice(self):
+        found = list(self.entries().values())
+        self.assertEqual(len(found), 1)
+        self.assertEqual(found[0][0], "matmul-f32-o6-i6-n3")
+        return found[0][1]
+
+    def test_the_quickest_is_found_and_kept(self):
+        self.pocl()
+        result = self.product(slow=VECTOR)
+        tile = self.choice()
+        # It is not tried again, or it would lose.
+        self.assertEqual(self.product(slow=TILE), result)
+        self.assertEqual(self.choice(), tile)
+        self.assertEqual(self.product("fast", slow=TILE), result)
+        self.assertEqual(self.choice(), tile)
+        # But it is when the entry is damaged.
+        for path in self.entries():
+            with open(path, "r+b") as f:
+                f.seek(-1, os.SEEK_END)
+                f.write(b"9")
+        self.assertEqual(self.product(slow=TILE), result)
+        self.assertNotEqual(self.choice(), tile)
+
+    def test_only_if_asked_for(self):
+        self.pocl()
+        self.assertEqual(self.product("fast"), self.product("off"))
+        self.assertEqual(self.entries(), {})
+
+
+if __name__ == "__main__":
+    cli.main()
