@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.join(SOURCE, "tests", "tools"))
 import cli  # noqa: E402
 from pocl import OpenCL  # noqa: E402
 
-MATMUL = os.path.join(cli.BUILD, "examples", "matmul", "matmul")
+MATMUL = os.path.join(cli.BUILD, "examples", "matmul")
 VECTOR, TILE = "matmul_vector", "matmul_tile"
 
 
@@ -70,4 +70,5 @@ class Tune(OpenCL):
 
 
 if __name__ == "__main__":
+    sys.argv[1:] = []
     cli.main()
