@@ -13,16 +13,37 @@ static clv_status no_memory(void)
 /* ------------------------------------------------------------------------ */
 /* Devices                                                                   */
 
-/* Weights that are used where they lie take no memory of the device. */
-static uint64_t memory_of(const clv_device *dev)
+/* Part of a device's memory that is left to what it works on beside states. */
+#define WORKSPACE 16
+
+/* Bytes of the graph's states, all of which may come to lie on one device. */
+static uint64_t state_bytes(const clv_graph *graph)
 {
+    uint64_t sum = 0, bytes;
+    for (uint32_t v = 0; v < graph->n_tensors; v++)
+        if (graph->tensors[v].usage == CLV_USAGE_STATE &&
+            !core_desc_size(&graph->tensors[v], NULL, &bytes))
+            sum += bytes;
+    return sum;
+}
+
+/* For weights; those that are used where they lie take no memory of the
+ * device. */
+static uint64_t memory_of(const clv_graph *graph, const clv_device *dev)
+{
+    uint64_t size = dev->info.memory_free ? dev->info.memory_free
+                                          : dev->info.memory_size;
+    uint64_t states = state_bytes(graph);
     uint32_t type;
-    if (!core_device_has_local(dev, &type) &&
-        core_device_import_type(dev, CLV_HANDLE_HOST_POINTER, &type))
+    bool local = core_device_has_local(dev, &type);
+    if (!size ||
+        (!local &&
+         core_device_import_type(dev, CLV_HANDLE_HOST_POINTER, &type)))
         return UINT64_MAX;
-    if (dev->info.memory_free)
-        return dev->info.memory_free;
-    return dev->info.memory_size ? dev->info.memory_size : UINT64_MAX;
+    if (!local)
+        return size;
+    size -= size / WORKSPACE;
+    return size > states ? size - states : 0;
 }
 
 static bool blocks(const clv_plan *plan)
@@ -44,7 +65,7 @@ static void describe_devices(core_maker *m)
                         !core_tensor_can_share(dev, 1, m->n_devices > 1));
         *out = (core_solve_device){
             .host_waits = !(dev->info.flags & CLV_DEVICE_FLAG_WAIT),
-            .memory = memory_of(dev),
+            .memory = memory_of(m->graph, dev),
             .max_share = core_device_max_share(dev)};
         if (core_device_has_local(dev, &type)) {
             out->memory_index = 1 + d;

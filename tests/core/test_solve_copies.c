@@ -339,13 +339,33 @@ static void test_forecast(void **state)
     }
 }
 
+/* Weights have what states and work leave of a device's memory. */
+static void test_budget(void **state)
+{
+    (void)state;
+    scene s = open_scene("ref.memory1=local,coherent", 1);
+    const core_costs costs = {&s.machine, cost, overheads, bandwidth,
+                              slowdown};
+    clv_device *dev = clv_context_device(s.t.ctx, 1);
+    core_candidates c;
+    for (uint32_t known = 0; known < 2; known++) {
+        dev->info.memory_size = known ? 1600 : 0;
+        assert_ok(core_candidates_make(s.plan, s.caps, &costs,
+                                       CORE_STRATEGY_TENSOR, &c));
+        assert_true(c.devices[0].memory == UINT64_MAX);
+        assert_true(c.devices[1].memory == (known ? 1500 : UINT64_MAX));
+        core_candidates_finish(&c);
+    }
+    close_scene(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ways),    cmocka_unit_test(test_once),
         cmocka_unit_test(test_wanted),  cmocka_unit_test(test_parts),
         cmocka_unit_test(test_partial), cmocka_unit_test(test_choice),
-        cmocka_unit_test(test_forecast),
+        cmocka_unit_test(test_forecast), cmocka_unit_test(test_budget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -89,8 +89,44 @@ static void test_llama3(void **state)
     rig_close(&world);
 }
 
+/* A step for a token on a device with memory of its own: ids and positions go
+ * there, logits come back. */
+static void test_decode(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"ids", "pos", "logits"};
+    rig_world world;
+    llm_kv_cache cache;
+    llm_runner *runner;
+    const tiny_params params = tiny_defaults();
+    const llm_shape shape = {.n_tokens = 1, .fixed = true};
+    rig_open(&world, NULL, "core.plugins=ref core.devices=ref:0 "
+                           "ref.memory0=local,shadow ref.import0=off");
+    clv_model *model = rig_model(world.ctx, &params, NULL);
+    assert_ok(llm_kv_cache_init(&cache, world.ctx, model->hp, 32,
+                                CLV_DTYPE_F32));
+    assert_ok(llm_runner_create(model, &cache, &shape, &runner));
+    assert_ok(llm_runner_plan(runner, &(llm_runner_params){0}));
+    const clv_plan *plan = runner->plan;
+    assert_int_equal(plan->n_steps, 1);
+    assert_int_equal(plan->n_waits, 0);
+    assert_int_equal(plan->n_copies, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        const core_copy *c = &plan->copies[i];
+        const clv_value host = plan->graph->values[c->out ? c->to : c->from].base;
+        assert_int_equal(c->out, i == 2);
+        assert_string_equal(plan->graph->values[host].name, names[i]);
+        assert_int_equal(c->bytes, plan->places[host].size);
+    }
+    llm_runner_destroy(runner);
+    llm_kv_cache_finish(&cache);
+    clv_model_destroy(model);
+    rig_close(&world);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_llama3)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_llama3),
+                                       cmocka_unit_test(test_decode)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
