@@ -38,7 +38,10 @@ extern const char gpu_template_elementwise[], gpu_template_strided[],
     gpu_template_attention_join[], gpu_template_matrix_ptx[],
     gpu_template_matrix_plain[], gpu_template_matrix_weights[],
     gpu_template_tiles[], gpu_template_halves[], gpu_template_matmul_matrix[],
-    gpu_template_matmul_matrix_join[], gpu_template_matmul_matrix_vector[];
+    gpu_template_matmul_matrix_join[], gpu_template_matmul_matrix_vector[],
+    gpu_template_top_k[],
+    gpu_template_experts[], gpu_template_experts_vector[],
+    gpu_template_experts_sum[];
 
 /* A call of a template, of groups x 1 x 1 work items; variant is the name too. */
 void gpu_call_init(gpu_call *call, const char *name, const char *text,

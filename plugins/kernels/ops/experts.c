@@ -1,0 +1,214 @@
+/* Products with the weights of experts that ids choose. */
+#include "lower.h"
+#include "variant.h"
+
+#define F32 GPU_BIT(CLV_DTYPE_F32)
+#define GROUP 32  /* items that share out the input channels */
+#define OUTPUTS 4 /* channels that they compute together */
+#define LOCAL_BYTES (4 * OUTPUTS * (GROUP + 1))
+
+static bool is_scored(const gpu_node *node)
+{
+    return gpu_has(&node->in[3]);
+}
+
+static const char *name_of(const gpu_node *node)
+{
+    return is_scored(node) ? "experts_sum" : "experts_vector";
+}
+
+/* Bytes of an expert's weights. */
+static int64_t expert_bytes(const gpu_tensor *w)
+{
+    gpu_expr step;
+    gpu_stride(w, 0, &step);
+    return step.constant;
+}
+
+/* Products that a group of work items may have to do: ids, or rows of sums. */
+static int64_t max_places(const gpu_node *node)
+{
+    const int64_t used = is_scored(node) ? 1 : node->in[2].d.dims[1];
+    return gpu_max_rows(&node->in[0]) * used;
+}
+
+/* ------------------------------------------------------------------------ */
+/* What is taken                                                             */
+
+/* Whether t is as wide as `times` times c. */
+static bool is_times(const gpu_tensor *t, int64_t c, int64_t times)
+{
+    return !t->d.symbols[1] && t->d.dims[1] % times == 0 &&
+           t->d.dims[1] / times == c;
+}
+
+static bool check_operands(gpu_node *node)
+{
+    const gpu_tensor *x = &node->in[0], *w = &node->in[1], *ids = &node->in[2];
+    const gpu_tensor *y = &node->out;
+    if (!gpu_need(node, x, "x", F32, 2) ||
+        !gpu_need(node, w, "w", GPU_REALS, 3) ||
+        !gpu_need(node, ids, "the ids", GPU_BIT(CLV_DTYPE_I32), 2) ||
+        !gpu_need(node, y, "y", F32, 2))
+        return false;
+    if (w->d.symbols[0] || w->d.symbols[1] || w->d.symbols[2])
+        return gpu_no(node, "w's dimensions must be fixed");
+    if (ids->d.symbols[1])
+        return gpu_no(node, "the number of ids of a row must be fixed");
+    if (!gpu_same_dim(x, 0, ids, 0) || !gpu_same_dim(x, 0, y, 0))
+        return gpu_no(node, "x, the ids and y differ in rows");
+    if (!is_times(x, w->d.dims[2], 1) &&
+        !is_times(x, w->d.dims[2], ids->d.dims[1]))
+        return gpu_no(node, "x has not the channels that w takes, once or for "
+                      "each of %lld ids", (long long)ids->d.dims[1]);
+    if (!is_times(y, w->d.dims[1], is_scored(node) ? 1 : ids->d.dims[1]))
+        return gpu_no(node, "y is not as wide as what comes out");
+    return true;
+}
+
+static bool check_scores(gpu_node *node)
+{
+    const gpu_tensor *scores = &node->in[3];
+    const uint32_t normalised = node->node.attr.experts.normalised;
+    if (!is_scored(node))
+        return !normalised || gpu_no(node, "normalised, without scores");
+    if (!gpu_need(node, scores, "the scores", F32, 2) ||
+        !gpu_in_reach(node, scores, "the scores"))
+        return false;
+    if (!gpu_same_dim(scores, 0, &node->in[0], 0) ||
+        !gpu_same_dim(scores, 1, &node->in[1], 0))
+        return gpu_no(node, "the scores are not [rows of x, experts]");
+    if (normalised > 1)
+        return gpu_no(node, "normalised is %u, not 0 or 1",
+                      (unsigned)normalised);
+    return true;
+}
+
+static bool check_sizes(gpu_node *node)
+{
+    const gpu_target *target = node->target;
+    const gpu_tensor *w = &node->in[1];
+    if (!gpu_in_reach(node, &node->in[0], "x") ||
+        !gpu_in_reach(node, &node->in[2], "the ids") ||
+        !gpu_in_reach(node, &node->out, "y"))
+        return false;
+    if (expert_bytes(w) > gpu_reach(target))
+        return gpu_no(node, "an expert has %lld bytes; kernels here reach %lld",
+                      (long long)expert_bytes(w),
+                      (long long)gpu_reach(target));
+    if (GROUP > target->max_group || GROUP > target->max_group_size[0] ||
+        LOCAL_BYTES > target->local_bytes)
+        return gpu_no(node, "it needs groups of %d and %d bytes of local "
+                      "memory, here are %u and %u", GROUP, LOCAL_BYTES,
+                      (unsigned)target->max_group,
+                      (unsigned)target->local_bytes);
+    if (w->d.dims[1] > (int64_t)OUTPUTS * GPU_MAX_GROUPS)
+        return gpu_no(node, "%lld outputs; it takes %d at most",
+                      (long long)w->d.dims[1], OUTPUTS * GPU_MAX_GROUPS);
+    if (w->d.dims[0] * w->d.dims[1] > INT32_MAX || max_places(node) > INT32_MAX)
+        return gpu_no(node, "%lld rows of weights for %lld products; it takes "
+                      "2^31 at most", (long long)(w->d.dims[0] * w->d.dims[1]),
+                      (long long)max_places(node));
+    return true;
+}
+
+static bool check_experts(gpu_node *node)
+{
+    if (!check_operands(node) || !check_scores(node) || !check_sizes(node))
+        return false;
+    if (gpu_is_disabled(node->target, name_of(node)))
+        return gpu_no(node, "its kernel computed wrongly here");
+    node->caps.split_axes = CLV_SPLIT_SEQUENCE;
+    return true;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Dispatches                                                                */
+
+static void add_operands(gpu_call *call, const gpu_node *node, int64_t first,
+                         int64_t count)
+{
+    const gpu_tensor *w = &node->in[1];
+    gpu_call_rows(call, "x", &node->in[0], false);
+    gpu_operand *part = gpu_call_rows(call, "w", w, false);
+    part->offset = (uint64_t)(first * expert_bytes(w));
+    part->width = gpu_constant(count * w->d.dims[1]);
+    gpu_call_define(call, "DTYPE", part->dtype);
+    gpu_call_define(call, "GROUP", GROUP);
+    gpu_call_define(call, "ROWS", OUTPUTS);
+    gpu_call_rows(call, "ids", &node->in[2], false);
+    if (is_scored(node)) {
+        gpu_call_rows(call, "scores", &node->in[3], false);
+        gpu_call_param(call, "normalised",
+                       gpu_constant(node->node.attr.experts.normalised));
+    }
+    gpu_call_rows(call, "dst", &node->out, true);
+}
+
+/* Experts from first on. */
+static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
+                             const char *text, int64_t first, int64_t count)
+{
+    const clv_tensor_desc *w = &node->in[1].d;
+    const int64_t used = node->in[2].d.dims[1];
+    const int64_t each = (max_places(node) - 1) / GPU_MAX_GROUPS + 1;
+    const bool parted = node->in[0].d.dims[1] != w->dims[2];
+    gpu_call call;
+    gpu_call_init(&call, name_of(node), text, node->index, GROUP);
+    add_operands(&call, node, first, count);
+    gpu_call_param(&call, "first", gpu_constant(first));
+    gpu_call_param(&call, "count", gpu_constant(count));
+    gpu_call_param(&call, "experts", gpu_constant(w->dims[0]));
+    gpu_call_param(&call, "outputs", gpu_constant(w->dims[1]));
+    gpu_call_param(&call, "inputs", gpu_constant(w->dims[2]));
+    gpu_call_param(&call, "used", gpu_constant(used));
+    gpu_call_param(&call, "step", gpu_constant(parted ? w->dims[2] : 0));
+    gpu_call_param(&call, "each", gpu_constant(each));
+    gpu_expr places = call.operands[0].width;
+    if (!is_scored(node)) {
+        places.constant *= used;
+        places.factor *= used;
+    }
+    call.groups[0] = gpu_ceil(gpu_constant(w->dims[1]), OUTPUTS);
+    call.groups[1] = gpu_ceil(places, each);
+    return gpu_build(&lowering->builder, &call, false);
+}
+
+static clv_status lower_parts(gpu_lowering *lowering, const gpu_node *node,
+                              const char *text)
+{
+    const int64_t experts = node->in[1].d.dims[0];
+    const int64_t step =
+        gpu_reach(lowering->target) / expert_bytes(&node->in[1]);
+    clv_status status = CLV_OK;
+    for (int64_t e = 0; e < experts && !status; e += step)
+        status = lower_part(lowering, node, text, e,
+                            experts - e < step ? experts - e : step);
+    return status;
+}
+
+static clv_status lower_experts(gpu_lowering *lowering, const gpu_node *node)
+{
+    gpu_builder *b = &lowering->builder;
+    const struct gpu_chain *chain = b->chain;
+    gpu_text text = {.host = b->host};
+    gpu_puts(&text, gpu_template_packed);
+    gpu_puts(&text, gpu_template_weights);
+    gpu_puts(&text, gpu_template_experts);
+    gpu_puts(&text, is_scored(node) ? gpu_template_experts_sum
+                                    : gpu_template_experts_vector);
+    /* A sum of several parts is written more than once: nothing joins it. */
+    if (is_scored(node) && expert_bytes(&node->in[1]) *
+                                   node->in[1].d.dims[0] >
+                               gpu_reach(lowering->target))
+        b->chain = NULL;
+    clv_status status = text.failed ? CLV_ERR_NO_MEMORY
+                                    : lower_parts(lowering, node, text.data);
+    b->chain = chain;
+    gpu_text_free(&text);
+    return status;
+}
+
+const gpu_op gpu_op_matmul_experts = {
+    "matmul_experts", CLV_OP_MATMUL_EXPERTS, 3, 4, 1,
+    check_experts, lower_experts, true, NULL, NULL};

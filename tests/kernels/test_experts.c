@@ -1,0 +1,198 @@
+/* The feed-forward part of a model of experts, run through OpenCL and compared
+ * with sums of doubles: what joins which kernel, and weights that one binding
+ * does not reach. (The conformance kit has the ops one by one.) */
+#include "runner.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+enum { N = 3, EMBD = 40, FF = 24, EXPERTS = 5, USED = 2 };
+
+typedef enum tensor {
+    X, ROUTER, LOGITS, SCORES, IDS, GATE_W, UP_W, GATE, UP, MID, DOWN_W, SUM, Y,
+    N_TENSORS
+} tensor;
+
+static const gpu_target small = {
+    .max_group = 256,
+    .max_group_size = {256, 256, 64},
+    .local_bytes = 32768,
+    .max_binding = 128 << 20,
+    .units = 2,
+};
+
+typedef struct layer {
+    graph g;
+    void *data[N_TENSORS];
+    size_t size[N_TENSORS];
+} layer;
+
+static uint32_t seed = 1;
+
+static float random_float(void)
+{
+    seed = seed * 1664525u + 1013904223u;
+    return (float)(seed >> 8 & 0xffff) / 32768.0f - 1.0f;
+}
+
+static void add(layer *l, tensor t, uint32_t dtype, uint32_t usage,
+                int64_t rows, int64_t channels)
+{
+    assert_int_equal(graph_tensor(&l->g, dtype, usage, rows, channels), t);
+    l->size[t] = (size_t)(rows * channels) * 4;
+    l->data[t] = malloc(l->size[t]);
+    assert_non_null(l->data[t]);
+    for (int64_t i = 0; i < rows * channels; i++)
+        ((float *)l->data[t])[i] = random_float();
+}
+
+static void add_experts(layer *l, tensor t, int64_t out, int64_t in)
+{
+    add(l, t, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, EXPERTS * out, in);
+    clv_tensor_desc *d = &l->g.tensors[t];
+    d->rank = 3;
+    d->dims[0] = EXPERTS;
+    d->dims[1] = out;
+    d->dims[2] = in;
+}
+
+#define F32 CLV_DTYPE_F32
+#define NODE(op, out, ...)                                                    \
+    graph_node(&l->g, op, out, (const uint32_t[]){__VA_ARGS__, CLV_NO_TENSOR})
+
+static void build(layer *l)
+{
+    const uint32_t between = CLV_USAGE_TRANSIENT;
+    *l = (layer){.size = {0}};
+    graph_init(&l->g);
+    add(l, X, F32, CLV_USAGE_INPUT, N, EMBD);
+    add(l, ROUTER, F32, CLV_USAGE_WEIGHT, EXPERTS, EMBD);
+    add(l, LOGITS, F32, between, N, EXPERTS);
+    add(l, SCORES, F32, between, N, EXPERTS);
+    add(l, IDS, CLV_DTYPE_I32, between, N, USED);
+    add_experts(l, GATE_W, FF, EMBD);
+    add_experts(l, UP_W, FF, EMBD);
+    add(l, GATE, F32, between, N, USED * FF);
+    add(l, UP, F32, between, N, USED * FF);
+    add(l, MID, F32, between, N, USED * FF);
+    add_experts(l, DOWN_W, EMBD, FF);
+    add(l, SUM, F32, between, N, EMBD);
+    add(l, Y, F32, CLV_USAGE_OUTPUT, N, EMBD);
+    NODE(CLV_OP_MATMUL, LOGITS, X, ROUTER);
+    NODE(CLV_OP_SOFTMAX, SCORES, LOGITS);
+    NODE(CLV_OP_TOP_K, IDS, SCORES);
+    NODE(CLV_OP_MATMUL_EXPERTS, GATE, X, GATE_W, IDS);
+    NODE(CLV_OP_MATMUL_EXPERTS, UP, X, UP_W, IDS);
+    NODE(CLV_OP_GLU, MID, GATE, UP);
+    NODE(CLV_OP_MATMUL_EXPERTS, SUM, MID, DOWN_W, IDS, SCORES)
+        ->attr.experts.normalised = 1;
+    NODE(CLV_OP_ADD, Y, X, SUM);
+    graph_symbol(&l->g, N);
+}
+
+static void finish(layer *l)
+{
+    for (uint32_t t = 0; t < N_TENSORS; t++)
+        free(l->data[t]);
+}
+
+/* ------------------------------------------------------------------------ */
+
+static double dot(const layer *l, tensor w, int64_t row, const double *x,
+                  int64_t n)
+{
+    const float *at = (const float *)l->data[w] + row * n;
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += at[i] * x[i];
+    return sum;
+}
+
+/* Adds what expert e makes of x. */
+static void add_expert(const layer *l, int64_t e, double factor,
+                       const double *x, double *y)
+{
+    double mid[FF];
+    for (int64_t i = 0; i < FF; i++) {
+        double gate = dot(l, GATE_W, e * FF + i, x, EMBD);
+        mid[i] = gate / (1 + exp(-gate)) * dot(l, UP_W, e * FF + i, x, EMBD);
+    }
+    for (int64_t i = 0; i < EMBD; i++)
+        y[i] += factor * dot(l, DOWN_W, e * EMBD + i, mid, FF);
+}
+
+static void compute_row(const layer *l, int64_t row, double *y)
+{
+    double x[EMBD], scores[EXPERTS], sum = 0;
+    int best[USED] = {-1, -1};
+    for (int i = 0; i < EMBD; i++)
+        y[i] = x[i] = ((const float *)l->data[X])[row * EMBD + i];
+    for (int e = 0; e < EXPERTS; e++)
+        scores[e] = exp(dot(l, ROUTER, e, x, EMBD));
+    for (int k = 0; k < USED; k++) {
+        for (int e = 0; e < EXPERTS; e++)
+            if (e != best[0] && (best[k] < 0 || scores[e] > scores[best[k]]))
+                best[k] = e;
+        sum += scores[best[k]];
+    }
+    for (int k = 0; k < USED; k++)
+        add_expert(l, best[k], scores[best[k]] / sum, x, y);
+}
+
+static void run_layer(const gpu_target *wanted, uint32_t n_dispatches)
+{
+    gpu_target target = *wanted;
+    gpu_code *code;
+    int64_t symbol = N;
+    double error = 0, norm = 0;
+    layer l;
+    runner *r = runner_open(&target);
+    if (!r)
+        skip();
+    build(&l);
+    assert_int_equal(gpu_lower(&test_host, &target, &l.g.sub, &code), CLV_OK);
+    assert_int_equal(code->n_dispatches, n_dispatches);
+    gpu_code_free(&test_host, code);
+    runner_run(r, &l.g, l.data, l.size, &symbol);
+    for (int64_t i = 0; i < N; i++) {
+        double want[EMBD];
+        compute_row(&l, i, want);
+        for (int64_t j = 0; j < EMBD; j++) {
+            double off = ((float *)l.data[Y])[i * EMBD + j] - want[j];
+            error += off * off;
+            norm += want[j] * want[j];
+        }
+    }
+    assert_true(error <= 1e-10 * norm);
+    finish(&l);
+    runner_close(r);
+}
+
+/* The activation joins the product by up; what is added to an output does not. */
+static void test_layer(void **unused)
+{
+    (void)unused;
+    run_layer(&small, 7);
+}
+
+/* Two experts a binding, three parts: no sum is joined. */
+static void test_parts(void **unused)
+{
+    gpu_target target = small;
+    (void)unused;
+    target.max_binding = 4096 + 2 * FF * EMBD * 4 + 100;
+    run_layer(&target, 3 + 3 + 3 + 3 + 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_layer),
+        cmocka_unit_test(test_parts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
