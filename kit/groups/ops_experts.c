@@ -37,14 +37,14 @@ static void list_shapes(kit_list *list, kit_spec s)
         0, KIT_FORM_EACH, KIT_FORM_EACH | KIT_FORM_SCORES, KIT_FORM_SCORES,
         KIT_FORM_EACH | KIT_FORM_SCORES | KIT_FORM_ABSENT, KIT_FORM_ABSENT};
     for (uint32_t i = 0; i < KIT_COUNT(shapes); i++)
-        for (uint32_t j = 0; j < KIT_COUNT(forms); j++) {
+        for (uint32_t j = (i + s.dtype) % 2; j < KIT_COUNT(forms); j += 2) {
             s.n = shapes[i].n;
             s.in = shapes[i].in;
             s.out = shapes[i].out;
             s.experts = shapes[i].experts;
             s.used = shapes[i].used;
             s.form = forms[j];
-            s.variant = s.form & KIT_FORM_SCORES && (i + j) % 2;
+            s.variant = s.form & KIT_FORM_SCORES && (i + j) % 4 < 2;
             s.pad = (i + j) % 3;
             kit_add_spec(list, &s);
         }
@@ -70,9 +70,11 @@ void kit_list_experts(kit_list *list)
         s.form = 0;
         s.variant = 0;
         KIT_SERIES(list, "tails_out", &s, out, kit_tails, kit_n_tails, 1);
-        KIT_SERIES(list, "tails_rows", &s, n, kit_tails, kit_n_tails, 1);
-        KIT_SERIES(list, "tails_experts", &s, experts, kit_every, kit_n_every,
-                   1);
+        if (s.dtype == CLV_DTYPE_F32 || s.dtype == CLV_DTYPE_Q8_0) {
+            KIT_SERIES(list, "tails_rows", &s, n, kit_tails, kit_n_tails, 1);
+            KIT_SERIES(list, "tails_experts", &s, experts, kit_blocks,
+                       kit_n_blocks, 1);
+        }
         int64_t unit = kit_spec_unit(&s);
         s.form = KIT_FORM_EACH;
         if (unit > 1)
