@@ -31,7 +31,7 @@ void ocl_target(const clv_plugin_device *dev, gpu_target *out)
                            p->max_group_size[2]},
         .local_bytes = p->local_bytes,
         .max_binding = p->max_alloc,
-        .slices = 0,
+        .slices = dev->slices,
         .fp16 = ocl_has_extension(p, "cl_khr_fp16"),
         .fp16_storage = true,
         .int8_storage = true,
@@ -42,6 +42,7 @@ void ocl_target(const clv_plugin_device *dev, gpu_target *out)
         .units = p->info.units,
         .disabled = dev->disabled,
     };
+    memcpy(out->image, p->image, sizeof out->image);
 }
 
 clv_status ocl_op_caps(clv_plugin_device *dev, const clv_subgraph *graph,

@@ -17,6 +17,7 @@
     F(CreateBuffer)                                                            \
     F(CreateCommandQueue)                                                      \
     F(CreateContext)                                                           \
+    F(CreateImage)                                                             \
     F(CreateKernel)                                                            \
     F(CreateProgramWithBinary)                                                 \
     F(CreateProgramWithSource)                                                 \

@@ -1,4 +1,5 @@
 #include "device.h"
+#include "image.h"
 #include "memory.h"
 #include "queue.h"
 #include "source.h"
@@ -184,7 +185,9 @@ clv_status ocl_device_open(clv_plugin_instance *inst, uint32_t index,
     pthread_mutex_init(&dev->lock, NULL);
     pthread_mutex_init(&dev->kept_lock, NULL);
     pthread_mutex_init(&dev->tuning, NULL);
-    status = make_objects(dev);
+    status = ocl_image_choose(dev, &dev->slices);
+    if (!status)
+        status = make_objects(dev);
     if (!status)
         status = ocl_try_memory(dev);
     if (!status)

@@ -30,6 +30,7 @@ struct clv_plugin_device {
     cl_command_queue side;  /* of what the host does beside them: compiling,
                                flushing, the clock */
     cl_mem tick;            /* 4 bytes, for the clock */
+    uint32_t slices;        /* as in gpu_target */
     bool zero_copy;         /* the host's memory is the device's */
     char disabled[512];     /* kernel variants that are not used */
     pthread_mutex_t lock;   /* of sources, and of buffers' views */

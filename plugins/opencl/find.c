@@ -1,4 +1,5 @@
 #include "find.h"
+#include "image.h"
 
 #include <ctype.h>
 #include <signal.h>
@@ -99,13 +100,7 @@ static void find_limits(const ocl_api *cl, ocl_properties *d)
                       NULL);
     for (int i = 0; i < 3; i++)
         d->max_group_size[i] = (uint32_t)sizes[i];
-    d->images = number_of(cl, d->id, CL_DEVICE_IMAGE_SUPPORT, 4);
-    if (d->images) {
-        d->image_width =
-            (uint32_t)number_of(cl, d->id, CL_DEVICE_IMAGE2D_MAX_WIDTH, 8);
-        d->image_height =
-            (uint32_t)number_of(cl, d->id, CL_DEVICE_IMAGE2D_MAX_HEIGHT, 8);
-    }
+    ocl_image_limits(cl, d);
     d->unified =
         d->is_cpu || number_of(cl, d->id, CL_DEVICE_HOST_UNIFIED_MEMORY, 4);
     d->little_endian = number_of(cl, d->id, CL_DEVICE_ENDIAN_LITTLE, 4);

@@ -28,6 +28,11 @@ static const clv_option options[] = {
     KEY(ENUM, "matrix", "auto", .choices = "auto|plain|off",
         .help = "matrix instructions; auto: where the device has them; plain: "
                 "by plain code, slowly, for tests"),
+    KEY(ENUM, "storage", "auto",
+        .choices = "auto|buffer|image_buffer|texture_2d|texture_array|"
+                   "texture_3d",
+        .help = "what activations lie in that a program keeps to itself; auto: "
+                "rows in buffers; others: slices of four channels"),
     KEY(ENUM, "tune", "fast", .choices = "fast|exhaustive|off",
         .help = "which kernel of several: fast: what was found the quickest "
                 "before, else a guess; exhaustive: what was not tried before "

@@ -1,4 +1,5 @@
 #include "program.h"
+#include "image.h"
 #include "memory.h"
 #include "source.h"
 #include "tune.h"
@@ -19,6 +20,7 @@ struct clv_plugin_program {
     gpu_code *code;
     cl_kernel *kernels; /* [code->n_kernels] our own: arguments are set on them */
     cl_mem *privates;   /* [code->n_privates] */
+    cl_mem *behind;     /* [code->n_privates] buffers of image buffers */
     gpu_kept **kept;    /* [code->n_privates] weights shared with programs of
                            the device, or NULL */
     bool *made;         /* [code->n_privates] whose weights we fill */
@@ -204,11 +206,15 @@ static clv_status make_kernels(clv_plugin_program *prog, const clv_compile *c)
 
 static clv_status make_private(clv_plugin_program *prog, uint32_t i)
 {
-    const uint64_t size = prog->code->privates[i].size;
+    const gpu_private *p = &prog->code->privates[i];
+    const uint64_t size = p->size;
     clv_plugin_device *dev = prog->dev;
     cl_int error = CL_SUCCESS;
-    prog->privates[i] = dev->cl->CreateBuffer(
-        dev->context, CL_MEM_READ_WRITE, size ? size : 1, NULL, &error);
+    if (p->storage == CLV_STORAGE_BUFFER)
+        prog->privates[i] = dev->cl->CreateBuffer(
+            dev->context, CL_MEM_READ_WRITE, size ? size : 1, NULL, &error);
+    else
+        error = ocl_image_create(dev, p, &prog->privates[i], &prog->behind[i]);
     if (prog->privates[i])
         return CLV_OK;
     return ocl_fail(dev->base.host, error, "opencl: %.60s: %llu bytes for a "
@@ -253,11 +259,14 @@ static void release_privates(clv_plugin_program *prog)
             mem = gpu_kept_drop(host, &dev->kept, prog->kept[i]);
         if (mem)
             dev->cl->ReleaseMemObject(mem);
+        if (prog->behind[i])
+            dev->cl->ReleaseMemObject(prog->behind[i]);
     }
     clv_free(host, prog->privates);
+    clv_free(host, prog->behind);
     clv_free(host, prog->kept);
     clv_free(host, prog->made);
-    prog->privates = NULL;
+    prog->privates = prog->behind = NULL;
     prog->kept = NULL;
     prog->made = NULL;
 }
@@ -283,9 +292,10 @@ static clv_status make_privates(clv_plugin_program *prog)
     const uint64_t n = prog->code->n_privates + UINT64_C(1);
     clv_plugin_device *dev = prog->dev;
     prog->privates = clv_new(host, n * sizeof *prog->privates);
+    prog->behind = clv_new(host, n * sizeof *prog->behind);
     prog->kept = clv_new(host, n * sizeof *prog->kept);
     prog->made = clv_new(host, n * sizeof *prog->made);
-    if (!prog->privates || !prog->kept || !prog->made) {
+    if (!prog->privates || !prog->behind || !prog->kept || !prog->made) {
         clv_free(host, prog->made);
         prog->made = NULL;
         return CLV_ERR_NO_MEMORY;

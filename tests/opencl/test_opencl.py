@@ -94,6 +94,22 @@ class Text(OpenCL):
                 self.assertTrue((prompt + out).strip())
                 self.assertTrue(text.startswith(prompt + out))
 
+    def test_activations_in_a_texture(self):
+        """All of a model, by kernels that read and write images."""
+        device = self.pocl()
+        args = ("run", "-m", cli.NANO, *POCL, "--devices", device, "--temp",
+                "0", "-n", "6", "-p", "def f", "--set")
+        right = self.good(*args, "opencl.storage=auto").text
+        texts = self.good(*args, "opencl.storage=texture_2d").text
+        self.assertTrue(right.strip())
+        self.assertEqual(texts, right)
+        kept = []
+        for folder, _, names in os.walk(self.path("cache")):
+            for name in names:
+                with open(os.path.join(folder, name), "rb") as f:
+                    kept.append(b"write_only image2d_t dst" in f.read())
+        self.assertTrue(any(kept))
+
 
 if __name__ == "__main__":
     sys.argv[1:] = []
