@@ -14,7 +14,7 @@
 static const gpu_target small = {
     .max_group = 256,
     .max_group_size = {256, 256, 64},
-    .local_bytes = 32768,
+    .local_bytes = 49152,
     .max_binding = 128 << 20,
     .units = 16,
 };
@@ -43,9 +43,12 @@ static void add(bench *b, uint32_t dtype, uint32_t usage, int64_t rows,
     }
 }
 
+static bool matrix;
+
 static void run(const char *choices, const bench *b)
 {
     gpu_target target = small;
+    target.plain_matrix = matrix;
     target.choices = choices;
     runner *r = runner_open(&target);
     assert_non_null(r);
@@ -59,6 +62,7 @@ static void compare(bench *b, uint32_t out, uint32_t at_least,
 {
     gpu_target target = small;
     gpu_ways ways;
+    target.plain_matrix = matrix;
     runner *r = runner_open(&target);
     float *want = malloc(b->size[out]);
     assert_non_null(want);
@@ -106,6 +110,37 @@ static void test_products(void **state)
     run_product(7, 5);
 }
 
+static void fill_halves(bench *b, uint32_t t)
+{
+    for (size_t i = 0; i < b->size[t] / 2; i++)
+        ((uint16_t *)b->data[t])[i] =
+            (uint16_t)(0x3000 | (i * 40503u & 0x83ff));
+}
+
+/* By matrix instructions. */
+static void run_matrix(int64_t rows, uint32_t ways, uint32_t step)
+{
+    const uint32_t inputs[] = {0, 1, CLV_NO_TENSOR};
+    bench b = {0};
+    graph_init(&b.g);
+    add(&b, CLV_DTYPE_F32, CLV_USAGE_INPUT, rows, 256, 0);
+    add(&b, CLV_DTYPE_F16, CLV_USAGE_WEIGHT, 70, 256, 0);
+    b.size[1] /= 2;
+    fill_halves(&b, 1);
+    add(&b, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, rows, 70, 0);
+    graph_node(&b.g, CLV_OP_MATMUL, 2, inputs);
+    matrix = true;
+    compare(&b, 2, ways, step);
+    matrix = false;
+}
+
+static void test_matrix_products(void **state)
+{
+    (void)state;
+    run_matrix(2, 9, 4);
+    run_matrix(70, 5, 3);
+}
+
 static void test_attention(void **state)
 {
     const uint32_t inputs[] = {0, 1, 2, 3, CLV_NO_TENSOR};
@@ -140,6 +175,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products),
+        cmocka_unit_test(test_matrix_products),
         cmocka_unit_test(test_attention),
         cmocka_unit_test(test_norm),
     };

@@ -134,8 +134,10 @@ static void list_ways(const gpu_node *node, gpu_ways *out)
 {
     const clv_tensor_desc *w = &node->in[1].d;
     const variant *preferred = prefer(node);
-    if (gpu_matrix_suits(node))
+    if (gpu_matrix_suits(node)) {
+        gpu_matrix_ways(node, out);
         return;
+    }
     out->preferred = (uint32_t)(preferred - variants);
     snprintf(out->key, sizeof out->key, "matmul-%s%.1s-o%u-i%u-n%u",
              gpu_dtype_name(w->dtype), &"\0tcg"[w->quant],

@@ -67,7 +67,8 @@ typedef struct shape {
 /* Groups that share a compute unit, so that one loads while another computes. */
 #define GROUPS_A_UNIT 2
 
-static shape choose_shape(const gpu_node *node)
+/* Without tuning. */
+static shape preferred_shape(const gpu_node *node)
 {
     const clv_tensor_desc *w = &node->in[1].d;
     const int64_t rows = gpu_max_rows(&node->in[0]);
@@ -83,6 +84,101 @@ static shape choose_shape(const gpu_node *node)
            w->dims[1] / 32 / (s.split * 2) >= 8)
         s.split *= 2;
     return s;
+}
+
+/* Bytes of local memory that the plain code takes in addition. */
+static int64_t plain_bytes(const gpu_target *target, int64_t items)
+{
+    return target->nvidia_ptx ? 0 : 28 * items;
+}
+
+static bool fits(const gpu_node *node, const shape *s)
+{
+    const clv_tensor_desc *w = &node->in[1].d;
+    const int64_t items = s->wm * s->wn * 32;
+    const int64_t stage =
+        s->bm / 16 * tile_bytes(w->dtype) + s->bn * 64;
+    return items <= node->target->max_group && s->bn * 4 % items == 0 &&
+           s->bm % (s->wm * 16) == 0 && s->bn % (s->wn * 8) == 0 &&
+           s->bm * s->bn <= 128 * items && /* sums, in registers */
+           s->stages * stage + plain_bytes(node->target, items) <=
+               node->target->local_bytes;
+}
+
+/* A way has a digit of four bits for each number. */
+static uint32_t way_of(const shape *s)
+{
+    return (uint32_t)(s->bm / 64 << 20 | s->bn / 32 << 16 | s->wm << 12 |
+                      s->wn << 8 | s->stages << 4 | s->split);
+}
+
+static shape shape_of(uint32_t way)
+{
+    return (shape){(way >> 20) * 64,   (way >> 16 & 15) * 32, way >> 12 & 15,
+                   way >> 8 & 15,      way >> 4 & 15,         way & 15};
+}
+
+/* The preferred shape, and others with its depth and parts, or its tiles. */
+static void list_shapes(const gpu_node *node, gpu_ways *out)
+{
+    static const shape tiles[] = {
+        {128, 128, 2, 2, 0, 0}, {128, 128, 4, 2, 0, 0}, {128, 64, 2, 2, 0, 0},
+        {64, 128, 2, 2, 0, 0},  {64, 64, 2, 2, 0, 0},   {64, 64, 2, 1, 0, 0},
+        {128, 256, 2, 4, 0, 0}, {256, 128, 4, 2, 0, 0}, {128, 32, 4, 1, 0, 0}};
+    const shape best = preferred_shape(node);
+    const int64_t rows = gpu_max_rows(&node->in[0]);
+    out->preferred = way_of(&best);
+    gpu_way_add(out, out->preferred);
+    for (uint32_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
+        shape s = tiles[i];
+        s.stages = best.stages;
+        s.split = best.split;
+        if (way_of(&s) != out->preferred && s.bn < 2 * rows && fits(node, &s))
+            gpu_way_add(out, way_of(&s));
+    }
+    for (int64_t stages = 2; stages <= 4; stages++) {
+        shape s = best;
+        s.stages = stages;
+        if (stages != best.stages && fits(node, &s))
+            gpu_way_add(out, way_of(&s));
+    }
+    for (int64_t split = 1; split <= 8; split *= 2) {
+        shape s = best;
+        s.split = split;
+        if (split != best.split && node->in[1].d.dims[1] / 32 >= 4 * split)
+            gpu_way_add(out, way_of(&s));
+    }
+}
+
+/* The kernel for few rows: tiles that a warp has under way, warps of a group. */
+static void list_few(const gpu_node *node, gpu_ways *out)
+{
+    const uint32_t most = node->target->max_group / 32;
+    out->preferred = 8 << 4 | 4;
+    for (uint32_t warps = 2; warps <= 16 && warps <= most; warps *= 2)
+        for (uint32_t unroll = 2; unroll <= 8; unroll *= 2)
+            if (node->target->nvidia_ptx || warps <= 8)
+                gpu_way_add(out, warps << 4 | unroll);
+}
+
+void gpu_matrix_ways(const gpu_node *node, gpu_ways *out)
+{
+    const clv_tensor_desc *w = &node->in[1].d;
+    snprintf(out->key, sizeof out->key, "%s-%s-o%u-i%u-n%u", variant_name(node),
+             gpu_dtype_name(w->dtype), gpu_size_class(w->dims[0]),
+             gpu_size_class(w->dims[1]),
+             gpu_size_class(gpu_max_rows(&node->in[0])));
+    if (is_few(node))
+        list_few(node, out);
+    else
+        list_shapes(node, out);
+}
+
+static uint32_t choose(const gpu_node *node)
+{
+    gpu_ways ways = {.n = 0};
+    gpu_matrix_ways(node, &ways);
+    return gpu_choice(node->target, &ways);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -264,7 +360,8 @@ static clv_status lower_few(gpu_lowering *lowering, const gpu_node *node,
                             uint32_t tiles)
 {
     const int64_t rows = gpu_max_rows(&node->in[0]);
-    const int64_t out = node->in[1].d.dims[0], warps = 8;
+    const uint32_t way = choose(node);
+    const int64_t out = node->in[1].d.dims[0], warps = way >> 4;
     gpu_builder *b = &lowering->builder;
     gpu_text text = {.host = b->host};
     gpu_call call;
@@ -285,7 +382,7 @@ static clv_status lower_few(gpu_lowering *lowering, const gpu_node *node,
         gpu_call_define(&call, "COLUMNS", columns);
         gpu_call_define(&call, "CHUNK", 4096 / columns);
         gpu_call_define(&call, "WARPS", warps);
-        gpu_call_define(&call, "UNROLL", 4);
+        gpu_call_define(&call, "UNROLL", way & 15);
         gpu_call_define(&call, "ITEMS", warps * 32);
         call.groups[0] = gpu_constant((out + 15) / 16);
         status = gpu_build(b, &call, false);
@@ -296,12 +393,13 @@ static clv_status lower_few(gpu_lowering *lowering, const gpu_node *node,
 
 clv_status gpu_matrix_lower(gpu_lowering *lowering, const gpu_node *node)
 {
-    const shape s = choose_shape(node);
+    shape s = {0};
     uint32_t tiles = 0, parts = 0;
     halves x = {0, 0};
     clv_status status = lower_tiles(lowering, node, &tiles);
     if (status || is_few(node))
         return status ? status : lower_few(lowering, node, tiles);
+    s = shape_of(choose(node));
     status = lower_halves(lowering, node, &x);
     if (!status && s.split > 1)
         status = gpu_share_scratch(
