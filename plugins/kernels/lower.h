@@ -42,6 +42,10 @@ extern const char gpu_template_elementwise[], gpu_template_strided[],
     gpu_template_top_k[],
     gpu_template_experts[], gpu_template_experts_vector[],
     gpu_template_experts_sum[];
+/* Those of GLSL alone. */
+extern const char gpu_template_matmul_coop[], gpu_template_matrix_coop[],
+    gpu_template_matmul_coop_vector[], gpu_template_matrix_coop_plain[],
+    gpu_template_tile_units[];
 
 /* A call of a template, of groups x 1 x 1 work items; variant is the name too. */
 void gpu_call_init(gpu_call *call, const char *name, const char *text,

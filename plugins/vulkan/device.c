@@ -95,6 +95,8 @@ static uint32_t find_import_mask(clv_plugin_device *dev)
 static void describe_target(clv_plugin_device *dev)
 {
     const vk_physical *p = dev->phys;
+    const clv_host_api *host = dev->base.host;
+    const char *matrix = host->option(host->host, "matrix");
     dev->target = (gpu_target){
         .language = GPU_GLSL,
         .max_group = p->max_group,
@@ -107,7 +109,8 @@ static void describe_target(clv_plugin_device *dev)
         .fp16_storage = p->fp16_storage,
         .int8_storage = p->int8_storage,
         .int_dot = p->int_dot,
-        .coop_matrix = p->coop_matrix,
+        .coop_matrix = p->coop_matrix && !strcmp(matrix, "auto"),
+        .plain_matrix = p->fp16 && !strcmp(matrix, "plain"),
         .units = p->units,
         .disabled = dev->disabled,
         .unified = p->type != VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU};

@@ -25,6 +25,11 @@ static const clv_option options[] = {
              "CPU"},
     OPTION("disabled", CLV_OPTION_STRING, "",
            "kernels not to use, by name, separated by ','"),
+    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
+     .key = "matrix", .type = CLV_OPTION_ENUM, .default_value = "auto",
+     .choices = "auto|plain|off",
+     .help = "cooperative matrices; auto: where the device has them; plain: by "
+             "plain code, slowly, for tests"},
     OPTION("wrong", CLV_OPTION_STRING, "",
            "for tests: a kernel, by name, that is not run where it ought to "
            "be"),

@@ -254,11 +254,35 @@ static void test_glsl_halves(void **state)
     compile_all_glsl(true);
 }
 
+/* Products by cooperative matrices: words of no version of GLSL. */
+static void test_glsl_matrices(void **state)
+{
+    static const uint32_t dtypes[] = {CLV_DTYPE_F16, CLV_DTYPE_Q8_0,
+                                      CLV_DTYPE_Q4_0};
+    compiler c = {.target = base};
+    (void)state;
+    c.target.language = GPU_GLSL;
+    c.target.fp16_storage = c.target.fp16 = c.target.coop_matrix = true;
+    c.target.subgroup = 32;
+    for (uint32_t i = 0; i < 6; i++) {
+        graph g;
+        graph_init(&g);
+        uint32_t x = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, i < 3 ? 1 : 40, 96);
+        uint32_t w = T(dtypes[i % 3], CLV_USAGE_WEIGHT, 70, 96);
+        uint32_t y = T(CLV_DTYPE_F32, CLV_USAGE_OUTPUT, i < 3 ? 1 : 40, 70);
+        graph_node(&g, CLV_OP_MATMUL, y, INPUTS(x, w));
+        compile(&c, &g);
+    }
+    assert_false(c.failed);
+    assert_true(c.kernels >= 6 + 3 + 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_glsl),
         cmocka_unit_test(test_glsl_halves),
+        cmocka_unit_test(test_glsl_matrices),
         cmocka_unit_test(test_opencl),
     };
     return cmocka_run_group_tests_name("kernels compile", tests, NULL, NULL);

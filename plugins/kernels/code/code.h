@@ -13,6 +13,8 @@
  *   args.T.Row(b,x,y,d)           place: bytes from where T is bound to the row
  *   args.T.Word(at) Half(at) Byte(at)   uint: the bits at a place, a multiple
  *                                 of their size
+ *   args.T.Quad(at)               u32x4: 16 bytes there, so aligned, too; of
+ *                                 private memory, whose begin is
  *   args.T.Width() Channels() Slices()  int: rows (of a rank-2 tensor), C, C/4
  *   args.P                        int: a param, or its value where it is fixed
  *

@@ -147,12 +147,14 @@ void gpu_language_named(gpu_text *out, const char *text, const char *name)
 
 static const char opencl_reading[] =
     "#define $_ARG __global const uchar *$,\n"
+    "#define $_QUAD(at) (*(__global const uint4 *)($ + (at)))\n"
     "#define $_WORD(at) (*(__global const uint *)($ + (at)))\n"
     "#define $_HALF(at) ((uint)*(__global const ushort *)($ + (at)))\n"
     "#define $_BYTE(at) ((uint)$[at])\n";
 
 static const char opencl_writing[] =
     "#define $_ARG __global uchar *$,\n"
+    "#define $_QUAD(at) (*(__global const uint4 *)($ + (at)))\n"
     "#define $_WORD(at) (*(__global const uint *)($ + (at)))\n"
     "#define $_HALF(at) ((uint)*(__global const ushort *)($ + (at)))\n"
     "#define $_BYTE(at) ((uint)$[at])\n"
@@ -161,6 +163,7 @@ static const char opencl_writing[] =
 
 static const char glsl_reading[] =
     "#define $_ARG\n"
+    "#define $_QUAD(at) $_q[(at) >> 4]\n"
     "#define $_WORD(at) $_w[(at) >> 2]\n"
     "#define $_BYTE(at) (($_w[(at) >> 2] >> (((at) & 3u) << 3)) & 0xffu)\n";
 

@@ -149,8 +149,8 @@ static bool put_bits(gpu_text *out, const gpu_operand *t, const char *method,
                      const gpu_method_args *args)
 {
     static const char *const methods[][2] = {
-        {"Word", "WORD"}, {"Half", "HALF"}, {"Byte", "BYTE"}};
-    for (uint32_t i = 0; i < 3; i++)
+        {"Quad", "QUAD"}, {"Word", "WORD"}, {"Half", "HALF"}, {"Byte", "BYTE"}};
+    for (uint32_t i = 0; i < 4; i++)
         if (!strcmp(method, methods[i][0]) && args->n == 1) {
             gpu_printf(out, "%s_%s(%s)", t->name, methods[i][1],
                        args->text[0].data);

@@ -36,18 +36,30 @@ static int64_t tiles_row(const clv_tensor_desc *w)
     return w->dims[1] / 32 * tile_bytes(w->dtype);
 }
 
+static bool is_glsl(const gpu_target *target)
+{
+    return target->language == GPU_GLSL;
+}
+
+static bool has_matrices(const gpu_target *target)
+{
+    return target->plain_matrix ||
+           (is_glsl(target) ? target->coop_matrix && target->subgroup == 32
+                            : target->nvidia_ptx);
+}
+
 bool gpu_matrix_suits(const gpu_node *node)
 {
     const gpu_target *target = node->target;
     const clv_tensor_desc *w = &node->in[1].d;
     const uint64_t size = (uint64_t)((w->dims[0] + 15) / 16 * tiles_row(w));
-    return target->language == GPU_OPENCL_C &&
-           (target->nvidia_ptx || target->plain_matrix) &&
-           tile_bytes(w->dtype) && w->dims[1] % 32 == 0 &&
+    return has_matrices(target) && tile_bytes(w->dtype) &&
+           w->dims[1] % 32 == 0 &&
            size <= UINT32_MAX && size <= target->max_binding &&
            (w->dims[0] + 15) / 16 <= GPU_MAX_GROUPS &&
            gpu_max_rows(&node->in[0]) <= GPU_MAX_GROUPS &&
-           target->max_group >= 256 && target->local_bytes >= 48 * 1024 &&
+           target->max_group >= 256 &&
+           target->local_bytes >= (is_glsl(target) ? 32 : 48) * 1024u &&
            !gpu_is_disabled(target, variant_name(node));
 }
 
@@ -74,8 +86,13 @@ static shape preferred_shape(const gpu_node *node)
     const int64_t rows = gpu_max_rows(&node->in[0]);
     const int64_t slots = GROUPS_A_UNIT * (int64_t)node->target->units;
     shape s = {128, 128, 2, 2, 3, 1};
-    if (w->dtype == CLV_DTYPE_F16)
-        s.stages = 2;
+    if (is_glsl(node->target)) {
+        s.wn = 4;
+        if (node->target->local_bytes < 40 * 1024)
+            s.bn = 64;
+    }
+    if (w->dtype == CLV_DTYPE_F16 || is_glsl(node->target))
+        s.stages = 2; /* in GLSL always */
     if (rows <= 64)
         s.bn = 64;
     int64_t tiles = ((w->dims[0] + s.bm - 1) / s.bm) *
@@ -95,14 +112,17 @@ static int64_t plain_bytes(const gpu_target *target, int64_t items)
 static bool fits(const gpu_node *node, const shape *s)
 {
     const clv_tensor_desc *w = &node->in[1].d;
+    const bool glsl = is_glsl(node->target);
     const int64_t items = s->wm * s->wn * 32;
     const int64_t stage =
-        s->bm / 16 * tile_bytes(w->dtype) + s->bn * 64;
+        glsl ? (s->bm + s->bn) * 80
+             : s->bm / 16 * tile_bytes(w->dtype) + s->bn * 64;
+    const int64_t plain = glsl ? 0 : plain_bytes(node->target, items);
     return items <= node->target->max_group && s->bn * 4 % items == 0 &&
-           s->bm % (s->wm * 16) == 0 && s->bn % (s->wn * 8) == 0 &&
+           s->bm % (s->wm * 16) == 0 && s->bn % (s->wn * (glsl ? 16 : 8)) == 0 &&
            s->bm * s->bn <= 128 * items && /* sums, in registers */
-           s->stages * stage + plain_bytes(node->target, items) <=
-               node->target->local_bytes;
+           s->stages * stage + plain <= node->target->local_bytes &&
+           (!glsl || s->stages == 2);
 }
 
 /* A way has a digit of four bits for each number. */
@@ -214,6 +234,14 @@ static clv_status make_text(gpu_text *text, const gpu_target *target,
                             const char *template)
 {
     gpu_puts(text, gpu_template_packed);
+    if (is_glsl(target)) {
+        if (template == gpu_template_matmul_coop)
+            gpu_puts(text, target->plain_matrix ? gpu_template_matrix_coop_plain
+                                                : gpu_template_matrix_coop);
+        gpu_puts(text, gpu_template_tile_units);
+        gpu_puts(text, template);
+        return text->failed ? CLV_ERR_NO_MEMORY : CLV_OK;
+    }
     gpu_puts(text, target->nvidia_ptx ? gpu_template_matrix_ptx
                                       : gpu_template_matrix_plain);
     gpu_puts(text, gpu_template_matrix_weights);
@@ -310,7 +338,9 @@ static clv_status lower_many(gpu_lowering *lowering, const gpu_node *node,
     gpu_text text = {.host = b->host};
     gpu_call call;
     clv_status status =
-        make_text(&text, node->target, gpu_template_matmul_matrix);
+        make_text(&text, node->target, is_glsl(node->target)
+                                           ? gpu_template_matmul_coop
+                                           : gpu_template_matmul_matrix);
     if (!status) {
         gpu_call_init(&call, "matmul_matrix", text.data, node->index,
                       (uint32_t)(s->wm * s->wn * 32));
@@ -356,6 +386,23 @@ static clv_status lower_join(gpu_lowering *lowering, const gpu_node *node,
     return gpu_build(&lowering->builder, &call, false);
 }
 
+/* Channels of x in local memory at a time, and loads under way. */
+static void add_chunks(gpu_call *call, const gpu_node *node, int64_t columns,
+                       int64_t warps, int64_t unroll)
+{
+    const gpu_target *target = node->target;
+    const bool wide = node->in[1].d.dtype == CLV_DTYPE_F16;
+    if (!is_glsl(target)) {
+        gpu_call_define(call, "CHUNK", 4096 / columns);
+        gpu_call_define(call, "UNROLL", unroll);
+        return;
+    }
+    gpu_call_define(call, "CHUNK",
+                    (target->local_bytes < 48 * 1024 ? 4096 : 8192) / columns);
+    gpu_call_define(call, "SUMS", warps * columns * (wide ? 64 : 32));
+    gpu_call_define(call, "DEEP", wide ? unroll / 2 : unroll);
+}
+
 static clv_status lower_few(gpu_lowering *lowering, const gpu_node *node,
                             uint32_t tiles)
 {
@@ -369,7 +416,9 @@ static clv_status lower_few(gpu_lowering *lowering, const gpu_node *node,
     while (columns < rows)
         columns *= 2;
     clv_status status =
-        make_text(&text, node->target, gpu_template_matmul_matrix_vector);
+        make_text(&text, node->target, is_glsl(node->target)
+                                           ? gpu_template_matmul_coop_vector
+                                           : gpu_template_matmul_matrix_vector);
     if (!status) {
         gpu_call_init(&call, "matmul_matrix_vector", text.data, node->index,
                       (uint32_t)(warps * 32));
@@ -380,9 +429,8 @@ static clv_status lower_few(gpu_lowering *lowering, const gpu_node *node,
         gpu_call_rows(&call, "dst", &node->out, true);
         gpu_call_define(&call, "DTYPE", node->in[1].d.dtype);
         gpu_call_define(&call, "COLUMNS", columns);
-        gpu_call_define(&call, "CHUNK", 4096 / columns);
+        add_chunks(&call, node, columns, warps, way & 15);
         gpu_call_define(&call, "WARPS", warps);
-        gpu_call_define(&call, "UNROLL", way & 15);
         gpu_call_define(&call, "ITEMS", warps * 32);
         call.groups[0] = gpu_constant((out + 15) / 16);
         status = gpu_build(b, &call, false);

@@ -1,9 +1,12 @@
 #include "glsl.h"
 
+#include "matrix_types.h"
+
 #include <glslang/Include/glslang_c_interface.h>
 #include <glslang/Public/resource_limits_c.h>
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,11 +27,12 @@ static int refuse(const char *text, char *message, size_t size)
     return -1;
 }
 
-static int generate(glslang_program_t *program, uint32_t **words, size_t *n,
-                    char *message, size_t size)
+/* What strips names prints complaints about types that it does not know. */
+static int generate(glslang_program_t *program, bool strip, uint32_t **words,
+                    size_t *n, char *message, size_t size)
 {
     glslang_spv_options_t options = {.disable_optimizer = true,
-                                     .strip_debug_info = true};
+                                     .strip_debug_info = strip};
     glslang_program_SPIRV_generate_with_options(
         program, GLSLANG_STAGE_COMPUTE, &options);
     *n = glslang_program_SPIRV_get_size(program);
@@ -36,11 +40,14 @@ static int generate(glslang_program_t *program, uint32_t **words, size_t *n,
     if (!*words || !*n)
         return refuse("no memory, or no code", message, size);
     glslang_program_SPIRV_get(program, *words);
+    if (vk_matrix_types(words, n))
+        return refuse("no memory, or types of matrices that cannot be",
+                      message, size);
     return 0;
 }
 
-static int link(glslang_shader_t *shader, uint32_t **words, size_t *n,
-                char *message, size_t size)
+static int link(glslang_shader_t *shader, bool strip, uint32_t **words,
+                size_t *n, char *message, size_t size)
 {
     glslang_program_t *program = glslang_program_create();
     if (!program)
@@ -49,7 +56,7 @@ static int link(glslang_shader_t *shader, uint32_t **words, size_t *n,
     int failed = -1;
     if (glslang_program_link(program, GLSLANG_MSG_SPV_RULES_BIT |
                                           GLSLANG_MSG_VULKAN_RULES_BIT))
-        failed = generate(program, words, n, message, size);
+        failed = generate(program, strip, words, n, message, size);
     else
         refuse(glslang_program_get_info_log(program), message, size);
     glslang_program_delete(program);
@@ -79,7 +86,8 @@ int vk_glsl_compile(const char *source, uint32_t **words, size_t *n_words,
     int failed = -1;
     if (glslang_shader_preprocess(shader, &input) &&
         glslang_shader_parse(shader, &input))
-        failed = link(shader, words, n_words, message, size);
+        failed = link(shader, !strstr(source, "spirv_type"), words, n_words,
+                      message, size);
     else
         refuse(glslang_shader_get_info_log(shader), message, size);
     glslang_shader_delete(shader);
