@@ -33,12 +33,27 @@ static uint32_t of_attention(const core_work *work, double *x)
     return 7;
 }
 
+static uint32_t of_experts(const core_work *work, double *x)
+{
+    double n = (double)work->n, in = (double)work->in, out = (double)work->out;
+    x[0] = n * work->kind.span * in * out;
+    x[1] = core_work_experts(work) * in * out;
+    x[2] = n * in;
+    x[3] = n * out;
+    x[4] = n;
+    x[5] = out;
+    x[6] = in;
+    return 7;
+}
+
 uint32_t core_work_features(const core_work *work, double *x)
 {
     if (work->kind.op == CLV_OP_MATMUL)
         return of_matmul(work, x);
     if (work->kind.op == CLV_OP_ATTENTION)
         return of_attention(work, x);
+    if (work->kind.op == CLV_OP_MATMUL_EXPERTS)
+        return of_experts(work, x);
     x[0] = (double)work->n * (double)work->out;
     x[1] = (double)work->n;
     x[2] = (double)work->out;

@@ -206,12 +206,13 @@ static clv_status write_ids(core_meter *meter, const core_object *object,
 {
     if (!l->ids)
         return CLV_OK;
-    int32_t *ids = malloc((size_t)work->n * sizeof *ids);
+    const size_t n = (size_t)core_work_n_ids(work);
+    int32_t *ids = malloc(n * sizeof *ids);
     if (!ids)
         return no_memory();
     core_work_ids(work, ids);
     clv_status status = write_pool(meter, object, l->begin, ids,
-                                   (uint64_t)work->n * sizeof *ids);
+                                   n * sizeof *ids);
     free(ids);
     return status;
 }

@@ -3,6 +3,7 @@
 #include "../graph/shape.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -65,6 +66,20 @@ static void of_matmul(const reader *r, core_work *out)
     /* The first channels bring the bias. */
     if (bias && !(r->piece && r->piece->ranges[CORE_AXIS_CHANNELS].begin))
         out->kind.variant = bias->dtype;
+}
+
+static void of_experts(const reader *r, core_work *out)
+{
+    const clv_tensor_desc *x = input(r, 0), *w = input(r, 1);
+    set_weight(w, &out->kind);
+    out->kind.variant = (uint32_t)w->dims[0];
+    out->kind.span = (uint32_t)input(r, 2)->dims[1];
+    if (x->dims[1] != w->dims[2])
+        out->kind.detail |= CORE_EXPERTS_EACH;
+    if (input(r, 3))
+        out->kind.detail |= CORE_EXPERTS_SCORES;
+    out->out = w->dims[1];
+    out->in = w->dims[2];
 }
 
 static void of_rope(const reader *r, core_work *out)
@@ -147,6 +162,9 @@ static void of_others(const reader *r, core_work *out)
     case CLV_OP_CONVERT:
         kind->variant = r->graph->tensors[r->node->outputs[0]].dtype;
         break;
+    case CLV_OP_TOP_K:
+        out->in = input(r, 0)->dims[1];
+        break;
     default:
         break;
     }
@@ -168,6 +186,9 @@ void core_work_of(const clv_graph *graph, uint32_t node,
     switch (n->op) {
     case CLV_OP_MATMUL:
         of_matmul(&r, out);
+        break;
+    case CLV_OP_MATMUL_EXPERTS:
+        of_experts(&r, out);
         break;
     case CLV_OP_ROPE:
         of_rope(&r, out);
@@ -192,6 +213,24 @@ bool core_work_equal(const core_work *a, const core_work *b)
 {
     return core_work_same_kind(a, b) && a->n == b->n && a->in == b->in &&
            a->out == b->out && a->depth == b->depth;
+}
+
+double core_work_experts(const core_work *work)
+{
+    double all = work->kind.variant, used = work->kind.span;
+    double share = used < all ? 1 - pow(1 - used / all, (double)work->n) : 1;
+    return all * share;
+}
+
+/* Parts of x, and of the output, in a row. */
+static double parts_in(const core_work_kind *kind)
+{
+    return kind->detail & CORE_EXPERTS_EACH ? kind->span : 1;
+}
+
+static double parts_out(const core_work_kind *kind)
+{
+    return kind->detail & CORE_EXPERTS_SCORES ? 1 : kind->span;
 }
 
 /* Query i of n sees the rows up to its own, depth - n + i + 1, or the last
@@ -238,6 +277,10 @@ double core_work_flops(const core_work *work)
     case CLV_OP_MATMUL:
         return 2 * n * (double)work->in * out + (work->kind.variant ? n * out
                                                                     : 0);
+    case CLV_OP_MATMUL_EXPERTS:
+        return 2 * n * work->kind.span * (double)work->in * out;
+    case CLV_OP_TOP_K: /* each is looked at, few are kept */
+        return 2 * n * (double)work->in;
     case CLV_OP_ATTENTION: /* scores, their softmax, and the mix of v */
         return core_work_pairs(work) *
                (4 * out + 8 * out / (double)work->kind.variant);
@@ -277,6 +320,8 @@ double core_work_weight_bytes(const core_work *work)
     switch (kind->op) {
     case CLV_OP_MATMUL:
         return matrix_bytes(kind, out, in) + size_of(kind->variant, out);
+    case CLV_OP_MATMUL_EXPERTS:
+        return core_work_experts(work) * matrix_bytes(kind, out, in);
     case CLV_OP_GET_ROWS:
         return matrix_bytes(kind, (double)work->n, out);
     case CLV_OP_RMS_NORM:
@@ -301,6 +346,12 @@ double core_work_bytes(const core_work *work)
     switch (kind->op) {
     case CLV_OP_MATMUL:
         return weight + size_of(kind->dtype, n * (in + out));
+    case CLV_OP_MATMUL_EXPERTS:
+        return weight + ids * kind->span +
+               size_of(kind->dtype, n * (parts_in(kind) * in +
+                                         parts_out(kind) * out));
+    case CLV_OP_TOP_K:
+        return size_of(kind->dtype, n * in) + ids * out;
     case CLV_OP_GET_ROWS:
         return weight + ids + activation;
     case CLV_OP_SET_ROWS:
@@ -347,6 +398,9 @@ const char *core_work_text(const core_work *work, char text[CORE_WORK_TEXT])
     if (kind->op == CLV_OP_ATTENTION)
         snprintf(depth, sizeof depth, " of %" PRId64 " rows of %" PRId64,
                  work->depth, work->in);
+    else if (kind->op == CLV_OP_MATMUL_EXPERTS)
+        snprintf(depth, sizeof depth, " -> %" PRId64 ", %" PRIu32 " of %" PRIu32,
+                 work->out, kind->span, kind->variant);
     else if (work->in != work->out)
         snprintf(depth, sizeof depth, " -> %" PRId64, work->out);
     snprintf(text, CORE_WORK_TEXT, "%s %s%s%s%s [%" PRId64 ", %" PRId64 "]%s",

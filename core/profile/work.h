@@ -7,18 +7,25 @@
 
 #include "../plan/cut.h"
 
+/* Details of MATMUL_EXPERTS. */
+enum {
+    CORE_EXPERTS_EACH = 1u << 0,   /* x has a part for each id */
+    CORE_EXPERTS_SCORES = 1u << 1, /* products are added up */
+};
+
 /* Everything but the sizes. Compare with core_work_same_kind(). */
 typedef struct core_work_kind {
     uint32_t op;             /* clv_op */
     uint32_t variant;        /* activation of GLU; head_dim of ATTENTION and
                                 ROPE; dtype of the bias of MATMUL and
                                 LAYER_NORM; dtype of the output of CONVERT;
-                                else 0 */
+                                experts of MATMUL_EXPERTS; else 0 */
     uint32_t detail;         /* ROPE: mode; ATTENTION: 1 with a softcap; ADD
-                                and MUL: 1 where b is one row; else 0 */
+                                and MUL: 1 where b is one row; MATMUL_EXPERTS:
+                                CORE_EXPERTS_*; else 0 */
     uint32_t span;           /* ROPE: channels of a head that turn; ATTENTION:
                                 rows that a query sees at most, 0: all in use;
-                                else 0 */
+                                MATMUL_EXPERTS: ids of a row; else 0 */
     uint32_t dtype;          /* of the activation: input 0, src of SET_ROWS,
                                 output of GET_ROWS */
     uint32_t weight_dtype;   /* of table, weight, state, cache or row b; else
@@ -29,9 +36,11 @@ typedef struct core_work_kind {
 typedef struct core_work {
     core_work_kind kind;
     int64_t n;     /* rows of the activation */
-    int64_t in;    /* MATMUL: input features; ATTENTION: width of k; others:
-                      width of the output, of src for SET_ROWS */
-    int64_t out;   /* output features; ATTENTION: width of q; others: as in */
+    int64_t in;    /* MATMUL, MATMUL_EXPERTS: input features; ATTENTION: width
+                      of k; others: width of the output, of src for SET_ROWS,
+                      of x for TOP_K */
+    int64_t out;   /* output features; ATTENTION: width of q; TOP_K: of the
+                      ids; others: as in */
     int64_t depth; /* ATTENTION: rows of the cache in use, the last n of which
                       are those of the queries; else 0 */
 } core_work;
@@ -52,6 +61,8 @@ double core_work_bytes(const core_work *work);
 /* Of the weight alone, with its scales, of a table the rows in use; 0 without
  * one. */
 double core_work_weight_bytes(const core_work *work);
+/* Experts whose weights MATMUL_EXPERTS reads, if each row's ids are any. */
+double core_work_experts(const core_work *work);
 /* Query-row pairs that ATTENTION looks at, of one head. */
 double core_work_pairs(const core_work *work);
 /* "matmul f32 x i4 per channel [256, 4096] -> 14336" */

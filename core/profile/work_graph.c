@@ -22,9 +22,30 @@ int64_t core_work_table_rows(const core_work *work)
     return rows > TABLE_LEAST ? rows : TABLE_LEAST;
 }
 
+int64_t core_work_n_ids(const core_work *work)
+{
+    return work->kind.op == CLV_OP_MATMUL_EXPERTS ? work->n * work->kind.span
+                                                  : work->n;
+}
+
+/* As if by chance, but for the ids of a row, which lie far apart. */
+static void choose_experts(const core_work *work, int32_t *ids)
+{
+    const uint32_t all = work->kind.variant, used = work->kind.span;
+    const uint32_t step = all > used ? all / used : 1;
+    for (int64_t i = 0; i < work->n; i++)
+        for (uint32_t k = 0; k < used; k++)
+            *ids++ = (int32_t)((((uint32_t)i * 2654435761u >> 16) +
+                                (uint64_t)k * step) % all);
+}
+
 /* Rows all over a table, none twice; positions up to the last row in use. */
 void core_work_ids(const core_work *work, int32_t *ids)
 {
+    if (work->kind.op == CLV_OP_MATMUL_EXPERTS) {
+        choose_experts(work, ids);
+        return;
+    }
     for (int64_t i = 0; i < work->n; i++) {
         int64_t id = i;
         if (work->kind.op == CLV_OP_GET_ROWS)
@@ -100,6 +121,23 @@ static clv_value state_of(clv_graph *g, const core_work *work, int64_t rows)
     return clv_graph_state(g, "state", work->kind.weight_dtype, 2, dims);
 }
 
+static void add_experts(clv_graph *g, const core_work *w, set *s)
+{
+    const core_work_kind *kind = &w->kind;
+    const clv_dim n = clv_dim_fixed(w->n);
+    const clv_dim ids[] = {n, clv_dim_fixed(kind->span)};
+    const clv_dim scores[] = {n, clv_dim_fixed(kind->variant)};
+    s->in[0] = rows_of(g, w, kind->detail & CORE_EXPERTS_EACH
+                                 ? w->in * kind->span : w->in);
+    s->in[1] = constant(g, (clv_tensor_desc){.dtype = kind->weight_dtype,
+                                             .rank = 3,
+                                             .dims = {kind->variant, w->out,
+                                                      w->in}});
+    s->in[2] = clv_graph_input(g, "ids", CLV_DTYPE_I32, 2, ids);
+    if (kind->detail & CORE_EXPERTS_SCORES)
+        s->in[3] = clv_graph_input(g, "scores", kind->dtype, 2, scores);
+}
+
 static clv_value optional_vector(clv_graph *g, uint32_t dtype, int64_t n)
 {
     return dtype ? vector(g, dtype, n) : CLV_NO_TENSOR;
@@ -118,6 +156,9 @@ static void add_operands(clv_graph *g, const core_work *w, set *s)
         s->in[0] = state_of(g, w, core_work_table_rows(w));
         s->in[1] = rows_of(g, w, w->in);
         s->in[2] = ids_of(g, w);
+        return;
+    case CLV_OP_MATMUL_EXPERTS:
+        add_experts(g, w, s);
         return;
     case CLV_OP_ATTENTION:
         s->in[0] = rows_of(g, w, w->out);
@@ -201,6 +242,10 @@ static clv_value add_node(clv_graph *g, const core_work *w, const set *s)
         return attend(g, w, s);
     case CLV_OP_CONVERT:
         return clv_graph_convert(g, in[0], kind->variant);
+    case CLV_OP_TOP_K:
+        return clv_graph_top_k(g, in[0], (uint32_t)w->out);
+    case CLV_OP_MATMUL_EXPERTS:
+        return clv_graph_matmul_experts(g, in[0], in[1], in[2], in[3], false);
     default:
         fail(g, clv_error(CLV_ERR_UNSUPPORTED, "op %u is unknown", kind->op));
         return CLV_NO_TENSOR;
@@ -210,7 +255,8 @@ static clv_value add_node(clv_graph *g, const core_work *w, const set *s)
 static clv_status check(const core_work *w)
 {
     if (w->n < 1 || w->in < 1 || w->out < 1 || w->n > INT32_MAX ||
-        w->depth > INT32_MAX || w->kind.span > INT32_MAX ||
+        w->in > INT32_MAX || w->out > INT32_MAX || w->depth > INT32_MAX ||
+        w->kind.span > INT32_MAX ||
         (w->kind.op == CLV_OP_ATTENTION) != (w->depth > 0))
         return clv_error(CLV_ERR_INVALID, "its sizes are out of range");
     return CLV_OK;

@@ -11,5 +11,7 @@ clv_status core_work_graph(const core_work *work, uint32_t nodes, uint32_t sets,
                            clv_graph **out);
 /* Rows of the table of GET_ROWS and of the state of SET_ROWS. */
 int64_t core_work_table_rows(const core_work *work);
-/* Fills ids [work->n] of GET_ROWS and SET_ROWS, positions of the others. */
+/* Ids of GET_ROWS, SET_ROWS and MATMUL_EXPERTS, positions of the others. */
+int64_t core_work_n_ids(const core_work *work);
+/* Fills them in: ids [core_work_n_ids()]. */
 void core_work_ids(const core_work *work, int32_t *ids);

@@ -120,8 +120,15 @@ static const core_work works[] = {
     {PLAIN(CLV_OP_ATTENTION, .variant = 32, .weight_dtype = CLV_DTYPE_F32), 1,
      64, 64, 300},
     {PLAIN(CLV_OP_CONVERT, .variant = CLV_DTYPE_F16), 32, 100, 100, 0},
+    {PLAIN(CLV_OP_TOP_K), 32, 100, 8, 0},
+    {PLAIN(CLV_OP_MATMUL_EXPERTS, .weight_dtype = CLV_DTYPE_F16, .variant = 8,
+           .span = 2), 32, 256, 64, 0},
+    {PLAIN(CLV_OP_MATMUL_EXPERTS, .weight_dtype = CLV_DTYPE_Q8_0, .variant = 60,
+           .span = 4, .detail = CORE_EXPERTS_EACH | CORE_EXPERTS_SCORES), 1, 256,
+     64, 0},
 };
 #define N_WORKS (sizeof works / sizeof *works)
+#define N_CHOICES 3 /* the last ones, which the simulator does not take */
 
 /* ------------------------------------------------------------------------ */
 
@@ -154,6 +161,8 @@ static void test_ids(void **state)
     for (uint32_t i = 0; i < N_WORKS; i++) {
         int32_t ids[256];
         const core_work *w = &works[i];
+        if (w->kind.op == CLV_OP_MATMUL_EXPERTS)
+            continue; /* test_experts */
         int64_t rows = w->kind.op == CLV_OP_ATTENTION ? w->depth
                        : w->kind.op == CLV_OP_ROPE    ? w->n
                                                       : core_work_table_rows(w);
@@ -166,6 +175,35 @@ static void test_ids(void **state)
         }
         if (w->depth)
             assert_int_equal(ids[w->n - 1], w->depth - 1);
+    }
+}
+
+/* Rows choose different experts, and each row no expert twice; together they
+ * choose about as many as chance would. */
+static void test_experts(void **state)
+{
+    static const struct {
+        int64_t n;
+        uint32_t all, used;
+    } cases[] = {{1, 8, 2}, {100, 8, 2}, {40, 128, 8}, {3, 2, 2}, {7, 60, 4},
+                 {20, 5, 4}};
+    (void)state;
+    for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const uint32_t all = cases[i].all, used = cases[i].used;
+        const core_work w = {.kind = {.op = CLV_OP_MATMUL_EXPERTS,
+                                      .variant = all, .span = used},
+                             .n = cases[i].n};
+        int32_t ids[512];
+        uint32_t chosen[128] = {0}, n = 0;
+        assert_int_equal(core_work_n_ids(&w), w.n * used);
+        core_work_ids(&w, ids);
+        for (int64_t j = 0; j < w.n * used; j++) {
+            assert_in_range(ids[j], 0, all - 1);
+            for (int64_t k = j / used * used; k < j; k++)
+                assert_int_not_equal(ids[j], ids[k]);
+            n += !chosen[ids[j]]++;
+        }
+        assert_true(fabs(n - core_work_experts(&w)) <= 1 + 0.1 * all);
     }
 }
 
@@ -257,8 +295,10 @@ static void test_chips(void **state)
 {
     (void)state;
     rig r = chip("snapdragon-8gen3.ini");
-    assert_int_equal(check_device(&r, "npu_sim:hexagon"), N_WORKS);
-    assert_int_equal(check_device(&r, "npu_sim:adreno"), N_WORKS);
+    assert_int_equal(check_device(&r, "npu_sim:hexagon"),
+                     N_WORKS - N_CHOICES);
+    assert_int_equal(check_device(&r, "npu_sim:adreno"),
+                     N_WORKS - N_CHOICES);
     finish(&r);
     r = chip("int8-npu.ini");
     /* Products of integers and blocks. */
@@ -474,6 +514,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_graphs),
         cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_experts),
         cmocka_unit_test(test_no_such_work),
         cmocka_unit_test(test_chips),
         cmocka_unit_test(test_window),
