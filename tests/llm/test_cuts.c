@@ -2,12 +2,15 @@
  * A cut never changes the answer: nano's logits and greedy text, by every pair
  * and triple of plugins and every kind of cut, in every layer, are those of the
  * CPU alone, within the error that the devices state. Plans are handed to the
- * session as JSON.
+ * session as JSON. With the argument "gpu", by OpenCL and Vulkan and each of the
+ * others.
  *
  * CLEAVE_TEST_CUTS=SECONDS goes on with random plans for that long, of f16 and
  * of q8_0 weights, from a seed that is printed (or CLEAVE_TEST_SEED).
  */
 #include "cuts.h"
+#include "files/safetensors.h"
+#include "gpus.h"
 #include "rig.h"
 
 #include "../../core/device/device.h"
@@ -22,10 +25,14 @@
 #define N_DEVICES 5
 #define N_LAYERS 8
 
-/* The simulated NPU has the lengths that pieces of a short text have. */
-#define SETTINGS                                                               \
-    "core.plugins=cpu,ref,npu_sim,example ref.devices=1 "                      \
-    "npu_sim:hexagon.lengths=1,2,3,4,5"
+/* Who takes part. The simulated NPU has the lengths that pieces of a short text
+ * have. Of two plugins that drive the CPU both are used if they are named. */
+static const char *names[N_DEVICES] = {"cpu", "ref:0", "npu_sim:adreno",
+                                       "npu_sim:hexagon", "example"};
+static char settings[512] =
+    "core.plugins=cpu,ref,npu_sim,example ref.devices=1 "
+    "npu_sim:hexagon.lengths=1,2,3,4,5";
+static uint32_t gpus = 0; /* bits of devices; 0: the test is about the others */
 
 /* Nothing is predicted here: a run of n tokens has n rows. Linked with --wrap. */
 clv_plan_summary __real_clv_plan_summarise(const clv_plan *plan);
@@ -36,9 +43,6 @@ clv_plan_summary __wrap_clv_plan_summarise(const clv_plan *plan)
     summary.predicted_ns = 0;
     return summary;
 }
-
-static const char *const names[N_DEVICES] = {"cpu", "ref:0", "npu_sim:adreno",
-                                             "npu_sim:hexagon", "example"};
 
 typedef struct world {
     rig_world rig;
@@ -107,7 +111,7 @@ static void open_world(world *w, const char *path)
 {
     const clv_plan *prefill, *decode;
     *w = (world){0};
-    rig_open(&w->rig, "soc/snapdragon-8gen3.ini", SETTINGS);
+    rig_open(&w->rig, "soc/snapdragon-8gen3.ini", settings);
     for (uint32_t i = 0; i < N_DEVICES; i++) {
         assert_ok(clv_context_find_device(w->rig.ctx, names[i],
                                           &w->devices[i]));
@@ -307,15 +311,36 @@ static const uint32_t per_layer[CUTS_RANDOM][2] = {
     [CUTS_PAIRS] = {3, 3},
 };
 
+/* Two of all, or three; with GPUs these, each with each of the others, and the
+ * two with the CPU. */
+static bool is_tried(uint32_t set)
+{
+    if (!gpus)
+        return count_bits(set) == 2 || count_bits(set) == 3;
+    return (count_bits(set) == 2 && set & gpus) || set == (gpus | 1);
+}
+
+static bool has_example(uint32_t set)
+{
+    return !gpus && set >> 4 & 1;
+}
+
+/* The last layer goes on with one token. */
+static void check_cut(const trial *t)
+{
+    assert_true(t->n_cut[0] >= per_layer[t->kind][0] * (N_LAYERS - 1));
+    assert_true(t->n_cut[1] >= per_layer[t->kind][1] * N_LAYERS);
+}
+
 static void test_sets(void **state)
 {
     (void)state;
-    uint32_t ran[CUTS_RANDOM] = {0}, n_ran = 0, n_skipped = 0;
-    const uint32_t example = 1u << 4;
+    uint32_t ran[CUTS_RANDOM] = {0}, n_sets = 0, n_ran = 0, n_skipped = 0;
     double worst = 0;
     for (uint32_t set = 0; set < 1u << N_DEVICES; set++) {
-        if (count_bits(set) != 2 && count_bits(set) != 3)
+        if (!is_tried(set))
             continue;
+        n_sets++;
         for (uint32_t kind = 0; kind < CUTS_RANDOM; kind++) {
             trial t = {.w = &nano, .kind = kind};
             choose(&t, set);
@@ -324,27 +349,27 @@ static void test_sets(void **state)
             if (!t.n_cut[0]) {
                 printf("not cut: %s\n", describe(&t));
                 assert_true(kind == CUTS_HEADS && count_bits(set) == 2 &&
-                            set & example);
+                            has_example(set));
                 n_skipped++;
                 continue;
             }
-            /* The last layer goes on with one token. */
-            assert_true(t.n_cut[0] >= per_layer[kind][0] * (N_LAYERS - 1));
-            assert_true(t.n_cut[1] >= per_layer[kind][1] * N_LAYERS);
+            check_cut(&t);
             ran[kind]++;
             n_ran++;
         }
     }
     printf("%u plans, error at most %.2g; %u not cut\n", n_ran, worst,
            n_skipped);
-    assert_int_equal(n_skipped, 4);
+    assert_int_equal(n_sets, gpus ? 8 : 20);
+    assert_int_equal(n_skipped, gpus ? 0 : 4);
     for (uint32_t kind = 0; kind < CUTS_RANDOM; kind++)
-        assert_int_equal(ran[kind], kind == CUTS_HEADS ? 16 : 20);
+        assert_int_equal(ran[kind],
+                         n_sets - (kind == CUTS_HEADS ? n_skipped : 0));
     /* Only the example has ops that it does not take. */
     for (uint32_t i = 0; i < N_DEVICES; i++)
         for (uint32_t op = 0; op < CLV_OP_COUNT; op++)
             assert_true(nano.takes[i][op] ||
-                        (1u << i == example && op != CLV_OP_MATMUL));
+                        (has_example(1u << i) && op != CLV_OP_MATMUL));
 }
 
 static void try_random(world *w, test_random *r)
@@ -390,7 +415,25 @@ static void test_for_long(void **state)
     close_world(&q8);
 }
 
-int main(void)
+/* OpenCL and Vulkan beside a device with static shapes, for whose sake graphs
+ * have as many rows as tokens; false: the machine lacks one. */
+static bool take_gpus(void)
+{
+    static char opencl[GPUS_ID], vulkan[GPUS_ID];
+    gpus_find("opencl", opencl);
+    gpus_find("vulkan", vulkan);
+    names[2] = "npu_sim:hexagon";
+    names[3] = opencl;
+    names[4] = vulkan;
+    gpus = 3u << 3;
+    snprintf(settings, sizeof settings,
+             "core.plugins=cpu,ref,npu_sim,opencl,vulkan ref.devices=1 "
+             "npu_sim:hexagon.lengths=1,2,3,4,5 "
+             "core.devices=cpu,ref:0,npu_sim:hexagon,%s,%s", opencl, vulkan);
+    return *opencl && *vulkan;
+}
+
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sets),
@@ -398,6 +441,8 @@ int main(void)
         cmocka_unit_test(test_for_long),
     };
     if (!rig_has_shared("models/nano-f16.gguf"))
+        return RIG_SKIPPED;
+    if (argc > 1 && !strcmp(argv[1], "gpu") && !take_gpus())
         return RIG_SKIPPED;
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,0 +1,26 @@
+#include "gpus.h"
+
+#include <stdio.h>
+
+void gpus_find(const char *plugin, char id[GPUS_ID])
+{
+    char settings[128];
+    const size_t n = strlen(plugin);
+    rig_world world;
+    snprintf(settings, sizeof settings, "core.plugins=ref,%s ref.devices=1",
+             plugin);
+    id[0] = 0;
+    rig_open(&world, NULL, settings);
+    for (uint32_t i = clv_context_device_count(world.ctx); i-- > 0;) {
+        const char *name = clv_device_id(clv_context_device(world.ctx, i));
+        if (!strncmp(name, plugin, n) && (name[n] == ':' || !name[n]))
+            snprintf(id, GPUS_ID, "%s", name);
+    }
+    rig_close(&world);
+    if (id[0])
+        return;
+    printf("no device for the plugin %s; scripts/setup.sh installs a driver in "
+           "software\n", plugin);
+    if (getenv("CLEAVE_TEST_NEED_GPU"))
+        fail_msg("CLEAVE_TEST_NEED_GPU is set");
+}

@@ -1,0 +1,10 @@
+/* GPU drivers that a machine has, for tests of the plugins that use them. */
+#pragma once
+
+#include "rig.h"
+
+#define GPUS_ID 64
+
+/* The id of the first device that a plugin offers, "" if there is none. Then a
+ * line says so; the test fails where CLEAVE_TEST_NEED_GPU is set. */
+void gpus_find(const char *plugin, char id[GPUS_ID]);
