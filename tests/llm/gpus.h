@@ -5,6 +5,6 @@
 
 #define GPUS_ID 64
 
-/* The id of the first device that a plugin offers, "" if there is none. Then a
- * line says so; the test fails where CLEAVE_TEST_NEED_GPU is set. */
+/* The id of the first device that a plugin offers; rig_no_driver() if there is
+ * none. */
 void gpus_find(const char *plugin, char id[GPUS_ID]);

@@ -416,8 +416,8 @@ static void test_for_long(void **state)
 }
 
 /* OpenCL and Vulkan beside a device with static shapes, for whose sake graphs
- * have as many rows as tokens; false: the machine lacks one. */
-static bool take_gpus(void)
+ * have as many rows as tokens. */
+static void take_gpus(void)
 {
     static char opencl[GPUS_ID], vulkan[GPUS_ID];
     gpus_find("opencl", opencl);
@@ -430,7 +430,6 @@ static bool take_gpus(void)
              "core.plugins=cpu,ref,npu_sim,opencl,vulkan ref.devices=1 "
              "npu_sim:hexagon.lengths=1,2,3,4,5 "
              "core.devices=cpu,ref:0,npu_sim:hexagon,%s,%s", opencl, vulkan);
-    return *opencl && *vulkan;
 }
 
 int main(int argc, char **argv)
@@ -442,7 +441,7 @@ int main(int argc, char **argv)
     };
     if (!rig_has_shared("models/nano-f16.gguf"))
         return RIG_SKIPPED;
-    if (argc > 1 && !strcmp(argv[1], "gpu") && !take_gpus())
-        return RIG_SKIPPED;
+    if (argc > 1 && !strcmp(argv[1], "gpu"))
+        take_gpus();
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -5,6 +5,8 @@
 #include <cJSON.h>
 #include <stdio.h>
 
+#define SHORT 12 /* tokens of a text by a driver */
+
 static clv_context *ctx;
 
 static int setup(void **state)
@@ -67,6 +69,8 @@ static void compare_greedy(clv_session *s, const llm_safetensors *golden,
     if (!text)
         return;
     assert_memory_equal(text, ids, n * sizeof(*ids));
+    if (rig_on_driver() && n_text > n + SHORT)
+        n_text = n + SHORT;
     assert_ok(clv_session_truncate(s, 0));
     assert_ok(clv_session_eval(s, ids, n, CLV_LOGITS_LAST, &logits));
     for (uint32_t i = n; i < n_text; i++) {
@@ -104,6 +108,8 @@ static void compare(const char *weights, const char *golden_name)
         if (i == 1)
             compare_greedy(s, golden, "greedy", n_vocab, ids, n);
         free(ids);
+        if (rig_on_driver())
+            break;
     }
     clv_session_destroy(s);
     clv_model_destroy(model);
@@ -143,6 +149,8 @@ static void test_nano_gguf(void **state)
 static void test_pico(void **state)
 {
     (void)state;
+    if (rig_on_driver())
+        skip();
     compare("models/pico/pico-f16.gguf", "models/pico/golden.safetensors");
 }
 
@@ -165,12 +173,13 @@ static int append(void *arg, int32_t id, const char *part, uint32_t length)
     return 0;
 }
 
-/* The 64 tokens that follow prompt, streamed, as text. */
+/* The 64 tokens that follow prompt, streamed, as text; or its beginning. */
 static void compare_text(clv_model *model, const char *prompt, const char *want)
 {
     const clv_tokenizer *tok = clv_model_tokenizer(model);
     clv_sampler_params sampling = clv_sampler_defaults();
-    clv_generate_params p = {.n_predict = 64, .on_token = append};
+    const uint32_t n_text = rig_on_driver() ? SHORT : 64;
+    clv_generate_params p = {.n_predict = n_text, .on_token = append};
     clv_session *s = rig_session(model, 0, 0, CLV_DTYPE_F32);
     clv_sampler *sampler;
     int32_t *ids;
@@ -188,9 +197,12 @@ static void compare_text(clv_model *model, const char *prompt, const char *want)
     p.n_prompt = (uint32_t)n;
     p.on_token_ctx = &t;
     assert_ok(clv_generate(s, sampler, &p, NULL));
-    assert_int_equal(t.n_tokens, 64);
+    assert_int_equal(t.n_tokens, n_text);
     t.data[t.length] = '\0';
-    assert_string_equal(t.data, want);
+    if (rig_on_driver())
+        assert_memory_equal(t.data, want, t.length);
+    else
+        assert_string_equal(t.data, want);
     clv_tokens_free(ids);
     clv_sampler_destroy(sampler);
     clv_session_destroy(s);
