@@ -44,6 +44,14 @@
     X(DestroyBuffer)                                                          \
     X(GetBufferMemoryRequirements)                                            \
     X(BindBufferMemory)                                                       \
+    X(CreateBufferView)                                                       \
+    X(DestroyBufferView)                                                      \
+    X(CreateImage)                                                            \
+    X(DestroyImage)                                                           \
+    X(GetImageMemoryRequirements)                                             \
+    X(BindImageMemory)                                                        \
+    X(CreateImageView)                                                        \
+    X(DestroyImageView)                                                       \
     X(CreateCommandPool)                                                      \
     X(DestroyCommandPool)                                                     \
     X(AllocateCommandBuffers)                                                 \

@@ -1,6 +1,7 @@
 #include "device.h"
 
 #include "abilities.h"
+#include "image.h"
 #include "kernel.h"
 #include "memory.h"
 #include "work.h"
@@ -114,6 +115,7 @@ static void describe_target(clv_plugin_device *dev)
         .units = p->units,
         .disabled = dev->disabled,
         .unified = p->type != VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU};
+    memcpy(dev->target.image, p->image, sizeof dev->target.image);
 }
 
 static clv_status start(clv_plugin_device *dev)
@@ -131,8 +133,11 @@ static clv_status start(clv_plugin_device *dev)
     dev->api.GetDeviceQueue(dev->device, dev->phys->family, 0, &dev->queue);
     vk_memory_types_find(dev->phys, find_import_mask(dev), &dev->types);
     describe_target(dev);
+    clv_status status = vk_image_choose(dev, &dev->target.slices);
+    if (status)
+        return status;
     vk_pipelines_open(dev);
-    clv_status status = vk_work_start(dev);
+    status = vk_work_start(dev);
     return status ? status : vk_try_kernels(dev, vk_table());
 }
 

@@ -1,5 +1,6 @@
 #include "kernel.h"
 
+#include "image.h"
 #include "spirv.h"
 
 #include <stdlib.h>
@@ -10,7 +11,7 @@ static VkResult make_layouts(clv_plugin_device *dev, vk_kernel *k)
     for (uint32_t i = 0; i < k->n_args; i++)
         bindings[i] = (VkDescriptorSetLayoutBinding){
             .binding = i,
-            .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+            .descriptorType = vk_descriptor_type(k->storage[i]),
             .descriptorCount = 1,
             .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT};
     const VkDescriptorSetLayoutCreateInfo set = {
@@ -120,6 +121,7 @@ clv_status vk_kernel_get(clv_plugin_device *dev, const gpu_kernel *code,
         return CLV_ERR_NO_MEMORY;
     k->refs = 1;
     k->n_args = code->n_args;
+    memcpy(k->storage, code->storage, sizeof k->storage);
     k->n_ints = code->n_args + code->n_params;
     k->source = clv_new(host, size);
     if (k->source)

@@ -1,4 +1,5 @@
 #include "abilities.h"
+#include "image.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -30,6 +31,7 @@ static void read_limits(vk_physical *p, const VkPhysicalDeviceLimits *l)
     p->max_group = l->maxComputeWorkGroupInvocations;
     p->local_bytes = l->maxComputeSharedMemorySize;
     p->max_push = l->maxPushConstantsSize;
+    vk_image_limits(l, p->image);
     p->tick_ns = l->timestampPeriod;
     for (uint32_t i = 0; i < 3; i++) {
         p->max_group_size[i] = l->maxComputeWorkGroupSize[i];

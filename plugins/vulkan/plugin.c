@@ -34,6 +34,11 @@ static const clv_option options[] = {
            "for tests: a kernel, by name, that is not run where it ought to "
            "be"),
     {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
+     .key = "storage", .type = CLV_OPTION_ENUM, .default_value = "auto",
+     .choices = "auto|buffer|image_buffer|texture_2d|texture_array|texture_3d",
+     .help = "what activations lie in that a program keeps to itself; auto: "
+             "rows in buffers; others: slices of four channels"},
+    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
      .key = "queue_depth", .type = CLV_OPTION_INT, .default_value = "64",
      .min = 1, .max = 65536, .help = "submits that may be in flight"},
 };

@@ -35,9 +35,8 @@ static clv_status make_privates(clv_plugin_program *prog)
     if (!prog->privates)
         return CLV_ERR_NO_MEMORY;
     for (uint32_t i = 0; i < code->n_privates && !status; i++)
-        status = vk_buffer_alloc(dev, private_type(dev),
-                                 code->privates[i].size + 4,
-                                 &prog->privates[i]);
+        status = vk_private_create(dev, private_type(dev), &code->privates[i],
+                                   &prog->privates[i]);
     return status;
 }
 
@@ -108,7 +107,7 @@ clv_status vk_program_info(clv_plugin_program *prog, clv_program_info *out)
     for (uint32_t i = 0; i < code->n_privates; i++)
         *(code->privates[i].weights ? &info.memory_size
                                     : &info.scratch_size) +=
-            prog->privates[i]->room;
+            prog->privates[i].size;
     for (uint32_t i = 0; i < code->n_kernels; i++)
         info.memory_size += strlen(prog->kernels[i]->source);
     clv_write(out, &info, sizeof info);
@@ -126,7 +125,7 @@ void vk_program_destroy(clv_plugin_program *prog)
     for (uint32_t i = 0; prog->kernels && i < prog->code->n_kernels; i++)
         vk_kernel_put(dev, prog->kernels[i]);
     for (uint32_t i = 0; prog->privates && i < prog->code->n_privates; i++)
-        vk_buffer_free(prog->privates[i]);
+        vk_private_destroy(dev, &prog->privates[i]);
     if (prog->code)
         gpu_code_free(host, prog->code);
     clv_free(host, prog->kernels);

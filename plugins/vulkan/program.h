@@ -1,14 +1,16 @@
 /* Programs: code lowered from a graph, its pipelines, and its recordings. */
 #pragma once
 
+#include "image.h"
 #include "kernel.h"
 #include "memory.h"
 
-/* Where a tensor lies: bytes of a Vulkan buffer. */
+/* Where a tensor lies: bytes of a Vulkan buffer; or an image as a whole. */
 typedef struct vk_place {
     VkBuffer buffer;
     uint64_t begin, end;
     uint64_t limit; /* of the Vulkan buffer */
+    const vk_private *image; /* NULL: bytes */
 } vk_place;
 
 #define VK_RECORDINGS 4u
@@ -34,7 +36,7 @@ struct clv_plugin_program {
     clv_symbol_range symbols[CLV_MAX_SYMBOLS];
     gpu_code *code;
     vk_kernel **kernels;            /* [code->n_kernels] */
-    clv_plugin_buffer **privates;   /* [code->n_privates] */
+    vk_private *privates;           /* [code->n_privates] */
     vk_recording recordings[VK_RECORDINGS];
     uint64_t compile_ns;
 };

@@ -2,20 +2,35 @@
 #include "flight.h"
 #include "program.h"
 
+/* By kinds that there are; how many kinds. */
+static uint32_t count_descriptors(const clv_plugin_program *prog,
+                                  const gpu_dispatch *dispatches, uint32_t n,
+                                  VkDescriptorPoolSize sizes[5])
+{
+    uint32_t by_storage[5] = {0}, n_sizes = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const vk_kernel *k = prog->kernels[dispatches[i].kernel];
+        for (uint32_t a = 0; a < k->n_args; a++)
+            by_storage[k->storage[a]]++;
+    }
+    for (uint32_t s = 0; s < 5; s++)
+        if (by_storage[s])
+            sizes[n_sizes++] =
+                (VkDescriptorPoolSize){vk_descriptor_type(s), by_storage[s]};
+    return n_sizes;
+}
+
 VkResult vk_recording_init(clv_plugin_program *prog, vk_recording *rec,
                            const gpu_dispatch *dispatches, uint32_t n)
 {
     clv_plugin_device *dev = prog->dev;
-    uint32_t n_buffers = 0;
-    for (uint32_t i = 0; i < n; i++)
-        n_buffers += prog->kernels[dispatches[i].kernel]->n_args;
-    const VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
-                                       n_buffers};
+    VkDescriptorPoolSize sizes[5];
+    const uint32_t n_sizes = count_descriptors(prog, dispatches, n, sizes);
     const VkDescriptorPoolCreateInfo pool = {
         .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO,
         .maxSets = n,
-        .poolSizeCount = 1,
-        .pPoolSizes = &size};
+        .poolSizeCount = n_sizes,
+        .pPoolSizes = sizes};
     const VkCommandPoolCreateInfo commands = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
         .queueFamilyIndex = dev->phys->family};
@@ -64,9 +79,13 @@ static vk_place find_arg(const clv_plugin_program *prog, const gpu_arg *arg,
 {
     vk_place place;
     if (arg->memory == GPU_MEMORY_PRIVATE) {
-        const clv_plugin_buffer *buf = prog->privates[arg->index];
-        place = (vk_place){buf->block->buffer, buf->offset,
-                           buf->offset + buf->size, buf->block->size};
+        const vk_private *p = &prog->privates[arg->index];
+        const clv_plugin_buffer *buf = p->buffer;
+        if (!buf)
+            return (vk_place){.image = p};
+        place = (vk_place){.buffer = buf->block->buffer, .begin = buf->offset,
+                           .end = buf->offset + buf->size,
+                           .limit = buf->block->size};
     } else {
         place = places[arg->index];
     }
@@ -84,37 +103,66 @@ static uint64_t aligned_begin(const clv_plugin_program *prog,
     return begin & ~(uint64_t)(prog->dev->phys->offset_align - 1);
 }
 
+/* What the descriptor of an argument says. */
+typedef struct described {
+    VkDescriptorBufferInfo buffer;
+    VkDescriptorImageInfo image;
+    VkBufferView view;
+} described;
+
+static void describe_bytes(const clv_plugin_program *prog,
+                           const vk_place *place, VkDescriptorBufferInfo *out)
+{
+    const uint64_t max_range = prog->dev->phys->max_range;
+    uint64_t begin = aligned_begin(prog, place);
+    uint64_t end = (place->end + 3) & ~(uint64_t)3;
+    if (end < begin + 4)
+        end = begin + 4;
+    if (end > place->limit)
+        end = place->limit;
+    if (end - begin > max_range)
+        end = begin + max_range;
+    *out = (VkDescriptorBufferInfo){place->buffer, begin, end - begin};
+}
+
+static void write_set(clv_plugin_program *prog, VkDescriptorSet set,
+                      const gpu_dispatch *d, const vk_place *places)
+{
+    const vk_kernel *k = prog->kernels[d->kernel];
+    VkWriteDescriptorSet writes[GPU_MAX_ARGS];
+    described all[GPU_MAX_ARGS];
+    for (uint32_t a = 0; a < k->n_args; a++) {
+        vk_place place = find_arg(prog, &d->args[a], places);
+        if (place.image) {
+            all[a].image = (VkDescriptorImageInfo){
+                .imageView = place.image->view,
+                .imageLayout = VK_IMAGE_LAYOUT_GENERAL};
+            all[a].view = place.image->texel_view;
+        } else {
+            describe_bytes(prog, &place, &all[a].buffer);
+        }
+        writes[a] = (VkWriteDescriptorSet){
+            .sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
+            .dstSet = set,
+            .dstBinding = a,
+            .descriptorCount = 1,
+            .descriptorType = vk_descriptor_type(k->storage[a]),
+            .pBufferInfo = &all[a].buffer,
+            .pImageInfo = &all[a].image,
+            .pTexelBufferView = &all[a].view};
+    }
+    if (k->n_args)
+        prog->dev->api.UpdateDescriptorSets(prog->dev->device, k->n_args,
+                                            writes, 0, NULL);
+}
+
 void vk_recording_write(clv_plugin_program *prog, vk_recording *rec,
                         const gpu_dispatch *dispatches, uint32_t n,
                         const vk_place *places)
 {
-    clv_plugin_device *dev = prog->dev;
     memcpy(rec->places, places, prog->n_tensors * sizeof *places);
-    for (uint32_t i = 0; i < n; i++) {
-        VkDescriptorBufferInfo buffers[GPU_MAX_ARGS];
-        uint32_t n_args = prog->kernels[dispatches[i].kernel]->n_args;
-        for (uint32_t a = 0; a < n_args; a++) {
-            vk_place place = find_arg(prog, &dispatches[i].args[a], places);
-            uint64_t begin = aligned_begin(prog, &place);
-            uint64_t end = (place.end + 3) & ~(uint64_t)3;
-            if (end < begin + 4)
-                end = begin + 4;
-            if (end > place.limit)
-                end = place.limit;
-            if (end - begin > dev->phys->max_range)
-                end = begin + dev->phys->max_range;
-            buffers[a] =
-                (VkDescriptorBufferInfo){place.buffer, begin, end - begin};
-        }
-        const VkWriteDescriptorSet write = {
-            .sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
-            .dstSet = rec->sets[i],
-            .descriptorCount = n_args,
-            .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
-            .pBufferInfo = buffers};
-        if (n_args)
-            dev->api.UpdateDescriptorSets(dev->device, 1, &write, 0, NULL);
-    }
+    for (uint32_t i = 0; i < n; i++)
+        write_set(prog, rec->sets[i], &dispatches[i], places);
     rec->written = true;
     rec->recorded = false;
 }
@@ -137,8 +185,9 @@ static bool clashes(const touched *t, const vk_place *place, bool written)
     for (uint32_t i = 0; i < t->n; i++)
         if ((written || t->of[i].written) &&
             t->of[i].place.buffer == place->buffer &&
-            t->of[i].place.begin < place->end &&
-            place->begin < t->of[i].place.end)
+            t->of[i].place.image == place->image &&
+            (place->image || (t->of[i].place.begin < place->end &&
+                              place->begin < t->of[i].place.end)))
             return true;
     return false;
 }
@@ -183,7 +232,9 @@ static void record_one(clv_plugin_program *prog, const vk_recording *rec,
     }
     for (uint32_t a = 0; a < k->n_args; a++) {
         vk_place place = find_arg(prog, &d->args[a], rec->places);
-        ints[a] = (int32_t)(place.begin - aligned_begin(prog, &place));
+        ints[a] = place.image
+                      ? 0
+                      : (int32_t)(place.begin - aligned_begin(prog, &place));
     }
     for (uint32_t p = k->n_args; p < k->n_ints; p++)
         ints[p] =
@@ -213,6 +264,9 @@ VkResult vk_recording_record(clv_plugin_program *prog, vk_recording *rec,
         result = dev->api.BeginCommandBuffer(rec->cb, &begin);
     if (result)
         return result;
+    for (uint32_t i = 0; i < prog->code->n_privates; i++)
+        if (!prog->code->privates[i].weights)
+            vk_private_begin(dev, rec->cb, &prog->privates[i]);
     for (uint32_t i = 0; i < n; i++)
         record_one(prog, rec, &dispatches[i], i, symbols, &t);
     vk_record_barrier(dev, rec->cb);

@@ -37,6 +37,15 @@ class Run(cli.Case):
         self.damage_cache()
         self.assertEqual(self.text("vulkan,cpu"), right)
 
+    def test_activations_in_images(self):
+        right = self.text("vulkan:llvmpipe")
+        for storage in "buffer", "image_buffer", "texture_3d":
+            with self.subTest(storage):
+                self.assertEqual(self.text("vulkan:llvmpipe",
+                                           CLEAVE_VULKAN_STORAGE=storage,
+                                           CLEAVE_VULKAN_VALIDATION="on"),
+                                 right)
+
     def test_validation(self):
         right = self.text("cpu")
         self.assertEqual(
