@@ -4,7 +4,7 @@
 #include <cleave/plugin_queue.h>
 
 #include "instance.h"
-#include "kernels.h"
+#include "kept.h"
 #include "memory_types.h"
 
 typedef struct vk_block vk_block;
@@ -26,6 +26,8 @@ struct clv_plugin_device {
     gpu_target target;
     pthread_mutex_t kernels_lock;
     struct vk_kernel *kernels;
+    pthread_mutex_t kept_lock; /* of kept, and while new ones are filled */
+    gpu_kept *kept;  /* weights laid out anew; memory: clv_plugin_buffer */
     VkPipelineCache pipelines;
     size_t pipelines_size; /* bytes it began with */
     atomic_bool built;     /* a kernel, so that it may have grown */

@@ -10,36 +10,6 @@ clv_status vk_op_caps(clv_plugin_device *dev, const clv_subgraph *graph,
     return CLV_OK;
 }
 
-/* The memory type for what only the device sees. */
-static uint32_t private_type(const clv_plugin_device *dev)
-{
-    uint32_t best = 0;
-    for (uint32_t i = 0; i < dev->types.n; i++) {
-        uint32_t flags = dev->types.type[i].flags;
-        if (flags == CLV_MEM_DEVICE_LOCAL)
-            return i;
-        if (flags & CLV_MEM_DEVICE_LOCAL &&
-            !(dev->types.type[best].flags & CLV_MEM_DEVICE_LOCAL))
-            best = i;
-    }
-    return best;
-}
-
-static clv_status make_privates(clv_plugin_program *prog)
-{
-    clv_plugin_device *dev = prog->dev;
-    const gpu_code *code = prog->code;
-    clv_status status = CLV_OK;
-    prog->privates = clv_new(dev->base.host, (code->n_privates + 1) *
-                                                 sizeof *prog->privates);
-    if (!prog->privates)
-        return CLV_ERR_NO_MEMORY;
-    for (uint32_t i = 0; i < code->n_privates && !status; i++)
-        status = vk_private_create(dev, private_type(dev), &code->privates[i],
-                                   &prog->privates[i]);
-    return status;
-}
-
 static clv_status make_kernels(clv_plugin_program *prog,
                                const clv_compile *compile)
 {
@@ -69,9 +39,7 @@ static clv_status make(clv_plugin_program *prog, const clv_compile *compile)
                            &prog->code);
     if (!status)
         status = make_kernels(prog, compile);
-    if (!status)
-        status = make_privates(prog);
-    return status ? status : vk_program_setup(prog);
+    return status ? status : vk_privates_make(prog);
 }
 
 clv_status vk_program_compile(clv_plugin_device *dev, const clv_compile *compile,
@@ -103,11 +71,9 @@ clv_status vk_program_info(clv_plugin_program *prog, clv_program_info *out)
 {
     const gpu_code *code = prog->code;
     clv_program_info info = {.compile_ns = prog->compile_ns,
-                             .n_kernels = code->n_kernels};
-    for (uint32_t i = 0; i < code->n_privates; i++)
-        *(code->privates[i].weights ? &info.memory_size
-                                    : &info.scratch_size) +=
-            prog->privates[i].size;
+                             .n_kernels = code->n_kernels,
+                             .memory_size = vk_privates_size(prog, true),
+                             .scratch_size = vk_privates_size(prog, false)};
     for (uint32_t i = 0; i < code->n_kernels; i++)
         info.memory_size += strlen(prog->kernels[i]->source);
     clv_write(out, &info, sizeof info);
@@ -124,12 +90,10 @@ void vk_program_destroy(clv_plugin_program *prog)
         vk_recording_finish(prog, &prog->recordings[i]);
     for (uint32_t i = 0; prog->kernels && i < prog->code->n_kernels; i++)
         vk_kernel_put(dev, prog->kernels[i]);
-    for (uint32_t i = 0; prog->privates && i < prog->code->n_privates; i++)
-        vk_private_destroy(dev, &prog->privates[i]);
+    vk_privates_free(prog);
     if (prog->code)
         gpu_code_free(host, prog->code);
     clv_free(host, prog->kernels);
-    clv_free(host, prog->privates);
     clv_free(host, prog->tensors);
     clv_free(host, prog->weights);
     clv_free(host, prog->places);

@@ -37,6 +37,10 @@ struct clv_plugin_program {
     gpu_code *code;
     vk_kernel **kernels;            /* [code->n_kernels] */
     vk_private *privates;           /* [code->n_privates] */
+    gpu_kept **kept;                /* [code->n_privates] weights shared with
+                                       programs of the device, or NULL */
+    bool *made;                     /* [code->n_privates] whose weights we
+                                       fill */
     vk_recording recordings[VK_RECORDINGS];
     uint64_t compile_ns;
 };
@@ -76,5 +80,13 @@ VkResult vk_recording_record(clv_plugin_program *prog, vk_recording *rec,
 clv_status vk_program_commands(const clv_command *command, uint64_t value,
                                VkCommandBuffer *out,
                                char message[CLV_MESSAGE_SIZE]);
-/* Runs the setup once, and waits for it. */
-clv_status vk_program_setup(clv_plugin_program *prog);
+/* Runs dispatches of the setup once, and waits for them. */
+clv_status vk_program_once(clv_plugin_program *prog,
+                           const gpu_dispatch *dispatches, uint32_t n);
+
+/* privates.c: makes and fills the private buffers. */
+clv_status vk_privates_make(clv_plugin_program *prog);
+/* A program without any is legal. */
+void vk_privates_free(clv_plugin_program *prog);
+/* Bytes of scratch, or of weights that other programs did not make before. */
+uint64_t vk_privates_size(const clv_plugin_program *prog, bool weights);

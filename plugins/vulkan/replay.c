@@ -134,20 +134,15 @@ static VkResult run_once(clv_plugin_device *dev, VkCommandBuffer cb)
     return result;
 }
 
-clv_status vk_program_setup(clv_plugin_program *prog)
+clv_status vk_program_once(clv_plugin_program *prog,
+                           const gpu_dispatch *dispatches, uint32_t n)
 {
-    const gpu_code *code = prog->code;
     vk_recording rec = {.value = 0};
     const int64_t none[CLV_MAX_SYMBOLS] = {0};
-    if (!code->n_setup)
-        return CLV_OK;
-    VkResult result =
-        vk_recording_init(prog, &rec, code->setup, code->n_setup);
+    VkResult result = vk_recording_init(prog, &rec, dispatches, n);
     if (!result) {
-        vk_recording_write(prog, &rec, code->setup, code->n_setup,
-                           prog->weights);
-        result = vk_recording_record(prog, &rec, code->setup, code->n_setup,
-                                     none);
+        vk_recording_write(prog, &rec, dispatches, n, prog->weights);
+        result = vk_recording_record(prog, &rec, dispatches, n, none);
     }
     if (!result)
         result = run_once(prog->dev, rec.cb);
