@@ -194,6 +194,17 @@ const llm_weight *llm_load_optional_matrix(llm_loader *l, int64_t out,
     return w;
 }
 
+const llm_weight *llm_load_experts(llm_loader *l, int64_t n, int64_t out,
+                                   int64_t in, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    const llm_weight *w =
+        load(l, false, 3, (int64_t[]){n, out, in}, fmt, args);
+    va_end(args);
+    return w;
+}
+
 const llm_weight *llm_load_vector(llm_loader *l, int64_t n, const char *fmt,
                                   ...)
 {

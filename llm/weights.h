@@ -30,6 +30,10 @@ const llm_weight *llm_load_matrix(llm_loader *l, int64_t out, int64_t in,
 const llm_weight *llm_load_optional_matrix(llm_loader *l, int64_t out,
                                            int64_t in, const char *fmt, ...)
     LLM_FORMAT(4, 5);
+/* Matrices of experts [n, out, in]. */
+const llm_weight *llm_load_experts(llm_loader *l, int64_t n, int64_t out,
+                                   int64_t in, const char *fmt, ...)
+    LLM_FORMAT(5, 6);
 /* Norms and biases [n]: converted to f32. */
 const llm_weight *llm_load_vector(llm_loader *l, int64_t n, const char *fmt,
                                   ...) LLM_FORMAT(3, 4);

@@ -36,6 +36,10 @@ static void write_hparams(llm_gguf_writer *w, const llm_hparams *h)
     llm_gguf_writer_u32(w, "llama.rope.dimension_count", h->rope_dim);
     llm_gguf_writer_f32(w, "llama.rope.freq_base", h->rope_base);
     llm_gguf_writer_u32(w, "llama.vocab_size", h->n_vocab);
+    if (h->n_experts) {
+        llm_gguf_writer_u32(w, "llama.expert_count", h->n_experts);
+        llm_gguf_writer_u32(w, "llama.expert_used_count", h->n_experts_used);
+    }
     if ((uint64_t)h->head_dim * h->n_heads != h->n_embd) {
         llm_gguf_writer_u32(w, "llama.attention.key_length", h->head_dim);
         llm_gguf_writer_u32(w, "llama.attention.value_length", h->head_dim);
@@ -159,15 +163,18 @@ static bool find_tensor(const conversion *c, const llm_llama_tensor *expected,
         return false;
     llm_str name = llm_str_of(expected->gguf);
     uint32_t dtype = c->dtype == CLV_DTYPE_NONE ? t.dtype : c->dtype;
-    bool vector = t.rank == 1;
+    const bool vector = t.rank == 1;
+    uint64_t rows = (uint64_t)t.dims[0];
+    for (uint32_t i = 1; i + 1 < t.rank; i++)
+        rows *= (uint64_t)t.dims[i];
     *out = (llm_recode_tensor){
         .name = name,
         .from = t.dtype,
         .to = llm_recode_target(name, t.rank, t.dims[t.rank - 1], dtype,
                                 c->tied),
         .data = t.data,
-        .rows = (uint64_t)t.dims[0],
-        .columns = vector ? 1 : (uint64_t)t.dims[1],
+        .rows = rows,
+        .columns = vector ? 1 : (uint64_t)t.dims[t.rank - 1],
         .interleave =
             expected->rotary ? c->source->hparams.head_dim : 0,
     };

@@ -96,11 +96,13 @@ typedef struct architecture {
     uint32_t n_ctx_train;
     bool has_window;
     uint32_t sliding_window;
+    uint32_t n_experts, n_experts_used; /* 0: dense */
 } architecture;
 
 static const architecture architectures[] = {
-    {"LlamaForCausalLM", 0, 2048, false, 0},
-    {"MistralForCausalLM", 8, 131072, true, 4096},
+    {"LlamaForCausalLM", 0, 2048, false, 0, 0, 0},
+    {"MistralForCausalLM", 8, 131072, true, 4096, 0, 0},
+    {"MixtralForCausalLM", 8, 131072, true, 0, 8, 2},
 };
 
 static clv_status find_architecture(const cJSON *root, const char *name,
@@ -118,7 +120,8 @@ static clv_status find_architecture(const cJSON *root, const char *name,
     }
     return clv_error(CLV_ERR_UNSUPPORTED,
                      "%s: architecture '%s' is not supported; supported: "
-                     "LlamaForCausalLM, MistralForCausalLM",
+                     "LlamaForCausalLM, MistralForCausalLM, "
+                     "MixtralForCausalLM",
                      name, llm_str_show(llm_str_of(item->valuestring)).text);
 }
 
@@ -218,6 +221,21 @@ static clv_status parse_window(const cJSON *root, const architecture *arch,
     return opt_u32(root, "sliding_window", name, &h->sliding_window);
 }
 
+static clv_status parse_experts(const cJSON *root, const architecture *arch,
+                                const char *name, llm_hparams *h)
+{
+    h->n_experts = arch->n_experts;
+    h->n_experts_used = arch->n_experts_used;
+    if (!arch->n_experts)
+        return CLV_OK;
+    clv_status status =
+        opt_u32(root, "num_local_experts", name, &h->n_experts);
+    if (!status)
+        status = opt_u32(root, "num_experts_per_tok", name,
+                         &h->n_experts_used);
+    return status;
+}
+
 static clv_status parse_counts(const cJSON *root, const architecture *arch,
                                const char *name, llm_hparams *h)
 {
@@ -247,6 +265,8 @@ static clv_status parse_counts(const cJSON *root, const architecture *arch,
                          &h->n_ctx_train);
     if (!status)
         status = parse_window(root, arch, name, h);
+    if (!status)
+        status = parse_experts(root, arch, name, h);
     h->rope_dim = h->head_dim;
     return status;
 }

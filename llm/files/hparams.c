@@ -30,6 +30,9 @@ static clv_status check_counts(const llm_hparams *h, const char *where)
         {"the head dimension", h->head_dim, 2, LLM_MAX_HEAD_DIM},
         {"the context length", h->n_ctx_train, 1, LLM_MAX_CTX},
         {"the sliding window", h->sliding_window, 0, LLM_MAX_CTX},
+        {"the number of experts", h->n_experts, 0, LLM_MAX_EXPERTS},
+        {"the number of experts used for a token", h->n_experts_used,
+         h->n_experts > 0, h->n_experts},
         {"the number of rotated channels", h->rope_dim, 2, h->head_dim},
     };
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {

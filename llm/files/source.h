@@ -19,12 +19,14 @@ typedef enum llm_rope_scaling {
 } llm_rope_scaling;
 
 /* Settings of a transformer; checked by the source: counts are in sane ranges,
- * n_heads is a multiple of n_kv_heads, and head_dim is even. */
+ * n_heads is a multiple of n_kv_heads, head_dim is even, and of experts some are
+ * used. */
 typedef struct llm_hparams {
     char architecture[32]; /* GGUF's name: "llama" */
     char name[128];
     uint32_t n_layers, n_embd, n_ff, n_vocab;
     uint32_t n_heads, n_kv_heads, head_dim;
+    uint32_t n_experts, n_experts_used; /* 0: dense; n_ff is an expert's */
     uint32_t n_ctx_train;
     uint32_t sliding_window; /* 0: none */
     float norm_eps;

@@ -15,22 +15,16 @@ typedef struct gguf_source {
 static clv_status check_architecture(const llm_gguf *g)
 {
     llm_str name;
-    uint32_t n_experts = 0;
     clv_status status = llm_gguf_get_str(g, "general.architecture", &name);
     if (status)
         return status;
     if (!llm_str_equal(name, llm_str_of("llama")))
         return clv_error(CLV_ERR_UNSUPPORTED,
                          "%s: architecture '%s' is not supported; supported: "
-                         "llama (Llama, Mistral and models of the same form)",
+                         "llama (Llama, Mistral, Mixtral and models of the "
+                         "same form)",
                          llm_gguf_path(g), llm_str_show(name).text);
-    status = llm_gguf_opt(get_u32, g, "llama.expert_count", &n_experts);
-    if (!status && n_experts)
-        status = clv_error(CLV_ERR_UNSUPPORTED,
-                           "%s: a mixture of %" PRIu32 " experts; supported: "
-                           "dense models",
-                           llm_gguf_path(g), n_experts);
-    return status;
+    return CLV_OK;
 }
 
 static clv_status load_counts(const llm_gguf *g, llm_hparams *h)
@@ -69,6 +63,12 @@ static clv_status load_counts(const llm_gguf *g, llm_hparams *h)
     if (!status)
         status = llm_gguf_opt(get_u32, g, "llama.attention.sliding_window",
                               &h->sliding_window);
+    if (!status)
+        status = llm_gguf_opt(get_u32, g, "llama.expert_count",
+                              &h->n_experts);
+    if (!status)
+        status = llm_gguf_opt(get_u32, g, "llama.expert_used_count",
+                              &h->n_experts_used);
     return status;
 }
 

@@ -9,10 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A tensor under its GGUF name. */
+/* A tensor under its GGUF name: one of the files', or several in memory, one
+ * behind the other. */
 typedef struct entry {
     char name[LLM_TENSOR_NAME];
-    const llm_safetensors_tensor *tensor;
+    const llm_safetensors_tensor **parts; /* [n_parts] */
+    uint32_t n_parts;
+    bool joined;     /* a dimension counts them */
+    uint8_t *memory; /* of several */
 } entry;
 
 typedef struct hf_source {
@@ -21,7 +25,7 @@ typedef struct hf_source {
     llm_safetensors *files;
     entry *entries;
     llm_name *names; /* of entries, sorted */
-    uint64_t n_entries;
+    uint64_t n_entries, n_parts;
 } hf_source;
 
 static void show_shape(char text[64], const int64_t *dims, uint32_t rank)
@@ -37,24 +41,72 @@ static clv_status check_tensor(const hf_source *s,
                                const llm_safetensors_tensor *t,
                                const llm_llama_tensor *expected)
 {
+    const uint32_t outer = expected->rank > 2;
+    const int64_t *dims = expected->dims + outer;
+    const uint32_t rank = expected->rank - outer;
     if (t->dtype != CLV_DTYPE_F32 && t->dtype != CLV_DTYPE_F16 &&
         t->dtype != CLV_DTYPE_BF16)
         return clv_error(CLV_ERR_UNSUPPORTED,
                          "%s: tensor '%s' has dtype %s, weights may be F32, "
                          "F16 or BF16",
                          s->dir, t->name, t->type);
-    bool same = t->rank == expected->rank;
+    bool same = t->rank == rank;
     for (uint32_t i = 0; same && i < t->rank; i++)
-        same = t->dims[i] == expected->dims[i];
+        same = t->dims[i] == dims[i];
     if (same)
         return CLV_OK;
     char is[64], wanted[64];
     show_shape(is, t->dims, t->rank);
-    show_shape(wanted, expected->dims, expected->rank);
+    show_shape(wanted, dims, rank);
     return clv_error(CLV_ERR_FORMAT,
                      "%s: tensor '%s' has shape [%s], config.json asks for "
                      "[%s]; use the files of one model",
                      s->dir, t->name, is, wanted);
+}
+
+/* Finds the parts; none of them is no error where the tensor is optional. */
+static clv_status find_parts(const hf_source *s,
+                             const llm_llama_tensor *expected, entry *e)
+{
+    for (uint32_t i = 0; i < expected->n_parts; i++) {
+        char name[LLM_TENSOR_NAME];
+        llm_llama_part_name(expected, i, name);
+        const llm_safetensors_tensor *t = llm_safetensors_find(s->files, name);
+        if (!t && expected->need == LLM_TENSOR_OPTIONAL)
+            return CLV_OK;
+        if (!t)
+            return clv_error(CLV_ERR_FORMAT,
+                             "%s: has no tensor '%s'; download the model again",
+                             s->dir, name);
+        clv_status status = check_tensor(s, t, expected);
+        if (!status && i && t->dtype != e->parts[0]->dtype)
+            status = clv_error(CLV_ERR_UNSUPPORTED,
+                               "%s: tensor '%s' is %s, the one before it %s; "
+                               "experts are of one type",
+                               s->dir, name, t->type, e->parts[0]->type);
+        if (status)
+            return status;
+        e->parts[e->n_parts++] = t;
+    }
+    return CLV_OK;
+}
+
+/* Experts lie one behind the other for those who compute with them; in these
+ * files they lie anywhere. */
+static clv_status join_parts(const hf_source *s, entry *e)
+{
+    const uint64_t size = e->parts[0]->size;
+    if (e->n_parts < 2)
+        return CLV_OK;
+    e->memory = malloc(size * e->n_parts);
+    if (!e->memory)
+        return clv_error(CLV_ERR_NO_MEMORY,
+                         "%s: no memory for %" PRIu64 " bytes of experts; "
+                         "convert the model where there is, GGUF files are "
+                         "used in place", s->dir, size * e->n_parts);
+    for (uint32_t i = 0; i < e->n_parts; i++)
+        memcpy(e->memory + i * size, e->parts[i]->data, size);
+    return CLV_OK;
 }
 
 /* Takes up one tensor the model can have, if the files hold it. */
@@ -63,21 +115,21 @@ static clv_status add_tensor(hf_source *s, const llm_llama_tensor *expected,
 {
     if (expected->need == LLM_TENSOR_OUTPUT && tied)
         return CLV_OK;
-    const llm_safetensors_tensor *t =
-        llm_safetensors_find(s->files, expected->hf);
-    if (!t && expected->need == LLM_TENSOR_OPTIONAL)
-        return CLV_OK;
-    if (!t)
-        return clv_error(CLV_ERR_FORMAT,
-                         "%s: has no tensor '%s'; download the model again",
-                         s->dir, expected->hf);
-    clv_status status = check_tensor(s, t, expected);
-    if (status)
-        return status;
-    entry *e = &s->entries[s->n_entries++];
+    entry *e = &s->entries[s->n_entries];
+    e->joined = expected->rank > 2;
+    e->parts = calloc(expected->n_parts, sizeof *e->parts);
+    if (!e->parts)
+        return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory", s->dir);
+    clv_status status = find_parts(s, expected, e);
+    if (!status && e->n_parts)
+        status = join_parts(s, e);
+    s->n_parts += e->n_parts;
     memcpy(e->name, expected->gguf, sizeof e->name);
-    e->tensor = t;
-    return CLV_OK;
+    if (status || e->n_parts)
+        s->n_entries++; /* what was begun is freed with the source */
+    else
+        free(e->parts);
+    return status;
 }
 
 static bool ends_with(const char *text, const char *suffix)
@@ -97,18 +149,20 @@ static bool superfluous(const char *name, bool tied)
 /* A tensor that is not used would be a model that is computed wrongly. */
 static clv_status check_all_used(const hf_source *s, bool tied)
 {
-    uint64_t n = llm_safetensors_count(s->files), twice;
-    llm_name *used = calloc(s->n_entries ? s->n_entries : 1, sizeof *used);
+    uint64_t n = llm_safetensors_count(s->files), n_used = 0, twice;
+    llm_name *used = calloc(s->n_parts ? s->n_parts : 1, sizeof *used);
     if (!used)
         return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory", s->dir);
     for (uint64_t i = 0; i < s->n_entries; i++)
-        used[i] = (llm_name){llm_str_of(s->entries[i].tensor->name), i};
-    llm_names_sort(used, s->n_entries, &twice);
+        for (uint32_t j = 0; j < s->entries[i].n_parts; j++, n_used++)
+            used[n_used] = (llm_name){
+                llm_str_of(s->entries[i].parts[j]->name), i};
+    llm_names_sort(used, n_used, &twice);
 
     clv_status status = CLV_OK;
     for (uint64_t i = 0; i < n && !status; i++) {
         llm_str name = llm_str_of(llm_safetensors_at(s->files, i)->name);
-        if (!llm_names_find(used, s->n_entries, name) &&
+        if (!llm_names_find(used, n_used, name) &&
             !superfluous(name.data, tied))
             status = clv_error(CLV_ERR_UNSUPPORTED,
                                "%s: tensor '%s' is no part of a Llama model of "
@@ -152,14 +206,17 @@ static clv_status find(llm_source *base, const char *name,
         llm_names_find(s->names, s->n_entries, llm_str_of(name));
     if (!found)
         return CLV_ERR_NOT_FOUND;
-    const llm_safetensors_tensor *t = s->entries[found->index].tensor;
+    const entry *e = &s->entries[found->index];
+    const llm_safetensors_tensor *t = e->parts[0];
+    const uint32_t outer = e->joined;
     *out = (llm_source_tensor){
         .dtype = t->dtype,
-        .rank = t->rank,
-        .data = t->data,
-        .size = t->size,
+        .rank = t->rank + outer,
+        .dims = {e->n_parts},
+        .data = e->memory ? e->memory : t->data,
+        .size = t->size * e->n_parts,
     };
-    memcpy(out->dims, t->dims, sizeof out->dims);
+    memcpy(out->dims + outer, t->dims, t->rank * sizeof *t->dims);
     return CLV_OK;
 }
 
@@ -175,6 +232,10 @@ static void destroy(llm_source *base)
 {
     hf_source *s = (hf_source *)base;
     llm_safetensors_close(s->files);
+    for (uint64_t i = 0; i < s->n_entries; i++) {
+        free(s->entries[i].parts);
+        free(s->entries[i].memory);
+    }
     free(s->entries);
     free(s->names);
     free(s->dir);

@@ -30,6 +30,8 @@ static void set_hparams(llm_hparams *hp, const llm_synth_shape *s,
         .n_vocab = s->n_vocab,
         .n_heads = s->n_heads,
         .n_kv_heads = s->n_kv_heads,
+        .n_experts = s->n_experts,
+        .n_experts_used = s->n_experts_used,
         .head_dim = s->head_dim,
         .n_ctx_train = s->n_ctx_train,
         .sliding_window = s->sliding_window,
@@ -96,14 +98,45 @@ static void add_matrix(synth *m, llm_synth_type type, int64_t out, int64_t in,
     }
 }
 
-#define PER_LAYER 12
+/* Matrices [n, out, in]. */
+static void add_experts(synth *m, llm_synth_type type, int64_t n, int64_t out,
+                        int64_t in, const char *fmt, int layer)
+{
+    llm_synth_tensor *t = add(m, fmt, layer);
+    t->type = type;
+    t->rank = 3;
+    t->dims[0] = n;
+    t->dims[1] = out;
+    t->dims[2] = in;
+    clv_dtype_size(type.dtype, (uint64_t)(n * out * in), &t->size);
+    t->offset = place(m, t->size);
+}
+
+static void add_feed_forward(synth *m, const llm_synth_shape *s,
+                             llm_synth_type type, int i)
+{
+    const int64_t embd = s->n_embd, ff = s->n_ff, n = s->n_experts;
+    const llm_synth_type exact = {CLV_DTYPE_F32, 0};
+    if (!n) {
+        add_matrix(m, type, ff, embd, "blk.%d.ffn_gate.weight", i);
+        add_matrix(m, type, ff, embd, "blk.%d.ffn_up.weight", i);
+        add_matrix(m, type, embd, ff, "blk.%d.ffn_down.weight", i);
+        return;
+    }
+    add_matrix(m, exact, n, embd, "blk.%d.ffn_gate_inp.weight", i);
+    add_experts(m, type, n, ff, embd, "blk.%d.ffn_gate_exps.weight", i);
+    add_experts(m, type, n, ff, embd, "blk.%d.ffn_up_exps.weight", i);
+    add_experts(m, type, n, embd, ff, "blk.%d.ffn_down_exps.weight", i);
+}
+
+#define PER_LAYER 13
 #define OUTSIDE   3
 #define BIAS      0.01f
 
 static void add_layer(synth *m, const llm_synth_shape *s, llm_synth_type type,
                       int i)
 {
-    const int64_t embd = s->n_embd, ff = s->n_ff;
+    const int64_t embd = s->n_embd;
     const int64_t q = (int64_t)s->n_heads * s->head_dim;
     const int64_t kv = (int64_t)s->n_kv_heads * s->head_dim;
     add_vector(m, embd, 1, "blk.%d.attn_norm.weight", i);
@@ -117,9 +150,7 @@ static void add_layer(synth *m, const llm_synth_shape *s, llm_synth_type type,
     }
     add_matrix(m, type, embd, q, "blk.%d.attn_output.weight", i);
     add_vector(m, embd, 1, "blk.%d.ffn_norm.weight", i);
-    add_matrix(m, type, ff, embd, "blk.%d.ffn_gate.weight", i);
-    add_matrix(m, type, ff, embd, "blk.%d.ffn_up.weight", i);
-    add_matrix(m, type, embd, ff, "blk.%d.ffn_down.weight", i);
+    add_feed_forward(m, s, type, i);
 }
 
 static clv_status list_tensors(synth *m, const llm_synth_shape *s,
@@ -173,7 +204,7 @@ static clv_status find(llm_source *source, const char *name,
         *out = (llm_source_tensor){
             .dtype = t->type.dtype,
             .rank = t->rank,
-            .dims = {t->dims[0], t->dims[1]},
+            .dims = {t->dims[0], t->dims[1], t->dims[2]},
             .data = m->memory + t->offset,
             .size = t->size,
             .quant = t->type.quant,

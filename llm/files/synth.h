@@ -15,6 +15,7 @@ typedef struct llm_synth_shape {
     bool tied;           /* token_embd is the output matrix too */
     float llama3_factor; /* rope scaling from 8192 positions; 0: none */
     bool qkv_bias;
+    uint32_t n_experts, n_experts_used; /* 0: dense */
 } llm_synth_shape;
 
 /* How numbers are stored: a dtype, and for integers a clv_quant. */
@@ -36,7 +37,7 @@ typedef struct llm_synth_tensor {
     char name[48];
     llm_synth_type type;
     uint32_t rank;
-    int64_t dims[2];
+    int64_t dims[3];
     float value;             /* of all elements of a vector */
     uint64_t offset, size;   /* in the memory */
     uint64_t scales;         /* their offset, where the type has scales */

@@ -109,7 +109,7 @@ static clv_status make_pools(work *w, uint32_t n_tensors)
     make_noise(noise);
     for (uint32_t i = 0; i < n_tensors && !status; i++) {
         const uint32_t dtype = w->tensors[i].type.dtype;
-        if (w->tensors[i].rank == 2 && !w->pools[dtype].data)
+        if (w->tensors[i].rank > 1 && !w->pools[dtype].data)
             status = make_pool(&w->pools[dtype], dtype, noise);
     }
     free(noise);

@@ -7,24 +7,26 @@
 
 static const llm_synth_shape shapes[] = {
     {"llama-1b", "llama", 16, 2048, 8192, 32000, 32, 8, 64, 4096, 0, 1e-5f,
-     1e4f, false, 0, false},
+     1e4f, false, 0, false, 0, 0},
     {"llama2-7b", "llama", 32, 4096, 11008, 32000, 32, 32, 128, 4096, 0, 1e-5f,
-     1e4f, false, 0, false},
+     1e4f, false, 0, false, 0, 0},
     {"llama2-70b", "llama", 80, 8192, 28672, 32000, 64, 8, 128, 4096, 0, 1e-5f,
-     1e4f, false, 0, false},
+     1e4f, false, 0, false, 0, 0},
     {"llama3-8b", "llama", 32, 4096, 14336, 128256, 32, 8, 128, 8192, 0, 1e-5f,
-     5e5f, false, 0, false},
+     5e5f, false, 0, false, 0, 0},
     {"llama3.2-3b", "llama", 28, 3072, 8192, 128256, 24, 8, 128, 131072, 0,
-     1e-5f, 5e5f, true, 32, false},
+     1e-5f, 5e5f, true, 32, false, 0, 0},
     {"mistral-7b", "llama", 32, 4096, 14336, 32000, 32, 8, 128, 32768, 4096,
-     1e-5f, 1e4f, false, 0, false},
+     1e-5f, 1e4f, false, 0, false, 0, 0},
     {"internlm2-1.8b", "llama", 24, 2048, 8192, 92544, 16, 8, 128, 32768, 0,
-     1e-5f, 1e6f, false, 0, false},
+     1e-5f, 1e6f, false, 0, false, 0, 0},
     /* Qwen2 is a Llama with biases of q, k and v. */
     {"qwen1.5-1.8b", "llama", 24, 2048, 5504, 151936, 16, 16, 128, 32768, 0,
-     1e-6f, 1e6f, false, 0, true},
+     1e-6f, 1e6f, false, 0, true, 0, 0},
     {"qwen2-7b", "llama", 28, 3584, 18944, 152064, 28, 4, 128, 131072, 0,
-     1e-6f, 1e6f, false, 0, true},
+     1e-6f, 1e6f, false, 0, true, 0, 0},
+    {"mixtral-8x7b", "llama", 32, 4096, 14336, 32000, 32, 8, 128, 32768, 0,
+     1e-5f, 1e6f, false, 0, false, 8, 2},
 };
 #define N_SHAPES (sizeof(shapes) / sizeof(shapes[0]))
 
@@ -33,7 +35,6 @@ static const char *const unavailable[][2] = {
     {"gemma-2b", "gemma"},
     {"gemma2-2b", "gemma2"},
     {"phi-2", "phi2"},
-    {"mixtral-8x7b", "mixtral"},
     {"qwen2-57b-a14b", "qwen2moe"},
 };
 #define N_UNAVAILABLE (sizeof(unavailable) / sizeof(unavailable[0]))
@@ -117,6 +118,18 @@ static clv_status parse_format(const char *text, const llm_synth_format **out)
                      text, all);
 }
 
+/* Scales lie beside matrices only. */
+static clv_status check_experts(const llm_synth_shape *shape,
+                                const llm_synth_format *format)
+{
+    if (!shape->n_experts || !format->matrix.quant)
+        return CLV_OK;
+    return clv_error(CLV_ERR_UNSUPPORTED,
+                     "synth:%s cannot be of type '%s': weights of experts are "
+                     "f32, f16, bf16, q8_0 or q4_0",
+                     shape->name, format->name);
+}
+
 clv_status llm_synth_parse(const char *spec, const llm_synth_shape **shape,
                            const llm_synth_format **format, bool *zero)
 {
@@ -134,7 +147,8 @@ clv_status llm_synth_parse(const char *spec, const llm_synth_shape **shape,
         if (strcasecmp(text, shapes[i].name))
             continue;
         *shape = &shapes[i];
-        return colon ? parse_format(colon + 1, format) : CLV_OK;
+        clv_status status = colon ? parse_format(colon + 1, format) : CLV_OK;
+        return status ? status : check_experts(*shape, *format);
     }
     return unknown_name(text);
 }

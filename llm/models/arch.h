@@ -28,6 +28,9 @@ typedef struct llm_layer {
     const llm_weight *gate, *gate_bias; /* [n_ff, n_embd] */
     const llm_weight *up, *up_bias;
     const llm_weight *down, *down_bias; /* [n_embd, n_ff] */
+    /* With experts in their place: which of them, and [n_experts, out, in]. */
+    const llm_weight *router; /* [n_experts, n_embd] */
+    const llm_weight *gate_exps, *up_exps, *down_exps;
 } llm_layer;
 
 typedef struct llm_weights {

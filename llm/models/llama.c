@@ -1,11 +1,37 @@
-/* Llama and its like: Mistral, and others that differ in settings only. */
+/* Llama and its like: Mistral, Mixtral, and others that differ in settings
+ * only. */
 #include "arch.h"
 #include "../weights.h"
+
+static void load_dense(llm_loader *l, const llm_hparams *hp, uint32_t i,
+                       llm_layer *w)
+{
+    const int64_t embd = hp->n_embd, ff = hp->n_ff;
+    w->gate = llm_load_matrix(l, ff, embd, "blk.%u.ffn_gate.weight", i);
+    w->up = llm_load_matrix(l, ff, embd, "blk.%u.ffn_up.weight", i);
+    w->down = llm_load_matrix(l, embd, ff, "blk.%u.ffn_down.weight", i);
+    w->gate_bias = llm_load_optional_vector(l, ff, "blk.%u.ffn_gate.bias", i);
+    w->up_bias = llm_load_optional_vector(l, ff, "blk.%u.ffn_up.bias", i);
+    w->down_bias = llm_load_optional_vector(l, embd, "blk.%u.ffn_down.bias", i);
+}
+
+static void load_experts(llm_loader *l, const llm_hparams *hp, uint32_t i,
+                         llm_layer *w)
+{
+    const int64_t n = hp->n_experts, embd = hp->n_embd, ff = hp->n_ff;
+    w->router = llm_load_matrix(l, n, embd, "blk.%u.ffn_gate_inp.weight", i);
+    w->gate_exps =
+        llm_load_experts(l, n, ff, embd, "blk.%u.ffn_gate_exps.weight", i);
+    w->up_exps =
+        llm_load_experts(l, n, ff, embd, "blk.%u.ffn_up_exps.weight", i);
+    w->down_exps =
+        llm_load_experts(l, n, embd, ff, "blk.%u.ffn_down_exps.weight", i);
+}
 
 static void load_layer(llm_loader *l, const llm_hparams *hp, uint32_t i,
                        llm_layer *w)
 {
-    const int64_t embd = hp->n_embd, ff = hp->n_ff;
+    const int64_t embd = hp->n_embd;
     const int64_t q = (int64_t)hp->n_heads * hp->head_dim;
     const int64_t kv = (int64_t)hp->n_kv_heads * hp->head_dim;
 
@@ -19,12 +45,10 @@ static void load_layer(llm_loader *l, const llm_hparams *hp, uint32_t i,
     w->v_bias = llm_load_optional_vector(l, kv, "blk.%u.attn_v.bias", i);
     w->o_bias = llm_load_optional_vector(l, embd, "blk.%u.attn_output.bias", i);
     w->ffn_norm = llm_load_vector(l, embd, "blk.%u.ffn_norm.weight", i);
-    w->gate = llm_load_matrix(l, ff, embd, "blk.%u.ffn_gate.weight", i);
-    w->up = llm_load_matrix(l, ff, embd, "blk.%u.ffn_up.weight", i);
-    w->down = llm_load_matrix(l, embd, ff, "blk.%u.ffn_down.weight", i);
-    w->gate_bias = llm_load_optional_vector(l, ff, "blk.%u.ffn_gate.bias", i);
-    w->up_bias = llm_load_optional_vector(l, ff, "blk.%u.ffn_up.bias", i);
-    w->down_bias = llm_load_optional_vector(l, embd, "blk.%u.ffn_down.bias", i);
+    if (hp->n_experts)
+        load_experts(l, hp, i, w);
+    else
+        load_dense(l, hp, i, w);
 }
 
 static void load(llm_loader *l, const llm_hparams *hp, llm_weights *w)
@@ -69,6 +93,26 @@ static clv_value feed_forward(llm_graph *g, const llm_layer *w, clv_value x)
     return llm_graph_linear(g, mid, w->down, w->down_bias);
 }
 
+/* The experts with the largest scores, of which each has its share; all of it is
+ * theirs. */
+static clv_value choose_experts(llm_graph *g, const llm_hparams *hp,
+                                const llm_layer *w, clv_value x)
+{
+    const clv_value none = CLV_NO_TENSOR;
+    const clv_value scores =
+        clv_graph_softmax(g->graph, llm_graph_linear(g, x, w->router, NULL));
+    const clv_value ids =
+        clv_graph_top_k(g->graph, scores, hp->n_experts_used);
+    const clv_value gate = clv_graph_matmul_experts(
+        g->graph, x, llm_graph_use(g, w->gate_exps), ids, none, false);
+    const clv_value up = clv_graph_matmul_experts(
+        g->graph, x, llm_graph_use(g, w->up_exps), ids, none, false);
+    const clv_value mid = clv_graph_glu(g->graph, gate, up, CLV_ACT_SILU);
+    return clv_graph_matmul_experts(g->graph, mid,
+                                    llm_graph_use(g, w->down_exps), ids,
+                                    scores, true);
+}
+
 static clv_value norm(llm_graph *g, const llm_hparams *hp, clv_value x,
                       const llm_weight *w)
 {
@@ -93,7 +137,9 @@ static clv_value build(llm_graph *g, const llm_hparams *hp,
         }
         x = clv_graph_add(g->graph, x,
                           llm_graph_linear(g, y, layer->o, layer->o_bias));
-        y = feed_forward(g, layer, norm(g, hp, x, layer->ffn_norm));
+        y = norm(g, hp, x, layer->ffn_norm);
+        y = hp->n_experts ? choose_experts(g, hp, layer, y)
+                          : feed_forward(g, layer, y);
         x = clv_graph_add(g->graph, x, y);
     }
     x = norm(g, hp, x, w->output_norm);

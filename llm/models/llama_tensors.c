@@ -2,8 +2,9 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
-typedef enum width { NONE, EMBD, FF, VOCAB, Q, KV } width;
+typedef enum width { NONE, EMBD, FF, VOCAB, Q, KV, EXPERTS } width;
 
 typedef struct row {
     const char *gguf, *hf;
@@ -54,9 +55,25 @@ static const row layer[] = {
      false},
 };
 
+/* In place of the feed-forward matrices; '#': one for each expert. */
+static const row choice[] = {
+    {"ffn_gate_inp.weight", "block_sparse_moe.gate.weight", EXPERTS, EMBD,
+     LLM_TENSOR_REQUIRED, false},
+    {"ffn_gate_exps.weight", "block_sparse_moe.experts.#.w1.weight", FF, EMBD,
+     LLM_TENSOR_REQUIRED, false},
+    {"ffn_down_exps.weight", "block_sparse_moe.experts.#.w2.weight", EMBD, FF,
+     LLM_TENSOR_REQUIRED, false},
+    {"ffn_up_exps.weight", "block_sparse_moe.experts.#.w3.weight", FF, EMBD,
+     LLM_TENSOR_REQUIRED, false},
+};
+
 enum {
+    N_CHOICE = sizeof choice / sizeof choice[0],
     N_HEAD = sizeof head / sizeof head[0],
     N_LAYER = sizeof layer / sizeof layer[0],
+    N_ATTENTION = 6, /* of a layer's rows, before those of the feed-forward */
+    N_DENSE = 3,     /* of these; then come biases of the attention */
+    N_BIASES = 4,
 };
 
 static int64_t width_of(const llm_hparams *h, uint8_t which)
@@ -72,13 +89,29 @@ static int64_t width_of(const llm_hparams *h, uint8_t which)
         return (int64_t)h->n_heads * h->head_dim;
     case KV:
         return (int64_t)h->n_kv_heads * h->head_dim;
+    case EXPERTS:
+        return h->n_experts;
     }
     return 0;
 }
 
+static uint64_t layer_count(const llm_hparams *h)
+{
+    return h->n_experts ? N_ATTENTION + N_CHOICE + N_BIASES : N_LAYER;
+}
+
+static const row *layer_row(const llm_hparams *h, uint64_t i)
+{
+    if (!h->n_experts || i < N_ATTENTION)
+        return &layer[i];
+    i -= N_ATTENTION;
+    return i < N_CHOICE ? &choice[i]
+                        : &layer[N_ATTENTION + N_DENSE + i - N_CHOICE];
+}
+
 uint64_t llm_llama_tensor_count(const llm_hparams *h)
 {
-    return N_HEAD + (uint64_t)h->n_layers * N_LAYER;
+    return N_HEAD + (uint64_t)h->n_layers * layer_count(h);
 }
 
 void llm_llama_tensor_at(const llm_hparams *h, uint64_t index,
@@ -90,15 +123,31 @@ void llm_llama_tensor_at(const llm_hparams *h, uint64_t index,
         snprintf(out->gguf, sizeof out->gguf, "%s", r->gguf);
         snprintf(out->hf, sizeof out->hf, "%s", r->hf);
     } else {
-        uint64_t i = (index - N_HEAD) / N_LAYER;
-        r = &layer[(index - N_HEAD) % N_LAYER];
+        uint64_t i = (index - N_HEAD) / layer_count(h);
+        r = layer_row(h, (index - N_HEAD) % layer_count(h));
         snprintf(out->gguf, sizeof out->gguf, "blk.%" PRIu64 ".%s", i, r->gguf);
         snprintf(out->hf, sizeof out->hf, "model.layers.%" PRIu64 ".%s", i,
                  r->hf);
     }
     out->need = r->need;
     out->rotary = r->rotary;
-    out->rank = r->in == NONE ? 1 : 2;
-    out->dims[0] = width_of(h, r->out);
-    out->dims[1] = width_of(h, r->in);
+    const bool experts = strchr(r->hf, '#');
+    out->rank = 0;
+    out->n_parts = experts ? h->n_experts : 1;
+    if (experts)
+        out->dims[out->rank++] = h->n_experts;
+    out->dims[out->rank++] = width_of(h, r->out);
+    if (r->in != NONE)
+        out->dims[out->rank++] = width_of(h, r->in);
+}
+
+void llm_llama_part_name(const llm_llama_tensor *tensor, uint32_t part,
+                         char name[LLM_TENSOR_NAME])
+{
+    const char *number = strchr(tensor->hf, '#');
+    if (number)
+        snprintf(name, LLM_TENSOR_NAME, "%.*s%" PRIu32 "%s",
+                 (int)(number - tensor->hf), tensor->hf, part, number + 1);
+    else
+        memcpy(name, tensor->hf, sizeof tensor->hf);
 }

@@ -84,11 +84,12 @@ static void tiny_models(void **state)
 static void goldens(void **state)
 {
     (void)state;
-    static const char *const names[] = {"llama", "llama3-rope", "mistral"};
+    static const char *const names[] = {"llama", "llama3-rope", "mistral",
+                                        "mixtral"};
     int32_t ids[40];
     for (int i = 0; i < 40; i++)
         ids[i] = 3 + i * 11;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         char name[64];
         snprintf(name, sizeof name, "goldens/%s", names[i]);
         same_logits(rig_shared(name), ids, 40);

@@ -134,6 +134,18 @@ static void test_mistral(void **state)
     compare("goldens/mistral", "goldens/mistral/golden.safetensors");
 }
 
+static void test_mixtral(void **state)
+{
+    (void)state;
+    compare("goldens/mixtral", "goldens/mixtral/golden.safetensors");
+}
+
+static void test_moe(void **state)
+{
+    (void)state;
+    compare("models/moe", "models/moe/golden.safetensors");
+}
+
 static void test_nano(void **state)
 {
     (void)state;
@@ -232,6 +244,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_llama),     cmocka_unit_test(test_llama3_rope),
+        cmocka_unit_test(test_mixtral),   cmocka_unit_test(test_moe),
         cmocka_unit_test(test_mistral),   cmocka_unit_test(test_nano),
         cmocka_unit_test(test_nano_gguf), cmocka_unit_test(test_pico),
         cmocka_unit_test(test_text),

@@ -67,6 +67,27 @@ static void defaults(void **state)
     assert_int_equal(c.hparams.n_kv_heads, 2);
 }
 
+static void experts(void **state)
+{
+    (void)state;
+#define MIXTRAL                                                                \
+    "\"architectures\":[\"MixtralForCausalLM\"],\"vocab_size\":1000,"            \
+    "\"hidden_size\":64,\"intermediate_size\":160,\"num_hidden_layers\":3,"     \
+    "\"num_attention_heads\":8"
+    llm_hf_config c = parsed("{" MIXTRAL "}");
+    assert_int_equal(c.hparams.n_experts, 8);
+    assert_int_equal(c.hparams.n_experts_used, 2);
+    assert_int_equal(c.hparams.n_kv_heads, 8);
+    assert_int_equal(c.hparams.sliding_window, 0);
+    c = parsed("{" MIXTRAL ",\"num_local_experts\":16,"
+               "\"num_experts_per_tok\":4,\"sliding_window\":9}");
+    assert_int_equal(c.hparams.n_experts, 16);
+    assert_int_equal(c.hparams.n_experts_used, 4);
+    assert_int_equal(c.hparams.sliding_window, 9);
+    c = parsed("{" LLAMA ",\"num_local_experts\":16}");
+    assert_int_equal(c.hparams.n_experts, 0);
+}
+
 static void all_keys(void **state)
 {
     (void)state;
@@ -215,6 +236,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults),  cmocka_unit_test(all_keys),
+        cmocka_unit_test(experts),
         cmocka_unit_test(rope),      cmocka_unit_test(refused),
         cmocka_unit_test(directory), cmocka_unit_test(damaged),
     };

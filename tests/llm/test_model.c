@@ -117,6 +117,27 @@ static void test_dtypes(void **state)
     }
 }
 
+/* One of one, all of several, and few of many. Where activations are rounded a
+ * choice between equals may fall otherwise: there all are taken. */
+static void test_experts(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t all, used, dtype;
+        double tolerance;
+    } cases[] = {{4, 2, CLV_DTYPE_F32, 1e-5},  {1, 1, CLV_DTYPE_F32, 1e-5},
+                 {3, 3, CLV_DTYPE_F16, 1e-3},  {17, 4, CLV_DTYPE_BF16, 1e-3},
+                 {4, 4, CLV_DTYPE_Q8_0, 3e-2}, {5, 5, CLV_DTYPE_Q4_0, 3e-2}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        tiny_params p = tiny_defaults();
+        p.n_experts = cases[i].all;
+        p.n_experts_used = cases[i].used;
+        p.dtype = cases[i].dtype;
+        p.seed = 3 + i;
+        compare(&p, cases[i].tolerance);
+    }
+}
+
 static void test_describe(void **state)
 {
     (void)state;
@@ -186,6 +207,17 @@ static void test_refused(void **state)
     tiny_reshape(source, "output_norm.weight", 2, 64, 1);
     refuse(source, CLV_ERR_FORMAT, "[64, 1]");
 
+    tiny_params chosen = p;
+    chosen.n_experts = 4;
+    chosen.n_experts_used = 2;
+    source = tiny_create(&chosen);
+    tiny_reshape(source, "blk.1.ffn_up_exps.weight", 2, 4 * 96, 64);
+    refuse(source, CLV_ERR_FORMAT, "[384, 64] where the model's settings want "
+                                   "[4, 96, 64]");
+    source = tiny_create(&chosen);
+    tiny_remove(source, "blk.1.ffn_gate_inp.weight");
+    refuse(source, CLV_ERR_FORMAT, "ffn_gate_inp");
+
     source = tiny_create(&p);
     strcpy(source->hparams.architecture, "mamba");
     refuse(source, CLV_ERR_UNSUPPORTED, "'mamba' is not supported");
@@ -214,7 +246,7 @@ int main(void)
         cmocka_unit_test(test_heads),   cmocka_unit_test(test_variants),
         cmocka_unit_test(test_dtypes),  cmocka_unit_test(test_describe),
         cmocka_unit_test(test_refused), cmocka_unit_test(test_load_refused),
-        cmocka_unit_test(test_scales),
+        cmocka_unit_test(test_scales),  cmocka_unit_test(test_experts),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

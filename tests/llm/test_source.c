@@ -139,7 +139,7 @@ static void hf_refused(void **state)
 typedef struct gguf_options {
     const char *architecture;
     bool more;                /* optional settings */
-    uint32_t n_experts;
+    uint32_t n_experts, n_used;
     const char *scaling;
     uint32_t type;            /* of the embedding */
     bool no_layers;
@@ -170,6 +170,8 @@ static const char *write_gguf(const char *file, const gguf_options *o)
     n++;
     if (o->n_experts)
         put_setting(&kv, &n, "llama.expert_count", o->n_experts);
+    if (o->n_used)
+        put_setting(&kv, &n, "llama.expert_used_count", o->n_used);
     if (o->more) {
         put_setting(&kv, &n, "llama.attention.head_count_kv", 2);
         put_setting(&kv, &n, "llama.attention.key_length", 16);
@@ -251,6 +253,12 @@ static void gguf(void **state)
     assert_string_equal(h->name, "some?name");
     llm_source_destroy(s);
 
+    s = opened(write_gguf("moe.gguf",
+                          &(gguf_options){.n_experts = 8, .n_used = 2}));
+    assert_int_equal(s->hparams.n_experts, 8);
+    assert_int_equal(s->hparams.n_experts_used, 2);
+    llm_source_destroy(s);
+
     s = opened(write_gguf("none.gguf", &(gguf_options){.scaling = "none"}));
     assert_int_equal(s->hparams.rope_scaling, LLM_ROPE_NONE);
     llm_source_destroy(s);
@@ -262,7 +270,13 @@ static void gguf_refused(void **state)
     refused(write_gguf("a.gguf", &(gguf_options){.architecture = "falcon"}),
             CLV_ERR_UNSUPPORTED, "'falcon' is not supported; supported: llama");
     refused(write_gguf("e.gguf", &(gguf_options){.n_experts = 8}),
-            CLV_ERR_UNSUPPORTED, "8 experts");
+            CLV_ERR_FORMAT, "experts used for a token");
+    refused(write_gguf("u.gguf", &(gguf_options){.n_experts = 8,
+                                                 .n_used = 9}),
+            CLV_ERR_FORMAT, "experts used for a token");
+    refused(write_gguf("m.gguf", &(gguf_options){.n_experts = 513,
+                                                 .n_used = 2}),
+            CLV_ERR_FORMAT, "number of experts");
     refused(write_gguf("y.gguf", &(gguf_options){.scaling = "yarn"}),
             CLV_ERR_UNSUPPORTED, "'yarn' is not supported");
     refused(write_gguf("t.gguf", &(gguf_options){.type = 12}),
@@ -304,8 +318,12 @@ static void shared_models(void **state)
     llm_source *s = opened(shared_path(&tmp, "goldens/mistral"));
     assert_int_equal(s->hparams.sliding_window, 16);
     llm_source_destroy(s);
-    refused(shared_path(&tmp, "models/moe"), CLV_ERR_UNSUPPORTED,
-            "MixtralForCausalLM");
+    s = opened(shared_path(&tmp, "models/moe"));
+    assert_int_equal(s->hparams.n_experts, 8);
+    assert_int_equal(s->hparams.n_experts_used, 2);
+    llm_source_destroy(s);
+    refused(shared_path(&tmp, "goldens/qwen2_moe"), CLV_ERR_UNSUPPORTED,
+            "Qwen2MoeForCausalLM");
 }
 
 int main(void)

@@ -225,6 +225,27 @@ static void test_names(void **state)
     }
 }
 
+static void test_experts(void **state)
+{
+    (void)state;
+    llm_source *source;
+    llm_source_tensor t;
+    assert_ok(llm_source_open_synth("mixtral-8x7b:q4_0:zero", NULL, NULL,
+                                    &source));
+    assert_int_equal(source->hparams.n_experts, 8);
+    assert_int_equal(source->hparams.n_experts_used, 2);
+    expect(source, "blk.31.ffn_gate_inp.weight", CLV_DTYPE_F32, 8, 4096);
+    assert_ok(source->find(source, "blk.31.ffn_down_exps.weight", &t));
+    assert_int_equal(t.rank, 3);
+    assert_int_equal(t.dims[0], 8);
+    assert_int_equal(t.dims[1], 4096);
+    assert_int_equal(t.dims[2], 14336);
+    assert_int_equal(t.size, (uint64_t)8 * 4096 * 14336 / 32 * 18);
+    assert_int_equal(source->find(source, "blk.0.ffn_gate.weight", &t),
+                     CLV_ERR_NOT_FOUND);
+    llm_source_destroy(source);
+}
+
 static int stop_soon(void *ctx, const char *what, double fraction)
 {
     (void)what;
@@ -265,8 +286,11 @@ static void test_refused(void **state)
                  CLV_ERR_UNSUPPORTED, "w4a16:one");
     assert_fails(llm_source_open_synth(":zero", NULL, NULL, &source),
                  CLV_ERR_NOT_FOUND, "internlm2-1.8b");
-    assert_fails(llm_source_open_synth("mixtral-8x7b", NULL, NULL, &source),
-                 CLV_ERR_UNSUPPORTED, "mixtral");
+    assert_fails(llm_source_open_synth("qwen2-57b-a14b", NULL, NULL, &source),
+                 CLV_ERR_UNSUPPORTED, "qwen2moe");
+    assert_fails(llm_source_open_synth("mixtral-8x7b:w4a16:zero", NULL, NULL,
+                                       &source),
+                 CLV_ERR_UNSUPPORTED, "weights of experts are f32");
     assert_null(source);
 }
 
@@ -278,6 +302,7 @@ int main(void)
         cmocka_unit_test(test_same_bytes),
         cmocka_unit_test(test_zero),
         cmocka_unit_test(test_names),
+        cmocka_unit_test(test_experts),
         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_refused),
     };

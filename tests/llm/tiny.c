@@ -100,6 +100,28 @@ static void add(tiny *t, int64_t out, int64_t in, double mean, double spread,
     t->tensors[t->n_tensors++].memory = data;
 }
 
+/* [n, out, in], of one type whatever the matrices are. */
+static void add_experts(tiny *t, int64_t out, int64_t in, const char *fmt,
+                        uint32_t layer)
+{
+    const int64_t n = t->params.n_experts;
+    add(t, n * out, in, 0, 0.2, fmt, layer);
+    llm_source_tensor *tensor = &t->tensors[t->n_tensors - 1].tensor;
+    tensor->rank = 3;
+    tensor->dims[0] = n;
+    tensor->dims[1] = out;
+    tensor->dims[2] = in;
+}
+
+static void add_choice(tiny *t, uint32_t i)
+{
+    const int64_t embd = t->params.n_embd, ff = t->params.n_ff;
+    add(t, t->params.n_experts, embd, 0, 0.5, "blk.%u.ffn_gate_inp.weight", i);
+    add_experts(t, ff, embd, "blk.%u.ffn_gate_exps.weight", i);
+    add_experts(t, ff, embd, "blk.%u.ffn_up_exps.weight", i);
+    add_experts(t, embd, ff, "blk.%u.ffn_down_exps.weight", i);
+}
+
 static void add_layer(tiny *t, uint32_t i)
 {
     const tiny_params *p = &t->params;
@@ -111,6 +133,10 @@ static void add_layer(tiny *t, uint32_t i)
     add(t, kv, embd, 0, 0.2, "blk.%u.attn_v.weight", i);
     add(t, embd, q, 0, 0.2, "blk.%u.attn_output.weight", i);
     add(t, embd, 0, 1, 0.3, "blk.%u.ffn_norm.weight", i);
+    if (p->n_experts) {
+        add_choice(t, i);
+        return;
+    }
     add(t, ff, embd, 0, 0.2, "blk.%u.ffn_gate.weight", i);
     add(t, ff, embd, 0, 0.2, "blk.%u.ffn_up.weight", i);
     add(t, embd, ff, 0, 0.2, "blk.%u.ffn_down.weight", i);
@@ -178,6 +204,8 @@ llm_source *tiny_create(const tiny_params *p)
         .n_heads = p->n_heads,
         .n_kv_heads = p->n_kv_heads,
         .head_dim = p->head_dim,
+        .n_experts = p->n_experts,
+        .n_experts_used = p->n_experts_used,
         .n_ctx_train = 128,
         .sliding_window = p->window,
         .norm_eps = 1e-5f,
@@ -249,7 +277,9 @@ static double *values(llm_source *source, uint32_t layer, const char *what)
     snprintf(name, sizeof(name), what, layer);
     if (find(source, name, &t))
         return NULL;
-    uint64_t n = (uint64_t)t.dims[0] * (t.rank == 2 ? (uint64_t)t.dims[1] : 1);
+    uint64_t n = 1;
+    for (uint32_t i = 0; i < t.rank; i++)
+        n *= (uint64_t)t.dims[i];
     float *x = malloc(n * sizeof(*x));
     double *out = malloc(n * sizeof(*out));
     assert_true(x && out);
@@ -359,10 +389,104 @@ static void add_to(double *x, double *y, uint32_t n)
 
 #define W(what) values(source, i, "blk.%u." what)
 
+/* A copy of n values, the caller's. */
+static double *part_of(const double *x, size_t begin, size_t n)
+{
+    double *part = malloc(n * sizeof(*part));
+    assert_non_null(part);
+    memcpy(part, x + begin, n * sizeof(*part));
+    return part;
+}
+
+/* Gate, up and down of one row, by matrices that it frees. */
+static double *gated(const llm_hparams *hp, const double *row, uint32_t n,
+                     double *gate_w, double *up_w, double *down_w,
+                     double *biases[3])
+{
+    const uint32_t embd = hp->n_embd, ff = hp->n_ff;
+    double *gate = linear(row, n, embd, ff, gate_w, biases[0]);
+    double *up = linear(row, n, embd, ff, up_w, biases[1]);
+    for (uint32_t j = 0; j < n * ff; j++)
+        up[j] *= gate[j] / (1 + exp(-gate[j]));
+    double *y = linear(up, n, ff, embd, down_w, biases[2]);
+    free(gate);
+    free(up);
+    return y;
+}
+
+/* The largest score that no expert before had. */
+static uint32_t next_best(const double *scores, const bool *taken, uint32_t n)
+{
+    uint32_t best = n;
+    for (uint32_t e = 0; e < n; e++)
+        if (!taken[e] && (best == n || scores[e] > scores[best]))
+            best = e;
+    return best;
+}
+
+/* One row: the experts that score highest, by their shares. */
+static void add_choice_of(const llm_hparams *hp, const double *row,
+                          double *scores, const double *gate, const double *up,
+                          const double *down, double *y)
+{
+    const size_t size = (size_t)hp->n_embd * hp->n_ff;
+    bool taken[64] = {false};
+    double sum = 0;
+    for (uint32_t e = 0; e < hp->n_experts; e++)
+        scores[e] = exp(scores[e]);
+    for (uint32_t k = 0; k < hp->n_experts_used; k++) {
+        const uint32_t e = next_best(scores, taken, hp->n_experts);
+        taken[e] = true;
+        sum += scores[e];
+    }
+    for (uint32_t e = 0; e < hp->n_experts; e++) {
+        double *none[3] = {NULL, NULL, NULL};
+        if (!taken[e])
+            continue;
+        double *part = gated(hp, row, 1, part_of(gate, e * size, size),
+                             part_of(up, e * size, size),
+                             part_of(down, e * size, size), none);
+        for (uint32_t j = 0; j < hp->n_embd; j++)
+            y[j] += scores[e] / sum * part[j];
+        free(part);
+    }
+}
+
+static double *by_experts(llm_source *source, uint32_t i, const double *h,
+                          uint32_t n)
+{
+    const llm_hparams *hp = &source->hparams;
+    const uint32_t embd = hp->n_embd, all = hp->n_experts;
+    double *scores = linear(h, n, embd, all, W("ffn_gate_inp.weight"), NULL);
+    double *gate = W("ffn_gate_exps.weight"), *up = W("ffn_up_exps.weight");
+    double *down = W("ffn_down_exps.weight");
+    double *y = calloc((size_t)n * embd, sizeof(*y));
+    assert_true(y && all <= 64);
+    for (uint32_t r = 0; r < n; r++)
+        add_choice_of(hp, h + r * embd, scores + r * all, gate, up, down,
+                      y + r * embd);
+    free(scores);
+    free(gate);
+    free(up);
+    free(down);
+    return y;
+}
+
+static double *feed_forward(llm_source *source, uint32_t i, const double *h,
+                            uint32_t n)
+{
+    if (source->hparams.n_experts)
+        return by_experts(source, i, h, n);
+    double *biases[3] = {W("ffn_gate.bias"), W("ffn_up.bias"),
+                         W("ffn_down.bias")};
+    return gated(&source->hparams, h, n, W("ffn_gate.weight"),
+                 W("ffn_up.weight"), W("ffn_down.weight"), biases);
+}
+
 static void forward_layer(llm_source *source, uint32_t i, double *x, uint32_t n)
 {
     const llm_hparams *hp = &source->hparams;
-    const uint32_t embd = hp->n_embd, ff = hp->n_ff;
+    const uint32_t embd = hp->n_embd;
     const uint32_t width = hp->n_heads * hp->head_dim;
     const uint32_t kv = hp->n_kv_heads * hp->head_dim;
     double *divisors = values(source, 0, "rope_freqs.weight");
@@ -379,21 +503,13 @@ static void forward_layer(llm_source *source, uint32_t i, double *x, uint32_t n)
            n * embd);
     free(h);
     h = norm(x, n, embd, hp->norm_eps, W("ffn_norm.weight"));
-    double *gate =
-        linear(h, n, embd, ff, W("ffn_gate.weight"), W("ffn_gate.bias"));
-    double *up = linear(h, n, embd, ff, W("ffn_up.weight"), W("ffn_up.bias"));
-    for (uint32_t j = 0; j < n * ff; j++)
-        up[j] *= gate[j] / (1 + exp(-gate[j]));
-    add_to(x, linear(up, n, ff, embd, W("ffn_down.weight"), W("ffn_down.bias")),
-           n * embd);
+    add_to(x, feed_forward(source, i, h, n), n * embd);
     free(divisors);
     free(h);
     free(q);
     free(k);
     free(v);
     free(y);
-    free(gate);
-    free(up);
 }
 
 void tiny_forward(llm_source *source, const int32_t *ids, uint32_t n,

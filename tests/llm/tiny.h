@@ -9,6 +9,7 @@
 typedef struct tiny_params {
     uint32_t n_layers, n_embd, n_ff, n_vocab, n_heads, n_kv_heads, head_dim;
     uint32_t window, rope_dim, rope_mode;
+    uint32_t n_experts, n_experts_used; /* 0: dense */
     bool tied, biases, divisors;
     uint32_t dtype; /* of matrices; vectors too if it is a float type */
     uint32_t quant; /* clv_quant of I8 and I4, per tensor or per channel */
