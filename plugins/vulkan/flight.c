@@ -108,9 +108,9 @@ static void close_loose(clv_plugin_device *dev, vk_flight *flight)
         fail(dev, flight, result, "vkEndCommandBuffer");
 }
 
-/* A time before or after a command, if the submit is recorded. */
-static void stamp(clv_plugin_device *dev, vk_flight *flight, uint32_t query,
-                  VkPipelineStageFlagBits stage)
+/* A time before or after a command, if the submit is recorded: when all that is
+ * before it has ended. */
+static void stamp(clv_plugin_device *dev, vk_flight *flight, uint32_t query)
 {
     if (!flight->n_stamps)
         return;
@@ -119,19 +119,22 @@ static void stamp(clv_plugin_device *dev, vk_flight *flight, uint32_t query,
         return;
     if (!query)
         dev->api.CmdResetQueryPool(cb, flight->queries, 0, flight->n_stamps);
-    dev->api.CmdWriteTimestamp(cb, stage, flight->queries, query);
+    dev->api.CmdWriteTimestamp(cb, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT,
+                               flight->queries, query);
 }
 
 static void record(clv_plugin_device *dev, vk_flight *flight, uint32_t i)
 {
     const clv_command *c = &flight->job->submit.commands[i];
-    stamp(dev, flight, 2 * i, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT);
+    stamp(dev, flight, 2 * i);
     if (c->kind == CLV_COMMAND_RUN) {
         close_loose(dev, flight);
         VkCommandBuffer cb = NULL;
+        vk_stamps stamps = vk_trace_kernels(flight, c);
         if (!flight->status)
-            flight->status = vk_program_commands(
-                c, dev->work->value + 1, &cb, flight->message);
+            flight->status =
+                vk_program_commands(c, dev->work->value + 1, stamps, &cb,
+                                    flight->message);
         if (cb)
             flight->list[flight->n_list++] = cb;
     } else {
@@ -142,7 +145,7 @@ static void record(clv_plugin_device *dev, vk_flight *flight, uint32_t i)
         }
     }
     if (!flight->status)
-        stamp(dev, flight, 2 * i + 1, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT);
+        stamp(dev, flight, 2 * i + 1);
 }
 
 static void enqueue(clv_plugin_device *dev, vk_flight *flight)

@@ -15,6 +15,12 @@ typedef struct vk_place {
 
 #define VK_RECORDINGS 4u
 
+/* Where the times of a run's kernels go: before the first, and after each. */
+typedef struct vk_stamps {
+    VkQueryPool pool; /* NULL: nowhere */
+    uint32_t first;
+} vk_stamps;
+
 /* A command buffer that runs the program with some bindings and symbols. */
 typedef struct vk_recording {
     VkCommandPool pool;
@@ -24,6 +30,7 @@ typedef struct vk_recording {
     vk_place *places;       /* [n_tensors] that the sets point to */
     int64_t symbols[CLV_MAX_SYMBOLS];
     bool written, recorded; /* the sets, the command buffer */
+    vk_stamps stamps;       /* in the command buffer */
     uint64_t value;         /* of the semaphore after its last run */
 } vk_recording;
 
@@ -69,7 +76,8 @@ void vk_recording_finish(clv_plugin_program *prog, vk_recording *rec);
 void vk_recording_write(clv_plugin_program *prog, vk_recording *rec,
                         const gpu_dispatch *dispatches, uint32_t n,
                         const vk_place *places);
-/* Records the dispatches; the sets are written. */
+/* Records the dispatches; the sets are written. rec->stamps say whether with
+ * times. */
 VkResult vk_recording_record(clv_plugin_program *prog, vk_recording *rec,
                              const gpu_dispatch *dispatches, uint32_t n,
                              const int64_t *symbols);
@@ -78,7 +86,7 @@ VkResult vk_recording_record(clv_plugin_program *prog, vk_recording *rec,
  * ends with a barrier. value: of the semaphore when the run has ended. On the
  * feeder's thread. */
 clv_status vk_program_commands(const clv_command *command, uint64_t value,
-                               VkCommandBuffer *out,
+                               vk_stamps stamps, VkCommandBuffer *out,
                                char message[CLV_MESSAGE_SIZE]);
 /* Runs dispatches of the setup once, and waits for them. */
 clv_status vk_program_once(clv_plugin_program *prog,

@@ -249,6 +249,15 @@ static void record_one(clv_plugin_program *prog, const vk_recording *rec,
     api->CmdDispatch(rec->cb, groups[0], groups[1], groups[2]);
 }
 
+static void stamp(clv_plugin_program *prog, const vk_recording *rec, uint32_t i)
+{
+    if (rec->stamps.pool)
+        prog->dev->api.CmdWriteTimestamp(rec->cb,
+                                         VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT,
+                                         rec->stamps.pool,
+                                         rec->stamps.first + i);
+}
+
 VkResult vk_recording_record(clv_plugin_program *prog, vk_recording *rec,
                              const gpu_dispatch *dispatches, uint32_t n,
                              const int64_t *symbols)
@@ -267,8 +276,11 @@ VkResult vk_recording_record(clv_plugin_program *prog, vk_recording *rec,
     for (uint32_t i = 0; i < prog->code->n_privates; i++)
         if (!prog->code->privates[i].weights)
             vk_private_begin(dev, rec->cb, &prog->privates[i]);
-    for (uint32_t i = 0; i < n; i++)
+    stamp(prog, rec, 0);
+    for (uint32_t i = 0; i < n; i++) {
         record_one(prog, rec, &dispatches[i], i, symbols, &t);
+        stamp(prog, rec, i + 1);
+    }
     vk_record_barrier(dev, rec->cb);
     result = dev->api.EndCommandBuffer(rec->cb);
     if (prog->n_symbols && symbols)

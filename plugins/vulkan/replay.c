@@ -27,14 +27,14 @@ static bool same_places(const clv_plugin_program *prog, const vk_recording *rec)
 /* The best: 3 as it is, 2 with its sets, 1 idle, 0 after waiting for it; of
  * equal ones that of the longest ago. */
 static vk_recording *choose(clv_plugin_program *prog, const int64_t *symbols,
-                            uint64_t done, int *rank)
+                            bool stamped, uint64_t done, int *rank)
 {
     vk_recording *best = NULL;
     for (uint32_t i = 0; i < VK_RECORDINGS; i++) {
         vk_recording *rec = &prog->recordings[i];
         bool idle = rec->value <= done;
         bool same = rec->written && same_places(prog, rec);
-        int r = same && rec->recorded &&
+        int r = same && rec->recorded && !stamped && !rec->stamps.pool &&
                         !memcmp(rec->symbols, symbols,
                                 prog->n_symbols * sizeof *symbols)
                     ? 3
@@ -61,7 +61,7 @@ static VkResult wait_for(clv_plugin_device *dev, VkSemaphore semaphore,
 }
 
 clv_status vk_program_commands(const clv_command *command, uint64_t value,
-                               VkCommandBuffer *out,
+                               vk_stamps stamps, VkCommandBuffer *out,
                                char message[CLV_MESSAGE_SIZE])
 {
     clv_plugin_program *prog = command->program;
@@ -76,7 +76,8 @@ clv_status vk_program_commands(const clv_command *command, uint64_t value,
         dev->device, dev->work->semaphore, &done);
     if (result)
         return explain(dev, result, "vkGetSemaphoreCounterValue", message);
-    vk_recording *rec = choose(prog, symbols, done, &rank);
+    vk_recording *rec =
+        choose(prog, symbols, stamps.pool != VK_NULL_HANDLE, done, &rank);
     if (!rec->sets || !rec->cb) { /* the first time, or after a failure */
         vk_recording_finish(prog, rec);
         result = vk_recording_init(prog, rec, code->dispatches,
@@ -91,6 +92,7 @@ clv_status vk_program_commands(const clv_command *command, uint64_t value,
     if (rank < 2)
         vk_recording_write(prog, rec, code->dispatches, code->n_dispatches,
                            prog->places);
+    rec->stamps = stamps;
     if (rank < 3)
         result = vk_recording_record(prog, rec, code->dispatches,
                                      code->n_dispatches, symbols);

@@ -1,12 +1,13 @@
 #include "trace.h"
 
 #define MAX_RECORDS 16384u /* that nobody reads; then the newest are lost */
-#define MAX_TRACED 4096u   /* commands of a submit; others are not recorded */
+#define MAX_TRACED 16384u  /* times of a submit; others are not recorded */
 
-/* A command's times. */
+/* The times of a command, or of a kernel of one. */
 typedef struct vk_record {
     uint64_t correlation, begin, end;
-    uint32_t command, kind;
+    uint32_t command, node;
+    char name[40];
 } vk_record;
 
 /* The finisher writes, the host reads: a ring. */
@@ -40,50 +41,90 @@ static VkQueryPool make_queries(clv_plugin_device *dev, uint32_t n)
     return pool;
 }
 
+/* Queries for the kernels of a command. */
+static uint32_t count_kernels(const clv_command *c)
+{
+    return c->kind == CLV_COMMAND_RUN ? c->program->code->n_dispatches + 1 : 0;
+}
+
 void vk_trace_prepare(clv_plugin_device *dev, vk_flight *flight)
 {
     const clv_submit *submit = &flight->job->submit;
-    uint32_t n = submit->n_commands;
+    uint64_t n = 2 * (uint64_t)submit->n_commands;
     flight->n_stamps = 0;
-    if (!submit->correlation || !dev->phys->timestamp_bits || n > MAX_TRACED)
+    if (!submit->correlation || !dev->phys->timestamp_bits)
         return;
-    if (flight->n_queries < 2 * n) {
+    flight->kernel_stamp = (uint32_t)n;
+    for (uint32_t i = 0; i < submit->n_commands; i++)
+        n += count_kernels(&submit->commands[i]);
+    if (n > MAX_TRACED)
+        return;
+    if (flight->n_queries < n) {
         dev->api.DestroyQueryPool(dev->device, flight->queries, NULL);
-        flight->queries = make_queries(dev, 2 * n);
-        flight->n_queries = flight->queries ? 2 * n : 0;
+        flight->queries = make_queries(dev, (uint32_t)n);
+        flight->n_queries = flight->queries ? (uint32_t)n : 0;
     }
     if (flight->n_queries)
-        flight->n_stamps = 2 * n;
+        flight->n_stamps = (uint32_t)n;
+}
+
+vk_stamps vk_trace_kernels(vk_flight *flight, const clv_command *c)
+{
+    if (!flight->n_stamps)
+        return (vk_stamps){VK_NULL_HANDLE, 0};
+    vk_stamps stamps = {flight->queries, flight->kernel_stamp};
+    flight->kernel_stamp += count_kernels(c);
+    return stamps;
+}
+
+/* Between two queries that follow one another. */
+static void collect_one(clv_plugin_device *dev, const vk_flight *flight,
+                        uint32_t query, uint32_t command, uint32_t node,
+                        const char *name)
+{
+    struct vk_trace *trace = dev->work->trace;
+    uint64_t ticks[2];
+    if (dev->api.GetQueryPoolResults(dev->device, flight->queries, query, 2,
+                                     sizeof ticks, ticks, sizeof *ticks,
+                                     VK_QUERY_RESULT_64_BIT))
+        return;
+    vk_record record = {.correlation = flight->job->submit.correlation,
+                        .begin = ticks[0] & tick_mask(dev),
+                        .end = ticks[1] & tick_mask(dev),
+                        .command = command,
+                        .node = node};
+    snprintf(record.name, sizeof record.name, "%s", name);
+    pthread_mutex_lock(&trace->lock);
+    if (trace->written - trace->read < MAX_RECORDS)
+        trace->ring[trace->written++ % MAX_RECORDS] = record;
+    pthread_mutex_unlock(&trace->lock);
 }
 
 void vk_trace_collect(clv_plugin_device *dev, const vk_flight *flight)
 {
-    struct vk_trace *trace = dev->work->trace;
+    static const char *const names[] = {[CLV_COMMAND_RUN] = "run",
+                                        [CLV_COMMAND_COPY] = "copy",
+                                        [CLV_COMMAND_FILL] = "fill"};
     const clv_submit *submit = &flight->job->submit;
-    for (uint32_t i = 0; 2 * i < flight->n_stamps; i++) {
-        uint64_t ticks[2];
-        if (dev->api.GetQueryPoolResults(
-                dev->device, flight->queries, 2 * i, 2, sizeof ticks, ticks,
-                sizeof *ticks, VK_QUERY_RESULT_64_BIT))
+    uint32_t query = 2 * submit->n_commands;
+    for (uint32_t i = 0; flight->n_stamps && i < submit->n_commands; i++) {
+        const clv_command *c = &submit->commands[i];
+        collect_one(dev, flight, 2 * i, i, CLV_NO_TENSOR, names[c->kind]);
+        if (c->kind != CLV_COMMAND_RUN)
             continue;
-        vk_record record = {.correlation = submit->correlation,
-                            .begin = ticks[0] & tick_mask(dev),
-                            .end = ticks[1] & tick_mask(dev),
-                            .command = i,
-                            .kind = submit->commands[i].kind};
-        pthread_mutex_lock(&trace->lock);
-        if (trace->written - trace->read < MAX_RECORDS)
-            trace->ring[trace->written++ % MAX_RECORDS] = record;
-        pthread_mutex_unlock(&trace->lock);
+        const gpu_code *code = c->program->code;
+        for (uint32_t k = 0; k < code->n_dispatches; k++) {
+            const gpu_dispatch *d = &code->dispatches[k];
+            collect_one(dev, flight, query + k, i, d->node,
+                        code->kernels[d->kernel].name);
+        }
+        query += count_kernels(c);
     }
 }
 
 clv_status vk_trace_read(clv_plugin_device *dev, uint32_t *count,
                          clv_trace_record *out, uint32_t stride)
 {
-    static const char *const names[] = {[CLV_COMMAND_RUN] = "run",
-                                        [CLV_COMMAND_COPY] = "copy",
-                                        [CLV_COMMAND_FILL] = "fill"};
     struct vk_trace *trace = dev->work->trace;
     uint32_t n = 0;
     pthread_mutex_lock(&trace->lock);
@@ -92,9 +133,9 @@ clv_status vk_trace_read(clv_plugin_device *dev, uint32_t *count,
         clv_trace_record record = {.correlation = r->correlation,
                                    .begin = r->begin,
                                    .end = r->end,
-                                   .node = CLV_NO_TENSOR,
+                                   .node = r->node,
                                    .command = r->command};
-        snprintf(record.name, sizeof record.name, "%s", names[r->kind]);
+        snprintf(record.name, sizeof record.name, "%s", r->name);
         clv_write(clv_at(out, n, stride), &record, sizeof record);
     }
     pthread_mutex_unlock(&trace->lock);

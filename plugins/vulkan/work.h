@@ -26,7 +26,9 @@ typedef struct vk_flight {
     bool open;         /* the last loose one is being recorded */
     VkQueryPool queries;
     uint32_t n_queries;/* in the pool */
-    uint32_t n_stamps; /* of them in use: two a command, or none */
+    uint32_t n_stamps; /* of them in use: two a command, then those of the
+                          programs' kernels; or none */
+    uint32_t kernel_stamp; /* the next one of a program */
 } vk_flight;
 
 struct vk_work {
