@@ -9,7 +9,6 @@
  * of q8_0 weights, from a seed that is printed (or CLEAVE_TEST_SEED).
  */
 #include "cuts.h"
-#include "files/safetensors.h"
 #include "gpus.h"
 #include "rig.h"
 
