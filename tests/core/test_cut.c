@@ -1,13 +1,15 @@
 /*
  * Cutting: a layer of a transformer divided at random over two and three
  * devices gives what one device gives, and pieces that are no division of a
- * node are refused.
+ * node are refused. With the argument "gpu": over devices of the GPU plugins and
+ * the CPU.
  */
 #include "../plugins/ref/context.h"
 
 #include "../../core/plan/plan.h"
 
 #include "divide.h"
+#include "drivers.h"
 #include "message.h"
 
 #include <math.h>
@@ -315,6 +317,74 @@ static void test_with_cpu(void **state)
 }
 
 /* ------------------------------------------------------------------------ */
+/* Over what drives GPUs                                                     */
+
+static char opencl[TEST_DEVICE_ID], vulkan[TEST_DEVICE_ID];
+
+/* setting: one more, or "". */
+static test_context gpu_context(const char *devices, const char *setting)
+{
+    test_context t;
+    char text[4096];
+    const char *build = getenv("CLEAVE_TEST_BUILD");
+    assert_ok(clv_config_create(&t.config));
+    const char *const words[] = {"core.plugins=cpu,opencl,vulkan",
+                                 "core.allow_unsafe_plugins=on",
+                                 "core.plan=first", setting};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (*words[i])
+            assert_ok(clv_config_set(t.config, words[i], "test"));
+    snprintf(text, sizeof text, "core.plugin_dirs=%s/plugins", build);
+    assert_ok(clv_config_set(t.config, text, "test"));
+    snprintf(text, sizeof text, "core.cache_dir=%s/tests/core", build);
+    assert_ok(clv_config_set(t.config, text, "test"));
+    snprintf(text, sizeof text, "core.devices=%s", devices);
+    assert_ok(clv_config_set(t.config, text, "test"));
+    assert_ok(clv_context_create(&(clv_context_params){.config = t.config},
+                                 &t.ctx));
+    return t;
+}
+
+/* The same layers each time, as their kernels need to be compiled. */
+static void try_gpus(const char *a, const char *b, const char *setting)
+{
+    char devices[2 * TEST_DEVICE_ID + 2];
+    test_random r = {61};
+    snprintf(devices, sizeof devices, "%s,%s", a, b);
+    test_context t = gpu_context(devices, setting);
+    assert_int_equal(clv_context_device_count(t.ctx), 2);
+    assert_int_equal(try_plans(&t, &r, 7, ROUNDED, 6), 6);
+    assert_int_equal(try_plans(&t, &r, 0, ROUNDED, 6), 6);
+    test_context_destroy(&t);
+}
+
+static void test_gpus_with_cpu(void **state)
+{
+    (void)state;
+    try_gpus("cpu", opencl, "");
+    try_gpus("cpu", opencl, "opencl.memory=separate");
+    try_gpus("cpu", vulkan, "");
+}
+
+static void test_gpus(void **state)
+{
+    (void)state;
+    try_gpus(opencl, vulkan, "");
+    try_gpus(vulkan, opencl, "opencl.memory=separate");
+}
+
+static int run_gpu_tests(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gpus_with_cpu),
+        cmocka_unit_test(test_gpus),
+    };
+    test_find_driver("opencl", opencl);
+    test_find_driver("vulkan", vulkan);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+/* ------------------------------------------------------------------------ */
 /* What is refused                                                           */
 
 #define ROW CORE_AXIS_ROWS
@@ -566,7 +636,7 @@ static void test_edited(void **state)
     test_context_destroy(&t);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_devices),
@@ -578,5 +648,7 @@ int main(void)
         cmocka_unit_test(test_saved),
         cmocka_unit_test(test_edited),
     };
+    if (argc > 1 && !strcmp(argv[1], "gpu"))
+        return run_gpu_tests();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

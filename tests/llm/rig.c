@@ -1,3 +1,4 @@
+#include "../core/drivers.h"
 #include "rig.h"
 
 #include <stdio.h>
@@ -8,19 +9,12 @@ bool rig_on_driver(void)
     return getenv("CLEAVE_TEST_DRIVER") != NULL;
 }
 
-void rig_no_driver(const char *plugin)
-{
-    printf("skipped: no device for plugin %s; scripts/setup.sh installs a "
-           "driver\n", plugin);
-    exit(getenv("CLEAVE_TEST_NEED_DRIVERS") ? 1 : RIG_SKIPPED);
-}
-
 clv_context *rig_context(void)
 {
     clv_context *ctx;
     assert_ok(clv_context_create(&(clv_context_params){0}, &ctx));
     if (rig_on_driver() && !clv_context_device_count(ctx))
-        rig_no_driver(getenv("CLEAVE_TEST_DRIVER"));
+        test_no_driver(getenv("CLEAVE_TEST_DRIVER"));
     assert_true(clv_context_device_count(ctx) > 0);
     return ctx;
 }

@@ -14,9 +14,6 @@ clv_context *rig_context(void);
 /* Whether the tests run on a driver, slow in software: they say less then. The
  * environment names its plugin. */
 bool rig_on_driver(void);
-/* Skips the program for want of a device, or fails where drivers are needed
- * (CLEAVE_TEST_NEED_DRIVERS). */
-void rig_no_driver(const char *plugin);
 /* A context of its own settings: "key=value" words over a file of conf/, or over
  * none if conf is NULL; with the reference plugin and the example beside those
  * of the build. rig_close() ends it. */

@@ -9,8 +9,9 @@
  * of q8_0 weights, from a seed that is printed (or CLEAVE_TEST_SEED).
  */
 #include "cuts.h"
-#include "gpus.h"
 #include "rig.h"
+
+#include "../core/drivers.h"
 
 #include "../../core/device/device.h"
 #include "../../core/graph/shape.h"
@@ -418,9 +419,9 @@ static void test_for_long(void **state)
  * have as many rows as tokens. */
 static void take_gpus(void)
 {
-    static char opencl[GPUS_ID], vulkan[GPUS_ID];
-    gpus_find("opencl", opencl);
-    gpus_find("vulkan", vulkan);
+    static char opencl[TEST_DEVICE_ID], vulkan[TEST_DEVICE_ID];
+    test_find_driver("opencl", opencl);
+    test_find_driver("vulkan", vulkan);
     names[2] = "npu_sim:hexagon";
     names[3] = opencl;
     names[4] = vulkan;

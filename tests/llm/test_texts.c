@@ -5,8 +5,9 @@
  */
 #include "cuts.h"
 #include "files/safetensors.h"
-#include "gpus.h"
 #include "rig.h"
+
+#include "../core/drivers.h"
 
 #include "../../core/plan/plan.h"
 
@@ -49,12 +50,12 @@ static int32_t *read_ids(const llm_safetensors *golden, const char *name,
 
 static int setup(void **state)
 {
-    char ids[N_DEVICES][GPUS_ID] = {"cpu", "ref:0", "npu_sim:hexagon"};
+    char ids[N_DEVICES][TEST_DEVICE_ID] = {"cpu", "ref:0", "npu_sim:hexagon"};
     char settings[512];
     llm_safetensors *golden;
     (void)state;
-    gpus_find("opencl", ids[3]);
-    gpus_find("vulkan", ids[4]);
+    test_find_driver("opencl", ids[3]);
+    test_find_driver("vulkan", ids[4]);
     snprintf(settings, sizeof settings,
              "core.plugins=cpu,ref,npu_sim,opencl,vulkan ref.devices=1 "
              "npu_sim:hexagon.lengths=1,10 "
@@ -128,7 +129,7 @@ static void try_pair(clv_session *graphs, uint32_t a, uint32_t b)
                                        .plans = (const char *const *)plans,
                                        .n_plans = 2};
     clv_session *s;
-    char who[2 * GPUS_ID + 2];
+    char who[2 * TEST_DEVICE_ID + 2];
     snprintf(who, sizeof who, "%s,%s", clv_device_id(devices[0]),
              clv_device_id(devices[1]));
     assert_ok(clv_session_create(world.model, &params, &s));
