@@ -1,5 +1,6 @@
 #include "fuse.h"
 #include "place.h"
+#include "variant.h"
 
 static void count_node(gpu_fusion *f, uint32_t index)
 {
@@ -120,16 +121,56 @@ static void link_glu(gpu_chain *chain, const gpu_node *next, bool is_gate)
     }
 }
 
+/* Whether the state can be written when node `first` runs instead of `reader`:
+ * nobody reads states in between. */
+static bool can_set(const gpu_fusion *f, const gpu_tensor *state,
+                    uint32_t first, uint32_t reader)
+{
+    for (uint32_t i = first; i < reader; i++) {
+        const clv_node *n = clv_graph_node(f->graph, i);
+        const bool sets = n->op == CLV_OP_SET_ROWS;
+        for (uint32_t k = sets; k < n->n_inputs; k++)
+            if (n->inputs[k] != CLV_NO_TENSOR &&
+                clv_graph_tensor(f->graph, n->inputs[k])->usage ==
+                    CLV_USAGE_STATE)
+                return false;
+        if (sets && n->inputs[0] == state->index)
+            return false;
+    }
+    return true;
+}
+
+/* A SET_ROWS that reads the chain's output ends it. */
+static bool end_by_rows(const gpu_fusion *f, uint32_t first, uint32_t reader,
+                        const gpu_node *next, gpu_chain *chain)
+{
+    if (next->node.op != CLV_OP_SET_ROWS ||
+        next->in[1].index != chain->out.index || chain->out.d.rank != 2 ||
+        next->in[2].d.usage != CLV_USAGE_INPUT || next->in[0].d.symbols[0] ||
+        gpu_is_disabled(f->target, "fuse_set_rows") ||
+        !can_set(f, &next->in[0], first, reader))
+        return false;
+    chain->sets = true;
+    chain->state = next->in[0];
+    chain->ids = next->in[2];
+    chain->nodes[chain->n_nodes++] = reader;
+    return true;
+}
+
 /* Appends the node that reads the chain's output, if it can. */
 static bool extend(const gpu_fusion *f, uint32_t first, gpu_chain *chain)
 {
     gpu_node next;
     uint32_t reader = only_reader(f, &chain->out);
-    if (reader <= first || reader >= f->graph->n_nodes ||
+    if (reader <= first || reader >= f->graph->n_nodes || chain->sets ||
         chain->n_links + 2 > GPU_MAX_LINKS)
         return false;
     gpu_check_node(f->target, f->graph, reader, &next);
+    if (next.caps.answer == CLV_ANSWER_YES &&
+        end_by_rows(f, first, reader, &next, chain))
+        return true;
     if (next.caps.answer != CLV_ANSWER_YES ||
+        gpu_is_disabled(f->target, "fuse_elements") ||
         next.out.index == CLV_NO_TENSOR ||
         next.out.d.usage != CLV_USAGE_TRANSIENT ||
         f->uses[next.out.index].writes != 1 ||

@@ -6,8 +6,10 @@
  * node that is the only reader of the former one's transient output. What the
  * chain makes is written when its first node runs, earlier than the graph's
  * order says; so it is kept in private memory, as no other tensor may lie there,
- * and only transients end a chain. A graph with transients that are parts of
+ * and only transients end a chain, or a SET_ROWS by ids that are an input. A graph with transients that are parts of
  * others (written under one index, read under another) is left as it is.
+ *
+ * Names that gpu_target.disabled may have: fuse_elements, fuse_set_rows.
  */
 #pragma once
 
@@ -23,9 +25,12 @@ typedef struct gpu_link {
 typedef struct gpu_chain {
     gpu_link links[GPU_MAX_LINKS];
     uint32_t n_links;
-    uint32_t nodes[GPU_MAX_LINKS]; /* that are covered */
+    uint32_t nodes[GPU_MAX_LINKS + 1]; /* that are covered */
     uint32_t n_nodes;
-    gpu_tensor out;                /* of the last */
+    gpu_tensor out;                /* of the last that has one */
+    bool sets;                     /* a SET_ROWS is the last: to the rows of */
+    gpu_tensor state, ids;         /* state that ids say */
+    uint32_t map;                  /* private buffer: the row of each, or -1 */
 } gpu_chain;
 
 typedef struct gpu_fusion {

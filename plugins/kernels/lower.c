@@ -97,14 +97,17 @@ static clv_status lower_alone(gpu_lowering *lowering, gpu_fusion *fusion,
 
 /* The node with what follows it in its kernel. */
 static clv_status lower_chain(gpu_lowering *lowering, gpu_fusion *fusion,
-                              const gpu_node *node, const gpu_chain *chain)
+                              const gpu_node *node, gpu_chain *chain)
 {
     gpu_builder *b = &lowering->builder;
     gpu_node whole = *node;
+    whole.out = chain->out;
+    clv_status status =
+        chain->sets ? gpu_row_map(lowering, node->index, &chain->ids,
+                                  &chain->state, &chain->map)
+                    : gpu_place(fusion, b, node, &chain->out);
     const uint32_t dispatches = b->code->n_dispatches;
     const uint32_t setup = b->code->n_setup;
-    whole.out = chain->out;
-    clv_status status = gpu_place(fusion, b, node, &chain->out);
     if (status)
         return status;
     b->chain = chain;
@@ -135,7 +138,7 @@ static clv_status lower_node(gpu_lowering *lowering, gpu_fusion *fusion,
         return clv_fail(lowering->builder.host, CLV_ERR_UNSUPPORTED,
                         "node %u: %s", (unsigned)index, node.caps.reason);
     gpu_fusion_find(fusion, &node, &chain);
-    return chain.n_links ? lower_chain(lowering, fusion, &node, &chain)
+    return chain.n_nodes ? lower_chain(lowering, fusion, &node, &chain)
                          : lower_alone(lowering, fusion, &node);
 }
 

@@ -11,12 +11,17 @@ typedef enum gpu_scratch {
     GPU_SCRATCH_COUNT
 } gpu_scratch;
 
+#define GPU_MAX_ROW_MAPS 8
+
 struct gpu_lowering {
     gpu_builder builder;
     const gpu_target *target;
     uint32_t scratch[GPU_SCRATCH_COUNT]; /* 1 + private buffer; 0: none yet */
     uint32_t halves_of; /* 1 + tensor that the halves are of; 0: none */
     bool aliased;       /* tensors may be parts of others */
+    struct gpu_row_map { uint32_t ids, buffer; int64_t rows; }
+        maps[GPU_MAX_ROW_MAPS]; /* of SET_ROWS that others cover */
+    uint32_t n_maps;
 };
 
 /* A private buffer that is at least so large, shared by all that ask for scratch
@@ -24,12 +29,19 @@ struct gpu_lowering {
 clv_status gpu_share_scratch(gpu_lowering *lowering, gpu_scratch kind,
                              uint64_t size, uint32_t *index);
 
+/* ops/rows.c: the private buffer that has for each of the ids the row of the
+ * state that it says, or -1 where there is none or a later id is the same. Those
+ * who ask for the same share it. */
+clv_status gpu_row_map(gpu_lowering *lowering, uint32_t node,
+                       const gpu_tensor *ids, const gpu_tensor *state,
+                       uint32_t *buffer);
+
 /* The templates, by the names of their files. */
 extern const char gpu_template_elementwise[], gpu_template_strided[],
     gpu_template_rms_norm[], gpu_template_layer_norm[], gpu_template_softmax[],
     gpu_template_rope[], gpu_template_rope_slices[],
     gpu_template_get_rows[],
-    gpu_template_get_rows_scaled[], gpu_template_set_rows[],
+    gpu_template_get_rows_scaled[], gpu_template_set_rows[], gpu_template_row_map[],
     gpu_template_packed[], gpu_template_weights[],
     gpu_template_weights_scaled[], gpu_template_matmul_vector[],
     gpu_template_matmul_tile[], gpu_template_bytes[],

@@ -20,7 +20,7 @@ static cl_context context;
 static cl_device_id device;
 static cl_command_queue queue;
 
-static const gpu_target target = {
+static gpu_target target = {
     .max_group = 256,
     .max_group_size = {256, 256, 64},
     .local_bytes = 32768,
@@ -416,6 +416,60 @@ static void test_fused_product(void **state)
     }
 }
 
+/* Keys and values straight into the cache: twice the same id, one that is past
+ * it, fewer rows than there could be. */
+static uint32_t fill_cache(const char *disabled, uint16_t *k, float *v)
+{
+    enum { TOKENS = 5, I = 24 };
+    static float x[TOKENS * I], w[HEAD * I], w2[HEAD * I], b[HEAD];
+    float freq[PAIRS] = {1, 0.3f, 0.1f, 0.01f};
+    int32_t ids[TOKENS] = {2, 9, 0, 2, 1};
+    graph g;
+    graph_init(&g);
+    uint32_t tx = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, TOKENS, I);
+    uint32_t ti = T(CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, TOKENS);
+    uint32_t tw = T(CLV_DTYPE_F32, CLV_USAGE_WEIGHT, HEAD, I);
+    uint32_t tw2 = T(CLV_DTYPE_F32, CLV_USAGE_WEIGHT, HEAD, I);
+    uint32_t tb = T(CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, HEAD);
+    uint32_t tf = T(CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, PAIRS);
+    uint32_t tk = T(CLV_DTYPE_F16, CLV_USAGE_STATE, 7, HEAD);
+    uint32_t tv = T(CLV_DTYPE_F32, CLV_USAGE_STATE, 7, HEAD);
+    uint32_t t[3];
+    for (uint32_t i = 0; i < 3; i++)
+        t[i] = T(CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, TOKENS, HEAD);
+    graph_node(&g, CLV_OP_MATMUL, t[0], INPUTS(tx, tw));
+    graph_node(&g, CLV_OP_MATMUL, t[1], INPUTS(tx, tw2, tb));
+    graph_node(&g, CLV_OP_ROPE, t[2], INPUTS(t[0], ti, tf))
+        ->attr.rope.head_dim = HEAD;
+    graph_node(&g, CLV_OP_SET_ROWS, CLV_NO_TENSOR, INPUTS(tk, t[2], ti));
+    graph_node(&g, CLV_OP_SET_ROWS, CLV_NO_TENSOR, INPUTS(tv, t[1], ti));
+    graph_symbol(&g, TOKENS);
+    fill(x, TOKENS * I, 21);
+    fill(w, HEAD * I, 22);
+    fill(w2, HEAD * I, 23);
+    fill(b, HEAD, 24);
+    target.disabled = disabled;
+    uint32_t n = run(&g, (const int64_t[]){4},
+                     (void *[]){x, ids, w, w2, b, freq, k, v, NULL, NULL,
+                                NULL});
+    target.disabled = NULL;
+    return n;
+}
+
+static void test_fused_cache(void **state)
+{
+    uint16_t k[2][7 * HEAD] = {{0}};
+    float v[2][7 * HEAD] = {{0}};
+    (void)state;
+    assert_int_equal(fill_cache("fuse_set_rows", k[0], v[0]), 5);
+    assert_int_equal(fill_cache(NULL, k[1], v[1]), 4);
+    assert_memory_equal(k[0], k[1], sizeof k[0]);
+    assert_memory_equal(v[0], v[1], sizeof v[0]);
+    assert_true(k[0][0] && k[0][2 * HEAD] && v[0][0] != 0);
+    for (uint32_t i = HEAD; i < 2 * HEAD; i++)
+        assert_true(!k[1][i] && v[1][i] == 0); /* past the run's rows */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -424,6 +478,7 @@ int main(void)
         cmocka_unit_test(test_rope),       cmocka_unit_test(test_rows),
         cmocka_unit_test(test_rows_of_few), cmocka_unit_test(test_fused),
         cmocka_unit_test(test_fused_product),
+        cmocka_unit_test(test_fused_cache),
     };
     return cmocka_run_group_tests_name("kernels run", tests, setup, teardown);
 }

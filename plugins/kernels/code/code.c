@@ -113,6 +113,34 @@ static clv_status add_dispatch(gpu_builder *b, const gpu_maker *m, uint32_t kern
     return status;
 }
 
+/* dst becomes the chain's state, whose rows it is written to through the map. */
+static bool add_rows(const gpu_chain *chain, gpu_call *call)
+{
+    uint32_t i = 0;
+    int64_t elements, bytes;
+    gpu_expr rows, channels, stride;
+    while (strcmp(call->operands[i].name, "dst"))
+        i++;
+    gpu_operand *dst = &call->operands[i];
+    if (call->n_operands == GPU_MAX_ARGS)
+        return false;
+    clv_block(chain->state.d.dtype, &elements, &bytes);
+    gpu_rows_extent(&chain->state, &rows, &channels, &stride);
+    dst->dtype = chain->state.d.dtype;
+    dst->index = chain->state.index;
+    dst->offset = dst->offset / 4 * (uint64_t)bytes;
+    dst->strides[CLV_L_W] = stride;
+    gpu_operand *map = &call->operands[call->n_operands++];
+    *map = (gpu_operand){.name = "to_row", .dtype = CLV_DTYPE_I32,
+                         .memory = GPU_MEMORY_PRIVATE, .index = chain->map,
+                         .packed = true, .width = gpu_constant(1),
+                         .channels = dst->width};
+    for (uint32_t k = 0; k < 5; k++)
+        map->strides[k] = gpu_constant(0);
+    dst->through = call->n_operands;
+    return true;
+}
+
 /* The call with the chain's posts, if it writes what the chain begins with. */
 static bool add_chain(const gpu_chain *chain, const gpu_call *call,
                       gpu_call *longer)
@@ -138,7 +166,7 @@ static bool add_chain(const gpu_chain *chain, const gpu_call *call,
         operand->offset = dst->offset; /* the same channels */
         operand->channels = dst->channels;
     }
-    return true;
+    return !chain->sets || add_rows(chain, longer);
 }
 
 /* Operands whose tensor lies in private memory; NULL, or what is wrong. */

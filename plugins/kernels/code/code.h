@@ -47,6 +47,8 @@ typedef struct gpu_operand {
     uint32_t storage;
     clv_layout_map map;
     int64_t first_slice;      /* that slice 0 is in the map */
+    uint32_t through;         /* 1 + operand of I32 that has for each x the row
+                                 that is written, or -1: none; 0: x itself */
 } gpu_operand;
 
 typedef struct gpu_param {

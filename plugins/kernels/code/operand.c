@@ -113,23 +113,45 @@ static void put_load(gpu_maker *m, gpu_text *out, const gpu_operand *t,
     gpu_printf(out, " + PLACE(%s) * PLACE(16))", at[4].data);
 }
 
+/* The begin of a statement that does nothing for rows that go nowhere; x becomes
+ * the row. */
+static void put_row_of(gpu_maker *m, gpu_text *out, const gpu_operand *t,
+                       gpu_text *x)
+{
+    static char zero[] = "0", row[] = "row_";
+    gpu_text at[5];
+    for (uint32_t i = 0; i < 4; i++)
+        at[i] = (gpu_text){.data = zero, .n = 1};
+    at[4] = *x;
+    gpu_puts(out, "do { int row_ = ");
+    put_value(m, out, &m->call->operands[t->through - 1], at, false);
+    gpu_puts(out, "; if (row_ >= 0) ");
+    *x = (gpu_text){.data = row, .n = 4};
+}
+
 static void put_write(gpu_maker *m, gpu_text *out, const gpu_operand *t,
                       const gpu_method_args *args, bool slice)
 {
-    const gpu_text *at = &args->text[1];
+    const gpu_text *at = &args->text[1], *to = at;
     uint32_t n = strcmp(t->name, "dst") ? 0 : m->call->n_posts;
+    gpu_text rows[5];
+    if (t->through) {
+        memcpy(rows, at, sizeof rows);
+        put_row_of(m, out, t, &rows[1]);
+        to = rows;
+    }
     if (t->sliced && slice) {
         gpu_put_store(m, out, t, at);
     } else {
         gpu_printf(out, "%s_%s(", t->name, slice ? "write" : "put");
         if (slice)
-            put_slice(m, out, t, at);
+            put_slice(m, out, t, to);
         else
-            put_place(m, out, t, at, at[4].data);
+            put_place(m, out, t, to, to[4].data);
         gpu_puts(out, ", ");
     }
     put_posts(m, out, args->text[0].data, at, slice, n);
-    gpu_puts(out, ")");
+    gpu_puts(out, t->through ? "); } while (false)" : ")");
 }
 
 /* What there is only of rows. Templates may have it where T_SLICED is not

@@ -136,6 +136,42 @@ static clv_status lower_set_rows(gpu_lowering *lowering, const gpu_node *node)
     return gpu_build(&lowering->builder, &call, false);
 }
 
+static clv_status add_map(gpu_lowering *lowering, uint32_t node,
+                          const gpu_tensor *ids, int64_t rows, uint32_t buffer)
+{
+    gpu_call call;
+    gpu_call_init(&call, "row_map", gpu_template_row_map, node, GROUP_SLICES);
+    const gpu_operand *from = gpu_call_rows(&call, "ids", ids, false);
+    gpu_operand *to = gpu_call_rows(&call, "map", ids, true);
+    to->memory = GPU_MEMORY_PRIVATE;
+    to->index = buffer;
+    gpu_call_param(&call, "rows", gpu_constant(rows));
+    call.groups[0] = gpu_ceil(from->channels, GROUP_SLICES);
+    return gpu_build(&lowering->builder, &call, false);
+}
+
+clv_status gpu_row_map(gpu_lowering *lowering, uint32_t node,
+                       const gpu_tensor *ids, const gpu_tensor *state,
+                       uint32_t *buffer)
+{
+    const int64_t rows = state->d.dims[0];
+    for (uint32_t i = 0; i < lowering->n_maps; i++)
+        if (lowering->maps[i].ids == ids->index &&
+            lowering->maps[i].rows == rows) {
+            *buffer = lowering->maps[i].buffer;
+            return CLV_OK;
+        }
+    clv_status status =
+        gpu_build_private(&lowering->builder, 4 * (uint64_t)ids->d.dims[0],
+                          false, buffer);
+    if (!status)
+        status = add_map(lowering, node, ids, rows, *buffer);
+    if (!status && lowering->n_maps < GPU_MAX_ROW_MAPS)
+        lowering->maps[lowering->n_maps++] =
+            (struct gpu_row_map){ids->index, *buffer, rows};
+    return status;
+}
+
 /* Of a table in parts each begins with an offset. */
 static uint32_t get_rows_slices(const gpu_node *node)
 {
