@@ -48,13 +48,34 @@ clv_status core_offers_collect(clv_context *ctx, core_plugin *plugin,
     return CLV_OK;
 }
 
-/* Stable: devices named by their plugin keep the order they were found in. */
+static bool is_processor(const clv_device_info *info)
+{
+    return info->kind == CLV_DEVICE_CPU && info->clock == CLV_CLOCK_REAL;
+}
+
+/* The host's processor, by a plugin that is made for other hardware too: a driver
+ * that runs a graphics interface there. */
+static bool is_guest(const core_offer *o)
+{
+    return is_processor(&o->info) &&
+           o->plugin->manifest.kinds != 1u << CLV_DEVICE_CPU;
+}
+
+static bool comes_before(const core_offer *a, const core_offer *b)
+{
+    if (a->position != b->position)
+        return a->position < b->position;
+    return !is_guest(a) && is_guest(b);
+}
+
+/* Stable: devices named by their plugin keep the order they were found in, but
+ * guests on the host's processor come last. */
 static void sort(core_offers *all)
 {
     for (uint32_t i = 1; i < all->n; i++) {
         core_offer o = all->list[i];
         uint32_t j = i;
-        for (; j && all->list[j - 1].position > o.position; j--)
+        for (; j && comes_before(&o, &all->list[j - 1]); j--)
             all->list[j] = all->list[j - 1];
         all->list[j] = o;
     }
@@ -71,19 +92,29 @@ static clv_status add_device(clv_context *ctx, clv_device *dev)
     return CLV_OK;
 }
 
-/* The device in use that another plugin made of the same hardware. */
-static const clv_device *same_hardware(const clv_context *ctx,
-                                       const core_offer *o)
+/* By their UUIDs; and there is one host's processor, whatever drivers call it,
+ * unless core.devices asks for several. */
+static bool same_hardware(const clv_context *ctx, const clv_device *dev,
+                          const core_offer *o)
 {
     static const uint8_t unknown[sizeof o->info.uuid];
-    if (!memcmp(o->info.uuid, unknown, sizeof unknown))
-        return NULL;
-    for (uint32_t i = 0; i < ctx->n_devices; i++) {
-        const clv_device *dev = ctx->devices[i];
-        if (dev->plugin != o->plugin &&
-            !memcmp(dev->info.uuid, o->info.uuid, sizeof unknown))
-            return dev;
-    }
+    const char *list = clv_config_get(ctx->config, "core.devices");
+    if (dev->plugin == o->plugin)
+        return false;
+    if (memcmp(o->info.uuid, unknown, sizeof unknown) &&
+        !memcmp(dev->info.uuid, o->info.uuid, sizeof unknown))
+        return true;
+    return (!list || !*list) && is_processor(&o->info) &&
+           is_processor(&dev->info);
+}
+
+/* The device in use that another plugin made of the same hardware. */
+static const clv_device *find_double(const clv_context *ctx,
+                                     const core_offer *o)
+{
+    for (uint32_t i = 0; i < ctx->n_devices; i++)
+        if (same_hardware(ctx, ctx->devices[i], o))
+            return ctx->devices[i];
     return NULL;
 }
 
@@ -91,7 +122,7 @@ static const clv_device *same_hardware(const clv_context *ctx,
  * two of them would share the memory and the time that each thinks its own. */
 static bool drop_double(clv_context *ctx, core_offer *o)
 {
-    const clv_device *other = same_hardware(ctx, o);
+    const clv_device *other = find_double(ctx, o);
     if (!other || core_device_listed(ctx, o->id))
         return false;
     core_candidate_note(ctx, o->candidate, CLV_LOG_INFO,

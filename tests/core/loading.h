@@ -52,25 +52,35 @@ static inline const char *install(const tmpdir *to, const char *variant)
     return install_as(to, variant, name);
 }
 
-/* Copies the variant "good" with another manifest; text has size bytes. */
-static inline const char *install_manifest(const tmpdir *to, const char *text,
-                                           size_t size)
+/* Copies a variant with another manifest; text has size bytes. */
+static inline const char *install_variant_manifest(const tmpdir *to,
+                                                   const char *variant,
+                                                   const char *text,
+                                                   size_t size)
 {
-    static const char mark[] = "name = good\n";
-    clv_file_map map = read_variant("good");
+    char mark[64], file[128];
+    snprintf(mark, sizeof mark, "name = %s\n", variant);
+    snprintf(file, sizeof file, "cleave_%s.so", variant);
+    clv_file_map map = read_variant(variant);
     uint8_t *copy = malloc(map.size);
     assert_non_null(copy);
     memcpy(copy, map.data, map.size);
-    uint8_t *at = memmem(copy, map.size, mark, sizeof mark - 1);
+    uint8_t *at = memmem(copy, map.size, mark, strlen(mark));
     assert_non_null(at);
     size_t room = strlen((char *)at);
     assert_true(size <= room);
     memset(at, 0, room);
     memcpy(at, text, size);
-    const char *path = tmpdir_write(to, "cleave_good.so", copy, map.size);
+    const char *path = tmpdir_write(to, file, copy, map.size);
     free(copy);
     clv_file_map_close(&map);
     return path;
+}
+
+static inline const char *install_manifest(const tmpdir *to, const char *text,
+                                           size_t size)
+{
+    return install_variant_manifest(to, "good", text, size);
 }
 
 /* A context over dir, or over dirs; set: further settings, NULL at the end. */

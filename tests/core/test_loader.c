@@ -246,6 +246,54 @@ static void test_same_device_twice(void **state)
     close_opened(&o);
 }
 
+static void install_kinds(const char *variant, const char *kinds)
+{
+    char text[128], file[64];
+    snprintf(file, sizeof file, "cleave_%s.so", variant);
+    unlink(tmpdir_file(&dir, file)); /* it may be mapped still */
+    int n = snprintf(text, sizeof text, "name = %s\nabi = 1\ndevices = %s\n",
+                     variant, kinds);
+    install_variant_manifest(&dir, variant, text, (size_t)n);
+}
+
+/* The host's processor is used once, by the plugin that is made for it. */
+static void test_processor_once(void **state)
+{
+    (void)state;
+    const struct {
+        const char *kinds;     /* in unloadable's manifest; its device's is cpu */
+        const char *good_kind; /* of good's device */
+        const char *set, *ids, *noted;
+    } cases[] = {
+        {"cpu", "1", "core.devices=", "unloadable ", "good"},
+        {"cpu gpu", "1", "core.devices=", "good ", "unloadable"},
+        {"cpu", "2", "core.devices=", "good unloadable ", NULL},
+        {"cpu", "1", "core.devices=good,unloadable", "good unloadable ", NULL},
+        {"cpu", "1", "core.devices=good", "good ", "unloadable"},
+    };
+    install_kinds("good", "cpu gpu");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char kind[32], ids[256];
+        install_kinds("unloadable", cases[i].kinds);
+        snprintf(kind, sizeof kind, "good.kind=%s", cases[i].good_kind);
+        const char *const set[] = {cases[i].set, kind, "unloadable.kind=1",
+                                   NULL};
+        opened o = open_ok(NULL, set);
+        assert_string_equal(device_ids(o.ctx, ids), cases[i].ids);
+        for (uint32_t c = 0; c < 2; c++) {
+            const clv_candidate *one = clv_context_candidate(o.ctx, c);
+            bool noted =
+                cases[i].noted && !strcmp(one->plugin, cases[i].noted);
+            assert_int_equal(one->status, CLV_OK);
+            if (noted && !strstr(one->reason, "not needed"))
+                assert_reason(one, "is the same device as|core.devices = ");
+            else if (!noted)
+                assert_string_equal(one->reason, "");
+        }
+        close_opened(&o);
+    }
+}
+
 /* A device that cannot be opened leaves the others. */
 static void test_device_failure(void **state)
 {
@@ -375,6 +423,7 @@ int main(void)
         TEST(test_device_order),
         TEST(test_lazy),
         TEST(test_same_device_twice),
+        TEST(test_processor_once),
         TEST(test_device_failure),
         TEST(test_wrong_settings),
         TEST(test_max_share),

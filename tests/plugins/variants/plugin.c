@@ -137,7 +137,7 @@ static clv_status enumerate(clv_plugin_instance *inst, uint32_t *count,
         if (n > 1)
             info->id[0] = (char)('0' + i);
         strcpy(info->name, "a \033[31mdevice");
-        info->kind = CLV_DEVICE_OTHER;
+        info->kind = number(inst, "kind");
         info->n_mem_types = 1;
         if (uuid) {
             info->uuid[0] = 0xab;
@@ -292,6 +292,9 @@ static const clv_option options[] = {
      .key = "uuid", .type = CLV_OPTION_INT, .min = 0, .max = 200,
      .default_value = "0", .help = "end of the first device's UUID, from 100 on of all; 0: "
              "none"},
+    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
+     .key = "kind", .type = CLV_OPTION_INT, .min = 1, .max = 4,
+     .default_value = "4", .help = "clv_device_kind of the devices"},
 #ifdef TEST_CRASHING
     {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
      .key = "crash", .type = CLV_OPTION_STRING, .default_value = "",
