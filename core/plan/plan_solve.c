@@ -17,6 +17,10 @@
  * most so much longer. */
 #define RIVAL 1.25
 
+/* Where costs are measurements of real time, a plan over more devices has to be
+ * so much faster: less may be chance, and takes cores and power. */
+#define WORTHWHILE 1.03
+
 /* A plan whose works turn out to take longer or shorter than models had it is
  * made again, so many times. */
 #define ROUNDS 12
@@ -67,10 +71,7 @@ static clv_status measure(solver *v)
                                         .n_devices = v->plan->n_devices,
                                         .progress = note_measuring,
                                         .progress_ctx = &given};
-    clv_status status = core_profile_of(ctx, &v->profile);
-    if (!status)
-        status = core_profile_cover(v->profile, v->graph, &params);
-    return status;
+    return core_profile_cover(v->profile, v->graph, &params);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -159,6 +160,21 @@ static double foreseen(const clv_plan *plan)
     return plan && plan->forecast ? plan->forecast->makespan_ns : 0;
 }
 
+/* By how much a plan over more devices may be faster than this one, and this one
+ * is taken all the same. */
+static double leniency(const clv_plan *plan, const clv_plan *other)
+{
+    uint32_t n = 0, n_other = 0;
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        if (other->devices[d].n_steps &&
+            other->devices[d].dev->info.clock == CLV_CLOCK_VIRTUAL)
+            return 1;
+        n += plan->devices[d].n_steps != 0;
+        n_other += other->devices[d].n_steps != 0;
+    }
+    return n < n_other ? WORTHWHILE : 1;
+}
+
 /* Makes a plan of the options and keeps it if the forecast prefers it to *best,
  * which may be NULL. */
 static clv_status consider(const solver *v, const uint32_t *options,
@@ -169,7 +185,8 @@ static clv_status consider(const solver *v, const uint32_t *options,
     clv_status status = make_plan(v, options, early, &plan);
     if (status)
         return status;
-    if (*best && !(foreseen(plan) > 0 && foreseen(plan) < foreseen(*best))) {
+    if (*best && !(foreseen(plan) > 0 &&
+                   foreseen(plan) < foreseen(*best) * leniency(plan, *best))) {
         clv_plan_destroy(plan);
         return CLV_OK;
     }
@@ -389,10 +406,15 @@ clv_status core_plan_solve(const clv_plan *plan, clv_graph *graph,
                             : no_memory();
     for (uint32_t d = 0; d < plan->n_devices && !status; d++)
         v.devices[d] = plan->devices[d].dev;
+    clv_status found = core_profile_of(plan->ctx, &v.profile);
+    if (!found)
+        core_profile_hold(v.profile);
     if (!status)
-        status = measure(&v);
+        status = found ? found : measure(&v);
     if (!status)
         status = solve_rounds(&v, caps, strategy, out);
+    if (!found)
+        core_profile_release(v.profile);
     forget_solution(&v);
     free(v.trial);
     free(v.rival);

@@ -2,7 +2,8 @@
 
 #define WIDTH 4096      /* of a product, multiple of every block and array */
 #define SHORT 64
-#define FIRST_OUT 256
+#define FIRST_OUT 64           /* little, as some devices are slow */
+#define FIRST_OUT_VIRTUAL 256
 #define MOST_OUT 131072
 #define FEW_ROWS 1
 #define MANY_ROWS 256
@@ -43,7 +44,10 @@ static clv_status find(clv_device *dev, bool many, bool is_long,
     for (uint32_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         *out = (core_work){.kind = kinds[i], .n = many ? MANY_ROWS : FEW_ROWS,
                            .in = is_long ? WIDTH : SHORT,
-                           .out = is_long ? FIRST_OUT : SHORT};
+                           .out = !is_long ? SHORT
+                                  : dev->info.clock == CLV_CLOCK_VIRTUAL
+                                      ? FIRST_OUT_VIRTUAL
+                                      : FIRST_OUT};
         if (out->kind.op != CLV_OP_MATMUL)
             out->in = out->out;
         status = accepted(dev, out);
@@ -52,6 +56,27 @@ static clv_status find(clv_device *dev, bool many, bool is_long,
     }
     return clv_error_prefix(status, "device '%s' takes nothing to measure it "
                             "with", dev->id);
+}
+
+/* The operands lie in the pool more than once. */
+static bool is_large(const core_meter *meter, const core_work *work)
+{
+    return core_work_bytes(work) * POOL_SHARE > (double)meter->params.max_pool;
+}
+
+/* The work with twice the columns; where devices take real time, with as many
+ * times two as it might take to get from `now` ns to `wanted`, so that few are
+ * tried: each may have to be compiled. */
+static void enlarge(const core_meter *meter, const clv_device *dev,
+                    double now, double wanted, core_work *work)
+{
+    do {
+        work->out *= 2;
+        now *= 2;
+        if (work->kind.op != CLV_OP_MATMUL)
+            work->in = work->out;
+    } while (dev->info.clock != CLV_CLOCK_VIRTUAL && now < wanted / 2 &&
+             work->out < MOST_OUT && !is_large(meter, work));
 }
 
 clv_status core_common_work(core_meter *meter, clv_device *dev, bool many,
@@ -65,12 +90,9 @@ clv_status core_common_work(core_meter *meter, clv_device *dev, bool many,
             break;
         if (node_ns)
             *node_ns = sample.ns;
-        if (sample.ns >= ns || out->out >= MOST_OUT ||
-            core_work_bytes(out) * POOL_SHARE > (double)meter->params.max_pool)
+        if (sample.ns >= ns || out->out >= MOST_OUT || is_large(meter, out))
             break;
-        out->out *= 2;
-        if (out->kind.op != CLV_OP_MATMUL)
-            out->in = out->out;
+        enlarge(meter, dev, sample.ns, ns, out);
     }
     return status;
 }

@@ -8,8 +8,8 @@
 
 /* Quick: real time for the works of a device, more where kinds would be left
  * with few samples, and for one work. */
-#define BUDGET_NS 2e9
-#define MAX_BUDGET_NS 6e9
+#define BUDGET_NS 1e9
+#define MAX_BUDGET_NS 3e9
 #define FEW_SAMPLES 6
 #define MAX_WORK_NS 0.3e9
 
@@ -49,12 +49,41 @@ static clv_status report(const core_survey *s, const char *what,
 
 clv_status core_survey_open(core_survey *s)
 {
-    const core_profile_source *source = s->profile->source;
+    core_profile *profile = s->profile;
+    const bool keeps = profile->keepers && !s->params->full;
+    if (!s->meter && keeps)
+        s->meter = profile->kept;
     if (s->meter)
         return CLV_OK;
-    return source->open(s->profile->ctx,
-                        s->params->full ? &full_meter : &quick_meter,
-                        &s->meter);
+    clv_status status = profile->source->open(
+        profile->ctx, s->params->full ? &full_meter : &quick_meter, &s->meter);
+    if (!status && keeps)
+        profile->kept = s->meter;
+    return status;
+}
+
+void core_survey_close(core_survey *s)
+{
+    if (s->meter != s->profile->kept)
+        s->profile->source->close(s->meter);
+    s->meter = NULL;
+}
+
+void core_profile_hold(core_profile *profile)
+{
+    pthread_mutex_lock(&profile->measuring);
+    profile->keepers++;
+    pthread_mutex_unlock(&profile->measuring);
+}
+
+void core_profile_release(core_profile *profile)
+{
+    pthread_mutex_lock(&profile->measuring);
+    if (!--profile->keepers) {
+        profile->source->close(profile->kept);
+        profile->kept = NULL;
+    }
+    pthread_mutex_unlock(&profile->measuring);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -252,12 +281,18 @@ static clv_status end_turn(turn *t, clv_status status)
 /* complete: whether all was measured that there was time for. */
 static clv_status measure_missing(turn *t, bool *complete)
 {
+    const uint64_t begun = clv_now_ns();
     clv_status status = core_survey_open(t->survey), measured;
     if (status)
         return status;
     measured = end_turn(t, measure_overheads(t));
+    const uint64_t between = clv_now_ns();
     if (!measured)
         measured = measure_works(t);
+    clv_log(t->survey->profile->ctx, CLV_LOG_DEBUG, "measured '%s': overheads "
+            "in %.0f ms, %u of %u works in %.0f ms", t->device->dev->id,
+            (double)(between - begun) * 1e-6, t->n_samples, t->wants.n,
+            (double)(clv_now_ns() - between) * 1e-6);
     *complete = !measured && !t->each;
     status = take_over(t, *complete);
     core_profile_save(t->survey->profile, t->device);
@@ -361,7 +396,7 @@ clv_status core_profile_cover(core_profile *profile, const clv_graph *graph,
         status = cover_device(&s, graph);
     if (!status)
         status = core_survey_together(&s);
-    profile->source->close(s.meter);
+    core_survey_close(&s);
     pthread_mutex_unlock(&profile->measuring);
     return status;
 }

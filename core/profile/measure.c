@@ -8,6 +8,7 @@
 #define POOL_LEAST ((uint64_t)256 << 20)
 #define CACHES 4 /* times the last cache that a pool has at least */
 #define PAGE 4096u
+#define PATTERN ((uint64_t)1 << 20)
 
 static uint64_t physical_memory(void)
 {
@@ -70,7 +71,7 @@ void core_meter_destroy(core_meter *meter)
 
 /* Bytes that mean ordinary numbers in every format, whatever begins where: the
  * upper byte of a float is 0x2c..0x3b, of either sign. */
-static void fill(uint8_t *data, uint64_t begin, uint64_t end)
+static void make_numbers(uint8_t *data, uint64_t begin, uint64_t end)
 {
     uint64_t state = begin * 0x9e3779b97f4a7c15u + 1;
     for (uint64_t i = begin; i < end; i += sizeof state) {
@@ -81,6 +82,16 @@ static void fill(uint8_t *data, uint64_t begin, uint64_t end)
                         ((state & 0x0f0f0f0f0f0f0f0fu) + 0x2c2c2c2c2c2c2c2cu);
         memcpy(data + i, &bits, sizeof bits);
     }
+}
+
+/* The same numbers again and again, which takes a fraction of the time. */
+static void fill(uint8_t *data, uint64_t begin, uint64_t end)
+{
+    uint64_t first = begin + PATTERN < end ? begin + PATTERN : end;
+    make_numbers(data, begin, first);
+    for (uint64_t at = first; at < end; at += PATTERN)
+        memcpy(data + at, data + begin,
+               end - at < PATTERN ? end - at : PATTERN);
 }
 
 static clv_status make_pool(core_meter *meter, uint64_t size)

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Of a node, at least, and of a run, about. Beside them the begin of programs
  * and nodes, in which nothing is moved, does not count. */
@@ -19,6 +20,13 @@ static const length_ns virtual_compute_length = {1e5, 4e5};
 /* Repetitions for each of the meter's, where time is real: what others do on
  * the machine disturbs some of these runs. */
 #define PATIENCE 4
+#define MAX_REPETITIONS 64
+/* Runs that differ by no more are enough after the first repetitions. */
+#define STEADY 1.04
+
+/* After that long a few runs of a kind are enough. */
+#define LONG_NS UINT64_C(1000000000)
+#define FEW 3u
 
 /* Work that moves this part of what its device can move alone is slowed down by
  * the memory, which is measured by itself. */
@@ -99,12 +107,15 @@ static clv_status time_alone(const core_meter *meter, party *p)
     double *values = calloc(n, sizeof *values);
     if (!values)
         return clv_error(CLV_ERR_NO_MEMORY, "no memory to measure devices");
+    const uint64_t begun = clv_now_ns();
     clv_status status = run(p, 1);
-    for (uint32_t i = 0; i < n && !status; i++) {
+    uint32_t done = 0;
+    while (done < n && !status &&
+           (done < FEW || clv_now_ns() - begun < LONG_NS)) {
         status = run(p, 1);
-        values[i] = length(p);
+        values[done++] = length(p);
     }
-    p->alone_ns = core_undisturbed(values, n);
+    p->alone_ns = core_undisturbed(values, done ? done : 1);
     free(values);
     return status;
 }
@@ -162,14 +173,41 @@ static clv_status balance(core_meter *meter, party *parties, uint32_t n)
     return status;
 }
 
-/* values: [repetitions] for 1 / bandwidth, or [n][repetitions]. */
+/* The middle half of what was found lies together: nobody disturbed that. */
+static bool is_steady(const double *values, uint32_t n)
+{
+    double sorted[MAX_REPETITIONS];
+    memcpy(sorted, values, n * sizeof *sorted);
+    double low = core_undisturbed(sorted, n); /* sorts */
+    return sorted[n - 1 - (n - 1) / 4] <= low * STEADY;
+}
+
+static bool all_steady(const double *values, uint32_t n, uint32_t repetitions,
+                       uint32_t done)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!is_steady(values + i * repetitions, done))
+            return false;
+    return true;
+}
+
+/* values: [repetitions] for 1 / bandwidth, or [n][repetitions]; as many as
+ * *done of each. */
 static clv_status measure(core_meter *meter, party *parties, uint32_t n,
-                          bool compute, double *values, uint32_t repetitions)
+                          bool compute, double *values, uint32_t repetitions,
+                          uint32_t *done)
 {
     clv_status status = balance(meter, parties, n);
     for (uint32_t i = 0; i < n && !status; i++)
         status = time_alone(meter, &parties[i]);
+    *done = 0;
+    const uint64_t begun = clv_now_ns();
     for (uint32_t r = 0; r < repetitions && !status; r++) {
+        if ((r && r % meter->params.repetitions == 0 &&
+             all_steady(values, compute ? n : 1, repetitions, r)) ||
+            (r >= FEW && clv_now_ns() - begun > LONG_NS))
+            break;
+        *done = r + 1;
         status = run(parties, n);
         for (uint32_t i = 0; i < n && compute && !status; i++)
             values[i * repetitions + r] = slowdown(parties, n, i);
@@ -185,6 +223,8 @@ static clv_status one_kind(core_meter *meter, clv_device *const *devs,
     uint32_t reps = devs[0]->info.clock == CLV_CLOCK_VIRTUAL
                         ? 1
                         : PATIENCE * meter->params.repetitions;
+    reps = reps < MAX_REPETITIONS ? reps : MAX_REPETITIONS;
+    uint32_t done = reps;
     party *parties = calloc(n, sizeof *parties);
     double *values = calloc((size_t)n * reps, sizeof *values);
     clv_status status =
@@ -194,18 +234,18 @@ static clv_status one_kind(core_meter *meter, clv_device *const *devs,
     for (uint32_t i = 0; i < n && !status; i++)
         status = party_make(meter, devs[i], compute, i, n, &parties[i]);
     if (!status)
-        status = measure(meter, parties, n, compute, values, reps);
+        status = measure(meter, parties, n, compute, values, reps, &done);
     for (uint32_t i = 0; i < n && !status; i++) {
         const double rate = parties[i].bytes / parties[i].alone_ns;
         if (compute)
             out->slowdown[i] = rate < MEMORY_BOUND * out->alone[i]
-                                   ? core_undisturbed(values + i * reps, reps)
+                                   ? core_undisturbed(values + i * reps, done)
                                    : 1;
         else
             out->alone[i] = rate;
     }
     if (!status && !compute)
-        out->bandwidth = 1 / core_median(values, reps);
+        out->bandwidth = 1 / core_median(values, done);
     for (uint32_t i = 0; i < n && parties; i++)
         core_trial_destroy(parties[i].trial);
     free(values);

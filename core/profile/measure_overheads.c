@@ -3,6 +3,7 @@
  * that are long against all of these keep the device busy where it has to be.
  */
 #include "common_work.h"
+#include "measure_copies.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -10,9 +11,6 @@
 #define BLOCK_NS 2e6   /* of work that a host can wait for */
 #define PROGRAMS 16u   /* submitted one behind the other */
 #define REPETITIONS 15u
-#define COPY_SMALL 64u
-#define COPY_LARGE ((uint64_t)4 << 20)
-#define COPIES 8u
 #define SPIN_NS ((uint64_t)1 << 62)
 
 /* Trials on one device: a block, a short program, the same node often. */
@@ -218,69 +216,6 @@ static clv_status time_waits(rig *r, core_overheads *o)
     return CLV_OK;
 }
 
-/* ------------------------------------------------------------------------ */
-/* Copies                                                                    */
-
-/* One submit of n copies of size bytes behind the block. */
-static clv_status time_copies(rig *r, uint32_t n, uint64_t size, double *ns)
-{
-    core_command commands[COPIES];
-    const core_binding *b = r->block->bindings;
-    double begin = 0, end = 0;
-    for (uint32_t i = 0; i < n; i++)
-        commands[i] = (core_command){.kind = CLV_COMMAND_COPY,
-                                     .src = b->buffer, .dst = b->buffer,
-                                     .src_offset = b->buffer->size - size,
-                                     .dst_offset = b->buffer->size - 2 * size,
-                                     .size = size};
-    const core_point signal = {r->block->timeline, r->block->value + 1};
-    const core_submit submit = {.commands = commands, .n_commands = n,
-                                .signals = &signal, .n_signals = 1};
-    clv_status status = core_trial_now(r->dev, &begin);
-    if (!status)
-        status = core_device_submit(r->dev, &submit);
-    if (!status) {
-        r->block->value++;
-        status = core_trial_wait(r->block, 0);
-    }
-    if (!status)
-        status = core_trial_now(r->dev, &end);
-    *ns = end - begin;
-    return status;
-}
-
-static clv_status time_copy(rig *r, uint64_t size, double *out)
-{
-    for (uint32_t i = 0; i < r->n; i++) {
-        double one, more;
-        clv_status status = time_copies(r, 1, size, &one);
-        if (!status)
-            status = time_copies(r, COPIES, size, &more);
-        if (status)
-            return status;
-        r->values[i] = (more - one) / (COPIES - 1);
-    }
-    *out = fmax(core_undisturbed(r->values, r->n), 0);
-    return CLV_OK;
-}
-
-static clv_status time_moves(rig *r, core_overheads *o)
-{
-    double small, large;
-    uint64_t most = r->block->bindings->buffer->size / 4;
-    uint64_t size = COPY_LARGE < most ? COPY_LARGE : most;
-    clv_status status = time_copy(r, COPY_SMALL, &small);
-    if (status == CLV_ERR_UNSUPPORTED)
-        return CLV_OK;
-    if (!status)
-        status = time_copy(r, size, &large);
-    if (status)
-        return status;
-    o->copy_byte = fmax((large - small) / (double)(size - COPY_SMALL), 0);
-    o->copy = fmax(small - COPY_SMALL * o->copy_byte, 0);
-    return CLV_OK;
-}
-
 clv_status core_measure_overheads(core_meter *meter, clv_device *dev,
                                   core_overheads *out)
 {
@@ -300,7 +235,7 @@ clv_status core_measure_overheads(core_meter *meter, clv_device *dev,
     if (!status)
         status = time_waits(&r, out);
     if (!status)
-        status = time_moves(&r, out);
+        status = core_measure_copies(r.block, dev, r.n, r.values, out);
     rig_finish(&r);
     return status ? clv_error_prefix(status, "overheads of '%s'", dev->id)
                   : CLV_OK;

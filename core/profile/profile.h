@@ -61,6 +61,11 @@ clv_status core_profile_refine(core_profile *profile,
                                const core_profile_params *params,
                                core_refined *out);
 
+/* Between the two, what measuring needs is kept from one call to the next: a
+ * large piece of memory. */
+void core_profile_hold(core_profile *profile);
+void core_profile_release(core_profile *profile);
+
 typedef struct core_cost {
     double ns;        /* alone, without submit, dispatch and wait */
     double energy_nj; /* 0: unknown */

@@ -85,7 +85,7 @@ clv_status core_profile_refine(core_profile *profile,
     for (; s.index < params->n_devices && !status; s.index++)
         if (!core_device_lost(params->devices[s.index]))
             status = refine_device(&s, asks, n, out);
-    profile->source->close(s.meter);
+    core_survey_close(&s);
     pthread_mutex_unlock(&profile->measuring);
     return status;
 }

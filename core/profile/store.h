@@ -69,6 +69,8 @@ struct core_profile {
     clv_context *ctx;
     const core_profile_source *source;
     pthread_mutex_t measuring; /* taken before lock */
+    core_meter *kept;          /* under measuring: a quick one, between surveys */
+    uint32_t keepers;
     pthread_rwlock_t lock;     /* of all below */
     core_profile_device **devices;
     uint32_t n_devices;

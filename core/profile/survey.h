@@ -17,8 +17,9 @@ clv_status core_survey_device(core_survey *s, clv_device *dev,
  */
 clv_status core_survey_measure(core_survey *s, core_profile_device *device,
                                const core_wants *wants);
-/* Makes the meter. */
+/* Makes the meter, and gives it back. */
 clv_status core_survey_open(core_survey *s);
+void core_survey_close(core_survey *s);
 /* Whether to do more than read the cache. */
 bool core_survey_may_measure(const core_survey *s);
 /* Each group of the devices that shares a clock, as far as it is not known. */

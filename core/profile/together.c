@@ -34,8 +34,11 @@ static clv_status measure_set(core_survey *s, clv_device *const *devs,
                          .slowdown = calloc(n, sizeof *c.slowdown)};
     clv_status status =
         c.alone && c.slowdown ? core_survey_open(s) : no_memory();
+    const uint64_t begun = clv_now_ns();
     if (!status)
         status = profile->source->contention(s->meter, devs, n, &c);
+    clv_log(profile->ctx, CLV_LOG_DEBUG, "measured %u devices together in "
+            "%.0f ms", n, (double)(clv_now_ns() - begun) * 1e-6);
     for (uint32_t i = 0; i < n && !status; i++)
         if (!(c.slowdown[i] >= 1))
             c.slowdown[i] = 1;

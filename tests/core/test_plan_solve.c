@@ -8,7 +8,7 @@
 #include "tmpdir.h"
 
 #include "../../core/plan/plan.h"
-#include "../../core/profile/profile.h"
+#include "../../core/profile/store.h"
 #include "../../core/solve/forecast.h"
 
 static const layers_shape shape = {
@@ -264,6 +264,115 @@ static void test_never_slower(void **state)
         }
 }
 
+/* ------------------------------------------------------------------------ */
+/* Devices with a clock of the host's, whose times are made up               */
+
+static const layers_shape tiny = {
+    .n_layers = 1, .hidden = 64, .heads = 4, .groups = 2, .head_dim = 16,
+    .ffn = 128, .vocabulary = 96, .context = 32, .tokens = 8,
+    .dtype = CLV_DTYPE_F16};
+
+static struct {
+    double slowness[2]; /* of the devices, ns a floating point operation */
+    double submit;
+} made_up;
+
+static clv_status no_meter(clv_context *ctx, const core_meter_params *params,
+                           core_meter **out)
+{
+    (void)ctx, (void)params;
+    *out = (core_meter *)(void *)&made_up;
+    return CLV_OK;
+}
+
+static void no_close(core_meter *meter)
+{
+    (void)meter;
+}
+
+static clv_status made_up_work(core_meter *meter, clv_device *dev,
+                               const core_work *work, core_sample *out)
+{
+    (void)meter;
+    *out = (core_sample){.work = *work,
+                         .ns = 10 + core_work_flops(work) *
+                                        made_up.slowness[dev->plugin_index]};
+    return CLV_OK;
+}
+
+static clv_status made_up_overheads(core_meter *meter, clv_device *dev,
+                                    core_overheads *out)
+{
+    (void)meter, (void)dev;
+    *out = (core_overheads){made_up.submit, made_up.submit, 0, 0, 0, 100, 0.1};
+    return CLV_OK;
+}
+
+static clv_status made_up_contention(core_meter *meter, clv_device *const *devs,
+                                     uint32_t n, core_contention *out)
+{
+    (void)meter, (void)devs;
+    for (uint32_t i = 0; i < n; i++)
+        out->slowdown[i] = out->alone[i] = 1;
+    out->bandwidth = 1e9;
+    return CLV_OK;
+}
+
+static const core_profile_source made_up_source = {
+    no_meter, no_close, made_up_work, made_up_overheads, made_up_contention};
+
+static void open_made_up(world *w, const char *settings)
+{
+    char text[2048], *save = NULL;
+    memset(w, 0, sizeof *w);
+    assert_ok(clv_config_create(&w->config));
+    snprintf(text, sizeof text,
+             "core.plugin_dirs=%s/tests/plugins/ref core.plugins=ref "
+             "core.allow_unsafe_plugins=on core.cache_dir= core.probe=off "
+             "core.plan=auto %s",
+             getenv("CLEAVE_TEST_BUILD"), settings);
+    for (char *word = strtok_r(text, " ", &save); word;
+         word = strtok_r(NULL, " ", &save))
+        assert_ok(clv_config_set(w->config, word, "test"));
+    const clv_context_params params = {.config = w->config};
+    assert_ok(clv_context_create(&params, &w->ctx));
+    w->ctx->profile->source = &made_up_source;
+    layers_build(&w->l, w->ctx, &tiny);
+}
+
+/* A device that brings nothing to speak of gets no work: it is slow, or slow to
+ * begin, or what it needs has to be copied. Which comes first does not matter. */
+static void test_no_help(void **state)
+{
+    (void)state;
+    static const struct {
+        double slowness[2], submit;
+        const char *settings, *used; /* NULL: both */
+    } cases[] = {
+        {{1, 1}, 0, "", NULL},
+        {{1, 80}, 0, "", "ref:0"}, /* would bring 1% */
+        {{80, 1}, 0, "", "ref:1"},
+        {{1, 1}, 1e7, "", "ref:0"},
+        {{1, 0.9}, 1e7, "", "ref:1"},
+        {{0.002, 0.002}, 0, "ref.memory1=local,coherent", "ref:0"},
+        {{0.02, 0.00002}, 0, "ref.memory1=local,coherent", "ref:1"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        world w;
+        memcpy(made_up.slowness, cases[i].slowness, sizeof made_up.slowness);
+        made_up.submit = cases[i].submit;
+        open_made_up(&w, cases[i].settings);
+        clv_plan *plan = plan_for(&w, NULL, 0);
+        uint32_t n = clv_plan_summarise(plan).n_devices;
+        const char *first = clv_device_id(clv_plan_device(plan, 0));
+        if (n != (cases[i].used ? 1 : 2) ||
+            (cases[i].used && strcmp(first, cases[i].used)))
+            fail_msg("case %zu: %u devices, the first is %s", i, n, first);
+        clv_plan_destroy(plan);
+        close_world(&w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -275,6 +384,7 @@ int main(void)
         cmocka_unit_test(test_unknown),
         cmocka_unit_test(test_device_lost),
         cmocka_unit_test(test_never_slower),
+        cmocka_unit_test(test_no_help),
     };
     if (!tmpdir_make(&dir))
         return 1;
