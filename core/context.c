@@ -65,6 +65,8 @@ clv_status clv_context_create(const clv_context_params *params,
         st = core_trace_create(&ctx->trace);
     }
     if (st == CLV_OK)
+        st = core_kernel_sums_create(&ctx->kernel_sums);
+    if (st == CLV_OK)
         st = core_profile_create(ctx, &ctx->profile);
     if (st == CLV_OK) {
         clv_trace_enable(ctx, params->trace);
@@ -112,6 +114,7 @@ void clv_context_destroy(clv_context *ctx)
         return;
     }
     core_workers_destroy(ctx->workers);
+    core_kernel_sums_destroy(ctx->kernel_sums);
     core_trace_destroy(ctx->trace);
     if (ctx->owns_config)
         clv_config_destroy(ctx->config);

@@ -22,6 +22,11 @@ struct core_trace;
 clv_status core_trace_create(struct core_trace **out);
 void core_trace_destroy(struct core_trace *trace); /* NULL is legal */
 
+/* Sums of times by kernel; kernel_sums.c. */
+struct core_kernel_sums;
+clv_status core_kernel_sums_create(struct core_kernel_sums **out);
+void core_kernel_sums_destroy(struct core_kernel_sums *sums); /* NULL is legal */
+
 /* A plugin whose instance runs. */
 typedef struct core_plugin {
     clv_context *ctx;
@@ -50,6 +55,7 @@ struct clv_context {
     clv_progress_fn progress; /* may be NULL */
     void *progress_ctx;
     struct core_trace *trace;
+    struct core_kernel_sums *kernel_sums; /* NULL only in the trial of a plugin */
     struct core_loader *loader; /* outcome of every candidate */
     struct core_profile *profile; /* what is known of the devices' speed */
 

@@ -18,7 +18,7 @@ typedef struct bench_args {
     const char *model, *kv_type, *format;
     tool_ints prompts, generations, depths;
     int64_t n_batch, repetitions;
-    bool warm_up;
+    bool warm_up, kernels;
 } bench_args;
 
 #define AT(member) offsetof(bench_args, member)
@@ -38,6 +38,9 @@ static const tool_option options[] = {
     TOOL_OPT_FLAG(0, "warmup", AT(warm_up),
                   "run each test once before it is timed; --no-warmup does "
                   "not"),
+    TOOL_OPT_FLAG(0, "kernels", AT(kernels),
+                  "show what the devices' time went to, kernel by kernel, "
+                  "instead of speeds"),
     TOOL_OPTION_KV_TYPE(bench_args),
     TOOL_OPTION_PLAN(bench_args),
     TOOL_OPT_CHOICE('o', "output", "FORMAT", AT(format), TOOL_FORMATS,
@@ -58,10 +61,13 @@ const tool_command tool_bench = {
                "over the repetitions. Where all devices that work are "
                "simulated, times are those of the simulation (clock virtual). "
                "Predicted rates come from profiles; energy is that of all "
-               "devices.",
+               "devices. With --kernels each test is run once more under the "
+               "devices' own clocks; GB/s and GFLOP/s are those of the ops' "
+               "work, percentages are of the highest in the device's profile.",
     .examples = "  cleave bench -m model.gguf -p 512 -n 128 -r 5\n"
                 "  cleave bench -m synth:llama-1b:q8_0 -p 128,512 -n 0 -t 2\n"
                 "  cleave bench -m model.gguf -d 0,4096 -o json\n"
+                "  cleave bench -m model.gguf -p 512 -n 16 --kernels\n"
                 "  cleave bench -m synth:llama3-8b:w4a16:zero -p 256 "
                 "--devices npu_sim \\\n"
                 "      --conf conf/soc/snapdragon-8gen3.ini "
@@ -284,6 +290,11 @@ static clv_status run_test(bench_state *state, const bench_test *test)
         snprintf(depth, sizeof depth, " @ d%u", test->depth);
     snprintf(name, sizeof name, "%s%u%s", test->prompt ? "pp" : "tg", test->n,
              depth);
+    if (state->args->kernels) {
+        clv_status status = bench_record(state->env.ctx, &rig, test);
+        return status ? status
+                      : bench_add_kernels(state->env.ctx, name, &state->table);
+    }
     clv_status status = bench_measure(&rig, test, name, &result);
     if (!status)
         add_row(state, test, name, &result);
@@ -319,8 +330,12 @@ static int measure(bench_state *state)
                                           {"mJ/token", true}, {"W", true}};
     if (prepare(state))
         return tool_fail();
-    tool_table_begin(&state->table, state->args->format, columns,
-                     sizeof columns / sizeof *columns);
+    if (state->args->kernels)
+        tool_table_begin(&state->table, state->args->format,
+                         bench_kernel_columns, BENCH_KERNEL_COLUMNS);
+    else
+        tool_table_begin(&state->table, state->args->format, columns,
+                         sizeof columns / sizeof *columns);
     clv_status status = run_tests(state);
     tool_progress_clear(&state->env.progress);
     bool good = tool_table_end(&state->table);

@@ -4,6 +4,7 @@
 #include <cleave/llm.h>
 
 #include "progress.h"
+#include "table.h"
 
 #define BENCH_MAX_REPETITIONS 1000
 
@@ -30,8 +31,18 @@ typedef struct bench_result {
     bool is_virtual;     /* the times are those of simulated devices */
 } bench_result;
 
+/* Rows of a table: what devices did in a test that was recorded. */
+#define BENCH_KERNEL_COLUMNS 10
+extern const tool_column bench_kernel_columns[BENCH_KERNEL_COLUMNS];
+clv_status bench_add_kernels(clv_context *ctx, const char *test,
+                             tool_table *table);
+
 /* name: for the progress bar. */
 clv_status bench_measure(const bench_rig *rig, const bench_test *test,
                          const char *name, bench_result *out);
+/* The test once more, recorded by kernels (clv_trace_kernels); its speed is not
+ * that of a run that nobody records. */
+clv_status bench_record(clv_context *ctx, const bench_rig *rig,
+                        const bench_test *test);
 double bench_mean(const double *x, uint32_t n);
 double bench_deviation(const double *x, uint32_t n);

@@ -91,6 +91,22 @@ clv_status bench_measure(const bench_rig *rig, const bench_test *test,
     return status;
 }
 
+clv_status bench_record(clv_context *ctx, const bench_rig *rig,
+                        const bench_test *test)
+{
+    const bool was = clv_trace_enabled(ctx);
+    lap once;
+    clv_status status = fill_depth(rig, test);
+    if (!status && rig->warm_up)
+        status = run_once(rig, test, false, &once);
+    clv_trace_forget_kernels(ctx);
+    clv_trace_enable(ctx, true);
+    if (!status)
+        status = run_once(rig, test, false, &once);
+    clv_trace_enable(ctx, was);
+    return status;
+}
+
 double bench_mean(const double *x, uint32_t n)
 {
     double sum = 0;

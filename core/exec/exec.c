@@ -320,7 +320,7 @@ static clv_status submit_step(clv_exec *exec, uint32_t index,
     if (status)
         return status;
     step->signal.value = d->base + exec->plan->steps[index].signal;
-    step->submit.correlation = traced ? exec->run : 0;
+    step->submit.correlation = traced ? core_exec_correlation(exec, index) : 0;
     status = submit_when_room(exec, index);
     if (status)
         return exec->lost ? status : refused(exec, index, status);

@@ -154,3 +154,5 @@ clv_status core_exec_await(clv_exec *exec, uint32_t device, uint64_t value,
 
 /* exec_trace.c: moves what the devices recorded to the context's trace. */
 void core_exec_collect_trace(clv_exec *exec);
+/* Of a step's submit in the present run. */
+uint64_t core_exec_correlation(const clv_exec *exec, uint32_t step);

@@ -1,7 +1,57 @@
+/*
+ * What devices recorded of a run: spans for the trace, and sums by kernel. A
+ * submit's correlation says which step of which run it was.
+ */
+#include "../graph/shape.h"
+#include "../plan/plan_transfers.h"
+#include "../profile/profile.h"
+#include "../profile/work.h"
 #include "exec.h"
+#include "kernel_sums.h"
 #include "trace.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #define BATCH 64
+#define MAX_KERNELS 8 /* of one node */
+
+/* What is known of a step from the records so far. */
+typedef struct progress {
+    bool has_nodes;  /* its nodes have records of their own */
+    double whole_ns; /* of its program */
+    uint32_t runs;
+} progress;
+
+/* Records of one node, which follow one another. */
+typedef struct group {
+    uint32_t step, node; /* of the step's program */
+    clv_kernel_sum kernels[MAX_KERNELS];
+    uint32_t n;
+} group;
+
+typedef struct collection {
+    const clv_exec *exec;
+    clv_device *dev;
+    progress *steps; /* [plan->n_steps] */
+    group group;
+    double top_bytes, top_flops; /* a ns, of the device's profile */
+} collection;
+
+uint64_t core_exec_correlation(const clv_exec *exec, uint32_t step)
+{
+    return exec->run * exec->plan->n_steps + step + 1;
+}
+
+/* False: of another run, one that failed. */
+static bool find_step(const clv_exec *exec, uint64_t correlation,
+                      uint32_t *step)
+{
+    const uint64_t first = core_exec_correlation(exec, 0);
+    *step = (uint32_t)(correlation - first);
+    return correlation >= first && correlation - first < exec->plan->n_steps;
+}
 
 /* A device's ticks as nanoseconds of its clock domain: the host's clock, or for
  * a simulated device its own from zero. */
@@ -14,8 +64,119 @@ static uint64_t tick_ns(const clv_device *dev, const clv_calibration *c,
     return c->host_ns + (uint64_t)(int64_t)ns;
 }
 
-static void collect(clv_context *ctx, clv_device *dev)
+/* ------------------------------------------------------------------------ */
+/* Sums                                                                      */
+
+/* The graph's node that is node i of a step's program; false: there is none. */
+static bool find_node(const clv_plan *plan, uint32_t step, uint32_t i,
+                      uint32_t *node)
 {
+    const core_step *s = &plan->steps[step];
+    for (uint32_t k = 0; k < s->n_parts; k++) {
+        if (core_part_copies(plan, s->first_part + k))
+            continue;
+        if (!i--) {
+            *node = plan->parts[s->first_part + k].node;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The node's work counts for the kernel that took the longest: the others
+ * prepare it or bring it to an end. */
+static void end_group(collection *c)
+{
+    const clv_plan *plan = c->exec->plan;
+    group *g = &c->group;
+    uint32_t node = 0, longest = 0;
+    core_work work;
+    bool known = g->n && find_node(plan, g->step, g->node, &node);
+    for (uint32_t i = 1; i < g->n; i++)
+        if (g->kernels[i].ns > g->kernels[longest].ns)
+            longest = i;
+    if (known) {
+        core_work_of(plan->graph, node, NULL, c->exec->symbols, &work);
+        g->kernels[longest].bytes = core_work_bytes(&work);
+        g->kernels[longest].flops = core_work_flops(&work);
+    }
+    for (uint32_t i = 0; i < g->n; i++) {
+        if (known)
+            snprintf(g->kernels[i].op, sizeof g->kernels[i].op, "%s",
+                     core_op_name(plan->graph->nodes[node].op));
+        core_kernel_sums_add(plan->ctx, &g->kernels[i]);
+    }
+    g->n = 0;
+}
+
+static clv_kernel_sum one_run(const collection *c, const char *name, double ns)
+{
+    const clv_device *dev = c->dev;
+    clv_kernel_sum one = {.runs = 1,
+                          .ns = ns,
+                          .top_bandwidth = c->top_bytes * 1e9,
+                          .top_flops = c->top_flops * 1e9,
+                          .is_virtual = dev->info.clock == CLV_CLOCK_VIRTUAL};
+    snprintf(one.device, sizeof one.device, "%s", dev->id);
+    snprintf(one.kernel, sizeof one.kernel, "%s", name);
+    return one;
+}
+
+static void add_node(collection *c, uint32_t step, const clv_trace_record *r,
+                     double ns)
+{
+    group *g = &c->group;
+    if (g->n && (g->step != step || g->node != r->node))
+        end_group(c);
+    g->step = step;
+    g->node = r->node;
+    c->steps[step].has_nodes = true;
+    for (uint32_t i = 0; i < g->n; i++)
+        if (!strcmp(g->kernels[i].kernel, r->name)) {
+            g->kernels[i].ns += ns;
+            g->kernels[i].runs++;
+            return;
+        }
+    if (g->n < MAX_KERNELS)
+        g->kernels[g->n++] = one_run(c, r->name, ns);
+}
+
+static void add_record(collection *c, const clv_trace_record *r, double ns)
+{
+    uint32_t step;
+    if (!find_step(c->exec, r->correlation, &step))
+        return;
+    const core_exec_step *s = &c->exec->steps[step];
+    if (r->node != CLV_NO_TENSOR) {
+        add_node(c, step, r, ns);
+    } else if (s->program && r->command == s->n_before) {
+        c->steps[step].whole_ns += ns;
+        c->steps[step].runs++;
+    } else {
+        clv_kernel_sum one = one_run(c, r->name, ns);
+        core_kernel_sums_add(c->exec->plan->ctx, &one);
+    }
+}
+
+/* Programs of devices that time no single nodes. */
+static void add_programs(collection *c)
+{
+    for (uint32_t i = 0; i < c->exec->plan->n_steps; i++) {
+        progress *p = &c->steps[i];
+        if (!p->runs || p->has_nodes)
+            continue;
+        clv_kernel_sum one = one_run(c, "run", p->whole_ns);
+        one.runs = p->runs;
+        core_kernel_sums_add(c->exec->plan->ctx, &one);
+    }
+}
+
+/* ------------------------------------------------------------------------ */
+
+static void collect(collection *c)
+{
+    clv_context *ctx = c->exec->plan->ctx;
+    clv_device *dev = c->dev;
     clv_calibration calibration =
         CLV_INIT(clv_calibration, CLV_STRUCT_CALIBRATION);
     clv_trace_record records[BATCH];
@@ -26,16 +187,31 @@ static void collect(clv_context *ctx, clv_device *dev)
         n = BATCH;
         if (core_device_trace_read(dev, &n, records))
             return;
-        for (uint32_t i = 0; i < n; i++)
-            core_trace_add(ctx, dev->info.clock, dev->id, records[i].name,
-                           tick_ns(dev, &calibration, records[i].begin),
-                           tick_ns(dev, &calibration, records[i].end));
+        for (uint32_t i = 0; i < n; i++) {
+            const clv_trace_record *r = &records[i];
+            core_trace_add(ctx, dev->info.clock, dev->id, r->name,
+                           tick_ns(dev, &calibration, r->begin),
+                           tick_ns(dev, &calibration, r->end));
+            add_record(c, r, (double)(r->end - r->begin) *
+                                 calibration.tick_ns);
+        }
     } while (n == BATCH);
+    end_group(c);
+    add_programs(c);
 }
 
 void core_exec_collect_trace(clv_exec *exec)
 {
-    for (uint32_t d = 0; d < exec->plan->n_devices; d++)
-        if (exec->devices[d].timeline)
-            collect(exec->plan->ctx, exec->devices[d].dev);
+    const clv_plan *plan = exec->plan;
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        collection c = {.exec = exec, .dev = exec->devices[d].dev};
+        if (!exec->devices[d].timeline)
+            continue;
+        core_profile_top(plan->ctx->profile, c.dev, &c.top_bytes,
+                         &c.top_flops);
+        c.steps = calloc(plan->n_steps + 1u, sizeof *c.steps);
+        if (c.steps)
+            collect(&c);
+        free(c.steps);
+    }
 }

@@ -2,6 +2,7 @@
 #include "../base/text.h"
 #include "store.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,6 +63,22 @@ const core_overheads *core_profile_overheads(const core_profile *profile,
     const core_overheads *overheads = d ? d->overheads : NULL;
     unlock(p);
     return overheads;
+}
+
+void core_profile_top(const core_profile *profile, const clv_device *dev,
+                      double *bytes, double *flops)
+{
+    core_profile *p = lock(profile);
+    const core_profile_device *d = core_profile_find(p, dev);
+    *bytes = *flops = 0;
+    for (uint32_t i = 0; d && i < d->n_samples; i++) {
+        const core_sample *s = &d->samples[i];
+        if (!(s->ns > 0))
+            continue;
+        *bytes = fmax(*bytes, core_work_bytes(&s->work) / s->ns);
+        *flops = fmax(*flops, core_work_flops(&s->work) / s->ns);
+    }
+    unlock(p);
 }
 
 /* ------------------------------------------------------------------------ */

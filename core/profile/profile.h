@@ -79,6 +79,10 @@ bool core_profile_cost(const core_profile *profile, const clv_device *dev,
 /* NULL if not measured. Lives as long as the profile. */
 const core_overheads *core_profile_overheads(const core_profile *profile,
                                              const clv_device *dev);
+/* The highest rates among the works that were measured, in bytes and operations
+ * a ns; 0 where there are none. */
+void core_profile_top(const core_profile *profile, const clv_device *dev,
+                      double *bytes, double *flops);
 /* Bytes/ns that the devices get from memory together, and the factor by which
  * compute-bound work slows down while all the others work; 0 and 1 where not
  * measured. */

@@ -277,6 +277,24 @@ CLV_API void clv_trace_span(clv_context *ctx, const char *track,
 /* Writes all spans so far to a file, complete or not at all. */
 CLV_API clv_status clv_trace_write(clv_context *ctx, const char *path);
 
+/* What a device did under one name for one op, in all runs that were traced. */
+typedef struct clv_kernel_sum {
+    char device[128], kernel[48];
+    char op[24];     /* "" for copies, and where a device times whole programs */
+    uint64_t runs;
+    double ns;       /* by the device's clock */
+    double bytes, flops; /* of the ops' work, at the least; of an op that takes
+                            several kernels it counts for the longest of them */
+    double top_bandwidth, top_flops; /* bytes and operations a second of the
+                            works that the device's profile has at their best;
+                            0: it has none */
+    bool is_virtual; /* the times are those of a simulation */
+} clv_kernel_sum;
+/* Fills out with the first room sums; how many there are. */
+CLV_API uint32_t clv_trace_kernels(clv_context *ctx, clv_kernel_sum *out,
+                                   uint32_t room);
+CLV_API void clv_trace_forget_kernels(clv_context *ctx);
+
 /* ------------------------------------------------------------------------ */
 /* Tensors                                                                  */
 

@@ -174,6 +174,12 @@ static void end(clv_plugin_device *dev, ocl_job *job)
         ocl_lose(dev, job->message);
     dev->flying = job->next;
     queue->n_jobs--;
+    /* Who sees the signal finds the times. */
+    job->held = !job->status && job->n_spans && dev->n_traced < MAX_TRACED;
+    if (job->held) {
+        append(&dev->traced, &dev->last_traced, job);
+        dev->n_traced++;
+    }
     clv_queue_end(&job->job->submit, job->status, job->message);
     pthread_cond_broadcast(&queue->changed);
 }
@@ -193,16 +199,14 @@ static void *complete_main(void *arg)
         await(dev, job);
         pthread_mutex_lock(&queue->lock);
         end(dev, job);
-        bool keep = !job->status && job->n_spans && dev->n_traced < MAX_TRACED;
+        bool kept = job->held;
         pthread_mutex_unlock(&queue->lock);
         drop_points(job->job);
-        if (!keep)
+        if (!kept)
             free_job(dev, job);
         pthread_mutex_lock(&queue->lock);
-        if (keep) {
-            append(&dev->traced, &dev->last_traced, job);
-            dev->n_traced++;
-        }
+        if (kept)
+            job->held = false;
     }
     pthread_mutex_unlock(&queue->lock);
     return NULL;
@@ -364,6 +368,8 @@ clv_status ocl_trace_read(clv_plugin_device *dev, uint32_t *count,
             clv_write(clv_at(out, n++, stride), &r, sizeof r);
             continue;
         }
+        if (job->held)
+            break;
         dev->traced = job->next;
         dev->n_traced--;
         job->next = done;

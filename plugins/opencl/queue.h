@@ -25,6 +25,7 @@ struct ocl_job {
     ocl_span *spans; /* NULL: not recorded */
     uint32_t n_spans, max_spans;
     uint32_t read; /* records that were read */
+    bool held;     /* the completer still uses it */
 };
 
 clv_status ocl_queue_open(clv_plugin_device *dev);

@@ -9,7 +9,7 @@ import sys
 SOURCE = os.environ["CLEAVE_TEST_SOURCE"]
 sys.path.insert(0, os.path.join(SOURCE, "tests", "tools"))
 import cli  # noqa: E402
-from pocl import ONLY, POCL, OpenCL  # noqa: E402
+from pocl import ONLY, POCL, OpenCL, OwnCache  # noqa: E402
 
 PLUGIN = sys.argv[1]
 
@@ -46,7 +46,7 @@ class Devices(OpenCL):
         self.assertEqual([d["id"] for d in both], ["cpu", device])
 
 
-class Kernels(OpenCL):
+class Kernels(OwnCache):
     def run_text(self, *args, devices=None):
         """Some text, and what was said about kernels."""
         devices = devices or self.pocl() + ",cpu"
@@ -76,6 +76,22 @@ class Kernels(OpenCL):
         second, again, _ = self.run_text()
         self.assertEqual(again, built)
         self.assertEqual(first.text, second.text)
+
+
+@cli.needs_shared
+class Times(OpenCL):
+    def test_kernels_by_name(self):
+        """All of nano's 57 products of a token, by the device's clock."""
+        device = self.pocl()
+        rows = self.good("bench", "-m", cli.NANO, *POCL, "--devices",
+                         device + ",cpu", "--kernels", "-p", 0, "-n", 2,
+                         "--no-warmup", "-q", "-o", "json").json
+        rows = [r for r in rows if r["device"] == device]
+        products = [r for r in rows if r["op"] == "matmul"]
+        self.assertEqual([r["kernel"] for r in products], ["matmul_vector"])
+        self.assertEqual(products[0]["runs"], 2 * 57)
+        self.assertIn("attention", [r["kernel"] for r in rows])
+        self.assertTrue(all(r["ns"] > 0 for r in rows))
 
 
 @cli.needs_shared

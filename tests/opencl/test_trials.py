@@ -7,10 +7,10 @@ import sys
 SOURCE = os.environ["CLEAVE_TEST_SOURCE"]
 sys.path.insert(0, os.path.join(SOURCE, "tests", "tools"))
 import cli  # noqa: E402
-from pocl import POCL, OpenCL  # noqa: E402
+from pocl import POCL, OwnCache  # noqa: E402
 
 
-class Trials(OpenCL):
+class Trials(OwnCache):
     """Kernels are tried before they are used."""
 
     def opened(self, *args):

@@ -8,13 +8,13 @@ import sys
 SOURCE = os.environ["CLEAVE_TEST_SOURCE"]
 sys.path.insert(0, os.path.join(SOURCE, "tests", "tools"))
 import cli  # noqa: E402
-from pocl import OpenCL  # noqa: E402
+from pocl import OwnCache  # noqa: E402
 
 MATMUL = os.path.join(cli.BUILD, "examples", "matmul")
 VECTOR, TILE = "matmul_vector", "matmul_tile"
 
 
-class Tune(OpenCL):
+class Tune(OwnCache):
     """A product of eight rows: both kernels can make it."""
 
     def product(self, tune="exhaustive", slow=""):

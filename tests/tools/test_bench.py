@@ -77,6 +77,49 @@ class Bench(cli.Case):
 
 
 @cli.needs_shared
+class Kernels(cli.Case):
+    """nano has 8 layers of 7 products, and one behind them."""
+    ARGS = ("bench", "-m", cli.NANO, "-p", 8, "-n", 3, "-q", "--kernels",
+            "--devices", "cpu")
+
+    def test_json(self):
+        rows = self.good(*self.ARGS, "-o", "json").json
+        self.assertEqual({r["test"] for r in rows}, {"pp8", "tg3"})
+        for test in "pp8", "tg3":
+            mine = [r for r in rows if r["test"] == test]
+            self.assertAlmostEqual(sum(r["share"] for r in mine), 1, delta=1e-6)
+            self.assertEqual([r["ns"] for r in mine],
+                             sorted((r["ns"] for r in mine), reverse=True))
+        runs = {(r["test"], r["op"]): r["runs"] for r in rows}
+        self.assertEqual(runs["pp8", "matmul"], 57)
+        self.assertEqual(runs["tg3", "matmul"], 3 * 57)
+        self.assertEqual(runs["tg3", "attention"], 3 * 8)
+        products = [r for r in rows if (r["test"], r["op"]) ==
+                    ("tg3", "matmul")][0]
+        # Each weight is read once a token: 16 bits, two operations.
+        weights = products["flops_per_s"] * products["ns"] * 1e-9 / 3 / 2
+        self.assertAlmostEqual(weights, 8e6, delta=2e5)
+        self.assertGreater(products["bytes_per_s"],
+                           products["flops_per_s"])
+        self.assertEqual({r["clock"] for r in rows}, {"real"})
+
+    def test_md(self):
+        lines = self.good(*self.ARGS).text.splitlines()
+        self.assertEqual([c.strip() for c in lines[0].split("|")[1:-1]],
+                         ["test", "device", "kernel", "op", "runs", "ms",
+                          "share", "GB/s", "GFLOP/s"])
+        self.assertRegex(lines[2], r"pp8 \| cpu +\| matmul +\| matmul +\|  *57 ")
+
+    def test_a_profile_gives_the_highest_rates(self):
+        self.good("profile", "-m", cli.NANO, "--devices", "cpu", "--seq", 1,
+                  "-q")
+        env = {"CLEAVE_CORE_PLAN": "layer"}
+        rows = self.good(*self.ARGS, "-o", "json", env=env).json
+        self.assertGreater(rows[0]["top_bytes_per_s"], 1e8)
+        self.assertGreater(rows[0]["top_flops_per_s"], 1e8)
+
+
+@cli.needs_shared
 class VirtualTime(cli.Case):
     """On a simulated chip, whose GPU takes what its NPU has no program for."""
 
