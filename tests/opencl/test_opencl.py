@@ -120,7 +120,7 @@ class Text(OpenCL):
         self.assertTrue(right.strip())
         self.assertEqual(texts, right)
         kept = []
-        for folder, _, names in os.walk(self.path("cache")):
+        for folder, _, names in os.walk(self.environment()["XDG_CACHE_HOME"]):
             for name in names:
                 with open(os.path.join(folder, name), "rb") as f:
                     kept.append(b"write_only image2d_t dst" in f.read())
