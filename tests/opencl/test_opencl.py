@@ -81,16 +81,17 @@ class Kernels(OwnCache):
 @cli.needs_shared
 class Times(OpenCL):
     def test_kernels_by_name(self):
-        """All of nano's 57 products of a token, by the device's clock."""
+        """By the device's clock; nano has eight layers."""
         device = self.pocl()
         rows = self.good("bench", "-m", cli.NANO, *POCL, "--devices",
                          device + ",cpu", "--kernels", "-p", 0, "-n", 2,
                          "--no-warmup", "-q", "-o", "json").json
         rows = [r for r in rows if r["device"] == device]
         products = [r for r in rows if r["op"] == "matmul"]
-        self.assertEqual([r["kernel"] for r in products], ["matmul_vector"])
-        self.assertEqual(products[0]["runs"], 2 * 57)
-        self.assertIn("attention", [r["kernel"] for r in rows])
+        self.assertRegex(products[0]["kernel"], "^matmul_")
+        self.assertGreater(products[0]["flops_per_s"], 1e6)
+        runs = {r["kernel"]: r["runs"] for r in rows}
+        self.assertEqual(runs["attention"], 2 * 8)
         self.assertTrue(all(r["ns"] > 0 for r in rows))
 
 
