@@ -123,6 +123,7 @@ static clv_status lower_chain(gpu_lowering *lowering, gpu_fusion *fusion,
     b->code->n_dispatches = dispatches;
     b->code->n_setup = setup;
     lowering->halves_of = 0;
+    lowering->order.ids = 0;
     if (status && status != CLV_ERR_INTERNAL)
         return status;
     return lower_alone(lowering, fusion, node);
@@ -137,6 +138,8 @@ static clv_status lower_node(gpu_lowering *lowering, gpu_fusion *fusion,
     if (node.caps.answer != CLV_ANSWER_YES)
         return clv_fail(lowering->builder.host, CLV_ERR_UNSUPPORTED,
                         "node %u: %s", (unsigned)index, node.caps.reason);
+    if (gpu_has(&node.out) && lowering->order.ids == node.out.index + 1)
+        lowering->order.ids = 0; /* other ids from now on */
     gpu_fusion_find(fusion, &node, &chain);
     return chain.n_nodes ? lower_chain(lowering, fusion, &node, &chain)
                          : lower_alone(lowering, fusion, &node);

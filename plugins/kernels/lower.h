@@ -8,8 +8,15 @@ typedef enum gpu_scratch {
     GPU_SCRATCH_HALVES, /* x for matrix instructions, and its rows' scales */
     GPU_SCRATCH_HALVES_SCALE,
     GPU_SCRATCH_PARTS,  /* of sums */
+    GPU_SCRATCH_EXPERTS, /* products in the order of experts */
     GPU_SCRATCH_COUNT
 } gpu_scratch;
+
+/* What the scratch for experts holds: the order of these ids. */
+typedef struct gpu_order {
+    uint32_t ids; /* 1 + tensor; 0: none */
+    int64_t experts;
+} gpu_order;
 
 #define GPU_MAX_ROW_MAPS 8
 
@@ -18,6 +25,7 @@ struct gpu_lowering {
     const gpu_target *target;
     uint32_t scratch[GPU_SCRATCH_COUNT]; /* 1 + private buffer; 0: none yet */
     uint32_t halves_of; /* 1 + tensor that the halves are of; 0: none */
+    gpu_order order;
     bool aliased;       /* tensors may be parts of others */
     struct gpu_row_map { uint32_t ids, buffer; int64_t rows; }
         maps[GPU_MAX_ROW_MAPS]; /* of SET_ROWS that others cover */
@@ -53,7 +61,8 @@ extern const char gpu_template_elementwise[], gpu_template_strided[],
     gpu_template_matmul_matrix_join[], gpu_template_matmul_matrix_vector[],
     gpu_template_top_k[],
     gpu_template_experts[], gpu_template_experts_vector[],
-    gpu_template_experts_sum[];
+    gpu_template_experts_sum[], gpu_template_experts_sort[],
+    gpu_template_experts_tile[], gpu_template_experts_join[];
 /* Those of GLSL alone. */
 extern const char gpu_template_matmul_coop[], gpu_template_matrix_coop[],
     gpu_template_matmul_coop_vector[], gpu_template_matrix_coop_plain[],

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-enum { N = 3, EMBD = 40, FF = 24, EXPERTS = 5, USED = 2 };
+enum { FEW = 3, MANY = 40, EMBD = 40, FF = 24, EXPERTS = 5, USED = 2 };
 
 typedef enum tensor {
     X, ROUTER, LOGITS, SCORES, IDS, GATE_W, UP_W, GATE, UP, MID, DOWN_W, SUM, Y,
@@ -26,6 +26,7 @@ static const gpu_target small = {
 };
 
 typedef struct layer {
+    int64_t n; /* rows */
     graph g;
     void *data[N_TENSORS];
     size_t size[N_TENSORS];
@@ -64,24 +65,24 @@ static void add_experts(layer *l, tensor t, int64_t out, int64_t in)
 #define NODE(op, out, ...)                                                    \
     graph_node(&l->g, op, out, (const uint32_t[]){__VA_ARGS__, CLV_NO_TENSOR})
 
-static void build(layer *l)
+static void build(layer *l, int64_t n)
 {
     const uint32_t between = CLV_USAGE_TRANSIENT;
-    *l = (layer){.size = {0}};
+    *l = (layer){.n = n};
     graph_init(&l->g);
-    add(l, X, F32, CLV_USAGE_INPUT, N, EMBD);
+    add(l, X, F32, CLV_USAGE_INPUT, n, EMBD);
     add(l, ROUTER, F32, CLV_USAGE_WEIGHT, EXPERTS, EMBD);
-    add(l, LOGITS, F32, between, N, EXPERTS);
-    add(l, SCORES, F32, between, N, EXPERTS);
-    add(l, IDS, CLV_DTYPE_I32, between, N, USED);
+    add(l, LOGITS, F32, between, n, EXPERTS);
+    add(l, SCORES, F32, between, n, EXPERTS);
+    add(l, IDS, CLV_DTYPE_I32, between, n, USED);
     add_experts(l, GATE_W, FF, EMBD);
     add_experts(l, UP_W, FF, EMBD);
-    add(l, GATE, F32, between, N, USED * FF);
-    add(l, UP, F32, between, N, USED * FF);
-    add(l, MID, F32, between, N, USED * FF);
+    add(l, GATE, F32, between, n, USED * FF);
+    add(l, UP, F32, between, n, USED * FF);
+    add(l, MID, F32, between, n, USED * FF);
     add_experts(l, DOWN_W, EMBD, FF);
-    add(l, SUM, F32, between, N, EMBD);
-    add(l, Y, F32, CLV_USAGE_OUTPUT, N, EMBD);
+    add(l, SUM, F32, between, n, EMBD);
+    add(l, Y, F32, CLV_USAGE_OUTPUT, n, EMBD);
     NODE(CLV_OP_MATMUL, LOGITS, X, ROUTER);
     NODE(CLV_OP_SOFTMAX, SCORES, LOGITS);
     NODE(CLV_OP_TOP_K, IDS, SCORES);
@@ -91,7 +92,7 @@ static void build(layer *l)
     NODE(CLV_OP_MATMUL_EXPERTS, SUM, MID, DOWN_W, IDS, SCORES)
         ->attr.experts.normalised = 1;
     NODE(CLV_OP_ADD, Y, X, SUM);
-    graph_symbol(&l->g, N);
+    graph_symbol(&l->g, n);
 }
 
 static void finish(layer *l)
@@ -143,22 +144,22 @@ static void compute_row(const layer *l, int64_t row, double *y)
         add_expert(l, best[k], scores[best[k]] / sum, x, y);
 }
 
-static void run_layer(const gpu_target *wanted, uint32_t n_dispatches)
+static void run_layer(const gpu_target *wanted, int64_t n,
+                      uint32_t n_dispatches)
 {
     gpu_target target = *wanted;
     gpu_code *code;
-    int64_t symbol = N;
     double error = 0, norm = 0;
     layer l;
     runner *r = runner_open(&target);
     if (!r)
         skip();
-    build(&l);
+    build(&l, n);
     assert_int_equal(gpu_lower(&test_host, &target, &l.g.sub, &code), CLV_OK);
     assert_int_equal(code->n_dispatches, n_dispatches);
     gpu_code_free(&test_host, code);
-    runner_run(r, &l.g, l.data, l.size, &symbol);
-    for (int64_t i = 0; i < N; i++) {
+    runner_run(r, &l.g, l.data, l.size, &n);
+    for (int64_t i = 0; i < n; i++) {
         double want[EMBD];
         compute_row(&l, i, want);
         for (int64_t j = 0; j < EMBD; j++) {
@@ -176,22 +177,33 @@ static void run_layer(const gpu_target *wanted, uint32_t n_dispatches)
 static void test_layer(void **unused)
 {
     (void)unused;
-    run_layer(&small, 7);
+    run_layer(&small, FEW, 7);
 }
 
-/* Two experts a binding, three parts: no sum is joined. */
+/* The three products share one order; the last is joined from its parts. */
+static void test_many(void **unused)
+{
+    (void)unused;
+    run_layer(&small, MANY, 3 + 1 + 2 + 2 + 1);
+}
+
+/* Two experts a binding, three parts: no sum is joined. Many rows have sums of
+ * their own. */
 static void test_parts(void **unused)
 {
     gpu_target target = small;
     (void)unused;
     target.max_binding = 4096 + 2 * FF * EMBD * 4 + 100;
-    run_layer(&target, 3 + 3 + 3 + 3 + 1);
+    run_layer(&target, FEW, 3 + 3 + 3 + 3 + 1);
+    target.max_binding = 4096 + 4 * FF * EMBD * 4; /* four, and one */
+    run_layer(&target, MANY, 3 + 1 + 2 + 2 + 3 + 1);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layer),
+        cmocka_unit_test(test_many),
         cmocka_unit_test(test_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

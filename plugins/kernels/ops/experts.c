@@ -1,34 +1,21 @@
-/* Products with the weights of experts that ids choose. */
-#include "lower.h"
-#include "variant.h"
+/* Products with the weights of experts that ids choose; here for few rows, each
+ * product by itself. */
+#include "experts.h"
 
 #define F32 GPU_BIT(CLV_DTYPE_F32)
 #define GROUP 32  /* items that share out the input channels */
 #define OUTPUTS 4 /* channels that they compute together */
 #define LOCAL_BYTES (4 * OUTPUTS * (GROUP + 1))
 
-static bool is_scored(const gpu_node *node)
-{
-    return gpu_has(&node->in[3]);
-}
-
 static const char *name_of(const gpu_node *node)
 {
-    return is_scored(node) ? "experts_sum" : "experts_vector";
-}
-
-/* Bytes of an expert's weights. */
-static int64_t expert_bytes(const gpu_tensor *w)
-{
-    gpu_expr step;
-    gpu_stride(w, 0, &step);
-    return step.constant;
+    return gpu_experts_scored(node) ? "experts_sum" : "experts_vector";
 }
 
 /* Products that a group of work items may have to do: ids, or rows of sums. */
 static int64_t max_places(const gpu_node *node)
 {
-    const int64_t used = is_scored(node) ? 1 : node->in[2].d.dims[1];
+    const int64_t used = gpu_experts_scored(node) ? 1 : node->in[2].d.dims[1];
     return gpu_max_rows(&node->in[0]) * used;
 }
 
@@ -61,7 +48,7 @@ static bool check_operands(gpu_node *node)
         !is_times(x, w->d.dims[2], ids->d.dims[1]))
         return gpu_no(node, "x has not the channels that w takes, once or for "
                       "each of %lld ids", (long long)ids->d.dims[1]);
-    if (!is_times(y, w->d.dims[1], is_scored(node) ? 1 : ids->d.dims[1]))
+    if (!is_times(y, w->d.dims[1], gpu_experts_scored(node) ? 1 : ids->d.dims[1]))
         return gpu_no(node, "y is not as wide as what comes out");
     return true;
 }
@@ -70,7 +57,7 @@ static bool check_scores(gpu_node *node)
 {
     const gpu_tensor *scores = &node->in[3];
     const uint32_t normalised = node->node.attr.experts.normalised;
-    if (!is_scored(node))
+    if (!gpu_experts_scored(node))
         return !normalised || gpu_no(node, "normalised, without scores");
     if (!gpu_need(node, scores, "the scores", F32, 2) ||
         !gpu_in_reach(node, scores, "the scores"))
@@ -92,9 +79,9 @@ static bool check_sizes(gpu_node *node)
         !gpu_in_reach(node, &node->in[2], "the ids") ||
         !gpu_in_reach(node, &node->out, "y"))
         return false;
-    if (expert_bytes(w) > gpu_reach(target))
+    if (gpu_expert_bytes(w) > gpu_reach(target))
         return gpu_no(node, "an expert has %lld bytes; kernels here reach %lld",
-                      (long long)expert_bytes(w),
+                      (long long)gpu_expert_bytes(w),
                       (long long)gpu_reach(target));
     if (GROUP > target->max_group || GROUP > target->max_group_size[0] ||
         LOCAL_BYTES > target->local_bytes)
@@ -125,19 +112,31 @@ static bool check_experts(gpu_node *node)
 /* ------------------------------------------------------------------------ */
 /* Dispatches                                                                */
 
-static void add_operands(gpu_call *call, const gpu_node *node, int64_t first,
-                         int64_t count)
+void gpu_experts_operands(gpu_call *call, const gpu_node *node, int64_t first,
+                          int64_t count)
 {
     const gpu_tensor *w = &node->in[1];
+    const bool parted = node->in[0].d.dims[1] != w->d.dims[2];
     gpu_call_rows(call, "x", &node->in[0], false);
     gpu_operand *part = gpu_call_rows(call, "w", w, false);
-    part->offset = (uint64_t)(first * expert_bytes(w));
+    part->offset = (uint64_t)(first * gpu_expert_bytes(w));
     part->width = gpu_constant(count * w->d.dims[1]);
     gpu_call_define(call, "DTYPE", part->dtype);
+    gpu_call_param(call, "first", gpu_constant(first));
+    gpu_call_param(call, "count", gpu_constant(count));
+    gpu_call_param(call, "experts", gpu_constant(w->d.dims[0]));
+    gpu_call_param(call, "outputs", gpu_constant(w->d.dims[1]));
+    gpu_call_param(call, "inputs", gpu_constant(w->d.dims[2]));
+    gpu_call_param(call, "used", gpu_constant(node->in[2].d.dims[1]));
+    gpu_call_param(call, "step", gpu_constant(parted ? w->d.dims[2] : 0));
+}
+
+static void add_operands(gpu_call *call, const gpu_node *node)
+{
     gpu_call_define(call, "GROUP", GROUP);
     gpu_call_define(call, "ROWS", OUTPUTS);
     gpu_call_rows(call, "ids", &node->in[2], false);
-    if (is_scored(node)) {
+    if (gpu_experts_scored(node)) {
         gpu_call_rows(call, "scores", &node->in[3], false);
         gpu_call_param(call, "normalised",
                        gpu_constant(node->node.attr.experts.normalised));
@@ -152,20 +151,13 @@ static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
     const clv_tensor_desc *w = &node->in[1].d;
     const int64_t used = node->in[2].d.dims[1];
     const int64_t each = (max_places(node) - 1) / GPU_MAX_GROUPS + 1;
-    const bool parted = node->in[0].d.dims[1] != w->dims[2];
     gpu_call call;
     gpu_call_init(&call, name_of(node), text, node->index, GROUP);
-    add_operands(&call, node, first, count);
-    gpu_call_param(&call, "first", gpu_constant(first));
-    gpu_call_param(&call, "count", gpu_constant(count));
-    gpu_call_param(&call, "experts", gpu_constant(w->dims[0]));
-    gpu_call_param(&call, "outputs", gpu_constant(w->dims[1]));
-    gpu_call_param(&call, "inputs", gpu_constant(w->dims[2]));
-    gpu_call_param(&call, "used", gpu_constant(used));
-    gpu_call_param(&call, "step", gpu_constant(parted ? w->dims[2] : 0));
+    gpu_experts_operands(&call, node, first, count);
+    add_operands(&call, node);
     gpu_call_param(&call, "each", gpu_constant(each));
     gpu_expr places = call.operands[0].width;
-    if (!is_scored(node)) {
+    if (!gpu_experts_scored(node)) {
         places.constant *= used;
         places.factor *= used;
     }
@@ -178,8 +170,7 @@ static clv_status lower_parts(gpu_lowering *lowering, const gpu_node *node,
                               const char *text)
 {
     const int64_t experts = node->in[1].d.dims[0];
-    const int64_t step =
-        gpu_reach(lowering->target) / expert_bytes(&node->in[1]);
+    const int64_t step = gpu_experts_step(node);
     clv_status status = CLV_OK;
     for (int64_t e = 0; e < experts && !status; e += step)
         status = lower_part(lowering, node, text, e,
@@ -192,15 +183,15 @@ static clv_status lower_experts(gpu_lowering *lowering, const gpu_node *node)
     gpu_builder *b = &lowering->builder;
     const struct gpu_chain *chain = b->chain;
     gpu_text text = {.host = b->host};
+    if (gpu_experts_are_many(node))
+        return gpu_experts_lower_many(lowering, node);
     gpu_puts(&text, gpu_template_packed);
     gpu_puts(&text, gpu_template_weights);
     gpu_puts(&text, gpu_template_experts);
-    gpu_puts(&text, is_scored(node) ? gpu_template_experts_sum
+    gpu_puts(&text, gpu_experts_scored(node) ? gpu_template_experts_sum
                                     : gpu_template_experts_vector);
     /* A sum of several parts is written more than once: nothing joins it. */
-    if (is_scored(node) && expert_bytes(&node->in[1]) *
-                                   node->in[1].d.dims[0] >
-                               gpu_reach(lowering->target))
+    if (gpu_experts_scored(node) && gpu_experts_step(node) < node->in[1].d.dims[0])
         b->chain = NULL;
     clv_status status = text.failed ? CLV_ERR_NO_MEMORY
                                     : lower_parts(lowering, node, text.data);

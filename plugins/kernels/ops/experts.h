@@ -1,0 +1,34 @@
+/* Products of experts: what the ways to compute them share. */
+#pragma once
+
+#include "lower.h"
+#include "variant.h"
+
+static inline bool gpu_experts_scored(const gpu_node *node)
+{
+    return gpu_has(&node->in[3]);
+}
+
+/* Bytes of an expert's weights. */
+static inline int64_t gpu_expert_bytes(const gpu_tensor *w)
+{
+    gpu_expr step;
+    gpu_stride(w, 0, &step);
+    return step.constant;
+}
+
+/* Experts of one dispatch, by what a binding reaches. */
+static inline int64_t gpu_experts_step(const gpu_node *node)
+{
+    return gpu_reach(node->target) / gpu_expert_bytes(&node->in[1]);
+}
+
+/* Adds x, the weights of experts first.., and the params that templates have in
+ * common. */
+void gpu_experts_operands(gpu_call *call, const gpu_node *node, int64_t first,
+                          int64_t count);
+
+/* Many rows: sorted by expert, in tiles (experts_many.c). Whether that is the
+ * way. */
+bool gpu_experts_are_many(const gpu_node *node);
+clv_status gpu_experts_lower_many(gpu_lowering *lowering, const gpu_node *node);
