@@ -1,5 +1,6 @@
 #include "lower.h"
 #include "place.h"
+#include "variant.h"
 
 void gpu_call_init(gpu_call *call, const char *name, const char *text,
                    uint32_t node, uint32_t group)
@@ -45,6 +46,17 @@ void gpu_call_define(gpu_call *call, const char *name, int64_t value)
 {
     call->defines[call->n_defines].name = name;
     call->defines[call->n_defines++].value = value;
+}
+
+void gpu_call_subgroups(gpu_call *call, const gpu_target *target,
+                        const char *variant)
+{
+    const bool ptx = target->language == GPU_OPENCL_C;
+    if (!target->subgroup || gpu_is_disabled(target, variant) ||
+        (ptx && (!target->nvidia_ptx || call->local[0] % target->subgroup)))
+        return;
+    call->subgroups = true;
+    call->variant = variant;
 }
 
 gpu_expr gpu_float(float x)

@@ -78,6 +78,10 @@ gpu_operand *gpu_call_rows(gpu_call *call, const char *name,
 void gpu_call_post(gpu_call *call, gpu_post_op op, const gpu_tensor *operand);
 void gpu_call_param(gpu_call *call, const char *name, gpu_expr value);
 void gpu_call_define(gpu_call *call, const char *name, int64_t value);
+/* Has the call reduce by subgroups, where the target has them: it is a variant of
+ * that name then. */
+void gpu_call_subgroups(gpu_call *call, const gpu_target *target,
+                        const char *variant);
 /* The bits of a float, as a param that bits_f32() reads. */
 gpu_expr gpu_float(float x);
 /* ceil(expr / divisor) */

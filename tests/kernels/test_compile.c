@@ -239,6 +239,7 @@ static void compile_all_glsl(bool halves)
     compiler c = {.target = base};
     c.target.language = GPU_GLSL;
     c.target.fp16_storage = halves;
+    c.target.subgroup = halves ? 8 : 0;
     compile_all(&c);
 }
 

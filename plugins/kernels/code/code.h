@@ -84,6 +84,7 @@ typedef struct gpu_call {
     gpu_post posts[GPU_MAX_POSTS]; /* in their order, of the last operand named
                                       dst */
     struct { const char *name; int64_t value; } defines[GPU_MAX_DEFINES];
+    bool subgroups; /* SUBGROUPS is defined, and its words are known */
     uint32_t n_operands, n_params, n_posts, n_defines;
     uint32_t local[3];
     gpu_expr groups[3];

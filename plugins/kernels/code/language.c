@@ -115,7 +115,8 @@ static const char common[] =
     "    return f32x4_of(gelu_f32(v.x), gelu_f32(v.y), gelu_f32(v.z), gelu_f32(v.w));\n"
     "}\n";
 
-void gpu_language_prelude(gpu_text *out, const gpu_target *target)
+void gpu_language_prelude(gpu_text *out, const gpu_target *target,
+                          bool subgroups)
 {
     if (target->language == GPU_GLSL) {
         gpu_puts(out, "#version 450\n");
@@ -123,10 +124,15 @@ void gpu_language_prelude(gpu_text *out, const gpu_target *target)
             gpu_puts(out, "#extension GL_EXT_shader_16bit_storage : require\n");
         if (target->int_dot)
             gpu_puts(out, "#extension GL_EXT_spirv_intrinsics : require\n");
+        if (subgroups)
+            gpu_puts(out,
+                     "#extension GL_KHR_shader_subgroup_basic : require\n"
+                     "#extension GL_KHR_shader_subgroup_arithmetic : require\n");
         gpu_puts(out, glsl);
     } else {
         gpu_puts(out, opencl_c);
     }
+    gpu_language_reductions(out, target, subgroups);
     gpu_puts(out, common);
 }
 

@@ -10,13 +10,21 @@
  *   half_f32(u) f32_half(f) bf16_f32(u) f32_bf16(f)  16 bits and f32, rounding
  *                        to the nearest
  *   exp_f32 sqrt_f32 silu_f32 gelu_f32; silu4 gelu4 of f32x4
+ *   GROUP_ADD(v, part) GROUP_MAX(v, part)  macros: v of all GROUP items, in each
+ *                        of them; part: LOCAL f32 part[GROUP]
+ *   SUBGROUP_ADD(v) SUBGROUP_FIRST SUBGROUP_ID SUBGROUP_COUNT  where SUBGROUPS is
+ *                        defined
  *   sin_cos(x, s, c)     macro: sets s and c, to f32's precision up to 2^17
  */
 #pragma once
 
 #include "code.h"
 
-void gpu_language_prelude(gpu_text *out, const gpu_target *target);
+void gpu_language_prelude(gpu_text *out, const gpu_target *target,
+                          bool subgroups);
+/* A part of it: GROUP_ADD and so on. */
+void gpu_language_reductions(gpu_text *out, const gpu_target *target,
+                             bool subgroups);
 /* The functions that read and write one operand. */
 void gpu_language_accessors(gpu_text *out, const gpu_target *target,
                             const gpu_operand *operand);

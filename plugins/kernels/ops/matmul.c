@@ -315,6 +315,8 @@ static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
 {
     gpu_call call;
     gpu_call_init(&call, v->name, text, node->index, v->items);
+    if (v->text == gpu_template_matmul_vector)
+        gpu_call_subgroups(&call, node->target, "matmul_vector_subgroups");
     if (v->bytes) {
         add_private(&call, node, "q", x->q, 4, false);
         add_private(&call, node, "scales", x->scales, 32, false);

@@ -59,7 +59,7 @@ static void list_ways(const gpu_node *node, gpu_ways *out)
 }
 
 static void begin_rows(gpu_call *call, const gpu_node *node, const char *text,
-                       const gpu_target *target)
+                       const char *subgroups, const gpu_target *target)
 {
     gpu_ways ways = {.n = 0};
     list_ways(node, &ways);
@@ -67,6 +67,7 @@ static void begin_rows(gpu_call *call, const gpu_node *node, const char *text,
     const int64_t each = (gpu_max_rows(&node->out) - 1) / GPU_MAX_GROUPS + 1;
     gpu_call_init(call, node->op->name, text, node->index, group);
     gpu_call_define(call, "GROUP", group);
+    gpu_call_subgroups(call, target, subgroups);
     gpu_call_rows(call, "src", &node->in[0], false);
     const gpu_operand *dst = gpu_call_rows(call, "dst", &node->out, true);
     gpu_call_param(call, "each", gpu_constant(each));
@@ -76,7 +77,8 @@ static void begin_rows(gpu_call *call, const gpu_node *node, const char *text,
 static clv_status lower_rms_norm(gpu_lowering *lowering, const gpu_node *node)
 {
     gpu_call call;
-    begin_rows(&call, node, gpu_template_rms_norm, lowering->target);
+    begin_rows(&call, node, gpu_template_rms_norm, "rms_norm_subgroups",
+               lowering->target);
     gpu_call_rows(&call, "weight", &node->in[1], false);
     gpu_call_param(&call, "eps", gpu_float(node->node.attr.norm.eps));
     return gpu_build(&lowering->builder, &call, false);
@@ -86,7 +88,8 @@ static clv_status lower_layer_norm(gpu_lowering *lowering,
                                    const gpu_node *node)
 {
     gpu_call call;
-    begin_rows(&call, node, gpu_template_layer_norm, lowering->target);
+    begin_rows(&call, node, gpu_template_layer_norm,
+               "layer_norm_subgroups", lowering->target);
     gpu_call_rows(&call, "weight", &node->in[1], false);
     gpu_call_param(&call, "eps", gpu_float(node->node.attr.norm.eps));
     if (gpu_has(&node->in[2]))
@@ -97,7 +100,8 @@ static clv_status lower_layer_norm(gpu_lowering *lowering,
 static clv_status lower_softmax(gpu_lowering *lowering, const gpu_node *node)
 {
     gpu_call call;
-    begin_rows(&call, node, gpu_template_softmax, lowering->target);
+    begin_rows(&call, node, gpu_template_softmax, "softmax_subgroups",
+               lowering->target);
     return gpu_build(&lowering->builder, &call, false);
 }
 
