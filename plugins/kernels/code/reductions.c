@@ -22,7 +22,7 @@ static const char ptx_subgroups[] =
     "float across(float v, int by)\n"
     "{\n"
     "    float other;\n"
-    "    asm volatile(\"shfl.sync.bfly.b32 %0, %1, %2, 31, -1;\"\n"
+    "    asm volatile(\"shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;\"\n"
     "                 : \"=f\"(other) : \"f\"(v), \"r\"(by));\n"
     "    return other;\n"
     "}\n"
