@@ -204,6 +204,25 @@ void gpu_fusion_find(const gpu_fusion *f, const gpu_node *node,
         ;
 }
 
+bool gpu_fusion_norm(const gpu_fusion *f, const gpu_node *add, gpu_node *norm)
+{
+    if (f->off || add->node.op != CLV_OP_ADD ||
+        !gpu_same_dims(&add->in[0], &add->in[1]) ||
+        gpu_is_disabled(f->target, "fuse_add_norm"))
+        return false;
+    const gpu_use *use = &f->uses[add->out.index];
+    if (!use->reads || use->writes != 1 || use->first_read <= add->index ||
+        f->covered[use->first_read])
+        return false;
+    gpu_check_node(f->target, f->graph, use->first_read, norm);
+    return norm->caps.answer == CLV_ANSWER_YES &&
+           norm->node.op == CLV_OP_RMS_NORM &&
+           norm->in[0].index == add->out.index &&
+           norm->in[1].d.usage == CLV_USAGE_WEIGHT &&
+           norm->out.d.usage == CLV_USAGE_TRANSIENT &&
+           f->uses[norm->out.index].writes == 1;
+}
+
 void gpu_fusion_cover(gpu_fusion *f, const gpu_chain *chain)
 {
     for (uint32_t i = 0; i < chain->n_nodes; i++)

@@ -9,7 +9,11 @@
  * and only transients end a chain, or a SET_ROWS by ids that are an input. A graph with transients that are parts of
  * others (written under one index, read under another) is left as it is.
  *
- * Names that gpu_target.disabled may have: fuse_elements, fuse_set_rows.
+ * A sum that no chain takes, and an RMS_NORM of it, are one kernel that writes
+ * both.
+ *
+ * Names that gpu_target.disabled may have: fuse_elements, fuse_set_rows,
+ * fuse_add_norm.
  */
 #pragma once
 
@@ -58,5 +62,7 @@ typedef struct gpu_use {
 /* What may follow the node in its kernel; n_links 0: nothing. */
 void gpu_fusion_find(const gpu_fusion *f, const gpu_node *node,
                      gpu_chain *chain);
+/* Whether `norm`, filled in, is an RMS_NORM of the sum that can be made with it. */
+bool gpu_fusion_norm(const gpu_fusion *f, const gpu_node *add, gpu_node *norm);
 /* The chain's nodes need no code any more. */
 void gpu_fusion_cover(gpu_fusion *f, const gpu_chain *chain);

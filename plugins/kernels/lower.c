@@ -98,13 +98,19 @@ clv_status gpu_share_scratch(gpu_lowering *lowering, gpu_scratch kind,
     return CLV_OK;
 }
 
+/* The node, or a sum with its norm. */
 static clv_status lower_alone(gpu_lowering *lowering, gpu_fusion *fusion,
                               const gpu_node *node)
 {
     clv_status status = CLV_OK;
+    gpu_node norm;
     if (gpu_place_slices(fusion, node, &node->out))
         status = gpu_place(fusion, &lowering->builder, node, &node->out);
-    return status ? status : node->op->lower(lowering, node);
+    if (status || !gpu_fusion_norm(fusion, node, &norm))
+        return status ? status : node->op->lower(lowering, node);
+    status = gpu_place(fusion, &lowering->builder, node, &norm.out);
+    fusion->covered[norm.index] = true;
+    return status ? status : gpu_lower_add_norm(lowering, node, &norm);
 }
 
 /* The node with what follows it in its kernel. */

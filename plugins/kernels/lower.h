@@ -44,9 +44,14 @@ clv_status gpu_row_map(gpu_lowering *lowering, uint32_t node,
                        const gpu_tensor *ids, const gpu_tensor *state,
                        uint32_t *buffer);
 
+/* ops/norms.c: a sum and its RMS_NORM as one kernel. */
+clv_status gpu_lower_add_norm(gpu_lowering *lowering, const gpu_node *add,
+                              const gpu_node *norm);
+
 /* The templates, by the names of their files. */
 extern const char gpu_template_elementwise[], gpu_template_strided[],
-    gpu_template_rms_norm[], gpu_template_layer_norm[], gpu_template_softmax[],
+    gpu_template_rms_norm[], gpu_template_add_rms_norm[],
+    gpu_template_layer_norm[], gpu_template_softmax[],
     gpu_template_rope[], gpu_template_rope_slices[],
     gpu_template_get_rows[],
     gpu_template_get_rows_scaled[], gpu_template_set_rows[], gpu_template_row_map[],

@@ -470,6 +470,46 @@ static void test_fused_cache(void **state)
         assert_true(!k[1][i] && v[1][i] == 0); /* past the run's rows */
 }
 
+/* A sum that others read, too, and its norm: one kernel. */
+static uint32_t add_and_norm(const char *disabled, float *y)
+{
+    static float a[N], b[N], w[CHANNELS];
+    graph g;
+    graph_init(&g);
+    uint32_t ta = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, ROWS, CHANNELS);
+    uint32_t tb = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, ROWS, CHANNELS);
+    uint32_t tw = T(CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, CHANNELS);
+    uint32_t ty = T(CLV_DTYPE_F32, CLV_USAGE_OUTPUT, ROWS, CHANNELS);
+    uint32_t sum = T(CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, ROWS, CHANNELS);
+    uint32_t norm = T(CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, ROWS, CHANNELS);
+    graph_node(&g, CLV_OP_ADD, sum, INPUTS(ta, tb));
+    graph_node(&g, CLV_OP_RMS_NORM, norm, INPUTS(sum, tw))->attr.norm.eps =
+        1e-5f;
+    graph_node(&g, CLV_OP_MUL, ty, INPUTS(sum, norm));
+    graph_symbol(&g, ROWS);
+    fill(a, N, 31);
+    fill(b, N, 32);
+    fill(w, CHANNELS, 33);
+    target.disabled = disabled;
+    uint32_t n = run(&g, (const int64_t[]){ROWS},
+                     (void *[]){a, b, w, y, NULL, NULL});
+    target.disabled = NULL;
+    return n;
+}
+
+static void test_fused_norm(void **state)
+{
+    float y[2][N];
+    double want[N];
+    (void)state;
+    memset(y, 0, sizeof y);
+    assert_int_equal(add_and_norm("x,fuse_add_norm", y[0]), 3);
+    assert_int_equal(add_and_norm(NULL, y[1]), 2);
+    for (uint32_t i = 0; i < N; i++)
+        want[i] = y[0][i];
+    check_near(y[1], want, N);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -479,6 +519,7 @@ int main(void)
         cmocka_unit_test(test_rows_of_few), cmocka_unit_test(test_fused),
         cmocka_unit_test(test_fused_product),
         cmocka_unit_test(test_fused_cache),
+        cmocka_unit_test(test_fused_norm),
     };
     return cmocka_run_group_tests_name("kernels run", tests, setup, teardown);
 }

@@ -84,6 +84,26 @@ static clv_status lower_rms_norm(gpu_lowering *lowering, const gpu_node *node)
     return gpu_build(&lowering->builder, &call, false);
 }
 
+clv_status gpu_lower_add_norm(gpu_lowering *lowering, const gpu_node *add,
+                              const gpu_node *norm)
+{
+    gpu_call call;
+    begin_rows(&call, norm, gpu_template_add_rms_norm,
+               "add_rms_norm_subgroups", lowering->target);
+    call.name = "add_rms_norm";
+    call.variant = call.subgroups ? call.variant : call.name;
+    call.node = add->index;
+    call.operands[0].index = add->in[0].index;
+    gpu_rows_extent(&add->in[0], &call.operands[0].width,
+                    &call.operands[0].channels,
+                    &call.operands[0].strides[CLV_L_W]);
+    gpu_call_rows(&call, "other", &add->in[1], false);
+    gpu_call_rows(&call, "sum", &add->out, true);
+    gpu_call_rows(&call, "weight", &norm->in[1], false);
+    gpu_call_param(&call, "eps", gpu_float(norm->node.attr.norm.eps));
+    return gpu_build(&lowering->builder, &call, false);
+}
+
 static clv_status lower_layer_norm(gpu_lowering *lowering,
                                    const gpu_node *node)
 {
