@@ -4,6 +4,7 @@
  * halves, and one for few.
  */
 #include "matmul_matrix.h"
+#include "coop_few.h"
 #include "variant.h"
 
 #define FEW 8 /* rows that the kernel for few takes */
@@ -71,7 +72,8 @@ uint32_t gpu_matrix_error_class(const gpu_node *node)
 /* ------------------------------------------------------------------------ */
 /* Shapes of the kernel for many rows                                        */
 
-/* bm output channels of bn rows by wm x wn warps, stages blocks under way. */
+/* bm output channels of bn rows by wm x wn warps, stages blocks under way; in
+ * GLSL two in local memory, the others in registers. */
 typedef struct shape {
     int64_t bm, bn, wm, wn, stages, split;
 } shape;
@@ -87,12 +89,11 @@ static shape preferred_shape(const gpu_node *node)
     const int64_t slots = GROUPS_A_UNIT * (int64_t)node->target->units;
     shape s = {128, 128, 2, 2, 3, 1};
     if (is_glsl(node->target)) {
-        s.wn = 4;
         if (node->target->local_bytes < 40 * 1024)
             s.bn = 64;
     }
     if (w->dtype == CLV_DTYPE_F16 || is_glsl(node->target))
-        s.stages = 2; /* in GLSL always */
+        s.stages = 2;
     if (rows <= 64)
         s.bn = 64;
     int64_t tiles = ((w->dims[0] + s.bm - 1) / s.bm) *
@@ -121,8 +122,9 @@ static bool fits(const gpu_node *node, const shape *s)
     return items <= node->target->max_group && s->bn * 4 % items == 0 &&
            s->bm % (s->wm * 16) == 0 && s->bn % (s->wn * (glsl ? 16 : 8)) == 0 &&
            s->bm * s->bn <= 128 * items && /* sums, in registers */
-           s->stages * stage + plain <= node->target->local_bytes &&
-           (!glsl || s->stages == 2);
+           (glsl ? 2 : s->stages) * stage + plain <=
+               node->target->local_bytes &&
+           (!glsl || s->stages <= 3);
 }
 
 /* A way has a digit of four bits for each number. */
@@ -188,7 +190,9 @@ void gpu_matrix_ways(const gpu_node *node, gpu_ways *out)
              gpu_dtype_name(w->dtype), gpu_size_class(w->dims[0]),
              gpu_size_class(w->dims[1]),
              gpu_size_class(gpu_max_rows(&node->in[0])));
-    if (is_few(node))
+    if (is_few(node) && is_glsl(node->target))
+        gpu_coop_few_ways(node, out);
+    else if (is_few(node))
         list_few(node, out);
     else
         list_shapes(node, out);
@@ -323,7 +327,8 @@ static void add_shape(gpu_call *call, const gpu_node *node, const shape *s)
     gpu_call_define(call, "BN", s->bn);
     gpu_call_define(call, "WM", s->wm);
     gpu_call_define(call, "WN", s->wn);
-    gpu_call_define(call, "STAGES", s->stages);
+    gpu_call_define(call, is_glsl(node->target) ? "AHEAD" : "STAGES",
+                    is_glsl(node->target) ? s->stages - 1 : s->stages);
     gpu_call_define(call, "SPLIT", s->split);
     gpu_call_define(call, "ITEMS", s->wm * s->wn * 32);
 }
@@ -381,26 +386,37 @@ static clv_status lower_join(gpu_lowering *lowering, const gpu_node *node,
     add_bias(&call, node);
     gpu_call_rows(&call, "dst", &node->out, true);
     gpu_call_define(&call, "SPLIT", s->split);
-    call.groups[0] = gpu_constant((out + 63) / 64);
+    call.groups[0] = gpu_constant((out + 255) / 256);
     call.groups[1] = rows_of(node);
     return gpu_build(&lowering->builder, &call, false);
 }
 
-/* Channels of x in local memory at a time, and loads under way. */
-static void add_chunks(gpu_call *call, const gpu_node *node, int64_t columns,
-                       int64_t warps, int64_t unroll)
+/* In GLSL. */
+static clv_status lower_few_glsl(gpu_lowering *lowering, const gpu_node *node,
+                                 uint32_t tiles, int64_t columns)
 {
-    const gpu_target *target = node->target;
-    const bool wide = node->in[1].d.dtype == CLV_DTYPE_F16;
-    if (!is_glsl(target)) {
-        gpu_call_define(call, "CHUNK", 4096 / columns);
-        gpu_call_define(call, "UNROLL", unroll);
-        return;
+    const gpu_coop_few few = gpu_coop_few_of(choose(node));
+    const int64_t out = node->in[1].d.dims[0], row = tiles_row(&node->in[1].d);
+    gpu_text text = {.host = lowering->builder.host};
+    gpu_call call;
+    clv_status status =
+        make_text(&text, node->target, gpu_template_matmul_coop_vector);
+    if (!status) {
+        gpu_call_init(&call, "matmul_matrix_vector", text.data, node->index,
+                      few.warps * 32);
+        gpu_call_rows(&call, "x", &node->in[0], false);
+        add_rows(&call, "w", tiles, CLV_DTYPE_I8, gpu_constant((out + 15) / 16),
+                 row, row, false);
+        add_bias(&call, node);
+        gpu_call_rows(&call, "dst", &node->out, true);
+        gpu_call_define(&call, "DTYPE", node->in[1].d.dtype);
+        gpu_call_define(&call, "COLUMNS", columns);
+        gpu_coop_few_define(&call, node, few);
+        call.groups[0] = gpu_ceil(gpu_constant(out), 16 * few.tiles);
+        status = gpu_build(&lowering->builder, &call, false);
     }
-    gpu_call_define(call, "CHUNK",
-                    (target->local_bytes < 48 * 1024 ? 4096 : 8192) / columns);
-    gpu_call_define(call, "SUMS", warps * columns * (wide ? 64 : 32));
-    gpu_call_define(call, "DEEP", wide ? unroll / 2 : unroll);
+    gpu_text_free(&text);
+    return status;
 }
 
 static clv_status lower_few(gpu_lowering *lowering, const gpu_node *node,
@@ -415,10 +431,10 @@ static clv_status lower_few(gpu_lowering *lowering, const gpu_node *node,
     int64_t columns = 1;
     while (columns < rows)
         columns *= 2;
+    if (is_glsl(node->target))
+        return lower_few_glsl(lowering, node, tiles, columns);
     clv_status status =
-        make_text(&text, node->target, is_glsl(node->target)
-                                           ? gpu_template_matmul_coop_vector
-                                           : gpu_template_matmul_matrix_vector);
+        make_text(&text, node->target, gpu_template_matmul_matrix_vector);
     if (!status) {
         gpu_call_init(&call, "matmul_matrix_vector", text.data, node->index,
                       (uint32_t)(warps * 32));
@@ -429,8 +445,9 @@ static clv_status lower_few(gpu_lowering *lowering, const gpu_node *node,
         gpu_call_rows(&call, "dst", &node->out, true);
         gpu_call_define(&call, "DTYPE", node->in[1].d.dtype);
         gpu_call_define(&call, "COLUMNS", columns);
-        add_chunks(&call, node, columns, warps, way & 15);
+        gpu_call_define(&call, "CHUNK", 4096 / columns);
         gpu_call_define(&call, "WARPS", warps);
+        gpu_call_define(&call, "UNROLL", way & 15);
         gpu_call_define(&call, "ITEMS", warps * 32);
         call.groups[0] = gpu_constant((out + 15) / 16);
         status = gpu_build(b, &call, false);
