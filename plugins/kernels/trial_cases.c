@@ -4,6 +4,7 @@
 
 /* Sizes that are no multiples of what kernels divide them by. */
 enum { INPUTS = 128, OUTPUTS = 70, HEADS = 4, GROUPS = 2, DIM = 32, ROWS = 75 };
+enum { EXPERTS = 4, USED = 2 };
 
 /* Weights are -7..7 times this, which every format holds exactly. */
 #define STEP (1.0f / 64)
@@ -12,17 +13,20 @@ static const uint32_t weight_types[] = {CLV_DTYPE_F32, CLV_DTYPE_F16,
                                         CLV_DTYPE_BF16, CLV_DTYPE_Q8_0,
                                         CLV_DTYPE_Q4_0};
 static const uint32_t cache_types[] = {CLV_DTYPE_F32, CLV_DTYPE_F16};
+static const uint32_t expert_types[] = {CLV_DTYPE_F16, CLV_DTYPE_Q8_0,
+                                        CLV_DTYPE_Q4_0};
 static const int64_t rows_of_x[] = {1, 5, 37};
 
 enum {
     N_WEIGHTS = sizeof weight_types / sizeof *weight_types,
     N_CACHES = sizeof cache_types / sizeof *cache_types,
+    N_EXPERTS = sizeof expert_types / sizeof *expert_types,
     N_ROWS = sizeof rows_of_x / sizeof *rows_of_x,
 };
 
 uint32_t gpu_n_cases(void)
 {
-    return (N_WEIGHTS + N_CACHES) * N_ROWS;
+    return (N_WEIGHTS + N_CACHES + N_EXPERTS) * N_ROWS;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -217,13 +221,90 @@ static bool make_attention(const clv_host_api *host, uint32_t dtype, int64_t n,
     return true;
 }
 
+/* Id k of row i: all experts occur, none twice in a row. */
+static int32_t expert_at(uint32_t i, uint32_t k)
+{
+    return (int32_t)((scramble(i, 3) + k * 3) % EXPERTS);
+}
+
+static float score_at(uint32_t i, int32_t expert)
+{
+    return 0.5f + element(i * EXPERTS + (uint32_t)expert, 4);
+}
+
+/* The product for id k of row i. */
+static double product_at(uint32_t i, uint32_t k, uint32_t o)
+{
+    const uint32_t row = (uint32_t)expert_at(i, k) * OUTPUTS + o;
+    double sum = 0;
+    for (uint32_t j = 0; j < INPUTS; j++)
+        sum += (double)element(i * INPUTS + j, 1) *
+               element(row * INPUTS + j, 2);
+    return sum;
+}
+
+static void want_experts(gpu_case *c, uint32_t n, bool scored)
+{
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t o = 0; o < OUTPUTS; o++) {
+            double sum = 0, total = 0;
+            for (uint32_t k = 0; k < USED; k++) {
+                double score = score_at(i, expert_at(i, k));
+                total += score;
+                sum += score * product_at(i, k, o);
+                if (!scored)
+                    c->want[(i * USED + k) * OUTPUTS + o] =
+                        (float)product_at(i, k, o);
+            }
+            if (scored)
+                c->want[i * OUTPUTS + o] = (float)(sum / total);
+        }
+}
+
+/* One row has its products side by side, more have their sum. */
+static bool make_experts(const clv_host_api *host, uint32_t dtype, int64_t n,
+                         gpu_case *c)
+{
+    const bool scored = n > 1;
+    snprintf(c->name, sizeof c->name, "matmul_experts %s %lldx%dx%d",
+             name_of(dtype), (long long)n, INPUTS, OUTPUTS);
+    if (!add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, n, INPUTS, 1) ||
+        !add_tensor(host, c, dtype, CLV_USAGE_WEIGHT, EXPERTS * OUTPUTS,
+                    INPUTS, 2) ||
+        !add_tensor(host, c, CLV_DTYPE_I32, CLV_USAGE_INPUT, n, USED, 3) ||
+        (scored && !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, n,
+                               EXPERTS, 4)) ||
+        !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n,
+                    scored ? OUTPUTS : USED * OUTPUTS, 0))
+        return false;
+    clv_tensor_desc *w = &c->tensors[1];
+    w->rank = 3;
+    w->dims[0] = EXPERTS;
+    w->dims[1] = OUTPUTS;
+    w->dims[2] = INPUTS;
+    for (uint32_t i = 0; i < n * USED; i++)
+        ((int32_t *)c->data[2])[i] = expert_at(i / USED, i % USED);
+    for (uint32_t i = 0; scored && i < n * EXPERTS; i++)
+        ((float *)c->data[3])[i] =
+            score_at(i / EXPERTS, (int32_t)(i % EXPERTS));
+    want_experts(c, (uint32_t)n, scored);
+    finish(c, CLV_OP_MATMUL_EXPERTS);
+    c->node.attr.experts.normalised = scored;
+    return true;
+}
+
 clv_status gpu_case_make(const clv_host_api *host, uint32_t i, gpu_case *c)
 {
     int64_t n = rows_of_x[i % N_ROWS];
     uint32_t type = i / N_ROWS;
-    bool made = type < N_WEIGHTS
-                    ? make_matmul(host, weight_types[type], n, c)
-                    : make_attention(host, cache_types[type - N_WEIGHTS], n, c);
+    bool made;
+    if (type < N_WEIGHTS)
+        made = make_matmul(host, weight_types[type], n, c);
+    else if (type < N_WEIGHTS + N_CACHES)
+        made = make_attention(host, cache_types[type - N_WEIGHTS], n, c);
+    else
+        made = make_experts(host, expert_types[type - N_WEIGHTS - N_CACHES], n,
+                            c);
     return made ? CLV_OK : CLV_ERR_NO_MEMORY;
 }
 
