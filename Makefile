@@ -51,4 +51,4 @@ install: build
 
 # make clean              remove the build directories
 clean:
-	@rm -rf $(BUILD) build-asan build-tsan build-fuzz
+	@rm -rf $(BUILD) build-asan build-tsan build-fuzz build-pocl
