@@ -487,6 +487,9 @@ typedef struct clv_device_info {
                              reach; 0: no bound */
 } clv_device_info;
 
+/* A device that has DEVICE_LOCAL types, none of which is HOST_VISIBLE, COHERENT
+ * and CACHED as well, has memory of its own: all that its programs are bound to
+ * lies there, and the host submits COPY commands from and to what it sees. */
 enum {
     CLV_MEM_DEVICE_LOCAL = 1u << 0,
     CLV_MEM_HOST_VISIBLE = 1u << 1,
@@ -866,7 +869,8 @@ typedef struct clv_plugin_api {
     /* [any] No submitted work uses it any more. NULL is legal. */
     void (*buffer_free)(clv_plugin_buffer *buf);
     /* [any] (optional: no memory is host-visible) The pointer stays valid
-     * until unmap. Memory that is not host-visible answers CLV_ERR_UNSUPPORTED,
+     * until unmap; meanwhile work may use the buffer, but not bytes that the
+     * host touches at the same time. Memory that is not host-visible answers CLV_ERR_UNSUPPORTED,
      * access that an import lacks CLV_ERR_INVALID. */
     clv_status (*buffer_map)(clv_plugin_buffer *buf, uint32_t access,
                              void **out);
