@@ -132,6 +132,7 @@ static ocl_buffer *new_buffer(clv_plugin_device *dev, uint64_t size,
     buf->base.size = size;
     buf->base.access = access;
     buf->dev = dev;
+    buf->serial = __atomic_add_fetch(&dev->n_buffers, 1, __ATOMIC_RELAXED);
     return buf;
 }
 

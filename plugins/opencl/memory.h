@@ -25,6 +25,7 @@ typedef struct ocl_buffer {
     clv_plugin_buffer base; /* data: the host's view; of memory that it has no
                                view of, a number that stands for it */
     clv_plugin_device *dev;
+    uint64_t serial; /* no other buffer of the device has or had it; from 1 */
     cl_mem mem;
     cl_mem pinned;   /* the host's copy, mapped at data, or NULL */
     ocl_view *views;

@@ -1,30 +1,25 @@
 #include "program.h"
 #include "image.h"
+#include "launch.h"
 #include "memory.h"
-#include "source.h"
 #include "tune.h"
 
 #include <cleave/plugin_program.h>
 
 #include <string.h>
 
-/* Where a tensor lies in the run that is being enqueued. */
-typedef struct place {
-    ocl_buffer *buffer;
-    uint64_t offset;
-} place;
-
 struct clv_plugin_program {
     clv_program_base base;
     clv_plugin_device *dev;
     gpu_code *code;
-    cl_kernel *kernels; /* [code->n_kernels] our own: arguments are set on them */
+    cl_program *programs;   /* [code->n_kernels] the device's */
+    ocl_launch *launches;   /* [code->n_dispatches] */
     cl_mem *privates;   /* [code->n_privates] */
     cl_mem *behind;     /* [code->n_privates] buffers of image buffers */
     gpu_kept **kept;    /* [code->n_privates] weights shared with programs of
                            the device, or NULL */
     bool *made;         /* [code->n_privates] whose weights we fill */
-    place *places;      /* [base.n_tensors] */
+    ocl_place *places;  /* [base.n_tensors] in the run that is enqueued */
     uint64_t kept_size, scratch_size, compile_ns;
     const char *wrong, *slow; /* variants that tests break, or "" */
 };
@@ -44,47 +39,11 @@ clv_status ocl_program_check(const clv_command *c)
 /* ------------------------------------------------------------------------ */
 /* Running                                                                  */
 
-static cl_int find_memory(const clv_plugin_program *prog, const gpu_arg *arg,
-                          cl_mem *mem, cl_int *rest)
-{
-    if (arg->memory == GPU_MEMORY_PRIVATE) {
-        *mem = prog->privates[arg->index];
-        *rest = (cl_int)arg->offset;
-        return CL_SUCCESS;
-    }
-    const place *p = &prog->places[arg->index];
-    return ocl_buffer_view(p->buffer, p->offset + arg->offset, mem, rest);
-}
-
-/* Memory objects, where in them each begins, and the parameters. */
-static cl_int set_args(const clv_plugin_program *prog, const gpu_dispatch *d,
-                       const int64_t *symbols)
-{
-    const ocl_api *cl = prog->dev->cl;
-    const gpu_kernel *k = &prog->code->kernels[d->kernel];
-    cl_kernel kernel = prog->kernels[d->kernel];
-    cl_int error = CL_SUCCESS;
-    for (uint32_t i = 0; i < k->n_args && !error; i++) {
-        cl_mem mem = NULL;
-        cl_int rest = 0;
-        error = find_memory(prog, &d->args[i], &mem, &rest);
-        if (!error)
-            error = cl->SetKernelArg(kernel, i, sizeof mem, &mem);
-        if (!error)
-            error = cl->SetKernelArg(kernel, k->n_args + i, sizeof rest, &rest);
-    }
-    for (uint32_t i = 0; i < k->n_params && !error; i++) {
-        cl_int value = (cl_int)gpu_expr_value(&d->params[i], symbols);
-        error = cl->SetKernelArg(kernel, 2 * k->n_args + i, sizeof value,
-                                 &value);
-    }
-    return error;
-}
-
 static cl_int dispatch(const clv_plugin_program *prog, cl_command_queue queue,
-                       const gpu_dispatch *d, const int64_t *symbols,
-                       ocl_job *job, uint32_t command)
+                       ocl_launch *launch, const gpu_dispatch *d,
+                       const int64_t *symbols, ocl_job *job, uint32_t command)
 {
+    const ocl_scene scene = {prog->places, prog->privates, symbols};
     const gpu_kernel *k = &prog->code->kernels[d->kernel];
     size_t global[3], local[3];
     for (int i = 0; i < 3; i++) {
@@ -95,12 +54,12 @@ static cl_int dispatch(const clv_plugin_program *prog, cl_command_queue queue,
     }
     if (prog->wrong[0] && !strcmp(prog->wrong, k->variant))
         return CL_SUCCESS;
-    cl_int error = set_args(prog, d, symbols);
+    cl_int error = ocl_launch_set(prog->dev, launch, k, d, &scene);
     const int runs =
         prog->slow[0] && !strcmp(prog->slow, k->variant) ? SLOW_RUNS : 1;
     for (int i = 0; i < runs && !error; i++)
         error = prog->dev->cl->EnqueueNDRangeKernel(
-            queue, prog->kernels[d->kernel], 3, NULL, global, local, 0, NULL,
+            queue, launch->kernel, 3, NULL, global, local, 0, NULL,
             ocl_span_begin(job, command, d->node, k->name));
     return error;
 }
@@ -112,11 +71,13 @@ clv_status ocl_program_enqueue(clv_plugin_program *prog, cl_command_queue queue,
     const gpu_code *code = prog->code;
     for (uint32_t i = 0; i < c->n_bindings; i++) {
         const clv_binding *b = &c->bindings[i];
-        prog->places[b->tensor] = (place){ocl_buffer_of(b->buffer), b->offset};
+        prog->places[b->tensor] = (ocl_place){ocl_buffer_of(b->buffer),
+                                              b->offset};
     }
     for (uint32_t i = 0; i < code->n_dispatches; i++) {
         const gpu_dispatch *d = &code->dispatches[i];
-        cl_int error = dispatch(prog, queue, d, c->symbols, job, command);
+        cl_int error = dispatch(prog, queue, &prog->launches[i], d, c->symbols,
+                                job, command);
         if (!error)
             continue;
         snprintf(job->message, sizeof job->message,
@@ -136,19 +97,33 @@ static bool fills_ours(const clv_plugin_program *prog, const gpu_dispatch *d)
     return false;
 }
 
+static clv_status set_up_one(clv_plugin_program *prog, const gpu_dispatch *d,
+                             cl_int *error)
+{
+    ocl_launch launch;
+    clv_status status = ocl_launch_make(
+        prog->dev, &prog->code->kernels[d->kernel], prog->programs[d->kernel],
+        &launch);
+    if (!status)
+        *error = dispatch(prog, prog->dev->side, &launch, d, NULL, NULL, 0);
+    ocl_launch_free(prog->dev, &launch);
+    return status;
+}
+
 /* Weights are laid out anew, once, before the program is handed over. */
 static clv_status set_up(clv_plugin_program *prog)
 {
     const gpu_code *code = prog->code;
     clv_plugin_device *dev = prog->dev;
     cl_int error = CL_SUCCESS;
-    for (uint32_t i = 0; i < code->n_setup && !error; i++)
+    clv_status status = CLV_OK;
+    for (uint32_t i = 0; i < code->n_setup && !error && !status; i++)
         if (fills_ours(prog, &code->setup[i]))
-            error = dispatch(prog, dev->side, &code->setup[i], NULL, NULL, 0);
+            status = set_up_one(prog, &code->setup[i], &error);
     if (!error && code->n_setup)
         error = dev->cl->Finish(dev->side);
     if (!error)
-        return CLV_OK;
+        return status;
     return ocl_noticed(dev, ocl_fail(dev->base.host, error,
                                      "opencl: %.60s: laying out weights",
                                      dev->props->info.name));
@@ -157,51 +132,31 @@ static clv_status set_up(clv_plugin_program *prog)
 /* ------------------------------------------------------------------------ */
 /* Compiling                                                                */
 
-static clv_status build_kernel(clv_plugin_program *prog, uint32_t i)
-{
-    const gpu_kernel *k = &prog->code->kernels[i];
-    clv_plugin_device *dev = prog->dev;
-    cl_program program = NULL;
-    cl_int error = CL_SUCCESS;
-    size_t most = 0, items = 1;
-    clv_status status = ocl_source_build(dev, k->name, k->source, &program);
-    if (status)
-        return status;
-    prog->kernels[i] = dev->cl->CreateKernel(program, k->name, &error);
-    if (!prog->kernels[i])
-        return ocl_fail(dev->base.host, error, "opencl: kernel %.60s", k->name);
-    for (int n = 0; n < 3; n++)
-        items *= k->local[n] ? k->local[n] : 1;
-    error = dev->cl->GetKernelWorkGroupInfo(prog->kernels[i], dev->props->id,
-                                            CL_KERNEL_WORK_GROUP_SIZE,
-                                            sizeof most, &most, NULL);
-    if (!error && items > most)
-        return clv_fail(dev->base.host, CLV_ERR_INTERNAL,
-                        "opencl: %.60s: kernel %.60s has groups of %zu, the "
-                        "device runs %zu of it; name its variant, %.40s, in "
-                        "opencl.disabled", dev->props->info.name, k->name,
-                        items, most, k->variant);
-    return CLV_OK;
-}
-
 static clv_status make_kernels(clv_plugin_program *prog, const clv_compile *c)
 {
     const gpu_code *code = prog->code;
     const clv_host_api *host = prog->base.host;
-    prog->kernels = clv_new(host, (code->n_kernels + 1) *
-                                      (uint64_t)sizeof *prog->kernels);
-    if (!prog->kernels)
+    clv_status status = CLV_OK;
+    prog->programs = clv_new(host, (code->n_kernels + 1) *
+                                       (uint64_t)sizeof *prog->programs);
+    prog->launches = clv_new(host, (code->n_dispatches + 1) *
+                                       (uint64_t)sizeof *prog->launches);
+    if (!prog->programs || !prog->launches)
         return CLV_ERR_NO_MEMORY;
-    for (uint32_t i = 0; i < code->n_kernels; i++) {
+    for (uint32_t i = 0; i < code->n_kernels && !status; i++) {
         if (c->progress &&
             c->progress(c->progress_ctx, (float)i / (float)code->n_kernels))
             return clv_fail(host, CLV_ERR_CANCELLED,
                             "opencl: compiling was cancelled");
-        clv_status status = build_kernel(prog, i);
-        if (status)
-            return status;
+        status = ocl_kernel_make(prog->dev, &code->kernels[i],
+                                 &prog->programs[i]);
     }
-    return CLV_OK;
+    for (uint32_t i = 0; i < code->n_dispatches && !status; i++) {
+        const uint32_t k = code->dispatches[i].kernel;
+        status = ocl_launch_make(prog->dev, &code->kernels[k],
+                                 prog->programs[k], &prog->launches[i]);
+    }
+    return status;
 }
 
 static clv_status make_private(clv_plugin_program *prog, uint32_t i)
@@ -315,7 +270,7 @@ static clv_status place_weights(clv_plugin_program *prog, const clv_compile *c)
     if (!prog->places)
         return CLV_ERR_NO_MEMORY;
     for (uint32_t i = 0; i < c->n_weights; i++)
-        prog->places[c->weights[i].tensor] = (place){
+        prog->places[c->weights[i].tensor] = (ocl_place){
             ocl_buffer_of(c->weights[i].buffer), c->weights[i].offset};
     return CLV_OK;
 }
@@ -409,10 +364,8 @@ void ocl_program_destroy(clv_plugin_program *prog)
     if (!prog)
         return;
     const clv_host_api *host = prog->base.host;
-    const ocl_api *cl = prog->dev->cl;
-    for (uint32_t i = 0; prog->kernels && i < prog->code->n_kernels; i++)
-        if (prog->kernels[i])
-            cl->ReleaseKernel(prog->kernels[i]);
+    for (uint32_t i = 0; prog->launches && i < prog->code->n_dispatches; i++)
+        ocl_launch_free(prog->dev, &prog->launches[i]);
     if (prog->code) {
         pthread_mutex_lock(&prog->dev->kept_lock);
         release_privates(prog);
@@ -420,7 +373,8 @@ void ocl_program_destroy(clv_plugin_program *prog)
     }
     if (prog->code)
         gpu_code_free(host, prog->code);
-    clv_free(host, prog->kernels);
+    clv_free(host, prog->programs);
+    clv_free(host, prog->launches);
     clv_free(host, prog->places);
     clv_program_destroy(prog);
 }
