@@ -71,7 +71,10 @@ static clv_status measure(solver *v)
                                         .n_devices = v->plan->n_devices,
                                         .progress = note_measuring,
                                         .progress_ctx = &given};
-    return core_profile_cover(v->profile, v->graph, &params);
+    clv_status status = core_profile_cover(v->profile, v->graph, &params);
+    if (!status && given.given) /* the end of a line of progress */
+        status = core_context_progress(ctx, "measuring", 1);
+    return status;
 }
 
 /* ------------------------------------------------------------------------ */
