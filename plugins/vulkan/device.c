@@ -6,6 +6,7 @@
 #include "memory.h"
 #include "work.h"
 
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -98,6 +99,8 @@ static void describe_target(clv_plugin_device *dev)
     const vk_physical *p = dev->phys;
     const clv_host_api *host = dev->base.host;
     const char *matrix = host->option(host->host, "matrix");
+    const uint64_t range = strtoull(host->option(host->host, "range"), NULL, 10);
+    dev->max_range = range && range < p->max_range ? range : p->max_range;
     dev->target = (gpu_target){
         .language = GPU_GLSL,
         .max_group = p->max_group,
@@ -105,7 +108,7 @@ static void describe_target(clv_plugin_device *dev)
                            p->max_group_size[2]},
         .local_bytes = p->local_bytes,
         .subgroup = p->subgroup,
-        .max_binding = p->max_range,
+        .max_binding = dev->max_range,
         .fp16 = p->fp16,
         .fp16_storage = p->fp16_storage,
         .int8_storage = p->int8_storage,

@@ -30,6 +30,11 @@ static const clv_option options[] = {
      .choices = "auto|plain|off",
      .help = "cooperative matrices; auto: where the device has them; plain: by "
              "plain code, slowly, for tests"},
+    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
+     .key = "range", .type = CLV_OPTION_INT, .default_value = "0", .min = 0,
+     .max = INT64_MAX,
+     .help = "bytes of a buffer that a kernel can see at once, at most; 0: as "
+             "many as the device says"},
     OPTION("wrong", CLV_OPTION_STRING, "",
            "for tests: a kernel, by name, that is not run where it ought to "
            "be"),

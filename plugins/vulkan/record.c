@@ -113,7 +113,7 @@ typedef struct described {
 static void describe_bytes(const clv_plugin_program *prog,
                            const vk_place *place, VkDescriptorBufferInfo *out)
 {
-    const uint64_t max_range = prog->dev->phys->max_range;
+    const uint64_t max_range = prog->dev->max_range;
     uint64_t begin = aligned_begin(prog, place);
     uint64_t end = (place->end + 3) & ~(uint64_t)3;
     if (end < begin + 4)
