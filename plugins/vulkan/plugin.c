@@ -35,6 +35,12 @@ static const clv_option options[] = {
      .max = INT64_MAX,
      .help = "bytes of a buffer that a kernel can see at once, at most; 0: as "
              "many as the device says"},
+    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
+     .key = "tune", .type = CLV_OPTION_ENUM, .default_value = "fast",
+     .choices = "fast|exhaustive|off",
+     .help = "which kernel of several: fast: what was found the quickest "
+             "before, else a guess; exhaustive: what was not tried before is; "
+             "off: guesses"},
     OPTION("wrong", CLV_OPTION_STRING, "",
            "for tests: a kernel, by name, that is not run where it ought to "
            "be"),

@@ -1,5 +1,7 @@
 #include "program.h"
 
+#include "tune.h"
+
 clv_status vk_op_caps(clv_plugin_device *dev, const clv_subgraph *graph,
                       clv_op_caps *out, uint32_t stride)
 {
@@ -33,10 +35,16 @@ static clv_status make_kernels(clv_plugin_program *prog,
 static clv_status make(clv_plugin_program *prog, const clv_compile *compile)
 {
     clv_plugin_device *dev = prog->dev;
+    gpu_target target = dev->target;
+    char *choices = NULL;
     clv_status status = vk_program_bind(prog, compile);
+    if (!status && !compile->options)
+        status = vk_choose(dev, compile, &choices);
+    target.choices = compile->options ? compile->options : choices;
     if (!status)
-        status = gpu_lower(dev->base.host, &dev->target, compile->graph,
+        status = gpu_lower(dev->base.host, &target, compile->graph,
                            &prog->code);
+    clv_free(dev->base.host, choices);
     if (!status)
         status = make_kernels(prog, compile);
     return status ? status : vk_privates_make(prog);

@@ -31,6 +31,7 @@ typedef struct vk_recording {
     int64_t symbols[CLV_MAX_SYMBOLS];
     bool written, recorded; /* the sets, the command buffer */
     vk_stamps stamps;       /* in the command buffer */
+    uint32_t resets;        /* queries of those that it resets itself */
     uint64_t value;         /* of the semaphore after its last run */
 } vk_recording;
 
@@ -91,6 +92,9 @@ clv_status vk_program_commands(const clv_command *command, uint64_t value,
 /* Runs dispatches of the setup once, and waits for them. */
 clv_status vk_program_once(clv_plugin_program *prog,
                            const gpu_dispatch *dispatches, uint32_t n);
+
+/* Submits the command buffer, and waits for it. */
+VkResult vk_run_once(clv_plugin_device *dev, VkCommandBuffer cb);
 
 /* privates.c: makes and fills the private buffers. */
 clv_status vk_privates_make(clv_plugin_program *prog);

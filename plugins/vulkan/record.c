@@ -276,6 +276,8 @@ VkResult vk_recording_record(clv_plugin_program *prog, vk_recording *rec,
     for (uint32_t i = 0; i < prog->code->n_privates; i++)
         if (!prog->code->privates[i].weights)
             vk_private_begin(dev, rec->cb, &prog->privates[i]);
+    if (rec->resets)
+        dev->api.CmdResetQueryPool(rec->cb, rec->stamps.pool, 0, rec->resets);
     stamp(prog, rec, 0);
     for (uint32_t i = 0; i < n; i++) {
         record_one(prog, rec, &dispatches[i], i, symbols, &t);

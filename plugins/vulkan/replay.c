@@ -103,7 +103,7 @@ clv_status vk_program_commands(const clv_command *command, uint64_t value,
     return CLV_OK;
 }
 
-static VkResult run_once(clv_plugin_device *dev, VkCommandBuffer cb)
+VkResult vk_run_once(clv_plugin_device *dev, VkCommandBuffer cb)
 {
     const uint64_t value = 1;
     const VkSemaphoreTypeCreateInfo type = {
@@ -147,7 +147,7 @@ clv_status vk_program_once(clv_plugin_program *prog,
         result = vk_recording_record(prog, &rec, dispatches, n, none);
     }
     if (!result)
-        result = run_once(prog->dev, rec.cb);
+        result = vk_run_once(prog->dev, rec.cb);
     vk_recording_finish(prog, &rec);
     return result ? vk_fail(prog->dev, result, "laying out weights") : CLV_OK;
 }

@@ -1,0 +1,144 @@
+#include "tune.h"
+
+#include "flight.h"
+#include "spirv.h"
+#include "vulkan_build_id.h"
+
+#include <tune.h>
+
+static void entry_name(const clv_plugin_device *dev, const char *kind,
+                       const char *text, char out[64])
+{
+    const vk_physical *p = dev->phys;
+    uint64_t h = vk_hash(p->name, strlen(p->name), 0);
+    h = vk_hash(p->driver, strlen(p->driver), h);
+    h = vk_hash(p->cache_uuid, sizeof p->cache_uuid, h);
+    h = vk_hash(BUILD_ID, strlen(BUILD_ID), h);
+    snprintf(out, 64, "%.20s-%016llx%016llx", kind,
+             (unsigned long long)vk_hash(text, strlen(text), h),
+             (unsigned long long)vk_hash(text, strlen(text),
+                                         h ^ 0x9e3779b97f4a7c15ull));
+}
+
+/* --- timing ---------------------------------------------------------------- */
+
+/* Fills all of the buffer, so that nothing else is left in the caches. */
+static VkResult record_sweep(clv_plugin_program *prog, vk_recording *rec,
+                             clv_plugin_buffer *sweep)
+{
+    const vk_device_api *api = &prog->dev->api;
+    const VkCommandBufferBeginInfo begin = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+    const clv_command fill = {.kind = CLV_COMMAND_FILL,
+                              .dst = sweep,
+                              .size = sweep->size / 4 * 4};
+    VkResult result = api->BeginCommandBuffer(rec->cb, &begin);
+    if (result)
+        return result;
+    vk_record_move(prog->dev, rec->cb, &fill);
+    vk_record_barrier(prog->dev, rec->cb);
+    return api->EndCommandBuffer(rec->cb);
+}
+
+static VkResult sweep_once(clv_plugin_program *prog, clv_plugin_buffer *sweep)
+{
+    vk_recording rec = {.value = 0};
+    VkResult result = vk_recording_init(prog, &rec, NULL, 0);
+    if (!result)
+        result = record_sweep(prog, &rec, sweep);
+    if (!result)
+        result = vk_run_once(prog->dev, rec.cb);
+    vk_recording_finish(prog, &rec);
+    return result;
+}
+
+/* From before the first kernel to behind the last. */
+static VkResult run_once(clv_plugin_program *prog, const vk_place *places,
+                         VkQueryPool pool, uint64_t ticks[2])
+{
+    clv_plugin_device *dev = prog->dev;
+    const gpu_code *code = prog->code;
+    const int64_t none[CLV_MAX_SYMBOLS] = {0};
+    const uint32_t n = code->n_dispatches;
+    vk_recording rec = {.stamps = {pool, 0}, .resets = n + 1};
+    VkResult result = vk_recording_init(prog, &rec, code->dispatches, n);
+    if (!result) {
+        vk_recording_write(prog, &rec, code->dispatches, n, places);
+        result = vk_recording_record(prog, &rec, code->dispatches, n, none);
+    }
+    if (!result)
+        result = vk_run_once(dev, rec.cb);
+    for (uint32_t i = 0; i < 2 && !result; i++)
+        result = dev->api.GetQueryPoolResults(
+            dev->device, pool, i * n, 1, sizeof *ticks, &ticks[i],
+            sizeof *ticks, VK_QUERY_RESULT_64_BIT);
+    vk_recording_finish(prog, &rec);
+    return result;
+}
+
+static clv_status time_program(clv_plugin_device *dev,
+                               clv_plugin_program *prog,
+                               const clv_binding *bindings, uint32_t n,
+                               clv_plugin_buffer *sweep, uint64_t *ns)
+{
+    const clv_host_api *host = dev->base.host;
+    const VkQueryPoolCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
+        .queryType = VK_QUERY_TYPE_TIMESTAMP,
+        .queryCount = prog->code->n_dispatches + 1};
+    const uint32_t bits = dev->phys->timestamp_bits;
+    clv_command c = CLV_INIT(clv_command, CLV_STRUCT_COMMAND);
+    VkQueryPool pool = VK_NULL_HANDLE;
+    uint64_t ticks[2] = {0, 0};
+    c.kind = CLV_COMMAND_RUN;
+    c.program = prog;
+    c.bindings = bindings;
+    c.n_bindings = n;
+    clv_status status = vk_program_check(&c);
+    vk_place *places = clv_new(host, prog->n_tensors * sizeof *places);
+    if (status || !places) {
+        clv_free(host, places);
+        return status ? status : CLV_ERR_NO_MEMORY;
+    }
+    vk_program_places(&c, places);
+    VkResult result = dev->api.CreateQueryPool(dev->device, &info, NULL, &pool);
+    if (!result && sweep)
+        result = sweep_once(prog, sweep);
+    if (!result)
+        result = run_once(prog, places, pool, ticks);
+    if (pool)
+        dev->api.DestroyQueryPool(dev->device, pool, NULL);
+    clv_free(host, places);
+    uint64_t passed = ticks[1] - ticks[0];
+    if (bits < 64)
+        passed &= ((uint64_t)1 << bits) - 1;
+    *ns = (uint64_t)((double)passed * (double)dev->phys->tick_ns) + 1;
+    return result ? vk_fail(dev, result, "timing a kernel") : CLV_OK;
+}
+
+/* --- choosing -------------------------------------------------------------- */
+
+clv_status vk_choose(clv_plugin_device *dev, const clv_compile *c,
+                     char **choices)
+{
+    const clv_host_api *host = dev->base.host;
+    const char *tune = host->option(host->host, "tune");
+    const gpu_tuner tuner = {.host = host,
+                             .api = vk_table(),
+                             .dev = dev,
+                             .target = &dev->target,
+                             .device = dev->phys->name,
+                             .measure = !strcmp(tune, "exhaustive") &&
+                                        dev->phys->timestamp_bits,
+                             .entry = entry_name,
+                             .time = time_program};
+    *choices = NULL;
+    if (!strcmp(tune, "off"))
+        return CLV_OK;
+    if (!tuner.measure)
+        return gpu_tune(&tuner, c, choices);
+    pthread_mutex_lock(&dev->tuning);
+    clv_status status = gpu_tune(&tuner, c, choices);
+    pthread_mutex_unlock(&dev->tuning);
+    return status;
+}

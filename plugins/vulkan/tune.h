@@ -1,0 +1,9 @@
+/* Which of several kernels for a node is the quickest here: vulkan.tune. */
+#pragma once
+
+#include "program.h"
+
+/* For gpu_target.choices: NULL or text to be freed. What is not known is measured
+ * if vulkan.tune says so. */
+clv_status vk_choose(clv_plugin_device *dev, const clv_compile *c,
+                     char **choices);
