@@ -32,10 +32,11 @@ static void put(work *w, uint32_t word)
 
 static bool is_scalar(const work *w, size_t i, uint32_t *w_bits)
 {
-    const uint32_t op = op_at(w, i);
-    *w_bits = w->in[i + 2];
-    return (op == OP_TYPE_INT && *w_bits == 32 && w->in[i + 3] == 0) ||
-           (op == OP_TYPE_FLOAT && (*w_bits == 16 || *w_bits == 32));
+    const uint32_t op = op_at(w, i), size = size_at(w, i);
+    *w_bits = size > 2 ? w->in[i + 2] : 0;
+    return (op == OP_TYPE_INT && size == 4 && *w_bits == 32 && !w->in[i + 3]) ||
+           (op == OP_TYPE_FLOAT && size == 3 &&
+            (*w_bits == 16 || *w_bits == 32));
 }
 
 /* Where the id of that type is kept. */
