@@ -76,6 +76,10 @@ static void list_norms(kit_list *list)
         s.in = 2048;
         s.pad = 16;
         kit_add_spec(list, &s);
+        if (ops[i][0] != CLV_OP_SOFTMAX)
+            continue;
+        s.form = KIT_FORM_EXTREME;
+        kit_add_spec(list, &s);
     }
     kit_spec logits = {.op = CLV_OP_SOFTMAX, .dtype = CLV_DTYPE_F32, .n = 1,
                        .in = 151936};

@@ -264,6 +264,57 @@ static void run_changed(kit *k, const void *arg)
 }
 
 /* ------------------------------------------------------------------------ */
+/* What kernels that take several nodes must not put in another order        */
+
+enum order {
+    TWO_READERS, LATE_OPERAND, STATE_SET, STATE_SET_TWICE, STATE_READ, ONE_ROW
+};
+
+static const char *const order_names[] = {"two_readers", "late_operand",
+                                          "state_set", "state_set_twice",
+                                          "state_read", "one_row"};
+
+static void run_order(kit *k, const void *arg)
+{
+    const uint32_t what = *(const uint32_t *)arg;
+    enum { N = 5, C = 24 };
+    kit_graph g;
+    kit_graph_init(k, &g);
+    uint32_t a = add(&g, CLV_USAGE_INPUT, N, C);
+    uint32_t b = add(&g, CLV_USAGE_INPUT, N, C);
+    uint32_t ids = kit_add_tensor(&g, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, N, 0);
+    uint32_t state = add(&g, CLV_USAGE_STATE, N, C);
+    uint32_t t = add(&g, CLV_USAGE_TRANSIENT, N, C);
+    uint32_t late = add(&g, CLV_USAGE_TRANSIENT, N, C);
+    uint32_t y = add(&g, CLV_USAGE_TRANSIENT, N, C);
+    uint32_t z = add(&g, CLV_USAGE_TRANSIENT, N, C);
+    uint32_t row = add(&g, CLV_USAGE_INPUT, 0, C);
+    uint32_t of_row = add(&g, CLV_USAGE_TRANSIENT, 0, C);
+    uint32_t out_y = add(&g, CLV_USAGE_OUTPUT, N, C);
+    uint32_t out_z = add(&g, CLV_USAGE_OUTPUT, N, C);
+    for (int64_t i = 0; i < N; i++)
+        kit_set(&g, ids, 0, i, (double)(N - 1 - i));
+    KIT_NODE(&g, CLV_OP_SILU, t, a);
+    KIT_NODE(&g, CLV_OP_GELU, late, b);
+    if (what == STATE_SET || what == STATE_SET_TWICE)
+        KIT_NODE(&g, CLV_OP_SET_ROWS, CLV_NO_TENSOR, state, b, ids);
+    if (what == STATE_READ || what == STATE_SET_TWICE)
+        KIT_NODE(&g, CLV_OP_ADD, y, b, what == STATE_READ ? state : late);
+    if (what == ONE_ROW)
+        KIT_NODE(&g, CLV_OP_SILU, of_row, row);
+    if (what == STATE_SET_TWICE || what == STATE_READ)
+        KIT_NODE(&g, CLV_OP_SET_ROWS, CLV_NO_TENSOR, state, t, ids);
+    else if (what == ONE_ROW)
+        KIT_NODE(&g, CLV_OP_ADD, y, t, of_row);
+    else
+        KIT_NODE(&g, CLV_OP_ADD, y, t, what == STATE_SET ? state : late);
+    KIT_NODE(&g, CLV_OP_MUL, z, what == TWO_READERS ? t : a, late);
+    KIT_NODE(&g, CLV_OP_CONVERT, out_y, y);
+    KIT_NODE(&g, CLV_OP_CONVERT, out_z, z);
+    judge(k, &g, KIT_RUN_TWICE);
+}
+
+/* ------------------------------------------------------------------------ */
 
 void kit_list_graphs(kit_list *list)
 {
@@ -281,4 +332,9 @@ void kit_list_graphs(kit_list *list)
         kit_add(list, KIT_PER_DEVICE, 0, run_changed, &weights[i],
                 "graph.changed.%s", weight_names[i]);
     }
+    static const uint32_t orders[] = {TWO_READERS, LATE_OPERAND, STATE_SET,
+                                      STATE_SET_TWICE, STATE_READ, ONE_ROW};
+    for (uint32_t i = 0; i < sizeof orders / sizeof *orders; i++)
+        kit_add(list, KIT_PER_DEVICE, 0, run_order, &orders[i],
+                "graph.order.%s", order_names[i]);
 }

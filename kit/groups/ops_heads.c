@@ -12,7 +12,7 @@ static void list_rope(kit_list *list)
     } shapes[] = {{1, 1, 2, 1, 0},     {1, 32, 64, 0, 0},
                   {70, 4, 128, 0, 0.5f}, {5, 3, 80, 16, 1.25f},
                   {3, 32, 80, 16, 0},  {2, 8, 256, 0, 0},
-                  {4, 6, 48, 0, 0}};
+                  {4, 6, 48, 0, 0},      {3, 2, 30, 0, 0.75f}};
     for (uint32_t mode = 0; mode < 2; mode++) {
         kit_spec s = {.op = CLV_OP_ROPE, .dtype = CLV_DTYPE_F32,
                       .variant = mode, .n = 5, .heads = 3, .dim = 32};

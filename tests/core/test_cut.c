@@ -121,6 +121,27 @@ static clv_value attend(layer *l, clv_context *ctx, test_random *r, clv_value x,
     return matmul(l, ctx, r, y, HIDDEN, HEADS * HEAD_DIM, false);
 }
 
+static void release(void *memory)
+{
+    free(memory);
+}
+
+/* Not where memory begins that devices import. */
+static clv_tensor *cache(clv_context *ctx, const int64_t *dims)
+{
+    enum { PAGE = 4096, BEGIN = 192 };
+    const uint64_t size = (uint64_t)(dims[0] * dims[1]) * 2;
+    void *memory = NULL;
+    clv_tensor *t;
+    assert_int_equal(posix_memalign(&memory, PAGE, size + PAGE), 0);
+    memset(memory, 0, size + PAGE);
+    assert_ok(clv_tensor_wrap(ctx, CLV_DTYPE_F16, 2, dims,
+                              (char *)memory + BEGIN, size,
+                              CLV_ACCESS_READ | CLV_ACCESS_WRITE, release,
+                              memory, &t));
+    return t;
+}
+
 static void build(layer *l, clv_context *ctx, test_random *r, int64_t tokens)
 {
     *l = (layer){.tokens = tokens};
@@ -129,13 +150,13 @@ static void build(layer *l, clv_context *ctx, test_random *r, int64_t tokens)
     clv_dim n = tokens ? clv_dim_fixed(tokens)
                        : clv_graph_symbol(g, "n", 1, MAX_TOKENS);
     clv_dim rows = clv_graph_symbol(g, "rows", 1, CONTEXT);
-    const int64_t cache[] = {CONTEXT, GROUPS * HEAD_DIM};
-    assert_ok(clv_tensor_create(ctx, CLV_DTYPE_F16, 2, cache, &l->k));
-    assert_ok(clv_tensor_create(ctx, CLV_DTYPE_F16, 2, cache, &l->v));
+    const int64_t dims[] = {CONTEXT, GROUPS * HEAD_DIM};
+    l->k = cache(ctx, dims);
+    l->v = cache(ctx, dims);
     l->ids = clv_graph_input(g, "ids", CLV_DTYPE_I32, 1, &n);
     l->pos = clv_graph_input(g, "pos", CLV_DTYPE_I32, 1, &n);
-    l->k_state = clv_graph_state(g, "k", CLV_DTYPE_F16, 2, cache);
-    l->v_state = clv_graph_state(g, "v", CLV_DTYPE_F16, 2, cache);
+    l->k_state = clv_graph_state(g, "k", CLV_DTYPE_F16, 2, dims);
+    l->v_state = clv_graph_state(g, "v", CLV_DTYPE_F16, 2, dims);
     clv_value table =
         test_below(r, 2)
             ? weight(l, ctx, r, CLV_DTYPE_F32, VOCABULARY, HIDDEN)
