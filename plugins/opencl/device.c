@@ -134,9 +134,12 @@ static clv_status make_objects(clv_plugin_device *dev)
     cl_int error = CL_SUCCESS;
     dev->context = cl->CreateContext(props, 1, &p->id, NULL, NULL, &error);
     if (dev->context)
-        dev->queue = cl->CreateCommandQueue(dev->context, p->id,
+        dev->plain = cl->CreateCommandQueue(dev->context, p->id, 0, &error);
+    dev->queue = dev->plain;
+    if (dev->plain)
+        dev->timed = cl->CreateCommandQueue(dev->context, p->id,
                                             CL_QUEUE_PROFILING_ENABLE, &error);
-    if (dev->queue)
+    if (dev->timed)
         dev->side = cl->CreateCommandQueue(dev->context, p->id,
                                            CL_QUEUE_PROFILING_ENABLE, &error);
     if (dev->side)
@@ -155,8 +158,10 @@ static void free_objects(clv_plugin_device *dev)
         cl->ReleaseMemObject(dev->tick);
     if (dev->side)
         cl->ReleaseCommandQueue(dev->side);
-    if (dev->queue)
-        cl->ReleaseCommandQueue(dev->queue);
+    if (dev->timed)
+        cl->ReleaseCommandQueue(dev->timed);
+    if (dev->plain)
+        cl->ReleaseCommandQueue(dev->plain);
     if (dev->context)
         cl->ReleaseContext(dev->context);
     pthread_mutex_destroy(&dev->kept_lock);

@@ -26,7 +26,9 @@ struct clv_plugin_device {
     const ocl_api *cl;
     const ocl_properties *props;
     cl_context context;
-    cl_command_queue queue; /* of submits, in order */
+    cl_command_queue plain, timed; /* of submits, in order: those that are not
+                                      recorded, and those that are */
+    cl_command_queue queue; /* the one of both that works; the queue's thread's */
     cl_command_queue side;  /* of what the host does beside them: compiling,
                                flushing, the clock */
     cl_mem tick;            /* 4 bytes, for the clock */

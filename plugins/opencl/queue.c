@@ -65,17 +65,31 @@ static clv_status enqueue_command(clv_plugin_device *dev, ocl_job *job,
     return ocl_status(error);
 }
 
+/* Recording has a queue of its own, since times cost a little; it is rarely
+ * turned on or off, so that it does no harm to wait then. */
+static cl_int switch_queue(clv_plugin_device *dev, ocl_job *job)
+{
+    cl_int error = CL_SUCCESS;
+    job->queue = job->spans ? dev->timed : dev->plain;
+    if (job->queue != dev->queue)
+        error = dev->cl->Finish(dev->queue);
+    dev->queue = job->queue;
+    return error;
+}
+
 /* On the queue's thread. What was enqueued before something failed runs all the
  * same, so that its end is to be waited for. */
 static void enqueue(clv_plugin_device *dev, ocl_job *job)
 {
     const clv_submit *s = &job->job->submit;
-    for (uint32_t i = 0; i < s->n_commands && !job->status; i++)
-        job->status = enqueue_command(dev, job, i);
     if (!s->n_commands)
         return;
-    cl_int error = dev->cl->EnqueueMarkerWithWaitList(dev->queue, 0, NULL,
-                                                      &job->last);
+    cl_int error = switch_queue(dev, job);
+    for (uint32_t i = 0; i < s->n_commands && !job->status && !error; i++)
+        job->status = enqueue_command(dev, job, i);
+    if (!error)
+        error = dev->cl->EnqueueMarkerWithWaitList(dev->queue, 0, NULL,
+                                                   &job->last);
     if (!error)
         error = dev->cl->Flush(dev->queue);
     if (error && !job->status) {
@@ -154,8 +168,8 @@ static void await(clv_plugin_device *dev, ocl_job *job)
     cl_int error = CL_SUCCESS;
     if (job->last)
         error = dev->cl->WaitForEvents(1, &job->last);
-    else if (job->status && job->job->submit.n_commands)
-        error = dev->cl->Finish(dev->queue);
+    else if (job->status && job->queue)
+        error = dev->cl->Finish(job->queue);
     if (error && !job->status) {
         job->status = ocl_status(error);
         snprintf(job->message, sizeof job->message,

@@ -19,6 +19,7 @@ typedef struct ocl_span {
 struct ocl_job {
     clv_queue_job *job;
     ocl_job *next;
+    cl_command_queue queue; /* where it was enqueued; NULL: it was not */
     cl_event last; /* the end of what was enqueued; NULL: nothing was */
     clv_status status;
     char message[CLV_MESSAGE_SIZE];
