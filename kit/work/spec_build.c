@@ -84,6 +84,12 @@ static double spread(kit *k, double x)
     return 8 * x;
 }
 
+static double one(kit *k, double x)
+{
+    (void)k, (void)x;
+    return 1;
+}
+
 static double extreme(kit *k, double x)
 {
     static const double values[] = {0,    -0.0, 1e-30, -20,  20,
@@ -171,6 +177,8 @@ static clv_node *build_rows(const kit_spec *spec, kit_graph *g)
                      set ? CLV_USAGE_INPUT : CLV_USAGE_OUTPUT, spec->n,
                      spec->in);
     uint32_t ids = add_ids(spec, g);
+    if (!set) /* where rows of NaN are expected, something else */
+        set_all(g, x, one);
     return set ? KIT_NODE(g, CLV_OP_SET_ROWS, CLV_NO_TENSOR, table, x, ids)
                : KIT_NODE(g, CLV_OP_GET_ROWS, x, table, ids);
 }
@@ -209,6 +217,8 @@ static clv_node *build_elementwise(const kit_spec *spec, kit_graph *g)
 static clv_node *build_norm(const kit_spec *spec, kit_graph *g)
 {
     uint32_t in[3] = {add_x(spec, g, 0)}, n = 1;
+    if (spec->form & KIT_FORM_EXTREME)
+        set_all(g, in[0], extreme);
     if (spec->op != CLV_OP_SOFTMAX)
         in[n++] = add_vector(g, spec->in);
     if (spec->form & KIT_FORM_BIAS)
