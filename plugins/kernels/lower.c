@@ -1,4 +1,5 @@
 #include "lower.h"
+#include "ops/matmul_few.h"
 #include "place.h"
 #include "variant.h"
 
@@ -72,9 +73,11 @@ gpu_expr gpu_ceil(gpu_expr expr, int64_t divisor)
     return expr;
 }
 
-uint32_t gpu_row_group(const gpu_target *target)
+uint32_t gpu_row_group(const gpu_target *target, int64_t channels)
 {
     uint32_t group = 64;
+    while (group < 256 && group * 8 < channels)
+        group *= 2;
     while (group > 1 && (group > target->max_group ||
                          group > target->max_group_size[0] ||
                          group * 8 > target->local_bytes))
@@ -147,17 +150,34 @@ static clv_status lower_chain(gpu_lowering *lowering, gpu_fusion *fusion,
     return lower_alone(lowering, fusion, node);
 }
 
+/* Products that share their x, in one kernel. */
+static clv_status lower_team(gpu_lowering *lowering, gpu_fusion *fusion,
+                             const gpu_node *node, const gpu_team *team)
+{
+    clv_status status = CLV_OK;
+    for (uint32_t i = 0; i < team->n_outs && !status; i++)
+        status = gpu_place(fusion, &lowering->builder, node, &team->outs[i]);
+    if (!status)
+        status = gpu_few_lower_team(lowering, team);
+    for (uint32_t i = 0; i < team->n_covered; i++)
+        fusion->covered[team->covered[i]] = true;
+    return status;
+}
+
 static clv_status lower_node(gpu_lowering *lowering, gpu_fusion *fusion,
                              uint32_t index)
 {
     gpu_node node;
     gpu_chain chain;
+    gpu_team team;
     gpu_check_node(lowering->target, fusion->graph, index, &node);
     if (node.caps.answer != CLV_ANSWER_YES)
         return clv_fail(lowering->builder.host, CLV_ERR_UNSUPPORTED,
                         "node %u: %s", (unsigned)index, node.caps.reason);
     if (gpu_has(&node.out) && lowering->order.ids == node.out.index + 1)
         lowering->order.ids = 0; /* other ids from now on */
+    if (gpu_team_find(fusion, &node, gpu_few_takes, &team))
+        return lower_team(lowering, fusion, &node, &team);
     gpu_fusion_find(fusion, &node, &chain);
     return chain.n_nodes ? lower_chain(lowering, fusion, &node, &chain)
                          : lower_alone(lowering, fusion, &node);

@@ -64,7 +64,7 @@ extern const char gpu_template_elementwise[], gpu_template_strided[],
     gpu_template_matrix_plain[], gpu_template_matrix_weights[],
     gpu_template_tiles[], gpu_template_halves[], gpu_template_matmul_matrix[],
     gpu_template_matmul_matrix_join[], gpu_template_matmul_matrix_vector[],
-    gpu_template_top_k[],
+    gpu_template_attention_matrix[], gpu_template_top_k[],
     gpu_template_experts[], gpu_template_experts_vector[],
     gpu_template_experts_sum[], gpu_template_experts_sort[],
     gpu_template_experts_tile[], gpu_template_experts_join[];
@@ -91,7 +91,8 @@ void gpu_call_subgroups(gpu_call *call, const gpu_target *target,
 gpu_expr gpu_float(float x);
 /* ceil(expr / divisor) */
 gpu_expr gpu_ceil(gpu_expr expr, int64_t divisor);
-/* Work items of a group that reduces a row together: a power of two. */
-uint32_t gpu_row_group(const gpu_target *target);
+/* Work items of a group that works on a row together: a power of two, some 8
+ * channels an item. */
+uint32_t gpu_row_group(const gpu_target *target, int64_t channels);
 
 #define GPU_MAX_GROUPS 65535 /* in each direction, that all devices take */

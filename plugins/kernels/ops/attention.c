@@ -1,7 +1,7 @@
 /*
  * Attention: groups of work items take some queries of the heads that share a
  * group of the cache, all cache rows or a part of them; parts are joined by a
- * second dispatch.
+ * second dispatch. With matrix instructions a warp takes 16 queries.
  */
 #include "lower.h"
 #include "variant.h"
@@ -9,15 +9,32 @@
 #define F32 GPU_BIT(CLV_DTYPE_F32)
 #define MAX_PARTS 16
 #define PART_ROWS 128 /* of the cache, at least, for a part */
+#define KEYS 64       /* cache rows that the kernel of matrices takes at once */
 
 /* How a node is computed. */
 typedef struct shape {
     int64_t n, heads, groups, dim, per_group, rows; /* n, rows: at most */
     uint32_t items, queries, d_max, parts;
+    bool matrix;
 } shape;
+
+/* Whether matrix instructions may be used. */
+static bool suits_matrix(const gpu_node *node)
+{
+    const gpu_target *target = node->target;
+    const int64_t dim = node->node.attr.attention.head_dim;
+    return target->language == GPU_OPENCL_C &&
+           (target->nvidia_ptx || target->plain_matrix) &&
+           node->in[1].d.dtype == CLV_DTYPE_F16 && dim % 8 == 0 && dim <= 128 &&
+           target->max_group >= 128 && target->max_group_size[0] >= 128 &&
+           target->local_bytes >= 48 * 1024 &&
+           !gpu_is_disabled(target, "attention_matrix");
+}
 
 static uint32_t local_bytes(const shape *s)
 {
+    if (s->matrix)
+        return 4 * (KEYS * s->d_max + s->queries) + 28 * s->items;
     return 4 * (s->queries * (s->d_max + s->items) + s->items);
 }
 
@@ -36,8 +53,9 @@ static uint32_t choose_parts(const gpu_target *target, const shape *s)
     int64_t pairs = s->n * s->per_group;
     int64_t busy = (pairs + s->queries - 1) / s->queries * s->groups;
     int64_t parts = 4 * (int64_t)target->units / busy;
-    if (parts > s->rows / PART_ROWS)
-        parts = s->rows / PART_ROWS;
+    const int64_t least = s->matrix ? KEYS : PART_ROWS;
+    if (parts > s->rows / least)
+        parts = s->rows / least;
     if (parts < 2 || gpu_is_disabled(target, "attention_join"))
         return 1;
     if (parts > MAX_PARTS)
@@ -60,11 +78,18 @@ static shape preferred_shape(const gpu_node *node)
     s.per_group = s.heads / s.groups;
     while (s.d_max < s.dim)
         s.d_max *= 2;
-    s.queries = choose_queries(&s);
-    s.items = 64;
-    while (s.items > s.queries && (s.items > target->max_group ||
-                                   s.items > target->max_group_size[0]))
-        s.items /= 2;
+    s.matrix = suits_matrix(node);
+    if (s.matrix) {
+        const int64_t pairs = s.n * s.per_group;
+        s.queries = pairs > 32 ? 64 : pairs > 16 ? 32 : 16;
+        s.items = 2 * s.queries;
+    } else {
+        s.queries = choose_queries(&s);
+        s.items = 64;
+        while (s.items > s.queries && (s.items > target->max_group ||
+                                       s.items > target->max_group_size[0]))
+            s.items /= 2;
+    }
     s.parts = choose_parts(target, &s);
     return s;
 }
@@ -78,16 +103,20 @@ static bool fits(const gpu_target *target, const shape *s)
            s->groups <= GPU_MAX_GROUPS;
 }
 
-/* A way is three powers of two: items, queries and parts. */
+/* A way is three powers of two: items, queries and parts; and whether it is by
+ * matrix instructions. */
+#define MATRIX_WAY 0x1000u
+
 static uint32_t way_of(const shape *s)
 {
-    return gpu_size_class(s->items) << 8 | gpu_size_class(s->queries) << 4 |
+    return (s->matrix ? MATRIX_WAY : 0) | gpu_size_class(s->items) << 8 | gpu_size_class(s->queries) << 4 |
            gpu_size_class(s->parts);
 }
 
 static void set_way(shape *s, uint32_t way)
 {
-    s->items = 1u << (way / 256);
+    s->matrix = way & MATRIX_WAY;
+    s->items = 1u << (way / 256 % 16);
     s->queries = 1u << (way / 16 % 16);
     s->parts = 1u << (way % 16);
 }
@@ -119,6 +148,12 @@ static void list_ways(const gpu_node *node, gpu_ways *out)
     for (uint32_t x = 1; x <= MAX_PARTS; x *= 2)
         if (x != s.parts)
             add_way(target, s, s.items, s.queries, x, out);
+    if (s.matrix) {
+        for (uint32_t x = 16; x <= 64; x *= 2)
+            if (x != s.queries && x < 2 * s.n * s.per_group)
+                add_way(target, s, 2 * x, x, s.parts, out);
+        return;
+    }
     for (uint32_t x = 32; x <= 256; x *= 2)
         if (x != s.items)
             add_way(target, s, x, s.queries, s.parts, out);
@@ -195,6 +230,8 @@ static bool check_attention(gpu_node *node)
         s.groups > GPU_MAX_GROUPS)
         return gpu_no(node, "%lld queries of %lld heads are more than a "
                       "dispatch takes", (long long)s.n, (long long)s.heads);
+    if (suits_matrix(node))
+        node->caps.error_class = CLV_ERROR_F16;
     node->caps.split_axes = CLV_SPLIT_SEQUENCE | CLV_SPLIT_HEADS;
     node->caps.split_granularity[3] = s.per_group;
     return true;
@@ -203,10 +240,15 @@ static bool check_attention(gpu_node *node)
 /* ------------------------------------------------------------------------ */
 /* Dispatches                                                                */
 
-static clv_status make_text(gpu_text *text, const char *template)
+static clv_status make_text(gpu_text *text, const gpu_target *target,
+                            const shape *s)
 {
     gpu_puts(text, gpu_template_packed);
-    gpu_puts(text, template);
+    if (s->matrix)
+        gpu_puts(text, target->nvidia_ptx ? gpu_template_matrix_ptx
+                                          : gpu_template_matrix_plain);
+    gpu_puts(text, s->matrix ? gpu_template_attention_matrix
+                             : gpu_template_attention);
     return text->failed ? CLV_ERR_NO_MEMORY : CLV_OK;
 }
 
@@ -239,7 +281,8 @@ static clv_status add_scores(gpu_lowering *lowering, const gpu_node *node,
 {
     gpu_call call;
     const clv_op_attr *attr = &node->node.attr;
-    gpu_call_init(&call, "attention", text, node->index, s->items);
+    gpu_call_init(&call, s->matrix ? "attention_matrix" : "attention", text,
+                  node->index, s->items);
     const gpu_operand *q = gpu_call_rows(&call, "x", &node->in[0], false);
     const gpu_operand *k = gpu_call_rows(&call, "keys", &node->in[1], false);
     gpu_call_rows(&call, "values", &node->in[2], false);
@@ -256,11 +299,13 @@ static clv_status add_scores(gpu_lowering *lowering, const gpu_node *node,
     gpu_call_param(&call, "group_heads", gpu_constant(s->per_group));
     gpu_call_param(&call, "span", gpu_constant(attr->attention.window));
     gpu_call_param(&call, "scale", gpu_float(attr->attention.scale));
-    gpu_call_param(&call, "softcap", gpu_float(attr->attention.softcap ? attr->attention.softcap
-                                                     : 0.0f));
+    gpu_call_param(&call, "softcap", gpu_float(attr->attention.softcap
+                                                    ? attr->attention.softcap
+                                                    : 0.0f));
     gpu_call_define(&call, "DTYPE", node->in[1].d.dtype);
-    gpu_call_define(&call, "GROUP", s->items);
+    gpu_call_define(&call, s->matrix ? "ITEMS" : "GROUP", s->items);
     gpu_call_define(&call, "QUERIES", s->queries);
+    gpu_call_define(&call, "KEYS", KEYS);
     gpu_call_define(&call, "D_MAX", s->d_max);
     gpu_call_define(&call, "PARTS", s->parts);
     gpu_expr pairs = q->width;
@@ -273,10 +318,11 @@ static clv_status add_scores(gpu_lowering *lowering, const gpu_node *node,
 }
 
 static clv_status add_join(gpu_lowering *lowering, const gpu_node *node,
-                           const shape *s, const char *text, uint32_t buffer)
+                           const shape *s, uint32_t buffer)
 {
     gpu_call call;
-    gpu_call_init(&call, "attention_join", text, node->index, s->items);
+    gpu_call_init(&call, "attention_join", gpu_template_attention_join,
+                  node->index, s->items);
     add_partial(&call, "part", s, buffer, false);
     const gpu_operand *dst = gpu_call_rows(&call, "dst", &node->out, true);
     gpu_call_param(&call, "head_dim", gpu_constant(s->dim));
@@ -293,28 +339,26 @@ static clv_status lower_attention(gpu_lowering *lowering, const gpu_node *node)
 {
     const shape s = read_shape(node);
     const clv_host_api *host = lowering->builder.host;
-    gpu_text scores = {.host = host}, join = {.host = host};
+    gpu_text text = {.host = host};
     uint32_t buffer = 0;
-    clv_status status = make_text(&scores, gpu_template_attention);
-    if (!status)
-        status = make_text(&join, gpu_template_attention_join);
+    clv_status status = make_text(&text, node->target, &s);
     if (!status && s.parts > 1)
-        status = gpu_build_private(&lowering->builder,
+        status = gpu_share_scratch(lowering, GPU_SCRATCH_PARTS,
                                    (uint64_t)(s.n * s.heads * s.parts) *
-                                       (uint64_t)(s.dim + 2) * 4,
-                                   false, &buffer);
+                                       (uint64_t)(s.dim + 2) * 4, &buffer);
     if (!status)
-        status = add_scores(lowering, node, &s, scores.data, buffer);
+        status = add_scores(lowering, node, &s, text.data, buffer);
     if (!status && s.parts > 1)
-        status = add_join(lowering, node, &s, join.data, buffer);
-    gpu_text_free(&scores);
-    gpu_text_free(&join);
+        status = add_join(lowering, node, &s, buffer);
+    gpu_text_free(&text);
     return status;
 }
 
 static uint32_t slices(const gpu_node *node)
 {
     const shape s = read_shape(node);
+    if (s.matrix)
+        return 0;
     return 1 | (s.parts == 1 && s.dim % 4 == 0 ? GPU_SLICES_OUT : 0);
 }
 

@@ -86,7 +86,7 @@ static clv_status lower_sort(gpu_lowering *lowering, const gpu_node *node,
                              uint32_t *table)
 {
     const gpu_order order = {node->in[2].index + 1, experts_of(node)};
-    const uint32_t group = gpu_row_group(lowering->target);
+    const uint32_t group = gpu_row_group(lowering->target, 512);
     const bool known = lowering->order.ids == order.ids &&
                        lowering->order.experts == order.experts;
     gpu_call call;

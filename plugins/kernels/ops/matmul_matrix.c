@@ -5,47 +5,22 @@
  */
 #include "matmul_matrix.h"
 #include "coop_few.h"
+#include "matmul_few.h"
+#include "matrix.h"
 #include "variant.h"
-
-#define FEW 8 /* rows that the kernel for few takes */
 
 /* ------------------------------------------------------------------------ */
 /* What is made so                                                           */
 
-static int64_t tile_bytes(uint32_t dtype)
-{
-    switch (dtype) {
-    case CLV_DTYPE_F16: return 1024;
-    case CLV_DTYPE_Q8_0: return 544;
-    case CLV_DTYPE_Q4_0: return 288;
-    }
-    return 0;
-}
-
-static bool is_few(const gpu_node *node)
-{
-    return gpu_max_rows(&node->in[0]) <= FEW;
-}
-
 static const char *variant_name(const gpu_node *node)
 {
-    return is_few(node) ? "matmul_matrix_vector" : "matmul_matrix";
-}
-
-static int64_t tiles_row(const clv_tensor_desc *w)
-{
-    return w->dims[1] / 32 * tile_bytes(w->dtype);
-}
-
-static bool is_glsl(const gpu_target *target)
-{
-    return target->language == GPU_GLSL;
+    return gpu_is_few(node) ? "matmul_matrix_vector" : "matmul_matrix";
 }
 
 static bool has_matrices(const gpu_target *target)
 {
     return target->plain_matrix ||
-           (is_glsl(target) ? target->coop_matrix && target->subgroup == 32
+           (gpu_is_glsl(target) ? target->coop_matrix && target->subgroup == 32
                             : target->nvidia_ptx);
 }
 
@@ -53,20 +28,20 @@ bool gpu_matrix_suits(const gpu_node *node)
 {
     const gpu_target *target = node->target;
     const clv_tensor_desc *w = &node->in[1].d;
-    const uint64_t size = (uint64_t)((w->dims[0] + 15) / 16 * tiles_row(w));
-    return has_matrices(target) && tile_bytes(w->dtype) &&
+    const uint64_t size = (uint64_t)((w->dims[0] + 15) / 16 * gpu_tiles_row(w));
+    return has_matrices(target) && gpu_tile_bytes(w->dtype) &&
            w->dims[1] % 32 == 0 &&
            size <= UINT32_MAX && size <= target->max_binding &&
            (w->dims[0] + 15) / 16 <= GPU_MAX_GROUPS &&
            gpu_max_rows(&node->in[0]) <= GPU_MAX_GROUPS &&
            target->max_group >= 256 &&
-           target->local_bytes >= (is_glsl(target) ? 32 : 48) * 1024u &&
+           target->local_bytes >= (gpu_is_glsl(target) ? 32 : 48) * 1024u &&
            !gpu_is_disabled(target, variant_name(node));
 }
 
 uint32_t gpu_matrix_error_class(const gpu_node *node)
 {
-    return is_few(node) ? CLV_ERROR_F32 : CLV_ERROR_F16;
+    return gpu_is_few(node) ? CLV_ERROR_F32 : CLV_ERROR_F16;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -88,11 +63,11 @@ static shape preferred_shape(const gpu_node *node)
     const int64_t rows = gpu_max_rows(&node->in[0]);
     const int64_t slots = GROUPS_A_UNIT * (int64_t)node->target->units;
     shape s = {128, 128, 2, 2, 3, 1};
-    if (is_glsl(node->target)) {
+    if (gpu_is_glsl(node->target)) {
         if (node->target->local_bytes < 40 * 1024)
             s.bn = 64;
     }
-    if (w->dtype == CLV_DTYPE_F16 || is_glsl(node->target))
+    if (w->dtype == CLV_DTYPE_F16 || gpu_is_glsl(node->target))
         s.stages = 2;
     if (rows <= 64)
         s.bn = 64;
@@ -104,21 +79,15 @@ static shape preferred_shape(const gpu_node *node)
     return s;
 }
 
-/* Bytes of local memory that the plain code takes in addition. */
-static int64_t plain_bytes(const gpu_target *target, int64_t items)
-{
-    return target->nvidia_ptx ? 0 : 28 * items;
-}
-
 static bool fits(const gpu_node *node, const shape *s)
 {
     const clv_tensor_desc *w = &node->in[1].d;
-    const bool glsl = is_glsl(node->target);
+    const bool glsl = gpu_is_glsl(node->target);
     const int64_t items = s->wm * s->wn * 32;
     const int64_t stage =
         glsl ? (s->bm + s->bn) * 80
-             : s->bm / 16 * tile_bytes(w->dtype) + s->bn * 64;
-    const int64_t plain = glsl ? 0 : plain_bytes(node->target, items);
+             : s->bm / 16 * gpu_tile_bytes(w->dtype) + s->bn * 64;
+    const int64_t plain = glsl ? 0 : gpu_plain_bytes(node->target, items);
     return items <= node->target->max_group && s->bn * 4 % items == 0 &&
            s->bm % (s->wm * 16) == 0 && s->bn % (s->wn * (glsl ? 16 : 8)) == 0 &&
            s->bm * s->bn <= 128 * items && /* sums, in registers */
@@ -172,17 +141,6 @@ static void list_shapes(const gpu_node *node, gpu_ways *out)
     }
 }
 
-/* The kernel for few rows: tiles that a warp has under way, warps of a group. */
-static void list_few(const gpu_node *node, gpu_ways *out)
-{
-    const uint32_t most = node->target->max_group / 32;
-    out->preferred = 8 << 4 | 4;
-    for (uint32_t warps = 2; warps <= 16 && warps <= most; warps *= 2)
-        for (uint32_t unroll = 2; unroll <= 8; unroll *= 2)
-            if (node->target->nvidia_ptx || warps <= 8)
-                gpu_way_add(out, warps << 4 | unroll);
-}
-
 void gpu_matrix_ways(const gpu_node *node, gpu_ways *out)
 {
     const clv_tensor_desc *w = &node->in[1].d;
@@ -190,10 +148,10 @@ void gpu_matrix_ways(const gpu_node *node, gpu_ways *out)
              gpu_dtype_name(w->dtype), gpu_size_class(w->dims[0]),
              gpu_size_class(w->dims[1]),
              gpu_size_class(gpu_max_rows(&node->in[0])));
-    if (is_few(node) && is_glsl(node->target))
+    if (gpu_is_few(node) && gpu_is_glsl(node->target))
         gpu_coop_few_ways(node, out);
-    else if (is_few(node))
-        list_few(node, out);
+    else if (gpu_is_few(node))
+        gpu_few_ways(node, out);
     else
         list_shapes(node, out);
 }
@@ -208,22 +166,6 @@ static uint32_t choose(const gpu_node *node)
 /* ------------------------------------------------------------------------ */
 /* Operands in private memory                                                */
 
-/* Rows in private memory, of so many channels of dtype. */
-static gpu_operand *add_rows(gpu_call *call, const char *name, uint32_t buffer,
-                             uint32_t dtype, gpu_expr width, int64_t channels,
-                             int64_t stride, bool written)
-{
-    gpu_operand *o = &call->operands[call->n_operands++];
-    *o = (gpu_operand){.name = name, .dtype = dtype, .written = written,
-                       .memory = GPU_MEMORY_PRIVATE, .index = buffer,
-                       .packed = true, .width = width,
-                       .channels = gpu_constant(channels)};
-    for (uint32_t i = 0; i < 5; i++)
-        o->strides[i] = gpu_constant(0);
-    o->strides[CLV_L_W] = gpu_constant(stride);
-    return o;
-}
-
 static gpu_expr rows_of(const gpu_node *node)
 {
     gpu_expr rows, channels, stride;
@@ -233,46 +175,6 @@ static gpu_expr rows_of(const gpu_node *node)
 
 /* ------------------------------------------------------------------------ */
 /* Dispatches                                                                */
-
-static clv_status make_text(gpu_text *text, const gpu_target *target,
-                            const char *template)
-{
-    gpu_puts(text, gpu_template_packed);
-    if (is_glsl(target)) {
-        if (template == gpu_template_matmul_coop)
-            gpu_puts(text, target->plain_matrix ? gpu_template_matrix_coop_plain
-                                                : gpu_template_matrix_coop);
-        gpu_puts(text, gpu_template_tile_units);
-        gpu_puts(text, template);
-        return text->failed ? CLV_ERR_NO_MEMORY : CLV_OK;
-    }
-    gpu_puts(text, target->nvidia_ptx ? gpu_template_matrix_ptx
-                                      : gpu_template_matrix_plain);
-    gpu_puts(text, gpu_template_matrix_weights);
-    gpu_puts(text, template);
-    return text->failed ? CLV_ERR_NO_MEMORY : CLV_OK;
-}
-
-/* The weights in tiles, by the setup. */
-static clv_status lower_tiles(gpu_lowering *lowering, const gpu_node *node,
-                              uint32_t *buffer)
-{
-    const clv_tensor_desc *w = &node->in[1].d;
-    const int64_t row = tiles_row(w), rows = (w->dims[0] + 15) / 16;
-    gpu_call call;
-    clv_status status = gpu_build_private(
-        &lowering->builder, (uint64_t)(rows * row), true, buffer);
-    if (status)
-        return status;
-    gpu_call_init(&call, "tiles", gpu_template_tiles, node->index, 64);
-    gpu_call_rows(&call, "w", &node->in[1], false);
-    add_rows(&call, "tiles", *buffer, CLV_DTYPE_I8, gpu_constant(rows), row,
-             row, true);
-    gpu_call_define(&call, "DTYPE", w->dtype);
-    call.groups[0] = gpu_constant((w->dims[1] / 32 * 16 + 63) / 64);
-    call.groups[1] = gpu_constant(rows);
-    return gpu_build(&lowering->builder, &call, true);
-}
 
 /* x as halves with a scale a row; products of the same x share them. */
 typedef struct halves {
@@ -288,7 +190,7 @@ static clv_status lower_halves(gpu_lowering *lowering, const gpu_node *node,
     gpu_text text = {.host = b->host};
     gpu_call call;
     const bool known = lowering->halves_of == node->in[0].index + 1;
-    clv_status status = make_text(&text, node->target, gpu_template_halves);
+    clv_status status = gpu_matrix_text(&text, node->target, gpu_template_halves);
     if (!status)
         status = gpu_share_scratch(lowering, GPU_SCRATCH_HALVES,
                                    rows * (uint64_t)channels * 2, &out->q);
@@ -298,9 +200,10 @@ static clv_status lower_halves(gpu_lowering *lowering, const gpu_node *node,
     if (!status && !known) {
         gpu_call_init(&call, "halves", text.data, node->index, 256);
         gpu_call_rows(&call, "x", &node->in[0], false);
-        add_rows(&call, "q", out->q, CLV_DTYPE_F16, rows_of(node), channels,
+        gpu_add_private_rows(&call, "q", out->q, CLV_DTYPE_F16, rows_of(node),
+                             channels,
                  channels * 2, true);
-        add_rows(&call, "scale", out->scale, CLV_DTYPE_F32, gpu_constant(1),
+        gpu_add_private_rows(&call, "scale", out->scale, CLV_DTYPE_F32, gpu_constant(1),
                  (int64_t)rows, 0, true);
         gpu_call_define(&call, "GROUP", 256);
         gpu_call_define(&call, "ITEMS", 256);
@@ -327,8 +230,8 @@ static void add_shape(gpu_call *call, const gpu_node *node, const shape *s)
     gpu_call_define(call, "BN", s->bn);
     gpu_call_define(call, "WM", s->wm);
     gpu_call_define(call, "WN", s->wn);
-    gpu_call_define(call, is_glsl(node->target) ? "AHEAD" : "STAGES",
-                    is_glsl(node->target) ? s->stages - 1 : s->stages);
+    gpu_call_define(call, gpu_is_glsl(node->target) ? "AHEAD" : "STAGES",
+                    gpu_is_glsl(node->target) ? s->stages - 1 : s->stages);
     gpu_call_define(call, "SPLIT", s->split);
     gpu_call_define(call, "ITEMS", s->wm * s->wn * 32);
 }
@@ -343,21 +246,22 @@ static clv_status lower_many(gpu_lowering *lowering, const gpu_node *node,
     gpu_text text = {.host = b->host};
     gpu_call call;
     clv_status status =
-        make_text(&text, node->target, is_glsl(node->target)
+        gpu_matrix_text(&text, node->target, gpu_is_glsl(node->target)
                                            ? gpu_template_matmul_coop
                                            : gpu_template_matmul_matrix);
     if (!status) {
         gpu_call_init(&call, "matmul_matrix", text.data, node->index,
                       (uint32_t)(s->wm * s->wn * 32));
-        add_rows(&call, "x", x->q, CLV_DTYPE_F16, rows_of(node), in, 2 * in,
+        gpu_add_private_rows(&call, "x", x->q, CLV_DTYPE_F16, rows_of(node),
+                             in, 2 * in,
                  false);
-        add_rows(&call, "scale", x->scale, CLV_DTYPE_F32, gpu_constant(1),
+        gpu_add_private_rows(&call, "scale", x->scale, CLV_DTYPE_F32, gpu_constant(1),
                  gpu_max_rows(&node->in[0]), 0, false);
-        add_rows(&call, "w", tiles, CLV_DTYPE_I8, gpu_constant((out + 15) / 16),
-                 tiles_row(&node->in[1].d), tiles_row(&node->in[1].d), false);
+        gpu_add_tiles(&call, node, "w", tiles);
         if (s->split > 1) {
             gpu_expr width = rows_of(node);
-            add_rows(&call, "dst", parts, CLV_DTYPE_F32, width, out, 4 * out,
+            gpu_add_private_rows(&call, "dst", parts, CLV_DTYPE_F32, width,
+                             out, 4 * out,
                      true);
         } else {
             add_bias(&call, node);
@@ -380,7 +284,7 @@ static clv_status lower_join(gpu_lowering *lowering, const gpu_node *node,
     gpu_call call;
     gpu_call_init(&call, "matmul_matrix_join",
                   gpu_template_matmul_matrix_join, node->index, 64);
-    add_rows(&call, "part", parts, CLV_DTYPE_F32,
+    gpu_add_private_rows(&call, "part", parts, CLV_DTYPE_F32,
              gpu_constant(s->split * gpu_max_rows(&node->in[0])), out, 4 * out,
              false);
     add_bias(&call, node);
@@ -391,79 +295,15 @@ static clv_status lower_join(gpu_lowering *lowering, const gpu_node *node,
     return gpu_build(&lowering->builder, &call, false);
 }
 
-/* In GLSL. */
-static clv_status lower_few_glsl(gpu_lowering *lowering, const gpu_node *node,
-                                 uint32_t tiles, int64_t columns)
-{
-    const gpu_coop_few few = gpu_coop_few_of(choose(node));
-    const int64_t out = node->in[1].d.dims[0], row = tiles_row(&node->in[1].d);
-    gpu_text text = {.host = lowering->builder.host};
-    gpu_call call;
-    clv_status status =
-        make_text(&text, node->target, gpu_template_matmul_coop_vector);
-    if (!status) {
-        gpu_call_init(&call, "matmul_matrix_vector", text.data, node->index,
-                      few.warps * 32);
-        gpu_call_rows(&call, "x", &node->in[0], false);
-        add_rows(&call, "w", tiles, CLV_DTYPE_I8, gpu_constant((out + 15) / 16),
-                 row, row, false);
-        add_bias(&call, node);
-        gpu_call_rows(&call, "dst", &node->out, true);
-        gpu_call_define(&call, "DTYPE", node->in[1].d.dtype);
-        gpu_call_define(&call, "COLUMNS", columns);
-        gpu_coop_few_define(&call, node, few);
-        call.groups[0] = gpu_ceil(gpu_constant(out), 16 * few.tiles);
-        status = gpu_build(&lowering->builder, &call, false);
-    }
-    gpu_text_free(&text);
-    return status;
-}
-
-static clv_status lower_few(gpu_lowering *lowering, const gpu_node *node,
-                            uint32_t tiles)
-{
-    const int64_t rows = gpu_max_rows(&node->in[0]);
-    const uint32_t way = choose(node);
-    const int64_t out = node->in[1].d.dims[0], warps = way >> 4;
-    gpu_builder *b = &lowering->builder;
-    gpu_text text = {.host = b->host};
-    gpu_call call;
-    int64_t columns = 1;
-    while (columns < rows)
-        columns *= 2;
-    if (is_glsl(node->target))
-        return lower_few_glsl(lowering, node, tiles, columns);
-    clv_status status =
-        make_text(&text, node->target, gpu_template_matmul_matrix_vector);
-    if (!status) {
-        gpu_call_init(&call, "matmul_matrix_vector", text.data, node->index,
-                      (uint32_t)(warps * 32));
-        gpu_call_rows(&call, "x", &node->in[0], false);
-        add_rows(&call, "w", tiles, CLV_DTYPE_I8, gpu_constant((out + 15) / 16),
-                 tiles_row(&node->in[1].d), tiles_row(&node->in[1].d), false);
-        add_bias(&call, node);
-        gpu_call_rows(&call, "dst", &node->out, true);
-        gpu_call_define(&call, "DTYPE", node->in[1].d.dtype);
-        gpu_call_define(&call, "COLUMNS", columns);
-        gpu_call_define(&call, "CHUNK", 4096 / columns);
-        gpu_call_define(&call, "WARPS", warps);
-        gpu_call_define(&call, "UNROLL", way & 15);
-        gpu_call_define(&call, "ITEMS", warps * 32);
-        call.groups[0] = gpu_constant((out + 15) / 16);
-        status = gpu_build(b, &call, false);
-    }
-    gpu_text_free(&text);
-    return status;
-}
-
 clv_status gpu_matrix_lower(gpu_lowering *lowering, const gpu_node *node)
 {
     shape s = {0};
     uint32_t tiles = 0, parts = 0;
     halves x = {0, 0};
-    clv_status status = lower_tiles(lowering, node, &tiles);
-    if (status || is_few(node))
-        return status ? status : lower_few(lowering, node, tiles);
+    clv_status status = gpu_lower_tiles(lowering, node, &tiles);
+    if (status || gpu_is_few(node))
+        return status ? status
+                      : gpu_few_lower(lowering, node, choose(node), tiles);
     s = shape_of(choose(node));
     status = lower_halves(lowering, node, &x);
     if (!status && s.split > 1)

@@ -42,7 +42,7 @@ static void list_ways(const gpu_node *node, gpu_ways *out)
 {
     const gpu_target *target = node->target;
     const clv_tensor_desc *y = &node->out.d;
-    const uint32_t preferred = gpu_row_group(target);
+    const uint32_t preferred = gpu_row_group(target, y->dims[y->rank - 1]);
     out->preferred = gpu_size_class(preferred);
     snprintf(out->key, sizeof out->key, "%s-c%u-n%u", node->op->name,
              gpu_size_class(y->dims[y->rank - 1]),

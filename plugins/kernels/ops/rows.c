@@ -123,7 +123,8 @@ static bool check_set_rows(gpu_node *node)
 
 static clv_status lower_set_rows(gpu_lowering *lowering, const gpu_node *node)
 {
-    const uint32_t group = gpu_row_group(lowering->target);
+    const uint32_t group =
+        gpu_row_group(lowering->target, node->in[1].d.dims[1]);
     const int64_t each = (gpu_max_rows(&node->in[1]) - 1) / GPU_MAX_GROUPS + 1;
     gpu_call call;
     gpu_call_init(&call, "set_rows", gpu_template_set_rows, node->index, group);

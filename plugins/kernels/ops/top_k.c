@@ -22,7 +22,8 @@ static bool check_top_k(gpu_node *node)
 
 static clv_status lower_top_k(gpu_lowering *lowering, const gpu_node *node)
 {
-    const uint32_t group = gpu_row_group(lowering->target);
+    const uint32_t group =
+        gpu_row_group(lowering->target, node->in[0].d.dims[1]);
     const int64_t each = (gpu_max_rows(&node->out) - 1) / GPU_MAX_GROUPS + 1;
     gpu_call call;
     gpu_call_init(&call, "top_k", gpu_template_top_k, node->index, group);
