@@ -152,11 +152,15 @@ static clv_status lower_chain(gpu_lowering *lowering, gpu_fusion *fusion,
 
 /* Products that share their x, in one kernel. */
 static clv_status lower_team(gpu_lowering *lowering, gpu_fusion *fusion,
-                             const gpu_node *node, const gpu_team *team)
+                             const gpu_node *node, gpu_team *team)
 {
     clv_status status = CLV_OK;
     for (uint32_t i = 0; i < team->n_outs && !status; i++)
-        status = gpu_place(fusion, &lowering->builder, node, &team->outs[i]);
+        status = i == team->setter
+                     ? gpu_row_map(lowering, node->index, &team->sets.ids,
+                                   &team->sets.state, &team->sets.map)
+                     : gpu_place(fusion, &lowering->builder, node,
+                                 &team->outs[i]);
     if (!status)
         status = gpu_few_lower_team(lowering, team);
     for (uint32_t i = 0; i < team->n_covered; i++)

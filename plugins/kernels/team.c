@@ -76,14 +76,23 @@ static void add_glu(const gpu_fusion *f, gpu_team *team)
     team->covered[team->n_covered++] = at;
 }
 
-/* An elementwise op behind it would join a product that is made alone. */
-static bool ends_chains(const gpu_fusion *f, const gpu_team *team)
+/* Elementwise ops behind a product would join it if it was made alone; of the
+ * SET_ROWS behind them one can join the team. */
+static bool end_by_rows(const gpu_fusion *f, uint32_t leader, gpu_team *team)
 {
+    team->setter = team->n;
     for (uint32_t i = 0; i < team->n && !team->has_glu; i++) {
+        gpu_node p = team->products[i];
         gpu_chain chain;
-        gpu_fusion_find(f, &team->products[i], &chain);
-        if (chain.n_nodes)
+        p.index = leader; /* that is when it is written */
+        gpu_fusion_find(f, &p, &chain);
+        if (chain.n_links)
             return false;
+        if (!chain.sets || team->setter < team->n)
+            continue;
+        team->setter = i;
+        team->sets = chain;
+        team->covered[team->n_covered++] = chain.nodes[0];
     }
     return true;
 }
@@ -125,5 +134,5 @@ bool gpu_team_find(const gpu_fusion *f, const gpu_node *node,
         return false;
     }
     add_glu(f, team);
-    return ends_chains(f, team);
+    return end_by_rows(f, node->index, team);
 }

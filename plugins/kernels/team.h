@@ -18,7 +18,9 @@ typedef struct gpu_team {
     uint32_t activation;
     gpu_tensor outs[GPU_TEAM_MAX]; /* as many as products, 1 with a GLU */
     uint32_t n_outs;
-    uint32_t covered[GPU_TEAM_MAX + 2]; /* nodes, the first among them */
+    uint32_t setter;  /* product whose output goes to rows of a state; n: none */
+    gpu_chain sets;   /* of that one */
+    uint32_t covered[GPU_TEAM_MAX + 3]; /* nodes, the first among them */
     uint32_t n_covered;
 } gpu_team;
 

@@ -252,7 +252,8 @@ void runner_run(runner *r, const graph *g, void *const *data,
         dispatch(r, code, &code->dispatches[i], &m, symbols);
     assert_int_equal(clFinish(r->queue), CL_SUCCESS);
     for (uint32_t i = 0; i < g->sub.n_tensors; i++) {
-        if (g->tensors[i].usage == CLV_USAGE_OUTPUT)
+        if (g->tensors[i].usage == CLV_USAGE_OUTPUT ||
+            g->tensors[i].usage == CLV_USAGE_STATE)
             read_buffer(r, m.tensors[i], data[i], size[i]);
         clReleaseMemObject(m.tensors[i]);
     }

@@ -113,15 +113,11 @@ static clv_status add_dispatch(gpu_builder *b, const gpu_maker *m, uint32_t kern
     return status;
 }
 
-/* dst becomes the chain's state, whose rows it is written to through the map. */
-static bool add_rows(const gpu_chain *chain, gpu_call *call)
+bool gpu_call_set_rows(gpu_call *call, gpu_operand *dst,
+                       const gpu_chain *chain)
 {
-    uint32_t i = 0;
     int64_t elements, bytes;
     gpu_expr rows, channels, stride;
-    while (strcmp(call->operands[i].name, "dst"))
-        i++;
-    gpu_operand *dst = &call->operands[i];
     if (call->n_operands == GPU_MAX_ARGS)
         return false;
     clv_block(chain->state.d.dtype, &elements, &bytes);
@@ -166,7 +162,9 @@ static bool add_chain(const gpu_chain *chain, const gpu_call *call,
         operand->offset = dst->offset; /* the same channels */
         operand->channels = dst->channels;
     }
-    return !chain->sets || add_rows(chain, longer);
+    return !chain->sets ||
+           gpu_call_set_rows(longer, &longer->operands[dst - call->operands],
+                             chain);
 }
 
 /* Operands whose tensor lies in private memory; NULL, or what is wrong. */

@@ -105,6 +105,11 @@ typedef struct gpu_builder {
     uint32_t room_kernels, room_setup, room_dispatches, room_privates;
 } gpu_builder;
 
+/* dst, an operand of the call, becomes the state of a chain that ends by a
+ * SET_ROWS; its rows are written through the chain's map. False: no room. */
+bool gpu_call_set_rows(gpu_call *call, gpu_operand *dst,
+                       const struct gpu_chain *chain);
+
 /* Makes the call's kernel unless the code has it, and appends its dispatch, to
  * the setup or to the run. */
 clv_status gpu_build(gpu_builder *b, const gpu_call *call, bool setup);

@@ -13,27 +13,30 @@ static int64_t columns_of(const gpu_node *node)
     return columns;
 }
 
-/* Channels of x that the kernel for few rows has in local memory at a time: as
- * many as its batches need, and fit; 0: none do. streams: rows of tiles that a
- * group reads. */
+/* Channels of x that the kernel for few rows has in local memory at a time:
+ * whole batches, as many as there are and fit; 0: none do. streams: rows of tiles
+ * that a group reads. */
 static int64_t chunk_of(const gpu_node *node, int64_t warps, int64_t streams,
                         int64_t unroll)
 {
-    const int64_t batch = warps / streams * unroll * 32, columns = columns_of(node);
-    const int64_t in = (node->in[1].d.dims[1] + batch - 1) / batch * batch;
-    const int64_t most = 8192 / columns / batch * batch;
-    const int64_t chunk = in < most ? in : most;
+    const int64_t batch = warps / streams * unroll * 32;
+    const int64_t columns = columns_of(node);
     const int64_t sums = warps * ((columns > 4 ? 2 : 1) * 512 + 4 * columns);
-    const int64_t bytes = 2 * columns * (chunk / 8 + 4) * 16 + sums +
-                          gpu_plain_bytes(node->target, warps * 32);
-    return bytes <= node->target->local_bytes ? chunk : 0;
+    const int64_t rest = (int64_t)node->target->local_bytes - sums -
+                         gpu_plain_bytes(node->target, warps * 32);
+    const int64_t in = (node->in[1].d.dims[1] + batch - 1) / batch * batch;
+    int64_t fit = (rest / (32 * columns) - 4) * 8; /* 2 rows of units a column */
+    if (fit > 8192 / columns)
+        fit = 8192 / columns; /* so that groups share a compute unit */
+    fit = fit < 0 ? 0 : fit / batch * batch;
+    return in < fit ? in : fit;
 }
 
 /* The kernel for few rows: tiles that a warp has under way, warps of a group. */
 void gpu_few_ways(const gpu_node *node, gpu_ways *out)
 {
     const uint32_t most = node->target->max_group / 32;
-    out->preferred = 8 << 4 | 4;
+    out->preferred = 8 << 4 | (chunk_of(node, 8, 1, 4) > 0 ? 4 : 2);
     for (uint32_t warps = 2; warps <= 16 && warps <= most; warps *= 2)
         for (uint32_t unroll = 2; unroll <= 8; unroll *= 2)
             if (chunk_of(node, warps, 1, unroll) > 0)
@@ -191,8 +194,12 @@ static void add_operands(gpu_call *call, const gpu_team *team,
         if (gpu_has(&p->in[2]))
             gpu_call_rows(call, bias_names[i], &p->in[2], false);
     }
-    for (uint32_t i = 0; i < team->n_outs; i++)
-        gpu_call_rows(call, dst_names[i], &team->outs[i], true);
+    for (uint32_t i = 0; i < team->n_outs; i++) {
+        gpu_operand *dst =
+            gpu_call_rows(call, dst_names[i], &team->outs[i], true);
+        if (i == team->setter)
+            gpu_call_set_rows(call, dst, &team->sets);
+    }
 }
 
 static int64_t groups_of(const gpu_team *team)
