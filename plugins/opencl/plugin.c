@@ -39,6 +39,8 @@ static const clv_option options[] = {
                 "is; off: guesses"),
     KEY(STRING, "slow", "",
         .help = "for tests: a kernel, by name, that runs several times"),
+    KEY(STRING, "options", "",
+        .help = "for the compiler of kernels, in addition to ours"),
     KEY(STRING, "wrong", "",
         .help = "for tests: a kernel, by name, that is not run where it ought "
                 "to be"),

@@ -3,7 +3,15 @@
 
 #include <string.h>
 
-static const char build_options[] = "-cl-std=CL1.2";
+#define MAX_OPTIONS 256
+
+/* What the compiler is told: ours, and those of the key. */
+static void build_options(const clv_plugin_device *dev, char out[MAX_OPTIONS])
+{
+    const clv_host_api *host = dev->base.host;
+    const char *more = host->option(host->host, "options");
+    snprintf(out, MAX_OPTIONS, "-cl-std=CL1.2 %s", more ? more : "");
+}
 
 /* What stands before the identity, the text and the code in a cached entry. */
 typedef struct entry_header {
@@ -26,15 +34,16 @@ static uint64_t hash(uint64_t h, const void *data, size_t size)
 static void identify(const clv_plugin_device *dev, char *out, size_t size)
 {
     const clv_device_info *info = &dev->props->info;
+    char options[MAX_OPTIONS];
+    build_options(dev, options);
     snprintf(out, size, "%s\n%s\n%s\n%s\n%s", BUILD_ID,
-             dev->props->platform_name, info->driver, info->name,
-             build_options);
+             dev->props->platform_name, info->driver, info->name, options);
 }
 
 void ocl_entry_name(const clv_plugin_device *dev, const char *kind,
                     const char *text, char out[64])
 {
-    char identity[512];
+    char identity[768];
     uint64_t low = 0xcbf29ce484222325u, high = 0x9e3779b97f4a7c15u;
     identify(dev, identity, sizeof identity);
     low = hash(hash(low, identity, strlen(identity) + 1), text, strlen(text));
@@ -85,13 +94,14 @@ static cl_program load(clv_plugin_device *dev, const char *name,
 {
     const clv_host_api *host = dev->base.host;
     const ocl_api *cl = dev->cl;
-    char identity[512], key[64];
+    char identity[768], key[64], options[MAX_OPTIONS];
     void *data = NULL;
     uint64_t size = 0;
     size_t code_size = 0;
     cl_program program = NULL;
     cl_int error, status = CL_SUCCESS;
     identify(dev, identity, sizeof identity);
+    build_options(dev, options);
     ocl_entry_name(dev, "kernel", text, key);
     if (host->cache_get(host->host, key, &data, &size))
         return NULL;
@@ -102,7 +112,7 @@ static cl_program load(clv_plugin_device *dev, const char *name,
                                               &code_size, &code, &status,
                                               &error);
     if (program && (status || cl->BuildProgram(program, 1, &dev->props->id,
-                                               build_options, NULL, NULL))) {
+                                               options, NULL, NULL))) {
         cl->ReleaseProgram(program);
         program = NULL;
     }
@@ -116,7 +126,7 @@ static cl_program load(clv_plugin_device *dev, const char *name,
 static void keep(clv_plugin_device *dev, cl_program program, const char *text)
 {
     const clv_host_api *host = dev->base.host;
-    char identity[512], key[64];
+    char identity[768], key[64];
     size_t code_size = 0, text_size = strlen(text);
     identify(dev, identity, sizeof identity);
     ocl_entry_name(dev, "kernel", text, key);
@@ -148,14 +158,13 @@ static void keep(clv_plugin_device *dev, cl_program program, const char *text)
 /* ------------------------------------------------------------------------ */
 /* Building                                                                 */
 
-/* The compiler's words: whole to the log, the first line that names an error to
- * the user. */
-static clv_status build_failed(clv_plugin_device *dev, cl_program program,
-                               const char *name, cl_int error)
+/* The compiler's words, line by line to the log; the first that names an error,
+ * or the first, to `first`. */
+static void log_words(clv_plugin_device *dev, cl_program program, char *first,
+                      size_t first_size)
 {
     const clv_host_api *host = dev->base.host;
     size_t size = 0;
-    char first[200] = "the compiler says nothing";
     dev->cl->GetProgramBuildInfo(program, dev->props->id, CL_PROGRAM_BUILD_LOG,
                                  0, NULL, &size);
     char *log = size > 1 && size < 1 << 24
@@ -168,7 +177,7 @@ static clv_status build_failed(clv_plugin_device *dev, cl_program program,
         while (at && at > log && at[-1] != '\n')
             at--;
         at = at ? at : log;
-        snprintf(first, sizeof first, "%.*s", (int)strcspn(at, "\n"), at);
+        snprintf(first, first_size, "%.*s", (int)strcspn(at, "\n"), at);
         for (char *line = log, *end; *line; line = end) {
             end = line + strcspn(line, "\n");
             if (*end)
@@ -177,6 +186,14 @@ static clv_status build_failed(clv_plugin_device *dev, cl_program program,
         }
     }
     clv_free(host, log);
+}
+
+static clv_status build_failed(clv_plugin_device *dev, cl_program program,
+                               const char *name, cl_int error)
+{
+    const clv_host_api *host = dev->base.host;
+    char first[200] = "the compiler says nothing";
+    log_words(dev, program, first, sizeof first);
     clv_status status = error == CL_OUT_OF_HOST_MEMORY ? CLV_ERR_NO_MEMORY
                                                        : CLV_ERR_INTERNAL;
     char text[512];
@@ -192,11 +209,13 @@ static clv_status build(clv_plugin_device *dev, const char *name,
 {
     const ocl_api *cl = dev->cl;
     cl_int error = CL_SUCCESS;
+    char options[MAX_OPTIONS];
+    build_options(dev, options);
     cl_program program =
         cl->CreateProgramWithSource(dev->context, 1, &text, NULL, &error);
     if (!program)
         return ocl_fail(dev->base.host, error, "opencl: kernel %.60s", name);
-    error = cl->BuildProgram(program, 1, &dev->props->id, build_options, NULL,
+    error = cl->BuildProgram(program, 1, &dev->props->id, options, NULL,
                              NULL);
     if (error) {
         clv_status status = build_failed(dev, program, name, error);
@@ -204,6 +223,7 @@ static clv_status build(clv_plugin_device *dev, const char *name,
         return status;
     }
     debug(dev, "is built", name);
+    log_words(dev, program, (char[2]){0}, 2);
     keep(dev, program, text);
     *out = program;
     return CLV_OK;

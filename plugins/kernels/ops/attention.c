@@ -80,8 +80,7 @@ static shape preferred_shape(const gpu_node *node)
         s.d_max *= 2;
     s.matrix = suits_matrix(node);
     if (s.matrix) {
-        const int64_t pairs = s.n * s.per_group;
-        s.queries = pairs > 32 ? 64 : pairs > 16 ? 32 : 16;
+        s.queries = 64; /* also for few: four warps load quicker than one */
         s.items = 2 * s.queries;
     } else {
         s.queries = choose_queries(&s);
@@ -150,7 +149,7 @@ static void list_ways(const gpu_node *node, gpu_ways *out)
             add_way(target, s, s.items, s.queries, x, out);
     if (s.matrix) {
         for (uint32_t x = 16; x <= 64; x *= 2)
-            if (x != s.queries && x < 2 * s.n * s.per_group)
+            if (x != s.queries)
                 add_way(target, s, 2 * x, x, s.parts, out);
         return;
     }
