@@ -34,7 +34,7 @@ static bool suits_matrix(const gpu_node *node)
 static uint32_t local_bytes(const shape *s)
 {
     if (s->matrix)
-        return 4 * (KEYS * s->d_max + s->queries) + 28 * s->items;
+        return 4 * KEYS * s->d_max + 28 * s->items;
     return 4 * (s->queries * (s->d_max + s->items) + s->items);
 }
 

@@ -32,11 +32,29 @@ static int64_t chunk_of(const gpu_node *node, int64_t warps, int64_t streams,
     return in < fit ? in : fit;
 }
 
+/* Without tuning: few enough warps that all groups are under way at once, many
+ * loads where there are few groups. A unit is taken to hold 1024 items. */
+static uint32_t preferred_way(const gpu_node *node, int64_t groups,
+                              int64_t streams)
+{
+    const int64_t units = node->target->units;
+    const uint32_t warps = groups > 4 * units && groups <= 8 * units ? 4 : 8;
+    uint32_t unroll = groups <= 3 * units ? 8 : 4;
+    while (unroll > 1 && !chunk_of(node, warps, streams, unroll))
+        unroll /= 2;
+    return warps << 4 | unroll;
+}
+
+static int64_t groups_of_one(const gpu_node *node)
+{
+    return (node->in[1].d.dims[0] + 15) / 16;
+}
+
 /* The kernel for few rows: tiles that a warp has under way, warps of a group. */
 void gpu_few_ways(const gpu_node *node, gpu_ways *out)
 {
     const uint32_t most = node->target->max_group / 32;
-    out->preferred = 8 << 4 | (chunk_of(node, 8, 1, 4) > 0 ? 4 : 2);
+    out->preferred = preferred_way(node, groups_of_one(node), 1);
     for (uint32_t warps = 2; warps <= 16 && warps <= most; warps *= 2)
         for (uint32_t unroll = 2; unroll <= 8; unroll *= 2)
             if (chunk_of(node, warps, 1, unroll) > 0)
@@ -117,7 +135,7 @@ static clv_status lower_lone(gpu_lowering *lowering, const gpu_node *node,
             gpu_call_post(&call, GPU_POST_ADD, &node->in[2]);
         gpu_call_rows(&call, "dst", &node->out, true);
         add_numbers(&call, node, way, NULL);
-        call.groups[0] = gpu_constant((node->in[1].d.dims[0] + 15) / 16);
+        call.groups[0] = gpu_constant(groups_of_one(node));
         status = gpu_build(&lowering->builder, &call, false);
     }
     gpu_text_free(&text);
@@ -206,7 +224,7 @@ static int64_t groups_of(const gpu_team *team)
 {
     int64_t groups = 0;
     for (uint32_t i = 0; i < team->n_outs; i++)
-        groups += (team->products[i].in[1].d.dims[0] + 15) / 16;
+        groups += groups_of_one(&team->products[i]);
     return groups;
 }
 
@@ -216,10 +234,9 @@ clv_status gpu_few_lower_team(gpu_lowering *lowering, const gpu_team *team)
     gpu_text text = {.host = lowering->builder.host};
     uint32_t tiles[GPU_TEAM_MAX];
     clv_status status = CLV_OK;
-    gpu_ways ways = {.n = 0};
     gpu_call call;
-    gpu_matrix_ways(first, &ways);
-    const uint32_t way = gpu_choice(first->target, &ways);
+    const uint32_t way =
+        preferred_way(first, groups_of(team), 1 + team->has_glu);
     for (uint32_t i = 0; i < team->n && !status; i++)
         status = gpu_lower_tiles(lowering, &team->products[i], &tiles[i]);
     put_find_member(&text, team);

@@ -12,5 +12,4 @@ clv_status gpu_few_lower(gpu_lowering *lowering, const gpu_node *node,
 
 /* Whether the product can be one of a team. */
 bool gpu_few_takes(const gpu_node *product);
-/* way: of the first product. */
 clv_status gpu_few_lower_team(gpu_lowering *lowering, const gpu_team *team);
