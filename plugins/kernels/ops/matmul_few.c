@@ -39,7 +39,8 @@ static uint32_t preferred_way(const gpu_node *node, int64_t groups,
 {
     const int64_t units = node->target->units;
     const uint32_t warps = groups > 4 * units && groups <= 8 * units ? 4 : 8;
-    uint32_t unroll = groups <= 3 * units ? 8 : 4;
+    const bool is_short = node->in[1].d.dims[1] <= 8192; /* x fits at once */
+    uint32_t unroll = groups <= 2 * units && is_short ? 8 : 4;
     while (unroll > 1 && !chunk_of(node, warps, streams, unroll))
         unroll /= 2;
     return warps << 4 | unroll;
