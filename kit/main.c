@@ -22,7 +22,8 @@
 typedef struct check_args {
     tool_common common;
     const char *format;
-    tool_strings filters, groups, devices, exclude, xfail, expect, ops;
+    tool_strings filters, groups, devices, exclude, xfail, expect, ops,
+        models;
     tool_strings conf, set;
     kit_conf settings; /* both together */
     uint32_t n_filed;  /* of them, from files */
@@ -68,6 +69,9 @@ static const tool_option options[] = {
                   "measure how fast the devices are, and check nothing"),
     TOOL_OPT_STRINGS(0, "op", "NAME", AT(ops),
                      "with --perf, only this op; may be repeated"),
+    TOOL_OPT_STRINGS(0, "model", "PATTERN", AT(models),
+                     "with --perf, only shapes of models that match, as in "
+                     "'llama3-8b.ffn_*'; may be repeated"),
     TOOL_OPT_CHOICE('o', "output", "FORMAT", AT(format),
                     "text|tap|junit|json", "text, tap, junit or json"),
     TOOL_OPT_FLAG('v', "verbose", AT(verbose), "a line for every case"),
@@ -320,6 +324,8 @@ static int tabulate(const check_args *args, const places *at)
                                                  .selection = &selection,
                                                  .ops = args->ops.items,
                                                  .n_ops = args->ops.n,
+                                                 .models = args->models.items,
+                                                 .n_models = args->models.n,
                                                  .format = format});
     return kit_support_main(&(kit_support_request){
         .config = &config, .selection = &selection, .format = format});

@@ -125,7 +125,9 @@ int kit_perf_main(const kit_perf_request *request)
         {"shape", false},  {"us", true},      {"GFLOP/s", true},
         {"GB/s", true},    {"clock", false}};
     const kit_perf_options options = {
-        .ops = request->ops, .n_ops = request->n_ops, .tell = tell};
+        .ops = request->ops, .n_ops = request->n_ops,
+        .models = request->models, .n_models = request->n_models,
+        .tell = tell};
     const kit_case work = {.name = "perf",
                            .scope = KIT_PER_DEVICE,
                            .run = kit_perf_run,

@@ -9,6 +9,8 @@ typedef struct kit_perf_request {
     const kit_selection *selection; /* its devices */
     const char *const *ops;         /* names; none: all */
     uint32_t n_ops;
+    const char *const *models; /* as kit_perf_options has them */
+    uint32_t n_models;
     const char *format; /* md, json, jsonl or csv */
 } kit_perf_request;
 

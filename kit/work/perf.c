@@ -9,6 +9,7 @@
 #include "fit.h"
 #include "shapes.h"
 
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,9 +46,18 @@ static bool is_wanted(const kit_perf_options *options, uint32_t op)
     return !options->n_ops;
 }
 
+static bool is_model_wanted(const kit_perf_options *options, const char *model)
+{
+    for (uint32_t i = 0; i < options->n_models; i++)
+        if (!fnmatch(options->models[i], model, 0))
+            return true;
+    return !options->n_models;
+}
+
 static void add(perf *p, const kit_spec *spec, const char *model)
 {
-    if (!is_wanted(p->options, spec->op) || p->n == MAX_SPECS)
+    if (!is_wanted(p->options, spec->op) ||
+        !is_model_wanted(p->options, model) || p->n == MAX_SPECS)
         return;
     entry *e = &p->entries[p->n++];
     e->spec = *spec;

@@ -20,6 +20,9 @@ typedef struct kit_perf_row {
 typedef struct kit_perf_options {
     const char *const *ops; /* names; none: all */
     uint32_t n_ops;
+    const char *const *models; /* patterns of the shell for the names of shapes,
+                                  "llama3-8b.ffn_*"; none: all */
+    uint32_t n_models;
     void (*tell)(kit *k, const kit_perf_row *row);
 } kit_perf_options;
 
