@@ -1,0 +1,194 @@
+/* Attention, run through OpenCL and compared with sums of doubles. */
+#include "sample.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static double tolerance = 1e-10;
+
+typedef struct heads {
+    uint32_t dtype;
+    int64_t n, heads, groups, dim, rows, first, pad;
+    int32_t window;
+    float softcap;
+    bool bound; /* by a symbol, below rows */
+} heads;
+
+static bool sees(const heads *h, int64_t query, int64_t row)
+{
+    int64_t pos = h->first + query;
+    return row <= pos && (!h->window || row > pos - h->window);
+}
+
+static void judge_head(const sample *b, const heads *h, int64_t i, int64_t head,
+                       judge *j)
+{
+    const int64_t column = head / (h->heads / h->groups) * h->dim;
+    double top = -INFINITY, sum = 0;
+    double *p = calloc((size_t)h->rows, sizeof *p);
+    assert_non_null(p);
+    for (int64_t row = 0; row < h->rows; row++) {
+        for (int64_t d = 0; d < h->dim; d++)
+            p[row] += sample_value(b, 0, i, head * h->dim + d) *
+                      sample_value(b, 1, row, column + d);
+        p[row] *= 0.7f;
+        if (h->softcap)
+            p[row] = h->softcap * tanh(p[row] / h->softcap);
+        if (sees(h, i, row))
+            top = fmax(top, p[row]);
+    }
+    for (int64_t row = 0; row < h->rows; row++)
+        sum += p[row] = sees(h, i, row) ? exp(p[row] - top) : 0;
+    for (int64_t d = 0; d < h->dim; d++) {
+        double y = 0;
+        for (int64_t row = 0; row < h->rows && sum != 0; row++)
+            if (p[row] != 0)
+                y += p[row] / sum * sample_value(b, 2, row, column + d);
+        judge_expect(j, sample_value(b, 4, i, head * h->dim + d), y);
+    }
+    free(p);
+}
+
+/* Rows that no query sees are NaN. */
+static void poison(sample *b, const heads *h, uint32_t t)
+{
+    for (int64_t row = 0; row < h->rows; row++) {
+        bool seen = false;
+        for (int64_t i = 0; i < h->n; i++)
+            seen |= sees(h, i, row);
+        if (!seen)
+            memset((uint8_t *)(uintptr_t)sample_row(b, t, row), 0xff,
+                   (size_t)(h->groups * h->dim) *
+                       (h->dtype == CLV_DTYPE_F32 ? 4 : 2));
+    }
+}
+
+static void run_heads(runner *r, const heads *h)
+{
+    sample b = {0};
+    char what[120];
+    int64_t symbols[2] = {h->n, h->first + h->n};
+    const int64_t size = h->dtype == CLV_DTYPE_F32 ? 4 : 2;
+    const int64_t stride = h->pad ? (h->groups * h->dim + h->pad) * size : 0;
+    snprintf(what, sizeof what, "attention, dtype %u: %d x %d/%d x %d, %d rows",
+             h->dtype, (int)h->n, (int)h->heads, (int)h->groups, (int)h->dim,
+             (int)h->rows);
+    graph_init(&b.g);
+    sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_INPUT, h->n, h->heads * h->dim, 0);
+    sample_add(&b, h->dtype, CLV_USAGE_STATE, h->rows, h->groups * h->dim, stride);
+    sample_add(&b, h->dtype, CLV_USAGE_STATE, h->rows, h->groups * h->dim, stride);
+    sample_add(&b, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, h->n, 0);
+    sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, h->n, h->heads * h->dim, 0);
+    for (uint32_t t = 0; t < 3; t++)
+        sample_fill(&b, t);
+    for (int64_t i = 0; i < h->n; i++)
+        ((int32_t *)b.data[3])[i] = (int32_t)(h->first + i);
+    poison(&b, h, 1);
+    poison(&b, h, 2);
+    clv_node *node = graph_node(&b.g, CLV_OP_ATTENTION, 4,
+                                (const uint32_t[]){0, 1, 2, 3, CLV_NO_TENSOR});
+    node->attr.attention.head_dim = (uint32_t)h->dim;
+    node->attr.attention.scale = 0.7f;
+    node->attr.attention.softcap = h->softcap;
+    node->attr.attention.window = h->window;
+    if (h->bound) {
+        b.g.symbols[0] = (clv_symbol_range){1, h->n};
+        b.g.symbols[1] = (clv_symbol_range){1, h->rows};
+        b.g.sub.n_symbols = 2;
+        node->attr.attention.rows_symbol = 2;
+    }
+    runner_run(r, &b.g, b.data, b.size, symbols);
+    judge j = {0, 0};
+    for (int64_t i = 0; i < h->n; i++)
+        for (int64_t head = 0; head < h->heads; head++)
+            judge_head(&b, h, i, head, &j);
+    judge_conclude(&j, tolerance, what);
+    sample_free(&b);
+}
+
+static const heads attention_cases[] = {
+    {.n = 1, .heads = 1, .groups = 1, .dim = 1, .rows = 1},
+    {.n = 1, .heads = 8, .groups = 2, .dim = 64, .rows = 64, .first = 50},
+    {.n = 1, .heads = 6, .groups = 3, .dim = 80, .rows = 700, .first = 699},
+    {.n = 1, .heads = 4, .groups = 2, .dim = 32, .rows = 700, .first = 320,
+     .bound = true},
+    {.n = 37, .heads = 4, .groups = 4, .dim = 32, .rows = 37},
+    {.n = 33, .heads = 2, .groups = 1, .dim = 128, .rows = 400, .first = 300,
+     .window = 100, .pad = 3},
+    {.n = 5, .heads = 2, .groups = 2, .dim = 40, .rows = 20, .first = 3,
+     .window = 1},
+    {.n = 9, .heads = 4, .groups = 2, .dim = 256, .rows = 64, .first = 20,
+     .softcap = 2},
+    {.n = 6, .heads = 2, .groups = 1, .dim = 23, .rows = 10, .first = -3,
+     .pad = 1},
+    {.n = 6, .heads = 2, .groups = 1, .dim = 24, .rows = 10, .first = 8},
+    {.n = 3, .heads = 2, .groups = 1, .dim = 24, .rows = 10, .first = 1000,
+     .window = 7},
+    {.n = 2, .heads = 3, .groups = 1, .dim = 7, .rows = 10,
+     .first = INT32_MAX - 2},
+    {.n = 3, .heads = 2, .groups = 2, .dim = 1024, .rows = 30, .first = 20},
+};
+
+static void test_attention(void **state)
+{
+    gpu_target target = sample_target;
+    runner *r = runner_open(&target);
+    (void)state;
+    if (!r)
+        skip();
+    for (uint32_t i = 0;
+         i < sizeof attention_cases / sizeof attention_cases[0]; i++) {
+        heads h = attention_cases[i];
+        h.dtype = CLV_DTYPE_F32;
+        run_heads(r, &h);
+        h.dtype = CLV_DTYPE_F16;
+        run_heads(r, &h);
+    }
+    runner_close(r);
+}
+
+/* Many queries, by matrix instructions in plain code. */
+static void test_matrix_attention(void **state)
+{
+    static const heads cases[] = {
+        {.n = 37, .heads = 4, .groups = 4, .dim = 32, .rows = 37},
+        {.n = 70, .heads = 6, .groups = 2, .dim = 128, .rows = 300,
+         .first = 201, .bound = true},
+        {.n = 33, .heads = 2, .groups = 1, .dim = 72, .rows = 400,
+         .first = 300, .window = 100, .pad = 3},
+        {.n = 40, .heads = 2, .groups = 2, .dim = 64, .rows = 64, .first = 10,
+         .softcap = 2},
+        {.n = 40, .heads = 2, .groups = 1, .dim = 24, .rows = 30, .first = 1000,
+         .window = 990},
+        {.n = 34, .heads = 1, .groups = 1, .dim = 8, .rows = 70, .first = -3},
+    };
+    gpu_target target = sample_target;
+    target.plain_matrix = true;
+    target.local_bytes = 48 * 1024;
+    runner *r = runner_open(&target);
+    (void)state;
+    if (!r)
+        skip();
+    tolerance = 1e-6;
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        heads h = cases[i];
+        h.dtype = CLV_DTYPE_F16;
+        run_heads(r, &h);
+    }
+    tolerance = 1e-10;
+    runner_close(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_matrix_attention),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

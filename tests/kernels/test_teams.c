@@ -1,0 +1,163 @@
+/* Products that share their x as one kernel, by matrix instructions in plain
+ * code, compared with sums of doubles. */
+#include "sample.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define TEAM_IN 96
+
+/* x normalised, as the team's kernel does on the way. */
+static double normalised(const sample *b, int64_t i, int64_t c)
+{
+    double sum = 0;
+    for (int64_t k = 0; k < TEAM_IN; k++)
+        sum += sample_value(b, 0, i, k) * sample_value(b, 0, i, k);
+    return sample_value(b, 0, i, c) / sqrt(sum / TEAM_IN + 1e-3f) * sample_value(b, 1, 0, c);
+}
+
+static double team_product(const sample *b, uint32_t w, uint32_t bias,
+                           int64_t i, int64_t o)
+{
+    double sum = bias == CLV_NO_TENSOR ? 0 : sample_value(b, bias, 0, o);
+    for (int64_t c = 0; c < TEAM_IN; c++)
+        sum += normalised(b, i, c) * sample_value(b, w, o, c);
+    return sum;
+}
+
+/* Tensors 0 x, 1 weights of the norm, 2 what it makes. */
+static void begin_team(sample *b, int64_t n)
+{
+    graph_init(&b->g);
+    sample_add(b, CLV_DTYPE_F32, CLV_USAGE_INPUT, n, TEAM_IN, 0);
+    sample_add(b, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, TEAM_IN, 0);
+    sample_add(b, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, n, TEAM_IN, 0);
+    graph_node(&b->g, CLV_OP_RMS_NORM, 2,
+               (const uint32_t[]){0, 1, CLV_NO_TENSOR})->attr.norm.eps = 1e-3f;
+}
+
+/* A product of the norm; returns what it makes. */
+static uint32_t add_product(sample *b, uint32_t dtype, int64_t n, int64_t out,
+                            bool bias, uint32_t *w, uint32_t *its_bias)
+{
+    *w = sample_add(b, dtype, CLV_USAGE_WEIGHT, out, TEAM_IN, 0);
+    *its_bias = CLV_NO_TENSOR;
+    if (bias)
+        *its_bias = sample_add(b, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, out, 0);
+    uint32_t y = sample_add(b, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, n, out, 0);
+    graph_node(&b->g, CLV_OP_MATMUL, y,
+               (const uint32_t[]){2, *w, *its_bias, CLV_NO_TENSOR});
+    return y;
+}
+
+static void fill_team(sample *b)
+{
+    for (uint32_t t = 0; t < b->g.sub.n_tensors; t++)
+        if (b->g.tensors[t].dtype != CLV_DTYPE_I32)
+            sample_fill(b, t);
+    for (int64_t c = 0; c < TEAM_IN; c++)
+        ((float *)b->data[1])[c] /= 256; /* so that no exp() overflows */
+}
+
+/* Three products, the last one's rows into a cache by ids. */
+static void run_three(runner *r, uint32_t dtype, int64_t n, bool bias)
+{
+    static const int64_t outs[] = {40, 16, 33};
+    sample b = {0};
+    uint32_t w[3], biases[3], y[3], seen[2];
+    judge j = {0, 0};
+    begin_team(&b, n);
+    for (uint32_t i = 0; i < 3; i++)
+        y[i] = add_product(&b, dtype, n, outs[i], bias, &w[i], &biases[i]);
+    for (uint32_t i = 0; i < 2; i++) {
+        seen[i] = sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n, outs[i], 0);
+        graph_node(&b.g, CLV_OP_SOFTMAX, seen[i],
+                   (const uint32_t[]){y[i], CLV_NO_TENSOR});
+    }
+    uint32_t state = sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_STATE, n + 2, outs[2], 0);
+    uint32_t ids = sample_add(&b, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, n, 0);
+    for (int32_t i = 0; i < n; i++)
+        ((int32_t *)b.data[ids])[i] = (int32_t)n - i;
+    graph_node(&b.g, CLV_OP_SET_ROWS, CLV_NO_TENSOR,
+               (const uint32_t[]){state, y[2], ids, CLV_NO_TENSOR});
+    fill_team(&b);
+    runner_run(r, &b.g, b.data, b.size, NULL);
+    for (int64_t i = 0; i < n; i++) {
+        for (uint32_t k = 0; k < 2; k++) {
+            double sum = 0;
+            for (int64_t o = 0; o < outs[k]; o++)
+                sum += exp(team_product(&b, w[k], biases[k], i, o));
+            for (int64_t o = 0; o < outs[k]; o++)
+                judge_expect(&j, sample_value(&b, seen[k], i, o),
+                       exp(team_product(&b, w[k], biases[k], i, o)) / sum);
+        }
+        for (int64_t o = 0; o < outs[2]; o++)
+            judge_expect(&j, sample_value(&b, state, n - i, o),
+                   team_product(&b, w[2], biases[2], i, o));
+    }
+    judge_conclude(&j, 1e-10, "three products of a norm");
+    sample_free(&b);
+}
+
+/* Gate and up, whose GLU is seen through a softmax. */
+static void run_glu(runner *r, uint32_t dtype, int64_t n, bool gelu)
+{
+    sample b = {0};
+    uint32_t w[2], none;
+    judge j = {0, 0};
+    begin_team(&b, n);
+    uint32_t gate = add_product(&b, dtype, n, 50, false, &w[0], &none);
+    uint32_t up = add_product(&b, dtype, n, 50, false, &w[1], &none);
+    uint32_t both = sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, n, 50, 0);
+    uint32_t seen = sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n, 50, 0);
+    graph_node(&b.g, CLV_OP_GLU, both,
+               (const uint32_t[]){gate, up, CLV_NO_TENSOR})
+        ->attr.glu.activation = gelu ? CLV_ACT_GELU_TANH : CLV_ACT_SILU;
+    graph_node(&b.g, CLV_OP_SOFTMAX, seen,
+               (const uint32_t[]){both, CLV_NO_TENSOR});
+    fill_team(&b);
+    runner_run(r, &b.g, b.data, b.size, NULL);
+    for (int64_t i = 0; i < n; i++) {
+        double sum = 0, y[50];
+        for (int64_t o = 0; o < 50; o++) {
+            double g = team_product(&b, w[0], CLV_NO_TENSOR, i, o);
+            double z = 0.7978845608 * (g + 0.044715 * g * g * g);
+            double a = gelu ? 0.5 * g * (1 + tanh(z)) : g / (1 + exp(-g));
+            y[o] = exp(a * team_product(&b, w[1], CLV_NO_TENSOR, i, o));
+            sum += y[o];
+        }
+        for (int64_t o = 0; o < 50; o++)
+            judge_expect(&j, sample_value(&b, seen, i, o), y[o] / sum);
+    }
+    judge_conclude(&j, 1e-10, "gate and up of a norm");
+    sample_free(&b);
+}
+
+static void test_teams(void **state)
+{
+    gpu_target target = sample_target;
+    target.plain_matrix = true;
+    target.local_bytes = 48 * 1024;
+    runner *r = runner_open(&target);
+    (void)state;
+    if (!r)
+        skip();
+    run_three(r, CLV_DTYPE_Q8_0, 1, false);
+    run_three(r, CLV_DTYPE_Q4_0, 5, true);
+    run_glu(r, CLV_DTYPE_Q8_0, 1, false);
+    run_glu(r, CLV_DTYPE_F16, 3, true);
+    runner_close(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_teams),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
