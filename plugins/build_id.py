@@ -9,7 +9,7 @@ import sys
 output, depfile, compiler = sys.argv[1:4]
 sources = sorted(path for folder in sys.argv[4:]
                  for path in pathlib.Path(folder).rglob('*')
-                 if path.suffix in ('.c', '.h', '.build'))
+                 if path.suffix in ('.c', '.h', '.clt', '.py', '.build'))
 digest = hashlib.sha256(compiler.encode())
 for path in sources:
     digest.update(path.read_bytes())

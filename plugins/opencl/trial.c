@@ -2,7 +2,7 @@
 #include "program.h"
 #include "source.h"
 
-#include <trial.h>
+#include <tune/trial.h>
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #include "memory.h"
 #include "source.h"
 
-#include <tune.h>
+#include <tune/tune.h>
 
 #include <string.h>
 

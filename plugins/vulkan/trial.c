@@ -4,8 +4,8 @@
 #include "spirv.h"
 #include "vulkan_build_id.h"
 
-#include <trial.h>
-#include <verdict.h>
+#include <tune/trial.h>
+#include <tune/verdict.h>
 
 static const char *option(const clv_plugin_device *dev, const char *key)
 {

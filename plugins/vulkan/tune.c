@@ -4,7 +4,7 @@
 #include "spirv.h"
 #include "vulkan_build_id.h"
 
-#include <tune.h>
+#include <tune/tune.h>
 
 static void entry_name(const clv_plugin_device *dev, const char *kind,
                        const char *text, char out[64])

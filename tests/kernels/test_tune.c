@@ -1,8 +1,8 @@
 /* Which way tuning takes, on a device of which each way's time and result are
  * known. */
 #include "graph.h"
-#include "lab.h"
-#include "tune.h"
+#include "tune/lab.h"
+#include "tune/tune.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* All ways to compute a node, among which tuning chooses, compute the same. */
-#include "lab.h"
+#include "tune/lab.h"
 #include "runner.h"
-#include "tune.h"
+#include "tune/tune.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

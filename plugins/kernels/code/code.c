@@ -1,7 +1,7 @@
 /* Calls to kernels and dispatches. */
 #include "maker.h"
-#include "fuse.h"
-#include "lower.h"
+#include "lower/fuse.h"
+#include "lower/lower.h"
 
 int64_t gpu_expr_value(const gpu_expr *expr, const int64_t *symbols)
 {

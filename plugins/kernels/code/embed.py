@@ -11,7 +11,7 @@ def literal(line):
 
 def main():
     with open(sys.argv[1], "w", encoding="utf-8") as out:
-        out.write('#include "lower.h"\n')
+        out.write('#include "lower/lower.h"\n')
         for path in sys.argv[2:]:
             name = os.path.splitext(os.path.basename(path))[0]
             with open(path, encoding="utf-8") as text:

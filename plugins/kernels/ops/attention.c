@@ -3,8 +3,8 @@
  * group of the cache, all cache rows or a part of them; parts are joined by a
  * second dispatch. With matrix instructions a warp takes 16 queries.
  */
-#include "lower.h"
-#include "variant.h"
+#include "lower/lower.h"
+#include "lower/variant.h"
 
 #define F32 GPU_BIT(CLV_DTYPE_F32)
 #define MAX_PARTS 16

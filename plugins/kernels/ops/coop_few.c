@@ -1,7 +1,7 @@
 #include "coop_few.h"
 
-#include "lower.h"
-#include "variant.h"
+#include "lower/lower.h"
+#include "lower/variant.h"
 
 /* A power of two. */
 static uint32_t columns_of(const gpu_node *node)

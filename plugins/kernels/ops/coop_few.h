@@ -1,7 +1,7 @@
 /* Shapes of matmul_coop_vector, GLSL's kernel for products of few rows. */
 #pragma once
 
-#include "check.h"
+#include "lower/check.h"
 
 /* Tiles of 16 output channels and warps that a group has, and tiles that a warp
  * has under way in each. */

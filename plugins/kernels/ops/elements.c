@@ -1,5 +1,5 @@
 /* Ops on single elements: a copy with posts. */
-#include "lower.h"
+#include "lower/lower.h"
 
 #define F32 GPU_BIT(CLV_DTYPE_F32)
 #define ALL_SPLITS (CLV_SPLIT_SEQUENCE | CLV_SPLIT_ROWS)

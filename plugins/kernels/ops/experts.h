@@ -1,8 +1,8 @@
 /* Products of experts: what the ways to compute them share. */
 #pragma once
 
-#include "lower.h"
-#include "variant.h"
+#include "lower/lower.h"
+#include "lower/variant.h"
 
 static inline bool gpu_experts_scored(const gpu_node *node)
 {

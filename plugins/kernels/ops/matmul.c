@@ -3,9 +3,9 @@
  * reads each weight once (matrix times vector); many: tiles in local memory, of
  * floats, or of bytes where the device has products of those.
  */
-#include "lower.h"
+#include "lower/lower.h"
 #include "matmul_matrix.h"
-#include "variant.h"
+#include "lower/variant.h"
 
 #define F32 GPU_BIT(CLV_DTYPE_F32)
 

@@ -2,7 +2,7 @@
 #include "coop_few.h"
 #include "matmul_matrix.h"
 #include "matrix.h"
-#include "variant.h"
+#include "lower/variant.h"
 
 /* Columns of x that the kernel for few rows makes. */
 static int64_t columns_of(const gpu_node *node)

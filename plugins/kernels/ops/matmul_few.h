@@ -2,7 +2,7 @@
  * several matrices by one kernel. */
 #pragma once
 
-#include "team.h"
+#include "lower/team.h"
 
 /* How many warps share a product, tiles that each has under way. */
 void gpu_few_ways(const gpu_node *node, gpu_ways *out);

@@ -7,7 +7,7 @@
 #include "coop_few.h"
 #include "matmul_few.h"
 #include "matrix.h"
-#include "variant.h"
+#include "lower/variant.h"
 
 /* ------------------------------------------------------------------------ */
 /* What is made so                                                           */

@@ -1,8 +1,8 @@
-/* Products by matrix instructions, on devices that have them; op_matmul.c asks
+/* Products by matrix instructions, on devices that have them; matmul.c asks
  * first here. */
 #pragma once
 
-#include "lower.h"
+#include "lower/lower.h"
 
 /* Whether this node's product is made so. */
 bool gpu_matrix_suits(const gpu_node *node);

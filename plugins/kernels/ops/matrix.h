@@ -2,7 +2,7 @@
  * their text, operands in private memory. */
 #pragma once
 
-#include "lower.h"
+#include "lower/lower.h"
 
 /* Bytes of a tile of 16 x 32 weights, 0: there are none of the dtype; and of a
  * row of tiles. */

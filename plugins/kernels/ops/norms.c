@@ -1,5 +1,5 @@
 /* Ops on whole rows: a group reduces one after the other. */
-#include "lower.h"
+#include "lower/lower.h"
 
 #define F32 GPU_BIT(CLV_DTYPE_F32)
 

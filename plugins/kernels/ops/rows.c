@@ -1,5 +1,5 @@
 /* Ops that move rows by their ids. */
-#include "lower.h"
+#include "lower/lower.h"
 
 #define GROUP_SLICES 32
 #define GROUP_ROWS 4

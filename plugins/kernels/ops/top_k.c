@@ -1,5 +1,5 @@
 /* The largest of each row. */
-#include "lower.h"
+#include "lower/lower.h"
 
 static bool check_top_k(gpu_node *node)
 {

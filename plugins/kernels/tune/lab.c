@@ -1,4 +1,4 @@
-#include "lab.h"
+#include "tune/lab.h"
 
 #include <math.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "fuse.h"
+#include "lower/fuse.h"
 
 /* Which tensors can be read in slices by all who read them. */
 void gpu_place_look(gpu_fusion *f);

@@ -17,7 +17,7 @@
  */
 #pragma once
 
-#include "check.h"
+#include "lower/check.h"
 
 #define GPU_MAX_LINKS 4
 

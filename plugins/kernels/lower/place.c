@@ -1,4 +1,4 @@
-#include "place.h"
+#include "lower/place.h"
 
 static void forbid(gpu_fusion *f, const clv_node *n, uint32_t mask)
 {

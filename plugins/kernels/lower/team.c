@@ -1,5 +1,5 @@
-#include "team.h"
-#include "variant.h"
+#include "lower/team.h"
+#include "lower/variant.h"
 
 /* A transient that one node writes, as a whole. */
 static bool is_single(const gpu_fusion *f, const gpu_tensor *t)

@@ -1,6 +1,6 @@
-#include "fuse.h"
-#include "place.h"
-#include "variant.h"
+#include "lower/fuse.h"
+#include "lower/place.h"
+#include "lower/variant.h"
 
 static void count_node(gpu_fusion *f, uint32_t index)
 {

@@ -1,7 +1,7 @@
-#include "tune.h"
-#include "check.h"
-#include "lab.h"
-#include "tune_sample.h"
+#include "tune/tune.h"
+#include "lower/check.h"
+#include "tune/lab.h"
+#include "tune/tune_sample.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "fuse.h"
+#include "lower/fuse.h"
 
 #define GPU_TEAM_MAX 3
 

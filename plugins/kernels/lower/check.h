@@ -5,7 +5,7 @@
 #pragma once
 
 #include "code/code.h"
-#include "variant.h"
+#include "lower/variant.h"
 
 typedef struct gpu_tensor {
     clv_tensor_desc d;

@@ -1,6 +1,6 @@
-#include "trial.h"
-#include "lab.h"
-#include "trial_cases.h"
+#include "tune/trial.h"
+#include "tune/lab.h"
+#include "tune/trial_cases.h"
 
 #include <string.h>
 

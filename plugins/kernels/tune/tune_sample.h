@@ -2,7 +2,7 @@
  * made up. */
 #pragma once
 
-#include "lab.h"
+#include "tune/lab.h"
 
 #define GPU_SAMPLE_TENSORS (2 * CLV_MAX_INPUTS + CLV_MAX_OUTPUTS)
 

@@ -1,7 +1,7 @@
-#include "lower.h"
+#include "lower/lower.h"
 #include "ops/matmul_few.h"
-#include "place.h"
-#include "variant.h"
+#include "lower/place.h"
+#include "lower/variant.h"
 
 void gpu_call_init(gpu_call *call, const char *name, const char *text,
                    uint32_t node, uint32_t group)

@@ -1,4 +1,4 @@
-#include "verdict.h"
+#include "tune/verdict.h"
 
 #include <stdlib.h>
 #include <string.h>

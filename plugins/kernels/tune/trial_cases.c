@@ -1,4 +1,4 @@
-#include "trial_cases.h"
+#include "tune/trial_cases.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* What the ops' lower functions work with. */
 #pragma once
 
-#include "check.h"
+#include "lower/check.h"
 
 /* Scratch of one kind, which the nodes of a program use one after another. */
 typedef enum gpu_scratch {

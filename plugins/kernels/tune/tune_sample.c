@@ -1,4 +1,4 @@
-#include "tune_sample.h"
+#include "tune/tune_sample.h"
 
 #include <cleave/plugin_program.h>
 

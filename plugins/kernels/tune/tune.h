@@ -7,7 +7,7 @@
 #pragma once
 
 #include "kernels.h"
-#include "variant.h"
+#include "lower/variant.h"
 
 /* What tuning asks of a plugin. Slots of api are called while others may be,
  * those that submit too; a compilation that is asked for has the choice it is

@@ -1,4 +1,4 @@
-#include "check.h"
+#include "lower/check.h"
 
 static const gpu_op *const ops[] = {
     &gpu_op_get_rows,   &gpu_op_set_rows, &gpu_op_add,     &gpu_op_mul,
