@@ -13,6 +13,8 @@ check() {
 }
 check opencl
 check opencl --set opencl.memory=separate
+check opencl --set opencl.matrix=plain --filter '*/ops.matmul.*' \
+    --filter '*/ops.attention.*' --filter '*/ops.graph.*'
 check vulkan
 check vulkan --set vulkan.validation=on
 exit $status
