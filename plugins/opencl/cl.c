@@ -70,6 +70,7 @@ const char *ocl_error_name(cl_int error)
     NAME(CL_INVALID_HOST_PTR);
     NAME(CL_INVALID_MEM_OBJECT);
     NAME(CL_INVALID_BINARY);
+    NAME(CL_INVALID_BUILD_OPTIONS);
     NAME(CL_INVALID_PROGRAM);
     NAME(CL_INVALID_PROGRAM_EXECUTABLE);
     NAME(CL_INVALID_KERNEL_NAME);
@@ -79,6 +80,7 @@ const char *ocl_error_name(cl_int error)
     NAME(CL_INVALID_ARG_SIZE);
     NAME(CL_INVALID_KERNEL_ARGS);
     NAME(CL_INVALID_WORK_DIMENSION);
+    case -9999: return "NVIDIA: memory was read or written past its end";
     NAME(CL_INVALID_WORK_GROUP_SIZE);
     NAME(CL_INVALID_WORK_ITEM_SIZE);
     NAME(CL_INVALID_GLOBAL_WORK_SIZE);
