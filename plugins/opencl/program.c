@@ -297,7 +297,8 @@ static clv_status check_nodes(clv_plugin_device *dev, const clv_subgraph *graph)
     return status;
 }
 
-static clv_status compile(clv_plugin_program *prog, const clv_compile *c)
+static clv_status compile(clv_plugin_program *prog, const clv_compile *c,
+                          bool matrix)
 {
     clv_plugin_device *dev = prog->dev;
     gpu_target target;
@@ -308,6 +309,8 @@ static clv_status compile(clv_plugin_program *prog, const clv_compile *c)
     if (!status && !c->options)
         status = ocl_choose(dev, c, &choices);
     ocl_target(dev, &target);
+    target.nvidia_ptx = target.nvidia_ptx && matrix;
+    target.plain_matrix = target.plain_matrix && matrix;
     target.choices = c->options ? c->options : choices;
     if (!status)
         status = gpu_lower(dev->base.host, &target, c->graph, &prog->code);
@@ -325,14 +328,11 @@ static const char *fault(const clv_host_api *host, const char *key)
     return variant ? variant : "";
 }
 
-clv_status ocl_program_compile(clv_plugin_device *dev, const clv_compile *c,
-                               clv_plugin_program **out)
+static clv_status try_compile(clv_plugin_device *dev, const clv_compile *c,
+                              bool matrix, clv_plugin_program **out)
 {
     const clv_host_api *host = dev->base.host;
     uint64_t begin = host->now_ns(host->host);
-    clv_status status = ocl_check_lost(dev);
-    if (status)
-        return status;
     clv_plugin_program *prog = clv_new(host, sizeof *prog);
     if (!prog)
         return CLV_ERR_NO_MEMORY;
@@ -340,13 +340,36 @@ clv_status ocl_program_compile(clv_plugin_device *dev, const clv_compile *c,
     prog->base.host = host;
     prog->wrong = fault(host, "wrong");
     prog->slow = fault(host, "slow");
-    status = compile(prog, c);
+    clv_status status = compile(prog, c, matrix);
     prog->compile_ns = host->now_ns(host->host) - begin;
     if (status)
         ocl_program_destroy(prog);
     else
         *out = prog;
     return status;
+}
+
+/* Matrix instructions want a second copy of the weights, for which there may be
+ * no room. */
+clv_status ocl_program_compile(clv_plugin_device *dev, const clv_compile *c,
+                               clv_plugin_program **out)
+{
+    const clv_host_api *host = dev->base.host;
+    gpu_target target;
+    char line[200];
+    clv_status status = ocl_check_lost(dev);
+    if (status)
+        return status;
+    ocl_target(dev, &target);
+    status = try_compile(dev, c, true, out);
+    if (status != CLV_ERR_NO_MEMORY ||
+        !(target.nvidia_ptx || target.plain_matrix) || ocl_check_lost(dev))
+        return status;
+    snprintf(line, sizeof line, "opencl: %.60s: no memory for weights in tiles; "
+             "products go without matrix instructions, as by opencl.matrix=off",
+             dev->props->info.name);
+    host->log(host->host, CLV_LOG_WARN, NULL, 0, line);
+    return try_compile(dev, c, false, out);
 }
 
 clv_status ocl_program_info(clv_plugin_program *prog, clv_program_info *out)
