@@ -6,8 +6,9 @@
  * node that is the only reader of the former one's transient output. What the
  * chain makes is written when its first node runs, earlier than the graph's
  * order says; so it is kept in private memory, as no other tensor may lie there,
- * and only transients end a chain, or a SET_ROWS by ids that are an input. A graph with transients that are parts of
- * others (written under one index, read under another) is left as it is.
+ * and only transients end a chain, or a SET_ROWS by ids that are an input. A graph
+ * with transients that are parts of others (written under one index, read under
+ * another) is left as it is.
  *
  * A sum that no chain takes, and an RMS_NORM of it, are one kernel that writes
  * both.
@@ -62,7 +63,8 @@ typedef struct gpu_use {
 /* What may follow the node in its kernel; n_links 0: nothing. */
 void gpu_fusion_find(const gpu_fusion *f, const gpu_node *node,
                      gpu_chain *chain);
-/* Whether `norm`, filled in, is an RMS_NORM of the sum that can be made with it. */
+/* Whether `norm`, filled in, is an RMS_NORM of the sum that can be made with
+ * it. */
 bool gpu_fusion_norm(const gpu_fusion *f, const gpu_node *add, gpu_node *norm);
 /* The chain's nodes need no code any more. */
 void gpu_fusion_cover(gpu_fusion *f, const gpu_chain *chain);

@@ -108,8 +108,8 @@ static bool fits(const gpu_target *target, const shape *s)
 
 static uint32_t way_of(const shape *s)
 {
-    return (s->matrix ? MATRIX_WAY : 0) | gpu_size_class(s->items) << 8 | gpu_size_class(s->queries) << 4 |
-           gpu_size_class(s->parts);
+    return (s->matrix ? MATRIX_WAY : 0) | gpu_size_class(s->items) << 8 |
+           gpu_size_class(s->queries) << 4 | gpu_size_class(s->parts);
 }
 
 static void set_way(shape *s, uint32_t way)

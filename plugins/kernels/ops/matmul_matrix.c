@@ -190,7 +190,8 @@ static clv_status lower_halves(gpu_lowering *lowering, const gpu_node *node,
     gpu_text text = {.host = b->host};
     gpu_call call;
     const bool known = lowering->halves_of == node->in[0].index + 1;
-    clv_status status = gpu_matrix_text(&text, node->target, gpu_template_halves);
+    clv_status status =
+        gpu_matrix_text(&text, node->target, gpu_template_halves);
     if (!status)
         status = gpu_share_scratch(lowering, GPU_SCRATCH_HALVES,
                                    rows * (uint64_t)channels * 2, &out->q);
@@ -201,10 +202,9 @@ static clv_status lower_halves(gpu_lowering *lowering, const gpu_node *node,
         gpu_call_init(&call, "halves", text.data, node->index, 256);
         gpu_call_rows(&call, "x", &node->in[0], false);
         gpu_add_private_rows(&call, "q", out->q, CLV_DTYPE_F16, rows_of(node),
-                             channels,
-                 channels * 2, true);
-        gpu_add_private_rows(&call, "scale", out->scale, CLV_DTYPE_F32, gpu_constant(1),
-                 (int64_t)rows, 0, true);
+                             channels, channels * 2, true);
+        gpu_add_private_rows(&call, "scale", out->scale, CLV_DTYPE_F32,
+                             gpu_constant(1), (int64_t)rows, 0, true);
         gpu_call_define(&call, "GROUP", 256);
         gpu_call_define(&call, "ITEMS", 256);
         gpu_call_define(&call, "DTYPE", CLV_DTYPE_F16);
@@ -252,17 +252,16 @@ static clv_status lower_many(gpu_lowering *lowering, const gpu_node *node,
     if (!status) {
         gpu_call_init(&call, "matmul_matrix", text.data, node->index,
                       (uint32_t)(s->wm * s->wn * 32));
-        gpu_add_private_rows(&call, "x", x->q, CLV_DTYPE_F16, rows_of(node),
-                             in, 2 * in,
-                 false);
-        gpu_add_private_rows(&call, "scale", x->scale, CLV_DTYPE_F32, gpu_constant(1),
-                 gpu_max_rows(&node->in[0]), 0, false);
+        gpu_add_private_rows(&call, "x", x->q, CLV_DTYPE_F16, rows_of(node), in,
+                             2 * in, false);
+        gpu_add_private_rows(&call, "scale", x->scale, CLV_DTYPE_F32,
+                             gpu_constant(1), gpu_max_rows(&node->in[0]), 0,
+                             false);
         gpu_add_tiles(&call, node, "w", tiles);
         if (s->split > 1) {
             gpu_expr width = rows_of(node);
-            gpu_add_private_rows(&call, "dst", parts, CLV_DTYPE_F32, width,
-                             out, 4 * out,
-                     true);
+            gpu_add_private_rows(&call, "dst", parts, CLV_DTYPE_F32, width, out,
+                             4 * out, true);
         } else {
             add_bias(&call, node);
             gpu_call_rows(&call, "dst", &node->out, true);
@@ -285,8 +284,8 @@ static clv_status lower_join(gpu_lowering *lowering, const gpu_node *node,
     gpu_call_init(&call, "matmul_matrix_join",
                   gpu_template_matmul_matrix_join, node->index, 64);
     gpu_add_private_rows(&call, "part", parts, CLV_DTYPE_F32,
-             gpu_constant(s->split * gpu_max_rows(&node->in[0])), out, 4 * out,
-             false);
+                             gpu_constant(s->split * gpu_max_rows(&node->in[0])),
+                             out, 4 * out, false);
     add_bias(&call, node);
     gpu_call_rows(&call, "dst", &node->out, true);
     gpu_call_define(&call, "SPLIT", s->split);
