@@ -37,6 +37,8 @@ static const clv_option options[] = {
         .help = "which kernel of several: fast: what was found the quickest "
                 "before, else a guess; exhaustive: what was not tried before "
                 "is; off: guesses"),
+    KEY(BOOL, "no_room", "off",
+        .help = "for tests: there is no memory for weights in tiles"),
     KEY(STRING, "slow", "",
         .help = "for tests: a kernel, by name, that runs several times"),
     KEY(STRING, "options", "",

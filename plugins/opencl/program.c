@@ -22,6 +22,7 @@ struct clv_plugin_program {
     ocl_place *places;  /* [base.n_tensors] in the run that is enqueued */
     uint64_t kept_size, scratch_size, compile_ns;
     const char *wrong, *slow; /* variants that tests break, or "" */
+    bool no_room;             /* for weights in tiles, by tests */
 };
 
 #define SLOW_RUNS 20 /* of a kernel that tests make slow */
@@ -198,7 +199,7 @@ static clv_status make_kept(clv_plugin_program *prog, uint32_t i)
     }
     prog->made[i] = true;
     prog->kept_size += prog->code->privates[i].size;
-    status = make_private(prog, i);
+    status = prog->no_room ? CLV_ERR_NO_MEMORY : make_private(prog, i);
     prog->kept[i]->memory = prog->privates[i];
     return status;
 }
@@ -340,6 +341,7 @@ static clv_status try_compile(clv_plugin_device *dev, const clv_compile *c,
     prog->base.host = host;
     prog->wrong = fault(host, "wrong");
     prog->slow = fault(host, "slow");
+    prog->no_room = !strcmp(fault(host, "no_room"), "on");
     clv_status status = compile(prog, c, matrix);
     prog->compile_ns = host->now_ns(host->host) - begin;
     if (status)
