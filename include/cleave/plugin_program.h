@@ -29,34 +29,6 @@ clv_program(const clv_plugin_program *prog)
     return (const clv_program_base *)(const void *)prog;
 }
 
-static inline int64_t clv_dim(const clv_tensor_desc *t, uint32_t d,
-                              const int64_t *symbols)
-{
-    return t->symbols[d] ? symbols[t->symbols[d] - 1] : t->dims[d];
-}
-
-/* Bytes from the tensor's first to its last, with these values of symbols. */
-static inline uint64_t clv_tensor_size(const clv_tensor_desc *t,
-                                       const int64_t *symbols)
-{
-    int64_t elements, bytes, size, dense;
-    clv_block(t->dtype, &elements, &bytes);
-    size = dense = bytes;
-    int strided = 0;
-    for (uint32_t d = 0; d < t->rank; d++)
-        strided |= t->strides[d] != 0;
-    for (uint32_t d = t->rank; d-- > 0;) {
-        int64_t n = clv_dim(t, d, symbols);
-        if (!n)
-            return 0;
-        if (d == t->rank - 1)
-            n = (n + elements - 1) / elements;
-        size += (n - 1) * (strided ? t->strides[d] : dense);
-        dense *= n;
-    }
-    return (uint64_t)size;
-}
-
 /* Finds the memory of one binding; data: [n_tensors], NULL where unbound. */
 static inline clv_status clv_bind(const clv_program_base *base,
                                   const clv_binding *binding,

@@ -88,6 +88,35 @@ static inline uint32_t clv_align(uint32_t dtype)
     return elements == 32 ? 2 : (uint32_t)bytes;
 }
 
+/* Dimension d of a tensor, with these values of symbols. */
+static inline int64_t clv_dim(const clv_tensor_desc *t, uint32_t d,
+                              const int64_t *symbols)
+{
+    return t->symbols[d] ? symbols[t->symbols[d] - 1] : t->dims[d];
+}
+
+/* Bytes from the tensor's first to its last, with these values of symbols. */
+static inline uint64_t clv_tensor_size(const clv_tensor_desc *t,
+                                       const int64_t *symbols)
+{
+    int64_t elements, bytes, size, dense;
+    clv_block(t->dtype, &elements, &bytes);
+    size = dense = bytes;
+    int strided = 0;
+    for (uint32_t d = 0; d < t->rank; d++)
+        strided |= t->strides[d] != 0;
+    for (uint32_t d = t->rank; d-- > 0;) {
+        int64_t n = clv_dim(t, d, symbols);
+        if (!n)
+            return 0;
+        if (d == t->rank - 1)
+            n = (n + elements - 1) / elements;
+        size += (n - 1) * (strided ? t->strides[d] : dense);
+        dense *= n;
+    }
+    return (uint64_t)size;
+}
+
 static inline float clv_half(uint16_t h)
 {
     uint32_t magnitude = (uint32_t)(h & 0x7fff) << 13, bits;

@@ -1,33 +1,6 @@
 /* Bindings of tensors, checked against what was compiled. */
 #include "program.h"
 
-static int64_t dim_of(const clv_tensor_desc *t, uint32_t d,
-                      const int64_t *symbols)
-{
-    return t->symbols[d] ? symbols[t->symbols[d] - 1] : t->dims[d];
-}
-
-/* Bytes from the tensor's first to its last, with these values of symbols. */
-static uint64_t tensor_size(const clv_tensor_desc *t, const int64_t *symbols)
-{
-    int64_t elements, bytes;
-    bool strided = false;
-    clv_block(t->dtype, &elements, &bytes);
-    int64_t size = bytes, dense = bytes;
-    for (uint32_t d = 0; d < t->rank; d++)
-        strided |= t->strides[d] != 0;
-    for (uint32_t d = t->rank; d-- > 0;) {
-        int64_t n = dim_of(t, d, symbols);
-        if (!n)
-            return 0;
-        if (d == t->rank - 1)
-            n = (n + elements - 1) / elements;
-        size += (n - 1) * (strided ? t->strides[d] : dense);
-        dense *= n;
-    }
-    return (uint64_t)size;
-}
-
 static clv_status refuse_binding(const clv_plugin_program *prog,
                                  const clv_binding *b, uint64_t need)
 {
@@ -67,7 +40,7 @@ static clv_status bind_one(const clv_plugin_program *prog, const clv_binding *b,
         t->usage == CLV_USAGE_WEIGHT || t->usage == CLV_USAGE_INPUT
             ? CLV_ACCESS_READ
             : CLV_ACCESS_READ | CLV_ACCESS_WRITE;
-    uint64_t need = tensor_size(t, symbols);
+    uint64_t need = clv_tensor_size(t, symbols);
     if (!vk_buffer_has(b->buffer, b->offset, b->size, access) ||
         b->size < need || b->offset % clv_align(t->dtype))
         return refuse_binding(prog, b, need);
