@@ -17,6 +17,7 @@ typedef struct product {
     uint32_t dtype, quant, group;
     int64_t n, in, out, pad; /* pad: elements or blocks behind each row */
     bool bias, symbolic;
+    float times; /* x is so much larger than 1; 0: 1 */
 } product;
 
 static double scale_of(const sample *b, const product *p, uint32_t scales,
@@ -73,6 +74,8 @@ static void run_product(runner *r, const product *p)
     b.g.tensors[1].quant_scales = p->quant ? scales + 1 : 0;
     for (uint32_t t = 0; t < b.g.sub.n_tensors; t++)
         sample_fill(&b, t);
+    for (int64_t i = 0; p->times != 0 && i < p->n * p->in; i++)
+        ((float *)b.data[0])[i] *= p->times;
     graph_node(&b.g, CLV_OP_MATMUL, 2, inputs);
     if (p->symbolic)
         graph_symbol(&b.g, p->n);
@@ -109,7 +112,7 @@ static void run_format(runner *r, uint32_t i)
             continue; /* they are as these, for more rows */
         product p = {formats[i].dtype, formats[i].quant, group, shapes[k][0],
                      shapes[k][1], shapes[k][2], k % 2 ? 3 : 0, true,
-                     k > 1};
+                     k > 1, 0};
         if (group)
             p.in = p.in / group * group;
         if (p.in && p.in % 2 == 0)
@@ -156,11 +159,16 @@ static void test_matrix_products(void **state)
             if (dtypes[i] != CLV_DTYPE_Q8_0 && k != 1 && k != 4)
                 continue;
             product p = {dtypes[i], 0, 0, shapes[k][0], shapes[k][1],
-                         shapes[k][2], k % 2 ? 3 : 0, k % 3 > 0, k > 1};
+                         shapes[k][2], k % 2 ? 3 : 0, k % 3 > 0, k > 1, 0};
             tolerance = p.n <= 8 ? 1e-10 : 1e-6;
             run_product(r, &p);
         }
+    tolerance = 1e-6; /* of rows far past what halves reach */
+    run_product(r, &(product){.dtype = CLV_DTYPE_Q8_0, .n = 9, .in = 96,
+                              .out = 70, .times = 1e6f});
     tolerance = 1e-10;
+    run_product(r, &(product){.dtype = CLV_DTYPE_Q8_0, .n = 3, .in = 2112,
+                              .out = 33, .times = 1e6f});
     runner_close(r);
 }
 
@@ -175,12 +183,12 @@ static void test_tiles_and_parts(void **state)
     (void)state;
     if (!r)
         skip();
-    const product large = {CLV_DTYPE_Q8_0, 0, 0, 70, 64, 230, 0, true, true};
-    const product parts = {CLV_DTYPE_Q8_0, 0, 0, 2, 512, 300, 0, true, false};
+    const product large = {CLV_DTYPE_Q8_0, 0, 0, 70, 64, 230, 0, true, true, 0};
+    const product parts = {CLV_DTYPE_Q8_0, 0, 0, 2, 512, 300, 0, true, false, 0};
     const product groups = {CLV_DTYPE_I8, CLV_QUANT_PER_GROUP, 32, 2, 512, 300,
-                            0, true, false};
+                            0, true, false, 0};
     const product channels = {CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL, 0, 9, 512,
-                              300, 0, false, false};
+                              300, 0, false, false, 0};
     run_product(r, &large);
     run_product(r, &parts);
     run_product(r, &groups);
@@ -198,10 +206,10 @@ static void test_bytes(void **state)
     if (!r)
         skip();
     const product cases[] = {
-        {CLV_DTYPE_Q8_0, 0, 0, 37, 96, 70, 3, true, true},
-        {CLV_DTYPE_Q4_0, 0, 0, 37, 96, 70, 0, true, true},
-        {CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL, 0, 9, 64, 70, 1, true, true},
-        {CLV_DTYPE_I4, CLV_QUANT_PER_GROUP, 32, 9, 64, 70, 0, true, true}};
+        {CLV_DTYPE_Q8_0, 0, 0, 37, 96, 70, 3, true, true, 0},
+        {CLV_DTYPE_Q4_0, 0, 0, 37, 96, 70, 0, true, true, 0},
+        {CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL, 0, 9, 64, 70, 1, true, true, 0},
+        {CLV_DTYPE_I4, CLV_QUANT_PER_GROUP, 32, 9, 64, 70, 0, true, true, 0}};
     tolerance = 1e-4;
     for (uint32_t i = 0; i < 4; i++)
         run_product(r, &cases[i]);

@@ -55,13 +55,17 @@ static uint32_t add_product(sample *b, uint32_t dtype, int64_t n, int64_t out,
     return y;
 }
 
-static void fill_team(sample *b)
+/* So that products are some units: no exp() overflows, and activations bend. */
+static void fill_team(sample *b, uint32_t dtype)
 {
+    const float one = dtype == CLV_DTYPE_Q8_0   ? 128
+                      : dtype == CLV_DTYPE_Q4_0 ? 8
+                                                : 1;
     for (uint32_t t = 0; t < b->g.sub.n_tensors; t++)
         if (b->g.tensors[t].dtype != CLV_DTYPE_I32)
             sample_fill(b, t);
     for (int64_t c = 0; c < TEAM_IN; c++)
-        ((float *)b->data[1])[c] /= 256; /* so that no exp() overflows */
+        ((float *)b->data[1])[c] /= one;
 }
 
 /* Three products, the last one's rows into a cache by ids. */
@@ -85,7 +89,7 @@ static void run_three(runner *r, uint32_t dtype, int64_t n, bool bias)
         ((int32_t *)b.data[ids])[i] = (int32_t)n - i;
     graph_node(&b.g, CLV_OP_SET_ROWS, CLV_NO_TENSOR,
                (const uint32_t[]){state, y[2], ids, CLV_NO_TENSOR});
-    fill_team(&b);
+    fill_team(&b, dtype);
     runner_run(r, &b.g, b.data, b.size, NULL);
     for (int64_t i = 0; i < n; i++) {
         for (uint32_t k = 0; k < 2; k++) {
@@ -120,7 +124,7 @@ static void run_glu(runner *r, uint32_t dtype, int64_t n, bool gelu)
         ->attr.glu.activation = gelu ? CLV_ACT_GELU_TANH : CLV_ACT_SILU;
     graph_node(&b.g, CLV_OP_SOFTMAX, seen,
                (const uint32_t[]){both, CLV_NO_TENSOR});
-    fill_team(&b);
+    fill_team(&b, dtype);
     runner_run(r, &b.g, b.data, b.size, NULL);
     for (int64_t i = 0; i < n; i++) {
         double sum = 0, y[50];
