@@ -113,7 +113,7 @@ void vk_abilities_read(const vk_instance_api *api,
     read_features(api, vk_extension_among(ext, n, DOT_EXTENSION),
                   vk_extension_among(ext, n, VK_MATRIX_EXTENSION), p);
     /* A subgroup's matrices need subgroups of one size. */
-    if (!p->subgroup || sizes.minSubgroupSize != sizes.maxSubgroupSize ||
+    if (!p->subgroup || !p->subgroup_swaps || sizes.minSubgroupSize != sizes.maxSubgroupSize ||
         sizes.minSubgroupSize != p->subgroup)
         p->coop_matrix = false;
 }

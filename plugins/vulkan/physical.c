@@ -78,6 +78,9 @@ static bool read_properties(const vk_instance_api *api, vk_physical *p,
     if (p11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT &&
         p11.subgroupSupportedOperations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT)
         p->subgroup = p11.subgroupSize;
+    p->subgroup_swaps =
+        p11.subgroupSupportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT &&
+        p11.subgroupSupportedOperations & VK_SUBGROUP_FEATURE_VOTE_BIT;
     read_limits(p, &base->limits);
     return true;
 }

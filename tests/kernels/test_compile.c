@@ -278,12 +278,43 @@ static void test_glsl_matrices(void **state)
     assert_true(c.kernels >= 6 + 3 + 3);
 }
 
+/* Attention by them, by its own words and in plain ones; with parts, too. */
+static void test_glsl_attention(void **state)
+{
+    compiler c = {.target = base};
+    (void)state;
+    c.target.language = GPU_GLSL;
+    c.target.fp16_storage = c.target.fp16 = true;
+    c.target.subgroup = 32;
+    c.target.units = 100;
+    for (uint32_t i = 0; i < 4; i++) {
+        const int64_t n = i < 2 ? 2 : 300, dim = i % 2 ? 40 : 128;
+        graph g;
+        graph_init(&g);
+        c.target.coop_matrix = i < 3;
+        c.target.plain_matrix = i == 3;
+        uint32_t q = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, n, 12 * dim);
+        uint32_t k = T(CLV_DTYPE_F16, CLV_USAGE_STATE, 400, 4 * dim);
+        uint32_t v = T(CLV_DTYPE_F16, CLV_USAGE_STATE, 400, 4 * dim);
+        uint32_t at = T(CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, n);
+        uint32_t y = T(CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n, 12 * dim);
+        clv_node *node =
+            graph_node(&g, CLV_OP_ATTENTION, y, INPUTS(q, k, v, at));
+        node->attr.attention.head_dim = (uint32_t)dim;
+        node->attr.attention.scale = 0.1f;
+        compile(&c, &g);
+    }
+    assert_false(c.failed);
+    assert_true(c.kernels >= 4 + 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_glsl),
         cmocka_unit_test(test_glsl_halves),
         cmocka_unit_test(test_glsl_matrices),
+        cmocka_unit_test(test_glsl_attention),
         cmocka_unit_test(test_opencl),
     };
     return cmocka_run_group_tests_name("kernels compile", tests, NULL, NULL);

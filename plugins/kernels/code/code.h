@@ -14,7 +14,8 @@
  *   args.T.Word(at) Half(at) Byte(at)   uint: the bits at a place, a multiple
  *                                 of their size
  *   args.T.Quad(at)               u32x4: 16 bytes there, so aligned, too; of
- *                                 private memory, whose begin is
+ *                                 private memory, whose begin is, or of an
+ *                                 operand with quads
  *   args.T.Width() Channels() Slices()  int: rows (of a rank-2 tensor), C, C/4
  *   args.P                        int: a param, or its value where it is fixed
  *
@@ -43,6 +44,7 @@ typedef struct gpu_operand {
     gpu_expr width, channels;
     gpu_expr strides[5];      /* bytes: B, H, W, D, C (CLV_L_B ...) */
     bool packed;              /* channels follow one another */
+    bool quads;               /* read by Quad, where a place is aligned */
     bool sliced;              /* instead of by strides, by the map: */
     uint32_t storage;
     clv_layout_map map;

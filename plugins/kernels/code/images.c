@@ -45,7 +45,7 @@ void gpu_language_binding(gpu_text *out, const gpu_target *target,
     }
     gpu_printf(out, "layout(std430, binding = %u) %sbuffer %s_words "
                     "{ uint %s_w[]; };\n", i, access, name, name);
-    if (t->memory == GPU_MEMORY_PRIVATE && !t->written)
+    if ((t->memory == GPU_MEMORY_PRIVATE || t->quads) && !t->written)
         gpu_printf(out, "layout(std430, binding = %u) readonly buffer %s_quads "
                         "{ uvec4 %s_q[]; };\n", i, name, name);
     if (target->fp16_storage)

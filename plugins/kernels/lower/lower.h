@@ -69,7 +69,7 @@ extern const char gpu_template_elementwise[], gpu_template_strided[],
     gpu_template_experts_sum[], gpu_template_experts_sort[],
     gpu_template_experts_tile[], gpu_template_experts_join[];
 /* Those of GLSL alone. */
-extern const char gpu_template_matmul_coop[], gpu_template_matrix_coop[],
+extern const char gpu_template_attention_coop[], gpu_template_matmul_coop[], gpu_template_matrix_coop[],
     gpu_template_matmul_coop_vector[], gpu_template_matrix_coop_plain[],
     gpu_template_tile_units[];
 

@@ -3,13 +3,15 @@
  * group of the cache, all cache rows or a part of them; parts are joined by a
  * second dispatch. With matrix instructions a warp takes 16 queries.
  */
-#include "lower/lower.h"
+#include "matrix.h"
 #include "lower/variant.h"
 
 #define F32 GPU_BIT(CLV_DTYPE_F32)
 #define MAX_PARTS 16
 #define PART_ROWS 128 /* of the cache, at least, for a part */
-#define KEYS 64       /* cache rows that the kernel of matrices takes at once */
+/* Cache rows that the kernels of matrices take at once. */
+#define KEYS 64
+#define COOP_KEYS 32
 
 /* How a node is computed. */
 typedef struct shape {
@@ -23,16 +25,19 @@ static bool suits_matrix(const gpu_node *node)
 {
     const gpu_target *target = node->target;
     const int64_t dim = node->node.attr.attention.head_dim;
-    return target->language == GPU_OPENCL_C &&
-           (target->nvidia_ptx || target->plain_matrix) &&
-           node->in[1].d.dtype == CLV_DTYPE_F16 && dim % 8 == 0 && dim <= 128 &&
+    return gpu_has_matrices(target) && node->in[1].d.dtype == CLV_DTYPE_F16 &&
+           dim % 8 == 0 && dim <= 128 &&
            target->max_group >= 128 && target->max_group_size[0] >= 128 &&
-           target->local_bytes >= 48 * 1024 &&
+           target->local_bytes >= (gpu_is_glsl(target) ? 32 : 48) * 1024u &&
            !gpu_is_disabled(target, "attention_matrix");
 }
 
-static uint32_t local_bytes(const shape *s)
+static uint32_t local_bytes(const gpu_target *target, const shape *s)
 {
+    if (s->matrix && gpu_is_glsl(target)) /* rows end with a unit more */
+        return 4 * COOP_KEYS * (s->d_max + 8) +
+               s->queries * (4 * COOP_KEYS + 16 + 64) +
+               (target->plain_matrix ? 4 * s->items : 0);
     if (s->matrix)
         return 4 * KEYS * s->d_max + 28 * s->items;
     return 4 * (s->queries * (s->d_max + s->items) + s->items);
@@ -80,6 +85,8 @@ static shape preferred_shape(const gpu_node *node)
         s.d_max *= 2;
     s.matrix = suits_matrix(node);
     if (s.matrix) {
+        if (gpu_is_glsl(target))
+            s.d_max = (uint32_t)(s.dim + 15) / 16 * 16;
         s.queries = 64; /* also for few: four warps load quicker than one */
         s.items = 2 * s.queries;
     } else {
@@ -97,7 +104,7 @@ static bool fits(const gpu_target *target, const shape *s)
 {
     return s->items >= s->queries && s->items <= target->max_group &&
            s->items <= target->max_group_size[0] &&
-           local_bytes(s) <= target->local_bytes &&
+           local_bytes(target, s) <= target->local_bytes &&
            s->n * s->per_group <= (int64_t)s->queries * GPU_MAX_GROUPS &&
            s->groups <= GPU_MAX_GROUPS;
 }
@@ -148,7 +155,7 @@ static void list_ways(const gpu_node *node, gpu_ways *out)
         if (x != s.parts)
             add_way(target, s, s.items, s.queries, x, out);
     if (s.matrix) {
-        for (uint32_t x = 16; x <= 64; x *= 2)
+        for (uint32_t x = 16; x <= (gpu_is_glsl(target) ? 128 : 64); x *= 2)
             if (x != s.queries)
                 add_way(target, s, 2 * x, x, s.parts, out);
         return;
@@ -221,7 +228,7 @@ static bool check_attention(gpu_node *node)
         return gpu_no(node, "rows_symbol names no symbol");
     const shape s = preferred_shape(node);
     if (gpu_is_disabled(target, "attention") || s.items < s.queries ||
-        s.items > target->max_group || local_bytes(&s) > target->local_bytes)
+        s.items > target->max_group || local_bytes(target, &s) > target->local_bytes)
         return gpu_no(node, "no kernel fits groups of %u and %u bytes of local "
                       "memory", (unsigned)target->max_group,
                       (unsigned)target->local_bytes);
@@ -244,10 +251,10 @@ static clv_status make_text(gpu_text *text, const gpu_target *target,
 {
     gpu_puts(text, gpu_template_packed);
     if (s->matrix)
-        gpu_puts(text, target->nvidia_ptx ? gpu_template_matrix_ptx
-                                          : gpu_template_matrix_plain);
-    gpu_puts(text, s->matrix ? gpu_template_attention_matrix
-                             : gpu_template_attention);
+        gpu_puts(text, gpu_matrix_words(target));
+    gpu_puts(text, !s->matrix            ? gpu_template_attention
+                   : gpu_is_glsl(target) ? gpu_template_attention_coop
+                                         : gpu_template_attention_matrix);
     return text->failed ? CLV_ERR_NO_MEMORY : CLV_OK;
 }
 
@@ -283,8 +290,9 @@ static clv_status add_scores(gpu_lowering *lowering, const gpu_node *node,
     gpu_call_init(&call, s->matrix ? "attention_matrix" : "attention", text,
                   node->index, s->items);
     const gpu_operand *q = gpu_call_rows(&call, "x", &node->in[0], false);
-    const gpu_operand *k = gpu_call_rows(&call, "keys", &node->in[1], false);
-    gpu_call_rows(&call, "values", &node->in[2], false);
+    gpu_operand *k = gpu_call_rows(&call, "keys", &node->in[1], false);
+    gpu_operand *v = gpu_call_rows(&call, "values", &node->in[2], false);
+    k->quads = v->quads = s->matrix;
     gpu_call_rows(&call, "pos", &node->in[3], false);
     if (s->parts > 1)
         add_partial(&call, "dst", s, buffer, true);
@@ -304,7 +312,8 @@ static clv_status add_scores(gpu_lowering *lowering, const gpu_node *node,
     gpu_call_define(&call, "DTYPE", node->in[1].d.dtype);
     gpu_call_define(&call, s->matrix ? "ITEMS" : "GROUP", s->items);
     gpu_call_define(&call, "QUERIES", s->queries);
-    gpu_call_define(&call, "KEYS", KEYS);
+    gpu_call_define(&call, "KEYS",
+                    gpu_is_glsl(node->target) ? COOP_KEYS : KEYS);
     gpu_call_define(&call, "D_MAX", s->d_max);
     gpu_call_define(&call, "PARTS", s->parts);
     gpu_expr pairs = q->width;

@@ -17,19 +17,12 @@ static const char *variant_name(const gpu_node *node)
     return gpu_is_few(node) ? "matmul_matrix_vector" : "matmul_matrix";
 }
 
-static bool has_matrices(const gpu_target *target)
-{
-    return target->plain_matrix ||
-           (gpu_is_glsl(target) ? target->coop_matrix && target->subgroup == 32
-                            : target->nvidia_ptx);
-}
-
 bool gpu_matrix_suits(const gpu_node *node)
 {
     const gpu_target *target = node->target;
     const clv_tensor_desc *w = &node->in[1].d;
     const uint64_t size = (uint64_t)((w->dims[0] + 15) / 16 * gpu_tiles_row(w));
-    return has_matrices(target) && gpu_tile_bytes(w->dtype) &&
+    return gpu_has_matrices(target) && gpu_tile_bytes(w->dtype) &&
            w->dims[1] % 32 == 0 &&
            size <= UINT32_MAX && size <= target->max_binding &&
            (w->dims[0] + 15) / 16 <= GPU_MAX_GROUPS &&

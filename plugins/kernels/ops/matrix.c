@@ -27,6 +27,13 @@ bool gpu_is_glsl(const gpu_target *target)
     return target->language == GPU_GLSL;
 }
 
+bool gpu_has_matrices(const gpu_target *target)
+{
+    return target->plain_matrix ||
+           (gpu_is_glsl(target) ? target->coop_matrix && target->subgroup == 32
+                                : target->nvidia_ptx);
+}
+
 int64_t gpu_plain_bytes(const gpu_target *target, int64_t items)
 {
     return target->nvidia_ptx ? 0 : 28 * items;
@@ -57,20 +64,27 @@ void gpu_add_tiles(gpu_call *call, const gpu_node *node, const char *name,
                          gpu_constant((w->dims[0] + 15) / 16), row, row, false);
 }
 
+const char *gpu_matrix_words(const gpu_target *target)
+{
+    if (gpu_is_glsl(target))
+        return target->plain_matrix ? gpu_template_matrix_coop_plain
+                                    : gpu_template_matrix_coop;
+    return target->nvidia_ptx ? gpu_template_matrix_ptx
+                              : gpu_template_matrix_plain;
+}
+
 clv_status gpu_matrix_text(gpu_text *text, const gpu_target *target,
                            const char *template)
 {
     gpu_puts(text, gpu_template_packed);
     if (gpu_is_glsl(target)) {
         if (template == gpu_template_matmul_coop)
-            gpu_puts(text, target->plain_matrix ? gpu_template_matrix_coop_plain
-                                                : gpu_template_matrix_coop);
+            gpu_puts(text, gpu_matrix_words(target));
         gpu_puts(text, gpu_template_tile_units);
         gpu_puts(text, template);
         return text->failed ? CLV_ERR_NO_MEMORY : CLV_OK;
     }
-    gpu_puts(text, target->nvidia_ptx ? gpu_template_matrix_ptx
-                                      : gpu_template_matrix_plain);
+    gpu_puts(text, gpu_matrix_words(target));
     gpu_puts(text, gpu_template_matrix_weights);
     gpu_puts(text, template);
     return text->failed ? CLV_ERR_NO_MEMORY : CLV_OK;

@@ -11,6 +11,8 @@ int64_t gpu_tiles_row(const clv_tensor_desc *w);
 /* Whether the product is one of the kernel for few rows (matmul_few.h). */
 bool gpu_is_few(const gpu_node *node);
 bool gpu_is_glsl(const gpu_target *target);
+/* Whether there are matrix instructions, be it by plain code. */
+bool gpu_has_matrices(const gpu_target *target);
 /* Bytes of local memory that the plain code takes in addition. */
 int64_t gpu_plain_bytes(const gpu_target *target, int64_t items);
 
@@ -22,6 +24,8 @@ gpu_operand *gpu_add_private_rows(gpu_call *call, const char *name,
 /* Adds the product's weights, in tiles that lie in the buffer. */
 void gpu_add_tiles(gpu_call *call, const gpu_node *node, const char *name,
                    uint32_t buffer);
+/* The words for matrices in the target's language. */
+const char *gpu_matrix_words(const gpu_target *target);
 /* The template behind the words that it needs. */
 clv_status gpu_matrix_text(gpu_text *text, const gpu_target *target,
                            const char *template);
