@@ -1,5 +1,7 @@
 #include "answer.h"
 
+#include <cleave/plugin_layout.h>
+
 #include <string.h>
 
 /* No graph of ours comes near; keeps the arithmetic below far from limits. */
@@ -29,9 +31,26 @@ static clv_status too_large(void)
                      "tensor: its size does not fit in 64 bits");
 }
 
+/* In a layout by axes. */
+static clv_status laid_size(const clv_tensor_desc *desc, uint64_t *out)
+{
+    uint32_t block, bytes, dim_axes[CLV_MAX_RANK];
+    clv_layout_map map;
+    if (!clv_dtype_block(desc->dtype, &block, &bytes) || block != 1 ||
+        !clv_layout_of(desc, &map, dim_axes))
+        return clv_error(CLV_ERR_INVALID, "tensor: its dtype %u and axes do "
+                         "not go with layout %u in storage %u", desc->dtype,
+                         desc->layout, desc->storage);
+    return __builtin_mul_overflow((uint64_t)map.n_elements, bytes, out)
+               ? too_large()
+               : CLV_OK;
+}
+
 clv_status core_desc_size(const clv_tensor_desc *desc, const int64_t *symbols,
                           uint64_t *out)
 {
+    if (desc->layout != CLV_LAYOUT_LINEAR)
+        return laid_size(desc, out);
     uint32_t block, block_bytes, last = desc->rank - 1;
     if (desc->rank < 1 || desc->rank > CLV_MAX_RANK ||
         !clv_dtype_block(desc->dtype, &block, &block_bytes))

@@ -99,12 +99,13 @@ clv_status core_exec_set_copies(clv_exec *exec, uint32_t s, clv_value value,
     for (uint32_t i = 0; i < step->n_copies; i++) {
         core_exec_copy *copy = &step->copies[i];
         const clv_plan *plan = exec->plan;
+        const core_form dense = {0}; /* of what lies in several memories */
         const core_object *own = NULL, *import = NULL;
         clv_status status = CLV_OK;
         if (!belongs(exec, copy->shared, value))
             continue;
         if (plan->places[base_of(exec, copy->local)].home == CORE_HOME_BOUND)
-            status = core_tensor_local(tensor, device->dev, &own);
+            status = core_tensor_local(tensor, device->dev, &dense, &own);
         if (!status && !device->staged)
             status = core_tensor_object(tensor, device->dev, 1,
                                         CORE_HOLD_IMPORT, &import);

@@ -75,18 +75,20 @@ bool core_exec_has_state(const clv_plan *plan, clv_value state)
     return false;
 }
 
-/* The tensor's object in a memory of the plan; NULL: the host's. */
-static clv_status object_in(const clv_exec *exec, clv_tensor *tensor,
+/* The state's object in a memory of the plan; NULL: the host's. */
+static clv_status object_in(const clv_exec *exec, clv_value state,
                             uint32_t memory, const core_object **out)
 {
+    const clv_plan *plan = exec->plan;
+    const core_form form = core_form_of(&plan->graph->tensors[state]);
     *out = NULL;
-    return memory ? core_tensor_local(
-                        tensor, exec->plan->devices[memory - 1].dev, out)
+    return memory ? core_tensor_local(exec->tensors[state],
+                                      plan->devices[memory - 1].dev, &form, out)
                   : CLV_OK;
 }
 
 /* Memories of the plan as bits of the tensor. */
-static clv_status bits_of(const clv_exec *exec, clv_tensor *tensor,
+static clv_status bits_of(const clv_exec *exec, clv_value state,
                           uint64_t memories, uint64_t *out)
 {
     clv_status status = CLV_OK;
@@ -95,7 +97,7 @@ static clv_status bits_of(const clv_exec *exec, clv_tensor *tensor,
         const core_object *object;
         if (!(memories >> m & 1))
             continue;
-        status = object_in(exec, tensor, m, &object);
+        status = object_in(exec, state, m, &object);
         if (!status)
             *out |= (uint64_t)1 << (object ? object->memory : 0);
     }
@@ -137,7 +139,7 @@ static clv_status note_written(clv_exec *exec, bool done)
         const core_state_end *end = &plan->state_ends[i];
         clv_tensor *tensor = exec->tensors[end->state];
         uint64_t bits;
-        status = bits_of(exec, tensor,
+        status = bits_of(exec, end->state,
                          done ? end->memories : (uint64_t)1 << end->writer,
                          &bits);
         if (!status)
@@ -158,7 +160,7 @@ clv_status core_exec_bring_states(clv_exec *exec)
         const core_state_use *use = &plan->state_uses[i];
         clv_tensor *tensor = exec->tensors[use->state];
         const core_object *object;
-        status = object_in(exec, tensor, use->memory, &object);
+        status = object_in(exec, use->state, use->memory, &object);
         if (!status)
             status = core_tensor_bring(tensor, object, &use->box);
         if (status)

@@ -318,11 +318,13 @@ static clv_status set_bindings(clv_exec *exec, uint32_t s, clv_value value,
 {
     const clv_plan *plan = exec->plan;
     const core_plan_device *device = &plan->devices[plan->steps[s].device];
+    const core_form form = core_form_of(&plan->graph->tensors[value]);
     const core_object *object;
     if (!step_uses(plan, &exec->steps[s], value))
         return CLV_OK;
     clv_status status =
-        device->local ? core_tensor_local(tensor, device->dev, &object)
+        device->local || form.layout
+            ? core_tensor_local(tensor, device->dev, &form, &object)
                       : core_tensor_object(tensor, device->dev,
                                            plan->pointer_align,
                                            CORE_HOLD_IMPORT, &object);

@@ -17,7 +17,7 @@ static uint64_t page_size(void)
     return (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static void memory_release(void *ctx)
+void core_memory_release(void *ctx)
 {
     core_memory *memory = ctx;
     if (atomic_fetch_sub(&memory->refs, 1) != 1)
@@ -66,8 +66,8 @@ static void *map_pages(uint64_t size, uint64_t align)
     return base;
 }
 
-static clv_status memory_map(const clv_context *ctx, uint64_t size,
-                             core_memory **out)
+clv_status core_memory_make(const clv_context *ctx, uint64_t size,
+                            core_memory **out)
 {
     uint64_t align = shared_alignment(ctx), rounded;
     core_memory *memory = calloc(1, sizeof *memory);
@@ -121,7 +121,7 @@ clv_status clv_tensor_create(clv_context *ctx, uint32_t dtype, uint32_t rank,
     clv_status status = make(ctx, dtype, rank, dims, out);
     if (status)
         return status;
-    status = memory_map(ctx, (*out)->size, &(*out)->memory);
+    status = core_memory_make(ctx, (*out)->size, &(*out)->memory);
     (*out)->zero = true;
     if (status) {
         clv_tensor_destroy(*out);
@@ -173,10 +173,12 @@ void clv_tensor_destroy(clv_tensor *tensor)
         core_object *object = tensor->objects;
         tensor->objects = object->next;
         core_buffer_free(object->buffer);
+        if (object->image)
+            core_memory_release(object->image);
         free(object);
     }
     if (tensor->memory)
-        memory_release(tensor->memory);
+        core_memory_release(tensor->memory);
     core_regions_finish(&tensor->regions);
     pthread_mutex_destroy(&tensor->mutex);
     free(tensor);
@@ -324,10 +326,9 @@ clv_status core_tensor_holding(const clv_tensor *tensor, const clv_device *dev,
                      (unsigned long long)tensor->size, tensor->memory->data);
 }
 
-static clv_status import_object(clv_tensor *tensor, clv_device *dev,
-                                core_object *object)
+clv_status core_memory_import(core_memory *memory, clv_device *dev,
+                              core_object *object)
 {
-    core_memory *memory = tensor->memory;
     uint32_t type;
     uintptr_t begin;
     uint64_t size;
@@ -341,14 +342,13 @@ static clv_status import_object(clv_tensor *tensor, clv_device *dev,
                          .pointer = (void *)begin,
                          .fd = -1,
                          .size = size,
-                         .release = memory_release,
+                         .release = core_memory_release,
                          .release_ctx = memory};
     object->offset = (uintptr_t)memory->data - begin;
-    tensor->zero = false;
     atomic_fetch_add(&memory->refs, 1);
     clv_status status = core_buffer_import(dev, type, &import, &object->buffer);
     if (status)
-        memory_release(memory);
+        core_memory_release(memory);
     return status;
 }
 
@@ -435,8 +435,10 @@ static clv_status make_object(clv_tensor *tensor, clv_device *dev,
     if (!object)
         return clv_error(CLV_ERR_NO_MEMORY, "no memory for a tensor's object");
     *object = *want;
+    if (want->holding == CORE_HOLD_IMPORT)
+        tensor->zero = false;
     clv_status status = want->holding == CORE_HOLD_IMPORT
-                            ? import_object(tensor, dev, object)
+                            ? core_memory_import(tensor->memory, dev, object)
                             : copy_object(tensor, dev, align, object);
     if (status) {
         free(object);

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "../device/device_memory.h"
-#include "regions.h"
+#include "form.h"
 
 /* Host memory with a count of those who use it. */
 typedef struct core_memory {
@@ -27,14 +27,17 @@ typedef struct core_memory {
 typedef enum core_holding {
     CORE_HOLD_IMPORT = 0, /* it uses the host's memory in place */
     CORE_HOLD_COPY = 1,   /* its own memory, filled once: weights only */
-    CORE_HOLD_LOCAL = 2,  /* its own memory, kept up to date: see below */
+    CORE_HOLD_LOCAL = 2,  /* memory of its own or a form of its own, kept up to
+                             date: see below */
 } core_holding;
 
 typedef struct core_object {
     core_buffer *buffer;     /* owned; names the device */
     uint64_t offset, size;   /* of the elements in the buffer */
     uint32_t holding;        /* core_holding */
-    uint32_t storage, layout; /* clv_storage, clv_layout */
+    core_form form;          /* of its elements; LOCAL alone has others */
+    core_memory *image;      /* LOCAL: the host's memory that it imports, of a
+                                device without memory of its own; or NULL */
     core_runs range;         /* of the tensor's bytes: what it holds, one
                                 stretch behind the other */
     uint32_t memory;         /* LOCAL: its bit in clv_tensor.regions */
@@ -89,15 +92,24 @@ clv_status core_tensor_can_copy(const clv_device *dev, uint64_t size,
 clv_status core_tensor_can_share(const clv_device *dev, uint64_t size,
                                  bool coherent);
 
+/* Memory of the host's that devices may import, zeros; holds one reference. */
+clv_status core_memory_make(const clv_context *ctx, uint64_t size,
+                            core_memory **out);
+void core_memory_release(void *memory);
+/* Has dev import all of it; it holds a reference then. */
+clv_status core_memory_import(core_memory *memory, clv_device *dev,
+                              core_object *object);
+
 /*
  * tensor_local.c: memory of devices for tensors whose contents change, the
  * states of graphs. Runs say what they need where and what they have written;
- * nothing is copied but on the way to who needs it.
+ * nothing is copied, and no form changed, but on the way to who needs it.
  */
-/* The object of the whole tensor in the device's own memory, made now if there
- * is none yet; its contents are whatever core_tensor_bring() brought. */
+/* The object of the whole tensor in the device's own memory, or in memory of the
+ * host's for this form alone where it has none; made now if there is none yet.
+ * Its contents are whatever core_tensor_bring() brought. */
 clv_status core_tensor_local(clv_tensor *tensor, clv_device *dev,
-                             const core_object **out);
+                             const core_form *form, const core_object **out);
 /* The newest contents of a box come to a device's own memory; object: NULL for
  * the host's. CLV_ERR_DEVICE_LOST where only a lost device has them. */
 clv_status core_tensor_bring(clv_tensor *tensor, const core_object *object,

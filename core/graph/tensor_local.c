@@ -35,22 +35,49 @@ bool core_bounds_runs(uint32_t dtype, uint32_t rank, const int64_t *dims,
     return true;
 }
 
-static core_object *find_local(const clv_tensor *tensor, const clv_device *dev)
+static core_object *find_local(const clv_tensor *tensor, const clv_device *dev,
+                               const core_form *form)
 {
     core_object *o = tensor->objects;
-    while (o && (o->holding != CORE_HOLD_LOCAL || o->buffer->dev != dev))
+    while (o && (o->holding != CORE_HOLD_LOCAL || o->buffer->dev != dev ||
+                 !core_form_equal(&o->form, form)))
         o = o->next;
     return o;
 }
 
-static clv_status make_local(clv_tensor *tensor, clv_device *dev,
-                             core_object **out)
+/* A device without memory of its own has a form of its own in the host's. */
+static clv_status make_memory(const clv_tensor *tensor, clv_device *dev,
+                              core_object *o)
 {
-    clv_status status = CLV_OK;
+    const core_runs all = {.bytes = o->size, .n = 1};
+    uint32_t type;
+    clv_status status;
+    if (core_device_has_local(dev, &type)) {
+        status = core_device_alloc_local(dev, o->size, "a state", &o->buffer);
+        if (!status && o->form.layout) /* its padding, too */
+            status = core_buffer_zero(o->buffer, 0, &all);
+        if (status)
+            core_buffer_free(o->buffer);
+        return status;
+    }
+    status = core_memory_make(tensor->ctx, o->size, &o->image);
+    if (!status)
+        status = core_memory_import(o->image, dev, o);
+    if (status && o->image)
+        core_memory_release(o->image);
+    return status;
+}
+
+static clv_status make_local(clv_tensor *tensor, clv_device *dev,
+                             const core_form *form, core_object **out)
+{
+    uint64_t size;
+    clv_status status = core_form_size(form, tensor->dtype, tensor->rank,
+                                       tensor->dims, &size);
     if (tensor->n_local == MAX_LOCAL)
         return clv_error(CLV_ERR_LIMIT, "a tensor lies in the memories of at "
                          "most %u devices; use fewer", MAX_LOCAL);
-    if (!tensor->regions.n)
+    if (!status && !tensor->regions.n)
         status = core_regions_begin(&tensor->regions, tensor->rank,
                                     tensor->dims, HOST);
     if (status)
@@ -58,10 +85,10 @@ static clv_status make_local(clv_tensor *tensor, clv_device *dev,
     core_object *o = calloc(1, sizeof *o);
     if (!o)
         return clv_error(CLV_ERR_NO_MEMORY, "no memory for a tensor's object");
-    *o = (core_object){.holding = CORE_HOLD_LOCAL, .size = tensor->size,
-                       .memory = tensor->n_local + 1,
+    *o = (core_object){.holding = CORE_HOLD_LOCAL, .size = size,
+                       .form = *form, .memory = tensor->n_local + 1,
                        .next = tensor->objects};
-    status = core_device_alloc_local(dev, tensor->size, "a state", &o->buffer);
+    status = make_memory(tensor, dev, o);
     if (status) {
         free(o);
         return status;
@@ -72,13 +99,13 @@ static clv_status make_local(clv_tensor *tensor, clv_device *dev,
 }
 
 clv_status core_tensor_local(clv_tensor *tensor, clv_device *dev,
-                             const core_object **out)
+                             const core_form *form, const core_object **out)
 {
     clv_status status = CLV_OK;
     pthread_mutex_lock(&tensor->mutex);
-    core_object *o = find_local(tensor, dev);
+    core_object *o = find_local(tensor, dev, form);
     if (!o)
-        status = make_local(tensor, dev, &o);
+        status = make_local(tensor, dev, form, &o);
     pthread_mutex_unlock(&tensor->mutex);
     if (!status)
         *out = o;
@@ -96,7 +123,7 @@ static const core_object *holder_of(const clv_tensor *tensor,
         if (o->holding != CORE_HOLD_LOCAL ||
             !(region->memories >> o->memory & 1))
             continue;
-        if (!core_device_lost(o->buffer->dev))
+        if (o->image || !core_device_lost(o->buffer->dev))
             return o;
         *lost = o;
     }
@@ -113,6 +140,72 @@ static clv_status runs_of(const clv_tensor *tensor, const core_bounds *box,
                      tensor->rank);
 }
 
+/* All bytes of an object in a form of its own. */
+static clv_status read_whole(const core_object *o, char *bytes)
+{
+    const core_runs all = {.bytes = o->size, .n = 1};
+    return core_buffer_read(o->buffer, o->offset, &all, bytes);
+}
+
+static clv_status no_room(const core_object *o)
+{
+    return clv_error(CLV_ERR_NO_MEMORY, "no memory for %llu bytes of a state "
+                     "that device '%s' has in another layout; use a smaller "
+                     "context", (unsigned long long)o->size,
+                     o->buffer->dev->id);
+}
+
+/* Elements of a box between the host's memory and an object's form: through a
+ * copy of all its bytes, where the host does not see them. */
+static clv_status change_form(const clv_tensor *tensor, const core_object *o,
+                              const core_bounds *box, bool laying)
+{
+    const core_bounds all = core_bounds_whole(tensor->rank, tensor->dims);
+    const core_runs runs = {.bytes = o->size, .n = 1};
+    char *bytes = o->image ? o->image->data : calloc(o->size, 1);
+    clv_status status = bytes ? CLV_OK : no_room(o);
+    if (!status && !o->image &&
+        !(laying && core_bounds_equal(&all, box, tensor->rank)))
+        status = read_whole(o, bytes);
+    if (!status)
+        status = core_form_move(&o->form, tensor->dtype, tensor->rank,
+                                tensor->dims, box, tensor->memory->data, bytes,
+                                laying);
+    if (!status && laying && !o->image)
+        status = core_buffer_write(o->buffer, o->offset, &runs, bytes);
+    if (!o->image)
+        free(bytes);
+    return status;
+}
+
+/* A box from an object to the host's memory. */
+static clv_status fetch(const clv_tensor *tensor, const core_object *from,
+                        const core_bounds *box)
+{
+    core_runs runs;
+    if (from->form.layout)
+        return change_form(tensor, from, box, false);
+    clv_status status = runs_of(tensor, box, &runs);
+    return status ? status
+                  : core_buffer_read(from->buffer, from->offset, &runs,
+                                     tensor->memory->data);
+}
+
+/* A box from the host's memory to an object. */
+static clv_status store(const clv_tensor *tensor, const core_object *to,
+                        const core_bounds *box)
+{
+    core_runs runs;
+    if (to->form.layout) /* it was made of zeros, too */
+        return tensor->zero ? CLV_OK : change_form(tensor, to, box, true);
+    clv_status status = runs_of(tensor, box, &runs);
+    if (status)
+        return status;
+    return tensor->zero ? core_buffer_zero(to->buffer, to->offset, &runs)
+                        : core_buffer_write(to->buffer, to->offset, &runs,
+                                            tensor->memory->data);
+}
+
 static clv_status bring_to_host(clv_tensor *tensor, const core_bounds *box)
 {
     core_region old;
@@ -120,16 +213,12 @@ static clv_status bring_to_host(clv_tensor *tensor, const core_bounds *box)
     while (!status && core_regions_missing(&tensor->regions, box, HOST, &old)) {
         const core_object *lost = NULL;
         const core_object *from = holder_of(tensor, &old, &lost);
-        core_runs runs;
         if (!from)
             return clv_error(CLV_ERR_DEVICE_LOST, "contents of a tensor were "
                              "in the memory of device '%s', which is lost; "
                              "compute them again",
                              lost ? lost->buffer->dev->id : "?");
-        status = runs_of(tensor, &old.box, &runs);
-        if (!status)
-            status = core_buffer_read(from->buffer, from->offset, &runs,
-                                      tensor->memory->data);
+        status = fetch(tensor, from, &old.box);
         if (!status)
             status = core_regions_add(&tensor->regions, &old.box, HOST);
     }
@@ -143,15 +232,9 @@ static clv_status bring_to_device(clv_tensor *tensor, const core_object *to,
     core_region old;
     clv_status status = CLV_OK;
     while (!status && core_regions_missing(&tensor->regions, box, bit, &old)) {
-        core_runs runs;
         status = bring_to_host(tensor, &old.box);
         if (!status)
-            status = runs_of(tensor, &old.box, &runs);
-        if (!status)
-            status = tensor->zero
-                         ? core_buffer_zero(to->buffer, to->offset, &runs)
-                         : core_buffer_write(to->buffer, to->offset, &runs,
-                                             tensor->memory->data);
+            status = store(tensor, to, &old.box);
         if (!status)
             status = core_regions_add(&tensor->regions, &old.box, bit);
     }

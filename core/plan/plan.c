@@ -172,6 +172,7 @@ static clv_status own_answers(const clv_plan *plan, const clv_op_caps *all,
 static clv_status derive(clv_plan *plan, const clv_op_caps *all)
 {
     clv_op_caps *asked = NULL, *caps = NULL;
+    bool laid = false;
     clv_status status = cut_graph(plan);
     if (!status && (plan->cut.graph || !all))
         status = ask_devices(plan, plan->graph, &asked);
@@ -193,7 +194,9 @@ static clv_status derive(clv_plan *plan, const clv_op_caps *all)
         plan->places[v].original = v;
     if (!status)
         status = own_answers(plan, asked ? asked : all, caps);
-    if (!status && core_plan_find_local(plan))
+    if (!status)
+        status = core_plan_layouts(plan, caps, &laid);
+    if (!status && (core_plan_find_local(plan) || laid))
         status = core_plan_transfers(plan, &caps);
     if (!status)
         status = core_plan_steps(plan);

@@ -2,6 +2,7 @@
 #include "../graph/shape.h"
 #include "../graph/tensor.h"
 #include "plan_print.h"
+#include "plan_transfers.h"
 
 static const char *const home_names[] = {"unused", "arena", "own", "bound",
                                          "weight"};
@@ -71,6 +72,23 @@ static void json_devices(core_text *text, const clv_plan *plan)
                   (unsigned long long)plan->memory.live,
                   (unsigned long long)plan->memory.size,
                   (unsigned long long)plan->align);
+}
+
+/* Of states that lie otherwise than the host has them. */
+static void json_layouts(core_text *text, const clv_plan *plan)
+{
+    bool any = false;
+    core_text_add(text, "\"layouts\":[");
+    for (uint32_t d = 0; d < plan->n_devices; d++)
+        for (clv_value v = 0; v < plan->graph->n_tensors; v++) {
+            if (!core_plan_laid_on(plan, v, d))
+                continue;
+            core_text_add(text, "%s{\"state\":%u,\"device\":%u,\"layout\":"
+                          "\"weights\",\"bytes\":%llu}", comma(any), v, d,
+                          (unsigned long long)plan->places[v].size);
+            any = true;
+        }
+    core_text_add(text, "],\n");
 }
 
 static void json_loads(core_text *text, const clv_plan *plan)
@@ -255,6 +273,7 @@ void core_plan_add_json(core_text *text, const clv_plan *plan)
         core_text_add(text, "\"early_steps\":true,\n");
     json_predicted(text, plan);
     json_devices(text, plan);
+    json_layouts(text, plan);
     json_loads(text, plan);
     json_copies(text, plan);
     json_steps(text, plan);

@@ -2,6 +2,7 @@
 #include "../graph/shape.h"
 #include "../graph/tensor.h"
 #include "plan_print.h"
+#include "plan_transfers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -153,6 +154,25 @@ static void add_own_memory(const writer *w, uint32_t device)
                   d->staged ? " through memory that the host sees" : "");
 }
 
+/* States that lie otherwise than the host has them. */
+static void add_laid(const writer *w, uint32_t device)
+{
+    const clv_plan *plan = w->plan;
+    uint64_t bytes = 0;
+    uint32_t n = 0;
+    for (clv_value v = 0; v < plan->graph->n_tensors; v++)
+        if (core_plan_laid_on(plan, v, device)) {
+            bytes += plan->places[v].size;
+            n++;
+        }
+    if (!n)
+        return;
+    core_text_add(w->text, "States laid out as weights on %s: %u, ",
+                  core_plan_device_id(plan, device), n);
+    add_bytes(w->text, bytes);
+    core_text_add(w->text, ".\n");
+}
+
 static void add_memory(const writer *w)
 {
     const core_memplan *memory = &w->plan->memory;
@@ -168,6 +188,8 @@ static void add_memory(const writer *w)
     for (uint32_t d = 0; d < w->plan->n_devices; d++)
         if (w->plan->devices[d].local && w->plan->devices[d].n_steps)
             add_own_memory(w, d);
+    for (uint32_t d = 0; d < w->plan->n_devices; d++)
+        add_laid(w, d);
 }
 
 static void add_loads(const writer *w)

@@ -32,6 +32,15 @@ static uint32_t memory_of(const clv_plan *plan, uint32_t device)
     return plan->devices[device].local ? 1 + device : 0;
 }
 
+/* The memory in which a device has a base: a state in a layout of its own is
+ * apart from the host's, whatever memory the device has. */
+static uint32_t memory_for(const clv_plan *plan, uint32_t device,
+                           clv_value base)
+{
+    return plan->graph->tensors[base].layout ? 1 + device
+                                             : memory_of(plan, device);
+}
+
 bool core_plan_find_local(clv_plan *plan)
 {
     bool any = false;
@@ -221,12 +230,12 @@ static bool is_state(const core_weaver *w, clv_value value)
 static clv_status weave_operand(core_weaver *w, uint32_t i, clv_value *value,
                                 bool read, bool write)
 {
-    uint32_t memory = memory_of(w->plan, w->plan->cut.devices[i]);
     clv_value base;
     clv_status status = CLV_OK;
     if (is_weight(w, *value))
         return CLV_OK;
     base = w->graph->values[*value].base;
+    const uint32_t memory = memory_for(w->plan, w->plan->cut.devices[i], base);
     if (is_state(w, *value))
         status = note_state(w, *value, memory);
     if (!status && read)
@@ -263,6 +272,11 @@ static clv_status weave_node(core_weaver *w, uint32_t i)
 /* ------------------------------------------------------------------------ */
 /* The beginning and the end of a run                                        */
 
+static void note_use(core_weaver *w, uint32_t device, clv_value base)
+{
+    w->used[base] |= (uint64_t)1 << memory_for(w->plan, device, base);
+}
+
 static void find_used(core_weaver *w)
 {
     const clv_graph *g = w->graph;
@@ -270,13 +284,12 @@ static void find_used(core_weaver *w)
     for (uint32_t i = g->n_nodes; i-- > 0;) {
         const clv_node *node = &g->nodes[i];
         uint32_t device = w->plan->cut.devices[i];
-        uint64_t bit = (uint64_t)1 << memory_of(w->plan, device);
         w->first[device] = i;
         for (uint32_t j = 0; j < node->n_inputs; j++)
             if (node->inputs[j] != CLV_NO_TENSOR)
-                w->used[g->values[node->inputs[j]].base] |= bit;
+                note_use(w, device, g->values[node->inputs[j]].base);
         for (uint32_t j = 0; j < node->n_outputs; j++)
-            w->used[g->values[node->outputs[j]].base] |= bit;
+            note_use(w, device, g->values[node->outputs[j]].base);
     }
     for (uint32_t v = 0; v < g->n_tensors; v++)
         if (g->tensors[v].usage == CLV_USAGE_INPUT ||
@@ -326,7 +339,8 @@ static clv_status end_state(core_weaver *w, clv_value state)
             .state = state,
             .box = r->list[i].box,
             .memories = r->list[i].memories,
-            .writer = memory_of(plan, plan->cut.devices[r->list[i].writer])};
+            .writer = memory_for(plan, plan->cut.devices[r->list[i].writer],
+                                 state)};
     }
     return CLV_OK;
 }

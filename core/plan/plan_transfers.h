@@ -10,6 +10,9 @@
  * steps, waits, lifetimes and forecasts follow as they do for other nodes. A
  * copy runs on the device whose memory it reads or writes.
  *
+ * A state in a layout of its own (plan_layouts.c) lies apart from the host's even
+ * where its device uses the host's memory; it has the device's memory then, too.
+ *
  * States keep their contents from run to run, in whatever memories they are used
  * in; what a run needs where, and what it leaves where, is listed, and the
  * executor brings it there before the run, if another run left it elsewhere.
@@ -24,6 +27,12 @@
 /* Finds the devices among those of the pieces that have memory of their own, and
  * whether any has. */
 bool core_plan_find_local(clv_plan *plan);
+/* plan_layouts.c: gives states of the plan's graph, which becomes a cut one, the
+ * layouts that their devices wish for (clv_op_caps), where one device alone uses
+ * them, whole, and all its nodes ask for the same; *any: there is one. caps as
+ * core_plan_memory() takes them; those of nodes that use such states are the
+ * answers for them. */
+clv_status core_plan_layouts(clv_plan *plan, clv_op_caps *caps, bool *any);
 /* Adds mirrors and copies to the plan's cut graph, with their parts and answers;
  * *caps as core_plan_memory() takes them. */
 clv_status core_plan_transfers(clv_plan *plan, clv_op_caps **caps);
@@ -38,6 +47,14 @@ clv_status core_plan_copy_runs(const clv_plan *plan, clv_value value,
 static inline bool core_part_copies(const clv_plan *plan, uint32_t part)
 {
     return plan->graph->nodes[plan->parts[part].node].op == CORE_OP_COPY;
+}
+
+/* Whether a value is a state that lies on a device in a layout of its own. */
+static inline bool core_plan_laid_on(const clv_plan *plan, clv_value value,
+                                     uint32_t device)
+{
+    return plan->graph->tensors[value].layout &&
+           plan->places[value].memory == 1 + device;
 }
 
 /* Whether a copying part leaves its device's memory. */

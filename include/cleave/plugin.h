@@ -176,6 +176,8 @@ typedef enum clv_axis {
     CLV_AXIS_W = 3, /* width; sequence positions */
     CLV_AXIS_D = 4, /* depth */
     CLV_AXIS_C = 5, /* channels */
+    CLV_AXIS_O = 6, /* of CLV_LAYOUT_WEIGHTS: output features */
+    CLV_AXIS_I = 7, /* input features */
 } clv_axis;
 
 /* Physical kind of the object that holds a tensor. */
@@ -187,7 +189,17 @@ typedef enum clv_storage {
     CLV_STORAGE_TEXTURE_3D = 4,
 } clv_storage;
 
-/* Order of elements inside the object. */
+/*
+ * Order of elements inside the object; plugin_layout.h has the places. In all
+ * but LINEAR each dimension has an axis of its own and is no symbol, strides are
+ * zero, elements are whole bytes, and padding holds zeros. WEIGHTS in a buffer
+ * are in groups of one slice of O.
+ *
+ * The host gives states such layouts where devices wish for them (clv_op_caps).
+ * A state in WEIGHTS is what one ATTENTION or several read like the weight of a
+ * product, k as [O,I] for scores, v as [I,O] for sums: rows of the cache are
+ * axis O of k and axis I of v. So k lies as it does in LINEAR, and v transposed.
+ */
 typedef enum clv_layout {
     CLV_LAYOUT_LINEAR = 0,  /* by strides */
     CLV_LAYOUT_SLICES4 = 1, /* channels in zero-padded slices of 4, DSHWBC4 */
@@ -397,7 +409,12 @@ typedef struct clv_op_caps {
     uint32_t answer;      /* clv_answer */
     uint32_t error_class; /* clv_error_class */
     char reason[120];     /* for a "no": what, limit; NUL-terminated */
-    uint32_t layouts[CLV_MAX_INPUTS]; /* required, for RELAYOUT */
+    /* clv_layout of each input. RELAYOUT: required. YES: wished for, of states;
+       0: as they are. A state that a plan uses on one device alone, whole, and
+       for which all nodes there wish for the same, gets that layout: the host
+       asks again with it in the tensor's description, and compiles so if the
+       answer is yes. Else the node runs as it is. */
+    uint32_t layouts[CLV_MAX_INPUTS];
     clv_axis_limit rows, sequence, channels;
     const int64_t *static_shapes; /* n_static sequence lengths; valid until the
                                      device closes */

@@ -167,6 +167,34 @@ static inline bool clv_layout_init(clv_layout_map *map, uint32_t layout,
     return true;
 }
 
+/* The map of a tensor in a layout by axes, any but LINEAR; dim_axes[i]: the
+ * logical axis (CLV_L_*) of dimension i. False: a dimension that is a symbol, or
+ * has no axis or another one's, and as clv_layout_init(). */
+static inline bool clv_layout_of(const clv_tensor_desc *desc,
+                                 clv_layout_map *map, uint32_t *dim_axes)
+{
+    const bool weights = desc->layout == CLV_LAYOUT_WEIGHTS;
+    int64_t dims[CLV_LAYOUT_AXES] = {1, 1, 1, 1, 1};
+    uint32_t seen = 0;
+    if (desc->layout == CLV_LAYOUT_LINEAR || desc->rank > CLV_MAX_RANK)
+        return false;
+    for (uint32_t i = 0; i < desc->rank; i++) {
+        const uint32_t axis = desc->axes[i];
+        if (weights && (axis == CLV_AXIS_O || axis == CLV_AXIS_I))
+            dim_axes[i] = axis == CLV_AXIS_O ? CLV_L_O : CLV_L_I;
+        else if (axis >= CLV_AXIS_B && axis <= CLV_AXIS_C &&
+                 !(weights && (axis == CLV_AXIS_B || axis == CLV_AXIS_C)))
+            dim_axes[i] = axis - CLV_AXIS_B;
+        else
+            return false;
+        if (desc->symbols[i] || desc->strides[i] || (seen >> dim_axes[i] & 1))
+            return false;
+        seen |= 1u << dim_axes[i];
+        dims[dim_axes[i]] = desc->dims[i];
+    }
+    return clv_layout_init(map, desc->layout, desc->storage, dims, weights);
+}
+
 /* The digit's value at logical coordinates. */
 static inline int64_t clv_layout_digit(const clv_layout_map *map,
                                        uint32_t digit, const int64_t *at)
@@ -195,6 +223,27 @@ static inline clv_place clv_layout_find(const clv_layout_map *map,
         }
     }
     return place;
+}
+
+/* Of a tensor in WEIGHTS by axes, in a buffer: bytes an index step of each
+ * dimension, as of any strided tensor. False: as clv_layout_of(). */
+static inline bool clv_layout_strides(const clv_tensor_desc *desc,
+                                      int64_t element, int64_t *strides)
+{
+    uint32_t axes[CLV_MAX_RANK];
+    clv_layout_map map;
+    if (desc->layout != CLV_LAYOUT_WEIGHTS ||
+        desc->storage != CLV_STORAGE_BUFFER ||
+        !clv_layout_of(desc, &map, axes))
+        return false;
+    for (uint32_t i = 0; i < desc->rank; i++) {
+        int64_t one[CLV_LAYOUT_AXES] = {0};
+        one[axes[i]] = 1;
+        strides[i] = clv_layout_find(&map, one).at[CLV_PHYS_X];
+        if (!clv_layout_times(&strides[i], element))
+            return false;
+    }
+    return true;
 }
 
 /* The reverse: the logical coordinates of a place inside the extents. False:

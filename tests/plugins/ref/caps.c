@@ -150,6 +150,27 @@ static uint32_t aliases(const ref_graph *g, const clv_node *node)
     return bits;
 }
 
+/* Wishes for states that ATTENTION reads, or SET_ROWS writes. False: it does not
+ * take them so, whatever it wished. */
+static bool wish(const ref_settings *s, const ref_graph *g,
+                 const clv_node *node, clv_op_caps *caps)
+{
+    const bool reads = node->op == CLV_OP_ATTENTION;
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        const clv_tensor_desc *t = input(g, node, i);
+        if (!t || t->usage != CLV_USAGE_STATE ||
+            !(reads || node->op == CLV_OP_SET_ROWS))
+            continue;
+        if (reads && t->layout && s->fickle) {
+            snprintf(caps->reason, sizeof caps->reason, "not in that layout");
+            return false;
+        }
+        if (s->wishes)
+            caps->layouts[i] = CLV_LAYOUT_WEIGHTS;
+    }
+    return true;
+}
+
 void ref_answer(const clv_plugin_device *dev, const ref_graph *g,
                 uint32_t index, clv_op_caps *out)
 {
@@ -173,6 +194,8 @@ void ref_answer(const clv_plugin_device *dev, const ref_graph *g,
                  s->stride_align);
         return;
     }
+    if (!wish(s, g, node, out))
+        return;
     out->answer = s->n_static ? CLV_ANSWER_STATIC : CLV_ANSWER_YES;
     out->error_class = CLV_ERROR_F32;
     out->accumulate = CLV_DTYPE_F32;

@@ -258,8 +258,11 @@ static bool check_scales(const check *c, const clv_tensor_desc *t)
 static bool check_operand(const check *c, const clv_tensor_desc *t)
 {
     ref_view view;
-    if (t->storage != CLV_STORAGE_BUFFER || t->layout != CLV_LAYOUT_LINEAR)
-        return no(c, "a tensor is not linear in a buffer");
+    if (t->storage != CLV_STORAGE_BUFFER ||
+        (t->layout != CLV_LAYOUT_LINEAR &&
+         (t->layout != CLV_LAYOUT_WEIGHTS || t->usage != CLV_USAGE_STATE)))
+        return no(c, "a tensor is not linear in a buffer, nor a state as "
+                  "weights");
     if (t->usage > CLV_USAGE_STATE)
         return no(c, "usage %u is not known", t->usage);
     for (uint32_t i = 0; i < t->rank && i < CLV_MAX_RANK; i++) {

@@ -151,6 +151,16 @@ static void read_limit(reader *r, const char *name, clv_axis_limit *out)
     *out = (clv_axis_limit){v[0], v[1], v[2]};
 }
 
+static void read_states(reader *r, ref_settings *out)
+{
+    static const char *const names[] = {"linear", "weights", "fickle"};
+    uint32_t n = find_name(names, 3, text_of(r, "states"));
+    if (n == 3)
+        malformed(r, "states", "linear, weights or fickle");
+    out->wishes = n > 0;
+    out->fickle = n == 2;
+}
+
 static uint32_t read_alignment(reader *r, const char *name)
 {
     uint32_t n = (uint32_t)read_count(r, name);
@@ -177,6 +187,7 @@ clv_status ref_settings_read(const clv_host_api *host, uint32_t device,
     read_limit(&r, "channels", &out->channels);
     out->pointer_align = read_alignment(&r, "align");
     out->stride_align = read_alignment(&r, "stride_align");
+    read_states(&r, out);
     out->split = read_bool(&r, "split");
     out->in_place = read_bool(&r, "in_place");
     out->hide = read_bool(&r, "hide");

@@ -1,5 +1,7 @@
 #include "ref.h"
 
+#include <cleave/plugin_layout.h>
+
 #include <math.h>
 #include <string.h>
 
@@ -33,6 +35,8 @@ static bool set_strides(const clv_tensor_desc *desc, uint32_t elements,
 {
     bool given = false;
     int64_t dense = bytes;
+    if (desc->layout != CLV_LAYOUT_LINEAR)
+        return elements == 1 && clv_layout_strides(desc, bytes, out->strides);
     for (uint32_t i = 0; i < out->rank; i++)
         given |= desc->strides[i] != 0;
     for (uint32_t i = out->rank; i-- > 0;) {
