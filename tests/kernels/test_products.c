@@ -172,6 +172,38 @@ static void test_matrix_products(void **state)
     runner_close(r);
 }
 
+/* The same with integers: many rows rounded to bytes, in blocks that no scale of
+ * the weights ends in. */
+static void test_matrix_integers(void **state)
+{
+    static const product cases[] = {
+        {CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL, 0, 1, 1056, 33, 1, true, true, 0},
+        {CLV_DTYPE_I4, CLV_QUANT_PER_TENSOR, 0, 3, 544, 17, 0, false, false, 0},
+        {CLV_DTYPE_I4, CLV_QUANT_PER_GROUP, 96, 8, 576, 33, 2, true, false, 0},
+        {CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL, 0, 140, 1088, 150, 1, true, true,
+         0},
+        {CLV_DTYPE_I4, CLV_QUANT_PER_CHANNEL, 0, 37, 1024, 70, 1, true, true,
+         1e6f},
+        {CLV_DTYPE_I8, CLV_QUANT_PER_TENSOR, 0, 9, 96, 17, 0, false, false, 0},
+        {CLV_DTYPE_I8, CLV_QUANT_PER_GROUP, 96, 20, 576, 33, 0, true, true, 0},
+        {CLV_DTYPE_I4, CLV_QUANT_PER_GROUP, 128, 20, 512, 33, 0, true, true,
+         0}};
+    gpu_target target = sample_target;
+    target.units = 16;
+    target.plain_matrix = true;
+    target.local_bytes = 48 * 1024;
+    runner *r = runner_open(&target);
+    (void)state;
+    if (!r)
+        skip();
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        tolerance = cases[i].n <= 8 ? 1e-10 : 1e-4;
+        run_product(r, &cases[i]);
+    }
+    tolerance = 1e-10;
+    runner_close(r);
+}
+
 /* Large tiles, as devices with many units have; weights read in parts where a
  * binding reaches few of them. */
 static void test_tiles_and_parts(void **state)
@@ -222,6 +254,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_matrix_products),
+        cmocka_unit_test(test_matrix_integers),
         cmocka_unit_test(test_tiles_and_parts),
         cmocka_unit_test(test_bytes),
     };

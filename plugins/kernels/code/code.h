@@ -74,7 +74,7 @@ typedef struct gpu_post {
 } gpu_post;
 
 #define GPU_MAX_POSTS 8
-#define GPU_MAX_DEFINES 12
+#define GPU_MAX_DEFINES 16
 
 /* One dispatch, described. */
 typedef struct gpu_call {

@@ -144,6 +144,7 @@ static clv_status lower_chain(gpu_lowering *lowering, gpu_fusion *fusion,
     b->code->n_dispatches = dispatches;
     b->code->n_setup = setup;
     lowering->halves_of = 0;
+    lowering->bytes.of = 0;
     lowering->order.ids = 0;
     if (status && status != CLV_ERR_INTERNAL)
         return status;

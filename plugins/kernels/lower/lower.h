@@ -7,10 +7,17 @@
 typedef enum gpu_scratch {
     GPU_SCRATCH_HALVES, /* x for matrix instructions, and its rows' scales */
     GPU_SCRATCH_HALVES_SCALE,
+    GPU_SCRATCH_BYTES,  /* or as bytes, with theirs */
     GPU_SCRATCH_PARTS,  /* of sums */
     GPU_SCRATCH_EXPERTS, /* products in the order of experts */
     GPU_SCRATCH_COUNT
 } gpu_scratch;
+
+/* What the scratch for bytes holds: x in this form (ops/matmul_bytes.c). */
+typedef struct gpu_bytes {
+    uint32_t of; /* 1 + tensor; 0: none */
+    int64_t form;
+} gpu_bytes;
 
 /* What the scratch for experts holds: the order of these ids. */
 typedef struct gpu_order {
@@ -25,6 +32,7 @@ struct gpu_lowering {
     const gpu_target *target;
     uint32_t scratch[GPU_SCRATCH_COUNT]; /* 1 + private buffer; 0: none yet */
     uint32_t halves_of; /* 1 + tensor that the halves are of; 0: none */
+    gpu_bytes bytes;
     gpu_order order;
     bool aliased;       /* tensors may be parts of others */
     struct gpu_row_map { uint32_t ids, buffer; int64_t rows; }
@@ -62,6 +70,8 @@ extern const char gpu_template_elementwise[], gpu_template_strided[],
     gpu_template_matmul_tile_bytes[], gpu_template_attention[],
     gpu_template_attention_join[], gpu_template_matrix_ptx[],
     gpu_template_matrix_plain[], gpu_template_matrix_weights[],
+    gpu_template_matrix_halves[], gpu_template_matrix_bytes[],
+    gpu_template_quantise_tiles[],
     gpu_template_tiles[], gpu_template_halves[], gpu_template_matmul_matrix[],
     gpu_template_matmul_matrix_join[], gpu_template_matmul_matrix_vector[],
     gpu_template_attention_matrix[], gpu_template_top_k[],

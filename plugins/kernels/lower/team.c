@@ -1,5 +1,6 @@
 #include "lower/team.h"
 #include "lower/variant.h"
+#include "ops/matrix.h"
 
 /* A transient that one node writes, as a whole. */
 static bool is_single(const gpu_fusion *f, const gpu_tensor *t)
@@ -20,7 +21,7 @@ static bool may_join(const gpu_fusion *f, const gpu_team *team,
     const gpu_node *first = &team->products[0];
     return p->caps.answer == CLV_ANSWER_YES && is_single(f, &p->out) &&
            is_constant(&p->in[2]) &&
-           (!team->n || (p->in[1].d.dtype == first->in[1].d.dtype &&
+           (!team->n || (gpu_same_tiles(&p->in[1].d, &first->in[1].d) &&
                          gpu_has(&p->in[2]) == gpu_has(&first->in[2])));
 }
 

@@ -5,6 +5,7 @@
  */
 #include "lower/lower.h"
 #include "matmul_matrix.h"
+#include "matrix.h"
 #include "lower/variant.h"
 
 #define F32 GPU_BIT(CLV_DTYPE_F32)
@@ -243,22 +244,15 @@ static bool check_matmul(gpu_node *node)
 /* ------------------------------------------------------------------------ */
 /* Dispatches                                                                */
 
-/* Scales of the output channels from first on. */
+/* Those of the output channels from first on. */
 static void add_scales(gpu_call *call, const gpu_node *node, int64_t first)
 {
     const clv_tensor_desc *w = &node->in[1].d;
-    gpu_operand *s = gpu_call_rows(call, "scale", &node->scales[1], false);
-    gpu_expr *step = &s->strides[CLV_L_W];
-    int64_t group = w->dims[1];
-    if (w->quant == CLV_QUANT_PER_GROUP)
-        group = w->quant_group;
-    else
-        *step = gpu_constant(w->quant == CLV_QUANT_PER_CHANNEL ? 4 : 0);
-    s->offset = (uint64_t)(first * step->constant);
-    gpu_call_param(call, "group", gpu_constant(group));
+    gpu_add_scales(call, node, first);
     gpu_call_define(call, "ODD",
-                    group < w->dims[1] &&
-                        group % (w->dtype == CLV_DTYPE_I8 ? 16 : 32));
+                    w->quant == CLV_QUANT_PER_GROUP &&
+                        w->quant_group < w->dims[1] &&
+                        w->quant_group % (w->dtype == CLV_DTYPE_I8 ? 16 : 32));
 }
 
 /* x as bytes and scales of 32, in private memory. */

@@ -82,7 +82,7 @@ static clv_status lower_glsl(gpu_lowering *lowering, const gpu_node *node,
         if (gpu_has(&node->in[2]))
             gpu_call_post(&call, GPU_POST_ADD, &node->in[2]);
         gpu_call_rows(&call, "dst", &node->out, true);
-        gpu_call_define(&call, "DTYPE", node->in[1].d.dtype);
+        gpu_tile_defines(&call, node);
         gpu_call_define(&call, "COLUMNS", columns_of(node));
         gpu_coop_few_define(&call, node, few);
         call.groups[0] = gpu_ceil(gpu_constant(out), 16 * few.tiles);
@@ -107,7 +107,7 @@ static void add_numbers(gpu_call *call, const gpu_node *node, uint32_t way,
 {
     const int64_t warps = way >> 4, unroll = way & 15;
     const bool glu = team && team->has_glu;
-    gpu_call_define(call, "DTYPE", node->in[1].d.dtype);
+    gpu_tile_defines(call, node);
     gpu_call_define(call, "COLUMNS", columns_of(node));
     gpu_call_define(call, "CHUNK", chunk_of(node, warps, 1 + glu, unroll));
     gpu_call_define(call, "UNROLL", unroll);

@@ -1,10 +1,11 @@
 /*
  * Products by matrix instructions. The setup brings the weights into tiles that
  * serve both kernels: one for many rows, whose x another dispatch has made into
- * halves, and one for few.
+ * halves or bytes, and one for few.
  */
 #include "matmul_matrix.h"
 #include "coop_few.h"
+#include "matmul_bytes.h"
 #include "matmul_few.h"
 #include "matrix.h"
 #include "lower/variant.h"
@@ -14,18 +15,31 @@
 
 static const char *variant_name(const gpu_node *node)
 {
-    return gpu_is_few(node) ? "matmul_matrix_vector" : "matmul_matrix";
+    return gpu_is_few(node)     ? "matmul_matrix_vector"
+           : gpu_is_bytes(node) ? "matmul_matrix_bytes"
+                                : "matmul_matrix";
+}
+
+/* Whether the setup can make tiles of the weights. */
+static bool can_tile(const gpu_node *node)
+{
+    const gpu_target *target = node->target;
+    const clv_tensor_desc *w = &node->in[1].d;
+    if (!gpu_has_tiles(w) || w->usage != CLV_USAGE_WEIGHT)
+        return false;
+    const uint64_t reach = (uint64_t)gpu_reach(target);
+    const uint64_t size = (uint64_t)((w->dims[0] + 15) / 16 * gpu_tiles_row(w));
+    return size <= UINT32_MAX && size <= target->max_binding &&
+           (w->dims[0] + 15) / 16 <= GPU_MAX_GROUPS &&
+           (!w->quant || (node->scales[1].d.usage == CLV_USAGE_WEIGHT &&
+                          gpu_extent(&node->scales[1]) <= reach));
 }
 
 bool gpu_matrix_suits(const gpu_node *node)
 {
     const gpu_target *target = node->target;
-    const clv_tensor_desc *w = &node->in[1].d;
-    const uint64_t size = (uint64_t)((w->dims[0] + 15) / 16 * gpu_tiles_row(w));
-    return gpu_has_matrices(target) && gpu_tile_bytes(w->dtype) &&
-           w->dims[1] % 32 == 0 &&
-           size <= UINT32_MAX && size <= target->max_binding &&
-           (w->dims[0] + 15) / 16 <= GPU_MAX_GROUPS &&
+    return gpu_has_matrices(target) && can_tile(node) &&
+           !(gpu_is_bytes(node) && gpu_is_glsl(target)) &&
            gpu_max_rows(&node->in[0]) <= GPU_MAX_GROUPS &&
            target->max_group >= 256 &&
            target->local_bytes >= (gpu_is_glsl(target) ? 32 : 48) * 1024u &&
@@ -34,7 +48,9 @@ bool gpu_matrix_suits(const gpu_node *node)
 
 uint32_t gpu_matrix_error_class(const gpu_node *node)
 {
-    return gpu_is_few(node) ? CLV_ERROR_F32 : CLV_ERROR_F16;
+    return gpu_is_few(node)     ? CLV_ERROR_F32
+           : gpu_is_bytes(node) ? CLV_ERROR_Q8
+                                : CLV_ERROR_F16;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -48,6 +64,26 @@ typedef struct shape {
 
 /* Groups that share a compute unit, so that one loads while another computes. */
 #define GROUPS_A_UNIT 2
+
+static bool fits(const gpu_node *node, const shape *s)
+{
+    const clv_tensor_desc *w = &node->in[1].d;
+    const bool glsl = gpu_is_glsl(node->target);
+    const int64_t items = s->wm * s->wn * 32;
+    const int64_t stage =
+        glsl                 ? (s->bm + s->bn) * 80
+        : gpu_is_bytes(node) ? s->bm / 16 * gpu_tile_bytes(w) *
+                                       (gpu_bytes_block(node) / 32) +
+                                   s->bn / 16 * gpu_bytes_tile(node)
+                             : s->bm / 16 * gpu_tile_bytes(w) + s->bn * 64;
+    const int64_t plain = glsl ? 0 : gpu_plain_bytes(node->target, items);
+    return items <= node->target->max_group && s->bn * 4 % items == 0 &&
+           s->bm % (s->wm * 16) == 0 && s->bn % (s->wn * (glsl ? 16 : 8)) == 0 &&
+           s->bm * s->bn <= 128 * items && /* sums, in registers */
+           (glsl ? 2 : s->stages) * stage + plain <=
+               node->target->local_bytes &&
+           (!glsl || s->stages <= 3);
+}
 
 /* Without tuning. */
 static shape preferred_shape(const gpu_node *node)
@@ -64,29 +100,14 @@ static shape preferred_shape(const gpu_node *node)
         s.stages = 2;
     if (rows <= 64)
         s.bn = 64;
+    while (s.stages > 2 && !fits(node, &s))
+        s.stages--;
     int64_t tiles = ((w->dims[0] + s.bm - 1) / s.bm) *
                     ((rows + s.bn - 1) / s.bn);
     while (s.split < 8 && tiles * s.split * 2 <= slots &&
            w->dims[1] / 32 / (s.split * 2) >= 8)
         s.split *= 2;
     return s;
-}
-
-static bool fits(const gpu_node *node, const shape *s)
-{
-    const clv_tensor_desc *w = &node->in[1].d;
-    const bool glsl = gpu_is_glsl(node->target);
-    const int64_t items = s->wm * s->wn * 32;
-    const int64_t stage =
-        glsl ? (s->bm + s->bn) * 80
-             : s->bm / 16 * gpu_tile_bytes(w->dtype) + s->bn * 64;
-    const int64_t plain = glsl ? 0 : gpu_plain_bytes(node->target, items);
-    return items <= node->target->max_group && s->bn * 4 % items == 0 &&
-           s->bm % (s->wm * 16) == 0 && s->bn % (s->wn * (glsl ? 16 : 8)) == 0 &&
-           s->bm * s->bn <= 128 * items && /* sums, in registers */
-           (glsl ? 2 : s->stages) * stage + plain <=
-               node->target->local_bytes &&
-           (!glsl || s->stages <= 3);
 }
 
 /* A way has a digit of four bits for each number. */
@@ -137,8 +158,10 @@ static void list_shapes(const gpu_node *node, gpu_ways *out)
 void gpu_matrix_ways(const gpu_node *node, gpu_ways *out)
 {
     const clv_tensor_desc *w = &node->in[1].d;
-    snprintf(out->key, sizeof out->key, "%s-%s-o%u-i%u-n%u", variant_name(node),
-             gpu_dtype_name(w->dtype), gpu_size_class(w->dims[0]),
+    snprintf(out->key, sizeof out->key, "%s-%s%s-o%u-i%u-n%u",
+             variant_name(node), gpu_dtype_name(w->dtype),
+             w->quant == CLV_QUANT_PER_GROUP ? "g" : "",
+             gpu_size_class(w->dims[0]),
              gpu_size_class(w->dims[1]),
              gpu_size_class(gpu_max_rows(&node->in[0])));
     if (gpu_is_few(node) && gpu_is_glsl(node->target))
@@ -169,13 +192,14 @@ static gpu_expr rows_of(const gpu_node *node)
 /* ------------------------------------------------------------------------ */
 /* Dispatches                                                                */
 
-/* x as halves with a scale a row; products of the same x share them. */
-typedef struct halves {
-    uint32_t q, scale; /* private buffers */
-} halves;
+/* x as halves with a scale a row, or as bytes; products of the same x share
+ * them. */
+typedef struct operand_x {
+    uint32_t q, scale; /* private buffers; bytes have their scales in q */
+} operand_x;
 
 static clv_status lower_halves(gpu_lowering *lowering, const gpu_node *node,
-                               halves *out)
+                               operand_x *out)
 {
     const int64_t channels = node->in[0].d.dims[1];
     const uint64_t rows = (uint64_t)gpu_max_rows(&node->in[0]);
@@ -218,7 +242,7 @@ static void add_bias(gpu_call *call, const gpu_node *node)
 
 static void add_shape(gpu_call *call, const gpu_node *node, const shape *s)
 {
-    gpu_call_define(call, "DTYPE", node->in[1].d.dtype);
+    gpu_tile_defines(call, node);
     gpu_call_define(call, "BM", s->bm);
     gpu_call_define(call, "BN", s->bn);
     gpu_call_define(call, "WM", s->wm);
@@ -229,27 +253,48 @@ static void add_shape(gpu_call *call, const gpu_node *node, const shape *s)
     gpu_call_define(call, "ITEMS", s->wm * s->wn * 32);
 }
 
+/* The text of the kernel for many rows. */
+static clv_status many_text(gpu_text *text, const gpu_node *node)
+{
+    if (gpu_is_glsl(node->target))
+        return gpu_matrix_text(text, node->target, gpu_template_matmul_coop);
+    clv_status status = gpu_matrix_text(text, node->target,
+                                        gpu_is_bytes(node)
+                                            ? gpu_template_matrix_bytes
+                                            : gpu_template_matrix_halves);
+    gpu_puts(text, gpu_template_matmul_matrix);
+    return text->failed ? CLV_ERR_NO_MEMORY : status;
+}
+
+static void add_x(gpu_call *call, const gpu_node *node, const operand_x *x)
+{
+    const int64_t in = node->in[0].d.dims[1];
+    if (gpu_is_bytes(node)) {
+        gpu_bytes_add(call, node, x->q);
+        return;
+    }
+    gpu_add_private_rows(call, "x", x->q, CLV_DTYPE_F16, rows_of(node), in,
+                         2 * in, false);
+    gpu_add_private_rows(call, "scale", x->scale, CLV_DTYPE_F32,
+                         gpu_constant(1), gpu_max_rows(&node->in[0]), 0,
+                         false);
+}
+
 /* parts: where they go, if s->split > 1. */
 static clv_status lower_many(gpu_lowering *lowering, const gpu_node *node,
-                             const shape *s, uint32_t tiles, const halves *x,
-                             uint32_t parts)
+                             const shape *s, uint32_t tiles,
+                             const operand_x *x, uint32_t parts)
 {
-    const int64_t in = node->in[0].d.dims[1], out = node->in[1].d.dims[0];
+    const int64_t out = node->in[1].d.dims[0];
     gpu_builder *b = &lowering->builder;
     gpu_text text = {.host = b->host};
     gpu_call call;
-    clv_status status =
-        gpu_matrix_text(&text, node->target, gpu_is_glsl(node->target)
-                                           ? gpu_template_matmul_coop
-                                           : gpu_template_matmul_matrix);
+    clv_status status = many_text(&text, node);
     if (!status) {
         gpu_call_init(&call, "matmul_matrix", text.data, node->index,
                       (uint32_t)(s->wm * s->wn * 32));
-        gpu_add_private_rows(&call, "x", x->q, CLV_DTYPE_F16, rows_of(node), in,
-                             2 * in, false);
-        gpu_add_private_rows(&call, "scale", x->scale, CLV_DTYPE_F32,
-                             gpu_constant(1), gpu_max_rows(&node->in[0]), 0,
-                             false);
+        call.variant = variant_name(node);
+        add_x(&call, node, x);
         gpu_add_tiles(&call, node, "w", tiles);
         if (s->split > 1) {
             gpu_expr width = rows_of(node);
@@ -291,13 +336,14 @@ clv_status gpu_matrix_lower(gpu_lowering *lowering, const gpu_node *node)
 {
     shape s = {0};
     uint32_t tiles = 0, parts = 0;
-    halves x = {0, 0};
+    operand_x x = {0, 0};
     clv_status status = gpu_lower_tiles(lowering, node, &tiles);
     if (status || gpu_is_few(node))
         return status ? status
                       : gpu_few_lower(lowering, node, choose(node), tiles);
     s = shape_of(choose(node));
-    status = lower_halves(lowering, node, &x);
+    status = gpu_is_bytes(node) ? gpu_bytes_lower(lowering, node, &x.q)
+                                : lower_halves(lowering, node, &x);
     if (!status && s.split > 1)
         status = gpu_share_scratch(
             lowering, GPU_SCRATCH_PARTS,

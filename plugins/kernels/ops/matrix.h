@@ -4,10 +4,20 @@
 
 #include "lower/lower.h"
 
-/* Bytes of a tile of 16 x 32 weights, 0: there are none of the dtype; and of a
- * row of tiles. */
-int64_t gpu_tile_bytes(uint32_t dtype);
+/* Whether weights can lie in tiles: their dtype, and whole blocks of 32 channels
+ * with one scale. */
+bool gpu_has_tiles(const clv_tensor_desc *w);
+/* Bytes of a tile of 16 x 32 weights, and of a row of tiles. */
+int64_t gpu_tile_bytes(const clv_tensor_desc *w);
 int64_t gpu_tiles_row(const clv_tensor_desc *w);
+/* Whether two of them lie alike, so that one text serves both. */
+bool gpu_same_tiles(const clv_tensor_desc *a, const clv_tensor_desc *b);
+/* Defines what kernels need to know of the product's tiles. */
+void gpu_tile_defines(gpu_call *call, const gpu_node *node);
+/* Adds the scales beside the product's weights, those of the output channels
+ * from first on: the operand scale, the param group. */
+gpu_operand *gpu_add_scales(gpu_call *call, const gpu_node *node,
+                            int64_t first);
 /* Whether the product is one of the kernel for few rows (matmul_few.h). */
 bool gpu_is_few(const gpu_node *node);
 bool gpu_is_glsl(const gpu_target *target);
