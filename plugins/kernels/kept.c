@@ -46,9 +46,10 @@ bool gpu_kept_filled_by(const gpu_code *code, const gpu_dispatch *setup,
     return false;
 }
 
+/* index: the private buffer, which of several that are filled together it is. */
 static void put_dispatch(writer *w, const gpu_code *code,
-                         const gpu_dispatch *d, gpu_place_of place_of,
-                         const void *ctx)
+                         const gpu_dispatch *d, uint32_t index,
+                         gpu_place_of place_of, const void *ctx)
 {
     const gpu_kernel *kernel = &code->kernels[d->kernel];
     put_number(w, hash(kernel->source));
@@ -58,6 +59,8 @@ static void put_dispatch(writer *w, const gpu_code *code,
         uint64_t buffer = 0, offset = 0;
         if (a->memory == GPU_MEMORY_TENSOR)
             place_of(ctx, a->index, &buffer, &offset);
+        else
+            buffer = a->index == index;
         put_number(w, buffer);
         put_number(w, offset + a->offset);
     }
@@ -73,7 +76,7 @@ static void put_key(writer *w, const gpu_code *code, uint32_t index,
     put_number(w, code->privates[index].size);
     for (uint32_t i = 0; i < code->n_setup; i++)
         if (gpu_kept_filled_by(code, &code->setup[i], index))
-            put_dispatch(w, code, &code->setup[i], place_of, ctx);
+            put_dispatch(w, code, &code->setup[i], index, place_of, ctx);
 }
 
 clv_status gpu_kept_find(const clv_host_api *host, gpu_kept **list,

@@ -1,6 +1,6 @@
 /*
  * Weights that setups laid out anew, kept once a device: programs whose setups
- * make the same of the same bytes share one private buffer. The plugin holds a
+ * make the same of the same bytes share one private buffer, or image. The plugin holds a
  * lock of its own around all calls, and from gpu_kept_find() until a new entry
  * is filled.
  */

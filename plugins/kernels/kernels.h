@@ -16,7 +16,8 @@
  *
  * Tensors that others see are buffers, LINEAR by strides. Activations that a
  * program keeps to itself may lie in slices of 4 channels, in a buffer or an
- * image of any kind: gpu_target.slices.
+ * image of any kind: gpu_target.slices; so may weights, by gpu_target.weights, of
+ * which one tensor may have several objects.
  */
 #pragma once
 
@@ -47,6 +48,12 @@ typedef struct gpu_target {
                                 where ops and limits allow; 0: rows in buffers.
                                 Textures pay where they have a cache that
                                 buffers do not go through */
+    uint32_t weights;        /* the same of weights of floats that products
+                                without matrix instructions read: a setup brings
+                                them into layout WEIGHTS; 0: they are read where
+                                they are bound */
+    bool image_halves[5];    /* by clv_storage: there are images of 4 x f16 a
+                                texel, too, as large */
     bool fp16;               /* arithmetic */
     bool fp16_storage, int8_storage; /* 16- and 8-bit buffer elements; OpenCL C
                                         always has 8, and half by vload_half */
@@ -93,7 +100,8 @@ typedef struct gpu_arg {
     uint32_t index;  /* tensor, or private buffer */
     uint64_t offset; /* bytes behind the tensor's or private buffer's begin */
     bool written;
-} gpu_arg; /* an image has no offset; its integer is 0 */
+} gpu_arg; /* an image has no offset; its integer is 0. Each of a tensor's
+              objects is an argument, one after another */
 
 /* Text that is built once. Its entry is "main" in GLSL, `name` in OpenCL C. */
 typedef struct gpu_kernel {
@@ -104,7 +112,8 @@ typedef struct gpu_kernel {
     uint32_t n_args;
     uint8_t storage[GPU_MAX_ARGS]; /* clv_storage of argument i: a buffer; an
                          image buffer, in GLSL imageBuffer; image2D,
-                         image2DArray, image3D, of format rgba32f */
+                         image2DArray, image3D, of format rgba32f or, if
+                         that is the memory's, rgba16f */
     uint32_t n_params;/* 32-bit integers, after the args: in OpenCL arguments of
                          type int, in GLSL push constants in this order. Before
                          them come n_args such integers: the bytes from where
@@ -125,8 +134,9 @@ typedef struct gpu_private {
     bool weights;        /* filled by the setup and kept; else scratch, whose
                             contents a run need not find again */
     uint32_t storage;    /* clv_storage */
-    uint32_t extent[3];  /* of an image, in texels of 4 x f32: x, y, z; z of an
-                            array counts its layers */
+    uint32_t extent[3];  /* of an image, in texels: x, y, z; z of an array
+                            counts its layers */
+    uint32_t dtype;      /* of an image: a texel is 4 x F32 or 4 x F16 */
 } gpu_private;
 
 /* A lowered subgraph. Dispatches run in order; each sees what those before it

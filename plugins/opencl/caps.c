@@ -32,6 +32,7 @@ void ocl_target(const clv_plugin_device *dev, gpu_target *out)
         .local_bytes = p->local_bytes,
         .max_binding = p->max_alloc,
         .slices = dev->slices,
+        .weights = dev->weights,
         .fp16 = ocl_has_extension(p, "cl_khr_fp16"),
         .fp16_storage = true,
         .int8_storage = true,
@@ -43,6 +44,7 @@ void ocl_target(const clv_plugin_device *dev, gpu_target *out)
         .disabled = dev->disabled,
     };
     memcpy(out->image, p->image, sizeof out->image);
+    memcpy(out->image_halves, dev->image_halves, sizeof out->image_halves);
 }
 
 clv_status ocl_op_caps(clv_plugin_device *dev, const clv_subgraph *graph,

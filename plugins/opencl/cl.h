@@ -42,6 +42,7 @@
     F(GetPlatformInfo)                                                         \
     F(GetProgramBuildInfo)                                                     \
     F(GetProgramInfo)                                                          \
+    F(GetSupportedImageFormats)                                                \
     F(ReleaseCommandQueue)                                                     \
     F(ReleaseContext)                                                          \
     F(ReleaseEvent)                                                            \

@@ -190,9 +190,13 @@ clv_status ocl_device_open(clv_plugin_instance *inst, uint32_t index,
     pthread_mutex_init(&dev->lock, NULL);
     pthread_mutex_init(&dev->kept_lock, NULL);
     pthread_mutex_init(&dev->tuning, NULL);
-    status = ocl_image_choose(dev, &dev->slices);
+    status = ocl_image_choose(dev, "storage", &dev->slices);
+    if (!status)
+        status = ocl_image_choose(dev, "weights", &dev->weights);
     if (!status)
         status = make_objects(dev);
+    if (!status)
+        ocl_image_halves(dev);
     if (!status)
         status = ocl_try_memory(dev);
     if (!status)

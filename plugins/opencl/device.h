@@ -32,14 +32,15 @@ struct clv_plugin_device {
     cl_command_queue side;  /* of what the host does beside them: compiling,
                                flushing, the clock */
     cl_mem tick;            /* 4 bytes, for the clock */
-    uint32_t slices;        /* as in gpu_target */
+    uint32_t slices, weights; /* as in gpu_target */
+    bool image_halves[5];
     bool zero_copy;         /* the host's memory is the device's */
     char disabled[512];     /* kernel variants that are not used */
     pthread_mutex_t lock;   /* of sources, and of buffers' views */
     ocl_source *sources;
     uint64_t n_buffers;     /* made so far; atomic */
     pthread_mutex_t kept_lock; /* of kept, and while new ones are filled */
-    gpu_kept *kept;         /* weights laid out anew; memory: cl_mem */
+    gpu_kept *kept;         /* weights laid out anew; memory: ocl_private */
     pthread_mutex_t tuning; /* one graph at a time, so that times are right */
     /* By the queue's lock: */
     ocl_job *flying, *last_flying; /* enqueued, or failed, in order */

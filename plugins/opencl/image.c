@@ -40,34 +40,64 @@ void ocl_image_limits(const ocl_api *cl, ocl_properties *d)
             limit_of(cl, d, CL_DEVICE_IMAGE3D_MAX_DEPTH));
 }
 
-clv_status ocl_image_choose(clv_plugin_device *dev, uint32_t *slices)
+/* Images that a kernel may read, and write: those of one tensor, and others. */
+static bool has_arguments(clv_plugin_device *dev)
+{
+    return limit_of(dev->cl, dev->props, CL_DEVICE_MAX_READ_IMAGE_ARGS) >=
+               GPU_MAX_ARGS &&
+           limit_of(dev->cl, dev->props, CL_DEVICE_MAX_WRITE_IMAGE_ARGS) >= 4;
+}
+
+clv_status ocl_image_choose(clv_plugin_device *dev, const char *key,
+                            uint32_t *choice)
 {
     static const char *const names[] = {"auto", "buffer", "image_buffer",
                                         "texture_2d", "texture_array",
                                         "texture_3d"};
     const clv_host_api *host = dev->base.host;
-    const char *storage = host->option(host->host, "storage");
-    *slices = 0;
+    const char *storage = host->option(host->host, key);
+    *choice = 0;
     for (uint32_t i = 1; storage && i < sizeof names / sizeof *names; i++)
         if (!strcmp(storage, names[i]))
-            *slices = i;
-    if (*slices > 1 + CLV_STORAGE_BUFFER && !dev->props->image[*slices - 1][0])
+            *choice = i;
+    if (*choice > 1 + CLV_STORAGE_BUFFER &&
+        (!dev->props->image[*choice - 1][0] || !has_arguments(dev)))
         return clv_fail(host, CLV_ERR_UNSUPPORTED,
-                        "opencl: %.60s: [opencl] storage = %s: the device has "
-                        "no such images that kernels write; use another",
-                        dev->props->info.name, storage);
+                        "opencl: %.60s: [opencl] %s = %s: the device has no "
+                        "such images that kernels write, or too few at a time; "
+                        "use another", dev->props->info.name, key, storage);
     return CLV_OK;
+}
+
+static const cl_mem_object_type types[] = {
+    [CLV_STORAGE_IMAGE_BUFFER] = CL_MEM_OBJECT_IMAGE1D_BUFFER,
+    [CLV_STORAGE_TEXTURE_2D] = CL_MEM_OBJECT_IMAGE2D,
+    [CLV_STORAGE_TEXTURE_ARRAY] = CL_MEM_OBJECT_IMAGE2D_ARRAY,
+    [CLV_STORAGE_TEXTURE_3D] = CL_MEM_OBJECT_IMAGE3D};
+
+void ocl_image_halves(clv_plugin_device *dev)
+{
+    enum { MOST = 256 };
+    cl_image_format formats[MOST];
+    for (uint32_t s = CLV_STORAGE_IMAGE_BUFFER; s <= CLV_STORAGE_TEXTURE_3D;
+         s++) {
+        cl_uint n = 0;
+        if (!dev->props->image[s][0] ||
+            dev->cl->GetSupportedImageFormats(dev->context, CL_MEM_READ_WRITE,
+                                              types[s], MOST, formats, &n))
+            continue;
+        for (cl_uint i = 0; i < n && i < MOST; i++)
+            if (formats[i].image_channel_order == CL_RGBA &&
+                formats[i].image_channel_data_type == CL_HALF_FLOAT)
+                dev->image_halves[s] = true;
+    }
 }
 
 cl_int ocl_image_create(const clv_plugin_device *dev, const gpu_private *p,
                         cl_mem *image, cl_mem *behind)
 {
-    static const cl_mem_object_type types[] = {
-        [CLV_STORAGE_IMAGE_BUFFER] = CL_MEM_OBJECT_IMAGE1D_BUFFER,
-        [CLV_STORAGE_TEXTURE_2D] = CL_MEM_OBJECT_IMAGE2D,
-        [CLV_STORAGE_TEXTURE_ARRAY] = CL_MEM_OBJECT_IMAGE2D_ARRAY,
-        [CLV_STORAGE_TEXTURE_3D] = CL_MEM_OBJECT_IMAGE3D};
-    const cl_image_format format = {CL_RGBA, CL_FLOAT};
+    const cl_image_format format = {
+        CL_RGBA, p->dtype == CLV_DTYPE_F16 ? CL_HALF_FLOAT : CL_FLOAT};
     cl_image_desc desc = {.image_type = types[p->storage],
                           .image_width = p->extent[0]};
     cl_int error = CL_SUCCESS;

@@ -33,12 +33,17 @@ static const clv_option options[] = {
                    "texture_3d",
         .help = "what activations lie in that a program keeps to itself; auto: "
                 "rows in buffers; others: slices of four channels"),
+    KEY(ENUM, "weights", "auto",
+        .choices = "auto|buffer|image_buffer|texture_2d|texture_array|"
+                   "texture_3d",
+        .help = "what weights of floats lie in, in blocks of 4 x 4, for "
+                "products without matrix instructions; auto: as in the file"),
     KEY(ENUM, "tune", "fast", .choices = "fast|exhaustive|off",
         .help = "which kernel of several: fast: what was found the quickest "
                 "before, else a guess; exhaustive: what was not tried before "
                 "is; off: guesses"),
     KEY(BOOL, "no_room", "off",
-        .help = "for tests: there is no memory for weights in tiles"),
+        .help = "for tests: there is no memory for weights laid out anew"),
     KEY(STRING, "slow", "",
         .help = "for tests: a kernel, by name, that runs several times"),
     KEY(STRING, "options", "",

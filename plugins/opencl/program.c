@@ -1,29 +1,10 @@
 #include "program.h"
-#include "image.h"
-#include "launch.h"
 #include "memory.h"
 #include "tune.h"
 
 #include <cleave/plugin_program.h>
 
 #include <string.h>
-
-struct clv_plugin_program {
-    clv_program_base base;
-    clv_plugin_device *dev;
-    gpu_code *code;
-    cl_program *programs;   /* [code->n_kernels] the device's */
-    ocl_launch *launches;   /* [code->n_dispatches] */
-    cl_mem *privates;   /* [code->n_privates] */
-    cl_mem *behind;     /* [code->n_privates] buffers of image buffers */
-    gpu_kept **kept;    /* [code->n_privates] weights shared with programs of
-                           the device, or NULL */
-    bool *made;         /* [code->n_privates] whose weights we fill */
-    ocl_place *places;  /* [base.n_tensors] in the run that is enqueued */
-    uint64_t kept_size, scratch_size, compile_ns;
-    const char *wrong, *slow; /* variants that tests break, or "" */
-    bool no_room;             /* for weights in tiles, by tests */
-};
 
 #define SLOW_RUNS 20 /* of a kernel that tests make slow */
 
@@ -40,9 +21,10 @@ clv_status ocl_program_check(const clv_command *c)
 /* ------------------------------------------------------------------------ */
 /* Running                                                                  */
 
-static cl_int dispatch(const clv_plugin_program *prog, cl_command_queue queue,
-                       ocl_launch *launch, const gpu_dispatch *d,
-                       const int64_t *symbols, ocl_job *job, uint32_t command)
+cl_int ocl_program_dispatch(const clv_plugin_program *prog,
+                            cl_command_queue queue, ocl_launch *launch,
+                            const gpu_dispatch *d, const int64_t *symbols,
+                            ocl_job *job, uint32_t command)
 {
     const ocl_scene scene = {prog->places, prog->privates, symbols};
     const gpu_kernel *k = &prog->code->kernels[d->kernel];
@@ -77,8 +59,8 @@ clv_status ocl_program_enqueue(clv_plugin_program *prog, cl_command_queue queue,
     }
     for (uint32_t i = 0; i < code->n_dispatches; i++) {
         const gpu_dispatch *d = &code->dispatches[i];
-        cl_int error = dispatch(prog, queue, &prog->launches[i], d, c->symbols,
-                                job, command);
+        cl_int error = ocl_program_dispatch(prog, queue, &prog->launches[i], d,
+                                            c->symbols, job, command);
         if (!error)
             continue;
         snprintf(job->message, sizeof job->message,
@@ -88,46 +70,6 @@ clv_status ocl_program_enqueue(clv_plugin_program *prog, cl_command_queue queue,
         return ocl_status(error);
     }
     return CLV_OK;
-}
-
-static bool fills_ours(const clv_plugin_program *prog, const gpu_dispatch *d)
-{
-    for (uint32_t i = 0; i < prog->code->n_privates; i++)
-        if (prog->made[i] && gpu_kept_filled_by(prog->code, d, i))
-            return true;
-    return false;
-}
-
-static clv_status set_up_one(clv_plugin_program *prog, const gpu_dispatch *d,
-                             cl_int *error)
-{
-    ocl_launch launch;
-    clv_status status = ocl_launch_make(
-        prog->dev, &prog->code->kernels[d->kernel], prog->programs[d->kernel],
-        &launch);
-    if (!status)
-        *error = dispatch(prog, prog->dev->side, &launch, d, NULL, NULL, 0);
-    ocl_launch_free(prog->dev, &launch);
-    return status;
-}
-
-/* Weights are laid out anew, once, before the program is handed over. */
-static clv_status set_up(clv_plugin_program *prog)
-{
-    const gpu_code *code = prog->code;
-    clv_plugin_device *dev = prog->dev;
-    cl_int error = CL_SUCCESS;
-    clv_status status = CLV_OK;
-    for (uint32_t i = 0; i < code->n_setup && !error && !status; i++)
-        if (fills_ours(prog, &code->setup[i]))
-            status = set_up_one(prog, &code->setup[i], &error);
-    if (!error && code->n_setup)
-        error = dev->cl->Finish(dev->side);
-    if (!error)
-        return status;
-    return ocl_noticed(dev, ocl_fail(dev->base.host, error,
-                                     "opencl: %.60s: laying out weights",
-                                     dev->props->info.name));
 }
 
 /* ------------------------------------------------------------------------ */
@@ -157,110 +99,6 @@ static clv_status make_kernels(clv_plugin_program *prog, const clv_compile *c)
         status = ocl_launch_make(prog->dev, &code->kernels[k],
                                  prog->programs[k], &prog->launches[i]);
     }
-    return status;
-}
-
-static clv_status make_private(clv_plugin_program *prog, uint32_t i)
-{
-    const gpu_private *p = &prog->code->privates[i];
-    const uint64_t size = p->size;
-    clv_plugin_device *dev = prog->dev;
-    cl_int error = CL_SUCCESS;
-    if (p->storage == CLV_STORAGE_BUFFER)
-        prog->privates[i] = dev->cl->CreateBuffer(
-            dev->context, CL_MEM_READ_WRITE, size ? size : 1, NULL, &error);
-    else
-        error = ocl_image_create(dev, p, &prog->privates[i], &prog->behind[i]);
-    if (prog->privates[i])
-        return CLV_OK;
-    return ocl_fail(dev->base.host, error, "opencl: %.60s: %llu bytes for a "
-                    "program", dev->props->info.name, (unsigned long long)size);
-}
-
-static void place_of(const void *ctx, uint32_t tensor, uint64_t *buffer,
-                     uint64_t *offset)
-{
-    const clv_plugin_program *prog = ctx;
-    *buffer = (uint64_t)(uintptr_t)prog->places[tensor].buffer;
-    *offset = prog->places[tensor].offset;
-}
-
-/* Those that another program has filled, or our own to be filled. */
-static clv_status make_kept(clv_plugin_program *prog, uint32_t i)
-{
-    clv_plugin_device *dev = prog->dev;
-    clv_status status = gpu_kept_find(dev->base.host, &dev->kept, prog->code, i,
-                                      place_of, prog, &prog->kept[i]);
-    if (status)
-        return status;
-    if (prog->kept[i]->memory) {
-        prog->privates[i] = prog->kept[i]->memory;
-        return CLV_OK;
-    }
-    prog->made[i] = true;
-    prog->kept_size += prog->code->privates[i].size;
-    status = prog->no_room ? CLV_ERR_NO_MEMORY : make_private(prog, i);
-    prog->kept[i]->memory = prog->privates[i];
-    return status;
-}
-
-/* With the lock of what is kept. */
-static void release_privates(clv_plugin_program *prog)
-{
-    const clv_host_api *host = prog->base.host;
-    clv_plugin_device *dev = prog->dev;
-    for (uint32_t i = 0; prog->made && i < prog->code->n_privates; i++) {
-        cl_mem mem = prog->privates[i];
-        if (prog->kept[i])
-            mem = gpu_kept_drop(host, &dev->kept, prog->kept[i]);
-        if (mem)
-            dev->cl->ReleaseMemObject(mem);
-        if (prog->behind[i])
-            dev->cl->ReleaseMemObject(prog->behind[i]);
-    }
-    clv_free(host, prog->privates);
-    clv_free(host, prog->behind);
-    clv_free(host, prog->kept);
-    clv_free(host, prog->made);
-    prog->privates = prog->behind = NULL;
-    prog->kept = NULL;
-    prog->made = NULL;
-}
-
-static clv_status fill_privates(clv_plugin_program *prog)
-{
-    clv_status status = CLV_OK;
-    for (uint32_t i = 0; i < prog->code->n_privates && !status; i++) {
-        if (prog->code->privates[i].weights) {
-            status = make_kept(prog, i);
-        } else {
-            prog->scratch_size += prog->code->privates[i].size;
-            status = make_private(prog, i);
-        }
-    }
-    return status ? status : set_up(prog);
-}
-
-/* What is not whole is gone before another program can find it. */
-static clv_status make_privates(clv_plugin_program *prog)
-{
-    const clv_host_api *host = prog->base.host;
-    const uint64_t n = prog->code->n_privates + UINT64_C(1);
-    clv_plugin_device *dev = prog->dev;
-    prog->privates = clv_new(host, n * sizeof *prog->privates);
-    prog->behind = clv_new(host, n * sizeof *prog->behind);
-    prog->kept = clv_new(host, n * sizeof *prog->kept);
-    prog->made = clv_new(host, n * sizeof *prog->made);
-    if (!prog->privates || !prog->behind || !prog->kept || !prog->made) {
-        clv_free(host, prog->made);
-        prog->made = NULL;
-        return CLV_ERR_NO_MEMORY;
-    }
-    pthread_mutex_lock(&dev->kept_lock);
-    clv_status status = fill_privates(prog);
-    if (status)
-        release_privates(prog);
-    pthread_mutex_unlock(&dev->kept_lock);
     return status;
 }
 
@@ -299,7 +137,7 @@ static clv_status check_nodes(clv_plugin_device *dev, const clv_subgraph *graph)
 }
 
 static clv_status compile(clv_plugin_program *prog, const clv_compile *c,
-                          bool matrix)
+                          bool anew)
 {
     clv_plugin_device *dev = prog->dev;
     gpu_target target;
@@ -310,8 +148,9 @@ static clv_status compile(clv_plugin_program *prog, const clv_compile *c,
     if (!status && !c->options)
         status = ocl_choose(dev, c, &choices);
     ocl_target(dev, &target);
-    target.nvidia_ptx = target.nvidia_ptx && matrix;
-    target.plain_matrix = target.plain_matrix && matrix;
+    target.nvidia_ptx = target.nvidia_ptx && anew;
+    target.plain_matrix = target.plain_matrix && anew;
+    target.weights = anew ? target.weights : 0;
     target.choices = c->options ? c->options : choices;
     if (!status)
         status = gpu_lower(dev->base.host, &target, c->graph, &prog->code);
@@ -320,7 +159,7 @@ static clv_status compile(clv_plugin_program *prog, const clv_compile *c,
         status = place_weights(prog, c);
     if (!status)
         status = make_kernels(prog, c);
-    return status ? status : make_privates(prog);
+    return status ? status : ocl_privates_make(prog);
 }
 
 static const char *fault(const clv_host_api *host, const char *key)
@@ -330,7 +169,7 @@ static const char *fault(const clv_host_api *host, const char *key)
 }
 
 static clv_status try_compile(clv_plugin_device *dev, const clv_compile *c,
-                              bool matrix, clv_plugin_program **out)
+                              bool anew, clv_plugin_program **out)
 {
     const clv_host_api *host = dev->base.host;
     uint64_t begin = host->now_ns(host->host);
@@ -342,7 +181,7 @@ static clv_status try_compile(clv_plugin_device *dev, const clv_compile *c,
     prog->wrong = fault(host, "wrong");
     prog->slow = fault(host, "slow");
     prog->no_room = !strcmp(fault(host, "no_room"), "on");
-    clv_status status = compile(prog, c, matrix);
+    clv_status status = compile(prog, c, anew);
     prog->compile_ns = host->now_ns(host->host) - begin;
     if (status)
         ocl_program_destroy(prog);
@@ -351,8 +190,8 @@ static clv_status try_compile(clv_plugin_device *dev, const clv_compile *c,
     return status;
 }
 
-/* Matrix instructions want a second copy of the weights, for which there may be
- * no room. */
+/* Matrix instructions and objects want a second copy of the weights, for which
+ * there may be no room. */
 clv_status ocl_program_compile(clv_plugin_device *dev, const clv_compile *c,
                                clv_plugin_program **out)
 {
@@ -365,10 +204,12 @@ clv_status ocl_program_compile(clv_plugin_device *dev, const clv_compile *c,
     ocl_target(dev, &target);
     status = try_compile(dev, c, true, out);
     if (status != CLV_ERR_NO_MEMORY ||
-        !(target.nvidia_ptx || target.plain_matrix) || ocl_check_lost(dev))
+        !(target.nvidia_ptx || target.plain_matrix || target.weights) ||
+        ocl_check_lost(dev))
         return status;
-    snprintf(line, sizeof line, "opencl: %.60s: no memory for weights in tiles; "
-             "products go without matrix instructions, as by opencl.matrix=off",
+    snprintf(line, sizeof line, "opencl: %.60s: no memory for weights laid out "
+             "anew; products go without, as by opencl.matrix=off and "
+             "opencl.weights=auto",
              dev->props->info.name);
     host->log(host->host, CLV_LOG_WARN, NULL, 0, line);
     return try_compile(dev, c, false, out);
@@ -391,11 +232,7 @@ void ocl_program_destroy(clv_plugin_program *prog)
     const clv_host_api *host = prog->base.host;
     for (uint32_t i = 0; prog->launches && i < prog->code->n_dispatches; i++)
         ocl_launch_free(prog->dev, &prog->launches[i]);
-    if (prog->code) {
-        pthread_mutex_lock(&prog->dev->kept_lock);
-        release_privates(prog);
-        pthread_mutex_unlock(&prog->dev->kept_lock);
-    }
+    ocl_privates_free(prog);
     if (prog->code)
         gpu_code_free(host, prog->code);
     clv_free(host, prog->programs);

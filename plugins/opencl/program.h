@@ -1,9 +1,35 @@
 /* Programs: kernels for the ops of a subgraph, and what they are run with. */
 #pragma once
 
+#include "launch.h"
 #include "queue.h"
 
+#include <cleave/plugin_program.h>
 #include <kernels.h>
+
+/* A private buffer or image. */
+typedef struct ocl_private {
+    cl_mem memory;
+    cl_mem behind; /* the buffer of an image buffer, or NULL */
+} ocl_private;
+
+struct clv_plugin_program {
+    clv_program_base base;
+    clv_plugin_device *dev;
+    gpu_code *code;
+    cl_program *programs;   /* [code->n_kernels] the device's */
+    ocl_launch *launches;   /* [code->n_dispatches] */
+    cl_mem *privates;   /* [code->n_privates] */
+    ocl_private *own;   /* [code->n_privates] of those, what this program
+                           releases */
+    gpu_kept **kept;    /* [code->n_privates] weights shared with programs of
+                           the device, or NULL */
+    bool *made;         /* [code->n_privates] whose weights we fill */
+    ocl_place *places;  /* [base.n_tensors] in the run that is enqueued */
+    uint64_t kept_size, scratch_size, compile_ns;
+    const char *wrong, *slow; /* variants that tests break, or "" */
+    bool no_room;             /* for weights laid out anew, by tests */
+};
 
 void ocl_target(const clv_plugin_device *dev, gpu_target *out);
 clv_status ocl_op_caps(clv_plugin_device *dev, const clv_subgraph *graph,
@@ -24,3 +50,14 @@ uint32_t ocl_program_dispatches(const clv_plugin_program *prog);
 clv_status ocl_program_enqueue(clv_plugin_program *prog, cl_command_queue queue,
                                ocl_job *job, uint32_t command,
                                const clv_command *c);
+
+/* A dispatch; job NULL: none. */
+cl_int ocl_program_dispatch(const clv_plugin_program *prog,
+                            cl_command_queue queue, ocl_launch *launch,
+                            const gpu_dispatch *d, const int64_t *symbols,
+                            ocl_job *job, uint32_t command);
+
+/* privates.c: makes and fills the private memory. */
+clv_status ocl_privates_make(clv_plugin_program *prog);
+/* A program without any is legal. */
+void ocl_privates_free(clv_plugin_program *prog);

@@ -128,7 +128,8 @@ static cl_mem new_image(runner *r, const gpu_private *p, cl_mem *behind)
         [CLV_STORAGE_TEXTURE_2D] = CL_MEM_OBJECT_IMAGE2D,
         [CLV_STORAGE_TEXTURE_ARRAY] = CL_MEM_OBJECT_IMAGE2D_ARRAY,
         [CLV_STORAGE_TEXTURE_3D] = CL_MEM_OBJECT_IMAGE3D};
-    const cl_image_format format = {CL_RGBA, CL_FLOAT};
+    const cl_image_format format = {
+        CL_RGBA, p->dtype == CLV_DTYPE_F16 ? CL_HALF_FLOAT : CL_FLOAT};
     const bool flat = p->storage == CLV_STORAGE_IMAGE_BUFFER;
     const bool layers = p->storage == CLV_STORAGE_TEXTURE_ARRAY;
     cl_int status = CL_SUCCESS;
@@ -203,14 +204,8 @@ static void dispatch(runner *r, const gpu_code *code, const gpu_dispatch *d,
                                             local, 0, NULL, NULL), CL_SUCCESS);
 }
 
-/* The same graph's code in GLSL: that it compiles. */
-static void check_glsl(runner *r, const graph *g)
+void runner_glsl(runner *r, const gpu_code *code)
 {
-    gpu_code *code = NULL;
-    gpu_target target = r->target;
-    target.language = GPU_GLSL;
-    if (gpu_lower(&test_host, &target, &g->sub, &code))
-        fail_msg("gpu_lower: %s", test_error());
     for (uint32_t i = 0; i < code->n_kernels; i++) {
         const gpu_kernel *k = &code->kernels[i];
         uint32_t known = 0;
@@ -227,17 +222,24 @@ static void check_glsl(runner *r, const graph *g)
         assert_true(r->n_glsl < MAX_KERNELS);
         r->glsl[r->n_glsl++] = strdup(k->source);
     }
+}
+
+/* The same graph's code in GLSL: that it compiles. */
+static void check_glsl(runner *r, const graph *g)
+{
+    gpu_code *code = NULL;
+    gpu_target target = r->target;
+    target.language = GPU_GLSL;
+    if (gpu_lower(&test_host, &target, &g->sub, &code))
+        fail_msg("gpu_lower: %s", test_error());
+    runner_glsl(r, code);
     gpu_code_free(&test_host, code);
 }
 
-void runner_run(runner *r, const graph *g, void *const *data,
-                const size_t *size, const int64_t *symbols)
+void runner_code(runner *r, const graph *g, const gpu_code *code,
+                 void *const *data, const size_t *size, const int64_t *symbols)
 {
-    gpu_code *code = NULL;
     memory m = {.behind = {NULL}};
-    if (gpu_lower(&test_host, &r->target, &g->sub, &code))
-        fail_msg("gpu_lower: %s", test_error());
-    check_glsl(r, g);
     assert_true(code->n_privates <= GRAPH_TENSORS);
     for (uint32_t i = 0; i < g->sub.n_tensors; i++)
         m.tensors[i] = new_buffer(r, data[i], size[i]);
@@ -262,5 +264,15 @@ void runner_run(runner *r, const graph *g, void *const *data,
         if (m.behind[i])
             clReleaseMemObject(m.behind[i]);
     }
+}
+
+void runner_run(runner *r, const graph *g, void *const *data,
+                const size_t *size, const int64_t *symbols)
+{
+    gpu_code *code = NULL;
+    if (gpu_lower(&test_host, &r->target, &g->sub, &code))
+        fail_msg("gpu_lower: %s", test_error());
+    check_glsl(r, g);
+    runner_code(r, g, code, data, size, symbols);
     gpu_code_free(&test_host, code);
 }

@@ -16,3 +16,8 @@ void runner_set(runner *r, const gpu_target *target);
  * the symbols have the values given. Fails the test if it cannot. */
 void runner_run(runner *r, const graph *g, void *const *data,
                 const size_t *size, const int64_t *symbols);
+/* The same of code that is there already, of the graph's tensors. */
+void runner_code(runner *r, const graph *g, const gpu_code *code,
+                 void *const *data, const size_t *size, const int64_t *symbols);
+/* Fails the test if the code, in GLSL, does not compile. */
+void runner_glsl(runner *r, const gpu_code *code);

@@ -70,10 +70,11 @@ static clv_status add_kernel(gpu_builder *b, gpu_maker *m, uint32_t *index)
     kernel->source = m->source.data;
     m->source.data = NULL;
     memcpy(kernel->local, call->local, sizeof kernel->local);
-    kernel->n_args = call->n_operands;
     for (uint32_t i = 0; i < call->n_operands; i++)
-        if (call->operands[i].sliced)
-            kernel->storage[i] = (uint8_t)call->operands[i].storage;
+        for (uint32_t k = 0; k < gpu_objects(&call->operands[i]); k++)
+            kernel->storage[kernel->n_args++] =
+                call->operands[i].sliced ? (uint8_t)call->operands[i].storage
+                                         : CLV_STORAGE_BUFFER;
     kernel->n_params = m->n_ints;
     code->n_kernels++;
     return CLV_OK;
@@ -85,10 +86,13 @@ static void fill_dispatch(const gpu_maker *m, uint32_t kernel, gpu_dispatch *d)
     memset(d, 0, sizeof *d);
     d->kernel = kernel;
     d->node = call->node;
+    uint32_t n = 0;
     for (uint32_t i = 0; i < call->n_operands; i++) {
         const gpu_operand *t = &call->operands[i];
-        d->args[i] = (gpu_arg){.memory = t->memory, .index = t->index,
-                               .offset = t->offset, .written = t->written};
+        for (uint32_t k = 0; k < gpu_objects(t); k++)
+            d->args[n++] = (gpu_arg){.memory = t->memory, .index = t->index + k,
+                                     .offset = t->offset,
+                                     .written = t->written};
     }
     for (uint32_t i = 0; i < m->n_ints; i++)
         d->params[i] = m->ints[i].value;
@@ -113,12 +117,20 @@ static clv_status add_dispatch(gpu_builder *b, const gpu_maker *m, uint32_t kern
     return status;
 }
 
+uint32_t gpu_call_args(const gpu_call *call)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < call->n_operands; i++)
+        n += gpu_objects(&call->operands[i]);
+    return n;
+}
+
 bool gpu_call_set_rows(gpu_call *call, gpu_operand *dst,
                        const gpu_chain *chain)
 {
     int64_t elements, bytes;
     gpu_expr rows, channels, stride;
-    if (call->n_operands == GPU_MAX_ARGS)
+    if (gpu_call_args(call) >= GPU_MAX_ARGS)
         return false;
     clv_block(chain->state.d.dtype, &elements, &bytes);
     gpu_rows_extent(&chain->state, &rows, &channels, &stride);
@@ -152,7 +164,7 @@ static bool add_chain(const gpu_chain *chain, const gpu_call *call,
     for (uint32_t i = 0; i < chain->n_links; i++) {
         const gpu_link *link = &chain->links[i];
         if (longer->n_posts == GPU_MAX_POSTS ||
-            longer->n_operands == GPU_MAX_ARGS)
+            gpu_call_args(longer) >= GPU_MAX_ARGS)
             return false;
         const bool has = gpu_has(&link->operand);
         gpu_call_post(longer, link->op, has ? &link->operand : NULL);
@@ -201,7 +213,10 @@ clv_status gpu_build(gpu_builder *b, const gpu_call *call, bool setup)
                    .source.host = b->host, .wrong = move(b, &whole)};
     uint32_t kernel = 0;
     clv_status status;
-    gpu_put_source(&m);
+    if (gpu_call_args(&whole) > GPU_MAX_ARGS)
+        gpu_wrong(&m, "more arguments than there can be");
+    else
+        gpu_put_source(&m);
     if (m.wrong)
         status = clv_fail(b->host, CLV_ERR_INTERNAL,
                           "kernel template %s: %s", call->name, m.wrong);
@@ -229,18 +244,27 @@ clv_status gpu_build_private(gpu_builder *b, uint64_t size, bool weights,
     return CLV_OK;
 }
 
-clv_status gpu_build_slices(gpu_builder *b, const clv_layout_map *map,
-                            uint32_t storage, uint32_t *index)
+clv_status gpu_build_objects(gpu_builder *b, const clv_layout_map *map,
+                             uint32_t storage, uint32_t dtype, bool weights,
+                             uint32_t *index)
 {
-    clv_status status =
-        gpu_build_private(b, (uint64_t)map->n_elements * 4, false, index);
-    if (status)
-        return status;
-    gpu_private *p = &b->code->privates[*index];
-    p->storage = storage;
-    for (uint32_t i = 0; i < 3 && storage != CLV_STORAGE_BUFFER; i++)
-        p->extent[i] = (uint32_t)map->extent[CLV_PHYS_X + i];
-    return CLV_OK;
+    const int64_t n = map->extent[CLV_PHYS_OBJECT];
+    const uint64_t size = (uint64_t)(map->n_elements / n) *
+                          (dtype == CLV_DTYPE_F16 ? 2 : 4);
+    clv_status status = CLV_OK;
+    for (int64_t k = 0; k < n && !status; k++) {
+        uint32_t at;
+        status = gpu_build_private(b, size, weights, &at);
+        if (status)
+            return status;
+        gpu_private *p = &b->code->privates[at];
+        p->storage = storage;
+        p->dtype = dtype;
+        for (uint32_t i = 0; i < 3 && storage != CLV_STORAGE_BUFFER; i++)
+            p->extent[i] = (uint32_t)map->extent[CLV_PHYS_X + i];
+        *index = at - (uint32_t)k;
+    }
+    return status;
 }
 
 void gpu_code_free(const clv_host_api *host, gpu_code *code)

@@ -20,8 +20,10 @@
  *   args.P                        int: a param, or its value where it is fixed
  *
  * A tensor T of the program's own may lie in slices of 4 channels, in a buffer or
- * an image. T_SLICED is then defined, and of the methods above there are Read,
- * Load, ReadScalar, Write, Width, Channels and Slices.
+ * an image, or as weights in layout WEIGHTS in several of them: x is the output
+ * channel then. T_SLICED is defined, and of the methods above there are Read,
+ * Load, ReadScalar, Write, Width, Channels and Slices. Which object is read is
+ * known when the kernel is compiled, where x is so modulo 4.
  *
  * What Write stores first goes through the operand's posts: elementwise ops
  * that were fused into the kernel. A coordinate that is the text 0 costs nothing.
@@ -45,13 +47,21 @@ typedef struct gpu_operand {
     gpu_expr strides[5];      /* bytes: B, H, W, D, C (CLV_L_B ...) */
     bool packed;              /* channels follow one another */
     bool quads;               /* read by Quad, where a place is aligned */
-    bool sliced;              /* instead of by strides, by the map: */
+    bool sliced;              /* instead of by strides, by the map, in private
+                                 memory from index on, one each object; dtype:
+                                 of its elements, F32 or F16 */
     uint32_t storage;
     clv_layout_map map;
     int64_t first_slice;      /* that slice 0 is in the map */
     uint32_t through;         /* 1 + operand of I32 that has for each x the row
                                  that is written, or -1: none; 0: x itself */
 } gpu_operand;
+
+/* Physical objects that hold it, each an argument of the kernel. */
+static inline uint32_t gpu_objects(const gpu_operand *t)
+{
+    return t->sliced ? (uint32_t)t->map.extent[CLV_PHYS_OBJECT] : 1;
+}
 
 typedef struct gpu_param {
     const char *name;
@@ -93,6 +103,9 @@ typedef struct gpu_call {
     uint32_t node;
 } gpu_call;
 
+/* Arguments of its kernel; those of its operands. */
+uint32_t gpu_call_args(const gpu_call *call);
+
 /* Code under construction. */
 typedef struct gpu_builder {
     const clv_host_api *host;
@@ -118,9 +131,11 @@ clv_status gpu_build(gpu_builder *b, const gpu_call *call, bool setup);
 /* A new private buffer. */
 clv_status gpu_build_private(gpu_builder *b, uint64_t size, bool weights,
                              uint32_t *index);
-/* One that holds what the map says: scratch. */
-clv_status gpu_build_slices(gpu_builder *b, const clv_layout_map *map,
-                            uint32_t storage, uint32_t *index);
+/* Those that hold what the map says, of elements F32 or F16: *index is the first
+ * object's. */
+clv_status gpu_build_objects(gpu_builder *b, const clv_layout_map *map,
+                             uint32_t storage, uint32_t dtype, bool weights,
+                             uint32_t *index);
 
 static inline gpu_expr gpu_constant(int64_t value)
 {

@@ -25,6 +25,18 @@ static void put_lines(gpu_maker *m, gpu_text *out, const char *text, bool local,
     gpu_text_free(&lines);
 }
 
+/* The integers that say where the arguments begin. */
+static void put_offsets(const gpu_call *call, gpu_text *out, const char *before,
+                        const char *behind)
+{
+    for (uint32_t i = 0; i < call->n_operands; i++)
+        for (uint32_t k = 0; k < gpu_objects(&call->operands[i]); k++) {
+            gpu_puts(out, before);
+            gpu_language_object(out, &call->operands[i], k);
+            gpu_printf(out, "_o%s", behind);
+        }
+}
+
 static void put_opencl_entry(gpu_maker *m, gpu_text *out)
 {
     const gpu_call *call = m->call;
@@ -33,11 +45,10 @@ static void put_opencl_entry(gpu_maker *m, gpu_text *out)
                "void %s(",
                call->local[0], call->local[1], call->local[2], call->name);
     for (uint32_t i = 0; i < call->n_operands; i++) {
+        gpu_puts(out, i ? ", " : "");
         gpu_language_argument(out, &call->operands[i]);
-        gpu_puts(out, ", ");
     }
-    for (uint32_t i = 0; i < call->n_operands; i++)
-        gpu_printf(out, "%sint %s_o", i ? ", " : "", call->operands[i].name);
+    put_offsets(call, out, ", int ", "");
     for (uint32_t i = 0; i < m->n_ints; i++)
         gpu_printf(out, ", int %s", m->ints[i].name);
     gpu_puts(out, ")\n");
@@ -51,13 +62,14 @@ static void put_glsl_header(gpu_maker *m, gpu_text *out)
                "%u) in;\n"
                "layout(push_constant) uniform Ints { ",
                call->local[0], call->local[1], call->local[2]);
-    for (uint32_t i = 0; i < call->n_operands; i++)
-        gpu_printf(out, "int %s_o; ", call->operands[i].name);
+    put_offsets(call, out, "int ", "; ");
     for (uint32_t i = 0; i < m->n_ints; i++)
         gpu_printf(out, "int %s; ", m->ints[i].name);
     gpu_puts(out, "};\n");
-    for (uint32_t i = 0; i < call->n_operands; i++)
-        gpu_language_binding(out, m->target, &call->operands[i], i);
+    for (uint32_t i = 0, binding = 0; i < call->n_operands; i++) {
+        gpu_language_binding(out, m->target, &call->operands[i], binding);
+        binding += gpu_objects(&call->operands[i]);
+    }
 }
 
 void gpu_put_source(gpu_maker *m)

@@ -16,10 +16,11 @@ static const char opencl_c[] =
     "#define LOCAL_ID(i) ((int)get_local_id(i))\n"
     "#define GROUP_ID(i) ((int)get_group_id(i))\n"
     "#define BARRIER barrier(CLK_LOCAL_MEM_FENCE)\n"
-    "#define MEM(t) t,\n"
+    "#define MEM(t) t##_MEM\n" /* first in calls of the accessors */
     "#define exp_f32(x) exp(x)\n"
     "#define sqrt_f32(x) sqrt(x)\n"
-    "#define sin_cos(x, s, c) s = sincos(x, &c)\n";
+    "#define sin_cos(x, s, c) s = sincos(x, &c)\n"
+    "#define QUAD_F32(q) as_float4(q)\n";
 
 static const char glsl[] =
     "#define f32 float\n"
@@ -40,6 +41,7 @@ static const char glsl[] =
     "#define MEM(t)\n"
     "#define exp_f32(x) exp(x)\n"
     "#define sqrt_f32(x) sqrt(x)\n"
+    "#define QUAD_F32(q) uintBitsToFloat(q)\n"
     /* Quarter turns are taken off in three parts that k multiplies exactly;
      * the built-in functions promise nothing outside -pi..pi. */
     "void turn(f32 x, out f32 s, out f32 c)\n"
@@ -153,6 +155,7 @@ void gpu_language_named(gpu_text *out, const char *text, const char *name)
 
 static const char opencl_reading[] =
     "#define $_ARG __global const uchar *$,\n"
+    "#define $_MEM $,\n"
     "#define $_QUAD(at) (*(__global const uint4 *)($ + (at)))\n"
     "#define $_WORD(at) (*(__global const uint *)($ + (at)))\n"
     "#define $_HALF(at) ((uint)*(__global const ushort *)($ + (at)))\n"
@@ -160,6 +163,7 @@ static const char opencl_reading[] =
 
 static const char opencl_writing[] =
     "#define $_ARG __global uchar *$,\n"
+    "#define $_MEM $,\n"
     "#define $_QUAD(at) (*(__global const uint4 *)($ + (at)))\n"
     "#define $_WORD(at) (*(__global const uint *)($ + (at)))\n"
     "#define $_HALF(at) ((uint)*(__global const ushort *)($ + (at)))\n"

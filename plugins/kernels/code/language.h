@@ -31,7 +31,9 @@ void gpu_language_accessors(gpu_text *out, const gpu_target *target,
 /* The same of one in slices. */
 void gpu_language_slices(gpu_text *out, const gpu_target *target,
                          const gpu_operand *operand);
-/* An operand as argument of an OpenCL kernel; as binding i in GLSL. */
+/* The name of an operand's object k. */
+void gpu_language_object(gpu_text *out, const gpu_operand *operand, uint32_t k);
+/* An operand as arguments of an OpenCL kernel; as bindings from i on in GLSL. */
 void gpu_language_argument(gpu_text *out, const gpu_operand *operand);
 void gpu_language_binding(gpu_text *out, const gpu_target *target,
                           const gpu_operand *operand, uint32_t i);

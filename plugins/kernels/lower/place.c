@@ -25,23 +25,30 @@ void gpu_place_look(gpu_fusion *f)
     }
 }
 
+bool gpu_place_fits(const gpu_target *target, const clv_layout_map *map,
+                    uint32_t storage, uint32_t dtype)
+{
+    const int64_t object = map->n_elements / map->extent[CLV_PHYS_OBJECT];
+    const bool halves = dtype == CLV_DTYPE_F16;
+    if (object > INT32_MAX ||
+        object * (halves ? 2 : 4) > gpu_reach(target) ||
+        (halves && storage && !target->image_halves[storage]))
+        return false;
+    for (uint32_t i = 0; i < 3 && storage != CLV_STORAGE_BUFFER; i++)
+        if (map->extent[CLV_PHYS_X + i] > target->image[storage][i])
+            return false;
+    return true;
+}
+
 /* The layout, where it exceeds no limit. */
 static bool make_map(const gpu_fusion *f, const gpu_tensor *t,
                      clv_layout_map *map)
 {
-    const gpu_target *target = f->target;
-    const uint32_t storage = target->slices - 1;
+    const uint32_t storage = f->target->slices - 1;
     const int64_t dims[CLV_LAYOUT_AXES] = {1, 1, gpu_max_rows(t), 1,
                                            t->d.dims[t->d.rank - 1]};
-    if (!clv_layout_init(map, CLV_LAYOUT_SLICES4, storage, dims, 0) ||
-        map->n_elements > INT32_MAX || map->extent[CLV_PHYS_OBJECT] != 1)
-        return false;
-    if (storage == CLV_STORAGE_BUFFER)
-        return 4 * map->n_elements <= gpu_reach(target);
-    for (uint32_t i = 0; i < 3; i++)
-        if (map->extent[CLV_PHYS_X + i] > target->image[storage][i])
-            return false;
-    return true;
+    return clv_layout_init(map, CLV_LAYOUT_SLICES4, storage, dims, 0) &&
+           gpu_place_fits(f->target, map, storage, CLV_DTYPE_F32);
 }
 
 bool gpu_place_slices(const gpu_fusion *f, const gpu_node *node,
@@ -72,7 +79,8 @@ static clv_status find_room(gpu_fusion *f, gpu_builder *b,
         if (f->busy[*index] && f->busy[*index] <= node->index &&
             is_room(&b->code->privates[*index], want))
             return CLV_OK;
-    status = map ? gpu_build_slices(b, map, want->storage, index)
+    status = map ? gpu_build_objects(b, map, want->storage, CLV_DTYPE_F32,
+                                     false, index)
                  : gpu_build_private(b, want->size, false, index);
     while (!status && f->n_busy <= *index) {
         status = gpu_grow(f->host, &f->busy, f->n_busy, &f->room_busy,

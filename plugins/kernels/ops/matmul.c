@@ -3,7 +3,7 @@
  * reads each weight once (matrix times vector); many: tiles in local memory, of
  * floats, or of bytes where the device has products of those.
  */
-#include "lower/lower.h"
+#include "lower/objects.h"
 #include "matmul_matrix.h"
 #include "matrix.h"
 #include "lower/variant.h"
@@ -140,8 +140,9 @@ static void list_ways(const gpu_node *node, gpu_ways *out)
         return;
     }
     out->preferred = (uint32_t)(preferred - variants);
-    snprintf(out->key, sizeof out->key, "matmul-%s%.1s-o%u-i%u-n%u",
+    snprintf(out->key, sizeof out->key, "matmul-%s%.1s%.1s-o%u-i%u-n%u",
              gpu_dtype_name(w->dtype), &"\0tcg"[w->quant],
+             gpu_weights_part(node) ? &"\0bifa3"[node->target->weights] : "",
              gpu_size_class(w->dims[0]), gpu_size_class(w->dims[1]),
              gpu_size_class(gpu_max_rows(&node->in[0])));
     for (uint32_t i = 0; i < N_VARIANTS; i++)
@@ -318,7 +319,11 @@ static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
         gpu_call_rows(&call, "x", &node->in[0], false);
     }
     gpu_operand *w = gpu_call_rows(&call, "w", &node->in[1], false);
-    w->offset = (uint64_t)(first * w->strides[CLV_L_W].constant);
+    clv_status status = CLV_OK;
+    if (gpu_weights_part(node))
+        status = gpu_weights_place(lowering, node, first, count, w);
+    else
+        w->offset = (uint64_t)(first * w->strides[CLV_L_W].constant);
     gpu_call_define(&call, "DTYPE", w->dtype);
     if (node->in[1].d.quant)
         add_scales(&call, node, first);
@@ -333,25 +338,27 @@ static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
         gpu_call_define(&call, v->defines[i].name, v->defines[i].value);
     call.groups[0] = gpu_ceil(gpu_constant(count), v->outputs);
     call.groups[1] = gpu_ceil(dst->width, v->rows);
-    return gpu_build(&lowering->builder, &call, false);
+    return status ? status : gpu_build(&lowering->builder, &call, false);
 }
 
-/* Output channels of one dispatch: by what a binding reaches of the weights, and
- * the groups of a dispatch. A multiple of 64 where it can be. */
+/* Output channels of one dispatch: by what a binding reaches of the weights, or
+ * objects hold, and the groups of a dispatch. A multiple of 64 where it can be. */
 static int64_t part_size(const gpu_node *node, const variant *v)
 {
     const uint64_t row = (uint64_t)row_bytes(&node->in[1]);
-    int64_t rows = (int64_t)(reach(node->target) / row);
+    const int64_t placed = gpu_weights_part(node);
+    int64_t rows = placed ? placed : (int64_t)(reach(node->target) / row);
     if (rows > v->outputs * GPU_MAX_GROUPS)
         rows = v->outputs * GPU_MAX_GROUPS;
-    return rows >= 64 ? rows / 64 * 64 : rows;
+    return rows >= 64 && rows < node->in[1].d.dims[0] ? rows / 64 * 64 : rows;
 }
 
 static void make_text(gpu_text *text, const gpu_node *node, const variant *v)
 {
     const bool scaled = node->in[1].d.quant;
     gpu_puts(text, gpu_template_packed);
-    gpu_puts(text, gpu_template_weights);
+    gpu_puts(text, gpu_weights_part(node) ? gpu_template_weights_slices
+                                          : gpu_template_weights);
     if (scaled)
         gpu_puts(text, gpu_template_weights_scaled);
     if (v->bytes)
