@@ -119,6 +119,9 @@ static void describe_target(clv_plugin_device *dev)
         .disabled = dev->disabled,
         .unified = p->type != VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU};
     memcpy(dev->target.image, p->image, sizeof dev->target.image);
+    for (uint32_t i = CLV_STORAGE_IMAGE_BUFFER; i <= CLV_STORAGE_TEXTURE_3D;
+         i++)
+        dev->target.image_halves[i] = true; /* by image.c */
 }
 
 static clv_status start(clv_plugin_device *dev)
@@ -136,7 +139,9 @@ static clv_status start(clv_plugin_device *dev)
     dev->api.GetDeviceQueue(dev->device, dev->phys->family, 0, &dev->queue);
     vk_memory_types_find(dev->phys, find_import_mask(dev), &dev->types);
     describe_target(dev);
-    clv_status status = vk_image_choose(dev, &dev->target.slices);
+    clv_status status = vk_image_choose(dev, "storage", &dev->target.slices);
+    if (!status)
+        status = vk_image_choose(dev, "weights", &dev->target.weights);
     if (status)
         return status;
     vk_pipelines_open(dev);

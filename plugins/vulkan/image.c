@@ -1,6 +1,11 @@
 #include "image.h"
 
-#define FORMAT VK_FORMAT_R32G32B32A32_SFLOAT /* all devices have it for these */
+/* All devices have both for storage images and texel buffers. */
+static VkFormat format_of(const gpu_private *code)
+{
+    return code->dtype == CLV_DTYPE_F16 ? VK_FORMAT_R16G16B16A16_SFLOAT
+                                        : VK_FORMAT_R32G32B32A32_SFLOAT;
+}
 
 void vk_image_limits(const VkPhysicalDeviceLimits *l, uint32_t image[5][3])
 {
@@ -17,21 +22,25 @@ void vk_image_limits(const VkPhysicalDeviceLimits *l, uint32_t image[5][3])
     memcpy(image, all, sizeof all);
 }
 
-clv_status vk_image_choose(clv_plugin_device *dev, uint32_t *slices)
+clv_status vk_image_choose(clv_plugin_device *dev, const char *key,
+                           uint32_t *choice)
 {
     static const char *const names[] = {"auto", "buffer", "image_buffer",
                                         "texture_2d", "texture_array",
                                         "texture_3d"};
     const clv_host_api *host = dev->base.host;
-    const char *storage = host->option(host->host, "storage");
-    *slices = 0;
+    const char *storage = host->option(host->host, key);
+    *choice = 0;
     for (uint32_t i = 1; storage && i < sizeof names / sizeof *names; i++)
         if (!strcmp(storage, names[i]))
-            *slices = i;
-    if (*slices > 1 + CLV_STORAGE_BUFFER && !dev->phys->image[*slices - 1][0])
+            *choice = i;
+    if (*choice > 1 + CLV_STORAGE_BUFFER &&
+        (!dev->phys->image[*choice - 1][0] ||
+         dev->phys->max_images < GPU_MAX_ARGS))
         return clv_fail(host, CLV_ERR_UNSUPPORTED,
-                        "vulkan:%s: [vulkan] storage = %s: the device has no "
-                        "such images; use another", dev->phys->id, storage);
+                        "vulkan:%s: [vulkan] %s = %s: the device has no such "
+                        "images, or fewer than %d a kernel; use another",
+                        dev->phys->id, key, storage, GPU_MAX_ARGS);
     return CLV_OK;
 }
 
@@ -52,7 +61,7 @@ static VkResult make_image(clv_plugin_device *dev, const gpu_private *code,
     const VkImageCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_IMAGE_CREATE_INFO,
         .imageType = solid ? VK_IMAGE_TYPE_3D : VK_IMAGE_TYPE_2D,
-        .format = FORMAT,
+        .format = format_of(code),
         .extent = {code->extent[0], code->extent[1],
                    solid ? code->extent[2] : 1},
         .mipLevels = 1,
@@ -122,7 +131,7 @@ static VkResult make_view(clv_plugin_device *dev, const gpu_private *code,
         const VkBufferViewCreateInfo info = {
             .sType = VK_STRUCTURE_TYPE_BUFFER_VIEW_CREATE_INFO,
             .buffer = p->texels,
-            .format = FORMAT,
+            .format = format_of(code),
             .range = VK_WHOLE_SIZE};
         result = dev->api.CreateBufferView(dev->device, &info, NULL,
                                            &p->texel_view);
@@ -134,7 +143,7 @@ static VkResult make_view(clv_plugin_device *dev, const gpu_private *code,
         .sType = VK_STRUCTURE_TYPE_IMAGE_VIEW_CREATE_INFO,
         .image = p->image,
         .viewType = types[code->storage],
-        .format = FORMAT,
+        .format = format_of(code),
         .subresourceRange = {VK_IMAGE_ASPECT_COLOR_BIT, 0, 1, 0,
                              VK_REMAINING_ARRAY_LAYERS}};
     result = dev->api.CreateImageView(dev->device, &info, NULL, &p->view);

@@ -1,4 +1,5 @@
-/* What a program keeps to itself: a buffer, or an image of 4 floats a texel. */
+/* What a program keeps to itself: a buffer, or an image of 4 floats or halves a
+ * texel. */
 #pragma once
 
 #include "memory.h"
@@ -16,9 +17,10 @@ typedef struct vk_private {
 /* The largest of each kind of image, as in gpu_target. */
 void vk_image_limits(const VkPhysicalDeviceLimits *limits, uint32_t image[5][3]);
 
-/* gpu_target.slices as the option vulkan.storage asks for it, or why it cannot
- * be had here. */
-clv_status vk_image_choose(clv_plugin_device *dev, uint32_t *slices);
+/* 1 + the clv_storage that the option asks for, 0: "auto"; or why it cannot be
+ * had here. */
+clv_status vk_image_choose(clv_plugin_device *dev, const char *key,
+                           uint32_t *choice);
 
 /* type: of memory, in vk_memory_types. After a failure, too, to be destroyed. */
 clv_status vk_private_create(clv_plugin_device *dev, uint32_t type,

@@ -50,6 +50,11 @@ static const clv_option options[] = {
      .help = "what activations lie in that a program keeps to itself; auto: "
              "rows in buffers; others: slices of four channels"},
     {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
+     .key = "weights", .type = CLV_OPTION_ENUM, .default_value = "auto",
+     .choices = "auto|buffer|image_buffer|texture_2d|texture_array|texture_3d",
+     .help = "what weights of floats lie in, in blocks of 4 x 4, for products "
+             "without matrix instructions; auto: as in the file"},
+    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
      .key = "queue_depth", .type = CLV_OPTION_INT, .default_value = "64",
      .min = 1, .max = 65536, .help = "submits that may be in flight"},
 };

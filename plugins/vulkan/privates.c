@@ -42,14 +42,18 @@ static clv_status make_kept(clv_plugin_program *prog, uint32_t i)
                                       place_of, prog, &prog->kept[i]);
     if (status)
         return status;
-    if (prog->kept[i]->memory) {
-        clv_plugin_buffer *buf = prog->kept[i]->memory;
-        prog->privates[i] = (vk_private){.buffer = buf, .size = buf->room};
+    vk_private *shared = prog->kept[i]->memory;
+    if (shared) {
+        prog->privates[i] = *shared;
         return CLV_OK;
     }
     prog->made[i] = true;
+    shared = clv_new(dev->base.host, sizeof *shared);
+    prog->kept[i]->memory = shared;
+    if (!shared)
+        return CLV_ERR_NO_MEMORY;
     status = make_one(prog, i);
-    prog->kept[i]->memory = prog->privates[i].buffer;
+    *shared = prog->privates[i];
     return status;
 }
 
@@ -96,10 +100,14 @@ static void release_all(clv_plugin_program *prog)
     clv_plugin_device *dev = prog->dev;
     const clv_host_api *host = dev->base.host;
     for (uint32_t i = 0; prog->made && i < prog->code->n_privates; i++) {
+        vk_private *shared = NULL;
         if (prog->kept[i])
-            vk_buffer_free(gpu_kept_drop(host, &dev->kept, prog->kept[i]));
+            shared = gpu_kept_drop(host, &dev->kept, prog->kept[i]);
         else
             vk_private_destroy(dev, &prog->privates[i]);
+        if (shared)
+            vk_private_destroy(dev, shared);
+        clv_free(host, shared);
     }
     clv_free(host, prog->privates);
     clv_free(host, prog->kept);

@@ -30,6 +30,7 @@ typedef struct vk_recording {
     vk_place *places;       /* [n_tensors] that the sets point to */
     int64_t symbols[CLV_MAX_SYMBOLS];
     bool written, recorded; /* the sets, the command buffer */
+    bool is_setup;          /* it fills the weights that the program made */
     vk_stamps stamps;       /* in the command buffer */
     uint32_t resets;        /* queries of those that it resets itself */
     uint64_t value;         /* of the semaphore after its last run */

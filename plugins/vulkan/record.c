@@ -274,7 +274,8 @@ VkResult vk_recording_record(clv_plugin_program *prog, vk_recording *rec,
     if (result)
         return result;
     for (uint32_t i = 0; i < prog->code->n_privates; i++)
-        if (!prog->code->privates[i].weights)
+        if (!prog->code->privates[i].weights ||
+            (rec->is_setup && prog->made[i]))
             vk_private_begin(dev, rec->cb, &prog->privates[i]);
     if (rec->resets)
         dev->api.CmdResetQueryPool(rec->cb, rec->stamps.pool, 0, rec->resets);

@@ -139,7 +139,7 @@ VkResult vk_run_once(clv_plugin_device *dev, VkCommandBuffer cb)
 clv_status vk_program_once(clv_plugin_program *prog,
                            const gpu_dispatch *dispatches, uint32_t n)
 {
-    vk_recording rec = {.value = 0};
+    vk_recording rec = {.is_setup = true};
     const int64_t none[CLV_MAX_SYMBOLS] = {0};
     VkResult result = vk_recording_init(prog, &rec, dispatches, n);
     if (!result) {

@@ -39,13 +39,23 @@ class Run(cli.Case):
         self.damage_cache()
         self.assertEqual(self.text("vulkan,cpu"), right)
 
-    def test_activations_in_images(self):
+    def test_images(self):
         right = self.text("vulkan")
-        for storage in "image_buffer", "texture_3d":
+        for storage, weights in (("image_buffer", "texture_2d"),
+                                 ("texture_3d", "image_buffer")):
             with self.subTest(storage):
                 text = self.text("vulkan", CLEAVE_VULKAN_STORAGE=storage,
+                                 CLEAVE_VULKAN_WEIGHTS=weights,
                                  CLEAVE_VULKAN_VALIDATION="on")
                 self.assertEqual(text, right)
+
+    def test_weights_are_read_in_images(self):
+        """Nothing is right without the copy."""
+        result = self.cleave("run", *PROMPT, "--devices", "vulkan", env=dict(
+            ALL, CLEAVE_VULKAN_WEIGHTS="texture_2d",
+            CLEAVE_VULKAN_WRONG="convert_layout"))
+        self.assertNotEqual((result.code, result.text),
+                            (0, self.text("vulkan")))
 
 
 class Devices(cli.Case):
