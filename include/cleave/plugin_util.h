@@ -7,7 +7,7 @@
 #ifndef CLEAVE_PLUGIN_UTIL_H_
 #define CLEAVE_PLUGIN_UTIL_H_
 
-#include <cleave/plugin.h>
+#include <cleave/plugin_layout.h>
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -95,12 +95,20 @@ static inline int64_t clv_dim(const clv_tensor_desc *t, uint32_t d,
     return t->symbols[d] ? symbols[t->symbols[d] - 1] : t->dims[d];
 }
 
-/* Bytes from the tensor's first to its last, with these values of symbols. */
+/* Bytes from the tensor's first to its last, with these values of symbols; in a
+ * layout by axes with all padding, 0 where it is none. */
 static inline uint64_t clv_tensor_size(const clv_tensor_desc *t,
                                        const int64_t *symbols)
 {
     int64_t elements, bytes, size, dense;
     clv_block(t->dtype, &elements, &bytes);
+    if (t->layout != CLV_LAYOUT_LINEAR) {
+        uint32_t axes[CLV_MAX_RANK];
+        clv_layout_map map;
+        return clv_layout_of(t, &map, axes)
+                   ? (uint64_t)map.n_elements * (uint64_t)bytes
+                   : 0;
+    }
     size = dense = bytes;
     int strided = 0;
     for (uint32_t d = 0; d < t->rank; d++)

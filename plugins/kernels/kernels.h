@@ -63,6 +63,7 @@ typedef struct gpu_target {
                                 for tests of the kernels around them */
     bool coop_matrix;        /* KHR cooperative matrices of f16, 16 x 16 x 16 */
     bool unified;            /* memory is the host's */
+    bool lay_states;         /* attention wishes for its cache as weights */
     uint32_t units;          /* compute units, to choose sizes by */
     const char *disabled;    /* names of kernel variants not to use, separated
                                 by ',': those that computed wrongly here */

@@ -14,11 +14,12 @@ static bool has_ptx(const clv_plugin_device *dev)
            major >= 8;
 }
 
-static bool matrix_is(const clv_plugin_device *dev, const char *value)
+static bool option_is(const clv_plugin_device *dev, const char *key,
+                      const char *value)
 {
     const clv_host_api *host = dev->base.host;
-    const char *matrix = host->option(host->host, "matrix");
-    return matrix && !strcmp(matrix, value);
+    const char *is = host->option(host->host, key);
+    return is && !strcmp(is, value);
 }
 
 void ocl_target(const clv_plugin_device *dev, gpu_target *out)
@@ -37,9 +38,10 @@ void ocl_target(const clv_plugin_device *dev, gpu_target *out)
         .fp16_storage = true,
         .int8_storage = true,
         .int_dot = ocl_has_extension(p, "cl_khr_integer_dot_product"),
-        .nvidia_ptx = matrix_is(dev, "auto") && has_ptx(dev),
-        .plain_matrix = matrix_is(dev, "plain"),
+        .nvidia_ptx = option_is(dev, "matrix", "auto") && has_ptx(dev),
+        .plain_matrix = option_is(dev, "matrix", "plain"),
         .unified = dev->zero_copy,
+        .lay_states = option_is(dev, "kv", "weights"),
         .units = p->info.units,
         .disabled = dev->disabled,
     };

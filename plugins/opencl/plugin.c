@@ -38,6 +38,9 @@ static const clv_option options[] = {
                    "texture_3d",
         .help = "what weights of floats lie in, in blocks of 4 x 4, for "
                 "products without matrix instructions; auto: as in the file"),
+    KEY(ENUM, "kv", "linear", .choices = "linear|weights",
+        .help = "how attention wishes the cache to lie: by rows, or as the "
+                "weights of its products"),
     KEY(ENUM, "tune", "fast", .choices = "fast|exhaustive|off",
         .help = "which kernel of several: fast: what was found the quickest "
                 "before, else a guess; exhaustive: what was not tried before "

@@ -117,6 +117,7 @@ static void describe_target(clv_plugin_device *dev)
         .plain_matrix = p->fp16 && !strcmp(matrix, "plain"),
         .units = p->units,
         .disabled = dev->disabled,
+        .lay_states = !strcmp(host->option(host->host, "kv"), "weights"),
         .unified = p->type != VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU};
     memcpy(dev->target.image, p->image, sizeof dev->target.image);
     for (uint32_t i = CLV_STORAGE_IMAGE_BUFFER; i <= CLV_STORAGE_TEXTURE_3D;

@@ -136,8 +136,13 @@ bool gpu_call_set_rows(gpu_call *call, gpu_operand *dst,
     gpu_rows_extent(&chain->state, &rows, &channels, &stride);
     dst->dtype = chain->state.d.dtype;
     dst->index = chain->state.index;
-    dst->offset = dst->offset / 4 * (uint64_t)bytes;
     dst->strides[CLV_L_W] = stride;
+    if (gpu_is_spread(&chain->state)) {
+        bytes = chain->state.d.strides[1];
+        dst->packed = false;
+        dst->strides[CLV_L_C] = gpu_constant(bytes);
+    }
+    dst->offset = dst->offset / 4 * (uint64_t)bytes;
     gpu_operand *map = &call->operands[call->n_operands++];
     *map = (gpu_operand){.name = "to_row", .dtype = CLV_DTYPE_I32,
                          .memory = GPU_MEMORY_PRIVATE, .index = chain->map,

@@ -8,7 +8,7 @@
  *   args.T.Load(b,x,y,d,s)        the same, of F32 and a slice without padding
  *   args.T.ReadScalar(b,x,y,d,c)  f32
  *   args.T.ReadInt(b,x,y,d,c)     int, of I32
- *   args.T.Write(v,b,x,y,d,s)     channels past C are dropped
+ *   args.T.Write(v,b,x,y,d,s)     channels past C are dropped; they may lie apart
  *   args.T.WriteScalar(v,b,x,y,d,c)
  *   args.T.Row(b,x,y,d)           place: bytes from where T is bound to the row
  *   args.T.Word(at) Half(at) Byte(at)   uint: the bits at a place, a multiple

@@ -287,6 +287,20 @@ static const char writer[] =
     "        $_put(MEM($) row, PLACE(c + 3), v.w);\n"
     "}\n";
 
+static const char scatterer[] =
+    "void $_scatter($_ARG place row, place step, int c, int left, f32x4 v)\n"
+    "{\n"
+    "    place at = row + PLACE(c) * step;\n"
+    "    if (left > 0)\n"
+    "        $_put(MEM($) at, PLACE(0), v.x);\n"
+    "    if (left > 1)\n"
+    "        $_put(MEM($) at + step, PLACE(0), v.y);\n"
+    "    if (left > 2)\n"
+    "        $_put(MEM($) at + step * PLACE(2), PLACE(0), v.z);\n"
+    "    if (left > 3)\n"
+    "        $_put(MEM($) at + step * PLACE(3), PLACE(0), v.w);\n"
+    "}\n";
+
 static const char loader[] =
     "f32x4 $_load($_ARG place at)\n"
     "{\n"
@@ -329,6 +343,7 @@ void gpu_language_accessors(gpu_text *out, const gpu_target *target,
         const char *set = setter(operand->dtype);
         gpu_language_named(out, set, name);
         if (*set)
-            gpu_language_named(out, writer, name);
+            gpu_language_named(out, operand->packed ? writer : scatterer,
+                               name);
     }
 }

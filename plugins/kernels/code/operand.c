@@ -129,6 +129,20 @@ static void put_row_of(gpu_maker *m, gpu_text *out, const gpu_operand *t,
     *x = (gpu_text){.data = row, .n = 4};
 }
 
+/* The call that writes a slice whose channels lie apart, but for its value. */
+static void put_scatter(gpu_maker *m, gpu_text *out, const gpu_operand *t,
+                        const gpu_text *at)
+{
+    const char *s = at[4].data;
+    gpu_printf(out, "%s_scatter(MEM(%s) ", t->name, t->name);
+    put_row(m, out, t, at);
+    gpu_puts(out, ", PLACE(");
+    gpu_put_field(m, out, t, "sc", &t->strides[CLV_L_C]);
+    gpu_printf(out, "), 4 * (%s), ", s);
+    gpu_put_field(m, out, t, "c", &t->channels);
+    gpu_printf(out, " - 4 * (%s), ", s);
+}
+
 static void put_write(gpu_maker *m, gpu_text *out, const gpu_operand *t,
                       const gpu_method_args *args, bool slice)
 {
@@ -142,6 +156,8 @@ static void put_write(gpu_maker *m, gpu_text *out, const gpu_operand *t,
     }
     if (t->sliced && slice) {
         gpu_put_store(m, out, t, at);
+    } else if (slice && !t->packed) {
+        put_scatter(m, out, t, to);
     } else {
         gpu_printf(out, "%s_%s(", t->name, slice ? "write" : "put");
         if (slice)

@@ -62,6 +62,11 @@ bool gpu_stride(const gpu_tensor *t, uint32_t i, gpu_expr *out)
     return true;
 }
 
+bool gpu_is_spread(const gpu_tensor *t)
+{
+    return t->laid && t->d.strides[1] != clv_align(t->d.dtype);
+}
+
 /* The same at the largest. */
 static int64_t max_stride(const gpu_tensor *t, uint32_t i)
 {
@@ -177,6 +182,15 @@ bool gpu_need(gpu_node *node, const gpu_tensor *t, const char *what,
     return true;
 }
 
+bool gpu_need_state(gpu_node *node, const gpu_tensor *t, const char *what,
+                    uint32_t dtypes)
+{
+    if (!t->laid)
+        return gpu_need(node, t, what, dtypes, 2);
+    return (dtypes & GPU_BIT(t->d.dtype)) ||
+           gpu_no(node, "%s cannot be %s", what, gpu_dtype_name(t->d.dtype));
+}
+
 int64_t gpu_reach(const gpu_target *target)
 {
     const uint64_t slack = 4096; /* memory is bound from below its begin */
@@ -227,6 +241,27 @@ static bool check_shape(gpu_node *node, const gpu_tensor *t)
     return true;
 }
 
+/* The order of elements: by strides, of a state that is laid out too. */
+static bool read_layout(gpu_node *node, gpu_tensor *t)
+{
+    clv_tensor_desc *d = &t->d;
+    int64_t elements, bytes;
+    clv_block(d->dtype, &elements, &bytes);
+    t->laid = d->usage == CLV_USAGE_STATE && d->rank == 2 && elements == 1 &&
+              clv_layout_strides(d, bytes, d->strides);
+    if (!t->laid && (d->storage != CLV_STORAGE_BUFFER ||
+                     d->layout != CLV_LAYOUT_LINEAR))
+        return gpu_no(node, "tensor %u: only linear buffers and states as "
+                      "weights, not storage %u in layout %u",
+                      (unsigned)t->index, (unsigned)d->storage,
+                      (unsigned)d->layout);
+    t->dense = true;
+    for (uint32_t i = 0; i < d->rank; i++)
+        if (d->strides[i])
+            t->dense = false;
+    return true;
+}
+
 static bool read_tensor(const clv_subgraph *graph, gpu_node *node,
                         uint32_t index, gpu_tensor *out)
 {
@@ -247,15 +282,7 @@ static bool read_tensor(const clv_subgraph *graph, gpu_node *node,
         return gpu_no(node, "tensor %u: no scales by scheme %u for %s",
                       (unsigned)index, (unsigned)d->quant,
                       gpu_dtype_name(d->dtype));
-    if (d->storage != CLV_STORAGE_BUFFER || d->layout != CLV_LAYOUT_LINEAR)
-        return gpu_no(node, "tensor %u: only linear buffers, not storage %u in "
-                      "layout %u", (unsigned)index, (unsigned)d->storage,
-                      (unsigned)d->layout);
-    out->dense = true;
-    for (uint32_t i = 0; i < d->rank; i++)
-        if (d->strides[i])
-            out->dense = false;
-    return check_shape(node, out);
+    return read_layout(node, out) && check_shape(node, out);
 }
 
 static bool read_scales(const clv_subgraph *graph, gpu_node *node, uint32_t i)
@@ -348,12 +375,30 @@ void gpu_check_node(const gpu_target *target, const clv_subgraph *graph,
         node->caps.answer = CLV_ANSWER_YES;
 }
 
+/* Of the caches of attention, where the target says so: of what sets their rows,
+ * too. */
+static void add_wishes(gpu_node *node)
+{
+    const uint32_t op = node->node.op;
+    const uint32_t first = op == CLV_OP_ATTENTION ? 1 : 0;
+    const uint32_t last = op == CLV_OP_ATTENTION ? 2 : 0;
+    if (!node->target->lay_states || node->caps.answer != CLV_ANSWER_YES ||
+        (op != CLV_OP_ATTENTION && op != CLV_OP_SET_ROWS))
+        return;
+    for (uint32_t i = first; i <= last; i++)
+        if (node->in[i].d.usage == CLV_USAGE_STATE &&
+            (node->in[i].d.dtype == CLV_DTYPE_F16 ||
+             node->in[i].d.dtype == CLV_DTYPE_F32))
+            node->caps.layouts[i] = CLV_LAYOUT_WEIGHTS;
+}
+
 void gpu_caps(const gpu_target *target, const clv_subgraph *graph,
               clv_op_caps *out, uint32_t stride)
 {
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         gpu_node node;
         gpu_check_node(target, graph, i, &node);
+        add_wishes(&node);
         clv_write(clv_at(out, i, stride), &node.caps, sizeof node.caps);
     }
 }

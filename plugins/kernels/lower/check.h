@@ -11,6 +11,7 @@ typedef struct gpu_tensor {
     clv_tensor_desc d;
     uint32_t index;  /* in the graph; CLV_NO_TENSOR: absent */
     bool dense;      /* strides follow from the dimensions */
+    bool laid;       /* a state in CLV_LAYOUT_WEIGHTS: its strides are in d */
 } gpu_tensor;
 
 typedef struct gpu_op gpu_op;
@@ -74,6 +75,10 @@ const char *gpu_dtype_name(uint32_t dtype);
  * elements at one stride; says why not. */
 bool gpu_need(gpu_node *node, const gpu_tensor *t, const char *what,
               uint32_t dtypes, uint32_t rank);
+/* The same of a state that may be laid out as weights: rows at one stride, and
+ * channels at one. */
+bool gpu_need_state(gpu_node *node, const gpu_tensor *t, const char *what,
+                    uint32_t dtypes);
 bool gpu_same_dim(const gpu_tensor *a, uint32_t i, const gpu_tensor *b,
                   uint32_t j);
 bool gpu_same_dims(const gpu_tensor *a, const gpu_tensor *b);
@@ -85,6 +90,9 @@ static inline bool gpu_has(const gpu_tensor *t)
 {
     return t->index != CLV_NO_TENSOR;
 }
+
+/* Whether the channels of a row lie apart: of v that is laid out. */
+bool gpu_is_spread(const gpu_tensor *t);
 
 /* Of a tensor that is rows. */
 bool gpu_rows_extent(const gpu_tensor *t, gpu_expr *rows, gpu_expr *channels,

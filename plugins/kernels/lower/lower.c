@@ -23,6 +23,10 @@ gpu_operand *gpu_call_rows(gpu_call *call, const char *name,
                              .index = t->index, .packed = true};
     gpu_rows_extent(t, &operand->width, &operand->channels,
                     &operand->strides[CLV_L_W]);
+    if (gpu_is_spread(t)) {
+        operand->packed = false;
+        operand->strides[CLV_L_C] = gpu_constant(t->d.strides[1]);
+    }
     return operand;
 }
 

@@ -26,7 +26,7 @@ static bool suits_matrix(const gpu_node *node)
     const gpu_target *target = node->target;
     const int64_t dim = node->node.attr.attention.head_dim;
     return gpu_has_matrices(target) && node->in[1].d.dtype == CLV_DTYPE_F16 &&
-           dim % 8 == 0 && dim <= 128 &&
+           dim % 8 == 0 && dim <= 128 && !gpu_is_spread(&node->in[2]) &&
            target->max_group >= 128 && target->max_group_size[0] >= 128 &&
            target->local_bytes >= (gpu_is_glsl(target) ? 32 : 48) * 1024u &&
            !gpu_is_disabled(target, "attention_matrix");
@@ -146,7 +146,8 @@ static void list_ways(const gpu_node *node, gpu_ways *out)
     const gpu_target *target = node->target;
     const shape s = preferred_shape(node);
     out->preferred = way_of(&s);
-    snprintf(out->key, sizeof out->key, "attention-%s-h%u-g%u-d%u-n%u-r%u",
+    snprintf(out->key, sizeof out->key, "attention%s-%s-h%u-g%u-d%u-n%u-r%u",
+             gpu_is_spread(&node->in[2]) ? "-turned" : "",
              gpu_dtype_name(node->in[1].d.dtype), gpu_size_class(s.heads),
              gpu_size_class(s.groups), gpu_size_class(s.dim),
              gpu_size_class(s.n), gpu_size_class(s.rows));
@@ -201,8 +202,8 @@ static bool check_operands(gpu_node *node)
     const uint32_t cache = F32 | GPU_BIT(CLV_DTYPE_F16);
     const gpu_tensor *q = &node->in[0], *k = &node->in[1], *v = &node->in[2];
     const gpu_tensor *pos = &node->in[3], *y = &node->out;
-    if (!gpu_need(node, q, "q", F32, 2) || !gpu_need(node, k, "k", cache, 2) ||
-        !gpu_need(node, v, "v", cache, 2) ||
+    if (!gpu_need(node, q, "q", F32, 2) || !gpu_need_state(node, k, "k", cache) ||
+        !gpu_need_state(node, v, "v", cache) ||
         !gpu_need(node, pos, "pos", GPU_BIT(CLV_DTYPE_I32), 1) ||
         !gpu_need(node, y, "output 0", F32, 2))
         return false;
@@ -228,6 +229,7 @@ static bool check_attention(gpu_node *node)
         return gpu_no(node, "rows_symbol names no symbol");
     const shape s = preferred_shape(node);
     if (gpu_is_disabled(target, "attention") || s.items < s.queries ||
+        (gpu_is_spread(&node->in[2]) && s.items % 4) ||
         s.items > target->max_group || local_bytes(target, &s) > target->local_bytes)
         return gpu_no(node, "no kernel fits groups of %u and %u bytes of local "
                       "memory", (unsigned)target->max_group,
@@ -310,6 +312,10 @@ static clv_status add_scores(gpu_lowering *lowering, const gpu_node *node,
                                                     ? attr->attention.softcap
                                                     : 0.0f));
     gpu_call_define(&call, "DTYPE", node->in[1].d.dtype);
+    if (gpu_is_spread(&node->in[2]))
+        gpu_call_define(&call, "VALUES_TURNED", 1);
+    gpu_call_param(&call, "value_step",
+                   gpu_constant(node->in[2].d.strides[1]));
     gpu_call_define(&call, s->matrix ? "ITEMS" : "GROUP", s->items);
     gpu_call_define(&call, "QUERIES", s->queries);
     gpu_call_define(&call, "KEYS",

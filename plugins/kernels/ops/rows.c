@@ -107,7 +107,7 @@ static clv_status lower_get_rows(gpu_lowering *lowering, const gpu_node *node)
 static bool check_set_rows(gpu_node *node)
 {
     const gpu_tensor *state = &node->in[0], *src = &node->in[1];
-    if (!gpu_need(node, state, "the state", GPU_FLOATS, 2) ||
+    if (!gpu_need_state(node, state, "the state", GPU_FLOATS) ||
         !gpu_need(node, src, "input 1", GPU_BIT(CLV_DTYPE_F32), 2) ||
         !check_ids(node, 2, src) || !gpu_in_reach(node, state, "the state") ||
         !gpu_in_reach(node, src, "input 1"))
