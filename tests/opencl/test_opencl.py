@@ -111,6 +111,20 @@ class Text(OpenCL):
                 self.assertTrue((prompt + out).strip())
                 self.assertTrue(text.startswith(prompt + out))
 
+    def test_is_the_reference_by_a_cache_of_weights(self):
+        """Prefill and decode share it."""
+        with open(cli.shared("models", "nano", "golden.json")) as f:
+            golden = json.load(f)
+        prompt, text = golden["prompts"][0], golden["greedy_text"][0]
+        out = self.good("run", "-m", cli.NANO, *POCL, "--devices", self.pocl(),
+                        "--set", "opencl.memory=separate", "--set",
+                        "opencl.kv=weights", "--log-level", "debug", "--temp",
+                        "0", "-n", "16", "-p", prompt)
+        self.assertTrue(out.text.strip())
+        self.assertTrue(text.startswith(prompt + out.text))
+        self.assertRegex(out.err,
+                         r"States laid out as weights on opencl:\d+: 16,")
+
     def test_activations_in_a_texture(self):
         """All of a model, by kernels that read and write images."""
         device = self.pocl()

@@ -39,6 +39,10 @@ class Run(cli.Case):
         self.damage_cache()
         self.assertEqual(self.text("vulkan,cpu"), right)
 
+    def test_cache_as_weights(self):
+        text = self.text("vulkan", CLEAVE_VULKAN_KV="weights")
+        self.assertEqual(text, self.text("cpu"))
+
     def test_images(self):
         right = self.text("vulkan")
         for storage, weights in (("image_buffer", "texture_2d"),
