@@ -62,6 +62,7 @@ typedef struct gpu_target {
     bool plain_matrix;       /* instead, matrix instructions by plain code, slow:
                                 for tests of the kernels around them */
     bool coop_matrix;        /* KHR cooperative matrices of f16, 16 x 16 x 16 */
+    bool coop_bytes;         /* and of signed bytes, 16 x 16 x 32 */
     bool unified;            /* memory is the host's */
     bool lay_states;         /* attention wishes for its cache as weights */
     uint32_t units;          /* compute units, to choose sizes by */

@@ -16,7 +16,10 @@ bool vk_extension_among(const VkExtensionProperties *ext, uint32_t n,
 /* --- cooperative matrices ------------------------------------------------- */
 
 /* As vk_matrix_size's fields say, in VK_KHR_cooperative_matrix's numbers. */
-enum { FLOAT16 = 0, FLOAT32 = 1, SCOPE_SUBGROUP = 3, MAX_SIZES = 64 };
+enum {
+    FLOAT16 = 0, FLOAT32 = 1, SINT8 = 3, SINT32 = 5, SCOPE_SUBGROUP = 3,
+    MAX_SIZES = 64
+};
 
 typedef struct vk_matrix_size {
     VkStructureType sType;
@@ -30,8 +33,17 @@ typedef struct vk_matrix_size {
 typedef VkResult(VKAPI_PTR *sizes_fn)(VkPhysicalDevice device, uint32_t *n,
                                       vk_matrix_size *out);
 
-/* Whether subgroups multiply f16 by 16 x 16 x 16 with sums of f32. */
-static bool has_size(const vk_instance_api *api, const vk_physical *p)
+/* Whether subgroups multiply so: 16 x 16 x k, of f16 with sums of f32, of s8 with
+ * those of s32. */
+static bool is_size(const vk_matrix_size *s, uint32_t k, uint32_t type,
+                    uint32_t sum)
+{
+    return s->m == 16 && s->n == 16 && s->k == k && s->a == type &&
+           s->b == type && s->c == sum && s->result == sum &&
+           !s->saturating && s->scope == SCOPE_SUBGROUP;
+}
+
+static void read_sizes(const vk_instance_api *api, vk_physical *p)
 {
     vk_matrix_size sizes[MAX_SIZES];
     uint32_t n = MAX_SIZES;
@@ -39,15 +51,11 @@ static bool has_size(const vk_instance_api *api, const vk_physical *p)
     for (uint32_t i = 0; i < n; i++)
         sizes[i] = (vk_matrix_size){.sType = (VkStructureType)1000506001};
     if (!get || get(p->handle, &n, sizes) < 0)
-        return false;
+        return;
     for (uint32_t i = 0; i < n; i++) {
-        const vk_matrix_size *s = &sizes[i];
-        if (s->m == 16 && s->n == 16 && s->k == 16 && s->a == FLOAT16 &&
-            s->b == FLOAT16 && s->c == FLOAT32 && s->result == FLOAT32 &&
-            s->scope == SCOPE_SUBGROUP)
-            return true;
+        p->coop_matrix |= is_size(&sizes[i], 16, FLOAT16, FLOAT32);
+        p->coop_bytes |= is_size(&sizes[i], 32, SINT8, SINT32);
     }
-    return false;
 }
 
 /* --- asked for ------------------------------------------------------------ */
@@ -69,8 +77,9 @@ static void read_features(const vk_instance_api *api, bool has_dot,
         matrix.pNext = all.pNext, all.pNext = &matrix;
     api->GetPhysicalDeviceFeatures2(p->handle, &all);
     p->int_dot = dot.shaderIntegerDotProduct;
-    p->coop_matrix = matrix.cooperativeMatrix && f12.vulkanMemoryModel &&
-                     f12.shaderFloat16 && has_size(api, p);
+    if (matrix.cooperativeMatrix && f12.vulkanMemoryModel && f12.shaderFloat16)
+        read_sizes(api, p);
+    p->coop_bytes &= p->coop_matrix && f12.shaderInt8;
 }
 
 /* Processors of the kind that a work group runs on; 0: not said. */
@@ -113,9 +122,10 @@ void vk_abilities_read(const vk_instance_api *api,
     read_features(api, vk_extension_among(ext, n, DOT_EXTENSION),
                   vk_extension_among(ext, n, VK_MATRIX_EXTENSION), p);
     /* A subgroup's matrices need subgroups of one size. */
-    if (!p->subgroup || !p->subgroup_swaps || sizes.minSubgroupSize != sizes.maxSubgroupSize ||
+    if (!p->subgroup || !p->subgroup_swaps ||
+        sizes.minSubgroupSize != sizes.maxSubgroupSize ||
         sizes.minSubgroupSize != p->subgroup)
-        p->coop_matrix = false;
+        p->coop_matrix = p->coop_bytes = false;
 }
 
 /* --- enabled -------------------------------------------------------------- */

@@ -23,7 +23,8 @@ typedef struct vk_physical {
     uint32_t image[5][3]; /* as in gpu_target */
     uint32_t max_images;  /* of a kernel */
     uint32_t units; /* compute units; 0: not said */
-    bool fp16, fp16_storage, int8_storage, int8, int64, int_dot, coop_matrix;
+    bool fp16, fp16_storage, int8_storage, int8, int64, int_dot, coop_matrix,
+        coop_bytes;
     bool subgroup_swaps; /* shuffles and votes */
     bool pci, driver_info;
     VkPhysicalDeviceMemoryProperties memory;

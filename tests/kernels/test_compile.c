@@ -259,23 +259,32 @@ static void test_glsl_halves(void **state)
 static void test_glsl_matrices(void **state)
 {
     static const uint32_t dtypes[] = {CLV_DTYPE_F16, CLV_DTYPE_Q8_0,
-                                      CLV_DTYPE_Q4_0};
+                                      CLV_DTYPE_Q4_0, CLV_DTYPE_I8,
+                                      CLV_DTYPE_I4};
     compiler c = {.target = base};
     (void)state;
     c.target.language = GPU_GLSL;
     c.target.fp16_storage = c.target.fp16 = c.target.coop_matrix = true;
+    c.target.coop_bytes = true;
     c.target.subgroup = 32;
-    for (uint32_t i = 0; i < 6; i++) {
+    for (uint32_t i = 0; i < 10; i++) {
+        const uint32_t dtype = dtypes[i / 2];
         graph g;
         graph_init(&g);
-        uint32_t x = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, i < 3 ? 1 : 40, 96);
-        uint32_t w = T(dtypes[i % 3], CLV_USAGE_WEIGHT, 70, 96);
-        uint32_t y = T(CLV_DTYPE_F32, CLV_USAGE_OUTPUT, i < 3 ? 1 : 40, 70);
+        uint32_t x = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, i % 2 ? 1 : 40, 96);
+        uint32_t w = T(dtype, CLV_USAGE_WEIGHT, 70, 96);
+        uint32_t y = T(CLV_DTYPE_F32, CLV_USAGE_OUTPUT, i % 2 ? 1 : 40, 70);
         graph_node(&g, CLV_OP_MATMUL, y, INPUTS(x, w));
+        if (i >= 6) {
+            T(CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 70, 3);
+            g.tensors[w].quant = CLV_QUANT_PER_GROUP;
+            g.tensors[w].quant_group = 32;
+            g.tensors[w].quant_scales = g.sub.n_tensors;
+        }
         compile(&c, &g);
     }
     assert_false(c.failed);
-    assert_true(c.kernels >= 6 + 3 + 3);
+    assert_true(c.kernels >= 10 + 5 + 5);
 }
 
 /* Attention by them, by its own words and in plain ones; with parts, too. */

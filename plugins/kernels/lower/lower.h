@@ -82,7 +82,9 @@ extern const char gpu_template_elementwise[], gpu_template_strided[],
 /* Those of GLSL alone. */
 extern const char gpu_template_attention_coop[], gpu_template_matmul_coop[], gpu_template_matrix_coop[],
     gpu_template_matmul_coop_vector[], gpu_template_matrix_coop_plain[],
-    gpu_template_tile_units[];
+    gpu_template_tile_units[], gpu_template_coop_halves[],
+    gpu_template_coop_bytes[], gpu_template_matrix_coop_bytes[],
+    gpu_template_matrix_coop_bytes_plain[];
 
 /* A call of a template, of groups x 1 x 1 work items; variant is the name too. */
 void gpu_call_init(gpu_call *call, const char *name, const char *text,

@@ -35,11 +35,16 @@ static bool can_tile(const gpu_node *node)
                           gpu_extent(&node->scales[1]) <= reach));
 }
 
+static bool has_bytes(const gpu_target *target)
+{
+    return target->plain_matrix || target->coop_bytes || !gpu_is_glsl(target);
+}
+
 bool gpu_matrix_suits(const gpu_node *node)
 {
     const gpu_target *target = node->target;
     return gpu_has_matrices(target) && can_tile(node) &&
-           !(gpu_is_bytes(node) && gpu_is_glsl(target)) &&
+           (!gpu_is_bytes(node) || has_bytes(target)) &&
            gpu_max_rows(&node->in[0]) <= GPU_MAX_GROUPS &&
            target->max_group >= 256 &&
            target->local_bytes >= (gpu_is_glsl(target) ? 32 : 48) * 1024u &&
@@ -65,22 +70,28 @@ typedef struct shape {
 /* Groups that share a compute unit, so that one loads while another computes. */
 #define GROUPS_A_UNIT 2
 
+/* Bytes of local memory of a step, with one half of what GLSL's kernel has. */
+static int64_t step_bytes(const gpu_node *node, const shape *s)
+{
+    const int64_t tiles = s->bm / 16 * gpu_tile_bytes(&node->in[1].d);
+    const bool bytes = gpu_is_bytes(node);
+    if (gpu_is_glsl(node->target))
+        return (s->bm + s->bn) * (bytes ? 84 : 80);
+    return bytes ? tiles * (gpu_bytes_block(node) / 32) +
+                       s->bn / 16 * gpu_bytes_tile(node)
+                 : tiles + s->bn * 64;
+}
+
 static bool fits(const gpu_node *node, const shape *s)
 {
-    const clv_tensor_desc *w = &node->in[1].d;
     const bool glsl = gpu_is_glsl(node->target);
     const int64_t items = s->wm * s->wn * 32;
-    const int64_t stage =
-        glsl                 ? (s->bm + s->bn) * 80
-        : gpu_is_bytes(node) ? s->bm / 16 * gpu_tile_bytes(w) *
-                                       (gpu_bytes_block(node) / 32) +
-                                   s->bn / 16 * gpu_bytes_tile(node)
-                             : s->bm / 16 * gpu_tile_bytes(w) + s->bn * 64;
-    const int64_t plain = glsl ? 0 : gpu_plain_bytes(node->target, items);
+    const int64_t plain = glsl ? node->target->plain_matrix ? 4 * items : 0
+                               : gpu_plain_bytes(node->target, items);
     return items <= node->target->max_group && s->bn * 4 % items == 0 &&
            s->bm % (s->wm * 16) == 0 && s->bn % (s->wn * (glsl ? 16 : 8)) == 0 &&
            s->bm * s->bn <= 128 * items && /* sums, in registers */
-           (glsl ? 2 : s->stages) * stage + plain <=
+           (glsl ? 2 : s->stages) * step_bytes(node, s) + plain <=
                node->target->local_bytes &&
            (!glsl || s->stages <= 3);
 }
@@ -256,13 +267,14 @@ static void add_shape(gpu_call *call, const gpu_node *node, const shape *s)
 /* The text of the kernel for many rows. */
 static clv_status many_text(gpu_text *text, const gpu_node *node)
 {
-    if (gpu_is_glsl(node->target))
-        return gpu_matrix_text(text, node->target, gpu_template_matmul_coop);
-    clv_status status = gpu_matrix_text(text, node->target,
-                                        gpu_is_bytes(node)
-                                            ? gpu_template_matrix_bytes
-                                            : gpu_template_matrix_halves);
-    gpu_puts(text, gpu_template_matmul_matrix);
+    const bool glsl = gpu_is_glsl(node->target), bytes = gpu_is_bytes(node);
+    const char *x = glsl ? bytes ? gpu_template_coop_bytes
+                                 : gpu_template_coop_halves
+                    : bytes ? gpu_template_matrix_bytes
+                            : gpu_template_matrix_halves;
+    clv_status status = gpu_matrix_text(text, node->target, x);
+    gpu_puts(text, glsl ? gpu_template_matmul_coop
+                        : gpu_template_matmul_matrix);
     return text->failed ? CLV_ERR_NO_MEMORY : status;
 }
 

@@ -125,8 +125,13 @@ clv_status gpu_matrix_text(gpu_text *text, const gpu_target *target,
 {
     gpu_puts(text, gpu_template_packed);
     if (gpu_is_glsl(target)) {
-        if (template == gpu_template_matmul_coop)
+        const bool bytes = template == gpu_template_coop_bytes;
+        if (bytes || template == gpu_template_coop_halves)
             gpu_puts(text, gpu_matrix_words(target));
+        if (bytes)
+            gpu_puts(text, target->plain_matrix
+                               ? gpu_template_matrix_coop_bytes_plain
+                               : gpu_template_matrix_coop_bytes);
         if (template != gpu_template_halves)
             gpu_puts(text, gpu_template_tile_units);
         gpu_puts(text, template);
