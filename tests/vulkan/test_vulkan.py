@@ -52,14 +52,10 @@ class Run(cli.Case):
                                  CLEAVE_VULKAN_WEIGHTS=weights,
                                  CLEAVE_VULKAN_VALIDATION="on")
                 self.assertEqual(text, right)
-
-    def test_weights_are_read_in_images(self):
-        """Nothing is right without the copy."""
-        result = self.cleave("run", *PROMPT, "--devices", "vulkan", env=dict(
+        without = self.cleave("run", *PROMPT, "--devices", "vulkan", env=dict(
             ALL, CLEAVE_VULKAN_WEIGHTS="texture_2d",
             CLEAVE_VULKAN_WRONG="convert_layout"))
-        self.assertNotEqual((result.code, result.text),
-                            (0, self.text("vulkan")))
+        self.assertNotEqual((without.code, without.text), (0, right))
 
 
 class Devices(cli.Case):
