@@ -48,10 +48,10 @@ typedef struct gpu_target {
                                 where ops and limits allow; 0: rows in buffers.
                                 Textures pay where they have a cache that
                                 buffers do not go through */
-    uint32_t weights;        /* the same of weights of floats that products
-                                without matrix instructions read: a setup brings
-                                them into layout WEIGHTS; 0: they are read where
-                                they are bound */
+    uint32_t weights;        /* the same of weights that products without matrix
+                                instructions read: a setup brings them into
+                                layout WEIGHTS, those of 8 and 4 bits as words;
+                                0: they are read where they are bound */
     bool image_halves[5];    /* by clv_storage: there are images of 4 x f16 a
                                 texel, too, as large */
     bool fp16;               /* arithmetic */
@@ -114,8 +114,8 @@ typedef struct gpu_kernel {
     uint32_t n_args;
     uint8_t storage[GPU_MAX_ARGS]; /* clv_storage of argument i: a buffer; an
                          image buffer, in GLSL imageBuffer; image2D,
-                         image2DArray, image3D, of format rgba32f or, if
-                         that is the memory's, rgba16f */
+                         image2DArray, image3D, of format rgba32f, rgba16f
+                         or rgba32ui, which is the memory's */
     uint32_t n_params;/* 32-bit integers, after the args: in OpenCL arguments of
                          type int, in GLSL push constants in this order. Before
                          them come n_args such integers: the bytes from where
@@ -138,7 +138,7 @@ typedef struct gpu_private {
     uint32_t storage;    /* clv_storage */
     uint32_t extent[3];  /* of an image, in texels: x, y, z; z of an array
                             counts its layers */
-    uint32_t dtype;      /* of an image: a texel is 4 x F32 or 4 x F16 */
+    uint32_t dtype;      /* of an image: a texel is 4 x F32, F16 or I32 */
 } gpu_private;
 
 /* A lowered subgraph. Dispatches run in order; each sees what those before it

@@ -97,7 +97,9 @@ cl_int ocl_image_create(const clv_plugin_device *dev, const gpu_private *p,
                         cl_mem *image, cl_mem *behind)
 {
     const cl_image_format format = {
-        CL_RGBA, p->dtype == CLV_DTYPE_F16 ? CL_HALF_FLOAT : CL_FLOAT};
+        CL_RGBA, p->dtype == CLV_DTYPE_F16   ? CL_HALF_FLOAT
+                 : p->dtype == CLV_DTYPE_I32 ? CL_UNSIGNED_INT32
+                                             : CL_FLOAT};
     cl_image_desc desc = {.image_type = types[p->storage],
                           .image_width = p->extent[0]};
     cl_int error = CL_SUCCESS;

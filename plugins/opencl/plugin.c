@@ -36,7 +36,7 @@ static const clv_option options[] = {
     KEY(ENUM, "weights", "auto",
         .choices = "auto|buffer|image_buffer|texture_2d|texture_array|"
                    "texture_3d",
-        .help = "what weights of floats lie in, in blocks of 4 x 4, for "
+        .help = "what weights lie in, in blocks of four outputs, for "
                 "products without matrix instructions; auto: as in the file"),
     KEY(ENUM, "kv", "linear", .choices = "linear|weights",
         .help = "how attention wishes the cache to lie: by rows, or as the "

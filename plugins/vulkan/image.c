@@ -1,10 +1,11 @@
 #include "image.h"
 
-/* All devices have both for storage images and texel buffers. */
+/* All devices have these for storage images and texel buffers. */
 static VkFormat format_of(const gpu_private *code)
 {
-    return code->dtype == CLV_DTYPE_F16 ? VK_FORMAT_R16G16B16A16_SFLOAT
-                                        : VK_FORMAT_R32G32B32A32_SFLOAT;
+    return code->dtype == CLV_DTYPE_F16   ? VK_FORMAT_R16G16B16A16_SFLOAT
+           : code->dtype == CLV_DTYPE_I32 ? VK_FORMAT_R32G32B32A32_UINT
+                                          : VK_FORMAT_R32G32B32A32_SFLOAT;
 }
 
 void vk_image_limits(const VkPhysicalDeviceLimits *l, uint32_t image[5][3])

@@ -1,5 +1,5 @@
-/* What a program keeps to itself: a buffer, or an image of 4 floats or halves a
- * texel. */
+/* What a program keeps to itself: a buffer, or an image of 4 floats, halves or
+ * words a texel. */
 #pragma once
 
 #include "memory.h"

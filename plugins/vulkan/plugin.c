@@ -57,7 +57,7 @@ static const clv_option options[] = {
     {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
      .key = "weights", .type = CLV_OPTION_ENUM, .default_value = "auto",
      .choices = "auto|buffer|image_buffer|texture_2d|texture_array|texture_3d",
-     .help = "what weights of floats lie in, in blocks of 4 x 4, for products "
+     .help = "what weights lie in, in blocks of four outputs, for products "
              "without matrix instructions; auto: as in the file"},
     {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
      .key = "queue_depth", .type = CLV_OPTION_INT, .default_value = "64",

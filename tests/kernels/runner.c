@@ -129,7 +129,9 @@ static cl_mem new_image(runner *r, const gpu_private *p, cl_mem *behind)
         [CLV_STORAGE_TEXTURE_ARRAY] = CL_MEM_OBJECT_IMAGE2D_ARRAY,
         [CLV_STORAGE_TEXTURE_3D] = CL_MEM_OBJECT_IMAGE3D};
     const cl_image_format format = {
-        CL_RGBA, p->dtype == CLV_DTYPE_F16 ? CL_HALF_FLOAT : CL_FLOAT};
+        CL_RGBA, p->dtype == CLV_DTYPE_F16   ? CL_HALF_FLOAT
+                 : p->dtype == CLV_DTYPE_I32 ? CL_UNSIGNED_INT32
+                                             : CL_FLOAT};
     const bool flat = p->storage == CLV_STORAGE_IMAGE_BUFFER;
     const bool layers = p->storage == CLV_STORAGE_TEXTURE_ARRAY;
     cl_int status = CL_SUCCESS;
@@ -141,7 +143,7 @@ static cl_mem new_image(runner *r, const gpu_private *p, cl_mem *behind)
                                                               : p->extent[2],
                                 .image_array_size = layers ? p->extent[2] : 0,
                                 .buffer = *behind};
-    const float nan[4] = {NAN, NAN, NAN, NAN};
+    const float nan[4] = {NAN, NAN, NAN, NAN}; /* or any bits */
     const size_t from[3] = {0}, size[3] = {p->extent[0], p->extent[1],
                                            p->extent[2]};
     cl_mem image = clCreateImage(r->context, CL_MEM_READ_WRITE, &format, &desc,

@@ -113,81 +113,150 @@ static void test_round_trips(void **state)
 /* ------------------------------------------------------------------------ */
 /* Products                                                                  */
 
-static void make_product(sample *s, int64_t rows, int64_t in, int64_t out,
-                         uint32_t dtype)
+enum { X, W, SCALES, BIAS, Y };
+
+typedef struct product {
+    uint32_t dtype, quant, group;
+    int64_t rows, in, out;
+    uint32_t parts;
+} product;
+
+static void make_product(sample *s, const product *p)
 {
     memset(s, 0, sizeof *s);
     graph_init(&s->g);
-    uint32_t x = sample_add(s, CLV_DTYPE_F32, CLV_USAGE_INPUT, rows, in, 0);
-    uint32_t w = sample_add(s, dtype, CLV_USAGE_WEIGHT, out, in, 0);
-    uint32_t bias = sample_add(s, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, out, 0);
-    uint32_t y = sample_add(s, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, rows, out, 0);
-    sample_fill(s, x);
-    sample_fill(s, w);
-    sample_fill(s, bias);
-    graph_node(&s->g, CLV_OP_MATMUL, y,
-               (const uint32_t[]){x, w, bias, CLV_NO_TENSOR});
+    sample_add(s, CLV_DTYPE_F32, CLV_USAGE_INPUT, p->rows, p->in, 0);
+    sample_add(s, p->dtype, CLV_USAGE_WEIGHT, p->out, p->in, 0);
+    if (p->quant == CLV_QUANT_PER_GROUP)
+        sample_add(s, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, p->out,
+                   p->in / p->group, 0);
+    else
+        sample_add(s, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, p->out, 0);
+    s->g.tensors[W].quant = p->quant;
+    s->g.tensors[W].quant_group = p->group;
+    s->g.tensors[W].quant_scales = p->quant ? SCALES + 1 : 0;
+    sample_add(s, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, p->out, 0);
+    sample_add(s, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, p->rows, p->out, 0);
+    for (uint32_t t = X; t < Y; t++)
+        sample_fill(s, t);
+    graph_node(&s->g, CLV_OP_MATMUL, Y,
+               (const uint32_t[]){X, W, BIAS, CLV_NO_TENSOR});
 }
 
-/* Private memories that the setup fills, or 0. */
-static uint32_t count_objects(const gpu_target *target, const graph *g,
-                              uint32_t *setups)
+static double scale_of(const sample *s, const product *p, int64_t o, int64_t k)
+{
+    if (!p->quant)
+        return 1;
+    return p->quant == CLV_QUANT_PER_GROUP
+               ? sample_value(s, SCALES, o, k / p->group)
+               : sample_value(s, SCALES, 0, o);
+}
+
+/* Dispatches of the setup; *objects: what they fill. */
+static uint32_t count_setups(const gpu_target *target, const graph *g,
+                             uint32_t *objects)
 {
     gpu_code *code = NULL;
-    uint32_t n = 0;
+    *objects = 0;
     assert_int_equal(gpu_lower(&test_host, target, &g->sub, &code), 0);
-    for (uint32_t i = 0; i < code->n_privates; i++) {
-        assert_true(code->privates[i].weights);
-        n += code->privates[i].storage + 1 == target->weights;
-    }
-    *setups = code->n_setup;
+    for (uint32_t i = 0; i < code->n_privates; i++)
+        if (code->privates[i].weights) {
+            assert_true(code->privates[i].storage + 1 == target->weights ||
+                        !code->privates[i].storage);
+            ++*objects;
+        }
+    uint32_t n = code->n_setup;
     gpu_code_free(&test_host, code);
     return n;
 }
 
-static void check_product(runner *r, const sample *s, gpu_target *target,
-                          uint32_t parts)
+static void check_objects(const sample *s, const product *p,
+                          const gpu_target *target)
 {
-    judge j = {0};
-    uint32_t setups;
-    const uint32_t objects =
-        target->weights == 1 + CLV_STORAGE_TEXTURE_2D ? 4 : 1;
-    assert_int_equal(count_objects(target, &s->g, &setups), parts * objects);
-    assert_int_equal(setups, parts);
-    memset(s->data[3], 0xff, s->size[3]);
-    runner_set(r, target);
-    runner_run(r, &s->g, s->data, s->size, NULL);
-    for (int64_t i = 0; i < s->g.tensors[0].dims[0]; i++)
-        for (int64_t o = 0; o < s->g.tensors[1].dims[0]; o++) {
-            double sum = sample_value(s, 2, 0, o);
-            for (int64_t k = 0; k < s->g.tensors[0].dims[1]; k++)
-                sum += sample_value(s, 0, i, k) * sample_value(s, 1, o, k);
-            judge_expect(&j, sample_value(s, 3, i, o), sum);
-        }
-    judge_conclude(&j, 1e-11, "a product");
+    const bool flat = target->weights == 1 + CLV_STORAGE_TEXTURE_2D;
+    const bool apart =
+        p->dtype == CLV_DTYPE_Q8_0 || p->dtype == CLV_DTYPE_Q4_0;
+    uint32_t objects;
+    assert_int_equal(count_setups(target, &s->g, &objects),
+                     p->parts * (apart ? 2 : 1));
+    assert_int_equal(objects, p->parts * ((flat ? 4 : 1) + apart));
 }
 
-/* Of all kinds of storage, of weights of every float, by the kernels for few
- * rows and for many; sizes fill neither slices nor groups. */
+static void check_product(runner *r, const product *p, gpu_target *target)
+{
+    judge j = {0};
+    sample s;
+    char what[80];
+    make_product(&s, p);
+    check_objects(&s, p, target);
+    memset(s.data[Y], 0xff, s.size[Y]);
+    runner_set(r, target);
+    runner_run(r, &s.g, s.data, s.size, NULL);
+    for (int64_t i = 0; i < p->rows; i++)
+        for (int64_t o = 0; o < p->out; o++) {
+            double sum = sample_value(&s, BIAS, 0, o);
+            for (int64_t k = 0; k < p->in; k++)
+                sum += sample_value(&s, X, i, k) * sample_value(&s, W, o, k) *
+                       scale_of(&s, p, o, k);
+            judge_expect(&j, sample_value(&s, Y, i, o), sum);
+        }
+    snprintf(what, sizeof what, "dtype %u, weights %u, %d x %d x %d", p->dtype,
+             target->weights, (int)p->rows, (int)p->in, (int)p->out);
+    judge_conclude(&j, target->int_dot ? 1e-4 : 1e-11, what);
+    sample_free(&s);
+}
+
+/* Each format in each kind of storage, by the kernels for few rows and for many,
+ * by turns; sizes fill neither slices nor groups. */
 static void test_products(void **state)
 {
-    static const uint32_t dtypes[] = {CLV_DTYPE_F32, CLV_DTYPE_F16,
-                                      CLV_DTYPE_BF16};
+    static const product all[] = {
+        {CLV_DTYPE_F32, 0, 0, 3, 70, 41, 1},
+        {CLV_DTYPE_F16, 0, 0, 37, 71, 38, 1},
+        {CLV_DTYPE_BF16, 0, 0, 6, 69, 41, 1},
+        {CLV_DTYPE_Q8_0, 0, 0, 3, 96, 39, 1},
+        {CLV_DTYPE_Q4_0, 0, 0, 7, 64, 41, 1},
+        {CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL, 0, 2, 75, 37, 1},
+        {CLV_DTYPE_I4, CLV_QUANT_PER_GROUP, 32, 13, 96, 38, 1},
+        {CLV_DTYPE_I4, CLV_QUANT_PER_CHANNEL, 0, 1, 78, 41, 1},
+    };
     gpu_target target = with_images();
     runner *r = runner_open(&target);
     (void)state;
     if (!r)
         skip();
-    for (uint32_t d = 0; d < 3; d++)
-        for (target.weights = 1; target.weights <= 5; target.weights++) {
-            sample s;
-            if (d == 2 && target.weights != 1 + CLV_STORAGE_TEXTURE_2D)
-                continue;
-            make_product(&s, d == 2 ? 6 : (d + target.weights) % 2 ? 3 : 37,
-                         70 + d, 41 - d, dtypes[d]);
-            check_product(r, &s, &target, 1);
-            sample_free(&s);
+    for (uint32_t i = 0; i < sizeof all / sizeof *all; i++)
+        for (uint32_t k = 0; k < 2; k++) {
+            product p = all[i];
+            target.weights = 1 + (2 * i + k) % 5;
+            p.rows = k ? 38 - p.rows : p.rows;
+            check_product(r, &p, &target);
         }
+    target.weights = 1 + CLV_STORAGE_TEXTURE_2D;
+    check_product(r, &all[1], &target);
+    check_product(r, &all[3], &target);
+    runner_close(r);
+}
+
+/* By products of bytes, as integers. */
+static void test_bytes(void **state)
+{
+    static const product all[] = {
+        {CLV_DTYPE_Q8_0, 0, 0, 37, 96, 39, 1},
+        {CLV_DTYPE_Q4_0, 0, 0, 37, 64, 41, 1},
+        {CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL, 0, 37, 64, 37, 1},
+        {CLV_DTYPE_I4, CLV_QUANT_PER_GROUP, 32, 37, 96, 38, 1},
+    };
+    gpu_target target = with_images();
+    runner *r = runner_open(&target);
+    (void)state;
+    if (!r)
+        skip();
+    target.int_dot = true;
+    for (uint32_t i = 0; i < sizeof all / sizeof *all; i++) {
+        target.weights = 1 + i;
+        check_product(r, &all[i], &target);
+    }
     runner_close(r);
 }
 
@@ -195,28 +264,35 @@ static void test_products(void **state)
  * rows are too short for them do not hold them at all. */
 static void test_limits(void **state)
 {
+    static const product f16 = {CLV_DTYPE_F16, 0, 0, 2, 66, 75, 2};
+    product one = f16, groups = {CLV_DTYPE_I8, CLV_QUANT_PER_GROUP, 8, 2, 64,
+                                 8, 1};
     gpu_target target = with_images();
-    uint32_t setups;
+    uint32_t objects;
     sample s;
     runner *r = runner_open(&target);
     (void)state;
     if (!r)
         skip();
-    make_product(&s, 2, 66, 75, CLV_DTYPE_F16);
     target.weights = 1 + CLV_STORAGE_TEXTURE_2D;
     target.image[CLV_STORAGE_TEXTURE_2D][1] = 10;
-    check_product(r, &s, &target, 2);
+    check_product(r, &f16, &target);
+    make_product(&s, &f16);
     target.image[CLV_STORAGE_TEXTURE_2D][0] = 16;
-    assert_int_equal(count_objects(&target, &s.g, &setups), 0);
-    assert_int_equal(setups, 0);
+    assert_int_equal(count_setups(&target, &s.g, &objects), 0);
+    assert_int_equal(objects, 0);
     target.weights = 1 + CLV_STORAGE_TEXTURE_ARRAY;
     target.image_halves[CLV_STORAGE_TEXTURE_ARRAY] = false;
-    check_product(r, &s, &target, 1);
+    one.parts = 1;
+    check_product(r, &one, &target);
     target.disabled = "convert_layout";
-    assert_int_equal(count_objects(&target, &s.g, &setups), 0);
+    assert_int_equal(count_setups(&target, &s.g, &objects), 0);
     target.disabled = NULL;
-    s.g.tensors[1].usage = CLV_USAGE_INPUT; /* may change */
-    assert_int_equal(count_objects(&target, &s.g, &setups), 0);
+    s.g.tensors[W].usage = CLV_USAGE_INPUT; /* may change */
+    assert_int_equal(count_setups(&target, &s.g, &objects), 0);
+    sample_free(&s);
+    make_product(&s, &groups); /* of less than a texel */
+    assert_int_equal(count_setups(&target, &s.g, &objects), 0);
     sample_free(&s);
     runner_close(r);
 }
@@ -226,6 +302,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trips),
         cmocka_unit_test(test_products),
+        cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_limits),
     };
     return cmocka_run_group_tests_name("kernels objects", tests, NULL, NULL);

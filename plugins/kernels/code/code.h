@@ -23,7 +23,8 @@
  * an image, or as weights in layout WEIGHTS in several of them: x is the output
  * channel then. T_SLICED is defined, and of the methods above there are Read,
  * Load, ReadScalar, Write, Width, Channels and Slices. Which object is read is
- * known when the kernel is compiled, where x is so modulo 4.
+ * known when the kernel is compiled, where x is so modulo 4. Of I32 these have
+ * u32x4 and uint: bits.
  *
  * What Write stores first goes through the operand's posts: elementwise ops
  * that were fused into the kernel. A coordinate that is the text 0 costs nothing.
@@ -49,7 +50,7 @@ typedef struct gpu_operand {
     bool quads;               /* read by Quad, where a place is aligned */
     bool sliced;              /* instead of by strides, by the map, in private
                                  memory from index on, one each object; dtype:
-                                 of its elements, F32 or F16 */
+                                 of its elements, F32, F16 or I32 */
     uint32_t storage;
     clv_layout_map map;
     int64_t first_slice;      /* that slice 0 is in the map */
@@ -131,7 +132,7 @@ clv_status gpu_build(gpu_builder *b, const gpu_call *call, bool setup);
 /* A new private buffer. */
 clv_status gpu_build_private(gpu_builder *b, uint64_t size, bool weights,
                              uint32_t *index);
-/* Those that hold what the map says, of elements F32 or F16: *index is the first
+/* Those that hold what the map says, of elements F32, F16 or I32: *index is the first
  * object's. */
 clv_status gpu_build_objects(gpu_builder *b, const clv_layout_map *map,
                              uint32_t storage, uint32_t dtype, bool weights,

@@ -54,10 +54,13 @@ void gpu_language_argument(gpu_text *out, const gpu_operand *t)
 static void put_image_binding(gpu_text *out, const gpu_operand *t, uint32_t i)
 {
     for (uint32_t k = 0; k < gpu_objects(t); k++) {
-        gpu_printf(out, "layout(binding = %u, %s) uniform %s %s ",
+        gpu_printf(out, "layout(binding = %u, %s) uniform %s %s%s ",
                    (unsigned)(i + k),
-                   t->dtype == CLV_DTYPE_F16 ? "rgba16f" : "rgba32f",
+                   t->dtype == CLV_DTYPE_F16   ? "rgba16f"
+                   : t->dtype == CLV_DTYPE_I32 ? "rgba32ui"
+                                               : "rgba32f",
                    t->written ? "writeonly" : "readonly",
+                   t->dtype == CLV_DTYPE_I32 ? "u" : "",
                    words_of(t->storage)->glsl);
         gpu_language_object(out, t, k);
         gpu_puts(out, ";\n");
@@ -107,10 +110,12 @@ static void put_texel(gpu_text *out, bool opencl, const gpu_operand *t,
                       uint32_t k)
 {
     const image_words *w = words_of(t->storage);
-    if (t->written)
-        gpu_puts(out, opencl ? "write_imagef(" : "imageStore(");
+    gpu_puts(out, t->written ? "" : "return ");
+    if (opencl)
+        gpu_printf(out, "%s_image%s(", t->written ? "write" : "read",
+                   t->dtype == CLV_DTYPE_I32 ? "ui" : "f");
     else
-        gpu_puts(out, opencl ? "return read_imagef(" : "return imageLoad(");
+        gpu_puts(out, t->written ? "imageStore(" : "imageLoad(");
     gpu_language_object(out, t, k);
     gpu_printf(out, ", %s%s);\n", opencl ? w->opencl_at : w->glsl_at,
                t->written ? ", v" : "");
@@ -121,14 +126,17 @@ static void put_image(gpu_text *out, const gpu_target *target,
 {
     const bool opencl = target->language == GPU_OPENCL_C;
     const uint32_t last = gpu_objects(t) - 1;
+    const char *type = t->dtype == CLV_DTYPE_I32 ? "u32x4" : "f32x4";
     if (opencl)
         put_image_words(out, t);
     else
         gpu_printf(out, "#define %s_ARG\n", t->name);
-    gpu_printf(out, "%s %s_%s(%s_ARG int at_x, int at_y, int at_z, int at_n%s)\n"
-                    "{\n", t->written ? "void" : "f32x4", t->name,
-               t->written ? "put4" : "load", t->name,
-               t->written ? ", f32x4 v" : "");
+    if (t->written)
+        gpu_printf(out, "void %s_put4(%s_ARG int at_x, int at_y, int at_z, "
+                        "int at_n, %s v)\n{\n", t->name, t->name, type);
+    else
+        gpu_printf(out, "%s %s_load(%s_ARG int at_x, int at_y, int at_z, "
+                        "int at_n)\n{\n", type, t->name, t->name);
     for (uint32_t k = 0; k < last; k++) {
         gpu_printf(out, "    %sif (at_n == %u)\n        ", k ? "else " : "",
                    (unsigned)k);
@@ -179,6 +187,22 @@ static const char to_halves[] =
     "    $_SET_WORD(at + 4u, f32_half(v.z) | (f32_half(v.w) << 16));\n"
     "}\n";
 
+static const char from_words[] =
+    "u32x4 $_load($_ARG int at_x, int at_y, int at_z, int at_n)\n"
+    "{\n"
+    "    return $_QUAD(PLACE(at_y) + PLACE(at_x) * 4u);\n"
+    "}\n";
+
+static const char to_words[] =
+    "void $_put4($_ARG int at_x, int at_y, int at_z, int at_n, u32x4 v)\n"
+    "{\n"
+    "    place at = PLACE(at_y) + PLACE(at_x) * 4u;\n"
+    "    $_SET_WORD(at, v.x);\n"
+    "    $_SET_WORD(at + 4u, v.y);\n"
+    "    $_SET_WORD(at + 8u, v.z);\n"
+    "    $_SET_WORD(at + 12u, v.w);\n"
+    "}\n";
+
 static const char channel[] =
     "f32 $_at($_ARG int at_x, int at_y, int at_z, int at_n, int c)\n"
     "{\n"
@@ -196,9 +220,27 @@ static const char store[] =
     "    $_put4(MEM($) at_x, at_y, at_z, at_n, v);\n"
     "}\n";
 
+static const char channel_of_words[] =
+    "uint $_at($_ARG int at_x, int at_y, int at_z, int at_n, int c)\n"
+    "{\n"
+    "    u32x4 v = $_load(MEM($) at_x, at_y, at_z, at_n);\n"
+    "    return c == 0 ? v.x : c == 1 ? v.y : c == 2 ? v.z : v.w;\n"
+    "}\n";
+
+static const char store_of_words[] =
+    "void $_store($_ARG int at_x, int at_y, int at_z, int at_n, int left,\n"
+    "             u32x4 v)\n"
+    "{\n"
+    "    v = u32x4_of(v.x, left > 1 ? v.y : 0u, left > 2 ? v.z : 0u,\n"
+    "                 left > 3 ? v.w : 0u);\n"
+    "    $_put4(MEM($) at_x, at_y, at_z, at_n, v);\n"
+    "}\n";
+
 static const char *buffer_functions(bool opencl, const gpu_operand *t)
 {
-    if (t->dtype != CLV_DTYPE_F16)
+    if (t->dtype == CLV_DTYPE_I32)
+        return t->written ? to_words : from_words;
+    if (t->dtype == CLV_DTYPE_F32)
         return t->written ? to_floats : from_floats;
     return t->written ? to_halves
            : opencl   ? from_halves_opencl
@@ -217,5 +259,9 @@ void gpu_language_slices(gpu_text *out, const gpu_target *target,
                                     target->language == GPU_OPENCL_C, t),
                            t->name);
     }
-    gpu_language_named(out, t->written ? store : channel, t->name);
+    if (t->dtype == CLV_DTYPE_I32)
+        gpu_language_named(out, t->written ? store_of_words : channel_of_words,
+                           t->name);
+    else
+        gpu_language_named(out, t->written ? store : channel, t->name);
 }

@@ -2,7 +2,7 @@
  * The words that templates are written in, beside those that OpenCL C and GLSL
  * share (int, uint, if, for, vector members x y z w, ...):
  *
- *   f32 f32x4            types; f32x4_of(a,b,c,d), f32x4_all(a)
+ *   f32 f32x4 u32x4      types; f32x4_of(a,b,c,d), f32x4_all(a), u32x4_of(a,b,c,d)
  *   place, PLACE(x)      unsigned integer of bytes in a binding
  *   F32(x) INT(x) UINT(x)  conversions; bits_f32(u) f32_bits(f) of the bits
  *   GLOBAL_ID(i) LOCAL_ID(i) GROUP_ID(i)  int

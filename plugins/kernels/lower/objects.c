@@ -1,21 +1,29 @@
 #include "lower/objects.h"
 #include "lower/place.h"
+#include "lower/variant.h"
+#include "ops/matrix.h"
 
 #define ITEMS 64
+
+/* A call from src to dst. */
+static void begin(gpu_call *call, const char *name, const char *text,
+                  uint32_t node, const gpu_operand *src, const gpu_operand *dst)
+{
+    gpu_call_init(call, name, text, node, ITEMS);
+    call->operands[0] = *src;
+    call->operands[0].name = "src";
+    call->operands[0].written = false;
+    call->operands[1] = *dst;
+    call->operands[1].name = "dst";
+    call->operands[1].written = true;
+    call->n_operands = 2;
+}
 
 clv_status gpu_convert(gpu_builder *b, uint32_t node, const gpu_operand *src,
                        const gpu_operand *dst, gpu_expr rows, bool setup)
 {
     gpu_call call;
-    gpu_call_init(&call, "convert_layout", gpu_template_convert_layout, node,
-                  ITEMS);
-    call.operands[0] = *src;
-    call.operands[0].name = "src";
-    call.operands[0].written = false;
-    call.operands[1] = *dst;
-    call.operands[1].name = "dst";
-    call.operands[1].written = true;
-    call.n_operands = 2;
+    begin(&call, "convert_layout", gpu_template_convert_layout, node, src, dst);
     gpu_call_param(&call, "rows", rows);
     call.groups[0] = gpu_ceil(dst->channels, 4 * ITEMS);
     call.groups[1] = rows;
@@ -29,10 +37,36 @@ clv_status gpu_convert(gpu_builder *b, uint32_t node, const gpu_operand *src,
  * slices, so that more would be padding alone. */
 #define GROUP_SLICES 1
 
+/* How weights of 8 and 4 bits lie: of each block so many bytes of data, from one
+ * block to the next, and in front of the data. */
+typedef struct blocks {
+    int64_t channels, data, stride, front;
+} blocks;
+
+static bool find_blocks(const clv_tensor_desc *w, blocks *out)
+{
+    switch (w->dtype) {
+    case CLV_DTYPE_I8: *out = (blocks){16, 16, 16, 0}; return true;
+    case CLV_DTYPE_I4: *out = (blocks){32, 16, 16, 0}; return true;
+    case CLV_DTYPE_Q8_0: *out = (blocks){32, 32, 34, 2}; return true;
+    case CLV_DTYPE_Q4_0: *out = (blocks){32, 16, 18, 2}; return true;
+    }
+    return false;
+}
+
+/* Bytes of a row's data. */
+static int64_t data_bytes(const clv_tensor_desc *w, const blocks *b)
+{
+    return (w->dims[1] * b->data + b->channels - 1) / b->channels;
+}
+
 /* Halves stay halves, where images can have them. */
 static uint32_t element_of(const gpu_target *target, const clv_tensor_desc *w)
 {
     const uint32_t storage = target->weights - 1;
+    blocks b;
+    if (find_blocks(w, &b))
+        return CLV_DTYPE_I32;
     return w->dtype == CLV_DTYPE_F16 &&
                    (storage == CLV_STORAGE_BUFFER ||
                     target->image_halves[storage])
@@ -43,11 +77,22 @@ static uint32_t element_of(const gpu_target *target, const clv_tensor_desc *w)
 static bool make_map(const gpu_target *target, const clv_tensor_desc *w,
                      int64_t outputs, clv_layout_map *map)
 {
-    const int64_t dims[CLV_LAYOUT_AXES] = {outputs, 1, 1, 1, w->dims[1]};
+    blocks b;
+    const int64_t channels =
+        find_blocks(w, &b) ? (data_bytes(w, &b) + 3) / 4 : w->dims[1];
+    const int64_t dims[CLV_LAYOUT_AXES] = {outputs, 1, 1, 1, channels};
     return clv_layout_init(map, CLV_LAYOUT_WEIGHTS, target->weights - 1, dims,
                            GROUP_SLICES) &&
            gpu_place_fits(target, map, target->weights - 1,
                           element_of(target, w));
+}
+
+/* What is read at a time has one scale. */
+static bool has_scales_apart(const clv_tensor_desc *w)
+{
+    blocks b;
+    return w->quant != CLV_QUANT_PER_GROUP ||
+           (find_blocks(w, &b) && w->quant_group % b.channels == 0);
 }
 
 int64_t gpu_weights_part(const gpu_node *product)
@@ -56,9 +101,8 @@ int64_t gpu_weights_part(const gpu_node *product)
     const clv_tensor_desc *w = &product->in[1].d;
     const int64_t most = GPU_MAX_GROUPS / 64 * 64;
     clv_layout_map map;
-    if (!target->weights || !(GPU_FLOATS & GPU_BIT(w->dtype)) ||
-        w->usage != CLV_USAGE_WEIGHT ||
-        gpu_is_disabled(target, "convert_layout"))
+    if (!target->weights || w->usage != CLV_USAGE_WEIGHT ||
+        !has_scales_apart(w) || gpu_is_disabled(target, "convert_layout"))
         return 0;
     int64_t part = w->dims[0] < most ? w->dims[0] : most;
     while (part > 4 && !make_map(target, w, part, &map)) {
@@ -68,22 +112,82 @@ int64_t gpu_weights_part(const gpu_node *product)
     return make_map(target, w, part, &map) ? part : 0;
 }
 
-clv_status gpu_weights_place(gpu_lowering *lowering, const gpu_node *product,
-                             int64_t first, int64_t count, gpu_operand *w)
+const char *gpu_weights_text(const gpu_node *product)
+{
+    blocks b;
+    return find_blocks(&product->in[1].d, &b) ? gpu_template_weights_words
+                                              : gpu_template_weights_slices;
+}
+
+/* The data of blocks, as words. */
+static clv_status convert_words(gpu_builder *b, uint32_t node,
+                                const gpu_operand *src, const gpu_operand *dst,
+                                const blocks *at, int64_t bytes, int64_t rows)
+{
+    gpu_call call;
+    begin(&call, "convert_words", gpu_template_convert_words, node, src, dst);
+    gpu_call_param(&call, "rows", gpu_constant(rows));
+    gpu_call_param(&call, "bytes", gpu_constant(bytes));
+    gpu_call_define(&call, "BLOCK", at->data);
+    gpu_call_define(&call, "STRIDE", at->stride);
+    gpu_call_define(&call, "FRONT", at->front);
+    call.groups[0] = gpu_ceil(dst->channels, 4 * ITEMS);
+    call.groups[1] = gpu_constant(rows);
+    return gpu_build(b, &call, true);
+}
+
+/* The scales of blocks that hold their own, as rows of halves. */
+static clv_status place_scales(gpu_lowering *lowering, const gpu_node *product,
+                               const gpu_operand *bound, int64_t count,
+                               const blocks *at, gpu_call *call)
 {
     gpu_builder *b = &lowering->builder;
+    const int64_t n = product->in[1].d.dims[1] / at->channels;
+    const uint64_t size = (uint64_t)((count * n * 2 + 3) / 4 * 4);
+    gpu_call setup;
+    uint32_t index;
+    clv_status status = gpu_build_private(b, size, true, &index);
+    if (status)
+        return status;
+    const gpu_operand *scale =
+        gpu_add_private_rows(call, "scale", index, CLV_DTYPE_F16,
+                             gpu_constant(count), n, 2 * n, false);
+    gpu_call_param(call, "group", gpu_constant(at->channels));
+    begin(&setup, "convert_scales", gpu_template_convert_scales,
+          product->index, bound, scale);
+    gpu_call_define(&setup, "STRIDE", at->stride);
+    setup.groups[0] = gpu_constant((n + ITEMS - 1) / ITEMS);
+    setup.groups[1] = gpu_constant(count);
+    return gpu_build(b, &setup, true);
+}
+
+clv_status gpu_weights_place(gpu_lowering *lowering, const gpu_node *product,
+                             int64_t first, int64_t count, gpu_call *call,
+                             gpu_operand *w)
+{
+    gpu_builder *b = &lowering->builder;
+    const clv_tensor_desc *d = &product->in[1].d;
+    const int64_t rows = (count + 3) / 4 * 4;
     gpu_operand bound = *w;
+    blocks at;
+    const bool packed = find_blocks(d, &at);
     bound.offset += (uint64_t)(first * w->strides[CLV_L_W].constant);
-    bound.width = gpu_constant(count);
-    w->width = bound.width;
-    w->dtype = element_of(lowering->target, &product->in[1].d);
+    bound.width = w->width = gpu_constant(count);
+    w->dtype = element_of(lowering->target, d);
     w->memory = GPU_MEMORY_PRIVATE;
     w->sliced = true;
     w->storage = lowering->target->weights - 1;
-    make_map(lowering->target, &product->in[1].d, count, &w->map);
+    make_map(lowering->target, d, count, &w->map);
+    w->channels = gpu_constant(w->map.dims[CLV_L_I]);
     clv_status status = gpu_build_objects(b, &w->map, w->storage, w->dtype,
                                           true, &w->index);
-    return status ? status
-                  : gpu_convert(b, product->index, &bound, w,
-                                gpu_constant((count + 3) / 4 * 4), true);
+    if (!status && packed)
+        status = convert_words(b, product->index, &bound, w, &at,
+                               data_bytes(d, &at), rows);
+    else if (!status)
+        status = gpu_convert(b, product->index, &bound, w, gpu_constant(rows),
+                             true);
+    if (!status && packed && !d->quant)
+        status = place_scales(lowering, product, &bound, count, &at, call);
+    return status;
 }

@@ -7,7 +7,7 @@
 #include "lower/fuse.h"
 
 /* Whether the map's objects keep to the limits of the target; dtype: of their
- * elements, F32 or F16. */
+ * elements, F32, F16 or I32. */
 bool gpu_place_fits(const gpu_target *target, const clv_layout_map *map,
                     uint32_t storage, uint32_t dtype);
 /* Which tensors can be read in slices by all who read them. */

@@ -321,10 +321,10 @@ static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
     gpu_operand *w = gpu_call_rows(&call, "w", &node->in[1], false);
     clv_status status = CLV_OK;
     if (gpu_weights_part(node))
-        status = gpu_weights_place(lowering, node, first, count, w);
+        status = gpu_weights_place(lowering, node, first, count, &call, w);
     else
         w->offset = (uint64_t)(first * w->strides[CLV_L_W].constant);
-    gpu_call_define(&call, "DTYPE", w->dtype);
+    gpu_call_define(&call, "DTYPE", node->in[1].d.dtype);
     if (node->in[1].d.quant)
         add_scales(&call, node, first);
     if (gpu_has(&node->in[2])) {
@@ -355,10 +355,10 @@ static int64_t part_size(const gpu_node *node, const variant *v)
 
 static void make_text(gpu_text *text, const gpu_node *node, const variant *v)
 {
-    const bool scaled = node->in[1].d.quant;
+    const bool placed = gpu_weights_part(node);
+    const bool scaled = node->in[1].d.quant && !placed;
     gpu_puts(text, gpu_template_packed);
-    gpu_puts(text, gpu_weights_part(node) ? gpu_template_weights_slices
-                                          : gpu_template_weights);
+    gpu_puts(text, placed ? gpu_weights_text(node) : gpu_template_weights);
     if (scaled)
         gpu_puts(text, gpu_template_weights_scaled);
     if (v->bytes)
