@@ -23,7 +23,7 @@ static const shape shapes[] = {
     {CLV_DTYPE_F16, 1, 701, 6, 3, 80, 699, 0, "f16.1x6h80g3x701"},
     {CLV_DTYPE_F16, 9, 37, 2, 1, 30, 20, 6, "f16.9x2h30g1x37.window6"},
     {CLV_DTYPE_F32, 3, 5, 2, 1, 7, 0, 0, "f32.3x2h7g1x5"},
-    {CLV_DTYPE_F16, 33, 130, 8, 2, 64, 97, 0, "f16.33x8h64g2x130"},
+    {CLV_DTYPE_F16, 33, 130, 8, 2, 64, 97, 50, "f16.33x8h64g2x130.window50"},
 };
 
 typedef struct tensors {

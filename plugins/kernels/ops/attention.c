@@ -26,7 +26,8 @@ static bool suits_matrix(const gpu_node *node)
     const gpu_target *target = node->target;
     const int64_t dim = node->node.attr.attention.head_dim;
     return gpu_has_matrices(target) && node->in[1].d.dtype == CLV_DTYPE_F16 &&
-           dim % 8 == 0 && dim <= 128 && !gpu_is_spread(&node->in[2]) &&
+           dim % 8 == 0 && dim <= 128 &&
+           !(gpu_is_glsl(target) && gpu_is_spread(&node->in[2])) &&
            target->max_group >= 128 && target->max_group_size[0] >= 128 &&
            target->local_bytes >= (gpu_is_glsl(target) ? 32 : 48) * 1024u &&
            !gpu_is_disabled(target, "attention_matrix");
