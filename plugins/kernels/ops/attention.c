@@ -17,7 +17,7 @@
 typedef struct shape {
     int64_t n, heads, groups, dim, per_group, rows; /* n, rows: at most */
     uint32_t items, queries, d_max, parts;
-    bool matrix;
+    bool matrix, turned; /* by matrix instructions; values laid out */
 } shape;
 
 /* Whether matrix instructions may be used. */
@@ -27,16 +27,23 @@ static bool suits_matrix(const gpu_node *node)
     const int64_t dim = node->node.attr.attention.head_dim;
     return gpu_has_matrices(target) && node->in[1].d.dtype == CLV_DTYPE_F16 &&
            dim % 8 == 0 && dim <= 128 &&
-           !(gpu_is_glsl(target) && gpu_is_spread(&node->in[2])) &&
            target->max_group >= 128 && target->max_group_size[0] >= 128 &&
            target->local_bytes >= (gpu_is_glsl(target) ? 32 : 48) * 1024u &&
            !gpu_is_disabled(target, "attention_matrix");
 }
 
+/* Units of 16 bytes that the values take in attention_coop.clt, whose rows, of
+ * the cache or of channels, end with a unit more. */
+static uint32_t coop_values(const shape *s)
+{
+    return s->turned ? s->d_max * (COOP_KEYS / 8 + 1)
+                     : COOP_KEYS * (s->d_max / 8 + 1);
+}
+
 static uint32_t local_bytes(const gpu_target *target, const shape *s)
 {
-    if (s->matrix && gpu_is_glsl(target)) /* rows end with a unit more */
-        return 4 * COOP_KEYS * (s->d_max + 8) +
+    if (s->matrix && gpu_is_glsl(target))
+        return 2 * COOP_KEYS * (s->d_max + 8) + 16 * coop_values(s) +
                s->queries * (4 * COOP_KEYS + 16 + 64) +
                (target->plain_matrix ? 4 * s->items : 0);
     if (s->matrix)
@@ -85,6 +92,7 @@ static shape preferred_shape(const gpu_node *node)
     while (s.d_max < s.dim)
         s.d_max *= 2;
     s.matrix = suits_matrix(node);
+    s.turned = gpu_is_spread(&node->in[2]);
     if (s.matrix) {
         if (gpu_is_glsl(target))
             s.d_max = (uint32_t)(s.dim + 15) / 16 * 16;
@@ -148,7 +156,7 @@ static void list_ways(const gpu_node *node, gpu_ways *out)
     const shape s = preferred_shape(node);
     out->preferred = way_of(&s);
     snprintf(out->key, sizeof out->key, "attention%s-%s-h%u-g%u-d%u-n%u-r%u",
-             gpu_is_spread(&node->in[2]) ? "-turned" : "",
+             s.turned ? "-turned" : "",
              gpu_dtype_name(node->in[1].d.dtype), gpu_size_class(s.heads),
              gpu_size_class(s.groups), gpu_size_class(s.dim),
              gpu_size_class(s.n), gpu_size_class(s.rows));
@@ -203,7 +211,8 @@ static bool check_operands(gpu_node *node)
     const uint32_t cache = F32 | GPU_BIT(CLV_DTYPE_F16);
     const gpu_tensor *q = &node->in[0], *k = &node->in[1], *v = &node->in[2];
     const gpu_tensor *pos = &node->in[3], *y = &node->out;
-    if (!gpu_need(node, q, "q", F32, 2) || !gpu_need_state(node, k, "k", cache) ||
+    if (!gpu_need(node, q, "q", F32, 2) ||
+        !gpu_need_state(node, k, "k", cache) ||
         !gpu_need_state(node, v, "v", cache) ||
         !gpu_need(node, pos, "pos", GPU_BIT(CLV_DTYPE_I32), 1) ||
         !gpu_need(node, y, "output 0", F32, 2))
@@ -230,8 +239,9 @@ static bool check_attention(gpu_node *node)
         return gpu_no(node, "rows_symbol names no symbol");
     const shape s = preferred_shape(node);
     if (gpu_is_disabled(target, "attention") || s.items < s.queries ||
-        (gpu_is_spread(&node->in[2]) && s.items % 4) ||
-        s.items > target->max_group || local_bytes(target, &s) > target->local_bytes)
+        (s.turned && s.items % 4) ||
+        s.items > target->max_group ||
+        local_bytes(target, &s) > target->local_bytes)
         return gpu_no(node, "no kernel fits groups of %u and %u bytes of local "
                       "memory", (unsigned)target->max_group,
                       (unsigned)target->local_bytes);
@@ -313,8 +323,8 @@ static clv_status add_scores(gpu_lowering *lowering, const gpu_node *node,
                                                     ? attr->attention.softcap
                                                     : 0.0f));
     gpu_call_define(&call, "DTYPE", node->in[1].d.dtype);
-    if (gpu_is_spread(&node->in[2]))
-        gpu_call_define(&call, "VALUES_TURNED", 1);
+    gpu_call_define(&call, "VALUES_TURNED", s->turned);
+    gpu_call_define(&call, "V_SIZE", coop_values(s));
     gpu_call_param(&call, "value_step",
                    gpu_constant(node->in[2].d.strides[1]));
     gpu_call_define(&call, s->matrix ? "ITEMS" : "GROUP", s->items);
