@@ -24,10 +24,13 @@ static double normalised(const sample *b, int64_t i, int64_t c)
 static double team_product(const sample *b, uint32_t w, uint32_t bias,
                            int64_t i, int64_t o)
 {
-    double sum = bias == CLV_NO_TENSOR ? 0 : sample_value(b, bias, 0, o);
+    const uint32_t scales = b->g.tensors[w].quant_scales;
+    double sum = 0;
     for (int64_t c = 0; c < TEAM_IN; c++)
         sum += normalised(b, i, c) * sample_value(b, w, o, c);
-    return sum;
+    if (scales)
+        sum *= sample_value(b, scales - 1, 0, o);
+    return bias == CLV_NO_TENSOR ? sum : sum + sample_value(b, bias, 0, o);
 }
 
 /* Tensors 0 x, 1 weights of the norm, 2 what it makes. */
@@ -41,12 +44,17 @@ static void begin_team(sample *b, int64_t n)
                (const uint32_t[]){0, 1, CLV_NO_TENSOR})->attr.norm.eps = 1e-3f;
 }
 
-/* A product of the norm; returns what it makes. */
+/* A product of the norm; returns what it makes. Integers have a scale a row. */
 static uint32_t add_product(sample *b, uint32_t dtype, int64_t n, int64_t out,
                             bool bias, uint32_t *w, uint32_t *its_bias)
 {
     *w = sample_add(b, dtype, CLV_USAGE_WEIGHT, out, TEAM_IN, 0);
     *its_bias = CLV_NO_TENSOR;
+    if (dtype == CLV_DTYPE_I8) {
+        b->g.tensors[*w].quant = CLV_QUANT_PER_CHANNEL;
+        b->g.tensors[*w].quant_scales =
+            1 + sample_add(b, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, out, 0);
+    }
     if (bias)
         *its_bias = sample_add(b, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, out, 0);
     uint32_t y = sample_add(b, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, n, out, 0);
@@ -59,6 +67,7 @@ static uint32_t add_product(sample *b, uint32_t dtype, int64_t n, int64_t out,
 static void fill_team(sample *b, uint32_t dtype)
 {
     const float one = dtype == CLV_DTYPE_Q8_0   ? 128
+                      : dtype == CLV_DTYPE_I8   ? 128
                       : dtype == CLV_DTYPE_Q4_0 ? 8
                                                 : 1;
     for (uint32_t t = 0; t < b->g.sub.n_tensors; t++)
@@ -154,6 +163,7 @@ static void test_teams(void **state)
     run_three(r, CLV_DTYPE_Q8_0, 1, false);
     run_three(r, CLV_DTYPE_Q4_0, 5, true);
     run_glu(r, CLV_DTYPE_Q8_0, 1, false);
+    run_glu(r, CLV_DTYPE_I8, 1, false);
     run_glu(r, CLV_DTYPE_F16, 3, true);
     runner_close(r);
 }

@@ -9,9 +9,9 @@ enum { EXPERTS = 4, USED = 2 };
 /* Weights are -7..7 times this, which every format holds exactly. */
 #define STEP (1.0f / 64)
 
-static const uint32_t weight_types[] = {CLV_DTYPE_F32, CLV_DTYPE_F16,
-                                        CLV_DTYPE_BF16, CLV_DTYPE_Q8_0,
-                                        CLV_DTYPE_Q4_0};
+static const uint32_t weight_types[] = {
+    CLV_DTYPE_F32,  CLV_DTYPE_F16, CLV_DTYPE_BF16, CLV_DTYPE_Q8_0,
+    CLV_DTYPE_Q4_0, CLV_DTYPE_I8,  CLV_DTYPE_I4};
 static const uint32_t cache_types[] = {CLV_DTYPE_F32, CLV_DTYPE_F16};
 static const uint32_t expert_types[] = {CLV_DTYPE_F16, CLV_DTYPE_Q8_0,
                                         CLV_DTYPE_Q4_0};
@@ -37,6 +37,7 @@ static const char *name_of(uint32_t dtype)
     static const char *const names[CLV_DTYPE_COUNT] = {
         [CLV_DTYPE_F32] = "f32", [CLV_DTYPE_F16] = "f16",
         [CLV_DTYPE_BF16] = "bf16", [CLV_DTYPE_I32] = "i32",
+        [CLV_DTYPE_I8] = "i8", [CLV_DTYPE_I4] = "i4",
         [CLV_DTYPE_Q8_0] = "q8_0", [CLV_DTYPE_Q4_0] = "q4_0"};
     return names[dtype];
 }
@@ -99,6 +100,11 @@ static void write_elements(uint8_t *to, uint32_t dtype, uint32_t n,
         bits >>= dtype == CLV_DTYPE_BF16 ? 16 : 0;
         if (elements == 32)
             write_block(to, dtype, i, seed);
+        else if (dtype == CLV_DTYPE_I8)
+            *to = (uint8_t)number(i, seed);
+        else if (dtype == CLV_DTYPE_I4)
+            *to = (uint8_t)((number(i, seed) & 15) |
+                            (number(i + 1, seed) & 15) << 4);
         else
             memcpy(to, dtype == CLV_DTYPE_F16 ? (void *)&half : (void *)&bits,
                    (size_t)bytes);
@@ -134,12 +140,30 @@ static bool add_tensor(const clv_host_api *host, gpu_case *c, uint32_t dtype,
     return c->data[i] != NULL;
 }
 
+/* The scales of the integers that tensor w has: of rows, or of groups of 32. */
+static bool add_scales(const clv_host_api *host, gpu_case *c, uint32_t w)
+{
+    const uint32_t at = c->graph.n_tensors;
+    clv_tensor_desc *t = &c->tensors[w];
+    const bool grouped = t->dtype == CLV_DTYPE_I4;
+    t->quant = grouped ? CLV_QUANT_PER_GROUP : CLV_QUANT_PER_CHANNEL;
+    t->quant_group = grouped ? 32 : 0;
+    t->quant_scales = at + 1;
+    if (!add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, t->dims[0],
+                    grouped ? t->dims[1] / 32 : 0, 5))
+        return false;
+    for (uint64_t i = 0; i < c->size[at] / sizeof(float); i++)
+        ((float *)c->data[at])[i] = STEP;
+    return true;
+}
+
+/* Inputs come before the output, scales behind it. */
 static void finish(gpu_case *c, uint32_t op)
 {
     c->node.header = (clv_header){sizeof c->node, CLV_STRUCT_NODE, NULL};
     c->node.op = op;
     c->node.revision = 1;
-    c->node.n_inputs = c->graph.n_tensors - 1;
+    c->node.n_inputs = c->out;
     for (uint32_t i = 0; i < c->node.n_inputs; i++)
         c->node.inputs[i] = i;
     c->node.n_outputs = 1;
@@ -163,7 +187,9 @@ static bool make_matmul(const clv_host_api *host, uint32_t dtype, int64_t n,
              (long long)n, INPUTS, OUTPUTS);
     if (!add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, n, INPUTS, 1) ||
         !add_tensor(host, c, dtype, CLV_USAGE_WEIGHT, OUTPUTS, INPUTS, 2) ||
-        !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n, OUTPUTS, 0))
+        !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n, OUTPUTS, 0) ||
+        ((dtype == CLV_DTYPE_I8 || dtype == CLV_DTYPE_I4) &&
+         !add_scales(host, c, 1)))
         return false;
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t o = 0; o < OUTPUTS; o++) {
