@@ -84,15 +84,18 @@ clv_status gpu_kept_find(const clv_host_api *host, gpu_kept **list,
                          gpu_place_of place_of, const void *ctx,
                          gpu_kept **out)
 {
+    const bool shared = !code->privates[index].own;
     writer w = {NULL, 0};
-    put_key(&w, code, index, place_of, ctx);
+    if (shared)
+        put_key(&w, code, index, place_of, ctx);
     gpu_kept *own = clv_new(host, sizeof *own + w.n);
     if (!own)
         return CLV_ERR_NO_MEMORY;
     w = (writer){own->key, 0};
-    put_key(&w, code, index, place_of, ctx);
-    own->n_key = w.n;
-    gpu_kept *k = *list;
+    if (shared)
+        put_key(&w, code, index, place_of, ctx);
+    own->n_key = w.n; /* of those that nobody finds 0 */
+    gpu_kept *k = shared ? *list : NULL;
     while (k && (k->n_key != own->n_key || memcmp(k->key, own->key, w.n)))
         k = k->next;
     if (k) {

@@ -135,6 +135,7 @@ typedef struct gpu_private {
     uint64_t size;       /* bytes */
     bool weights;        /* filled by the setup and kept; else scratch, whose
                             contents a run need not find again */
+    bool own;            /* weights that runs change: no other program's */
     uint32_t storage;    /* clv_storage */
     uint32_t extent[3];  /* of an image, in texels: x, y, z; z of an array
                             counts its layers */

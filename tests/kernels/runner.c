@@ -238,43 +238,94 @@ static void check_glsl(runner *r, const graph *g)
     gpu_code_free(&test_host, code);
 }
 
+struct running {
+    runner *r;
+    const graph *g;
+    const gpu_code *code;
+    gpu_code *own; /* the code, to be freed */
+    void *const *data;
+    const size_t *size;
+    memory m;
+};
+
+static void prepare(running *p)
+{
+    const gpu_code *code = p->code;
+    assert_true(code->n_privates <= GRAPH_TENSORS);
+    for (uint32_t i = 0; i < p->g->sub.n_tensors; i++)
+        p->m.tensors[i] = new_buffer(p->r, p->data[i], p->size[i]);
+    for (uint32_t i = 0; i < code->n_privates; i++)
+        p->m.privates[i] =
+            code->privates[i].storage
+                ? new_image(p->r, &code->privates[i], &p->m.behind[i])
+                : new_buffer(p->r, NULL, code->privates[i].size);
+    for (uint32_t i = 0; i < code->n_setup; i++)
+        dispatch(p->r, code, &code->setup[i], &p->m, NULL);
+}
+
+static void release(running *p)
+{
+    for (uint32_t i = 0; i < p->g->sub.n_tensors; i++)
+        clReleaseMemObject(p->m.tensors[i]);
+    for (uint32_t i = 0; i < p->code->n_privates; i++) {
+        clReleaseMemObject(p->m.privates[i]);
+        if (p->m.behind[i])
+            clReleaseMemObject(p->m.behind[i]);
+    }
+}
+
+running *runner_begin(runner *r, const graph *g, void *const *data,
+                      const size_t *size)
+{
+    running *p = calloc(1, sizeof *p);
+    assert_non_null(p);
+    *p = (running){.r = r, .g = g, .data = data, .size = size};
+    if (gpu_lower(&test_host, &r->target, &g->sub, &p->own))
+        fail_msg("gpu_lower: %s", test_error());
+    check_glsl(r, g);
+    p->code = p->own;
+    prepare(p);
+    return p;
+}
+
+void runner_once(running *p, const int64_t *symbols)
+{
+    runner *r = p->r;
+    const graph *g = p->g;
+    for (uint32_t i = 0; i < g->sub.n_tensors; i++)
+        if (g->tensors[i].usage != CLV_USAGE_WEIGHT)
+            assert_int_equal(clEnqueueWriteBuffer(
+                r->queue, p->m.tensors[i], CL_TRUE, MARGIN, p->size[i],
+                p->data[i], 0, NULL, NULL), CL_SUCCESS);
+    for (uint32_t i = 0; i < p->code->n_dispatches; i++)
+        dispatch(r, p->code, &p->code->dispatches[i], &p->m, symbols);
+    assert_int_equal(clFinish(r->queue), CL_SUCCESS);
+    for (uint32_t i = 0; i < g->sub.n_tensors; i++)
+        if (g->tensors[i].usage == CLV_USAGE_OUTPUT ||
+            g->tensors[i].usage == CLV_USAGE_STATE)
+            read_buffer(r, p->m.tensors[i], p->data[i], p->size[i]);
+}
+
+void runner_end(running *p)
+{
+    release(p);
+    gpu_code_free(&test_host, p->own);
+    free(p);
+}
+
 void runner_code(runner *r, const graph *g, const gpu_code *code,
                  void *const *data, const size_t *size, const int64_t *symbols)
 {
-    memory m = {.behind = {NULL}};
-    assert_true(code->n_privates <= GRAPH_TENSORS);
-    for (uint32_t i = 0; i < g->sub.n_tensors; i++)
-        m.tensors[i] = new_buffer(r, data[i], size[i]);
-    for (uint32_t i = 0; i < code->n_privates; i++)
-        m.privates[i] =
-            code->privates[i].storage
-                ? new_image(r, &code->privates[i], &m.behind[i])
-                : new_buffer(r, NULL, code->privates[i].size);
-    for (uint32_t i = 0; i < code->n_setup; i++)
-        dispatch(r, code, &code->setup[i], &m, symbols);
-    for (uint32_t i = 0; i < code->n_dispatches; i++)
-        dispatch(r, code, &code->dispatches[i], &m, symbols);
-    assert_int_equal(clFinish(r->queue), CL_SUCCESS);
-    for (uint32_t i = 0; i < g->sub.n_tensors; i++) {
-        if (g->tensors[i].usage == CLV_USAGE_OUTPUT ||
-            g->tensors[i].usage == CLV_USAGE_STATE)
-            read_buffer(r, m.tensors[i], data[i], size[i]);
-        clReleaseMemObject(m.tensors[i]);
-    }
-    for (uint32_t i = 0; i < code->n_privates; i++) {
-        clReleaseMemObject(m.privates[i]);
-        if (m.behind[i])
-            clReleaseMemObject(m.behind[i]);
-    }
+    running p = {.r = r, .g = g, .code = code, .data = data, .size = size};
+    prepare(&p);
+    runner_once(&p, symbols);
+    release(&p);
 }
 
 void runner_run(runner *r, const graph *g, void *const *data,
                 const size_t *size, const int64_t *symbols)
 {
-    gpu_code *code = NULL;
-    if (gpu_lower(&test_host, &r->target, &g->sub, &code))
-        fail_msg("gpu_lower: %s", test_error());
-    check_glsl(r, g);
-    runner_code(r, g, code, data, size, symbols);
-    gpu_code_free(&test_host, code);
+    running *p = runner_begin(r, g, data, size);
+    runner_once(p, symbols);
+    runner_end(p);
 }

@@ -21,3 +21,11 @@ void runner_code(runner *r, const graph *g, const gpu_code *code,
                  void *const *data, const size_t *size, const int64_t *symbols);
 /* Fails the test if the code, in GLSL, does not compile. */
 void runner_glsl(runner *r, const gpu_code *code);
+
+/* The same in steps, of which the middle one may be repeated: it takes what
+ * data says then, and puts there what comes out. */
+typedef struct running running;
+running *runner_begin(runner *r, const graph *g, void *const *data,
+                      const size_t *size);
+void runner_once(running *p, const int64_t *symbols);
+void runner_end(running *p);

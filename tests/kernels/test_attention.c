@@ -68,46 +68,59 @@ static void poison(sample *b, const heads *h, uint32_t t)
     }
 }
 
-static void run_heads(runner *r, const heads *h)
+static void describe(sample *b, const heads *h)
 {
-    sample b = {0};
-    char what[120];
-    int64_t symbols[2] = {h->n, h->first + h->n};
     const int64_t size = h->dtype == CLV_DTYPE_F32 ? 4 : 2;
     const int64_t stride = h->pad ? (h->groups * h->dim + h->pad) * size : 0;
-    snprintf(what, sizeof what, "attention, dtype %u: %d x %d/%d x %d, %d rows",
-             h->dtype, (int)h->n, (int)h->heads, (int)h->groups, (int)h->dim,
-             (int)h->rows);
-    graph_init(&b.g);
-    sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_INPUT, h->n, h->heads * h->dim, 0);
-    sample_add(&b, h->dtype, CLV_USAGE_STATE, h->rows, h->groups * h->dim, stride);
-    sample_add(&b, h->dtype, CLV_USAGE_STATE, h->rows, h->groups * h->dim, stride);
-    sample_add(&b, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, h->n, 0);
-    sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, h->n, h->heads * h->dim, 0);
-    for (uint32_t t = 0; t < 3; t++)
-        sample_fill(&b, t);
-    for (int64_t i = 0; i < h->n; i++)
-        ((int32_t *)b.data[3])[i] = (int32_t)(h->first + i);
-    poison(&b, h, 1);
-    poison(&b, h, 2);
-    clv_node *node = graph_node(&b.g, CLV_OP_ATTENTION, 4,
+    graph_init(&b->g);
+    sample_add(b, CLV_DTYPE_F32, CLV_USAGE_INPUT, h->n, h->heads * h->dim, 0);
+    sample_add(b, h->dtype, CLV_USAGE_STATE, h->rows, h->groups * h->dim, stride);
+    sample_add(b, h->dtype, CLV_USAGE_STATE, h->rows, h->groups * h->dim, stride);
+    sample_add(b, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, h->n, 0);
+    sample_add(b, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, h->n, h->heads * h->dim, 0);
+    clv_node *node = graph_node(&b->g, CLV_OP_ATTENTION, 4,
                                 (const uint32_t[]){0, 1, 2, 3, CLV_NO_TENSOR});
     node->attr.attention.head_dim = (uint32_t)h->dim;
     node->attr.attention.scale = 0.7f;
     node->attr.attention.softcap = h->softcap;
     node->attr.attention.window = h->window;
     if (h->bound) {
-        b.g.symbols[0] = (clv_symbol_range){1, h->n};
-        b.g.symbols[1] = (clv_symbol_range){1, h->rows};
-        b.g.sub.n_symbols = 2;
+        b->g.symbols[0] = (clv_symbol_range){1, h->n};
+        b->g.symbols[1] = (clv_symbol_range){1, h->rows};
+        b->g.sub.n_symbols = 2;
         node->attr.attention.rows_symbol = 2;
     }
-    runner_run(r, &b.g, b.data, b.size, symbols);
+}
+
+/* Runs what has begun with numbers for h->first, and judges what comes out. */
+static void run_at(running *p, sample *b, const heads *h)
+{
+    char what[120];
+    int64_t symbols[2] = {h->n, h->first + h->n};
+    snprintf(what, sizeof what, "attention, dtype %u: %d x %d/%d x %d, %d rows, "
+             "at %d", h->dtype, (int)h->n, (int)h->heads, (int)h->groups,
+             (int)h->dim, (int)h->rows, (int)h->first);
+    for (uint32_t t = 0; t < 3; t++)
+        sample_fill(b, t);
+    for (int64_t i = 0; i < h->n; i++)
+        ((int32_t *)b->data[3])[i] = (int32_t)(h->first + i);
+    poison(b, h, 1);
+    poison(b, h, 2);
+    runner_once(p, symbols);
     judge j = {0, 0};
     for (int64_t i = 0; i < h->n; i++)
         for (int64_t head = 0; head < h->heads; head++)
-            judge_head(&b, h, i, head, &j);
+            judge_head(b, h, i, head, &j);
     judge_conclude(&j, tolerance, what);
+}
+
+static void run_heads(runner *r, const heads *h)
+{
+    sample b = {0};
+    describe(&b, h);
+    running *p = runner_begin(r, &b.g, b.data, b.size);
+    run_at(p, &b, h);
+    runner_end(p);
     sample_free(&b);
 }
 
@@ -152,6 +165,15 @@ static void test_attention(void **state)
     runner_close(r);
 }
 
+static gpu_target matrix_target(uint32_t units)
+{
+    gpu_target target = sample_target;
+    target.plain_matrix = true;
+    target.local_bytes = 48 * 1024;
+    target.units = units;
+    return target;
+}
+
 /* Many queries, by matrix instructions in plain code. */
 static void test_matrix_attention(void **state)
 {
@@ -167,9 +189,7 @@ static void test_matrix_attention(void **state)
          .window = 990},
         {.n = 34, .heads = 1, .groups = 1, .dim = 8, .rows = 70, .first = -3},
     };
-    gpu_target target = sample_target;
-    target.plain_matrix = true;
-    target.local_bytes = 48 * 1024;
+    gpu_target target = matrix_target(2);
     runner *r = runner_open(&target);
     (void)state;
     if (!r)
@@ -184,11 +204,89 @@ static void test_matrix_attention(void **state)
     runner_close(r);
 }
 
+static const heads few_cases[] = {
+    {.n = 1, .heads = 8, .groups = 2, .dim = 128, .rows = 900, .first = 897,
+     .bound = true},
+    {.n = 4, .heads = 8, .groups = 2, .dim = 64, .rows = 500, .first = 450},
+    {.n = 2, .heads = 7, .groups = 1, .dim = 80, .rows = 700, .first = 600,
+     .window = 300, .pad = 3},
+    {.n = 5, .heads = 3, .groups = 1, .dim = 104, .rows = 40, .first = -2,
+     .softcap = 2},
+    {.n = 3, .heads = 4, .groups = 2, .dim = 24, .rows = 10, .first = 1000,
+     .window = 7},
+    {.n = 1, .heads = 3, .groups = 3, .dim = 8, .rows = 700, .first = 350},
+};
+
+/* What is not there is not looked at: the text is that of few queries. */
+static void must_be_few(const gpu_target *target, const graph *g)
+{
+    gpu_code *code = NULL;
+    gpu_target own = *target;
+    own.language = GPU_OPENCL_C;
+    assert_int_equal(gpu_lower(&test_host, &own, &g->sub, &code), CLV_OK);
+    assert_int_equal(code->n_dispatches, 1);
+    assert_string_equal(code->kernels[code->dispatches[0].kernel].variant,
+                        "attention_few");
+    gpu_code_free(&test_host, code);
+}
+
+static void test_few(void **state)
+{
+    gpu_target target = matrix_target(16);
+    runner *r = runner_open(&target);
+    (void)state;
+    if (!r)
+        skip();
+    tolerance = 1e-6;
+    for (uint32_t i = 0; i < sizeof few_cases / sizeof few_cases[0]; i++) {
+        sample b = {0};
+        heads h = few_cases[i];
+        h.dtype = CLV_DTYPE_F16;
+        describe(&b, &h);
+        must_be_few(&target, &b.g);
+        running *p = runner_begin(r, &b.g, b.data, b.size);
+        run_at(p, &b, &h);
+        runner_end(p);
+        sample_free(&b);
+    }
+    tolerance = 1e-10;
+    runner_close(r);
+}
+
+/* A context that grows, and one that is shorter again, by one program: over one,
+ * three and all parts of the cache, each time joined anew. */
+static void test_growth(void **state)
+{
+    static const int64_t firsts[] = {5, 255, 256, 300, 1020, 1021, 400, 12, 700};
+    heads h = {.dtype = CLV_DTYPE_F16, .n = 2, .heads = 4, .groups = 2,
+               .dim = 40, .rows = 1024, .bound = true};
+    gpu_target target = matrix_target(16);
+    runner *r = runner_open(&target);
+    sample b = {0};
+    (void)state;
+    if (!r)
+        skip();
+    describe(&b, &h);
+    must_be_few(&target, &b.g);
+    tolerance = 1e-6;
+    running *p = runner_begin(r, &b.g, b.data, b.size);
+    for (uint32_t i = 0; i < sizeof firsts / sizeof *firsts; i++) {
+        h.first = firsts[i];
+        run_at(p, &b, &h);
+    }
+    runner_end(p);
+    sample_free(&b);
+    tolerance = 1e-10;
+    runner_close(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_attention),
         cmocka_unit_test(test_matrix_attention),
+        cmocka_unit_test(test_few),
+        cmocka_unit_test(test_growth),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,6 +44,7 @@ static void add(bench *b, uint32_t dtype, uint32_t usage, int64_t rows,
 }
 
 static bool matrix;
+static double tolerance = 1e-10;
 
 static void run(const char *choices, const bench *b)
 {
@@ -81,7 +82,7 @@ static void compare(bench *b, uint32_t out, uint32_t at_least,
         run(choice, b);
         const double error =
             gpu_lab_error(b->data[out], want, b->size[out] / 4);
-        if (!(error <= 1e-10))
+        if (!(error <= tolerance))
             fail_msg("%s: normalised mean square error %g", choice, error);
     }
     free(want);
@@ -141,21 +142,43 @@ static void test_matrix_products(void **state)
     run_matrix(70, 5, 3);
 }
 
-static void test_attention(void **state)
+static void add_attention(bench *b, uint32_t cache, int64_t rows)
 {
     const uint32_t inputs[] = {0, 1, 2, 3, CLV_NO_TENSOR};
-    bench b = {0};
-    (void)state;
-    graph_init(&b.g);
-    add(&b, CLV_DTYPE_F32, CLV_USAGE_INPUT, 3, 4 * 24, 0);
-    add(&b, CLV_DTYPE_F32, CLV_USAGE_STATE, 150, 2 * 24, 0);
-    add(&b, CLV_DTYPE_F32, CLV_USAGE_STATE, 150, 2 * 24, 0);
-    add(&b, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, 3, 140);
-    add(&b, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 3, 4 * 24, 0);
-    clv_node *node = graph_node(&b.g, CLV_OP_ATTENTION, 4, inputs);
+    graph_init(&b->g);
+    add(b, CLV_DTYPE_F32, CLV_USAGE_INPUT, 3, 4 * 24, 0);
+    add(b, cache, CLV_USAGE_STATE, rows, 2 * 24, 0);
+    add(b, cache, CLV_USAGE_STATE, rows, 2 * 24, 0);
+    add(b, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, 3, (int32_t)rows - 10);
+    add(b, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 3, 4 * 24, 0);
+    clv_node *node = graph_node(&b->g, CLV_OP_ATTENTION, 4, inputs);
     node->attr.attention.head_dim = 24;
     node->attr.attention.scale = 1;
+}
+
+static void test_attention(void **state)
+{
+    bench b = {0};
+    (void)state;
+    add_attention(&b, CLV_DTYPE_F32, 150);
     compare(&b, 4, 6, 5);
+}
+
+/* The kernel for few queries, and that for many. */
+static void test_matrix_attention(void **state)
+{
+    bench b = {0};
+    (void)state;
+    add_attention(&b, CLV_DTYPE_F16, 400);
+    for (uint32_t t = 1; t < 3; t++) {
+        b.size[t] /= 2;
+        fill_halves(&b, t);
+    }
+    matrix = true;
+    tolerance = 1e-6;
+    compare(&b, 4, 6, 2);
+    tolerance = 1e-10;
+    matrix = false;
 }
 
 static void test_norm(void **state)
@@ -177,6 +200,7 @@ int main(void)
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_matrix_products),
         cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_matrix_attention),
         cmocka_unit_test(test_norm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

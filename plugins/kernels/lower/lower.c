@@ -150,6 +150,7 @@ static clv_status lower_chain(gpu_lowering *lowering, gpu_fusion *fusion,
     lowering->halves_of = 0;
     lowering->bytes.of = 0;
     lowering->order.ids = 0;
+    lowering->n_counters = 0;
     if (status && status != CLV_ERR_INTERNAL)
         return status;
     return lower_alone(lowering, fusion, node);

@@ -34,6 +34,8 @@ struct gpu_lowering {
     uint32_t halves_of; /* 1 + tensor that the halves are of; 0: none */
     gpu_bytes bytes;
     gpu_order order;
+    uint32_t counters;  /* private buffer of so many words that are 0 between */
+    int64_t n_counters; /* dispatches */
     bool aliased;       /* tensors may be parts of others */
     struct gpu_row_map { uint32_t ids, buffer; int64_t rows; }
         maps[GPU_MAX_ROW_MAPS]; /* of SET_ROWS that others cover */
@@ -77,7 +79,8 @@ extern const char gpu_template_elementwise[], gpu_template_strided[],
     gpu_template_quantise_tiles[],
     gpu_template_tiles[], gpu_template_halves[], gpu_template_matmul_matrix[],
     gpu_template_matmul_matrix_join[], gpu_template_matmul_matrix_vector[],
-    gpu_template_attention_matrix[], gpu_template_top_k[],
+    gpu_template_attention_matrix[], gpu_template_attention_few[],
+    gpu_template_zeros[], gpu_template_top_k[],
     gpu_template_experts[], gpu_template_experts_vector[],
     gpu_template_experts_sum[], gpu_template_experts_sort[],
     gpu_template_experts_tile[], gpu_template_experts_join[];

@@ -3,7 +3,7 @@
 #include <math.h>
 
 /* Sizes that are no multiples of what kernels divide them by. */
-enum { INPUTS = 128, OUTPUTS = 70, HEADS = 4, GROUPS = 2, DIM = 32, ROWS = 75 };
+enum { INPUTS = 128, OUTPUTS = 70, HEADS = 4, GROUPS = 2, DIM = 32, ROWS = 301 };
 enum { EXPERTS = 4, USED = 2 };
 
 /* Weights are -7..7 times this, which every format holds exactly. */
