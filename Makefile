@@ -28,11 +28,7 @@ test: build
 # make check-sanitizers   the suite under ASan + UBSan, the libraries' under TSan
 # make check-sanitizers LONG=1    what is long, too
 check-sanitizers: setup
-	@scripts/build.sh build-asan -Db_sanitize=address,undefined -Dbuildtype=debugoptimized
-	@scripts/build.sh build-tsan -Db_sanitize=thread -Dbuildtype=debugoptimized
-	@scripts/test.sh build-asan $(if $(LONG),,--no-suite long)
-	@scripts/test.sh build-tsan --no-suite tools --no-suite examples \
-		--no-suite fuzz --no-suite serial
+	@scripts/check-sanitizers.sh $(if $(LONG),'')
 
 # make check-gpu          every case of the kit, on the GPU drivers there are
 check-gpu: build

@@ -1,6 +1,7 @@
 #!/bin/sh
 # build.sh DIR [meson options]: configures DIR once and builds it, or only
-# BUILD_TARGETS of it. Quiet unless something fails.
+# BUILD_TARGETS of it, or what its tests need, but those of the suites that
+# BUILD_FOR_TESTS ("--no-suite NAME ...") leaves out. Quiet unless something fails.
 set -eu
 dir=$1
 shift
@@ -14,8 +15,13 @@ if [ ! -f "$dir/build.ninja" ]; then
     }
 fi
 echo "build: $dir" >&2
+targets=${BUILD_TARGETS:-}
+if [ -n "${BUILD_FOR_TESTS:-}" ]; then
+    # shellcheck disable=SC2086
+    targets=$(scripts/test-targets.py "$dir" $BUILD_FOR_TESTS)
+fi
 # shellcheck disable=SC2086
-ninja -C "$dir" ${BUILD_TARGETS:-} >"$log" 2>&1 || {
+ninja -C "$dir" $targets >"$log" 2>&1 || {
     grep -vE '^\[[0-9]+/[0-9]+\] (Compiling|Linking|Generating)' "$log" |
         tail -n 60 >&2
     exit 1
