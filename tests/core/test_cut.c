@@ -366,7 +366,8 @@ static test_context gpu_context(const char *devices, const char *setting)
     return t;
 }
 
-/* The same layers each time, as their kernels need to be compiled. */
+/* The same layers each time, and OpenCL for the same parts, as their kernels
+ * need to be compiled. */
 static void try_gpus(const char *a, const char *b, const char *setting)
 {
     char devices[2 * TEST_DEVICE_ID + 2];
@@ -390,7 +391,7 @@ static void test_gpus_with_cpu(void **state)
 static void test_gpus(void **state)
 {
     (void)state;
-    try_gpus(opencl, vulkan, "");
+    try_gpus(vulkan, opencl, "");
     try_gpus(vulkan, opencl, "opencl.memory=separate");
 }
 

@@ -258,7 +258,10 @@ def main(program, plugin, *only):
     if whole.returncode:
         bad.append(f"none: the kit exits with {whole.returncode}")
     modes = only or list(FOUND_BY)
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+    # Those that hang first: they wait, and leave the processor to the others.
+    modes = sorted(modes, key=lambda mode: not HANGS.match(mode))
+    workers = os.cpu_count() + 2
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
         found = pool.map(lambda mode: check(program, plugin, mode), modes)
         bad += [f"{mode}: {said}" for mode, said in zip(modes, found) if said]
     for line in bad:
