@@ -167,7 +167,11 @@ static void tell(const core_probe_end *end, double limit, char *out,
     const char *name = NULL;
     if (end->how == CORE_PROBE_SIGNAL)
         name = sigabbrev_np(end->code);
-    if (end->how == CORE_PROBE_HUNG)
+    if (end->how == CORE_PROBE_HUNG && end->endless)
+        snprintf(out, size, "did not end within %g s (%d times "
+                 "core.probe_timeout) in %s", CORE_PROBE_LIMITS * limit,
+                 CORE_PROBE_LIMITS, step);
+    else if (end->how == CORE_PROBE_HUNG)
         snprintf(out, size, "did not end within %g s (core.probe_timeout) in "
                  "%s", limit, step);
     else if (end->how == CORE_PROBE_SIGNAL)

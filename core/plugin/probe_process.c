@@ -19,6 +19,7 @@ extern char **environ;
 
 typedef struct report {
     int fd; /* -1: at its end */
+    uint64_t heard_ns; /* when the last line came */
     char line[32];
     size_t used;
     core_probe_end *end;
@@ -27,9 +28,10 @@ typedef struct report {
 static void take_line(report *r)
 {
     r->line[r->used] = 0;
+    r->heard_ns = clv_now_ns();
     if (!strcmp(r->line, CORE_PROBE_STOPPED))
         r->end->stopped = true;
-    else
+    else if (strcmp(r->line, CORE_PROBE_ALIVE) != 0)
         memcpy(r->end->step, r->line, r->used + 1);
     r->used = 0;
 }
@@ -131,12 +133,16 @@ static bool has_ended(pid_t pid, bool *lost)
     return *lost || info.si_pid == pid;
 }
 
-/* Until the process ends or the time is over; false if it had to be ended. */
-static bool watch(report *r, pid_t pid, uint64_t end, bool *lost)
+/* Until the process ends or the time is over; false if it must be ended. */
+static bool watch(report *r, pid_t pid, uint64_t limit_ns, bool *lost)
 {
     const struct timespec pause = {.tv_nsec = PAUSE_NS};
+    const uint64_t begin = clv_now_ns();
+    r->heard_ns = begin;
     while (!has_ended(pid, lost)) {
-        if (clv_now_ns() >= end)
+        uint64_t now = clv_now_ns();
+        r->end->endless = now - begin >= CORE_PROBE_LIMITS * limit_ns;
+        if (r->end->endless || now - r->heard_ns >= limit_ns)
             return false;
         struct pollfd wait = {.fd = r->fd, .events = POLLIN};
         if (r->fd < 0)
@@ -174,7 +180,7 @@ clv_status core_probe_process(const char *program, char *const *argv,
                          strerror(error));
     }
     report r = {.fd = fds[0], .end = out};
-    bool lost, ended = watch(&r, pid, clv_now_ns() + limit_ns, &lost);
+    bool lost, ended = watch(&r, pid, limit_ns, &lost);
     read_report(&r);
     /* With whatever it started itself. */
     kill(-pid, SIGKILL);

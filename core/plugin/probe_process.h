@@ -7,7 +7,8 @@
  * Its values follow, with core_config_rank. It writes a line to descriptor
  * CORE_PROBE_FD before each step: the step's name. A step that answered with an
  * error, so that others are left out, is followed by CORE_PROBE_STOPPED; the
- * error is the host's to find again.
+ * error is the host's to find again. A plugin at long work shows that it lives by
+ * what it logs, at any level: for each line of that there is a CORE_PROBE_ALIVE.
  */
 #pragma once
 
@@ -15,6 +16,9 @@
 
 #define CORE_PROBE_FD 3
 #define CORE_PROBE_STOPPED "stopped"
+#define CORE_PROBE_ALIVE "+"
+/* Limits that all may take, however much is heard. */
+#define CORE_PROBE_LIMITS 20
 /* The steps from which on a crash does not keep the plugin from being used. */
 #define CORE_PROBE_CLOSE "close"
 #define CORE_PROBE_QUIESCE "quiesce"
@@ -32,11 +36,12 @@ typedef enum core_probe_how {
 typedef struct core_probe_end {
     char step[32]; /* the last one begun, "" before the first */
     bool stopped;
+    bool endless; /* hung, but went on reporting */
     uint32_t how;  /* core_probe_how */
     int code;
 } core_probe_end;
 
-/* Runs the program and waits for its end, limit_ns at most. Fails only if it
- * cannot be started. */
+/* Runs the program and waits for its end, limit_ns at most without a line, and
+ * CORE_PROBE_LIMITS times that in all. Fails only if it cannot be started. */
 clv_status core_probe_process(const char *program, char *const *argv,
                               uint64_t limit_ns, core_probe_end *out);

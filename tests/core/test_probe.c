@@ -70,6 +70,27 @@ static void test_refused(void **state)
                   "did not end within 0.5 s (core.probe_timeout) in create");
 }
 
+/* Long work is no crash, as long as something is heard of it: but not for ever. */
+static void test_messages(void **state)
+{
+    const char *const set[] = {"crashing.crash=work open",
+                               "core.probe_timeout=0.5", "core.probe=always",
+                               NULL};
+    const char *const endless[] = {"crashing.crash=babble open",
+                                   "core.probe_timeout=0.2", NULL};
+    (void)state;
+    install(&dir, "crashing");
+    opened o = open_with(set);
+    assert_int_equal(find(&o, "crashing")->status, CLV_OK);
+    assert_string_equal(find(&o, "crashing")->reason, "");
+    close_opened(&o);
+    o = open_with(endless);
+    assert_int_equal(find(&o, "crashing")->status, CLV_ERR_REFUSED);
+    assert_reason(find(&o, "crashing"), "did not end within 4 s (20 times "
+                  "core.probe_timeout) in open");
+    close_opened(&o);
+}
+
 static void test_query(void **state)
 {
     (void)state;
@@ -263,6 +284,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_process), TEST(test_refused),     TEST(test_query),
+        TEST(test_messages),
         TEST(test_used),    TEST(test_environment), TEST(test_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

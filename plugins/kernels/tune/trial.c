@@ -114,6 +114,14 @@ static clv_status try_case(trial *t, const gpu_case *c)
     return status;
 }
 
+/* Who waits for it sees that it goes on. */
+static void say(const trial *t, const gpu_case *c)
+{
+    char line[128];
+    snprintf(line, sizeof line, "kernels are tried: %s", c->name);
+    t->host->log(t->host->host, CLV_LOG_DEBUG, NULL, 0, line);
+}
+
 clv_status gpu_try(const clv_host_api *host, const clv_plugin_api *api,
                    clv_plugin_device *dev, const gpu_target *target,
                    char *disabled, size_t size)
@@ -128,6 +136,8 @@ clv_status gpu_try(const clv_host_api *host, const clv_plugin_api *api,
         if (!c)
             return CLV_ERR_NO_MEMORY;
         status = gpu_case_make(host, i, c);
+        if (!status)
+            say(&t, c);
         if (!status)
             status = try_case(&t, c);
         gpu_case_free(host, c);

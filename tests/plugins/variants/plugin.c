@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Tests write other texts over it, up to the end of the comment. */
@@ -39,9 +40,20 @@ __attribute__((constructor)) static void run_early(void)
 #endif
 
 /* Ends or stops the process where an option says so: "abort create", "segv
- * unload". Another one names a file that grows with every instance. */
+ * unload"; or goes on for 1.2 s ("work") or for ever ("babble"), with a message
+ * every 0.1 s. Another one names a file that grows with every instance. */
 #ifdef TEST_CRASHING
 static char fatal[32];
+static const clv_host_api *listener;
+
+static void talk(int times)
+{
+    const struct timespec pause = {.tv_nsec = 100000000};
+    for (int i = 0; i != times; i++) {
+        listener->log(listener->host, CLV_LOG_DEBUG, NULL, 0, "at work");
+        nanosleep(&pause, NULL);
+    }
+}
 
 static void crash(const char *where)
 {
@@ -56,11 +68,16 @@ static void crash(const char *where)
         _exit(3);
     while (!strncmp(fatal, "hang", 4))
         pause();
+    if (!strncmp(fatal, "work", 4))
+        talk(12);
+    if (!strncmp(fatal, "babble", 6))
+        talk(-1);
 }
 
 static void prepare(const clv_host_api *host)
 {
     strncpy(fatal, host->option(host->host, "crash"), sizeof fatal - 1);
+    listener = host;
     FILE *f = fopen(host->option(host->host, "count"), "ab");
     if (f) {
         fputc('x', f);
