@@ -198,11 +198,80 @@ static void test_limits(void **state)
     unmake(&l);
 }
 
+enum { READERS = 3, COPIES = 2 };
+
+/* A tensor that READERS ops read in slices, and so many others cannot. */
+static void make_mixed(layer *l, int64_t rows, uint32_t others)
+{
+    clv_node *n;
+    memset(l, 0, sizeof *l);
+    l->rows = rows;
+    seed = 7;
+    graph_init(&l->g);
+    uint32_t x = add(l, CLV_USAGE_INPUT, rows, WIDTH);
+    uint32_t norm = NODE(RMS_NORM, WIDTH, &n, x, WEIGHT(0, WIDTH));
+    n->attr.norm.eps = 1e-5f;
+    for (uint32_t i = 0; i < READERS + others; i++) {
+        uint32_t w = WEIGHT(HIDDEN, WIDTH);
+        const bool converts = i % 2 && i / 2 < others;
+        l->out = add(l, CLV_USAGE_OUTPUT, rows, converts ? WIDTH : HIDDEN);
+        graph_node(&l->g, converts ? CLV_OP_CONVERT : CLV_OP_MATMUL, l->out,
+                   converts ? IN(norm) : IN(norm, w));
+    }
+    graph_symbol(&l->g, rows);
+}
+
+static uint32_t count_conversions(const gpu_target *target, const layer *l)
+{
+    gpu_code *code = NULL;
+    uint32_t n = 0;
+    assert_int_equal(gpu_lower(&test_host, target, &l->g.sub, &code), 0);
+    for (uint32_t i = 0; i < code->n_dispatches; i++)
+        n += !strcmp(code->kernels[code->dispatches[i].kernel].name,
+                     "convert_layout");
+    gpu_code_free(&test_host, code);
+    return n;
+}
+
+/* What some read in slices the others read as rows, if they are fewer. */
+static void test_mixed(void **state)
+{
+    gpu_target target = plain;
+    runner *r = runner_open(&target);
+    int64_t rows = MOST;
+    layer right, l;
+    (void)state;
+    if (!r)
+        skip();
+    make_mixed(&right, rows, COPIES);
+    runner_set(r, &target);
+    runner_run(r, &right.g, right.data, right.size, &rows);
+    target.slices = 1 + CLV_STORAGE_TEXTURE_2D;
+    make_mixed(&l, rows, COPIES);
+    assert_int_equal(count(&target, &l), 1);
+    assert_int_equal(count_conversions(&target, &l), 1);
+    runner_set(r, &target);
+    runner_run(r, &l.g, l.data, l.size, &rows);
+    for (uint32_t t = 0; t < l.g.sub.n_tensors; t++)
+        for (size_t i = 0; i < l.size[t] / 4; i++)
+            if (!(fabsf(((float *)l.data[t])[i] -
+                        ((float *)right.data[t])[i]) <= 1e-5f))
+                fail_msg("tensor %u, element %zu", t, i);
+    unmake(&right);
+    unmake(&l);
+    make_mixed(&l, rows, READERS);
+    assert_int_equal(count(&target, &l), 0);
+    assert_int_equal(count_conversions(&target, &l), 0);
+    unmake(&l);
+    runner_close(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layer),
         cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_mixed),
     };
     return cmocka_run_group_tests_name("kernels storages", tests, NULL, NULL);
 }

@@ -133,14 +133,17 @@ class Text(OpenCL):
         args = ("run", "-m", cli.NANO, *POCL, "--devices", device, "--temp",
                 "0", "-n", "6", "-p", "def f", "--set")
         right = self.good(*args, "opencl.storage=auto").text
-        texts = self.good(*args, "opencl.storage=texture_2d").text
+        texts = self.good(*args, "opencl.storage=texture_2d", "--set",
+                          "opencl.weights=texture_array").text
         self.assertTrue(right.strip())
         self.assertEqual(texts, right)
         kept = []
         for folder, _, names in os.walk(self.environment()["XDG_CACHE_HOME"]):
             for name in names:
                 with open(os.path.join(folder, name), "rb") as f:
-                    kept.append(b"write_only image2d_t dst" in f.read())
+                    text = f.read()
+                    kept.append(b"write_only image2d_t dst" in text and
+                                b"read_only image2d_array_t w" in text)
         self.assertTrue(any(kept))
 
 

@@ -45,7 +45,8 @@ typedef struct gpu_fusion {
     struct gpu_use *uses; /* [n_tensors] */
     bool *covered;        /* [n_nodes] by chains that were made */
     uint32_t *moved;      /* [n_tensors] 1 + private buffer, 0: where bound */
-    bool *slices;         /* [n_tensors] all who read it can do so in slices */
+    bool *slices;         /* [n_tensors] those who read it do so in slices, or
+                             most, and there may be a copy for the others */
     clv_layout_map *maps; /* [n_tensors] of those moved into slices */
     uint32_t *busy;       /* [privates] 1 + last node that uses it */
     uint32_t n_busy, room_busy;
@@ -59,6 +60,8 @@ void gpu_fusion_finish(gpu_fusion *f);
 typedef struct gpu_use {
     uint32_t reads, writes; /* operands that are it */
     uint32_t first_read, first_write, last; /* nodes */
+    uint32_t by_rows; /* of reads, those that cannot be of slices */
+    uint32_t copy;    /* 1 + private buffer that has it as rows, too; or 0 */
 } gpu_use;
 /* What may follow the node in its kernel; n_links 0: nothing. */
 void gpu_fusion_find(const gpu_fusion *f, const gpu_node *node,

@@ -174,23 +174,35 @@ static clv_status lower_team(gpu_lowering *lowering, gpu_fusion *fusion,
     return status;
 }
 
+static clv_status lower_some(gpu_lowering *lowering, gpu_fusion *fusion,
+                             const gpu_node *node)
+{
+    gpu_chain chain;
+    gpu_team team;
+    if (gpu_team_find(fusion, node, gpu_few_takes, &team))
+        return lower_team(lowering, fusion, node, &team);
+    gpu_fusion_find(fusion, node, &chain);
+    return chain.n_nodes ? lower_chain(lowering, fusion, node, &chain)
+                         : lower_alone(lowering, fusion, node);
+}
+
 static clv_status lower_node(gpu_lowering *lowering, gpu_fusion *fusion,
                              uint32_t index)
 {
     gpu_node node;
-    gpu_chain chain;
-    gpu_team team;
+    gpu_swapped swapped;
     gpu_check_node(lowering->target, fusion->graph, index, &node);
     if (node.caps.answer != CLV_ANSWER_YES)
         return clv_fail(lowering->builder.host, CLV_ERR_UNSUPPORTED,
                         "node %u: %s", (unsigned)index, node.caps.reason);
     if (gpu_has(&node.out) && lowering->order.ids == node.out.index + 1)
         lowering->order.ids = 0; /* other ids from now on */
-    if (gpu_team_find(fusion, &node, gpu_few_takes, &team))
-        return lower_team(lowering, fusion, &node, &team);
-    gpu_fusion_find(fusion, &node, &chain);
-    return chain.n_nodes ? lower_chain(lowering, fusion, &node, &chain)
-                         : lower_alone(lowering, fusion, &node);
+    clv_status status = gpu_place_rows(fusion, &lowering->builder, &node,
+                                       &swapped);
+    if (!status)
+        status = lower_some(lowering, fusion, &node);
+    gpu_place_back(fusion, &swapped);
+    return status;
 }
 
 clv_status gpu_lower(const clv_host_api *host, const gpu_target *target,

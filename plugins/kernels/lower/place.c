@@ -1,27 +1,45 @@
 #include "lower/place.h"
+#include "lower/objects.h"
 
-static void forbid(gpu_fusion *f, const clv_node *n, uint32_t mask)
+static void count_rows(gpu_fusion *f, const clv_node *n, uint32_t mask)
 {
     for (uint32_t i = 0; i < n->n_inputs; i++)
         if (n->inputs[i] != CLV_NO_TENSOR && !(mask >> i & 1))
-            f->slices[n->inputs[i]] = false;
+            f->uses[n->inputs[i]].by_rows++;
+}
+
+static uint32_t mask_of(const gpu_node *node)
+{
+    return node->caps.answer == CLV_ANSWER_YES && node->op->slices
+               ? node->op->slices(node)
+               : 0;
+}
+
+/* By what reads it, and what a conversion takes. */
+static bool pays(const gpu_fusion *f, const clv_tensor_desc *t,
+                 const gpu_use *use)
+{
+    int64_t rows = 1;
+    for (uint32_t i = 0; i + 1 < t->rank; i++)
+        rows *= t->dims[i];
+    return !use->by_rows ||
+           (use->reads - use->by_rows > use->by_rows &&
+            rows <= GPU_MAX_GROUPS &&
+            !gpu_is_disabled(f->target, "convert_layout"));
 }
 
 void gpu_place_look(gpu_fusion *f)
 {
+    for (uint32_t i = 0; i < f->graph->n_nodes; i++) {
+        gpu_node node;
+        gpu_check_node(f->target, f->graph, i, &node);
+        count_rows(f, clv_graph_node(f->graph, i), mask_of(&node));
+    }
     for (uint32_t i = 0; i < f->graph->n_tensors; i++) {
         const clv_tensor_desc *t = clv_graph_tensor(f->graph, i);
         f->slices[i] = t->usage == CLV_USAGE_TRANSIENT && t->rank > 1 &&
                        t->dtype == CLV_DTYPE_F32 && !t->symbols[t->rank - 1] &&
-                       f->uses[i].writes == 1;
-    }
-    for (uint32_t i = 0; i < f->graph->n_nodes; i++) {
-        gpu_node node;
-        gpu_check_node(f->target, f->graph, i, &node);
-        const bool knows =
-            node.caps.answer == CLV_ANSWER_YES && node.op->slices;
-        forbid(f, clv_graph_node(f->graph, i),
-               knows ? node.op->slices(&node) : 0);
+                       f->uses[i].writes == 1 && pays(f, t, &f->uses[i]);
     }
 }
 
@@ -119,4 +137,57 @@ void gpu_place_undo(gpu_fusion *f, const gpu_tensor *t)
 {
     f->moved[t->index] = 0;
     f->maps[t->index].n_elements = 0;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Copies of rows                                                            */
+
+static clv_status make_copy(gpu_fusion *f, gpu_builder *b, const gpu_node *node,
+                            const gpu_tensor *t)
+{
+    const gpu_private want = {.size = gpu_extent(t)};
+    gpu_use *use = &f->uses[t->index];
+    gpu_call call = {.n_operands = 0};
+    uint32_t index;
+    clv_status status = find_room(f, b, node, &want, NULL, &index);
+    if (status)
+        return status;
+    const gpu_operand src = *gpu_call_rows(&call, "src", t, false);
+    gpu_operand dst = src;
+    dst.memory = GPU_MEMORY_PRIVATE;
+    dst.index = index;
+    status = gpu_convert(b, node->index, &src, &dst, src.width, false);
+    f->busy[index] = 1 + use->last;
+    use->copy = 1 + index;
+    return status;
+}
+
+clv_status gpu_place_rows(gpu_fusion *f, gpu_builder *b, const gpu_node *node,
+                          gpu_swapped *swapped)
+{
+    const uint32_t mask = mask_of(node);
+    clv_status status = CLV_OK;
+    swapped->n = 0;
+    for (uint32_t i = 0; i < node->op->max_inputs && !status; i++) {
+        const gpu_tensor *t = &node->in[i];
+        if (!gpu_has(t) || mask >> i & 1 || !f->maps[t->index].n_elements)
+            continue;
+        if (!f->uses[t->index].copy)
+            status = make_copy(f, b, node, t);
+        const uint32_t n = swapped->n++;
+        swapped->tensor[n] = t->index;
+        swapped->moved[n] = f->moved[t->index];
+        swapped->elements[n] = f->maps[t->index].n_elements;
+        f->moved[t->index] = f->uses[t->index].copy;
+        f->maps[t->index].n_elements = 0;
+    }
+    return status;
+}
+
+void gpu_place_back(gpu_fusion *f, const gpu_swapped *swapped)
+{
+    for (uint32_t i = 0; i < swapped->n; i++) {
+        f->moved[swapped->tensor[i]] = swapped->moved[i];
+        f->maps[swapped->tensor[i]].n_elements = swapped->elements[i];
+    }
 }
