@@ -52,6 +52,7 @@ static clv_status quantise(gpu_lowering *lowering, const gpu_node *node,
         gpu_add_private_rows(&call, "tiles", buffer, CLV_DTYPE_I8,
                              gpu_ceil(rows_of(node), 16), row, row, true);
         gpu_call_define(&call, "BLOCK", gpu_bytes_block(node));
+        gpu_call_define(&call, "FRAGMENTS", !gpu_is_glsl(node->target));
         gpu_call_define(&call, "NIBBLES",
                         node->in[1].d.dtype == CLV_DTYPE_I4);
         gpu_call_define(&call, "GROUP", ITEMS);

@@ -47,6 +47,8 @@ void gpu_tile_defines(gpu_call *call, const gpu_node *node)
     const clv_tensor_desc *w = &node->in[1].d;
     gpu_call_define(call, "DTYPE", w->dtype);
     gpu_call_define(call, "GROUPED", is_grouped(w));
+    gpu_call_define(call, "FRAGMENTS",
+                    is_integer(w) && !gpu_is_glsl(node->target));
 }
 
 gpu_operand *gpu_add_scales(gpu_call *call, const gpu_node *node,
