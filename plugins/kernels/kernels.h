@@ -112,10 +112,13 @@ typedef struct gpu_kernel {
     char *source;
     uint32_t local[3];/* work items of a group */
     uint32_t n_args;
-    uint8_t storage[GPU_MAX_ARGS]; /* clv_storage of argument i: a buffer; an
-                         image buffer, in GLSL imageBuffer; image2D,
-                         image2DArray, image3D, of format rgba32f, rgba16f
-                         or rgba32ui, which is the memory's */
+    uint8_t storage[GPU_MAX_ARGS]; /* clv_storage of argument i: a buffer; or an
+                         image that is written, in GLSL imageBuffer, image2D,
+                         image2DArray or image3D, of format rgba32f, rgba16f
+                         or rgba32ui, which is the memory's; or one that is
+                         read, in GLSL textureBuffer, texture2D,
+                         texture2DArray or texture3D */
+    bool written[GPU_MAX_ARGS];
     uint32_t n_params;/* 32-bit integers, after the args: in OpenCL arguments of
                          type int, in GLSL push constants in this order. Before
                          them come n_args such integers: the bytes from where

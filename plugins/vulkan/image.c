@@ -1,6 +1,7 @@
 #include "image.h"
 
-/* All devices have these for storage images and texel buffers. */
+/* All devices have these for images and texel buffers, to read and to write; of a
+ * kernel 4 at least that it writes, and 16 that it reads. */
 static VkFormat format_of(const gpu_private *code)
 {
     return code->dtype == CLV_DTYPE_F16   ? VK_FORMAT_R16G16B16A16_SFLOAT
@@ -36,21 +37,22 @@ clv_status vk_image_choose(clv_plugin_device *dev, const char *key,
         if (!strcmp(storage, names[i]))
             *choice = i;
     if (*choice > 1 + CLV_STORAGE_BUFFER &&
-        (!dev->phys->image[*choice - 1][0] ||
-         dev->phys->max_images < GPU_MAX_ARGS))
+        !dev->phys->image[*choice - 1][0])
         return clv_fail(host, CLV_ERR_UNSUPPORTED,
                         "vulkan:%s: [vulkan] %s = %s: the device has no such "
-                        "images, or fewer than %d a kernel; use another",
-                        dev->phys->id, key, storage, GPU_MAX_ARGS);
+                        "images; use another", dev->phys->id, key, storage);
     return CLV_OK;
 }
 
-VkDescriptorType vk_descriptor_type(uint32_t storage)
+VkDescriptorType vk_descriptor_type(uint32_t storage, bool written)
 {
-    return storage == CLV_STORAGE_BUFFER ? VK_DESCRIPTOR_TYPE_STORAGE_BUFFER
-           : storage == CLV_STORAGE_IMAGE_BUFFER
-               ? VK_DESCRIPTOR_TYPE_STORAGE_TEXEL_BUFFER
-               : VK_DESCRIPTOR_TYPE_STORAGE_IMAGE;
+    if (storage == CLV_STORAGE_BUFFER)
+        return VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+    if (storage == CLV_STORAGE_IMAGE_BUFFER)
+        return written ? VK_DESCRIPTOR_TYPE_STORAGE_TEXEL_BUFFER
+                       : VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER;
+    return written ? VK_DESCRIPTOR_TYPE_STORAGE_IMAGE
+                   : VK_DESCRIPTOR_TYPE_SAMPLED_IMAGE;
 }
 
 /* --- making one ------------------------------------------------------------ */
@@ -69,7 +71,7 @@ static VkResult make_image(clv_plugin_device *dev, const gpu_private *code,
         .arrayLayers = solid ? 1 : code->extent[2],
         .samples = VK_SAMPLE_COUNT_1_BIT,
         .tiling = VK_IMAGE_TILING_OPTIMAL,
-        .usage = VK_IMAGE_USAGE_STORAGE_BIT};
+        .usage = VK_IMAGE_USAGE_STORAGE_BIT | VK_IMAGE_USAGE_SAMPLED_BIT};
     VkResult result =
         dev->api.CreateImage(dev->device, &info, NULL, &p->image);
     if (result)
@@ -83,7 +85,8 @@ static VkResult make_texels(clv_plugin_device *dev, const gpu_private *code,
     const VkBufferCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
         .size = code->size,
-        .usage = VK_BUFFER_USAGE_STORAGE_TEXEL_BUFFER_BIT};
+        .usage = VK_BUFFER_USAGE_STORAGE_TEXEL_BUFFER_BIT |
+                 VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT};
     VkResult result =
         dev->api.CreateBuffer(dev->device, &info, NULL, &p->texels);
     if (result)

@@ -31,4 +31,5 @@ void vk_private_destroy(clv_plugin_device *dev, vk_private *p);
 void vk_private_begin(clv_plugin_device *dev, VkCommandBuffer cb,
                       const vk_private *p);
 
-VkDescriptorType vk_descriptor_type(uint32_t storage);
+/* Of an argument. */
+VkDescriptorType vk_descriptor_type(uint32_t storage, bool written);

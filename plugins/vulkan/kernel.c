@@ -11,7 +11,7 @@ static VkResult make_layouts(clv_plugin_device *dev, vk_kernel *k)
     for (uint32_t i = 0; i < k->n_args; i++)
         bindings[i] = (VkDescriptorSetLayoutBinding){
             .binding = i,
-            .descriptorType = vk_descriptor_type(k->storage[i]),
+            .descriptorType = vk_descriptor_type(k->storage[i], k->written[i]),
             .descriptorCount = 1,
             .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT};
     const VkDescriptorSetLayoutCreateInfo set = {
@@ -122,6 +122,7 @@ clv_status vk_kernel_get(clv_plugin_device *dev, const gpu_kernel *code,
     k->refs = 1;
     k->n_args = code->n_args;
     memcpy(k->storage, code->storage, sizeof k->storage);
+    memcpy(k->written, code->written, sizeof k->written);
     k->n_ints = code->n_args + code->n_params;
     k->source = clv_new(host, size);
     if (k->source)

@@ -10,6 +10,7 @@ typedef struct vk_kernel {
     char *source;
     uint32_t n_args, n_ints; /* bindings, and push constants */
     uint8_t storage[GPU_MAX_ARGS];
+    bool written[GPU_MAX_ARGS];
     VkDescriptorSetLayout set_layout;
     VkPipelineLayout layout;
     VkPipeline pipeline;

@@ -32,7 +32,6 @@ static void read_limits(vk_physical *p, const VkPhysicalDeviceLimits *l)
     p->local_bytes = l->maxComputeSharedMemorySize;
     p->max_push = l->maxPushConstantsSize;
     vk_image_limits(l, p->image);
-    p->max_images = l->maxPerStageDescriptorStorageImages;
     p->tick_ns = l->timestampPeriod;
     for (uint32_t i = 0; i < 3; i++) {
         p->max_group_size[i] = l->maxComputeWorkGroupSize[i];

@@ -21,7 +21,6 @@ typedef struct vk_physical {
     uint32_t max_group, max_group_size[3], max_groups[3];
     uint32_t local_bytes, subgroup, max_push;
     uint32_t image[5][3]; /* as in gpu_target */
-    uint32_t max_images;  /* of a kernel */
     uint32_t units; /* compute units; 0: not said */
     bool fp16, fp16_storage, int8_storage, int8, int64, int_dot, coop_matrix,
         coop_bytes;

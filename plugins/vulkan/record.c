@@ -5,18 +5,19 @@
 /* By kinds that there are; how many kinds. */
 static uint32_t count_descriptors(const clv_plugin_program *prog,
                                   const gpu_dispatch *dispatches, uint32_t n,
-                                  VkDescriptorPoolSize sizes[5])
+                                  VkDescriptorPoolSize sizes[10])
 {
-    uint32_t by_storage[5] = {0}, n_sizes = 0;
+    uint32_t by_storage[10] = {0}, n_sizes = 0; /* 2 * storage + written */
     for (uint32_t i = 0; i < n; i++) {
         const vk_kernel *k = prog->kernels[dispatches[i].kernel];
         for (uint32_t a = 0; a < k->n_args; a++)
-            by_storage[k->storage[a]]++;
+            by_storage[2 * k->storage[a] + k->written[a]]++;
     }
-    for (uint32_t s = 0; s < 5; s++)
+    for (uint32_t s = 0; s < 10; s++)
         if (by_storage[s])
             sizes[n_sizes++] =
-                (VkDescriptorPoolSize){vk_descriptor_type(s), by_storage[s]};
+                (VkDescriptorPoolSize){vk_descriptor_type(s / 2, s % 2),
+                                       by_storage[s]};
     return n_sizes;
 }
 
@@ -24,7 +25,7 @@ VkResult vk_recording_init(clv_plugin_program *prog, vk_recording *rec,
                            const gpu_dispatch *dispatches, uint32_t n)
 {
     clv_plugin_device *dev = prog->dev;
-    VkDescriptorPoolSize sizes[5];
+    VkDescriptorPoolSize sizes[10];
     const uint32_t n_sizes = count_descriptors(prog, dispatches, n, sizes);
     const VkDescriptorPoolCreateInfo pool = {
         .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO,
@@ -146,7 +147,7 @@ static void write_set(clv_plugin_program *prog, VkDescriptorSet set,
             .dstSet = set,
             .dstBinding = a,
             .descriptorCount = 1,
-            .descriptorType = vk_descriptor_type(k->storage[a]),
+            .descriptorType = vk_descriptor_type(k->storage[a], k->written[a]),
             .pBufferInfo = &all[a].buffer,
             .pImageInfo = &all[a].image,
             .pTexelBufferView = &all[a].view};

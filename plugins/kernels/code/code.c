@@ -70,11 +70,14 @@ static clv_status add_kernel(gpu_builder *b, gpu_maker *m, uint32_t *index)
     kernel->source = m->source.data;
     m->source.data = NULL;
     memcpy(kernel->local, call->local, sizeof kernel->local);
-    for (uint32_t i = 0; i < call->n_operands; i++)
-        for (uint32_t k = 0; k < gpu_objects(&call->operands[i]); k++)
+    for (uint32_t i = 0; i < call->n_operands; i++) {
+        const gpu_operand *t = &call->operands[i];
+        for (uint32_t k = 0; k < gpu_objects(t); k++) {
+            kernel->written[kernel->n_args] = t->written;
             kernel->storage[kernel->n_args++] =
-                call->operands[i].sliced ? (uint8_t)call->operands[i].storage
-                                         : CLV_STORAGE_BUFFER;
+                t->sliced ? (uint8_t)t->storage : CLV_STORAGE_BUFFER;
+        }
+    }
     kernel->n_params = m->n_ints;
     code->n_kernels++;
     return CLV_OK;

@@ -86,7 +86,7 @@ void gpu_put_source(gpu_maker *m)
     gpu_put(&helpers, call->text, (size_t)(entry - call->text));
     if (helpers.data) /* now, so that the params are known */
         put_lines(m, &front, helpers.data, false, "");
-    gpu_language_prelude(&m->source, m->target, call->subgroups);
+    gpu_language_prelude(&m->source, m->target, call);
     for (uint32_t i = 0; i < call->n_defines; i++)
         gpu_printf(&m->source, "#define %s %lld\n", call->defines[i].name,
                    (long long)call->defines[i].value);

@@ -3,27 +3,27 @@
 #include "language.h"
 
 typedef struct image_words {
-    const char *opencl, *opencl_at, *glsl, *glsl_at;
+    const char *opencl, *opencl_at, *glsl, *glsl_at, *level;
 } image_words;
 
 static const image_words *words_of(uint32_t storage)
 {
     static const image_words words[] = {
         [CLV_STORAGE_IMAGE_BUFFER] = {"image1d_buffer_t", "at_x",
-                                      "imageBuffer", "at_x"},
+                                      "Buffer", "at_x", ""},
         [CLV_STORAGE_TEXTURE_2D] = {"image2d_t", "(int2)(at_x, at_y)",
-                                    "image2D", "ivec2(at_x, at_y)"},
+                                    "2D", "ivec2(at_x, at_y)", ", 0"},
         [CLV_STORAGE_TEXTURE_ARRAY] = {"image2d_array_t",
                                        "(int4)(at_x, at_y, at_z, 0)",
-                                       "image2DArray",
-                                       "ivec3(at_x, at_y, at_z)"},
+                                       "2DArray", "ivec3(at_x, at_y, at_z)",
+                                       ", 0"},
         [CLV_STORAGE_TEXTURE_3D] = {"image3d_t", "(int4)(at_x, at_y, at_z, 0)",
-                                    "image3D", "ivec3(at_x, at_y, at_z)"},
+                                    "3D", "ivec3(at_x, at_y, at_z)", ", 0"},
     };
     return &words[storage];
 }
 
-static bool is_image(const gpu_operand *t)
+bool gpu_language_is_image(const gpu_operand *t)
 {
     return t->sliced && t->storage != CLV_STORAGE_BUFFER;
 }
@@ -38,7 +38,7 @@ void gpu_language_object(gpu_text *out, const gpu_operand *t, uint32_t k)
 
 void gpu_language_argument(gpu_text *out, const gpu_operand *t)
 {
-    if (!is_image(t)) {
+    if (!gpu_language_is_image(t)) {
         gpu_printf(out, "__global %suchar *%s", t->written ? "" : "const ",
                    t->name);
         return;
@@ -54,13 +54,15 @@ void gpu_language_argument(gpu_text *out, const gpu_operand *t)
 static void put_image_binding(gpu_text *out, const gpu_operand *t, uint32_t i)
 {
     for (uint32_t k = 0; k < gpu_objects(t); k++) {
-        gpu_printf(out, "layout(binding = %u, %s) uniform %s %s%s ",
+        gpu_printf(out, "layout(binding = %u%s) uniform %s%s%s%s ",
                    (unsigned)(i + k),
-                   t->dtype == CLV_DTYPE_F16   ? "rgba16f"
-                   : t->dtype == CLV_DTYPE_I32 ? "rgba32ui"
-                                               : "rgba32f",
-                   t->written ? "writeonly" : "readonly",
+                   !t->written                 ? ""
+                   : t->dtype == CLV_DTYPE_F16 ? ", rgba16f"
+                   : t->dtype == CLV_DTYPE_I32 ? ", rgba32ui"
+                                               : ", rgba32f",
+                   t->written ? "writeonly " : "",
                    t->dtype == CLV_DTYPE_I32 ? "u" : "",
+                   t->written ? "image" : "texture",
                    words_of(t->storage)->glsl);
         gpu_language_object(out, t, k);
         gpu_puts(out, ";\n");
@@ -71,7 +73,7 @@ void gpu_language_binding(gpu_text *out, const gpu_target *target,
                           const gpu_operand *t, uint32_t i)
 {
     const char *access = t->written ? "" : "readonly ", *name = t->name;
-    if (is_image(t)) {
+    if (gpu_language_is_image(t)) {
         put_image_binding(out, t, i);
         return;
     }
@@ -115,10 +117,10 @@ static void put_texel(gpu_text *out, bool opencl, const gpu_operand *t,
         gpu_printf(out, "%s_image%s(", t->written ? "write" : "read",
                    t->dtype == CLV_DTYPE_I32 ? "ui" : "f");
     else
-        gpu_puts(out, t->written ? "imageStore(" : "imageLoad(");
+        gpu_puts(out, t->written ? "imageStore(" : "texelFetch(");
     gpu_language_object(out, t, k);
     gpu_printf(out, ", %s%s);\n", opencl ? w->opencl_at : w->glsl_at,
-               t->written ? ", v" : "");
+               t->written ? ", v" : opencl ? "" : w->level);
 }
 
 static void put_image(gpu_text *out, const gpu_target *target,
@@ -251,7 +253,7 @@ void gpu_language_slices(gpu_text *out, const gpu_target *target,
                          const gpu_operand *t)
 {
     gpu_printf(out, "#define %s_SLICED\n", t->name);
-    if (is_image(t)) {
+    if (gpu_language_is_image(t)) {
         put_image(out, target, t);
     } else {
         gpu_language_words(out, target, t);

@@ -121,15 +121,28 @@ static const char common[] =
     "    return f32x4_of(gelu_f32(v.x), gelu_f32(v.y), gelu_f32(v.z), gelu_f32(v.w));\n"
     "}\n";
 
-void gpu_language_prelude(gpu_text *out, const gpu_target *target,
-                          bool subgroups)
+static bool reads_images(const gpu_call *call)
 {
+    for (uint32_t i = 0; i < call->n_operands; i++)
+        if (!call->operands[i].written &&
+            gpu_language_is_image(&call->operands[i]))
+            return true;
+    return false;
+}
+
+void gpu_language_prelude(gpu_text *out, const gpu_target *target,
+                          const gpu_call *call)
+{
+    const bool subgroups = call->subgroups;
     if (target->language == GPU_GLSL) {
         gpu_puts(out, "#version 450\n");
         if (target->fp16_storage)
             gpu_puts(out, "#extension GL_EXT_shader_16bit_storage : require\n");
         if (target->int_dot)
             gpu_puts(out, "#extension GL_EXT_spirv_intrinsics : require\n");
+        if (reads_images(call))
+            gpu_puts(out, "#extension GL_EXT_samplerless_texture_functions : "
+                          "require\n");
         if (subgroups)
             gpu_puts(out,
                      "#extension GL_KHR_shader_subgroup_basic : require\n"

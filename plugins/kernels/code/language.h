@@ -21,7 +21,7 @@
 #include "code.h"
 
 void gpu_language_prelude(gpu_text *out, const gpu_target *target,
-                          bool subgroups);
+                          const gpu_call *call);
 /* A part of it: GROUP_ADD and so on. */
 void gpu_language_reductions(gpu_text *out, const gpu_target *target,
                              bool subgroups);
@@ -31,6 +31,8 @@ void gpu_language_accessors(gpu_text *out, const gpu_target *target,
 /* The same of one in slices. */
 void gpu_language_slices(gpu_text *out, const gpu_target *target,
                          const gpu_operand *operand);
+/* Whether the operand lies in images. */
+bool gpu_language_is_image(const gpu_operand *operand);
 /* The name of an operand's object k. */
 void gpu_language_object(gpu_text *out, const gpu_operand *operand, uint32_t k);
 /* An operand as arguments of an OpenCL kernel; as bindings from i on in GLSL. */
