@@ -191,6 +191,17 @@ static void test_own_memory(void **state)
     check(one, CLV_FAULT_LOST, 9, 4, NEVER);
 }
 
+/* The cache lies as the lost device wished, in its memory or in the host's. */
+#define LAID "ref.states1=weights ref.ops1=attention,set_rows,rope "
+
+static void test_laid_out(void **state)
+{
+    (void)state;
+    check(LAID, CLV_FAULT_LOST, NEVER, 7, NEVER);
+    check(LAID "ref.memory1=local,shadow", CLV_FAULT_LOST, NEVER, 7, NEVER);
+    check(LAID "core.wait_timeout=0.2", CLV_FAULT_HANG, NEVER, 7, NEVER);
+}
+
 static void test_own_memory_hangs(void **state)
 {
     (void)state;
@@ -293,6 +304,7 @@ int main(void)
         cmocka_unit_test(test_in_the_prompt),
         cmocka_unit_test(test_in_the_text),
         cmocka_unit_test(test_own_memory),
+        cmocka_unit_test(test_laid_out),
         cmocka_unit_test(test_twice),
         cmocka_unit_test(test_two_sessions),
         cmocka_unit_test(test_none_left),

@@ -58,7 +58,7 @@ static int setup(void **state)
     test_find_driver("vulkan", ids[4]);
     snprintf(settings, sizeof settings,
              "core.plugins=cpu,ref,npu_sim,opencl,vulkan ref.devices=1 "
-             "npu_sim:hexagon.lengths=1,10 "
+             "ref.states0=weights vulkan.kv=weights npu_sim:hexagon.lengths=1,10 "
              "core.devices=cpu,ref:0,npu_sim:hexagon,%s,%s", ids[3], ids[4]);
     rig_open(&world.rig, "soc/snapdragon-8gen3.ini", settings);
     for (uint32_t i = 0; i < N_DEVICES; i++)
