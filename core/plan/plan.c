@@ -167,6 +167,16 @@ static clv_status own_answers(const clv_plan *plan, const clv_op_caps *all,
     return CLV_OK;
 }
 
+/* Whether plans for other runs with the same states are likely to use them on the
+ * same devices: where costs choose among several, prefill may be divided and
+ * decode not, and states would change their layout all the time. */
+static bool agrees(const clv_plan *plan)
+{
+    return plan->n_devices == 1 ||
+           core_plan_strategy(plan->ctx, plan->n_devices) ==
+               CORE_STRATEGY_FIRST;
+}
+
 /* Everything that follows from the pieces. all: answers for the source graph,
  * or NULL. */
 static clv_status derive(clv_plan *plan, const clv_op_caps *all)
@@ -194,7 +204,7 @@ static clv_status derive(clv_plan *plan, const clv_op_caps *all)
         plan->places[v].original = v;
     if (!status)
         status = own_answers(plan, asked ? asked : all, caps);
-    if (!status)
+    if (!status && agrees(plan))
         status = core_plan_layouts(plan, caps, &laid);
     if (!status && (core_plan_find_local(plan) || laid))
         status = core_plan_transfers(plan, &caps);

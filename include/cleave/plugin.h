@@ -411,9 +411,9 @@ typedef struct clv_op_caps {
     char reason[120];     /* for a "no": what, limit; NUL-terminated */
     /* clv_layout of each input. RELAYOUT: required. YES: wished for, of states;
        0: as they are. A state that a plan uses on one device alone, whole, and
-       for which all nodes there wish for the same, gets that layout: the host
-       asks again with it in the tensor's description, and compiles so if the
-       answer is yes. Else the node runs as it is. */
+       for which all nodes there wish for the same, may get that layout: the
+       host asks again with it in the tensor's description, and compiles so if
+       the answer is yes. Else the node runs as it is. */
     uint32_t layouts[CLV_MAX_INPUTS];
     clv_axis_limit rows, sequence, channels;
     const int64_t *static_shapes; /* n_static sequence lengths; valid until the

@@ -29,6 +29,14 @@ typedef enum gpu_language {
     GPU_GLSL = 1,
 } gpu_language;
 
+/* By rows; as weights; or so where no matrix instructions read it, which transpose
+ * rows as they load them: other kernels are quicker at four rows of a channel. */
+typedef enum gpu_states {
+    GPU_STATES_ROWS = 0,
+    GPU_STATES_WEIGHTS = 1,
+    GPU_STATES_AUTO = 2,
+} gpu_states;
+
 /* What code may use on a device; filled in by the plugin from what the API
  * answers. Everything that is not there has a portable path. */
 typedef struct gpu_target {
@@ -64,7 +72,7 @@ typedef struct gpu_target {
     bool coop_matrix;        /* KHR cooperative matrices of f16, 16 x 16 x 16 */
     bool coop_bytes;         /* and of signed bytes, 16 x 16 x 32 */
     bool unified;            /* memory is the host's */
-    bool lay_states;         /* attention wishes for its cache as weights */
+    gpu_states states;       /* how attention wishes its cache to lie */
     uint32_t units;          /* compute units, to choose sizes by */
     const char *disabled;    /* names of kernel variants not to use, separated
                                 by ',': those that computed wrongly here */

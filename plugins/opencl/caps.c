@@ -41,7 +41,10 @@ void ocl_target(const clv_plugin_device *dev, gpu_target *out)
         .nvidia_ptx = option_is(dev, "matrix", "auto") && has_ptx(dev),
         .plain_matrix = option_is(dev, "matrix", "plain"),
         .unified = dev->zero_copy,
-        .lay_states = option_is(dev, "kv", "weights"),
+        .states = option_is(dev, "kv", "weights") ? GPU_STATES_WEIGHTS
+                  : option_is(dev, "kv", "auto") && !p->is_cpu
+                      ? GPU_STATES_AUTO
+                      : GPU_STATES_ROWS,
         .units = p->info.units,
         .disabled = dev->disabled,
     };

@@ -38,9 +38,10 @@ static const clv_option options[] = {
                    "texture_3d",
         .help = "what weights lie in, in blocks of four outputs, for "
                 "products without matrix instructions; auto: as in the file"),
-    KEY(ENUM, "kv", "linear", .choices = "linear|weights",
+    KEY(ENUM, "kv", "auto", .choices = "auto|linear|weights",
         .help = "how attention wishes the cache to lie: by rows, or as the "
-                "weights of its products"),
+                "weights of its products; auto: so where no matrix "
+                "instructions read it, and the device is no CPU"),
     KEY(ENUM, "tune", "fast", .choices = "fast|exhaustive|off",
         .help = "which kernel of several: fast: what was found the quickest "
                 "before, else a guess; exhaustive: what was not tried before "

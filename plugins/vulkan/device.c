@@ -99,6 +99,7 @@ static void describe_target(clv_plugin_device *dev)
     const vk_physical *p = dev->phys;
     const clv_host_api *host = dev->base.host;
     const char *matrix = host->option(host->host, "matrix");
+    const char *kv = host->option(host->host, "kv");
     const uint64_t range = strtoull(host->option(host->host, "range"), NULL, 10);
     dev->max_range = range && range < p->max_range ? range : p->max_range;
     dev->target = (gpu_target){
@@ -118,7 +119,11 @@ static void describe_target(clv_plugin_device *dev)
         .plain_matrix = p->fp16 && !strcmp(matrix, "plain"),
         .units = p->units,
         .disabled = dev->disabled,
-        .lay_states = !strcmp(host->option(host->host, "kv"), "weights"),
+        .states = !strcmp(kv, "weights") ? GPU_STATES_WEIGHTS
+                  : !strcmp(kv, "auto") &&
+                          p->type != VK_PHYSICAL_DEVICE_TYPE_CPU
+                      ? GPU_STATES_AUTO
+                      : GPU_STATES_ROWS,
         .unified = p->type != VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU};
     memcpy(dev->target.image, p->image, sizeof dev->target.image);
     for (uint32_t i = CLV_STORAGE_IMAGE_BUFFER; i <= CLV_STORAGE_TEXTURE_3D;

@@ -36,10 +36,11 @@ static const clv_option options[] = {
      .help = "bytes of a buffer that a kernel can see at once, at most; 0: as "
              "many as the device says"},
     {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
-     .key = "kv", .type = CLV_OPTION_ENUM, .default_value = "linear",
-     .choices = "linear|weights",
+     .key = "kv", .type = CLV_OPTION_ENUM, .default_value = "auto",
+     .choices = "auto|linear|weights",
      .help = "how attention wishes the cache to lie: by rows, or as the weights "
-             "of its products"},
+             "of its products; auto: so where no matrix instructions read it, "
+             "and the device is no CPU"},
     {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
      .key = "tune", .type = CLV_OPTION_ENUM, .default_value = "fast",
      .choices = "fast|exhaustive|off",

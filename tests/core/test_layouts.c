@@ -328,6 +328,28 @@ static void test_cut(void **state)
     close_cache(&c);
 }
 
+/* Where costs choose among devices, plans of other lengths may choose others. */
+static void test_by_costs(void **state)
+{
+    (void)state;
+    cache c;
+    clv_plan *plan;
+    const core_piece pieces[] = {{.node = 0}, {.node = 1}, {.node = 2}};
+    open_cache(&c, "ref.states0=weights core.plan=tensor");
+    clv_device *devices[] = {clv_context_device(c.t.ctx, 0),
+                             clv_context_device(c.t.ctx, 1)};
+    for (uint32_t n = 1; n <= 2; n++) {
+        const clv_plan_params params = {devices, n};
+        assert_ok(core_plan_from_pieces(c.t.ctx, c.g, &params, pieces, 3,
+                                        &plan));
+        for (int s = 0; s < 2; s++)
+            assert_int_equal(plan->graph->tensors[c.states[s]].layout,
+                             n == 1 ? CLV_LAYOUT_WEIGHTS : CLV_LAYOUT_LINEAR);
+        clv_plan_destroy(plan);
+    }
+    close_cache(&c);
+}
+
 /* What the device alone had goes with it; what lies in the host's memory, in
  * whatever layout, does not. */
 static void check_lost(const char *settings, bool gone)
@@ -365,6 +387,7 @@ int main(void)
         cmocka_unit_test(test_forms),       cmocka_unit_test(test_granted),
         cmocka_unit_test(test_printed),
         cmocka_unit_test(test_not_granted), cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_by_costs),
         cmocka_unit_test(test_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -191,6 +191,14 @@ bool gpu_need_state(gpu_node *node, const gpu_tensor *t, const char *what,
            gpu_no(node, "%s cannot be %s", what, gpu_dtype_name(t->d.dtype));
 }
 
+void gpu_wish(gpu_node *node, uint32_t input)
+{
+    const clv_tensor_desc *d = &node->in[input].d;
+    if (d->usage == CLV_USAGE_STATE &&
+        (d->dtype == CLV_DTYPE_F16 || d->dtype == CLV_DTYPE_F32))
+        node->caps.layouts[input] = CLV_LAYOUT_WEIGHTS;
+}
+
 int64_t gpu_reach(const gpu_target *target)
 {
     const uint64_t slack = 4096; /* memory is bound from below its begin */
@@ -375,30 +383,12 @@ void gpu_check_node(const gpu_target *target, const clv_subgraph *graph,
         node->caps.answer = CLV_ANSWER_YES;
 }
 
-/* Of the caches of attention, where the target says so: of what sets their rows,
- * too. */
-static void add_wishes(gpu_node *node)
-{
-    const uint32_t op = node->node.op;
-    const uint32_t first = op == CLV_OP_ATTENTION ? 1 : 0;
-    const uint32_t last = op == CLV_OP_ATTENTION ? 2 : 0;
-    if (!node->target->lay_states || node->caps.answer != CLV_ANSWER_YES ||
-        (op != CLV_OP_ATTENTION && op != CLV_OP_SET_ROWS))
-        return;
-    for (uint32_t i = first; i <= last; i++)
-        if (node->in[i].d.usage == CLV_USAGE_STATE &&
-            (node->in[i].d.dtype == CLV_DTYPE_F16 ||
-             node->in[i].d.dtype == CLV_DTYPE_F32))
-            node->caps.layouts[i] = CLV_LAYOUT_WEIGHTS;
-}
-
 void gpu_caps(const gpu_target *target, const clv_subgraph *graph,
               clv_op_caps *out, uint32_t stride)
 {
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         gpu_node node;
         gpu_check_node(target, graph, i, &node);
-        add_wishes(&node);
         clv_write(clv_at(out, i, stride), &node.caps, sizeof node.caps);
     }
 }

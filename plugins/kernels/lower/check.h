@@ -79,6 +79,8 @@ bool gpu_need(gpu_node *node, const gpu_tensor *t, const char *what,
  * channels at one. */
 bool gpu_need_state(gpu_node *node, const gpu_tensor *t, const char *what,
                     uint32_t dtypes);
+/* Wishes for an input, if it is a state, as weights. */
+void gpu_wish(gpu_node *node, uint32_t input);
 bool gpu_same_dim(const gpu_tensor *a, uint32_t i, const gpu_tensor *b,
                   uint32_t j);
 bool gpu_same_dims(const gpu_tensor *a, const gpu_tensor *b);

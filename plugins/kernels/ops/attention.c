@@ -274,6 +274,11 @@ static bool check_attention(gpu_node *node)
         node->caps.error_class = CLV_ERROR_F16;
     node->caps.split_axes = CLV_SPLIT_SEQUENCE | CLV_SPLIT_HEADS;
     node->caps.split_granularity[3] = s.per_group;
+    if (target->states == GPU_STATES_WEIGHTS ||
+        (target->states == GPU_STATES_AUTO && !suits_matrix(node))) {
+        gpu_wish(node, 1);
+        gpu_wish(node, 2);
+    }
     return true;
 }
 
