@@ -83,7 +83,11 @@ static void list_attention(kit_list *list)
         kit_add_forms(list, &s);
         s.form = KIT_FORM_BOUND | KIT_FORM_POISON;
         kit_add_spec(list, &s);
+        s.form = KIT_FORM_SPECIAL; /* tanh of NaN is NaN */
+        s.softcap = 2;
+        kit_add_spec(list, &s);
         s.form = 0;
+        s.softcap = 0;
         KIT_SERIES(list, "tails_rows", &s, n, kit_tails, kit_n_tails, 1);
         KIT_SERIES(list, "tails_dim", &s, dim, kit_every, kit_n_every, 1);
         s.first = 0;

@@ -84,6 +84,10 @@ void kit_list_matmul(kit_list *list)
         if (s.in % unit)
             s.in = 2 * unit;
         kit_add_forms(list, &s);
+        kit_spec many = s; /* which other kernels may be for */
+        many.n = 37;
+        many.form = KIT_FORM_SPECIAL;
+        kit_add_spec(list, &many);
         list_matmul_shapes(list, s);
         if (s.quant) { /* the rest is about kernels, not about their scales */
             s.form = KIT_FORM_BIAS;
