@@ -381,6 +381,34 @@ static void test_fused(void **state)
     assert_int_equal(n, 2);
 }
 
+/* One row, which is added to many: what makes the row cannot write the sum. */
+static void test_fused_row(void **state)
+{
+    static float a[CHANNELS], b[CHANNELS], x[N], y[N];
+    double want[N];
+    graph g;
+    (void)state;
+    graph_init(&g);
+    uint32_t ta = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, 0, CHANNELS);
+    uint32_t tb = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, 0, CHANNELS);
+    uint32_t tx = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, ROWS, CHANNELS);
+    uint32_t ty = T(CLV_DTYPE_F32, CLV_USAGE_OUTPUT, ROWS, CHANNELS);
+    uint32_t row = T(CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 0, CHANNELS);
+    uint32_t sum = T(CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, ROWS, CHANNELS);
+    graph_node(&g, CLV_OP_MUL, row, INPUTS(ta, tb));
+    graph_node(&g, CLV_OP_ADD, sum, INPUTS(tx, row));
+    graph_node(&g, CLV_OP_MUL, ty, INPUTS(sum, tx));
+    fill(a, CHANNELS, 41);
+    fill(b, CHANNELS, 42);
+    fill(x, N, 43);
+    for (uint32_t i = 0; i < N; i++)
+        want[i] = ((double)x[i] + (double)a[i % CHANNELS] * b[i % CHANNELS]) *
+                  x[i];
+    uint32_t n = run(&g, NULL, (void *[]){a, b, x, y, NULL, NULL});
+    check_near(y, want, N);
+    assert_int_equal(n, 3);
+}
+
 /* A product and the sum behind it: one kernel, for few rows and for many. */
 static void test_fused_product(void **state)
 {
@@ -518,6 +546,7 @@ int main(void)
         cmocka_unit_test(test_rope),       cmocka_unit_test(test_rows),
         cmocka_unit_test(test_rows_of_few), cmocka_unit_test(test_fused),
         cmocka_unit_test(test_fused_product),
+        cmocka_unit_test(test_fused_row),
         cmocka_unit_test(test_fused_cache),
         cmocka_unit_test(test_fused_norm),
     };
