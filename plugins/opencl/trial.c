@@ -49,8 +49,8 @@ clv_status ocl_try_kernels(clv_plugin_device *dev, const clv_plugin_api *api)
     snprintf(dev->disabled, sizeof dev->disabled, "%s", unwanted);
     if (!is_wanted(dev))
         return CLV_OK;
-    snprintf(settings, sizeof settings, "%s\n%.60s\n%s", unwanted,
-             option(dev, "wrong"), option(dev, "matrix"));
+    snprintf(settings, sizeof settings, "%s\n%.60s\n%s\n%s", unwanted,
+             option(dev, "wrong"), option(dev, "matrix"), option(dev, "kv"));
     ocl_entry_name(dev, "trial", settings, key);
     if (!gpu_verdict_recall(host, key, dev->disabled, sizeof dev->disabled)) {
         ocl_target(dev, &target);

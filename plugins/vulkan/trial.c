@@ -23,6 +23,7 @@ static void make_key(const clv_plugin_device *dev, char key[64])
     h = vk_hash(p->cache_uuid, sizeof p->cache_uuid, h);
     h = vk_hash(dev->disabled, strlen(dev->disabled), h);
     h = vk_hash(dev->wrong, strlen(dev->wrong), h);
+    h = vk_hash(option(dev, "kv"), strlen(option(dev, "kv")), h);
     snprintf(key, 64, "vulkan-trial-%s-%016llx", BUILD_ID,
              (unsigned long long)h);
 }

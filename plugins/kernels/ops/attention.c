@@ -22,7 +22,9 @@ static bool suits_matrix(const gpu_node *node)
            dim % 8 == 0 && dim <= 128 &&
            target->max_group >= 128 && target->max_group_size[0] >= 128 &&
            target->local_bytes >= (gpu_is_glsl(target) ? 32 : 48) * 1024u &&
-           !gpu_is_disabled(target, "attention_matrix");
+           !gpu_is_disabled(target, gpu_is_spread(&node->in[2])
+                                        ? "attention_matrix_turned"
+                                        : "attention_matrix");
 }
 
 static uint32_t local_bytes(const gpu_target *target, const gpu_attention *s)
@@ -258,7 +260,8 @@ static bool check_attention(gpu_node *node)
     if (node->node.attr.attention.rows_symbol > node->n_symbols)
         return gpu_no(node, "rows_symbol names no symbol");
     const gpu_attention s = preferred_for_many(node);
-    if (gpu_is_disabled(target, "attention") || s.items < s.queries ||
+    if (gpu_is_disabled(target, s.turned ? "attention_turned" : "attention") ||
+        s.items < s.queries ||
         (s.turned && s.items % 4) ||
         s.items > target->max_group ||
         local_bytes(target, &s) > target->local_bytes)

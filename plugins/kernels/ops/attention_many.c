@@ -91,6 +91,8 @@ static clv_status add_scores(gpu_lowering *lowering, const gpu_node *node,
     gpu_call call;
     gpu_call_init(&call, matrix ? "attention_matrix" : "attention", text,
                   node->index, s->items);
+    if (s->turned)
+        call.variant = matrix ? "attention_matrix_turned" : "attention_turned";
     gpu_attention_operands(&call, node, s);
     const gpu_expr used = rows_used(node, &call.operands[1]);
     if (s->parts > 1)

@@ -87,8 +87,12 @@ static bool disable(trial *t, const gpu_case *c, const char *why)
     return added;
 }
 
+/* Layouts that the device does not wish for are never granted, so not tried. */
 static bool is_taken(const trial *t, const gpu_case *c, double *bound)
 {
+    for (uint32_t i = 0; i < c->graph.n_tensors; i++)
+        if (c->tensors[i].layout && t->target->states == GPU_STATES_ROWS)
+            return false;
     clv_op_caps caps = CLV_INIT(clv_op_caps, CLV_STRUCT_OP_CAPS);
     gpu_caps(t->target, &c->graph, &caps, sizeof caps);
     *bound = gpu_lab_bound(caps.error_class);

@@ -12,14 +12,18 @@ enum { EXPERTS = 4, USED = 2 };
 static const uint32_t weight_types[] = {
     CLV_DTYPE_F32,  CLV_DTYPE_F16, CLV_DTYPE_BF16, CLV_DTYPE_Q8_0,
     CLV_DTYPE_Q4_0, CLV_DTYPE_I8,  CLV_DTYPE_I4};
-static const uint32_t cache_types[] = {CLV_DTYPE_F32, CLV_DTYPE_F16};
+static const struct cache {
+    uint32_t dtype;
+    bool laid; /* as weights */
+} caches[] = {{CLV_DTYPE_F32, false}, {CLV_DTYPE_F16, false},
+              {CLV_DTYPE_F16, true}};
 static const uint32_t expert_types[] = {CLV_DTYPE_F16, CLV_DTYPE_Q8_0,
                                         CLV_DTYPE_Q4_0};
 static const int64_t rows_of_x[] = {1, 5, 37};
 
 enum {
     N_WEIGHTS = sizeof weight_types / sizeof *weight_types,
-    N_CACHES = sizeof cache_types / sizeof *cache_types,
+    N_CACHES = sizeof caches / sizeof *caches,
     N_EXPERTS = sizeof expert_types / sizeof *expert_types,
     N_ROWS = sizeof rows_of_x / sizeof *rows_of_x,
 };
@@ -222,18 +226,45 @@ static void attend(uint32_t i, uint32_t h, uint32_t last, float *out)
         out[d] = (float)(values[d] / sum);
 }
 
-static bool make_attention(const clv_host_api *host, uint32_t dtype, int64_t n,
-                           gpu_case *c)
+/* Lays tensor i of halves out: dimension 0 is that axis, 1 the other one. */
+static bool lay(const clv_host_api *host, gpu_case *c, uint32_t i, uint8_t axis)
 {
-    snprintf(c->name, sizeof c->name, "attention %s, %lld queries of %d rows",
-             name_of(dtype), (long long)n, ROWS);
+    clv_tensor_desc *t = &c->tensors[i];
+    int64_t strides[CLV_MAX_RANK];
+    t->layout = CLV_LAYOUT_WEIGHTS;
+    t->axes[0] = axis;
+    t->axes[1] = axis == CLV_AXIS_O ? CLV_AXIS_I : CLV_AXIS_O;
+    c->size[i] = clv_tensor_size(t, NULL);
+    char *data = clv_new(host, c->size[i]);
+    if (!data || !clv_layout_strides(t, 2, strides)) {
+        clv_free(host, data);
+        return false;
+    }
+    for (int64_t row = 0; row < t->dims[0]; row++)
+        for (int64_t k = 0; k < t->dims[1]; k++)
+            memcpy(data + row * strides[0] + k * strides[1],
+                   (const char *)c->data[i] + 2 * (row * t->dims[1] + k), 2);
+    clv_free(host, c->data[i]);
+    c->data[i] = data;
+    return true;
+}
+
+static bool make_attention(const clv_host_api *host, const struct cache *cache,
+                           int64_t n, gpu_case *c)
+{
+    const uint32_t dtype = cache->dtype;
+    snprintf(c->name, sizeof c->name, "attention %s%s, %lld queries of %d rows",
+             name_of(dtype), cache->laid ? " as weights" : "", (long long)n,
+             ROWS);
     if (!add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, n, HEADS * DIM,
                     1) ||
         !add_tensor(host, c, dtype, CLV_USAGE_STATE, ROWS, GROUPS * DIM, 2) ||
         !add_tensor(host, c, dtype, CLV_USAGE_STATE, ROWS, GROUPS * DIM, 3) ||
         !add_tensor(host, c, CLV_DTYPE_I32, CLV_USAGE_INPUT, n, 0, 4) ||
         !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n, HEADS * DIM,
-                    0))
+                    0) ||
+        (cache->laid && (!lay(host, c, 1, CLV_AXIS_O) ||
+                         !lay(host, c, 2, CLV_AXIS_I))))
         return false;
     int32_t *pos = c->data[3];
     for (uint32_t i = 0; i < n; i++) {
@@ -327,7 +358,7 @@ clv_status gpu_case_make(const clv_host_api *host, uint32_t i, gpu_case *c)
     if (type < N_WEIGHTS)
         made = make_matmul(host, weight_types[type], n, c);
     else if (type < N_WEIGHTS + N_CACHES)
-        made = make_attention(host, cache_types[type - N_WEIGHTS], n, c);
+        made = make_attention(host, &caches[type - N_WEIGHTS], n, c);
     else
         made = make_experts(host, expert_types[type - N_WEIGHTS - N_CACHES], n,
                             c);
