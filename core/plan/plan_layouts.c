@@ -172,7 +172,7 @@ clv_status core_plan_layouts(clv_plan *plan, clv_op_caps *caps, bool *any)
             add_use(plan, caps, i, j, wishes);
     wished = false;
     for (uint32_t v = 0; v < graph->n_tensors; v++)
-        wished |= wishes[v].used && !wishes[v].off && wishes[v].layout;
+        wished |= !wishes[v].off && wishes[v].layout && wishes[v].axes[0];
     if (wished && !plan->cut.graph) {
         status = core_cut_make(plan->source, plan->pieces, plan->n_pieces,
                                &plan->cut);

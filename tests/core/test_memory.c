@@ -2,6 +2,8 @@
  * says so, leaks nothing, and what is there still works. */
 #include "test.h"
 
+#include "../../core/plan/plan.h"
+
 #include "fail_alloc.h"
 #include "solve_problem.h"
 #include "tmpdir.h"
@@ -27,7 +29,8 @@ static clv_status make_config(clv_config **out, const char *probe)
                                "core.allow_unsafe_plugins=on",
                                "core.plugins=ref,cpu", "core.plan=first",
                                "ref.ops0=matmul",
-                               "ref.ops1=add,set_rows"};
+                               "ref.ops1=add,set_rows,attention",
+                               "ref.states1=weights"};
     clv_status status = clv_config_create(out);
     for (size_t i = 0; i < sizeof set / sizeof *set && !status; i++)
         status = clv_config_set(*out, set[i], "test");
@@ -249,6 +252,85 @@ static void test_compute(void **state)
     clv_config_destroy(config);
 }
 
+/* A cache that lies as a device wishes, and comes back to the host. */
+typedef struct cached {
+    clv_context *ctx;
+    clv_tensor *states[2];
+    clv_graph *g;
+    clv_plan *plan;
+    clv_exec *exec;
+} cached;
+
+static clv_status attend(cached *c)
+{
+    const int64_t dims[] = {5, 4};
+    const clv_dim two = clv_dim_fixed(2);
+    const clv_dim row[] = {two, clv_dim_fixed(4)}, q[] = {two, clv_dim_fixed(8)};
+    clv_device *dev = clv_context_device(c->ctx, 1);
+    const clv_plan_params params = {&dev, 1};
+    const clv_attention_params heads = {.head_dim = 4};
+    clv_value v[2];
+    clv_status status = clv_graph_create(&c->g);
+    if (status)
+        return status;
+    clv_value pos = clv_graph_input(c->g, "pos", CLV_DTYPE_I32, 1, &two);
+    clv_value rows = clv_graph_input(c->g, "rows", CLV_DTYPE_F32, 2, row);
+    clv_value x = clv_graph_input(c->g, "q", CLV_DTYPE_F32, 2, q);
+    for (int i = 0; i < 2; i++) {
+        v[i] = clv_graph_state(c->g, i ? "v" : "k", CLV_DTYPE_F16, 2, dims);
+        clv_graph_set_rows(c->g, v[i], rows, pos);
+    }
+    clv_graph_output(
+        c->g, clv_graph_attention(c->g, x, v[0], v[1], pos, &heads), "y");
+    status = clv_plan_create(c->ctx, c->g, &params, &c->plan);
+    if (!status)
+        assert_int_equal(c->plan->graph->tensors[v[1]].layout,
+                         CLV_LAYOUT_WEIGHTS);
+    if (!status)
+        status = clv_exec_create(c->plan, &c->exec);
+    for (int i = 0; i < 2 && !status; i++) {
+        status = clv_tensor_create(c->ctx, CLV_DTYPE_F16, 2, dims,
+                                   &c->states[i]);
+        if (!status)
+            status = clv_exec_bind(c->exec, v[i], c->states[i]);
+    }
+    for (int i = 0; i < 2 && !status; i++) {
+        float *data = clv_tensor_data(clv_exec_tensor(c->exec, rows));
+        for (int j = 0; j < 8; j++)
+            data[j] = 1;
+        status = clv_exec_run(c->exec, NULL, 0);
+        if (!status && !(data = clv_tensor_data(c->states[1])))
+            status = CLV_ERR_NO_MEMORY;
+        if (!status) /* both rows are set at position 0 */
+            assert_int_equal(((uint16_t *)data)[3], 0x3c00);
+    }
+    return status;
+}
+
+static clv_status lay_out(void *arg)
+{
+    cached c = {.ctx = arg};
+    clv_status status = attend(&c);
+    clv_exec_destroy(c.exec);
+    clv_plan_destroy(c.plan);
+    clv_graph_destroy(c.g);
+    clv_tensor_destroy(c.states[0]);
+    clv_tensor_destroy(c.states[1]);
+    return status;
+}
+
+static void test_layouts(void **state)
+{
+    (void)state;
+    clv_config *config;
+    clv_context *ctx;
+    assert_ok(make_config(&config, "off"));
+    assert_ok(open_context(config, &ctx));
+    test_allocations(lay_out, ctx);
+    clv_context_destroy(ctx);
+    clv_config_destroy(config);
+}
+
 /* And from the configuration to the result. */
 static clv_status all_of_it(void *arg)
 {
@@ -327,6 +409,7 @@ int main(void)
         cmocka_unit_test(test_config),
         cmocka_unit_test(test_contexts),
         cmocka_unit_test(test_compute),
+        cmocka_unit_test(test_layouts),
         cmocka_unit_test(test_all),
         cmocka_unit_test(test_solve),
     };
