@@ -38,7 +38,7 @@ static bool is_wanted(const clv_plugin_device *dev)
 clv_status ocl_try_kernels(clv_plugin_device *dev, const clv_plugin_api *api)
 {
     const clv_host_api *host = dev->base.host;
-    char key[64], settings[sizeof dev->disabled + 80];
+    char key[64], settings[sizeof dev->disabled + 120];
     gpu_target target;
     const char *unwanted = option(dev, "disabled");
     if (!gpu_is_list(unwanted, strlen(unwanted)) ||
@@ -49,8 +49,9 @@ clv_status ocl_try_kernels(clv_plugin_device *dev, const clv_plugin_api *api)
     snprintf(dev->disabled, sizeof dev->disabled, "%s", unwanted);
     if (!is_wanted(dev))
         return CLV_OK;
-    snprintf(settings, sizeof settings, "%s\n%.60s\n%s\n%s", unwanted,
-             option(dev, "wrong"), option(dev, "matrix"), option(dev, "kv"));
+    snprintf(settings, sizeof settings, "%s\n%.60s\n%s\n%s\n%u %u", unwanted,
+             option(dev, "wrong"), option(dev, "matrix"), option(dev, "kv"),
+             (unsigned)dev->slices, (unsigned)dev->weights);
     ocl_entry_name(dev, "trial", settings, key);
     if (!gpu_verdict_recall(host, key, dev->disabled, sizeof dev->disabled)) {
         ocl_target(dev, &target);

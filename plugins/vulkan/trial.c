@@ -14,16 +14,21 @@ static const char *option(const clv_plugin_device *dev, const char *key)
     return value ? value : "";
 }
 
-/* By what may change the verdict: the device, its driver, these kernels. */
+/* By what may change the verdict: the device, its driver, these kernels, and
+ * which of them are taken. */
 static void make_key(const clv_plugin_device *dev, char key[64])
 {
     const vk_physical *p = dev->phys;
+    const char *matrix = option(dev, "matrix");
     uint64_t h = vk_hash(p->name, strlen(p->name), 0);
     h = vk_hash(p->driver, strlen(p->driver), h);
     h = vk_hash(p->cache_uuid, sizeof p->cache_uuid, h);
     h = vk_hash(dev->disabled, strlen(dev->disabled), h);
     h = vk_hash(dev->wrong, strlen(dev->wrong), h);
     h = vk_hash(option(dev, "kv"), strlen(option(dev, "kv")), h);
+    h = vk_hash(matrix, strlen(matrix), h);
+    h = vk_hash(&dev->target.slices, sizeof dev->target.slices, h);
+    h = vk_hash(&dev->target.weights, sizeof dev->target.weights, h);
     snprintf(key, 64, "vulkan-trial-%s-%016llx", BUILD_ID,
              (unsigned long long)h);
 }

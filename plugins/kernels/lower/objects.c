@@ -102,7 +102,7 @@ int64_t gpu_weights_part(const gpu_node *product)
     const int64_t most = GPU_MAX_GROUPS / 64 * 64;
     clv_layout_map map;
     if (!target->weights || w->usage != CLV_USAGE_WEIGHT ||
-        !has_scales_apart(w) || gpu_is_disabled(target, "convert_layout"))
+        !has_scales_apart(w) || gpu_is_disabled(target, GPU_OBJECTS_VARIANT))
         return 0;
     int64_t part = w->dims[0] < most ? w->dims[0] : most;
     while (part > 4 && !make_map(target, w, part, &map)) {

@@ -320,10 +320,12 @@ static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
     }
     gpu_operand *w = gpu_call_rows(&call, "w", &node->in[1], false);
     clv_status status = CLV_OK;
-    if (gpu_weights_part(node))
+    if (gpu_weights_part(node)) {
+        call.variant = GPU_OBJECTS_VARIANT;
         status = gpu_weights_place(lowering, node, first, count, &call, w);
-    else
+    } else {
         w->offset = (uint64_t)(first * w->strides[CLV_L_W].constant);
+    }
     gpu_call_define(&call, "DTYPE", node->in[1].d.dtype);
     if (node->in[1].d.quant)
         add_scales(&call, node, first);
