@@ -15,9 +15,8 @@ static int64_t local_bytes(const gpu_target *target, const gpu_attention *s)
 {
     const int64_t warps = s->items / 32, queries = s->queries;
     const int64_t padded = queries > 8 ? 16 : 8;
-    const int64_t most = warps > s->parts ? warps : s->parts;
     return padded * ((s->dim + 31) / 32 * 64 + 64) + 8 * padded +
-           warps * queries * (4 * s->dim + 16) + 8 * most * queries + 4 +
+           warps * queries * (4 * s->dim + 16 + 8) + 4 +
            gpu_plain_bytes(target, s->items);
 }
 
@@ -107,6 +106,7 @@ static clv_status add_parts(gpu_lowering *lowering, gpu_call *call,
 static clv_status build(gpu_lowering *lowering, const gpu_node *node,
                         const gpu_attention *s, const char *text)
 {
+    const clv_op_attr *attr = &node->node.attr;
     gpu_call call;
     gpu_call_init(&call, "attention_few", text, node->index, s->items);
     gpu_attention_operands(&call, node, s);
@@ -119,6 +119,9 @@ static clv_status build(gpu_lowering *lowering, const gpu_node *node,
     gpu_call_define(&call, "WARPS", s->items / 32);
     gpu_call_define(&call, "QUERIES", s->queries);
     gpu_call_define(&call, "DIM", s->dim);
+    gpu_call_define(&call, "GROUP_HEADS", s->per_group);
+    gpu_call_define(&call, "WINDOWED", attr->attention.window > 0);
+    gpu_call_define(&call, "CAPPED", attr->attention.softcap != 0);
     gpu_call_define(&call, "PARTS", s->parts);
     gpu_attention_groups(&call, s);
     return gpu_build(&lowering->builder, &call, false);
