@@ -102,6 +102,7 @@ static void describe_target(clv_plugin_device *dev)
     const char *kv = host->option(host->host, "kv");
     const uint64_t range = strtoull(host->option(host->host, "range"), NULL, 10);
     dev->max_range = range && range < p->max_range ? range : p->max_range;
+    dev->no_room = !strcmp(host->option(host->host, "no_room"), "on");
     dev->target = (gpu_target){
         .language = GPU_GLSL,
         .max_group = p->max_group,

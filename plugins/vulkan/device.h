@@ -35,6 +35,7 @@ struct clv_plugin_device {
     atomic_bool built;     /* a kernel, so that it may have grown */
     char disabled[512];    /* variants of kernels that are not used */
     char wrong[64];        /* one that tests break; or empty */
+    bool no_room;          /* for weights laid out anew, by tests */
 };
 
 clv_status vk_device_open(clv_plugin_instance *inst, uint32_t index,

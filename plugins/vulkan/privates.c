@@ -48,7 +48,7 @@ static clv_status make_kept(clv_plugin_program *prog, uint32_t i)
         return CLV_OK;
     }
     prog->made[i] = true;
-    shared = clv_new(dev->base.host, sizeof *shared);
+    shared = dev->no_room ? NULL : clv_new(dev->base.host, sizeof *shared);
     prog->kept[i]->memory = shared;
     if (!shared)
         return CLV_ERR_NO_MEMORY;

@@ -32,7 +32,8 @@ static clv_status make_kernels(clv_plugin_program *prog,
     return status;
 }
 
-static clv_status make(clv_plugin_program *prog, const clv_compile *compile)
+static clv_status make(clv_plugin_program *prog, const clv_compile *compile,
+                       bool anew)
 {
     clv_plugin_device *dev = prog->dev;
     gpu_target target = dev->target;
@@ -41,6 +42,9 @@ static clv_status make(clv_plugin_program *prog, const clv_compile *compile)
     if (!status && !compile->options)
         status = vk_choose(dev, compile, &choices);
     target.choices = compile->options ? compile->options : choices;
+    target.coop_matrix = target.coop_matrix && anew;
+    target.plain_matrix = target.plain_matrix && anew;
+    target.weights = anew ? target.weights : 0;
     if (!status)
         status = gpu_lower(dev->base.host, &target, compile->graph,
                            &prog->code);
@@ -50,11 +54,32 @@ static clv_status make(clv_plugin_program *prog, const clv_compile *compile)
     return status ? status : vk_privates_make(prog);
 }
 
+static clv_status try_make(clv_plugin_device *dev, const clv_compile *compile,
+                           bool anew, clv_plugin_program **out)
+{
+    const clv_host_api *host = dev->base.host;
+    uint64_t begin = host->now_ns(host->host);
+    clv_plugin_program *prog = clv_new(host, sizeof *prog);
+    if (!prog)
+        return CLV_ERR_NO_MEMORY;
+    prog->dev = dev;
+    clv_status status = make(prog, compile, anew);
+    prog->compile_ns = host->now_ns(host->host) - begin;
+    if (status)
+        vk_program_destroy(prog);
+    else
+        *out = prog;
+    return status;
+}
+
+/* Matrix instructions and objects want a second copy of the weights, for which
+ * there may be no room. */
 clv_status vk_program_compile(clv_plugin_device *dev, const clv_compile *compile,
                               clv_plugin_program **out)
 {
     const clv_host_api *host = dev->base.host;
-    uint64_t begin = host->now_ns(host->host);
+    const gpu_target *target = &dev->target;
+    char line[200];
     clv_compile c;
     clv_status status = vk_alive(dev);
     if (!status)
@@ -62,17 +87,16 @@ clv_status vk_program_compile(clv_plugin_device *dev, const clv_compile *compile
     if (status)
         return status;
     clv_read(&c, sizeof c, compile);
-    clv_plugin_program *prog = clv_new(host, sizeof *prog);
-    if (!prog)
-        return CLV_ERR_NO_MEMORY;
-    prog->dev = dev;
-    status = make(prog, &c);
-    prog->compile_ns = host->now_ns(host->host) - begin;
-    if (status)
-        vk_program_destroy(prog);
-    else
-        *out = prog;
-    return status;
+    status = try_make(dev, &c, true, out);
+    if (status != CLV_ERR_NO_MEMORY ||
+        !(target->coop_matrix || target->plain_matrix || target->weights) ||
+        vk_alive(dev))
+        return status;
+    snprintf(line, sizeof line, "vulkan:%.60s: no memory for weights laid out "
+             "anew; products go without, as by vulkan.matrix=off and "
+             "vulkan.weights=auto", dev->phys->id);
+    host->log(host->host, CLV_LOG_WARN, NULL, 0, line);
+    return try_make(dev, &c, false, out);
 }
 
 clv_status vk_program_info(clv_plugin_program *prog, clv_program_info *out)
