@@ -261,6 +261,50 @@ static void run_many(kit *k, const void *arg)
     }
 }
 
+static void check_bytes(kit_plugin *p, uint32_t type, clv_plugin_buffer *buf,
+                        uint64_t size, uint8_t byte)
+{
+    uint8_t *back = malloc(size);
+    uint64_t i = 0;
+    KIT_CHECK(p->k, back, "no memory for the case");
+    kit_bytes_get(p, type, buf, 0, back, size);
+    while (i < size && back[i] == byte)
+        i++;
+    KIT_CHECK(p->k, i == size,
+              "byte %llu of a buffer of %llu is %u, not %u, while others come "
+              "and go", (unsigned long long)i, (unsigned long long)size, back[i],
+              byte);
+    free(back);
+}
+
+/* Buffers of all sizes that come and go in any order. */
+static void run_mixed(kit *k, const void *arg)
+{
+    enum { N = 40, STEPS = 800 };
+    kit_plugin *p = kit_subject(k);
+    uint32_t type = kit_visible_type(p);
+    clv_plugin_buffer *bufs[N] = {NULL};
+    uint64_t sizes[N];
+    (void)arg;
+    for (uint32_t i = 0; i < STEPS + N; i++) {
+        const uint32_t at = i < STEPS ? kit_random_below(k, N) : i - STEPS;
+        const uint8_t byte = (uint8_t)(at * 5 + 1);
+        if (bufs[at]) {
+            check_bytes(p, type, bufs[at], sizes[at], byte);
+            p->api.buffer_free(bufs[at]);
+            bufs[at] = NULL;
+        } else if (i < STEPS) {
+            sizes[at] = 1 + kit_random_below(k, 16u << kit_random_below(k, 12));
+            uint8_t *data = malloc(sizes[at]);
+            KIT_CHECK(k, data, "no memory for the case");
+            memset(data, byte, sizes[at]);
+            bufs[at] = kit_buffer(p, type, sizes[at]);
+            kit_bytes_put(p, type, bufs[at], 0, data, sizes[at]);
+            free(data);
+        }
+    }
+}
+
 static void list(kit_list *l)
 {
     const uint32_t sees = KIT_NEEDS_HOST_VISIBLE;
@@ -270,6 +314,7 @@ static void list(kit_list *l)
     kit_add(l, KIT_PER_DEVICE, 0, run_limits, NULL, "buffers.limits");
     kit_add(l, KIT_PER_DEVICE, 0, run_map_rules, NULL, "buffers.map");
     kit_add(l, KIT_PER_DEVICE, sees, run_many, NULL, "buffers.many");
+    kit_add(l, KIT_PER_DEVICE, sees, run_mixed, NULL, "buffers.mixed");
     memory_list_transfers(l);
     memory_list_imports(l);
 }

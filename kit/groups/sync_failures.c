@@ -43,6 +43,85 @@ static void run_failure_propagates(kit *k, const void *arg)
     sync_bench_close(&b);
 }
 
+/* Work of some milliseconds: fills of a large buffer. */
+#define LARGE (32u << 20)
+
+/* A timeline that fails while its work is under way fails what waits for it, of
+ * which some may have been handed to the device meanwhile. */
+static void run_failure_under_way(kit *k, const void *arg)
+{
+    enum { FILLS = 8 };
+    kit_plugin *p = kit_subject(k);
+    clv_plugin_timeline *first = kit_timeline(p, 0), *next = kit_timeline(p, 0);
+    clv_plugin_buffer *large = kit_buffer(p, kit_visible_type(p), LARGE);
+    clv_timeline_point points[] = {kit_point(first, 1), kit_point(next, 1)};
+    clv_command fills[FILLS];
+    (void)arg;
+    for (uint32_t i = 0; i < FILLS; i++)
+        fills[i] = kit_fill(large, 0, LARGE, i);
+    KIT_OK(k, kit_try_submit(p, fills, FILLS, NULL, &points[0], 0), "submit");
+    if (p->info.queue_depth != 1)
+        KIT_OK(k, kit_try_submit(p, fills, 1, &points[0], &points[1], 0),
+               "submit that waits for the first");
+    kit_sleep(2 * KIT_MS);
+    KIT_OK(k, p->api.timeline_fail(first, CLV_ERR_IO, "given up"),
+           "timeline_fail of work under way");
+    if (p->info.queue_depth == 1)
+        kit_skip(k, "the queue holds one submit");
+    else if (kit_query(p, first).value)
+        kit_skip(k, "the work was done too soon");
+    else
+        kit_expect(k, kit_wait_for(p, next, 1, KIT_PATIENCE_NS), CLV_ERR_IO,
+                   "waiting for work that waits for a timeline that failed");
+    /* The memory is the device's until all is done. */
+    clv_plugin_timeline *last = kit_timeline(p, 0);
+    clv_timeline_point end = kit_point(last, 1);
+    KIT_OK(k, kit_try_submit(p, fills, 1, NULL, &end, 0), "submit at last");
+    kit_await(p, last, 1, "work after a failure that it does not wait for");
+    p->api.buffer_free(large);
+    p->api.timeline_destroy(first);
+    p->api.timeline_destroy(next);
+    p->api.timeline_destroy(last);
+}
+
+/* Work that fails behind a line of work that is under way. */
+static void run_failure_in_line(kit *k, const void *arg)
+{
+    enum { SLOW = 12, FAILING = 8 };
+    kit_plugin *p = kit_subject(k);
+    (void)arg;
+    if (p->info.queue_depth && p->info.queue_depth < SLOW + FAILING) {
+        kit_skip(k, "the queue holds fewer than %d submits", SLOW + FAILING);
+        return;
+    }
+    clv_plugin_timeline *gate = kit_timeline(p, 0), *done = kit_timeline(p, 0);
+    clv_plugin_timeline *failed[FAILING];
+    clv_plugin_buffer *large = kit_buffer(p, kit_visible_type(p), LARGE);
+    clv_command fill = kit_fill(large, 0, LARGE, 1);
+    clv_timeline_point wait = kit_point(gate, 1);
+    KIT_OK(k, p->api.timeline_fail(gate, CLV_ERR_IO, "no gate"),
+           "timeline_fail");
+    for (uint32_t i = 0; i < SLOW; i++) {
+        clv_timeline_point end = kit_point(done, i + 1);
+        KIT_OK(k, kit_try_submit(p, &fill, 1, NULL, &end, 0), "submit");
+    }
+    for (uint32_t i = 0; i < FAILING; i++) {
+        failed[i] = kit_timeline(p, 0);
+        clv_timeline_point end = kit_point(failed[i], 1);
+        KIT_OK(k, kit_try_submit(p, &fill, 1, &wait, &end, 0),
+               "submit that waits for what has failed");
+    }
+    for (uint32_t i = 0; i < FAILING; i++) {
+        kit_expect(k, kit_wait_for(p, failed[i], 1, KIT_PATIENCE_NS),
+                   CLV_ERR_IO, "waiting for work whose wait has failed");
+        p->api.timeline_destroy(failed[i]);
+    }
+    kit_await(p, done, SLOW, "the work before it");
+    p->api.buffer_free(large);
+    p->api.timeline_destroy(gate);
+    p->api.timeline_destroy(done);
+}
+
 /* Words that another device, here the host, writes. */
 static void run_foreign(kit *k, const void *arg)
 {
@@ -122,6 +201,10 @@ void sync_list_failures(kit_list *l)
     const uint32_t sees = KIT_NEEDS_HOST_VISIBLE;
     kit_add(l, KIT_PER_DEVICE, sees, run_failure_propagates, NULL,
             "work.failure_propagates");
+    kit_add(l, KIT_PER_DEVICE, sees, run_failure_under_way, NULL,
+            "work.failure_under_way");
+    kit_add(l, KIT_PER_DEVICE, sees, run_failure_in_line, NULL,
+            "work.failure_in_line");
     kit_add(l, KIT_PER_DEVICE, sees, run_foreign, NULL, "work.foreign_flag");
     kit_add(l, KIT_PER_DEVICE, sees, run_bad_submits, NULL, "work.bad_submits");
 }
