@@ -271,6 +271,7 @@ static void list(kit_list *l)
             "unload");
     kit_add(l, KIT_PER_PLUGIN, 0, run_cycles, NULL, "cycles");
     kit_add(l, KIT_PER_DEVICE, 0, run_objects, NULL, "objects");
+    lifecycle_list_cache(l);
     lifecycle_list_threads(l);
     lifecycle_list_memory(l);
 }

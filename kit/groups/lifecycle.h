@@ -10,6 +10,8 @@ void lifecycle_end(kit_plugin *p);
 /* Cases of what enumerate says. */
 void lifecycle_list_devices(kit_list *l);
 void lifecycle_list_manners(kit_list *l);
+/* Cases of what is kept in the host's cache. */
+void lifecycle_list_cache(kit_list *l);
 /* Cases of several threads. */
 void lifecycle_list_threads(kit_list *l);
 /* Cases in which the host's memory runs out. */
