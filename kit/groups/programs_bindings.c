@@ -135,15 +135,15 @@ static void run_bindings(kit *k, const void *arg)
     programs_close(&b);
 }
 
+enum { N_BUFS = 4, ROOMS = 3, LARGE = 32 << 20, FILLS = 8 };
+
 /* Several runs of a program at once, behind other work, each with its output
- * elsewhere: in a buffer of its own, and at another place of it. */
+ * elsewhere: in a buffer of its own, and at other places of it. */
 typedef struct flights {
     programs_bench b;
-    clv_plugin_buffer *large, *bufs[6];
-    uint64_t size, room; /* of an output; a buffer has two rooms */
+    clv_plugin_buffer *large, *bufs[N_BUFS];
+    uint64_t size, room; /* of an output; a buffer has several rooms */
 } flights;
-
-enum { N_BUFS = 6, LARGE = 32 << 20, FILLS = 8 };
 
 static void launch(flights *f, clv_plugin_timeline *done)
 {
@@ -153,21 +153,21 @@ static void launch(flights *f, clv_plugin_timeline *done)
     for (uint32_t i = 0; i < FILLS; i++)
         fills[i] = kit_fill(f->large, 0, LARGE, i);
     KIT_OK(p->k, kit_try_submit(p, fills, FILLS, NULL, &end, 0), "submit");
-    for (uint32_t i = 0; i < 2 * N_BUFS; i++) {
+    for (uint32_t i = 0; i < N_BUFS * ROOMS; i++) {
         clv_command run = kit_program_command(&f->b.prog);
         clv_binding all[KIT_MAX_TENSORS];
         memcpy(all, run.bindings, run.n_bindings * sizeof *all);
         for (uint32_t j = 0; j < run.n_bindings; j++)
             if (all[j].tensor == f->b.output) {
-                all[j].buffer = f->bufs[i / 2];
-                all[j].offset = i % 2 * f->room;
+                all[j].buffer = f->bufs[i / ROOMS];
+                all[j].offset = i % ROOMS * f->room;
             }
         run.bindings = all;
         end.value = i + 2;
         KIT_OK(p->k, kit_try_submit(p, &run, 1, NULL, &end, 0),
                "submit of run %u, with others in flight", (unsigned)i);
     }
-    kit_await(p, done, 2 * N_BUFS + 1, "runs of one program");
+    kit_await(p, done, N_BUFS * ROOMS + 1, "runs of one program");
 }
 
 static void check_flights(flights *f, const uint8_t *want)
@@ -177,14 +177,14 @@ static void check_flights(flights *f, const uint8_t *want)
     clv_plugin_buffer *visible = kit_buffer(p, type, f->room);
     uint8_t *got = malloc(f->size);
     KIT_CHECK(p->k, got, "no memory for the case");
-    for (uint32_t i = 0; i < 2 * N_BUFS; i++) {
-        clv_command copy = kit_copy(visible, 0, f->bufs[i / 2],
-                                    i % 2 * f->room, f->room);
+    for (uint32_t i = 0; i < N_BUFS * ROOMS; i++) {
+        clv_command copy = kit_copy(visible, 0, f->bufs[i / ROOMS],
+                                    i % ROOMS * f->room, f->room);
         kit_do(p, &copy, 1, "a copy of an output");
         kit_bytes_get(p, type, visible, 0, got, f->size);
         KIT_CHECK(p->k, !memcmp(got, want, f->size),
                   "of %d runs of a program in flight at once, %u has another "
-                  "result", 2 * N_BUFS, (unsigned)i);
+                  "result", N_BUFS * ROOMS, (unsigned)i);
     }
     free(got);
     p->api.buffer_free(visible);
@@ -195,8 +195,9 @@ static void run_in_flight(kit *k, const void *arg)
     flights f;
     (void)arg;
     kit_plugin *p = kit_subject(k);
-    if (p->info.queue_depth && p->info.queue_depth <= 2 * N_BUFS) {
-        kit_skip(k, "the queue holds fewer than %d submits", 2 * N_BUFS + 1);
+    if (p->info.queue_depth && p->info.queue_depth <= N_BUFS * ROOMS) {
+        kit_skip(k, "the queue holds fewer than %d submits",
+                 N_BUFS * ROOMS + 1);
         return;
     }
     if (!programs_open(k, 0, &f.b))
@@ -211,8 +212,8 @@ static void run_in_flight(kit *k, const void *arg)
     uint8_t *want = programs_output(&f.b);
     f.large = kit_buffer(p, kit_visible_type(p), LARGE);
     for (uint32_t i = 0; i < N_BUFS; i++) {
-        f.bufs[i] = kit_buffer(p, f.b.prog.mem_type, 2 * f.room);
-        clv_command clear = kit_fill(f.bufs[i], 0, 2 * f.room, 0x3c3c3c3c);
+        f.bufs[i] = kit_buffer(p, f.b.prog.mem_type, ROOMS * f.room);
+        clv_command clear = kit_fill(f.bufs[i], 0, ROOMS * f.room, 0x3c3c3c3c);
         kit_do(p, &clear, 1, "a fill");
     }
     clv_plugin_timeline *done = kit_timeline(p, 0);
