@@ -89,7 +89,7 @@ typedef struct gpu_expr {
 } gpu_expr;
 int64_t gpu_expr_value(const gpu_expr *expr, const int64_t *symbols);
 
-#define GPU_MAX_ARGS 12
+#define GPU_MAX_ARGS 16
 #define GPU_MAX_PARAMS 24
 #define GPU_MAX_INTS 32 /* 128 bytes of push constants, which all have */
 

@@ -128,12 +128,43 @@ uint32_t gpu_call_args(const gpu_call *call)
     return n;
 }
 
+/* 1 + the call's operand that is this row map; 0: none yet. */
+static uint32_t find_map(const gpu_call *call, uint32_t buffer)
+{
+    for (uint32_t i = 0; i < call->n_operands; i++) {
+        const uint32_t map = call->operands[i].through;
+        if (map && call->operands[map - 1].index == buffer)
+            return map;
+    }
+    return 0;
+}
+
+/* 1 + the new operand; 0: no room. */
+static uint32_t add_map(gpu_call *call, uint32_t buffer, gpu_expr rows)
+{
+    static const char *const names[] = {"to_row", "to_row1", "to_row2"};
+    if (gpu_call_args(call) >= GPU_MAX_ARGS ||
+        call->n_maps == sizeof names / sizeof names[0])
+        return 0;
+    gpu_operand *map = &call->operands[call->n_operands++];
+    *map = (gpu_operand){.name = names[call->n_maps++],
+                         .dtype = CLV_DTYPE_I32, .memory = GPU_MEMORY_PRIVATE,
+                         .index = buffer, .packed = true,
+                         .width = gpu_constant(1), .channels = rows};
+    for (uint32_t k = 0; k < 5; k++)
+        map->strides[k] = gpu_constant(0);
+    return call->n_operands;
+}
+
 bool gpu_call_set_rows(gpu_call *call, gpu_operand *dst,
                        const gpu_chain *chain)
 {
     int64_t elements, bytes;
     gpu_expr rows, channels, stride;
-    if (gpu_call_args(call) >= GPU_MAX_ARGS)
+    uint32_t map = find_map(call, chain->map);
+    if (!map)
+        map = add_map(call, chain->map, dst->width);
+    if (!map)
         return false;
     clv_block(chain->state.d.dtype, &elements, &bytes);
     gpu_rows_extent(&chain->state, &rows, &channels, &stride);
@@ -146,14 +177,7 @@ bool gpu_call_set_rows(gpu_call *call, gpu_operand *dst,
         dst->strides[CLV_L_C] = gpu_constant(bytes);
     }
     dst->offset = dst->offset / 4 * (uint64_t)bytes;
-    gpu_operand *map = &call->operands[call->n_operands++];
-    *map = (gpu_operand){.name = "to_row", .dtype = CLV_DTYPE_I32,
-                         .memory = GPU_MEMORY_PRIVATE, .index = chain->map,
-                         .packed = true, .width = gpu_constant(1),
-                         .channels = dst->width};
-    for (uint32_t k = 0; k < 5; k++)
-        map->strides[k] = gpu_constant(0);
-    dst->through = call->n_operands;
+    dst->through = map;
     return true;
 }
 

@@ -98,7 +98,7 @@ typedef struct gpu_call {
                                       dst */
     struct { const char *name; int64_t value; } defines[GPU_MAX_DEFINES];
     bool subgroups; /* SUBGROUPS is defined, and its words are known */
-    uint32_t n_operands, n_params, n_posts, n_defines;
+    uint32_t n_operands, n_params, n_posts, n_defines, n_maps;
     uint32_t local[3];
     gpu_expr groups[3];
     uint32_t node;

@@ -161,12 +161,14 @@ static clv_status lower_team(gpu_lowering *lowering, gpu_fusion *fusion,
                              const gpu_node *node, gpu_team *team)
 {
     clv_status status = CLV_OK;
-    for (uint32_t i = 0; i < team->n_outs && !status; i++)
-        status = i == team->setter
-                     ? gpu_row_map(lowering, node->index, &team->sets.ids,
-                                   &team->sets.state, &team->sets.map)
+    for (uint32_t i = 0; i < team->n_outs && !status; i++) {
+        gpu_chain *sets = &team->members[i].sets;
+        status = sets->sets
+                     ? gpu_row_map(lowering, node->index, &sets->ids,
+                                   &sets->state, &sets->map)
                      : gpu_place(fusion, &lowering->builder, node,
-                                 &team->outs[i]);
+                                 &team->members[i].out);
+    }
     if (!status)
         status = gpu_few_lower_team(lowering, team);
     for (uint32_t i = 0; i < team->n_covered; i++)

@@ -13,53 +13,70 @@ static int64_t columns_of(const gpu_node *node)
     return columns;
 }
 
-/* Channels of x that the kernel for few rows has in local memory at a time:
- * whole batches, as many as there are and fit; 0: none do. streams: rows of tiles
- * that a group reads. */
-static int64_t chunk_of(const gpu_node *node, int64_t warps, int64_t streams,
-                        int64_t unroll)
+/* Rows of tiles that a group reads at a time: gate and up, or both halves of
+ * pairs. */
+static int64_t streams_of(const gpu_team *team)
 {
-    const int64_t batch = warps / streams * unroll * 32;
-    const int64_t columns = columns_of(node);
-    const int64_t sums = warps * ((columns > 4 ? 2 : 1) * 512 + 4 * columns);
-    const int64_t rest = (int64_t)node->target->local_bytes - sums -
-                         gpu_plain_bytes(node->target, warps * 32);
-    const int64_t in = (node->in[1].d.dims[1] + batch - 1) / batch * batch;
-    int64_t fit = (rest / (32 * columns) - 4) * 8; /* 2 rows of units a column */
-    if (fit > 8192 / columns)
-        fit = 8192 / columns; /* so that groups share a compute unit */
-    fit = fit < 0 ? 0 : fit / batch * batch;
-    return in < fit ? in : fit;
+    return team && (team->has_glu || gpu_team_has_halves(team)) ? 2 : 1;
 }
 
-/* Without tuning: few enough warps that all groups are under way at once, many
- * loads where there are few groups. A unit is taken to hold 1024 items. */
-static uint32_t preferred_way(const gpu_node *node, int64_t groups,
-                              int64_t streams)
+/* How a product is computed, as numbers of a way. */
+typedef struct few {
+    int64_t warps;  /* of a group */
+    int64_t unroll; /* tiles of each stream that a warp has under way */
+    int64_t stay;   /* groups that a compute unit is given, which then take one
+                       strip of tiles after the other; 0: a group a strip */
+} few;
+
+static uint32_t way_of(few f)
+{
+    return (uint32_t)(f.stay << 8 | f.warps << 3 | f.unroll);
+}
+
+static few few_of(uint32_t way)
+{
+    return (few){.warps = way >> 3 & 31, .unroll = way & 7, .stay = way >> 8};
+}
+
+/* Whether the group and its local memory fit. */
+static bool fits(const gpu_node *node, few f, int64_t streams)
+{
+    const gpu_target *target = node->target;
+    const int64_t columns = columns_of(node), items = f.warps * 32;
+    return items <= target->max_group && items <= target->max_group_size[0] &&
+           columns * (f.warps * (f.unroll * 128 + streams * 256 + 8) + 128) +
+                   gpu_plain_bytes(target, items) <=
+               (int64_t)target->local_bytes;
+}
+
+/* Without tuning: as many groups as compute units hold at once, which is
+ * guessed; many loads where there are few groups. */
+static few prefer(const gpu_node *node, int64_t strips, int64_t streams)
 {
     const int64_t units = node->target->units;
-    const uint32_t warps = groups > 4 * units && groups <= 8 * units ? 4 : 8;
-    const bool is_short = node->in[1].d.dims[1] <= 8192; /* x fits at once */
-    uint32_t unroll = groups <= 2 * units && is_short ? 8 : 4;
-    while (unroll > 1 && !chunk_of(node, warps, streams, unroll))
-        unroll /= 2;
-    return warps << 4 | unroll;
+    few f = {.warps = 8, .unroll = 4 / streams,
+             .stay = strips > 4 * units ? 3 : 0};
+    while (f.unroll > 1 && !fits(node, f, streams))
+        f.unroll /= 2;
+    while (f.warps > 1 && !fits(node, f, streams))
+        f.warps /= 2;
+    return f;
 }
 
-static int64_t groups_of_one(const gpu_node *node)
+static int64_t strips_of_one(const gpu_node *node)
 {
     return (node->in[1].d.dims[0] + 15) / 16;
 }
 
-/* The kernel for few rows: tiles that a warp has under way, warps of a group. */
 void gpu_few_ways(const gpu_node *node, gpu_ways *out)
 {
-    const uint32_t most = node->target->max_group / 32;
-    out->preferred = preferred_way(node, groups_of_one(node), 1);
-    for (uint32_t warps = 2; warps <= 16 && warps <= most; warps *= 2)
-        for (uint32_t unroll = 2; unroll <= 8; unroll *= 2)
-            if (chunk_of(node, warps, 1, unroll) > 0)
-                gpu_way_add(out, warps << 4 | unroll);
+    const int64_t strips = strips_of_one(node), units = node->target->units;
+    out->preferred = way_of(prefer(node, strips, 1));
+    for (few f = {.warps = 4}; f.warps <= 8; f.warps *= 2)
+        for (f.unroll = 1; f.unroll <= 4; f.unroll *= 2)
+            for (f.stay = 0; f.stay <= 4; f.stay += 2)
+                if (fits(node, f, 1) && f.stay * units < strips)
+                    gpu_way_add(out, way_of(f));
 }
 
 /* ------------------------------------------------------------------------ */
@@ -68,7 +85,7 @@ void gpu_few_ways(const gpu_node *node, gpu_ways *out)
 static clv_status lower_glsl(gpu_lowering *lowering, const gpu_node *node,
                              uint32_t way, uint32_t tiles)
 {
-    const gpu_coop_few few = gpu_coop_few_of(way);
+    const gpu_coop_few shape = gpu_coop_few_of(way);
     const int64_t out = node->in[1].d.dims[0];
     gpu_text text = {.host = lowering->builder.host};
     gpu_call call;
@@ -76,7 +93,7 @@ static clv_status lower_glsl(gpu_lowering *lowering, const gpu_node *node,
         gpu_matrix_text(&text, node->target, gpu_template_matmul_coop_vector);
     if (!status) {
         gpu_call_init(&call, "matmul_matrix_vector", text.data, node->index,
-                      few.warps * 32);
+                      shape.warps * 32);
         gpu_call_rows(&call, "x", &node->in[0], false);
         gpu_add_tiles(&call, node, "w", tiles);
         if (gpu_has(&node->in[2]))
@@ -84,8 +101,8 @@ static clv_status lower_glsl(gpu_lowering *lowering, const gpu_node *node,
         gpu_call_rows(&call, "dst", &node->out, true);
         gpu_tile_defines(&call, node);
         gpu_call_define(&call, "COLUMNS", columns_of(node));
-        gpu_coop_few_define(&call, node, few);
-        call.groups[0] = gpu_ceil(gpu_constant(out), 16 * few.tiles);
+        gpu_coop_few_define(&call, node, shape);
+        call.groups[0] = gpu_ceil(gpu_constant(out), 16 * shape.tiles);
         status = gpu_build(&lowering->builder, &call, false);
     }
     gpu_text_free(&text);
@@ -96,31 +113,42 @@ static const char *const w_names[] = {"w", "w1", "w2"};
 static const char *const dst_names[] = {"dst", "dst1", "dst2"};
 static const char *const bias_names[] = {"bias", "bias1", "bias2"};
 
-/* Of a lone product, whose bias and what follows are posts. */
-static const char lone[] =
-    "#define FIND_MEMBER\n"
-    "#define ADD_BIAS(y, m, o) (y)\n"
-    "#define STORE(m, y, c, o) args.dst.WriteScalar(y, 0, c, 0, 0, o);\n";
-
-static void add_numbers(gpu_call *call, const gpu_node *node, uint32_t way,
-                        const gpu_team *team)
+static void add_numbers(gpu_call *call, const gpu_node *node, few f,
+                        int64_t strips, const gpu_team *team)
 {
-    const int64_t warps = way >> 4, unroll = way & 15;
     const bool glu = team && team->has_glu;
+    const int64_t most = f.stay * node->target->units;
+    const int64_t groups = f.stay && most < strips ? most : strips;
     gpu_tile_defines(call, node);
     gpu_call_define(call, "COLUMNS", columns_of(node));
-    gpu_call_define(call, "CHUNK", chunk_of(node, warps, 1 + glu, unroll));
-    gpu_call_define(call, "UNROLL", unroll);
-    gpu_call_define(call, "WARPS", warps);
-    gpu_call_define(call, "ITEMS", warps * 32);
-    gpu_call_define(call, "GLU", glu);
-    gpu_call_define(call, "GELU",
-                    glu && team->activation == CLV_ACT_GELU_TANH);
+    gpu_call_define(call, "UNROLL", f.unroll);
+    gpu_call_define(call, "WARPS", f.warps);
+    gpu_call_define(call, "ITEMS", f.warps * 32);
+    gpu_call_define(call, "STREAMS", streams_of(team));
+    gpu_call_define(call, "STRIPS", strips);
+    gpu_call_define(call, "GROUPS", groups);
+    gpu_call_define(call, "ACTIVATION",
+                    !glu ? 0 : team->activation == CLV_ACT_GELU_TANH ? 2 : 1);
     gpu_call_define(call, "NORM", team && team->has_norm);
+    gpu_call_define(call, "ROPE", !team || !team->rope         ? 0
+                                  : gpu_team_has_halves(team) ? 2
+                                                              : 1);
+    call->local[0] = (uint32_t)f.warps * 32;
+    call->groups[0] = gpu_constant(groups);
 }
 
+/* Of a lone product, whose bias and what follows are posts. */
+static const char lone[] =
+    "#define FIND_STRIP(at) tile = at;\n"
+    "#define FIND_ROWS \\\n"
+    "    row[0] = (__global const uint4 *)(w + args.w.Row(0, tile, 0, 0));\n"
+    "#define ADD_BIAS(y, m, o) (y)\n"
+    "#define STORE(m, y, c, o) \\\n"
+    "    if ((o) < args.dst.Channels()) \\\n"
+    "        args.dst.WriteScalar(y, 0, c, 0, 0, o);\n";
+
 static clv_status lower_lone(gpu_lowering *lowering, const gpu_node *node,
-                             uint32_t way, uint32_t tiles)
+                             few f, uint32_t tiles)
 {
     gpu_text text = {.host = lowering->builder.host};
     gpu_call call;
@@ -128,15 +156,13 @@ static clv_status lower_lone(gpu_lowering *lowering, const gpu_node *node,
     clv_status status = gpu_matrix_text(&text, node->target,
                                         gpu_template_matmul_matrix_vector);
     if (!status) {
-        gpu_call_init(&call, "matmul_matrix_vector", text.data, node->index,
-                      (way >> 4) * 32);
+        gpu_call_init(&call, "matmul_matrix_vector", text.data, node->index, 1);
         gpu_call_rows(&call, "x", &node->in[0], false);
         gpu_add_tiles(&call, node, "w", tiles);
         if (gpu_has(&node->in[2]))
             gpu_call_post(&call, GPU_POST_ADD, &node->in[2]);
         gpu_call_rows(&call, "dst", &node->out, true);
-        add_numbers(&call, node, way, NULL);
-        call.groups[0] = gpu_constant(groups_of_one(node));
+        add_numbers(&call, node, f, strips_of_one(node), NULL);
         status = gpu_build(&lowering->builder, &call, false);
     }
     gpu_text_free(&text);
@@ -146,8 +172,9 @@ static clv_status lower_lone(gpu_lowering *lowering, const gpu_node *node,
 clv_status gpu_few_lower(gpu_lowering *lowering, const gpu_node *node,
                          uint32_t way, uint32_t tiles)
 {
-    return gpu_is_glsl(node->target) ? lower_glsl(lowering, node, way, tiles)
-                                     : lower_lone(lowering, node, way, tiles);
+    return gpu_is_glsl(node->target)
+               ? lower_glsl(lowering, node, way, tiles)
+               : lower_lone(lowering, node, few_of(way), tiles);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -160,43 +187,98 @@ bool gpu_few_takes(const gpu_node *product)
            !gpu_is_disabled(product->target, "matmul_team");
 }
 
-/* Which product the group's row of tiles is of. */
-static void put_find_member(gpu_text *text, const gpu_team *team)
+/* Groups of 16 outputs of a member, or of 2 x 16. */
+static int64_t strips_of(const gpu_team *team, const gpu_member *member)
 {
-    if (team->has_glu) {
-        gpu_puts(text, "#define FIND_MEMBER \\\n"
-                       "    if (warp >= TURNS) \\\n"
-                       "        from = w1 + args.w1.Row(0, tile, 0, 0);\n");
-        return;
+    const int64_t strips = strips_of_one(&member->product);
+    return gpu_team_has_halves(team) ? strips / 2 : strips;
+}
+
+/* The member that strip `at` is of, and its row of tiles. */
+static void put_find_strip(gpu_text *text, const gpu_team *team)
+{
+    gpu_puts(text, "#define FIND_STRIP(at) \\\n    tile = at;");
+    for (uint32_t i = 0; i + 1 < team->n_outs; i++) {
+        const long long strips = strips_of(team, &team->members[i]);
+        gpu_printf(text, " \\\n    member = %u;", (unsigned)i);
+        gpu_printf(text, " \\\n    if (tile >= %lld) { tile -= %lld;", strips,
+                   strips);
     }
-    gpu_puts(text, "#define FIND_MEMBER ");
-    for (uint32_t i = 1; i < team->n; i++)
-        gpu_printf(text,
-                   "\\\n    if (member == %u && tile >= args.%s.Width()) { \\\n"
-                   "        tile -= args.%s.Width(); \\\n"
-                   "        member = %u; \\\n"
-                   "        n_out = args.%s.Channels(); \\\n"
-                   "        from = %s + args.%s.Row(0, tile, 0, 0); }",
-                   (unsigned)(i - 1), w_names[i - 1], w_names[i - 1],
-                   (unsigned)i, dst_names[i], w_names[i], w_names[i]);
+    if (team->n_outs > 1)
+        gpu_printf(text, " \\\n    member = %u;", (unsigned)team->n_outs - 1);
+    for (uint32_t i = 1; i < team->n_outs; i++)
+        gpu_puts(text, " }");
+    if (gpu_team_has_halves(team))
+        gpu_puts(text, " \\\n    tile = tile / APART * 2 * APART + "
+                       "tile % APART;");
+    gpu_puts(text, "\n");
+}
+
+static void put_row(gpu_text *text, unsigned stream, const char *w,
+                    const char *tile)
+{
+    gpu_printf(text,
+               " \\\n    row[%u] = (__global const uint4 *)(%s + "
+               "args.%s.Row(0, %s, 0, 0));", stream, w, w, tile);
+}
+
+/* Where they lie. */
+static void put_find_rows(gpu_text *text, const gpu_team *team)
+{
+    gpu_puts(text, "#define FIND_ROWS");
+    for (uint32_t i = 0; i < team->n_outs; i++) {
+        if (team->n_outs > 1)
+            gpu_printf(text, " \\\n    if (member == %u) {", (unsigned)i);
+        put_row(text, 0, w_names[i], "tile");
+        if (team->has_glu)
+            put_row(text, 1, w_names[1], "tile");
+        else if (gpu_team_has_halves(team))
+            put_row(text, 1, w_names[i], "tile + APART");
+        if (team->n_outs > 1)
+            gpu_puts(text, " }");
+    }
     gpu_puts(text, "\n");
 }
 
 static void put_stores(gpu_text *text, const gpu_team *team)
 {
-    const bool biased = gpu_has(&team->products[0].in[2]);
+    const bool biased = gpu_has(&team->members[0].product.in[2]);
     gpu_puts(text, "#define ADD_BIAS(y, m, o) ((y)");
     for (uint32_t i = 0; i < team->n && biased; i++)
-        gpu_printf(text, " + ((m) == %u ? args.%s.ReadScalar(0, 0, 0, 0, o) "
-                         ": 0.0f)", (unsigned)i, bias_names[i]);
+        gpu_printf(text,
+                   " + ((m) == %u && (o) < args.%s.Channels() ? "
+                   "args.%s.ReadScalar(0, 0, 0, 0, o) : 0.0f)",
+                   (unsigned)i, bias_names[i], bias_names[i]);
     gpu_puts(text, ")\n#define STORE(m, y, c, o)");
     for (uint32_t i = 0; i < team->n_outs; i++)
-        gpu_printf(text, " \\\n    if ((m) == %u) args.%s.WriteScalar(y, 0, c, "
-                         "0, 0, o);", (unsigned)i, dst_names[i]);
+        gpu_printf(text, " \\\n    if ((m) == %u && (o) < args.%s.Channels()) "
+                         "args.%s.WriteScalar(y, 0, c, 0, 0, o);",
+                   (unsigned)i, dst_names[i], dst_names[i]);
     gpu_puts(text, "\n");
     if (team->has_norm)
         gpu_puts(text, "#define GAIN(k) args.gain.ReadScalar(0, 0, 0, 0, k)\n"
                        "#define EPS bits_f32(args.eps)\n");
+}
+
+/* Which members are turned, and how. */
+static void put_rope(gpu_text *text, const gpu_team *team)
+{
+    uint32_t turned = 0;
+    for (uint32_t i = 0; i < team->n_outs; i++)
+        turned |= (uint32_t)team->members[i].turned << i;
+    if (!turned)
+        return;
+    const long long head = team->rope->node.attr.rope.head_dim;
+    gpu_printf(text,
+               "#define IS_TURNED(member) (%uu >> (member) & 1u)\n"
+               "#define HEAD %lld\n"
+               "#define APART %lld\n"
+               "#define PAIRS_TURNED %lld\n"
+               "#define POSITION(c) args.pos.ReadInt(0, 0, 0, 0, c)\n"
+               "#define FREQUENCY(j) args.freq.ReadScalar(0, 0, 0, 0, j)\n"
+               "#define ROPE_SCALE bits_f32(args.rope_scale)\n",
+               (unsigned)turned, head, head / 32,
+               (long long)team->rope->in[2].d.dims[0]);
 }
 
 static void add_operands(gpu_call *call, const gpu_team *team,
@@ -207,51 +289,54 @@ static void add_operands(gpu_call *call, const gpu_team *team,
         gpu_call_rows(call, "gain", &team->norm.in[1], false);
         gpu_call_param(call, "eps", gpu_float(team->norm.node.attr.norm.eps));
     }
+    if (team->rope) {
+        const float scale = team->rope->node.attr.rope.scale;
+        gpu_call_rows(call, "pos", &team->rope->in[1], false);
+        gpu_call_rows(call, "freq", &team->rope->in[2], false);
+        gpu_call_param(call, "rope_scale", gpu_float(scale == 0 ? 1 : scale));
+    }
     for (uint32_t i = 0; i < team->n; i++) {
-        const gpu_node *p = &team->products[i];
+        const gpu_node *p = &team->members[i].product;
         gpu_add_tiles(call, p, w_names[i], tiles[i]);
         if (gpu_has(&p->in[2]))
             gpu_call_rows(call, bias_names[i], &p->in[2], false);
     }
     for (uint32_t i = 0; i < team->n_outs; i++) {
+        const gpu_member *member = &team->members[i];
         gpu_operand *dst =
-            gpu_call_rows(call, dst_names[i], &team->outs[i], true);
-        if (i == team->setter)
-            gpu_call_set_rows(call, dst, &team->sets);
+            gpu_call_rows(call, dst_names[i], &member->out, true);
+        if (member->sets.sets)
+            gpu_call_set_rows(call, dst, &member->sets);
     }
-}
-
-static int64_t groups_of(const gpu_team *team)
-{
-    int64_t groups = 0;
-    for (uint32_t i = 0; i < team->n_outs; i++)
-        groups += groups_of_one(&team->products[i]);
-    return groups;
 }
 
 clv_status gpu_few_lower_team(gpu_lowering *lowering, const gpu_team *team)
 {
-    const gpu_node *first = &team->products[0];
+    const gpu_node *first = &team->members[0].product;
     gpu_text text = {.host = lowering->builder.host};
     uint32_t tiles[GPU_TEAM_MAX];
+    int64_t strips = 0;
     clv_status status = CLV_OK;
     gpu_call call;
-    const uint32_t way =
-        preferred_way(first, groups_of(team), 1 + team->has_glu);
     for (uint32_t i = 0; i < team->n && !status; i++)
-        status = gpu_lower_tiles(lowering, &team->products[i], &tiles[i]);
-    put_find_member(&text, team);
+        status = gpu_lower_tiles(lowering, &team->members[i].product,
+                                 &tiles[i]);
+    for (uint32_t i = 0; i < team->n_outs; i++)
+        strips += strips_of(team, &team->members[i]);
+    put_rope(&text, team);
+    put_find_strip(&text, team);
+    put_find_rows(&text, team);
     put_stores(&text, team);
     if (!status)
         status = gpu_matrix_text(&text, first->target,
                                  gpu_template_matmul_matrix_vector);
     if (!status) {
         gpu_call_init(&call, "matmul_matrix_vector", text.data, first->index,
-                      (way >> 4) * 32);
+                      1);
         call.name = "matmul_team";
         add_operands(&call, team, tiles);
-        add_numbers(&call, first, way, team);
-        call.groups[0] = gpu_constant(groups_of(team));
+        add_numbers(&call, first, prefer(first, strips, streams_of(team)),
+                    strips, team);
         status = gpu_build(&lowering->builder, &call, false);
     }
     gpu_text_free(&text);
