@@ -151,6 +151,100 @@ static void run_glu(runner *r, uint32_t dtype, int64_t n, bool gelu)
     sample_free(&b);
 }
 
+/* Queries and keys turned, by pairs of channels `apart`; keys and values into
+ * caches. A head has 32 channels, of which 2 * pairs are turned. */
+#define HEAD 32
+
+static double turned(const sample *b, const uint32_t *w, uint32_t freq,
+                     int64_t pairs, bool halves, int64_t i, int64_t o)
+{
+    const int64_t c = o % HEAD, apart = halves ? pairs : 1;
+    const int64_t j = halves ? c % pairs : c / 2;
+    const bool second = halves ? c >= pairs : c % 2;
+    const double x = team_product(b, w[0], w[1], i, o);
+    if (j >= pairs || c >= 2 * pairs)
+        return x;
+    const double angle = (3.0 + 5 * i) * sample_value(b, freq, 0, j);
+    const double y =
+        team_product(b, w[0], w[1], i, second ? o - apart : o + apart);
+    return 0.5 * (second ? y * sin(angle) + x * cos(angle)
+                         : x * cos(angle) - y * sin(angle));
+}
+
+/* A ROPE of x; returns what it makes. */
+static uint32_t add_rope(sample *b, uint32_t x, uint32_t pos, uint32_t freq,
+                         int64_t n, int64_t out, bool halves)
+{
+    uint32_t y = sample_add(b, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, n, out, 0);
+    clv_node *node = graph_node(&b->g, CLV_OP_ROPE, y,
+                                (const uint32_t[]){x, pos, freq, CLV_NO_TENSOR});
+    node->attr.rope.head_dim = HEAD;
+    node->attr.rope.mode = halves ? CLV_ROPE_HALVES : CLV_ROPE_PAIRS;
+    node->attr.rope.scale = 0.5f;
+    return y;
+}
+
+static uint32_t add_cache(sample *b, uint32_t rows, uint32_t ids, int64_t n,
+                          int64_t channels)
+{
+    uint32_t state =
+        sample_add(b, CLV_DTYPE_F32, CLV_USAGE_STATE, n + 2, channels, 0);
+    graph_node(&b->g, CLV_OP_SET_ROWS, CLV_NO_TENSOR,
+               (const uint32_t[]){state, rows, ids, CLV_NO_TENSOR});
+    return state;
+}
+
+static void run_turned(runner *r, const gpu_target *target, int64_t n, int64_t pairs, bool halves,
+                       bool bias)
+{
+    static const int64_t outs[] = {3 * HEAD, HEAD, HEAD};
+    sample b = {0};
+    uint32_t w[3][2], y[3];
+    gpu_code *code = NULL;
+    judge j = {0, 0};
+    begin_team(&b, n);
+    for (uint32_t i = 0; i < 3; i++)
+        y[i] = add_product(&b, CLV_DTYPE_Q8_0, n, outs[i], bias, &w[i][0],
+                           &w[i][1]);
+    uint32_t pos = sample_add(&b, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, n, 0);
+    uint32_t ids = sample_add(&b, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, n, 0);
+    uint32_t freq = sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, pairs, 0);
+    for (int32_t i = 0; i < n; i++) {
+        ((int32_t *)b.data[pos])[i] = 3 + 5 * i;
+        ((int32_t *)b.data[ids])[i] = (int32_t)n - i;
+    }
+    y[0] = add_rope(&b, y[0], pos, freq, n, outs[0], halves);
+    y[1] = add_rope(&b, y[1], pos, freq, n, outs[1], halves);
+    uint32_t keys = add_cache(&b, y[1], ids, n, outs[1]);
+    uint32_t values = add_cache(&b, y[2], ids, n, outs[2]);
+    uint32_t seen = sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n, outs[0],
+                               0);
+    graph_node(&b.g, CLV_OP_SOFTMAX, seen,
+               (const uint32_t[]){y[0], CLV_NO_TENSOR});
+    fill_team(&b, CLV_DTYPE_Q8_0);
+    /* Rows of the caches, sines and cosines, the team, what is seen. */
+    assert_int_equal(gpu_lower(&test_host, target, &b.g.sub, &code), CLV_OK);
+    assert_int_equal(code->n_dispatches, 4);
+    gpu_code_free(&test_host, code);
+    runner_run(r, &b.g, b.data, b.size, NULL);
+    for (int64_t i = 0; i < n; i++) {
+        double sum = 0;
+        for (int64_t o = 0; o < outs[0]; o++)
+            sum += exp(turned(&b, w[0], freq, pairs, halves, i, o));
+        for (int64_t o = 0; o < outs[0]; o++)
+            judge_expect(&j, sample_value(&b, seen, i, o),
+                   exp(turned(&b, w[0], freq, pairs, halves, i, o)) / sum);
+        for (int64_t o = 0; o < HEAD; o++) {
+            judge_expect(&j, sample_value(&b, keys, n - i, o),
+                   turned(&b, w[1], freq, pairs, halves, i, o));
+            judge_expect(&j, sample_value(&b, values, n - i, o),
+                   team_product(&b, w[2][0], w[2][1], i, o));
+        }
+    }
+    judge_conclude(&j, 1e-10, "queries and keys that are turned");
+    sample_free(&b);
+}
+
 static void test_teams(void **state)
 {
     gpu_target target = sample_target;
@@ -162,6 +256,9 @@ static void test_teams(void **state)
         skip();
     run_three(r, CLV_DTYPE_Q8_0, 1, false);
     run_three(r, CLV_DTYPE_Q4_0, 5, true);
+    run_turned(r, &target, 1, HEAD / 2, false, false);
+    run_turned(r, &target, 3, HEAD / 2 - 3, false, true);
+    run_turned(r, &target, 2, HEAD / 2, true, true);
     run_glu(r, CLV_DTYPE_Q8_0, 1, false);
     run_glu(r, CLV_DTYPE_I8, 1, false);
     run_glu(r, CLV_DTYPE_F16, 3, true);

@@ -40,6 +40,8 @@ struct gpu_lowering {
     struct gpu_row_map { uint32_t ids, buffer; int64_t rows; }
         maps[GPU_MAX_ROW_MAPS]; /* of SET_ROWS that others cover */
     uint32_t n_maps;
+    struct gpu_turns { uint32_t pos, freq, buffer; float scale; }
+        turns; /* buffer: 1 + that of the last who asked; 0: none yet */
 };
 
 /* A private buffer that is at least so large, shared by all that ask for scratch
@@ -54,6 +56,12 @@ clv_status gpu_row_map(gpu_lowering *lowering, uint32_t node,
                        const gpu_tensor *ids, const gpu_tensor *state,
                        uint32_t *buffer);
 
+/* ops/rope.c: the private buffer that has for each position sine and cosine of each
+ * pair, times the scale: rows of 2 floats a pair. Positions and frequencies do not
+ * change in a run; ropes of the same share it. */
+clv_status gpu_rope_turns(gpu_lowering *lowering, uint32_t node,
+                          const gpu_node *rope, uint32_t *buffer);
+
 /* ops/norms.c: a sum and its RMS_NORM as one kernel. */
 clv_status gpu_lower_add_norm(gpu_lowering *lowering, const gpu_node *add,
                               const gpu_node *norm);
@@ -63,6 +71,7 @@ extern const char gpu_template_elementwise[], gpu_template_strided[],
     gpu_template_rms_norm[], gpu_template_add_rms_norm[],
     gpu_template_layer_norm[], gpu_template_softmax[],
     gpu_template_rope[], gpu_template_rope_slices[],
+    gpu_template_rope_turns[],
     gpu_template_get_rows[],
     gpu_template_get_rows_scaled[], gpu_template_set_rows[], gpu_template_row_map[],
     gpu_template_packed[], gpu_template_weights[],

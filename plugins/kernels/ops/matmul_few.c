@@ -274,15 +274,13 @@ static void put_rope(gpu_text *text, const gpu_team *team)
                "#define HEAD %lld\n"
                "#define APART %lld\n"
                "#define PAIRS_TURNED %lld\n"
-               "#define POSITION(c) args.pos.ReadInt(0, 0, 0, 0, c)\n"
-               "#define FREQUENCY(j) args.freq.ReadScalar(0, 0, 0, 0, j)\n"
-               "#define ROPE_SCALE bits_f32(args.rope_scale)\n",
+               "#define TURN(c, i) args.turns.ReadScalar(0, c, 0, 0, i)\n",
                (unsigned)turned, head, head / 32,
                (long long)team->rope->in[2].d.dims[0]);
 }
 
 static void add_operands(gpu_call *call, const gpu_team *team,
-                         const uint32_t *tiles)
+                         const uint32_t *tiles, uint32_t turns)
 {
     gpu_call_rows(call, "x", &team->x, false);
     if (team->has_norm) {
@@ -290,10 +288,10 @@ static void add_operands(gpu_call *call, const gpu_team *team,
         gpu_call_param(call, "eps", gpu_float(team->norm.node.attr.norm.eps));
     }
     if (team->rope) {
-        const float scale = team->rope->node.attr.rope.scale;
-        gpu_call_rows(call, "pos", &team->rope->in[1], false);
-        gpu_call_rows(call, "freq", &team->rope->in[2], false);
-        gpu_call_param(call, "rope_scale", gpu_float(scale == 0 ? 1 : scale));
+        const int64_t pairs = team->rope->in[2].d.dims[0];
+        gpu_add_private_rows(call, "turns", turns, CLV_DTYPE_F32,
+                             call->operands[0].width, 2 * pairs, 8 * pairs,
+                             false);
     }
     for (uint32_t i = 0; i < team->n; i++) {
         const gpu_node *p = &team->members[i].product;
@@ -314,13 +312,15 @@ clv_status gpu_few_lower_team(gpu_lowering *lowering, const gpu_team *team)
 {
     const gpu_node *first = &team->members[0].product;
     gpu_text text = {.host = lowering->builder.host};
-    uint32_t tiles[GPU_TEAM_MAX];
+    uint32_t tiles[GPU_TEAM_MAX], turns = 0;
     int64_t strips = 0;
     clv_status status = CLV_OK;
     gpu_call call;
     for (uint32_t i = 0; i < team->n && !status; i++)
         status = gpu_lower_tiles(lowering, &team->members[i].product,
                                  &tiles[i]);
+    if (!status && team->rope)
+        status = gpu_rope_turns(lowering, first->index, team->rope, &turns);
     for (uint32_t i = 0; i < team->n_outs; i++)
         strips += strips_of(team, &team->members[i]);
     put_rope(&text, team);
@@ -334,7 +334,7 @@ clv_status gpu_few_lower_team(gpu_lowering *lowering, const gpu_team *team)
         gpu_call_init(&call, "matmul_matrix_vector", text.data, first->index,
                       1);
         call.name = "matmul_team";
-        add_operands(&call, team, tiles);
+        add_operands(&call, team, tiles, turns);
         add_numbers(&call, first, prefer(first, strips, streams_of(team)),
                     strips, team);
         status = gpu_build(&lowering->builder, &call, false);

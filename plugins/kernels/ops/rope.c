@@ -1,5 +1,6 @@
 /* Rotary position embedding. */
 #include "lower/lower.h"
+#include "matrix.h"
 
 #define F32 GPU_BIT(CLV_DTYPE_F32)
 #define GROUP_PAIRS 32
@@ -48,6 +49,12 @@ static bool has_slices(const gpu_node *node)
            node->in[2].d.dims[0] % (halves ? 4 : 2) == 0;
 }
 
+static float scale_of(const gpu_node *node)
+{
+    const float scale = node->node.attr.rope.scale;
+    return scale == 0 ? 1 : scale;
+}
+
 static clv_status lower_rope(gpu_lowering *lowering, const gpu_node *node)
 {
     const bool halves = node->node.attr.rope.mode == CLV_ROPE_HALVES;
@@ -58,7 +65,6 @@ static clv_status lower_rope(gpu_lowering *lowering, const gpu_node *node)
         heads * (!has_slices(node) ? head - pairs
                  : halves          ? head / 4 - pairs / 4
                                    : head / 4);
-    const float scale = node->node.attr.rope.scale;
     const bool sliced = has_slices(node);
     gpu_call call;
     gpu_call_init(&call, "rope",
@@ -80,8 +86,47 @@ static clv_status lower_rope(gpu_lowering *lowering, const gpu_node *node)
         gpu_call_param(&call, "step", gpu_constant(halves ? 1 : 2));
         gpu_call_param(&call, "apart", gpu_constant(halves ? pairs : 1));
     }
-    gpu_call_param(&call, "scale", gpu_float(scale == 0 ? 1 : scale));
+    gpu_call_param(&call, "scale", gpu_float(scale_of(node)));
     return gpu_build(&lowering->builder, &call, false);
+}
+
+static clv_status add_turns(gpu_lowering *lowering, uint32_t node,
+                            const gpu_node *rope, uint32_t buffer)
+{
+    const int64_t pairs = rope->in[2].d.dims[0];
+    gpu_expr rows, channels, stride;
+    gpu_call call;
+    gpu_rows_extent(&rope->in[0], &rows, &channels, &stride);
+    gpu_call_init(&call, "rope_turns", gpu_template_rope_turns, node,
+                  GROUP_PAIRS);
+    gpu_call_rows(&call, "pos", &rope->in[1], false);
+    gpu_call_rows(&call, "freq", &rope->in[2], false);
+    gpu_add_private_rows(&call, "turns", buffer, CLV_DTYPE_F32, rows, 2 * pairs,
+                         8 * pairs, true);
+    gpu_call_param(&call, "scale", gpu_float(scale_of(rope)));
+    call.groups[0] = gpu_constant((pairs - 1) / GROUP_PAIRS + 1);
+    call.groups[1] = rows;
+    return gpu_build(&lowering->builder, &call, false);
+}
+
+clv_status gpu_rope_turns(gpu_lowering *lowering, uint32_t node,
+                          const gpu_node *rope, uint32_t *buffer)
+{
+    struct gpu_turns *turns = &lowering->turns;
+    const uint32_t pos = rope->in[1].index, freq = rope->in[2].index;
+    if (turns->buffer && turns->pos == pos && turns->freq == freq &&
+        turns->scale == scale_of(rope)) {
+        *buffer = turns->buffer - 1;
+        return CLV_OK;
+    }
+    clv_status status = gpu_build_private(
+        &lowering->builder, (uint64_t)gpu_max_rows(&rope->in[0]) * 8 *
+                                (uint64_t)rope->in[2].d.dims[0], false, buffer);
+    if (!status)
+        status = add_turns(lowering, node, rope, *buffer);
+    if (!status)
+        *turns = (struct gpu_turns){pos, freq, *buffer + 1, scale_of(rope)};
+    return status;
 }
 
 static uint32_t slices(const gpu_node *node)
