@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes from the begin to an element are the sum of what each of its coordinates
- * gives: no digit of a layout is made of two. */
+/* Bytes from the begin to an element are the sum of what each of its
+ * coordinates gives: no digit of a layout is made of two. */
 typedef struct places {
     int64_t *of[CLV_MAX_RANK]; /* [dims[d]] */
     int64_t *all;

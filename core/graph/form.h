@@ -24,8 +24,8 @@ bool core_form_equal(const core_form *a, const core_form *b);
  * or dimensions do not go with it. */
 clv_status core_form_size(const core_form *form, uint32_t dtype, uint32_t rank,
                           const int64_t *dims, uint64_t *size);
-/* The elements of a box from the host's order into the form's (laying), or back.
- * dense and laid: of the whole tensor. */
+/* The elements of a box from the host's order into the form's (laying), or
+ * back. dense and laid: of the whole tensor. */
 clv_status core_form_move(const core_form *form, uint32_t dtype, uint32_t rank,
                           const int64_t *dims, const core_bounds *box,
                           char *dense, char *laid, bool laying);

@@ -64,13 +64,14 @@ static bool can_have(const clv_plan *plan, const clv_tensor_desc *desc,
     const clv_device *dev = plan->devices[w->device].dev;
     uint64_t size;
     return w->used && !w->off && w->layout == CLV_LAYOUT_WEIGHTS &&
-           w->axes[0] && desc->rank == 2 && !core_desc_size(desc, NULL, &size) &&
+           w->axes[0] && desc->rank == 2 &&
+           !core_desc_size(desc, NULL, &size) &&
            (plan->devices[w->device].local ||
             !core_tensor_can_share(dev, size, false));
 }
 
-/* Writes the wishes that are granted into the graph's tensors, the others out of
- * them; how many there are. */
+/* Writes the wishes that are granted into the graph's tensors, the others out
+ * of them; how many there are. */
 static uint32_t describe(clv_plan *plan, wish *wishes)
 {
     uint32_t n = 0;
@@ -88,8 +89,8 @@ static uint32_t describe(clv_plan *plan, wish *wishes)
     return n;
 }
 
-/* Whether a granted state is among the node's inputs; takes the grants of all of
- * them back where the device does not take it so. */
+/* Whether a granted state is among the node's inputs; takes the grants of all
+ * of them back where the device does not take it so. */
 static bool settle(const clv_plan *plan, uint32_t i, const clv_op_caps *caps,
                    wish *wishes, bool *refused)
 {
@@ -109,8 +110,8 @@ static bool settle(const clv_plan *plan, uint32_t i, const clv_op_caps *caps,
     return false;
 }
 
-/* Asks a device again, if it has states so. taken: the answers of its nodes that
- * use them go to caps. */
+/* Asks a device again, if it has states so: the answers of its nodes that use
+ * them go to caps. */
 static clv_status ask_again(clv_plan *plan, uint32_t device, wish *wishes,
                             clv_op_caps *answers, clv_op_caps *caps,
                             bool *refused)

@@ -21,7 +21,8 @@
 /* ------------------------------------------------------------------------ */
 /* Forms                                                                     */
 
-/* Every element of random boxes goes where the layout says, nothing else does. */
+/* Every element of random boxes goes where the layout says, and nothing else
+ * does. */
 static void test_forms(void **state)
 {
     (void)state;
@@ -296,8 +297,8 @@ static void check_linear(const char *settings, uint32_t devices)
     close_cache(&c);
 }
 
-/* Two devices use them; the device says no once it is asked; not all of its nodes
- * ask for it. */
+/* Two devices use them; the device says no once it is asked; nobody there
+ * asks. */
 static void test_not_granted(void **state)
 {
     (void)state;
@@ -328,7 +329,8 @@ static void test_cut(void **state)
     close_cache(&c);
 }
 
-/* Where costs choose among devices, plans of other lengths may choose others. */
+/* Where costs choose among devices, plans of other lengths may choose
+ * others. */
 static void test_by_costs(void **state)
 {
     (void)state;

@@ -265,7 +265,8 @@ static clv_status attend(cached *c)
 {
     const int64_t dims[] = {5, 4};
     const clv_dim two = clv_dim_fixed(2);
-    const clv_dim row[] = {two, clv_dim_fixed(4)}, q[] = {two, clv_dim_fixed(8)};
+    const clv_dim row[] = {two, clv_dim_fixed(4)};
+    const clv_dim q[] = {two, clv_dim_fixed(8)};
     clv_device *dev = clv_context_device(c->ctx, 1);
     const clv_plan_params params = {&dev, 1};
     const clv_attention_params heads = {.head_dim = 4};
