@@ -1,7 +1,7 @@
 #include "image.h"
 
-/* All devices have these for images and texel buffers, to read and to write; of a
- * kernel 4 at least that it writes, and 16 that it reads. */
+/* All devices have these for images and texel buffers, to read and to write;
+ * of a kernel 4 at least that it writes, and 16 that it reads. */
 static VkFormat format_of(const gpu_private *code)
 {
     return code->dtype == CLV_DTYPE_F16   ? VK_FORMAT_R16G16B16A16_SFLOAT

@@ -37,8 +37,8 @@ clv_status gpu_convert(gpu_builder *b, uint32_t node, const gpu_operand *src,
  * slices, so that more would be padding alone. */
 #define GROUP_SLICES 1
 
-/* How weights of 8 and 4 bits lie: of each block so many bytes of data, from one
- * block to the next, and in front of the data. */
+/* How weights of 8 and 4 bits lie: of each block so many bytes of data, from
+ * one block to the next, and in front of the data. */
 typedef struct blocks {
     int64_t channels, data, stride, front;
 } blocks;
