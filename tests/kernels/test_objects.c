@@ -158,7 +158,8 @@ static uint32_t count_setups(const gpu_target *target, const graph *g,
 {
     gpu_code *code = NULL;
     *objects = 0;
-    assert_int_equal(gpu_lower(&test_host, target, &g->sub, &code), 0);
+    if (gpu_lower(&test_host, target, &g->sub, &code))
+        fail_msg("gpu_lower: %s", test_error());
     for (uint32_t i = 0; i < code->n_privates; i++)
         if (code->privates[i].weights) {
             assert_true(code->privates[i].storage + 1 == target->weights ||
@@ -277,7 +278,11 @@ static void test_limits(void **state)
     target.weights = 1 + CLV_STORAGE_TEXTURE_2D;
     target.image[CLV_STORAGE_TEXTURE_2D][1] = 10;
     check_product(r, &f16, &target);
+    target.image[CLV_STORAGE_TEXTURE_2D][1] = 8192;
     make_product(&s, &f16);
+    target.max_binding = 4096 + 66 * 2 * 40; /* what the setup reads from */
+    check_objects(&s, &f16, &target);
+    target.max_binding = sample_target.max_binding;
     target.image[CLV_STORAGE_TEXTURE_2D][0] = 16;
     assert_int_equal(count_setups(&target, &s.g, &objects), 0);
     assert_int_equal(objects, 0);
@@ -297,6 +302,25 @@ static void test_limits(void **state)
     runner_close(r);
 }
 
+/* The stride of one row says nothing. */
+static void test_one_row(void **state)
+{
+    static const product one = {CLV_DTYPE_F32, 0, 0, 2, 24, 1, 1};
+    static const int64_t strides[] = {0, 4};
+    gpu_target target = with_images();
+    sample s;
+    (void)state;
+    make_product(&s, &one);
+    s.g.tensors[W].strides[1] = 4;
+    for (uint32_t i = 0; i < 4; i++) {
+        uint32_t objects;
+        s.g.tensors[W].strides[0] = strides[i / 2];
+        target.weights = i % 2;
+        assert_int_equal(count_setups(&target, &s.g, &objects), i % 2);
+    }
+    sample_free(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -304,6 +328,7 @@ int main(void)
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_one_row),
     };
     return cmocka_run_group_tests_name("kernels objects", tests, NULL, NULL);
 }

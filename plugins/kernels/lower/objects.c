@@ -95,21 +95,33 @@ static bool has_scales_apart(const clv_tensor_desc *w)
            (find_blocks(w, &b) && w->quant_group % b.channels == 0);
 }
 
+/* Rows that the setup can read at a time, and has groups for. */
+static int64_t rows_at_once(const gpu_node *product)
+{
+    gpu_expr step;
+    gpu_stride(&product->in[1], 0, &step); /* of one row it says nothing */
+    int64_t rows = gpu_reach(product->target) /
+                   (step.constant > 0 ? step.constant : 1);
+    if (rows > GPU_MAX_GROUPS)
+        rows = GPU_MAX_GROUPS;
+    return rows >= 64 ? rows / 64 * 64 : rows >= 4 ? rows / 4 * 4 : rows;
+}
+
 int64_t gpu_weights_part(const gpu_node *product)
 {
     const gpu_target *target = product->target;
     const clv_tensor_desc *w = &product->in[1].d;
-    const int64_t most = GPU_MAX_GROUPS / 64 * 64;
     clv_layout_map map;
     if (!target->weights || w->usage != CLV_USAGE_WEIGHT ||
         !has_scales_apart(w) || gpu_is_disabled(target, GPU_OBJECTS_VARIANT))
         return 0;
+    const int64_t most = rows_at_once(product);
     int64_t part = w->dims[0] < most ? w->dims[0] : most;
     while (part > 4 && !make_map(target, w, part, &map)) {
         const int64_t step = part > 128 ? 64 : 4;
         part = (part / 2 + step - 1) / step * step;
     }
-    return make_map(target, w, part, &map) ? part : 0;
+    return part > 0 && make_map(target, w, part, &map) ? part : 0;
 }
 
 const char *gpu_weights_text(const gpu_node *product)

@@ -171,12 +171,12 @@ static uint64_t reach(const gpu_target *target)
     return most > 4096 ? most - 4096 : 0;
 }
 
-/* From one row to the next. */
+/* From one row to the next, if there are two. */
 static int64_t row_bytes(const gpu_tensor *w)
 {
     gpu_expr step;
     gpu_stride(w, 0, &step);
-    return step.constant;
+    return step.constant > 0 ? step.constant : 1;
 }
 
 /* ------------------------------------------------------------------------ */
