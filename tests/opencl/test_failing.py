@@ -1,0 +1,61 @@
+"""What the OpenCL plugin makes of calls that fail."""
+
+import os
+import re
+import sys
+
+SOURCE = os.environ["CLEAVE_TEST_SOURCE"]
+sys.path.insert(0, os.path.join(SOURCE, "tests", "tools"))
+import cli  # noqa: E402
+from pocl import POCL, OpenCL  # noqa: E402
+
+LOADER = ("--set", "opencl.loader=" + sys.argv[2])
+RUN = ("run", "-m", cli.NANO, "--temp", "0", "-n", "6", "-p", "def f", *POCL)
+
+
+@cli.needs_shared
+class Failing(OpenCL):
+    def run_with(self, failing, devices):
+        """The code, text and words of a run in which calls fail."""
+        done = self.cleave(*RUN, *LOADER, "--devices", devices,
+                           env={"CLEAVE_TEST_FAILING": failing})
+        return done.code, done.text, re.sub(r"\s+", " ", done.err)
+
+    def refused(self, failing, *says):
+        code, _, words = self.run_with(failing, self.pocl())
+        self.assertEqual(code, 1, words)
+        for part in says:
+            self.assertIn(part, words)
+
+    def test_kernels_that_do_not_start(self):
+        self.refused("clEnqueueNDRangeKernel 60 -54", "opencl: node ",
+                     ": kernel ", "CL_INVALID_WORK_GROUP_SIZE (-54)")
+
+    def test_kernels_that_do_not_build(self):
+        self.refused("clBuildProgram 1 -11", "opencl: ", ": kernel ",
+                     "does not build: CL_BUILD_PROGRAM_FAILURE", "leave the")
+
+    def test_queues_that_do_not_go_on(self):
+        self.refused("clFlush 6 -59", "opencl: the queue: ",
+                     "CL_INVALID_OPERATION (-59)")
+
+    def test_a_device_that_is_lost(self):
+        """The others go on, with the same text."""
+        device = self.pocl()
+        right = self.good(*RUN, "--devices", "cpu").text
+        for failing, why in (
+                ("clWaitForEvents 4 -5", "CL_OUT_OF_RESOURCES (-5)"),
+                ("clEnqueueNDRangeKernel 60 -9999", "(-9999)")):
+            with self.subTest(failing):
+                code, text, words = self.run_with(failing, device + ",cpu")
+                self.assertEqual(code, 0, words)
+                self.assertEqual(text, right)
+                self.assertIn("going on without a device that failed", words)
+                self.assertIn(f"plan again without device '{device}'", words)
+                self.assertIn(why, words)
+        self.refused("clWaitForEvents 4 -5", "CL_OUT_OF_RESOURCES (-5)")
+
+
+if __name__ == "__main__":
+    sys.argv[1:] = []
+    cli.main()
