@@ -135,13 +135,14 @@ static void run_bindings(kit *k, const void *arg)
     programs_close(&b);
 }
 
-enum { N_BUFS = 4, ROOMS = 3, LARGE = 32 << 20, FILLS = 8 };
+enum { N_BUFS = 4, ROOMS = 3, FILLS = 8 };
 
 /* Several runs of a program at once, behind other work, each with its output
  * elsewhere: in a buffer of its own, and at other places of it. */
 typedef struct flights {
     programs_bench b;
-    clv_plugin_buffer *large, *bufs[N_BUFS];
+    clv_command fill; /* the other work */
+    clv_plugin_buffer *bufs[N_BUFS];
     uint64_t size, room; /* of an output; a buffer has several rooms */
 } flights;
 
@@ -151,7 +152,7 @@ static void launch(flights *f, clv_plugin_timeline *done)
     clv_command fills[FILLS];
     clv_timeline_point end = kit_point(done, 1);
     for (uint32_t i = 0; i < FILLS; i++)
-        fills[i] = kit_fill(f->large, 0, LARGE, i);
+        fills[i] = f->fill;
     KIT_OK(p->k, kit_try_submit(p, fills, FILLS, NULL, &end, 0), "submit");
     for (uint32_t i = 0; i < N_BUFS * ROOMS; i++) {
         clv_command run = kit_program_command(&f->b.prog);
@@ -210,7 +211,7 @@ static void run_in_flight(kit *k, const void *arg)
     KIT_OK(k, programs_submit(p, &once), "submit");
     kit_program_download(&f.b.prog);
     uint8_t *want = programs_output(&f.b);
-    f.large = kit_buffer(p, kit_visible_type(p), LARGE);
+    f.fill = kit_long_fill(p);
     for (uint32_t i = 0; i < N_BUFS; i++) {
         f.bufs[i] = kit_buffer(p, f.b.prog.mem_type, ROOMS * f.room);
         clv_command clear = kit_fill(f.bufs[i], 0, ROOMS * f.room, 0x3c3c3c3c);
@@ -222,7 +223,7 @@ static void run_in_flight(kit *k, const void *arg)
     p->api.timeline_destroy(done);
     for (uint32_t i = 0; i < N_BUFS; i++)
         p->api.buffer_free(f.bufs[i]);
-    p->api.buffer_free(f.large);
+    p->api.buffer_free(f.fill.dst);
     free(want);
     programs_close(&f.b);
 }

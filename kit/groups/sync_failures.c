@@ -43,9 +43,6 @@ static void run_failure_propagates(kit *k, const void *arg)
     sync_bench_close(&b);
 }
 
-/* Work of some milliseconds: fills of a large buffer. */
-#define LARGE (32u << 20)
-
 /* A timeline that fails while its work is under way fails what waits for it, of
  * which some may have been handed to the device meanwhile. */
 static void run_failure_under_way(kit *k, const void *arg)
@@ -53,12 +50,12 @@ static void run_failure_under_way(kit *k, const void *arg)
     enum { FILLS = 8 };
     kit_plugin *p = kit_subject(k);
     clv_plugin_timeline *first = kit_timeline(p, 0), *next = kit_timeline(p, 0);
-    clv_plugin_buffer *large = kit_buffer(p, kit_visible_type(p), LARGE);
+    clv_command fill = kit_long_fill(p);
     clv_timeline_point points[] = {kit_point(first, 1), kit_point(next, 1)};
     clv_command fills[FILLS];
     (void)arg;
     for (uint32_t i = 0; i < FILLS; i++)
-        fills[i] = kit_fill(large, 0, LARGE, i);
+        fills[i] = fill;
     KIT_OK(k, kit_try_submit(p, fills, FILLS, NULL, &points[0], 0), "submit");
     if (p->info.queue_depth != 1)
         KIT_OK(k, kit_try_submit(p, fills, 1, &points[0], &points[1], 0),
@@ -78,7 +75,7 @@ static void run_failure_under_way(kit *k, const void *arg)
     clv_timeline_point end = kit_point(last, 1);
     KIT_OK(k, kit_try_submit(p, fills, 1, NULL, &end, 0), "submit at last");
     kit_await(p, last, 1, "work after a failure that it does not wait for");
-    p->api.buffer_free(large);
+    p->api.buffer_free(fill.dst);
     p->api.timeline_destroy(first);
     p->api.timeline_destroy(next);
     p->api.timeline_destroy(last);
@@ -96,8 +93,7 @@ static void run_failure_in_line(kit *k, const void *arg)
     }
     clv_plugin_timeline *gate = kit_timeline(p, 0), *done = kit_timeline(p, 0);
     clv_plugin_timeline *failed[FAILING];
-    clv_plugin_buffer *large = kit_buffer(p, kit_visible_type(p), LARGE);
-    clv_command fill = kit_fill(large, 0, LARGE, 1);
+    clv_command fill = kit_long_fill(p);
     clv_timeline_point wait = kit_point(gate, 1);
     KIT_OK(k, p->api.timeline_fail(gate, CLV_ERR_IO, "no gate"),
            "timeline_fail");
@@ -117,7 +113,7 @@ static void run_failure_in_line(kit *k, const void *arg)
         p->api.timeline_destroy(failed[i]);
     }
     kit_await(p, done, SLOW, "the work before it");
-    p->api.buffer_free(large);
+    p->api.buffer_free(fill.dst);
     p->api.timeline_destroy(gate);
     p->api.timeline_destroy(done);
 }

@@ -48,6 +48,9 @@ clv_import kit_host_import(void *pointer, uint64_t size, uint32_t access);
 
 clv_command kit_fill(clv_plugin_buffer *dst, uint64_t offset, uint64_t size,
                      uint32_t pattern);
+/* One of some milliseconds, by what this device takes, of a buffer of its own,
+ * to be freed: work that is under way while something else happens. */
+clv_command kit_long_fill(kit_plugin *p);
 clv_command kit_copy(clv_plugin_buffer *dst, uint64_t dst_offset,
                      clv_plugin_buffer *src, uint64_t src_offset,
                      uint64_t size);
