@@ -1,16 +1,15 @@
-/* Shapes of matmul_coop_vector, GLSL's kernel for products of few rows. */
+/* The kernel of GLSL for few rows, templates/matmul_coop_vector.clt; called for
+ * what matmul_few.h offers. Without "matmul_vector_dot" (gpu_target.disabled)
+ * weights of bytes are made floats instead. */
 #pragma once
 
-#include "lower/check.h"
+#include "lower/team.h"
 
-/* Tiles of 16 output channels and warps that a group has, and tiles that a warp
- * has under way in each. */
-typedef struct gpu_coop_few {
-    uint32_t tiles, warps, deep;
-} gpu_coop_few;
-
+/* Warps of a group, tiles that each has under way. */
 void gpu_coop_few_ways(const gpu_node *node, gpu_ways *out);
-gpu_coop_few gpu_coop_few_of(uint32_t way);
-/* What the template asks for, but for COLUMNS and DTYPE. */
-void gpu_coop_few_define(gpu_call *call, const gpu_node *node,
-                         gpu_coop_few shape);
+clv_status gpu_coop_few_lower(gpu_lowering *lowering, const gpu_node *node,
+                              uint32_t way, uint32_t tiles);
+/* tiles: by member; turns: if there is a rope (gpu_rope_turns()). */
+clv_status gpu_coop_few_lower_team(gpu_lowering *lowering,
+                                   const gpu_team *team,
+                                   const uint32_t *tiles, uint32_t turns);

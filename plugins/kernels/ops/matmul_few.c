@@ -82,33 +82,6 @@ void gpu_few_ways(const gpu_node *node, gpu_ways *out)
 /* ------------------------------------------------------------------------ */
 /* One product                                                               */
 
-static clv_status lower_glsl(gpu_lowering *lowering, const gpu_node *node,
-                             uint32_t way, uint32_t tiles)
-{
-    const gpu_coop_few shape = gpu_coop_few_of(way);
-    const int64_t out = node->in[1].d.dims[0];
-    gpu_text text = {.host = lowering->builder.host};
-    gpu_call call;
-    clv_status status =
-        gpu_matrix_text(&text, node->target, gpu_template_matmul_coop_vector);
-    if (!status) {
-        gpu_call_init(&call, "matmul_matrix_vector", text.data, node->index,
-                      shape.warps * 32);
-        gpu_call_rows(&call, "x", &node->in[0], false);
-        gpu_add_tiles(&call, node, "w", tiles);
-        if (gpu_has(&node->in[2]))
-            gpu_call_post(&call, GPU_POST_ADD, &node->in[2]);
-        gpu_call_rows(&call, "dst", &node->out, true);
-        gpu_tile_defines(&call, node);
-        gpu_call_define(&call, "COLUMNS", columns_of(node));
-        gpu_coop_few_define(&call, node, shape);
-        call.groups[0] = gpu_ceil(gpu_constant(out), 16 * shape.tiles);
-        status = gpu_build(&lowering->builder, &call, false);
-    }
-    gpu_text_free(&text);
-    return status;
-}
-
 static const char *const w_names[] = {"w", "w1", "w2"};
 static const char *const dst_names[] = {"dst", "dst1", "dst2"};
 static const char *const bias_names[] = {"bias", "bias1", "bias2"};
@@ -173,7 +146,7 @@ clv_status gpu_few_lower(gpu_lowering *lowering, const gpu_node *node,
                          uint32_t way, uint32_t tiles)
 {
     return gpu_is_glsl(node->target)
-               ? lower_glsl(lowering, node, way, tiles)
+               ? gpu_coop_few_lower(lowering, node, way, tiles)
                : lower_lone(lowering, node, few_of(way), tiles);
 }
 
@@ -183,7 +156,6 @@ clv_status gpu_few_lower(gpu_lowering *lowering, const gpu_node *node,
 bool gpu_few_takes(const gpu_node *product)
 {
     return gpu_matrix_suits(product) && gpu_is_few(product) &&
-           !gpu_is_glsl(product->target) &&
            !gpu_is_disabled(product->target, "matmul_team");
 }
 
@@ -279,8 +251,14 @@ static void put_rope(gpu_text *text, const gpu_team *team)
                (long long)team->rope->in[2].d.dims[0]);
 }
 
-static void add_operands(gpu_call *call, const gpu_team *team,
-                         const uint32_t *tiles, uint32_t turns)
+void gpu_few_put_team(gpu_text *text, const gpu_team *team)
+{
+    put_rope(text, team);
+    put_stores(text, team);
+}
+
+void gpu_few_add_team(gpu_call *call, const gpu_team *team,
+                      const uint32_t *tiles, uint32_t turns)
 {
     gpu_call_rows(call, "x", &team->x, false);
     if (team->has_norm) {
@@ -321,12 +299,13 @@ clv_status gpu_few_lower_team(gpu_lowering *lowering, const gpu_team *team)
                                  &tiles[i]);
     if (!status && team->rope)
         status = gpu_rope_turns(lowering, first->index, team->rope, &turns);
+    if (!status && gpu_is_glsl(first->target))
+        return gpu_coop_few_lower_team(lowering, team, tiles, turns);
     for (uint32_t i = 0; i < team->n_outs; i++)
         strips += strips_of(team, &team->members[i]);
-    put_rope(&text, team);
     put_find_strip(&text, team);
     put_find_rows(&text, team);
-    put_stores(&text, team);
+    gpu_few_put_team(&text, team);
     if (!status)
         status = gpu_matrix_text(&text, first->target,
                                  gpu_template_matmul_matrix_vector);
@@ -334,7 +313,7 @@ clv_status gpu_few_lower_team(gpu_lowering *lowering, const gpu_team *team)
         gpu_call_init(&call, "matmul_matrix_vector", text.data, first->index,
                       1);
         call.name = "matmul_team";
-        add_operands(&call, team, tiles, turns);
+        gpu_few_add_team(&call, team, tiles, turns);
         add_numbers(&call, first, prefer(first, strips, streams_of(team)),
                     strips, team);
         status = gpu_build(&lowering->builder, &call, false);
