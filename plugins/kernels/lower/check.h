@@ -105,3 +105,13 @@ uint64_t gpu_extent(const gpu_tensor *t);
 int64_t gpu_max_rows(const gpu_tensor *t);
 /* Bytes an index step of dimension i; false: it depends on two symbols. */
 bool gpu_stride(const gpu_tensor *t, uint32_t i, gpu_expr *out);
+/* Bytes from one index of dimension 0 to the next, where that is fixed; of one
+ * alone, whose stride says nothing, all that it has. */
+static inline int64_t gpu_step_bytes(const gpu_tensor *t)
+{
+    gpu_expr step;
+    if (t->d.dims[0] == 1)
+        return (int64_t)gpu_extent(t);
+    gpu_stride(t, 0, &step);
+    return step.constant;
+}

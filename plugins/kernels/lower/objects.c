@@ -98,10 +98,8 @@ static bool has_scales_apart(const clv_tensor_desc *w)
 /* Rows that the setup can read at a time, and has groups for. */
 static int64_t rows_at_once(const gpu_node *product)
 {
-    gpu_expr step;
-    gpu_stride(&product->in[1], 0, &step); /* of one row it says nothing */
-    int64_t rows = gpu_reach(product->target) /
-                   (step.constant > 0 ? step.constant : 1);
+    int64_t rows =
+        gpu_reach(product->target) / gpu_step_bytes(&product->in[1]);
     if (rows > GPU_MAX_GROUPS)
         rows = GPU_MAX_GROUPS;
     return rows >= 64 ? rows / 64 * 64 : rows >= 4 ? rows / 4 * 4 : rows;

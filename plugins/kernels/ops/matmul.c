@@ -171,14 +171,6 @@ static uint64_t reach(const gpu_target *target)
     return most > 4096 ? most - 4096 : 0;
 }
 
-/* From one row to the next, if there are two. */
-static int64_t row_bytes(const gpu_tensor *w)
-{
-    gpu_expr step;
-    gpu_stride(w, 0, &step);
-    return step.constant > 0 ? step.constant : 1;
-}
-
 /* ------------------------------------------------------------------------ */
 /* What is taken                                                             */
 
@@ -207,9 +199,9 @@ static bool check_sizes(gpu_node *node)
     const gpu_tensor *x = &node->in[0], *w = &node->in[1];
     if (!gpu_in_reach(node, x, "x") || !gpu_in_reach(node, &node->out, "y"))
         return false;
-    if ((uint64_t)row_bytes(w) > reach(node->target))
+    if ((uint64_t)gpu_step_bytes(w) > reach(node->target))
         return gpu_no(node, "rows of w have %lld bytes; kernels here reach "
-                      "%llu", (long long)row_bytes(w),
+                      "%llu", (long long)gpu_step_bytes(w),
                       (unsigned long long)reach(node->target));
     const variant *v = prefer(node);
     if (!v)
@@ -347,7 +339,7 @@ static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
  * objects hold, and the groups of a dispatch. A multiple of 64 where it can be. */
 static int64_t part_size(const gpu_node *node, const variant *v)
 {
-    const uint64_t row = (uint64_t)row_bytes(&node->in[1]);
+    const uint64_t row = (uint64_t)gpu_step_bytes(&node->in[1]);
     const int64_t placed = gpu_weights_part(node);
     int64_t rows = placed ? placed : (int64_t)(reach(node->target) / row);
     if (rows > v->outputs * GPU_MAX_GROUPS)
