@@ -18,7 +18,7 @@
 #define CORE_PROBE_STOPPED "stopped"
 #define CORE_PROBE_ALIVE "+"
 /* Limits that all may take, however much is heard. */
-#define CORE_PROBE_LIMITS 20
+#define CORE_PROBE_LIMITS 10
 /* The steps from which on a crash does not keep the plugin from being used. */
 #define CORE_PROBE_CLOSE "close"
 #define CORE_PROBE_QUIESCE "quiesce"

@@ -40,7 +40,7 @@ __attribute__((constructor)) static void run_early(void)
 #endif
 
 /* Ends or stops the process where an option says so: "abort create", "segv
- * unload"; or goes on for 1.2 s ("work") or for ever ("babble"), with a message
+ * unload"; or goes on for 1.5 s ("work") or for ever ("babble"), with a message
  * every 0.1 s. Another one names a file that grows with every instance. */
 #ifdef TEST_CRASHING
 static char fatal[32];
@@ -69,7 +69,7 @@ static void crash(const char *where)
     while (!strncmp(fatal, "hang", 4))
         pause();
     if (!strncmp(fatal, "work", 4))
-        talk(12);
+        talk(15);
     if (!strncmp(fatal, "babble", 6))
         talk(-1);
 }
