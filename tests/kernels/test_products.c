@@ -177,16 +177,14 @@ static void test_matrix_products(void **state)
 static void test_matrix_integers(void **state)
 {
     static const product cases[] = {
-        {CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL, 0, 1, 1056, 33, 1, true, true, 0},
-        {CLV_DTYPE_I4, CLV_QUANT_PER_TENSOR, 0, 3, 544, 17, 0, false, false, 0},
+        {CLV_DTYPE_I8, CLV_QUANT_PER_TENSOR, 0, 1, 544, 17, 1, true, true, 0},
         {CLV_DTYPE_I4, CLV_QUANT_PER_GROUP, 96, 8, 576, 33, 2, true, false, 0},
         {CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL, 0, 140, 1088, 150, 1, true, true,
          0},
-        {CLV_DTYPE_I4, CLV_QUANT_PER_CHANNEL, 0, 37, 1024, 70, 1, true, true,
+        {CLV_DTYPE_I4, CLV_QUANT_PER_CHANNEL, 0, 37, 512, 70, 1, false, true,
          1e6f},
-        {CLV_DTYPE_I8, CLV_QUANT_PER_TENSOR, 0, 9, 96, 17, 0, false, false, 0},
-        {CLV_DTYPE_I8, CLV_QUANT_PER_GROUP, 96, 20, 576, 33, 0, true, true, 0},
-        {CLV_DTYPE_I4, CLV_QUANT_PER_GROUP, 128, 20, 512, 33, 0, true, true,
+        {CLV_DTYPE_I8, CLV_QUANT_PER_GROUP, 96, 20, 192, 33, 0, true, true, 0},
+        {CLV_DTYPE_I4, CLV_QUANT_PER_GROUP, 128, 20, 256, 33, 0, true, true,
          0}};
     gpu_target target = sample_target;
     target.units = 16;
