@@ -33,8 +33,8 @@ typedef struct vk_matrix_size {
 typedef VkResult(VKAPI_PTR *sizes_fn)(VkPhysicalDevice device, uint32_t *n,
                                       vk_matrix_size *out);
 
-/* Whether subgroups multiply so: 16 x 16 x k, of f16 with sums of f32, of s8 with
- * those of s32. */
+/* Whether subgroups multiply by this: 16 x 16 x k, of that type with sums of the
+ * other. */
 static bool is_size(const vk_matrix_size *s, uint32_t k, uint32_t type,
                     uint32_t sum)
 {

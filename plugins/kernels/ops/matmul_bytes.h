@@ -1,7 +1,7 @@
 /*
  * Activations as bytes, for products with weights of I8 and I4 by matrix
- * instructions: each block of channels of a row has a scale. What a device rounds
- * so, it does for many rows; matmul_matrix.c makes the product.
+ * instructions: each block of channels of a row has a scale. What a device
+ * rounds so, it does for many rows; matmul_matrix.c makes the product.
  */
 #pragma once
 
