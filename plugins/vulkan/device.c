@@ -115,8 +115,9 @@ static void describe_target(clv_plugin_device *dev)
         .fp16_storage = p->fp16_storage,
         .int8_storage = p->int8_storage,
         .int_dot = p->int_dot,
-        .coop_matrix = p->coop_matrix && !strcmp(matrix, "auto"),
-        .coop_bytes = p->coop_bytes && !strcmp(matrix, "auto"),
+        .coop_matrix = p->coop_matrix &&
+                       (!strcmp(matrix, "auto") || !strcmp(matrix, "bytes")),
+        .coop_bytes = p->coop_bytes && !strcmp(matrix, "bytes"),
         .plain_matrix = p->fp16 && !strcmp(matrix, "plain"),
         .units = p->units,
         .disabled = dev->disabled,

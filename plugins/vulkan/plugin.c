@@ -27,9 +27,10 @@ static const clv_option options[] = {
            "kernels not to use, by name, separated by ','"),
     {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
      .key = "matrix", .type = CLV_OPTION_ENUM, .default_value = "auto",
-     .choices = "auto|plain|off",
-     .help = "cooperative matrices; auto: where the device has them; plain: by "
-             "plain code, slowly, for tests"},
+     .choices = "auto|bytes|plain|off",
+     .help = "cooperative matrices; auto: where the device has them; bytes: of "
+             "bytes too, for I8 and I4; plain: by plain code, slowly, for "
+             "tests"},
     {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
      .key = "range", .type = CLV_OPTION_INT, .default_value = "0", .min = 0,
      .max = INT64_MAX,
