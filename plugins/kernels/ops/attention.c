@@ -11,7 +11,7 @@
 #define MAX_PARTS 16
 #define PART_ROWS 128 /* of the cache, at least, for a part */
 #define MATRIX_ROWS 64 /* the same with matrix instructions */
-#define FEW 16        /* queries and heads of a group, for the kernel of few */
+#define FEW 64        /* queries and heads of a group, for the kernel of few */
 
 /* Whether matrix instructions may be used. */
 static bool suits_matrix(const gpu_node *node)
