@@ -50,11 +50,12 @@ static bool fits(const gpu_node *node, few f, int64_t streams)
 }
 
 /* Without tuning: as many groups as compute units hold at once, which is
- * guessed; many loads where there are few groups. */
-static few prefer(const gpu_node *node, int64_t strips, int64_t streams)
+ * guessed. Teams have less under way, as they need more registers for the rest,
+ * and their groups are too many to lose a place. */
+static few prefer(const gpu_node *node, int64_t strips, const gpu_team *team)
 {
-    const int64_t units = node->target->units;
-    few f = {.warps = 8, .unroll = 4 / streams,
+    const int64_t units = node->target->units, streams = streams_of(team);
+    few f = {.warps = 8, .unroll = team ? 2 : 4,
              .stay = strips > 4 * units ? 3 : 0};
     while (f.unroll > 1 && !fits(node, f, streams))
         f.unroll /= 2;
@@ -71,7 +72,7 @@ static int64_t strips_of_one(const gpu_node *node)
 void gpu_few_ways(const gpu_node *node, gpu_ways *out)
 {
     const int64_t strips = strips_of_one(node), units = node->target->units;
-    out->preferred = way_of(prefer(node, strips, 1));
+    out->preferred = way_of(prefer(node, strips, NULL));
     for (few f = {.warps = 4}; f.warps <= 8; f.warps *= 2)
         for (f.unroll = 1; f.unroll <= 4; f.unroll *= 2)
             for (f.stay = 0; f.stay <= 4; f.stay += 2)
@@ -314,7 +315,7 @@ clv_status gpu_few_lower_team(gpu_lowering *lowering, const gpu_team *team)
                       1);
         call.name = "matmul_team";
         gpu_few_add_team(&call, team, tiles, turns);
-        add_numbers(&call, first, prefer(first, strips, streams_of(team)),
+        add_numbers(&call, first, prefer(first, strips, team),
                     strips, team);
         status = gpu_build(&lowering->builder, &call, false);
     }
