@@ -107,7 +107,8 @@ static shape preferred_shape(const gpu_node *node)
         if (node->target->local_bytes < 40 * 1024)
             s.bn = 64;
     }
-    if (w->dtype == CLV_DTYPE_F16 || gpu_is_glsl(node->target))
+    if (w->dtype == CLV_DTYPE_F16 || gpu_is_glsl(node->target) ||
+        gpu_is_bytes(node))
         s.stages = 2;
     if (rows <= 64)
         s.bn = 64;
