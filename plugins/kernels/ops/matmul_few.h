@@ -4,7 +4,8 @@
 
 #include "lower/team.h"
 
-/* How many warps share a product, tiles that each has under way. */
+/* How many warps share a product, tiles that each has under way, whether groups
+ * stay for more of it. */
 void gpu_few_ways(const gpu_node *node, gpu_ways *out);
 /* tiles: the private buffer with the weights. */
 clv_status gpu_few_lower(gpu_lowering *lowering, const gpu_node *node,
