@@ -1,5 +1,7 @@
 #include "abilities.h"
 
+#include "kernels.h"
+
 #include <unistd.h>
 
 #define DOT_EXTENSION VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME
@@ -108,6 +110,9 @@ void vk_abilities_read(const vk_instance_api *api,
     VkPhysicalDeviceSubgroupSizeControlPropertiesEXT sizes = {
         .sType =
             VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES_EXT};
+    VkPhysicalDevicePushDescriptorPropertiesKHR pushes = {
+        .sType =
+            VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PUSH_DESCRIPTOR_PROPERTIES_KHR};
     VkPhysicalDeviceProperties2 all = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
     if (vk_extension_among(ext, n, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME))
@@ -117,7 +122,10 @@ void vk_abilities_read(const vk_instance_api *api,
         amd.pNext = all.pNext, all.pNext = &amd;
     if (vk_extension_among(ext, n, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME))
         sizes.pNext = all.pNext, all.pNext = &sizes;
+    if (vk_extension_among(ext, n, VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME))
+        pushes.pNext = all.pNext, all.pNext = &pushes;
     api->GetPhysicalDeviceProperties2(p->handle, &all);
+    p->push_descriptors = pushes.maxPushDescriptors >= GPU_MAX_ARGS;
     p->units = count_units(p, nv.shaderSMCount, &amd);
     read_features(api, vk_extension_among(ext, n, DOT_EXTENSION),
                   vk_extension_among(ext, n, VK_MATRIX_EXTENSION), p);
@@ -135,6 +143,8 @@ void vk_enabling_fill(const vk_physical *p, vk_enabling *out)
     memset(out, 0, sizeof *out);
     if (p->import_align)
         out->names[out->n++] = VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME;
+    if (p->push_descriptors)
+        out->names[out->n++] = VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME;
     if (p->int_dot) {
         out->dot = (VkPhysicalDeviceShaderIntegerDotProductFeaturesKHR){
             .sType =

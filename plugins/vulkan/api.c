@@ -68,6 +68,9 @@ bool vk_device_load(const vk_instance_api *instance, VkDevice device,
     api->GetMemoryHostPointerPropertiesEXT =
         (PFN_vkGetMemoryHostPointerPropertiesEXT)instance->GetDeviceProcAddr(
             device, "vkGetMemoryHostPointerPropertiesEXT");
+    api->CmdPushDescriptorSetKHR =
+        (PFN_vkCmdPushDescriptorSetKHR)instance->GetDeviceProcAddr(
+            device, "vkCmdPushDescriptorSetKHR");
     return !*missing;
 }
 

@@ -104,6 +104,7 @@ typedef struct vk_instance_api {
 typedef struct vk_device_api {
     VK_DEVICE_FUNCTIONS(VK_MEMBER)
     PFN_vkGetMemoryHostPointerPropertiesEXT GetMemoryHostPointerPropertiesEXT;
+    PFN_vkCmdPushDescriptorSetKHR CmdPushDescriptorSetKHR;
 } vk_device_api;
 
 /* Opens the loader; false, with why in reason, where there is none. */

@@ -135,6 +135,7 @@ static void describe_target(clv_plugin_device *dev)
 
 static clv_status start(clv_plugin_device *dev)
 {
+    const clv_host_api *host = dev->base.host;
     const char *missing;
     VkResult result = create_device(dev);
     if (result) {
@@ -147,6 +148,9 @@ static clv_status start(clv_plugin_device *dev)
                         dev->phys->id, missing);
     dev->api.GetDeviceQueue(dev->device, dev->phys->family, 0, &dev->queue);
     vk_memory_types_find(dev->phys, find_import_mask(dev), &dev->types);
+    dev->pushes = dev->phys->push_descriptors &&
+                  dev->api.CmdPushDescriptorSetKHR &&
+                  !strcmp(host->option(host->host, "descriptors"), "push");
     describe_target(dev);
     clv_status status = vk_image_choose(dev, "storage", &dev->target.slices);
     if (!status)

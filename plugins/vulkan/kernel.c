@@ -16,6 +16,9 @@ static VkResult make_layouts(clv_plugin_device *dev, vk_kernel *k)
             .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT};
     const VkDescriptorSetLayoutCreateInfo set = {
         .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
+        .flags = dev->pushes
+                     ? VK_DESCRIPTOR_SET_LAYOUT_CREATE_PUSH_DESCRIPTOR_BIT_KHR
+                     : 0,
         .bindingCount = k->n_args,
         .pBindings = bindings};
     VkResult result = dev->api.CreateDescriptorSetLayout(dev->device, &set,

@@ -25,6 +25,7 @@ typedef struct vk_physical {
     bool fp16, fp16_storage, int8_storage, int8, int64, int_dot, coop_matrix,
         coop_bytes;
     bool subgroup_swaps; /* shuffles and votes */
+    bool push_descriptors; /* of all arguments that a kernel has */
     bool pci, driver_info;
     VkPhysicalDeviceMemoryProperties memory;
 } vk_physical;

@@ -64,6 +64,11 @@ static const clv_option options[] = {
      .help = "what weights lie in, in blocks of four outputs, for products "
              "without matrix instructions; auto: as in the file"},
     {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
+     .key = "descriptors", .type = CLV_OPTION_ENUM, .default_value = "sets",
+     .choices = "sets|push",
+     .help = "how kernels get their arguments: from sets in a pool; push: with "
+             "the commands, where the device can"},
+    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
      .key = "queue_depth", .type = CLV_OPTION_INT, .default_value = "64",
      .min = 1, .max = 65536, .help = "submits that may be in flight"},
 };

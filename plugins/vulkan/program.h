@@ -25,9 +25,9 @@ typedef struct vk_stamps {
 typedef struct vk_recording {
     VkCommandPool pool;
     VkCommandBuffer cb;
-    VkDescriptorPool descriptors;
-    VkDescriptorSet *sets;  /* [n dispatches] */
-    vk_place *places;       /* [n_tensors] that the sets point to */
+    VkDescriptorPool descriptors; /* where they are not pushed */
+    VkDescriptorSet *sets;  /* [n dispatches] of that pool, or NULL */
+    vk_place *places;       /* [n_tensors] that the descriptors point to */
     int64_t symbols[CLV_MAX_SYMBOLS];
     bool written, recorded; /* the sets, the command buffer */
     bool is_setup;          /* it fills the weights that the program made */
@@ -74,7 +74,7 @@ void vk_program_places(const clv_command *command, vk_place *places);
 VkResult vk_recording_init(clv_plugin_program *prog, vk_recording *rec,
                            const gpu_dispatch *dispatches, uint32_t n);
 void vk_recording_finish(clv_plugin_program *prog, vk_recording *rec);
-/* Points the sets to the places. */
+/* Takes the places; points the sets there. */
 void vk_recording_write(clv_plugin_program *prog, vk_recording *rec,
                         const gpu_dispatch *dispatches, uint32_t n,
                         const vk_place *places);

@@ -21,8 +21,9 @@ static uint32_t count_descriptors(const clv_plugin_program *prog,
     return n_sizes;
 }
 
-VkResult vk_recording_init(clv_plugin_program *prog, vk_recording *rec,
-                           const gpu_dispatch *dispatches, uint32_t n)
+/* A set for each dispatch. */
+static VkResult make_sets(clv_plugin_program *prog, vk_recording *rec,
+                          const gpu_dispatch *dispatches, uint32_t n)
 {
     clv_plugin_device *dev = prog->dev;
     VkDescriptorPoolSize sizes[10];
@@ -32,26 +33,13 @@ VkResult vk_recording_init(clv_plugin_program *prog, vk_recording *rec,
         .maxSets = n,
         .poolSizeCount = n_sizes,
         .pPoolSizes = sizes};
-    const VkCommandPoolCreateInfo commands = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
-        .queueFamilyIndex = dev->phys->family};
+    VkResult result = VK_SUCCESS;
     rec->sets = clv_new(dev->base.host, (n + 1) * sizeof *rec->sets);
-    rec->places = clv_new(dev->base.host,
-                          prog->n_tensors * sizeof *rec->places);
-    if (!rec->sets || !rec->places)
+    if (!rec->sets)
         return VK_ERROR_OUT_OF_HOST_MEMORY;
-    VkResult result =
-        dev->api.CreateCommandPool(dev->device, &commands, NULL, &rec->pool);
-    if (!result && n)
+    if (n)
         result = dev->api.CreateDescriptorPool(dev->device, &pool, NULL,
                                                &rec->descriptors);
-    const VkCommandBufferAllocateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-        .commandPool = rec->pool,
-        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-        .commandBufferCount = 1};
-    if (!result)
-        result = dev->api.AllocateCommandBuffers(dev->device, &info, &rec->cb);
     for (uint32_t i = 0; i < n && !result; i++) {
         const VkDescriptorSetAllocateInfo set = {
             .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
@@ -62,6 +50,30 @@ VkResult vk_recording_init(clv_plugin_program *prog, vk_recording *rec,
             dev->api.AllocateDescriptorSets(dev->device, &set, &rec->sets[i]);
     }
     return result;
+}
+
+VkResult vk_recording_init(clv_plugin_program *prog, vk_recording *rec,
+                           const gpu_dispatch *dispatches, uint32_t n)
+{
+    clv_plugin_device *dev = prog->dev;
+    const VkCommandPoolCreateInfo commands = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+        .queueFamilyIndex = dev->phys->family};
+    rec->places = clv_new(dev->base.host,
+                          prog->n_tensors * sizeof *rec->places);
+    if (!rec->places)
+        return VK_ERROR_OUT_OF_HOST_MEMORY;
+    VkResult result =
+        dev->api.CreateCommandPool(dev->device, &commands, NULL, &rec->pool);
+    const VkCommandBufferAllocateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+        .commandPool = rec->pool,
+        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+        .commandBufferCount = 1};
+    if (!result)
+        result = dev->api.AllocateCommandBuffers(dev->device, &info, &rec->cb);
+    return result || dev->pushes ? result
+                                 : make_sets(prog, rec, dispatches, n);
 }
 
 void vk_recording_finish(clv_plugin_program *prog, vk_recording *rec)
@@ -126,44 +138,55 @@ static void describe_bytes(const clv_plugin_program *prog,
     *out = (VkDescriptorBufferInfo){place->buffer, begin, end - begin};
 }
 
-static void write_set(clv_plugin_program *prog, VkDescriptorSet set,
-                      const gpu_dispatch *d, const vk_place *places)
+/* What a dispatch's arguments are, as Vulkan wants it. */
+typedef struct arguments {
+    VkWriteDescriptorSet of[GPU_MAX_ARGS];
+    described all[GPU_MAX_ARGS]; /* that they point to */
+} arguments;
+
+/* set: NULL to push them. */
+static void describe(const clv_plugin_program *prog, VkDescriptorSet set,
+                     const gpu_dispatch *d, const vk_place *places,
+                     arguments *out)
 {
     const vk_kernel *k = prog->kernels[d->kernel];
-    VkWriteDescriptorSet writes[GPU_MAX_ARGS];
-    described all[GPU_MAX_ARGS];
     for (uint32_t a = 0; a < k->n_args; a++) {
         vk_place place = find_arg(prog, &d->args[a], places);
+        described *all = &out->all[a];
         if (place.image) {
-            all[a].image = (VkDescriptorImageInfo){
+            all->image = (VkDescriptorImageInfo){
                 .imageView = place.image->view,
                 .imageLayout = VK_IMAGE_LAYOUT_GENERAL};
-            all[a].view = place.image->texel_view;
+            all->view = place.image->texel_view;
         } else {
-            describe_bytes(prog, &place, &all[a].buffer);
+            describe_bytes(prog, &place, &all->buffer);
         }
-        writes[a] = (VkWriteDescriptorSet){
+        out->of[a] = (VkWriteDescriptorSet){
             .sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
             .dstSet = set,
             .dstBinding = a,
             .descriptorCount = 1,
             .descriptorType = vk_descriptor_type(k->storage[a], k->written[a]),
-            .pBufferInfo = &all[a].buffer,
-            .pImageInfo = &all[a].image,
-            .pTexelBufferView = &all[a].view};
+            .pBufferInfo = &all->buffer,
+            .pImageInfo = &all->image,
+            .pTexelBufferView = &all->view};
     }
-    if (k->n_args)
-        prog->dev->api.UpdateDescriptorSets(prog->dev->device, k->n_args,
-                                            writes, 0, NULL);
 }
 
 void vk_recording_write(clv_plugin_program *prog, vk_recording *rec,
                         const gpu_dispatch *dispatches, uint32_t n,
                         const vk_place *places)
 {
+    clv_plugin_device *dev = prog->dev;
+    arguments args;
     memcpy(rec->places, places, prog->n_tensors * sizeof *places);
-    for (uint32_t i = 0; i < n; i++)
-        write_set(prog, rec->sets[i], &dispatches[i], places);
+    for (uint32_t i = 0; i < n && !dev->pushes; i++) {
+        const uint32_t n_args = prog->kernels[dispatches[i].kernel]->n_args;
+        describe(prog, rec->sets[i], &dispatches[i], places, &args);
+        if (n_args)
+            dev->api.UpdateDescriptorSets(dev->device, n_args, args.of, 0,
+                                          NULL);
+    }
     rec->written = true;
     rec->recorded = false;
 }
@@ -215,6 +238,22 @@ static void order(clv_plugin_program *prog, const vk_recording *rec,
     }
 }
 
+static void bind_args(const clv_plugin_program *prog, const vk_recording *rec,
+                      const gpu_dispatch *d, uint32_t i)
+{
+    const vk_device_api *api = &prog->dev->api;
+    const vk_kernel *k = prog->kernels[d->kernel];
+    arguments args;
+    if (!prog->dev->pushes) {
+        api->CmdBindDescriptorSets(rec->cb, VK_PIPELINE_BIND_POINT_COMPUTE,
+                                   k->layout, 0, 1, &rec->sets[i], 0, NULL);
+    } else if (k->n_args) {
+        describe(prog, VK_NULL_HANDLE, d, rec->places, &args);
+        api->CmdPushDescriptorSetKHR(rec->cb, VK_PIPELINE_BIND_POINT_COMPUTE,
+                                     k->layout, 0, k->n_args, args.of);
+    }
+}
+
 static void record_one(clv_plugin_program *prog, const vk_recording *rec,
                        const gpu_dispatch *d, uint32_t i,
                        const int64_t *symbols, touched *t)
@@ -242,8 +281,7 @@ static void record_one(clv_plugin_program *prog, const vk_recording *rec,
             (int32_t)gpu_expr_value(&d->params[p - k->n_args], symbols);
     order(prog, rec, d, t);
     api->CmdBindPipeline(rec->cb, VK_PIPELINE_BIND_POINT_COMPUTE, k->pipeline);
-    api->CmdBindDescriptorSets(rec->cb, VK_PIPELINE_BIND_POINT_COMPUTE,
-                               k->layout, 0, 1, &rec->sets[i], 0, NULL);
+    bind_args(prog, rec, d, i);
     if (k->n_ints)
         api->CmdPushConstants(rec->cb, k->layout, VK_SHADER_STAGE_COMPUTE_BIT,
                               0, 4 * k->n_ints, ints);

@@ -24,7 +24,7 @@ static bool same_places(const clv_plugin_program *prog, const vk_recording *rec)
     return true;
 }
 
-/* The best: 3 as it is, 2 with its sets, 1 idle, 0 after waiting for it; of
+/* The best: 3 as it is, 2 with its descriptors, 1 idle, 0 after waiting for it; of
  * equal ones that of the longest ago. */
 static vk_recording *choose(clv_plugin_program *prog, const int64_t *symbols,
                             bool stamped, uint64_t done, int *rank)
@@ -78,7 +78,7 @@ clv_status vk_program_commands(const clv_command *command, uint64_t value,
         return explain(dev, result, "vkGetSemaphoreCounterValue", message);
     vk_recording *rec =
         choose(prog, symbols, stamps.pool != VK_NULL_HANDLE, done, &rank);
-    if (!rec->sets || !rec->cb) { /* the first time, or after a failure */
+    if (!rec->cb) { /* the first time, or after a failure */
         vk_recording_finish(prog, rec);
         result = vk_recording_init(prog, rec, code->dispatches,
                                    code->n_dispatches);
