@@ -194,55 +194,131 @@ static uint32_t add_cache(sample *b, uint32_t rows, uint32_t ids, int64_t n,
     return state;
 }
 
-static void run_turned(runner *r, const gpu_target *target, int64_t n, int64_t pairs, bool halves,
-                       bool bias)
+typedef struct turning {
+    int64_t n, pairs;
+    bool halves, bias;
+    bool two_freqs, two_ids; /* keys, values have their own */
+    uint32_t dispatches;     /* that it takes */
+} turning;
+
+static void run_turned(runner *r, const gpu_target *target, turning c)
 {
     static const int64_t outs[] = {3 * HEAD, HEAD, HEAD};
     sample b = {0};
-    uint32_t w[3][2], y[3];
+    uint32_t w[3][2], y[3], freq[2], ids[2];
     gpu_code *code = NULL;
     judge j = {0, 0};
-    begin_team(&b, n);
+    begin_team(&b, c.n);
     for (uint32_t i = 0; i < 3; i++)
-        y[i] = add_product(&b, CLV_DTYPE_Q8_0, n, outs[i], bias, &w[i][0],
+        y[i] = add_product(&b, CLV_DTYPE_Q8_0, c.n, outs[i], c.bias, &w[i][0],
                            &w[i][1]);
-    uint32_t pos = sample_add(&b, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, n, 0);
-    uint32_t ids = sample_add(&b, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, n, 0);
-    uint32_t freq = sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, pairs, 0);
-    for (int32_t i = 0; i < n; i++) {
-        ((int32_t *)b.data[pos])[i] = 3 + 5 * i;
-        ((int32_t *)b.data[ids])[i] = (int32_t)n - i;
+    uint32_t pos = sample_add(&b, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, c.n, 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        freq[i] = i && !c.two_freqs ? freq[0]
+                                    : sample_add(&b, CLV_DTYPE_F32,
+                                                 CLV_USAGE_WEIGHT, 0, c.pairs,
+                                                 0);
+        ids[i] = i && !c.two_ids ? ids[0]
+                                 : sample_add(&b, CLV_DTYPE_I32,
+                                              CLV_USAGE_INPUT, 0, c.n, 0);
     }
-    y[0] = add_rope(&b, y[0], pos, freq, n, outs[0], halves);
-    y[1] = add_rope(&b, y[1], pos, freq, n, outs[1], halves);
-    uint32_t keys = add_cache(&b, y[1], ids, n, outs[1]);
-    uint32_t values = add_cache(&b, y[2], ids, n, outs[2]);
-    uint32_t seen = sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n, outs[0],
-                               0);
+    for (int32_t i = 0; i < c.n; i++) {
+        ((int32_t *)b.data[pos])[i] = 3 + 5 * i;
+        ((int32_t *)b.data[ids[1]])[i] = i + 1;
+        ((int32_t *)b.data[ids[0]])[i] = (int32_t)c.n - i;
+    }
+    y[0] = add_rope(&b, y[0], pos, freq[0], c.n, outs[0], c.halves);
+    y[1] = add_rope(&b, y[1], pos, freq[1], c.n, outs[1], c.halves);
+    uint32_t keys = add_cache(&b, y[1], ids[0], c.n, outs[1]);
+    uint32_t values = add_cache(&b, y[2], ids[1], c.n, outs[2]);
+    uint32_t seen = sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, c.n,
+                               outs[0], 0);
     graph_node(&b.g, CLV_OP_SOFTMAX, seen,
                (const uint32_t[]){y[0], CLV_NO_TENSOR});
     fill_team(&b, CLV_DTYPE_Q8_0);
-    /* Rows of the caches, sines and cosines, the team, what is seen. */
     assert_int_equal(gpu_lower(&test_host, target, &b.g.sub, &code), CLV_OK);
-    assert_int_equal(code->n_dispatches, 4);
+    assert_int_equal(code->n_dispatches, c.dispatches);
     gpu_code_free(&test_host, code);
     runner_run(r, &b.g, b.data, b.size, NULL);
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < c.n; i++) {
         double sum = 0;
         for (int64_t o = 0; o < outs[0]; o++)
-            sum += exp(turned(&b, w[0], freq, pairs, halves, i, o));
+            sum += exp(turned(&b, w[0], freq[0], c.pairs, c.halves, i, o));
         for (int64_t o = 0; o < outs[0]; o++)
             judge_expect(&j, sample_value(&b, seen, i, o),
-                   exp(turned(&b, w[0], freq, pairs, halves, i, o)) / sum);
+                exp(turned(&b, w[0], freq[0], c.pairs, c.halves, i, o)) / sum);
         for (int64_t o = 0; o < HEAD; o++) {
-            judge_expect(&j, sample_value(&b, keys, n - i, o),
-                   turned(&b, w[1], freq, pairs, halves, i, o));
-            judge_expect(&j, sample_value(&b, values, n - i, o),
-                   team_product(&b, w[2][0], w[2][1], i, o));
+            judge_expect(&j, sample_value(&b, keys, c.n - i, o),
+                turned(&b, w[1], freq[1], c.pairs, c.halves, i, o));
+            judge_expect(&j,
+                sample_value(&b, values, c.two_ids ? i + 1 : c.n - i, o),
+                team_product(&b, w[2][0], w[2][1], i, o));
         }
     }
     judge_conclude(&j, 1e-10, "queries and keys that are turned");
     sample_free(&b);
+}
+
+/* Two teams of the same weights and x, whose ropes have frequencies of their
+ * own. */
+static void run_two_turned(runner *r)
+{
+    const int64_t out = 2 * HEAD, pairs = HEAD / 2;
+    sample b = {0};
+    uint32_t w[2], freq[2], seen[2];
+    judge j = {0, 0};
+    begin_team(&b, 1);
+    uint32_t y = add_product(&b, CLV_DTYPE_Q8_0, 1, out, false, &w[0], &w[1]);
+    uint32_t pos = sample_add(&b, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, 1, 0);
+    ((int32_t *)b.data[pos])[0] = 3;
+    for (uint32_t i = 0; i < 2; i++) {
+        freq[i] = sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, pairs, 0);
+        y = add_rope(&b, y, pos, freq[i], 1, out, false);
+        seen[i] = sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 1, out, 0);
+        graph_node(&b.g, CLV_OP_SOFTMAX, seen[i],
+                   (const uint32_t[]){y, CLV_NO_TENSOR});
+        if (i)
+            break;
+        uint32_t norm =
+            sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, TEAM_IN, 0);
+        graph_node(&b.g, CLV_OP_RMS_NORM, norm,
+                   (const uint32_t[]){0, 1, CLV_NO_TENSOR})
+            ->attr.norm.eps = 1e-3f;
+        y = sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, out, 0);
+        graph_node(&b.g, CLV_OP_MATMUL, y,
+                   (const uint32_t[]){norm, w[0], CLV_NO_TENSOR});
+    }
+    fill_team(&b, CLV_DTYPE_Q8_0);
+    runner_run(r, &b.g, b.data, b.size, NULL);
+    for (uint32_t i = 0; i < 2; i++) {
+        double sum = 0;
+        for (int64_t o = 0; o < out; o++)
+            sum += exp(turned(&b, w, freq[i], pairs, false, 0, o));
+        for (int64_t o = 0; o < out; o++)
+            judge_expect(&j, sample_value(&b, seen[i], 0, o),
+                exp(turned(&b, w, freq[i], pairs, false, 0, o)) / sum);
+    }
+    judge_conclude(&j, 1e-10, "two teams that are turned");
+    sample_free(&b);
+}
+
+/* Rows of the caches, sines and cosines, the team, what is seen. */
+static void run_all_turned(runner *r, const gpu_target *target)
+{
+    const int64_t half = HEAD / 2;
+    run_turned(r, target, (turning){.n = 1, .pairs = half, .dispatches = 4});
+    run_turned(r, target, (turning){.n = 3, .pairs = half - 3, .bias = true,
+                                    .dispatches = 4});
+    run_turned(r, target, (turning){.n = 2, .pairs = half, .halves = true,
+                                    .bias = true, .dispatches = 4});
+    run_turned(r, target, (turning){.n = 2, .pairs = half, .two_ids = true,
+                                    .dispatches = 5});
+    /* Ropes of their own: halves that no group has both of, frequencies that
+     * differ. */
+    run_turned(r, target, (turning){.n = 1, .pairs = half - 4, .halves = true,
+                                    .dispatches = 5});
+    run_turned(r, target, (turning){.n = 1, .pairs = half, .two_freqs = true,
+                                    .dispatches = 5});
 }
 
 static void test_teams(void **state)
@@ -256,9 +332,8 @@ static void test_teams(void **state)
         skip();
     run_three(r, CLV_DTYPE_Q8_0, 1, false);
     run_three(r, CLV_DTYPE_Q4_0, 5, true);
-    run_turned(r, &target, 1, HEAD / 2, false, false);
-    run_turned(r, &target, 3, HEAD / 2 - 3, false, true);
-    run_turned(r, &target, 2, HEAD / 2, true, true);
+    run_all_turned(r, &target);
+    run_two_turned(r);
     run_glu(r, CLV_DTYPE_Q8_0, 1, false);
     run_glu(r, CLV_DTYPE_I8, 1, false);
     run_glu(r, CLV_DTYPE_F16, 3, true);
