@@ -1,6 +1,6 @@
 #include "lower/lower.h"
-#include "ops/matmul_few.h"
 #include "lower/place.h"
+#include "lower/team.h"
 #include "lower/variant.h"
 
 void gpu_call_init(gpu_call *call, const char *name, const char *text,
@@ -28,6 +28,22 @@ gpu_operand *gpu_call_rows(gpu_call *call, const char *name,
         operand->strides[CLV_L_C] = gpu_constant(t->d.strides[1]);
     }
     return operand;
+}
+
+gpu_operand *gpu_add_private_rows(gpu_call *call, const char *name,
+                                  uint32_t buffer, uint32_t dtype,
+                                  gpu_expr width, int64_t channels,
+                                  int64_t stride, bool written)
+{
+    gpu_operand *o = &call->operands[call->n_operands++];
+    *o = (gpu_operand){.name = name, .dtype = dtype, .written = written,
+                       .memory = GPU_MEMORY_PRIVATE, .index = buffer,
+                       .packed = true, .width = width,
+                       .channels = gpu_constant(channels)};
+    for (uint32_t i = 0; i < 5; i++)
+        o->strides[i] = gpu_constant(0);
+    o->strides[CLV_L_W] = gpu_constant(stride);
+    return o;
 }
 
 void gpu_call_post(gpu_call *call, gpu_post_op op, const gpu_tensor *operand)

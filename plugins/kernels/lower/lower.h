@@ -106,6 +106,11 @@ void gpu_call_init(gpu_call *call, const char *name, const char *text,
 /* Adds a tensor that is rows: W counts rows, C its last dimension. */
 gpu_operand *gpu_call_rows(gpu_call *call, const char *name,
                            const gpu_tensor *t, bool written);
+/* Adds rows in private memory, of so many channels of dtype. */
+gpu_operand *gpu_add_private_rows(gpu_call *call, const char *name,
+                                  uint32_t buffer, uint32_t dtype,
+                                  gpu_expr width, int64_t channels,
+                                  int64_t stride, bool written);
 /* Adds an op on what is written. operand: NULL for those of one value. */
 void gpu_call_post(gpu_call *call, gpu_post_op op, const gpu_tensor *operand);
 void gpu_call_param(gpu_call *call, const char *name, gpu_expr value);

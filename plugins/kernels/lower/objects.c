@@ -1,7 +1,6 @@
 #include "lower/objects.h"
 #include "lower/place.h"
 #include "lower/variant.h"
-#include "ops/matrix.h"
 
 #define ITEMS 64
 

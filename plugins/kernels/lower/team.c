@@ -1,6 +1,5 @@
 #include "lower/team.h"
 #include "lower/variant.h"
-#include "ops/matrix.h"
 
 /* A transient that one node writes, as a whole. */
 static bool is_single(const gpu_fusion *f, const gpu_tensor *t)
@@ -21,13 +20,12 @@ static bool may_join(const gpu_fusion *f, const gpu_team *team,
     const gpu_node *first = &team->members[0].product;
     return p->caps.answer == CLV_ANSWER_YES && is_single(f, &p->out) &&
            is_constant(&p->in[2]) &&
-           (!team->n || (gpu_same_tiles(&p->in[1].d, &first->in[1].d) &&
-                         gpu_has(&p->in[2]) == gpu_has(&first->in[2])));
+           (!team->n || gpu_has(&p->in[2]) == gpu_has(&first->in[2]));
 }
 
 /* Products of x from node `from` on. False: one of them cannot join. */
 static bool gather(const gpu_fusion *f, uint32_t from, uint32_t x,
-                   bool (*takes)(const gpu_node *), gpu_team *team)
+                   gpu_team_takes *takes, gpu_team *team)
 {
     bool all = true;
     for (uint32_t i = from; i < f->graph->n_nodes; i++) {
@@ -38,7 +36,8 @@ static bool gather(const gpu_fusion *f, uint32_t from, uint32_t x,
             return false;
         gpu_member *member = &team->members[team->n];
         gpu_check_node(f->target, f->graph, i, &member->product);
-        if (!may_join(f, team, &member->product) || !takes(&member->product)) {
+        if (!may_join(f, team, &member->product) ||
+            !takes(&member->product, &team->members[0].product)) {
             all = false;
             continue;
         }
@@ -169,7 +168,7 @@ static bool end_by_rows(const gpu_fusion *f, uint32_t leader, gpu_team *team)
 }
 
 static bool find_behind_norm(const gpu_fusion *f, const gpu_node *node,
-                             bool (*takes)(const gpu_node *), gpu_team *team)
+                             gpu_team_takes *takes, gpu_team *team)
 {
     const gpu_tensor *y = &node->out;
     if (!is_single(f, y) || !is_constant(&node->in[1]) ||
@@ -185,7 +184,7 @@ static bool find_behind_norm(const gpu_fusion *f, const gpu_node *node,
 }
 
 bool gpu_team_find(const gpu_fusion *f, const gpu_node *node,
-                   bool (*takes)(const gpu_node *product), gpu_team *team)
+                   gpu_team_takes *takes, gpu_team *team)
 {
     memset(team, 0, sizeof *team);
     if (f->off || f->target->slices)

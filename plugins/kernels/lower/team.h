@@ -35,10 +35,16 @@ typedef struct gpu_team {
     uint32_t n_covered;
 } gpu_team;
 
-/* The team that begins at the node, a product or a norm; false: there is none.
- * takes: whether the kernel can make a product as one of a team. */
+/* Whether the kernel can make a product in one team with the first, which may be
+ * itself. */
+typedef bool gpu_team_takes(const gpu_node *product, const gpu_node *first);
+/* The team that begins at the node, a product or a norm; false: there is none. */
 bool gpu_team_find(const gpu_fusion *f, const gpu_node *node,
-                   bool (*takes)(const gpu_node *product), gpu_team *team);
+                   gpu_team_takes *takes, gpu_team *team);
 /* Whether the pairs that the team's rope turns lie 16 k channels apart, in two
  * rows of tiles of 16; else side by side, in one. */
 bool gpu_team_has_halves(const gpu_team *team);
+
+/* ops/matmul_few.c: the kernels of teams. */
+gpu_team_takes gpu_few_takes;
+clv_status gpu_few_lower_team(gpu_lowering *lowering, const gpu_team *team);

@@ -9,15 +9,6 @@ typedef struct few {
     uint32_t streams, warps, deep;
 } few;
 
-/* A power of two. */
-static uint32_t columns_of(const gpu_node *node)
-{
-    uint32_t columns = 1;
-    while (columns < gpu_max_rows(&node->in[0]))
-        columns *= 2;
-    return columns;
-}
-
 /* Whether bytes meet bytes. */
 static bool has_dot(const gpu_node *node)
 {
@@ -40,7 +31,7 @@ static bool fits(const gpu_node *node, few s)
 {
     const uint32_t sets = s.streams * (is_wide(node) ? 2 : 1);
     return s.warps * 32 <= node->target->max_group &&
-           s.warps * sets * columns_of(node) * 32 <= room_of(node);
+           s.warps * sets * gpu_few_columns(node) * 32 <= room_of(node);
 }
 
 static uint32_t way_of(few s)
@@ -64,7 +55,7 @@ static int64_t rows_of_tiles(const gpu_node *node)
 static few prefer(const gpu_node *node, int64_t rows)
 {
     const int64_t units = node->target->units;
-    const bool waits = columns_of(node) <= 2; /* for memory, not for sums */
+    const bool waits = gpu_few_columns(node) <= 2; /* for memory, not for sums */
     const few quick = {2, 8, 2}, two = {2, 16, 2}, many = {1, 16, 2};
     const few one = {1, 8, 2};
     if (rows >= units * 4 && waits && fits(node, quick))
@@ -206,22 +197,13 @@ static void put_team(gpu_text *text, const gpu_team *team, uint32_t streams)
 static void add_numbers(gpu_call *call, const gpu_node *node, few s,
                         const gpu_team *team)
 {
-    const bool glu = team && team->has_glu;
-    const uint32_t columns = columns_of(node);
-    gpu_tile_defines(call, node);
-    gpu_call_define(call, "COLUMNS", columns);
-    gpu_call_define(call, "CHUNK", room_of(node) / columns);
+    gpu_few_define(call, node, team);
+    gpu_call_define(call, "CHUNK", room_of(node) / gpu_few_columns(node));
     gpu_call_define(call, "STREAMS", s.streams);
     gpu_call_define(call, "WARPS", s.warps);
     gpu_call_define(call, "ITEMS", s.warps * 32);
     gpu_call_define(call, "DEEP", is_wide(node) ? s.deep / 2 : s.deep);
     gpu_call_define(call, "DOT", has_dot(node));
-    gpu_call_define(call, "ACTIVATION",
-                    !glu ? 0 : team->activation == CLV_ACT_GELU_TANH ? 2 : 1);
-    gpu_call_define(call, "NORM", team && team->has_norm);
-    gpu_call_define(call, "ROPE", !team || !team->rope         ? 0
-                                  : gpu_team_has_halves(team) ? 2
-                                                              : 1);
 }
 
 clv_status gpu_coop_few_lower(gpu_lowering *lowering, const gpu_node *node,

@@ -4,13 +4,25 @@
 #include "matrix.h"
 #include "lower/variant.h"
 
-/* Columns of x that the kernel for few rows makes. */
-static int64_t columns_of(const gpu_node *node)
+int64_t gpu_few_columns(const gpu_node *node)
 {
     int64_t columns = 1;
     while (columns < gpu_max_rows(&node->in[0]))
         columns *= 2;
     return columns;
+}
+
+void gpu_few_define(gpu_call *call, const gpu_node *node, const gpu_team *team)
+{
+    const bool glu = team && team->has_glu;
+    gpu_tile_defines(call, node);
+    gpu_call_define(call, "COLUMNS", gpu_few_columns(node));
+    gpu_call_define(call, "ACTIVATION",
+                    !glu ? 0 : team->activation == CLV_ACT_GELU_TANH ? 2 : 1);
+    gpu_call_define(call, "NORM", team && team->has_norm);
+    gpu_call_define(call, "ROPE", !team || !team->rope         ? 0
+                                  : gpu_team_has_halves(team) ? 2
+                                                              : 1);
 }
 
 /* Rows of tiles that a group reads at a time: gate and up, or both halves of
@@ -42,7 +54,7 @@ static few few_of(uint32_t way)
 static bool fits(const gpu_node *node, few f, int64_t streams)
 {
     const gpu_target *target = node->target;
-    const int64_t columns = columns_of(node), items = f.warps * 32;
+    const int64_t columns = gpu_few_columns(node), items = f.warps * 32;
     return items <= target->max_group && items <= target->max_group_size[0] &&
            columns * (f.warps * (f.unroll * 128 + streams * 256 + 8) + 128) +
                    gpu_plain_bytes(target, items) <=
@@ -90,23 +102,15 @@ static const char *const bias_names[] = {"bias", "bias1", "bias2"};
 static void add_numbers(gpu_call *call, const gpu_node *node, few f,
                         int64_t strips, const gpu_team *team)
 {
-    const bool glu = team && team->has_glu;
     const int64_t most = f.stay * node->target->units;
     const int64_t groups = f.stay && most < strips ? most : strips;
-    gpu_tile_defines(call, node);
-    gpu_call_define(call, "COLUMNS", columns_of(node));
+    gpu_few_define(call, node, team);
     gpu_call_define(call, "UNROLL", f.unroll);
     gpu_call_define(call, "WARPS", f.warps);
     gpu_call_define(call, "ITEMS", f.warps * 32);
     gpu_call_define(call, "STREAMS", streams_of(team));
     gpu_call_define(call, "STRIPS", strips);
     gpu_call_define(call, "GROUPS", groups);
-    gpu_call_define(call, "ACTIVATION",
-                    !glu ? 0 : team->activation == CLV_ACT_GELU_TANH ? 2 : 1);
-    gpu_call_define(call, "NORM", team && team->has_norm);
-    gpu_call_define(call, "ROPE", !team || !team->rope         ? 0
-                                  : gpu_team_has_halves(team) ? 2
-                                                              : 1);
     call->local[0] = (uint32_t)f.warps * 32;
     call->groups[0] = gpu_constant(groups);
 }
@@ -154,9 +158,10 @@ clv_status gpu_few_lower(gpu_lowering *lowering, const gpu_node *node,
 /* ------------------------------------------------------------------------ */
 /* Several products                                                          */
 
-bool gpu_few_takes(const gpu_node *product)
+bool gpu_few_takes(const gpu_node *product, const gpu_node *first)
 {
     return gpu_matrix_suits(product) && gpu_is_few(product) &&
+           gpu_same_tiles(&product->in[1].d, &first->in[1].d) &&
            !gpu_is_disabled(product->target, "matmul_team");
 }
 

@@ -88,22 +88,6 @@ int64_t gpu_plain_bytes(const gpu_target *target, int64_t items)
     return target->nvidia_ptx ? 0 : 28 * items;
 }
 
-gpu_operand *gpu_add_private_rows(gpu_call *call, const char *name,
-                                  uint32_t buffer, uint32_t dtype,
-                                  gpu_expr width, int64_t channels,
-                                  int64_t stride, bool written)
-{
-    gpu_operand *o = &call->operands[call->n_operands++];
-    *o = (gpu_operand){.name = name, .dtype = dtype, .written = written,
-                       .memory = GPU_MEMORY_PRIVATE, .index = buffer,
-                       .packed = true, .width = width,
-                       .channels = gpu_constant(channels)};
-    for (uint32_t i = 0; i < 5; i++)
-        o->strides[i] = gpu_constant(0);
-    o->strides[CLV_L_W] = gpu_constant(stride);
-    return o;
-}
-
 void gpu_add_tiles(gpu_call *call, const gpu_node *node, const char *name,
                    uint32_t buffer)
 {

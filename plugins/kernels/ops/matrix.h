@@ -1,5 +1,5 @@
 /* What the kernels of matrix instructions share: weights in tiles (tiles.clt),
- * their text, operands in private memory. */
+ * and their text. */
 #pragma once
 
 #include "lower/lower.h"
@@ -26,11 +26,6 @@ bool gpu_has_matrices(const gpu_target *target);
 /* Bytes of local memory that the plain code takes in addition. */
 int64_t gpu_plain_bytes(const gpu_target *target, int64_t items);
 
-/* Adds rows in private memory, of so many channels of dtype. */
-gpu_operand *gpu_add_private_rows(gpu_call *call, const char *name,
-                                  uint32_t buffer, uint32_t dtype,
-                                  gpu_expr width, int64_t channels,
-                                  int64_t stride, bool written);
 /* Adds the product's weights, in tiles that lie in the buffer. */
 void gpu_add_tiles(gpu_call *call, const gpu_node *node, const char *name,
                    uint32_t buffer);

@@ -1,6 +1,5 @@
 /* Rotary position embedding. */
 #include "lower/lower.h"
-#include "matrix.h"
 
 #define F32 GPU_BIT(CLV_DTYPE_F32)
 #define GROUP_PAIRS 32
