@@ -77,8 +77,10 @@ static void fill_team(sample *b, uint32_t dtype)
         ((float *)b->data[1])[c] /= one;
 }
 
-/* Three products, the last one's rows into a cache by ids. */
-static void run_three(runner *r, uint32_t dtype, int64_t n, bool bias)
+/* Three products, the last one, of weights of that type, with its rows into a
+ * cache by ids. */
+static void run_three(runner *r, uint32_t dtype, uint32_t last, int64_t n,
+                      bool bias)
 {
     static const int64_t outs[] = {40, 16, 33};
     sample b = {0};
@@ -86,7 +88,8 @@ static void run_three(runner *r, uint32_t dtype, int64_t n, bool bias)
     judge j = {0, 0};
     begin_team(&b, n);
     for (uint32_t i = 0; i < 3; i++)
-        y[i] = add_product(&b, dtype, n, outs[i], bias, &w[i], &biases[i]);
+        y[i] = add_product(&b, i < 2 ? dtype : last, n, outs[i], bias, &w[i],
+                           &biases[i]);
     for (uint32_t i = 0; i < 2; i++) {
         seen[i] = sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n, outs[i], 0);
         graph_node(&b.g, CLV_OP_SOFTMAX, seen[i],
@@ -330,8 +333,9 @@ static void test_teams(void **state)
     (void)state;
     if (!r)
         skip();
-    run_three(r, CLV_DTYPE_Q8_0, 1, false);
-    run_three(r, CLV_DTYPE_Q4_0, 5, true);
+    run_three(r, CLV_DTYPE_Q8_0, CLV_DTYPE_Q8_0, 1, false);
+    run_three(r, CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0, 1, false);
+    run_three(r, CLV_DTYPE_Q4_0, CLV_DTYPE_Q4_0, 5, true);
     run_all_turned(r, &target);
     run_two_turned(r);
     run_glu(r, CLV_DTYPE_Q8_0, 1, false);
