@@ -15,8 +15,10 @@ static double now_ms(void)
 
 static int run(int64_t n_tokens)
 {
-    const model_shape shape = {.n_layers = 32, .n_tokens = n_tokens,
-                               .width = 4096, .kv_width = 1024,
+    const model_shape shape = {.n_layers = 32,
+                               .n_tokens = n_tokens,
+                               .width = 4096,
+                               .kv_width = 1024,
                                .hidden = 14336};
     model_problem *m = model_problem_new(&shape);
     double best = 1e9, makespan = 0;

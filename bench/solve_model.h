@@ -31,12 +31,27 @@ typedef struct model_problem {
 #define MODEL_OPTIONS 48 /* of a node, at most */
 
 static const core_solve_device model_devices[MODEL_DEVICES] = {
-    {.submit_ns = 10e3, .submit_idle_ns = 10e3, .dispatch_ns = 30e3,
-     .wait_ns = 5e3, .host_waits = true, .memory = UINT64_MAX, .max_share = 1},
-    {.submit_ns = 15e3, .submit_idle_ns = 90e3, .dispatch_ns = 5e3,
-     .wait_ns = 5e3, .host_waits = true, .memory = UINT64_MAX, .max_share = 1},
-    {.submit_ns = 2e3, .submit_idle_ns = 5e3, .dispatch_ns = 1e3,
-     .wait_ns = 2e3, .host_waits = false, .memory = UINT64_MAX, .max_share = 1},
+    {.submit_ns = 10e3,
+     .submit_idle_ns = 10e3,
+     .dispatch_ns = 30e3,
+     .wait_ns = 5e3,
+     .host_waits = true,
+     .memory = UINT64_MAX,
+     .max_share = 1},
+    {.submit_ns = 15e3,
+     .submit_idle_ns = 90e3,
+     .dispatch_ns = 5e3,
+     .wait_ns = 5e3,
+     .host_waits = true,
+     .memory = UINT64_MAX,
+     .max_share = 1},
+    {.submit_ns = 2e3,
+     .submit_idle_ns = 5e3,
+     .dispatch_ns = 1e3,
+     .wait_ns = 2e3,
+     .host_waits = false,
+     .memory = UINT64_MAX,
+     .max_share = 1},
 };
 
 /* Time of a product of n x in by in x out, int4 weights, ns. */
@@ -48,7 +63,8 @@ static inline double model_matmul_ns(int device, int64_t n, int64_t in,
         n = (n + 31) / 32 * 32;
     double work = 2.0 * (double)n * (double)in * (double)out / flops[device];
     double moved = ((double)in * (double)out / 2 + 2.0 * (double)(n * in) +
-                    2.0 * (double)(n * out)) / bytes[device];
+                    2.0 * (double)(n * out)) /
+                   bytes[device];
     if (device == MODEL_NPU && in > 3 * out)
         work *= 6;
     return work > moved ? work : moved;
@@ -63,8 +79,8 @@ static inline double model_vector_ns(int device, int64_t n, int64_t width)
 /* What a node is, for its options. */
 typedef struct model_node {
     bool matmul;
-    int64_t n, in, out;     /* out: columns of the result */
-    bool own_columns;       /* needs the same columns of all its deps */
+    int64_t n, in, out; /* out: columns of the result */
+    bool own_columns;   /* needs the same columns of all its deps */
     uint32_t n_deps;
     int64_t dep_columns[3]; /* of each dep */
 } model_node;
@@ -82,8 +98,7 @@ static inline void model_piece(model_problem *m, const model_node *node,
     piece->ns = node->matmul ? model_matmul_ns(device, n, deep, columns)
                              : model_vector_ns(device, n, columns);
     piece->energy_nj = piece->ns * (device == MODEL_GPU ? 4.3 : 2);
-    piece->weight_bytes =
-        node->matmul ? (uint64_t)(deep * columns / 2) : 0;
+    piece->weight_bytes = node->matmul ? (uint64_t)(deep * columns / 2) : 0;
     piece->out = out;
     for (uint32_t k = 0; k < node->n_deps; k++) {
         core_box need = {{out.begin[0], 0}, {out.end[0], node->dep_columns[k]}};
@@ -106,8 +121,7 @@ static inline core_box model_box(int64_t r0, int64_t r1, int64_t c0, int64_t c1)
 
 static inline void model_option(model_problem *m)
 {
-    m->options[m->p.n_options++] =
-        (core_solve_option){m->p.n_pieces, 0};
+    m->options[m->p.n_options++] = (core_solve_option){m->p.n_pieces, 0};
     m->nodes[m->p.n_nodes - 1].n_options++;
 }
 
@@ -158,8 +172,8 @@ static inline void model_options(model_problem *m, const model_node *node)
     }
     static const int eighths[] = {1, 2, 3, 4, 5, 6, 7, 14};
     for (int e = 0; e < 8; e++) {
-        int64_t part = eighths[e] == 14 ? node->out / 16 * 15
-                                        : node->out / 8 * eighths[e];
+        int64_t part =
+            eighths[e] == 14 ? node->out / 16 * 15 : node->out / 8 * eighths[e];
         if (node->matmul || node->own_columns) {
             if (node->matmul)
                 model_columns(m, node, MODEL_NPU, MODEL_GPU, part);
@@ -212,22 +226,22 @@ static inline void model_layer(model_problem *m)
         model_node node;
         uint32_t deps[3];
     } layer[MODEL_LAYER] = {
-        {{VECTOR(w), .dep_columns = {w}}, {1}},                   /* norm */
-        {{MATMUL(w, w), .dep_columns = {w}}, {1}},                /* q */
-        {{MATMUL(w, kv), .dep_columns = {w}}, {2}},               /* k */
-        {{MATMUL(w, kv), .dep_columns = {w}}, {3}},               /* v */
+        {{VECTOR(w), .dep_columns = {w}}, {1}},     /* norm */
+        {{MATMUL(w, w), .dep_columns = {w}}, {1}},  /* q */
+        {{MATMUL(w, kv), .dep_columns = {w}}, {2}}, /* k */
+        {{MATMUL(w, kv), .dep_columns = {w}}, {3}}, /* v */
         {{VECTOR(w), .own_columns = true, .dep_columns = {w}}, {3}},
         {{VECTOR(kv), .own_columns = true, .dep_columns = {kv}}, {3}},
         {{VECTOR(kv), .own_columns = true, .dep_columns = {kv}}, {1}},
         {{VECTOR(kv), .own_columns = true, .dep_columns = {kv}}, {4}},
         {{VECTOR(w), .dep_columns = {w, kv, kv}}, {4, 2, 1}}, /* attention */
-        {{MATMUL(w, w), .dep_columns = {w}}, {1}},                /* o */
+        {{MATMUL(w, w), .dep_columns = {w}}, {1}},            /* o */
         {{VECTOR(w), .own_columns = true, .dep_columns = {w, w}}, {1, 11}},
-        {{VECTOR(w), .dep_columns = {w}}, {1}},                   /* norm */
-        {{MATMUL(w, h), .dep_columns = {w}}, {1}},                /* gate */
-        {{MATMUL(w, h), .dep_columns = {w}}, {2}},                /* up */
+        {{VECTOR(w), .dep_columns = {w}}, {1}},    /* norm */
+        {{MATMUL(w, h), .dep_columns = {w}}, {1}}, /* gate */
+        {{MATMUL(w, h), .dep_columns = {w}}, {2}}, /* up */
         {{VECTOR(h), .own_columns = true, .dep_columns = {h, h}}, {1, 2}},
-        {{MATMUL(h, w), .dep_columns = {h}}, {1}},                /* down */
+        {{MATMUL(h, w), .dep_columns = {h}}, {1}}, /* down */
         {{VECTOR(w), .own_columns = true, .dep_columns = {w, w}}, {1, 6}},
     };
 #undef MATMUL
@@ -254,8 +268,8 @@ static inline model_problem *model_problem_new(const model_shape *shape)
                                 .options = m->options,
                                 .pieces = m->pieces,
                                 .n_devices = MODEL_DEVICES};
-    for (uint32_t l = 0; m->nodes && m->options && m->pieces &&
-                         l < shape->n_layers; l++)
+    for (uint32_t l = 0;
+         m->nodes && m->options && m->pieces && l < shape->n_layers; l++)
         model_layer(m);
     return m;
 }

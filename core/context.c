@@ -167,7 +167,7 @@ clv_status clv_context_find_device(const clv_context *ctx, const char *id,
     }
     if (!ctx->n_devices)
         return core_loader_no_device(ctx);
-    core_id_list present = { .text = "" };
+    core_id_list present = {.text = ""};
     for (uint32_t i = 0; i < ctx->n_devices; i++)
         core_id_list_add(&present, ctx->devices[i]->id);
     return clv_error(CLV_ERR_NOT_FOUND, "there is no device '%s'; present: %s",

@@ -25,24 +25,25 @@ void core_trace_destroy(struct core_trace *trace); /* NULL is legal */
 /* Sums of times by kernel; kernel_sums.c. */
 struct core_kernel_sums;
 clv_status core_kernel_sums_create(struct core_kernel_sums **out);
-void core_kernel_sums_destroy(struct core_kernel_sums *sums); /* NULL is legal */
+void core_kernel_sums_destroy(
+    struct core_kernel_sums *sums); /* NULL is legal */
 
 /* A plugin whose instance runs. */
 typedef struct core_plugin {
     clv_context *ctx;
-    clv_plugin_api api;      /* full-size copy: slots the plugin lacks are
-                                NULL. Its strings lie in the plugin */
+    clv_plugin_api api; /* full-size copy: slots the plugin lacks are
+                           NULL. Its strings lie in the plugin */
     clv_plugin_instance *instance;
-    clv_host_api host;       /* given to the plugin; host.host is this */
-    char *path, *dir;        /* of its file, absolute */
-    char *name;              /* by its manifest */
-    char *cache_dir;         /* its part of the context's, "" if none */
+    clv_host_api host; /* given to the plugin; host.host is this */
+    char *path, *dir;  /* of its file, absolute */
+    char *name;        /* by its manifest */
+    char *cache_dir;   /* its part of the context's, "" if none */
     struct core_module *module;
     core_manifest manifest;
-    uint32_t abi_version;    /* negotiated */
-    bool declared;           /* its options are in the configuration */
-    _Atomic bool kept;       /* never torn down; see remains.h */
-    pthread_mutex_t mutex;   /* serialises [inst] slots */
+    uint32_t abi_version;  /* negotiated */
+    bool declared;         /* its options are in the configuration */
+    _Atomic bool kept;     /* never torn down; see remains.h */
+    pthread_mutex_t mutex; /* serialises [inst] slots */
 } core_plugin;
 
 struct clv_context {
@@ -51,26 +52,27 @@ struct clv_context {
     pthread_rwlock_t log_lock; /* read while log is called */
     clv_log_fn log;
     void *log_ctx;
-    uint32_t log_level;      /* most detailed level wanted */
+    uint32_t log_level;       /* most detailed level wanted */
     clv_progress_fn progress; /* may be NULL */
     void *progress_ctx;
     struct core_trace *trace;
-    struct core_kernel_sums *kernel_sums; /* NULL only in the trial of a plugin */
-    struct core_loader *loader; /* outcome of every candidate */
+    struct core_kernel_sums
+        *kernel_sums;             /* NULL only in the trial of a plugin */
+    struct core_loader *loader;   /* outcome of every candidate */
     struct core_profile *profile; /* what is known of the devices' speed */
 
     core_plugin **plugins;
-    clv_device **devices;    /* in preference order */
+    clv_device **devices; /* in preference order */
     uint32_t n_plugins, n_devices;
 
     /* Host threads for clv_host_api.parallel_for, made by the first use. */
     pthread_mutex_t workers_mutex;
     struct core_workers *workers;
-    uint32_t n_workers;      /* how many there are or would be */
+    uint32_t n_workers; /* how many there are or would be */
 };
 
-/* Tells the application of long work; CLV_ERR_CANCELLED when it wants no more of
- * it. */
+/* Tells the application of long work; CLV_ERR_CANCELLED when it wants no more
+ * of it. */
 clv_status core_context_progress(clv_context *ctx, const char *what,
                                  double fraction);
 

@@ -46,7 +46,7 @@ typedef struct kit_case {
     uint32_t scope;           /* kit_scope */
     uint32_t needs;           /* KIT_NEEDS_* */
     void (*run)(kit *k, const void *arg);
-    const void *arg;          /* lives as long as the program */
+    const void *arg; /* lives as long as the program */
 } kit_case;
 
 /* ------------------------------------------------------------------------ */
@@ -94,11 +94,11 @@ void kit_note(kit *k, const char *fmt, ...)
  * kit_expect call it. */
 void kit_checked(kit *k);
 
-#define KIT_CHECK(k, condition, ...)                                          \
-    do {                                                                      \
-        kit_checked(k);                                                       \
-        if (!(condition))                                                     \
-            kit_fail(k, __VA_ARGS__);                                         \
+#define KIT_CHECK(k, condition, ...)                                           \
+    do {                                                                       \
+        kit_checked(k);                                                        \
+        if (!(condition))                                                      \
+            kit_fail(k, __VA_ARGS__);                                          \
     } while (0)
 
 /* status must be the one expected; else the case fails with the name of the
@@ -106,4 +106,3 @@ void kit_checked(kit *k);
 void kit_expect(kit *k, clv_status status, clv_status expected,
                 const char *call, ...) __attribute__((format(printf, 4, 5)));
 #define KIT_OK(k, status, ...) kit_expect(k, status, CLV_OK, __VA_ARGS__)
-

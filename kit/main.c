@@ -22,8 +22,7 @@
 typedef struct check_args {
     tool_common common;
     const char *format;
-    tool_strings filters, groups, devices, exclude, xfail, expect, ops,
-        models;
+    tool_strings filters, groups, devices, exclude, xfail, expect, ops, models;
     tool_strings conf, set;
     kit_conf settings; /* both together */
     uint32_t n_filed;  /* of them, from files */
@@ -72,8 +71,8 @@ static const tool_option options[] = {
     TOOL_OPT_STRINGS(0, "model", "PATTERN", AT(models),
                      "with --perf, only shapes of models that match, as in "
                      "'llama3-8b.ffn_*'; may be repeated"),
-    TOOL_OPT_CHOICE('o', "output", "FORMAT", AT(format),
-                    "text|tap|junit|json", "text, tap, junit or json"),
+    TOOL_OPT_CHOICE('o', "output", "FORMAT", AT(format), "text|tap|junit|json",
+                    "text, tap, junit or json"),
     TOOL_OPT_FLAG('v', "verbose", AT(verbose), "a line for every case"),
     {0},
 };
@@ -122,11 +121,10 @@ static int check_groups(const check_args *args)
         }
         const char *near = tool_nearest(args->groups.items[i], names, n);
         if (!found)
-            return tool_usage("--group %s: there is no such group%s%s%s",
-                              args->groups.items[i],
-                              near ? "; did you mean '" : "",
-                              near ? near : "; --list shows them",
-                              near ? "'?" : "");
+            return tool_usage(
+                "--group %s: there is no such group%s%s%s",
+                args->groups.items[i], near ? "; did you mean '" : "",
+                near ? near : "; --list shows them", near ? "'?" : "");
     }
     return -1;
 }
@@ -272,8 +270,7 @@ static kit_config config_of(const check_args *args, const places *at)
 {
     return (kit_config){.path = at->path,
                         .dir = at->dir,
-                        .settings =
-                            (const char *const *)args->settings.items,
+                        .settings = (const char *const *)args->settings.items,
                         .n_settings = args->settings.n,
                         .n_filed = args->n_filed,
                         .seed = (uint64_t)args->seed,

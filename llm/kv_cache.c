@@ -68,8 +68,8 @@ static clv_status rescue(clv_tensor **tensor, clv_context *ctx, uint32_t n)
     if (!clv_tensor_contested(*tensor))
         return CLV_OK;
     const int64_t *dims = clv_tensor_dims(*tensor);
-    clv_status status = clv_tensor_create(ctx, clv_tensor_dtype(*tensor), 2,
-                                          dims, &moved);
+    clv_status status =
+        clv_tensor_create(ctx, clv_tensor_dtype(*tensor), 2, dims, &moved);
     if (status)
         return clv_error_prefix(status, "moving the KV cache");
     const void *rows = clv_tensor_data(*tensor);
@@ -108,9 +108,8 @@ bool llm_kv_cache_lost(const llm_kv_cache *cache)
 static clv_status renew(clv_tensor **tensor, clv_context *ctx)
 {
     clv_tensor *made;
-    clv_status status =
-        clv_tensor_create(ctx, clv_tensor_dtype(*tensor), 2,
-                          clv_tensor_dims(*tensor), &made);
+    clv_status status = clv_tensor_create(ctx, clv_tensor_dtype(*tensor), 2,
+                                          clv_tensor_dims(*tensor), &made);
     if (status)
         return clv_error_prefix(status, "a new KV cache");
     clv_tensor_destroy(*tensor);

@@ -31,10 +31,9 @@ static clv_status build(llm_runner *r, const llm_kv_cache *cache)
         return clv_error(CLV_ERR_NO_MEMORY,
                          "out of memory for a graph of %u layers",
                          cache->n_layers);
-    const clv_dim n = r->shape.fixed
-                          ? clv_dim_fixed(r->shape.n_tokens)
-                          : clv_graph_symbol(g, "n_tokens", 1,
-                                             r->shape.n_tokens);
+    const clv_dim n =
+        r->shape.fixed ? clv_dim_fixed(r->shape.n_tokens)
+                       : clv_graph_symbol(g, "n_tokens", 1, r->shape.n_tokens);
     io->rows = clv_graph_symbol(g, "n_rows", 1, cache->n_ctx);
     io->ids = clv_graph_input(g, "ids", CLV_DTYPE_I32, 1, &n);
     io->pos = clv_graph_input(g, "pos", CLV_DTYPE_I32, 1, &n);

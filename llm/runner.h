@@ -5,8 +5,8 @@
  *
  * A graph has one length, or a symbolic one up to a bound. One of one length
  * takes fewer tokens too: it is padded with rows that nothing looks at, behind
- * the real ones, whose rows of the cache are masked until later tokens overwrite
- * them.
+ * the real ones, whose rows of the cache are masked until later tokens
+ * overwrite them.
  */
 #pragma once
 
@@ -34,7 +34,7 @@ typedef struct llm_runner {
 typedef struct llm_runner_params {
     clv_device *const *devices; /* as clv_plan_params */
     uint32_t n_devices;
-    char *const *plans;         /* saved ones, as clv_session_params */
+    char *const *plans; /* saved ones, as clv_session_params */
     uint32_t n_plans;
 } llm_runner_params;
 
@@ -46,8 +46,7 @@ void llm_runner_destroy(llm_runner *runner); /* NULL is legal */
 bool llm_runner_is_saved(const llm_runner *runner,
                          const llm_runner_params *params);
 /* By that plan, else anew. */
-clv_status llm_runner_plan(llm_runner *runner,
-                           const llm_runner_params *params);
+clv_status llm_runner_plan(llm_runner *runner, const llm_runner_params *params);
 /* What a run should take, ns; 0: not known, or not planned. */
 double llm_runner_predicted(const llm_runner *runner);
 /* What is planned becomes ready to run. */

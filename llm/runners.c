@@ -132,8 +132,7 @@ static clv_status make_ready(llm_runners *r, llm_runner *runner)
         status = llm_runner_compile(runner, r->cache);
         if (!status && runner->shape.fixed)
             r->compile_ns = compile_clock(r) - begin;
-        if (!r->n ||
-            (status != CLV_ERR_LIMIT && status != CLV_ERR_NO_MEMORY))
+        if (!r->n || (status != CLV_ERR_LIMIT && status != CLV_ERR_NO_MEMORY))
             return status;
         drop_oldest(r);
     }

@@ -5,10 +5,10 @@
  * Devices that take any shape share one graph of up to n_batch tokens (one more
  * where all logits are wanted, and one for single tokens). Where a device has
  * static shapes, a run has one length: n, or n rounded up to lengths that such
- * devices have or to a sum of two or three of them, whichever plan has the least
- * predicted time; without predictions n itself, or the first of the others that
- * can be planned at all. Saved plans decide where one was made for one of these
- * graphs.
+ * devices have or to a sum of two or three of them, whichever plan has the
+ * least predicted time; without predictions n itself, or the first of the
+ * others that can be planned at all. Saved plans decide where one was made for
+ * one of these graphs.
  *
  * Texts have a different length each time, and making a runner costs: planning,
  * compiling, programs and memory. So
@@ -35,7 +35,7 @@
 typedef struct llm_choice {
     uint32_t n;
     bool all_logits;
-    bool prepared;    /* the best plan, whatever was there */
+    bool prepared; /* the best plan, whatever was there */
     llm_shape shape;
     double waste_ns;  /* of each run against the best plan, */
     double wasted_ns; /* and of all of them */
@@ -48,13 +48,13 @@ typedef struct llm_runners {
     llm_runner_params params; /* devices: owned, those left, or NULL: all of the
                                  context; plans: the session's */
     bool fixed;               /* a device has static shapes */
-    int64_t *lengths;         /* that static devices have; NULL: not asked yet */
+    int64_t *lengths; /* that static devices have; NULL: not asked yet */
     uint32_t n_lengths;
     llm_runner *items[LLM_MAX_RUNNERS]; /* the latest used first */
     uint32_t n;
-    double compile_ns;        /* of the latest runner of one length */
+    double compile_ns; /* of the latest runner of one length */
     llm_choice choices[LLM_MAX_CHOICES];
-    uint32_t n_choices;       /* so far; the latest LLM_MAX_CHOICES are kept */
+    uint32_t n_choices; /* so far; the latest LLM_MAX_CHOICES are kept */
 } llm_runners;
 
 /* Sets the devices, of which lost ones are left out, and forgets all that was
@@ -68,14 +68,14 @@ typedef struct llm_request {
     uint32_t n;    /* tokens, 1..n_batch */
     uint32_t room; /* positions left in the cache, at least n */
     bool all_logits;
-    bool prepare;  /* by the best plan, whatever is there */
+    bool prepare; /* by the best plan, whatever is there */
 } llm_request;
 
 /* *out is ready to run, and stays until the next call. */
 clv_status llm_runners_get(llm_runners *r, const llm_request *request,
                            llm_runner **out);
-/* *out is one of the runners, or a new one that is planned but not compiled: the
- * caller's. */
+/* *out is one of the runners, or a new one that is planned but not compiled:
+ * the caller's. */
 clv_status llm_runners_choose(llm_runners *r, const llm_request *request,
                               llm_runner **out);
 /* Shapes of one length that may serve the request, best guess first. */

@@ -81,7 +81,8 @@ static bool choose_again(llm_runners *r, const llm_request *q, llm_shape *out)
         (choice->shape.fixed && choice->shape.n_tokens > q->room))
         return false;
     if (choice->waste_ns > 0) {
-        if (!llm_runners_find(r, &choice->shape) || choice->wasted_ns >= r->compile_ns)
+        if (!llm_runners_find(r, &choice->shape) ||
+            choice->wasted_ns >= r->compile_ns)
             return false;
         choice->wasted_ns += choice->waste_ns;
     }

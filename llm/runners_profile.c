@@ -51,9 +51,8 @@ typedef struct share {
 static int on_progress(void *ctx, const char *what, double fraction)
 {
     const share *s = ctx;
-    return s->progress
-               ? s->progress(s->ctx, what, (s->index + fraction) / s->n)
-               : 0;
+    return s->progress ? s->progress(s->ctx, what, (s->index + fraction) / s->n)
+                       : 0;
 }
 
 clv_status llm_runners_profile(llm_runners *r, const uint32_t *lengths,
@@ -70,8 +69,8 @@ clv_status llm_runners_profile(llm_runners *r, const uint32_t *lengths,
     p.progress_ctx = &s;
     for (; s.index < w.n && !status; s.index++) {
         llm_runner *runner;
-        status = llm_runner_create(r->model, r->cache, &w.shapes[s.index],
-                                   &runner);
+        status =
+            llm_runner_create(r->model, r->cache, &w.shapes[s.index], &runner);
         if (status)
             break;
         status = clv_profile_graph(r->model->ctx, runner->graph, &p);

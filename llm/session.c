@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEFAULT_CTX   4096
+#define DEFAULT_CTX 4096
 #define DEFAULT_BATCH 512
 
 struct clv_session {
@@ -19,9 +19,9 @@ struct clv_session {
     uint32_t n_plans;
     llm_kv_cache cache;
     uint32_t position;
-    int32_t *ids;        /* [position] what the cache is of */
+    int32_t *ids; /* [position] what the cache is of */
     uint32_t ids_capacity;
-    bool stale;          /* the cache was lost: its rows are to be made anew */
+    bool stale; /* the cache was lost: its rows are to be made anew */
     llm_runners runners;
     const llm_runner *latest; /* one of them, or NULL */
     float *rows; /* logits of several batches, grown when asked for */
@@ -74,7 +74,8 @@ static clv_status set_params(clv_session *s, const clv_session_params *p)
         if (s->devices[i] && clv_device_lost(s->devices[i]))
             return clv_error(CLV_ERR_DEVICE_LOST,
                              "device '%s' is lost; leave it out, or open a new "
-                             "context", clv_device_id(s->devices[i]));
+                             "context",
+                             clv_device_id(s->devices[i]));
     return CLV_OK;
 }
 
@@ -208,7 +209,7 @@ clv_status clv_session_predict(const clv_session *session, clv_prediction *out)
 {
     if (!session || !out || !session->latest)
         return clv_error(CLV_ERR_INVALID, "clv_session_predict: no session, or "
-                         "one that has run nothing yet");
+                                          "one that has run nothing yet");
     const llm_runner *latest = session->latest;
     return clv_plan_predict(latest->plan, latest->symbols, latest->n_symbols,
                             out);
@@ -293,8 +294,8 @@ static clv_status leave_lost_out(clv_session *s)
              : llm_kv_cache_rescue(&s->cache, s->model->ctx, s->position);
     s->stale |= gone;
     if (!status)
-        status = llm_runners_reset(&s->runners, s->devices, s->n_devices, NULL,
-                                   0);
+        status =
+            llm_runners_reset(&s->runners, s->devices, s->n_devices, NULL, 0);
     if (!status)
         s->n_lost = lost;
     return status;
@@ -311,8 +312,8 @@ static clv_status replay(clv_session *s)
         llm_runner *runner;
         status = get_runner(s, n, CLV_LOGITS_NONE, false, &runner);
         if (!status)
-            status = llm_runner_run(runner, s->ids + s->position, n,
-                                    s->position);
+            status =
+                llm_runner_run(runner, s->ids + s->position, n, s->position);
         s->position += n;
     }
     s->position = end;
@@ -334,8 +335,8 @@ static clv_status run_once(clv_session *s, const int32_t *ids, uint32_t n,
 }
 
 /* Runs a batch. A device that fails is left out and the batch repeated, which
- * happens at most once for each: rows of earlier batches are in the cache, or are
- * made again where only that device had them. */
+ * happens at most once for each: rows of earlier batches are in the cache, or
+ * are made again where only that device had them. */
 static clv_status run_batch(clv_session *s, const int32_t *ids, uint32_t n,
                             uint32_t which, llm_runner **runner)
 {
@@ -359,7 +360,8 @@ clv_status clv_session_prepare(clv_session *session, uint32_t n,
     if (!session || !plan || !n || n > session->n_batch)
         return clv_error(CLV_ERR_INVALID,
                          "clv_session_prepare: no session, or %u tokens where "
-                         "1 to the batch are", n);
+                         "1 to the batch are",
+                         n);
     *plan = NULL;
     clv_status status = leave_lost_out(session);
     if (!status)
@@ -380,7 +382,8 @@ clv_status clv_session_profile(clv_session *session, const uint32_t *lengths,
             return clv_error(CLV_ERR_INVALID,
                              "runs of %u tokens cannot be measured, those of "
                              "this session have 1 to %u; use another batch "
-                             "size (-b)", lengths[i], session->n_batch);
+                             "size (-b)",
+                             lengths[i], session->n_batch);
     clv_status status = leave_lost_out(session);
     return status ? status
                   : llm_runners_profile(&session->runners, lengths, n,

@@ -103,10 +103,9 @@ static clv_status wrap(llm_loader *l, const llm_source_tensor *t,
                        clv_tensor **out)
 {
     llm_source_hold(l->source);
-    clv_status status =
-        clv_tensor_wrap(l->ctx, t->dtype, t->rank, t->dims,
-                        (void *)(uintptr_t)t->data, t->size, CLV_ACCESS_READ,
-                        release, l->source, out);
+    clv_status status = clv_tensor_wrap(
+        l->ctx, t->dtype, t->rank, t->dims, (void *)(uintptr_t)t->data, t->size,
+        CLV_ACCESS_READ, release, l->source, out);
     if (status)
         llm_source_destroy(l->source);
     return status;
@@ -199,8 +198,7 @@ const llm_weight *llm_load_experts(llm_loader *l, int64_t n, int64_t out,
 {
     va_list args;
     va_start(args, fmt);
-    const llm_weight *w =
-        load(l, false, 3, (int64_t[]){n, out, in}, fmt, args);
+    const llm_weight *w = load(l, false, 3, (int64_t[]){n, out, in}, fmt, args);
     va_end(args);
     return w;
 }

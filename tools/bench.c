@@ -136,7 +136,7 @@ static clv_status prepare(bench_state *state)
         .kv_dtype = tool_kv_dtype(args->kv_type),
     };
     status = tool_session_create(state->model, &params, &args->plans,
-                            &state->session);
+                                 &state->session);
     if (!status)
         status = clv_watch_create(state->env.ctx, &state->watch);
     if (!status)
@@ -321,13 +321,11 @@ static clv_status run_tests(bench_state *state)
 /* What was measured is printed, even if a later test fails. */
 static int measure(bench_state *state)
 {
-    static const tool_column columns[] = {{"model", false},  {"size", true},
-                                          {"params", true},  {"devices", false},
-                                          {"threads", true}, {"plan", false},
-                                          {"clock", false},  {"test", true},
-                                          {"t/s", true},
-                                          {"predicted t/s", true},
-                                          {"mJ/token", true}, {"W", true}};
+    static const tool_column columns[] = {
+        {"model", false},        {"size", true},     {"params", true},
+        {"devices", false},      {"threads", true},  {"plan", false},
+        {"clock", false},        {"test", true},     {"t/s", true},
+        {"predicted t/s", true}, {"mJ/token", true}, {"W", true}};
     if (prepare(state))
         return tool_fail();
     if (state->args->kernels)

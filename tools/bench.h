@@ -26,7 +26,7 @@ typedef struct bench_rig {
 
 typedef struct bench_result {
     double ns[BENCH_MAX_REPETITIONS]; /* of each repetition */
-    double energy_nj;    /* of one of them, the mean; 0: unknown */
+    double energy_nj;                 /* of one of them, the mean; 0: unknown */
     double predicted_ns; /* of one of them, as profiles have it; 0: unknown */
     bool is_virtual;     /* the times are those of simulated devices */
 } bench_result;

@@ -8,9 +8,9 @@
 #include <string.h>
 
 const tool_column bench_kernel_columns[BENCH_KERNEL_COLUMNS] = {
-    {"test", true},  {"device", false}, {"clock", false}, {"kernel", false},
-    {"op", false},   {"runs", true},    {"ms", true},     {"share", true},
-    {"GB/s", true},  {"GFLOP/s", true}};
+    {"test", true}, {"device", false}, {"clock", false}, {"kernel", false},
+    {"op", false},  {"runs", true},    {"ms", true},     {"share", true},
+    {"GB/s", true}, {"GFLOP/s", true}};
 
 #define CELL_SIZE 48
 
@@ -82,8 +82,10 @@ static void add_row(tool_table *table, const char *test,
     rate_cell(gb, bandwidth, s->top_bandwidth);
     rate_cell(tf, flops, s->top_flops);
     const char *cells[BENCH_KERNEL_COLUMNS] = {
-        test, s->device, s->is_virtual ? "virtual" : "", s->kernel, s->op,
-        runs, ms, part, gb, tf};
+        test,      s->device, s->is_virtual ? "virtual" : "",
+        s->kernel, s->op,     runs,
+        ms,        part,      gb,
+        tf};
     tool_table_add(table, record, cells);
 }
 
@@ -102,5 +104,5 @@ clv_status bench_add_kernels(clv_context *ctx, const char *test,
     if (n)
         return CLV_OK;
     return clv_error(CLV_ERR_UNSUPPORTED, "none of the devices in use records "
-                     "what it does; leave --kernels out");
+                                          "what it does; leave --kernels out");
 }

@@ -109,8 +109,13 @@ static const char *outcome(const clv_candidate *c)
 static void add_plugin(tool_table *table, const clv_candidate *c)
 {
     const char *stage = clv_load_stage_name(c->stage);
-    const char *cells[] = {*c->plugin ? c->plugin : "?", c->version, c->abi,
-                           c->kinds, stage, outcome(c), c->path};
+    const char *cells[] = {*c->plugin ? c->plugin : "?",
+                           c->version,
+                           c->abi,
+                           c->kinds,
+                           stage,
+                           outcome(c),
+                           c->path};
     tool_record record = tool_record_begin();
     tool_record_string(&record, "path", c->path);
     tool_record_string(&record, "plugin", c->plugin);
@@ -140,9 +145,8 @@ static void print_reason(const clv_candidate *c)
 static bool print_plugins(const clv_context *ctx, const char *format)
 {
     static const tool_column columns[] = {
-        {"plugin", false}, {"version", false}, {"ABI", false},
-        {"kinds", false},  {"stage", false},   {"outcome", false},
-        {"file", false}};
+        {"plugin", false}, {"version", false}, {"ABI", false}, {"kinds", false},
+        {"stage", false},  {"outcome", false}, {"file", false}};
     tool_table table;
     tool_table_begin(&table, format, columns, 7);
     for (uint32_t i = 0; i < clv_context_candidate_count(ctx); i++)

@@ -183,9 +183,8 @@ static clv_status make_session(ppl_state *state)
         .n_batch = (uint32_t)state->args->n_batch,
         .kv_dtype = tool_kv_dtype(state->args->kv_type),
     };
-    clv_status status =
-        tool_session_create(state->model, &params, &state->args->plans,
-                            &state->session);
+    clv_status status = tool_session_create(
+        state->model, &params, &state->args->plans, &state->session);
     if (!status)
         tool_interrupt_target(state->session);
     return status;

@@ -97,8 +97,8 @@ static int show(const clv_plan *plan, const plan_args *args, uint32_t n_tokens)
     if ((args->save && save(plan, args->save)) ||
         clv_plan_print(plan, args->format, &text))
         return tool_fail();
-    bool good = show_title(plan, args, n_tokens) &&
-                tool_write(text, strlen(text));
+    bool good =
+        show_title(plan, args, n_tokens) && tool_write(text, strlen(text));
     clv_string_free(text);
     return good ? TOOL_OK : TOOL_FAILED;
 }
@@ -116,13 +116,15 @@ static int plan_model(tool_env *env, const plan_args *args)
     const uint32_t n = (uint32_t)args->n_tokens, now = decode ? 1 : n;
     const clv_session_params params = {.n_ctx = (uint32_t)args->n_ctx,
                                        .n_batch = n,
-                                       .kv_dtype = tool_kv_dtype(args->kv_type)};
+                                       .kv_dtype =
+                                           tool_kv_dtype(args->kv_type)};
     if (!status)
         status = tool_session_create(model, &params, &args->plans, &session);
     if (!status && !decode && n > clv_session_n_ctx(session))
-        status = clv_error(CLV_ERR_LIMIT, "--seq %u is more than the context "
-                           "of %u; give a larger -c", n,
-                           clv_session_n_ctx(session));
+        status = clv_error(CLV_ERR_LIMIT,
+                           "--seq %u is more than the context "
+                           "of %u; give a larger -c",
+                           n, clv_session_n_ctx(session));
     if (!status)
         status = clv_session_prepare(session, now, &plan);
     int code = status ? tool_fail() : show(plan, args, now);
@@ -134,8 +136,8 @@ static int plan_model(tool_env *env, const plan_args *args)
 
 static int run(int argc, char **argv)
 {
-    plan_args args = {.phase = "prefill", .kv_type = "f16", .format = "md",
-                      .n_tokens = 512};
+    plan_args args = {
+        .phase = "prefill", .kv_type = "f16", .format = "md", .n_tokens = 512};
     uint32_t n;
     int code = tool_parse(&tool_plan, &args, argc, argv, &n);
     if (code >= 0)

@@ -25,8 +25,7 @@ static const tool_option options[] = {
     TOOL_OPTION_KV_TYPE(profile_args),
     TOOL_OPT_FLAG(0, "full", AT(full),
                   "measure all shapes, not a choice of them; takes minutes"),
-    TOOL_OPT_FLAG(0, "again", AT(again),
-                  "measure also what the cache knows"),
+    TOOL_OPT_FLAG(0, "again", AT(again), "measure also what the cache knows"),
     TOOL_OPT_CHOICE('o', "output", "FORMAT", AT(format), "md|json",
                     "md or json"),
     {0},
@@ -75,8 +74,8 @@ static clv_status measure(tool_env *env, clv_session *session,
                                        .again = args->again,
                                        .progress = tool_progress_report,
                                        .progress_ctx = &env->progress};
-    clv_status status = clv_session_profile(session, lengths, args->lengths.n,
-                                            &params);
+    clv_status status =
+        clv_session_profile(session, lengths, args->lengths.n, &params);
     tool_progress_clear(&env->progress);
     return status;
 }
@@ -98,18 +97,19 @@ static int profile_model(tool_env *env, const profile_args *args)
     char *path = NULL;
     uint64_t load_ns;
     uint32_t most = longest(&args->lengths);
-    const clv_session_params params = {
-        .n_ctx = (uint32_t)args->n_ctx,
-        .n_batch = most,
-        .kv_dtype = tool_kv_dtype(args->kv_type)};
+    const clv_session_params params = {.n_ctx = (uint32_t)args->n_ctx,
+                                       .n_batch = most,
+                                       .kv_dtype =
+                                           tool_kv_dtype(args->kv_type)};
     clv_status status =
         tool_env_load(env, args->model, &model, &path, &load_ns);
     if (!status)
         status = clv_session_create(model, &params, &session);
     if (!status && most > clv_session_n_ctx(session))
-        status = clv_error(CLV_ERR_LIMIT, "--seq %u is more than the context "
-                           "of %u; give a larger -c", most,
-                           clv_session_n_ctx(session));
+        status = clv_error(CLV_ERR_LIMIT,
+                           "--seq %u is more than the context "
+                           "of %u; give a larger -c",
+                           most, clv_session_n_ctx(session));
     if (!status)
         status = measure(env, session, args);
     int code = status ? tool_fail() : show(env, args->format);
@@ -121,8 +121,8 @@ static int profile_model(tool_env *env, const profile_args *args)
 
 static int run(int argc, char **argv)
 {
-    profile_args args = {.kv_type = "f16", .format = "md",
-                         .lengths = {{1, 512}, 2}};
+    profile_args args = {
+        .kv_type = "f16", .format = "md", .lengths = {{1, 512}, 2}};
     uint32_t n;
     int code = tool_parse(&tool_profile, &args, argc, argv, &n);
     if (code >= 0)

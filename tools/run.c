@@ -181,9 +181,8 @@ static clv_status make_session(run_state *state)
         .n_batch = (uint32_t)args->n_batch,
         .kv_dtype = tool_kv_dtype(args->kv_type),
     };
-    clv_status status =
-        tool_session_create(state->model, &params, &args->plans,
-                            &state->session);
+    clv_status status = tool_session_create(state->model, &params, &args->plans,
+                                            &state->session);
     if (status)
         return status;
     tool_interrupt_target(state->session);
@@ -245,8 +244,8 @@ static void print_rate(const char *what, uint64_t n, uint64_t ns,
                        bool is_virtual)
 {
     double seconds = (double)ns * 1e-9;
-    fprintf(stderr, "%-12s %8.2f s  %6" PRIu64 " tokens  %9.2f tok/s%s\n",
-            what, seconds, n, seconds > 0 ? (double)n / seconds : 0.0,
+    fprintf(stderr, "%-12s %8.2f s  %6" PRIu64 " tokens  %9.2f tok/s%s\n", what,
+            seconds, n, seconds > 0 ? (double)n / seconds : 0.0,
             is_virtual ? "  virtual time" : "");
 }
 
@@ -257,8 +256,7 @@ static void print_timings(const run_state *state,
     if (state->args->common.quiet)
         return;
     fprintf(stderr, "\n%-12s %8.2f s\n", "load", (double)state->load_ns * 1e-9);
-    print_rate("prompt", stats->n_prompt, stats->prompt_ns,
-               stats->is_virtual);
+    print_rate("prompt", stats->n_prompt, stats->prompt_ns, stats->is_virtual);
     print_rate("generation", stats->n_generated, stats->generate_ns,
                stats->is_virtual);
     fprintf(stderr, "%-12s %s\n", "peak memory",
@@ -341,14 +339,13 @@ static int generate(run_state *state)
     return judge(state, status, &stats);
 }
 
-/* Measures, plans and compiles what the first batch and the tokens need, so that
- * neither this nor messages about it fall into the text. */
+/* Measures, plans and compiles what the first batch and the tokens need, so
+ * that neither this nor messages about it fall into the text. */
 static clv_status prepare(run_state *state)
 {
     const uint32_t most =
         state->args->n_batch ? (uint32_t)state->args->n_batch : 512;
-    const uint32_t n =
-        state->n_ids < most ? (uint32_t)state->n_ids : most;
+    const uint32_t n = state->n_ids < most ? (uint32_t)state->n_ids : most;
     const clv_plan *plan;
     uint64_t begin = clv_now_ns();
     clv_status status = clv_session_prepare(state->session, n, &plan);

@@ -202,8 +202,7 @@ static void print_csv_row(const cJSON *record, bool names)
 {
     const cJSON *field;
     bool first = true;
-    cJSON_ArrayForEach(field, record)
-    {
+    cJSON_ArrayForEach (field, record) {
         if (cJSON_IsArray(field))
             continue;
         if (!first)
@@ -224,7 +223,8 @@ static void print_csv(const tool_table *table)
     const cJSON *record;
     if (table->records->child)
         print_csv_row(table->records->child, true);
-    cJSON_ArrayForEach(record, table->records) print_csv_row(record, false);
+    cJSON_ArrayForEach (record, table->records)
+        print_csv_row(record, false);
 }
 
 static bool print_json_array(const tool_table *table)
@@ -233,8 +233,7 @@ static bool print_json_array(const tool_table *table)
     const char *before = "\n  ";
     bool good = true;
     putchar('[');
-    cJSON_ArrayForEach(record, table->records)
-    {
+    cJSON_ArrayForEach (record, table->records) {
         fputs(before, stdout);
         good = good && print_json(record);
         before = ",\n  ";

@@ -13,7 +13,7 @@
 #include <utf8proc.h>
 
 #define TEXT_MAX (1u << 30) /* bytes; an endless device ends here */
-#define WIDTH    80         /* of wrapped text */
+#define WIDTH 80            /* of wrapped text */
 
 void tool_print_error(const char *text)
 {

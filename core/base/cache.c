@@ -69,8 +69,8 @@ clv_status core_cache_get(const char *dir, const char *key, void **data,
     if (!path)
         return CLV_ERR_NO_MEMORY;
     clv_file_map map = {0};
-    clv_status st = access(path, R_OK) ? CLV_ERR_NOT_FOUND
-                                       : clv_file_map_open(path, &map);
+    clv_status st =
+        access(path, R_OK) ? CLV_ERR_NOT_FOUND : clv_file_map_open(path, &map);
     free(path);
     if (st != CLV_OK)
         return CLV_ERR_NOT_FOUND;

@@ -16,9 +16,9 @@
 #define MAX_TEMP_TRIES 100
 
 struct clv_file_writer {
-    char *path;    /* as asked for, for messages */
-    char *target;  /* path with links resolved; NULL: write in place */
-    char *temp;    /* what exists now, until commit */
+    char *path;   /* as asked for, for messages */
+    char *target; /* path with links resolved; NULL: write in place */
+    char *temp;   /* what exists now, until commit */
     int fd;
     uint64_t written; /* to fd */
     size_t used;      /* of buffer */
@@ -55,8 +55,7 @@ static clv_status map_fd(const char *path, int fd, clv_file_map *out)
                          "%s: %llu bytes do not fit in the address space", path,
                          (unsigned long long)map.size);
     if (map.size) {
-        void *data =
-            mmap(NULL, (size_t)map.size, PROT_READ, MAP_SHARED, fd, 0);
+        void *data = mmap(NULL, (size_t)map.size, PROT_READ, MAP_SHARED, fd, 0);
         if (data == MAP_FAILED)
             return clv_error(errno == ENOMEM ? CLV_ERR_NO_MEMORY : CLV_ERR_IO,
                              "%s: cannot map %llu bytes: %s", path,
@@ -109,9 +108,9 @@ static clv_status open_temp(clv_file_writer *w)
     const char *slash = strrchr(w->target, '/');
     int dir = slash ? (int)(slash + 1 - w->target) : 0;
     for (int i = 0; i < MAX_TEMP_TRIES; i++) {
-        char *name = core_format("%.*s.%s.%ld-%u", dir, w->target,
-                                 w->target + dir, (long)getpid(),
-                                 atomic_fetch_add(&serial, 1));
+        char *name =
+            core_format("%.*s.%s.%ld-%u", dir, w->target, w->target + dir,
+                        (long)getpid(), atomic_fetch_add(&serial, 1));
         if (!name)
             return no_memory(w->path);
         w->fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -168,15 +167,14 @@ clv_status clv_file_writer_open(const char *path, clv_file_writer **out)
 
 static clv_status write_error(clv_file_writer *w, int error)
 {
-    const char *remedy =
-        error == ENOSPC ? "; free some space or write elsewhere"
-        : error == EDQUOT || error == EFBIG
-            ? "; raise the limit or write elsewhere"
-            : "";
-    clv_status st = clv_error(CLV_ERR_IO,
-                              "%s: writing failed after %llu bytes: %s%s",
-                              w->path, (unsigned long long)w->written,
-                              strerror(error), remedy);
+    const char *remedy = error == ENOSPC
+                             ? "; free some space or write elsewhere"
+                         : error == EDQUOT || error == EFBIG
+                             ? "; raise the limit or write elsewhere"
+                             : "";
+    clv_status st = clv_error(
+        CLV_ERR_IO, "%s: writing failed after %llu bytes: %s%s", w->path,
+        (unsigned long long)w->written, strerror(error), remedy);
     /* Nothing of it stays; the caller still ends the writer. */
     if (w->temp)
         unlink(w->temp);

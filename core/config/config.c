@@ -31,7 +31,7 @@ typedef struct section {
     const char *name;
     clv_option *options; /* copies */
     uint32_t n_options;
-    uint32_t n_users;    /* declared as often */
+    uint32_t n_users; /* declared as often */
 } section;
 
 struct clv_config {
@@ -40,7 +40,7 @@ struct clv_config {
     uint32_t n_sections;
     entry *entries;
     uint32_t n_entries, cap_entries;
-    bool env; /* the environment is a source */
+    bool env;  /* the environment is a source */
     bool kept; /* outlives its destruction */
 };
 
@@ -233,7 +233,8 @@ clv_status core_config_give(clv_config *config, const char *sec,
     if (of_device && !device_name_ok(sec))
         return clv_error(CLV_ERR_FORMAT,
                          "%s: [%s]: the name of a device, behind the colon, "
-                         "takes small letters, digits and '_'", origin, sec);
+                         "takes small letters, digits and '_'",
+                         origin, sec);
     const clv_option *o = s ? find_option(s, of_device, key) : NULL;
     if (s && !o)
         return unknown_key(config, sec, key, origin);
@@ -343,8 +344,7 @@ static bool copy_option(clv_config *config, clv_option *to,
 static section *add_section(clv_config *config, const char *name,
                             const clv_option *options, uint32_t count)
 {
-    section s = {
-        .name = keep(config, name), .n_options = count, .n_users = 1};
+    section s = {.name = keep(config, name), .n_options = count, .n_users = 1};
     section *sections = reallocarray(config->sections, config->n_sections + 1u,
                                      sizeof *sections);
     if (!sections)
@@ -477,8 +477,8 @@ clv_status core_config_check_waiting(clv_config *config,
         const char *nearest = nearest_section(config, e->section);
         return clv_error(CLV_ERR_NOT_FOUND,
                          "%s: nobody takes '%s.%s': there is no section [%s] "
-                         "and no plugin of that name; %s%s%s", e->origin,
-                         e->section, e->key, e->section,
+                         "and no plugin of that name; %s%s%s",
+                         e->origin, e->section, e->key, e->section,
                          nearest ? "the nearest is [" : "see core.plugin_dirs",
                          nearest ? nearest : "", nearest ? "]" : "");
     }

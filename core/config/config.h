@@ -57,8 +57,9 @@ void core_config_each(const clv_config *config,
  * configuration. */
 const char *core_config_device_section(const clv_config *config,
                                        const char *plugin, uint32_t index);
-/* Calls fn for every value that a source gave to a key of the plugin's sections,
- * declared or not. The environment's come only once they are declared. */
+/* Calls fn for every value that a source gave to a key of the plugin's
+ * sections, declared or not. The environment's come only once they are
+ * declared. */
 void core_config_each_given(const clv_config *config, const char *plugin,
                             void (*fn)(void *ctx, const char *section,
                                        const char *key, const char *value,

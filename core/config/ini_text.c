@@ -19,7 +19,7 @@ typedef struct reader {
 
     core_ini_fn fn;
     void *ctx;
-    clv_status status;      /* first failure, its message set */
+    clv_status status; /* first failure, its message set */
 
     /* A value is complete only when something else follows it. */
     bool held;

@@ -52,7 +52,8 @@ static const clv_option core_keys[] = {
              .choices = "auto|always|off"),
     KEY_WITH("probe_timeout", CLV_OPTION_FLOAT, "30",
              "seconds that such a trial may take without a "
-             "message of the plugin", .min = 0.1, .max = 3600),
+             "message of the plugin",
+             .min = 0.1, .max = 3600),
 };
 #define N_KEYS (sizeof core_keys / sizeof *core_keys)
 

@@ -15,7 +15,8 @@ clv_status core_answer(const char *who, const char *slot, uint64_t serial,
     if (status > CLV_OK || status < CLV_ERR_INTERNAL)
         return clv_error(CLV_ERR_INTERNAL,
                          "%s: %s answered the unknown status %d; the plugin is "
-                         "faulty", who, slot, status);
+                         "faulty",
+                         who, slot, status);
     if (core_error_serial() == serial)
         return clv_error(status, "%s: %s failed: %s; the plugin gave no reason",
                          who, slot, clv_status_name(status));
@@ -51,8 +52,8 @@ clv_status core_device_extended(const clv_device *dev, const char *slot)
 {
     return clv_error(CLV_ERR_UNSUPPORTED,
                      "device '%s': %s answered with an extension that this "
-                     "libcleave does not know; install a newer one", dev->id,
-                     slot);
+                     "libcleave does not know; install a newer one",
+                     dev->id, slot);
 }
 
 bool core_chain_ok(const clv_header *header)

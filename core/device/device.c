@@ -17,7 +17,8 @@ static bool id_ok(const char *id, size_t size)
         return false;
     for (size_t i = 0; i < n; i++)
         if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                    "0123456789_.-", id[i]))
+                    "0123456789_.-",
+                    id[i]))
             return false;
     return true;
 }
@@ -51,7 +52,8 @@ static clv_status check_mem_type(clv_device *dev, uint32_t index)
     if (!core_is_pow2(type->alignment) || !core_is_pow2(type->import_align))
         return core_device_broken(dev, "mem_types",
                                   "an alignment of type %u that is no power of "
-                                  "two", index);
+                                  "two",
+                                  index);
     if (!type->max_size)
         type->max_size =
             dev->info.memory_size ? dev->info.memory_size : UINT64_MAX;
@@ -121,7 +123,8 @@ clv_status core_device_open(core_plugin *plugin, uint32_t index,
         return clv_error(CLV_ERR_INTERNAL,
                          "plugin '%s': the id of device %u has characters "
                          "other than letters, digits, '_', '.' and '-'; the "
-                         "plugin is faulty", plugin->api.name, index);
+                         "plugin is faulty",
+                         plugin->api.name, index);
     clv_device *dev = calloc(1, sizeof *dev);
     if (!dev)
         return clv_error(CLV_ERR_NO_MEMORY,
@@ -215,16 +218,15 @@ clv_status core_device_trace_read(clv_device *dev, uint32_t *count,
         *count = 0;
         return CLV_OK;
     }
-    clv_trace_record init =
-        CLV_INIT(clv_trace_record, CLV_STRUCT_TRACE_RECORD);
+    clv_trace_record init = CLV_INIT(clv_trace_record, CLV_STRUCT_TRACE_RECORD);
     for (uint32_t i = 0; i < capacity; i++)
         out[i] = init;
     st = CORE_CALL_LOCKED(dev, trace_read, dev->handle, &n, out, sizeof *out);
     if (st != CLV_OK)
         return st;
     if (n > capacity)
-        return core_device_broken(dev, "trace_read",
-                                  "%u records for %u places", n, capacity);
+        return core_device_broken(dev, "trace_read", "%u records for %u places",
+                                  n, capacity);
     for (uint32_t i = 0; i < n; i++) {
         if (!core_chain_ok(&out[i].header))
             return core_device_extended(dev, "trace_read");

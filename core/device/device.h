@@ -36,21 +36,21 @@ struct clv_device {
     const clv_plugin_api *api; /* the plugin's, for short */
     clv_plugin_device *handle;
     char id[CORE_DEVICE_ID_SIZE]; /* "cpu", "opencl:0" */
-    clv_device_info info;      /* checked */
-    clv_mem_type *mem_types;   /* checked; zero limits replaced, see below */
+    clv_device_info info;         /* checked */
+    clv_mem_type *mem_types;      /* checked; zero limits replaced, see below */
     uint32_t n_mem_types;
-    uint32_t plugin_index;     /* as enumerated */
+    uint32_t plugin_index; /* as enumerated */
     _Atomic bool lost, abandoned;
 
     _Atomic uint64_t local_bytes; /* in its own memory, of this context */
 
-    pthread_mutex_t mutex;     /* serialises [dev] slots, and protects: */
+    pthread_mutex_t mutex; /* serialises [dev] slots, and protects: */
     struct core_submit_scratch *scratch;
 
     pthread_mutex_t stage_mutex; /* of what exchange.c keeps: */
     struct core_stage *stage;
     uint32_t stage_users;
-    uint64_t stage_bytes;        /* that are to pass */
+    uint64_t stage_bytes; /* that are to pass */
 };
 
 /* Makes a device of the plugin's index-th one and appends nothing: the caller
@@ -183,7 +183,7 @@ typedef struct core_compile {
     const clv_subgraph *graph;
     const core_binding *weights; /* every CLV_USAGE_WEIGHT tensor */
     uint32_t n_weights;
-    const char *options;         /* plugin-specific, or NULL */
+    const char *options;                        /* plugin-specific, or NULL */
     int (*progress)(void *ctx, float fraction); /* non-zero cancels */
     void *progress_ctx;
 } core_compile;
@@ -204,11 +204,9 @@ clv_status core_program_compile(clv_device *dev, const core_compile *compile,
 void core_program_destroy(core_program *prog); /* NULL is legal */
 /* CLV_ERR_UNSUPPORTED where programs cannot be kept. write answers CLV_OK or
  * the status to give up with. */
-clv_status core_program_serialize(core_program *prog,
-                                  clv_status (*write)(void *ctx,
-                                                      const void *data,
-                                                      uint64_t size),
-                                  void *ctx);
+clv_status core_program_serialize(
+    core_program *prog,
+    clv_status (*write)(void *ctx, const void *data, uint64_t size), void *ctx);
 /* verdict: clv_verdict; CLV_VERDICT_FOREIGN where programs cannot be kept. */
 clv_status core_program_validate(clv_device *dev, const core_compile *compile,
                                  const clv_blob *blob, uint32_t *verdict);

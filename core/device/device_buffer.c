@@ -73,8 +73,8 @@ clv_status core_buffer_alloc(clv_device *dev, uint32_t mem_type, uint64_t size,
     core_buffer *buf = new_buffer(dev, mem_type, size, ALL_ACCESS);
     if (!buf)
         return CLV_ERR_NO_MEMORY;
-    st = CORE_CALL(dev, buffer_alloc, dev->handle, mem_type, size,
-                   &buf->handle);
+    st =
+        CORE_CALL(dev, buffer_alloc, dev->handle, mem_type, size, &buf->handle);
     st = finish_new(buf, "buffer_alloc", st, out);
     if (st == CLV_OK && takes_local(dev, mem_type)) {
         buf->counted = true;
@@ -102,8 +102,8 @@ static clv_status check_import(const clv_device *dev, const clv_mem_type *type,
         !(type->import_handles & import->handle_type))
         return clv_error(CLV_ERR_UNSUPPORTED,
                          "device '%s': its memory does not import handles of "
-                         "kind 0x%x, only 0x%x", dev->id, import->handle_type,
-                         type->import_handles);
+                         "kind 0x%x, only 0x%x",
+                         dev->id, import->handle_type, type->import_handles);
     if (!import->access || (import->access & ~(uint32_t)ALL_ACCESS))
         return clv_error(CLV_ERR_INVALID,
                          "device '%s': an import needs access 1..3, not %u",
@@ -156,7 +156,8 @@ clv_status core_buffer_export(core_buffer *buf, uint32_t handle_type,
     if (!core_is_pow2(handle_type) || !(offered & handle_type))
         return clv_error(CLV_ERR_UNSUPPORTED,
                          "device '%s': its memory does not export handles of "
-                         "kind 0x%x, only 0x%x", dev->id, handle_type, offered);
+                         "kind 0x%x, only 0x%x",
+                         dev->id, handle_type, offered);
     clv_export answer = CLV_INIT(clv_export, CLV_STRUCT_EXPORT);
     clv_header header = answer.header;
     answer.handle_type = handle_type;
@@ -197,8 +198,8 @@ clv_status core_buffer_map(core_buffer *buf, uint32_t access, void **out)
     if (!(dev->mem_types[buf->mem_type].flags & CLV_MEM_HOST_VISIBLE))
         return clv_error(CLV_ERR_UNSUPPORTED,
                          "device '%s': the host cannot see memory type %u; "
-                         "copy through one that it can", dev->id,
-                         buf->mem_type);
+                         "copy through one that it can",
+                         dev->id, buf->mem_type);
     void *pointer = NULL;
     st = CORE_CALL(dev, buffer_map, buf->handle, access, &pointer);
     if (st == CLV_OK && !pointer)

@@ -6,8 +6,7 @@ static clv_status prepare(clv_device *dev, const clv_subgraph *graph)
     if (st != CLV_OK)
         return st;
     st = core_subgraph_check(graph);
-    return st == CLV_OK ? st
-                        : clv_error_prefix(st, "device '%s'", dev->id);
+    return st == CLV_OK ? st : clv_error_prefix(st, "device '%s'", dev->id);
 }
 
 static bool limit_ok(const clv_axis_limit *limit)

@@ -22,8 +22,8 @@ void core_device_abandon(clv_device *dev)
     core_plugin_keep(dev->plugin);
     clv_log(dev->ctx, CLV_LOG_INFO,
             "device '%s': given up while it may still be working; its memory "
-            "and plugin '%s' stay as they are until the process ends", dev->id,
-            dev->plugin->name);
+            "and plugin '%s' stay as they are until the process ends",
+            dev->id, dev->plugin->name);
 }
 
 bool core_device_lost(const clv_device *dev)
@@ -47,8 +47,8 @@ clv_status core_device_usable(const clv_device *dev)
         return CLV_OK;
     return clv_error(CLV_ERR_DEVICE_LOST,
                      "device '%s': it was %s earlier; open a new context to "
-                     "use it again", dev->id,
-                     core_device_abandoned(dev) ? "given up" : "lost");
+                     "use it again",
+                     dev->id, core_device_abandoned(dev) ? "given up" : "lost");
 }
 
 /* Submits nothing but the signal, as soon as there is room. */

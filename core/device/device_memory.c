@@ -51,9 +51,11 @@ clv_status core_device_can_exchange(const clv_device *dev)
     uint32_t type;
     if (core_device_staging_type(dev, &type))
         return CLV_OK;
-    return clv_error(CLV_ERR_UNSUPPORTED, "device '%s' has memory of its own "
+    return clv_error(CLV_ERR_UNSUPPORTED,
+                     "device '%s' has memory of its own "
                      "and none that the host sees, so nothing can be copied "
-                     "there; leave it out of the plan's devices", dev->id);
+                     "there; leave it out of the plan's devices",
+                     dev->id);
 }
 
 clv_status core_device_has_room(clv_device *dev, uint64_t size,
@@ -62,10 +64,12 @@ clv_status core_device_has_room(clv_device *dev, uint64_t size,
     uint64_t all = dev->info.memory_size, used = atomic_load(&dev->local_bytes);
     if (!all || size <= (all > used ? all - used : 0))
         return CLV_OK;
-    return clv_error(CLV_ERR_NO_MEMORY, "device '%s' has %llu MiB of memory, "
+    return clv_error(CLV_ERR_NO_MEMORY,
+                     "device '%s' has %llu MiB of memory, "
                      "of which %llu are in use here, and %llu more are wanted "
                      "for %s; use a smaller model, context or batch, or more "
-                     "devices", dev->id, (unsigned long long)(all >> 20),
+                     "devices",
+                     dev->id, (unsigned long long)(all >> 20),
                      (unsigned long long)(used >> 20),
                      (unsigned long long)((size + 0xfffff) >> 20), what);
 }
@@ -80,9 +84,10 @@ clv_status core_device_alloc_local(clv_device *dev, uint64_t size,
         return status;
     status = core_buffer_alloc(dev, type, size, out);
     if (status == CLV_ERR_NO_MEMORY || status == CLV_ERR_LIMIT)
-        clv_error_prefix(status, "device '%s': %llu bytes of its own memory "
+        clv_error_prefix(status,
+                         "device '%s': %llu bytes of its own memory "
                          "for %s; use a smaller model, context or batch, or "
-                         "leave work to other devices", dev->id,
-                         (unsigned long long)size, what);
+                         "leave work to other devices",
+                         dev->id, (unsigned long long)size, what);
     return status;
 }

@@ -1,6 +1,6 @@
 /*
- * Memory that a device has for itself, as a graphics card does, and moving bytes
- * between it and the host.
+ * Memory that a device has for itself, as a graphics card does, and moving
+ * bytes between it and the host.
  */
 #pragma once
 
@@ -35,8 +35,8 @@ typedef struct core_runs {
  * exchange.c. Between host memory and a buffer of the device, done when they
  * return; nothing else uses those bytes meanwhile. at: of the host's bytes and
  * of the buffer's alike, whose first byte is host[0] and base. Fill writes
- * zeros. Bytes pass through a small buffer that both see, half of which the host
- * fills while the device empties the other.
+ * zeros. Bytes pass through a small buffer that both see, half of which the
+ * host fills while the device empties the other.
  */
 clv_status core_buffer_write(core_buffer *buf, uint64_t base,
                              const core_runs *at, const void *host);

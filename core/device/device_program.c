@@ -25,19 +25,22 @@ static clv_status check_weight(clv_device *dev, const clv_subgraph *g,
         tensor_at(g, b->tensor)->usage != CLV_USAGE_WEIGHT)
         return clv_error(CLV_ERR_INVALID,
                          "device '%s': tensor %u is bound as a weight but is "
-                         "none", dev->id, b->tensor);
+                         "none",
+                         dev->id, b->tensor);
     if (!b->buffer || b->buffer->dev != dev || b->offset > b->buffer->size ||
         b->size > b->buffer->size - b->offset)
         return clv_error(CLV_ERR_INVALID,
                          "device '%s': weight tensor %u is not inside a buffer "
-                         "of the device", dev->id, b->tensor);
+                         "of the device",
+                         dev->id, b->tensor);
     uint64_t need;
     clv_status st = core_desc_size(tensor_at(g, b->tensor), NULL, &need);
     if (st == CLV_OK && b->size < need)
         st = clv_error(CLV_ERR_INVALID,
                        "device '%s': weight tensor %u needs %llu bytes, its "
-                       "binding has %llu", dev->id, b->tensor,
-                       (unsigned long long)need, (unsigned long long)b->size);
+                       "binding has %llu",
+                       dev->id, b->tensor, (unsigned long long)need,
+                       (unsigned long long)b->size);
     return st;
 }
 
@@ -46,9 +49,8 @@ static clv_status check_weight(clv_device *dev, const clv_subgraph *g,
 static bool uses_symbol(const clv_subgraph *g, uint32_t symbol)
 {
     for (uint32_t i = 0; i < g->n_tensors; i++) {
-        const clv_tensor_desc *t =
-            (const void *)((const char *)g->tensors +
-                           (size_t)i * g->tensor_stride);
+        const clv_tensor_desc *t = (const void *)((const char *)g->tensors +
+                                                  (size_t)i * g->tensor_stride);
         for (uint32_t d = 0; d < t->rank && d < CLV_MAX_RANK; d++)
             if (t->symbols[d] == symbol + 1)
                 return true;
@@ -78,8 +80,8 @@ static clv_status translate(clv_device *dev, const core_compile *compile,
                 return clv_error(CLV_ERR_UNSUPPORTED,
                                  "device '%s': it compiles static shapes only, "
                                  "symbol %u ranges over %lld..%lld; compile a "
-                                 "bucket", dev->id, i,
-                                 (long long)g->symbols[i].min,
+                                 "bucket",
+                                 dev->id, i, (long long)g->symbols[i].min,
                                  (long long)g->symbols[i].max);
     clv_binding *b = calloc(n ? n : 1, sizeof *b);
     if (!b)
@@ -92,7 +94,8 @@ static clv_status translate(clv_device *dev, const core_compile *compile,
         if (st == CLV_OK && i && from->tensor <= from[-1].tensor)
             st = clv_error(CLV_ERR_INVALID,
                            "device '%s': weights are not bound in the order of "
-                           "their tensors", dev->id);
+                           "their tensors",
+                           dev->id);
         if (st != CLV_OK) {
             free(b);
             return st;
@@ -159,13 +162,14 @@ static clv_status make(clv_device *dev, const core_compile *compile,
         return st;
     core_program *prog = new_program(dev, compile->graph);
     if (!prog) {
-        st = clv_error(CLV_ERR_NO_MEMORY, "device '%s': no memory for a "
-                       "program of %u nodes", dev->id, compile->graph->n_nodes);
+        st = clv_error(CLV_ERR_NO_MEMORY,
+                       "device '%s': no memory for a "
+                       "program of %u nodes",
+                       dev->id, compile->graph->n_nodes);
         goto done;
     }
     if (blob)
-        st = CORE_CALL(dev, program_load, dev->handle, &c, blob,
-                       &prog->handle);
+        st = CORE_CALL(dev, program_load, dev->handle, &c, blob, &prog->handle);
     else
         st = CORE_CALL(dev, program_compile, dev->handle, &c, &prog->handle);
     if (st == CLV_OK && !prog->handle)
@@ -214,14 +218,13 @@ static clv_status no_keeping(const clv_device *dev)
 {
     return clv_error(CLV_ERR_UNSUPPORTED,
                      "device '%s': its programs cannot be kept; compile them "
-                     "anew", dev->id);
+                     "anew",
+                     dev->id);
 }
 
-clv_status core_program_serialize(core_program *prog,
-                                  clv_status (*write)(void *ctx,
-                                                      const void *data,
-                                                      uint64_t size),
-                                  void *ctx)
+clv_status core_program_serialize(
+    core_program *prog,
+    clv_status (*write)(void *ctx, const void *data, uint64_t size), void *ctx)
 {
     clv_status st = core_device_usable(prog->dev);
     if (st != CLV_OK)
@@ -237,7 +240,8 @@ static clv_status check_blob(const clv_device *dev, const clv_blob *blob)
         (!blob->data && blob->fd < 0))
         return clv_error(CLV_ERR_INVALID,
                          "device '%s': a program to load has neither bytes nor "
-                         "a descriptor", dev->id);
+                         "a descriptor",
+                         dev->id);
     return CLV_OK;
 }
 

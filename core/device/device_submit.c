@@ -71,18 +71,20 @@ static clv_status check_inside(const clv_device *dev, const core_buffer *buf,
 {
     if (!buf || buf->dev != dev)
         return clv_error(CLV_ERR_INVALID,
-                         "device '%s': %s is no buffer of this device",
-                         dev->id, what);
+                         "device '%s': %s is no buffer of this device", dev->id,
+                         what);
     if (offset > buf->size || size > buf->size - offset)
         return clv_error(CLV_ERR_INVALID,
                          "device '%s': %s needs bytes %llu + %llu of a buffer "
-                         "of %llu", dev->id, what, (unsigned long long)offset,
+                         "of %llu",
+                         dev->id, what, (unsigned long long)offset,
                          (unsigned long long)size,
                          (unsigned long long)buf->size);
     if (access & ~buf->access)
         return clv_error(CLV_ERR_INVALID,
                          "device '%s': %s would be written but is read-only "
-                         "memory", dev->id, what);
+                         "memory",
+                         dev->id, what);
     return CLV_OK;
 }
 
@@ -91,11 +93,11 @@ static clv_status check_binding(clv_device *dev, const core_program *prog,
                                 uint8_t *seen)
 {
     if (b->tensor >= prog->n_tensors ||
-        prog->tensors[b->tensor].usage == CLV_USAGE_WEIGHT ||
-        seen[b->tensor])
+        prog->tensors[b->tensor].usage == CLV_USAGE_WEIGHT || seen[b->tensor])
         return clv_error(CLV_ERR_INVALID,
                          "device '%s': tensor %u is unknown, a weight or bound "
-                         "twice", dev->id, b->tensor);
+                         "twice",
+                         dev->id, b->tensor);
     seen[b->tensor] = 1;
     const clv_tensor_desc *desc = &prog->tensors[b->tensor];
     uint32_t access = desc->usage == CLV_USAGE_INPUT
@@ -109,8 +111,9 @@ static clv_status check_binding(clv_device *dev, const core_program *prog,
     if (st == CLV_OK && b->size < need)
         st = clv_error(CLV_ERR_INVALID,
                        "device '%s': tensor %u needs %llu bytes, its binding "
-                       "has %llu", dev->id, b->tensor,
-                       (unsigned long long)need, (unsigned long long)b->size);
+                       "has %llu",
+                       dev->id, b->tensor, (unsigned long long)need,
+                       (unsigned long long)b->size);
     return st;
 }
 
@@ -125,14 +128,15 @@ static clv_status check_run(clv_device *dev, const core_command *c,
     if (c->n_bindings != prog->n_bound)
         return clv_error(CLV_ERR_INVALID,
                          "device '%s': %u tensors are bound, the program needs "
-                         "%u", dev->id, c->n_bindings, prog->n_bound);
+                         "%u",
+                         dev->id, c->n_bindings, prog->n_bound);
     for (uint32_t i = 0; i < prog->n_symbols; i++)
         if (c->symbols[i] < prog->symbols[i].min ||
             c->symbols[i] > prog->symbols[i].max)
             return clv_error(CLV_ERR_INVALID,
                              "device '%s': symbol %u is %lld, the program was "
-                             "compiled for %lld..%lld", dev->id, i,
-                             (long long)c->symbols[i],
+                             "compiled for %lld..%lld",
+                             dev->id, i, (long long)c->symbols[i],
                              (long long)prog->symbols[i].min,
                              (long long)prog->symbols[i].max);
     memset(seen, 0, prog->n_tensors);
@@ -154,8 +158,8 @@ static clv_status check_move(const clv_device *dev, const core_command *c)
     if ((c->dst_offset | c->size) % sizeof c->pattern)
         return clv_error(CLV_ERR_INVALID,
                          "device '%s': a fill of bytes %llu + %llu is not "
-                         "whole words", dev->id,
-                         (unsigned long long)c->dst_offset,
+                         "whole words",
+                         dev->id, (unsigned long long)c->dst_offset,
                          (unsigned long long)c->size);
     return CLV_OK;
 }
@@ -210,20 +214,21 @@ static clv_status put_points(clv_device *dev, const core_submit *submit)
         if (!own && !(dev->info.flags & CLV_DEVICE_FLAG_WAIT))
             return clv_error(CLV_ERR_UNSUPPORTED,
                              "device '%s': it cannot wait for device '%s'; "
-                             "wait on the host before the submit", dev->id,
-                             tl->dev->id);
-        *to++ = (clv_timeline_point){own ? tl->handle : NULL,
-                                     own ? NULL : tl->flag,
-                                     submit->waits[i].value};
+                             "wait on the host before the submit",
+                             dev->id, tl->dev->id);
+        *to++ =
+            (clv_timeline_point){own ? tl->handle : NULL, own ? NULL : tl->flag,
+                                 submit->waits[i].value};
     }
     for (uint32_t i = 0; i < submit->n_signals; i++) {
         const core_timeline *tl = submit->signals[i].timeline;
         if (tl->dev != dev)
             return clv_error(CLV_ERR_INVALID,
                              "device '%s': it cannot signal a timeline of "
-                             "device '%s'", dev->id, tl->dev->id);
-        *to++ = (clv_timeline_point){tl->handle, NULL,
-                                     submit->signals[i].value};
+                             "device '%s'",
+                             dev->id, tl->dev->id);
+        *to++ =
+            (clv_timeline_point){tl->handle, NULL, submit->signals[i].value};
     }
     return CLV_OK;
 }

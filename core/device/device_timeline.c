@@ -93,8 +93,8 @@ clv_status core_timeline_signal(core_timeline *tl, uint64_t value)
     if (value <= info.value || (value & CLV_FLAG_FAILED))
         return clv_error(CLV_ERR_INVALID,
                          "device '%s': a timeline at %llu cannot be signalled "
-                         "%llu; timelines count upward", tl->dev->id,
-                         (unsigned long long)info.value,
+                         "%llu; timelines count upward",
+                         tl->dev->id, (unsigned long long)info.value,
                          (unsigned long long)value);
     return CORE_CALL(tl->dev, timeline_signal, tl->handle, value);
 }
@@ -193,9 +193,10 @@ clv_status core_timeline_wait(core_timeline *tl, uint64_t value,
             return st;
         uint64_t now = clv_now_ns();
         if (now >= end)
-            return clv_error(st, "device '%s': nothing after %.3f s of waiting "
-                             "for step %llu", tl->dev->id,
-                             (double)timeout_ns * 1e-9,
+            return clv_error(st,
+                             "device '%s': nothing after %.3f s of waiting "
+                             "for step %llu",
+                             tl->dev->id, (double)timeout_ns * 1e-9,
                              (unsigned long long)value);
         left = timeout_ns == UINT64_MAX ? UINT64_MAX : end - now;
         spin_ns = 0;

@@ -18,11 +18,11 @@ typedef struct core_stage {
     core_timeline *timeline;
     core_buffer *buffer; /* NULL: only for zeros */
     char *mapped;
-    uint64_t half;       /* bytes of each of its two halves */
-    uint64_t value;      /* of the timeline after all that was submitted */
-    uint64_t until[2];   /* a half is free once the timeline has this */
-    uint32_t turn;       /* the half that comes next */
-    bool kept;           /* the device's, used under its mutex */
+    uint64_t half;     /* bytes of each of its two halves */
+    uint64_t value;    /* of the timeline after all that was submitted */
+    uint64_t until[2]; /* a half is free once the timeline has this */
+    uint32_t turn;     /* the half that comes next */
+    bool kept;         /* the device's, used under its mutex */
 } core_stage;
 
 typedef struct exchange {
@@ -61,7 +61,8 @@ static clv_status stage_buffer(core_stage *s, uint64_t bytes)
     s->half = (s->half + HALF_ALIGN - 1) & ~(uint64_t)(HALF_ALIGN - 1);
     s->half = s->half < most ? s->half : most;
     if (!s->half)
-        return clv_error(CLV_ERR_LIMIT, "device '%s' has not 2 bytes that the "
+        return clv_error(CLV_ERR_LIMIT,
+                         "device '%s' has not 2 bytes that the "
                          "host sees; leave it out of the plan's devices",
                          s->dev->id);
     status = core_buffer_alloc(s->dev, type, 2 * s->half, &s->buffer);
@@ -158,8 +159,10 @@ static clv_status submit(core_stage *s, const core_command *commands,
                          uint32_t n)
 {
     const core_point signal = {s->timeline, ++s->value};
-    const core_submit submit = {.commands = commands, .n_commands = n,
-                                .signals = &signal, .n_signals = 1};
+    const core_submit submit = {.commands = commands,
+                                .n_commands = n,
+                                .signals = &signal,
+                                .n_signals = 1};
     clv_status status;
     /* Others may fill the queue: they are waited for. */
     while ((status = core_device_submit(s->dev, &submit)) == CLV_ERR_LIMIT) {
@@ -201,8 +204,10 @@ static uint32_t put_commands(const exchange *x, const piece *p,
     const core_stage *s = x->stage;
     uint64_t from = s->turn * s->half;
     if (x->way == PACKED) {
-        out[0] = (core_command){.kind = CLV_COMMAND_COPY, .src = s->buffer,
-                                .src_offset = from, .dst = x->buf,
+        out[0] = (core_command){.kind = CLV_COMMAND_COPY,
+                                .src = s->buffer,
+                                .src_offset = from,
+                                .dst = x->buf,
                                 .dst_offset = x->packed,
                                 .size = p->bytes * p->n};
         return 1;
@@ -212,16 +217,24 @@ static uint32_t put_commands(const exchange *x, const piece *p,
         uint64_t staged = from + i * p->bytes;
         core_command *c = &out[i];
         if (x->way == ZEROS)
-            *c = (core_command){.kind = CLV_COMMAND_FILL, .dst = x->buf,
-                                .dst_offset = at, .size = p->bytes};
+            *c = (core_command){.kind = CLV_COMMAND_FILL,
+                                .dst = x->buf,
+                                .dst_offset = at,
+                                .size = p->bytes};
         else if (x->way == TO_DEVICE)
-            *c = (core_command){.kind = CLV_COMMAND_COPY, .src = s->buffer,
-                                .src_offset = staged, .dst = x->buf,
-                                .dst_offset = at, .size = p->bytes};
+            *c = (core_command){.kind = CLV_COMMAND_COPY,
+                                .src = s->buffer,
+                                .src_offset = staged,
+                                .dst = x->buf,
+                                .dst_offset = at,
+                                .size = p->bytes};
         else
-            *c = (core_command){.kind = CLV_COMMAND_COPY, .src = x->buf,
-                                .src_offset = at, .dst = s->buffer,
-                                .dst_offset = staged, .size = p->bytes};
+            *c = (core_command){.kind = CLV_COMMAND_COPY,
+                                .src = x->buf,
+                                .src_offset = at,
+                                .dst = s->buffer,
+                                .dst_offset = staged,
+                                .size = p->bytes};
     }
     return (uint32_t)p->n;
 }
@@ -287,8 +300,8 @@ static clv_status move_all(exchange *x, const core_runs *at)
 
 /* Whatever happens, nothing touches the buffers afterwards, unless the device
  * had to be abandoned. */
-static clv_status transfer(core_buffer *buf, uint64_t base,
-                           const core_runs *at, void *host, direction way)
+static clv_status transfer(core_buffer *buf, uint64_t base, const core_runs *at,
+                           void *host, direction way)
 {
     exchange x = {.buf = buf, .way = way, .base = base, .host = host};
     core_runs runs = *at;

@@ -38,9 +38,10 @@ static clv_status laid_size(const clv_tensor_desc *desc, uint64_t *out)
     clv_layout_map map;
     if (!clv_dtype_block(desc->dtype, &block, &bytes) || block != 1 ||
         !clv_layout_of(desc, &map, dim_axes))
-        return clv_error(CLV_ERR_INVALID, "tensor: its dtype %u and axes do "
-                         "not go with layout %u in storage %u", desc->dtype,
-                         desc->layout, desc->storage);
+        return clv_error(CLV_ERR_INVALID,
+                         "tensor: its dtype %u and axes do "
+                         "not go with layout %u in storage %u",
+                         desc->dtype, desc->layout, desc->storage);
     return __builtin_mul_overflow((uint64_t)map.n_elements, bytes, out)
                ? too_large()
                : CLV_OK;
@@ -54,8 +55,10 @@ clv_status core_desc_size(const clv_tensor_desc *desc, const int64_t *symbols,
     uint32_t block, block_bytes, last = desc->rank - 1;
     if (desc->rank < 1 || desc->rank > CLV_MAX_RANK ||
         !clv_dtype_block(desc->dtype, &block, &block_bytes))
-        return clv_error(CLV_ERR_INVALID, "tensor: rank %u or dtype %u is not "
-                         "known", desc->rank, desc->dtype);
+        return clv_error(CLV_ERR_INVALID,
+                         "tensor: rank %u or dtype %u is not "
+                         "known",
+                         desc->rank, desc->dtype);
     uint64_t span = 0, dense = block_bytes;
     bool strided = false;
     for (uint32_t i = 0; i < desc->rank; i++)
@@ -65,7 +68,8 @@ clv_status core_desc_size(const clv_tensor_desc *desc, const int64_t *symbols,
         if (dim < 0 || (d == last && dim % block))
             return clv_error(CLV_ERR_INVALID,
                              "tensor: dimension %u is %lld, not whole blocks "
-                             "of %u", d, (long long)dim, d == last ? block : 1);
+                             "of %u",
+                             d, (long long)dim, d == last ? block : 1);
         if (dim == 0) {
             *out = 0;
             return CLV_OK;
@@ -94,7 +98,8 @@ static clv_status check_tensor(const clv_subgraph *g, uint32_t index)
         t->storage > CLV_STORAGE_TEXTURE_3D || t->layout > CLV_LAYOUT_PRIVATE)
         return clv_error(CLV_ERR_INVALID,
                          "graph: tensor %u has an unknown usage, quantisation, "
-                         "storage or layout", index);
+                         "storage or layout",
+                         index);
     if (t->quant_scales > g->n_tensors)
         return clv_error(CLV_ERR_INVALID,
                          "graph: tensor %u has its scales in tensor %u of %u",
@@ -105,7 +110,8 @@ static clv_status check_tensor(const clv_subgraph *g, uint32_t index)
             (symbol && t->dims[d] < g->symbols[symbol - 1].max))
             return clv_error(CLV_ERR_INVALID,
                              "graph: dimension %u of tensor %u does not cover "
-                             "its symbol", d, index);
+                             "its symbol",
+                             d, index);
     }
     uint64_t size;
     clv_status st = core_desc_size(t, NULL, &size);
@@ -117,8 +123,10 @@ static clv_status check_indices(const clv_subgraph *g, uint32_t node,
                                 uint32_t max, bool optional)
 {
     if (n > max)
-        return clv_error(CLV_ERR_LIMIT, "graph: node %u has %u operands, the "
-                         "limit is %u", node, n, max);
+        return clv_error(CLV_ERR_LIMIT,
+                         "graph: node %u has %u operands, the "
+                         "limit is %u",
+                         node, n, max);
     for (uint32_t i = 0; i < n; i++)
         if (indices[i] >= g->n_tensors &&
             !(optional && indices[i] == CLV_NO_TENSOR))
@@ -147,17 +155,16 @@ clv_status core_subgraph_check(const clv_subgraph *g)
 {
     if (g->header.struct_size < sizeof *g || g->n_tensors > MAX_ELEMENTS ||
         g->n_nodes > MAX_ELEMENTS || g->n_symbols > CLV_MAX_SYMBOLS ||
-        (g->n_tensors && (!g->tensors ||
-                          g->tensor_stride < sizeof *g->tensors)) ||
+        (g->n_tensors &&
+         (!g->tensors || g->tensor_stride < sizeof *g->tensors)) ||
         (g->n_nodes && (!g->nodes || g->node_stride < sizeof *g->nodes)) ||
         (g->n_symbols && !g->symbols))
         return clv_error(CLV_ERR_INVALID, "graph: malformed counts or strides");
     for (uint32_t i = 0; i < g->n_symbols; i++)
         if (g->symbols[i].min < 0 || g->symbols[i].max < g->symbols[i].min)
-            return clv_error(CLV_ERR_INVALID,
-                             "graph: symbol %u ranges over %lld..%lld", i,
-                             (long long)g->symbols[i].min,
-                             (long long)g->symbols[i].max);
+            return clv_error(
+                CLV_ERR_INVALID, "graph: symbol %u ranges over %lld..%lld", i,
+                (long long)g->symbols[i].min, (long long)g->symbols[i].max);
     clv_status st = CLV_OK;
     for (uint32_t i = 0; i < g->n_tensors && st == CLV_OK; i++)
         st = check_tensor(g, i);

@@ -25,8 +25,8 @@ static clv_status make_timelines(clv_exec *exec)
         exec->devices[d].dev = device->dev;
         if (!device->n_steps)
             continue;
-        clv_status status = core_timeline_create(device->dev, 0,
-                                                 &exec->devices[d].timeline);
+        clv_status status =
+            core_timeline_create(device->dev, 0, &exec->devices[d].timeline);
         if (status)
             return status;
     }
@@ -36,8 +36,8 @@ static clv_status make_timelines(clv_exec *exec)
 static clv_status make_steps(clv_exec *exec)
 {
     const clv_plan *plan = exec->plan;
-    uint32_t *loads = calloc((size_t)plan->graph->n_tensors * plan->n_devices,
-                             sizeof *loads);
+    uint32_t *loads =
+        calloc((size_t)plan->graph->n_tensors * plan->n_devices, sizeof *loads);
     if (!loads)
         return no_memory();
     for (uint32_t i = 0; i < plan->n_loads; i++)
@@ -166,12 +166,16 @@ static clv_status check_state(const clv_exec *exec, clv_value state,
     const char *name = plan->graph->values[state].name;
     if (!tensor || !fits(tensor, desc)) {
         char text[CORE_SHAPE_TEXT];
-        return clv_error(CLV_ERR_INVALID, "bind: state '%s' needs a tensor of "
-                         "%s", name, core_shape_text(desc, text));
+        return clv_error(CLV_ERR_INVALID,
+                         "bind: state '%s' needs a tensor of "
+                         "%s",
+                         name, core_shape_text(desc, text));
     }
     if (!(tensor->memory->access & CLV_ACCESS_WRITE))
-        return clv_error(CLV_ERR_INVALID, "bind: state '%s' cannot be read-only "
-                         "memory", name);
+        return clv_error(CLV_ERR_INVALID,
+                         "bind: state '%s' cannot be read-only "
+                         "memory",
+                         name);
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         uint32_t holding;
         clv_status status = CLV_OK;
@@ -216,8 +220,10 @@ static clv_status check_run(const clv_exec *exec, const int64_t *symbols,
     if (exec->lost)
         return clv_error(exec->lost, "%s", exec->message);
     if (n_symbols != graph->n_symbols || (n_symbols && !symbols))
-        return clv_error(CLV_ERR_INVALID, "run: %u symbols given, the graph "
-                         "has %u", n_symbols, graph->n_symbols);
+        return clv_error(CLV_ERR_INVALID,
+                         "run: %u symbols given, the graph "
+                         "has %u",
+                         n_symbols, graph->n_symbols);
     for (uint32_t i = 0; i < n_symbols; i++)
         if (symbols[i] < graph->symbols[i].min ||
             symbols[i] > graph->symbols[i].max)
@@ -231,7 +237,8 @@ static clv_status check_run(const clv_exec *exec, const int64_t *symbols,
             if (exec->plan->places[v].home == CORE_HOME_BOUND &&
                 graph->values[v].base == v &&
                 !exec->tensors[exec->plan->places[v].original])
-                return clv_error(CLV_ERR_INVALID, "run: state '%s' has no "
+                return clv_error(CLV_ERR_INVALID,
+                                 "run: state '%s' has no "
                                  "memory; give it some with clv_exec_bind()",
                                  graph->values[v].name);
     return CLV_OK;
@@ -277,8 +284,8 @@ static clv_status submit_when_room(clv_exec *exec, uint32_t step)
     const struct timespec pause = {.tv_nsec = QUEUE_PAUSE_NS};
     uint64_t start = 0;
     for (;;) {
-        clv_status status = core_device_submit(d->dev,
-                                               &exec->steps[step].submit);
+        clv_status status =
+            core_device_submit(d->dev, &exec->steps[step].submit);
         if (status != CLV_ERR_LIMIT)
             return status;
         if (d->promised > d->base &&
@@ -287,10 +294,11 @@ static clv_status submit_when_room(clv_exec *exec, uint32_t step)
         uint64_t now = clv_now_ns();
         start = start ? start : now;
         if (now - start >= exec->limit_ns)
-            return clv_error(CLV_ERR_TIMEOUT, "device '%s' took no work for "
+            return clv_error(CLV_ERR_TIMEOUT,
+                             "device '%s' took no work for "
                              "%g s (core.wait_timeout); its queue is full of "
-                             "other work", d->dev->id,
-                             (double)exec->limit_ns * 1e-9);
+                             "other work",
+                             d->dev->id, (double)exec->limit_ns * 1e-9);
         nanosleep(&pause, NULL);
     }
 }

@@ -14,26 +14,26 @@
 typedef struct core_exec_copy {
     const core_copy *planned;
     clv_value local, shared;
-    core_buffer *buffer;      /* the device's own memory */
+    core_buffer *buffer; /* the device's own memory */
     uint64_t offset;
     core_buffer *host_buffer; /* the host's, as the device sees it; NULL where
                                  it is staged */
     uint64_t host_offset;
-    char *host;               /* the same for the host */
+    char *host; /* the same for the host */
 } core_exec_copy;
 
 typedef struct core_exec_step {
-    core_program *program;   /* NULL: the step only copies */
-    core_command command;    /* RUN; symbols are set by each run */
+    core_program *program; /* NULL: the step only copies */
+    core_command command;  /* RUN; symbols are set by each run */
     core_submit submit;
-    core_command *commands;  /* made for each run */
+    core_command *commands; /* made for each run */
     core_exec_copy *copies;
     uint32_t n_copies, n_before; /* so many of them before the program */
-    core_binding *bindings;  /* of the program's tensors but the weights */
-    core_point *waits;       /* those the device does itself */
+    core_binding *bindings;      /* of the program's tensors but the weights */
+    core_point *waits;           /* those the device does itself */
     core_point signal;
-    clv_value *values;       /* [n_bindings] the graph value of each binding */
-    char label[48];          /* of its first node, for messages and traces */
+    clv_value *values; /* [n_bindings] the graph value of each binding */
+    char label[48];    /* of its first node, for messages and traces */
 } core_exec_step;
 
 typedef struct core_exec_device {
@@ -66,10 +66,10 @@ typedef struct core_exec_pace {
 } core_exec_pace;
 
 typedef struct core_exec_sync {
-    bool fast;         /* core.sync */
-    bool spare_core;   /* the host may spin */
-    uint32_t *points;  /* [plan->n_waits + plan->n_devices] pace of each wait by
-                          the host, and of the last one on each device */
+    bool fast;        /* core.sync */
+    bool spare_core;  /* the host may spin */
+    uint32_t *points; /* [plan->n_waits + plan->n_devices] pace of each wait by
+                         the host, and of the last one on each device */
     core_exec_pace *paces;
     uint32_t n_paces;
 } core_exec_sync;
@@ -85,11 +85,11 @@ struct clv_exec {
     core_exec_flush *flushes;
     uint32_t n_flushes, flushes_capacity;
     core_exec_sync sync;
-    uint32_t n_unbound;        /* states without memory */
-    uint64_t run;              /* runs begun */
-    uint64_t limit_ns;         /* for a step to end; UINT64_MAX: none */
-    clv_status lost;           /* a device failed: no further run */
-    char message[1024];        /* why */
+    uint32_t n_unbound; /* states without memory */
+    uint64_t run;       /* runs begun */
+    uint64_t limit_ns;  /* for a step to end; UINT64_MAX: none */
+    clv_status lost;    /* a device failed: no further run */
+    char message[1024]; /* why */
 };
 
 /* exec_program.c: compiles the program of a step and prepares its bindings. */
@@ -99,8 +99,8 @@ clv_status core_exec_prepare_step(clv_exec *exec, uint32_t step,
 clv_status core_exec_set_tensor(clv_exec *exec, clv_value value,
                                 clv_tensor *tensor);
 
-/* exec_copy.c: the copies of a step. The commands of a run; staged bytes that the
- * step reads are moved, so what it waits for is done. */
+/* exec_copy.c: the copies of a step. The commands of a run; staged bytes that
+ * the step reads are moved, so what it waits for is done. */
 clv_status core_exec_prepare_copies(clv_exec *exec, uint32_t step);
 clv_status core_exec_set_copies(clv_exec *exec, uint32_t step, clv_value value,
                                 clv_tensor *tensor, bool commit);

@@ -1,9 +1,9 @@
 /*
  * Copies between a device's own memory and the host's, as the plan lists them:
- * commands before and after the program of a step. Where the device cannot reach
- * the host's memory, the host moves the bytes to and from a buffer that both
- * see: before the step is submitted, or once it is done, before anything that
- * waits for it is submitted.
+ * commands before and after the program of a step. Where the device cannot
+ * reach the host's memory, the host moves the bytes to and from a buffer that
+ * both see: before the step is submitted, or once it is done, before anything
+ * that waits for it is submitted.
  */
 #include "../plan/plan_transfers.h"
 #include "exec.h"
@@ -176,8 +176,8 @@ clv_status core_exec_put_commands(clv_exec *exec, uint32_t s,
         if (i == step->n_copies)
             break;
         core_exec_copy *copy = &step->copies[i];
-        clv_status status = core_plan_copy_runs(exec->plan, copy->local,
-                                                symbols, &runs);
+        clv_status status =
+            core_plan_copy_runs(exec->plan, copy->local, symbols, &runs);
         if (!status && d->staging && !copy->planned->out) {
             move_staged(d, copy, &runs);
             status = core_buffer_flush(d->staging, copy->planned->staging,
@@ -202,8 +202,8 @@ static clv_status fetch_step(clv_exec *exec, uint32_t s)
         core_runs runs;
         if (!copy->planned->out)
             continue;
-        status = core_plan_copy_runs(exec->plan, copy->local, exec->symbols,
-                                     &runs);
+        status =
+            core_plan_copy_runs(exec->plan, copy->local, exec->symbols, &runs);
         if (!status)
             status = core_buffer_invalidate(d->staging, copy->planned->staging,
                                             runs.bytes * runs.n);

@@ -25,10 +25,11 @@ static clv_status make_staging(const core_plan_device *planned,
     clv_status status = core_buffer_alloc(planned->dev, type,
                                           planned->staging_size, &d->staging);
     if (!status)
-        status = core_buffer_map(d->staging,
-                                 CLV_ACCESS_READ | CLV_ACCESS_WRITE, &mapped);
+        status = core_buffer_map(d->staging, CLV_ACCESS_READ | CLV_ACCESS_WRITE,
+                                 &mapped);
     if (status)
-        return clv_error_prefix(status, "device '%s': %llu bytes that copies "
+        return clv_error_prefix(status,
+                                "device '%s': %llu bytes that copies "
                                 "pass through; use a smaller batch",
                                 planned->dev->id,
                                 (unsigned long long)planned->staging_size);
@@ -139,9 +140,9 @@ static clv_status note_written(clv_exec *exec, bool done)
         const core_state_end *end = &plan->state_ends[i];
         clv_tensor *tensor = exec->tensors[end->state];
         uint64_t bits;
-        status = bits_of(exec, end->state,
-                         done ? end->memories : (uint64_t)1 << end->writer,
-                         &bits);
+        status =
+            bits_of(exec, end->state,
+                    done ? end->memories : (uint64_t)1 << end->writer, &bits);
         if (!status)
             status = core_tensor_wrote(tensor, &end->box, bits);
         if (status)

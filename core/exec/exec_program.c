@@ -12,9 +12,9 @@ typedef struct extract {
     const clv_plan *plan;
     uint32_t step;
     clv_tensor_desc *tensors;
-    clv_value *values;  /* graph value of each tensor */
+    clv_value *values; /* graph value of each tensor */
     clv_node *nodes;
-    uint32_t *index;    /* [graph->n_tensors] 1 + tensor, 0: not yet taken */
+    uint32_t *index; /* [graph->n_tensors] 1 + tensor, 0: not yet taken */
     uint32_t n_tensors, n_nodes;
 } extract;
 
@@ -63,8 +63,8 @@ static void take_nodes(extract *e)
         if (core_part_copies(e->plan, step->first_part + i))
             continue;
         clv_node *node = &e->nodes[e->n_nodes++];
-        *node = e->plan->graph
-                    ->nodes[e->plan->parts[step->first_part + i].node];
+        *node =
+            e->plan->graph->nodes[e->plan->parts[step->first_part + i].node];
         for (uint32_t j = 0; j < node->n_inputs; j++)
             node->inputs[j] = take_tensor(e, node->inputs[j]);
         for (uint32_t j = 0; j < node->n_outputs; j++)
@@ -129,8 +129,7 @@ static clv_status bind_weights(const clv_exec *exec, const extract *e,
         core_binding *binding = &bindings[(*n)++];
         binding->tensor = i;
         clv_status status = weight_binding(
-            plan,
-            &plan->loads[loads[(size_t)value * plan->n_devices + device]],
+            plan, &plan->loads[loads[(size_t)value * plan->n_devices + device]],
             binding);
         if (status)
             return status;
@@ -179,9 +178,8 @@ static clv_status bind_arena(clv_exec *exec, const extract *e,
             step->bindings[n].buffer = exec->devices[place->memory - 1].arena;
             step->bindings[n].offset = place->offset;
         } else if (place->home == CORE_HOME_ARENA) {
-            clv_status status =
-                core_tensor_object(exec->arena, dev, plan->align,
-                                   CORE_HOLD_IMPORT, &arena);
+            clv_status status = core_tensor_object(
+                exec->arena, dev, plan->align, CORE_HOLD_IMPORT, &arena);
             if (status)
                 return status;
             step->bindings[n].buffer = arena->buffer;
@@ -325,9 +323,8 @@ static clv_status set_bindings(clv_exec *exec, uint32_t s, clv_value value,
     clv_status status =
         device->local || form.layout
             ? core_tensor_local(tensor, device->dev, &form, &object)
-                      : core_tensor_object(tensor, device->dev,
-                                           plan->pointer_align,
-                                           CORE_HOLD_IMPORT, &object);
+            : core_tensor_object(tensor, device->dev, plan->pointer_align,
+                                 CORE_HOLD_IMPORT, &object);
     if (!status && !commit && !device->local)
         status = note_flush(exec, value, object);
     if (!status && commit)

@@ -48,8 +48,8 @@ static uint64_t mix(uint64_t hash, const void *data, size_t size)
 static uint64_t step_kind(const clv_plan *plan, uint32_t s)
 {
     const core_step *step = &plan->steps[s];
-    uint64_t hash = mix(0xcbf29ce484222325u, &step->device,
-                        sizeof step->device);
+    uint64_t hash =
+        mix(0xcbf29ce484222325u, &step->device, sizeof step->device);
     for (uint32_t i = 0; i < step->n_parts; i++) {
         const clv_node *node =
             &plan->graph->nodes[plan->parts[step->first_part + i].node];
@@ -89,9 +89,8 @@ static uint32_t pace_of_kind(core_exec_sync *sync, uint64_t kind,
     while (i < sync->n_paces && sync->paces[i].kind != kind)
         i++;
     if (i == sync->n_paces)
-        sync->paces[sync->n_paces++] =
-            (core_exec_pace){kind, isnan(rest_ns) ? 0 : rest_ns,
-                             !isnan(rest_ns)};
+        sync->paces[sync->n_paces++] = (core_exec_pace){
+            kind, isnan(rest_ns) ? 0 : rest_ns, !isnan(rest_ns)};
     return i;
 }
 
@@ -119,9 +118,8 @@ static void make_points(const clv_plan *plan, core_exec_sync *sync,
         if (!plan->devices[d].n_steps)
             continue;
         uint32_t on = step_of(plan, d, plan->devices[d].n_steps);
-        sync->points[plan->n_waits + d] =
-            pace_of_kind(sync, mix(kinds[on], &d, sizeof d),
-                         expected(plan, on, now));
+        sync->points[plan->n_waits + d] = pace_of_kind(
+            sync, mix(kinds[on], &d, sizeof d), expected(plan, on, now));
         if (forecast)
             now = fmax(now, forecast->steps[on].end_ns);
     }
@@ -241,8 +239,8 @@ clv_status core_exec_await(clv_exec *exec, uint32_t device, uint64_t value,
     double begin = moment(d);
     if (!simulated && pace->known && sync->spare_core)
         doze(d, value, (uint64_t)pace->rest_ns);
-    clv_status status = core_exec_wait(exec, device, value,
-                                       spin_ns(sync, pace, simulated));
+    clv_status status =
+        core_exec_wait(exec, device, value, spin_ns(sync, pace, simulated));
     double took = moment(d) - begin;
     if (!status && took >= 0)
         learn(pace, took);

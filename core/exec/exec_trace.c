@@ -192,8 +192,7 @@ static void collect(collection *c)
             core_trace_add(ctx, dev->info.clock, dev->id, r->name,
                            tick_ns(dev, &calibration, r->begin),
                            tick_ns(dev, &calibration, r->end));
-            add_record(c, r, (double)(r->end - r->begin) *
-                                 calibration.tick_ns);
+            add_record(c, r, (double)(r->end - r->begin) * calibration.tick_ns);
         }
     } while (n == BATCH);
     end_group(c);
@@ -207,8 +206,7 @@ void core_exec_collect_trace(clv_exec *exec)
         collection c = {.exec = exec, .dev = exec->devices[d].dev};
         if (!exec->devices[d].timeline)
             continue;
-        core_profile_top(plan->ctx->profile, c.dev, &c.top_bytes,
-                         &c.top_flops);
+        core_profile_top(plan->ctx->profile, c.dev, &c.top_bytes, &c.top_flops);
         c.steps = calloc(plan->n_steps + 1u, sizeof *c.steps);
         if (c.steps)
             collect(&c);

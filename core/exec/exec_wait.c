@@ -45,8 +45,7 @@ static bool awaited(const clv_plan *plan, uint32_t device)
 {
     for (uint32_t s = 0; s < plan->n_steps; s++)
         for (uint32_t i = 0; i < plan->steps[s].n_waits; i++) {
-            const core_wait *wait =
-                &plan->waits[plan->steps[s].first_wait + i];
+            const core_wait *wait = &plan->waits[plan->steps[s].first_wait + i];
             if (wait->device == device && !wait->by_host &&
                 plan->steps[s].device != device)
                 return true;
@@ -98,9 +97,10 @@ static clv_status failed(clv_exec *exec, uint32_t device, clv_status status)
 static clv_status give_up(clv_exec *exec, uint32_t device)
 {
     const core_exec_device *d = &exec->devices[device];
-    clv_error(CLV_ERR_TIMEOUT, "device '%s': the step did not end within "
-              "%g s (core.wait_timeout)", d->dev->id,
-              (double)exec->limit_ns * 1e-9);
+    clv_error(CLV_ERR_TIMEOUT,
+              "device '%s': the step did not end within "
+              "%g s (core.wait_timeout)",
+              d->dev->id, (double)exec->limit_ns * 1e-9);
     clv_status status = blame(exec, device, CLV_ERR_TIMEOUT);
     if (awaited(exec->plan, device))
         core_timeline_fail(d->timeline, CLV_ERR_TIMEOUT,
@@ -115,8 +115,8 @@ clv_status core_exec_wait(clv_exec *exec, uint32_t device, uint64_t value,
     const core_exec_device *d = &exec->devices[device];
     for (;;) {
         uint64_t seen = core_timeline_reached(d->timeline), wanted;
-        clv_status status = core_timeline_wait(d->timeline, value, spin_ns,
-                                               exec->limit_ns);
+        clv_status status =
+            core_timeline_wait(d->timeline, value, spin_ns, exec->limit_ns);
         if (status == CLV_OK)
             return CLV_OK;
         if (status != CLV_ERR_TIMEOUT || core_timeline_failed(d->timeline))

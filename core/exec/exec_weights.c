@@ -1,7 +1,7 @@
 /*
  * Weights on their way to devices, before the first run: where a device uses
- * them in place nothing happens; else each is copied once, through a small buffer
- * that all of them share.
+ * them in place nothing happens; else each is copied once, through a small
+ * buffer that all of them share.
  */
 #include "exec.h"
 

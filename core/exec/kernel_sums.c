@@ -42,8 +42,7 @@ static clv_kernel_sum *find(struct core_kernel_sums *s,
             return &s->sums[i];
     if (s->n == s->capacity) {
         uint32_t capacity = s->capacity ? 2 * s->capacity : 64;
-        clv_kernel_sum *grown =
-            reallocarray(s->sums, capacity, sizeof *grown);
+        clv_kernel_sum *grown = reallocarray(s->sums, capacity, sizeof *grown);
         if (!grown)
             return NULL;
         s->sums = grown;

@@ -25,9 +25,9 @@ struct core_trace {
     uint64_t n_dropped;
     track *tracks;
     uint32_t n_tracks, tracks_capacity;
-    char **strings;   /* each once */
+    char **strings; /* each once */
     uint32_t n_strings, strings_capacity;
-    uint32_t *buckets; /* open addressing: 1 + index in strings, 0: free */
+    uint32_t *buckets;  /* open addressing: 1 + index in strings, 0: free */
     uint32_t n_buckets; /* a power of two, over twice n_strings */
 };
 
@@ -162,8 +162,8 @@ static bool add_span(struct core_trace *trace, uint32_t clock,
     if (trace->n_spans >= CORE_TRACE_MAX_SPANS ||
         !find_track(trace, clock, track_name, &s.track) ||
         !intern(trace, name, &s.name) ||
-        !reserve((void **)&trace->spans, trace->n_spans,
-                 &trace->spans_capacity, sizeof *trace->spans))
+        !reserve((void **)&trace->spans, trace->n_spans, &trace->spans_capacity,
+                 sizeof *trace->spans))
         return false;
     trace->spans[trace->n_spans++] = s;
     return true;
@@ -211,8 +211,10 @@ static uint32_t process_of(uint32_t clock)
 static void add_metadata(core_text *text, uint32_t pid, uint32_t tid,
                          const char *what, const char *name)
 {
-    core_text_add(text, "{\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"name\":\"%s\","
-                  "\"args\":{\"name\":", pid, tid, what);
+    core_text_add(text,
+                  "{\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"name\":\"%s\","
+                  "\"args\":{\"name\":",
+                  pid, tid, what);
     core_text_add_json(text, name);
     core_text_add(text, "}},\n");
 }
@@ -249,11 +251,11 @@ static void add_event(core_text *text, const struct core_trace *trace,
     uint32_t pid = process_of(trace->tracks[s->track].clock);
     uint64_t begin = s->begin_ns - origins[pid - 1];
     uint64_t length = s->end_ns - s->begin_ns;
-    core_text_add(text, "{\"ph\":\"X\",\"pid\":%u,\"tid\":%u,"
+    core_text_add(text,
+                  "{\"ph\":\"X\",\"pid\":%u,\"tid\":%u,"
                   "\"ts\":%llu.%03u,\"dur\":%llu.%03u,\"name\":",
                   pid, s->track + 1, (unsigned long long)(begin / 1000),
-                  (unsigned)(begin % 1000),
-                  (unsigned long long)(length / 1000),
+                  (unsigned)(begin % 1000), (unsigned long long)(length / 1000),
                   (unsigned)(length % 1000));
     core_text_add_json(text, trace->strings[s->name]);
     core_text_add(text, "},\n");
@@ -277,7 +279,8 @@ static clv_status write_events(const struct core_trace *trace,
     uint64_t origins[2];
     clv_status status = CLV_OK;
     find_origins(trace, origins);
-    core_text_add(&text, "{\"displayTimeUnit\":\"ns\",\"otherData\":"
+    core_text_add(&text,
+                  "{\"displayTimeUnit\":\"ns\",\"otherData\":"
                   "{\"dropped_spans\":\"%llu\"},\"traceEvents\":[\n",
                   (unsigned long long)trace->n_dropped);
     add_tracks(&text, trace);
@@ -288,8 +291,8 @@ static clv_status write_events(const struct core_trace *trace,
     }
     /* An event without effect, so that every one above ends in a comma. */
     core_text_add(&text, "{\"ph\":\"M\",\"pid\":1,\"tid\":0,"
-                  "\"name\":\"process_sort_index\",\"args\":"
-                  "{\"sort_index\":0}}\n]}\n");
+                         "\"name\":\"process_sort_index\",\"args\":"
+                         "{\"sort_index\":0}}\n]}\n");
     if (!status)
         status = write_text(&text, file);
     core_text_finish(&text);

@@ -92,10 +92,9 @@ clv_status clv_dtype_size(uint32_t dtype, uint64_t n, uint64_t *bytes)
     if (!clv_dtype_block(dtype, &elements, &block_bytes))
         return clv_error(CLV_ERR_INVALID, "element type %u is unknown", dtype);
     if (n % elements)
-        return clv_error(CLV_ERR_INVALID,
-                         "%llu elements of %s are not whole blocks of %u",
-                         (unsigned long long)n, clv_dtype_name(dtype),
-                         elements);
+        return clv_error(
+            CLV_ERR_INVALID, "%llu elements of %s are not whole blocks of %u",
+            (unsigned long long)n, clv_dtype_name(dtype), elements);
     if (__builtin_mul_overflow(n / elements, (uint64_t)block_bytes, &size))
         return clv_error(CLV_ERR_INVALID,
                          "%llu elements of %s need more than 2^64 bytes",

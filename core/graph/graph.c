@@ -40,8 +40,10 @@ static bool reserve_tensor(clv_graph *g)
     if (capacity > INT32_MAX ||
         !grow((void **)&g->tensors, capacity, sizeof *g->tensors) ||
         !grow((void **)&g->values, capacity, sizeof *g->values)) {
-        fail(g, clv_error(CLV_ERR_NO_MEMORY, "no memory for a graph of %u "
-                          "tensors", capacity));
+        fail(g, clv_error(CLV_ERR_NO_MEMORY,
+                          "no memory for a graph of %u "
+                          "tensors",
+                          capacity));
         return false;
     }
     g->tensors_capacity = capacity;
@@ -55,8 +57,10 @@ static bool reserve_node(clv_graph *g)
     uint32_t capacity = g->nodes_capacity ? g->nodes_capacity * 2 : 64;
     if (capacity > INT32_MAX ||
         !grow((void **)&g->nodes, capacity, sizeof *g->nodes)) {
-        fail(g, clv_error(CLV_ERR_NO_MEMORY, "no memory for a graph of %u "
-                          "nodes", capacity));
+        fail(g, clv_error(CLV_ERR_NO_MEMORY,
+                          "no memory for a graph of %u "
+                          "nodes",
+                          capacity));
         return false;
     }
     g->nodes_capacity = capacity;
@@ -131,14 +135,17 @@ clv_dim clv_graph_symbol(clv_graph *graph, const char *name, int64_t min,
     if (!usable(graph))
         return none;
     if (graph->n_symbols == CLV_MAX_SYMBOLS) {
-        fail(graph, clv_error(CLV_ERR_LIMIT, "symbol '%s' is one more than the "
-                              "%d a graph can have", name, CLV_MAX_SYMBOLS));
+        fail(graph, clv_error(CLV_ERR_LIMIT,
+                              "symbol '%s' is one more than the "
+                              "%d a graph can have",
+                              name, CLV_MAX_SYMBOLS));
         return none;
     }
     if (min < 1 || max < min) {
-        fail(graph, clv_error(CLV_ERR_INVALID, "symbol '%s': the range "
-                              "%lld..%lld is empty or starts below 1", name,
-                              (long long)min, (long long)max));
+        fail(graph, clv_error(CLV_ERR_INVALID,
+                              "symbol '%s': the range "
+                              "%lld..%lld is empty or starts below 1",
+                              name, (long long)min, (long long)max));
         return none;
     }
     char *copy = strdup(name);
@@ -164,11 +171,15 @@ static clv_status set_dims(const clv_graph *g, clv_tensor_desc *desc,
         uint32_t symbol = dims[i].symbol;
         if (symbol > g->n_symbols ||
             (symbol && dims[i].value != g->symbols[symbol - 1].max))
-            return clv_error(CLV_ERR_INVALID, "dimension %u is no symbol of "
-                             "this graph", i);
+            return clv_error(CLV_ERR_INVALID,
+                             "dimension %u is no symbol of "
+                             "this graph",
+                             i);
         if (symbol && i)
-            return clv_error(CLV_ERR_INVALID, "dimension %u is a symbol; only "
-                             "the outermost can be", i);
+            return clv_error(CLV_ERR_INVALID,
+                             "dimension %u is a symbol; only "
+                             "the outermost can be",
+                             i);
         desc->dims[i] = dims[i].value;
         desc->symbols[i] = symbol;
     }
@@ -206,8 +217,8 @@ clv_value clv_graph_weight(clv_graph *graph, const char *name,
     if (!usable(graph))
         return CLV_NO_TENSOR;
     if (!tensor) {
-        fail(graph, clv_error(CLV_ERR_INVALID, "weight '%s' has no tensor",
-                              name));
+        fail(graph,
+             clv_error(CLV_ERR_INVALID, "weight '%s' has no tensor", name));
         return CLV_NO_TENSOR;
     }
     clv_tensor_desc desc = CLV_INIT(clv_tensor_desc, CLV_STRUCT_TENSOR_DESC);
@@ -249,15 +260,19 @@ void clv_graph_output(clv_graph *graph, clv_value value, const char *name)
     if (!usable(graph))
         return;
     if (value >= graph->n_tensors) {
-        fail(graph, clv_error(CLV_ERR_INVALID, "output '%s' is no value of "
-                              "this graph", name));
+        fail(graph, clv_error(CLV_ERR_INVALID,
+                              "output '%s' is no value of "
+                              "this graph",
+                              name));
         return;
     }
     clv_tensor_desc *desc = &graph->tensors[value];
     if (desc->usage != CLV_USAGE_TRANSIENT) {
-        fail(graph, clv_error(CLV_ERR_INVALID, "output '%s' is an input, "
+        fail(graph, clv_error(CLV_ERR_INVALID,
+                              "output '%s' is an input, "
                               "weight, state or output already; only the "
-                              "result of an op can become one", name));
+                              "result of an op can become one",
+                              name));
         return;
     }
     char *copy = strdup(name);
@@ -270,8 +285,7 @@ void clv_graph_output(clv_graph *graph, clv_value value, const char *name)
     desc->usage = CLV_USAGE_OUTPUT;
 }
 
-const clv_tensor_desc *clv_graph_value_desc(const clv_graph *g,
-                                            clv_value value)
+const clv_tensor_desc *clv_graph_value_desc(const clv_graph *g, clv_value value)
 {
     return g && value < g->n_tensors ? &g->tensors[value] : NULL;
 }
@@ -315,8 +329,10 @@ static clv_value add_node(clv_graph *g, uint32_t op, const clv_op_attr *attr,
         return CLV_NO_TENSOR;
     for (uint32_t i = 0; i < n_inputs; i++) {
         if (inputs[i] != CLV_NO_TENSOR && inputs[i] >= g->n_tensors) {
-            fail(g, clv_error(CLV_ERR_INVALID, "%s: operand %u is no value of "
-                              "this graph", core_op_name(op), i));
+            fail(g, clv_error(CLV_ERR_INVALID,
+                              "%s: operand %u is no value of "
+                              "this graph",
+                              core_op_name(op), i));
             return CLV_NO_TENSOR;
         }
         in[i] = clv_graph_value_desc(g, inputs[i]);
@@ -345,9 +361,10 @@ static clv_value add_node(clv_graph *g, uint32_t op, const clv_op_attr *attr,
     return value;
 }
 
-#define OP(g, op, attr, ...) \
-    add_node(g, op, attr, (const clv_value[]){__VA_ARGS__}, \
-             sizeof((const clv_value[]){__VA_ARGS__}) / sizeof(clv_value), NULL)
+#define OP(g, op, attr, ...)                                                   \
+    add_node(g, op, attr, (const clv_value[]){__VA_ARGS__},                    \
+             sizeof((const clv_value[]){__VA_ARGS__}) / sizeof(clv_value),     \
+             NULL)
 
 static const clv_op_attr no_attr;
 
@@ -435,7 +452,7 @@ clv_value clv_graph_attention(clv_graph *g, clv_value q, clv_value k,
         return CLV_NO_TENSOR;
     if (params->rows.symbol > g->n_symbols) {
         fail(g, clv_error(CLV_ERR_INVALID, "attention: rows is no symbol of "
-                          "this graph"));
+                                           "this graph"));
         return CLV_NO_TENSOR;
     }
     if (attr.attention.scale == 0 && params->head_dim)

@@ -23,7 +23,7 @@ typedef struct core_value {
 } core_value;
 
 struct clv_graph {
-    clv_status status;  /* the first error, which sticks */
+    clv_status status; /* the first error, which sticks */
     char message[512];
     bool frozen;
 

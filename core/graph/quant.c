@@ -35,19 +35,25 @@ static clv_status check_scheme(const clv_tensor *t, uint32_t quant,
     char text[CORE_SHAPE_TEXT];
     uint32_t elements, bytes;
     if (!core_dtype_is_scaled(t->dtype) || t->rank != 2)
-        return clv_error(CLV_ERR_INVALID, "scales are for matrices of i8 and "
-                         "i4, this tensor is %s", shape_of(t, text));
+        return clv_error(CLV_ERR_INVALID,
+                         "scales are for matrices of i8 and "
+                         "i4, this tensor is %s",
+                         shape_of(t, text));
     if (quant == CLV_QUANT_NONE || quant > CLV_QUANT_PER_GROUP)
-        return clv_error(CLV_ERR_INVALID, "quantisation %u is none of per "
-                         "tensor (1), per channel (2), per group (3)", quant);
+        return clv_error(CLV_ERR_INVALID,
+                         "quantisation %u is none of per "
+                         "tensor (1), per channel (2), per group (3)",
+                         quant);
     if (quant != CLV_QUANT_PER_GROUP)
-        return group ? clv_error(CLV_ERR_INVALID, "a group of %u elements is "
+        return group ? clv_error(CLV_ERR_INVALID,
+                                 "a group of %u elements is "
                                  "given, but the scales are not per group",
                                  group)
                      : CLV_OK;
     clv_dtype_block(t->dtype, &elements, &bytes);
     if (!group || t->dims[1] % group || group % elements)
-        return clv_error(CLV_ERR_INVALID, "rows of %lld elements are no whole "
+        return clv_error(CLV_ERR_INVALID,
+                         "rows of %lld elements are no whole "
                          "groups of %u, a multiple of %u",
                          (long long)t->dims[1], group, elements);
     return CLV_OK;
@@ -87,7 +93,7 @@ clv_status clv_tensor_set_quant(clv_tensor *tensor, uint32_t quant,
                        : check_scheme(tensor, quant, group);
     if (!status && scales->ctx != tensor->ctx)
         status = clv_error(CLV_ERR_INVALID, "its scales are of another "
-                           "context");
+                                            "context");
     if (!status)
         status = check_scales(tensor, quant, group, scales);
     if (status)
@@ -116,8 +122,8 @@ static void apply_scales(const clv_tensor *t, int64_t row, float *x)
             x[i] *= *scales;
 }
 
-clv_status clv_tensor_rows_to_f32(const clv_tensor *t, int64_t begin,
-                                  int64_t n, float *dst)
+clv_status clv_tensor_rows_to_f32(const clv_tensor *t, int64_t begin, int64_t n,
+                                  float *dst)
 {
     if (t->rank != 2 || begin < 0 || n < 0 || begin > t->dims[0] ||
         n > t->dims[0] - begin) {

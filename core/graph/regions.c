@@ -49,7 +49,7 @@ static clv_status append(core_regions *r, const core_region *region)
         void *grown = reallocarray(r->list, capacity, sizeof *r->list);
         if (!grown)
             return clv_error(CLV_ERR_NO_MEMORY, "no memory for the regions of "
-                             "a tensor");
+                                                "a tensor");
         r->list = grown;
         r->capacity = capacity;
     }

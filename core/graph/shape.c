@@ -84,8 +84,10 @@ static clv_status differ(const inference *f, uint32_t i, uint32_t j,
                          const char *need)
 {
     char a[CORE_SHAPE_TEXT], b[CORE_SHAPE_TEXT];
-    return clv_error(CLV_ERR_INVALID, "%s: %s is %s and %s is %s; %s must be "
-                     "equal", f->rule->name, f->rule->inputs[i],
+    return clv_error(CLV_ERR_INVALID,
+                     "%s: %s is %s and %s is %s; %s must be "
+                     "equal",
+                     f->rule->name, f->rule->inputs[i],
                      core_shape_text(f->in[i], a), f->rule->inputs[j],
                      core_shape_text(f->in[j], b), need);
 }
@@ -123,8 +125,9 @@ static clv_status need_table(const inference *f, uint32_t i)
 {
     const clv_tensor_desc *x = f->in[i];
     if (!core_dtype_is_real(x->dtype) || x->rank != 2 || x->symbols[1])
-        return wrong(f, i, "a matrix with a fixed number of columns in f32, "
-                           "f16, bf16, q8_0 or q4_0");
+        return wrong(f, i,
+                     "a matrix with a fixed number of columns in f32, "
+                     "f16, bf16, q8_0 or q4_0");
     return CLV_OK;
 }
 
@@ -135,8 +138,9 @@ static clv_status need_weight(const inference *f, uint32_t i)
     if (!core_dtype_is_scaled(x->dtype))
         return need_table(f, i);
     if (x->rank != 2 || !x->quant || !x->quant_scales)
-        return wrong(f, i, "a matrix with scales, see clv_tensor_set_quant(), "
-                           "or of a float or block type");
+        return wrong(f, i,
+                     "a matrix with scales, see clv_tensor_set_quant(), "
+                     "or of a float or block type");
     return CLV_OK;
 }
 
@@ -231,8 +235,9 @@ static clv_status infer_binary(inference *f)
     if (b->dtype == CLV_DTYPE_F32 && same_shape(a, b))
         return CLV_OK;
     if (b->rank != 1 || !core_dtype_is_float(b->dtype))
-        return wrong(f, 1, "an f32 tensor of the same shape, or a float "
-                           "vector");
+        return wrong(f, 1,
+                     "an f32 tensor of the same shape, or a float "
+                     "vector");
     return need_vector(f, 1, 0, a->rank - 1);
 }
 
@@ -280,7 +285,8 @@ static clv_status need_heads(const inference *f, uint32_t i, uint32_t head_dim)
     if (head_dim < 1 || f->in[i]->dims[1] % head_dim)
         return clv_error(CLV_ERR_INVALID,
                          "%s: %s has %lld channels, which are not whole heads "
-                         "of %u", f->rule->name, f->rule->inputs[i],
+                         "of %u",
+                         f->rule->name, f->rule->inputs[i],
                          (long long)f->in[i]->dims[1], head_dim);
     return CLV_OK;
 }
@@ -320,8 +326,9 @@ static clv_status need_cache(const inference *f, uint32_t i)
     const clv_tensor_desc *x = f->in[i];
     if ((x->dtype != CLV_DTYPE_F32 && x->dtype != CLV_DTYPE_F16) ||
         x->rank != 2 || x->symbols[1])
-        return wrong(f, i, "an f32 or f16 matrix with a fixed number of "
-                           "columns");
+        return wrong(f, i,
+                     "an f32 or f16 matrix with a fixed number of "
+                     "columns");
     return need_heads(f, i, f->attr->attention.head_dim);
 }
 
@@ -339,16 +346,14 @@ static clv_status infer_attention(inference *f)
     if (!same_shape(f->in[1], f->in[2]) || f->in[1]->dtype != f->in[2]->dtype)
         return differ(f, 1, 2, "their types and shapes");
     if (f->in[0]->dims[1] % f->in[1]->dims[1])
-        return clv_error(CLV_ERR_INVALID,
-                         "attention: q has %lld heads, not a multiple of the "
-                         "%lld of k",
-                         (long long)f->in[0]->dims[1] /
-                             f->attr->attention.head_dim,
-                         (long long)f->in[1]->dims[1] /
-                             f->attr->attention.head_dim);
+        return clv_error(
+            CLV_ERR_INVALID,
+            "attention: q has %lld heads, not a multiple of the "
+            "%lld of k",
+            (long long)f->in[0]->dims[1] / f->attr->attention.head_dim,
+            (long long)f->in[1]->dims[1] / f->attr->attention.head_dim);
     if (!isfinite(f->attr->attention.scale) ||
-        !(f->attr->attention.softcap >= 0) ||
-        isinf(f->attr->attention.softcap))
+        !(f->attr->attention.softcap >= 0) || isinf(f->attr->attention.softcap))
         return attr_error(f, "scale and softcap must be finite, softcap not "
                              "negative");
     if (f->attr->attention.window < 0)
@@ -379,8 +384,10 @@ static clv_status infer_top_k(inference *f)
     if (status)
         return status;
     if (k < 1 || k > f->in[0]->dims[1])
-        return clv_error(CLV_ERR_INVALID, "%s: %lld of %lld columns; it takes "
-                         "1 to all", f->rule->name, (long long)k,
+        return clv_error(CLV_ERR_INVALID,
+                         "%s: %lld of %lld columns; it takes "
+                         "1 to all",
+                         f->rule->name, (long long)k,
                          (long long)f->in[0]->dims[1]);
     make_f32_like(f->out, f->in[0]);
     f->out->dtype = CLV_DTYPE_I32;
@@ -394,17 +401,18 @@ static clv_status need_experts(const inference *f)
     const clv_tensor_desc *x = f->in[0], *w = f->in[1], *ids = f->in[2];
     if (!core_dtype_is_real(w->dtype) || w->rank != 3 || w->symbols[0] ||
         w->symbols[1] || w->symbols[2])
-        return wrong(f, 1, "of rank 3 and fixed size in f32, f16, bf16, q8_0 "
-                           "or q4_0");
+        return wrong(f, 1,
+                     "of rank 3 and fixed size in f32, f16, bf16, q8_0 "
+                     "or q4_0");
     if (ids->dtype != CLV_DTYPE_I32 || ids->rank != 2 || ids->symbols[1])
         return wrong(f, 2, "an i32 matrix with a fixed number of columns");
     if (!same_dim(x, 0, ids, 0))
         return differ(f, 0, 2, "their rows");
     if (x->dims[1] != w->dims[2] &&
-        (x->dims[1] % ids->dims[1] ||
-         x->dims[1] / ids->dims[1] != w->dims[2]))
-        return differ(f, 0, 1, "the last dimensions, or for each of the ids a "
-                               "part of x,");
+        (x->dims[1] % ids->dims[1] || x->dims[1] / ids->dims[1] != w->dims[2]))
+        return differ(f, 0, 1,
+                      "the last dimensions, or for each of the ids a "
+                      "part of x,");
     return CLV_OK;
 }
 
@@ -437,29 +445,31 @@ static clv_status infer_matmul_experts(inference *f)
 /* ------------------------------------------------------------------------ */
 
 static const op_rule rules[CLV_OP_COUNT] = {
-    [CLV_OP_GET_ROWS] = {"get_rows", infer_get_rows, 2, 2, true,
-                         {"table", "ids"}},
-    [CLV_OP_SET_ROWS] = {"set_rows", infer_set_rows, 3, 3, false,
-                         {"state", "src", "ids"}},
-    [CLV_OP_MATMUL] = {"matmul", infer_matmul, 3, 2, true,
-                       {"x", "w", "bias"}},
+    [CLV_OP_GET_ROWS] =
+        {"get_rows", infer_get_rows, 2, 2, true, {"table", "ids"}},
+    [CLV_OP_SET_ROWS] =
+        {"set_rows", infer_set_rows, 3, 3, false, {"state", "src", "ids"}},
+    [CLV_OP_MATMUL] = {"matmul", infer_matmul, 3, 2, true, {"x", "w", "bias"}},
     [CLV_OP_ADD] = {"add", infer_binary, 2, 2, true, {"a", "b"}},
     [CLV_OP_MUL] = {"mul", infer_binary, 2, 2, true, {"a", "b"}},
     [CLV_OP_SILU] = {"silu", infer_unary, 1, 1, true, {"x"}},
     [CLV_OP_GELU] = {"gelu", infer_unary, 1, 1, true, {"x"}},
     [CLV_OP_GLU] = {"glu", infer_glu, 2, 2, true, {"gate", "up"}},
     [CLV_OP_RMS_NORM] = {"rms_norm", infer_norm, 2, 2, true, {"x", "weight"}},
-    [CLV_OP_LAYER_NORM] = {"layer_norm", infer_norm, 3, 2, true,
-                           {"x", "weight", "bias"}},
-    [CLV_OP_ROPE] = {"rope", infer_rope, 3, 3, true,
-                     {"x", "pos", "inv_freq"}},
+    [CLV_OP_LAYER_NORM] =
+        {"layer_norm", infer_norm, 3, 2, true, {"x", "weight", "bias"}},
+    [CLV_OP_ROPE] = {"rope", infer_rope, 3, 3, true, {"x", "pos", "inv_freq"}},
     [CLV_OP_SOFTMAX] = {"softmax", infer_softmax, 1, 1, true, {"x"}},
-    [CLV_OP_ATTENTION] = {"attention", infer_attention, 4, 4, true,
-                          {"q", "k", "v", "pos"}},
+    [CLV_OP_ATTENTION] =
+        {"attention", infer_attention, 4, 4, true, {"q", "k", "v", "pos"}},
     [CLV_OP_CONVERT] = {"convert", infer_convert, 1, 1, true, {"x"}},
     [CLV_OP_TOP_K] = {"top_k", infer_top_k, 1, 1, true, {"x"}},
-    [CLV_OP_MATMUL_EXPERTS] = {"matmul_experts", infer_matmul_experts, 4, 3,
-                               true, {"x", "w", "ids", "scores"}},
+    [CLV_OP_MATMUL_EXPERTS] = {"matmul_experts",
+                               infer_matmul_experts,
+                               4,
+                               3,
+                               true,
+                               {"x", "w", "ids", "scores"}},
 };
 
 const char *core_op_name(uint32_t op)

@@ -9,8 +9,8 @@
 /* "matmul"; "unknown op" for an unknown value. */
 const char *core_op_name(uint32_t op);
 
-/* Fills *out (usage TRANSIENT) from the inputs, and from what is asked for in it:
- * the dtype of CONVERT, dims[1] of TOP_K; in[i] is NULL where an optional
+/* Fills *out (usage TRANSIENT) from the inputs, and from what is asked for in
+ * it: the dtype of CONVERT, dims[1] of TOP_K; in[i] is NULL where an optional
  * input is absent. Ops without output leave *out alone and set *has_output to
  * false. The message of a failure starts with the op's name. */
 clv_status core_shape_infer(uint32_t op, const clv_op_attr *attr,

@@ -77,7 +77,8 @@ clv_status core_memory_make(const clv_context *ctx, uint64_t size,
     }
     if (!memory || !memory->data) {
         free(memory);
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a tensor of %llu "
+        return clv_error(CLV_ERR_NO_MEMORY,
+                         "no memory for a tensor of %llu "
                          "bytes; use a smaller model, context or batch",
                          (unsigned long long)size);
     }
@@ -146,20 +147,26 @@ clv_status clv_tensor_wrap(clv_context *ctx, uint32_t dtype, uint32_t rank,
     else if (!data || size < tensor->size)
         status = clv_error(CLV_ERR_INVALID,
                            "tensor: %llu bytes of memory given, the shape "
-                           "needs %llu", (unsigned long long)(data ? size : 0),
+                           "needs %llu",
+                           (unsigned long long)(data ? size : 0),
                            (unsigned long long)tensor->size);
     else if (!(access & CLV_ACCESS_READ) ||
              (access & ~(uint32_t)(CLV_ACCESS_READ | CLV_ACCESS_WRITE)))
-        status = clv_error(CLV_ERR_INVALID, "tensor: access %u is neither read "
-                           "(1) nor read and write (3)", access);
+        status = clv_error(CLV_ERR_INVALID,
+                           "tensor: access %u is neither read "
+                           "(1) nor read and write (3)",
+                           access);
     if (status) {
         free(memory);
         clv_tensor_destroy(tensor);
         return status;
     }
-    *memory = (core_memory){.data = data, .size = tensor->size,
-                            .access = access, .refs = 1,
-                            .release = release, .release_ctx = release_ctx};
+    *memory = (core_memory){.data = data,
+                            .size = tensor->size,
+                            .access = access,
+                            .refs = 1,
+                            .release = release,
+                            .release_ctx = release_ctx};
     tensor->memory = memory;
     *out = tensor;
     return CLV_OK;
@@ -237,7 +244,8 @@ static clv_status cannot_import(const clv_device *dev)
 {
     return clv_error(CLV_ERR_UNSUPPORTED,
                      "device '%s' imports no host memory; leave it out of the "
-                     "plan's devices", dev->id);
+                     "plan's devices",
+                     dev->id);
 }
 
 clv_status core_tensor_can_share(const clv_device *dev, uint64_t size,
@@ -249,14 +257,16 @@ clv_status core_tensor_can_share(const clv_device *dev, uint64_t size,
     if (size > dev->mem_types[type].max_size)
         return clv_error(CLV_ERR_LIMIT,
                          "device '%s' imports at most %llu bytes at once, not "
-                         "%llu; use a smaller batch or context", dev->id,
+                         "%llu; use a smaller batch or context",
+                         dev->id,
                          (unsigned long long)dev->mem_types[type].max_size,
                          (unsigned long long)size);
     if (coherent && !(dev->mem_types[type].flags & CLV_MEM_COHERENT))
         return clv_error(CLV_ERR_UNSUPPORTED,
                          "device '%s' sees host memory without coherence, so "
                          "it cannot share a run with other devices; plan for "
-                         "it alone", dev->id);
+                         "it alone",
+                         dev->id);
     return CLV_OK;
 }
 
@@ -281,8 +291,7 @@ static bool find_visible(const clv_device *dev, uint64_t size, uint64_t align,
 }
 
 clv_status core_tensor_holding(const clv_tensor *tensor, const clv_device *dev,
-                               uint64_t align, bool may_copy,
-                               uint32_t *holding)
+                               uint64_t align, bool may_copy, uint32_t *holding)
 {
     uint32_t type, visible;
     uintptr_t begin;
@@ -312,14 +321,15 @@ clv_status core_tensor_holding(const clv_tensor *tensor, const clv_device *dev,
                    ? clv_error(CLV_ERR_UNSUPPORTED,
                                "device '%s' imports no host memory and has "
                                "none that the host can fill with %llu bytes; "
-                               "leave it out of the plan's devices", dev->id,
-                               (unsigned long long)tensor->size)
+                               "leave it out of the plan's devices",
+                               dev->id, (unsigned long long)tensor->size)
                    : cannot_import(dev);
     return clv_error(CLV_ERR_LIMIT,
                      "device '%s' imports host memory at multiples of %llu, at "
                      "most %llu bytes, for ops that need multiples of %llu; "
                      "%llu bytes at %p do not fit that; make the tensor with "
-                     "clv_tensor_create()", dev->id,
+                     "clv_tensor_create()",
+                     dev->id,
                      (unsigned long long)dev->mem_types[type].import_align,
                      (unsigned long long)dev->mem_types[type].max_size,
                      (unsigned long long)align,
@@ -335,8 +345,10 @@ clv_status core_memory_import(core_memory *memory, clv_device *dev,
     if (!core_device_import_type(dev, CLV_HANDLE_HOST_POINTER, &type))
         return cannot_import(dev);
     if (!import_range(memory, dev->mem_types[type].import_align, &begin, &size))
-        return clv_error(CLV_ERR_INVALID, "device '%s': memory at %p cannot be "
-                         "imported whole", dev->id, memory->data);
+        return clv_error(CLV_ERR_INVALID,
+                         "device '%s': memory at %p cannot be "
+                         "imported whole",
+                         dev->id, memory->data);
     clv_import import = {.handle_type = CLV_HANDLE_HOST_POINTER,
                          .access = memory->access,
                          .pointer = (void *)begin,
@@ -357,16 +369,18 @@ static clv_status can_hold_local(const clv_device *dev, uint32_t type,
 {
     const clv_mem_type *t = &dev->mem_types[type];
     if (size > t->max_size)
-        return clv_error(CLV_ERR_LIMIT, "device '%s' holds at most %llu bytes "
+        return clv_error(CLV_ERR_LIMIT,
+                         "device '%s' holds at most %llu bytes "
                          "at once in its own memory, not %llu; cut the op, or "
-                         "leave it to another device", dev->id,
-                         (unsigned long long)t->max_size,
+                         "leave it to another device",
+                         dev->id, (unsigned long long)t->max_size,
                          (unsigned long long)size);
     if (t->alignment < align)
-        return clv_error(CLV_ERR_UNSUPPORTED, "device '%s' has memory of its "
+        return clv_error(CLV_ERR_UNSUPPORTED,
+                         "device '%s' has memory of its "
                          "own at multiples of %llu bytes, for ops that need "
-                         "%llu; leave it out of the plan's devices", dev->id,
-                         (unsigned long long)t->alignment,
+                         "%llu; leave it out of the plan's devices",
+                         dev->id, (unsigned long long)t->alignment,
                          (unsigned long long)align);
     return core_device_can_exchange(dev);
 }
@@ -379,9 +393,10 @@ clv_status core_tensor_can_copy(const clv_device *dev, uint64_t size,
         return can_hold_local(dev, type, size, align);
     if (find_visible(dev, size, align, &type))
         return CLV_OK;
-    return clv_error(CLV_ERR_UNSUPPORTED, "device '%s' has no memory that the "
-                     "host can fill with %llu bytes", dev->id,
-                     (unsigned long long)size);
+    return clv_error(CLV_ERR_UNSUPPORTED,
+                     "device '%s' has no memory that the "
+                     "host can fill with %llu bytes",
+                     dev->id, (unsigned long long)size);
 }
 
 /* Fills the object's memory with its range of the tensor. */
@@ -395,8 +410,8 @@ static clv_status copy_object(const clv_tensor *tensor, clv_device *dev,
     if (status)
         return status;
     if (core_device_has_local(dev, &type)) {
-        status = core_device_alloc_local(dev, size, "a weight",
-                                         &object->buffer);
+        status =
+            core_device_alloc_local(dev, size, "a weight", &object->buffer);
         if (status)
             return status;
         status = core_buffer_pack(object->buffer, &object->range,
@@ -490,7 +505,8 @@ clv_status core_tensor_object(clv_tensor *tensor, clv_device *dev,
                               uint64_t align, uint32_t holding,
                               const core_object **out)
 {
-    const core_object want = {.holding = holding, .size = tensor->size,
+    const core_object want = {.holding = holding,
+                              .size = tensor->size,
                               .range = core_tensor_whole(tensor)};
     return find_object(tensor, dev, align, &want, out);
 }
@@ -499,14 +515,16 @@ clv_status core_tensor_slice(clv_tensor *tensor, clv_device *dev,
                              uint64_t align, const core_runs *range,
                              const core_object **out)
 {
-    const core_object want = {.holding = CORE_HOLD_COPY, .range = *range,
+    const core_object want = {.holding = CORE_HOLD_COPY,
+                              .range = *range,
                               .size = range->bytes * range->n};
     uint64_t last, end;
     if (!range->n || !range->bytes ||
         __builtin_mul_overflow(range->n - 1, range->pitch, &last) ||
         __builtin_add_overflow(last, range->offset, &end) ||
         __builtin_add_overflow(end, range->bytes, &end) || end > tensor->size)
-        return clv_error(CLV_ERR_INVALID, "a slice of %llu times %llu bytes "
+        return clv_error(CLV_ERR_INVALID,
+                         "a slice of %llu times %llu bytes "
                          "from %llu on passes the tensor's %llu",
                          (unsigned long long)range->n,
                          (unsigned long long)range->bytes,

@@ -16,7 +16,7 @@
 typedef struct core_memory {
     void *data;
     uint64_t size;
-    uint32_t access;         /* CLV_ACCESS_* */
+    uint32_t access; /* CLV_ACCESS_* */
     _Atomic uint32_t refs;
     uint64_t reserved;       /* bytes mapped here; 0: wrapped */
     void (*release)(void *); /* of wrapped memory, may be NULL */
@@ -32,15 +32,15 @@ typedef enum core_holding {
 } core_holding;
 
 typedef struct core_object {
-    core_buffer *buffer;     /* owned; names the device */
-    uint64_t offset, size;   /* of the elements in the buffer */
-    uint32_t holding;        /* core_holding */
-    core_form form;          /* of its elements; LOCAL alone has others */
-    core_memory *image;      /* LOCAL: the host's memory that it imports, of a
-                                device without memory of its own; or NULL */
-    core_runs range;         /* of the tensor's bytes: what it holds, one
-                                stretch behind the other */
-    uint32_t memory;         /* LOCAL: its bit in clv_tensor.regions */
+    core_buffer *buffer;   /* owned; names the device */
+    uint64_t offset, size; /* of the elements in the buffer */
+    uint32_t holding;      /* core_holding */
+    core_form form;        /* of its elements; LOCAL alone has others */
+    core_memory *image;    /* LOCAL: the host's memory that it imports, of a
+                              device without memory of its own; or NULL */
+    core_runs range;       /* of the tensor's bytes: what it holds, one
+                              stretch behind the other */
+    uint32_t memory;       /* LOCAL: its bit in clv_tensor.regions */
     struct core_object *next;
 } core_object;
 
@@ -105,9 +105,9 @@ clv_status core_memory_import(core_memory *memory, clv_device *dev,
  * states of graphs. Runs say what they need where and what they have written;
  * nothing is copied, and no form changed, but on the way to who needs it.
  */
-/* The object of the whole tensor in the device's own memory, or in memory of the
- * host's for this form alone where it has none; made now if there is none yet.
- * Its contents are whatever core_tensor_bring() brought. */
+/* The object of the whole tensor in the device's own memory, or in memory of
+ * the host's for this form alone where it has none; made now if there is none
+ * yet. Its contents are whatever core_tensor_bring() brought. */
 clv_status core_tensor_local(clv_tensor *tensor, clv_device *dev,
                              const core_form *form, const core_object **out);
 /* The newest contents of a box come to a device's own memory; object: NULL for
@@ -120,4 +120,4 @@ clv_status core_tensor_wrote(clv_tensor *tensor, const core_bounds *box,
 /* The bytes of a box of a dense tensor; false where they are not stretches of
  * one length at equal distances. */
 bool core_bounds_runs(uint32_t dtype, uint32_t rank, const int64_t *dims,
-                   const core_bounds *box, core_runs *out);
+                      const core_bounds *box, core_runs *out);

@@ -6,7 +6,7 @@
 #define MAX_LOCAL 62u
 
 bool core_bounds_runs(uint32_t dtype, uint32_t rank, const int64_t *dims,
-                   const core_bounds *box, core_runs *out)
+                      const core_bounds *box, core_runs *out)
 {
     uint32_t elements, block;
     if (!clv_dtype_block(dtype, &elements, &block))
@@ -16,8 +16,8 @@ bool core_bounds_runs(uint32_t dtype, uint32_t rank, const int64_t *dims,
     for (uint32_t d = rank; d-- > 0;) {
         uint32_t unit = d + 1 == rank ? elements : 1;
         uint64_t begin = (uint64_t)box->begin[d] / unit;
-        uint64_t count = ((uint64_t)(box->end[d] - box->begin[d]) + unit - 1) /
-                         unit;
+        uint64_t count =
+            ((uint64_t)(box->end[d] - box->begin[d]) + unit - 1) / unit;
         uint64_t extent = ((uint64_t)dims[d] + unit - 1) / unit;
         out->offset += begin * stride;
         if (out->n == 1 && out->bytes == stride) {
@@ -72,11 +72,13 @@ static clv_status make_local(clv_tensor *tensor, clv_device *dev,
                              const core_form *form, core_object **out)
 {
     uint64_t size;
-    clv_status status = core_form_size(form, tensor->dtype, tensor->rank,
-                                       tensor->dims, &size);
+    clv_status status =
+        core_form_size(form, tensor->dtype, tensor->rank, tensor->dims, &size);
     if (tensor->n_local == MAX_LOCAL)
-        return clv_error(CLV_ERR_LIMIT, "a tensor lies in the memories of at "
-                         "most %u devices; use fewer", MAX_LOCAL);
+        return clv_error(CLV_ERR_LIMIT,
+                         "a tensor lies in the memories of at "
+                         "most %u devices; use fewer",
+                         MAX_LOCAL);
     if (!status && !tensor->regions.n)
         status = core_regions_begin(&tensor->regions, tensor->rank,
                                     tensor->dims, HOST);
@@ -85,8 +87,10 @@ static clv_status make_local(clv_tensor *tensor, clv_device *dev,
     core_object *o = calloc(1, sizeof *o);
     if (!o)
         return clv_error(CLV_ERR_NO_MEMORY, "no memory for a tensor's object");
-    *o = (core_object){.holding = CORE_HOLD_LOCAL, .size = size,
-                       .form = *form, .memory = tensor->n_local + 1,
+    *o = (core_object){.holding = CORE_HOLD_LOCAL,
+                       .size = size,
+                       .form = *form,
+                       .memory = tensor->n_local + 1,
                        .next = tensor->objects};
     status = make_memory(tensor, dev, o);
     if (status) {
@@ -135,7 +139,8 @@ static clv_status runs_of(const clv_tensor *tensor, const core_bounds *box,
 {
     if (core_bounds_runs(tensor->dtype, tensor->rank, tensor->dims, box, out))
         return CLV_OK;
-    return clv_error(CLV_ERR_UNSUPPORTED, "a part of a tensor of %u dimensions "
+    return clv_error(CLV_ERR_UNSUPPORTED,
+                     "a part of a tensor of %u dimensions "
                      "cannot be copied; cut its first or last dimension only",
                      tensor->rank);
 }
@@ -149,10 +154,11 @@ static clv_status read_whole(const core_object *o, char *bytes)
 
 static clv_status no_room(const core_object *o)
 {
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory for %llu bytes of a state "
+    return clv_error(CLV_ERR_NO_MEMORY,
+                     "no memory for %llu bytes of a state "
                      "that device '%s' has in another layout; use a smaller "
-                     "context", (unsigned long long)o->size,
-                     o->buffer->dev->id);
+                     "context",
+                     (unsigned long long)o->size, o->buffer->dev->id);
 }
 
 /* Elements of a box between the host's memory and an object's form: through a
@@ -168,9 +174,9 @@ static clv_status change_form(const clv_tensor *tensor, const core_object *o,
         !(laying && core_bounds_equal(&all, box, tensor->rank)))
         status = read_whole(o, bytes);
     if (!status)
-        status = core_form_move(&o->form, tensor->dtype, tensor->rank,
-                                tensor->dims, box, tensor->memory->data, bytes,
-                                laying);
+        status =
+            core_form_move(&o->form, tensor->dtype, tensor->rank, tensor->dims,
+                           box, tensor->memory->data, bytes, laying);
     if (!status && laying && !o->image)
         status = core_buffer_write(o->buffer, o->offset, &runs, bytes);
     if (!o->image)
@@ -214,7 +220,8 @@ static clv_status bring_to_host(clv_tensor *tensor, const core_bounds *box)
         const core_object *lost = NULL;
         const core_object *from = holder_of(tensor, &old, &lost);
         if (!from)
-            return clv_error(CLV_ERR_DEVICE_LOST, "contents of a tensor were "
+            return clv_error(CLV_ERR_DEVICE_LOST,
+                             "contents of a tensor were "
                              "in the memory of device '%s', which is lost; "
                              "compute them again",
                              lost ? lost->buffer->dev->id : "?");
@@ -260,8 +267,8 @@ clv_status core_tensor_wrote(clv_tensor *tensor, const core_bounds *box,
     pthread_mutex_lock(&tensor->mutex);
     tensor->zero = false;
     if (tensor->n_local)
-        status = core_regions_set(&tensor->regions, box, memories,
-                                  CORE_NO_WRITER);
+        status =
+            core_regions_set(&tensor->regions, box, memories, CORE_NO_WRITER);
     pthread_mutex_unlock(&tensor->mutex);
     return status;
 }
@@ -276,8 +283,8 @@ void *clv_tensor_data(clv_tensor *tensor)
     if (tensor->n_local) {
         status = bring_to_host(tensor, &all);
         if (!status)
-            status = core_regions_set(&tensor->regions, &all, HOST,
-                                      CORE_NO_WRITER);
+            status =
+                core_regions_set(&tensor->regions, &all, HOST, CORE_NO_WRITER);
     }
     pthread_mutex_unlock(&tensor->mutex);
     return status ? NULL : tensor->memory->data;

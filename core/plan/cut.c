@@ -72,8 +72,7 @@ int64_t core_cut_extent(const clv_graph *graph, uint32_t index, uint32_t axis)
 int64_t core_cut_granule(const clv_graph *graph, uint32_t index, uint32_t axis)
 {
     const clv_node *node = &graph->nodes[index];
-    int64_t granule =
-        axis == CORE_AXIS_HEADS ? core_cut_group(graph, node) : 1;
+    int64_t granule = axis == CORE_AXIS_HEADS ? core_cut_group(graph, node) : 1;
     for (uint32_t i = 0; i <= node->n_inputs; i++) {
         clv_value value = operand(node, i);
         uint32_t elements, bytes;
@@ -85,8 +84,7 @@ int64_t core_cut_granule(const clv_graph *graph, uint32_t index, uint32_t axis)
         if (clv_dtype_block(desc->dtype, &elements, &bytes) &&
             elements > granule)
             granule = elements;
-        if (desc->quant == CLV_QUANT_PER_GROUP &&
-            desc->quant_group > granule)
+        if (desc->quant == CLV_QUANT_PER_GROUP && desc->quant_group > granule)
             granule = desc->quant_group;
     }
     return granule;
@@ -124,13 +122,13 @@ static clv_status resolve(const clv_graph *graph, const core_piece *piece,
         }
         if (!extent || r->begin < 0 || r->end <= r->begin || r->end > extent ||
             r->begin % granule || (r->end % granule && r->end != extent))
-            return clv_error(CLV_ERR_INVALID,
-                             "node %u (%s): %lld..%lld is no range of its %s, "
-                             "of %lld in steps of %lld", piece->node,
-                             core_op_name(graph->nodes[piece->node].op),
-                             (long long)r->begin, (long long)r->end,
-                             axis_names[a], (long long)extent,
-                             (long long)granule);
+            return clv_error(
+                CLV_ERR_INVALID,
+                "node %u (%s): %lld..%lld is no range of its %s, "
+                "of %lld in steps of %lld",
+                piece->node, core_op_name(graph->nodes[piece->node].op),
+                (long long)r->begin, (long long)r->end, axis_names[a],
+                (long long)extent, (long long)granule);
     }
     return CLV_OK;
 }
@@ -169,20 +167,20 @@ static clv_status check_pieces(const clv_graph *graph, const core_piece *full,
         volume += v;
         for (uint32_t j = 0; j < i; j++) {
             const core_range *p = full[i].ranges, *q = full[j].ranges;
-            bool outputs = overlap(p[CORE_AXIS_ROWS], q[CORE_AXIS_ROWS]) &&
-                           overlap(p[CORE_AXIS_SEQUENCE],
-                                   q[CORE_AXIS_SEQUENCE]) &&
-                           overlap(p[CORE_AXIS_HEADS], q[CORE_AXIS_HEADS]);
+            bool outputs =
+                overlap(p[CORE_AXIS_ROWS], q[CORE_AXIS_ROWS]) &&
+                overlap(p[CORE_AXIS_SEQUENCE], q[CORE_AXIS_SEQUENCE]) &&
+                overlap(p[CORE_AXIS_HEADS], q[CORE_AXIS_HEADS]);
             if (outputs &&
                 overlap(p[CORE_AXIS_CHANNELS], q[CORE_AXIS_CHANNELS]))
                 return bad(graph, full->node, "overlap");
             if (outputs && !same_output(&full[i], &full[j]))
-                return bad(graph, full->node, "have partial sums of different "
+                return bad(graph, full->node,
+                           "have partial sums of different "
                            "outputs");
         }
     }
-    return volume == whole ? CLV_OK
-                           : bad(graph, full->node, "leave a gap");
+    return volume == whole ? CLV_OK : bad(graph, full->node, "leave a gap");
 }
 
 /* ------------------------------------------------------------------------ */
@@ -216,7 +214,8 @@ static clv_value find_view(const cutter *c, clv_value base, span first,
         const clv_tensor_desc *d = &g->tensors[v];
         const int64_t *origin = g->values[v].origin;
         uint32_t end = d->rank - 1;
-        if (origin[end] == last.begin && d->dims[end] == last.end - last.begin &&
+        if (origin[end] == last.begin &&
+            d->dims[end] == last.end - last.begin &&
             (!end || (origin[0] == first.begin &&
                       d->dims[0] == first.end - first.begin)))
             break;
@@ -228,8 +227,7 @@ static bool note_view(cutter *c, clv_value base, clv_value view)
 {
     if (view >= c->views_capacity) {
         uint32_t capacity = view * 2 + 64;
-        clv_value *grown =
-            reallocarray(c->older_view, capacity, sizeof *grown);
+        clv_value *grown = reallocarray(c->older_view, capacity, sizeof *grown);
         if (!grown)
             return false;
         c->older_view = grown;
@@ -311,8 +309,7 @@ static bool add_node(cutter *c, const clv_node *node, uint32_t device,
         uint32_t capacity = n ? n * 2 : 64;
         uint32_t **arrays[] = {&out->devices, &out->pieces, &out->sources};
         for (int i = 0; i < 3; i++) {
-            uint32_t *grown =
-                reallocarray(*arrays[i], capacity, sizeof *grown);
+            uint32_t *grown = reallocarray(*arrays[i], capacity, sizeof *grown);
             if (!grown)
                 return false;
             *arrays[i] = grown;
@@ -409,9 +406,8 @@ static bool add_sums(cutter *c, const core_piece *full, uint32_t n,
         if (!same_output(&full[first], &full[i]))
             continue;
         const clv_node *source = &c->source->nodes[full->node];
-        clv_value to = i == last
-                           ? piece_operand(c, &full[i], source->n_inputs)
-                           : add_partial(c, &full[i]);
+        clv_value to = i == last ? piece_operand(c, &full[i], source->n_inputs)
+                                 : add_partial(c, &full[i]);
         clv_node node = CLV_INIT(clv_node, CLV_STRUCT_NODE);
         node.op = CLV_OP_ADD;
         node.revision = 1;
@@ -421,8 +417,7 @@ static bool add_sums(cutter *c, const core_piece *full, uint32_t n,
         node.inputs[1] = partials[i];
         node.outputs[0] = sum = to;
         if (to == CLV_NO_TENSOR ||
-            !add_node(c, &node, full[first].device, CORE_NO_PIECE,
-                      full->node))
+            !add_node(c, &node, full[first].device, CORE_NO_PIECE, full->node))
             return false;
     }
     return true;
@@ -475,9 +470,11 @@ static clv_status cut_all(cutter *c, const core_piece *pieces, uint32_t n,
         at += count;
     }
     return at == n ? CLV_OK
-                   : clv_error(CLV_ERR_INVALID, "a piece of node %u, which "
+                   : clv_error(CLV_ERR_INVALID,
+                               "a piece of node %u, which "
                                "the graph does not have or which is out of "
-                               "order", pieces[at].node);
+                               "order",
+                               pieces[at].node);
 }
 
 /* A piece by itself, and what would join its sum with another. */

@@ -6,8 +6,8 @@
  * into a graph in which every node runs whole on one device: a node that is
  * divided becomes a node for each piece, whose operands are views of the
  * original values, so nothing is moved or copied. Pieces of input channels give
- * partial sums in values of their own, which ADD nodes join on the device of the
- * first of these pieces: the order of pieces decides where.
+ * partial sums in values of their own, which ADD nodes join on the device of
+ * the first of these pieces: the order of pieces decides where.
  *
  * Axes of a cut, as CLV_SPLIT_* of plugin.h has them:
  *   rows      output features of MATMUL and GET_ROWS, columns of SET_ROWS and
@@ -72,8 +72,8 @@ clv_status core_cut_make(const clv_graph *graph, const core_piece *pieces,
  * too. CLV_ERR_INVALID for a range that the node does not have. */
 clv_status core_cut_try(const clv_graph *graph, const core_piece *pieces,
                         uint32_t n_pieces, core_cut *out);
-/* Views of columns of weights that only such devices use lie there without gaps:
- * those have memory of their own, into which weights are copied. local: for each
- * of the devices. */
+/* Views of columns of weights that only such devices use lie there without
+ * gaps: those have memory of their own, into which weights are copied. local:
+ * for each of the devices. */
 clv_status core_cut_pack(core_cut *cut, const bool *local);
 void core_cut_finish(core_cut *cut);

@@ -29,8 +29,7 @@ static clv_status add(lengths *l, int64_t length)
         l->items = grown;
         l->capacity = capacity;
     }
-    memmove(&l->items[at + 1], &l->items[at],
-            (l->n++ - at) * sizeof *l->items);
+    memmove(&l->items[at + 1], &l->items[at], (l->n++ - at) * sizeof *l->items);
     l->items[at] = length;
     return CLV_OK;
 }
@@ -38,8 +37,7 @@ static clv_status add(lengths *l, int64_t length)
 static clv_status add_device(lengths *l, const clv_graph *graph,
                              clv_device *dev)
 {
-    if (core_device_lost(dev) ||
-        !(dev->info.flags & CLV_DEVICE_STATIC_SHAPES))
+    if (core_device_lost(dev) || !(dev->info.flags & CLV_DEVICE_STATIC_SHAPES))
         return CLV_OK;
     clv_subgraph view = core_graph_view(graph);
     clv_op_caps *caps = calloc(graph->n_nodes, sizeof *caps);
@@ -47,9 +45,8 @@ static clv_status add_device(lengths *l, const clv_graph *graph,
         return no_memory();
     clv_status status = core_device_caps(dev, &view, caps);
     for (uint32_t i = 0; i < graph->n_nodes && !status; i++)
-        for (uint32_t j = 0;
-             caps[i].answer == CLV_ANSWER_STATIC && j < caps[i].n_static &&
-             !status;
+        for (uint32_t j = 0; caps[i].answer == CLV_ANSWER_STATIC &&
+                             j < caps[i].n_static && !status;
              j++)
             status = add(l, caps[i].static_shapes[j]);
     free(caps);
@@ -69,8 +66,8 @@ clv_status clv_graph_lengths(clv_context *ctx, const clv_graph *graph,
     if (!status && !graph->n_nodes)
         return CLV_OK;
     for (uint32_t i = 0; i < n_devices && !status; i++)
-        status = add_device(&l, graph, given ? params->devices[i]
-                                             : ctx->devices[i]);
+        status =
+            add_device(&l, graph, given ? params->devices[i] : ctx->devices[i]);
     if (!status) {
         uint32_t n = l.n < room ? l.n : room;
         *count = l.n;

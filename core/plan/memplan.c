@@ -104,8 +104,8 @@ static uint64_t place_in_order(const rule *r, item *items, uint32_t n,
 static uint64_t plan_offsets(const rule *r, item *items, uint32_t n,
                              uint64_t least, item **order, uint64_t *offsets)
 {
-    static int (*const orders[])(const void *, const void *) = {
-        by_size, by_length, by_area};
+    static int (*const orders[])(const void *,
+                                 const void *) = {by_size, by_length, by_area};
     uint64_t best = UINT64_MAX;
     for (uint32_t o = 0; o < 3 && best > least; o++) {
         qsort(items, n, sizeof *items, orders[o]);
@@ -180,7 +180,8 @@ static clv_status make_items(const core_lifetime *tensors, uint32_t n,
         uint64_t size;
         if (__builtin_add_overflow(tensors[i].size, align - 1, &size) ||
             __builtin_add_overflow(*naive, size & ~(align - 1), naive))
-            return clv_error(CLV_ERR_LIMIT, "the graph's intermediate values "
+            return clv_error(CLV_ERR_LIMIT,
+                             "the graph's intermediate values "
                              "need more than 2^64 bytes; use smaller batches");
         items[i] = (item){.size = size & ~(align - 1),
                           .first = tensors[i].first,
@@ -214,8 +215,7 @@ clv_status core_memplan_make(const core_lifetime *tensors, uint32_t n,
     plan.live = live_bytes(items, n);
     plan.offsets = plan_offsets(&r, items, n, plan.live, order, place);
     qsort(items, n, sizeof *items, by_size);
-    plan.objects = plan_objects(&r, items, n, object_offsets, objects,
-                                next);
+    plan.objects = plan_objects(&r, items, n, object_offsets, objects, next);
     plan.size = plan.offsets < plan.objects ? plan.offsets : plan.objects;
     for (uint32_t i = 0; i < n && plan.size != plan.offsets; i++)
         place[items[i].index] = object_offsets[i];

@@ -35,7 +35,8 @@ static clv_status devices_left(const clv_context *ctx, clv_device ***list,
     *list = left;
     *count = n;
     return n ? CLV_OK
-             : clv_error(CLV_ERR_DEVICE_LOST, "no device is left to run on, "
+             : clv_error(CLV_ERR_DEVICE_LOST,
+                         "no device is left to run on, "
                          "%s: lost; open a new context to use it again",
                          lost.text);
 }
@@ -45,15 +46,21 @@ static clv_status check_devices(const clv_context *ctx,
 {
     for (uint32_t i = 0; i < params->n_devices; i++) {
         if (!params->devices[i] || params->devices[i]->ctx != ctx)
-            return clv_error(CLV_ERR_INVALID, "plan: device %u is none of this "
-                             "context", i);
+            return clv_error(CLV_ERR_INVALID,
+                             "plan: device %u is none of this "
+                             "context",
+                             i);
         if (core_device_lost(params->devices[i]))
-            return clv_error(CLV_ERR_DEVICE_LOST, "plan: device '%s' is lost; "
-                             "leave it out", params->devices[i]->id);
+            return clv_error(CLV_ERR_DEVICE_LOST,
+                             "plan: device '%s' is lost; "
+                             "leave it out",
+                             params->devices[i]->id);
         for (uint32_t j = 0; j < i; j++)
             if (params->devices[i] == params->devices[j])
-                return clv_error(CLV_ERR_INVALID, "plan: device '%s' is listed "
-                                 "twice", params->devices[i]->id);
+                return clv_error(CLV_ERR_INVALID,
+                                 "plan: device '%s' is listed "
+                                 "twice",
+                                 params->devices[i]->id);
     }
     return params->n_devices ? CLV_OK : core_loader_no_device(ctx);
 }
@@ -72,7 +79,7 @@ static clv_status check_graph(const clv_graph *graph)
         if (graph->tensors[i].usage == CLV_USAGE_OUTPUT)
             return CLV_OK;
     return clv_error(CLV_ERR_INVALID, "plan: the graph has no effect; mark its "
-                     "results with clv_graph_output()");
+                                      "results with clv_graph_output()");
 }
 
 /* What device d answers for every node of the graph: caps[d * n_nodes + i]. */
@@ -81,8 +88,7 @@ static clv_status ask_devices(const clv_plan *plan, const clv_graph *graph,
 {
     clv_subgraph view = core_graph_view(graph);
     uint32_t n = graph->n_nodes;
-    clv_op_caps *caps =
-        calloc((size_t)plan->n_devices * n, sizeof *caps);
+    clv_op_caps *caps = calloc((size_t)plan->n_devices * n, sizeof *caps);
     if (!caps)
         return no_memory();
     for (uint32_t d = 0; d < plan->n_devices; d++) {
@@ -132,8 +138,8 @@ static clv_status cut_graph(clv_plan *plan)
     }
     if (!any)
         return CLV_OK;
-    clv_status status = core_cut_make(plan->source, plan->pieces,
-                                      plan->n_pieces, &plan->cut);
+    clv_status status =
+        core_cut_make(plan->source, plan->pieces, plan->n_pieces, &plan->cut);
     bool *local = calloc(plan->n_devices + 1u, sizeof *local);
     for (uint32_t d = 0; local && d < plan->n_devices; d++)
         local[d] = plan->devices[d].local;
@@ -159,17 +165,18 @@ static clv_status own_answers(const clv_plan *plan, const clv_op_caps *all,
                               &caps[i], reason))
             continue;
         core_plan_node_text(plan, i, text, sizeof text);
-        return clv_error(CLV_ERR_UNSUPPORTED, "device '%s' does not take its "
-                         "piece of node %u (%s): %s", dev->id,
-                         plan->cut.graph ? plan->cut.sources[i] : i, text,
-                         reason);
+        return clv_error(CLV_ERR_UNSUPPORTED,
+                         "device '%s' does not take its "
+                         "piece of node %u (%s): %s",
+                         dev->id, plan->cut.graph ? plan->cut.sources[i] : i,
+                         text, reason);
     }
     return CLV_OK;
 }
 
-/* Whether plans for other runs with the same states are likely to use them on the
- * same devices: where costs choose among several, prefill may be divided and
- * decode not, and states would change their layout all the time. */
+/* Whether plans for other runs with the same states are likely to use them on
+ * the same devices: where costs choose among several, prefill may be divided
+ * and decode not, and states would change their layout all the time. */
 static bool agrees(const clv_plan *plan)
 {
     return plan->n_devices == 1 ||
@@ -195,10 +202,10 @@ static clv_status derive(clv_plan *plan, const clv_op_caps *all)
     if (!caps || !plan->parts || !plan->places)
         status = no_memory();
     for (uint32_t i = 0; i < n && !status; i++)
-        plan->parts[i] = (core_part){
-            .node = i,
-            .device = plan->cut.graph ? plan->cut.devices[i]
-                                      : plan->pieces[i].device};
+        plan->parts[i] =
+            (core_part){.node = i,
+                        .device = plan->cut.graph ? plan->cut.devices[i]
+                                                  : plan->pieces[i].device};
     plan->n_parts = n;
     for (uint32_t v = 0; v < plan->graph->n_tensors && !status; v++)
         plan->places[v].original = v;
@@ -226,11 +233,15 @@ static clv_status take_pieces(clv_plan *plan, const core_piece *pieces,
         if (pieces[i].node >= plan->source->n_nodes ||
             pieces[i].device >= plan->n_devices ||
             (i && pieces[i].node < pieces[i - 1].node))
-            return clv_error(CLV_ERR_INVALID, "plan: piece %u names a node or "
-                             "device that is not there, or is out of order", i);
+            return clv_error(CLV_ERR_INVALID,
+                             "plan: piece %u names a node or "
+                             "device that is not there, or is out of order",
+                             i);
     if (n < plan->source->n_nodes)
-        return clv_error(CLV_ERR_INVALID, "plan: %u pieces do not cover %u "
-                         "nodes", n, plan->source->n_nodes);
+        return clv_error(CLV_ERR_INVALID,
+                         "plan: %u pieces do not cover %u "
+                         "nodes",
+                         n, plan->source->n_nodes);
     plan->pieces = calloc(n, sizeof *plan->pieces);
     if (!plan->pieces)
         return no_memory();
@@ -322,11 +333,12 @@ static clv_status plan_by_costs(const clv_plan *bare, clv_graph *graph,
     if (!status)
         status = core_plan_solve(bare, graph, all, strategy, out);
     free(all);
-    if (!status || status == CLV_ERR_NO_MEMORY ||
-        status == CLV_ERR_CANCELLED)
+    if (!status || status == CLV_ERR_NO_MEMORY || status == CLV_ERR_CANCELLED)
         return status;
-    clv_log(bare->ctx, CLV_LOG_WARN, "no plan by costs, so every op runs on "
-            "the first device that takes it: %s", clv_last_error());
+    clv_log(bare->ctx, CLV_LOG_WARN,
+            "no plan by costs, so every op runs on "
+            "the first device that takes it: %s",
+            clv_last_error());
     return CLV_OK;
 }
 

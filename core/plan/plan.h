@@ -18,9 +18,9 @@
  * Parts are in step order, and inside a step in node order; this order is one
  * in which they could run one after another. Steps are in the order in which
  * they are submitted: the host waits for nothing longer than a step needs that
- * could not be submitted later without harm. Those of one device run in this order by themselves;
- * all waits between devices are listed. A step is done when its device's
- * timeline has gained `signal` since the run began.
+ * could not be submitted later without harm. Those of one device run in this
+ * order by themselves; all waits between devices are listed. A step is done
+ * when its device's timeline has gained `signal` since the run began.
  */
 #pragma once
 
@@ -72,17 +72,17 @@ typedef enum core_home {
 
 /* Where a value lies and when it is in use. */
 typedef struct core_place {
-    uint32_t home;        /* core_home */
-    uint32_t memory;      /* 0: the host's; 1 + d: device d's own */
-    clv_value original;   /* of a mirror (plan_transfers.h): the value itself */
-    bool copied;          /* a base that nodes copy from or to */
-    uint64_t offset;      /* ARENA */
-    uint64_t size;        /* bytes, for the largest symbols */
-    clv_value in_place;   /* whose memory it takes over, or CLV_NO_TENSOR */
+    uint32_t home;      /* core_home */
+    uint32_t memory;    /* 0: the host's; 1 + d: device d's own */
+    clv_value original; /* of a mirror (plan_transfers.h): the value itself */
+    bool copied;        /* a base that nodes copy from or to */
+    uint64_t offset;    /* ARENA */
+    uint64_t size;      /* bytes, for the largest symbols */
+    clv_value in_place; /* whose memory it takes over, or CLV_NO_TENSOR */
     uint32_t first_part, last_part; /* that use it or a view of it */
     uint32_t first_step, last_step;
-    uint32_t writer;      /* step with a node whose output is this value;
-                             CORE_NO_STEP: none */
+    uint32_t writer; /* step with a node whose output is this value;
+                        CORE_NO_STEP: none */
 } core_place;
 
 /* A weight on a device: done once, before the first run. */
@@ -144,21 +144,21 @@ struct clv_plan {
     bool early_steps;          /* see plan_steps.c */
     core_part *parts;          /* [graph->n_nodes] */
     core_step *steps;
-    uint64_t *clocks;          /* [n_steps * n_devices] signals that each device
-                                  has given before a step begins, whoever
-                                  waited for them */
+    uint64_t *clocks; /* [n_steps * n_devices] signals that each device
+                         has given before a step begins, whoever
+                         waited for them */
     core_wait *waits;
     core_load *loads;
-    core_copy *copies;         /* in the order of their parts */
+    core_copy *copies;          /* in the order of their parts */
     core_state_use *state_uses; /* where any device has memory of its own */
     core_state_end *state_ends; /* likewise */
-    core_place *places;        /* [graph->n_tensors] */
+    core_place *places;         /* [graph->n_tensors] */
     uint32_t n_devices, n_pieces, n_parts, n_steps, n_waits, n_loads;
     uint32_t n_copies, n_state_uses, n_state_ends;
-    uint64_t pointer_align;    /* most that a device asks for; at least 1 */
-    uint64_t align;            /* of offsets in the arena */
-    core_memplan memory;       /* of the arena in the host's memory: size, and
-                                  what it might be */
+    uint64_t pointer_align; /* most that a device asks for; at least 1 */
+    uint64_t align;         /* of offsets in the arena */
+    core_memplan memory;    /* of the arena in the host's memory: size, and
+                               what it might be */
     struct core_forecast *forecast; /* for the largest symbols; NULL: costs are
                                        not known */
 };
@@ -209,7 +209,8 @@ bool core_plan_accepts(const clv_graph *graph, const clv_node *node,
 clv_status core_plan_foresee(const clv_plan *plan, const int64_t *symbols,
                              struct core_forecast **out);
 
-/* Whether the devices that compute on the host's cores leave it one to poll on. */
+/* Whether the devices that compute on the host's cores leave it one to poll on.
+ */
 bool core_plan_spare_core(const clv_plan *plan);
 
 /* "matmul blk.0.ffn_up.weight": the op and what tells it from others. */

@@ -62,8 +62,8 @@ static clv_status find_layers(core_drawing *d)
               : clv_error(CLV_ERR_NO_MEMORY, "no memory to draw a plan");
     d->fold = (core_fold){0, 0, 1};
     for (uint32_t i = 0; i < n; i++)
-        if (folds[i].count > 1 && folds[i].period * folds[i].count >
-                                      d->fold.period * d->fold.count)
+        if (folds[i].count > 1 &&
+            folds[i].period * folds[i].count > d->fold.period * d->fold.count)
             d->fold = folds[i];
     d->shown = d->fold.count / 2;
     free(folds);
@@ -103,8 +103,7 @@ void core_drawing_window(const core_drawing *d, core_panel *panel)
     const uint32_t first = d->fold.first + d->fold.period * d->shown;
     double from = INFINITY, to = 0;
     for (uint32_t i = 0; i < d->plan->n_parts; i++) {
-        uint32_t source =
-            core_plan_source_of(d->plan, d->plan->parts[i].node);
+        uint32_t source = core_plan_source_of(d->plan, d->plan->parts[i].node);
         if (source < first || source >= first + d->fold.period)
             continue;
         from = fmin(from, d->forecast->parts[i].begin_ns);
@@ -244,8 +243,8 @@ static void label_bar(const core_drawing *d, const core_panel *panel, double y,
         return;
     if (piece)
         core_plan_add_ranges(&ranges, piece);
-    bool second = ranges.size > 2 &&
-                  core_svg_text_width(ranges.size - 2, 10) <= room;
+    bool second =
+        ranges.size > 2 && core_svg_text_width(ranges.size - 2, 10) <= room;
     core_svg_text(d->text, middle, y + panel->row / 2 + (second ? -3 : 4), 11,
                   SVG_MIDDLE, ink, name);
     if (second)
@@ -338,11 +337,11 @@ static void host_bar(core_drawing *d, const core_panel *panel, core_span span,
     if (step == CORE_NO_STEP)
         core_text_add(&tip, "waits for the end");
     else
-        core_text_add(&tip, kind == CORE_BAR_SUBMIT
-                                ? "submits step %u to %s"
-                                : "waits before step %u on %s", step,
-                      core_plan_device_id(d->plan,
-                                          d->plan->steps[step].device));
+        core_text_add(
+            &tip,
+            kind == CORE_BAR_SUBMIT ? "submits step %u to %s"
+                                    : "waits before step %u on %s",
+            step, core_plan_device_id(d->plan, d->plan->steps[step].device));
     add_time(&tip, span);
     d->present[kind] = true;
     if (!tip.failed)
@@ -360,9 +359,10 @@ void core_draw_host(core_drawing *d, const core_panel *panel)
                  &open);
         host_bar(d, panel, d->forecast->submits[s], CORE_BAR_SUBMIT, s, &open);
     }
-    host_bar(d, panel, d->forecast->last_wait, CORE_BAR_HOST_WAIT,
-             CORE_NO_STEP, &open);
-    add_small(d, core_panel_lane(panel, d->n_lanes), CORE_HOST_ROW, &open, NULL);
+    host_bar(d, panel, d->forecast->last_wait, CORE_BAR_HOST_WAIT, CORE_NO_STEP,
+             &open);
+    add_small(d, core_panel_lane(panel, d->n_lanes), CORE_HOST_ROW, &open,
+              NULL);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -384,12 +384,12 @@ void core_draw_waits(const core_drawing *d, const core_panel *panel)
             const uint32_t a = d->lane[wait->device], b = d->lane[step->device];
             if (from < panel->from || to > panel->to)
                 continue;
-            core_svg_line(d->text, core_panel_x(panel, from),
-                          core_panel_lane(panel, a) + (a < b ? panel->row : 0),
-                          core_panel_x(panel, to),
-                          core_panel_lane(panel, b) + (a < b ? 0 : panel->row),
-                          (svg_look){.stroke = CORE_WAIT_COLOUR,
-                                     .dashed = true});
+            core_svg_line(
+                d->text, core_panel_x(panel, from),
+                core_panel_lane(panel, a) + (a < b ? panel->row : 0),
+                core_panel_x(panel, to),
+                core_panel_lane(panel, b) + (a < b ? 0 : panel->row),
+                (svg_look){.stroke = CORE_WAIT_COLOUR, .dashed = true});
         }
     }
 }

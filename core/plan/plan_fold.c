@@ -127,11 +127,10 @@ void core_plan_layer(const clv_plan *plan, uint32_t node, uint32_t n,
     for (uint32_t i = node; i < node + n; i++)
         for (uint32_t j = 0; j < graph->nodes[i].n_inputs; j++) {
             clv_value v = graph->nodes[i].inputs[j];
-            const char *name =
-                v != CLV_NO_TENSOR &&
-                        graph->tensors[v].usage == CLV_USAGE_WEIGHT
-                    ? graph->values[v].name
-                    : NULL;
+            const char *name = v != CLV_NO_TENSOR && graph->tensors[v].usage ==
+                                                         CLV_USAGE_WEIGHT
+                                   ? graph->values[v].name
+                                   : NULL;
             if (name && layer_of(name, out))
                 return;
         }

@@ -63,7 +63,8 @@ static void json_devices(core_text *text, const clv_plan *plan)
                           (unsigned long long)plan->devices[d].staging_size);
         core_text_add(text, "}");
     }
-    core_text_add(text, "],\n\"memory\":{\"naive\":%llu,\"offsets\":%llu,"
+    core_text_add(text,
+                  "],\n\"memory\":{\"naive\":%llu,\"offsets\":%llu,"
                   "\"objects\":%llu,\"live\":%llu,\"size\":%llu,"
                   "\"align\":%llu},\n",
                   (unsigned long long)plan->memory.naive,
@@ -83,8 +84,10 @@ static void json_layouts(core_text *text, const clv_plan *plan)
         for (clv_value v = 0; v < plan->graph->n_tensors; v++) {
             if (!core_plan_laid_on(plan, v, d))
                 continue;
-            core_text_add(text, "%s{\"state\":%u,\"device\":%u,\"layout\":"
-                          "\"weights\",\"bytes\":%llu}", comma(any), v, d,
+            core_text_add(text,
+                          "%s{\"state\":%u,\"device\":%u,\"layout\":"
+                          "\"weights\",\"bytes\":%llu}",
+                          comma(any), v, d,
                           (unsigned long long)plan->places[v].size);
             any = true;
         }
@@ -96,8 +99,10 @@ static void json_loads(core_text *text, const clv_plan *plan)
     core_text_add(text, "\"loads\":[");
     for (uint32_t i = 0; i < plan->n_loads; i++) {
         const core_load *load = &plan->loads[i];
-        core_text_add(text, "%s{\"weight\":%u,\"device\":%u,\"how\":\"%s\","
-                      "\"bytes\":%llu}", comma(i), load->weight, load->device,
+        core_text_add(text,
+                      "%s{\"weight\":%u,\"device\":%u,\"how\":\"%s\","
+                      "\"bytes\":%llu}",
+                      comma(i), load->weight, load->device,
                       load->holding == CORE_HOLD_COPY ? "copy" : "import",
                       (unsigned long long)load->bytes);
     }
@@ -112,9 +117,10 @@ static void json_copies(core_text *text, const clv_plan *plan)
         const core_copy *copy = &plan->copies[i];
         const core_plan_device *d =
             &plan->devices[plan->parts[copy->part].device];
-        core_text_add(text, "%s{\"part\":%u,\"way\":\"%s\",\"by\":\"%s\","
-                      "\"bytes\":%llu,\"stretches\":%llu}", comma(i),
-                      copy->part, copy->out ? "to host" : "to device",
+        core_text_add(text,
+                      "%s{\"part\":%u,\"way\":\"%s\",\"by\":\"%s\","
+                      "\"bytes\":%llu,\"stretches\":%llu}",
+                      comma(i), copy->part, copy->out ? "to host" : "to device",
                       d->staged ? "staging" : "import",
                       (unsigned long long)copy->bytes,
                       (unsigned long long)copy->n_runs);
@@ -127,14 +133,17 @@ static void json_steps(core_text *text, const clv_plan *plan)
     core_text_add(text, "\"steps\":[");
     for (uint32_t s = 0; s < plan->n_steps; s++) {
         const core_step *step = &plan->steps[s];
-        core_text_add(text, "%s{\"device\":%u,\"first_part\":%u,"
-                      "\"n_parts\":%u,\"signal\":%llu,\"waits\":[", comma(s),
-                      step->device, step->first_part, step->n_parts,
+        core_text_add(text,
+                      "%s{\"device\":%u,\"first_part\":%u,"
+                      "\"n_parts\":%u,\"signal\":%llu,\"waits\":[",
+                      comma(s), step->device, step->first_part, step->n_parts,
                       (unsigned long long)step->signal);
         for (uint32_t i = 0; i < step->n_waits; i++) {
             const core_wait *wait = &plan->waits[step->first_wait + i];
-            core_text_add(text, "%s{\"device\":%u,\"value\":%llu,"
-                          "\"by\":\"%s\"}", i ? "," : "", wait->device,
+            core_text_add(text,
+                          "%s{\"device\":%u,\"value\":%llu,"
+                          "\"by\":\"%s\"}",
+                          i ? "," : "", wait->device,
                           (unsigned long long)wait->value,
                           wait->by_host ? "host" : "device");
         }
@@ -250,9 +259,11 @@ static void json_value(core_text *text, const clv_plan *plan, clv_value value)
     core_text_add(text, ",\"home\":\"%s\",\"size\":%llu",
                   home_names[place->home], (unsigned long long)place->size);
     if (place->home == CORE_HOME_ARENA)
-        core_text_add(text, ",\"offset\":%llu,\"first_part\":%u,"
-                      "\"last_part\":%u", (unsigned long long)place->offset,
-                      place->first_part, place->last_part);
+        core_text_add(text,
+                      ",\"offset\":%llu,\"first_part\":%u,"
+                      "\"last_part\":%u",
+                      (unsigned long long)place->offset, place->first_part,
+                      place->last_part);
     if (place->memory)
         core_text_add(text, ",\"memory_of\":%u", place->memory - 1);
     if (place->original != value)
@@ -260,8 +271,7 @@ static void json_value(core_text *text, const clv_plan *plan, clv_value value)
     if (place->in_place != CLV_NO_TENSOR)
         core_text_add(text, ",\"in_place\":%u", place->in_place);
     if (plan->graph->values[value].base != value)
-        core_text_add(text, ",\"view_of\":%u",
-                      plan->graph->values[value].base);
+        core_text_add(text, ",\"view_of\":%u", plan->graph->values[value].base);
     core_text_add(text, "}");
 }
 

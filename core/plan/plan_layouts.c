@@ -10,7 +10,7 @@
 
 /* What those who use a state ask for. */
 typedef struct wish {
-    bool used, off;  /* off: it stays as it is */
+    bool used, off; /* off: it stays as it is */
     uint32_t device, layout;
     uint8_t axes[2]; /* as ATTENTION reads it; NONE: none does */
 } wish;

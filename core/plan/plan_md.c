@@ -14,7 +14,7 @@ typedef struct writer {
     core_text *text;
     const clv_plan *plan;
     const struct core_forecast *forecast; /* or NULL */
-    uint32_t *parts; /* core_plan_part_map() */
+    uint32_t *parts;                      /* core_plan_part_map() */
     uint32_t *first; /* [source->n_nodes + 1] in plan->graph's nodes */
 } writer;
 
@@ -41,8 +41,8 @@ static void add_cell(core_text *text, const char *string)
         if (*string == '|' || *string == '\\')
             core_text_add(text, "\\%c", *string);
         else
-            core_text_add(text, "%c", (unsigned char)*string < ' ' ? ' '
-                                                                    : *string);
+            core_text_add(text, "%c",
+                          (unsigned char)*string < ' ' ? ' ' : *string);
     }
 }
 
@@ -77,8 +77,9 @@ static void add_device(const writer *w, uint32_t d)
     core_text_add(w->text, " | %u | %u | ", plan->devices[d].n_steps, nodes);
     if (w->forecast) {
         add_ms_cell(w->text, w->forecast->busy_ns[d]);
-        core_plan_add_fixed(w->text, 100 * w->forecast->busy_ns[d] /
-                                         w->forecast->makespan_ns, 0);
+        core_plan_add_fixed(
+            w->text, 100 * w->forecast->busy_ns[d] / w->forecast->makespan_ns,
+            0);
         core_text_add(w->text, "%% | ");
     }
     add_bytes(w->text, weight_bytes(plan, d, CORE_HOLD_IMPORT));
@@ -90,7 +91,8 @@ static void add_device(const writer *w, uint32_t d)
 static void add_devices(const writer *w)
 {
     const bool timed = w->forecast;
-    core_text_add(w->text, "| device | name | steps | nodes | %sweights in "
+    core_text_add(w->text,
+                  "| device | name | steps | nodes | %sweights in "
                   "place | weights copied |\n|---|---|--:|--:|%s--:|--:|\n",
                   timed ? "busy ms | of the time | " : "",
                   timed ? "--:|--:|" : "");
@@ -102,8 +104,8 @@ static void add_predicted(const writer *w)
 {
     const struct core_forecast *f = w->forecast;
     const clv_graph *graph = w->plan->source;
-    double submits = 0, waits = f ? f->last_wait.end_ns -
-                                        f->last_wait.begin_ns : 0;
+    double submits = 0,
+           waits = f ? f->last_wait.end_ns - f->last_wait.begin_ns : 0;
     if (!f)
         return;
     for (uint32_t s = 0; s < w->plan->n_steps; s++) {
@@ -143,8 +145,8 @@ static void add_own_memory(const writer *w, uint32_t device)
         ways[copy->out] += copy->bytes;
         n++;
     }
-    core_text_add(w->text, "In the memory of %s: ",
-                  core_plan_device_id(plan, device));
+    core_text_add(w->text,
+                  "In the memory of %s: ", core_plan_device_id(plan, device));
     add_bytes(w->text, d->memory.size);
     core_text_add(w->text, " of them; a run copies ");
     add_bytes(w->text, ways[0]);
@@ -270,8 +272,7 @@ static void add_step(const writer *w, uint32_t s)
     const uint32_t last = step->first_part + step->n_parts - 1;
     core_text_add(w->text, "| %u | %s | %u..%u | ", s,
                   core_plan_device_id(plan, step->device),
-                  core_plan_source_of(plan,
-                                      plan->parts[step->first_part].node),
+                  core_plan_source_of(plan, plan->parts[step->first_part].node),
                   core_plan_source_of(plan, plan->parts[last].node));
     for (uint32_t i = 0; i < step->n_waits; i++) {
         const core_wait *wait = &plan->waits[step->first_wait + i];
@@ -299,8 +300,9 @@ static clv_status add_steps(const writer *w)
     clv_status status =
         signs ? core_folds_find(signs, w->plan->n_steps, MIN_PERIOD, &folds, &n)
               : clv_error(CLV_ERR_NO_MEMORY, "no memory to print a plan");
-    core_text_add(w->text, "\n| step | device | nodes | waits for |%s\n"
-                           "|--:|---|---|---|%s\n",
+    core_text_add(w->text,
+                  "\n| step | device | nodes | waits for |%s\n"
+                  "|--:|---|---|---|%s\n",
                   w->forecast ? " submit ms | begin ms | end ms |" : "",
                   w->forecast ? "--:|--:|--:|" : "");
     for (uint32_t i = 0; i < n && !status; i++) {
@@ -309,9 +311,10 @@ static clv_status add_steps(const writer *w)
         for (uint32_t s = fold->first; s < next; s++)
             add_step(w, s);
         if (fold->count > 1)
-            core_text_add(w->text, "| %u..%u | as steps %u..%u, %u time%s more "
-                          "| | |%s\n", next,
-                          fold->first + fold->period * fold->count - 1,
+            core_text_add(w->text,
+                          "| %u..%u | as steps %u..%u, %u time%s more "
+                          "| | |%s\n",
+                          next, fold->first + fold->period * fold->count - 1,
                           fold->first, next - 1, fold->count - 1,
                           fold->count > 2 ? "s" : "",
                           w->forecast ? " | | |" : "");
@@ -401,8 +404,9 @@ static clv_status add_nodes(const writer *w)
         signs ? core_folds_find(signs, w->plan->source->n_nodes, MIN_PERIOD,
                                 &folds, &n)
               : clv_error(CLV_ERR_NO_MEMORY, "no memory to print a plan");
-    core_text_add(w->text, "\n| node | op | output | step | device | %swhy "
-                           "there, or else |\n|--:|---|---|--:|---|%s---|\n",
+    core_text_add(w->text,
+                  "\n| node | op | output | step | device | %swhy "
+                  "there, or else |\n|--:|---|---|--:|---|%s---|\n",
                   w->forecast ? "begin ms | end ms | alone ms | " : "",
                   w->forecast ? "--:|--:|--:|" : "");
     for (uint32_t i = 0; i < n && !status; i++) {
@@ -432,10 +436,10 @@ static bool find_first(writer *w)
 clv_status core_plan_add_md(core_text *text, const clv_plan *plan)
 {
     writer w = {text, plan, plan->forecast, core_plan_part_map(plan), NULL};
-    clv_status status = w.parts && find_first(&w)
-                            ? CLV_OK
-                            : clv_error(CLV_ERR_NO_MEMORY,
-                                        "no memory to print a plan");
+    clv_status status =
+        w.parts && find_first(&w)
+            ? CLV_OK
+            : clv_error(CLV_ERR_NO_MEMORY, "no memory to print a plan");
     if (!status) {
         add_devices(&w);
         add_predicted(&w);

@@ -53,8 +53,7 @@ static bool can_overwrite(const clv_plan *plan, const core_uses *uses,
     clv_value in = node->inputs[i], out = node->outputs[0];
     if (in == CLV_NO_TENSOR || plan->places[in].home != CORE_HOME_ARENA ||
         plan->places[in].memory != plan->places[out].memory ||
-        plan->places[in].last_part != part ||
-        !core_uses_over(uses, in, part) ||
+        plan->places[in].last_part != part || !core_uses_over(uses, in, part) ||
         !same_extent(&plan->graph->tensors[in], &plan->graph->tensors[out]))
         return false;
     for (uint32_t j = 0; j < node->n_inputs; j++)
@@ -70,7 +69,8 @@ static void find_in_place(clv_plan *plan, const core_uses *uses,
     for (uint32_t p = 0; p < plan->n_parts; p++) {
         uint32_t index = plan->parts[p].node;
         const clv_node *node = &plan->graph->nodes[index];
-        if (node->n_outputs != 1 || node->op == CORE_OP_COPY || viewed[node->outputs[0]] ||
+        if (node->n_outputs != 1 || node->op == CORE_OP_COPY ||
+            viewed[node->outputs[0]] ||
             plan->places[node->outputs[0]].home != CORE_HOME_ARENA)
             continue;
         for (uint32_t i = 0; i < node->n_inputs; i++) {
@@ -99,12 +99,11 @@ static bool may_share(const void *ctx, uint32_t a, uint32_t b)
            core_uses_apart(o->uses, o->values[b], o->values[a]);
 }
 
-/* One lifetime for each value in the memory's arena that takes over no other's memory;
- * those that do extend it. index[v]: the value's lifetime. */
+/* One lifetime for each value in the memory's arena that takes over no other's
+ * memory; those that do extend it. index[v]: the value's lifetime. */
 static uint32_t collect_lifetimes(const clv_plan *plan, uint32_t memory,
-                                  const owners *owned,
-                                  core_lifetime *lifetimes, uint32_t *index,
-                                  uint64_t *naive)
+                                  const owners *owned, core_lifetime *lifetimes,
+                                  uint32_t *index, uint64_t *naive)
 {
     uint32_t n = 0;
     *naive = 0;
@@ -118,8 +117,8 @@ static uint32_t collect_lifetimes(const clv_plan *plan, uint32_t memory,
             continue;
         index[v] = n;
         owned->values[n] = v;
-        lifetimes[n++] = (core_lifetime){place->size, place->first_part,
-                                         place->last_part};
+        lifetimes[n++] =
+            (core_lifetime){place->size, place->first_part, place->last_part};
     }
     for (uint32_t v = 0; v < plan->graph->n_tensors; v++) {
         clv_value owner = v;
@@ -151,8 +150,8 @@ static clv_status plan_arena(clv_plan *plan, core_uses *uses, uint32_t memory,
         goto done;
     }
     uint64_t naive;
-    uint32_t n = collect_lifetimes(plan, memory, &owned, lifetimes, index,
-                                   &naive);
+    uint32_t n =
+        collect_lifetimes(plan, memory, &owned, lifetimes, index, &naive);
     status = core_memplan_make(lifetimes, n, plan->align, may_share, &owned,
                                offsets, out);
     if (status)
@@ -215,8 +214,8 @@ static clv_status load_view(const clv_plan *plan, clv_value value,
         return clv_error(CLV_ERR_UNSUPPORTED,
                          "device '%s' needs pieces of a weight's columns to "
                          "begin at multiples of %llu bytes in memory that it "
-                         "imports, not at %llu; cut elsewhere", dev->id,
-                         (unsigned long long)plan->pointer_align,
+                         "imports, not at %llu; cut elsewhere",
+                         dev->id, (unsigned long long)plan->pointer_align,
                          (unsigned long long)begin);
     }
     load->holding = CORE_HOLD_COPY;
@@ -234,14 +233,16 @@ static clv_status load_weight(clv_plan *plan, uint32_t part, clv_value value,
     const clv_tensor *tensor = plan->graph->values[value].weight;
     clv_value base = plan->graph->values[value].base;
     bool *slot = &loaded[(size_t)value * plan->n_devices + device];
-    core_load load = {.weight = value, .device = device,
+    core_load load = {.weight = value,
+                      .device = device,
                       .bytes = plan->places[value].size,
-                      .range = core_tensor_whole(tensor), .whole = true};
+                      .range = core_tensor_whole(tensor),
+                      .whole = true};
     if (*slot)
         return CLV_OK;
-    clv_status status = core_tensor_holding(
-        tensor, plan->devices[device].dev, plan->pointer_align, true,
-        &load.holding);
+    clv_status status =
+        core_tensor_holding(tensor, plan->devices[device].dev,
+                            plan->pointer_align, true, &load.holding);
     if (!status && base != value)
         status = load_view(plan, value, device, &load);
     if (status)
@@ -282,8 +283,8 @@ static clv_status plan_loads(clv_plan *plan)
 
 /* ------------------------------------------------------------------------ */
 
-/* Every device without memory of its own sees the arena, and the inputs, outputs
- * and states that it uses, in the host's memory. */
+/* Every device without memory of its own sees the arena, and the inputs,
+ * outputs and states that it uses, in the host's memory. */
 static clv_status check_sharing(const clv_plan *plan)
 {
     uint32_t n_used = 0;
@@ -299,8 +300,8 @@ static clv_status check_sharing(const clv_plan *plan)
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         if (!plan->devices[d].n_steps || plan->devices[d].local)
             continue;
-        clv_status status = core_tensor_can_share(plan->devices[d].dev, largest,
-                                                  n_used > 1);
+        clv_status status =
+            core_tensor_can_share(plan->devices[d].dev, largest, n_used > 1);
         if (status)
             return status;
     }
@@ -316,8 +317,8 @@ clv_status core_plan_memory(clv_plan *plan, const clv_op_caps *caps)
         if (align > plan->pointer_align)
             plan->pointer_align = align;
     }
-    plan->align = plan->pointer_align > MIN_ALIGN ? plan->pointer_align
-                                                  : MIN_ALIGN;
+    plan->align =
+        plan->pointer_align > MIN_ALIGN ? plan->pointer_align : MIN_ALIGN;
     core_uses uses = {0};
     bool *viewed = calloc(graph->n_tensors, sizeof *viewed);
     clv_status status = viewed ? core_uses_find(plan, &uses) : no_memory();

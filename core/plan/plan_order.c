@@ -16,12 +16,12 @@
 
 typedef struct scheduler {
     clv_plan *plan;
-    uint32_t *lists;  /* [n_steps] steps by device, in its order */
-    uint32_t *first;  /* [n_devices] where a device's begin */
-    uint32_t *next;   /* [n_devices] how many of them are submitted */
-    double *takes;    /* [n_steps] a step on its device */
-    double *ends;     /* [n_steps] when it ends */
-    uint32_t *order;  /* [n_steps] as submitted */
+    uint32_t *lists; /* [n_steps] steps by device, in its order */
+    uint32_t *first; /* [n_devices] where a device's begin */
+    uint32_t *next;  /* [n_devices] how many of them are submitted */
+    double *takes;   /* [n_steps] a step on its device */
+    double *ends;    /* [n_steps] when it ends */
+    uint32_t *order; /* [n_steps] as submitted */
 } scheduler;
 
 static clv_status no_memory(void)
@@ -67,8 +67,8 @@ static bool time_copy(scheduler *s, const core_profile *profile, uint32_t part)
     if (!o || core_plan_copy_runs(plan, plan->graph->nodes[p->node].inputs[0],
                                   NULL, &runs))
         return false;
-    s->takes[p->step] += o->copy * (double)runs.n +
-                         o->copy_byte * (double)(runs.bytes * runs.n);
+    s->takes[p->step] +=
+        o->copy * (double)runs.n + o->copy_byte * (double)(runs.bytes * runs.n);
     return true;
 }
 
@@ -218,10 +218,10 @@ clv_status core_plan_order(clv_plan *plan)
                    .takes = calloc(n, sizeof *s.takes),
                    .ends = calloc(n, sizeof *s.ends),
                    .order = calloc(n, sizeof *s.order)};
-    clv_status status = s.lists && s.first && s.next && s.takes && s.ends &&
-                                s.order
-                            ? CLV_OK
-                            : no_memory();
+    clv_status status =
+        s.lists && s.first && s.next && s.takes && s.ends && s.order
+            ? CLV_OK
+            : no_memory();
     if (!status)
         status = guess_times(&s);
     if (!status) {

@@ -35,8 +35,10 @@ static clv_status malformed(const char *json, uint64_t size, const char *at)
     uint32_t line = 1;
     for (const char *c = json; c < at && c < json + size; c++)
         line += *c == '\n';
-    return clv_error(CLV_ERR_FORMAT, "plan: line %u is no JSON; it should be "
-                     "what 'cleave plan --save' writes", line);
+    return clv_error(CLV_ERR_FORMAT,
+                     "plan: line %u is no JSON; it should be "
+                     "what 'cleave plan --save' writes",
+                     line);
 }
 
 static bool is_whole(const cJSON *item, double max)
@@ -72,8 +74,10 @@ static clv_status read_device(reader *r, uint32_t index, const cJSON *item,
     if (status)
         return clv_error_prefix(status, "plan: piece %u", index);
     if (!is_allowed(r, dev))
-        return clv_error(CLV_ERR_INVALID, "plan: piece %u is for device '%s', "
-                         "which is not among those to use", index, dev->id);
+        return clv_error(CLV_ERR_INVALID,
+                         "plan: piece %u is for device '%s', "
+                         "which is not among those to use",
+                         index, dev->id);
     for (*out = 0; *out < r->n_devices; ++*out)
         if (r->devices[*out] == dev)
             return CLV_OK;
@@ -81,8 +85,7 @@ static clv_status read_device(reader *r, uint32_t index, const cJSON *item,
     return CLV_OK;
 }
 
-static clv_status read_range(uint32_t index, const cJSON *item,
-                             core_range *out)
+static clv_status read_range(uint32_t index, const cJSON *item, core_range *out)
 {
     const cJSON *begin = cJSON_GetArrayItem(item, 0);
     const cJSON *end = cJSON_GetArrayItem(item, 1);
@@ -94,8 +97,7 @@ static clv_status read_range(uint32_t index, const cJSON *item,
                  item->string);
         return bad_piece(index, text);
     }
-    *out = (core_range){(int64_t)begin->valuedouble,
-                        (int64_t)end->valuedouble};
+    *out = (core_range){(int64_t)begin->valuedouble, (int64_t)end->valuedouble};
     return CLV_OK;
 }
 
@@ -104,7 +106,7 @@ static clv_status read_piece(reader *r, uint32_t index, const cJSON *item)
     core_piece *piece = &r->pieces[index];
     bool has_node = false, has_device = false;
     const cJSON *field;
-    cJSON_ArrayForEach(field, item) {
+    cJSON_ArrayForEach (field, item) {
         clv_status status = CLV_OK;
         uint32_t axis = 0;
         while (axis < CORE_AXIS_COUNT &&
@@ -129,26 +131,28 @@ static clv_status read_piece(reader *r, uint32_t index, const cJSON *item)
     }
     return has_node && has_device
                ? CLV_OK
-               : bad_piece(index, "it names no node of the graph, or no device");
+               : bad_piece(index,
+                           "it names no node of the graph, or no device");
 }
 
 static clv_status read_pieces(reader *r, const cJSON *list)
 {
     int n = cJSON_IsArray(list) ? cJSON_GetArraySize(list) : 0;
     if (n < 1 || n > MAX_PIECES)
-        return clv_error(CLV_ERR_FORMAT, "plan: it has no list of 1 to %d "
-                         "\"pieces\"", MAX_PIECES);
+        return clv_error(CLV_ERR_FORMAT,
+                         "plan: it has no list of 1 to %d "
+                         "\"pieces\"",
+                         MAX_PIECES);
     r->pieces = calloc((size_t)n, sizeof *r->pieces);
     r->devices =
         calloc(clv_context_device_count(r->ctx) + 1u, sizeof *r->devices);
     if (!r->pieces || !r->devices)
         return no_memory();
     const cJSON *item;
-    cJSON_ArrayForEach(item, list) {
-        clv_status status =
-            cJSON_IsObject(item)
-                ? read_piece(r, r->n_pieces, item)
-                : bad_piece(r->n_pieces, "it is no object");
+    cJSON_ArrayForEach (item, list) {
+        clv_status status = cJSON_IsObject(item)
+                                ? read_piece(r, r->n_pieces, item)
+                                : bad_piece(r->n_pieces, "it is no object");
         if (status)
             return status;
         r->n_pieces++;
@@ -164,11 +168,13 @@ static clv_status check_fingerprint(const clv_graph *graph, const cJSON *root)
              (unsigned long long)core_graph_fingerprint(graph));
     if (!cJSON_IsString(item))
         return clv_error(CLV_ERR_FORMAT, "plan: it does not say for which "
-                         "\"graph\" it was made");
+                                         "\"graph\" it was made");
     if (strcmp(item->valuestring, own))
-        return clv_error(CLV_ERR_NOT_FOUND, "plan: it was made for graph "
+        return clv_error(CLV_ERR_NOT_FOUND,
+                         "plan: it was made for graph "
                          "%.16s, this one is %s: another model, phase, batch "
-                         "or context", item->valuestring, own);
+                         "or context",
+                         item->valuestring, own);
     return CLV_OK;
 }
 
@@ -195,15 +201,15 @@ clv_status clv_plan_parse(clv_context *ctx, clv_graph *graph,
         return status;
     status = check_fingerprint(graph, root);
     if (!status)
-        status = read_pieces(
-            &r, cJSON_GetObjectItemCaseSensitive(root, "pieces"));
-    const bool early = cJSON_IsTrue(
-        cJSON_GetObjectItemCaseSensitive(root, "early_steps"));
+        status =
+            read_pieces(&r, cJSON_GetObjectItemCaseSensitive(root, "pieces"));
+    const bool early =
+        cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(root, "early_steps"));
     cJSON_Delete(root);
     const clv_plan_params named = {r.devices, r.n_devices};
     if (!status)
-        status = core_plan_make(ctx, graph, &named, r.pieces, r.n_pieces,
-                                early, out);
+        status = core_plan_make(ctx, graph, &named, r.pieces, r.n_pieces, early,
+                                out);
     free(r.devices);
     free(r.pieces);
     return status;
@@ -215,7 +221,8 @@ clv_status clv_plan_check(const char *json, uint64_t size)
     clv_status status = parse(json, size, &root);
     if (!status &&
         !cJSON_IsString(cJSON_GetObjectItemCaseSensitive(root, "graph")))
-        status = clv_error(CLV_ERR_FORMAT, "plan: it does not say for which "
+        status = clv_error(CLV_ERR_FORMAT,
+                           "plan: it does not say for which "
                            "\"graph\" it was made; write one with 'cleave "
                            "plan --save'");
     cJSON_Delete(root);

@@ -48,9 +48,8 @@ static bool strides_fit(const clv_graph *graph, const clv_node *node,
                         uint32_t align)
 {
     for (uint32_t i = 0; i < node->n_inputs + node->n_outputs; i++) {
-        uint32_t value = i < node->n_inputs
-                             ? node->inputs[i]
-                             : node->outputs[i - node->n_inputs];
+        uint32_t value = i < node->n_inputs ? node->inputs[i]
+                                            : node->outputs[i - node->n_inputs];
         uint64_t bytes;
         if (value == CLV_NO_TENSOR || graph->tensors[value].rank < 2)
             continue;
@@ -107,15 +106,16 @@ static clv_status nobody_takes(const clv_plan *plan, uint32_t i,
                       core_shape_text(desc, shape));
     }
     clv_status status =
-        clv_error(CLV_ERR_UNSUPPORTED, "no device takes node %u, %s (%s): %s; "
-                  "add a device that does", i, core_op_name(node->op),
-                  text.data ? text.data : "", reasons ? reasons : "");
+        clv_error(CLV_ERR_UNSUPPORTED,
+                  "no device takes node %u, %s (%s): %s; "
+                  "add a device that does",
+                  i, core_op_name(node->op), text.data ? text.data : "",
+                  reasons ? reasons : "");
     core_text_finish(&text);
     return status;
 }
 
-static clv_status place_node(clv_plan *plan, const clv_op_caps *all,
-                             uint32_t i)
+static clv_status place_node(clv_plan *plan, const clv_op_caps *all, uint32_t i)
 {
     const clv_graph *graph = plan->source;
     core_text reasons = {0};

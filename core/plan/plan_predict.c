@@ -10,12 +10,15 @@ static clv_status check_symbols(const clv_graph *graph, const int64_t *symbols,
     if (!symbols)
         return CLV_OK;
     if (n != graph->n_symbols)
-        return clv_error(CLV_ERR_INVALID, "clv_plan_predict: %u symbols given, "
-                         "the graph has %u", n, graph->n_symbols);
+        return clv_error(CLV_ERR_INVALID,
+                         "clv_plan_predict: %u symbols given, "
+                         "the graph has %u",
+                         n, graph->n_symbols);
     for (uint32_t i = 0; i < n; i++)
         if (symbols[i] < graph->symbols[i].min ||
             symbols[i] > graph->symbols[i].max)
-            return clv_error(CLV_ERR_INVALID, "clv_plan_predict: symbol '%s' "
+            return clv_error(CLV_ERR_INVALID,
+                             "clv_plan_predict: symbol '%s' "
                              "is %lld, outside %lld..%lld",
                              graph->symbol_names[i], (long long)symbols[i],
                              (long long)graph->symbols[i].min,
@@ -60,7 +63,7 @@ clv_status clv_plan_predict(const clv_plan *plan, const int64_t *symbols,
     struct core_forecast *forecast;
     if (!plan || !out)
         return clv_error(CLV_ERR_INVALID, "clv_plan_predict: no plan, or no "
-                         "room for the prediction");
+                                          "room for the prediction");
     *out = (clv_prediction){0};
     clv_status status = check_symbols(plan->source, symbols, n_symbols);
     if (!status)

@@ -71,8 +71,10 @@ clv_status clv_plan_print(const clv_plan *plan, const char *format, char **out)
     else if (!strcmp(format, "svg"))
         status = core_plan_add_svg(&text, plan);
     else
-        status = clv_error(CLV_ERR_INVALID, "plan: format '%s' is unknown; md, "
-                           "json and svg are known", format);
+        status = clv_error(CLV_ERR_INVALID,
+                           "plan: format '%s' is unknown; md, "
+                           "json and svg are known",
+                           format);
     if (status) {
         core_text_finish(&text);
         return status;

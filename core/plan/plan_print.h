@@ -19,8 +19,8 @@ const char *core_plan_device_id(const clv_plan *plan, uint32_t device);
 const core_piece *core_plan_piece_of(const clv_plan *plan, uint32_t node);
 /* The node of the source graph that a node of plan->graph comes from. */
 uint32_t core_plan_source_of(const clv_plan *plan, uint32_t node);
-/* parts[node of plan->graph]: its index in plan->parts; the caller's, for free().
- * NULL when out of memory. */
+/* parts[node of plan->graph]: its index in plan->parts; the caller's, for
+ * free(). NULL when out of memory. */
 uint32_t *core_plan_part_map(const clv_plan *plan);
 /* ", rows 0..96, sequence 4..8" */
 void core_plan_add_ranges(core_text *text, const core_piece *piece);
@@ -35,8 +35,8 @@ typedef struct core_fold {
     uint32_t first, period, count;
 } core_fold;
 
-/* signs[n]: equal for equal items. min_period: shorter ones are left alone. *out
- * is the caller's, for free(). */
+/* signs[n]: equal for equal items. min_period: shorter ones are left alone.
+ * *out is the caller's, for free(). */
 clv_status core_folds_find(const uint64_t *signs, uint32_t n,
                            uint32_t min_period, core_fold **out,
                            uint32_t *n_out);

@@ -5,7 +5,8 @@
 
 #include <stdlib.h>
 
-/* Works that take less of the run, over all nodes alike, may be a little off. */
+/* Works that take less of the run, over all nodes alike, may be a little off.
+ */
 #define MATTERS 0.003
 
 typedef struct tally {

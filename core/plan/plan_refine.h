@@ -5,7 +5,7 @@
 #include "plan.h"
 
 /* The works that the plan spends its time on and that only models know are
- * measured on their devices (HeteroLLM's real-execution mode, where it matters).
- * Nothing without a forecast. */
+ * measured on their devices (HeteroLLM's real-execution mode, where it
+ * matters). Nothing without a forecast. */
 clv_status core_plan_refine(const clv_plan *plan, core_profile *profile,
                             core_refined *out);

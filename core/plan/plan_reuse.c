@@ -70,9 +70,9 @@ bool core_uses_over(const core_uses *uses, clv_value before, uint32_t part)
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         if (last[d] == CORE_NO_PART || last[d] == part)
             continue;
-        if (d == now->device ? last[d] > part
-                             : plan->steps[plan->parts[last[d]].step].signal >
-                                   clock[d])
+        if (d == now->device
+                ? last[d] > part
+                : plan->steps[plan->parts[last[d]].step].signal > clock[d])
             return false;
     }
     return true;

@@ -32,9 +32,9 @@ typedef struct solver {
     clv_device **devices;
     core_candidates c;
     core_solution s;
-    uint32_t *chosen;     /* [n_nodes] options: the search's */
-    uint32_t *crowded;    /* the search's if all devices were always busy */
-    uint32_t *rival;      /* the best without cuts */
+    uint32_t *chosen;  /* [n_nodes] options: the search's */
+    uint32_t *crowded; /* the search's if all devices were always busy */
+    uint32_t *rival;   /* the best without cuts */
     uint32_t *trial;
     double rival_ns;
 } solver;
@@ -57,7 +57,8 @@ static int note_measuring(void *arg, const char *what, double fraction)
 {
     notice *n = arg;
     if (!n->given)
-        clv_log(n->ctx, CLV_LOG_INFO, "measuring what devices are good at, for "
+        clv_log(n->ctx, CLV_LOG_INFO,
+                "measuring what devices are good at, for "
                 "plans; the results are kept in core.cache_dir");
     n->given = true;
     return core_context_progress(n->ctx, what, fraction) != CLV_OK;
@@ -152,8 +153,8 @@ static clv_status make_plan(const solver *v, const uint32_t *options,
             pieces[n++].node = i;
         }
     }
-    clv_status status = core_plan_make(v->plan->ctx, v->graph, &params, pieces,
-                                       n, early, out);
+    clv_status status =
+        core_plan_make(v->plan->ctx, v->graph, &params, pieces, n, early, out);
     free(pieces);
     return status;
 }
@@ -163,8 +164,8 @@ static double foreseen(const clv_plan *plan)
     return plan && plan->forecast ? plan->forecast->makespan_ns : 0;
 }
 
-/* By how much a plan over more devices may be faster than this one, and this one
- * is taken all the same. */
+/* By how much a plan over more devices may be faster than this one, and this
+ * one is taken all the same. */
 static double leniency(const clv_plan *plan, const clv_plan *other)
 {
     uint32_t n = 0, n_other = 0;
@@ -180,9 +181,8 @@ static double leniency(const clv_plan *plan, const clv_plan *other)
 
 /* Makes a plan of the options and keeps it if the forecast prefers it to *best,
  * which may be NULL. */
-static clv_status consider(const solver *v, const uint32_t *options,
-                           bool early, clv_plan **best,
-                           const uint32_t **chosen)
+static clv_status consider(const solver *v, const uint32_t *options, bool early,
+                           clv_plan **best, const uint32_t **chosen)
 {
     clv_plan *plan;
     clv_status status = make_plan(v, options, early, &plan);
@@ -208,8 +208,8 @@ static clv_status compare(const solver *v, clv_plan **out,
     clv_status status = consider(v, v->chosen, true, &best, chosen);
     if (!status)
         status = consider(v, v->chosen, false, &best, chosen);
-    if (!status && memcmp(v->chosen, v->crowded,
-                          v->graph->n_nodes * sizeof *v->chosen))
+    if (!status &&
+        memcmp(v->chosen, v->crowded, v->graph->n_nodes * sizeof *v->chosen))
         status = consider(v, v->crowded, true, &best, chosen);
     if (status && status != CLV_ERR_NO_MEMORY)
         clv_log(v->plan->ctx, CLV_LOG_WARN, "the best plan cannot be had: %s",
@@ -338,9 +338,10 @@ static clv_status solve(solver *v, const clv_op_caps *caps,
     if (!status)
         status = compare(v, out, &options);
     if (!status)
-        clv_log(v->plan->ctx, CLV_LOG_DEBUG, "plan: %u candidates in %.1f ms, "
-                "search %.1f ms, comparison %.1f ms", v->c.problem.n_options,
-                made, searched, since(&clock));
+        clv_log(v->plan->ctx, CLV_LOG_DEBUG,
+                "plan: %u candidates in %.1f ms, "
+                "search %.1f ms, comparison %.1f ms",
+                v->c.problem.n_options, made, searched, since(&clock));
     if (status)
         return status;
     status = explain(v, options, v->s.makespan_ns, *out);
@@ -396,15 +397,15 @@ clv_status core_plan_solve(const clv_plan *plan, clv_graph *graph,
                            clv_plan **out)
 {
     size_t n = graph->n_nodes;
-    solver v = {.plan = plan, .graph = graph,
+    solver v = {.plan = plan,
+                .graph = graph,
                 .devices = calloc(plan->n_devices + 1u, sizeof *v.devices),
                 .chosen = calloc(n + 1, sizeof *v.chosen),
                 .crowded = calloc(n + 1, sizeof *v.crowded),
                 .rival = calloc(n + 1, sizeof *v.rival),
                 .trial = calloc(n + 1, sizeof *v.trial)};
     *out = NULL;
-    clv_status status = v.devices && v.chosen && v.crowded && v.rival &&
-                                v.trial
+    clv_status status = v.devices && v.chosen && v.crowded && v.rival && v.trial
                             ? CLV_OK
                             : no_memory();
     for (uint32_t d = 0; d < plan->n_devices && !status; d++)

@@ -1,7 +1,7 @@
 /*
  * Where copies pass between a device's own memory and the host's: directly,
- * where the device imports host memory, else through a buffer of the device that
- * the host sees, in which each copy has bytes of its own.
+ * where the device imports host memory, else through a buffer of the device
+ * that the host sees, in which each copy has bytes of its own.
  */
 #include "../graph/tensor.h"
 #include "plan_transfers.h"
@@ -30,7 +30,8 @@ clv_status core_plan_copy_runs(const clv_plan *plan, clv_value value,
     }
     if (known && core_bounds_runs(base->dtype, base->rank, dims, &box, out))
         return CLV_OK;
-    return clv_error(CLV_ERR_UNSUPPORTED, "plan: a part of '%s' cannot be "
+    return clv_error(CLV_ERR_UNSUPPORTED,
+                     "plan: a part of '%s' cannot be "
                      "copied between memories; only the first dimension can "
                      "vary, and only the first and the last can be cut",
                      g->values[g->values[value].base].name
@@ -64,7 +65,8 @@ static clv_status list_copies(clv_plan *plan)
             continue;
         const clv_node *node = &plan->graph->nodes[plan->parts[p].node];
         plan->copies[plan->n_copies++] =
-            (core_copy){.part = p, .from = node->inputs[0],
+            (core_copy){.part = p,
+                        .from = node->inputs[0],
                         .to = node->outputs[0],
                         .out = core_part_copies_out(plan, p)};
     }
@@ -73,8 +75,7 @@ static clv_status list_copies(clv_plan *plan)
 
 static clv_status place_copy(clv_plan *plan, core_copy *copy)
 {
-    core_plan_device *d =
-        &plan->devices[plan->parts[copy->part].device];
+    core_plan_device *d = &plan->devices[plan->parts[copy->part].device];
     core_runs runs;
     clv_status status = core_plan_copy_runs(plan, copy->from, NULL, &runs);
     if (status)
@@ -84,8 +85,8 @@ static clv_status place_copy(clv_plan *plan, core_copy *copy)
     if (!d->staged)
         return CLV_OK;
     copy->staging = d->staging_size;
-    d->staging_size += (copy->bytes + STAGING_ALIGN - 1) &
-                       ~(uint64_t)(STAGING_ALIGN - 1);
+    d->staging_size +=
+        (copy->bytes + STAGING_ALIGN - 1) & ~(uint64_t)(STAGING_ALIGN - 1);
     return CLV_OK;
 }
 
@@ -93,21 +94,24 @@ static clv_status check_device(const core_plan_device *d)
 {
     uint32_t type;
     if (d->memory.size > d->dev->mem_types[d->local_type].max_size)
-        return clv_error(CLV_ERR_LIMIT, "device '%s' allocates at most %llu "
-                         "bytes of its memory at once, its intermediate values "
-                         "need %llu; use a smaller batch or context",
-                         d->dev->id,
-                         (unsigned long long)
-                             d->dev->mem_types[d->local_type].max_size,
-                         (unsigned long long)d->memory.size);
+        return clv_error(
+            CLV_ERR_LIMIT,
+            "device '%s' allocates at most %llu "
+            "bytes of its memory at once, its intermediate values "
+            "need %llu; use a smaller batch or context",
+            d->dev->id,
+            (unsigned long long)d->dev->mem_types[d->local_type].max_size,
+            (unsigned long long)d->memory.size);
     clv_status status = d->staged ? core_device_can_exchange(d->dev) : CLV_OK;
     if (status || !d->staging_size)
         return status;
     core_device_staging_type(d->dev, &type);
     if (d->staging_size > d->dev->mem_types[type].max_size)
-        return clv_error(CLV_ERR_LIMIT, "device '%s' has at most %llu bytes "
+        return clv_error(CLV_ERR_LIMIT,
+                         "device '%s' has at most %llu bytes "
                          "that the host sees, copies of a run need %llu; use a "
-                         "smaller batch", d->dev->id,
+                         "smaller batch",
+                         d->dev->id,
                          (unsigned long long)d->dev->mem_types[type].max_size,
                          (unsigned long long)d->staging_size);
     return CLV_OK;

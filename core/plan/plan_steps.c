@@ -5,8 +5,8 @@
  * needs a result of that step for a node of the same or an earlier place in the
  * source graph: that device would have to wait for this node, where it could
  * work beside it. (In a plan with early steps that place does not matter: other
- * devices wait for nothing but what they need, and there are more steps.) And it
- * does so where the program would grow larger than its device allows.
+ * devices wait for nothing but what they need, and there are more steps.) And
+ * it does so where the program would grow larger than its device allows.
  *
  * Copies between memories come before and after the program of a step.
  */
@@ -30,14 +30,14 @@ typedef struct joiner {
     clv_plan *plan;
     use *uses;
     uint32_t n_uses;
-    uint32_t *newest;  /* [n_tensors] latest use of each base */
-    uint32_t *needed;  /* [n_parts] first node of the source that needs
-                          something of it on another device, or NOBODY */
-    uint32_t *due;     /* [n_steps] the first of its parts' */
-    uint64_t *sizes;   /* [n_devices] bytes that the step being filled reaches */
-    uint32_t *open;    /* [n_devices] step being filled, or CORE_NO_STEP */
-    uint32_t *latest;  /* [n_devices] latest step, or CORE_NO_STEP */
-    uint32_t *phases;  /* [n_devices] of the step being filled */
+    uint32_t *newest; /* [n_tensors] latest use of each base */
+    uint32_t *needed; /* [n_parts] first node of the source that needs
+                         something of it on another device, or NOBODY */
+    uint32_t *due;    /* [n_steps] the first of its parts' */
+    uint64_t *sizes;  /* [n_devices] bytes that the step being filled reaches */
+    uint32_t *open;   /* [n_devices] step being filled, or CORE_NO_STEP */
+    uint32_t *latest; /* [n_devices] latest step, or CORE_NO_STEP */
+    uint32_t *phases; /* [n_devices] of the step being filled */
 } joiner;
 
 /* What a step has so far: nothing or copies, then nodes of its program, then
@@ -128,8 +128,8 @@ static bool fits_open(joiner *j, uint32_t part, clv_value value, bool write)
     for (const use *u; (u = next_conflict(j, value, write, &at));) {
         uint32_t other = plan->parts[u->part].step;
         const core_step *s = &plan->steps[other];
-        bool copies = core_part_copies(plan, part) ||
-                      core_part_copies(plan, u->part);
+        bool copies =
+            core_part_copies(plan, part) || core_part_copies(plan, u->part);
         if (other == step ? u->value != value && !copies
                           : s->device != device &&
                                 clock_of(j, step)[s->device] < s->signal)
@@ -237,9 +237,9 @@ static bool ends_step(joiner *j, uint32_t part, uint64_t bytes)
         return true;
     if (step == CORE_NO_STEP || !has_room(j, device, bytes))
         return true;
-    if (plan->early_steps ? j->due[step] != NOBODY
-                          : j->due[step] <=
-                                source_of(plan, plan->parts[part].node))
+    if (plan->early_steps
+            ? j->due[step] != NOBODY
+            : j->due[step] <= source_of(plan, plan->parts[part].node))
         return true;
     return !each_value(j, part, fits_open);
 }
@@ -353,7 +353,8 @@ clv_status core_plan_steps(clv_plan *plan)
     plan->steps = calloc(n, sizeof *plan->steps);
     plan->clocks = calloc(n * plan->n_devices, sizeof *plan->clocks);
     clv_status status = j.uses && j.newest && j.needed && j.due && j.sizes &&
-                                j.open && j.latest && j.phases && plan->clocks && plan->steps
+                                j.open && j.latest && j.phases &&
+                                plan->clocks && plan->steps
                             ? CLV_OK
                             : no_memory();
     if (!status) {

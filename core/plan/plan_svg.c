@@ -58,17 +58,17 @@ static void draw_labels(const core_drawing *d, const core_panel *panel)
         if (!panel->tips)
             continue;
         char busy[48];
-        snprintf(busy, sizeof busy, "%ld%% busy",
-                 lround(100 * d->forecast->busy_ns[i] /
-                        d->forecast->makespan_ns));
+        snprintf(
+            busy, sizeof busy, "%ld%% busy",
+            lround(100 * d->forecast->busy_ns[i] / d->forecast->makespan_ns));
         core_svg_text(d->text, panel->x - 10, y + panel->row / 2 + 14, 11,
                       SVG_END, FAINT, busy);
     }
     double y = core_panel_lane(panel, d->n_lanes);
     core_svg_rect(d->text, panel->x, y, panel->width, CORE_HOST_ROW,
                   (svg_look){.fill = LANE}, NULL);
-    core_svg_text(d->text, panel->x - 10, y + CORE_HOST_ROW / 2 + 4, 12, SVG_END,
-                  INK, "host");
+    core_svg_text(d->text, panel->x - 10, y + CORE_HOST_ROW / 2 + 4, 12,
+                  SVG_END, INK, "host");
 }
 
 /* 1, 2 or 5 times a power of ten, so that there are up to 10 of them. */
@@ -91,8 +91,8 @@ static void draw_axis(const core_drawing *d, const core_panel *panel)
         double x = core_panel_x(panel, i * tick);
         core_svg_line(d->text, x, panel->y, x, y + 4,
                       (svg_look){.stroke = RULE});
-        core_plan_add_fixed(&label, i * tick / 1e6, decimals < 6 ? decimals
-                                                                 : 6);
+        core_plan_add_fixed(&label, i * tick / 1e6,
+                            decimals < 6 ? decimals : 6);
         if (!label.failed)
             core_svg_text(d->text, x, y + 17, 11, SVG_MIDDLE, FAINT,
                           label.data);
@@ -169,8 +169,7 @@ static void add_title(core_text *title, const core_drawing *d)
     core_text_add(title, " ms");
     for (uint32_t i = 0; i < graph->n_symbols; i++)
         core_text_add(title, "%s%s = %lld", i ? ", " : " for ",
-                      graph->symbol_names[i],
-                      (long long)graph->symbols[i].max);
+                      graph->symbol_names[i], (long long)graph->symbols[i].max);
     if (d->forecast->energy_nj > 0) {
         core_text_add(title, ", ");
         core_plan_add_fixed(title, d->forecast->energy_nj / 1e6, 2);
@@ -193,12 +192,15 @@ static void add_subtitle(core_text *text, const core_drawing *d)
     core_plan_layer(d->plan, fold->first + fold->period * d->shown,
                     fold->period, shown);
     if (*first)
-        core_text_add(text, "%s to %s are alike; above the whole run, below "
-                      "%s", first, last, shown);
+        core_text_add(text,
+                      "%s to %s are alike; above the whole run, below "
+                      "%s",
+                      first, last, shown);
     else
-        core_text_add(text, "%u stretches of %u nodes are alike; above the "
-                      "whole run, below one of them", fold->count,
-                      fold->period);
+        core_text_add(text,
+                      "%u stretches of %u nodes are alike; above the "
+                      "whole run, below one of them",
+                      fold->count, fold->period);
 }
 
 static clv_status draw_titles(const core_drawing *d, double height)
@@ -250,7 +252,8 @@ static clv_status draw(core_drawing *d)
 clv_status core_plan_add_svg(core_text *text, const clv_plan *plan)
 {
     if (!plan->forecast)
-        return clv_error(CLV_ERR_NOT_FOUND, "plan: nothing can be drawn where "
+        return clv_error(CLV_ERR_NOT_FOUND,
+                         "plan: nothing can be drawn where "
                          "costs are not known; measure the devices with "
                          "cleave profile, or use -o md");
     core_drawing d = {.text = text, .plan = plan, .forecast = plan->forecast};

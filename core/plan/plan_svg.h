@@ -30,11 +30,11 @@ typedef struct core_drawing {
     core_text *text;
     const clv_plan *plan;
     const struct core_forecast *forecast;
-    core_fold fold;    /* the layers; count 1: there are none */
-    uint32_t shown;    /* which of them is drawn large */
-    uint32_t *lane;    /* [plan->n_devices] its row, or CORE_NO_LANE */
-    uint32_t *order;   /* [plan->n_steps] by device and signal */
-    uint32_t *first;   /* [plan->n_devices] in order */
+    core_fold fold;  /* the layers; count 1: there are none */
+    uint32_t shown;  /* which of them is drawn large */
+    uint32_t *lane;  /* [plan->n_devices] its row, or CORE_NO_LANE */
+    uint32_t *order; /* [plan->n_steps] by device and signal */
+    uint32_t *first; /* [plan->n_devices] in order */
     uint32_t n_lanes;
     bool present[CORE_BAR_KINDS]; /* drawn so far */
 } core_drawing;

@@ -68,7 +68,8 @@ uint32_t core_weave_home(const core_weaver *w, clv_value base)
     return m;
 }
 
-clv_value *core_weave_name(const core_weaver *w, clv_value value, uint32_t memory)
+clv_value *core_weave_name(const core_weaver *w, clv_value value,
+                           uint32_t memory)
 {
     return &w->names[(size_t)value * w->n_memories + memory];
 }
@@ -121,8 +122,9 @@ static clv_value value_in(core_weaver *w, clv_value value, uint32_t memory)
     clv_value *name = core_weave_name(w, value, memory);
     if (*name == CLV_NO_TENSOR) {
         const core_bounds box = core_bounds_of(w->graph, value);
-        *name = core_weave_home(w, base) == memory ? value
-                                           : box_in(w, base, memory, &box);
+        *name = core_weave_home(w, base) == memory
+                    ? value
+                    : box_in(w, base, memory, &box);
     }
     return *name;
 }
@@ -139,8 +141,8 @@ static clv_status add_move(core_weaver *w, const core_move *m)
     return CLV_OK;
 }
 
-static clv_status copy_out(core_weaver *w, clv_value base, const core_region *old,
-                           bool last)
+static clv_status copy_out(core_weaver *w, clv_value base,
+                           const core_region *old, bool last)
 {
     const core_cut *cut = &w->plan->cut;
     uint32_t m = 1;
@@ -148,13 +150,13 @@ static clv_status copy_out(core_weaver *w, clv_value base, const core_region *ol
         m++;
     if (m == w->n_memories || old->writer == CORE_NO_WRITER)
         return clv_error(CLV_ERR_INTERNAL, "plan: a value is read that nothing "
-                         "wrote");
+                                           "wrote");
     const core_move out = {.at = last ? w->graph->n_nodes - 1 : old->writer,
-                      .device = m - 1,
-                      .source = cut->sources[old->writer],
-                      .after = true,
-                      .from = box_in(w, base, m, &old->box),
-                      .to = box_in(w, base, 0, &old->box)};
+                           .device = m - 1,
+                           .source = cut->sources[old->writer],
+                           .after = true,
+                           .from = box_in(w, base, m, &old->box),
+                           .to = box_in(w, base, 0, &old->box)};
     clv_status status = add_move(w, &out);
     return status ? status
                   : core_regions_add(&w->regions[base], &old->box, HOST);
@@ -168,10 +170,10 @@ static clv_status copy_in(core_weaver *w, clv_value base, uint32_t memory,
     uint32_t device = memory - 1;
     uint32_t at = old->writer == CORE_NO_WRITER ? w->first[device] : i;
     const core_move in = {.at = at,
-                     .device = device,
-                     .source = cut->sources[at],
-                     .from = box_in(w, base, 0, &old->box),
-                     .to = box_in(w, base, memory, &old->box)};
+                          .device = device,
+                          .source = cut->sources[at],
+                          .from = box_in(w, base, 0, &old->box),
+                          .to = box_in(w, base, memory, &old->box)};
     clv_status status = add_move(w, &in);
     return status ? status
                   : core_regions_add(&w->regions[base], &old->box,
@@ -242,8 +244,8 @@ static clv_status weave_operand(core_weaver *w, uint32_t i, clv_value *value,
         status = bring(w, i, *value, memory);
     if (!status && write) {
         const core_bounds box = core_bounds_of(w->graph, *value);
-        status = core_regions_set(&w->regions[base], &box,
-                                  (uint64_t)1 << memory, i);
+        status =
+            core_regions_set(&w->regions[base], &box, (uint64_t)1 << memory, i);
     }
     if (status)
         return status;
@@ -307,8 +309,8 @@ static clv_status begin_regions(core_weaver *w)
                        : desc->usage == CLV_USAGE_STATE ? w->used[v] | FRESH
                                                         : 0;
         if (g->values[v].base == v && desc->usage != CLV_USAGE_WEIGHT)
-            status = core_regions_begin(&w->regions[v], desc->rank, desc->dims,
-                                        has);
+            status =
+                core_regions_begin(&w->regions[v], desc->rank, desc->dims, has);
     }
     return status;
 }
@@ -339,8 +341,8 @@ static clv_status end_state(core_weaver *w, clv_value state)
             .state = state,
             .box = r->list[i].box,
             .memories = r->list[i].memories,
-            .writer = memory_for(plan, plan->cut.devices[r->list[i].writer],
-                                 state)};
+            .writer =
+                memory_for(plan, plan->cut.devices[r->list[i].writer], state)};
     }
     return CLV_OK;
 }
@@ -376,12 +378,14 @@ static void finish(core_weaver *w)
 
 clv_status core_plan_transfers(clv_plan *plan, clv_op_caps **caps)
 {
-    core_weaver w = {.plan = plan, .graph = plan->cut.graph,
-                .n_values = plan->cut.graph->n_tensors,
-                .n_memories = plan->n_devices + 1};
+    core_weaver w = {.plan = plan,
+                     .graph = plan->cut.graph,
+                     .n_values = plan->cut.graph->n_tensors,
+                     .n_memories = plan->n_devices + 1};
     size_t n = w.n_values, names = n * w.n_memories;
     if (w.n_memories > MAX_MEMORIES)
-        return clv_error(CLV_ERR_LIMIT, "plan: %u devices, some with memory of "
+        return clv_error(CLV_ERR_LIMIT,
+                         "plan: %u devices, some with memory of "
                          "their own, where at most %u can be; list fewer",
                          plan->n_devices, MAX_MEMORIES - 1);
     w.used = calloc(n, sizeof *w.used);

@@ -10,11 +10,12 @@
  * steps, waits, lifetimes and forecasts follow as they do for other nodes. A
  * copy runs on the device whose memory it reads or writes.
  *
- * A state in a layout of its own (plan_layouts.c) lies apart from the host's even
- * where its device uses the host's memory; it has the device's memory then, too.
+ * A state in a layout of its own (plan_layouts.c) lies apart from the host's
+ * even where its device uses the host's memory; it has the device's memory
+ * then, too.
  *
- * States keep their contents from run to run, in whatever memories they are used
- * in; what a run needs where, and what it leaves where, is listed, and the
+ * States keep their contents from run to run, in whatever memories they are
+ * used in; what a run needs where, and what it leaves where, is listed, and the
  * executor brings it there before the run, if another run left it elsewhere.
  */
 #pragma once
@@ -24,17 +25,17 @@
 /* Nodes that copy input 0 to output 0, boxes of equal shape. */
 #define CORE_OP_COPY CLV_OP_NONE
 
-/* Finds the devices among those of the pieces that have memory of their own, and
- * whether any has. */
+/* Finds the devices among those of the pieces that have memory of their own,
+ * and whether any has. */
 bool core_plan_find_local(clv_plan *plan);
-/* plan_layouts.c: gives states of the plan's graph, which becomes a cut one, the
- * layouts that their devices wish for (clv_op_caps), where one device alone uses
- * them, whole, and all its nodes ask for the same; *any: there is one. caps as
- * core_plan_memory() takes them; those of nodes that use such states are the
- * answers for them. */
+/* plan_layouts.c: gives states of the plan's graph, which becomes a cut one,
+ * the layouts that their devices wish for (clv_op_caps), where one device alone
+ * uses them, whole, and all its nodes ask for the same; *any: there is one.
+ * caps as core_plan_memory() takes them; those of nodes that use such states
+ * are the answers for them. */
 clv_status core_plan_layouts(clv_plan *plan, clv_op_caps *caps, bool *any);
-/* Adds mirrors and copies to the plan's cut graph, with their parts and answers;
- * *caps as core_plan_memory() takes them. */
+/* Adds mirrors and copies to the plan's cut graph, with their parts and
+ * answers; *caps as core_plan_memory() takes them. */
 clv_status core_plan_transfers(clv_plan *plan, clv_op_caps **caps);
 /* Once places are known: where bytes pass that a device cannot fetch from the
  * host's memory itself. */

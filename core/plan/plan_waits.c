@@ -15,7 +15,7 @@ static clv_status no_memory(void)
 /* A step's touch of a value's memory. */
 typedef struct access {
     clv_value value;
-    bool arena;          /* values may share memory there */
+    bool arena; /* values may share memory there */
     uint32_t memory;
     uint64_t begin, end; /* of the whole base, in the arena */
     bool write;
@@ -37,13 +37,12 @@ static void add_access(accesses *all, const clv_plan *plan, clv_value value,
     const core_place *place = &plan->places[base];
     if (place->home == CORE_HOME_WEIGHT)
         return;
-    all->list[all->n++] =
-        (access){.value = value,
-                 .arena = place->home == CORE_HOME_ARENA,
-                 .memory = place->memory,
-                 .begin = place->offset,
-                 .end = place->offset + place->size,
-                 .write = write};
+    all->list[all->n++] = (access){.value = value,
+                                   .arena = place->home == CORE_HOME_ARENA,
+                                   .memory = place->memory,
+                                   .begin = place->offset,
+                                   .end = place->offset + place->size,
+                                   .write = write};
 }
 
 /* Parts of one value conflict where they overlap, so that devices can work on
@@ -173,8 +172,8 @@ bool core_plan_spare_core(const clv_plan *plan)
     uint64_t units = 0;
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         const clv_device_info *info = &plan->devices[d].dev->info;
-        bool software = info->kind == CLV_DEVICE_CPU ||
-                        (info->flags & CLV_DEVICE_SOFTWARE);
+        bool software =
+            info->kind == CLV_DEVICE_CPU || (info->flags & CLV_DEVICE_SOFTWARE);
         if (plan->devices[d].n_steps && software &&
             info->clock != CLV_CLOCK_VIRTUAL)
             units += info->units ? info->units : 1;

@@ -1,5 +1,5 @@
-/* Between plan_transfers.c, which finds the copies, and plan_weave.c, which puts
- * them into the graph. */
+/* Between plan_transfers.c, which finds the copies, and plan_weave.c, which
+ * puts them into the graph. */
 #pragma once
 
 #include "plan_transfers.h"
@@ -13,8 +13,8 @@ typedef struct core_move {
 
 typedef struct core_weaver {
     clv_plan *plan;
-    clv_graph *graph;      /* the cut one */
-    uint32_t n_values;     /* of it, before anything is added */
+    clv_graph *graph;  /* the cut one */
+    uint32_t n_values; /* of it, before anything is added */
     uint32_t n_memories;
     uint64_t *used;        /* [n_values] memories that bases are used in */
     core_regions *regions; /* [n_values] of bases */

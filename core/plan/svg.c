@@ -22,7 +22,7 @@ void core_svg_begin(core_text *text, double width, double height,
                     const char *title)
 {
     core_text_add(text, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg "
-                  "xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ");
+                        "xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ");
     core_plan_add_fixed(text, width, 0);
     core_text_add(text, " ");
     core_plan_add_fixed(text, height, 0);
@@ -30,7 +30,7 @@ void core_svg_begin(core_text *text, double width, double height,
     attribute(text, "width", width);
     attribute(text, "height", height);
     core_text_add(text, " font-family=\"Helvetica, Arial, 'DejaVu Sans', "
-                  "sans-serif\">\n<title>");
+                        "sans-serif\">\n<title>");
     core_text_add_xml(text, title);
     core_text_add(text, "</title>\n");
     core_svg_rect(text, 0, 0, width, height, (svg_look){.fill = "#ffffff"},

@@ -9,8 +9,8 @@
 typedef enum svg_anchor { SVG_START, SVG_MIDDLE, SVG_END } svg_anchor;
 
 typedef struct svg_look {
-    const char *fill;     /* colour; NULL: none */
-    const char *stroke;   /* colour; NULL: none */
+    const char *fill;   /* colour; NULL: none */
+    const char *stroke; /* colour; NULL: none */
     bool dashed;
 } svg_look;
 

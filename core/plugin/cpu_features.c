@@ -15,10 +15,10 @@ static bool is(const char *known, const char *name, size_t size)
 enum { EAX, EBX, ECX, EDX };
 
 /* Registers that the operating system must save, as bits of XCR0. */
-#define NONE   0x0u
-#define AVX    0x6u
+#define NONE 0x0u
+#define AVX 0x6u
 #define AVX512 0xe6u
-#define AMX    0x60000u
+#define AMX 0x60000u
 
 typedef struct feature {
     const char *name;
@@ -126,18 +126,18 @@ const char *core_cpu_feature_name(size_t i)
 /* Names of the bits of the two words, from bit 0. */
 #if defined(__aarch64__)
 static const char *const names[2][32] = {
-    {"fp",       "asimd",   "evtstrm", "aes",      "pmull",   "sha1",
-     "sha2",     "crc32",   "atomics", "fphp",     "asimdhp", "cpuid",
-     "asimdrdm", "jscvt",   "fcma",    "lrcpc",    "dcpop",   "sha3",
-     "sm3",      "sm4",     "asimddp", "sha512",   "sve",     "asimdfhm",
-     "dit",      "uscat",   "ilrcpc",  "flagm",    "ssbs",    "sb",
-     "paca",     "pacg"},
-    {"dcpodp",   "sve2",    "sveaes",  "svepmull", "svebitperm", "svesha3",
-     "svesm4",   "flagm2",  "frint",   "svei8mm",  "svef32mm",   "svef64mm",
-     "svebf16",  "i8mm",    "bf16",    "dgh",      "rng",        "bti",
-     "mte",      "ecv",     "afp",     "rpres",    "mte3",       "sme",
-     "smei16i64", "smef64f64", "smei8i32", "smef16f32", "smeb16f32",
-     "smef32f32", "smefa64", "wfxt"},
+    {"fp",     "asimd",   "evtstrm",  "aes",     "pmull", "sha1",     "sha2",
+     "crc32",  "atomics", "fphp",     "asimdhp", "cpuid", "asimdrdm", "jscvt",
+     "fcma",   "lrcpc",   "dcpop",    "sha3",    "sm3",   "sm4",      "asimddp",
+     "sha512", "sve",     "asimdfhm", "dit",     "uscat", "ilrcpc",   "flagm",
+     "ssbs",   "sb",      "paca",     "pacg"},
+    {"dcpodp",    "sve2",     "sveaes",    "svepmull",  "svebitperm",
+     "svesha3",   "svesm4",   "flagm2",    "frint",     "svei8mm",
+     "svef32mm",  "svef64mm", "svebf16",   "i8mm",      "bf16",
+     "dgh",       "rng",      "bti",       "mte",       "ecv",
+     "afp",       "rpres",    "mte3",      "sme",       "smei16i64",
+     "smef64f64", "smei8i32", "smef16f32", "smeb16f32", "smef32f32",
+     "smefa64",   "wfxt"},
 };
 #else
 static const char *const names[2][32];

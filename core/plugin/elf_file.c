@@ -33,7 +33,8 @@ clv_status core_elf_malformed(const char *what)
 {
     return clv_error(CLV_ERR_FORMAT,
                      "%s lies outside the file or is malformed; install the "
-                     "plugin again", what);
+                     "plugin again",
+                     what);
 }
 
 /* There is at least one byte at that offset. */
@@ -88,20 +89,21 @@ clv_status core_elf_read_address(core_elf *e, uint64_t address, void *out,
 clv_status core_elf_read_word(core_elf *e, uint64_t address, uint64_t i,
                               uint32_t *out, const char *what)
 {
-    return core_elf_read_address(e, address + i * sizeof *out, out,
-                                 sizeof *out, what);
+    return core_elf_read_address(e, address + i * sizeof *out, out, sizeof *out,
+                                 what);
 }
 
 /* ------------------------------------------------------------------------ */
 /* Header and segments                                                      */
 
-static clv_status check_ident(core_elf *e, ElfW(Ehdr) *head)
+static clv_status check_ident(core_elf *e, ElfW(Ehdr) * head)
 {
     unsigned char ident[EI_NIDENT];
     if (e->size < sizeof ident ||
         core_elf_read(e, 0, ident, sizeof ident, "its header") != CLV_OK ||
         memcmp(ident, ELFMAG, SELFMAG))
-        return clv_error(CLV_ERR_FORMAT, "this is no shared object (ELF); "
+        return clv_error(CLV_ERR_FORMAT,
+                         "this is no shared object (ELF); "
                          "rebuild the plugin, or remove the file");
     if (ident[EI_CLASS] != CLASS || ident[EI_DATA] != ORDER)
         return clv_error(CLV_ERR_UNSUPPORTED,
@@ -110,7 +112,7 @@ static clv_status check_ident(core_elf *e, ElfW(Ehdr) *head)
     return core_elf_read(e, 0, head, sizeof *head, "its header");
 }
 
-static clv_status read_header(core_elf *e, ElfW(Ehdr) *head)
+static clv_status read_header(core_elf *e, ElfW(Ehdr) * head)
 {
     clv_status st = check_ident(e, head);
     if (st != CLV_OK)
@@ -118,12 +120,13 @@ static clv_status read_header(core_elf *e, ElfW(Ehdr) *head)
     if (head->e_machine != MACHINE)
         return clv_error(CLV_ERR_UNSUPPORTED,
                          "it is built for ELF machine %u, this is %u; install "
-                         "the plugin's build for this one", head->e_machine,
-                         (unsigned)MACHINE);
+                         "the plugin's build for this one",
+                         head->e_machine, (unsigned)MACHINE);
     if (head->e_type != ET_DYN)
         return clv_error(CLV_ERR_FORMAT,
                          "it is an ELF file of type %u, no shared object; "
-                         "link it with -shared", head->e_type);
+                         "link it with -shared",
+                         head->e_type);
     if (head->e_phentsize != sizeof(ElfW(Phdr)) || !head->e_phnum)
         return core_elf_malformed("its table of segments");
     if (head->e_phnum > CORE_ELF_SEGMENTS_MAX)
@@ -134,23 +137,23 @@ static clv_status read_header(core_elf *e, ElfW(Ehdr) *head)
 
 /* A cut file would kill the process with SIGBUS inside dlopen: the segments
  * are mapped, then touched. */
-static clv_status read_segments(core_elf *e, const ElfW(Ehdr) *head)
+static clv_status read_segments(core_elf *e, const ElfW(Ehdr) * head)
 {
     uint64_t table = (uint64_t)head->e_phnum * sizeof *e->segments;
-    uint64_t needed = head->e_phoff > UINT64_MAX - table
-                          ? UINT64_MAX : head->e_phoff + table;
+    uint64_t needed =
+        head->e_phoff > UINT64_MAX - table ? UINT64_MAX : head->e_phoff + table;
     if (needed <= e->size) {
         e->n_segments = head->e_phnum;
         clv_status st = core_elf_read(e, head->e_phoff, e->segments, table,
-                                "its table of segments");
+                                      "its table of segments");
         if (st != CLV_OK)
             return st;
     }
     for (uint32_t i = 0; i < e->n_segments; i++) {
         const ElfW(Phdr) *s = &e->segments[i];
         uint64_t end;
-        if (__builtin_add_overflow((uint64_t)s->p_offset,
-                                   (uint64_t)s->p_filesz, &end))
+        if (__builtin_add_overflow((uint64_t)s->p_offset, (uint64_t)s->p_filesz,
+                                   &end))
             end = UINT64_MAX;
         needed = end > needed ? end : needed;
     }
@@ -158,8 +161,8 @@ static clv_status read_segments(core_elf *e, const ElfW(Ehdr) *head)
         return CLV_OK;
     return clv_error(CLV_ERR_FORMAT,
                      "the file is cut off: it has %" PRIu64 " bytes of at "
-                     "least %" PRIu64 "; install the plugin again", e->size,
-                     needed);
+                     "least %" PRIu64 "; install the plugin again",
+                     e->size, needed);
 }
 
 clv_status core_elf_open(core_elf *e, int fd, uint64_t size)

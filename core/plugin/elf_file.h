@@ -11,7 +11,7 @@
 #include <link.h>
 
 #define CORE_ELF_SEGMENTS_MAX 64
-#define CORE_ELF_WINDOW       4096
+#define CORE_ELF_WINDOW 4096
 
 /* The file, and the part of it that was read last. */
 typedef struct core_elf {

@@ -47,9 +47,8 @@ static void *host_alloc(clv_host *host, uint64_t size, uint64_t alignment)
     if (alignment < sizeof(void *))
         alignment = sizeof(void *);
     void *p;
-    return posix_memalign(&p, (size_t)alignment, size ? (size_t)size : 1)
-               ? NULL
-               : p;
+    return posix_memalign(&p, (size_t)alignment, size ? (size_t)size : 1) ? NULL
+                                                                          : p;
 }
 
 static void host_free(clv_host *host, void *ptr)

@@ -54,7 +54,8 @@ static clv_status check_name(const clv_context *ctx, const char *name)
     if (!core_name_ok(name, CORE_PLUGIN_NAME_MAX))
         return clv_error(CLV_ERR_REFUSED,
                          "'%s' is no name for a plugin: it takes small "
-                         "letters, digits and '_'; rename the file", name);
+                         "letters, digits and '_'; rename the file",
+                         name);
     if (!core_plugin_allowed(ctx, name))
         return clv_error(CLV_ERR_REFUSED, "core.plugins (%s) leaves it out",
                          clv_config_origin(ctx->config, "core.plugins"));
@@ -62,7 +63,8 @@ static clv_status check_name(const clv_context *ctx, const char *name)
         if (!strcmp(ctx->plugins[i]->name, name))
             return clv_error(CLV_ERR_REFUSED,
                              "plugin '%s' is loaded already, from %s; remove "
-                             "one of the two", name, ctx->plugins[i]->path);
+                             "one of the two",
+                             name, ctx->plugins[i]->path);
     return CLV_OK;
 }
 
@@ -89,8 +91,8 @@ static clv_status inspect(clv_context *ctx, core_candidate *c, bool any_name,
     if (st != CLV_OK || (st = judge(ctx, c, file->problem)) != CLV_OK)
         return st;
     c->pub.stage = CLV_STAGE_ALLOWED;
-    st = core_plugin_inspect(file, any_name ? NULL : c->name, manifest,
-                             problem);
+    st =
+        core_plugin_inspect(file, any_name ? NULL : c->name, manifest, problem);
     if (st != CLV_OK || (st = judge(ctx, c, problem)) != CLV_OK)
         return st;
     c->pub.stage = CLV_STAGE_INSPECTED;
@@ -192,8 +194,8 @@ static clv_status try_file(clv_context *ctx, core_candidate *c, bool any_name,
     return load(ctx, c, file, &manifest);
 }
 
-clv_status core_loader_try(clv_context *ctx, const char *path,
-                           const char *name, bool any_name)
+clv_status core_loader_try(clv_context *ctx, const char *path, const char *name,
+                           bool any_name)
 {
     core_candidate *c =
         core_candidate_add(&ctx->loader->candidates, path, name);
@@ -260,18 +262,18 @@ clv_status core_loader_no_device(const clv_context *ctx)
                              "there is no device to run on: %s: %s", c->path,
                              c->reason);
     }
-    return clv_error(CLV_ERR_NOT_FOUND,
-                     "there is no device to run on: %s; install a plugin for "
-                     "one, or set core.plugin_dirs (%s)",
-                     l->candidates.n ? "no plugin found any"
-                                     : "there is no plugin", dirs);
+    return clv_error(
+        CLV_ERR_NOT_FOUND,
+        "there is no device to run on: %s; install a plugin for "
+        "one, or set core.plugin_dirs (%s)",
+        l->candidates.n ? "no plugin found any" : "there is no plugin", dirs);
 }
 
 const char *clv_load_stage_name(uint32_t stage)
 {
-    static const char *const names[] = {"found",      "allowed", "inspected",
-                                        "probed",     "mapped",  "negotiated",
-                                        "created",    "ready"};
+    static const char *const names[] = {"found",   "allowed", "inspected",
+                                        "probed",  "mapped",  "negotiated",
+                                        "created", "ready"};
     return stage <= CLV_STAGE_READY ? names[stage] : "unknown";
 }
 

@@ -27,7 +27,7 @@ clv_status core_loader_no_device(const clv_context *ctx);
  * no file can be found, for the thread's message. Both fail as
  * core_loader_run() does.
  */
-clv_status core_loader_try(clv_context *ctx, const char *path,
-                           const char *name, bool any_name);
+clv_status core_loader_try(clv_context *ctx, const char *path, const char *name,
+                           bool any_name);
 clv_status core_loader_stop(clv_context *ctx, const char *path,
                             clv_status status);

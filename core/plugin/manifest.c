@@ -65,8 +65,8 @@ static clv_status parse_name(piece value, core_manifest *out)
     }
     return clv_error(CLV_ERR_FORMAT,
                      "its manifest: name: '%.*s' is no name: at most %d small "
-                     "letters, digits and '_', a letter first", SHOWN(value),
-                     CORE_PLUGIN_NAME_MAX);
+                     "letters, digits and '_', a letter first",
+                     SHOWN(value), CORE_PLUGIN_NAME_MAX);
 }
 
 /* A number from 1 to MAX_ABI at the start of *rest, cut off it; else 0. */
@@ -94,7 +94,8 @@ static clv_status parse_abi(piece value, core_manifest *out)
     if (rest.size || !out->abi_min || out->abi_max < out->abi_min)
         return clv_error(CLV_ERR_FORMAT,
                          "its manifest: abi: '%.*s' is no range of versions; "
-                         "\"1\" or \"1-2\" is one", SHOWN(value));
+                         "\"1\" or \"1-2\" is one",
+                         SHOWN(value));
     snprintf(out->abi, sizeof out->abi,
              out->abi_min < out->abi_max ? "%u-%u" : "%u", out->abi_min,
              out->abi_max);
@@ -224,7 +225,8 @@ static clv_status check_cpu(const core_manifest *m)
             return clv_error(CLV_ERR_UNSUPPORTED,
                              "it needs the processor feature '%.*s', which "
                              "this one lacks; install a build of the plugin "
-                             "without it", SHOWN(word));
+                             "without it",
+                             SHOWN(word));
         if (feature == CORE_FEATURE_UNKNOWN)
             return clv_error(CLV_ERR_UNSUPPORTED,
                              "it needs the processor feature '%.*s', which "
@@ -240,12 +242,13 @@ clv_status core_manifest_check(const core_manifest *m, const char *name)
     if (name && strcmp(m->name, name))
         return clv_error(CLV_ERR_REFUSED,
                          "its manifest calls it '%s', its file is named for "
-                         "'%s'; name the file cleave_%s.so", m->name, name,
-                         m->name);
+                         "'%s'; name the file cleave_%s.so",
+                         m->name, name, m->name);
     if (m->abi_min > CLV_ABI_VERSION || m->abi_max < CLV_ABI_VERSION_MIN)
         return clv_error(CLV_ERR_VERSION,
                          "it speaks ABI %u to %u, this libcleave %u to %u; "
-                         "install a plugin built for it", m->abi_min,
-                         m->abi_max, CLV_ABI_VERSION_MIN, CLV_ABI_VERSION);
+                         "install a plugin built for it",
+                         m->abi_min, m->abi_max, CLV_ABI_VERSION_MIN,
+                         CLV_ABI_VERSION);
     return check_cpu(m);
 }

@@ -24,8 +24,7 @@ clv_status core_manifest_parse(const char *text, size_t size,
                                core_manifest *out);
 /* Whether the plugin can run here. name: what its file is named for; NULL: the
  * file may have any name. */
-clv_status core_manifest_check(const core_manifest *manifest,
-                               const char *name);
+clv_status core_manifest_check(const core_manifest *manifest, const char *name);
 
 /* "cpu", "gpu", "npu" or "other"; NULL for what is no clv_device_kind. */
 const char *core_kind_name(uint32_t kind);

@@ -29,8 +29,8 @@ static clv_status start_libltdl(void)
     if (!started)
         started = !lt_dlinit();
     return started ? CLV_OK
-                   : clv_error(CLV_ERR_INTERNAL,
-                               "libltdl does not start: %s", lt_dlerror());
+                   : clv_error(CLV_ERR_INTERNAL, "libltdl does not start: %s",
+                               lt_dlerror());
 }
 
 static core_module *find(const core_plugin_file *file)
@@ -98,9 +98,9 @@ static clv_status add(const core_plugin_file *file,
 {
     core_module *m = calloc(1, sizeof *m);
     char *path = strdup(file->path);
-    clv_status st = m && path ? CLV_OK
-                              : clv_error(CLV_ERR_NO_MEMORY,
-                                          "no memory to load it");
+    clv_status st = m && path
+                        ? CLV_OK
+                        : clv_error(CLV_ERR_NO_MEMORY, "no memory to load it");
     if (st == CLV_OK) {
         m->path = path;
         m->device = file->stat.st_dev;

@@ -53,8 +53,8 @@ static bool is_processor(const clv_device_info *info)
     return info->kind == CLV_DEVICE_CPU && info->clock == CLV_CLOCK_REAL;
 }
 
-/* The host's processor, by a plugin that is made for other hardware too: a driver
- * that runs a graphics interface there. */
+/* The host's processor, by a plugin that is made for other hardware too: a
+ * driver that runs a graphics interface there. */
 static bool is_guest(const core_offer *o)
 {
     return is_processor(&o->info) &&
@@ -127,8 +127,8 @@ static bool drop_double(clv_context *ctx, core_offer *o)
         return false;
     core_candidate_note(ctx, o->candidate, CLV_LOG_INFO,
                         "%s is the same device as %s, which is preferred; "
-                        "core.devices = %s, %s uses both", o->id, other->id,
-                        other->id, o->id);
+                        "core.devices = %s, %s uses both",
+                        o->id, other->id, other->id, o->id);
     o->is_double = true;
     return true;
 }
@@ -136,14 +136,14 @@ static bool drop_double(clv_context *ctx, core_offer *o)
 static clv_status check_kind(const core_offer *o)
 {
     const core_manifest *m = &o->plugin->manifest;
-    uint32_t kind = core_kind_name(o->info.kind) ? o->info.kind
-                                                 : CLV_DEVICE_OTHER;
+    uint32_t kind =
+        core_kind_name(o->info.kind) ? o->info.kind : CLV_DEVICE_OTHER;
     if (m->kinds & 1u << kind)
         return CLV_OK;
     return clv_error(CLV_ERR_REFUSED,
                      "its device %s is of kind %s, its manifest lists only %s; "
-                     "the plugin is faulty", o->id, core_kind_name(kind),
-                     m->kinds_text);
+                     "the plugin is faulty",
+                     o->id, core_kind_name(kind), m->kinds_text);
 }
 
 static void open_one(clv_context *ctx, core_offer *o)
@@ -221,14 +221,13 @@ clv_status core_offers_check(const clv_context *ctx)
         core_id_list found = {.text = ""}, idle = {.text = ""};
         list_present(ctx->loader, &found, &idle);
         const char *reason = failure_of(ctx->loader, item);
-        return clv_error(CLV_ERR_NOT_FOUND,
-                         "%s: core.devices: there is no device '%.*s'%s%s; "
-                         "present: %s%s%s",
-                         clv_config_origin(ctx->config, "core.devices"), (int)n,
-                         item, reason[0] ? ": " : "", reason,
-                         found.text[0] ? found.text : "none",
-                         idle.text[0] ? "; plugins not asked: " : "",
-                         idle.text);
+        return clv_error(
+            CLV_ERR_NOT_FOUND,
+            "%s: core.devices: there is no device '%.*s'%s%s; "
+            "present: %s%s%s",
+            clv_config_origin(ctx->config, "core.devices"), (int)n, item,
+            reason[0] ? ": " : "", reason, found.text[0] ? found.text : "none",
+            idle.text[0] ? "; plugins not asked: " : "", idle.text);
     }
     return CLV_OK;
 }

@@ -10,9 +10,9 @@
 typedef struct core_offer {
     core_candidate *candidate; /* its plugin's file */
     core_plugin *plugin;
-    uint32_t index;            /* as enumerated */
-    int position;              /* in core.devices, INT_MAX: unused */
-    bool is_double;            /* another plugin's device is this one */
+    uint32_t index; /* as enumerated */
+    int position;   /* in core.devices, INT_MAX: unused */
+    bool is_double; /* another plugin's device is this one */
     char id[CORE_DEVICE_ID_SIZE];
     clv_device_info info;
 } core_offer;

@@ -24,7 +24,7 @@ static clv_status take_manifest(core_elf *e, uint64_t at, uint32_t size,
 {
     if (out->has_manifest)
         return clv_error(CLV_ERR_FORMAT, "it has two manifests; leave one "
-                         "CLV_PLUGIN_MANIFEST and rebuild it");
+                                         "CLV_PLUGIN_MANIFEST and rebuild it");
     if (size > CLV_MANIFEST_MAX)
         return clv_error(CLV_ERR_FORMAT,
                          "its manifest has %u bytes, %u are the limit", size,
@@ -45,7 +45,7 @@ static uint64_t round_up(uint64_t n, uint64_t align)
     return (n + align - 1) / align * align;
 }
 
-static clv_status read_notes(core_elf *e, const ElfW(Phdr) *s,
+static clv_status read_notes(core_elf *e, const ElfW(Phdr) * s,
                              core_plugin_facts *out)
 {
     static const char owner[] = CLV_MANIFEST_OWNER;
@@ -61,10 +61,9 @@ static clv_status read_notes(core_elf *e, const ElfW(Phdr) *s,
         if (text + note.n_descsz > left)
             return core_elf_malformed("a note");
         char name[sizeof owner] = "";
-        if (note.n_type == CLV_MANIFEST_TYPE &&
-            note.n_namesz == sizeof owner &&
+        if (note.n_type == CLV_MANIFEST_TYPE && note.n_namesz == sizeof owner &&
             ((st = core_elf_read(e, at + sizeof note, name, sizeof owner,
-                           "a note")) != CLV_OK ||
+                                 "a note")) != CLV_OK ||
              (!memcmp(name, owner, sizeof owner) &&
               (st = take_manifest(e, at + text, note.n_descsz, out)) !=
                   CLV_OK)))
@@ -81,7 +80,7 @@ static clv_status read_notes(core_elf *e, const ElfW(Phdr) *s,
 /* ------------------------------------------------------------------------ */
 /* Dynamic section and symbols                                              */
 
-static clv_status read_dynamic(core_elf *e, const ElfW(Phdr) *s, dynamic *out)
+static clv_status read_dynamic(core_elf *e, const ElfW(Phdr) * s, dynamic *out)
 {
     static const char what[] = "its dynamic section";
     ElfW(Dyn) d;
@@ -129,7 +128,8 @@ static clv_status too_many(const char *what, uint64_t n)
 {
     return clv_error(CLV_ERR_LIMIT,
                      "it has %" PRIu64 " dynamic %s, %u are the limit; link it "
-                     "with hidden visibility", n, what, MAX_SYMBOLS);
+                     "with hidden visibility",
+                     n, what, MAX_SYMBOLS);
 }
 
 /* How many symbols the GNU hash table reaches: the chain of the highest bucket
@@ -145,8 +145,8 @@ static clv_status count_gnu(core_elf *e, uint64_t table, uint64_t *count)
         return st;
     if (head.n_buckets > MAX_BUCKETS)
         return too_many("hash buckets", head.n_buckets);
-    uint64_t buckets = table + sizeof head +
-                       (uint64_t)head.bloom_size * sizeof(ElfW(Addr));
+    uint64_t buckets =
+        table + sizeof head + (uint64_t)head.bloom_size * sizeof(ElfW(Addr));
     uint32_t last = 0, word = 0;
     for (uint32_t i = 0; i < head.n_buckets; i++) {
         if ((st = core_elf_read_word(e, buckets, i, &word, what)) != CLV_OK)
@@ -192,7 +192,7 @@ static clv_status count_symbols(core_elf *e, const dynamic *d, uint64_t *count)
 }
 
 /* Binding and visibility have the same bits in both classes. */
-static bool exported(const ElfW(Sym) *s)
+static bool exported(const ElfW(Sym) * s)
 {
     unsigned bind = ELF64_ST_BIND(s->st_info);
     unsigned visibility = ELF64_ST_VISIBILITY(s->st_other);
@@ -208,8 +208,8 @@ static bool of_the_linker(const char *name)
            !strcmp(name, "__bss_start");
 }
 
-static clv_status take_symbol(core_elf *e, const dynamic *d, const ElfW(Sym) *s,
-                              core_plugin_facts *out)
+static clv_status take_symbol(core_elf *e, const dynamic *d,
+                              const ElfW(Sym) * s, core_plugin_facts *out)
 {
     static const char what[] = "the name of a symbol";
     char name[sizeof out->other];
@@ -240,7 +240,7 @@ static clv_status read_symbols(core_elf *e, const dynamic *d,
     for (uint64_t i = 1; i < n && st == CLV_OK; i++) {
         ElfW(Sym) s;
         st = core_elf_read_address(e, d->symbols + i * sizeof s, &s, sizeof s,
-                          "its table of symbols");
+                                   "its table of symbols");
         if (st == CLV_OK && exported(&s))
             st = take_symbol(e, d, &s, out);
     }
@@ -251,8 +251,7 @@ static clv_status read_symbols(core_elf *e, const dynamic *d,
 static uint32_t constructors(const dynamic *d)
 {
     uint64_t init = d->init_size / sizeof(ElfW(Addr));
-    uint64_t all =
-        (init ? init - 1 : 0) + d->preinit_size / sizeof(ElfW(Addr));
+    uint64_t all = (init ? init - 1 : 0) + d->preinit_size / sizeof(ElfW(Addr));
     return all < UINT32_MAX ? (uint32_t)all : UINT32_MAX;
 }
 

@@ -11,13 +11,13 @@
 #include <stdbool.h>
 
 typedef struct core_plugin_facts {
-    bool has_query;              /* exports clv_plugin_query */
+    bool has_query; /* exports clv_plugin_query */
     bool has_manifest;
     char manifest[CLV_MANIFEST_MAX + 1];
-    uint32_t manifest_size;      /* without the final NUL */
-    uint32_t n_others;           /* symbols exported beside the query */
-    char other[64];              /* the first of them, cut to fit */
-    uint32_t n_constructors;     /* beyond the toolchain's own */
+    uint32_t manifest_size;  /* without the final NUL */
+    uint32_t n_others;       /* symbols exported beside the query */
+    char other[64];          /* the first of them, cut to fit */
+    uint32_t n_constructors; /* beyond the toolchain's own */
 } core_plugin_facts;
 
 /*

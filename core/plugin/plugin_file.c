@@ -21,7 +21,8 @@ static void check_owner(core_plugin_file *f, const char *what,
         return;
     snprintf(f->problem, sizeof f->problem,
              "%.300s belongs to user %ld, neither root nor the user running "
-             "this; change its owner", what, (long)st->st_uid);
+             "this; change its owner",
+             what, (long)st->st_uid);
 }
 
 static void check_mode(core_plugin_file *f, const char *what,
@@ -32,13 +33,14 @@ static void check_mode(core_plugin_file *f, const char *what,
     if (st->st_mode & S_IWOTH)
         snprintf(f->problem, sizeof f->problem,
                  "%.300s is writable by everyone; take that right away "
-                 "(chmod o-w)", what);
+                 "(chmod o-w)",
+                 what);
     else if (st->st_mode & S_IWGRP && st->st_gid != 0 &&
              st->st_gid != getegid())
         snprintf(f->problem, sizeof f->problem,
                  "%.300s is writable by group %ld, neither root's nor the "
-                 "user's own; take that right away (chmod g-w)", what,
-                 (long)st->st_gid);
+                 "user's own; take that right away (chmod g-w)",
+                 what, (long)st->st_gid);
 }
 
 static void check_directory(core_plugin_file *f, const char *path, size_t size,
@@ -82,8 +84,8 @@ static int open_directory(core_plugin_file *f)
         if (!slash)
             return dir;
         snprintf(name, sizeof name, "%.*s", (int)(slash - next), next);
-        int below = openat(dir, name,
-                           O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        int below =
+            openat(dir, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         close(dir);
         dir = below;
         at = (size_t)(slash - f->path);
@@ -115,9 +117,9 @@ clv_status core_plugin_file_open(const char *path, core_plugin_file *out)
     *out = (core_plugin_file){.fd = -1, .path = realpath(path, NULL)};
     if (!out->path)
         return open_error();
-    clv_status st = out->path[1] ? open_file(out)
-                                 : clv_error(CLV_ERR_REFUSED,
-                                             "this is no file");
+    clv_status st = out->path[1]
+                        ? open_file(out)
+                        : clv_error(CLV_ERR_REFUSED, "this is no file");
     if (st != CLV_OK)
         core_plugin_file_close(out);
     return st;
@@ -154,7 +156,7 @@ clv_status core_plugin_file_recheck(const core_plugin_file *file)
         now.st_mtim.tv_nsec == file->stat.st_mtim.tv_nsec)
         return CLV_OK;
     return clv_error(CLV_ERR_REFUSED, "the file was replaced while it was "
-                     "checked; start again");
+                                      "checked; start again");
 }
 
 /* "device inode" of what is mapped at address. */
@@ -193,6 +195,7 @@ clv_status core_plugin_file_check_mapped(const core_plugin_file *file,
     munmap(page, 1);
     if (!known || !strcmp(mapped, ours)) /* without /proc nothing is known */
         return CLV_OK;
-    return clv_error(CLV_ERR_REFUSED, "the file was replaced after this "
+    return clv_error(CLV_ERR_REFUSED,
+                     "the file was replaced after this "
                      "process had loaded it; start the program again");
 }

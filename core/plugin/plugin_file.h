@@ -14,7 +14,7 @@
  * what is in it. Access lists beyond the mode are not looked at.
  */
 typedef struct core_plugin_file {
-    char *path;        /* links resolved */
+    char *path; /* links resolved */
     int fd;
     struct stat stat;
     char problem[512]; /* why it is not safe, with the remedy; "" if it is */

@@ -15,8 +15,8 @@ static void check_contents(const core_plugin_facts *facts, char problem[256])
         snprintf(problem, 256,
                  "it exports '%s'%s beside " CLV_PLUGIN_QUERY_SYMBOL "(), so "
                  "symbols of it could clash with others; link it with hidden "
-                 "visibility", facts->other,
-                 facts->n_others > 1 ? " and more" : "");
+                 "visibility",
+                 facts->other, facts->n_others > 1 ? " and more" : "");
     else if (facts->n_constructors)
         snprintf(problem, 256,
                  "it has constructors (%u), code that would run before it is "
@@ -29,8 +29,8 @@ clv_status core_plugin_inspect(const core_plugin_file *file, const char *name,
 {
     core_plugin_facts facts;
     problem[0] = 0;
-    clv_status st = core_plugin_elf_read(
-        file->fd, (uint64_t)file->stat.st_size, &facts);
+    clv_status st =
+        core_plugin_elf_read(file->fd, (uint64_t)file->stat.st_size, &facts);
     if (st != CLV_OK)
         return st;
     if (!facts.has_query)

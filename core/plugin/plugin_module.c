@@ -28,8 +28,8 @@ clv_status core_plugin_new(clv_context *ctx, const core_plugin_file *file,
     p->manifest = *manifest;
     p->path = strdup(file->path);
     p->name = strdup(manifest->name);
-    p->dir = strndup(file->path,
-                     (size_t)(strrchr(file->path, '/') - file->path));
+    p->dir =
+        strndup(file->path, (size_t)(strrchr(file->path, '/') - file->path));
     const char *cache = clv_config_get(ctx->config, "core.cache_dir");
     p->cache_dir = cache && cache[0]
                        ? core_format("%s/%s", cache, manifest->name)
@@ -112,8 +112,9 @@ static clv_status wrong_version(const clv_query_out *answer)
 {
     return clv_error(CLV_ERR_VERSION,
                      "it speaks ABI versions %u to %u, this libcleave %u to "
-                     "%u; install a plugin built for it", answer->abi_min,
-                     answer->abi_max, CLV_ABI_VERSION_MIN, CLV_ABI_VERSION);
+                     "%u; install a plugin built for it",
+                     answer->abi_min, answer->abi_max, CLV_ABI_VERSION_MIN,
+                     CLV_ABI_VERSION);
 }
 
 /* A query may leave the range it speaks at 0. */
@@ -143,11 +144,12 @@ static clv_status ask(core_plugin *p, const clv_plugin_api **api)
     if (st == CLV_ERR_VERSION)
         return wrong_version(&out);
     if (st != CLV_OK)
-        return clv_error(st < CLV_OK && st >= CLV_ERR_INTERNAL
-                             ? st : CLV_ERR_INTERNAL,
-                         "it refuses: %s", out.reason[0] ? out.reason
-                                                         : "it does not say "
-                                                           "why");
+        return clv_error(
+            st < CLV_OK && st >= CLV_ERR_INTERNAL ? st : CLV_ERR_INTERNAL,
+            "it refuses: %s",
+            out.reason[0] ? out.reason
+                          : "it does not say "
+                            "why");
     if (out.abi_version < CLV_ABI_VERSION_MIN ||
         out.abi_version > CLV_ABI_VERSION)
         return wrong_version(&out);
@@ -156,8 +158,9 @@ static clv_status ask(core_plugin *p, const clv_plugin_api **api)
     if (disagrees(&p->manifest, &out))
         return clv_error(CLV_ERR_INTERNAL,
                          "its query answers ABI %u of %u to %u, its manifest "
-                         "says %s; the plugin is faulty", out.abi_version,
-                         out.abi_min, out.abi_max, p->manifest.abi);
+                         "says %s; the plugin is faulty",
+                         out.abi_version, out.abi_min, out.abi_max,
+                         p->manifest.abi);
     p->abi_version = out.abi_version;
     *api = out.api;
     return CLV_OK;
@@ -203,13 +206,13 @@ clv_status core_plugin_negotiate(core_plugin *p)
     if (api->header.struct_type != CLV_STRUCT_PLUGIN_API)
         return clv_error(CLV_ERR_INTERNAL,
                          "its table is a struct of type %u, not %u; the plugin "
-                         "is faulty", api->header.struct_type,
-                         CLV_STRUCT_PLUGIN_API);
+                         "is faulty",
+                         api->header.struct_type, CLV_STRUCT_PLUGIN_API);
     if (api->header.struct_size < CORE_V1_PLUGIN_API)
         return clv_error(CLV_ERR_VERSION,
                          "its table of %u bytes is shorter than the %d of ABI "
-                         "version 1; rebuild it", api->header.struct_size,
-                         CORE_V1_PLUGIN_API);
+                         "version 1; rebuild it",
+                         api->header.struct_size, CORE_V1_PLUGIN_API);
     if (!core_struct_read(&p->api, sizeof p->api, api, CORE_V1_PLUGIN_API))
         return clv_error(CLV_ERR_UNSUPPORTED,
                          "its table needs an extension that this libcleave "
@@ -218,15 +221,18 @@ clv_status core_plugin_negotiate(core_plugin *p)
     if (slot)
         return clv_error(CLV_ERR_INTERNAL,
                          "its table lacks the mandatory %s(); the plugin is "
-                         "faulty", slot);
+                         "faulty",
+                         slot);
     if (!p->api.name || !p->api.version || !p->api.build_id ||
         !p->api.description)
-        return clv_error(CLV_ERR_INTERNAL, "its table lacks a name, version, "
+        return clv_error(CLV_ERR_INTERNAL,
+                         "its table lacks a name, version, "
                          "build id or description; the plugin is faulty");
     if (strcmp(p->api.name, p->name))
         return clv_error(CLV_ERR_INTERNAL,
                          "it calls itself '%.64s', its manifest '%s'; the "
-                         "plugin is faulty", p->api.name, p->name);
+                         "plugin is faulty",
+                         p->api.name, p->name);
     return CLV_OK;
 }
 
@@ -252,8 +258,10 @@ clv_status core_plugin_declare(core_plugin *p)
     uint32_t n = p->api.n_options, stride = p->api.option_stride, n_keys;
     if (n && (n > MAX_OPTIONS || !p->api.options || stride < CORE_V1_OPTION ||
               stride % sizeof(uint64_t)))
-        return clv_error(CLV_ERR_INVALID, "its table of %u options is "
-                         "malformed; the plugin is faulty", n);
+        return clv_error(CLV_ERR_INVALID,
+                         "its table of %u options is "
+                         "malformed; the plugin is faulty",
+                         n);
     core_device_keys(&n_keys);
     clv_option *options = calloc(n + n_keys, sizeof *options);
     if (!options)
@@ -264,8 +272,10 @@ clv_status core_plugin_declare(core_plugin *p)
                               (const char *)p->api.options + (size_t)i * stride,
                               CORE_V1_OPTION) ||
             options[i].header.struct_type != CLV_STRUCT_OPTION)
-            st = clv_error(CLV_ERR_INVALID, "its option %u is malformed; the "
-                           "plugin is faulty", i);
+            st = clv_error(CLV_ERR_INVALID,
+                           "its option %u is malformed; the "
+                           "plugin is faulty",
+                           i);
     if (st == CLV_OK)
         st = clv_config_declare(p->ctx->config, p->name, options,
                                 add_core_keys(options, n));
@@ -293,7 +303,7 @@ clv_status core_plugin_create(core_plugin *p)
         return st;
     if (!instance)
         return clv_error(CLV_ERR_INTERNAL, "create answered no instance; the "
-                         "plugin is faulty");
+                                           "plugin is faulty");
     p->instance = instance;
     return CLV_OK;
 }
@@ -303,13 +313,15 @@ static clv_status enumerate(core_plugin *p, uint32_t *count,
 {
     uint64_t serial = core_error_serial();
     pthread_mutex_lock(&p->mutex);
-    clv_status st = core_answer(
-        p->name, "enumerate", serial,
-        p->api.enumerate(p->instance, count, out, sizeof *out));
+    clv_status st =
+        core_answer(p->name, "enumerate", serial,
+                    p->api.enumerate(p->instance, count, out, sizeof *out));
     pthread_mutex_unlock(&p->mutex);
     if (st == CLV_OK && *count > MAX_DEVICES)
-        return clv_error(CLV_ERR_INTERNAL, "enumerate answered %u devices; the "
-                         "plugin is faulty", *count);
+        return clv_error(CLV_ERR_INTERNAL,
+                         "enumerate answered %u devices; the "
+                         "plugin is faulty",
+                         *count);
     return st;
 }
 
@@ -319,7 +331,8 @@ static clv_status check_ids(const clv_device_info *infos, uint32_t n)
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t j = 0; j < i; j++)
             if (!strncmp(infos[i].id, infos[j].id, sizeof infos[i].id))
-                return clv_error(CLV_ERR_INTERNAL, "enumerate answered one id "
+                return clv_error(CLV_ERR_INTERNAL,
+                                 "enumerate answered one id "
                                  "for devices %u and %u; the plugin is faulty",
                                  j, i);
     return CLV_OK;
@@ -342,8 +355,10 @@ clv_status core_plugin_enumerate(core_plugin *p, clv_device_info **out,
     st = enumerate(p, &found, infos);
     for (uint32_t i = 0; i < n && st == CLV_OK; i++) {
         if (!core_chain_ok(&infos[i].header))
-            st = clv_error(CLV_ERR_UNSUPPORTED, "its device %u needs an "
-                           "extension this libcleave does not know", i);
+            st = clv_error(CLV_ERR_UNSUPPORTED,
+                           "its device %u needs an "
+                           "extension this libcleave does not know",
+                           i);
         infos[i].header = init.header;
     }
     if (st == CLV_OK)

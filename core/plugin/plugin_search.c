@@ -52,9 +52,10 @@ static clv_status try_listed(clv_context *ctx, const char *path)
 {
     if (path[0] != '/')
         return core_loader_stop(
-            ctx, path, clv_error(CLV_ERR_REFUSED,
-                                 "a plugin file must be given by its absolute "
-                                 "path; correct core.plugin_files"));
+            ctx, path,
+            clv_error(CLV_ERR_REFUSED,
+                      "a plugin file must be given by its absolute "
+                      "path; correct core.plugin_files"));
     char name[NAME_MAX + 1] = "";
     plugin_name(strrchr(path, '/') + 1, name);
     return core_loader_try(ctx, path, name, true);
@@ -64,17 +65,19 @@ static clv_status scan(clv_context *ctx, const char *dir)
 {
     if (dir[0] != '/')
         return core_loader_stop(
-            ctx, dir, clv_error(CLV_ERR_REFUSED,
-                                "a plugin directory must be given by its "
-                                "absolute path; correct core.plugin_dirs"));
+            ctx, dir,
+            clv_error(CLV_ERR_REFUSED,
+                      "a plugin directory must be given by its "
+                      "absolute path; correct core.plugin_dirs"));
     struct dirent **entries;
     int n = scandir(dir, &entries, NULL, by_name);
     if (n < 0)
         return core_loader_stop(
-            ctx, dir, clv_error(errno == ENOENT ? CLV_ERR_NOT_FOUND
-                                                : CLV_ERR_IO,
-                                "the plugin directory cannot be read: %s; "
-                                "set core.plugin_dirs", strerror(errno)));
+            ctx, dir,
+            clv_error(errno == ENOENT ? CLV_ERR_NOT_FOUND : CLV_ERR_IO,
+                      "the plugin directory cannot be read: %s; "
+                      "set core.plugin_dirs",
+                      strerror(errno)));
     clv_status st = CLV_OK;
     for (int i = 0; i < n; i++) {
         if (st == CLV_OK)

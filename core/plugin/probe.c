@@ -53,8 +53,8 @@ static void add_value(void *ctx, const char *section, const char *key,
 }
 
 static clv_status make_arguments(const clv_context *ctx, const char *program,
-                                 const core_plugin_file *file,
-                                 const char *name, arguments *out)
+                                 const core_plugin_file *file, const char *name,
+                                 arguments *out)
 {
     *out = (arguments){0};
     add(out, program);
@@ -151,8 +151,10 @@ static void remember(clv_context *ctx, const char *id)
     make_known(id);
     char *dir = cache_dir(ctx);
     if (dir && core_cache_put(dir, id, "", 0) != CLV_OK)
-        clv_log(ctx, CLV_LOG_INFO, "the trial of a plugin is not remembered: "
-                "%s", clv_last_error());
+        clv_log(ctx, CLV_LOG_INFO,
+                "the trial of a plugin is not remembered: "
+                "%s",
+                clv_last_error());
     free(dir);
 }
 
@@ -168,18 +170,21 @@ static void tell(const core_probe_end *end, double limit, char *out,
     if (end->how == CORE_PROBE_SIGNAL)
         name = sigabbrev_np(end->code);
     if (end->how == CORE_PROBE_HUNG && end->endless)
-        snprintf(out, size, "did not end within %g s (%d times "
-                 "core.probe_timeout) in %s", CORE_PROBE_LIMITS * limit,
-                 CORE_PROBE_LIMITS, step);
+        snprintf(out, size,
+                 "did not end within %g s (%d times "
+                 "core.probe_timeout) in %s",
+                 CORE_PROBE_LIMITS * limit, CORE_PROBE_LIMITS, step);
     else if (end->how == CORE_PROBE_HUNG)
-        snprintf(out, size, "did not end within %g s (core.probe_timeout) in "
-                 "%s", limit, step);
+        snprintf(out, size,
+                 "did not end within %g s (core.probe_timeout) in "
+                 "%s",
+                 limit, step);
     else if (end->how == CORE_PROBE_SIGNAL)
         snprintf(out, size, "crashed (signal %d, SIG%s) in %s", end->code,
                  name ? name : "?", step);
     else
-        snprintf(out, size, "ended the process (exit code %d) in %s",
-                 end->code, step);
+        snprintf(out, size, "ended the process (exit code %d) in %s", end->code,
+                 step);
 }
 
 static bool on_the_way_out(const char *step)
@@ -198,7 +203,8 @@ static clv_status judge(clv_context *ctx, const core_probe_end *end,
 {
     char what[160];
     if (end->how == CORE_PROBE_UNKNOWN) {
-        snprintf(out->note, sizeof out->note, "not tried in a process of its "
+        snprintf(out->note, sizeof out->note,
+                 "not tried in a process of its "
                  "own: this process takes no notice of its children's end");
         return CLV_OK;
     }
@@ -213,20 +219,24 @@ static clv_status judge(clv_context *ctx, const core_probe_end *end,
     out->keep = on_the_way_out(end->step);
     out->passed = out->keep;
     if (!out->keep)
-        return clv_error(CLV_ERR_REFUSED, "%s when tried in a process of its "
-                         "own; update or remove it", what);
-    snprintf(out->note, sizeof out->note, "%s when tried in a process of its "
-             "own: it is used, and never unloaded; update it", what);
+        return clv_error(CLV_ERR_REFUSED,
+                         "%s when tried in a process of its "
+                         "own; update or remove it",
+                         what);
+    snprintf(out->note, sizeof out->note,
+             "%s when tried in a process of its "
+             "own: it is used, and never unloaded; update it",
+             what);
     return CLV_OK;
 }
 
-static clv_status try(clv_context *ctx, const char *program,
-                      const arguments *a, const char *id, core_trial *out)
+static clv_status try(clv_context *ctx, const char *program, const arguments *a,
+                      const char *id, core_trial *out)
 {
     double limit = clv_config_get_float(ctx->config, "core.probe_timeout");
     core_probe_end end;
-    clv_status st = core_probe_process(program, a->list,
-                                       (uint64_t)(limit * 1e9), &end);
+    clv_status st =
+        core_probe_process(program, a->list, (uint64_t)(limit * 1e9), &end);
     if (st == CLV_OK)
         return judge(ctx, &end, limit, id, out);
     snprintf(out->note, sizeof out->note,

@@ -18,7 +18,7 @@ extern char **environ;
 #define SLICE_MS 50
 
 typedef struct report {
-    int fd; /* -1: at its end */
+    int fd;            /* -1: at its end */
     uint64_t heard_ns; /* when the last line came */
     char line[32];
     size_t used;
@@ -98,14 +98,14 @@ static int spawn(const char *program, char *const *argv, int fd, pid_t *pid)
         return error;
     }
     for (int i = 0; i < CORE_PROBE_FD && !error; i++)
-        error = posix_spawn_file_actions_addopen(&files, i, "/dev/null",
-                                                 O_RDWR, 0);
+        error =
+            posix_spawn_file_actions_addopen(&files, i, "/dev/null", O_RDWR, 0);
     if (!error)
         error = posix_spawn_file_actions_adddup2(&files, fd, CORE_PROBE_FD);
 #if __GLIBC_PREREQ(2, 34)
     if (!error)
-        error = posix_spawn_file_actions_addclosefrom_np(&files,
-                                                         CORE_PROBE_FD + 1);
+        error =
+            posix_spawn_file_actions_addclosefrom_np(&files, CORE_PROBE_FD + 1);
 #endif
     posix_spawnattr_setsigmask(&attr, &none);
     posix_spawnattr_setsigdefault(&attr, &all);
@@ -125,8 +125,8 @@ static bool has_ended(pid_t pid, bool *lost)
 {
     siginfo_t info = {0};
     int result;
-    while ((result = waitid(P_PID, (id_t)pid, &info,
-                            WEXITED | WNOHANG | WNOWAIT)) &&
+    while ((result =
+                waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT)) &&
            errno == EINTR)
         ;
     *lost = result != 0;

@@ -7,8 +7,9 @@
  * Its values follow, with core_config_rank. It writes a line to descriptor
  * CORE_PROBE_FD before each step: the step's name. A step that answered with an
  * error, so that others are left out, is followed by CORE_PROBE_STOPPED; the
- * error is the host's to find again. A plugin at long work shows that it lives by
- * what it logs, at any level: for each line of that there is a CORE_PROBE_ALIVE.
+ * error is the host's to find again. A plugin at long work shows that it lives
+ * by what it logs, at any level: for each line of that there is a
+ * CORE_PROBE_ALIVE.
  */
 #pragma once
 
@@ -27,17 +28,17 @@
 #define CORE_PROBE_EXIT "exit"
 
 typedef enum core_probe_how {
-    CORE_PROBE_ENDED = 0,  /* code: of the process */
-    CORE_PROBE_SIGNAL = 1, /* code: the signal */
-    CORE_PROBE_HUNG = 2,   /* past the limit, and ended by us */
-    CORE_PROBE_UNKNOWN = 3,/* somebody else took its end */
+    CORE_PROBE_ENDED = 0,   /* code: of the process */
+    CORE_PROBE_SIGNAL = 1,  /* code: the signal */
+    CORE_PROBE_HUNG = 2,    /* past the limit, and ended by us */
+    CORE_PROBE_UNKNOWN = 3, /* somebody else took its end */
 } core_probe_how;
 
 typedef struct core_probe_end {
     char step[32]; /* the last one begun, "" before the first */
     bool stopped;
     bool endless; /* hung, but went on reporting */
-    uint32_t how;  /* core_probe_how */
+    uint32_t how; /* core_probe_how */
     int code;
 } core_probe_end;
 

@@ -15,14 +15,14 @@ typedef struct job {
     _Atomic uint32_t next; /* index to run next */
     /* under the pool's mutex */
     struct job *later;
-    uint32_t n_helpers;    /* workers inside */
-    pthread_cond_t left;   /* the last helper went */
+    uint32_t n_helpers;  /* workers inside */
+    pthread_cond_t left; /* the last helper went */
 } job;
 
 struct core_workers {
     pthread_mutex_t mutex;
     pthread_cond_t wake;
-    job *jobs;             /* with indices left, oldest first */
+    job *jobs; /* with indices left, oldest first */
     bool stop;
     uint32_t n_threads;
     pthread_t threads[];
@@ -86,8 +86,7 @@ static void *worker(void *arg)
 clv_status core_workers_create(uint32_t n, core_workers **out)
 {
     uint32_t helpers = n ? n - 1 : 0;
-    core_workers *w =
-        calloc(1, sizeof *w + helpers * sizeof w->threads[0]);
+    core_workers *w = calloc(1, sizeof *w + helpers * sizeof w->threads[0]);
     if (!w)
         return clv_error(CLV_ERR_NO_MEMORY, "no memory for %u host threads",
                          helpers);

@@ -1,27 +1,39 @@
 #include "common_work.h"
 
-#define WIDTH 4096      /* of a product, multiple of every block and array */
+#define WIDTH 4096 /* of a product, multiple of every block and array */
 #define SHORT 64
-#define FIRST_OUT 64           /* little, as some devices are slow */
+#define FIRST_OUT 64 /* little, as some devices are slow */
 #define FIRST_OUT_VIRTUAL 256
 #define MOST_OUT 131072
 #define FEW_ROWS 1
 #define MANY_ROWS 256
-#define POOL_SHARE 16   /* times the work that the pool could hold */
+#define POOL_SHARE 16 /* times the work that the pool could hold */
 
 /* Formats of weights, what most devices take first. */
 static const core_work_kind kinds[] = {
-    {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_F32, .weight_dtype = CLV_DTYPE_F16},
-    {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_F32, .weight_dtype = CLV_DTYPE_F32},
-    {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_F32, .weight_dtype = CLV_DTYPE_I8,
+    {.op = CLV_OP_MATMUL,
+     .dtype = CLV_DTYPE_F32,
+     .weight_dtype = CLV_DTYPE_F16},
+    {.op = CLV_OP_MATMUL,
+     .dtype = CLV_DTYPE_F32,
+     .weight_dtype = CLV_DTYPE_F32},
+    {.op = CLV_OP_MATMUL,
+     .dtype = CLV_DTYPE_F32,
+     .weight_dtype = CLV_DTYPE_I8,
      .quant = CLV_QUANT_PER_CHANNEL},
-    {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_F32, .weight_dtype = CLV_DTYPE_I8,
+    {.op = CLV_OP_MATMUL,
+     .dtype = CLV_DTYPE_F32,
+     .weight_dtype = CLV_DTYPE_I8,
      .quant = CLV_QUANT_PER_TENSOR},
-    {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_F32, .weight_dtype = CLV_DTYPE_I4,
+    {.op = CLV_OP_MATMUL,
+     .dtype = CLV_DTYPE_F32,
+     .weight_dtype = CLV_DTYPE_I4,
      .quant = CLV_QUANT_PER_CHANNEL},
-    {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_F32,
+    {.op = CLV_OP_MATMUL,
+     .dtype = CLV_DTYPE_F32,
      .weight_dtype = CLV_DTYPE_Q8_0},
-    {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_F32,
+    {.op = CLV_OP_MATMUL,
+     .dtype = CLV_DTYPE_F32,
      .weight_dtype = CLV_DTYPE_Q4_0},
     {.op = CLV_OP_ADD, .dtype = CLV_DTYPE_F32},
 };
@@ -37,12 +49,12 @@ static clv_status accepted(clv_device *dev, core_work *work)
     return core_trial_accepted(dev, work, NULL);
 }
 
-static clv_status find(clv_device *dev, bool many, bool is_long,
-                       core_work *out)
+static clv_status find(clv_device *dev, bool many, bool is_long, core_work *out)
 {
     clv_status status = CLV_ERR_UNSUPPORTED;
     for (uint32_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        *out = (core_work){.kind = kinds[i], .n = many ? MANY_ROWS : FEW_ROWS,
+        *out = (core_work){.kind = kinds[i],
+                           .n = many ? MANY_ROWS : FEW_ROWS,
                            .in = is_long ? WIDTH : SHORT,
                            .out = !is_long ? SHORT
                                   : dev->info.clock == CLV_CLOCK_VIRTUAL
@@ -54,8 +66,10 @@ static clv_status find(clv_device *dev, bool many, bool is_long,
         if (status != CLV_ERR_UNSUPPORTED)
             return status;
     }
-    return clv_error_prefix(status, "device '%s' takes nothing to measure it "
-                            "with", dev->id);
+    return clv_error_prefix(status,
+                            "device '%s' takes nothing to measure it "
+                            "with",
+                            dev->id);
 }
 
 /* The operands lie in the pool more than once. */
@@ -67,8 +81,8 @@ static bool is_large(const core_meter *meter, const core_work *work)
 /* The work with twice the columns; where devices take real time, with as many
  * times two as it might take to get from `now` ns to `wanted`, so that few are
  * tried: each may have to be compiled. */
-static void enlarge(const core_meter *meter, const clv_device *dev,
-                    double now, double wanted, core_work *work)
+static void enlarge(const core_meter *meter, const clv_device *dev, double now,
+                    double wanted, core_work *work)
 {
     do {
         work->out *= 2;

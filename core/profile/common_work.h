@@ -4,8 +4,8 @@
 #include "trial.h"
 
 /* Work that the device takes: a product of few rows, or of as many as it needs
- * to compute rather than to read (many), and at least as long as ns, if the pool
- * lets it; 0: short. node_ns, which may be NULL: what one takes.
+ * to compute rather than to read (many), and at least as long as ns, if the
+ * pool lets it; 0: short. node_ns, which may be NULL: what one takes.
  * CLV_ERR_UNSUPPORTED: none is taken. */
 clv_status core_common_work(core_meter *meter, clv_device *dev, bool many,
                             double ns, core_work *out, double *node_ns);

@@ -25,7 +25,7 @@ typedef struct turn {
     core_profile_device *device;
     core_wants wants; /* what is missing */
     core_sample *samples;
-    double *wall_ns;  /* that samples took; 0: none */
+    double *wall_ns; /* that samples took; 0: none */
     uint32_t n_samples;
     uint64_t begun_ns;
     bool each; /* all that is wanted, rather than enough for models */
@@ -41,8 +41,8 @@ static clv_status report(const core_survey *s, const char *what,
 {
     const core_profile_params *params = s->params;
     double of_all = (s->index + fmin(fraction, 1)) / params->n_devices;
-    if (!params->progress || !params->progress(params->progress_ctx, what,
-                                               of_all))
+    if (!params->progress ||
+        !params->progress(params->progress_ctx, what, of_all))
         return CLV_OK;
     return clv_error(CLV_ERR_CANCELLED, "profiling was cancelled");
 }
@@ -94,8 +94,7 @@ void core_profile_release(core_profile *profile)
 static bool is_covered(const core_profile_device *device,
                        const core_wants *wants, const core_work *work)
 {
-    const core_profile_kind *kind =
-        core_profile_kind_of(device, &work->kind);
+    const core_profile_kind *kind = core_profile_kind_of(device, &work->kind);
     if (!kind || !kind->has_covered)
         return false;
     for (uint32_t i = 0; i < wants->n; i++)
@@ -176,8 +175,10 @@ static clv_status measure(turn *t, const core_work *work)
     sample.work = *work;
     if (status == CLV_ERR_UNSUPPORTED || status == CLV_ERR_LIMIT) {
         char text[CORE_WORK_TEXT];
-        clv_log(s->profile->ctx, CLV_LOG_DEBUG, "%s is not measured on '%s': "
-                "%s", core_work_text(work, text), t->device->dev->id,
+        clv_log(s->profile->ctx, CLV_LOG_DEBUG,
+                "%s is not measured on '%s': "
+                "%s",
+                core_work_text(work, text), t->device->dev->id,
                 clv_last_error());
         sample.ns = 0;
         status = CLV_OK;
@@ -212,8 +213,8 @@ static clv_status measure_overheads(turn *t)
     core_profile *profile = t->survey->profile;
     if (t->device->overheads)
         return CLV_OK;
-    clv_status status = profile->source->overheads(
-        t->survey->meter, t->device->dev, &overheads);
+    clv_status status = profile->source->overheads(t->survey->meter,
+                                                   t->device->dev, &overheads);
     if (status)
         return status;
     pthread_rwlock_wrlock(&profile->lock);
@@ -289,10 +290,11 @@ static clv_status measure_missing(turn *t, bool *complete)
     const uint64_t between = clv_now_ns();
     if (!measured)
         measured = measure_works(t);
-    clv_log(t->survey->profile->ctx, CLV_LOG_DEBUG, "measured '%s': overheads "
-            "in %.0f ms, %u of %u works in %.0f ms", t->device->dev->id,
-            (double)(between - begun) * 1e-6, t->n_samples, t->wants.n,
-            (double)(clv_now_ns() - between) * 1e-6);
+    clv_log(t->survey->profile->ctx, CLV_LOG_DEBUG,
+            "measured '%s': overheads "
+            "in %.0f ms, %u of %u works in %.0f ms",
+            t->device->dev->id, (double)(between - begun) * 1e-6, t->n_samples,
+            t->wants.n, (double)(clv_now_ns() - between) * 1e-6);
     *complete = !measured && !t->each;
     status = take_over(t, *complete);
     core_profile_save(t->survey->profile, t->device);

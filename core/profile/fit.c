@@ -11,17 +11,21 @@ clv_status core_fit_check(const core_fit_sample *samples, uint32_t n,
                           uint32_t n_features)
 {
     if (!n || n_features > CORE_FIT_FEATURES)
-        return clv_error(CLV_ERR_INVALID, "fit: %u samples of %u features; at "
-                         "least 1 and at most %d are needed", n, n_features,
-                         CORE_FIT_FEATURES);
+        return clv_error(CLV_ERR_INVALID,
+                         "fit: %u samples of %u features; at "
+                         "least 1 and at most %d are needed",
+                         n, n_features, CORE_FIT_FEATURES);
     for (uint32_t i = 0; i < n; i++) {
-        bool good = samples[i].ns > 1 / CORE_FIT_MAX && samples[i].ns < CORE_FIT_MAX;
+        bool good =
+            samples[i].ns > 1 / CORE_FIT_MAX && samples[i].ns < CORE_FIT_MAX;
         for (uint32_t j = 0; j < n_features; j++)
             good &= samples[i].x[j] >= 0 && samples[i].x[j] < CORE_FIT_MAX;
         if (!good)
-            return clv_error(CLV_ERR_INVALID, "fit: sample %u has a time or a "
+            return clv_error(CLV_ERR_INVALID,
+                             "fit: sample %u has a time or a "
                              "feature that is not a number, negative or beyond "
-                             "1e60", i);
+                             "1e60",
+                             i);
     }
     return CLV_OK;
 }
@@ -97,8 +101,8 @@ static core_fit_error summarise(double *errors, uint32_t n)
 {
     qsort(errors, n, sizeof *errors, compare);
     return (core_fit_error){
-        .median = n % 2 ? errors[n / 2]
-                        : (errors[n / 2 - 1] + errors[n / 2]) / 2,
+        .median =
+            n % 2 ? errors[n / 2] : (errors[n / 2 - 1] + errors[n / 2]) / 2,
         .p90 = errors[(uint32_t)((double)(n - 1) * 0.9 + 0.5)],
         .n = n};
 }
@@ -123,9 +127,9 @@ static clv_status try_fold(const core_fit_sample *samples, uint32_t n,
         return status;
     for (uint32_t i = 0; i < n; i++)
         if (core_fold_of(i, folds) == fold) {
-            double ns = tree ? core_tree_predict(grown, samples[i].x)
-                             : core_linear_predict(&linear, samples[i].x,
-                                                   n_features);
+            double ns =
+                tree ? core_tree_predict(grown, samples[i].x)
+                     : core_linear_predict(&linear, samples[i].x, n_features);
             errors[i] = fabs(ns / samples[i].ns - 1);
         }
     core_tree_free(grown);

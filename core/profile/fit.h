@@ -21,7 +21,7 @@ typedef struct core_fit_sample {
 
 typedef struct core_linear {
     double alpha, beta[CORE_FIT_FEATURES]; /* >= 0, ns */
-    double r2;     /* of the samples it was fitted to; 1 is perfect */
+    double r2; /* of the samples it was fitted to; 1 is perfect */
 } core_linear;
 
 /* n >= 1 samples with the first n_features features. Features that the samples

@@ -1,6 +1,6 @@
 /*
- * Cross-validation: samples are dealt to folds in the same way in every run, and
- * not in step with the grid on which they may lie.
+ * Cross-validation: samples are dealt to folds in the same way in every run,
+ * and not in step with the grid on which they may lie.
  */
 #pragma once
 
@@ -14,7 +14,8 @@ static inline uint32_t core_folds(uint32_t n)
     return n < CORE_FOLDS ? n : CORE_FOLDS;
 }
 
-/* Every CORE_FOLDS neighbours are in as many folds, in an order of their own. */
+/* Every CORE_FOLDS neighbours are in as many folds, in an order of their own.
+ */
 static inline uint32_t core_fold_of(uint32_t index, uint32_t n_folds)
 {
     uint32_t turn = index / CORE_FOLDS * 2654435761u >> 16;

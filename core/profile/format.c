@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define N_KIND 8 /* numbers of a kind, */
-#define N_SAMPLE 7 /* of a sample, */
+#define N_KIND 8                        /* numbers of a kind, */
+#define N_SAMPLE 7                      /* of a sample, */
 #define N_MODEL (8 + CORE_FIT_FEATURES) /* and of a model */
 #define MAX_NUMBER 1e18
 #define MAX_COST 1e60 /* what models are made of */
@@ -135,7 +135,7 @@ static bool read_numbers(const cJSON *list, double *out, uint32_t n, double max)
     uint32_t i = 0;
     if (!cJSON_IsArray(list))
         return false;
-    cJSON_ArrayForEach(item, list) {
+    cJSON_ArrayForEach (item, list) {
         if (i == n || !cJSON_IsNumber(item) ||
             !(item->valuedouble >= 0 && item->valuedouble <= max))
             return false;
@@ -186,7 +186,7 @@ static clv_status read_samples(core_profile_device *dev,
     const cJSON *item;
     if (!cJSON_IsArray(list))
         return damaged("samples");
-    cJSON_ArrayForEach(item, list) {
+    cJSON_ArrayForEach (item, list) {
         double x[N_SAMPLE];
         if (!read_numbers(item, x, N_SAMPLE, MAX_NUMBER) || !is_whole(x, 4))
             return damaged("samples");
@@ -209,12 +209,12 @@ static clv_status read_tree(const cJSON *list, uint32_t n_features,
                             core_tree **out)
 {
     int n = cJSON_GetArraySize(list), i = 0;
-    double (*rows)[CORE_TREE_ROW] = calloc((size_t)n + 1, sizeof *rows);
+    double(*rows)[CORE_TREE_ROW] = calloc((size_t)n + 1, sizeof *rows);
     const cJSON *item;
     clv_status status = CLV_OK;
     if (!rows)
         return clv_error(CLV_ERR_NO_MEMORY, "no memory for a profile");
-    cJSON_ArrayForEach(item, list) {
+    cJSON_ArrayForEach (item, list) {
         if (!status && !read_numbers(item, rows[i++], CORE_TREE_ROW, MAX_COST))
             status = damaged("tree");
     }
@@ -274,7 +274,7 @@ static clv_status read_kinds(core_profile_device *dev, const cJSON *list)
     clv_status status = CLV_OK;
     if (!cJSON_IsArray(list))
         return damaged("kinds");
-    cJSON_ArrayForEach(item, list) {
+    cJSON_ArrayForEach (item, list) {
         core_work_kind kind;
         if (!read_kind(cJSON_GetObjectItemCaseSensitive(item, "kind"), &kind))
             return damaged("kind");
@@ -313,8 +313,10 @@ static clv_status open_json(const char *text, uint64_t size, const char *key,
     if (!cJSON_IsString(found))
         status = clv_error(CLV_ERR_FORMAT, "this is no profile");
     else if (strcmp(found->valuestring, key))
-        status = clv_error(CLV_ERR_VERSION, "it was made with '%.200s', not "
-                           "'%.200s'", found->valuestring, key);
+        status = clv_error(CLV_ERR_VERSION,
+                           "it was made with '%.200s', not "
+                           "'%.200s'",
+                           found->valuestring, key);
     if (status) {
         cJSON_Delete(json);
         return status;

@@ -84,7 +84,8 @@ static uint64_t hash_of(const clv_device *dev)
 static char *key_of(const clv_device *dev)
 {
     return core_format("%s (%s), driver %s, %u units, plugin %s, core %s, "
-                       "format %d", dev->id, dev->info.name, dev->info.driver,
+                       "format %d",
+                       dev->id, dev->info.name, dev->info.driver,
                        dev->info.units, dev->api->build_id, clv_version(),
                        FORMAT);
 }
@@ -154,8 +155,10 @@ static clv_status judge(const core_profile *profile, const char *path,
 {
     if (!status || status == CLV_ERR_NO_MEMORY)
         return status;
-    clv_log(profile->ctx, CLV_LOG_WARN, "profile %s is not used, and measured "
-            "anew: %s", path, clv_last_error());
+    clv_log(profile->ctx, CLV_LOG_WARN,
+            "profile %s is not used, and measured "
+            "anew: %s",
+            path, clv_last_error());
     return CLV_OK;
 }
 
@@ -198,17 +201,17 @@ void core_profile_save(core_profile *profile, const core_profile_device *dev)
     free(text);
 }
 
-clv_status core_profile_load_set(core_profile *profile,
-                                 clv_device *const *devs, uint32_t n)
+clv_status core_profile_load_set(core_profile *profile, clv_device *const *devs,
+                                 uint32_t n)
 {
     char *key = NULL, *path = NULL;
     clv_file_map map;
     core_contention c = {.alone = calloc(n, sizeof *c.alone),
                          .slowdown = calloc(n, sizeof *c.slowdown)};
-    clv_status status = c.alone && c.slowdown &&
-                                name_set(profile, devs, n, &key, &path)
-                            ? CLV_OK
-                            : no_memory();
+    clv_status status =
+        c.alone && c.slowdown && name_set(profile, devs, n, &key, &path)
+            ? CLV_OK
+            : no_memory();
     bool taken = false;
     if (!status && open_file(profile, path, &map)) {
         status = core_profile_parse_set((const char *)map.data, map.size, key,

@@ -132,7 +132,8 @@ clv_status core_pool_reserve(core_meter *meter, uint64_t need, bool filled)
     const uint64_t most = meter->params.max_pool / PAGE * PAGE;
     uint64_t size = (need + PAGE - 1) / PAGE * PAGE;
     if (size > most)
-        return clv_error(CLV_ERR_LIMIT, "its operands take %llu KiB, of at "
+        return clv_error(CLV_ERR_LIMIT,
+                         "its operands take %llu KiB, of at "
                          "most %llu KiB to measure with",
                          (unsigned long long)(size >> 10),
                          (unsigned long long)(most >> 10));

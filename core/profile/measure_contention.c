@@ -61,9 +61,11 @@ static clv_status party_make(core_meter *meter, clv_device *dev, bool compute,
     double node;
     *out = (party){.dev = dev};
     /* Simulated memory is not faster the second time. */
-    out->params = (core_trial_params){
-        .work = &out->work, .part = part, .parts = parts,
-        .shared = dev->info.clock == CLV_CLOCK_VIRTUAL};
+    out->params =
+        (core_trial_params){.work = &out->work,
+                            .part = part,
+                            .parts = parts,
+                            .shared = dev->info.clock == CLV_CLOCK_VIRTUAL};
     clv_status status =
         core_common_work(meter, dev, compute, want.node, &out->work, &node);
     return status ? status : set_nodes(meter, out, want.run / node);
@@ -166,9 +168,9 @@ static clv_status balance(core_meter *meter, party *parties, uint32_t n)
         for (uint32_t i = 0; i < n; i++)
             shortest = fmin(shortest, length(&parties[i]));
         for (uint32_t i = 0; i < n && !status; i++)
-            status = set_nodes(meter, &parties[i], parties[i].params.nodes *
-                                                       shortest /
-                                                       length(&parties[i]));
+            status = set_nodes(meter, &parties[i],
+                               parties[i].params.nodes * shortest /
+                                   length(&parties[i]));
     }
     return status;
 }
@@ -261,11 +263,11 @@ static clv_status check(clv_device *const *devs, uint32_t n)
              devs[i]->plugin != devs[0]->plugin))
             return clv_error(CLV_ERR_INVALID,
                              "devices '%s' and '%s' have different clocks and "
-                             "cannot be timed together", devs[0]->id,
-                             devs[i]->id);
+                             "cannot be timed together",
+                             devs[0]->id, devs[i]->id);
     return n > 1 ? CLV_OK
                  : clv_error(CLV_ERR_INVALID, "one device alone has none to "
-                             "share with; name two");
+                                              "share with; name two");
 }
 
 clv_status core_measure_contention(core_meter *meter, clv_device *const *devs,

@@ -20,7 +20,7 @@ typedef struct copier {
     clv_device *dev;
     core_buffer *staging; /* NULL: copies are within the operand */
     char *mapped;
-    uint32_t n;           /* repetitions */
+    uint32_t n; /* repetitions */
     double *values;
 } copier;
 
@@ -36,8 +36,8 @@ static clv_status make_staging(copier *c, uint64_t size)
     core_device_staging_type(c->dev, &type);
     status = core_buffer_alloc(c->dev, type, size, &c->staging);
     if (!status)
-        status = core_buffer_map(c->staging,
-                                 CLV_ACCESS_READ | CLV_ACCESS_WRITE, &mapped);
+        status = core_buffer_map(c->staging, CLV_ACCESS_READ | CLV_ACCESS_WRITE,
+                                 &mapped);
     c->mapped = mapped;
     return status;
 }
@@ -56,16 +56,18 @@ static clv_status time_copies(copier *c, uint32_t n, uint64_t size, double *ns)
     core_buffer *buf = c->block->bindings->buffer;
     double begin = 0, end = 0;
     for (uint32_t i = 0; i < n; i++)
-        commands[i] = (core_command){.kind = CLV_COMMAND_COPY,
-                                     .src = c->staging ? c->staging : buf,
-                                     .dst = buf,
-                                     .src_offset =
-                                         c->staging ? 0 : buf->size - size,
-                                     .dst_offset = buf->size - 2 * size,
-                                     .size = size};
+        commands[i] =
+            (core_command){.kind = CLV_COMMAND_COPY,
+                           .src = c->staging ? c->staging : buf,
+                           .dst = buf,
+                           .src_offset = c->staging ? 0 : buf->size - size,
+                           .dst_offset = buf->size - 2 * size,
+                           .size = size};
     const core_point signal = {c->block->timeline, c->block->value + 1};
-    const core_submit submit = {.commands = commands, .n_commands = n,
-                                .signals = &signal, .n_signals = 1};
+    const core_submit submit = {.commands = commands,
+                                .n_commands = n,
+                                .signals = &signal,
+                                .n_signals = 1};
     clv_status status = core_trial_now(c->dev, &begin);
     if (!status)
         status = core_device_submit(c->dev, &submit);
@@ -128,8 +130,8 @@ static clv_status time_both(copier *c, uint64_t size, core_overheads *o)
     return CLV_OK;
 }
 
-clv_status core_measure_copies(core_trial *block, clv_device *dev,
-                               uint32_t n, double *values, core_overheads *o)
+clv_status core_measure_copies(core_trial *block, clv_device *dev, uint32_t n,
+                               double *values, core_overheads *o)
 {
     copier c = {.block = block, .dev = dev, .n = n, .values = values};
     uint64_t most = block->bindings->buffer->size / 4;

@@ -8,8 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define BLOCK_NS 2e6   /* of work that a host can wait for */
-#define PROGRAMS 16u   /* submitted one behind the other */
+#define BLOCK_NS 2e6 /* of work that a host can wait for */
+#define PROGRAMS 16u /* submitted one behind the other */
 #define REPETITIONS 15u
 #define SPIN_NS ((uint64_t)1 << 62)
 
@@ -17,18 +17,18 @@
 typedef struct rig {
     core_meter *meter;
     clv_device *dev;
-    double block_ns;       /* of the block's only node */
+    double block_ns; /* of the block's only node */
     core_trial *block, *once, *often;
     double values[REPETITIONS];
-    uint32_t n;            /* how many are wanted: one where all are equal */
-    bool records;          /* the device tells when its work ran */
+    uint32_t n;   /* how many are wanted: one where all are equal */
+    bool records; /* the device tells when its work ran */
 } rig;
 
 static clv_status make_trial(rig *r, const core_work *work, uint32_t nodes,
                              uint32_t part, core_trial **out)
 {
-    const core_trial_params params = {.work = work, .nodes = nodes,
-                                      .part = part, .parts = 2};
+    const core_trial_params params = {
+        .work = work, .nodes = nodes, .part = part, .parts = 2};
     return core_trial_create(r->meter, r->dev, &params, out);
 }
 

@@ -1,21 +1,22 @@
 /*
  * The time of a node: what a program of several takes more than one of a single
- * one, so that submit, dispatch and wait are not in it; or, if the device tells,
- * when its nodes began and ended.
+ * one, so that submit, dispatch and wait are not in it; or, if the device
+ * tells, when its nodes began and ended.
  */
 #include "trial.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#define ENOUGH_NS 1e6   /* of a run: the clock does not blur it, and others seldom
-                           interrupt it */
-#define ALONE_NS 1e7    /* of a node beside which the rest does not count */
+#define ENOUGH_NS                                                              \
+    1e6 /* of a run: the clock does not blur it, and others seldom             \
+           interrupt it */
+#define ALONE_NS 1e7 /* of a node beside which the rest does not count */
 #define MAX_NODES 1024u
 #define GROWTH 16u
 #define MAX_RECORDS 8192u
 #define CORRELATION 1u
-#define NOTED_NS 2e4    /* of a node, in which taking notes does not count */
+#define NOTED_NS 2e4 /* of a node, in which taking notes does not count */
 
 typedef struct measuring {
     core_meter *meter;
@@ -28,8 +29,8 @@ typedef struct measuring {
 static clv_status run_new(const measuring *m, uint32_t nodes, bool warm,
                           double *ns, double *energy)
 {
-    const core_trial_params params = {.work = m->work, .nodes = nodes,
-                                      .shared = m->shared};
+    const core_trial_params params = {
+        .work = m->work, .nodes = nodes, .shared = m->shared};
     core_trial *trial;
     clv_status status = core_trial_create(m->meter, m->dev, &params, &trial);
     if (!status && warm)
@@ -74,8 +75,8 @@ static clv_status choose_nodes(const measuring *m, double single,
             return CLV_OK;
         double each = (ns - single) / (*nodes - 1);
         double want = each > 0 ? 1.2 * ENOUGH_NS / each + 1 : MAX_NODES;
-        uint32_t most = *nodes < MAX_NODES / GROWTH ? *nodes * GROWTH
-                                                    : MAX_NODES;
+        uint32_t most =
+            *nodes < MAX_NODES / GROWTH ? *nodes * GROWTH : MAX_NODES;
         uint32_t next = want < most ? (uint32_t)want : most;
         *nodes = next > *nodes ? next : *nodes + 1;
     }
@@ -101,9 +102,9 @@ static clv_status run_noted(const measuring *m, uint32_t nodes, series *s)
     if (!status)
         status = core_trial_wait(trial, 0);
     if (!status)
-        s->n_nodes += core_trial_nodes(m->dev, CORRELATION,
-                                       s->nodes + s->n_nodes,
-                                       MAX_RECORDS - s->n_nodes);
+        s->n_nodes +=
+            core_trial_nodes(m->dev, CORRELATION, s->nodes + s->n_nodes,
+                             MAX_RECORDS - s->n_nodes);
     core_trial_destroy(trial);
     return status;
 }
@@ -129,7 +130,8 @@ static clv_status repeat(const measuring *m, uint32_t nodes, series *s)
     double end = (double)clv_now_ns() + params->max_seconds * 1e9;
     clv_status status = CLV_OK;
     for (; !status && s->n < params->repetitions &&
-           (!s->n || (double)clv_now_ns() < end); s->n++) {
+           (!s->n || (double)clv_now_ns() < end);
+         s->n++) {
         status = run_plain(m, nodes, s);
         if (!status)
             status = run_noted(m, nodes, s);
@@ -137,8 +139,8 @@ static clv_status repeat(const measuring *m, uint32_t nodes, series *s)
     return status;
 }
 
-/* Notes take time themselves, some of it in between the nodes: they are an upper
- * bound, and all the same for nodes that take long. */
+/* Notes take time themselves, some of it in between the nodes: they are an
+ * upper bound, and all the same for nodes that take long. */
 static void conclude(series *s, uint32_t nodes, core_sample *out)
 {
     double many = core_undisturbed(s->many, s->n_plain);

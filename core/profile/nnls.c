@@ -125,8 +125,7 @@ static void solve(problem *p)
     }
 }
 
-void core_nnls_solve(const core_nnls *sums, uint32_t n_features,
-                     double c[SIZE])
+void core_nnls_solve(const core_nnls *sums, uint32_t n_features, double c[SIZE])
 {
     problem p = {.n = n_features + 1};
     double length[SIZE];

@@ -31,10 +31,11 @@ static uint32_t leaves_of(const core_fit *fit)
 
 static void md_overheads(core_text *text, const core_overheads *o)
 {
-    core_text_add(text, "submit %.1f us (idle queue %.1f), dispatch %.1f us, "
-                  "wait %.1f us polling and %.1f us blocking", o->submit / 1e3,
-                  o->submit_idle / 1e3, o->dispatch / 1e3, o->wait_poll / 1e3,
-                  o->wait_block / 1e3);
+    core_text_add(text,
+                  "submit %.1f us (idle queue %.1f), dispatch %.1f us, "
+                  "wait %.1f us polling and %.1f us blocking",
+                  o->submit / 1e3, o->submit_idle / 1e3, o->dispatch / 1e3,
+                  o->wait_poll / 1e3, o->wait_block / 1e3);
     if (o->copy_byte > 0)
         core_text_add(text, ", copies %.1f us and %.1f GB/s", o->copy / 1e3,
                       1 / o->copy_byte);
@@ -52,8 +53,8 @@ static void md_kind(core_text *text, const core_profile_kind *k)
     else
         core_text_add(text, " - |");
     if (fit->held_out.n)
-        core_text_add(text, " %.1f%% | %.1f%% |\n",
-                      100 * fit->held_out.median, 100 * fit->held_out.p90);
+        core_text_add(text, " %.1f%% | %.1f%% |\n", 100 * fit->held_out.median,
+                      100 * fit->held_out.p90);
     else
         core_text_add(text, " - | - |\n");
 }
@@ -69,8 +70,8 @@ static void md_device(core_text *text, const clv_device *dev,
     if (d->overheads)
         md_overheads(text, d->overheads);
     core_text_add(text, "| work | samples | model | leaves | linear r^2 | "
-                  "held out: median error | p90 |\n"
-                  "|---|---:|---|---:|---:|---:|---:|\n");
+                        "held out: median error | p90 |\n"
+                        "|---|---:|---|---:|---:|---:|---:|\n");
     for (uint32_t i = 0; i < d->n_kinds; i++)
         md_kind(text, &d->kinds[i]);
     core_text_add(text, "\n");
@@ -83,7 +84,7 @@ static void md_set(core_text *text, const core_profile_set *set)
         core_text_add(text, "%.1f GB/s from memory\n\n",
                       set->contention.bandwidth);
     core_text_add(text, "| device | GB/s alone | slower when all compute |\n"
-                  "|---|---:|---:|\n");
+                        "|---|---:|---:|\n");
     for (uint32_t i = 0; i < set->n; i++)
         core_text_add(text, "| %s | %.1f | %.2f times |\n", set->devices[i]->id,
                       set->contention.alone[i], set->contention.slowdown[i]);
@@ -95,12 +96,13 @@ static void md_set(core_text *text, const core_profile_set *set)
 
 static void json_overheads(core_text *text, const core_overheads *o)
 {
-    core_text_add(text, ",\"overheads\":{\"submit_ns\":%.9g,"
+    core_text_add(text,
+                  ",\"overheads\":{\"submit_ns\":%.9g,"
                   "\"submit_idle_ns\":%.9g,\"dispatch_ns\":%.9g,"
                   "\"wait_poll_ns\":%.9g,\"wait_block_ns\":%.9g,"
-                  "\"copy_ns\":%.9g,\"copy_byte_ns\":%.9g}", o->submit,
-                  o->submit_idle, o->dispatch, o->wait_poll, o->wait_block,
-                  o->copy, o->copy_byte);
+                  "\"copy_ns\":%.9g,\"copy_byte_ns\":%.9g}",
+                  o->submit, o->submit_idle, o->dispatch, o->wait_poll,
+                  o->wait_block, o->copy, o->copy_byte);
 }
 
 static void json_kind(core_text *text, const core_profile_kind *k)
@@ -114,9 +116,10 @@ static void json_kind(core_text *text, const core_profile_kind *k)
     if (fit->n_samples)
         core_text_add(text, ",\"linear_r2\":%.6f", fit->linear.r2);
     if (fit->held_out.n)
-        core_text_add(text, ",\"held_out\":{\"n\":%u,\"median\":%.6g,"
-                      "\"p90\":%.6g}", fit->held_out.n, fit->held_out.median,
-                      fit->held_out.p90);
+        core_text_add(text,
+                      ",\"held_out\":{\"n\":%u,\"median\":%.6g,"
+                      "\"p90\":%.6g}",
+                      fit->held_out.n, fit->held_out.median, fit->held_out.p90);
     core_text_add(text, "}");
 }
 
@@ -203,8 +206,10 @@ clv_status core_profile_print(const core_profile *profile,
     core_text text = {0};
     *out = NULL;
     if (!json && strcmp(format, "md"))
-        return clv_error(CLV_ERR_INVALID, "profile: format '%s' is unknown; md "
-                         "and json are", format);
+        return clv_error(CLV_ERR_INVALID,
+                         "profile: format '%s' is unknown; md "
+                         "and json are",
+                         format);
     pthread_rwlock_rdlock(&p->lock);
     if (json)
         print_json(&text, profile, devs, n);

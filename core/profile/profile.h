@@ -18,12 +18,12 @@ typedef struct core_profile core_profile;
 typedef struct core_profile_params {
     clv_device *const *devices;
     uint32_t n_devices;
-    bool full;          /* every shape of the graph on every device; else only
-                           what models need, in a few seconds */
-    bool again;         /* forget what was measured before */
-    bool asked;         /* by the user: measure also with core.profile = off,
-                           which else takes what the cache has */
-    bool cached;        /* takes what the cache has and measures nothing */
+    bool full;   /* every shape of the graph on every device; else only
+                    what models need, in a few seconds */
+    bool again;  /* forget what was measured before */
+    bool asked;  /* by the user: measure also with core.profile = off,
+                    which else takes what the cache has */
+    bool cached; /* takes what the cache has and measures nothing */
     clv_progress_fn progress; /* may be NULL; non-zero cancels */
     void *progress_ctx;
 } core_profile_params;

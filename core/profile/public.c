@@ -16,14 +16,18 @@ static clv_status take_devices(clv_context *ctx, clv_device *const *devices,
     for (uint32_t i = 0; i < room; i++) {
         clv_device *dev = devices ? devices[i] : ctx->devices[i];
         if (dev->ctx != ctx)
-            return clv_error(CLV_ERR_INVALID, "profile: device '%s' is of "
-                             "another context", dev->id);
+            return clv_error(CLV_ERR_INVALID,
+                             "profile: device '%s' is of "
+                             "another context",
+                             dev->id);
         if (!devices && core_device_lost(dev))
             continue;
         for (uint32_t j = 0; j < taken; j++)
             if (list[j] == dev)
-                return clv_error(CLV_ERR_INVALID, "profile: device '%s' is "
-                                 "listed twice", dev->id);
+                return clv_error(CLV_ERR_INVALID,
+                                 "profile: device '%s' is "
+                                 "listed twice",
+                                 dev->id);
         list[taken++] = dev;
     }
     *n_out = taken;

@@ -22,8 +22,8 @@ static clv_status gather(const core_survey *s, const core_profile_ask *asks,
             !core_profile_cost(s->profile, dev, &asks[i].work, &cost) ||
             cost.measured)
             continue;
-        while (j < out->n && !core_work_equal(&out->items[j].work,
-                                              &asks[i].work))
+        while (j < out->n &&
+               !core_work_equal(&out->items[j].work, &asks[i].work))
             j++;
         if (j == out->n)
             out->items[out->n++] = (core_want){asks[i].work, 1};

@@ -26,8 +26,8 @@ core_profile_device *core_profile_add_device(core_profile *profile,
     core_profile_device *d = core_profile_find(profile, dev);
     if (d)
         return d;
-    core_profile_device **grown = reallocarray(
-        profile->devices, profile->n_devices + 1u, sizeof *grown);
+    core_profile_device **grown =
+        reallocarray(profile->devices, profile->n_devices + 1u, sizeof *grown);
     if (!grown)
         return NULL;
     profile->devices = grown;
@@ -67,8 +67,8 @@ clv_status core_profile_set_overheads(core_profile_device *dev,
                                       const core_overheads *overheads)
 {
     retire_overheads(dev);
-    core_overheads **grown = reallocarray(dev->retired, dev->n_retired + 1u,
-                                          sizeof *grown);
+    core_overheads **grown =
+        reallocarray(dev->retired, dev->n_retired + 1u, sizeof *grown);
     if (!grown)
         return no_memory();
     dev->retired = grown;
@@ -259,8 +259,7 @@ clv_status core_profile_note_done(core_profile_device *dev,
 {
     if (core_profile_is_done(dev, graph, full))
         return CLV_OK;
-    uint64_t *grown =
-        reallocarray(dev->done, dev->n_done + 1u, sizeof *grown);
+    uint64_t *grown = reallocarray(dev->done, dev->n_done + 1u, sizeof *grown);
     if (!grown)
         return no_memory();
     dev->done = grown;
@@ -296,8 +295,8 @@ static uint32_t count_samples(const core_profile_device *dev,
 clv_status core_profile_fit_kind(core_profile_device *dev,
                                  core_profile_kind *kind)
 {
-    const bool quiet = 2 * count_samples(dev, kind, true) >
-                       count_samples(dev, kind, false);
+    const bool quiet =
+        2 * count_samples(dev, kind, true) > count_samples(dev, kind, false);
     core_fit_sample *samples = calloc(dev->n_samples + 1u, sizeof *samples);
     double *power = calloc(dev->n_samples + 1u, sizeof *power);
     clv_status status = samples && power ? CLV_OK : no_memory();
@@ -336,9 +335,8 @@ static void finish_set(core_profile_set *set)
     free(set->contention.slowdown);
 }
 
-clv_status core_profile_add_set(core_profile *profile,
-                                clv_device *const *devs, uint32_t n,
-                                const core_contention *contention)
+clv_status core_profile_add_set(core_profile *profile, clv_device *const *devs,
+                                uint32_t n, const core_contention *contention)
 {
     core_profile_set *set = NULL;
     for (uint32_t i = 0; i < profile->n_sets && !set; i++)

@@ -20,24 +20,24 @@ typedef struct core_work_box {
 typedef struct core_profile_kind {
     core_work_kind kind;
     uint64_t hash;
-    core_fit fit;    /* n_samples 0: no model */
-    double nj_ns;    /* energy for a ns of such work; 0: unknown */
+    core_fit fit; /* n_samples 0: no model */
+    double nj_ns; /* energy for a ns of such work; 0: unknown */
     bool has_covered;
     core_work_box covered; /* sizes that samples were chosen for */
 } core_profile_kind;
 
 typedef struct core_profile_device {
     clv_device *dev;
-    char *key;             /* of its file: what the measurements belong to */
-    char *path;            /* of its file; NULL: nothing is kept */
-    core_sample *samples;  /* each work once; ns 0: cannot be measured */
+    char *key;            /* of its file: what the measurements belong to */
+    char *path;           /* of its file; NULL: nothing is kept */
+    core_sample *samples; /* each work once; ns 0: cannot be measured */
     uint32_t n_samples, samples_capacity;
-    uint32_t *slots;       /* hash table: 1 + index of a sample, 0: empty */
-    uint32_t n_slots;      /* a power of two, or 0 */
+    uint32_t *slots;  /* hash table: 1 + index of a sample, 0: empty */
+    uint32_t n_slots; /* a power of two, or 0 */
     core_profile_kind *kinds;
     uint32_t n_kinds;
-    uint64_t *done;        /* graphs for which nothing is missing: their
-                              fingerprints, turned if fully measured */
+    uint64_t *done; /* graphs for which nothing is missing: their
+                       fingerprints, turned if fully measured */
     uint32_t n_done;
     core_overheads *overheads; /* NULL: not measured */
     core_overheads **retired;  /* answered before; somebody may hold them */
@@ -46,7 +46,7 @@ typedef struct core_profile_device {
 
 /* Devices measured together. */
 typedef struct core_profile_set {
-    clv_device **devices;  /* [n] in the context's order */
+    clv_device **devices; /* [n] in the context's order */
     uint32_t n;
     core_contention contention;
 } core_profile_set;
@@ -69,9 +69,9 @@ struct core_profile {
     clv_context *ctx;
     const core_profile_source *source;
     pthread_mutex_t measuring; /* taken before lock */
-    core_meter *kept;          /* under measuring: a quick one, between surveys */
+    core_meter *kept; /* under measuring: a quick one, between surveys */
     uint32_t keepers;
-    pthread_rwlock_t lock;     /* of all below */
+    pthread_rwlock_t lock; /* of all below */
     core_profile_device **devices;
     uint32_t n_devices;
     core_profile_set *sets;
@@ -113,9 +113,8 @@ clv_status core_profile_set_overheads(core_profile_device *dev,
                                       const core_overheads *overheads);
 /* Adds or replaces what is known of these devices together; takes over the
  * arrays of contention. */
-clv_status core_profile_add_set(core_profile *profile,
-                                clv_device *const *devs, uint32_t n,
-                                const core_contention *contention);
+clv_status core_profile_add_set(core_profile *profile, clv_device *const *devs,
+                                uint32_t n, const core_contention *contention);
 
 /* ------------------------------------------------------------------------ */
 /* features.c: what decides the time of a work of some kind                 */
@@ -155,8 +154,8 @@ clv_status core_profile_name(core_profile *profile, core_profile_device *dev);
 clv_status core_profile_load(core_profile *profile, core_profile_device *dev);
 /* A failure is logged. */
 void core_profile_save(core_profile *profile, const core_profile_device *dev);
-clv_status core_profile_load_set(core_profile *profile,
-                                 clv_device *const *devs, uint32_t n);
+clv_status core_profile_load_set(core_profile *profile, clv_device *const *devs,
+                                 uint32_t n);
 void core_profile_save_set(core_profile *profile, clv_device *const *devs,
                            uint32_t n);
 

@@ -37,8 +37,10 @@ static clv_status measure_set(core_survey *s, clv_device *const *devs,
     const uint64_t begun = clv_now_ns();
     if (!status)
         status = profile->source->contention(s->meter, devs, n, &c);
-    clv_log(profile->ctx, CLV_LOG_DEBUG, "measured %u devices together in "
-            "%.0f ms", n, (double)(clv_now_ns() - begun) * 1e-6);
+    clv_log(profile->ctx, CLV_LOG_DEBUG,
+            "measured %u devices together in "
+            "%.0f ms",
+            n, (double)(clv_now_ns() - begun) * 1e-6);
     for (uint32_t i = 0; i < n && !status; i++)
         if (!(c.slowdown[i] >= 1))
             c.slowdown[i] = 1;
@@ -52,8 +54,10 @@ static clv_status measure_set(core_survey *s, clv_device *const *devs,
         free(c.slowdown);
         if (status == CLV_ERR_CANCELLED || status == CLV_ERR_NO_MEMORY)
             return status;
-        clv_log(profile->ctx, CLV_LOG_WARN, "devices are not measured "
-                "together: %s", clv_last_error());
+        clv_log(profile->ctx, CLV_LOG_WARN,
+                "devices are not measured "
+                "together: %s",
+                clv_last_error());
         return CLV_OK;
     }
     core_profile_save_set(profile, devs, n);

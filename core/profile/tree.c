@@ -16,9 +16,9 @@
 #define CHANCE 3.0       /* standard errors by which a split has to help */
 
 typedef struct branch {
-    double threshold;     /* up to it: left, which is the next one */
+    double threshold; /* up to it: left, which is the next one */
     uint32_t feature;
-    uint32_t right;       /* 0: a leaf */
+    uint32_t right; /* 0: a leaf */
     core_linear model;
 } branch;
 
@@ -35,7 +35,7 @@ typedef struct entry {
 typedef struct grower {
     const core_fit_sample *samples;
     uint32_t n, n_features, min_leaf;
-    double *errors; /* [MAX_DEPTH + 1, n] */
+    double *errors;          /* [MAX_DEPTH + 1, n] */
     uint32_t *order, *spare; /* a branch has a stretch of order */
     entry *sorted;
     core_tree *tree;
@@ -98,12 +98,12 @@ static void try_cuts(const grower *g, uint32_t n, const core_nnls *all,
             i < g->min_leaf || n - i < g->min_leaf)
             continue;
         core_nnls_rest(all, &left, g->n_features, &right);
-        double error = error_of(&left, g->n_features) +
-                       error_of(&right, g->n_features);
+        double error =
+            error_of(&left, g->n_features) + error_of(&right, g->n_features);
         double middle = below + (above - below) / 2;
         if (error < best->error)
-            *best = (split){middle < above ? middle : below, error, feature,
-                            cut};
+            *best =
+                (split){middle < above ? middle : below, error, feature, cut};
     }
 }
 
@@ -199,8 +199,7 @@ static bool add_branch(core_tree *tree, const branch *b)
 {
     if (tree->n == tree->capacity) {
         uint32_t capacity = tree->capacity ? 2 * tree->capacity : 8;
-        branch *grown =
-            reallocarray(tree->branches, capacity, sizeof *grown);
+        branch *grown = reallocarray(tree->branches, capacity, sizeof *grown);
         if (!grown)
             return false;
         tree->branches = grown;
@@ -259,8 +258,7 @@ clv_status core_tree_fit(const core_fit_sample *samples, uint32_t n,
     grower g = {.samples = samples,
                 .n = n,
                 .n_features = n_features,
-                .errors = calloc((size_t)n * (MAX_DEPTH + 1),
-                                 sizeof *g.errors),
+                .errors = calloc((size_t)n * (MAX_DEPTH + 1), sizeof *g.errors),
                 .min_leaf = min_leaf ? min_leaf : 1,
                 .order = calloc(n, sizeof *g.order),
                 .spare = calloc(n, sizeof *g.spare),
@@ -347,8 +345,7 @@ static bool read_row(const double *row, uint32_t index, uint32_t n,
                     .right = (uint32_t)row[2],
                     .model.alpha = row[3]};
     memcpy(out->model.beta, row + 4, sizeof out->model.beta);
-    return !out->right ||
-           (out->right > index + 1 && out->feature < n_features);
+    return !out->right || (out->right > index + 1 && out->feature < n_features);
 }
 
 clv_status core_tree_from_rows(double (*rows)[CORE_TREE_ROW], uint32_t n,

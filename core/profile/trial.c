@@ -9,8 +9,9 @@
 
 #define PAGE 4096u
 #define ALIGNMENT 256u
-#define HOT_SETS 2 /* of activations, in turn: no node finds the input of the
-                      one before it prepared */
+#define HOT_SETS                                                               \
+    2 /* of activations, in turn: no node finds the input of the               \
+         one before it prepared */
 
 static clv_status no_memory(void)
 {
@@ -79,10 +80,10 @@ static clv_status pointer_align(clv_device *dev, const core_work *work,
  * a model; then, in turn, what comes from memory: weights and caches. */
 typedef struct layout {
     uint64_t align;
-    uint64_t ids, slot;      /* bytes; slot: of the largest activation */
-    uint32_t n_slots;        /* activations of a node */
-    uint64_t cold;           /* bytes of one node */
-    uint64_t begin, end;     /* of the part, in the pool */
+    uint64_t ids, slot;  /* bytes; slot: of the largest activation */
+    uint32_t n_slots;    /* activations of a node */
+    uint64_t cold;       /* bytes of one node */
+    uint64_t begin, end; /* of the part, in the pool */
 } layout;
 
 static uint64_t round_up(uint64_t size, uint64_t align)
@@ -211,8 +212,8 @@ static clv_status write_ids(core_meter *meter, const core_object *object,
     if (!ids)
         return no_memory();
     core_work_ids(work, ids);
-    clv_status status = write_pool(meter, object, l->begin, ids,
-                                   n * sizeof *ids);
+    clv_status status =
+        write_pool(meter, object, l->begin, ids, n * sizeof *ids);
     free(ids);
     return status;
 }
@@ -221,8 +222,8 @@ static clv_status find_memory(core_meter *meter, clv_device *dev,
                               const layout *l, const core_object **out)
 {
     uint32_t holding;
-    clv_status status = core_tensor_holding(meter->pool->tensor, dev, l->align,
-                                            true, &holding);
+    clv_status status =
+        core_tensor_holding(meter->pool->tensor, dev, l->align, true, &holding);
     return status ? status
                   : core_tensor_object(meter->pool->tensor, dev, l->align,
                                        holding, out);
@@ -247,11 +248,10 @@ static clv_status bind(core_trial *t, const layout *l,
         clv_status status = core_desc_size(desc, NULL, &size);
         if (status)
             return status;
-        core_binding *b = &t->bindings[desc->usage == CLV_USAGE_WEIGHT
-                                           ? at++
-                                           : others++];
-        *b = (core_binding){.tensor = i, .buffer = object->buffer,
-                            .size = size};
+        core_binding *b =
+            &t->bindings[desc->usage == CLV_USAGE_WEIGHT ? at++ : others++];
+        *b =
+            (core_binding){.tensor = i, .buffer = object->buffer, .size = size};
         b->offset = object->offset + place(&p, desc, size);
     }
     *n_weights = weights;
@@ -261,8 +261,8 @@ static clv_status bind(core_trial *t, const layout *l,
 static clv_status compile(core_trial *t, uint32_t n_weights)
 {
     clv_subgraph view = core_graph_view(t->graph);
-    const core_compile request = {.graph = &view, .weights = t->bindings,
-                                  .n_weights = n_weights};
+    const core_compile request = {
+        .graph = &view, .weights = t->bindings, .n_weights = n_weights};
     clv_status status = core_program_compile(t->dev, &request, &t->program);
     if (!status) /* they are the program's now */
         memmove(t->bindings, t->bindings + n_weights,
@@ -349,8 +349,10 @@ clv_status core_trial_submit(core_trial *t, uint64_t correlation)
                                   .bindings = t->bindings,
                                   .n_bindings = t->program->n_bound};
     const core_point signal = {t->timeline, t->value + 1};
-    const core_submit submit = {.commands = &command, .n_commands = 1,
-                                .signals = &signal, .n_signals = 1,
+    const core_submit submit = {.commands = &command,
+                                .n_commands = 1,
+                                .signals = &signal,
+                                .n_signals = 1,
                                 .correlation = correlation};
     clv_status status = core_device_submit(t->dev, &submit);
     t->value += !status;

@@ -11,7 +11,7 @@
 
 typedef struct core_pool {
     clv_tensor *tensor;
-    uint64_t size, filled; /* bytes; the first ones hold data */
+    uint64_t size, filled;   /* bytes; the first ones hold data */
     struct core_pool *older; /* in use by trials yet */
 } core_pool;
 
@@ -20,15 +20,15 @@ struct core_meter {
     core_meter_params params; /* defaults filled in */
     core_pool *pool;          /* NULL: none yet */
     uint32_t n_trials;
-    uint64_t cursor;          /* where operands were put last */
-    uint64_t limit_ns;        /* of a wait */
+    uint64_t cursor;   /* where operands were put last */
+    uint64_t limit_ns; /* of a wait */
 };
 
 typedef struct core_trial_params {
     const core_work *work;
-    uint32_t nodes;        /* equal ones in the program */
-    bool shared;           /* they have the same operands */
-    uint32_t part, parts;  /* of the pool; parts 0: all of it */
+    uint32_t nodes;       /* equal ones in the program */
+    bool shared;          /* they have the same operands */
+    uint32_t part, parts; /* of the pool; parts 0: all of it */
 } core_trial_params;
 
 typedef struct core_trial {
@@ -38,7 +38,7 @@ typedef struct core_trial {
     core_program *program;
     core_binding *bindings;
     core_timeline *timeline;
-    uint64_t value;        /* signalled by the latest submit */
+    uint64_t value; /* signalled by the latest submit */
 } core_trial;
 
 /* CLV_ERR_UNSUPPORTED, with the reason, if the device does not take the work;

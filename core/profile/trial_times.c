@@ -1,4 +1,5 @@
-/* When trials ran, by the records of their devices; and what times amount to. */
+/* When trials ran, by the records of their devices; and what times amount to.
+ */
 #include "trial.h"
 
 #include <stdlib.h>
@@ -8,9 +9,9 @@
 static void take(core_trial_span *span, const clv_trace_record *r,
                  const clv_calibration *c, bool is_virtual)
 {
-    double base = is_virtual
-                      ? 0
-                      : (double)c->host_ns - (double)c->device_tick * c->tick_ns;
+    double base =
+        is_virtual ? 0
+                   : (double)c->host_ns - (double)c->device_tick * c->tick_ns;
     double begin = base + (double)r->begin * c->tick_ns;
     double end = base + (double)r->end * c->tick_ns;
     if (r->node != CLV_NO_TENSOR) {
@@ -55,8 +56,8 @@ uint32_t core_trial_nodes(clv_device *dev, uint64_t correlation, double *ns,
         for (uint32_t i = 0; i < count; i++)
             if (records[i].correlation == correlation && n < most &&
                 records[i].node != CLV_NO_TENSOR)
-                ns[n++] = (double)(records[i].end - records[i].begin) *
-                          c.tick_ns;
+                ns[n++] =
+                    (double)(records[i].end - records[i].begin) * c.tick_ns;
     }
     return n;
 }

@@ -94,8 +94,8 @@ static uint32_t find_rows_symbol(const chooser *c)
 {
     const clv_node *node = c->node;
     for (uint32_t i = 0; i < node->n_inputs + node->n_outputs; i++) {
-        clv_value value = i < node->n_inputs ? node->inputs[i]
-                                             : node->outputs[0];
+        clv_value value =
+            i < node->n_inputs ? node->inputs[i] : node->outputs[0];
         if (value == CLV_NO_TENSOR || i > node->n_inputs)
             continue;
         const clv_tensor_desc *t = &c->graph->tensors[value];
@@ -265,7 +265,8 @@ static bool add_node(chooser *c)
     core_work_of(c->graph, c->index, NULL, NULL, &whole);
     c->rows_symbol = find_rows_symbol(c);
     c->depth_symbol = whole.kind.op == CLV_OP_ATTENTION
-                          ? c->node->attr.attention.rows_symbol : 0;
+                          ? c->node->attr.attention.rows_symbol
+                          : 0;
     choose_rows(c, whole.n);
     choose_parts(c, CORE_AXIS_ROWS);
     choose_parts(c, CORE_AXIS_CHANNELS);
@@ -313,8 +314,12 @@ clv_status core_profile_wants(const clv_graph *graph, const clv_op_caps *caps,
              caps[i].answer != CLV_ANSWER_STATIC) ||
             seen_before(graph, caps, whole, i))
             continue;
-        *c = (chooser){.graph = graph, .node = &graph->nodes[i],
-                       .caps = &caps[i], .index = i, .full = full, .out = out};
+        *c = (chooser){.graph = graph,
+                       .node = &graph->nodes[i],
+                       .caps = &caps[i],
+                       .index = i,
+                       .full = full,
+                       .out = out};
         good = add_node(c);
     }
     free(whole);

@@ -39,14 +39,12 @@ static int64_t part(const reader *r, uint32_t axis, int64_t whole)
 }
 
 /* Rows and width of the activation, of any rank, as it is cut. */
-static void set_shape(const reader *r, const clv_tensor_desc *t,
-                      core_work *out)
+static void set_shape(const reader *r, const clv_tensor_desc *t, core_work *out)
 {
     uint32_t last = t->rank - 1;
     out->n = 1;
     for (uint32_t i = 0; i < last; i++)
-        out->n *= i ? dim(r, t, i)
-                    : part(r, CORE_AXIS_SEQUENCE, dim(r, t, i));
+        out->n *= i ? dim(r, t, i) : part(r, CORE_AXIS_SEQUENCE, dim(r, t, i));
     out->in = out->out = part(r, CORE_AXIS_ROWS, dim(r, t, last));
 }
 
@@ -275,8 +273,8 @@ double core_work_flops(const core_work *work)
     double n = (double)work->n, out = (double)work->out;
     switch (work->kind.op) {
     case CLV_OP_MATMUL:
-        return 2 * n * (double)work->in * out + (work->kind.variant ? n * out
-                                                                    : 0);
+        return 2 * n * (double)work->in * out +
+               (work->kind.variant ? n * out : 0);
     case CLV_OP_MATMUL_EXPERTS:
         return 2 * n * work->kind.span * (double)work->in * out;
     case CLV_OP_TOP_K: /* each is looked at, few are kept */
@@ -348,8 +346,8 @@ double core_work_bytes(const core_work *work)
         return weight + size_of(kind->dtype, n * (in + out));
     case CLV_OP_MATMUL_EXPERTS:
         return weight + ids * kind->span +
-               size_of(kind->dtype, n * (parts_in(kind) * in +
-                                         parts_out(kind) * out));
+               size_of(kind->dtype,
+                       n * (parts_in(kind) * in + parts_out(kind) * out));
     case CLV_OP_TOP_K:
         return size_of(kind->dtype, n * in) + ids * out;
     case CLV_OP_GET_ROWS:
@@ -399,8 +397,9 @@ const char *core_work_text(const core_work *work, char text[CORE_WORK_TEXT])
         snprintf(depth, sizeof depth, " of %" PRId64 " rows of %" PRId64,
                  work->depth, work->in);
     else if (kind->op == CLV_OP_MATMUL_EXPERTS)
-        snprintf(depth, sizeof depth, " -> %" PRId64 ", %" PRIu32 " of %" PRIu32,
-                 work->out, kind->span, kind->variant);
+        snprintf(depth, sizeof depth,
+                 " -> %" PRId64 ", %" PRIu32 " of %" PRIu32, work->out,
+                 kind->span, kind->variant);
     else if (work->in != work->out)
         snprintf(depth, sizeof depth, " -> %" PRId64, work->out);
     snprintf(text, CORE_WORK_TEXT, "%s %s%s%s%s [%" PRId64 ", %" PRId64 "]%s",

@@ -15,22 +15,22 @@ enum {
 
 /* Everything but the sizes. Compare with core_work_same_kind(). */
 typedef struct core_work_kind {
-    uint32_t op;             /* clv_op */
-    uint32_t variant;        /* activation of GLU; head_dim of ATTENTION and
-                                ROPE; dtype of the bias of MATMUL and
-                                LAYER_NORM; dtype of the output of CONVERT;
-                                experts of MATMUL_EXPERTS; else 0 */
-    uint32_t detail;         /* ROPE: mode; ATTENTION: 1 with a softcap; ADD
-                                and MUL: 1 where b is one row; MATMUL_EXPERTS:
-                                CORE_EXPERTS_*; else 0 */
-    uint32_t span;           /* ROPE: channels of a head that turn; ATTENTION:
-                                rows that a query sees at most, 0: all in use;
-                                MATMUL_EXPERTS: ids of a row; else 0 */
-    uint32_t dtype;          /* of the activation: input 0, src of SET_ROWS,
-                                output of GET_ROWS */
-    uint32_t weight_dtype;   /* of table, weight, state, cache or row b; else
-                                NONE */
-    uint32_t quant, group;   /* of the weight: clv_quant and its group */
+    uint32_t op;           /* clv_op */
+    uint32_t variant;      /* activation of GLU; head_dim of ATTENTION and
+                              ROPE; dtype of the bias of MATMUL and
+                              LAYER_NORM; dtype of the output of CONVERT;
+                              experts of MATMUL_EXPERTS; else 0 */
+    uint32_t detail;       /* ROPE: mode; ATTENTION: 1 with a softcap; ADD
+                              and MUL: 1 where b is one row; MATMUL_EXPERTS:
+                              CORE_EXPERTS_*; else 0 */
+    uint32_t span;         /* ROPE: channels of a head that turn; ATTENTION:
+                              rows that a query sees at most, 0: all in use;
+                              MATMUL_EXPERTS: ids of a row; else 0 */
+    uint32_t dtype;        /* of the activation: input 0, src of SET_ROWS,
+                              output of GET_ROWS */
+    uint32_t weight_dtype; /* of table, weight, state, cache or row b; else
+                              NONE */
+    uint32_t quant, group; /* of the weight: clv_quant and its group */
 } core_work_kind;
 
 typedef struct core_work {

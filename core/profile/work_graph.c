@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SET_MAX 4         /* inputs of a node */
-#define TABLE_FACTOR 8    /* rows of a table for each that is read */
+#define SET_MAX 4      /* inputs of a node */
+#define TABLE_FACTOR 8 /* rows of a table for each that is read */
 #define TABLE_LEAST 64
 #define SOFTCAP 30.0f
 #define EPSILON 1e-5f
@@ -17,8 +17,8 @@ typedef struct set {
 
 int64_t core_work_table_rows(const core_work *work)
 {
-    int64_t rows = work->n < INT32_MAX / TABLE_FACTOR ? work->n * TABLE_FACTOR
-                                                      : INT32_MAX;
+    int64_t rows =
+        work->n < INT32_MAX / TABLE_FACTOR ? work->n * TABLE_FACTOR : INT32_MAX;
     return rows > TABLE_LEAST ? rows : TABLE_LEAST;
 }
 
@@ -36,7 +36,8 @@ static void choose_experts(const core_work *work, int32_t *ids)
     for (int64_t i = 0; i < work->n; i++)
         for (uint32_t k = 0; k < used; k++)
             *ids++ = (int32_t)((((uint32_t)i * 2654435761u >> 16) +
-                                (uint64_t)k * step) % all);
+                                (uint64_t)k * step) %
+                               all);
 }
 
 /* Rows all over a table, none twice; positions up to the last row in use. */
@@ -79,19 +80,21 @@ static clv_value constant(clv_graph *g, clv_tensor_desc desc)
 
 static clv_value vector(clv_graph *g, uint32_t dtype, int64_t n)
 {
-    return constant(g, (clv_tensor_desc){.dtype = dtype, .rank = 1,
-                                         .dims = {n}});
+    return constant(g,
+                    (clv_tensor_desc){.dtype = dtype, .rank = 1, .dims = {n}});
 }
 
 /* A weight or table with its scales. */
 static clv_value matrix(clv_graph *g, const core_work_kind *kind, int64_t rows,
                         int64_t columns)
 {
-    clv_tensor_desc desc = {.dtype = kind->weight_dtype, .rank = 2,
-                            .dims = {rows, columns}, .quant = kind->quant,
+    clv_tensor_desc desc = {.dtype = kind->weight_dtype,
+                            .rank = 2,
+                            .dims = {rows, columns},
+                            .quant = kind->quant,
                             .quant_group = kind->group};
-    clv_tensor_desc scales = {.dtype = CLV_DTYPE_F32, .rank = 1,
-                              .dims = {rows}};
+    clv_tensor_desc scales = {
+        .dtype = CLV_DTYPE_F32, .rank = 1, .dims = {rows}};
     if (kind->quant == CLV_QUANT_PER_TENSOR) {
         scales.dims[0] = 1;
     } else if (kind->quant == CLV_QUANT_PER_GROUP) {
@@ -127,12 +130,12 @@ static void add_experts(clv_graph *g, const core_work *w, set *s)
     const clv_dim n = clv_dim_fixed(w->n);
     const clv_dim ids[] = {n, clv_dim_fixed(kind->span)};
     const clv_dim scores[] = {n, clv_dim_fixed(kind->variant)};
-    s->in[0] = rows_of(g, w, kind->detail & CORE_EXPERTS_EACH
-                                 ? w->in * kind->span : w->in);
-    s->in[1] = constant(g, (clv_tensor_desc){.dtype = kind->weight_dtype,
-                                             .rank = 3,
-                                             .dims = {kind->variant, w->out,
-                                                      w->in}});
+    s->in[0] = rows_of(
+        g, w, kind->detail & CORE_EXPERTS_EACH ? w->in * kind->span : w->in);
+    s->in[1] =
+        constant(g, (clv_tensor_desc){.dtype = kind->weight_dtype,
+                                      .rank = 3,
+                                      .dims = {kind->variant, w->out, w->in}});
     s->in[2] = clv_graph_input(g, "ids", CLV_DTYPE_I32, 2, ids);
     if (kind->detail & CORE_EXPERTS_SCORES)
         s->in[3] = clv_graph_input(g, "scores", kind->dtype, 2, scores);

@@ -25,11 +25,11 @@ void core_contend(const core_demand *demands, uint32_t n, double bandwidth,
  * where it cannot. */
 typedef struct core_shares {
     const core_demand *tables[CORE_SHARE_DEVICES];
-    double late[CORE_SHARE_DEVICES];     /* ns before it can begin */
-    double slowdown[CORE_SHARE_DEVICES]; /* while all work; >= 1 */
-    double stretch[CORE_SHARE_DEVICES];  /* as if all took that much longer: of
-                                            devices that may not work all the
-                                            time; >= 1 */
+    double late[CORE_SHARE_DEVICES];      /* ns before it can begin */
+    double slowdown[CORE_SHARE_DEVICES];  /* while all work; >= 1 */
+    double stretch[CORE_SHARE_DEVICES];   /* as if all took that much longer: of
+                                             devices that may not work all the
+                                             time; >= 1 */
     core_demand base[CORE_SHARE_DEVICES]; /* work that it has beside */
     double bandwidth;
     uint32_t n, steps;

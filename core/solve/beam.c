@@ -33,12 +33,12 @@ typedef struct beam {
     kept *now, *next; /* [width] */
     char *states;     /* of both, and one more */
     core_state *trial;
-    child *children;  /* a heap, the best first */
+    child *children; /* a heap, the best first */
     uint32_t n_now, n_next, n_children, max_children;
-    step *steps;      /* [n_nodes * width] */
-    double *ahead;    /* [n_nodes * n_devices] time of the nodes that follow and
-                         need nothing of each other or of this one, whole on
-                         the device; INFINITY: it does not take them */
+    step *steps;   /* [n_nodes * width] */
+    double *ahead; /* [n_nodes * n_devices] time of the nodes that follow and
+                      need nothing of each other or of this one, whole on
+                      the device; INFINITY: it does not take them */
 } beam;
 
 /* ------------------------------------------------------------------------ */
@@ -57,15 +57,14 @@ static uint64_t likeness_of(const core_schedule *s, const core_state *state)
     const core_live *live = core_state_live(s, state);
     uint64_t hash = mix(1, state->open);
     for (uint32_t i = 0; i < state->n_live; i++)
-        hash = mix(hash, t->layouts[t->nodes[live[i].node].first_layout +
-                                    live[i].option]);
+        hash = mix(
+            hash,
+            t->layouts[t->nodes[live[i].node].first_layout + live[i].option]);
     for (uint32_t i = 0; i < state->n_slots; i++) {
         const core_slot *slot = core_state_slot(s, state, i);
-        uint32_t bits =
-            slot->step == core_state_steps(s, state)[slot->device];
+        uint32_t bits = slot->step == core_state_steps(s, state)[slot->device];
         for (uint32_t d = 0; d < s->n_devices; d++)
-            bits |= (uint32_t)core_state_covered(s, state, d, slot)
-                    << (16 + d);
+            bits |= (uint32_t)core_state_covered(s, state, d, slot) << (16 + d);
         hash = mix(hash, (uint64_t)slot->memories << 32 | bits);
     }
     return hash;
@@ -136,8 +135,8 @@ static double score_of(const beam *b, const core_state *state, uint32_t node,
         last = later(last, at);
         sum += at;
     }
-    last = later(last,
-                 filled(s, state, b->ahead + (size_t)node * s->n_devices));
+    last =
+        later(last, filled(s, state, b->ahead + (size_t)node * s->n_devices));
     return price + last + MEAN_WEIGHT * sum / s->n_devices;
 }
 
@@ -256,8 +255,7 @@ static void select_children(beam *b, uint32_t node)
         uint32_t i = 0;
         extend(b, node, &c);
         kept k = {.state = b->trial,
-                  .price = b->now[c.parent].price +
-                           price_of(b, node, c.option),
+                  .price = b->now[c.parent].price + price_of(b, node, c.option),
                   .likeness = likeness_of(b->s, b->trial)};
         uint32_t alike = 0;
         while (i < b->n_next && (b->next[i].likeness != k.likeness ||
@@ -321,8 +319,8 @@ static clv_status make(beam *b)
     b->states = calloc(2 * (size_t)width + 1, size);
     b->steps = calloc((size_t)b->s->tables->problem->n_nodes * width,
                       sizeof *b->steps);
-    b->ahead = calloc((size_t)b->s->tables->problem->n_nodes *
-                          b->s->n_devices, sizeof *b->ahead);
+    b->ahead = calloc((size_t)b->s->tables->problem->n_nodes * b->s->n_devices,
+                      sizeof *b->ahead);
     if (!b->now || !b->states || !b->steps || !b->ahead)
         return clv_error(CLV_ERR_NO_MEMORY, "no memory to search for a plan");
     for (uint32_t i = 0; i < 2 * width; i++)
@@ -340,8 +338,7 @@ static void trace_back(const beam *b, uint32_t *options)
     uint32_t best = 0;
     double value = 0;
     for (uint32_t i = 0; i < b->n_now; i++) {
-        double v = b->now[i].price +
-                   core_state_makespan(b->s, b->now[i].state);
+        double v = b->now[i].price + core_state_makespan(b->s, b->now[i].state);
         if (i && v >= value)
             continue;
         best = i;

@@ -31,14 +31,13 @@ static uint64_t state_bytes(const clv_graph *graph)
  * device. */
 static uint64_t memory_of(const clv_graph *graph, const clv_device *dev)
 {
-    uint64_t size = dev->info.memory_free ? dev->info.memory_free
-                                          : dev->info.memory_size;
+    uint64_t size =
+        dev->info.memory_free ? dev->info.memory_free : dev->info.memory_size;
     uint64_t states = state_bytes(graph);
     uint32_t type;
     bool local = core_device_has_local(dev, &type);
-    if (!size ||
-        (!local &&
-         core_device_import_type(dev, CLV_HANDLE_HOST_POINTER, &type)))
+    if (!size || (!local &&
+                  core_device_import_type(dev, CLV_HANDLE_HOST_POINTER, &type)))
         return UINT64_MAX;
     if (!local)
         return size;
@@ -99,8 +98,8 @@ static void crowd(core_maker *m, uint32_t kind)
     /* Of equal length, so that none is alone at the end. */
     for (uint32_t i = 0; i < n; i++) {
         const core_draft *d = &drafts->list[i];
-        demands[i] = (core_demand){1, d->ns[0] > 0 ? d->bytes[0] / d->ns[0]
-                                                   : 0};
+        demands[i] =
+            (core_demand){1, d->ns[0] > 0 ? d->bytes[0] / d->ns[0] : 0};
         devs[i] = core_maker_device(m, d->cuts[0].device);
     }
     core_contend(demands, n, m->costs->bandwidth(m->costs->ctx, devs, n), ns);
@@ -124,7 +123,8 @@ static clv_status draft_whole(core_maker *m, uint32_t kind)
         m->takes[kind * m->n_devices + d] = true;
         takers++;
         last = d;
-        core_draft draft = {.cuts = {{.node = node, .device = d}}, .n = 1,
+        core_draft draft = {.cuts = {{.node = node, .device = d}},
+                            .n = 1,
                             .lead = CORE_NO_LEAD};
         status = core_draft_add(m, kind, &draft);
     }
@@ -134,8 +134,8 @@ static clv_status draft_whole(core_maker *m, uint32_t kind)
     core_draft *only = calloc(1, sizeof *only);
     if (!only)
         return no_memory();
-    *only = (core_draft){.cuts = {{.node = node, .device = last}}, .n = 1,
-                         .lead = CORE_NO_LEAD};
+    *only = (core_draft){
+        .cuts = {{.node = node, .device = last}}, .n = 1, .lead = CORE_NO_LEAD};
     m->drafts[kind].list = only;
     m->drafts[kind].n = m->drafts[kind].capacity = 1;
     return CLV_OK;
@@ -152,11 +152,15 @@ static clv_status check_kind(const core_maker *m, uint32_t kind)
     for (uint32_t d = 0; d < m->n_devices; d++)
         taken |= m->takes[kind * m->n_devices + d];
     core_plan_node_text(m->plan, node, text, sizeof text);
-    return taken ? clv_error(CLV_ERR_NOT_FOUND, "nothing is known of the speed "
+    return taken ? clv_error(CLV_ERR_NOT_FOUND,
+                             "nothing is known of the speed "
                              "of node %u, %s, on any device; measure them with "
-                             "cleave profile", node, text)
-                 : clv_error(CLV_ERR_UNSUPPORTED, "no device takes node %u, "
-                             "%s; add a device that does", node, text);
+                             "cleave profile",
+                             node, text)
+                 : clv_error(CLV_ERR_UNSUPPORTED,
+                             "no device takes node %u, "
+                             "%s; add a device that does",
+                             node, text);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -189,10 +193,11 @@ static void add_pieces(const core_maker *m, const core_draft *draft,
     for (uint32_t i = 0; i < draft->n; i++, n++) {
         const core_piece *cut = &draft->cuts[i];
         out->cuts[n] = *cut;
-        out->crowded[n] = draft->ns[i] * (draft->crowded > 1 ? draft->crowded
-                                                             : 1);
+        out->crowded[n] =
+            draft->ns[i] * (draft->crowded > 1 ? draft->crowded : 1);
         core_solve_piece *p = &out->pieces[n];
-        *p = (core_solve_piece){.device = cut->device, .ns = draft->ns[i],
+        *p = (core_solve_piece){.device = cut->device,
+                                .ns = draft->ns[i],
                                 .energy_nj = draft->energy_nj[i],
                                 .weight_bytes = draft->weight_bytes[i],
                                 .out = core_piece_out(m->graph, cut)};
@@ -202,11 +207,12 @@ static void add_pieces(const core_maker *m, const core_draft *draft,
     }
     for (uint32_t i = 0; i < draft->n_joins; i++, n++) {
         const core_piece *first = &draft->cuts[draft->joins[i]];
-        out->cuts[n] = (core_piece){.node = CORE_NO_PIECE,
-                                    .device = first->device};
+        out->cuts[n] =
+            (core_piece){.node = CORE_NO_PIECE, .device = first->device};
         out->crowded[n] = draft->join_ns[i];
         out->pieces[n] =
-            (core_solve_piece){.device = first->device, .joins = true,
+            (core_solve_piece){.device = first->device,
+                               .joins = true,
                                .ns = draft->join_ns[i],
                                .energy_nj = draft->join_nj[i],
                                .out = core_piece_out(m->graph, first)};
@@ -301,8 +307,8 @@ static clv_status make_drafts(core_maker *m)
     uint32_t n = m->kinds.n_kinds;
     m->takes = calloc((size_t)n * m->n_devices + 1, sizeof *m->takes);
     m->drafts = calloc(n + 1u, sizeof *m->drafts);
-    m->tables = calloc(CORE_SHARE_DEVICES * (CORE_MAX_STEPS + 1),
-                       sizeof *m->tables);
+    m->tables =
+        calloc(CORE_SHARE_DEVICES * (CORE_MAX_STEPS + 1), sizeof *m->tables);
     clv_status status =
         m->takes && m->drafts && m->tables ? CLV_OK : no_memory();
     for (uint32_t k = 0; k < n && !status; k++) {
@@ -333,17 +339,23 @@ static void finish_maker(core_maker *m)
 }
 
 clv_status core_candidates_make(const clv_plan *plan, const clv_op_caps *caps,
-                                const core_costs *costs,
-                                core_strategy strategy, core_candidates *out)
+                                const core_costs *costs, core_strategy strategy,
+                                core_candidates *out)
 {
-    core_maker m = {.plan = plan, .graph = plan->source, .caps = caps,
-                    .costs = costs, .strategy = strategy,
-                    .n_devices = plan->n_devices, .align = 1};
+    core_maker m = {.plan = plan,
+                    .graph = plan->source,
+                    .caps = caps,
+                    .costs = costs,
+                    .strategy = strategy,
+                    .n_devices = plan->n_devices,
+                    .align = 1};
     *out = (core_candidates){0};
     if (m.n_devices > CORE_SOLVE_DEVICES)
-        return clv_error(CLV_ERR_LIMIT, "plans by costs are for %d devices at "
+        return clv_error(CLV_ERR_LIMIT,
+                         "plans by costs are for %d devices at "
                          "most, not %u; name fewer in core.devices, or set "
-                         "core.plan = first", CORE_SOLVE_DEVICES, m.n_devices);
+                         "core.plan = first",
+                         CORE_SOLVE_DEVICES, m.n_devices);
     for (size_t i = 0; i < (size_t)m.n_devices * m.graph->n_nodes; i++)
         if (caps[i].pointer_align > m.align)
             m.align = caps[i].pointer_align;

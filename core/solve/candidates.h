@@ -21,18 +21,18 @@ typedef struct core_candidates {
     core_solve_node *nodes;
     core_solve_option *options;
     core_solve_piece *pieces;
-    core_piece *cuts;           /* [problem.n_pieces] the same pieces as plans
-                                   have them; of joins: node CORE_NO_PIECE.
-                                   Nodes of one kind share their options, so
-                                   the node is the first one of its kind */
-    double *crowded;            /* [problem.n_pieces] ns of the pieces if other
-                                   devices never rest: of whole nodes more than
-                                   alone, where the memory is what they lack */
+    core_piece *cuts; /* [problem.n_pieces] the same pieces as plans
+                         have them; of joins: node CORE_NO_PIECE.
+                         Nodes of one kind share their options, so
+                         the node is the first one of its kind */
+    double *crowded;  /* [problem.n_pieces] ns of the pieces if other
+                         devices never rest: of whole nodes more than
+                         alone, where the memory is what they lack */
 } core_candidates;
 
 /* caps[d * n_nodes + i]: what device d answered for node i. CLV_ERR_UNSUPPORTED
  * names a node that nobody takes. */
 clv_status core_candidates_make(const clv_plan *plan, const clv_op_caps *caps,
-                                const core_costs *costs,
-                                core_strategy strategy, core_candidates *out);
+                                const core_costs *costs, core_strategy strategy,
+                                core_candidates *out);
 void core_candidates_finish(core_candidates *candidates);

@@ -16,17 +16,20 @@ static bool is_time(double ns)
 static clv_status check_devices(const core_solve_problem *p)
 {
     if (!p->n_devices || p->n_devices > CORE_SOLVE_DEVICES)
-        return clv_error(CLV_ERR_INVALID, "the search is over 1..%d devices, "
-                         "not %u", CORE_SOLVE_DEVICES, p->n_devices);
+        return clv_error(CLV_ERR_INVALID,
+                         "the search is over 1..%d devices, "
+                         "not %u",
+                         CORE_SOLVE_DEVICES, p->n_devices);
     for (uint32_t d = 0; d < p->n_devices; d++) {
         const core_solve_device *dev = &p->devices[d];
         if (!is_time(dev->submit_ns) || !is_time(dev->submit_idle_ns) ||
             !is_time(dev->dispatch_ns) || !is_time(dev->wait_ns) ||
             !is_time(dev->copy_ns) || !is_time(dev->copy_byte_ns) ||
-            !(dev->max_share >= 0) ||
-            dev->memory_index >= CORE_SOLVE_MEMORIES)
-            return clv_error(CLV_ERR_INVALID, "the search's device %u has "
-                             "times, a share or a memory that are none", d);
+            !(dev->max_share >= 0) || dev->memory_index >= CORE_SOLVE_MEMORIES)
+            return clv_error(CLV_ERR_INVALID,
+                             "the search's device %u has "
+                             "times, a share or a memory that are none",
+                             d);
     }
     return CLV_OK;
 }
@@ -92,8 +95,8 @@ clv_status core_solve_check_kind(const core_solve_problem *p, uint32_t i,
     for (uint32_t o = 0; o < node->n_options && !status; o++) {
         const core_solve_option *option = &p->options[node->first_option + o];
         status = check_option(p, i, option);
-        if (!status && option->n_pieces !=
-                           p->options[other->first_option + o].n_pieces)
+        if (!status &&
+            option->n_pieces != p->options[other->first_option + o].n_pieces)
             status = bad(i, "is not like the others of its kind");
     }
     return status;

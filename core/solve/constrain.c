@@ -19,14 +19,14 @@ typedef struct price {
 typedef struct constrainer {
     const core_schedule *s;
     core_find_params params;
-    double *prices;                /* [tables->n_options] */
+    double *prices; /* [tables->n_options] */
     core_finding trial;
     price bytes[CORE_SOLVE_DEVICES], ns[CORE_SOLVE_DEVICES];
-    uint32_t *options;             /* [n_nodes] of a mixture */
-    uint32_t *over;                /* [n_nodes] best choice past the limit */
+    uint32_t *options; /* [n_nodes] of a mixture */
+    uint32_t *over;    /* [n_nodes] best choice past the limit */
     core_state *state;
     core_finding *best;
-    core_value value, over_value;  /* of best and over */
+    core_value value, over_value; /* of best and over */
 } constrainer;
 
 static void set_prices(constrainer *c)
@@ -64,8 +64,8 @@ static void move_prices(constrainer *c, const uint32_t *options, double ns)
     core_totals totals = core_totals_of(c->s->tables, options);
     for (uint32_t d = 0; d < p->n_devices; d++) {
         const core_solve_device *dev = &p->devices[d];
-        bool full = dev->memory != UINT64_MAX &&
-                    totals.bytes[d] > (double)dev->memory;
+        bool full =
+            dev->memory != UINT64_MAX && totals.bytes[d] > (double)dev->memory;
         bool busy = dev->max_share < 1 && totals.ns[d] > dev->max_share * ns;
         if (!c->bytes[d].scale && full)
             c->bytes[d].scale = FIRST_PRICE * ns / totals.bytes[d];
@@ -143,9 +143,8 @@ clv_status core_constrain(const core_schedule *s, uint32_t width,
                           core_finding *found)
 {
     size_t n = s->tables->problem->n_nodes;
-    constrainer c = {.s = s,
-                     .params = {.width = width / 2, .quick = true},
-                     .best = found};
+    constrainer c = {
+        .s = s, .params = {.width = width / 2, .quick = true}, .best = found};
     c.prices = calloc(s->tables->n_options, sizeof *c.prices);
     c.params.prices = c.prices;
     c.trial.options = calloc(3 * n, sizeof *c.trial.options);

@@ -23,8 +23,8 @@ static core_box intersection(const core_box *a, const core_box *b)
     return out;
 }
 
-/* Part of a node's result, whose rows are `columns` long; a copy of some columns
- * is one of each row. */
+/* Part of a node's result, whose rows are `columns` long; a copy of some
+ * columns is one of each row. */
 static double copy_ns(const core_solve_device *dev, const core_box *box,
                       int64_t columns, double bytes)
 {
@@ -36,8 +36,8 @@ static double copy_ns(const core_solve_device *dev, const core_box *box,
 }
 
 /* The step that made the slot's result goes on with a copy of it. */
-static void copy_out(const core_schedule *s, core_state *state,
-                     core_slot *slot, double ns)
+static void copy_out(const core_schedule *s, core_state *state, core_slot *slot,
+                     double ns)
 {
     uint32_t device = slot->device;
     double end = core_state_free(s, state)[device] += ns;
@@ -49,9 +49,9 @@ static void copy_out(const core_schedule *s, core_state *state,
 
 /* A box of the slot's result comes to the device's memory; what is left to do
  * there. */
-static double bring(const core_schedule *s, core_state *state,
-                    core_slot *slot, uint32_t device, const core_box *box,
-                    int64_t columns, double bytes)
+static double bring(const core_schedule *s, core_state *state, core_slot *slot,
+                    uint32_t device, const core_box *box, int64_t columns,
+                    double bytes)
 {
     const core_solve_device *devices = s->tables->problem->devices;
     uint32_t memory = devices[device].memory_index;
@@ -105,17 +105,15 @@ double core_copies_bring(const core_schedule *s, core_state *state,
             &t->boxes[t->kinds[node->kind].first_box[k] + part->boxes[k]];
         for (; o.some && source->read_bytes[k] > 0; o.some &= o.some - 1) {
             uint32_t i = (uint32_t)__builtin_ctz(o.some);
-            const core_box box = intersection(
-                need, &piece_of(s, dep.node, dep.option, i)->out);
-            ns += bring(s, state,
-                        core_state_slot(s, state, dep.first_slot + i),
+            const core_box box =
+                intersection(need, &piece_of(s, dep.node, dep.option, i)->out);
+            ns += bring(s, state, core_state_slot(s, state, dep.first_slot + i),
                         part->device, &box, t->problem->nodes[dep.node].columns,
                         source->read_bytes[k]);
         }
     }
-    return part->joins
-               ? ns + bring_partial(s, state, index, option, at, first)
-               : ns;
+    return part->joins ? ns + bring_partial(s, state, index, option, at, first)
+                       : ns;
 }
 
 double core_copies_hand_over(const core_schedule *s, uint32_t node,
@@ -123,8 +121,7 @@ double core_copies_hand_over(const core_schedule *s, uint32_t node,
 {
     const core_solve_node *n = &s->tables->problem->nodes[node];
     const core_solve_piece *piece = piece_of(s, node, option, at);
-    const core_solve_device *dev =
-        &s->tables->problem->devices[piece->device];
+    const core_solve_device *dev = &s->tables->problem->devices[piece->device];
     if (!n->wanted || !dev->memory_index || piece->partial)
         return 0;
     return copy_ns(dev, &piece->out, n->columns, n->element_bytes);

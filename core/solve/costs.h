@@ -6,7 +6,8 @@
 
 #include "../profile/profile.h"
 
-/* Functions as core_profile_cost() and the others of profile.h; none is NULL. */
+/* Functions as core_profile_cost() and the others of profile.h; none is NULL.
+ */
 typedef struct core_costs {
     const void *ctx;
     bool (*cost)(const void *ctx, const clv_device *dev, const core_work *work,

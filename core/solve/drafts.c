@@ -34,11 +34,10 @@ bool core_maker_needs_length(const core_maker *m, uint32_t kind,
 
 /* Columns of weights are cut only where the device uses them in place, or has
  * them in memory of its own. */
-static bool columns_reached(const core_maker *m, uint32_t kind,
-                            uint32_t device, uint32_t axis)
+static bool columns_reached(const core_maker *m, uint32_t kind, uint32_t device,
+                            uint32_t axis)
 {
-    const clv_node *node =
-        &m->graph->nodes[m->kinds.kinds[kind].first];
+    const clv_node *node = &m->graph->nodes[m->kinds.kinds[kind].first];
     if (m->devices[device].memory_index)
         return true;
     for (uint32_t i = 0; i < node->n_inputs; i++) {
@@ -48,8 +47,8 @@ static bool columns_reached(const core_maker *m, uint32_t kind,
             m->graph->tensors[value].rank < 2 ||
             core_cut_operand_of(node, i).last != axis)
             continue;
-        if (!core_weight_in_place(m->graph, value,
-                                  core_maker_device(m, device), m->align))
+        if (!core_weight_in_place(m->graph, value, core_maker_device(m, device),
+                                  m->align))
             return false;
     }
     return true;
@@ -124,12 +123,12 @@ static bool weigh_join(const core_maker *m, core_draft *d, uint32_t first,
 {
     core_box out = core_piece_out(m->graph, &d->cuts[first]);
     const clv_node *node = &m->graph->nodes[d->cuts[first].node];
-    core_work work = {.kind = {.op = CLV_OP_ADD,
-                               .dtype = m->graph->tensors[node->outputs[0]]
-                                            .dtype},
-                      .n = out.end[0] - out.begin[0],
-                      .in = out.end[1] - out.begin[1],
-                      .out = out.end[1] - out.begin[1]};
+    core_work work = {
+        .kind = {.op = CLV_OP_ADD,
+                 .dtype = m->graph->tensors[node->outputs[0]].dtype},
+        .n = out.end[0] - out.begin[0],
+        .in = out.end[1] - out.begin[1],
+        .out = out.end[1] - out.begin[1]};
     core_cost cost;
     if (!m->costs->cost(m->costs->ctx,
                         core_maker_device(m, d->cuts[first].device), &work,
@@ -188,8 +187,8 @@ static void run_together(const core_maker *m, tally *t)
     core_contend(t->sums, t->team.n,
                  costs->bandwidth(costs->ctx, devs, t->team.n), t->ns);
     for (uint32_t i = 0; i < t->team.n; i++) {
-        double slow = t->sums[i].ns *
-                      costs->slowdown(costs->ctx, devs, t->team.n, i);
+        double slow =
+            t->sums[i].ns * costs->slowdown(costs->ctx, devs, t->team.n, i);
         if (slow > t->ns[i])
             t->ns[i] = slow;
     }
@@ -227,10 +226,9 @@ static void order_pieces(core_draft *d, const tally *t)
     for (uint32_t k = 0; k < t->team.n; k++) {
         uint32_t next = t->team.n;
         for (uint32_t i = 0; i < t->team.n; i++)
-            if (!used[i] && (next == t->team.n ||
-                             t->team.devices[i] == d->lead ||
-                             (t->team.devices[next] != d->lead &&
-                              t->ns[i] > t->ns[next])))
+            if (!used[i] &&
+                (next == t->team.n || t->team.devices[i] == d->lead ||
+                 (t->team.devices[next] != d->lead && t->ns[i] > t->ns[next])))
                 next = i;
         used[next] = true;
         for (uint32_t i = 0; i < d->n; i++) {
@@ -277,8 +275,7 @@ static bool same_cuts(const core_draft *a, const core_draft *b)
     return a->n == b->n && !memcmp(a->cuts, b->cuts, a->n * sizeof *a->cuts);
 }
 
-clv_status core_draft_add(core_maker *m, uint32_t kind,
-                          const core_draft *draft)
+clv_status core_draft_add(core_maker *m, uint32_t kind, const core_draft *draft)
 {
     core_drafts *drafts = &m->drafts[kind];
     core_draft d = *draft;
@@ -289,8 +286,7 @@ clv_status core_draft_add(core_maker *m, uint32_t kind,
             return CLV_OK;
     if (drafts->n == drafts->capacity) {
         uint32_t capacity = drafts->capacity ? drafts->capacity * 2 : 16;
-        core_draft *grown =
-            reallocarray(drafts->list, capacity, sizeof *grown);
+        core_draft *grown = reallocarray(drafts->list, capacity, sizeof *grown);
         if (!grown)
             return no_memory();
         drafts->list = grown;

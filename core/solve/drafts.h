@@ -21,7 +21,7 @@ typedef struct core_draft {
     double bytes[CORE_DRAFT_PIECES], energy_nj[CORE_DRAFT_PIECES];
     uint64_t weight_bytes[CORE_DRAFT_PIECES];
     uint32_t n;
-    uint32_t lead;  /* device whose pieces come first, or CORE_NO_LEAD */
+    uint32_t lead; /* device whose pieces come first, or CORE_NO_LEAD */
     uint32_t joins[CORE_DRAFT_PIECES]; /* pieces whose sums are joined with
                                           later ones of the same output */
     double join_ns[CORE_DRAFT_PIECES], join_nj[CORE_DRAFT_PIECES];
@@ -49,8 +49,8 @@ typedef struct core_team {
  * for, and the rest for one with any length. */
 typedef struct core_layout {
     int64_t runs[CORE_SHARE_DEVICES][CORE_MAX_RUNS]; /* descending; 0: none */
-    int64_t rest;       /* rows at the end */
-    uint32_t rest_on;   /* index in the team */
+    int64_t rest;                                    /* rows at the end */
+    uint32_t rest_on;                                /* index in the team */
 } core_layout;
 
 /* Where a team divides an axis: device i has num[i-1]/den .. num[i]/den of it.
@@ -71,15 +71,15 @@ typedef struct core_maker {
     const core_costs *costs;
     core_strategy strategy;
     uint32_t n_devices;
-    uint64_t align;        /* of pointers: the most that a device asks for */
+    uint64_t align; /* of pointers: the most that a device asks for */
     core_solve_device *devices;
     core_node_reads *reads;
     core_kinds kinds;
-    bool several;          /* memories: some device has its own */
+    bool several;                    /* memories: some device has its own */
     bool usable[CORE_SOLVE_DEVICES]; /* sees the host's memory, as plans want */
-    bool *takes;           /* [n_kinds * n_devices] whole */
-    core_drafts *drafts;   /* [n_kinds] */
-    core_demand *tables;   /* scratch */
+    bool *takes;                     /* [n_kinds * n_devices] whole */
+    core_drafts *drafts;             /* [n_kinds] */
+    core_demand *tables;             /* scratch */
 } core_maker;
 
 const clv_op_caps *core_maker_caps(const core_maker *m, uint32_t kind,

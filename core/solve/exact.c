@@ -97,9 +97,8 @@ static void visit(walk *w, uint32_t node)
             try_option(w, node, o);
         return;
     }
-    core_value value =
-        core_value_of(p, &w->totals[node],
-                      core_state_makespan(w->s, w->states[node]));
+    core_value value = core_value_of(
+        p, &w->totals[node], core_state_makespan(w->s, w->states[node]));
     if (!core_value_better(value, w->value))
         return;
     w->value = value;

@@ -65,9 +65,10 @@ static void consider_device(finder *f, uint32_t device)
 static clv_status consider_beam(finder *f, uint32_t width, bool look_ahead,
                                 bool whole)
 {
-    core_beam_params params = {
-        .width = width, .look_ahead = look_ahead, .whole = whole,
-        .prices = f->params->prices};
+    core_beam_params params = {.width = width,
+                               .look_ahead = look_ahead,
+                               .whole = whole,
+                               .prices = f->params->prices};
     core_improve_params improve = {
         .max_rounds = MAX_ROUNDS, .whole = true, .prices = params.prices};
     clv_status status = core_beam_search(f->s, &params, f->options);
@@ -134,7 +135,8 @@ static clv_status finish(finder *f, const core_stretch *stretch,
                          const core_finding *small, uint32_t repeated)
 {
     const core_improve_params params = {
-        .max_rounds = MAX_ROUNDS, .n = stretch->period,
+        .max_rounds = MAX_ROUNDS,
+        .n = stretch->period,
         .first = stretch->begin + (repeated + 1) * stretch->period,
         .prices = f->params->prices};
     uint32_t n = f->s->tables->problem->n_nodes;
@@ -146,8 +148,8 @@ static clv_status finish(finder *f, const core_stretch *stretch,
         core_alternative *a = &f->out->alternatives[i];
         if (i - params.first < params.n)
             continue;
-        *a = small->alternatives[core_stretch_map(stretch, COPIES, repeated,
-                                                  i)];
+        *a =
+            small->alternatives[core_stretch_map(stretch, COPIES, repeated, i)];
         a->ns += value.ns - small->ns;
     }
     return status;
@@ -162,8 +164,8 @@ static clv_status find_small(finder *f, const core_stretch *stretch,
     core_finding found = {
         .options = calloc(small.n_nodes, sizeof *found.options),
         .alternatives = calloc(small.n_nodes, sizeof *found.alternatives)};
-    clv_status status = found.options && found.alternatives ? CLV_OK
-                                                            : no_memory();
+    clv_status status =
+        found.options && found.alternatives ? CLV_OK : no_memory();
     if (!status)
         status = core_find(&small, f->params, &found);
     if (!status)

@@ -19,8 +19,7 @@ static clv_status cost_of_copy(const core_play *play, uint32_t part,
 {
     const clv_plan *plan = play->plan;
     const clv_node *node = &plan->graph->nodes[plan->parts[part].node];
-    const core_overheads *o =
-        play->lanes[plan->parts[part].device].overheads;
+    const core_overheads *o = play->lanes[plan->parts[part].device].overheads;
     core_runs runs;
     clv_status status =
         core_plan_copy_runs(plan, node->inputs[0], symbols, &runs);
@@ -46,7 +45,8 @@ static clv_status cost_of(const core_play *play, uint32_t part,
     core_work_of(plan->graph, plan->parts[part].node, NULL, symbols, &work);
     if (!costs->cost(costs->ctx, dev, &work, &cost)) {
         char text[CORE_WORK_TEXT];
-        return clv_error(CLV_ERR_NOT_FOUND, "forecast: what '%s' takes for %s "
+        return clv_error(CLV_ERR_NOT_FOUND,
+                         "forecast: what '%s' takes for %s "
                          "is not known; measure it with cleave profile",
                          dev->id, core_work_text(&work, text));
     }
@@ -71,7 +71,7 @@ static clv_status wait_for(core_play *play, uint32_t device, uint64_t value,
         return CLV_OK;
     if (!core_play_reach(play, device, value))
         return clv_error(CLV_ERR_INTERNAL, "forecast: the plan waits for a "
-                         "step that is never submitted");
+                                           "step that is never submitted");
     const core_overheads *o = play->lanes[device].overheads;
     *host = fmax(*host, play->now) +
             (play->lanes[device].polled ? o->wait_poll : o->wait_block);
@@ -84,9 +84,9 @@ static clv_status wait_for_others(core_play *play, uint32_t s, double *host)
     const double before = *host;
     for (uint32_t i = 0; i < step->n_waits; i++) {
         const core_wait *wait = &play->plan->waits[step->first_wait + i];
-        clv_status status = wait->by_host ? wait_for(play, wait->device,
-                                                     wait->value, host)
-                                          : CLV_OK;
+        clv_status status =
+            wait->by_host ? wait_for(play, wait->device, wait->value, host)
+                          : CLV_OK;
         if (status)
             return status;
     }
@@ -103,8 +103,8 @@ static void find_polled(core_play *play)
     const bool spare_core = core_plan_spare_core(plan);
     for (uint32_t d = 0; d < plan->n_devices; d++)
         play->lanes[d].polled =
-            fast && (spare_core || plan->devices[d].dev->info.clock ==
-                                       CLV_CLOCK_VIRTUAL);
+            fast && (spare_core ||
+                     plan->devices[d].dev->info.clock == CLV_CLOCK_VIRTUAL);
 }
 
 /* A full queue is waited empty. */
@@ -115,8 +115,8 @@ static clv_status submit_step(core_play *play, uint32_t s, double *host)
     clv_status status = wait_for_others(play, s, host);
     core_play_until(play, *host);
     if (!status && depth && lane->submitted - lane->done >= depth)
-        status = wait_for(play, play->plan->steps[s].device, lane->submitted,
-                          host);
+        status =
+            wait_for(play, play->plan->steps[s].device, lane->submitted, host);
     if (status)
         return status;
     core_span *submit = &play->forecast->submits[s];
@@ -174,8 +174,8 @@ static clv_status allocate(const clv_plan *plan, struct core_forecast **out)
     f->submits = calloc(plan->n_steps + 1u, sizeof *f->submits);
     f->host_waits = calloc(plan->n_steps + 1u, sizeof *f->host_waits);
     f->busy_ns = calloc(plan->n_devices + 1u, sizeof *f->busy_ns);
-    return f->parts && f->costs_ns && f->steps && f->submits &&
-                   f->host_waits && f->busy_ns
+    return f->parts && f->costs_ns && f->steps && f->submits && f->host_waits &&
+                   f->busy_ns
                ? CLV_OK
                : no_memory();
 }

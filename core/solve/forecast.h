@@ -14,15 +14,15 @@ typedef struct core_span {
 } core_span;
 
 struct core_forecast {
-    double makespan_ns;     /* until the host goes on after the last wait */
-    double energy_nj;       /* of the work; 0: unknown */
-    core_span *parts;       /* [plan->n_parts] */
-    double *costs_ns;       /* [plan->n_parts] of the part alone */
-    core_span *steps;       /* [plan->n_steps] on the device, with dispatch */
-    core_span *submits;     /* [plan->n_steps] of the host */
-    core_span *host_waits;  /* [plan->n_steps] before the submit */
-    core_span last_wait;    /* of the host, for everything to end */
-    double *busy_ns;        /* [plan->n_devices] */
+    double makespan_ns;    /* until the host goes on after the last wait */
+    double energy_nj;      /* of the work; 0: unknown */
+    core_span *parts;      /* [plan->n_parts] */
+    double *costs_ns;      /* [plan->n_parts] of the part alone */
+    core_span *steps;      /* [plan->n_steps] on the device, with dispatch */
+    core_span *submits;    /* [plan->n_steps] of the host */
+    core_span *host_waits; /* [plan->n_steps] before the submit */
+    core_span last_wait;   /* of the host, for everything to end */
+    double *busy_ns;       /* [plan->n_devices] */
 };
 
 /* symbols: NULL for their upper bounds. CLV_ERR_NOT_FOUND: the cost of some

@@ -29,10 +29,11 @@ clv_status core_play_begin(core_play *play)
         return clv_error(CLV_ERR_NO_MEMORY, "no memory for a forecast");
     for (uint32_t d = 0; d < n; d++) {
         play->lanes[d].dev = plan->devices[d].dev;
-        play->lanes[d].overheads = play->costs->overheads(
-            play->costs->ctx, plan->devices[d].dev);
+        play->lanes[d].overheads =
+            play->costs->overheads(play->costs->ctx, plan->devices[d].dev);
         if (!play->lanes[d].overheads && plan->devices[d].n_steps)
-            return clv_error(CLV_ERR_NOT_FOUND, "forecast: what submits and "
+            return clv_error(CLV_ERR_NOT_FOUND,
+                             "forecast: what submits and "
                              "waits of device '%s' cost is not known; measure "
                              "it with cleave profile",
                              plan->devices[d].dev->id);

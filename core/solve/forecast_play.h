@@ -21,13 +21,13 @@ typedef struct core_part_load {
 typedef struct core_lane {
     const core_overheads *overheads;
     clv_device *dev;
-    uint32_t first;     /* in core_play.order */
+    uint32_t first;           /* in core_play.order */
     uint32_t submitted, done; /* steps; the timeline's value */
-    bool polled;        /* by a host that waits for it; else it blocks */
+    bool polled;              /* by a host that waits for it; else it blocks */
     bool running;
-    uint32_t part;      /* the running one; CORE_NO_PART: the dispatch */
-    double left;        /* ns of it at full speed, at core_play.now */
-    double speed;       /* 1: full */
+    uint32_t part; /* the running one; CORE_NO_PART: the dispatch */
+    double left;   /* ns of it at full speed, at core_play.now */
+    double speed;  /* 1: full */
 } core_lane;
 
 #define CORE_NO_PART 0xffffffffu

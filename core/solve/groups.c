@@ -41,8 +41,7 @@ uint32_t core_find_static(const core_maker *m, uint32_t kind,
                           const core_team *team)
 {
     uint32_t i = 0;
-    while (i < team->n &&
-           !core_maker_needs_length(m, kind, team->devices[i]))
+    while (i < team->n && !core_maker_needs_length(m, kind, team->devices[i]))
         i++;
     return i;
 }
@@ -62,10 +61,8 @@ bool core_group_hybrid(const core_maker *m, const core_group *g)
         if (core_find_static(m, k, g->team) != at ||
             core_sequence_of(m, k) != core_sequence_of(m, kind) ||
             core_maker_caps(m, k, g->team->devices[at])->static_shapes !=
-                core_maker_caps(m, kind, g->team->devices[at])
-                    ->static_shapes ||
-            !core_maker_splits(m, k, g->team->devices[!at],
-                               CORE_AXIS_SEQUENCE))
+                core_maker_caps(m, kind, g->team->devices[at])->static_shapes ||
+            !core_maker_splits(m, k, g->team->devices[!at], CORE_AXIS_SEQUENCE))
             return false;
     }
     return true;
@@ -80,8 +77,7 @@ bool core_group_set_steps(const core_maker *m, core_group *g)
         g->unit = common_divisor(g->unit, extent_of(m, g->members[i]));
     for (uint32_t i = 0; i < g->n; i++) {
         const core_member *member = g->members[i];
-        int64_t step =
-            core_step_of(m, member->kind, member->axis, g->team);
+        int64_t step = core_step_of(m, member->kind, member->axis, g->team);
         int64_t scale = extent_of(m, member) / g->unit;
         if (!step)
             return false;

@@ -9,8 +9,8 @@ typedef struct core_group {
     const core_team *team;
     const core_member *members[CORE_GROUP_MEMBERS];
     uint32_t n, index;
-    int64_t unit;         /* extents are multiples of it */
-    int64_t step;         /* fractions are multiples of step / unit */
+    int64_t unit; /* extents are multiples of it */
+    int64_t step; /* fractions are multiples of step / unit */
     uint32_t steps;
     bool hybrid;
     core_layout layout;
@@ -32,8 +32,8 @@ uint32_t core_group_layouts(const core_maker *m, const core_group *g,
                             core_layout out[2]);
 
 /* Adds what a piece costs, count times; no cost is INFINITY. */
-void core_add_cost(const core_maker *m, const core_piece *piece,
-                   uint32_t count, core_demand *to);
+void core_add_cost(const core_maker *m, const core_piece *piece, uint32_t count,
+                   core_demand *to);
 /* What the device at a place of the team takes for 0 .. steps steps. */
 void core_group_table(const core_maker *m, const core_group *g, uint32_t at,
                       core_demand *table);

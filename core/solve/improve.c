@@ -10,7 +10,7 @@
 typedef struct improver {
     const core_schedule *s;
     const core_improve_params *params;
-    char *states;      /* before each node, and after the last */
+    char *states; /* before each node, and after the last */
     core_state *trial;
     uint32_t *options; /* the best choice so far */
     core_totals totals;
@@ -45,7 +45,7 @@ static double horizon(const core_schedule *s, const core_state *state,
 
 typedef struct pair {
     const core_state *a, *b;
-    double shift;                  /* of a against b */
+    double shift; /* of a against b */
     double a_horizon, b_horizon;
 } pair;
 
@@ -113,8 +113,7 @@ static bool same_slots(const core_schedule *s, const pair *p)
     for (uint32_t i = 0; i < a->n_slots; i++) {
         const core_slot *x = core_state_slot(s, a, i);
         const core_slot *y = core_state_slot(s, b, i);
-        if (!same_time(x->at, y->at, p->shift) ||
-            x->memories != y->memories ||
+        if (!same_time(x->at, y->at, p->shift) || x->memories != y->memories ||
             (x->step == core_state_steps(s, a)[x->device]) !=
                 (y->step == core_state_steps(s, b)[y->device]) ||
             !same_clock(s, a, x->clock, b, y->clock))
@@ -204,8 +203,8 @@ static void set_states(improver *m, uint32_t first)
     m->price = 0;
     for (uint32_t i = 0; i < n; i++)
         m->price += price_of(m, i, m->options[i]);
-    m->value = value_of(m, &m->totals,
-                        core_state_makespan(s, state_at(m, n)), m->price);
+    m->value = value_of(m, &m->totals, core_state_makespan(s, state_at(m, n)),
+                        m->price);
 }
 
 /* Takes the option, if it is better in truth. */
@@ -257,8 +256,7 @@ static bool as_before(const improver *m, uint32_t node)
 {
     const core_stretch *s = &m->params->stretch;
     uint32_t p = s->period;
-    if (!p || node < s->begin + 2 * p ||
-        node + p >= s->begin + s->copies * p)
+    if (!p || node < s->begin + 2 * p || node + p >= s->begin + s->copies * p)
         return false;
     for (uint32_t i = node - p; i <= node + p; i++)
         if (m->options[i] != m->options[i - p])
@@ -294,9 +292,9 @@ clv_status core_improve(const core_schedule *s,
         rounds += !at;
         bool known = alternatives && unchanged >= params->stretch.period &&
                      as_before(&m, i);
-        bool changed = !known && improve_node(&m, i,
-                                              rounds <= params->max_rounds,
-                                              &alternative);
+        bool changed =
+            !known &&
+            improve_node(&m, i, rounds <= params->max_rounds, &alternative);
         if (known)
             alternative = alternatives[i - params->stretch.period];
         unchanged = changed ? 0 : unchanged + 1;

@@ -1,6 +1,7 @@
 /*
  * A full choice made better node by node: each option of each node is tried
- * with all else as it is, until none helps. What it tries last are the alternatives.
+ * with all else as it is, until none helps. What it tries last are the
+ * alternatives.
  */
 #pragma once
 

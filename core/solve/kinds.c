@@ -108,9 +108,9 @@ static uint64_t mix_operand(const linker *l, uint64_t hash, clv_value value)
         hash = mix(mix(hash, (uint64_t)desc->dims[i]), desc->symbols[i]);
     for (uint32_t d = 0;
          d < l->plan->n_devices && desc->usage == CLV_USAGE_WEIGHT; d++)
-        hash = mix(hash, core_weight_in_place(l->graph, value,
-                                              l->plan->devices[d].dev,
-                                              l->align));
+        hash =
+            mix(hash, core_weight_in_place(l->graph, value,
+                                           l->plan->devices[d].dev, l->align));
     return hash;
 }
 
@@ -236,8 +236,12 @@ clv_status core_kinds_find(const clv_plan *plan, const clv_op_caps *caps,
                         .kinds = calloc(n + 1, sizeof *out->kinds),
                         .links = calloc(axes + 1, sizeof *out->links),
                         .members = calloc(axes + 1, sizeof *out->members)};
-    linker l = {.plan = plan, .graph = graph, .caps = caps, .reads = reads,
-                .align = align, .out = out,
+    linker l = {.plan = plan,
+                .graph = graph,
+                .caps = caps,
+                .reads = reads,
+                .align = align,
+                .out = out,
                 .parent = calloc(sets + 1, sizeof *l.parent),
                 .own = calloc(n + 1, sizeof *l.own),
                 .linked = calloc(sets + 1, sizeof *l.linked),

@@ -16,7 +16,7 @@
 #define CORE_NO_LINK 0xffffffffu
 
 typedef struct core_kind {
-    uint32_t first; /* node */
+    uint32_t first;                  /* node */
     uint32_t links[CORE_AXIS_COUNT]; /* CORE_NO_LINK: no such axis */
 } core_kind;
 

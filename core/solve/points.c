@@ -41,8 +41,10 @@ static bool same_layout(const core_layout *a, const core_layout *b)
 static void note_point(pool *p, const core_group *g, const uint32_t *parts,
                        double time)
 {
-    core_cut_point point = {.team = *g->team, .den = g->unit,
-                            .hybrid = g->hybrid, .layout = g->layout};
+    core_cut_point point = {.team = *g->team,
+                            .den = g->unit,
+                            .hybrid = g->hybrid,
+                            .layout = g->layout};
     uint32_t sum = 0;
     for (uint32_t i = 0; i < g->team->n; i++) {
         sum += parts[i];
@@ -121,8 +123,8 @@ static void balance_group(const core_maker *m, pool *p, core_group *g)
         return;
     bool any_length = true;
     for (uint32_t i = 0; i < g->n && any_length; i++)
-        any_length = core_find_static(m, g->members[i]->kind, g->team) ==
-                     g->team->n;
+        any_length =
+            core_find_static(m, g->members[i]->kind, g->team) == g->team->n;
     if (any_length) {
         balance(m, p, g);
         return;
@@ -171,8 +173,10 @@ static clv_status balance_team(core_maker *m, const core_team *team, void *ctx)
     balance_group(m, p, &all);
     bool found = p->n != before;
     for (uint32_t i = 0; i < all.n && (all.n > 1 || !found); i++) {
-        core_group own = {.team = team, .n = 1, .members = {all.members[i]},
-                     .index = 1 + (uint32_t)(all.members[i] - members)};
+        core_group own = {.team = team,
+                          .n = 1,
+                          .members = {all.members[i]},
+                          .index = 1 + (uint32_t)(all.members[i] - members)};
         if (!found || weight_of(m, own.members[0], team) > MATTERS * sum)
             balance_group(m, p, &own);
     }
@@ -253,8 +257,8 @@ static clv_status draft_point(core_maker *m, const core_member *member,
     if (!core_takes_part(m, member, &point->team) ||
         !make_draft(m, member->kind, member->axis, point, &draft))
         return CLV_OK;
-    bool any_length = core_find_static(m, member->kind, &point->team) ==
-                      point->team.n;
+    bool any_length =
+        core_find_static(m, member->kind, &point->team) == point->team.n;
     if (any_length == point->hybrid)
         return CLV_OK;
     clv_status status = CLV_OK;
@@ -294,8 +298,8 @@ static clv_status draft_link(core_maker *m, pool *p)
     sort_points(p);
     for (uint32_t i = 0; i < link->n_members && !status; i++)
         for (uint32_t j = 0; j < p->n && !status; j++)
-            status = draft_point(
-                m, &m->kinds.members[link->first_member + i], &p->points[j]);
+            status = draft_point(m, &m->kinds.members[link->first_member + i],
+                                 &p->points[j]);
     return status;
 }
 

@@ -104,8 +104,8 @@ static core_box touched(const clv_graph *graph, const core_piece *piece,
                         uint32_t operand, core_box whole)
 {
     const clv_node *node = &graph->nodes[piece->node];
-    clv_value value = operand < node->n_inputs ? node->inputs[operand]
-                                               : node->outputs[0];
+    clv_value value =
+        operand < node->n_inputs ? node->inputs[operand] : node->outputs[0];
     core_cut_operand rule = core_cut_operand_of(node, operand);
     if (graph->tensors[value].rank > 1)
         narrow(graph, piece, rule.first, false, &whole, 0);

@@ -14,7 +14,7 @@
 #define CORE_NO_DEP 0xffu
 
 typedef struct core_node_reads {
-    uint32_t deps[CORE_SOLVE_DEPS]; /* earlier nodes */
+    uint32_t deps[CORE_SOLVE_DEPS];   /* earlier nodes */
     uint8_t operand[CORE_SOLVE_DEPS]; /* by which it is read; CORE_NO_DEP: it
                                          has to be over before */
     uint32_t n_deps;

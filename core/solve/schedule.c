@@ -24,8 +24,7 @@ void core_schedule_init(core_schedule *s, const core_tables *tables)
     s->order_at = s->steps_at + n * sizeof(uint32_t);
     s->clock_at = s->order_at + n * sizeof(uint32_t);
     s->live_at = s->clock_at + (size_t)n * n * sizeof(uint32_t);
-    s->slots_at =
-        round_up(s->live_at + tables->most_live * sizeof(core_live));
+    s->slots_at = round_up(s->live_at + tables->most_live * sizeof(core_live));
     s->slot_size = round_up(sizeof(core_slot) + n * sizeof(uint32_t));
     s->state_size = s->slots_at + tables->most_slots * s->slot_size;
     for (uint32_t d = 0; d < n; d++)
@@ -252,8 +251,8 @@ static void retire(const core_schedule *s, core_state *state, uint32_t live)
 {
     core_live *lives = core_state_live(s, state);
     uint32_t first = lives[live].first_slot;
-    uint32_t end = live + 1 < state->n_live ? lives[live + 1].first_slot
-                                            : state->n_slots;
+    uint32_t end =
+        live + 1 < state->n_live ? lives[live + 1].first_slot : state->n_slots;
     char *slots = (char *)core_state_slot(s, state, 0);
     memmove(slots + first * s->slot_size, slots + end * s->slot_size,
             (state->n_slots - end) * s->slot_size);

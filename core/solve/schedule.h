@@ -11,12 +11,12 @@
 
 /* A piece's result. */
 typedef struct core_slot {
-    double at;       /* the end of its step, as far as it is filled */
-    uint32_t step;   /* of its device, from 1 */
-    uint32_t order;  /* of its step among all steps */
+    double at;      /* the end of its step, as far as it is filled */
+    uint32_t step;  /* of its device, from 1 */
+    uint32_t order; /* of its step among all steps */
     uint32_t device;
     uint32_t memories; /* bits: that have it, or the part that was needed */
-    uint32_t clock[]; /* [n_devices] steps done before its step begins */
+    uint32_t clock[];  /* [n_devices] steps done before its step begins */
 } core_slot;
 
 typedef struct core_live {

@@ -26,16 +26,16 @@ typedef struct search {
     core_maker *m;
     uint32_t link;
     core_team team;
-    uint32_t n_fixed;      /* of the team: they come first */
+    uint32_t n_fixed; /* of the team: they come first */
     int64_t rows;
     int64_t lengths[CORE_SHARE_DEVICES][MAX_LENGTHS]; /* descending */
     core_demand runs[CORE_SHARE_DEVICES][MAX_LENGTHS];
     uint32_t n_lengths[CORE_SHARE_DEVICES];
-    core_demand *rests;    /* [rows + 1]; ns < 0: not known yet */
+    core_demand *rests; /* [rows + 1]; ns < 0: not known yet */
     const core_member *members[64];
     uint32_t n_members;
     double bandwidth;
-    core_layout layout;    /* being tried */
+    core_layout layout; /* being tried */
     core_demand sums[CORE_SHARE_DEVICES];
     found best[KEEP_LAYOUTS]; /* of this team and these members */
     uint32_t n_best;
@@ -54,9 +54,9 @@ static core_demand cost_of(const search *s, uint32_t device, int64_t begin,
 {
     core_demand sum = {0};
     for (uint32_t i = 0; i < s->n_members; i++) {
-        core_piece piece = {
-            .node = s->m->kinds.kinds[s->members[i]->kind].first,
-            .device = device};
+        core_piece piece = {.node =
+                                s->m->kinds.kinds[s->members[i]->kind].first,
+                            .device = device};
         core_cost cost;
         core_demand demand;
         if (end - begin < s->rows)
@@ -73,8 +73,8 @@ static core_demand rest_cost(search *s, int64_t rows)
 {
     core_demand *rest = &s->rests[rows];
     if (rest->ns < 0)
-        *rest = cost_of(s, s->team.devices[s->n_fixed], s->rows - rows,
-                        s->rows);
+        *rest =
+            cost_of(s, s->team.devices[s->n_fixed], s->rows - rows, s->rows);
     return *rest;
 }
 
@@ -95,8 +95,8 @@ static void note_layout(search *s, double ns)
     uint32_t at = 0;
     for (; at < s->n_best; at++) {
         uint32_t i = 0;
-        while (i < s->n_fixed && run_rows(&s->best[at].layout, i) ==
-                                     run_rows(&s->layout, i))
+        while (i < s->n_fixed &&
+               run_rows(&s->best[at].layout, i) == run_rows(&s->layout, i))
             i++;
         if (i == s->n_fixed)
             break;
@@ -174,8 +174,8 @@ static void set_lengths(search *s)
         s->n_lengths[d] = n;
         for (uint32_t i = 0; i < n; i++) {
             int64_t begin = (s->rows - s->lengths[d][i]) / 2;
-            s->runs[d][i] = cost_of(s, s->team.devices[d], begin,
-                                    begin + s->lengths[d][i]);
+            s->runs[d][i] =
+                cost_of(s, s->team.devices[d], begin, begin + s->lengths[d][i]);
         }
     }
 }
@@ -201,8 +201,7 @@ static void find_layouts(search *s)
     clv_device *devs[CORE_SHARE_DEVICES];
     for (uint32_t i = 0; i < s->team.n; i++)
         devs[i] = core_maker_device(s->m, s->team.devices[i]);
-    s->bandwidth =
-        s->m->costs->bandwidth(s->m->costs->ctx, devs, s->team.n);
+    s->bandwidth = s->m->costs->bandwidth(s->m->costs->ctx, devs, s->team.n);
     for (int64_t i = 0; i <= s->rows; i++)
         s->rests[i].ns = -1;
     memset(&s->layout, 0, sizeof s->layout);
@@ -238,8 +237,7 @@ static bool sort_team(search *s, uint32_t kind, const core_team *team)
 static bool takes_part(const search *s, const core_member *member)
 {
     int64_t rows = core_cut_extent(
-        s->m->graph, s->m->kinds.kinds[member->kind].first,
-        CORE_AXIS_SEQUENCE);
+        s->m->graph, s->m->kinds.kinds[member->kind].first, CORE_AXIS_SEQUENCE);
     if (member->axis != CORE_AXIS_SEQUENCE || rows != s->rows)
         return false;
     for (uint32_t i = 0; i < s->team.n; i++) {
@@ -263,9 +261,9 @@ static void collect_members(search *s, const core_team *team)
         const core_member *member =
             &s->m->kinds.members[link->first_member + i];
         if (!s->n_members) {
-            s->rows = core_cut_extent(
-                s->m->graph, s->m->kinds.kinds[member->kind].first,
-                CORE_AXIS_SEQUENCE);
+            s->rows = core_cut_extent(s->m->graph,
+                                      s->m->kinds.kinds[member->kind].first,
+                                      CORE_AXIS_SEQUENCE);
             if (member->axis != CORE_AXIS_SEQUENCE || s->rows > MAX_ROWS ||
                 !sort_team(s, member->kind, team))
                 continue;
@@ -337,8 +335,8 @@ static clv_status draft_link(search *s)
         const core_member *member =
             &s->m->kinds.members[link->first_member + i];
         uint32_t n = 0;
-        for (uint32_t j = 0;
-             j < s->n_kept && n < KEEP_LAYOUTS && !status; j++) {
+        for (uint32_t j = 0; j < s->n_kept && n < KEEP_LAYOUTS && !status;
+             j++) {
             core_draft draft;
             s->team = s->kept[j].team;
             s->n_fixed = 0;
@@ -346,9 +344,9 @@ static clv_status draft_link(search *s)
                    is_fixed(s, member->kind, s->team.devices[s->n_fixed]))
                 s->n_fixed++;
             s->n_members = 0;
-            s->rows = core_cut_extent(
-                s->m->graph, s->m->kinds.kinds[member->kind].first,
-                CORE_AXIS_SEQUENCE);
+            s->rows = core_cut_extent(s->m->graph,
+                                      s->m->kinds.kinds[member->kind].first,
+                                      CORE_AXIS_SEQUENCE);
             if (takes_part(s, member) &&
                 make_draft(s, member, &s->kept[j], &draft)) {
                 status = core_draft_add(s->m, member->kind, &draft);

@@ -25,8 +25,8 @@ static void fill(const core_solve_problem *p, const core_finding *found,
             &p->options[first + found->options[i]];
         out->choices[i] = (core_solve_choice){
             .option = first + found->options[i],
-            .alternative = a->option == UINT32_MAX ? a->option
-                                                   : first + a->option,
+            .alternative =
+                a->option == UINT32_MAX ? a->option : first + a->option,
             .alternative_ns = a->option == UINT32_MAX ? 0 : a->ns,
         };
         for (uint32_t k = 0; k < option->n_pieces; k++)
@@ -55,13 +55,15 @@ static clv_status settle(const core_schedule *s, core_finding *found,
         core_stretch_find(t->problem, 2, &rest.stretch);
     }
     if (!status)
-        status = core_improve(s, &rest, found->options, found->alternatives,
-                              &value);
+        status =
+            core_improve(s, &rest, found->options, found->alternatives, &value);
     found->ns = value.ns;
     if (!status && value.memory > 0)
-        status = clv_error(CLV_ERR_LIMIT, "the weights do not fit the devices' "
+        status = clv_error(CLV_ERR_LIMIT,
+                           "the weights do not fit the devices' "
                            "memory: %.0f MiB are too many%s; give devices more "
-                           "or use more of them", value.memory / 1048576,
+                           "or use more of them",
+                           value.memory / 1048576,
                            out->optimal ? "" : " in the best division found");
     return status;
 }
@@ -95,9 +97,8 @@ clv_status core_solve(const core_solve_problem *problem, core_solution *out)
     core_schedule_init(&schedule, &tables);
     found.options = calloc(problem->n_nodes, sizeof *found.options);
     found.alternatives = calloc(problem->n_nodes, sizeof *found.alternatives);
-    status = found.options && found.alternatives
-                 ? solve(&schedule, &found, out)
-                 : no_memory();
+    status = found.options && found.alternatives ? solve(&schedule, &found, out)
+                                                 : no_memory();
     free(found.options);
     free(found.alternatives);
     core_tables_finish(&tables);

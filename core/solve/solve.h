@@ -17,8 +17,8 @@
  *     (host_waits), or the device does by itself. A wait that finds its work
  *     done costs nothing.
  *   - At the end the host waits for all devices.
- *   - What a piece needs of a result that is in another memory is copied: by the
- *     device that made it, at the end of its step, if that has memory of its
+ *   - What a piece needs of a result that is in another memory is copied: by
+ * the device that made it, at the end of its step, if that has memory of its
  *     own; by the piece's device before it, in a step that begins with it, if
  *     that has. A result is copied to a memory once.
  *
@@ -40,11 +40,11 @@
 
 typedef struct core_solve_device {
     double submit_ns, submit_idle_ns; /* host time; queue with work, empty */
-    double dispatch_ns;  /* device time before a step's first piece */
-    double wait_ns;      /* host time after the end of work it waited for */
-    bool host_waits;     /* the host waits for what its steps need of others */
-    uint64_t memory;     /* bytes of weights it may hold; UINT64_MAX: any */
-    double max_share;    /* of the makespan that its pieces may take, 0..1 */
+    double dispatch_ns; /* device time before a step's first piece */
+    double wait_ns;     /* host time after the end of work it waited for */
+    bool host_waits;    /* the host waits for what its steps need of others */
+    uint64_t memory;    /* bytes of weights it may hold; UINT64_MAX: any */
+    double max_share;   /* of the makespan that its pieces may take, 0..1 */
     uint32_t memory_index; /* that it works in: 0 the host's, which devices
                               share; else its own, below
                               CORE_SOLVE_MEMORIES */
@@ -59,7 +59,7 @@ typedef struct core_box {
 
 typedef struct core_solve_piece {
     uint32_t device;
-    double ns;             /* with the other pieces of the option running */
+    double ns; /* with the other pieces of the option running */
     double energy_nj;
     uint64_t weight_bytes; /* of weights it holds */
     bool partial;          /* a partial sum, for `joins` of its option only */
@@ -82,9 +82,9 @@ typedef struct core_solve_node {
     /* Where devices have memory of their own: */
     double read_bytes[CORE_SOLVE_DEPS]; /* an element of what it reads of the
                                            dep's result; 0: is not copied */
-    double element_bytes; /* of the node's own result, */
-    int64_t columns;      /* which is so wide */
-    bool wanted;          /* and which the host asked for */
+    double element_bytes;               /* of the node's own result, */
+    int64_t columns;                    /* which is so wide */
+    bool wanted;                        /* and which the host asked for */
 } core_solve_node;
 
 typedef struct core_solve_problem {
@@ -96,10 +96,10 @@ typedef struct core_solve_problem {
 } core_solve_problem;
 
 typedef struct core_solve_choice {
-    uint32_t option;      /* index into options */
-    uint32_t alternative; /* the best other one; UINT32_MAX: there is none */
-    double alternative_ns;/* makespan with it, all else the same; it may break
-                             a constraint */
+    uint32_t option;       /* index into options */
+    uint32_t alternative;  /* the best other one; UINT32_MAX: there is none */
+    double alternative_ns; /* makespan with it, all else the same; it may break
+                              a constraint */
 } core_solve_choice;
 
 typedef struct core_solution {

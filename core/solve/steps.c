@@ -41,8 +41,7 @@ static const clv_axis_limit *limit_of(const clv_op_caps *caps, uint32_t axis)
 static int64_t aligned(double bytes, uint64_t align)
 {
     int64_t n = 1;
-    while (n < (int64_t)align * 2 &&
-           (uint64_t)(bytes * (double)n) % align)
+    while (n < (int64_t)align * 2 && (uint64_t)(bytes * (double)n) % align)
         n *= 2;
     return n;
 }
@@ -56,8 +55,7 @@ static double row_bytes(const clv_tensor_desc *desc)
 
 /* A view begins at aligned addresses, in the operand and in its scales. */
 static int64_t operand_step(const core_maker *m, clv_value value,
-                            core_cut_operand rule, uint32_t axis,
-                            int64_t unit)
+                            core_cut_operand rule, uint32_t axis, int64_t unit)
 {
     const clv_tensor_desc *desc = &m->graph->tensors[value];
     uint32_t elements, bytes;
@@ -66,8 +64,8 @@ static int64_t operand_step(const core_maker *m, clv_value value,
     if (rule.last == axis) {
         step = elements * aligned(bytes, m->align);
         if (desc->quant == CLV_QUANT_PER_GROUP && desc->quant_group)
-            step = common_multiple(
-                step, desc->quant_group * aligned(sizeof(float), m->align));
+            step = common_multiple(step, desc->quant_group *
+                                             aligned(sizeof(float), m->align));
         step /= common_divisor(step, unit);
     }
     if (desc->rank > 1 && rule.first == axis) {
@@ -93,14 +91,14 @@ int64_t core_step_of(const core_maker *m, uint32_t kind, uint32_t axis,
             step = common_multiple(step, limit->multiple);
     }
     for (uint32_t i = 0; i <= node->n_inputs && m->align > 1 && step; i++) {
-        clv_value value = i < node->n_inputs  ? node->inputs[i]
-                          : node->n_outputs ? node->outputs[0]
-                                            : CLV_NO_TENSOR;
+        clv_value value = i < node->n_inputs ? node->inputs[i]
+                          : node->n_outputs  ? node->outputs[0]
+                                             : CLV_NO_TENSOR;
         if (value == CLV_NO_TENSOR)
             continue;
         core_cut_operand rule = core_cut_operand_of(node, i);
-        int64_t own = operand_step(m, value, rule, axis,
-                                   core_cut_unit(node, axis));
+        int64_t own =
+            operand_step(m, value, rule, axis, core_cut_unit(node, axis));
         if (rule.groups && rule.last == axis)
             own = common_multiple(own, core_cut_group(m->graph, node));
         step = common_multiple(step, own);

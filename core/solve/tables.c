@@ -69,20 +69,18 @@ static void fill_kind(core_tables *t, core_kind *kind)
     }
     for (uint32_t o = 0; o < node->n_options; o++) {
         const core_solve_option *option = &p->options[node->first_option + o];
-        t->options[t->n_options++] =
-            (core_parts){t->n_parts, option->n_pieces};
+        t->options[t->n_options++] = (core_parts){t->n_parts, option->n_pieces};
         if (option->n_pieces > kind->most_pieces)
             kind->most_pieces = option->n_pieces;
         for (uint32_t i = 0; i < option->n_pieces; i++) {
-            const core_solve_piece *piece =
-                &p->pieces[option->first_piece + i];
+            const core_solve_piece *piece = &p->pieces[option->first_piece + i];
             core_part_need *part = &t->parts[t->n_parts++];
-            *part = (core_part_need){.ns = piece->ns,
-                                     .weight_bytes =
-                                         (double)piece->weight_bytes,
-                                     .device = piece->device,
-                                     .partial = piece->partial,
-                                     .joins = piece->joins};
+            *part =
+                (core_part_need){.ns = piece->ns,
+                                 .weight_bytes = (double)piece->weight_bytes,
+                                 .device = piece->device,
+                                 .partial = piece->partial,
+                                 .joins = piece->joins};
             for (uint32_t k = 0; k < node->n_deps; k++)
                 part->boxes[k] = box_index(t, kind, k, &piece->needs[k]);
         }
@@ -117,10 +115,11 @@ static clv_status find_kinds(core_tables *t, size_t *n_options,
         }
     }
     /* Boxes are counted in 16 bits. */
-    return *n_pieces > UINT16_MAX
-               ? clv_error(CLV_ERR_LIMIT, "the search takes %d different "
-                           "pieces at most, not %zu", UINT16_MAX, *n_pieces)
-               : CLV_OK;
+    return *n_pieces > UINT16_MAX ? clv_error(CLV_ERR_LIMIT,
+                                              "the search takes %d different "
+                                              "pieces at most, not %zu",
+                                              UINT16_MAX, *n_pieces)
+                                  : CLV_OK;
 }
 
 static clv_status make_kinds(core_tables *t)
@@ -177,9 +176,8 @@ static const core_overlap *make_table(core_tables *t, uint32_t kind,
     uint32_t first = p->nodes[from->node].first_option;
     for (uint32_t b = 0; b < by->n_boxes[dep]; b++)
         for (uint32_t o = 0; o < from->n_options; o++)
-            table->overlaps[b * from->n_options + o] =
-                overlap_of(p, &t->boxes[by->first_box[dep] + b],
-                           &p->options[first + o]);
+            table->overlaps[b * from->n_options + o] = overlap_of(
+                p, &t->boxes[by->first_box[dep] + b], &p->options[first + o]);
     return table->overlaps;
 }
 
@@ -304,9 +302,10 @@ static clv_status make_lives(core_tables *t)
     if (!live || !t->retired)
         return no_memory();
     return t->most_slots > UINT16_MAX - 1
-               ? clv_error(CLV_ERR_LIMIT, "the search takes %d results that "
-                           "live together at most, not %u", UINT16_MAX - 1,
-                           t->most_slots)
+               ? clv_error(CLV_ERR_LIMIT,
+                           "the search takes %d results that "
+                           "live together at most, not %u",
+                           UINT16_MAX - 1, t->most_slots)
                : CLV_OK;
 }
 

@@ -28,8 +28,8 @@ typedef struct core_parts {
 } core_parts;
 
 typedef struct core_kind {
-    uint32_t node;         /* the first of this kind */
-    uint32_t first_parts;  /* in tables->options */
+    uint32_t node;        /* the first of this kind */
+    uint32_t first_parts; /* in tables->options */
     uint32_t n_options, n_deps, most_pieces;
     uint32_t first_box[CORE_SOLVE_DEPS], n_boxes[CORE_SOLVE_DEPS];
 } core_kind;
@@ -39,17 +39,17 @@ typedef struct core_consumer {
 } core_consumer;
 
 typedef struct core_step_node {
-    uint32_t kind;          /* in tables->kinds */
-    uint32_t first_layout;  /* in tables->layouts, one an option */
+    uint32_t kind;         /* in tables->kinds */
+    uint32_t first_layout; /* in tables->layouts, one an option */
     uint32_t n_deps;
     uint32_t deps[CORE_SOLVE_DEPS];
-    uint32_t live[CORE_SOLVE_DEPS];  /* where among the live nodes the dep is */
+    uint32_t live[CORE_SOLVE_DEPS]; /* where among the live nodes the dep is */
     /* [box][option of the dep] */
     const core_overlap *overlaps[CORE_SOLVE_DEPS];
     uint32_t dep_options[CORE_SOLVE_DEPS];
     uint32_t first_consumer, n_consumers;
-    bool rooted; /* it and all later ones need something, in every option */
-    uint32_t n_live;                 /* before it */
+    bool rooted;     /* it and all later ones need something, in every option */
+    uint32_t n_live; /* before it */
     uint32_t first_retired, n_retired; /* live indices after it that are not
                                           needed any more, from the last */
 } core_step_node;
@@ -81,9 +81,8 @@ clv_status core_tables_make(const core_solve_problem *problem,
                             core_tables *out);
 void core_tables_finish(core_tables *tables);
 
-static inline const core_parts *core_tables_parts(const core_tables *t,
-                                                  uint32_t node,
-                                                  uint32_t option)
+static inline const core_parts *
+core_tables_parts(const core_tables *t, uint32_t node, uint32_t option)
 {
     return &t->options[t->kinds[t->nodes[node].kind].first_parts + option];
 }
@@ -93,6 +92,6 @@ static inline core_overlap core_tables_overlap(const core_step_node *node,
                                                const core_part_need *part,
                                                uint32_t dep, uint32_t option)
 {
-    return node->overlaps[dep][part->boxes[dep] * node->dep_options[dep] +
-                               option];
+    return node
+        ->overlaps[dep][part->boxes[dep] * node->dep_options[dep] + option];
 }

@@ -22,8 +22,7 @@ static clv_status build(clv_context *ctx, problem *p)
 {
     const int64_t b_dims[] = {p->columns, p->inner};
     const clv_dim a_dims[] = {clv_dim_fixed(p->rows), clv_dim_fixed(p->inner)};
-    clv_status status =
-        clv_tensor_create(ctx, CLV_DTYPE_F32, 2, b_dims, &p->b);
+    clv_status status = clv_tensor_create(ctx, CLV_DTYPE_F32, 2, b_dims, &p->b);
     if (!status)
         status = clv_graph_create(&p->graph);
     if (status)

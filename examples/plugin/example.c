@@ -52,8 +52,11 @@ static const char *read_matrix(const clv_subgraph *graph, uint32_t t, matrix *m)
         (d->strides[0] && d->strides[0] < size) ||
         d->strides[0] % clv_align(d->dtype))
         return "operands must be matrices in linear buffers, in whole rows";
-    *m = (matrix){.tensor = t, .dtype = d->dtype, .symbol = d->symbols[0],
-                  .rows = d->dims[0], .columns = d->dims[1],
+    *m = (matrix){.tensor = t,
+                  .dtype = d->dtype,
+                  .symbol = d->symbols[0],
+                  .rows = d->dims[0],
+                  .columns = d->dims[1],
                   .stride = d->strides[0] ? d->strides[0] : size};
     return NULL;
 }
@@ -220,11 +223,15 @@ static clv_status enumerate(clv_plugin_instance *inst, uint32_t *count,
                             clv_device_info *out, uint32_t stride)
 {
     (void)stride; /* of one device */
-    const clv_device_info info = {
-        .name = "Example", .driver = "1.0", .kind = CLV_DEVICE_OTHER,
-        .flags = CLV_DEVICE_FLAG_STORE | CLV_DEVICE_FLAG_WAIT |
-                 CLV_DEVICE_SOFTWARE,
-        .n_mem_types = 1, .queue_depth = inst->queue_depth, .units = 1};
+    const clv_device_info info = {.name = "Example",
+                                  .driver = "1.0",
+                                  .kind = CLV_DEVICE_OTHER,
+                                  .flags = CLV_DEVICE_FLAG_STORE |
+                                           CLV_DEVICE_FLAG_WAIT |
+                                           CLV_DEVICE_SOFTWARE,
+                                  .n_mem_types = 1,
+                                  .queue_depth = inst->queue_depth,
+                                  .units = 1};
     if (*count)
         clv_write(out, &info, sizeof info);
     *count = 1;
@@ -240,8 +247,8 @@ static clv_status device_open(clv_plugin_instance *inst, uint32_t index,
     if (!dev)
         return CLV_ERR_NO_MEMORY;
     static const clv_queue_fns fns = {check, run};
-    clv_status status = clv_queue_create(inst->host, inst->queue_depth, &fns,
-                                         dev, &dev->base);
+    clv_status status =
+        clv_queue_create(inst->host, inst->queue_depth, &fns, dev, &dev->base);
     if (status)
         clv_free(inst->host, dev);
     else
@@ -251,30 +258,48 @@ static clv_status device_open(clv_plugin_instance *inst, uint32_t index,
 
 /* --- the table ------------------------------------------------------------ */
 
-static const clv_option options[] = {{
-    .header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
-    .key = "queue_depth", .type = CLV_OPTION_INT, .default_value = "64",
-    .min = 1, .max = 65536, .help = "submits that may be in flight"}};
+static const clv_option options[] = {
+    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
+     .key = "queue_depth",
+     .type = CLV_OPTION_INT,
+     .default_value = "64",
+     .min = 1,
+     .max = 65536,
+     .help = "submits that may be in flight"}};
 
 static const clv_plugin_api api = {
     .header = {sizeof api, CLV_STRUCT_PLUGIN_API, NULL},
-    .name = "example", .version = "1.0", .build_id = "example-1",
+    .name = "example",
+    .version = "1.0",
+    .build_id = "example-1",
     .description = "multiplies matrices on one thread",
     .flags = CLV_PLUGIN_UNLOADABLE | CLV_PLUGIN_SPAWNS_THREADS,
-    .n_options = 1, .option_stride = sizeof *options, .options = options,
-    .create = create, .quiesce = quiesce, .destroy = destroy,
-    .enumerate = enumerate, .device_open = device_open,
-    .device_close = clv_device_close, .mem_types = clv_host_mem_types,
-    .op_caps = op_caps, .buffer_alloc = clv_buffer_alloc,
-    .buffer_import = clv_buffer_import, .buffer_free = clv_buffer_free,
-    .buffer_map = clv_buffer_map, .buffer_unmap = clv_buffer_unmap,
+    .n_options = 1,
+    .option_stride = sizeof *options,
+    .options = options,
+    .create = create,
+    .quiesce = quiesce,
+    .destroy = destroy,
+    .enumerate = enumerate,
+    .device_open = device_open,
+    .device_close = clv_device_close,
+    .mem_types = clv_host_mem_types,
+    .op_caps = op_caps,
+    .buffer_alloc = clv_buffer_alloc,
+    .buffer_import = clv_buffer_import,
+    .buffer_free = clv_buffer_free,
+    .buffer_map = clv_buffer_map,
+    .buffer_unmap = clv_buffer_unmap,
     .timeline_create = clv_timeline_create,
     .timeline_destroy = clv_timeline_destroy,
     .timeline_query = clv_timeline_query,
     .timeline_signal = clv_timeline_signal,
-    .timeline_fail = clv_timeline_fail, .timeline_wait = clv_timeline_wait,
-    .program_compile = program_compile, .program_info = program_info,
-    .program_destroy = clv_program_destroy, .submit = clv_queue_submit};
+    .timeline_fail = clv_timeline_fail,
+    .timeline_wait = clv_timeline_wait,
+    .program_compile = program_compile,
+    .program_info = program_info,
+    .program_destroy = clv_program_destroy,
+    .submit = clv_queue_submit};
 
 CLV_PLUGIN_MANIFEST("name = example\nabi = 1\ndevices = other\n");
 

@@ -83,7 +83,8 @@ CLV_API bool clv_dtype_block(uint32_t dtype, uint32_t *elements,
  * fits. */
 CLV_API clv_status clv_dtype_size(uint32_t dtype, uint64_t n, uint64_t *bytes);
 /* Reference conversions of n elements (whole blocks). F32, F16, BF16, Q8_0,
- * Q4_0 (I8 and I4 mean nothing without their scales); rounding to nearest even, block types as GGUF encodes them. */
+ * Q4_0 (I8 and I4 mean nothing without their scales); rounding to nearest even,
+ * block types as GGUF encodes them. */
 CLV_API clv_status clv_dtype_to_f32(uint32_t dtype, const void *src, float *dst,
                                     uint64_t n);
 CLV_API clv_status clv_dtype_from_f32(uint32_t dtype, const float *src,
@@ -224,8 +225,8 @@ typedef struct clv_candidate {
     const char *reason;  /* one line: why it stopped, or what is odd about a
                             plugin that runs; "" if there is nothing to say */
     uint32_t n_devices;
-    const char *abi;     /* "1" or "1-2" by its manifest, "" before INSPECTED */
-    const char *kinds;   /* of devices, by its manifest: "cpu gpu" */
+    const char *abi;   /* "1" or "1-2" by its manifest, "" before INSPECTED */
+    const char *kinds; /* of devices, by its manifest: "cpu gpu" */
 } clv_candidate;
 
 CLV_API const char *clv_load_stage_name(uint32_t stage);
@@ -280,15 +281,15 @@ CLV_API clv_status clv_trace_write(clv_context *ctx, const char *path);
 /* What a device did under one name for one op, in all runs that were traced. */
 typedef struct clv_kernel_sum {
     char device[128], kernel[48];
-    char op[24];     /* "" for copies, and where a device times whole programs */
+    char op[24]; /* "" for copies, and where a device times whole programs */
     uint64_t runs;
-    double ns;       /* by the device's clock */
+    double ns;           /* by the device's clock */
     double bytes, flops; /* of the ops' work, at the least; of an op that takes
                             several kernels it counts for the longest of them */
     double top_bandwidth, top_flops; /* bytes and operations a second of the
                             works that the device's profile has at their best;
                             0: it has none */
-    bool is_virtual; /* the times are those of a simulation */
+    bool is_virtual;                 /* the times are those of a simulation */
 } clv_kernel_sum;
 /* Fills out with the first room sums; how many there are. */
 CLV_API uint32_t clv_trace_kernels(clv_context *ctx, clv_kernel_sum *out,
@@ -334,8 +335,7 @@ CLV_API clv_tensor *clv_tensor_scales(const clv_tensor *tensor);
 /* Rows begin .. begin + n of a matrix as floats, [n, columns], by the reference
  * conversions and the tensor's scales. */
 CLV_API clv_status clv_tensor_rows_to_f32(const clv_tensor *tensor,
-                                          int64_t begin, int64_t n,
-                                          float *dst);
+                                          int64_t begin, int64_t n, float *dst);
 CLV_API uint32_t clv_tensor_dtype(const clv_tensor *tensor);
 CLV_API uint32_t clv_tensor_rank(const clv_tensor *tensor);
 CLV_API const int64_t *clv_tensor_dims(const clv_tensor *tensor);
@@ -348,8 +348,8 @@ CLV_API bool clv_tensor_contested(const clv_tensor *tensor);
 CLV_API bool clv_tensor_lost(const clv_tensor *tensor);
 /* The host's view; touch it only while no run uses the tensor. A state that
  * devices keep in memory of their own comes to the host by this call, which may
- * fail then (NULL), and what is written there is seen by the next run: ask again
- * after each run. */
+ * fail then (NULL), and what is written there is seen by the next run: ask
+ * again after each run. */
 CLV_API void *clv_tensor_data(clv_tensor *tensor);
 
 /* ------------------------------------------------------------------------ */
@@ -416,10 +416,10 @@ CLV_API clv_value clv_graph_softmax(clv_graph *g, clv_value x);
 
 typedef struct clv_attention_params {
     uint32_t head_dim;
-    float scale;      /* 0: 1/sqrt(head_dim) */
-    float softcap;    /* 0: none */
-    int32_t window;   /* 0: all */
-    clv_dim rows;     /* symbol bounding the cache rows in use; fixed: unknown */
+    float scale;    /* 0: 1/sqrt(head_dim) */
+    float softcap;  /* 0: none */
+    int32_t window; /* 0: all */
+    clv_dim rows;   /* symbol bounding the cache rows in use; fixed: unknown */
 } clv_attention_params;
 CLV_API clv_value clv_graph_attention(clv_graph *g, clv_value q, clv_value k,
                                       clv_value v, clv_value pos,
@@ -448,13 +448,13 @@ typedef struct clv_profile_params {
     void *progress_ctx;
 } clv_profile_params;
 
-/* Measures what the graph's nodes cost on these devices, unless the user's cache
- * knows it. Plans that are made afterwards go by it. */
+/* Measures what the graph's nodes cost on these devices, unless the user's
+ * cache knows it. Plans that are made afterwards go by it. */
 CLV_API clv_status clv_profile_graph(clv_context *ctx, clv_graph *graph,
                                      const clv_profile_params *params);
-/* What is known of n devices (NULL: all of the context), and how well it predicts
- * what was not measured, as text for people ("md") or machines ("json"). *out is
- * the caller's, freed with clv_string_free(). */
+/* What is known of n devices (NULL: all of the context), and how well it
+ * predicts what was not measured, as text for people ("md") or machines
+ * ("json"). *out is the caller's, freed with clv_string_free(). */
 CLV_API clv_status clv_profile_print(clv_context *ctx,
                                      clv_device *const *devices, uint32_t n,
                                      const char *format, char **out);
@@ -493,10 +493,10 @@ CLV_API bool clv_plan_fits(const clv_graph *graph, const char *json,
                            uint64_t size);
 CLV_API void clv_plan_destroy(clv_plan *plan);
 /* The numbers of rows that devices with static shapes have programs for, of all
- * nodes of the graph: ascending, each once. A graph of such a length, or of a sum
- * of them, keeps these devices busy. In: *count elements of room in lengths,
- * which may be NULL for 0; out: how many there are. 0: no device has static
- * shapes. */
+ * nodes of the graph: ascending, each once. A graph of such a length, or of a
+ * sum of them, keeps these devices busy. In: *count elements of room in
+ * lengths, which may be NULL for 0; out: how many there are. 0: no device has
+ * static shapes. */
 CLV_API clv_status clv_graph_lengths(clv_context *ctx, const clv_graph *graph,
                                      const clv_plan_params *params,
                                      int64_t *lengths, uint32_t *count);
@@ -506,32 +506,32 @@ typedef struct clv_plan_summary {
     uint32_t n_copies; /* of weights before the first run, and in each run
                           between the memories of host and devices */
     uint32_t n_devices;
-    uint64_t transient_naive;  /* bytes without sharing */
-    uint64_t transient_offsets;/* bytes by greedy-by-size offsets */
-    uint64_t transient_objects;/* bytes by greedy-by-size shared objects */
-    uint64_t transient_size;   /* bytes used: the smaller */
-    double predicted_ns;       /* of a run with the largest symbols; 0: the
-                                  costs of some part are not known */
-    double predicted_nj;       /* energy of its work; 0: unknown */
+    uint64_t transient_naive;   /* bytes without sharing */
+    uint64_t transient_offsets; /* bytes by greedy-by-size offsets */
+    uint64_t transient_objects; /* bytes by greedy-by-size shared objects */
+    uint64_t transient_size;    /* bytes used: the smaller */
+    double predicted_ns;        /* of a run with the largest symbols; 0: the
+                                   costs of some part are not known */
+    double predicted_nj;        /* energy of its work; 0: unknown */
 } clv_plan_summary;
 CLV_API clv_plan_summary clv_plan_summarise(const clv_plan *plan);
-/* The index-th of the devices that run some part of the plan; NULL: there are no
- * more. */
+/* The index-th of the devices that run some part of the plan; NULL: there are
+ * no more. */
 CLV_API clv_device *clv_plan_device(const clv_plan *plan, uint32_t index);
 
 typedef struct clv_prediction {
     double ns;        /* from the begin of a run until the host goes on */
     double energy_nj; /* of the devices' work; 0: unknown */
 } clv_prediction;
-/* What a run with these symbols will take, by the profiles of its devices; NULL:
- * the largest. Nothing is measured: CLV_ERR_NOT_FOUND where a cost is not known.
- * Takes well under a millisecond for most plans. */
+/* What a run with these symbols will take, by the profiles of its devices;
+ * NULL: the largest. Nothing is measured: CLV_ERR_NOT_FOUND where a cost is not
+ * known. Takes well under a millisecond for most plans. */
 CLV_API clv_status clv_plan_predict(const clv_plan *plan,
                                     const int64_t *symbols, uint32_t n_symbols,
                                     clv_prediction *out);
 /* As text for people ("md") or machines ("json"), or as a picture of the
- * predicted run ("svg"; CLV_ERR_NOT_FOUND where costs are not known). *out is the
- * caller's, freed with clv_string_free(). */
+ * predicted run ("svg"; CLV_ERR_NOT_FOUND where costs are not known). *out is
+ * the caller's, freed with clv_string_free(). */
 CLV_API clv_status clv_plan_print(const clv_plan *plan, const char *format,
                                   char **out);
 CLV_API void clv_string_free(char *string);

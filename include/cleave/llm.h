@@ -30,11 +30,11 @@ CLV_API clv_status clv_tokenizer_load(const char *path, clv_tokenizer **out);
 CLV_API void clv_tokenizer_destroy(clv_tokenizer *tok);
 
 typedef struct clv_tokenizer_info {
-    const char *kind;  /* "bpe" (byte level), "spm" (SentencePiece) */
+    const char *kind; /* "bpe" (byte level), "spm" (SentencePiece) */
     uint32_t n_vocab;
-    int32_t bos, eos;  /* ids, -1: none */
+    int32_t bos, eos; /* ids, -1: none */
     int32_t unk, pad;
-    bool add_bos;      /* the model expects BOS in front of a text */
+    bool add_bos; /* the model expects BOS in front of a text */
 } clv_tokenizer_info;
 CLV_API clv_tokenizer_info clv_tokenizer_describe(const clv_tokenizer *tok);
 
@@ -87,12 +87,12 @@ CLV_API void clv_model_destroy(clv_model *model);
 typedef struct clv_model_info {
     const char *architecture; /* "llama" */
     const char *name;
-    const char *quant;        /* of most weights: "q8_0" */
+    const char *quant; /* of most weights: "q8_0" */
     uint32_t n_layers, n_embd, n_ff, n_vocab;
     uint32_t n_heads, n_kv_heads, head_dim;
-    uint32_t n_ctx_train;     /* positions it was trained for */
+    uint32_t n_ctx_train; /* positions it was trained for */
     uint64_t n_params;
-    uint64_t size;            /* bytes of weights */
+    uint64_t size; /* bytes of weights */
 } clv_model_info;
 CLV_API const clv_model_info *clv_model_describe(const clv_model *model);
 /* NULL if the files hold none. Owned by the model. */
@@ -102,9 +102,9 @@ CLV_API const clv_tokenizer *clv_model_tokenizer(const clv_model *model);
 /* Sessions                                                                 */
 
 typedef struct clv_session_params {
-    uint32_t n_ctx;    /* positions; 0: min(n_ctx_train, 4096) */
-    uint32_t n_batch;  /* tokens a run at most; 0: 512 */
-    uint32_t kv_dtype; /* CLV_DTYPE_F16 (0) or CLV_DTYPE_F32 */
+    uint32_t n_ctx;             /* positions; 0: min(n_ctx_train, 4096) */
+    uint32_t n_batch;           /* tokens a run at most; 0: 512 */
+    uint32_t kv_dtype;          /* CLV_DTYPE_F16 (0) or CLV_DTYPE_F32 */
     clv_device *const *devices; /* NULL: all of the context */
     uint32_t n_devices;
     /* Saved plans, JSON of clv_plan_print(), copied: a run whose graph one of
@@ -127,14 +127,15 @@ CLV_API clv_status clv_session_truncate(clv_session *session,
                                         uint32_t position);
 /* Plans and compiles what evaluating n tokens at once needs: 1 a decode step,
  * more a prefill of up to n_batch. Where a device has static shapes that is a
- * graph of n rows, or of a few more if it should take less time; else one for all
- * n up to n_batch. *plan is the session's, until it has made some others. */
+ * graph of n rows, or of a few more if it should take less time; else one for
+ * all n up to n_batch. *plan is the session's, until it has made some others.
+ */
 CLV_API clv_status clv_session_prepare(clv_session *session, uint32_t n,
                                        const clv_plan **plan);
-/* Measures what runs of these numbers of tokens cost on each device (1: a decode
- * step), as clv_profile_graph(): makes their graphs and has the core measure
- * them. lengths: n of them, each 1 to n_batch. The session's own devices take
- * the place of params->devices; params may be NULL. */
+/* Measures what runs of these numbers of tokens cost on each device (1: a
+ * decode step), as clv_profile_graph(): makes their graphs and has the core
+ * measure them. lengths: n of them, each 1 to n_batch. The session's own
+ * devices take the place of params->devices; params may be NULL. */
 CLV_API clv_status clv_session_profile(clv_session *session,
                                        const uint32_t *lengths, uint32_t n,
                                        const clv_profile_params *params);
@@ -223,8 +224,8 @@ typedef enum clv_stop {
 typedef struct clv_generate_stats {
     uint32_t n_prompt, n_generated;
     uint64_t prompt_ns, generate_ns;
-    bool is_virtual;      /* these are times of simulated devices */
-    uint32_t stop; /* clv_stop */
+    bool is_virtual; /* these are times of simulated devices */
+    uint32_t stop;   /* clv_stop */
 } clv_generate_stats;
 
 /* The prompt goes behind what the session holds; all generated tokens but the
@@ -243,8 +244,8 @@ CLV_API clv_status clv_generate(clv_session *session, clv_sampler *sampler,
  * Complete or not at all. */
 CLV_API clv_status clv_quantize(const char *in, const char *out, uint32_t dtype,
                                 clv_progress_fn progress, void *progress_ctx);
-/* A Hugging Face directory to GGUF; dtype F32, F16, BF16, Q8_0, Q4_0, or NONE to
- * keep the file's. */
+/* A Hugging Face directory to GGUF; dtype F32, F16, BF16, Q8_0, Q4_0, or NONE
+ * to keep the file's. */
 CLV_API clv_status clv_convert(const char *dir, const char *out, uint32_t dtype,
                                clv_progress_fn progress, void *progress_ctx);
 

@@ -102,31 +102,37 @@ typedef enum clv_struct {
 
 /* Initialises a struct of this header: zero, size and type set. */
 #ifdef __cplusplus
-#define CLV_INIT(type, struct_id) \
-    { { (uint32_t)sizeof(type), (uint32_t)(struct_id), NULL } }
+#define CLV_INIT(type, struct_id)                                              \
+    {                                                                          \
+        {                                                                      \
+            (uint32_t)sizeof(type), (uint32_t)(struct_id), NULL                \
+        }                                                                      \
+    }
 #else
-#define CLV_INIT(type, struct_id) \
-    { .header = { (uint32_t)sizeof(type), (uint32_t)(struct_id), NULL } }
+#define CLV_INIT(type, struct_id)                                              \
+    {                                                                          \
+        .header = {(uint32_t)sizeof(type), (uint32_t)(struct_id), NULL }       \
+    }
 #endif
 
 typedef int32_t clv_status;
 
 enum {
     CLV_OK = 0,
-    CLV_ERR_INVALID = -1,     /* an argument breaks the contract */
-    CLV_ERR_UNSUPPORTED = -2, /* well-formed, but not offered here */
-    CLV_ERR_NO_MEMORY = -3,   /* host or device memory ran out */
-    CLV_ERR_IO = -4,          /* reading or writing a file failed */
-    CLV_ERR_FORMAT = -5,      /* outside data is malformed */
-    CLV_ERR_NOT_FOUND = -6,   /* no such file, device, key or symbol */
-    CLV_ERR_VERSION = -7,     /* no common ABI or format version */
-    CLV_ERR_TIMEOUT = -8,     /* a wait ran past its limit */
-    CLV_ERR_CANCELLED = -9,   /* the caller asked to stop */
-    CLV_ERR_DEVICE_LOST = -10,/* the device is gone; it can only be closed, after
-                                 what was made from it is freed */
-    CLV_ERR_LIMIT = -11,      /* a declared limit would be passed */
-    CLV_ERR_REFUSED = -12,    /* refused for safety (permissions, ownership) */
-    CLV_ERR_INTERNAL = -13,   /* a bug in the component that says it */
+    CLV_ERR_INVALID = -1,      /* an argument breaks the contract */
+    CLV_ERR_UNSUPPORTED = -2,  /* well-formed, but not offered here */
+    CLV_ERR_NO_MEMORY = -3,    /* host or device memory ran out */
+    CLV_ERR_IO = -4,           /* reading or writing a file failed */
+    CLV_ERR_FORMAT = -5,       /* outside data is malformed */
+    CLV_ERR_NOT_FOUND = -6,    /* no such file, device, key or symbol */
+    CLV_ERR_VERSION = -7,      /* no common ABI or format version */
+    CLV_ERR_TIMEOUT = -8,      /* a wait ran past its limit */
+    CLV_ERR_CANCELLED = -9,    /* the caller asked to stop */
+    CLV_ERR_DEVICE_LOST = -10, /* the device is gone; it can only be closed,
+                                  after what was made from it is freed */
+    CLV_ERR_LIMIT = -11,       /* a declared limit would be passed */
+    CLV_ERR_REFUSED = -12,     /* refused for safety (permissions, ownership) */
+    CLV_ERR_INTERNAL = -13,    /* a bug in the component that says it */
 };
 
 /* ------------------------------------------------------------------------ */
@@ -191,14 +197,15 @@ typedef enum clv_storage {
 
 /*
  * Order of elements inside the object; plugin_layout.h has the places. In all
- * but LINEAR each dimension has an axis of its own and is no symbol, strides are
- * zero, elements are whole bytes, and padding holds zeros. WEIGHTS in a buffer
- * are in groups of one slice of O.
+ * but LINEAR each dimension has an axis of its own and is no symbol, strides
+ * are zero, elements are whole bytes, and padding holds zeros. WEIGHTS in a
+ * buffer are in groups of one slice of O.
  *
  * The host gives states such layouts where devices wish for them (clv_op_caps).
  * A state in WEIGHTS is what one ATTENTION or several read like the weight of a
  * product, k as [O,I] for scores, v as [I,O] for sums: rows of the cache are
- * axis O of k and axis I of v. So k lies as it does in LINEAR, and v transposed.
+ * axis O of k and axis I of v. So k lies as it does in LINEAR, and v
+ * transposed.
  */
 typedef enum clv_layout {
     CLV_LAYOUT_LINEAR = 0,  /* by strides */
@@ -224,20 +231,20 @@ typedef enum clv_usage {
 
 typedef struct clv_tensor_desc {
     clv_header header;
-    uint32_t dtype;              /* clv_dtype */
-    uint32_t usage;              /* clv_usage */
-    uint32_t rank;               /* 1..CLV_MAX_RANK */
-    uint32_t quant;              /* clv_quant */
-    uint32_t quant_group;        /* elements, for CLV_QUANT_PER_GROUP */
-    uint32_t quant_scales;       /* 1 + tensor index of the scales, 0: none */
-    int64_t dims[CLV_MAX_RANK];  /* outermost first; of a symbolic dimension
-                                    the upper bound */
+    uint32_t dtype;             /* clv_dtype */
+    uint32_t usage;             /* clv_usage */
+    uint32_t rank;              /* 1..CLV_MAX_RANK */
+    uint32_t quant;             /* clv_quant */
+    uint32_t quant_group;       /* elements, for CLV_QUANT_PER_GROUP */
+    uint32_t quant_scales;      /* 1 + tensor index of the scales, 0: none */
+    int64_t dims[CLV_MAX_RANK]; /* outermost first; of a symbolic dimension
+                                   the upper bound */
     uint32_t symbols[CLV_MAX_RANK]; /* 1 + symbol index, 0: fixed */
-    uint32_t storage;            /* clv_storage */
-    int64_t strides[CLV_MAX_RANK]; /* bytes an index step; all zero: dense. For
-                                    block dtypes the last one is a block's */
-    uint8_t axes[8];             /* clv_axis of each dimension */
-    uint32_t layout;             /* clv_layout */
+    uint32_t storage;               /* clv_storage */
+    int64_t strides[CLV_MAX_RANK];  /* bytes an index step; all zero: dense. For
+                                     block dtypes the last one is a block's */
+    uint8_t axes[8];                /* clv_axis of each dimension */
+    uint32_t layout;                /* clv_layout */
     uint32_t reserved;
 } clv_tensor_desc;
 
@@ -322,8 +329,12 @@ typedef enum clv_rope_mode {
 } clv_rope_mode;
 
 typedef union clv_op_attr {
-    struct { float eps; } norm;
-    struct { uint32_t activation; } glu;  /* clv_activation */
+    struct {
+        float eps;
+    } norm;
+    struct {
+        uint32_t activation;
+    } glu; /* clv_activation */
     struct {
         uint32_t mode;     /* clv_rope_mode */
         uint32_t head_dim; /* D */
@@ -337,7 +348,9 @@ typedef union clv_op_attr {
         uint32_t rows_symbol; /* 1 + symbol that bounds the cache rows in use
                                  (value > every pos), 0: unknown */
     } attention;
-    struct { uint32_t normalised; } experts; /* 0 or 1 */
+    struct {
+        uint32_t normalised;
+    } experts; /* 0 or 1 */
     uint64_t raw[8];
 } clv_op_attr;
 
@@ -365,7 +378,7 @@ typedef struct clv_subgraph {
     clv_header header;
     const clv_tensor_desc *tensors;
     const clv_node *nodes;
-    const clv_symbol_range *symbols; /* the shape bucket */
+    const clv_symbol_range *symbols;   /* the shape bucket */
     uint32_t n_tensors, tensor_stride; /* stride: bytes between elements */
     uint32_t n_nodes, node_stride;
     uint32_t n_symbols, reserved;
@@ -384,12 +397,12 @@ typedef enum clv_answer {
 /* Bound on the difference from the f32 reference, by the normalised mean
  * square error: sum((y - ref)^2) / sum(ref^2). */
 typedef enum clv_error_class {
-    CLV_ERROR_UNSTATED = 0, /* 1e-3 */
-    CLV_ERROR_EXACT = 1,    /* bit-equal */
-    CLV_ERROR_F32 = 2,      /* 1e-10: f32 sums in another order */
-    CLV_ERROR_F16 = 3,      /* 1e-6: f16 intermediate values */
-    CLV_ERROR_Q8 = 4,       /* 1e-4: activations rounded to 8 bits by block */
-    CLV_ERROR_Q8_TENSOR = 5,/* 1e-2: rounded to 8 bits with one scale */
+    CLV_ERROR_UNSTATED = 0,  /* 1e-3 */
+    CLV_ERROR_EXACT = 1,     /* bit-equal */
+    CLV_ERROR_F32 = 2,       /* 1e-10: f32 sums in another order */
+    CLV_ERROR_F16 = 3,       /* 1e-6: f16 intermediate values */
+    CLV_ERROR_Q8 = 4,        /* 1e-4: activations rounded to 8 bits by block */
+    CLV_ERROR_Q8_TENSOR = 5, /* 1e-2: rounded to 8 bits with one scale */
 } clv_error_class;
 
 /* Axes along which an op may be divided. */
@@ -425,7 +438,7 @@ typedef struct clv_op_caps {
     uint32_t alias_inputs;        /* bit i: output 0 may share input i */
     uint32_t pointer_align, stride_align; /* bytes; 0: element size */
     uint64_t scratch_size;
-    uint32_t accumulate;          /* clv_dtype of sums */
+    uint32_t accumulate; /* clv_dtype of sums */
     uint32_t reserved;
 } clv_op_caps;
 
@@ -448,9 +461,9 @@ typedef struct clv_cost_hint {
     uint32_t confidence; /* clv_confidence */
     uint32_t n_table;
     double fixed_ns, row_ns;
-    double energy_nj; /* a row */
+    double energy_nj;            /* a row */
     const clv_cost_point *table; /* ascending rows; valid until close */
-    double submit_ns, wait_ns; /* a submit, and waking after it */
+    double submit_ns, wait_ns;   /* a submit, and waking after it */
 } clv_cost_hint;
 
 /* ------------------------------------------------------------------------ */
@@ -484,21 +497,21 @@ enum {
 
 typedef struct clv_device_info {
     clv_header header;
-    char id[64];          /* stable across runs: "", "0", "hexagon"; no blank,
-                             colon or comma; the host prefixes the plugin's
-                             name: "opencl:0" */
-    char name[128];       /* for people */
-    char driver[64];      /* driver name and version; part of cache keys */
-    uint8_t uuid[16];     /* physical device; zero: unknown */
-    char bus_path[64];    /* PCI address or device tree path, or empty */
-    uint32_t kind;        /* clv_device_kind */
-    uint32_t flags;       /* CLV_DEVICE_* */
-    uint32_t clock;       /* clv_clock */
+    char id[64];       /* stable across runs: "", "0", "hexagon"; no blank,
+                          colon or comma; the host prefixes the plugin's
+                          name: "opencl:0" */
+    char name[128];    /* for people */
+    char driver[64];   /* driver name and version; part of cache keys */
+    uint8_t uuid[16];  /* physical device; zero: unknown */
+    char bus_path[64]; /* PCI address or device tree path, or empty */
+    uint32_t kind;     /* clv_device_kind */
+    uint32_t flags;    /* CLV_DEVICE_* */
+    uint32_t clock;    /* clv_clock */
     uint32_t n_mem_types;
-    uint32_t queue_depth; /* submits that may be in flight; 0: no bound */
-    uint32_t max_programs;/* resident at once; 0: no bound */
+    uint32_t queue_depth;  /* submits that may be in flight; 0: no bound */
+    uint32_t max_programs; /* resident at once; 0: no bound */
     uint64_t memory_size, memory_free; /* bytes; 0: unknown */
-    uint32_t units;       /* cores, compute units */
+    uint32_t units;                    /* cores, compute units */
     uint32_t reserved;
     uint64_t program_size; /* bytes of weights and tensors that a program may
                              reach; 0: no bound */
@@ -524,7 +537,7 @@ enum {
 
 typedef struct clv_mem_type {
     clv_header header;
-    uint32_t flags;        /* CLV_MEM_* */
+    uint32_t flags;                          /* CLV_MEM_* */
     uint32_t import_handles, export_handles; /* CLV_HANDLE_* */
     uint32_t storages;     /* bit per clv_storage, beside buffers */
     uint64_t alignment;    /* of allocations */
@@ -559,8 +572,8 @@ typedef struct clv_export {
     clv_header header;
     uint32_t handle_type; /* in: one CLV_HANDLE_* */
     uint32_t reserved;
-    void *pointer;        /* out */
-    int64_t fd;           /* out */
+    void *pointer; /* out */
+    int64_t fd;    /* out */
 } clv_export;
 
 /* ------------------------------------------------------------------------ */
@@ -587,7 +600,7 @@ typedef struct clv_timeline_info {
     uint64_t value;       /* reached so far */
     int32_t status;       /* CLV_OK, or why it failed */
     uint32_t reserved;
-    char message[128];    /* of the failure */
+    char message[128]; /* of the failure */
 } clv_timeline_info;
 
 /* A point to wait for or to signal. To wait for another device's work give its
@@ -615,8 +628,8 @@ typedef struct clv_compile {
     const clv_binding *weights; /* every CLV_USAGE_WEIGHT tensor, once; the
                                    buffers outlive the program */
     uint32_t n_weights;
-    uint32_t flags;             /* none yet */
-    const char *options;        /* plugin-specific, or NULL */
+    uint32_t flags;      /* none yet */
+    const char *options; /* plugin-specific, or NULL */
     /* May be NULL. fraction 0..1; a non-zero answer cancels. */
     int (*progress)(void *ctx, float fraction);
     void *progress_ctx;
@@ -703,7 +716,7 @@ typedef struct clv_calibration {
     clv_header header;
     uint64_t device_tick, host_ns; /* the same moment */
     uint64_t max_error_ns;
-    double tick_ns; /* length of a tick */
+    double tick_ns;   /* length of a tick */
     double energy_nj; /* used since the instance was created; 0: unknown */
 } clv_calibration;
 
@@ -728,12 +741,12 @@ typedef struct clv_host clv_host;
 /* Lives as long as the instance. All slots [any] and never NULL. */
 typedef struct clv_host_api {
     clv_header header;
-    clv_host *host;           /* first argument of every call */
-    const char *plugin_path;  /* absolute path of the shared object */
-    const char *plugin_dir;   /* its directory */
-    const char *cache_dir;    /* where the plugin may keep files; "" if none */
-    uint32_t n_workers;       /* parallel_for runs at most that many at once */
-    uint32_t abi_version;     /* negotiated */
+    clv_host *host;          /* first argument of every call */
+    const char *plugin_path; /* absolute path of the shared object */
+    const char *plugin_dir;  /* its directory */
+    const char *cache_dir;   /* where the plugin may keep files; "" if none */
+    uint32_t n_workers;      /* parallel_for runs at most that many at once */
+    uint32_t abi_version;    /* negotiated */
 
     /* One line, no newline at its end. file may be NULL. */
     void (*log)(clv_host *host, uint32_t level, const char *file, int32_t line,
@@ -794,8 +807,8 @@ typedef enum clv_fault {
 /*
  * Where a key stands in the ini file: in the plugin's section, [npu_sim], or in
  * sections for single devices, named by their ids: [npu_sim:hexagon]. A plugin
- * whose devices are described there finds their names by device_section(). A key
- * may be declared for both places.
+ * whose devices are described there finds their names by device_section(). A
+ * key may be declared for both places.
  */
 typedef enum clv_option_scope {
     CLV_SCOPE_PLUGIN = 0,
@@ -815,7 +828,7 @@ typedef struct clv_option {
 } clv_option;
 
 enum {
-    CLV_PLUGIN_UNLOADABLE = 1u << 0,     /* may be dlclosed after destroy */
+    CLV_PLUGIN_UNLOADABLE = 1u << 0, /* may be dlclosed after destroy */
     CLV_PLUGIN_SPAWNS_THREADS = 1u << 1,
 };
 
@@ -826,7 +839,7 @@ typedef struct clv_plugin_api {
     const char *build_id; /* changes with every build that changes results or
                              serialised programs */
     const char *description;
-    uint32_t flags;       /* CLV_PLUGIN_* */
+    uint32_t flags; /* CLV_PLUGIN_* */
     uint32_t n_options, option_stride, reserved;
     const clv_option *options;
 
@@ -887,8 +900,8 @@ typedef struct clv_plugin_api {
     void (*buffer_free)(clv_plugin_buffer *buf);
     /* [any] (optional: no memory is host-visible) The pointer stays valid
      * until unmap; meanwhile work may use the buffer, but not bytes that the
-     * host touches at the same time. Memory that is not host-visible answers CLV_ERR_UNSUPPORTED,
-     * access that an import lacks CLV_ERR_INVALID. */
+     * host touches at the same time. Memory that is not host-visible answers
+     * CLV_ERR_UNSUPPORTED, access that an import lacks CLV_ERR_INVALID. */
     clv_status (*buffer_map)(clv_plugin_buffer *buf, uint32_t access,
                              void **out);
     void (*buffer_unmap)(clv_plugin_buffer *buf);
@@ -942,8 +955,8 @@ typedef struct clv_plugin_api {
                                    const clv_blob *blob, uint32_t *verdict);
     /* [any] What validate calls stale or foreign is an error. */
     clv_status (*program_load)(clv_plugin_device *dev,
-                               const clv_compile *compile,
-                               const clv_blob *blob, clv_plugin_program **out);
+                               const clv_compile *compile, const clv_blob *blob,
+                               clv_plugin_program **out);
     /* [any] (optional, with serialize) 32 bytes over build, driver, device,
      * options, bucket and graph; the host adds the weights' hash. */
     clv_status (*program_key)(clv_plugin_device *dev,
@@ -991,7 +1004,7 @@ typedef struct clv_query_out {
     uint32_t abi_version;      /* chosen by the plugin, in the host's range */
     uint32_t abi_min, abi_max; /* what the plugin speaks */
     uint32_t reserved;
-    char reason[128];          /* when the answer is not CLV_OK */
+    char reason[128]; /* when the answer is not CLV_OK */
 } clv_query_out;
 
 /* The only export. Pure: no threads, no allocation, no device access. A plugin
@@ -1017,8 +1030,7 @@ static inline clv_status clv_query_answer(const clv_query_in *in,
             return CLV_ERR_UNSUPPORTED; /* none is known yet */
     if (in->abi_min > out->abi_max || in->abi_max < abi_min)
         return CLV_ERR_VERSION;
-    out->abi_version =
-        in->abi_max < out->abi_max ? in->abi_max : out->abi_max;
+    out->abi_version = in->abi_max < out->abi_max ? in->abi_max : out->abi_max;
     out->api = api;
     return CLV_OK;
 }
@@ -1046,13 +1058,13 @@ static inline clv_status clv_query_answer(const clv_query_in *in,
 #define CLV_MANIFEST_MAX 4096u /* bytes of text */
 
 #if defined(__GNUC__)
-#define CLV_PLUGIN_MANIFEST(text_)                                            \
-    __attribute__((used, aligned(4), section(".note.cleave")))                \
-    static const struct {                                                     \
-        uint32_t owner_size, text_size, type;                                 \
-        char owner[8];                                                        \
-        char text[(sizeof(text_) + 3) / 4 * 4];                               \
-    } clv_plugin_manifest = {sizeof CLV_MANIFEST_OWNER, sizeof(text_),        \
+#define CLV_PLUGIN_MANIFEST(text_)                                             \
+    __attribute__((used, aligned(4),                                           \
+                   section(".note.cleave"))) static const struct {             \
+        uint32_t owner_size, text_size, type;                                  \
+        char owner[8];                                                         \
+        char text[(sizeof(text_) + 3) / 4 * 4];                                \
+    } clv_plugin_manifest = {sizeof CLV_MANIFEST_OWNER, sizeof(text_),         \
                              CLV_MANIFEST_TYPE, CLV_MANIFEST_OWNER, text_}
 #endif
 

@@ -3,8 +3,8 @@
  *
  * Tensor virtualization after ML Drift (section 3): a logical tensor is held by
  * one or several physical objects (buffer, image buffer, textures), in one of
- * several orders. Kernels name logical coordinates only; clv_layout_code() turns
- * them into the text of index arithmetic for generated code, and
+ * several orders. Kernels name logical coordinates only; clv_layout_code()
+ * turns them into the text of index arithmetic for generated code, and
  * clv_layout_find() into numbers, from the same description, so that a kernel
  * and the host mean the same place.
  *
@@ -52,14 +52,27 @@ enum { CLV_L_O = 0, CLV_L_I = 4 };
  * group of slices and the slice in the group. */
 typedef enum clv_digit {
     CLV_DIGIT_END = 0,
-    CLV_DIGIT_B, CLV_DIGIT_H, CLV_DIGIT_W, CLV_DIGIT_D, CLV_DIGIT_C,
-    CLV_DIGIT_S, CLV_DIGIT_C4,                /* slices of C (or I) */
-    CLV_DIGIT_G, CLV_DIGIT_SO, CLV_DIGIT_O4,  /* of O */
+    CLV_DIGIT_B,
+    CLV_DIGIT_H,
+    CLV_DIGIT_W,
+    CLV_DIGIT_D,
+    CLV_DIGIT_C,
+    CLV_DIGIT_S,
+    CLV_DIGIT_C4, /* slices of C (or I) */
+    CLV_DIGIT_G,
+    CLV_DIGIT_SO,
+    CLV_DIGIT_O4, /* of O */
     CLV_DIGIT_COUNT
 } clv_digit;
 
-enum { CLV_PHYS_X, CLV_PHYS_Y, CLV_PHYS_Z, CLV_PHYS_COMPONENT, CLV_PHYS_OBJECT,
-       CLV_PHYS_COUNT };
+enum {
+    CLV_PHYS_X,
+    CLV_PHYS_Y,
+    CLV_PHYS_Z,
+    CLV_PHYS_COMPONENT,
+    CLV_PHYS_OBJECT,
+    CLV_PHYS_COUNT
+};
 
 typedef struct clv_layout_map {
     int64_t dims[CLV_LAYOUT_AXES];     /* B H W D C, or O H W D I */
@@ -90,8 +103,7 @@ static inline void clv_layout_digits(clv_layout_map *map, uint32_t phys,
     /* One letter a digit: O for O4, 4 for C4. */
     static const char names[] = ".BHWDCS4GNO";
     for (uint32_t i = 0; letters[i]; i++)
-        map->digits[phys][i] =
-            (uint8_t)(strchr(names, letters[i]) - names);
+        map->digits[phys][i] = (uint8_t)(strchr(names, letters[i]) - names);
 }
 
 static inline bool clv_layout_order(clv_layout_map *map, uint32_t layout,
@@ -128,8 +140,8 @@ static inline bool clv_layout_order(clv_layout_map *map, uint32_t layout,
 }
 
 /* dims: B H W D C, or O H W D I of CLV_LAYOUT_WEIGHTS; each at least 1. group:
- * slices of O in a group, S_O of WEIGHTS (the last group may be padded); else 0.
- * False: no such layout in that storage, or sizes that overflow. */
+ * slices of O in a group, S_O of WEIGHTS (the last group may be padded); else
+ * 0. False: no such layout in that storage, or sizes that overflow. */
 static inline bool clv_layout_init(clv_layout_map *map, uint32_t layout,
                                    uint32_t storage, const int64_t *dims,
                                    int64_t group)
@@ -168,8 +180,8 @@ static inline bool clv_layout_init(clv_layout_map *map, uint32_t layout,
 }
 
 /* The map of a tensor in a layout by axes, any but LINEAR; dim_axes[i]: the
- * logical axis (CLV_L_*) of dimension i. False: a dimension that is a symbol, or
- * has no axis or another one's, and as clv_layout_init(). */
+ * logical axis (CLV_L_*) of dimension i. False: a dimension that is a symbol,
+ * or has no axis or another one's, and as clv_layout_init(). */
 static inline bool clv_layout_of(const clv_tensor_desc *desc,
                                  clv_layout_map *map, uint32_t *dim_axes)
 {
@@ -200,12 +212,18 @@ static inline int64_t clv_layout_digit(const clv_layout_map *map,
                                        uint32_t digit, const int64_t *at)
 {
     switch (digit) {
-    case CLV_DIGIT_S: return at[CLV_L_C] / 4;
-    case CLV_DIGIT_C4: return at[CLV_L_C] % 4;
-    case CLV_DIGIT_G: return at[CLV_L_O] / 4 / map->radix[CLV_DIGIT_SO];
-    case CLV_DIGIT_SO: return at[CLV_L_O] / 4 % map->radix[CLV_DIGIT_SO];
-    case CLV_DIGIT_O4: return at[CLV_L_O] % 4;
-    default: return at[digit - CLV_DIGIT_B];
+    case CLV_DIGIT_S:
+        return at[CLV_L_C] / 4;
+    case CLV_DIGIT_C4:
+        return at[CLV_L_C] % 4;
+    case CLV_DIGIT_G:
+        return at[CLV_L_O] / 4 / map->radix[CLV_DIGIT_SO];
+    case CLV_DIGIT_SO:
+        return at[CLV_L_O] / 4 % map->radix[CLV_DIGIT_SO];
+    case CLV_DIGIT_O4:
+        return at[CLV_L_O] % 4;
+    default:
+        return at[digit - CLV_DIGIT_B];
     }
 }
 
@@ -233,8 +251,7 @@ static inline bool clv_layout_strides(const clv_tensor_desc *desc,
     uint32_t axes[CLV_MAX_RANK];
     clv_layout_map map;
     if (desc->layout != CLV_LAYOUT_WEIGHTS ||
-        desc->storage != CLV_STORAGE_BUFFER ||
-        !clv_layout_of(desc, &map, axes))
+        desc->storage != CLV_STORAGE_BUFFER || !clv_layout_of(desc, &map, axes))
         return false;
     for (uint32_t i = 0; i < desc->rank; i++) {
         int64_t one[CLV_LAYOUT_AXES] = {0};
@@ -267,17 +284,20 @@ static inline bool clv_layout_element(const clv_layout_map *map,
         at[CLV_L_C] = values[CLV_DIGIT_S] * 4 + values[CLV_DIGIT_C4];
     if (map->is_weights)
         at[CLV_L_O] = (values[CLV_DIGIT_G] * map->radix[CLV_DIGIT_SO] +
-                       values[CLV_DIGIT_SO]) * 4 + values[CLV_DIGIT_O4];
+                       values[CLV_DIGIT_SO]) *
+                          4 +
+                      values[CLV_DIGIT_O4];
     return at[CLV_L_C] < map->dims[CLV_L_C] && at[CLV_L_O] < map->dims[CLV_L_O];
 }
 
 /*
  * The text of one physical coordinate, in C, OpenCL C or GLSL: integer
- * arithmetic over the names that the caller gives its coordinates. names[digit]:
- * an expression without blanks around operators of lower precedence than *, as
- * "x" or "(gx+1)"; digits of 1 value are left out. sizes[digit]: the same for
- * its number of values; NULL: the number itself. Characters needed without the
- * NUL, as snprintf(); "0" for a coordinate without digits.
+ * arithmetic over the names that the caller gives its coordinates.
+ * names[digit]: an expression without blanks around operators of lower
+ * precedence than *, as "x" or "(gx+1)"; digits of 1 value are left out.
+ * sizes[digit]: the same for its number of values; NULL: the number itself.
+ * Characters needed without the NUL, as snprintf(); "0" for a coordinate
+ * without digits.
  */
 static inline int clv_layout_code(const clv_layout_map *map, uint32_t phys,
                                   const char *const *names,
@@ -287,7 +307,7 @@ static inline int clv_layout_code(const clv_layout_map *map, uint32_t phys,
     size_t n = 0, terms = 0;
     const uint8_t *digits = map->digits[phys];
 #define CLV_LAYOUT_ADD(...)                                                    \
-    n += (size_t)snprintf(n < size ? out + n : NULL, n < size ? size - n : 0, \
+    n += (size_t)snprintf(n < size ? out + n : NULL, n < size ? size - n : 0,  \
                           __VA_ARGS__)
     for (uint32_t i = 0; digits[i]; i++)
         terms += terms || map->radix[digits[i]] != 1;

@@ -35,9 +35,9 @@ static inline clv_status clv_bind(const clv_program_base *base,
                                   const int64_t *symbols, int weights,
                                   char **data)
 {
-    const clv_tensor_desc *t =
-        binding->tensor < base->n_tensors ? &base->tensors[binding->tensor]
-                                          : NULL;
+    const clv_tensor_desc *t = binding->tensor < base->n_tensors
+                                   ? &base->tensors[binding->tensor]
+                                   : NULL;
     if (!t || data[binding->tensor] ||
         (t->usage == CLV_USAGE_WEIGHT) != weights)
         return clv_fail(base->host, CLV_ERR_INVALID,
@@ -52,20 +52,20 @@ static inline clv_status clv_bind(const clv_program_base *base,
     char *bytes = clv_buffer_range(binding->buffer, binding->offset,
                                    binding->size, access);
     if (!bytes || binding->size < need)
-        return clv_fail(base->host, CLV_ERR_INVALID,
-                        "tensor %u takes %llu bytes; its binding has %llu at "
-                        "%llu of a buffer of %llu, or memory that it may not "
-                        "write",
-                        (unsigned)binding->tensor, (unsigned long long)need,
-                        (unsigned long long)binding->size,
-                        (unsigned long long)binding->offset,
-                        (unsigned long long)(binding->buffer
-                                                 ? binding->buffer->size
-                                                 : 0));
+        return clv_fail(
+            base->host, CLV_ERR_INVALID,
+            "tensor %u takes %llu bytes; its binding has %llu at "
+            "%llu of a buffer of %llu, or memory that it may not "
+            "write",
+            (unsigned)binding->tensor, (unsigned long long)need,
+            (unsigned long long)binding->size,
+            (unsigned long long)binding->offset,
+            (unsigned long long)(binding->buffer ? binding->buffer->size : 0));
     if ((uintptr_t)bytes % clv_align(t->dtype))
         return clv_fail(base->host, CLV_ERR_INVALID,
                         "tensor %u lies at %p, between its elements; align it "
-                        "to %u bytes", (unsigned)binding->tensor, (void *)bytes,
+                        "to %u bytes",
+                        (unsigned)binding->tensor, (void *)bytes,
                         (unsigned)clv_align(t->dtype));
     data[binding->tensor] = bytes;
     return CLV_OK;
@@ -84,8 +84,7 @@ static inline clv_status clv_bind_all(const clv_program_base *base,
     for (uint32_t i = 0; i < n && !status; i++)
         status = clv_bind(base, &bindings[i], symbols, weights, data);
     for (uint32_t t = 0; t < base->n_tensors && !status; t++)
-        if (!data[t] &&
-            (base->tensors[t].usage == CLV_USAGE_WEIGHT) == weights)
+        if (!data[t] && (base->tensors[t].usage == CLV_USAGE_WEIGHT) == weights)
             status = clv_fail(base->host, CLV_ERR_INVALID,
                               "tensor %u is not bound", (unsigned)t);
     return status;
@@ -125,12 +124,13 @@ static inline clv_status clv_program_init(clv_program_base *base,
     if (graph->n_symbols > CLV_MAX_SYMBOLS || !graph->n_tensors)
         return clv_fail(host, CLV_ERR_INVALID,
                         "a graph of %u tensors and %u symbols; there can be %d "
-                        "symbols", (unsigned)graph->n_tensors,
-                        (unsigned)graph->n_symbols, CLV_MAX_SYMBOLS);
+                        "symbols",
+                        (unsigned)graph->n_tensors, (unsigned)graph->n_symbols,
+                        CLV_MAX_SYMBOLS);
     base->tensors = (clv_tensor_desc *)clv_new(
         host, graph->n_tensors * (uint64_t)sizeof *base->tensors);
-    base->weights = (char **)clv_new(
-        host, graph->n_tensors * (uint64_t)sizeof *base->weights);
+    base->weights = (char **)clv_new(host, graph->n_tensors *
+                                               (uint64_t)sizeof *base->weights);
     if (!base->tensors || !base->weights)
         return CLV_ERR_NO_MEMORY;
     for (uint32_t i = 0; i < graph->n_symbols; i++)
@@ -156,8 +156,7 @@ static inline clv_status clv_program_check(const clv_command *command)
     const clv_program_base *base = clv_program(command->program);
     if (command->n_symbols != base->n_symbols ||
         (base->n_symbols && !command->symbols))
-        return clv_fail(base->host, CLV_ERR_INVALID,
-                        "%u values for %u symbols",
+        return clv_fail(base->host, CLV_ERR_INVALID, "%u values for %u symbols",
                         (unsigned)command->n_symbols,
                         (unsigned)base->n_symbols);
     for (uint32_t i = 0; i < base->n_symbols; i++)
@@ -168,8 +167,8 @@ static inline clv_status clv_program_check(const clv_command *command)
                             (unsigned)i, (long long)command->symbols[i],
                             (long long)base->symbols[i].min,
                             (long long)base->symbols[i].max);
-    char **data = (char **)clv_new(
-        base->host, base->n_tensors * (uint64_t)sizeof *data);
+    char **data =
+        (char **)clv_new(base->host, base->n_tensors * (uint64_t)sizeof *data);
     if (!data)
         return CLV_ERR_NO_MEMORY;
     clv_status status =
@@ -186,8 +185,8 @@ static inline char *clv_program_data(const clv_command *command,
     char *weight = clv_program(command->program)->weights[tensor];
     for (uint32_t i = 0; i < command->n_bindings && !weight; i++)
         if (command->bindings[i].tensor == tensor)
-            weight = command->bindings[i].buffer->data +
-                     command->bindings[i].offset;
+            weight =
+                command->bindings[i].buffer->data + command->bindings[i].offset;
     return weight;
 }
 

@@ -52,8 +52,8 @@ struct clv_queue {
     void *ctx;
     uint32_t depth;
     pthread_t thread;
-    pthread_mutex_t lock;   /* of what follows, and of the timelines */
-    pthread_cond_t changed; /* any of that */
+    pthread_mutex_t lock;        /* of what follows, and of the timelines */
+    pthread_cond_t changed;      /* any of that */
     clv_queue_job *first, *last; /* the first one is running */
     uint32_t n_jobs;
     int stop;
@@ -209,8 +209,9 @@ static inline clv_status clv_timeline_wait(clv_plugin_timeline *tl,
         return CLV_OK;
     return clv_fail(queue->host, CLV_ERR_TIMEOUT,
                     "the timeline is at %llu after %llu ns, not at %llu; wait "
-                    "longer", (unsigned long long)word,
-                    (unsigned long long)timeout_ns, (unsigned long long)value);
+                    "longer",
+                    (unsigned long long)word, (unsigned long long)timeout_ns,
+                    (unsigned long long)value);
 }
 
 static inline clv_status clv_queue_check_stop(const clv_queue *queue,
@@ -234,8 +235,8 @@ static inline clv_status clv_queue_await(clv_queue *queue,
                                          char *message)
 {
     const uint64_t look_ns = 50000;
-    const uint64_t *flag = point->timeline ? &point->timeline->word
-                                           : point->flag;
+    const uint64_t *flag =
+        point->timeline ? &point->timeline->word : point->flag;
     uint64_t word;
     while ((word = clv_timeline_word(flag)) < point->value && !queue->stop &&
            !queue->lost)
@@ -256,9 +257,8 @@ static inline clv_status clv_queue_await(clv_queue *queue,
 
 /* With the lock held. Work is not begun if all timelines that it would signal
  * have failed: what it was bound to may be gone. */
-static inline clv_status clv_queue_begin(clv_queue *queue,
-                                         const clv_submit *submit,
-                                         char *message)
+static inline clv_status
+clv_queue_begin(clv_queue *queue, const clv_submit *submit, char *message)
 {
     clv_status status = CLV_OK;
     for (uint32_t i = 0; i < submit->n_waits && !status; i++)
@@ -279,8 +279,8 @@ static inline void clv_queue_end(const clv_submit *submit, clv_status status,
                                  const char *message)
 {
     for (uint32_t i = 0; i < submit->n_signals; i++)
-        clv_timeline_move(submit->signals[i].timeline,
-                          submit->signals[i].value, status, message);
+        clv_timeline_move(submit->signals[i].timeline, submit->signals[i].value,
+                          status, message);
 }
 
 static inline void clv_queue_job_free(clv_queue *queue, clv_queue_job *job)
@@ -403,8 +403,8 @@ static inline void *clv_queue_piece(char *base, uint64_t *used, uint64_t size)
     return piece;
 }
 
-static inline void *clv_queue_copy(char *base, uint64_t *used,
-                                   const void *from, uint64_t size)
+static inline void *clv_queue_copy(char *base, uint64_t *used, const void *from,
+                                   uint64_t size)
 {
     void *to = clv_queue_piece(base, used, size);
     return to && size ? memcpy(to, from, (size_t)size) : to;
@@ -420,13 +420,11 @@ static inline uint64_t clv_queue_copy_submit(char *base, const clv_submit *from)
         base, &used, from->n_commands * sizeof *commands);
     const void *waits = clv_queue_copy(base, &used, from->waits,
                                        from->n_waits * sizeof *from->waits);
-    const void *signals =
-        clv_queue_copy(base, &used, from->signals,
-                       from->n_signals * sizeof *from->signals);
+    const void *signals = clv_queue_copy(
+        base, &used, from->signals, from->n_signals * sizeof *from->signals);
     for (uint32_t i = 0; i < from->n_commands; i++) {
         clv_command c;
-        clv_read(&c, sizeof c,
-                 clv_at(from->commands, i, from->command_stride));
+        clv_read(&c, sizeof c, clv_at(from->commands, i, from->command_stride));
         uint32_t n_bindings = c.kind == CLV_COMMAND_RUN ? c.n_bindings : 0;
         uint32_t n_symbols = c.kind == CLV_COMMAND_RUN ? c.n_symbols : 0;
         c.bindings = (const clv_binding *)clv_queue_copy(
@@ -521,7 +519,8 @@ static inline clv_status clv_queue_submit(clv_plugin_device *dev,
     clv_free(queue->host, job);
     return clv_fail(queue->host, CLV_ERR_LIMIT,
                     "%u submits are in flight, the queue holds no more; wait "
-                    "for one", (unsigned)queue->depth);
+                    "for one",
+                    (unsigned)queue->depth);
 }
 
 #ifdef __cplusplus

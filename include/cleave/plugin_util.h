@@ -163,7 +163,8 @@ static inline void *clv_new(const clv_host_api *host, uint64_t size)
         return memset(block, 0, (size_t)size);
     clv_fail(host, CLV_ERR_NO_MEMORY,
              "no memory for %llu bytes; close other programs or use a smaller "
-             "model", (unsigned long long)size);
+             "model",
+             (unsigned long long)size);
     return NULL;
 }
 
@@ -192,8 +193,8 @@ static inline const clv_tensor_desc *clv_graph_tensor(const clv_subgraph *graph,
     const clv_tensor_desc *t = (const clv_tensor_desc *)clv_at(
         graph->tensors, i, graph->tensor_stride);
     int64_t elements = 1, bytes = 0, span;
-    if (t->rank < 1 || t->rank > CLV_MAX_RANK ||
-        t->usage > CLV_USAGE_STATE || !clv_chain_known(t))
+    if (t->rank < 1 || t->rank > CLV_MAX_RANK || t->usage > CLV_USAGE_STATE ||
+        !clv_chain_known(t))
         return NULL;
     for (uint32_t d = 0; d < t->rank; d++) {
         uint32_t symbol = t->symbols[d];

@@ -116,9 +116,8 @@ static void keep(kit *k, char *to, size_t size, const char *key,
                  const char *value)
 {
     KIT_CHECK(k, !to[0], "the manifest has '%s' twice", key);
-    KIT_CHECK(k, *value && strlen(value) < size,
-              "the manifest's '%s' is %s", key,
-              *value ? "too long" : "empty");
+    KIT_CHECK(k, *value && strlen(value) < size, "the manifest's '%s' is %s",
+              key, *value ? "too long" : "empty");
     snprintf(to, size, "%s", value);
 }
 
@@ -140,8 +139,8 @@ static void parse(kit *k, char *text, manifest *out)
             else if (!strcmp(key, "cpu"))
                 keep(k, out->cpu, sizeof out->cpu, key, value);
         } else {
-            KIT_CHECK(k, !*key,
-                      "line %u of the manifest is not 'key = value'", number);
+            KIT_CHECK(k, !*key, "line %u of the manifest is not 'key = value'",
+                      number);
         }
         line = next;
     }
@@ -154,11 +153,13 @@ static manifest read_manifest(kit *k)
     uint32_t size = 0;
     const char *text =
         kit_elf_note(&elf, CLV_MANIFEST_OWNER, CLV_MANIFEST_TYPE, 0, &size);
-    KIT_CHECK(k, text, "it has no manifest: put CLV_PLUGIN_MANIFEST(...) at "
-                       "file scope");
+    KIT_CHECK(k, text,
+              "it has no manifest: put CLV_PLUGIN_MANIFEST(...) at "
+              "file scope");
     uint32_t size_of_second;
-    KIT_CHECK(k, !kit_elf_note(&elf, CLV_MANIFEST_OWNER, CLV_MANIFEST_TYPE, 1,
-                               &size_of_second),
+    KIT_CHECK(k,
+              !kit_elf_note(&elf, CLV_MANIFEST_OWNER, CLV_MANIFEST_TYPE, 1,
+                            &size_of_second),
               "it has more than one manifest");
     KIT_CHECK(k, size && size <= CLV_MANIFEST_MAX,
               "the manifest has %u bytes, up to %u are allowed", size,
@@ -171,9 +172,10 @@ static manifest read_manifest(kit *k)
         KIT_CHECK(k, !copy[i], "the manifest goes on behind its end");
     parse(k, copy, &m);
     KIT_CHECK(k, m.name[0] && m.abi[0] && m.devices[0],
-              "the manifest lacks '%s'", !m.name[0]  ? "name"
-                                         : !m.abi[0] ? "abi"
-                                                     : "devices");
+              "the manifest lacks '%s'",
+              !m.name[0]  ? "name"
+              : !m.abi[0] ? "abi"
+                          : "devices");
     free(copy);
     kit_elf_free(&elf);
     return m;
@@ -204,8 +206,9 @@ static void manifest_is_well_formed(kit *k, const void *arg)
               m.abi);
     char *rest = m.devices;
     for (char *word; (word = strsep(&rest, " \t"));)
-        KIT_CHECK(k, !*word || !strcmp(word, "cpu") || !strcmp(word, "gpu") ||
-                         !strcmp(word, "npu") || !strcmp(word, "other"),
+        KIT_CHECK(k,
+                  !*word || !strcmp(word, "cpu") || !strcmp(word, "gpu") ||
+                      !strcmp(word, "npu") || !strcmp(word, "other"),
                   "the manifest's devices name '%s': there are cpu, gpu, npu "
                   "and other",
                   word);
@@ -226,8 +229,8 @@ static void manifest_agrees_with_table(kit *k, const void *arg)
               "the manifest's name is '%s', the table's '%s'", m.name,
               p->api.name);
     KIT_CHECK(k, first == p->abi_min && last == p->abi_max,
-              "the manifest says ABI %u to %u, the query %u to %u", first,
-              last, p->abi_min, p->abi_max);
+              "the manifest says ABI %u to %u, the query %u to %u", first, last,
+              p->abi_min, p->abi_max);
 }
 
 static bool has_word(const char *words, const char *word)

@@ -96,11 +96,11 @@ static void make_graph(kit *k, kit_graph *g, uint32_t op, int64_t n)
     const int64_t c = 64;
     kit_graph_init(k, g);
     uint32_t x = kit_add_tensor(g, CLV_DTYPE_F32, CLV_USAGE_INPUT, n, c, 0);
-    uint32_t w = op == CLV_OP_MATMUL || op == CLV_OP_RMS_NORM
-                     ? kit_add_tensor(g, CLV_DTYPE_F32, CLV_USAGE_WEIGHT,
-                                      op == CLV_OP_MATMUL ? c : 0, c, 0)
-                     : kit_add_tensor(g, CLV_DTYPE_F32, CLV_USAGE_INPUT, n, c,
-                                      0);
+    uint32_t w =
+        op == CLV_OP_MATMUL || op == CLV_OP_RMS_NORM
+            ? kit_add_tensor(g, CLV_DTYPE_F32, CLV_USAGE_WEIGHT,
+                             op == CLV_OP_MATMUL ? c : 0, c, 0)
+            : kit_add_tensor(g, CLV_DTYPE_F32, CLV_USAGE_INPUT, n, c, 0);
     uint32_t y = kit_add_tensor(g, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n, c, 0);
     clv_node *node = KIT_NODE(g, op, y, x, w);
     if (op == CLV_OP_MATMUL)
@@ -134,10 +134,8 @@ bool abi_taken_graph(kit *k, kit_graph *g)
 void abi_mixed_graph(kit *k, kit_graph *g)
 {
     make_graph(k, g, CLV_OP_ADD, 4);
-    uint32_t z =
-        kit_add_tensor(g, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 4, 64, 0);
-    uint32_t u =
-        kit_add_tensor(g, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 4, 64, 0);
+    uint32_t z = kit_add_tensor(g, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 4, 64, 0);
+    uint32_t u = kit_add_tensor(g, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 4, 64, 0);
     KIT_NODE(g, CLV_OP_MUL, z, 0, 1);
     KIT_NODE(g, 9999, u, 0, 1);
 }

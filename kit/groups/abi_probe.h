@@ -12,8 +12,8 @@
  * and its reader do not both know it. */
 typedef struct abi_array {
     kit *k;
-    const char *what; /* the slot, for messages */
-    uint8_t *bytes;   /* guard, [n] elements, guard */
+    const char *what;                /* the slot, for messages */
+    uint8_t *bytes;                  /* guard, [n] elements, guard */
     uint32_t n, size, stride, known; /* known: this header's sizeof */
 } abi_array;
 

@@ -45,8 +45,10 @@ static void check_refusal(kit *k, clv_status status, const clv_query_in *in,
     KIT_CHECK(k, status == CLV_ERR_VERSION,
               "a host of ABI %u to %u is answered %d, not CLV_ERR_VERSION",
               in->abi_min, in->abi_max, (int)status);
-    KIT_CHECK(k, !out->api, "a host of ABI %u to %u is refused, and given a "
-                            "table all the same", in->abi_min, in->abi_max);
+    KIT_CHECK(k, !out->api,
+              "a host of ABI %u to %u is refused, and given a "
+              "table all the same",
+              in->abi_min, in->abi_max);
     KIT_CHECK(k, out->abi_min >= 1 && out->abi_min <= out->abi_max,
               "a refusal says that the plugin speaks ABI %u to %u",
               out->abi_min, out->abi_max);
@@ -84,8 +86,9 @@ static void takes_wider_host(kit *k, const void *arg)
     KIT_CHECK(k, status == CLV_OK && out.api,
               "a host that speaks every version from 1 on is answered %d",
               (int)status);
-    KIT_CHECK(k, out.abi_version == out.abi_max &&
-                     out.abi_min <= out.abi_version && out.abi_min >= 1,
+    KIT_CHECK(k,
+              out.abi_version == out.abi_max &&
+                  out.abi_min <= out.abi_version && out.abi_min >= 1,
               "of ABI %u to %u it chooses %u for a host that speaks them all; "
               "choose the highest",
               out.abi_min, out.abi_max, out.abi_version);
@@ -197,8 +200,9 @@ static void refuses_required_extension(kit *k, const void *arg)
               "a query with an unknown extension that is required is answered "
               "%d, not CLV_ERR_UNSUPPORTED",
               (int)status);
-    KIT_CHECK(k, !out.api, "a query with an unknown extension that is "
-                           "required gets a table");
+    KIT_CHECK(k, !out.api,
+              "a query with an unknown extension that is "
+              "required gets a table");
     dlclose(l.lib);
 }
 

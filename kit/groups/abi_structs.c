@@ -66,8 +66,9 @@ static void caps_of_newer(kit *k, const void *arg)
     const clv_subgraph *s = make_newer(k, &g, &newer);
     KIT_OK(k, p->api.op_caps(p->dev, s, caps, sizeof *caps), "op_caps");
     for (uint32_t i = 0; i < g.n_nodes; i++)
-        KIT_CHECK(k, caps[i].answer == plain[i].answer &&
-                         caps[i].error_class == plain[i].error_class,
+        KIT_CHECK(k,
+                  caps[i].answer == plain[i].answer &&
+                      caps[i].error_class == plain[i].error_class,
                   "op_caps: node %u is answered %u, and %u when structs are "
                   "longer and further apart",
                   i, plain[i].answer, caps[i].answer);
@@ -257,9 +258,8 @@ static void meets_extension(kit *k, const void *arg)
 {
     const extended *e = arg;
     clv_header last = {sizeof last, UNKNOWN + 1, NULL};
-    clv_header first = {sizeof first,
-                        UNKNOWN | (e->required ? CLV_STRUCT_REQUIRED : 0),
-                        &last};
+    clv_header first = {
+        sizeof first, UNKNOWN | (e->required ? CLV_STRUCT_REQUIRED : 0), &last};
     kit_graph g;
     kit_program program;
     if (!abi_taken_graph(k, &g))
@@ -286,9 +286,9 @@ static void meets_extension(kit *k, const void *arg)
 static void create_with_extension(kit *k, const void *arg)
 {
     const extended *e = arg;
-    clv_header extension = {
-        sizeof extension, UNKNOWN | (e->required ? CLV_STRUCT_REQUIRED : 0),
-        NULL};
+    clv_header extension = {sizeof extension,
+                            UNKNOWN | (e->required ? CLV_STRUCT_REQUIRED : 0),
+                            NULL};
     kit_plugin p;
     kit_plugin_load(k, &p);
     p.host.api.header.next = &extension;

@@ -30,10 +30,12 @@ static void has_slots(kit *k, const void *arg)
     KIT_CHECK(k, api->header.struct_size % 8 == 0,
               "the table's struct_size %u is no multiple of 8",
               api->header.struct_size);
-    KIT_CHECK(k, !api->header.next, "the table has an extension chain; none is "
-                                    "defined");
-    KIT_CHECK(k, !(api->flags & ~(uint32_t)(CLV_PLUGIN_UNLOADABLE |
-                                            CLV_PLUGIN_SPAWNS_THREADS)),
+    KIT_CHECK(k, !api->header.next,
+              "the table has an extension chain; none is "
+              "defined");
+    KIT_CHECK(k,
+              !(api->flags &
+                ~(uint32_t)(CLV_PLUGIN_UNLOADABLE | CLV_PLUGIN_SPAWNS_THREADS)),
               "the table has unknown flags: %#x", api->flags);
     KIT_CHECK(k, !api->reserved, "a reserved field of the table is not zero");
 }
@@ -78,8 +80,10 @@ static void check_option(kit *k, const clv_plugin_api *api, uint32_t i)
               "are %u bytes apart",
               i, size, KIT_V1_OPTION, api->option_stride);
     kit_option(api, i, &o);
-    KIT_CHECK(k, is_name(o.key), "option %u has the key '%s', which is not "
-                                 "[a-z][a-z0-9_]*", i, o.key);
+    KIT_CHECK(k, is_name(o.key),
+              "option %u has the key '%s', which is not "
+              "[a-z][a-z0-9_]*",
+              i, o.key);
     for (uint32_t j = 0; j < i; j++) {
         kit_option(api, j, &other);
         KIT_CHECK(k, o.scope != other.scope || strcmp(o.key, other.key),

@@ -47,10 +47,14 @@ static void spoil_usage(kit_graph *g)
 }
 
 static const strange stranges[] = {
-    {"op", spoil_op},         {"no-op", spoil_no_op},
-    {"revision", spoil_revision}, {"dtype", spoil_dtype},
-    {"layout", spoil_layout}, {"storage", spoil_storage},
-    {"quant", spoil_quant},   {"usage", spoil_usage},
+    {"op", spoil_op},
+    {"no-op", spoil_no_op},
+    {"revision", spoil_revision},
+    {"dtype", spoil_dtype},
+    {"layout", spoil_layout},
+    {"storage", spoil_storage},
+    {"quant", spoil_quant},
+    {"usage", spoil_usage},
 };
 
 static void meets_strange_value(kit *k, const void *arg)
@@ -72,8 +76,10 @@ static void meets_strange_value(kit *k, const void *arg)
     clv_subgraph graph = kit_subgraph(&g);
     clv_compile c = kit_program_compile_info(&program, &graph);
     kit_expect(k, p->api.program_compile(p->dev, &c, &made),
-               CLV_ERR_UNSUPPORTED, "program_compile with an unknown value of "
-               "%s", s->name);
+               CLV_ERR_UNSUPPORTED,
+               "program_compile with an unknown value of "
+               "%s",
+               s->name);
     kit_program_free(&program);
     kit_graph_free(&g);
 }

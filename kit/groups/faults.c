@@ -274,8 +274,8 @@ static void run_signal_failed(kit *k, const void *arg)
     kit_use(k, p);
 }
 
-/* A submit whose timelines have all failed is not begun: the host may have freed
- * what it was bound to. */
+/* A submit whose timelines have all failed is not begun: the host may have
+ * freed what it was bound to. */
 static void run_not_begun(kit *k, const void *arg)
 {
     kit_plugin *p = kit_subject(k);
@@ -293,7 +293,8 @@ static void run_not_begun(kit *k, const void *arg)
     KIT_OK(k, p->api.timeline_signal(gate, 1), "timeline_signal");
     kit_do(p, NULL, 0, "an empty submit");
     kit_bytes_get(p, type, buf, 0, &byte, 1);
-    KIT_CHECK(k, !byte, "a submit ran whose only timeline had failed; who saw "
+    KIT_CHECK(k, !byte,
+              "a submit ran whose only timeline had failed; who saw "
               "that may have freed its memory");
     p->api.timeline_destroy(gate);
     p->api.timeline_destroy(done);

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TASKS       "/proc/self/task"
+#define TASKS "/proc/self/task"
 #define DESCRIPTORS "/proc/self/fd"
-#define MAPS        "/proc/self/maps"
+#define MAPS "/proc/self/maps"
 
 void lifecycle_make(kit *k, kit_plugin *p)
 {

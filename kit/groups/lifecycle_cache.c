@@ -25,8 +25,9 @@ typedef enum damage {
 } damage;
 
 static const char *const names[] = {
-    "as they were",       "with another last byte", "with another byte",
-    "with a wrong end",   "cut in half",            "empty",
+    "as they were",      "with another last byte",
+    "with another byte", "with a wrong end",
+    "cut in half",       "empty",
     "with bytes behind",
 };
 
@@ -105,9 +106,11 @@ static void try_device(kit *k, kit_plugin *p, uint32_t device, int *entries)
     for (damage how = NONE; how < N_DAMAGES && right; how++) {
         *entries += damage_cache(k, p->host.cache_dir, how);
         uint8_t *bytes = work(k, p, device, &again);
-        KIT_CHECK(k, bytes && again == size && !memcmp(bytes, right, size),
-                  "device %u has other results when the entries that it kept in "
-                  "the cache are %s", (unsigned)device, names[how]);
+        KIT_CHECK(
+            k, bytes && again == size && !memcmp(bytes, right, size),
+            "device %u has other results when the entries that it kept in "
+            "the cache are %s",
+            (unsigned)device, names[how]);
         free(bytes);
     }
     free(right);

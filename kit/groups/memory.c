@@ -272,8 +272,8 @@ static void check_bytes(kit_plugin *p, uint32_t type, clv_plugin_buffer *buf,
         i++;
     KIT_CHECK(p->k, i == size,
               "byte %llu of a buffer of %llu is %u, not %u, while others come "
-              "and go", (unsigned long long)i, (unsigned long long)size, back[i],
-              byte);
+              "and go",
+              (unsigned long long)i, (unsigned long long)size, back[i], byte);
     free(back);
 }
 

@@ -77,8 +77,8 @@ static void run_series(kit *k, const void *arg)
 }
 
 void kit_add_series(kit_list *list, const char *what, const kit_spec *base,
-                       size_t field, const int64_t *values, uint32_t n,
-                       int64_t unit)
+                    size_t field, const int64_t *values, uint32_t n,
+                    int64_t unit)
 {
     series *s = NULL;
     for (uint32_t i = 0; !s && i < n_series; i++)
@@ -100,20 +100,20 @@ void kit_add_series(kit_list *list, const char *what, const kit_spec *base,
 }
 
 /* Around the sizes of vectors, tiles and blocks. */
-const int64_t kit_tails[] = {1,  2,  3,  4,  5,  7,  8,  9,  12, 15, 16,
-                                17, 20, 24, 31, 32, 33, 40, 47, 48, 49, 63,
-                                64, 65, 96, 100, 127, 128, 129};
-const int64_t kit_every[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12,
-                                13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24,
-                                25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36,
-                                37, 38, 39, 40};
+const int64_t kit_tails[] = {1,  2,  3,  4,  5,  7,   8,   9,   12, 15,
+                             16, 17, 20, 24, 31, 32,  33,  40,  47, 48,
+                             49, 63, 64, 65, 96, 100, 127, 128, 129};
+const int64_t kit_every[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10,
+                             11, 12, 13, 14, 15, 16, 17, 18, 19, 20,
+                             21, 22, 23, 24, 25, 26, 27, 28, 29, 30,
+                             31, 32, 33, 34, 35, 36, 37, 38, 39, 40};
 const int64_t kit_blocks[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33};
 const uint32_t kit_n_tails = KIT_COUNT(kit_tails);
 const uint32_t kit_n_every = KIT_COUNT(kit_every);
 const uint32_t kit_n_blocks = KIT_COUNT(kit_blocks);
 
 const uint32_t kit_reals[] = {CLV_DTYPE_F32, CLV_DTYPE_F16, CLV_DTYPE_BF16,
-                                 CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0};
+                              CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0};
 const uint32_t kit_n_reals = KIT_COUNT(kit_reals);
 
 /* The ways a spec is placed in memory and given its rows. */

@@ -24,9 +24,8 @@ void kit_add_aliases(kit_list *list, const kit_spec *base, uint32_t inputs);
 void kit_add_series(kit_list *list, const char *what, const kit_spec *base,
                     size_t field, const int64_t *values, uint32_t n,
                     int64_t unit);
-#define KIT_SERIES(list, what, base, field, values, n, unit)                  \
-    kit_add_series(list, what, base, offsetof(kit_spec, field), values, n,    \
-                   unit)
+#define KIT_SERIES(list, what, base, field, values, n, unit)                   \
+    kit_add_series(list, what, base, offsetof(kit_spec, field), values, n, unit)
 
 /* Around the sizes of vectors, tiles and blocks; every length up to 40; and
  * numbers of blocks. */
@@ -43,13 +42,13 @@ typedef struct kit_weight {
 extern const kit_weight kit_weights[];
 extern const uint32_t kit_n_weights;
 
-void kit_list_matmul(kit_list *list);   /* ops_matmul.c */
-void kit_list_experts(kit_list *list);  /* ops_experts.c */
-void kit_list_rows(kit_list *list);     /* ops_rows.c: and conversion */
-void kit_list_elements(kit_list *list); /* ops_elements.c: and norms */
-void kit_list_heads(kit_list *list);    /* ops_heads.c */
-void kit_list_limits(kit_list *list);   /* ops_limits.c */
-void kit_list_graphs(kit_list *list);   /* ops_graphs.c */
-void kit_list_layouts(kit_list *list);  /* ops_layouts.c */
+void kit_list_matmul(kit_list *list);    /* ops_matmul.c */
+void kit_list_experts(kit_list *list);   /* ops_experts.c */
+void kit_list_rows(kit_list *list);      /* ops_rows.c: and conversion */
+void kit_list_elements(kit_list *list);  /* ops_elements.c: and norms */
+void kit_list_heads(kit_list *list);     /* ops_heads.c */
+void kit_list_limits(kit_list *list);    /* ops_limits.c */
+void kit_list_graphs(kit_list *list);    /* ops_graphs.c */
+void kit_list_layouts(kit_list *list);   /* ops_layouts.c */
 void kit_list_malformed(kit_list *list); /* ops_malformed.c */
-void kit_list_random(kit_list *list);   /* ops_random.c */
+void kit_list_random(kit_list *list);    /* ops_random.c */

@@ -4,8 +4,8 @@
 
 static void list_element_op(kit_list *list, kit_spec s)
 {
-    const bool two = s.op == CLV_OP_ADD || s.op == CLV_OP_MUL ||
-                     s.op == CLV_OP_GLU;
+    const bool two =
+        s.op == CLV_OP_ADD || s.op == CLV_OP_MUL || s.op == CLV_OP_GLU;
     s.n = 5;
     s.in = 77;
     kit_add_forms(list, &s);
@@ -30,8 +30,11 @@ static void list_element_op(kit_list *list, kit_spec s)
     }
     if (s.op != CLV_OP_ADD && s.op != CLV_OP_MUL)
         return;
-    s = (kit_spec){.op = s.op, .dtype = s.dtype, .form = KIT_FORM_VECTOR,
-                   .n = 5, .in = 77};
+    s = (kit_spec){.op = s.op,
+                   .dtype = s.dtype,
+                   .form = KIT_FORM_VECTOR,
+                   .n = 5,
+                   .in = 77};
     kit_add_forms(list, &s);
     kit_add_aliases(list, &s, 1);
     s.n = 300;
@@ -42,10 +45,12 @@ static void list_element_op(kit_list *list, kit_spec s)
 
 static void list_single(kit_list *list)
 {
-    static const uint32_t ops[][2] = {
-        {CLV_OP_ADD, 0},  {CLV_OP_MUL, 0},
-        {CLV_OP_SILU, 0}, {CLV_OP_GELU, 0},
-        {CLV_OP_GLU, CLV_ACT_SILU}, {CLV_OP_GLU, CLV_ACT_GELU_TANH}};
+    static const uint32_t ops[][2] = {{CLV_OP_ADD, 0},
+                                      {CLV_OP_MUL, 0},
+                                      {CLV_OP_SILU, 0},
+                                      {CLV_OP_GELU, 0},
+                                      {CLV_OP_GLU, CLV_ACT_SILU},
+                                      {CLV_OP_GLU, CLV_ACT_GELU_TANH}};
     for (uint32_t i = 0; i < KIT_COUNT(ops); i++)
         list_element_op(list, (kit_spec){.op = ops[i][0],
                                          .variant = ops[i][1],
@@ -59,8 +64,11 @@ static void list_norms(kit_list *list)
                                       {CLV_OP_LAYER_NORM, KIT_FORM_BIAS},
                                       {CLV_OP_SOFTMAX, 0}};
     for (uint32_t i = 0; i < KIT_COUNT(ops); i++) {
-        kit_spec s = {.op = ops[i][0], .form = ops[i][1],
-                      .dtype = CLV_DTYPE_F32, .n = 5, .in = 77};
+        kit_spec s = {.op = ops[i][0],
+                      .form = ops[i][1],
+                      .dtype = CLV_DTYPE_F32,
+                      .n = 5,
+                      .in = 77};
         kit_add_forms(list, &s);
         kit_add_aliases(list, &s, 1);
         KIT_SERIES(list, "tails_in", &s, in, kit_every, kit_n_every, 1);
@@ -81,8 +89,8 @@ static void list_norms(kit_list *list)
         s.form = KIT_FORM_EXTREME;
         kit_add_spec(list, &s);
     }
-    kit_spec logits = {.op = CLV_OP_SOFTMAX, .dtype = CLV_DTYPE_F32, .n = 1,
-                       .in = 151936};
+    kit_spec logits = {
+        .op = CLV_OP_SOFTMAX, .dtype = CLV_DTYPE_F32, .n = 1, .in = 151936};
     kit_add_spec(list, &logits);
 }
 

@@ -5,14 +5,11 @@
 static void list_top_k(kit_list *list)
 {
     static const int64_t shapes[][3] = {
-        {1, 8, 2},   {9, 8, 2},    {1, 128, 8},  {70, 128, 8}, {3, 5, 5},
-        {2, 1, 1},   {33, 60, 4},  {1, 512, 10}, {4, 300, 40}, {2, 5000, 3},
-        {1, 257, 257}};
-    kit_spec s = {.op = CLV_OP_TOP_K,
-                  .dtype = CLV_DTYPE_F32,
-                  .n = 5,
-                  .in = 64,
-                  .out = 6};
+        {1, 8, 2},    {9, 8, 2},    {1, 128, 8},  {70, 128, 8},
+        {3, 5, 5},    {2, 1, 1},    {33, 60, 4},  {1, 512, 10},
+        {4, 300, 40}, {2, 5000, 3}, {1, 257, 257}};
+    kit_spec s = {
+        .op = CLV_OP_TOP_K, .dtype = CLV_DTYPE_F32, .n = 5, .in = 64, .out = 6};
     kit_add_forms(list, &s);
     for (uint32_t i = 0; i < KIT_COUNT(shapes); i++) {
         s.n = shapes[i][0];
@@ -25,7 +22,8 @@ static void list_top_k(kit_list *list)
     KIT_SERIES(list, "tails_in", &s, in, kit_every, kit_n_every, 1);
 }
 
-/* The ways in which a model uses it: for its gate, and for what comes behind. */
+/* The ways in which a model uses it: for its gate, and for what comes behind.
+ */
 static void list_shapes(kit_list *list, kit_spec s)
 {
     static const struct {
@@ -33,9 +31,13 @@ static void list_shapes(kit_list *list, kit_spec s)
     } shapes[] = {{1, 64, 48, 8, 2},   {1, 96, 33, 5, 4},  {2, 64, 17, 1, 1},
                   {3, 1056, 24, 3, 2}, {40, 64, 40, 8, 2}, {37, 32, 70, 60, 4},
                   {150, 64, 20, 2, 2}, {4, 64, 3, 128, 8}};
-    static const uint32_t forms[] = {
-        0, KIT_FORM_EACH, KIT_FORM_EACH | KIT_FORM_SCORES, KIT_FORM_SCORES,
-        KIT_FORM_EACH | KIT_FORM_SCORES | KIT_FORM_ABSENT, KIT_FORM_ABSENT};
+    static const uint32_t forms[] = {0,
+                                     KIT_FORM_EACH,
+                                     KIT_FORM_EACH | KIT_FORM_SCORES,
+                                     KIT_FORM_SCORES,
+                                     KIT_FORM_EACH | KIT_FORM_SCORES |
+                                         KIT_FORM_ABSENT,
+                                     KIT_FORM_ABSENT};
     for (uint32_t i = 0; i < KIT_COUNT(shapes); i++)
         for (uint32_t j = (i + s.dtype) % 2; j < KIT_COUNT(forms); j += 2) {
             s.n = shapes[i].n;

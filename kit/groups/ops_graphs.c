@@ -55,17 +55,16 @@ static layer build_layer(kit_graph *g, uint32_t weights, int64_t n)
     KIT_NODE(g, CLV_OP_ROPE, l.key, l.key, l.pos, freq)->attr.rope.head_dim =
         16;
     KIT_NODE(g, CLV_OP_SET_ROWS, CLV_NO_TENSOR, l.cache, l.key, l.pos);
-    clv_node *attention = KIT_NODE(g, CLV_OP_ATTENTION, l.mixed, l.q, l.cache,
-                                   l.cache, l.pos);
+    clv_node *attention =
+        KIT_NODE(g, CLV_OP_ATTENTION, l.mixed, l.q, l.cache, l.cache, l.pos);
     attention->attr.attention.head_dim = 16;
     attention->attr.attention.scale = 0.25f;
     KIT_NODE(g, CLV_OP_ADD, l.y, l.mixed, l.x);
     return l;
 }
 
-static const uint32_t weights[] = {CLV_DTYPE_F32, CLV_DTYPE_F16,
-                                   CLV_DTYPE_BF16, CLV_DTYPE_Q8_0,
-                                   CLV_DTYPE_Q4_0};
+static const uint32_t weights[] = {CLV_DTYPE_F32, CLV_DTYPE_F16, CLV_DTYPE_BF16,
+                                   CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0};
 static const char *const weight_names[] = {"f32", "f16", "bf16", "q8_0",
                                            "q4_0"};
 
@@ -75,8 +74,8 @@ static void judge_layer(kit *k, uint32_t dtype, uint32_t flags)
     static const int64_t lengths[] = {70, 64, 32, 16, 8, 128, 1};
     kit_judgement judgement = {.verdict = KIT_REFUSED};
     kit_graph g;
-    for (uint32_t i = 0; i < sizeof lengths / sizeof *lengths &&
-                         judgement.verdict != KIT_RIGHT;
+    for (uint32_t i = 0;
+         i < sizeof lengths / sizeof *lengths && judgement.verdict != KIT_RIGHT;
          i++) {
         kit_graph_init(k, &g);
         build_layer(&g, dtype, lengths[i]);
@@ -187,12 +186,12 @@ static void run_feed_forward(kit *k, const void *arg)
     uint32_t x = add(&g, CLV_USAGE_STATE, n, hidden);
     uint32_t norm = add(&g, CLV_USAGE_WEIGHT, 0, hidden);
     uint32_t bias = add(&g, CLV_USAGE_WEIGHT, 0, hidden);
-    uint32_t gate_w = kit_add_tensor(&g, dtype, CLV_USAGE_WEIGHT, wide, hidden,
-                                     0);
-    uint32_t up_w = kit_add_tensor(&g, dtype, CLV_USAGE_WEIGHT, wide, hidden,
-                                   0);
-    uint32_t down_w = kit_add_tensor(&g, dtype, CLV_USAGE_WEIGHT, hidden, wide,
-                                     0);
+    uint32_t gate_w =
+        kit_add_tensor(&g, dtype, CLV_USAGE_WEIGHT, wide, hidden, 0);
+    uint32_t up_w =
+        kit_add_tensor(&g, dtype, CLV_USAGE_WEIGHT, wide, hidden, 0);
+    uint32_t down_w =
+        kit_add_tensor(&g, dtype, CLV_USAGE_WEIGHT, hidden, wide, 0);
     uint32_t normed = add(&g, CLV_USAGE_TRANSIENT, n, hidden);
     uint32_t gate = add(&g, CLV_USAGE_TRANSIENT, n, wide);
     uint32_t up = add(&g, CLV_USAGE_TRANSIENT, n, wide);
@@ -217,8 +216,8 @@ static void run_ends(kit *k, const void *arg)
     uint32_t table = kit_add_tensor(&g, dtype, CLV_USAGE_WEIGHT, 50, 64, 0);
     uint32_t norm = add(&g, CLV_USAGE_WEIGHT, 0, 64);
     uint32_t ids = kit_add_tensor(&g, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, 9, 0);
-    uint32_t wanted = kit_add_tensor(&g, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, 2,
-                                     0);
+    uint32_t wanted =
+        kit_add_tensor(&g, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, 2, 0);
     uint32_t x = add(&g, CLV_USAGE_TRANSIENT, 9, 64);
     uint32_t last = add(&g, CLV_USAGE_TRANSIENT, 2, 64);
     uint32_t logits = add(&g, CLV_USAGE_TRANSIENT, 2, 50);
@@ -251,8 +250,8 @@ static void run_changed(kit *k, const void *arg)
         if (in_place) {
             KIT_NODE(&g, CLV_OP_ADD, x, x, x);
         } else {
-            uint32_t ids = kit_add_tensor(&g, CLV_DTYPE_I32, CLV_USAGE_INPUT,
-                                          0, 2, 0);
+            uint32_t ids =
+                kit_add_tensor(&g, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, 2, 0);
             uint32_t twice = add(&g, CLV_USAGE_TRANSIENT, 2, 32);
             kit_set(&g, ids, 0, 1, 1);
             KIT_NODE(&g, CLV_OP_ADD, twice, x, x);
@@ -267,12 +266,17 @@ static void run_changed(kit *k, const void *arg)
 /* What kernels that take several nodes must not put in another order        */
 
 enum order {
-    TWO_READERS, LATE_OPERAND, STATE_SET, STATE_SET_TWICE, STATE_READ, ONE_ROW
+    TWO_READERS,
+    LATE_OPERAND,
+    STATE_SET,
+    STATE_SET_TWICE,
+    STATE_READ,
+    ONE_ROW
 };
 
 static const char *const order_names[] = {"two_readers", "late_operand",
-                                          "state_set", "state_set_twice",
-                                          "state_read", "one_row"};
+                                          "state_set",   "state_set_twice",
+                                          "state_read",  "one_row"};
 
 static void run_order(kit *k, const void *arg)
 {
@@ -327,13 +331,13 @@ void kit_list_graphs(kit_list *list)
                 "graph.bucket.%s", weight_names[i]);
         kit_add(list, KIT_PER_DEVICE, 0, run_feed_forward, &weights[i],
                 "graph.feed_forward.%s", weight_names[i]);
-        kit_add(list, KIT_PER_DEVICE, 0, run_ends, &weights[i],
-                "graph.ends.%s", weight_names[i]);
+        kit_add(list, KIT_PER_DEVICE, 0, run_ends, &weights[i], "graph.ends.%s",
+                weight_names[i]);
         kit_add(list, KIT_PER_DEVICE, 0, run_changed, &weights[i],
                 "graph.changed.%s", weight_names[i]);
     }
-    static const uint32_t orders[] = {TWO_READERS, LATE_OPERAND, STATE_SET,
-                                      STATE_SET_TWICE, STATE_READ, ONE_ROW};
+    static const uint32_t orders[] = {TWO_READERS,     LATE_OPERAND, STATE_SET,
+                                      STATE_SET_TWICE, STATE_READ,   ONE_ROW};
     for (uint32_t i = 0; i < sizeof orders / sizeof *orders; i++)
         kit_add(list, KIT_PER_DEVICE, 0, run_order, &orders[i],
                 "graph.order.%s", order_names[i]);

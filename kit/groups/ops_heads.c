@@ -4,18 +4,22 @@
 
 static void list_rope(kit_list *list)
 {
-    static const int64_t counts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13,
-                                     14, 15};
+    static const int64_t counts[] = {1, 2,  3,  4,  5,  6,  7, 8,
+                                     9, 10, 11, 12, 13, 14, 15};
     static const struct {
         int64_t n, heads, dim, pairs;
         float scale;
-    } shapes[] = {{1, 1, 2, 1, 0},     {1, 32, 64, 0, 0},
+    } shapes[] = {{1, 1, 2, 1, 0},       {1, 32, 64, 0, 0},
                   {70, 4, 128, 0, 0.5f}, {5, 3, 80, 16, 1.25f},
-                  {3, 32, 80, 16, 0},  {2, 8, 256, 0, 0},
+                  {3, 32, 80, 16, 0},    {2, 8, 256, 0, 0},
                   {4, 6, 48, 0, 0},      {3, 2, 30, 0, 0.75f}};
     for (uint32_t mode = 0; mode < 2; mode++) {
-        kit_spec s = {.op = CLV_OP_ROPE, .dtype = CLV_DTYPE_F32,
-                      .variant = mode, .n = 5, .heads = 3, .dim = 32};
+        kit_spec s = {.op = CLV_OP_ROPE,
+                      .dtype = CLV_DTYPE_F32,
+                      .variant = mode,
+                      .n = 5,
+                      .heads = 3,
+                      .dim = 32};
         kit_add_forms(list, &s);
         kit_add_aliases(list, &s, 1);
         KIT_SERIES(list, "tails_rows", &s, n, kit_tails, kit_n_tails, 1);
@@ -37,20 +41,49 @@ static const kit_spec attention_specs[] = {
     {.n = 1, .out = 64, .heads = 8, .groups = 2, .dim = 64, .first = 50},
     {.n = 1, .out = 700, .heads = 6, .groups = 3, .dim = 80, .first = 699},
     {.n = 37, .out = 37, .heads = 4, .groups = 4, .dim = 32},
-    {.n = 70, .out = 300, .heads = 8, .groups = 1, .dim = 16, .first = 200,
+    {.n = 70,
+     .out = 300,
+     .heads = 8,
+     .groups = 1,
+     .dim = 16,
+     .first = 200,
      .pad = 4},
-    {.n = 33, .out = 400, .heads = 2, .groups = 1, .dim = 128, .first = 300,
+    {.n = 33,
+     .out = 400,
+     .heads = 2,
+     .groups = 1,
+     .dim = 128,
+     .first = 300,
      .window = 100},
-    {.n = 5, .out = 20, .heads = 2, .groups = 2, .dim = 40, .first = 3,
+    {.n = 5,
+     .out = 20,
+     .heads = 2,
+     .groups = 2,
+     .dim = 40,
+     .first = 3,
      .window = 1},
-    {.n = 9, .out = 64, .heads = 4, .groups = 2, .dim = 256, .first = 20,
+    {.n = 9,
+     .out = 64,
+     .heads = 4,
+     .groups = 2,
+     .dim = 256,
+     .first = 20,
      .softcap = 2},
     /* Nothing to see before row 0, and past the last one. */
     {.n = 6, .out = 10, .heads = 2, .groups = 1, .dim = 24, .first = -3},
     {.n = 6, .out = 10, .heads = 2, .groups = 1, .dim = 24, .first = 8},
-    {.n = 3, .out = 10, .heads = 2, .groups = 1, .dim = 24, .first = 1000,
+    {.n = 3,
+     .out = 10,
+     .heads = 2,
+     .groups = 1,
+     .dim = 24,
+     .first = 1000,
      .window = 7},
-    {.n = 2, .out = 10, .heads = 3, .groups = 1, .dim = 7,
+    {.n = 2,
+     .out = 10,
+     .heads = 3,
+     .groups = 1,
+     .dim = 7,
      .first = INT32_MAX - 2},
     {.n = 3, .out = 30, .heads = 2, .groups = 2, .dim = 1024, .first = 20},
 };
@@ -77,9 +110,15 @@ static void list_attention(kit_list *list)
 {
     static const uint32_t caches[] = {CLV_DTYPE_F32, CLV_DTYPE_F16};
     for (uint32_t d = 0; d < KIT_COUNT(caches); d++) {
-        kit_spec s = {.op = CLV_OP_ATTENTION, .dtype = caches[d], .n = 5,
-                      .out = 90, .heads = 4, .groups = 2, .dim = 32,
-                      .first = 40, .scale = 0.7f};
+        kit_spec s = {.op = CLV_OP_ATTENTION,
+                      .dtype = caches[d],
+                      .n = 5,
+                      .out = 90,
+                      .heads = 4,
+                      .groups = 2,
+                      .dim = 32,
+                      .first = 40,
+                      .scale = 0.7f};
         kit_add_forms(list, &s);
         s.form = KIT_FORM_BOUND | KIT_FORM_POISON;
         kit_add_spec(list, &s);

@@ -1,7 +1,7 @@
 /*
- * States in the layout that a device wishes for: rows are set in two of them and
- * attention reads both, as they are and laid out as weights. What is set must be
- * the same, what attention makes of it right, and padding zeros.
+ * States in the layout that a device wishes for: rows are set in two of them
+ * and attention reads both, as they are and laid out as weights. What is set
+ * must be the same, what attention makes of it right, and padding zeros.
  */
 #include "../reference/element.h"
 #include "../reference/forecast.h"
@@ -36,19 +36,19 @@ static tensors build(kit_graph *g, const shape *s)
 {
     const int64_t width = s->groups * s->dim;
     tensors t;
-    uint32_t x = kit_add_tensor(g, CLV_DTYPE_F32, CLV_USAGE_INPUT, s->n, width,
-                                0);
+    uint32_t x =
+        kit_add_tensor(g, CLV_DTYPE_F32, CLV_USAGE_INPUT, s->n, width, 0);
     uint32_t q = kit_add_tensor(g, CLV_DTYPE_F32, CLV_USAGE_INPUT, s->n,
                                 s->heads * s->dim, 0);
-    uint32_t w = kit_add_tensor(g, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, width,
-                                width, 0);
-    uint32_t pos = kit_add_tensor(g, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, s->n,
-                                  0);
-    uint32_t v = kit_add_tensor(g, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, s->n,
-                                width, 0);
+    uint32_t w =
+        kit_add_tensor(g, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, width, width, 0);
+    uint32_t pos =
+        kit_add_tensor(g, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, s->n, 0);
+    uint32_t v =
+        kit_add_tensor(g, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, s->n, width, 0);
     for (int i = 0; i < 2; i++)
-        t.states[i] = kit_add_tensor(g, s->dtype, CLV_USAGE_STATE, s->rows,
-                                     width, 0);
+        t.states[i] =
+            kit_add_tensor(g, s->dtype, CLV_USAGE_STATE, s->rows, width, 0);
     t.y = kit_add_tensor(g, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, s->n,
                          s->heads * s->dim, 0);
     for (int64_t i = 0; i < s->n; i++)
@@ -57,8 +57,8 @@ static tensors build(kit_graph *g, const shape *s)
     KIT_NODE(g, CLV_OP_SET_ROWS, CLV_NO_TENSOR, t.states[0], x, pos);
     KIT_NODE(g, CLV_OP_SET_ROWS, CLV_NO_TENSOR, t.states[1], v, pos);
     t.attention = g->n_nodes;
-    clv_node *node = KIT_NODE(g, CLV_OP_ATTENTION, t.y, q, t.states[0],
-                              t.states[1], pos);
+    clv_node *node =
+        KIT_NODE(g, CLV_OP_ATTENTION, t.y, q, t.states[0], t.states[1], pos);
     node->attr.attention.head_dim = (uint32_t)s->dim;
     node->attr.attention.scale = 0.3f;
     node->attr.attention.window = (int32_t)s->window;
@@ -96,8 +96,12 @@ static void lay(kit_graph *g, uint32_t index, bool is_v)
         for (int64_t j = 0; j < d->dims[1]; j++)
             kit_encode(d->dtype, data, place(d, i, j), kit_get(g, index, i, j));
     free(t->data);
-    *t = (kit_tensor){.data = data, .size = size, .base = index, .rows = 1,
-                      .row = (int64_t)size, .stride = (int64_t)size};
+    *t = (kit_tensor){.data = data,
+                      .size = size,
+                      .base = index,
+                      .rows = 1,
+                      .row = (int64_t)size,
+                      .stride = (int64_t)size};
 }
 
 /* plain: the same graph with rows, which has run. */
@@ -112,12 +116,15 @@ static void check_state(const kit_graph *plain, const kit_graph *laid,
             double got = kit_decode(d->dtype, rest, place(d, i, j));
             KIT_CHECK(laid->k, got == want,
                       "element [%lld, %lld] of a state laid out as weights is "
-                      "%g, not %g", (long long)i, (long long)j, got, want);
+                      "%g, not %g",
+                      (long long)i, (long long)j, got, want);
             kit_encode(d->dtype, rest, place(d, i, j), 0);
         }
     for (uint64_t i = 0; i < laid->tensors[index].size; i++)
-        KIT_CHECK(laid->k, !rest[i], "padding of a state laid out as weights "
-                  "was written, at byte %llu", (unsigned long long)i);
+        KIT_CHECK(laid->k, !rest[i],
+                  "padding of a state laid out as weights "
+                  "was written, at byte %llu",
+                  (unsigned long long)i);
 }
 
 static bool wishes(const kit_judgement *judgement, const tensors *t)
@@ -141,8 +148,9 @@ static void run(kit *k, const void *arg)
     kit_graph_copy(&plain, &laid);
     kit_judged judged = kit_judge(&plain, 0, &judgement);
     if (judged != KIT_RIGHT || !wishes(&judgement, &t)) {
-        kit_skip(k, "%s", judged != KIT_RIGHT ? judgement.reason
-                                              : "no layout is wished for");
+        kit_skip(k, "%s",
+                 judged != KIT_RIGHT ? judgement.reason
+                                     : "no layout is wished for");
     } else {
         for (int i = 0; i < 2; i++)
             lay(&laid, t.states[i], i);

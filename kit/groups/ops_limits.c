@@ -51,18 +51,17 @@ static uint32_t axes_of(const kit_spec *spec, const clv_op_caps *caps,
     const bool heads = spec->op == CLV_OP_ROPE || spec->op == CLV_OP_ATTENTION;
     uint32_t n = 0;
     if (caps->answer != CLV_ANSWER_STATIC)
-        out[n++] = make_axis("sequence", offsetof(kit_spec, n), caps->sequence,
-                             1);
+        out[n++] =
+            make_axis("sequence", offsetof(kit_spec, n), caps->sequence, 1);
     if (spec->op == CLV_OP_MATMUL) {
         out[n++] = make_axis("rows", offsetof(kit_spec, out), caps->rows, 1);
-        out[n++] = make_axis("channels", offsetof(kit_spec, in),
-                             caps->channels, unit);
+        out[n++] =
+            make_axis("channels", offsetof(kit_spec, in), caps->channels, unit);
     } else {
-        out[n++] = make_axis("channels",
-                             heads ? offsetof(kit_spec, dim)
-                                   : offsetof(kit_spec, in),
-                             caps->channels,
-                             spec->op == CLV_OP_ROPE ? 2 : unit);
+        out[n++] =
+            make_axis("channels",
+                      heads ? offsetof(kit_spec, dim) : offsetof(kit_spec, in),
+                      caps->channels, spec->op == CLV_OP_ROPE ? 2 : unit);
     }
     return n;
 }
@@ -142,8 +141,8 @@ static void run_limits(kit *k, const void *arg)
     kit_spec_caps(k, &spec, &caps);
     uint32_t n = axes_of(&spec, &caps, axes);
     for (uint32_t i = 0; i < n; i++)
-        *field_of(&spec, &axes[i]) = inside(&axes[i],
-                                            *field_of(&spec, &axes[i]));
+        *field_of(&spec, &axes[i]) =
+            inside(&axes[i], *field_of(&spec, &axes[i]));
     if (caps.answer == CLV_ANSWER_NO && spec.n == ((const kit_spec *)arg)->n &&
         spec.in == ((const kit_spec *)arg)->in &&
         spec.out == ((const kit_spec *)arg)->out &&
@@ -266,9 +265,9 @@ static void run_alignment(kit *k, const void *arg)
         uint32_t x = node->inputs[0];
         g.descs[x].strides[0] = g.tensors[x].row + (int64_t)delta;
         g.tensors[x].stride = g.descs[x].strides[0];
-        g.tensors[x].size = (uint64_t)(g.tensors[x].stride *
-                                       (g.tensors[x].rows - 1) +
-                                       g.tensors[x].row);
+        g.tensors[x].size =
+            (uint64_t)(g.tensors[x].stride * (g.tensors[x].rows - 1) +
+                       g.tensors[x].row);
         kit_judge(&g, 0, &judgement);
         kit_graph_free(&g);
     }
@@ -282,12 +281,28 @@ static const kit_spec bases[] = {
     {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_BF16, .n = 4, .in = 64, .out = 16},
     {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_Q8_0, .n = 4, .in = 64, .out = 16},
     {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_Q4_0, .n = 4, .in = 64, .out = 16},
-    {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_I8, .n = 4, .in = 64, .out = 16,
+    {.op = CLV_OP_MATMUL,
+     .dtype = CLV_DTYPE_I8,
+     .n = 4,
+     .in = 64,
+     .out = 16,
      .quant = CLV_QUANT_PER_CHANNEL},
-    {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_I4, .n = 4, .in = 64, .out = 16,
+    {.op = CLV_OP_MATMUL,
+     .dtype = CLV_DTYPE_I4,
+     .n = 4,
+     .in = 64,
+     .out = 16,
      .quant = CLV_QUANT_PER_CHANNEL},
-    {.op = CLV_OP_GET_ROWS, .dtype = CLV_DTYPE_F32, .n = 4, .in = 64, .out = 16},
-    {.op = CLV_OP_SET_ROWS, .dtype = CLV_DTYPE_F16, .n = 4, .in = 64, .out = 16},
+    {.op = CLV_OP_GET_ROWS,
+     .dtype = CLV_DTYPE_F32,
+     .n = 4,
+     .in = 64,
+     .out = 16},
+    {.op = CLV_OP_SET_ROWS,
+     .dtype = CLV_DTYPE_F16,
+     .n = 4,
+     .in = 64,
+     .out = 16},
     {.op = CLV_OP_ADD, .dtype = CLV_DTYPE_F32, .n = 4, .in = 64},
     {.op = CLV_OP_MUL, .dtype = CLV_DTYPE_F32, .n = 4, .in = 64},
     {.op = CLV_OP_SILU, .dtype = CLV_DTYPE_F32, .n = 4, .in = 64},
@@ -297,15 +312,35 @@ static const kit_spec bases[] = {
     {.op = CLV_OP_LAYER_NORM, .dtype = CLV_DTYPE_F32, .n = 4, .in = 64},
     {.op = CLV_OP_SOFTMAX, .dtype = CLV_DTYPE_F32, .n = 4, .in = 64},
     {.op = CLV_OP_ROPE, .dtype = CLV_DTYPE_F32, .n = 4, .heads = 2, .dim = 32},
-    {.op = CLV_OP_ATTENTION, .dtype = CLV_DTYPE_F32, .n = 4, .out = 16,
-     .heads = 2, .groups = 1, .dim = 32, .first = 4},
-    {.op = CLV_OP_ATTENTION, .dtype = CLV_DTYPE_F16, .n = 4, .out = 16,
-     .heads = 2, .groups = 1, .dim = 32, .first = 4},
-    {.op = CLV_OP_CONVERT, .dtype = CLV_DTYPE_F32, .to = CLV_DTYPE_F16, .n = 4,
+    {.op = CLV_OP_ATTENTION,
+     .dtype = CLV_DTYPE_F32,
+     .n = 4,
+     .out = 16,
+     .heads = 2,
+     .groups = 1,
+     .dim = 32,
+     .first = 4},
+    {.op = CLV_OP_ATTENTION,
+     .dtype = CLV_DTYPE_F16,
+     .n = 4,
+     .out = 16,
+     .heads = 2,
+     .groups = 1,
+     .dim = 32,
+     .first = 4},
+    {.op = CLV_OP_CONVERT,
+     .dtype = CLV_DTYPE_F32,
+     .to = CLV_DTYPE_F16,
+     .n = 4,
      .in = 64},
     {.op = CLV_OP_TOP_K, .dtype = CLV_DTYPE_F32, .n = 4, .in = 64, .out = 2},
-    {.op = CLV_OP_MATMUL_EXPERTS, .dtype = CLV_DTYPE_Q8_0, .n = 4, .in = 64,
-     .out = 16, .experts = 4, .used = 2},
+    {.op = CLV_OP_MATMUL_EXPERTS,
+     .dtype = CLV_DTYPE_Q8_0,
+     .n = 4,
+     .in = 64,
+     .out = 16,
+     .experts = 4,
+     .used = 2},
 };
 
 void kit_list_limits(kit_list *list)

@@ -48,7 +48,8 @@ static void run_model(kit *k, const void *arg)
     kit_spec s;
     memcpy(&s, arg, sizeof s);
     if (!kit_thorough(k) && s.out > 48)
-        s.out = 48; /* of the weight's rows; the length of sums is what counts */
+        s.out =
+            48; /* of the weight's rows; the length of sums is what counts */
     kit_judge_case(k, &s);
 }
 
@@ -104,7 +105,8 @@ void kit_list_matmul(kit_list *list)
         s.out = 19;
         KIT_SERIES(list, "tails_rows", &s, n, kit_tails, kit_n_tails, 1);
         if (unit > 1)
-            KIT_SERIES(list, "tails_in", &s, in, kit_blocks, kit_n_blocks, unit);
+            KIT_SERIES(list, "tails_in", &s, in, kit_blocks, kit_n_blocks,
+                       unit);
         else
             KIT_SERIES(list, "tails_in", &s, in, kit_every, kit_n_every, 1);
     }

@@ -99,11 +99,12 @@ static void random_form(kit *k, kit_spec *s)
     for (uint32_t i = 0; i < KIT_COUNT(forms); i++)
         if (one_in(k, 5))
             s->form |= forms[i];
-    const bool two = s->op == CLV_OP_ADD || s->op == CLV_OP_MUL ||
-                     s->op == CLV_OP_GLU;
+    const bool two =
+        s->op == CLV_OP_ADD || s->op == CLV_OP_MUL || s->op == CLV_OP_GLU;
     if (!two || s->op == CLV_OP_GLU || s->form & KIT_FORM_VECTOR)
         s->form &= ~(uint32_t)KIT_FORM_ALIAS_1;
-    if (s->op == CLV_OP_SOFTMAX || s->op == CLV_OP_RMS_NORM || s->op == CLV_OP_GLU)
+    if (s->op == CLV_OP_SOFTMAX || s->op == CLV_OP_RMS_NORM ||
+        s->op == CLV_OP_GLU)
         s->form &= ~(uint32_t)(KIT_FORM_BIAS | KIT_FORM_VECTOR);
     if (s->op == CLV_OP_GLU)
         s->form &= ~(uint32_t)KIT_FORM_VECTOR;
@@ -187,7 +188,8 @@ static void advance(chain *s, uint32_t y, int64_t c)
 static void add_product(chain *s, bool last)
 {
     kit *k = s->g.k;
-    uint32_t dtype = s->c % 32 ? kit_reals[below(k, 3)] : kit_reals[below(k, 5)];
+    uint32_t dtype =
+        s->c % 32 ? kit_reals[below(k, 3)] : kit_reals[below(k, 5)];
     int64_t out = size(k);
     uint32_t w = kit_add_tensor(&s->g, dtype, CLV_USAGE_WEIGHT, out, s->c, 0);
     uint32_t bias = one_in(k, 2) ? vector(s, out) : CLV_NO_TENSOR;
@@ -204,8 +206,8 @@ static void add_rotation(chain *s, bool last)
         dim = s->c % d ? 0 : d;
     if (!dim)
         return;
-    uint32_t pos = kit_add_tensor(&s->g, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0,
-                                  s->n, 0);
+    uint32_t pos =
+        kit_add_tensor(&s->g, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, s->n, 0);
     uint32_t freq = vector(s, 1 + below(k, dim / 2));
     for (int64_t i = 0; i < s->n; i++)
         kit_set(&s->g, pos, 0, i, (double)below(k, 100));
@@ -220,8 +222,8 @@ static void add_gather(chain *s, bool last)
 {
     kit *k = s->g.k;
     int64_t n = 1 + below(k, 20);
-    uint32_t ids = kit_add_tensor(&s->g, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, n,
-                                  0);
+    uint32_t ids =
+        kit_add_tensor(&s->g, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, n, 0);
     for (int64_t i = 0; i < n; i++)
         kit_set(&s->g, ids, 0, i, (double)below(k, s->n));
     uint32_t y = target(s, n, s->c, last, false);
@@ -233,8 +235,8 @@ static void add_gather(chain *s, bool last)
 static void add_rowwise(chain *s, bool last)
 {
     static const uint32_t ops[] = {
-        CLV_OP_ADD,  CLV_OP_MUL,      CLV_OP_SILU,       CLV_OP_GELU,
-        CLV_OP_GLU,  CLV_OP_RMS_NORM, CLV_OP_LAYER_NORM, CLV_OP_SOFTMAX};
+        CLV_OP_ADD, CLV_OP_MUL,      CLV_OP_SILU,       CLV_OP_GELU,
+        CLV_OP_GLU, CLV_OP_RMS_NORM, CLV_OP_LAYER_NORM, CLV_OP_SOFTMAX};
     kit *k = s->g.k;
     uint32_t op = ops[below(k, KIT_COUNT(ops))], in[3] = {s->at}, n = 1;
     bool same = false;

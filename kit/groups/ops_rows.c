@@ -20,7 +20,8 @@ static void list_moves(kit_list *list)
             s.in = 96;
             KIT_SERIES(list, "tails_rows", &s, n, kit_tails, kit_n_tails, 1);
             if (unit > 1)
-                KIT_SERIES(list, "tails_in", &s, in, kit_blocks, kit_n_blocks, unit);
+                KIT_SERIES(list, "tails_in", &s, in, kit_blocks, kit_n_blocks,
+                           unit);
             else
                 KIT_SERIES(list, "tails_in", &s, in, kit_every, kit_n_every, 1);
         }
@@ -103,12 +104,17 @@ static void list_convert(kit_list *list)
             s.pad = a % 2;
             kit_add_spec(list, &s);
             if (unit > 1)
-                KIT_SERIES(list, "tails_in", &s, in, kit_blocks, kit_n_blocks, unit);
+                KIT_SERIES(list, "tails_in", &s, in, kit_blocks, kit_n_blocks,
+                           unit);
             else
                 KIT_SERIES(list, "tails_in", &s, in, kit_every, kit_n_every, 1);
         }
-    kit_spec ids = {.op = CLV_OP_CONVERT, .dtype = CLV_DTYPE_I32,
-                    .to = CLV_DTYPE_I32, .n = 4, .in = 9, .pad = 1};
+    kit_spec ids = {.op = CLV_OP_CONVERT,
+                    .dtype = CLV_DTYPE_I32,
+                    .to = CLV_DTYPE_I32,
+                    .n = 4,
+                    .in = 9,
+                    .pad = 1};
     kit_add_spec(list, &ids);
     kit_add(list, KIT_PER_DEVICE, 0, run_transposed, NULL,
             "convert.transposed");

@@ -185,7 +185,8 @@ static void check_flights(flights *f, const uint8_t *want)
         kit_bytes_get(p, type, visible, 0, got, f->size);
         KIT_CHECK(p->k, !memcmp(got, want, f->size),
                   "of %d runs of a program in flight at once, %u has another "
-                  "result", N_BUFS * ROOMS, (unsigned)i);
+                  "result",
+                  N_BUFS * ROOMS, (unsigned)i);
     }
     free(got);
     p->api.buffer_free(visible);

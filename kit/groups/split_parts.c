@@ -16,14 +16,13 @@ static uint32_t vector_view(split *s, uint32_t base, int64_t column, int64_t c)
     const int64_t offset = kit_row_bytes(dtype, column);
     g->descs[index] = g->descs[base];
     g->descs[index].dims[0] = c;
-    g->tensors[index] =
-        (kit_tensor){.data = of->data + offset,
-                     .base = of->base,
-                     .offset = of->offset + (uint64_t)offset,
-                     .size = (uint64_t)kit_row_bytes(dtype, c),
-                     .rows = 1,
-                     .row = kit_row_bytes(dtype, c),
-                     .stride = kit_row_bytes(dtype, c)};
+    g->tensors[index] = (kit_tensor){.data = of->data + offset,
+                                     .base = of->base,
+                                     .offset = of->offset + (uint64_t)offset,
+                                     .size = (uint64_t)kit_row_bytes(dtype, c),
+                                     .rows = 1,
+                                     .row = kit_row_bytes(dtype, c),
+                                     .stride = kit_row_bytes(dtype, c)};
     return index;
 }
 
@@ -162,8 +161,8 @@ void split_add_part(split *s, uint32_t to)
     const clv_node whole = s->g.nodes[0];
     uint32_t in[CLV_MAX_INPUTS], out = CLV_NO_TENSOR;
     for (uint32_t i = 0; i < whole.n_inputs; i++)
-        in[i] = part_of(s, i, i == 0 && !whole.n_outputs ? to
-                                                         : whole.inputs[i]);
+        in[i] =
+            part_of(s, i, i == 0 && !whole.n_outputs ? to : whole.inputs[i]);
     if (whole.n_outputs)
         out = output_part(s, to);
     kit_add_node(&s->g, whole.op, in, whole.n_inputs, out)->attr = whole.attr;

@@ -107,13 +107,11 @@ static const char *host_option(clv_host *ctx, const char *key)
         if (strcmp(option.key, dot ? dot + 1 : key) ||
             (option.scope == CLV_SCOPE_DEVICE) != (dot != NULL))
             continue;
-        snprintf(section, sizeof section, "%s%s%.*s", api->name,
-                 dot ? ":" : "", dot ? (int)(dot - key) : 0, key);
+        snprintf(section, sizeof section, "%s%s%.*s", api->name, dot ? ":" : "",
+                 dot ? (int)(dot - key) : 0, key);
         const char *set =
             kit_setting(host->k->config, section, dot ? dot + 1 : key);
-        return set                    ? set
-               : option.default_value ? option.default_value
-                                      : "";
+        return set ? set : option.default_value ? option.default_value : "";
     }
     return NULL;
 }
@@ -121,9 +119,9 @@ static const char *host_option(clv_host *ctx, const char *key)
 static const char *host_device_section(clv_host *ctx, uint32_t index)
 {
     kit_host *host = kit_host_enter(ctx, "device_section");
-    return host->plugin ? kit_device_section(host->k->config,
-                                             host->plugin->name, index)
-                        : NULL;
+    return host->plugin
+               ? kit_device_section(host->k->config, host->plugin->name, index)
+               : NULL;
 }
 
 /* ------------------------------------------------------------------------ */

@@ -49,8 +49,8 @@ void *kit_host_alloc(clv_host *ctx, uint64_t size, uint64_t alignment)
     uint64_t front = alignment > GUARD ? alignment : GUARD;
     struct kit_block *block = calloc(1, sizeof *block);
     void *base = NULL;
-    if (!block || posix_memalign(&base, (size_t)front,
-                                 (size_t)(front + size + GUARD))) {
+    if (!block ||
+        posix_memalign(&base, (size_t)front, (size_t)(front + size + GUARD))) {
         free(block);
         return NULL;
     }

@@ -143,9 +143,8 @@ compare(kit_graph *g, uint32_t t, const kit_values *want, judge how,
                 wrong(g, what, args, &d, "");
     double nmse = d.square > 0 ? d.error / d.square : d.error;
     if (nmse > how.bound) {
-        snprintf(why, sizeof why,
-                 "; the error of all is %.3g, %.3g is allowed", nmse,
-                 how.bound);
+        snprintf(why, sizeof why, "; the error of all is %.3g, %.3g is allowed",
+                 nmse, how.bound);
         wrong(g, what, args, &d, why);
     }
     double rms = d.n ? sqrt(d.square / (double)d.n) : 0;

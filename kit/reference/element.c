@@ -44,10 +44,9 @@ const char *kit_dtype_name(uint32_t dtype)
 const char *kit_op_name(uint32_t op)
 {
     static const char *const names[CLV_OP_COUNT] = {
-        "none", "get_rows", "set_rows", "matmul",     "add",
-        "mul",  "silu",     "gelu",     "glu",        "rms_norm",
-        "layer_norm", "rope", "softmax", "attention", "convert",
-        "top_k", "matmul_experts"};
+        "none",    "get_rows",  "set_rows", "matmul",   "add",           "mul",
+        "silu",    "gelu",      "glu",      "rms_norm", "layer_norm",    "rope",
+        "softmax", "attention", "convert",  "top_k",    "matmul_experts"};
     return op < CLV_OP_COUNT ? names[op] : "?";
 }
 
@@ -66,8 +65,8 @@ static double half_value(const uint8_t *p)
 
 double kit_decode(uint32_t dtype, const uint8_t *data, int64_t i)
 {
-    const uint8_t *p = data + i / kit_block_length(dtype) *
-                                  kit_block_size(dtype);
+    const uint8_t *p =
+        data + i / kit_block_length(dtype) * kit_block_size(dtype);
     float f = 0;
     int32_t integer;
     switch (dtype) {

@@ -93,8 +93,7 @@ static double difference(const kit_values *want, const kit_values *got)
     return square > 0 ? error / square : error;
 }
 
-void kit_forecast_make(kit_graph *g, const clv_op_caps *caps,
-                          kit_forecast *out)
+void kit_forecast_make(kit_graph *g, const clv_op_caps *caps, kit_forecast *out)
 {
     kit_graph exact;
     *out = (kit_forecast){0};
@@ -124,10 +123,9 @@ void kit_forecast_check(kit_graph *g, const kit_forecast *forecast)
 {
     for (uint32_t t = 0; t < g->n_tensors; t++)
         if (forecast->want[t].v)
-            kit_compare_within(g, t, &forecast->want[t],
-                               forecast->bound[t] + 1e-13,
-                               "tensor %u of a graph of %u nodes", t,
-                               g->n_nodes);
+            kit_compare_within(
+                g, t, &forecast->want[t], forecast->bound[t] + 1e-13,
+                "tensor %u of a graph of %u nodes", t, g->n_nodes);
 }
 
 void kit_forecast_free(kit_forecast *forecast)

@@ -10,13 +10,13 @@
 #include "reference.h"
 
 typedef struct kit_forecast {
-    kit_values want[KIT_MAX_TENSORS];  /* empty where nothing is expected */
+    kit_values want[KIT_MAX_TENSORS]; /* empty where nothing is expected */
     double bound[KIT_MAX_TENSORS];
 } kit_forecast;
 
 /* From the images of the graph as they are now; caps: of its nodes. */
 void kit_forecast_make(kit_graph *g, const clv_op_caps *caps,
-                          kit_forecast *out);
+                       kit_forecast *out);
 /* Compares every tensor that is written and seen outside. */
 void kit_forecast_check(kit_graph *g, const kit_forecast *forecast);
 void kit_forecast_free(kit_forecast *forecast);

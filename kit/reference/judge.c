@@ -17,8 +17,8 @@ static int64_t sequence_length(const kit_graph *g, uint32_t node)
     const clv_node *n = &g->nodes[node];
     uint32_t t = n->n_outputs ? n->outputs[0] : n->inputs[1];
     const clv_tensor_desc *d = &g->descs[t];
-    if (d->symbols[0] && g->ranges[d->symbols[0] - 1].min !=
-                             g->ranges[d->symbols[0] - 1].max)
+    if (d->symbols[0] &&
+        g->ranges[d->symbols[0] - 1].min != g->ranges[d->symbols[0] - 1].max)
         return -1;
     return kit_rows(g, t);
 }
@@ -111,11 +111,10 @@ static void check_refusal(kit_graph *g, const kit_judgement *judgement)
     view = kit_subgraph(g);
     clv_compile compile = kit_program_compile_info(&p, &view);
     const kit_plugin *subject = kit_subject(g->k);
-    kit_expect(g->k,
-               subject->api.program_compile(subject->dev, &compile, &handle),
-               CLV_ERR_UNSUPPORTED,
-               "program_compile of what op_caps refuses (%s)",
-               judgement->reason);
+    kit_expect(
+        g->k, subject->api.program_compile(subject->dev, &compile, &handle),
+        CLV_ERR_UNSUPPORTED, "program_compile of what op_caps refuses (%s)",
+        judgement->reason);
     KIT_CHECK(g->k, !handle, "program_compile failed and gave a program");
     kit_program_free(&p);
 }
@@ -210,8 +209,7 @@ kit_judged kit_judge(kit_graph *g, uint32_t flags, kit_judgement *out)
 static uint32_t run_flags(const kit_spec *spec)
 {
     return (spec->form & KIT_FORM_IMPORT ? KIT_RUN_IMPORT : 0) |
-           (spec->form & KIT_FORM_OFFSET ? KIT_RUN_OFFSET : 0) |
-           KIT_RUN_TWICE;
+           (spec->form & KIT_FORM_OFFSET ? KIT_RUN_OFFSET : 0) | KIT_RUN_TWICE;
 }
 
 static kit_judged judge_once(kit *k, const kit_spec *spec, kit_judgement *out)

@@ -30,4 +30,3 @@ kit_judged kit_judge(kit_graph *g, uint32_t flags, kit_judgement *out);
 kit_judged kit_judge_spec(kit *k, const kit_spec *spec, kit_judgement *out);
 /* A case: skipped where refused. */
 void kit_judge_case(kit *k, const kit_spec *spec);
-

@@ -37,9 +37,8 @@ static double *numbers(const kit_graph *g, int64_t rows, int64_t columns)
 
 kit_values kit_rule_values(const kit_graph *g, int64_t rows, int64_t columns)
 {
-    return (kit_values){.v = numbers(g, rows, columns),
-                        .rows = rows,
-                        .columns = columns};
+    return (kit_values){
+        .v = numbers(g, rows, columns), .rows = rows, .columns = columns};
 }
 
 void kit_values_free(kit_values *values)
@@ -70,7 +69,8 @@ kit_values kit_read(const kit_graph *g, uint32_t tensor)
     if (g->descs[tensor].rank > 3)
         kit_fail(g->k, "the reference reads tensors of rank 1 to 3, not %u",
                  g->descs[tensor].rank);
-    kit_values out = kit_rule_values(g, kit_rows(g, tensor), kit_columns(g, tensor));
+    kit_values out =
+        kit_rule_values(g, kit_rows(g, tensor), kit_columns(g, tensor));
     const bool scaled = g->descs[tensor].quant != CLV_QUANT_NONE;
     for (int64_t i = 0; i < out.rows; i++)
         for (int64_t j = 0; j < out.columns; j++)
@@ -135,9 +135,8 @@ static void store_row(work *w, const kit_values *src, int64_t from, int64_t to,
     const double *x = src->v + from * src->columns;
     for (int64_t j = 0; j < src->columns; j++) {
         double top = 0, value = x[j];
-        for (int64_t l = j / 32 * 32; is_block(dtype) && l < src->columns &&
-                                      l < j / 32 * 32 + 32;
-             l++)
+        for (int64_t l = j / 32 * 32;
+             is_block(dtype) && l < src->columns && l < j / 32 * 32 + 32; l++)
             top = fmax(top, fabs(x[l]));
         if (dtype == CLV_DTYPE_F16 && fabs(value) >= 65520)
             value = copysign(INFINITY, value);
@@ -208,8 +207,8 @@ static double silu(double x)
  * tails. */
 static double gelu(double x)
 {
-    return x / (1 + exp(-2 * 0.79788456080286535588 *
-                        (x + 0.044715 * x * x * x)));
+    return x /
+           (1 + exp(-2 * 0.79788456080286535588 * (x + 0.044715 * x * x * x)));
 }
 
 static double element(const clv_node *node, double a, double b)
@@ -308,10 +307,9 @@ static void rope_pair(work *w, int64_t i, int64_t first, int64_t second,
     for (int k = 0; k < 2; k++) {
         int64_t at = i * w->out.columns + (k ? second : first);
         w->out.square[at] = a * a + b * b;
-        w->out.slack[at] =
-            isfinite(y[first]) && isfinite(y[second])
-                ? hypot(a, b) * fabs(angle) * 0x1.02p-24
-                : 0;
+        w->out.slack[at] = isfinite(y[first]) && isfinite(y[second])
+                               ? hypot(a, b) * fabs(angle) * 0x1.02p-24
+                               : 0;
     }
 }
 
@@ -395,13 +393,20 @@ static void attention(work *w)
 /* ------------------------------------------------------------------------ */
 
 static void (*const rules[CLV_OP_COUNT])(work *w) = {
-    [CLV_OP_GET_ROWS] = get_rows,    [CLV_OP_SET_ROWS] = set_rows,
-    [CLV_OP_MATMUL] = matmul,        [CLV_OP_ADD] = elementwise,
-    [CLV_OP_MUL] = elementwise,      [CLV_OP_SILU] = elementwise,
-    [CLV_OP_GELU] = elementwise,     [CLV_OP_GLU] = elementwise,
-    [CLV_OP_RMS_NORM] = norm,        [CLV_OP_LAYER_NORM] = norm,
-    [CLV_OP_ROPE] = rope,            [CLV_OP_SOFTMAX] = softmax,
-    [CLV_OP_ATTENTION] = attention,  [CLV_OP_CONVERT] = convert,
+    [CLV_OP_GET_ROWS] = get_rows,
+    [CLV_OP_SET_ROWS] = set_rows,
+    [CLV_OP_MATMUL] = matmul,
+    [CLV_OP_ADD] = elementwise,
+    [CLV_OP_MUL] = elementwise,
+    [CLV_OP_SILU] = elementwise,
+    [CLV_OP_GELU] = elementwise,
+    [CLV_OP_GLU] = elementwise,
+    [CLV_OP_RMS_NORM] = norm,
+    [CLV_OP_LAYER_NORM] = norm,
+    [CLV_OP_ROPE] = rope,
+    [CLV_OP_SOFTMAX] = softmax,
+    [CLV_OP_ATTENTION] = attention,
+    [CLV_OP_CONVERT] = convert,
     [CLV_OP_TOP_K] = kit_rule_top_k,
     [CLV_OP_MATMUL_EXPERTS] = kit_rule_experts,
 };

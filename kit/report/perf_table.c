@@ -34,7 +34,10 @@ _Static_assert(sizeof(kit_perf_row) <= KIT_RECORD_DATA_SIZE,
 static void text_of(char out[32], double value)
 {
     if (value > 0)
-        snprintf(out, 32, value < 10 ? "%.2f" : value < 100 ? "%.1f" : "%.0f",
+        snprintf(out, 32,
+                 value < 10    ? "%.2f"
+                 : value < 100 ? "%.1f"
+                               : "%.0f",
                  value);
     else
         snprintf(out, 32, "-");
@@ -58,9 +61,8 @@ static void add_row(view *v, const kit_perf_row *row)
     text_of(us, row->us);
     text_of(gflops, gflop_s);
     text_of(gbytes, gbyte_s);
-    const char *const cells[] = {v->device, row->op, row->dtype,
-                                 row->shape, us,      gflops,
-                                 gbytes,    row->clock};
+    const char *const cells[] = {v->device, row->op, row->dtype, row->shape,
+                                 us,        gflops,  gbytes,     row->clock};
     tool_table_add(&v->table, record, cells);
 }
 
@@ -108,8 +110,8 @@ static int check_ops(const kit_perf_request *request)
         bool found = false;
         for (uint32_t j = 0; j + 1 < CLV_OP_COUNT; j++)
             found |= !strcmp(names[j], request->ops[i]);
-        const char *near = tool_nearest(request->ops[i], names,
-                                        CLV_OP_COUNT - 1);
+        const char *near =
+            tool_nearest(request->ops[i], names, CLV_OP_COUNT - 1);
         if (!found)
             return tool_usage("--op %s: there is no such op%s%s%s",
                               request->ops[i], near ? "; did you mean '" : "",
@@ -120,14 +122,15 @@ static int check_ops(const kit_perf_request *request)
 
 int kit_perf_main(const kit_perf_request *request)
 {
-    static const tool_column columns[] = {
-        {"device", false}, {"op", false},     {"dtype", false},
-        {"shape", false},  {"us", true},      {"GFLOP/s", true},
-        {"GB/s", true},    {"clock", false}};
-    const kit_perf_options options = {
-        .ops = request->ops, .n_ops = request->n_ops,
-        .models = request->models, .n_models = request->n_models,
-        .tell = tell};
+    static const tool_column columns[] = {{"device", false}, {"op", false},
+                                          {"dtype", false},  {"shape", false},
+                                          {"us", true},      {"GFLOP/s", true},
+                                          {"GB/s", true},    {"clock", false}};
+    const kit_perf_options options = {.ops = request->ops,
+                                      .n_ops = request->n_ops,
+                                      .models = request->models,
+                                      .n_models = request->n_models,
+                                      .tell = tell};
     const kit_case work = {.name = "perf",
                            .scope = KIT_PER_DEVICE,
                            .run = kit_perf_run,

@@ -12,9 +12,14 @@ bool kit_outcome_fails(kit_outcome outcome)
 
 const char *kit_outcome_name(kit_outcome outcome)
 {
-    static const char *const names[KIT_N_OUTCOMES] = {
-        "passed",  "failed",   "crashed",            "hung",
-        "skipped", "excluded", "failed as expected", "passed unexpectedly"};
+    static const char *const names[KIT_N_OUTCOMES] = {"passed",
+                                                      "failed",
+                                                      "crashed",
+                                                      "hung",
+                                                      "skipped",
+                                                      "excluded",
+                                                      "failed as expected",
+                                                      "passed unexpectedly"};
     return names[outcome];
 }
 

@@ -6,8 +6,7 @@
 
 static bool add_array(tool_record *to, const char *key, cJSON *array)
 {
-    if (!array || to->failed ||
-        !cJSON_AddItemToObject(to->json, key, array)) {
+    if (!array || to->failed || !cJSON_AddItemToObject(to->json, key, array)) {
         cJSON_Delete(array);
         to->failed = true;
     }

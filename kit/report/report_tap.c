@@ -1,4 +1,5 @@
-/* The Test Anything Protocol, version 13: a line a case, the plan at the end. */
+/* The Test Anything Protocol, version 13: a line a case, the plan at the end.
+ */
 #include "report.h"
 
 #include "../../tools/text.h"

@@ -145,8 +145,8 @@ void kit_text_end(const kit_report *report)
         putchar('\n');
     }
     if (failed)
-        printf("%u of %u cases fail: %s does not conform\n", failed,
-               report->n, report->path);
+        printf("%u of %u cases fail: %s does not conform\n", failed, report->n,
+               report->path);
     else
         printf("%s conforms, as far as %u cases can tell\n", report->path,
                report->n);

@@ -30,10 +30,18 @@ static void tell(kit *k, uint32_t op, uint32_t dtype, uint32_t to,
                  uint32_t quant)
 {
     const bool experts = op == CLV_OP_MATMUL_EXPERTS;
-    const kit_spec spec = {.op = op, .dtype = dtype, .to = to, .quant = quant,
+    const kit_spec spec = {.op = op,
+                           .dtype = dtype,
+                           .to = to,
+                           .quant = quant,
                            .group = quant == CLV_QUANT_PER_GROUP ? 32 : 0,
-                           .n = 16, .in = 128, .out = 64, .heads = 4,
-                           .groups = 2, .dim = 32, .scale = 1,
+                           .n = 16,
+                           .in = 128,
+                           .out = 64,
+                           .heads = 4,
+                           .groups = 2,
+                           .dim = 32,
+                           .scale = 1,
                            .experts = experts ? 4 : 0,
                            .used = experts ? 2 : 0};
     row r = {.op = op, .dtype = dtype, .to = to, .quant = quant};
@@ -45,9 +53,8 @@ static void tell(kit *k, uint32_t op, uint32_t dtype, uint32_t to,
     kit_child_send(k, 0, &r, sizeof r);
 }
 
-static const uint32_t stored[] = {CLV_DTYPE_F32,  CLV_DTYPE_F16,
-                                  CLV_DTYPE_BF16, CLV_DTYPE_Q8_0,
-                                  CLV_DTYPE_Q4_0};
+static const uint32_t stored[] = {CLV_DTYPE_F32, CLV_DTYPE_F16, CLV_DTYPE_BF16,
+                                  CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0};
 #define N_STORED (sizeof stored / sizeof *stored)
 
 /* Ops on weights, which may have scales of their own. */
@@ -137,8 +144,8 @@ static void split_text(const clv_op_caps *c, char out[160])
     for (uint32_t i = 0; i < 4; i++) {
         if (!(c->split_axes & 1u << i) || n >= 120)
             continue;
-        n += (size_t)snprintf(out + n, 160 - n, "%s%s", n ? ", " : "",
-                              names[i]);
+        n +=
+            (size_t)snprintf(out + n, 160 - n, "%s%s", n ? ", " : "", names[i]);
         if (c->split_granularity[i] > 1)
             n += (size_t)snprintf(out + n, 160 - n, " by %" PRId64,
                                   c->split_granularity[i]);
@@ -175,10 +182,10 @@ typedef struct view {
 } view;
 
 static const tool_column columns[] = {
-    {"device", false},   {"op", false},       {"dtype", false},
-    {"answer", false},   {"error", false},    {"sums", false},
-    {"rows", false},     {"sequence", false}, {"channels", false},
-    {"align", false},    {"split", false},    {"shapes", false},
+    {"device", false}, {"op", false},       {"dtype", false},
+    {"answer", false}, {"error", false},    {"sums", false},
+    {"rows", false},   {"sequence", false}, {"channels", false},
+    {"align", false},  {"split", false},    {"shapes", false},
     {"reason", false}};
 
 enum { N_COLUMNS = sizeof columns / sizeof *columns };
@@ -236,16 +243,28 @@ static void add_row(view *v, const row *r)
     align_text(c, align);
     split_text(c, split);
     shapes_text(r, shapes);
-    const char *cells[N_COLUMNS] = {
-        v->device, kit_op_name(r->op), dtype, answer_name(c->answer),
-        "",        "",                 "",    "",
-        "",        "",                 "",    "",
-        taken ? "" : c->reason};
+    const char *cells[N_COLUMNS] = {v->device,
+                                    kit_op_name(r->op),
+                                    dtype,
+                                    answer_name(c->answer),
+                                    "",
+                                    "",
+                                    "",
+                                    "",
+                                    "",
+                                    "",
+                                    "",
+                                    "",
+                                    taken ? "" : c->reason};
     if (taken) {
         const char *details[] = {class_name(c->error_class),
                                  c->accumulate ? kit_dtype_name(c->accumulate)
                                                : "",
-                                 rows, sequence, channels, align, split,
+                                 rows,
+                                 sequence,
+                                 channels,
+                                 align,
+                                 split,
                                  shapes};
         memcpy(cells + 4, details, sizeof details);
     }
@@ -274,9 +293,8 @@ static void complain(void *ctx, const char *text)
 
 int kit_support_main(const kit_support_request *request)
 {
-    static const kit_case work = {.name = "support",
-                                  .scope = KIT_PER_DEVICE,
-                                  .run = run};
+    static const kit_case work = {
+        .name = "support", .scope = KIT_PER_DEVICE, .run = run};
     view v = {.device = ""};
     kit_each each = {.config = request->config,
                      .selection = request->selection,

@@ -7,10 +7,10 @@
 
 typedef struct state {
     const kit_batch *batch;
-    uint32_t next;     /* item to begin with in the next process */
-    uint32_t current;  /* begun, without a verdict; NONE */
-    bool told;         /* the latest verdict was that it fails */
-    bool ended;        /* everything was given back */
+    uint32_t next;    /* item to begin with in the next process */
+    uint32_t current; /* begun, without a verdict; NONE */
+    bool told;        /* the latest verdict was that it fails */
+    bool ended;       /* everything was given back */
     uint64_t begin_ns;
     uint64_t printed;
     bool usage;
@@ -41,8 +41,8 @@ static void run_cases(kit *k, void *ctx)
 /* ------------------------------------------------------------------------ */
 /* The parent's side                                                        */
 
-static void tell(state *s, uint32_t item, kit_outcome outcome,
-                 const char *text, uint64_t ns)
+static void tell(state *s, uint32_t item, kit_outcome outcome, const char *text,
+                 uint64_t ns)
 {
     if (s->printed && outcome == KIT_PASSED) /* the report says so */
         outcome = KIT_FAILED;
@@ -81,8 +81,8 @@ static void on_record(void *ctx, const kit_record *record)
         break;
     case KIT_RECORD_FAIL:
         if (is_current || (s->current == NONE && s->next < n_all(b)))
-            tell(s, is_current ? s->current : s->next, KIT_FAILED,
-                 record->text, record->ns);
+            tell(s, is_current ? s->current : s->next, KIT_FAILED, record->text,
+                 record->ns);
         s->told = true;
         break;
     case KIT_RECORD_END:

@@ -130,12 +130,20 @@ void kit_checked(kit *k)
 
 static const char *status_name(clv_status status)
 {
-    static const char *const names[] = {
-        "CLV_OK",           "CLV_ERR_INVALID",     "CLV_ERR_UNSUPPORTED",
-        "CLV_ERR_NO_MEMORY", "CLV_ERR_IO",         "CLV_ERR_FORMAT",
-        "CLV_ERR_NOT_FOUND", "CLV_ERR_VERSION",    "CLV_ERR_TIMEOUT",
-        "CLV_ERR_CANCELLED", "CLV_ERR_DEVICE_LOST", "CLV_ERR_LIMIT",
-        "CLV_ERR_REFUSED",   "CLV_ERR_INTERNAL"};
+    static const char *const names[] = {"CLV_OK",
+                                        "CLV_ERR_INVALID",
+                                        "CLV_ERR_UNSUPPORTED",
+                                        "CLV_ERR_NO_MEMORY",
+                                        "CLV_ERR_IO",
+                                        "CLV_ERR_FORMAT",
+                                        "CLV_ERR_NOT_FOUND",
+                                        "CLV_ERR_VERSION",
+                                        "CLV_ERR_TIMEOUT",
+                                        "CLV_ERR_CANCELLED",
+                                        "CLV_ERR_DEVICE_LOST",
+                                        "CLV_ERR_LIMIT",
+                                        "CLV_ERR_REFUSED",
+                                        "CLV_ERR_INTERNAL"};
     int64_t i = -(int64_t)status;
     return i >= 0 && i < (int64_t)(sizeof names / sizeof *names)
                ? names[i]
@@ -158,12 +166,15 @@ void kit_expect(kit *k, clv_status status, clv_status expected,
     vsnprintf(what, sizeof what, call, args);
     va_end(args);
     if (status == expected)
-        kit_fail(k, "%s: answered %s and did not say why: call "
+        kit_fail(k,
+                 "%s: answered %s and did not say why: call "
                  "host->set_error() first",
                  what, status_name(status));
     kit_fail(k, "%s: answered %s (%d), expected %s%s%.300s", what,
              status_name(status), (int)status, status_name(expected),
-             status == CLV_OK ? "" : said[0] ? "; it says: " : "; it said nothing",
+             status == CLV_OK ? ""
+             : said[0]        ? "; it says: "
+                              : "; it said nothing",
              status == CLV_OK ? "" : said);
 }
 

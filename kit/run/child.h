@@ -52,7 +52,7 @@ struct kit {
     uint64_t begin_ns;
     uint64_t random;
     bool skipped;
-    char note[KIT_TEXT_SIZE]; /* under mutex, as is error */
+    char note[KIT_TEXT_SIZE];  /* under mutex, as is error */
     char error[KIT_TEXT_SIZE]; /* any host's latest, until it is expected */
     pthread_mutex_t mutex;
     _Atomic uint32_t n_checks;

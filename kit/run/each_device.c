@@ -86,9 +86,8 @@ int kit_each_device(const kit_each *each)
     walk w = {.each = each};
     uint32_t n = 0;
     kit_batch_end end = survey_plugin(&w, &survey, error);
-    for (uint32_t d = 0; d < survey.n_devices && survey.whole &&
-                         end == KIT_BATCH_DONE;
-         d++) {
+    for (uint32_t d = 0;
+         d < survey.n_devices && survey.whole && end == KIT_BATCH_DONE; d++) {
         if (!kit_selects_device(each->selection, &survey, d))
             continue;
         end = work_on(&w, &survey.devices[d], error);

@@ -22,15 +22,14 @@ static bool fail(char *error, const char *what)
 /* n bytes at a file offset; NULL if they are not there. */
 static const void *at(const kit_elf *e, uint64_t offset, uint64_t n)
 {
-    return offset <= e->size && n <= e->size - offset ? e->data + offset
-                                                      : NULL;
+    return offset <= e->size && n <= e->size - offset ? e->data + offset : NULL;
 }
 
-static bool segment(const kit_elf *e, uint32_t i, ElfW(Phdr) *out)
+static bool segment(const kit_elf *e, uint32_t i, ElfW(Phdr) * out)
 {
     const ElfW(Ehdr) *head = (const void *)e->data;
-    const void *p = at(e, head->e_phoff + (uint64_t)i * sizeof *out,
-                       sizeof *out);
+    const void *p =
+        at(e, head->e_phoff + (uint64_t)i * sizeof *out, sizeof *out);
     if (i >= head->e_phnum || !p)
         return false;
     memcpy(out, p, sizeof *out);
@@ -116,7 +115,7 @@ static uint64_t count_sysv(const kit_elf *e, uint64_t table)
     return head ? head[1] : 0;
 }
 
-static void read_dynamic(kit_elf *e, const ElfW(Phdr) *s)
+static void read_dynamic(kit_elf *e, const ElfW(Phdr) * s)
 {
     uint64_t n = s->p_filesz / sizeof(ElfW(Dyn)), gnu = 0, sysv = 0;
     const ElfW(Dyn) *entry = at(e, s->p_offset, n * sizeof *entry);
@@ -219,9 +218,8 @@ const char *kit_elf_note(const kit_elf *e, const char *owner, uint32_t type,
     ElfW(Phdr) s;
     uint32_t found = 0;
     for (uint32_t n = 0; segment(e, n, &s); n++) {
-        const uint8_t *p = s.p_type == PT_NOTE
-                               ? at(e, s.p_offset, s.p_filesz)
-                               : NULL;
+        const uint8_t *p =
+            s.p_type == PT_NOTE ? at(e, s.p_offset, s.p_filesz) : NULL;
         uint64_t left = p ? s.p_filesz : 0;
         while (left >= 12) {
             uint32_t head[3]; /* owner's size, text's size, type */

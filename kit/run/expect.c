@@ -34,8 +34,8 @@ static char *next_word(char **line)
     return word;
 }
 
-static bool read_line(kit_expectations *list, const char *path,
-                      uint32_t number, char *line, char error[KIT_TEXT_SIZE])
+static bool read_line(kit_expectations *list, const char *path, uint32_t number,
+                      char *line, char error[KIT_TEXT_SIZE])
 {
     char where[KIT_TEXT_SIZE];
     char *kind = next_word(&line), *pattern = next_word(&line);

@@ -6,15 +6,9 @@
 #include <string.h>
 
 const kit_group *const kit_groups[] = {
-    &kit_group_abi,
-    &kit_group_lifecycle,
-    &kit_group_ops,
-    &kit_group_split,
-    &kit_group_memory,
-    &kit_group_sync,
-    &kit_group_programs,
-    &kit_group_timing,
-    &kit_group_faults,
+    &kit_group_abi,      &kit_group_lifecycle, &kit_group_ops,
+    &kit_group_split,    &kit_group_memory,    &kit_group_sync,
+    &kit_group_programs, &kit_group_timing,    &kit_group_faults,
 };
 
 const uint32_t kit_n_groups = sizeof kit_groups / sizeof *kit_groups;
@@ -47,8 +41,8 @@ void kit_add(kit_list *list, uint32_t scope, uint32_t needs,
         return;
     }
     *c = (kit_case){.scope = scope, .needs = needs, .run = run, .arg = arg};
-    int n = snprintf(c->name, sizeof c->name, "%s.",
-                     kit_groups[list->group]->name);
+    int n =
+        snprintf(c->name, sizeof c->name, "%s.", kit_groups[list->group]->name);
     va_list args;
     va_start(args, name);
     int m = vsnprintf(c->name + n, sizeof c->name - (size_t)n, name, args);
@@ -75,16 +69,15 @@ void kit_list_free(kit_list *list)
 
 const char *kit_needs_text(uint32_t needs, char out[KIT_TEXT_SIZE])
 {
-    static const char *const names[] = {
-        "memory that the host can map",
-        "import of host pointers",
-        "export of memory",
-        "programs that can be kept",
-        "device times",
-        "cost hints",
-        "fault_inject()",
-        "a plugin that may be unloaded",
-        "import of descriptors"};
+    static const char *const names[] = {"memory that the host can map",
+                                        "import of host pointers",
+                                        "export of memory",
+                                        "programs that can be kept",
+                                        "device times",
+                                        "cost hints",
+                                        "fault_inject()",
+                                        "a plugin that may be unloaded",
+                                        "import of descriptors"};
     size_t n = 0;
     out[0] = 0;
     for (uint32_t i = 0; i < sizeof names / sizeof *names; i++)

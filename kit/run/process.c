@@ -198,12 +198,11 @@ static const char *signal_name(int number)
     static const struct {
         int number;
         const char *name;
-    } names[] = {{SIGSEGV, "SIGSEGV"}, {SIGBUS, "SIGBUS"},
-                 {SIGILL, "SIGILL"},   {SIGFPE, "SIGFPE"},
-                 {SIGABRT, "SIGABRT"}, {SIGTRAP, "SIGTRAP"},
-                 {SIGSYS, "SIGSYS"},   {SIGKILL, "SIGKILL"},
-                 {SIGTERM, "SIGTERM"}, {SIGPIPE, "SIGPIPE"},
-                 {SIGALRM, "SIGALRM"}, {SIGXCPU, "SIGXCPU"}};
+    } names[] = {
+        {SIGSEGV, "SIGSEGV"}, {SIGBUS, "SIGBUS"},   {SIGILL, "SIGILL"},
+        {SIGFPE, "SIGFPE"},   {SIGABRT, "SIGABRT"}, {SIGTRAP, "SIGTRAP"},
+        {SIGSYS, "SIGSYS"},   {SIGKILL, "SIGKILL"}, {SIGTERM, "SIGTERM"},
+        {SIGPIPE, "SIGPIPE"}, {SIGALRM, "SIGALRM"}, {SIGXCPU, "SIGXCPU"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (names[i].number == number)
             return names[i].name;
@@ -234,8 +233,8 @@ void kit_process_run(const kit_work *work, kit_ending *ending)
     memset(ending, 0, sizeof *ending);
     ending->started = start(&c);
     if (!ending->started) {
-        snprintf(ending->reason, sizeof ending->reason,
-                 "no process for it: %s", strerror(errno));
+        snprintf(ending->reason, sizeof ending->reason, "no process for it: %s",
+                 strerror(errno));
         return;
     }
     follow(&c, ending);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PLUGIN "plugin" /* in place of a device */
+#define PLUGIN "plugin"  /* in place of a device */
 #define KIT_ITSELF "kit" /* the group of the kit's own cases */
 
 static bool is_any(const char *const *list, uint32_t n, const char *text)

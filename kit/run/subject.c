@@ -52,8 +52,9 @@ static void read_table(kit *k, const clv_plugin_api *table, clv_plugin_api *out)
     KIT_CHECK(k, !missing, "the table lacks the mandatory %s()", missing);
     KIT_CHECK(k, out->name && out->version && out->build_id && out->description,
               "the table lacks a name, version, build_id or description");
-    KIT_CHECK(k, !out->n_options ||
-                     (out->options && out->option_stride >= KIT_V1_OPTION),
+    KIT_CHECK(k,
+              !out->n_options ||
+                  (out->options && out->option_stride >= KIT_V1_OPTION),
               "the table has %u options, %u bytes apart, at %p", out->n_options,
               out->option_stride, (const void *)out->options);
 }
@@ -87,8 +88,7 @@ void kit_plugin_load(kit *k, kit_plugin *p)
               (int)status, in.abi_min, in.abi_max, out.abi_min, out.abi_max,
               out.reason);
     KIT_CHECK(k, out.api, "the query gives no table");
-    KIT_CHECK(k, out.abi_version >= in.abi_min &&
-                     out.abi_version <= in.abi_max,
+    KIT_CHECK(k, out.abi_version >= in.abi_min && out.abi_version <= in.abi_max,
               "the query chooses ABI version %u, the host speaks %u to %u",
               out.abi_version, in.abi_min, in.abi_max);
     read_table(k, out.api, &p->api);
@@ -141,20 +141,21 @@ void kit_plugin_create(kit_plugin *p)
     KIT_OK(k, p->api.create(&p->host.api, &p->inst), "create");
     KIT_CHECK(k, p->inst, "create: answered CLV_OK and no instance");
     KIT_OK(k, p->api.enumerate(p->inst, &count, NULL, 0), "enumerate");
-    KIT_CHECK(k, count <= MAX_DEVICES, "enumerate: found %u devices, more than "
-              "%u", count, MAX_DEVICES);
+    KIT_CHECK(k, count <= MAX_DEVICES,
+              "enumerate: found %u devices, more than "
+              "%u",
+              count, MAX_DEVICES);
     p->infos = calloc(count + 1u, sizeof *p->infos);
     KIT_CHECK(k, p->infos, "the kit has no memory for %u devices", count);
     for (uint32_t i = 0; i < count; i++)
-        p->infos[i].header = (clv_header){
-            sizeof *p->infos, CLV_STRUCT_DEVICE_INFO, NULL};
+        p->infos[i].header =
+            (clv_header){sizeof *p->infos, CLV_STRUCT_DEVICE_INFO, NULL};
     p->n_devices = count;
     KIT_OK(k,
-           p->api.enumerate(p->inst, &p->n_devices, p->infos,
-                            sizeof *p->infos),
+           p->api.enumerate(p->inst, &p->n_devices, p->infos, sizeof *p->infos),
            "enumerate");
-    KIT_CHECK(k, p->n_devices == count,
-              "enumerate: found %u devices, then %u", count, p->n_devices);
+    KIT_CHECK(k, p->n_devices == count, "enumerate: found %u devices, then %u",
+              count, p->n_devices);
     for (uint32_t i = 0; i < count; i++)
         check_info(k, p->infos, i);
 }
@@ -177,7 +178,8 @@ void kit_plugin_destroy(kit_plugin *p)
 void kit_plugin_unload(kit_plugin *p)
 {
     kit *k = p->k;
-    if (p->api.flags & CLV_PLUGIN_UNLOADABLE) /* else it stays, as in the host */
+    if (p->api.flags &
+        CLV_PLUGIN_UNLOADABLE) /* else it stays, as in the host */
         KIT_CHECK(k, !dlclose(p->lib), "dlclose: %s", dlerror());
     p->lib = NULL;
     kit_host_finish(&p->host);
@@ -206,8 +208,8 @@ static void read_mem_types(kit_plugin *p)
            p->api.mem_types(p->dev, &p->n_mem_types, p->mem_types,
                             sizeof *p->mem_types),
            "mem_types");
-    KIT_CHECK(k, p->n_mem_types == count,
-              "mem_types: there are %u, then %u", count, p->n_mem_types);
+    KIT_CHECK(k, p->n_mem_types == count, "mem_types: there are %u, then %u",
+              count, p->n_mem_types);
 }
 
 void kit_plugin_open(kit_plugin *p, uint32_t index)

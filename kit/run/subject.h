@@ -15,21 +15,21 @@
 #include <stdatomic.h>
 
 typedef struct kit_host {
-    clv_host_api api;      /* api.host is this */
+    clv_host_api api; /* api.host is this */
     kit *k;
     const clv_plugin_api *plugin; /* whose options are answered; NULL: none */
-    pthread_mutex_t mutex; /* protects error, and the list of blocks */
+    pthread_mutex_t mutex;        /* protects error, and the list of blocks */
     char error[KIT_TEXT_SIZE]; /* set_error's latest; "" after kit_host_clear */
     struct kit_block *blocks;  /* alive */
     struct kit_block *freed;   /* the latest, poisoned, to find late writes */
     _Atomic uint32_t n_blocks;
     uint32_t n_freed;
     _Atomic uint64_t n_allocs; /* asked for */
-    uint64_t fail_at;      /* the n_allocs-th that gets NULL; 0: none */
-    bool fail_after;       /* and all that follow */
-    _Atomic bool ended;    /* the instance is destroyed: no call is legal */
-    char cache_dir[256];   /* a directory of this process, removed at its end;
-                              "" until kit_host_init made it */
+    uint64_t fail_at;          /* the n_allocs-th that gets NULL; 0: none */
+    bool fail_after;           /* and all that follow */
+    _Atomic bool ended;        /* the instance is destroyed: no call is legal */
+    char cache_dir[256]; /* a directory of this process, removed at its end;
+                            "" until kit_host_init made it */
 } kit_host;
 
 /* A loaded plugin, and what is open of it. */
@@ -43,20 +43,20 @@ typedef struct kit_plugin {
     clv_plugin_instance *inst; /* NULL until created */
     clv_device_info *infos;    /* [n_devices] as enumerated */
     uint32_t n_devices;
-    clv_plugin_device *dev;    /* NULL until opened */
-    clv_device_info info;      /* of dev */
-    clv_mem_type *mem_types;   /* [n_mem_types] of dev */
+    clv_plugin_device *dev;  /* NULL until opened */
+    clv_device_info info;    /* of dev */
+    clv_mem_type *mem_types; /* [n_mem_types] of dev */
     uint32_t n_mem_types;
 } kit_plugin;
 
 /* Steps, each failing the case if the plugin does. Destruction undoes what was
  * done, and fails the case if a block of the host's is left. */
-void kit_plugin_load(kit *k, kit_plugin *p);          /* dlopen, query, table */
-void kit_plugin_create(kit_plugin *p);                /* create, enumerate */
-void kit_plugin_open(kit_plugin *p, uint32_t index);  /* device, memory types */
-void kit_plugin_close(kit_plugin *p);                 /* the device */
-void kit_plugin_destroy(kit_plugin *p);               /* quiesce, destroy */
-void kit_plugin_unload(kit_plugin *p);                /* dlclose, where allowed */
+void kit_plugin_load(kit *k, kit_plugin *p);         /* dlopen, query, table */
+void kit_plugin_create(kit_plugin *p);               /* create, enumerate */
+void kit_plugin_open(kit_plugin *p, uint32_t index); /* device, memory types */
+void kit_plugin_close(kit_plugin *p);                /* the device */
+void kit_plugin_destroy(kit_plugin *p);              /* quiesce, destroy */
+void kit_plugin_unload(kit_plugin *p); /* dlclose, where allowed */
 
 void kit_host_init(kit *k, kit_host *host);
 void kit_host_clear(kit_host *host); /* forgets the error */

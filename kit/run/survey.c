@@ -70,8 +70,8 @@ void kit_survey_run(kit *k, const void *arg)
         send_device(k, p, i);
         kit_plugin_close(p);
     }
-    kit_note(k, "%s %s, %u device%s", p->api.name, p->api.version,
-             p->n_devices, p->n_devices == 1 ? "" : "s");
+    kit_note(k, "%s %s, %u device%s", p->api.name, p->api.version, p->n_devices,
+             p->n_devices == 1 ? "" : "s");
     kit_plugin_destroy(p);
     kit_plugin_unload(p);
     kit_child_send(k, TAG_END, "", 1);

@@ -8,7 +8,7 @@
 
 typedef struct kit_device_survey {
     uint32_t index;
-    uint32_t has; /* KIT_NEEDS_* that are met */
+    uint32_t has;               /* KIT_NEEDS_* that are met */
     char label[KIT_LABEL_SIZE]; /* "opencl:0" */
     char name[128], driver[64];
 } kit_device_survey;

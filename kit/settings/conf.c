@@ -13,8 +13,8 @@ typedef struct reading {
 
 static bool append(kit_conf *conf, char *item)
 {
-    char **items = item ? realloc(conf->items, (conf->n + 1) * sizeof *items)
-                        : NULL;
+    char **items =
+        item ? realloc(conf->items, (conf->n + 1) * sizeof *items) : NULL;
     if (!items) {
         free(item);
         return false;
@@ -55,8 +55,10 @@ bool kit_conf_read(kit_conf *conf, const char *path, char error[512])
         snprintf(error, 512, "--conf %s: cannot be read: %s", path,
                  strerror(errno ? errno : EIO));
     else
-        snprintf(error, 512, "--conf %s: line %d is no [section] and no key = "
-                 "value of one", path, line);
+        snprintf(error, 512,
+                 "--conf %s: line %d is no [section] and no key = "
+                 "value of one",
+                 path, line);
     return false;
 }
 
@@ -96,8 +98,7 @@ const char *kit_device_section(const kit_config *config, const char *plugin,
         const char *name = device_of(config->settings[i], plugin, &length);
         bool known = !name || length >= sizeof *names;
         for (uint32_t j = 0; j < i && !known; j++) {
-            const char *before =
-                device_of(config->settings[j], plugin, &other);
+            const char *before = device_of(config->settings[j], plugin, &other);
             known = before && other == length && !memcmp(before, name, length);
         }
         if (known || found++ != index)

@@ -11,8 +11,8 @@ typedef struct kit_config {
     const char *const *settings; /* [n_settings] "NAME.key=VALUE", or of one
                                     device "NAME:DEVICE.key=VALUE" */
     uint32_t n_settings;
-    uint32_t n_filed;            /* of them, the first ones, from files: those
-                                    of other sections are none of ours */
+    uint32_t n_filed; /* of them, the first ones, from files: those
+                         of other sections are none of ours */
     uint64_t seed;
     uint64_t timeout_ns; /* of a case */
     bool thorough;

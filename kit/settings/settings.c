@@ -13,8 +13,8 @@ static bool takes_number(const clv_option *o, const char *value, bool whole)
 {
     char *end;
     errno = 0;
-    double number = whole ? (double)strtoll(value, &end, 10)
-                          : strtod(value, &end);
+    double number =
+        whole ? (double)strtoll(value, &end, 10) : strtod(value, &end);
     return end != value && !*end && !errno && isfinite(number) &&
            number >= o->min && number <= o->max;
 }
@@ -51,8 +51,7 @@ bool kit_option_takes(const clv_option *o, const char *value, char wanted[128])
 }
 
 /* The keys that a section can have. */
-static void list_keys(const clv_plugin_api *api, uint32_t scope,
-                      char keys[256])
+static void list_keys(const clv_plugin_api *api, uint32_t scope, char keys[256])
 {
     keys[0] = 0;
     for (uint32_t i = 0; i < api->n_options; i++) {
@@ -98,8 +97,9 @@ static void check_setting(kit *k, const clv_plugin_api *api, const char *given,
     if (filed && !device && (!ours || section != name))
         return;
     if (!device && (!ours || section != name))
-        kit_child_usage(k, "--set %s: the plugin's name is '%s', so give "
-                           "%s.KEY=VALUE",
+        kit_child_usage(k,
+                        "--set %s: the plugin's name is '%s', so give "
+                        "%s.KEY=VALUE",
                         given, api->name, api->name);
     check_value(k, api, given, given + section + 1,
                 device ? CLV_SCOPE_DEVICE : CLV_SCOPE_PLUGIN);
@@ -108,6 +108,5 @@ static void check_setting(kit *k, const clv_plugin_api *api, const char *given,
 void kit_settings_check(kit *k, const clv_plugin_api *api)
 {
     for (uint32_t i = 0; i < k->config->n_settings; i++)
-        check_setting(k, api, k->config->settings[i],
-                      i < k->config->n_filed);
+        check_setting(k, api, k->config->settings[i], i < k->config->n_filed);
 }

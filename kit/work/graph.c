@@ -70,9 +70,8 @@ uint32_t kit_add_tensor(kit_graph *g, uint32_t dtype, uint32_t usage, int64_t n,
     d->rank = n ? 2 : 1;
     d->dims[0] = n ? n : c;
     d->dims[1] = n ? c : 0;
-    *t = (kit_tensor){.base = index,
-                      .rows = n ? n : 1,
-                      .row = kit_row_bytes(dtype, c)};
+    *t = (kit_tensor){
+        .base = index, .rows = n ? n : 1, .row = kit_row_bytes(dtype, c)};
     t->stride = t->row + (n ? pad : 0);
     if (t->stride != t->row) {
         d->strides[0] = t->stride;
@@ -81,8 +80,9 @@ uint32_t kit_add_tensor(kit_graph *g, uint32_t dtype, uint32_t usage, int64_t n,
     t->size = (uint64_t)(t->stride * (t->rows - 1) + t->row);
     t->data = malloc(t->size + 1);
     if (!t->data)
-        kit_fail(g->k, "the kit has no memory for a tensor of %" PRIu64
-                       " bytes", t->size);
+        kit_fail(g->k,
+                 "the kit has no memory for a tensor of %" PRIu64 " bytes",
+                 t->size);
     fill(g, index);
     return index;
 }
@@ -230,8 +230,9 @@ static void check_answer(kit_graph *g, uint32_t i, const clv_op_caps *caps)
     KIT_CHECK(g->k, caps->error_class <= CLV_ERROR_Q8_TENSOR,
               "op_caps: node %u (%s): error class %u is none", i, op,
               caps->error_class);
-    KIT_CHECK(g->k, caps->answer != CLV_ANSWER_STATIC ||
-                        (caps->static_shapes && caps->n_static),
+    KIT_CHECK(g->k,
+              caps->answer != CLV_ANSWER_STATIC ||
+                  (caps->static_shapes && caps->n_static),
               "op_caps: node %u (%s): static shapes, but none are given", i,
               op);
     check_limits(g, i, caps);

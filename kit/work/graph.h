@@ -14,7 +14,7 @@
 #define KIT_MAX_NODES 12
 
 typedef struct kit_tensor {
-    uint8_t *data;   /* image, size bytes; a view's lies in its base's */
+    uint8_t *data; /* image, size bytes; a view's lies in its base's */
     uint64_t size;
     uint32_t base;   /* whose memory this is; its own index unless a view */
     uint64_t offset; /* of a view in its base, bytes */
@@ -47,9 +47,9 @@ uint32_t kit_add_view(kit_graph *g, uint32_t base, int64_t row, int64_t n,
 /* Inputs, then the output; CLV_NO_TENSOR for none. */
 clv_node *kit_add_node(kit_graph *g, uint32_t op, const uint32_t *inputs,
                        uint32_t n, uint32_t output);
-#define KIT_NODE(g, op, out, ...)                                             \
-    kit_add_node(g, op, (const uint32_t[]){__VA_ARGS__},                      \
-                 sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t),  \
+#define KIT_NODE(g, op, out, ...)                                              \
+    kit_add_node(g, op, (const uint32_t[]){__VA_ARGS__},                       \
+                 sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t),   \
                  out)
 /* Makes dims[0] of these tensors one symbol in 1..max, with value in a run. */
 uint32_t kit_make_symbol(kit_graph *g, int64_t min, int64_t max, int64_t value);
@@ -96,8 +96,8 @@ typedef struct kit_program {
     uint32_t n_weights, n_bindings;
     uint32_t mem_type;
     bool imports; /* as the only way to give memory to the device */
-    uint64_t leads[KIT_MAX_TENSORS]; /* where the image lies in its buffer */
-    uint64_t sizes[KIT_MAX_TENSORS]; /* of the buffers */
+    uint64_t leads[KIT_MAX_TENSORS];  /* where the image lies in its buffer */
+    uint64_t sizes[KIT_MAX_TENSORS];  /* of the buffers */
     uint8_t *memory[KIT_MAX_TENSORS]; /* imported */
     uint8_t *before[KIT_MAX_TENSORS]; /* the buffers as they were uploaded */
 } kit_program;
@@ -123,5 +123,5 @@ clv_status kit_wait(kit *k, clv_plugin_timeline *tl, uint64_t value);
 
 /* --- random values -------------------------------------------------------- */
 
-double kit_random_real(kit *k);             /* -1..1 */
+double kit_random_real(kit *k); /* -1..1 */
 uint32_t kit_random_below(kit *k, uint32_t n);

@@ -18,10 +18,10 @@
 #define MAX_SPECS 2048
 #define MAX_SAMPLES 512
 #define MAX_BATCH 64u
-#define BATCH_NS 500000u         /* a batch lasts at least this long, */
-#define SPEC_NS 120000000u       /* all of a shape about so long, */
-#define THOROUGH_NS 600000000u   /* or so; */
-#define MIN_BATCHES 3            /* and there are so many */
+#define BATCH_NS 500000u       /* a batch lasts at least this long, */
+#define SPEC_NS 120000000u     /* all of a shape about so long, */
+#define THOROUGH_NS 600000000u /* or so; */
+#define MIN_BATCHES 3          /* and there are so many */
 
 typedef struct entry {
     kit_spec spec;
@@ -68,9 +68,12 @@ static void add_matmuls(perf *p, const int64_t *rows, uint32_t n_rows)
 {
     static const struct {
         uint32_t dtype, quant;
-    } weights[] = {{CLV_DTYPE_F32, 0},  {CLV_DTYPE_F16, 0},
-                   {CLV_DTYPE_BF16, 0}, {CLV_DTYPE_Q8_0, 0},
-                   {CLV_DTYPE_Q4_0, 0}, {CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL},
+    } weights[] = {{CLV_DTYPE_F32, 0},
+                   {CLV_DTYPE_F16, 0},
+                   {CLV_DTYPE_BF16, 0},
+                   {CLV_DTYPE_Q8_0, 0},
+                   {CLV_DTYPE_Q4_0, 0},
+                   {CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL},
                    {CLV_DTYPE_I4, CLV_QUANT_PER_CHANNEL}};
     const bool thorough = kit_thorough(p->k);
     for (uint32_t i = 0; i < kit_n_matmul_shapes; i++)
@@ -134,10 +137,18 @@ static void add_rest(perf *p, const int64_t *rows, uint32_t n_rows)
         {.op = CLV_OP_CONVERT, .dtype = CLV_DTYPE_F32, .to = CLV_DTYPE_F16},
         {.op = CLV_OP_CONVERT, .dtype = CLV_DTYPE_F16, .to = CLV_DTYPE_F32},
         {.op = CLV_OP_TOP_K, .dtype = CLV_DTYPE_F32, .in = 128, .out = 8},
-        {.op = CLV_OP_MATMUL_EXPERTS, .dtype = CLV_DTYPE_Q4_0, .in = 2048,
-         .out = 768, .experts = 128, .used = 8},
-        {.op = CLV_OP_MATMUL_EXPERTS, .dtype = CLV_DTYPE_Q4_0, .in = 768,
-         .out = 2048, .experts = 128, .used = 8,
+        {.op = CLV_OP_MATMUL_EXPERTS,
+         .dtype = CLV_DTYPE_Q4_0,
+         .in = 2048,
+         .out = 768,
+         .experts = 128,
+         .used = 8},
+        {.op = CLV_OP_MATMUL_EXPERTS,
+         .dtype = CLV_DTYPE_Q4_0,
+         .in = 768,
+         .out = 2048,
+         .experts = 128,
+         .used = 8,
          .form = KIT_FORM_EACH | KIT_FORM_SCORES}};
     for (size_t i = 0; i < COUNT(specs); i++)
         for (uint32_t j = 0; j < n_rows; j++) {
@@ -157,8 +168,8 @@ typedef struct bench {
     perf *p;
     kit_program program;
     clv_plugin_timeline *tl;
-    uint64_t value;      /* of the timeline, by the latest submit */
-    double tick_ns;      /* of the device's clock; 0: not used */
+    uint64_t value; /* of the timeline, by the latest submit */
+    double tick_ns; /* of the device's clock; 0: not used */
     double host[MAX_SAMPLES], device[MAX_SAMPLES]; /* ns of one run */
     uint32_t n_host, n_device, runs;
 } bench;
@@ -196,8 +207,7 @@ static void read_trace(bench *b)
                   COUNT(records));
         for (uint32_t i = 0; i < count; i++)
             if (records[i].node == CLV_NO_TENSOR && records[i].correlation &&
-                records[i].end >= records[i].begin &&
-                b->n_device < MAX_SAMPLES)
+                records[i].end >= records[i].begin && b->n_device < MAX_SAMPLES)
                 b->device[b->n_device++] =
                     (double)(records[i].end - records[i].begin) * b->tick_ns;
     }

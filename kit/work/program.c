@@ -27,8 +27,8 @@ static uint32_t choose_type(kit_program *p, uint32_t flags)
             kit_fail(p->g->k, "the case imports, but the device does not");
         return type;
     }
-    bool sees = s->api.buffer_map &&
-                kit_mem_type(s, CLV_MEM_HOST_VISIBLE, 0, &type);
+    bool sees =
+        s->api.buffer_map && kit_mem_type(s, CLV_MEM_HOST_VISIBLE, 0, &type);
     if (sees && kit_mem_type(s, CLV_MEM_DEVICE_LOCAL, 0, &type))
         return type;
     if (sees) {
@@ -53,7 +53,8 @@ static uint64_t common_multiple(uint64_t a, uint64_t b)
     return a / x * b;
 }
 
-/* Whether an operand lies in the tensor's memory, or the operand's scales do. */
+/* Whether an operand lies in the tensor's memory, or the operand's scales do.
+ */
 static bool is_in(const kit_graph *g, uint32_t operand, uint32_t tensor)
 {
     if (operand == CLV_NO_TENSOR)
@@ -104,8 +105,7 @@ static void import_tensor(kit_program *p, uint32_t i)
     p->sizes[i] = (p->sizes[i] + align - 1) / align * align;
     void *memory = NULL;
     if (posix_memalign(&memory, align, p->sizes[i]))
-        kit_fail(k, "the kit has no memory for %" PRIu64 " bytes",
-                 p->sizes[i]);
+        kit_fail(k, "the kit has no memory for %" PRIu64 " bytes", p->sizes[i]);
     p->memory[i] = memory;
     clv_import in = CLV_INIT(clv_import, CLV_STRUCT_IMPORT);
     in.handle_type = CLV_HANDLE_HOST_POINTER;
@@ -136,8 +136,7 @@ static void make_buffer(kit_program *p, uint32_t i, uint64_t align,
     KIT_CHECK(k, p->buffers[i], "a buffer: answered CLV_OK and none");
     p->before[i] = malloc(p->sizes[i]);
     if (!p->before[i])
-        kit_fail(k, "the kit has no memory for %" PRIu64 " bytes",
-                 p->sizes[i]);
+        kit_fail(k, "the kit has no memory for %" PRIu64 " bytes", p->sizes[i]);
     memset(p->before[i], GUARD_BYTE, p->sizes[i]);
 }
 
@@ -297,8 +296,7 @@ static void run_again(kit_program *p, uint8_t *const *start)
     for (uint32_t i = 0; i < g->n_tensors; i++) {
         if (first[i] && g->descs[i].usage != CLV_USAGE_TRANSIENT)
             KIT_CHECK(g->k,
-                      !memcmp(first[i], g->tensors[i].data,
-                              g->tensors[i].size),
+                      !memcmp(first[i], g->tensors[i].data, g->tensors[i].size),
                       "tensor %u: the same program run twice on the same "
                       "values gives other bytes",
                       i);

@@ -25,8 +25,8 @@ static bool is_written(const kit_graph *g, uint32_t t)
 static int64_t rows_now(const kit_graph *g, uint32_t t)
 {
     const clv_tensor_desc *d = &g->descs[t];
-    bool symbolic = d->rank == 2 && d->symbols[0] &&
-                    d->usage != CLV_USAGE_TRANSIENT;
+    bool symbolic =
+        d->rank == 2 && d->symbols[0] && d->usage != CLV_USAGE_TRANSIENT;
     return symbolic ? g->values[d->symbols[0] - 1] : g->tensors[t].rows;
 }
 
@@ -80,8 +80,7 @@ static void check_unwritten(const kit_program *p, uint32_t base,
 static bool is_visible(const kit_program *p, uint32_t type)
 {
     kit_plugin *s = p->g->plugin;
-    return s->api.buffer_map &&
-           s->mem_types[type].flags & CLV_MEM_HOST_VISIBLE;
+    return s->api.buffer_map && s->mem_types[type].flags & CLV_MEM_HOST_VISIBLE;
 }
 
 typedef enum direction { TO_DEVICE, FROM_DEVICE } direction;
@@ -95,9 +94,8 @@ static void move_mapped(kit_program *p, uint32_t type, clv_plugin_buffer *buf,
     bool coherent = s->mem_types[type].flags & CLV_MEM_COHERENT;
     void *at = NULL;
     KIT_OK(k,
-           s->api.buffer_map(buf, to == TO_DEVICE ? CLV_ACCESS_WRITE
-                                                  : CLV_ACCESS_READ,
-                             &at),
+           s->api.buffer_map(
+               buf, to == TO_DEVICE ? CLV_ACCESS_WRITE : CLV_ACCESS_READ, &at),
            "buffer_map");
     KIT_CHECK(k, at, "buffer_map: answered CLV_OK and no pointer");
     if (!coherent)
@@ -192,8 +190,7 @@ void kit_program_download(kit_program *p)
                      p->sizes[i]);
         move(p, i, now, FROM_DEVICE);
         check_unwritten(p, i, now);
-        memcpy(p->g->tensors[i].data, now + p->leads[i],
-               p->g->tensors[i].size);
+        memcpy(p->g->tensors[i].data, now + p->leads[i], p->g->tensors[i].size);
         free(now);
     }
 }

@@ -47,7 +47,7 @@ const kit_attention_shape kit_attention_shapes[] = {
 const uint32_t kit_n_attention_shapes = COUNT(kit_attention_shapes);
 
 /* stories, qwen2, llama, gemma2, phi-2; their feed-forward sizes. */
-const int64_t kit_widths[] = {64,   172,  288,  768,   896,   2048,  2304, 2560,
-                              3072, 3584, 4096, 4864,  8192,  9216,  10240,
-                              11008, 14336, 18944};
+const int64_t kit_widths[] = {64,   172,  288,   768,   896,   2048,
+                              2304, 2560, 3072,  3584,  4096,  4864,
+                              8192, 9216, 10240, 11008, 14336, 18944};
 const uint32_t kit_n_widths = COUNT(kit_widths);

@@ -2,8 +2,14 @@
 
 #include <string.h>
 
-#define SLOT(name_) {#name_, offsetof(clv_plugin_api, name_), false}
-#define OPTIONAL(name_) {#name_, offsetof(clv_plugin_api, name_), true}
+#define SLOT(name_)                                                            \
+    {                                                                          \
+#name_, offsetof(clv_plugin_api, name_), false                         \
+    }
+#define OPTIONAL(name_)                                                        \
+    {                                                                          \
+#name_, offsetof(clv_plugin_api, name_), true                          \
+    }
 
 const kit_slot kit_slots[] = {
     SLOT(create),

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 /* Sizes of version 1, which every later one has at least. */
-#define KIT_V1_SIZE(type, last)                                               \
+#define KIT_V1_SIZE(type, last)                                                \
     ((uint32_t)((offsetof(type, last) + sizeof(((type *)0)->last) + 7) / 8 * 8))
 #define KIT_V1_API KIT_V1_SIZE(clv_plugin_api, calibrate)
 #define KIT_V1_OPTION KIT_V1_SIZE(clv_option, max)

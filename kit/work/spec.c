@@ -94,16 +94,16 @@ static void append_shape(text *t, const kit_spec *spec)
 void kit_spec_name(const kit_spec *spec, char name[KIT_NAME_SIZE])
 {
     static const char *const forms[] = {
-        "bias",   "vector", "symbol",  "view",    "special", "extreme", "poison",
-        "bound",  "over_0", "over_1",  "overlay", "import",  "offset",
-        "each",   "scores", "absent"};
+        "bias",   "vector", "symbol", "view",   "special", "extreme",
+        "poison", "bound",  "over_0", "over_1", "overlay", "import",
+        "offset", "each",   "scores", "absent"};
     text t = {name, KIT_NAME_SIZE};
     append_dtype(&t, spec);
     if (spec->op == CLV_OP_GLU)
         append(&t, ".%s", spec->variant == CLV_ACT_SILU ? "silu" : "gelu");
     if (spec->op == CLV_OP_ROPE)
-        append(&t, ".%s", spec->variant == CLV_ROPE_HALVES ? "halves"
-                                                           : "pairs");
+        append(&t, ".%s",
+               spec->variant == CLV_ROPE_HALVES ? "halves" : "pairs");
     if (spec->op == CLV_OP_MATMUL_EXPERTS && spec->variant)
         append(&t, ".normalised");
     append_shape(&t, spec);

@@ -19,11 +19,11 @@ enum {
     KIT_FORM_ALIAS_1 = 1u << 9, /* the output is input 1 */
     KIT_FORM_OVERLAY = 1u << 10, /* with those: as a tensor of its own in the
                                     same memory */
-    KIT_FORM_IMPORT = 1u << 11, /* host memory, imported */
-    KIT_FORM_OFFSET = 1u << 12, /* at odd multiples of the pointer alignment */
-    KIT_FORM_EACH = 1u << 13, /* MATMUL_EXPERTS: x has a part for each id */
-    KIT_FORM_SCORES = 1u << 14, /* with scores, so that products are added */
-    KIT_FORM_ABSENT = 1u << 15, /* some ids are of no expert */
+    KIT_FORM_IMPORT = 1u << 11,  /* host memory, imported */
+    KIT_FORM_OFFSET = 1u << 12,  /* at odd multiples of the pointer alignment */
+    KIT_FORM_EACH = 1u << 13,    /* MATMUL_EXPERTS: x has a part for each id */
+    KIT_FORM_SCORES = 1u << 14,  /* with scores, so that products are added */
+    KIT_FORM_ABSENT = 1u << 15,  /* some ids are of no expert */
 };
 
 typedef struct kit_spec {
@@ -35,19 +35,19 @@ typedef struct kit_spec {
                          normalised */
     uint32_t quant;   /* clv_quant of the weight, with its group */
     uint32_t group;
-    int64_t n;        /* rows of the activation */
-    int64_t value;    /* rows in a run, with KIT_FORM_SYMBOL */
-    int64_t in;       /* MATMUL and MATMUL_EXPERTS: input features; else the
-                         width of a row */
-    int64_t out;      /* the same: output features; GET_ROWS, SET_ROWS,
-                         ATTENTION: rows of the table, state, cache; TOP_K: ids
-                         of a row */
+    int64_t n;     /* rows of the activation */
+    int64_t value; /* rows in a run, with KIT_FORM_SYMBOL */
+    int64_t in;    /* MATMUL and MATMUL_EXPERTS: input features; else the
+                      width of a row */
+    int64_t out;   /* the same: output features; GET_ROWS, SET_ROWS,
+                      ATTENTION: rows of the table, state, cache; TOP_K: ids
+                      of a row */
     int64_t experts, used; /* MATMUL_EXPERTS: E and K */
-    int64_t pad;      /* between rows, units of storage; 0: dense */
-    int64_t align;    /* of views and padded rows, bytes; 0: the element's */
+    int64_t pad;           /* between rows, units of storage; 0: dense */
+    int64_t align; /* of views and padded rows, bytes; 0: the element's */
     int64_t heads, groups, dim; /* ROPE, ATTENTION: in place of in */
-    int64_t pairs;    /* ROPE: rotated pairs; 0: dim / 2 */
-    int32_t first;    /* ATTENTION: position of query 0 */
+    int64_t pairs;              /* ROPE: rotated pairs; 0: dim / 2 */
+    int32_t first;              /* ATTENTION: position of query 0 */
     int32_t window;
     float softcap, scale;
 } kit_spec;

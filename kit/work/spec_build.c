@@ -92,8 +92,8 @@ static double one(kit *k, double x)
 
 static double extreme(kit *k, double x)
 {
-    static const double values[] = {0,    -0.0, 1e-30, -20,  20,
-                                    -90,  90,   1e4,   -1e4, 1e-8};
+    static const double values[] = {0,   -0.0, 1e-30, -20,  20,
+                                    -90, 90,   1e4,   -1e4, 1e-8};
     return x * values[kit_random_below(k, 10)];
 }
 
@@ -104,8 +104,8 @@ static double extreme(kit *k, double x)
 static uint32_t add_ids(const kit_spec *spec, kit_graph *g)
 {
     static const double bad[] = {-1, INT32_MAX, INT32_MIN, -7};
-    uint32_t t = kit_add_tensor(g, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, spec->n,
-                                0);
+    uint32_t t =
+        kit_add_tensor(g, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, spec->n, 0);
     for (int64_t i = 0; i < spec->n; i++) {
         double id = kit_random_below(g->k, (uint32_t)spec->out);
         if (spec->n > 3 && i % 5 == 2)
@@ -119,13 +119,12 @@ static uint32_t add_ids(const kit_spec *spec, kit_graph *g)
 
 static uint32_t add_positions(const kit_spec *spec, kit_graph *g)
 {
-    uint32_t t = kit_add_tensor(g, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, spec->n,
-                                0);
+    uint32_t t =
+        kit_add_tensor(g, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, spec->n, 0);
     for (int64_t i = 0; i < spec->n; i++)
         kit_set(g, t, 0, i,
-                spec->op == CLV_OP_ROPE
-                    ? (double)kit_random_below(g->k, 5000)
-                    : (double)(spec->first + i));
+                spec->op == CLV_OP_ROPE ? (double)kit_random_below(g->k, 5000)
+                                        : (double)(spec->first + i));
     return t;
 }
 
@@ -162,20 +161,20 @@ static void add_scales(const kit_spec *spec, kit_graph *g, uint32_t w)
 static clv_node *build_rows(const kit_spec *spec, kit_graph *g)
 {
     if (spec->op == CLV_OP_CONVERT) {
-        uint32_t x = add(spec, g, spec->dtype, CLV_USAGE_INPUT, spec->n,
-                         spec->in);
+        uint32_t x =
+            add(spec, g, spec->dtype, CLV_USAGE_INPUT, spec->n, spec->in);
         uint32_t y = add(spec, g, kit_spec_to(spec), CLV_USAGE_OUTPUT, spec->n,
                          spec->in);
         return KIT_NODE(g, CLV_OP_CONVERT, y, x);
     }
     bool set = spec->op == CLV_OP_SET_ROWS;
-    uint32_t table = add(spec, g, spec->dtype,
-                         set ? CLV_USAGE_STATE : CLV_USAGE_WEIGHT, spec->out,
-                         spec->in);
+    uint32_t table =
+        add(spec, g, spec->dtype, set ? CLV_USAGE_STATE : CLV_USAGE_WEIGHT,
+            spec->out, spec->in);
     add_scales(spec, g, table);
-    uint32_t x = add(spec, g, CLV_DTYPE_F32,
-                     set ? CLV_USAGE_INPUT : CLV_USAGE_OUTPUT, spec->n,
-                     spec->in);
+    uint32_t x =
+        add(spec, g, CLV_DTYPE_F32, set ? CLV_USAGE_INPUT : CLV_USAGE_OUTPUT,
+            spec->n, spec->in);
     uint32_t ids = add_ids(spec, g);
     if (!set) /* where rows of NaN are expected, something else */
         set_all(g, x, one);
@@ -186,14 +185,14 @@ static clv_node *build_rows(const kit_spec *spec, kit_graph *g)
 static clv_node *build_matmul(const kit_spec *spec, kit_graph *g)
 {
     uint32_t x = add_x(spec, g, 0);
-    uint32_t w = add(spec, g, spec->dtype, CLV_USAGE_WEIGHT, spec->out,
-                     spec->in);
+    uint32_t w =
+        add(spec, g, spec->dtype, CLV_USAGE_WEIGHT, spec->out, spec->in);
     add_scales(spec, g, w);
     uint32_t bias = CLV_NO_TENSOR;
     if (spec->form & KIT_FORM_BIAS)
         bias = add_vector(g, spec->out);
-    uint32_t y = add(spec, g, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, spec->n,
-                     spec->out);
+    uint32_t y =
+        add(spec, g, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, spec->n, spec->out);
     return bias == CLV_NO_TENSOR ? KIT_NODE(g, CLV_OP_MATMUL, y, x, w)
                                  : KIT_NODE(g, CLV_OP_MATMUL, y, x, w, bias);
 }
@@ -259,8 +258,8 @@ static clv_node *build_top_k(const kit_spec *spec, kit_graph *g)
 {
     uint32_t x = add_x(spec, g, 0);
     set_all(g, x, coarse);
-    uint32_t y = add(spec, g, CLV_DTYPE_I32, CLV_USAGE_OUTPUT, spec->n,
-                     spec->out);
+    uint32_t y =
+        add(spec, g, CLV_DTYPE_I32, CLV_USAGE_OUTPUT, spec->n, spec->out);
     return KIT_NODE(g, CLV_OP_TOP_K, y, x);
 }
 
@@ -286,8 +285,8 @@ static uint32_t add_experts(const kit_spec *spec, kit_graph *g)
 static uint32_t add_choice(const kit_spec *spec, kit_graph *g)
 {
     static const double bad[] = {-1, INT32_MAX, INT32_MIN};
-    uint32_t t = add(spec, g, CLV_DTYPE_I32, CLV_USAGE_INPUT, spec->n,
-                     spec->used);
+    uint32_t t =
+        add(spec, g, CLV_DTYPE_I32, CLV_USAGE_INPUT, spec->n, spec->used);
     for (int64_t i = 0; i < spec->n * spec->used; i++) {
         double id = kit_random_below(g->k, (uint32_t)spec->experts);
         if (spec->form & KIT_FORM_ABSENT && i % 3 == 1)
@@ -376,10 +375,10 @@ static void add_specials(const kit_spec *spec, kit_graph *g,
     const uint32_t x = node->inputs[spec->op == CLV_OP_SET_ROWS ? 1 : 0];
     const int64_t middle = kit_spec_width(spec) / 2;
     const int64_t n = spec->op == CLV_OP_GET_ROWS ? spec->out : spec->n;
-    const uint32_t stored =
-        spec->op == CLV_OP_CONVERT    ? kit_spec_to(spec)
-        : spec->op == CLV_OP_SET_ROWS ? spec->dtype
-                                      : (uint32_t)CLV_DTYPE_F32;
+    const uint32_t stored = spec->op == CLV_OP_CONVERT ? kit_spec_to(spec)
+                            : spec->op == CLV_OP_SET_ROWS
+                                ? spec->dtype
+                                : (uint32_t)CLV_DTYPE_F32;
     if (!is_float(stored))
         return; /* blocks hold neither */
     if (is_float(g->descs[x].dtype)) {
@@ -411,9 +410,9 @@ static void make_symbolic(const kit_spec *spec, kit_graph *g,
     uint32_t symbol = kit_make_symbol(g, 1, spec->n, spec->value);
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         uint32_t t = node->inputs[i];
-        bool state = g->descs[t].usage == CLV_USAGE_STATE &&
-                     (spec->op == CLV_OP_SET_ROWS ||
-                      spec->op == CLV_OP_ATTENTION);
+        bool state =
+            g->descs[t].usage == CLV_USAGE_STATE &&
+            (spec->op == CLV_OP_SET_ROWS || spec->op == CLV_OP_ATTENTION);
         if (g->descs[t].usage != CLV_USAGE_WEIGHT && !state)
             kit_set_symbol(g, t, 0, symbol);
     }

@@ -66,5 +66,6 @@ clv_status clv_arrays_read(const clv_arrays *arrays, const char *name,
         return llm_safetensors_to_i32(tensor, out);
     return clv_error(CLV_ERR_UNSUPPORTED,
                      "clv_arrays_read: dtype %" PRIu32 " asked for; f32 and "
-                     "i32 are possible", dtype);
+                     "i32 are possible",
+                     dtype);
 }

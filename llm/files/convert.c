@@ -13,8 +13,8 @@ typedef struct conversion {
     const char *dir;
     llm_source *source;
     llm_gguf_writer *writer;
-    uint32_t dtype;   /* NONE: as the source has it */
-    float *divisors;  /* rope_freqs.weight [rope_dim / 2]; NULL: none */
+    uint32_t dtype;  /* NONE: as the source has it */
+    float *divisors; /* rope_freqs.weight [rope_dim / 2]; NULL: none */
     bool tied;
 } conversion;
 
@@ -48,8 +48,7 @@ static void write_hparams(llm_gguf_writer *w, const llm_hparams *h)
         llm_gguf_writer_u32(w, "llama.attention.sliding_window",
                             h->sliding_window);
     if (h->rope_scaling == LLM_ROPE_LINEAR) {
-        llm_gguf_writer_str(w, "llama.rope.scaling.type",
-                            llm_str_of("linear"));
+        llm_gguf_writer_str(w, "llama.rope.scaling.type", llm_str_of("linear"));
         llm_gguf_writer_f32(w, "llama.rope.scaling.factor", h->rope_factor);
     }
 }
@@ -60,9 +59,8 @@ static uint32_t file_dtype(const conversion *c)
     llm_source_tensor t;
     if (c->dtype != CLV_DTYPE_NONE)
         return c->dtype;
-    return c->source->find(c->source, "blk.0.attn_q.weight", &t)
-               ? CLV_DTYPE_F16
-               : t.dtype;
+    return c->source->find(c->source, "blk.0.attn_q.weight", &t) ? CLV_DTYPE_F16
+                                                                 : t.dtype;
 }
 
 static void write_file_type(const conversion *c)
@@ -170,13 +168,12 @@ static bool find_tensor(const conversion *c, const llm_llama_tensor *expected,
     *out = (llm_recode_tensor){
         .name = name,
         .from = t.dtype,
-        .to = llm_recode_target(name, t.rank, t.dims[t.rank - 1], dtype,
-                                c->tied),
+        .to =
+            llm_recode_target(name, t.rank, t.dims[t.rank - 1], dtype, c->tied),
         .data = t.data,
         .rows = rows,
         .columns = vector ? 1 : (uint64_t)t.dims[t.rank - 1],
-        .interleave =
-            expected->rotary ? c->source->hparams.head_dim : 0,
+        .interleave = expected->rotary ? c->source->hparams.head_dim : 0,
     };
     return true;
 }

@@ -87,7 +87,7 @@ static clv_status find_name(splitting *s, const cJSON *root, bool whole_first,
         return status;
     if (is(llm_json_type(pre), "Sequence")) {
         pre = cJSON_GetObjectItemCaseSensitive(pre, "pretokenizers");
-        cJSON_ArrayForEach(item, pre)
+        cJSON_ArrayForEach (item, pre)
             if (!status)
                 status = add_component(s, item);
     } else {

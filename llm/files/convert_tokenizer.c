@@ -93,8 +93,8 @@ static clv_status write_merges(const clv_tokenizer *tok, const llm_merge *list,
     const llm_token *vocab = tok->vocab.tokens;
     uint64_t size = 0;
     for (uint64_t i = 0; i < n; i++)
-        size += vocab[list[i].left].text.size +
-                vocab[list[i].right].text.size + 1;
+        size +=
+            vocab[list[i].left].text.size + vocab[list[i].right].text.size + 1;
     char *text = malloc(size ? size : 1), *at = text;
     llm_str *lines = calloc(n ? n : 1, sizeof *lines);
     if (!text || !lines) {
@@ -134,8 +134,7 @@ static clv_status check_pairs(const clv_tokenizer *tok, int32_t id,
         if (((uint8_t)text.data[cut] & 0xc0) == 0x80)
             continue;
         int32_t left = llm_vocab_find(vocab, text.data, cut);
-        int32_t right =
-            llm_vocab_find(vocab, text.data + cut, text.size - cut);
+        int32_t right = llm_vocab_find(vocab, text.data + cut, text.size - cut);
         if (left < 0 || right < 0 ||
             !llm_token_is_mergeable(&vocab->tokens[left]) ||
             !llm_token_is_mergeable(&vocab->tokens[right]))

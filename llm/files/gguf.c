@@ -12,7 +12,7 @@ enum {
     MAX_KV = 1 << 16,
     MAX_TENSORS = 1 << 20,
     MAX_PARTS = 9999,
-    MIN_KV_SIZE = 8 + 1 + 4 + 1,          /* key, type, value */
+    MIN_KV_SIZE = 8 + 1 + 4 + 1,             /* key, type, value */
     MIN_TENSOR_SIZE = 8 + 1 + 4 + 8 + 4 + 8, /* name, rank, dim, type, offset */
     DEFAULT_ALIGNMENT = 32,
     LEAST_ALIGNMENT = 8,
@@ -287,8 +287,7 @@ static clv_status place_tensors(llm_gguf *g, const reader *r,
             return clv_error(CLV_ERR_FORMAT,
                              "%s: tensor '%s' ends at byte %" PRIu64
                              ", the file at %" PRIu64 "; download it again",
-                             r->path, llm_str_show(t->name).text, end,
-                             r->size);
+                             r->path, llm_str_show(t->name).text, end, r->size);
         t->data = r->data + begin;
     }
     return CLV_OK;
@@ -500,12 +499,11 @@ static clv_status open_part(llm_gguf *g, uint32_t number, uint32_t count)
     uint32_t its_number = 0, its_count = 0;
     status = get_split(part, &its_number, &its_count);
     if (!status && (its_number != number || its_count != count))
-        status = clv_error(CLV_ERR_FORMAT,
-                           "%s: says it is part %" PRIu32 " of %" PRIu32
-                           ", expected part %" PRIu32 " of %" PRIu32
-                           "; download it again",
-                           part->path, its_number + 1, its_count, number + 1,
-                           count);
+        status = clv_error(
+            CLV_ERR_FORMAT,
+            "%s: says it is part %" PRIu32 " of %" PRIu32
+            ", expected part %" PRIu32 " of %" PRIu32 "; download it again",
+            part->path, its_number + 1, its_count, number + 1, count);
     return status ? status : append_tensors(g, part);
 }
 

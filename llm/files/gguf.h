@@ -76,12 +76,12 @@ clv_status llm_gguf_get_str(const llm_gguf *gguf, const char *key,
                             llm_str *out);
 
 /* llm_gguf_opt(get_u32, gguf, key, &value): CLV_OK where the key is absent. */
-#define llm_gguf_opt(getter, gguf, key, out) \
+#define llm_gguf_opt(getter, gguf, key, out)                                   \
     (llm_gguf_has(gguf, key) ? llm_gguf_##getter(gguf, key, out) : CLV_OK)
 
 /* An array of numbers in the file. */
 typedef struct llm_gguf_array {
-    uint32_t type;       /* llm_gguf_type of the items */
+    uint32_t type; /* llm_gguf_type of the items */
     uint64_t count;
     const uint8_t *data; /* unaligned: read with llm_gguf_item_*() */
 } llm_gguf_array;
@@ -105,12 +105,12 @@ clv_status llm_gguf_get_strings(const llm_gguf *gguf, const char *key,
 
 typedef struct llm_gguf_tensor {
     llm_str name;
-    uint32_t type;      /* GGUF's number */
-    uint32_t dtype;     /* clv_dtype; NONE: a type that is not supported */
-    uint32_t rank;      /* 1..4 */
-    int64_t dims[4];    /* outermost first, unlike in the file */
+    uint32_t type;   /* GGUF's number */
+    uint32_t dtype;  /* clv_dtype; NONE: a type that is not supported */
+    uint32_t rank;   /* 1..4 */
+    int64_t dims[4]; /* outermost first, unlike in the file */
     const uint8_t *data;
-    uint64_t size;      /* bytes, exactly what the shape needs */
+    uint64_t size; /* bytes, exactly what the shape needs */
 } llm_gguf_tensor;
 
 uint64_t llm_gguf_tensor_count(const llm_gguf *gguf);

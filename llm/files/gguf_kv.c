@@ -52,8 +52,8 @@ static clv_status lookup(const llm_gguf *g, const char *key,
     *out = find(g, key);
     if (!*out)
         return clv_error(CLV_ERR_NOT_FOUND,
-                         "%s: has no key '%s'; convert the model anew",
-                         g->path, key);
+                         "%s: has no key '%s'; convert the model anew", g->path,
+                         key);
     return CLV_OK;
 }
 
@@ -242,15 +242,14 @@ clv_status llm_gguf_get_floats(const llm_gguf *g, const char *key,
 
 int64_t llm_gguf_item_int(const llm_gguf_array *array, uint64_t index)
 {
-    return load_int(array->type, array->data +
-                                     index * llm_gguf_scalar_size(array->type));
+    return load_int(array->type,
+                    array->data + index * llm_gguf_scalar_size(array->type));
 }
 
 float llm_gguf_item_float(const llm_gguf_array *array, uint64_t index)
 {
-    return (float)load_float(array->type,
-                             array->data +
-                                 index * llm_gguf_scalar_size(array->type));
+    return (float)load_float(
+        array->type, array->data + index * llm_gguf_scalar_size(array->type));
 }
 
 clv_status llm_gguf_get_strings(const llm_gguf *g, const char *key,

@@ -14,12 +14,12 @@ typedef struct buffer {
 } buffer;
 
 struct llm_gguf_writer {
-    clv_status status; /* first failure of a setting or tensor */
+    clv_status status;  /* first failure of a setting or tensor */
     buffer kv, tensors; /* encoded */
     uint64_t n_kv, n_tensors;
-    uint64_t *sizes;   /* of the tensors' data */
-    uint64_t capacity; /* of sizes */
-    uint64_t offset;   /* of the next tensor added */
+    uint64_t *sizes;           /* of the tensors' data */
+    uint64_t capacity;         /* of sizes */
+    uint64_t offset;           /* of the next tensor added */
     uint64_t current, written; /* tensor being written, its bytes so far */
     clv_file_writer *file;
 };
@@ -60,10 +60,9 @@ static void put(llm_gguf_writer *w, buffer *to, const void *data, uint64_t size)
         uint64_t capacity = need + need / 2 + 256;
         uint8_t *grown = realloc(to->data, capacity);
         if (!grown) {
-            w->status = clv_error(CLV_ERR_NO_MEMORY,
-                                  "no memory for a GGUF header of %" PRIu64
-                                  " bytes",
-                                  need);
+            w->status = clv_error(
+                CLV_ERR_NO_MEMORY,
+                "no memory for a GGUF header of %" PRIu64 " bytes", need);
             return;
         }
         to->data = grown;
@@ -214,8 +213,9 @@ void llm_gguf_writer_tensor(llm_gguf_writer *w, llm_str name, uint32_t dtype,
         return;
     }
     if (!grow_sizes(w)) {
-        w->status = clv_error(CLV_ERR_NO_MEMORY, "no memory for %" PRIu64
-                              " tensors", w->n_tensors + 1);
+        w->status =
+            clv_error(CLV_ERR_NO_MEMORY, "no memory for %" PRIu64 " tensors",
+                      w->n_tensors + 1);
         return;
     }
     put_str(w, &w->tensors, name);
@@ -234,9 +234,8 @@ void llm_gguf_writer_tensor(llm_gguf_writer *w, llm_str name, uint32_t dtype,
 static clv_status write_padding(llm_gguf_writer *w, uint64_t size)
 {
     static const uint8_t zeros[ALIGNMENT];
-    return padding(size)
-               ? clv_file_writer_write(w->file, zeros, padding(size))
-               : CLV_OK;
+    return padding(size) ? clv_file_writer_write(w->file, zeros, padding(size))
+                         : CLV_OK;
 }
 
 clv_status llm_gguf_writer_open(llm_gguf_writer *w, const char *path)
@@ -255,8 +254,8 @@ clv_status llm_gguf_writer_open(llm_gguf_writer *w, const char *path)
     if (!status && w->kv.size)
         status = clv_file_writer_write(w->file, w->kv.data, w->kv.size);
     if (!status && w->tensors.size)
-        status = clv_file_writer_write(w->file, w->tensors.data,
-                                       w->tensors.size);
+        status =
+            clv_file_writer_write(w->file, w->tensors.data, w->tensors.size);
     if (!status)
         status = write_padding(w, sizeof head + w->kv.size + w->tensors.size);
     return status;
@@ -265,8 +264,7 @@ clv_status llm_gguf_writer_open(llm_gguf_writer *w, const char *path)
 clv_status llm_gguf_writer_data(llm_gguf_writer *w, const void *data,
                                 uint64_t size)
 {
-    if (w->current >= w->n_tensors ||
-        size > w->sizes[w->current] - w->written)
+    if (w->current >= w->n_tensors || size > w->sizes[w->current] - w->written)
         return clv_error(CLV_ERR_INVALID,
                          "%" PRIu64 " bytes reach past the end of tensor "
                          "%" PRIu64,

@@ -42,8 +42,8 @@ static clv_status need_u32(const cJSON *object, const char *key,
                            const char *name, uint32_t *out)
 {
     if (!get(object, key))
-        return clv_error(CLV_ERR_FORMAT,
-                         "%s: has no '%s'; download it again", name, key);
+        return clv_error(CLV_ERR_FORMAT, "%s: has no '%s'; download it again",
+                         name, key);
     return opt_u32(object, key, name, out);
 }
 
@@ -112,7 +112,8 @@ static clv_status find_architecture(const cJSON *root, const char *name,
     const cJSON *item = cJSON_IsArray(list) ? list->child : NULL;
     if (!cJSON_IsString(item))
         return bad_key(name, "architectures", "a list with a name in it");
-    for (size_t i = 0; i < sizeof architectures / sizeof architectures[0]; i++) {
+    for (size_t i = 0; i < sizeof architectures / sizeof architectures[0];
+         i++) {
         if (strcmp(item->valuestring, architectures[i].name) == 0) {
             *out = &architectures[i];
             return CLV_OK;
@@ -135,8 +136,7 @@ static clv_status check_variant(const cJSON *root, const char *name)
         return clv_error(CLV_ERR_UNSUPPORTED,
                          "%s: hidden_act '%s' is not supported; supported: "
                          "silu",
-                         name,
-                         llm_str_show(llm_str_of(act->valuestring)).text);
+                         name, llm_str_show(llm_str_of(act->valuestring)).text);
     if (get(root, "quantization_config"))
         return clv_error(CLV_ERR_UNSUPPORTED,
                          "%s: quantised safetensors (quantization_config) are "
@@ -160,11 +160,11 @@ static clv_status parse_llama3(const cJSON *rope, const char *name,
     h->rope_low_freq_factor = 1;
     h->rope_high_freq_factor = 4;
     h->rope_original_ctx = h->n_ctx_train;
-    clv_status status = opt_f32(rope, "low_freq_factor", name,
-                                &h->rope_low_freq_factor);
+    clv_status status =
+        opt_f32(rope, "low_freq_factor", name, &h->rope_low_freq_factor);
     if (!status)
-        status = opt_f32(rope, "high_freq_factor", name,
-                         &h->rope_high_freq_factor);
+        status =
+            opt_f32(rope, "high_freq_factor", name, &h->rope_high_freq_factor);
     if (!status)
         status = need_u32(rope, "original_max_position_embeddings", name,
                           &h->rope_original_ctx);
@@ -228,11 +228,9 @@ static clv_status parse_experts(const cJSON *root, const architecture *arch,
     h->n_experts_used = arch->n_experts_used;
     if (!arch->n_experts)
         return CLV_OK;
-    clv_status status =
-        opt_u32(root, "num_local_experts", name, &h->n_experts);
+    clv_status status = opt_u32(root, "num_local_experts", name, &h->n_experts);
     if (!status)
-        status = opt_u32(root, "num_experts_per_tok", name,
-                         &h->n_experts_used);
+        status = opt_u32(root, "num_experts_per_tok", name, &h->n_experts_used);
     return status;
 }
 
@@ -243,10 +241,8 @@ static clv_status parse_counts(const cJSON *root, const architecture *arch,
         const char *key;
         uint32_t *out;
     } needed[] = {
-        {"num_hidden_layers", &h->n_layers},
-        {"hidden_size", &h->n_embd},
-        {"intermediate_size", &h->n_ff},
-        {"vocab_size", &h->n_vocab},
+        {"num_hidden_layers", &h->n_layers},  {"hidden_size", &h->n_embd},
+        {"intermediate_size", &h->n_ff},      {"vocab_size", &h->n_vocab},
         {"num_attention_heads", &h->n_heads},
     };
     clv_status status = CLV_OK;
@@ -261,8 +257,8 @@ static clv_status parse_counts(const cJSON *root, const architecture *arch,
     if (!status)
         status = opt_u32(root, "head_dim", name, &h->head_dim);
     if (!status)
-        status = opt_u32(root, "max_position_embeddings", name,
-                         &h->n_ctx_train);
+        status =
+            opt_u32(root, "max_position_embeddings", name, &h->n_ctx_train);
     if (!status)
         status = parse_window(root, arch, name, h);
     if (!status)

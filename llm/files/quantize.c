@@ -7,12 +7,9 @@
 static bool dropped(llm_str key)
 {
     static const char *const keys[] = {
-        "general.file_type",
-        "general.quantization_version",
-        "general.alignment",
-        "split.no",
-        "split.count",
-        "split.tensors.count",
+        "general.file_type", "general.quantization_version",
+        "general.alignment", "split.no",
+        "split.count",       "split.tensors.count",
     };
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         if (llm_str_equal(key, llm_str_of(keys[i])))
@@ -84,13 +81,13 @@ static clv_status write_tensors(const llm_gguf *g, uint32_t dtype,
         const llm_gguf_tensor *t = llm_gguf_tensor_at(g, i);
         uint64_t columns = (uint64_t)t->dims[t->rank - 1];
         status = llm_recode_write(r, &(llm_recode_tensor){
-            .name = t->name,
-            .from = t->dtype,
-            .to = target(g, t, dtype),
-            .data = t->data,
-            .rows = elements(t) / columns,
-            .columns = columns,
-        });
+                                         .name = t->name,
+                                         .from = t->dtype,
+                                         .to = target(g, t, dtype),
+                                         .data = t->data,
+                                         .rows = elements(t) / columns,
+                                         .columns = columns,
+                                     });
     }
     return status;
 }

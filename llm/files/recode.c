@@ -11,10 +11,8 @@ static const struct {
     uint32_t dtype, file_type;
     float largest; /* magnitude whose encoding stays finite */
 } targets[] = {
-    {CLV_DTYPE_F32, 0, INFINITY},
-    {CLV_DTYPE_F16, 1, 65504},
-    {CLV_DTYPE_Q4_0, 2, 65504.0f * 8},
-    {CLV_DTYPE_Q8_0, 7, 65504.0f * 127},
+    {CLV_DTYPE_F32, 0, INFINITY},      {CLV_DTYPE_F16, 1, 65504},
+    {CLV_DTYPE_Q4_0, 2, 65504.0f * 8}, {CLV_DTYPE_Q8_0, 7, 65504.0f * 127},
     {CLV_DTYPE_BF16, 32, 3.38e38f},
 };
 
@@ -26,10 +24,9 @@ clv_status llm_recode_check(uint32_t dtype)
         if (targets[i].dtype == dtype)
             return CLV_OK;
     const char *name = clv_dtype_name(dtype);
-    return clv_error(CLV_ERR_UNSUPPORTED,
-                     "files of %s cannot be made; supported: %s",
-                     name ? name : "an unknown type",
-                     llm_gguf_supported_types());
+    return clv_error(
+        CLV_ERR_UNSUPPORTED, "files of %s cannot be made; supported: %s",
+        name ? name : "an unknown type", llm_gguf_supported_types());
 }
 
 uint32_t llm_recode_file_type(uint32_t dtype)
@@ -63,8 +60,8 @@ uint32_t llm_recode_target(llm_str name, uint32_t rank, int64_t columns,
         ends_with(name, "_norm.weight"))
         return CLV_DTYPE_F32;
     if (dtype == CLV_DTYPE_Q4_0 &&
-        llm_str_equal(name, llm_str_of(tied ? "token_embd.weight"
-                                            : "output.weight")))
+        llm_str_equal(name,
+                      llm_str_of(tied ? "token_embd.weight" : "output.weight")))
         dtype = CLV_DTYPE_Q8_0;
     if (!clv_dtype_block(dtype, &elements, &bytes) || columns % elements)
         return CLV_DTYPE_F16;

@@ -10,20 +10,21 @@ typedef struct llm_recode {
     llm_gguf_writer *writer;
     clv_progress_fn progress; /* may be NULL */
     void *progress_ctx;
-    const char *what;         /* for progress */
-    uint64_t done, total;     /* elements */
-    float *values;            /* a piece, as floats */
-    uint8_t *encoded;         /* and as written */
-    uint8_t *gathered;        /* and as read, where rows move */
+    const char *what;     /* for progress */
+    uint64_t done, total; /* elements */
+    float *values;        /* a piece, as floats */
+    uint8_t *encoded;     /* and as written */
+    uint8_t *gathered;    /* and as read, where rows move */
 } llm_recode;
 
 typedef struct llm_recode_tensor {
-    llm_str name; /* for messages */
+    llm_str name;      /* for messages */
     uint32_t from, to; /* clv_dtype */
     const void *data;
     uint64_t rows, columns;
     /* 0: rows stay. Else rows come in heads of so many, each head's first half
-     * and second half: they are written alternating, as GGUF's Llama has them. */
+     * and second half: they are written alternating, as GGUF's Llama has them.
+     */
     uint32_t interleave;
 } llm_recode_tensor;
 

@@ -79,7 +79,7 @@ static clv_status parse_shape(const char *path, const cJSON *item,
     if (!cJSON_IsArray(shape))
         return bad_tensor(path, t->name, "has no shape");
     t->count = 1;
-    cJSON_ArrayForEach(dim, shape) {
+    cJSON_ArrayForEach (dim, shape) {
         uint64_t n;
         if (t->rank == LLM_SAFETENSORS_MAX_RANK)
             return bad_tensor(path, t->name, "has more than 8 dimensions");
@@ -96,8 +96,7 @@ static clv_status parse_range(const char *path, const cJSON *item,
                               const uint8_t *data, uint64_t size,
                               llm_safetensors_tensor *t)
 {
-    const cJSON *range =
-        cJSON_GetObjectItemCaseSensitive(item, "data_offsets");
+    const cJSON *range = cJSON_GetObjectItemCaseSensitive(item, "data_offsets");
     uint64_t begin, end;
     if (!cJSON_IsArray(range) || cJSON_GetArraySize(range) != 2 ||
         !llm_json_u64(range->child, &begin) ||
@@ -125,8 +124,7 @@ static clv_status align(const char *path, llm_safetensors_tensor *t,
     if (!*copy)
         return clv_error(CLV_ERR_NO_MEMORY,
                          "%s: no memory for %" PRIu64 " bytes of tensor '%s'",
-                         path, t->size,
-                         llm_str_show(llm_str_of(t->name)).text);
+                         path, t->size, llm_str_show(llm_str_of(t->name)).text);
     t->data = memcpy(*copy, t->data, t->size);
     return CLV_OK;
 }
@@ -158,8 +156,7 @@ static clv_status grow(llm_safetensors *st, uint64_t more)
                          st->path, n, MAX_TENSORS);
     if (n == 0)
         return CLV_OK;
-    llm_safetensors_tensor *tensors =
-        realloc(st->tensors, n * sizeof *tensors);
+    llm_safetensors_tensor *tensors = realloc(st->tensors, n * sizeof *tensors);
     if (tensors)
         st->tensors = tensors;
     void **copies = realloc(st->copies, n * sizeof *copies);
@@ -188,8 +185,7 @@ static clv_status parse_header(const char *path, const uint8_t *data,
     if (*header > MAX_HEADER || *header > size - 8)
         return clv_error(CLV_ERR_FORMAT,
                          "%s: not a safetensors file: a header of %" PRIu64
-                         " bytes in a file of %" PRIu64
-                         "; download it again",
+                         " bytes in a file of %" PRIu64 "; download it again",
                          path, *header, size);
     return llm_json_parse(data + 8, *header, path, out);
 }
@@ -204,10 +200,10 @@ static clv_status add(llm_safetensors *st, shard *s, const char *path,
         return status;
     uint64_t count = 0;
     const cJSON *item;
-    cJSON_ArrayForEach(item, s->header)
+    cJSON_ArrayForEach (item, s->header)
         count++;
     status = grow(st, count);
-    cJSON_ArrayForEach(item, s->header) {
+    cJSON_ArrayForEach (item, s->header) {
         if (status)
             break;
         if (strcmp(item->string, "__metadata__") == 0)
@@ -315,14 +311,13 @@ static clv_status list_shards(const char *path, const cJSON *index,
         return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory", path);
     uint64_t total = 0, unique = 0;
     const cJSON *item;
-    cJSON_ArrayForEach(item, map) {
+    cJSON_ArrayForEach (item, map) {
         if (!cJSON_IsString(item) || !plain_name(item->valuestring)) {
             free(files);
             return clv_error(CLV_ERR_FORMAT,
                              "%s: the weight_map entry of '%s' is no file name "
                              "in the same directory; download it again",
-                             path,
-                             llm_str_show(llm_str_of(item->string)).text);
+                             path, llm_str_show(llm_str_of(item->string)).text);
         }
         files[total++] = item->valuestring;
     }
@@ -340,14 +335,13 @@ static clv_status check_index(const llm_safetensors *st, const char *path,
                               const cJSON *index)
 {
     const cJSON *item;
-    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(index,
-                                                              "weight_map"))
+    cJSON_ArrayForEach (item,
+                        cJSON_GetObjectItemCaseSensitive(index, "weight_map"))
         if (!llm_safetensors_find(st, item->string))
             return clv_error(CLV_ERR_FORMAT,
                              "%s: tensor '%s' is in none of the files; "
                              "download them again",
-                             path,
-                             llm_str_show(llm_str_of(item->string)).text);
+                             path, llm_str_show(llm_str_of(item->string)).text);
     return CLV_OK;
 }
 

@@ -16,13 +16,13 @@ typedef struct llm_safetensors llm_safetensors;
 
 typedef struct llm_safetensors_tensor {
     const char *name;
-    const char *type;    /* as in the file: "F32", "I64" */
-    uint32_t dtype;      /* clv_dtype; NONE: one that cleave.h does not have */
-    uint32_t rank;       /* 0: a single value */
+    const char *type; /* as in the file: "F32", "I64" */
+    uint32_t dtype;   /* clv_dtype; NONE: one that cleave.h does not have */
+    uint32_t rank;    /* 0: a single value */
     int64_t dims[LLM_SAFETENSORS_MAX_RANK]; /* outermost first */
     const uint8_t *data;
-    uint64_t size;       /* bytes */
-    uint64_t count;      /* elements */
+    uint64_t size;  /* bytes */
+    uint64_t count; /* elements */
 } llm_safetensors_tensor;
 
 /* One file. */
@@ -32,8 +32,7 @@ clv_status llm_safetensors_open(const char *path, llm_safetensors **out);
 clv_status llm_safetensors_open_dir(const char *dir, llm_safetensors **out);
 /* From memory, which must outlive it; name is for messages. */
 clv_status llm_safetensors_open_memory(const void *data, uint64_t size,
-                                       const char *name,
-                                       llm_safetensors **out);
+                                       const char *name, llm_safetensors **out);
 void llm_safetensors_close(llm_safetensors *st); /* NULL is legal */
 
 /* The path it was opened by, for messages. */

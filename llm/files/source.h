@@ -19,8 +19,8 @@ typedef enum llm_rope_scaling {
 } llm_rope_scaling;
 
 /* Settings of a transformer; checked by the source: counts are in sane ranges,
- * n_heads is a multiple of n_kv_heads, head_dim is even, and of experts some are
- * used. */
+ * n_heads is a multiple of n_kv_heads, head_dim is even, and of experts some
+ * are used. */
 typedef struct llm_hparams {
     char architecture[32]; /* GGUF's name: "llama" */
     char name[128];
@@ -30,25 +30,25 @@ typedef struct llm_hparams {
     uint32_t n_ctx_train;
     uint32_t sliding_window; /* 0: none */
     float norm_eps;
-    uint32_t rope_mode;      /* clv_rope_mode of the q and k weights */
-    uint32_t rope_dim;       /* channels rotated */
+    uint32_t rope_mode; /* clv_rope_mode of the q and k weights */
+    uint32_t rope_dim;  /* channels rotated */
     float rope_base;
-    uint32_t rope_scaling;   /* llm_rope_scaling */
+    uint32_t rope_scaling; /* llm_rope_scaling */
     float rope_factor, rope_low_freq_factor, rope_high_freq_factor;
     uint32_t rope_original_ctx;
-    int32_t bos, eos;        /* -1: none; for models without a tokenizer */
+    int32_t bos, eos; /* -1: none; for models without a tokenizer */
 } llm_hparams;
 
 /* One tensor of a source. data is aligned to its elements (blocks: to their
  * scale) and stays valid while the source lives. Of integers there are scales
  * too, as clv_tensor_set_quant() has them. */
 typedef struct llm_source_tensor {
-    uint32_t dtype;    /* clv_dtype */
-    uint32_t rank;     /* 1..4 */
-    int64_t dims[4];   /* outermost first: weights [out, in] */
+    uint32_t dtype;  /* clv_dtype */
+    uint32_t rank;   /* 1..4 */
+    int64_t dims[4]; /* outermost first: weights [out, in] */
     const void *data;
-    uint64_t size;     /* bytes, exactly what the shape needs */
-    uint32_t quant;    /* clv_quant; per tensor or per channel */
+    uint64_t size;      /* bytes, exactly what the shape needs */
+    uint32_t quant;     /* clv_quant; per tensor or per channel */
     const void *scales; /* f32 [n_scales] */
     uint64_t n_scales;
 } llm_source_tensor;

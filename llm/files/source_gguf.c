@@ -64,8 +64,7 @@ static clv_status load_counts(const llm_gguf *g, llm_hparams *h)
         status = llm_gguf_opt(get_u32, g, "llama.attention.sliding_window",
                               &h->sliding_window);
     if (!status)
-        status = llm_gguf_opt(get_u32, g, "llama.expert_count",
-                              &h->n_experts);
+        status = llm_gguf_opt(get_u32, g, "llama.expert_count", &h->n_experts);
     if (!status)
         status = llm_gguf_opt(get_u32, g, "llama.expert_used_count",
                               &h->n_experts_used);
@@ -94,8 +93,8 @@ static clv_status load_scaling(const llm_gguf *g, llm_hparams *h)
 {
     llm_str type = llm_str_of("linear");
     h->rope_factor = 1;
-    clv_status status = llm_gguf_opt(get_f32, g, "llama.rope.scale_linear",
-                                     &h->rope_factor);
+    clv_status status =
+        llm_gguf_opt(get_f32, g, "llama.rope.scale_linear", &h->rope_factor);
     if (!status)
         status = llm_gguf_opt(get_f32, g, "llama.rope.scaling.factor",
                               &h->rope_factor);
@@ -122,22 +121,22 @@ static clv_status load_rope(const llm_gguf *g, llm_hparams *h)
     h->rope_mode = CLV_ROPE_PAIRS;
     h->rope_dim = h->head_dim;
     h->rope_base = 10000;
-    clv_status status = llm_gguf_opt(get_u32, g, "llama.rope.dimension_count",
-                                     &h->rope_dim);
+    clv_status status =
+        llm_gguf_opt(get_u32, g, "llama.rope.dimension_count", &h->rope_dim);
     if (!status)
-        status = llm_gguf_opt(get_f32, g, "llama.rope.freq_base",
-                              &h->rope_base);
+        status =
+            llm_gguf_opt(get_f32, g, "llama.rope.freq_base", &h->rope_base);
     return status ? status : load_scaling(g, h);
 }
 
 static clv_status load_tokens(const llm_gguf *g, llm_hparams *h)
 {
     h->bos = h->eos = -1;
-    clv_status status = llm_gguf_opt(get_i32, g, "tokenizer.ggml.bos_token_id",
-                                     &h->bos);
+    clv_status status =
+        llm_gguf_opt(get_i32, g, "tokenizer.ggml.bos_token_id", &h->bos);
     if (!status)
-        status = llm_gguf_opt(get_i32, g, "tokenizer.ggml.eos_token_id",
-                              &h->eos);
+        status =
+            llm_gguf_opt(get_i32, g, "tokenizer.ggml.eos_token_id", &h->eos);
     return status;
 }
 

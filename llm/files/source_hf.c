@@ -103,7 +103,8 @@ static clv_status join_parts(const hf_source *s, entry *e)
         return clv_error(CLV_ERR_NO_MEMORY,
                          "%s: no memory for %" PRIu64 " bytes of experts; "
                          "convert the model where there is, GGUF files are "
-                         "used in place", s->dir, size * e->n_parts);
+                         "used in place",
+                         s->dir, size * e->n_parts);
     for (uint32_t i = 0; i < e->n_parts; i++)
         memcpy(e->memory + i * size, e->parts[i]->data, size);
     return CLV_OK;
@@ -155,8 +156,8 @@ static clv_status check_all_used(const hf_source *s, bool tied)
         return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory", s->dir);
     for (uint64_t i = 0; i < s->n_entries; i++)
         for (uint32_t j = 0; j < s->entries[i].n_parts; j++, n_used++)
-            used[n_used] = (llm_name){
-                llm_str_of(s->entries[i].parts[j]->name), i};
+            used[n_used] =
+                (llm_name){llm_str_of(s->entries[i].parts[j]->name), i};
     llm_names_sort(used, n_used, &twice);
 
     clv_status status = CLV_OK;

@@ -43,8 +43,8 @@ static void set_hparams(llm_hparams *hp, const llm_synth_shape *s,
         .eos = -1,
     };
     snprintf(hp->architecture, sizeof(hp->architecture), "%s", s->architecture);
-    snprintf(hp->name, sizeof(hp->name), "synth:%s:%s%s", s->name,
-             format->name, zero ? ":zero" : "");
+    snprintf(hp->name, sizeof(hp->name), "synth:%s:%s%s", s->name, format->name,
+             zero ? ":zero" : "");
     if (s->llama3_factor > 0) {
         hp->rope_scaling = LLM_ROPE_LLAMA3;
         hp->rope_factor = s->llama3_factor;
@@ -130,8 +130,8 @@ static void add_feed_forward(synth *m, const llm_synth_shape *s,
 }
 
 #define PER_LAYER 13
-#define OUTSIDE   3
-#define BIAS      0.01f
+#define OUTSIDE 3
+#define BIAS 0.01f
 
 static void add_layer(synth *m, const llm_synth_shape *s, llm_synth_type type,
                       int i)
@@ -175,9 +175,9 @@ static clv_status list_tensors(synth *m, const llm_synth_shape *s,
 /* Memory that is never written takes none: zeros. */
 static clv_status map_memory(synth *m, bool zero)
 {
-    void *memory = mmap(NULL, m->size, PROT_READ | (zero ? 0 : PROT_WRITE),
-                        MAP_PRIVATE | MAP_ANONYMOUS | (zero ? MAP_NORESERVE : 0),
-                        -1, 0);
+    void *memory =
+        mmap(NULL, m->size, PROT_READ | (zero ? 0 : PROT_WRITE),
+             MAP_PRIVATE | MAP_ANONYMOUS | (zero ? MAP_NORESERVE : 0), -1, 0);
     if (memory == MAP_FAILED)
         return clv_error(CLV_ERR_NO_MEMORY,
                          "%s needs %.1f GiB of memory: %s; take a smaller "

@@ -38,9 +38,9 @@ typedef struct llm_synth_tensor {
     llm_synth_type type;
     uint32_t rank;
     int64_t dims[3];
-    float value;             /* of all elements of a vector */
-    uint64_t offset, size;   /* in the memory */
-    uint64_t scales;         /* their offset, where the type has scales */
+    float value;           /* of all elements of a vector */
+    uint64_t offset, size; /* in the memory */
+    uint64_t scales;       /* their offset, where the type has scales */
     uint64_t n_scales;
 } llm_synth_tensor;
 

@@ -15,11 +15,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define POOL_ELEMENTS    (1u << 20)
+#define POOL_ELEMENTS (1u << 20)
 #define SNIPPET_ELEMENTS 256u
-#define N_SNIPPETS       (POOL_ELEMENTS / SNIPPET_ELEMENTS)
-#define PIECE_SNIPPETS   16384u
-#define MAX_THREADS      32
+#define N_SNIPPETS (POOL_ELEMENTS / SNIPPET_ELEMENTS)
+#define PIECE_SNIPPETS 16384u
+#define MAX_THREADS 32
 
 #define WEIGHT_DEVIATION 0.02
 /* The largest integer stands for so many deviations. */
@@ -126,9 +126,9 @@ static clv_status cut_pieces(work *w, uint32_t n_tensors)
         for (uint32_t i = 0; i < n_tensors; i++) {
             const llm_synth_tensor *t = &w->tensors[i];
             const uint64_t whole =
-                t->rank == 1 ? t->size
-                             : PIECE_SNIPPETS *
-                                   w->pools[t->type.dtype].snippet_size;
+                t->rank == 1
+                    ? t->size
+                    : PIECE_SNIPPETS * w->pools[t->type.dtype].snippet_size;
             for (uint64_t at = 0; at < t->size; at += whole, n++)
                 if (pass)
                     w->pieces[n] = (piece){

@@ -23,8 +23,8 @@ static const llm_synth_shape shapes[] = {
     /* Qwen2 is a Llama with biases of q, k and v. */
     {"qwen1.5-1.8b", "llama", 24, 2048, 5504, 151936, 16, 16, 128, 32768, 0,
      1e-6f, 1e6f, false, 0, true, 0, 0},
-    {"qwen2-7b", "llama", 28, 3584, 18944, 152064, 28, 4, 128, 131072, 0,
-     1e-6f, 1e6f, false, 0, true, 0, 0},
+    {"qwen2-7b", "llama", 28, 3584, 18944, 152064, 28, 4, 128, 131072, 0, 1e-6f,
+     1e6f, false, 0, true, 0, 0},
     {"mixtral-8x7b", "llama", 32, 4096, 14336, 32000, 32, 8, 128, 32768, 0,
      1e-5f, 1e6f, false, 0, false, 8, 2},
 };
@@ -39,7 +39,13 @@ static const char *const unavailable[][2] = {
 };
 #define N_UNAVAILABLE (sizeof(unavailable) / sizeof(unavailable[0]))
 
-#define PLAIN(name, dtype) {name, {dtype, 0}, {dtype, 0}}
+#define PLAIN(name, dtype)                                                     \
+    {                                                                          \
+        name, {dtype, 0},                                                      \
+        {                                                                      \
+            dtype, 0                                                           \
+        }                                                                      \
+    }
 static const llm_synth_format formats[] = {
     /* The default: half the size of the 16-bit files these models are published
      * in, with little loss. What most would run. */
@@ -49,9 +55,11 @@ static const llm_synth_format formats[] = {
     PLAIN("bf16", CLV_DTYPE_BF16),
     PLAIN("q4_0", CLV_DTYPE_Q4_0),
     /* A table costs nothing to look up, but its errors show most. */
-    {"w4a16", {CLV_DTYPE_I4, CLV_QUANT_PER_CHANNEL},
+    {"w4a16",
+     {CLV_DTYPE_I4, CLV_QUANT_PER_CHANNEL},
      {CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL}},
-    {"w8a8", {CLV_DTYPE_I8, CLV_QUANT_PER_TENSOR},
+    {"w8a8",
+     {CLV_DTYPE_I8, CLV_QUANT_PER_TENSOR},
      {CLV_DTYPE_I8, CLV_QUANT_PER_TENSOR}},
 };
 #define N_FORMATS (sizeof(formats) / sizeof(formats[0]))
@@ -138,7 +146,10 @@ clv_status llm_synth_parse(const char *spec, const llm_synth_shape **shape,
     const size_t length = strlen(spec), tail = sizeof(suffix) - 1;
     *zero = length > tail && !strcasecmp(spec + length - tail, suffix);
     snprintf(text, sizeof(text), "%.*s",
-             (int)(*zero ? length - tail : length < 95 ? length : 95), spec);
+             (int)(*zero         ? length - tail
+                   : length < 95 ? length
+                                 : 95),
+             spec);
     char *colon = strchr(text, ':');
     if (colon)
         *colon = 0;

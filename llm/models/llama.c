@@ -93,24 +93,22 @@ static clv_value feed_forward(llm_graph *g, const llm_layer *w, clv_value x)
     return llm_graph_linear(g, mid, w->down, w->down_bias);
 }
 
-/* The experts with the largest scores, of which each has its share; all of it is
- * theirs. */
+/* The experts with the largest scores, of which each has its share; all of it
+ * is theirs. */
 static clv_value choose_experts(llm_graph *g, const llm_hparams *hp,
                                 const llm_layer *w, clv_value x)
 {
     const clv_value none = CLV_NO_TENSOR;
     const clv_value scores =
         clv_graph_softmax(g->graph, llm_graph_linear(g, x, w->router, NULL));
-    const clv_value ids =
-        clv_graph_top_k(g->graph, scores, hp->n_experts_used);
+    const clv_value ids = clv_graph_top_k(g->graph, scores, hp->n_experts_used);
     const clv_value gate = clv_graph_matmul_experts(
         g->graph, x, llm_graph_use(g, w->gate_exps), ids, none, false);
     const clv_value up = clv_graph_matmul_experts(
         g->graph, x, llm_graph_use(g, w->up_exps), ids, none, false);
     const clv_value mid = clv_graph_glu(g->graph, gate, up, CLV_ACT_SILU);
-    return clv_graph_matmul_experts(g->graph, mid,
-                                    llm_graph_use(g, w->down_exps), ids,
-                                    scores, true);
+    return clv_graph_matmul_experts(
+        g->graph, mid, llm_graph_use(g, w->down_exps), ids, scores, true);
 }
 
 static clv_value norm(llm_graph *g, const llm_hparams *hp, clv_value x,

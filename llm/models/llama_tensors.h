@@ -22,9 +22,9 @@ typedef struct llm_llama_tensor {
     uint32_t need;              /* llm_tensor_need */
     bool rotary;                /* rows are rotated in pairs, head by head */
     uint32_t rank;
-    int64_t dims[3];            /* [out, in] or [n]; [experts, out, in] */
-    uint32_t n_parts;           /* in Hugging Face files: tensors [out, in], one
-                                   for each expert; else 1 */
+    int64_t dims[3];  /* [out, in] or [n]; [experts, out, in] */
+    uint32_t n_parts; /* in Hugging Face files: tensors [out, in], one
+                         for each expert; else 1 */
 } llm_llama_tensor;
 
 /* Tensors a model of these settings can have, in the order of GGUF files. */

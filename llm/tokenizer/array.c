@@ -27,8 +27,8 @@ void *llm_array_reserve(void *items, uint64_t *capacity, uint64_t need,
 
 clv_status llm_bytes_append(llm_bytes *bytes, const char *data, uint64_t n)
 {
-    char *items = llm_array_reserve(bytes->items, &bytes->capacity,
-                                    bytes->n + n, 1);
+    char *items =
+        llm_array_reserve(bytes->items, &bytes->capacity, bytes->n + n, 1);
     if (!items)
         return CLV_ERR_NO_MEMORY;
     bytes->items = items;

@@ -25,12 +25,14 @@ static clv_status read_beside(const char *path, const char *file, cJSON **root)
     clv_status status = clv_file_map_open(beside, &map);
     if (status != CLV_OK)
         return status;
-    *root = cJSON_ParseWithLength(map.data ? (const char *)map.data : "",
-                                  map.size);
+    *root =
+        cJSON_ParseWithLength(map.data ? (const char *)map.data : "", map.size);
     clv_file_map_close(&map);
     if (!*root)
-        return clv_error(CLV_ERR_FORMAT, "%s: not a JSON text, or cut off; "
-                         "download it again", beside);
+        return clv_error(CLV_ERR_FORMAT,
+                         "%s: not a JSON text, or cut off; "
+                         "download it again",
+                         beside);
     return CLV_OK;
 }
 
@@ -67,10 +69,10 @@ static void read_end(clv_tokenizer *tok, const cJSON *number)
 /* "eos_token_id": one, or a list with the chief one first. */
 static void read_ends(clv_tokenizer *tok, const cJSON *root)
 {
-    const cJSON *item, *ends =
-        cJSON_GetObjectItemCaseSensitive(root, "eos_token_id");
+    const cJSON *item,
+        *ends = cJSON_GetObjectItemCaseSensitive(root, "eos_token_id");
     if (cJSON_IsArray(ends)) {
-        cJSON_ArrayForEach(item, ends)
+        cJSON_ArrayForEach (item, ends)
             read_end(tok, item);
     } else {
         read_end(tok, ends);

@@ -25,8 +25,10 @@ clv_status clv_detokenize(const clv_tokenizer *tok, const int32_t *ids,
     for (uint64_t i = 0; i < n && status == CLV_OK; i++) {
         const llm_token *token = token_of(tok, ids[i]);
         if (!token) {
-            status = clv_error(CLV_ERR_INVALID, "token id %d is not in the "
-                               "vocabulary of %u", ids[i], tok->vocab.n);
+            status = clv_error(CLV_ERR_INVALID,
+                               "token id %d is not in the "
+                               "vocabulary of %u",
+                               ids[i], tok->vocab.n);
             break;
         }
         llm_str bytes = token->bytes;

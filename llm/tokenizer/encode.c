@@ -17,8 +17,8 @@ typedef struct encoder {
 static clv_status encode_plain(encoder *e, llm_str text, bool at_start)
 {
     const clv_tokenizer *tok = e->tok;
-    clv_status status = llm_split(&tok->splitter, &e->splitting, &e->matcher,
-                                  text, at_start);
+    clv_status status =
+        llm_split(&tok->splitter, &e->splitting, &e->matcher, text, at_start);
     for (uint64_t i = 0; i < e->splitting.pieces.n && status == CLV_OK; i++) {
         llm_span piece = e->splitting.pieces.items[i];
         status = llm_merge_piece(&tok->vocab, &tok->model, &e->merging,
@@ -67,12 +67,13 @@ clv_status clv_tokenize(const clv_tokenizer *tok, const char *text,
                         uint64_t *n)
 {
     if (length > INT32_MAX)
-        return clv_error(CLV_ERR_LIMIT, "text of %llu bytes: at most %d are "
+        return clv_error(CLV_ERR_LIMIT,
+                         "text of %llu bytes: at most %d are "
                          "tokenized at once; give it in smaller parts",
                          (unsigned long long)length, INT32_MAX);
     encoder e = {.tok = tok, .control = flags & CLV_TOKENIZE_SPECIAL};
-    int32_t *room = llm_array_reserve(NULL, &e.ids.capacity, length / 4 + 16,
-                                      sizeof *room);
+    int32_t *room =
+        llm_array_reserve(NULL, &e.ids.capacity, length / 4 + 16, sizeof *room);
     if (!room)
         return CLV_ERR_NO_MEMORY;
     e.ids.items = room;

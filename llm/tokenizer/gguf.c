@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define KEY(name) "tokenizer.ggml." name
-#define SPACE     "\u2581"
+#define SPACE "\u2581"
 
 /* What a file says; strings lie in it. */
 typedef struct contents {
@@ -37,8 +37,10 @@ static clv_status read_array(const contents *c, const char *key,
     clv_status status = floats ? llm_gguf_get_floats(c->gguf, key, out)
                                : llm_gguf_get_ints(c->gguf, key, out);
     if (status == CLV_OK && out->count != c->n_tokens)
-        status = clv_error(CLV_ERR_FORMAT, "%s: '%s' has %llu entries for %llu "
-                           "tokens", llm_gguf_path(c->gguf), key,
+        status = clv_error(CLV_ERR_FORMAT,
+                           "%s: '%s' has %llu entries for %llu "
+                           "tokens",
+                           llm_gguf_path(c->gguf), key,
                            (unsigned long long)out->count,
                            (unsigned long long)c->n_tokens);
     return status;
@@ -46,13 +48,15 @@ static clv_status read_array(const contents *c, const char *key,
 
 static clv_status read_contents(contents *c)
 {
-    clv_status status = llm_gguf_get_strings(c->gguf, KEY("tokens"), &c->tokens,
-                                             &c->n_tokens);
+    clv_status status =
+        llm_gguf_get_strings(c->gguf, KEY("tokens"), &c->tokens, &c->n_tokens);
     if (status != CLV_OK)
         return status;
     if (!c->n_tokens || c->n_tokens > LLM_MAX_VOCAB)
-        return clv_error(CLV_ERR_FORMAT, "%s: vocabulary of %llu tokens: from "
-                         "1 to %u are supported", llm_gguf_path(c->gguf),
+        return clv_error(CLV_ERR_FORMAT,
+                         "%s: vocabulary of %llu tokens: from "
+                         "1 to %u are supported",
+                         llm_gguf_path(c->gguf),
                          (unsigned long long)c->n_tokens, LLM_MAX_VOCAB);
     status = read_array(c, KEY("token_type"), &c->types, false);
     if (status != CLV_OK)
@@ -71,12 +75,15 @@ static clv_status fill_vocab(const contents *c, llm_vocab *vocab)
         if (c->scores.count)
             score = llm_gguf_item_float(&c->scores, id);
         if (type < LLM_TOKEN_UNDEFINED || type > LLM_TOKEN_BYTE)
-            return clv_error(CLV_ERR_FORMAT, "%s: token %u has type %lld; from "
-                             "0 to 6 are known", llm_gguf_path(c->gguf), id,
-                             (long long)type);
+            return clv_error(CLV_ERR_FORMAT,
+                             "%s: token %u has type %lld; from "
+                             "0 to 6 are known",
+                             llm_gguf_path(c->gguf), id, (long long)type);
         if (isnan(score))
-            return clv_error(CLV_ERR_FORMAT, "%s: the score of token %u is not "
-                             "a number", llm_gguf_path(c->gguf), id);
+            return clv_error(CLV_ERR_FORMAT,
+                             "%s: the score of token %u is not "
+                             "a number",
+                             llm_gguf_path(c->gguf), id);
         status = llm_vocab_set(vocab, id, c->tokens[id], (llm_token_type)type,
                                score);
     }
@@ -94,14 +101,16 @@ static clv_status read_id(const contents *c, const char *key, int32_t fallback,
     }
     int32_t signed_id;
     clv_status status = llm_gguf_get_u32(c->gguf, key, &id);
-    if (status != CLV_OK && llm_gguf_get_i32(c->gguf, key, &signed_id) == CLV_OK
-        && signed_id == -1)
+    if (status != CLV_OK &&
+        llm_gguf_get_i32(c->gguf, key, &signed_id) == CLV_OK && signed_id == -1)
         status = CLV_OK;
     if (status != CLV_OK)
         return status;
     if (id != UINT32_MAX && id >= c->n_tokens)
-        return clv_error(CLV_ERR_FORMAT, "%s: '%s' is %u, but the vocabulary "
-                         "has %llu tokens", llm_gguf_path(c->gguf), key, id,
+        return clv_error(CLV_ERR_FORMAT,
+                         "%s: '%s' is %u, but the vocabulary "
+                         "has %llu tokens",
+                         llm_gguf_path(c->gguf), key, id,
                          (unsigned long long)c->n_tokens);
     *out = id == UINT32_MAX ? -1 : (int32_t)id;
     return CLV_OK;
@@ -111,8 +120,8 @@ static clv_status read_ids(const contents *c, clv_tokenizer *tok, bool spm)
 {
     static const char *const ends[] = {KEY("eot_token_id"),
                                        KEY("eom_token_id")};
-    clv_status status = read_id(c, KEY("bos_token_id"), spm ? 1 : -1,
-                                &tok->bos);
+    clv_status status =
+        read_id(c, KEY("bos_token_id"), spm ? 1 : -1, &tok->bos);
     if (status == CLV_OK)
         status = read_id(c, KEY("eos_token_id"), spm ? 2 : -1, &tok->eos);
     if (status == CLV_OK)
@@ -133,8 +142,8 @@ static clv_status read_add_bos(const contents *c, clv_tokenizer *tok,
                                bool fallback)
 {
     bool add = fallback;
-    clv_status status = llm_gguf_opt(get_bool, c->gguf, KEY("add_bos_token"),
-                                     &add);
+    clv_status status =
+        llm_gguf_opt(get_bool, c->gguf, KEY("add_bos_token"), &add);
     tok->add_bos = add && tok->bos >= 0;
     return status;
 }
@@ -146,8 +155,8 @@ static clv_status read_merges(const contents *c, clv_tokenizer *tok)
     llm_str *merges = NULL;
     uint64_t n = 0, unusable = 0;
     llm_bytes scratch = {0};
-    clv_status status = llm_gguf_get_strings(c->gguf, KEY("merges"), &merges,
-                                             &n);
+    clv_status status =
+        llm_gguf_get_strings(c->gguf, KEY("merges"), &merges, &n);
     if (status != CLV_OK)
         return status;
     if (n > LLM_MAX_VOCAB)
@@ -156,10 +165,11 @@ static clv_status read_merges(const contents *c, clv_tokenizer *tok)
         status = llm_merges_init(&tok->model.merges, (uint32_t)n);
     for (uint32_t i = 0; i < n && status == CLV_OK; i++) {
         llm_str merge = merges[i];
-        const char *space = merge.size > 1 ? memchr(merge.data + 1, ' ',
-                                                    merge.size - 1) : NULL;
+        const char *space =
+            merge.size > 1 ? memchr(merge.data + 1, ' ', merge.size - 1) : NULL;
         if (!space) {
-            status = wrong(c, KEY("merges"), "has an entry that is not two "
+            status = wrong(c, KEY("merges"),
+                           "has an entry that is not two "
                            "tokens");
             break;
         }
@@ -207,12 +217,13 @@ static clv_status load_spm(const contents *c, clv_tokenizer *tok)
     bool front = true;
     if (!c->scores.count)
         return wrong(c, KEY("scores"), "is missing");
-    clv_status status = llm_gguf_opt(get_bool, c->gguf, KEY("add_space_prefix"),
-                                     &front);
+    clv_status status =
+        llm_gguf_opt(get_bool, c->gguf, KEY("add_space_prefix"), &front);
     if (status == CLV_OK && front) {
         tok->front_space = LLM_FRONT_SPACE_FRAGMENTS;
-        status = llm_normalizer_add(&tok->normalizer, (llm_rewrite){
-            .kind = LLM_REWRITE_PREPEND, .content = llm_str_of(" ")});
+        status = llm_normalizer_add(&tok->normalizer,
+                                    (llm_rewrite){.kind = LLM_REWRITE_PREPEND,
+                                                  .content = llm_str_of(" ")});
     }
     llm_rewrite spaces = {.kind = LLM_REWRITE_REPLACE,
                           .content = llm_str_of(SPACE)};
@@ -221,8 +232,8 @@ static clv_status load_spm(const contents *c, clv_tokenizer *tok)
     if (status == CLV_OK)
         status = llm_normalizer_add(&tok->normalizer, spaces);
     if (status == CLV_OK)
-        status = located(c, llm_vocab_index(&tok->vocab, false,
-                                            llm_str_of(SPACE)));
+        status =
+            located(c, llm_vocab_index(&tok->vocab, false, llm_str_of(SPACE)));
     tok->model.order = LLM_MERGE_SCORE;
     if (status == CLV_OK)
         status = read_add_bos(c, tok, true);
@@ -240,7 +251,8 @@ static void mark_phi3(const contents *c, clv_tokenizer *tok)
         return;
     for (size_t i = 0; i < name.size && i < sizeof lower - 1; i++)
         lower[i] = name.data[i] >= 'A' && name.data[i] <= 'Z'
-                       ? (char)(name.data[i] + 32) : name.data[i];
+                       ? (char)(name.data[i] + 32)
+                       : name.data[i];
     if (!strstr(lower, "phi-3") && !strstr(lower, "phi3"))
         return;
     for (uint64_t i = 0; i < tok->specials.n; i++) {
@@ -262,7 +274,8 @@ static clv_status load(contents *c, clv_tokenizer *tok)
         return status;
     bool spm = llm_str_equal(model, llm_str_of("llama"));
     if (!spm && !llm_str_equal(model, llm_str_of("gpt2")))
-        return clv_error(CLV_ERR_UNSUPPORTED, "%s: tokenizer model '%s' is not "
+        return clv_error(CLV_ERR_UNSUPPORTED,
+                         "%s: tokenizer model '%s' is not "
                          "supported; gpt2 and llama are",
                          llm_gguf_path(c->gguf), llm_str_show(model).text);
     status = fill_vocab(c, &tok->vocab);

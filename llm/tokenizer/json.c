@@ -55,7 +55,7 @@ static clv_status count_ids(const llm_json_loading *load, const cJSON *vocab,
 {
     const cJSON *item;
     int64_t count = 0, end = 0;
-    cJSON_ArrayForEach(item, vocab) {
+    cJSON_ArrayForEach (item, vocab) {
         int32_t id = llm_json_id(item);
         if (id < 0)
             return llm_json_malformed(load, "model.vocab",
@@ -63,7 +63,7 @@ static clv_status count_ids(const llm_json_loading *load, const cJSON *vocab,
         end = id >= end ? id + 1 : end;
         count++;
     }
-    cJSON_ArrayForEach(item, added) {
+    cJSON_ArrayForEach (item, added) {
         int32_t id = llm_json_id(cJSON_GetObjectItemCaseSensitive(item, "id"));
         if (id < 0 || !llm_json_string(item, "content"))
             return llm_json_malformed(load, "added_tokens",
@@ -106,7 +106,7 @@ static clv_status fill_vocab(llm_json_loading *load, const cJSON *vocab,
         status = llm_vocab_init(&load->tok->vocab, n);
     if (status != CLV_OK)
         return status;
-    cJSON_ArrayForEach(item, vocab) {
+    cJSON_ArrayForEach (item, vocab) {
         bool byte = load->byte_fallback &&
                     llm_token_byte(llm_str_of(item->string)) >= 0;
         llm_token_type type = byte ? LLM_TOKEN_BYTE : LLM_TOKEN_NORMAL;
@@ -114,14 +114,14 @@ static clv_status fill_vocab(llm_json_loading *load, const cJSON *vocab,
             status = set_token(load, (uint32_t)llm_json_id(item), item->string,
                                type);
     }
-    cJSON_ArrayForEach(item, added) {
+    cJSON_ArrayForEach (item, added) {
         const cJSON *id = cJSON_GetObjectItemCaseSensitive(item, "id");
         bool special = llm_json_flag(item, "special", false);
         if (status == CLV_OK)
-            status = set_token(load, (uint32_t)llm_json_id(id),
-                               llm_json_string(item, "content"),
-                               special ? LLM_TOKEN_CONTROL
-                                       : LLM_TOKEN_USER_DEFINED);
+            status =
+                set_token(load, (uint32_t)llm_json_id(id),
+                          llm_json_string(item, "content"),
+                          special ? LLM_TOKEN_CONTROL : LLM_TOKEN_USER_DEFINED);
     }
     return status;
 }
@@ -157,7 +157,7 @@ static clv_status fill_merges(const llm_json_loading *load, const cJSON *merges)
     llm_bytes scratch = {0};
     const cJSON *item;
     clv_status status = llm_merges_init(&load->tok->model.merges, (uint32_t)n);
-    cJSON_ArrayForEach(item, merges) {
+    cJSON_ArrayForEach (item, merges) {
         llm_str left, right;
         if (status != CLV_OK)
             break;
@@ -166,8 +166,8 @@ static clv_status fill_merges(const llm_json_loading *load, const cJSON *merges)
                                         "has an entry that is not two tokens");
             break;
         }
-        status = llm_tokenizer_add_merge(load->tok, left, right, rank++,
-                                         &scratch);
+        status =
+            llm_tokenizer_add_merge(load->tok, left, right, rank++, &scratch);
         if (status == CLV_ERR_NOT_FOUND)
             status = CLV_ERR_FORMAT;
         if (status != CLV_OK)
@@ -212,7 +212,7 @@ static clv_status add_specials(llm_json_loading *load, const cJSON *added)
     llm_matcher matcher = {0};
     clv_status status = CLV_OK;
     const cJSON *item;
-    cJSON_ArrayForEach(item, added) {
+    cJSON_ArrayForEach (item, added) {
         const cJSON *id = cJSON_GetObjectItemCaseSensitive(item, "id");
         llm_special special = {
             .id = llm_json_id(id),
@@ -228,12 +228,12 @@ static clv_status add_specials(llm_json_loading *load, const cJSON *added)
             status = llm_normalize(&tok->normalizer, &work, &matcher,
                                    special.text, &special.text);
             if (status == CLV_OK)
-                status = llm_vocab_store(&tok->vocab, special.text,
-                                         &special.text);
+                status =
+                    llm_vocab_store(&tok->vocab, special.text, &special.text);
         }
         if (status == CLV_OK)
-            status = llm_specials_add(normalized ? &tok->normalized
-                                                 : &tok->specials, special);
+            status = llm_specials_add(
+                normalized ? &tok->normalized : &tok->specials, special);
         if (status != CLV_OK)
             break;
     }
@@ -291,8 +291,8 @@ static clv_status load_tree(llm_json_loading *load, const cJSON *root)
     status = llm_vocab_index(&tok->vocab, load->byte_level, load->space);
     if (status != CLV_OK)
         return clv_error_prefix(status, "%s", load->name);
-    status = fill_merges(load, cJSON_GetObjectItemCaseSensitive(model,
-                                                                "merges"));
+    status =
+        fill_merges(load, cJSON_GetObjectItemCaseSensitive(model, "merges"));
     if (status == CLV_OK)
         status = llm_json_post_processor(
             load, cJSON_GetObjectItemCaseSensitive(root, "post_processor"));
@@ -310,8 +310,10 @@ static clv_status load_text(const char *text, uint64_t size, const char *name,
         return status;
     cJSON *root = cJSON_ParseWithLength(text, size);
     if (!root)
-        status = clv_error(CLV_ERR_FORMAT, "%s: not a JSON text, or cut off; "
-                           "download it again", name);
+        status = clv_error(CLV_ERR_FORMAT,
+                           "%s: not a JSON text, or cut off; "
+                           "download it again",
+                           name);
     else
         status = load_tree(&load, root);
     cJSON_Delete(root);
@@ -344,8 +346,8 @@ clv_status llm_tokenizer_from_file(const char *path, clv_tokenizer **out)
     clv_status status = clv_file_map_open(path, &map);
     if (status != CLV_OK)
         return status;
-    status = load_text(map.data ? (const char *)map.data : "", map.size, path,
-                       &tok);
+    status =
+        load_text(map.data ? (const char *)map.data : "", map.size, path, &tok);
     clv_file_map_close(&map);
     if (status == CLV_OK)
         status = llm_tokenizer_read_config(tok, path);

@@ -14,7 +14,7 @@ typedef struct llm_json_loading {
     clv_tokenizer *tok;
     bool byte_level;
     bool byte_fallback;
-    llm_str space;    /* what spells a space; size 0: nothing yet */
+    llm_str space; /* what spells a space; size 0: nothing yet */
 } llm_json_loading;
 
 clv_status llm_json_unsupported(const llm_json_loading *load, const char *part,
@@ -32,6 +32,8 @@ int32_t llm_json_id(const cJSON *number);
 
 /* Each takes the component, NULL where absent. */
 clv_status llm_json_normalizer(llm_json_loading *load, const cJSON *normalizer);
-clv_status llm_json_pre_tokenizer(llm_json_loading *load, const cJSON *component);
+clv_status llm_json_pre_tokenizer(llm_json_loading *load,
+                                  const cJSON *component);
 clv_status llm_json_decoder(llm_json_loading *load, const cJSON *decoder);
-clv_status llm_json_post_processor(llm_json_loading *load, const cJSON *processor);
+clv_status llm_json_post_processor(llm_json_loading *load,
+                                   const cJSON *processor);

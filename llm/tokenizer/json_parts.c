@@ -20,14 +20,14 @@ static clv_status keep(llm_json_loading *load, const char *text, llm_str *out)
 static clv_status read_pattern(const llm_json_loading *load, const char *part,
                                const cJSON *component, llm_regex **out)
 {
-    const cJSON *pattern = cJSON_GetObjectItemCaseSensitive(component,
-                                                            "pattern");
+    const cJSON *pattern =
+        cJSON_GetObjectItemCaseSensitive(component, "pattern");
     const char *regex = llm_json_string(pattern, "Regex");
     const char *text = llm_json_string(pattern, "String");
     if (!regex && (!text || !*text))
         return llm_json_malformed(load, part, "has no pattern");
-    clv_status status = llm_regex_create(llm_str_of(regex ? regex : text),
-                                         !regex, out);
+    clv_status status =
+        llm_regex_create(llm_str_of(regex ? regex : text), !regex, out);
     if (status != CLV_OK)
         clv_error_prefix(status, "%s: %s", load->name, part);
     return status;
@@ -53,8 +53,7 @@ static clv_status add_replace(llm_json_loading *load, const cJSON *component)
     llm_rewrite rewrite = {.kind = LLM_REWRITE_REPLACE};
     clv_status status = CLV_OK;
     if (!content)
-        return llm_json_malformed(load, "normalizer Replace",
-                                  "has no content");
+        return llm_json_malformed(load, "normalizer Replace", "has no content");
     if (is(from, " ") && *content)
         status = set_space(load, "normalizer Replace", content);
     if (status == CLV_OK)
@@ -102,16 +101,18 @@ static clv_status add_normalizer(llm_json_loading *load, const cJSON *component,
     if (is(type, "Replace"))
         return add_replace(load, component);
     if (is(type, "Strip"))
-        return llm_normalizer_add(normalizer, (llm_rewrite){
-            .kind = LLM_REWRITE_STRIP,
-            .left = llm_json_flag(component, "strip_left", false),
-            .right = llm_json_flag(component, "strip_right", false)});
+        return llm_normalizer_add(
+            normalizer,
+            (llm_rewrite){.kind = LLM_REWRITE_STRIP,
+                          .left = llm_json_flag(component, "strip_left", false),
+                          .right =
+                              llm_json_flag(component, "strip_right", false)});
     if (!is(type, "Sequence") || depth == MAX_DEPTH)
         return llm_json_unsupported(load, "normalizer", type);
     const cJSON *child;
     clv_status status = CLV_OK;
-    cJSON_ArrayForEach(child, cJSON_GetObjectItemCaseSensitive(component,
-                                                               "normalizers"))
+    cJSON_ArrayForEach (
+        child, cJSON_GetObjectItemCaseSensitive(component, "normalizers"))
         if (status == CLV_OK)
             status = add_normalizer(load, child, depth + 1);
     return status;
@@ -127,8 +128,9 @@ clv_status llm_json_normalizer(llm_json_loading *load, const cJSON *normalizer)
 /* ------------------------------------------------------------------------ */
 /* Pre-tokenizer                                                            */
 
-static clv_status read_mode(const llm_json_loading *load, const cJSON *component,
-                            llm_split_mode fallback, llm_split_mode *out)
+static clv_status read_mode(const llm_json_loading *load,
+                            const cJSON *component, llm_split_mode fallback,
+                            llm_split_mode *out)
 {
     static const char *const names[] = {
         [LLM_SPLIT_ISOLATED] = "Isolated",
@@ -155,8 +157,8 @@ static clv_status add_step(llm_json_loading *load, const char *pattern,
                            bool literal, llm_step step)
 {
     step.spelled = load->byte_level;
-    clv_status status = llm_regex_create(llm_str_of(pattern), literal,
-                                         &step.pattern);
+    clv_status status =
+        llm_regex_create(llm_str_of(pattern), literal, &step.pattern);
     if (status != CLV_OK)
         return status;
     return llm_splitter_add(&load->tok->splitter, step);
@@ -164,13 +166,14 @@ static clv_status add_step(llm_json_loading *load, const char *pattern,
 
 static clv_status add_split(llm_json_loading *load, const cJSON *component)
 {
-    llm_step step = {.kind = LLM_STEP_SPLIT, .spelled = load->byte_level,
+    llm_step step = {.kind = LLM_STEP_SPLIT,
+                     .spelled = load->byte_level,
                      .invert = llm_json_flag(component, "invert", false)};
-    clv_status status = read_mode(load, component, LLM_SPLIT_REMOVED,
-                                  &step.mode);
+    clv_status status =
+        read_mode(load, component, LLM_SPLIT_REMOVED, &step.mode);
     if (status == CLV_OK)
-        status = read_pattern(load, "pre_tokenizer Split", component,
-                              &step.pattern);
+        status =
+            read_pattern(load, "pre_tokenizer Split", component, &step.pattern);
     if (status != CLV_OK)
         return status;
     return llm_splitter_add(&load->tok->splitter, step);
@@ -182,8 +185,9 @@ static clv_status add_byte_level(llm_json_loading *load, const cJSON *component)
     if (load->byte_level)
         return llm_json_unsupported(load, "pre_tokenizer", "two of ByteLevel");
     if (llm_json_flag(component, "add_prefix_space", true))
-        status = llm_splitter_add(&load->tok->splitter, (llm_step){
-            .kind = LLM_STEP_PREPEND, .content = llm_str_of(" ")});
+        status = llm_splitter_add(
+            &load->tok->splitter,
+            (llm_step){.kind = LLM_STEP_PREPEND, .content = llm_str_of(" ")});
     if (status == CLV_OK && llm_json_flag(component, "use_regex", true))
         status = add_step(load, llm_pattern_gpt2, false,
                           (llm_step){.kind = LLM_STEP_SPLIT});
@@ -229,13 +233,16 @@ static clv_status add_metaspace(llm_json_loading *load, const cJSON *component)
     status = add_step(load, " ", true, replace);
     if (status == CLV_OK && front != LLM_FRONT_SPACE_NONE) {
         load->tok->front_space = front;
-        status = llm_splitter_add(&load->tok->splitter, (llm_step){
-            .kind = LLM_STEP_PREPEND, .content = load->space,
-            .first_only = front == LLM_FRONT_SPACE_START});
+        status = llm_splitter_add(
+            &load->tok->splitter,
+            (llm_step){.kind = LLM_STEP_PREPEND,
+                       .content = load->space,
+                       .first_only = front == LLM_FRONT_SPACE_START});
     }
     if (status == CLV_OK && llm_json_flag(component, "split", true))
-        status = add_step(load, space, true, (llm_step){
-            .kind = LLM_STEP_SPLIT, .mode = LLM_SPLIT_WITH_NEXT});
+        status = add_step(
+            load, space, true,
+            (llm_step){.kind = LLM_STEP_SPLIT, .mode = LLM_SPLIT_WITH_NEXT});
     return status;
 }
 
@@ -245,30 +252,32 @@ static clv_status add_delimiter(llm_json_loading *load, const cJSON *component)
     if (!delimiter || !*delimiter)
         return llm_json_malformed(load, "pre_tokenizer CharDelimiterSplit",
                                   "has no delimiter");
-    return add_step(load, delimiter, true, (llm_step){
-        .kind = LLM_STEP_SPLIT, .mode = LLM_SPLIT_REMOVED});
+    return add_step(
+        load, delimiter, true,
+        (llm_step){.kind = LLM_STEP_SPLIT, .mode = LLM_SPLIT_REMOVED});
 }
 
-static clv_status add_punctuation(llm_json_loading *load, const cJSON *component)
+static clv_status add_punctuation(llm_json_loading *load,
+                                  const cJSON *component)
 {
     llm_step step = {.kind = LLM_STEP_SPLIT};
-    clv_status status = read_mode(load, component, LLM_SPLIT_ISOLATED,
-                                  &step.mode);
+    clv_status status =
+        read_mode(load, component, LLM_SPLIT_ISOLATED, &step.mode);
     if (status != CLV_OK)
         return status;
     return add_step(load, "[\\p{P}!-/:-@\\[-`{-~]", false, step);
 }
 
-static clv_status add_pre_tokenizer(llm_json_loading *load, const cJSON *component,
-                                    int depth)
+static clv_status add_pre_tokenizer(llm_json_loading *load,
+                                    const cJSON *component, int depth)
 {
 /* Rust's \w */
 #define WORD_ITEMS "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}"
     const char *type = llm_json_type(component);
     llm_step removed = {.kind = LLM_STEP_SPLIT, .mode = LLM_SPLIT_REMOVED};
     llm_step digits = {.kind = LLM_STEP_SPLIT, .mode = LLM_SPLIT_CONTIGUOUS};
-    llm_step words = {.kind = LLM_STEP_SPLIT, .mode = LLM_SPLIT_REMOVED,
-                      .invert = true};
+    llm_step words = {
+        .kind = LLM_STEP_SPLIT, .mode = LLM_SPLIT_REMOVED, .invert = true};
     if (is(type, "ByteLevel"))
         return add_byte_level(load, component);
     if (is(type, "Split"))
@@ -293,15 +302,16 @@ static clv_status add_pre_tokenizer(llm_json_loading *load, const cJSON *compone
         return llm_json_unsupported(load, "pre_tokenizer", type);
     const cJSON *child;
     clv_status status = CLV_OK;
-    cJSON_ArrayForEach(child, cJSON_GetObjectItemCaseSensitive(component,
-                                                               "pretokenizers"))
+    cJSON_ArrayForEach (
+        child, cJSON_GetObjectItemCaseSensitive(component, "pretokenizers"))
         if (status == CLV_OK)
             status = add_pre_tokenizer(load, child, depth + 1);
     return status;
 #undef WORD_ITEMS
 }
 
-clv_status llm_json_pre_tokenizer(llm_json_loading *load, const cJSON *component)
+clv_status llm_json_pre_tokenizer(llm_json_loading *load,
+                                  const cJSON *component)
 {
     if (!component || cJSON_IsNull(component))
         return CLV_OK;
@@ -317,7 +327,7 @@ static clv_status check_decoder(const llm_json_loading *load,
     /* How text is put together again follows from how it was taken apart; a
      * decoder of these kinds says the same. */
     static const char *const known[] = {"ByteLevel", "ByteFallback", "Fuse",
-                                        "Metaspace", "Replace", "Strip"};
+                                        "Metaspace", "Replace",      "Strip"};
     const char *type = llm_json_type(component);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (is(type, known[i]))
@@ -326,8 +336,8 @@ static clv_status check_decoder(const llm_json_loading *load,
         return llm_json_unsupported(load, "decoder", type);
     const cJSON *child;
     clv_status status = CLV_OK;
-    cJSON_ArrayForEach(child, cJSON_GetObjectItemCaseSensitive(component,
-                                                               "decoders"))
+    cJSON_ArrayForEach (child,
+                        cJSON_GetObjectItemCaseSensitive(component, "decoders"))
         if (status == CLV_OK)
             status = check_decoder(load, child, depth + 1);
     return status;
@@ -344,12 +354,12 @@ clv_status llm_json_decoder(llm_json_loading *load, const cJSON *decoder)
  * front of a text. */
 static clv_status read_template(llm_json_loading *load, const cJSON *component)
 {
-    const cJSON *item, *single = cJSON_GetObjectItemCaseSensitive(component,
-                                                                  "single");
+    const cJSON *item,
+        *single = cJSON_GetObjectItemCaseSensitive(component, "single");
     const char *front = NULL;
-    cJSON_ArrayForEach(item, single) {
-        const cJSON *special = cJSON_GetObjectItemCaseSensitive(item,
-                                                                "SpecialToken");
+    cJSON_ArrayForEach (item, single) {
+        const cJSON *special =
+            cJSON_GetObjectItemCaseSensitive(item, "SpecialToken");
         if (!special)
             break;
         if (front)
@@ -365,8 +375,9 @@ static clv_status read_template(llm_json_loading *load, const cJSON *component)
         return CLV_OK;
     int32_t id = llm_vocab_find_text(&load->tok->vocab, llm_str_of(front));
     if (id < 0)
-        return llm_json_malformed(load, "post_processor",
-                                  "names a token that is not in the vocabulary");
+        return llm_json_malformed(
+            load, "post_processor",
+            "names a token that is not in the vocabulary");
     load->tok->bos = id;
     load->tok->add_bos = true;
     return CLV_OK;
@@ -384,14 +395,15 @@ static clv_status add_post_processor(llm_json_loading *load,
         return llm_json_unsupported(load, "post_processor", type);
     const cJSON *child;
     clv_status status = CLV_OK;
-    cJSON_ArrayForEach(child, cJSON_GetObjectItemCaseSensitive(component,
-                                                               "processors"))
+    cJSON_ArrayForEach (
+        child, cJSON_GetObjectItemCaseSensitive(component, "processors"))
         if (status == CLV_OK)
             status = add_post_processor(load, child, depth + 1);
     return status;
 }
 
-clv_status llm_json_post_processor(llm_json_loading *load, const cJSON *processor)
+clv_status llm_json_post_processor(llm_json_loading *load,
+                                   const cJSON *processor)
 {
     if (!processor || cJSON_IsNull(processor))
         return CLV_OK;

@@ -120,8 +120,8 @@ static clv_status consider(const merging *m, int32_t left, int32_t right)
     uint32_t order;
     int32_t id;
     if (m->model->order == LLM_MERGE_RANK) {
-        const llm_merge *merge = llm_merges_find(&m->model->merges, a->id,
-                                                 b->id);
+        const llm_merge *merge =
+            llm_merges_find(&m->model->merges, a->id, b->id);
         if (!merge)
             return CLV_OK;
         order = merge->rank;
@@ -133,9 +133,12 @@ static clv_status consider(const merging *m, int32_t left, int32_t right)
             return CLV_OK;
         order = score_order(m->vocab->tokens[id].score);
     }
-    return push(m->work, (llm_candidate){
-        .order = (uint64_t)order << 32 | (uint32_t)left,
-        .left = left, .right = right, .size = a->size + b->size, .id = id});
+    return push(m->work,
+                (llm_candidate){.order = (uint64_t)order << 32 | (uint32_t)left,
+                                .left = left,
+                                .right = right,
+                                .size = a->size + b->size,
+                                .id = id});
 }
 
 static clv_status merge_all(const merging *m)
@@ -201,8 +204,8 @@ static clv_status add_character(const merging *m, uint64_t n, uint32_t at,
         return add_symbol(m->work, count, at, *size, id);
     clv_status status = CLV_OK;
     for (uint32_t i = 0; i < *size && status == CLV_OK; i++)
-        status = add_symbol(m->work, count, at + i, 1,
-                            vocab->byte_ids[text[i]]);
+        status =
+            add_symbol(m->work, count, at + i, 1, vocab->byte_ids[text[i]]);
     return status;
 }
 
@@ -224,7 +227,8 @@ static clv_status add_missing(const merging *m, const llm_symbol *symbol,
     }
     if (!spelled) {
         int32_t id = m->vocab->byte_level
-                         ? -1 : llm_vocab_find(m->vocab, replacement, 3);
+                         ? -1
+                         : llm_vocab_find(m->vocab, replacement, 3);
         if (id >= 0)
             return llm_ids_append(out, id);
         text = (const uint8_t *)replacement;
@@ -233,7 +237,8 @@ static clv_status add_missing(const merging *m, const llm_symbol *symbol,
     clv_status status = CLV_OK;
     for (uint32_t i = 0; i < n && status == CLV_OK; i++) {
         if (byte_ids[text[i]] < 0)
-            return clv_error(CLV_ERR_UNSUPPORTED, "the vocabulary has no token "
+            return clv_error(CLV_ERR_UNSUPPORTED,
+                             "the vocabulary has no token "
                              "for byte 0x%02x, and none for unknown text",
                              (uint8_t)m->piece[symbol->start]);
         status = llm_ids_append(out, byte_ids[text[i]]);

@@ -21,7 +21,8 @@ typedef struct llm_merges {
 
 clv_status llm_merges_init(llm_merges *merges, uint32_t n);
 void llm_merges_finish(llm_merges *merges);
-/* At most as many as init was told; of two for the same pair the first holds. */
+/* At most as many as init was told; of two for the same pair the first holds.
+ */
 void llm_merges_add(llm_merges *merges, llm_merge merge);
 /* NULL if the two do not merge. */
 const llm_merge *llm_merges_find(const llm_merges *merges, int32_t left,
@@ -35,10 +36,10 @@ typedef enum llm_merge_order {
 /* How pieces become tokens. */
 typedef struct llm_merge_model {
     llm_merge_order order;
-    llm_merges merges;     /* by rank only */
-    bool whole_first;      /* a piece that is a token is left whole */
-    bool fuse_unknown;     /* neighbouring unknown characters are one token */
-    int32_t unknown;       /* -1: none */
+    llm_merges merges; /* by rank only */
+    bool whole_first;  /* a piece that is a token is left whole */
+    bool fuse_unknown; /* neighbouring unknown characters are one token */
+    int32_t unknown;   /* -1: none */
 } llm_merge_model;
 
 typedef struct llm_symbol {
@@ -50,7 +51,7 @@ typedef struct llm_symbol {
 typedef struct llm_candidate {
     uint64_t order; /* lower goes first: rank or score, then place */
     int32_t left, right;
-    uint32_t size;  /* of both; another by now: out of date */
+    uint32_t size; /* of both; another by now: out of date */
     int32_t id;
 } llm_candidate;
 

@@ -55,10 +55,9 @@ static clv_status compose_valid(utf8proc_option_t form, llm_str text,
                                 llm_bytes *out)
 {
     utf8proc_uint8_t *form_text = NULL;
-    utf8proc_ssize_t n =
-        utf8proc_map((const utf8proc_uint8_t *)text.data,
-                     (utf8proc_ssize_t)text.size, &form_text,
-                     (utf8proc_option_t)(UTF8PROC_STABLE | form));
+    utf8proc_ssize_t n = utf8proc_map(
+        (const utf8proc_uint8_t *)text.data, (utf8proc_ssize_t)text.size,
+        &form_text, (utf8proc_option_t)(UTF8PROC_STABLE | form));
     if (n < 0)
         return clv_error(n == UTF8PROC_ERROR_NOMEM ? CLV_ERR_NO_MEMORY
                                                    : CLV_ERR_LIMIT,
@@ -75,10 +74,10 @@ static clv_status compose(llm_rewrite_kind kind, llm_str text, llm_bytes *out)
     static const utf8proc_option_t forms[] = {
         [LLM_REWRITE_NFC] = UTF8PROC_COMPOSE,
         [LLM_REWRITE_NFD] = UTF8PROC_DECOMPOSE,
-        [LLM_REWRITE_NFKC] = (utf8proc_option_t)(UTF8PROC_COMPOSE |
-                                                 UTF8PROC_COMPAT),
-        [LLM_REWRITE_NFKD] = (utf8proc_option_t)(UTF8PROC_DECOMPOSE |
-                                                 UTF8PROC_COMPAT),
+        [LLM_REWRITE_NFKC] =
+            (utf8proc_option_t)(UTF8PROC_COMPOSE | UTF8PROC_COMPAT),
+        [LLM_REWRITE_NFKD] =
+            (utf8proc_option_t)(UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT),
     };
     clv_status status = CLV_OK;
     for (uint64_t at = 0; at < text.size && status == CLV_OK;) {
@@ -108,8 +107,8 @@ static clv_status strip(const llm_rewrite *rewrite, llm_str text,
     uint64_t start = text.size, end = 0;
     for (uint64_t at = 0; at < text.size;) {
         uint32_t size = llm_utf8_size(text.data + at, text.size - at);
-        bool space = size && llm_utf8_is_space(
-                                 llm_utf8_decode(text.data + at, size));
+        bool space =
+            size && llm_utf8_is_space(llm_utf8_decode(text.data + at, size));
         uint64_t next = at + (size ? size : 1);
         if (!space && start == text.size)
             start = at;
@@ -164,7 +163,8 @@ clv_status llm_normalize(const llm_normalizer *normalizer, llm_rewriting *work,
         status = rewrite_once(&normalizer->items[i], work, matcher, text, to);
         text = (llm_str){to->items, to->n};
         if (status == CLV_OK && to->n > INT32_MAX)
-            status = clv_error(CLV_ERR_LIMIT, "text of more than %d bytes once "
+            status = clv_error(CLV_ERR_LIMIT,
+                               "text of more than %d bytes once "
                                "normalised; give it in smaller parts",
                                INT32_MAX);
     }

@@ -6,13 +6,13 @@
 #include <pcre2.h>
 #include <string.h>
 
-#define MAX_PATTERN    65536
-#define STACK_START    (32 * 1024)
-#define STACK_MAX      (64 * 1024 * 1024)
+#define MAX_PATTERN 65536
+#define STACK_START (32 * 1024)
+#define STACK_MAX (64 * 1024 * 1024)
 #define HEAP_LIMIT_KIB (256 * 1024)
 /* Steps a search may take: room for honest patterns, which need a few for each
  * byte, and an end for those that try everything. */
-#define BASE_STEPS     10000000u
+#define BASE_STEPS 10000000u
 #define STEPS_PER_BYTE 64u
 
 struct llm_regex {
@@ -33,7 +33,8 @@ clv_status llm_regex_create(llm_str pattern, bool literal, llm_regex **out)
     if (!literal && llm_str_equal(pattern, llm_str_of(slow)))
         pattern = llm_str_of(quick);
     if (pattern.size > MAX_PATTERN)
-        return clv_error(CLV_ERR_LIMIT, "regular expression of %llu bytes: at "
+        return clv_error(CLV_ERR_LIMIT,
+                         "regular expression of %llu bytes: at "
                          "most %d are supported",
                          (unsigned long long)pattern.size, MAX_PATTERN);
     if (literal)
@@ -113,8 +114,8 @@ static clv_status prepare(llm_matcher *matcher)
     return CLV_OK;
 }
 
-static int match(const llm_regex *regex, llm_matcher *matcher,
-                 const char *text, uint64_t n, uint64_t from)
+static int match(const llm_regex *regex, llm_matcher *matcher, const char *text,
+                 uint64_t n, uint64_t from)
 {
     uint32_t options = PCRE2_NO_UTF_CHECK;
     int count = pcre2_match(regex->code, (PCRE2_SPTR)text, n, from, options,
@@ -145,15 +146,19 @@ clv_status llm_regex_all(const llm_regex *regex, llm_matcher *matcher,
         if (count == PCRE2_ERROR_NOMATCH)
             return CLV_OK;
         if (count < 0)
-            return clv_error(CLV_ERR_LIMIT, "splitting the text with '%s' "
+            return clv_error(CLV_ERR_LIMIT,
+                             "splitting the text with '%s' "
                              "takes too many steps (PCRE2 error %d); give the "
-                             "text in smaller parts", regex->shown.text, count);
+                             "text in smaller parts",
+                             regex->shown.text, count);
         uint64_t start = found[0], end = found[1];
         if (end > start || start != last) {
             /* \K can move a start behind its end or before the last match. */
             if (start < (last == UINT64_MAX ? 0 : last) || end < start)
-                return clv_error(CLV_ERR_UNSUPPORTED, "regular expression '%s' "
-                                 "matches outside of its text", regex->shown.text);
+                return clv_error(CLV_ERR_UNSUPPORTED,
+                                 "regular expression '%s' "
+                                 "matches outside of its text",
+                                 regex->shown.text);
             status = llm_spans_append(out, start, end);
             if (status != CLV_OK)
                 return status;

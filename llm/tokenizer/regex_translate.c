@@ -6,12 +6,12 @@
 #include <string.h>
 
 /* White_Space; PCRE2's \s has U+180E as well. */
-#define SPACE_ITEMS                                                    \
-    "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}"   \
+#define SPACE_ITEMS                                                            \
+    "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}"           \
     "\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
 /* PCRE2's \w has no marks. */
 #define WORD_ITEMS "\\p{L}\\p{M}\\p{Nd}\\p{Pc}"
-#define HEX_ITEMS  "0-9A-Fa-f"
+#define HEX_ITEMS "0-9A-Fa-f"
 
 typedef struct translation {
     llm_str pattern;
@@ -95,8 +95,8 @@ static clv_status translate_property(translation *t)
         return copy(t, size);
 
     char text[64];
-    snprintf(text, sizeof text, "\\%c{%ssc:%.*s}", start[1],
-             inverse ? "^" : "", (int)name.size, name.data);
+    snprintf(text, sizeof text, "\\%c{%ssc:%.*s}", start[1], inverse ? "^" : "",
+             (int)name.size, name.data);
     t->at += size;
     return put(t, text);
 }

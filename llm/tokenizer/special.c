@@ -151,8 +151,8 @@ static uint64_t strip_right(const char *text, uint64_t n, uint64_t at)
 }
 
 bool llm_specials_next(const llm_specials *specials, const char *text,
-                       uint64_t n, uint64_t from, bool control,
-                       llm_span *taken, int32_t *id)
+                       uint64_t n, uint64_t from, bool control, llm_span *taken,
+                       int32_t *id)
 {
     if (!specials->n)
         return false;

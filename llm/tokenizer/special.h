@@ -29,5 +29,5 @@ void llm_specials_finish(llm_specials *specials);
 /* The next one at or after `from`; *taken is the part of the text it stands
  * for. False if there is none. */
 bool llm_specials_next(const llm_specials *specials, const char *text,
-                       uint64_t n, uint64_t from, bool control,
-                       llm_span *taken, int32_t *id);
+                       uint64_t n, uint64_t from, bool control, llm_span *taken,
+                       int32_t *id);

@@ -19,8 +19,8 @@ clv_status llm_splitter_add(llm_splitter *splitter, llm_step step)
 clv_status llm_splitter_add_pattern(llm_splitter *splitter, const char *pattern)
 {
     llm_step step = {.kind = LLM_STEP_SPLIT};
-    clv_status status = llm_regex_create(llm_str_of(pattern), false,
-                                         &step.pattern);
+    clv_status status =
+        llm_regex_create(llm_str_of(pattern), false, &step.pattern);
     return status == CLV_OK ? llm_splitter_add(splitter, step) : status;
 }
 
@@ -51,7 +51,7 @@ void llm_splitting_finish(llm_splitting *work)
 typedef struct cutter {
     const llm_step *step;
     llm_spans *out;
-    uint64_t base;    /* where the piece starts in the text */
+    uint64_t base;     /* where the piece starts in the text */
     bool any, matched; /* a part came before; it was a match */
 } cutter;
 
@@ -114,8 +114,8 @@ static clv_status find_matches(const llm_step *step, llm_splitting *work,
     work->spelled.n = 0;
     for (uint32_t i = 0; i < piece.size && status == CLV_OK; i++) {
         char text[2];
-        uint32_t size = llm_vocab_spell_byte(
-            (uint8_t)work->text[piece.start + i], text);
+        uint32_t size =
+            llm_vocab_spell_byte((uint8_t)work->text[piece.start + i], text);
         status = llm_bytes_append(&work->spelled, text, size);
     }
     if (status == CLV_OK)
@@ -186,8 +186,7 @@ static clv_status rewrite_piece(const llm_step *step, llm_splitting *work,
 
 /* Writes all pieces anew, into the buffer that does not hold them now. */
 static clv_status rewrite_step(const llm_step *step, llm_splitting *work,
-                               llm_matcher *matcher, bool at_start,
-                               uint64_t *n)
+                               llm_matcher *matcher, bool at_start, uint64_t *n)
 {
     llm_bytes *to = &work->buffers[work->text == work->buffers[0].items];
     clv_status status = CLV_OK;
@@ -195,14 +194,16 @@ static clv_status rewrite_step(const llm_step *step, llm_splitting *work,
     for (uint64_t i = 0; i < work->pieces.n && status == CLV_OK; i++) {
         llm_span *piece = &work->pieces.items[i];
         uint64_t start = to->n;
-        status = rewrite_piece(step, work, matcher,
-                               (llm_str){work->text + piece->start,
-                                         piece->size},
-                               at_start && piece->start == 0, to);
+        status =
+            rewrite_piece(step, work, matcher,
+                          (llm_str){work->text + piece->start, piece->size},
+                          at_start && piece->start == 0, to);
         if (status == CLV_OK && to->n > INT32_MAX)
-            status = clv_error(CLV_ERR_LIMIT, "text of more than %d bytes once "
+            status = clv_error(CLV_ERR_LIMIT,
+                               "text of more than %d bytes once "
                                "its spaces are spelled out; give it in smaller "
-                               "parts", INT32_MAX);
+                               "parts",
+                               INT32_MAX);
         *piece = (llm_span){(uint32_t)start, (uint32_t)(to->n - start)};
     }
     work->text = to->items;

@@ -9,7 +9,7 @@
 
 /* What becomes of a match. */
 typedef enum llm_split_mode {
-    LLM_SPLIT_ISOLATED,   /* a piece of its own */
+    LLM_SPLIT_ISOLATED, /* a piece of its own */
     LLM_SPLIT_REMOVED,
     LLM_SPLIT_CONTIGUOUS, /* with the matches next to it */
     LLM_SPLIT_WITH_PREVIOUS,
@@ -24,12 +24,12 @@ typedef enum llm_step_kind {
 
 typedef struct llm_step {
     llm_step_kind kind;
-    llm_regex *pattern;  /* owned */
+    llm_regex *pattern; /* owned */
     llm_split_mode mode;
-    bool invert;         /* what lies between matches is the match */
-    bool spelled;        /* match on the text in GPT-2's alphabet of bytes */
-    bool first_only;     /* PREPEND: only at the start of the whole text */
-    llm_str content;     /* belongs to the vocabulary */
+    bool invert;     /* what lies between matches is the match */
+    bool spelled;    /* match on the text in GPT-2's alphabet of bytes */
+    bool first_only; /* PREPEND: only at the start of the whole text */
+    llm_str content; /* belongs to the vocabulary */
 } llm_step;
 
 typedef struct llm_splitter {

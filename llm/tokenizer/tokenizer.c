@@ -43,8 +43,8 @@ static bool is_gguf(const char *path)
 {
     char magic[4];
     FILE *file = fopen(path, "rb");
-    bool match = file && fread(magic, 1, 4, file) == 4 &&
-                 !memcmp(magic, "GGUF", 4);
+    bool match =
+        file && fread(magic, 1, 4, file) == 4 && !memcmp(magic, "GGUF", 4);
     if (file)
         fclose(file);
     return match;
@@ -57,7 +57,8 @@ clv_status clv_tokenizer_load(const char *path, clv_tokenizer **out)
     if (stat(path, &info))
         return clv_error(errno == ENOENT ? CLV_ERR_NOT_FOUND : CLV_ERR_IO,
                          "%s: %s; give a GGUF file, a tokenizer.json or a "
-                         "directory with one", path, strerror(errno));
+                         "directory with one",
+                         path, strerror(errno));
     if (S_ISDIR(info.st_mode))
         return llm_tokenizer_from_dir(path, out);
     if (is_gguf(path))
@@ -89,8 +90,10 @@ clv_status llm_tokenizer_add_specials(clv_tokenizer *tok)
         bool control = token->type == LLM_TOKEN_CONTROL ||
                        token->type == LLM_TOKEN_UNKNOWN;
         if (control || token->type == LLM_TOKEN_USER_DEFINED)
-            status = llm_specials_add(&tok->specials, (llm_special){
-                .text = token->text, .id = (int32_t)id, .control = control});
+            status = llm_specials_add(&tok->specials,
+                                      (llm_special){.text = token->text,
+                                                    .id = (int32_t)id,
+                                                    .control = control});
     }
     return status;
 }
@@ -98,12 +101,30 @@ clv_status llm_tokenizer_add_specials(clv_tokenizer *tok)
 static bool reads_as_end(llm_str text)
 {
     static const char *const ends[] = {
-        "</s>", "<eos>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]", "[e~[",
-        "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<|eom_id|>",
-        "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|calls|>",
-        "<|flush|>", "<end_of_turn>", "<turn|>", "<end_of_utterance>",
-        "<\uff5cend\u2581of\u2581sentence\uff5c>", "<|fim_pad|>",
-        "<|repo_name|>", "<|file_sep|>",
+        "</s>",
+        "<eos>",
+        "<EOT>",
+        "_<EOT>",
+        "[EOT]",
+        "[EOS]",
+        "[e~[",
+        "<|endoftext|>",
+        "<|end_of_text|>",
+        "<|eot_id|>",
+        "<|eom_id|>",
+        "<|im_end|>",
+        "<|end|>",
+        "<|return|>",
+        "<|call|>",
+        "<|calls|>",
+        "<|flush|>",
+        "<end_of_turn>",
+        "<turn|>",
+        "<end_of_utterance>",
+        "<\uff5cend\u2581of\u2581sentence\uff5c>",
+        "<|fim_pad|>",
+        "<|repo_name|>",
+        "<|file_sep|>",
     };
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         if (llm_str_equal(text, llm_str_of(ends[i])))
@@ -168,15 +189,17 @@ clv_status llm_tokenizer_add_merge(clv_tokenizer *tok, llm_str left,
         return status;
     for (int i = 0; i < 3; i++)
         if (ids[i] < 0)
-            return clv_error(CLV_ERR_NOT_FOUND, "merge %u joins '%s' and '%s', "
-                             "but %s is not in the vocabulary", rank,
-                             llm_str_show(left).text, llm_str_show(right).text,
+            return clv_error(CLV_ERR_NOT_FOUND,
+                             "merge %u joins '%s' and '%s', "
+                             "but %s is not in the vocabulary",
+                             rank, llm_str_show(left).text,
+                             llm_str_show(right).text,
                              i == 0   ? "the first"
                              : i == 1 ? "the second"
                                       : "what they make");
     if (llm_token_is_mergeable(&tok->vocab.tokens[ids[2]]))
-        llm_merges_add(&tok->model.merges,
-                       (llm_merge){(uint32_t)ids[0], (uint32_t)ids[1], rank,
-                                   ids[2]});
+        llm_merges_add(
+            &tok->model.merges,
+            (llm_merge){(uint32_t)ids[0], (uint32_t)ids[1], rank, ids[2]});
     return CLV_OK;
 }

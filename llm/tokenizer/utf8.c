@@ -17,8 +17,8 @@ uint32_t llm_utf8_size(const char *s, uint64_t n)
     for (uint32_t i = 1; i < size; i++)
         if ((b[i] & 0xc0) != 0x80)
             return 0;
-    bool overlong = (b[0] == 0xe0 && b[1] < 0xa0) ||
-                    (b[0] == 0xf0 && b[1] < 0x90);
+    bool overlong =
+        (b[0] == 0xe0 && b[1] < 0xa0) || (b[0] == 0xf0 && b[1] < 0x90);
     bool surrogate = b[0] == 0xed && b[1] >= 0xa0;
     bool beyond = b[0] == 0xf4 && b[1] >= 0x90;
     return overlong || surrogate || beyond ? 0 : size;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define CHUNK_SIZE (1u << 20)
-#define ALPHABET   324 /* code points up to U+0143 */
+#define ALPHABET 324 /* code points up to U+0143 */
 
 struct llm_arena_chunk {
     llm_arena_chunk *next;
@@ -17,12 +17,13 @@ clv_status llm_vocab_init(llm_vocab *vocab, uint32_t n)
     *vocab = (llm_vocab){0};
     memset(vocab->byte_ids, 0xff, sizeof vocab->byte_ids);
     if (n > LLM_MAX_VOCAB)
-        return clv_error(CLV_ERR_LIMIT, "vocabulary of %u tokens: at most %u "
-                         "are supported", n, LLM_MAX_VOCAB);
+        return clv_error(CLV_ERR_LIMIT,
+                         "vocabulary of %u tokens: at most %u "
+                         "are supported",
+                         n, LLM_MAX_VOCAB);
     vocab->tokens = calloc(n ? n : 1, sizeof *vocab->tokens);
     if (!vocab->tokens)
-        return clv_error(CLV_ERR_NO_MEMORY,
-                         "out of memory for %u tokens", n);
+        return clv_error(CLV_ERR_NO_MEMORY, "out of memory for %u tokens", n);
     vocab->n = n;
     for (uint32_t i = 0; i < n; i++)
         vocab->tokens[i].type = LLM_TOKEN_NORMAL;
@@ -125,8 +126,8 @@ clv_status llm_vocab_spelled_bytes(llm_str text, llm_bytes *out)
     uint64_t start = out->n;
     for (uint64_t i = 0; i < text.size;) {
         uint32_t size = llm_utf8_size(text.data + i, text.size - i);
-        int byte = size ? alphabet_byte(llm_utf8_decode(text.data + i, size))
-                        : -1;
+        int byte =
+            size ? alphabet_byte(llm_utf8_decode(text.data + i, size)) : -1;
         if (byte < 0) {
             out->n = start;
             return llm_bytes_append(out, text.data, text.size);
@@ -179,14 +180,15 @@ static clv_status set_bytes(llm_vocab *vocab, uint32_t id, llm_bytes *scratch)
     if (token->type == LLM_TOKEN_BYTE) {
         int byte = llm_token_byte(token->text);
         if (byte < 0)
-            return clv_error(CLV_ERR_FORMAT, "token %u, '%s', is marked as a "
-                             "byte but is not of the form <0x00>", id,
-                             llm_str_show(token->text).text);
+            return clv_error(CLV_ERR_FORMAT,
+                             "token %u, '%s', is marked as a "
+                             "byte but is not of the form <0x00>",
+                             id, llm_str_show(token->text).text);
         char c = (char)byte;
         vocab->byte_ids[byte] = (int32_t)id;
         status = llm_bytes_append(scratch, &c, 1);
-    } else if (special || (vocab->byte_level &&
-                           token->type == LLM_TOKEN_USER_DEFINED)) {
+    } else if (special ||
+               (vocab->byte_level && token->type == LLM_TOKEN_USER_DEFINED)) {
         token->bytes = token->text;
         return CLV_OK;
     } else if (vocab->byte_level) {
@@ -229,9 +231,10 @@ static clv_status insert(llm_vocab *vocab, uint32_t id)
             continue;
         llm_str text = vocab->tokens[id].text;
         if (llm_str_equal(vocab->tokens[other].text, text))
-            return clv_error(CLV_ERR_FORMAT, "token %u, '%s', has the same "
-                             "text as token %u", id, llm_str_show(text).text,
-                             other);
+            return clv_error(CLV_ERR_FORMAT,
+                             "token %u, '%s', has the same "
+                             "text as token %u",
+                             id, llm_str_show(text).text, other);
         return CLV_OK;
     }
     vocab->slots[slot] = id + 1;

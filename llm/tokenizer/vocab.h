@@ -18,15 +18,15 @@ typedef enum llm_token_type {
     LLM_TOKEN_CONTROL = 3,
     LLM_TOKEN_USER_DEFINED = 4, /* recognised in any text */
     LLM_TOKEN_UNUSED = 5,
-    LLM_TOKEN_BYTE = 6,         /* "<0x0A>" */
+    LLM_TOKEN_BYTE = 6, /* "<0x0A>" */
 } llm_token_type;
 
 typedef struct llm_token {
-    llm_str text;  /* size 0: an id without a token */
+    llm_str text; /* size 0: an id without a token */
     llm_str bytes;
     float score;
-    uint8_t type;  /* llm_token_type */
-    bool end;      /* ends a text */
+    uint8_t type; /* llm_token_type */
+    bool end;     /* ends a text */
 } llm_token;
 
 typedef struct llm_arena_chunk llm_arena_chunk;
@@ -34,11 +34,11 @@ typedef struct llm_arena_chunk llm_arena_chunk;
 typedef struct llm_vocab {
     llm_token *tokens; /* [n] */
     uint32_t n;
-    bool byte_level;   /* spelled in GPT-2's alphabet of bytes */
-    llm_str space;     /* what spells a space; size 0: nothing does */
+    bool byte_level;       /* spelled in GPT-2's alphabet of bytes */
+    llm_str space;         /* what spells a space; size 0: nothing does */
     int32_t byte_ids[256]; /* the token of a single byte, -1: none */
-    uint64_t longest;  /* bytes of the longest key */
-    uint32_t *slots;   /* [mask + 1], id + 1 by hash of the key; 0: free */
+    uint64_t longest;      /* bytes of the longest key */
+    uint32_t *slots;       /* [mask + 1], id + 1 by hash of the key; 0: free */
     uint32_t mask;
     llm_arena_chunk *chunks;
 } llm_vocab;

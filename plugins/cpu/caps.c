@@ -111,13 +111,14 @@ static void estimate(const clv_plugin_device *dev, const cpu_check *check,
     bool dense = op == CLV_OP_MATMUL || experts;
     double speed = cores * (dense ? speeds[dev->inst->level].matmul
                                   : speeds[dev->inst->level].other);
-    /* Weights are read once a run; a table's rows, or the state's, as needed. */
+    /* Weights are read once a run; a table's rows, or the state's, as needed.
+     */
     if (dense && !is_symbolic(&check->in[1]))
-        hint->fixed_ns = (double)check->in[1].dims[0] *
-                         row_bytes(&check->in[1]) / bandwidth;
+        hint->fixed_ns =
+            (double)check->in[1].dims[0] * row_bytes(&check->in[1]) / bandwidth;
     if (experts && check->in[2].dims[1] < check->in[1].dims[0])
-        hint->fixed_ns *= (double)check->in[2].dims[1] /
-                          (double)check->in[1].dims[0];
+        hint->fixed_ns *=
+            (double)check->in[2].dims[1] / (double)check->in[1].dims[0];
     double rows_ns = row_operations(check) / speed;
     double bytes_ns =
         row_bytes(check->op->outputs ? &check->out[0] : &check->in[1]) /

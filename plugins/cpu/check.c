@@ -32,8 +32,8 @@ const cpu_op *cpu_op_find(uint32_t op)
 bool cpu_no(cpu_check *check, const char *fmt, ...)
 {
     char *reason = check->caps.reason;
-    int n = snprintf(reason, sizeof check->caps.reason, "%s: ",
-                     check->op->name);
+    int n =
+        snprintf(reason, sizeof check->caps.reason, "%s: ", check->op->name);
     va_list args;
     va_start(args, fmt);
     vsnprintf(reason + n, sizeof check->caps.reason - (size_t)n, fmt, args);
@@ -45,8 +45,7 @@ bool cpu_need(cpu_check *check, const cpu_tensor *t, const char *what,
               uint32_t dtypes, uint32_t rank)
 {
     if (!(dtypes & CPU_BIT(t->dtype)))
-        return cpu_no(check, "%s cannot be %s", what,
-                      cpu_dtype_name(t->dtype));
+        return cpu_no(check, "%s cannot be %s", what, cpu_dtype_name(t->dtype));
     if ((CPU_SCALED & CPU_BIT(t->dtype)) && !t->quant)
         return cpu_no(check, "%s is %s without scales", what,
                       cpu_dtype_name(t->dtype));
@@ -89,8 +88,7 @@ static bool read_operands(const clv_subgraph *graph, cpu_check *check)
                       node->n_inputs, node->n_outputs, op->min_inputs,
                       op->max_inputs, op->outputs);
     for (uint32_t i = 0; i < op->max_inputs; i++) {
-        uint32_t index =
-            i < node->n_inputs ? node->inputs[i] : CLV_NO_TENSOR;
+        uint32_t index = i < node->n_inputs ? node->inputs[i] : CLV_NO_TENSOR;
         check->has[i] = index != CLV_NO_TENSOR;
         if (!check->has[i] && i < op->min_inputs)
             return cpu_no(check, "input %u is missing", i);

@@ -14,9 +14,9 @@ typedef struct cpu_check {
     const cpu_op *op;
     clv_node node;
     cpu_tensor in[CLV_MAX_INPUTS], out[CLV_MAX_OUTPUTS];
-    bool has[CLV_MAX_INPUTS]; /* which inputs are there */
+    bool has[CLV_MAX_INPUTS];          /* which inputs are there */
     cpu_tensor scales[CLV_MAX_INPUTS]; /* of the quantised ones */
-    uint32_t n_symbols; /* of the graph */
+    uint32_t n_symbols;                /* of the graph */
     clv_op_caps caps;
 } cpu_check;
 
@@ -34,12 +34,11 @@ bool cpu_need(cpu_check *check, const cpu_tensor *t, const char *what,
               uint32_t dtypes, uint32_t rank);
 
 #define CPU_BIT(dtype) (1u << (dtype))
-#define CPU_FLOATS                                                            \
+#define CPU_FLOATS                                                             \
     (CPU_BIT(CLV_DTYPE_F32) | CPU_BIT(CLV_DTYPE_F16) | CPU_BIT(CLV_DTYPE_BF16))
-#define CPU_REALS                                                             \
+#define CPU_REALS                                                              \
     (CPU_FLOATS | CPU_BIT(CLV_DTYPE_Q8_0) | CPU_BIT(CLV_DTYPE_Q4_0))
 /* Weights and tables: integers with scales too. */
-#define CPU_WEIGHTS                                                           \
-    (CPU_REALS | CPU_BIT(CLV_DTYPE_I8) | CPU_BIT(CLV_DTYPE_I4))
+#define CPU_WEIGHTS (CPU_REALS | CPU_BIT(CLV_DTYPE_I8) | CPU_BIT(CLV_DTYPE_I4))
 /* Which of these have scales beside them. */
 #define CPU_SCALED (CPU_BIT(CLV_DTYPE_I8) | CPU_BIT(CLV_DTYPE_I4))

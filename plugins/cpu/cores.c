@@ -106,9 +106,9 @@ const char *cpu_cores_text(const cpu_cores *cores, char *out, size_t size)
             continue;
         while (cpu_cores_has(cores, i + 1))
             i++;
-        int n = snprintf(out + used, size - used,
-                         first == i ? "%s%u" : "%s%u-%u", used ? "," : "",
-                         (unsigned)first, (unsigned)i);
+        int n =
+            snprintf(out + used, size - used, first == i ? "%s%u" : "%s%u-%u",
+                     used ? "," : "", (unsigned)first, (unsigned)i);
         used += n > 0 ? (size_t)n : size;
     }
     return out;

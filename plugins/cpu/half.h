@@ -28,8 +28,8 @@ static inline float cpu_f16_to_f32(uint16_t h)
     if (magnitude >= 0x0f800000) /* infinity, NaN */
         return cpu_bits_float(sign | (magnitude + 0x70000000));
     /* Rebias by 112: the product is exact, subnormals included. */
-    return cpu_bits_float(sign | cpu_float_bits(cpu_bits_float(magnitude) *
-                                                0x1p112f));
+    return cpu_bits_float(sign |
+                          cpu_float_bits(cpu_bits_float(magnitude) * 0x1p112f));
 }
 
 static inline uint16_t cpu_f32_to_f16(float f)

@@ -47,11 +47,11 @@ typedef struct cpu_matmul_args {
     float *y;          /* [n, o] */
     int64_t n, k;      /* k: whole blocks of the weight dtype */
     int64_t o_begin, o_end;
-    int64_t x_stride, y_stride; /* elements */
-    int64_t w_stride;           /* bytes */
-    const float *scales;        /* I8, I4 */
+    int64_t x_stride, y_stride;  /* elements */
+    int64_t w_stride;            /* bytes */
+    const float *scales;         /* I8, I4 */
     int64_t scale_stride, group; /* elements; group: k where a row has one */
-    void *scratch;              /* CPU_SCRATCH_SIZE */
+    void *scratch;               /* CPU_SCRATCH_SIZE */
 } cpu_matmul_args;
 typedef void (*cpu_matmul_fn)(const cpu_matmul_args *args);
 
@@ -65,8 +65,7 @@ static inline int cpu_in_blocks(int64_t k, int64_t group)
 static inline float cpu_scale(const cpu_matmul_args *a, int64_t o, int64_t i)
 {
     const float *row = a->scales + o * a->scale_stride;
-    return a->group == a->k ? row[0]
-                            : row[(uint32_t)i / (uint32_t)a->group];
+    return a->group == a->k ? row[0] : row[(uint32_t)i / (uint32_t)a->group];
 }
 
 /* Turns rows of x into the form the matmul of a weight dtype wants. */
@@ -78,20 +77,21 @@ typedef struct cpu_prepare {
 
 /*
  * Fused attention over heads h_begin..h_end and queries q_begin..q_end; never
- * holds more scores than fit the scratch (online softmax). See CLV_OP_ATTENTION.
+ * holds more scores than fit the scratch (online softmax). See
+ * CLV_OP_ATTENTION.
  */
 #define CPU_MAX_HEAD_DIM 1024
 typedef struct cpu_attention_args {
-    const float *q;       /* [n, heads * head_dim] */
-    const void *k, *v;    /* [rows, kv_heads * head_dim], f32 or f16 */
-    const int32_t *pos;   /* [n] */
-    float *y;             /* [n, heads * head_dim] */
+    const float *q;     /* [n, heads * head_dim] */
+    const void *k, *v;  /* [rows, kv_heads * head_dim], f32 or f16 */
+    const int32_t *pos; /* [n] */
+    float *y;           /* [n, heads * head_dim] */
     int64_t q_begin, q_end, h_begin, h_end;
     int64_t rows, heads, kv_heads, head_dim;
     int64_t q_stride, kv_stride, y_stride; /* elements */
     float scale, softcap;
-    int64_t window;       /* 0: all */
-    void *scratch;        /* CPU_SCRATCH_SIZE */
+    int64_t window; /* 0: all */
+    void *scratch;  /* CPU_SCRATCH_SIZE */
 } cpu_attention_args;
 typedef void (*cpu_attention_fn)(const cpu_attention_args *args);
 
@@ -132,6 +132,6 @@ typedef struct cpu_kernels {
 
 /* Each fills what it has and leaves the rest. The caller checks the CPU. */
 void cpu_kernels_ref(cpu_kernels *table);
-void cpu_kernels_avx2(cpu_kernels *table);   /* AVX2, FMA, F16C */
-void cpu_kernels_avx512(cpu_kernels *table); /* AVX-512 F, BW, DQ, VL */
+void cpu_kernels_avx2(cpu_kernels *table);        /* AVX2, FMA, F16C */
+void cpu_kernels_avx512(cpu_kernels *table);      /* AVX-512 F, BW, DQ, VL */
 void cpu_kernels_avx512_vnni(cpu_kernels *table); /* the above and VNNI */

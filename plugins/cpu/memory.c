@@ -20,8 +20,7 @@ clv_status cpu_mem_types(clv_plugin_device *dev, uint32_t *count,
         return CLV_OK;
     clv_mem_type type;
     memset(&type, 0, sizeof type);
-    type.flags =
-        CLV_MEM_HOST_VISIBLE | CLV_MEM_COHERENT | CLV_MEM_CACHED;
+    type.flags = CLV_MEM_HOST_VISIBLE | CLV_MEM_COHERENT | CLV_MEM_CACHED;
     type.import_handles = CLV_HANDLE_HOST_POINTER;
     type.alignment = ALIGNMENT;
     type.budget = cpu_memory_free();

@@ -22,8 +22,7 @@ clv_status cpu_mem_types(clv_plugin_device *dev, uint32_t *count,
 clv_status cpu_buffer_alloc(clv_plugin_device *dev, uint32_t mem_type,
                             uint64_t size, clv_plugin_buffer **out);
 clv_status cpu_buffer_import(clv_plugin_device *dev, uint32_t mem_type,
-                             const clv_import *import,
-                             clv_plugin_buffer **out);
+                             const clv_import *import, clv_plugin_buffer **out);
 void cpu_buffer_free(clv_plugin_buffer *buf);
 clv_status cpu_buffer_map(clv_plugin_buffer *buf, uint32_t access, void **out);
 void cpu_buffer_unmap(clv_plugin_buffer *buf);

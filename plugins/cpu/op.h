@@ -10,7 +10,7 @@
 typedef struct cpu_step {
     const cpu_op *op;
     clv_op_attr attr;
-    uint32_t node; /* in the subgraph */
+    uint32_t node;                                     /* in the subgraph */
     uint32_t in[CLV_MAX_INPUTS], out[CLV_MAX_OUTPUTS]; /* tensors */
     bool reuse; /* what the op shares was made by an earlier step */
 } cpu_step;
@@ -18,16 +18,16 @@ typedef struct cpu_step {
 /* What steps share: inputs brought into a form that several want. Each kind has
  * one region of memory, which holds the latest. */
 typedef enum cpu_region {
-    CPU_REGION_MATMUL, /* prepared rows of x */
-    CPU_REGION_ROPE,   /* sines and cosines */
+    CPU_REGION_MATMUL,  /* prepared rows of x */
+    CPU_REGION_ROPE,    /* sines and cosines */
     CPU_REGION_EXPERTS, /* rows of x by expert, prepared */
     CPU_REGION_COUNT
 } cpu_region;
 
 /* What the content of a region depends on. */
 typedef struct cpu_share {
-    uint32_t region;     /* CPU_REGION_COUNT: the step shares nothing */
-    uint32_t tensors[2]; /* CLV_NO_TENSOR: fewer */
+    uint32_t region;         /* CPU_REGION_COUNT: the step shares nothing */
+    uint32_t tensors[2];     /* CLV_NO_TENSOR: fewer */
     uint64_t variant, shape; /* form of the content */
 } cpu_share;
 
@@ -36,7 +36,7 @@ typedef struct cpu_run {
     const cpu_kernels *kernels;
     cpu_pool *pool;
     const cpu_tensor *tensors;
-    void *const *data;      /* by tensor */
+    void *const *data; /* by tensor */
     const int64_t *symbols;
     void *regions[CPU_REGION_COUNT];
 } cpu_run;

@@ -47,25 +47,24 @@ static void run_attention(const cpu_run *run, const cpu_step *step)
     uint32_t dtype = run->tensors[step->in[1]].dtype;
     int64_t size = dtype == CLV_DTYPE_F32 ? 4 : 2;
     int64_t head_dim = step->attr.attention.head_dim;
-    attention t = {
-        .run = run,
-        .fn = run->kernels->attention[dtype],
-        .args = {.q = (const float *)(const void *)q.data,
-                 .k = k.data,
-                 .v = run->data[step->in[2]],
-                 .pos = run->data[step->in[3]],
-                 .y = (float *)(void *)y.data,
-                 .rows = rows_in_use(run, step, k.n),
-                 .heads = q.c / head_dim,
-                 .kv_heads = k.c / head_dim,
-                 .head_dim = head_dim,
-                 .q_stride = q.stride / (int64_t)sizeof(float),
-                 .kv_stride = k.stride / size,
-                 .y_stride = y.stride / (int64_t)sizeof(float),
-                 .scale = step->attr.attention.scale,
-                 .softcap = step->attr.attention.softcap,
-                 .window = step->attr.attention.window},
-        .n = q.n};
+    attention t = {.run = run,
+                   .fn = run->kernels->attention[dtype],
+                   .args = {.q = (const float *)(const void *)q.data,
+                            .k = k.data,
+                            .v = run->data[step->in[2]],
+                            .pos = run->data[step->in[3]],
+                            .y = (float *)(void *)y.data,
+                            .rows = rows_in_use(run, step, k.n),
+                            .heads = q.c / head_dim,
+                            .kv_heads = k.c / head_dim,
+                            .head_dim = head_dim,
+                            .q_stride = q.stride / (int64_t)sizeof(float),
+                            .kv_stride = k.stride / size,
+                            .y_stride = y.stride / (int64_t)sizeof(float),
+                            .scale = step->attr.attention.scale,
+                            .softcap = step->attr.attention.softcap,
+                            .window = step->attr.attention.window},
+                   .n = q.n};
     if (!q.n)
         return;
     /* Heads of a group read the same cache rows: together, unless threads
@@ -227,7 +226,7 @@ static bool check_rope(cpu_check *c)
     return true;
 }
 
-const cpu_op cpu_op_attention = {"attention", 4, 4, 1, check_attention,
+const cpu_op cpu_op_attention = {"attention",   4,    4,   1, check_attention,
                                  run_attention, NULL, NULL};
-const cpu_op cpu_op_rope = {"rope", 3, 3, 1, check_rope, run_rope, rope_share,
-                            rope_share_size};
+const cpu_op cpu_op_rope = {"rope",     3,        3,          1,
+                            check_rope, run_rope, rope_share, rope_share_size};

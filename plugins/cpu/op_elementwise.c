@@ -243,9 +243,9 @@ const cpu_op cpu_op_mul = {"mul", 2, 2, 1, check_binary, run_mul, NULL, NULL};
 const cpu_op cpu_op_silu = {"silu", 1, 1, 1, check_unary, run_silu, NULL, NULL};
 const cpu_op cpu_op_gelu = {"gelu", 1, 1, 1, check_unary, run_gelu, NULL, NULL};
 const cpu_op cpu_op_glu = {"glu", 2, 2, 1, check_glu, run_glu, NULL, NULL};
-const cpu_op cpu_op_rms_norm = {"rms_norm", 2, 2, 1, check_norm, run_rms_norm,
-                                NULL, NULL};
-const cpu_op cpu_op_layer_norm = {"layer_norm", 2, 3, 1, check_norm,
+const cpu_op cpu_op_rms_norm = {"rms_norm",   2,    2,   1, check_norm,
+                                run_rms_norm, NULL, NULL};
+const cpu_op cpu_op_layer_norm = {"layer_norm",   2,    3,   1, check_norm,
                                   run_layer_norm, NULL, NULL};
-const cpu_op cpu_op_softmax = {"softmax", 1, 1, 1, check_softmax, run_softmax,
-                               NULL, NULL};
+const cpu_op cpu_op_softmax = {"softmax",     1,           1,    1,
+                               check_softmax, run_softmax, NULL, NULL};

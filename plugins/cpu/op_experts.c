@@ -1,25 +1,25 @@
 /*
  * Products with the weights of experts that ids choose. Rows of x are sorted by
- * expert first, in a region that products of the same x and ids share; then each
- * thread computes some output columns of one expert after the other, so that it
- * alone adds up what they have in common.
+ * expert first, in a region that products of the same x and ids share; then
+ * each thread computes some output columns of one expert after the other, so
+ * that it alone adds up what they have in common.
  */
 #include "op.h"
 
 #include <string.h>
 
 #define COLUMNS_STEP 16
-#define COLUMNS_MAX  128
-#define ROWS_MAX     64    /* of a product */
-#define GRAIN        16384 /* products that are worth a thread's while */
-#define SORT_STEP    16    /* rows prepared at a time */
+#define COLUMNS_MAX 128
+#define ROWS_MAX 64  /* of a product */
+#define GRAIN 16384  /* products that are worth a thread's while */
+#define SORT_STEP 16 /* rows prepared at a time */
 
 typedef struct task {
     const cpu_run *run;
     cpu_matmul_fn fn;
     const cpu_prepare *prepare; /* NULL: x is used as it is */
     cpu_rows x, w, ids, scores, y;
-    bool each;        /* x has a part for each of a row's ids */
+    bool each; /* x has a part for each of a row's ids */
     bool scored;
     bool normalised;
     int64_t experts, in, out, used; /* E, I, O, K */
@@ -261,8 +261,8 @@ static void run_experts(const cpu_run *run, const cpu_step *step)
                      copy_chunk, &t);
     }
     t.column_step = column_step(&t);
-    cpu_pool_run(run->pool, (uint32_t)cpu_ceil_div(t.out, t.column_step),
-                 chunk, &t);
+    cpu_pool_run(run->pool, (uint32_t)cpu_ceil_div(t.out, t.column_step), chunk,
+                 &t);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -288,7 +288,8 @@ static bool check_weights(cpu_check *c)
     if (w->dims[0] >= INT32_MAX || w->dims[2] > UINT32_MAX ||
         __builtin_mul_overflow(ids->dims[0], ids->dims[1], &places) ||
         places > INT32_MAX - w->dims[0] - 2)
-        return cpu_no(c, "%lld experts of rows of %lld, %lld by %lld ids; ids "
+        return cpu_no(c,
+                      "%lld experts of rows of %lld, %lld by %lld ids; ids "
                       "and experts are 2^31 at most, and rows 2^32",
                       (long long)w->dims[0], (long long)w->dims[2],
                       (long long)ids->dims[0], (long long)ids->dims[1]);
@@ -321,13 +322,14 @@ static bool check_experts(cpu_check *c)
         !cpu_need(c, ids, "the ids", CPU_BIT(CLV_DTYPE_I32), 2) ||
         !cpu_need(c, y, "y", f32, 2) || !check_weights(c) || !check_scores(c))
         return false;
-    if (!cpu_tensor_same_dim(x, 0, ids, 0) ||
-        !cpu_tensor_same_dim(x, 0, y, 0))
+    if (!cpu_tensor_same_dim(x, 0, ids, 0) || !cpu_tensor_same_dim(x, 0, y, 0))
         return cpu_no(c, "x, the ids and y differ in rows");
     if (!is_times(x, w->dims[2], 1) && !is_times(x, w->dims[2], ids->dims[1]))
-        return cpu_no(c, "x has %lld channels, w takes %lld, once or for each "
-                      "of %lld ids", (long long)x->dims[1],
-                      (long long)w->dims[2], (long long)ids->dims[1]);
+        return cpu_no(c,
+                      "x has %lld channels, w takes %lld, once or for each "
+                      "of %lld ids",
+                      (long long)x->dims[1], (long long)w->dims[2],
+                      (long long)ids->dims[1]);
     if (!is_times(y, w->dims[1], c->has[3] ? 1 : ids->dims[1]))
         return cpu_no(c, "y is not as wide as what comes out");
     c->caps.split_axes = CLV_SPLIT_SEQUENCE;
@@ -336,5 +338,5 @@ static bool check_experts(cpu_check *c)
     return true;
 }
 
-const cpu_op cpu_op_matmul_experts = {"matmul_experts", 3, 4, 1, check_experts,
-                                      run_experts, share, share_size};
+const cpu_op cpu_op_matmul_experts = {
+    "matmul_experts", 3, 4, 1, check_experts, run_experts, share, share_size};

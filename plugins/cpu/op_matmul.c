@@ -6,10 +6,10 @@
  * them the order of its sums, do not depend on it.
  */
 #define COLUMNS_STEP 16
-#define COLUMNS_MAX  128 /* of a chunk with several rows */
-#define ROWS_STEP    256 /* prepared, they stay in a core's second cache */
-#define PREPARE_STEP 16  /* rows prepared at a time */
-#define GRAIN        16384 /* products that are worth a thread's while */
+#define COLUMNS_MAX 128 /* of a chunk with several rows */
+#define ROWS_STEP 256   /* prepared, they stay in a core's second cache */
+#define PREPARE_STEP 16 /* rows prepared at a time */
+#define GRAIN 16384     /* products that are worth a thread's while */
 
 typedef struct task {
     const cpu_run *run;
@@ -104,8 +104,7 @@ static void run_matmul(const cpu_run *run, const cpu_step *step)
               .columns = w.n};
     if (step->in[2] != CLV_NO_TENSOR)
         t.args.bias = run->data[step->in[2]];
-    t.args.scales =
-        cpu_run_scales(run, step->in[1], &t.args.scale_stride);
+    t.args.scales = cpu_run_scales(run, step->in[1], &t.args.scale_stride);
     t.args.group = cpu_tensor_group(weight);
     if (!x.n)
         return;
@@ -117,15 +116,14 @@ static void run_matmul(const cpu_run *run, const cpu_step *step)
     }
     t.column_step = column_step(&t);
     t.across = (uint32_t)cpu_ceil_div(t.columns, t.column_step);
-    cpu_pool_run(run->pool,
-                 t.across * (uint32_t)cpu_ceil_div(x.n, ROWS_STEP), chunk, &t);
+    cpu_pool_run(run->pool, t.across * (uint32_t)cpu_ceil_div(x.n, ROWS_STEP),
+                 chunk, &t);
 }
 
 static void share(const cpu_kernels *kernels, const cpu_tensor *tensors,
                   const cpu_step *step, cpu_share *out)
 {
-    const cpu_prepare *prepare =
-        find_prepare(kernels, &tensors[step->in[1]]);
+    const cpu_prepare *prepare = find_prepare(kernels, &tensors[step->in[1]]);
     if (!prepare)
         return;
     out->region = CPU_REGION_MATMUL;
@@ -161,13 +159,13 @@ static bool check_matmul(cpu_check *c)
         CLV_SPLIT_ROWS | CLV_SPLIT_SEQUENCE | CLV_SPLIT_CHANNELS;
     /* Pieces of whole blocks are as fast as the whole. */
     c->caps.split_granularity[2] =
-        w->quant == CLV_QUANT_PER_GROUP      ? w->quant_group
-        : w->quant && !is_odd(w)             ? CPU_QK
-                                             : cpu_dtype_block(w->dtype).elements;
+        w->quant == CLV_QUANT_PER_GROUP ? w->quant_group
+        : w->quant && !is_odd(w)        ? CPU_QK
+                                        : cpu_dtype_block(w->dtype).elements;
     if (find_prepare(c->kernels, w))
         c->caps.error_class = CLV_ERROR_Q8;
     return true;
 }
 
-const cpu_op cpu_op_matmul = {"matmul", 2, 3, 1, check_matmul, run_matmul,
-                              share, share_size};
+const cpu_op cpu_op_matmul = {"matmul",     2,          3,     1,
+                              check_matmul, run_matmul, share, share_size};

@@ -126,11 +126,11 @@ static void scatter_chunk(void *ctx, uint32_t index, uint32_t worker)
         int32_t id = t->ids[i];
         if (id < 0 || id >= t->state.n)
             continue;
-        t->kernels->from_f32[t->dtype](
-            cpu_row_f32(&t->src, i) + columns.begin,
-            t->state.data + id * t->state.stride +
-                columns.begin / block.elements * block.bytes,
-            columns.end - columns.begin);
+        t->kernels->from_f32[t->dtype](cpu_row_f32(&t->src, i) + columns.begin,
+                                       t->state.data + id * t->state.stride +
+                                           columns.begin / block.elements *
+                                               block.bytes,
+                                       columns.end - columns.begin);
     }
 }
 
@@ -197,7 +197,8 @@ static void convert_piece(const conversion *t, const char *from, char *to,
     char *packed = scratch, *wide = scratch + 4 * PIECE;
     char *narrow = scratch + 8 * PIECE;
     if (t->x.dtype == t->y.dtype) {
-        copy_strided(from, in_stride, to, out_stride, n / in.elements, in.bytes);
+        copy_strided(from, in_stride, to, out_stride, n / in.elements,
+                     in.bytes);
         return;
     }
     if (!is_packed(&t->x)) {
@@ -265,9 +266,9 @@ static bool check_convert(cpu_check *c)
     return true;
 }
 
-const cpu_op cpu_op_get_rows = {"get_rows", 2, 2, 1, check_get_rows,
+const cpu_op cpu_op_get_rows = {"get_rows",   2,    2,   1, check_get_rows,
                                 run_get_rows, NULL, NULL};
-const cpu_op cpu_op_set_rows = {"set_rows", 3, 3, 0, check_set_rows,
+const cpu_op cpu_op_set_rows = {"set_rows",   3,    3,   0, check_set_rows,
                                 run_set_rows, NULL, NULL};
-const cpu_op cpu_op_convert = {"convert", 1, 1, 1, check_convert, run_convert,
-                               NULL, NULL};
+const cpu_op cpu_op_convert = {"convert",     1,           1,    1,
+                               check_convert, run_convert, NULL, NULL};

@@ -73,5 +73,5 @@ static bool check_top_k(cpu_check *c)
     return true;
 }
 
-const cpu_op cpu_op_top_k = {"top_k", 1, 1, 1, check_top_k, run_top_k,
-                             NULL, NULL};
+const cpu_op cpu_op_top_k = {"top_k",     1,         1,    1,
+                             check_top_k, run_top_k, NULL, NULL};

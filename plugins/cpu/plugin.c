@@ -7,10 +7,11 @@
 #include "timeline.h"
 #include "trace.h"
 
-#define OPTION(type_, ...)                                                    \
-    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},                 \
-     .type = CLV_OPTION_##type_,                                              \
-     __VA_ARGS__}
+#define OPTION(type_, ...)                                                     \
+    {                                                                          \
+        .header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},               \
+        .type = CLV_OPTION_##type_, __VA_ARGS__                                \
+    }
 
 static const clv_option options[] = {
     OPTION(INT, .key = "threads", .default_value = "0", .min = 0, .max = 1024,

@@ -18,8 +18,8 @@ struct cpu_pool {
     const clv_host_api *host;
     const cpu_setup *setup; /* its threads count the owner */
     uint32_t started;       /* workers that run */
-    char *scratch;   /* [threads] of CPU_SCRATCH_SIZE */
-    member *workers; /* [threads]; 0 is not used */
+    char *scratch;          /* [threads] of CPU_SCRATCH_SIZE */
+    member *workers;        /* [threads]; 0 is not used */
 
     /* The task. Written by the owner while unfinished is 0, and read only by
      * holders of a chunk. */
@@ -27,9 +27,9 @@ struct cpu_pool {
     void *ctx;
     uint32_t chunks;
 
-    alignas(64) _Atomic uint32_t unclaimed; /* chunks left to claim */
+    alignas(64) _Atomic uint32_t unclaimed;  /* chunks left to claim */
     alignas(64) _Atomic uint32_t unfinished; /* chunks not done */
-    alignas(64) _Atomic uint32_t sleepers; /* workers that block, or will */
+    alignas(64) _Atomic uint32_t sleepers;   /* workers that block, or will */
     _Atomic bool owner_sleeps;
     _Atomic bool stop;
     pthread_mutex_t lock; /* only for sleeping and waking */
@@ -160,9 +160,8 @@ clv_status cpu_pool_create(const clv_host_api *host, const cpu_setup *setup,
     uint64_t size = (uint64_t)setup->threads * CPU_SCRATCH_SIZE;
     clv_status status;
     pool->scratch = host->alloc(host->host, size, 64);
-    pool->workers =
-        cpu_alloc(host, setup->threads * sizeof *pool->workers,
-                  alignof(member));
+    pool->workers = cpu_alloc(host, setup->threads * sizeof *pool->workers,
+                              alignof(member));
     if (pool->scratch && pool->workers)
         status = start_workers(pool);
     else

@@ -61,10 +61,9 @@ static clv_status program_new(const clv_host_api *host,
     prog->written = array(prog, prog->n_tensors, sizeof *prog->written);
     prog->symbols = array(prog, prog->n_symbols, sizeof *prog->symbols);
     prog->steps = array(prog, prog->n_steps, sizeof *prog->steps);
-    if (!prog->tensors || !prog->weights || !prog->written ||
-        !prog->symbols || !prog->steps) {
-        clv_status status =
-            cpu_no_memory(host, "a program", prog->memory_size);
+    if (!prog->tensors || !prog->weights || !prog->written || !prog->symbols ||
+        !prog->steps) {
+        clv_status status = cpu_no_memory(host, "a program", prog->memory_size);
         cpu_program_destroy(prog);
         return status;
     }
@@ -123,8 +122,7 @@ static bool writes(const cpu_step *step, uint32_t tensor)
 }
 
 /* Marks the steps that find in their region what they would put there. */
-static void plan_sharing(const clv_plugin_device *dev,
-                         clv_plugin_program *prog)
+static void plan_sharing(const clv_plugin_device *dev, clv_plugin_program *prog)
 {
     cpu_share held[CPU_REGION_COUNT];
     bool valid[CPU_REGION_COUNT] = {false};
@@ -185,10 +183,9 @@ static clv_status bind_weights(clv_plugin_program *prog,
                              (unsigned)binding->tensor);
         cpu_shape shape;
         cpu_tensor_shape(t, NULL, &shape);
-        clv_status status =
-            cpu_bind(prog->host, binding, cpu_shape_extent(&shape),
-                     cpu_dtype_align(t->dtype), false,
-                     &prog->weights[binding->tensor]);
+        clv_status status = cpu_bind(
+            prog->host, binding, cpu_shape_extent(&shape),
+            cpu_dtype_align(t->dtype), false, &prog->weights[binding->tensor]);
         if (status)
             return status;
     }
@@ -240,8 +237,8 @@ static clv_status add_steps(clv_plugin_device *dev, const clv_subgraph *graph,
 static clv_status measure_scratch(const clv_plugin_device *dev,
                                   clv_plugin_program *prog)
 {
-    uint64_t size = (uint64_t)(prog->n_symbols ? prog->n_symbols : 1) *
-                    sizeof(int64_t);
+    uint64_t size =
+        (uint64_t)(prog->n_symbols ? prog->n_symbols : 1) * sizeof(int64_t);
     int64_t *most = cpu_alloc(prog->host, size, alignof(int64_t));
     if (!most)
         return cpu_no_memory(prog->host, "symbol values", size);

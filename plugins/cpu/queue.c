@@ -12,8 +12,10 @@
 #include <time.h>
 
 #define MESSAGE_SIZE 128
-#define STOP_CHECK_NS 20000000u /* how often a blocked wait looks for a stop */
-#define SLEEP_MIN_NS 20000u     /* between looks at a foreign flag word */
+#define STOP_CHECK_NS                                                          \
+    20000000u               /* how often a blocked wait looks for a stop       \
+                             */
+#define SLEEP_MIN_NS 20000u /* between looks at a foreign flag word */
 #define SLEEP_MAX_NS 200000u
 
 struct cpu_queue {
@@ -84,7 +86,8 @@ bool cpu_queue_lost(cpu_queue *queue)
 static clv_status ended(cpu_queue *queue, char *message)
 {
     if (atomic_load(&queue->lost)) {
-        snprintf(message, MESSAGE_SIZE, "cpu: the device is lost, by a fault "
+        snprintf(message, MESSAGE_SIZE,
+                 "cpu: the device is lost, by a fault "
                  "that was injected");
         return CLV_ERR_DEVICE_LOST;
     }
@@ -96,8 +99,7 @@ static clv_status ended(cpu_queue *queue, char *message)
 }
 
 static clv_status await_timeline(cpu_queue *queue,
-                                 const clv_timeline_point *point,
-                                 char *message)
+                                 const clv_timeline_point *point, char *message)
 {
     uint64_t spin = queue->poll_ns;
     clv_status status, end;
@@ -147,9 +149,9 @@ static clv_status check_signals(const cpu_job *job, char *message)
     for (uint32_t i = 0; i < job->n_signals; i++)
         if (!cpu_timeline_failed(job->signals[i].timeline))
             return CLV_OK;
-    return job->n_signals ? cpu_timeline_await(job->signals[0].timeline, 0, 0,
-                                               0, message)
-                          : CLV_OK;
+    return job->n_signals
+               ? cpu_timeline_await(job->signals[0].timeline, 0, 0, 0, message)
+               : CLV_OK;
 }
 
 static clv_status hang(cpu_queue *queue, char *message)
@@ -160,8 +162,7 @@ static clv_status hang(cpu_queue *queue, char *message)
     return status;
 }
 
-static clv_status await_all(cpu_queue *queue, const cpu_job *job,
-                            char *message)
+static clv_status await_all(cpu_queue *queue, const cpu_job *job, char *message)
 {
     clv_status status = CLV_OK;
     for (uint32_t i = 0; !status && i < job->n_waits; i++)
@@ -178,8 +179,7 @@ static void finish_job(cpu_queue *queue, cpu_job *job, clv_status status,
         if (status)
             cpu_timeline_fail(job->signals[i].timeline, status, message);
         else
-            cpu_timeline_reach(job->signals[i].timeline,
-                               job->signals[i].value);
+            cpu_timeline_reach(job->signals[i].timeline, job->signals[i].value);
     cpu_job_free(queue->runner.host, job);
 }
 
@@ -217,8 +217,8 @@ clv_status cpu_queue_create(const clv_host_api *host,
     queue->poll_ns = setup->poll_ns;
     pthread_mutex_init(&queue->lock, NULL);
     pthread_cond_init(&queue->pushed, NULL);
-    clv_status status = cpu_thread_start(host, setup, 0, queue_main, queue,
-                                         &queue->thread);
+    clv_status status =
+        cpu_thread_start(host, setup, 0, queue_main, queue, &queue->thread);
     if (status) {
         pthread_cond_destroy(&queue->pushed);
         pthread_mutex_destroy(&queue->lock);

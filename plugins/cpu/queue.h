@@ -17,7 +17,7 @@ typedef struct cpu_command {
     uint32_t kind; /* clv_command_kind */
     /* RUN */
     const clv_plugin_program *program;
-    void **data;      /* by tensor */
+    void **data; /* by tensor */
     int64_t *symbols;
     /* COPY, FILL */
     char *src, *dst;

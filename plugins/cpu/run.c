@@ -21,8 +21,8 @@ static bool grow_region(cpu_runner *r, int region, uint64_t size)
     return true;
 }
 
-static clv_status run_program(cpu_runner *r, const cpu_job *job,
-                              uint32_t index, char *message, size_t size)
+static clv_status run_program(cpu_runner *r, const cpu_job *job, uint32_t index,
+                              char *message, size_t size)
 {
     const cpu_command *command = &job->commands[index];
     const clv_plugin_program *prog = command->program;

@@ -21,8 +21,8 @@ static uint64_t option_int(const clv_host_api *host, const char *key)
  * knows of none. */
 static const char *device_section(const clv_host_api *host, uint32_t index)
 {
-    const size_t size = offsetof(clv_host_api, device_section) +
-                        sizeof host->device_section;
+    const size_t size =
+        offsetof(clv_host_api, device_section) + sizeof host->device_section;
     return host->header.struct_size >= size && host->device_section
                ? host->device_section(host->host, index)
                : NULL;
@@ -154,15 +154,14 @@ clv_status cpu_setups_read(const clv_host_api *host, cpu_setup **out,
     if (status)
         return status;
     uint32_t n = n_sections ? n_sections : 1;
-    cpu_setup *setups =
-        cpu_alloc(host, n * sizeof *setups, alignof(cpu_setup));
+    cpu_setup *setups = cpu_alloc(host, n * sizeof *setups, alignof(cpu_setup));
     if (!setups)
         return cpu_no_memory(host, "the devices' options", n * sizeof *setups);
     for (uint32_t i = 0; i < n && !status; i++) {
         setups[i] = common;
         if (n_sections)
-            status = read_section(host, device_section(host, i),
-                                  &common.cores, &setups[i]);
+            status = read_section(host, device_section(host, i), &common.cores,
+                                  &setups[i]);
         if (!setups[i].threads)
             setups[i].threads =
                 cpu_cores_threads(cpu_cores_count(&setups[i].cores));

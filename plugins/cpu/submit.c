@@ -129,8 +129,7 @@ static clv_status resolve_symbols(const clv_host_api *host,
 
 static clv_status resolve_binding(const clv_host_api *host,
                                   const clv_plugin_program *prog,
-                                  const clv_binding *binding,
-                                  cpu_command *out)
+                                  const clv_binding *binding, cpu_command *out)
 {
     if (binding->tensor >= prog->n_tensors)
         return cpu_error(host, CLV_ERR_INVALID,

@@ -87,7 +87,8 @@ static bool check_extent(const cpu_tensor *t, uint32_t index, char *reason,
     cpu_block block = cpu_dtype_block(t->dtype);
     int64_t total = 0, dense = block.bytes;
     uint32_t last = t->rank - 1;
-    if (t->dims[last] % block.elements || (block.elements > 1 && t->symbols[last]))
+    if (t->dims[last] % block.elements ||
+        (block.elements > 1 && t->symbols[last]))
         return refuse(reason, size,
                       "tensor %u: %s rows must be whole blocks of %" PRId64
                       " elements, not %" PRId64,
@@ -111,8 +112,8 @@ static bool check_extent(const cpu_tensor *t, uint32_t index, char *reason,
     return true;
 }
 
-bool cpu_tensor_read(const clv_subgraph *graph, uint32_t index,
-                     cpu_tensor *out, char *reason, size_t size)
+bool cpu_tensor_read(const clv_subgraph *graph, uint32_t index, cpu_tensor *out,
+                     char *reason, size_t size)
 {
     if (index >= graph->n_tensors)
         return refuse(reason, size, "tensor %u of %u does not exist", index,
@@ -145,8 +146,11 @@ bool cpu_tensor_read(const clv_subgraph *graph, uint32_t index,
                       "tensor %u: only linear buffers, not storage %u in "
                       "layout %u",
                       index, d.storage, d.layout);
-    cpu_tensor t = {.dtype = d.dtype, .usage = d.usage, .rank = d.rank,
-                    .dense = true, .quant = d.quant,
+    cpu_tensor t = {.dtype = d.dtype,
+                    .usage = d.usage,
+                    .rank = d.rank,
+                    .dense = true,
+                    .quant = d.quant,
                     .quant_group = d.quant_group,
                     .scales = d.quant_scales - 1};
     if (!read_dims(graph, &d, index, &t, reason, size) ||
@@ -170,26 +174,27 @@ bool cpu_scales_read(const clv_subgraph *graph, uint32_t index,
     if (t->rank != 2 || t->symbols[0] || t->symbols[1])
         return refuse(reason, size,
                       "tensor %u: with separate scales only matrices of fixed "
-                      "size", index);
+                      "size",
+                      index);
     if (rank == 2 && (!t->quant_group || t->dims[1] % t->quant_group))
         return refuse(reason, size,
                       "tensor %u: rows of %" PRId64 " are no whole groups of "
-                      "%u", index, t->dims[1], t->quant_group);
+                      "%u",
+                      index, t->dims[1], t->quant_group);
     if (rank == 2 && t->quant_group % cpu_dtype_block(t->dtype).elements)
-        return refuse(reason, size,
-                      "tensor %u: groups of %u split bytes", index,
-                      t->quant_group);
+        return refuse(reason, size, "tensor %u: groups of %u split bytes",
+                      index, t->quant_group);
     if (!cpu_tensor_read(graph, t->scales, out, reason, size))
         return false;
-    bool fits = out->rank == rank && !out->symbols[0] &&
-                !out->symbols[rank - 1] &&
-                out->dims[0] ==
-                    (t->quant == CLV_QUANT_PER_TENSOR ? 1 : t->dims[0]) &&
-                (rank == 1 || out->dims[1] == t->dims[1] / t->quant_group);
+    bool fits =
+        out->rank == rank && !out->symbols[0] && !out->symbols[rank - 1] &&
+        out->dims[0] == (t->quant == CLV_QUANT_PER_TENSOR ? 1 : t->dims[0]) &&
+        (rank == 1 || out->dims[1] == t->dims[1] / t->quant_group);
     if (out->dtype != CLV_DTYPE_F32 || !fits || !cpu_tensor_is_rows(out))
         return refuse(reason, size,
                       "tensor %u: its scales are not f32 of the scheme's "
-                      "shape in contiguous rows", index);
+                      "shape in contiguous rows",
+                      index);
     return true;
 }
 
@@ -236,11 +241,9 @@ void cpu_tensor_shape(const cpu_tensor *t, const int64_t *symbols,
     out->dtype = t->dtype;
     out->rank = t->rank;
     for (uint32_t i = t->rank; i-- > 0;) {
-        out->dims[i] =
-            t->symbols[i] ? symbols[t->symbols[i] - 1] : t->dims[i];
+        out->dims[i] = t->symbols[i] ? symbols[t->symbols[i] - 1] : t->dims[i];
         out->strides[i] = t->dense ? step : t->strides[i];
-        step *= i == t->rank - 1 ? out->dims[i] / block.elements
-                                 : out->dims[i];
+        step *= i == t->rank - 1 ? out->dims[i] / block.elements : out->dims[i];
     }
 }
 

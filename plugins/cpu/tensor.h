@@ -36,8 +36,8 @@ typedef struct cpu_rows {
 
 /* Reads tensor `index` of a graph. False, with a reason of that size, if it
  * breaks the rules or is of a form not offered here. */
-bool cpu_tensor_read(const clv_subgraph *graph, uint32_t index,
-                     cpu_tensor *out, char *reason, size_t size);
+bool cpu_tensor_read(const clv_subgraph *graph, uint32_t index, cpu_tensor *out,
+                     char *reason, size_t size);
 
 /* Reads the scales of t, the quantised tensor `index`. The same answers. */
 bool cpu_scales_read(const clv_subgraph *graph, uint32_t index,

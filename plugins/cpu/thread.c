@@ -18,8 +18,8 @@ static bool own_cores(const cpu_setup *setup, uint32_t index, cpu_cores *out)
 }
 
 /* Bound before it begins, so that it never runs elsewhere. */
-static int start(const cpu_setup *setup, uint32_t index,
-                 void *(*fn)(void *ctx), void *ctx, pthread_t *out)
+static int start(const cpu_setup *setup, uint32_t index, void *(*fn)(void *ctx),
+                 void *ctx, pthread_t *out)
 {
     cpu_cores cores;
     pthread_attr_t attr;

@@ -168,9 +168,8 @@ static void block(clv_plugin_timeline *tl, uint64_t value, uint64_t timeout_ns)
     tl->waiters++;
     int error = 0;
     while (!error && !reached(atomic_load(&tl->word), value))
-        error = limited
-                    ? pthread_cond_timedwait(&tl->changed, &tl->lock, &end)
-                    : pthread_cond_wait(&tl->changed, &tl->lock);
+        error = limited ? pthread_cond_timedwait(&tl->changed, &tl->lock, &end)
+                        : pthread_cond_wait(&tl->changed, &tl->lock);
     tl->waiters--;
     pthread_mutex_unlock(&tl->lock);
 }

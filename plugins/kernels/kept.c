@@ -46,10 +46,10 @@ bool gpu_kept_filled_by(const gpu_code *code, const gpu_dispatch *setup,
     return false;
 }
 
-/* index: the private buffer, which of several that are filled together it is. */
-static void put_dispatch(writer *w, const gpu_code *code,
-                         const gpu_dispatch *d, uint32_t index,
-                         gpu_place_of place_of, const void *ctx)
+/* index: the private buffer, which of several that are filled together it is.
+ */
+static void put_dispatch(writer *w, const gpu_code *code, const gpu_dispatch *d,
+                         uint32_t index, gpu_place_of place_of, const void *ctx)
 {
     const gpu_kernel *kernel = &code->kernels[d->kernel];
     put_number(w, hash(kernel->source));
@@ -81,8 +81,7 @@ static void put_key(writer *w, const gpu_code *code, uint32_t index,
 
 clv_status gpu_kept_find(const clv_host_api *host, gpu_kept **list,
                          const gpu_code *code, uint32_t index,
-                         gpu_place_of place_of, const void *ctx,
-                         gpu_kept **out)
+                         gpu_place_of place_of, const void *ctx, gpu_kept **out)
 {
     const bool shared = !code->privates[index].own;
     writer w = {NULL, 0};

@@ -1,8 +1,8 @@
 /*
  * Weights that setups laid out anew, kept once a device: programs whose setups
- * make the same of the same bytes share one private buffer, or image. The plugin holds a
- * lock of its own around all calls, and from gpu_kept_find() until a new entry
- * is filled.
+ * make the same of the same bytes share one private buffer, or image. The
+ * plugin holds a lock of its own around all calls, and from gpu_kept_find()
+ * until a new entry is filled.
  */
 #pragma once
 
@@ -18,8 +18,8 @@ typedef struct gpu_kept {
 
 /* Where a tensor of weights lies: the buffer's identity, and bytes from its
  * begin. */
-typedef void (*gpu_place_of)(const void *ctx, uint32_t tensor,
-                             uint64_t *buffer, uint64_t *offset);
+typedef void (*gpu_place_of)(const void *ctx, uint32_t tensor, uint64_t *buffer,
+                             uint64_t *offset);
 
 /* The entry for private buffer `index` of the code, with one user more. */
 clv_status gpu_kept_find(const clv_host_api *host, gpu_kept **list,

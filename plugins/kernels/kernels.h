@@ -1,10 +1,10 @@
 /*
  * GPU kernels, written once for OpenCL C and GLSL.
  *
- * gpu_lower() turns a subgraph into code: kernels as source text for one device,
- * the dispatches of a run, and the private buffers they need. It knows no API;
- * the plugins build the text, hold the memory and enqueue. Both compile these
- * files into themselves.
+ * gpu_lower() turns a subgraph into code: kernels as source text for one
+ * device, the dispatches of a run, and the private buffers they need. It knows
+ * no API; the plugins build the text, hold the memory and enqueue. Both compile
+ * these files into themselves.
  *
  * A kernel is a template (templates/) over logical coordinates. It says
  * args.src.Read(b,x,y,d,s) and args.dst.Write(v,b,x,y,d,s) for four channels of
@@ -16,8 +16,8 @@
  *
  * Tensors that others see are buffers, LINEAR by strides. Activations that a
  * program keeps to itself may lie in slices of 4 channels, in a buffer or an
- * image of any kind: gpu_target.slices; so may weights, by gpu_target.weights, of
- * which one tensor may have several objects.
+ * image of any kind: gpu_target.slices; so may weights, by gpu_target.weights,
+ * of which one tensor may have several objects.
  */
 #pragma once
 
@@ -29,8 +29,9 @@ typedef enum gpu_language {
     GPU_GLSL = 1,
 } gpu_language;
 
-/* By rows; as weights; or so where no matrix instructions read it, which transpose
- * rows as they load them: other kernels are quicker at four rows of a channel. */
+/* By rows; as weights; or so where no matrix instructions read it, which
+ * transpose rows as they load them: other kernels are quicker at four rows of a
+ * channel. */
 typedef enum gpu_states {
     GPU_STATES_ROWS = 0,
     GPU_STATES_WEIGHTS = 1,
@@ -41,43 +42,43 @@ typedef enum gpu_states {
  * answers. Everything that is not there has a portable path. */
 typedef struct gpu_target {
     gpu_language language;
-    uint32_t max_group;      /* work items of a group */
+    uint32_t max_group; /* work items of a group */
     uint32_t max_group_size[3];
-    uint32_t local_bytes;    /* local memory of a group */
-    uint32_t subgroup;       /* its size; 0: no subgroup operations. In OpenCL C
-                                only with nvidia_ptx */
-    uint64_t max_binding;    /* bytes of a buffer that a kernel can reach */
-    uint32_t image[5][3];    /* by clv_storage: the largest x, y and z of images
-                                of 4 x f32 a texel that kernels read and that
-                                they write; z of an array counts its layers; 0:
-                                there are none */
-    uint32_t slices;         /* 1 + the clv_storage that a program's own
-                                activations lie in, in slices of 4 channels,
-                                where ops and limits allow; 0: rows in buffers.
-                                Textures pay where they have a cache that
-                                buffers do not go through */
-    uint32_t weights;        /* the same of weights that products without matrix
-                                instructions read: a setup brings them into
-                                layout WEIGHTS, those of 8 and 4 bits as words;
-                                0: they are read where they are bound */
-    bool image_halves[5];    /* by clv_storage: there are images of 4 x f16 a
-                                texel, too, as large */
-    bool fp16;               /* arithmetic */
+    uint32_t local_bytes; /* local memory of a group */
+    uint32_t subgroup;    /* its size; 0: no subgroup operations. In OpenCL C
+                             only with nvidia_ptx */
+    uint64_t max_binding; /* bytes of a buffer that a kernel can reach */
+    uint32_t image[5][3]; /* by clv_storage: the largest x, y and z of images
+                             of 4 x f32 a texel that kernels read and that
+                             they write; z of an array counts its layers; 0:
+                             there are none */
+    uint32_t slices;      /* 1 + the clv_storage that a program's own
+                             activations lie in, in slices of 4 channels,
+                             where ops and limits allow; 0: rows in buffers.
+                             Textures pay where they have a cache that
+                             buffers do not go through */
+    uint32_t weights;     /* the same of weights that products without matrix
+                             instructions read: a setup brings them into
+                             layout WEIGHTS, those of 8 and 4 bits as words;
+                             0: they are read where they are bound */
+    bool image_halves[5]; /* by clv_storage: there are images of 4 x f16 a
+                             texel, too, as large */
+    bool fp16;            /* arithmetic */
     bool fp16_storage, int8_storage; /* 16- and 8-bit buffer elements; OpenCL C
                                         always has 8, and half by vload_half */
-    bool int_dot;            /* 4 x 8-bit dot product */
-    bool nvidia_ptx;         /* inline PTX for sm_80 and later */
-    bool plain_matrix;       /* instead, matrix instructions by plain code, slow:
-                                for tests of the kernels around them */
-    bool coop_matrix;        /* KHR cooperative matrices of f16, 16 x 16 x 16 */
-    bool coop_bytes;         /* and of signed bytes, 16 x 16 x 32 */
-    bool unified;            /* memory is the host's */
-    gpu_states states;       /* how attention wishes its cache to lie */
-    uint32_t units;          /* compute units, to choose sizes by */
-    const char *disabled;    /* names of kernel variants not to use, separated
-                                by ',': those that computed wrongly here */
-    const char *choices;     /* what tuning found (tune.h), "KEY=WAY,KEY=WAY";
-                                NULL: nothing */
+    bool int_dot;                    /* 4 x 8-bit dot product */
+    bool nvidia_ptx;                 /* inline PTX for sm_80 and later */
+    bool plain_matrix;    /* instead, matrix instructions by plain code, slow:
+                             for tests of the kernels around them */
+    bool coop_matrix;     /* KHR cooperative matrices of f16, 16 x 16 x 16 */
+    bool coop_bytes;      /* and of signed bytes, 16 x 16 x 32 */
+    bool unified;         /* memory is the host's */
+    gpu_states states;    /* how attention wishes its cache to lie */
+    uint32_t units;       /* compute units, to choose sizes by */
+    const char *disabled; /* names of kernel variants not to use, separated
+                             by ',': those that computed wrongly here */
+    const char *choices;  /* what tuning found (tune.h), "KEY=WAY,KEY=WAY";
+                             NULL: nothing */
 } gpu_target;
 
 /* A number that depends on the symbols of a run:
@@ -100,10 +101,10 @@ typedef enum gpu_memory {
 
 /*
  * Argument i of a kernel: in OpenCL argument i, in GLSL binding i of set 0. A
- * plugin binds memory that begins at or below the argument's first byte (a whole
- * buffer, or from the multiple below that the API asks for), and says by an
- * integer how many bytes below: see gpu_kernel.n_params. In GLSL the memory is
- * an array of 32-bit words; bind to the end of the buffer's last word.
+ * plugin binds memory that begins at or below the argument's first byte (a
+ * whole buffer, or from the multiple below that the API asks for), and says by
+ * an integer how many bytes below: see gpu_kernel.n_params. In GLSL the memory
+ * is an array of 32-bit words; bind to the end of the buffer's last word.
  */
 typedef struct gpu_arg {
     uint32_t memory; /* gpu_memory */
@@ -115,10 +116,10 @@ typedef struct gpu_arg {
 
 /* Text that is built once. Its entry is "main" in GLSL, `name` in OpenCL C. */
 typedef struct gpu_kernel {
-    char *name;       /* "matmul_tile_q8_0"; a C identifier */
-    char *variant;    /* family and variant, as gpu_target.disabled names it */
+    char *name;    /* "matmul_tile_q8_0"; a C identifier */
+    char *variant; /* family and variant, as gpu_target.disabled names it */
     char *source;
-    uint32_t local[3];/* work items of a group */
+    uint32_t local[3]; /* work items of a group */
     uint32_t n_args;
     uint8_t storage[GPU_MAX_ARGS]; /* clv_storage of argument i: a buffer; or an
                          image that is written, in GLSL imageBuffer, image2D,
@@ -127,30 +128,30 @@ typedef struct gpu_kernel {
                          read, in GLSL textureBuffer, texture2D,
                          texture2DArray or texture3D */
     bool written[GPU_MAX_ARGS];
-    uint32_t n_params;/* 32-bit integers, after the args: in OpenCL arguments of
-                         type int, in GLSL push constants in this order. Before
-                         them come n_args such integers: the bytes from where
-                         argument i is bound to its first byte, below 2^31.
-                         n_args + n_params <= GPU_MAX_INTS */
+    uint32_t n_params; /* 32-bit integers, after the args: in OpenCL arguments
+                          of type int, in GLSL push constants in this order.
+                          Before them come n_args such integers: the bytes from
+                          where argument i is bound to its first byte, below
+                          2^31. n_args + n_params <= GPU_MAX_INTS */
 } gpu_kernel;
 
 typedef struct gpu_dispatch {
-    uint32_t kernel;     /* index */
-    uint32_t node;       /* of the subgraph, for traces */
+    uint32_t kernel; /* index */
+    uint32_t node;   /* of the subgraph, for traces */
     gpu_arg args[GPU_MAX_ARGS];
     gpu_expr params[GPU_MAX_PARAMS];
-    gpu_expr groups[3];  /* work groups; 0 groups: nothing to do */
+    gpu_expr groups[3]; /* work groups; 0 groups: nothing to do */
 } gpu_dispatch;
 
 typedef struct gpu_private {
-    uint64_t size;       /* bytes */
-    bool weights;        /* filled by the setup and kept; else scratch, whose
-                            contents a run need not find again */
-    bool own;            /* weights that runs change: no other program's */
-    uint32_t storage;    /* clv_storage */
-    uint32_t extent[3];  /* of an image, in texels: x, y, z; z of an array
-                            counts its layers */
-    uint32_t dtype;      /* of an image: a texel is 4 x F32, F16 or I32 */
+    uint64_t size;      /* bytes */
+    bool weights;       /* filled by the setup and kept; else scratch, whose
+                           contents a run need not find again */
+    bool own;           /* weights that runs change: no other program's */
+    uint32_t storage;   /* clv_storage */
+    uint32_t extent[3]; /* of an image, in texels: x, y, z; z of an array
+                           counts its layers */
+    uint32_t dtype;     /* of an image: a texel is 4 x F32, F16 or I32 */
 } gpu_private;
 
 /* A lowered subgraph. Dispatches run in order; each sees what those before it

@@ -36,8 +36,9 @@ static void weigh(const attention *a, const float *q, int64_t group,
     const float cap = attr->attention.softcap;
     float top = -INFINITY, sum = 0;
     for (int64_t j = first; j < end; j++) {
-        float s = npu_dot(q, a->k + j * width + group * a->head_dim,
-                          a->head_dim) * attr->attention.scale;
+        float s =
+            npu_dot(q, a->k + j * width + group * a->head_dim, a->head_dim) *
+            attr->attention.scale;
         p[j - first] = cap > 0 ? cap * tanhf(s / cap) : s;
         top = p[j - first] > top || isnan(p[j - first]) ? p[j - first] : top;
     }
@@ -66,8 +67,8 @@ static bool run_queries(void *ctx, int64_t begin, int64_t end)
     const attention *a = ctx;
     const npu_call *c = a->call;
     const int64_t columns = c->in[0].columns;
-    float *rows = npu_alloc(c->host, (uint64_t)(2 * columns + a->seen + 1),
-                            sizeof *rows);
+    float *rows =
+        npu_alloc(c->host, (uint64_t)(2 * columns + a->seen + 1), sizeof *rows);
     if (!rows)
         return false;
     float *q = rows, *out = rows + columns, *p = rows + 2 * columns;

@@ -68,8 +68,8 @@ static void split_others(const npu_graph *g, const clv_node *node,
         break;
     case CLV_OP_ATTENTION:
         caps->split_axes |= CLV_SPLIT_HEADS; /* of one group at least */
-        caps->split_granularity[3] = npu_input(g, node, 0)->dims[1] /
-                                     npu_input(g, node, 1)->dims[1];
+        caps->split_granularity[3] =
+            npu_input(g, node, 0)->dims[1] / npu_input(g, node, 1)->dims[1];
         break;
     default:
         break;
@@ -104,8 +104,8 @@ static const char *refusal(const npu_settings *s, const npu_graph *g,
     if (node->op == CLV_OP_ATTENTION && s->model == NPU_SYSTOLIC && !floats)
         return "it has no FP16 array (fp16 = 0)";
     if (node->op == CLV_OP_MATMUL &&
-        npu_matmul_path(s, npu_input(g, node, 1),
-                        npu_sequence(g, node).max) == NPU_PATH_NONE)
+        npu_matmul_path(s, npu_input(g, node, 1), npu_sequence(g, node).max) ==
+            NPU_PATH_NONE)
         return "it has no FP16 array (fp16 = 0); give it integer weights";
     return NULL;
 }
@@ -120,8 +120,8 @@ static void state_precision(const npu_settings *s, const npu_graph *g,
     if (node->op != CLV_OP_MATMUL)
         return;
     /* Of lengths that are still open the least precise one. */
-    switch (npu_matmul_path(s, npu_input(g, node, 1),
-                            npu_sequence(g, node).min)) {
+    switch (
+        npu_matmul_path(s, npu_input(g, node, 1), npu_sequence(g, node).min)) {
     case NPU_PATH_F16:
         caps->error_class = s->half_sums ? CLV_ERROR_UNSTATED : CLV_ERROR_F16;
         if (s->half_sums)
@@ -180,8 +180,8 @@ clv_status npu_op_caps(clv_plugin_device *dev, const clv_subgraph *graph,
 
 /* ------------------------------------------------------------------------ */
 
-static double time_at(const npu_settings *s, const npu_graph *g,
-                      uint32_t index, bool most)
+static double time_at(const npu_settings *s, const npu_graph *g, uint32_t index,
+                      bool most)
 {
     const clv_node *node = &g->nodes[index];
     int64_t symbols[CLV_MAX_SYMBOLS];

@@ -14,13 +14,20 @@
 #define ANY_RANK 0
 
 static const char *const op_names[CLV_OP_COUNT] = {
-    [CLV_OP_GET_ROWS] = "get_rows",   [CLV_OP_SET_ROWS] = "set_rows",
-    [CLV_OP_MATMUL] = "matmul",       [CLV_OP_ADD] = "add",
-    [CLV_OP_MUL] = "mul",             [CLV_OP_SILU] = "silu",
-    [CLV_OP_GELU] = "gelu",           [CLV_OP_GLU] = "glu",
-    [CLV_OP_RMS_NORM] = "rms_norm",   [CLV_OP_LAYER_NORM] = "layer_norm",
-    [CLV_OP_ROPE] = "rope",           [CLV_OP_SOFTMAX] = "softmax",
-    [CLV_OP_ATTENTION] = "attention", [CLV_OP_CONVERT] = "convert",
+    [CLV_OP_GET_ROWS] = "get_rows",
+    [CLV_OP_SET_ROWS] = "set_rows",
+    [CLV_OP_MATMUL] = "matmul",
+    [CLV_OP_ADD] = "add",
+    [CLV_OP_MUL] = "mul",
+    [CLV_OP_SILU] = "silu",
+    [CLV_OP_GELU] = "gelu",
+    [CLV_OP_GLU] = "glu",
+    [CLV_OP_RMS_NORM] = "rms_norm",
+    [CLV_OP_LAYER_NORM] = "layer_norm",
+    [CLV_OP_ROPE] = "rope",
+    [CLV_OP_SOFTMAX] = "softmax",
+    [CLV_OP_ATTENTION] = "attention",
+    [CLV_OP_CONVERT] = "convert",
 };
 
 const char *npu_op_name(uint32_t op)
@@ -105,14 +112,13 @@ static bool need_same(const check *c, const clv_tensor_desc *a,
 
 /* A vector with an element for each step of t's dimension. */
 static bool need_vector(const check *c, uint32_t i, const char *what,
-                        uint32_t dtypes, const clv_tensor_desc *t,
-                        uint32_t dim)
+                        uint32_t dtypes, const clv_tensor_desc *t, uint32_t dim)
 {
     if (!c->in[i])
         return true;
     return need(c, c->in[i], what, dtypes, 1) &&
-           (same_dim(c->in[i], 0, t, dim) || no(c, "%s has the wrong length",
-                                                what));
+           (same_dim(c->in[i], 0, t, dim) ||
+            no(c, "%s has the wrong length", what));
 }
 
 static bool check_get_rows(const check *c)
@@ -268,8 +274,10 @@ static bool check_scales(const check *c, const clv_tensor_desc *t)
                no(c, "integers without scales, or scales without integers");
     if (t->quant > CLV_QUANT_PER_GROUP || t->rank != 2 || t->symbols[0] ||
         !t->quant_scales || t->quant_scales > c->graph->n_tensors)
-        return no(c, "quantisation %u of a tensor of rank %u, or its scales "
-                     "are missing", t->quant, t->rank);
+        return no(c,
+                  "quantisation %u of a tensor of rank %u, or its scales "
+                  "are missing",
+                  t->quant, t->rank);
     const clv_tensor_desc *s = &c->graph->tensors[t->quant_scales - 1];
     const int64_t group = t->quant_group;
     npu_view view;
@@ -287,8 +295,10 @@ static bool check_scales(const check *c, const clv_tensor_desc *t)
                     ? s->rank == 1 && s->dims[0] == t->dims[0]
                     : s->rank == 2 && s->dims[0] == t->dims[0] &&
                           s->dims[1] == t->dims[1] / group;
-    return fits || no(c, "the scales have another shape than quantisation %u "
-                         "needs", t->quant);
+    return fits || no(c,
+                      "the scales have another shape than quantisation %u "
+                      "needs",
+                      t->quant);
 }
 
 /* What holds for every operand of every op. */
@@ -313,8 +323,7 @@ static bool check_operand(const check *c, const clv_tensor_desc *t)
             return no(c, "a stride splits elements");
     }
     if (!npu_view_make(t, NULL, &view) || npu_view_extent(&view) > INT64_MAX)
-        return no(c, "dtype %u of rank %u has no size here", t->dtype,
-                  t->rank);
+        return no(c, "dtype %u of rank %u has no size here", t->dtype, t->rank);
     return check_scales(c, t);
 }
 

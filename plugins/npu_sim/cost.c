@@ -30,8 +30,8 @@ typedef struct load {
 static int64_t size_of(const clv_tensor_desc *t, uint32_t i,
                        const int64_t *symbols)
 {
-    int64_t n = symbols && t->symbols[i] ? symbols[t->symbols[i] - 1]
-                                         : t->dims[i];
+    int64_t n =
+        symbols && t->symbols[i] ? symbols[t->symbols[i] - 1] : t->dims[i];
     return n > 0 ? n : 0;
 }
 
@@ -56,8 +56,7 @@ static double traffic(const npu_settings *s, const clv_tensor_desc *t,
 static load one_product(const npu_settings *s, npu_path path, int64_t n,
                         int64_t i, int64_t o, npu_operand w, load *fill)
 {
-    const npu_array *unit =
-        &s->arrays[path == NPU_PATH_F16 ? NPU_F16 : NPU_I8];
+    const npu_array *unit = &s->arrays[path == NPU_PATH_F16 ? NPU_F16 : NPU_I8];
     npu_operand x = {s->activation_size, false};
     w.narrow = w.narrow && path == NPU_PATH_F16;
     npu_gemm_cost c =
@@ -129,9 +128,9 @@ static load attention_load(const npu_settings *s, const npu_graph *g,
      * came with it. Static arrays work on all. */
     const double seen = rows > (double)n ? rows - (double)n / 2 : rows / 2;
     if (s->model == NPU_ROOFLINE) {
-        l.ns = npu_roofline_compute_ns(&s->rooflines[s->half ? NPU_F16
-                                                             : NPU_F32],
-                                       4 * (double)n * width * seen);
+        l.ns =
+            npu_roofline_compute_ns(&s->rooflines[s->half ? NPU_F16 : NPU_F32],
+                                    4 * (double)n * width * seen);
         return l;
     }
     const int64_t groups = k->dims[1] / dim;
@@ -139,10 +138,10 @@ static load attention_load(const npu_settings *s, const npu_graph *g,
     if (n < 1 || rows < 1)
         return l;
     const npu_operand cache = {0, false}; /* its bytes are counted above */
-    load scores = one_product(s, NPU_PATH_F16, queries, dim, (int64_t)rows,
-                              cache, fill);
-    load mixed = one_product(s, NPU_PATH_F16, queries, (int64_t)rows, dim,
-                             cache, fill);
+    load scores =
+        one_product(s, NPU_PATH_F16, queries, dim, (int64_t)rows, cache, fill);
+    load mixed =
+        one_product(s, NPU_PATH_F16, queries, (int64_t)rows, dim, cache, fill);
     fill->ns *= (double)groups;
     l.ns = (double)groups * (scores.ns + mixed.ns) +
            5 * (double)n * width / (double)dim * rows / s->vector * 1e9;
@@ -172,16 +171,16 @@ static load other_load(const npu_settings *s, const npu_graph *g,
     load l = {0, 0};
     const bool moves_rows =
         node->op == CLV_OP_GET_ROWS || node->op == CLV_OP_SET_ROWS;
-    const clv_tensor_desc *main =
-        node->op == CLV_OP_SET_ROWS ? npu_input(g, node, 1)
-                                    : &g->tensors[node->outputs[0]];
-    double rate = s->model == NPU_ROOFLINE ? s->rooflines[NPU_F32].rate
-                                           : s->vector;
+    const clv_tensor_desc *main = node->op == CLV_OP_SET_ROWS
+                                      ? npu_input(g, node, 1)
+                                      : &g->tensors[node->outputs[0]];
+    double rate =
+        s->model == NPU_ROOFLINE ? s->rooflines[NPU_F32].rate : s->vector;
     l.ns = operations(node->op) * elements_of(main, symbols) / rate * 1e9;
     if (moves_rows) /* of the table or state only the rows that are named */
-        l.bytes = elements_of(main, symbols) *
-                  (npu_dtype_size(npu_input(g, node, 0)->dtype) +
-                   s->activation_size);
+        l.bytes =
+            elements_of(main, symbols) *
+            (npu_dtype_size(npu_input(g, node, 0)->dtype) + s->activation_size);
     for (uint32_t i = 0; !moves_rows && i < node->n_inputs; i++)
         if (npu_input(g, node, i))
             l.bytes += traffic(s, npu_input(g, node, i), symbols);

@@ -6,7 +6,7 @@
 #include "sim.h"
 
 typedef enum npu_path {
-    NPU_PATH_NONE,      /* the device cannot */
+    NPU_PATH_NONE, /* the device cannot */
     NPU_PATH_F32,
     NPU_PATH_F16,
     NPU_PATH_I8,        /* activations with one scale, sums in I32 */

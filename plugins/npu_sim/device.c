@@ -205,7 +205,8 @@ clv_status npu_device_open(clv_plugin_instance *inst, uint32_t index,
     if (index >= inst->config.n_devices)
         return npu_error(host, CLV_ERR_NOT_FOUND,
                          "npu_sim: there is no device %" PRIu32 ", only "
-                         "%" PRIu32, index, inst->config.n_devices);
+                         "%" PRIu32,
+                         index, inst->config.n_devices);
     clv_plugin_device *dev = npu_alloc(host, 1, sizeof *dev);
     if (!dev)
         return npu_no_memory(host, "a device");

@@ -25,11 +25,11 @@ typedef struct npu_job npu_job;
 struct clv_plugin_instance {
     const clv_host_api *host;
     npu_config config;
-    pthread_mutex_t mutex; /* protects all below, and what the devices mark */
+    pthread_mutex_t mutex;  /* protects all below, and what the devices mark */
     pthread_cond_t changed; /* jobs, timelines, devices, time */
     npu_sim sim;
-    uint64_t epoch_ns;  /* of the real clock */
-    uint64_t allocated; /* bytes of buffers and programs */
+    uint64_t epoch_ns;          /* of the real clock */
+    uint64_t allocated;         /* bytes of buffers and programs */
     clv_plugin_device *devices; /* open ones */
     clv_plugin_timeline *timelines;
     npu_job *dead_jobs; /* to be freed once unlocked */
@@ -58,7 +58,7 @@ struct clv_plugin_device {
     bool lost, hung, stop;
     npu_sim_device sim;
     npu_activity activity;
-    npu_job *first, *last;       /* of the thread; the first may be running */
+    npu_job *first, *last;         /* of the thread; the first may be running */
     npu_job *traced, *last_traced; /* ended, with records to be read */
     uint32_t n_jobs, n_traced, n_programs;
     uint64_t graphs[NPU_MAX_GRAPHS]; /* hashes of those compiled */

@@ -11,8 +11,8 @@ static clv_status check_counts(const clv_host_api *host, const clv_subgraph *g)
         (g->n_nodes && !g->nodes) || (g->n_symbols && !g->symbols))
         return npu_error(host, CLV_ERR_INVALID,
                          "npu_sim: a graph of %u tensors, %u nodes and %u "
-                         "symbols, or without the arrays", g->n_tensors,
-                         g->n_nodes, g->n_symbols);
+                         "symbols, or without the arrays",
+                         g->n_tensors, g->n_nodes, g->n_symbols);
     for (uint32_t i = 0; i < g->n_symbols; i++)
         if (g->symbols[i].min < 0 || g->symbols[i].max < g->symbols[i].min)
             return npu_error(host, CLV_ERR_INVALID,
@@ -64,8 +64,8 @@ clv_status npu_graph_read(const clv_host_api *host, const clv_subgraph *from,
     status = copy_array(host, g.tensors, g.n_tensors, g.tensor_stride,
                         out->tensors, sizeof *out->tensors);
     if (!status)
-        status = copy_array(host, g.nodes, g.n_nodes, g.node_stride,
-                            out->nodes, sizeof *out->nodes);
+        status = copy_array(host, g.nodes, g.n_nodes, g.node_stride, out->nodes,
+                            sizeof *out->nodes);
     if (status)
         npu_graph_finish(host, out);
     return status;

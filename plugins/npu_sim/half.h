@@ -26,8 +26,8 @@ static inline float npu_half_float(uint16_t h)
     if (magnitude >= 0x0f800000) /* infinity, NaN */
         return npu_bits_float(sign | (magnitude + 0x70000000));
     /* Rebias by 112: the product is exact, subnormals included. */
-    return npu_bits_float(
-        sign | npu_float_bits(npu_bits_float(magnitude) * 0x1p112f));
+    return npu_bits_float(sign |
+                          npu_float_bits(npu_bits_float(magnitude) * 0x1p112f));
 }
 
 static inline uint16_t npu_float_half(float f)

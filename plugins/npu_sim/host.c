@@ -33,7 +33,8 @@ clv_status npu_check_chain(const clv_host_api *host, const clv_header *header)
         if (node->struct_type & CLV_STRUCT_REQUIRED)
             return npu_error(host, CLV_ERR_UNSUPPORTED,
                              "npu_sim: the extension 0x%x is not known here; "
-                             "leave it out", (unsigned)node->struct_type);
+                             "leave it out",
+                             (unsigned)node->struct_type);
     return node ? npu_error(host, CLV_ERR_INVALID,
                             "npu_sim: a chain of extensions without an end")
                 : CLV_OK;

@@ -66,17 +66,15 @@ static heading make_heading(const npu_graph *g, uint64_t maker)
                     .n_symbols = g->n_symbols};
     memcpy(head.magic, magic, sizeof magic);
     head.checksum = npu_hash(NPU_HASH_START, &head.maker,
-                         sizeof head - offsetof(heading, maker));
+                             sizeof head - offsetof(heading, maker));
     sink s = {add_to_hash, &head.checksum, CLV_OK};
     put_graph(&s, g);
     return head;
 }
 
-clv_status npu_program_serialize(clv_plugin_program *prog,
-                                 clv_status (*write)(void *ctx,
-                                                     const void *data,
-                                                     uint64_t size),
-                                 void *ctx)
+clv_status npu_program_serialize(
+    clv_plugin_program *prog,
+    clv_status (*write)(void *ctx, const void *data, uint64_t size), void *ctx)
 {
     clv_status status = npu_check_device(prog->dev);
     if (status)
@@ -164,7 +162,7 @@ static clv_status judge(clv_plugin_device *dev, const clv_compile *from,
     status = blob_open(dev->host, given, &b);
     if (!status) {
         heading want = make_heading(&g, npu_maker(dev, compile.options));
-        *verdict = !is_ours(&b, &head)            ? CLV_VERDICT_FOREIGN
+        *verdict = !is_ours(&b, &head)                 ? CLV_VERDICT_FOREIGN
                    : memcmp(&head, &want, sizeof head) ? CLV_VERDICT_STALE
                                                        : CLV_VERDICT_GOOD;
     }

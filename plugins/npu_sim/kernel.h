@@ -10,11 +10,11 @@
 typedef struct npu_call {
     const clv_host_api *host;
     const clv_node *node;
-    npu_path path;       /* of a product */
-    int64_t array_rows;  /* inputs that one array sums; of half sums */
+    npu_path path;      /* of a product */
+    int64_t array_rows; /* inputs that one array sums; of half sums */
     bool half_sums, half_attention;
     npu_view in[CLV_MAX_INPUTS], out; /* data NULL: absent */
-    npu_weight weight;   /* of MATMUL and GET_ROWS: input 1 or 0 */
+    npu_weight weight;                /* of MATMUL and GET_ROWS: input 1 or 0 */
 } npu_call;
 
 clv_status npu_run_matmul(const npu_call *call);

@@ -11,10 +11,10 @@
 typedef struct product {
     const npu_call *call;
     int64_t n, inputs;
-    float *x;      /* [n,I], rounded as the path does */
-    int16_t *q;    /* [n,I] of the integer paths */
-    float scale;   /* of q */
-    float *bias;   /* [O] or NULL */
+    float *x;    /* [n,I], rounded as the path does */
+    int16_t *q;  /* [n,I] of the integer paths */
+    float scale; /* of q */
+    float *bias; /* [O] or NULL */
 } product;
 
 static void put(const product *p, int64_t i, int64_t o, float y)
@@ -50,8 +50,9 @@ static bool run_floats(void *ctx, int64_t begin, int64_t end)
         for (int64_t i = 0; i < p->n; i++) {
             const float *x = p->x + i * p->inputs;
             bool half = c->path == NPU_PATH_F16 && c->half_sums;
-            put(p, i, o, half ? half_dot(x, w, p->inputs, c->array_rows)
-                              : npu_dot(x, w, p->inputs));
+            put(p, i, o,
+                half ? half_dot(x, w, p->inputs, c->array_rows)
+                     : npu_dot(x, w, p->inputs));
         }
     }
     npu_free(c->host, w);
@@ -92,8 +93,8 @@ static bool run_integers(void *ctx, int64_t begin, int64_t end)
     for (int64_t o = begin; o < end; o++) {
         npu_get_integers(&c->weight.view, o, w);
         for (int64_t i = 0; i < p->n; i++)
-            put(p, i, o, grouped_dot(p, &c->weight, p->q + i * p->inputs, w,
-                                     o));
+            put(p, i, o,
+                grouped_dot(p, &c->weight, p->q + i * p->inputs, w, o));
     }
     npu_free(c->host, w);
     return true;
@@ -132,8 +133,8 @@ static clv_status prepare(product *p)
     if (integers)
         p->q = npu_alloc(c->host, count, sizeof *p->q);
     if (c->in[2].data)
-        p->bias = npu_alloc(c->host, (uint64_t)c->in[2].columns,
-                            sizeof *p->bias);
+        p->bias =
+            npu_alloc(c->host, (uint64_t)c->in[2].columns, sizeof *p->bias);
     if (!p->x || (integers && !p->q) || (c->in[2].data && !p->bias))
         return CLV_ERR_NO_MEMORY;
     for (int64_t i = 0; i < p->n; i++)
@@ -149,9 +150,8 @@ static clv_status prepare(product *p)
 
 clv_status npu_run_matmul(const npu_call *call)
 {
-    product p = {.call = call,
-                 .n = call->in[0].rows,
-                 .inputs = call->in[0].columns};
+    product p = {
+        .call = call, .n = call->in[0].rows, .inputs = call->in[0].columns};
     const int64_t outputs = call->out.columns;
     if (!p.n || !outputs)
         return CLV_OK;

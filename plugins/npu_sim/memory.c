@@ -43,7 +43,8 @@ static clv_status new_buffer(clv_plugin_device *dev, uint32_t mem_type,
     if (mem_type || !size)
         return npu_error(host, CLV_ERR_INVALID,
                          "npu_sim: %" PRIu64 " bytes of memory type %" PRIu32
-                         "; give at least one byte of type 0", size, mem_type);
+                         "; give at least one byte of type 0",
+                         size, mem_type);
     clv_plugin_buffer *buf = npu_alloc(host, 1, sizeof *buf);
     if (!buf)
         return npu_no_memory(host, "a buffer");
@@ -88,7 +89,8 @@ static clv_status check_import(const clv_plugin_buffer *buf,
     if (import->handle_type != CLV_HANDLE_HOST_POINTER)
         return npu_error(host, CLV_ERR_UNSUPPORTED,
                          "npu_sim: handles of kind 0x%x are not imported, only "
-                         "host pointers", (unsigned)import->handle_type);
+                         "host pointers",
+                         (unsigned)import->handle_type);
     if (!import->access || import->access & ~(uint32_t)ALL_ACCESS)
         return npu_error(host, CLV_ERR_INVALID,
                          "npu_sim: access %u of an import is not 1 to 3",
@@ -99,7 +101,8 @@ static clv_status check_import(const clv_plugin_buffer *buf,
         __builtin_add_overflow(pointer, end, &end) || end > INT64_MAX)
         return npu_error(host, CLV_ERR_INVALID,
                          "npu_sim: pointer, offset and size of an import are "
-                         "not multiples of %u, or too large", ALIGNMENT);
+                         "not multiples of %u, or too large",
+                         ALIGNMENT);
     return CLV_OK;
 }
 
@@ -152,8 +155,8 @@ clv_status npu_buffer_map(clv_plugin_buffer *buf, uint32_t access, void **out)
     if (access & ~buf->access)
         return npu_error(buf->host, CLV_ERR_INVALID,
                          "npu_sim: the memory was imported with access %u and "
-                         "cannot be mapped with %u", (unsigned)buf->access,
-                         (unsigned)access);
+                         "cannot be mapped with %u",
+                         (unsigned)buf->access, (unsigned)access);
     *out = buf->data;
     return CLV_OK;
 }
@@ -169,19 +172,21 @@ bool npu_buffer_has(const clv_plugin_buffer *buf, uint64_t offset,
     return offset <= buf->size && size <= buf->size - offset;
 }
 
-clv_status npu_bind(clv_plugin_device *dev, const clv_binding *b,
-                    uint64_t size, uint32_t align, bool write, uint8_t **out)
+clv_status npu_bind(clv_plugin_device *dev, const clv_binding *b, uint64_t size,
+                    uint32_t align, bool write, uint8_t **out)
 {
     const clv_host_api *host = dev->host;
     if (!b->buffer || !npu_buffer_has(b->buffer, b->offset, b->size) ||
         b->size < size)
         return npu_error(host, CLV_ERR_INVALID,
                          "npu_sim: tensor %" PRIu32 " needs %" PRIu64
-                         " bytes inside its buffer", b->tensor, size);
+                         " bytes inside its buffer",
+                         b->tensor, size);
     if (((uintptr_t)b->buffer->data + b->offset) % align)
         return npu_error(host, CLV_ERR_INVALID,
                          "npu_sim: tensor %" PRIu32 " does not begin at a "
-                         "multiple of %" PRIu32 " bytes", b->tensor, align);
+                         "multiple of %" PRIu32 " bytes",
+                         b->tensor, align);
     if (write && !(b->buffer->access & CLV_ACCESS_WRITE))
         return npu_error(host, CLV_ERR_INVALID,
                          "npu_sim: tensor %" PRIu32 " is written, its memory "

@@ -8,7 +8,7 @@ struct clv_plugin_buffer {
     uint32_t access; /* CLV_ACCESS_* of the device */
     uint64_t size;
     uint8_t *data;
-    bool owned;      /* data is the plugin's block */
+    bool owned; /* data is the plugin's block */
     void (*release)(void *ctx);
     void *release_ctx;
 };
@@ -18,8 +18,7 @@ clv_status npu_mem_types(clv_plugin_device *dev, uint32_t *count,
 clv_status npu_buffer_alloc(clv_plugin_device *dev, uint32_t mem_type,
                             uint64_t size, clv_plugin_buffer **out);
 clv_status npu_buffer_import(clv_plugin_device *dev, uint32_t mem_type,
-                             const clv_import *import,
-                             clv_plugin_buffer **out);
+                             const clv_import *import, clv_plugin_buffer **out);
 void npu_buffer_free(clv_plugin_buffer *buf);
 clv_status npu_buffer_map(clv_plugin_buffer *buf, uint32_t access, void **out);
 void npu_buffer_unmap(clv_plugin_buffer *buf);

@@ -48,8 +48,9 @@ static clv_status check_length(const clv_plugin_program *prog, uint32_t index)
         return CLV_OK;
     if (n.min != n.max)
         return npu_error(prog->dev->host, CLV_ERR_UNSUPPORTED,
-                         "npu_sim: device '%s': node %" PRIu32 " is for %"
-                         PRId64 " to %" PRId64 " rows, programs here have one "
+                         "npu_sim: device '%s': node %" PRIu32
+                         " is for %" PRId64 " to %" PRId64
+                         " rows, programs here have one "
                          "length (static = on); compile a bucket for each",
                          s->name, index, n.min, n.max);
     for (uint32_t i = 0; i < s->n_lengths; i++)
@@ -58,7 +59,8 @@ static clv_status check_length(const clv_plugin_program *prog, uint32_t index)
     return npu_error(prog->dev->host, CLV_ERR_UNSUPPORTED,
                      "npu_sim: device '%s': node %" PRIu32 " is for %" PRId64
                      " rows, which is not among its lengths; pad, or add it to "
-                     "lengths", s->name, index, n.max);
+                     "lengths",
+                     s->name, index, n.max);
 }
 
 static clv_status take_nodes(clv_plugin_program *prog,
@@ -73,15 +75,15 @@ static clv_status take_nodes(clv_plugin_program *prog,
         if (caps.answer == CLV_ANSWER_NO)
             return npu_error(dev->host, CLV_ERR_UNSUPPORTED,
                              "npu_sim: device '%s': node %" PRIu32
-                             " is not taken: %s", dev->settings->name, i,
-                             caps.reason);
+                             " is not taken: %s",
+                             dev->settings->name, i, caps.reason);
         clv_status status = check_length(prog, i);
         if (status)
             return status;
         if (node->op == CLV_OP_MATMUL)
-            prog->paths[i] = npu_matmul_path(dev->settings,
-                                             npu_input(g, node, 1),
-                                             npu_sequence(g, node).max);
+            prog->paths[i] =
+                npu_matmul_path(dev->settings, npu_input(g, node, 1),
+                                npu_sequence(g, node).max);
         prog->written[node->n_outputs ? node->outputs[0] : node->inputs[0]] =
             true;
         if (compile->progress &&
@@ -107,20 +109,22 @@ static clv_status bind_weights(clv_plugin_program *prog,
             !npu_view_make(&g->tensors[b->tensor], NULL, &view))
             return npu_error(host, CLV_ERR_INVALID,
                              "npu_sim: tensor %" PRIu32 " is bound as a weight "
-                             "but is none", b->tensor);
+                             "but is none",
+                             b->tensor);
         if (prog->weights[b->tensor])
             return npu_error(host, CLV_ERR_INVALID,
                              "npu_sim: weight tensor %" PRIu32 " is bound "
-                             "twice", b->tensor);
+                             "twice",
+                             b->tensor);
         status = npu_bind(prog->dev, b, npu_view_extent(&view),
                           npu_dtype_align(view.dtype), false,
                           &prog->weights[b->tensor]);
     }
     for (uint32_t i = 0; i < g->n_tensors && !status; i++)
         if (g->tensors[i].usage == CLV_USAGE_WEIGHT && !prog->weights[i])
-            status = npu_error(host, CLV_ERR_INVALID,
-                               "npu_sim: weight tensor %" PRIu32
-                               " is not bound", i);
+            status =
+                npu_error(host, CLV_ERR_INVALID,
+                          "npu_sim: weight tensor %" PRIu32 " is not bound", i);
     return status;
 }
 
@@ -155,8 +159,8 @@ static clv_status check_window(clv_plugin_program *prog, const extent *e)
         return npu_error(prog->dev->host, CLV_ERR_LIMIT,
                          "npu_sim: device '%s': a program of %.0f bytes of "
                          "weights and tensors exceeds the address window of "
-                         "%" PRIu64 "; compile fewer nodes", s->name, size,
-                         s->window);
+                         "%" PRIu64 "; compile fewer nodes",
+                         s->name, size, s->window);
     prog->memory_size = sizeof *prog + (uint64_t)size;
     if (!s->is_static)
         return CLV_OK;
@@ -180,8 +184,7 @@ static clv_status time_nodes(clv_plugin_program *prog)
     const npu_graph *g = &prog->graph;
     if (!is_fixed(g))
         return CLV_OK;
-    prog->phases =
-        npu_alloc(prog->dev->host, g->n_nodes, sizeof *prog->phases);
+    prog->phases = npu_alloc(prog->dev->host, g->n_nodes, sizeof *prog->phases);
     if (!prog->phases)
         return npu_no_memory(prog->dev->host, "a program");
     for (uint32_t i = 0; i < g->n_nodes; i++)
@@ -211,8 +214,8 @@ static clv_status sleep_for(clv_plugin_program *prog,
     for (uint64_t now; (now = npu_real_ns() - begin) < prog->compile_ns;) {
         double done = (double)now / (double)prog->compile_ns;
         uint64_t left = prog->compile_ns - now;
-        struct timespec t = {
-            .tv_nsec = (long)(left < SLICE_NS ? left : SLICE_NS)};
+        struct timespec t = {.tv_nsec =
+                                 (long)(left < SLICE_NS ? left : SLICE_NS)};
         if (compile->progress &&
             compile->progress(compile->progress_ctx,
                               (float)(checked + (1 - checked) * done)))

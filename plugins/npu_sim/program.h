@@ -17,7 +17,7 @@ struct clv_plugin_program {
     npu_phase *phases; /* [n_nodes], of fixed shapes; else NULL */
     uint64_t maker;    /* npu_maker() when it was compiled */
     uint64_t memory_size, compile_ns;
-    uint64_t taken;    /* of the simulated memory */
+    uint64_t taken; /* of the simulated memory */
 };
 
 clv_status npu_program_compile(clv_plugin_device *dev,
@@ -28,11 +28,9 @@ clv_status npu_program_make(clv_plugin_device *dev, const clv_compile *compile,
                             bool quickly, clv_plugin_program **out);
 clv_status npu_program_info(clv_plugin_program *prog, clv_program_info *out);
 void npu_program_destroy(clv_plugin_program *prog);
-clv_status npu_program_serialize(clv_plugin_program *prog,
-                                 clv_status (*write)(void *ctx,
-                                                     const void *data,
-                                                     uint64_t size),
-                                 void *ctx);
+clv_status npu_program_serialize(
+    clv_plugin_program *prog,
+    clv_status (*write)(void *ctx, const void *data, uint64_t size), void *ctx);
 clv_status npu_program_validate(clv_plugin_device *dev,
                                 const clv_compile *compile,
                                 const clv_blob *blob, uint32_t *verdict);

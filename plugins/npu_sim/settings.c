@@ -7,18 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KEY(type_, scope_, key_, default_, ...)                               \
-    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},                 \
-     .type = CLV_OPTION_##type_,                                              \
-     .scope = CLV_SCOPE_##scope_,                                             \
-     .key = key_,                                                             \
-     .default_value = default_,                                               \
-     __VA_ARGS__}
-#define NUMBER(key_, default_, min_, max_, help_)                             \
+#define KEY(type_, scope_, key_, default_, ...)                                \
+    {                                                                          \
+        .header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},               \
+        .type = CLV_OPTION_##type_, .scope = CLV_SCOPE_##scope_, .key = key_,  \
+        .default_value = default_, __VA_ARGS__                                 \
+    }
+#define NUMBER(key_, default_, min_, max_, help_)                              \
     KEY(FLOAT, DEVICE, key_, default_, .min = min_, .max = max_, .help = help_)
-#define COUNT(key_, default_, min_, max_, help_)                              \
+#define COUNT(key_, default_, min_, max_, help_)                               \
     KEY(INT, DEVICE, key_, default_, .min = min_, .max = max_, .help = help_)
-#define CHOICE(key_, default_, choices_, help_)                               \
+#define CHOICE(key_, default_, choices_, help_)                                \
     KEY(ENUM, DEVICE, key_, default_, .choices = choices_, .help = help_)
 
 const clv_option npu_options[NPU_N_OPTIONS] = {
@@ -282,10 +281,10 @@ static void read_device(reader *r, npu_settings *s)
     read_costs(r, s);
     read_systolic(r, s, share);
     read_compilation(r, s);
-    s->rooflines[NPU_F32] = (npu_roofline){
-        number(r, "f32_tflops") * 1e12 * share, s->bandwidth};
-    s->rooflines[NPU_F16] = (npu_roofline){
-        number(r, "f16_tflops") * 1e12 * share, s->bandwidth};
+    s->rooflines[NPU_F32] =
+        (npu_roofline){number(r, "f32_tflops") * 1e12 * share, s->bandwidth};
+    s->rooflines[NPU_F16] =
+        (npu_roofline){number(r, "f16_tflops") * 1e12 * share, s->bandwidth};
     s->half = choice(r, "precision") == 1;
     s->hash = r->hash;
 }
@@ -311,13 +310,13 @@ clv_status npu_config_read(const clv_host_api *host, npu_config *out)
         if (i == NPU_MAX_DEVICES)
             return npu_error(host, CLV_ERR_LIMIT,
                              "npu_sim: [npu_sim:%.40s]: there are more than %d "
-                             "devices; leave some out", r.section,
-                             NPU_MAX_DEVICES);
+                             "devices; leave some out",
+                             r.section, NPU_MAX_DEVICES);
         if (strlen(r.section) >= sizeof out->devices[i].name)
             return npu_error(host, CLV_ERR_INVALID,
                              "npu_sim: [npu_sim:%.40s...]: the name is longer "
-                             "than %zu characters", r.section,
-                             sizeof out->devices[i].name - 1);
+                             "than %zu characters",
+                             r.section, sizeof out->devices[i].name - 1);
         r.hash = NPU_HASH_START;
         read_device(&r, &out->devices[i]);
         out->n_devices = i + 1;

@@ -14,24 +14,19 @@
 typedef enum npu_model { NPU_SYSTOLIC, NPU_ROOFLINE } npu_model;
 
 /* Formats in which a device multiplies. */
-typedef enum npu_format {
-    NPU_F32,
-    NPU_F16,
-    NPU_I8,
-    NPU_FORMATS
-} npu_format;
+typedef enum npu_format { NPU_F32, NPU_F16, NPU_I8, NPU_FORMATS } npu_format;
 
 /* Units here are bytes, seconds and nanoseconds, whatever the file has. */
 typedef struct npu_settings {
     char name[64];  /* of the section */
-    char title[96];  /* for people */
+    char title[96]; /* for people */
     uint32_t kind;  /* clv_device_kind */
     npu_model model;
-    bool all_ops;   /* not only products */
+    bool all_ops; /* not only products */
     bool flag_wait;
     uint32_t queue_depth;
     double submit_ns, submit_empty_ns; /* the host's, with work queued or not */
-    double wait_poll_ns, wait_block_ns; /* the host's, after the end */
+    double wait_poll_ns, wait_block_ns;     /* the host's, after the end */
     double dispatch_ns, launch_ns, copy_ns; /* the device's */
     double bandwidth;
     double activation_size; /* bytes an element */
@@ -45,8 +40,8 @@ typedef struct npu_settings {
     bool is_static;
     int64_t lengths[NPU_MAX_LENGTHS];
     uint32_t n_lengths, max_programs;
-    double compile_base_ns, compile_repeat_ns, compile_node_ns,
-        compile_byte_ns, compile_element_ns;
+    double compile_base_ns, compile_repeat_ns, compile_node_ns, compile_byte_ns,
+        compile_element_ns;
 
     npu_roofline rooflines[NPU_FORMATS]; /* rate 0: not there */
     bool half;                           /* products have F16 operands */

@@ -89,8 +89,8 @@ static void set_speeds(npu_sim *sim)
         d->speed = FULL_SPEED;
         if (!moves(d) || demand_of(d) <= share)
             continue;
-        d->speed = (uint64_t)((unsigned __int128)share * FULL_SPEED /
-                              demand_of(d));
+        d->speed =
+            (uint64_t)((unsigned __int128)share * FULL_SPEED / demand_of(d));
         if (!d->speed)
             d->speed = 1;
     }
@@ -172,8 +172,7 @@ static void end_job(npu_sim *sim, npu_sim_device *d)
     if (!d->first)
         d->last = NULL;
     for (uint32_t i = 0; i < job->n_signals; i++)
-        raise_counter(job->signals[i].counter, job->signals[i].value,
-                      sim->now);
+        raise_counter(job->signals[i].counter, job->signals[i].value, sim->now);
     if (d->done)
         d->done(d->ctx, job);
 }
@@ -238,8 +237,8 @@ void npu_sim_catch_up(npu_sim *sim)
 
 void npu_sim_spend(npu_sim *sim, uint64_t ns)
 {
-    sim->host = sim->host > UINT64_MAX / 2 - ns ? UINT64_MAX / 2
-                                                : sim->host + ns;
+    sim->host =
+        sim->host > UINT64_MAX / 2 - ns ? UINT64_MAX / 2 : sim->host + ns;
 }
 
 bool npu_sim_busy(const npu_sim_device *device)
@@ -300,8 +299,7 @@ void npu_sim_drop(npu_sim *sim, npu_sim_device *d)
 
 uint64_t npu_sim_busy_ns(const npu_sim *sim, const npu_sim_device *d)
 {
-    uint64_t running = d->running && sim->host > d->busy_since
-                           ? sim->host - d->busy_since
-                           : 0;
+    uint64_t running =
+        d->running && sim->host > d->busy_since ? sim->host - d->busy_since : 0;
     return d->busy_ns + running;
 }

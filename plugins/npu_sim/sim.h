@@ -28,12 +28,12 @@ typedef struct npu_sim_device npu_sim_device;
 
 /* Of a job. All times are those with a memory of one's own. */
 typedef struct npu_phase {
-    uint64_t fixed_ns;  /* first, without memory */
-    uint64_t work_ns;   /* computing, and moving the bytes if nobody disturbs:
-                           the longer of the two */
-    uint64_t bytes;     /* moved during work_ns */
+    uint64_t fixed_ns; /* first, without memory */
+    uint64_t work_ns;  /* computing, and moving the bytes if nobody disturbs:
+                          the longer of the two */
+    uint64_t bytes;    /* moved during work_ns */
     uint32_t command, node, op; /* for the trace, which outlives the program */
-    uint64_t begin, end;    /* set as the job runs */
+    uint64_t begin, end;        /* set as the job runs */
 } npu_phase;
 
 /* A counter that jobs wait for and raise. The caller owns the memory. */
@@ -54,11 +54,11 @@ typedef struct npu_sim_job {
     npu_phase *phases;
     npu_sim_point *waits, *signals;
     uint32_t n_phases, n_waits, n_signals;
-    uint64_t release;  /* not before */
+    uint64_t release; /* not before */
     uint64_t begin, end;
     void *owner;
-    uint32_t phase;    /* the running one */
-    bool ended;        /* rather than dropped */
+    uint32_t phase; /* the running one */
+    bool ended;     /* rather than dropped */
 } npu_sim_job;
 
 struct npu_sim_device {
@@ -68,7 +68,7 @@ struct npu_sim_device {
     /* The running phase: what is left of it at `since`, in 2^-20 ns, and how
      * fast it goes, 2^20 being full speed. */
     uint64_t left, since, speed;
-    bool moving; /* past the fixed part */
+    bool moving;                  /* past the fixed part */
     uint64_t busy_ns, busy_since; /* time with a job, up to the latest end */
     void (*done)(void *ctx, npu_sim_job *job);
     void *ctx;

@@ -52,7 +52,8 @@ static clv_status check_counts(const clv_host_api *host, const clv_submit *s)
         if (!s->signals[i].timeline || s->signals[i].value & CLV_FLAG_FAILED)
             return npu_error(host, CLV_ERR_INVALID,
                              "npu_sim: signal %" PRIu32 " has no timeline, or "
-                             "a value of 2^63 or more", i);
+                             "a value of 2^63 or more",
+                             i);
     return CLV_OK;
 }
 
@@ -62,16 +63,17 @@ static clv_status set_symbols(const clv_host_api *host, const clv_command *c,
     const npu_graph *g = &c->program->graph;
     if (c->n_symbols != g->n_symbols || (c->n_symbols && !c->symbols))
         return npu_error(host, CLV_ERR_INVALID,
-                         "npu_sim: %" PRIu32 " symbols for a program of %"
-                         PRIu32, c->n_symbols, g->n_symbols);
+                         "npu_sim: %" PRIu32
+                         " symbols for a program of %" PRIu32,
+                         c->n_symbols, g->n_symbols);
     for (uint32_t i = 0; i < g->n_symbols; i++) {
         out->symbols[i] = c->symbols[i];
         if (c->symbols[i] < g->symbols[i].min ||
             c->symbols[i] > g->symbols[i].max)
             return npu_error(host, CLV_ERR_INVALID,
                              "npu_sim: symbol %" PRIu32 " is %" PRId64
-                             ", the program is for %" PRId64 " to %" PRId64, i,
-                             c->symbols[i], g->symbols[i].min,
+                             ", the program is for %" PRId64 " to %" PRId64,
+                             i, c->symbols[i], g->symbols[i].min,
                              g->symbols[i].max);
     }
     return CLV_OK;
@@ -86,7 +88,8 @@ static clv_status bind(clv_plugin_device *dev, const clv_binding *b,
         prog->graph.tensors[b->tensor].usage == CLV_USAGE_WEIGHT)
         return npu_error(dev->host, CLV_ERR_INVALID,
                          "npu_sim: a run binds tensor %" PRIu32
-                         ", which is none or a weight", b->tensor);
+                         ", which is none or a weight",
+                         b->tensor);
     if (out->data[b->tensor])
         return npu_error(dev->host, CLV_ERR_INVALID,
                          "npu_sim: a run binds tensor %" PRIu32 " twice",
@@ -151,8 +154,8 @@ static clv_status make_commands(clv_plugin_device *dev, const clv_submit *s,
     clv_status status = CLV_OK;
     for (uint32_t i = 0; i < s->n_commands && !status; i++) {
         clv_command c;
-        npu_read(&c, sizeof c, (const char *)s->commands +
-                                   (size_t)i * s->command_stride);
+        npu_read(&c, sizeof c,
+                 (const char *)s->commands + (size_t)i * s->command_stride);
         status = npu_check_chain(dev->host, &c.header);
         if (status)
             return status;
@@ -162,9 +165,9 @@ static clv_status make_commands(clv_plugin_device *dev, const clv_submit *s,
         else if (c.kind == CLV_COMMAND_COPY || c.kind == CLV_COMMAND_FILL)
             status = make_move(dev->host, &c, &job->commands[i]);
         else
-            status = npu_error(dev->host, CLV_ERR_UNSUPPORTED,
-                               "npu_sim: commands of kind %" PRIu32
-                               " are not known", c.kind);
+            status = npu_error(
+                dev->host, CLV_ERR_UNSUPPORTED,
+                "npu_sim: commands of kind %" PRIu32 " are not known", c.kind);
     }
     return status;
 }
@@ -210,8 +213,7 @@ static npu_phase *add_phases(const npu_job *job, uint32_t index, npu_phase *at)
 static clv_status make_phases(npu_job *job)
 {
     job->n_phases = count_phases(job);
-    job->phases =
-        npu_alloc(job->dev->host, job->n_phases, sizeof *job->phases);
+    job->phases = npu_alloc(job->dev->host, job->n_phases, sizeof *job->phases);
     if (!job->phases)
         return npu_no_memory(job->dev->host, "a submit");
     npu_phase *at = job->phases;
@@ -265,8 +267,8 @@ static void take_points(npu_job *job, const clv_submit *s)
     for (uint32_t i = 0; i < s->n_signals; i++) {
         job->signals[i] = s->signals[i];
         job->signals[i].timeline->refs++;
-        job->sim_signals[i] = (npu_sim_point){
-            &s->signals[i].timeline->counter, s->signals[i].value};
+        job->sim_signals[i] = (npu_sim_point){&s->signals[i].timeline->counter,
+                                              s->signals[i].value};
     }
     job->sim.waits = job->sim_waits;
     job->sim.signals = job->sim_signals;
@@ -284,14 +286,13 @@ static bool push(npu_job *job, const clv_submit *s)
     npu_sim_catch_up(sim);
     if (dev->n_jobs >= dev->settings->queue_depth)
         return false;
-    uint64_t cost = (uint64_t)(npu_sim_busy(&dev->sim)
-                                   ? dev->settings->submit_ns
-                                   : dev->settings->submit_empty_ns);
+    uint64_t cost =
+        (uint64_t)(npu_sim_busy(&dev->sim) ? dev->settings->submit_ns
+                                           : dev->settings->submit_empty_ns);
     if (!dev->inst->config.is_real)
         npu_sim_spend(sim, cost);
     take_points(job, s);
-    job->sim.release = dev->inst->config.is_real ? sim->host + cost
-                                                 : sim->host;
+    job->sim.release = dev->inst->config.is_real ? sim->host + cost : sim->host;
     if (dev->hung)
         job->sim.release = NPU_NEVER;
     job->refs = 2;
@@ -329,8 +330,8 @@ clv_status npu_submit(clv_plugin_device *dev, const clv_submit *submit)
         if (!room)
             status = npu_error(dev->host, CLV_ERR_LIMIT,
                                "npu_sim: device '%s': %" PRIu32 " submits are "
-                               "in flight; wait for one", dev->settings->name,
-                               dev->settings->queue_depth);
+                               "in flight; wait for one",
+                               dev->settings->name, dev->settings->queue_depth);
     }
     if (status)
         npu_job_free(job);

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#define SUM_SIZE 4 /* bytes of a sum */
+#define SUM_SIZE 4    /* bytes of a sum */
 #define SUM_BUFFERS 2 /* one block drains while the next one grows */
 
 static int64_t ceil_div(int64_t a, int64_t b)
@@ -71,10 +71,10 @@ static npu_gemm_cost with_panel(const npu_array *unit, const npu_gemm *gemm,
     cost.sequencer_ns =
         (double)cost.loads * (double)unit->swap_cycles * cycle_ns;
     if (unit->expand > 0)
-        cost.expand_ns = ((gemm->streamed.narrow
-                               ? (double)cost.passes * m * n : 0) +
-                          (gemm->stationary.narrow ? n * k : 0)) /
-                         unit->expand * 1e9;
+        cost.expand_ns =
+            ((gemm->streamed.narrow ? (double)cost.passes * m * n : 0) +
+             (gemm->stationary.narrow ? n * k : 0)) /
+            unit->expand * 1e9;
     double first = (double)rows * (double)columns * gemm->stationary.bytes +
                    (double)rows * (double)rows * gemm->streamed.bytes;
     cost.fill_ns = first / unit->bandwidth * 1e9 +

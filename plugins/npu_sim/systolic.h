@@ -48,12 +48,12 @@ typedef struct npu_gemm {
 } npu_gemm;
 
 typedef struct npu_gemm_cost {
-    double fill_ns;   /* before anything overlaps */
+    double fill_ns;                           /* before anything overlaps */
     double array_ns, sequencer_ns, expand_ns; /* beside each other */
-    double bytes;     /* moved between memory and SRAM */
-    int64_t panel;    /* columns of the stationary operand at a time */
-    int64_t passes;   /* of the streamed operand */
-    int64_t loads;    /* of stationary tiles */
+    double bytes;   /* moved between memory and SRAM */
+    int64_t panel;  /* columns of the stationary operand at a time */
+    int64_t passes; /* of the streamed operand */
+    int64_t loads;  /* of stationary tiles */
 } npu_gemm_cost;
 
 /* m, n and k of at least 1; the unit can hold a tile. */

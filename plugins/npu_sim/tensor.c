@@ -269,8 +269,8 @@ void npu_weight_row(const npu_weight *w, int64_t row, float *out)
         return;
     for (int64_t i = 0; i < w->view.columns; i += w->group) {
         float scale = npu_weight_scale(w, row, i);
-        int64_t end = i + w->group < w->view.columns ? i + w->group
-                                                     : w->view.columns;
+        int64_t end =
+            i + w->group < w->view.columns ? i + w->group : w->view.columns;
         for (int64_t j = i; j < end; j++)
             out[j] *= scale;
     }

@@ -67,7 +67,8 @@ clv_status npu_timeline_create(clv_plugin_device *dev, uint64_t value,
     if (value & CLV_FLAG_FAILED)
         return npu_error(host, CLV_ERR_INVALID,
                          "npu_sim: a timeline cannot begin at %" PRIu64
-                         "; stay below 2^63", value);
+                         "; stay below 2^63",
+                         value);
     clv_plugin_timeline *tl = npu_alloc(host, 1, sizeof *tl);
     if (!tl)
         return npu_no_memory(host, "a timeline");
@@ -178,7 +179,8 @@ clv_status npu_timeline_signal(clv_plugin_timeline *tl, uint64_t value)
                  : npu_error(inst->host, CLV_ERR_INVALID,
                              "npu_sim: a timeline at %" PRIu64 " cannot be "
                              "signalled %" PRIu64 "; it only counts upward, "
-                             "below 2^63", before, value);
+                             "below 2^63",
+                             before, value);
 }
 
 clv_status npu_timeline_fail(clv_plugin_timeline *tl, clv_status status,
@@ -252,15 +254,15 @@ static clv_status await_time(clv_plugin_timeline *tl, uint64_t value,
     const npu_settings *s = tl->dev->settings;
     npu_sim *sim = &tl->inst->sim;
     uint64_t before = sim->host;
-    uint64_t at = npu_sim_when(sim, &tl->counter, value,
-                               add(before, timeout_ns));
+    uint64_t at =
+        npu_sim_when(sim, &tl->counter, value, add(before, timeout_ns));
     if (at == NPU_NEVER)
         return CLV_ERR_TIMEOUT;
     if (at > before) {
         sim->host = at;
-        npu_sim_spend(sim, (uint64_t)(at - before <= spin_ns
-                                          ? s->wait_poll_ns
-                                          : s->wait_block_ns));
+        npu_sim_spend(sim,
+                      (uint64_t)(at - before <= spin_ns ? s->wait_poll_ns
+                                                        : s->wait_block_ns));
     }
     return CLV_OK;
 }
@@ -286,6 +288,7 @@ clv_status npu_timeline_wait(clv_plugin_timeline *tl, uint64_t value,
         return npu_error(inst->host, status,
                          "npu_sim: the timeline is at %" PRIu64 ", not at "
                          "%" PRIu64 ", and no work in flight signals it in "
-                         "time", reached, value);
+                         "time",
+                         reached, value);
     return status ? npu_error(inst->host, status, "%s", message) : CLV_OK;
 }

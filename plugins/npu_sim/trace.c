@@ -6,8 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_TRACED 65536u /* jobs whose records nobody reads; then the newest
-                             are lost */
+#define MAX_TRACED                                                             \
+    65536u /* jobs whose records nobody reads; then the newest                 \
+              are lost */
 
 void npu_job_done(void *ctx, npu_sim_job *sim)
 {
@@ -15,8 +16,8 @@ void npu_job_done(void *ctx, npu_sim_job *sim)
     npu_job *job = sim->owner;
     dev->n_jobs--;
     if (job->correlation && sim->ended && dev->n_traced < MAX_TRACED) {
-        npu_job **tail = dev->traced ? &dev->last_traced->traced_next
-                                     : &dev->traced;
+        npu_job **tail =
+            dev->traced ? &dev->last_traced->traced_next : &dev->traced;
         job->traced_next = NULL;
         *tail = job;
         dev->last_traced = job;

@@ -47,8 +47,8 @@ bool npu_work_pending(const clv_plugin_instance *inst, bool *foreign)
     bool pending = false;
     *foreign = true;
     for (const clv_plugin_device *d = inst->devices; d; d = d->next) {
-        gate g = d->first && d->activity != NPU_WORKING ? look(d->first)
-                                                        : GATE_OPEN;
+        gate g =
+            d->first && d->activity != NPU_WORKING ? look(d->first) : GATE_OPEN;
         bool idle = !d->first || g == GATE_OURS || !d->has_thread;
         if (d->activity != NPU_WORKING && idle)
             continue;
@@ -103,9 +103,8 @@ static clv_status await(clv_plugin_device *dev, const npu_job *job,
         if (g == GATE_FAILED)
             return explain(job, message);
         dev->activity = g == GATE_FOREIGN ? NPU_FOREIGN : NPU_IDLE;
-        npu_await_change(dev->inst,
-                         g == GATE_FOREIGN ? npu_real_ns() + sleep
-                                           : UINT64_MAX);
+        npu_await_change(dev->inst, g == GATE_FOREIGN ? npu_real_ns() + sleep
+                                                      : UINT64_MAX);
         sleep = sleep < POLL_MAX_NS ? sleep * 3 / 2 : POLL_MAX_NS;
     }
 }
@@ -167,8 +166,8 @@ static void *work(void *ctx)
             status = run_commands(dev, job, message);
             npu_lock(inst);
             if (dev->lost)
-                status = say(message, CLV_ERR_DEVICE_LOST,
-                             "the device was lost");
+                status =
+                    say(message, CLV_ERR_DEVICE_LOST, "the device was lost");
         }
         finish(dev, job, status, message);
         npu_unlock(inst);

@@ -34,7 +34,8 @@ const ocl_api *ocl_load(const char *path, const char **reason)
         if (!lib)
             snprintf(failure, sizeof failure,
                      "no OpenCL loader: %.120s; install ocl-icd-libopencl1, or "
-                     "name one by opencl.loader", why ? why : name);
+                     "name one by opencl.loader",
+                     why ? why : name);
         else if (find_all(lib))
             library = lib;
         else
@@ -49,46 +50,50 @@ const ocl_api *ocl_load(const char *path, const char **reason)
 const char *ocl_error_name(cl_int error)
 {
     switch (error) {
-#define NAME(code) case code: return #code
-    NAME(CL_SUCCESS);
-    NAME(CL_DEVICE_NOT_FOUND);
-    NAME(CL_DEVICE_NOT_AVAILABLE);
-    NAME(CL_COMPILER_NOT_AVAILABLE);
-    NAME(CL_MEM_OBJECT_ALLOCATION_FAILURE);
-    NAME(CL_OUT_OF_RESOURCES);
-    NAME(CL_OUT_OF_HOST_MEMORY);
-    NAME(CL_PROFILING_INFO_NOT_AVAILABLE);
-    NAME(CL_MEM_COPY_OVERLAP);
-    NAME(CL_BUILD_PROGRAM_FAILURE);
-    NAME(CL_MAP_FAILURE);
-    NAME(CL_MISALIGNED_SUB_BUFFER_OFFSET);
-    NAME(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
-    NAME(CL_INVALID_VALUE);
-    NAME(CL_INVALID_DEVICE);
-    NAME(CL_INVALID_CONTEXT);
-    NAME(CL_INVALID_COMMAND_QUEUE);
-    NAME(CL_INVALID_HOST_PTR);
-    NAME(CL_INVALID_MEM_OBJECT);
-    NAME(CL_INVALID_BINARY);
-    NAME(CL_INVALID_BUILD_OPTIONS);
-    NAME(CL_INVALID_PROGRAM);
-    NAME(CL_INVALID_PROGRAM_EXECUTABLE);
-    NAME(CL_INVALID_KERNEL_NAME);
-    NAME(CL_INVALID_KERNEL);
-    NAME(CL_INVALID_ARG_INDEX);
-    NAME(CL_INVALID_ARG_VALUE);
-    NAME(CL_INVALID_ARG_SIZE);
-    NAME(CL_INVALID_KERNEL_ARGS);
-    NAME(CL_INVALID_WORK_DIMENSION);
-    case -9999: return "NVIDIA: memory was read or written past its end";
-    NAME(CL_INVALID_WORK_GROUP_SIZE);
-    NAME(CL_INVALID_WORK_ITEM_SIZE);
-    NAME(CL_INVALID_GLOBAL_WORK_SIZE);
-    NAME(CL_INVALID_EVENT);
-    NAME(CL_INVALID_OPERATION);
-    NAME(CL_INVALID_BUFFER_SIZE);
+#define NAME(code)                                                             \
+    case code:                                                                 \
+        return #code
+        NAME(CL_SUCCESS);
+        NAME(CL_DEVICE_NOT_FOUND);
+        NAME(CL_DEVICE_NOT_AVAILABLE);
+        NAME(CL_COMPILER_NOT_AVAILABLE);
+        NAME(CL_MEM_OBJECT_ALLOCATION_FAILURE);
+        NAME(CL_OUT_OF_RESOURCES);
+        NAME(CL_OUT_OF_HOST_MEMORY);
+        NAME(CL_PROFILING_INFO_NOT_AVAILABLE);
+        NAME(CL_MEM_COPY_OVERLAP);
+        NAME(CL_BUILD_PROGRAM_FAILURE);
+        NAME(CL_MAP_FAILURE);
+        NAME(CL_MISALIGNED_SUB_BUFFER_OFFSET);
+        NAME(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+        NAME(CL_INVALID_VALUE);
+        NAME(CL_INVALID_DEVICE);
+        NAME(CL_INVALID_CONTEXT);
+        NAME(CL_INVALID_COMMAND_QUEUE);
+        NAME(CL_INVALID_HOST_PTR);
+        NAME(CL_INVALID_MEM_OBJECT);
+        NAME(CL_INVALID_BINARY);
+        NAME(CL_INVALID_BUILD_OPTIONS);
+        NAME(CL_INVALID_PROGRAM);
+        NAME(CL_INVALID_PROGRAM_EXECUTABLE);
+        NAME(CL_INVALID_KERNEL_NAME);
+        NAME(CL_INVALID_KERNEL);
+        NAME(CL_INVALID_ARG_INDEX);
+        NAME(CL_INVALID_ARG_VALUE);
+        NAME(CL_INVALID_ARG_SIZE);
+        NAME(CL_INVALID_KERNEL_ARGS);
+        NAME(CL_INVALID_WORK_DIMENSION);
+    case -9999:
+        return "NVIDIA: memory was read or written past its end";
+        NAME(CL_INVALID_WORK_GROUP_SIZE);
+        NAME(CL_INVALID_WORK_ITEM_SIZE);
+        NAME(CL_INVALID_GLOBAL_WORK_SIZE);
+        NAME(CL_INVALID_EVENT);
+        NAME(CL_INVALID_OPERATION);
+        NAME(CL_INVALID_BUFFER_SIZE);
 #undef NAME
-    default: return "an error without a name";
+    default:
+        return "an error without a name";
     }
 }
 

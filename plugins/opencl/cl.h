@@ -1,6 +1,6 @@
 /*
- * The OpenCL API, opened at run time, so that the plugin loads where there is no
- * loader and can say so.
+ * The OpenCL API, opened at run time, so that the plugin loads where there is
+ * no loader and can say so.
  */
 #pragma once
 

@@ -20,8 +20,9 @@ cl_int ocl_copy(clv_plugin_device *dev, ocl_job *job, uint32_t i,
 }
 
 /* size is a multiple of unit, and at, too. */
-static cl_int fill_piece(clv_plugin_device *dev, cl_mem mem, const void *pattern,
-                         size_t unit, uint64_t at, uint64_t size)
+static cl_int fill_piece(clv_plugin_device *dev, cl_mem mem,
+                         const void *pattern, size_t unit, uint64_t at,
+                         uint64_t size)
 {
     cl_int error = CL_SUCCESS;
     while (size && !error) {

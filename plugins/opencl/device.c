@@ -129,8 +129,8 @@ static clv_status make_objects(clv_plugin_device *dev)
 {
     const ocl_api *cl = dev->cl;
     const ocl_properties *p = dev->props;
-    cl_context_properties props[] = {
-        CL_CONTEXT_PLATFORM, (cl_context_properties)p->platform, 0};
+    cl_context_properties props[] = {CL_CONTEXT_PLATFORM,
+                                     (cl_context_properties)p->platform, 0};
     cl_int error = CL_SUCCESS;
     dev->context = cl->CreateContext(props, 1, &p->id, NULL, NULL, &error);
     if (dev->context)
@@ -143,8 +143,8 @@ static clv_status make_objects(clv_plugin_device *dev)
         dev->side = cl->CreateCommandQueue(dev->context, p->id,
                                            CL_QUEUE_PROFILING_ENABLE, &error);
     if (dev->side)
-        dev->tick = cl->CreateBuffer(dev->context, CL_MEM_READ_WRITE, 4, NULL,
-                                     &error);
+        dev->tick =
+            cl->CreateBuffer(dev->context, CL_MEM_READ_WRITE, 4, NULL, &error);
     if (dev->tick)
         return CLV_OK;
     return ocl_fail(dev->base.host, error ? error : CL_OUT_OF_HOST_MEMORY,
@@ -246,8 +246,8 @@ static cl_int read_clock(clv_plugin_device *dev, clv_calibration *out)
     error = dev->cl->WaitForEvents(1, &event);
     uint64_t after = host->now_ns(host->host);
     if (!error)
-        error = dev->cl->GetEventProfilingInfo(
-            event, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL);
+        error = dev->cl->GetEventProfilingInfo(event, CL_PROFILING_COMMAND_END,
+                                               sizeof end, &end, NULL);
     dev->cl->ReleaseEvent(event);
     out->device_tick = end;
     out->host_ns = before + (after - before) / 2;

@@ -28,27 +28,28 @@ struct clv_plugin_device {
     cl_context context;
     cl_command_queue plain, timed; /* of submits, in order: those that are not
                                       recorded, and those that are */
-    cl_command_queue queue; /* the one of both that works; the queue's thread's */
-    cl_command_queue side;  /* of what the host does beside them: compiling,
-                               flushing, the clock */
-    cl_mem tick;            /* 4 bytes, for the clock */
+    cl_command_queue
+        queue; /* the one of both that works; the queue's thread's */
+    cl_command_queue side;    /* of what the host does beside them: compiling,
+                                 flushing, the clock */
+    cl_mem tick;              /* 4 bytes, for the clock */
     uint32_t slices, weights; /* as in gpu_target */
     bool image_halves[5];
-    bool zero_copy;         /* the host's memory is the device's */
-    char disabled[512];     /* kernel variants that are not used */
-    pthread_mutex_t lock;   /* of sources, and of buffers' views */
+    bool zero_copy;       /* the host's memory is the device's */
+    char disabled[512];   /* kernel variants that are not used */
+    pthread_mutex_t lock; /* of sources, and of buffers' views */
     ocl_source *sources;
-    uint64_t n_buffers;     /* made so far; atomic */
+    uint64_t n_buffers;        /* made so far; atomic */
     pthread_mutex_t kept_lock; /* of kept, and while new ones are filled */
-    gpu_kept *kept;         /* weights laid out anew; memory: ocl_private */
+    gpu_kept *kept;            /* weights laid out anew; memory: ocl_private */
     pthread_mutex_t tuning; /* one graph at a time, so that times are right */
     /* By the queue's lock: */
     ocl_job *flying, *last_flying; /* enqueued, or failed, in order */
     ocl_job *traced, *last_traced; /* ended, with times to be read */
     uint32_t n_traced;
-    bool hung;              /* by fault_inject: nothing is begun */
-    bool no_more;           /* the queue's thread has ended */
-    pthread_t completer;    /* waits for what flies, and signals */
+    bool hung;           /* by fault_inject: nothing is begun */
+    bool no_more;        /* the queue's thread has ended */
+    pthread_t completer; /* waits for what flies, and signals */
 };
 
 clv_status ocl_create(const clv_host_api *host, clv_plugin_instance **out);
@@ -69,7 +70,8 @@ void ocl_lose(clv_plugin_device *dev, const char *why);
 /* ocl_lose() if that is what the status says. Returns it. */
 clv_status ocl_noticed(clv_plugin_device *dev, clv_status status);
 
-/* The kernels' trial, where it is wanted; fills disabled. api: our own table. */
+/* The kernels' trial, where it is wanted; fills disabled. api: our own table.
+ */
 clv_status ocl_try_kernels(clv_plugin_device *dev, const clv_plugin_api *api);
 const clv_plugin_api *ocl_table(void);
 

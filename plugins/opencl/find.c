@@ -48,26 +48,26 @@ bool ocl_has_extension(const ocl_properties *device, const char *name)
 {
     size_t n = strlen(name);
     for (const char *p = device->extensions; (p = strstr(p, name)); p += n)
-        if ((p == device->extensions || p[-1] == ' ') &&
-            (p[n] == ' ' || !p[n]))
+        if ((p == device->extensions || p[-1] == ' ') && (p[n] == ' ' || !p[n]))
             return true;
     return false;
 }
 
 static void find_bus(const ocl_api *cl, ocl_properties *d)
 {
-    struct { cl_uint domain, bus, device, function; } pci;
+    struct {
+        cl_uint domain, bus, device, function;
+    } pci;
     if (ocl_has_extension(d, "cl_khr_pci_bus_info") &&
         !cl->GetDeviceInfo(d->id, PCI_BUS_INFO, sizeof pci, &pci, NULL)) {
-        snprintf(d->info.bus_path, sizeof d->info.bus_path,
-                 "%04x:%02x:%02x.%x", pci.domain, pci.bus, pci.device,
-                 pci.function);
+        snprintf(d->info.bus_path, sizeof d->info.bus_path, "%04x:%02x:%02x.%x",
+                 pci.domain, pci.bus, pci.device, pci.function);
     } else if (ocl_has_extension(d, "cl_nv_device_attribute_query")) {
         cl_uint domain = (cl_uint)number_of(cl, d->id, NV_PCI_DOMAIN, 4),
                 bus = (cl_uint)number_of(cl, d->id, NV_PCI_BUS, 4),
                 slot = (cl_uint)number_of(cl, d->id, NV_PCI_SLOT, 4);
-        snprintf(d->info.bus_path, sizeof d->info.bus_path,
-                 "%04x:%02x:%02x.%x", domain, bus, slot >> 3, slot & 7);
+        snprintf(d->info.bus_path, sizeof d->info.bus_path, "%04x:%02x:%02x.%x",
+                 domain, bus, slot >> 3, slot & 7);
     }
 }
 
@@ -120,9 +120,9 @@ static void describe(const ocl_api *cl, ocl_properties *d, cl_device_type type)
             sizeof d->extensions);
     snprintf(d->info.driver, sizeof d->info.driver, "%.32s %.30s",
              d->platform_name, driver);
-    d->info.kind = d->is_cpu                      ? CLV_DEVICE_CPU
-                   : type & CL_DEVICE_TYPE_GPU    ? CLV_DEVICE_GPU
-                                                  : CLV_DEVICE_OTHER;
+    d->info.kind = d->is_cpu                   ? CLV_DEVICE_CPU
+                   : type & CL_DEVICE_TYPE_GPU ? CLV_DEVICE_GPU
+                                               : CLV_DEVICE_OTHER;
     d->info.flags = CLV_DEVICE_FLAG_STORE | CLV_DEVICE_FLAG_WAIT;
     if (d->is_cpu)
         d->info.flags |= CLV_DEVICE_SOFTWARE;
@@ -170,7 +170,8 @@ static uint32_t find_platform(const ocl_api *cl, cl_platform_id platform,
     cl_uint n = 0;
     uint32_t found = 0;
     char name[sizeof out->platform_name] = "";
-    cl->GetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name - 1, name, NULL);
+    cl->GetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name - 1, name,
+                        NULL);
     if (cl->GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, OCL_MAX_DEVICES, ids,
                          &n))
         return 0;
@@ -180,8 +181,8 @@ static uint32_t find_platform(const ocl_api *cl, cl_platform_id platform,
         d->platform = platform;
         d->id = ids[i];
         memcpy(d->platform_name, name, sizeof name);
-        describe(cl, d, (cl_device_type)number_of(cl, ids[i], CL_DEVICE_TYPE,
-                                                  8));
+        describe(cl, d,
+                 (cl_device_type)number_of(cl, ids[i], CL_DEVICE_TYPE, 8));
         found += usable(cl, d);
     }
     return found;

@@ -17,7 +17,7 @@ typedef struct ocl_properties {
     uint32_t base_align; /* bytes, of sub-buffers */
     uint32_t max_group, max_group_size[3], local_bytes;
     uint32_t image[5][3]; /* as in gpu_target */
-    uint32_t language; /* OpenCL C: 102 is 1.2 */
+    uint32_t language;    /* OpenCL C: 102 is 1.2 */
     bool is_cpu, unified;
     bool little_endian;
 } ocl_properties;

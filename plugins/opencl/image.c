@@ -24,7 +24,8 @@ void ocl_image_limits(const ocl_api *cl, ocl_properties *d)
     cl_bool images = CL_FALSE;
     memset(d->image, 0, sizeof d->image);
     if (cl->GetDeviceInfo(d->id, CL_DEVICE_IMAGE_SUPPORT, sizeof images,
-                          &images, NULL) || !images)
+                          &images, NULL) ||
+        !images)
         return;
     const uint32_t x = limit_of(cl, d, CL_DEVICE_IMAGE2D_MAX_WIDTH);
     const uint32_t y = limit_of(cl, d, CL_DEVICE_IMAGE2D_MAX_HEIGHT);
@@ -51,9 +52,9 @@ static bool has_arguments(clv_plugin_device *dev)
 clv_status ocl_image_choose(clv_plugin_device *dev, const char *key,
                             uint32_t *choice)
 {
-    static const char *const names[] = {"auto", "buffer", "image_buffer",
-                                        "texture_2d", "texture_array",
-                                        "texture_3d"};
+    static const char *const names[] = {"auto",          "buffer",
+                                        "image_buffer",  "texture_2d",
+                                        "texture_array", "texture_3d"};
     const clv_host_api *host = dev->base.host;
     const char *storage = host->option(host->host, key);
     *choice = 0;
@@ -65,7 +66,8 @@ clv_status ocl_image_choose(clv_plugin_device *dev, const char *key,
         return clv_fail(host, CLV_ERR_UNSUPPORTED,
                         "opencl: %.60s: [opencl] %s = %s: the device has no "
                         "such images that kernels write, or too few at a time; "
-                        "use another", dev->props->info.name, key, storage);
+                        "use another",
+                        dev->props->info.name, key, storage);
     return CLV_OK;
 }
 

@@ -13,16 +13,17 @@ clv_status ocl_kernel_make(clv_plugin_device *dev, const gpu_kernel *k,
         return status;
     for (int n = 0; n < 3; n++)
         items *= k->local[n] ? k->local[n] : 1;
-    cl_int error = dev->cl->GetKernelWorkGroupInfo(
-        trial.kernel, dev->props->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof most,
-        &most, NULL);
+    cl_int error = dev->cl->GetKernelWorkGroupInfo(trial.kernel, dev->props->id,
+                                                   CL_KERNEL_WORK_GROUP_SIZE,
+                                                   sizeof most, &most, NULL);
     ocl_launch_free(dev, &trial);
     if (!error && items > most)
         return clv_fail(dev->base.host, CLV_ERR_INTERNAL,
                         "opencl: %.60s: kernel %.60s has groups of %zu, the "
                         "device runs %zu of it; name its variant, %.40s, in "
-                        "opencl.disabled", dev->props->info.name, k->name,
-                        items, most, k->variant);
+                        "opencl.disabled",
+                        dev->props->info.name, k->name, items, most,
+                        k->variant);
     return CLV_OK;
 }
 
@@ -30,8 +31,8 @@ clv_status ocl_launch_make(clv_plugin_device *dev, const gpu_kernel *k,
                            cl_program program, ocl_launch *launch)
 {
     cl_int error = CL_SUCCESS;
-    *launch = (ocl_launch){
-        .kernel = dev->cl->CreateKernel(program, k->name, &error)};
+    *launch =
+        (ocl_launch){.kernel = dev->cl->CreateKernel(program, k->name, &error)};
     if (launch->kernel)
         return CLV_OK;
     return ocl_fail(dev->base.host, error, "opencl: kernel %.60s", k->name);

@@ -1,7 +1,7 @@
 /*
- * Dispatches made ready to be enqueued again and again: each has a kernel object
- * of its own, of which only those arguments are set that changed since the last
- * time.
+ * Dispatches made ready to be enqueued again and again: each has a kernel
+ * object of its own, of which only those arguments are set that changed since
+ * the last time.
  */
 #pragma once
 
@@ -35,8 +35,8 @@ typedef struct ocl_scene {
     const int64_t *symbols;
 } ocl_scene;
 
-/* The kernel, built or from the cache; checks that the device runs groups of its
- * size. The program lives as long as the device. */
+/* The kernel, built or from the cache; checks that the device runs groups of
+ * its size. The program lives as long as the device. */
 clv_status ocl_kernel_make(clv_plugin_device *dev, const gpu_kernel *kernel,
                            cl_program *program);
 /* A launch of it; to be freed after a failure, too. */

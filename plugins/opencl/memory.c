@@ -19,7 +19,8 @@ static bool sees(const clv_plugin_device *dev, uint32_t type)
 /* ------------------------------------------------------------------------ */
 /* Is the host's memory the device's?                                       */
 
-static bool device_wrote(clv_plugin_device *dev, cl_mem mem, const uint8_t *data)
+static bool device_wrote(clv_plugin_device *dev, cl_mem mem,
+                         const uint8_t *data)
 {
     const cl_uint pattern = 0x5a5a5a5a;
     if (dev->cl->EnqueueFillBuffer(dev->side, mem, &pattern, 4, PAGE, PAGE, 0,
@@ -54,11 +55,11 @@ clv_status ocl_try_memory(clv_plugin_device *dev)
                         "opencl: no memory to try the device with; close other "
                         "programs");
     memset(data, 0x11, 3 * PAGE);
-    cl_mem mem = dev->cl->CreateBuffer(
-        dev->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, 3 * PAGE, data,
-        &error);
-    dev->zero_copy = mem && device_wrote(dev, mem, data) &&
-                     device_reads(dev, mem, data);
+    cl_mem mem = dev->cl->CreateBuffer(dev->context,
+                                       CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR,
+                                       3 * PAGE, data, &error);
+    dev->zero_copy =
+        mem && device_wrote(dev, mem, data) && device_reads(dev, mem, data);
     if (mem)
         dev->cl->ReleaseMemObject(mem);
     host->free(host->host, data);
@@ -140,9 +141,8 @@ static ocl_buffer *new_buffer(clv_plugin_device *dev, uint64_t size,
 static cl_int wrap(ocl_buffer *buf)
 {
     cl_int error = CL_SUCCESS;
-    cl_mem_flags flags = buf->base.access & CLV_ACCESS_WRITE
-                             ? CL_MEM_READ_WRITE
-                             : CL_MEM_READ_ONLY;
+    cl_mem_flags flags = buf->base.access & CLV_ACCESS_WRITE ? CL_MEM_READ_WRITE
+                                                             : CL_MEM_READ_ONLY;
     buf->mem = buf->dev->cl->CreateBuffer(
         buf->dev->context, flags | CL_MEM_USE_HOST_PTR, buf->base.size,
         buf->base.data, &error);
@@ -203,14 +203,14 @@ clv_status ocl_buffer_alloc(clv_plugin_device *dev, uint32_t mem_type,
     clv_status status = check_size(dev, mem_type, size);
     if (status)
         return status;
-    ocl_buffer *buf = new_buffer(dev, size,
-                                 CLV_ACCESS_READ | CLV_ACCESS_WRITE);
+    ocl_buffer *buf = new_buffer(dev, size, CLV_ACCESS_READ | CLV_ACCESS_WRITE);
     if (!buf)
         return CLV_ERR_NO_MEMORY;
     cl_int error;
     if (dev->zero_copy) {
         buf->base.allocated = 1;
-        buf->base.data = dev->base.host->alloc(dev->base.host->host, size, PAGE);
+        buf->base.data =
+            dev->base.host->alloc(dev->base.host->host, size, PAGE);
         error = buf->base.data ? wrap(buf) : CL_OUT_OF_HOST_MEMORY;
     } else {
         buf->base.data = (char *)(uintptr_t)NO_ADDRESS;
@@ -232,8 +232,8 @@ static clv_status check_import(clv_plugin_device *dev, const clv_import *in)
         !clv_chain_known(in))
         return clv_fail(host, CLV_ERR_UNSUPPORTED,
                         "opencl: %.60s: handles of kind %#x, or with "
-                        "extensions, are not imported%s", dev->props->info.name,
-                        (unsigned)in->handle_type,
+                        "extensions, are not imported%s",
+                        dev->props->info.name, (unsigned)in->handle_type,
                         dev->zero_copy ? "; give a host pointer"
                                        : "; copy into its own memory");
     if (!in->pointer || !in->size ||
@@ -337,19 +337,19 @@ static clv_status sync(clv_plugin_buffer *base, uint64_t offset, uint64_t size,
                         "opencl: memory type 0 of this device is not visible "
                         "to the host; use type 1, or copy");
     cl_int error =
-        to_device ? dev->cl->EnqueueWriteBuffer(dev->side, buf->mem, CL_TRUE,
-                                                offset, size,
-                                                base->data + offset, 0, NULL,
-                                                NULL)
-                  : dev->cl->EnqueueReadBuffer(dev->side, buf->mem, CL_TRUE,
-                                               offset, size,
-                                               base->data + offset, 0, NULL,
-                                               NULL);
+        to_device
+            ? dev->cl->EnqueueWriteBuffer(dev->side, buf->mem, CL_TRUE, offset,
+                                          size, base->data + offset, 0, NULL,
+                                          NULL)
+            : dev->cl->EnqueueReadBuffer(dev->side, buf->mem, CL_TRUE, offset,
+                                         size, base->data + offset, 0, NULL,
+                                         NULL);
     if (!error)
         return CLV_OK;
     return ocl_noticed(dev, ocl_fail(base->host, error,
                                      "opencl: %.60s: %llu bytes between host "
-                                     "and device", dev->props->info.name,
+                                     "and device",
+                                     dev->props->info.name,
                                      (unsigned long long)size));
 }
 

@@ -27,7 +27,7 @@ typedef struct ocl_buffer {
     clv_plugin_device *dev;
     uint64_t serial; /* no other buffer of the device has or had it; from 1 */
     cl_mem mem;
-    cl_mem pinned;   /* the host's copy, mapped at data, or NULL */
+    cl_mem pinned; /* the host's copy, mapped at data, or NULL */
     ocl_view *views;
 } ocl_buffer;
 
@@ -55,6 +55,7 @@ clv_status ocl_buffer_invalidate(clv_plugin_buffer *buf, uint64_t offset,
                                  uint64_t size);
 
 /* What to bind for memory that begins at an offset, and how many bytes below it
- * that begins; lives as long as the buffer. CL_SUCCESS, or why there is none. */
+ * that begins; lives as long as the buffer. CL_SUCCESS, or why there is none.
+ */
 cl_int ocl_buffer_view(ocl_buffer *buf, uint64_t offset, cl_mem *out,
                        cl_int *rest);

@@ -5,12 +5,11 @@
 #include "queue.h"
 
 #define KEY(type_, key_, default_, ...)                                        \
-    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},                  \
-     .scope = CLV_SCOPE_PLUGIN,                                                \
-     .type = CLV_OPTION_##type_,                                               \
-     .key = key_,                                                              \
-     .default_value = default_,                                                \
-     __VA_ARGS__}
+    {                                                                          \
+        .header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},               \
+        .scope = CLV_SCOPE_PLUGIN, .type = CLV_OPTION_##type_, .key = key_,    \
+        .default_value = default_, __VA_ARGS__                                 \
+    }
 
 static const clv_option options[] = {
     KEY(STRING, "platform", "",

@@ -13,15 +13,17 @@ static clv_status make_private(clv_plugin_program *prog, uint32_t i,
     clv_plugin_device *dev = prog->dev;
     cl_int error = CL_SUCCESS;
     if (p->storage == CLV_STORAGE_BUFFER)
-        out->memory = dev->cl->CreateBuffer(
-            dev->context, CL_MEM_READ_WRITE, size ? size : 1, NULL, &error);
+        out->memory = dev->cl->CreateBuffer(dev->context, CL_MEM_READ_WRITE,
+                                            size ? size : 1, NULL, &error);
     else
         error = ocl_image_create(dev, p, &out->memory, &out->behind);
     prog->privates[i] = out->memory;
     if (out->memory)
         return CLV_OK;
-    return ocl_fail(dev->base.host, error, "opencl: %.60s: %llu bytes for a "
-                    "program", dev->props->info.name, (unsigned long long)size);
+    return ocl_fail(dev->base.host, error,
+                    "opencl: %.60s: %llu bytes for a "
+                    "program",
+                    dev->props->info.name, (unsigned long long)size);
 }
 
 static void place_of(const void *ctx, uint32_t tensor, uint64_t *buffer,
@@ -97,12 +99,12 @@ static clv_status set_up_one(clv_plugin_program *prog, const gpu_dispatch *d,
                              cl_int *error)
 {
     ocl_launch launch;
-    clv_status status = ocl_launch_make(
-        prog->dev, &prog->code->kernels[d->kernel], prog->programs[d->kernel],
-        &launch);
+    clv_status status =
+        ocl_launch_make(prog->dev, &prog->code->kernels[d->kernel],
+                        prog->programs[d->kernel], &launch);
     if (!status)
-        *error = ocl_program_dispatch(prog, prog->dev->side, &launch, d,
-                                      NULL, NULL, 0);
+        *error = ocl_program_dispatch(prog, prog->dev->side, &launch, d, NULL,
+                                      NULL, 0);
     ocl_launch_free(prog->dev, &launch);
     return status;
 }

@@ -54,8 +54,8 @@ clv_status ocl_program_enqueue(clv_plugin_program *prog, cl_command_queue queue,
     const gpu_code *code = prog->code;
     for (uint32_t i = 0; i < c->n_bindings; i++) {
         const clv_binding *b = &c->bindings[i];
-        prog->places[b->tensor] = (ocl_place){ocl_buffer_of(b->buffer),
-                                              b->offset};
+        prog->places[b->tensor] =
+            (ocl_place){ocl_buffer_of(b->buffer), b->offset};
     }
     for (uint32_t i = 0; i < code->n_dispatches; i++) {
         const gpu_dispatch *d = &code->dispatches[i];
@@ -80,8 +80,8 @@ static clv_status make_kernels(clv_plugin_program *prog, const clv_compile *c)
     const gpu_code *code = prog->code;
     const clv_host_api *host = prog->base.host;
     clv_status status = CLV_OK;
-    prog->programs = clv_new(host, (code->n_kernels + 1) *
-                                       (uint64_t)sizeof *prog->programs);
+    prog->programs =
+        clv_new(host, (code->n_kernels + 1) * (uint64_t)sizeof *prog->programs);
     prog->launches = clv_new(host, (code->n_dispatches + 1) *
                                        (uint64_t)sizeof *prog->launches);
     if (!prog->programs || !prog->launches)
@@ -91,8 +91,8 @@ static clv_status make_kernels(clv_plugin_program *prog, const clv_compile *c)
             c->progress(c->progress_ctx, (float)i / (float)code->n_kernels))
             return clv_fail(host, CLV_ERR_CANCELLED,
                             "opencl: compiling was cancelled");
-        status = ocl_kernel_make(prog->dev, &code->kernels[i],
-                                 &prog->programs[i]);
+        status =
+            ocl_kernel_make(prog->dev, &code->kernels[i], &prog->programs[i]);
     }
     for (uint32_t i = 0; i < code->n_dispatches && !status; i++) {
         const uint32_t k = code->dispatches[i].kernel;
@@ -207,7 +207,8 @@ clv_status ocl_program_compile(clv_plugin_device *dev, const clv_compile *c,
         !(target.nvidia_ptx || target.plain_matrix || target.weights) ||
         ocl_check_lost(dev))
         return status;
-    snprintf(line, sizeof line, "opencl: %.60s: no memory for weights laid out "
+    snprintf(line, sizeof line,
+             "opencl: %.60s: no memory for weights laid out "
              "anew; products go without, as by opencl.matrix=off and "
              "opencl.weights=auto",
              dev->props->info.name);

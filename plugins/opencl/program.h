@@ -17,15 +17,15 @@ struct clv_plugin_program {
     clv_program_base base;
     clv_plugin_device *dev;
     gpu_code *code;
-    cl_program *programs;   /* [code->n_kernels] the device's */
-    ocl_launch *launches;   /* [code->n_dispatches] */
-    cl_mem *privates;   /* [code->n_privates] */
-    ocl_private *own;   /* [code->n_privates] of those, what this program
-                           releases */
-    gpu_kept **kept;    /* [code->n_privates] weights shared with programs of
-                           the device, or NULL */
-    bool *made;         /* [code->n_privates] whose weights we fill */
-    ocl_place *places;  /* [base.n_tensors] in the run that is enqueued */
+    cl_program *programs; /* [code->n_kernels] the device's */
+    ocl_launch *launches; /* [code->n_dispatches] */
+    cl_mem *privates;     /* [code->n_privates] */
+    ocl_private *own;     /* [code->n_privates] of those, what this program
+                             releases */
+    gpu_kept **kept;      /* [code->n_privates] weights shared with programs of
+                             the device, or NULL */
+    bool *made;           /* [code->n_privates] whose weights we fill */
+    ocl_place *places;    /* [base.n_tensors] in the run that is enqueued */
     uint64_t kept_size, scratch_size, compile_ns;
     const char *wrong, *slow; /* variants that tests break, or "" */
     bool no_room;             /* for weights laid out anew, by tests */

@@ -4,8 +4,9 @@
 
 #include <string.h>
 
-#define MAX_TRACED 65536u /* submits whose times nobody reads; then they are
-                             not kept */
+#define MAX_TRACED                                                             \
+    65536u /* submits whose times nobody reads; then they are                  \
+              not kept */
 
 static ocl_job *job_of(const clv_queue_job *job)
 {
@@ -88,8 +89,8 @@ static void enqueue(clv_plugin_device *dev, ocl_job *job)
     for (uint32_t i = 0; i < s->n_commands && !job->status && !error; i++)
         job->status = enqueue_command(dev, job, i);
     if (!error)
-        error = dev->cl->EnqueueMarkerWithWaitList(dev->queue, 0, NULL,
-                                                   &job->last);
+        error =
+            dev->cl->EnqueueMarkerWithWaitList(dev->queue, 0, NULL, &job->last);
     if (!error)
         error = dev->cl->Flush(dev->queue);
     if (error && !job->status) {
@@ -242,8 +243,8 @@ static uint32_t count_spans(const clv_submit *s)
     uint32_t n = 0;
     for (uint32_t i = 0; s->correlation && i < s->n_commands; i++) {
         const clv_command *c = clv_at(s->commands, i, s->command_stride);
-        n += c->kind == CLV_COMMAND_RUN ? ocl_program_dispatches(c->program)
-                                        : 1;
+        n +=
+            c->kind == CLV_COMMAND_RUN ? ocl_program_dispatches(c->program) : 1;
     }
     return n;
 }
@@ -255,8 +256,8 @@ static ocl_job *new_job(clv_plugin_device *dev, const clv_submit *submit)
     uint32_t n = count_spans(&own);
     uint64_t size = clv_queue_copy_submit(NULL, &own);
     uint64_t at = (size + 63) & ~(uint64_t)63;
-    char *block = clv_new(dev->base.host,
-                          at + sizeof(ocl_job) + n * sizeof(ocl_span));
+    char *block =
+        clv_new(dev->base.host, at + sizeof(ocl_job) + n * sizeof(ocl_span));
     if (!block)
         return NULL;
     clv_queue_copy_submit(block, &own);
@@ -287,15 +288,15 @@ clv_status ocl_submit(clv_plugin_device *dev, const clv_submit *submit)
     free_job(dev, job);
     return clv_fail(dev->base.host, CLV_ERR_LIMIT,
                     "opencl: %u submits are in flight, the queue holds no "
-                    "more; wait for one", (unsigned)queue->depth);
+                    "more; wait for one",
+                    (unsigned)queue->depth);
 }
 
 clv_status ocl_queue_open(clv_plugin_device *dev)
 {
     static const clv_queue_fns fns = {check, NULL};
-    clv_status status =
-        clv_queue_start(dev->base.host, OCL_QUEUE_DEPTH, &fns, dev,
-                        enqueue_main, &dev->base);
+    clv_status status = clv_queue_start(dev->base.host, OCL_QUEUE_DEPTH, &fns,
+                                        dev, enqueue_main, &dev->base);
     if (status)
         return status;
     int error = pthread_create(&dev->completer, NULL, complete_main, dev);
@@ -304,7 +305,8 @@ clv_status ocl_queue_open(clv_plugin_device *dev)
     clv_queue_destroy(dev->base.queue);
     return clv_fail(dev->base.host, CLV_ERR_LIMIT,
                     "opencl: cannot start a thread: %s; end other programs or "
-                    "raise the limit of processes", strerror(error));
+                    "raise the limit of processes",
+                    strerror(error));
 }
 
 void ocl_queue_close(clv_plugin_device *dev)

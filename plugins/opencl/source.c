@@ -108,17 +108,19 @@ static cl_program load(clv_plugin_device *dev, const char *name,
     const unsigned char *code =
         find_code(data, size, identity, text, &code_size);
     if (code)
-        program = cl->CreateProgramWithBinary(dev->context, 1, &dev->props->id,
-                                              &code_size, &code, &status,
-                                              &error);
+        program =
+            cl->CreateProgramWithBinary(dev->context, 1, &dev->props->id,
+                                        &code_size, &code, &status, &error);
     if (program && (status || cl->BuildProgram(program, 1, &dev->props->id,
                                                options, NULL, NULL))) {
         cl->ReleaseProgram(program);
         program = NULL;
     }
     host->free(host->host, data);
-    debug(dev, program ? "comes from the cache"
-                       : "is damaged in the cache and built again", name);
+    debug(dev,
+          program ? "comes from the cache"
+                  : "is damaged in the cache and built again",
+          name);
     return program;
 }
 
@@ -168,10 +170,11 @@ static void log_words(clv_plugin_device *dev, cl_program program, char *first,
     dev->cl->GetProgramBuildInfo(program, dev->props->id, CL_PROGRAM_BUILD_LOG,
                                  0, NULL, &size);
     char *log = size > 1 && size < 1 << 24
-                    ? host->alloc(host->host, size + 1, 64) : NULL;
-    if (log && !dev->cl->GetProgramBuildInfo(program, dev->props->id,
-                                             CL_PROGRAM_BUILD_LOG, size, log,
-                                             NULL)) {
+                    ? host->alloc(host->host, size + 1, 64)
+                    : NULL;
+    if (log &&
+        !dev->cl->GetProgramBuildInfo(program, dev->props->id,
+                                      CL_PROGRAM_BUILD_LOG, size, log, NULL)) {
         log[size] = 0;
         const char *at = strstr(log, "error");
         while (at && at > log && at[-1] != '\n')
@@ -194,13 +197,13 @@ static clv_status build_failed(clv_plugin_device *dev, cl_program program,
     const clv_host_api *host = dev->base.host;
     char first[200] = "the compiler says nothing";
     log_words(dev, program, first, sizeof first);
-    clv_status status = error == CL_OUT_OF_HOST_MEMORY ? CLV_ERR_NO_MEMORY
-                                                       : CLV_ERR_INTERNAL;
+    clv_status status =
+        error == CL_OUT_OF_HOST_MEMORY ? CLV_ERR_NO_MEMORY : CLV_ERR_INTERNAL;
     char text[512];
     snprintf(text, sizeof text,
              "opencl: %.60s: kernel %.60s does not build: %s: %s; leave the "
-             "device out", dev->props->info.name, name, ocl_error_name(error),
-             first);
+             "device out",
+             dev->props->info.name, name, ocl_error_name(error), first);
     return host->set_error(host->host, status, error, text);
 }
 
@@ -215,8 +218,7 @@ static clv_status build(clv_plugin_device *dev, const char *name,
         cl->CreateProgramWithSource(dev->context, 1, &text, NULL, &error);
     if (!program)
         return ocl_fail(dev->base.host, error, "opencl: kernel %.60s", name);
-    error = cl->BuildProgram(program, 1, &dev->props->id, options, NULL,
-                             NULL);
+    error = cl->BuildProgram(program, 1, &dev->props->id, options, NULL, NULL);
     if (error) {
         clv_status status = build_failed(dev, program, name, error);
         cl->ReleaseProgram(program);

@@ -1,6 +1,6 @@
 /*
- * Kernels' text, built once for a device and kept: in memory while the device is
- * open, and on disk by the host's cache, as the driver's own code.
+ * Kernels' text, built once for a device and kept: in memory while the device
+ * is open, and on disk by the host's cache, as the driver's own code.
  */
 #pragma once
 

@@ -21,7 +21,8 @@ static void tell(clv_plugin_device *dev, const char *unwanted)
     char line[sizeof dev->disabled + 160];
     if (!strcmp(dev->disabled, unwanted))
         return;
-    snprintf(line, sizeof line, "opencl: %.60s: kernels not used: %s; a newer "
+    snprintf(line, sizeof line,
+             "opencl: %.60s: kernels not used: %s; a newer "
              "driver may do, opencl.disabled takes their names without trial",
              dev->props->info.name, dev->disabled);
     host->log(host->host, CLV_LOG_WARN, NULL, 0, line);
@@ -45,7 +46,8 @@ clv_status ocl_try_kernels(clv_plugin_device *dev, const clv_plugin_api *api)
         strlen(unwanted) >= sizeof dev->disabled)
         return clv_fail(host, CLV_ERR_INVALID,
                         "opencl: [opencl] disabled = '%.60s': it must be names "
-                        "of kernels separated by ','", unwanted);
+                        "of kernels separated by ','",
+                        unwanted);
     snprintf(dev->disabled, sizeof dev->disabled, "%s", unwanted);
     if (!is_wanted(dev))
         return CLV_OK;

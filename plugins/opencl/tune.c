@@ -54,8 +54,8 @@ static clv_status time_program(clv_plugin_device *dev,
     clv_status status = ocl_program_check(&c);
     if (status)
         return status;
-    job.spans = clv_new(host, (job.max_spans + 1) *
-                                  (uint64_t)sizeof *job.spans);
+    job.spans =
+        clv_new(host, (job.max_spans + 1) * (uint64_t)sizeof *job.spans);
     if (!job.spans)
         return CLV_ERR_NO_MEMORY;
     status = run(dev, &job, &c, sweep);

@@ -19,7 +19,11 @@ bool vk_extension_among(const VkExtensionProperties *ext, uint32_t n,
 
 /* As vk_matrix_size's fields say, in VK_KHR_cooperative_matrix's numbers. */
 enum {
-    FLOAT16 = 0, FLOAT32 = 1, SINT8 = 3, SINT32 = 5, SCOPE_SUBGROUP = 3,
+    FLOAT16 = 0,
+    FLOAT32 = 1,
+    SINT8 = 3,
+    SINT32 = 5,
+    SCOPE_SUBGROUP = 3,
     MAX_SIZES = 64
 };
 
@@ -35,14 +39,14 @@ typedef struct vk_matrix_size {
 typedef VkResult(VKAPI_PTR *sizes_fn)(VkPhysicalDevice device, uint32_t *n,
                                       vk_matrix_size *out);
 
-/* Whether subgroups multiply by this: 16 x 16 x k, of that type with sums of the
- * other. */
+/* Whether subgroups multiply by this: 16 x 16 x k, of that type with sums of
+ * the other. */
 static bool is_size(const vk_matrix_size *s, uint32_t k, uint32_t type,
                     uint32_t sum)
 {
     return s->m == 16 && s->n == 16 && s->k == k && s->a == type &&
-           s->b == type && s->c == sum && s->result == sum &&
-           !s->saturating && s->scope == SCOPE_SUBGROUP;
+           s->b == type && s->c == sum && s->result == sum && !s->saturating &&
+           s->scope == SCOPE_SUBGROUP;
 }
 
 static void read_sizes(const vk_instance_api *api, vk_physical *p)
@@ -105,8 +109,7 @@ void vk_abilities_read(const vk_instance_api *api,
         .sType =
             VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV};
     VkPhysicalDeviceShaderCorePropertiesAMD amd = {
-        .sType =
-            VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD};
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD};
     VkPhysicalDeviceSubgroupSizeControlPropertiesEXT sizes = {
         .sType =
             VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES_EXT};

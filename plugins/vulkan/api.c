@@ -12,12 +12,12 @@ bool vk_loader_open(vk_loader *loader, char *reason, size_t size)
     }
     loader->GetInstanceProcAddr = (PFN_vkGetInstanceProcAddr)dlsym(
         loader->library, "vkGetInstanceProcAddr");
-    const char *missing = loader->GetInstanceProcAddr
-                              ? NULL
-                              : "vkGetInstanceProcAddr";
-#define LOAD(name_)                                                           \
-    if (!missing && !(loader->name_ = (PFN_vk##name_)                         \
-                          loader->GetInstanceProcAddr(NULL, "vk" #name_)))    \
+    const char *missing =
+        loader->GetInstanceProcAddr ? NULL : "vkGetInstanceProcAddr";
+#define LOAD(name_)                                                            \
+    if (!missing &&                                                            \
+        !(loader->name_ =                                                      \
+              (PFN_vk##name_)loader->GetInstanceProcAddr(NULL, "vk" #name_)))  \
         missing = "vk" #name_;
     VK_GLOBAL_FUNCTIONS(LOAD)
 #undef LOAD
@@ -39,17 +39,18 @@ bool vk_instance_load(const vk_loader *loader, VkInstance instance,
                       vk_instance_api *api, const char **missing)
 {
     *missing = NULL;
-#define LOAD(name_)                                                           \
-    if (!(api->name_ = (PFN_vk##name_)                                        \
-              loader->GetInstanceProcAddr(instance, "vk" #name_)))            \
+#define LOAD(name_)                                                            \
+    if (!(api->name_ = (PFN_vk##name_)loader->GetInstanceProcAddr(             \
+              instance, "vk" #name_)))                                         \
         *missing = "vk" #name_;
     VK_INSTANCE_FUNCTIONS(LOAD)
 #undef LOAD
-    api->CreateDebugUtilsMessengerEXT = (PFN_vkCreateDebugUtilsMessengerEXT)
-        loader->GetInstanceProcAddr(instance, "vkCreateDebugUtilsMessengerEXT");
-    api->DestroyDebugUtilsMessengerEXT = (PFN_vkDestroyDebugUtilsMessengerEXT)
-        loader->GetInstanceProcAddr(instance,
-                                    "vkDestroyDebugUtilsMessengerEXT");
+    api->CreateDebugUtilsMessengerEXT =
+        (PFN_vkCreateDebugUtilsMessengerEXT)loader->GetInstanceProcAddr(
+            instance, "vkCreateDebugUtilsMessengerEXT");
+    api->DestroyDebugUtilsMessengerEXT =
+        (PFN_vkDestroyDebugUtilsMessengerEXT)loader->GetInstanceProcAddr(
+            instance, "vkDestroyDebugUtilsMessengerEXT");
     api->GetMatrixSizes = loader->GetInstanceProcAddr(
         instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
     return !*missing;
@@ -59,9 +60,9 @@ bool vk_device_load(const vk_instance_api *instance, VkDevice device,
                     vk_device_api *api, const char **missing)
 {
     *missing = NULL;
-#define LOAD(name_)                                                           \
-    if (!(api->name_ = (PFN_vk##name_)instance->GetDeviceProcAddr(            \
-              device, "vk" #name_)))                                          \
+#define LOAD(name_)                                                            \
+    if (!(api->name_ = (PFN_vk##name_)instance->GetDeviceProcAddr(             \
+              device, "vk" #name_)))                                           \
         *missing = "vk" #name_;
     VK_DEVICE_FUNCTIONS(LOAD)
 #undef LOAD
@@ -77,44 +78,64 @@ bool vk_device_load(const vk_instance_api *instance, VkDevice device,
 const char *vk_result_name(VkResult result)
 {
     switch (result) {
-    case VK_SUCCESS: return "VK_SUCCESS";
-    case VK_TIMEOUT: return "VK_TIMEOUT";
-    case VK_INCOMPLETE: return "VK_INCOMPLETE";
-    case VK_ERROR_OUT_OF_HOST_MEMORY: return "VK_ERROR_OUT_OF_HOST_MEMORY";
-    case VK_ERROR_OUT_OF_DEVICE_MEMORY: return "VK_ERROR_OUT_OF_DEVICE_MEMORY";
+    case VK_SUCCESS:
+        return "VK_SUCCESS";
+    case VK_TIMEOUT:
+        return "VK_TIMEOUT";
+    case VK_INCOMPLETE:
+        return "VK_INCOMPLETE";
+    case VK_ERROR_OUT_OF_HOST_MEMORY:
+        return "VK_ERROR_OUT_OF_HOST_MEMORY";
+    case VK_ERROR_OUT_OF_DEVICE_MEMORY:
+        return "VK_ERROR_OUT_OF_DEVICE_MEMORY";
     case VK_ERROR_INITIALIZATION_FAILED:
         return "VK_ERROR_INITIALIZATION_FAILED";
-    case VK_ERROR_DEVICE_LOST: return "VK_ERROR_DEVICE_LOST";
-    case VK_ERROR_MEMORY_MAP_FAILED: return "VK_ERROR_MEMORY_MAP_FAILED";
-    case VK_ERROR_LAYER_NOT_PRESENT: return "VK_ERROR_LAYER_NOT_PRESENT";
+    case VK_ERROR_DEVICE_LOST:
+        return "VK_ERROR_DEVICE_LOST";
+    case VK_ERROR_MEMORY_MAP_FAILED:
+        return "VK_ERROR_MEMORY_MAP_FAILED";
+    case VK_ERROR_LAYER_NOT_PRESENT:
+        return "VK_ERROR_LAYER_NOT_PRESENT";
     case VK_ERROR_EXTENSION_NOT_PRESENT:
         return "VK_ERROR_EXTENSION_NOT_PRESENT";
-    case VK_ERROR_FEATURE_NOT_PRESENT: return "VK_ERROR_FEATURE_NOT_PRESENT";
-    case VK_ERROR_INCOMPATIBLE_DRIVER: return "VK_ERROR_INCOMPATIBLE_DRIVER";
-    case VK_ERROR_TOO_MANY_OBJECTS: return "VK_ERROR_TOO_MANY_OBJECTS";
-    case VK_ERROR_OUT_OF_POOL_MEMORY: return "VK_ERROR_OUT_OF_POOL_MEMORY";
+    case VK_ERROR_FEATURE_NOT_PRESENT:
+        return "VK_ERROR_FEATURE_NOT_PRESENT";
+    case VK_ERROR_INCOMPATIBLE_DRIVER:
+        return "VK_ERROR_INCOMPATIBLE_DRIVER";
+    case VK_ERROR_TOO_MANY_OBJECTS:
+        return "VK_ERROR_TOO_MANY_OBJECTS";
+    case VK_ERROR_OUT_OF_POOL_MEMORY:
+        return "VK_ERROR_OUT_OF_POOL_MEMORY";
     case VK_ERROR_INVALID_EXTERNAL_HANDLE:
         return "VK_ERROR_INVALID_EXTERNAL_HANDLE";
-    default: return "an unnamed VkResult";
+    default:
+        return "an unnamed VkResult";
     }
 }
 
 clv_status vk_result_status(VkResult result)
 {
     switch (result) {
-    case VK_SUCCESS: return CLV_OK;
+    case VK_SUCCESS:
+        return CLV_OK;
     case VK_ERROR_OUT_OF_HOST_MEMORY:
     case VK_ERROR_OUT_OF_DEVICE_MEMORY:
     case VK_ERROR_OUT_OF_POOL_MEMORY:
-    case VK_ERROR_MEMORY_MAP_FAILED: return CLV_ERR_NO_MEMORY;
-    case VK_ERROR_DEVICE_LOST: return CLV_ERR_DEVICE_LOST;
-    case VK_ERROR_TOO_MANY_OBJECTS: return CLV_ERR_LIMIT;
-    case VK_TIMEOUT: return CLV_ERR_TIMEOUT;
+    case VK_ERROR_MEMORY_MAP_FAILED:
+        return CLV_ERR_NO_MEMORY;
+    case VK_ERROR_DEVICE_LOST:
+        return CLV_ERR_DEVICE_LOST;
+    case VK_ERROR_TOO_MANY_OBJECTS:
+        return CLV_ERR_LIMIT;
+    case VK_TIMEOUT:
+        return CLV_ERR_TIMEOUT;
     case VK_ERROR_LAYER_NOT_PRESENT:
     case VK_ERROR_EXTENSION_NOT_PRESENT:
     case VK_ERROR_FEATURE_NOT_PRESENT:
     case VK_ERROR_INCOMPATIBLE_DRIVER:
-    case VK_ERROR_INVALID_EXTERNAL_HANDLE: return CLV_ERR_UNSUPPORTED;
-    default: return CLV_ERR_INTERNAL;
+    case VK_ERROR_INVALID_EXTERNAL_HANDLE:
+        return CLV_ERR_UNSUPPORTED;
+    default:
+        return CLV_ERR_INTERNAL;
     }
 }

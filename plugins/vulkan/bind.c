@@ -32,10 +32,12 @@ static clv_status bind_one(const clv_plugin_program *prog, const clv_binding *b,
         b->tensor < prog->n_tensors ? &prog->tensors[b->tensor] : NULL;
     if (!t || places[b->tensor].buffer ||
         (t->usage == CLV_USAGE_WEIGHT) != weights)
-        return clv_fail(prog->dev->base.host, CLV_ERR_INVALID,
-                        "vulkan:%s: tensor %u of %u is bound twice, unknown, or "
-                        "%s weight", prog->dev->phys->id, (unsigned)b->tensor,
-                        (unsigned)prog->n_tensors, weights ? "no" : "a");
+        return clv_fail(
+            prog->dev->base.host, CLV_ERR_INVALID,
+            "vulkan:%s: tensor %u of %u is bound twice, unknown, or "
+            "%s weight",
+            prog->dev->phys->id, (unsigned)b->tensor, (unsigned)prog->n_tensors,
+            weights ? "no" : "a");
     uint32_t access =
         t->usage == CLV_USAGE_WEIGHT || t->usage == CLV_USAGE_INPUT
             ? CLV_ACCESS_READ
@@ -47,7 +49,8 @@ static clv_status bind_one(const clv_plugin_program *prog, const clv_binding *b,
     if (b->buffer->dev != prog->dev)
         return clv_fail(prog->dev->base.host, CLV_ERR_INVALID,
                         "vulkan:%s: tensor %u is bound to another device's "
-                        "memory", prog->dev->phys->id, (unsigned)b->tensor);
+                        "memory",
+                        prog->dev->phys->id, (unsigned)b->tensor);
     places[b->tensor] = find_place(b);
     return CLV_OK;
 }
@@ -109,8 +112,9 @@ clv_status vk_program_bind(clv_plugin_program *prog, const clv_compile *compile)
     if (graph->n_symbols > CLV_MAX_SYMBOLS || !graph->n_tensors)
         return clv_fail(host, CLV_ERR_INVALID,
                         "a graph of %u tensors and %u symbols; there can be %d "
-                        "symbols", (unsigned)graph->n_tensors,
-                        (unsigned)graph->n_symbols, CLV_MAX_SYMBOLS);
+                        "symbols",
+                        (unsigned)graph->n_tensors, (unsigned)graph->n_symbols,
+                        CLV_MAX_SYMBOLS);
     for (uint32_t i = 0; i < graph->n_symbols; i++)
         prog->symbols[i] = graph->symbols[i];
     prog->n_symbols = graph->n_symbols;

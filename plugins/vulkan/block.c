@@ -6,8 +6,7 @@ static VkResult make_buffer(clv_plugin_device *dev, vk_block *block,
 {
     const VkExternalMemoryBufferCreateInfo external = {
         .sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
-        .handleTypes =
-            VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT};
+        .handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT};
     const VkBufferCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
         .pNext = imported ? &external : NULL,
@@ -41,10 +40,12 @@ static clv_status make_memory(clv_plugin_device *dev, vk_block *block,
     uint32_t mask =
         need.memoryTypeBits & (pointer ? type->import_mask : type->mask);
     if (!mask || (pointer && need.size > block->size))
-        return clv_fail(dev->base.host, CLV_ERR_UNSUPPORTED,
-                        "vulkan:%s: a buffer of %llu bytes cannot lie in memory "
-                        "type %u; use another type", dev->phys->id,
-                        (unsigned long long)block->size, (unsigned)block->type);
+        return clv_fail(
+            dev->base.host, CLV_ERR_UNSUPPORTED,
+            "vulkan:%s: a buffer of %llu bytes cannot lie in memory "
+            "type %u; use another type",
+            dev->phys->id, (unsigned long long)block->size,
+            (unsigned)block->type);
     const VkMemoryAllocateInfo info = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
         .pNext = pointer ? &import : NULL,
@@ -54,11 +55,12 @@ static clv_status make_memory(clv_plugin_device *dev, vk_block *block,
         dev->api.AllocateMemory(dev->device, &info, NULL, &block->memory);
     if (result) {
         block->memory = VK_NULL_HANDLE;
-        return vk_fail(dev, result, pointer ? "vkAllocateMemory for an import"
-                                            : "vkAllocateMemory");
+        return vk_fail(dev, result,
+                       pointer ? "vkAllocateMemory for an import"
+                               : "vkAllocateMemory");
     }
-    result = dev->api.BindBufferMemory(dev->device, block->buffer,
-                                       block->memory, 0);
+    result =
+        dev->api.BindBufferMemory(dev->device, block->buffer, block->memory, 0);
     return result ? vk_fail(dev, result, "vkBindBufferMemory") : CLV_OK;
 }
 

@@ -7,13 +7,14 @@ static clv_status find_range(clv_plugin_buffer *buf, uint64_t offset,
 {
     clv_plugin_device *dev = buf->dev;
     uint32_t flags = dev->types.type[buf->block->type].flags;
-    *range = (VkMappedMemoryRange){
-        .sType = VK_STRUCTURE_TYPE_MAPPED_MEMORY_RANGE,
-        .memory = buf->block->memory};
+    *range =
+        (VkMappedMemoryRange){.sType = VK_STRUCTURE_TYPE_MAPPED_MEMORY_RANGE,
+                              .memory = buf->block->memory};
     if (!vk_buffer_has(buf, offset, size, 0))
         return clv_fail(dev->base.host, CLV_ERR_INVALID,
                         "vulkan:%s: %llu bytes at %llu are not in a buffer of "
-                        "%llu", dev->phys->id, (unsigned long long)size,
+                        "%llu",
+                        dev->phys->id, (unsigned long long)size,
                         (unsigned long long)offset,
                         (unsigned long long)buf->size);
     if (!(flags & CLV_MEM_HOST_VISIBLE) || flags & CLV_MEM_COHERENT || !size)
@@ -36,8 +37,8 @@ clv_status vk_buffer_flush(clv_plugin_buffer *buf, uint64_t offset,
     clv_status status = find_range(buf, offset, size, &range);
     if (status || !range.size)
         return status;
-    VkResult result = buf->dev->api.FlushMappedMemoryRanges(buf->dev->device,
-                                                            1, &range);
+    VkResult result =
+        buf->dev->api.FlushMappedMemoryRanges(buf->dev->device, 1, &range);
     return result ? vk_fail(buf->dev, result, "vkFlushMappedMemoryRanges")
                   : CLV_OK;
 }
@@ -49,8 +50,8 @@ clv_status vk_buffer_invalidate(clv_plugin_buffer *buf, uint64_t offset,
     clv_status status = find_range(buf, offset, size, &range);
     if (status || !range.size)
         return status;
-    VkResult result = buf->dev->api.InvalidateMappedMemoryRanges(
-        buf->dev->device, 1, &range);
+    VkResult result =
+        buf->dev->api.InvalidateMappedMemoryRanges(buf->dev->device, 1, &range);
     return result ? vk_fail(buf->dev, result, "vkInvalidateMappedMemoryRanges")
                   : CLV_OK;
 }

@@ -63,13 +63,13 @@ static VkResult create_device(clv_plugin_device *dev)
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
         .pNext = &f11,
         .features = {.shaderInt64 = p->int64}};
-    const VkDeviceCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
-        .pNext = &features,
-        .queueCreateInfoCount = 1,
-        .pQueueCreateInfos = &queue,
-        .enabledExtensionCount = more.n,
-        .ppEnabledExtensionNames = more.names};
+    const VkDeviceCreateInfo info = {.sType =
+                                         VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+                                     .pNext = &features,
+                                     .queueCreateInfoCount = 1,
+                                     .pQueueCreateInfos = &queue,
+                                     .enabledExtensionCount = more.n,
+                                     .ppEnabledExtensionNames = more.names};
     return dev->inst->api.CreateDevice(p->handle, &info, NULL, &dev->device);
 }
 
@@ -88,8 +88,8 @@ static uint32_t find_import_mask(clv_plugin_device *dev)
         return 0;
     char *at = pages + (align - (uintptr_t)pages % align) % align;
     VkResult result = dev->api.GetMemoryHostPointerPropertiesEXT(
-        dev->device, VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT,
-        at, &answer);
+        dev->device, VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT, at,
+        &answer);
     munmap(pages, size);
     return result ? 0 : answer.memoryTypeBits;
 }
@@ -100,7 +100,8 @@ static void describe_target(clv_plugin_device *dev)
     const clv_host_api *host = dev->base.host;
     const char *matrix = host->option(host->host, "matrix");
     const char *kv = host->option(host->host, "kv");
-    const uint64_t range = strtoull(host->option(host->host, "range"), NULL, 10);
+    const uint64_t range =
+        strtoull(host->option(host->host, "range"), NULL, 10);
     dev->max_range = range && range < p->max_range ? range : p->max_range;
     dev->no_room = !strcmp(host->option(host->host, "no_room"), "on");
     dev->target = (gpu_target){
@@ -121,11 +122,11 @@ static void describe_target(clv_plugin_device *dev)
         .plain_matrix = p->fp16 && !strcmp(matrix, "plain"),
         .units = p->units,
         .disabled = dev->disabled,
-        .states = !strcmp(kv, "weights") ? GPU_STATES_WEIGHTS
-                  : !strcmp(kv, "auto") &&
-                          p->type != VK_PHYSICAL_DEVICE_TYPE_CPU
-                      ? GPU_STATES_AUTO
-                      : GPU_STATES_ROWS,
+        .states =
+            !strcmp(kv, "weights") ? GPU_STATES_WEIGHTS
+            : !strcmp(kv, "auto") && p->type != VK_PHYSICAL_DEVICE_TYPE_CPU
+                ? GPU_STATES_AUTO
+                : GPU_STATES_ROWS,
         .unified = p->type != VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU};
     memcpy(dev->target.image, p->image, sizeof dev->target.image);
     for (uint32_t i = CLV_STORAGE_IMAGE_BUFFER; i <= CLV_STORAGE_TEXTURE_3D;

@@ -11,8 +11,9 @@ static void fail(clv_plugin_device *dev, vk_flight *flight, VkResult result,
     flight->status = vk_result_status(result);
     if (flight->status == CLV_ERR_DEVICE_LOST)
         atomic_store(&dev->lost, true);
-    snprintf(flight->message, sizeof flight->message, "vulkan:%s: %s answers %s",
-             dev->phys->id, call, vk_result_name(result));
+    snprintf(flight->message, sizeof flight->message,
+             "vulkan:%s: %s answers %s", dev->phys->id, call,
+             vk_result_name(result));
 }
 
 /* Room for the command buffers of n commands: loose ones lie between those of
@@ -132,9 +133,8 @@ static void record(clv_plugin_device *dev, vk_flight *flight, uint32_t i)
         VkCommandBuffer cb = NULL;
         vk_stamps stamps = vk_trace_kernels(flight, c);
         if (!flight->status)
-            flight->status =
-                vk_program_commands(c, dev->work->value + 1, stamps, &cb,
-                                    flight->message);
+            flight->status = vk_program_commands(c, dev->work->value + 1,
+                                                 stamps, &cb, flight->message);
         if (cb)
             flight->list[flight->n_list++] = cb;
     } else {
@@ -156,13 +156,12 @@ static void enqueue(clv_plugin_device *dev, vk_flight *flight)
         .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
         .signalSemaphoreValueCount = 1,
         .pSignalSemaphoreValues = &value};
-    const VkSubmitInfo info = {
-        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-        .pNext = &timeline,
-        .commandBufferCount = flight->n_list,
-        .pCommandBuffers = flight->list,
-        .signalSemaphoreCount = 1,
-        .pSignalSemaphores = &work->semaphore};
+    const VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+                               .pNext = &timeline,
+                               .commandBufferCount = flight->n_list,
+                               .pCommandBuffers = flight->list,
+                               .signalSemaphoreCount = 1,
+                               .pSignalSemaphores = &work->semaphore};
     pthread_mutex_lock(&dev->queue_lock);
     VkResult result =
         dev->api.QueueSubmit(dev->queue, 1, &info, VK_NULL_HANDLE);
@@ -199,11 +198,11 @@ void vk_flight_launch(clv_plugin_device *dev, vk_flight *flight)
 clv_status vk_flight_wait(clv_plugin_device *dev, const vk_flight *flight,
                           char *message)
 {
-    const VkSemaphoreWaitInfo info = {
-        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
-        .semaphoreCount = 1,
-        .pSemaphores = &dev->work->semaphore,
-        .pValues = &flight->value};
+    const VkSemaphoreWaitInfo info = {.sType =
+                                          VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
+                                      .semaphoreCount = 1,
+                                      .pSemaphores = &dev->work->semaphore,
+                                      .pValues = &flight->value};
     if (!flight->value)
         return CLV_OK;
     VkResult result = dev->api.WaitSemaphores(dev->device, &info, UINT64_MAX);
@@ -213,7 +212,9 @@ clv_status vk_flight_wait(clv_plugin_device *dev, const vk_flight *flight,
     }
     if (result == VK_ERROR_DEVICE_LOST)
         atomic_store(&dev->lost, true);
-    snprintf(message, CLV_MESSAGE_SIZE, "vulkan:%.40s: vkWaitSemaphores answers "
-             "%s", dev->phys->id, vk_result_name(result));
+    snprintf(message, CLV_MESSAGE_SIZE,
+             "vulkan:%.40s: vkWaitSemaphores answers "
+             "%s",
+             dev->phys->id, vk_result_name(result));
     return vk_result_status(result);
 }

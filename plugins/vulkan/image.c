@@ -27,20 +27,20 @@ void vk_image_limits(const VkPhysicalDeviceLimits *l, uint32_t image[5][3])
 clv_status vk_image_choose(clv_plugin_device *dev, const char *key,
                            uint32_t *choice)
 {
-    static const char *const names[] = {"auto", "buffer", "image_buffer",
-                                        "texture_2d", "texture_array",
-                                        "texture_3d"};
+    static const char *const names[] = {"auto",          "buffer",
+                                        "image_buffer",  "texture_2d",
+                                        "texture_array", "texture_3d"};
     const clv_host_api *host = dev->base.host;
     const char *storage = host->option(host->host, key);
     *choice = 0;
     for (uint32_t i = 1; storage && i < sizeof names / sizeof *names; i++)
         if (!strcmp(storage, names[i]))
             *choice = i;
-    if (*choice > 1 + CLV_STORAGE_BUFFER &&
-        !dev->phys->image[*choice - 1][0])
+    if (*choice > 1 + CLV_STORAGE_BUFFER && !dev->phys->image[*choice - 1][0])
         return clv_fail(host, CLV_ERR_UNSUPPORTED,
                         "vulkan:%s: [vulkan] %s = %s: the device has no such "
-                        "images; use another", dev->phys->id, key, storage);
+                        "images; use another",
+                        dev->phys->id, key, storage);
     return CLV_OK;
 }
 
@@ -55,7 +55,8 @@ VkDescriptorType vk_descriptor_type(uint32_t storage, bool written)
                    : VK_DESCRIPTOR_TYPE_SAMPLED_IMAGE;
 }
 
-/* --- making one ------------------------------------------------------------ */
+/* --- making one ------------------------------------------------------------
+ */
 
 static VkResult make_image(clv_plugin_device *dev, const gpu_private *code,
                            vk_private *p)
@@ -72,8 +73,7 @@ static VkResult make_image(clv_plugin_device *dev, const gpu_private *code,
         .samples = VK_SAMPLE_COUNT_1_BIT,
         .tiling = VK_IMAGE_TILING_OPTIMAL,
         .usage = VK_IMAGE_USAGE_STORAGE_BIT | VK_IMAGE_USAGE_SAMPLED_BIT};
-    VkResult result =
-        dev->api.CreateImage(dev->device, &info, NULL, &p->image);
+    VkResult result = dev->api.CreateImage(dev->device, &info, NULL, &p->image);
     if (result)
         p->image = VK_NULL_HANDLE;
     return result;
@@ -117,10 +117,10 @@ static VkResult make_memory(clv_plugin_device *dev, uint32_t type,
         return result;
     }
     p->size = need.size;
-    return p->image ? dev->api.BindImageMemory(dev->device, p->image,
-                                               p->memory, 0)
-                    : dev->api.BindBufferMemory(dev->device, p->texels,
-                                                p->memory, 0);
+    return p->image
+               ? dev->api.BindImageMemory(dev->device, p->image, p->memory, 0)
+               : dev->api.BindBufferMemory(dev->device, p->texels, p->memory,
+                                           0);
 }
 
 static VkResult make_view(clv_plugin_device *dev, const gpu_private *code,
@@ -137,8 +137,8 @@ static VkResult make_view(clv_plugin_device *dev, const gpu_private *code,
             .buffer = p->texels,
             .format = format_of(code),
             .range = VK_WHOLE_SIZE};
-        result = dev->api.CreateBufferView(dev->device, &info, NULL,
-                                           &p->texel_view);
+        result =
+            dev->api.CreateBufferView(dev->device, &info, NULL, &p->texel_view);
         if (result)
             p->texel_view = VK_NULL_HANDLE;
         return result;

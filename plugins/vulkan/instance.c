@@ -33,7 +33,8 @@ clv_status vk_validated(clv_plugin_instance *inst)
         return CLV_OK;
     return clv_fail(inst->host, CLV_ERR_INTERNAL,
                     "Vulkan's validation layer has complained %u times; see "
-                    "the log, or set vulkan.validation = off", (unsigned)n);
+                    "the log, or set vulkan.validation = off",
+                    (unsigned)n);
 }
 
 static bool has_layer(const vk_loader *loader)
@@ -62,10 +63,9 @@ static VkResult create_instance(clv_plugin_instance *inst)
     messages.pUserData = inst;
     const char *layer = LAYER;
     const char *extension = VK_EXT_DEBUG_UTILS_EXTENSION_NAME;
-    const VkApplicationInfo app = {
-        .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
-        .pApplicationName = "Cleave",
-        .apiVersion = VK_API_VERSION_1_2};
+    const VkApplicationInfo app = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+                                   .pApplicationName = "Cleave",
+                                   .apiVersion = VK_API_VERSION_1_2};
     const VkInstanceCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
         .pNext = inst->validation ? &messages : NULL,
@@ -74,8 +74,7 @@ static VkResult create_instance(clv_plugin_instance *inst)
         .ppEnabledLayerNames = &layer,
         .enabledExtensionCount = inst->validation,
         .ppEnabledExtensionNames = &extension};
-    VkResult result =
-        inst->loader.CreateInstance(&info, NULL, &inst->instance);
+    VkResult result = inst->loader.CreateInstance(&info, NULL, &inst->instance);
     if (result)
         inst->instance = NULL;
     return result;
@@ -99,7 +98,8 @@ static clv_status start_vulkan(clv_plugin_instance *inst)
     if (inst->validation && !has_layer(&inst->loader))
         return clv_fail(host, CLV_ERR_NOT_FOUND,
                         "vulkan.validation is on and there is no layer %s; "
-                        "install vulkan-validationlayers or set it off", LAYER);
+                        "install vulkan-validationlayers or set it off",
+                        LAYER);
     VkResult result = create_instance(inst);
     if (result == VK_ERROR_INCOMPATIBLE_DRIVER) {
         say(host, CLV_LOG_INFO, "there is no Vulkan driver", "");
@@ -129,10 +129,8 @@ clv_status vk_create(const clv_host_api *host, clv_plugin_instance **out)
     if (!inst)
         return CLV_ERR_NO_MEMORY;
     inst->host = host;
-    inst->queue_depth =
-        (uint32_t)atoi(host->option(host->host, "queue_depth"));
-    inst->validation =
-        !strcmp(host->option(host->host, "validation"), "on");
+    inst->queue_depth = (uint32_t)atoi(host->option(host->host, "queue_depth"));
+    inst->validation = !strcmp(host->option(host->host, "validation"), "on");
     clv_status status = start_vulkan(inst);
     if (status)
         vk_destroy(inst);
@@ -145,8 +143,8 @@ clv_status vk_create(const clv_host_api *host, clv_plugin_instance **out)
 clv_status vk_quiesce(clv_plugin_instance *inst)
 {
     if (inst->messenger)
-        inst->api.DestroyDebugUtilsMessengerEXT(inst->instance,
-                                                inst->messenger, NULL);
+        inst->api.DestroyDebugUtilsMessengerEXT(inst->instance, inst->messenger,
+                                                NULL);
     if (inst->instance && inst->api.DestroyInstance)
         inst->api.DestroyInstance(inst->instance, NULL);
     inst->messenger = VK_NULL_HANDLE;

@@ -16,10 +16,9 @@ clv_status vk_mem_types(clv_plugin_device *dev, uint32_t *count,
 {
     for (uint32_t i = 0; i < dev->types.n && i < *count; i++) {
         const struct vk_memory_type *type = &dev->types.type[i];
-        clv_mem_type info = {
-            .flags = type->flags,
-            .alignment = piece_align(dev),
-            .max_size = type->max_size};
+        clv_mem_type info = {.flags = type->flags,
+                             .alignment = piece_align(dev),
+                             .max_size = type->max_size};
         if (type->import_mask) {
             info.import_handles = CLV_HANDLE_HOST_POINTER;
             info.import_align = dev->phys->import_align;
@@ -114,8 +113,9 @@ clv_status vk_buffer_alloc(clv_plugin_device *dev, uint32_t mem_type,
     if (size > max)
         return clv_fail(host, CLV_ERR_LIMIT,
                         "vulkan:%s: a buffer of %llu bytes; one has at most "
-                        "%llu, use several", dev->phys->id,
-                        (unsigned long long)size, (unsigned long long)max);
+                        "%llu, use several",
+                        dev->phys->id, (unsigned long long)size,
+                        (unsigned long long)max);
     clv_plugin_buffer *buf = clv_new(host, sizeof *buf);
     if (!buf)
         return CLV_ERR_NO_MEMORY;
@@ -152,16 +152,16 @@ static clv_status check_import(clv_plugin_device *dev, uint32_t mem_type,
                         dev->phys->id, (unsigned)import->handle_type,
                         (unsigned)mem_type);
     if (!import->pointer || !import->size ||
-        ((uintptr_t)import->pointer | import->offset | import->size) %
-            align ||
+        ((uintptr_t)import->pointer | import->offset | import->size) % align ||
         __builtin_add_overflow(import->offset, import->size, &end) ||
         __builtin_add_overflow(end, (uint64_t)(uintptr_t)import->pointer, &end))
-        return clv_fail(host, CLV_ERR_INVALID,
-                        "vulkan:%s: %llu bytes at %llu after %p are no range of "
-                        "memory in multiples of %llu", dev->phys->id,
-                        (unsigned long long)import->size,
-                        (unsigned long long)import->offset, import->pointer,
-                        (unsigned long long)align);
+        return clv_fail(
+            host, CLV_ERR_INVALID,
+            "vulkan:%s: %llu bytes at %llu after %p are no range of "
+            "memory in multiples of %llu",
+            dev->phys->id, (unsigned long long)import->size,
+            (unsigned long long)import->offset, import->pointer,
+            (unsigned long long)align);
     return CLV_OK;
 }
 
@@ -240,13 +240,14 @@ clv_status vk_buffer_map(clv_plugin_buffer *buf, uint32_t access, void **out)
     if (!buf->block->mapped)
         return clv_fail(host, CLV_ERR_UNSUPPORTED,
                         "vulkan:%s: memory type %u is not the host's to see; "
-                        "copy to one that is", buf->dev->phys->id,
-                        (unsigned)buf->block->type);
+                        "copy to one that is",
+                        buf->dev->phys->id, (unsigned)buf->block->type);
     if (access & ~buf->access)
         return clv_fail(host, CLV_ERR_INVALID,
                         "vulkan:%s: a buffer imported with access %#x is "
-                        "mapped for %#x", buf->dev->phys->id,
-                        (unsigned)buf->access, (unsigned)access);
+                        "mapped for %#x",
+                        buf->dev->phys->id, (unsigned)buf->access,
+                        (unsigned)access);
     *out = buf->block->mapped + buf->offset;
     return CLV_OK;
 }

@@ -29,8 +29,8 @@ void vk_memory_types_find(const vk_physical *phys, uint32_t import_mask,
     memset(types, 0, sizeof *types);
     for (uint32_t i = 0; i < memory->memoryTypeCount; i++) {
         uint32_t flags = flags_of(memory->memoryTypes[i].propertyFlags), k = 0;
-        uint64_t size = memory->memoryHeaps[memory->memoryTypes[i].heapIndex]
-                            .size;
+        uint64_t size =
+            memory->memoryHeaps[memory->memoryTypes[i].heapIndex].size;
         if (!flags)
             continue;
         while (k < types->n && types->type[k].flags != flags)

@@ -7,8 +7,8 @@
 typedef struct vk_memory_types {
     uint32_t n;
     struct vk_memory_type {
-        uint32_t flags; /* CLV_MEM_* */
-        uint32_t mask;  /* Vulkan's types with these properties */
+        uint32_t flags;       /* CLV_MEM_* */
+        uint32_t mask;        /* Vulkan's types with these properties */
         uint32_t import_mask; /* of them, those that take host pointers */
         uint64_t max_size;
     } type[VK_MAX_MEMORY_TYPES];

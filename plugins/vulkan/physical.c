@@ -46,15 +46,15 @@ static bool read_properties(const vk_instance_api *api, vk_physical *p,
     VkPhysicalDevicePCIBusInfoPropertiesEXT pci = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT};
     VkPhysicalDeviceExternalMemoryHostPropertiesEXT host = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT};
+        .sType =
+            VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT};
     VkPhysicalDeviceVulkan12Properties p12 = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES};
     VkPhysicalDeviceVulkan11Properties p11 = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES,
         .pNext = &p12};
     VkPhysicalDeviceProperties2 all = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
-        .pNext = &p11};
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &p11};
     p->pci = vk_extension_among(ext, n, VK_EXT_PCI_BUS_INFO_EXTENSION_NAME);
     if (p->pci)
         pci.pNext = all.pNext, all.pNext = &pci;
@@ -136,11 +136,16 @@ static void make_id(vk_physical *p)
 static const char *type_word(VkPhysicalDeviceType type)
 {
     switch (type) {
-    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU: return "integrated";
-    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU: return "discrete";
-    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU: return "virtual";
-    case VK_PHYSICAL_DEVICE_TYPE_CPU: return "cpu";
-    default: return "other";
+    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU:
+        return "integrated";
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU:
+        return "discrete";
+    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU:
+        return "virtual";
+    case VK_PHYSICAL_DEVICE_TYPE_CPU:
+        return "cpu";
+    default:
+        return "other";
     }
 }
 
@@ -208,8 +213,7 @@ clv_status vk_physical_find(const clv_host_api *host,
     VkPhysicalDevice handles[64];
     uint32_t count = 64;
     *n = 0;
-    VkResult result =
-        api->EnumeratePhysicalDevices(instance, &count, handles);
+    VkResult result = api->EnumeratePhysicalDevices(instance, &count, handles);
     if (result == VK_ERROR_INITIALIZATION_FAILED)
         count = 0; /* drivers without their devices */
     else if (result < 0)

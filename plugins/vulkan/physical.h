@@ -6,8 +6,8 @@
 typedef struct vk_physical {
     VkPhysicalDevice handle;
     VkPhysicalDeviceType type;
-    uint32_t family;       /* a queue family with compute; others beside it
-                              only where there is no such */
+    uint32_t family; /* a queue family with compute; others beside it
+                        only where there is no such */
     uint32_t timestamp_bits;
     float tick_ns;
     char id[64], name[128], driver[64], bus_path[64];
@@ -21,10 +21,10 @@ typedef struct vk_physical {
     uint32_t max_group, max_group_size[3], max_groups[3];
     uint32_t local_bytes, subgroup, max_push;
     uint32_t image[5][3]; /* as in gpu_target */
-    uint32_t units; /* compute units; 0: not said */
+    uint32_t units;       /* compute units; 0: not said */
     bool fp16, fp16_storage, int8_storage, int8, int64, int_dot, coop_matrix,
         coop_bytes;
-    bool subgroup_swaps; /* shuffles and votes */
+    bool subgroup_swaps;   /* shuffles and votes */
     bool push_descriptors; /* of all arguments that a kernel has */
     bool pci, driver_info;
     VkPhysicalDeviceMemoryProperties memory;

@@ -44,8 +44,7 @@ void vk_pipelines_open(clv_plugin_device *dev)
         info.pInitialData = (char *)data + sizeof(cache_head);
         info.initialDataSize = size - sizeof(cache_head);
     }
-    if (dev->api.CreatePipelineCache(dev->device, &info, NULL,
-                                     &dev->pipelines))
+    if (dev->api.CreatePipelineCache(dev->device, &info, NULL, &dev->pipelines))
         dev->pipelines = VK_NULL_HANDLE; /* then without */
     dev->pipelines_size = info.initialDataSize;
     clv_free(host, data);
@@ -60,11 +59,11 @@ static void keep(clv_plugin_device *dev)
         size == dev->pipelines_size)
         return;
     char *data = malloc(sizeof(cache_head) + size);
-    if (data && !dev->api.GetPipelineCacheData(dev->device, dev->pipelines,
-                                               &size,
-                                               data + sizeof(cache_head))) {
-        const cache_head head = {
-            MAGIC, 0, size, vk_hash(data + sizeof(cache_head), size, 0)};
+    if (data &&
+        !dev->api.GetPipelineCacheData(dev->device, dev->pipelines, &size,
+                                       data + sizeof(cache_head))) {
+        const cache_head head = {MAGIC, 0, size,
+                                 vk_hash(data + sizeof(cache_head), size, 0)};
         char key[64];
         make_key(dev, key);
         memcpy(data, &head, sizeof head);

@@ -6,10 +6,10 @@
 #include "vulkan_build_id.h"
 #include "work.h"
 
-#define OPTION(key_, type_, default_, help_)                                  \
-    {                                                                         \
-        .header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},              \
-        .key = key_, .type = type_, .default_value = default_, .help = help_  \
+#define OPTION(key_, type_, default_, help_)                                   \
+    {                                                                          \
+        .header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL}, .key = key_,  \
+        .type = type_, .default_value = default_, .help = help_                \
     }
 
 static const clv_option options[] = {
@@ -19,31 +19,43 @@ static const clv_option options[] = {
     OPTION("validation", CLV_OPTION_BOOL, "off",
            "run under Vulkan's validation layer and fail on what it says"),
     {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
-     .key = "trial", .type = CLV_OPTION_ENUM, .default_value = "auto",
+     .key = "trial",
+     .type = CLV_OPTION_ENUM,
+     .default_value = "auto",
      .choices = "auto|on|off",
      .help = "kernels are tried when a device is first seen; auto: if it is no "
              "CPU"},
     OPTION("disabled", CLV_OPTION_STRING, "",
            "kernels not to use, by name, separated by ','"),
     {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
-     .key = "matrix", .type = CLV_OPTION_ENUM, .default_value = "auto",
+     .key = "matrix",
+     .type = CLV_OPTION_ENUM,
+     .default_value = "auto",
      .choices = "auto|bytes|plain|off",
      .help = "cooperative matrices; auto: where the device has them; bytes: of "
              "bytes too, for I8 and I4; plain: by plain code, slowly, for "
              "tests"},
     {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
-     .key = "range", .type = CLV_OPTION_INT, .default_value = "0", .min = 0,
+     .key = "range",
+     .type = CLV_OPTION_INT,
+     .default_value = "0",
+     .min = 0,
      .max = INT64_MAX,
      .help = "bytes of a buffer that a kernel can see at once, at most; 0: as "
              "many as the device says"},
     {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
-     .key = "kv", .type = CLV_OPTION_ENUM, .default_value = "auto",
+     .key = "kv",
+     .type = CLV_OPTION_ENUM,
+     .default_value = "auto",
      .choices = "auto|linear|weights",
-     .help = "how attention wishes the cache to lie: by rows, or as the weights "
-             "of its products; auto: so where no matrix instructions read it, "
-             "and the device is no CPU"},
+     .help =
+         "how attention wishes the cache to lie: by rows, or as the weights "
+         "of its products; auto: so where no matrix instructions read it, "
+         "and the device is no CPU"},
     {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
-     .key = "tune", .type = CLV_OPTION_ENUM, .default_value = "fast",
+     .key = "tune",
+     .type = CLV_OPTION_ENUM,
+     .default_value = "fast",
      .choices = "fast|exhaustive|off",
      .help = "which kernel of several: fast: what was found the quickest "
              "before, else a guess; exhaustive: what was not tried before is; "
@@ -54,23 +66,33 @@ static const clv_option options[] = {
            "for tests: a kernel, by name, that is not run where it ought to "
            "be"),
     {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
-     .key = "storage", .type = CLV_OPTION_ENUM, .default_value = "auto",
+     .key = "storage",
+     .type = CLV_OPTION_ENUM,
+     .default_value = "auto",
      .choices = "auto|buffer|image_buffer|texture_2d|texture_array|texture_3d",
      .help = "what activations lie in that a program keeps to itself; auto: "
              "rows in buffers; others: slices of four channels"},
     {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
-     .key = "weights", .type = CLV_OPTION_ENUM, .default_value = "auto",
+     .key = "weights",
+     .type = CLV_OPTION_ENUM,
+     .default_value = "auto",
      .choices = "auto|buffer|image_buffer|texture_2d|texture_array|texture_3d",
      .help = "what weights lie in, in blocks of four outputs, for products "
              "without matrix instructions; auto: as in the file"},
     {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
-     .key = "descriptors", .type = CLV_OPTION_ENUM, .default_value = "sets",
+     .key = "descriptors",
+     .type = CLV_OPTION_ENUM,
+     .default_value = "sets",
      .choices = "sets|push",
      .help = "how kernels get their arguments: from sets in a pool; push: with "
              "the commands, where the device can"},
     {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
-     .key = "queue_depth", .type = CLV_OPTION_INT, .default_value = "64",
-     .min = 1, .max = 65536, .help = "submits that may be in flight"},
+     .key = "queue_depth",
+     .type = CLV_OPTION_INT,
+     .default_value = "64",
+     .min = 1,
+     .max = 65536,
+     .help = "submits that may be in flight"},
 };
 
 static const clv_plugin_api api = {

@@ -18,8 +18,8 @@ static clv_status make_kernels(clv_plugin_program *prog,
     clv_plugin_device *dev = prog->dev;
     const gpu_code *code = prog->code;
     clv_status status = CLV_OK;
-    prog->kernels = clv_new(dev->base.host, (code->n_kernels + 1) *
-                                                sizeof *prog->kernels);
+    prog->kernels =
+        clv_new(dev->base.host, (code->n_kernels + 1) * sizeof *prog->kernels);
     if (!prog->kernels)
         return CLV_ERR_NO_MEMORY;
     for (uint32_t i = 0; i < code->n_kernels && !status; i++) {
@@ -46,8 +46,8 @@ static clv_status make(clv_plugin_program *prog, const clv_compile *compile,
     target.plain_matrix = target.plain_matrix && anew;
     target.weights = anew ? target.weights : 0;
     if (!status)
-        status = gpu_lower(dev->base.host, &target, compile->graph,
-                           &prog->code);
+        status =
+            gpu_lower(dev->base.host, &target, compile->graph, &prog->code);
     clv_free(dev->base.host, choices);
     if (!status)
         status = make_kernels(prog, compile);
@@ -74,7 +74,8 @@ static clv_status try_make(clv_plugin_device *dev, const clv_compile *compile,
 
 /* Matrix instructions and objects want a second copy of the weights, for which
  * there may be no room. */
-clv_status vk_program_compile(clv_plugin_device *dev, const clv_compile *compile,
+clv_status vk_program_compile(clv_plugin_device *dev,
+                              const clv_compile *compile,
                               clv_plugin_program **out)
 {
     const clv_host_api *host = dev->base.host;
@@ -92,9 +93,11 @@ clv_status vk_program_compile(clv_plugin_device *dev, const clv_compile *compile
         !(target->coop_matrix || target->plain_matrix || target->weights) ||
         vk_alive(dev))
         return status;
-    snprintf(line, sizeof line, "vulkan:%.60s: no memory for weights laid out "
+    snprintf(line, sizeof line,
+             "vulkan:%.60s: no memory for weights laid out "
              "anew; products go without, as by vulkan.matrix=off and "
-             "vulkan.weights=auto", dev->phys->id);
+             "vulkan.weights=auto",
+             dev->phys->id);
     host->log(host->host, CLV_LOG_WARN, NULL, 0, line);
     return try_make(dev, &c, false, out);
 }

@@ -9,7 +9,7 @@
 typedef struct vk_place {
     VkBuffer buffer;
     uint64_t begin, end;
-    uint64_t limit; /* of the Vulkan buffer */
+    uint64_t limit;          /* of the Vulkan buffer */
     const vk_private *image; /* NULL: bytes */
 } vk_place;
 
@@ -26,8 +26,8 @@ typedef struct vk_recording {
     VkCommandPool pool;
     VkCommandBuffer cb;
     VkDescriptorPool descriptors; /* where they are not pushed */
-    VkDescriptorSet *sets;  /* [n dispatches] of that pool, or NULL */
-    vk_place *places;       /* [n_tensors] that the descriptors point to */
+    VkDescriptorSet *sets;        /* [n dispatches] of that pool, or NULL */
+    vk_place *places; /* [n_tensors] that the descriptors point to */
     int64_t symbols[CLV_MAX_SYMBOLS];
     bool written, recorded; /* the sets, the command buffer */
     bool is_setup;          /* it fills the weights that the program made */
@@ -44,19 +44,20 @@ struct clv_plugin_program {
     vk_place *places;         /* [n_tensors] of the run being recorded */
     clv_symbol_range symbols[CLV_MAX_SYMBOLS];
     gpu_code *code;
-    vk_kernel **kernels;            /* [code->n_kernels] */
-    vk_private *privates;           /* [code->n_privates] */
-    gpu_kept **kept;                /* [code->n_privates] weights shared with
-                                       programs of the device, or NULL */
-    bool *made;                     /* [code->n_privates] whose weights we
-                                       fill */
+    vk_kernel **kernels;  /* [code->n_kernels] */
+    vk_private *privates; /* [code->n_privates] */
+    gpu_kept **kept;      /* [code->n_privates] weights shared with
+                             programs of the device, or NULL */
+    bool *made;           /* [code->n_privates] whose weights we
+                             fill */
     vk_recording recordings[VK_RECORDINGS];
     uint64_t compile_ns;
 };
 
 clv_status vk_op_caps(clv_plugin_device *dev, const clv_subgraph *graph,
                       clv_op_caps *out, uint32_t stride);
-clv_status vk_program_compile(clv_plugin_device *dev, const clv_compile *compile,
+clv_status vk_program_compile(clv_plugin_device *dev,
+                              const clv_compile *compile,
                               clv_plugin_program **out);
 clv_status vk_program_info(clv_plugin_program *prog, clv_program_info *out);
 void vk_program_destroy(clv_plugin_program *prog);

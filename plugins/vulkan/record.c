@@ -15,9 +15,8 @@ static uint32_t count_descriptors(const clv_plugin_program *prog,
     }
     for (uint32_t s = 0; s < 10; s++)
         if (by_storage[s])
-            sizes[n_sizes++] =
-                (VkDescriptorPoolSize){vk_descriptor_type(s / 2, s % 2),
-                                       by_storage[s]};
+            sizes[n_sizes++] = (VkDescriptorPoolSize){
+                vk_descriptor_type(s / 2, s % 2), by_storage[s]};
     return n_sizes;
 }
 
@@ -59,8 +58,8 @@ VkResult vk_recording_init(clv_plugin_program *prog, vk_recording *rec,
     const VkCommandPoolCreateInfo commands = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
         .queueFamilyIndex = dev->phys->family};
-    rec->places = clv_new(dev->base.host,
-                          prog->n_tensors * sizeof *rec->places);
+    rec->places =
+        clv_new(dev->base.host, prog->n_tensors * sizeof *rec->places);
     if (!rec->places)
         return VK_ERROR_OUT_OF_HOST_MEMORY;
     VkResult result =
@@ -72,8 +71,7 @@ VkResult vk_recording_init(clv_plugin_program *prog, vk_recording *rec,
         .commandBufferCount = 1};
     if (!result)
         result = dev->api.AllocateCommandBuffers(dev->device, &info, &rec->cb);
-    return result || dev->pushes ? result
-                                 : make_sets(prog, rec, dispatches, n);
+    return result || dev->pushes ? result : make_sets(prog, rec, dispatches, n);
 }
 
 void vk_recording_finish(clv_plugin_program *prog, vk_recording *rec)
@@ -96,7 +94,8 @@ static vk_place find_arg(const clv_plugin_program *prog, const gpu_arg *arg,
         const clv_plugin_buffer *buf = p->buffer;
         if (!buf)
             return (vk_place){.image = p};
-        place = (vk_place){.buffer = buf->block->buffer, .begin = buf->offset,
+        place = (vk_place){.buffer = buf->block->buffer,
+                           .begin = buf->offset,
                            .end = buf->offset + buf->size,
                            .limit = buf->block->size};
     } else {
@@ -106,7 +105,8 @@ static vk_place find_arg(const clv_plugin_program *prog, const gpu_arg *arg,
     return place;
 }
 
-/* Descriptors begin at multiples; an empty tensor may lie at the buffer's end. */
+/* Descriptors begin at multiples; an empty tensor may lie at the buffer's end.
+ */
 static uint64_t aligned_begin(const clv_plugin_program *prog,
                               const vk_place *place)
 {
@@ -154,9 +154,9 @@ static void describe(const clv_plugin_program *prog, VkDescriptorSet set,
         vk_place place = find_arg(prog, &d->args[a], places);
         described *all = &out->all[a];
         if (place.image) {
-            all->image = (VkDescriptorImageInfo){
-                .imageView = place.image->view,
-                .imageLayout = VK_IMAGE_LAYOUT_GENERAL};
+            all->image =
+                (VkDescriptorImageInfo){.imageView = place.image->view,
+                                        .imageLayout = VK_IMAGE_LAYOUT_GENERAL};
             all->view = place.image->texel_view;
         } else {
             describe_bytes(prog, &place, &all->buffer);
@@ -277,8 +277,7 @@ static void record_one(clv_plugin_program *prog, const vk_recording *rec,
                       : (int32_t)(place.begin - aligned_begin(prog, &place));
     }
     for (uint32_t p = k->n_args; p < k->n_ints; p++)
-        ints[p] =
-            (int32_t)gpu_expr_value(&d->params[p - k->n_args], symbols);
+        ints[p] = (int32_t)gpu_expr_value(&d->params[p - k->n_args], symbols);
     order(prog, rec, d, t);
     api->CmdBindPipeline(rec->cb, VK_PIPELINE_BIND_POINT_COMPUTE, k->pipeline);
     bind_args(prog, rec, d, i);
@@ -291,10 +290,9 @@ static void record_one(clv_plugin_program *prog, const vk_recording *rec,
 static void stamp(clv_plugin_program *prog, const vk_recording *rec, uint32_t i)
 {
     if (rec->stamps.pool)
-        prog->dev->api.CmdWriteTimestamp(rec->cb,
-                                         VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT,
-                                         rec->stamps.pool,
-                                         rec->stamps.first + i);
+        prog->dev->api.CmdWriteTimestamp(
+            rec->cb, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, rec->stamps.pool,
+            rec->stamps.first + i);
 }
 
 VkResult vk_recording_record(clv_plugin_program *prog, vk_recording *rec,

@@ -24,8 +24,8 @@ static bool same_places(const clv_plugin_program *prog, const vk_recording *rec)
     return true;
 }
 
-/* The best: 3 as it is, 2 with its descriptors, 1 idle, 0 after waiting for it; of
- * equal ones that of the longest ago. */
+/* The best: 3 as it is, 2 with its descriptors, 1 idle, 0 after waiting for it;
+ * of equal ones that of the longest ago. */
 static vk_recording *choose(clv_plugin_program *prog, const int64_t *symbols,
                             bool stamped, uint64_t done, int *rank)
 {
@@ -52,11 +52,11 @@ static vk_recording *choose(clv_plugin_program *prog, const int64_t *symbols,
 static VkResult wait_for(clv_plugin_device *dev, VkSemaphore semaphore,
                          uint64_t value)
 {
-    const VkSemaphoreWaitInfo info = {
-        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
-        .semaphoreCount = 1,
-        .pSemaphores = &semaphore,
-        .pValues = &value};
+    const VkSemaphoreWaitInfo info = {.sType =
+                                          VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
+                                      .semaphoreCount = 1,
+                                      .pSemaphores = &semaphore,
+                                      .pValues = &value};
     return dev->api.WaitSemaphores(dev->device, &info, UINT64_MAX);
 }
 
@@ -80,8 +80,8 @@ clv_status vk_program_commands(const clv_command *command, uint64_t value,
         choose(prog, symbols, stamps.pool != VK_NULL_HANDLE, done, &rank);
     if (!rec->cb) { /* the first time, or after a failure */
         vk_recording_finish(prog, rec);
-        result = vk_recording_init(prog, rec, code->dispatches,
-                                   code->n_dispatches);
+        result =
+            vk_recording_init(prog, rec, code->dispatches, code->n_dispatches);
         if (result)
             vk_recording_finish(prog, rec);
     } else if (!rank && rec->value < value) {
@@ -120,13 +120,12 @@ VkResult vk_run_once(clv_plugin_device *dev, VkCommandBuffer cb)
         .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
         .signalSemaphoreValueCount = 1,
         .pSignalSemaphoreValues = &value};
-    const VkSubmitInfo submit = {
-        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-        .pNext = &timeline,
-        .commandBufferCount = 1,
-        .pCommandBuffers = &cb,
-        .signalSemaphoreCount = 1,
-        .pSignalSemaphores = &semaphore};
+    const VkSubmitInfo submit = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+                                 .pNext = &timeline,
+                                 .commandBufferCount = 1,
+                                 .pCommandBuffers = &cb,
+                                 .signalSemaphoreCount = 1,
+                                 .pSignalSemaphores = &semaphore};
     pthread_mutex_lock(&dev->queue_lock);
     result = dev->api.QueueSubmit(dev->queue, 1, &submit, VK_NULL_HANDLE);
     pthread_mutex_unlock(&dev->queue_lock);

@@ -28,7 +28,8 @@ static vk_glsl_compile_fn find_compiler(clv_plugin_device *dev)
     if (!symbol)
         clv_fail(host, CLV_ERR_NOT_FOUND,
                  "vulkan:%s: no compiler of kernels: %s; install it next to "
-                 "the plugin", dev->phys->id, dlerror());
+                 "the plugin",
+                 dev->phys->id, dlerror());
     return (vk_glsl_compile_fn)symbol;
 }
 

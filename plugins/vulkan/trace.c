@@ -201,18 +201,17 @@ static VkResult take_time(clv_plugin_device *dev, uint64_t *tick)
         .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
         .signalSemaphoreValueCount = 1,
         .pSignalSemaphoreValues = &value};
-    const VkSubmitInfo info = {
-        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-        .pNext = &timeline,
-        .commandBufferCount = 1,
-        .pCommandBuffers = &trace->cb,
-        .signalSemaphoreCount = 1,
-        .pSignalSemaphores = &trace->semaphore};
-    const VkSemaphoreWaitInfo wait = {
-        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
-        .semaphoreCount = 1,
-        .pSemaphores = &trace->semaphore,
-        .pValues = &value};
+    const VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+                               .pNext = &timeline,
+                               .commandBufferCount = 1,
+                               .pCommandBuffers = &trace->cb,
+                               .signalSemaphoreCount = 1,
+                               .pSignalSemaphores = &trace->semaphore};
+    const VkSemaphoreWaitInfo wait = {.sType =
+                                          VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
+                                      .semaphoreCount = 1,
+                                      .pSemaphores = &trace->semaphore,
+                                      .pValues = &value};
     pthread_mutex_lock(&dev->queue_lock);
     VkResult result =
         dev->api.QueueSubmit(dev->queue, 1, &info, VK_NULL_HANDLE);
@@ -221,10 +220,11 @@ static VkResult take_time(clv_plugin_device *dev, uint64_t *tick)
         return result;
     trace->value = value;
     result = dev->api.WaitSemaphores(dev->device, &wait, UINT64_MAX);
-    return result ? result
-                  : dev->api.GetQueryPoolResults(
-                        dev->device, trace->query, 0, 1, sizeof *tick, tick,
-                        sizeof *tick, VK_QUERY_RESULT_64_BIT);
+    return result
+               ? result
+               : dev->api.GetQueryPoolResults(dev->device, trace->query, 0, 1,
+                                              sizeof *tick, tick, sizeof *tick,
+                                              VK_QUERY_RESULT_64_BIT);
 }
 
 clv_status vk_calibrate(clv_plugin_device *dev, clv_calibration *out)

@@ -4,8 +4,8 @@
 
 void vk_record_barrier(clv_plugin_device *dev, VkCommandBuffer cb)
 {
-    const VkPipelineStageFlags device = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT |
-                                        VK_PIPELINE_STAGE_TRANSFER_BIT;
+    const VkPipelineStageFlags device =
+        VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
     const VkMemoryBarrier barrier = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
         .srcAccessMask =
@@ -49,8 +49,7 @@ static void fill(clv_plugin_device *dev, VkCommandBuffer cb, VkBuffer dst,
     vk_record_barrier(dev, cb);
     dev->api.CmdFillBuffer(cb, scratch, 0, 16, pattern);
     vk_record_barrier(dev, cb);
-    copy(dev, cb, scratch, 0, dst, begin,
-         (first < end ? first : end) - begin);
+    copy(dev, cb, scratch, 0, dst, begin, (first < end ? first : end) - begin);
     if (last < end)
         copy(dev, cb, scratch, (last - begin) % 4, dst, last, end - last);
 }

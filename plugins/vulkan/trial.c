@@ -40,7 +40,8 @@ static void tell(const clv_plugin_device *dev, const char *unwanted)
     char line[sizeof dev->disabled + 160];
     if (!strcmp(dev->disabled, unwanted))
         return;
-    snprintf(line, sizeof line, "%.60s: kernels not used: %s; a newer driver "
+    snprintf(line, sizeof line,
+             "%.60s: kernels not used: %s; a newer driver "
              "may do, vulkan.disabled takes their names without trial",
              dev->phys->id, dev->disabled);
     host->log(host->host, CLV_LOG_WARN, NULL, 0, line);
@@ -62,9 +63,11 @@ clv_status vk_try_kernels(clv_plugin_device *dev, const clv_plugin_api *api)
     char key[64];
     if (!gpu_is_list(unwanted, strlen(unwanted)) ||
         strlen(unwanted) >= sizeof dev->disabled)
-        return clv_fail(host, CLV_ERR_INVALID,
-                        "vulkan:%s: vulkan.disabled = '%.60s': it must be names "
-                        "of kernels separated by ','", dev->phys->id, unwanted);
+        return clv_fail(
+            host, CLV_ERR_INVALID,
+            "vulkan:%s: vulkan.disabled = '%.60s': it must be names "
+            "of kernels separated by ','",
+            dev->phys->id, unwanted);
     snprintf(dev->disabled, sizeof dev->disabled, "%s", unwanted);
     snprintf(dev->wrong, sizeof dev->wrong, "%s", option(dev, "wrong"));
     if (!is_wanted(dev))

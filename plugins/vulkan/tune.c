@@ -20,7 +20,8 @@ static void entry_name(const clv_plugin_device *dev, const char *kind,
                                          h ^ 0x9e3779b97f4a7c15ull));
 }
 
-/* --- timing ---------------------------------------------------------------- */
+/* --- timing ----------------------------------------------------------------
+ */
 
 /* Fills all of the buffer, so that nothing else is left in the caches. */
 static VkResult record_sweep(clv_plugin_program *prog, vk_recording *rec,
@@ -29,9 +30,8 @@ static VkResult record_sweep(clv_plugin_program *prog, vk_recording *rec,
     const vk_device_api *api = &prog->dev->api;
     const VkCommandBufferBeginInfo begin = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
-    const clv_command fill = {.kind = CLV_COMMAND_FILL,
-                              .dst = sweep,
-                              .size = sweep->size / 4 * 4};
+    const clv_command fill = {
+        .kind = CLV_COMMAND_FILL, .dst = sweep, .size = sweep->size / 4 * 4};
     VkResult result = api->BeginCommandBuffer(rec->cb, &begin);
     if (result)
         return result;
@@ -76,8 +76,7 @@ static VkResult run_once(clv_plugin_program *prog, const vk_place *places,
     return result;
 }
 
-static clv_status time_program(clv_plugin_device *dev,
-                               clv_plugin_program *prog,
+static clv_status time_program(clv_plugin_device *dev, clv_plugin_program *prog,
                                const clv_binding *bindings, uint32_t n,
                                clv_plugin_buffer *sweep, uint64_t *ns)
 {
@@ -116,7 +115,8 @@ static clv_status time_program(clv_plugin_device *dev,
     return result ? vk_fail(dev, result, "timing a kernel") : CLV_OK;
 }
 
-/* --- choosing -------------------------------------------------------------- */
+/* --- choosing --------------------------------------------------------------
+ */
 
 clv_status vk_choose(clv_plugin_device *dev, const clv_compile *c,
                      char **choices)

@@ -3,7 +3,7 @@
 
 #include "program.h"
 
-/* For gpu_target.choices: NULL or text to be freed. What is not known is measured
- * if vulkan.tune says so. */
+/* For gpu_target.choices: NULL or text to be freed. What is not known is
+ * measured if vulkan.tune says so. */
 clv_status vk_choose(clv_plugin_device *dev, const clv_compile *c,
                      char **choices);

@@ -36,8 +36,8 @@ static clv_status await(clv_plugin_device *dev, const clv_timeline_point *point,
 {
     const uint64_t look_ns = 50000;
     vk_work *work = dev->work;
-    const uint64_t *flag = point->timeline ? &point->timeline->word
-                                           : point->flag;
+    const uint64_t *flag =
+        point->timeline ? &point->timeline->word : point->flag;
     while (clv_timeline_word(flag) < point->value && !work->queue.stop &&
            !atomic_load(&dev->lost)) {
         if (point->timeline && is_ahead(work, point))

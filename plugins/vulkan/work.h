@@ -18,16 +18,16 @@ typedef struct vk_flight {
     clv_queue_job *job;
     clv_status status; /* of what was before it reached the driver */
     char message[CLV_MESSAGE_SIZE];
-    uint64_t value;    /* of the semaphore once it has ended; 0: not begun */
+    uint64_t value; /* of the semaphore once it has ended; 0: not begun */
     VkCommandPool pool;
     VkCommandBuffer *loose; /* [n_loose] of the pool */
     VkCommandBuffer *list;  /* [n_list] to submit, in order */
     uint32_t n_loose, used_loose, n_list, room;
-    bool open;         /* the last loose one is being recorded */
+    bool open; /* the last loose one is being recorded */
     VkQueryPool queries;
-    uint32_t n_queries;/* in the pool */
-    uint32_t n_stamps; /* of them in use: two a command, then those of the
-                          programs' kernels; or none */
+    uint32_t n_queries;    /* in the pool */
+    uint32_t n_stamps;     /* of them in use: two a command, then those of the
+                              programs' kernels; or none */
     uint32_t kernel_stamp; /* the next one of a program */
 } vk_flight;
 
@@ -35,13 +35,13 @@ struct vk_work {
     clv_queue queue; /* jobs that were not taken yet; its lock is for all of
                         this */
     pthread_t feeder, finisher;
-    uint32_t threads;     /* running */
+    uint32_t threads; /* running */
     VkSemaphore semaphore;
-    uint64_t value;       /* last one submitted */
+    uint64_t value; /* last one submitted */
     vk_flight flights[VK_FLIGHTS];
     uint64_t fed, finished; /* flights so far */
     bool hang;
-    bool ended;           /* the feeder has */
+    bool ended; /* the feeder has */
     struct vk_block *scratch;
     struct vk_trace *trace;
 };

@@ -17,8 +17,8 @@ static inline bool test_share(test_random *r, int64_t extent, int64_t granule,
     int64_t begin = 0;
     for (uint32_t i = 0; i < n; i++) {
         int64_t left = granules - begin - (n - 1 - i);
-        int64_t take = i + 1 == n ? granules - begin
-                                  : 1 + test_below(r, (uint32_t)left);
+        int64_t take =
+            i + 1 == n ? granules - begin : 1 + test_below(r, (uint32_t)left);
         int64_t end = (begin + take) * granule;
         out[i] = (core_range){begin * granule, end < extent ? end : extent};
         begin += take;

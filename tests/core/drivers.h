@@ -13,7 +13,8 @@
 static inline void test_no_driver(const char *plugin)
 {
     printf("skipped: no device for plugin %s; scripts/setup.sh installs a "
-           "driver\n", plugin);
+           "driver\n",
+           plugin);
     exit(getenv("CLEAVE_TEST_NEED_DRIVERS") ? 1 : TEST_SKIPPED);
 }
 
@@ -31,8 +32,8 @@ static inline void test_find_driver(const char *plugin, char id[TEST_DEVICE_ID])
     snprintf(dirs, sizeof dirs, "core.plugins=%s", plugin);
     assert_ok(clv_config_set(config, dirs, "test"));
     assert_ok(clv_config_set(config, "core.allow_unsafe_plugins=on", "test"));
-    assert_ok(clv_context_create(&(clv_context_params){.config = config},
-                                 &ctx));
+    assert_ok(
+        clv_context_create(&(clv_context_params){.config = config}, &ctx));
     if (!clv_context_device_count(ctx))
         test_no_driver(plugin);
     snprintf(id, TEST_DEVICE_ID, "%s",

@@ -1,4 +1,5 @@
-/* Allocations that fail, in a test linked with --wrap for each function below. */
+/* Allocations that fail, in a test linked with --wrap for each function below.
+ */
 #pragma once
 
 #include "test.h"
@@ -30,8 +31,7 @@ static atomic_int countdown = -1;
 
 static bool fails(void)
 {
-    return atomic_load(&countdown) >= 0 &&
-           atomic_fetch_sub(&countdown, 1) == 0;
+    return atomic_load(&countdown) >= 0 && atomic_fetch_sub(&countdown, 1) == 0;
 }
 
 void *__wrap_malloc(size_t size)

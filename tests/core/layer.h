@@ -44,9 +44,9 @@ static inline clv_value test_layer_weight(test_layer *l, uint32_t dtype,
 {
     clv_tensor *t = test_layer_tensor(l, dtype, rows, columns);
     if (dtype == CLV_DTYPE_I4 || dtype == CLV_DTYPE_I8)
-        assert_ok(clv_tensor_set_quant(
-            t, CLV_QUANT_PER_CHANNEL, 0,
-            test_layer_tensor(l, CLV_DTYPE_F32, 0, rows)));
+        assert_ok(
+            clv_tensor_set_quant(t, CLV_QUANT_PER_CHANNEL, 0,
+                                 test_layer_tensor(l, CLV_DTYPE_F32, 0, rows)));
     return clv_graph_weight(l->graph, "w", t);
 }
 
@@ -64,8 +64,7 @@ static inline clv_value test_layer_attend(test_layer *l, clv_value x,
     const test_shape *s = l->shape;
     clv_graph *g = l->graph;
     const int64_t cache[] = {s->context, s->groups * s->head_dim};
-    clv_value freq =
-        test_layer_weight(l, CLV_DTYPE_F32, 0, s->head_dim / 2);
+    clv_value freq = test_layer_weight(l, CLV_DTYPE_F32, 0, s->head_dim / 2);
     clv_value q = test_layer_matmul(l, x, s->heads * s->head_dim, s->hidden);
     clv_value k = test_layer_matmul(l, x, cache[1], s->hidden);
     clv_value v = test_layer_matmul(l, x, cache[1], s->hidden);

@@ -11,13 +11,13 @@
 typedef struct layers_shape {
     uint32_t n_layers;
     int64_t hidden, heads, groups, head_dim, ffn, vocabulary, context;
-    int64_t tokens;         /* 0: a symbol, up to max_tokens */
+    int64_t tokens; /* 0: a symbol, up to max_tokens */
     int64_t max_tokens;
-    uint32_t dtype, quant;  /* of matrices; I8 and I4 with scales */
+    uint32_t dtype, quant; /* of matrices; I8 and I4 with scales */
     uint32_t quant_group;
     bool bias;
-    bool askew;             /* matrices lie at addresses that are odd for
-                               devices with wishes */
+    bool askew; /* matrices lie at addresses that are odd for
+                   devices with wishes */
 } layers_shape;
 
 typedef struct layers {
@@ -48,14 +48,13 @@ static inline clv_tensor *layers_askew(layers *l, const int64_t *dims)
 {
     uint64_t size;
     void *data = NULL;
-    assert_ok(clv_dtype_size(l->shape.dtype, (uint64_t)(dims[0] * dims[1]),
-                             &size));
+    assert_ok(
+        clv_dtype_size(l->shape.dtype, (uint64_t)(dims[0] * dims[1]), &size));
     assert_false(posix_memalign(&data, 64, size + 8));
     memset(data, 0, size + 8);
     assert_true(l->n_weights < LAYERS_MAX_WEIGHTS);
-    assert_ok(clv_tensor_wrap(l->ctx, l->shape.dtype, 2, dims,
-                              (char *)data + 8, size, CLV_ACCESS_READ,
-                              layers_release, data,
+    assert_ok(clv_tensor_wrap(l->ctx, l->shape.dtype, 2, dims, (char *)data + 8,
+                              size, CLV_ACCESS_READ, layers_release, data,
                               &l->weights[l->n_weights]));
     return l->weights[l->n_weights++];
 }
@@ -64,13 +63,12 @@ static inline clv_value layers_matrix(layers *l, int64_t rows, int64_t columns)
 {
     const layers_shape *s = &l->shape;
     const int64_t dims[] = {rows, columns};
-    clv_tensor *t = s->askew ? layers_askew(l, dims)
-                             : layers_tensor(l, s->dtype, 2, dims);
+    clv_tensor *t =
+        s->askew ? layers_askew(l, dims) : layers_tensor(l, s->dtype, 2, dims);
     if (s->quant) {
         bool grouped = s->quant == CLV_QUANT_PER_GROUP;
-        const int64_t scales[] = {
-            s->quant == CLV_QUANT_PER_TENSOR ? 1 : rows,
-            grouped ? columns / s->quant_group : 0};
+        const int64_t scales[] = {s->quant == CLV_QUANT_PER_TENSOR ? 1 : rows,
+                                  grouped ? columns / s->quant_group : 0};
         clv_tensor *d =
             layers_tensor(l, CLV_DTYPE_F32, grouped ? 2 : 1, scales);
         assert_ok(clv_tensor_set_quant(t, s->quant, s->quant_group, d));
@@ -83,8 +81,8 @@ static inline clv_value layers_linear(layers *l, clv_value x, int64_t out,
 {
     clv_value bias = CLV_NO_TENSOR;
     if (l->shape.bias)
-        bias = clv_graph_weight(
-            l->graph, "b", layers_tensor(l, CLV_DTYPE_F32, 1, &out));
+        bias = clv_graph_weight(l->graph, "b",
+                                layers_tensor(l, CLV_DTYPE_F32, 1, &out));
     return clv_graph_matmul(l->graph, x, layers_matrix(l, out, in), bias);
 }
 
@@ -105,8 +103,7 @@ static inline clv_value layers_attend(layers *l, clv_value x)
     clv_graph_set_rows(g, k_state, k, l->pos);
     clv_graph_set_rows(g, v_state, v, l->pos);
     const clv_attention_params params = {.head_dim = head, .rows = l->rows};
-    clv_value y =
-        clv_graph_attention(g, q, k_state, v_state, l->pos, &params);
+    clv_value y = clv_graph_attention(g, q, k_state, v_state, l->pos, &params);
     return layers_linear(l, y, s->hidden, wide);
 }
 
@@ -122,8 +119,8 @@ static inline void layers_build(layers *l, clv_context *ctx,
     clv_value ids = clv_graph_input(g, "ids", CLV_DTYPE_I32, 1, &n);
     l->pos = clv_graph_input(g, "pos", CLV_DTYPE_I32, 1, &n);
     const int64_t half = s->head_dim / 2;
-    l->freq = clv_graph_weight(g, "freq",
-                               layers_tensor(l, CLV_DTYPE_F32, 1, &half));
+    l->freq =
+        clv_graph_weight(g, "freq", layers_tensor(l, CLV_DTYPE_F32, 1, &half));
     l->norm = clv_graph_weight(g, "norm",
                                layers_tensor(l, CLV_DTYPE_F32, 1, &s->hidden));
     clv_value table = layers_matrix(l, s->vocabulary, s->hidden);

@@ -85,7 +85,7 @@ static inline const char *install_manifest(const tmpdir *to, const char *text,
 
 /* A context over dir, or over dirs; set: further settings, NULL at the end. */
 static inline clv_status open_context(const char *dirs, const char *const *set,
-                               clv_config **config, clv_context **ctx)
+                                      clv_config **config, clv_context **ctx)
 {
     char text[2048];
     snprintf(text, sizeof text, "core.plugin_dirs=%s", dirs ? dirs : dir.path);
@@ -146,7 +146,7 @@ static inline void assert_stops(uint32_t stage, clv_status status,
 }
 
 static inline void assert_variant_stops(const char *variant, uint32_t stage,
-                                 clv_status status, const char *parts)
+                                        clv_status status, const char *parts)
 {
     const char *path = install(&dir, variant);
     assert_stops(stage, status, parts);

@@ -67,8 +67,8 @@ static inline core_solve_node *problem_node(problem *q)
 {
     assert_true(q->p.n_nodes < PROBLEM_NODES);
     core_solve_node *node = &q->nodes[q->p.n_nodes];
-    *node = (core_solve_node){.first_option = q->p.n_options,
-                              .kind = q->p.n_nodes};
+    *node =
+        (core_solve_node){.first_option = q->p.n_options, .kind = q->p.n_nodes};
     q->p.n_nodes++;
     return node;
 }
@@ -182,13 +182,12 @@ static inline void random_option(test_random *r, problem *q,
     problem_option(q);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t d = test_below(r, q->p.n_devices);
-        uint32_t end = i + 1 == n ? PROBLEM_EXTENT
-                                  : at + 1 + test_below(r, 4);
+        uint32_t end = i + 1 == n ? PROBLEM_EXTENT : at + 1 + test_below(r, 4);
         core_box out = axis ? columns(at, end) : rows(at, end);
         if (axis == 2)
             out = whole_box;
-        core_solve_piece *piece = problem_piece(
-            q, d, speed[d] * (end - at) + random_ns(r, 20), out);
+        core_solve_piece *piece =
+            problem_piece(q, d, speed[d] * (end - at) + random_ns(r, 20), out);
         piece->partial = axis == 2 && n > 1;
         piece->weight_bytes = 100 * (end - at);
         piece->energy_nj = random_ns(r, 50);
@@ -247,9 +246,9 @@ static inline void layer_node(test_random *r, problem *q, bool own_part)
             for (int64_t at = 2; at < PROBLEM_EXTENT; at += 2) {
                 problem_option(q);
                 double rest = (double)(PROBLEM_EXTENT - at);
-                set_needs(problem_piece(q, a, speed[a] * (double)at,
-                                        columns(0, at)),
-                          node->n_deps, ways);
+                set_needs(
+                    problem_piece(q, a, speed[a] * (double)at, columns(0, at)),
+                    node->n_deps, ways);
                 set_needs(problem_piece(q, b, speed[b] * rest,
                                         columns(at, PROBLEM_EXTENT)),
                           node->n_deps, ways);

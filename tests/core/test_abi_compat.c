@@ -288,7 +288,7 @@ static clv_status call(clv_device *dev, const char *what,
 static void test_required_in_answers(void **state)
 {
     (void)state;
-    static const char *const answers[] = {"caps",   "cost",  "timeline",
+    static const char *const answers[] = {"caps",    "cost",  "timeline",
                                           "program", "trace", "calibration",
                                           "export"};
     for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
@@ -400,13 +400,13 @@ static void test_mandatory_members(void **state)
 {
     (void)state;
     static const char *const slots[] = {
-        "create",          "quiesce",         "destroy",
-        "enumerate",       "device_open",     "device_close",
-        "mem_types",       "op_caps",         "buffer_alloc",
-        "buffer_free",     "buffer_unmap",    "timeline_create",
-        "timeline_destroy", "timeline_query", "timeline_signal",
-        "timeline_fail",   "timeline_wait",   "program_compile",
-        "program_info",    "program_destroy", "submit"};
+        "create",           "quiesce",         "destroy",
+        "enumerate",        "device_open",     "device_close",
+        "mem_types",        "op_caps",         "buffer_alloc",
+        "buffer_free",      "buffer_unmap",    "timeline_create",
+        "timeline_destroy", "timeline_query",  "timeline_signal",
+        "timeline_fail",    "timeline_wait",   "program_compile",
+        "program_info",     "program_destroy", "submit"};
     char value[64], parts[80];
     for (size_t i = 0; i < sizeof slots / sizeof *slots; i++) {
         snprintf(value, sizeof value, "null:%s", slots[i]);
@@ -456,9 +456,8 @@ static void test_required_in_devices(void **state)
     (void)state;
     check_refused("newer", "CLEAVE_TEST_REQUIRED", "device", CLV_STAGE_CREATED,
                   CLV_ERR_UNSUPPORTED, "device 0|extension");
-    check_refused("newer", "CLEAVE_TEST_REQUIRED", "mem_type",
-                  CLV_STAGE_READY, CLV_ERR_UNSUPPORTED,
-                  "device 'newer:|mem_types|extension");
+    check_refused("newer", "CLEAVE_TEST_REQUIRED", "mem_type", CLV_STAGE_READY,
+                  CLV_ERR_UNSUPPORTED, "device 'newer:|mem_types|extension");
 }
 
 int main(void)

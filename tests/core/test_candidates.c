@@ -19,7 +19,7 @@
 /* Devices as rooflines whose programs pad to their lengths. */
 typedef struct machine {
     double flops[MAX_DEVICES], bytes[MAX_DEVICES]; /* a ns */
-    double together;  /* bytes/ns; 0: no limit */
+    double together;                               /* bytes/ns; 0: no limit */
     core_overheads overheads;
     uint32_t unknown; /* op that nobody knows the cost of; 0: none */
 } machine;
@@ -74,14 +74,21 @@ static double slowdown(const void *ctx, clv_device *const *devs, uint32_t n,
 }
 
 static const machine equal = {
-    .flops = {100, 100, 100, 100}, .bytes = {10, 10, 10, 10},
-    .overheads = {.submit = 100, .submit_idle = 500, .dispatch = 200,
-                  .wait_poll = 100}};
+    .flops = {100, 100, 100, 100},
+    .bytes = {10, 10, 10, 10},
+    .overheads = {
+        .submit = 100, .submit_idle = 500, .dispatch = 200, .wait_poll = 100}};
 
-static const layers_shape small = {
-    .n_layers = 2, .hidden = 256, .heads = 8, .groups = 4, .head_dim = 32,
-    .ffn = 512, .vocabulary = 320, .context = 64, .tokens = 48,
-    .dtype = CLV_DTYPE_F16};
+static const layers_shape small = {.n_layers = 2,
+                                   .hidden = 256,
+                                   .heads = 8,
+                                   .groups = 4,
+                                   .head_dim = 32,
+                                   .ffn = 512,
+                                   .vocabulary = 320,
+                                   .context = 64,
+                                   .tokens = 48,
+                                   .dtype = CLV_DTYPE_F16};
 
 static core_costs costs_of(const machine *m)
 {
@@ -124,9 +131,8 @@ static void set_graph(scene *s, const layers_shape *shape)
     s->caps = calloc((size_t)n_devices * s->l.graph->n_nodes, sizeof *s->caps);
     assert_non_null(s->caps);
     for (uint32_t d = 0; d < n_devices; d++)
-        assert_ok(core_device_caps(
-            clv_context_device(s->ctx, d), &view,
-            s->caps + (size_t)d * s->l.graph->n_nodes));
+        assert_ok(core_device_caps(clv_context_device(s->ctx, d), &view,
+                                   s->caps + (size_t)d * s->l.graph->n_nodes));
     assert_ok(clv_plan_create(s->ctx, s->l.graph, NULL, &s->plan));
 }
 
@@ -278,8 +284,8 @@ static void check_option(const scene *s, uint32_t node, uint32_t option)
     /* Out boxes fill the result. */
     const clv_node *whole = &s->l.graph->nodes[node];
     const clv_tensor_desc *d =
-        &s->l.graph->tensors[whole->n_outputs ? whole->outputs[0]
-                                              : whole->inputs[1]];
+        &s->l.graph
+             ->tensors[whole->n_outputs ? whole->outputs[0] : whole->inputs[1]];
     assert_true(sum == (d->rank > 1 ? (double)d->dims[0] : 1) *
                            (double)d->dims[d->rank - 1]);
     core_cut_finish(&cut);
@@ -351,8 +357,8 @@ static void test_reference(void **state)
 static void test_odd_limits(void **state)
 {
     (void)state;
-    assert_true(try_scene(NULL, REF "ref.rows0=0,0,32 ref.rows1=100,0,0",
-                          &small) > 30);
+    assert_true(
+        try_scene(NULL, REF "ref.rows0=0,0,32 ref.rows1=100,0,0", &small) > 30);
     assert_true(try_scene(NULL, REF "ref.sequence0=5,48,3", &small) > 30);
     assert_true(try_scene(NULL, REF "ref.channels1=64,0,64 ref.split0=on",
                           &small) > 30);
@@ -387,12 +393,10 @@ static void test_chips(void **state)
     static const int64_t lengths[] = {1, 256, 300, 600};
     for (int i = 0; i < 4; i++) {
         shape.tokens = lengths[i];
-        assert_true(try_scene("snapdragon-8gen3", "core.plugins=npu_sim",
-                              &shape) > 20);
-        assert_true(try_scene("two-npus", "core.plugins=npu_sim", &shape) >
-                    20);
-        assert_true(try_scene("int8-npu", "core.plugins=npu_sim", &shape) >
-                    10);
+        assert_true(
+            try_scene("snapdragon-8gen3", "core.plugins=npu_sim", &shape) > 20);
+        assert_true(try_scene("two-npus", "core.plugins=npu_sim", &shape) > 20);
+        assert_true(try_scene("int8-npu", "core.plugins=npu_sim", &shape) > 10);
     }
 }
 
@@ -530,8 +534,8 @@ static void test_linked(void **state)
     while ((option = next_pair(&s, gate, CORE_AXIS_ROWS, &at)) != UINT32_MAX) {
         int64_t share = share_of(&s, option, CORE_AXIS_ROWS, 0);
         n++;
-        assert_true(has_share(&s, find_node(&s, CLV_OP_GLU, 0),
-                              CORE_AXIS_ROWS, 0, share, share));
+        assert_true(has_share(&s, find_node(&s, CLV_OP_GLU, 0), CORE_AXIS_ROWS,
+                              0, share, share));
         assert_true(has_share(&s, find_node(&s, CLV_OP_MATMUL, UP),
                               CORE_AXIS_ROWS, 0, share, share));
         assert_true(has_share(&s, find_node(&s, CLV_OP_MATMUL, DOWN),
@@ -573,8 +577,7 @@ static bool has_lengths(const scene *s, uint32_t node, uint32_t device,
             if (cut->device != device)
                 continue;
             rows |= cut->ranges[CORE_AXIS_ROWS].end != 0;
-            same += same == at && lengths[at] &&
-                    r.end - r.begin == lengths[at];
+            same += same == at && lengths[at] && r.end - r.begin == lengths[at];
             at++;
         }
         if (at && same == at && !lengths[at] && rows == hybrid)
@@ -696,8 +699,7 @@ static void test_unknown_costs(void **state)
     set_graph(&s, &small);
     s.machine.unknown = CLV_OP_RMS_NORM; /* one device alone takes it */
     assert_ok(make(&s, CORE_STRATEGY_TENSOR));
-    assert_int_equal(s.c.nodes[find_node(&s, CLV_OP_RMS_NORM, 0)].n_options,
-                     1);
+    assert_int_equal(s.c.nodes[find_node(&s, CLV_OP_RMS_NORM, 0)].n_options, 1);
     s.machine.unknown = CLV_OP_MATMUL;
     assert_int_equal(make(&s, CORE_STRATEGY_TENSOR), CLV_ERR_NOT_FOUND);
     assert_message("matmul|cleave profile");

@@ -134,8 +134,9 @@ static void test_ini_errors(void **state)
     refuse("[gpu]\n01234567890123456789012345678901234567890123456789 = 1\n",
            "x.ini:2|48");
     clv_config *config = make();
-    assert_int_equal(core_config_parse(config, "x.ini", "[gpu]\n\0\n", 8,
-                                       CORE_RANK_FILE), CLV_ERR_FORMAT);
+    assert_int_equal(
+        core_config_parse(config, "x.ini", "[gpu]\n\0\n", 8, CORE_RANK_FILE),
+        CLV_ERR_FORMAT);
     assert_message("x.ini:2|NUL");
     clv_config_destroy(config);
 }
@@ -167,7 +168,8 @@ static void test_precedence(void **state)
     assert_int_equal(clv_config_load_env(config), CLV_OK);
     assert_int_equal(parse(config, "[gpu]\ncount = 4\n"), CLV_OK);
     assert_int_equal(core_config_parse(config, "user.ini", "[gpu]\ncount=3", 13,
-                                       CORE_RANK_USER), CLV_OK);
+                                       CORE_RANK_USER),
+                     CLV_OK);
     assert_int_equal(clv_config_get_int(config, "gpu.count"), 5);
     assert_string_equal(clv_config_origin(config, "gpu.count"),
                         "CLEAVE_GPU_COUNT");
@@ -215,7 +217,7 @@ static void test_set(void **state)
     assert_int_equal(clv_config_set(config, "gpu.name=a=b", "--set"), CLV_OK);
     assert_string_equal(clv_config_get(config, "gpu.name"), "a=b");
     const char *const bad[] = {"gpu.count", "count=1", "gpu.=1", ".count=1",
-                               "", "=", "."};
+                               "",          "=",       "."};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_int_equal(clv_config_set(config, bad[i], "--set"),
                          CLV_ERR_FORMAT);
@@ -412,10 +414,10 @@ static void test_core_keys_declared(void **state)
     (void)state;
     clv_config *config;
     assert_int_equal(clv_config_create(&config), CLV_OK);
-    const char *const keys[] = {
-        "core.plugin_dirs", "core.plugins", "core.devices",
-        "core.allow_unsafe_plugins", "core.log_level", "core.cache_dir",
-        "core.data_dir"};
+    const char *const keys[] = {"core.plugin_dirs", "core.plugins",
+                                "core.devices",     "core.allow_unsafe_plugins",
+                                "core.log_level",   "core.cache_dir",
+                                "core.data_dir"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         assert_non_null(clv_config_get(config, keys[i]));
     assert_true(clv_config_get(config, "core.plugin_dirs")[0] == '/');

@@ -1,8 +1,8 @@
 /*
  * Cutting: a layer of a transformer divided at random over two and three
  * devices gives what one device gives, and pieces that are no division of a
- * node are refused. With the argument "gpu": over devices of the GPU plugins and
- * the CPU.
+ * node are refused. With the argument "gpu": over devices of the GPU plugins
+ * and the CPU.
  */
 #include "../plugins/ref/context.h"
 
@@ -67,8 +67,8 @@ static clv_value scaled(layer *l, clv_context *ctx, test_random *r,
                              columns / GROUP};
     clv_tensor *q, *scales;
     assert_ok(clv_tensor_create(ctx, dtype, 2, dims, &q));
-    assert_ok(clv_tensor_create(ctx, CLV_DTYPE_F32, grouped ? 2 : 1, shape,
-                                &scales));
+    assert_ok(
+        clv_tensor_create(ctx, CLV_DTYPE_F32, grouped ? 2 : 1, shape, &scales));
     uint8_t *bytes = clv_tensor_data(q);
     for (uint64_t i = 0; i < clv_tensor_size(q); i++)
         bytes[i] = (uint8_t)test_bits(r);
@@ -81,19 +81,18 @@ static clv_value scaled(layer *l, clv_context *ctx, test_random *r,
     return clv_graph_weight(l->graph, "q", q);
 }
 
-static clv_value matmul(layer *l, clv_context *ctx, test_random *r,
-                        clv_value x, int64_t out, int64_t in, bool bias)
+static clv_value matmul(layer *l, clv_context *ctx, test_random *r, clv_value x,
+                        int64_t out, int64_t in, bool bias)
 {
     static const uint32_t dtypes[] = {CLV_DTYPE_F32, CLV_DTYPE_F16,
                                       CLV_DTYPE_Q8_0};
     const uint32_t kind = test_below(r, 9);
-    clv_value w = kind < 3
-                      ? weight(l, ctx, r, dtypes[kind], out, in)
-                      : scaled(l, ctx, r,
-                               kind % 2 ? CLV_DTYPE_I8 : CLV_DTYPE_I4,
-                               CLV_QUANT_PER_TENSOR + (kind - 3) / 2, out, in);
-    clv_value b = bias ? weight(l, ctx, r, CLV_DTYPE_F32, 0, out)
-                       : CLV_NO_TENSOR;
+    clv_value w =
+        kind < 3 ? weight(l, ctx, r, dtypes[kind], out, in)
+                 : scaled(l, ctx, r, kind % 2 ? CLV_DTYPE_I8 : CLV_DTYPE_I4,
+                          CLV_QUANT_PER_TENSOR + (kind - 3) / 2, out, in);
+    clv_value b =
+        bias ? weight(l, ctx, r, CLV_DTYPE_F32, 0, out) : CLV_NO_TENSOR;
     return clv_graph_matmul(l->graph, x, w, b);
 }
 
@@ -135,10 +134,9 @@ static clv_tensor *cache(clv_context *ctx, const int64_t *dims)
     clv_tensor *t;
     assert_int_equal(posix_memalign(&memory, PAGE, size + PAGE), 0);
     memset(memory, 0, size + PAGE);
-    assert_ok(clv_tensor_wrap(ctx, CLV_DTYPE_F16, 2, dims,
-                              (char *)memory + BEGIN, size,
-                              CLV_ACCESS_READ | CLV_ACCESS_WRITE, release,
-                              memory, &t));
+    assert_ok(clv_tensor_wrap(
+        ctx, CLV_DTYPE_F16, 2, dims, (char *)memory + BEGIN, size,
+        CLV_ACCESS_READ | CLV_ACCESS_WRITE, release, memory, &t));
     return t;
 }
 
@@ -157,12 +155,11 @@ static void build(layer *l, clv_context *ctx, test_random *r, int64_t tokens)
     l->pos = clv_graph_input(g, "pos", CLV_DTYPE_I32, 1, &n);
     l->k_state = clv_graph_state(g, "k", CLV_DTYPE_F16, 2, dims);
     l->v_state = clv_graph_state(g, "v", CLV_DTYPE_F16, 2, dims);
-    clv_value table =
-        test_below(r, 2)
-            ? weight(l, ctx, r, CLV_DTYPE_F32, VOCABULARY, HIDDEN)
-            : scaled(l, ctx, r, CLV_DTYPE_I8,
-                     CLV_QUANT_PER_TENSOR + test_below(r, 3), VOCABULARY,
-                     HIDDEN);
+    clv_value table = test_below(r, 2)
+                          ? weight(l, ctx, r, CLV_DTYPE_F32, VOCABULARY, HIDDEN)
+                          : scaled(l, ctx, r, CLV_DTYPE_I8,
+                                   CLV_QUANT_PER_TENSOR + test_below(r, 3),
+                                   VOCABULARY, HIDDEN);
     clv_value x = clv_graph_get_rows(g, table, l->ids);
     clv_value norm = weight(l, ctx, r, CLV_DTYPE_F32, 0, HIDDEN);
     clv_value h = clv_graph_rms_norm(g, x, norm, 1e-5f);
@@ -211,10 +208,10 @@ static void run(layer *l, clv_plan *plan, results *out)
         }
         at += n;
         const int64_t symbols[] = {n, at}, fixed[] = {at};
-        assert_ok(clv_exec_run(exec, l->tokens ? fixed : symbols,
-                               l->tokens ? 1 : 2));
-        memcpy(out->logits[i], clv_tensor_data(clv_exec_tensor(exec,
-                                                               l->logits)),
+        assert_ok(
+            clv_exec_run(exec, l->tokens ? fixed : symbols, l->tokens ? 1 : 2));
+        memcpy(out->logits[i],
+               clv_tensor_data(clv_exec_tensor(exec, l->logits)),
                (size_t)n * VOCABULARY * sizeof(float));
     }
     clv_exec_destroy(exec);
@@ -258,8 +255,8 @@ static uint32_t try_plans(const test_context *t, test_random *r, int64_t tokens,
         uint32_t n = 0;
         for (uint32_t node = 0; node < l.graph->n_nodes; node++)
             n += test_divide(l.graph, r, node, n_devices, &pieces[n]);
-        clv_status status = core_plan_from_pieces(t->ctx, l.graph, &all, pieces,
-                                                  n, &plan);
+        clv_status status =
+            core_plan_from_pieces(t->ctx, l.graph, &all, pieces, n, &plan);
         if (status == CLV_ERR_UNSUPPORTED) {
             assert_message("does not take its piece");
             continue;
@@ -361,8 +358,8 @@ static test_context gpu_context(const char *devices, const char *setting)
     assert_ok(clv_config_set(t.config, text, "test"));
     snprintf(text, sizeof text, "core.devices=%s", devices);
     assert_ok(clv_config_set(t.config, text, "test"));
-    assert_ok(clv_context_create(&(clv_context_params){.config = t.config},
-                                 &t.ctx));
+    assert_ok(
+        clv_context_create(&(clv_context_params){.config = t.config}, &t.ctx));
     return t;
 }
 
@@ -416,8 +413,7 @@ static void refuse(layer *l, const core_piece *pieces, uint32_t n,
                    const char *parts)
 {
     core_cut cut;
-    assert_int_equal(core_cut_make(l->graph, pieces, n, &cut),
-                     CLV_ERR_INVALID);
+    assert_int_equal(core_cut_make(l->graph, pieces, n, &cut), CLV_ERR_INVALID);
     assert_message(parts);
     assert_null(cut.graph);
 }
@@ -433,15 +429,18 @@ static void test_refused(void **state)
     assert_ok(clv_graph_create(&g));
     const clv_dim dims[] = {clv_graph_symbol(g, "n", 1, 8), clv_dim_fixed(64)};
     clv_value x = clv_graph_input(g, "x", CLV_DTYPE_F32, 2, dims);
-    clv_value y = clv_graph_matmul(g, x, clv_graph_weight(g, "w", w),
-                                   CLV_NO_TENSOR);
+    clv_value y =
+        clv_graph_matmul(g, x, clv_graph_weight(g, "w", w), CLV_NO_TENSOR);
     clv_graph_output(g, y, "y");
     layer l = {.graph = g};
     assert_int_equal(core_cut_extent(g, 0, ROW), 12);
     assert_int_equal(core_cut_extent(g, 0, CORE_AXIS_SEQUENCE), 0);
     assert_int_equal(core_cut_extent(g, 0, CORE_AXIS_HEADS), 0);
     assert_int_equal(core_cut_granule(g, 0, CHANNEL), 32);
-#define PIECE(axis, b, e) {.ranges = {[axis] = {b, e}}}
+#define PIECE(axis, b, e)                                                      \
+    {                                                                          \
+        .ranges = { [axis] = {b, e} }                                          \
+    }
 #define REFUSE(parts, ...)                                                     \
     refuse(&l, (const core_piece[]){__VA_ARGS__},                              \
            sizeof((const core_piece[]){__VA_ARGS__}) / sizeof(core_piece),     \
@@ -542,7 +541,8 @@ static clv_plan *random_plan(const test_context *t, test_random *r, layer *l)
 
 static bool same_pieces(const char *a, const char *b)
 {
-    const char *from = strstr(a, "\"pieces\""), *other = strstr(b, "\"pieces\"");
+    const char *from = strstr(a, "\"pieces\""),
+               *other = strstr(b, "\"pieces\"");
     size_t size = (size_t)(strstr(from, "\"parts\"") - from);
     return strlen(other) >= size && !memcmp(from, other, size);
 }
@@ -566,9 +566,9 @@ static void test_saved(void **state)
         assert_ok(clv_plan_check(text, size));
         assert_true(clv_plan_fits(l.graph, text, size));
         assert_false(clv_plan_fits(other.graph, text, size));
-        assert_int_equal(clv_plan_parse(t.ctx, other.graph, NULL, text, size,
-                                        &none),
-                         CLV_ERR_NOT_FOUND);
+        assert_int_equal(
+            clv_plan_parse(t.ctx, other.graph, NULL, text, size, &none),
+            CLV_ERR_NOT_FOUND);
         assert_message("another model, phase");
         assert_ok(clv_plan_parse(t.ctx, l.graph, NULL, text, size, &again));
         assert_ok(clv_plan_print(again, "json", &second));
@@ -594,11 +594,10 @@ static void refuse_edit(const test_context *t, const layer *l, const char *text,
     char *edited = malloc(strlen(text) + strlen(to) + 1);
     clv_plan *plan;
     assert_non_null(at);
-    sprintf(edited, "%.*s%s%s", (int)(at - text), text, to,
-            at + strlen(from));
-    assert_int_not_equal(clv_plan_parse(t->ctx, l->graph, NULL, edited,
-                                        strlen(edited), &plan),
-                         CLV_OK);
+    sprintf(edited, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+    assert_int_not_equal(
+        clv_plan_parse(t->ctx, l->graph, NULL, edited, strlen(edited), &plan),
+        CLV_OK);
     assert_null(plan);
     assert_message(parts);
     free(edited);
@@ -626,8 +625,7 @@ static void test_edited(void **state)
                 "no node");
     refuse_edit(&t, &l, text, PIECE0, "{\"node\":0,\"device\":\"xpu\"}",
                 "xpu|ref:0");
-    refuse_edit(&t, &l, text, PIECE0, "{\"node\":0,\"device\":3}",
-                "no string");
+    refuse_edit(&t, &l, text, PIECE0, "{\"node\":0,\"device\":3}", "no string");
     refuse_edit(&t, &l, text, PIECE0,
                 "{\"node\":0,\"device\":\"ref:0\",\"rows\":[0,1,2]}",
                 "rows are not [begin, end]");
@@ -639,8 +637,8 @@ static void test_edited(void **state)
     refuse_edit(&t, &l, text, PIECE0,
                 "{\"node\":0,\"device\":\"ref:0\",\"rows\":[0,32]}", "gap");
     refuse_edit(&t, &l, text, PIECE0 ",", "", "cover");
-    refuse_edit(&t, &l, text, PIECE0,
-                "{\"node\":5,\"device\":\"ref:0\"}", "order");
+    refuse_edit(&t, &l, text, PIECE0, "{\"node\":5,\"device\":\"ref:0\"}",
+                "order");
     /* Whatever is changed, there is an error or a plan. */
     size_t size = strlen(text);
     for (int i = 0; i < 3000; i++) {

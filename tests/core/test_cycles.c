@@ -58,11 +58,10 @@ static void compute(clv_context *ctx)
     for (int i = 0; i < COLUMNS; i++)
         ((float *)clv_tensor_data(w))[i * COLUMNS + i] = 2;
     assert_ok(clv_graph_create(&g));
-    clv_dim shape[] = {clv_graph_symbol(g, "n", 1, 4),
-                       clv_dim_fixed(COLUMNS)};
+    clv_dim shape[] = {clv_graph_symbol(g, "n", 1, 4), clv_dim_fixed(COLUMNS)};
     clv_value x = clv_graph_input(g, "x", CLV_DTYPE_F32, 2, shape);
-    clv_value y = clv_graph_matmul(g, x, clv_graph_weight(g, "w", w),
-                                   CLV_NO_TENSOR);
+    clv_value y =
+        clv_graph_matmul(g, x, clv_graph_weight(g, "w", w), CLV_NO_TENSOR);
     y = clv_graph_add(g, y, x);
     clv_graph_output(g, y, "y");
     assert_ok(clv_plan_create(ctx, g, NULL, &plan));
@@ -83,8 +82,8 @@ static void compute(clv_context *ctx)
 }
 
 /* dirs: below the build directory, separated by ':'. */
-static void configure(clv_config *config, const char *dirs,
-                      const char *plugins, const char *setting)
+static void configure(clv_config *config, const char *dirs, const char *plugins,
+                      const char *setting)
 {
     char text[2048];
     const char *build = getenv("CLEAVE_TEST_BUILD");

@@ -12,22 +12,22 @@
 
 /* What the slots answer, and what they saw. */
 static struct mock {
-    clv_status status;   /* of every slot, with error as the message */
+    clv_status status; /* of every slot, with error as the message */
     const char *error;
     uint32_t calls, destroyed;
-    bool no_handle;      /* creations succeed without one */
+    bool no_handle; /* creations succeed without one */
     clv_device_info info;
     clv_mem_type mem[2];
-    uint32_t n_mem;      /* types that mem_types reports */
+    uint32_t n_mem; /* types that mem_types reports */
     clv_op_caps caps;
     clv_cost_hint cost;
     clv_timeline_info timeline;
     clv_calibration calibration;
     clv_trace_record record;
     uint32_t n_records, verdict;
-    clv_status wait;     /* of timeline_wait */
+    clv_status wait; /* of timeline_wait */
     uint32_t waits_until_done, progress_calls;
-    clv_submit submit;   /* as seen */
+    clv_submit submit; /* as seen */
     clv_command commands[4];
     clv_binding bindings[8];
     clv_timeline_point waits[4], signals[4];
@@ -233,10 +233,9 @@ static void m_prog_destroy(clv_plugin_program *prog)
     mock.destroyed++;
 }
 
-static clv_status m_serialize(clv_plugin_program *prog,
-                              clv_status (*write)(void *, const void *,
-                                                  uint64_t),
-                              void *ctx)
+static clv_status
+m_serialize(clv_plugin_program *prog,
+            clv_status (*write)(void *, const void *, uint64_t), void *ctx)
 {
     (void)prog;
     return write(ctx, "program", 7);
@@ -306,19 +305,37 @@ static clv_status m_calibrate(clv_plugin_device *dev, clv_calibration *out)
 }
 
 static const clv_plugin_api full_api = {
-    .name = "mock", .device_open = m_open, .device_close = m_close,
-    .mem_types = m_mem_types, .op_caps = m_caps, .cost_hints = m_cost,
-    .power_hint = m_power, .progress = m_progress, .buffer_alloc = m_alloc,
-    .buffer_import = m_import, .buffer_export = m_export,
-    .buffer_free = m_free, .buffer_map = m_map, .buffer_unmap = m_unmap,
-    .buffer_flush = m_range, .buffer_invalidate = m_range,
-    .timeline_create = m_tl_create, .timeline_destroy = m_tl_destroy,
-    .timeline_query = m_tl_query, .timeline_signal = m_tl_signal,
-    .timeline_fail = m_tl_fail, .timeline_wait = m_tl_wait,
-    .program_compile = m_compile, .program_info = m_info,
-    .program_destroy = m_prog_destroy, .program_serialize = m_serialize,
-    .program_validate = m_validate, .program_load = m_load,
-    .program_key = m_key, .submit = m_submit, .trace_read = m_trace,
+    .name = "mock",
+    .device_open = m_open,
+    .device_close = m_close,
+    .mem_types = m_mem_types,
+    .op_caps = m_caps,
+    .cost_hints = m_cost,
+    .power_hint = m_power,
+    .progress = m_progress,
+    .buffer_alloc = m_alloc,
+    .buffer_import = m_import,
+    .buffer_export = m_export,
+    .buffer_free = m_free,
+    .buffer_map = m_map,
+    .buffer_unmap = m_unmap,
+    .buffer_flush = m_range,
+    .buffer_invalidate = m_range,
+    .timeline_create = m_tl_create,
+    .timeline_destroy = m_tl_destroy,
+    .timeline_query = m_tl_query,
+    .timeline_signal = m_tl_signal,
+    .timeline_fail = m_tl_fail,
+    .timeline_wait = m_tl_wait,
+    .program_compile = m_compile,
+    .program_info = m_info,
+    .program_destroy = m_prog_destroy,
+    .program_serialize = m_serialize,
+    .program_validate = m_validate,
+    .program_load = m_load,
+    .program_key = m_key,
+    .submit = m_submit,
+    .trace_read = m_trace,
     .calibrate = m_calibrate,
 };
 
@@ -330,19 +347,21 @@ static int setup(void **state)
     (void)state;
     memset(&mock, 0, sizeof mock);
     flag_word = 0;
-    mock.info = (clv_device_info)CLV_INIT(clv_device_info,
-                                          CLV_STRUCT_DEVICE_INFO);
+    mock.info =
+        (clv_device_info)CLV_INIT(clv_device_info, CLV_STRUCT_DEVICE_INFO);
     strcpy(mock.info.id, "0");
     mock.info.kind = CLV_DEVICE_GPU;
     mock.info.n_mem_types = 2;
     mock.info.memory_size = 1 << 20;
     mock.n_mem = 2;
-    mock.mem[0] = (clv_mem_type){.flags = CLV_MEM_DEVICE_LOCAL,
-                                 .max_size = 4096};
-    mock.mem[1] = (clv_mem_type){
-        .flags = CLV_MEM_HOST_VISIBLE, .alignment = 64, .import_align = 16,
-        .import_handles = CLV_HANDLE_HOST_POINTER | CLV_HANDLE_DMABUF,
-        .export_handles = CLV_HANDLE_DMABUF};
+    mock.mem[0] =
+        (clv_mem_type){.flags = CLV_MEM_DEVICE_LOCAL, .max_size = 4096};
+    mock.mem[1] = (clv_mem_type){.flags = CLV_MEM_HOST_VISIBLE,
+                                 .alignment = 64,
+                                 .import_align = 16,
+                                 .import_handles = CLV_HANDLE_HOST_POINTER |
+                                                   CLV_HANDLE_DMABUF,
+                                 .export_handles = CLV_HANDLE_DMABUF};
     mock.timeline.flag = &flag_word;
     mock.caps.answer = CLV_ANSWER_YES;
     mock.calibration.tick_ns = 1;
@@ -442,8 +461,7 @@ static void test_defaults(void **state)
     assert_int_equal(type->export_handles, 0);
     assert_int_equal(type->flags, CLV_MEM_COHERENT);
     uint32_t index;
-    assert_false(core_device_import_type(dev, CLV_HANDLE_HOST_POINTER,
-                                         &index));
+    assert_false(core_device_import_type(dev, CLV_HANDLE_HOST_POINTER, &index));
     assert_ok(core_device_power(dev, CLV_POWER_BURST));
     assert_ok(core_device_progress(dev));
     clv_trace_record record;
@@ -481,8 +499,7 @@ static void test_statuses(void **state)
     assert_message("mock:0|buffer_alloc|no reason");
     for (int bad = 0; bad < 2; bad++) {
         fail_with(bad ? 17 : -100, NULL);
-        assert_int_equal(core_buffer_alloc(dev, 0, 64, &buf),
-                         CLV_ERR_INTERNAL);
+        assert_int_equal(core_buffer_alloc(dev, 0, 64, &buf), CLV_ERR_INTERNAL);
         assert_message("unknown status|faulty");
     }
     fail_with(CLV_OK, NULL);
@@ -497,13 +514,11 @@ static void test_loss(void **state)
     core_buffer *buf, *none = NULL;
     assert_ok(core_buffer_alloc(dev, 0, 64, &buf));
     fail_with(CLV_ERR_DEVICE_LOST, "reset by the driver");
-    assert_int_equal(core_buffer_alloc(dev, 0, 64, &none),
-                     CLV_ERR_DEVICE_LOST);
+    assert_int_equal(core_buffer_alloc(dev, 0, 64, &none), CLV_ERR_DEVICE_LOST);
     assert_true(core_device_lost(dev));
     fail_with(CLV_OK, NULL);
     uint32_t calls = mock.calls;
-    assert_int_equal(core_buffer_alloc(dev, 0, 64, &none),
-                     CLV_ERR_DEVICE_LOST);
+    assert_int_equal(core_buffer_alloc(dev, 0, 64, &none), CLV_ERR_DEVICE_LOST);
     assert_message("mock:0|lost");
     assert_int_equal(core_device_progress(dev), CLV_ERR_DEVICE_LOST);
     assert_int_equal(core_buffer_flush(buf, 0, 1), CLV_ERR_DEVICE_LOST);
@@ -656,8 +671,7 @@ static void test_waits(void **state)
     mock.waits_until_done = 0;
     assert_int_equal(core_timeline_wait(tl, 1, 0, 200000), CLV_ERR_TIMEOUT);
     mock.wait = CLV_ERR_DEVICE_LOST;
-    assert_int_equal(core_timeline_wait(tl, 1, 0, 200000),
-                     CLV_ERR_DEVICE_LOST);
+    assert_int_equal(core_timeline_wait(tl, 1, 0, 200000), CLV_ERR_DEVICE_LOST);
     assert_true(core_device_lost(dev));
     core_timeline_destroy(tl);
 }
@@ -884,8 +898,7 @@ static void test_caps(void **state)
     static const clv_header required = {sizeof required,
                                         CLV_STRUCT_REQUIRED | 99, NULL};
     mock.caps.header.next = &required;
-    assert_int_equal(core_device_caps(dev, &g.sub, &caps),
-                     CLV_ERR_UNSUPPORTED);
+    assert_int_equal(core_device_caps(dev, &g.sub, &caps), CLV_ERR_UNSUPPORTED);
     assert_message("mock:0|op_caps|extension");
     mock.caps.header.next = NULL;
 
@@ -942,14 +955,16 @@ static void work_init(work *k)
     assert_ok(core_buffer_alloc(dev, 1, 8 * 4 * 4, &k->w));
     assert_ok(core_buffer_alloc(dev, 1, 16 * 8 * 4, &k->y));
     k->weight = (core_binding){1, k->w, 0, 8 * 4 * 4};
-    k->compile = (core_compile){.graph = &k->g.sub, .weights = &k->weight,
-                                .n_weights = 1};
+    k->compile = (core_compile){
+        .graph = &k->g.sub, .weights = &k->weight, .n_weights = 1};
     assert_ok(core_program_compile(dev, &k->compile, &k->prog));
     k->bound[0] = (core_binding){0, k->x, 0, 16 * 4 * 4};
     k->bound[1] = (core_binding){2, k->y, 0, 16 * 8 * 4};
     k->rows = 16;
-    k->run = (core_command){.kind = CLV_COMMAND_RUN, .program = k->prog,
-                            .bindings = k->bound, .n_bindings = 2,
+    k->run = (core_command){.kind = CLV_COMMAND_RUN,
+                            .program = k->prog,
+                            .bindings = k->bound,
+                            .n_bindings = 2,
                             .symbols = &k->rows};
 }
 
@@ -1062,9 +1077,16 @@ static void test_submit(void **state)
     assert_ok(core_timeline_create(dev, 0, &tl));
     const core_command commands[] = {
         k.run,
-        {.kind = CLV_COMMAND_COPY, .src = k.y, .dst = k.x, .src_offset = 256,
-         .dst_offset = 128, .size = 128},
-        {.kind = CLV_COMMAND_FILL, .dst = k.y, .dst_offset = 4, .size = 508,
+        {.kind = CLV_COMMAND_COPY,
+         .src = k.y,
+         .dst = k.x,
+         .src_offset = 256,
+         .dst_offset = 128,
+         .size = 128},
+        {.kind = CLV_COMMAND_FILL,
+         .dst = k.y,
+         .dst_offset = 4,
+         .size = 508,
          .pattern = 0xabcd},
     };
     const core_point wait = {tl, 3}, signal = {tl, 4};
@@ -1144,8 +1166,8 @@ static void test_bad_submits(void **state)
     c.program = NULL;
     refuse_command(&c, "without a program");
 
-    core_command copy = {.kind = CLV_COMMAND_COPY, .src = k.y, .dst = k.x,
-                         .size = 256};
+    core_command copy = {
+        .kind = CLV_COMMAND_COPY, .src = k.y, .dst = k.x, .size = 256};
     copy.size = 257;
     refuse_command(&copy, "destination");
     copy.size = 256;
@@ -1180,8 +1202,8 @@ static void test_two_devices(void **state)
     core_buffer *a, *b;
     assert_ok(core_buffer_alloc(dev, 1, 64, &a));
     assert_ok(core_buffer_alloc(second, 1, 64, &b));
-    core_command copy = {.kind = CLV_COMMAND_COPY, .src = b, .dst = a,
-                         .size = 64};
+    core_command copy = {
+        .kind = CLV_COMMAND_COPY, .src = b, .dst = a, .size = 64};
     refuse_command(&copy, "no buffer of this device");
     core_buffer_free(a);
     core_buffer_free(b);
@@ -1262,14 +1284,28 @@ static void test_now_without_clock(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_open),     TEST(test_defaults),  TEST(test_statuses),
-        TEST(test_loss),     TEST(test_buffers),   TEST(test_imports),
-        TEST(test_timelines), TEST(test_waits),    TEST(test_waits_are_checked),
-        TEST(test_abandoned), TEST(test_subgraph_check),
-        TEST(test_desc_size), TEST(test_caps),     TEST(test_costs),
-        TEST(test_compile),  TEST(test_keeping),   TEST(test_submit),
-        TEST(test_bad_submits), TEST(test_two_devices), TEST(test_times),
-        TEST(test_now),      TEST(test_now_without_clock),
+        TEST(test_open),
+        TEST(test_defaults),
+        TEST(test_statuses),
+        TEST(test_loss),
+        TEST(test_buffers),
+        TEST(test_imports),
+        TEST(test_timelines),
+        TEST(test_waits),
+        TEST(test_waits_are_checked),
+        TEST(test_abandoned),
+        TEST(test_subgraph_check),
+        TEST(test_desc_size),
+        TEST(test_caps),
+        TEST(test_costs),
+        TEST(test_compile),
+        TEST(test_keeping),
+        TEST(test_submit),
+        TEST(test_bad_submits),
+        TEST(test_two_devices),
+        TEST(test_times),
+        TEST(test_now),
+        TEST(test_now_without_clock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -194,8 +194,7 @@ static void q4_reference(const float *x, uint8_t out[18])
     for (int i = 0; i < BLOCK / 2; i++) {
         int a = (int8_t)(x[i] * id + 8.5f);
         int b = (int8_t)(x[i + BLOCK / 2] * id + 8.5f);
-        out[2 + i] =
-            (uint8_t)((a < 15 ? a : 15) | (b < 15 ? b : 15) << 4);
+        out[2 + i] = (uint8_t)((a < 15 ? a : 15) | (b < 15 ? b : 15) << 4);
     }
 }
 

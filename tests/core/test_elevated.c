@@ -26,8 +26,8 @@ static void write_ini(void)
 {
     const char *folder = tmpdir_file(&dir, "cleave");
     assert_int_equal(mkdir(folder, 0755), 0);
-    const char *path = tmpdir_text(&dir, "cleave/cleave.ini",
-                                   "[core]\nlog_level = debug\n");
+    const char *path =
+        tmpdir_text(&dir, "cleave/cleave.ini", "[core]\nlog_level = debug\n");
     assert_int_equal(chmod(path, 0644), 0);
 }
 
@@ -78,7 +78,8 @@ static void test_set_uid(void **state)
     const char *path = copy_program(0755);
     snprintf(wanted, sizeof wanted,
              "level debug, key by CLEAVE_CORE_PLUGIN_DIRS, "
-             "ini %s/cleave/cleave.ini, cache %s/cleave\n", dir.path, dir.path);
+             "ini %s/cleave/cleave.ini, cache %s/cleave\n",
+             dir.path, dir.path);
     assert_string_equal(run(path, out), wanted);
     assert_int_equal(chmod(path, 04755), 0);
     assert_string_equal(run(path, out), "level warn, key by built-in, "

@@ -1,7 +1,7 @@
 /*
  * Bytes on their way to a device's own memory: whatever stretches they come in,
- * of weights only what a device's pieces use, and an error with the figures where
- * they do not fit.
+ * of weights only what a device's pieces use, and an error with the figures
+ * where they do not fit.
  */
 #include "../plugins/ref/context.h"
 
@@ -23,7 +23,8 @@ static char *noise(test_random *r, uint64_t size)
     assert_non_null(bytes);
     for (uint64_t i = 0; i < size; i += sizeof(uint32_t)) {
         uint32_t bits = test_bits(r);
-        memcpy(bytes + i, &bits, size - i < sizeof bits ? size - i : sizeof bits);
+        memcpy(bytes + i, &bits,
+               size - i < sizeof bits ? size - i : sizeof bits);
     }
     return bytes;
 }
@@ -141,9 +142,8 @@ static fixture open_fixture(const char *settings)
         w[i] = test_float(&r);
     assert_ok(clv_graph_create(&f.graph));
     f.x = clv_graph_input(f.graph, "x", CLV_DTYPE_F32, 2, rows);
-    f.y = clv_graph_matmul(f.graph, f.x,
-                           clv_graph_weight(f.graph, "w", f.weight),
-                           CLV_NO_TENSOR);
+    f.y = clv_graph_matmul(
+        f.graph, f.x, clv_graph_weight(f.graph, "w", f.weight), CLV_NO_TENSOR);
     clv_graph_output(f.graph, f.y, "y");
     assert_ok(clv_graph_check(f.graph));
     return f;
@@ -163,8 +163,8 @@ static void plan_cut(fixture *f, uint32_t axis, int64_t at, int64_t extent)
     core_piece pieces[2] = {{.device = 0}, {.device = 1}};
     pieces[0].ranges[axis] = (core_range){0, at};
     pieces[1].ranges[axis] = (core_range){at, extent};
-    assert_ok(core_plan_from_pieces(f->t.ctx, f->graph, NULL, pieces, 2,
-                                    &f->plan));
+    assert_ok(
+        core_plan_from_pieces(f->t.ctx, f->graph, NULL, pieces, 2, &f->plan));
 }
 
 static void run(fixture *f)
@@ -196,8 +196,8 @@ static uint64_t copied(const clv_plan *plan)
     return sum;
 }
 
-/* A piece's device gets its part of the weight and no more, whether that is rows
- * or columns; another exec of the plan copies nothing again. */
+/* A piece's device gets its part of the weight and no more, whether that is
+ * rows or columns; another exec of the plan copies nothing again. */
 static void test_parts(void **state)
 {
     (void)state;

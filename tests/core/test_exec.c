@@ -57,8 +57,7 @@ static void eval_softmax(const float *x, int64_t n, float *y)
         for (int c = 0; c < COLUMNS; c++)
             sum += exp((double)x[i * COLUMNS + c]);
         for (int c = 0; c < COLUMNS; c++)
-            y[i * COLUMNS + c] =
-                (float)(exp((double)x[i * COLUMNS + c]) / sum);
+            y[i * COLUMNS + c] = (float)(exp((double)x[i * COLUMNS + c]) / sum);
     }
 }
 
@@ -210,8 +209,8 @@ static void check_plan(const clv_plan *plan)
             const core_place *q = &plan->places[b];
             bool apart = p->offset + p->size <= q->offset ||
                          q->offset + q->size <= p->offset;
-            if (q->home != CORE_HOME_ARENA || q->memory != p->memory ||
-                apart || q->in_place == a || p->in_place == b)
+            if (q->home != CORE_HOME_ARENA || q->memory != p->memory || apart ||
+                q->in_place == a || p->in_place == b)
                 continue;
             assert_true(p->first_part > q->last_part ||
                         q->first_part > p->last_part ||
@@ -282,7 +281,8 @@ static void test_random_device_waits(void **state)
     run_random(SPLIT "ref.flag_wait0=on ref.flag_wait1=on ref.delay_us0=200",
                24);
     run_random(SPLIT "ref.flag_wait0=on ref.flag_wait1=on ref.delay_us1=200 "
-                     "ref.in_place0=on ref.in_place1=on", 25);
+                     "ref.in_place0=on ref.in_place1=on",
+               25);
     run_random(SPLIT "ref.flag_wait1=on ref.delay_us0=100", 26);
 }
 
@@ -300,7 +300,8 @@ static void test_random_own_memory(void **state)
     run_random("ref.memory0=local,coherent ref.in_place0=on", 31);
     run_random("ref.memory0=local,shadow ref.import0=off ref.hide0=on", 32);
     run_random(SPLIT "ref.memory0=local,coherent ref.in_place0=on "
-                     "ref.in_place1=on ref.delay_us0=200", 33);
+                     "ref.in_place1=on ref.delay_us0=200",
+               33);
     run_random(SPLIT "ref.memory0=local,coherent ref.memory1=local,coherent "
                      "ref.flag_wait0=on ref.flag_wait1=on ref.delay_us1=200",
                34);
@@ -308,7 +309,8 @@ static void test_random_own_memory(void **state)
                      "ref.flag_wait0=on ref.flag_wait1=on ref.delay_us0=200",
                35);
     run_random_with("ref.ops0=matmul ref.ops1=silu ref.memory0=local,shadow "
-                    "ref.memory1=local,shadow ref.import1=off", 36, true);
+                    "ref.memory1=local,shadow ref.import1=off",
+                    36, true);
 }
 
 /* A real plugin takes what the reference devices leave. */
@@ -516,7 +518,8 @@ static void test_device_failures(void **state)
     check_failure("ref.ops0=matmul ref.ops1=silu,add ref.fail_after1=2",
                   without1, second);
     check_failure("ref.ops0=matmul ref.ops1=silu,add ref.fail_after1=2 "
-                  "ref.flag_wait1=on", without1, second);
+                  "ref.flag_wait1=on",
+                  without1, second);
     check_failure("ref.fail_after0=2", without0, first);
 }
 

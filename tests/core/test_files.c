@@ -125,9 +125,8 @@ static void test_bad_targets(void **state)
     assert_int_equal(clv_file_writer_open(dir.path, &w), CLV_ERR_INVALID);
     assert_null(w);
     assert_message("directory");
-    assert_int_equal(
-        clv_file_writer_open(tmpdir_file(&dir, "no/such/out"), &w),
-        CLV_ERR_NOT_FOUND);
+    assert_int_equal(clv_file_writer_open(tmpdir_file(&dir, "no/such/out"), &w),
+                     CLV_ERR_NOT_FOUND);
     assert_message("no/such/out");
 }
 

@@ -116,8 +116,8 @@ static void test_collinear(void **state)
     (void)state;
     core_fit_sample s[50];
     for (int i = 0; i < 50; i++)
-        s[i] = (core_fit_sample){{i + 1, i + 1, 1e6 * (i + 1)},
-                                 10 + 6 * (i + 1)};
+        s[i] =
+            (core_fit_sample){{i + 1, i + 1, 1e6 * (i + 1)}, 10 + 6 * (i + 1)};
     core_linear m;
     assert_ok(core_linear_fit(s, 50, 3, &m));
     assert_near(m.beta[0], m.beta[1], 0.01);
@@ -283,8 +283,9 @@ static void test_rows(void **state)
     static const struct {
         int column;
         double value;
-    } bad[] = {{0, 2}, {0, -1}, {0, 1e300}, {1, NAN}, {1, -1}, {2, 1},
-               {2, -1}, {2, 1e9}, {2, NAN}, {3, -1}, {3, INFINITY}, {5, NAN}};
+    } bad[] = {{0, 2},   {0, -1}, {0, 1e300},    {1, NAN},
+               {1, -1},  {2, 1},  {2, -1},       {2, 1e9},
+               {2, NAN}, {3, -1}, {3, INFINITY}, {5, NAN}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         double was = rows[0][bad[i].column];
         rows[0][bad[i].column] = bad[i].value;
@@ -304,8 +305,8 @@ static void test_same_in_every_run(void **state)
     core_fit_sample s[120];
     for (int i = 0; i < 120; i++) {
         double n = 1 + test_below(&r, 300), w = 1 + test_below(&r, 50);
-        s[i] = (core_fit_sample){{n, w, n * w},
-                                 staircase(n) * w * noise(&r, 0.1)};
+        s[i] =
+            (core_fit_sample){{n, w, n * w}, staircase(n) * w * noise(&r, 0.1)};
     }
     core_fit a, b;
     assert_ok(core_fit_make(s, 120, 3, &a));

@@ -20,9 +20,9 @@
 
 /* What SILU takes on each device; nothing else is known. */
 typedef struct table {
-    double silu[2];     /* 0: not known */
-    double alone[2];    /* of what SILU moves in 100 ns: bandwidth, */
-    double together;    /* and of both */
+    double silu[2];  /* 0: not known */
+    double alone[2]; /* of what SILU moves in 100 ns: bandwidth, */
+    double together; /* and of both */
     double slowdown, energy;
     core_overheads overheads;
     bool no_overheads;
@@ -83,11 +83,11 @@ static double slowdown(const void *ctx, clv_device *const *devs, uint32_t n,
 static fixture begin(const char *settings)
 {
     char text[256];
-    snprintf(text, sizeof text, "ref.virtual0=on ref.virtual1=on %s",
-             settings);
+    snprintf(text, sizeof text, "ref.virtual0=on ref.virtual1=on %s", settings);
     fixture f = {.t = test_context_create(text),
                  .costs = {{100, 100}, {0, 0}, 0, 1, 0, {0}, false}};
-    f.costs.overheads = (core_overheads){.submit = SUBMIT, .submit_idle = IDLE,
+    f.costs.overheads = (core_overheads){.submit = SUBMIT,
+                                         .submit_idle = IDLE,
                                          .dispatch = DISPATCH,
                                          .wait_poll = POLL,
                                          .wait_block = 1000};

@@ -1,6 +1,7 @@
 /*
- * Forecasts of an even and of random plans on simulated chips against their runs, in virtual
- * time: costs are measured on the chips, node by node, as a profile would.
+ * Forecasts of an even and of random plans on simulated chips against their
+ * runs, in virtual time: costs are measured on the chips, node by node, as a
+ * profile would.
  */
 #include "test.h"
 
@@ -76,8 +77,8 @@ static bool cost(const void *ctx, const clv_device *dev, const core_work *work,
         assert_ok(core_measure_work(r->meter, r->devs[index_of(r, dev)], work,
                                     &r->known[i].sample));
     }
-    *out = (core_cost){r->known[i].sample.ns, r->known[i].sample.energy_nj,
-                       true};
+    *out =
+        (core_cost){r->known[i].sample.ns, r->known[i].sample.energy_nj, true};
     return true;
 }
 
@@ -125,13 +126,13 @@ static void open_chip(rig *r, const char *chip)
                                  &r->ctx));
     r->n = clv_context_device_count(r->ctx);
     assert_true(r->n >= 2 && r->n <= MAX_DEVICES);
-    const core_meter_params params = {.max_seconds = 1, .repetitions = 1,
-                                      .max_pool = 1 << 30};
+    const core_meter_params params = {
+        .max_seconds = 1, .repetitions = 1, .max_pool = 1 << 30};
     assert_ok(core_meter_create(r->ctx, &params, &r->meter));
     for (uint32_t i = 0; i < r->n; i++) {
         r->devs[i] = clv_context_device(r->ctx, i);
-        assert_ok(core_measure_overheads(r->meter, r->devs[i],
-                                         &r->overheads[i]));
+        assert_ok(
+            core_measure_overheads(r->meter, r->devs[i], &r->overheads[i]));
     }
     core_contention contention = {.alone = r->alone, .slowdown = r->slowdown};
     assert_ok(core_measure_contention(r->meter, r->devs, r->n, &contention));
@@ -231,8 +232,8 @@ static clv_plan *plan_with(rig *r, const core_piece *some, uint32_t n_some,
         else
             pieces[n++] = (core_piece){.node = i, .device = r->n - 1};
     }
-    clv_status status = core_plan_from_pieces(r->ctx, r->graph, NULL, pieces, n,
-                                              &plan);
+    clv_status status =
+        core_plan_from_pieces(r->ctx, r->graph, NULL, pieces, n, &plan);
     if (status)
         assert_int_equal(status, CLV_ERR_UNSUPPORTED);
     return plan;
@@ -323,8 +324,9 @@ static void try_chip(const char *chip, int64_t tokens)
         worst = fmax(worst, error);
         if (error > BOUND)
             print_error("%s, %d tokens: plan %d of %u steps: %.0f ns were "
-                        "predicted, it took %.0f\n", chip, (int)tokens, i,
-                        plan->n_steps, predicted, measured);
+                        "predicted, it took %.0f\n",
+                        chip, (int)tokens, i, plan->n_steps, predicted,
+                        measured);
         clv_plan_destroy(plan);
     }
     print_message("%s, %d tokens: at most %.2f%% off\n", chip, (int)tokens,
@@ -369,15 +371,15 @@ static void test_profile(void **state)
     assert_true(of_even <= PROFILE_BOUND);
     assert_int_equal(clv_plan_predict(whole, symbols, 2, &none),
                      CLV_ERR_INVALID);
-    assert_int_equal(clv_plan_predict(whole, wrong, 1, &none),
-                     CLV_ERR_INVALID);
+    assert_int_equal(clv_plan_predict(whole, wrong, 1, &none), CLV_ERR_INVALID);
     assert_error_says("'rows' is 513, outside 1..512");
     clv_plan_destroy(whole);
     clv_plan_destroy(even);
     close_chip(&r);
 }
 
-/* Another context finds in the cache what was measured, and measures nothing. */
+/* Another context finds in the cache what was measured, and measures nothing.
+ */
 static void test_cache(void **state)
 {
     (void)state;

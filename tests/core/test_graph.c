@@ -40,9 +40,9 @@ static operands begin(void)
     o.x96 = input(g, CLV_DTYPE_F32, o.n, 96);
     o.m64 = input(g, CLV_DTYPE_F32, o.m, 64);
     o.x64_f16 = input(g, CLV_DTYPE_F16, o.n, 64);
-    o.x64_3d = clv_graph_input(
-        g, "in", CLV_DTYPE_F32, 3,
-        (clv_dim[]){o.n, clv_dim_fixed(2), clv_dim_fixed(64)});
+    o.x64_3d =
+        clv_graph_input(g, "in", CLV_DTYPE_F32, 3,
+                        (clv_dim[]){o.n, clv_dim_fixed(2), clv_dim_fixed(64)});
     o.fixed64 = input(g, CLV_DTYPE_F32, clv_dim_fixed(8), 64);
     o.v64 = input(g, CLV_DTYPE_F32, clv_dim_fixed(64), 0);
     o.v64_f16 = input(g, CLV_DTYPE_F16, clv_dim_fixed(64), 0);
@@ -60,14 +60,12 @@ static operands begin(void)
     o.w96x32 = input(g, CLV_DTYPE_F32, clv_dim_fixed(96), 32);
     o.w_rows = input(g, CLV_DTYPE_F32, o.n, 64);
     o.w_i32 = input(g, CLV_DTYPE_I32, clv_dim_fixed(96), 64);
-    o.e6x16x64 = clv_graph_input(g, "in", CLV_DTYPE_F16, 3,
-                                 (clv_dim[]){clv_dim_fixed(6),
-                                             clv_dim_fixed(16),
-                                             clv_dim_fixed(64)});
-    o.e6x16x32_q8 = clv_graph_input(g, "in", CLV_DTYPE_Q8_0, 3,
-                                    (clv_dim[]){clv_dim_fixed(6),
-                                                clv_dim_fixed(16),
-                                                clv_dim_fixed(32)});
+    o.e6x16x64 = clv_graph_input(
+        g, "in", CLV_DTYPE_F16, 3,
+        (clv_dim[]){clv_dim_fixed(6), clv_dim_fixed(16), clv_dim_fixed(64)});
+    o.e6x16x32_q8 = clv_graph_input(
+        g, "in", CLV_DTYPE_Q8_0, 3,
+        (clv_dim[]){clv_dim_fixed(6), clv_dim_fixed(16), clv_dim_fixed(32)});
     o.ids_nx2 = input(g, CLV_DTYPE_I32, o.n, 2);
     o.ids_mx2 = input(g, CLV_DTYPE_I32, o.m, 2);
     o.scores6 = input(g, CLV_DTYPE_F32, o.n, 6);
@@ -114,8 +112,7 @@ static void bad(operands *o, clv_value y, const char *says)
         operands o = begin();                                                  \
         good(&o, expr, dtype, rank, symbol, first, last);                      \
     } while (0)
-#define GOOD_ROWS(expr, columns)                                               \
-    GOOD(expr, CLV_DTYPE_F32, 2, 1, 8, columns)
+#define GOOD_ROWS(expr, columns) GOOD(expr, CLV_DTYPE_F32, 2, 1, 8, columns)
 #define BAD(expr, says)                                                        \
     do {                                                                       \
         operands o = begin();                                                  \
@@ -257,9 +254,11 @@ static void test_attention(void **unused)
     BAD(attend(&o, o.cache, o.cache, o.ids_n, HEADS(.softcap = -1)), "softcap");
     BAD(attend(&o, o.cache, o.cache, o.ids_n, HEADS(.scale = NAN)), "scale");
     BAD(attend(&o, o.cache, o.cache, o.ids_n,
-               ((clv_attention_params){.head_dim = 0})), "whole heads");
+               ((clv_attention_params){.head_dim = 0})),
+        "whole heads");
     BAD(attend(&o, o.cache, o.cache, o.ids_n,
-               HEADS(.rows = ((clv_dim){.value = 8, .symbol = 7}))), "symbol");
+               HEADS(.rows = ((clv_dim){.value = 8, .symbol = 7}))),
+        "symbol");
 }
 
 static void test_convert(void **unused)

@@ -34,14 +34,20 @@ static int setup(void **state)
     char dirs[400];
     snprintf(dirs, sizeof dirs, "core.plugin_dirs=%s", f->dir.path);
     static const clv_option options[] = {
-        {.header = {sizeof *options, CLV_STRUCT_OPTION, NULL}, .key = "depth",
-         .type = CLV_OPTION_INT, .default_value = "3", .help = "h"},
-        {.header = {sizeof *options, CLV_STRUCT_OPTION, NULL}, .key = "cores",
-         .type = CLV_OPTION_STRING, .default_value = "all", .help = "h",
+        {.header = {sizeof *options, CLV_STRUCT_OPTION, NULL},
+         .key = "depth",
+         .type = CLV_OPTION_INT,
+         .default_value = "3",
+         .help = "h"},
+        {.header = {sizeof *options, CLV_STRUCT_OPTION, NULL},
+         .key = "cores",
+         .type = CLV_OPTION_STRING,
+         .default_value = "all",
+         .help = "h",
          .scope = CLV_SCOPE_DEVICE},
     };
-    clv_context_params params = {.log = keep_line, .log_ctx = f,
-                                 .log_level = CLV_LOG_INFO};
+    clv_context_params params = {
+        .log = keep_line, .log_ctx = f, .log_level = CLV_LOG_INFO};
     if (clv_config_create(&f->config) ||
         clv_config_set(f->config, dirs, "test") ||
         clv_config_declare(f->config, "mock", options, 2))
@@ -82,13 +88,17 @@ static void test_table(void **state)
     assert_string_equal(h->plugin_dir, f->dir.path);
     assert_int_equal(h->abi_version, 1);
     assert_true(h->n_workers >= 1);
-    const void *const slots[] = {
-        (const void *)h->log, (const void *)h->set_error,
-        (const void *)h->alloc, (const void *)h->free,
-        (const void *)h->parallel_for, (const void *)h->now_ns,
-        (const void *)h->option, (const void *)h->cache_get,
-        (const void *)h->cache_put, (const void *)h->trace,
-        (const void *)h->memory_pressure};
+    const void *const slots[] = {(const void *)h->log,
+                                 (const void *)h->set_error,
+                                 (const void *)h->alloc,
+                                 (const void *)h->free,
+                                 (const void *)h->parallel_for,
+                                 (const void *)h->now_ns,
+                                 (const void *)h->option,
+                                 (const void *)h->cache_get,
+                                 (const void *)h->cache_put,
+                                 (const void *)h->trace,
+                                 (const void *)h->memory_pressure};
     for (size_t i = 0; i < sizeof slots / sizeof *slots; i++)
         assert_non_null(slots[i]);
     uint64_t a = h->now_ns(h->host), b = h->now_ns(h->host);

@@ -43,12 +43,13 @@ static fixture begin(const char *mode, const char *settings)
     char text[2048], *save = NULL;
     const char *build = getenv("CLEAVE_TEST_BUILD");
     assert_non_null(build);
-    snprintf(text, sizeof text,
-             "core.plugin_dirs=%s/tests/plugins/hostile:%s/plugins "
-             "core.cache_dir= core.allow_unsafe_plugins=on core.log_level=error "
-             "core.plugins=hostile,cpu core.plan=first core.wait_timeout=1 "
-             "hostile.mode=%s %s",
-             build, build, mode, settings);
+    snprintf(
+        text, sizeof text,
+        "core.plugin_dirs=%s/tests/plugins/hostile:%s/plugins "
+        "core.cache_dir= core.allow_unsafe_plugins=on core.log_level=error "
+        "core.plugins=hostile,cpu core.plan=first core.wait_timeout=1 "
+        "hostile.mode=%s %s",
+        build, build, mode, settings);
     assert_ok(clv_config_create(&f.config));
     for (char *word = strtok_r(text, " ", &save); word;
          word = strtok_r(NULL, " ", &save))
@@ -109,8 +110,7 @@ static clv_status run_thrice(const fixture *f, clv_exec *exec, clv_value in,
 }
 
 /* On these devices, NULL: all. How far it went, with status and message. */
-static noticed try_graph(const fixture *f, clv_device *only,
-                         clv_status *status)
+static noticed try_graph(const fixture *f, clv_device *only, clv_status *status)
 {
     clv_graph *g;
     clv_plan *plan = NULL;
@@ -120,8 +120,8 @@ static noticed try_graph(const fixture *f, clv_device *only,
     clv_dim rows = clv_graph_symbol(g, "n", 1, N);
     clv_value x = clv_graph_input(g, "x", CLV_DTYPE_F32, 2,
                                   (clv_dim[]){rows, clv_dim_fixed(C)});
-    clv_value h = clv_graph_matmul(g, x, clv_graph_weight(g, "w", f->w),
-                                   CLV_NO_TENSOR);
+    clv_value h =
+        clv_graph_matmul(g, x, clv_graph_weight(g, "w", f->w), CLV_NO_TENSOR);
     clv_value y = clv_graph_add(g, clv_graph_silu(g, h), x);
     clv_graph_output(g, y, "y");
     clv_plan_params params = {.devices = &only, .n_devices = 1};
@@ -191,8 +191,8 @@ static void check(const hostility *h, const char *settings)
     else
         clv_error(status, "%s", c->reason);
     if (at != h->at && !(h->at == WRONG && at == NEVER))
-        fail_msg("%s: noticed %s, not %s: %s", h->mode, names[at],
-                 names[h->at], status ? clv_last_error() : "all went well");
+        fail_msg("%s: noticed %s, not %s: %s", h->mode, names[at], names[h->at],
+                 status ? clv_last_error() : "all went well");
     if (at < NEVER) {
         assert_int_not_equal(status, CLV_OK);
         assert_message(h->says);
@@ -201,8 +201,8 @@ static void check(const hostility *h, const char *settings)
     finish(&f);
 }
 
-/* Modes in which memory is overwritten or lost, or the process ends, are left to
- * the trial below and to the kit. */
+/* Modes in which memory is overwritten or lost, or the process ends, are left
+ * to the trial below and to the kit. */
 static const hostility lies[] = {
     {"none", NEVER, ""},
     {"count_huge", REFUSED, "enumerate answered 1000000000 devices"},

@@ -31,10 +31,9 @@ static void test_forms(void **state)
         const int64_t dims[] = {1 + test_below(&random, 9),
                                 1 + test_below(&random, 9)};
         const bool turned = test_below(&random, 2);
-        const core_form form = {
-            .layout = CLV_LAYOUT_WEIGHTS,
-            .axes = {turned ? CLV_AXIS_I : CLV_AXIS_O,
-                     turned ? CLV_AXIS_O : CLV_AXIS_I}};
+        const core_form form = {.layout = CLV_LAYOUT_WEIGHTS,
+                                .axes = {turned ? CLV_AXIS_I : CLV_AXIS_O,
+                                         turned ? CLV_AXIS_O : CLV_AXIS_I}};
         const int64_t logical[] = {dims[turned], 1, 1, 1, dims[!turned]};
         core_bounds box = {0};
         clv_layout_map map;
@@ -44,12 +43,12 @@ static void test_forms(void **state)
             dense[i] = (uint16_t)(i + 1);
         for (int d = 0; d < 2; d++) {
             box.begin[d] = test_below(&random, (uint32_t)dims[d]);
-            box.end[d] = box.begin[d] + 1 +
-                         test_below(&random,
-                                    (uint32_t)(dims[d] - box.begin[d]));
+            box.end[d] =
+                box.begin[d] + 1 +
+                test_below(&random, (uint32_t)(dims[d] - box.begin[d]));
         }
-        assert_true(clv_layout_init(&map, form.layout, CLV_STORAGE_BUFFER,
-                                    logical, 1));
+        assert_true(
+            clv_layout_init(&map, form.layout, CLV_STORAGE_BUFFER, logical, 1));
         assert_ok(core_form_size(&form, CLV_DTYPE_F16, 2, dims, &size));
         assert_int_equal(size, 2 * map.n_elements);
         assert_ok(core_form_move(&form, CLV_DTYPE_F16, 2, dims, &box,
@@ -66,17 +65,17 @@ static void test_forms(void **state)
             for (int64_t x = box.begin[1]; x < box.end[1]; x++) {
                 const int64_t at[] = {turned ? x : y, 0, 0, 0, turned ? y : x};
                 const uint16_t want = dense[y * dims[1] + x];
-                assert_int_equal(
-                    laid[clv_layout_find(&map, at).at[CLV_PHYS_X]], want);
+                assert_int_equal(laid[clv_layout_find(&map, at).at[CLV_PHYS_X]],
+                                 want);
                 assert_int_equal(back[y * dims[1] + x], want);
             }
     }
     const core_form none = {.layout = CLV_LAYOUT_WEIGHTS,
                             .axes = {CLV_AXIS_O, CLV_AXIS_O}};
     uint64_t size;
-    assert_int_equal(core_form_size(&none, CLV_DTYPE_F16, 2,
-                                    (const int64_t[]){4, 4}, &size),
-                     CLV_ERR_INVALID);
+    assert_int_equal(
+        core_form_size(&none, CLV_DTYPE_F16, 2, (const int64_t[]){4, 4}, &size),
+        CLV_ERR_INVALID);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -102,10 +101,10 @@ static void open_cache(cache *c, const char *settings)
     c->q = clv_graph_input(c->g, "q", CLV_DTYPE_F32, 2, wide);
     c->pos = clv_graph_input(c->g, "pos", CLV_DTYPE_I32, 1, &n);
     for (int i = 0; i < 2; i++) {
-        c->states[i] = clv_graph_state(c->g, i ? "v" : "k", CLV_DTYPE_F16, 2,
-                                       dims);
-        c->rows[i] = clv_graph_input(c->g, i ? "new v" : "new k",
-                                     CLV_DTYPE_F32, 2, row);
+        c->states[i] =
+            clv_graph_state(c->g, i ? "v" : "k", CLV_DTYPE_F16, 2, dims);
+        c->rows[i] =
+            clv_graph_input(c->g, i ? "new v" : "new k", CLV_DTYPE_F32, 2, row);
         clv_graph_set_rows(c->g, c->states[i], c->rows[i], c->pos);
     }
     const clv_attention_params params = {.head_dim = DIM, .scale = 0.5f};
@@ -316,7 +315,8 @@ static void test_cut(void **state)
     clv_plan *plan;
     open_cache(&c, "ref.states0=weights");
     const core_piece pieces[] = {
-        {.node = 0}, {.node = 1},
+        {.node = 0},
+        {.node = 1},
         {.node = 2, .ranges[CORE_AXIS_HEADS] = {0, 2}},
         {.node = 2, .ranges[CORE_AXIS_HEADS] = {2, 4}}};
     clv_device *dev = clv_context_device(c.t.ctx, 0);
@@ -342,8 +342,8 @@ static void test_by_costs(void **state)
                              clv_context_device(c.t.ctx, 1)};
     for (uint32_t n = 1; n <= 2; n++) {
         const clv_plan_params params = {devices, n};
-        assert_ok(core_plan_from_pieces(c.t.ctx, c.g, &params, pieces, 3,
-                                        &plan));
+        assert_ok(
+            core_plan_from_pieces(c.t.ctx, c.g, &params, pieces, 3, &plan));
         for (int s = 0; s < 2; s++)
             assert_int_equal(plan->graph->tensors[c.states[s]].layout,
                              n == 1 ? CLV_LAYOUT_WEIGHTS : CLV_LAYOUT_LINEAR);
@@ -386,10 +386,9 @@ static void test_lost(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forms),       cmocka_unit_test(test_granted),
-        cmocka_unit_test(test_printed),
-        cmocka_unit_test(test_not_granted), cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_by_costs),
+        cmocka_unit_test(test_forms),   cmocka_unit_test(test_granted),
+        cmocka_unit_test(test_printed), cmocka_unit_test(test_not_granted),
+        cmocka_unit_test(test_cut),     cmocka_unit_test(test_by_costs),
         cmocka_unit_test(test_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

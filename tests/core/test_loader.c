@@ -94,9 +94,9 @@ static void test_allow_list(void **state)
         clv_device *dev;
         assert_int_equal(clv_context_find_device(ctx, "good", &dev) == CLV_OK,
                          cases[i].good);
-        assert_int_equal(
-            clv_context_find_device(ctx, "unloadable", &dev) == CLV_OK,
-            cases[i].unloadable);
+        assert_int_equal(clv_context_find_device(ctx, "unloadable", &dev) ==
+                             CLV_OK,
+                         cases[i].unloadable);
         assert_int_equal(clv_context_candidate_count(ctx), 2);
         clv_context_destroy(ctx);
         clv_config_destroy(config);
@@ -104,8 +104,7 @@ static void test_allow_list(void **state)
     clv_config *config;
     clv_context *ctx;
     const char *const set[] = {"core.plugins=goood", NULL};
-    assert_int_equal(open_context(NULL, set, &config, &ctx),
-                     CLV_ERR_NOT_FOUND);
+    assert_int_equal(open_context(NULL, set, &config, &ctx), CLV_ERR_NOT_FOUND);
     assert_message("--set|core.plugins|goood");
     assert_null(ctx);
     clv_config_destroy(config);
@@ -122,8 +121,7 @@ static void test_device_order(void **state)
         {"core.devices=", "good:0 good:1 unloadable "},
         {"core.devices=unloadable", "unloadable "},
         {"core.devices=unloadable,good", "unloadable good:0 good:1 "},
-        {"core.devices=good:1, unloadable,good:0",
-         "good:1 unloadable good:0 "},
+        {"core.devices=good:1, unloadable,good:0", "good:1 unloadable good:0 "},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         clv_config *config;
@@ -142,8 +140,7 @@ static void test_device_order(void **state)
     clv_config *config;
     clv_context *ctx;
     const char *const set[] = {"core.devices=good,opencl:0", NULL};
-    assert_int_equal(open_context(NULL, set, &config, &ctx),
-                     CLV_ERR_NOT_FOUND);
+    assert_int_equal(open_context(NULL, set, &config, &ctx), CLV_ERR_NOT_FOUND);
     assert_message("--set|core.devices|'opencl:0'|present: good; plugins not "
                    "asked: unloadable");
     clv_config_destroy(config);
@@ -221,14 +218,14 @@ static void test_same_device_twice(void **state)
         snprintf(good, sizeof good, "good.devices=%s", cases[i].good);
         snprintf(unloadable, sizeof unloadable, "unloadable.devices=%s",
                  cases[i].unloadable);
-        const char *const set[] = {cases[i].set,  good, unloadable,
-                                   "good.uuid=1", "unloadable.uuid=2", NULL};
+        const char *const set[] = {cases[i].set,        good,
+                                   unloadable,          "good.uuid=1",
+                                   "unloadable.uuid=2", NULL};
         opened o = open_ok(NULL, set);
         assert_string_equal(device_ids(o.ctx, ids), cases[i].ids);
         for (uint32_t c = 0; c < 2; c++) {
             const clv_candidate *one = clv_context_candidate(o.ctx, c);
-            bool noted =
-                cases[i].noted && !strcmp(one->plugin, cases[i].noted);
+            bool noted = cases[i].noted && !strcmp(one->plugin, cases[i].noted);
             assert_int_equal(one->status, CLV_OK);
             assert_int_equal(one->reason[0] != 0, noted);
             if (noted)
@@ -261,7 +258,7 @@ static void test_processor_once(void **state)
 {
     (void)state;
     const struct {
-        const char *kinds;     /* in unloadable's manifest; its device's is cpu */
+        const char *kinds; /* in unloadable's manifest; its device's is cpu */
         const char *good_kind; /* of good's device */
         const char *set, *ids, *noted;
     } cases[] = {
@@ -282,8 +279,7 @@ static void test_processor_once(void **state)
         assert_string_equal(device_ids(o.ctx, ids), cases[i].ids);
         for (uint32_t c = 0; c < 2; c++) {
             const clv_candidate *one = clv_context_candidate(o.ctx, c);
-            bool noted =
-                cases[i].noted && !strcmp(one->plugin, cases[i].noted);
+            bool noted = cases[i].noted && !strcmp(one->plugin, cases[i].noted);
             assert_int_equal(one->status, CLV_OK);
             if (noted && !strstr(one->reason, "not needed"))
                 assert_reason(one, "is the same device as|core.devices = ");
@@ -417,18 +413,12 @@ static void test_two_contexts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_good),
-        TEST(test_variants),
-        TEST(test_allow_list),
-        TEST(test_device_order),
-        TEST(test_lazy),
-        TEST(test_same_device_twice),
-        TEST(test_processor_once),
-        TEST(test_device_failure),
-        TEST(test_wrong_settings),
-        TEST(test_max_share),
-        TEST(test_unloading),
-        TEST(test_two_contexts),
+        TEST(test_good),           TEST(test_variants),
+        TEST(test_allow_list),     TEST(test_device_order),
+        TEST(test_lazy),           TEST(test_same_device_twice),
+        TEST(test_processor_once), TEST(test_device_failure),
+        TEST(test_wrong_settings), TEST(test_max_share),
+        TEST(test_unloading),      TEST(test_two_contexts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

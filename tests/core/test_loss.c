@@ -184,7 +184,8 @@ static void test_hang_reaches_waiters(void **state)
     check_waiter(LIMIT SPLIT "ref.flag_wait0=on ref.flag_wait1=on", 0);
     /* Listed first, so the first that is waited for. */
     check_waiter(LIMIT SPLIT "ref.flag_wait0=on ref.flag_wait1=on "
-                             "core.devices=ref:1,ref:0", 1);
+                             "core.devices=ref:1,ref:0",
+                 1);
 }
 
 /* The device works on when everything it knew has been destroyed. */
@@ -209,7 +210,8 @@ static void test_slow_but_moving(void **state)
 {
     (void)state;
     fixture f = begin("core.wait_timeout=0.8 " SPLIT
-                      "ref.flag_wait1=on ref.delay_us0=250000", 4);
+                      "ref.flag_wait1=on ref.delay_us0=250000",
+                      4);
     uint64_t begun = clv_now_ns();
     assert_ok(run(&f));
     assert_true(clv_now_ns() - begun > 900000000);
@@ -218,7 +220,8 @@ static void test_slow_but_moving(void **state)
     /* The second device waits for long, for a step that is under way. */
     f = begin("core.wait_timeout=0.8 " SPLIT "ref.flag_wait0=on "
               "ref.flag_wait1=on ref.delay_us0=250000 "
-              "core.devices=ref:1,ref:0", 4);
+              "core.devices=ref:1,ref:0",
+              4);
     assert_ok(run(&f));
     check_result(&f);
     finish(&f);

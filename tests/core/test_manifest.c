@@ -159,9 +159,8 @@ static void test_features(void **state)
 /* ------------------------------------------------------------------------ */
 /* In a plugin's file                                                       */
 
-static void assert_manifest_stops(const char *text, size_t size,
-                                  uint32_t stage, clv_status status,
-                                  const char *parts)
+static void assert_manifest_stops(const char *text, size_t size, uint32_t stage,
+                                  clv_status status, const char *parts)
 {
     const char *path = install_manifest(&dir, text, size);
     assert_stops(stage, status, parts);
@@ -216,14 +215,10 @@ static void test_kind_not_listed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parse),
-        cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_check),
-        cmocka_unit_test(test_features),
-        TEST(test_in_file),
-        TEST(test_missing),
-        TEST(test_disagreement),
-        TEST(test_kind_not_listed),
+        cmocka_unit_test(test_parse), cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_check), cmocka_unit_test(test_features),
+        TEST(test_in_file),           TEST(test_missing),
+        TEST(test_disagreement),      TEST(test_kind_not_listed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

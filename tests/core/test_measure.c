@@ -43,7 +43,8 @@ static rig rig_make_with(const char *conf, const char *settings,
     snprintf(text, sizeof text,
              "core.plugin_dirs=%s/plugins:%s/tests/plugins/ref:"
              "%s/tests/plugins/hostile core.cache_dir= "
-             "core.allow_unsafe_plugins=on %s", build, build, build, settings);
+             "core.allow_unsafe_plugins=on %s",
+             build, build, build, settings);
     for (char *word = strtok_r(text, " ", &save); word;
          word = strtok_r(NULL, " ", &save))
         assert_ok(clv_config_set(r.config, word, "test"));
@@ -83,9 +84,14 @@ static double figure(const rig *r, const clv_device *dev, const char *key)
 }
 
 #define MATMUL(weight, ...)                                                    \
-    {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_F32, .weight_dtype = weight,      \
-     __VA_ARGS__}
-#define PLAIN(op_, ...) {.op = op_, .dtype = CLV_DTYPE_F32, __VA_ARGS__}
+    {                                                                          \
+        .op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_F32, .weight_dtype = weight,   \
+        __VA_ARGS__                                                            \
+    }
+#define PLAIN(op_, ...)                                                        \
+    {                                                                          \
+        .op = op_, .dtype = CLV_DTYPE_F32, __VA_ARGS__                         \
+    }
 
 static const core_work works[] = {
     {MATMUL(CLV_DTYPE_F16), 32, 512, 1024, 0},
@@ -98,7 +104,8 @@ static const core_work works[] = {
     {MATMUL(CLV_DTYPE_Q8_0), 256, 512, 64, 0},
     {PLAIN(CLV_OP_GET_ROWS, .weight_dtype = CLV_DTYPE_F16), 32, 512, 512, 0},
     {PLAIN(CLV_OP_GET_ROWS, .weight_dtype = CLV_DTYPE_I8,
-           .quant = CLV_QUANT_PER_CHANNEL), 1, 512, 512, 0},
+           .quant = CLV_QUANT_PER_CHANNEL),
+     1, 512, 512, 0},
     {PLAIN(CLV_OP_SET_ROWS, .weight_dtype = CLV_DTYPE_F16), 64, 128, 128, 0},
     {PLAIN(CLV_OP_ADD), 128, 512, 512, 0},
     {PLAIN(CLV_OP_ADD, .detail = 1, .weight_dtype = CLV_DTYPE_F32), 32, 64, 64,
@@ -109,23 +116,26 @@ static const core_work works[] = {
     {PLAIN(CLV_OP_GLU, .variant = CLV_ACT_GELU_TANH), 32, 1024, 1024, 0},
     {PLAIN(CLV_OP_RMS_NORM, .weight_dtype = CLV_DTYPE_F32), 128, 512, 512, 0},
     {PLAIN(CLV_OP_LAYER_NORM, .weight_dtype = CLV_DTYPE_F32,
-           .variant = CLV_DTYPE_F32), 1, 512, 512, 0},
+           .variant = CLV_DTYPE_F32),
+     1, 512, 512, 0},
     {PLAIN(CLV_OP_ROPE, .variant = 64, .span = 32, .detail = CLV_ROPE_PAIRS),
      32, 512, 512, 0},
     {PLAIN(CLV_OP_SOFTMAX), 32, 100, 100, 0},
     {PLAIN(CLV_OP_ATTENTION, .variant = 64, .weight_dtype = CLV_DTYPE_F16), 32,
      128, 512, 100},
     {PLAIN(CLV_OP_ATTENTION, .variant = 64, .weight_dtype = CLV_DTYPE_F16,
-           .span = 20, .detail = 1), 32, 128, 512, 100},
+           .span = 20, .detail = 1),
+     32, 128, 512, 100},
     {PLAIN(CLV_OP_ATTENTION, .variant = 32, .weight_dtype = CLV_DTYPE_F32), 1,
      64, 64, 300},
     {PLAIN(CLV_OP_CONVERT, .variant = CLV_DTYPE_F16), 32, 100, 100, 0},
     {PLAIN(CLV_OP_TOP_K), 32, 100, 8, 0},
     {PLAIN(CLV_OP_MATMUL_EXPERTS, .weight_dtype = CLV_DTYPE_F16, .variant = 8,
-           .span = 2), 32, 256, 64, 0},
+           .span = 2),
+     32, 256, 64, 0},
     {PLAIN(CLV_OP_MATMUL_EXPERTS, .weight_dtype = CLV_DTYPE_Q8_0, .variant = 60,
-           .span = 4, .detail = CORE_EXPERTS_EACH | CORE_EXPERTS_SCORES), 1, 256,
-     64, 0},
+           .span = 4, .detail = CORE_EXPERTS_EACH | CORE_EXPERTS_SCORES),
+     1, 256, 64, 0},
 };
 #define N_WORKS (sizeof works / sizeof *works)
 #define N_CHOICES 3 /* the last ones, which the simulator does not take */
@@ -185,14 +195,14 @@ static void test_experts(void **state)
     static const struct {
         int64_t n;
         uint32_t all, used;
-    } cases[] = {{1, 8, 2}, {100, 8, 2}, {40, 128, 8}, {3, 2, 2}, {7, 60, 4},
-                 {20, 5, 4}};
+    } cases[] = {{1, 8, 2}, {100, 8, 2}, {40, 128, 8},
+                 {3, 2, 2}, {7, 60, 4},  {20, 5, 4}};
     (void)state;
     for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const uint32_t all = cases[i].all, used = cases[i].used;
-        const core_work w = {.kind = {.op = CLV_OP_MATMUL_EXPERTS,
-                                      .variant = all, .span = used},
-                             .n = cases[i].n};
+        const core_work w = {
+            .kind = {.op = CLV_OP_MATMUL_EXPERTS, .variant = all, .span = used},
+            .n = cases[i].n};
         int32_t ids[512];
         uint32_t chosen[128] = {0}, n = 0;
         assert_int_equal(core_work_n_ids(&w), w.n * used);
@@ -295,10 +305,8 @@ static void test_chips(void **state)
 {
     (void)state;
     rig r = chip("snapdragon-8gen3.ini");
-    assert_int_equal(check_device(&r, "npu_sim:hexagon"),
-                     N_WORKS - N_CHOICES);
-    assert_int_equal(check_device(&r, "npu_sim:adreno"),
-                     N_WORKS - N_CHOICES);
+    assert_int_equal(check_device(&r, "npu_sim:hexagon"), N_WORKS - N_CHOICES);
+    assert_int_equal(check_device(&r, "npu_sim:adreno"), N_WORKS - N_CHOICES);
     finish(&r);
     r = chip("int8-npu.ini");
     /* Products of integers and blocks. */
@@ -328,9 +336,10 @@ static void check_overheads(rig *r, clv_device *dev)
     core_overheads o;
     assert_ok(core_measure_overheads(r->meter, dev, &o));
     double idle = figure(r, dev, "submit_empty_us") * 1e3;
-    assert_near(o.submit, dev->info.queue_depth == 1
-                              ? idle
-                              : figure(r, dev, "submit_us") * 1e3, 1);
+    assert_near(o.submit,
+                dev->info.queue_depth == 1 ? idle
+                                           : figure(r, dev, "submit_us") * 1e3,
+                1);
     assert_near(o.submit_idle, idle, 1);
     assert_near(o.dispatch, figure(r, dev, "dispatch_us") * 1e3, 1);
     assert_near(o.wait_poll, figure(r, dev, "wait_poll_us") * 1e3, 1);
@@ -385,8 +394,8 @@ static void check_contention(const char *conf, const char *const *ids,
         devs[i] = device(&r, ids[i]);
     assert_ok(core_measure_contention(r.meter, devs, n, &c));
     /* Not all of a node's time goes into moving. */
-    double together = clv_config_get_float(r.config,
-                                           "npu_sim.memory_bandwidth");
+    double together =
+        clv_config_get_float(r.config, "npu_sim.memory_bandwidth");
     assert_near(c.bandwidth, together * 0.99, together * 0.01);
     for (uint32_t i = 0; i < n; i++) {
         double want = figure(&r, devs[i], "bandwidth");
@@ -404,9 +413,9 @@ static void test_contention(void **state)
                      (const char *[]){"npu_sim:hexagon", "npu_sim:adreno"}, 2);
     check_contention("int8-npu.ini",
                      (const char *[]){"npu_sim:npu", "npu_sim:cpu"}, 2);
-    check_contention("two-npus.ini",
-                     (const char *[]){"npu_sim:gpu", "npu_sim:small",
-                                      "npu_sim:large"}, 3);
+    check_contention(
+        "two-npus.ini",
+        (const char *[]){"npu_sim:gpu", "npu_sim:small", "npu_sim:large"}, 3);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -426,16 +435,17 @@ static double time_of(rig *r, clv_device *dev, const core_work *work)
 static void test_cpu(void **state)
 {
     (void)state;
-    const core_meter_params quick = {.max_seconds = 0.01, .repetitions = 3,
-                                     .max_pool = 32 << 20};
+    const core_meter_params quick = {
+        .max_seconds = 0.01, .repetitions = 3, .max_pool = 32 << 20};
     rig r = rig_make_with(NULL, "core.plugins=cpu", &quick);
     clv_device *cpu = device(&r, "cpu");
     core_overheads o;
     for (uint32_t i = 0; i < N_WORKS; i++)
         time_of(&r, cpu, &works[i]);
     assert_ok(core_measure_overheads(r.meter, cpu, &o));
-    const double values[] = {o.submit, o.submit_idle, o.dispatch, o.wait_poll,
-                             o.wait_block, o.copy, o.copy_byte};
+    const double values[] = {o.submit,    o.submit_idle, o.dispatch,
+                             o.wait_poll, o.wait_block,  o.copy,
+                             o.copy_byte};
     for (uint32_t i = 0; i < sizeof values / sizeof *values; i++)
         assert_true(isfinite(values[i]) && values[i] >= 0 && values[i] < 1e9);
     assert_true(o.submit > 0 && o.submit_idle > 0 && o.copy_byte > 0);
@@ -446,11 +456,12 @@ static void test_cpu(void **state)
 static void test_two_cpus(void **state)
 {
     (void)state;
-    const core_meter_params quick = {.max_seconds = 0.01, .repetitions = 1,
-                                     .max_pool = 64 << 20};
+    const core_meter_params quick = {
+        .max_seconds = 0.01, .repetitions = 1, .max_pool = 64 << 20};
     rig r = rig_make_with("snapdragon-8gen3.ini",
                           "core.plugins=cpu,npu_sim npu_sim.compute=off "
-                          "cpu:a.threads=1 cpu:b.threads=1", &quick);
+                          "cpu:a.threads=1 cpu:b.threads=1",
+                          &quick);
     clv_device *devs[] = {device(&r, "cpu:a"), device(&r, "cpu:b"),
                           device(&r, "npu_sim:adreno")};
     double alone[3], slowdown[3];
@@ -474,17 +485,17 @@ static void test_too_large(void **state)
 {
     (void)state;
     const core_meter_params small = {.max_pool = 1 << 20};
-    rig r = rig_make_with("snapdragon-8gen3.ini",
-                          "core.plugins=cpu,npu_sim npu_sim.compute=off",
-                          &small);
+    rig r =
+        rig_make_with("snapdragon-8gen3.ini",
+                      "core.plugins=cpu,npu_sim npu_sim.compute=off", &small);
     const core_work large = {MATMUL(CLV_DTYPE_F16), 1, 1024, 1024, 0};
     const core_work fits = {MATMUL(CLV_DTYPE_F16), 1, 1024, 256, 0};
     const char *const ids[] = {"cpu", "npu_sim:adreno"};
     for (int i = 0; i < 2; i++) {
         core_sample s;
-        assert_int_equal(core_measure_work(r.meter, device(&r, ids[i]), &large,
-                                           &s),
-                         CLV_ERR_LIMIT);
+        assert_int_equal(
+            core_measure_work(r.meter, device(&r, ids[i]), &large, &s),
+            CLV_ERR_LIMIT);
         assert_message("matmul|at most 1024 KiB");
         assert_true(time_of(&r, device(&r, ids[i]), &fits) > 0);
     }
@@ -496,15 +507,15 @@ static void test_not_taken(void **state)
     (void)state;
     rig r = chip("int8-npu.ini");
     core_sample s;
-    assert_int_equal(core_measure_work(r.meter, device(&r, "npu_sim:npu"),
-                                       &works[10], &s),
-                     CLV_ERR_UNSUPPORTED);
+    assert_int_equal(
+        core_measure_work(r.meter, device(&r, "npu_sim:npu"), &works[10], &s),
+        CLV_ERR_UNSUPPORTED);
     assert_message("npu_sim:npu|add f32 [128, 512]|matmul only");
     core_work length = works[3];
     length.n = 63;
-    assert_int_equal(core_measure_work(r.meter, device(&r, "npu_sim:npu"),
-                                       &length, &s),
-                     CLV_ERR_UNSUPPORTED);
+    assert_int_equal(
+        core_measure_work(r.meter, device(&r, "npu_sim:npu"), &length, &s),
+        CLV_ERR_UNSUPPORTED);
     assert_message("fixed length");
     finish(&r);
 }
@@ -512,18 +523,12 @@ static void test_not_taken(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_graphs),
-        cmocka_unit_test(test_ids),
-        cmocka_unit_test(test_experts),
-        cmocka_unit_test(test_no_such_work),
-        cmocka_unit_test(test_chips),
-        cmocka_unit_test(test_window),
-        cmocka_unit_test(test_overheads),
-        cmocka_unit_test(test_short_queues),
-        cmocka_unit_test(test_contention),
-        cmocka_unit_test(test_cpu),
-        cmocka_unit_test(test_two_cpus),
-        cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_graphs),     cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_experts),    cmocka_unit_test(test_no_such_work),
+        cmocka_unit_test(test_chips),      cmocka_unit_test(test_window),
+        cmocka_unit_test(test_overheads),  cmocka_unit_test(test_short_queues),
+        cmocka_unit_test(test_contention), cmocka_unit_test(test_cpu),
+        cmocka_unit_test(test_two_cpus),   cmocka_unit_test(test_too_large),
         cmocka_unit_test(test_not_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,8 +6,8 @@
 
 #include <stdio.h>
 
-static const core_meter_params params = {.max_seconds = 0.01, .repetitions = 1,
-                                         .max_pool = 16 << 20};
+static const core_meter_params params = {
+    .max_seconds = 0.01, .repetitions = 1, .max_pool = 16 << 20};
 
 typedef struct rig {
     clv_config *config;
@@ -23,8 +23,10 @@ static rig rig_make(const char *settings)
     const char *build = getenv("CLEAVE_TEST_BUILD");
     assert_non_null(build);
     assert_ok(clv_config_create(&r.config));
-    snprintf(text, sizeof text, "core.plugin_dirs=%s/plugins core.cache_dir= "
-             "core.allow_unsafe_plugins=on %s", build, settings);
+    snprintf(text, sizeof text,
+             "core.plugin_dirs=%s/plugins core.cache_dir= "
+             "core.allow_unsafe_plugins=on %s",
+             build, settings);
     for (char *word = strtok_r(text, " ", &save); word;
          word = strtok_r(NULL, " ", &save))
         assert_ok(clv_config_set(r.config, word, "test"));
@@ -53,20 +55,26 @@ static void finish(rig *r)
     clv_config_destroy(r->config);
 }
 
-static const core_work product = {
-    .kind = {.op = CLV_OP_MATMUL, .dtype = CLV_DTYPE_F32,
-             .weight_dtype = CLV_DTYPE_I4, .quant = CLV_QUANT_PER_CHANNEL},
-    .n = 32, .in = 256, .out = 512};
-static const core_work attention = {
-    .kind = {.op = CLV_OP_ATTENTION, .dtype = CLV_DTYPE_F32, .variant = 32,
-             .weight_dtype = CLV_DTYPE_F16},
-    .n = 8, .in = 64, .out = 128, .depth = 20};
+static const core_work product = {.kind = {.op = CLV_OP_MATMUL,
+                                           .dtype = CLV_DTYPE_F32,
+                                           .weight_dtype = CLV_DTYPE_I4,
+                                           .quant = CLV_QUANT_PER_CHANNEL},
+                                  .n = 32,
+                                  .in = 256,
+                                  .out = 512};
+static const core_work attention = {.kind = {.op = CLV_OP_ATTENTION,
+                                             .dtype = CLV_DTYPE_F32,
+                                             .variant = 32,
+                                             .weight_dtype = CLV_DTYPE_F16},
+                                    .n = 8,
+                                    .in = 64,
+                                    .out = 128,
+                                    .depth = 20};
 
 static clv_status measure_work(const rig *r, core_meter *meter)
 {
     core_sample s;
-    clv_status status =
-        core_measure_work(meter, r->devs[0], &product, &s);
+    clv_status status = core_measure_work(meter, r->devs[0], &product, &s);
     return status ? status
                   : core_measure_work(meter, r->devs[0], &attention, &s);
 }
@@ -126,8 +134,8 @@ static void test_lost(void **state)
     (void)state;
     for (int i = 0; i < 3; i++) {
         rig r = rig_make(PROCESSORS);
-        assert_ok(r.devs[0]->api->fault_inject(r.devs[0]->handle,
-                                               CLV_FAULT_LOST));
+        assert_ok(
+            r.devs[0]->api->fault_inject(r.devs[0]->handle, CLV_FAULT_LOST));
         assert_int_equal(measurements[i](&r, r.meter), CLV_ERR_DEVICE_LOST);
         assert_message("cpu:a|lost");
         assert_true(clv_device_lost(r.devs[0]));
@@ -143,8 +151,8 @@ static void test_hang(void **state)
     (void)state;
     for (int i = 0; i < 3; i++) {
         rig r = rig_make(PROCESSORS " core.wait_timeout=0.2");
-        assert_ok(r.devs[0]->api->fault_inject(r.devs[0]->handle,
-                                               CLV_FAULT_HANG));
+        assert_ok(
+            r.devs[0]->api->fault_inject(r.devs[0]->handle, CLV_FAULT_HANG));
         assert_int_equal(measurements[i](&r, r.meter), CLV_ERR_TIMEOUT);
         assert_message("cpu:a|nothing after");
         assert_true(clv_device_lost(r.devs[0]));

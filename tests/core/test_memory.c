@@ -25,9 +25,13 @@ static clv_status make_config(clv_config **out, const char *probe)
     snprintf(text[1], sizeof *text, "core.cache_dir=%s/cache", dir.path);
     snprintf(text[2], sizeof *text, "core.probe=%s", probe);
     snprintf(text[3], sizeof *text, "cpu.threads=2");
-    const char *const set[] = {text[0], text[1], text[2], text[3],
+    const char *const set[] = {text[0],
+                               text[1],
+                               text[2],
+                               text[3],
                                "core.allow_unsafe_plugins=on",
-                               "core.plugins=ref,cpu", "core.plan=first",
+                               "core.plugins=ref,cpu",
+                               "core.plan=first",
                                "ref.ops0=matmul",
                                "ref.ops1=add,set_rows,attention",
                                "ref.states1=weights"};
@@ -290,8 +294,8 @@ static clv_status attend(cached *c)
     if (!status)
         status = clv_exec_create(c->plan, &c->exec);
     for (int i = 0; i < 2 && !status; i++) {
-        status = clv_tensor_create(c->ctx, CLV_DTYPE_F16, 2, dims,
-                                   &c->states[i]);
+        status =
+            clv_tensor_create(c->ctx, CLV_DTYPE_F16, 2, dims, &c->states[i]);
         if (!status)
             status = clv_exec_bind(c->exec, v[i], c->states[i]);
     }
@@ -407,12 +411,9 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_config),
-        cmocka_unit_test(test_contexts),
-        cmocka_unit_test(test_compute),
-        cmocka_unit_test(test_layouts),
-        cmocka_unit_test(test_all),
-        cmocka_unit_test(test_solve),
+        cmocka_unit_test(test_config),  cmocka_unit_test(test_contexts),
+        cmocka_unit_test(test_compute), cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_all),     cmocka_unit_test(test_solve),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

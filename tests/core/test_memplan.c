@@ -51,11 +51,12 @@ static void test_random_lifetimes(void **state)
     for (int round = 0; round < 400; round++) {
         core_lifetime t[MAX_TENSORS];
         uint64_t place[MAX_TENSORS], naive = 0;
-        uint32_t n = test_below(&r, MAX_TENSORS), nodes = 1 + test_below(&r, 60);
+        uint32_t n = test_below(&r, MAX_TENSORS),
+                 nodes = 1 + test_below(&r, 60);
         uint64_t align = 1ull << test_below(&r, 9);
         for (uint32_t i = 0; i < n; i++) {
-            t[i].size = test_below(&r, round % 2 ? 10000 : 4) *
-                        (round % 2 ? 1 : 1000);
+            t[i].size =
+                test_below(&r, round % 2 ? 10000 : 4) * (round % 2 ? 1 : 1000);
             t[i].first = test_below(&r, nodes);
             t[i].last = t[i].first + test_below(&r, nodes - t[i].first);
             naive += round_up(t[i].size, align);

@@ -56,8 +56,8 @@ static void make_random(test_random *r, random_net *x)
         uint32_t *reads = x->reads[i];
         reads[0] = operand(r, i);
         reads[1] = operand(r, i);
-        add(&x->g, test_below(r, 3) ? 64u << test_below(r, 6)
-                                    : test_below(r, 3000),
+        add(&x->g,
+            test_below(r, 3) ? 64u << test_below(r, 6) : test_below(r, 3000),
             reads[0], reads[1]);
     }
 }
@@ -100,14 +100,14 @@ static void test_random_nets(void **state)
     for (int round = 0; round < 300; round++) {
         core_memplan plan;
         make_random(&r, &x);
-        assert_ok(core_memplan_make(x.g.t, x.g.n, ALIGN, NULL, NULL, place,
-                                    &plan));
+        assert_ok(
+            core_memplan_make(x.g.t, x.g.n, ALIGN, NULL, NULL, place, &plan));
         uint8_t *memory = malloc(plan.size + 1);
         assert_non_null(memory);
         run_random(&x, place, memory);
         free(memory);
-        uint64_t fit = rival_first_fit(x.g.t, x.g.n, x.g.n_nodes, ALIGN,
-                                       placed, fitted);
+        uint64_t fit =
+            rival_first_fit(x.g.t, x.g.n, x.g.n_nodes, ALIGN, placed, fitted);
         uint64_t least = rival_bound(x.g.t, x.g.n, x.g.n_nodes, ALIGN);
         assert_int_equal(plan.live, least);
         assert_true(plan.size >= least);
@@ -118,7 +118,8 @@ static void test_random_nets(void **state)
         first_fit += (double)fit;
     }
     print_message("random networks: planned %.3f, first fit %.3f times what "
-                  "must be\n", planned / bound, first_fit / bound);
+                  "must be\n",
+                  planned / bound, first_fit / bound);
     assert_true(planned <= 1.03 * bound);
     assert_true(planned < first_fit);
 }

@@ -22,7 +22,8 @@ static fixture begin(const char *settings)
     return f;
 }
 
-/* devices: one digit a node; 'c': half of the columns on each, device 1 first. */
+/* devices: one digit a node; 'c': half of the columns on each, device 1 first.
+ */
 static void plan(fixture *f, const char *devices)
 {
     core_piece pieces[2 * MAX_NODES];
@@ -120,8 +121,8 @@ static void test_sooner_goes_first(void **state)
     fixture f = begin("");
     const clv_dim wide[] = {clv_dim_fixed(400), clv_dim_fixed(COLUMNS)};
     clv_value big = clv_graph_input(f.g, "big", CLV_DTYPE_F32, 2, wide);
-    clv_value a = clv_graph_silu(f.g, big);  /* long, on device 0 */
-    clv_value b = clv_graph_silu(f.g, f.x);  /* short, on device 1 */
+    clv_value a = clv_graph_silu(f.g, big); /* long, on device 0 */
+    clv_value b = clv_graph_silu(f.g, f.x); /* short, on device 1 */
     clv_graph_output(f.g, clv_graph_silu(f.g, a), "y");
     clv_graph_output(f.g, clv_graph_silu(f.g, b), "z");
     plan(&f, "0110");

@@ -26,15 +26,15 @@ static bool cost(const void *ctx, const clv_device *dev, const core_work *work,
 {
     (void)ctx;
     (void)dev;
-    *out = (core_cost){.ns = 1000 + core_work_flops(work) / 200,
-                       .energy_nj = 1e6};
+    *out =
+        (core_cost){.ns = 1000 + core_work_flops(work) / 200, .energy_nj = 1e6};
     return true;
 }
 
 static const core_overheads *overheads(const void *ctx, const clv_device *dev)
 {
-    static const core_overheads some = {.submit = 100, .submit_idle = 200,
-                                        .dispatch = 300, .wait_poll = 50};
+    static const core_overheads some = {
+        .submit = 100, .submit_idle = 200, .dispatch = 300, .wait_poll = 50};
     (void)ctx;
     (void)dev;
     return &some;
@@ -61,8 +61,8 @@ static double no_slowdown(const void *ctx, clv_device *const *devs, uint32_t n,
 static clv_value weight(fixture *f, uint32_t i, const char *name)
 {
     const int64_t dims[] = {WIDTH, WIDTH};
-    assert_ok(clv_tensor_create(f->t.ctx, CLV_DTYPE_F32, 2, dims,
-                                &f->weights[i]));
+    assert_ok(
+        clv_tensor_create(f->t.ctx, CLV_DTYPE_F32, 2, dims, &f->weights[i]));
     return clv_graph_weight(f->graph, name, f->weights[i]);
 }
 
@@ -106,8 +106,8 @@ static void make_plan(fixture *f, uint32_t odd)
         p[4].node = 4 * i + 3;
         n += 5;
     }
-    assert_ok(core_plan_from_pieces(f->t.ctx, f->graph, NULL, pieces, n,
-                                    &f->plan));
+    assert_ok(
+        core_plan_from_pieces(f->t.ctx, f->graph, NULL, pieces, n, &f->plan));
 }
 
 static void foresee(fixture *f)
@@ -284,12 +284,9 @@ static void test_no_costs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_folded),
-        cmocka_unit_test(test_odd_layer),
-        cmocka_unit_test(test_times),
-        cmocka_unit_test(test_drawn),
-        cmocka_unit_test(test_hostile_names),
-        cmocka_unit_test(test_xml),
+        cmocka_unit_test(test_folded),        cmocka_unit_test(test_odd_layer),
+        cmocka_unit_test(test_times),         cmocka_unit_test(test_drawn),
+        cmocka_unit_test(test_hostile_names), cmocka_unit_test(test_xml),
         cmocka_unit_test(test_no_costs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,10 +11,17 @@
 #include "../../core/profile/store.h"
 #include "../../core/solve/forecast.h"
 
-static const layers_shape shape = {
-    .n_layers = 1, .hidden = 2048, .heads = 16, .groups = 4, .head_dim = 128,
-    .ffn = 8192, .vocabulary = 2048, .context = 512, .tokens = 256,
-    .dtype = CLV_DTYPE_I4, .quant = CLV_QUANT_PER_CHANNEL};
+static const layers_shape shape = {.n_layers = 1,
+                                   .hidden = 2048,
+                                   .heads = 16,
+                                   .groups = 4,
+                                   .head_dim = 128,
+                                   .ffn = 8192,
+                                   .vocabulary = 2048,
+                                   .context = 512,
+                                   .tokens = 256,
+                                   .dtype = CLV_DTYPE_I4,
+                                   .quant = CLV_QUANT_PER_CHANNEL};
 
 typedef struct world {
     clv_config *config;
@@ -49,7 +56,8 @@ static void open_world(world *w, const char *chip, const char *settings,
     for (char *word = strtok_r(text, " ", &save); word;
          word = strtok_r(NULL, " ", &save))
         assert_ok(clv_config_set(w->config, word, "test"));
-    const clv_context_params params = {.config = w->config, .log = on_log,
+    const clv_context_params params = {.config = w->config,
+                                       .log = on_log,
                                        .log_ctx = w,
                                        .log_level = CLV_LOG_INFO};
     assert_ok(clv_context_create(&params, &w->ctx));
@@ -147,8 +155,8 @@ static void test_replayed(void **state)
     open_world(&w, "two-npus", "", &shape);
     clv_plan *plan = plan_for(&w, NULL, 0);
     assert_ok(clv_plan_print(plan, "json", &text));
-    assert_ok(clv_plan_parse(w.ctx, w.l.graph, NULL, text, strlen(text),
-                             &again));
+    assert_ok(
+        clv_plan_parse(w.ctx, w.l.graph, NULL, text, strlen(text), &again));
     assert_int_equal(plan->n_steps, again->n_steps);
     assert_true(foreseen(plan) == foreseen(again));
     clv_plan_destroy(again);
@@ -190,8 +198,7 @@ static void test_max_share(void **state)
 {
     (void)state;
     world w;
-    open_world(&w, "snapdragon-8gen3", "npu_sim:adreno.max_share=0.3",
-               &shape);
+    open_world(&w, "snapdragon-8gen3", "npu_sim:adreno.max_share=0.3", &shape);
     clv_plan *plan = plan_for(&w, NULL, 0);
     uint32_t gpu = strcmp(plan->devices[0].dev->id, "npu_sim:adreno") != 0;
     assert_true(plan->forecast->busy_ns[gpu] <= 0.31 * foreseen(plan));
@@ -267,10 +274,16 @@ static void test_never_slower(void **state)
 /* ------------------------------------------------------------------------ */
 /* Devices with a clock of the host's, whose times are made up               */
 
-static const layers_shape tiny = {
-    .n_layers = 1, .hidden = 64, .heads = 4, .groups = 2, .head_dim = 16,
-    .ffn = 128, .vocabulary = 96, .context = 32, .tokens = 8,
-    .dtype = CLV_DTYPE_F16};
+static const layers_shape tiny = {.n_layers = 1,
+                                  .hidden = 64,
+                                  .heads = 4,
+                                  .groups = 2,
+                                  .head_dim = 16,
+                                  .ffn = 128,
+                                  .vocabulary = 96,
+                                  .context = 32,
+                                  .tokens = 8,
+                                  .dtype = CLV_DTYPE_F16};
 
 static struct {
     double slowness[2]; /* of the devices, ns a floating point operation */
@@ -341,7 +354,8 @@ static void open_made_up(world *w, const char *settings)
 }
 
 /* A device that brings nothing to speak of gets no work: it is slow, or slow to
- * begin, or what it needs has to be copied. Which comes first does not matter. */
+ * begin, or what it needs has to be copied. Which comes first does not matter.
+ */
 static void test_no_help(void **state)
 {
     (void)state;
@@ -376,14 +390,10 @@ static void test_no_help(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_strategies),
-        cmocka_unit_test(test_explained),
-        cmocka_unit_test(test_replayed),
-        cmocka_unit_test(test_refined),
-        cmocka_unit_test(test_max_share),
-        cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_device_lost),
-        cmocka_unit_test(test_never_slower),
+        cmocka_unit_test(test_strategies),  cmocka_unit_test(test_explained),
+        cmocka_unit_test(test_replayed),    cmocka_unit_test(test_refined),
+        cmocka_unit_test(test_max_share),   cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_device_lost), cmocka_unit_test(test_never_slower),
         cmocka_unit_test(test_no_help),
     };
     if (!tmpdir_make(&dir))

@@ -53,8 +53,8 @@ static void test_other_machines(void **state)
 {
     (void)state;
     const uint16_t machine = EM_MIPS, type = ET_EXEC, none = 0, many = 65;
-    const uint8_t order = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-                              ? ELFDATA2MSB : ELFDATA2LSB;
+    const uint8_t order =
+        __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2MSB : ELFDATA2LSB;
     const uint8_t class = sizeof(void *) == 8 ? ELFCLASS32 : ELFCLASS64;
     assert_header_stops(EI_CLASS, &class, 1, CLV_ERR_UNSUPPORTED, "word size");
     assert_header_stops(EI_DATA, &order, 1, CLV_ERR_UNSUPPORTED, "byte order");
@@ -62,14 +62,14 @@ static void test_other_machines(void **state)
                         CLV_ERR_UNSUPPORTED, "ELF machine 8, this is");
     assert_header_stops(offsetof(ElfW(Ehdr), e_type), &type, 2, CLV_ERR_FORMAT,
                         "type 2|-shared");
-    assert_header_stops(offsetof(ElfW(Ehdr), e_phnum), &none, 2,
-                        CLV_ERR_FORMAT, "segments");
+    assert_header_stops(offsetof(ElfW(Ehdr), e_phnum), &none, 2, CLV_ERR_FORMAT,
+                        "segments");
     assert_header_stops(offsetof(ElfW(Ehdr), e_phnum), &many, 2, CLV_ERR_LIMIT,
                         "65 segments, 64");
 }
 
 /* The first segment of that type; the test fails without one. */
-static ElfW(Phdr) *segment(uint8_t *data, uint32_t type)
+static ElfW(Phdr) * segment(uint8_t *data, uint32_t type)
 {
     const ElfW(Ehdr) *head = (const void *)data;
     ElfW(Phdr) *s = (void *)(data + head->e_phoff);
@@ -81,7 +81,7 @@ static ElfW(Phdr) *segment(uint8_t *data, uint32_t type)
 }
 
 /* A copy of "good" in memory, and where its manifest's note begins. */
-static uint8_t *copy_good(uint64_t *size, ElfW(Nhdr) **note)
+static uint8_t *copy_good(uint64_t *size, ElfW(Nhdr) * *note)
 {
     clv_file_map map = read_variant("good");
     uint8_t *copy = malloc(map.size);
@@ -107,7 +107,7 @@ static void test_notes(void **state)
 {
     (void)state;
     uint64_t size;
-    ElfW(Nhdr) *note;
+    ElfW(Nhdr) * note;
     uint8_t *copy = copy_good(&size, &note);
     *segment(copy, PT_GNU_STACK) = *segment(copy, PT_NOTE);
     assert_copy_stops(copy, size, "two manifests");
@@ -150,9 +150,9 @@ static void test_exports(void **state)
     if (core_sanitizers())
         skip();
     /* Of each binding that others see, by each kind of hash table. */
-    static const char *const variants[] = {
-        "exports", "exports_weak", "exports_unique", "exports_protected",
-        "exports_sysv"};
+    static const char *const variants[] = {"exports", "exports_weak",
+                                           "exports_unique",
+                                           "exports_protected", "exports_sysv"};
     for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
         path = install(&dir, variants[i]);
         assert_stops(CLV_STAGE_ALLOWED, CLV_ERR_REFUSED,
@@ -210,8 +210,8 @@ static size_t interesting(test_random *r, const uint8_t *data, size_t size)
 static void damage(test_random *r, const uint8_t *data, size_t size,
                    uint8_t *copy)
 {
-    static const uint64_t edges[] = {0, 1, 0x7fffffff, 0xffffffff,
-                                     0x7fffffffffffffff, 0xfffffffffffffff0};
+    static const uint64_t edges[] = {
+        0, 1, 0x7fffffff, 0xffffffff, 0x7fffffffffffffff, 0xfffffffffffffff0};
     memcpy(copy, data, size);
     for (uint32_t n = 1 + test_below(r, 3); n > 0; n--) {
         size_t at = interesting(r, data, size), width = 1 + test_below(r, 8);
@@ -235,15 +235,14 @@ static void test_damage(void **state)
     uint32_t accepted = 0, refused = 0;
     for (int i = 0; i < 20000; i++) {
         damage(&r, map.data, map.size, copy);
-        uint64_t size = test_below(&r, 4)
-                            ? map.size : test_below(&r, (uint32_t)map.size);
+        uint64_t size =
+            test_below(&r, 4) ? map.size : test_below(&r, (uint32_t)map.size);
         core_plugin_file file = {.fd = memory_file(copy, size),
                                  .stat = {.st_size = (off_t)size}};
         core_manifest manifest;
         char problem[256];
         clv_error(CLV_OK, "nothing");
-        clv_status st =
-            core_plugin_inspect(&file, "good", &manifest, problem);
+        clv_status st = core_plugin_inspect(&file, "good", &manifest, problem);
         if (st == CLV_OK) {
             accepted++;
             assert_string_equal(manifest.name, "good");
@@ -281,12 +280,8 @@ static void test_shrinks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_broken_files),
-        TEST(test_other_machines),
-        TEST(test_notes),
-        TEST(test_exports),
-        TEST(test_constructors),
-        TEST(test_damage),
+        TEST(test_broken_files), TEST(test_other_machines), TEST(test_notes),
+        TEST(test_exports),      TEST(test_constructors),   TEST(test_damage),
         TEST(test_shrinks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -281,8 +281,8 @@ static void test_listed_rules(void **state)
     assert_int_equal(c->stage, CLV_STAGE_INSPECTED);
     assert_reason(c, "core.plugins");
     close_opened(&o);
-    assert_listed_stops("core.plugin_files=/", CLV_STAGE_FOUND,
-                        CLV_ERR_REFUSED, "no file");
+    assert_listed_stops("core.plugin_files=/", CLV_STAGE_FOUND, CLV_ERR_REFUSED,
+                        "no file");
 }
 
 /* ------------------------------------------------------------------------ */

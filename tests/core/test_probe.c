@@ -70,7 +70,8 @@ static void test_refused(void **state)
                   "did not end within 0.5 s (core.probe_timeout) in create");
 }
 
-/* Long work is no crash, as long as something is heard of it: but not for ever. */
+/* Long work is no crash, as long as something is heard of it: but not for ever.
+ */
 static void test_messages(void **state)
 {
     const char *const set[] = {"crashing.crash=work open",
@@ -87,7 +88,7 @@ static void test_messages(void **state)
     o = open_with(endless);
     assert_int_equal(find(&o, "crashing")->status, CLV_ERR_REFUSED);
     assert_reason(find(&o, "crashing"), "did not end within 4 s (10 times "
-                  "core.probe_timeout) in open");
+                                        "core.probe_timeout) in open");
     close_opened(&o);
 }
 
@@ -241,13 +242,15 @@ static void test_process(void **state)
     core_probe_end end;
     char *none[] = {(char *)"x", NULL};
     assert_int_equal(core_probe_process("/nowhere/cleave-plugin-probe", none,
-                                        1000000000, &end), CLV_ERR_IO);
+                                        1000000000, &end),
+                     CLV_ERR_IO);
     assert_message("/nowhere/cleave-plugin-probe|No such file");
 
     char *say[] = {(char *)"sh", (char *)"-c",
                    (char *)"echo map >&3; printf 'no\\001ise\\n' >&3; "
                            "echo this line is longer than any that it could "
-                           "mean >&3; echo create >&3; kill -SEGV $$", NULL};
+                           "mean >&3; echo create >&3; kill -SEGV $$",
+                   NULL};
     assert_ok(core_probe_process("/bin/sh", say, 5000000000u, &end));
     assert_int_equal(end.how, CORE_PROBE_SIGNAL);
     assert_int_equal(end.code, SIGSEGV);
@@ -257,7 +260,8 @@ static void test_process(void **state)
     /* What it leaves running keeps nobody waiting, and is ended. */
     char *leave[] = {(char *)"sh", (char *)"-c",
                      (char *)"sleep 100 & echo stopped >&3; echo exit >&3; "
-                             "exit 7", NULL};
+                             "exit 7",
+                     NULL};
     uint64_t begin = clv_now_ns();
     assert_ok(core_probe_process("/bin/sh", leave, 20000000000u, &end));
     assert_true(clv_now_ns() - begin < 10000000000u);
@@ -268,7 +272,8 @@ static void test_process(void **state)
     /* Nothing of ours goes along. */
     char *files[] = {(char *)"sh", (char *)"-c",
                      (char *)"test -z \"$(cat)\" && test ! -e /proc/$$/fd/9 && "
-                             "echo exit >&3", NULL};
+                             "echo exit >&3",
+                     NULL};
     assert_int_equal(dup2(1, 9), 9);
     assert_ok(core_probe_process("/bin/sh", files, 5000000000u, &end));
     close(9);
@@ -283,9 +288,9 @@ static void test_process(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_process), TEST(test_refused),     TEST(test_query),
-        TEST(test_messages),
-        TEST(test_used),    TEST(test_environment), TEST(test_once),
+        TEST(test_process),  TEST(test_refused), TEST(test_query),
+        TEST(test_messages), TEST(test_used),    TEST(test_environment),
+        TEST(test_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

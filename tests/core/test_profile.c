@@ -16,9 +16,15 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-static const test_shape usual = {
-    .hidden = 256, .heads = 8, .groups = 4, .head_dim = 32, .ffn = 704,
-    .vocabulary = 1000, .tokens = 128, .context = 256, .dtype = CLV_DTYPE_Q8_0};
+static const test_shape usual = {.hidden = 256,
+                                 .heads = 8,
+                                 .groups = 4,
+                                 .head_dim = 32,
+                                 .ffn = 704,
+                                 .vocabulary = 1000,
+                                 .tokens = 128,
+                                 .context = 256,
+                                 .dtype = CLV_DTYPE_Q8_0};
 static const test_shape *shape = &usual;
 
 /* ------------------------------------------------------------------------ */
@@ -76,8 +82,8 @@ static clv_status fake_overheads(core_meter *meter, clv_device *dev,
 {
     (void)meter;
     fake.overheads++;
-    *out = (core_overheads){1000, 2000, 30, 40, 50, 60,
-                            dev->plugin_index ? 0 : 0.25};
+    *out = (core_overheads){
+        1000, 2000, 30, 40, 50, 60, dev->plugin_index ? 0 : 0.25};
     return CLV_OK;
 }
 
@@ -127,8 +133,7 @@ static void rig_make(rig *r, const char *settings)
 {
     char text[1024];
     memset(&fake, 0, sizeof fake);
-    snprintf(text, sizeof text, "core.cache_dir=%s %s", cache.path,
-             settings);
+    snprintf(text, sizeof text, "core.cache_dir=%s %s", cache.path, settings);
     r->test = test_context_create(text);
     assert_ok(core_profile_of(r->test.ctx, &r->profile));
     r->profile->source = &fake_source;
@@ -252,12 +257,12 @@ static void test_what_is_wanted(void **state)
     clv_op_caps *caps = calloc(g->n_nodes, sizeof *caps);
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         bool no = g->nodes[i].op == CLV_OP_RMS_NORM;
-        caps[i] = (clv_op_caps){
-            .answer = no ? CLV_ANSWER_NO : CLV_ANSWER_STATIC,
-            .static_shapes = lengths,
-            .n_static = 4,
-            .split_axes = CLV_SPLIT_ROWS | CLV_SPLIT_HEADS,
-            .split_granularity = {64, 0, 0, 2}};
+        caps[i] =
+            (clv_op_caps){.answer = no ? CLV_ANSWER_NO : CLV_ANSWER_STATIC,
+                          .static_shapes = lengths,
+                          .n_static = 4,
+                          .split_axes = CLV_SPLIT_ROWS | CLV_SPLIT_HEADS,
+                          .split_granularity = {64, 0, 0, 2}};
     }
     assert_ok(core_profile_wants(g, caps, false, &wants));
     bool parts = false, most = false;
@@ -560,12 +565,13 @@ static void test_printed(void **state)
     const cJSON *devices = cJSON_GetObjectItem(json, "devices");
     assert_int_equal(cJSON_GetArraySize(devices), 2);
     const cJSON *kinds = cJSON_GetObjectItem(cJSON_GetArrayItem(devices, 1),
-                                             "kinds"), *kind;
+                                             "kinds"),
+                *kind;
     bool tree = false;
-    cJSON_ArrayForEach(kind, kinds)
-        tree |= !strcmp(cJSON_GetObjectItem(kind, "model")->valuestring,
-                        "tree") &&
-                cJSON_GetObjectItem(kind, "leaves")->valueint > 1;
+    cJSON_ArrayForEach (kind, kinds)
+        tree |=
+            !strcmp(cJSON_GetObjectItem(kind, "model")->valuestring, "tree") &&
+            cJSON_GetObjectItem(kind, "leaves")->valueint > 1;
     assert_true(tree);
     cJSON_Delete(json);
     clv_string_free(text);

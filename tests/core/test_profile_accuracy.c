@@ -18,12 +18,24 @@ typedef struct rig {
     test_layer layer;
 } rig;
 
-static const test_shape phone = {
-    .hidden = 2048, .heads = 32, .groups = 8, .head_dim = 64, .ffn = 8192,
-    .vocabulary = 8000, .tokens = 512, .context = 2048, .dtype = CLV_DTYPE_I4};
-static const test_shape small = {
-    .hidden = 256, .heads = 8, .groups = 4, .head_dim = 32, .ffn = 704,
-    .vocabulary = 1000, .tokens = 128, .context = 256, .dtype = CLV_DTYPE_Q8_0};
+static const test_shape phone = {.hidden = 2048,
+                                 .heads = 32,
+                                 .groups = 8,
+                                 .head_dim = 64,
+                                 .ffn = 8192,
+                                 .vocabulary = 8000,
+                                 .tokens = 512,
+                                 .context = 2048,
+                                 .dtype = CLV_DTYPE_I4};
+static const test_shape small = {.hidden = 256,
+                                 .heads = 8,
+                                 .groups = 4,
+                                 .head_dim = 32,
+                                 .ffn = 704,
+                                 .vocabulary = 1000,
+                                 .tokens = 128,
+                                 .context = 256,
+                                 .dtype = CLV_DTYPE_Q8_0};
 
 static void show(void *ctx, uint32_t level, const char *line)
 {
@@ -46,8 +58,8 @@ static void rig_make(struct rig *r, const char *conf, const char *plugin,
     snprintf(text, sizeof text, "core.plugin_dirs=%s/plugins", build);
     assert_ok(clv_config_set(r->config, text, "test"));
     assert_ok(clv_config_set(r->config, "core.cache_dir=", "test"));
-    assert_ok(clv_config_set(r->config, "core.allow_unsafe_plugins=on",
-                             "test"));
+    assert_ok(
+        clv_config_set(r->config, "core.allow_unsafe_plugins=on", "test"));
     snprintf(text, sizeof text, "core.plugins=%s", plugin);
     assert_ok(clv_config_set(r->config, text, "test"));
     const clv_context_params params = {.config = r->config, .log = show};
@@ -80,8 +92,8 @@ static void cut(const clv_graph *g, const clv_op_caps *caps, test_random *r,
 }
 
 /* Any part of any node, with any number of rows that the device has. */
-static bool random_work(const rig *on, const clv_op_caps *caps,
-                        uint32_t node, test_random *r, core_work *out)
+static bool random_work(const rig *on, const clv_op_caps *caps, uint32_t node,
+                        test_random *r, core_work *out)
 {
     const clv_graph *g = on->layer.graph;
     const test_shape *s = on->layer.shape;
@@ -144,8 +156,8 @@ static bool errors_of(const rig *on, core_meter *meter, clv_device *dev,
     return true;
 }
 
-static void check(const char *conf, const char *plugin,
-                  const test_shape *shape, double median)
+static void check(const char *conf, const char *plugin, const test_shape *shape,
+                  double median)
 {
     rig r;
     core_meter *meter;
@@ -166,8 +178,7 @@ static void check(const char *conf, const char *plugin,
         assert_ok(core_device_caps(dev, &view, caps));
         for (uint32_t op = 1; op < CLV_OP_COUNT; op++) {
             double error[2];
-            if (errors_of(&r, meter, dev, caps, op, error) &&
-                error[0] > median)
+            if (errors_of(&r, meter, dev, caps, op, error) && error[0] > median)
                 fail_msg("%s, %s: the median error is %.1f%%", dev->id,
                          core_op_name(op), 100 * error[0]);
         }
@@ -195,8 +206,8 @@ static void test_two_npus(void **state)
     check("two-npus.ini", "npu_sim", &phone, 0.10);
 }
 
-/* What else the machine does is none of the model's fault: errors are shown, and
- * only that all is predicted is asserted. */
+/* What else the machine does is none of the model's fault: errors are shown,
+ * and only that all is predicted is asserted. */
 static void test_cpu(void **state)
 {
     (void)state;

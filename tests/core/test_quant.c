@@ -11,7 +11,8 @@ typedef struct weight {
     clv_tensor *q, *scales;
 } weight;
 
-/* [rows, columns] with every kind of value; group 0 where it is not by group. */
+/* [rows, columns] with every kind of value; group 0 where it is not by group.
+ */
 static weight make(clv_context *ctx, uint32_t dtype, uint32_t quant,
                    uint32_t group, int64_t rows, int64_t columns)
 {
@@ -21,8 +22,8 @@ static weight make(clv_context *ctx, uint32_t dtype, uint32_t quant,
     const int64_t s[] = {quant == CLV_QUANT_PER_TENSOR ? 1 : rows,
                          group ? columns / group : 0};
     assert_ok(clv_tensor_create(ctx, dtype, 2, dims, &w.q));
-    assert_ok(clv_tensor_create(ctx, CLV_DTYPE_F32, group ? 2 : 1, s,
-                                &w.scales));
+    assert_ok(
+        clv_tensor_create(ctx, CLV_DTYPE_F32, group ? 2 : 1, s, &w.scales));
     uint8_t *q = clv_tensor_data(w.q);
     for (uint64_t i = 0; i < clv_tensor_size(w.q); i++)
         q[i] = (uint8_t)test_bits(&r);
@@ -71,12 +72,11 @@ static void test_values(void **state)
         for (int i = 0; i < 2; i++)
             for (int j = 0; j < 4; j++)
                 assert_float_equal(got[4 * i + j],
-                                   want_i4[i][j] *
-                                       factors[quant - 1][i][j / 2], 0);
+                                   want_i4[i][j] * factors[quant - 1][i][j / 2],
+                                   0);
         assert_ok(clv_tensor_rows_to_f32(q, 1, 1, got));
         assert_float_equal(got[1], 2 * factors[quant - 1][1][0], 0);
-        assert_int_equal(clv_tensor_rows_to_f32(q, 1, 2, got),
-                         CLV_ERR_INVALID);
+        assert_int_equal(clv_tensor_rows_to_f32(q, 1, 2, got), CLV_ERR_INVALID);
         assert_message("rows 1..3|i4 [2,4]");
         clv_tensor_destroy(q);
     }

@@ -243,9 +243,9 @@ static void truth_finish(truth *t)
 static core_value truth_value(truth *t)
 {
     core_totals totals = core_totals_of(&t->tables, t->options);
-    return core_value_of(t->tables.problem, &totals,
-                         core_evaluate(&t->schedule, t->options, t->state, NULL,
-                                       NULL));
+    return core_value_of(
+        t->tables.problem, &totals,
+        core_evaluate(&t->schedule, t->options, t->state, NULL, NULL));
 }
 
 static void try_all(truth *t, uint32_t node)
@@ -555,7 +555,8 @@ static void test_repeated(void **state)
         sum += more;
     }
     print_message("copied layers against searched ones: %+.2f%%, at most "
-                  "%+.2f%%\n", 100 * sum / n_cases, 100 * worst);
+                  "%+.2f%%\n",
+                  100 * sum / n_cases, 100 * worst);
     assert_true(sum / n_cases < 0.005 && worst < 0.1);
 }
 
@@ -632,8 +633,11 @@ static void test_share(void **state)
 static void test_model_constraints(void **state)
 {
     (void)state;
-    const model_shape shape = {.n_layers = 32, .n_tokens = 64, .width = 512,
-                               .kv_width = 128, .hidden = 1536};
+    const model_shape shape = {.n_layers = 32,
+                               .n_tokens = 64,
+                               .width = 512,
+                               .kv_width = 128,
+                               .hidden = 1536};
     model_problem *m = model_problem_new(&shape);
     assert_non_null(m);
     double ns = solved(&m->p), before = ns;

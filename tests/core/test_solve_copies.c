@@ -185,8 +185,9 @@ static bool cost(const void *ctx, const clv_device *dev, const core_work *work,
 {
     const machine *m = ctx;
     const double *of = work->kind.op == CLV_OP_ADD ? m->add : m->silu;
-    double part = core_work_bytes(work) /
-                  (ROWS * COLUMNS * 4.0 * (work->kind.op == CLV_OP_ADD ? 3 : 2));
+    double part =
+        core_work_bytes(work) /
+        (ROWS * COLUMNS * 4.0 * (work->kind.op == CLV_OP_ADD ? 3 : 2));
     *out = (core_cost){.ns = of[index_of(dev)] * part};
     return true;
 }
@@ -262,8 +263,8 @@ static double foreseen(const scene *s, const core_candidates *c,
             pieces[n++].node = i;
         }
     }
-    assert_ok(core_plan_from_pieces(s->t.ctx, s->graph, NULL, pieces, n,
-                                    &plan));
+    assert_ok(
+        core_plan_from_pieces(s->t.ctx, s->graph, NULL, pieces, n, &plan));
     assert_ok(core_forecast_make(plan, costs, NULL, &f));
     double ns = f->makespan_ns;
     core_forecast_free(f);
@@ -318,7 +319,8 @@ static void test_forecast(void **state)
 {
     (void)state;
     static const char *const settings[] = {
-        "ref.memory1=local,coherent", "ref.memory0=local,shadow ref.import0=off",
+        "ref.memory1=local,coherent",
+        "ref.memory0=local,shadow ref.import0=off",
         "ref.memory0=local,coherent ref.memory1=local,shadow"};
     test_random r = {5};
     for (uint32_t i = 0; i < 3; i++) {
@@ -328,11 +330,14 @@ static void test_forecast(void **state)
                 s.machine.silu[d] = 1000 + test_below(&r, 100000);
                 s.machine.add[d] = 1000 + test_below(&r, 100000);
             }
-            s.machine.overheads = (core_overheads){
-                .submit = 100, .submit_idle = 500, .dispatch = 200,
-                .wait_poll = 100, .wait_block = 100,
-                .copy = test_below(&r, 2000),
-                .copy_byte = test_below(&r, 100) / 50.0};
+            s.machine.overheads =
+                (core_overheads){.submit = 100,
+                                 .submit_idle = 500,
+                                 .dispatch = 200,
+                                 .wait_poll = 100,
+                                 .wait_block = 100,
+                                 .copy = test_below(&r, 2000),
+                                 .copy_byte = test_below(&r, 100) / 50.0};
             check_scene(&s);
         }
         close_scene(&s);
@@ -344,8 +349,7 @@ static void test_budget(void **state)
 {
     (void)state;
     scene s = open_scene("ref.memory1=local,coherent", 1);
-    const core_costs costs = {&s.machine, cost, overheads, bandwidth,
-                              slowdown};
+    const core_costs costs = {&s.machine, cost, overheads, bandwidth, slowdown};
     clv_device *dev = clv_context_device(s.t.ctx, 1);
     core_candidates c;
     for (uint32_t known = 0; known < 2; known++) {
@@ -362,9 +366,9 @@ static void test_budget(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ways),    cmocka_unit_test(test_once),
-        cmocka_unit_test(test_wanted),  cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_partial), cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_ways),     cmocka_unit_test(test_once),
+        cmocka_unit_test(test_wanted),   cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_partial),  cmocka_unit_test(test_choice),
         cmocka_unit_test(test_forecast), cmocka_unit_test(test_budget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

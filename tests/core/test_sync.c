@@ -16,16 +16,16 @@
 
 /* Two devices, on both of which a product takes tens of microseconds. */
 static const char *const chip[] = {
-    "npu_sim:a.model=roofline",      "npu_sim:b.model=roofline",
-    "npu_sim:a.kind=gpu",            "npu_sim:b.kind=gpu",
-    "npu_sim:a.f16_tflops=0.0002",    "npu_sim:b.f16_tflops=0.0001",
-    "npu_sim:a.f32_tflops=0.0002",    "npu_sim:b.f32_tflops=0.0001",
-    "npu_sim:a.flag_wait=off",       "npu_sim:b.flag_wait=off",
-    "npu_sim:a.wait_poll_us=5",      "npu_sim:b.wait_poll_us=5",
-    "npu_sim:a.wait_block_us=500",   "npu_sim:b.wait_block_us=500",
-    "npu_sim:a.submit_us=15",        "npu_sim:b.submit_us=15",
-    "npu_sim:a.submit_empty_us=90",  "npu_sim:b.submit_empty_us=90",
-    "core.plugins=npu_sim",          "core.devices=npu_sim",
+    "npu_sim:a.model=roofline",     "npu_sim:b.model=roofline",
+    "npu_sim:a.kind=gpu",           "npu_sim:b.kind=gpu",
+    "npu_sim:a.f16_tflops=0.0002",  "npu_sim:b.f16_tflops=0.0001",
+    "npu_sim:a.f32_tflops=0.0002",  "npu_sim:b.f32_tflops=0.0001",
+    "npu_sim:a.flag_wait=off",      "npu_sim:b.flag_wait=off",
+    "npu_sim:a.wait_poll_us=5",     "npu_sim:b.wait_poll_us=5",
+    "npu_sim:a.wait_block_us=500",  "npu_sim:b.wait_block_us=500",
+    "npu_sim:a.submit_us=15",       "npu_sim:b.submit_us=15",
+    "npu_sim:a.submit_empty_us=90", "npu_sim:b.submit_empty_us=90",
+    "core.plugins=npu_sim",         "core.devices=npu_sim",
 };
 
 static test_context open_chip(const char *sync)
@@ -56,9 +56,9 @@ static test_context open_chip(const char *sync)
 static const int64_t alike[RUNS] = {ROWS, ROWS, ROWS};
 
 typedef struct outcome {
-    double ns[RUNS];          /* of each run, by the chip's clock */
+    double ns[RUNS]; /* of each run, by the chip's clock */
     float y[ROWS * WIDTH];
-    uint32_t n_waits;         /* of the host, in a run, but the last ones */
+    uint32_t n_waits; /* of the host, in a run, but the last ones */
 } outcome;
 
 typedef struct network {
@@ -85,14 +85,14 @@ static network build(clv_context *ctx, core_piece *pieces, uint32_t *n_pieces)
     clv_value h = net.x;
     uint32_t n = 0;
     for (uint32_t i = 0; i < LAYERS; i++) {
-        h = clv_graph_silu(net.g, clv_graph_matmul(net.g, h, weight,
-                                                   CLV_NO_TENSOR));
+        h = clv_graph_silu(net.g,
+                           clv_graph_matmul(net.g, h, weight, CLV_NO_TENSOR));
         pieces[n++] = (core_piece){
             .node = 2 * i, .ranges = {[CORE_AXIS_ROWS] = {0, WIDTH / 2}}};
-        pieces[n++] = (core_piece){
-            .node = 2 * i,
-            .device = 1,
-            .ranges = {[CORE_AXIS_ROWS] = {WIDTH / 2, WIDTH}}};
+        pieces[n++] =
+            (core_piece){.node = 2 * i,
+                         .device = 1,
+                         .ranges = {[CORE_AXIS_ROWS] = {WIDTH / 2, WIDTH}}};
         pieces[n++] = (core_piece){.node = 2 * i + 1};
     }
     net.y = h;

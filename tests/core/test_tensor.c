@@ -70,8 +70,8 @@ static void test_import_of_any_address(void **state)
     (void)state;
     test_context t = test_context_create("");
     clv_device *dev = clv_context_device(t.ctx, 0);
-    uint8_t *pages = mmap(NULL, 3 * 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS,
-                          -1, 0);
+    uint8_t *pages =
+        mmap(NULL, 3 * 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     const int64_t dims[] = {1000};
     const uint64_t offsets[] = {0, 4, 4092, 4096, 8000};
     for (int i = 0; i < 5; i++) {
@@ -201,8 +201,8 @@ static void test_read_only_state(void **state)
     clv_plan *plan;
     clv_exec *exec;
     assert_ok(clv_graph_create(&g));
-    clv_value kv = clv_graph_state(g, "kv", CLV_DTYPE_F32, 2,
-                                   (const int64_t[]){2, 2});
+    clv_value kv =
+        clv_graph_state(g, "kv", CLV_DTYPE_F32, 2, (const int64_t[]){2, 2});
     clv_value ids = clv_graph_input(g, "ids", CLV_DTYPE_I32, 1,
                                     (clv_dim[]){clv_dim_fixed(1)});
     clv_graph_output(g, clv_graph_get_rows(g, kv, ids), "y");

@@ -36,7 +36,7 @@ static int count_spans(const cJSON *json, const char *name, const cJSON **last)
 {
     int n = 0;
     const cJSON *event;
-    cJSON_ArrayForEach(event, cJSON_GetObjectItem(json, "traceEvents")) {
+    cJSON_ArrayForEach (event, cJSON_GetObjectItem(json, "traceEvents")) {
         if (!strcmp(string_of(event, "ph"), "X") &&
             !strcmp(string_of(event, "name"), name)) {
             n++;
@@ -52,7 +52,7 @@ static const char *label_of(const cJSON *json, const cJSON *span,
                             const char *what)
 {
     const cJSON *event;
-    cJSON_ArrayForEach(event, cJSON_GetObjectItem(json, "traceEvents")) {
+    cJSON_ArrayForEach (event, cJSON_GetObjectItem(json, "traceEvents")) {
         if (!strcmp(string_of(event, "ph"), "M") &&
             !strcmp(string_of(event, "name"), what) &&
             int_of(event, "pid") == int_of(span, "pid") &&
@@ -86,14 +86,13 @@ static void test_spans(void **state)
     assert_float_equal(cJSON_GetNumberValue(cJSON_GetObjectItem(span, "dur")),
                        1.5, 1e-9);
     assert_int_equal(count_spans(json, odd, &span), 1);
-    assert_string_equal(label_of(json, span, "thread_name"),
-                        "other \"track\"");
+    assert_string_equal(label_of(json, span, "thread_name"), "other \"track\"");
     assert_float_equal(cJSON_GetNumberValue(cJSON_GetObjectItem(span, "ts")),
                        5995.001, 1e-6);
     assert_float_equal(cJSON_GetNumberValue(cJSON_GetObjectItem(span, "dur")),
                        2000.002, 1e-6);
-    assert_int_equal(count_spans(json, "broken \xef\xbf\xbd\xef\xbf\xbd(",
-                                 &span), 1);
+    assert_int_equal(
+        count_spans(json, "broken \xef\xbf\xbd\xef\xbf\xbd(", &span), 1);
     assert_int_equal(int_of(span, "dur"), 0);
     cJSON_Delete(json);
     test_context_destroy(&t);
@@ -141,8 +140,8 @@ static void test_run_is_traced(void **state)
 {
     (void)state;
     const cJSON *span;
-    test_context t = test_context_create(
-        "ref.ops0=silu ref.ops1=add ref.virtual1=on");
+    test_context t =
+        test_context_create("ref.ops0=silu ref.ops1=add ref.virtual1=on");
     clv_graph *g;
     clv_plan *plan;
     clv_exec *exec;

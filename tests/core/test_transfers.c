@@ -119,9 +119,8 @@ static fixture begin(const char *settings)
     const clv_dim n[] = {clv_graph_symbol(f.g, "n", 1, ROWS),
                          clv_dim_fixed(COLUMNS)};
     f.x = clv_graph_input(f.g, "x", CLV_DTYPE_F32, 2, n);
-    clv_value h = clv_graph_matmul(f.g, f.x,
-                                   clv_graph_weight(f.g, "w", f.weight),
-                                   CLV_NO_TENSOR);
+    clv_value h = clv_graph_matmul(
+        f.g, f.x, clv_graph_weight(f.g, "w", f.weight), CLV_NO_TENSOR);
     f.y = clv_graph_add(f.g, clv_graph_silu(f.g, h), f.x);
     clv_graph_output(f.g, f.y, "y");
     return f;
@@ -222,7 +221,7 @@ static void test_no_room(void **state)
 typedef struct store {
     test_context t;
     clv_tensor *kv;
-    clv_graph *graphs[2]; /* sets rows, gets rows */
+    clv_graph *graphs[2];  /* sets rows, gets rows */
     clv_plan *plans[2][2]; /* by device */
     clv_exec *execs[2][2];
     clv_value ids[2], kv_value[2], rows[2];
@@ -357,11 +356,9 @@ static void test_state_lost(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_regions),
-        cmocka_unit_test(test_runs),
-        cmocka_unit_test(test_copies),
-        cmocka_unit_test(test_alone),
-        cmocka_unit_test(test_no_room),       cmocka_unit_test(test_state_wanders),
+        cmocka_unit_test(test_regions),    cmocka_unit_test(test_runs),
+        cmocka_unit_test(test_copies),     cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_no_room),    cmocka_unit_test(test_state_wanders),
         cmocka_unit_test(test_state_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -42,8 +42,8 @@ static clv_value scaled(rig *r, uint32_t dtype, uint32_t quant, int64_t rows,
                              columns / GROUP};
     clv_tensor **q = &r->tensors[r->n++], **s = &r->tensors[r->n++];
     assert_ok(clv_tensor_create(r->t.ctx, dtype, 2, dims, q));
-    assert_ok(clv_tensor_create(r->t.ctx, CLV_DTYPE_F32, grouped ? 2 : 1,
-                                shape, s));
+    assert_ok(
+        clv_tensor_create(r->t.ctx, CLV_DTYPE_F32, grouped ? 2 : 1, shape, s));
     assert_ok(clv_tensor_set_quant(*q, quant, grouped ? GROUP : 0, *s));
     return clv_graph_weight(r->graph, "q", *q);
 }
@@ -61,8 +61,8 @@ static void build(rig *r, int64_t tokens, int32_t window)
 {
     assert_ok(clv_graph_create(&r->graph));
     clv_graph *g = r->graph;
-    clv_dim n = tokens ? clv_dim_fixed(tokens)
-                       : clv_graph_symbol(g, "n", 1, TOKENS);
+    clv_dim n =
+        tokens ? clv_dim_fixed(tokens) : clv_graph_symbol(g, "n", 1, TOKENS);
     clv_dim rows = clv_graph_symbol(g, "rows", 1, CACHE);
     const int64_t cache[] = {CACHE, GROUPS * HEAD_DIM};
     clv_value ids = clv_graph_input(g, "ids", CLV_DTYPE_I32, 1, &n);
@@ -70,8 +70,8 @@ static void build(rig *r, int64_t tokens, int32_t window)
     clv_value v = clv_graph_state(g, "v", CLV_DTYPE_F16, 2, cache);
     clv_value x = clv_graph_get_rows(
         g, scaled(r, CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL, 50, WIDTH), ids);
-    clv_value y = clv_graph_rms_norm(g, x, weight(r, CLV_DTYPE_F32, 0, WIDTH),
-                                     1e-5f);
+    clv_value y =
+        clv_graph_rms_norm(g, x, weight(r, CLV_DTYPE_F32, 0, WIDTH), 1e-5f);
     y = clv_graph_layer_norm(g, y, weight(r, CLV_DTYPE_F32, 0, WIDTH),
                              weight(r, CLV_DTYPE_F16, 0, WIDTH), 1e-5f);
     clv_value freq = weight(r, CLV_DTYPE_F32, 0, HEAD_DIM / 4);
@@ -81,8 +81,8 @@ static void build(rig *r, int64_t tokens, int32_t window)
         CLV_NO_TENSOR);
     clv_graph_set_rows(g, k, kv, ids);
     clv_graph_set_rows(g, v, kv, ids);
-    const clv_attention_params params = {.head_dim = HEAD_DIM, .rows = rows,
-                                         .window = window};
+    const clv_attention_params params = {
+        .head_dim = HEAD_DIM, .rows = rows, .window = window};
     y = clv_graph_attention(g, q, k, v, ids, &params);
     y = clv_graph_matmul(
         g, y, scaled(r, CLV_DTYPE_I4, CLV_QUANT_PER_GROUP, 96, WIDTH),
@@ -125,8 +125,7 @@ static void assert_equal_work(const core_work *a, const core_work *b)
 }
 
 /* The nodes that cutting makes of pieces have the work of the pieces. */
-static void check_cut(const rig *r, test_random *random,
-                      const int64_t *symbols)
+static void check_cut(const rig *r, test_random *random, const int64_t *symbols)
 {
     core_piece pieces[64 * TEST_MAX_PIECES];
     core_cut cut;
@@ -189,9 +188,10 @@ static void test_pairs(void **state)
     for (uint32_t span = 0; span < 20; span++)
         for (int64_t n = 1; n < 12; n++)
             for (int64_t depth = n; depth < 30; depth++) {
-                const core_work w = {.kind = {.op = CLV_OP_ATTENTION,
-                                              .span = span},
-                                     .n = n, .depth = depth};
+                const core_work w = {
+                    .kind = {.op = CLV_OP_ATTENTION, .span = span},
+                    .n = n,
+                    .depth = depth};
                 assert_true(core_work_pairs(&w) == pairs(&w));
             }
 }

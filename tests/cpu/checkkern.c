@@ -12,8 +12,8 @@
 #define GUARD 64
 #define GUARD_BYTE 0xff
 
-static const subject *const subjects[] = { &check_convert, &check_rowops,
-                                           &check_matmul, &check_attention };
+static const subject *const subjects[] = {&check_convert, &check_rowops,
+                                          &check_matmul, &check_attention};
 #define N_SUBJECTS (sizeof(subjects) / sizeof(*subjects))
 
 /* -------------------------------------------------------------------------- */
@@ -26,11 +26,11 @@ typedef struct variant {
 } variant;
 
 static const variant variants[] = {
-    { "ref", cpu_kernels_ref, CPU_LEVEL_REF },
+    {"ref", cpu_kernels_ref, CPU_LEVEL_REF},
 #ifdef CPU_X86
-    { "avx2", cpu_kernels_avx2, CPU_LEVEL_AVX2 },
-    { "avx512", cpu_kernels_avx512, CPU_LEVEL_AVX512 },
-    { "avx512vnni", cpu_kernels_avx512_vnni, CPU_LEVEL_AVX512VNNI },
+    {"avx2", cpu_kernels_avx2, CPU_LEVEL_AVX2},
+    {"avx512", cpu_kernels_avx512, CPU_LEVEL_AVX512},
+    {"avx512vnni", cpu_kernels_avx512_vnni, CPU_LEVEL_AVX512VNNI},
 #endif
 };
 #define N_VARIANTS (int)(sizeof(variants) / sizeof(*variants))
@@ -91,7 +91,7 @@ void *check_alloc(size_t size, size_t shift)
         fprintf(stderr, "checkkern: no memory for %zu bytes\n", total);
         exit(2);
     }
-    guarded head = { base, size };
+    guarded head = {base, size};
     uint8_t *memory = base + 2 * GUARD + shift;
     memset(base, GUARD_BYTE, total);
     memcpy(memory - GUARD - sizeof(head), &head, sizeof(head));
@@ -104,8 +104,8 @@ static bool free_one(uint8_t *p)
     bool whole = true;
     memcpy(&head, p - GUARD - sizeof(head), sizeof(head));
     for (int i = 0; i < GUARD; i++)
-        whole &= p[i - GUARD] == GUARD_BYTE && p[head.size + (size_t)i] ==
-                                                   GUARD_BYTE;
+        whole &= p[i - GUARD] == GUARD_BYTE &&
+                 p[head.size + (size_t)i] == GUARD_BYTE;
     free(head.base);
     return whole;
 }
@@ -128,12 +128,18 @@ bool check_near(double a, double b, double bound)
 size_t check_size(int dtype, int64_t n)
 {
     switch (dtype) {
-    case CLV_DTYPE_F32: return (size_t)n * 4;
-    case CLV_DTYPE_I8: return (size_t)n;
-    case CLV_DTYPE_I4: return (size_t)n / 2;
-    case CLV_DTYPE_Q8_0: return (size_t)n / CPU_QK * sizeof(cpu_block_q8_0);
-    case CLV_DTYPE_Q4_0: return (size_t)n / CPU_QK * sizeof(cpu_block_q4_0);
-    default: return (size_t)n * 2;
+    case CLV_DTYPE_F32:
+        return (size_t)n * 4;
+    case CLV_DTYPE_I8:
+        return (size_t)n;
+    case CLV_DTYPE_I4:
+        return (size_t)n / 2;
+    case CLV_DTYPE_Q8_0:
+        return (size_t)n / CPU_QK * sizeof(cpu_block_q8_0);
+    case CLV_DTYPE_Q4_0:
+        return (size_t)n / CPU_QK * sizeof(cpu_block_q4_0);
+    default:
+        return (size_t)n * 2;
     }
 }
 
@@ -187,7 +193,7 @@ void bench_report(const checker *c, const char *what, double seconds,
 static int read_shape(const char *line, bench_shape *s)
 {
     int used;
-    *s = (bench_shape){ 0 };
+    *s = (bench_shape){0};
     if (sscanf(line, "%15s%n", s->kernel, &used) != 1 || *s->kernel == '#')
         return 0;
     for (line += used; s->n < 8; s->n++, line += used)
@@ -271,10 +277,10 @@ static int run_variant(const options *o, const variant *v, checker *c)
 
 int main(int argc, char **argv)
 {
-    options o = { .seed = 1 };
-    cpu_kernels tables[N_VARIANTS + 1] = { 0 };
+    options o = {.seed = 1};
+    cpu_kernels tables[N_VARIANTS + 1] = {0};
     int status = read_options(argc, argv, &o);
-    checker c = { .ref = &tables[1] };
+    checker c = {.ref = &tables[1]};
 
     if (status) {
         usage(status == 1 ? stdout : stderr);

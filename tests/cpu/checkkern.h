@@ -18,7 +18,7 @@ typedef struct checker {
     const cpu_kernels *below; /* of the set below; equal entries are skipped */
     uint64_t random;          /* generator state */
     unsigned checks, failures;
-    void *scratch;            /* CPU_SCRATCH_SIZE */
+    void *scratch; /* CPU_SCRATCH_SIZE */
 } checker;
 
 /* One line of a shapes file: a kernel's name and its numbers. */
@@ -49,8 +49,8 @@ float check_normal(checker *c); /* about normal, mean 0, variance 1 */
 void *check_alloc(size_t size, size_t shift);
 /* Frees memory; true if all guards are whole. NULLs are passed over. */
 #define check_free(...)                                                        \
-    check_free_list((void *[]){ __VA_ARGS__ },                                 \
-                    sizeof((void *[]){ __VA_ARGS__ }) / sizeof(void *))
+    check_free_list((void *[]){__VA_ARGS__},                                   \
+                    sizeof((void *[]){__VA_ARGS__}) / sizeof(void *))
 bool check_free_list(void **memory, size_t n);
 
 /* True for two NaN, equal values, or |a - b| <= bound. */

@@ -128,10 +128,10 @@ static void judge(checker *c, const problem *p)
                "dim %ld rows %ld window %ld softcap %g pos %d..: error %.2g, "
                "%ld not finite only on one side, %ld written outside",
                check_dtype(p->dtype), (long)p->n, (long)a->q_begin,
-               (long)a->q_end, (long)a->heads, (long)a->h_begin,
-               (long)a->h_end, (long)a->kv_heads, (long)a->head_dim,
-               (long)a->rows, (long)a->window, (double)a->softcap, p->pos[0],
-               error / scale, kinds, outside);
+               (long)a->q_end, (long)a->heads, (long)a->h_begin, (long)a->h_end,
+               (long)a->kv_heads, (long)a->head_dim, (long)a->rows,
+               (long)a->window, (double)a->softcap, p->pos[0], error / scale,
+               kinds, outside);
 }
 
 static void one(checker *c, problem *p, int round)
@@ -159,17 +159,18 @@ static void one(checker *c, problem *p, int round)
 
 static void check(checker *c)
 {
-    static const int64_t dims[] = { 64, 16, 80, 7, 128, 300, 32, 1 };
-    static const int dtypes[] = { CLV_DTYPE_F32, CLV_DTYPE_F16 };
+    static const int64_t dims[] = {64, 16, 80, 7, 128, 300, 32, 1};
+    static const int dtypes[] = {CLV_DTYPE_F32, CLV_DTYPE_F16};
     for (int d = 0; d < 2; d++) {
         if (c->under->attention[dtypes[d]] == c->below->attention[dtypes[d]])
             continue;
         for (int round = 0; round < 64; round++) {
-            problem p = { .dtype = dtypes[d], .poison = round % 5 == 4 };
+            problem p = {.dtype = dtypes[d], .poison = round % 5 == 4};
             p.n = round % 2 ? check_range(c, 1, 24) : 1;
             p.a.head_dim = dims[round % 8];
             p.a.kv_heads = check_range(c, 1, 2);
-            p.a.heads = p.a.kv_heads * (round == 33 ? 70 : check_range(c, 1, 5));
+            p.a.heads =
+                p.a.kv_heads * (round == 33 ? 70 : check_range(c, 1, 5));
             p.a.rows = p.n + check_range(c, 0, 200);
             p.a.window = round % 7 == 3 ? check_range(c, 1, 90) : 0;
             p.a.softcap = round % 6 == 2 ? 5 : 0;
@@ -193,11 +194,13 @@ static void call(void *arg)
 
 static void bench_one(checker *c, int dtype, const bench_shape *s)
 {
-    problem p = { .dtype = dtype, .n = s->v[0] };
+    problem p = {.dtype = dtype, .n = s->v[0]};
     char what[64];
 
-    p.a = (cpu_attention_args){ .rows = s->v[1], .heads = s->v[2],
-                                .kv_heads = s->v[3], .head_dim = s->v[4] };
+    p.a = (cpu_attention_args){.rows = s->v[1],
+                               .heads = s->v[2],
+                               .kv_heads = s->v[3],
+                               .head_dim = s->v[4]};
     make(c, &p);
     p.a.q_end = p.n;
     p.a.h_end = p.a.heads;
@@ -206,14 +209,13 @@ static void bench_one(checker *c, int dtype, const bench_shape *s)
         p.pos[i] = (int32_t)(p.a.rows - p.n + i);
         pairs += (double)(p.pos[i] + 1) * (double)p.a.heads;
     }
-    timed t = { c->under->attention[dtype], p.a };
+    timed t = {c->under->attention[dtype], p.a};
     snprintf(what, sizeof(what), "attention %s %ldx%ld %ld/%ld x %ld",
              check_dtype(dtype), (long)s->v[0], (long)s->v[1], (long)s->v[2],
              (long)s->v[3], (long)s->v[4]);
-    bench_report(c, what, bench_time(call, &t),
-                 pairs * 4 * (double)p.a.head_dim,
-                 2 * (double)check_size(dtype, p.a.rows * p.a.kv_heads *
-                                                   p.a.head_dim));
+    bench_report(
+        c, what, bench_time(call, &t), pairs * 4 * (double)p.a.head_dim,
+        2 * (double)check_size(dtype, p.a.rows * p.a.kv_heads * p.a.head_dim));
     check_free(p.q, p.y, p.k, p.v, p.k32, p.v32, p.pos);
 }
 
@@ -221,10 +223,12 @@ static void bench(checker *c, const bench_shape *s)
 {
     if (strcmp(s->kernel, "attention") || s->n != 5)
         return;
-    if (c->under->attention[CLV_DTYPE_F32] != c->below->attention[CLV_DTYPE_F32])
+    if (c->under->attention[CLV_DTYPE_F32] !=
+        c->below->attention[CLV_DTYPE_F32])
         bench_one(c, CLV_DTYPE_F32, s);
-    if (c->under->attention[CLV_DTYPE_F16] != c->below->attention[CLV_DTYPE_F16])
+    if (c->under->attention[CLV_DTYPE_F16] !=
+        c->below->attention[CLV_DTYPE_F16])
         bench_one(c, CLV_DTYPE_F16, s);
 }
 
-const subject check_attention = { "attention", check, bench };
+const subject check_attention = {"attention", check, bench};

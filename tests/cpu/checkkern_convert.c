@@ -6,8 +6,8 @@
 
 #define MAX_N 512
 
-static const int dtypes[] = { CLV_DTYPE_F32, CLV_DTYPE_F16, CLV_DTYPE_BF16,
-                              CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0 };
+static const int dtypes[] = {CLV_DTYPE_F32, CLV_DTYPE_F16, CLV_DTYPE_BF16,
+                             CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0};
 
 /* Any bits, or values of one size, or values that hit the roundings. */
 static float value(checker *c, int kind)
@@ -15,13 +15,21 @@ static float value(checker *c, int kind)
     uint32_t bits = (uint32_t)check_random(c);
     float f;
     switch (kind) {
-    case 0: return check_normal(c);
-    case 1: return (float)check_range(c, -260, 260) * 0.5f;
-    case 2: return check_normal(c) * 1e-7f; /* f16 denormals */
-    case 3: return check_normal(c) * 3e4f;  /* f16 overflow */
-    case 4: return check_normal(c) * 1e-40f;
-    case 5: return 0;
-    default: memcpy(&f, &bits, sizeof(f)); return f;
+    case 0:
+        return check_normal(c);
+    case 1:
+        return (float)check_range(c, -260, 260) * 0.5f;
+    case 2:
+        return check_normal(c) * 1e-7f; /* f16 denormals */
+    case 3:
+        return check_normal(c) * 3e4f; /* f16 overflow */
+    case 4:
+        return check_normal(c) * 1e-40f;
+    case 5:
+        return 0;
+    default:
+        memcpy(&f, &bits, sizeof(f));
+        return f;
     }
 }
 
@@ -36,8 +44,8 @@ static bool same(const float *a, const float *b, int64_t n)
 static void check_from(checker *c, int dtype, int64_t n, int kind)
 {
     size_t size = check_size(dtype, n);
-    float *x = check_alloc((size_t)n * sizeof(*x),
-                           4 * (size_t)check_range(c, 0, 7));
+    float *x =
+        check_alloc((size_t)n * sizeof(*x), 4 * (size_t)check_range(c, 0, 7));
     uint8_t *y = check_alloc(size, dtype == CLV_DTYPE_F32 ? 4 : 2);
     uint8_t *truth = check_alloc(size, 4);
     for (int64_t i = 0; i < n; i++)
@@ -55,8 +63,8 @@ static void check_to(checker *c, int dtype, int64_t n)
 {
     size_t size = check_size(dtype, n);
     uint8_t *x = check_alloc(size, dtype == CLV_DTYPE_F32 ? 4 : 2);
-    float *y = check_alloc((size_t)n * sizeof(*y),
-                           4 * (size_t)check_range(c, 0, 7));
+    float *y =
+        check_alloc((size_t)n * sizeof(*y), 4 * (size_t)check_range(c, 0, 7));
     float *truth = check_alloc((size_t)n * sizeof(*y), 0);
     for (size_t i = 0; i < size; i++)
         x[i] = (uint8_t)check_random(c);
@@ -111,9 +119,10 @@ static void bench(checker *c, const bench_shape *s)
     if (strcmp(s->kernel, "row") || s->n != 2)
         return;
     int64_t n = s->v[0] * s->v[1];
-    timed t = { .t = c->under, .n = n,
-                .x = check_alloc((size_t)n * sizeof(float), 0),
-                .y = check_alloc((size_t)n * sizeof(float), 0) };
+    timed t = {.t = c->under,
+               .n = n,
+               .x = check_alloc((size_t)n * sizeof(float), 0),
+               .y = check_alloc((size_t)n * sizeof(float), 0)};
     for (int64_t i = 0; i < n; i++)
         t.x[i] = check_normal(c);
     for (size_t d = 0; d < sizeof(dtypes) / sizeof(*dtypes); d++) {
@@ -132,4 +141,4 @@ static void bench(checker *c, const bench_shape *s)
     check_free(t.x, t.y);
 }
 
-const subject check_convert = { "convert", check, bench };
+const subject check_convert = {"convert", check, bench};

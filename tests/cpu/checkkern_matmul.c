@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const int dtypes[] = { CLV_DTYPE_F32, CLV_DTYPE_F16, CLV_DTYPE_BF16,
-                              CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0,
-                              CLV_DTYPE_I8, CLV_DTYPE_I4 };
+static const int dtypes[] = {CLV_DTYPE_F32,  CLV_DTYPE_F16,  CLV_DTYPE_BF16,
+                             CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0, CLV_DTYPE_I8,
+                             CLV_DTYPE_I4};
 #define N_DTYPES (int)(sizeof(dtypes) / sizeof(*dtypes))
 
 /* What the inputs look like. */
@@ -20,13 +20,13 @@ enum fill {
     FILL_OUTLIERS, /* a few channels of x a hundred times the others */
     FILL_X_INF,    /* one row of x holds an infinity */
     FILL_X_NAN,
-    FILL_W_INF,    /* one row of w holds an infinity (blocks: their scale) */
+    FILL_W_INF, /* one row of w holds an infinity (blocks: their scale) */
     FILL_COUNT
 };
 
 static const char *const fill_names[FILL_COUNT] = {
-    "normal", "extreme", "tiny", "huge", "outliers", "inf in x", "nan in x",
-    "inf in w",
+    "normal",   "extreme",  "tiny",     "huge",
+    "outliers", "inf in x", "nan in x", "inf in w",
 };
 
 typedef struct problem {
@@ -188,7 +188,7 @@ static void make(checker *c, problem *p)
     cpu_matmul_args *a = &p->a;
     size_t row = check_size(p->dtype, p->k);
 
-    *a = (cpu_matmul_args){ .n = p->n, .k = p->k, .scratch = c->scratch };
+    *a = (cpu_matmul_args){.n = p->n, .k = p->k, .scratch = c->scratch};
     a->x_stride = p->k + check_range(c, 0, 5);
     a->y_stride = p->o + check_range(c, 0, 5);
     a->w_stride = (int64_t)row;
@@ -199,7 +199,7 @@ static void make(checker *c, problem *p)
     p->y = check_alloc((size_t)(p->n * a->y_stride) * sizeof(float),
                        4 * (size_t)check_range(c, 0, 3));
     p->w = check_alloc((size_t)(p->o * a->w_stride),
-                       is_scaled(p->dtype) ? (size_t)check_range(c, 0, 5)
+                       is_scaled(p->dtype)  ? (size_t)check_range(c, 0, 5)
                        : is_block(p->dtype) ? 2 * (size_t)check_range(c, 0, 5)
                                             : 4);
     p->bias = check_alloc((size_t)p->o * sizeof(float), 0);
@@ -279,8 +279,8 @@ static void judge(checker *c, problem *p)
             }
             double sum = a->bias ? p->bias[o] : 0, squares = sum * sum;
             for (int64_t j = 0; j < p->k; j++) {
-                double v = (double)p->x[i * a->x_stride + j] *
-                           p->wide[o * p->k + j];
+                double v =
+                    (double)p->x[i * a->x_stride + j] * p->wide[o * p->k + j];
                 sum += v;
                 squares += v * v;
             }
@@ -300,14 +300,14 @@ static void judge(checker *c, problem *p)
                check_dtype(p->dtype), fill_names[p->fill], (long)p->n,
                (long)p->k, (long)p->o, (long)a->o_begin, (long)a->o_end,
                (long)a->w_stride, (long)a->group, (long)a->scale_stride,
-               a->bias ? ", bias" : "", error / scale,
-               bound(c, p), (long)kinds, (long)outside);
+               a->bias ? ", bias" : "", error / scale, bound(c, p), (long)kinds,
+               (long)outside);
 }
 
 static void finish(checker *c, problem *p)
 {
-    bool whole = check_free(p->x, p->y, p->w, p->bias, p->wide, p->xp,
-                            p->scales);
+    bool whole =
+        check_free(p->x, p->y, p->w, p->bias, p->wide, p->xp, p->scales);
     check_that(c, whole, "matmul %s: n %ld k %ld o %ld wrote out of bounds",
                check_dtype(p->dtype), (long)p->n, (long)p->k, (long)p->o);
 }
@@ -315,7 +315,7 @@ static void finish(checker *c, problem *p)
 static void one(checker *c, int dtype, enum fill fill, int64_t n, int64_t k,
                 int64_t o)
 {
-    problem p = { .dtype = dtype, .fill = fill, .n = n, .k = k, .o = o };
+    problem p = {.dtype = dtype, .fill = fill, .n = n, .k = k, .o = o};
     make(c, &p);
     run(c, &p);
     judge(c, &p);
@@ -329,11 +329,12 @@ static void check_odd(checker *c, int dtype)
         return;
     int64_t unit = odd_unit(dtype);
     for (int i = 0; i < 60; i++) {
-        problem p = { .dtype = dtype, .odd = true,
-                      .fill = (enum fill)(i % FILL_COUNT),
-                      .n = check_range(c, 1, 5),
-                      .k = unit * check_range(c, 1, 600),
-                      .o = check_range(c, 1, 20) };
+        problem p = {.dtype = dtype,
+                     .odd = true,
+                     .fill = (enum fill)(i % FILL_COUNT),
+                     .n = check_range(c, 1, 5),
+                     .k = unit * check_range(c, 1, 600),
+                     .o = check_range(c, 1, 20)};
         make(c, &p);
         run(c, &p);
         judge(c, &p);
@@ -343,7 +344,7 @@ static void check_odd(checker *c, int dtype)
 
 static void check(checker *c)
 {
-    static const int64_t rows[] = { 1, 2, 3, 4, 5, 7, 8, 9, 13, 26 };
+    static const int64_t rows[] = {1, 2, 3, 4, 5, 7, 8, 9, 13, 26};
     for (int d = 0; d < N_DTYPES; d++) {
         int dtype = dtypes[d];
         bool blocks = is_block(dtype) || is_scaled(dtype);
@@ -389,7 +390,7 @@ static void bench_one(checker *c, int dtype, int64_t n, int64_t k, int64_t o)
 {
     char what[64];
     size_t row = check_size(dtype, k);
-    timed t = { .table = c->under, .dtype = dtype };
+    timed t = {.table = c->under, .dtype = dtype};
     float *x = check_alloc((size_t)(n * k) * sizeof(*x), 0);
     float *y = check_alloc((size_t)(n * o) * sizeof(*y), 0);
     float *wide = check_alloc((size_t)k * sizeof(*wide), 0);
@@ -412,10 +413,20 @@ static void bench_one(checker *c, int dtype, int64_t n, int64_t k, int64_t o)
     if (prepares)
         t.xp = check_alloc((size_t)n * c->under->prepare[dtype].row_size(k), 0);
     t.a = (cpu_matmul_args){
-        .x = x, .xp = t.xp, .w = w, .y = y, .n = n, .k = k, .o_end = o,
-        .x_stride = k, .y_stride = o, .w_stride = (int64_t)row,
-        .scales = is_scaled(dtype) ? scales : NULL, .scale_stride = 1,
-        .group = k, .scratch = c->scratch,
+        .x = x,
+        .xp = t.xp,
+        .w = w,
+        .y = y,
+        .n = n,
+        .k = k,
+        .o_end = o,
+        .x_stride = k,
+        .y_stride = o,
+        .w_stride = (int64_t)row,
+        .scales = is_scaled(dtype) ? scales : NULL,
+        .scale_stride = 1,
+        .group = k,
+        .scratch = c->scratch,
     };
     snprintf(what, sizeof(what), "matmul %s %ldx%ldx%ld", check_dtype(dtype),
              (long)n, (long)k, (long)o);
@@ -437,4 +448,4 @@ static void bench(checker *c, const bench_shape *s)
                       s->v[2]);
 }
 
-const subject check_matmul = { "matmul", check, bench };
+const subject check_matmul = {"matmul", check, bench};

@@ -11,16 +11,16 @@ typedef void (*binary_fn)(const float *a, const float *b, float *y, int64_t n);
 
 /* Finite and not, small and large; the rest of a row is random. */
 static const float specials[] = {
-    0.0f, -0.0f, 1.0f, -1.0f, 1e-40f, -1e-40f, 1e-20f, 0.5f, -10.0f, 20.0f,
-    -87.0f, -88.5f, 88.7f, 90.0f, -103.0f, -104.0f, -120.0f, 1e10f, -1e10f,
-    3e38f, -3e38f, INFINITY, -INFINITY, NAN,
+    0.0f,    -0.0f, 1.0f,   -1.0f,  1e-40f, -1e-40f,  1e-20f,    0.5f,
+    -10.0f,  20.0f, -87.0f, -88.5f, 88.7f,  90.0f,    -103.0f,   -104.0f,
+    -120.0f, 1e10f, -1e10f, 3e38f,  -3e38f, INFINITY, -INFINITY, NAN,
 };
 #define N_SPECIALS (int)(sizeof(specials) / sizeof(*specials))
 
 static float *row(checker *c, int64_t n, float spread, bool special)
 {
-    float *x = check_alloc((size_t)n * sizeof(*x),
-                           4 * (size_t)check_range(c, 0, 7));
+    float *x =
+        check_alloc((size_t)n * sizeof(*x), 4 * (size_t)check_range(c, 0, 7));
     for (int64_t i = 0; i < n; i++) {
         x[i] = check_normal(c) * spread;
         if (special && check_range(c, 0, 3) == 0)
@@ -29,7 +29,10 @@ static float *row(checker *c, int64_t n, float spread, bool special)
     return x;
 }
 
-static double silu(double x) { return x / (1 + exp(-x)); }
+static double silu(double x)
+{
+    return x / (1 + exp(-x));
+}
 
 static double gelu(double x)
 {
@@ -73,14 +76,15 @@ static void check_glu(checker *c, const char *name, binary_fn fn,
         fn(gate, up, gate, n);
         for (int64_t i = 0; i < n; i++) {
             double t = truth(copy[i]) * up[i];
-            check_that(c,
-                       check_near(gate[i], t, fabs(t) * 1e-6 +
-                                                  fabs(copy[i] * up[i]) * 2e-7),
-                       "%s: n %ld i %ld: f(%.9g) * %.9g = %.9g, not %.9g", name,
-                       (long)n, (long)i, copy[i], up[i], gate[i], t);
+            check_that(
+                c,
+                check_near(gate[i], t,
+                           fabs(t) * 1e-6 + fabs(copy[i] * up[i]) * 2e-7),
+                "%s: n %ld i %ld: f(%.9g) * %.9g = %.9g, not %.9g", name,
+                (long)n, (long)i, copy[i], up[i], gate[i], t);
         }
-        check_that(c, check_free(gate, up),
-                   "%s: n %ld wrote out of bounds", name, (long)n);
+        check_that(c, check_free(gate, up), "%s: n %ld wrote out of bounds",
+                   name, (long)n);
     }
 }
 
@@ -119,7 +123,7 @@ static void norm_truth(const float *x, const float *w, const float *b,
 
 static void check_norms(checker *c, bool centred)
 {
-    static const float spreads[] = { 1, 100, 1e-12f, 1e25f };
+    static const float spreads[] = {1, 100, 1e-12f, 1e25f};
     const char *name = centred ? "layer_norm" : "rms_norm";
 
     for (int round = 0; round < 60; round++) {
@@ -140,8 +144,8 @@ static void check_norms(checker *c, bool centred)
                        "%s: n %ld i %ld spread %g: %.9g, not %.9g", name,
                        (long)n, (long)i, (double)spreads[round % 4], x[i],
                        truth[i]);
-        check_that(c, check_free(x, w, b),
-                   "%s: n %ld wrote out of bounds", name, (long)n);
+        check_that(c, check_free(x, w, b), "%s: n %ld wrote out of bounds",
+                   name, (long)n);
     }
 }
 
@@ -162,13 +166,13 @@ static void check_softmax(checker *c)
         c->under->softmax(x, x, n);
         for (int64_t i = 0; i < n; i++)
             /* x - top is rounded to f32, which shows in e^(x - top) */
-            check_that(c,
-                       check_near(x[i], truth[i] / sum,
-                                  truth[i] / sum *
-                                          (1e-6 - 1e-7 * log(truth[i])) +
-                                      1e-44),
-                       "softmax: n %ld i %ld round %d: %.9g, not %.9g", (long)n,
-                       (long)i, round, x[i], truth[i] / sum);
+            check_that(
+                c,
+                check_near(x[i], truth[i] / sum,
+                           truth[i] / sum * (1e-6 - 1e-7 * log(truth[i])) +
+                               1e-44),
+                "softmax: n %ld i %ld round %d: %.9g, not %.9g", (long)n,
+                (long)i, round, x[i], truth[i] / sum);
         check_that(c, check_free(x), "softmax: n %ld wrote out of bounds",
                    (long)n);
     }
@@ -186,8 +190,8 @@ static void check_rope(checker *c)
         c->under->rope(x, turns, y, heads, dim, 2 * half, mode);
         for (int64_t i = 0; i < n; i++) {
             const float *head = copy + i / dim * dim;
-            int64_t at = i % dim, j = mode == CLV_ROPE_HALVES ? at % half
-                                                              : at / 2;
+            int64_t at = i % dim,
+                    j = mode == CLV_ROPE_HALVES ? at % half : at / 2;
             int64_t a = mode == CLV_ROPE_HALVES ? j : 2 * j;
             int64_t b = mode == CLV_ROPE_HALVES ? j + half : 2 * j + 1;
             double truth = copy[i], scale = 0;
@@ -199,8 +203,9 @@ static void check_rope(checker *c)
             }
             check_that(c, check_near(y[i], truth, 1e-6 * scale * 12),
                        "rope: mode %u heads %ld dim %ld rotated %ld i %ld: "
-                       "%.9g, not %.9g", mode, (long)heads, (long)dim,
-                       (long)half * 2, (long)i, y[i], truth);
+                       "%.9g, not %.9g",
+                       mode, (long)heads, (long)dim, (long)half * 2, (long)i,
+                       y[i], truth);
         }
         check_that(c, check_free(x, turns, y != x ? y : NULL),
                    "rope: dim %ld wrote out of bounds", (long)dim);
@@ -242,8 +247,9 @@ typedef struct timed {
 } timed;
 
 static const char *const timed_names[] = {
-    "add", "mul", "silu", "gelu", "glu_silu", "glu_gelu", "rms_norm",
-    "layer_norm", "softmax", "rope halves", "rope pairs",
+    "add",      "mul",         "silu",       "gelu",
+    "glu_silu", "glu_gelu",    "rms_norm",   "layer_norm",
+    "softmax",  "rope halves", "rope pairs",
 };
 #define N_TIMED (int)(sizeof(timed_names) / sizeof(*timed_names))
 
@@ -254,15 +260,33 @@ static void call(void *arg)
         const float *x = a->x + i * a->c;
         float *y = a->y + i * a->c;
         switch (a->which) {
-        case 0: a->t->add(x, a->w, y, a->c); break;
-        case 1: a->t->mul(x, a->w, y, a->c); break;
-        case 2: a->t->silu(x, y, a->c); break;
-        case 3: a->t->gelu(x, y, a->c); break;
-        case 4: a->t->glu_silu(x, a->w, y, a->c); break;
-        case 5: a->t->glu_gelu(x, a->w, y, a->c); break;
-        case 6: a->t->rms_norm(x, a->w, y, a->c, 1e-5f); break;
-        case 7: a->t->layer_norm(x, a->w, a->w, y, a->c, 1e-5f); break;
-        case 8: a->t->softmax(x, y, a->c); break;
+        case 0:
+            a->t->add(x, a->w, y, a->c);
+            break;
+        case 1:
+            a->t->mul(x, a->w, y, a->c);
+            break;
+        case 2:
+            a->t->silu(x, y, a->c);
+            break;
+        case 3:
+            a->t->gelu(x, y, a->c);
+            break;
+        case 4:
+            a->t->glu_silu(x, a->w, y, a->c);
+            break;
+        case 5:
+            a->t->glu_gelu(x, a->w, y, a->c);
+            break;
+        case 6:
+            a->t->rms_norm(x, a->w, y, a->c, 1e-5f);
+            break;
+        case 7:
+            a->t->layer_norm(x, a->w, a->w, y, a->c, 1e-5f);
+            break;
+        case 8:
+            a->t->softmax(x, y, a->c);
+            break;
         default:
             a->t->rope(x, a->w, y, a->c / 64, 64, 64,
                        a->which == 9 ? CLV_ROPE_HALVES : CLV_ROPE_PAIRS);
@@ -275,8 +299,13 @@ static void bench(checker *c, const bench_shape *s)
     if (strcmp(s->kernel, "row") || s->n != 2 || c->under->add == c->below->add)
         return;
     int64_t n = s->v[0], size = n * s->v[1];
-    timed t = { c->under, n, s->v[1], row(c, size, 1, false),
-                row(c, s->v[1] + 64, 1, false), row(c, size, 1, false), 0 };
+    timed t = {c->under,
+               n,
+               s->v[1],
+               row(c, size, 1, false),
+               row(c, s->v[1] + 64, 1, false),
+               row(c, size, 1, false),
+               0};
     for (; t.which < N_TIMED; t.which++) {
         char what[64];
         snprintf(what, sizeof(what), "%s %ldx%ld", timed_names[t.which],
@@ -287,4 +316,4 @@ static void bench(checker *c, const bench_shape *s)
     check_free(t.x, t.w, t.y);
 }
 
-const subject check_rowops = { "rowops", check, bench };
+const subject check_rowops = {"rowops", check, bench};

@@ -87,11 +87,11 @@ void cpu_layer_graph(kit *k, kit_graph *g, uint32_t weights, int64_t n)
     kit_add_tensor(g, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, n, 0);    /* 4 pos */
     kit_add_tensor(g, f32, CLV_USAGE_WEIGHT, 0, 8, 0);             /* 5 freq */
     kit_add_tensor(g, CLV_DTYPE_F16, CLV_USAGE_STATE, 128, 32, 0); /* 6 cache */
-    kit_add_tensor(g, f32, CLV_USAGE_TRANSIENT, n, 64, 0);     /* 7 normed */
-    kit_add_tensor(g, f32, CLV_USAGE_TRANSIENT, n, 64, 0);     /* 8 q */
-    kit_add_tensor(g, f32, CLV_USAGE_TRANSIENT, n, 32, 0);     /* 9 k */
-    kit_add_tensor(g, f32, CLV_USAGE_TRANSIENT, n, 64, 0);     /* 10 mixed */
-    kit_add_tensor(g, f32, CLV_USAGE_OUTPUT, n, 64, 0);        /* 11 y */
+    kit_add_tensor(g, f32, CLV_USAGE_TRANSIENT, n, 64, 0); /* 7 normed */
+    kit_add_tensor(g, f32, CLV_USAGE_TRANSIENT, n, 64, 0); /* 8 q */
+    kit_add_tensor(g, f32, CLV_USAGE_TRANSIENT, n, 32, 0); /* 9 k */
+    kit_add_tensor(g, f32, CLV_USAGE_TRANSIENT, n, 64, 0); /* 10 mixed */
+    kit_add_tensor(g, f32, CLV_USAGE_OUTPUT, n, 64, 0);    /* 11 y */
     for (int64_t i = 0; i < n; i++)
         kit_set(g, 4, 0, i, (double)i);
     KIT_NODE(g, CLV_OP_RMS_NORM, 7, 0, 1)->attr.norm.eps = 1e-5f;

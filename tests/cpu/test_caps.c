@@ -33,15 +33,15 @@ static void run_refusals(kit *k, const void *arg)
     kit_graph g;
     kit_program p;
     (void)arg;
-#define REFUSED(words, change)                                                \
-    do {                                                                      \
-        cpu_matmul_graph(k, &g);                                              \
-        kit_program_make(&g, 0, true, &p);                                    \
-        change;                                                               \
-        expect_no(&g, 0, words);                                              \
-        expect_no_program(&p, words);                                         \
-        kit_program_free(&p);                                                 \
-        kit_graph_free(&g);                                                   \
+#define REFUSED(words, change)                                                 \
+    do {                                                                       \
+        cpu_matmul_graph(k, &g);                                               \
+        kit_program_make(&g, 0, true, &p);                                     \
+        change;                                                                \
+        expect_no(&g, 0, words);                                               \
+        expect_no_program(&p, words);                                          \
+        kit_program_free(&p);                                                  \
+        kit_graph_free(&g);                                                    \
     } while (0)
     REFUSED("op 99", g.nodes[0].op = 99);
     REFUSED("revision", g.nodes[0].revision = 2);
@@ -79,8 +79,8 @@ static void run_refusals(kit *k, const void *arg)
     REFUSED("contiguous", g.descs[0].strides[0] = 4;
             g.descs[0].strides[1] = 16);
     REFUSED("symbol", g.descs[0].symbols[0] = 3);
-    REFUSED("symbol passes", g.n_symbols = 1;
-            g.ranges[0].max = 5; g.descs[0].symbols[0] = 1);
+    REFUSED("symbol passes", g.n_symbols = 1; g.ranges[0].max = 5;
+            g.descs[0].symbols[0] = 1);
 #undef REFUSED
 }
 
@@ -91,11 +91,11 @@ static void run_reasons(kit *k, const void *arg)
     (void)arg;
     cpu_layer_graph(k, &g, CLV_DTYPE_F32, 6);
     kit_graph old = g;
-#define REFUSED(node, words, change)                                          \
-    do {                                                                      \
-        change;                                                               \
-        expect_no(&g, node, words);                                           \
-        g = old;                                                              \
+#define REFUSED(node, words, change)                                           \
+    do {                                                                       \
+        change;                                                                \
+        expect_no(&g, node, words);                                            \
+        g = old;                                                               \
     } while (0)
     REFUSED(0, "as long as", g.descs[1].dims[0] = 63);
     REFUSED(3, "whole heads", g.nodes[3].attr.rope.head_dim = 48);
@@ -133,13 +133,13 @@ static void run_splits(kit *k, const void *arg)
                                      CLV_SPLIT_CHANNELS) &&
                   caps[1].split_granularity[0] <= 1 &&
                   caps[1].split_granularity[2] == 32,
-              "matmul is split along %#x, channels by %lld",
-              caps[1].split_axes, (long long)caps[1].split_granularity[2]);
+              "matmul is split along %#x, channels by %lld", caps[1].split_axes,
+              (long long)caps[1].split_granularity[2]);
     KIT_CHECK(k,
               caps[6].split_axes == (CLV_SPLIT_SEQUENCE | CLV_SPLIT_HEADS) &&
                   caps[6].split_granularity[3] == 2,
-              "attention is split along %#x, heads by %lld",
-              caps[6].split_axes, (long long)caps[6].split_granularity[3]);
+              "attention is split along %#x, heads by %lld", caps[6].split_axes,
+              (long long)caps[6].split_granularity[3]);
     KIT_CHECK(k, caps[7].alias_inputs == 3, "add may lie on inputs %#x",
               caps[7].alias_inputs);
     kit_graph_free(&g);

@@ -109,8 +109,9 @@ static void close_all(opened *o)
 static void check_info(kit *k, const kit_plugin *p, const char *id,
                        uint32_t units)
 {
-    KIT_CHECK(k, !strcmp(p->info.id, id) && p->info.units == units &&
-                     p->info.kind == CLV_DEVICE_CPU,
+    KIT_CHECK(k,
+              !strcmp(p->info.id, id) && p->info.units == units &&
+                  p->info.kind == CLV_DEVICE_CPU,
               "device '%s' has %u units and kind %u, not '%s' with %u",
               p->info.id, p->info.units, p->info.kind, id, units);
 }
@@ -129,8 +130,9 @@ static void run_enumerate(kit *k, const void *arg)
     check_info(k, &o.at[0], "big_1", 1);
     check_info(k, &o.at[1], "little", 5);
     snprintf(cores, sizeof cores, ", core %d", first);
-    KIT_CHECK(k, strstr(o.at[0].info.name, cores) &&
-                     !strstr(o.at[1].info.name, ", core"),
+    KIT_CHECK(k,
+              strstr(o.at[0].info.name, cores) &&
+                  !strstr(o.at[1].info.name, ", core"),
               "the names are '%s' and '%s'", o.at[0].info.name,
               o.at[1].info.name);
     clv_status status = o.at[0].api.device_open(o.at[0].inst, 2, &dev);
@@ -163,8 +165,9 @@ static void run_overlap(kit *k, const void *arg)
     load(k, &o, (const char *[]){a, "cpu:b.cores=", NULL});
     open_all(k, &o, 2);
     snprintf(b, sizeof b, "(%d)", first);
-    KIT_CHECK(k, strstr(warnings, "[cpu:a]") && strstr(warnings, "[cpu:b]") &&
-                     strstr(warnings, b),
+    KIT_CHECK(k,
+              strstr(warnings, "[cpu:a]") && strstr(warnings, "[cpu:b]") &&
+                  strstr(warnings, b),
               "of shared cores is said: '%s'", warnings);
     close_all(&o);
     if (!core(1, &second))
@@ -190,9 +193,8 @@ static void refused(kit *k, const char *const *settings,
     KIT_CHECK(k, status < 0 && !p->inst, "%s: create answers %d", settings[0],
               status);
     for (; *says; says++)
-        KIT_CHECK(k, strstr(p->host.error, *says),
-                  "%s: '%s' does not say '%s'", settings[0], p->host.error,
-                  *says);
+        KIT_CHECK(k, strstr(p->host.error, *says), "%s: '%s' does not say '%s'",
+                  settings[0], p->host.error, *says);
     KIT_CHECK(k, !p->host.n_blocks, "%u blocks are left", p->host.n_blocks);
     k->error[0] = 0;
     unload(&o);
@@ -202,18 +204,18 @@ static void run_wrong_lists(kit *k, const void *arg)
 {
     static const struct {
         const char *list, *place;
-    } wrong[] = {{"x", "character 1 "},      {"0,", "character 3 "},
-                 {",0", "character 1 "},     {"0-", "character 3 "},
-                 {"1-0", "character 3 "},    {"0 0", "character 3 "},
-                 {"0--1", "character 3 "},   {"-1", "character 1 "},
-                 {"0x1", "character 2 "},    {"0-1-2", "character 4 "}};
+    } wrong[] = {{"x", "character 1 "},    {"0,", "character 3 "},
+                 {",0", "character 1 "},   {"0-", "character 3 "},
+                 {"1-0", "character 3 "},  {"0 0", "character 3 "},
+                 {"0--1", "character 3 "}, {"-1", "character 1 "},
+                 {"0x1", "character 2 "},  {"0-1-2", "character 4 "}};
     char setting[40];
     (void)arg;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         snprintf(setting, sizeof setting, "cpu:b.cores=%s", wrong[i].list);
         refused(k, (const char *[]){"cpu:a.cores=", setting, NULL},
-                (const char *[]){"[cpu:b] cores", wrong[i].list,
-                                 wrong[i].place, "0-3,6", NULL});
+                (const char *[]){"[cpu:b] cores", wrong[i].list, wrong[i].place,
+                                 "0-3,6", NULL});
     }
 }
 
@@ -380,13 +382,13 @@ static void run_one_core(kit *k, const void *arg)
     core(0, &first);
     snprintf(a, sizeof a, "cpu:a.cores=%d", first);
     snprintf(b, sizeof b, "cpu:b.cores=%d", first);
-    load(k, &o, (const char *[]){a, b, "cpu.poll=1000000", "cpu:b.threads=3",
-                                 NULL});
+    load(k, &o,
+         (const char *[]){a, b, "cpu.poll=1000000", "cpu:b.threads=3", NULL});
     open_all(k, &o, 2);
     for (int d = 0; d < 2; d++) {
         kit_plugin *p = &o.at[d];
-        clv_import import = kit_host_import(
-            shared, sizeof shared, CLV_ACCESS_READ | CLV_ACCESS_WRITE);
+        clv_import import = kit_host_import(shared, sizeof shared,
+                                            CLV_ACCESS_READ | CLV_ACCESS_WRITE);
         KIT_OK(k, p->api.buffer_import(p->dev, 0, &import, &memory[d]),
                "buffer_import");
         tl[d] = kit_timeline(p, 0);

@@ -64,14 +64,13 @@ static void run_device(kit *k, const void *arg)
     const kit_plugin *p = cpu_reopen(k, settings, 2);
     KIT_CHECK(k, !strcmp(p->api.name, "cpu") && p->n_devices == 1,
               "'%s' has %u devices", p->api.name, p->n_devices);
-    KIT_CHECK(k,
-              p->api.flags ==
-                  (CLV_PLUGIN_UNLOADABLE | CLV_PLUGIN_SPAWNS_THREADS),
-              "flags are %#x", p->api.flags);
-    KIT_CHECK(k, !p->info.id[0] && p->info.name[0] &&
-                     p->info.kind == CLV_DEVICE_CPU,
-              "device '%s', '%s', of kind %u", p->info.id, p->info.name,
-              p->info.kind);
+    KIT_CHECK(
+        k, p->api.flags == (CLV_PLUGIN_UNLOADABLE | CLV_PLUGIN_SPAWNS_THREADS),
+        "flags are %#x", p->api.flags);
+    KIT_CHECK(
+        k, !p->info.id[0] && p->info.name[0] && p->info.kind == CLV_DEVICE_CPU,
+        "device '%s', '%s', of kind %u", p->info.id, p->info.name,
+        p->info.kind);
     KIT_CHECK(k, p->info.units == 5, "5 threads were asked for, there are %u",
               p->info.units);
     KIT_CHECK(k, strstr(p->info.driver, "ref"), "the driver is '%s'",

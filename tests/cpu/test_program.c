@@ -106,8 +106,8 @@ static void read_record(kit *k, clv_trace_record *out)
 {
     const kit_plugin *s = kit_subject(k);
     uint32_t n = 1;
-    *out = (clv_trace_record)CLV_INIT(clv_trace_record,
-                                      CLV_STRUCT_TRACE_RECORD);
+    *out =
+        (clv_trace_record)CLV_INIT(clv_trace_record, CLV_STRUCT_TRACE_RECORD);
     KIT_OK(k, s->api.trace_read(s->dev, &n, out, sizeof *out), "trace_read");
     KIT_CHECK(k, n == 1, "%u records, not 1", n);
 }
@@ -136,15 +136,17 @@ static void run_trace(kit *k, const void *arg)
     KIT_OK(k, kit_wait(k, tl, 1), "timeline_wait");
     read_record(k, &node);
     read_record(k, &whole);
-    KIT_CHECK(k, !strcmp(node.name, "matmul") && node.node == 0 &&
-                     node.correlation == 42,
+    KIT_CHECK(k,
+              !strcmp(node.name, "matmul") && node.node == 0 &&
+                  node.correlation == 42,
               "the node's record is '%.47s', node %u of %llu", node.name,
               node.node, (unsigned long long)node.correlation);
     KIT_CHECK(k, !strcmp(whole.name, "run") && whole.node == CLV_NO_TENSOR,
               "the command's record is '%.47s', node %u", whole.name,
               whole.node);
-    KIT_CHECK(k, whole.begin <= node.begin && node.begin <= node.end &&
-                     node.end <= whole.end,
+    KIT_CHECK(k,
+              whole.begin <= node.begin && node.begin <= node.end &&
+                  node.end <= whole.end,
               "a node's times lie outside its command's");
     s->api.timeline_destroy(tl);
     kit_program_free(&p);
@@ -158,8 +160,8 @@ static void run_info_and_hints(kit *k, const void *arg)
         clv_program_info info;
         uint8_t guard[8];
     } out;
-    clv_program_info whole = CLV_INIT(clv_program_info,
-                                      CLV_STRUCT_PROGRAM_INFO);
+    clv_program_info whole =
+        CLV_INIT(clv_program_info, CLV_STRUCT_PROGRAM_INFO);
     clv_cost_hint hint = CLV_INIT(clv_cost_hint, CLV_STRUCT_COST_HINT);
     kit_program p;
     kit_graph g;
@@ -175,17 +177,19 @@ static void run_info_and_hints(kit *k, const void *arg)
     out.info.header = (clv_header){offsetof(clv_program_info, compile_ns),
                                    CLV_STRUCT_PROGRAM_INFO, NULL};
     KIT_OK(k, s->api.program_info(p.handle, &out.info), "program_info");
-    KIT_CHECK(k, out.info.memory_size == whole.memory_size &&
-                     out.info.compile_ns == 0x5a5a5a5a5a5a5a5aull &&
-                     out.info.n_kernels == 0x5a5a5a5a,
+    KIT_CHECK(k,
+              out.info.memory_size == whole.memory_size &&
+                  out.info.compile_ns == 0x5a5a5a5a5a5a5a5aull &&
+                  out.info.n_kernels == 0x5a5a5a5a,
               "program_info wrote past the size of an older struct");
     clv_subgraph view = kit_subgraph(&g);
     KIT_OK(k, s->api.cost_hints(s->dev, &view, &hint, sizeof hint),
            "cost_hints");
-    KIT_CHECK(k, hint.confidence == CLV_CONFIDENCE_GUESS && hint.row_ns > 0 &&
-                     hint.fixed_ns > 0 && hint.submit_ns > 0,
-              "a hint of confidence %u: %g ns a row, %g fixed",
-              hint.confidence, hint.row_ns, hint.fixed_ns);
+    KIT_CHECK(k,
+              hint.confidence == CLV_CONFIDENCE_GUESS && hint.row_ns > 0 &&
+                  hint.fixed_ns > 0 && hint.submit_ns > 0,
+              "a hint of confidence %u: %g ns a row, %g fixed", hint.confidence,
+              hint.row_ns, hint.fixed_ns);
     kit_program_free(&p);
     kit_graph_free(&g);
 }

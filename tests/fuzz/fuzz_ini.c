@@ -5,15 +5,30 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define HEADER {sizeof(clv_option), CLV_STRUCT_OPTION, NULL}
+#define HEADER                                                                 \
+    {                                                                          \
+        sizeof(clv_option), CLV_STRUCT_OPTION, NULL                            \
+    }
 
 static const clv_option options[] = {
-    {.header = HEADER, .key = "threads", .type = CLV_OPTION_INT,
-     .default_value = "0", .help = "", .max = 64},
-    {.header = HEADER, .key = "ratio", .type = CLV_OPTION_FLOAT,
-     .default_value = "0.5", .help = "", .max = 1},
-    {.header = HEADER, .key = "mode", .type = CLV_OPTION_ENUM,
-     .default_value = "fast", .help = "", .choices = "fast|slow"},
+    {.header = HEADER,
+     .key = "threads",
+     .type = CLV_OPTION_INT,
+     .default_value = "0",
+     .help = "",
+     .max = 64},
+    {.header = HEADER,
+     .key = "ratio",
+     .type = CLV_OPTION_FLOAT,
+     .default_value = "0.5",
+     .help = "",
+     .max = 1},
+    {.header = HEADER,
+     .key = "mode",
+     .type = CLV_OPTION_ENUM,
+     .default_value = "fast",
+     .help = "",
+     .choices = "fast|slow"},
 };
 
 static bool none(void *ctx, const char *section)

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define MAX_SEEDS 256
-#define MAX_SIZE  (1u << 20)
+#define MAX_SIZE (1u << 20)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -77,10 +77,26 @@ static int read_seeds(const char *dir)
 /* Numbers at the edges of what sizes and counts can hold. */
 static uint64_t edge(void)
 {
-    static const uint64_t edges[] = {
-        0, 1, 2, 31, 32, 33, 127, 128, 255, 256, 65535, 65536, 0x7fffffff,
-        0x80000000u, 0xffffffffu, 0x100000000u, 0x7fffffffffffffffu,
-        0x8000000000000000u, 0xffffffffffffffffu, 0xfffffffffffffff0u};
+    static const uint64_t edges[] = {0,
+                                     1,
+                                     2,
+                                     31,
+                                     32,
+                                     33,
+                                     127,
+                                     128,
+                                     255,
+                                     256,
+                                     65535,
+                                     65536,
+                                     0x7fffffff,
+                                     0x80000000u,
+                                     0xffffffffu,
+                                     0x100000000u,
+                                     0x7fffffffffffffffu,
+                                     0x8000000000000000u,
+                                     0xffffffffffffffffu,
+                                     0xfffffffffffffff0u};
     return edges[below(sizeof edges / sizeof *edges)];
 }
 

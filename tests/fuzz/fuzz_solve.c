@@ -86,8 +86,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (int d = 0; d < 8; d++) {
         uint8_t flags = next(&b);
         devices[d] = (core_solve_device){
-            .submit_ns = next_ns(&b), .submit_idle_ns = next_ns(&b),
-            .dispatch_ns = next_ns(&b), .wait_ns = next_ns(&b),
+            .submit_ns = next_ns(&b),
+            .submit_idle_ns = next_ns(&b),
+            .dispatch_ns = next_ns(&b),
+            .wait_ns = next_ns(&b),
             .host_waits = flags & 1,
             .memory = flags & 2 ? (uint64_t)flags * 4 : UINT64_MAX,
             .max_share = flags & 4 ? flags / 255.0 : 1};
@@ -100,10 +102,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     for (int i = 0; i < MAX_PIECES; i++)
         read_piece(&b, &pieces[i]);
-    core_solve_problem problem = {
-        .devices = devices, .nodes = nodes, .options = options,
-        .pieces = pieces, .n_devices = counts & 7, .n_nodes = counts >> 3 & 7,
-        .n_options = MAX_OPTIONS, .n_pieces = MAX_PIECES};
+    core_solve_problem problem = {.devices = devices,
+                                  .nodes = nodes,
+                                  .options = options,
+                                  .pieces = pieces,
+                                  .n_devices = counts & 7,
+                                  .n_nodes = counts >> 3 & 7,
+                                  .n_options = MAX_OPTIONS,
+                                  .n_pieces = MAX_PIECES};
     if (problem.n_nodes <= MAX_NODES)
         solve(&problem);
     return 0;

@@ -54,8 +54,8 @@ static clv_tokenizer *marked(void)
         n += (size_t)snprintf(json + n, sizeof json - n, ",\"<0x%02X>\":%d",
                               byte, byte);
     n += (size_t)snprintf(json + n, sizeof json - n,
-                          "},\"merges\":[\"" SPACE " " SPACE "\",\"a a\",\""
-                          SPACE " a\"]}}");
+                          "},\"merges\":[\"" SPACE " " SPACE
+                          "\",\"a a\",\"" SPACE " a\"]}}");
     clv_tokenizer *tok;
     if (llm_tokenizer_from_json(json, n, "marked", &tok) != CLV_OK)
         abort();

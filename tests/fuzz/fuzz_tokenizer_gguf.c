@@ -13,8 +13,8 @@ static void use(const clv_tokenizer *tok)
     uint64_t n, length;
     char *back;
     if (clv_tokenize(tok, text, sizeof text - 1,
-                     CLV_TOKENIZE_BOS | CLV_TOKENIZE_SPECIAL, &ids, &n) !=
-        CLV_OK)
+                     CLV_TOKENIZE_BOS | CLV_TOKENIZE_SPECIAL, &ids,
+                     &n) != CLV_OK)
         return;
     if (clv_detokenize(tok, ids, n, true, &back, &length) != CLV_OK)
         abort();

@@ -88,7 +88,8 @@ static int64_t evaluate(const clv_layout_map *map, uint32_t phys,
     assert_int_equal(strlen(text), n);
     char cut[4];
     assert_int_equal(clv_layout_code(map, phys, names, symbolic ? sizes : NULL,
-                                     cut, sizeof cut), n);
+                                     cut, sizeof cut),
+                     n);
     assert_memory_equal(cut, text, strlen(cut));
     reader r = {text, values};
     int64_t value = read_sum(&r);
@@ -103,8 +104,8 @@ static void random_map(test_random *r, uint32_t kind, clv_layout_map *map)
     int64_t dims[CLV_LAYOUT_AXES];
     for (int i = 0; i < CLV_LAYOUT_AXES; i++)
         dims[i] = test_below(r, 3) ? 1 + test_below(r, 9) : 1;
-    int64_t group = kinds[kind].layout == CLV_LAYOUT_WEIGHTS
-                        ? 1 + test_below(r, 4) : 0;
+    int64_t group =
+        kinds[kind].layout == CLV_LAYOUT_WEIGHTS ? 1 + test_below(r, 4) : 0;
     assert_true(clv_layout_init(map, kinds[kind].layout, kinds[kind].storage,
                                 dims, group));
 }
@@ -209,8 +210,10 @@ static void test_examples(void **state)
 {
     const int64_t tensor[] = {1, 2, 3, 1, 5}, weights[] = {5, 2, 1, 1, 7};
     (void)state;
-    check_extent(CLV_LAYOUT_SLICES4, CLV_STORAGE_TEXTURE_3D, tensor, 3, 2, 2, 1);
-    check_extent(CLV_LAYOUT_SLICES4, CLV_STORAGE_TEXTURE_2D, tensor, 3, 4, 1, 1);
+    check_extent(CLV_LAYOUT_SLICES4, CLV_STORAGE_TEXTURE_3D, tensor, 3, 2, 2,
+                 1);
+    check_extent(CLV_LAYOUT_SLICES4, CLV_STORAGE_TEXTURE_2D, tensor, 3, 4, 1,
+                 1);
     check_extent(CLV_LAYOUT_SLICES4, CLV_STORAGE_IMAGE_BUFFER, tensor, 12, 1, 1,
                  1);
     check_extent(CLV_LAYOUT_WEIGHTS, CLV_STORAGE_TEXTURE_2D, weights, 4, 2, 1,
@@ -223,9 +226,10 @@ static void check_code(uint32_t storage, const char *x, const char *y,
     static const char *const names[CLV_DIGIT_COUNT] = {
         [CLV_DIGIT_B] = "b", [CLV_DIGIT_H] = "y", [CLV_DIGIT_W] = "x",
         [CLV_DIGIT_D] = "d", [CLV_DIGIT_S] = "s", [CLV_DIGIT_C4] = "c"};
-    static const char *const sizes[CLV_DIGIT_COUNT] = {
-        [CLV_DIGIT_B] = "B", [CLV_DIGIT_H] = "H", [CLV_DIGIT_W] = "W",
-        [CLV_DIGIT_S] = "S"};
+    static const char *const sizes[CLV_DIGIT_COUNT] = {[CLV_DIGIT_B] = "B",
+                                                       [CLV_DIGIT_H] = "H",
+                                                       [CLV_DIGIT_W] = "W",
+                                                       [CLV_DIGIT_S] = "S"};
     const char *const expected[] = {x, y, z};
     const int64_t dims[] = {2, 3, 4, 1, 9};
     clv_layout_map map;
@@ -254,17 +258,17 @@ static void test_refused(void **state)
     (void)state;
     assert_false(clv_layout_init(&map, CLV_LAYOUT_LINEAR,
                                  CLV_STORAGE_TEXTURE_2D, dims, 0));
-    assert_false(clv_layout_init(&map, CLV_LAYOUT_PRIVATE, CLV_STORAGE_BUFFER,
-                                 dims, 0));
+    assert_false(
+        clv_layout_init(&map, CLV_LAYOUT_PRIVATE, CLV_STORAGE_BUFFER, dims, 0));
     assert_false(clv_layout_init(&map, CLV_LAYOUT_SLICES4, 99, dims, 0));
-    assert_false(clv_layout_init(&map, CLV_LAYOUT_SLICES4, CLV_STORAGE_BUFFER,
-                                 dims, 1));
-    assert_false(clv_layout_init(&map, CLV_LAYOUT_WEIGHTS, CLV_STORAGE_BUFFER,
-                                 dims, 0));
-    assert_false(clv_layout_init(&map, CLV_LAYOUT_SLICES4, CLV_STORAGE_BUFFER,
-                                 none, 0));
-    assert_false(clv_layout_init(&map, CLV_LAYOUT_SLICES4, CLV_STORAGE_BUFFER,
-                                 huge, 0));
+    assert_false(
+        clv_layout_init(&map, CLV_LAYOUT_SLICES4, CLV_STORAGE_BUFFER, dims, 1));
+    assert_false(
+        clv_layout_init(&map, CLV_LAYOUT_WEIGHTS, CLV_STORAGE_BUFFER, dims, 0));
+    assert_false(
+        clv_layout_init(&map, CLV_LAYOUT_SLICES4, CLV_STORAGE_BUFFER, none, 0));
+    assert_false(
+        clv_layout_init(&map, CLV_LAYOUT_SLICES4, CLV_STORAGE_BUFFER, huge, 0));
 }
 
 int main(void)

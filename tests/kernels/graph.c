@@ -70,8 +70,8 @@ static clv_status set_error(clv_host *host, clv_status status, int64_t vendor,
 static void *allocate(clv_host *host, uint64_t size, uint64_t alignment)
 {
     (void)host;
-    return aligned_alloc(alignment, (size + alignment - 1) / alignment *
-                                        alignment);
+    return aligned_alloc(alignment,
+                         (size + alignment - 1) / alignment * alignment);
 }
 
 static void release(clv_host *host, void *block)

@@ -11,7 +11,9 @@
 #include <cmocka.h>
 
 #define MAX_KERNELS 256
-#define MARGIN 64 /* bytes below and above each tensor, that nobody may write */
+#define MARGIN                                                                 \
+    64 /* bytes below and above each tensor, that nobody may write             \
+        */
 
 typedef struct built {
     char *source;
@@ -80,7 +82,8 @@ static void build(runner *r, const gpu_kernel *kernel, built *out)
     out->program =
         clCreateProgramWithSource(r->context, 1, &source, NULL, &status);
     assert_int_equal(status, CL_SUCCESS);
-    if (clBuildProgram(out->program, 1, &r->device, "-cl-opt-disable", NULL, NULL)) {
+    if (clBuildProgram(out->program, 1, &r->device, "-cl-opt-disable", NULL,
+                       NULL)) {
         clGetProgramBuildInfo(out->program, r->device, CL_PROGRAM_BUILD_LOG,
                               sizeof log, log, NULL);
         fail_msg("%s: %s\n%s", kernel->name, log, kernel->source);
@@ -139,19 +142,20 @@ static cl_mem new_image(runner *r, const gpu_private *p, cl_mem *behind)
     const cl_image_desc desc = {.image_type = types[p->storage],
                                 .image_width = p->extent[0],
                                 .image_height = flat ? 0 : p->extent[1],
-                                .image_depth = layers || flat ? 0
-                                                              : p->extent[2],
+                                .image_depth =
+                                    layers || flat ? 0 : p->extent[2],
                                 .image_array_size = layers ? p->extent[2] : 0,
                                 .buffer = *behind};
     const float nan[4] = {NAN, NAN, NAN, NAN}; /* or any bits */
-    const size_t from[3] = {0}, size[3] = {p->extent[0], p->extent[1],
-                                           p->extent[2]};
+    const size_t from[3] = {0},
+                 size[3] = {p->extent[0], p->extent[1], p->extent[2]};
     cl_mem image = clCreateImage(r->context, CL_MEM_READ_WRITE, &format, &desc,
                                  NULL, &status);
     assert_int_equal(status, CL_SUCCESS);
     if (!flat)
-        assert_int_equal(clEnqueueFillImage(r->queue, image, nan, from, size, 0,
-                                            NULL, NULL), CL_SUCCESS);
+        assert_int_equal(
+            clEnqueueFillImage(r->queue, image, nan, from, size, 0, NULL, NULL),
+            CL_SUCCESS);
     return image;
 }
 
@@ -161,7 +165,8 @@ static void read_buffer(runner *r, cl_mem buffer, void *data, size_t size)
     assert_non_null(bytes);
     assert_int_equal(clEnqueueReadBuffer(r->queue, buffer, CL_TRUE, 0,
                                          size + 2 * MARGIN, bytes, 0, NULL,
-                                         NULL), CL_SUCCESS);
+                                         NULL),
+                     CL_SUCCESS);
     for (size_t i = 0; i < MARGIN; i++) {
         assert_int_equal((unsigned char)bytes[i], 0xa5);
         assert_int_equal((unsigned char)bytes[MARGIN + size + i], 0xa5);
@@ -203,7 +208,8 @@ static void dispatch(runner *r, const gpu_code *code, const gpu_dispatch *d,
             return;
     }
     assert_int_equal(clEnqueueNDRangeKernel(r->queue, kernel, 3, NULL, global,
-                                            local, 0, NULL, NULL), CL_SUCCESS);
+                                            local, 0, NULL, NULL),
+                     CL_SUCCESS);
 }
 
 void runner_glsl(runner *r, const gpu_code *code)
@@ -216,7 +222,8 @@ void runner_glsl(runner *r, const gpu_code *code)
         if (known < r->n_glsl)
             continue;
         FILE *pipe = popen(GLSLANG " --stdin -S comp -V --target-env "
-                                   "vulkan1.1 -o /dev/null >&2", "w");
+                                   "vulkan1.1 -o /dev/null >&2",
+                           "w");
         assert_non_null(pipe);
         fputs(k->source, pipe);
         if (pclose(pipe))
@@ -294,9 +301,10 @@ void runner_once(running *p, const int64_t *symbols)
     const graph *g = p->g;
     for (uint32_t i = 0; i < g->sub.n_tensors; i++)
         if (g->tensors[i].usage != CLV_USAGE_WEIGHT)
-            assert_int_equal(clEnqueueWriteBuffer(
-                r->queue, p->m.tensors[i], CL_TRUE, MARGIN, p->size[i],
-                p->data[i], 0, NULL, NULL), CL_SUCCESS);
+            assert_int_equal(clEnqueueWriteBuffer(r->queue, p->m.tensors[i],
+                                                  CL_TRUE, MARGIN, p->size[i],
+                                                  p->data[i], 0, NULL, NULL),
+                             CL_SUCCESS);
     for (uint32_t i = 0; i < p->code->n_dispatches; i++)
         dispatch(r, p->code, &p->code->dispatches[i], &p->m, symbols);
     assert_int_equal(clFinish(r->queue), CL_SUCCESS);

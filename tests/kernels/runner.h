@@ -12,8 +12,8 @@ runner *runner_open(gpu_target *target);
 void runner_close(runner *r);
 /* Has code made for another target of the same device from now on. */
 void runner_set(runner *r, const gpu_target *target);
-/* Lowers the graph and runs it. data[i], of size[i] bytes, is tensor i's memory;
- * the symbols have the values given. Fails the test if it cannot. */
+/* Lowers the graph and runs it. data[i], of size[i] bytes, is tensor i's
+ * memory; the symbols have the values given. Fails the test if it cannot. */
 void runner_run(runner *r, const graph *g, void *const *data,
                 const size_t *size, const int64_t *symbols);
 /* The same of code that is there already, of the graph's tensors. */

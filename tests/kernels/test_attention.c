@@ -74,8 +74,10 @@ static void describe(sample *b, const heads *h)
     const int64_t stride = h->pad ? (h->groups * h->dim + h->pad) * size : 0;
     graph_init(&b->g);
     sample_add(b, CLV_DTYPE_F32, CLV_USAGE_INPUT, h->n, h->heads * h->dim, 0);
-    sample_add(b, h->dtype, CLV_USAGE_STATE, h->rows, h->groups * h->dim, stride);
-    sample_add(b, h->dtype, CLV_USAGE_STATE, h->rows, h->groups * h->dim, stride);
+    sample_add(b, h->dtype, CLV_USAGE_STATE, h->rows, h->groups * h->dim,
+               stride);
+    sample_add(b, h->dtype, CLV_USAGE_STATE, h->rows, h->groups * h->dim,
+               stride);
     sample_add(b, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, h->n, 0);
     sample_add(b, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, h->n, h->heads * h->dim, 0);
     clv_node *node = graph_node(&b->g, CLV_OP_ATTENTION, 4,
@@ -97,9 +99,11 @@ static void run_at(running *p, sample *b, const heads *h)
 {
     char what[120];
     int64_t symbols[2] = {h->n, h->first + h->n};
-    snprintf(what, sizeof what, "attention, dtype %u: %d x %d/%d x %d, %d rows, "
-             "at %d", h->dtype, (int)h->n, (int)h->heads, (int)h->groups,
-             (int)h->dim, (int)h->rows, (int)h->first);
+    snprintf(what, sizeof what,
+             "attention, dtype %u: %d x %d/%d x %d, %d rows, "
+             "at %d",
+             h->dtype, (int)h->n, (int)h->heads, (int)h->groups, (int)h->dim,
+             (int)h->rows, (int)h->first);
     for (uint32_t t = 0; t < 3; t++)
         sample_fill(b, t);
     for (int64_t i = 0; i < h->n; i++)
@@ -128,21 +132,56 @@ static const heads attention_cases[] = {
     {.n = 1, .heads = 1, .groups = 1, .dim = 1, .rows = 1},
     {.n = 1, .heads = 8, .groups = 2, .dim = 64, .rows = 64, .first = 50},
     {.n = 1, .heads = 6, .groups = 3, .dim = 80, .rows = 700, .first = 699},
-    {.n = 1, .heads = 4, .groups = 2, .dim = 32, .rows = 700, .first = 320,
+    {.n = 1,
+     .heads = 4,
+     .groups = 2,
+     .dim = 32,
+     .rows = 700,
+     .first = 320,
      .bound = true},
     {.n = 37, .heads = 4, .groups = 4, .dim = 32, .rows = 37},
-    {.n = 33, .heads = 2, .groups = 1, .dim = 128, .rows = 400, .first = 300,
-     .window = 100, .pad = 3},
-    {.n = 5, .heads = 2, .groups = 2, .dim = 40, .rows = 20, .first = 3,
+    {.n = 33,
+     .heads = 2,
+     .groups = 1,
+     .dim = 128,
+     .rows = 400,
+     .first = 300,
+     .window = 100,
+     .pad = 3},
+    {.n = 5,
+     .heads = 2,
+     .groups = 2,
+     .dim = 40,
+     .rows = 20,
+     .first = 3,
      .window = 1},
-    {.n = 9, .heads = 4, .groups = 2, .dim = 256, .rows = 64, .first = 20,
+    {.n = 9,
+     .heads = 4,
+     .groups = 2,
+     .dim = 256,
+     .rows = 64,
+     .first = 20,
      .softcap = 2},
-    {.n = 6, .heads = 2, .groups = 1, .dim = 23, .rows = 10, .first = -3,
+    {.n = 6,
+     .heads = 2,
+     .groups = 1,
+     .dim = 23,
+     .rows = 10,
+     .first = -3,
      .pad = 1},
     {.n = 6, .heads = 2, .groups = 1, .dim = 24, .rows = 10, .first = 8},
-    {.n = 3, .heads = 2, .groups = 1, .dim = 24, .rows = 10, .first = 1000,
+    {.n = 3,
+     .heads = 2,
+     .groups = 1,
+     .dim = 24,
+     .rows = 10,
+     .first = 1000,
      .window = 7},
-    {.n = 2, .heads = 3, .groups = 1, .dim = 7, .rows = 10,
+    {.n = 2,
+     .heads = 3,
+     .groups = 1,
+     .dim = 7,
+     .rows = 10,
      .first = INT32_MAX - 2},
     {.n = 3, .heads = 2, .groups = 2, .dim = 1024, .rows = 30, .first = 20},
 };
@@ -154,8 +193,8 @@ static void test_attention(void **state)
     (void)state;
     if (!r)
         skip();
-    for (uint32_t i = 0;
-         i < sizeof attention_cases / sizeof attention_cases[0]; i++) {
+    for (uint32_t i = 0; i < sizeof attention_cases / sizeof attention_cases[0];
+         i++) {
         heads h = attention_cases[i];
         h.dtype = CLV_DTYPE_F32;
         run_heads(r, &h);
@@ -179,13 +218,34 @@ static void test_matrix_attention(void **state)
 {
     static const heads cases[] = {
         {.n = 37, .heads = 4, .groups = 4, .dim = 32, .rows = 37},
-        {.n = 70, .heads = 6, .groups = 2, .dim = 128, .rows = 300,
-         .first = 201, .bound = true},
-        {.n = 33, .heads = 2, .groups = 1, .dim = 72, .rows = 400,
-         .first = 300, .window = 100, .pad = 3},
-        {.n = 40, .heads = 2, .groups = 2, .dim = 64, .rows = 64, .first = 10,
+        {.n = 70,
+         .heads = 6,
+         .groups = 2,
+         .dim = 128,
+         .rows = 300,
+         .first = 201,
+         .bound = true},
+        {.n = 33,
+         .heads = 2,
+         .groups = 1,
+         .dim = 72,
+         .rows = 400,
+         .first = 300,
+         .window = 100,
+         .pad = 3},
+        {.n = 40,
+         .heads = 2,
+         .groups = 2,
+         .dim = 64,
+         .rows = 64,
+         .first = 10,
          .softcap = 2},
-        {.n = 40, .heads = 2, .groups = 1, .dim = 24, .rows = 30, .first = 1000,
+        {.n = 40,
+         .heads = 2,
+         .groups = 1,
+         .dim = 24,
+         .rows = 30,
+         .first = 1000,
          .window = 990},
         {.n = 34, .heads = 1, .groups = 1, .dim = 8, .rows = 70, .first = -3},
     };
@@ -206,15 +266,36 @@ static void test_matrix_attention(void **state)
 }
 
 static const heads few_cases[] = {
-    {.n = 1, .heads = 8, .groups = 2, .dim = 128, .rows = 900, .first = 897,
+    {.n = 1,
+     .heads = 8,
+     .groups = 2,
+     .dim = 128,
+     .rows = 900,
+     .first = 897,
      .bound = true},
     {.n = 4, .heads = 8, .groups = 2, .dim = 64, .rows = 500, .first = 450},
-    {.n = 2, .heads = 7, .groups = 1, .dim = 80, .rows = 700, .first = 600,
-     .window = 300, .pad = 3},
+    {.n = 2,
+     .heads = 7,
+     .groups = 1,
+     .dim = 80,
+     .rows = 700,
+     .first = 600,
+     .window = 300,
+     .pad = 3},
     {.n = 11, .heads = 4, .groups = 2, .dim = 32, .rows = 600, .first = 580},
-    {.n = 5, .heads = 3, .groups = 1, .dim = 104, .rows = 40, .first = -2,
+    {.n = 5,
+     .heads = 3,
+     .groups = 1,
+     .dim = 104,
+     .rows = 40,
+     .first = -2,
      .softcap = 2},
-    {.n = 3, .heads = 4, .groups = 2, .dim = 24, .rows = 10, .first = 1000,
+    {.n = 3,
+     .heads = 4,
+     .groups = 2,
+     .dim = 24,
+     .rows = 10,
+     .first = 1000,
      .window = 7},
     {.n = 1, .heads = 3, .groups = 3, .dim = 8, .rows = 700, .first = 350},
 };
@@ -255,13 +336,19 @@ static void test_few(void **state)
     runner_close(r);
 }
 
-/* A context that grows, and one that is shorter again, by one program: over one,
- * three and all parts of the cache, each time joined anew. */
+/* A context that grows, and one that is shorter again, by one program: over
+ * one, three and all parts of the cache, each time joined anew. */
 static void test_growth(void **state)
 {
-    static const int64_t firsts[] = {5, 255, 256, 300, 1020, 1021, 400, 12, 700};
-    heads h = {.dtype = CLV_DTYPE_F16, .n = 2, .heads = 4, .groups = 2,
-               .dim = 40, .rows = 1024, .bound = true};
+    static const int64_t firsts[] = {5,    255, 256, 300, 1020,
+                                     1021, 400, 12,  700};
+    heads h = {.dtype = CLV_DTYPE_F16,
+               .n = 2,
+               .heads = 4,
+               .groups = 2,
+               .dim = 40,
+               .rows = 1024,
+               .bound = true};
     gpu_target target = matrix_target(16);
     runner *r = runner_open(&target);
     sample b = {0};

@@ -62,11 +62,13 @@ static void compile_opencl(compiler *c, const gpu_kernel *kernel)
     clReleaseProgram(program);
 }
 
-/* By the compiler's program: Debian's libshaderc.so lacks what it is made of. */
+/* By the compiler's program: Debian's libshaderc.so lacks what it is made of.
+ */
 static void compile_glsl(compiler *c, const gpu_kernel *kernel)
 {
     FILE *pipe = popen(GLSLANG " --stdin -S comp -V --target-env vulkan1.1 "
-                               "-o /dev/null >&2", "w");
+                               "-o /dev/null >&2",
+                       "w");
     assert_non_null(pipe);
     fputs(kernel->source, pipe);
     if (pclose(pipe)) {
@@ -102,11 +104,15 @@ static void compile(compiler *c, const graph *g)
 }
 
 #define T(...) graph_tensor(&g, __VA_ARGS__)
-#define INPUTS(...) (const uint32_t[]){__VA_ARGS__, CLV_NO_TENSOR}
+#define INPUTS(...)                                                            \
+    (const uint32_t[])                                                         \
+    {                                                                          \
+        __VA_ARGS__, CLV_NO_TENSOR                                             \
+    }
 
 static void compile_elements(compiler *c)
 {
-    static const uint32_t ops[] = {CLV_OP_ADD, CLV_OP_MUL, CLV_OP_SILU,
+    static const uint32_t ops[] = {CLV_OP_ADD,  CLV_OP_MUL, CLV_OP_SILU,
                                    CLV_OP_GELU, CLV_OP_GLU, CLV_OP_GLU};
     for (uint32_t i = 0; i < 6; i++) {
         graph g;
@@ -155,8 +161,8 @@ static void compile_conversions(compiler *c)
 static void compile_rows(compiler *c)
 {
     static const uint32_t tables[] = {
-        CLV_DTYPE_F32, CLV_DTYPE_F16, CLV_DTYPE_BF16, CLV_DTYPE_Q8_0,
-        CLV_DTYPE_Q4_0, CLV_DTYPE_I8, CLV_DTYPE_I4};
+        CLV_DTYPE_F32,  CLV_DTYPE_F16, CLV_DTYPE_BF16, CLV_DTYPE_Q8_0,
+        CLV_DTYPE_Q4_0, CLV_DTYPE_I8,  CLV_DTYPE_I4};
     for (uint32_t i = 0; i < 7; i++) {
         graph g;
         graph_init(&g);
@@ -197,8 +203,8 @@ static void compile_norms(compiler *c)
         uint32_t pos = T(CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, 5);
         uint32_t freq = T(CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, 8);
         if (ops[i] == CLV_OP_ROPE)
-            graph_node(&g, ops[i], y, INPUTS(x, pos, freq))->attr.rope.head_dim =
-                32;
+            graph_node(&g, ops[i], y, INPUTS(x, pos, freq))
+                ->attr.rope.head_dim = 32;
         else if (ops[i] == CLV_OP_SOFTMAX)
             graph_node(&g, ops[i], y, INPUTS(x));
         else

@@ -13,7 +13,19 @@
 enum { FEW = 3, MANY = 40, EMBD = 40, FF = 24, EXPERTS = 5, USED = 2 };
 
 typedef enum tensor {
-    X, ROUTER, LOGITS, SCORES, IDS, GATE_W, UP_W, GATE, UP, MID, DOWN_W, SUM, Y,
+    X,
+    ROUTER,
+    LOGITS,
+    SCORES,
+    IDS,
+    GATE_W,
+    UP_W,
+    GATE,
+    UP,
+    MID,
+    DOWN_W,
+    SUM,
+    Y,
     N_TENSORS
 } tensor;
 
@@ -62,7 +74,7 @@ static void add_experts(layer *l, tensor t, int64_t out, int64_t in)
 }
 
 #define F32 CLV_DTYPE_F32
-#define NODE(op, out, ...)                                                    \
+#define NODE(op, out, ...)                                                     \
     graph_node(&l->g, op, out, (const uint32_t[]){__VA_ARGS__, CLV_NO_TENSOR})
 
 static void build(layer *l, int64_t n)
@@ -173,7 +185,8 @@ static void run_layer(const gpu_target *wanted, int64_t n,
     runner_close(r);
 }
 
-/* The activation joins the product by up; what is added to an output does not. */
+/* The activation joins the product by up; what is added to an output does not.
+ */
 static void test_layer(void **unused)
 {
     (void)unused;

@@ -62,10 +62,12 @@ static void test_kept(void **state)
     assert_true(gpu_kept_filled_by(code, code->setup, i));
     for (int own = 0; own < 2; own++) {
         code->privates[i].own = own;
-        assert_int_equal(gpu_kept_find(&test_host, &list, code, i, place_of,
-                                       NULL, &one), CLV_OK);
-        assert_int_equal(gpu_kept_find(&test_host, &list, code, i, place_of,
-                                       NULL, &two), CLV_OK);
+        assert_int_equal(
+            gpu_kept_find(&test_host, &list, code, i, place_of, NULL, &one),
+            CLV_OK);
+        assert_int_equal(
+            gpu_kept_find(&test_host, &list, code, i, place_of, NULL, &two),
+            CLV_OK);
         assert_int_equal(own ? one != two : one == two, true);
         one->memory = &list;
         assert_ptr_equal(gpu_kept_drop(&test_host, &list, two), NULL);

@@ -49,18 +49,20 @@ static gpu_code *make_trip(const gpu_target *target, const trip *t,
     middle.memory = GPU_MEMORY_PRIVATE;
     middle.sliced = true;
     middle.storage = t->storage;
-    assert_true(clv_layout_init(&middle.map, t->layout, t->storage, dims,
-                                t->group));
+    assert_true(
+        clv_layout_init(&middle.map, t->layout, t->storage, dims, t->group));
     assert_int_equal(gpu_build_objects(&b, &middle.map, t->storage, t->dtype,
-                                       weights, &middle.index), 0);
+                                       weights, &middle.index),
+                     0);
     assert_int_equal(gpu_objects(&middle), b.code->n_privates);
     assert_int_equal(
         gpu_convert(&b, 0, &bound, &middle,
                     gpu_constant(weights ? (rows + pad - 1) / pad * pad : rows),
-                    weights), 0);
+                    weights),
+        0);
     bound.index = 1;
-    assert_int_equal(gpu_convert(&b, 0, &middle, &bound, gpu_constant(rows),
-                                 false), 0);
+    assert_int_equal(
+        gpu_convert(&b, 0, &middle, &bound, gpu_constant(rows), false), 0);
     return b.code;
 }
 
@@ -101,10 +103,12 @@ static void test_round_trips(void **state)
         skip();
     for (uint32_t storage = 0; storage < 5; storage++)
         for (uint32_t i = 0; i < 3; i++) {
-            trip t = {.rows = below(70), .channels = below(90),
+            trip t = {.rows = below(70),
+                      .channels = below(90),
                       .layout = i ? CLV_LAYOUT_WEIGHTS : CLV_LAYOUT_SLICES4,
                       .dtype = i < 2 ? CLV_DTYPE_F32 : CLV_DTYPE_F16,
-                      .group = i ? below(3) : 0, .storage = storage};
+                      .group = i ? below(3) : 0,
+                      .storage = storage};
             check_trip(r, &t);
         }
     runner_close(r);
@@ -128,8 +132,8 @@ static void make_product(sample *s, const product *p)
     sample_add(s, CLV_DTYPE_F32, CLV_USAGE_INPUT, p->rows, p->in, 0);
     sample_add(s, p->dtype, CLV_USAGE_WEIGHT, p->out, p->in, 0);
     if (p->quant == CLV_QUANT_PER_GROUP)
-        sample_add(s, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, p->out,
-                   p->in / p->group, 0);
+        sample_add(s, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, p->out, p->in / p->group,
+                   0);
     else
         sample_add(s, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, p->out, 0);
     s->g.tensors[W].quant = p->quant;
@@ -175,8 +179,7 @@ static void check_objects(const sample *s, const product *p,
                           const gpu_target *target)
 {
     const bool flat = target->weights == 1 + CLV_STORAGE_TEXTURE_2D;
-    const bool apart =
-        p->dtype == CLV_DTYPE_Q8_0 || p->dtype == CLV_DTYPE_Q4_0;
+    const bool apart = p->dtype == CLV_DTYPE_Q8_0 || p->dtype == CLV_DTYPE_Q4_0;
     uint32_t objects;
     assert_int_equal(count_setups(target, &s->g, &objects),
                      p->parts * (apart ? 2 : 1));
@@ -207,8 +210,8 @@ static void check_product(runner *r, const product *p, gpu_target *target)
     sample_free(&s);
 }
 
-/* Each format in each kind of storage, by the kernels for few rows and for many,
- * by turns; sizes fill neither slices nor groups. */
+/* Each format in each kind of storage, by the kernels for few rows and for
+ * many, by turns; sizes fill neither slices nor groups. */
 static void test_products(void **state)
 {
     static const product all[] = {
@@ -266,8 +269,8 @@ static void test_bytes(void **state)
 static void test_limits(void **state)
 {
     static const product f16 = {CLV_DTYPE_F16, 0, 0, 2, 66, 75, 2};
-    product one = f16, groups = {CLV_DTYPE_I8, CLV_QUANT_PER_GROUP, 8, 2, 64,
-                                 8, 1};
+    product one = f16,
+            groups = {CLV_DTYPE_I8, CLV_QUANT_PER_GROUP, 8, 2, 64, 8, 1};
     gpu_target target = with_images();
     uint32_t objects;
     sample s;
@@ -324,10 +327,8 @@ static void test_one_row(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trips),
-        cmocka_unit_test(test_products),
-        cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_round_trips), cmocka_unit_test(test_products),
+        cmocka_unit_test(test_bytes),       cmocka_unit_test(test_limits),
         cmocka_unit_test(test_one_row),
     };
     return cmocka_run_group_tests_name("kernels objects", tests, NULL, NULL);

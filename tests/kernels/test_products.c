@@ -1,6 +1,6 @@
 /* Products, run through OpenCL and compared with sums of doubles. (The
- * conformance kit has more shapes; it runs what a plugin chooses, these cases say
- * what is chosen.) */
+ * conformance kit has more shapes; it runs what a plugin chooses, these cases
+ * say what is chosen.) */
 #include "sample.h"
 
 #include <math.h>
@@ -27,7 +27,8 @@ static double scale_of(const sample *b, const product *p, uint32_t scales,
         return 1;
     if (p->quant == CLV_QUANT_PER_GROUP)
         return sample_value(b, scales, o, c / p->group);
-    return sample_value(b, scales, 0, p->quant == CLV_QUANT_PER_CHANNEL ? o : 0);
+    return sample_value(b, scales, 0,
+                        p->quant == CLV_QUANT_PER_CHANNEL ? o : 0);
 }
 
 static void judge_product(const sample *b, const product *p, uint32_t scales,
@@ -55,20 +56,22 @@ static void run_product(runner *r, const product *p)
              p->dtype, p->quant, p->group, (int)p->n, (int)p->in, (int)p->out);
     graph_init(&b.g);
     sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_INPUT, p->n, p->in,
-        p->pad ? 4 * (p->in + p->pad) : 0);
+               p->pad ? 4 * (p->in + p->pad) : 0);
     sample_add(&b, p->dtype, CLV_USAGE_WEIGHT, p->out, p->in,
-        p->pad ? (p->in / elements + p->pad) * bytes : 0);
+               p->pad ? (p->in / elements + p->pad) * bytes : 0);
     sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, p->n, p->out,
-        p->pad ? 4 * (p->out + p->pad) : 0);
+               p->pad ? 4 * (p->out + p->pad) : 0);
     uint32_t inputs[4] = {0, 1, CLV_NO_TENSOR, CLV_NO_TENSOR};
     if (p->bias)
-        inputs[2] = sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, p->out, 0);
+        inputs[2] =
+            sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, p->out, 0);
     uint32_t scales = b.g.sub.n_tensors;
     if (p->quant == CLV_QUANT_PER_GROUP)
-        sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, p->out, p->in / p->group, 0);
+        sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, p->out,
+                   p->in / p->group, 0);
     else if (p->quant)
         sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0,
-            p->quant == CLV_QUANT_PER_CHANNEL ? p->out : 1, 0);
+                   p->quant == CLV_QUANT_PER_CHANNEL ? p->out : 1, 0);
     b.g.tensors[1].quant = p->quant;
     b.g.tensors[1].quant_group = p->group;
     b.g.tensors[1].quant_scales = p->quant ? scales + 1 : 0;
@@ -110,9 +113,16 @@ static void run_format(runner *r, uint32_t i)
     for (uint32_t k = 0; k < 5; k++) {
         if (!all && k > 1 && k < 4)
             continue; /* they are as these, for more rows */
-        product p = {formats[i].dtype, formats[i].quant, group, shapes[k][0],
-                     shapes[k][1], shapes[k][2], k % 2 ? 3 : 0, true,
-                     k > 1, 0};
+        product p = {formats[i].dtype,
+                     formats[i].quant,
+                     group,
+                     shapes[k][0],
+                     shapes[k][1],
+                     shapes[k][2],
+                     k % 2 ? 3 : 0,
+                     true,
+                     k > 1,
+                     0};
         if (group)
             p.in = p.in / group * group;
         if (p.in && p.in % 2 == 0)
@@ -143,8 +153,10 @@ static void test_matrix_products(void **state)
 {
     static const uint32_t dtypes[] = {CLV_DTYPE_F16, CLV_DTYPE_Q8_0,
                                       CLV_DTYPE_Q4_0};
-    static const int64_t shapes[][3] = {{1, 4160, 17}, {3, 2112, 33},
-                                        {8, 1056, 16}, {9, 96, 70},
+    static const int64_t shapes[][3] = {{1, 4160, 17},
+                                        {3, 2112, 33},
+                                        {8, 1056, 16},
+                                        {9, 96, 70},
                                         {140, 544, 150}};
     gpu_target target = sample_target;
     target.units = 16; /* that tiles cannot keep busy */
@@ -158,22 +170,36 @@ static void test_matrix_products(void **state)
         for (uint32_t k = 0; k < 5; k++) {
             if (dtypes[i] != CLV_DTYPE_Q8_0 && k != 1 && k != 4)
                 continue;
-            product p = {dtypes[i], 0, 0, shapes[k][0], shapes[k][1],
-                         shapes[k][2], k % 2 ? 3 : 0, k % 3 > 0, k > 1, 0};
+            product p = {dtypes[i],
+                         0,
+                         0,
+                         shapes[k][0],
+                         shapes[k][1],
+                         shapes[k][2],
+                         k % 2 ? 3 : 0,
+                         k % 3 > 0,
+                         k > 1,
+                         0};
             tolerance = p.n <= 8 ? 1e-10 : 1e-6;
             run_product(r, &p);
         }
     tolerance = 1e-6; /* of rows far past what halves reach */
-    run_product(r, &(product){.dtype = CLV_DTYPE_Q8_0, .n = 9, .in = 96,
-                              .out = 70, .times = 1e6f});
+    run_product(r, &(product){.dtype = CLV_DTYPE_Q8_0,
+                              .n = 9,
+                              .in = 96,
+                              .out = 70,
+                              .times = 1e6f});
     tolerance = 1e-10;
-    run_product(r, &(product){.dtype = CLV_DTYPE_Q8_0, .n = 3, .in = 2112,
-                              .out = 33, .times = 1e6f});
+    run_product(r, &(product){.dtype = CLV_DTYPE_Q8_0,
+                              .n = 3,
+                              .in = 2112,
+                              .out = 33,
+                              .times = 1e6f});
     runner_close(r);
 }
 
-/* The same with integers: many rows rounded to bytes, in blocks that no scale of
- * the weights ends in. */
+/* The same with integers: many rows rounded to bytes, in blocks that no scale
+ * of the weights ends in. */
 static void test_matrix_integers(void **state)
 {
     static const product cases[] = {
@@ -214,11 +240,20 @@ static void test_tiles_and_parts(void **state)
     if (!r)
         skip();
     const product large = {CLV_DTYPE_Q8_0, 0, 0, 70, 64, 230, 0, true, true, 0};
-    const product parts = {CLV_DTYPE_Q8_0, 0, 0, 2, 512, 300, 0, true, false, 0};
-    const product groups = {CLV_DTYPE_I8, CLV_QUANT_PER_GROUP, 32, 2, 512, 300,
-                            0, true, false, 0};
-    const product channels = {CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL, 0, 9, 512,
-                              300, 0, false, false, 0};
+    const product parts = {CLV_DTYPE_Q8_0, 0,     0, 2, 512, 300, 0,
+                           true,           false, 0};
+    const product groups = {
+        CLV_DTYPE_I8, CLV_QUANT_PER_GROUP, 32, 2, 512, 300, 0, true, false, 0};
+    const product channels = {CLV_DTYPE_I8,
+                              CLV_QUANT_PER_CHANNEL,
+                              0,
+                              9,
+                              512,
+                              300,
+                              0,
+                              false,
+                              false,
+                              0};
     run_product(r, &large);
     run_product(r, &parts);
     run_product(r, &groups);

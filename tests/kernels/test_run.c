@@ -12,7 +12,11 @@
 #include <cmocka.h>
 
 #define T(...) graph_tensor(&g, __VA_ARGS__)
-#define INPUTS(...) (const uint32_t[]){__VA_ARGS__, CLV_NO_TENSOR}
+#define INPUTS(...)                                                            \
+    (const uint32_t[])                                                         \
+    {                                                                          \
+        __VA_ARGS__, CLV_NO_TENSOR                                             \
+    }
 #define SHIFT 12 /* bytes of a buffer before the tensor begins */
 #define MAX_PRIVATES 8
 
@@ -402,8 +406,8 @@ static void test_fused_row(void **state)
     fill(b, CHANNELS, 42);
     fill(x, N, 43);
     for (uint32_t i = 0; i < N; i++)
-        want[i] = ((double)x[i] + (double)a[i % CHANNELS] * b[i % CHANNELS]) *
-                  x[i];
+        want[i] =
+            ((double)x[i] + (double)a[i % CHANNELS] * b[i % CHANNELS]) * x[i];
     uint32_t n = run(&g, NULL, (void *[]){a, b, x, y, NULL, NULL});
     check_near(y, want, N);
     assert_int_equal(n, 3);
@@ -437,8 +441,7 @@ static void test_fused_product(void **state)
                 want[i] += (double)x[i / O * I + k] * w[i % O * I + k];
             want[i] *= r[i];
         }
-        uint32_t dispatches =
-            run(&g, NULL, (void *[]){x, w, r, y, NULL, NULL});
+        uint32_t dispatches = run(&g, NULL, (void *[]){x, w, r, y, NULL, NULL});
         check_near(y, want, (uint32_t)n * O);
         assert_int_equal(dispatches, 2);
     }
@@ -477,9 +480,9 @@ static uint32_t fill_cache(const char *disabled, uint16_t *k, float *v)
     fill(w2, HEAD * I, 23);
     fill(b, HEAD, 24);
     target.disabled = disabled;
-    uint32_t n = run(&g, (const int64_t[]){4},
-                     (void *[]){x, ids, w, w2, b, freq, k, v, NULL, NULL,
-                                NULL});
+    uint32_t n =
+        run(&g, (const int64_t[]){4},
+            (void *[]){x, ids, w, w2, b, freq, k, v, NULL, NULL, NULL});
     target.disabled = NULL;
     return n;
 }
@@ -519,8 +522,8 @@ static uint32_t add_and_norm(const char *disabled, float *y)
     fill(b, N, 32);
     fill(w, CHANNELS, 33);
     target.disabled = disabled;
-    uint32_t n = run(&g, (const int64_t[]){ROWS},
-                     (void *[]){a, b, w, y, NULL, NULL});
+    uint32_t n =
+        run(&g, (const int64_t[]){ROWS}, (void *[]){a, b, w, y, NULL, NULL});
     target.disabled = NULL;
     return n;
 }
@@ -541,14 +544,12 @@ static void test_fused_norm(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_add_vector), cmocka_unit_test(test_glu),
-        cmocka_unit_test(test_norms),      cmocka_unit_test(test_softmax),
-        cmocka_unit_test(test_rope),       cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_rows_of_few), cmocka_unit_test(test_fused),
-        cmocka_unit_test(test_fused_product),
-        cmocka_unit_test(test_fused_row),
-        cmocka_unit_test(test_fused_cache),
-        cmocka_unit_test(test_fused_norm),
+        cmocka_unit_test(test_add_vector),    cmocka_unit_test(test_glu),
+        cmocka_unit_test(test_norms),         cmocka_unit_test(test_softmax),
+        cmocka_unit_test(test_rope),          cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_rows_of_few),   cmocka_unit_test(test_fused),
+        cmocka_unit_test(test_fused_product), cmocka_unit_test(test_fused_row),
+        cmocka_unit_test(test_fused_cache),   cmocka_unit_test(test_fused_norm),
     };
     return cmocka_run_group_tests_name("kernels run", tests, setup, teardown);
 }

@@ -69,8 +69,12 @@ static uint32_t ids(layer *l, int64_t n, int32_t last)
     return t;
 }
 
-#define IN(...) (const uint32_t[]){__VA_ARGS__, CLV_NO_TENSOR}
-#define NODE(op, channels, n, ...)                                            \
+#define IN(...)                                                                \
+    (const uint32_t[])                                                         \
+    {                                                                          \
+        __VA_ARGS__, CLV_NO_TENSOR                                             \
+    }
+#define NODE(op, channels, n, ...)                                             \
     node(l, CLV_OP_##op, l->rows, channels, IN(__VA_ARGS__), n)
 #define WEIGHT(rows, channels) add(l, CLV_USAGE_WEIGHT, rows, channels)
 
@@ -96,8 +100,8 @@ static uint32_t attend(layer *l, uint32_t x, uint32_t pos, uint32_t mode)
 static uint32_t feed(layer *l, uint32_t x)
 {
     clv_node *n;
-    uint32_t norm = NODE(LAYER_NORM, WIDTH, &n, x, WEIGHT(0, WIDTH),
-                         WEIGHT(0, WIDTH));
+    uint32_t norm =
+        NODE(LAYER_NORM, WIDTH, &n, x, WEIGHT(0, WIDTH), WEIGHT(0, WIDTH));
     n->attr.norm.eps = 1e-5f;
     uint32_t gate = NODE(MATMUL, HIDDEN, NULL, norm, WEIGHT(HIDDEN, WIDTH));
     uint32_t up = NODE(MATMUL, HIDDEN, NULL, norm, WEIGHT(HIDDEN, WIDTH),

@@ -18,7 +18,8 @@ static double normalised(const sample *b, int64_t i, int64_t c)
     double sum = 0;
     for (int64_t k = 0; k < TEAM_IN; k++)
         sum += sample_value(b, 0, i, k) * sample_value(b, 0, i, k);
-    return sample_value(b, 0, i, c) / sqrt(sum / TEAM_IN + 1e-3f) * sample_value(b, 1, 0, c);
+    return sample_value(b, 0, i, c) / sqrt(sum / TEAM_IN + 1e-3f) *
+           sample_value(b, 1, 0, c);
 }
 
 static double team_product(const sample *b, uint32_t w, uint32_t bias,
@@ -41,7 +42,8 @@ static void begin_team(sample *b, int64_t n)
     sample_add(b, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, TEAM_IN, 0);
     sample_add(b, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, n, TEAM_IN, 0);
     graph_node(&b->g, CLV_OP_RMS_NORM, 2,
-               (const uint32_t[]){0, 1, CLV_NO_TENSOR})->attr.norm.eps = 1e-3f;
+               (const uint32_t[]){0, 1, CLV_NO_TENSOR})
+        ->attr.norm.eps = 1e-3f;
 }
 
 /* A product of the norm; returns what it makes. Integers have a scale a row. */
@@ -91,11 +93,13 @@ static void run_three(runner *r, uint32_t dtype, uint32_t last, int64_t n,
         y[i] = add_product(&b, i < 2 ? dtype : last, n, outs[i], bias, &w[i],
                            &biases[i]);
     for (uint32_t i = 0; i < 2; i++) {
-        seen[i] = sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n, outs[i], 0);
+        seen[i] =
+            sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n, outs[i], 0);
         graph_node(&b.g, CLV_OP_SOFTMAX, seen[i],
                    (const uint32_t[]){y[i], CLV_NO_TENSOR});
     }
-    uint32_t state = sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_STATE, n + 2, outs[2], 0);
+    uint32_t state =
+        sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_STATE, n + 2, outs[2], 0);
     uint32_t ids = sample_add(&b, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, n, 0);
     for (int32_t i = 0; i < n; i++)
         ((int32_t *)b.data[ids])[i] = (int32_t)n - i;
@@ -110,11 +114,12 @@ static void run_three(runner *r, uint32_t dtype, uint32_t last, int64_t n,
                 sum += exp(team_product(&b, w[k], biases[k], i, o));
             for (int64_t o = 0; o < outs[k]; o++)
                 judge_expect(&j, sample_value(&b, seen[k], i, o),
-                       exp(team_product(&b, w[k], biases[k], i, o)) / sum);
+                             exp(team_product(&b, w[k], biases[k], i, o)) /
+                                 sum);
         }
         for (int64_t o = 0; o < outs[2]; o++)
             judge_expect(&j, sample_value(&b, state, n - i, o),
-                   team_product(&b, w[2], biases[2], i, o));
+                         team_product(&b, w[2], biases[2], i, o));
     }
     judge_conclude(&j, 1e-10, "three products of a norm");
     sample_free(&b);
@@ -129,7 +134,8 @@ static void run_glu(runner *r, uint32_t dtype, int64_t n, bool gelu)
     begin_team(&b, n);
     uint32_t gate = add_product(&b, dtype, n, 50, false, &w[0], &none);
     uint32_t up = add_product(&b, dtype, n, 50, false, &w[1], &none);
-    uint32_t both = sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, n, 50, 0);
+    uint32_t both =
+        sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, n, 50, 0);
     uint32_t seen = sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n, 50, 0);
     graph_node(&b.g, CLV_OP_GLU, both,
                (const uint32_t[]){gate, up, CLV_NO_TENSOR})
@@ -179,8 +185,8 @@ static uint32_t add_rope(sample *b, uint32_t x, uint32_t pos, uint32_t freq,
                          int64_t n, int64_t out, bool halves)
 {
     uint32_t y = sample_add(b, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, n, out, 0);
-    clv_node *node = graph_node(&b->g, CLV_OP_ROPE, y,
-                                (const uint32_t[]){x, pos, freq, CLV_NO_TENSOR});
+    clv_node *node = graph_node(
+        &b->g, CLV_OP_ROPE, y, (const uint32_t[]){x, pos, freq, CLV_NO_TENSOR});
     node->attr.rope.head_dim = HEAD;
     node->attr.rope.mode = halves ? CLV_ROPE_HALVES : CLV_ROPE_PAIRS;
     node->attr.rope.scale = 0.5f;
@@ -217,10 +223,10 @@ static void run_turned(runner *r, const gpu_target *target, turning c)
                            &w[i][1]);
     uint32_t pos = sample_add(&b, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, c.n, 0);
     for (uint32_t i = 0; i < 2; i++) {
-        freq[i] = i && !c.two_freqs ? freq[0]
-                                    : sample_add(&b, CLV_DTYPE_F32,
-                                                 CLV_USAGE_WEIGHT, 0, c.pairs,
-                                                 0);
+        freq[i] = i && !c.two_freqs
+                      ? freq[0]
+                      : sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0,
+                                   c.pairs, 0);
         ids[i] = i && !c.two_ids ? ids[0]
                                  : sample_add(&b, CLV_DTYPE_I32,
                                               CLV_USAGE_INPUT, 0, c.n, 0);
@@ -234,8 +240,8 @@ static void run_turned(runner *r, const gpu_target *target, turning c)
     y[1] = add_rope(&b, y[1], pos, freq[1], c.n, outs[1], c.halves);
     uint32_t keys = add_cache(&b, y[1], ids[0], c.n, outs[1]);
     uint32_t values = add_cache(&b, y[2], ids[1], c.n, outs[2]);
-    uint32_t seen = sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, c.n,
-                               outs[0], 0);
+    uint32_t seen =
+        sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, c.n, outs[0], 0);
     graph_node(&b.g, CLV_OP_SOFTMAX, seen,
                (const uint32_t[]){y[0], CLV_NO_TENSOR});
     fill_team(&b, CLV_DTYPE_Q8_0);
@@ -248,13 +254,14 @@ static void run_turned(runner *r, const gpu_target *target, turning c)
         for (int64_t o = 0; o < outs[0]; o++)
             sum += exp(turned(&b, w[0], freq[0], c.pairs, c.halves, i, o));
         for (int64_t o = 0; o < outs[0]; o++)
-            judge_expect(&j, sample_value(&b, seen, i, o),
+            judge_expect(
+                &j, sample_value(&b, seen, i, o),
                 exp(turned(&b, w[0], freq[0], c.pairs, c.halves, i, o)) / sum);
         for (int64_t o = 0; o < HEAD; o++) {
             judge_expect(&j, sample_value(&b, keys, c.n - i, o),
-                turned(&b, w[1], freq[1], c.pairs, c.halves, i, o));
-            judge_expect(&j,
-                sample_value(&b, values, c.two_ids ? i + 1 : c.n - i, o),
+                         turned(&b, w[1], freq[1], c.pairs, c.halves, i, o));
+            judge_expect(
+                &j, sample_value(&b, values, c.two_ids ? i + 1 : c.n - i, o),
                 team_product(&b, w[2][0], w[2][1], i, o));
         }
     }
@@ -299,7 +306,7 @@ static void run_two_turned(runner *r)
             sum += exp(turned(&b, w, freq[i], pairs, false, 0, o));
         for (int64_t o = 0; o < out; o++)
             judge_expect(&j, sample_value(&b, seen[i], 0, o),
-                exp(turned(&b, w, freq[i], pairs, false, 0, o)) / sum);
+                         exp(turned(&b, w, freq[i], pairs, false, 0, o)) / sum);
     }
     judge_conclude(&j, 1e-10, "two teams that are turned");
     sample_free(&b);
@@ -310,18 +317,26 @@ static void run_all_turned(runner *r, const gpu_target *target)
 {
     const int64_t half = HEAD / 2;
     run_turned(r, target, (turning){.n = 1, .pairs = half, .dispatches = 4});
-    run_turned(r, target, (turning){.n = 3, .pairs = half - 3, .bias = true,
-                                    .dispatches = 4});
-    run_turned(r, target, (turning){.n = 2, .pairs = half, .halves = true,
-                                    .bias = true, .dispatches = 4});
-    run_turned(r, target, (turning){.n = 2, .pairs = half, .two_ids = true,
-                                    .dispatches = 5});
+    run_turned(
+        r, target,
+        (turning){.n = 3, .pairs = half - 3, .bias = true, .dispatches = 4});
+    run_turned(r, target,
+               (turning){.n = 2,
+                         .pairs = half,
+                         .halves = true,
+                         .bias = true,
+                         .dispatches = 4});
+    run_turned(
+        r, target,
+        (turning){.n = 2, .pairs = half, .two_ids = true, .dispatches = 5});
     /* Ropes of their own: halves that no group has both of, frequencies that
      * differ. */
-    run_turned(r, target, (turning){.n = 1, .pairs = half - 4, .halves = true,
-                                    .dispatches = 5});
-    run_turned(r, target, (turning){.n = 1, .pairs = half, .two_freqs = true,
-                                    .dispatches = 5});
+    run_turned(
+        r, target,
+        (turning){.n = 1, .pairs = half - 4, .halves = true, .dispatches = 5});
+    run_turned(
+        r, target,
+        (turning){.n = 1, .pairs = half, .two_freqs = true, .dispatches = 5});
 }
 
 static void test_teams(void **state)

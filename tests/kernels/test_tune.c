@@ -16,8 +16,8 @@
 /* The device                                                                */
 
 struct clv_plugin_device {
-    uint64_t ns[64];   /* of ways; 0: 1000 */
-    float value[64];   /* that a way writes, beside 1 */
+    uint64_t ns[64]; /* of ways; 0: 1000 */
+    float value[64]; /* that a way writes, beside 1 */
     clv_status status[64];
     uint32_t compiled, timed, swept;
     uint64_t room; /* bytes of one buffer */
@@ -74,8 +74,7 @@ static void buffer_unmap(clv_plugin_buffer *buf)
     (void)buf;
 }
 
-static clv_status program_compile(clv_plugin_device *dev,
-                                  const clv_compile *c,
+static clv_status program_compile(clv_plugin_device *dev, const clv_compile *c,
                                   clv_plugin_program **out)
 {
     const char *way = c->options ? strchr(c->options, '=') : NULL;
@@ -117,8 +116,8 @@ static clv_status run(clv_plugin_device *dev, clv_plugin_program *program,
     *ns = dev->ns[way] ? dev->ns[way] : 1000;
     for (uint32_t i = 0; i < n; i++) {
         clv_plugin_buffer *buf = bindings[i].buffer;
-        for (uint64_t k = 0; bindings[i].tensor == program->out &&
-                             k < buf->size / 4; k++)
+        for (uint64_t k = 0;
+             bindings[i].tensor == program->out && k < buf->size / 4; k++)
             buf->data[k] = 1 + dev->value[way];
     }
     return CLV_OK;
@@ -216,10 +215,11 @@ static void set_up(bench *b, int64_t rows, int64_t in, int64_t out)
     graph_node(&b->g, CLV_OP_MATMUL, 2, inputs);
     graph_symbol(&b->g, rows);
     b->dev.room = 1 << 28;
-    assert_int_equal(buffer_alloc(&b->dev, 0, (uint64_t)(4 * in * out),
-                                  &b->weights), CLV_OK);
-    b->binding = (clv_binding){.tensor = 1, .buffer = b->weights,
-                               .size = (uint64_t)(4 * in * out)};
+    assert_int_equal(
+        buffer_alloc(&b->dev, 0, (uint64_t)(4 * in * out), &b->weights),
+        CLV_OK);
+    b->binding = (clv_binding){
+        .tensor = 1, .buffer = b->weights, .size = (uint64_t)(4 * in * out)};
     b->compile = (clv_compile)CLV_INIT(clv_compile, CLV_STRUCT_COMPILE);
     b->compile.graph = &b->g.sub;
     b->compile.weights = &b->binding;
@@ -228,9 +228,14 @@ static void set_up(bench *b, int64_t rows, int64_t in, int64_t out)
     b->host.cache_get = cache_get;
     b->host.cache_put = cache_put;
     b->host.log = take_log;
-    b->tuner = (gpu_tuner){.host = &b->host, .api = &api, .dev = &b->dev,
-                           .target = &target, .device = "nothing",
-                           .measure = true, .entry = name_entry, .time = run};
+    b->tuner = (gpu_tuner){.host = &b->host,
+                           .api = &api,
+                           .dev = &b->dev,
+                           .target = &target,
+                           .device = "nothing",
+                           .measure = true,
+                           .entry = name_entry,
+                           .time = run};
     gpu_list_ways(&target, &b->g.sub, 0, &b->ways);
     assert_true(b->ways.n > 2);
 }
@@ -283,7 +288,9 @@ static void test_quickest(void **state)
 
 static void test_entries(void **state)
 {
-    static const char *const damaged[] = {"", "clvtun1 ", "clvtun0 matmul=1",
+    static const char *const damaged[] = {"",
+                                          "clvtun1 ",
+                                          "clvtun0 matmul=1",
                                           "clvtun1 matmul-f32-o6-i6-n6=",
                                           "clvtun1 matmul-f32-o6-i6-n6=999",
                                           "clvtun1 matmul-f32-o6-i6-n6=6x"};

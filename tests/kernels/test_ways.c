@@ -58,8 +58,7 @@ static void run(const char *choices, const bench *b)
 }
 
 /* Each way's output, or that of every step-th, against the preferred one's. */
-static void compare(bench *b, uint32_t out, uint32_t at_least,
-                    uint32_t step)
+static void compare(bench *b, uint32_t out, uint32_t at_least, uint32_t step)
 {
     gpu_target target = small;
     gpu_ways ways;

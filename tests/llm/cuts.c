@@ -11,10 +11,14 @@
 
 const char *cuts_name(uint32_t kind)
 {
-    static const char *const names[CUTS_COUNT] = {
-        "rows", "sequence", "channels", "heads",
-        "rows of a sequence", "several lengths", "rows then channels",
-        "random"};
+    static const char *const names[CUTS_COUNT] = {"rows",
+                                                  "sequence",
+                                                  "channels",
+                                                  "heads",
+                                                  "rows of a sequence",
+                                                  "several lengths",
+                                                  "rows then channels",
+                                                  "random"};
     return names[kind];
 }
 
@@ -225,7 +229,8 @@ static bool cut_random(cuts *c, uint32_t node)
         *piece = pieces[i];
         /* Sums are joined on the device of the first of their pieces. */
         piece->device = t.at[sums && !c->takes[t.at[piece->device]][CLV_OP_ADD]
-                                 ? 0 : piece->device];
+                                 ? 0
+                                 : piece->device];
     }
     return true;
 }

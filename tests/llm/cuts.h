@@ -17,9 +17,9 @@ typedef enum cuts_kind {
     CUTS_SEQUENCE = 1, /* tokens */
     CUTS_CHANNELS = 2, /* input features, in partial sums */
     CUTS_HEADS = 3,
-    CUTS_HYBRID = 4,   /* rows of some tokens, the others elsewhere */
-    CUTS_LENGTHS = 5,  /* tokens, of which one device has two pieces */
-    CUTS_PAIRS = 6,    /* rows of gate and up, then channels of down */
+    CUTS_HYBRID = 4,  /* rows of some tokens, the others elsewhere */
+    CUTS_LENGTHS = 5, /* tokens, of which one device has two pieces */
+    CUTS_PAIRS = 6,   /* rows of gate and up, then channels of down */
     CUTS_RANDOM = 7,
     CUTS_COUNT
 } cuts_kind;
@@ -32,11 +32,11 @@ typedef struct cuts {
     uint32_t n_devices;
     bool takes[CUTS_DEVICES][CLV_OP_COUNT];
     uint32_t kind;
-    test_random *random;        /* of CUTS_RANDOM */
+    test_random *random; /* of CUTS_RANDOM */
 
-    core_piece *pieces;         /* owned; device: into devices */
+    core_piece *pieces; /* owned; device: into devices */
     uint32_t n_pieces, capacity;
-    uint32_t n_cut;             /* nodes of which several devices have pieces */
+    uint32_t n_cut; /* nodes of which several devices have pieces */
 } cuts;
 
 /* Divides the graph, and returns the plan as JSON, for free(). */

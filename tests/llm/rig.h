@@ -14,9 +14,9 @@ clv_context *rig_context(void);
 /* Whether the tests run on a driver, slow in software: they say less then. The
  * environment names its plugin. */
 bool rig_on_driver(void);
-/* A context of its own settings: "key=value" words over a file of conf/, or over
- * none if conf is NULL; with the reference plugin and the example beside those
- * of the build. rig_close() ends it. */
+/* A context of its own settings: "key=value" words over a file of conf/, or
+ * over none if conf is NULL; with the reference plugin and the example beside
+ * those of the build. rig_close() ends it. */
 typedef struct rig_world {
     clv_config *config;
     clv_context *ctx;

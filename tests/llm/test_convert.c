@@ -301,9 +301,17 @@ static void same_ids(const clv_tokenizer *a, const clv_tokenizer *b,
 }
 
 static const char *const texts[] = {
-    "", " ", "Hello, world!", "  two  spaces ", "def f(x):\n    return x\n",
-    "\t tabs\r\n\r\n", "caf\u00e9 na\u00efve \u4f60\u597d \U0001f600", "3.14159 1000000",
-    "it's we'll they'd", "<|endoftext|>after", "a\x01\x7f b",
+    "",
+    " ",
+    "Hello, world!",
+    "  two  spaces ",
+    "def f(x):\n    return x\n",
+    "\t tabs\r\n\r\n",
+    "caf\u00e9 na\u00efve \u4f60\u597d \U0001f600",
+    "3.14159 1000000",
+    "it's we'll they'd",
+    "<|endoftext|>after",
+    "a\x01\x7f b",
 };
 
 static void same_tokenizer(const char *dir, uint32_t n_vocab)
@@ -362,8 +370,8 @@ static bytes spm_json(const llm_gguf *g, bool all_pairs)
     bytes b = {0};
     assert_int_equal(
         llm_gguf_get_strings(g, "tokenizer.ggml.tokens", &tokens, &n), CLV_OK);
-    assert_int_equal(
-        llm_gguf_get_ints(g, "tokenizer.ggml.token_type", &types), CLV_OK);
+    assert_int_equal(llm_gguf_get_ints(g, "tokenizer.ggml.token_type", &types),
+                     CLV_OK);
     llm_name *names = calloc(n, sizeof *names);
     for (uint64_t i = 0; i < n; i++)
         names[i] = (llm_name){tokens[i], i};
@@ -424,7 +432,8 @@ static void write_config(void)
 static void sentencepiece(void **state)
 {
     (void)state;
-    const char *path = shared_path(&tmp, "tokenizers/ggml-vocab-llama-spm.gguf");
+    const char *path =
+        shared_path(&tmp, "tokenizers/ggml-vocab-llama-spm.gguf");
     if (!path)
         skip();
     llm_gguf *g;
@@ -439,8 +448,7 @@ static void sentencepiece(void **state)
     llm_str s;
     assert_int_equal(llm_gguf_open(temp_path(&tmp, "vocab.gguf"), &out),
                      CLV_OK);
-    assert_int_equal(llm_gguf_get_str(out, "tokenizer.ggml.model", &s),
-                     CLV_OK);
+    assert_int_equal(llm_gguf_get_str(out, "tokenizer.ggml.model", &s), CLV_OK);
     assert_true(llm_str_equal(s, llm_str_of("llama")));
     assert_int_equal(llm_gguf_get_str(out, "tokenizer.chat_template", &s),
                      CLV_OK);
@@ -472,9 +480,9 @@ static void sentencepiece(void **state)
     unlink(temp_path(&tmp, "tokenizer_config.json"));
 }
 
-#define BPE(pre)                                                            \
-    "{\"normalizer\":null,\"pre_tokenizer\":" pre ",\"model\":{"            \
-    "\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},"                \
+#define BPE(pre)                                                               \
+    "{\"normalizer\":null,\"pre_tokenizer\":" pre ",\"model\":{"               \
+    "\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},"                   \
     "\"merges\":[\"a b\"]}}"
 
 static void splits(void **state)
@@ -582,8 +590,8 @@ static void nano(void **state)
     const char *path = shared_path(&tmp, "models/nano-f16.gguf");
     if (!path)
         skip();
-    llm_gguf *expected, *g = converted(shared_path(&tmp, "models/nano"),
-                                       CLV_DTYPE_F16);
+    llm_gguf *expected,
+        *g = converted(shared_path(&tmp, "models/nano"), CLV_DTYPE_F16);
     assert_int_equal(llm_gguf_open(path, &expected), CLV_OK);
     uint64_t n = llm_gguf_tensor_count(expected);
     assert_int_equal(llm_gguf_tensor_count(g), n);

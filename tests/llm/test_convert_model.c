@@ -102,6 +102,5 @@ int main(void)
         cmocka_unit_test(tiny_models),
         cmocka_unit_test(goldens),
     };
-    return cmocka_run_group_tests_name("convert_model", tests, setup,
-                                       teardown);
+    return cmocka_run_group_tests_name("convert_model", tests, setup, teardown);
 }

@@ -2,8 +2,8 @@
  * A cut never changes the answer: nano's logits and greedy text, by every pair
  * and triple of plugins and every kind of cut, in every layer, are those of the
  * CPU alone, within the error that the devices state. Plans are handed to the
- * session as JSON. With the argument "gpu", by OpenCL and Vulkan and each of the
- * others.
+ * session as JSON. With the argument "gpu", by OpenCL and Vulkan and each of
+ * the others.
  *
  * CLEAVE_TEST_CUTS=SECONDS goes on with random plans for that long, of f16 and
  * of q8_0 weights, from a seed that is printed (or CLEAVE_TEST_SEED).
@@ -34,7 +34,8 @@ static char settings[512] =
     "ref.states0=weights npu_sim:hexagon.lengths=1,2,3,4,5";
 static uint32_t gpus = 0; /* bits of devices; 0: the test is about the others */
 
-/* Nothing is predicted here: a run of n tokens has n rows. Linked with --wrap. */
+/* Nothing is predicted here: a run of n tokens has n rows. Linked with --wrap.
+ */
 clv_plan_summary __real_clv_plan_summarise(const clv_plan *plan);
 clv_plan_summary __wrap_clv_plan_summarise(const clv_plan *plan);
 clv_plan_summary __wrap_clv_plan_summarise(const clv_plan *plan)
@@ -47,14 +48,14 @@ clv_plan_summary __wrap_clv_plan_summarise(const clv_plan *plan)
 typedef struct world {
     rig_world rig;
     clv_model *model;
-    clv_session *graphs;        /* has the plans whose graphs are cut */
+    clv_session *graphs; /* has the plans whose graphs are cut */
     const clv_graph *prefill, *decode;
     clv_device *devices[N_DEVICES];
     bool takes[N_DEVICES][CLV_OP_COUNT]; /* as far as is known */
-    double errors[N_DEVICES];   /* stated for the graph's nodes, the largest */
+    double errors[N_DEVICES]; /* stated for the graph's nodes, the largest */
     uint32_t n_vocab;
     int32_t ids[N_TOKENS + N_TEXT];
-    float *expected;            /* [1 + N_TEXT, n_vocab] */
+    float *expected; /* [1 + N_TEXT, n_vocab] */
 } world;
 
 /* ------------------------------------------------------------------------ */
@@ -90,8 +91,7 @@ static void find_expected(world *w)
                                        .n_devices = 1};
     clv_session *s;
     const float *logits;
-    w->expected =
-        malloc(sizeof(*w->expected) * (1 + N_TEXT) * w->n_vocab);
+    w->expected = malloc(sizeof(*w->expected) * (1 + N_TEXT) * w->n_vocab);
     assert_non_null(w->expected);
     for (uint32_t i = 0; i < N_TOKENS; i++)
         w->ids[i] = (int32_t)((i * 7919 + 13) % w->n_vocab);
@@ -113,8 +113,8 @@ static void open_world(world *w, const char *path)
     *w = (world){0};
     rig_open(&w->rig, "soc/snapdragon-8gen3.ini", settings);
     for (uint32_t i = 0; i < N_DEVICES; i++) {
-        assert_ok(clv_context_find_device(w->rig.ctx, names[i],
-                                          &w->devices[i]));
+        assert_ok(
+            clv_context_find_device(w->rig.ctx, names[i], &w->devices[i]));
         for (uint32_t op = 0; op < CLV_OP_COUNT; op++)
             w->takes[i][op] = true;
     }
@@ -188,8 +188,8 @@ static char *make(trial *t, const clv_graph *graph, uint32_t *n_cut)
     return json;
 }
 
-/* Of the least precise device, or of the CPU that all are compared with, if each
- * layer adds as much as is stated for a node. */
+/* Of the least precise device, or of the CPU that all are compared with, if
+ * each layer adds as much as is stated for a node. */
 static double bound(const trial *t)
 {
     double most = 0;
@@ -306,9 +306,8 @@ static uint32_t count_bits(uint32_t set)
 /* Nodes of a layer that a kind cuts where all devices take them, in prefill and
  * decode. */
 static const uint32_t per_layer[CUTS_RANDOM][2] = {
-    [CUTS_ROWS] = {7, 7},     [CUTS_SEQUENCE] = {7, 0},
-    [CUTS_CHANNELS] = {7, 7}, [CUTS_HEADS] = {3, 3},
-    [CUTS_HYBRID] = {7, 0},   [CUTS_LENGTHS] = {7, 0},
+    [CUTS_ROWS] = {7, 7},  [CUTS_SEQUENCE] = {7, 0}, [CUTS_CHANNELS] = {7, 7},
+    [CUTS_HEADS] = {3, 3}, [CUTS_HYBRID] = {7, 0},   [CUTS_LENGTHS] = {7, 0},
     [CUTS_PAIRS] = {3, 3},
 };
 
@@ -429,8 +428,10 @@ static void take_gpus(void)
     gpus = 3u << 3;
     snprintf(settings, sizeof settings,
              "core.plugins=cpu,ref,npu_sim,opencl,vulkan ref.devices=1 "
-             "ref.states0=weights opencl.kv=weights npu_sim:hexagon.lengths=1,2,3,4,5 "
-             "core.devices=cpu,ref:0,npu_sim:hexagon,%s,%s", opencl, vulkan);
+             "ref.states0=weights opencl.kv=weights "
+             "npu_sim:hexagon.lengths=1,2,3,4,5 "
+             "core.devices=cpu,ref:0,npu_sim:hexagon,%s,%s",
+             opencl, vulkan);
 }
 
 int main(int argc, char **argv)

@@ -156,8 +156,7 @@ static void arrays(void **state)
     assert_int_equal(llm_gguf_get_ints(g, "t.ints", &array), CLV_OK);
     assert_int_equal(llm_gguf_item_int(&array, 0), -1);
     assert_int_equal(llm_gguf_item_int(&array, 1), 1 << 30);
-    assert_int_equal(llm_gguf_get_ints(g, "t.floats", &array),
-                     CLV_ERR_FORMAT);
+    assert_int_equal(llm_gguf_get_ints(g, "t.floats", &array), CLV_ERR_FORMAT);
     assert_int_equal(llm_gguf_get_floats(g, "t.u8", &array), CLV_ERR_FORMAT);
     assert_int_equal(llm_gguf_get_strings(g, "t.ints", &strings, &n),
                      CLV_ERR_FORMAT);
@@ -379,7 +378,12 @@ static void bad_tensors(void **state)
         {2, {1ull << 62, 4}, 0, 0, CLV_ERR_FORMAT, "past 64 bits"},
         {2, {1ull << 40, 1ull << 40}, 0, 0, CLV_ERR_FORMAT, "past 64 bits"},
         {1, {33}, 8, 0, CLV_ERR_FORMAT, "whole blocks"},
-        {1, {32}, 77, 0, CLV_ERR_UNSUPPORTED, "unknown type 77, supported: F32"},
+        {1,
+         {32},
+         77,
+         0,
+         CLV_ERR_UNSUPPORTED,
+         "unknown type 77, supported: F32"},
         {1, {33}, 0, 0, CLV_ERR_FORMAT, "ends at byte"},
         {1, {1}, 0, 128, CLV_ERR_FORMAT, "ends at byte"},
         {1, {8}, 0, 16, CLV_ERR_FORMAT, "not aligned"},
@@ -444,8 +448,8 @@ static void alignment_in_file(void **state)
 /* ------------------------------------------------------------------------ */
 /* Split models                                                             */
 
-static const char *write_part(const char *file, uint16_t number,
-                              uint16_t count, int32_t total)
+static const char *write_part(const char *file, uint16_t number, uint16_t count,
+                              int32_t total)
 {
     char name[2] = {(char)('a' + number), 0};
     bytes b = {0};
@@ -557,8 +561,7 @@ static void write_and_read(void **state)
     assert_int_equal(t->dims[0], 3);
     assert_int_equal(t->dims[1], 5);
     assert_memory_equal(t->data, data, 30);
-    assert_memory_equal(llm_gguf_find(g, "second")->data, ((float[]){8, 9}),
-                        8);
+    assert_memory_equal(llm_gguf_find(g, "second")->data, ((float[]){8, 9}), 8);
     llm_gguf_close(g);
     llm_gguf_close(in);
     bytes_free(&b);
@@ -612,20 +615,13 @@ static void shared_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scalars),
-        cmocka_unit_test(arrays),
-        cmocka_unit_test(tensors),
-        cmocka_unit_test(truncated),
-        cmocka_unit_test(flipped_bytes),
-        cmocka_unit_test(bad_heads),
-        cmocka_unit_test(bad_settings),
-        cmocka_unit_test(bad_tensors),
-        cmocka_unit_test(unsupported_type),
-        cmocka_unit_test(alignment_in_file),
-        cmocka_unit_test(split_model),
-        cmocka_unit_test(write_and_read),
-        cmocka_unit_test(unfinished_write),
-        cmocka_unit_test(shared_files),
+        cmocka_unit_test(scalars),          cmocka_unit_test(arrays),
+        cmocka_unit_test(tensors),          cmocka_unit_test(truncated),
+        cmocka_unit_test(flipped_bytes),    cmocka_unit_test(bad_heads),
+        cmocka_unit_test(bad_settings),     cmocka_unit_test(bad_tensors),
+        cmocka_unit_test(unsupported_type), cmocka_unit_test(alignment_in_file),
+        cmocka_unit_test(split_model),      cmocka_unit_test(write_and_read),
+        cmocka_unit_test(unfinished_write), cmocka_unit_test(shared_files),
     };
     return cmocka_run_group_tests_name("gguf", tests, make_temp, remove_temp);
 }

@@ -8,13 +8,13 @@
 
 #include <cmocka.h>
 
-#define COUNTS                                                       \
-    "\"vocab_size\":1000,\"hidden_size\":64,\"intermediate_size\":160," \
+#define COUNTS                                                                 \
+    "\"vocab_size\":1000,\"hidden_size\":64,\"intermediate_size\":160,"        \
     "\"num_hidden_layers\":3,\"num_attention_heads\":4"
 #define LLAMA "\"architectures\":[\"LlamaForCausalLM\"]," COUNTS
-#define MISTRAL \
-    "\"architectures\":[\"MistralForCausalLM\"],\"vocab_size\":1000," \
-    "\"hidden_size\":64,\"intermediate_size\":160," \
+#define MISTRAL                                                                \
+    "\"architectures\":[\"MistralForCausalLM\"],\"vocab_size\":1000,"          \
+    "\"hidden_size\":64,\"intermediate_size\":160,"                            \
     "\"num_hidden_layers\":3,\"num_attention_heads\":16"
 
 static clv_status parse(const char *json, llm_hf_config *out)
@@ -71,8 +71,8 @@ static void experts(void **state)
 {
     (void)state;
 #define MIXTRAL                                                                \
-    "\"architectures\":[\"MixtralForCausalLM\"],\"vocab_size\":1000,"            \
-    "\"hidden_size\":64,\"intermediate_size\":160,\"num_hidden_layers\":3,"     \
+    "\"architectures\":[\"MixtralForCausalLM\"],\"vocab_size\":1000,"          \
+    "\"hidden_size\":64,\"intermediate_size\":160,\"num_hidden_layers\":3,"    \
     "\"num_attention_heads\":8"
     llm_hf_config c = parsed("{" MIXTRAL "}");
     assert_int_equal(c.hparams.n_experts, 8);
@@ -180,8 +180,7 @@ static void refused(void **state)
         {"{" LLAMA ",\"head_dim\":1e18}", CLV_ERR_FORMAT, "head_dim"},
         {"{" LLAMA ",\"head_dim\":65536}", CLV_ERR_FORMAT, "head dimension"},
         {"{" LLAMA ",\"rms_norm_eps\":2}", CLV_ERR_FORMAT, "epsilon"},
-        {"{" LLAMA ",\"rms_norm_eps\":\"x\"}", CLV_ERR_FORMAT,
-         "rms_norm_eps"},
+        {"{" LLAMA ",\"rms_norm_eps\":\"x\"}", CLV_ERR_FORMAT, "rms_norm_eps"},
         {"{" LLAMA ",\"max_position_embeddings\":0}", CLV_ERR_FORMAT,
          "context length"},
         {"{" LLAMA ",\"eos_token_id\":[[]]}", CLV_ERR_FORMAT, "eos_token_id"},
@@ -235,10 +234,10 @@ static void damaged(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults),  cmocka_unit_test(all_keys),
-        cmocka_unit_test(experts),
-        cmocka_unit_test(rope),      cmocka_unit_test(refused),
-        cmocka_unit_test(directory), cmocka_unit_test(damaged),
+        cmocka_unit_test(defaults), cmocka_unit_test(all_keys),
+        cmocka_unit_test(experts),  cmocka_unit_test(rope),
+        cmocka_unit_test(refused),  cmocka_unit_test(directory),
+        cmocka_unit_test(damaged),
     };
     return cmocka_run_group_tests_name("hf_config", tests, make_temp,
                                        remove_temp);

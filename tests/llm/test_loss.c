@@ -41,7 +41,8 @@ static void open_world(world *w, const char *settings)
     snprintf(text, sizeof text,
              "core.plugin_dirs=%s/tests/plugins/ref:%s/plugins "
              "core.cache_dir=%s/tests/llm core.allow_unsafe_plugins=on "
-             "core.plan=first core.plugins=ref,cpu core.devices=ref,cpu " SHARED "%s",
+             "core.plan=first core.plugins=ref,cpu core.devices=ref,cpu " SHARED
+             "%s",
              build, build, build, settings);
     assert_ok(clv_config_create(&w->config));
     for (char *word = strtok_r(text, " ", &save); word;
@@ -109,10 +110,10 @@ static clv_status tell(story *s)
     tiny_ids(s->w->source, 3, prompt, N_PROMPT);
     greedy.temperature = 0;
     assert_ok(clv_session_create(s->w->model, &params, &s->session));
-    assert_ok(clv_sampler_create(&greedy, s->w->source->hparams.n_vocab,
-                                 &sampler));
-    assert_ok(clv_session_eval(s->session, prompt, 1, CLV_LOGITS_LAST,
-                               &logits));
+    assert_ok(
+        clv_sampler_create(&greedy, s->w->source->hparams.n_vocab, &sampler));
+    assert_ok(
+        clv_session_eval(s->session, prompt, 1, CLV_LOGITS_LAST, &logits));
     break_devices(s, -1);
     const clv_generate_params generate = {.prompt = prompt,
                                           .n_prompt = N_PROMPT,
@@ -206,7 +207,8 @@ static void test_own_memory_hangs(void **state)
 {
     (void)state;
     check("core.wait_timeout=0.2 ref.memory1=local,shadow "
-          "ref.ops1=attention,set_rows,rope", CLV_FAULT_HANG, NEVER, 7, NEVER);
+          "ref.ops1=attention,set_rows,rope",
+          CLV_FAULT_HANG, NEVER, 7, NEVER);
 }
 
 /* One after the other, both at once, and a retry that fails too. */
@@ -254,7 +256,9 @@ static void test_two_sessions(void **state)
     (void)state;
     world w;
     open_world(&w, "");
-    story first = {.w = &w, .devices = 7, .fault = CLV_FAULT_LOST,
+    story first = {.w = &w,
+                   .devices = 7,
+                   .fault = CLV_FAULT_LOST,
                    .at = {5, NEVER, NEVER}};
     const float *logits;
     int32_t id = 1;
@@ -280,8 +284,8 @@ static void test_none_left(void **state)
     (void)state;
     world w;
     open_world(&w, "ref.ops0=all ref.ops1=all");
-    story s = {.w = &w, .devices = 3, .fault = CLV_FAULT_LOST,
-               .at = {4, 8, NEVER}};
+    story s = {
+        .w = &w, .devices = 3, .fault = CLV_FAULT_LOST, .at = {4, 8, NEVER}};
     const float *logits;
     int32_t id = 1;
     assert_int_equal(tell(&s), CLV_ERR_DEVICE_LOST);

@@ -54,8 +54,9 @@ static void compare(const clv_plan *plan)
     const uint64_t size = plan->memory.size;
     print_message("%u values: %.1f MB unshared, %.1f MB first fit, %.1f MB "
                   "planned, %.1f MB must be unless values take over others' "
-                  "memory: %.1f%% saved\n", n, (double)unshared / 1e6,
-                  (double)fit / 1e6, (double)size / 1e6, (double)bound / 1e6,
+                  "memory: %.1f%% saved\n",
+                  n, (double)unshared / 1e6, (double)fit / 1e6,
+                  (double)size / 1e6, (double)bound / 1e6,
                   100 - 100 * (double)size / (double)unshared);
     assert_int_equal(plan->memory.naive, unshared);
     assert_int_equal(size, plan->memory.live);
@@ -75,10 +76,10 @@ static void test_llama3(void **state)
     llm_runner *runner;
     const llm_shape shape = {.n_tokens = 1024};
     rig_open(&world, NULL, "core.plugins=cpu");
-    assert_ok(clv_model_load(world.ctx, "synth:llama3-8b:q8_0:zero", NULL,
-                             &model));
-    assert_ok(llm_kv_cache_init(&cache, world.ctx, model->hp, 1024,
-                                CLV_DTYPE_F16));
+    assert_ok(
+        clv_model_load(world.ctx, "synth:llama3-8b:q8_0:zero", NULL, &model));
+    assert_ok(
+        llm_kv_cache_init(&cache, world.ctx, model->hp, 1024, CLV_DTYPE_F16));
     assert_ok(llm_runner_create(model, &cache, &shape, &runner));
     assert_ok(llm_runner_plan(runner, &(llm_runner_params){0}));
     expect_apart(runner->plan);
@@ -100,11 +101,12 @@ static void test_decode(void **state)
     llm_runner *runner;
     const tiny_params params = tiny_defaults();
     const llm_shape shape = {.n_tokens = 1, .fixed = true};
-    rig_open(&world, NULL, "core.plugins=ref core.devices=ref:0 "
-                           "ref.memory0=local,shadow ref.import0=off");
+    rig_open(&world, NULL,
+             "core.plugins=ref core.devices=ref:0 "
+             "ref.memory0=local,shadow ref.import0=off");
     clv_model *model = rig_model(world.ctx, &params, NULL);
-    assert_ok(llm_kv_cache_init(&cache, world.ctx, model->hp, 32,
-                                CLV_DTYPE_F32));
+    assert_ok(
+        llm_kv_cache_init(&cache, world.ctx, model->hp, 32, CLV_DTYPE_F32));
     assert_ok(llm_runner_create(model, &cache, &shape, &runner));
     assert_ok(llm_runner_plan(runner, &(llm_runner_params){0}));
     const clv_plan *plan = runner->plan;
@@ -113,7 +115,8 @@ static void test_decode(void **state)
     assert_int_equal(plan->n_copies, 3);
     for (uint32_t i = 0; i < 3; i++) {
         const core_copy *c = &plan->copies[i];
-        const clv_value host = plan->graph->values[c->out ? c->to : c->from].base;
+        const clv_value host =
+            plan->graph->values[c->out ? c->to : c->from].base;
         assert_int_equal(c->out, i == 2);
         assert_string_equal(plan->graph->values[host].name, names[i]);
         assert_int_equal(c->bytes, plan->places[host].size);

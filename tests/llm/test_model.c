@@ -180,8 +180,8 @@ static void test_scales(void **state)
     const uint64_t rows = 2 * 160 + 2 * (64 + 32 + 32 + 64 + 96 + 96 + 64);
     const uint64_t vectors = 5 * 64;
     assert_string_equal(info->quant, "i4");
-    assert_int_equal(info->size, (info->n_params - vectors) / 2 +
-                                     4 * vectors + 4 * rows);
+    assert_int_equal(info->size,
+                     (info->n_params - vectors) / 2 + 4 * vectors + 4 * rows);
     clv_model_destroy(model);
     llm_source *source = tiny_create(&p);
     tiny_spoil_scales(source, "output.weight");
@@ -212,8 +212,9 @@ static void test_refused(void **state)
     chosen.n_experts_used = 2;
     source = tiny_create(&chosen);
     tiny_reshape(source, "blk.1.ffn_up_exps.weight", 2, 4 * 96, 64);
-    refuse(source, CLV_ERR_FORMAT, "[384, 64] where the model's settings want "
-                                   "[4, 96, 64]");
+    refuse(source, CLV_ERR_FORMAT,
+           "[384, 64] where the model's settings want "
+           "[4, 96, 64]");
     source = tiny_create(&chosen);
     tiny_remove(source, "blk.1.ffn_gate_inp.weight");
     refuse(source, CLV_ERR_FORMAT, "ffn_gate_inp");

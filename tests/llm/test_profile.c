@@ -53,9 +53,9 @@ static uint32_t count_samples(const world *w)
     assert_ok(clv_profile_print(w->rig.ctx, NULL, 0, "json", &text));
     cJSON *root = cJSON_Parse(text);
     const cJSON *device, *kind;
-    cJSON_ArrayForEach(device, cJSON_GetObjectItem(root, "devices")) {
+    cJSON_ArrayForEach (device, cJSON_GetObjectItem(root, "devices")) {
         uint32_t of_device = 0;
-        cJSON_ArrayForEach(kind, cJSON_GetObjectItem(device, "kinds"))
+        cJSON_ArrayForEach (kind, cJSON_GetObjectItem(device, "kinds"))
             of_device +=
                 (uint32_t)cJSON_GetObjectItem(kind, "samples")->valueint;
         n_devices++;

@@ -58,8 +58,8 @@ static float decode(const llm_gguf_tensor *t, uint64_t i, float *step)
     case 2: /* Q4_0: low nibbles first, then the high ones */
         at += i / 32 * 18;
         *step = 2 * fabsf(half(at));
-        return half(at) * ((i % 32 < 16 ? at[2 + i % 16] & 15
-                                        : at[2 + i % 16] >> 4) - 8);
+        return half(at) *
+               ((i % 32 < 16 ? at[2 + i % 16] & 15 : at[2 + i % 16] >> 4) - 8);
     }
     fail_msg("type %u", t->type);
     return 0;
@@ -83,7 +83,8 @@ static uint64_t count(const shape *s)
     return n;
 }
 
-/* Values with outliers and blocks of zeroes, exact in F16 and, rounded, BF16. */
+/* Values with outliers and blocks of zeroes, exact in F16 and, rounded, BF16.
+ */
 static float value(uint64_t tensor, uint64_t i)
 {
     uint64_t h = (tensor * 1000003 + i) * 0x9e3779b97f4a7c15u;
@@ -124,7 +125,8 @@ static const char *write_model(const char *file, const shape *shapes,
     put_u32(&b, LLM_GGUF_STRING);
     put_u64(&b, 2);
     put_string(&b, "a");
-    put_string(&b, "\xc4\xa0" "b");
+    put_string(&b, "\xc4\xa0"
+                   "b");
     put_key(&b, "general.alignment", LLM_GGUF_U32);
     put_u32(&b, 64);
     for (uint64_t i = 0; i < n; i++) {
@@ -204,7 +206,8 @@ static void check_types(uint32_t dtype, const uint32_t types[N_MODEL],
     assert_int_equal(
         llm_gguf_get_strings(g, "tokenizer.ggml.tokens", &tokens, &n), CLV_OK);
     assert_int_equal(n, 2);
-    assert_true(llm_str_equal(tokens[1], llm_str_of("\xc4\xa0" "b")));
+    assert_true(llm_str_equal(tokens[1], llm_str_of("\xc4\xa0"
+                                                    "b")));
     free(tokens);
     llm_gguf_close(g);
 }
@@ -240,8 +243,7 @@ static void untied_q4_0(void **state)
     };
     const char *in = write_model("untied.gguf", shapes, 2);
     const char *out = temp_path(&tmp, "out.gguf");
-    assert_int_equal(clv_quantize(in, out, CLV_DTYPE_Q4_0, NULL, NULL),
-                     CLV_OK);
+    assert_int_equal(clv_quantize(in, out, CLV_DTYPE_Q4_0, NULL, NULL), CLV_OK);
     llm_gguf *g;
     assert_int_equal(llm_gguf_open(out, &g), CLV_OK);
     assert_int_equal(llm_gguf_find(g, "token_embd.weight")->type, 2);
@@ -372,8 +374,7 @@ static void nano(void **state)
     if (!in)
         skip();
     const char *out = temp_path(&tmp, "nano.gguf");
-    assert_int_equal(clv_quantize(in, out, CLV_DTYPE_Q4_0, NULL, NULL),
-                     CLV_OK);
+    assert_int_equal(clv_quantize(in, out, CLV_DTYPE_Q4_0, NULL, NULL), CLV_OK);
     llm_gguf *f, *g;
     assert_int_equal(llm_gguf_open(in, &f), CLV_OK);
     assert_int_equal(llm_gguf_open(out, &g), CLV_OK);

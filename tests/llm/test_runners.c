@@ -129,8 +129,8 @@ static void test_least_predicted(void **state)
     close_shop(&s);
 }
 
-/* Plans that cannot be are left out; where none can be, the error is that of the
- * exact length. */
+/* Plans that cannot be are left out; where none can be, the error is that of
+ * the exact length. */
 static void test_only_static(void **state)
 {
     (void)state;
@@ -218,8 +218,10 @@ static void test_room_for_programs(void **state)
     shop s;
     llm_runner *runner;
     const llm_request request = {.n = 4, .room = 128};
-    open_shop(&s, "ref.devices=1 ref.static0=1,2,3,4,5,6,7,8 "
-                  "ref.max_programs0=3", 64);
+    open_shop(&s,
+              "ref.devices=1 ref.static0=1,2,3,4,5,6,7,8 "
+              "ref.max_programs0=3",
+              64);
     for (uint32_t n = 1; n <= 8; n++) {
         assert_int_equal(get(&s, n, 128, false), n);
         assert_int_equal(s.runners.n, n < 3 ? n : 3);

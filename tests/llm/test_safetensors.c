@@ -36,7 +36,8 @@ static void reads(void **state)
         "\"a\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]},"
         "\"b\":{\"dtype\":\"F16\",\"shape\":[3],\"data_offsets\":[24,30]},"
         "\"s\":{\"dtype\":\"BF16\",\"shape\":[],\"data_offsets\":[30,32]}, "
-        "\"none\":{\"dtype\":\"F32\",\"shape\":[0,4],\"data_offsets\":[32,32]}}";
+        "\"none\":{\"dtype\":\"F32\",\"shape\":[0,4],\"data_offsets\":[32,32]}"
+        "}";
     struct {
         float a[6];
         uint16_t b[3], s;
@@ -97,10 +98,9 @@ static void integers(void **state)
         int32_t value;
     } scalars[] = {{"i32", -3}, {"i16", -4}, {"i8", -5}, {"u8", 250}};
     for (int i = 0; i < 4; i++) {
-        assert_int_equal(
-            llm_safetensors_to_i32(llm_safetensors_find(st, scalars[i].name),
-                                   ids),
-            CLV_OK);
+        assert_int_equal(llm_safetensors_to_i32(
+                             llm_safetensors_find(st, scalars[i].name), ids),
+                         CLV_OK);
         assert_int_equal(ids[0], scalars[i].value);
     }
     llm_safetensors_close(st);
@@ -231,12 +231,12 @@ static void shards(void **state)
     bytes_free(&b);
 
     llm_safetensors *st = NULL;
-    assert_int_equal(llm_safetensors_open_dir(tmp.dir, &st),
-                     CLV_ERR_NOT_FOUND);
+    assert_int_equal(llm_safetensors_open_dir(tmp.dir, &st), CLV_ERR_NOT_FOUND);
     assert_message("model.safetensors");
     const char index[] = "model.safetensors.index.json";
-    temp_write_text(&tmp, index, "{\"weight_map\":{\"a\":\"s-1.safetensors\","
-                                 "\"b\":\"s-2.safetensors\"}}");
+    temp_write_text(&tmp, index,
+                    "{\"weight_map\":{\"a\":\"s-1.safetensors\","
+                    "\"b\":\"s-2.safetensors\"}}");
     assert_int_equal(llm_safetensors_open_dir(tmp.dir, &st), CLV_OK);
     assert_int_equal(llm_safetensors_count(st), 2);
     float x;
@@ -290,9 +290,9 @@ static void shared_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads),    cmocka_unit_test(integers),
-        cmocka_unit_test(hostile),  cmocka_unit_test(damaged),
-        cmocka_unit_test(shards),   cmocka_unit_test(shared_files),
+        cmocka_unit_test(reads),   cmocka_unit_test(integers),
+        cmocka_unit_test(hostile), cmocka_unit_test(damaged),
+        cmocka_unit_test(shards),  cmocka_unit_test(shared_files),
     };
     return cmocka_run_group_tests_name("safetensors", tests, make_temp,
                                        remove_temp);

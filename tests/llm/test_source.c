@@ -83,13 +83,11 @@ static void hf(void **state)
             snprintf(name, sizeof name, "blk.%d.%s", i, layer[j].name);
             snprintf(long_name, sizeof long_name, "model.layers.%d.%s", i,
                      layer[j].hf);
-            assert_tensor(s, name, long_name, layer[j].rows,
-                          layer[j].columns);
+            assert_tensor(s, name, long_name, layer[j].rows, layer[j].columns);
         }
     }
     llm_source_tensor t;
-    assert_int_equal(s->find(s, "blk.2.attn_q.weight", &t),
-                     CLV_ERR_NOT_FOUND);
+    assert_int_equal(s->find(s, "blk.2.attn_q.weight", &t), CLV_ERR_NOT_FOUND);
     assert_int_equal(s->find(s, "blk.0.attn_output.bias", &t),
                      CLV_ERR_NOT_FOUND);
     clv_tokenizer *tok = (clv_tokenizer *)&t;
@@ -121,8 +119,9 @@ static void hf_refused(void **state)
     tiny_write(&tmp, &(tiny_options){.skip = q});
     refused(tmp.dir, CLV_ERR_FORMAT, q);
     tiny_write(&tmp, &(tiny_options){.skip = q, .extra = q});
-    refused(tmp.dir, CLV_ERR_FORMAT, "has shape [1], config.json asks for "
-                                     "[16, 8]");
+    refused(tmp.dir, CLV_ERR_FORMAT,
+            "has shape [1], config.json asks for "
+            "[16, 8]");
     tiny_write(&tmp, &(tiny_options){.extra = "model.layers.0.extra.weight"});
     refused(tmp.dir, CLV_ERR_UNSUPPORTED, "model.layers.0.extra.weight");
     tiny_write(&tmp, &(tiny_options){.dtype = "I32"});
@@ -138,10 +137,10 @@ static void hf_refused(void **state)
 
 typedef struct gguf_options {
     const char *architecture;
-    bool more;                /* optional settings */
+    bool more; /* optional settings */
     uint32_t n_experts, n_used;
     const char *scaling;
-    uint32_t type;            /* of the embedding */
+    uint32_t type; /* of the embedding */
     bool no_layers;
 } gguf_options;
 
@@ -253,8 +252,8 @@ static void gguf(void **state)
     assert_string_equal(h->name, "some?name");
     llm_source_destroy(s);
 
-    s = opened(write_gguf("moe.gguf",
-                          &(gguf_options){.n_experts = 8, .n_used = 2}));
+    s = opened(
+        write_gguf("moe.gguf", &(gguf_options){.n_experts = 8, .n_used = 2}));
     assert_int_equal(s->hparams.n_experts, 8);
     assert_int_equal(s->hparams.n_experts_used, 2);
     llm_source_destroy(s);
@@ -271,12 +270,11 @@ static void gguf_refused(void **state)
             CLV_ERR_UNSUPPORTED, "'falcon' is not supported; supported: llama");
     refused(write_gguf("e.gguf", &(gguf_options){.n_experts = 8}),
             CLV_ERR_FORMAT, "experts used for a token");
-    refused(write_gguf("u.gguf", &(gguf_options){.n_experts = 8,
-                                                 .n_used = 9}),
+    refused(write_gguf("u.gguf", &(gguf_options){.n_experts = 8, .n_used = 9}),
             CLV_ERR_FORMAT, "experts used for a token");
-    refused(write_gguf("m.gguf", &(gguf_options){.n_experts = 513,
-                                                 .n_used = 2}),
-            CLV_ERR_FORMAT, "number of experts");
+    refused(
+        write_gguf("m.gguf", &(gguf_options){.n_experts = 513, .n_used = 2}),
+        CLV_ERR_FORMAT, "number of experts");
     refused(write_gguf("y.gguf", &(gguf_options){.scaling = "yarn"}),
             CLV_ERR_UNSUPPORTED, "'yarn' is not supported");
     refused(write_gguf("t.gguf", &(gguf_options){.type = 12}),
@@ -308,7 +306,7 @@ static void shared_models(void **state)
 {
     (void)state;
     static const char *const names[] = {
-        "models/nano", "goldens/llama", "goldens/llama3-rope",
+        "models/nano",     "goldens/llama",        "goldens/llama3-rope",
         "goldens/mistral", "models/nano-f16.gguf", "models/pico/pico-f16.gguf",
     };
     if (!shared_path(&tmp, names[0]))
@@ -329,11 +327,13 @@ static void shared_models(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hf),         cmocka_unit_test(hf_tied),
-        cmocka_unit_test(hf_refused), cmocka_unit_test(gguf),
-        cmocka_unit_test(gguf_refused), cmocka_unit_test(other_paths),
+        cmocka_unit_test(hf),
+        cmocka_unit_test(hf_tied),
+        cmocka_unit_test(hf_refused),
+        cmocka_unit_test(gguf),
+        cmocka_unit_test(gguf_refused),
+        cmocka_unit_test(other_paths),
         cmocka_unit_test(shared_models),
     };
-    return cmocka_run_group_tests_name("source", tests, make_temp,
-                                       remove_temp);
+    return cmocka_run_group_tests_name("source", tests, make_temp, remove_temp);
 }

@@ -1,6 +1,6 @@
-/* Models where devices have static shapes: runs of exact lengths and padded ones
- * give what the CPU gives. By the simulated phone, whose NPU has lengths 1, 32,
- * 64 and so on, and whose GPU takes any. */
+/* Models where devices have static shapes: runs of exact lengths and padded
+ * ones give what the CPU gives. By the simulated phone, whose NPU has lengths
+ * 1, 32, 64 and so on, and whose GPU takes any. */
 #include "rig.h"
 
 #include "../../core/device/device.h"
@@ -172,7 +172,8 @@ static void test_padded(void **state)
     static const struct {
         uint32_t n;
         int64_t length;
-    } runs[] = {{31, 32}, {2, 32}, {33, 64}, {1, 1}, {64, 64}, {3, 32}, {7, 32}};
+    } runs[] = {{31, 32}, {2, 32}, {33, 64}, {1, 1},
+                {64, 64}, {3, 32}, {7, 32}};
     for (uint32_t which = 0; which < 2; which++) {
         clv_session *s = phone_session(256, 128, 1);
         uint32_t at = 0;
@@ -188,7 +189,8 @@ static void test_padded(void **state)
     }
 }
 
-/* Padding needs room in the context: without it, runs are exact, or cannot be. */
+/* Padding needs room in the context: without it, runs are exact, or cannot be.
+ */
 static void test_context_full(void **state)
 {
     (void)state;

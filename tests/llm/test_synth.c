@@ -101,8 +101,7 @@ static void test_integers(void **state)
     (void)state;
     llm_source *source;
     llm_source_tensor t;
-    assert_ok(
-        llm_source_open_synth("llama-1b:w4a16", NULL, NULL, &source));
+    assert_ok(llm_source_open_synth("llama-1b:w4a16", NULL, NULL, &source));
     assert_string_equal(source->hparams.name, "synth:llama-1b:w4a16");
     expect(source, "token_embd.weight", CLV_DTYPE_I8, 32000, 2048);
     expect(source, "output.weight", CLV_DTYPE_I4, 32000, 2048);
@@ -215,8 +214,7 @@ static void test_names(void **state)
         assert_int_equal(source->find(source, "output.weight", &t),
                          models[i].tied ? CLV_ERR_NOT_FOUND : CLV_OK);
         assert_ok(source->find(source, "token_embd.weight", &t));
-        assert_int_equal(t.dtype,
-                         models[i].tied ? CLV_DTYPE_I4 : CLV_DTYPE_I8);
+        assert_int_equal(t.dtype, models[i].tied ? CLV_DTYPE_I4 : CLV_DTYPE_I8);
         assert_int_equal(source->find(source, "blk.0.attn_k.bias", &t),
                          models[i].biases ? CLV_OK : CLV_ERR_NOT_FOUND);
         if (models[i].biases)
@@ -230,8 +228,8 @@ static void test_experts(void **state)
     (void)state;
     llm_source *source;
     llm_source_tensor t;
-    assert_ok(llm_source_open_synth("mixtral-8x7b:q4_0:zero", NULL, NULL,
-                                    &source));
+    assert_ok(
+        llm_source_open_synth("mixtral-8x7b:q4_0:zero", NULL, NULL, &source));
     assert_int_equal(source->hparams.n_experts, 8);
     assert_int_equal(source->hparams.n_experts_used, 2);
     expect(source, "blk.31.ffn_gate_inp.weight", CLV_DTYPE_F32, 8, 4096);
@@ -281,30 +279,26 @@ static void test_refused(void **state)
                  CLV_ERR_UNSUPPORTED, "bf16");
     assert_fails(llm_source_open_synth("llama-1b:i32", NULL, NULL, &source),
                  CLV_ERR_UNSUPPORTED, "i32");
-    assert_fails(llm_source_open_synth("llama-1b:w4a16:one", NULL, NULL,
-                                       &source),
-                 CLV_ERR_UNSUPPORTED, "w4a16:one");
+    assert_fails(
+        llm_source_open_synth("llama-1b:w4a16:one", NULL, NULL, &source),
+        CLV_ERR_UNSUPPORTED, "w4a16:one");
     assert_fails(llm_source_open_synth(":zero", NULL, NULL, &source),
                  CLV_ERR_NOT_FOUND, "internlm2-1.8b");
     assert_fails(llm_source_open_synth("qwen2-57b-a14b", NULL, NULL, &source),
                  CLV_ERR_UNSUPPORTED, "qwen2moe");
-    assert_fails(llm_source_open_synth("mixtral-8x7b:w4a16:zero", NULL, NULL,
-                                       &source),
-                 CLV_ERR_UNSUPPORTED, "weights of experts are f32");
+    assert_fails(
+        llm_source_open_synth("mixtral-8x7b:w4a16:zero", NULL, NULL, &source),
+        CLV_ERR_UNSUPPORTED, "weights of experts are f32");
     assert_null(source);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_llama_1b),
-        cmocka_unit_test(test_integers),
-        cmocka_unit_test(test_same_bytes),
-        cmocka_unit_test(test_zero),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_experts),
-        cmocka_unit_test(test_cancel),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_llama_1b),   cmocka_unit_test(test_integers),
+        cmocka_unit_test(test_same_bytes), cmocka_unit_test(test_zero),
+        cmocka_unit_test(test_names),      cmocka_unit_test(test_experts),
+        cmocka_unit_test(test_cancel),     cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

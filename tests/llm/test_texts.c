@@ -56,18 +56,20 @@ static int setup(void **state)
     (void)state;
     test_find_driver("opencl", ids[3]);
     test_find_driver("vulkan", ids[4]);
-    snprintf(settings, sizeof settings,
-             "core.plugins=cpu,ref,npu_sim,opencl,vulkan ref.devices=1 "
-             "ref.states0=weights vulkan.kv=weights npu_sim:hexagon.lengths=1,10 "
-             "core.devices=cpu,ref:0,npu_sim:hexagon,%s,%s", ids[3], ids[4]);
+    snprintf(
+        settings, sizeof settings,
+        "core.plugins=cpu,ref,npu_sim,opencl,vulkan ref.devices=1 "
+        "ref.states0=weights vulkan.kv=weights npu_sim:hexagon.lengths=1,10 "
+        "core.devices=cpu,ref:0,npu_sim:hexagon,%s,%s",
+        ids[3], ids[4]);
     rig_open(&world.rig, "soc/snapdragon-8gen3.ini", settings);
     for (uint32_t i = 0; i < N_DEVICES; i++)
-        assert_ok(clv_context_find_device(world.rig.ctx, ids[i],
-                                          &world.devices[i]));
-    assert_ok(clv_model_load(world.rig.ctx, rig_shared(MODEL), NULL,
-                             &world.model));
-    assert_ok(llm_safetensors_open(
-        rig_shared("models/nano/golden.safetensors"), &golden));
+        assert_ok(
+            clv_context_find_device(world.rig.ctx, ids[i], &world.devices[i]));
+    assert_ok(
+        clv_model_load(world.rig.ctx, rig_shared(MODEL), NULL, &world.model));
+    assert_ok(llm_safetensors_open(rig_shared("models/nano/golden.safetensors"),
+                                   &golden));
     world.prompt = read_ids(golden, "ids1", &world.n_prompt);
     world.text = read_ids(golden, "greedy1", &world.n_text);
     llm_safetensors_close(golden);
@@ -103,8 +105,8 @@ static void compare_text(clv_session *s, const char *who)
 {
     const uint32_t n_vocab = clv_model_describe(world.model)->n_vocab;
     const float *logits;
-    assert_ok(clv_session_eval(s, world.prompt, world.n_prompt,
-                               CLV_LOGITS_LAST, &logits));
+    assert_ok(clv_session_eval(s, world.prompt, world.n_prompt, CLV_LOGITS_LAST,
+                               &logits));
     for (uint32_t i = 0;; i++) {
         const int32_t want = world.text[world.n_prompt + i];
         const int32_t best = rig_best(logits, n_vocab);

@@ -31,8 +31,8 @@ static clv_tokenizer *load(const char *path)
 static int for_each_vocabulary(void (*check)(const clv_tokenizer *tok,
                                              const char *path))
 {
-    static const char *const others[] = {
-        "models/nano", "models/pico", "models/nano-f16.gguf"};
+    static const char *const others[] = {"models/nano", "models/pico",
+                                         "models/nano-f16.gguf"};
     const char *dir = shared_path(&tmp, "tokenizers");
     char path[512];
     int n = 0;
@@ -81,8 +81,8 @@ static void check_cases(const clv_tokenizer *tok, const char *path)
     const char *at = in.data, *end = in.data + in.size;
     const char *line = out.data, *last = out.data + out.size;
     while (line < last) {
-        const char *next = memmem(at, (size_t)(end - at), SEPARATOR,
-                                  strlen(SEPARATOR));
+        const char *next =
+            memmem(at, (size_t)(end - at), SEPARATOR, strlen(SEPARATOR));
         const char *eol = memchr(line, '\n', (size_t)(last - line));
         assert_non_null(eol);
         if (!next)
@@ -251,8 +251,8 @@ static void special_tokens(void **state)
     assert_int_equal(info.pad, 32000);
     assert_true(info.add_bos);
     /* <|user|> and <|end|> take the white space behind them, <s> does not. */
-    check_ids(tok, "<|user|>\n Hello<|end|> \nHello",
-              CLV_TOKENIZE_SPECIAL, "32010 15043 32007 15043");
+    check_ids(tok, "<|user|>\n Hello<|end|> \nHello", CLV_TOKENIZE_SPECIAL,
+              "32010 15043 32007 15043");
     check_ids(tok, "<s> Hello", CLV_TOKENIZE_SPECIAL, "1 29871 15043");
     check_ids(tok, "Hello", CLV_TOKENIZE_BOS, "1 15043");
     check_ids(tok, "", CLV_TOKENIZE_BOS, "1");

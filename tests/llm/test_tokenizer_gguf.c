@@ -11,17 +11,19 @@ typedef struct item {
 } item;
 
 static const item spm_items[] = {
-    {"<unk>", 0, 2}, {"<s>", 0, 3},      {"</s>", 0, 3},    {"<0x41>", 0, 6},
-    {"a", -10, 1},   {"b", -11, 1},      {"ab", -3, 1},     {"ba", -2, 1},
-    {"\u2581", -9, 1}, {"\u2581a", -4, 1}, {"<x>", 0, 4},   {"aba", -1, 1},
+    {"<unk>", 0, 2},      {"<s>", 0, 3},      {"</s>", 0, 3}, {"<0x41>", 0, 6},
+    {"a", -10, 1},        {"b", -11, 1},      {"ab", -3, 1},  {"ba", -2, 1},
+    {"\u2581", -9, 1},    {"\u2581a", -4, 1}, {"<x>", 0, 4},  {"aba", -1, 1},
     {"<|im_end|>", 0, 3},
 };
 static const item bpe_items[] = {
-    {"a", 0, 1},  {"b", 0, 1},  {"\u0120", 0, 1}, {"ab", 0, 1},
-    {"\u0120a", 0, 1}, {"<e>", 0, 3}, {"  ", 0, 4}, {"\u010a", 0, 1},
+    {"a", 0, 1},       {"b", 0, 1},   {"\u0120", 0, 1}, {"ab", 0, 1},
+    {"\u0120a", 0, 1}, {"<e>", 0, 3}, {"  ", 0, 4},     {"\u010a", 0, 1},
 };
-enum { N_SPM = sizeof spm_items / sizeof *spm_items,
-       N_BPE = sizeof bpe_items / sizeof *bpe_items };
+enum {
+    N_SPM = sizeof spm_items / sizeof *spm_items,
+    N_BPE = sizeof bpe_items / sizeof *bpe_items
+};
 
 static uint64_t n_kv;
 
@@ -255,7 +257,8 @@ static void broken(void **state)
 static void broken_arrays(void **state)
 {
     (void)state;
-    static const char *const no_space[] = {"ab"}, *const all_missing[] = {"x y"};
+    static const char *const no_space[] = {"ab"}, *const all_missing[] = {
+                                                      "x y"};
     item items[N_SPM];
     bytes b = {0};
     n_kv = 0;
@@ -279,11 +282,9 @@ static void broken_arrays(void **state)
         item item;
         const char *text;
     } cases[] = {
-        {{"ab", 0, 1}, "'ab'"},        /* there already */
-        {{"z", 0, 7}, "type 7"},
-        {{"z", 0, -1}, "type -1"},
-        {{"<0x4>", 0, 6}, "<0x4>"},
-        {{"<0xGG>", 0, 6}, "<0xGG>"},
+        {{"ab", 0, 1}, "'ab'"}, /* there already */
+        {{"z", 0, 7}, "type 7"},         {{"z", 0, -1}, "type -1"},
+        {{"<0x4>", 0, 6}, "<0x4>"},      {{"<0xGG>", 0, 6}, "<0xGG>"},
         {{"z", NAN, 1}, "not a number"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -20,42 +20,41 @@ static int stop(void **state)
 
 #define NONE "null"
 /* The letters a, b, c, digits, some signs; \u0120 is a space. */
-#define BYTE_VOCAB                                                          \
-    "\"a\":0,\"b\":1,\"c\":2,\"1\":3,\"2\":4,\"\u0120\":5,\"ab\":6,"        \
-    "\"\u0120a\":7,\".\":8,\"12\":9,\"abc\":10,\"\u00c3\":11,\"\u00a9\":12," \
-    "\"\u00c3\u00a9\":13,\"\u00c2\":14,\"\u00bd\":15,\"\u00c2\u00bd\":16,"  \
+#define BYTE_VOCAB                                                             \
+    "\"a\":0,\"b\":1,\"c\":2,\"1\":3,\"2\":4,\"\u0120\":5,\"ab\":6,"           \
+    "\"\u0120a\":7,\".\":8,\"12\":9,\"abc\":10,\"\u00c3\":11,\"\u00a9\":12,"   \
+    "\"\u00c3\u00a9\":13,\"\u00c2\":14,\"\u00bd\":15,\"\u00c2\u00bd\":16,"     \
     "\"-\":17,\"e\":18,\"\u00cc\":19,\"\u0123\":20,\"\u00c3\u00a9a\":21"
-#define BYTE_MERGES                                                         \
-    "\"a b\",[\"1\",\"2\"],[\"\u0120\",\"a\"],\"ab c\",\"\u00c3 \u00a9\","  \
+#define BYTE_MERGES                                                            \
+    "\"a b\",[\"1\",\"2\"],[\"\u0120\",\"a\"],\"ab c\",\"\u00c3 \u00a9\","     \
     "\"\u00c2 \u00bd\",[\"\u00c3\u00a9\",\"a\"]"
-#define BYTE_LEVEL(regex)                                                   \
-    "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":"    \
-    regex "}"
+#define BYTE_LEVEL(regex)                                                      \
+    "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":" regex  \
+    "}"
 #define SEQUENCE(key, parts) "{\"type\":\"Sequence\",\"" key "\":[" parts "]}"
-#define SPLIT(pattern, behavior)                                            \
-    "{\"type\":\"Split\",\"pattern\":" pattern ",\"behavior\":\"" behavior  \
+#define SPLIT(pattern, behavior)                                               \
+    "{\"type\":\"Split\",\"pattern\":" pattern ",\"behavior\":\"" behavior     \
     "\",\"invert\":false}"
 /* Whole texts with spaces spelled out and a byte or two. */
-#define MARK_VOCAB                                                          \
-    "\"<unk>\":0,\"<s>\":1,\"</s>\":2,\"<0xC3>\":3,\"<0xA9>\":4,\"a\":5,"   \
-    "\"b\":6,\"\u2581\":7,\"\u2581a\":8,\"ab\":9,\"\u2581\u2581\":10,"      \
+#define MARK_VOCAB                                                             \
+    "\"<unk>\":0,\"<s>\":1,\"</s>\":2,\"<0xC3>\":3,\"<0xA9>\":4,\"a\":5,"      \
+    "\"b\":6,\"\u2581\":7,\"\u2581a\":8,\"ab\":9,\"\u2581\u2581\":10,"         \
     "\"a\u2581\":11"
-#define MARK_MERGES                                                         \
-    "\"\u2581 a\",\"a b\",\"\u2581 \u2581\",\"a \u2581\""
-#define MARK_NORMALIZER                                                     \
-    SEQUENCE("normalizers",                                                 \
-             "{\"type\":\"Prepend\",\"prepend\":\"\u2581\"},{\"type\":"     \
-             "\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":"      \
+#define MARK_MERGES "\"\u2581 a\",\"a b\",\"\u2581 \u2581\",\"a \u2581\""
+#define MARK_NORMALIZER                                                        \
+    SEQUENCE("normalizers",                                                    \
+             "{\"type\":\"Prepend\",\"prepend\":\"\u2581\"},{\"type\":"        \
+             "\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":"         \
              "\"\u2581\"}")
-#define MARK_DECODER                                                        \
-    SEQUENCE("decoders",                                                    \
-             "{\"type\":\"Replace\",\"pattern\":{\"String\":\"\u2581\"},"   \
-             "\"content\":\" \"},{\"type\":\"ByteFallback\"},{\"type\":"    \
-             "\"Fuse\"},{\"type\":\"Strip\",\"content\":\" \",\"start\":1," \
+#define MARK_DECODER                                                           \
+    SEQUENCE("decoders",                                                       \
+             "{\"type\":\"Replace\",\"pattern\":{\"String\":\"\u2581\"},"      \
+             "\"content\":\" \"},{\"type\":\"ByteFallback\"},{\"type\":"       \
+             "\"Fuse\"},{\"type\":\"Strip\",\"content\":\" \",\"start\":1,"    \
              "\"stop\":0}")
-#define METASPACE(more)                                                     \
+#define METASPACE(more)                                                        \
     "{\"type\":\"Metaspace\",\"replacement\":\"\u2581\"," more "}"
-#define ADDED(id, text, more)                                               \
+#define ADDED(id, text, more)                                                  \
     "{\"id\":" #id ",\"content\":\"" text "\"," more "}"
 
 typedef struct parts {
@@ -68,17 +67,17 @@ static char *json_of(const parts *p)
     char *text = malloc(8192);
     if (!text)
         abort();
-    int n = snprintf(text, 8192,
-                     "{\"added_tokens\":[%s],\"normalizer\":%s,"
-                     "\"pre_tokenizer\":%s,\"post_processor\":%s,"
-                     "\"decoder\":%s,\"model\":{\"type\":\"BPE\",%s"
-                     "\"vocab\":{%s},\"merges\":[%s]}}",
-                     p->added ? p->added : "",
-                     p->normalizer ? p->normalizer : NONE,
-                     p->pre_tokenizer ? p->pre_tokenizer : NONE,
-                     p->post_processor ? p->post_processor : NONE,
-                     p->decoder ? p->decoder : NONE,
-                     p->options ? p->options : "", p->vocab, p->merges);
+    int n =
+        snprintf(text, 8192,
+                 "{\"added_tokens\":[%s],\"normalizer\":%s,"
+                 "\"pre_tokenizer\":%s,\"post_processor\":%s,"
+                 "\"decoder\":%s,\"model\":{\"type\":\"BPE\",%s"
+                 "\"vocab\":{%s},\"merges\":[%s]}}",
+                 p->added ? p->added : "", p->normalizer ? p->normalizer : NONE,
+                 p->pre_tokenizer ? p->pre_tokenizer : NONE,
+                 p->post_processor ? p->post_processor : NONE,
+                 p->decoder ? p->decoder : NONE, p->options ? p->options : "",
+                 p->vocab, p->merges);
     assert_in_range(n, 1, 8191);
     return text;
 }
@@ -87,8 +86,8 @@ static clv_status try_load(const parts *p, clv_tokenizer **tok)
 {
     char *text = json_of(p);
     uint8_t *copy = exact_copy((uint8_t *)text, strlen(text));
-    clv_status status = llm_tokenizer_from_json((char *)copy, strlen(text),
-                                                "t.json", tok);
+    clv_status status =
+        llm_tokenizer_from_json((char *)copy, strlen(text), "t.json", tok);
     free(copy);
     free(text);
     return status;
@@ -104,7 +103,8 @@ static clv_tokenizer *load(parts p)
 /* Byte level with this pre-tokenizer. */
 static clv_tokenizer *load_bytes(const char *pre_tokenizer)
 {
-    return load((parts){.pre_tokenizer = pre_tokenizer, .vocab = BYTE_VOCAB,
+    return load((parts){.pre_tokenizer = pre_tokenizer,
+                        .vocab = BYTE_VOCAB,
                         .merges = BYTE_MERGES});
 }
 
@@ -116,7 +116,8 @@ static clv_tokenizer *load_marked(const char *normalizer,
                         .decoder = MARK_DECODER,
                         .options = "\"byte_fallback\":true,\"fuse_unk\":true,"
                                    "\"unk_token\":\"<unk>\",",
-                        .vocab = MARK_VOCAB, .merges = MARK_MERGES});
+                        .vocab = MARK_VOCAB,
+                        .merges = MARK_MERGES});
 }
 
 /* ------------------------------------------------------------------------ */
@@ -148,14 +149,12 @@ static void splits(void **state)
         {SPLIT("{\"String\":\".\"}", "Removed"), "a.abc", "0 10"},
         {SPLIT("{\"String\":\"-\"}", "MergedWithNext"), "a-ab", "0 17 6"},
         {SPLIT("{\"Regex\":\"[12]\"}", "Contiguous"), "a12b", "0 9 1"},
-        {"{\"type\":\"Digits\",\"individual_digits\":true}", "a12b",
-         "0 3 4 1"},
+        {"{\"type\":\"Digits\",\"individual_digits\":true}", "a12b", "0 3 4 1"},
         {"{\"type\":\"Digits\",\"individual_digits\":false}", "a12b", "0 9 1"},
         {"{\"type\":\"Punctuation\"}", "ab.-ab", "6 8 17 6"},
         {"{\"type\":\"WhitespaceSplit\"}", "ab  a-b", "6 0 17 1"},
         {"{\"type\":\"Whitespace\"}", "ab a-b", "6 0 17 1"},
-        {"{\"type\":\"CharDelimiterSplit\",\"delimiter\":\"-\"}", "a-b",
-         "0 1"},
+        {"{\"type\":\"CharDelimiterSplit\",\"delimiter\":\"-\"}", "a-b", "0 1"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[1024];
@@ -167,13 +166,17 @@ static void splits(void **state)
     }
     /* Behind ByteLevel, digits are looked for among the characters that spell
      * the bytes: the second byte of a half is spelled as one. */
-    clv_tokenizer *tok = load_bytes(SEQUENCE("pretokenizers",
-        BYTE_LEVEL("true") ",{\"type\":\"Digits\",\"individual_digits\":false}"));
+    clv_tokenizer *tok = load_bytes(SEQUENCE(
+        "pretokenizers",
+        BYTE_LEVEL(
+            "true") ",{\"type\":\"Digits\",\"individual_digits\":false}"));
     check_ids(tok, "\u00bd", 0, "14 15");
     check_ids(tok, "a12", 0, "0 9");
     clv_tokenizer_destroy(tok);
-    tok = load_bytes(SEQUENCE("pretokenizers",
-        "{\"type\":\"Digits\",\"individual_digits\":false}," BYTE_LEVEL("true")));
+    tok = load_bytes(SEQUENCE(
+        "pretokenizers",
+        "{\"type\":\"Digits\",\"individual_digits\":false}," BYTE_LEVEL(
+            "true")));
     check_ids(tok, "\u00bd", 0, "16");
     clv_tokenizer_destroy(tok);
 }
@@ -193,7 +196,8 @@ static void sentencepiece(void **state)
 
     /* Without a space in front nothing is taken away. */
     tok = load_marked("{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},"
-                      "\"content\":\"\u2581\"}", NULL);
+                      "\"content\":\"\u2581\"}",
+                      NULL);
     check_ids(tok, "ab", 0, "9");
     check_ids(tok, " a", 0, "8");
     check_round_trip(tok, " a b", 4);
@@ -226,7 +230,8 @@ static void metaspace(void **state)
         .added = ADDED(1, "<s>", "\"special\":true,\"normalized\":false"),
         .pre_tokenizer =
             METASPACE("\"prepend_scheme\":\"first\",\"split\":false"),
-        .vocab = MARK_VOCAB, .merges = MARK_MERGES});
+        .vocab = MARK_VOCAB,
+        .merges = MARK_MERGES});
     check_ids(tok, "a<s>a", CLV_TOKENIZE_SPECIAL, "8 1 5");
     check_round_trip(tok, "a b", 3);
     char *back;
@@ -241,12 +246,14 @@ static void normalizers(void **state)
 {
     (void)state;
     clv_tokenizer *tok = load((parts){
-        .normalizer = SEQUENCE("normalizers",
+        .normalizer = SEQUENCE(
+            "normalizers",
             "{\"type\":\"NFC\"},{\"type\":\"Replace\",\"pattern\":{\"Regex\":"
             "\"[ \\\\t]+\"},\"content\":\"-\"},{\"type\":\"Strip\","
             "\"strip_left\":true,\"strip_right\":true}"),
         .pre_tokenizer = BYTE_LEVEL("true"),
-        .vocab = BYTE_VOCAB, .merges = BYTE_MERGES});
+        .vocab = BYTE_VOCAB,
+        .merges = BYTE_MERGES});
     check_ids(tok, "\ne\u0301 \t a\n", 0, "13 17 0");
     clv_tokenizer_destroy(tok);
 }
@@ -254,17 +261,16 @@ static void normalizers(void **state)
 static void options(void **state)
 {
     (void)state;
-    clv_tokenizer *tok = load((parts){
-        .pre_tokenizer = BYTE_LEVEL("true"),
-        .options = "\"ignore_merges\":true,\"byte_fallback\":false,",
-        .vocab = "\"a\":0,\"b\":1,\"c\":2,\"abc\":3,\"bc\":4",
-        .merges = "\"b c\""});
+    clv_tokenizer *tok = load(
+        (parts){.pre_tokenizer = BYTE_LEVEL("true"),
+                .options = "\"ignore_merges\":true,\"byte_fallback\":false,",
+                .vocab = "\"a\":0,\"b\":1,\"c\":2,\"abc\":3,\"bc\":4",
+                .merges = "\"b c\""});
     check_ids(tok, "abc", 0, "3");
     clv_tokenizer_destroy(tok);
-    tok = load((parts){
-        .pre_tokenizer = BYTE_LEVEL("true"),
-        .vocab = "\"a\":0,\"b\":1,\"c\":2,\"abc\":3,\"bc\":9",
-        .merges = "\"b c\""});
+    tok = load((parts){.pre_tokenizer = BYTE_LEVEL("true"),
+                       .vocab = "\"a\":0,\"b\":1,\"c\":2,\"abc\":3,\"bc\":9",
+                       .merges = "\"b c\""});
     check_ids(tok, "abc", 0, "0 9");
     assert_int_equal(clv_tokenizer_describe(tok).n_vocab, 10);
     uint32_t n;
@@ -275,6 +281,7 @@ static void options(void **state)
 
 /* ------------------------------------------------------------------------ */
 
+/* clang-format off */
 static void added_tokens(void **state)
 {
     (void)state;
@@ -361,6 +368,7 @@ static void config_files(void **state)
                  "generation_config.json");
     assert_null(tok);
 }
+/* clang-format on */
 
 /* ------------------------------------------------------------------------ */
 
@@ -385,13 +393,15 @@ static void unsupported(void **state)
     refuses((parts){.normalizer = "{}"}, status, "normalizer");
     refuses((parts){.pre_tokenizer = "{\"type\":\"UnicodeScripts\"}"}, status,
             "'UnicodeScripts'");
-    refuses((parts){.pre_tokenizer = SEQUENCE("pretokenizers",
-                BYTE_LEVEL("true") "," BYTE_LEVEL("true"))}, status,
-            "ByteLevel");
-    refuses((parts){.pre_tokenizer = SPLIT("{\"Regex\":\"a\"}", "Odd")},
-            status, "'Odd'");
-    refuses((parts){.pre_tokenizer = SPLIT("{\"Regex\":\"[a&&b]\"}",
-                                           "Isolated")}, status, "'[a&&b]'");
+    refuses((parts){.pre_tokenizer =
+                        SEQUENCE("pretokenizers",
+                                 BYTE_LEVEL("true") "," BYTE_LEVEL("true"))},
+            status, "ByteLevel");
+    refuses((parts){.pre_tokenizer = SPLIT("{\"Regex\":\"a\"}", "Odd")}, status,
+            "'Odd'");
+    refuses(
+        (parts){.pre_tokenizer = SPLIT("{\"Regex\":\"[a&&b]\"}", "Isolated")},
+        status, "'[a&&b]'");
     refuses((parts){.pre_tokenizer = METASPACE("\"prepend_scheme\":\"x\"")},
             status, "'x'");
     refuses((parts){.decoder = "{\"type\":\"WordPiece\"}"}, status,
@@ -427,15 +437,16 @@ static void malformed(void **state)
     refuses((parts){.pre_tokenizer = SPLIT("{}", "Isolated")}, status,
             "pattern");
     refuses((parts){.post_processor =
-                "{\"type\":\"TemplateProcessing\",\"single\":"
-                "[{\"SpecialToken\":{\"id\":\"zz\"}}]}"}, status,
-            "not in the vocabulary");
-    static const char *const texts[] = {"", "{", "[]", "3", "{\"model\":3}",
-                                        "{\"model\":{\"vocab\":{}}}"};
+                        "{\"type\":\"TemplateProcessing\",\"single\":"
+                        "[{\"SpecialToken\":{\"id\":\"zz\"}}]}"},
+            status, "not in the vocabulary");
+    static const char *const texts[] = {
+        "", "{", "[]", "3", "{\"model\":3}", "{\"model\":{\"vocab\":{}}}"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         clv_tokenizer *tok;
-        assert_fails(llm_tokenizer_from_json(texts[i], strlen(texts[i]),
-                                             "t.json", &tok), status, "t.json");
+        assert_fails(
+            llm_tokenizer_from_json(texts[i], strlen(texts[i]), "t.json", &tok),
+            status, "t.json");
         assert_null(tok);
     }
     static const char *const models[] = {
@@ -453,11 +464,11 @@ static void malformed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(byte_level),   cmocka_unit_test(splits),
+        cmocka_unit_test(byte_level),    cmocka_unit_test(splits),
         cmocka_unit_test(sentencepiece), cmocka_unit_test(metaspace),
-        cmocka_unit_test(normalizers),  cmocka_unit_test(options),
-        cmocka_unit_test(added_tokens), cmocka_unit_test(config_files),
-        cmocka_unit_test(unsupported),  cmocka_unit_test(malformed),
+        cmocka_unit_test(normalizers),   cmocka_unit_test(options),
+        cmocka_unit_test(added_tokens),  cmocka_unit_test(config_files),
+        cmocka_unit_test(unsupported),   cmocka_unit_test(malformed),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

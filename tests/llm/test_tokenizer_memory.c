@@ -57,8 +57,8 @@ typedef struct step {
 static clv_status load(const step *s)
 {
     clv_tokenizer *tok;
-    clv_status status = llm_tokenizer_from_json(s->json, strlen(s->json),
-                                                "t.json", &tok);
+    clv_status status =
+        llm_tokenizer_from_json(s->json, strlen(s->json), "t.json", &tok);
     if (status == CLV_OK)
         clv_tokenizer_destroy(tok);
     else
@@ -71,9 +71,9 @@ static clv_status encode_some(const step *s)
     static const char text[] = "abac\xff 12 <s> ab\u00e9 bb";
     int32_t *ids;
     uint64_t n;
-    clv_status status = clv_tokenize(
-        s->tok, text, sizeof text - 1,
-        CLV_TOKENIZE_SPECIAL | CLV_TOKENIZE_BOS, &ids, &n);
+    clv_status status =
+        clv_tokenize(s->tok, text, sizeof text - 1,
+                     CLV_TOKENIZE_SPECIAL | CLV_TOKENIZE_BOS, &ids, &n);
     if (status == CLV_OK)
         clv_tokens_free(ids);
     return status;
@@ -83,8 +83,8 @@ static clv_status decode_some(const step *s)
 {
     char *text;
     uint64_t n;
-    clv_status status = clv_detokenize(s->tok, (int32_t[]){0, 4, 2}, 3, true,
-                                       &text, &n);
+    clv_status status =
+        clv_detokenize(s->tok, (int32_t[]){0, 4, 2}, 3, true, &text, &n);
     if (status == CLV_OK)
         clv_string_free(text);
     return status;
@@ -117,8 +117,8 @@ static void every_allocation(void **state)
         clv_tokenizer *tok;
         step s = {.json = texts[i]};
         check(load, &s);
-        assert_ok(llm_tokenizer_from_json(s.json, strlen(s.json), "t.json",
-                                          &tok));
+        assert_ok(
+            llm_tokenizer_from_json(s.json, strlen(s.json), "t.json", &tok));
         s.tok = tok;
         check(encode_some, &s);
         check(decode_some, &s);

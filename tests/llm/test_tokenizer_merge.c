@@ -43,7 +43,8 @@ static void make(plain *p)
     }
     for (int tries = 0; tries < 200 && p->n < MAX_TOKENS; tries++) {
         char text[128];
-        int left = (int)below((uint32_t)p->n), right = (int)below((uint32_t)p->n);
+        int left = (int)below((uint32_t)p->n),
+            right = (int)below((uint32_t)p->n);
         snprintf(text, sizeof text, "%s%s", p->text[left], p->text[right]);
         if (strlen(text) > 20 || find(p, text) >= 0)
             continue;
@@ -77,9 +78,8 @@ static int merge_plainly(const plain *p, bool by_score, const char *text,
                     id = k;
             if (id < 0)
                 continue;
-            bool better = best < 0 || (by_score
-                                           ? p->score[id] > p->score[best]
-                                           : id < best);
+            bool better = best < 0 || (by_score ? p->score[id] > p->score[best]
+                                                : id < best);
             if (better) {
                 best = id;
                 at = i;
@@ -125,8 +125,8 @@ static void compare(llm_merge_order order, bool byte_level)
             uint32_t n = below(MAX_TEXT), letters = 1 + below(LETTERS);
             for (uint32_t k = 0; k < n; k++)
                 text[k] = (char)('a' + below(letters));
-            int count = merge_plainly(&p, order == LLM_MERGE_SCORE, text,
-                                      expected);
+            int count =
+                merge_plainly(&p, order == LLM_MERGE_SCORE, text, expected);
             assert_ok(llm_merge_piece(&vocab, &model, &work, text, n, &ids));
             assert_int_equal(ids.n, count);
             if (count)
@@ -160,8 +160,8 @@ static const char *piece(const llm_vocab *vocab, const llm_merge_model *model,
     static char out[256];
     llm_merge_work work = {0};
     llm_ids ids = {0};
-    clv_status status = llm_merge_piece(vocab, model, &work, text, strlen(text),
-                                        &ids);
+    clv_status status =
+        llm_merge_piece(vocab, model, &work, text, strlen(text), &ids);
     size_t at = 0;
     out[0] = 0;
     for (uint64_t i = 0; i < ids.n; i++)
@@ -201,7 +201,10 @@ static void missing(void **state)
         model.order = (llm_merge_order)order;
         model.unknown = -1;
         assert_string_equal(piece(&vocab, &model, "a\u00e9a"), "1 2 3 1");
-        assert_string_equal(piece(&vocab, &model, "\xc3" "a\xa9"), "2 1 3");
+        assert_string_equal(piece(&vocab, &model,
+                                  "\xc3"
+                                  "a\xa9"),
+                            "2 1 3");
         char refused[16];
         snprintf(refused, sizeof refused, "error %d", CLV_ERR_UNSUPPORTED);
         assert_string_equal(piece(&vocab, &model, "abba"), refused);

@@ -21,7 +21,8 @@ static void translation(void **state)
     translates("\\p{L}+|[a-z]{2,3}", "\\p{L}+|[a-z]{2,3}");
     translates("\\p{Han}\\P{Han}[\\p{Latin}]\\p{^Thai}",
                "\\p{sc:Han}\\P{sc:Han}[\\p{sc:Latin}]\\p{^sc:Thai}");
-    translates("\\w[^\\w]\\W", "[\\p{L}\\p{M}\\p{Nd}\\p{Pc}]"
+    translates("\\w[^\\w]\\W",
+               "[\\p{L}\\p{M}\\p{Nd}\\p{Pc}]"
                "[^\\p{L}\\p{M}\\p{Nd}\\p{Pc}][^\\p{L}\\p{M}\\p{Nd}\\p{Pc}]");
     translates("\\h\\u00e9", "[0-9A-Fa-f]\\x{00e9}");
     translates("[^(\\d|[.,!?])]+", "[^(\\d|.,!?)]+");
@@ -125,7 +126,10 @@ static void edges(void **state)
     llm_splitter_finish(&splitter);
     /* Bytes that are no text belong to no letter and to no space. */
     assert_ok(llm_splitter_add_pattern(&splitter, "\\p{L}+"));
-    splits(&splitter, "ab\xff" "c\xe2\x82" "d\u00e9\xc3",
+    splits(&splitter,
+           "ab\xff"
+           "c\xe2\x82"
+           "d\u00e9\xc3",
            "ab|\xff|c|\xe2\x82|d\u00e9|\xc3");
     llm_splitter_finish(&splitter);
     /* $ ends a line, and a piece is all that lookarounds see. */
@@ -182,28 +186,23 @@ static void families(void **state)
     named("gpt-2", text, "I|'|LL| say|:| it|'s| 12345|  \n\n| ok|!|\n");
     named("llama-bpe", text, "I|'LL| say|:| it|'s| |123|45|  \n\n| ok|!\n");
     named("smaug-bpe", text, "I|'LL| say|:| it|'s| |123|45|  \n\n| ok|!\n");
-    named("qwen2", text,
-          "I|'LL| say|:| it|'s| |1|2|3|4|5|  \n\n| ok|!\n");
+    named("qwen2", text, "I|'LL| say|:| it|'s| |1|2|3|4|5|  \n\n| ok|!\n");
     named("starcoder", text,
           "I|'|LL| say|:| it|'s| |1|2|3|4|5|  \n\n| ok|!|\n");
-    named("falcon", text,
-          "I|'|LL| say|:| it|'|s| |123|45|  \n\n| ok|!|\n");
-    named("default", text,
-          "I|'|LL| say|:| it|'|s| |123|45|  \n\n| ok|!|\n");
+    named("falcon", text, "I|'|LL| say|:| it|'|s| |123|45|  \n\n| ok|!|\n");
+    named("default", text, "I|'|LL| say|:| it|'|s| |123|45|  \n\n| ok|!|\n");
     named("deepseek-llm", text,
           "I|'|LL| say|:| it|'|s| |1|2|3|4|5|  |\n|\n| ok|!|\n");
     named("deepseek-coder", text,
           "I|'|LL| say|:| it|'|s| |1|2|3|4|5|  |\n|\n| ok|!|\n");
-    named("deepseek-v3", text,
-          "I|'LL| say|:| it|'s| |123|45|  \n\n| ok|!\n");
+    named("deepseek-v3", text, "I|'LL| say|:| it|'s| |123|45|  \n\n| ok|!\n");
     named("gpt-4o", text, "I'LL| say|:| it's| |123|45|  \n\n| ok|!\n");
     named("tekken", text, "I|'LL| say|:| it|'s| |1|2|3|4|5|  \n\n| ok|!\n");
     named("poro-chat", text, "I'LL| say:| it's| 12345|  \n\n| ok|!\n");
     named("viking", text, "I'LL| say:| it's| |1|2|3|4|5|  \n\n| ok|!\n");
     named("seed-coder", text,
           "I|'LL| say|:| it|'s| |1|2|3|4|5|  \n\n| ok|!|\n");
-    named("gpt-4o", "helloWorld HTMLParser/\n",
-          "hello|World| HTMLParser|/\n");
+    named("gpt-4o", "helloWorld HTMLParser/\n", "hello|World| HTMLParser|/\n");
     named("tekken", "helloWorld HTML", "hello|World| HTML");
     named("llama-bpe", "a\tb \u00e9\u0301!?\r\n  x",
           "a|\tb| \u00e9|\u0301!?\r\n| | x");
@@ -232,8 +231,8 @@ static void rewrites(const llm_normalizer *normalizer, const char *text,
     llm_rewriting work = {0};
     llm_matcher matcher = {0};
     llm_str out;
-    assert_ok(llm_normalize(normalizer, &work, &matcher, llm_str_of(text),
-                            &out));
+    assert_ok(
+        llm_normalize(normalizer, &work, &matcher, llm_str_of(text), &out));
     assert_int_equal(out.size, strlen(expected));
     assert_memory_equal(out.data, expected, out.size);
     llm_rewriting_finish(&work);
@@ -251,7 +250,9 @@ static void normal_forms(void **state)
         {LLM_REWRITE_NFD, "\u00e9x\ufb01", "e\u0301x\ufb01"},
         {LLM_REWRITE_NFKC, "e\u0301x\ufb01", "\u00e9xfi"},
         {LLM_REWRITE_NFKD, "\u00e9x\ufb01", "e\u0301xfi"},
-        {LLM_REWRITE_NFC, "e\u0301\xff" "e\u0301\xc3",
+        {LLM_REWRITE_NFC,
+         "e\u0301\xff"
+         "e\u0301\xc3",
          "\u00e9\xff\u00e9\xc3"},
         {LLM_REWRITE_NFC, "", ""},
     };
@@ -272,16 +273,19 @@ static void replacements(void **state)
                            .content = llm_str_of("_")};
     assert_ok(llm_regex_create(llm_str_of(" {2,}"), false, &replace.pattern));
     assert_ok(llm_normalizer_add(&normalizer, replace));
-    assert_ok(llm_normalizer_add(&normalizer, (llm_rewrite){
-        .kind = LLM_REWRITE_PREPEND, .content = llm_str_of(">")}));
+    assert_ok(llm_normalizer_add(&normalizer,
+                                 (llm_rewrite){.kind = LLM_REWRITE_PREPEND,
+                                               .content = llm_str_of(">")}));
     rewrites(&normalizer, "a  b c    \xff", ">a_b c_\xff");
     rewrites(&normalizer, "", "");
     llm_normalizer_finish(&normalizer);
     for (int ends = 0; ends < 4; ends++) {
-        static const char *const expected[] = {
-            " \u3000a b \n", "a b \n", " \u3000a b", "a b"};
-        assert_ok(llm_normalizer_add(&normalizer, (llm_rewrite){
-            .kind = LLM_REWRITE_STRIP, .left = ends & 1, .right = ends & 2}));
+        static const char *const expected[] = {" \u3000a b \n", "a b \n",
+                                               " \u3000a b", "a b"};
+        assert_ok(llm_normalizer_add(&normalizer,
+                                     (llm_rewrite){.kind = LLM_REWRITE_STRIP,
+                                                   .left = ends & 1,
+                                                   .right = ends & 2}));
         rewrites(&normalizer, " \u3000a b \n", expected[ends]);
         rewrites(&normalizer, " \n", ends ? "" : " \n");
         llm_normalizer_finish(&normalizer);
@@ -299,9 +303,8 @@ static void finds(const llm_specials *specials, const char *text, bool control,
     size_t used = 0;
     llm_span taken;
     int32_t id;
-    for (uint64_t at = 0;
-         llm_specials_next(specials, text, strlen(text), at, control, &taken,
-                           &id);
+    for (uint64_t at = 0; llm_specials_next(specials, text, strlen(text), at,
+                                            control, &taken, &id);
          at = taken.start + taken.size)
         used += (size_t)snprintf(out + used, sizeof out - used, "[%d %u-%u]",
                                  id, taken.start, taken.start + taken.size);
@@ -331,8 +334,7 @@ static void specials(void **state)
     finds(&set, "1<a>2", false, "[3 1-2]");
     finds(&set, "<a><b><a><a", true, "[2 0-6][1 6-9][3 9-10]");
     finds(&set, "a \u3000<x>\n\tb<x>", false, "[4 1-10][4 11-14]");
-    finds(&set, "word words sword \u00e9word word", false,
-          "[5 0-4][5 24-28]");
+    finds(&set, "word words sword \u00e9word word", false, "[5 0-4][5 24-28]");
     finds(&set, "\xfe\xff\xfe\xff", false, "[7 1-3]");
     llm_specials_finish(&set);
 }
@@ -340,13 +342,23 @@ static void specials(void **state)
 static void utf8(void **state)
 {
     (void)state;
-    static const char *const bad[] = {
-        "\x80", "\xbf", "\xc0\x80", "\xc1\xbf", "\xe0\x9f\xbf",
-        "\xed\xa0\x80", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80",
-        "\xf5\x80\x80\x80", "\xff", "\xe2\x82", "\xe2\x28\xa1", "\xc3"};
+    static const char *const bad[] = {"\x80",
+                                      "\xbf",
+                                      "\xc0\x80",
+                                      "\xc1\xbf",
+                                      "\xe0\x9f\xbf",
+                                      "\xed\xa0\x80",
+                                      "\xf0\x8f\xbf\xbf",
+                                      "\xf4\x90\x80\x80",
+                                      "\xf5\x80\x80\x80",
+                                      "\xff",
+                                      "\xe2\x82",
+                                      "\xe2\x28\xa1",
+                                      "\xc3"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(llm_utf8_size(bad[i], strlen(bad[i])), 0);
-    for (uint32_t point = 0; point <= 0x10ffff; point += point < 0x900 ? 1 : 97) {
+    for (uint32_t point = 0; point <= 0x10ffff;
+         point += point < 0x900 ? 1 : 97) {
         char text[4];
         if (point >= 0xd800 && point < 0xe000)
             continue;

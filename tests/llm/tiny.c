@@ -69,7 +69,8 @@ static void add(tiny *t, int64_t out, int64_t in, double mean, double spread,
     const uint64_t n = (uint64_t)(in ? out * in : out);
     const tiny_params *p = &t->params;
     const bool block = p->dtype >= CLV_DTYPE_Q8_0;
-    const uint32_t dtype = !in && (block || p->quant) ? CLV_DTYPE_F32 : p->dtype;
+    const uint32_t dtype =
+        !in && (block || p->quant) ? CLV_DTYPE_F32 : p->dtype;
     const bool scaled = in && p->quant;
     const uint64_t n_scales =
         p->quant == CLV_QUANT_PER_CHANNEL ? (uint64_t)out : 1;
@@ -79,8 +80,8 @@ static void add(tiny *t, int64_t out, int64_t in, double mean, double spread,
     assert_non_null(x);
     for (uint64_t i = 0; i < n; i++)
         x[i] = (float)(mean + spread * (2 * llm_random_uniform(&t->rng) - 1));
-    void *data = scaled ? to_integers(p, x, out, in, size, n_scales)
-                        : malloc(size);
+    void *data =
+        scaled ? to_integers(p, x, out, in, size, n_scales) : malloc(size);
     assert_non_null(data);
     if (!scaled)
         assert_ok(clv_dtype_from_f32(dtype, x, data, n));

@@ -23,11 +23,11 @@ typedef struct tiny_tensor {
 
 typedef struct tiny_options {
     const char *architecture; /* NULL: LlamaForCausalLM */
-    const char *config; /* more keys: ",\"rope_theta\":5" */
+    const char *config;       /* more keys: ",\"rope_theta\":5" */
     bool tied, biases;
-    const char *skip;   /* a tensor left out */
-    const char *extra;  /* one more, of one element */
-    const char *dtype;  /* "F32" (NULL) or another of 4 bytes */
+    const char *skip;  /* a tensor left out */
+    const char *extra; /* one more, of one element */
+    const char *dtype; /* "F32" (NULL) or another of 4 bytes */
 } tiny_options;
 
 static inline int tiny_list(tiny_tensor *out, bool tied, bool biases)
@@ -51,8 +51,8 @@ static inline int tiny_list(tiny_tensor *out, bool tied, bool biases)
         {"self_attn.v_proj.bias", TINY_KV, 0, true},
     };
     int n = 0;
-    out[n++] = (tiny_tensor){"model.embed_tokens.weight", TINY_VOCAB,
-                             TINY_EMBD};
+    out[n++] =
+        (tiny_tensor){"model.embed_tokens.weight", TINY_VOCAB, TINY_EMBD};
     out[n++] = (tiny_tensor){"model.norm.weight", TINY_EMBD, 0};
     if (!tied)
         out[n++] = (tiny_tensor){"lm_head.weight", TINY_VOCAB, TINY_EMBD};
@@ -89,8 +89,8 @@ static inline void tiny_tensor_entry(bytes *header, bytes *data,
     snprintf(text, sizeof text,
              "%s\"%.79s\":{\"dtype\":\"%s\",\"shape\":[%s],"
              "\"data_offsets\":[%zu,%zu]}",
-             header->size > 1 ? "," : "", t->name, dtype ? dtype : "F32",
-             shape, data->size, data->size + (size_t)n * 4);
+             header->size > 1 ? "," : "", t->name, dtype ? dtype : "F32", shape,
+             data->size, data->size + (size_t)n * 4);
     put_text(header, text);
     for (int i = 0; i < n; i++)
         put_f32(data, tiny_value(t->name, i));
@@ -123,8 +123,8 @@ static inline void tiny_write(temp *t, const tiny_options *o)
              "\"num_hidden_layers\":%d,\"num_attention_heads\":4,"
              "\"num_key_value_heads\":2,\"head_dim\":%d,"
              "\"tie_word_embeddings\":%s%s}",
-             o->architecture ? o->architecture : "LlamaForCausalLM",
-             TINY_VOCAB, TINY_EMBD, TINY_FF, TINY_LAYERS, TINY_HEAD,
+             o->architecture ? o->architecture : "LlamaForCausalLM", TINY_VOCAB,
+             TINY_EMBD, TINY_FF, TINY_LAYERS, TINY_HEAD,
              o->tied ? "true" : "false", o->config ? o->config : "");
     temp_write_text(t, "config.json", config);
     bytes_free(&header);

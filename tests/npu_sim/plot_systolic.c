@@ -40,9 +40,12 @@ static const curve curves[] = {
 static double time_us(const curve *c, int64_t x)
 {
     const npu_operand activation = {2, false}, int4 = {0.5, true};
-    npu_gemm g = {c->m ? c->m : x, c->n ? c->n : x, c->k ? c->k : x,
+    npu_gemm g = {c->m ? c->m : x,
+                  c->n ? c->n : x,
+                  c->k ? c->k : x,
                   c->streamed_narrow ? int4 : activation,
-                  c->streamed_narrow ? activation : int4, 2};
+                  c->streamed_narrow ? activation : int4,
+                  2};
     npu_gemm_cost cost = npu_gemm_time(&hexagon, &g);
     return npu_gemm_alone_ns(&hexagon, &cost) / 1e3;
 }
@@ -64,14 +67,14 @@ static void print_csv(void)
 static void print_svg(void)
 {
     printf("<svg xmlns='http://www.w3.org/2000/svg' width='640' height='%zu' "
-           "font-family='sans-serif' font-size='12'>\n", N_CURVES * 150);
+           "font-family='sans-serif' font-size='12'>\n",
+           N_CURVES * 150);
     for (size_t i = 0; i < N_CURVES; i++) {
         double most = time_us(&curves[i], STEPS * STEP);
         double y = (double)i * 150 + 130;
         printf("<text x='40' y='%g'>%s: %.0f us at %d</text>\n"
                "<polyline fill='none' stroke='%s' points='",
-               y - 112, curves[i].title, most, STEPS * STEP,
-               curves[i].colour);
+               y - 112, curves[i].title, most, STEPS * STEP, curves[i].colour);
         for (int64_t x = 1; x <= STEPS * STEP; x++)
             printf("%.1f,%.1f ", 40 + (double)x * 560 / (STEPS * STEP),
                    y - 100 * time_us(&curves[i], x) / most);

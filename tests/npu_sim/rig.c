@@ -89,8 +89,8 @@ static clv_status host_cache_get(clv_host *h, const char *key, void **data,
     return CLV_ERR_NOT_FOUND;
 }
 
-static clv_status host_cache_put(clv_host *h, const char *key,
-                                 const void *data, uint64_t size)
+static clv_status host_cache_put(clv_host *h, const char *key, const void *data,
+                                 uint64_t size)
 {
     (void)h, (void)key, (void)data, (void)size;
     return CLV_OK;
@@ -116,8 +116,8 @@ static void take_setting(rig *r, const char *line, size_t n)
     size_t dot = strcspn(setting, ".="), i = 0;
     if (setting[dot] != '.')
         return;
-    while (i < r->n_sections && (strncmp(r->sections[i], setting, dot) ||
-                                 r->sections[i][dot]))
+    while (i < r->n_sections &&
+           (strncmp(r->sections[i], setting, dot) || r->sections[i][dot]))
         i++;
     assert_true(i < RIG_DEVICES && dot < sizeof r->sections[0]);
     if (i == r->n_sections)
@@ -175,11 +175,12 @@ void rig_open(rig *r, const char *settings)
         fail_msg("create: %s", r->error);
     clv_device_info infos[RIG_DEVICES];
     for (int i = 0; i < RIG_DEVICES; i++)
-        infos[i] = (clv_device_info)CLV_INIT(clv_device_info,
-                                             CLV_STRUCT_DEVICE_INFO);
+        infos[i] =
+            (clv_device_info)CLV_INIT(clv_device_info, CLV_STRUCT_DEVICE_INFO);
     r->n_devices = RIG_DEVICES;
-    assert_int_equal(r->api->enumerate(r->inst, &r->n_devices, infos,
-                                       sizeof *infos), CLV_OK);
+    assert_int_equal(
+        r->api->enumerate(r->inst, &r->n_devices, infos, sizeof *infos),
+        CLV_OK);
     for (uint32_t i = 0; i < r->n_devices; i++) {
         assert_string_equal(infos[i].id, r->sections[i]);
         assert_int_equal(r->api->device_open(r->inst, i, &r->devices[i]),
@@ -242,10 +243,11 @@ static void make_buffer(product *p, uint32_t t)
 {
     const clv_plugin_api *api = p->r->api;
     uint64_t size = size_of(&p->tensors[t]);
-    assert_int_equal(api->buffer_alloc(p->r->devices[p->device], 0, size,
-                                       &p->buffers[t]), CLV_OK);
-    assert_int_equal(api->buffer_map(p->buffers[t], CLV_ACCESS_WRITE,
-                                     &p->data[t]), CLV_OK);
+    assert_int_equal(
+        api->buffer_alloc(p->r->devices[p->device], 0, size, &p->buffers[t]),
+        CLV_OK);
+    assert_int_equal(
+        api->buffer_map(p->buffers[t], CLV_ACCESS_WRITE, &p->data[t]), CLV_OK);
     memset(p->data[t], 0, size);
 }
 
@@ -311,9 +313,8 @@ clv_compile product_compilation(product *p, clv_subgraph *graph,
 {
     clv_compile c = CLV_INIT(clv_compile, CLV_STRUCT_COMPILE);
     *graph = graph_of(p);
-    weights[0] = (clv_binding){.tensor = 1,
-                               .buffer = p->buffers[1],
-                               .size = size_of(&p->tensors[1])};
+    weights[0] = (clv_binding){
+        .tensor = 1, .buffer = p->buffers[1], .size = size_of(&p->tensors[1])};
     if (p->tensors[1].quant)
         weights[1] = (clv_binding){.tensor = 3,
                                    .buffer = p->buffers[3],
@@ -337,8 +338,9 @@ clv_op_caps product_caps(product *p)
 {
     clv_subgraph g = graph_of(p);
     clv_op_caps caps = CLV_INIT(clv_op_caps, CLV_STRUCT_OP_CAPS);
-    assert_int_equal(p->r->api->op_caps(p->r->devices[p->device], &g, &caps,
-                                        sizeof caps), CLV_OK);
+    assert_int_equal(
+        p->r->api->op_caps(p->r->devices[p->device], &g, &caps, sizeof caps),
+        CLV_OK);
     return caps;
 }
 
@@ -346,9 +348,9 @@ clv_status product_submit(product *p, const clv_timeline_point *wait,
                           uint64_t correlation)
 {
     const clv_binding bindings[2] = {
-        {.tensor = 0, .buffer = p->buffers[0],
-         .size = size_of(&p->tensors[0])},
-        {.tensor = 2, .buffer = p->buffers[2],
+        {.tensor = 0, .buffer = p->buffers[0], .size = size_of(&p->tensors[0])},
+        {.tensor = 2,
+         .buffer = p->buffers[2],
          .size = size_of(&p->tensors[2])}};
     clv_command c = CLV_INIT(clv_command, CLV_STRUCT_COMMAND);
     clv_submit s = CLV_INIT(clv_submit, CLV_STRUCT_SUBMIT);

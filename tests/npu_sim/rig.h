@@ -69,8 +69,8 @@ clv_status product_wait(product *p, uint64_t spin_ns, uint64_t timeout_ns);
 void product_run(product *p);
 void product_free(product *p);
 
-#define assert_says(r, text)                                                  \
-    do {                                                                      \
-        if (!strstr((r)->error, text))                                        \
-            fail_msg("'%s' is not in: %s", text, (r)->error);                 \
+#define assert_says(r, text)                                                   \
+    do {                                                                       \
+        if (!strstr((r)->error, text))                                         \
+            fail_msg("'%s' is not in: %s", text, (r)->error);                  \
     } while (0)

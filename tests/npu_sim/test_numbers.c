@@ -70,14 +70,12 @@ static double by_reals(const product *p, int n, int o)
     const float *x = p->data[0];
     double sum = 0;
     for (int i = 0; i < I; i++)
-        sum += (double)x[n * I + i] * weights[o][i] *
-               (double)scale_of(p, o, i);
+        sum += (double)x[n * I + i] * weights[o][i] * (double)scale_of(p, o, i);
     return sum;
 }
 
 /* The normalised mean square error against a reference. */
-static double error(const product *p,
-                    double (*want)(const product *, int, int))
+static double error(const product *p, double (*want)(const product *, int, int))
 {
     const float *y = p->data[2];
     double off = 0, all = 0;
@@ -110,8 +108,7 @@ static void test_integers(void **state)
     rig_open(&r, "npu.int8=1\nnpu.fp16=0\n");
     for (size_t f = 0; f < FORMS; f++) {
         product p;
-        product_make(&p, &r, 0, N, I, O, forms[f].dtype, forms[f].quant,
-                     GROUP);
+        product_make(&p, &r, 0, N, I, O, forms[f].dtype, forms[f].quant, GROUP);
         fill(&p, f + 1, forms[f].most);
         clv_op_caps caps = product_caps(&p);
         assert_int_equal(caps.answer, CLV_ANSWER_YES);

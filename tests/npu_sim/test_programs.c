@@ -4,10 +4,10 @@
 
 #include <stdlib.h>
 
-#define STATIC                                                                \
-    "npu.static=on\nnpu.lengths=1,32,64\nnpu.fp16=1\n"                        \
-    "npu.compile_base_us=1000\nnpu.compile_repeat_us=10\n"                    \
-    "npu.compile_node_us=5\nnpu.compile_element_ns=2\n"                       \
+#define STATIC                                                                 \
+    "npu.static=on\nnpu.lengths=1,32,64\nnpu.fp16=1\n"                         \
+    "npu.compile_base_us=1000\nnpu.compile_repeat_us=10\n"                     \
+    "npu.compile_node_us=5\nnpu.compile_element_ns=2\n"                        \
     "npu.compile_byte_ns=0.5\n"
 
 static void make(product *p, rig *r, int64_t n)
@@ -43,8 +43,7 @@ static void test_lengths(void **state)
 
 static clv_program_info info_of(product *p)
 {
-    clv_program_info info = CLV_INIT(clv_program_info,
-                                     CLV_STRUCT_PROGRAM_INFO);
+    clv_program_info info = CLV_INIT(clv_program_info, CLV_STRUCT_PROGRAM_INFO);
     assert_int_equal(p->r->api->program_info(p->program, &info), CLV_OK);
     return info;
 }
@@ -125,7 +124,8 @@ static uint32_t verdict_on(product *p, const bytes *b)
     blob.data = b->data;
     blob.size = b->size;
     assert_int_equal(p->r->api->program_validate(p->r->devices[p->device], &c,
-                                                 &blob, &verdict), CLV_OK);
+                                                 &blob, &verdict),
+                     CLV_OK);
     return verdict;
 }
 
@@ -152,8 +152,7 @@ static void test_kept(void **state)
     make(&p, &r, 32);
     make(&other, &r, 64);
     assert_int_equal(product_compile(&p), CLV_OK);
-    assert_int_equal(r.api->program_serialize(p.program, keep, &kept),
-                     CLV_OK);
+    assert_int_equal(r.api->program_serialize(p.program, keep, &kept), CLV_OK);
     assert_int_equal(verdict_on(&p, &kept), CLV_VERDICT_GOOD);
     assert_int_equal(verdict_on(&other, &kept), CLV_VERDICT_STALE);
     assert_int_equal(load(&other, &kept), CLV_ERR_VERSION);

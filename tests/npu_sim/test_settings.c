@@ -56,8 +56,8 @@ static void test_described(void **state)
                  "gpu.kind=gpu\ngpu.model=roofline\ngpu.title=Big One");
     clv_device_info infos[2];
     for (int i = 0; i < 2; i++)
-        infos[i] = (clv_device_info)CLV_INIT(clv_device_info,
-                                             CLV_STRUCT_DEVICE_INFO);
+        infos[i] =
+            (clv_device_info)CLV_INIT(clv_device_info, CLV_STRUCT_DEVICE_INFO);
     uint32_t n = 2;
     assert_int_equal(r.api->enumerate(r.inst, &n, infos, sizeof *infos),
                      CLV_OK);
@@ -88,13 +88,13 @@ static void test_described(void **state)
 static void test_driver_tells(void **state)
 {
     (void)state;
-    static const char *const variants[] = {
-        "a.rows=32", "a.rows=64", "a.swap_cycles=1", "a.lengths=32"};
+    static const char *const variants[] = {"a.rows=32", "a.rows=64",
+                                           "a.swap_cycles=1", "a.lengths=32"};
     char drivers[4][64];
     for (int v = 0; v < 4; v++) {
         rig r;
-        clv_device_info info = CLV_INIT(clv_device_info,
-                                        CLV_STRUCT_DEVICE_INFO);
+        clv_device_info info =
+            CLV_INIT(clv_device_info, CLV_STRUCT_DEVICE_INFO);
         uint32_t n = 1;
         rig_open(&r, variants[v]);
         assert_int_equal(r.api->enumerate(r.inst, &n, &info, sizeof info),

@@ -217,8 +217,7 @@ static void test_repeats(void **state)
     (void)state;
     uint64_t a[64], b[64];
     for (unsigned seed = 1; seed <= 50; seed++) {
-        assert_int_equal(random_run(seed, false, a),
-                         random_run(seed, true, b));
+        assert_int_equal(random_run(seed, false, a), random_run(seed, true, b));
         assert_memory_equal(a, b, sizeof a);
     }
 }
@@ -226,10 +225,14 @@ static void test_repeats(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_queue),       cmocka_unit_test(test_sharing),
-        cmocka_unit_test(test_max_min),     cmocka_unit_test(test_fixed_part),
-        cmocka_unit_test(test_final),       cmocka_unit_test(test_host_signal),
-        cmocka_unit_test(test_drop_and_busy), cmocka_unit_test(test_repeats),
+        cmocka_unit_test(test_queue),
+        cmocka_unit_test(test_sharing),
+        cmocka_unit_test(test_max_min),
+        cmocka_unit_test(test_fixed_part),
+        cmocka_unit_test(test_final),
+        cmocka_unit_test(test_host_signal),
+        cmocka_unit_test(test_drop_and_busy),
+        cmocka_unit_test(test_repeats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

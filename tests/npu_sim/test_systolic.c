@@ -51,8 +51,8 @@ static double gpu(int64_t s, int64_t i, int64_t o)
 
 static double npu(int64_t s, int64_t i, int64_t o)
 {
-    npu_gemm_cost cost = npu_matmul_time(&hexagon, s, i, o, activation, int4,
-                                         2, NULL);
+    npu_gemm_cost cost =
+        npu_matmul_time(&hexagon, s, i, o, activation, int4, 2, NULL);
     return npu_gemm_alone_ns(&hexagon, &cost);
 }
 
@@ -134,8 +134,8 @@ static void test_refetch(void **state)
     npu_gemm_cost c = npu_gemm_time(&unit, &g);
     assert_int_equal(c.panel, 32);
     assert_int_equal(c.passes, 2);
-    assert_true(c.bytes == 2 * 4096.0 * 1024 * 2 + 1024 * 64 * 2 +
-                           4096 * 64 * 2);
+    assert_true(c.bytes ==
+                2 * 4096.0 * 1024 * 2 + 1024 * 64 * 2 + 4096 * 64 * 2);
     unit.sram *= 2;
     c = npu_gemm_time(&unit, &g);
     assert_int_equal(c.passes, 1);

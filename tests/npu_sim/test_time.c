@@ -6,17 +6,16 @@
 
 /* Two processors of 40 GB/s on a memory of 60, computing for next to nothing:
  * a product of 1 x 1024 x 1024 in F32 moves 4 MiB and a little. */
-#define PAIR                                                                  \
-    "memory_bandwidth=60\n"                                                   \
-    "a.model=roofline\na.bandwidth=40\na.f32_tflops=1000\n"                   \
+#define PAIR                                                                   \
+    "memory_bandwidth=60\n"                                                    \
+    "a.model=roofline\na.bandwidth=40\na.f32_tflops=1000\n"                    \
     "b.model=roofline\nb.bandwidth=40\nb.f32_tflops=1000\n"
 #define BYTES (4.0 * 1024 * 1024 + 2.0 * 2048)
 #define ALONE (BYTES / 40) /* ns */
 
 static void make(product *p, rig *r, uint32_t device)
 {
-    product_make(p, r, device, 1, 1024, 1024, CLV_DTYPE_F32, CLV_QUANT_NONE,
-                 0);
+    product_make(p, r, device, 1, 1024, 1024, CLV_DTYPE_F32, CLV_QUANT_NONE, 0);
     assert_int_equal(product_compile(p), CLV_OK);
 }
 
@@ -83,8 +82,8 @@ static void test_flag_of_the_same_chip(void **state)
     (void)state;
     rig r;
     product a, b;
-    clv_timeline_info info = CLV_INIT(clv_timeline_info,
-                                      CLV_STRUCT_TIMELINE_INFO);
+    clv_timeline_info info =
+        CLV_INIT(clv_timeline_info, CLV_STRUCT_TIMELINE_INFO);
     rig_open(&r, PAIR);
     make(&a, &r, 0);
     make(&b, &r, 1);
@@ -180,13 +179,13 @@ static void test_trace(void **state)
         records[i] = (clv_trace_record)CLV_INIT(clv_trace_record,
                                                 CLV_STRUCT_TRACE_RECORD);
     /* It has not happened yet for the host. */
-    assert_int_equal(r.api->trace_read(r.devices[0], &n, records,
-                                       sizeof *records), CLV_OK);
+    assert_int_equal(
+        r.api->trace_read(r.devices[0], &n, records, sizeof *records), CLV_OK);
     assert_int_equal(n, 0);
     assert_int_equal(product_wait(&a, 0, UINT64_MAX), CLV_OK);
     n = 4;
-    assert_int_equal(r.api->trace_read(r.devices[0], &n, records,
-                                       sizeof *records), CLV_OK);
+    assert_int_equal(
+        r.api->trace_read(r.devices[0], &n, records, sizeof *records), CLV_OK);
     assert_int_equal(n, 2);
     assert_string_equal(records[0].name, "matmul");
     assert_int_equal(records[0].node, 0);
@@ -216,12 +215,13 @@ static uint64_t crowd(unsigned seed)
         product *other = p == &a ? &b : &a;
         clv_timeline_point wait = {.timeline = other->done,
                                    .value = other->value};
-        assert_int_equal(product_submit(p, test_below(&random, 3) ? NULL
-                                                                  : &wait, 0),
-                         CLV_OK);
+        assert_int_equal(
+            product_submit(p, test_below(&random, 3) ? NULL : &wait, 0),
+            CLV_OK);
         if (!test_below(&random, 4))
-            assert_int_equal(product_wait(p, test_below(&random, 50000),
-                                          UINT64_MAX), CLV_OK);
+            assert_int_equal(
+                product_wait(p, test_below(&random, 50000), UINT64_MAX),
+                CLV_OK);
     }
     assert_int_equal(product_wait(&a, 0, UINT64_MAX), CLV_OK);
     assert_int_equal(product_wait(&b, 0, UINT64_MAX), CLV_OK);

@@ -1,8 +1,8 @@
 /*
  * OpenCL whose calls fail: CLEAVE_TEST_FAILING="clWaitForEvents 5 -5" has the
  * fifth call of that function in the process, and all later ones, answer -5;
- * those that wait do so first, as a lost device does nothing any more. The rest is
- * the real loader's, which this is linked with.
+ * those that wait do so first, as a lost device does nothing any more. The rest
+ * is the real loader's, which this is linked with.
  */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
@@ -32,14 +32,14 @@ static bool fails(const char *function, atomic_int *calls, cl_int *error)
     return true;
 }
 
-#define FAILING(name, parameters, ...)                                        \
-    EXPORT CL_API_ENTRY cl_int CL_API_CALL name parameters                    \
-    {                                                                         \
-        static atomic_int calls;                                              \
-        cl_int error;                                                         \
-        cl_int(CL_API_CALL * real) parameters;                                \
-        *(void **)&real = dlsym(RTLD_NEXT, #name);                            \
-        return fails(#name, &calls, &error) ? error : real(__VA_ARGS__);      \
+#define FAILING(name, parameters, ...)                                         \
+    EXPORT CL_API_ENTRY cl_int CL_API_CALL name parameters                     \
+    {                                                                          \
+        static atomic_int calls;                                               \
+        cl_int error;                                                          \
+        cl_int(CL_API_CALL *real) parameters;                                  \
+        *(void **)&real = dlsym(RTLD_NEXT, #name);                             \
+        return fails(#name, &calls, &error) ? error : real(__VA_ARGS__);       \
     }
 
 FAILING(clEnqueueNDRangeKernel,

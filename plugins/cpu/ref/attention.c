@@ -9,9 +9,9 @@
 #define BLOCK 128
 
 typedef struct state {
-    float *acc;         /* [head_dim], the weighted sum of rows so far */
+    float *acc; /* [head_dim], the weighted sum of rows so far */
     float scores[BLOCK];
-    float top, sum;     /* maximum so far, sum of exp(score - top) */
+    float top, sum; /* maximum so far, sum of exp(score - top) */
 } state;
 
 static float load(const void *base, int64_t i, bool half)
@@ -67,8 +67,8 @@ static void one_query(const cpu_attention_args *a, int64_t i, int64_t h,
                       bool half)
 {
     int64_t column = h / (a->heads / a->kv_heads) * a->head_dim;
-    int64_t end = (int64_t)a->pos[i] + 1 < a->rows ? (int64_t)a->pos[i] + 1
-                                                   : a->rows;
+    int64_t end =
+        (int64_t)a->pos[i] + 1 < a->rows ? (int64_t)a->pos[i] + 1 : a->rows;
     int64_t begin = a->window ? (int64_t)a->pos[i] - a->window + 1 : 0;
     const float *q = a->q + i * a->q_stride + h * a->head_dim;
     float *y = a->y + i * a->y_stride + h * a->head_dim;
@@ -107,8 +107,7 @@ static void rope(const float *x, const float *sin_cos, float *y, int64_t heads,
             y[j * step] = a * c - b * s;
             y[j * step + apart] = a * s + b * c;
         }
-        memmove(y + n_rot, x + n_rot,
-                (size_t)(head_dim - n_rot) * sizeof *y);
+        memmove(y + n_rot, x + n_rot, (size_t)(head_dim - n_rot) * sizeof *y);
     }
 }
 

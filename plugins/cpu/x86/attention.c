@@ -11,8 +11,8 @@
 #include <math.h>
 #include <stdbool.h>
 
-#define ROWS 64  /* of queries x heads */
-#define KEYS 64  /* in a block */
+#define ROWS 64   /* of queries x heads */
+#define KEYS 64   /* in a block */
 #define DEPTH 256 /* head channels packed at a time */
 
 typedef struct buffers { /* in the scratch */
@@ -39,20 +39,27 @@ typedef struct rows {
     buffers *b;
 } rows;
 
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+static int64_t max64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
 
 static rows make_rows(const cpu_attention_args *a, int64_t query, int64_t n_q,
                       int64_t head, int64_t n_h)
 {
-    axis queries = { n_q, a->q_stride, a->y_stride, 1 };
-    axis heads = { n_h, a->head_dim, a->head_dim, 0 };
+    axis queries = {n_q, a->q_stride, a->y_stride, 1};
+    axis heads = {n_h, a->head_dim, a->head_dim, 0};
     bool few = n_q < n_h;
     return (rows){
         .q = a->q + query * a->q_stride + head * a->head_dim,
         .y = a->y + query * a->y_stride + head * a->head_dim,
         .pos = a->pos + query,
-        .outer = few ? queries : heads, .inner = few ? heads : queries,
+        .outer = few ? queries : heads,
+        .inner = few ? heads : queries,
         .b = a->scratch,
     };
 }
@@ -88,15 +95,17 @@ static ALWAYS_INLINE void score(const cpu_attention_args *a, const rows *r,
                          (size_t)(column + d) * width,
                      k_stride, n - p, depth, panel, dtype);
             for (int64_t o = 0; o < r->outer.n; o++)
-                multiply((f32_tile){
-                             .x = r->q + o * r->outer.q + d,
-                             .x_stride = r->inner.q,
-                             .panel = panel, .panel_stride = F32_ROWS,
-                             .depth = depth,
-                             .y = r->b->scores[o * r->inner.n] + p,
-                             .y_stride = KEYS,
-                         },
-                         r->inner.n);
+                multiply(
+                    (f32_tile){
+                        .x = r->q + o * r->outer.q + d,
+                        .x_stride = r->inner.q,
+                        .panel = panel,
+                        .panel_stride = F32_ROWS,
+                        .depth = depth,
+                        .y = r->b->scores[o * r->inner.n] + p,
+                        .y_stride = KEYS,
+                    },
+                    r->inner.n);
         }
     }
 }
@@ -173,18 +182,19 @@ static ALWAYS_INLINE void load_values(const cpu_attention_args *a, float *out,
     size_t size = dtype == CLV_DTYPE_F32 ? 4 : 2;
     for (int j = 0; j < n; j++) {
         const uint8_t *v = (const uint8_t *)a->v +
-            (size_t)((first + j) * a->kv_stride + column) * size;
+                           (size_t)((first + j) * a->kv_stride + column) * size;
         float *to = out + j * F32_ROWS;
         if (width == F32_ROWS) {
             for (int i = 0; i < F32_ROWS; i += 8)
-                _mm256_storeu_ps(to + i, f32_load8(v + (size_t)i * size, dtype));
+                _mm256_storeu_ps(to + i,
+                                 f32_load8(v + (size_t)i * size, dtype));
             continue;
         }
         for (int i = 0; i < F32_ROWS; i += 8) {
             int left = width < i ? 0 : width < i + 8 ? width - i : 8;
             _mm256_storeu_ps(
-                to + i, f32_load_tail(v + (size_t)(left ? i : 0) * size, left,
-                                      dtype));
+                to + i,
+                f32_load_tail(v + (size_t)(left ? i : 0) * size, left, dtype));
         }
     }
 }
@@ -205,9 +215,13 @@ static void add_values(const cpu_attention_args *a, const rows *r, int64_t o,
                        bool finite)
 {
     f32_tile t = {
-        .x = r->b->scores[o * r->inner.n], .x_stride = KEYS,
-        .panel = r->b->values[0], .panel_stride = F32_ROWS, .depth = n,
-        .y = y, .y_stride = y_stride,
+        .x = r->b->scores[o * r->inner.n],
+        .x_stride = KEYS,
+        .panel = r->b->values[0],
+        .panel_stride = F32_ROWS,
+        .depth = n,
+        .y = y,
+        .y_stride = y_stride,
     };
     if (finite) {
         multiply(t, r->inner.n);
@@ -250,8 +264,8 @@ static ALWAYS_INLINE void gather(const cpu_attention_args *a, const rows *r,
 
 /* A head's channels are a small part of each cache row, too far apart for the
  * hardware to see a pattern: asks for the keys and values first .. end. */
-static void prefetch(const cpu_attention_args *a, int64_t column,
-                     int64_t first, int64_t end, const int dtype)
+static void prefetch(const cpu_attention_args *a, int64_t column, int64_t first,
+                     int64_t end, const int dtype)
 {
     int64_t size = dtype == CLV_DTYPE_F32 ? 4 : 2;
     for (int64_t j = first; j < min64(end, first + KEYS); j++) {
@@ -285,8 +299,8 @@ static ALWAYS_INLINE void run_rows(const cpu_attention_args *a, const rows *r,
     int64_t begin, end, n_rows = r->outer.n * r->inner.n;
 
     for (int64_t i = 0; i < n_rows; i++) {
-        float *y = r->y + i / r->inner.n * r->outer.y +
-                   i % r->inner.n * r->inner.y;
+        float *y =
+            r->y + i / r->inner.n * r->outer.y + i % r->inner.n * r->inner.y;
         memset(y, 0, (size_t)a->head_dim * sizeof(*y));
         r->b->top[i] = -INFINITY;
         r->b->sum[i] = 0;

@@ -40,7 +40,7 @@ static void bf16_to_f32(const void *src, float *dst, int64_t n)
 {
     const uint16_t *h = src;
     int64_t i = 0;
-    uint16_t tail[VL] = { 0 };
+    uint16_t tail[VL] = {0};
     for (; i + VL <= n; i += VL)
         vf_store(dst + i, vf_from_bf16(h + i));
     if (i < n) {
@@ -68,10 +68,11 @@ static void bf16_from_f32(const float *src, void *dst, int64_t n)
 {
     uint16_t *h = dst;
     int64_t i = 0;
-    float tail[8] = { 0 };
+    float tail[8] = {0};
     uint16_t out[8];
     for (; i + 8 <= n; i += 8)
-        _mm_storeu_si128((__m128i *)(h + i), bf16_round(_mm256_loadu_ps(src + i)));
+        _mm_storeu_si128((__m128i *)(h + i),
+                         bf16_round(_mm256_loadu_ps(src + i)));
     if (i < n) {
         memcpy(tail, src + i, (size_t)(n - i) * sizeof(*tail));
         _mm_storeu_si128((__m128i *)out, bf16_round(_mm256_loadu_ps(tail)));
@@ -105,8 +106,8 @@ static void q4_0_to_f32(const void *src, float *dst, int64_t n)
         __m256 d = _mm256_set1_ps(load_f16(b));
         __m128i q = _mm_loadu_si128((const __m128i *)(b + 2));
         __m128i low = _mm_sub_epi8(_mm_and_si128(q, mask), eight);
-        __m128i high = _mm_sub_epi8(
-            _mm_and_si128(_mm_srli_epi16(q, 4), mask), eight);
+        __m128i high =
+            _mm_sub_epi8(_mm_and_si128(_mm_srli_epi16(q, 4), mask), eight);
         _mm256_storeu_ps(dst + i, scaled(low, d));
         _mm256_storeu_ps(dst + i + 8, scaled(_mm_srli_si128(low, 8), d));
         _mm256_storeu_ps(dst + i + 16, scaled(high, d));
@@ -125,8 +126,8 @@ static float block_top(const float *x)
     __m256 top = _mm256_setzero_ps();
     for (int j = 0; j < CPU_QK; j += 8)
         top = _mm256_max_ps(magnitude(x + j), top);
-    __m128 s = _mm_max_ps(_mm256_castps256_ps128(top),
-                          _mm256_extractf128_ps(top, 1));
+    __m128 s =
+        _mm_max_ps(_mm256_castps256_ps128(top), _mm256_extractf128_ps(top, 1));
     s = _mm_max_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
 }
@@ -184,8 +185,8 @@ static float block_extreme(const float *x)
     if (!(top > 0))
         return 0;
     for (int j = 0;; j += 8) {
-        int at = _mm256_movemask_ps(_mm256_cmp_ps(
-            magnitude(x + j), _mm256_set1_ps(top), _CMP_EQ_OQ));
+        int at = _mm256_movemask_ps(
+            _mm256_cmp_ps(magnitude(x + j), _mm256_set1_ps(top), _CMP_EQ_OQ));
         if (at)
             return x[j + __builtin_ctz((unsigned)at)];
     }

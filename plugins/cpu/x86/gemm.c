@@ -6,7 +6,10 @@
  * second-level cache, and at most the scratch. */
 #define BLOCK_BYTES (144 * 1024)
 
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
 
 static void init_rows(const cpu_matmul_args *a, int64_t o, int64_t n_rows)
 {
@@ -65,8 +68,7 @@ void cpu_x86_gemm(const gemm_kind *kind, const cpu_matmul_args *a,
                   const void *x, size_t x_stride)
 {
     int64_t block = (int64_t)(BLOCK_BYTES / kind->panel_size) * kind->rows;
-    gemm_tile tile = { .x_stride = x_stride, .k = a->k,
-                       .y_stride = a->y_stride };
+    gemm_tile tile = {.x_stride = x_stride, .k = a->k, .y_stride = a->y_stride};
 
     for (int64_t o = a->o_begin; o < a->o_end; o += block) {
         int64_t n_rows = min64(block, a->o_end - o);

@@ -17,12 +17,12 @@
 /* Work of one micro-kernel call: y += x * transpose(panel). */
 typedef struct gemm_tile {
     const void *panel;
-    const uint8_t *x;  /* first token's row, from k = 0; x_stride in bytes */
+    const uint8_t *x; /* first token's row, from k = 0; x_stride in bytes */
     size_t x_stride;
     int64_t k, k_begin; /* length of x's rows; where the panel begins */
     int depth;          /* k values in the panel */
     int tokens;
-    float *y;           /* [tokens, rows]; y_stride in elements */
+    float *y; /* [tokens, rows]; y_stride in elements */
     int64_t y_stride;
 } gemm_tile;
 

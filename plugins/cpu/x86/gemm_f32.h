@@ -17,7 +17,7 @@ typedef struct f32_tile {
     const float *panel; /* [depth, F32_ROWS] */
     int64_t panel_stride;
     int64_t depth;
-    float *y;           /* [tokens, F32_ROWS], added to */
+    float *y; /* [tokens, F32_ROWS], added to */
     int64_t y_stride;
 } f32_tile;
 
@@ -36,7 +36,7 @@ static ALWAYS_INLINE __m256 f32_load8(const uint8_t *p, const int dtype)
 /* The n <= 8 values at p; zeros follow. */
 static inline __m256 f32_load_tail(const uint8_t *p, int n, const int dtype)
 {
-    uint8_t tail[32] = { 0 };
+    uint8_t tail[32] = {0};
     memcpy(tail, p, (size_t)n * (dtype == CLV_DTYPE_F32 ? 4 : 2));
     return f32_load8(tail, dtype);
 }

@@ -22,7 +22,7 @@ static ALWAYS_INLINE vf load_w(const void *w, int64_t i, const int dtype)
 static ALWAYS_INLINE vf load_w_n(const void *w, int64_t i, int64_t n,
                                  const int dtype)
 {
-    uint16_t tail[VL] = { 0 };
+    uint16_t tail[VL] = {0};
     if (dtype == CLV_DTYPE_F32)
         return vf_load_n((const float *)w + i, n);
     memcpy(tail, (const uint16_t *)w + i, (size_t)n * sizeof(*tail));
@@ -55,8 +55,8 @@ static ALWAYS_INLINE void dot_row(const cpu_matmul_args *a, int64_t o,
         vf w0 = left < VL ? load_w_n(w, k, left, dtype) : load_w(w, k, dtype);
         UNROLL
         for (int t = 0; t < n; t++)
-            acc[t][0] = vf_fma(w0, vf_load_n(x + t * a->x_stride + k, left),
-                               acc[t][0]);
+            acc[t][0] =
+                vf_fma(w0, vf_load_n(x + t * a->x_stride + k, left), acc[t][0]);
     }
     UNROLL
     for (int t = 0; t < n; t++)
@@ -79,8 +79,11 @@ static void micro(const gemm_tile *tile)
     f32_tile t = {
         .x = (const float *)tile->x + tile->k_begin,
         .x_stride = (int64_t)(tile->x_stride / sizeof(float)),
-        .panel = tile->panel, .panel_stride = F32_ROWS, .depth = tile->depth,
-        .y = tile->y, .y_stride = tile->y_stride,
+        .panel = tile->panel,
+        .panel_stride = F32_ROWS,
+        .depth = tile->depth,
+        .y = tile->y,
+        .y_stride = tile->y_stride,
     };
     f32_micro(&t, tile->tokens);
 }
@@ -97,9 +100,12 @@ static void micro(const gemm_tile *tile)
     static void matmul_##name(const cpu_matmul_args *a)                        \
     {                                                                          \
         static const gemm_kind kind = {                                        \
-            .rows = F32_ROWS, .tokens = TOKENS, .depth = DEPTH,            \
+            .rows = F32_ROWS,                                                  \
+            .tokens = TOKENS,                                                  \
+            .depth = DEPTH,                                                    \
             .panel_size = DEPTH * F32_ROWS * sizeof(float),                    \
-            .pack = pack_##name, .micro = micro,                               \
+            .pack = pack_##name,                                               \
+            .micro = micro,                                                    \
         };                                                                     \
         if (a->n < MANY)                                                       \
             few(a, dtype);                                                     \

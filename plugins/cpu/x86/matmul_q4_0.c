@@ -22,8 +22,8 @@ typedef struct panel {
 static ALWAYS_INLINE __m256i unpack(const uint8_t *block, const int dtype)
 {
     __m128i v = nibbles(block, dtype);
-    return _mm256_and_si256(
-        _mm256_set_m128i(_mm_srli_epi16(v, 4), v), _mm256_set1_epi8(15));
+    return _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(v, 4), v),
+                            _mm256_set1_epi8(15));
 }
 
 static ALWAYS_INLINE void pack(const cpu_matmul_args *a, int64_t o, int n_rows,
@@ -85,8 +85,8 @@ static ALWAYS_INLINE void micro_n(const gemm_tile *t, const int n)
         UNROLL
         for (int i = 0; i < n; i++) {
             float *y = t->y + i * t->y_stride;
-            const float *scales = (const float *)((const uint8_t *)x[i] +
-                                                  to_scales) + b;
+            const float *scales =
+                (const float *)((const uint8_t *)x[i] + to_scales) + b;
             vf d = vf_set1(*scales);
             vf s = vf_set1(scales[blocks]);
             vf v0 = vf_add(vf_from_int(vi_madd16(acc[i][0], one)), s);
@@ -105,8 +105,8 @@ static void micro(const gemm_tile *t)
 /* Nibbles as unpack() has them; this way the load does the broadcast. */
 static ALWAYS_INLINE __m256i unpack_wide(const uint8_t *block, const int dtype)
 {
-    __m256i v = _mm256_broadcastsi128_si256(_mm_loadu_si128(
-        (const __m128i *)(block + block_head(dtype))));
+    __m256i v = _mm256_broadcastsi128_si256(
+        _mm_loadu_si128((const __m128i *)(block + block_head(dtype))));
     if (dtype == CLV_DTYPE_I4)
         v = _mm256_xor_si256(v, _mm256_set1_epi8(-120));
     v = _mm256_srlv_epi64(v, _mm256_setr_epi64x(0, 0, 4, 4));
@@ -133,8 +133,8 @@ static ALWAYS_INLINE __m128 four_scales(const cpu_matmul_args *a, int64_t o,
     uint32_t low = load_u16(w) | (uint32_t)load_u16(w + w_stride) << 16;
     w += 2 * w_stride;
     uint32_t high = load_u16(w) | (uint32_t)load_u16(w + w_stride) << 16;
-    return _mm_cvtph_ps(_mm_cvtsi64_si128(
-        (long long)((uint64_t)high << 32 | low)));
+    return _mm_cvtph_ps(
+        _mm_cvtsi64_si128((long long)((uint64_t)high << 32 | low)));
 }
 
 /* Four rows of w by one of x; the offsets of the four sum up in lanes. */
@@ -157,14 +157,17 @@ static ALWAYS_INLINE void dot_rows(const cpu_matmul_args *a, int64_t o,
     a0 = a1 = a2 = a3 = _mm256_setzero_ps();
     for (int64_t b = 0; b < blocks; b++, w += block_size(dtype)) {
         __m256i q = _mm256_loadu_si256((const __m256i *)(x + b * CPU_QK));
-        union { __m128 v; float f[4]; } scale;
+        union {
+            __m128 v;
+            float f[4];
+        } scale;
         /* The next four rows, as much of them as this step reads. */
         _mm_prefetch((const char *)next, _MM_HINT_T0);
         _mm_prefetch((const char *)next + 64, _MM_HINT_T0);
         next += 4 * block_size(dtype);
-        scale.v = _mm_mul_ps(
-            by_row ? row_scales : four_scales(a, o, b * CPU_QK, w, dtype),
-            _mm_set1_ps(d[b]));
+        scale.v = _mm_mul_ps(by_row ? row_scales
+                                    : four_scales(a, o, b * CPU_QK, w, dtype),
+                             _mm_set1_ps(d[b]));
         offset = _mm_fmadd_ps(scale.v, _mm_set1_ps(s[b]), offset);
         /* Through memory: loads broadcast for free. */
         __asm__ volatile("" : "+m"(scale));
@@ -178,8 +181,8 @@ static ALWAYS_INLINE void dot_rows(const cpu_matmul_args *a, int64_t o,
                              _mm256_broadcast_ss(&scale.f[3]), a3);
     }
     a0 = _mm256_hadd_ps(_mm256_hadd_ps(a0, a1), _mm256_hadd_ps(a2, a3));
-    __m128 y = _mm_add_ps(_mm256_castps256_ps128(a0),
-                          _mm256_extractf128_ps(a0, 1));
+    __m128 y =
+        _mm_add_ps(_mm256_castps256_ps128(a0), _mm256_extractf128_ps(a0, 1));
     y = _mm_add_ps(y, offset);
     if (a->bias)
         y = _mm_add_ps(y, _mm_loadu_ps(a->bias + o));
@@ -199,7 +202,8 @@ static ALWAYS_INLINE void dot_row(const cpu_matmul_args *a, int64_t o,
         __m256i q = _mm256_loadu_si256((const __m256i *)(x + b * CPU_QK));
         float scale = block_scale(a, o, b * CPU_QK, w, dtype) * d[b];
         offset += scale * s[b];
-        acc = _mm256_fmadd_ps(dot_block(w, q, dtype), _mm256_set1_ps(scale), acc);
+        acc =
+            _mm256_fmadd_ps(dot_block(w, q, dtype), _mm256_set1_ps(scale), acc);
     }
     a->y[o] = hsum8(acc) + offset;
 }
@@ -224,8 +228,12 @@ static ALWAYS_INLINE void one(const cpu_matmul_args *a, const int dtype)
     static void matmul_##name(const cpu_matmul_args *a)                        \
     {                                                                          \
         static const gemm_kind kind = {                                        \
-            .rows = ROWS, .tokens = TOKENS, .depth = DEPTH,                    \
-            .panel_size = sizeof(panel), .pack = pack_##name, .micro = micro,  \
+            .rows = ROWS,                                                      \
+            .tokens = TOKENS,                                                  \
+            .depth = DEPTH,                                                    \
+            .panel_size = sizeof(panel),                                       \
+            .pack = pack_##name,                                               \
+            .micro = micro,                                                    \
         };                                                                     \
         if (a->n > 1)                                                          \
             cpu_x86_gemm(&kind, a, a->xp, ISA(cpu_x86_q8_size)(a->k));         \
@@ -239,9 +247,9 @@ MATMUL(i4, CLV_DTYPE_I4)
 void ISA(cpu_x86_matmul_q4_0)(cpu_kernels *table)
 {
     table->matmul[CLV_DTYPE_Q4_0] = matmul_q4_0;
-    table->prepare[CLV_DTYPE_Q4_0] = (cpu_prepare){
-        ISA(cpu_x86_q8_size), ISA(cpu_x86_q8_rows) };
+    table->prepare[CLV_DTYPE_Q4_0] =
+        (cpu_prepare){ISA(cpu_x86_q8_size), ISA(cpu_x86_q8_rows)};
     table->matmul[CLV_DTYPE_I4] = matmul_i4;
-    table->prepare[CLV_DTYPE_I4] = (cpu_prepare){
-        ISA(cpu_x86_q8_size), ISA(cpu_x86_q8_pair_rows) };
+    table->prepare[CLV_DTYPE_I4] =
+        (cpu_prepare){ISA(cpu_x86_q8_size), ISA(cpu_x86_q8_pair_rows)};
 }

@@ -1,8 +1,8 @@
 /*
- * Matrix products with Q8_0 and I8 weights: 16-bit integer products, see prepare.h for
- * x. For many rows of x the scales of four blocks of w are folded into 13-bit
- * integers with one scale a group, so that the sums of a whole group need no
- * scaling; for few rows w is read as it is.
+ * Matrix products with Q8_0 and I8 weights: 16-bit integer products, see
+ * prepare.h for x. For many rows of x the scales of four blocks of w are folded
+ * into 13-bit integers with one scale a group, so that the sums of a whole
+ * group need no scaling; for few rows w is read as it is.
  */
 #include "gemm.h"
 #include "prepare.h"
@@ -34,8 +34,8 @@ static ALWAYS_INLINE float fold_group(const cpu_matmul_args *a, int64_t o,
     float d[Q16_GROUP / CPU_QK], top = 0;
 
     for (int b = 0; b < blocks; b++) {
-        d[b] = block_scale(a, o, k + b * CPU_QK, w + b * block_size(dtype),
-                           dtype);
+        d[b] =
+            block_scale(a, o, k + b * CPU_QK, w + b * block_size(dtype), dtype);
         if (!isfinite(d[b]))
             top = NAN;
         else if (fabsf(d[b]) > top)
@@ -65,8 +65,8 @@ static ALWAYS_INLINE void pack(const cpu_matmul_args *a, int64_t o, int n_rows,
 
     for (int r = 0; r < ROWS; r += 8) {
         for (int k = 0; k < depth; k += Q16_GROUP) {
-            int blocks = (depth - k < Q16_GROUP ? depth - k : Q16_GROUP) /
-                         CPU_QK;
+            int blocks =
+                (depth - k < Q16_GROUP ? depth - k : Q16_GROUP) / CPU_QK;
             for (int i = 0; i < 8; i++) {
                 int here = r + i < n_rows ? blocks : 0;
                 p->d[k / Q16_GROUP][r + i] =
@@ -89,9 +89,9 @@ static ALWAYS_INLINE void micro_n(const gemm_tile *t, const int n)
     const panel *p = t->panel;
     const int16_t *x[TOKENS];
     /* From a value of a row of x to the row's scales. */
-    size_t to_scales = (size_t)(q16_length(t->k) - t->k_begin) *
-                           sizeof(int16_t) +
-                       (size_t)(t->k_begin / Q16_GROUP) * sizeof(float);
+    size_t to_scales =
+        (size_t)(q16_length(t->k) - t->k_begin) * sizeof(int16_t) +
+        (size_t)(t->k_begin / Q16_GROUP) * sizeof(float);
 
     UNROLL
     for (int i = 0; i < n; i++)
@@ -118,10 +118,10 @@ static ALWAYS_INLINE void micro_n(const gemm_tile *t, const int n)
         UNROLL
         for (int i = 0; i < n; i++) {
             float *y = t->y + i * t->y_stride;
-            vf d = vf_set1(((const float *)((const uint8_t *)x[i] +
-                                            to_scales))[g]);
-            vf_store(y, vf_fma(vf_from_int(acc[i][0]), vf_mul(d, d0),
-                               vf_load(y)));
+            vf d = vf_set1(
+                ((const float *)((const uint8_t *)x[i] + to_scales))[g]);
+            vf_store(y,
+                     vf_fma(vf_from_int(acc[i][0]), vf_mul(d, d0), vf_load(y)));
             vf_store(y + VL, vf_fma(vf_from_int(acc[i][1]), vf_mul(d, d1),
                                     vf_load(y + VL)));
         }
@@ -135,18 +135,21 @@ static void micro(const gemm_tile *t)
 
 /* Adds a block's products to lanes of 32 bits. */
 #if VL == 16
-typedef struct wide { vi v; } wide;
+typedef struct wide {
+    vi v;
+} wide;
 static ALWAYS_INLINE wide widen(const uint8_t *q)
 {
-    return (wide){ _mm512_cvtepi8_epi16(
-        _mm256_loadu_si256((const __m256i *)q)) };
+    return (wide){_mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)q))};
 }
 static ALWAYS_INLINE vi dot_block(wide w, const int16_t *x)
 {
     return vi_madd16(w.v, vi_load(x));
 }
 #else
-typedef struct wide { vi low, high; } wide;
+typedef struct wide {
+    vi low, high;
+} wide;
 static ALWAYS_INLINE wide widen(const uint8_t *q)
 {
     return (wide){
@@ -181,16 +184,16 @@ static ALWAYS_INLINE void dot_blocks(const cpu_matmul_args *a, int64_t o,
         wide q = widen(block + block_head(dtype));
         UNROLL
         for (int t = 0; t < n; t++) {
-            const int16_t *x = (const int16_t *)(xp + t * x_size) + at +
-                               b * CPU_QK;
+            const int16_t *x =
+                (const int16_t *)(xp + t * x_size) + at + b * CPU_QK;
             sum[t] = vf_fma(vf_from_int(dot_block(q, x)), d, sum[t]);
         }
     }
     UNROLL
     for (int t = 0; t < n; t++)
         acc[t] = vf_fma(
-            sum[t],
-            vf_set1(q16_scales(xp + t * x_size, a->k)[at / Q16_GROUP]), acc[t]);
+            sum[t], vf_set1(q16_scales(xp + t * x_size, a->k)[at / Q16_GROUP]),
+            acc[t]);
 }
 
 static ALWAYS_INLINE void dot_row(const cpu_matmul_args *a, int64_t o,
@@ -241,8 +244,12 @@ static ALWAYS_INLINE void few(const cpu_matmul_args *a, size_t x_size,
     static void matmul_##name(const cpu_matmul_args *a)                        \
     {                                                                          \
         static const gemm_kind kind = {                                        \
-            .rows = ROWS, .tokens = TOKENS, .depth = DEPTH,                    \
-            .panel_size = sizeof(panel), .pack = pack_##name, .micro = micro,  \
+            .rows = ROWS,                                                      \
+            .tokens = TOKENS,                                                  \
+            .depth = DEPTH,                                                    \
+            .panel_size = sizeof(panel),                                       \
+            .pack = pack_##name,                                               \
+            .micro = micro,                                                    \
         };                                                                     \
         size_t x_size = ISA(cpu_x86_q16_size)(a->k);                           \
         if (a->n < MANY)                                                       \
@@ -256,7 +263,7 @@ MATMUL(i8, CLV_DTYPE_I8)
 
 void ISA(cpu_x86_matmul_q8_0)(cpu_kernels *table)
 {
-    cpu_prepare q16 = { ISA(cpu_x86_q16_size), ISA(cpu_x86_q16_rows) };
+    cpu_prepare q16 = {ISA(cpu_x86_q16_size), ISA(cpu_x86_q16_rows)};
 
     table->matmul[CLV_DTYPE_Q8_0] = matmul_q8_0;
     table->matmul[CLV_DTYPE_I8] = matmul_i8;

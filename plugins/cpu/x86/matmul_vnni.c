@@ -1,8 +1,8 @@
 /*
- * Matrix products with 8-bit and 4-bit weights by AVX-512 VNNI: unsigned bytes of
- * w times signed bytes of x, four products summed into 32 bits. Weights carry
- * an offset that makes them unsigned (128, or the nibble's 8); the block sums
- * of x take it out again.
+ * Matrix products with 8-bit and 4-bit weights by AVX-512 VNNI: unsigned bytes
+ * of w times signed bytes of x, four products summed into 32 bits. Weights
+ * carry an offset that makes them unsigned (128, or the nibble's 8); the block
+ * sums of x take it out again.
  */
 #include "gemm.h"
 #include "prepare.h"
@@ -40,8 +40,8 @@ static ALWAYS_INLINE __m256i unpack(const uint8_t *block, const int dtype)
             _mm256_loadu_si256((const __m256i *)(block + block_head(dtype))),
             _mm256_set1_epi8(-128));
     __m128i v = nibbles(block, dtype);
-    return _mm256_and_si256(
-        _mm256_set_m128i(_mm_srli_epi16(v, 4), v), _mm256_set1_epi8(15));
+    return _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(v, 4), v),
+                            _mm256_set1_epi8(15));
 }
 
 static ALWAYS_INLINE void pack(const cpu_matmul_args *a, int64_t o, int n_rows,
@@ -90,8 +90,7 @@ static ALWAYS_INLINE void micro_n(const gemm_tile *t, const int dtype,
         UNROLL
         for (int i = 0; i < n; i++)
             acc[i][0] = acc[i][1] =
-                vf_to_int(vf_set1(q8_sums(x[i], t->k)[at + b] *
-                                  offset(dtype)));
+                vf_to_int(vf_set1(q8_sums(x[i], t->k)[at + b] * offset(dtype)));
         UNROLL
         for (int k = 0; k < CPU_QK; k += 4) {
             vi w0 = vi_load(w + k * ROWS), w1 = vi_load(w + k * ROWS + 4 * VL);
@@ -108,10 +107,10 @@ static ALWAYS_INLINE void micro_n(const gemm_tile *t, const int dtype,
         UNROLL
         for (int i = 0; i < n; i++) {
             vf d = vf_set1(q8_scales(x[i], t->k)[at + b]);
-            sum[i][0] = vf_fma(vf_from_int(acc[i][0]), vf_mul(d, d0),
-                               sum[i][0]);
-            sum[i][1] = vf_fma(vf_from_int(acc[i][1]), vf_mul(d, d1),
-                               sum[i][1]);
+            sum[i][0] =
+                vf_fma(vf_from_int(acc[i][0]), vf_mul(d, d0), sum[i][0]);
+            sum[i][1] =
+                vf_fma(vf_from_int(acc[i][1]), vf_mul(d, d1), sum[i][1]);
         }
     }
     UNROLL
@@ -128,13 +127,13 @@ static ALWAYS_INLINE void micro(const gemm_tile *t, const int dtype)
 
 /* n rows of x times one of w, whose offset sums up beside the lanes. */
 static ALWAYS_INLINE void dot_row(const cpu_matmul_args *a, int64_t o,
-                                  int64_t first, size_t x_size,
-                                  const int dtype, const int n)
+                                  int64_t first, size_t x_size, const int dtype,
+                                  const int n)
 {
     const uint8_t *w = (const uint8_t *)a->w + o * a->w_stride;
     const uint8_t *xp = (const uint8_t *)a->xp + (size_t)first * x_size;
     __m256 acc[FEW];
-    float out[FEW] = { 0 };
+    float out[FEW] = {0};
 
     UNROLL
     for (int t = 0; t < n; t++)
@@ -189,8 +188,11 @@ static ALWAYS_INLINE void few(const cpu_matmul_args *a, const int dtype)
     static void matmul_##name(const cpu_matmul_args *a)                        \
     {                                                                          \
         static const gemm_kind kind = {                                        \
-            .rows = ROWS, .tokens = MOST, .depth = DEPTH,                    \
-            .panel_size = sizeof(panel), .pack = pack_##name,                  \
+            .rows = ROWS,                                                      \
+            .tokens = MOST,                                                    \
+            .depth = DEPTH,                                                    \
+            .panel_size = sizeof(panel),                                       \
+            .pack = pack_##name,                                               \
             .micro = micro_##name,                                             \
         };                                                                     \
         if (a->n < MANY)                                                       \
@@ -206,7 +208,7 @@ MATMUL(i4, CLV_DTYPE_I4)
 
 void cpu_kernels_avx512_vnni(cpu_kernels *table)
 {
-    cpu_prepare q8 = { ISA(cpu_x86_q8_size), ISA(cpu_x86_q8_rows) };
+    cpu_prepare q8 = {ISA(cpu_x86_q8_size), ISA(cpu_x86_q8_rows)};
 
     table->matmul[CLV_DTYPE_Q8_0] = matmul_q8_0;
     table->matmul[CLV_DTYPE_Q4_0] = matmul_q4_0;
@@ -215,6 +217,6 @@ void cpu_kernels_avx512_vnni(cpu_kernels *table)
     table->matmul[CLV_DTYPE_I8] = matmul_i8;
     table->matmul[CLV_DTYPE_I4] = matmul_i4;
     table->prepare[CLV_DTYPE_I8] = q8;
-    table->prepare[CLV_DTYPE_I4] = (cpu_prepare){
-        ISA(cpu_x86_q8_size), ISA(cpu_x86_q8_pair_rows) };
+    table->prepare[CLV_DTYPE_I4] =
+        (cpu_prepare){ISA(cpu_x86_q8_size), ISA(cpu_x86_q8_pair_rows)};
 }

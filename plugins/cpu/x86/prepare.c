@@ -2,7 +2,10 @@
 
 #include <math.h>
 
-static size_t round64(size_t n) { return (n + 63) / 64 * 64; }
+static size_t round64(size_t n)
+{
+    return (n + 63) / 64 * 64;
+}
 
 /*
  * The scale of a group whose largest magnitude has these bits, for values up
@@ -55,8 +58,8 @@ void ISA(cpu_x86_q16_rows)(const float *x, int64_t x_stride, int64_t n,
         int16_t *q = (int16_t *)((uint8_t *)out + (size_t)i * size);
         float *d = (float *)(q + q16_length(k));
         for (int64_t j = 0; j < k; j += Q16_GROUP)
-            *d++ = q16_group(x + j, k - j < Q16_GROUP ? k - j : Q16_GROUP,
-                             q + j);
+            *d++ =
+                q16_group(x + j, k - j < Q16_GROUP ? k - j : Q16_GROUP, q + j);
     }
 }
 
@@ -100,9 +103,9 @@ void ISA(cpu_x86_q8_rows)(const float *x, int64_t x_stride, int64_t n,
 /* Even bytes of 32 in front of the odd ones. */
 static void part_pairs(int8_t *q)
 {
-    const __m256i order = _mm256_setr_epi8(
-        0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15,
-        0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
+    const __m256i order =
+        _mm256_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15,
+                         0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
     __m256i v = _mm256_loadu_si256((const __m256i *)q);
     v = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(v, order), 0xd8);
     _mm256_storeu_si256((__m256i *)q, v);

@@ -171,8 +171,8 @@ static void rope_pairs(const float *x, const float *sin_cos, float *y,
 {
     int64_t j = 0;
     for (; j + VL / 2 <= half; j += VL / 2)
-        vf_store(y + 2 * j, vf_turn(vf_load(x + 2 * j),
-                                    vf_load(sin_cos + 2 * j)));
+        vf_store(y + 2 * j,
+                 vf_turn(vf_load(x + 2 * j), vf_load(sin_cos + 2 * j)));
     for (; j < half; j++)
         turn(x + 2 * j, sin_cos + 2 * j, y + 2 * j, 1);
 }

@@ -11,6 +11,7 @@
  * broadcast and a product fill the 16 or 32 registers. */
 #define TOKENS (VL == 16 ? 12 : 6)
 
+/* clang-format off */
 #define WITH_4(n, fn, ...)                                                     \
     switch (n) {                                                               \
     case 1: fn(__VA_ARGS__, 1); break;                                         \
@@ -43,3 +44,4 @@
 #else
 #define WITH_TOKENS WITH_6
 #endif
+/* clang-format on */

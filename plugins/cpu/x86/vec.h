@@ -21,12 +21,14 @@
 
 static inline float hsum8(__m256 v)
 {
-    __m128 s = _mm_add_ps(_mm256_castps256_ps128(v),
-                          _mm256_extractf128_ps(v, 1));
+    __m128 s =
+        _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
     s = _mm_add_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
 }
 
+/* A table of one-line functions reads best with a line each. */
+/* clang-format off */
 #ifdef __AVX512F__
 
 #define ISA(name) name##_avx512
@@ -346,6 +348,7 @@ static inline vf vf_if_less(vf x, vf y, vf a, vf b)
 }
 
 #endif
+/* clang-format on */
 
 /* p need not be aligned in these. */
 static inline uint16_t load_u16(const void *p)

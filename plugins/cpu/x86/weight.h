@@ -17,9 +17,12 @@ static ALWAYS_INLINE int is_scaled(const int dtype)
 static ALWAYS_INLINE int64_t block_size(const int dtype)
 {
     switch (dtype) {
-    case CLV_DTYPE_Q8_0: return sizeof(cpu_block_q8_0);
-    case CLV_DTYPE_Q4_0: return sizeof(cpu_block_q4_0);
-    case CLV_DTYPE_I8: return CPU_QK;
+    case CLV_DTYPE_Q8_0:
+        return sizeof(cpu_block_q8_0);
+    case CLV_DTYPE_Q4_0:
+        return sizeof(cpu_block_q4_0);
+    case CLV_DTYPE_I8:
+        return CPU_QK;
     }
     return CPU_QK / 2;
 }
@@ -40,7 +43,6 @@ static ALWAYS_INLINE float block_scale(const cpu_matmul_args *a, int64_t o,
 /* Two's complement nibbles as Q4_0 has them: with an offset of 8. */
 static ALWAYS_INLINE __m128i nibbles(const uint8_t *block, const int dtype)
 {
-    __m128i v =
-        _mm_loadu_si128((const __m128i *)(block + block_head(dtype)));
+    __m128i v = _mm_loadu_si128((const __m128i *)(block + block_head(dtype)));
     return dtype == CLV_DTYPE_I4 ? _mm_xor_si128(v, _mm_set1_epi8(-120)) : v;
 }

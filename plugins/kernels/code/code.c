@@ -93,19 +93,20 @@ static void fill_dispatch(const gpu_maker *m, uint32_t kernel, gpu_dispatch *d)
     for (uint32_t i = 0; i < call->n_operands; i++) {
         const gpu_operand *t = &call->operands[i];
         for (uint32_t k = 0; k < gpu_objects(t); k++)
-            d->args[n++] = (gpu_arg){.memory = t->memory, .index = t->index + k,
+            d->args[n++] = (gpu_arg){.memory = t->memory,
+                                     .index = t->index + k,
                                      .offset = t->offset,
                                      .written = t->written};
     }
     for (uint32_t i = 0; i < m->n_ints; i++)
         d->params[i] = m->ints[i].value;
     for (uint32_t i = 0; i < 3; i++)
-        d->groups[i] = call->groups[i].divisor ? call->groups[i]
-                                               : gpu_constant(1);
+        d->groups[i] =
+            call->groups[i].divisor ? call->groups[i] : gpu_constant(1);
 }
 
-static clv_status add_dispatch(gpu_builder *b, const gpu_maker *m, uint32_t kernel,
-                               bool setup)
+static clv_status add_dispatch(gpu_builder *b, const gpu_maker *m,
+                               uint32_t kernel, bool setup)
 {
     gpu_code *code = b->code;
     clv_status status =
@@ -148,16 +149,18 @@ static uint32_t add_map(gpu_call *call, uint32_t buffer, gpu_expr rows)
         return 0;
     gpu_operand *map = &call->operands[call->n_operands++];
     *map = (gpu_operand){.name = names[call->n_maps++],
-                         .dtype = CLV_DTYPE_I32, .memory = GPU_MEMORY_PRIVATE,
-                         .index = buffer, .packed = true,
-                         .width = gpu_constant(1), .channels = rows};
+                         .dtype = CLV_DTYPE_I32,
+                         .memory = GPU_MEMORY_PRIVATE,
+                         .index = buffer,
+                         .packed = true,
+                         .width = gpu_constant(1),
+                         .channels = rows};
     for (uint32_t k = 0; k < 5; k++)
         map->strides[k] = gpu_constant(0);
     return call->n_operands;
 }
 
-bool gpu_call_set_rows(gpu_call *call, gpu_operand *dst,
-                       const gpu_chain *chain)
+bool gpu_call_set_rows(gpu_call *call, gpu_operand *dst, const gpu_chain *chain)
 {
     int64_t elements, bytes;
     gpu_expr rows, channels, stride;
@@ -241,8 +244,11 @@ clv_status gpu_build(gpu_builder *b, const gpu_call *call, bool setup)
         b->chained = true;
     else
         whole = *call;
-    gpu_maker m = {.target = b->target, .call = &whole, .body.host = b->host,
-                   .source.host = b->host, .wrong = move(b, &whole)};
+    gpu_maker m = {.target = b->target,
+                   .call = &whole,
+                   .body.host = b->host,
+                   .source.host = b->host,
+                   .wrong = move(b, &whole)};
     uint32_t kernel = 0;
     clv_status status;
     if (gpu_call_args(&whole) > GPU_MAX_ARGS)
@@ -250,8 +256,8 @@ clv_status gpu_build(gpu_builder *b, const gpu_call *call, bool setup)
     else
         gpu_put_source(&m);
     if (m.wrong)
-        status = clv_fail(b->host, CLV_ERR_INTERNAL,
-                          "kernel template %s: %s", call->name, m.wrong);
+        status = clv_fail(b->host, CLV_ERR_INTERNAL, "kernel template %s: %s",
+                          call->name, m.wrong);
     else if (m.source.failed)
         status = CLV_ERR_NO_MEMORY;
     else
@@ -281,8 +287,8 @@ clv_status gpu_build_objects(gpu_builder *b, const clv_layout_map *map,
                              uint32_t *index)
 {
     const int64_t n = map->extent[CLV_PHYS_OBJECT];
-    const uint64_t size = (uint64_t)(map->n_elements / n) *
-                          (dtype == CLV_DTYPE_F16 ? 2 : 4);
+    const uint64_t size =
+        (uint64_t)(map->n_elements / n) * (dtype == CLV_DTYPE_F16 ? 2 : 4);
     clv_status status = CLV_OK;
     for (int64_t k = 0; k < n && !status; k++) {
         uint32_t at;

@@ -8,28 +8,27 @@
  *   args.T.Load(b,x,y,d,s)        the same, of F32 and a slice without padding
  *   args.T.ReadScalar(b,x,y,d,c)  f32
  *   args.T.ReadInt(b,x,y,d,c)     int, of I32
- *   args.T.Write(v,b,x,y,d,s)     channels past C are dropped; they may lie apart
- *   args.T.WriteScalar(v,b,x,y,d,c)
- *   args.T.Row(b,x,y,d)           place: bytes from where T is bound to the row
- *   args.T.Word(at) Half(at) Byte(at)   uint: the bits at a place, a multiple
- *                                 of their size
- *   args.T.Quad(at)               u32x4: 16 bytes there, so aligned, too; of
- *                                 private memory, whose begin is, or of an
+ *   args.T.Write(v,b,x,y,d,s)     channels past C are dropped; they may lie
+ * apart args.T.WriteScalar(v,b,x,y,d,c) args.T.Row(b,x,y,d)           place:
+ * bytes from where T is bound to the row args.T.Word(at) Half(at) Byte(at)
+ * uint: the bits at a place, a multiple of their size args.T.Quad(at) u32x4: 16
+ * bytes there, so aligned, too; of private memory, whose begin is, or of an
  *                                 operand with quads
  *   args.T.Width() Channels() Slices()  int: rows (of a rank-2 tensor), C, C/4
  *   args.P                        int: a param, or its value where it is fixed
  *
- * A tensor T of the program's own may lie in slices of 4 channels, in a buffer or
- * an image, or as weights in layout WEIGHTS in several of them: x is the output
- * channel then. T_SLICED is defined, and of the methods above there are Read,
- * Load, ReadScalar, Write, Width, Channels and Slices. Which object is read is
- * known when the kernel is compiled, where x is so modulo 4. Of I32 these have
- * u32x4 and uint: bits.
+ * A tensor T of the program's own may lie in slices of 4 channels, in a buffer
+ * or an image, or as weights in layout WEIGHTS in several of them: x is the
+ * output channel then. T_SLICED is defined, and of the methods above there are
+ * Read, Load, ReadScalar, Write, Width, Channels and Slices. Which object is
+ * read is known when the kernel is compiled, where x is so modulo 4. Of I32
+ * these have u32x4 and uint: bits.
  *
  * What Write stores first goes through the operand's posts: elementwise ops
- * that were fused into the kernel. A coordinate that is the text 0 costs nothing.
- * Operands and params are names in the kernel: its own variables have others.
- * Lines that begin with LOCAL declare arrays of the group: "LOCAL f32 sum[64];".
+ * that were fused into the kernel. A coordinate that is the text 0 costs
+ * nothing. Operands and params are names in the kernel: its own variables have
+ * others. Lines that begin with LOCAL declare arrays of the group: "LOCAL f32
+ * sum[64];".
  */
 #pragma once
 
@@ -42,20 +41,20 @@ typedef struct gpu_operand {
     const char *name;
     uint32_t dtype;
     bool written;
-    uint32_t memory, index;   /* as gpu_arg */
+    uint32_t memory, index; /* as gpu_arg */
     uint64_t offset;
     gpu_expr width, channels;
-    gpu_expr strides[5];      /* bytes: B, H, W, D, C (CLV_L_B ...) */
-    bool packed;              /* channels follow one another */
-    bool quads;               /* read by Quad, where a place is aligned */
-    bool sliced;              /* instead of by strides, by the map, in private
-                                 memory from index on, one each object; dtype:
-                                 of its elements, F32, F16 or I32 */
+    gpu_expr strides[5]; /* bytes: B, H, W, D, C (CLV_L_B ...) */
+    bool packed;         /* channels follow one another */
+    bool quads;          /* read by Quad, where a place is aligned */
+    bool sliced;         /* instead of by strides, by the map, in private
+                            memory from index on, one each object; dtype:
+                            of its elements, F32, F16 or I32 */
     uint32_t storage;
     clv_layout_map map;
-    int64_t first_slice;      /* that slice 0 is in the map */
-    uint32_t through;         /* 1 + operand of I32 that has for each x the row
-                                 that is written, or -1: none; 0: x itself */
+    int64_t first_slice; /* that slice 0 is in the map */
+    uint32_t through;    /* 1 + operand of I32 that has for each x the row
+                            that is written, or -1: none; 0: x itself */
 } gpu_operand;
 
 /* Physical objects that hold it, each an argument of the kernel. */
@@ -96,7 +95,10 @@ typedef struct gpu_call {
     gpu_param params[GPU_MAX_PARAMS];
     gpu_post posts[GPU_MAX_POSTS]; /* in their order, of the last operand named
                                       dst */
-    struct { const char *name; int64_t value; } defines[GPU_MAX_DEFINES];
+    struct {
+        const char *name;
+        int64_t value;
+    } defines[GPU_MAX_DEFINES];
     bool subgroups; /* SUBGROUPS is defined, and its words are known */
     uint32_t n_operands, n_params, n_posts, n_defines, n_maps;
     uint32_t local[3];
@@ -116,8 +118,9 @@ typedef struct gpu_builder {
                               where it is bound; or NULL */
     const clv_layout_map *maps; /* by tensor, of those moved into slices; of
                                    others n_elements is 0 */
-    const struct gpu_chain *chain; /* fused to what writes its tensor; or NULL */
-    bool chained;                  /* it was */
+    const struct gpu_chain
+        *chain;   /* fused to what writes its tensor; or NULL */
+    bool chained; /* it was */
     uint32_t room_kernels, room_setup, room_dispatches, room_privates;
 } gpu_builder;
 
@@ -132,8 +135,8 @@ clv_status gpu_build(gpu_builder *b, const gpu_call *call, bool setup);
 /* A new private buffer. */
 clv_status gpu_build_private(gpu_builder *b, uint64_t size, bool weights,
                              uint32_t *index);
-/* Those that hold what the map says, of elements F32, F16 or I32: *index is the first
- * object's. */
+/* Those that hold what the map says, of elements F32, F16 or I32: *index is the
+ * first object's. */
 clv_status gpu_build_objects(gpu_builder *b, const clv_layout_map *map,
                              uint32_t storage, uint32_t dtype, bool weights,
                              uint32_t *index);

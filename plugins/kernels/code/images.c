@@ -9,14 +9,13 @@ typedef struct image_words {
 static const image_words *words_of(uint32_t storage)
 {
     static const image_words words[] = {
-        [CLV_STORAGE_IMAGE_BUFFER] = {"image1d_buffer_t", "at_x",
-                                      "Buffer", "at_x", ""},
-        [CLV_STORAGE_TEXTURE_2D] = {"image2d_t", "(int2)(at_x, at_y)",
-                                    "2D", "ivec2(at_x, at_y)", ", 0"},
+        [CLV_STORAGE_IMAGE_BUFFER] = {"image1d_buffer_t", "at_x", "Buffer",
+                                      "at_x", ""},
+        [CLV_STORAGE_TEXTURE_2D] = {"image2d_t", "(int2)(at_x, at_y)", "2D",
+                                    "ivec2(at_x, at_y)", ", 0"},
         [CLV_STORAGE_TEXTURE_ARRAY] = {"image2d_array_t",
-                                       "(int4)(at_x, at_y, at_z, 0)",
-                                       "2DArray", "ivec3(at_x, at_y, at_z)",
-                                       ", 0"},
+                                       "(int4)(at_x, at_y, at_z, 0)", "2DArray",
+                                       "ivec3(at_x, at_y, at_z)", ", 0"},
         [CLV_STORAGE_TEXTURE_3D] = {"image3d_t", "(int4)(at_x, at_y, at_z, 0)",
                                     "3D", "ivec3(at_x, at_y, at_z)", ", 0"},
     };
@@ -54,16 +53,15 @@ void gpu_language_argument(gpu_text *out, const gpu_operand *t)
 static void put_image_binding(gpu_text *out, const gpu_operand *t, uint32_t i)
 {
     for (uint32_t k = 0; k < gpu_objects(t); k++) {
-        gpu_printf(out, "layout(binding = %u%s) uniform %s%s%s%s ",
-                   (unsigned)(i + k),
-                   !t->written                 ? ""
-                   : t->dtype == CLV_DTYPE_F16 ? ", rgba16f"
-                   : t->dtype == CLV_DTYPE_I32 ? ", rgba32ui"
-                                               : ", rgba32f",
-                   t->written ? "writeonly " : "",
-                   t->dtype == CLV_DTYPE_I32 ? "u" : "",
-                   t->written ? "image" : "texture",
-                   words_of(t->storage)->glsl);
+        gpu_printf(
+            out, "layout(binding = %u%s) uniform %s%s%s%s ", (unsigned)(i + k),
+            !t->written                 ? ""
+            : t->dtype == CLV_DTYPE_F16 ? ", rgba16f"
+            : t->dtype == CLV_DTYPE_I32 ? ", rgba32ui"
+                                        : ", rgba32f",
+            t->written ? "writeonly " : "",
+            t->dtype == CLV_DTYPE_I32 ? "u" : "",
+            t->written ? "image" : "texture", words_of(t->storage)->glsl);
         gpu_language_object(out, t, k);
         gpu_puts(out, ";\n");
     }
@@ -77,14 +75,20 @@ void gpu_language_binding(gpu_text *out, const gpu_target *target,
         put_image_binding(out, t, i);
         return;
     }
-    gpu_printf(out, "layout(std430, binding = %u) %sbuffer %s_words "
-                    "{ uint %s_w[]; };\n", i, access, name, name);
+    gpu_printf(out,
+               "layout(std430, binding = %u) %sbuffer %s_words "
+               "{ uint %s_w[]; };\n",
+               i, access, name, name);
     if ((t->memory == GPU_MEMORY_PRIVATE || t->quads) && !t->written)
-        gpu_printf(out, "layout(std430, binding = %u) readonly buffer %s_quads "
-                        "{ uvec4 %s_q[]; };\n", i, name, name);
+        gpu_printf(out,
+                   "layout(std430, binding = %u) readonly buffer %s_quads "
+                   "{ uvec4 %s_q[]; };\n",
+                   i, name, name);
     if (target->fp16_storage)
-        gpu_printf(out, "layout(std430, binding = %u) %sbuffer %s_halves "
-                        "{ uint16_t %s_h[]; };\n", i, access, name, name);
+        gpu_printf(out,
+                   "layout(std430, binding = %u) %sbuffer %s_halves "
+                   "{ uint16_t %s_h[]; };\n",
+                   i, access, name, name);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -120,7 +124,9 @@ static void put_texel(gpu_text *out, bool opencl, const gpu_operand *t,
         gpu_puts(out, t->written ? "imageStore(" : "texelFetch(");
     gpu_language_object(out, t, k);
     gpu_printf(out, ", %s%s);\n", opencl ? w->opencl_at : w->glsl_at,
-               t->written ? ", v" : opencl ? "" : w->level);
+               t->written ? ", v"
+               : opencl   ? ""
+                          : w->level);
 }
 
 static void put_image(gpu_text *out, const gpu_target *target,
@@ -134,11 +140,15 @@ static void put_image(gpu_text *out, const gpu_target *target,
     else
         gpu_printf(out, "#define %s_ARG\n", t->name);
     if (t->written)
-        gpu_printf(out, "void %s_put4(%s_ARG int at_x, int at_y, int at_z, "
-                        "int at_n, %s v)\n{\n", t->name, t->name, type);
+        gpu_printf(out,
+                   "void %s_put4(%s_ARG int at_x, int at_y, int at_z, "
+                   "int at_n, %s v)\n{\n",
+                   t->name, t->name, type);
     else
-        gpu_printf(out, "%s %s_load(%s_ARG int at_x, int at_y, int at_z, "
-                        "int at_n)\n{\n", type, t->name, t->name);
+        gpu_printf(out,
+                   "%s %s_load(%s_ARG int at_x, int at_y, int at_z, "
+                   "int at_n)\n{\n",
+                   type, t->name, t->name);
     for (uint32_t k = 0; k < last; k++) {
         gpu_printf(out, "    %sif (at_n == %u)\n        ", k ? "else " : "",
                    (unsigned)k);
@@ -257,9 +267,9 @@ void gpu_language_slices(gpu_text *out, const gpu_target *target,
         put_image(out, target, t);
     } else {
         gpu_language_words(out, target, t);
-        gpu_language_named(out, buffer_functions(
-                                    target->language == GPU_OPENCL_C, t),
-                           t->name);
+        gpu_language_named(
+            out, buffer_functions(target->language == GPU_OPENCL_C, t),
+            t->name);
     }
     if (t->dtype == CLV_DTYPE_I32)
         gpu_language_named(out, t->written ? store_of_words : channel_of_words,

@@ -82,13 +82,15 @@ static const char common[] =
     "}\n"
     "uint f32_half(f32 x)\n"
     "{\n"
-    "    uint u = f32_bits(x), a = u & 0x7fffffffu, sign = (u >> 16) & 0x8000u;\n"
+    "    uint u = f32_bits(x), a = u & 0x7fffffffu, sign = (u >> 16) & "
+    "0x8000u;\n"
     "    if (a > 0x7f800000u)\n"
     "        return sign | 0x7e00u;\n"
     "    if (a >= 0x47800000u)\n"
     "        return sign | 0x7c00u;\n"
     "    if (a >= 0x38800000u)\n"
-    "        return sign | ((a + 0xfffu + ((a >> 13) & 1u) - 0x38000000u) >> 13);\n"
+    "        return sign | ((a + 0xfffu + ((a >> 13) & 1u) - 0x38000000u) >> "
+    "13);\n"
     "    uint e = a >> 23, m = (a & 0x7fffffu) | 0x800000u, shift = 126u - e;\n"
     "    if (e < 102u)\n"
     "        return sign;\n"
@@ -114,11 +116,13 @@ static const char common[] =
     "}\n"
     "f32x4 silu4(f32x4 v)\n"
     "{\n"
-    "    return f32x4_of(silu_f32(v.x), silu_f32(v.y), silu_f32(v.z), silu_f32(v.w));\n"
+    "    return f32x4_of(silu_f32(v.x), silu_f32(v.y), silu_f32(v.z), "
+    "silu_f32(v.w));\n"
     "}\n"
     "f32x4 gelu4(f32x4 v)\n"
     "{\n"
-    "    return f32x4_of(gelu_f32(v.x), gelu_f32(v.y), gelu_f32(v.z), gelu_f32(v.w));\n"
+    "    return f32x4_of(gelu_f32(v.x), gelu_f32(v.y), gelu_f32(v.z), "
+    "gelu_f32(v.w));\n"
     "}\n";
 
 static bool reads_images(const gpu_call *call)
@@ -144,9 +148,10 @@ void gpu_language_prelude(gpu_text *out, const gpu_target *target,
             gpu_puts(out, "#extension GL_EXT_samplerless_texture_functions : "
                           "require\n");
         if (subgroups)
-            gpu_puts(out,
-                     "#extension GL_KHR_shader_subgroup_basic : require\n"
-                     "#extension GL_KHR_shader_subgroup_arithmetic : require\n");
+            gpu_puts(
+                out,
+                "#extension GL_KHR_shader_subgroup_basic : require\n"
+                "#extension GL_KHR_shader_subgroup_arithmetic : require\n");
         gpu_puts(out, glsl);
     } else {
         gpu_puts(out, opencl_c);
@@ -260,20 +265,19 @@ static const char *getter(uint32_t dtype)
     return "";
 }
 
-static const char reader[] =
-    "f32x4 $_read($_ARG place row, int c, int left)\n"
-    "{\n"
-    "    f32x4 v = f32x4_all(0.0f);\n"
-    "    if (left > 0)\n"
-    "        v.x = $_get(MEM($) row, PLACE(c));\n"
-    "    if (left > 1)\n"
-    "        v.y = $_get(MEM($) row, PLACE(c + 1));\n"
-    "    if (left > 2)\n"
-    "        v.z = $_get(MEM($) row, PLACE(c + 2));\n"
-    "    if (left > 3)\n"
-    "        v.w = $_get(MEM($) row, PLACE(c + 3));\n"
-    "    return v;\n"
-    "}\n";
+static const char reader[] = "f32x4 $_read($_ARG place row, int c, int left)\n"
+                             "{\n"
+                             "    f32x4 v = f32x4_all(0.0f);\n"
+                             "    if (left > 0)\n"
+                             "        v.x = $_get(MEM($) row, PLACE(c));\n"
+                             "    if (left > 1)\n"
+                             "        v.y = $_get(MEM($) row, PLACE(c + 1));\n"
+                             "    if (left > 2)\n"
+                             "        v.z = $_get(MEM($) row, PLACE(c + 2));\n"
+                             "    if (left > 3)\n"
+                             "        v.w = $_get(MEM($) row, PLACE(c + 3));\n"
+                             "    return v;\n"
+                             "}\n";
 
 static const char *setter(uint32_t dtype)
 {
@@ -322,7 +326,8 @@ static const char loader[] =
     "f32x4 $_load($_ARG place at)\n"
     "{\n"
     "    return f32x4_of(bits_f32($_WORD(at)), bits_f32($_WORD(at + 4u)),\n"
-    "                    bits_f32($_WORD(at + 8u)), bits_f32($_WORD(at + 12u)));\n"
+    "                    bits_f32($_WORD(at + 8u)), bits_f32($_WORD(at + "
+    "12u)));\n"
     "}\n";
 
 void gpu_language_words(gpu_text *out, const gpu_target *target,
@@ -360,7 +365,6 @@ void gpu_language_accessors(gpu_text *out, const gpu_target *target,
         const char *set = setter(operand->dtype);
         gpu_language_named(out, set, name);
         if (*set)
-            gpu_language_named(out, operand->packed ? writer : scatterer,
-                               name);
+            gpu_language_named(out, operand->packed ? writer : scatterer, name);
     }
 }

@@ -11,7 +11,10 @@ typedef struct gpu_maker {
     const gpu_target *target;
     const gpu_call *call;
     gpu_text body, source;
-    struct { char name[GPU_MAX_NAME]; gpu_expr value; } ints[GPU_MAX_INTS];
+    struct {
+        char name[GPU_MAX_NAME];
+        gpu_expr value;
+    } ints[GPU_MAX_INTS];
     uint32_t n_ints;
     const char *wrong; /* why the template cannot be made; NULL: all is well */
 } gpu_maker;

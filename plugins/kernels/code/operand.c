@@ -113,8 +113,8 @@ static void put_load(gpu_maker *m, gpu_text *out, const gpu_operand *t,
     gpu_printf(out, " + PLACE(%s) * PLACE(16))", at[4].data);
 }
 
-/* The begin of a statement that does nothing for rows that go nowhere; x becomes
- * the row. */
+/* The begin of a statement that does nothing for rows that go nowhere; x
+ * becomes the row. */
 static void put_row_of(gpu_maker *m, gpu_text *out, const gpu_operand *t,
                        gpu_text *x)
 {
@@ -174,8 +174,8 @@ static void put_write(gpu_maker *m, gpu_text *out, const gpu_operand *t,
  * defined; elsewhere compilers do not know the word. */
 static bool is_for_rows(const gpu_operand *t, const char *method)
 {
-    static const char *const all[] = {"Row", "Word", "Half", "Byte", "ReadInt",
-                                      "WriteScalar"};
+    static const char *const all[] = {"Row",  "Word",    "Half",
+                                      "Byte", "ReadInt", "WriteScalar"};
     for (uint32_t i = 0; i < sizeof all / sizeof *all && t->sliced; i++)
         if (!strcmp(method, all[i]))
             return true;

@@ -74,7 +74,7 @@ void gpu_language_reductions(gpu_text *out, const gpu_target *target,
         gpu_puts(out, portable);
         return;
     }
-    gpu_puts(out, target->language == GPU_GLSL ? glsl_subgroups
-                                               : ptx_subgroups);
+    gpu_puts(out,
+             target->language == GPU_GLSL ? glsl_subgroups : ptx_subgroups);
     gpu_puts(out, by_subgroups);
 }

@@ -1,4 +1,5 @@
-/* Operands in slices of 4 channels: physical coordinates by the layout's map. */
+/* Operands in slices of 4 channels: physical coordinates by the layout's map.
+ */
 #include "maker.h"
 
 #define MAX_CODE 1024
@@ -22,8 +23,8 @@ static void name_outputs(gpu_maker *m, const gpu_operand *t, const char *x,
     all[CLV_DIGIT_W] = "0";
 }
 
-/* "MEM(T) x, y, z, n": where slice s lies, and in which object. Of a buffer x is
- * the index of its first channel, y where the operand begins. */
+/* "MEM(T) x, y, z, n": where slice s lies, and in which object. Of a buffer x
+ * is the index of its first channel, y where the operand begins. */
 static void put_coordinates(gpu_maker *m, gpu_text *out, const gpu_operand *t,
                             const gpu_text *at, const char *s)
 {

@@ -89,8 +89,8 @@ static const char *put_reference(gpu_maker *m, gpu_text *out, const char *p,
         if (strcmp(t->name, name))
             continue;
         gpu_method_args args = {0};
-        const char *q = p < end && *p == '.' ? read_name(p + 1, end, method)
-                                             : NULL;
+        const char *q =
+            p < end && *p == '.' ? read_name(p + 1, end, method) : NULL;
         q = q && q < end && *q == '(' ? read_args(m, q, end, &args) : NULL;
         if (q)
             gpu_put_method(m, out, t, method, &args);

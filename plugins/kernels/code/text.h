@@ -7,13 +7,13 @@
 
 typedef struct gpu_text {
     const clv_host_api *host;
-    char *data;    /* NUL-terminated; NULL while empty */
+    char *data; /* NUL-terminated; NULL while empty */
     size_t n, room;
-    bool failed;   /* out of memory; what follows is dropped */
+    bool failed; /* out of memory; what follows is dropped */
 } gpu_text;
 
 void gpu_put(gpu_text *text, const char *data, size_t n);
 void gpu_puts(gpu_text *text, const char *string);
-__attribute__((format(printf, 2, 3))) void
-gpu_printf(gpu_text *text, const char *format, ...);
+__attribute__((format(printf, 2, 3))) void gpu_printf(gpu_text *text,
+                                                      const char *format, ...);
 void gpu_text_free(gpu_text *text);

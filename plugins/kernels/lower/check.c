@@ -1,11 +1,14 @@
 #include "lower/check.h"
 
 static const gpu_op *const ops[] = {
-    &gpu_op_get_rows,   &gpu_op_set_rows, &gpu_op_add,     &gpu_op_mul,
-    &gpu_op_silu,       &gpu_op_gelu,     &gpu_op_glu,     &gpu_op_rms_norm,
-    &gpu_op_layer_norm, &gpu_op_rope,     &gpu_op_softmax, &gpu_op_convert,
-    &gpu_op_matmul,     &gpu_op_attention, &gpu_op_top_k,
-    &gpu_op_matmul_experts,
+    &gpu_op_get_rows,   &gpu_op_set_rows,
+    &gpu_op_add,        &gpu_op_mul,
+    &gpu_op_silu,       &gpu_op_gelu,
+    &gpu_op_glu,        &gpu_op_rms_norm,
+    &gpu_op_layer_norm, &gpu_op_rope,
+    &gpu_op_softmax,    &gpu_op_convert,
+    &gpu_op_matmul,     &gpu_op_attention,
+    &gpu_op_top_k,      &gpu_op_matmul_experts,
 };
 
 const gpu_op *gpu_op_find(uint32_t op)
@@ -115,9 +118,9 @@ static bool is_rows(const gpu_tensor *t)
 
 static gpu_expr dim(const clv_tensor_desc *d, uint32_t i)
 {
-    return d->symbols[i] ? (gpu_expr){.factor = 1, .symbol = d->symbols[i],
-                                      .divisor = 1}
-                         : gpu_constant(d->dims[i]);
+    return d->symbols[i]
+               ? (gpu_expr){.factor = 1, .symbol = d->symbols[i], .divisor = 1}
+               : gpu_constant(d->dims[i]);
 }
 
 bool gpu_rows_extent(const gpu_tensor *t, gpu_expr *rows, gpu_expr *channels,
@@ -175,8 +178,8 @@ bool gpu_need(gpu_node *node, const gpu_tensor *t, const char *what,
         return gpu_no(node, "%s is %s without scales", what,
                       gpu_dtype_name(t->d.dtype));
     if (rank && t->d.rank != rank)
-        return gpu_no(node, "%s has rank %u, not %u", what,
-                      (unsigned)t->d.rank, (unsigned)rank);
+        return gpu_no(node, "%s has rank %u, not %u", what, (unsigned)t->d.rank,
+                      (unsigned)rank);
     if (!is_rows(t))
         return gpu_no(node, "%s must have contiguous rows at one stride", what);
     return true;
@@ -202,9 +205,8 @@ void gpu_wish(gpu_node *node, uint32_t input)
 int64_t gpu_reach(const gpu_target *target)
 {
     const uint64_t slack = 4096; /* memory is bound from below its begin */
-    uint64_t most = target->max_binding < INT32_MAX * 2ull
-                        ? target->max_binding
-                        : INT32_MAX * 2ull;
+    uint64_t most = target->max_binding < INT32_MAX * 2ull ? target->max_binding
+                                                           : INT32_MAX * 2ull;
     return most > slack ? (int64_t)(most - slack) : 0;
 }
 
@@ -236,9 +238,10 @@ static bool check_shape(gpu_node *node, const gpu_tensor *t)
         int64_t n = i == last ? d->dims[i] / elements : d->dims[i];
         int64_t step = t->dense ? dense : d->strides[i];
         if ((n > 1 && step <= 0) || step % clv_align(d->dtype))
-            return gpu_no(node, "tensor %u: stride %lld of dimension %u is not "
-                          "positive or splits elements", (unsigned)t->index,
-                          (long long)step, (unsigned)i);
+            return gpu_no(node,
+                          "tensor %u: stride %lld of dimension %u is not "
+                          "positive or splits elements",
+                          (unsigned)t->index, (long long)step, (unsigned)i);
         if (step > INT32_MAX || d->dims[i] > INT32_MAX)
             return gpu_no(node, "tensor %u: dimension %u is past 2^31",
                           (unsigned)t->index, (unsigned)i);
@@ -257,9 +260,10 @@ static bool read_layout(gpu_node *node, gpu_tensor *t)
     clv_block(d->dtype, &elements, &bytes);
     t->laid = d->usage == CLV_USAGE_STATE && d->rank == 2 && elements == 1 &&
               clv_layout_strides(d, bytes, d->strides);
-    if (!t->laid && (d->storage != CLV_STORAGE_BUFFER ||
-                     d->layout != CLV_LAYOUT_LINEAR))
-        return gpu_no(node, "tensor %u: only linear buffers and states as "
+    if (!t->laid &&
+        (d->storage != CLV_STORAGE_BUFFER || d->layout != CLV_LAYOUT_LINEAR))
+        return gpu_no(node,
+                      "tensor %u: only linear buffers and states as "
                       "weights, not storage %u in layout %u",
                       (unsigned)t->index, (unsigned)d->storage,
                       (unsigned)d->layout);
@@ -281,8 +285,8 @@ static bool read_tensor(const clv_subgraph *graph, gpu_node *node,
     clv_read(&out->d, sizeof out->d, theirs);
     out->index = index;
     const clv_tensor_desc *d = &out->d;
-    const bool integers = d->dtype < CLV_DTYPE_COUNT &&
-                          (GPU_INTEGERS & GPU_BIT(d->dtype));
+    const bool integers =
+        d->dtype < CLV_DTYPE_COUNT && (GPU_INTEGERS & GPU_BIT(d->dtype));
     if (!clv_block(d->dtype, &elements, &bytes))
         return gpu_no(node, "tensor %u: dtype %u is not known here",
                       (unsigned)index, (unsigned)d->dtype);
@@ -305,22 +309,27 @@ static bool read_scales(const clv_subgraph *graph, gpu_node *node, uint32_t i)
     if (!d->quant)
         return true;
     if (d->rank != 2 || d->symbols[0] || d->symbols[1])
-        return gpu_no(node, "tensor %u: with scales only matrices of fixed "
-                      "size", (unsigned)t->index);
+        return gpu_no(node,
+                      "tensor %u: with scales only matrices of fixed "
+                      "size",
+                      (unsigned)t->index);
     if (rank == 2 && (!d->quant_group || d->dims[1] % d->quant_group ||
                       d->quant_group % elements))
-        return gpu_no(node, "tensor %u: rows of %lld are no whole groups of "
-                      "%u", (unsigned)t->index, (long long)d->dims[1],
+        return gpu_no(node,
+                      "tensor %u: rows of %lld are no whole groups of "
+                      "%u",
+                      (unsigned)t->index, (long long)d->dims[1],
                       (unsigned)d->quant_group);
     if (!read_tensor(graph, node, d->quant_scales - 1, s) ||
         !gpu_need(node, s, "the scales", GPU_BIT(CLV_DTYPE_F32), rank))
         return false;
     if (s->d.symbols[0] || s->d.symbols[rank - 1] ||
-        s->d.dims[0] !=
-            (d->quant == CLV_QUANT_PER_TENSOR ? 1 : d->dims[0]) ||
+        s->d.dims[0] != (d->quant == CLV_QUANT_PER_TENSOR ? 1 : d->dims[0]) ||
         (rank == 2 && s->d.dims[1] != d->dims[1] / d->quant_group))
-        return gpu_no(node, "tensor %u: its scales are not of the scheme's "
-                      "shape", (unsigned)t->index);
+        return gpu_no(node,
+                      "tensor %u: its scales are not of the scheme's "
+                      "shape",
+                      (unsigned)t->index);
     return true;
 }
 

@@ -9,9 +9,9 @@
 
 typedef struct gpu_tensor {
     clv_tensor_desc d;
-    uint32_t index;  /* in the graph; CLV_NO_TENSOR: absent */
-    bool dense;      /* strides follow from the dimensions */
-    bool laid;       /* a state in CLV_LAYOUT_WEIGHTS: its strides are in d */
+    uint32_t index; /* in the graph; CLV_NO_TENSOR: absent */
+    bool dense;     /* strides follow from the dimensions */
+    bool laid;      /* a state in CLV_LAYOUT_WEIGHTS: its strides are in d */
 } gpu_tensor;
 
 typedef struct gpu_op gpu_op;
@@ -38,7 +38,8 @@ struct gpu_op {
                    node->out is written once, by Write or WriteScalar of an
                    operand named dst, whose offset, if any, is that of its
                    first channel */
-    /* Lists the ways to compute a node that check() took; NULL: there is one. */
+    /* Lists the ways to compute a node that check() took; NULL: there is one.
+     */
     void (*ways)(const gpu_node *node, gpu_ways *out);
     /* What may lie in slices: bit i: input i, GPU_SLICES_OUT: the output, which
      * is then written by Write alone. NULL: nothing. */
@@ -62,11 +63,11 @@ __attribute__((format(printf, 2, 3))) bool gpu_no(gpu_node *node,
                                                   const char *format, ...);
 
 #define GPU_BIT(dtype) (1u << (dtype))
-#define GPU_REALS                                                             \
-    (GPU_BIT(CLV_DTYPE_F32) | GPU_BIT(CLV_DTYPE_F16) |                        \
-     GPU_BIT(CLV_DTYPE_BF16) | GPU_BIT(CLV_DTYPE_Q8_0) |                      \
+#define GPU_REALS                                                              \
+    (GPU_BIT(CLV_DTYPE_F32) | GPU_BIT(CLV_DTYPE_F16) |                         \
+     GPU_BIT(CLV_DTYPE_BF16) | GPU_BIT(CLV_DTYPE_Q8_0) |                       \
      GPU_BIT(CLV_DTYPE_Q4_0))
-#define GPU_FLOATS                                                            \
+#define GPU_FLOATS                                                             \
     (GPU_BIT(CLV_DTYPE_F32) | GPU_BIT(CLV_DTYPE_F16) | GPU_BIT(CLV_DTYPE_BF16))
 #define GPU_INTEGERS (GPU_BIT(CLV_DTYPE_I8) | GPU_BIT(CLV_DTYPE_I4))
 

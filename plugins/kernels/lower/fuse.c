@@ -32,7 +32,8 @@ static bool has_parts(const gpu_fusion *f)
         if (!t)
             return true;
         if (t->usage == CLV_USAGE_TRANSIENT && (use->reads || use->writes) &&
-            (!use->reads || !use->writes || use->first_read <= use->first_write))
+            (!use->reads || !use->writes ||
+             use->first_read <= use->first_write))
             return true;
     }
     return false;
@@ -181,12 +182,23 @@ static bool extend(const gpu_fusion *f, uint32_t first, gpu_chain *chain)
     if (other && !is_ready(f, other, first, reader))
         return false;
     switch (next.node.op) {
-    case CLV_OP_ADD: add_link(chain, GPU_POST_ADD, other); break;
-    case CLV_OP_MUL: add_link(chain, GPU_POST_MUL, other); break;
-    case CLV_OP_SILU: add_link(chain, GPU_POST_SILU, NULL); break;
-    case CLV_OP_GELU: add_link(chain, GPU_POST_GELU, NULL); break;
-    case CLV_OP_GLU: link_glu(chain, &next, at == 0); break;
-    default: return false;
+    case CLV_OP_ADD:
+        add_link(chain, GPU_POST_ADD, other);
+        break;
+    case CLV_OP_MUL:
+        add_link(chain, GPU_POST_MUL, other);
+        break;
+    case CLV_OP_SILU:
+        add_link(chain, GPU_POST_SILU, NULL);
+        break;
+    case CLV_OP_GELU:
+        add_link(chain, GPU_POST_GELU, NULL);
+        break;
+    case CLV_OP_GLU:
+        link_glu(chain, &next, at == 0);
+        break;
+    default:
+        return false;
     }
     chain->nodes[chain->n_nodes++] = reader;
     chain->out = next.out;

@@ -5,10 +5,10 @@
  * A chain begins at a node whose op fuses; each further link is an elementwise
  * node that is the only reader of the former one's transient output. What the
  * chain makes is written when its first node runs, earlier than the graph's
- * order says; so it is kept in private memory, as no other tensor may lie there,
- * and only transients end a chain, or a SET_ROWS by ids that are an input. A graph
- * with transients that are parts of others (written under one index, read under
- * another) is left as it is.
+ * order says; so it is kept in private memory, as no other tensor may lie
+ * there, and only transients end a chain, or a SET_ROWS by ids that are an
+ * input. A graph with transients that are parts of others (written under one
+ * index, read under another) is left as it is.
  *
  * A sum that no chain takes, and an RMS_NORM of it, are one kernel that writes
  * both.
@@ -32,10 +32,10 @@ typedef struct gpu_chain {
     uint32_t n_links;
     uint32_t nodes[GPU_MAX_LINKS + 1]; /* that are covered */
     uint32_t n_nodes;
-    gpu_tensor out;                /* of the last that has one */
-    bool sets;                     /* a SET_ROWS is the last: to the rows of */
-    gpu_tensor state, ids;         /* state that ids say */
-    uint32_t map;                  /* private buffer: the row of each, or -1 */
+    gpu_tensor out;        /* of the last that has one */
+    bool sets;             /* a SET_ROWS is the last: to the rows of */
+    gpu_tensor state, ids; /* state that ids say */
+    uint32_t map;          /* private buffer: the row of each, or -1 */
 } gpu_chain;
 
 typedef struct gpu_fusion {
@@ -58,7 +58,7 @@ clv_status gpu_fusion_init(gpu_fusion *f, const clv_host_api *host,
 void gpu_fusion_finish(gpu_fusion *f);
 /* The uses of tensors in the graph's nodes. */
 typedef struct gpu_use {
-    uint32_t reads, writes; /* operands that are it */
+    uint32_t reads, writes;                 /* operands that are it */
     uint32_t first_read, first_write, last; /* nodes */
     uint32_t by_rows; /* of reads, those that cannot be of slices */
     uint32_t copy;    /* 1 + private buffer that has it as rows, too; or 0 */

@@ -18,9 +18,12 @@ gpu_operand *gpu_call_rows(gpu_call *call, const char *name,
                            const gpu_tensor *t, bool written)
 {
     gpu_operand *operand = &call->operands[call->n_operands++];
-    *operand = (gpu_operand){.name = name, .dtype = t->d.dtype,
-                             .written = written, .memory = GPU_MEMORY_TENSOR,
-                             .index = t->index, .packed = true};
+    *operand = (gpu_operand){.name = name,
+                             .dtype = t->d.dtype,
+                             .written = written,
+                             .memory = GPU_MEMORY_TENSOR,
+                             .index = t->index,
+                             .packed = true};
     gpu_rows_extent(t, &operand->width, &operand->channels,
                     &operand->strides[CLV_L_W]);
     if (gpu_is_spread(t)) {
@@ -36,9 +39,13 @@ gpu_operand *gpu_add_private_rows(gpu_call *call, const char *name,
                                   int64_t stride, bool written)
 {
     gpu_operand *o = &call->operands[call->n_operands++];
-    *o = (gpu_operand){.name = name, .dtype = dtype, .written = written,
-                       .memory = GPU_MEMORY_PRIVATE, .index = buffer,
-                       .packed = true, .width = width,
+    *o = (gpu_operand){.name = name,
+                       .dtype = dtype,
+                       .written = written,
+                       .memory = GPU_MEMORY_PRIVATE,
+                       .index = buffer,
+                       .packed = true,
+                       .width = width,
                        .channels = gpu_constant(channels)};
     for (uint32_t i = 0; i < 5; i++)
         o->strides[i] = gpu_constant(0);
@@ -98,9 +105,9 @@ uint32_t gpu_row_group(const gpu_target *target, int64_t channels)
     uint32_t group = 64;
     while (group < 256 && group * 8 < channels)
         group *= 2;
-    while (group > 1 && (group > target->max_group ||
-                         group > target->max_group_size[0] ||
-                         group * 8 > target->local_bytes))
+    while (group > 1 &&
+           (group > target->max_group || group > target->max_group_size[0] ||
+            group * 8 > target->local_bytes))
         group /= 2;
     return group;
 }
@@ -143,10 +150,10 @@ static clv_status lower_chain(gpu_lowering *lowering, gpu_fusion *fusion,
     gpu_builder *b = &lowering->builder;
     gpu_node whole = *node;
     whole.out = chain->out;
-    clv_status status =
-        chain->sets ? gpu_row_map(lowering, node->index, &chain->ids,
-                                  &chain->state, &chain->map)
-                    : gpu_place(fusion, b, node, &chain->out);
+    clv_status status = chain->sets
+                            ? gpu_row_map(lowering, node->index, &chain->ids,
+                                          &chain->state, &chain->map)
+                            : gpu_place(fusion, b, node, &chain->out);
     const uint32_t dispatches = b->code->n_dispatches;
     const uint32_t setup = b->code->n_setup;
     if (status)
@@ -179,11 +186,10 @@ static clv_status lower_team(gpu_lowering *lowering, gpu_fusion *fusion,
     clv_status status = CLV_OK;
     for (uint32_t i = 0; i < team->n_outs && !status; i++) {
         gpu_chain *sets = &team->members[i].sets;
-        status = sets->sets
-                     ? gpu_row_map(lowering, node->index, &sets->ids,
-                                   &sets->state, &sets->map)
-                     : gpu_place(fusion, &lowering->builder, node,
-                                 &team->members[i].out);
+        status = sets->sets ? gpu_row_map(lowering, node->index, &sets->ids,
+                                          &sets->state, &sets->map)
+                            : gpu_place(fusion, &lowering->builder, node,
+                                        &team->members[i].out);
     }
     if (!status)
         status = gpu_few_lower_team(lowering, team);
@@ -215,8 +221,8 @@ static clv_status lower_node(gpu_lowering *lowering, gpu_fusion *fusion,
                         "node %u: %s", (unsigned)index, node.caps.reason);
     if (gpu_has(&node.out) && lowering->order.ids == node.out.index + 1)
         lowering->order.ids = 0; /* other ids from now on */
-    clv_status status = gpu_place_rows(fusion, &lowering->builder, &node,
-                                       &swapped);
+    clv_status status =
+        gpu_place_rows(fusion, &lowering->builder, &node, &swapped);
     if (!status)
         status = lower_some(lowering, fusion, &node);
     gpu_place_back(fusion, &swapped);

@@ -7,8 +7,8 @@
 typedef enum gpu_scratch {
     GPU_SCRATCH_HALVES, /* x for matrix instructions, and its rows' scales */
     GPU_SCRATCH_HALVES_SCALE,
-    GPU_SCRATCH_BYTES,  /* or as bytes, with theirs */
-    GPU_SCRATCH_PARTS,  /* of sums */
+    GPU_SCRATCH_BYTES,   /* or as bytes, with theirs */
+    GPU_SCRATCH_PARTS,   /* of sums */
     GPU_SCRATCH_EXPERTS, /* products in the order of experts */
     GPU_SCRATCH_COUNT
 } gpu_scratch;
@@ -37,28 +37,32 @@ struct gpu_lowering {
     uint32_t counters;  /* private buffer of so many words that are 0 between */
     int64_t n_counters; /* dispatches */
     bool aliased;       /* tensors may be parts of others */
-    struct gpu_row_map { uint32_t ids, buffer; int64_t rows; }
-        maps[GPU_MAX_ROW_MAPS]; /* of SET_ROWS that others cover */
+    struct gpu_row_map {
+        uint32_t ids, buffer;
+        int64_t rows;
+    } maps[GPU_MAX_ROW_MAPS]; /* of SET_ROWS that others cover */
     uint32_t n_maps;
-    struct gpu_turns { uint32_t pos, freq, buffer; float scale; }
-        turns; /* buffer: 1 + that of the last who asked; 0: none yet */
+    struct gpu_turns {
+        uint32_t pos, freq, buffer;
+        float scale;
+    } turns; /* buffer: 1 + that of the last who asked; 0: none yet */
 };
 
-/* A private buffer that is at least so large, shared by all that ask for scratch
- * of that kind. */
+/* A private buffer that is at least so large, shared by all that ask for
+ * scratch of that kind. */
 clv_status gpu_share_scratch(gpu_lowering *lowering, gpu_scratch kind,
                              uint64_t size, uint32_t *index);
 
 /* ops/rows.c: the private buffer that has for each of the ids the row of the
- * state that it says, or -1 where there is none or a later id is the same. Those
- * who ask for the same share it. */
+ * state that it says, or -1 where there is none or a later id is the same.
+ * Those who ask for the same share it. */
 clv_status gpu_row_map(gpu_lowering *lowering, uint32_t node,
                        const gpu_tensor *ids, const gpu_tensor *state,
                        uint32_t *buffer);
 
-/* ops/rope.c: the private buffer that has for each position sine and cosine of each
- * pair, times the scale: rows of 2 floats a pair. Positions and frequencies do not
- * change in a run; ropes of the same share it. */
+/* ops/rope.c: the private buffer that has for each position sine and cosine of
+ * each pair, times the scale: rows of 2 floats a pair. Positions and
+ * frequencies do not change in a run; ropes of the same share it. */
 clv_status gpu_rope_turns(gpu_lowering *lowering, uint32_t node,
                           const gpu_node *rope, uint32_t *buffer);
 
@@ -69,38 +73,36 @@ clv_status gpu_lower_add_norm(gpu_lowering *lowering, const gpu_node *add,
 /* The templates, by the names of their files. */
 extern const char gpu_template_elementwise[], gpu_template_strided[],
     gpu_template_rms_norm[], gpu_template_add_rms_norm[],
-    gpu_template_layer_norm[], gpu_template_softmax[],
-    gpu_template_rope[], gpu_template_rope_slices[],
-    gpu_template_rope_turns[],
-    gpu_template_get_rows[],
-    gpu_template_get_rows_scaled[], gpu_template_set_rows[], gpu_template_row_map[],
-    gpu_template_packed[], gpu_template_weights[],
-    gpu_template_weights_scaled[], gpu_template_weights_slices[],
-    gpu_template_weights_words[], gpu_template_convert_layout[],
-    gpu_template_convert_words[], gpu_template_convert_scales[],
-    gpu_template_matmul_vector[],
+    gpu_template_layer_norm[], gpu_template_softmax[], gpu_template_rope[],
+    gpu_template_rope_slices[], gpu_template_rope_turns[],
+    gpu_template_get_rows[], gpu_template_get_rows_scaled[],
+    gpu_template_set_rows[], gpu_template_row_map[], gpu_template_packed[],
+    gpu_template_weights[], gpu_template_weights_scaled[],
+    gpu_template_weights_slices[], gpu_template_weights_words[],
+    gpu_template_convert_layout[], gpu_template_convert_words[],
+    gpu_template_convert_scales[], gpu_template_matmul_vector[],
     gpu_template_matmul_tile[], gpu_template_bytes[],
     gpu_template_bytes_scaled[], gpu_template_quantise[],
     gpu_template_matmul_tile_bytes[], gpu_template_attention[],
     gpu_template_attention_join[], gpu_template_matrix_ptx[],
     gpu_template_matrix_plain[], gpu_template_matrix_weights[],
     gpu_template_matrix_halves[], gpu_template_matrix_bytes[],
-    gpu_template_quantise_tiles[],
-    gpu_template_tiles[], gpu_template_halves[], gpu_template_matmul_matrix[],
-    gpu_template_matmul_matrix_join[], gpu_template_matmul_matrix_vector[],
-    gpu_template_attention_matrix[], gpu_template_attention_few[],
-    gpu_template_zeros[], gpu_template_top_k[],
+    gpu_template_quantise_tiles[], gpu_template_tiles[], gpu_template_halves[],
+    gpu_template_matmul_matrix[], gpu_template_matmul_matrix_join[],
+    gpu_template_matmul_matrix_vector[], gpu_template_attention_matrix[],
+    gpu_template_attention_few[], gpu_template_zeros[], gpu_template_top_k[],
     gpu_template_experts[], gpu_template_experts_vector[],
     gpu_template_experts_sum[], gpu_template_experts_sort[],
     gpu_template_experts_tile[], gpu_template_experts_join[];
 /* Those of GLSL alone. */
-extern const char gpu_template_attention_coop[], gpu_template_matmul_coop[], gpu_template_matrix_coop[],
-    gpu_template_matmul_coop_vector[], gpu_template_matrix_coop_plain[],
-    gpu_template_tile_units[], gpu_template_coop_halves[],
-    gpu_template_coop_bytes[], gpu_template_matrix_coop_bytes[],
-    gpu_template_matrix_coop_bytes_plain[];
+extern const char gpu_template_attention_coop[], gpu_template_matmul_coop[],
+    gpu_template_matrix_coop[], gpu_template_matmul_coop_vector[],
+    gpu_template_matrix_coop_plain[], gpu_template_tile_units[],
+    gpu_template_coop_halves[], gpu_template_coop_bytes[],
+    gpu_template_matrix_coop_bytes[], gpu_template_matrix_coop_bytes_plain[];
 
-/* A call of a template, of groups x 1 x 1 work items; variant is the name too. */
+/* A call of a template, of groups x 1 x 1 work items; variant is the name too.
+ */
 void gpu_call_init(gpu_call *call, const char *name, const char *text,
                    uint32_t node, uint32_t group);
 /* Adds a tensor that is rows: W counts rows, C its last dimension. */
@@ -115,8 +117,8 @@ gpu_operand *gpu_add_private_rows(gpu_call *call, const char *name,
 void gpu_call_post(gpu_call *call, gpu_post_op op, const gpu_tensor *operand);
 void gpu_call_param(gpu_call *call, const char *name, gpu_expr value);
 void gpu_call_define(gpu_call *call, const char *name, int64_t value);
-/* Has the call reduce by subgroups, where the target has them: it is a variant of
- * that name then. */
+/* Has the call reduce by subgroups, where the target has them: it is a variant
+ * of that name then. */
 void gpu_call_subgroups(gpu_call *call, const gpu_target *target,
                         const char *variant);
 /* The bits of a float, as a param that bits_f32() reads. */

@@ -45,10 +45,18 @@ typedef struct blocks {
 static bool find_blocks(const clv_tensor_desc *w, blocks *out)
 {
     switch (w->dtype) {
-    case CLV_DTYPE_I8: *out = (blocks){16, 16, 16, 0}; return true;
-    case CLV_DTYPE_I4: *out = (blocks){32, 16, 16, 0}; return true;
-    case CLV_DTYPE_Q8_0: *out = (blocks){32, 32, 34, 2}; return true;
-    case CLV_DTYPE_Q4_0: *out = (blocks){32, 16, 18, 2}; return true;
+    case CLV_DTYPE_I8:
+        *out = (blocks){16, 16, 16, 0};
+        return true;
+    case CLV_DTYPE_I4:
+        *out = (blocks){32, 16, 16, 0};
+        return true;
+    case CLV_DTYPE_Q8_0:
+        *out = (blocks){32, 32, 34, 2};
+        return true;
+    case CLV_DTYPE_Q4_0:
+        *out = (blocks){32, 16, 18, 2};
+        return true;
     }
     return false;
 }
@@ -66,9 +74,8 @@ static uint32_t element_of(const gpu_target *target, const clv_tensor_desc *w)
     blocks b;
     if (find_blocks(w, &b))
         return CLV_DTYPE_I32;
-    return w->dtype == CLV_DTYPE_F16 &&
-                   (storage == CLV_STORAGE_BUFFER ||
-                    target->image_halves[storage])
+    return w->dtype == CLV_DTYPE_F16 && (storage == CLV_STORAGE_BUFFER ||
+                                         target->image_halves[storage])
                ? CLV_DTYPE_F16
                : CLV_DTYPE_F32;
 }
@@ -97,8 +104,7 @@ static bool has_scales_apart(const clv_tensor_desc *w)
 /* Rows that the setup can read at a time, and has groups for. */
 static int64_t rows_at_once(const gpu_node *product)
 {
-    int64_t rows =
-        gpu_reach(product->target) / gpu_step_bytes(&product->in[1]);
+    int64_t rows = gpu_reach(product->target) / gpu_step_bytes(&product->in[1]);
     if (rows > GPU_MAX_GROUPS)
         rows = GPU_MAX_GROUPS;
     return rows >= 64 ? rows / 64 * 64 : rows >= 4 ? rows / 4 * 4 : rows;
@@ -162,8 +168,8 @@ static clv_status place_scales(gpu_lowering *lowering, const gpu_node *product,
         gpu_add_private_rows(call, "scale", index, CLV_DTYPE_F16,
                              gpu_constant(count), n, 2 * n, false);
     gpu_call_param(call, "group", gpu_constant(at->channels));
-    begin(&setup, "convert_scales", gpu_template_convert_scales,
-          product->index, bound, scale);
+    begin(&setup, "convert_scales", gpu_template_convert_scales, product->index,
+          bound, scale);
     gpu_call_define(&setup, "STRIDE", at->stride);
     setup.groups[0] = gpu_constant((n + ITEMS - 1) / ITEMS);
     setup.groups[1] = gpu_constant(count);
@@ -188,14 +194,14 @@ clv_status gpu_weights_place(gpu_lowering *lowering, const gpu_node *product,
     w->storage = lowering->target->weights - 1;
     make_map(lowering->target, d, count, &w->map);
     w->channels = gpu_constant(w->map.dims[CLV_L_I]);
-    clv_status status = gpu_build_objects(b, &w->map, w->storage, w->dtype,
-                                          true, &w->index);
+    clv_status status =
+        gpu_build_objects(b, &w->map, w->storage, w->dtype, true, &w->index);
     if (!status && packed)
         status = convert_words(b, product->index, &bound, w, &at,
                                data_bytes(d, &at), rows);
     else if (!status)
-        status = gpu_convert(b, product->index, &bound, w, gpu_constant(rows),
-                             true);
+        status =
+            gpu_convert(b, product->index, &bound, w, gpu_constant(rows), true);
     if (!status && packed && !d->quant)
         status = place_scales(lowering, product, &bound, count, &at, call);
     return status;

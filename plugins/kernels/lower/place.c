@@ -22,10 +22,9 @@ static bool pays(const gpu_fusion *f, const clv_tensor_desc *t,
     int64_t rows = 1;
     for (uint32_t i = 0; i + 1 < t->rank; i++)
         rows *= t->dims[i];
-    return !use->by_rows ||
-           (use->reads - use->by_rows > use->by_rows &&
-            rows <= GPU_MAX_GROUPS &&
-            !gpu_is_disabled(f->target, "convert_layout"));
+    return !use->by_rows || (use->reads - use->by_rows > use->by_rows &&
+                             rows <= GPU_MAX_GROUPS &&
+                             !gpu_is_disabled(f->target, "convert_layout"));
 }
 
 void gpu_place_look(gpu_fusion *f)
@@ -48,8 +47,7 @@ bool gpu_place_fits(const gpu_target *target, const clv_layout_map *map,
 {
     const int64_t object = map->n_elements / map->extent[CLV_PHYS_OBJECT];
     const bool halves = dtype == CLV_DTYPE_F16;
-    if (object > INT32_MAX ||
-        object * (halves ? 2 : 4) > gpu_reach(target) ||
+    if (object > INT32_MAX || object * (halves ? 2 : 4) > gpu_reach(target) ||
         (halves && storage && !target->image_halves[storage]))
         return false;
     for (uint32_t i = 0; i < 3 && storage != CLV_STORAGE_BUFFER; i++)
@@ -88,9 +86,9 @@ static bool is_room(const gpu_private *there, const gpu_private *want)
 }
 
 /* Private memory that nobody needs any more when the node runs, or new one. */
-static clv_status find_room(gpu_fusion *f, gpu_builder *b,
-                            const gpu_node *node, const gpu_private *want,
-                            const clv_layout_map *map, uint32_t *index)
+static clv_status find_room(gpu_fusion *f, gpu_builder *b, const gpu_node *node,
+                            const gpu_private *want, const clv_layout_map *map,
+                            uint32_t *index)
 {
     clv_status status = CLV_OK;
     for (*index = 0; *index < f->n_busy; ++*index)

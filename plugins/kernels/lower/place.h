@@ -1,6 +1,7 @@
 /*
- * Memory of a program's own for transients: those that end a chain of fused ops,
- * and those that lie in slices of 4 channels, as gpu_target.slices asks for.
+ * Memory of a program's own for transients: those that end a chain of fused
+ * ops, and those that lie in slices of 4 channels, as gpu_target.slices asks
+ * for.
  */
 #pragma once
 
@@ -10,9 +11,9 @@
  * elements, F32, F16 or I32. */
 bool gpu_place_fits(const gpu_target *target, const clv_layout_map *map,
                     uint32_t storage, uint32_t dtype);
-/* Which tensors to keep in slices: those that all who read them can read so, and
- * those that most can. For the others a dispatch makes a copy of rows, once: it
- * costs what one of them takes to read and write the tensor. */
+/* Which tensors to keep in slices: those that all who read them can read so,
+ * and those that most can. For the others a dispatch makes a copy of rows,
+ * once: it costs what one of them takes to read and write the tensor. */
 void gpu_place_look(gpu_fusion *f);
 /* Whether node's kernel can write t in slices. */
 bool gpu_place_slices(const gpu_fusion *f, const gpu_node *node,
@@ -27,8 +28,9 @@ typedef struct gpu_swapped {
     int64_t elements[CLV_MAX_INPUTS]; /* of the map */
 } gpu_swapped;
 
-/* Where the node cannot read an input that lies in slices, it is to read the copy,
- * which is made here unless it is there. To be taken back after a failure, too. */
+/* Where the node cannot read an input that lies in slices, it is to read the
+ * copy, which is made here unless it is there. To be taken back after a
+ * failure, too. */
 clv_status gpu_place_rows(gpu_fusion *f, gpu_builder *b, const gpu_node *node,
                           gpu_swapped *swapped);
 void gpu_place_back(gpu_fusion *f, const gpu_swapped *swapped);

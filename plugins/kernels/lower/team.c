@@ -54,12 +54,11 @@ static bool find_reader(const gpu_fusion *f, const gpu_tensor *t, uint32_t op,
                         gpu_node *reader)
 {
     const gpu_use *use = &f->uses[t->index];
-    if (use->reads != 1 ||
-        clv_graph_node(f->graph, use->first_read)->op != op)
+    if (use->reads != 1 || clv_graph_node(f->graph, use->first_read)->op != op)
         return false;
     gpu_check_node(f->target, f->graph, use->first_read, reader);
-    return reader->caps.answer == CLV_ANSWER_YES && is_single(f, &reader->out) &&
-           gpu_same_dims(&reader->out, t);
+    return reader->caps.answer == CLV_ANSWER_YES &&
+           is_single(f, &reader->out) && gpu_same_dims(&reader->out, t);
 }
 
 /* Gate and up that only a GLU reads, of which it comes to be. */
@@ -123,8 +122,8 @@ static void add_ropes(const gpu_fusion *f, gpu_team *team)
     if (gpu_is_disabled(f->target, "matmul_rope"))
         return;
     for (uint32_t i = 0; i < team->n; i++) {
-        turned[i] = find_reader(f, &team->members[i].out, CLV_OP_ROPE,
-                                &ropes[i]);
+        turned[i] =
+            find_reader(f, &team->members[i].out, CLV_OP_ROPE, &ropes[i]);
         if (!turned[i])
             continue;
         if (ropes[i].in[1].d.usage != CLV_USAGE_INPUT ||

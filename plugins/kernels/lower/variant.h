@@ -18,7 +18,7 @@ typedef struct gpu_ways {
     char key[GPU_KEY_SIZE]; /* family, formats, classes of sizes:
                                "matmul-q8_0-o12-i13-n9" */
     uint32_t n, way[GPU_MAX_WAYS];
-    uint32_t preferred;     /* where nothing was tried; one of them */
+    uint32_t preferred; /* where nothing was tried; one of them */
 } gpu_ways;
 
 static inline void gpu_way_add(gpu_ways *ways, uint32_t way)
@@ -32,7 +32,7 @@ static inline unsigned gpu_size_class(int64_t n)
 {
     unsigned class = 0;
     while (class < 62 && (int64_t)1 << class < n)
-        class++;
+        class ++;
     return class;
 }
 
@@ -64,8 +64,7 @@ static inline uint32_t gpu_choice(const gpu_target *target,
                                   const gpu_ways *ways)
 {
     uint32_t way;
-    return gpu_choice_find(target->choices, ways, &way) ? way
-                                                        : ways->preferred;
+    return gpu_choice_find(target->choices, ways, &way) ? way : ways->preferred;
 }
 
 /* Whether the target's list of disabled variants has the name. */

@@ -9,9 +9,9 @@
 
 #define F32 GPU_BIT(CLV_DTYPE_F32)
 #define MAX_PARTS 16
-#define PART_ROWS 128 /* of the cache, at least, for a part */
+#define PART_ROWS 128  /* of the cache, at least, for a part */
 #define MATRIX_ROWS 64 /* the same with matrix instructions */
-#define FEW 64        /* queries and heads of a group, for the kernel of few */
+#define FEW 64         /* queries and heads of a group, for the kernel of few */
 
 /* Whether matrix instructions may be used. */
 static bool suits_matrix(const gpu_node *node)
@@ -19,8 +19,8 @@ static bool suits_matrix(const gpu_node *node)
     const gpu_target *target = node->target;
     const int64_t dim = node->node.attr.attention.head_dim;
     return gpu_has_matrices(target) && node->in[1].d.dtype == CLV_DTYPE_F16 &&
-           dim % 8 == 0 && dim <= 128 &&
-           target->max_group >= 128 && target->max_group_size[0] >= 128 &&
+           dim % 8 == 0 && dim <= 128 && target->max_group >= 128 &&
+           target->max_group_size[0] >= 128 &&
            target->local_bytes >= (gpu_is_glsl(target) ? 32 : 48) * 1024u &&
            !gpu_is_disabled(target, gpu_is_spread(&node->in[2])
                                         ? "attention_matrix_turned"
@@ -54,8 +54,8 @@ static uint32_t choose_parts(const gpu_target *target, const gpu_attention *s)
     int64_t pairs = s->n * s->per_group;
     int64_t busy = (pairs + s->queries - 1) / s->queries * s->groups;
     int64_t parts = 4 * (int64_t)target->units / busy;
-    const int64_t least = s->kind == GPU_ATTENTION_MATRIX ? MATRIX_ROWS
-                                                          : PART_ROWS;
+    const int64_t least =
+        s->kind == GPU_ATTENTION_MATRIX ? MATRIX_ROWS : PART_ROWS;
     if (parts > s->rows / least)
         parts = s->rows / least;
     if (parts < 2 || gpu_is_disabled(target, "attention_join"))
@@ -73,7 +73,8 @@ static gpu_attention numbers_of(const gpu_node *node)
 {
     gpu_attention s = {.n = gpu_max_rows(&node->in[0]),
                        .dim = node->node.attr.attention.head_dim,
-                       .rows = gpu_max_rows(&node->in[1]), .d_max = 64,
+                       .rows = gpu_max_rows(&node->in[1]),
+                       .d_max = 64,
                        .turned = gpu_is_spread(&node->in[2])};
     s.heads = node->in[0].d.dims[1] / s.dim;
     s.groups = node->in[1].d.dims[1] / s.dim;
@@ -188,10 +189,10 @@ static void list_ways(const gpu_node *node, gpu_ways *out)
     const gpu_attention few = gpu_attention_few(node, numbers_of(node));
     out->preferred = way_of(&s);
     snprintf(out->key, sizeof out->key, "attention%s-%s-h%u-g%u-d%u-n%u-r%u",
-             s.turned ? "-turned" : "",
-             gpu_dtype_name(node->in[1].d.dtype), gpu_size_class(s.heads),
-             gpu_size_class(s.groups), gpu_size_class(s.dim),
-             gpu_size_class(s.n), gpu_size_class(s.rows));
+             s.turned ? "-turned" : "", gpu_dtype_name(node->in[1].d.dtype),
+             gpu_size_class(s.heads), gpu_size_class(s.groups),
+             gpu_size_class(s.dim), gpu_size_class(s.n),
+             gpu_size_class(s.rows));
     gpu_way_add(out, out->preferred);
     add_like(node, &s, out);
     if (s.kind == GPU_ATTENTION_FEW)
@@ -243,7 +244,7 @@ static bool check_operands(gpu_node *node)
         return gpu_no(node, "k and v differ in dtype or dimensions");
     if (!gpu_same_dims(q, y) || !gpu_same_dim(q, 0, pos, 0))
         return gpu_no(node, "output 0 is not as q, or pos has not one entry a "
-                      "query");
+                            "query");
     return check_heads(node) && gpu_in_reach(node, q, "q") &&
            gpu_in_reach(node, k, "k") && gpu_in_reach(node, v, "v") &&
            gpu_in_reach(node, y, "output 0");
@@ -261,17 +262,20 @@ static bool check_attention(gpu_node *node)
         return gpu_no(node, "rows_symbol names no symbol");
     const gpu_attention s = preferred_for_many(node);
     if (gpu_is_disabled(target, s.turned ? "attention_turned" : "attention") ||
-        s.items < s.queries ||
-        (s.turned && s.items % 4) ||
+        s.items < s.queries || (s.turned && s.items % 4) ||
         s.items > target->max_group ||
         local_bytes(target, &s) > target->local_bytes)
-        return gpu_no(node, "no kernel fits groups of %u and %u bytes of local "
-                      "memory", (unsigned)target->max_group,
+        return gpu_no(node,
+                      "no kernel fits groups of %u and %u bytes of local "
+                      "memory",
+                      (unsigned)target->max_group,
                       (unsigned)target->local_bytes);
     if (s.n * s.per_group > (int64_t)s.queries * GPU_MAX_GROUPS ||
         s.groups > GPU_MAX_GROUPS)
-        return gpu_no(node, "%lld queries of %lld heads are more than a "
-                      "dispatch takes", (long long)s.n, (long long)s.heads);
+        return gpu_no(node,
+                      "%lld queries of %lld heads are more than a "
+                      "dispatch takes",
+                      (long long)s.n, (long long)s.heads);
     if (s.kind == GPU_ATTENTION_MATRIX ||
         preferred(node).kind == GPU_ATTENTION_FEW)
         node->caps.error_class = CLV_ERROR_F16;
@@ -303,6 +307,6 @@ static uint32_t slices(const gpu_node *node)
     return 1 | (s.parts == 1 && s.dim % 4 == 0 ? GPU_SLICES_OUT : 0);
 }
 
-const gpu_op gpu_op_attention = {"attention", CLV_OP_ATTENTION, 4, 4, 1,
-                                 check_attention, lower_attention, false,
-                                 list_ways, slices};
+const gpu_op gpu_op_attention = {
+    "attention",     CLV_OP_ATTENTION, 4,     4,         1,
+    check_attention, lower_attention,  false, list_ways, slices};

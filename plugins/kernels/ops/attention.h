@@ -33,10 +33,9 @@ clv_status gpu_attention_many_lower(gpu_lowering *lowering,
                                     const gpu_node *node,
                                     const gpu_attention *s);
 
-/* attention_few.c: the numbers of the kernel for few queries, for s that has the
- * node's; whether it can be used. */
+/* attention_few.c: the numbers of the kernel for few queries, for s that has
+ * the node's; whether it can be used. */
 gpu_attention gpu_attention_few(const gpu_node *node, gpu_attention s);
 bool gpu_attention_few_fits(const gpu_node *node, const gpu_attention *s);
-clv_status gpu_attention_few_lower(gpu_lowering *lowering,
-                                   const gpu_node *node,
+clv_status gpu_attention_few_lower(gpu_lowering *lowering, const gpu_node *node,
                                    const gpu_attention *s);

@@ -48,8 +48,7 @@ bool gpu_attention_few_fits(const gpu_node *node, const gpu_attention *s)
     const gpu_target *target = node->target;
     return gpu_has_matrices(target) && !gpu_is_glsl(target) &&
            node->in[1].d.dtype == CLV_DTYPE_F16 && s->dim % 8 == 0 &&
-           s->dim <= 128 && !s->turned &&
-           s->items <= target->max_group &&
+           s->dim <= 128 && !s->turned && s->items <= target->max_group &&
            s->items <= target->max_group_size[0] &&
            local_bytes(target, s) <= (int64_t)target->local_bytes &&
            s->groups <= GPU_MAX_GROUPS &&
@@ -86,8 +85,8 @@ static clv_status get_counters(gpu_lowering *lowering, const gpu_node *node,
 static clv_status add_parts(gpu_lowering *lowering, gpu_call *call,
                             const gpu_node *node, const gpu_attention *s)
 {
-    const int64_t lists = (pairs_of(s) + s->queries - 1) / s->queries *
-                          s->groups;
+    const int64_t lists =
+        (pairs_of(s) + s->queries - 1) / s->queries * s->groups;
     const int64_t rows = lists * s->parts * s->queries, row = 4 * (s->dim + 4);
     uint32_t buffer, counters;
     clv_status status = gpu_share_scratch(lowering, GPU_SCRATCH_PARTS,
@@ -127,16 +126,15 @@ static clv_status build(gpu_lowering *lowering, const gpu_node *node,
     return gpu_build(&lowering->builder, &call, false);
 }
 
-clv_status gpu_attention_few_lower(gpu_lowering *lowering,
-                                   const gpu_node *node,
+clv_status gpu_attention_few_lower(gpu_lowering *lowering, const gpu_node *node,
                                    const gpu_attention *s)
 {
     gpu_text text = {.host = lowering->builder.host};
     gpu_puts(&text, gpu_template_packed);
     gpu_puts(&text, gpu_matrix_words(node->target));
     gpu_puts(&text, gpu_template_attention_few);
-    clv_status status = text.failed ? CLV_ERR_NO_MEMORY
-                                    : build(lowering, node, s, text.data);
+    clv_status status =
+        text.failed ? CLV_ERR_NO_MEMORY : build(lowering, node, s, text.data);
     gpu_text_free(&text);
     return status;
 }

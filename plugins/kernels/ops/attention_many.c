@@ -1,5 +1,5 @@
-/* Attention by the kernels for many queries, and without matrix instructions for
- * few: a dispatch, and one that joins its parts. */
+/* Attention by the kernels for many queries, and without matrix instructions
+ * for few: a dispatch, and one that joins its parts. */
 #include "ops/attention.h"
 #include "ops/matrix.h"
 
@@ -24,7 +24,7 @@ static clv_status make_text(gpu_text *text, const gpu_target *target,
     if (s->kind == GPU_ATTENTION_MATRIX)
         gpu_puts(text, gpu_matrix_words(target));
     gpu_puts(text, s->kind == GPU_ATTENTION_PLAIN ? gpu_template_attention
-                   : gpu_is_glsl(target) ? gpu_template_attention_coop
+                   : gpu_is_glsl(target)          ? gpu_template_attention_coop
                                          : gpu_template_attention_matrix);
     return text->failed ? CLV_ERR_NO_MEMORY : CLV_OK;
 }
@@ -43,9 +43,12 @@ static void add_partial(gpu_call *call, const char *name,
                         const gpu_attention *s, uint32_t buffer, bool written)
 {
     gpu_operand *o = &call->operands[call->n_operands++];
-    *o = (gpu_operand){.name = name, .dtype = CLV_DTYPE_F32,
-                       .written = written, .memory = GPU_MEMORY_PRIVATE,
-                       .index = buffer, .packed = true,
+    *o = (gpu_operand){.name = name,
+                       .dtype = CLV_DTYPE_F32,
+                       .written = written,
+                       .memory = GPU_MEMORY_PRIVATE,
+                       .index = buffer,
+                       .packed = true,
                        .width = gpu_constant(s->n * s->heads * s->parts),
                        .channels = gpu_constant(s->dim + 2)};
     for (uint32_t i = 0; i < 5; i++)
@@ -66,9 +69,9 @@ void gpu_attention_operands(gpu_call *call, const gpu_node *node,
     gpu_call_param(call, "group_heads", gpu_constant(s->per_group));
     gpu_call_param(call, "span", gpu_constant(attr->attention.window));
     gpu_call_param(call, "scale", gpu_float(attr->attention.scale));
-    gpu_call_param(call, "softcap", gpu_float(attr->attention.softcap
-                                                  ? attr->attention.softcap
-                                                  : 0.0f));
+    gpu_call_param(
+        call, "softcap",
+        gpu_float(attr->attention.softcap ? attr->attention.softcap : 0.0f));
     gpu_call_define(call, "QUERIES", s->queries);
     gpu_call_define(call, "PARTS", s->parts);
 }
@@ -105,8 +108,7 @@ static clv_status add_scores(gpu_lowering *lowering, const gpu_node *node,
     gpu_call_define(&call, "DTYPE", node->in[1].d.dtype);
     gpu_call_define(&call, "VALUES_TURNED", s->turned);
     gpu_call_define(&call, "V_SIZE", gpu_attention_values(s));
-    gpu_call_param(&call, "value_step",
-                   gpu_constant(node->in[2].d.strides[1]));
+    gpu_call_param(&call, "value_step", gpu_constant(node->in[2].d.strides[1]));
     gpu_call_define(&call, matrix ? "ITEMS" : "GROUP", s->items);
     gpu_call_define(&call, "KEYS", gpu_attention_keys(node->target));
     gpu_call_define(&call, "D_MAX", s->d_max);
@@ -142,7 +144,8 @@ clv_status gpu_attention_many_lower(gpu_lowering *lowering,
     if (!status && s->parts > 1)
         status = gpu_share_scratch(lowering, GPU_SCRATCH_PARTS,
                                    (uint64_t)(s->n * s->heads * s->parts) *
-                                       (uint64_t)(s->dim + 2) * 4, &buffer);
+                                       (uint64_t)(s->dim + 2) * 4,
+                                   &buffer);
     if (!status)
         status = add_scores(lowering, node, s, text.data, buffer);
     if (!status && s->parts > 1)
@@ -150,4 +153,3 @@ clv_status gpu_attention_many_lower(gpu_lowering *lowering,
     gpu_text_free(&text);
     return status;
 }
-

@@ -55,7 +55,8 @@ static int64_t rows_of_tiles(const gpu_node *node)
 static few prefer(const gpu_node *node, int64_t rows)
 {
     const int64_t units = node->target->units;
-    const bool waits = gpu_few_columns(node) <= 2; /* for memory, not for sums */
+    const bool waits =
+        gpu_few_columns(node) <= 2; /* for memory, not for sums */
     const few quick = {2, 8, 2}, two = {2, 16, 2}, many = {1, 16, 2};
     const few one = {1, 8, 2};
     if (rows >= units * 4 && waits && fits(node, quick))
@@ -84,8 +85,7 @@ void gpu_coop_few_ways(const gpu_node *node, gpu_ways *out)
 static const char *const w_names[] = {"w", "w1", "w2"};
 
 /* Stream s of the group: where its row of tiles lies. */
-static void put_row(gpu_text *text, uint32_t s, const char *w,
-                    const char *tile)
+static void put_row(gpu_text *text, uint32_t s, const char *w, const char *tile)
 {
     gpu_printf(text, " \\\n    row[%u] = args.%s.Row(0, %s, 0, 0);",
                (unsigned)s, w, tile);
@@ -106,9 +106,10 @@ static void put_rows(gpu_text *text, const gpu_node *product, uint32_t streams,
 
 static void put_words(gpu_text *text, uint32_t i)
 {
-    gpu_printf(text, "#define QUAD%u(at) args.%s.Quad(at)\n"
-                     "#define HALF%u(at) args.%s.Half(at)\n"
-                     "#define WORD%u(at) args.%s.Word(at)\n",
+    gpu_printf(text,
+               "#define QUAD%u(at) args.%s.Quad(at)\n"
+               "#define HALF%u(at) args.%s.Half(at)\n"
+               "#define WORD%u(at) args.%s.Word(at)\n",
                (unsigned)i, w_names[i], (unsigned)i, w_names[i], (unsigned)i,
                w_names[i]);
 }
@@ -170,9 +171,10 @@ static void put_find_strip(gpu_text *text, const gpu_team *team,
         gpu_puts(text, " }");
     gpu_puts(text, "\n#define FETCH(at)");
     for (uint32_t i = 0; i < team->n; i++)
-        gpu_printf(text, " \\\n    if (member == %u) { FETCH_ALL(at, QUAD%u, "
-                         "HALF%u, WORD%u) }", (unsigned)i, (unsigned)i,
-                   (unsigned)i, (unsigned)i);
+        gpu_printf(text,
+                   " \\\n    if (member == %u) { FETCH_ALL(at, QUAD%u, "
+                   "HALF%u, WORD%u) }",
+                   (unsigned)i, (unsigned)i, (unsigned)i, (unsigned)i);
     gpu_puts(text, "\n#define WORD_OF(s, at) (");
     for (uint32_t i = 0; i + 1 < team->n; i++)
         gpu_printf(text, "member == %u ? WORD%u(at) : ", (unsigned)i,
@@ -226,8 +228,7 @@ clv_status gpu_coop_few_lower(gpu_lowering *lowering, const gpu_node *node,
             gpu_call_post(&call, GPU_POST_ADD, &node->in[2]);
         gpu_call_rows(&call, "dst", &node->out, true);
         add_numbers(&call, node, s, NULL);
-        call.groups[0] =
-            gpu_ceil(gpu_constant(rows_of_tiles(node)), s.streams);
+        call.groups[0] = gpu_ceil(gpu_constant(rows_of_tiles(node)), s.streams);
         status = gpu_build(&lowering->builder, &call, false);
     }
     gpu_text_free(&text);
@@ -249,8 +250,7 @@ static few prefer_for(const gpu_team *team)
     return s;
 }
 
-clv_status gpu_coop_few_lower_team(gpu_lowering *lowering,
-                                   const gpu_team *team,
+clv_status gpu_coop_few_lower_team(gpu_lowering *lowering, const gpu_team *team,
                                    const uint32_t *tiles, uint32_t turns)
 {
     const gpu_node *first = &team->members[0].product;
@@ -260,13 +260,13 @@ clv_status gpu_coop_few_lower_team(gpu_lowering *lowering,
     int64_t strips = 0;
     for (uint32_t i = 0; i < team->n; i++)
         if (!team->has_glu || !i)
-            strips += strips_of(&team->members[i],
-                                team->has_glu ? 1 : s.streams);
+            strips +=
+                strips_of(&team->members[i], team->has_glu ? 1 : s.streams);
     put_team(&text, team, s.streams);
     if (has_dot(first))
         gpu_puts(&text, gpu_template_bytes);
-    clv_status status = gpu_matrix_text(&text, first->target,
-                                        gpu_template_matmul_coop_vector);
+    clv_status status =
+        gpu_matrix_text(&text, first->target, gpu_template_matmul_coop_vector);
     if (!status) {
         gpu_call_init(&call, "matmul_matrix_vector", text.data, first->index,
                       s.warps * 32);

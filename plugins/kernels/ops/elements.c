@@ -42,10 +42,9 @@ static bool check_binary(gpu_node *node)
         !gpu_in_reach(node, b, "input 1"))
         return false;
     bool same = gpu_same_dims(a, b);
-    if (!same &&
-        (b->d.rank != 1 || !gpu_same_dim(b, 0, a, a->d.rank - 1)))
+    if (!same && (b->d.rank != 1 || !gpu_same_dim(b, 0, a, a->d.rank - 1)))
         return gpu_no(node, "input 1 is neither of input 0's dimensions nor "
-                      "one row");
+                            "one row");
     node->caps.alias_inputs = same ? 3 : 1;
     return true;
 }
@@ -111,8 +110,7 @@ static bool check_convert(gpu_node *node)
     gpu_tensor *x = &node->in[0], *y = &node->out;
     gpu_expr stride;
     if (!(GPU_REALS & GPU_BIT(x->d.dtype)))
-        return gpu_no(node, "input 0 cannot be %s",
-                      gpu_dtype_name(x->d.dtype));
+        return gpu_no(node, "input 0 cannot be %s", gpu_dtype_name(x->d.dtype));
     if (!(GPU_FLOATS & GPU_BIT(y->d.dtype)))
         return gpu_no(node, "output 0 cannot be %s",
                       gpu_dtype_name(y->d.dtype));
@@ -163,7 +161,8 @@ static gpu_expr outer_dim(const gpu_tensor *t, uint32_t from_last)
     if (from_last >= t->d.rank)
         return gpu_constant(1);
     uint32_t i = t->d.rank - 1 - from_last;
-    return t->d.symbols[i] ? (gpu_expr){.factor = 1, .divisor = 1,
+    return t->d.symbols[i] ? (gpu_expr){.factor = 1,
+                                        .divisor = 1,
                                         .symbol = t->d.symbols[i]}
                            : gpu_constant(t->d.dims[i]);
 }
@@ -195,16 +194,17 @@ static uint32_t slices(const gpu_node *node)
     return 3 | GPU_SLICES_OUT;
 }
 
-const gpu_op gpu_op_add = {"add", CLV_OP_ADD, 2, 2, 1, check_binary,
-                           lower_element, true, NULL, slices};
-const gpu_op gpu_op_mul = {"mul", CLV_OP_MUL, 2, 2, 1, check_binary,
-                           lower_element, true, NULL, slices};
-const gpu_op gpu_op_silu = {"silu", CLV_OP_SILU, 1, 1, 1, check_like_input,
-                            lower_element, true, NULL, slices};
-const gpu_op gpu_op_gelu = {"gelu", CLV_OP_GELU, 1, 1, 1, check_like_input,
-                            lower_element, true, NULL, slices};
-const gpu_op gpu_op_glu = {"glu", CLV_OP_GLU, 2, 2, 1, check_glu,
-                           lower_element, true, NULL, slices};
-const gpu_op gpu_op_convert = {"convert", CLV_OP_CONVERT, 1, 1, 1,
-                               check_convert, lower_convert, true, NULL,
-                               NULL};
+const gpu_op gpu_op_add = {"add",        CLV_OP_ADD,    2,    2,    1,
+                           check_binary, lower_element, true, NULL, slices};
+const gpu_op gpu_op_mul = {"mul",        CLV_OP_MUL,    2,    2,    1,
+                           check_binary, lower_element, true, NULL, slices};
+const gpu_op gpu_op_silu = {
+    "silu",           CLV_OP_SILU,   1,    1,    1,
+    check_like_input, lower_element, true, NULL, slices};
+const gpu_op gpu_op_gelu = {
+    "gelu",           CLV_OP_GELU,   1,    1,    1,
+    check_like_input, lower_element, true, NULL, slices};
+const gpu_op gpu_op_glu = {"glu",     CLV_OP_GLU,    2,    2,    1,
+                           check_glu, lower_element, true, NULL, slices};
+const gpu_op gpu_op_convert = {"convert",     CLV_OP_CONVERT, 1,    1,    1,
+                               check_convert, lower_convert,  true, NULL, NULL};

@@ -46,9 +46,12 @@ static bool check_operands(gpu_node *node)
         return gpu_no(node, "x, the ids and y differ in rows");
     if (!is_times(x, w->d.dims[2], 1) &&
         !is_times(x, w->d.dims[2], ids->d.dims[1]))
-        return gpu_no(node, "x has not the channels that w takes, once or for "
-                      "each of %lld ids", (long long)ids->d.dims[1]);
-    if (!is_times(y, w->d.dims[1], gpu_experts_scored(node) ? 1 : ids->d.dims[1]))
+        return gpu_no(node,
+                      "x has not the channels that w takes, once or for "
+                      "each of %lld ids",
+                      (long long)ids->d.dims[1]);
+    if (!is_times(y, w->d.dims[1],
+                  gpu_experts_scored(node) ? 1 : ids->d.dims[1]))
         return gpu_no(node, "y is not as wide as what comes out");
     return true;
 }
@@ -85,16 +88,19 @@ static bool check_sizes(gpu_node *node)
                       (long long)gpu_reach(target));
     if (GROUP > target->max_group || GROUP > target->max_group_size[0] ||
         LOCAL_BYTES > target->local_bytes)
-        return gpu_no(node, "it needs groups of %d and %d bytes of local "
-                      "memory, here are %u and %u", GROUP, LOCAL_BYTES,
-                      (unsigned)target->max_group,
+        return gpu_no(node,
+                      "it needs groups of %d and %d bytes of local "
+                      "memory, here are %u and %u",
+                      GROUP, LOCAL_BYTES, (unsigned)target->max_group,
                       (unsigned)target->local_bytes);
     if (w->d.dims[1] > (int64_t)OUTPUTS * GPU_MAX_GROUPS)
         return gpu_no(node, "%lld outputs; it takes %d at most",
                       (long long)w->d.dims[1], OUTPUTS * GPU_MAX_GROUPS);
     if (w->d.dims[0] * w->d.dims[1] > INT32_MAX || max_places(node) > INT32_MAX)
-        return gpu_no(node, "%lld rows of weights for %lld products; it takes "
-                      "2^31 at most", (long long)(w->d.dims[0] * w->d.dims[1]),
+        return gpu_no(node,
+                      "%lld rows of weights for %lld products; it takes "
+                      "2^31 at most",
+                      (long long)(w->d.dims[0] * w->d.dims[1]),
                       (long long)max_places(node));
     return true;
 }
@@ -189,9 +195,10 @@ static clv_status lower_experts(gpu_lowering *lowering, const gpu_node *node)
     gpu_puts(&text, gpu_template_weights);
     gpu_puts(&text, gpu_template_experts);
     gpu_puts(&text, gpu_experts_scored(node) ? gpu_template_experts_sum
-                                    : gpu_template_experts_vector);
+                                             : gpu_template_experts_vector);
     /* A sum of several parts is written more than once: nothing joins it. */
-    if (gpu_experts_scored(node) && gpu_experts_step(node) < node->in[1].d.dims[0])
+    if (gpu_experts_scored(node) &&
+        gpu_experts_step(node) < node->in[1].d.dims[0])
         b->chain = NULL;
     clv_status status = text.failed ? CLV_ERR_NO_MEMORY
                                     : lower_parts(lowering, node, text.data);
@@ -201,5 +208,5 @@ static clv_status lower_experts(gpu_lowering *lowering, const gpu_node *node)
 }
 
 const gpu_op gpu_op_matmul_experts = {
-    "matmul_experts", CLV_OP_MATMUL_EXPERTS, 3, 4, 1,
-    check_experts, lower_experts, true, NULL, NULL};
+    "matmul_experts", CLV_OP_MATMUL_EXPERTS, 3,    4,    1,
+    check_experts,    lower_experts,         true, NULL, NULL};

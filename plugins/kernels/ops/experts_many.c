@@ -6,7 +6,10 @@
 #include "experts.h"
 
 enum {
-    GX = 8, GY = 8, TM = 4, TN = 4, /* of experts_tile.clt */
+    GX = 8,
+    GY = 8,
+    TM = 4,
+    TN = 4, /* of experts_tile.clt */
     BM = GX * TM,
     BN = GY * TN,
     ITEMS = GX * GY,
@@ -35,7 +38,8 @@ static int64_t table_bytes(const gpu_node *node)
 static int64_t parts_bytes(const gpu_node *node)
 {
     return gpu_experts_scored(node)
-               ? max_places(node) * node->in[1].d.dims[1] * 4 : 0;
+               ? max_places(node) * node->in[1].d.dims[1] * 4
+               : 0;
 }
 
 static bool has_kernels(const gpu_target *target)
@@ -68,18 +72,22 @@ static void add_private(gpu_call *call, const char *name, uint32_t buffer,
                         bool written)
 {
     gpu_operand *o = &call->operands[call->n_operands++];
-    *o = (gpu_operand){.name = name, .dtype = dtype, .written = written,
-                       .memory = GPU_MEMORY_PRIVATE, .index = buffer,
+    *o = (gpu_operand){.name = name,
+                       .dtype = dtype,
+                       .written = written,
+                       .memory = GPU_MEMORY_PRIVATE,
+                       .index = buffer,
                        .width = gpu_constant(rows),
-                       .channels = gpu_constant(channels), .packed = true};
+                       .channels = gpu_constant(channels),
+                       .packed = true};
     o->strides[CLV_L_W] = gpu_constant(4 * channels);
 }
 
 static void add_table(gpu_call *call, const gpu_node *node, uint32_t table,
                       bool written)
 {
-    add_private(call, "table", table, CLV_DTYPE_I32, 1,
-                table_bytes(node) / 4, written);
+    add_private(call, "table", table, CLV_DTYPE_I32, 1, table_bytes(node) / 4,
+                written);
 }
 
 static clv_status lower_sort(gpu_lowering *lowering, const gpu_node *node,
@@ -90,13 +98,12 @@ static clv_status lower_sort(gpu_lowering *lowering, const gpu_node *node,
     const bool known = lowering->order.ids == order.ids &&
                        lowering->order.experts == order.experts;
     gpu_call call;
-    clv_status status =
-        gpu_share_scratch(lowering, GPU_SCRATCH_EXPERTS,
-                          (uint64_t)table_bytes(node), table);
+    clv_status status = gpu_share_scratch(lowering, GPU_SCRATCH_EXPERTS,
+                                          (uint64_t)table_bytes(node), table);
     if (status || known)
         return status;
-    gpu_call_init(&call, "experts_sort", gpu_template_experts_sort,
-                  node->index, group);
+    gpu_call_init(&call, "experts_sort", gpu_template_experts_sort, node->index,
+                  group);
     gpu_call_rows(&call, "ids", &node->in[2], false);
     add_table(&call, node, *table, true);
     gpu_call_define(&call, "GROUP", group);
@@ -143,8 +150,8 @@ static clv_status lower_join(gpu_lowering *lowering, const gpu_node *node,
 {
     const int64_t outputs = node->in[1].d.dims[1];
     gpu_call call;
-    gpu_call_init(&call, "experts_join", gpu_template_experts_join,
-                  node->index, JOIN_ITEMS);
+    gpu_call_init(&call, "experts_join", gpu_template_experts_join, node->index,
+                  JOIN_ITEMS);
     gpu_call_rows(&call, "ids", &node->in[2], false);
     gpu_call_rows(&call, "scores", &node->in[3], false);
     add_private(&call, "parts", parts, CLV_DTYPE_F32, max_places(node), outputs,

@@ -17,15 +17,18 @@
  * tuning knows better: it tries all that fit. Its number in the table is its
  * number as a way. */
 typedef struct variant {
-    const char *name;     /* as gpu_target.disabled has it */
-    const char *text;     /* the template, behind the weights' */
-    int64_t rows_max;     /* of x; 0: any */
-    uint32_t items;       /* of a group */
+    const char *name;      /* as gpu_target.disabled has it */
+    const char *text;      /* the template, behind the weights' */
+    int64_t rows_max;      /* of x; 0: any */
+    uint32_t items;        /* of a group */
     int64_t outputs, rows; /* channels and rows of dst that a group computes */
     uint32_t local_bytes;
-    bool bytes;           /* of x, made by a dispatch before */
-    struct { const char *name; int64_t value; } defines[4];
-    bool (*suits)(const gpu_node *node); /* or NULL */
+    bool bytes; /* of x, made by a dispatch before */
+    struct {
+        const char *name;
+        int64_t value;
+    } defines[4];
+    bool (*suits)(const gpu_node *node);  /* or NULL */
     bool (*wanted)(const gpu_node *node); /* without tuning; NULL: always */
 } variant;
 
@@ -48,8 +51,8 @@ static bool is_tuned(const gpu_node *node)
 static bool has_bytes(const gpu_node *node)
 {
     const clv_tensor_desc *w = &node->in[1].d;
-    const uint32_t dtypes = GPU_INTEGERS | GPU_BIT(CLV_DTYPE_Q8_0) |
-                            GPU_BIT(CLV_DTYPE_Q4_0);
+    const uint32_t dtypes =
+        GPU_INTEGERS | GPU_BIT(CLV_DTYPE_Q8_0) | GPU_BIT(CLV_DTYPE_Q4_0);
     return node->target->int_dot && dtypes & GPU_BIT(w->dtype) &&
            w->dims[1] % 32 == 0 &&
            gpu_max_rows(&node->in[0]) <= GPU_MAX_GROUPS &&
@@ -57,24 +60,32 @@ static bool has_bytes(const gpu_node *node)
            !gpu_is_disabled(node->target, "quantise");
 }
 
-#define VECTOR(group_, outputs_, rows_, wanted_)                              \
-    {.name = "matmul_vector", .text = gpu_template_matmul_vector,             \
-     .rows_max = rows_, .items = group_, .outputs = outputs_, .rows = rows_,  \
-     .local_bytes = 4 * outputs_ * rows_ * (group_ + 1),                      \
-     .defines = {{"GROUP", group_}, {"ROWS", outputs_}, {"COLUMNS", rows_}},  \
-     .wanted = wanted_}
-#define BYTES_TILE(gx_, gy_, tm_, tn_, wanted_)                               \
-    {.name = "matmul_tile_bytes", .text = gpu_template_matmul_tile_bytes,     \
-     .items = gx_ * gy_, .outputs = gx_ * tm_, .rows = gy_ * tn_,             \
-     .local_bytes = 4 * 9 * (gx_ * tm_ + 1 + gy_ * tn_ + 1), .bytes = true,   \
-     .defines = {{"GX", gx_}, {"GY", gy_}, {"TM", tm_}, {"TN", tn_}},         \
-     .suits = has_bytes, .wanted = wanted_}
-#define TILE(gx_, gy_, tm_, tn_, wanted_)                                     \
-    {.name = "matmul_tile", .text = gpu_template_matmul_tile,                 \
-     .items = gx_ * gy_, .outputs = gx_ * tm_, .rows = gy_ * tn_,             \
-     .local_bytes = 4 * 32 * (gx_ * tm_ + 1 + gy_ * tn_ + 1),                 \
-     .defines = {{"GX", gx_}, {"GY", gy_}, {"TM", tm_}, {"TN", tn_}},         \
-     .wanted = wanted_}
+#define VECTOR(group_, outputs_, rows_, wanted_)                               \
+    {                                                                          \
+        .name = "matmul_vector", .text = gpu_template_matmul_vector,           \
+        .rows_max = rows_, .items = group_, .outputs = outputs_,               \
+        .rows = rows_, .local_bytes = 4 * outputs_ * rows_ * (group_ + 1),     \
+        .defines = {{"GROUP", group_},                                         \
+                    {"ROWS", outputs_},                                        \
+                    {"COLUMNS", rows_}},                                       \
+        .wanted = wanted_                                                      \
+    }
+#define BYTES_TILE(gx_, gy_, tm_, tn_, wanted_)                                \
+    {                                                                          \
+        .name = "matmul_tile_bytes", .text = gpu_template_matmul_tile_bytes,   \
+        .items = gx_ * gy_, .outputs = gx_ * tm_, .rows = gy_ * tn_,           \
+        .local_bytes = 4 * 9 * (gx_ * tm_ + 1 + gy_ * tn_ + 1), .bytes = true, \
+        .defines = {{"GX", gx_}, {"GY", gy_}, {"TM", tm_}, {"TN", tn_}},       \
+        .suits = has_bytes, .wanted = wanted_                                  \
+    }
+#define TILE(gx_, gy_, tm_, tn_, wanted_)                                      \
+    {                                                                          \
+        .name = "matmul_tile", .text = gpu_template_matmul_tile,               \
+        .items = gx_ * gy_, .outputs = gx_ * tm_, .rows = gy_ * tn_,           \
+        .local_bytes = 4 * 32 * (gx_ * tm_ + 1 + gy_ * tn_ + 1),               \
+        .defines = {{"GX", gx_}, {"GY", gy_}, {"TM", tm_}, {"TN", tn_}},       \
+        .wanted = wanted_                                                      \
+    }
 
 static const variant variants[] = {
     VECTOR(32, 4, 1, NULL),
@@ -190,7 +201,7 @@ static bool check_operands(gpu_node *node)
     if (!gpu_same_dim(x, 0, y, 0) || !gpu_same_dim(w, 0, y, 1) ||
         (gpu_has(bias) && !gpu_same_dim(bias, 0, y, 1)))
         return gpu_no(node, "y is not [rows of x, rows of w], or the bias not "
-                      "as long");
+                            "as long");
     return true;
 }
 
@@ -200,13 +211,17 @@ static bool check_sizes(gpu_node *node)
     if (!gpu_in_reach(node, x, "x") || !gpu_in_reach(node, &node->out, "y"))
         return false;
     if ((uint64_t)gpu_step_bytes(w) > reach(node->target))
-        return gpu_no(node, "rows of w have %lld bytes; kernels here reach "
-                      "%llu", (long long)gpu_step_bytes(w),
+        return gpu_no(node,
+                      "rows of w have %lld bytes; kernels here reach "
+                      "%llu",
+                      (long long)gpu_step_bytes(w),
                       (unsigned long long)reach(node->target));
     const variant *v = prefer(node);
     if (!v)
-        return gpu_no(node, "no kernel fits groups of %u and %u bytes of local "
-                      "memory", (unsigned)node->target->max_group,
+        return gpu_no(node,
+                      "no kernel fits groups of %u and %u bytes of local "
+                      "memory",
+                      (unsigned)node->target->max_group,
                       (unsigned)node->target->local_bytes);
     if (gpu_max_rows(x) > v->rows * GPU_MAX_GROUPS)
         return gpu_no(node, "%lld rows; it takes %lld at most",
@@ -297,8 +312,8 @@ static clv_status lower_bytes(gpu_lowering *lowering, const gpu_node *node,
 
 /* Output channels from first on. */
 static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
-                             const variant *v, const char *text,
-                             const bytes *x, int64_t first, int64_t count)
+                             const variant *v, const char *text, const bytes *x,
+                             int64_t first, int64_t count)
 {
     gpu_call call;
     gpu_call_init(&call, v->name, text, node->index, v->items);
@@ -336,7 +351,8 @@ static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
 }
 
 /* Output channels of one dispatch: by what a binding reaches of the weights, or
- * objects hold, and the groups of a dispatch. A multiple of 64 where it can be. */
+ * objects hold, and the groups of a dispatch. A multiple of 64 where it can be.
+ */
 static int64_t part_size(const gpu_node *node, const variant *v)
 {
     const uint64_t row = (uint64_t)gpu_step_bytes(&node->in[1]);
@@ -396,5 +412,6 @@ static uint32_t slices(const gpu_node *node)
     return (reads ? 1 : 0) | (writes ? GPU_SLICES_OUT : 0);
 }
 
-const gpu_op gpu_op_matmul = {"matmul", CLV_OP_MATMUL, 2, 3, 1, check_matmul,
-                              lower_matmul, true, list_ways, slices};
+const gpu_op gpu_op_matmul = {
+    "matmul",     CLV_OP_MATMUL, 2,    3,         1,
+    check_matmul, lower_matmul,  true, list_ways, slices};

@@ -11,9 +11,9 @@ bool gpu_is_bytes(const gpu_node *node)
 int64_t gpu_bytes_block(const gpu_node *node)
 {
     const clv_tensor_desc *w = &node->in[1].d;
-    const bool whole = w->dims[1] % 64 == 0 &&
-                       (w->quant != CLV_QUANT_PER_GROUP ||
-                        w->quant_group % 64 == 0);
+    const bool whole =
+        w->dims[1] % 64 == 0 &&
+        (w->quant != CLV_QUANT_PER_GROUP || w->quant_group % 64 == 0);
     return whole ? 64 : 32;
 }
 
@@ -24,8 +24,7 @@ int64_t gpu_bytes_tile(const gpu_node *node)
 
 static int64_t row_bytes(const gpu_node *node)
 {
-    return node->in[1].d.dims[1] / gpu_bytes_block(node) *
-           gpu_bytes_tile(node);
+    return node->in[1].d.dims[1] / gpu_bytes_block(node) * gpu_bytes_tile(node);
 }
 
 static gpu_expr rows_of(const gpu_node *node)
@@ -53,8 +52,7 @@ static clv_status quantise(gpu_lowering *lowering, const gpu_node *node,
                              gpu_ceil(rows_of(node), 16), row, row, true);
         gpu_call_define(&call, "BLOCK", gpu_bytes_block(node));
         gpu_call_define(&call, "FRAGMENTS", !gpu_is_glsl(node->target));
-        gpu_call_define(&call, "NIBBLES",
-                        node->in[1].d.dtype == CLV_DTYPE_I4);
+        gpu_call_define(&call, "NIBBLES", node->in[1].d.dtype == CLV_DTYPE_I4);
         gpu_call_define(&call, "GROUP", ITEMS);
         call.groups[0] =
             gpu_constant((node->in[1].d.dims[1] + 8 * ITEMS - 1) / (8 * ITEMS));
@@ -69,11 +67,11 @@ clv_status gpu_bytes_lower(gpu_lowering *lowering, const gpu_node *node,
                            uint32_t *buffer)
 {
     const int64_t rows = (gpu_max_rows(&node->in[0]) + 15) / 16;
-    const gpu_bytes bytes = {
-        .of = node->in[0].index + 1,
-        .form = gpu_bytes_block(node) * 256 + node->in[1].d.dtype};
-    const bool known = lowering->bytes.of == bytes.of &&
-                       lowering->bytes.form == bytes.form;
+    const gpu_bytes bytes = {.of = node->in[0].index + 1,
+                             .form = gpu_bytes_block(node) * 256 +
+                                     node->in[1].d.dtype};
+    const bool known =
+        lowering->bytes.of == bytes.of && lowering->bytes.form == bytes.form;
     clv_status status =
         gpu_share_scratch(lowering, GPU_SCRATCH_BYTES,
                           (uint64_t)(rows * row_bytes(node)), buffer);

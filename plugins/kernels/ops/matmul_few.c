@@ -18,11 +18,14 @@ void gpu_few_define(gpu_call *call, const gpu_node *node, const gpu_team *team)
     gpu_tile_defines(call, node);
     gpu_call_define(call, "COLUMNS", gpu_few_columns(node));
     gpu_call_define(call, "ACTIVATION",
-                    !glu ? 0 : team->activation == CLV_ACT_GELU_TANH ? 2 : 1);
+                    !glu                                    ? 0
+                    : team->activation == CLV_ACT_GELU_TANH ? 2
+                                                            : 1);
     gpu_call_define(call, "NORM", team && team->has_norm);
-    gpu_call_define(call, "ROPE", !team || !team->rope         ? 0
-                                  : gpu_team_has_halves(team) ? 2
-                                                              : 1);
+    gpu_call_define(call, "ROPE",
+                    !team || !team->rope        ? 0
+                    : gpu_team_has_halves(team) ? 2
+                                                : 1);
 }
 
 /* Rows of tiles that a group reads at a time: gate and up, or both halves of
@@ -67,8 +70,8 @@ static bool fits(const gpu_node *node, few f, int64_t streams)
 static few prefer(const gpu_node *node, int64_t strips, const gpu_team *team)
 {
     const int64_t units = node->target->units, streams = streams_of(team);
-    few f = {.warps = 8, .unroll = team ? 2 : 4,
-             .stay = strips > 4 * units ? 3 : 0};
+    few f = {
+        .warps = 8, .unroll = team ? 2 : 4, .stay = strips > 4 * units ? 3 : 0};
     while (f.unroll > 1 && !fits(node, f, streams))
         f.unroll /= 2;
     while (f.warps > 1 && !fits(node, f, streams))
@@ -131,8 +134,8 @@ static clv_status lower_lone(gpu_lowering *lowering, const gpu_node *node,
     gpu_text text = {.host = lowering->builder.host};
     gpu_call call;
     gpu_puts(&text, lone);
-    clv_status status = gpu_matrix_text(&text, node->target,
-                                        gpu_template_matmul_matrix_vector);
+    clv_status status =
+        gpu_matrix_text(&text, node->target, gpu_template_matmul_matrix_vector);
     if (!status) {
         gpu_call_init(&call, "matmul_matrix_vector", text.data, node->index, 1);
         gpu_call_rows(&call, "x", &node->in[0], false);
@@ -197,7 +200,8 @@ static void put_row(gpu_text *text, unsigned stream, const char *w,
 {
     gpu_printf(text,
                " \\\n    row[%u] = (__global const uint4 *)(%s + "
-               "args.%s.Row(0, %s, 0, 0));", stream, w, w, tile);
+               "args.%s.Row(0, %s, 0, 0));",
+               stream, w, w, tile);
 }
 
 /* Where they lie. */
@@ -229,8 +233,9 @@ static void put_stores(gpu_text *text, const gpu_team *team)
                    (unsigned)i, bias_names[i], bias_names[i]);
     gpu_puts(text, ")\n#define STORE(m, y, c, o)");
     for (uint32_t i = 0; i < team->n_outs; i++)
-        gpu_printf(text, " \\\n    if ((m) == %u && (o) < args.%s.Channels()) "
-                         "args.%s.WriteScalar(y, 0, c, 0, 0, o);",
+        gpu_printf(text,
+                   " \\\n    if ((m) == %u && (o) < args.%s.Channels()) "
+                   "args.%s.WriteScalar(y, 0, c, 0, 0, o);",
                    (unsigned)i, dst_names[i], dst_names[i]);
     gpu_puts(text, "\n");
     if (team->has_norm)
@@ -301,8 +306,8 @@ clv_status gpu_few_lower_team(gpu_lowering *lowering, const gpu_team *team)
     clv_status status = CLV_OK;
     gpu_call call;
     for (uint32_t i = 0; i < team->n && !status; i++)
-        status = gpu_lower_tiles(lowering, &team->members[i].product,
-                                 &tiles[i]);
+        status =
+            gpu_lower_tiles(lowering, &team->members[i].product, &tiles[i]);
     if (!status && team->rope)
         status = gpu_rope_turns(lowering, first->index, team->rope, &turns);
     if (!status && gpu_is_glsl(first->target))
@@ -320,8 +325,7 @@ clv_status gpu_few_lower_team(gpu_lowering *lowering, const gpu_team *team)
                       1);
         call.name = "matmul_team";
         gpu_few_add_team(&call, team, tiles, turns);
-        add_numbers(&call, first, prefer(first, strips, team),
-                    strips, team);
+        add_numbers(&call, first, prefer(first, strips, team), strips, team);
         status = gpu_build(&lowering->builder, &call, false);
     }
     gpu_text_free(&text);

@@ -67,7 +67,8 @@ typedef struct shape {
     int64_t bm, bn, wm, wn, stages, split;
 } shape;
 
-/* Groups that share a compute unit, so that one loads while another computes. */
+/* Groups that share a compute unit, so that one loads while another computes.
+ */
 #define GROUPS_A_UNIT 2
 
 /* Bytes of local memory of a step, with one half of what GLSL's kernel has. */
@@ -89,7 +90,8 @@ static bool fits(const gpu_node *node, const shape *s)
     const int64_t plain = glsl ? node->target->plain_matrix ? 4 * items : 0
                                : gpu_plain_bytes(node->target, items);
     return items <= node->target->max_group && s->bn * 4 % items == 0 &&
-           s->bm % (s->wm * 16) == 0 && s->bn % (s->wn * (glsl ? 16 : 8)) == 0 &&
+           s->bm % (s->wm * 16) == 0 &&
+           s->bn % (s->wn * (glsl ? 16 : 8)) == 0 &&
            s->bm * s->bn <= 128 * items && /* sums, in registers */
            (glsl ? 2 : s->stages) * step_bytes(node, s) + plain <=
                node->target->local_bytes &&
@@ -114,8 +116,8 @@ static shape preferred_shape(const gpu_node *node)
         s.bn = 64;
     while (s.stages > 2 && !fits(node, &s))
         s.stages--;
-    int64_t tiles = ((w->dims[0] + s.bm - 1) / s.bm) *
-                    ((rows + s.bn - 1) / s.bn);
+    int64_t tiles =
+        ((w->dims[0] + s.bm - 1) / s.bm) * ((rows + s.bn - 1) / s.bn);
     while (s.split < 8 && tiles * s.split * 2 <= slots &&
            w->dims[1] / 32 / (s.split * 2) >= 8)
         s.split *= 2;
@@ -131,8 +133,8 @@ static uint32_t way_of(const shape *s)
 
 static shape shape_of(uint32_t way)
 {
-    return (shape){(way >> 20) * 64,   (way >> 16 & 15) * 32, way >> 12 & 15,
-                   way >> 8 & 15,      way >> 4 & 15,         way & 15};
+    return (shape){(way >> 20) * 64, (way >> 16 & 15) * 32, way >> 12 & 15,
+                   way >> 8 & 15,    way >> 4 & 15,         way & 15};
 }
 
 /* The preferred shape, and others with its depth and parts, or its tiles. */
@@ -173,8 +175,7 @@ void gpu_matrix_ways(const gpu_node *node, gpu_ways *out)
     snprintf(out->key, sizeof out->key, "%s-%s%s-o%u-i%u-n%u",
              variant_name(node), gpu_dtype_name(w->dtype),
              w->quant == CLV_QUANT_PER_GROUP ? "g" : "",
-             gpu_size_class(w->dims[0]),
-             gpu_size_class(w->dims[1]),
+             gpu_size_class(w->dims[0]), gpu_size_class(w->dims[1]),
              gpu_size_class(gpu_max_rows(&node->in[0])));
     if (gpu_is_few(node) && gpu_is_glsl(node->target))
         gpu_coop_few_ways(node, out);
@@ -239,8 +240,8 @@ static clv_status lower_halves(gpu_lowering *lowering, const gpu_node *node,
         gpu_call_define(&call, "DTYPE", CLV_DTYPE_F16);
         call.groups[0] = rows_of(node);
         status = gpu_build(b, &call, false);
-        lowering->halves_of = lowering->aliased || status
-                                  ? 0 : node->in[0].index + 1;
+        lowering->halves_of =
+            lowering->aliased || status ? 0 : node->in[0].index + 1;
     }
     gpu_text_free(&text);
     return status;
@@ -269,13 +270,13 @@ static void add_shape(gpu_call *call, const gpu_node *node, const shape *s)
 static clv_status many_text(gpu_text *text, const gpu_node *node)
 {
     const bool glsl = gpu_is_glsl(node->target), bytes = gpu_is_bytes(node);
-    const char *x = glsl ? bytes ? gpu_template_coop_bytes
-                                 : gpu_template_coop_halves
-                    : bytes ? gpu_template_matrix_bytes
-                            : gpu_template_matrix_halves;
+    const char *x =
+        glsl    ? bytes ? gpu_template_coop_bytes : gpu_template_coop_halves
+        : bytes ? gpu_template_matrix_bytes
+                : gpu_template_matrix_halves;
     clv_status status = gpu_matrix_text(text, node->target, x);
-    gpu_puts(text, glsl ? gpu_template_matmul_coop
-                        : gpu_template_matmul_matrix);
+    gpu_puts(text,
+             glsl ? gpu_template_matmul_coop : gpu_template_matmul_matrix);
     return text->failed ? CLV_ERR_NO_MEMORY : status;
 }
 
@@ -289,14 +290,13 @@ static void add_x(gpu_call *call, const gpu_node *node, const operand_x *x)
     gpu_add_private_rows(call, "x", x->q, CLV_DTYPE_F16, rows_of(node), in,
                          2 * in, false);
     gpu_add_private_rows(call, "scale", x->scale, CLV_DTYPE_F32,
-                         gpu_constant(1), gpu_max_rows(&node->in[0]), 0,
-                         false);
+                         gpu_constant(1), gpu_max_rows(&node->in[0]), 0, false);
 }
 
 /* parts: where they go, if s->split > 1. */
 static clv_status lower_many(gpu_lowering *lowering, const gpu_node *node,
-                             const shape *s, uint32_t tiles,
-                             const operand_x *x, uint32_t parts)
+                             const shape *s, uint32_t tiles, const operand_x *x,
+                             uint32_t parts)
 {
     const int64_t out = node->in[1].d.dims[0];
     gpu_builder *b = &lowering->builder;
@@ -312,7 +312,7 @@ static clv_status lower_many(gpu_lowering *lowering, const gpu_node *node,
         if (s->split > 1) {
             gpu_expr width = rows_of(node);
             gpu_add_private_rows(&call, "dst", parts, CLV_DTYPE_F32, width, out,
-                             4 * out, true);
+                                 4 * out, true);
         } else {
             add_bias(&call, node);
             gpu_call_rows(&call, "dst", &node->out, true);
@@ -332,11 +332,11 @@ static clv_status lower_join(gpu_lowering *lowering, const gpu_node *node,
 {
     const int64_t out = node->in[1].d.dims[0];
     gpu_call call;
-    gpu_call_init(&call, "matmul_matrix_join",
-                  gpu_template_matmul_matrix_join, node->index, 64);
+    gpu_call_init(&call, "matmul_matrix_join", gpu_template_matmul_matrix_join,
+                  node->index, 64);
     gpu_add_private_rows(&call, "part", parts, CLV_DTYPE_F32,
-                             gpu_constant(s->split * gpu_max_rows(&node->in[0])),
-                             out, 4 * out, false);
+                         gpu_constant(s->split * gpu_max_rows(&node->in[0])),
+                         out, 4 * out, false);
     add_bias(&call, node);
     gpu_call_rows(&call, "dst", &node->out, true);
     gpu_call_define(&call, "SPLIT", s->split);
@@ -358,10 +358,11 @@ clv_status gpu_matrix_lower(gpu_lowering *lowering, const gpu_node *node)
     status = gpu_is_bytes(node) ? gpu_bytes_lower(lowering, node, &x.q)
                                 : lower_halves(lowering, node, &x);
     if (!status && s.split > 1)
-        status = gpu_share_scratch(
-            lowering, GPU_SCRATCH_PARTS,
-            (uint64_t)(s.split * gpu_max_rows(&node->in[0])) *
-                (uint64_t)node->in[1].d.dims[0] * 4, &parts);
+        status =
+            gpu_share_scratch(lowering, GPU_SCRATCH_PARTS,
+                              (uint64_t)(s.split * gpu_max_rows(&node->in[0])) *
+                                  (uint64_t)node->in[1].d.dims[0] * 4,
+                              &parts);
     if (!status)
         status = lower_many(lowering, node, &s, tiles, &x, parts);
     if (!status && s.split > 1)

@@ -8,6 +8,7 @@
 bool gpu_matrix_suits(const gpu_node *node);
 /* Few rows are as exact as with floats, many are rounded to halves. */
 uint32_t gpu_matrix_error_class(const gpu_node *node);
-/* Shapes of tiles, depths, parts; of few rows, how many warps share a product. */
+/* Shapes of tiles, depths, parts; of few rows, how many warps share a product.
+ */
 void gpu_matrix_ways(const gpu_node *node, gpu_ways *out);
 clv_status gpu_matrix_lower(gpu_lowering *lowering, const gpu_node *node);

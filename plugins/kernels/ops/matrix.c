@@ -23,11 +23,16 @@ bool gpu_has_tiles(const clv_tensor_desc *w)
 int64_t gpu_tile_bytes(const clv_tensor_desc *w)
 {
     switch (w->dtype) {
-    case CLV_DTYPE_F16: return 1024;
-    case CLV_DTYPE_Q8_0: return 544;
-    case CLV_DTYPE_Q4_0: return 288;
-    case CLV_DTYPE_I8: return is_grouped(w) ? 576 : 512;
-    default: return is_grouped(w) ? 320 : 256; /* I4 */
+    case CLV_DTYPE_F16:
+        return 1024;
+    case CLV_DTYPE_Q8_0:
+        return 544;
+    case CLV_DTYPE_Q4_0:
+        return 288;
+    case CLV_DTYPE_I8:
+        return is_grouped(w) ? 576 : 512;
+    default:
+        return is_grouped(w) ? 320 : 256; /* I4 */
     }
 }
 
@@ -51,8 +56,7 @@ void gpu_tile_defines(gpu_call *call, const gpu_node *node)
                     is_integer(w) && !gpu_is_glsl(node->target));
 }
 
-gpu_operand *gpu_add_scales(gpu_call *call, const gpu_node *node,
-                            int64_t first)
+gpu_operand *gpu_add_scales(gpu_call *call, const gpu_node *node, int64_t first)
 {
     const clv_tensor_desc *w = &node->in[1].d;
     gpu_operand *s = gpu_call_rows(call, "scale", &node->scales[1], false);
@@ -60,9 +64,9 @@ gpu_operand *gpu_add_scales(gpu_call *call, const gpu_node *node,
     if (!is_grouped(w))
         *step = gpu_constant(w->quant == CLV_QUANT_PER_CHANNEL ? 4 : 0);
     s->offset = (uint64_t)(first * step->constant);
-    gpu_call_param(call, "group", gpu_constant(is_grouped(w)
-                                                   ? (int64_t)w->quant_group
-                                                   : w->dims[1]));
+    gpu_call_param(
+        call, "group",
+        gpu_constant(is_grouped(w) ? (int64_t)w->quant_group : w->dims[1]));
     return s;
 }
 
@@ -140,8 +144,8 @@ clv_status gpu_lower_tiles(gpu_lowering *lowering, const gpu_node *node,
     const int64_t row = gpu_tiles_row(w), rows = (w->dims[0] + 15) / 16;
     gpu_text text = {.host = lowering->builder.host};
     gpu_call call;
-    clv_status status = gpu_build_private(
-        &lowering->builder, (uint64_t)(rows * row), true, buffer);
+    clv_status status = gpu_build_private(&lowering->builder,
+                                          (uint64_t)(rows * row), true, buffer);
     if (is_integer(w))
         gpu_puts(&text, scale_of);
     gpu_puts(&text, gpu_template_tiles);

@@ -4,8 +4,8 @@
 
 #include "lower/lower.h"
 
-/* Whether weights can lie in tiles: their dtype, and whole blocks of 32 channels
- * with one scale. */
+/* Whether weights can lie in tiles: their dtype, and whole blocks of 32
+ * channels with one scale. */
 bool gpu_has_tiles(const clv_tensor_desc *w);
 /* Bytes of a tile of 16 x 32 weights, and of a row of tiles. */
 int64_t gpu_tile_bytes(const clv_tensor_desc *w);

@@ -88,8 +88,8 @@ clv_status gpu_lower_add_norm(gpu_lowering *lowering, const gpu_node *add,
                               const gpu_node *norm)
 {
     gpu_call call;
-    begin_rows(&call, norm, gpu_template_add_rms_norm,
-               "add_rms_norm_subgroups", lowering->target);
+    begin_rows(&call, norm, gpu_template_add_rms_norm, "add_rms_norm_subgroups",
+               lowering->target);
     call.name = "add_rms_norm";
     call.variant = call.subgroups ? call.variant : call.name;
     call.node = add->index;
@@ -104,12 +104,11 @@ clv_status gpu_lower_add_norm(gpu_lowering *lowering, const gpu_node *add,
     return gpu_build(&lowering->builder, &call, false);
 }
 
-static clv_status lower_layer_norm(gpu_lowering *lowering,
-                                   const gpu_node *node)
+static clv_status lower_layer_norm(gpu_lowering *lowering, const gpu_node *node)
 {
     gpu_call call;
-    begin_rows(&call, node, gpu_template_layer_norm,
-               "layer_norm_subgroups", lowering->target);
+    begin_rows(&call, node, gpu_template_layer_norm, "layer_norm_subgroups",
+               lowering->target);
     gpu_call_rows(&call, "weight", &node->in[1], false);
     gpu_call_param(&call, "eps", gpu_float(node->node.attr.norm.eps));
     if (gpu_has(&node->in[2]))
@@ -137,12 +136,12 @@ static uint32_t softmax_slices(const gpu_node *node)
     return 1;
 }
 
-const gpu_op gpu_op_rms_norm = {"rms_norm", CLV_OP_RMS_NORM, 2, 2, 1,
-                                check_norm, lower_rms_norm, true,
-                                list_ways, norm_slices};
-const gpu_op gpu_op_layer_norm = {"layer_norm", CLV_OP_LAYER_NORM, 2, 3, 1,
-                                  check_norm, lower_layer_norm, true,
-                                  list_ways, norm_slices};
-const gpu_op gpu_op_softmax = {"softmax", CLV_OP_SOFTMAX, 1, 1, 1,
-                               check_softmax, lower_softmax, true,
-                               list_ways, softmax_slices};
+const gpu_op gpu_op_rms_norm = {
+    "rms_norm", CLV_OP_RMS_NORM, 2,    2,         1,
+    check_norm, lower_rms_norm,  true, list_ways, norm_slices};
+const gpu_op gpu_op_layer_norm = {
+    "layer_norm", CLV_OP_LAYER_NORM, 2,    3,         1,
+    check_norm,   lower_layer_norm,  true, list_ways, norm_slices};
+const gpu_op gpu_op_softmax = {
+    "softmax",     CLV_OP_SOFTMAX, 1,    1,         1,
+    check_softmax, lower_softmax,  true, list_ways, softmax_slices};

@@ -60,10 +60,9 @@ static clv_status lower_rope(gpu_lowering *lowering, const gpu_node *node)
     const int64_t head = node->node.attr.rope.head_dim;
     const int64_t pairs = node->in[2].d.dims[0];
     const int64_t heads = node->in[0].d.dims[1] / head;
-    const int64_t items =
-        heads * (!has_slices(node) ? head - pairs
-                 : halves          ? head / 4 - pairs / 4
-                                   : head / 4);
+    const int64_t items = heads * (!has_slices(node) ? head - pairs
+                                   : halves          ? head / 4 - pairs / 4
+                                                     : head / 4);
     const bool sliced = has_slices(node);
     gpu_call call;
     gpu_call_init(&call, "rope",
@@ -118,9 +117,11 @@ clv_status gpu_rope_turns(gpu_lowering *lowering, uint32_t node,
         *buffer = turns->buffer - 1;
         return CLV_OK;
     }
-    clv_status status = gpu_build_private(
-        &lowering->builder, (uint64_t)gpu_max_rows(&rope->in[0]) * 8 *
-                                (uint64_t)rope->in[2].d.dims[0], false, buffer);
+    clv_status status =
+        gpu_build_private(&lowering->builder,
+                          (uint64_t)gpu_max_rows(&rope->in[0]) * 8 *
+                              (uint64_t)rope->in[2].d.dims[0],
+                          false, buffer);
     if (!status)
         status = add_turns(lowering, node, rope, *buffer);
     if (!status)
@@ -133,6 +134,5 @@ static uint32_t slices(const gpu_node *node)
     return 1 | (has_slices(node) ? GPU_SLICES_OUT : 0);
 }
 
-const gpu_op gpu_op_rope = {"rope", CLV_OP_ROPE, 3, 3, 1, check_rope,
-                            lower_rope, true,
-                            NULL, slices};
+const gpu_op gpu_op_rope = {"rope",     CLV_OP_ROPE, 3,    3,    1,
+                            check_rope, lower_rope,  true, NULL, slices};

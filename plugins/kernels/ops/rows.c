@@ -74,9 +74,9 @@ static clv_status lower_get_rows(gpu_lowering *lowering, const gpu_node *node)
     const int64_t rows = table->d.dims[0]; /* at most */
     gpu_expr n, c, stride;
     gpu_rows_extent(table, &n, &c, &stride);
-    int64_t step = stride.symbol ? rows
-                                 : gpu_reach(lowering->target) /
-                                       (stride.constant + 1);
+    int64_t step = stride.symbol
+                       ? rows
+                       : gpu_reach(lowering->target) / (stride.constant + 1);
     for (int64_t first = 0; first < rows; first += step) {
         gpu_call call;
         gpu_call_init(&call, scaled ? "get_rows_scaled" : "get_rows",
@@ -114,8 +114,7 @@ static bool check_set_rows(gpu_node *node)
         return false;
     if (!gpu_same_dim(state, 1, src, 1))
         return gpu_no(node, "input 1 is not as wide as the state");
-    if (state->d.usage == CLV_USAGE_WEIGHT ||
-        state->d.usage == CLV_USAGE_INPUT)
+    if (state->d.usage == CLV_USAGE_WEIGHT || state->d.usage == CLV_USAGE_INPUT)
         return gpu_no(node, "the state is not to be written");
     node->caps.split_axes = CLV_SPLIT_SEQUENCE | CLV_SPLIT_ROWS;
     if (node->target->states != GPU_STATES_ROWS)
@@ -164,9 +163,8 @@ clv_status gpu_row_map(gpu_lowering *lowering, uint32_t node,
             *buffer = lowering->maps[i].buffer;
             return CLV_OK;
         }
-    clv_status status =
-        gpu_build_private(&lowering->builder, 4 * (uint64_t)ids->d.dims[0],
-                          false, buffer);
+    clv_status status = gpu_build_private(
+        &lowering->builder, 4 * (uint64_t)ids->d.dims[0], false, buffer);
     if (!status)
         status = add_map(lowering, node, ids, rows, *buffer);
     if (!status && lowering->n_maps < GPU_MAX_ROW_MAPS)
@@ -191,9 +189,9 @@ static uint32_t set_rows_slices(const gpu_node *node)
     return 2;
 }
 
-const gpu_op gpu_op_get_rows = {"get_rows", CLV_OP_GET_ROWS, 2, 2, 1,
-                                check_get_rows, lower_get_rows, true,
-                                NULL, get_rows_slices};
-const gpu_op gpu_op_set_rows = {"set_rows", CLV_OP_SET_ROWS, 3, 3, 0,
-                                check_set_rows, lower_set_rows, false,
-                                NULL, set_rows_slices};
+const gpu_op gpu_op_get_rows = {
+    "get_rows",     CLV_OP_GET_ROWS, 2,    2,    1,
+    check_get_rows, lower_get_rows,  true, NULL, get_rows_slices};
+const gpu_op gpu_op_set_rows = {
+    "set_rows",     CLV_OP_SET_ROWS, 3,     3,    0,
+    check_set_rows, lower_set_rows,  false, NULL, set_rows_slices};

@@ -35,5 +35,5 @@ static clv_status lower_top_k(gpu_lowering *lowering, const gpu_node *node)
     return gpu_build(&lowering->builder, &call, false);
 }
 
-const gpu_op gpu_op_top_k = {"top_k", CLV_OP_TOP_K, 1, 1, 1, check_top_k,
-                             lower_top_k, false, NULL, NULL};
+const gpu_op gpu_op_top_k = {"top_k",     CLV_OP_TOP_K, 1,     1,    1,
+                             check_top_k, lower_top_k,  false, NULL, NULL};

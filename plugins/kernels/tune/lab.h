@@ -18,8 +18,8 @@ typedef struct gpu_lab {
 bool gpu_lab_open(gpu_lab *lab, const clv_host_api *host,
                   const clv_plugin_api *api, clv_plugin_device *dev);
 
-/* A buffer where the device likes it, with these bytes; data NULL: with bytes of
- * 255, which no result has. */
+/* A buffer where the device likes it, with these bytes; data NULL: with bytes
+ * of 255, which no result has. */
 clv_status gpu_lab_alloc(const gpu_lab *lab, const void *data, uint64_t size,
                          clv_plugin_buffer **out);
 clv_status gpu_lab_fetch(const gpu_lab *lab, clv_plugin_buffer *buf, void *out,

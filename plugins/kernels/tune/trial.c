@@ -78,8 +78,10 @@ static bool disable(trial *t, const gpu_case *c, const char *why)
             continue;
         snprintf(t->disabled + used, t->size - used, "%s%s", used ? "," : "",
                  name);
-        snprintf(line, sizeof line, "kernels '%s' %s in %s and are not used on "
-                 "this device", name, why, c->name);
+        snprintf(line, sizeof line,
+                 "kernels '%s' %s in %s and are not used on "
+                 "this device",
+                 name, why, c->name);
         t->host->log(t->host->host, CLV_LOG_WARN, NULL, 0, line);
         added = true;
     }
@@ -130,8 +132,8 @@ clv_status gpu_try(const clv_host_api *host, const clv_plugin_api *api,
                    clv_plugin_device *dev, const gpu_target *target,
                    char *disabled, size_t size)
 {
-    trial t = {.host = host, .target = target, .disabled = disabled,
-               .size = size};
+    trial t = {
+        .host = host, .target = target, .disabled = disabled, .size = size};
     clv_status status = CLV_OK;
     if (!gpu_lab_open(&t.lab, host, api, dev))
         return CLV_OK;

@@ -3,7 +3,14 @@
 #include <math.h>
 
 /* Sizes that are no multiples of what kernels divide them by. */
-enum { INPUTS = 128, OUTPUTS = 70, HEADS = 4, GROUPS = 2, DIM = 32, ROWS = 301 };
+enum {
+    INPUTS = 128,
+    OUTPUTS = 70,
+    HEADS = 4,
+    GROUPS = 2,
+    DIM = 32,
+    ROWS = 301
+};
 enum { EXPERTS = 4, USED = 2 };
 
 /* Weights are -7..7 times this, which every format holds exactly. */
@@ -15,8 +22,8 @@ static const uint32_t weight_types[] = {
 static const struct cache {
     uint32_t dtype;
     bool laid; /* as weights */
-} caches[] = {{CLV_DTYPE_F32, false}, {CLV_DTYPE_F16, false},
-              {CLV_DTYPE_F16, true}};
+} caches[] = {
+    {CLV_DTYPE_F32, false}, {CLV_DTYPE_F16, false}, {CLV_DTYPE_F16, true}};
 static const uint32_t expert_types[] = {CLV_DTYPE_F16, CLV_DTYPE_Q8_0,
                                         CLV_DTYPE_Q4_0};
 static const int64_t rows_of_x[] = {1, 5, 37};
@@ -39,9 +46,9 @@ uint32_t gpu_n_cases(void)
 static const char *name_of(uint32_t dtype)
 {
     static const char *const names[CLV_DTYPE_COUNT] = {
-        [CLV_DTYPE_F32] = "f32", [CLV_DTYPE_F16] = "f16",
+        [CLV_DTYPE_F32] = "f32",   [CLV_DTYPE_F16] = "f16",
         [CLV_DTYPE_BF16] = "bf16", [CLV_DTYPE_I32] = "i32",
-        [CLV_DTYPE_I8] = "i8", [CLV_DTYPE_I4] = "i4",
+        [CLV_DTYPE_I8] = "i8",     [CLV_DTYPE_I4] = "i4",
         [CLV_DTYPE_Q8_0] = "q8_0", [CLV_DTYPE_Q4_0] = "q4_0"};
     return names[dtype];
 }
@@ -107,8 +114,8 @@ static void write_elements(uint8_t *to, uint32_t dtype, uint32_t n,
         else if (dtype == CLV_DTYPE_I8)
             *to = (uint8_t)number(i, seed);
         else if (dtype == CLV_DTYPE_I4)
-            *to = (uint8_t)((number(i, seed) & 15) |
-                            (number(i + 1, seed) & 15) << 4);
+            *to = (uint8_t)((number(i, seed) & 15) | (number(i + 1, seed) & 15)
+                                                         << 4);
         else
             memcpy(to, dtype == CLV_DTYPE_F16 ? (void *)&half : (void *)&bits,
                    (size_t)bytes);
@@ -172,8 +179,7 @@ static void finish(gpu_case *c, uint32_t op)
         c->node.inputs[i] = i;
     c->node.n_outputs = 1;
     c->node.outputs[0] = c->out;
-    c->graph.header =
-        (clv_header){sizeof c->graph, CLV_STRUCT_SUBGRAPH, NULL};
+    c->graph.header = (clv_header){sizeof c->graph, CLV_STRUCT_SUBGRAPH, NULL};
     c->graph.tensors = c->tensors;
     c->graph.tensor_stride = sizeof *c->tensors;
     c->graph.nodes = &c->node;
@@ -263,8 +269,8 @@ static bool make_attention(const clv_host_api *host, const struct cache *cache,
         !add_tensor(host, c, CLV_DTYPE_I32, CLV_USAGE_INPUT, n, 0, 4) ||
         !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n, HEADS * DIM,
                     0) ||
-        (cache->laid && (!lay(host, c, 1, CLV_AXIS_O) ||
-                         !lay(host, c, 2, CLV_AXIS_I))))
+        (cache->laid &&
+         (!lay(host, c, 1, CLV_AXIS_O) || !lay(host, c, 2, CLV_AXIS_I))))
         return false;
     int32_t *pos = c->data[3];
     for (uint32_t i = 0; i < n; i++) {
@@ -295,8 +301,8 @@ static double product_at(uint32_t i, uint32_t k, uint32_t o)
     const uint32_t row = (uint32_t)expert_at(i, k) * OUTPUTS + o;
     double sum = 0;
     for (uint32_t j = 0; j < INPUTS; j++)
-        sum += (double)element(i * INPUTS + j, 1) *
-               element(row * INPUTS + j, 2);
+        sum +=
+            (double)element(i * INPUTS + j, 1) * element(row * INPUTS + j, 2);
     return sum;
 }
 
@@ -326,11 +332,11 @@ static bool make_experts(const clv_host_api *host, uint32_t dtype, int64_t n,
     snprintf(c->name, sizeof c->name, "matmul_experts %s %lldx%dx%d",
              name_of(dtype), (long long)n, INPUTS, OUTPUTS);
     if (!add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, n, INPUTS, 1) ||
-        !add_tensor(host, c, dtype, CLV_USAGE_WEIGHT, EXPERTS * OUTPUTS,
-                    INPUTS, 2) ||
+        !add_tensor(host, c, dtype, CLV_USAGE_WEIGHT, EXPERTS * OUTPUTS, INPUTS,
+                    2) ||
         !add_tensor(host, c, CLV_DTYPE_I32, CLV_USAGE_INPUT, n, USED, 3) ||
-        (scored && !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, n,
-                               EXPERTS, 4)) ||
+        (scored &&
+         !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, n, EXPERTS, 4)) ||
         !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n,
                     scored ? OUTPUTS : USED * OUTPUTS, 0))
         return false;
@@ -360,8 +366,8 @@ clv_status gpu_case_make(const clv_host_api *host, uint32_t i, gpu_case *c)
     else if (type < N_WEIGHTS + N_CACHES)
         made = make_attention(host, &caches[type - N_WEIGHTS], n, c);
     else
-        made = make_experts(host, expert_types[type - N_WEIGHTS - N_CACHES], n,
-                            c);
+        made =
+            make_experts(host, expert_types[type - N_WEIGHTS - N_CACHES], n, c);
     return made ? CLV_OK : CLV_ERR_NO_MEMORY;
 }
 

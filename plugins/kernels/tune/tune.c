@@ -94,8 +94,8 @@ static bool is_right(contest *c, uint32_t way, clv_status *status)
                             c->sample.out_bytes);
     if (*status)
         return false;
-    return out == c->want || gpu_lab_error(out, c->want,
-                                           c->sample.out_bytes / 4) <= c->bound;
+    return out == c->want ||
+           gpu_lab_error(out, c->want, c->sample.out_bytes / 4) <= c->bound;
 }
 
 static clv_status try_way(contest *c, uint32_t way)
@@ -113,9 +113,10 @@ static clv_status try_way(contest *c, uint32_t way)
     if (status == CLV_ERR_NO_MEMORY || status == CLV_ERR_DEVICE_LOST)
         return status;
     snprintf(text, sizeof text, "tuning %s: way %u %s, %llu ns", c->ways->key,
-             (unsigned)way, status  ? "does not run"
-                            : right ? "runs"
-                                    : "computes wrongly",
+             (unsigned)way,
+             status  ? "does not run"
+             : right ? "runs"
+                     : "computes wrongly",
              (unsigned long long)ns);
     say(c->t, right ? CLV_LOG_DEBUG : CLV_LOG_WARN, text);
     if (way == c->ways->preferred)
@@ -180,8 +181,10 @@ static bool find_best(const gpu_tuner *t, const gpu_lab *lab,
     bool found = !held && c->best_ns;
     *way = c->best;
     if (found)
-        snprintf(text, sizeof text, "tuned %s: way %u of %u, %llu ns; %llu "
-                 "without tuning", ways->key, (unsigned)*way, (unsigned)ways->n,
+        snprintf(text, sizeof text,
+                 "tuned %s: way %u of %u, %llu ns; %llu "
+                 "without tuning",
+                 ways->key, (unsigned)*way, (unsigned)ways->n,
                  (unsigned long long)c->best_ns,
                  (unsigned long long)c->preferred_ns);
     else
@@ -210,8 +213,7 @@ static bool recall(const gpu_tuner *t, const gpu_ways *ways, uint32_t *way)
     t->entry(t->dev, "tune", ways->key, entry);
     if (t->host->cache_get(t->host->host, entry, &data, &size))
         return false;
-    bool good = size > head && size < sizeof text &&
-                !memcmp(data, magic, head);
+    bool good = size > head && size < sizeof text && !memcmp(data, magic, head);
     if (good) {
         memcpy(text, data, (size_t)size);
         text[size] = 0;
@@ -225,8 +227,8 @@ static bool recall(const gpu_tuner *t, const gpu_ways *ways, uint32_t *way)
 static void remember(const gpu_tuner *t, const gpu_ways *ways, uint32_t way)
 {
     char entry[64], text[GPU_KEY_SIZE + 32];
-    int n = snprintf(text, sizeof text, "%s%s=%u", magic, ways->key,
-                     (unsigned)way);
+    int n =
+        snprintf(text, sizeof text, "%s%s=%u", magic, ways->key, (unsigned)way);
     t->entry(t->dev, "tune", ways->key, entry);
     t->host->cache_put(t->host->host, entry, text, (uint64_t)n);
 }

@@ -19,20 +19,20 @@ typedef struct gpu_tuner {
     const gpu_target *target; /* without choices */
     const char *device;       /* its name, for people */
     bool measure; /* try what the cache does not know; false: leave it */
-    /* The name in the cache of something about the text, for this plugin, driver
-     * and device. */
+    /* The name in the cache of something about the text, for this plugin,
+     * driver and device. */
     void (*entry)(const clv_plugin_device *dev, const char *kind,
                   const char *text, char out[64]);
-    /* Fills sweep, if any, then runs the program; *ns: how long that took on the
-     * device. */
+    /* Fills sweep, if any, then runs the program; *ns: how long that took on
+     * the device. */
     clv_status (*time)(clv_plugin_device *dev, clv_plugin_program *program,
                        const clv_binding *bindings, uint32_t n,
                        clv_plugin_buffer *sweep, uint64_t *ns);
 } gpu_tuner;
 
 /* The choices for the graph's nodes: text for gpu_target.choices, NULL if there
- * are none, to be freed by the host's free(). What cannot be measured (memory is
- * short, say) is left to the kernels. An error: the device is lost, or the
+ * are none, to be freed by the host's free(). What cannot be measured (memory
+ * is short, say) is left to the kernels. An error: the device is lost, or the
  * host's memory ran out. */
 clv_status gpu_tune(const gpu_tuner *tuner, const clv_compile *compile,
                     char **choices);

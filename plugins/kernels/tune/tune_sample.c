@@ -102,9 +102,9 @@ static clv_status add(const gpu_lab *lab, const clv_compile *compile,
     if (t.quant) {
         const clv_tensor_desc *of =
             clv_graph_tensor(compile->graph, t.quant_scales - 1);
-        status = of && !of->quant ? add(lab, compile, s, t.quant_scales - 1,
-                                        false, &scales)
-                                  : CLV_ERR_UNSUPPORTED;
+        status = of && !of->quant
+                     ? add(lab, compile, s, t.quant_scales - 1, false, &scales)
+                     : CLV_ERR_UNSUPPORTED;
         t.quant_scales = scales + 1;
     }
     if (status)
@@ -131,8 +131,8 @@ clv_status gpu_sample_make(const gpu_lab *lab, const clv_compile *compile,
             status = add(lab, compile, s, s->node.inputs[k], false,
                          &s->node.inputs[k]);
     for (uint32_t k = 0; k < s->node.n_outputs && !status; k++)
-        status = add(lab, compile, s, s->node.outputs[k], true,
-                     &s->node.outputs[k]);
+        status =
+            add(lab, compile, s, s->node.outputs[k], true, &s->node.outputs[k]);
     if (s->node.op == CLV_OP_ATTENTION)
         s->node.attr.attention.rows_symbol = 0;
     s->graph.header = (clv_header){sizeof s->graph, CLV_STRUCT_SUBGRAPH, NULL};

@@ -33,16 +33,16 @@ static int generate(glslang_program_t *program, bool strip, uint32_t **words,
 {
     glslang_spv_options_t options = {.disable_optimizer = true,
                                      .strip_debug_info = strip};
-    glslang_program_SPIRV_generate_with_options(
-        program, GLSLANG_STAGE_COMPUTE, &options);
+    glslang_program_SPIRV_generate_with_options(program, GLSLANG_STAGE_COMPUTE,
+                                                &options);
     *n = glslang_program_SPIRV_get_size(program);
     *words = malloc(*n * sizeof **words);
     if (!*words || !*n)
         return refuse("no memory, or no code", message, size);
     glslang_program_SPIRV_get(program, *words);
     if (vk_matrix_types(words, n))
-        return refuse("no memory, or types of matrices that cannot be",
-                      message, size);
+        return refuse("no memory, or types of matrices that cannot be", message,
+                      size);
     return 0;
 }
 

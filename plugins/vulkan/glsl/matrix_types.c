@@ -5,16 +5,19 @@
 #include <string.h>
 
 enum {
-    OP_TYPE_VOID = 19, OP_TYPE_INT = 21, OP_TYPE_FLOAT = 22, OP_CONSTANT = 43,
+    OP_TYPE_VOID = 19,
+    OP_TYPE_INT = 21,
+    OP_TYPE_FLOAT = 22,
+    OP_CONSTANT = 43,
     OP_TYPE_MATRIX = 4456,
-    HEAD = 5,      /* words before the instructions */
-    BOUND = 3,     /* of them, one more than the largest id */
-    MATRIX = 7,    /* words of a matrix type */
-    NUMBERS = 16,  /* different ones that can be */
+    HEAD = 5,     /* words before the instructions */
+    BOUND = 3,    /* of them, one more than the largest id */
+    MATRIX = 7,   /* words of a matrix type */
+    NUMBERS = 16, /* different ones that can be */
 };
 
-/* Scalar types: a width, and 256 more of integers with signs, as a matrix's first
- * operand is; uint for constants. */
+/* Scalar types: a width, and 256 more of integers with signs, as a matrix's
+ * first operand is; uint for constants. */
 enum { UINT, HALF, FLOAT, BYTE, INT, SCALARS, SIGNED = 256 };
 static const uint32_t scalars[SCALARS] = {32, 16, 32, SIGNED | 8, SIGNED | 32};
 
@@ -27,8 +30,14 @@ typedef struct work {
     uint32_t number[NUMBERS], id[NUMBERS], n_numbers;
 } work;
 
-static uint32_t op_at(const work *w, size_t i) { return w->in[i] & 0xffffu; }
-static uint32_t size_at(const work *w, size_t i) { return w->in[i] >> 16; }
+static uint32_t op_at(const work *w, size_t i)
+{
+    return w->in[i] & 0xffffu;
+}
+static uint32_t size_at(const work *w, size_t i)
+{
+    return w->in[i] >> 16;
+}
 
 static void put(work *w, uint32_t word)
 {

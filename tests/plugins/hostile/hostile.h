@@ -4,9 +4,9 @@
  * from the reference's, which they mostly call and then spoil the answer.
  *
  * Faults that any slot can have are modes with a parameter:
- *   error:SLOT   it fails, and says so            silent:SLOT  without a message
- *   status:SLOT  with a status nobody knows       empty:SLOT   OK, no handle
- *   crash:SLOT   a signal   abort:SLOT   abort()  exit:SLOT    exit(0)
+ *   error:SLOT   it fails, and says so            silent:SLOT  without a
+ * message status:SLOT  with a status nobody knows       empty:SLOT   OK, no
+ * handle crash:SLOT   a signal   abort:SLOT   abort()  exit:SLOT    exit(0)
  *   print:SLOT   to stdout  hang:SLOT    for ever
  * program_run is the device's work, on the worker thread.
  */

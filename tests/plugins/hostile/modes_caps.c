@@ -78,8 +78,8 @@ static clv_status alias_claimed(clv_plugin_device *dev,
 
 /* Divisible at every row, it says; but small parts must come in fours. */
 static clv_status granularity_false(clv_plugin_device *dev,
-                                    const clv_subgraph *graph,
-                                    clv_op_caps *out, uint32_t stride)
+                                    const clv_subgraph *graph, clv_op_caps *out,
+                                    uint32_t stride)
 {
     clv_status status = ref_op_caps(dev, graph, out, stride);
     for (uint32_t i = 0; i < graph->n_nodes && !status; i++) {
@@ -130,7 +130,8 @@ const hostile_mode hostile_caps[] = {
     {"align_odd", "tensors begin at 48", {.op_caps = align_odd}},
     {"stride_odd", "rows begin at 48", {.op_caps = stride_odd}},
     {"granularity_negative", "parts of -4", {.op_caps = granularity_negative}},
-    {"granularity_false", "parts of 1 that are refused",
+    {"granularity_false",
+     "parts of 1 that are refused",
      {.op_caps = granularity_false}},
     {"static_zero", "compiles for 0 rows", {.op_caps = static_zero}},
     {"static_none", "a list that is missing", {.op_caps = static_none}},
@@ -141,9 +142,9 @@ const hostile_mode hostile_caps[] = {
     {"alias_claimed", "in place, wrongly", {.op_caps = alias_claimed}},
     {"exact_claimed", "exact, and a little off", {.op_caps = claims_exact}},
     {"takes_all", "yes to what it cannot do", {.op_caps = claims_all}},
-    {"never_compiles", "yes, then no",
-     {.program_compile = never_compiles}},
-    {"wants_alignment", "an alignment it did not state",
+    {"never_compiles", "yes, then no", {.program_compile = never_compiles}},
+    {"wants_alignment",
+     "an alignment it did not state",
      {.submit = wants_alignment}},
     {0},
 };
@@ -179,7 +180,8 @@ const hostile_mode hostile_costs[] = {
     {"cost_infinite", "submits take for ever", {.cost_hints = cost_infinite}},
     {"cost_confidence", "unknown confidence", {.cost_hints = cost_confidence}},
     {"cost_table_missing", "no table", {.cost_hints = cost_table_missing}},
-    {"cost_table_descends", "rows out of order",
+    {"cost_table_descends",
+     "rows out of order",
      {.cost_hints = cost_table_descends}},
     {"cost_past", "writes behind cost_hint", {.cost_hints = cost_past}},
     {0},

@@ -78,8 +78,7 @@ static clv_status count_grows(clv_plugin_instance *inst, uint32_t *count,
 
 SPOIL_MEMORY(mem_align_odd, type->alignment = 48)
 SPOIL_MEMORY(mem_import_align_odd, type->import_align = 3)
-SPOIL_MEMORY(mem_past,
-             memset((char *)type + type->header.struct_size, 0xee, 8))
+SPOIL_MEMORY(mem_past, memset((char *)type + type->header.struct_size, 0xee, 8))
 
 static clv_status mem_types_differ(clv_plugin_device *dev, uint32_t *count,
                                    clv_mem_type *out, uint32_t stride)
@@ -104,7 +103,8 @@ const hostile_mode hostile_devices[] = {
     {"mem_types_many", "a million of them", {.enumerate = mem_types_many}},
     {"mem_types_differ", "a count of its own", {.mem_types = mem_types_differ}},
     {"mem_align_odd", "alignment 48", {.mem_types = mem_align_odd}},
-    {"mem_import_align_odd", "alignment 3 of imports",
+    {"mem_import_align_odd",
+     "alignment 3 of imports",
      {.mem_types = mem_import_align_odd}},
     {"info_past", "writes behind device_info", {.enumerate = info_past}},
     {"mem_past", "writes behind mem_type", {.mem_types = mem_past}},

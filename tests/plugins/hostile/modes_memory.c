@@ -100,8 +100,8 @@ static clv_status import_anything(clv_plugin_device *dev, uint32_t mem_type,
 {
     clv_import aligned = *import;
     if (import->handle_type == CLV_HANDLE_HOST_POINTER)
-        aligned.pointer = (void *)((uintptr_t)import->pointer &
-                                   ~(uintptr_t)(REF_PAGE - 1));
+        aligned.pointer =
+            (void *)((uintptr_t)import->pointer & ~(uintptr_t)(REF_PAGE - 1));
     aligned.size = (import->size + REF_PAGE - 1) / REF_PAGE * REF_PAGE;
     aligned.offset = import->offset / REF_PAGE * REF_PAGE;
     if (!aligned.access)
@@ -131,18 +131,23 @@ const hostile_mode hostile_memory[] = {
     {"map_elsewhere", "not the buffer's bytes", {.buffer_map = map_elsewhere}},
     {"map_misaligned", "one byte further", {.buffer_map = map_misaligned}},
     {"flush_nothing", "flush moves nothing", {.buffer_flush = nothing_moves}},
-    {"invalidate_nothing", "nor does invalidate",
+    {"invalidate_nothing",
+     "nor does invalidate",
      {.buffer_invalidate = nothing_moves}},
     {"flush_any_range", "past the end is fine", {.buffer_flush = any_range}},
-    {"release_early", "memory is released at once",
+    {"release_early",
+     "memory is released at once",
      {.buffer_import = release_early}},
     {"release_never", "memory is kept", {.buffer_import = release_never}},
     {"import_copies", "an import is a copy", {.buffer_import = import_copies}},
-    {"import_closes", "the caller's descriptor",
+    {"import_closes",
+     "the caller's descriptor",
      {.buffer_import = import_closes}},
-    {"import_anything", "moved to where it fits",
+    {"import_anything",
+     "moved to where it fits",
      {.buffer_import = import_anything}},
-    {"export_own", "a descriptor that goes with the buffer",
+    {"export_own",
+     "a descriptor that goes with the buffer",
      {.buffer_export = export_own}},
     {"alloc_half", "half of what was asked for", {.buffer_alloc = alloc_half}},
     {0},

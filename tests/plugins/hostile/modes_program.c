@@ -41,8 +41,8 @@ static clv_status validate_fails(clv_plugin_device *dev,
 }
 
 static clv_status load_crashes(clv_plugin_device *dev,
-                               const clv_compile *compile,
-                               const clv_blob *blob, clv_plugin_program **out)
+                               const clv_compile *compile, const clv_blob *blob,
+                               clv_plugin_program **out)
 {
     clv_status status = ref_program_load(dev, compile, blob, out);
     if (status == CLV_ERR_FORMAT)
@@ -58,8 +58,8 @@ static clv_status key_constant(clv_plugin_device *dev,
     return CLV_OK;
 }
 
-static clv_status key_random(clv_plugin_device *dev,
-                             const clv_compile *compile, uint8_t key[32])
+static clv_status key_random(clv_plugin_device *dev, const clv_compile *compile,
+                             uint8_t key[32])
 {
     static uint8_t calls;
     clv_status status = ref_program_key(dev, compile, key);
@@ -95,8 +95,7 @@ static clv_status write_anyway(void *ctx, const void *data, uint64_t size)
 }
 
 static clv_status write_ignored(clv_plugin_program *prog,
-                                clv_status (*write)(void *ctx,
-                                                    const void *data,
+                                clv_status (*write)(void *ctx, const void *data,
                                                     uint64_t size),
                                 void *ctx)
 {
@@ -105,11 +104,9 @@ static clv_status write_ignored(clv_plugin_program *prog,
     return ref_program_serialize(prog, write_anyway, NULL);
 }
 
-static clv_status serializes_nothing(clv_plugin_program *prog,
-                                     clv_status (*write)(void *ctx,
-                                                         const void *data,
-                                                         uint64_t size),
-                                     void *ctx)
+static clv_status serializes_nothing(
+    clv_plugin_program *prog,
+    clv_status (*write)(void *ctx, const void *data, uint64_t size), void *ctx)
 {
     (void)prog, (void)write, (void)ctx;
     return CLV_OK;
@@ -156,25 +153,33 @@ static clv_status skips_check(clv_plugin_device *dev,
 }
 
 const hostile_mode hostile_programs[] = {
-    {"accepts_garbage", "any bytes are a program",
+    {"accepts_garbage",
+     "any bytes are a program",
      {.program_validate = accepts_all, .program_load = loads_all}},
     {"verdict_unknown", "9", {.program_validate = verdict_unknown}},
-    {"validate_fails", "on bytes it does not like",
+    {"validate_fails",
+     "on bytes it does not like",
      {.program_validate = validate_fails}},
     {"load_crashes", "on damaged bytes", {.program_load = load_crashes}},
     {"key_constant", "one key for all", {.program_key = key_constant}},
     {"key_random", "a key never seen twice", {.program_key = key_random}},
-    {"key_forgets_bucket", "one key for every bucket",
+    {"key_forgets_bucket",
+     "one key for every bucket",
      {.program_key = key_forgets_bucket}},
-    {"write_ignored", "serialises into a full disk",
+    {"write_ignored",
+     "serialises into a full disk",
      {.program_serialize = write_ignored}},
-    {"serializes_nothing", "OK, and no bytes",
+    {"serializes_nothing",
+     "OK, and no bytes",
      {.program_serialize = serializes_nothing}},
-    {"never_cancels", "compiles to the end",
+    {"never_cancels",
+     "compiles to the end",
      {.program_compile = never_cancels}},
-    {"one_program", "a limit it did not state",
+    {"one_program",
+     "a limit it did not state",
      {.program_compile = one_program}},
-    {"skips_extensions", "also those that are required",
+    {"skips_extensions",
+     "also those that are required",
      {.program_compile = skips_check}},
     {0},
 };
@@ -211,8 +216,7 @@ static clv_status trace_too_many(clv_plugin_device *dev, uint32_t *count,
 }
 
 /* Everything is recorded, asked for or not. */
-static clv_status trace_always(clv_plugin_device *dev,
-                               const clv_submit *submit)
+static clv_status trace_always(clv_plugin_device *dev, const clv_submit *submit)
 {
     clv_submit s = *submit;
     s.correlation = s.correlation ? s.correlation : 1;
@@ -234,13 +238,16 @@ SPOIL_CALIBRATION(clock_off, out->host_ns += HOUR)
 SPOIL_CALIBRATION(clock_stands, out->device_tick = 1)
 
 const hostile_mode hostile_times[] = {
-    {"trace_backwards", "ends before it begins",
+    {"trace_backwards",
+     "ends before it begins",
      {.trace_read = trace_backwards}},
     {"trace_outside", "an hour later", {.trace_read = trace_outside}},
     {"trace_other", "somebody else's", {.trace_read = trace_other}},
-    {"trace_name_endless", "a name without its end",
+    {"trace_name_endless",
+     "a name without its end",
      {.trace_read = trace_name_endless}},
-    {"trace_too_many", "more than there was room for",
+    {"trace_too_many",
+     "more than there was room for",
      {.trace_read = trace_too_many}},
     {"trace_always", "what nobody asked for", {.submit = trace_always}},
     {"tick_zero", "a tick of 0 ns", {.calibrate = tick_zero}},

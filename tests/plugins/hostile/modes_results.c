@@ -12,9 +12,9 @@ void __wrap_ref_run_node(const clv_node *node, const ref_view *in,
 void __real_ref_run_node(const clv_node *node, const ref_view *in,
                          const ref_view *out);
 
-static const clv_node *kept_nodes;   /* of the latest graph, its owner's */
+static const clv_node *kept_nodes; /* of the latest graph, its owner's */
 static _Atomic uint32_t n_runs;
-static _Atomic bool loaded;          /* the latest program was loaded */
+static _Atomic bool loaded; /* the latest program was loaded */
 
 /* Every element x of the output becomes new(x). */
 static void change_all(const ref_view *out, double (*change)(double x))
@@ -167,9 +167,11 @@ const hostile_mode hostile_results[] = {
     {.name = "fills_gaps", .what = "writes between strided rows"},
     {.name = "changes_input", .what = "a bit of an input is turned"},
     {.name = "ignores_strides", .what = "weights taken for dense"},
-    {"keeps_graph", "looks at the graph after the call",
+    {"keeps_graph",
+     "looks at the graph after the call",
      {.program_compile = keep_graph}},
-    {"load_differs", "loaded programs are other ones",
+    {"load_differs",
+     "loaded programs are other ones",
      {.program_compile = remember_compiled, .program_load = remember_loaded}},
     {0},
 };

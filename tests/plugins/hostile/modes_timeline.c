@@ -21,8 +21,7 @@ SPOIL_QUERY(flag_misaligned,
 SPOIL_QUERY(flag_disagrees, out->flag = &zero_flag)
 SPOIL_QUERY(value_failed, out->value |= CLV_FLAG_FAILED)
 SPOIL_QUERY(status_unknown, if (out->status) out->status = -99)
-SPOIL_QUERY(message_endless,
-            memset(out->message, 'm', sizeof out->message))
+SPOIL_QUERY(message_endless, memset(out->message, 'm', sizeof out->message))
 
 /* Higher once than later. */
 static clv_status backwards(clv_plugin_timeline *tl, clv_timeline_info *out)
@@ -105,28 +104,39 @@ static clv_status starts_at_zero(clv_plugin_device *dev, uint64_t value,
 
 const hostile_mode hostile_timelines[] = {
     {"flag_null", "no flag word", {.timeline_query = flag_null}},
-    {"flag_misaligned", "a misaligned one", {.timeline_query = flag_misaligned}},
-    {"flag_disagrees", "one that never changes",
+    {"flag_misaligned",
+     "a misaligned one",
+     {.timeline_query = flag_misaligned}},
+    {"flag_disagrees",
+     "one that never changes",
      {.timeline_query = flag_disagrees}},
-    {"value_failed", "a value with the failure bit",
+    {"value_failed",
+     "a value with the failure bit",
      {.timeline_query = value_failed}},
-    {"status_unknown", "a failure nobody knows",
+    {"status_unknown",
+     "a failure nobody knows",
      {.timeline_query = status_unknown}},
-    {"message_endless", "a message without its end",
+    {"message_endless",
+     "a message without its end",
      {.timeline_query = message_endless}},
     {"backwards", "values that fall", {.timeline_query = backwards}},
-    {"wait_ends_at_once", "OK before the value",
+    {"wait_ends_at_once",
+     "OK before the value",
      {.timeline_wait = wait_ends_at_once}},
     {"times_out_at_once", "too early", {.timeline_wait = times_out_at_once}},
     {"times_out_late", "too late", {.timeline_wait = times_out_late}},
-    {"wait_other_status", "not the failure's",
+    {"wait_other_status",
+     "not the failure's",
      {.timeline_wait = wait_other_status}},
     {"fail_ignored", "fails nothing", {.timeline_fail = fail_ignored}},
-    {"fail_latest", "the first failure is lost",
+    {"fail_latest",
+     "the first failure is lost",
      {.timeline_fail = fail_latest, .timeline_query = tell_latest}},
-    {"signal_backwards", "takes lower values",
+    {"signal_backwards",
+     "takes lower values",
      {.timeline_signal = signal_backwards}},
-    {"starts_at_zero", "whatever was asked for",
+    {"starts_at_zero",
+     "whatever was asked for",
      {.timeline_create = starts_at_zero}},
     {0},
 };
@@ -190,8 +200,7 @@ static clv_status submit_blocks(clv_plugin_device *dev,
 }
 
 /* Where the queue is full it waits for room, up to a second. */
-static clv_status queue_blocks(clv_plugin_device *dev,
-                               const clv_submit *submit)
+static clv_status queue_blocks(clv_plugin_device *dev, const clv_submit *submit)
 {
     clv_status status = ref_submit(dev, submit);
     for (int i = 0; i < 1000 && status == CLV_ERR_LIMIT; i++) {
@@ -244,9 +253,11 @@ const hostile_mode hostile_work[] = {
     {"queue_blocks", "blocks where it is full", {.submit = queue_blocks}},
     {"submit_blocks", "until the work is done", {.submit = submit_blocks}},
     {"moves_nothing", "neither copies nor fills", {.submit = moves_nothing}},
-    {"takes_wrong_work", "and does nothing with it",
+    {"takes_wrong_work",
+     "and does nothing with it",
      {.submit = takes_other_ranges}},
-    {"lost_in_run", "the device goes with its second submit",
+    {"lost_in_run",
+     "the device goes with its second submit",
      {.submit = lost_in_run}},
     {"fault_ignored", "no fault to be had", {.fault_inject = fault_ignored}},
     {0},

@@ -12,9 +12,9 @@ CLV_PLUGIN_MANIFEST("name = hostile\n"
                     "devices = other\n");
 
 static const hostile_mode *const subjects[] = {
-    hostile_devices,   hostile_caps,     hostile_costs, hostile_memory,
-    hostile_results,   hostile_timelines, hostile_work, hostile_programs,
-    hostile_times,     hostile_processes,
+    hostile_devices, hostile_caps,      hostile_costs, hostile_memory,
+    hostile_results, hostile_timelines, hostile_work,  hostile_programs,
+    hostile_times,   hostile_processes,
 };
 
 clv_plugin_api hostile_active;
@@ -126,8 +126,10 @@ static clv_status create(const clv_host_api *host, clv_plugin_instance **out)
     if (m)
         overlay(&hostile_active, &m->slots);
     else if (!is_slot_mode() && !hostile_is("none"))
-        return ref_error(host, CLV_ERR_INVALID, "hostile: there is no mode "
-                         "'%s'", mode);
+        return ref_error(host, CLV_ERR_INVALID,
+                         "hostile: there is no mode "
+                         "'%s'",
+                         mode);
     if (hostile_meddles("create", &status))
         return status;
     return hostile_active.create(host, out);
@@ -136,8 +138,7 @@ static clv_status create(const clv_host_api *host, clv_plugin_instance **out)
 clv_status clv_plugin_query(const clv_query_in *in, clv_query_out *out)
 {
     static const clv_option options[] = {
-        REF_OPTION("mode", STRING, "none", 0, 0, "what is wrong"),
-        REF_OPTIONS};
+        REF_OPTION("mode", STRING, "none", 0, 0, "what is wrong"), REF_OPTIONS};
     table = hostile_active = ref_api;
     hostile_fill_table(&table);
     table.create = create;

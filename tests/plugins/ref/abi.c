@@ -34,7 +34,8 @@ clv_status ref_check_chain(const clv_host_api *host, const clv_header *header)
         if (node->struct_type & CLV_STRUCT_REQUIRED)
             return ref_error(host, CLV_ERR_UNSUPPORTED,
                              REF_NAME ": the extension 0x%x is not known here; "
-                             "leave it out", (unsigned)node->struct_type);
+                                      "leave it out",
+                             (unsigned)node->struct_type);
     return node ? ref_error(host, CLV_ERR_INVALID,
                             REF_NAME ": a chain of extensions without an end")
                 : CLV_OK;
@@ -83,8 +84,8 @@ static clv_status check_counts(const clv_host_api *host, const clv_subgraph *g)
         (g->n_nodes && !g->nodes) || (g->n_symbols && !g->symbols))
         return ref_error(host, CLV_ERR_INVALID,
                          REF_NAME ": a graph of %u tensors, %u nodes and %u "
-                         "symbols, or without the arrays", g->n_tensors,
-                         g->n_nodes, g->n_symbols);
+                                  "symbols, or without the arrays",
+                         g->n_tensors, g->n_nodes, g->n_symbols);
     for (uint32_t i = 0; i < g->n_symbols; i++)
         if (g->symbols[i].min < 0 || g->symbols[i].max < g->symbols[i].min)
             return ref_error(host, CLV_ERR_INVALID,
@@ -136,8 +137,8 @@ clv_status ref_graph_read(const clv_host_api *host, const clv_subgraph *from,
     status = copy_array(host, g.tensors, g.n_tensors, g.tensor_stride,
                         out->tensors, sizeof *out->tensors);
     if (!status)
-        status = copy_array(host, g.nodes, g.n_nodes, g.node_stride,
-                            out->nodes, sizeof *out->nodes);
+        status = copy_array(host, g.nodes, g.n_nodes, g.node_stride, out->nodes,
+                            sizeof *out->nodes);
     if (status)
         ref_graph_finish(host, out);
     return status;

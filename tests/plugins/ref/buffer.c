@@ -69,14 +69,15 @@ static clv_status new_buffer(clv_plugin_device *dev, uint32_t mem_type,
         return status;
     if (mem_type >= settings->n_memory || !size)
         return ref_error(host, CLV_ERR_INVALID,
-                         REF_NAME ": %" PRIu64 " bytes of memory type %" PRIu32
+                         REF_NAME
+                         ": %" PRIu64 " bytes of memory type %" PRIu32
                          "; give at least one byte of type 0 to %" PRIu32,
                          size, mem_type, settings->n_memory - 1);
     if (settings->max_buffer && size > settings->max_buffer)
         return ref_error(host, CLV_ERR_LIMIT,
                          REF_NAME ": a buffer of %" PRIu64 " bytes exceeds the "
-                         "limit of %" PRIu64 "; use smaller ones", size,
-                         settings->max_buffer);
+                                  "limit of %" PRIu64 "; use smaller ones",
+                         size, settings->max_buffer);
     clv_plugin_buffer *buf = ref_alloc(host, 1, sizeof *buf);
     if (!buf)
         return ref_no_memory(host, "a buffer");
@@ -102,16 +103,15 @@ static uint8_t *new_block(const clv_host_api *host, uint64_t size, int fill)
 /* Maps size bytes of buf->fd from offset. */
 static clv_status map_fd(clv_plugin_buffer *buf, uint64_t offset)
 {
-    int protection = buf->access & CLV_ACCESS_WRITE ? PROT_READ | PROT_WRITE
-                                                    : PROT_READ;
-    buf->mapping = mmap(NULL, buf->size, protection, MAP_SHARED, buf->fd,
-                        (off_t)offset);
+    int protection =
+        buf->access & CLV_ACCESS_WRITE ? PROT_READ | PROT_WRITE : PROT_READ;
+    buf->mapping =
+        mmap(NULL, buf->size, protection, MAP_SHARED, buf->fd, (off_t)offset);
     if (buf->mapping == MAP_FAILED) {
         buf->mapping = NULL;
-        return ref_error(buf->host, errno == ENOMEM ? CLV_ERR_NO_MEMORY
-                                                    : CLV_ERR_INVALID,
-                         REF_NAME ": the descriptor cannot be mapped: %s",
-                         strerror(errno));
+        return ref_error(
+            buf->host, errno == ENOMEM ? CLV_ERR_NO_MEMORY : CLV_ERR_INVALID,
+            REF_NAME ": the descriptor cannot be mapped: %s", strerror(errno));
     }
     buf->data = buf->host_data = buf->mapping;
     return CLV_OK;
@@ -148,8 +148,8 @@ clv_status ref_buffer_alloc(clv_plugin_device *dev, uint32_t mem_type,
     clv_status status = new_buffer(dev, mem_type, size, &buf);
     if (status)
         return status;
-    status = buf->kind == REF_MEMORY_SHARED ? make_shared(buf)
-                                            : make_blocks(buf);
+    status =
+        buf->kind == REF_MEMORY_SHARED ? make_shared(buf) : make_blocks(buf);
     if (status)
         ref_buffer_free(buf);
     else
@@ -170,7 +170,7 @@ static clv_status check_import(const clv_plugin_buffer *buf,
     if (!import->handle_type || import->handle_type != type.import_handles)
         return ref_error(host, CLV_ERR_UNSUPPORTED,
                          REF_NAME ": handles of kind 0x%x are not imported as "
-                         "this memory type, only 0x%x",
+                                  "this memory type, only 0x%x",
                          (unsigned)import->handle_type,
                          (unsigned)type.import_handles);
     if (!import->access || import->access & ~(uint32_t)ALL_ACCESS)
@@ -178,14 +178,17 @@ static clv_status check_import(const clv_plugin_buffer *buf,
                          REF_NAME ": access %u of an import is not 1 to 3",
                          (unsigned)import->access);
     if (by_fd ? import->fd < 0 || import->fd > INT32_MAX : !import->pointer)
-        return ref_error(host, CLV_ERR_INVALID, REF_NAME ": an import without "
-                         "%s", by_fd ? "descriptor" : "pointer");
+        return ref_error(host, CLV_ERR_INVALID,
+                         REF_NAME ": an import without "
+                                  "%s",
+                         by_fd ? "descriptor" : "pointer");
     if ((pointer | import->offset | import->size) % REF_PAGE ||
         __builtin_add_overflow(import->offset, import->size, &end) ||
         __builtin_add_overflow(pointer, end, &end) || end > INT64_MAX)
         return ref_error(host, CLV_ERR_INVALID,
                          REF_NAME ": pointer, offset and size of an import are "
-                         "not multiples of %u, or too large", REF_PAGE);
+                                  "not multiples of %u, or too large",
+                         REF_PAGE);
     return CLV_OK;
 }
 
@@ -197,12 +200,11 @@ static clv_status import_fd(clv_plugin_buffer *buf, const clv_import *import)
         return ref_error(buf->host, CLV_ERR_INVALID,
                          REF_NAME ": descriptor %" PRId64 ": %s", import->fd,
                          strerror(errno));
-    if (st.st_size < 0 ||
-        (uint64_t)st.st_size < import->offset + import->size)
+    if (st.st_size < 0 || (uint64_t)st.st_size < import->offset + import->size)
         return ref_error(buf->host, CLV_ERR_INVALID,
                          REF_NAME ": the import ends at byte %" PRIu64
-                         " of %" PRId64, import->offset + import->size,
-                         (int64_t)st.st_size);
+                                  " of %" PRId64,
+                         import->offset + import->size, (int64_t)st.st_size);
     return map_fd(buf, import->offset);
 }
 
@@ -296,7 +298,7 @@ clv_status ref_buffer_map(clv_plugin_buffer *buf, uint32_t access, void **out)
     if (buf->kind == REF_MEMORY_LOCAL)
         return ref_error(buf->host, CLV_ERR_UNSUPPORTED,
                          REF_NAME ": the host cannot map local memory; copy it "
-                         "to another type");
+                                  "to another type");
     if (!access || access & ~(uint32_t)ALL_ACCESS)
         return ref_error(buf->host, CLV_ERR_INVALID,
                          REF_NAME ": mapping with access %u, not 1 to 3",
@@ -304,8 +306,8 @@ clv_status ref_buffer_map(clv_plugin_buffer *buf, uint32_t access, void **out)
     if (access & ~buf->access)
         return ref_error(buf->host, CLV_ERR_INVALID,
                          REF_NAME ": the memory was imported with access %u "
-                         "and cannot be mapped with %u", (unsigned)buf->access,
-                         (unsigned)access);
+                                  "and cannot be mapped with %u",
+                         (unsigned)buf->access, (unsigned)access);
     *out = buf->host_data;
     return CLV_OK;
 }
@@ -327,7 +329,8 @@ static clv_status check_range(const clv_plugin_buffer *buf, uint64_t offset,
     if (!ref_buffer_has(buf, offset, size))
         return ref_error(buf->host, CLV_ERR_INVALID,
                          REF_NAME ": bytes %" PRIu64 " + %" PRIu64 " of a "
-                         "buffer of %" PRIu64, offset, size, buf->size);
+                                  "buffer of %" PRIu64,
+                         offset, size, buf->size);
     return ref_check_device(buf->dev);
 }
 

@@ -41,13 +41,13 @@ static bool fits(const clv_axis_limit *limit, clv_symbol_range range,
 {
     bool varies = range.min != range.max;
     if ((!limit->max || range.max <= limit->max) && range.min >= limit->min &&
-        (limit->multiple <= 1 ||
-         (!varies && range.min % limit->multiple == 0)))
+        (limit->multiple <= 1 || (!varies && range.min % limit->multiple == 0)))
         return true;
     snprintf(reason, size,
              "%s of %" PRId64 " to %" PRId64 ", the limits are %" PRId64
-             " to %" PRId64 " in steps of %" PRId64, axis, range.min,
-             range.max, limit->min, limit->max, limit->multiple);
+             " to %" PRId64 " in steps of %" PRId64,
+             axis, range.min, range.max, limit->min, limit->max,
+             limit->multiple);
     return false;
 }
 
@@ -150,8 +150,8 @@ static uint32_t aliases(const ref_graph *g, const clv_node *node)
     return bits;
 }
 
-/* Wishes for states that ATTENTION reads, or SET_ROWS writes. False: it does not
- * take them so, whatever it wished. */
+/* Wishes for states that ATTENTION reads, or SET_ROWS writes. False: it does
+ * not take them so, whatever it wished. */
 static bool wish(const ref_settings *s, const ref_graph *g,
                  const clv_node *node, clv_op_caps *caps)
 {
@@ -264,8 +264,7 @@ clv_status ref_cost_hints(clv_plugin_device *dev, const clv_subgraph *graph,
             hint.confidence = CLV_CONFIDENCE_GUESS;
             hint.fixed_ns = NODE_NS;
             hint.row_ns = row_steps(&g, &g.nodes[i]) * STEP_NS;
-            hint.submit_ns =
-                SUBMIT_NS + (double)dev->settings->delay_us * 1000;
+            hint.submit_ns = SUBMIT_NS + (double)dev->settings->delay_us * 1000;
             hint.wait_ns = WAIT_NS;
         }
         ref_write((char *)out + (size_t)i * stride, &hint, sizeof hint);

@@ -65,14 +65,13 @@ static bool need_same(const check *c, const clv_tensor_desc *a,
 
 /* A vector with an element for each step of t's dimension. */
 static bool need_vector(const check *c, uint32_t i, const char *what,
-                        uint32_t dtypes, const clv_tensor_desc *t,
-                        uint32_t dim)
+                        uint32_t dtypes, const clv_tensor_desc *t, uint32_t dim)
 {
     if (!c->in[i])
         return true;
     return need(c, c->in[i], what, dtypes, 1) &&
-           (same_dim(c->in[i], 0, t, dim) || no(c, "%s has the wrong length",
-                                                what));
+           (same_dim(c->in[i], 0, t, dim) ||
+            no(c, "%s has the wrong length", what));
 }
 
 static bool check_get_rows(const check *c)
@@ -245,8 +244,9 @@ static bool check_scales(const check *c, const clv_tensor_desc *t)
     ref_view view;
     bool fits = t->quant == CLV_QUANT_PER_GROUP
                     ? has_shape(s, 2, rows, columns / t->quant_group)
-                : t->quant == CLV_QUANT_PER_CHANNEL ? has_shape(s, 1, rows, rows)
-                                                    : has_shape(s, 1, 1, 1);
+                : t->quant == CLV_QUANT_PER_CHANNEL
+                    ? has_shape(s, 1, rows, rows)
+                    : has_shape(s, 1, 1, 1);
     if (!fits || s->dtype != CLV_DTYPE_F32 || s->quant ||
         s->usage > CLV_USAGE_STATE || s->storage != CLV_STORAGE_BUFFER ||
         s->layout != CLV_LAYOUT_LINEAR || !ref_view_make(s, NULL, &view))
@@ -262,7 +262,7 @@ static bool check_operand(const check *c, const clv_tensor_desc *t)
         (t->layout != CLV_LAYOUT_LINEAR &&
          (t->layout != CLV_LAYOUT_WEIGHTS || t->usage != CLV_USAGE_STATE)))
         return no(c, "a tensor is not linear in a buffer, nor a state as "
-                  "weights");
+                     "weights");
     if (t->usage > CLV_USAGE_STATE)
         return no(c, "usage %u is not known", t->usage);
     for (uint32_t i = 0; i < t->rank && i < CLV_MAX_RANK; i++) {
@@ -279,8 +279,7 @@ static bool check_operand(const check *c, const clv_tensor_desc *t)
             return no(c, "a stride splits elements");
     }
     if (!ref_view_make(t, NULL, &view) || ref_view_extent(&view) > INT64_MAX)
-        return no(c, "dtype %u of rank %u has no size here", t->dtype,
-                  t->rank);
+        return no(c, "dtype %u of rank %u has no size here", t->dtype, t->rank);
     return check_scales(c, t);
 }
 

@@ -24,8 +24,8 @@ static inline test_context test_context_make(const char *settings, bool cpu)
              "core.cache_dir=%s/tests/core core.allow_unsafe_plugins=on "
              "core.plan=first "
              "core.plugins=ref%s core.devices=ref%s %s",
-             build, cpu ? ":" : "", cpu ? plugins : "", build, cpu ? ",cpu" : "",
-             cpu ? ",cpu" : "", settings);
+             build, cpu ? ":" : "", cpu ? plugins : "", build,
+             cpu ? ",cpu" : "", cpu ? ",cpu" : "", settings);
     assert_ok(clv_config_create(&t.config));
     for (char *word = strtok_r(text, " ", &save); word;
          word = strtok_r(NULL, " ", &save))

@@ -84,7 +84,8 @@ clv_status ref_device_open(clv_plugin_instance *inst, uint32_t index,
     if (index >= inst->n_devices)
         return ref_error(host, CLV_ERR_NOT_FOUND,
                          REF_NAME ": there is no device %" PRIu32 ", only "
-                         "%" PRIu32, index, inst->n_devices);
+                                  "%" PRIu32,
+                         index, inst->n_devices);
     clv_plugin_device *dev = ref_alloc(host, 1, sizeof *dev);
     if (!dev)
         return ref_no_memory(host, "a device");

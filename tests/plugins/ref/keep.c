@@ -79,18 +79,16 @@ static heading make_heading(const ref_graph *g, uint64_t maker)
                     .n_nodes = g->n_nodes,
                     .n_symbols = g->n_symbols};
     memcpy(head.magic, magic, sizeof magic);
-    head.checksum = hash(HASH_START, &head.maker,
-                         sizeof head - offsetof(heading, maker));
+    head.checksum =
+        hash(HASH_START, &head.maker, sizeof head - offsetof(heading, maker));
     sink s = {add_to_hash, &head.checksum, CLV_OK};
     put_graph(&s, g);
     return head;
 }
 
-clv_status ref_program_serialize(clv_plugin_program *prog,
-                                 clv_status (*write)(void *ctx,
-                                                     const void *data,
-                                                     uint64_t size),
-                                 void *ctx)
+clv_status ref_program_serialize(
+    clv_plugin_program *prog,
+    clv_status (*write)(void *ctx, const void *data, uint64_t size), void *ctx)
 {
     clv_status status = ref_check_device(prog->dev);
     if (status)
@@ -177,7 +175,7 @@ static clv_status judge(clv_plugin_device *dev, const clv_compile *from,
     status = blob_open(dev->host, given, &b);
     if (!status) {
         heading want = make_heading(&g, ref_hash_maker(dev, compile.options));
-        *verdict = !is_ours(&b, &head)            ? CLV_VERDICT_FOREIGN
+        *verdict = !is_ours(&b, &head)                 ? CLV_VERDICT_FOREIGN
                    : memcmp(&head, &want, sizeof head) ? CLV_VERDICT_STALE
                                                        : CLV_VERDICT_GOOD;
     }
@@ -203,11 +201,11 @@ clv_status ref_program_load(clv_plugin_device *dev, const clv_compile *compile,
     if (verdict == CLV_VERDICT_FOREIGN)
         return ref_error(dev->host, CLV_ERR_FORMAT,
                          REF_NAME ": this is no program of mine, or a damaged "
-                         "one; compile it anew");
+                                  "one; compile it anew");
     if (verdict == CLV_VERDICT_STALE)
         return ref_error(dev->host, CLV_ERR_VERSION,
                          REF_NAME ": the program is of another build, driver, "
-                         "device or graph; compile it anew");
+                                  "device or graph; compile it anew");
     return ref_program_compile(dev, compile, out);
 }
 

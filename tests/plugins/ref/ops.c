@@ -85,8 +85,7 @@ static void elementwise(const clv_node *node, const ref_view *in,
         }
 }
 
-static void norm(const clv_node *node, const ref_view *in,
-                 const ref_view *out)
+static void norm(const clv_node *node, const ref_view *in, const ref_view *out)
 {
     bool centred = node->op == CLV_OP_LAYER_NORM;
     int64_t n = in[0].columns;
@@ -100,8 +99,8 @@ static void norm(const clv_node *node, const ref_view *in,
         }
         double scale = 1 / sqrt(square + (double)node->attr.norm.eps);
         for (int64_t c = 0; c < n; c++) {
-            double x = (ref_get(&in[0], i, c) - mean) * scale *
-                       ref_get(&in[1], 0, c);
+            double x =
+                (ref_get(&in[0], i, c) - mean) * scale * ref_get(&in[1], 0, c);
             ref_set(out, i, c, x + (in[2].data ? ref_get(&in[2], 0, c) : 0));
         }
     }
@@ -116,8 +115,7 @@ static void turn(const ref_view *in, const ref_view *out, int64_t row,
     ref_set(out, row, b, scale * (x * sin(angle) + y * cos(angle)));
 }
 
-static void rope(const clv_node *node, const ref_view *in,
-                 const ref_view *out)
+static void rope(const clv_node *node, const ref_view *in, const ref_view *out)
 {
     int64_t head_dim = node->attr.rope.head_dim, half = in[2].columns;
     bool pairs = node->attr.rope.mode == CLV_ROPE_PAIRS;
@@ -153,8 +151,8 @@ static void softmax(const ref_view *x, const ref_view *out)
 typedef struct head {
     const clv_node *node;
     const ref_view *in;
-    int64_t query, q, kv;  /* row of q; first channel of q, of k and v */
-    int64_t first, end;    /* the rows of the cache that it sees */
+    int64_t query, q, kv; /* row of q; first channel of q, of k and v */
+    int64_t first, end;   /* the rows of the cache that it sees */
 } head;
 
 static double score(const head *h, int64_t j)
@@ -182,8 +180,7 @@ static void sum_values(const head *h, double top, int64_t from, int64_t n,
             y[c] += weight * ref_get(&h->in[2], j, h->kv + from + c);
     }
     for (int64_t c = 0; c < n; c++)
-        ref_set(out, h->query, h->q + from + c,
-                sum != 0 ? y[c] / sum : 0);
+        ref_set(out, h->query, h->q + from + c, sum != 0 ? y[c] / sum : 0);
 }
 
 static void attend(const head *h, const ref_view *out)
@@ -207,16 +204,19 @@ static void attention(const clv_node *node, const ref_view *in,
         int64_t end = position + 1 < in[1].rows ? position + 1 : in[1].rows;
         int64_t first = window ? position + 1 - window : 0;
         for (int64_t k = 0; k < heads; k++) {
-            head h = {node, in, i, k * head_dim,
-                      k / (heads / groups) * head_dim, first > 0 ? first : 0,
+            head h = {node,
+                      in,
+                      i,
+                      k * head_dim,
+                      k / (heads / groups) * head_dim,
+                      first > 0 ? first : 0,
                       end};
             attend(&h, out);
         }
     }
 }
 
-void ref_run_node(const clv_node *node, const ref_view *in,
-                  const ref_view *out)
+void ref_run_node(const clv_node *node, const ref_view *in, const ref_view *out)
 {
     switch (node->op) {
     case CLV_OP_GET_ROWS:

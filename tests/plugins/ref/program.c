@@ -64,7 +64,8 @@ static clv_status check_nodes(const clv_plugin_program *prog,
                              caps.reason);
         if (!length_fits(dev->settings, g, &g->nodes[i]))
             return ref_error(dev->host, CLV_ERR_UNSUPPORTED,
-                             REF_NAME ": node %" PRIu32 " has a row count that "
+                             REF_NAME
+                             ": node %" PRIu32 " has a row count that "
                              "varies or is not among those of static%" PRIu32,
                              i, dev->index);
         if (compile->progress &&
@@ -84,7 +85,8 @@ static clv_status bind_weight(clv_plugin_program *prog, const clv_binding *b)
         g->tensors[b->tensor].usage != CLV_USAGE_WEIGHT)
         return ref_error(dev->host, CLV_ERR_INVALID,
                          REF_NAME ": tensor %" PRIu32 " is bound as a weight "
-                         "but is none", b->tensor);
+                                  "but is none",
+                         b->tensor);
     ref_view view;
     uint32_t align = ref_dtype_align(g->tensors[b->tensor].dtype);
     if (dev->settings->pointer_align > align)
@@ -94,12 +96,13 @@ static clv_status bind_weight(clv_plugin_program *prog, const clv_binding *b)
         b->size < ref_view_extent(&view))
         return ref_error(dev->host, CLV_ERR_INVALID,
                          REF_NAME ": weight tensor %" PRIu32 " does not lie "
-                         "inside its buffer", b->tensor);
+                                  "inside its buffer",
+                         b->tensor);
     if (((uintptr_t)b->buffer->data + b->offset) % align)
         return ref_error(dev->host, CLV_ERR_INVALID,
                          REF_NAME ": weight tensor %" PRIu32 " does not begin "
-                         "at a multiple of %" PRIu32 " bytes", b->tensor,
-                         align);
+                                  "at a multiple of %" PRIu32 " bytes",
+                         b->tensor, align);
     if (prog->weights[b->tensor])
         return ref_error(dev->host, CLV_ERR_INVALID,
                          REF_NAME ": weight tensor %" PRIu32 " is bound twice",
@@ -117,9 +120,9 @@ static clv_status bind_weights(clv_plugin_program *prog,
         status = bind_weight(prog, &compile->weights[i]);
     for (uint32_t i = 0; i < g->n_tensors && !status; i++)
         if (g->tensors[i].usage == CLV_USAGE_WEIGHT && !prog->weights[i])
-            status = ref_error(prog->dev->host, CLV_ERR_INVALID,
-                               REF_NAME ": weight tensor %" PRIu32
-                               " is not bound", i);
+            status = ref_error(
+                prog->dev->host, CLV_ERR_INVALID,
+                REF_NAME ": weight tensor %" PRIu32 " is not bound", i);
     return status;
 }
 
@@ -171,8 +174,7 @@ static clv_status fill(clv_plugin_program *prog, const clv_compile *compile)
     return status;
 }
 
-clv_status ref_program_compile(clv_plugin_device *dev,
-                               const clv_compile *from,
+clv_status ref_program_compile(clv_plugin_device *dev, const clv_compile *from,
                                clv_plugin_program **out)
 {
     const clv_host_api *host = dev->host;
@@ -188,7 +190,7 @@ clv_status ref_program_compile(clv_plugin_device *dev,
         (compile.n_weights && !compile.weights))
         return ref_error(host, CLV_ERR_INVALID,
                          REF_NAME ": a compilation without graph or weights, "
-                         "or with flags that are not known");
+                                  "or with flags that are not known");
     clv_plugin_program *prog = ref_alloc(host, 1, sizeof *prog);
     if (!prog)
         return ref_no_memory(host, "a program");
@@ -198,7 +200,8 @@ clv_status ref_program_compile(clv_plugin_device *dev,
     if (dev->settings->max_programs && resident >= dev->settings->max_programs)
         status = ref_error(host, CLV_ERR_LIMIT,
                            REF_NAME ": %" PRIu32 " programs are resident, the "
-                           "limit; destroy one", resident);
+                                    "limit; destroy one",
+                           resident);
     if (!status)
         status = fill(prog, &compile);
     if (status) {

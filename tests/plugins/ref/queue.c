@@ -34,7 +34,8 @@ static const uint64_t *flag_of(const clv_timeline_point *point)
     return point->timeline ? ref_timeline_flag(point->timeline) : point->flag;
 }
 
-/* Why what is waited for failed; of another device only that it did is known. */
+/* Why what is waited for failed; of another device only that it did is known.
+ */
 static clv_status explain(const clv_timeline_point *point, char *message)
 {
     if (point->timeline)
@@ -173,8 +174,7 @@ static void finish(ref_job *job, clv_status status, const char *message)
         if (status)
             ref_timeline_fail(job->signals[i].timeline, status, message);
         else
-            ref_timeline_reach(job->signals[i].timeline,
-                               job->signals[i].value);
+            ref_timeline_reach(job->signals[i].timeline, job->signals[i].value);
     }
     ref_job_free(job);
 }

@@ -116,14 +116,14 @@ struct clv_plugin_device {
     _Atomic uint32_t power;
     _Atomic uint32_t n_programs; /* resident */
     _Atomic bool lost, hung, stop;
-    uint32_t n_submits;          /* so far */
+    uint32_t n_submits; /* so far */
 
     bool has_thread;
     pthread_t thread;
-    pthread_mutex_t running;     /* held while a command runs */
-    pthread_mutex_t mutex;       /* protects: */
+    pthread_mutex_t running; /* held while a command runs */
+    pthread_mutex_t mutex;   /* protects: */
     pthread_cond_t pushed;
-    ref_job *first, *last;       /* the first one may be running */
+    ref_job *first, *last; /* the first one may be running */
     uint32_t n_jobs;
     clv_trace_record records[REF_MAX_RECORDS];
     uint32_t n_records;
@@ -148,14 +148,14 @@ clv_status ref_check_device(const clv_plugin_device *dev);
 struct clv_plugin_buffer {
     clv_plugin_device *dev;
     const clv_host_api *host;
-    uint32_t kind;       /* ref_memory */
-    uint32_t access;     /* CLV_ACCESS_* of the device */
+    uint32_t kind;   /* ref_memory */
+    uint32_t access; /* CLV_ACCESS_* of the device */
     uint64_t size;
-    uint8_t *data;       /* the device's bytes */
-    uint8_t *host_data;  /* the host's; data again where they are the same */
+    uint8_t *data;      /* the device's bytes */
+    uint8_t *host_data; /* the host's; data again where they are the same */
     bool owns_data, owns_host_data; /* blocks of the host's */
-    void *mapping;       /* of fd, or NULL */
-    int fd;              /* ours, -1: none */
+    void *mapping;                  /* of fd, or NULL */
+    int fd;                         /* ours, -1: none */
     void (*release)(void *ctx);
     void *release_ctx;
 };
@@ -165,8 +165,7 @@ clv_status ref_mem_types(clv_plugin_device *dev, uint32_t *count,
 clv_status ref_buffer_alloc(clv_plugin_device *dev, uint32_t mem_type,
                             uint64_t size, clv_plugin_buffer **out);
 clv_status ref_buffer_import(clv_plugin_device *dev, uint32_t mem_type,
-                             const clv_import *import,
-                             clv_plugin_buffer **out);
+                             const clv_import *import, clv_plugin_buffer **out);
 clv_status ref_buffer_export(clv_plugin_buffer *buf, clv_export *out);
 void ref_buffer_free(clv_plugin_buffer *buf);
 clv_status ref_buffer_map(clv_plugin_buffer *buf, uint32_t access, void **out);
@@ -215,8 +214,8 @@ typedef struct ref_view {
     const struct ref_view *scales; /* where it is quantised */
 } ref_view;
 
-/* With the symbols' values; NULL: their upper bounds. Without scales. False if the shape is
- * impossible: a rank, dtype or size that nothing can have. */
+/* With the symbols' values; NULL: their upper bounds. Without scales. False if
+ * the shape is impossible: a rank, dtype or size that nothing can have. */
 bool ref_view_make(const clv_tensor_desc *desc, const int64_t *symbols,
                    ref_view *out);
 /* Bytes from the first to behind the last element; 0 if it has none. */
@@ -267,7 +266,7 @@ struct clv_plugin_program {
     uint8_t **weights; /* [n_tensors], NULL: bound at submit */
     uint8_t **hidden;  /* [n_tensors] own memory of transients, or NULL */
     bool *written;     /* [n_tensors] */
-    uint64_t maker; /* ref_hash_maker() when it was compiled */
+    uint64_t maker;    /* ref_hash_maker() when it was compiled */
     uint64_t memory_size, compile_ns;
 };
 
@@ -276,11 +275,9 @@ clv_status ref_program_compile(clv_plugin_device *dev,
                                clv_plugin_program **out);
 clv_status ref_program_info(clv_plugin_program *prog, clv_program_info *out);
 void ref_program_destroy(clv_plugin_program *prog);
-clv_status ref_program_serialize(clv_plugin_program *prog,
-                                 clv_status (*write)(void *ctx,
-                                                     const void *data,
-                                                     uint64_t size),
-                                 void *ctx);
+clv_status ref_program_serialize(
+    clv_plugin_program *prog,
+    clv_status (*write)(void *ctx, const void *data, uint64_t size), void *ctx);
 clv_status ref_program_validate(clv_plugin_device *dev,
                                 const clv_compile *compile,
                                 const clv_blob *blob, uint32_t *verdict);

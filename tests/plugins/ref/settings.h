@@ -30,7 +30,8 @@
         REF_OPTION("channels" i, STRING, "0,0,0", 0, 0,                        \
                    "min, max, multiple of input features"),                    \
         REF_OPTION("align" i, INT, "0", 0, 4096, "bytes tensors begin at"),    \
-        REF_OPTION("stride_align" i, INT, "0", 0, 4096, "bytes rows begin at"),\
+        REF_OPTION("stride_align" i, INT, "0", 0, 4096,                        \
+                   "bytes rows begin at"),                                     \
         REF_OPTION("states" i, STRING, "linear", 0, 0,                         \
                    "layout it wishes for states: linear; weights; fickle: "    \
                    "weights, but then no attention takes them"),               \

@@ -36,7 +36,8 @@ static clv_status check_counts(const clv_host_api *host, const clv_submit *s)
         if (!s->signals[i].timeline || s->signals[i].value & CLV_FLAG_FAILED)
             return ref_error(host, CLV_ERR_INVALID,
                              REF_NAME ": signal %" PRIu32 " has no timeline, "
-                             "or a value of 2^63 or more", i);
+                                      "or a value of 2^63 or more",
+                             i);
     return CLV_OK;
 }
 
@@ -47,16 +48,17 @@ static clv_status set_symbols(const clv_host_api *host, const clv_command *c,
     if (c->n_symbols != g->n_symbols || (c->n_symbols && !c->symbols))
         return ref_error(host, CLV_ERR_INVALID,
                          REF_NAME ": %" PRIu32 " symbols for a program of "
-                         "%" PRIu32, c->n_symbols, g->n_symbols);
+                                  "%" PRIu32,
+                         c->n_symbols, g->n_symbols);
     for (uint32_t i = 0; i < g->n_symbols; i++) {
         out->symbols[i] = c->symbols[i];
         if (c->symbols[i] < g->symbols[i].min ||
             c->symbols[i] > g->symbols[i].max)
-            return ref_error(host, CLV_ERR_INVALID,
-                             REF_NAME ": symbol %" PRIu32 " is %" PRId64
-                             ", the program is for %" PRId64 " to %" PRId64, i,
-                             c->symbols[i], g->symbols[i].min,
-                             g->symbols[i].max);
+            return ref_error(
+                host, CLV_ERR_INVALID,
+                REF_NAME ": symbol %" PRIu32 " is %" PRId64
+                         ", the program is for %" PRId64 " to %" PRId64,
+                i, c->symbols[i], g->symbols[i].min, g->symbols[i].max);
     }
     return CLV_OK;
 }
@@ -70,7 +72,8 @@ static clv_status bind(const clv_plugin_device *dev, const clv_binding *b,
         prog->graph.tensors[b->tensor].usage == CLV_USAGE_WEIGHT)
         return ref_error(host, CLV_ERR_INVALID,
                          REF_NAME ": a run binds tensor %" PRIu32
-                         ", which is none or a weight", b->tensor);
+                                  ", which is none or a weight",
+                         b->tensor);
     if (out->bound[b->tensor])
         return ref_error(host, CLV_ERR_INVALID,
                          REF_NAME ": a run binds tensor %" PRIu32 " twice",
@@ -90,15 +93,18 @@ static clv_status bind(const clv_plugin_device *dev, const clv_binding *b,
         b->size < need)
         return ref_error(host, CLV_ERR_INVALID,
                          REF_NAME ": tensor %" PRIu32 " needs %" PRIu64
-                         " bytes inside its buffer", b->tensor, need);
+                                  " bytes inside its buffer",
+                         b->tensor, need);
     if (((uintptr_t)b->buffer->data + b->offset) % align)
         return ref_error(host, CLV_ERR_INVALID,
                          REF_NAME ": tensor %" PRIu32 " does not begin at a "
-                         "multiple of %" PRIu32 " bytes", b->tensor, align);
+                                  "multiple of %" PRIu32 " bytes",
+                         b->tensor, align);
     if (prog->written[b->tensor] && !(b->buffer->access & CLV_ACCESS_WRITE))
         return ref_error(host, CLV_ERR_INVALID,
                          REF_NAME ": tensor %" PRIu32 " is written, its memory "
-                         "is read-only", b->tensor);
+                                  "is read-only",
+                         b->tensor);
     if (!prog->hidden[b->tensor])
         out->data[b->tensor] = b->buffer->data + b->offset;
     return CLV_OK;
@@ -112,7 +118,7 @@ static clv_status make_run(const clv_plugin_device *dev, const clv_command *c,
     if (!prog || prog->dev != dev || (c->n_bindings && !c->bindings))
         return ref_error(host, CLV_ERR_INVALID,
                          REF_NAME ": a run without a program of this device, "
-                         "or without bindings");
+                                  "or without bindings");
     uint32_t n = prog->graph.n_tensors;
     out->program = c->program;
     out->data = ref_alloc(host, n, sizeof *out->data);
@@ -136,11 +142,10 @@ static clv_status make_move(const clv_host_api *host, const clv_command *c,
 {
     bool copy = c->kind == CLV_COMMAND_COPY;
     if (!c->dst || !ref_buffer_has(c->dst, c->dst_offset, c->size) ||
-        (copy &&
-         (!c->src || !ref_buffer_has(c->src, c->src_offset, c->size))))
+        (copy && (!c->src || !ref_buffer_has(c->src, c->src_offset, c->size))))
         return ref_error(host, CLV_ERR_INVALID,
                          REF_NAME ": a copy or fill past the end of a buffer, "
-                         "or without one");
+                                  "or without one");
     if (!(c->dst->access & CLV_ACCESS_WRITE))
         return ref_error(host, CLV_ERR_INVALID,
                          REF_NAME ": a copy or fill of read-only memory");
@@ -157,8 +162,8 @@ static clv_status make_commands(const clv_plugin_device *dev,
     clv_status status = CLV_OK;
     for (uint32_t i = 0; i < s->n_commands && !status; i++) {
         clv_command c;
-        ref_read(&c, sizeof c, (const char *)s->commands +
-                                   (size_t)i * s->command_stride);
+        ref_read(&c, sizeof c,
+                 (const char *)s->commands + (size_t)i * s->command_stride);
         status = ref_check_chain(dev->host, &c.header);
         if (status)
             return status;
@@ -170,7 +175,8 @@ static clv_status make_commands(const clv_plugin_device *dev,
         else
             status = ref_error(dev->host, CLV_ERR_UNSUPPORTED,
                                REF_NAME ": commands of kind %" PRIu32 " are "
-                               "not known", c.kind);
+                                        "not known",
+                               c.kind);
     }
     return status;
 }

@@ -109,9 +109,9 @@ static double half_to_double(uint16_t h)
     if (exponent == 31)
         x = mantissa ? NAN : INFINITY;
     else /* exact, and without a call: models have many of them */
-        x = exponent ? (double)((uint64_t)(1024 + mantissa) << exponent) *
-                           0x1p-25
-                     : mantissa * 0x1p-24;
+        x = exponent
+                ? (double)((uint64_t)(1024 + mantissa) << exponent) * 0x1p-25
+                : mantissa * 0x1p-24;
     return h & 0x8000 ? -x : x;
 }
 
@@ -153,8 +153,7 @@ static double bf16_to_double(uint16_t h)
 
 static double get_block(const ref_view *v, const uint8_t *row, int64_t column)
 {
-    const uint8_t *block =
-        row + column / 32 * v->strides[v->rank - 1];
+    const uint8_t *block = row + column / 32 * v->strides[v->rank - 1];
     uint32_t i = (uint32_t)(column % 32);
     uint16_t scale;
     memcpy(&scale, block, sizeof scale);
@@ -205,8 +204,7 @@ double ref_decode(const ref_view *v, int64_t row, int64_t column)
 
 void ref_set(const ref_view *v, int64_t row, int64_t column, double value)
 {
-    uint8_t *at =
-        ref_view_row(v, row) + column * v->strides[v->rank - 1];
+    uint8_t *at = ref_view_row(v, row) + column * v->strides[v->rank - 1];
     if (v->dtype == CLV_DTYPE_F32) {
         float x = (float)value;
         memcpy(at, &x, sizeof x);

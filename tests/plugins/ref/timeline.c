@@ -5,7 +5,8 @@
 #include <string.h>
 #include <time.h>
 
-#define SLICE_NS 10000000u /* how often a blocked wait looks for a lost device */
+#define SLICE_NS                                                               \
+    10000000u /* how often a blocked wait looks for a lost device */
 #define LINE 64u
 
 struct clv_plugin_timeline {
@@ -36,7 +37,8 @@ clv_status ref_timeline_create(clv_plugin_device *dev, uint64_t value,
     if (value & CLV_FLAG_FAILED)
         return ref_error(host, CLV_ERR_INVALID,
                          REF_NAME ": a timeline cannot begin at %" PRIu64
-                         "; stay below 2^63", value);
+                                  "; stay below 2^63",
+                         value);
     clv_plugin_timeline *tl = ref_alloc(host, 1, sizeof *tl);
     if (!tl)
         return ref_no_memory(host, "a timeline");
@@ -134,7 +136,7 @@ clv_status ref_timeline_signal(clv_plugin_timeline *tl, uint64_t value)
         return tell_failure(tl);
     return ref_error(tl->host, CLV_ERR_INVALID,
                      REF_NAME ": a timeline at %" PRIu64 " cannot be signalled "
-                     "%" PRIu64 "; it only counts upward, below 2^63",
+                              "%" PRIu64 "; it only counts upward, below 2^63",
                      atomic_load(&tl->flag), value);
 }
 
@@ -194,7 +196,7 @@ clv_status ref_timeline_wait(clv_plugin_timeline *tl, uint64_t value,
         if (time >= end)
             return ref_error(tl->host, CLV_ERR_TIMEOUT,
                              REF_NAME ": the timeline is at %" PRIu64 " after "
-                             "%" PRIu64 " ns, not at %" PRIu64,
+                                      "%" PRIu64 " ns, not at %" PRIu64,
                              atomic_load(&tl->flag), timeout_ns, value);
         if (time - begin >= spin_ns)
             block(tl, value, end);

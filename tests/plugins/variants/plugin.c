@@ -298,7 +298,10 @@ static clv_status submit(clv_plugin_device *dev, const clv_submit *work)
 
 static const clv_option options[] = {
     {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
-     .key = "devices", .type = CLV_OPTION_INT, .min = 0, .max = 8,
+     .key = "devices",
+     .type = CLV_OPTION_INT,
+     .min = 0,
+     .max = 8,
 #ifdef TEST_BAD_OPTION
      .default_value = "9",
 #else
@@ -306,18 +309,30 @@ static const clv_option options[] = {
 #endif
      .help = "devices to pretend"},
     {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
-     .key = "uuid", .type = CLV_OPTION_INT, .min = 0, .max = 200,
-     .default_value = "0", .help = "end of the first device's UUID, from 100 on of all; 0: "
+     .key = "uuid",
+     .type = CLV_OPTION_INT,
+     .min = 0,
+     .max = 200,
+     .default_value = "0",
+     .help = "end of the first device's UUID, from 100 on of all; 0: "
              "none"},
     {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
-     .key = "kind", .type = CLV_OPTION_INT, .min = 1, .max = 4,
-     .default_value = "4", .help = "clv_device_kind of the devices"},
+     .key = "kind",
+     .type = CLV_OPTION_INT,
+     .min = 1,
+     .max = 4,
+     .default_value = "4",
+     .help = "clv_device_kind of the devices"},
 #ifdef TEST_CRASHING
     {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
-     .key = "crash", .type = CLV_OPTION_STRING, .default_value = "",
+     .key = "crash",
+     .type = CLV_OPTION_STRING,
+     .default_value = "",
      .help = "how and where"},
     {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
-     .key = "count", .type = CLV_OPTION_STRING, .default_value = "",
+     .key = "count",
+     .type = CLV_OPTION_STRING,
+     .default_value = "",
      .help = "file that grows"},
 #endif
 };
@@ -329,46 +344,47 @@ typedef struct longer_api {
 } longer_api;
 
 static const longer_api table = {
-    .api = {
+    .api =
+        {
 #if defined(TEST_SHORT_TABLE)
-        .header = {offsetof(clv_plugin_api, submit), CLV_STRUCT_PLUGIN_API,
-                   NULL},
+            .header = {offsetof(clv_plugin_api, submit), CLV_STRUCT_PLUGIN_API,
+                       NULL},
 #else
-        .header = {sizeof(longer_api), CLV_STRUCT_PLUGIN_API, NULL},
+            .header = {sizeof(longer_api), CLV_STRUCT_PLUGIN_API, NULL},
 #endif
-        .name = TEST_NAME,
-        .version = "1.2",
-        .build_id = "test",
-        .description = "for the tests",
+            .name = TEST_NAME,
+            .version = "1.2",
+            .build_id = "test",
+            .description = "for the tests",
 #if defined(TEST_UNLOADABLE) || defined(TEST_CRASHING)
-        .flags = CLV_PLUGIN_UNLOADABLE,
+            .flags = CLV_PLUGIN_UNLOADABLE,
 #endif
-        .n_options = sizeof options / sizeof *options,
-        .option_stride = sizeof *options,
-        .options = options,
-        .create = create,
-        .quiesce = quiesce,
-        .destroy = destroy,
-        .enumerate = enumerate,
-        .device_open = device_open,
-        .device_close = device_close,
-        .mem_types = mem_types,
-        .op_caps = op_caps,
-        .buffer_alloc = buffer_alloc,
-        .buffer_free = buffer_free,
-        .timeline_create = timeline_create,
-        .timeline_destroy = timeline_destroy,
-        .timeline_query = timeline_query,
-        .timeline_signal = timeline_signal,
-        .timeline_fail = timeline_fail,
-        .timeline_wait = timeline_wait,
-        .program_compile = program_compile,
-        .program_info = program_info,
-        .program_destroy = program_destroy,
+            .n_options = sizeof options / sizeof *options,
+            .option_stride = sizeof *options,
+            .options = options,
+            .create = create,
+            .quiesce = quiesce,
+            .destroy = destroy,
+            .enumerate = enumerate,
+            .device_open = device_open,
+            .device_close = device_close,
+            .mem_types = mem_types,
+            .op_caps = op_caps,
+            .buffer_alloc = buffer_alloc,
+            .buffer_free = buffer_free,
+            .timeline_create = timeline_create,
+            .timeline_destroy = timeline_destroy,
+            .timeline_query = timeline_query,
+            .timeline_signal = timeline_signal,
+            .timeline_fail = timeline_fail,
+            .timeline_wait = timeline_wait,
+            .program_compile = program_compile,
+            .program_info = program_info,
+            .program_destroy = program_destroy,
 #ifndef TEST_MISSING_SLOT
-        .submit = submit,
+            .submit = submit,
 #endif
-    },
+        },
 };
 
 #ifdef TEST_UNRESOLVED

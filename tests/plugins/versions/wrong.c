@@ -15,24 +15,55 @@ CLV_PLUGIN_MANIFEST("name = wrong\n"
 static clv_plugin_api table;
 static clv_option options[64];
 
-#define MEMBER(name) {#name, offsetof(clv_plugin_api, name)}
+#define MEMBER(name)                                                           \
+    {                                                                          \
+#name, offsetof(clv_plugin_api, name)                                  \
+    }
 
 static const struct {
     const char *name;
     size_t offset;
 } members[] = {
-    MEMBER(name), MEMBER(version), MEMBER(build_id), MEMBER(description),
-    MEMBER(options), MEMBER(create), MEMBER(quiesce), MEMBER(destroy),
-    MEMBER(enumerate), MEMBER(device_open), MEMBER(device_close),
-    MEMBER(mem_types), MEMBER(op_caps), MEMBER(cost_hints), MEMBER(power_hint),
-    MEMBER(progress), MEMBER(buffer_alloc), MEMBER(buffer_import),
-    MEMBER(buffer_export), MEMBER(buffer_free), MEMBER(buffer_map),
-    MEMBER(buffer_unmap), MEMBER(buffer_flush), MEMBER(buffer_invalidate),
-    MEMBER(timeline_create), MEMBER(timeline_destroy), MEMBER(timeline_query),
-    MEMBER(timeline_signal), MEMBER(timeline_fail), MEMBER(timeline_wait),
-    MEMBER(program_compile), MEMBER(program_info), MEMBER(program_destroy),
-    MEMBER(program_serialize), MEMBER(program_validate), MEMBER(program_load),
-    MEMBER(program_key), MEMBER(submit), MEMBER(trace_read), MEMBER(calibrate),
+    MEMBER(name),
+    MEMBER(version),
+    MEMBER(build_id),
+    MEMBER(description),
+    MEMBER(options),
+    MEMBER(create),
+    MEMBER(quiesce),
+    MEMBER(destroy),
+    MEMBER(enumerate),
+    MEMBER(device_open),
+    MEMBER(device_close),
+    MEMBER(mem_types),
+    MEMBER(op_caps),
+    MEMBER(cost_hints),
+    MEMBER(power_hint),
+    MEMBER(progress),
+    MEMBER(buffer_alloc),
+    MEMBER(buffer_import),
+    MEMBER(buffer_export),
+    MEMBER(buffer_free),
+    MEMBER(buffer_map),
+    MEMBER(buffer_unmap),
+    MEMBER(buffer_flush),
+    MEMBER(buffer_invalidate),
+    MEMBER(timeline_create),
+    MEMBER(timeline_destroy),
+    MEMBER(timeline_query),
+    MEMBER(timeline_signal),
+    MEMBER(timeline_fail),
+    MEMBER(timeline_wait),
+    MEMBER(program_compile),
+    MEMBER(program_info),
+    MEMBER(program_destroy),
+    MEMBER(program_serialize),
+    MEMBER(program_validate),
+    MEMBER(program_load),
+    MEMBER(program_key),
+    MEMBER(submit),
+    MEMBER(trace_read),
+    MEMBER(calibrate),
     MEMBER(fault_inject),
 };
 
