@@ -1,4 +1,5 @@
 #include "cache.h"
+#include "hash.h"
 
 #include "names.h"
 #include "paths.h"
@@ -17,30 +18,19 @@ typedef struct file_header {
     uint64_t checksum; /* of sizes, key and data */
 } file_header;
 
-/* FNV-1a, 64 bits. */
-static uint64_t hash(uint64_t h, const void *data, uint64_t size)
-{
-    const uint8_t *p = data;
-    for (uint64_t i = 0; i < size; i++)
-        h = (h ^ p[i]) * 0x100000001b3u;
-    return h;
-}
-
-#define HASH_SEED 0xcbf29ce484222325u
-
 static char *file_name(const char *dir, const char *key)
 {
     return core_format("%s/%016" PRIx64 ".bin", dir,
-                       hash(HASH_SEED, key, strlen(key)));
+                       core_hash(CORE_HASH_SEED, key, strlen(key)));
 }
 
 static uint64_t checksum(const file_header *h, const void *key,
                          const void *data)
 {
-    uint64_t sum = hash(HASH_SEED, &h->key_size, sizeof h->key_size);
-    sum = hash(sum, &h->data_size, sizeof h->data_size);
-    sum = hash(sum, key, h->key_size);
-    return hash(sum, data, h->data_size);
+    uint64_t sum = core_hash(CORE_HASH_SEED, &h->key_size, sizeof h->key_size);
+    sum = core_hash(sum, &h->data_size, sizeof h->data_size);
+    sum = core_hash(sum, key, h->key_size);
+    return core_hash(sum, data, h->data_size);
 }
 
 /* The data inside the mapped file, if it is sound and of this key. */

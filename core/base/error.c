@@ -1,4 +1,4 @@
-#include "../device/answer.h"
+#include "error.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -84,4 +84,9 @@ clv_status clv_error_prefix(clv_status status, const char *fmt, ...)
     memcpy(message, text, sizeof text);
     serial++;
     return status;
+}
+
+clv_status core_no_memory(const char *purpose)
+{
+    return clv_error(CLV_ERR_NO_MEMORY, "no memory %s", purpose);
 }

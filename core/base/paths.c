@@ -1,4 +1,5 @@
 #include "paths.h"
+#include "error.h"
 
 #include "names.h"
 
@@ -14,11 +15,6 @@
 
 #define MARKER "cleave-uninstalled"
 
-static clv_status no_memory(void)
-{
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory for a path");
-}
-
 /* Below the directory that variable names, or below home's fallback. */
 static clv_status user_path(const char *variable, const char *fallback,
                             const char *rest, char **out)
@@ -31,7 +27,7 @@ static clv_status user_path(const char *variable, const char *fallback,
         *out = core_format("%s/%s/%s", home, fallback, rest);
     else
         return CLV_OK;
-    return *out ? CLV_OK : no_memory();
+    return *out ? CLV_OK : core_no_memory("for a path");
 }
 
 clv_status core_user_config(char **out)
@@ -99,7 +95,7 @@ static clv_status marker_value(const clv_file_map *map, const char *key,
         const char *stop = newline ? newline : end;
         if ((size_t)(stop - s) > n && !memcmp(s, key, n) && s[n] == '=') {
             *out = strndup(s + n + 1, (size_t)(stop - s) - n - 1);
-            return *out ? CLV_OK : no_memory();
+            return *out ? CLV_OK : core_no_memory("for a path");
         }
         s = stop + 1;
     }
@@ -112,7 +108,7 @@ static clv_status from_marker(const char *dir, const char *key, char **out)
     char *path = core_format("%s/" MARKER, dir);
     clv_file_map map;
     if (!path)
-        return no_memory();
+        return core_no_memory("for a path");
     clv_status st = CLV_OK;
     if (!access(path, R_OK) && clv_file_map_open(path, &map) == CLV_OK) {
         st = marker_value(&map, key, out);
@@ -148,7 +144,7 @@ static clv_status library_path(const char *key, const char *relative,
     if (st != CLV_OK || *out)
         return st;
     *out = resolve(dir, relative);
-    return *out ? CLV_OK : no_memory();
+    return *out ? CLV_OK : core_no_memory("for a path");
 }
 
 clv_status core_library_paths(char **plugin_dirs, char **data_dir)
@@ -174,7 +170,7 @@ clv_status core_make_dirs(const char *path)
 {
     char *copy = strdup(path);
     if (!copy)
-        return no_memory();
+        return core_no_memory("for a path");
     clv_status st = CLV_OK;
     for (char *s = copy + 1; st == CLV_OK; s++) {
         char c = *s;

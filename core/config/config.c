@@ -1,4 +1,5 @@
 #include "config.h"
+#include "../base/error.h"
 
 #include "../base/names.h"
 #include "../device/remains.h"
@@ -60,11 +61,6 @@ static const char *keep(clv_config *config, const char *string)
     t->next = config->texts;
     config->texts = t;
     return t->data;
-}
-
-static clv_status no_memory(void)
-{
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory for the configuration");
 }
 
 static section *find_section(const clv_config *config, const char *name)
@@ -188,7 +184,7 @@ static clv_status put(clv_config *config, entry *e, const char *value,
         return CLV_OK;
     const char *v = keep(config, value), *o = keep(config, origin);
     if (!v || !o)
-        return no_memory();
+        return core_no_memory("for the configuration");
     e->value = v;
     e->origin = o;
     e->rank = rank;
@@ -213,7 +209,7 @@ static clv_status add_defaults(clv_config *config, const section *s,
             continue;
         entry *e = find_entry(config, sec, o->key);
         if (!e && !(e = add_entry(config, sec, o->key)))
-            return no_memory();
+            return core_no_memory("for the configuration");
         e->option = o;
         if (!e->value) {
             e->value = o->default_value;
@@ -243,7 +239,7 @@ clv_status core_config_give(clv_config *config, const char *sec,
         return clv_error_prefix(st, "%s: %s.%s", origin, sec, key);
     entry *e = find_entry(config, sec, key);
     if (!e && !(e = add_entry(config, sec, key)))
-        return no_memory();
+        return core_no_memory("for the configuration");
     if ((st = put(config, e, value, origin, rank)) != CLV_OK || !o)
         return st;
     return of_device ? add_defaults(config, s, sec, CLV_SCOPE_DEVICE) : CLV_OK;
@@ -421,7 +417,7 @@ clv_status clv_config_declare(clv_config *config, const char *name,
     }
     s = add_section(config, name, options, count);
     if (!s)
-        return no_memory();
+        return core_no_memory("for the configuration");
     if ((st = settle(config, s)) != CLV_OK)
         core_config_undeclare(config, name);
     return st;
@@ -572,7 +568,7 @@ clv_status clv_config_create(clv_config **out)
     *out = NULL;
     clv_config *config = calloc(1, sizeof *config);
     if (!config)
-        return no_memory();
+        return core_no_memory("for the configuration");
     clv_status st = core_declare_core_keys(config);
     if (st != CLV_OK) {
         clv_config_destroy(config);

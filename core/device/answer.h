@@ -3,11 +3,8 @@
  */
 #pragma once
 
+#include "../base/error.h"
 #include "device.h"
-
-/* How often the calling thread has set an error message: tells whether a slot
- * that failed said why. */
-uint64_t core_error_serial(void);
 
 /* The slot's status made safe: who ("device 'cpu'") and slot in front of the
  * message, one made up if the plugin gave none, unknown statuses internal

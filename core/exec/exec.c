@@ -1,4 +1,5 @@
 #include "exec.h"
+#include "../base/error.h"
 #include "../graph/shape.h"
 #include "trace.h"
 
@@ -9,11 +10,6 @@
 
 /* Other users of a device may fill its queue: how long to wait for room. */
 #define QUEUE_PAUSE_NS 50000u
-
-static clv_status no_memory(void)
-{
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory for an exec");
-}
 
 /* ------------------------------------------------------------------------ */
 /* Creation                                                                  */
@@ -39,7 +35,7 @@ static clv_status make_steps(clv_exec *exec)
     uint32_t *loads =
         calloc((size_t)plan->graph->n_tensors * plan->n_devices, sizeof *loads);
     if (!loads)
-        return no_memory();
+        return core_no_memory("for an exec");
     for (uint32_t i = 0; i < plan->n_loads; i++)
         loads[(size_t)plan->loads[i].weight * plan->n_devices +
               plan->loads[i].device] = i;
@@ -91,7 +87,7 @@ clv_status clv_exec_create(clv_plan *plan, clv_exec **out)
         return clv_error(CLV_ERR_INVALID, "exec: the plan is NULL");
     clv_exec *exec = calloc(1, sizeof *exec);
     if (!exec)
-        return no_memory();
+        return core_no_memory("for an exec");
     exec->plan = plan;
     exec->limit_ns = wait_limit(plan->ctx);
     exec->devices = calloc(plan->n_devices, sizeof *exec->devices);
@@ -99,7 +95,7 @@ clv_status clv_exec_create(clv_plan *plan, clv_exec **out)
     exec->tensors = calloc(plan->graph->n_tensors, sizeof *exec->tensors);
     clv_status status = CLV_OK;
     if (!exec->devices || !exec->steps || !exec->tensors)
-        status = no_memory();
+        status = core_no_memory("for an exec");
     if (!status)
         status = core_exec_make_memory(exec);
     if (!status)

@@ -6,15 +6,11 @@
  * that waits for it is submitted.
  */
 #include "../plan/plan_transfers.h"
+#include "../base/error.h"
 #include "exec.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static clv_status no_memory(void)
-{
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory for an exec");
-}
 
 static const core_plan_device *planned_device(const clv_exec *exec, uint32_t s)
 {
@@ -63,7 +59,7 @@ clv_status core_exec_prepare_copies(clv_exec *exec, uint32_t s)
         at++;
     step->copies = calloc(planned->n_parts, sizeof *step->copies);
     if (!step->copies)
-        return no_memory();
+        return core_no_memory("for an exec");
     for (; at < plan->n_copies && plan->copies[at].part < end; at++) {
         const core_copy *c = &plan->copies[at];
         core_exec_copy *copy = &step->copies[step->n_copies++];
@@ -80,7 +76,7 @@ clv_status core_exec_prepare_copies(clv_exec *exec, uint32_t s)
             return status;
     }
     step->commands = calloc(n_commands, sizeof *step->commands);
-    return step->commands ? CLV_OK : no_memory();
+    return step->commands ? CLV_OK : core_no_memory("for an exec");
 }
 
 /* ------------------------------------------------------------------------ */

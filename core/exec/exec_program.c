@@ -3,6 +3,7 @@
  * step's nodes out of the graph, with the tensors they use and no others.
  */
 #include "../plan/plan_transfers.h"
+#include "../base/error.h"
 #include "exec.h"
 
 #include <stdlib.h>
@@ -17,11 +18,6 @@ typedef struct extract {
     uint32_t *index; /* [graph->n_tensors] 1 + tensor, 0: not yet taken */
     uint32_t n_tensors, n_nodes;
 } extract;
-
-static clv_status no_memory(void)
-{
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory to compile a program");
-}
 
 /* Values that pass between programs are inputs and outputs of theirs. */
 static uint32_t usage_in_step(const extract *e, clv_value value)
@@ -83,7 +79,7 @@ static clv_status extract_step(const clv_plan *plan, uint32_t step, extract *e)
                    .nodes = calloc(n_nodes, sizeof *e->nodes),
                    .index = calloc(n_tensors, sizeof *e->index)};
     if (!e->tensors || !e->values || !e->nodes || !e->index)
-        return no_memory();
+        return core_no_memory("to compile a program");
     take_nodes(e);
     return CLV_OK;
 }
@@ -143,7 +139,7 @@ static clv_status compile(clv_exec *exec, const extract *e,
     const clv_plan *plan = exec->plan;
     core_binding *weights = calloc(e->n_tensors, sizeof *weights);
     if (!weights)
-        return no_memory();
+        return core_no_memory("to compile a program");
     clv_subgraph graph = core_graph_view(plan->graph);
     graph.tensors = e->tensors;
     graph.n_tensors = e->n_tensors;
@@ -227,7 +223,7 @@ clv_status core_exec_prepare_step(clv_exec *exec, uint32_t index,
     step->waits = calloc((size_t)exec->plan->steps[index].n_waits + 1,
                          sizeof *step->waits);
     if (!step->bindings || !step->values || !step->waits) {
-        status = no_memory();
+        status = core_no_memory("to compile a program");
         goto done;
     }
     if (e.n_nodes)
@@ -262,7 +258,7 @@ static clv_status note_flush(clv_exec *exec, clv_value value,
         void *grown =
             reallocarray(exec->flushes, capacity, sizeof *exec->flushes);
         if (!grown)
-            return no_memory();
+            return core_no_memory("to compile a program");
         exec->flushes = grown;
         exec->flushes_capacity = capacity;
     }

@@ -10,6 +10,7 @@
  * forecast first, then from the runs themselves.
  */
 #include "../solve/forecast.h"
+#include "../base/hash.h"
 #include "exec.h"
 
 #include <math.h>
@@ -36,31 +37,23 @@
 /* ------------------------------------------------------------------------ */
 /* Points                                                                    */
 
-static uint64_t mix(uint64_t hash, const void *data, size_t size)
-{
-    const unsigned char *bytes = data;
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ bytes[i]) * 0x100000001b3u;
-    return hash;
-}
-
 /* Steps of the same kind do the same to tensors of the same shapes. */
 static uint64_t step_kind(const clv_plan *plan, uint32_t s)
 {
     const core_step *step = &plan->steps[s];
     uint64_t hash =
-        mix(0xcbf29ce484222325u, &step->device, sizeof step->device);
+        core_hash(CORE_HASH_SEED, &step->device, sizeof step->device);
     for (uint32_t i = 0; i < step->n_parts; i++) {
         const clv_node *node =
             &plan->graph->nodes[plan->parts[step->first_part + i].node];
-        hash = mix(hash, &node->op, sizeof node->op);
+        hash = core_hash(hash, &node->op, sizeof node->op);
         for (uint32_t j = 0; j < node->n_inputs + node->n_outputs; j++) {
             clv_value v = j < node->n_inputs
                               ? node->inputs[j]
                               : node->outputs[j - node->n_inputs];
             if (v != CLV_NO_TENSOR)
-                hash = mix(hash, plan->graph->tensors[v].dims,
-                           sizeof plan->graph->tensors[v].dims);
+                hash = core_hash(hash, plan->graph->tensors[v].dims,
+                                 sizeof plan->graph->tensors[v].dims);
         }
     }
     return hash;
@@ -108,7 +101,7 @@ static void make_points(const clv_plan *plan, core_exec_sync *sync,
             if (!wait->by_host)
                 continue;
             sync->points[w] = pace_of_kind(
-                sync, mix(kinds[s], &kinds[on], sizeof *kinds), rest);
+                sync, core_hash(kinds[s], &kinds[on], sizeof *kinds), rest);
             if (forecast)
                 now = fmax(now, forecast->steps[on].end_ns);
         }
@@ -119,7 +112,7 @@ static void make_points(const clv_plan *plan, core_exec_sync *sync,
             continue;
         uint32_t on = step_of(plan, d, plan->devices[d].n_steps);
         sync->points[plan->n_waits + d] = pace_of_kind(
-            sync, mix(kinds[on], &d, sizeof d), expected(plan, on, now));
+            sync, core_hash(kinds[on], &d, sizeof d), expected(plan, on, now));
         if (forecast)
             now = fmax(now, forecast->steps[on].end_ns);
     }

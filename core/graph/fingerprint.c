@@ -1,12 +1,9 @@
 #include "graph.h"
+#include "../base/hash.h"
 
-/* FNV-1a, 64 bits. */
 static void mix(uint64_t *hash, uint64_t value)
 {
-    for (int i = 0; i < 8; i++) {
-        *hash ^= value >> (8 * i) & 0xff;
-        *hash *= 0x100000001b3u;
-    }
+    *hash = core_hash(*hash, &value, sizeof value);
 }
 
 static void mix_float(uint64_t *hash, float value)
@@ -62,7 +59,7 @@ static void mix_attributes(uint64_t *hash, const clv_node *node)
 
 uint64_t core_graph_fingerprint(const clv_graph *graph)
 {
-    uint64_t hash = 0xcbf29ce484222325u;
+    uint64_t hash = CORE_HASH_SEED;
     mix(&hash, graph->n_symbols);
     for (uint32_t i = 0; i < graph->n_symbols; i++) {
         mix(&hash, (uint64_t)graph->symbols[i].min);

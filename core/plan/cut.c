@@ -1,4 +1,5 @@
 #include "cut.h"
+#include "../base/error.h"
 
 #include "../graph/shape.h"
 #include "cut_rules.h"
@@ -24,11 +25,6 @@ static const char *const axis_names[] = {"rows", "sequence", "channels",
 const char *core_axis_name(uint32_t axis)
 {
     return axis < CORE_AXIS_COUNT ? axis_names[axis] : "unknown axis";
-}
-
-static clv_status no_memory(void)
-{
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory to cut a graph");
 }
 
 /* ------------------------------------------------------------------------ */
@@ -466,7 +462,7 @@ static clv_status cut_all(cutter *c, const core_piece *pieces, uint32_t n,
         if (status)
             return status;
         if (!cut_node(c, full, count, at, partials))
-            return no_memory();
+            return core_no_memory("to cut a graph");
         at += count;
     }
     return at == n ? CLV_OK
@@ -509,7 +505,7 @@ static clv_status try_all(cutter *c, const core_piece *pieces, uint32_t n)
         if (status)
             return status;
         if (!try_piece(c, &full, i))
-            return no_memory();
+            return core_no_memory("to cut a graph");
     }
     return CLV_OK;
 }
@@ -521,9 +517,9 @@ static clv_status begin_cut(cutter *c, const clv_graph *graph, core_cut *out)
     *c = (cutter){.source = graph, .out = out};
     c->last_view = calloc(graph->n_tensors + 1u, sizeof *c->last_view);
     if (!c->last_view)
-        return no_memory();
+        return core_no_memory("to cut a graph");
     clv_status status = clv_graph_create(&out->graph);
-    return status || copy_source(c) ? status : no_memory();
+    return status || copy_source(c) ? status : core_no_memory("to cut a graph");
 }
 
 static clv_status end_cut(cutter *c, clv_status status)
@@ -553,7 +549,7 @@ clv_status core_cut_make(const clv_graph *graph, const core_piece *pieces,
     core_piece *full = calloc(n_pieces + 1u, sizeof *full);
     clv_value *partials = calloc(n_pieces + 1u, sizeof *partials);
     if (!status && (!full || !partials))
-        status = no_memory();
+        status = core_no_memory("to cut a graph");
     if (!status)
         status = cut_all(&c, pieces, n_pieces, full, partials);
     free(partials);

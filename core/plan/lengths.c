@@ -1,5 +1,6 @@
 /* The lengths that devices with static shapes have programs for. */
 #include "plan.h"
+#include "../base/error.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,11 +9,6 @@ typedef struct lengths {
     int64_t *items; /* ascending */
     uint32_t n, capacity;
 } lengths;
-
-static clv_status no_memory(void)
-{
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory for lengths of graphs");
-}
 
 static clv_status add(lengths *l, int64_t length)
 {
@@ -25,7 +21,7 @@ static clv_status add(lengths *l, int64_t length)
         uint32_t capacity = l->capacity ? l->capacity * 2 : 16;
         void *grown = reallocarray(l->items, capacity, sizeof *l->items);
         if (!grown)
-            return no_memory();
+            return core_no_memory("for lengths of graphs");
         l->items = grown;
         l->capacity = capacity;
     }
@@ -42,7 +38,7 @@ static clv_status add_device(lengths *l, const clv_graph *graph,
     clv_subgraph view = core_graph_view(graph);
     clv_op_caps *caps = calloc(graph->n_nodes, sizeof *caps);
     if (!caps)
-        return no_memory();
+        return core_no_memory("for lengths of graphs");
     clv_status status = core_device_caps(dev, &view, caps);
     for (uint32_t i = 0; i < graph->n_nodes && !status; i++)
         for (uint32_t j = 0; caps[i].answer == CLV_ANSWER_STATIC &&

@@ -1,4 +1,5 @@
 #include "plan.h"
+#include "../base/error.h"
 
 #include "../graph/shape.h"
 #include "../plugin/loader.h"
@@ -10,11 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static clv_status no_memory(void)
-{
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
-}
-
 /* All devices of the context but the lost ones; their list is for free(). */
 static clv_status devices_left(const clv_context *ctx, clv_device ***list,
                                uint32_t *count)
@@ -25,7 +21,7 @@ static clv_status devices_left(const clv_context *ctx, clv_device ***list,
         return core_loader_no_device(ctx);
     clv_device **left = calloc(ctx->n_devices, sizeof *left);
     if (!left)
-        return no_memory();
+        return core_no_memory("for a plan");
     for (uint32_t i = 0; i < ctx->n_devices; i++) {
         if (core_device_lost(ctx->devices[i]))
             core_id_list_add(&lost, ctx->devices[i]->id);
@@ -90,7 +86,7 @@ static clv_status ask_devices(const clv_plan *plan, const clv_graph *graph,
     uint32_t n = graph->n_nodes;
     clv_op_caps *caps = calloc((size_t)plan->n_devices * n, sizeof *caps);
     if (!caps)
-        return no_memory();
+        return core_no_memory("for a plan");
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         clv_device *dev = plan->devices[d].dev;
         if (core_device_lost(dev))
@@ -110,14 +106,14 @@ static clv_status make_plan(clv_context *ctx, clv_graph *graph,
 {
     clv_plan *plan = calloc(1, sizeof *plan);
     if (!plan)
-        return no_memory();
+        return core_no_memory("for a plan");
     plan->ctx = ctx;
     plan->source = plan->graph = graph;
     plan->devices = calloc(params->n_devices, sizeof *plan->devices);
     plan->choices = calloc(graph->n_nodes, sizeof *plan->choices);
     if (!plan->devices || !plan->choices) {
         clv_plan_destroy(plan);
-        return no_memory();
+        return core_no_memory("for a plan");
     }
     plan->n_devices = params->n_devices;
     for (uint32_t i = 0; i < params->n_devices; i++)
@@ -144,7 +140,8 @@ static clv_status cut_graph(clv_plan *plan)
     for (uint32_t d = 0; local && d < plan->n_devices; d++)
         local[d] = plan->devices[d].local;
     if (!status)
-        status = local ? core_cut_pack(&plan->cut, local) : no_memory();
+        status = local ? core_cut_pack(&plan->cut, local)
+                       : core_no_memory("for a plan");
     if (!status)
         plan->graph = plan->cut.graph;
     free(local);
@@ -200,7 +197,7 @@ static clv_status derive(clv_plan *plan, const clv_op_caps *all)
     plan->parts = calloc(n, sizeof *plan->parts);
     plan->places = calloc(plan->graph->n_tensors, sizeof *plan->places);
     if (!caps || !plan->parts || !plan->places)
-        status = no_memory();
+        status = core_no_memory("for a plan");
     for (uint32_t i = 0; i < n && !status; i++)
         plan->parts[i] =
             (core_part){.node = i,
@@ -244,7 +241,7 @@ static clv_status take_pieces(clv_plan *plan, const core_piece *pieces,
                          n, plan->source->n_nodes);
     plan->pieces = calloc(n, sizeof *plan->pieces);
     if (!plan->pieces)
-        return no_memory();
+        return core_no_memory("for a plan");
     memcpy(plan->pieces, pieces, n * sizeof *pieces);
     plan->n_pieces = n;
     return CLV_OK;

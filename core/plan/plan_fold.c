@@ -3,19 +3,12 @@
  * the period that covers most; ties go to the shorter one.
  */
 #include "plan_print.h"
+#include "../base/hash.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define MAX_PERIOD 4096u
-
-uint64_t core_sign(uint64_t sign, const void *data, size_t size)
-{
-    const uint8_t *bytes = data;
-    for (size_t i = 0; i < size; i++)
-        sign = (sign ^ bytes[i]) * 0x100000001b3u;
-    return sign;
-}
 
 /* The fold that begins with item `first`. */
 static core_fold fold_from(const uint64_t *signs, uint32_t n, uint32_t first,
@@ -65,20 +58,20 @@ clv_status core_folds_find(const uint64_t *signs, uint32_t n,
 
 static uint64_t sign_text(uint64_t sign, const char *text)
 {
-    return text ? core_sign(sign, text, strlen(text) + 1) : sign;
+    return text ? core_hash(sign, text, strlen(text) + 1) : sign;
 }
 
 static uint64_t sign_tensor(uint64_t sign, const clv_graph *graph,
                             clv_value value)
 {
     if (value == CLV_NO_TENSOR)
-        return core_sign(sign, &value, sizeof value);
+        return core_hash(sign, &value, sizeof value);
     const clv_tensor_desc *t = &graph->tensors[value];
     const uint32_t kind[] = {t->dtype, t->quant, t->quant_group, t->rank,
                              t->usage == CLV_USAGE_WEIGHT};
-    sign = core_sign(sign, kind, sizeof kind);
-    sign = core_sign(sign, t->symbols, t->rank * sizeof *t->symbols);
-    return core_sign(sign, t->dims, t->rank * sizeof *t->dims);
+    sign = core_hash(sign, kind, sizeof kind);
+    sign = core_hash(sign, t->symbols, t->rank * sizeof *t->symbols);
+    return core_hash(sign, t->dims, t->rank * sizeof *t->dims);
 }
 
 static uint64_t sign_of(const clv_plan *plan, uint32_t node)
@@ -86,15 +79,15 @@ static uint64_t sign_of(const clv_plan *plan, uint32_t node)
     const clv_graph *graph = plan->source;
     const clv_node *n = &graph->nodes[node];
     const core_choice *choice = &plan->choices[node];
-    uint64_t sign = core_sign(CORE_SIGN, &n->op, sizeof n->op);
+    uint64_t sign = core_hash(CORE_HASH_SEED, &n->op, sizeof n->op);
     for (uint32_t i = 0; i < n->n_inputs; i++)
         sign = sign_tensor(sign, graph, n->inputs[i]);
     for (uint32_t i = 0; i < n->n_outputs; i++)
         sign = sign_tensor(sign, graph, n->outputs[i]);
     for (uint32_t i = 0; i < choice->n_pieces; i++) {
         const core_piece *piece = &plan->pieces[choice->first_piece + i];
-        sign = core_sign(sign, &piece->device, sizeof piece->device);
-        sign = core_sign(sign, piece->ranges, sizeof piece->ranges);
+        sign = core_hash(sign, &piece->device, sizeof piece->device);
+        sign = core_hash(sign, piece->ranges, sizeof piece->ranges);
     }
     return sign_text(sign_text(sign, choice->reason), choice->alternative);
 }

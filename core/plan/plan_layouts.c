@@ -3,6 +3,7 @@
  * like, and is asked again once it is decided.
  */
 #include "../graph/tensor.h"
+#include "../base/error.h"
 #include "plan_transfers.h"
 
 #include <stdlib.h>
@@ -14,11 +15,6 @@ typedef struct wish {
     uint32_t device, layout;
     uint8_t axes[2]; /* as ATTENTION reads it; NONE: none does */
 } wish;
-
-static clv_status no_memory(void)
-{
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
-}
 
 /* Which dimension of a state is O and which is I, where a node says so. */
 static bool axes_of(const clv_node *node, uint32_t input, uint8_t axes[2])
@@ -138,7 +134,8 @@ static clv_status grant(clv_plan *plan, wish *wishes, clv_op_caps *caps,
     const uint32_t n = plan->graph->n_nodes;
     clv_op_caps *linear = calloc(n, sizeof *linear);
     clv_op_caps *answers = calloc(n, sizeof *answers);
-    clv_status status = linear && answers ? CLV_OK : no_memory();
+    clv_status status =
+        linear && answers ? CLV_OK : core_no_memory("for a plan");
     bool refused = true;
     if (linear)
         memcpy(linear, caps, n * sizeof *caps);
@@ -167,7 +164,7 @@ clv_status core_plan_layouts(clv_plan *plan, clv_op_caps *caps, bool *any)
         return CLV_OK;
     wish *wishes = calloc(graph->n_tensors, sizeof *wishes);
     if (!wishes)
-        return no_memory();
+        return core_no_memory("for a plan");
     for (uint32_t i = 0; i < graph->n_nodes; i++)
         for (uint32_t j = 0; j < graph->nodes[i].n_inputs; j++)
             add_use(plan, caps, i, j, wishes);

@@ -1,4 +1,5 @@
 /* A plan for people, as Markdown. What repeats is written once. */
+#include "../base/hash.h"
 #include "../graph/shape.h"
 #include "../graph/tensor.h"
 #include "plan_print.h"
@@ -10,7 +11,7 @@
 /* Shorter stretches are as well written out. */
 #define MIN_PERIOD 3
 
-typedef struct writer {
+    typedef struct writer {
     core_text *text;
     const clv_plan *plan;
     const struct core_forecast *forecast; /* or NULL */
@@ -224,18 +225,18 @@ static uint64_t sign_step(const clv_plan *plan, uint32_t s, uint64_t sign,
                           const uint32_t *ahead)
 {
     const core_step *step = &plan->steps[s];
-    sign = core_sign(sign, &step->device, sizeof step->device);
-    sign = core_sign(sign, &step->n_parts, sizeof step->n_parts);
+    sign = core_hash(sign, &step->device, sizeof step->device);
+    sign = core_hash(sign, &step->n_parts, sizeof step->n_parts);
     for (uint32_t i = 0; i < step->n_parts; i++) {
         const core_part *part = &plan->parts[step->first_part + i];
         const uint32_t op = plan->graph->nodes[part->node].op;
-        sign = core_sign(sign, &op, sizeof op);
+        sign = core_hash(sign, &op, sizeof op);
     }
     for (uint32_t i = 0; i < step->n_waits; i++) {
         const core_wait *wait = &plan->waits[step->first_wait + i];
         const uint64_t back[] = {wait->device, wait->by_host,
                                  ahead[wait->device] - wait->value};
-        sign = core_sign(sign, back, sizeof back);
+        sign = core_hash(sign, back, sizeof back);
     }
     return sign;
 }
@@ -245,7 +246,7 @@ static uint64_t *step_signs(const clv_plan *plan)
     uint64_t *signs = calloc(plan->n_steps + 1u, sizeof *signs);
     uint32_t *ahead = calloc(plan->n_devices + 1u, sizeof *ahead);
     for (uint32_t s = 0; signs && ahead && s < plan->n_steps; s++) {
-        signs[s] = sign_step(plan, s, CORE_SIGN, ahead);
+        signs[s] = sign_step(plan, s, CORE_HASH_SEED, ahead);
         ahead[plan->steps[s].device]++;
     }
     if (!ahead) {

@@ -4,6 +4,7 @@
  * weights where they are or copied to a device, the rest in tensors.
  */
 #include "../graph/dtype.h"
+#include "../base/error.h"
 #include "../graph/tensor.h"
 #include "plan_reuse.h"
 #include "plan_transfers.h"
@@ -13,11 +14,6 @@
 
 /* Cache lines, so that parts of one value on two devices do not share one. */
 #define MIN_ALIGN 64
-
-static clv_status no_memory(void)
-{
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
-}
 
 static uint32_t home_of(const clv_plan *plan, clv_value value)
 {
@@ -146,7 +142,7 @@ static clv_status plan_arena(clv_plan *plan, core_uses *uses, uint32_t memory,
     owners owned = {uses, calloc(n_tensors, sizeof *owned.values)};
     clv_status status;
     if (!lifetimes || !index || !offsets || !owned.values) {
-        status = no_memory();
+        status = core_no_memory("for a plan");
         goto done;
     }
     uint64_t naive;
@@ -269,7 +265,8 @@ static clv_status plan_loads(clv_plan *plan)
     size_t n = (size_t)graph->n_tensors * plan->n_devices;
     bool *loaded = calloc(n, sizeof *loaded);
     plan->loads = calloc(n, sizeof *plan->loads);
-    clv_status status = loaded && plan->loads ? CLV_OK : no_memory();
+    clv_status status =
+        loaded && plan->loads ? CLV_OK : core_no_memory("for a plan");
     for (uint32_t p = 0; p < plan->n_parts && !status; p++) {
         const clv_node *node = &graph->nodes[plan->parts[p].node];
         for (uint32_t j = 0; j < node->n_inputs && !status; j++)
@@ -321,7 +318,8 @@ clv_status core_plan_memory(clv_plan *plan, const clv_op_caps *caps)
         plan->pointer_align > MIN_ALIGN ? plan->pointer_align : MIN_ALIGN;
     core_uses uses = {0};
     bool *viewed = calloc(graph->n_tensors, sizeof *viewed);
-    clv_status status = viewed ? core_uses_find(plan, &uses) : no_memory();
+    clv_status status =
+        viewed ? core_uses_find(plan, &uses) : core_no_memory("for a plan");
     for (uint32_t v = 0; v < graph->n_tensors && !status; v++) {
         status =
             core_desc_size(&graph->tensors[v], NULL, &plan->places[v].size);

@@ -9,6 +9,7 @@
  * that nodes touch stand for them.
  */
 #include "../profile/profile.h"
+#include "../base/error.h"
 #include "plan_transfers.h"
 
 #include <stdlib.h>
@@ -23,11 +24,6 @@ typedef struct scheduler {
     double *ends;    /* [n_steps] when it ends */
     uint32_t *order; /* [n_steps] as submitted */
 } scheduler;
-
-static clv_status no_memory(void)
-{
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
-}
 
 /* Bytes that a node touches, for the largest symbols. */
 static double node_bytes(const clv_graph *graph, const clv_node *node)
@@ -189,7 +185,8 @@ static clv_status renumber(scheduler *s)
     core_step *steps = calloc(n, sizeof *steps);
     uint64_t *clocks = calloc(n * width, sizeof *clocks);
     uint32_t *place = calloc(n, sizeof *place);
-    clv_status status = steps && clocks && place ? CLV_OK : no_memory();
+    clv_status status =
+        steps && clocks && place ? CLV_OK : core_no_memory("for a plan");
     for (uint32_t i = 0; i < n && !status; i++) {
         steps[i] = plan->steps[s->order[i]];
         memcpy(clocks + i * width, plan->clocks + s->order[i] * width,
@@ -221,7 +218,7 @@ clv_status core_plan_order(clv_plan *plan)
     clv_status status =
         s.lists && s.first && s.next && s.takes && s.ends && s.order
             ? CLV_OK
-            : no_memory();
+            : core_no_memory("for a plan");
     if (!status)
         status = guess_times(&s);
     if (!status) {

@@ -5,6 +5,7 @@
  * plan.c's.
  */
 #include "../graph/shape.h"
+#include "../base/error.h"
 #include "plan.h"
 
 #include <cjson/cJSON.h>
@@ -24,11 +25,6 @@ typedef struct reader {
     core_piece *pieces;
     uint32_t n_pieces;
 } reader;
-
-static clv_status no_memory(void)
-{
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory to read a plan");
-}
 
 static clv_status malformed(const char *json, uint64_t size, const char *at)
 {
@@ -147,7 +143,7 @@ static clv_status read_pieces(reader *r, const cJSON *list)
     r->devices =
         calloc(clv_context_device_count(r->ctx) + 1u, sizeof *r->devices);
     if (!r->pieces || !r->devices)
-        return no_memory();
+        return core_no_memory("to read a plan");
     const cJSON *item;
     cJSON_ArrayForEach (item, list) {
         clv_status status = cJSON_IsObject(item)

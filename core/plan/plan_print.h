@@ -40,9 +40,6 @@ typedef struct core_fold {
 clv_status core_folds_find(const uint64_t *signs, uint32_t n,
                            uint32_t min_period, core_fold **out,
                            uint32_t *n_out);
-/* FNV-1a; start with CORE_SIGN. */
-#define CORE_SIGN 0xcbf29ce484222325u
-uint64_t core_sign(uint64_t sign, const void *data, size_t size);
 /* signs[source->n_nodes], for free(): equal for nodes that do the same in the
  * same way on the same devices. NULL when out of memory. */
 uint64_t *core_plan_node_signs(const clv_plan *plan);

@@ -4,6 +4,7 @@
  * one that divides nothing, as the forecast sees them.
  */
 #include "plan_solve.h"
+#include "../base/error.h"
 
 #include "../base/text.h"
 #include "../solve/candidates.h"
@@ -38,11 +39,6 @@ typedef struct solver {
     uint32_t *trial;
     double rival_ns;
 } solver;
-
-static clv_status no_memory(void)
-{
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
-}
 
 /* ------------------------------------------------------------------------ */
 /* Costs                                                                     */
@@ -142,7 +138,7 @@ static clv_status make_plan(const solver *v, const uint32_t *options,
         room += v->c.options[options[i]].n_pieces;
     core_piece *pieces = calloc(room + 1u, sizeof *pieces);
     if (!pieces)
-        return no_memory();
+        return core_no_memory("for a plan");
     for (uint32_t i = 0; i < v->graph->n_nodes; i++) {
         const core_solve_option *o = &v->c.options[options[i]];
         for (uint32_t j = 0; j < o->n_pieces; j++) {
@@ -295,7 +291,7 @@ static clv_status solve_crowded(solver *v)
     core_solve_problem problem = v->c.problem;
     core_solve_piece *pieces = calloc(n + 1u, sizeof *pieces);
     if (!pieces)
-        return no_memory();
+        return core_no_memory("for a plan");
     for (uint32_t i = 0; i < n; i++) {
         pieces[i] = v->c.pieces[i];
         pieces[i].ns = v->c.crowded[i];
@@ -407,7 +403,7 @@ clv_status core_plan_solve(const clv_plan *plan, clv_graph *graph,
     *out = NULL;
     clv_status status = v.devices && v.chosen && v.crowded && v.rival && v.trial
                             ? CLV_OK
-                            : no_memory();
+                            : core_no_memory("for a plan");
     for (uint32_t d = 0; d < plan->n_devices && !status; d++)
         v.devices[d] = plan->devices[d].dev;
     clv_status found = core_profile_of(plan->ctx, &v.profile);

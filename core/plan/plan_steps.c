@@ -11,6 +11,7 @@
  * Copies between memories come before and after the program of a step.
  */
 #include "plan_transfers.h"
+#include "../base/error.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -43,11 +44,6 @@ typedef struct joiner {
 /* What a step has so far: nothing or copies, then nodes of its program, then
  * copies again. */
 enum { PHASE_BEFORE, PHASE_PROGRAM, PHASE_AFTER };
-
-static clv_status no_memory(void)
-{
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
-}
 
 /* Calls fn for every value the part's node touches, until it answers false. */
 typedef bool (*touch_fn)(joiner *j, uint32_t part, clv_value value, bool write);
@@ -274,7 +270,7 @@ static clv_status sort_parts(clv_plan *plan)
 {
     core_part *sorted = calloc(plan->n_parts, sizeof *sorted);
     if (!sorted)
-        return no_memory();
+        return core_no_memory("for a plan");
     uint32_t at = 0;
     for (uint32_t s = 0; s < plan->n_steps; s++) {
         plan->steps[s].first_part = at;
@@ -356,7 +352,7 @@ clv_status core_plan_steps(clv_plan *plan)
                                 j.open && j.latest && j.phases &&
                                 plan->clocks && plan->steps
                             ? CLV_OK
-                            : no_memory();
+                            : core_no_memory("for a plan");
     if (!status) {
         memset(j.needed, 0xff, n * sizeof *j.needed);
         memset(j.open, 0xff, plan->n_devices * sizeof *j.open);

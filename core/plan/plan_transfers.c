@@ -1,4 +1,5 @@
 #include "plan_weave.h"
+#include "../base/error.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,11 +8,6 @@
 /* Of a state: not written since the run began. */
 #define FRESH ((uint64_t)1 << 63)
 #define MAX_MEMORIES 63u
-
-static clv_status no_memory(void)
-{
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
-}
 
 static bool grow(void *array, uint32_t n, uint32_t *capacity, size_t size)
 {
@@ -136,7 +132,7 @@ static clv_status add_move(core_weaver *w, const core_move *m)
 {
     if (m->from == CLV_NO_TENSOR || m->to == CLV_NO_TENSOR ||
         !grow(&w->moves, w->n_moves, &w->moves_capacity, sizeof *w->moves))
-        return no_memory();
+        return core_no_memory("for a plan");
     w->moves[w->n_moves++] = *m;
     return CLV_OK;
 }
@@ -212,7 +208,7 @@ static clv_status note_state(core_weaver *w, clv_value value, uint32_t memory)
             return CLV_OK;
     if (!grow(&plan->state_uses, plan->n_state_uses, &w->uses_capacity,
               sizeof *plan->state_uses))
-        return no_memory();
+        return core_no_memory("for a plan");
     plan->state_uses[plan->n_state_uses++] = use;
     return CLV_OK;
 }
@@ -251,7 +247,7 @@ static clv_status weave_operand(core_weaver *w, uint32_t i, clv_value *value,
         return status;
     clv_value name = value_in(w, *value, memory);
     if (name == CLV_NO_TENSOR)
-        return no_memory();
+        return core_no_memory("for a plan");
     *value = name;
     return CLV_OK;
 }
@@ -336,7 +332,7 @@ static clv_status end_state(core_weaver *w, clv_value state)
             continue;
         if (!grow(&plan->state_ends, plan->n_state_ends, &w->ends_capacity,
                   sizeof *plan->state_ends))
-            return no_memory();
+            return core_no_memory("for a plan");
         plan->state_ends[plan->n_state_ends++] = (core_state_end){
             .state = state,
             .box = r->list[i].box,
@@ -392,8 +388,9 @@ clv_status core_plan_transfers(clv_plan *plan, clv_op_caps **caps)
     w.regions = calloc(n, sizeof *w.regions);
     w.names = malloc(names * sizeof *w.names);
     w.first = calloc(plan->n_devices, sizeof *w.first);
-    clv_status status =
-        w.used && w.regions && w.names && w.first ? CLV_OK : no_memory();
+    clv_status status = w.used && w.regions && w.names && w.first
+                            ? CLV_OK
+                            : core_no_memory("for a plan");
     if (!status) {
         memset(w.names, 0xff, names * sizeof *w.names);
         find_used(&w);

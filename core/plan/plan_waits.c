@@ -3,14 +3,10 @@
  * the same memory and one of them writes it.
  */
 #include "plan.h"
+#include "../base/error.h"
 
 #include <sched.h>
 #include <stdlib.h>
-
-static clv_status no_memory(void)
-{
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
-}
 
 /* A step's touch of a value's memory. */
 typedef struct access {
@@ -151,7 +147,7 @@ clv_status core_plan_waits(clv_plan *plan)
     /* At most one wait on each other device that is still needed. */
     plan->waits = calloc(n_steps * plan->n_devices, sizeof *plan->waits);
     if (!all.list || !all.first || !clocks || !plan->waits) {
-        status = no_memory();
+        status = core_no_memory("for a plan");
         goto done;
     }
     for (uint32_t s = 0; s < plan->n_steps; s++) {

@@ -1,4 +1,5 @@
 #include "loader.h"
+#include "../base/error.h"
 
 #include "../base/names.h"
 #include "../config/config.h"
@@ -12,11 +13,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-static clv_status no_memory(void)
-{
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory to load plugins");
-}
 
 /* Every plugin that core.plugins allows by name has a file. */
 static clv_status check_allowed(const clv_context *ctx)
@@ -106,7 +102,7 @@ static clv_status keep_plugin(clv_context *ctx, core_candidate *c,
     core_plugin **list =
         reallocarray(ctx->plugins, ctx->n_plugins + 1u, sizeof *list);
     if (!list)
-        return no_memory();
+        return core_no_memory("to load plugins");
     ctx->plugins = list;
     clv_status st = core_offers_collect(ctx, p, c);
     if (st == CLV_OK)
@@ -200,7 +196,7 @@ clv_status core_loader_try(clv_context *ctx, const char *path, const char *name,
     core_candidate *c =
         core_candidate_add(&ctx->loader->candidates, path, name);
     if (!c)
-        return no_memory();
+        return core_no_memory("to load plugins");
     core_plugin_file file = {.fd = -1};
     clv_status st = try_file(ctx, c, any_name, &file);
     core_plugin_file_close(&file);
@@ -212,7 +208,7 @@ clv_status core_loader_stop(clv_context *ctx, const char *path,
 {
     core_candidate *c = core_candidate_add(&ctx->loader->candidates, path, "");
     if (!c)
-        return no_memory();
+        return core_no_memory("to load plugins");
     core_candidate_stop(ctx, c, CLV_LOG_WARN, status);
     return CLV_OK;
 }
@@ -224,7 +220,7 @@ clv_status core_loader_run(clv_context *ctx)
 {
     core_loader *l = ctx->loader = calloc(1, sizeof *l);
     if (!l)
-        return no_memory();
+        return core_no_memory("to load plugins");
     clv_status st;
     if ((st = core_plugin_search(ctx)) != CLV_OK ||
         (st = check_allowed(ctx)) != CLV_OK ||

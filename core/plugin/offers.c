@@ -1,4 +1,5 @@
 #include "offers.h"
+#include "../base/error.h"
 
 #include "../base/names.h"
 #include "../device/answer.h"
@@ -9,11 +10,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-
-static clv_status no_memory(void)
-{
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory for the devices");
-}
 
 clv_status core_offers_collect(clv_context *ctx, core_plugin *plugin,
                                core_candidate *candidate)
@@ -32,7 +28,7 @@ clv_status core_offers_collect(clv_context *ctx, core_plugin *plugin,
         reallocarray(all->list, all->n + (size_t)n + 1, sizeof *list);
     if (!list) {
         free(infos);
-        return no_memory();
+        return core_no_memory("for the devices");
     }
     all->list = list;
     for (uint32_t i = 0; i < n; i++) {
@@ -86,7 +82,7 @@ static clv_status add_device(clv_context *ctx, clv_device *dev)
     clv_device **list =
         reallocarray(ctx->devices, ctx->n_devices + 1u, sizeof *list);
     if (!list)
-        return no_memory();
+        return core_no_memory("for the devices");
     ctx->devices = list;
     list[ctx->n_devices++] = dev;
     return CLV_OK;

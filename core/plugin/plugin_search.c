@@ -1,4 +1,5 @@
 #include "plugin_search.h"
+#include "../base/error.h"
 
 #include "../base/names.h"
 #include "loader.h"
@@ -11,11 +12,6 @@
 
 #define PREFIX "cleave_"
 #define SUFFIX ".so"
-
-static clv_status no_memory(void)
-{
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory to look for plugins");
-}
 
 /* The name in "cleave_NAME.so"; false if the file is named otherwise. */
 static bool plugin_name(const char *file, char out[NAME_MAX + 1])
@@ -40,8 +36,8 @@ static clv_status try_file(clv_context *ctx, const char *dir, const char *file)
     if (!plugin_name(file, name))
         return CLV_OK;
     char *path = core_format("%s/%s", dir, file);
-    clv_status st =
-        path ? core_loader_try(ctx, path, name, false) : no_memory();
+    clv_status st = path ? core_loader_try(ctx, path, name, false)
+                         : core_no_memory("to look for plugins");
     free(path);
     return st;
 }
@@ -97,7 +93,7 @@ static clv_status for_each(clv_context *ctx, const char *key,
     clv_status st = CLV_OK;
     while (st == CLV_OK && core_next_item(&list, ":", &item, &n)) {
         char *path = strndup(item, n);
-        st = path ? visit(ctx, path) : no_memory();
+        st = path ? visit(ctx, path) : core_no_memory("to look for plugins");
         free(path);
     }
     return st;

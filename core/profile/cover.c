@@ -1,5 +1,6 @@
 /* Measuring what a graph needs. */
 #include "survey.h"
+#include "../base/error.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -30,11 +31,6 @@ typedef struct turn {
     uint64_t begun_ns;
     bool each; /* all that is wanted, rather than enough for models */
 } turn;
-
-static clv_status no_memory(void)
-{
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory for a profile");
-}
 
 static clv_status report(const core_survey *s, const char *what,
                          double fraction)
@@ -108,7 +104,7 @@ static clv_status find_missing(turn *t, const core_wants *wants)
 {
     t->wants.items = calloc(wants->n + 1u, sizeof *t->wants.items);
     if (!t->wants.items)
-        return no_memory();
+        return core_no_memory("for a profile");
     for (uint32_t i = 0; i < wants->n; i++) {
         const core_work *work = &wants->items[i].work;
         if (!core_profile_sample(t->device, work) &&
@@ -197,7 +193,8 @@ static clv_status measure_works(turn *t)
     snprintf(what, sizeof what, "measuring %s", t->device->dev->id);
     t->samples = calloc(t->wants.n + 1u, sizeof *t->samples);
     t->wall_ns = calloc(t->wants.n + 1u, sizeof *t->wall_ns);
-    clv_status status = t->samples && t->wall_ns ? CLV_OK : no_memory();
+    clv_status status =
+        t->samples && t->wall_ns ? CLV_OK : core_no_memory("for a profile");
     t->begun_ns = clv_now_ns();
     for (uint32_t i = 0; i < t->wants.n && !status; i++) {
         status = report(t->survey, what, (double)i / t->wants.n);
@@ -347,7 +344,7 @@ clv_status core_survey_device(core_survey *s, clv_device *dev,
         core_profile_forget(device);
     pthread_rwlock_unlock(&profile->lock);
     if (!device)
-        return no_memory();
+        return core_no_memory("for a profile");
     if (!device->key)
         status = core_profile_name(profile, device);
     if (!status && fresh && !s->params->again)
@@ -375,7 +372,7 @@ static clv_status cover_device(core_survey *s, const clv_graph *graph)
     clv_subgraph view = core_graph_view(graph);
     clv_op_caps *caps = calloc(graph->n_nodes + 1u, sizeof *caps);
     if (!caps)
-        return no_memory();
+        return core_no_memory("for a profile");
     status = core_device_caps(dev, &view, caps);
     if (!status)
         status = core_profile_wants(graph, caps, s->params->full, &wants);

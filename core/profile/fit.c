@@ -1,4 +1,5 @@
 #include "folds.h"
+#include "../base/error.h"
 #include "nnls.h"
 
 #include <math.h>
@@ -28,11 +29,6 @@ clv_status core_fit_check(const core_fit_sample *samples, uint32_t n,
                              i);
     }
     return CLV_OK;
-}
-
-static clv_status no_memory(void)
-{
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory to fit a model");
 }
 
 /* ------------------------------------------------------------------------ */
@@ -144,7 +140,8 @@ static clv_status hold_out(const core_fit_sample *samples, uint32_t n,
         return CLV_OK;
     core_fit_sample *rest = calloc(n, sizeof *rest);
     double *errors = calloc(n, sizeof *errors);
-    clv_status status = rest && errors ? CLV_OK : no_memory();
+    clv_status status =
+        rest && errors ? CLV_OK : core_no_memory("to fit a model");
     for (uint32_t f = 0; f < core_folds(n) && !status; f++)
         status = try_fold(samples, n, n_features, tree, f, rest, errors);
     if (!status)

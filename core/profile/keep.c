@@ -7,6 +7,8 @@
  * those change, the file is measured anew and written over.
  */
 #include "../base/names.h"
+#include "../base/error.h"
+#include "../base/hash.h"
 #include "../base/paths.h"
 #include "../base/text.h"
 #include "../config/config.h"
@@ -20,20 +22,11 @@
 #define FORMAT 1
 #define MAX_SIZE (UINT64_C(64) << 20)
 
-static clv_status no_memory(void)
-{
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory for a profile");
-}
-
-/* FNV-1a, 64 bits. */
+/* With the end of the text, so that "a", "b" is not "ab". */
 static uint64_t hash(uint64_t h, const char *text)
 {
-    for (; *text; text++)
-        h = (h ^ (uint8_t)*text) * 0x100000001b3u;
-    return (h ^ 0xff) * 0x100000001b3u;
+    return core_hash(h, text, strlen(text) + 1);
 }
-
-#define HASH_SEED 0xcbf29ce484222325u
 
 /* ------------------------------------------------------------------------ */
 /* Names                                                                    */
@@ -74,7 +67,7 @@ static void add_setting(void *ctx, const char *section, const clv_option *o)
 
 static uint64_t hash_of(const clv_device *dev)
 {
-    settings s = {dev, HASH_SEED};
+    settings s = {dev, CORE_HASH_SEED};
     s.hash = hash(s.hash, dev->id);
     s.hash = hash(s.hash, dev->info.name);
     core_config_each(dev->ctx->config, add_setting, &s);
@@ -109,7 +102,7 @@ clv_status core_profile_name(core_profile *profile, core_profile_device *dev)
     free(dev->path); /* of an attempt without memory for the key */
     dev->key = key_of(dev->dev);
     dev->path = path_of(profile->ctx, dev->dev->id, hash_of(dev->dev));
-    return dev->key ? CLV_OK : no_memory();
+    return dev->key ? CLV_OK : core_no_memory("for a profile");
 }
 
 /* Of devices together; false when memory runs out. */
@@ -117,13 +110,14 @@ static bool name_set(const core_profile *profile, clv_device *const *devs,
                      uint32_t n, char **key, char **path)
 {
     core_text text = {0};
-    uint64_t h = HASH_SEED;
+    uint64_t h = CORE_HASH_SEED;
     for (uint32_t i = 0; i < n; i++) {
         char *one = key_of(devs[i]);
         core_text_add(&text, "%s%s", i ? "; " : "", one ? one : "");
         text.failed |= !one;
         free(one);
-        h = (h ^ hash_of(devs[i])) * 0x100000001b3u;
+        const uint64_t one_hash = hash_of(devs[i]);
+        h = core_hash(h, &one_hash, sizeof one_hash);
     }
     *path = path_of(profile->ctx, "together", h);
     return core_text_take(&text, key) == CLV_OK;
@@ -211,7 +205,7 @@ clv_status core_profile_load_set(core_profile *profile, clv_device *const *devs,
     clv_status status =
         c.alone && c.slowdown && name_set(profile, devs, n, &key, &path)
             ? CLV_OK
-            : no_memory();
+            : core_no_memory("for a profile");
     bool taken = false;
     if (!status && open_file(profile, path, &map)) {
         status = core_profile_parse_set((const char *)map.data, map.size, key,

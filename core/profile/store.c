@@ -1,12 +1,9 @@
 #include "store.h"
+#include "../base/error.h"
+#include "../base/hash.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static clv_status no_memory(void)
-{
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory for a profile");
-}
 
 /* ------------------------------------------------------------------------ */
 /* Devices                                                                  */
@@ -70,10 +67,10 @@ clv_status core_profile_set_overheads(core_profile_device *dev,
     core_overheads **grown =
         reallocarray(dev->retired, dev->n_retired + 1u, sizeof *grown);
     if (!grown)
-        return no_memory();
+        return core_no_memory("for a profile");
     dev->retired = grown;
     if (!(dev->overheads = malloc(sizeof *overheads)))
-        return no_memory();
+        return core_no_memory("for a profile");
     *dev->overheads = *overheads;
     return CLV_OK;
 }
@@ -92,26 +89,21 @@ static void destroy_device(core_profile_device *dev)
 /* ------------------------------------------------------------------------ */
 /* Samples by work                                                          */
 
-static uint64_t mix(uint64_t hash, uint64_t value)
-{
-    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
-    return hash ^ hash >> 32;
-}
-
 static uint64_t hash_kind(const core_work_kind *kind)
 {
-    uint64_t hash = mix(1, kind->op | (uint64_t)kind->variant << 32);
-    hash = mix(hash, kind->detail | (uint64_t)kind->span << 32);
-    hash = mix(hash, kind->dtype | (uint64_t)kind->weight_dtype << 32);
-    return mix(hash, kind->quant | (uint64_t)kind->group << 32);
+    uint64_t hash = core_hash_mix(1, kind->op | (uint64_t)kind->variant << 32);
+    hash = core_hash_mix(hash, kind->detail | (uint64_t)kind->span << 32);
+    hash =
+        core_hash_mix(hash, kind->dtype | (uint64_t)kind->weight_dtype << 32);
+    return core_hash_mix(hash, kind->quant | (uint64_t)kind->group << 32);
 }
 
 static uint64_t hash_work(const core_work *work)
 {
-    uint64_t hash = mix(hash_kind(&work->kind), (uint64_t)work->n);
-    hash = mix(hash, (uint64_t)work->in);
-    hash = mix(hash, (uint64_t)work->out);
-    return mix(hash, (uint64_t)work->depth);
+    uint64_t hash = core_hash_mix(hash_kind(&work->kind), (uint64_t)work->n);
+    hash = core_hash_mix(hash, (uint64_t)work->in);
+    hash = core_hash_mix(hash, (uint64_t)work->out);
+    return core_hash_mix(hash, (uint64_t)work->depth);
 }
 
 /* The slot of the work's sample, or the empty one where it would be. */
@@ -200,7 +192,7 @@ clv_status core_profile_add_sample(core_profile_device *dev,
 {
     if (!make_slots(dev) || !make_room(dev) ||
         !add_kind(dev, &sample->work.kind))
-        return no_memory();
+        return core_no_memory("for a profile");
     uint32_t *slot = find_slot(dev, &sample->work);
     if (!*slot)
         *slot = ++dev->n_samples;
@@ -224,7 +216,7 @@ clv_status core_profile_note_covered(core_profile_device *dev,
 {
     core_profile_kind *k = add_kind(dev, kind);
     if (!k)
-        return no_memory();
+        return core_no_memory("for a profile");
     if (k->has_covered)
         unite(&k->covered, box);
     else
@@ -261,7 +253,7 @@ clv_status core_profile_note_done(core_profile_device *dev,
         return CLV_OK;
     uint64_t *grown = reallocarray(dev->done, dev->n_done + 1u, sizeof *grown);
     if (!grown)
-        return no_memory();
+        return core_no_memory("for a profile");
     dev->done = grown;
     grown[dev->n_done++] = done_key(graph, full);
     return CLV_OK;
@@ -299,7 +291,8 @@ clv_status core_profile_fit_kind(core_profile_device *dev,
         2 * count_samples(dev, kind, true) > count_samples(dev, kind, false);
     core_fit_sample *samples = calloc(dev->n_samples + 1u, sizeof *samples);
     double *power = calloc(dev->n_samples + 1u, sizeof *power);
-    clv_status status = samples && power ? CLV_OK : no_memory();
+    clv_status status =
+        samples && power ? CLV_OK : core_no_memory("for a profile");
     core_fit fit = {.n_samples = 0};
     uint32_t n = 0, n_features = 0;
     for (uint32_t i = 0; i < dev->n_samples && !status; i++) {
@@ -356,7 +349,7 @@ clv_status core_profile_add_set(core_profile *profile, clv_device *const *devs,
         profile->sets = grown;
     if (!grown || !copy) {
         free(copy);
-        return no_memory();
+        return core_no_memory("for a profile");
     }
     memcpy(copy, devs, n * sizeof *devs);
     grown[profile->n_sets++] =
@@ -379,7 +372,7 @@ clv_status core_profile_create(clv_context *ctx, core_profile **out)
     *out = NULL;
     core_profile *profile = calloc(1, sizeof *profile);
     if (!profile)
-        return no_memory();
+        return core_no_memory("for a profile");
     profile->ctx = ctx;
     profile->source = &meter;
     pthread_mutex_init(&profile->measuring, NULL);

@@ -1,13 +1,9 @@
 /* Measuring devices at work side by side. */
 #include "survey.h"
+#include "../base/error.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static clv_status no_memory(void)
-{
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory for a profile");
-}
 
 static bool share_clock(const clv_device *a, const clv_device *b)
 {
@@ -32,8 +28,8 @@ static clv_status measure_set(core_survey *s, clv_device *const *devs,
     core_profile *profile = s->profile;
     core_contention c = {.alone = calloc(n, sizeof *c.alone),
                          .slowdown = calloc(n, sizeof *c.slowdown)};
-    clv_status status =
-        c.alone && c.slowdown ? core_survey_open(s) : no_memory();
+    clv_status status = c.alone && c.slowdown ? core_survey_open(s)
+                                              : core_no_memory("for a profile");
     const uint64_t begun = clv_now_ns();
     if (!status)
         status = profile->source->contention(s->meter, devs, n, &c);
@@ -84,7 +80,7 @@ clv_status core_survey_together(core_survey *s)
     const clv_context *ctx = s->profile->ctx;
     const core_profile_params *params = s->params;
     clv_device **group = calloc(ctx->n_devices + 1u, sizeof *group);
-    clv_status status = group ? CLV_OK : no_memory();
+    clv_status status = group ? CLV_OK : core_no_memory("for a profile");
     for (uint32_t i = 0; i < ctx->n_devices && !status; i++) {
         uint32_t n = 0;
         for (uint32_t j = 0; j < ctx->n_devices; j++) {

@@ -1,4 +1,5 @@
 #include "pool.h"
+#include "../base/error.h"
 #include "work_graph.h"
 
 #include "../plan/plan.h"
@@ -12,11 +13,6 @@
 #define HOT_SETS                                                               \
     2 /* of activations, in turn: no node finds the input of the               \
          one before it prepared */
-
-static clv_status no_memory(void)
-{
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory to measure devices");
-}
 
 /* ------------------------------------------------------------------------ */
 /* Whether a device takes it                                                 */
@@ -210,7 +206,7 @@ static clv_status write_ids(core_meter *meter, const core_object *object,
     const size_t n = (size_t)core_work_n_ids(work);
     int32_t *ids = malloc(n * sizeof *ids);
     if (!ids)
-        return no_memory();
+        return core_no_memory("to measure devices");
     core_work_ids(work, ids);
     clv_status status =
         write_pool(meter, object, l->begin, ids, n * sizeof *ids);
@@ -287,7 +283,7 @@ static clv_status prepare(core_trial *t, const core_trial_params *params)
         return status;
     t->bindings = calloc(t->graph->n_tensors, sizeof *t->bindings);
     if (!t->bindings)
-        return no_memory();
+        return core_no_memory("to measure devices");
     status = bind(t, &l, object, &n_weights);
     if (!status)
         status = compile(t, n_weights);
@@ -301,7 +297,7 @@ clv_status core_trial_create(core_meter *meter, clv_device *dev,
     *out = NULL;
     core_trial *t = calloc(1, sizeof *t);
     if (!t)
-        return no_memory();
+        return core_no_memory("to measure devices");
     t->meter = meter;
     t->dev = dev;
     clv_status status = prepare(t, params);

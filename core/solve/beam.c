@@ -1,4 +1,5 @@
 #include "beam.h"
+#include "../base/hash.h"
 
 #include "value.h"
 
@@ -44,20 +45,14 @@ typedef struct beam {
 /* ------------------------------------------------------------------------ */
 /* Comparing                                                                 */
 
-static uint64_t mix(uint64_t hash, uint64_t value)
-{
-    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
-    return hash ^ hash >> 29;
-}
-
 /* Everything but times. */
 static uint64_t likeness_of(const core_schedule *s, const core_state *state)
 {
     const core_tables *t = s->tables;
     const core_live *live = core_state_live(s, state);
-    uint64_t hash = mix(1, state->open);
+    uint64_t hash = core_hash_mix(1, state->open);
     for (uint32_t i = 0; i < state->n_live; i++)
-        hash = mix(
+        hash = core_hash_mix(
             hash,
             t->layouts[t->nodes[live[i].node].first_layout + live[i].option]);
     for (uint32_t i = 0; i < state->n_slots; i++) {
@@ -65,7 +60,7 @@ static uint64_t likeness_of(const core_schedule *s, const core_state *state)
         uint32_t bits = slot->step == core_state_steps(s, state)[slot->device];
         for (uint32_t d = 0; d < s->n_devices; d++)
             bits |= (uint32_t)core_state_covered(s, state, d, slot) << (16 + d);
-        hash = mix(hash, (uint64_t)slot->memories << 32 | bits);
+        hash = core_hash_mix(hash, (uint64_t)slot->memories << 32 | bits);
     }
     return hash;
 }

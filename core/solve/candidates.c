@@ -1,14 +1,10 @@
 #include "drafts.h"
+#include "../base/error.h"
 
 #include "../graph/tensor.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static clv_status no_memory(void)
-{
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
-}
 
 /* ------------------------------------------------------------------------ */
 /* Devices                                                                   */
@@ -133,7 +129,7 @@ static clv_status draft_whole(core_maker *m, uint32_t kind)
     /* Where there is no choice, no cost is needed. */
     core_draft *only = calloc(1, sizeof *only);
     if (!only)
-        return no_memory();
+        return core_no_memory("for a plan");
     *only = (core_draft){
         .cuts = {{.node = node, .device = last}}, .n = 1, .lead = CORE_NO_LEAD};
     m->drafts[kind].list = only;
@@ -182,7 +178,7 @@ static clv_status take_arrays(const core_maker *m, core_candidates *out)
     return out->nodes && out->options && out->pieces && out->cuts &&
                    out->crowded
                ? CLV_OK
-               : no_memory();
+               : core_no_memory("for a plan");
 }
 
 static void add_pieces(const core_maker *m, const core_draft *draft,
@@ -283,7 +279,8 @@ static void add_node(const core_maker *m, uint32_t index, uint32_t *first,
 static clv_status write_problem(core_maker *m, core_candidates *out)
 {
     uint32_t *first = calloc(m->kinds.n_kinds + 1u, sizeof *first);
-    clv_status status = first ? take_arrays(m, out) : no_memory();
+    clv_status status =
+        first ? take_arrays(m, out) : core_no_memory("for a plan");
     if (!status) {
         for (uint32_t i = 0; i < m->graph->n_nodes; i++)
             add_node(m, i, first, out);
@@ -309,8 +306,9 @@ static clv_status make_drafts(core_maker *m)
     m->drafts = calloc(n + 1u, sizeof *m->drafts);
     m->tables =
         calloc(CORE_SHARE_DEVICES * (CORE_MAX_STEPS + 1), sizeof *m->tables);
-    clv_status status =
-        m->takes && m->drafts && m->tables ? CLV_OK : no_memory();
+    clv_status status = m->takes && m->drafts && m->tables
+                            ? CLV_OK
+                            : core_no_memory("for a plan");
     for (uint32_t k = 0; k < n && !status; k++) {
         status = draft_whole(m, k);
         crowd(m, k);
@@ -360,7 +358,7 @@ clv_status core_candidates_make(const clv_plan *plan, const clv_op_caps *caps,
         if (caps[i].pointer_align > m.align)
             m.align = caps[i].pointer_align;
     m.devices = calloc(m.n_devices + 1u, sizeof *m.devices);
-    clv_status status = m.devices ? CLV_OK : no_memory();
+    clv_status status = m.devices ? CLV_OK : core_no_memory("for a plan");
     if (!status) {
         describe_devices(&m);
         status = core_reads_find(m.graph, &m.reads);

@@ -1,15 +1,11 @@
 #include "drafts.h"
+#include "../base/error.h"
 
 #include "../plan/cut_rules.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static clv_status no_memory(void)
-{
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
-}
 
 const clv_op_caps *core_maker_caps(const core_maker *m, uint32_t kind,
                                    uint32_t device)
@@ -288,7 +284,7 @@ clv_status core_draft_add(core_maker *m, uint32_t kind, const core_draft *draft)
         uint32_t capacity = drafts->capacity ? drafts->capacity * 2 : 16;
         core_draft *grown = reallocarray(drafts->list, capacity, sizeof *grown);
         if (!grown)
-            return no_memory();
+            return core_no_memory("for a plan");
         drafts->list = grown;
         drafts->capacity = capacity;
     }

@@ -1,12 +1,8 @@
 #include "evaluate.h"
+#include "../base/error.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static clv_status no_memory(void)
-{
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory to search for a plan");
-}
 
 double core_evaluate(const core_schedule *s, const uint32_t *options,
                      core_state *state, double *begin, double *end)
@@ -37,7 +33,7 @@ clv_status core_solve_evaluate(const core_solve_problem *problem,
     core_state *state = calloc(1, schedule.state_size);
     uint32_t *own = calloc(n, sizeof *own);
     if (!state || !own)
-        status = no_memory();
+        status = core_no_memory("to search for a plan");
     for (uint32_t i = 0; i < n && !status; i++) {
         own[i] = options[i] - problem->nodes[i].first_option;
         if (own[i] >= problem->nodes[i].n_options)

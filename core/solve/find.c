@@ -1,4 +1,5 @@
 #include "find.h"
+#include "../base/error.h"
 
 #include "beam.h"
 #include "exact.h"
@@ -20,11 +21,6 @@ typedef struct finder {
     core_finding *out;
     double priced; /* makespan and price of out->options; INFINITY: none yet */
 } finder;
-
-static clv_status no_memory(void)
-{
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory to search for a plan");
-}
 
 /* ------------------------------------------------------------------------ */
 /* Choices to begin with                                                     */
@@ -164,8 +160,9 @@ static clv_status find_small(finder *f, const core_stretch *stretch,
     core_finding found = {
         .options = calloc(small.n_nodes, sizeof *found.options),
         .alternatives = calloc(small.n_nodes, sizeof *found.alternatives)};
-    clv_status status =
-        found.options && found.alternatives ? CLV_OK : no_memory();
+    clv_status status = found.options && found.alternatives
+                            ? CLV_OK
+                            : core_no_memory("to search for a plan");
     if (!status)
         status = core_find(&small, f->params, &found);
     if (!status)
@@ -212,7 +209,8 @@ clv_status core_find(const core_solve_problem *problem,
     finder f = {.s = &schedule, .params = params, .out = out};
     f.options = calloc(problem->n_nodes, sizeof *f.options);
     f.state = calloc(1, schedule.state_size);
-    status = f.options && f.state ? find(&f) : no_memory();
+    status = f.options && f.state ? find(&f)
+                                  : core_no_memory("to search for a plan");
     free(f.options);
     free(f.state);
     core_tables_finish(&tables);

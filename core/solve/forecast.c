@@ -1,14 +1,10 @@
 #include "../plan/plan_transfers.h"
+#include "../base/error.h"
 #include "forecast_play.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static clv_status no_memory(void)
-{
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory for a forecast");
-}
 
 /* ------------------------------------------------------------------------ */
 /* What the parts cost alone                                                 */
@@ -167,7 +163,7 @@ static clv_status allocate(const clv_plan *plan, struct core_forecast **out)
     struct core_forecast *f = calloc(1, sizeof *f);
     *out = f;
     if (!f)
-        return no_memory();
+        return core_no_memory("for a forecast");
     f->parts = calloc(plan->n_parts + 1u, sizeof *f->parts);
     f->costs_ns = calloc(plan->n_parts + 1u, sizeof *f->costs_ns);
     f->steps = calloc(plan->n_steps + 1u, sizeof *f->steps);
@@ -177,7 +173,7 @@ static clv_status allocate(const clv_plan *plan, struct core_forecast **out)
     return f->parts && f->costs_ns && f->steps && f->submits && f->host_waits &&
                    f->busy_ns
                ? CLV_OK
-               : no_memory();
+               : core_no_memory("for a forecast");
 }
 
 clv_status core_forecast_make(const clv_plan *plan, const core_costs *costs,
@@ -191,7 +187,8 @@ clv_status core_forecast_make(const clv_plan *plan, const core_costs *costs,
     clv_status status = allocate(plan, &f);
     play.forecast = f;
     if (!status)
-        status = loads ? core_play_begin(&play) : no_memory();
+        status =
+            loads ? core_play_begin(&play) : core_no_memory("for a forecast");
     for (uint32_t i = 0; i < plan->n_parts && !status; i++) {
         status = cost_of(&play, i, symbols, &loads[i]);
         if (!status)

@@ -1,4 +1,5 @@
 #include "kinds.h"
+#include "../base/hash.h"
 
 #include "../graph/tensor.h"
 #include "../plan/cut_rules.h"
@@ -22,23 +23,6 @@ typedef struct linker {
     uint64_t *sums;   /* [n_links] */
     uint32_t *roots;  /* [n_links] */
 } linker;
-
-static uint64_t mix(uint64_t hash, uint64_t value)
-{
-    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
-    return hash ^ hash >> 29;
-}
-
-static uint64_t mix_bytes(uint64_t hash, const void *data, size_t size)
-{
-    const uint8_t *bytes = data;
-    for (size_t i = 0; i < size; i += 8) {
-        uint64_t word = 0;
-        memcpy(&word, bytes + i, size - i < 8 ? size - i : 8);
-        hash = mix(hash, word);
-    }
-    return hash;
-}
 
 /* ------------------------------------------------------------------------ */
 /* Sets                                                                      */
@@ -100,17 +84,18 @@ bool core_weight_in_place(const clv_graph *graph, clv_value weight,
 static uint64_t mix_operand(const linker *l, uint64_t hash, clv_value value)
 {
     if (value == CLV_NO_TENSOR)
-        return mix(hash, 1);
+        return core_hash_mix(hash, 1);
     const clv_tensor_desc *desc = &l->graph->tensors[value];
-    hash = mix(hash, (uint64_t)desc->dtype << 32 | desc->usage);
-    hash = mix(hash, (uint64_t)desc->quant << 32 | desc->quant_group);
+    hash = core_hash_mix(hash, (uint64_t)desc->dtype << 32 | desc->usage);
+    hash = core_hash_mix(hash, (uint64_t)desc->quant << 32 | desc->quant_group);
     for (uint32_t i = 0; i < desc->rank; i++)
-        hash = mix(mix(hash, (uint64_t)desc->dims[i]), desc->symbols[i]);
+        hash = core_hash_mix(core_hash_mix(hash, (uint64_t)desc->dims[i]),
+                             desc->symbols[i]);
     for (uint32_t d = 0;
          d < l->plan->n_devices && desc->usage == CLV_USAGE_WEIGHT; d++)
-        hash =
-            mix(hash, core_weight_in_place(l->graph, value,
-                                           l->plan->devices[d].dev, l->align));
+        hash = core_hash_mix(hash, core_weight_in_place(l->graph, value,
+                                                        l->plan->devices[d].dev,
+                                                        l->align));
     return hash;
 }
 
@@ -118,24 +103,24 @@ static uint64_t own_hash(const linker *l, uint32_t index)
 {
     const clv_node *node = &l->graph->nodes[index];
     const core_node_reads *reads = &l->reads[index];
-    uint64_t hash = mix_bytes(node->op, &node->attr, sizeof node->attr);
+    uint64_t hash = core_hash(node->op, &node->attr, sizeof node->attr);
     for (uint32_t i = 0; i < node->n_inputs; i++)
         hash = mix_operand(l, hash, node->inputs[i]);
     for (uint32_t i = 0; i < node->n_outputs; i++)
         hash = mix_operand(l, hash, node->outputs[i]);
-    hash = mix_bytes(hash, reads->operand, sizeof reads->operand);
-    hash = mix(hash, reads->n_deps);
+    hash = core_hash(hash, reads->operand, sizeof reads->operand);
+    hash = core_hash_mix(hash, reads->n_deps);
     for (uint32_t d = 0; d < l->plan->n_devices; d++) {
         const clv_op_caps *caps =
             &l->caps[(size_t)d * l->graph->n_nodes + index];
-        hash = mix_bytes(hash, caps, sizeof *caps);
+        hash = core_hash(hash, caps, sizeof *caps);
     }
     return hash;
 }
 
 static uint64_t member_hash(const linker *l, uint32_t node, uint32_t axis)
 {
-    return mix(l->own[node], axis + 1);
+    return core_hash_mix(l->own[node], axis + 1);
 }
 
 static void hash_all(linker *l)
@@ -154,10 +139,10 @@ static void hash_all(linker *l)
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         l->full[i] = l->own[i];
         for (uint32_t a = 0; a < CORE_AXIS_COUNT; a++)
-            l->full[i] =
-                mix(l->full[i], core_cut_extent(graph, i, a)
-                                    ? l->linked[root_of(l, axis_of(i, a))]
-                                    : 0);
+            l->full[i] = core_hash_mix(
+                l->full[i], core_cut_extent(graph, i, a)
+                                ? l->linked[root_of(l, axis_of(i, a))]
+                                : 0);
     }
 }
 

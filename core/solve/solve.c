@@ -1,4 +1,5 @@
 #include "constrain.h"
+#include "../base/error.h"
 #include "exact.h"
 #include "find.h"
 
@@ -8,11 +9,6 @@
 #define WIDTH 24
 /* Rounds of improvement under constraints. */
 #define MAX_ROUNDS 2
-
-static clv_status no_memory(void)
-{
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory to search for a plan");
-}
 
 static void fill(const core_solve_problem *p, const core_finding *found,
                  core_solution *out)
@@ -80,7 +76,7 @@ static clv_status solve(const core_schedule *s, core_finding *found,
         return status;
     out->choices = calloc(p->n_nodes, sizeof *out->choices);
     if (!out->choices)
-        return no_memory();
+        return core_no_memory("to search for a plan");
     fill(p, found, out);
     return CLV_OK;
 }
@@ -97,8 +93,9 @@ clv_status core_solve(const core_solve_problem *problem, core_solution *out)
     core_schedule_init(&schedule, &tables);
     found.options = calloc(problem->n_nodes, sizeof *found.options);
     found.alternatives = calloc(problem->n_nodes, sizeof *found.alternatives);
-    status = found.options && found.alternatives ? solve(&schedule, &found, out)
-                                                 : no_memory();
+    status = found.options && found.alternatives
+                 ? solve(&schedule, &found, out)
+                 : core_no_memory("to search for a plan");
     free(found.options);
     free(found.alternatives);
     core_tables_finish(&tables);

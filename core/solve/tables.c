@@ -1,14 +1,11 @@
 #include "tables.h"
+#include "../base/error.h"
+#include "../base/hash.h"
 
 #include "check.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static clv_status no_memory(void)
-{
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory to search for a plan");
-}
 
 /* ------------------------------------------------------------------------ */
 /* Boxes                                                                     */
@@ -132,7 +129,7 @@ static clv_status make_kinds(core_tables *t)
     t->parts = calloc(n_pieces, sizeof *t->parts);
     t->boxes = calloc(n_boxes + 1, sizeof *t->boxes);
     if (!t->options || !t->parts || !t->boxes)
-        return no_memory();
+        return core_no_memory("to search for a plan");
     for (uint32_t k = 0; k < t->n_kinds; k++)
         fill_kind(t, &t->kinds[k]);
     return CLV_OK;
@@ -190,7 +187,7 @@ static clv_status link_nodes(core_tables *t)
     t->tables = calloc(n_deps + 1, sizeof *t->tables);
     t->consumers = calloc(n_deps + 1, sizeof *t->consumers);
     if (!t->tables || !t->consumers)
-        return no_memory();
+        return core_no_memory("to search for a plan");
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         core_step_node *node = &t->nodes[i];
         node->n_deps = p->nodes[i].n_deps;
@@ -200,7 +197,7 @@ static clv_status link_nodes(core_tables *t)
             node->overlaps[k] =
                 make_table(t, node->kind, k, t->nodes[dep].kind);
             if (!node->overlaps[k])
-                return no_memory();
+                return core_no_memory("to search for a plan");
             t->nodes[dep].n_consumers++;
         }
     }
@@ -300,7 +297,7 @@ static clv_status make_lives(core_tables *t)
     }
     free(live);
     if (!live || !t->retired)
-        return no_memory();
+        return core_no_memory("to search for a plan");
     return t->most_slots > UINT16_MAX - 1
                ? clv_error(CLV_ERR_LIMIT,
                            "the search takes %d results that "
@@ -312,12 +309,6 @@ static clv_status make_lives(core_tables *t)
 /* ------------------------------------------------------------------------ */
 /* Layouts                                                                   */
 
-static uint64_t mix(uint64_t hash, uint64_t value)
-{
-    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
-    return hash ^ hash >> 29;
-}
-
 /* Where parts may be copied, their size matters too. */
 static uint64_t mix_sizes(const core_tables *t, uint32_t node, uint32_t option,
                           uint64_t hash)
@@ -326,8 +317,8 @@ static uint64_t mix_sizes(const core_tables *t, uint32_t node, uint32_t option,
     const core_solve_option *o = &t->problem->options[n->first_option + option];
     for (uint32_t i = 0; i < o->n_pieces && n->element_bytes > 0; i++) {
         const core_box *box = &t->problem->pieces[o->first_piece + i].out;
-        hash = mix(hash, (uint64_t)(box->end[0] - box->begin[0]));
-        hash = mix(hash, (uint64_t)(box->end[1] - box->begin[1]));
+        hash = core_hash_mix(hash, (uint64_t)(box->end[0] - box->begin[0]));
+        hash = core_hash_mix(hash, (uint64_t)(box->end[1] - box->begin[1]));
     }
     return hash;
 }
@@ -338,7 +329,7 @@ static uint64_t layout_of(const core_tables *t, uint32_t node, uint32_t option)
     const core_parts *parts = core_tables_parts(t, node, option);
     uint64_t layout = parts->n;
     for (uint32_t i = 0; i < parts->n; i++)
-        layout = mix(layout, t->parts[parts->first + i].device);
+        layout = core_hash_mix(layout, t->parts[parts->first + i].device);
     layout = mix_sizes(t, node, option, layout);
     for (uint32_t c = 0; c < n->n_consumers; c++) {
         const core_consumer *consumer = &t->consumers[n->first_consumer + c];
@@ -348,7 +339,7 @@ static uint64_t layout_of(const core_tables *t, uint32_t node, uint32_t option)
         for (uint32_t b = 0; b < t->kinds[by->kind].n_boxes[consumer->dep];
              b++) {
             core_overlap o = overlaps[b * n_options + option];
-            layout = mix(layout, (uint64_t)o.some << 32 | o.exact);
+            layout = core_hash_mix(layout, (uint64_t)o.some << 32 | o.exact);
         }
     }
     return layout;
@@ -377,7 +368,7 @@ static clv_status make_layouts(core_tables *t)
     size_t n_layouts = 0;
     uint32_t n_first = 0;
     if (!first)
-        return no_memory();
+        return core_no_memory("to search for a plan");
     for (uint32_t i = 0; i < n; i++) {
         uint32_t j = 0;
         while (j < n_first && !same_use(t, first[j], i))
@@ -397,7 +388,7 @@ static clv_status make_layouts(core_tables *t)
             t->layouts[node->first_layout + o] = layout_of(t, first[j], o);
     }
     free(first);
-    return t->layouts ? CLV_OK : no_memory();
+    return t->layouts ? CLV_OK : core_no_memory("to search for a plan");
 }
 
 /* ------------------------------------------------------------------------ */
@@ -410,7 +401,8 @@ clv_status core_tables_make(const core_solve_problem *problem, core_tables *out)
         return status;
     out->kinds = calloc(problem->n_nodes, sizeof *out->kinds);
     out->nodes = calloc(problem->n_nodes, sizeof *out->nodes);
-    status = out->kinds && out->nodes ? CLV_OK : no_memory();
+    status = out->kinds && out->nodes ? CLV_OK
+                                      : core_no_memory("to search for a plan");
     if (!status)
         status = make_kinds(out);
     if (!status)

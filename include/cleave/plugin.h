@@ -135,6 +135,15 @@ enum {
     CLV_ERR_INTERNAL = -13,    /* a bug in the component that says it */
 };
 
+/* Returns the status of a call from the enclosing function unless it is CLV_OK;
+ * for functions that have nothing to undo. */
+#define CLV_TRY(call)                                                          \
+    do {                                                                       \
+        clv_status clv_try_status_ = (call);                                   \
+        if (clv_try_status_ != CLV_OK)                                         \
+            return clv_try_status_;                                            \
+    } while (0)
+
 /* ------------------------------------------------------------------------ */
 /* Tensors and ops                                                          */
 
