@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "../files/source.h"
+#include "../sources/source.h"
 
 /* A weight of a model. The model owns it and its tensor. */
 typedef struct llm_weight {

@@ -1,7 +1,7 @@
 /* Llama and its like: Mistral, Mixtral, and others that differ in settings
  * only. */
 #include "arch.h"
-#include "../weights.h"
+#include "../runtime/weights.h"
 
 static void load_dense(llm_loader *l, const llm_hparams *hp, uint32_t i,
                        llm_layer *w)

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "../files/source.h"
+#include "../sources/source.h"
 
 enum { LLM_TENSOR_NAME = 128 };
 

@@ -1,7 +1,7 @@
 /* clv_convert(): the GGUF file does what the directory does. */
-#include "files/convert_tokenizer.h"
+#include "convert/tokenizer.h"
 #include "files/gguf.h"
-#include "files/source.h"
+#include "sources/source.h"
 #include "temp_fixture.h"
 #include "tiny_hf.h"
 #include "tokenizer/tokenizer.h"

@@ -1,6 +1,6 @@
 /* config.json to settings. */
 #include "bytes.h"
-#include "files/hf_config.h"
+#include "sources/hf_config.h"
 #include "temp_fixture.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* Models from GGUF files and Hugging Face directories, in the same terms. */
 #include "files/gguf.h"
-#include "files/source.h"
+#include "sources/source.h"
 #include "temp_fixture.h"
 #include "tiny_hf.h"
 

@@ -1,7 +1,7 @@
 #include "tiny.h"
 
 #include "check.h"
-#include "random.h"
+#include "base/random.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "models/arch.h"
+#include "../models/arch.h"
 
 #define LLM_FORMAT(fmt, args) __attribute__((format(printf, fmt, args)))
 

@@ -1,6 +1,6 @@
 #include "hparams.h"
 
-#include "../rope.h"
+#include "rope.h"
 
 #include <inttypes.h>
 

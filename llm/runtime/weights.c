@@ -1,6 +1,6 @@
 #include "weights.h"
 
-#include "rope.h"
+#include "../models/rope.h"
 
 #include <stdarg.h>
 #include <stdio.h>

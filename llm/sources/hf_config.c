@@ -1,8 +1,8 @@
 #include "hf_config.h"
 
-#include "hparams.h"
-#include "json.h"
-#include "../str.h"
+#include "../models/hparams.h"
+#include "../base/json.h"
+#include "../base/str.h"
 
 #include <math.h>
 #include <stdlib.h>

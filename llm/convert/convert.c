@@ -1,8 +1,8 @@
-#include "convert_tokenizer.h"
+#include "tokenizer.h"
 #include "../models/llama_tensors.h"
-#include "recode.h"
-#include "../rope.h"
-#include "source.h"
+#include "../files/recode.h"
+#include "../models/rope.h"
+#include "../sources/source.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "hf_config.h"
 #include "../models/llama_tensors.h"
-#include "safetensors.h"
-#include "../str.h"
+#include "../files/safetensors.h"
+#include "../base/str.h"
 #include "../tokenizer/tokenizer.h"
 
 #include <inttypes.h>

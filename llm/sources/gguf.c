@@ -1,5 +1,5 @@
-#include "gguf.h"
-#include "hparams.h"
+#include "../files/gguf.h"
+#include "../models/hparams.h"
 #include "../tokenizer/tokenizer.h"
 
 #include <inttypes.h>

@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "source.h"
+#include "../sources/source.h"
 
 enum {
     LLM_MAX_LAYERS = 1024,
