@@ -4,7 +4,7 @@
  */
 #include "synth.h"
 
-#include "../models/arch.h"
+#include "source.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -20,38 +20,19 @@ typedef struct synth {
     uint32_t n_tensors;
 } synth;
 
-static void set_hparams(llm_hparams *hp, const llm_synth_shape *s,
-                        const llm_synth_format *format, bool zero)
+static llm_hparams make_hparams(const llm_synth_spec *spec)
 {
-    *hp = (llm_hparams){
-        .n_layers = s->n_layers,
-        .n_embd = s->n_embd,
-        .n_ff = s->n_ff,
-        .n_vocab = s->n_vocab,
-        .n_heads = s->n_heads,
-        .n_kv_heads = s->n_kv_heads,
-        .n_experts = s->n_experts,
-        .n_experts_used = s->n_experts_used,
-        .head_dim = s->head_dim,
-        .n_ctx_train = s->n_ctx_train,
-        .sliding_window = s->sliding_window,
-        .norm_eps = s->norm_eps,
-        .rope_mode = s->qkv_bias ? CLV_ROPE_HALVES : CLV_ROPE_PAIRS,
-        .rope_dim = s->head_dim,
-        .rope_base = s->rope_base,
-        .bos = -1,
-        .eos = -1,
-    };
-    snprintf(hp->architecture, sizeof(hp->architecture), "%s", s->architecture);
-    snprintf(hp->name, sizeof(hp->name), "synth:%s:%s%s", s->name, format->name,
-             zero ? ":zero" : "");
-    if (s->llama3_factor > 0) {
-        hp->rope_scaling = LLM_ROPE_LLAMA3;
-        hp->rope_factor = s->llama3_factor;
-        hp->rope_low_freq_factor = 1;
-        hp->rope_high_freq_factor = 4;
-        hp->rope_original_ctx = 8192;
+    llm_hparams h = spec->model->hparams;
+    const llm_setting *s;
+    llm_hparams_start(&h, spec->arch);
+    for (uint32_t i = 0; (s = llm_setting_at(spec->arch, i)); i++) {
+        uint32_t *field = llm_setting_field(s, &h);
+        if (s->absent && !*field)
+            *field = s->absent(&h);
     }
+    snprintf(h.name, sizeof h.name, "synth:%s:%s%s", spec->model->name,
+             spec->format->name, spec->zero ? ":zero" : "");
+    return h;
 }
 
 static uint64_t place(synth *m, uint64_t size)
@@ -61,114 +42,58 @@ static uint64_t place(synth *m, uint64_t size)
     return offset;
 }
 
-static llm_synth_tensor *add(synth *m, const char *fmt, int layer)
+/* Whether a model has a tensor that it may lack. */
+static bool is_there(const llm_synth_spec *spec, const llm_tensor *t)
 {
-    llm_synth_tensor *t = &m->tensors[m->n_tensors++];
-    snprintf(t->name, sizeof(t->name), fmt, layer);
-    return t;
+    const uint8_t role = t->row->role;
+    if (t->row->flags & LLM_TIED && spec->model->tied)
+        return false;
+    return !t->optional ||
+           (spec->model->biased &&
+            (role == LLM_ATTN_Q || role == LLM_ATTN_K || role == LLM_ATTN_V));
 }
 
-/* A vector [n] of one value. */
-static void add_vector(synth *m, int64_t n, float value, const char *fmt,
-                       int layer)
+static llm_synth_type type_of(const llm_synth_spec *spec, const llm_tensor *t)
 {
-    llm_synth_tensor *t = add(m, fmt, layer);
-    t->type.dtype = CLV_DTYPE_F32;
-    t->rank = 1;
-    t->dims[0] = n;
-    t->value = value;
-    t->size = (uint64_t)n * sizeof(float);
-    t->offset = place(m, t->size);
+    /* An embedding that is the output matrix too has that one's type. */
+    if (t->row->role == LLM_TOKEN_EMBD && !spec->model->tied)
+        return spec->format->table;
+    if (t->rank == 1 || t->row->role == LLM_FFN_ROUTER)
+        return (llm_synth_type){CLV_DTYPE_F32, CLV_QUANT_NONE};
+    return spec->format->matrix;
 }
 
-/* A matrix [out, in]. */
-static void add_matrix(synth *m, llm_synth_type type, int64_t out, int64_t in,
-                       const char *fmt, int layer)
+static clv_status add(synth *m, llm_synth_type type, const llm_tensor *t)
 {
-    llm_synth_tensor *t = add(m, fmt, layer);
-    t->type = type;
-    t->rank = 2;
-    t->dims[0] = out;
-    t->dims[1] = in;
-    clv_dtype_size(type.dtype, (uint64_t)(out * in), &t->size);
-    t->offset = place(m, t->size);
+    llm_synth_tensor *out = &m->tensors[m->n_tensors++];
+    uint64_t n = 1;
+    *out = (llm_synth_tensor){
+        .type = type, .rank = t->rank, .value = t->bias ? 0.01f : 1};
+    memcpy(out->name, t->gguf, sizeof out->name);
+    for (uint32_t i = 0; i < t->rank; i++)
+        n *= (uint64_t)(out->dims[i] = t->dims[i]);
+    CLV_TRY(clv_dtype_size(type.dtype, n, &out->size));
+    out->offset = place(m, out->size);
     if (type.quant) {
-        t->n_scales = type.quant == CLV_QUANT_PER_CHANNEL ? (uint64_t)out : 1;
-        t->scales = place(m, t->n_scales * sizeof(float));
+        out->n_scales =
+            type.quant == CLV_QUANT_PER_CHANNEL ? (uint64_t)t->dims[0] : 1;
+        out->scales = place(m, out->n_scales * sizeof(float));
     }
+    return CLV_OK;
 }
 
-/* Matrices [n, out, in]. */
-static void add_experts(synth *m, llm_synth_type type, int64_t n, int64_t out,
-                        int64_t in, const char *fmt, int layer)
+static clv_status list_tensors(synth *m, const llm_synth_spec *spec)
 {
-    llm_synth_tensor *t = add(m, fmt, layer);
-    t->type = type;
-    t->rank = 3;
-    t->dims[0] = n;
-    t->dims[1] = out;
-    t->dims[2] = in;
-    clv_dtype_size(type.dtype, (uint64_t)(n * out * in), &t->size);
-    t->offset = place(m, t->size);
-}
-
-static void add_feed_forward(synth *m, const llm_synth_shape *s,
-                             llm_synth_type type, int i)
-{
-    const int64_t embd = s->n_embd, ff = s->n_ff, n = s->n_experts;
-    const llm_synth_type exact = {CLV_DTYPE_F32, 0};
-    if (!n) {
-        add_matrix(m, type, ff, embd, "blk.%d.ffn_gate.weight", i);
-        add_matrix(m, type, ff, embd, "blk.%d.ffn_up.weight", i);
-        add_matrix(m, type, embd, ff, "blk.%d.ffn_down.weight", i);
-        return;
-    }
-    add_matrix(m, exact, n, embd, "blk.%d.ffn_gate_inp.weight", i);
-    add_experts(m, type, n, ff, embd, "blk.%d.ffn_gate_exps.weight", i);
-    add_experts(m, type, n, ff, embd, "blk.%d.ffn_up_exps.weight", i);
-    add_experts(m, type, n, embd, ff, "blk.%d.ffn_down_exps.weight", i);
-}
-
-#define PER_LAYER 13
-#define OUTSIDE 3
-#define BIAS 0.01f
-
-static void add_layer(synth *m, const llm_synth_shape *s, llm_synth_type type,
-                      int i)
-{
-    const int64_t embd = s->n_embd;
-    const int64_t q = (int64_t)s->n_heads * s->head_dim;
-    const int64_t kv = (int64_t)s->n_kv_heads * s->head_dim;
-    add_vector(m, embd, 1, "blk.%d.attn_norm.weight", i);
-    add_matrix(m, type, q, embd, "blk.%d.attn_q.weight", i);
-    add_matrix(m, type, kv, embd, "blk.%d.attn_k.weight", i);
-    add_matrix(m, type, kv, embd, "blk.%d.attn_v.weight", i);
-    if (s->qkv_bias) {
-        add_vector(m, q, BIAS, "blk.%d.attn_q.bias", i);
-        add_vector(m, kv, BIAS, "blk.%d.attn_k.bias", i);
-        add_vector(m, kv, BIAS, "blk.%d.attn_v.bias", i);
-    }
-    add_matrix(m, type, embd, q, "blk.%d.attn_output.weight", i);
-    add_vector(m, embd, 1, "blk.%d.ffn_norm.weight", i);
-    add_feed_forward(m, s, type, i);
-}
-
-static clv_status list_tensors(synth *m, const llm_synth_shape *s,
-                               const llm_synth_format *format)
-{
-    m->tensors =
-        calloc(OUTSIDE + PER_LAYER * (size_t)s->n_layers, sizeof(*m->tensors));
+    const llm_hparams *h = &m->source.hparams;
+    uint32_t n = 0;
+    for (llm_tensor t = {0}; llm_tensor_next(h, &t);)
+        n++;
+    m->tensors = calloc(n, sizeof *m->tensors);
     if (!m->tensors)
-        return clv_error(CLV_ERR_NO_MEMORY, "out of memory for a tensor list");
-    /* As an output matrix it is one like the others. */
-    add_matrix(m, s->tied ? format->matrix : format->table, s->n_vocab,
-               s->n_embd, "token_embd.weight", 0);
-    for (int i = 0; i < (int)s->n_layers; i++)
-        add_layer(m, s, format->matrix, i);
-    add_vector(m, s->n_embd, 1, "output_norm.weight", 0);
-    if (!s->tied)
-        add_matrix(m, format->matrix, s->n_vocab, s->n_embd, "output.weight",
-                   0);
+        return clv_error(CLV_ERR_NO_MEMORY, "no memory for %u tensors", n);
+    for (llm_tensor t = {0}; llm_tensor_next(h, &t);)
+        if (is_there(spec, &t))
+            CLV_TRY(add(m, type_of(spec, &t), &t));
     return CLV_OK;
 }
 
@@ -232,32 +157,33 @@ static void destroy(llm_source *source)
     free(m);
 }
 
-clv_status llm_source_open_synth(const char *spec, clv_progress_fn progress,
+clv_status llm_source_open_synth(const char *text, clv_progress_fn progress,
                                  void *progress_ctx, llm_source **out)
 {
-    const llm_synth_shape *s = NULL;
-    const llm_synth_format *format = NULL;
-    bool zero = false;
-    clv_status status = llm_synth_parse(spec, &s, &format, &zero);
-    if (status)
-        return status;
-    synth *m = calloc(1, sizeof(*m));
+    llm_synth_spec spec;
+    CLV_TRY(llm_synth_parse(text, &spec));
+    synth *m = calloc(1, sizeof *m);
     if (!m)
-        return clv_error(CLV_ERR_NO_MEMORY, "out of memory for a model");
+        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a model");
     m->source.find = find;
     m->source.tokenizer = no_tokenizer;
     m->source.destroy = destroy;
-    set_hparams(&m->source.hparams, s, format, zero);
-    status = list_tensors(m, s, format);
-    if (!status)
-        status = map_memory(m, zero);
-    if (!status && !zero)
+    m->source.hparams = make_hparams(&spec);
+    clv_status status = list_tensors(m, &spec);
+    if (status)
+        goto failed;
+    status = map_memory(m, spec.zero);
+    if (status)
+        goto failed;
+    if (!spec.zero)
         status = llm_synth_fill(m->memory, m->tensors, m->n_tensors, progress,
                                 progress_ctx);
-    if (status) {
-        destroy(&m->source);
-        return status;
-    }
+    if (status)
+        goto failed;
     *out = &m->source;
     return CLV_OK;
+
+failed:
+    destroy(&m->source);
+    return status;
 }
