@@ -99,3 +99,22 @@ clv_value llm_logits(llm_graph *g, clv_value x)
     return clv_graph_matmul(g->graph, x, output ? use(g, output) : g->embd,
                             CLV_NO_TENSOR);
 }
+
+clv_value llm_pre_norm_model(llm_graph *g, uint32_t act)
+{
+    const llm_linear *ends = g->weights->model;
+    clv_value x = llm_embed(g);
+    for (uint32_t i = 0; i < g->hp->n_layers; i++) {
+        const llm_linear *w = g->weights->layers[i];
+        clv_value y = llm_rms_norm(g, x, &w[LLM_ATTN_NORM]);
+        y = llm_attention(g, i, y);
+        llm_select_rows(g, i, &x, &y);
+        y = llm_linear_of(g, y, &w[LLM_ATTN_OUTPUT]);
+        x = clv_graph_add(g->graph, x, y);
+        y = llm_rms_norm(g, x, &w[LLM_FFN_NORM]);
+        y = llm_feed_forward(g, i, y, act);
+        x = clv_graph_add(g->graph, x, y);
+    }
+    x = llm_rms_norm(g, x, &ends[LLM_OUTPUT_NORM]);
+    return llm_logits(g, x);
+}

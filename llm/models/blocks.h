@@ -20,3 +20,7 @@ clv_value llm_feed_forward(llm_graph *g, uint32_t layer, clv_value x,
 void llm_select_rows(llm_graph *g, uint32_t layer, clv_value *x, clv_value *y);
 /* x: normalised. */
 clv_value llm_logits(llm_graph *g, clv_value x);
+
+/* The whole graph of models whose layers are attention and feed-forward one
+ * after the other, each with an RMS norm in front and a residual around it. */
+clv_value llm_pre_norm_model(llm_graph *g, uint32_t act);

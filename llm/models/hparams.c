@@ -27,6 +27,9 @@ static uint32_t head_dim(const llm_hparams *h)
 #define FIELD(name) offsetof(llm_hparams, name)
 #define NEEDED (LLM_SETTING_GGUF | LLM_SETTING_HF)
 static const llm_setting shared[] = {
+    {NULL, "quantization_config", 0, LLM_SETTING_REFUSED, 0, 0,
+     "quantised safetensors (quantization_config) are not supported; use the "
+     "F16, BF16 or F32 model, or a GGUF file", NULL},
     {"block_count", "num_hidden_layers", FIELD(n_layers), NEEDED,
      1, LLM_MAX_LAYERS, "the number of layers", NULL},
     {"context_length", "max_position_embeddings", FIELD(n_ctx_train),
@@ -108,7 +111,7 @@ clv_status llm_hparams_check(const llm_hparams *h, const char *where)
     llm_hparams copy = *h;
     const llm_setting *s;
     for (uint32_t i = 0; (s = llm_setting_at(h->arch, i)); i++)
-        if (s->what)
+        if (s->what && !(s->flags & LLM_SETTING_REFUSED))
             CLV_TRY(check_range(where, s->what,
                                 *(uint32_t *)llm_setting_field(s, &copy),
                                 s->least, s->most));

@@ -49,17 +49,20 @@ enum {
     LLM_SETTING_NULL_0 = 1u << 3,  /* null in config.json stands for 0 */
     LLM_SETTING_WINDOW = 1u << 4,  /* only classes with a sliding window */
     LLM_SETTING_EXPERTS = 1u << 5, /* only classes with experts */
+    LLM_SETTING_REFUSED = 1u << 6, /* not supported unless absent or false */
     LLM_SETTING_OF_CLASS = LLM_SETTING_WINDOW | LLM_SETTING_EXPERTS,
 };
 
-/* A setting that is one number. A key that is NULL does not exist. */
+/* A setting that is one number, or one that is refused. A key that is NULL does
+ * not exist. */
 typedef struct llm_setting {
     const char *gguf; /* after the architecture's name and a dot */
     const char *hf;   /* in config.json */
     uint32_t offset;  /* of the field in llm_hparams */
     uint32_t flags;   /* LLM_SETTING_ */
     uint32_t least, most;
-    const char *what; /* for messages; unchecked if NULL */
+    const char *what; /* for messages; NULL: any value. Of a refused one: what
+                         is not supported, and what to do */
     /* What an absent key stands for; NULL: the field keeps its value. */
     uint32_t (*absent)(const llm_hparams *h);
 } llm_setting;

@@ -103,20 +103,7 @@ static const char *const activations[] = {"silu", "swish", NULL};
 
 static clv_value build(llm_graph *g)
 {
-    clv_value x = llm_embed(g);
-    for (uint32_t i = 0; i < g->hp->n_layers; i++) {
-        const llm_linear *w = g->weights->layers[i];
-        clv_value y =
-            llm_attention(g, i, llm_rms_norm(g, x, &w[LLM_ATTN_NORM]));
-        llm_select_rows(g, i, &x, &y);
-        y = llm_linear_of(g, y, &w[LLM_ATTN_OUTPUT]);
-        x = clv_graph_add(g->graph, x, y);
-        y = llm_rms_norm(g, x, &w[LLM_FFN_NORM]);
-        y = llm_feed_forward(g, i, y, CLV_ACT_SILU);
-        x = clv_graph_add(g->graph, x, y);
-    }
-    return llm_logits(g,
-                      llm_rms_norm(g, x, &g->weights->model[LLM_OUTPUT_NORM]));
+    return llm_pre_norm_model(g, CLV_ACT_SILU);
 }
 
 const llm_arch llm_arch_llama = {

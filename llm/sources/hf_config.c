@@ -98,8 +98,8 @@ static clv_status find_class(const cJSON *root, const char *name,
                                name, arch, class);
 }
 
-static clv_status check_variant(const cJSON *root, const llm_arch *arch,
-                                const char *name)
+static clv_status check_activation(const cJSON *root, const llm_arch *arch,
+                                   const char *name)
 {
     const cJSON *act = get(root, "hidden_act");
     const char *const *known = arch->activations;
@@ -112,12 +112,6 @@ static clv_status check_variant(const cJSON *root, const llm_arch *arch,
                          "%s: hidden_act '%s' is not supported; supported: %s",
                          name, llm_str_show(llm_str_of(act->valuestring)).text,
                          arch->activations[0]);
-    if (get(root, "quantization_config"))
-        return clv_error(CLV_ERR_UNSUPPORTED,
-                         "%s: quantised safetensors (quantization_config) are "
-                         "not supported; use the F16, BF16 or F32 model, or a "
-                         "GGUF file",
-                         name);
     return CLV_OK;
 }
 
@@ -179,6 +173,12 @@ static clv_status parse_setting(const cJSON *root, const llm_class *class,
 {
     void *field = llm_setting_field(s, h);
     const bool has = !(s->flags & LLM_SETTING_OF_CLASS & ~class->settings);
+    if (s->flags & LLM_SETTING_REFUSED) {
+        const cJSON *item = get(root, s->hf);
+        return item && !cJSON_IsFalse(item)
+                   ? clv_error(CLV_ERR_UNSUPPORTED, "%s: %s", name, s->what)
+                   : CLV_OK;
+    }
     if (s->hf && has) {
         if (s->flags & LLM_SETTING_HF)
             CLV_TRY(need(root, s->hf, name));
@@ -200,7 +200,7 @@ static clv_status parse(const cJSON *root, const char *name, llm_hf_config *out)
     const llm_class *class;
     const llm_setting *s;
     CLV_TRY(find_class(root, name, &arch, &class));
-    CLV_TRY(check_variant(root, arch, name));
+    CLV_TRY(check_activation(root, arch, name));
     llm_hf_config c = {.hparams = class->defaults};
     llm_hparams *h = &c.hparams;
     llm_hparams_start(h, arch);
