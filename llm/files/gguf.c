@@ -62,9 +62,7 @@ static clv_status take_u64(reader *r, const char *what, uint64_t *out)
 static clv_status take_str(reader *r, const char *what, llm_str *out)
 {
     uint64_t size = 0;
-    clv_status status = take_u64(r, what, &size);
-    if (status)
-        return status;
+    CLV_TRY(take_u64(r, what, &size));
     const uint8_t *at = take(r, size, what);
     if (!at)
         return CLV_ERR_FORMAT;
@@ -167,9 +165,7 @@ static clv_status parse_settings(llm_gguf *g, reader *r)
     g->kv = calloc(g->n_kv ? g->n_kv : 1, sizeof *g->kv);
     g->keys = calloc(g->n_kv ? g->n_kv : 1, sizeof *g->keys);
     if (!g->kv || !g->keys)
-        return clv_error(CLV_ERR_NO_MEMORY,
-                         "%s: no memory for %" PRIu64 " keys", r->path,
-                         g->n_kv);
+        return llm_no_memory(r->path);
     for (uint64_t i = 0; i < g->n_kv; i++) {
         clv_status status = parse_kv(r, &g->kv[i]);
         if (status)
@@ -234,29 +230,20 @@ static clv_status tensor_size(const reader *r, llm_gguf_tensor *t)
 
 static clv_status parse_tensor(reader *r, llm_gguf_tensor *t, uint64_t *offset)
 {
-    clv_status status = take_str(r, "a tensor's name", &t->name);
-    if (!status)
-        status = take_u32(r, "a tensor's rank", &t->rank);
-    if (!status && t->name.size == 0)
-        status = bad_tensor(r, t->name, "has no name");
-    if (!status)
-        status = parse_dims(r, t);
-    if (!status)
-        status = take_u32(r, "a tensor's type", &t->type);
-    if (!status)
-        status = take_u64(r, "a tensor's offset", offset);
-    if (!status)
-        status = tensor_size(r, t);
-    return status;
+    CLV_TRY(take_str(r, "a tensor's name", &t->name));
+    CLV_TRY(take_u32(r, "a tensor's rank", &t->rank));
+    if (t->name.size == 0)
+        return bad_tensor(r, t->name, "has no name");
+    CLV_TRY(parse_dims(r, t));
+    CLV_TRY(take_u32(r, "a tensor's type", &t->type));
+    CLV_TRY(take_u64(r, "a tensor's offset", offset));
+    return tensor_size(r, t);
 }
 
 static clv_status get_alignment(const llm_gguf *g, uint64_t *out)
 {
     uint32_t alignment = DEFAULT_ALIGNMENT;
-    clv_status status =
-        llm_gguf_opt(get_u32, g, "general.alignment", &alignment);
-    if (status)
-        return status;
+    CLV_TRY(llm_gguf_opt(get_u32, g, "general.alignment", &alignment));
     if (alignment < LEAST_ALIGNMENT || (alignment & (alignment - 1)))
         return clv_error(CLV_ERR_FORMAT,
                          "%s: general.alignment is %" PRIu32 ", not a power "
@@ -271,9 +258,7 @@ static clv_status place_tensors(llm_gguf *g, const reader *r,
                                 const uint64_t *offsets)
 {
     uint64_t alignment = 0;
-    clv_status status = get_alignment(g, &alignment);
-    if (status)
-        return status;
+    CLV_TRY(get_alignment(g, &alignment));
     uint64_t start = (r->pos + alignment - 1) / alignment * alignment;
     for (uint64_t i = 0; i < g->n_tensors; i++) {
         llm_gguf_tensor *t = &g->tensors[i];
@@ -298,9 +283,7 @@ static clv_status index_tensors(llm_gguf *g)
     free(g->names);
     g->names = calloc(g->n_tensors ? g->n_tensors : 1, sizeof *g->names);
     if (!g->names)
-        return clv_error(CLV_ERR_NO_MEMORY,
-                         "%s: no memory for %" PRIu64 " tensors", g->path,
-                         g->n_tensors);
+        return llm_no_memory(g->path);
     for (uint64_t i = 0; i < g->n_tensors; i++)
         g->names[i] = (llm_name){g->tensors[i].name, i};
     uint64_t twice;
@@ -318,9 +301,7 @@ static clv_status parse_tensors(llm_gguf *g, reader *r)
     uint64_t *offsets = calloc(n, sizeof *offsets);
     g->tensors = calloc(n, sizeof *g->tensors);
     if (!offsets || !g->tensors)
-        status = clv_error(CLV_ERR_NO_MEMORY,
-                           "%s: no memory for %" PRIu64 " tensors", r->path,
-                           g->n_tensors);
+        status = llm_no_memory(r->path);
     for (uint64_t i = 0; i < g->n_tensors && !status; i++)
         status = parse_tensor(r, &g->tensors[i], &offsets[i]);
     if (!status)
@@ -342,9 +323,7 @@ static clv_status parse_magic(reader *r)
                          "%s: not a GGUF file (it does not begin with 'GGUF')",
                          r->path);
     r->pos = 4;
-    clv_status status = take_u32(r, "the version", &version);
-    if (status)
-        return status;
+    CLV_TRY(take_u32(r, "the version", &version));
     if (version >= 1u << 24)
         return clv_error(CLV_ERR_UNSUPPORTED,
                          "%s: a big-endian GGUF file, only little-endian ones "
@@ -377,21 +356,14 @@ static clv_status check_count(const reader *r, const char *what, uint64_t n,
 static clv_status parse(llm_gguf *g, const void *data, uint64_t size)
 {
     reader r = {data, size, 0, g->path};
-    clv_status status = parse_magic(&r);
-    if (!status)
-        status = take_u64(&r, "the tensor count", &g->n_tensors);
-    if (!status)
-        status = take_u64(&r, "the key count", &g->n_kv);
-    if (!status)
-        status = check_count(&r, "keys", g->n_kv, MAX_KV, MIN_KV_SIZE);
-    if (!status)
-        status = check_count(&r, "tensors", g->n_tensors, MAX_TENSORS,
-                             MIN_TENSOR_SIZE);
-    if (!status)
-        status = parse_settings(g, &r);
-    if (!status)
-        status = parse_tensors(g, &r);
-    return status;
+    CLV_TRY(parse_magic(&r));
+    CLV_TRY(take_u64(&r, "the tensor count", &g->n_tensors));
+    CLV_TRY(take_u64(&r, "the key count", &g->n_kv));
+    CLV_TRY(check_count(&r, "keys", g->n_kv, MAX_KV, MIN_KV_SIZE));
+    CLV_TRY(
+        check_count(&r, "tensors", g->n_tensors, MAX_TENSORS, MIN_TENSOR_SIZE));
+    CLV_TRY(parse_settings(g, &r));
+    return parse_tensors(g, &r);
 }
 
 static clv_status create(const char *path, llm_gguf **out)
@@ -401,7 +373,7 @@ static clv_status create(const char *path, llm_gguf **out)
         g->path = strdup(path);
     if (!g || !g->path) {
         free(g);
-        return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory to open it", path);
+        return llm_no_memory(path);
     }
     *out = g;
     return CLV_OK;
@@ -410,10 +382,8 @@ static clv_status create(const char *path, llm_gguf **out)
 static clv_status open_one(const char *path, llm_gguf **out)
 {
     llm_gguf *g = NULL;
-    clv_status status = create(path, &g);
-    if (status)
-        return status;
-    status = clv_file_map_open(path, &g->map);
+    CLV_TRY(create(path, &g));
+    clv_status status = clv_file_map_open(path, &g->map);
     if (!status)
         status = parse(g, g->map.data, g->map.size);
     if (status) {
@@ -432,15 +402,14 @@ static clv_status get_split(const llm_gguf *g, uint32_t *number,
 {
     *number = 0;
     *count = 1;
-    clv_status status = llm_gguf_opt(get_u32, g, "split.count", count);
-    if (!status)
-        status = llm_gguf_opt(get_u32, g, "split.no", number);
-    if (!status && *count > MAX_PARTS)
-        status = clv_error(CLV_ERR_LIMIT,
-                           "%s: split into %" PRIu32 " files, at most %d are "
-                           "read; download it again",
-                           g->path, *count, MAX_PARTS);
-    return status;
+    CLV_TRY(llm_gguf_opt(get_u32, g, "split.count", count));
+    CLV_TRY(llm_gguf_opt(get_u32, g, "split.no", number));
+    if (*count > MAX_PARTS)
+        return clv_error(CLV_ERR_LIMIT,
+                         "%s: split into %" PRIu32 " files, at most %d are "
+                         "read; download it again",
+                         g->path, *count, MAX_PARTS);
+    return CLV_OK;
 }
 
 /* The path of part number (from 0), made from that of the first: *out is the
@@ -460,7 +429,7 @@ static clv_status part_path(const llm_gguf *g, uint32_t number, uint32_t count,
                          g->path, count, suffix);
     char *path = strdup(g->path);
     if (!path)
-        return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory", g->path);
+        return llm_no_memory(g->path);
     snprintf(suffix, sizeof suffix, "-%05" PRIu32 "-of-%05" PRIu32 ".gguf",
              number + 1, count);
     memcpy(path + length - n, suffix, n);
@@ -474,8 +443,7 @@ static clv_status append_tensors(llm_gguf *g, const llm_gguf *part)
     llm_gguf_tensor *tensors =
         realloc(g->tensors, (n ? n : 1) * sizeof *tensors);
     if (!tensors)
-        return clv_error(CLV_ERR_NO_MEMORY,
-                         "%s: no memory for %" PRIu64 " tensors", g->path, n);
+        return llm_no_memory(g->path);
     g->tensors = tensors;
     if (part->n_tensors)
         memcpy(tensors + g->n_tensors, part->tensors,
@@ -487,11 +455,9 @@ static clv_status append_tensors(llm_gguf *g, const llm_gguf *part)
 static clv_status open_part(llm_gguf *g, uint32_t number, uint32_t count)
 {
     char *path = NULL;
-    clv_status status = part_path(g, number, count, &path);
-    if (status)
-        return status;
+    CLV_TRY(part_path(g, number, count, &path));
     llm_gguf *part = NULL;
-    status = open_one(path, &part);
+    clv_status status = open_one(path, &part);
     free(path);
     if (status)
         return status;
@@ -520,7 +486,7 @@ static clv_status open_parts(llm_gguf *g)
                          g->path, number + 1, count, count);
     g->parts = calloc(count - 1, sizeof *g->parts);
     if (!g->parts)
-        return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory", g->path);
+        return llm_no_memory(g->path);
     for (uint32_t i = 1; i < count && !status; i++)
         status = open_part(g, i, count);
     uint32_t total = 0;
@@ -540,10 +506,8 @@ static clv_status open_parts(llm_gguf *g)
 clv_status llm_gguf_open(const char *path, llm_gguf **out)
 {
     llm_gguf *g = NULL;
-    clv_status status = open_one(path, &g);
-    if (status)
-        return status;
-    status = open_parts(g);
+    CLV_TRY(open_one(path, &g));
+    clv_status status = open_parts(g);
     if (status) {
         llm_gguf_close(g);
         return status;
@@ -557,10 +521,8 @@ clv_status llm_gguf_open_memory(const void *data, uint64_t size,
 {
     llm_gguf *g = NULL;
     uint32_t number = 0, count = 1;
-    clv_status status = create(name, &g);
-    if (status)
-        return status;
-    status = parse(g, data, size);
+    CLV_TRY(create(name, &g));
+    clv_status status = parse(g, data, size);
     if (!status)
         status = get_split(g, &number, &count);
     if (!status && count > 1)

@@ -115,9 +115,7 @@ static clv_status get_int(const llm_gguf *g, const char *key, int64_t least,
                           int64_t most, int64_t *out)
 {
     const llm_gguf_kv *kv = NULL;
-    clv_status status = lookup(g, key, &kv);
-    if (status)
-        return status;
+    CLV_TRY(lookup(g, key, &kv));
     if (!is_int(kv->type))
         return wrong_type(g, key, "an integer", kv->type);
     int64_t value = load_int(kv->type, kv->data);
@@ -151,9 +149,7 @@ clv_status llm_gguf_get_i32(const llm_gguf *g, const char *key, int32_t *out)
 clv_status llm_gguf_get_f32(const llm_gguf *g, const char *key, float *out)
 {
     const llm_gguf_kv *kv = NULL;
-    clv_status status = lookup(g, key, &kv);
-    if (status)
-        return status;
+    CLV_TRY(lookup(g, key, &kv));
     if (!is_float(kv->type))
         return wrong_type(g, key, "a number", kv->type);
     float value = (float)load_float(kv->type, kv->data);
@@ -169,9 +165,7 @@ clv_status llm_gguf_get_f32(const llm_gguf *g, const char *key, float *out)
 clv_status llm_gguf_get_bool(const llm_gguf *g, const char *key, bool *out)
 {
     const llm_gguf_kv *kv = NULL;
-    clv_status status = lookup(g, key, &kv);
-    if (status)
-        return status;
+    CLV_TRY(lookup(g, key, &kv));
     if (kv->type != LLM_GGUF_BOOL)
         return wrong_type(g, key, "a bool", kv->type);
     *out = kv->data[0] != 0;
@@ -189,9 +183,7 @@ static llm_str load_str(const uint8_t *at)
 clv_status llm_gguf_get_str(const llm_gguf *g, const char *key, llm_str *out)
 {
     const llm_gguf_kv *kv = NULL;
-    clv_status status = lookup(g, key, &kv);
-    if (status)
-        return status;
+    CLV_TRY(lookup(g, key, &kv));
     if (kv->type != LLM_GGUF_STRING)
         return wrong_type(g, key, "a string", kv->type);
     *out = load_str(kv->data);
@@ -205,9 +197,7 @@ static clv_status get_array(const llm_gguf *g, const char *key,
                             const char *wanted, llm_gguf_array *out)
 {
     const llm_gguf_kv *kv = NULL;
-    clv_status status = lookup(g, key, &kv);
-    if (status)
-        return status;
+    CLV_TRY(lookup(g, key, &kv));
     if (kv->type != LLM_GGUF_ARRAY)
         return wrong_type(g, key, wanted, kv->type);
     memcpy(&out->type, kv->data, sizeof out->type);
@@ -256,9 +246,7 @@ clv_status llm_gguf_get_strings(const llm_gguf *g, const char *key,
                                 llm_str **out, uint64_t *count)
 {
     llm_gguf_array array = {0};
-    clv_status status = get_array(g, key, "an array of strings", &array);
-    if (status)
-        return status;
+    CLV_TRY(get_array(g, key, "an array of strings", &array));
     if (array.type != LLM_GGUF_STRING)
         return wrong_type(g, key, "an array of strings", array.type);
     /* Each string takes 8 bytes of the file at least, so count is bounded. */
@@ -266,10 +254,7 @@ clv_status llm_gguf_get_strings(const llm_gguf *g, const char *key,
     if (array.count) {
         strings = calloc(array.count, sizeof *strings);
         if (!strings)
-            return clv_error(CLV_ERR_NO_MEMORY,
-                             "%s: no memory for the %" PRIu64 " strings of "
-                             "'%s'",
-                             g->path, array.count, key);
+            return llm_no_memory(key);
     }
     const uint8_t *at = array.data;
     for (uint64_t i = 0; i < array.count; i++) {

@@ -137,14 +137,12 @@ static clv_status parse_tensor(const char *path, const cJSON *item,
     t->name = item->string;
     if (!cJSON_IsObject(item))
         return bad_tensor(path, t->name, "is not described by an object");
-    clv_status status = parse_type(path, item, t, &element);
-    if (!status)
-        status = parse_shape(path, item, t);
-    if (!status && __builtin_mul_overflow(t->count, element, &t->size))
-        status = bad_tensor(path, t->name, "has a size past 64 bits");
-    if (!status)
-        status = parse_range(path, item, data, size, t);
-    return status ? status : align(path, t, element, copy);
+    CLV_TRY(parse_type(path, item, t, &element));
+    CLV_TRY(parse_shape(path, item, t));
+    if (__builtin_mul_overflow(t->count, element, &t->size))
+        return bad_tensor(path, t->name, "has a size past 64 bits");
+    CLV_TRY(parse_range(path, item, data, size, t));
+    return align(path, t, element, copy);
 }
 
 static clv_status grow(llm_safetensors *st, uint64_t more)
@@ -163,8 +161,7 @@ static clv_status grow(llm_safetensors *st, uint64_t more)
     if (copies)
         st->copies = copies;
     if (!tensors || !copies)
-        return clv_error(CLV_ERR_NO_MEMORY,
-                         "%s: no memory for %" PRIu64 " tensors", st->path, n);
+        return llm_no_memory(st->path);
     memset(tensors + st->n_tensors, 0, more * sizeof *tensors);
     memset(copies + st->n_tensors, 0, more * sizeof *copies);
     return CLV_OK;
@@ -195,14 +192,12 @@ static clv_status add(llm_safetensors *st, shard *s, const char *path,
                       const uint8_t *data, uint64_t size)
 {
     uint64_t header = 0;
-    clv_status status = parse_header(path, data, size, &header, &s->header);
-    if (status)
-        return status;
+    CLV_TRY(parse_header(path, data, size, &header, &s->header));
     uint64_t count = 0;
     const cJSON *item;
     cJSON_ArrayForEach (item, s->header)
         count++;
-    status = grow(st, count);
+    clv_status status = grow(st, count);
     cJSON_ArrayForEach (item, s->header) {
         if (status)
             break;
@@ -218,15 +213,15 @@ static clv_status add(llm_safetensors *st, shard *s, const char *path,
 static clv_status add_file(llm_safetensors *st, const char *path)
 {
     shard *s = &st->shards[st->n_shards++];
-    clv_status status = clv_file_map_open(path, &s->map);
-    return status ? status : add(st, s, path, s->map.data, s->map.size);
+    CLV_TRY(clv_file_map_open(path, &s->map));
+    return add(st, s, path, s->map.data, s->map.size);
 }
 
 static clv_status index_names(llm_safetensors *st)
 {
     st->names = calloc(st->n_tensors ? st->n_tensors : 1, sizeof *st->names);
     if (!st->names)
-        return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory", st->path);
+        return llm_no_memory(st->path);
     for (uint64_t i = 0; i < st->n_tensors; i++)
         st->names[i] = (llm_name){llm_str_of(st->tensors[i].name), i};
     uint64_t twice;
@@ -245,7 +240,7 @@ static clv_status create(const char *path, uint64_t n_shards,
     }
     if (!st || !st->path || !st->shards) {
         llm_safetensors_close(st);
-        return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory to open it", path);
+        return llm_no_memory(path);
     }
     *out = st;
     return CLV_OK;
@@ -267,17 +262,15 @@ static clv_status finish(llm_safetensors *st, clv_status status,
 clv_status llm_safetensors_open(const char *path, llm_safetensors **out)
 {
     llm_safetensors *st = NULL;
-    clv_status status = create(path, 1, &st);
-    return status ? status : finish(st, add_file(st, path), out);
+    CLV_TRY(create(path, 1, &st));
+    return finish(st, add_file(st, path), out);
 }
 
 clv_status llm_safetensors_open_memory(const void *data, uint64_t size,
                                        const char *name, llm_safetensors **out)
 {
     llm_safetensors *st = NULL;
-    clv_status status = create(name, 1, &st);
-    if (status)
-        return status;
+    CLV_TRY(create(name, 1, &st));
     st->n_shards = 1;
     return finish(st, add(st, &st->shards[0], name, data, size), out);
 }
@@ -308,7 +301,7 @@ static clv_status list_shards(const char *path, const cJSON *index,
                          "%s: has no weight_map; download it again", path);
     const char **files = calloc((size_t)n, sizeof *files);
     if (!files)
-        return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory", path);
+        return llm_no_memory(path);
     uint64_t total = 0, unique = 0;
     const cJSON *item;
     cJSON_ArrayForEach (item, map) {

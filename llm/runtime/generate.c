@@ -144,9 +144,7 @@ clv_status clv_generate(clv_session *session, clv_sampler *sampler,
 {
     if (stats)
         *stats = (clv_generate_stats){0};
-    clv_status status = check_params(session, sampler, params);
-    if (status)
-        return status;
+    CLV_TRY(check_params(session, sampler, params));
     generation g = {
         .session = session,
         .sampler = sampler,
@@ -154,10 +152,8 @@ clv_status clv_generate(clv_session *session, clv_sampler *sampler,
         .model = llm_session_model(session),
     };
     clv_watch *watch;
-    status = clv_watch_create(g.model->ctx, &watch);
-    if (status)
-        return status;
-    status = run_prompt(&g);
+    CLV_TRY(clv_watch_create(g.model->ctx, &watch));
+    clv_status status = run_prompt(&g);
     clv_elapsed took = clv_watch_read(watch, clv_session_plan(session));
     g.stats.prompt_ns = (uint64_t)took.ns;
     if (!status) {

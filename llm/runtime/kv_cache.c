@@ -1,5 +1,7 @@
 #include "kv_cache.h"
 
+#include "../base/str.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,11 +22,10 @@ static clv_status make_tensors(llm_kv_cache *cache, clv_context *ctx,
 {
     const int64_t dims[2] = {cache->n_ctx,
                              (int64_t)hp->n_kv_heads * hp->head_dim};
-    cache->k = calloc(cache->n_layers, sizeof(*cache->k));
-    cache->v = calloc(cache->n_layers, sizeof(*cache->v));
+    cache->k = calloc(cache->n_layers, sizeof *cache->k);
+    cache->v = calloc(cache->n_layers, sizeof *cache->v);
     if (!cache->k || !cache->v)
-        return clv_error(CLV_ERR_NO_MEMORY, "out of memory for %u layers",
-                         cache->n_layers);
+        return llm_no_memory("layers");
     for (uint32_t i = 0; i < cache->n_layers; i++) {
         clv_status status =
             clv_tensor_create(ctx, cache->dtype, 2, dims, &cache->k[i]);

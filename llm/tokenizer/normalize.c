@@ -1,5 +1,5 @@
 #include "normalize.h"
-#include "utf8.h"
+#include "../base/utf8.h"
 
 #include <utf8proc.h>
 
@@ -39,14 +39,14 @@ clv_status llm_replace(llm_str text, const llm_spans *matches, llm_str content,
 {
     clv_status status = CLV_OK;
     uint64_t at = 0;
-    for (uint64_t i = 0; i < matches->n && status == CLV_OK; i++) {
+    for (uint64_t i = 0; i < matches->n && !status; i++) {
         llm_span match = matches->items[i];
         status = llm_bytes_append(out, text.data + at, match.start - at);
-        if (status == CLV_OK)
+        if (!status)
             status = llm_bytes_append(out, content.data, content.size);
         at = (uint64_t)match.start + match.size;
     }
-    if (status == CLV_OK)
+    if (!status)
         status = llm_bytes_append(out, text.data + at, text.size - at);
     return status;
 }
@@ -80,7 +80,7 @@ static clv_status compose(llm_rewrite_kind kind, llm_str text, llm_bytes *out)
             (utf8proc_option_t)(UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT),
     };
     clv_status status = CLV_OK;
-    for (uint64_t at = 0; at < text.size && status == CLV_OK;) {
+    for (uint64_t at = 0; at < text.size && !status;) {
         uint64_t end = at;
         bool ascii = true;
         for (uint32_t size; end < text.size; end += size) {
@@ -94,7 +94,7 @@ static clv_status compose(llm_rewrite_kind kind, llm_str text, llm_bytes *out)
             status = llm_bytes_append(out, valid.data, valid.size);
         else
             status = compose_valid(forms[kind], valid, out);
-        if (status == CLV_OK && end < text.size)
+        if (!status && end < text.size)
             status = llm_bytes_append(out, text.data + end++, 1);
         at = end;
     }
@@ -134,7 +134,7 @@ static clv_status rewrite_once(const llm_rewrite *rewrite, llm_rewriting *work,
         if (text.size)
             status = llm_bytes_append(out, rewrite->content.data,
                                       rewrite->content.size);
-        if (status == CLV_OK)
+        if (!status)
             status = llm_bytes_append(out, text.data, text.size);
         return status;
     case LLM_REWRITE_REPLACE:
@@ -143,7 +143,7 @@ static clv_status rewrite_once(const llm_rewrite *rewrite, llm_rewriting *work,
             return CLV_ERR_NO_MEMORY;
         status = llm_regex_all(rewrite->pattern, matcher, valid, text.size,
                                &work->matches);
-        if (status != CLV_OK)
+        if (status)
             return status;
         return llm_replace(text, &work->matches, rewrite->content, out);
     case LLM_REWRITE_STRIP:
@@ -157,18 +157,18 @@ clv_status llm_normalize(const llm_normalizer *normalizer, llm_rewriting *work,
                          llm_matcher *matcher, llm_str text, llm_str *out)
 {
     clv_status status = CLV_OK;
-    for (uint64_t i = 0; i < normalizer->n && status == CLV_OK; i++) {
+    for (uint64_t i = 0; i < normalizer->n && !status; i++) {
         llm_bytes *to = &work->buffers[i & 1];
         to->n = 0;
         status = rewrite_once(&normalizer->items[i], work, matcher, text, to);
         text = (llm_str){to->items, to->n};
-        if (status == CLV_OK && to->n > INT32_MAX)
+        if (!status && to->n > INT32_MAX)
             status = clv_error(CLV_ERR_LIMIT,
                                "text of more than %d bytes once "
                                "normalised; give it in smaller parts",
                                INT32_MAX);
     }
-    if (status == CLV_OK)
+    if (!status)
         *out = text;
     return status;
 }

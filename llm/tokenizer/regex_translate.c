@@ -57,9 +57,9 @@ static clv_status put_set(translation *t, const char *items, bool negated)
     clv_status status = CLV_OK;
     if (!t->in_class)
         status = put(t, negated ? "[^" : "[");
-    if (status == CLV_OK)
+    if (!status)
         status = put(t, items);
-    if (status == CLV_OK && !t->in_class)
+    if (!status && !t->in_class)
         status = put(t, "]");
     return status;
 }
@@ -169,18 +169,18 @@ static clv_status translate_in_class(translation *t)
 static clv_status open_class(translation *t)
 {
     t->in_class = 1;
-    clv_status status = copy(t, ahead(t, "[^") ? 2 : 1);
+    CLV_TRY(copy(t, ahead(t, "[^") ? 2 : 1));
     /* A bracket that comes first stands for itself. */
-    if (status == CLV_OK && ahead(t, "]"))
-        status = copy(t, 1);
-    return status;
+    if (ahead(t, "]"))
+        CLV_TRY(copy(t, 1));
+    return CLV_OK;
 }
 
 clv_status llm_regex_translate(llm_str pattern, llm_bytes *out)
 {
     translation t = {.pattern = pattern, .out = out};
     clv_status status = CLV_OK;
-    while (status == CLV_OK && t.at < pattern.size) {
+    while (!status && t.at < pattern.size) {
         if (ahead(&t, "\\"))
             status = translate_escape(&t);
         else if (t.in_class)
