@@ -5,7 +5,7 @@
  * both see: before the step is submitted, or once it is done, before anything
  * that waits for it is submitted.
  */
-#include "../plan/plan_transfers.h"
+#include "../../planner/lower/lower.h"
 #include "../base/error.h"
 #include "exec.h"
 
