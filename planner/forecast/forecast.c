@@ -1,4 +1,3 @@
-#include "../lower/lower.h"
 #include "../../core/base/error.h"
 #include "player.h"
 
