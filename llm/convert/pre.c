@@ -1,6 +1,6 @@
-#include "convert_pre.h"
+#include "pre.h"
 
-#include "json.h"
+#include "../base/json.h"
 #include "../tokenizer/json.h"
 
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "files/source.h"
+#include "../models/hparams.h"
 
 typedef struct llm_kv_cache {
     uint32_t n_layers, n_ctx, dtype;

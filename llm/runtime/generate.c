@@ -1,6 +1,6 @@
 #include "sampler.h"
 #include "session.h"
-#include "utf8.h"
+#include "../base/utf8.h"
 
 /* A generation in progress. */
 typedef struct generation {

@@ -25,6 +25,8 @@ static clv_status build(llm_runner *r, const llm_kv_cache *cache)
     clv_graph *g = r->graph;
     llm_graph *io = &r->io;
     io->graph = g;
+    io->hp = r->model->hp;
+    io->weights = &r->model->weights;
     io->k = calloc(cache->n_layers, sizeof(*io->k));
     io->v = calloc(cache->n_layers, sizeof(*io->v));
     if (!io->k || !io->v)
@@ -43,7 +45,7 @@ static clv_status build(llm_runner *r, const llm_kv_cache *cache)
         io->out_ids = clv_graph_input(g, "out_ids", CLV_DTYPE_I32, 1, &one);
     }
     add_states(r, cache);
-    r->logits = r->model->arch->build(io, r->model->hp, &r->model->weights);
+    r->logits = io->hp->arch->build(io);
     clv_graph_output(g, r->logits, "logits");
     return clv_graph_check(g);
 }

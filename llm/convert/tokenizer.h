@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "gguf_write.h"
+#include "../files/gguf_write.h"
 
 /*
  * Adds what describes tok to w: byte-level vocabularies as "gpt2", those of

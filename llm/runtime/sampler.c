@@ -1,6 +1,6 @@
 #include "sampler.h"
 
-#include "random.h"
+#include "../base/random.h"
 
 #include <float.h>
 #include <math.h>

@@ -11,7 +11,7 @@ static void describe(clv_model *model)
         if (list->by_dtype[i] > list->by_dtype[most])
             most = i;
     model->info = (clv_model_info){
-        .architecture = hp->architecture,
+        .architecture = hp->arch->name,
         .name = hp->name,
         .quant = clv_dtype_name(most),
         .n_layers = hp->n_layers,
@@ -44,13 +44,7 @@ clv_status llm_model_create(clv_context *ctx, llm_source *source,
     model->ctx = ctx;
     model->source = source;
     model->hp = &source->hparams;
-    model->arch = llm_arch_find(model->hp->architecture);
-    if (!model->arch) {
-        status = llm_arch_unknown(model->hp->architecture);
-        goto fail;
-    }
-    status = llm_weights_load(ctx, source, model->arch, &model->weights,
-                              &model->list);
+    status = llm_weights_load(ctx, source, &model->weights, &model->list);
     if (status)
         goto fail;
     status = source->tokenizer(source, &model->tokenizer);
@@ -90,8 +84,7 @@ void clv_model_destroy(clv_model *model)
 {
     if (!model)
         return;
-    llm_weights_finish(&model->list);
-    free(model->weights.layers);
+    llm_weights_finish(&model->weights, &model->list);
     clv_tokenizer_destroy(model->tokenizer);
     llm_source_destroy(model->source);
     pthread_mutex_destroy(&model->lock);

@@ -1,7 +1,7 @@
 /* Frequencies of rotary position embeddings. */
 #pragma once
 
-#include "files/source.h"
+#include "hparams.h"
 
 /* CLV_ERR_FORMAT if the settings make no sense. */
 clv_status llm_rope_check(const llm_hparams *hp);

@@ -8,36 +8,7 @@
  */
 #pragma once
 
-#include <cleave/llm.h>
-
-#define LLM_MAX_EXPERTS 512
-
-typedef enum llm_rope_scaling {
-    LLM_ROPE_NONE = 0,
-    LLM_ROPE_LINEAR = 1, /* all frequencies divided by factor */
-    LLM_ROPE_LLAMA3 = 2, /* by wavelength, between low and high factors */
-} llm_rope_scaling;
-
-/* Settings of a transformer; checked by the source: counts are in sane ranges,
- * n_heads is a multiple of n_kv_heads, head_dim is even, and of experts some
- * are used. */
-typedef struct llm_hparams {
-    char architecture[32]; /* GGUF's name: "llama" */
-    char name[128];
-    uint32_t n_layers, n_embd, n_ff, n_vocab;
-    uint32_t n_heads, n_kv_heads, head_dim;
-    uint32_t n_experts, n_experts_used; /* 0: dense; n_ff is an expert's */
-    uint32_t n_ctx_train;
-    uint32_t sliding_window; /* 0: none */
-    float norm_eps;
-    uint32_t rope_mode; /* clv_rope_mode of the q and k weights */
-    uint32_t rope_dim;  /* channels rotated */
-    float rope_base;
-    uint32_t rope_scaling; /* llm_rope_scaling */
-    float rope_factor, rope_low_freq_factor, rope_high_freq_factor;
-    uint32_t rope_original_ctx;
-    int32_t bos, eos; /* -1: none; for models without a tokenizer */
-} llm_hparams;
+#include "../models/arch.h"
 
 /* One tensor of a source. data is aligned to its elements (blocks: to their
  * scale) and stays valid while the source lives. Of integers there are scales
@@ -55,7 +26,7 @@ typedef struct llm_source_tensor {
 
 typedef struct llm_source llm_source;
 struct llm_source {
-    llm_hparams hparams;
+    llm_hparams hparams; /* checked */
     /* CLV_ERR_NOT_FOUND, without a message, if there is no such tensor. */
     clv_status (*find)(llm_source *source, const char *name,
                        llm_source_tensor *out);

@@ -1,22 +1,11 @@
 /*
- * Parts of made-up models: the published shapes and the formats their weights
- * can have (synth_shapes.c), and what fills the weights (synth_fill.c). synth.c
- * makes a source of them.
+ * Parts of made-up models: the formats their weights can have
+ * (synth_spec.c), and what fills the weights (synth_fill.c). synth.c makes a
+ * source of them. Their shapes are the published ones of the architectures.
  */
 #pragma once
 
-#include <cleave/llm.h>
-
-typedef struct llm_synth_shape {
-    const char *name, *architecture;
-    uint32_t n_layers, n_embd, n_ff, n_vocab, n_heads, n_kv_heads, head_dim;
-    uint32_t n_ctx_train, sliding_window;
-    float norm_eps, rope_base;
-    bool tied;           /* token_embd is the output matrix too */
-    float llama3_factor; /* rope scaling from 8192 positions; 0: none */
-    bool qkv_bias;
-    uint32_t n_experts, n_experts_used; /* 0: dense */
-} llm_synth_shape;
+#include "../models/arch.h"
 
 /* How numbers are stored: a dtype, and for integers a clv_quant. */
 typedef struct llm_synth_type {
@@ -29,12 +18,17 @@ typedef struct llm_synth_format {
                                      else */
 } llm_synth_format;
 
-/* Takes "NAME[:FORMAT][:zero]" apart. */
-clv_status llm_synth_parse(const char *spec, const llm_synth_shape **shape,
-                           const llm_synth_format **format, bool *zero);
+/* What "NAME[:FORMAT][:zero]" asks for. */
+typedef struct llm_synth_spec {
+    const llm_arch *arch;
+    const llm_published *model;
+    const llm_synth_format *format;
+    bool zero; /* all weights are 0 */
+} llm_synth_spec;
+clv_status llm_synth_parse(const char *text, llm_synth_spec *out);
 
 typedef struct llm_synth_tensor {
-    char name[48];
+    char name[LLM_TENSOR_NAME];
     llm_synth_type type;
     uint32_t rank;
     int64_t dims[3];

@@ -6,7 +6,7 @@
  */
 #include "synth.h"
 
-#include "../random.h"
+#include "../base/random.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -1,7 +1,6 @@
 #include "hf_config.h"
-#include "../models/llama_tensors.h"
-#include "safetensors.h"
-#include "../str.h"
+#include "../files/safetensors.h"
+#include "../base/str.h"
 #include "../tokenizer/tokenizer.h"
 
 #include <inttypes.h>
@@ -39,7 +38,7 @@ static void show_shape(char text[64], const int64_t *dims, uint32_t rank)
 
 static clv_status check_tensor(const hf_source *s,
                                const llm_safetensors_tensor *t,
-                               const llm_llama_tensor *expected)
+                               const llm_tensor *expected)
 {
     const uint32_t outer = expected->rank > 2;
     const int64_t *dims = expected->dims + outer;
@@ -65,14 +64,14 @@ static clv_status check_tensor(const hf_source *s,
 }
 
 /* Finds the parts; none of them is no error where the tensor is optional. */
-static clv_status find_parts(const hf_source *s,
-                             const llm_llama_tensor *expected, entry *e)
+static clv_status find_parts(const hf_source *s, const llm_tensor *expected,
+                             entry *e)
 {
     for (uint32_t i = 0; i < expected->n_parts; i++) {
         char name[LLM_TENSOR_NAME];
-        llm_llama_part_name(expected, i, name);
+        llm_tensor_part(expected, i, name);
         const llm_safetensors_tensor *t = llm_safetensors_find(s->files, name);
-        if (!t && expected->need == LLM_TENSOR_OPTIONAL)
+        if (!t && expected->optional)
             return CLV_OK;
         if (!t)
             return clv_error(CLV_ERR_FORMAT,
@@ -111,10 +110,10 @@ static clv_status join_parts(const hf_source *s, entry *e)
 }
 
 /* Takes up one tensor the model can have, if the files hold it. */
-static clv_status add_tensor(hf_source *s, const llm_llama_tensor *expected,
+static clv_status add_tensor(hf_source *s, const llm_tensor *expected,
                              bool tied)
 {
-    if (expected->need == LLM_TENSOR_OUTPUT && tied)
+    if (tied && expected->row->flags & LLM_TIED)
         return CLV_OK;
     entry *e = &s->entries[s->n_entries];
     e->joined = expected->rank > 2;
@@ -165,12 +164,13 @@ static clv_status check_all_used(const hf_source *s, bool tied)
         llm_str name = llm_str_of(llm_safetensors_at(s->files, i)->name);
         if (!llm_names_find(used, n_used, name) &&
             !superfluous(name.data, tied))
-            status = clv_error(CLV_ERR_UNSUPPORTED,
-                               "%s: tensor '%s' is no part of a Llama model of "
-                               "%" PRIu32 " layers; use a plain, unquantised, "
-                               "merged model",
-                               s->dir, llm_str_show(name).text,
-                               s->base.hparams.n_layers);
+            status =
+                clv_error(CLV_ERR_UNSUPPORTED,
+                          "%s: tensor '%s' is no part of a model of "
+                          "architecture '%s' with %" PRIu32 " layers; use "
+                          "a plain, unquantised, merged model",
+                          s->dir, llm_str_show(name).text,
+                          s->base.hparams.arch->name, s->base.hparams.n_layers);
     }
     free(used);
     return status;
@@ -179,20 +179,16 @@ static clv_status check_all_used(const hf_source *s, bool tied)
 static clv_status load_tensors(hf_source *s, bool tied)
 {
     const llm_hparams *h = &s->base.hparams;
-    uint64_t n = llm_llama_tensor_count(h), twice;
+    uint64_t n = 0, twice;
+    for (llm_tensor t = {0}; llm_tensor_next(h, &t);)
+        n++;
     s->entries = calloc(n, sizeof *s->entries);
     s->names = calloc(n, sizeof *s->names);
     if (!s->entries || !s->names)
         return clv_error(CLV_ERR_NO_MEMORY,
                          "%s: no memory for %" PRIu64 " tensors", s->dir, n);
-    clv_status status = CLV_OK;
-    for (uint64_t i = 0; i < n && !status; i++) {
-        llm_llama_tensor expected;
-        llm_llama_tensor_at(h, i, &expected);
-        status = add_tensor(s, &expected, tied);
-    }
-    if (status)
-        return status;
+    for (llm_tensor t = {0}; llm_tensor_next(h, &t);)
+        CLV_TRY(add_tensor(s, &t, tied));
     for (uint64_t i = 0; i < s->n_entries; i++)
         s->names[i] = (llm_name){llm_str_of(s->entries[i].name), i};
     llm_names_sort(s->names, s->n_entries, &twice);
@@ -271,16 +267,20 @@ clv_status llm_source_open_hf(const char *dir, llm_source **out)
                            .destroy = destroy};
     set_name(&s->base.hparams, dir);
     s->dir = strdup(dir);
-    if (!s->dir)
+    if (!s->dir) {
         status = clv_error(CLV_ERR_NO_MEMORY, "%s: no memory to open it", dir);
-    if (!status)
-        status = llm_safetensors_open_dir(dir, &s->files);
-    if (!status)
-        status = load_tensors(s, config.tied);
-    if (status) {
-        destroy(&s->base);
-        return status;
+        goto failed;
     }
+    status = llm_safetensors_open_dir(dir, &s->files);
+    if (status)
+        goto failed;
+    status = load_tensors(s, config.tied);
+    if (status)
+        goto failed;
     *out = &s->base;
     return CLV_OK;
+
+failed:
+    destroy(&s->base);
+    return status;
 }

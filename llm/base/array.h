@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "../str.h"
+#include "str.h"
 
 #include <cleave/llm.h>
 

@@ -1,8 +1,8 @@
-#include "convert_tokenizer.h"
-#include "../models/llama_tensors.h"
-#include "recode.h"
-#include "../rope.h"
-#include "source.h"
+#include "tokenizer.h"
+
+#include "../files/recode.h"
+#include "../models/rope.h"
+#include "../sources/source.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,33 +23,29 @@ typedef struct conversion {
 
 static void write_hparams(llm_gguf_writer *w, const llm_hparams *h)
 {
-    llm_gguf_writer_str(w, "general.architecture", llm_str_of(h->architecture));
+    const llm_arch *arch = h->arch;
+    llm_hparams copy = *h;
+    const llm_setting *s;
+    llm_gguf_writer_str(w, "general.architecture", llm_str_of(arch->name));
     llm_gguf_writer_str(w, "general.name", llm_str_of(h->name));
-    llm_gguf_writer_u32(w, "llama.context_length", h->n_ctx_train);
-    llm_gguf_writer_u32(w, "llama.embedding_length", h->n_embd);
-    llm_gguf_writer_u32(w, "llama.block_count", h->n_layers);
-    llm_gguf_writer_u32(w, "llama.feed_forward_length", h->n_ff);
-    llm_gguf_writer_u32(w, "llama.attention.head_count", h->n_heads);
-    llm_gguf_writer_u32(w, "llama.attention.head_count_kv", h->n_kv_heads);
-    llm_gguf_writer_f32(w, "llama.attention.layer_norm_rms_epsilon",
-                        h->norm_eps);
-    llm_gguf_writer_u32(w, "llama.rope.dimension_count", h->rope_dim);
-    llm_gguf_writer_f32(w, "llama.rope.freq_base", h->rope_base);
-    llm_gguf_writer_u32(w, "llama.vocab_size", h->n_vocab);
-    if (h->n_experts) {
-        llm_gguf_writer_u32(w, "llama.expert_count", h->n_experts);
-        llm_gguf_writer_u32(w, "llama.expert_used_count", h->n_experts_used);
+    llm_gguf_writer_u32(w, llm_gguf_key_of(arch, "vocab_size").text,
+                        h->n_vocab);
+    for (uint32_t i = 0; (s = llm_setting_at(arch, i)); i++) {
+        const void *field = llm_setting_field(s, &copy);
+        if (!s->gguf)
+            continue;
+        const llm_gguf_key key = llm_gguf_key_of(arch, s->gguf);
+        if (s->flags & LLM_SETTING_FLOAT)
+            llm_gguf_writer_f32(w, key.text, *(const float *)field);
+        else if (*(const uint32_t *)field)
+            llm_gguf_writer_u32(w, key.text, *(const uint32_t *)field);
     }
-    if ((uint64_t)h->head_dim * h->n_heads != h->n_embd) {
-        llm_gguf_writer_u32(w, "llama.attention.key_length", h->head_dim);
-        llm_gguf_writer_u32(w, "llama.attention.value_length", h->head_dim);
-    }
-    if (h->sliding_window)
-        llm_gguf_writer_u32(w, "llama.attention.sliding_window",
-                            h->sliding_window);
     if (h->rope_scaling == LLM_ROPE_LINEAR) {
-        llm_gguf_writer_str(w, "llama.rope.scaling.type", llm_str_of("linear"));
-        llm_gguf_writer_f32(w, "llama.rope.scaling.factor", h->rope_factor);
+        llm_gguf_writer_str(w, llm_gguf_key_of(arch, "rope.scaling.type").text,
+                            llm_str_of("linear"));
+        llm_gguf_writer_f32(w,
+                            llm_gguf_key_of(arch, "rope.scaling.factor").text,
+                            h->rope_factor);
     }
 }
 
@@ -72,7 +68,8 @@ static void write_file_type(const conversion *c)
         llm_gguf_writer_u32(c->writer, "general.quantization_version", 2);
 }
 
-/* A vocabulary in a form that is not read must not be lost without a word. */
+/* A vocabulary in a form that cannot be read is an error: the file would lack
+ * it. */
 static clv_status check_no_tokenizer(const char *dir)
 {
     char *path = llm_path_join(dir, "tokenizer.model");
@@ -92,17 +89,14 @@ static clv_status write_tokenizer(const conversion *c)
 {
     const llm_hparams *h = &c->source->hparams;
     clv_tokenizer *tok = NULL;
-    clv_status status = c->source->tokenizer(c->source, &tok);
-    if (status)
-        return status;
+    CLV_TRY(c->source->tokenizer(c->source, &tok));
     if (tok) {
-        status = llm_convert_tokenizer(tok, c->dir, h->n_vocab, c->writer);
+        clv_status status =
+            llm_convert_tokenizer(tok, c->dir, h->n_vocab, c->writer);
         clv_tokenizer_destroy(tok);
         return status;
     }
-    status = check_no_tokenizer(c->dir);
-    if (status)
-        return status;
+    CLV_TRY(check_no_tokenizer(c->dir));
     llm_gguf_writer_str(c->writer, "tokenizer.ggml.model",
                         llm_str_of("no_vocab"));
     if (h->bos >= 0)
@@ -117,51 +111,42 @@ static clv_status write_tokenizer(const conversion *c)
 /* ------------------------------------------------------------------------ */
 /* Tensors                                                                  */
 
-/* GGUF says llama3's scaling as a divisor of each frequency. */
+/* GGUF has llama3's scaling as a divisor of each frequency. */
 static clv_status make_divisors(conversion *c)
 {
     llm_hparams h = c->source->hparams;
-    uint32_t n = h.rope_dim / 2;
+    const uint32_t n = h.rope_dim / 2;
     if (h.rope_scaling != LLM_ROPE_LLAMA3)
         return CLV_OK;
     float *scaled = calloc(n, sizeof *scaled);
     c->divisors = calloc(n, sizeof *c->divisors);
-    clv_status status = CLV_OK;
-    if (!scaled || !c->divisors)
-        status = clv_error(CLV_ERR_NO_MEMORY, "%s: no memory", c->dir);
-    if (!status)
-        status = llm_rope_frequencies(&h, NULL, scaled);
+    clv_status status =
+        scaled && c->divisors
+            ? llm_rope_frequencies(&h, NULL, scaled)
+            : clv_error(CLV_ERR_NO_MEMORY, "%s: no memory", c->dir);
+    if (status)
+        goto done;
     h.rope_scaling = LLM_ROPE_NONE;
-    if (!status)
-        status = llm_rope_frequencies(&h, NULL, c->divisors);
-    for (uint32_t j = 0; j < n && !status; j++)
+    status = llm_rope_frequencies(&h, NULL, c->divisors);
+    for (uint32_t j = 0; j < n; j++)
         c->divisors[j] /= scaled[j];
+done:
     free(scaled);
     return status;
 }
 
-static llm_recode_tensor divisor_tensor(const conversion *c)
-{
-    return (llm_recode_tensor){
-        .name = llm_str_of("rope_freqs.weight"),
-        .from = CLV_DTYPE_F32,
-        .to = CLV_DTYPE_F32,
-        .data = c->divisors,
-        .rows = 1,
-        .columns = c->source->hparams.rope_dim / 2,
-    };
-}
-
 /* False if the source has no such tensor. */
-static bool find_tensor(const conversion *c, const llm_llama_tensor *expected,
+static bool find_tensor(const conversion *c, const llm_tensor *expected,
                         llm_recode_tensor *out)
 {
+    const llm_hparams *h = &c->source->hparams;
+    const llm_str name = llm_str_of(expected->gguf);
+    const bool interleaved = expected->row->flags & LLM_ROTARY &&
+                             h->arch->gguf_rope == CLV_ROPE_PAIRS;
     llm_source_tensor t;
     if (c->source->find(c->source, expected->gguf, &t))
         return false;
-    llm_str name = llm_str_of(expected->gguf);
     uint32_t dtype = c->dtype == CLV_DTYPE_NONE ? t.dtype : c->dtype;
-    const bool vector = t.rank == 1;
     uint64_t rows = (uint64_t)t.dims[0];
     for (uint32_t i = 1; i + 1 < t.rank; i++)
         rows *= (uint64_t)t.dims[i];
@@ -172,68 +157,75 @@ static bool find_tensor(const conversion *c, const llm_llama_tensor *expected,
             llm_recode_target(name, t.rank, t.dims[t.rank - 1], dtype, c->tied),
         .data = t.data,
         .rows = rows,
-        .columns = vector ? 1 : (uint64_t)t.dims[t.rank - 1],
-        .interleave = expected->rotary ? c->source->hparams.head_dim : 0,
+        .columns = t.rank == 1 ? 1 : (uint64_t)t.dims[t.rank - 1],
+        .interleave = interleaved ? h->head_dim : 0,
     };
     return true;
 }
 
-/* Calls for every tensor, in the order of the file. */
-static clv_status each_tensor(const conversion *c, llm_recode *recode,
-                              uint64_t *total)
+/* Adds a tensor to the list in the file, or with recode writes it. */
+static clv_status put(const conversion *c, const llm_recode_tensor *t,
+                      uint32_t rank, const int64_t *dims, llm_recode *recode)
+{
+    if (recode)
+        return llm_recode_write(recode, t);
+    llm_gguf_writer_tensor(c->writer, t->name, t->to, rank, dims);
+    return CLV_OK;
+}
+
+/* Puts every tensor, in the order of the file. */
+static clv_status put_all(const conversion *c, llm_recode *recode,
+                          uint64_t *total)
 {
     const llm_hparams *h = &c->source->hparams;
-    clv_status status = CLV_OK;
+    llm_recode_tensor t = {
+        .name = llm_str_of("rope_freqs.weight"),
+        .from = CLV_DTYPE_F32,
+        .to = CLV_DTYPE_F32,
+        .data = c->divisors,
+        .rows = 1,
+        .columns = h->rope_dim / 2,
+    };
     if (c->divisors) {
-        llm_recode_tensor t = divisor_tensor(c);
-        if (recode)
-            status = llm_recode_write(recode, &t);
-        else
-            llm_gguf_writer_tensor(c->writer, t.name, t.to, 1,
-                                   (int64_t[]){(int64_t)t.columns});
+        CLV_TRY(put(c, &t, 1, &(int64_t){(int64_t)t.columns}, recode));
         *total += t.columns;
     }
-    for (uint64_t i = 0; i < llm_llama_tensor_count(h) && !status; i++) {
-        llm_llama_tensor expected;
-        llm_recode_tensor t;
-        llm_llama_tensor_at(h, i, &expected);
+    for (llm_tensor expected = {0}; llm_tensor_next(h, &expected);) {
         if (!find_tensor(c, &expected, &t))
             continue;
-        if (recode)
-            status = llm_recode_write(recode, &t);
-        else
-            llm_gguf_writer_tensor(c->writer, t.name, t.to, expected.rank,
-                                   expected.dims);
+        CLV_TRY(put(c, &t, expected.rank, expected.dims, recode));
         *total += t.rows * t.columns;
     }
-    return status;
+    return CLV_OK;
 }
 
 /* ------------------------------------------------------------------------ */
+
+static clv_status write_file(conversion *c, llm_recode *recode, const char *out)
+{
+    uint64_t done = 0;
+    CLV_TRY(llm_gguf_writer_open(c->writer, out));
+    CLV_TRY(put_all(c, recode, &done));
+    return llm_gguf_writer_commit(c->writer);
+}
 
 static clv_status convert(conversion *c, const char *out,
                           clv_progress_fn progress, void *progress_ctx)
 {
     llm_recode recode = {0};
     llm_source_tensor t;
-    uint64_t total = 0, done = 0;
+    uint64_t total = 0;
+    CLV_TRY(llm_source_open_hf(c->dir, &c->source));
+    CLV_TRY(llm_gguf_writer_create(&c->writer));
     c->tied = c->source->find(c->source, "output.weight", &t) != CLV_OK;
     write_hparams(c->writer, &c->source->hparams);
     write_file_type(c);
-    clv_status status = write_tokenizer(c);
-    if (!status)
-        status = make_divisors(c);
-    if (!status)
-        status = each_tensor(c, NULL, &total);
-    if (!status)
-        status = llm_recode_init(&recode, c->writer, "converting", total,
-                                 progress, progress_ctx);
-    if (!status)
-        status = llm_gguf_writer_open(c->writer, out);
-    if (!status)
-        status = each_tensor(c, &recode, &done);
-    if (!status)
-        status = llm_gguf_writer_commit(c->writer);
+    CLV_TRY(write_tokenizer(c));
+    CLV_TRY(make_divisors(c));
+    CLV_TRY(put_all(c, NULL, &total));
+    CLV_TRY(llm_recode_init(&recode, c->writer, "converting", total, progress,
+                            progress_ctx));
+    clv_status status = write_file(c, &recode, out);
     llm_recode_finish(&recode);
     return status;
 }
@@ -242,17 +234,11 @@ clv_status clv_convert(const char *dir, const char *out, uint32_t dtype,
                        clv_progress_fn progress, void *progress_ctx)
 {
     conversion c = {.dir = dir, .dtype = dtype};
-    clv_status status = CLV_OK;
     if (!dir || !out)
         return clv_error(CLV_ERR_INVALID, "clv_convert: a path is NULL");
     if (dtype != CLV_DTYPE_NONE)
-        status = llm_recode_check(dtype);
-    if (!status)
-        status = llm_source_open_hf(dir, &c.source);
-    if (!status)
-        status = llm_gguf_writer_create(&c.writer);
-    if (!status)
-        status = convert(&c, out, progress, progress_ctx);
+        CLV_TRY(llm_recode_check(dtype));
+    clv_status status = convert(&c, out, progress, progress_ctx);
     llm_gguf_writer_destroy(c.writer);
     llm_source_destroy(c.source);
     free(c.divisors);

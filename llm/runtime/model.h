@@ -12,8 +12,7 @@
 struct clv_model {
     clv_context *ctx;
     llm_source *source;
-    const llm_hparams *hp; /* the source's */
-    const llm_arch *arch;
+    const llm_hparams *hp;    /* the source's */
     clv_tokenizer *tokenizer; /* NULL: none */
     llm_weights weights;
     llm_weight_list list;

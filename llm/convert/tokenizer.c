@@ -1,7 +1,7 @@
-#include "convert_tokenizer.h"
+#include "tokenizer.h"
 
-#include "convert_pre.h"
-#include "json.h"
+#include "pre.h"
+#include "../base/json.h"
 #include "../tokenizer/internal.h"
 
 #include <inttypes.h>
