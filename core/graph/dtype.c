@@ -74,14 +74,18 @@ static clv_status check_blocks(const clv_format *f, const float *src,
                                uint64_t n)
 {
     const uint32_t limit = clv_float_bits(f->largest);
-    for (uint64_t i = 0; i < n; i += f->elements)
-        if (clv_largest_bits(src + i, (int)f->elements) > limit)
+    for (uint64_t i = 0; i < n; i += f->elements) {
+        uint32_t outside = 0;
+        for (uint32_t j = 0; j < f->elements; j++)
+            outside |= (clv_float_bits(src[i + j]) & 0x7fffffff) > limit;
+        if (outside)
             return clv_error(
                 CLV_ERR_INVALID,
                 "%s: elements %llu..%llu hold a value that is not finite "
                 "or beyond %g",
                 f->name, (unsigned long long)i,
                 (unsigned long long)i + f->elements - 1, (double)f->largest);
+    }
     return CLV_OK;
 }
 
