@@ -4,7 +4,7 @@
 #include "find.h"
 
 #include <cleave/plugin_queue.h>
-#include <kept.h>
+#include <cached.h>
 
 #include <pthread.h>
 

@@ -3,7 +3,7 @@
 #include "source.h"
 
 #include <tune/trial.h>
-#include <tune/verdict.h>
+#include <tune/result.h>
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #include <cleave/plugin_queue.h>
 
 #include "instance.h"
-#include "kept.h"
+#include "cached.h"
 #include "memory_types.h"
 
 typedef struct vk_block vk_block;

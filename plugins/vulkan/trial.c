@@ -5,7 +5,7 @@
 #include "vulkan_build_id.h"
 
 #include <tune/trial.h>
-#include <tune/verdict.h>
+#include <tune/result.h>
 
 static const char *option(const clv_plugin_device *dev, const char *key)
 {

@@ -1,7 +1,7 @@
 /* Which way tuning takes, on a device of which each way's time and result are
  * known. */
 #include "graph.h"
-#include "tune/lab.h"
+#include "tune/context.h"
 #include "tune/tune.h"
 
 #include <setjmp.h>

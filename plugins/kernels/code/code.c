@@ -1,6 +1,6 @@
 /* Calls to kernels and dispatches. */
 #include "maker.h"
-#include "lower/fuse.h"
+#include "graph/fuse.h"
 #include "lower/lower.h"
 
 int64_t gpu_expr_value(const gpu_expr *expr, const int64_t *symbols)

@@ -1,5 +1,5 @@
 #include "lower/objects.h"
-#include "lower/place.h"
+#include "graph/place.h"
 #include "lower/variant.h"
 
 #define ITEMS 64

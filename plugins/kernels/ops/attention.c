@@ -5,7 +5,7 @@
  * kernel of their own, in attention_few.c.
  */
 #include "ops/attention.h"
-#include "ops/matrix.h"
+#include "ops/tiles.h"
 
 #define F32 GPU_BIT(CLV_DTYPE_F32)
 #define MAX_PARTS 16

@@ -27,7 +27,7 @@ void gpu_attention_groups(gpu_call *call, const gpu_attention *s);
 
 /* attention_many.c: cache rows that the kernel of matrices takes at once. */
 uint32_t gpu_attention_keys(const gpu_target *target);
-/* And units of 16 bytes that the values take in attention_coop.clt. */
+/* And units of 16 bytes that the values take in attention_prefill_tensor_glsl.clt. */
 uint32_t gpu_attention_values(const gpu_attention *s);
 clv_status gpu_attention_many_lower(gpu_lowering *lowering,
                                     const gpu_node *node,

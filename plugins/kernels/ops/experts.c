@@ -193,9 +193,9 @@ static clv_status lower_experts(gpu_lowering *lowering, const gpu_node *node)
         return gpu_experts_lower_many(lowering, node);
     gpu_puts(&text, gpu_template_packed);
     gpu_puts(&text, gpu_template_weights);
-    gpu_puts(&text, gpu_template_experts);
-    gpu_puts(&text, gpu_experts_scored(node) ? gpu_template_experts_sum
-                                             : gpu_template_experts_vector);
+    gpu_puts(&text, gpu_template_experts_gemv_words);
+    gpu_puts(&text, gpu_experts_scored(node) ? gpu_template_experts_gemv_sum
+                                             : gpu_template_experts_gemv);
     /* A sum of several parts is written more than once: nothing joins it. */
     if (gpu_experts_scored(node) &&
         gpu_experts_step(node) < node->in[1].d.dims[0])

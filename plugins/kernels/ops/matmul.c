@@ -4,8 +4,8 @@
  * floats, or of bytes where the device has products of those.
  */
 #include "lower/objects.h"
-#include "matmul_matrix.h"
-#include "matrix.h"
+#include "gemm_tensor.h"
+#include "tiles.h"
 #include "lower/variant.h"
 
 #define F32 GPU_BIT(CLV_DTYPE_F32)
@@ -62,7 +62,7 @@ static bool has_bytes(const gpu_node *node)
 
 #define VECTOR(group_, outputs_, rows_, wanted_)                               \
     {                                                                          \
-        .name = "matmul_vector", .text = gpu_template_matmul_vector,           \
+        .name = "matmul_vector", .text = gpu_template_gemv,           \
         .rows_max = rows_, .items = group_, .outputs = outputs_,               \
         .rows = rows_, .local_bytes = 4 * outputs_ * rows_ * (group_ + 1),     \
         .defines = {{"GROUP", group_},                                         \
@@ -72,7 +72,7 @@ static bool has_bytes(const gpu_node *node)
     }
 #define BYTES_TILE(gx_, gy_, tm_, tn_, wanted_)                                \
     {                                                                          \
-        .name = "matmul_tile_bytes", .text = gpu_template_matmul_tile_bytes,   \
+        .name = "matmul_tile_bytes", .text = gpu_template_gemm_int8,   \
         .items = gx_ * gy_, .outputs = gx_ * tm_, .rows = gy_ * tn_,           \
         .local_bytes = 4 * 9 * (gx_ * tm_ + 1 + gy_ * tn_ + 1), .bytes = true, \
         .defines = {{"GX", gx_}, {"GY", gy_}, {"TM", tm_}, {"TN", tn_}},       \
@@ -80,7 +80,7 @@ static bool has_bytes(const gpu_node *node)
     }
 #define TILE(gx_, gy_, tm_, tn_, wanted_)                                      \
     {                                                                          \
-        .name = "matmul_tile", .text = gpu_template_matmul_tile,               \
+        .name = "matmul_tile", .text = gpu_template_gemm,               \
         .items = gx_ * gy_, .outputs = gx_ * tm_, .rows = gy_ * tn_,           \
         .local_bytes = 4 * 32 * (gx_ * tm_ + 1 + gy_ * tn_ + 1),               \
         .defines = {{"GX", gx_}, {"GY", gy_}, {"TM", tm_}, {"TN", tn_}},       \
@@ -294,7 +294,7 @@ static clv_status lower_bytes(gpu_lowering *lowering, const gpu_node *node,
         status = gpu_build_private(&lowering->builder, size / 8, false,
                                    &out->scales);
     gpu_puts(&text, gpu_template_packed);
-    gpu_puts(&text, gpu_template_quantise);
+    gpu_puts(&text, gpu_template_activations_int8);
     if (!status && text.failed)
         status = CLV_ERR_NO_MEMORY;
     if (!status) {
@@ -317,7 +317,7 @@ static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
 {
     gpu_call call;
     gpu_call_init(&call, v->name, text, node->index, v->items);
-    if (v->text == gpu_template_matmul_vector)
+    if (v->text == gpu_template_gemv)
         gpu_call_subgroups(&call, node->target, "matmul_vector_subgroups");
     if (v->bytes) {
         add_private(&call, node, "q", x->q, 4, false);

@@ -95,7 +95,7 @@ static clv_status add_turns(gpu_lowering *lowering, uint32_t node,
     gpu_expr rows, channels, stride;
     gpu_call call;
     gpu_rows_extent(&rope->in[0], &rows, &channels, &stride);
-    gpu_call_init(&call, "rope_turns", gpu_template_rope_turns, node,
+    gpu_call_init(&call, "rope_turns", gpu_template_rope_angles, node,
                   GROUP_PAIRS);
     gpu_call_rows(&call, "pos", &rope->in[1], false);
     gpu_call_rows(&call, "freq", &rope->in[2], false);

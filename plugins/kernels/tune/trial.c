@@ -1,6 +1,6 @@
 #include "tune/trial.h"
-#include "tune/lab.h"
-#include "tune/trial_cases.h"
+#include "tune/context.h"
+#include "tune/cases.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 #include "tune/tune.h"
 #include "lower/check.h"
-#include "tune/lab.h"
-#include "tune/tune_sample.h"
+#include "tune/context.h"
+#include "tune/sample.h"
 
 #include <string.h>
 
