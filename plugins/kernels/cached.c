@@ -35,8 +35,8 @@ static void put_expr(writer *w, const gpu_expr *e)
     put_number(w, (uint64_t)e->divisor);
 }
 
-bool gpu_kept_filled_by(const gpu_code *code, const gpu_dispatch *setup,
-                        uint32_t index)
+bool gpu_cached_filled_by(const gpu_code *code, const gpu_dispatch *setup,
+                          uint32_t index)
 {
     const gpu_kernel *kernel = &code->kernels[setup->kernel];
     for (uint32_t i = 0; i < kernel->n_args; i++)
@@ -75,26 +75,27 @@ static void put_key(writer *w, const gpu_code *code, uint32_t index,
 {
     put_number(w, code->privates[index].size);
     for (uint32_t i = 0; i < code->n_setup; i++)
-        if (gpu_kept_filled_by(code, &code->setup[i], index))
+        if (gpu_cached_filled_by(code, &code->setup[i], index))
             put_dispatch(w, code, &code->setup[i], index, place_of, ctx);
 }
 
-clv_status gpu_kept_find(const clv_host_api *host, gpu_kept **list,
-                         const gpu_code *code, uint32_t index,
-                         gpu_place_of place_of, const void *ctx, gpu_kept **out)
+clv_status gpu_cached_find(const clv_host_api *host, gpu_cached **list,
+                           const gpu_code *code, uint32_t index,
+                           gpu_place_of place_of, const void *ctx,
+                           gpu_cached **out)
 {
     const bool shared = !code->privates[index].own;
     writer w = {NULL, 0};
     if (shared)
         put_key(&w, code, index, place_of, ctx);
-    gpu_kept *own = clv_new(host, sizeof *own + w.n);
+    gpu_cached *own = clv_new(host, sizeof *own + w.n);
     if (!own)
         return CLV_ERR_NO_MEMORY;
     w = (writer){own->key, 0};
     if (shared)
         put_key(&w, code, index, place_of, ctx);
     own->n_key = w.n; /* of those that nobody finds 0 */
-    gpu_kept *k = shared ? *list : NULL;
+    gpu_cached *k = shared ? *list : NULL;
     while (k && (k->n_key != own->n_key || memcmp(k->key, own->key, w.n)))
         k = k->next;
     if (k) {
@@ -109,7 +110,8 @@ clv_status gpu_kept_find(const clv_host_api *host, gpu_kept **list,
     return CLV_OK;
 }
 
-void *gpu_kept_drop(const clv_host_api *host, gpu_kept **list, gpu_kept *kept)
+void *gpu_cached_drop(const clv_host_api *host, gpu_cached **list,
+                      gpu_cached *kept)
 {
     if (--kept->users)
         return NULL;

@@ -51,27 +51,27 @@ static uint32_t find_own(const gpu_code *code)
     return 0;
 }
 
-static void test_kept(void **state)
+static void test_cached(void **state)
 {
-    gpu_kept *list = NULL, *one, *two;
+    gpu_cached *list = NULL, *one, *two;
     gpu_code *code = lower();
     const uint32_t i = find_own(code);
     (void)state;
     assert_true(code->privates[i].weights);
     assert_int_equal(code->n_setup, 1);
-    assert_true(gpu_kept_filled_by(code, code->setup, i));
+    assert_true(gpu_cached_filled_by(code, code->setup, i));
     for (int own = 0; own < 2; own++) {
         code->privates[i].own = own;
         assert_int_equal(
-            gpu_kept_find(&test_host, &list, code, i, place_of, NULL, &one),
+            gpu_cached_find(&test_host, &list, code, i, place_of, NULL, &one),
             CLV_OK);
         assert_int_equal(
-            gpu_kept_find(&test_host, &list, code, i, place_of, NULL, &two),
+            gpu_cached_find(&test_host, &list, code, i, place_of, NULL, &two),
             CLV_OK);
         assert_int_equal(own ? one != two : one == two, true);
         one->memory = &list;
-        assert_ptr_equal(gpu_kept_drop(&test_host, &list, two), NULL);
-        assert_ptr_equal(gpu_kept_drop(&test_host, &list, one), &list);
+        assert_ptr_equal(gpu_cached_drop(&test_host, &list, two), NULL);
+        assert_ptr_equal(gpu_cached_drop(&test_host, &list, one), &list);
         assert_null(list);
     }
     gpu_code_free(&test_host, code);
@@ -79,6 +79,6 @@ static void test_kept(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kept)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cached)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,24 +10,24 @@
 
 #include <cmocka.h>
 
-#define TEAM_IN 96
+#define GROUP_IN 96
 
 /* x normalised, as the team's kernel does on the way. */
 static double normalised(const sample *b, int64_t i, int64_t c)
 {
     double sum = 0;
-    for (int64_t k = 0; k < TEAM_IN; k++)
+    for (int64_t k = 0; k < GROUP_IN; k++)
         sum += sample_value(b, 0, i, k) * sample_value(b, 0, i, k);
-    return sample_value(b, 0, i, c) / sqrt(sum / TEAM_IN + 1e-3f) *
+    return sample_value(b, 0, i, c) / sqrt(sum / GROUP_IN + 1e-3f) *
            sample_value(b, 1, 0, c);
 }
 
-static double team_product(const sample *b, uint32_t w, uint32_t bias,
-                           int64_t i, int64_t o)
+static double group_product(const sample *b, uint32_t w, uint32_t bias,
+                            int64_t i, int64_t o)
 {
     const uint32_t scales = b->g.tensors[w].quant_scales;
     double sum = 0;
-    for (int64_t c = 0; c < TEAM_IN; c++)
+    for (int64_t c = 0; c < GROUP_IN; c++)
         sum += normalised(b, i, c) * sample_value(b, w, o, c);
     if (scales)
         sum *= sample_value(b, scales - 1, 0, o);
@@ -35,12 +35,12 @@ static double team_product(const sample *b, uint32_t w, uint32_t bias,
 }
 
 /* Tensors 0 x, 1 weights of the norm, 2 what it makes. */
-static void begin_team(sample *b, int64_t n)
+static void begin_group(sample *b, int64_t n)
 {
     graph_init(&b->g);
-    sample_add(b, CLV_DTYPE_F32, CLV_USAGE_INPUT, n, TEAM_IN, 0);
-    sample_add(b, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, TEAM_IN, 0);
-    sample_add(b, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, n, TEAM_IN, 0);
+    sample_add(b, CLV_DTYPE_F32, CLV_USAGE_INPUT, n, GROUP_IN, 0);
+    sample_add(b, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, GROUP_IN, 0);
+    sample_add(b, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, n, GROUP_IN, 0);
     graph_node(&b->g, CLV_OP_RMS_NORM, 2,
                (const uint32_t[]){0, 1, CLV_NO_TENSOR})
         ->attr.norm.eps = 1e-3f;
@@ -50,7 +50,7 @@ static void begin_team(sample *b, int64_t n)
 static uint32_t add_product(sample *b, uint32_t dtype, int64_t n, int64_t out,
                             bool bias, uint32_t *w, uint32_t *its_bias)
 {
-    *w = sample_add(b, dtype, CLV_USAGE_WEIGHT, out, TEAM_IN, 0);
+    *w = sample_add(b, dtype, CLV_USAGE_WEIGHT, out, GROUP_IN, 0);
     *its_bias = CLV_NO_TENSOR;
     if (dtype == CLV_DTYPE_I8) {
         b->g.tensors[*w].quant = CLV_QUANT_PER_CHANNEL;
@@ -66,7 +66,7 @@ static uint32_t add_product(sample *b, uint32_t dtype, int64_t n, int64_t out,
 }
 
 /* So that products are some units: no exp() overflows, and activations bend. */
-static void fill_team(sample *b, uint32_t dtype)
+static void fill_group(sample *b, uint32_t dtype)
 {
     const float one = dtype == CLV_DTYPE_Q8_0   ? 128
                       : dtype == CLV_DTYPE_I8   ? 128
@@ -75,7 +75,7 @@ static void fill_team(sample *b, uint32_t dtype)
     for (uint32_t t = 0; t < b->g.sub.n_tensors; t++)
         if (b->g.tensors[t].dtype != CLV_DTYPE_I32)
             sample_fill(b, t);
-    for (int64_t c = 0; c < TEAM_IN; c++)
+    for (int64_t c = 0; c < GROUP_IN; c++)
         ((float *)b->data[1])[c] /= one;
 }
 
@@ -88,7 +88,7 @@ static void run_three(runner *r, uint32_t dtype, uint32_t last, int64_t n,
     sample b = {0};
     uint32_t w[3], biases[3], y[3], seen[2];
     judge j = {0, 0};
-    begin_team(&b, n);
+    begin_group(&b, n);
     for (uint32_t i = 0; i < 3; i++)
         y[i] = add_product(&b, i < 2 ? dtype : last, n, outs[i], bias, &w[i],
                            &biases[i]);
@@ -105,21 +105,21 @@ static void run_three(runner *r, uint32_t dtype, uint32_t last, int64_t n,
         ((int32_t *)b.data[ids])[i] = (int32_t)n - i;
     graph_node(&b.g, CLV_OP_SET_ROWS, CLV_NO_TENSOR,
                (const uint32_t[]){state, y[2], ids, CLV_NO_TENSOR});
-    fill_team(&b, dtype);
+    fill_group(&b, dtype);
     runner_run(r, &b.g, b.data, b.size, NULL);
     for (int64_t i = 0; i < n; i++) {
         for (uint32_t k = 0; k < 2; k++) {
             double sum = 0;
             for (int64_t o = 0; o < outs[k]; o++)
-                sum += exp(team_product(&b, w[k], biases[k], i, o));
+                sum += exp(group_product(&b, w[k], biases[k], i, o));
             for (int64_t o = 0; o < outs[k]; o++)
                 judge_expect(&j, sample_value(&b, seen[k], i, o),
-                             exp(team_product(&b, w[k], biases[k], i, o)) /
+                             exp(group_product(&b, w[k], biases[k], i, o)) /
                                  sum);
         }
         for (int64_t o = 0; o < outs[2]; o++)
             judge_expect(&j, sample_value(&b, state, n - i, o),
-                         team_product(&b, w[2], biases[2], i, o));
+                         group_product(&b, w[2], biases[2], i, o));
     }
     judge_conclude(&j, 1e-10, "three products of a norm");
     sample_free(&b);
@@ -131,7 +131,7 @@ static void run_glu(runner *r, uint32_t dtype, int64_t n, bool gelu)
     sample b = {0};
     uint32_t w[2], none;
     judge j = {0, 0};
-    begin_team(&b, n);
+    begin_group(&b, n);
     uint32_t gate = add_product(&b, dtype, n, 50, false, &w[0], &none);
     uint32_t up = add_product(&b, dtype, n, 50, false, &w[1], &none);
     uint32_t both =
@@ -142,15 +142,15 @@ static void run_glu(runner *r, uint32_t dtype, int64_t n, bool gelu)
         ->attr.glu.activation = gelu ? CLV_ACT_GELU_TANH : CLV_ACT_SILU;
     graph_node(&b.g, CLV_OP_SOFTMAX, seen,
                (const uint32_t[]){both, CLV_NO_TENSOR});
-    fill_team(&b, dtype);
+    fill_group(&b, dtype);
     runner_run(r, &b.g, b.data, b.size, NULL);
     for (int64_t i = 0; i < n; i++) {
         double sum = 0, y[50];
         for (int64_t o = 0; o < 50; o++) {
-            double g = team_product(&b, w[0], CLV_NO_TENSOR, i, o);
+            double g = group_product(&b, w[0], CLV_NO_TENSOR, i, o);
             double z = 0.7978845608 * (g + 0.044715 * g * g * g);
             double a = gelu ? 0.5 * g * (1 + tanh(z)) : g / (1 + exp(-g));
-            y[o] = exp(a * team_product(&b, w[1], CLV_NO_TENSOR, i, o));
+            y[o] = exp(a * group_product(&b, w[1], CLV_NO_TENSOR, i, o));
             sum += y[o];
         }
         for (int64_t o = 0; o < 50; o++)
@@ -170,12 +170,12 @@ static double turned(const sample *b, const uint32_t *w, uint32_t freq,
     const int64_t c = o % HEAD, apart = halves ? pairs : 1;
     const int64_t j = halves ? c % pairs : c / 2;
     const bool second = halves ? c >= pairs : c % 2;
-    const double x = team_product(b, w[0], w[1], i, o);
+    const double x = group_product(b, w[0], w[1], i, o);
     if (j >= pairs || c >= 2 * pairs)
         return x;
     const double angle = (3.0 + 5 * i) * sample_value(b, freq, 0, j);
     const double y =
-        team_product(b, w[0], w[1], i, second ? o - apart : o + apart);
+        group_product(b, w[0], w[1], i, second ? o - apart : o + apart);
     return 0.5 * (second ? y * sin(angle) + x * cos(angle)
                          : x * cos(angle) - y * sin(angle));
 }
@@ -217,7 +217,7 @@ static void run_turned(runner *r, const gpu_target *target, turning c)
     uint32_t w[3][2], y[3], freq[2], ids[2];
     gpu_code *code = NULL;
     judge j = {0, 0};
-    begin_team(&b, c.n);
+    begin_group(&b, c.n);
     for (uint32_t i = 0; i < 3; i++)
         y[i] = add_product(&b, CLV_DTYPE_Q8_0, c.n, outs[i], c.bias, &w[i][0],
                            &w[i][1]);
@@ -244,7 +244,7 @@ static void run_turned(runner *r, const gpu_target *target, turning c)
         sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, c.n, outs[0], 0);
     graph_node(&b.g, CLV_OP_SOFTMAX, seen,
                (const uint32_t[]){y[0], CLV_NO_TENSOR});
-    fill_team(&b, CLV_DTYPE_Q8_0);
+    fill_group(&b, CLV_DTYPE_Q8_0);
     assert_int_equal(gpu_lower(&test_host, target, &b.g.sub, &code), CLV_OK);
     assert_int_equal(code->n_dispatches, c.dispatches);
     gpu_code_free(&test_host, code);
@@ -262,14 +262,14 @@ static void run_turned(runner *r, const gpu_target *target, turning c)
                          turned(&b, w[1], freq[1], c.pairs, c.halves, i, o));
             judge_expect(
                 &j, sample_value(&b, values, c.two_ids ? i + 1 : c.n - i, o),
-                team_product(&b, w[2][0], w[2][1], i, o));
+                group_product(&b, w[2][0], w[2][1], i, o));
         }
     }
     judge_conclude(&j, 1e-10, "queries and keys that are turned");
     sample_free(&b);
 }
 
-/* Two teams of the same weights and x, whose ropes have frequencies of their
+/* Two groups of the same weights and x, whose ropes have frequencies of their
  * own. */
 static void run_two_turned(runner *r)
 {
@@ -277,7 +277,7 @@ static void run_two_turned(runner *r)
     sample b = {0};
     uint32_t w[2], freq[2], seen[2];
     judge j = {0, 0};
-    begin_team(&b, 1);
+    begin_group(&b, 1);
     uint32_t y = add_product(&b, CLV_DTYPE_Q8_0, 1, out, false, &w[0], &w[1]);
     uint32_t pos = sample_add(&b, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, 1, 0);
     ((int32_t *)b.data[pos])[0] = 3;
@@ -290,7 +290,7 @@ static void run_two_turned(runner *r)
         if (i)
             break;
         uint32_t norm =
-            sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, TEAM_IN, 0);
+            sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, GROUP_IN, 0);
         graph_node(&b.g, CLV_OP_RMS_NORM, norm,
                    (const uint32_t[]){0, 1, CLV_NO_TENSOR})
             ->attr.norm.eps = 1e-3f;
@@ -298,7 +298,7 @@ static void run_two_turned(runner *r)
         graph_node(&b.g, CLV_OP_MATMUL, y,
                    (const uint32_t[]){norm, w[0], CLV_NO_TENSOR});
     }
-    fill_team(&b, CLV_DTYPE_Q8_0);
+    fill_group(&b, CLV_DTYPE_Q8_0);
     runner_run(r, &b.g, b.data, b.size, NULL);
     for (uint32_t i = 0; i < 2; i++) {
         double sum = 0;
@@ -308,11 +308,11 @@ static void run_two_turned(runner *r)
             judge_expect(&j, sample_value(&b, seen[i], 0, o),
                          exp(turned(&b, w, freq[i], pairs, false, 0, o)) / sum);
     }
-    judge_conclude(&j, 1e-10, "two teams that are turned");
+    judge_conclude(&j, 1e-10, "two groups that are turned");
     sample_free(&b);
 }
 
-/* Rows of the caches, sines and cosines, the team, what is seen. */
+/* Rows of the caches, sines and cosines, the fused, what is seen. */
 static void run_all_turned(runner *r, const gpu_target *target)
 {
     const int64_t half = HEAD / 2;
@@ -339,7 +339,7 @@ static void run_all_turned(runner *r, const gpu_target *target)
         (turning){.n = 1, .pairs = half, .two_freqs = true, .dispatches = 5});
 }
 
-static void test_teams(void **state)
+static void test_groups(void **state)
 {
     gpu_target target = sample_target;
     target.plain_matrix = true;
@@ -362,7 +362,7 @@ static void test_teams(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_teams),
+        cmocka_unit_test(test_groups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

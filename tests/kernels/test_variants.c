@@ -1,4 +1,4 @@
-/* All ways to compute a node, among which tuning chooses, compute the same. */
+/* All variants of a node, among which tuning chooses, compute the same. */
 #include "tune/context.h"
 #include "runner.h"
 #include "tune/tune.h"
@@ -57,30 +57,31 @@ static void run(const char *choices, const bench *b)
     runner_close(r);
 }
 
-/* Each way's output, or that of every step-th, against the preferred one's. */
+/* Each variant's output, or that of every step-th, against the preferred one's.
+ */
 static void compare(bench *b, uint32_t out, uint32_t at_least, uint32_t step)
 {
     gpu_target target = small;
-    gpu_ways ways;
+    gpu_variants variants;
     target.plain_matrix = matrix;
     runner *r = runner_open(&target);
     float *want = malloc(b->size[out]);
     assert_non_null(want);
-    gpu_list_ways(&target, &b->g.sub, 0, &ways);
-    assert_in_range(ways.n, at_least, GPU_MAX_WAYS);
+    gpu_list_variants(&target, &b->g.sub, 0, &variants);
+    assert_in_range(variants.n, at_least, GPU_MAX_VARIANTS);
     if (r) {
         runner_close(r);
         run(NULL, b);
         memcpy(want, b->data[out], b->size[out]);
     }
-    for (uint32_t i = 0; i < ways.n && r; i += step) {
+    for (uint32_t i = 0; i < variants.n && r; i += step) {
         char choice[GPU_KEY_SIZE + 16];
-        snprintf(choice, sizeof choice, "%s=%u", ways.key,
-                 (unsigned)ways.way[i]);
+        snprintf(choice, sizeof choice, "%s=%u", variants.key,
+                 (unsigned)variants.id[i]);
         memset(b->data[out], 0xff, b->size[out]);
         run(choice, b);
         const double error =
-            gpu_lab_error(b->data[out], want, b->size[out] / 4);
+            gpu_result_error(b->data[out], want, b->size[out] / 4);
         if (!(error <= tolerance))
             fail_msg("%s: normalised mean square error %g", choice, error);
     }
@@ -91,7 +92,7 @@ static void compare(bench *b, uint32_t out, uint32_t at_least, uint32_t step)
         skip();
 }
 
-static void run_product(int64_t rows, uint32_t ways)
+static void run_product(int64_t rows, uint32_t variants)
 {
     const uint32_t inputs[] = {0, 1, CLV_NO_TENSOR};
     bench b = {0};
@@ -100,7 +101,7 @@ static void run_product(int64_t rows, uint32_t ways)
     add(&b, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 37, 70, 0);
     add(&b, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, rows, 37, 0);
     graph_node(&b.g, CLV_OP_MATMUL, 2, inputs);
-    compare(&b, 2, ways, 2);
+    compare(&b, 2, variants, 2);
 }
 
 static void test_products(void **state)
@@ -118,7 +119,7 @@ static void fill_halves(bench *b, uint32_t t)
 }
 
 /* By matrix instructions. */
-static void run_matrix(int64_t rows, uint32_t ways, uint32_t step)
+static void run_matrix(int64_t rows, uint32_t variants, uint32_t step)
 {
     const uint32_t inputs[] = {0, 1, CLV_NO_TENSOR};
     bench b = {0};
@@ -130,7 +131,7 @@ static void run_matrix(int64_t rows, uint32_t ways, uint32_t step)
     add(&b, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, rows, 70, 0);
     graph_node(&b.g, CLV_OP_MATMUL, 2, inputs);
     matrix = true;
-    compare(&b, 2, ways, step);
+    compare(&b, 2, variants, step);
     matrix = false;
 }
 

@@ -49,7 +49,7 @@ typedef struct gpu_fusion {
                              most, and there may be a copy for the others */
     clv_layout_map *maps; /* [n_tensors] of those moved into slices */
     uint32_t *busy;       /* [privates] 1 + last node that uses it */
-    uint32_t n_busy, room_busy;
+    uint32_t n_busy, max_busy;
     bool off;
 } gpu_fusion;
 

@@ -11,18 +11,18 @@
 
 #include "graph/fuse.h"
 
-#define GPU_TEAM_MAX 3
+#define GPU_FUSED_MAX 3
 
-typedef struct gpu_member {
+typedef struct gpu_fused_member {
     gpu_node product;
-    bool turned;    /* by a ROPE */
+    bool rotated;   /* by a ROPE */
     gpu_node rope;  /* if turned */
     gpu_tensor out; /* of the last node but a SET_ROWS */
     gpu_chain sets; /* if sets.sets: where the rows of out go instead */
-} gpu_member;
+} gpu_fused_member;
 
-typedef struct gpu_team {
-    gpu_member members[GPU_TEAM_MAX]; /* with a GLU: gate, up */
+typedef struct gpu_fused {
+    gpu_fused_member members[GPU_FUSED_MAX]; /* with a GLU: gate, up */
     uint32_t n;
     gpu_node norm; /* if has_norm */
     gpu_tensor x;  /* of the products; with a norm, that one's */
@@ -31,21 +31,21 @@ typedef struct gpu_team {
                              frequencies and attributes; NULL: none is */
     uint32_t activation;
     uint32_t n_outs; /* as many as members, which have them; 1 with a GLU */
-    uint32_t covered[3 * GPU_TEAM_MAX + 2]; /* nodes, the first among them */
+    uint32_t covered[3 * GPU_FUSED_MAX + 2]; /* nodes, the first among them */
     uint32_t n_covered;
-} gpu_team;
+} gpu_fused;
 
 /* Whether the kernel can make a product in one team with the first, which may
  * be itself. */
-typedef bool gpu_team_takes(const gpu_node *product, const gpu_node *first);
+typedef bool gpu_fused_test(const gpu_node *product, const gpu_node *first);
 /* The team that begins at the node, a product or a norm; false: there is none.
  */
-bool gpu_team_find(const gpu_fusion *f, const gpu_node *node,
-                   gpu_team_takes *takes, gpu_team *team);
+bool gpu_fused_find(const gpu_fusion *f, const gpu_node *node,
+                    gpu_fused_test *takes, gpu_fused *fused);
 /* Whether the pairs that the team's rope turns lie 16 k channels apart, in two
  * rows of tiles of 16; else side by side, in one. */
-bool gpu_team_has_halves(const gpu_team *team);
+bool gpu_fused_has_halves(const gpu_fused *fused);
 
-/* ops/matmul_few.c: the kernels of teams. */
-gpu_team_takes gpu_few_takes;
-clv_status gpu_few_lower_team(gpu_lowering *lowering, const gpu_team *team);
+/* ops/matmul_few.c: the kernels of groups. */
+gpu_fused_test gpu_fused_takes;
+clv_status gpu_fused_lower(gpu_lowering *lowering, const gpu_fused *fused);

@@ -26,7 +26,7 @@ gpu_operand *gpu_call_rows(gpu_call *call, const char *name,
                              .packed = true};
     gpu_rows_extent(t, &operand->width, &operand->channels,
                     &operand->strides[CLV_L_W]);
-    if (gpu_is_spread(t)) {
+    if (gpu_is_transposed(t)) {
         operand->packed = false;
         operand->strides[CLV_L_C] = gpu_constant(t->d.strides[1]);
     }
@@ -180,21 +180,21 @@ static clv_status lower_chain(gpu_lowering *lowering, gpu_fusion *fusion,
 }
 
 /* Products that share their x, in one kernel. */
-static clv_status lower_team(gpu_lowering *lowering, gpu_fusion *fusion,
-                             const gpu_node *node, gpu_team *team)
+static clv_status lower_fused(gpu_lowering *lowering, gpu_fusion *fusion,
+                              const gpu_node *node, gpu_fused *fused)
 {
     clv_status status = CLV_OK;
-    for (uint32_t i = 0; i < team->n_outs && !status; i++) {
-        gpu_chain *sets = &team->members[i].sets;
+    for (uint32_t i = 0; i < fused->n_outs && !status; i++) {
+        gpu_chain *sets = &fused->members[i].sets;
         status = sets->sets ? gpu_row_map(lowering, node->index, &sets->ids,
                                           &sets->state, &sets->map)
                             : gpu_place(fusion, &lowering->builder, node,
-                                        &team->members[i].out);
+                                        &fused->members[i].out);
     }
     if (!status)
-        status = gpu_few_lower_team(lowering, team);
-    for (uint32_t i = 0; i < team->n_covered; i++)
-        fusion->covered[team->covered[i]] = true;
+        status = gpu_fused_lower(lowering, fused);
+    for (uint32_t i = 0; i < fused->n_covered; i++)
+        fusion->covered[fused->covered[i]] = true;
     return status;
 }
 
@@ -202,9 +202,9 @@ static clv_status lower_some(gpu_lowering *lowering, gpu_fusion *fusion,
                              const gpu_node *node)
 {
     gpu_chain chain;
-    gpu_team team;
-    if (gpu_team_find(fusion, node, gpu_few_takes, &team))
-        return lower_team(lowering, fusion, node, &team);
+    gpu_fused fused;
+    if (gpu_fused_find(fusion, node, gpu_fused_takes, &fused))
+        return lower_fused(lowering, fusion, node, &fused);
     gpu_fusion_find(fusion, node, &chain);
     return chain.n_nodes ? lower_chain(lowering, fusion, node, &chain)
                          : lower_alone(lowering, fusion, node);
@@ -214,7 +214,7 @@ static clv_status lower_node(gpu_lowering *lowering, gpu_fusion *fusion,
                              uint32_t index)
 {
     gpu_node node;
-    gpu_swapped swapped;
+    gpu_replaced swapped;
     gpu_check_node(lowering->target, fusion->graph, index, &node);
     if (node.caps.answer != CLV_ANSWER_YES)
         return clv_fail(lowering->builder.host, CLV_ERR_UNSUPPORTED,

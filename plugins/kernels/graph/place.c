@@ -77,7 +77,7 @@ bool gpu_place_slices(const gpu_fusion *f, const gpu_node *node,
 }
 
 /* Whether what fits in `want` can lie in what is there. */
-static bool is_room(const gpu_private *there, const gpu_private *want)
+static bool has_space(const gpu_private *there, const gpu_private *want)
 {
     return there->storage == want->storage && there->size >= want->size &&
            there->extent[0] >= want->extent[0] &&
@@ -86,20 +86,20 @@ static bool is_room(const gpu_private *there, const gpu_private *want)
 }
 
 /* Private memory that nobody needs any more when the node runs, or new one. */
-static clv_status find_room(gpu_fusion *f, gpu_builder *b, const gpu_node *node,
-                            const gpu_private *want, const clv_layout_map *map,
-                            uint32_t *index)
+static clv_status find_memory(gpu_fusion *f, gpu_builder *b,
+                              const gpu_node *node, const gpu_private *want,
+                              const clv_layout_map *map, uint32_t *index)
 {
     clv_status status = CLV_OK;
     for (*index = 0; *index < f->n_busy; ++*index)
         if (f->busy[*index] && f->busy[*index] <= node->index &&
-            is_room(&b->code->privates[*index], want))
+            has_space(&b->code->privates[*index], want))
             return CLV_OK;
     status = map ? gpu_build_objects(b, map, want->storage, CLV_DTYPE_F32,
                                      false, index)
                  : gpu_build_private(b, want->size, false, index);
     while (!status && f->n_busy <= *index) {
-        status = gpu_grow(f->host, &f->busy, f->n_busy, &f->room_busy,
+        status = gpu_grow(f->host, &f->busy, f->n_busy, &f->max_busy,
                           sizeof *f->busy);
         if (!status)
             f->busy[f->n_busy++] = 0; /* of others: never free */
@@ -123,7 +123,7 @@ clv_status gpu_place(gpu_fusion *f, gpu_builder *b, const gpu_node *node,
             want.extent[i] = (uint32_t)map->extent[CLV_PHYS_X + i];
     }
     clv_status status =
-        find_room(f, b, node, &want, sliced ? map : NULL, &index);
+        find_memory(f, b, node, &want, sliced ? map : NULL, &index);
     if (status)
         return status;
     f->busy[index] = 1 + f->uses[t->index].last;
@@ -147,7 +147,7 @@ static clv_status make_copy(gpu_fusion *f, gpu_builder *b, const gpu_node *node,
     gpu_use *use = &f->uses[t->index];
     gpu_call call = {.n_operands = 0};
     uint32_t index;
-    clv_status status = find_room(f, b, node, &want, NULL, &index);
+    clv_status status = find_memory(f, b, node, &want, NULL, &index);
     if (status)
         return status;
     const gpu_operand src = *gpu_call_rows(&call, "src", t, false);
@@ -161,7 +161,7 @@ static clv_status make_copy(gpu_fusion *f, gpu_builder *b, const gpu_node *node,
 }
 
 clv_status gpu_place_rows(gpu_fusion *f, gpu_builder *b, const gpu_node *node,
-                          gpu_swapped *swapped)
+                          gpu_replaced *swapped)
 {
     const uint32_t mask = mask_of(node);
     clv_status status = CLV_OK;
@@ -182,7 +182,7 @@ clv_status gpu_place_rows(gpu_fusion *f, gpu_builder *b, const gpu_node *node,
     return status;
 }
 
-void gpu_place_back(gpu_fusion *f, const gpu_swapped *swapped)
+void gpu_place_back(gpu_fusion *f, const gpu_replaced *swapped)
 {
     for (uint32_t i = 0; i < swapped->n; i++) {
         f->moved[swapped->tensor[i]] = swapped->moved[i];

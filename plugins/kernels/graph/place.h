@@ -23,16 +23,16 @@ clv_status gpu_place(gpu_fusion *f, gpu_builder *b, const gpu_node *node,
                      const gpu_tensor *t);
 
 /* Inputs that lie elsewhere while a node is lowered. */
-typedef struct gpu_swapped {
+typedef struct gpu_replaced {
     uint32_t n, tensor[CLV_MAX_INPUTS], moved[CLV_MAX_INPUTS];
     int64_t elements[CLV_MAX_INPUTS]; /* of the map */
-} gpu_swapped;
+} gpu_replaced;
 
 /* Where the node cannot read an input that lies in slices, it is to read the
  * copy, which is made here unless it is there. To be taken back after a
  * failure, too. */
 clv_status gpu_place_rows(gpu_fusion *f, gpu_builder *b, const gpu_node *node,
-                          gpu_swapped *swapped);
-void gpu_place_back(gpu_fusion *f, const gpu_swapped *swapped);
+                          gpu_replaced *swapped);
+void gpu_place_back(gpu_fusion *f, const gpu_replaced *swapped);
 /* Takes it back: t lies where it is bound. */
 void gpu_place_undo(gpu_fusion *f, const gpu_tensor *t);

@@ -3,12 +3,12 @@
 
 #define ITEMS 128 /* of a group of quantise_tiles, 8 channels each */
 
-bool gpu_is_bytes(const gpu_node *node)
+bool gpu_is_int8(const gpu_node *node)
 {
-    return (GPU_INTEGERS & GPU_BIT(node->in[1].d.dtype)) && !gpu_is_few(node);
+    return (GPU_INTEGERS & GPU_BIT(node->in[1].d.dtype)) && !gpu_is_gemv(node);
 }
 
-int64_t gpu_bytes_block(const gpu_node *node)
+int64_t gpu_int8_block(const gpu_node *node)
 {
     const clv_tensor_desc *w = &node->in[1].d;
     const bool whole =
@@ -17,14 +17,14 @@ int64_t gpu_bytes_block(const gpu_node *node)
     return whole ? 64 : 32;
 }
 
-int64_t gpu_bytes_tile(const gpu_node *node)
+int64_t gpu_int8_tile(const gpu_node *node)
 {
-    return 16 * gpu_bytes_block(node) + 64;
+    return 16 * gpu_int8_block(node) + 64;
 }
 
 static int64_t row_bytes(const gpu_node *node)
 {
-    return node->in[1].d.dims[1] / gpu_bytes_block(node) * gpu_bytes_tile(node);
+    return node->in[1].d.dims[1] / gpu_int8_block(node) * gpu_int8_tile(node);
 }
 
 static gpu_expr rows_of(const gpu_node *node)
@@ -46,11 +46,12 @@ static clv_status quantise(gpu_lowering *lowering, const gpu_node *node,
     if (text.failed)
         status = CLV_ERR_NO_MEMORY;
     if (!status) {
-        gpu_call_init(&call, "quantise_tiles", text.data, node->index, ITEMS);
+        gpu_call_init(&call, "activations_tensor_int8", text.data, node->index,
+                      ITEMS);
         gpu_call_rows(&call, "x", &node->in[0], false);
         gpu_add_private_rows(&call, "tiles", buffer, CLV_DTYPE_I8,
                              gpu_ceil(rows_of(node), 16), row, row, true);
-        gpu_call_define(&call, "BLOCK", gpu_bytes_block(node));
+        gpu_call_define(&call, "BLOCK", gpu_int8_block(node));
         gpu_call_define(&call, "FRAGMENTS", !gpu_is_glsl(node->target));
         gpu_call_define(&call, "NIBBLES", node->in[1].d.dtype == CLV_DTYPE_I4);
         gpu_call_define(&call, "GROUP", ITEMS);
@@ -63,12 +64,12 @@ static clv_status quantise(gpu_lowering *lowering, const gpu_node *node,
     return status;
 }
 
-clv_status gpu_bytes_lower(gpu_lowering *lowering, const gpu_node *node,
-                           uint32_t *buffer)
+clv_status gpu_int8_lower(gpu_lowering *lowering, const gpu_node *node,
+                          uint32_t *buffer)
 {
     const int64_t rows = (gpu_max_rows(&node->in[0]) + 15) / 16;
     const gpu_bytes bytes = {.of = node->in[0].index + 1,
-                             .form = gpu_bytes_block(node) * 256 +
+                             .form = gpu_int8_block(node) * 256 +
                                      node->in[1].d.dtype};
     const bool known =
         lowering->bytes.of == bytes.of && lowering->bytes.form == bytes.form;
@@ -84,11 +85,11 @@ clv_status gpu_bytes_lower(gpu_lowering *lowering, const gpu_node *node,
     return status;
 }
 
-void gpu_bytes_add(gpu_call *call, const gpu_node *node, uint32_t buffer)
+void gpu_int8_add(gpu_call *call, const gpu_node *node, uint32_t buffer)
 {
     const int64_t row = row_bytes(node);
     gpu_add_private_rows(call, "x", buffer, CLV_DTYPE_I8,
                          gpu_ceil(rows_of(node), 16), row, row, false);
     gpu_call_param(call, "rows", rows_of(node));
-    gpu_call_define(call, "BLOCK", gpu_bytes_block(node));
+    gpu_call_define(call, "BLOCK", gpu_int8_block(node));
 }

@@ -32,9 +32,9 @@ static uint32_t choose_parts(const gpu_target *target, const gpu_attention *s)
     return parts;
 }
 
-gpu_attention gpu_attention_few(const gpu_node *node, gpu_attention s)
+gpu_attention gpu_attention_decode(const gpu_node *node, gpu_attention s)
 {
-    s.kind = GPU_ATTENTION_FEW;
+    s.kind = GPU_ATTENTION_DECODE;
     s.queries = 1;
     while (s.queries < MAX_PAIRS && s.queries < pairs_of(&s))
         s.queries *= 2;
@@ -43,17 +43,17 @@ gpu_attention gpu_attention_few(const gpu_node *node, gpu_attention s)
     return s;
 }
 
-bool gpu_attention_few_fits(const gpu_node *node, const gpu_attention *s)
+bool gpu_attention_decode_fits(const gpu_node *node, const gpu_attention *s)
 {
     const gpu_target *target = node->target;
-    return gpu_has_matrices(target) && !gpu_is_glsl(target) &&
+    return gpu_has_tensor(target) && !gpu_is_glsl(target) &&
            node->in[1].d.dtype == CLV_DTYPE_F16 && s->dim % 8 == 0 &&
-           s->dim <= 128 && !s->turned && s->items <= target->max_group &&
+           s->dim <= 128 && !s->transposed && s->items <= target->max_group &&
            s->items <= target->max_group_size[0] &&
            local_bytes(target, s) <= (int64_t)target->local_bytes &&
            s->groups <= GPU_MAX_GROUPS &&
            pairs_of(s) <= (int64_t)s->queries * GPU_MAX_GROUPS &&
-           !gpu_is_disabled(target, "attention_few");
+           !gpu_is_disabled(target, "attention_decode_tensor");
 }
 
 /* Words that are 0 between dispatches: those that a program's nodes had before,
@@ -107,7 +107,8 @@ static clv_status build(gpu_lowering *lowering, const gpu_node *node,
 {
     const clv_op_attr *attr = &node->node.attr;
     gpu_call call;
-    gpu_call_init(&call, "attention_few", text, node->index, s->items);
+    gpu_call_init(&call, "attention_decode_tensor", text, node->index,
+                  s->items);
     gpu_attention_operands(&call, node, s);
     clv_status status = add_parts(lowering, &call, node, s);
     if (status)
@@ -126,12 +127,13 @@ static clv_status build(gpu_lowering *lowering, const gpu_node *node,
     return gpu_build(&lowering->builder, &call, false);
 }
 
-clv_status gpu_attention_few_lower(gpu_lowering *lowering, const gpu_node *node,
-                                   const gpu_attention *s)
+clv_status gpu_attention_decode_lower(gpu_lowering *lowering,
+                                      const gpu_node *node,
+                                      const gpu_attention *s)
 {
     gpu_text text = {.host = lowering->builder.host};
     gpu_puts(&text, gpu_template_packed);
-    gpu_puts(&text, gpu_matrix_words(node->target));
+    gpu_puts(&text, gpu_tensor_words(node->target));
     gpu_puts(&text, gpu_template_attention_decode_tensor_opencl);
     clv_status status =
         text.failed ? CLV_ERR_NO_MEMORY : build(lowering, node, s, text.data);

@@ -13,19 +13,20 @@ uint32_t gpu_attention_keys(const gpu_target *target)
 /* Rows, of the cache or of channels, end with a unit more. */
 uint32_t gpu_attention_values(const gpu_attention *s)
 {
-    return s->turned ? s->d_max * (COOP_KEYS / 8 + 1)
-                     : COOP_KEYS * (s->d_max / 8 + 1);
+    return s->transposed ? s->d_max * (COOP_KEYS / 8 + 1)
+                         : COOP_KEYS * (s->d_max / 8 + 1);
 }
 
 static clv_status make_text(gpu_text *text, const gpu_target *target,
                             const gpu_attention *s)
 {
     gpu_puts(text, gpu_template_packed);
-    if (s->kind == GPU_ATTENTION_MATRIX)
-        gpu_puts(text, gpu_matrix_words(target));
-    gpu_puts(text, s->kind == GPU_ATTENTION_PLAIN ? gpu_template_attention
-                   : gpu_is_glsl(target)          ? gpu_template_attention_prefill_tensor_glsl
-                                         : gpu_template_attention_prefill_tensor_opencl);
+    if (s->kind == GPU_ATTENTION_PREFILL)
+        gpu_puts(text, gpu_tensor_words(target));
+    gpu_puts(text, s->kind == GPU_ATTENTION_PORTABLE ? gpu_template_attention
+                   : gpu_is_glsl(target)
+                       ? gpu_template_attention_prefill_tensor_glsl
+                       : gpu_template_attention_prefill_tensor_opencl);
     return text->failed ? CLV_ERR_NO_MEMORY : CLV_OK;
 }
 
@@ -63,7 +64,7 @@ void gpu_attention_operands(gpu_call *call, const gpu_node *node,
     gpu_call_rows(call, "x", &node->in[0], false);
     gpu_operand *k = gpu_call_rows(call, "keys", &node->in[1], false);
     gpu_operand *v = gpu_call_rows(call, "values", &node->in[2], false);
-    k->quads = v->quads = s->kind == GPU_ATTENTION_MATRIX;
+    k->quads = v->quads = s->kind == GPU_ATTENTION_PREFILL;
     gpu_call_rows(call, "pos", &node->in[3], false);
     gpu_call_param(call, "rows_used", rows_used(node, k));
     gpu_call_param(call, "group_heads", gpu_constant(s->per_group));
@@ -90,12 +91,13 @@ static clv_status add_scores(gpu_lowering *lowering, const gpu_node *node,
                              const gpu_attention *s, const char *text,
                              uint32_t buffer)
 {
-    const bool matrix = s->kind == GPU_ATTENTION_MATRIX;
+    const bool matrix = s->kind == GPU_ATTENTION_PREFILL;
     gpu_call call;
-    gpu_call_init(&call, matrix ? "attention_matrix" : "attention", text,
-                  node->index, s->items);
-    if (s->turned)
-        call.variant = matrix ? "attention_matrix_turned" : "attention_turned";
+    gpu_call_init(&call, matrix ? "attention_prefill_tensor" : "attention",
+                  text, node->index, s->items);
+    if (s->transposed)
+        call.variant = matrix ? "attention_prefill_tensor_transposed"
+                              : "attention_transposed";
     gpu_attention_operands(&call, node, s);
     const gpu_expr used = rows_used(node, &call.operands[1]);
     if (s->parts > 1)
@@ -106,7 +108,7 @@ static clv_status add_scores(gpu_lowering *lowering, const gpu_node *node,
     gpu_call_param(&call, "head_dim", gpu_constant(s->dim));
     gpu_call_param(&call, "heads", gpu_constant(s->heads));
     gpu_call_define(&call, "DTYPE", node->in[1].d.dtype);
-    gpu_call_define(&call, "VALUES_TURNED", s->turned);
+    gpu_call_define(&call, "VALUES_TRANSPOSED", s->transposed);
     gpu_call_define(&call, "V_SIZE", gpu_attention_values(s));
     gpu_call_param(&call, "value_step", gpu_constant(node->in[2].d.strides[1]));
     gpu_call_define(&call, matrix ? "ITEMS" : "GROUP", s->items);
@@ -120,7 +122,7 @@ static clv_status add_join(gpu_lowering *lowering, const gpu_node *node,
                            const gpu_attention *s, uint32_t buffer)
 {
     gpu_call call;
-    gpu_call_init(&call, "attention_join", gpu_template_attention_reduce,
+    gpu_call_init(&call, "attention_reduce", gpu_template_attention_reduce,
                   node->index, s->items);
     add_partial(&call, "part", s, buffer, false);
     const gpu_operand *dst = gpu_call_rows(&call, "dst", &node->out, true);
@@ -134,9 +136,9 @@ static clv_status add_join(gpu_lowering *lowering, const gpu_node *node,
     return gpu_build(&lowering->builder, &call, false);
 }
 
-clv_status gpu_attention_many_lower(gpu_lowering *lowering,
-                                    const gpu_node *node,
-                                    const gpu_attention *s)
+clv_status gpu_attention_prefill_lower(gpu_lowering *lowering,
+                                       const gpu_node *node,
+                                       const gpu_attention *s)
 {
     gpu_text text = {.host = lowering->builder.host};
     uint32_t buffer = 0;

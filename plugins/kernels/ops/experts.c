@@ -9,7 +9,7 @@
 
 static const char *name_of(const gpu_node *node)
 {
-    return gpu_experts_scored(node) ? "experts_sum" : "experts_vector";
+    return gpu_experts_scored(node) ? "experts_gemv_sum" : "experts_gemv";
 }
 
 /* Products that a group of work items may have to do: ids, or rows of sums. */
@@ -189,8 +189,8 @@ static clv_status lower_experts(gpu_lowering *lowering, const gpu_node *node)
     gpu_builder *b = &lowering->builder;
     const struct gpu_chain *chain = b->chain;
     gpu_text text = {.host = b->host};
-    if (gpu_experts_are_many(node))
-        return gpu_experts_lower_many(lowering, node);
+    if (gpu_experts_are_gemm(node))
+        return gpu_experts_lower_gemm(lowering, node);
     gpu_puts(&text, gpu_template_packed);
     gpu_puts(&text, gpu_template_weights);
     gpu_puts(&text, gpu_template_experts_gemv_words);

@@ -44,8 +44,8 @@ static int64_t parts_bytes(const gpu_node *node)
 
 static bool has_kernels(const gpu_target *target)
 {
-    static const char *const names[] = {"experts_sort", "experts_tile",
-                                        "experts_join"};
+    static const char *const names[] = {"experts_sort", "experts_gemm",
+                                        "experts_gemm_reduce"};
     for (uint32_t i = 0; i < sizeof names / sizeof *names; i++)
         if (gpu_is_disabled(target, names[i]))
             return false;
@@ -53,7 +53,7 @@ static bool has_kernels(const gpu_target *target)
            LOCAL_BYTES <= target->local_bytes;
 }
 
-bool gpu_experts_are_many(const gpu_node *node)
+bool gpu_experts_are_gemm(const gpu_node *node)
 {
     const gpu_target *target = node->target;
     const int64_t rows = gpu_max_rows(&node->in[0]), places = max_places(node);
@@ -123,7 +123,7 @@ static clv_status lower_tiles(gpu_lowering *lowering, const gpu_node *node,
     const int64_t used = node->in[2].d.dims[1];
     const int64_t outputs = node->in[1].d.dims[1];
     gpu_call call;
-    gpu_call_init(&call, "experts_tile", text, node->index, ITEMS);
+    gpu_call_init(&call, "experts_gemm", text, node->index, ITEMS);
     gpu_experts_operands(&call, node, first, count);
     gpu_expr tiles = call.operands[0].width;
     add_table(&call, node, table, false);
@@ -150,8 +150,8 @@ static clv_status lower_join(gpu_lowering *lowering, const gpu_node *node,
 {
     const int64_t outputs = node->in[1].d.dims[1];
     gpu_call call;
-    gpu_call_init(&call, "experts_join", gpu_template_experts_gemm_reduce, node->index,
-                  JOIN_ITEMS);
+    gpu_call_init(&call, "experts_gemm_reduce",
+                  gpu_template_experts_gemm_reduce, node->index, JOIN_ITEMS);
     gpu_call_rows(&call, "ids", &node->in[2], false);
     gpu_call_rows(&call, "scores", &node->in[3], false);
     add_private(&call, "parts", parts, CLV_DTYPE_F32, max_places(node), outputs,
@@ -167,7 +167,7 @@ static clv_status lower_join(gpu_lowering *lowering, const gpu_node *node,
     return gpu_build(&lowering->builder, &call, false);
 }
 
-clv_status gpu_experts_lower_many(gpu_lowering *lowering, const gpu_node *node)
+clv_status gpu_experts_lower_gemm(gpu_lowering *lowering, const gpu_node *node)
 {
     const int64_t n = experts_of(node), step = gpu_experts_step(node);
     gpu_text text = {.host = lowering->builder.host};

@@ -15,9 +15,9 @@
 
 static const char *variant_name(const gpu_node *node)
 {
-    return gpu_is_few(node)     ? "matmul_matrix_vector"
-           : gpu_is_bytes(node) ? "matmul_matrix_bytes"
-                                : "matmul_matrix";
+    return gpu_is_gemv(node)   ? "gemv_tensor"
+           : gpu_is_int8(node) ? "gemm_tensor_int8"
+                               : "gemm_tensor";
 }
 
 /* Whether the setup can make tiles of the weights. */
@@ -40,22 +40,22 @@ static bool has_bytes(const gpu_target *target)
     return target->plain_matrix || target->coop_bytes || !gpu_is_glsl(target);
 }
 
-bool gpu_matrix_suits(const gpu_node *node)
+bool gpu_tensor_suits(const gpu_node *node)
 {
     const gpu_target *target = node->target;
-    return gpu_has_matrices(target) && can_tile(node) &&
-           (!gpu_is_bytes(node) || has_bytes(target)) &&
+    return gpu_has_tensor(target) && can_tile(node) &&
+           (!gpu_is_int8(node) || has_bytes(target)) &&
            gpu_max_rows(&node->in[0]) <= GPU_MAX_GROUPS &&
            target->max_group >= 256 &&
            target->local_bytes >= (gpu_is_glsl(target) ? 32 : 48) * 1024u &&
            !gpu_is_disabled(target, variant_name(node));
 }
 
-uint32_t gpu_matrix_error_class(const gpu_node *node)
+uint32_t gpu_tensor_error_class(const gpu_node *node)
 {
-    return gpu_is_few(node)     ? CLV_ERROR_F32
-           : gpu_is_bytes(node) ? CLV_ERROR_Q8
-                                : CLV_ERROR_F16;
+    return gpu_is_gemv(node)   ? CLV_ERROR_F32
+           : gpu_is_int8(node) ? CLV_ERROR_Q8
+                               : CLV_ERROR_F16;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -75,11 +75,11 @@ typedef struct shape {
 static int64_t step_bytes(const gpu_node *node, const shape *s)
 {
     const int64_t tiles = s->bm / 16 * gpu_tile_bytes(&node->in[1].d);
-    const bool bytes = gpu_is_bytes(node);
+    const bool bytes = gpu_is_int8(node);
     if (gpu_is_glsl(node->target))
         return (s->bm + s->bn) * (bytes ? 84 : 80);
-    return bytes ? tiles * (gpu_bytes_block(node) / 32) +
-                       s->bn / 16 * gpu_bytes_tile(node)
+    return bytes ? tiles * (gpu_int8_block(node) / 32) +
+                       s->bn / 16 * gpu_int8_tile(node)
                  : tiles + s->bn * 64;
 }
 
@@ -110,7 +110,7 @@ static shape preferred_shape(const gpu_node *node)
             s.bn = 64;
     }
     if (w->dtype == CLV_DTYPE_F16 || gpu_is_glsl(node->target) ||
-        gpu_is_bytes(node))
+        gpu_is_int8(node))
         s.stages = 2;
     if (rows <= 64)
         s.bn = 64;
@@ -124,21 +124,21 @@ static shape preferred_shape(const gpu_node *node)
     return s;
 }
 
-/* A way has a digit of four bits for each number. */
-static uint32_t way_of(const shape *s)
+/* A variant's id has four bits for each number. */
+static uint32_t id_of(const shape *s)
 {
     return (uint32_t)(s->bm / 64 << 20 | s->bn / 32 << 16 | s->wm << 12 |
                       s->wn << 8 | s->stages << 4 | s->split);
 }
 
-static shape shape_of(uint32_t way)
+static shape shape_of(uint32_t id)
 {
-    return (shape){(way >> 20) * 64, (way >> 16 & 15) * 32, way >> 12 & 15,
-                   way >> 8 & 15,    way >> 4 & 15,         way & 15};
+    return (shape){(id >> 20) * 64, (id >> 16 & 15) * 32, id >> 12 & 15,
+                   id >> 8 & 15,    id >> 4 & 15,         id & 15};
 }
 
 /* The preferred shape, and others with its depth and parts, or its tiles. */
-static void list_shapes(const gpu_node *node, gpu_ways *out)
+static void list_shapes(const gpu_node *node, gpu_variants *out)
 {
     static const shape tiles[] = {
         {128, 128, 2, 2, 0, 0}, {128, 128, 4, 2, 0, 0}, {128, 64, 2, 2, 0, 0},
@@ -146,30 +146,30 @@ static void list_shapes(const gpu_node *node, gpu_ways *out)
         {128, 256, 2, 4, 0, 0}, {256, 128, 4, 2, 0, 0}, {128, 32, 4, 1, 0, 0}};
     const shape best = preferred_shape(node);
     const int64_t rows = gpu_max_rows(&node->in[0]);
-    out->preferred = way_of(&best);
-    gpu_way_add(out, out->preferred);
+    out->preferred = id_of(&best);
+    gpu_variant_add(out, out->preferred);
     for (uint32_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
         shape s = tiles[i];
         s.stages = best.stages;
         s.split = best.split;
-        if (way_of(&s) != out->preferred && s.bn < 2 * rows && fits(node, &s))
-            gpu_way_add(out, way_of(&s));
+        if (id_of(&s) != out->preferred && s.bn < 2 * rows && fits(node, &s))
+            gpu_variant_add(out, id_of(&s));
     }
     for (int64_t stages = 2; stages <= 4; stages++) {
         shape s = best;
         s.stages = stages;
         if (stages != best.stages && fits(node, &s))
-            gpu_way_add(out, way_of(&s));
+            gpu_variant_add(out, id_of(&s));
     }
     for (int64_t split = 1; split <= 8; split *= 2) {
         shape s = best;
         s.split = split;
         if (split != best.split && node->in[1].d.dims[1] / 32 >= 4 * split)
-            gpu_way_add(out, way_of(&s));
+            gpu_variant_add(out, id_of(&s));
     }
 }
 
-void gpu_matrix_ways(const gpu_node *node, gpu_ways *out)
+void gpu_tensor_variants(const gpu_node *node, gpu_variants *out)
 {
     const clv_tensor_desc *w = &node->in[1].d;
     snprintf(out->key, sizeof out->key, "%s-%s%s-o%u-i%u-n%u",
@@ -177,19 +177,19 @@ void gpu_matrix_ways(const gpu_node *node, gpu_ways *out)
              w->quant == CLV_QUANT_PER_GROUP ? "g" : "",
              gpu_size_class(w->dims[0]), gpu_size_class(w->dims[1]),
              gpu_size_class(gpu_max_rows(&node->in[0])));
-    if (gpu_is_few(node) && gpu_is_glsl(node->target))
-        gpu_coop_few_ways(node, out);
-    else if (gpu_is_few(node))
-        gpu_few_ways(node, out);
+    if (gpu_is_gemv(node) && gpu_is_glsl(node->target))
+        gpu_gemv_glsl_variants(node, out);
+    else if (gpu_is_gemv(node))
+        gpu_gemv_tensor_variants(node, out);
     else
         list_shapes(node, out);
 }
 
 static uint32_t choose(const gpu_node *node)
 {
-    gpu_ways ways = {.n = 0};
-    gpu_matrix_ways(node, &ways);
-    return gpu_choice(node->target, &ways);
+    gpu_variants variants = {.n = 0};
+    gpu_tensor_variants(node, &variants);
+    return gpu_choice(node->target, &variants);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -220,8 +220,8 @@ static clv_status lower_halves(gpu_lowering *lowering, const gpu_node *node,
     gpu_text text = {.host = b->host};
     gpu_call call;
     const bool known = lowering->halves_of == node->in[0].index + 1;
-    clv_status status =
-        gpu_matrix_text(&text, node->target, gpu_template_activations_tensor_f16);
+    clv_status status = gpu_tensor_text(&text, node->target,
+                                        gpu_template_activations_tensor_f16);
     if (!status)
         status = gpu_share_scratch(lowering, GPU_SCRATCH_HALVES,
                                    rows * (uint64_t)channels * 2, &out->q);
@@ -229,7 +229,8 @@ static clv_status lower_halves(gpu_lowering *lowering, const gpu_node *node,
         status = gpu_share_scratch(lowering, GPU_SCRATCH_HALVES_SCALE, rows * 4,
                                    &out->scale);
     if (!status && !known) {
-        gpu_call_init(&call, "halves", text.data, node->index, 256);
+        gpu_call_init(&call, "activations_tensor_f16", text.data, node->index,
+                      256);
         gpu_call_rows(&call, "x", &node->in[0], false);
         gpu_add_private_rows(&call, "q", out->q, CLV_DTYPE_F16, rows_of(node),
                              channels, channels * 2, true);
@@ -267,24 +268,24 @@ static void add_shape(gpu_call *call, const gpu_node *node, const shape *s)
 }
 
 /* The text of the kernel for many rows. */
-static clv_status many_text(gpu_text *text, const gpu_node *node)
+static clv_status gemm_text(gpu_text *text, const gpu_node *node)
 {
-    const bool glsl = gpu_is_glsl(node->target), bytes = gpu_is_bytes(node);
-    const char *x =
-        glsl    ? bytes ? gpu_template_gemm_tensor_int8_glsl : gpu_template_gemm_tensor_f16_glsl
-        : bytes ? gpu_template_gemm_tensor_int8_opencl
-                : gpu_template_gemm_tensor_f16_opencl;
-    clv_status status = gpu_matrix_text(text, node->target, x);
-    gpu_puts(text,
-             glsl ? gpu_template_gemm_tensor_glsl : gpu_template_gemm_tensor_opencl);
+    const bool glsl = gpu_is_glsl(node->target), bytes = gpu_is_int8(node);
+    const char *x = glsl    ? bytes ? gpu_template_gemm_tensor_int8_glsl
+                                    : gpu_template_gemm_tensor_f16_glsl
+                    : bytes ? gpu_template_gemm_tensor_int8_opencl
+                            : gpu_template_gemm_tensor_f16_opencl;
+    clv_status status = gpu_tensor_text(text, node->target, x);
+    gpu_puts(text, glsl ? gpu_template_gemm_tensor_glsl
+                        : gpu_template_gemm_tensor_opencl);
     return text->failed ? CLV_ERR_NO_MEMORY : status;
 }
 
 static void add_x(gpu_call *call, const gpu_node *node, const operand_x *x)
 {
     const int64_t in = node->in[0].d.dims[1];
-    if (gpu_is_bytes(node)) {
-        gpu_bytes_add(call, node, x->q);
+    if (gpu_is_int8(node)) {
+        gpu_int8_add(call, node, x->q);
         return;
     }
     gpu_add_private_rows(call, "x", x->q, CLV_DTYPE_F16, rows_of(node), in,
@@ -294,7 +295,7 @@ static void add_x(gpu_call *call, const gpu_node *node, const operand_x *x)
 }
 
 /* parts: where they go, if s->split > 1. */
-static clv_status lower_many(gpu_lowering *lowering, const gpu_node *node,
+static clv_status lower_gemm(gpu_lowering *lowering, const gpu_node *node,
                              const shape *s, uint32_t tiles, const operand_x *x,
                              uint32_t parts)
 {
@@ -302,9 +303,9 @@ static clv_status lower_many(gpu_lowering *lowering, const gpu_node *node,
     gpu_builder *b = &lowering->builder;
     gpu_text text = {.host = b->host};
     gpu_call call;
-    clv_status status = many_text(&text, node);
+    clv_status status = gemm_text(&text, node);
     if (!status) {
-        gpu_call_init(&call, "matmul_matrix", text.data, node->index,
+        gpu_call_init(&call, "gemm_tensor", text.data, node->index,
                       (uint32_t)(s->wm * s->wn * 32));
         call.variant = variant_name(node);
         add_x(&call, node, x);
@@ -332,7 +333,7 @@ static clv_status lower_join(gpu_lowering *lowering, const gpu_node *node,
 {
     const int64_t out = node->in[1].d.dims[0];
     gpu_call call;
-    gpu_call_init(&call, "matmul_matrix_join", gpu_template_gemm_tensor_reduce,
+    gpu_call_init(&call, "gemm_tensor_reduce", gpu_template_gemm_tensor_reduce,
                   node->index, 64);
     gpu_add_private_rows(&call, "part", parts, CLV_DTYPE_F32,
                          gpu_constant(s->split * gpu_max_rows(&node->in[0])),
@@ -345,18 +346,19 @@ static clv_status lower_join(gpu_lowering *lowering, const gpu_node *node,
     return gpu_build(&lowering->builder, &call, false);
 }
 
-clv_status gpu_matrix_lower(gpu_lowering *lowering, const gpu_node *node)
+clv_status gpu_tensor_lower(gpu_lowering *lowering, const gpu_node *node)
 {
     shape s = {0};
     uint32_t tiles = 0, parts = 0;
     operand_x x = {0, 0};
     clv_status status = gpu_lower_tiles(lowering, node, &tiles);
-    if (status || gpu_is_few(node))
-        return status ? status
-                      : gpu_few_lower(lowering, node, choose(node), tiles);
+    if (status || gpu_is_gemv(node))
+        return status
+                   ? status
+                   : gpu_gemv_tensor_lower(lowering, node, choose(node), tiles);
     s = shape_of(choose(node));
-    status = gpu_is_bytes(node) ? gpu_bytes_lower(lowering, node, &x.q)
-                                : lower_halves(lowering, node, &x);
+    status = gpu_is_int8(node) ? gpu_int8_lower(lowering, node, &x.q)
+                               : lower_halves(lowering, node, &x);
     if (!status && s.split > 1)
         status =
             gpu_share_scratch(lowering, GPU_SCRATCH_PARTS,
@@ -364,7 +366,7 @@ clv_status gpu_matrix_lower(gpu_lowering *lowering, const gpu_node *node)
                                   (uint64_t)node->in[1].d.dims[0] * 4,
                               &parts);
     if (!status)
-        status = lower_many(lowering, node, &s, tiles, &x, parts);
+        status = lower_gemm(lowering, node, &s, tiles, &x, parts);
     if (!status && s.split > 1)
         status = lower_join(lowering, node, &s, parts);
     return status;

@@ -1,6 +1,6 @@
 #include "tiles.h"
 
-#define FEW 8 /* rows that the kernel for few takes */
+#define GEMV_ROWS 8 /* of x, at most */
 
 static bool is_integer(const clv_tensor_desc *w)
 {
@@ -70,9 +70,9 @@ gpu_operand *gpu_add_scales(gpu_call *call, const gpu_node *node, int64_t first)
     return s;
 }
 
-bool gpu_is_few(const gpu_node *node)
+bool gpu_is_gemv(const gpu_node *node)
 {
-    return gpu_max_rows(&node->in[0]) <= FEW;
+    return gpu_max_rows(&node->in[0]) <= GEMV_ROWS;
 }
 
 bool gpu_is_glsl(const gpu_target *target)
@@ -80,7 +80,7 @@ bool gpu_is_glsl(const gpu_target *target)
     return target->language == GPU_GLSL;
 }
 
-bool gpu_has_matrices(const gpu_target *target)
+bool gpu_has_tensor(const gpu_target *target)
 {
     return target->plain_matrix ||
            (gpu_is_glsl(target) ? target->coop_matrix && target->subgroup == 32
@@ -101,7 +101,7 @@ void gpu_add_tiles(gpu_call *call, const gpu_node *node, const char *name,
                          gpu_constant((w->dims[0] + 15) / 16), row, row, false);
 }
 
-const char *gpu_matrix_words(const gpu_target *target)
+const char *gpu_tensor_words(const gpu_target *target)
 {
     if (gpu_is_glsl(target))
         return target->plain_matrix ? gpu_template_tensor_plain_glsl
@@ -110,14 +110,14 @@ const char *gpu_matrix_words(const gpu_target *target)
                               : gpu_template_tensor_plain_opencl;
 }
 
-clv_status gpu_matrix_text(gpu_text *text, const gpu_target *target,
+clv_status gpu_tensor_text(gpu_text *text, const gpu_target *target,
                            const char *template)
 {
     gpu_puts(text, gpu_template_packed);
     if (gpu_is_glsl(target)) {
         const bool bytes = template == gpu_template_gemm_tensor_int8_glsl;
         if (bytes || template == gpu_template_gemm_tensor_f16_glsl)
-            gpu_puts(text, gpu_matrix_words(target));
+            gpu_puts(text, gpu_tensor_words(target));
         if (bytes)
             gpu_puts(text, target->plain_matrix
                                ? gpu_template_tensor_int8_plain_glsl
@@ -127,7 +127,7 @@ clv_status gpu_matrix_text(gpu_text *text, const gpu_target *target,
         gpu_puts(text, template);
         return text->failed ? CLV_ERR_NO_MEMORY : CLV_OK;
     }
-    gpu_puts(text, gpu_matrix_words(target));
+    gpu_puts(text, gpu_tensor_words(target));
     gpu_puts(text, gpu_template_tiles_opencl);
     gpu_puts(text, template);
     return text->failed ? CLV_ERR_NO_MEMORY : CLV_OK;
@@ -152,7 +152,7 @@ clv_status gpu_lower_tiles(gpu_lowering *lowering, const gpu_node *node,
     if (!status && text.failed)
         status = CLV_ERR_NO_MEMORY;
     if (!status) {
-        gpu_call_init(&call, "tiles", text.data, node->index, 64);
+        gpu_call_init(&call, "convert_tiles", text.data, node->index, 64);
         gpu_call_rows(&call, "w", &node->in[1], false);
         gpu_add_private_rows(&call, "tiles", *buffer, CLV_DTYPE_I8,
                              gpu_constant(rows), row, row, true);

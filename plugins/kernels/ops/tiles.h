@@ -1,5 +1,5 @@
-/* What the kernels of matrix instructions share: weights in tiles (convert_tiles.clt),
- * and their text. */
+/* What the kernels of matrix instructions share: weights in tiles
+ * (convert_tiles.clt), and their text. */
 #pragma once
 
 #include "lower/lower.h"
@@ -19,10 +19,10 @@ void gpu_tile_defines(gpu_call *call, const gpu_node *node);
 gpu_operand *gpu_add_scales(gpu_call *call, const gpu_node *node,
                             int64_t first);
 /* Whether the product is one of the kernel for few rows (matmul_few.h). */
-bool gpu_is_few(const gpu_node *node);
+bool gpu_is_gemv(const gpu_node *node);
 bool gpu_is_glsl(const gpu_target *target);
 /* Whether there are matrix instructions, be it by plain code. */
-bool gpu_has_matrices(const gpu_target *target);
+bool gpu_has_tensor(const gpu_target *target);
 /* Bytes of local memory that the plain code takes in addition. */
 int64_t gpu_plain_bytes(const gpu_target *target, int64_t items);
 
@@ -30,9 +30,9 @@ int64_t gpu_plain_bytes(const gpu_target *target, int64_t items);
 void gpu_add_tiles(gpu_call *call, const gpu_node *node, const char *name,
                    uint32_t buffer);
 /* The words for matrices in the target's language. */
-const char *gpu_matrix_words(const gpu_target *target);
+const char *gpu_tensor_words(const gpu_target *target);
 /* The template behind the words that it needs. */
-clv_status gpu_matrix_text(gpu_text *text, const gpu_target *target,
+clv_status gpu_tensor_text(gpu_text *text, const gpu_target *target,
                            const char *template);
 /* The weights in tiles, by the setup. */
 clv_status gpu_lower_tiles(gpu_lowering *lowering, const gpu_node *node,

@@ -5,13 +5,13 @@
 
 #define PATIENCE_NS 60000000000u
 
-bool gpu_lab_open(gpu_lab *lab, const clv_host_api *host,
-                  const clv_plugin_api *api, clv_plugin_device *dev)
+bool gpu_context_open(gpu_context *ctx, const clv_host_api *host,
+                      const clv_plugin_api *api, clv_plugin_device *dev)
 {
     enum { MOST = 16 };
     clv_mem_type types[MOST];
     uint32_t n = MOST, seen = MOST, local = MOST;
-    *lab = (gpu_lab){.host = host, .api = api, .dev = dev};
+    *ctx = (gpu_context){.host = host, .api = api, .dev = dev};
     for (uint32_t i = 0; i < MOST; i++)
         types[i] = (clv_mem_type)CLV_INIT(clv_mem_type, CLV_STRUCT_MEM_TYPE);
     if (api->mem_types(dev, &n, types, sizeof *types))
@@ -24,47 +24,47 @@ bool gpu_lab_open(gpu_lab *lab, const clv_host_api *host,
     }
     if (seen == MOST)
         return false;
-    lab->seen = seen;
-    lab->local = local == MOST ? seen : local;
-    lab->staged = !(types[lab->local].flags & CLV_MEM_HOST_VISIBLE);
+    ctx->seen = seen;
+    ctx->local = local == MOST ? seen : local;
+    ctx->staged = !(types[ctx->local].flags & CLV_MEM_HOST_VISIBLE);
     return true;
 }
 
 /* ------------------------------------------------------------------------ */
 /* Memory                                                                    */
 
-static clv_status fill(const gpu_lab *lab, clv_plugin_buffer *buf,
+static clv_status fill(const gpu_context *ctx, clv_plugin_buffer *buf,
                        const void *data, uint64_t size)
 {
     void *to;
-    clv_status status = lab->api->buffer_map(buf, CLV_ACCESS_WRITE, &to);
+    clv_status status = ctx->api->buffer_map(buf, CLV_ACCESS_WRITE, &to);
     if (status)
         return status;
     if (data)
         memcpy(to, data, size);
     else
         memset(to, 0xff, size);
-    if (lab->api->buffer_flush)
-        status = lab->api->buffer_flush(buf, 0, size);
-    lab->api->buffer_unmap(buf);
+    if (ctx->api->buffer_flush)
+        status = ctx->api->buffer_flush(buf, 0, size);
+    ctx->api->buffer_unmap(buf);
     return status;
 }
 
-static clv_status read_back(const gpu_lab *lab, clv_plugin_buffer *buf,
+static clv_status read_back(const gpu_context *ctx, clv_plugin_buffer *buf,
                             void *out, uint64_t size)
 {
     void *from;
-    clv_status status = lab->api->buffer_map(buf, CLV_ACCESS_READ, &from);
+    clv_status status = ctx->api->buffer_map(buf, CLV_ACCESS_READ, &from);
     if (status)
         return status;
-    if (lab->api->buffer_invalidate)
-        status = lab->api->buffer_invalidate(buf, 0, size);
+    if (ctx->api->buffer_invalidate)
+        status = ctx->api->buffer_invalidate(buf, 0, size);
     memcpy(out, from, size);
-    lab->api->buffer_unmap(buf);
+    ctx->api->buffer_unmap(buf);
     return status;
 }
 
-static clv_status copy(const gpu_lab *lab, clv_plugin_buffer *src,
+static clv_status copy(const gpu_context *ctx, clv_plugin_buffer *src,
                        clv_plugin_buffer *dst, uint64_t size)
 {
     clv_command c = CLV_INIT(clv_command, CLV_STRUCT_COMMAND);
@@ -72,21 +72,21 @@ static clv_status copy(const gpu_lab *lab, clv_plugin_buffer *src,
     c.src = src;
     c.dst = dst;
     c.size = size;
-    return gpu_lab_run(lab, &c);
+    return gpu_context_run(ctx, &c);
 }
 
-clv_status gpu_lab_alloc(const gpu_lab *lab, const void *data, uint64_t size,
-                         clv_plugin_buffer **out)
+clv_status gpu_context_alloc(const gpu_context *ctx, const void *data,
+                             uint64_t size, clv_plugin_buffer **out)
 {
-    const clv_plugin_api *api = lab->api;
+    const clv_plugin_api *api = ctx->api;
     clv_plugin_buffer *stage = NULL, *buf = NULL;
-    clv_status status = api->buffer_alloc(lab->dev, lab->local, size, &buf);
-    if (!status && lab->staged)
-        status = api->buffer_alloc(lab->dev, lab->seen, size, &stage);
+    clv_status status = api->buffer_alloc(ctx->dev, ctx->local, size, &buf);
+    if (!status && ctx->staged)
+        status = api->buffer_alloc(ctx->dev, ctx->seen, size, &stage);
     if (!status)
-        status = fill(lab, lab->staged ? stage : buf, data, size);
-    if (!status && lab->staged)
-        status = copy(lab, stage, buf, size);
+        status = fill(ctx, ctx->staged ? stage : buf, data, size);
+    if (!status && ctx->staged)
+        status = copy(ctx, stage, buf, size);
     api->buffer_free(stage);
     if (status)
         api->buffer_free(buf);
@@ -95,29 +95,29 @@ clv_status gpu_lab_alloc(const gpu_lab *lab, const void *data, uint64_t size,
     return status;
 }
 
-clv_status gpu_lab_fetch(const gpu_lab *lab, clv_plugin_buffer *buf, void *out,
-                         uint64_t size)
+clv_status gpu_context_fetch(const gpu_context *ctx, clv_plugin_buffer *buf,
+                             void *out, uint64_t size)
 {
     clv_plugin_buffer *stage = NULL;
-    if (!lab->staged)
-        return read_back(lab, buf, out, size);
+    if (!ctx->staged)
+        return read_back(ctx, buf, out, size);
     clv_status status =
-        lab->api->buffer_alloc(lab->dev, lab->seen, size, &stage);
+        ctx->api->buffer_alloc(ctx->dev, ctx->seen, size, &stage);
     if (!status)
-        status = copy(lab, buf, stage, size);
+        status = copy(ctx, buf, stage, size);
     if (!status)
-        status = read_back(lab, stage, out, size);
-    lab->api->buffer_free(stage);
+        status = read_back(ctx, stage, out, size);
+    ctx->api->buffer_free(stage);
     return status;
 }
 
 /* ------------------------------------------------------------------------ */
 /* Work and results                                                          */
 
-clv_status gpu_lab_run(const gpu_lab *lab, const clv_command *command)
+clv_status gpu_context_run(const gpu_context *ctx, const clv_command *command)
 {
     clv_plugin_timeline *end = NULL;
-    clv_status status = lab->api->timeline_create(lab->dev, 0, &end);
+    clv_status status = ctx->api->timeline_create(ctx->dev, 0, &end);
     if (status)
         return status;
     clv_timeline_point signal = {.timeline = end, .value = 1};
@@ -127,14 +127,14 @@ clv_status gpu_lab_run(const gpu_lab *lab, const clv_command *command)
     s.command_stride = sizeof *command;
     s.signals = &signal;
     s.n_signals = 1;
-    status = lab->api->submit(lab->dev, &s);
+    status = ctx->api->submit(ctx->dev, &s);
     if (!status)
-        status = lab->api->timeline_wait(end, 1, 0, PATIENCE_NS);
-    lab->api->timeline_destroy(end);
+        status = ctx->api->timeline_wait(end, 1, 0, PATIENCE_NS);
+    ctx->api->timeline_destroy(end);
     return status;
 }
 
-double gpu_lab_error(const float *y, const float *want, uint64_t n)
+double gpu_result_error(const float *y, const float *want, uint64_t n)
 {
     double difference = 0, sum = 0;
     for (uint64_t i = 0; i < n; i++) {
@@ -146,7 +146,7 @@ double gpu_lab_error(const float *y, const float *want, uint64_t n)
     return isfinite(difference) && sum > 0 ? difference / sum : INFINITY;
 }
 
-double gpu_lab_bound(uint32_t error_class)
+double gpu_result_bound(uint32_t error_class)
 {
     static const double bounds[] = {1e-3, 1e-12, 1e-10, 1e-6, 1e-4, 1e-2};
     return error_class < sizeof bounds / sizeof *bounds ? bounds[error_class]

@@ -14,8 +14,8 @@ bool gpu_is_list(const char *text, size_t size)
     return true;
 }
 
-bool gpu_verdict_recall(const clv_host_api *host, const char *key,
-                        char *disabled, size_t size)
+bool gpu_result_load(const clv_host_api *host, const char *key, char *disabled,
+                     size_t size)
 {
     const size_t head = sizeof magic - 1;
     void *data = NULL;
@@ -33,8 +33,8 @@ bool gpu_verdict_recall(const clv_host_api *host, const char *key,
     return good;
 }
 
-void gpu_verdict_keep(const clv_host_api *host, const char *key,
-                      const char *disabled)
+void gpu_result_save(const clv_host_api *host, const char *key,
+                     const char *disabled)
 {
     const size_t head = sizeof magic - 1, n = strlen(disabled);
     char *data = malloc(head + n + 1);

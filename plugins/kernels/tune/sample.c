@@ -48,7 +48,7 @@ static int32_t integer_of(const gpu_sample *s)
 }
 
 /* In memory of its own, dense. */
-static clv_status add_own(const gpu_lab *lab, gpu_sample *s, uint32_t at,
+static clv_status add_own(const gpu_context *ctx, gpu_sample *s, uint32_t at,
                           bool out)
 {
     clv_tensor_desc *t = &s->tensors[at];
@@ -57,15 +57,15 @@ static clv_status add_own(const gpu_lab *lab, gpu_sample *s, uint32_t at,
     if (t->usage != CLV_USAGE_STATE)
         t->usage = out ? CLV_USAGE_OUTPUT : CLV_USAGE_INPUT;
     const uint64_t size = clv_tensor_size(t, NULL);
-    char *data = out ? NULL : clv_new(lab->host, size);
+    char *data = out ? NULL : clv_new(ctx->host, size);
     clv_status status = CLV_OK;
     if (!out && !data)
         return CLV_ERR_NO_MEMORY;
     if (data && !make_up(data, t, size, integer_of(s)))
         status = CLV_ERR_UNSUPPORTED;
     if (!status)
-        status = gpu_lab_alloc(lab, data, size, &s->own[at]);
-    clv_free(lab->host, data);
+        status = gpu_context_alloc(ctx, data, size, &s->own[at]);
+    clv_free(ctx->host, data);
     s->others[s->n_others++] =
         (clv_binding){.tensor = at, .buffer = s->own[at], .size = size};
     if (out) {
@@ -89,7 +89,7 @@ static clv_status add_weight(const clv_compile *compile, gpu_sample *s,
 }
 
 /* Adds the graph's tensor, after its scales; *at: where. */
-static clv_status add(const gpu_lab *lab, const clv_compile *compile,
+static clv_status add(const gpu_context *ctx, const clv_compile *compile,
                       gpu_sample *s, uint32_t index, bool out, uint32_t *at)
 {
     const clv_tensor_desc *theirs = clv_graph_tensor(compile->graph, index);
@@ -103,7 +103,7 @@ static clv_status add(const gpu_lab *lab, const clv_compile *compile,
         const clv_tensor_desc *of =
             clv_graph_tensor(compile->graph, t.quant_scales - 1);
         status = of && !of->quant
-                     ? add(lab, compile, s, t.quant_scales - 1, false, &scales)
+                     ? add(ctx, compile, s, t.quant_scales - 1, false, &scales)
                      : CLV_ERR_UNSUPPORTED;
         t.quant_scales = scales + 1;
     }
@@ -113,10 +113,10 @@ static clv_status add(const gpu_lab *lab, const clv_compile *compile,
     t.header = (clv_header){sizeof t, CLV_STRUCT_TENSOR_DESC, NULL};
     s->tensors[*at] = t;
     return t.usage == CLV_USAGE_WEIGHT ? add_weight(compile, s, *at, index)
-                                       : add_own(lab, s, *at, out);
+                                       : add_own(ctx, s, *at, out);
 }
 
-clv_status gpu_sample_make(const gpu_lab *lab, const clv_compile *compile,
+clv_status gpu_sample_make(const gpu_context *ctx, const clv_compile *compile,
                            uint32_t i, gpu_sample *s)
 {
     const clv_node *theirs = clv_graph_node(compile->graph, i);
@@ -128,11 +128,11 @@ clv_status gpu_sample_make(const gpu_lab *lab, const clv_compile *compile,
     s->node.header = (clv_header){sizeof s->node, CLV_STRUCT_NODE, NULL};
     for (uint32_t k = 0; k < s->node.n_inputs && !status; k++)
         if (s->node.inputs[k] != CLV_NO_TENSOR)
-            status = add(lab, compile, s, s->node.inputs[k], false,
+            status = add(ctx, compile, s, s->node.inputs[k], false,
                          &s->node.inputs[k]);
     for (uint32_t k = 0; k < s->node.n_outputs && !status; k++)
         status =
-            add(lab, compile, s, s->node.outputs[k], true, &s->node.outputs[k]);
+            add(ctx, compile, s, s->node.outputs[k], true, &s->node.outputs[k]);
     if (s->node.op == CLV_OP_ATTENTION)
         s->node.attr.attention.rows_symbol = 0;
     s->graph.header = (clv_header){sizeof s->graph, CLV_STRUCT_SUBGRAPH, NULL};
@@ -144,8 +144,8 @@ clv_status gpu_sample_make(const gpu_lab *lab, const clv_compile *compile,
     return status;
 }
 
-void gpu_sample_free(const gpu_lab *lab, gpu_sample *s)
+void gpu_sample_free(const gpu_context *ctx, gpu_sample *s)
 {
     for (uint32_t i = 0; i < GPU_SAMPLE_TENSORS; i++)
-        lab->api->buffer_free(s->own[i]);
+        ctx->api->buffer_free(s->own[i]);
 }

@@ -19,6 +19,6 @@ typedef struct gpu_sample {
 
 /* Node i of the graph, every symbol at its largest. After a failure, too, it is
  * to be freed. CLV_ERR_UNSUPPORTED, unsaid: it cannot be made. */
-clv_status gpu_sample_make(const gpu_lab *lab, const clv_compile *compile,
+clv_status gpu_sample_make(const gpu_context *ctx, const clv_compile *compile,
                            uint32_t i, gpu_sample *s);
-void gpu_sample_free(const gpu_lab *lab, gpu_sample *s);
+void gpu_sample_free(const gpu_context *ctx, gpu_sample *s);
