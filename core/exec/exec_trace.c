@@ -2,7 +2,6 @@
  * What devices recorded of a run: spans for the trace, and sums by kernel. A
  * submit's correlation says which step of which run it was.
  */
-#include "../graph/shape.h"
 #include "../plan/plan_transfers.h"
 #include "../profile/profile.h"
 #include "../profile/work.h"

@@ -1,7 +1,6 @@
 #include "plan.h"
 #include "../base/error.h"
 
-#include "../graph/shape.h"
 #include "../plugin/loader.h"
 #include "../solve/forecast.h"
 #include "plan_solve.h"

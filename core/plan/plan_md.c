@@ -1,6 +1,5 @@
 /* A plan for people, as Markdown. What repeats is written once. */
 #include "../base/hash.h"
-#include "../graph/shape.h"
 #include "../graph/tensor.h"
 #include "plan_print.h"
 #include "plan_transfers.h"
@@ -352,10 +351,10 @@ static void add_node(const writer *w, uint32_t index)
     const clv_node *node = &plan->graph->nodes[index];
     const uint32_t p = w->parts[index];
     const core_piece *piece = core_plan_piece_of(plan, index);
-    char op[96], shape[CORE_SHAPE_TEXT] = "";
+    char op[96], shape[CLV_SHAPE_TEXT] = "";
     clv_value value = node->n_outputs ? node->outputs[0] : node->inputs[0];
     core_plan_node_text(plan, index, op, sizeof op);
-    core_shape_text(&plan->graph->tensors[value], shape);
+    clv_shape_text(&plan->graph->tensors[value], shape);
     core_text_add(w->text, "| %u | ", core_plan_source_of(plan, index));
     add_cell(w->text, op);
     if (piece)

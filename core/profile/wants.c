@@ -7,7 +7,7 @@
  * places in the lists have the least product (a hyperbolic cross): many values
  * of each axis alone, the ends of all together, and little of the inside.
  */
-#include "../plan/cut_rules.h"
+#include "../plan/cut.h"
 #include "store.h"
 
 #include <stdlib.h>
@@ -99,8 +99,7 @@ static uint32_t find_rows_symbol(const chooser *c)
         if (value == CLV_NO_TENSOR || i > node->n_inputs)
             continue;
         const clv_tensor_desc *t = &c->graph->tensors[value];
-        if (t->rank > 1 &&
-            core_cut_operand_of(node, i).first == CORE_AXIS_SEQUENCE)
+        if (t->rank > 1 && clv_op_operand(node, i).first == CORE_AXIS_SEQUENCE)
             return t->symbols[0];
     }
     return 0;

@@ -1,6 +1,5 @@
 #include "work.h"
 
-#include "../graph/shape.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 #include "drafts.h"
 #include "../base/error.h"
 
-#include "../plan/cut_rules.h"
+#include "../plan/cut.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static bool columns_reached(const core_maker *m, uint32_t kind, uint32_t device,
         if (value == CLV_NO_TENSOR ||
             m->graph->tensors[value].usage != CLV_USAGE_WEIGHT ||
             m->graph->tensors[value].rank < 2 ||
-            core_cut_operand_of(node, i).last != axis)
+            clv_op_operand(node, i).last != axis)
             continue;
         if (!core_weight_in_place(m->graph, value, core_maker_device(m, device),
                                   m->align))

@@ -59,6 +59,7 @@ typedef struct clv_operand {
     uint8_t first;    /* clv_cut_axis of the outermost dimension */
     uint8_t last;     /* and of the last one; a vector has only this */
     uint8_t groups;   /* last has one head for each group of query heads */
+    uint8_t written;  /* an input that the op writes */
 } clv_operand;
 
 typedef enum clv_attr_type {
@@ -119,6 +120,26 @@ static inline int clv_op_is_elementwise(uint32_t op)
     const uint32_t op_class = clv_op_class_of(op);
     return op_class == CLV_CLASS_UNARY || op_class == CLV_CLASS_BINARY ||
            op_class == CLV_CLASS_GATED;
+}
+
+/* Whether the op writes its input i. */
+static inline int clv_op_writes(uint32_t op, uint32_t i)
+{
+    const clv_op_info *info = clv_op_find(op);
+    return info && i < info->n_inputs && info->inputs[i].written;
+}
+
+/* Input i of an op, or its output for i the number of the node's inputs. An
+ * operand that the op does not have is not cut. */
+static inline clv_operand clv_op_operand(const clv_node *node, uint32_t i)
+{
+    const clv_operand none = {NULL, CLV_CUT_NONE, CLV_CUT_NONE, 0, 0};
+    const clv_op_info *info = clv_op_find(node->op);
+    if (!info || (i < node->n_inputs && i >= info->n_inputs))
+        return none;
+    return i < node->n_inputs    ? info->inputs[i]
+           : i == node->n_inputs ? info->output
+                                 : none;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -570,14 +591,16 @@ static inline const clv_op_info *clv_op_find(uint32_t op)
 {
 /* clang-format off */
 #define CLV_O_(name, first, last)                                              \
-    {name, CLV_CUT_##first, CLV_CUT_##last, 0}
+    {name, CLV_CUT_##first, CLV_CUT_##last, 0, 0}
 #define CLV_G_(name, first, last)                                              \
-    {name, CLV_CUT_##first, CLV_CUT_##last, 1}
+    {name, CLV_CUT_##first, CLV_CUT_##last, 1, 0}
+#define CLV_W_(name, first, last)                                              \
+    {name, CLV_CUT_##first, CLV_CUT_##last, 0, 1}
 #define CLV_A_(name, member, type)                                             \
     {name, (uint32_t)offsetof(clv_op_attr, member), CLV_ATTR_##type, NULL}
 #define CLV_E_(name, member, choices)                                          \
     {name, (uint32_t)offsetof(clv_op_attr, member), CLV_ATTR_ENUM, choices}
-#define CLV_NO_OUTPUT_ {NULL, CLV_CUT_NONE, CLV_CUT_NONE, 0}
+#define CLV_NO_OUTPUT_ {NULL, CLV_CUT_NONE, CLV_CUT_NONE, 0, 0}
 #define CLV_NO_ATTR_ {{NULL, 0, 0, NULL}}
 #define CLV_UNARY_(name, op, work, fields)                                     \
     {name, CLV_OP_##op, CLV_CLASS_UNARY, 1, 1, work, clv_infer_unary,          \
@@ -594,7 +617,7 @@ static inline const clv_op_info *clv_op_find(uint32_t op)
          CLV_O_("y", SEQUENCE, ROWS), CLV_NO_ATTR_},
         {"set_rows", CLV_OP_SET_ROWS, CLV_CLASS_SET_ROWS, 3, 3, 1,
          clv_infer_set_rows,
-         {CLV_O_("state", NONE, ROWS), CLV_O_("src", SEQUENCE, ROWS),
+         {CLV_W_("state", NONE, ROWS), CLV_O_("src", SEQUENCE, ROWS),
           CLV_O_("ids", NONE, SEQUENCE)},
          CLV_NO_OUTPUT_, CLV_NO_ATTR_},
         {"matmul", CLV_OP_MATMUL, CLV_CLASS_MATMUL, 3, 2, 0,
@@ -658,6 +681,7 @@ static inline const clv_op_info *clv_op_find(uint32_t op)
 #undef CLV_BINARY_
 #undef CLV_O_
 #undef CLV_G_
+#undef CLV_W_
 #undef CLV_A_
 #undef CLV_E_
 #undef CLV_NO_OUTPUT_

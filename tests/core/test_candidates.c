@@ -6,7 +6,7 @@
  */
 #include "../plugins/ref/context.h"
 
-#include "../../core/plan/cut_rules.h"
+#include "../../core/plan/cut.h"
 #include "../../core/solve/candidates.h"
 
 #include "layers.h"

@@ -6,7 +6,6 @@
 #include "layer.h"
 #include "tmpdir.h"
 
-#include "../../core/graph/shape.h"
 #include "../../core/profile/store.h"
 #include "../plugins/ref/context.h"
 

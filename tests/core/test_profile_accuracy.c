@@ -4,7 +4,6 @@
  */
 #include "layer.h"
 
-#include "../../core/graph/shape.h"
 #include "../../core/profile/store.h"
 
 #include <math.h>
