@@ -1,4 +1,4 @@
-#include "work_graph.h"
+#include "workload_graph.h"
 
 #include "../../core/graph/shape.h"
 
@@ -15,25 +15,27 @@ typedef struct set {
     clv_value in[SET_MAX];
 } set;
 
-int64_t planner_work_table_rows(const core_work *work)
+int64_t planner_workload_table_rows(const core_workload *workload)
 {
-    int64_t rows =
-        work->n < INT32_MAX / TABLE_FACTOR ? work->n * TABLE_FACTOR : INT32_MAX;
+    int64_t rows = workload->n < INT32_MAX / TABLE_FACTOR
+                       ? workload->n * TABLE_FACTOR
+                       : INT32_MAX;
     return rows > TABLE_LEAST ? rows : TABLE_LEAST;
 }
 
-int64_t planner_work_n_ids(const core_work *work)
+int64_t planner_workload_n_ids(const core_workload *workload)
 {
-    return work->kind.op == CLV_OP_MATMUL_EXPERTS ? work->n * work->kind.span
-                                                  : work->n;
+    return workload->kind.op == CLV_OP_MATMUL_EXPERTS
+               ? workload->n * workload->kind.span
+               : workload->n;
 }
 
 /* As if by chance, but for the ids of a row, which lie far apart. */
-static void choose_experts(const core_work *work, int32_t *ids)
+static void choose_experts(const core_workload *workload, int32_t *ids)
 {
-    const uint32_t all = work->kind.variant, used = work->kind.span;
+    const uint32_t all = workload->kind.variant, used = workload->kind.span;
     const uint32_t step = all > used ? all / used : 1;
-    for (int64_t i = 0; i < work->n; i++)
+    for (int64_t i = 0; i < workload->n; i++)
         for (uint32_t k = 0; k < used; k++)
             *ids++ = (int32_t)((((uint32_t)i * 2654435761u >> 16) +
                                 (uint64_t)k * step) %
@@ -41,18 +43,18 @@ static void choose_experts(const core_work *work, int32_t *ids)
 }
 
 /* Rows all over a table, none twice; positions up to the last row in use. */
-void planner_work_ids(const core_work *work, int32_t *ids)
+void planner_workload_ids(const core_workload *workload, int32_t *ids)
 {
-    if (work->kind.op == CLV_OP_MATMUL_EXPERTS) {
-        choose_experts(work, ids);
+    if (workload->kind.op == CLV_OP_MATMUL_EXPERTS) {
+        choose_experts(workload, ids);
         return;
     }
-    for (int64_t i = 0; i < work->n; i++) {
+    for (int64_t i = 0; i < workload->n; i++) {
         int64_t id = i;
-        if (work->kind.op == CLV_OP_GET_ROWS)
+        if (workload->kind.op == CLV_OP_GET_ROWS)
             id = i * TABLE_FACTOR + i * 5 % TABLE_FACTOR;
-        else if (work->kind.op == CLV_OP_ATTENTION)
-            id = work->depth - work->n + i;
+        else if (workload->kind.op == CLV_OP_ATTENTION)
+            id = workload->depth - workload->n + i;
         ids[i] = (int32_t)(id > 0 ? id : 0);
     }
 }
@@ -85,8 +87,8 @@ static clv_value vector(clv_graph *g, uint32_t dtype, int64_t n)
 }
 
 /* A weight or table with its scales. */
-static clv_value matrix(clv_graph *g, const core_work_kind *kind, int64_t rows,
-                        int64_t columns)
+static clv_value matrix(clv_graph *g, const core_workload_kind *kind,
+                        int64_t rows, int64_t columns)
 {
     clv_tensor_desc desc = {.dtype = kind->weight_dtype,
                             .rank = 2,
@@ -106,27 +108,29 @@ static clv_value matrix(clv_graph *g, const core_work_kind *kind, int64_t rows,
     return g->status ? CLV_NO_TENSOR : constant(g, desc);
 }
 
-static clv_value rows_of(clv_graph *g, const core_work *work, int64_t width)
+static clv_value rows_of(clv_graph *g, const core_workload *workload,
+                         int64_t width)
 {
-    const clv_dim dims[] = {clv_dim_fixed(work->n), clv_dim_fixed(width)};
-    return clv_graph_input(g, "x", work->kind.dtype, 2, dims);
+    const clv_dim dims[] = {clv_dim_fixed(workload->n), clv_dim_fixed(width)};
+    return clv_graph_input(g, "x", workload->kind.dtype, 2, dims);
 }
 
-static clv_value ids_of(clv_graph *g, const core_work *work)
+static clv_value ids_of(clv_graph *g, const core_workload *workload)
 {
-    const clv_dim n = clv_dim_fixed(work->n);
+    const clv_dim n = clv_dim_fixed(workload->n);
     return clv_graph_input(g, "ids", CLV_DTYPE_I32, 1, &n);
 }
 
-static clv_value state_of(clv_graph *g, const core_work *work, int64_t rows)
+static clv_value state_of(clv_graph *g, const core_workload *workload,
+                          int64_t rows)
 {
-    const int64_t dims[] = {rows, work->in};
-    return clv_graph_state(g, "state", work->kind.weight_dtype, 2, dims);
+    const int64_t dims[] = {rows, workload->in};
+    return clv_graph_state(g, "state", workload->kind.weight_dtype, 2, dims);
 }
 
-static void add_experts(clv_graph *g, const core_work *w, set *s)
+static void add_experts(clv_graph *g, const core_workload *w, set *s)
 {
-    const core_work_kind *kind = &w->kind;
+    const core_workload_kind *kind = &w->kind;
     const clv_dim n = clv_dim_fixed(w->n);
     const clv_dim ids[] = {n, clv_dim_fixed(kind->span)};
     const clv_dim scores[] = {n, clv_dim_fixed(kind->variant)};
@@ -146,17 +150,17 @@ static clv_value optional_vector(clv_graph *g, uint32_t dtype, int64_t n)
     return dtype ? vector(g, dtype, n) : CLV_NO_TENSOR;
 }
 
-static void add_operands(clv_graph *g, const core_work *w, set *s)
+static void add_operands(clv_graph *g, const core_workload *w, set *s)
 {
-    const core_work_kind *kind = &w->kind;
+    const core_workload_kind *kind = &w->kind;
     s->in[0] = s->in[1] = s->in[2] = s->in[3] = CLV_NO_TENSOR;
     switch (kind->op) {
     case CLV_OP_GET_ROWS:
-        s->in[0] = matrix(g, kind, planner_work_table_rows(w), w->out);
+        s->in[0] = matrix(g, kind, planner_workload_table_rows(w), w->out);
         s->in[1] = ids_of(g, w);
         return;
     case CLV_OP_SET_ROWS:
-        s->in[0] = state_of(g, w, planner_work_table_rows(w));
+        s->in[0] = state_of(g, w, planner_workload_table_rows(w));
         s->in[1] = rows_of(g, w, w->in);
         s->in[2] = ids_of(g, w);
         return;
@@ -199,7 +203,7 @@ static void add_operands(clv_graph *g, const core_work *w, set *s)
     }
 }
 
-static clv_value attend(clv_graph *g, const core_work *w, const set *s)
+static clv_value attend(clv_graph *g, const core_workload *w, const set *s)
 {
     const clv_attention_params params = {
         .head_dim = w->kind.variant,
@@ -210,10 +214,10 @@ static clv_value attend(clv_graph *g, const core_work *w, const set *s)
                                &params);
 }
 
-static clv_value add_node(clv_graph *g, const core_work *w, const set *s)
+static clv_value add_node(clv_graph *g, const core_workload *w, const set *s)
 {
     const clv_value *in = s->in;
-    const core_work_kind *kind = &w->kind;
+    const core_workload_kind *kind = &w->kind;
     switch (kind->op) {
     case CLV_OP_GET_ROWS:
         return clv_graph_get_rows(g, in[0], in[1]);
@@ -255,7 +259,7 @@ static clv_value add_node(clv_graph *g, const core_work *w, const set *s)
     }
 }
 
-static clv_status check(const core_work *w)
+static clv_status check(const core_workload *w)
 {
     if (w->n < 1 || w->in < 1 || w->out < 1 || w->n > INT32_MAX ||
         w->in > INT32_MAX || w->out > INT32_MAX || w->depth > INT32_MAX ||
@@ -265,26 +269,26 @@ static clv_status check(const core_work *w)
     return CLV_OK;
 }
 
-static clv_status fill(clv_graph *g, const core_work *work, uint32_t nodes,
-                       set *sets, uint32_t n_sets)
+static clv_status fill(clv_graph *g, const core_workload *workload,
+                       uint32_t nodes, set *sets, uint32_t n_sets)
 {
     for (uint32_t i = 0; i < nodes && !g->status; i++) {
         if (i < n_sets)
-            add_operands(g, work, &sets[i]);
-        clv_value y = add_node(g, work, &sets[i % n_sets]);
+            add_operands(g, workload, &sets[i]);
+        clv_value y = add_node(g, workload, &sets[i % n_sets]);
         if (y != CLV_NO_TENSOR)
             clv_graph_output(g, y, "y");
     }
     return g->status;
 }
 
-clv_status planner_work_graph(const core_work *work, uint32_t nodes,
-                              uint32_t sets, clv_graph **out)
+clv_status planner_workload_graph(const core_workload *workload, uint32_t nodes,
+                                  uint32_t sets, clv_graph **out)
 {
-    char text[CORE_WORK_TEXT];
+    char text[CORE_WORKLOAD_TEXT];
     clv_graph *g = NULL;
     *out = NULL;
-    clv_status status = check(work);
+    clv_status status = check(workload);
     sets = sets < nodes ? sets : nodes;
     set *operands = calloc(sets, sizeof *operands);
     if (!status && !operands)
@@ -292,13 +296,14 @@ clv_status planner_work_graph(const core_work *work, uint32_t nodes,
     if (!status)
         status = clv_graph_create(&g);
     if (!status)
-        status = fill(g, work, nodes, operands, sets);
+        status = fill(g, workload, nodes, operands, sets);
     free(operands);
     if (status) {
         if (g && g->message[0])
             clv_error(status, "%s", g->message);
         clv_graph_destroy(g);
-        return clv_error_prefix(status, "%s", core_work_text(work, text));
+        return clv_error_prefix(status, "%s",
+                                core_workload_text(workload, text));
     }
     *out = g;
     return CLV_OK;

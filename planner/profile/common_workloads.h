@@ -7,5 +7,6 @@
  * to compute rather than to read (many), and at least as long as ns, if the
  * pool lets it; 0: short. node_ns, which may be NULL: what one takes.
  * CLV_ERR_UNSUPPORTED: none is taken. */
-clv_status planner_common_work(planner_meter *meter, clv_device *dev, bool many,
-                               double ns, core_work *out, double *node_ns);
+clv_status planner_common_workloads(planner_meter *meter, clv_device *dev,
+                                    bool many, double ns, core_workload *out,
+                                    double *node_ns);

@@ -7,7 +7,7 @@
  * places in the lists have the least product (a hyperbolic cross): many values
  * of each axis alone, the ends of all together, and little of the inside.
  */
-#include "../../core/graph/cut_rules.h"
+#include "../../core/graph/cut.h"
 #include "store.h"
 
 #include <stdlib.h>
@@ -33,7 +33,7 @@ typedef struct chooser {
     uint32_t depth_symbol; /* 1 + symbol of the cache's rows in use, or 0 */
     values axes[N_AXES];
     bool full;
-    planner_wants *out;
+    planner_workloads *out;
 } chooser;
 
 /* ------------------------------------------------------------------------ */
@@ -99,8 +99,7 @@ static uint32_t find_rows_symbol(const chooser *c)
         if (value == CLV_NO_TENSOR || i > node->n_inputs)
             continue;
         const clv_tensor_desc *t = &c->graph->tensors[value];
-        if (t->rank > 1 &&
-            core_cut_operand_of(node, i).first == CORE_AXIS_SEQUENCE)
+        if (t->rank > 1 && clv_op_operand(node, i).first == CORE_AXIS_SEQUENCE)
             return t->symbols[0];
     }
     return 0;
@@ -181,23 +180,24 @@ static void choose_depths(chooser *c, int64_t most)
 /* ------------------------------------------------------------------------ */
 /* Combinations                                                             */
 
-static bool add_want(planner_wants *w, const core_work *work, uint32_t rank)
+static bool add_want(planner_workloads *w, const core_workload *workload,
+                     uint32_t rank)
 {
     for (uint32_t i = 0; i < w->n; i++)
-        if (core_work_equal(&w->items[i].work, work)) {
+        if (core_workload_equal(&w->items[i].workload, workload)) {
             if (rank < w->items[i].rank)
                 w->items[i].rank = rank;
             return true;
         }
     if (w->n == w->capacity) {
         uint32_t capacity = w->capacity ? 2 * w->capacity : 64;
-        planner_want *grown = reallocarray(w->items, capacity, sizeof *grown);
+        planner_wanted *grown = reallocarray(w->items, capacity, sizeof *grown);
         if (!grown)
             return false;
         w->items = grown;
         w->capacity = capacity;
     }
-    w->items[w->n++] = (planner_want){*work, rank};
+    w->items[w->n++] = (planner_wanted){*workload, rank};
     return true;
 }
 
@@ -212,7 +212,7 @@ static bool add_combination(chooser *c, const uint32_t *at, uint32_t rank)
 {
     int64_t symbols[CLV_MAX_SYMBOLS];
     core_piece piece = {.node = c->index};
-    core_work work;
+    core_workload workload;
     const int64_t n = pick(c, at, CORE_AXIS_SEQUENCE);
     for (uint32_t i = 0; i < c->graph->n_symbols; i++)
         symbols[i] = c->graph->symbols[i].max;
@@ -228,15 +228,15 @@ static bool add_combination(chooser *c, const uint32_t *at, uint32_t rank)
         int64_t depth = pick(c, at, DEPTH);
         symbols[c->depth_symbol - 1] = depth > n ? depth : n;
     }
-    core_work_of(c->graph, c->index, &piece, symbols, &work);
-    if (!add_want(c->out, &work, rank))
+    core_workload_of(c->graph, c->index, &piece, symbols, &workload);
+    if (!add_want(c->out, &workload, rank))
         return false;
     core_range *channels = &piece.ranges[CORE_AXIS_CHANNELS];
     if (!channels->begin)
         return true;
     *channels = (core_range){0, channels->end - channels->begin};
-    core_work_of(c->graph, c->index, &piece, symbols, &work);
-    return add_want(c->out, &work, rank);
+    core_workload_of(c->graph, c->index, &piece, symbols, &workload);
+    return add_want(c->out, &workload, rank);
 }
 
 static bool combine(chooser *c, uint32_t axis, uint32_t *at, uint32_t rank)
@@ -259,10 +259,10 @@ static bool combine(chooser *c, uint32_t axis, uint32_t *at, uint32_t rank)
 
 static bool add_node(chooser *c)
 {
-    core_work whole;
+    core_workload whole;
     uint32_t at[N_AXES];
     memset(c->axes, 0, sizeof c->axes);
-    core_work_of(c->graph, c->index, NULL, NULL, &whole);
+    core_workload_of(c->graph, c->index, NULL, NULL, &whole);
     c->rows_symbol = find_rows_symbol(c);
     c->depth_symbol = whole.kind.op == CLV_OP_ATTENTION
                           ? c->node->attr.attention.rows_symbol
@@ -277,21 +277,22 @@ static bool add_node(chooser *c)
 
 static int by_rank(const void *a, const void *b)
 {
-    const planner_want *x = a, *y = b;
+    const planner_wanted *x = a, *y = b;
     if (x->rank != y->rank)
         return x->rank < y->rank ? -1 : 1;
-    double p = core_work_flops(&x->work), q = core_work_flops(&y->work);
+    double p = core_workload_flops(&x->workload),
+           q = core_workload_flops(&y->workload);
     if (p != q)
         return p < q ? -1 : 1;
-    return memcmp(&x->work, &y->work, sizeof x->work);
+    return memcmp(&x->workload, &y->workload, sizeof x->workload);
 }
 
 /* Whether an earlier node is the same work, to be cut in the same way. */
 static bool seen_before(const clv_graph *graph, const clv_op_caps *caps,
-                        const core_work *whole, uint32_t node)
+                        const core_workload *whole, uint32_t node)
 {
     for (uint32_t i = 0; i < node; i++)
-        if (core_work_equal(&whole[i], &whole[node]) &&
+        if (core_workload_equal(&whole[i], &whole[node]) &&
             caps[i].answer == caps[node].answer &&
             caps[i].split_axes == caps[node].split_axes &&
             !memcmp(caps[i].split_granularity, caps[node].split_granularity,
@@ -301,16 +302,16 @@ static bool seen_before(const clv_graph *graph, const clv_op_caps *caps,
     return false;
 }
 
-clv_status planner_profile_wants(const clv_graph *graph,
-                                 const clv_op_caps *caps, bool full,
-                                 planner_wants *out)
+clv_status planner_profile_workloads(const clv_graph *graph,
+                                     const clv_op_caps *caps, bool full,
+                                     planner_workloads *out)
 {
-    *out = (planner_wants){.n = 0};
-    core_work *whole = calloc(graph->n_nodes + 1u, sizeof *whole);
+    *out = (planner_workloads){.n = 0};
+    core_workload *whole = calloc(graph->n_nodes + 1u, sizeof *whole);
     chooser *c = calloc(1, sizeof *c);
     bool good = whole && c;
     for (uint32_t i = 0; i < graph->n_nodes && good; i++) {
-        core_work_of(graph, i, NULL, NULL, &whole[i]);
+        core_workload_of(graph, i, NULL, NULL, &whole[i]);
         if ((caps[i].answer != CLV_ANSWER_YES &&
              caps[i].answer != CLV_ANSWER_STATIC) ||
             seen_before(graph, caps, whole, i))
@@ -326,7 +327,7 @@ clv_status planner_profile_wants(const clv_graph *graph,
     free(whole);
     free(c);
     if (!good) {
-        planner_wants_finish(out);
+        planner_workloads_finish(out);
         return clv_error(CLV_ERR_NO_MEMORY, "no memory for a profile");
     }
     if (out->n)
@@ -334,27 +335,27 @@ clv_status planner_profile_wants(const clv_graph *graph,
     return CLV_OK;
 }
 
-void planner_wants_finish(planner_wants *wants)
+void planner_workloads_finish(planner_workloads *wants)
 {
     free(wants->items);
-    *wants = (planner_wants){.n = 0};
+    *wants = (planner_workloads){.n = 0};
 }
 
 /* ------------------------------------------------------------------------ */
 
-static void sizes_of(const core_work *work, int64_t sizes[4])
+static void sizes_of(const core_workload *workload, int64_t sizes[4])
 {
-    sizes[0] = work->n;
-    sizes[1] = work->in;
-    sizes[2] = work->out;
-    sizes[3] = work->depth;
+    sizes[0] = workload->n;
+    sizes[1] = workload->in;
+    sizes[2] = workload->out;
+    sizes[3] = workload->depth;
 }
 
-void planner_work_box_add(planner_work_box *box, bool *any,
-                          const core_work *work)
+void planner_workload_box_add(planner_workload_box *box, bool *any,
+                              const core_workload *workload)
 {
     int64_t sizes[4];
-    sizes_of(work, sizes);
+    sizes_of(workload, sizes);
     for (int i = 0; i < 4; i++) {
         if (!*any || sizes[i] < box->least[i])
             box->least[i] = sizes[i];
@@ -364,10 +365,11 @@ void planner_work_box_add(planner_work_box *box, bool *any,
     *any = true;
 }
 
-bool planner_work_box_holds(const planner_work_box *box, const core_work *work)
+bool planner_workload_box_holds(const planner_workload_box *box,
+                                const core_workload *workload)
 {
     int64_t sizes[4];
-    sizes_of(work, sizes);
+    sizes_of(workload, sizes);
     for (int i = 0; i < 4; i++)
         if (sizes[i] < box->least[i] / 2 ||
             sizes[i] > box->most[i] / 4 * 5 + box->most[i] % 4)

@@ -1,4 +1,4 @@
-#include "common_work.h"
+#include "common_workloads.h"
 
 #define WIDTH 4096 /* of a product, multiple of every block and array */
 #define SHORT 64
@@ -10,7 +10,7 @@
 #define POOL_SHARE 16 /* times the work that the pool could hold */
 
 /* Formats of weights, what most devices take first. */
-static const core_work_kind kinds[] = {
+static const core_workload_kind kinds[] = {
     {.op = CLV_OP_MATMUL,
      .dtype = CLV_DTYPE_F32,
      .weight_dtype = CLV_DTYPE_F16},
@@ -39,27 +39,28 @@ static const core_work_kind kinds[] = {
 };
 
 /* The lengths of a static device are given: the one that is nearest. */
-static clv_status accepted(clv_device *dev, core_work *work)
+static clv_status accepted(clv_device *dev, core_workload *workload)
 {
     int64_t n;
-    clv_status status = planner_trial_accepted(dev, work, &n);
+    clv_status status = planner_trial_accepted(dev, workload, &n);
     if (status != CLV_ERR_UNSUPPORTED || !n)
         return status;
-    work->n = n;
-    return planner_trial_accepted(dev, work, NULL);
+    workload->n = n;
+    return planner_trial_accepted(dev, workload, NULL);
 }
 
-static clv_status find(clv_device *dev, bool many, bool is_long, core_work *out)
+static clv_status find(clv_device *dev, bool many, bool is_long,
+                       core_workload *out)
 {
     clv_status status = CLV_ERR_UNSUPPORTED;
     for (uint32_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        *out = (core_work){.kind = kinds[i],
-                           .n = many ? MANY_ROWS : FEW_ROWS,
-                           .in = is_long ? WIDTH : SHORT,
-                           .out = !is_long ? SHORT
-                                  : dev->info.clock == CLV_CLOCK_VIRTUAL
-                                      ? FIRST_OUT_VIRTUAL
-                                      : FIRST_OUT};
+        *out = (core_workload){.kind = kinds[i],
+                               .n = many ? MANY_ROWS : FEW_ROWS,
+                               .in = is_long ? WIDTH : SHORT,
+                               .out = !is_long ? SHORT
+                                      : dev->info.clock == CLV_CLOCK_VIRTUAL
+                                          ? FIRST_OUT_VIRTUAL
+                                          : FIRST_OUT};
         if (out->kind.op != CLV_OP_MATMUL)
             out->in = out->out;
         status = accepted(dev, out);
@@ -73,33 +74,35 @@ static clv_status find(clv_device *dev, bool many, bool is_long, core_work *out)
 }
 
 /* The operands lie in the pool more than once. */
-static bool is_large(const planner_meter *meter, const core_work *work)
+static bool is_large(const planner_meter *meter, const core_workload *workload)
 {
-    return core_work_bytes(work) * POOL_SHARE > (double)meter->params.max_pool;
+    return core_workload_bytes(workload) * POOL_SHARE >
+           (double)meter->params.max_pool;
 }
 
 /* The work with twice the columns; where devices take real time, with as many
  * times two as it might take to get from `now` ns to `wanted`, so that few are
  * tried: each may have to be compiled. */
 static void enlarge(const planner_meter *meter, const clv_device *dev,
-                    double now, double wanted, core_work *work)
+                    double now, double wanted, core_workload *workload)
 {
     do {
-        work->out *= 2;
+        workload->out *= 2;
         now *= 2;
-        if (work->kind.op != CLV_OP_MATMUL)
-            work->in = work->out;
+        if (workload->kind.op != CLV_OP_MATMUL)
+            workload->in = workload->out;
     } while (dev->info.clock != CLV_CLOCK_VIRTUAL && now < wanted / 2 &&
-             work->out < MOST_OUT && !is_large(meter, work));
+             workload->out < MOST_OUT && !is_large(meter, workload));
 }
 
-clv_status planner_common_work(planner_meter *meter, clv_device *dev, bool many,
-                               double ns, core_work *out, double *node_ns)
+clv_status planner_common_workloads(planner_meter *meter, clv_device *dev,
+                                    bool many, double ns, core_workload *out,
+                                    double *node_ns)
 {
     planner_sample sample;
     clv_status status = find(dev, many, ns > 0, out);
     while (!status && (ns > 0 || node_ns)) {
-        status = planner_measure_work(meter, dev, out, &sample);
+        status = planner_measure_workload(meter, dev, out, &sample);
         if (status)
             break;
         if (node_ns)

@@ -7,11 +7,11 @@
  * inputs and outputs, are bound by hand. Node i has operands of its own, or,
  * with fewer sets than nodes, shares those of node i - sets. CLV_ERR_INVALID:
  * there is no such work. */
-clv_status planner_work_graph(const core_work *work, uint32_t nodes,
-                              uint32_t sets, clv_graph **out);
+clv_status planner_workload_graph(const core_workload *workload, uint32_t nodes,
+                                  uint32_t sets, clv_graph **out);
 /* Rows of the table of GET_ROWS and of the state of SET_ROWS. */
-int64_t planner_work_table_rows(const core_work *work);
+int64_t planner_workload_table_rows(const core_workload *workload);
 /* Ids of GET_ROWS, SET_ROWS and MATMUL_EXPERTS, positions of the others. */
-int64_t planner_work_n_ids(const core_work *work);
-/* Fills them in: ids [planner_work_n_ids()]. */
-void planner_work_ids(const core_work *work, int32_t *ids);
+int64_t planner_workload_n_ids(const core_workload *workload);
+/* Fills them in: ids [planner_workload_n_ids()]. */
+void planner_workload_ids(const core_workload *workload, int32_t *ids);

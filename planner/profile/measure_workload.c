@@ -21,7 +21,7 @@
 typedef struct measuring {
     planner_meter *meter;
     clv_device *dev;
-    const core_work *work;
+    const core_workload *workload;
     bool shared; /* operands, as the device has no room for more */
 } measuring;
 
@@ -30,7 +30,7 @@ static clv_status run_new(const measuring *m, uint32_t nodes, bool warm,
                           double *ns, double *energy)
 {
     const planner_trial_params params = {
-        .work = m->work, .nodes = nodes, .shared = m->shared};
+        .workload = m->workload, .nodes = nodes, .shared = m->shared};
     core_trial *trial;
     clv_status status = planner_trial_create(m->meter, m->dev, &params, &trial);
     if (!status && warm)
@@ -93,7 +93,8 @@ typedef struct series {
 /* A new trial that the device takes notes of. */
 static clv_status run_noted(const measuring *m, uint32_t nodes, series *s)
 {
-    const planner_trial_params params = {.work = m->work, .nodes = nodes};
+    const planner_trial_params params = {.workload = m->workload,
+                                         .nodes = nodes};
     core_trial *trial;
     clv_status status = planner_trial_create(m->meter, m->dev, &params, &trial);
     planner_trial_forget(m->dev);
@@ -184,12 +185,13 @@ static clv_status measure_real(measuring *m, planner_sample *out)
     return status;
 }
 
-clv_status planner_measure_work(planner_meter *meter, clv_device *dev,
-                                const core_work *work, planner_sample *out)
+clv_status planner_measure_workload(planner_meter *meter, clv_device *dev,
+                                    const core_workload *workload,
+                                    planner_sample *out)
 {
-    measuring m = {.meter = meter, .dev = dev, .work = work};
-    *out = (planner_sample){.work = *work};
-    clv_status status = planner_trial_accepted(dev, work, NULL);
+    measuring m = {.meter = meter, .dev = dev, .workload = workload};
+    *out = (planner_sample){.workload = *workload};
+    clv_status status = planner_trial_accepted(dev, workload, NULL);
     if (status)
         return status;
     return dev->info.clock == CLV_CLOCK_VIRTUAL ? measure_virtual(&m, out)
