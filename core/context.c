@@ -160,7 +160,8 @@ clv_status clv_context_find_device(const clv_context *ctx, const char *id,
 {
     *out = NULL;
     for (uint32_t i = 0; i < ctx->n_devices; i++) {
-        if (!strcmp(ctx->devices[i]->id, id)) {
+        if (!strcmp(ctx->devices[i]->id, id) ||
+            (*id && !strcmp(ctx->devices[i]->number, id))) {
             *out = ctx->devices[i];
             return CLV_OK;
         }

@@ -159,6 +159,8 @@ static clv_status load(clv_context *ctx, core_candidate *c,
     st = start(ctx, c, p, file, &users_fault);
     if (st == CLV_OK)
         return CLV_OK;
+    /* Devices that the configuration describes were asked for. */
+    users_fault |= core_config_device_section(ctx->config, p->name, 0) != NULL;
     core_candidate_stop(ctx, c, CLV_LOG_WARN, st);
     core_plugin_destroy(p);
     return users_fault ? clv_error(st, "%s", c->pub.reason) : CLV_OK;
