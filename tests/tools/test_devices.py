@@ -188,6 +188,18 @@ class Devices(cli.Case):
         self.assertIn(cpu["plugin"], [p["plugin"] for p in found["plugins"]
                                       if p["ok"]])
 
+    def test_no_home(self):
+        """Neither a home nor anything in the working directory is made."""
+        home, here = self.path("home"), self.path("here")
+        os.mkdir(here)
+        for env in ({"HOME": home, "XDG_CACHE_HOME": "cache"},
+                    {"HOME": "home", "XDG_CACHE_HOME": "cache"},
+                    {"HOME": home, "XDG_CACHE_HOME": ""}):
+            with self.subTest(env):
+                self.good("devices", env=env, cwd=here)
+                self.assertFalse(os.path.exists(home))
+                self.assertEqual(os.listdir(here), [])
+
     def test_sections(self):
         """A device for each section of the CPU, on the cores it names."""
         core = max(os.sched_getaffinity(0))
