@@ -1,5 +1,5 @@
 #include "answer.h"
-#include "remains.h"
+#include "../base/unreleased.h"
 #include "submit.h"
 
 #include <float.h>
@@ -186,7 +186,7 @@ void core_device_close(clv_device *dev)
     if (!dev)
         return;
     if (dev->handle && atomic_load(&dev->plugin->kept)) {
-        core_remains_add(dev);
+        core_unreleased_add(dev);
         return;
     }
     if (dev->handle) {

@@ -24,7 +24,7 @@
  */
 #pragma once
 
-#include "../context.h"
+#include "../context/context.h"
 
 #include <stdatomic.h>
 

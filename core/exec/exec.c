@@ -1,7 +1,7 @@
 #include "exec.h"
 #include "../base/error.h"
 #include "../graph/shape.h"
-#include "trace.h"
+#include "../context/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>

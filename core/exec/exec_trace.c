@@ -5,8 +5,8 @@
 #include "../graph/shape.h"
 #include "../graph/workload.h"
 #include "exec.h"
-#include "kernel_sums.h"
-#include "trace.h"
+#include "../context/kernel_sums.h"
+#include "../context/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -55,7 +55,7 @@ static bool is_processor(const clv_device_info *info)
 static bool is_guest(const core_offer *o)
 {
     return is_processor(&o->info) &&
-           o->plugin->manifest.kinds != 1u << CLV_DEVICE_CPU;
+           o->plugin->manifest->kinds != 1u << CLV_DEVICE_CPU;
 }
 
 static bool comes_before(const core_offer *a, const core_offer *b)
@@ -132,7 +132,7 @@ static bool drop_double(clv_context *ctx, core_offer *o)
 
 static clv_status check_kind(const core_offer *o)
 {
-    const core_manifest *m = &o->plugin->manifest;
+    const core_manifest *m = o->plugin->manifest;
     uint32_t kind =
         core_kind_name(o->info.kind) ? o->info.kind : CLV_DEVICE_OTHER;
     if (m->kinds & 1u << kind)
