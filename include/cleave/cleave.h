@@ -237,7 +237,8 @@ CLV_API const clv_candidate *clv_context_candidate(const clv_context *ctx,
 /* Devices in preference order: as core.devices lists them, else as found. */
 CLV_API uint32_t clv_context_device_count(const clv_context *ctx);
 CLV_API clv_device *clv_context_device(const clv_context *ctx, uint32_t index);
-/* By id ("cpu", "opencl:0"); CLV_ERR_NOT_FOUND names those present. */
+/* By id ("cpu", "vulkan:llvmpipe") or by plugin and position among its devices
+ * ("vulkan:0"); CLV_ERR_NOT_FOUND names those present. */
 CLV_API clv_status clv_context_find_device(const clv_context *ctx,
                                            const char *id, clv_device **out);
 CLV_API const char *clv_device_id(const clv_device *dev);

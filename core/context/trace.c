@@ -1,4 +1,6 @@
 #include "trace.h"
+
+#include "../base/error.h"
 #include "../base/text.h"
 
 #include <pthread.h>
@@ -36,7 +38,7 @@ clv_status core_trace_create(struct core_trace **out)
     *out = NULL;
     struct core_trace *trace = calloc(1, sizeof *trace);
     if (!trace)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a trace");
+        return core_no_memory("for a trace");
     pthread_mutex_init(&trace->mutex, NULL);
     *out = trace;
     return CLV_OK;
@@ -264,7 +266,7 @@ static void add_event(core_text *text, const struct core_trace *trace,
 static clv_status write_text(core_text *text, clv_file_writer *file)
 {
     if (text->failed)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory to format the trace");
+        return core_no_memory("to format the trace");
     clv_status status = CLV_OK;
     if (text->size)
         status = clv_file_writer_write(file, text->data, text->size);

@@ -4,7 +4,11 @@
  */
 #pragma once
 
-#include "../context.h"
+#include "context.h"
+
+clv_status core_kernel_sums_create(struct core_kernel_sums **out);
+void core_kernel_sums_destroy(
+    struct core_kernel_sums *sums); /* NULL is legal */
 
 /* Counts one run of a kernel; does nothing where memory is short or ctx has no
  * sums. */

@@ -1,11 +1,11 @@
-#include "context.h"
-
-#include "base/names.h"
-#include "config/config.h"
-#include "device/device.h"
-#include "device/remains.h"
-#include "plugin/loader.h"
-#include "plugin/workers.h"
+/* Makes contexts and ends them. */
+#include "../base/error.h"
+#include "../base/unreleased.h"
+#include "../config/config.h"
+#include "../context/kernel_sums.h"
+#include "../context/trace.h"
+#include "../plugin/loader.h"
+#include "../plugin/workers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +45,7 @@ clv_status clv_context_create(const clv_context_params *params,
     *out = NULL;
     clv_context *ctx = calloc(1, sizeof *ctx);
     if (!ctx)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a context");
+        return core_no_memory("for a context");
     pthread_mutex_init(&ctx->workers_mutex, NULL);
     pthread_mutex_init(&ctx->planner_mutex, NULL);
     pthread_rwlock_init(&ctx->log_lock, NULL);
@@ -96,7 +96,7 @@ static void leave(clv_context *ctx)
     core_config_keep(ctx->config);
     if (ctx->owns_config)
         clv_config_destroy(ctx->config);
-    core_remains_add(ctx);
+    core_unreleased_add(ctx);
 }
 
 void clv_context_destroy(clv_context *ctx)
@@ -121,55 +121,4 @@ void clv_context_destroy(clv_context *ctx)
     pthread_mutex_destroy(&ctx->planner_mutex);
     pthread_rwlock_destroy(&ctx->log_lock);
     free(ctx);
-}
-
-clv_config *clv_context_config(clv_context *ctx)
-{
-    return ctx->config;
-}
-
-uint32_t clv_context_device_count(const clv_context *ctx)
-{
-    return ctx->n_devices;
-}
-
-clv_device *clv_context_device(const clv_context *ctx, uint32_t index)
-{
-    return index < ctx->n_devices ? ctx->devices[index] : NULL;
-}
-
-clv_status core_context_progress(clv_context *ctx, const char *what,
-                                 double fraction)
-{
-    if (!ctx->progress || !ctx->progress(ctx->progress_ctx, what, fraction))
-        return CLV_OK;
-    return clv_error(CLV_ERR_CANCELLED, "%s: cancelled", what);
-}
-
-void core_id_list_add(core_id_list *list, const char *id)
-{
-    size_t used = strlen(list->text);
-    if (used + strlen(id) + 3 > sizeof list->text)
-        return;
-    strcat(list->text, used ? ", " : "");
-    strcat(list->text, id);
-}
-
-clv_status clv_context_find_device(const clv_context *ctx, const char *id,
-                                   clv_device **out)
-{
-    *out = NULL;
-    for (uint32_t i = 0; i < ctx->n_devices; i++) {
-        if (!strcmp(ctx->devices[i]->id, id)) {
-            *out = ctx->devices[i];
-            return CLV_OK;
-        }
-    }
-    if (!ctx->n_devices)
-        return core_loader_no_device(ctx);
-    core_id_list present = {.text = ""};
-    for (uint32_t i = 0; i < ctx->n_devices; i++)
-        core_id_list_add(&present, ctx->devices[i]->id);
-    return clv_error(CLV_ERR_NOT_FOUND, "there is no device '%s'; present: %s",
-                     id, present.text);
 }

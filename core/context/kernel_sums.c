@@ -1,5 +1,7 @@
 #include "kernel_sums.h"
 
+#include "../base/error.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +15,7 @@ clv_status core_kernel_sums_create(struct core_kernel_sums **out)
 {
     *out = calloc(1, sizeof **out);
     if (!*out)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for sums of times");
+        return core_no_memory("for sums of times");
     pthread_mutex_init(&(*out)->mutex, NULL);
     return CLV_OK;
 }

@@ -8,24 +8,17 @@
  */
 #pragma once
 
-#include "plugin/manifest.h"
+#include <cleave/cleave.h>
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-struct core_loader;
-struct core_workers;
-
-/* Spans recorded so far; trace.c. */
-struct core_trace;
-clv_status core_trace_create(struct core_trace **out);
-void core_trace_destroy(struct core_trace *trace); /* NULL is legal */
-
-/* Sums of times by kernel; kernel_sums.c. */
 struct core_kernel_sums;
-clv_status core_kernel_sums_create(struct core_kernel_sums **out);
-void core_kernel_sums_destroy(
-    struct core_kernel_sums *sums); /* NULL is legal */
+struct core_loader;
+struct core_manifest;
+struct core_module;
+struct core_trace;
+struct core_workers;
 
 /* A plugin whose instance runs. */
 typedef struct core_plugin {
@@ -38,10 +31,10 @@ typedef struct core_plugin {
     char *name;        /* by its manifest */
     char *cache_dir;   /* its part of the context's, "" if none */
     struct core_module *module;
-    core_manifest manifest;
+    struct core_manifest *manifest;
     uint32_t abi_version;  /* negotiated */
     bool declared;         /* its options are in the configuration */
-    _Atomic bool kept;     /* never torn down; see remains.h */
+    _Atomic bool kept;     /* never torn down; see unreleased.h */
     pthread_mutex_t mutex; /* serialises [inst] slots */
 } core_plugin;
 
@@ -73,6 +66,9 @@ struct clv_context {
     struct core_workers *workers;
     uint32_t n_workers; /* how many there are or would be */
 };
+
+/* From now on the plugin is never torn down, nor its context freed. */
+void core_plugin_keep(core_plugin *plugin);
 
 /* Tells the application of long work; CLV_ERR_CANCELLED when it wants no more
  * of it. */

@@ -3,13 +3,9 @@
  * a device of it may still be working or since it crashes on the way out, keeps
  * what its threads may touch: its module, instance and host table, the context
  * and configuration behind that table, and memory that was shared with it. All
- * of it is listed here, so it is kept and not forgotten.
+ * of it is listed here, so that it stays reachable and counts as no leak.
  */
 #pragma once
 
-#include "../context.h"
-
 /* Keeps memory, and all it points to, until the process ends. NULL is legal. */
-void core_remains_add(void *memory);
-/* From now on the plugin is never torn down, nor its context freed. */
-void core_plugin_keep(core_plugin *plugin);
+void core_unreleased_add(void *memory);

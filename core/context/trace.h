@@ -7,9 +7,12 @@
  */
 #pragma once
 
-#include "../context.h"
+#include "context.h"
 
 #define CORE_TRACE_MAX_SPANS (1u << 21)
+
+clv_status core_trace_create(struct core_trace **out);
+void core_trace_destroy(struct core_trace *trace); /* NULL is legal */
 
 /* clock: clv_clock. Times in nanoseconds of that clock. Does nothing while
  * recording is off. */
