@@ -191,6 +191,8 @@ typedef struct core_program {
     uint32_t n_bound; /* tensors that a run must bind */
 } core_program;
 
+/* Whether its programs can be serialised and loaded. */
+bool core_device_keeps(const clv_device *dev);
 clv_status core_program_compile(clv_device *dev, const core_compile *compile,
                                 core_program **out);
 void core_program_destroy(core_program *prog); /* NULL is legal */

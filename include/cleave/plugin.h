@@ -916,7 +916,8 @@ typedef struct clv_plugin_api {
                                const clv_compile *compile, const clv_blob *blob,
                                clv_plugin_program **out);
     /* [any] (optional, with serialize) 32 bytes over build, driver, device,
-     * options, bucket and graph; the host adds the weights' hash. */
+     * options, bucket and graph, and over the contents of weights if the bytes
+     * of a program hold anything made of them. */
     clv_status (*program_key)(clv_plugin_device *dev,
                               const clv_compile *compile, uint8_t key[32]);
 
