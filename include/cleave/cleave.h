@@ -262,6 +262,15 @@ CLV_API uint32_t clv_device_mem_type_count(const clv_device *dev);
 CLV_API const clv_mem_type *clv_device_mem_type(const clv_device *dev,
                                                 uint32_t index);
 
+/* Programs that were made so far for execs to run, and what that took. */
+typedef struct clv_program_counts {
+    uint64_t compiled;
+    uint64_t loaded;     /* instead, from the cache: core.program_cache */
+    uint64_t real_ns;    /* on devices with the host's clock */
+    uint64_t virtual_ns; /* on simulated ones, by their clock */
+} clv_program_counts;
+CLV_API clv_program_counts clv_context_programs(const clv_context *ctx);
+
 /* Monotonic host time. */
 CLV_API uint64_t clv_now_ns(void);
 
