@@ -2,8 +2,8 @@
  * From a step of the plan to a compiled program with bound memory: takes the
  * step's nodes out of the graph, with the tensors they use and no others.
  */
-#include "../plan/plan_transfers.h"
 #include "../base/error.h"
+#include "../device/program_cache.h"
 #include "exec.h"
 
 #include <stdlib.h>
@@ -149,7 +149,7 @@ static clv_status compile(clv_exec *exec, const extract *e,
     clv_status status =
         bind_weights(exec, e, loads, weights, &request.n_weights);
     if (!status)
-        status = core_program_compile(
+        status = core_program_get(
             plan->devices[plan->steps[e->step].device].dev, &request, out);
     free(weights);
     return status;

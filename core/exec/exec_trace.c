@@ -2,13 +2,10 @@
  * What devices recorded of a run: spans for the trace, and sums by kernel. A
  * submit's correlation says which step of which run it was.
  */
-#include "../graph/shape.h"
-#include "../plan/plan_transfers.h"
-#include "../profile/profile.h"
-#include "../profile/work.h"
+#include "../graph/workload.h"
 #include "exec.h"
-#include "kernel_sums.h"
-#include "trace.h"
+#include "../context/kernel_sums.h"
+#include "../context/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,15 +87,15 @@ static void end_group(collection *c)
     const clv_plan *plan = c->exec->plan;
     group *g = &c->group;
     uint32_t node = 0, longest = 0;
-    core_work work;
+    core_workload workload;
     bool known = g->n && find_node(plan, g->step, g->node, &node);
     for (uint32_t i = 1; i < g->n; i++)
         if (g->kernels[i].ns > g->kernels[longest].ns)
             longest = i;
     if (known) {
-        core_work_of(plan->graph, node, NULL, c->exec->symbols, &work);
-        g->kernels[longest].bytes = core_work_bytes(&work);
-        g->kernels[longest].flops = core_work_flops(&work);
+        core_workload_of(plan->graph, node, NULL, c->exec->symbols, &workload);
+        g->kernels[longest].bytes = core_workload_bytes(&workload);
+        g->kernels[longest].flops = core_workload_flops(&workload);
     }
     for (uint32_t i = 0; i < g->n; i++) {
         if (known)
@@ -206,7 +203,8 @@ void core_exec_collect_trace(clv_exec *exec)
         collection c = {.exec = exec, .dev = exec->devices[d].dev};
         if (!exec->devices[d].timeline)
             continue;
-        core_profile_top(plan->ctx->profile, c.dev, &c.top_bytes, &c.top_flops);
+        c.top_bytes = plan->devices[d].top_bytes;
+        c.top_flops = plan->devices[d].top_flops;
         c.steps = calloc(plan->n_steps + 1u, sizeof *c.steps);
         if (c.steps)
             collect(&c);

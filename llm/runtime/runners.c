@@ -130,8 +130,10 @@ static clv_status make_ready(llm_runners *r, llm_runner *runner)
         drop_oldest(r);
     for (;;) {
         const double begin = compile_clock(r);
+        const uint64_t compiled = clv_context_programs(r->model->ctx).compiled;
         status = llm_runner_compile(runner, r->cache);
-        if (!status && runner->shape.fixed)
+        if (!status && runner->shape.fixed &&
+            clv_context_programs(r->model->ctx).compiled > compiled)
             r->compile_ns = compile_clock(r) - begin;
         if (!r->n || (status != CLV_ERR_LIMIT && status != CLV_ERR_NO_MEMORY))
             return status;

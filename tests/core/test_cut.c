@@ -6,7 +6,8 @@
  */
 #include "../plugins/ref/context.h"
 
-#include "../../core/plan/plan.h"
+#include "../../planner/planner.h"
+#include "../../tools/views/views.h"
 
 #include "divide.h"
 #include "drivers.h"
@@ -256,7 +257,7 @@ static uint32_t try_plans(const test_context *t, test_random *r, int64_t tokens,
         for (uint32_t node = 0; node < l.graph->n_nodes; node++)
             n += test_divide(l.graph, r, node, n_devices, &pieces[n]);
         clv_status status =
-            core_plan_from_pieces(t->ctx, l.graph, &all, pieces, n, &plan);
+            planner_from_pieces(t->ctx, l.graph, &all, pieces, n, &plan);
         if (status == CLV_ERR_UNSUPPORTED) {
             assert_message("does not take its piece");
             continue;
@@ -466,15 +467,15 @@ static void test_refused(void **state)
     const core_piece good[] = {PIECE(ROW, 0, 5), PIECE(ROW, 5, 12)};
     clv_plan *plan;
     const core_piece stray[] = {{.device = 2}};
-    assert_int_equal(core_plan_from_pieces(t.ctx, g, NULL, stray, 1, &plan),
+    assert_int_equal(planner_from_pieces(t.ctx, g, NULL, stray, 1, &plan),
                      CLV_ERR_INVALID);
     assert_null(plan);
-    assert_ok(core_plan_from_pieces(t.ctx, g, NULL, good, 2, &plan));
+    assert_ok(planner_from_pieces(t.ctx, g, NULL, good, 2, &plan));
     char *text;
-    assert_ok(clv_plan_print(plan, "md", &text));
+    assert_ok(view_plan(plan, "md", &text));
     assert_non_null(strstr(text, "rows 5..12"));
     clv_string_free(text);
-    assert_ok(clv_plan_print(plan, "json", &text));
+    assert_ok(clv_plan_json(plan, &text));
     assert_non_null(strstr(text, "\"rows\":[5,12]"));
     clv_string_free(text);
     clv_plan_destroy(plan);
@@ -504,7 +505,7 @@ static void test_side_by_side(void **state)
         pieces[n] = (core_piece){.node = node, .device = 1};
         pieces[n++].ranges[ROW] = (core_range){rows / 2, rows};
     }
-    assert_ok(core_plan_from_pieces(t.ctx, l.graph, NULL, pieces, n, &plan));
+    assert_ok(planner_from_pieces(t.ctx, l.graph, NULL, pieces, n, &plan));
     uint64_t waited = 0; /* for device 0, so far */
     for (uint32_t s = 0; s < plan->n_steps; s++) {
         const core_step *step = &plan->steps[s];
@@ -535,7 +536,7 @@ static clv_plan *random_plan(const test_context *t, test_random *r, layer *l)
     uint32_t n = 0;
     for (uint32_t node = 0; node < l->graph->n_nodes; node++)
         n += test_divide(l->graph, r, node, 2, &pieces[n]);
-    assert_ok(core_plan_from_pieces(t->ctx, l->graph, NULL, pieces, n, &plan));
+    assert_ok(planner_from_pieces(t->ctx, l->graph, NULL, pieces, n, &plan));
     return plan;
 }
 
@@ -560,7 +561,7 @@ static void test_saved(void **state)
     for (int i = 0; i < 10; i++) {
         clv_plan *plan = random_plan(&t, &r, &l), *again, *none;
         char *text, *second;
-        assert_ok(clv_plan_print(plan, "json", &text));
+        assert_ok(clv_plan_json(plan, &text));
         const size_t size = strlen(text);
         results want, got;
         assert_ok(clv_plan_check(text, size));
@@ -571,7 +572,7 @@ static void test_saved(void **state)
             CLV_ERR_NOT_FOUND);
         assert_message("another model, phase");
         assert_ok(clv_plan_parse(t.ctx, l.graph, NULL, text, size, &again));
-        assert_ok(clv_plan_print(again, "json", &second));
+        assert_ok(clv_plan_json(again, &second));
         assert_true(same_pieces(text, second));
         run(&l, plan, &want);
         run(&l, again, &got);
@@ -613,7 +614,7 @@ static void test_edited(void **state)
     clv_plan *plan;
     assert_ok(clv_plan_create(t.ctx, l.graph, NULL, &plan));
     char *text;
-    assert_ok(clv_plan_print(plan, "json", &text));
+    assert_ok(clv_plan_json(plan, &text));
     clv_plan_destroy(plan);
 #define PIECE0 "{\"node\":0,\"device\":\"ref:0\"}"
     refuse_edit(&t, &l, text, "\"pieces\":[", "\"pieces\":{", "line");

@@ -5,7 +5,8 @@
 #include "../plugins/ref/context.h"
 
 #include "../../core/graph/tensor.h"
-#include "../../core/plan/plan.h"
+#include "../../planner/planner.h"
+#include "../../tools/views/views.h"
 
 #include "message.h"
 
@@ -269,11 +270,11 @@ static void test_printed(void **state)
     char *text;
     open_cache(&c, "ref.states0=weights");
     runner r = open_runner(&c, 0, 2);
-    assert_ok(clv_plan_print(r.plan, "md", &text));
-    assert_non_null(strstr(text, "States laid out as weights on ref:0: 2, "
+    assert_ok(view_plan(r.plan, "md", &text));
+    assert_non_null(strstr(text, "States in the layout of weights on ref:0: 2, "
                                  "384 B."));
     clv_string_free(text);
-    assert_ok(clv_plan_print(r.plan, "json", &text));
+    assert_ok(clv_plan_json(r.plan, &text));
     assert_non_null(strstr(text, "\"device\":0,\"layout\":\"weights\","
                                  "\"bytes\":192}"));
     clv_string_free(text);
@@ -321,7 +322,7 @@ static void test_cut(void **state)
         {.node = 2, .ranges[CORE_AXIS_HEADS] = {2, 4}}};
     clv_device *dev = clv_context_device(c.t.ctx, 0);
     const clv_plan_params params = {&dev, 1};
-    assert_ok(core_plan_from_pieces(c.t.ctx, c.g, &params, pieces, 4, &plan));
+    assert_ok(planner_from_pieces(c.t.ctx, c.g, &params, pieces, 4, &plan));
     for (int s = 0; s < 2; s++)
         assert_int_equal(plan->graph->tensors[c.states[s]].layout,
                          CLV_LAYOUT_LINEAR);
@@ -342,8 +343,7 @@ static void test_by_costs(void **state)
                              clv_context_device(c.t.ctx, 1)};
     for (uint32_t n = 1; n <= 2; n++) {
         const clv_plan_params params = {devices, n};
-        assert_ok(
-            core_plan_from_pieces(c.t.ctx, c.g, &params, pieces, 3, &plan));
+        assert_ok(planner_from_pieces(c.t.ctx, c.g, &params, pieces, 3, &plan));
         for (int s = 0; s < 2; s++)
             assert_int_equal(plan->graph->tensors[c.states[s]].layout,
                              n == 1 ? CLV_LAYOUT_WEIGHTS : CLV_LAYOUT_LINEAR);
