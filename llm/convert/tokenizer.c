@@ -152,11 +152,10 @@ static clv_status set_scores(const clv_tokenizer *tok, const llm_merge *list,
     for (uint64_t i = n; i-- > 0;)
         if ((uint32_t)list[i].id < t->n)
             t->scores[list[i].id] = -(float)(list[i].rank + 1);
-    clv_status status = CLV_OK;
-    for (uint32_t id = 0; id < tok->vocab.n && !status; id++)
+    for (uint32_t id = 0; id < tok->vocab.n; id++)
         if (llm_token_is_mergeable(&tok->vocab.tokens[id]))
-            status = check_pairs(tok, (int32_t)id, dir);
-    return status;
+            CLV_TRY(check_pairs(tok, (int32_t)id, dir));
+    return CLV_OK;
 }
 
 static clv_status write_spm(const clv_tokenizer *tok, const char *dir,

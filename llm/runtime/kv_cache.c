@@ -27,13 +27,8 @@ static clv_status make_tensors(llm_kv_cache *cache, clv_context *ctx,
     if (!cache->k || !cache->v)
         return llm_no_memory("layers");
     for (uint32_t i = 0; i < cache->n_layers; i++) {
-        clv_status status =
-            clv_tensor_create(ctx, cache->dtype, 2, dims, &cache->k[i]);
-        if (!status)
-            status =
-                clv_tensor_create(ctx, cache->dtype, 2, dims, &cache->v[i]);
-        if (status)
-            return status;
+        CLV_TRY(clv_tensor_create(ctx, cache->dtype, 2, dims, &cache->k[i]));
+        CLV_TRY(clv_tensor_create(ctx, cache->dtype, 2, dims, &cache->v[i]));
     }
     return CLV_OK;
 }
@@ -89,13 +84,11 @@ static clv_status rescue(clv_tensor **tensor, clv_context *ctx, uint32_t n)
 clv_status llm_kv_cache_rescue(llm_kv_cache *cache, clv_context *ctx,
                                uint32_t n)
 {
-    clv_status status = CLV_OK;
-    for (uint32_t i = 0; i < cache->n_layers && !status; i++) {
-        status = rescue(&cache->k[i], ctx, n);
-        if (!status)
-            status = rescue(&cache->v[i], ctx, n);
+    for (uint32_t i = 0; i < cache->n_layers; i++) {
+        CLV_TRY(rescue(&cache->k[i], ctx, n));
+        CLV_TRY(rescue(&cache->v[i], ctx, n));
     }
-    return status;
+    return CLV_OK;
 }
 
 bool llm_kv_cache_lost(const llm_kv_cache *cache)
@@ -120,13 +113,11 @@ static clv_status renew(clv_tensor **tensor, clv_context *ctx)
 
 clv_status llm_kv_cache_renew(llm_kv_cache *cache, clv_context *ctx)
 {
-    clv_status status = CLV_OK;
-    for (uint32_t i = 0; i < cache->n_layers && !status; i++) {
-        status = renew(&cache->k[i], ctx);
-        if (!status)
-            status = renew(&cache->v[i], ctx);
+    for (uint32_t i = 0; i < cache->n_layers; i++) {
+        CLV_TRY(renew(&cache->k[i], ctx));
+        CLV_TRY(renew(&cache->v[i], ctx));
     }
-    return status;
+    return CLV_OK;
 }
 
 void llm_kv_cache_finish(llm_kv_cache *cache)

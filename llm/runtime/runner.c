@@ -51,11 +51,8 @@ static clv_status build(llm_runner *r, const llm_kv_cache *cache)
 static clv_status bind_states(llm_runner *r, const llm_kv_cache *cache)
 {
     for (uint32_t i = 0; i < cache->n_layers; i++) {
-        clv_status status = clv_exec_bind(r->exec, r->io.k[i], cache->k[i]);
-        if (!status)
-            status = clv_exec_bind(r->exec, r->io.v[i], cache->v[i]);
-        if (status)
-            return status;
+        CLV_TRY(clv_exec_bind(r->exec, r->io.k[i], cache->k[i]));
+        CLV_TRY(clv_exec_bind(r->exec, r->io.v[i], cache->v[i]));
     }
     return CLV_OK;
 }

@@ -264,14 +264,13 @@ clv_status llm_runners_choose(llm_runners *r, const llm_request *q,
         return obtain(r, &shape, out);
     if (!q->prepare && !r->params.n_plans && (*out = find_near(r, q)))
         return CLV_OK;
-    clv_status status = llm_runners_fixed_shapes(r, q, shapes, &n);
-    if (!status && r->params.n_plans)
-        status = find_saved(r, q, shapes, n, out);
-    if (!status && !*out && r->fixed)
+    CLV_TRY(llm_runners_fixed_shapes(r, q, shapes, &n));
+    if (r->params.n_plans)
+        CLV_TRY(find_saved(r, q, shapes, n, out));
+    if (!*out && r->fixed)
         return choose_fixed(r, q, shapes, n, out);
-    if (!status && !*out)
-        status = obtain(r, &shape, out);
-    if (!status)
-        note_choice(r, q, &(*out)->shape, 0);
-    return status;
+    if (!*out)
+        CLV_TRY(obtain(r, &shape, out));
+    note_choice(r, q, &(*out)->shape, 0);
+    return CLV_OK;
 }

@@ -31,10 +31,7 @@ static clv_status find_shapes(llm_runners *r, const uint32_t *lengths,
         const llm_request request = {.n = lengths[i], .room = room};
         llm_shape shapes[LLM_MAX_TRIED];
         uint32_t count;
-        clv_status status =
-            llm_runners_fixed_shapes(r, &request, shapes, &count);
-        if (status)
-            return status;
+        CLV_TRY(llm_runners_fixed_shapes(r, &request, shapes, &count));
         for (uint32_t j = 0; j < count; j++)
             add(w, &shapes[j]);
         if (!r->fixed && lengths[i] > 1 && r->n_batch > 1)

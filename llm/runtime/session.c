@@ -358,12 +358,10 @@ clv_status clv_session_prepare(clv_session *session, uint32_t n,
                          "1 to the batch are",
                          n);
     *plan = NULL;
-    clv_status status = leave_lost_out(session);
-    if (!status)
-        status = get_runner(session, n, CLV_LOGITS_LAST, true, &runner);
-    if (!status)
-        *plan = runner->plan;
-    return status;
+    CLV_TRY(leave_lost_out(session));
+    CLV_TRY(get_runner(session, n, CLV_LOGITS_LAST, true, &runner));
+    *plan = runner->plan;
+    return CLV_OK;
 }
 
 clv_status clv_session_profile(clv_session *session, const uint32_t *lengths,
@@ -379,10 +377,9 @@ clv_status clv_session_profile(clv_session *session, const uint32_t *lengths,
                              "this session have 1 to %u; use another batch "
                              "size (-b)",
                              lengths[i], session->n_batch);
-    clv_status status = leave_lost_out(session);
-    return status ? status
-                  : llm_runners_profile(&session->runners, lengths, n,
-                                        session->n_ctx, params);
+    CLV_TRY(leave_lost_out(session));
+    return llm_runners_profile(&session->runners, lengths, n, session->n_ctx,
+                               params);
 }
 
 static clv_status reserve_rows(clv_session *s, uint32_t n)
@@ -432,11 +429,8 @@ static clv_status run_batches(clv_session *s, const int32_t *ids, uint32_t n,
         const uint32_t left = n - done;
         const uint32_t batch = left < s->n_batch ? left : s->n_batch;
         llm_runner *runner = NULL;
-        clv_status status = reserve_ids(s, batch);
-        if (!status)
-            status = run_batch(s, ids + done, batch, which, &runner);
-        if (status)
-            return status;
+        CLV_TRY(reserve_ids(s, batch));
+        CLV_TRY(run_batch(s, ids + done, batch, which, &runner));
         memcpy(s->ids + s->position, ids + done, batch * sizeof *ids);
         s->latest = runner;
         if (rows)

@@ -78,14 +78,13 @@ static clv_status find_parts(const hf_source *s, const llm_tensor *expected,
             return clv_error(CLV_ERR_FORMAT,
                              "%s: has no tensor '%s'; download the model again",
                              s->dir, name);
-        clv_status status = check_tensor(s, t, expected);
-        if (!status && i && t->dtype != e->parts[0]->dtype)
-            status = clv_error(CLV_ERR_UNSUPPORTED,
-                               "%s: tensor '%s' is %s, the one before it %s; "
-                               "experts are of one type",
-                               s->dir, name, t->type, e->parts[0]->type);
-        if (status)
-            return status;
+        CLV_TRY(check_tensor(s, t, expected));
+        if (i && t->dtype != e->parts[0]->dtype)
+            return clv_error(CLV_ERR_UNSUPPORTED,
+                             "%s: tensor '%s' is %s, the one before it %s; "
+                             "experts are of one type",
+                             s->dir, name, t->type, e->parts[0]->type);
+
         e->parts[e->n_parts++] = t;
     }
     return CLV_OK;

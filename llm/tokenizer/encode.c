@@ -17,15 +17,15 @@ typedef struct encoder {
 static clv_status encode_plain(encoder *e, llm_str text, bool at_start)
 {
     const clv_tokenizer *tok = e->tok;
-    clv_status status =
-        llm_split(&tok->splitter, &e->splitting, &e->matcher, text, at_start);
-    for (uint64_t i = 0; i < e->splitting.pieces.n && !status; i++) {
+    CLV_TRY(
+        llm_split(&tok->splitter, &e->splitting, &e->matcher, text, at_start));
+    for (uint64_t i = 0; i < e->splitting.pieces.n; i++) {
         llm_span piece = e->splitting.pieces.items[i];
-        status = llm_merge_piece(&tok->vocab, &tok->model, &e->merging,
-                                 e->splitting.text + piece.start, piece.size,
-                                 &e->ids);
+        CLV_TRY(llm_merge_piece(&tok->vocab, &tok->model, &e->merging,
+                                e->splitting.text + piece.start, piece.size,
+                                &e->ids));
     }
-    return status;
+    return CLV_OK;
 }
 
 typedef clv_status (*encode_fn)(encoder *e, llm_str text, bool at_start);

@@ -62,8 +62,8 @@ static clv_status read_contents(contents *c)
 
 static clv_status fill_vocab(const contents *c, llm_vocab *vocab)
 {
-    clv_status status = llm_vocab_init(vocab, (uint32_t)c->n_tokens);
-    for (uint32_t id = 0; id < c->n_tokens && !status; id++) {
+    CLV_TRY(llm_vocab_init(vocab, (uint32_t)c->n_tokens));
+    for (uint32_t id = 0; id < c->n_tokens; id++) {
         int64_t type = LLM_TOKEN_NORMAL;
         float score = 0;
         if (c->types.count)
@@ -80,10 +80,10 @@ static clv_status fill_vocab(const contents *c, llm_vocab *vocab)
                              "%s: the score of token %u is not "
                              "a number",
                              llm_gguf_path(c->gguf), id);
-        status = llm_vocab_set(vocab, id, c->tokens[id], (llm_token_type)type,
-                               score);
+        CLV_TRY(llm_vocab_set(vocab, id, c->tokens[id], (llm_token_type)type,
+                              score));
     }
-    return status;
+    return CLV_OK;
 }
 
 /* An id, or -1. Absent: fallback, if there is such a token. */
@@ -116,32 +116,27 @@ static clv_status read_ids(const contents *c, clv_tokenizer *tok, bool spm)
 {
     static const char *const ends[] = {KEY("eot_token_id"),
                                        KEY("eom_token_id")};
-    clv_status status =
-        read_id(c, KEY("bos_token_id"), spm ? 1 : -1, &tok->bos);
-    if (!status)
-        status = read_id(c, KEY("eos_token_id"), spm ? 2 : -1, &tok->eos);
-    if (!status)
-        status = read_id(c, KEY("unknown_token_id"), spm ? 0 : -1,
-                         &tok->model.unknown);
-    if (!status)
-        status = read_id(c, KEY("padding_token_id"), -1, &tok->pad);
-    for (int i = 0; i < 2 && !status; i++) {
+    CLV_TRY(read_id(c, KEY("bos_token_id"), spm ? 1 : -1, &tok->bos));
+    CLV_TRY(read_id(c, KEY("eos_token_id"), spm ? 2 : -1, &tok->eos));
+    CLV_TRY(
+        read_id(c, KEY("unknown_token_id"), spm ? 0 : -1, &tok->model.unknown));
+    CLV_TRY(read_id(c, KEY("padding_token_id"), -1, &tok->pad));
+    for (int i = 0; i < 2; i++) {
         int32_t id;
-        status = read_id(c, ends[i], -1, &id);
-        if (!status && id >= 0)
+        CLV_TRY(read_id(c, ends[i], -1, &id));
+        if (id >= 0)
             tok->vocab.tokens[id].end = true;
     }
-    return status;
+    return CLV_OK;
 }
 
 static clv_status read_add_bos(const contents *c, clv_tokenizer *tok,
                                bool fallback)
 {
     bool add = fallback;
-    clv_status status =
-        llm_gguf_opt(get_bool, c->gguf, KEY("add_bos_token"), &add);
+    CLV_TRY(llm_gguf_opt(get_bool, c->gguf, KEY("add_bos_token"), &add));
     tok->add_bos = add && tok->bos >= 0;
-    return status;
+    return CLV_OK;
 }
 
 /* "ab c": the space that splits a merge is not its first byte. Converters
@@ -191,18 +186,13 @@ static clv_status load_bpe(const contents *c, clv_tokenizer *tok)
     const llm_pre *pre = NULL;
     CLV_TRY(llm_gguf_opt(get_str, c->gguf, KEY("pre"), &name));
     CLV_TRY(located(c, llm_pre_find(name, &pre)));
-    clv_status status = CLV_OK;
-    for (int i = 0; i < 6 && pre->patterns[i] && !status; i++)
-        status = llm_splitter_add_pattern(&tok->splitter, pre->patterns[i]);
-    if (!status)
-        status = located(c, llm_vocab_index(&tok->vocab, true, (llm_str){0}));
-    if (!status)
-        status = read_merges(c, tok);
+    for (int i = 0; i < 6 && pre->patterns[i]; i++)
+        CLV_TRY(llm_splitter_add_pattern(&tok->splitter, pre->patterns[i]));
+    CLV_TRY(located(c, llm_vocab_index(&tok->vocab, true, (llm_str){0})));
+    CLV_TRY(read_merges(c, tok));
     tok->model.order = LLM_MERGE_RANK;
     tok->model.whole_first = pre->whole_first;
-    if (!status)
-        status = read_add_bos(c, tok, pre->add_bos);
-    return status;
+    return read_add_bos(c, tok, pre->add_bos);
 }
 
 /* SentencePiece: spaces are spelled out, one may be put in front. */
@@ -211,27 +201,20 @@ static clv_status load_spm(const contents *c, clv_tokenizer *tok)
     bool front = true;
     if (!c->scores.count)
         return wrong(c, KEY("scores"), "is missing");
-    clv_status status =
-        llm_gguf_opt(get_bool, c->gguf, KEY("add_space_prefix"), &front);
-    if (!status && front) {
+    CLV_TRY(llm_gguf_opt(get_bool, c->gguf, KEY("add_space_prefix"), &front));
+    if (front) {
         tok->front_space = LLM_FRONT_SPACE_FRAGMENTS;
-        status = llm_normalizer_add(&tok->normalizer,
-                                    (llm_rewrite){.kind = LLM_REWRITE_PREPEND,
-                                                  .content = llm_str_of(" ")});
+        CLV_TRY(llm_normalizer_add(&tok->normalizer,
+                                   (llm_rewrite){.kind = LLM_REWRITE_PREPEND,
+                                                 .content = llm_str_of(" ")}));
     }
     llm_rewrite spaces = {.kind = LLM_REWRITE_REPLACE,
                           .content = llm_str_of(SPACE)};
-    if (!status)
-        status = llm_regex_create(llm_str_of(" "), true, &spaces.pattern);
-    if (!status)
-        status = llm_normalizer_add(&tok->normalizer, spaces);
-    if (!status)
-        status =
-            located(c, llm_vocab_index(&tok->vocab, false, llm_str_of(SPACE)));
+    CLV_TRY(llm_regex_create(llm_str_of(" "), true, &spaces.pattern));
+    CLV_TRY(llm_normalizer_add(&tok->normalizer, spaces));
+    CLV_TRY(located(c, llm_vocab_index(&tok->vocab, false, llm_str_of(SPACE))));
     tok->model.order = LLM_MERGE_SCORE;
-    if (!status)
-        status = read_add_bos(c, tok, true);
-    return status;
+    return read_add_bos(c, tok, true);
 }
 
 /* Phi-3's special tokens take the white space behind them along; its files say

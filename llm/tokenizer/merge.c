@@ -144,8 +144,7 @@ static clv_status consider(const merging *m, int32_t left, int32_t right)
 static clv_status merge_all(const merging *m)
 {
     llm_symbol *symbols = m->work->symbols;
-    clv_status status = CLV_OK;
-    while (m->work->n_heap && !status) {
+    while (m->work->n_heap) {
         llm_candidate best = pop(m->work);
         llm_symbol *left = &symbols[best.left], *right = &symbols[best.right];
         if (!left->size || !right->size ||
@@ -157,11 +156,10 @@ static clv_status merge_all(const merging *m)
         right->size = 0;
         if (left->next >= 0)
             symbols[left->next].prev = best.left;
-        status = consider(m, left->prev, best.left);
-        if (!status)
-            status = consider(m, best.left, left->next);
+        CLV_TRY(consider(m, left->prev, best.left));
+        CLV_TRY(consider(m, best.left, left->next));
     }
-    return status;
+    return CLV_OK;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -233,16 +231,15 @@ static clv_status add_missing(const merging *m, const llm_symbol *symbol,
         text = (const uint8_t *)replacement;
         n = 3;
     }
-    clv_status status = CLV_OK;
-    for (uint32_t i = 0; i < n && !status; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         if (byte_ids[text[i]] < 0)
             return clv_error(CLV_ERR_UNSUPPORTED,
                              "the vocabulary has no token "
                              "for byte 0x%02x, and none for unknown text",
                              (uint8_t)m->piece[symbol->start]);
-        status = llm_ids_append(out, byte_ids[text[i]]);
+        CLV_TRY(llm_ids_append(out, byte_ids[text[i]]));
     }
-    return status;
+    return CLV_OK;
 }
 
 clv_status llm_merge_piece(const llm_vocab *vocab, const llm_merge_model *model,
@@ -263,22 +260,20 @@ clv_status llm_merge_piece(const llm_vocab *vocab, const llm_merge_model *model,
         CLV_TRY(add_character(&m, n, at, &count, &size));
     work->symbols[count - 1].next = -1;
     work->n_heap = 0;
-    clv_status status = CLV_OK;
-    for (int32_t i = 1; i < count && !status; i++)
-        status = consider(&m, i - 1, i);
-    if (!status)
-        status = merge_all(&m);
+    for (int32_t i = 1; i < count; i++)
+        CLV_TRY(consider(&m, i - 1, i));
+    CLV_TRY(merge_all(&m));
 
     bool unknown = false;
-    for (int32_t i = 0; i >= 0 && !status;) {
+    for (int32_t i = 0; i >= 0;) {
         const llm_symbol *symbol = &work->symbols[i];
         if (symbol->id < 0) {
-            status = add_missing(&m, symbol, &unknown, out);
+            CLV_TRY(add_missing(&m, symbol, &unknown, out));
         } else {
             unknown = false;
-            status = llm_ids_append(out, symbol->id);
+            CLV_TRY(llm_ids_append(out, symbol->id));
         }
         i = symbol->next;
     }
-    return status;
+    return CLV_OK;
 }

@@ -130,9 +130,7 @@ clv_status llm_regex_all(const llm_regex *regex, llm_matcher *matcher,
                          const char *text, uint64_t n, llm_spans *out)
 {
     out->n = 0;
-    clv_status status = prepare(matcher);
-    if (status)
-        return status;
+    CLV_TRY(prepare(matcher));
     uint64_t steps = BASE_STEPS + STEPS_PER_BYTE * n;
     pcre2_set_match_limit(matcher->context,
                           steps < UINT32_MAX ? (uint32_t)steps : UINT32_MAX);
@@ -157,9 +155,7 @@ clv_status llm_regex_all(const llm_regex *regex, llm_matcher *matcher,
                                  "regular expression '%s' "
                                  "matches outside of its text",
                                  regex->shown.text);
-            status = llm_spans_append(out, start, end);
-            if (status)
-                return status;
+            CLV_TRY(llm_spans_append(out, start, end));
         }
         last = end;
         from = end;

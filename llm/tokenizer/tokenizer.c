@@ -84,18 +84,17 @@ clv_tokenizer_info clv_tokenizer_describe(const clv_tokenizer *tok)
 
 clv_status llm_tokenizer_add_specials(clv_tokenizer *tok)
 {
-    clv_status status = CLV_OK;
-    for (uint32_t id = 0; id < tok->vocab.n && !status; id++) {
+    for (uint32_t id = 0; id < tok->vocab.n; id++) {
         const llm_token *token = &tok->vocab.tokens[id];
         bool control = token->type == LLM_TOKEN_CONTROL ||
                        token->type == LLM_TOKEN_UNKNOWN;
         if (control || token->type == LLM_TOKEN_USER_DEFINED)
-            status = llm_specials_add(&tok->specials,
-                                      (llm_special){.text = token->text,
-                                                    .id = (int32_t)id,
-                                                    .control = control});
+            CLV_TRY(llm_specials_add(&tok->specials,
+                                     (llm_special){.text = token->text,
+                                                   .id = (int32_t)id,
+                                                   .control = control}));
     }
-    return status;
+    return CLV_OK;
 }
 
 static bool reads_as_end(llm_str text)

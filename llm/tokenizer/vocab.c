@@ -132,9 +132,7 @@ clv_status llm_vocab_spelled_bytes(llm_str text, llm_bytes *out)
             return llm_bytes_append(out, text.data, text.size);
         }
         char c = (char)byte;
-        clv_status status = llm_bytes_append(out, &c, 1);
-        if (status)
-            return status;
+        CLV_TRY(llm_bytes_append(out, &c, 1));
         i += size;
     }
     return CLV_OK;
@@ -160,14 +158,13 @@ static clv_status unspell_spaces(const llm_vocab *vocab, llm_str text,
                                  llm_bytes *out)
 {
     llm_str space = vocab->space;
-    clv_status status = CLV_OK;
-    for (uint64_t i = 0; i < text.size && !status;) {
+    for (uint64_t i = 0; i < text.size;) {
         bool match = space.size && text.size - i >= space.size &&
                      !memcmp(text.data + i, space.data, space.size);
-        status = llm_bytes_append(out, match ? " " : text.data + i, 1);
+        CLV_TRY(llm_bytes_append(out, match ? " " : text.data + i, 1));
         i += match ? space.size : 1;
     }
-    return status;
+    return CLV_OK;
 }
 
 static clv_status set_bytes(llm_vocab *vocab, uint32_t id, llm_bytes *scratch)
@@ -175,7 +172,6 @@ static clv_status set_bytes(llm_vocab *vocab, uint32_t id, llm_bytes *scratch)
     llm_token *token = &vocab->tokens[id];
     bool special = llm_token_is_special(token);
     scratch->n = 0;
-    clv_status status = CLV_OK;
     if (token->type == LLM_TOKEN_BYTE) {
         int byte = llm_token_byte(token->text);
         if (byte < 0)
@@ -185,20 +181,19 @@ static clv_status set_bytes(llm_vocab *vocab, uint32_t id, llm_bytes *scratch)
                              id, llm_str_show(token->text).text);
         char c = (char)byte;
         vocab->byte_ids[byte] = (int32_t)id;
-        status = llm_bytes_append(scratch, &c, 1);
+        CLV_TRY(llm_bytes_append(scratch, &c, 1));
     } else if (special ||
                (vocab->byte_level && token->type == LLM_TOKEN_USER_DEFINED)) {
         token->bytes = token->text;
         return CLV_OK;
     } else if (vocab->byte_level) {
-        status = llm_vocab_spelled_bytes(token->text, scratch);
+        CLV_TRY(llm_vocab_spelled_bytes(token->text, scratch));
         if (scratch->n == 1 && llm_token_is_mergeable(token))
             vocab->byte_ids[(uint8_t)scratch->items[0]] = (int32_t)id;
     } else {
-        status = unspell_spaces(vocab, token->text, scratch);
+        CLV_TRY(unspell_spaces(vocab, token->text, scratch));
     }
-    if (status)
-        return status;
+
     return llm_vocab_store(vocab, (llm_str){scratch->items, scratch->n},
                            &token->bytes);
 }
