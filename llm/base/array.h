@@ -1,6 +1,5 @@
 /*
- * Growable arrays of the tokenizer. All start as zeroes; items are freed with
- * free().
+ * Growable arrays. All start as zeros; items are freed with free().
  */
 #pragma once
 
@@ -30,8 +29,8 @@ typedef struct llm_spans {
     uint64_t n, capacity;
 } llm_spans;
 
-/* items, or their new place with room for need of size bytes; NULL, with a
- * message and items unchanged, if there is no memory. */
+/* items, reallocated if need be, with space for need of size bytes. NULL, with
+ * a message and items unchanged, if there is no memory. */
 void *llm_array_reserve(void *items, uint64_t *capacity, uint64_t need,
                         size_t size);
 

@@ -1,11 +1,12 @@
 /*
- * Byte strings that lie in mapped files, and sorted tables to look names up.
+ * Byte strings in mapped files, sorted tables of names, and errors.
  */
 #pragma once
 
 #include <cleave/llm.h>
 
-/* Any bytes, not NUL-terminated; owned by whatever it points into. */
+/* Any bytes, not NUL-terminated. They belong to the file or text around them.
+ */
 typedef struct llm_str {
     const char *data;
     uint64_t size;
@@ -14,7 +15,7 @@ typedef struct llm_str {
 llm_str llm_str_of(const char *text); /* without the NUL */
 bool llm_str_equal(llm_str a, llm_str b);
 
-/* CLV_ERR_NO_MEMORY: "no memory for <what>", be it a thing or a file. */
+/* CLV_ERR_NO_MEMORY: "no memory for <what>", a thing or a file. */
 clv_status llm_no_memory(const char *what);
 
 /* "DIR/NAME", freed with free(); NULL with a message if memory runs out. */
@@ -27,15 +28,16 @@ typedef struct llm_shown {
 llm_shown llm_str_show(llm_str s);
 
 /*
- * Names and the index each stands for, sorted, so that lookups and the search
- * for duplicates are O(log n) and O(n log n) whatever the names are.
+ * Names and an index for each, sorted: a lookup takes O(log n) and the search
+ * for duplicates O(n log n) for any names.
  */
 typedef struct llm_name {
     llm_str name;
     uint64_t index;
 } llm_name;
 
-/* Sorts n names; the index of one that occurs twice in *twice, and false. */
+/* Sorts n names. If one occurs twice, sets *twice to its index and returns
+ * false. */
 bool llm_names_sort(llm_name *names, uint64_t n, uint64_t *twice);
 /* NULL if there is none. */
 const llm_name *llm_names_find(const llm_name *names, uint64_t n, llm_str name);

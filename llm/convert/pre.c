@@ -1,7 +1,7 @@
 #include "pre.h"
 
 #include "../base/json.h"
-#include "../tokenizer/internal.h"
+#include "../tokenizer/pre.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static bool is(const char *type, const char *name)
     return type && strcmp(type, name) == 0;
 }
 
-/* Matches kept apart, or, the same in other words, all but them removed. */
+/* Whether each match becomes a piece. Inverted, "Removed" means the same. */
 static bool isolates(const cJSON *split)
 {
     const char *behavior = llm_json_string(split, "behavior");

@@ -1,7 +1,9 @@
+#include "hf.h"
+
 #include "hf_config.h"
 #include "../files/safetensors.h"
 #include "../base/str.h"
-#include "../tokenizer/tokenizer.h"
+#include "../tokenizer/json.h"
 
 #include <cleave/plugin_format.h>
 
@@ -10,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A tensor under its GGUF name: one of the files', or several in memory, one
- * behind the other. */
+/* A tensor under its GGUF name: one tensor of the files, or several that are
+ * copied into memory one after the other. */
 typedef struct entry {
     char name[LLM_TENSOR_NAME];
     const llm_safetensors_tensor **parts; /* [n_parts] */
@@ -64,7 +66,7 @@ static clv_status check_tensor(const hf_source *s,
                      s->dir, t->name, is, wanted);
 }
 
-/* Finds the parts; none of them is no error where the tensor is optional. */
+/* Finds the parts. An optional tensor may have none. */
 static clv_status find_parts(const hf_source *s, const llm_tensor *expected,
                              entry *e)
 {
@@ -90,8 +92,8 @@ static clv_status find_parts(const hf_source *s, const llm_tensor *expected,
     return CLV_OK;
 }
 
-/* Experts lie one behind the other for those who compute with them; in these
- * files they lie anywhere. */
+/* Kernels need the experts one after the other; in these files they may be
+ * anywhere. */
 static clv_status join_parts(const hf_source *s, entry *e)
 {
     const uint64_t size = e->parts[0]->size;
@@ -109,7 +111,7 @@ static clv_status join_parts(const hf_source *s, entry *e)
     return CLV_OK;
 }
 
-/* Takes up one tensor the model can have, if the files hold it. */
+/* Adds one tensor that the model can have, if it is in the files. */
 static clv_status add_tensor(hf_source *s, const llm_tensor *expected,
                              bool tied)
 {
@@ -126,7 +128,7 @@ static clv_status add_tensor(hf_source *s, const llm_tensor *expected,
     s->n_parts += e->n_parts;
     memcpy(e->name, expected->gguf, sizeof e->name);
     if (status || e->n_parts)
-        s->n_entries++; /* what was begun is freed with the source */
+        s->n_entries++; /* freed with the source, also if incomplete */
     else
         free(e->parts);
     return status;
@@ -138,15 +140,15 @@ static bool ends_with(const char *text, const char *suffix)
     return n >= m && strcmp(text + n - m, suffix) == 0;
 }
 
-/* Tensors that carry nothing of the function: older files store the rotary
- * frequencies, some the output matrix although it is tied. */
+/* Tensors that are not needed: older files store the rotary frequencies, some
+ * store the output matrix although it is tied. */
 static bool superfluous(const char *name, bool tied)
 {
     return ends_with(name, ".rotary_emb.inv_freq") ||
            (tied && strcmp(name, "lm_head.weight") == 0);
 }
 
-/* A tensor that is not used would be a model that is computed wrongly. */
+/* With a tensor that is not used the model would be computed wrongly. */
 static clv_status check_all_used(const hf_source *s, bool tied)
 {
     uint64_t n = llm_safetensors_count(s->files), n_used = 0, twice;

@@ -1,11 +1,10 @@
-/* What the names of made-up models ask for. */
-#include "synth.h"
+#include "synth_spec.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-/* Names with an architecture that is not there. */
+/* Published models whose architecture is not supported. */
 static const char *const unavailable[][2] = {
     {"gemma-2b", "gemma"},
     {"gemma2-2b", "gemma2"},
@@ -21,14 +20,15 @@ static const char *const unavailable[][2] = {
         }                                                                      \
     }
 static const llm_synth_format formats[] = {
-    /* The default: half the size of the 16-bit files these models are published
-     * in, with little loss. What most would run. */
+    /* The default: half the size of the published 16-bit files, with little
+     * loss. */
     PLAIN("q8_0", CLV_DTYPE_Q8_0),
     PLAIN("f32", CLV_DTYPE_F32),
     PLAIN("f16", CLV_DTYPE_F16),
     PLAIN("bf16", CLV_DTYPE_BF16),
     PLAIN("q4_0", CLV_DTYPE_Q4_0),
-    /* A table costs nothing to look up, but its errors show most. */
+    /* Reading a row of the table costs little, but its errors have the largest
+     * effect. */
     {"w4a16",
      {CLV_DTYPE_I4, CLV_QUANT_PER_CHANNEL},
      {CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL}},
@@ -41,7 +41,7 @@ enum {
     N_FORMATS = sizeof formats / sizeof formats[0],
 };
 
-/* Edits that turn a into b. */
+/* The number of edits that turn a into b. */
 static uint32_t distance(const char *a, const char *b)
 {
     uint32_t row[64];
@@ -126,7 +126,7 @@ clv_status llm_synth_parse(const char *text, llm_synth_spec *out)
     CLV_TRY(find_model(name, out));
     if (format)
         CLV_TRY(find_format(format, &out->format));
-    /* Scales of experts have no layout. */
+    /* There is no layout for scales of experts. */
     if (out->model->hparams.n_experts && out->format->matrix.quant)
         return clv_error(CLV_ERR_UNSUPPORTED,
                          "synth:%s cannot be of type '%s': weights of experts "

@@ -1,4 +1,4 @@
-#include "internal.h"
+#include "tokenizer.h"
 
 static const llm_token *token_of(const clv_tokenizer *tok, int32_t id)
 {
@@ -20,7 +20,7 @@ clv_status clv_detokenize(const clv_tokenizer *tok, const int32_t *ids,
 {
     llm_bytes out = {0};
     clv_status status = CLV_OK;
-    /* Before the first token and after a special one a space is not text. */
+    /* A space before the first token or after a special one is not text. */
     bool front = tok->front_space != LLM_FRONT_SPACE_NONE;
     for (uint64_t i = 0; i < n && !status; i++) {
         const llm_token *token = token_of(tok, ids[i]);

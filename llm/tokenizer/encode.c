@@ -1,8 +1,8 @@
-#include "internal.h"
+#include "tokenizer.h"
 
 #include <string.h>
 
-/* One call's work. */
+/* The state of one call. */
 typedef struct encoder {
     const clv_tokenizer *tok;
     bool control; /* special tokens are recognised */
@@ -13,7 +13,7 @@ typedef struct encoder {
     llm_ids ids;
 } encoder;
 
-/* at_start: where the whole text starts. */
+/* at_start: text is the start of the whole text. */
 static clv_status encode_plain(encoder *e, llm_str text, bool at_start)
 {
     const clv_tokenizer *tok = e->tok;
@@ -30,7 +30,8 @@ static clv_status encode_plain(encoder *e, llm_str text, bool at_start)
 
 typedef clv_status (*encode_fn)(encoder *e, llm_str text, bool at_start);
 
-/* The special tokens of a set, and with encode what lies between them. */
+/* Adds the special tokens of a set, and calls encode for the text between them.
+ */
 static clv_status encode_between(encoder *e, const llm_specials *specials,
                                  llm_str text, bool at_start, encode_fn encode)
 {

@@ -1,5 +1,8 @@
+#include "gguf.h"
+
+#include "../files/gguf_kv.h"
+#include "pre.h"
 #include "tokenizer.h"
-#include "internal.h"
 
 #include <math.h>
 #include <string.h>
@@ -7,7 +10,7 @@
 #define KEY(name) "tokenizer.ggml." name
 #define SPACE "\u2581"
 
-/* What a file says; strings lie in it. */
+/* Contents of a file. Strings are inside it. */
 typedef struct contents {
     const llm_gguf *gguf;
     llm_str *tokens;
@@ -21,7 +24,7 @@ static clv_status wrong(const contents *c, const char *key, const char *what)
                      what);
 }
 
-/* Errors of what knows no file. */
+/* Adds the file to errors of functions that do not know it. */
 static clv_status located(const contents *c, clv_status status)
 {
     if (status)
@@ -139,8 +142,8 @@ static clv_status read_add_bos(const contents *c, clv_tokenizer *tok,
     return CLV_OK;
 }
 
-/* "ab c": the space that splits a merge is not its first byte. Converters
- * rename some tokens, so that a merge of them can be left over; but not all. */
+/* "ab c": the space that separates the two is not the first byte. Converters
+ * rename some tokens, so a few merges may be unusable, but not all. */
 static clv_status read_merges(const contents *c, clv_tokenizer *tok)
 {
     llm_str *merges = NULL;
@@ -217,8 +220,8 @@ static clv_status load_spm(const contents *c, clv_tokenizer *tok)
     return read_add_bos(c, tok, true);
 }
 
-/* Phi-3's special tokens take the white space behind them along; its files say
- * so by nothing but the name. */
+/* Special tokens of Phi-3 include the white space after them. Only the name of
+ * the model tells that a file is of Phi-3. */
 static void mark_phi3(const contents *c, clv_tokenizer *tok)
 {
     static const char *const keep[] = {"<unk>", "<s>", "<|endoftext|>"};
@@ -276,7 +279,7 @@ clv_status llm_tokenizer_from_gguf(const llm_gguf *gguf, clv_tokenizer **out)
     free(c.tokens);
     if (status) {
         clv_tokenizer_destroy(tok);
-        /* That is for files without any of it. */
+        /* NOT_FOUND means that there is no tokenizer at all. */
         return status == CLV_ERR_NOT_FOUND ? CLV_ERR_FORMAT : status;
     }
     *out = tok;

@@ -1,9 +1,24 @@
-#include "json.h"
+#include "json_parts.h"
+
+#include "pre.h"
 
 #include <string.h>
 
 /* Sequences may be nested, a little. */
 #define MAX_DEPTH 8
+
+clv_status llm_json_unsupported(const llm_json_loading *load, const char *part,
+                                const char *what)
+{
+    return clv_error(CLV_ERR_UNSUPPORTED, "%s: %s '%s' is not supported",
+                     load->name, part, what ? what : "without a type");
+}
+
+clv_status llm_json_malformed(const llm_json_loading *load, const char *part,
+                              const char *what)
+{
+    return clv_error(CLV_ERR_FORMAT, "%s: %s %s", load->name, part, what);
+}
 
 static bool is(const char *type, const char *name)
 {
@@ -32,7 +47,7 @@ static clv_status read_pattern(const llm_json_loading *load, const char *part,
     return status;
 }
 
-/* The characters of one are to be read as spaces. */
+/* text stands for a space. */
 static clv_status set_space(llm_json_loading *load, const char *part,
                             const char *text)
 {
@@ -126,7 +141,7 @@ static clv_status read_mode(const llm_json_loading *load,
     return llm_json_unsupported(load, "behavior", name);
 }
 
-/* A step with a pattern of ours; steps behind ByteLevel see its spelling. */
+/* A step with a fixed pattern. Steps after ByteLevel match its spelling. */
 static clv_status add_step(llm_json_loading *load, const char *pattern,
                            bool literal, llm_step step)
 {

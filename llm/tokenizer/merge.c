@@ -95,7 +95,7 @@ static llm_candidate pop(llm_merge_work *work)
     return top;
 }
 
-/* Unsigned numbers in the order of floats, the highest score first. */
+/* Unsigned numbers in the order of the scores, the highest score first. */
 static uint32_t score_order(float score)
 {
     uint32_t bits;
@@ -179,8 +179,8 @@ static clv_status add_symbol(llm_merge_work *work, int32_t *n, uint32_t start,
     return CLV_OK;
 }
 
-/* The character at `at`; where the vocabulary has no token for it but for its
- * bytes, those. */
+/* Adds the character at `at`, or its bytes if the vocabulary has tokens for
+ * these only. */
 static clv_status add_character(const merging *m, uint64_t n, uint32_t at,
                                 int32_t *count, uint32_t *size)
 {

@@ -64,7 +64,7 @@ static clv_status compose_valid(utf8proc_option_t form, llm_str text,
     return status;
 }
 
-/* Stretch by stretch between bytes that are not UTF-8. */
+/* Normalises each range between bytes that are not UTF-8. */
 static clv_status compose(llm_rewrite_kind kind, llm_str text, llm_bytes *out)
 {
     static const utf8proc_option_t forms[] = {

@@ -47,12 +47,12 @@ void llm_splitting_finish(llm_splitting *work)
 /* ------------------------------------------------------------------------ */
 /* Splitting                                                                */
 
-/* Pieces of one piece, as they come from left to right. */
+/* Splits one piece from left to right. */
 typedef struct cutter {
     const llm_step *step;
     llm_spans *out;
     uint64_t base;     /* where the piece starts in the text */
-    bool any, matched; /* a part came before; it was a match */
+    bool any, matched; /* there is a part already; the last was a match */
 } cutter;
 
 static clv_status cut(cutter *c, uint64_t start, uint64_t end, bool match)
@@ -86,8 +86,8 @@ static clv_status cut(cutter *c, uint64_t start, uint64_t end, bool match)
     return CLV_OK;
 }
 
-/* Matches in the spelled text to bytes of the piece, each of which is a
- * character there. */
+/* Converts matches in the spelled text, where each byte is one character, to
+ * bytes of the piece. */
 static void unspell(const char *spelled, llm_spans *matches)
 {
     uint64_t at = 0, byte = 0;
@@ -173,7 +173,7 @@ static clv_status rewrite_piece(const llm_step *step, llm_splitting *work,
     return llm_replace(piece, &work->matches, content, out);
 }
 
-/* Writes all pieces anew, into the buffer that does not hold them now. */
+/* Rewrites all pieces into the buffer that does not hold them now. */
 static clv_status rewrite_step(const llm_step *step, llm_splitting *work,
                                llm_matcher *matcher, bool at_start, uint64_t *n)
 {

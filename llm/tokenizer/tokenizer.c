@@ -1,5 +1,7 @@
 #include "tokenizer.h"
-#include "internal.h"
+
+#include "gguf.h"
+#include "json.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -147,7 +149,7 @@ void llm_tokenizer_mark_ends(clv_tokenizer *tok)
         returns |= llm_str_equal(token->text, llm_str_of("<|return|>"));
         calls |= llm_str_equal(token->text, llm_str_of("<|call|>"));
     }
-    /* Beside these two it ends a message, not the turn. */
+    /* In vocabularies with these two it ends a message, not the turn. */
     if (end >= 0 && returns && calls)
         tok->vocab.tokens[end].end = false;
     if (tok->eos >= 0)

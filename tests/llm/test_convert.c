@@ -1,10 +1,11 @@
 /* clv_convert(): the GGUF file does what the directory does. */
 #include "convert/tokenizer.h"
-#include "files/gguf.h"
+#include "files/gguf_kv.h"
 #include "sources/source.h"
 #include "temp_fixture.h"
 #include "tiny_hf.h"
-#include "tokenizer/tokenizer.h"
+#include "tokenizer/gguf.h"
+#include "tokenizer/json.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* The GGUF reader and writer, against files made byte by byte. */
 #include "bytes.h"
-#include "files/gguf.h"
+#include "files/gguf_kv.h"
 #include "files/gguf_write.h"
 #include "temp_fixture.h"
 

@@ -1,6 +1,6 @@
 /* Models against the logits and greedy texts of their reference. */
 #include "rig.h"
-#include "files/safetensors.h"
+#include "files/safetensors_convert.h"
 
 #include <cJSON.h>
 #include <stdio.h>

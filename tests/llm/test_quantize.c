@@ -1,6 +1,6 @@
 /* clv_quantize(), decoded by code of the test's own. */
 #include "bytes.h"
-#include "files/gguf.h"
+#include "files/gguf_kv.h"
 #include "temp_fixture.h"
 
 #include <math.h>

@@ -54,9 +54,9 @@ static void close_shop(shop *s)
 }
 
 /* Length of the run of n tokens. */
-static uint32_t get(shop *s, uint32_t n, uint32_t room, bool prepare)
+static uint32_t get(shop *s, uint32_t n, uint32_t n_free, bool prepare)
 {
-    const llm_request request = {.n = n, .room = room, .prepare = prepare};
+    const llm_request request = {.n = n, .n_free = room, .prepare = prepare};
     llm_runner *runner;
     assert_ok(llm_runners_get(&s->runners, &request, &runner));
     assert_non_null(runner->exec);
@@ -68,7 +68,7 @@ static uint32_t get(shop *s, uint32_t n, uint32_t room, bool prepare)
 /* ------------------------------------------------------------------------ */
 
 static void check_tried(const int64_t *lengths, uint32_t n_lengths, uint32_t n,
-                        uint32_t room, const char *want)
+                        uint32_t n_free, const char *want)
 {
     uint32_t tried[LLM_MAX_TRIED];
     char text[64] = "";
@@ -136,7 +136,7 @@ static void test_only_static(void **state)
     (void)state;
     shop s;
     llm_runner *runner;
-    const llm_request tight = {.n = 50, .room = 60};
+    const llm_request tight = {.n = 50, .n_free = 60};
     open_shop(&s, LENGTHS "ref.devices=1", 64);
     assert_int_equal(get(&s, 2, 128, false), 16);
     assert_int_equal(get(&s, 17, 128, false), 64);
@@ -217,7 +217,7 @@ static void test_room_for_programs(void **state)
     (void)state;
     shop s;
     llm_runner *runner;
-    const llm_request request = {.n = 4, .room = 128};
+    const llm_request request = {.n = 4, .n_free = 128};
     open_shop(&s,
               "ref.devices=1 ref.static0=1,2,3,4,5,6,7,8 "
               "ref.max_programs0=3",

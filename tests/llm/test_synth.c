@@ -1,6 +1,6 @@
 /* Made-up models: shapes as published, weights of a trained model's size. */
 #include "check.h"
-#include "sources/source.h"
+#include "sources/synth.h"
 
 #include <inttypes.h>
 #include <math.h>

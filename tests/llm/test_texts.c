@@ -4,7 +4,7 @@
  * every node cut over the two.
  */
 #include "cuts.h"
-#include "files/safetensors.h"
+#include "files/safetensors_convert.h"
 #include "rig.h"
 
 #include "../core/drivers.h"

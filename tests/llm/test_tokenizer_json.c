@@ -1,5 +1,5 @@
 /* tokenizer.json: each component by what it does to ids, and refusals. */
-#include "tokenizer/tokenizer.h"
+#include "tokenizer/json.h"
 #include "tokens.h"
 
 static temp tmp;

@@ -1,5 +1,5 @@
 /* Expressions, splitting, rewriting and special tokens, one by one. */
-#include "tokenizer/internal.h"
+#include "tokenizer/tokenizer.h"
 #include "base/utf8.h"
 #include "tokens.h"
 
