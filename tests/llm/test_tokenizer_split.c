@@ -1,4 +1,6 @@
 /* Expressions, splitting, rewriting and special tokens, one by one. */
+#include "tokenizer/pre.h"
+#include "tokenizer/regex_translate.h"
 #include "tokenizer/tokenizer.h"
 #include "base/utf8.h"
 #include "tokens.h"
