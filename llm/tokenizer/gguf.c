@@ -144,39 +144,41 @@ static clv_status read_add_bos(const contents *c, clv_tokenizer *tok,
 
 /* "ab c": the space that separates the two is not the first byte. Converters
  * rename some tokens, so a few merges may be unusable, but not all. */
+static clv_status add_merges(const contents *c, clv_tokenizer *tok,
+                             const llm_str *merges, uint64_t n,
+                             llm_bytes *scratch)
+{
+    uint64_t unusable = 0;
+    if (n > LLM_MAX_TOKENS)
+        return wrong(c, KEY("merges"), "has more entries than are supported");
+    CLV_TRY(llm_merges_init(&tok->model.merges, (uint32_t)n));
+    for (uint32_t i = 0; i < n; i++) {
+        const llm_str merge = merges[i];
+        const char *space =
+            merge.size > 1 ? memchr(merge.data + 1, ' ', merge.size - 1) : NULL;
+        if (!space)
+            return wrong(c, KEY("merges"),
+                         "has an entry that is not two tokens");
+        const uint64_t left = (uint64_t)(space - merge.data);
+        clv_status status = llm_tokenizer_add_merge(
+            tok, (llm_str){merge.data, left},
+            (llm_str){space + 1, merge.size - left - 1}, i, scratch);
+        if (status == CLV_ERR_NOT_FOUND && ++unusable < n)
+            continue;
+        if (status == CLV_ERR_NOT_FOUND)
+            status = CLV_ERR_FORMAT;
+        CLV_TRY(located(c, status));
+    }
+    return CLV_OK;
+}
+
 static clv_status read_merges(const contents *c, clv_tokenizer *tok)
 {
     llm_str *merges = NULL;
-    uint64_t n = 0, unusable = 0;
+    uint64_t n = 0;
     llm_bytes scratch = {0};
-    clv_status status =
-        llm_gguf_get_strings(c->gguf, KEY("merges"), &merges, &n);
-    if (status)
-        return status;
-    if (n > LLM_MAX_TOKENS)
-        status = wrong(c, KEY("merges"), "has more entries than are supported");
-    else
-        status = llm_merges_init(&tok->model.merges, (uint32_t)n);
-    for (uint32_t i = 0; i < n && !status; i++) {
-        llm_str merge = merges[i];
-        const char *space =
-            merge.size > 1 ? memchr(merge.data + 1, ' ', merge.size - 1) : NULL;
-        if (!space) {
-            status = wrong(c, KEY("merges"),
-                           "has an entry that is not two "
-                           "tokens");
-            break;
-        }
-        uint64_t left = (uint64_t)(space - merge.data);
-        status = llm_tokenizer_add_merge(
-            tok, (llm_str){merge.data, left},
-            (llm_str){space + 1, merge.size - left - 1}, i, &scratch);
-        located(c, status);
-        if (status == CLV_ERR_NOT_FOUND && ++unusable < n)
-            status = CLV_OK;
-    }
-    if (status == CLV_ERR_NOT_FOUND)
-        status = CLV_ERR_FORMAT;
+    CLV_TRY(llm_gguf_get_strings(c->gguf, KEY("merges"), &merges, &n));
+    clv_status status = add_merges(c, tok, merges, n, &scratch);
     free(merges);
     free(scratch.items);
     return status;

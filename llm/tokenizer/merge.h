@@ -57,10 +57,14 @@ typedef struct llm_candidate {
 
 /* Buffers of one thread. They start as zeros. */
 typedef struct llm_merge_work {
-    llm_symbol *symbols;
-    uint64_t symbol_capacity;
-    llm_candidate *heap;
-    uint64_t n_heap, heap_capacity;
+    struct {
+        llm_symbol *items;
+        uint64_t n, capacity;
+    } symbols;
+    struct {
+        llm_candidate *items;
+        uint64_t n, capacity;
+    } heap;
 } llm_merge_work;
 
 void llm_merge_work_finish(llm_merge_work *work);

@@ -5,16 +5,10 @@
 
 clv_status llm_normalizer_add(llm_normalizer *normalizer, llm_rewrite rewrite)
 {
-    llm_rewrite *items =
-        llm_array_reserve(normalizer->items, &normalizer->capacity,
-                          normalizer->n + 1, sizeof *items);
-    if (!items) {
+    clv_status status = LLM_ARRAY_ADD(normalizer, rewrite);
+    if (status)
         llm_regex_destroy(rewrite.pattern);
-        return CLV_ERR_NO_MEMORY;
-    }
-    normalizer->items = items;
-    items[normalizer->n++] = rewrite;
-    return CLV_OK;
+    return status;
 }
 
 void llm_normalizer_finish(llm_normalizer *normalizer)

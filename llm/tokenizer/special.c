@@ -8,13 +8,7 @@ clv_status llm_specials_add(llm_specials *specials, llm_special special)
 {
     if (!special.text.size)
         return CLV_OK;
-    llm_special *items = llm_array_reserve(specials->items, &specials->capacity,
-                                           specials->n + 1, sizeof *items);
-    if (!items)
-        return CLV_ERR_NO_MEMORY;
-    specials->items = items;
-    items[specials->n++] = special;
-    return CLV_OK;
+    return LLM_ARRAY_ADD(specials, special);
 }
 
 static int compare(const void *a, const void *b)

@@ -5,23 +5,17 @@
 
 clv_status llm_splitter_add(llm_splitter *splitter, llm_step step)
 {
-    llm_step *items = llm_array_reserve(splitter->items, &splitter->capacity,
-                                        splitter->n + 1, sizeof *items);
-    if (!items) {
+    clv_status status = LLM_ARRAY_ADD(splitter, step);
+    if (status)
         llm_regex_destroy(step.pattern);
-        return CLV_ERR_NO_MEMORY;
-    }
-    splitter->items = items;
-    items[splitter->n++] = step;
-    return CLV_OK;
+    return status;
 }
 
 clv_status llm_splitter_add_pattern(llm_splitter *splitter, const char *pattern)
 {
     llm_step step = {.kind = LLM_STEP_SPLIT};
-    clv_status status =
-        llm_regex_create(llm_str_of(pattern), false, &step.pattern);
-    return status == CLV_OK ? llm_splitter_add(splitter, step) : status;
+    CLV_TRY(llm_regex_create(llm_str_of(pattern), false, &step.pattern));
+    return llm_splitter_add(splitter, step);
 }
 
 void llm_splitter_finish(llm_splitter *splitter)

@@ -264,13 +264,13 @@ clv_status llm_vocab_index(llm_vocab *vocab, bool byte_level, llm_str space)
         return llm_no_memory("tokens");
     vocab->mask = size - 1;
     for (int rank = 0; rank < 3; rank++) {
-        for (uint32_t id = 0; id < vocab->n && !status; id++) {
+        for (uint32_t id = 0; id < vocab->n; id++) {
             const llm_token *token = &vocab->tokens[id];
             if (token->text.size && rank_of(token) == rank)
-                status = insert(vocab, id);
+                CLV_TRY(insert(vocab, id));
         }
     }
-    return status;
+    return CLV_OK;
 }
 
 int32_t llm_vocab_find(const llm_vocab *vocab, const char *key, uint64_t n)

@@ -56,7 +56,7 @@ static void close_shop(shop *s)
 /* Length of the run of n tokens. */
 static uint32_t get(shop *s, uint32_t n, uint32_t n_free, bool prepare)
 {
-    const llm_request request = {.n = n, .n_free = room, .prepare = prepare};
+    const llm_request request = {.n = n, .n_free = n_free, .prepare = prepare};
     llm_runner *runner;
     assert_ok(llm_runners_get(&s->runners, &request, &runner));
     assert_non_null(runner->exec);
@@ -73,7 +73,7 @@ static void check_tried(const int64_t *lengths, uint32_t n_lengths, uint32_t n,
     uint32_t tried[LLM_MAX_TRIED];
     char text[64] = "";
     const uint32_t count =
-        llm_lengths_to_try(lengths, n_lengths, n, room, tried);
+        llm_lengths_to_try(lengths, n_lengths, n, n_free, tried);
     for (uint32_t i = 0; i < count; i++)
         snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%u",
                  i ? " " : "", tried[i]);
@@ -119,7 +119,7 @@ static void test_least_predicted(void **state)
     predict = least_at_64;
     assert_int_equal(get(&s, 20, 128, true), 64);
     assert_int_equal(get(&s, 12, 128, true), 16);
-    assert_int_equal(get(&s, 12, 15, true), 12); /* no room to pad */
+    assert_int_equal(get(&s, 12, 15, true), 12); /* no space to pad */
     assert_int_equal(get(&s, 16, 128, true), 16);
     assert_int_equal(get(&s, 1, 128, true), 1);
     predict = by_rows;
@@ -211,7 +211,7 @@ static void test_oldest_goes(void **state)
     close_shop(&s);
 }
 
-/* Devices have room for so many programs; the runners that had it make way. */
+/* Devices have space for a number of programs; old runners are destroyed. */
 static void test_room_for_programs(void **state)
 {
     (void)state;
