@@ -14,6 +14,8 @@ typedef struct llm_str {
 
 llm_str llm_str_of(const char *text); /* without the NUL */
 bool llm_str_equal(llm_str a, llm_str b);
+/* Whether text, which may be NULL, is other. */
+bool llm_text_is(const char *text, const char *other);
 
 /* CLV_ERR_NO_MEMORY: "no memory for <what>", a thing or a file. */
 clv_status llm_no_memory(const char *what);
@@ -26,6 +28,10 @@ typedef struct llm_shown {
     char text[96];
 } llm_shown;
 llm_shown llm_str_show(llm_str s);
+/* "[4096, 128]" */
+llm_shown llm_shape_show(const int64_t *dims, uint32_t rank);
+/* Adds a name to a list of names, "a, b", as far as it fits. */
+void llm_list_add(char *list, size_t size, const char *name);
 
 /*
  * Names and an index for each, sorted: a lookup takes O(log n) and the search

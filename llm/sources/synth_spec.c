@@ -1,5 +1,7 @@
 #include "synth_spec.h"
 
+#include "../base/str.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -62,12 +64,6 @@ static uint32_t distance(const char *a, const char *b)
     return row[n];
 }
 
-static void list(char *text, size_t size, const char *name)
-{
-    const size_t n = strlen(text);
-    snprintf(text + n, size - n, "%s%s", n ? ", " : "", name);
-}
-
 static clv_status find_model(const char *name, llm_synth_spec *out)
 {
     char all[320] = "";
@@ -80,7 +76,7 @@ static clv_status find_model(const char *name, llm_synth_spec *out)
                 return CLV_OK;
             if (!*nearest || distance(name, known) < distance(name, nearest))
                 nearest = known;
-            list(all, sizeof all, known);
+            llm_list_add(all, sizeof all, known);
         }
     }
     for (size_t i = 0; i < N_UNAVAILABLE; i++)
@@ -102,7 +98,7 @@ static clv_status find_format(const char *name, const llm_synth_format **out)
         *out = &formats[i];
         if (!strcasecmp(name, formats[i].name))
             return CLV_OK;
-        list(all, sizeof all, formats[i].name);
+        llm_list_add(all, sizeof all, formats[i].name);
     }
     return clv_error(CLV_ERR_UNSUPPORTED,
                      "made-up weights cannot be of type '%s'; types are: %s, "
