@@ -1,5 +1,5 @@
 #include "answer.h"
-#include "remains.h"
+#include "../base/unreleased.h"
 #include "submit.h"
 
 #include <float.h>
@@ -114,6 +114,19 @@ void core_device_id(const core_plugin *plugin, const clv_device_info *info,
              n, info->id);
 }
 
+void core_device_number(const core_plugin *plugin, const clv_device_info *infos,
+                        uint32_t n, uint32_t index,
+                        char out[CORE_DEVICE_ID_SIZE])
+{
+    char id[CORE_DEVICE_ID_SIZE];
+    snprintf(out, CORE_DEVICE_ID_SIZE, "%s:%u", plugin->name, index);
+    for (uint32_t i = 0; i < n; i++) {
+        core_device_id(plugin, &infos[i], id);
+        if (!strcmp(id, out))
+            out[0] = 0;
+    }
+}
+
 clv_status core_device_open(core_plugin *plugin, uint32_t index,
                             const clv_device_info *info, clv_device **out)
 {
@@ -153,16 +166,17 @@ clv_status core_device_open(core_plugin *plugin, uint32_t index,
 double core_device_max_share(const clv_device *dev)
 {
     const clv_config *config = dev->ctx->config;
-    char key[CORE_DEVICE_ID_SIZE + 16];
-    snprintf(key, sizeof key, "%s.max_share", dev->id);
-    const char *origin = clv_config_origin(config, key);
-    if (!origin || !strcmp(origin, "built-in")) {
-        snprintf(key, sizeof key, "%s.max_share", dev->plugin->name);
-        if (!clv_config_origin(config, key))
-            return 1;
+    const char *const sections[] = {dev->number, dev->id, dev->plugin->name};
+    for (size_t i = 0; i < 3; i++) {
+        char key[CORE_DEVICE_ID_SIZE + 16];
+        snprintf(key, sizeof key, "%s.max_share", sections[i]);
+        const char *origin = clv_config_origin(config, key);
+        if (!origin || (i < 2 && !strcmp(origin, "built-in")))
+            continue;
+        double share = clv_config_get_float(config, key);
+        return share >= 0.05 && share <= 1 ? share : 1;
     }
-    double share = clv_config_get_float(config, key);
-    return share >= 0.05 && share <= 1 ? share : 1;
+    return 1;
 }
 
 void core_device_close(clv_device *dev)
@@ -170,7 +184,7 @@ void core_device_close(clv_device *dev)
     if (!dev)
         return;
     if (dev->handle && atomic_load(&dev->plugin->kept)) {
-        core_remains_add(dev);
+        core_unreleased_add(dev);
         return;
     }
     if (dev->handle) {

@@ -24,7 +24,7 @@
  */
 #pragma once
 
-#include "../context.h"
+#include "../context/context.h"
 
 #include <stdatomic.h>
 
@@ -35,9 +35,12 @@ struct clv_device {
     core_plugin *plugin;
     const clv_plugin_api *api; /* the plugin's, for short */
     clv_plugin_device *handle;
-    char id[CORE_DEVICE_ID_SIZE]; /* "cpu", "opencl:0" */
-    clv_device_info info;         /* checked */
-    clv_mem_type *mem_types;      /* checked; zero limits replaced, see below */
+    char id[CORE_DEVICE_ID_SIZE]; /* "cpu", "vulkan:llvmpipe" */
+    /* Another name for it, by its position among the plugin's devices:
+     * "vulkan:0"; "" if one of them has that for its id. */
+    char number[CORE_DEVICE_ID_SIZE];
+    clv_device_info info;    /* checked */
+    clv_mem_type *mem_types; /* checked; zero limits replaced, see below */
     uint32_t n_mem_types;
     uint32_t plugin_index; /* as enumerated */
     _Atomic bool lost, abandoned;
@@ -60,6 +63,10 @@ clv_status core_device_open(core_plugin *plugin, uint32_t index,
 /* The id that the device has or would have. */
 void core_device_id(const core_plugin *plugin, const clv_device_info *info,
                     char out[CORE_DEVICE_ID_SIZE]);
+/* The number of the index-th of the plugin's n devices; see clv_device. */
+void core_device_number(const core_plugin *plugin, const clv_device_info *infos,
+                        uint32_t n, uint32_t index,
+                        char out[CORE_DEVICE_ID_SIZE]);
 /* NULL is legal. Everything made from it is gone. */
 void core_device_close(clv_device *dev);
 

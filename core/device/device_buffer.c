@@ -1,5 +1,5 @@
 #include "answer.h"
-#include "remains.h"
+#include "../base/unreleased.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -150,7 +150,7 @@ void core_buffer_free(core_buffer *buf)
     if (!buf)
         return;
     if (core_device_abandoned(buf->dev)) {
-        core_remains_add(buf);
+        core_unreleased_add(buf);
         return;
     }
     buf->dev->api->buffer_free(buf->handle);

@@ -1,5 +1,5 @@
 #include "answer.h"
-#include "remains.h"
+#include "../base/unreleased.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -197,7 +197,7 @@ void core_program_destroy(core_program *prog)
     if (!prog)
         return;
     if (core_device_abandoned(prog->dev)) {
-        core_remains_add(prog);
+        core_unreleased_add(prog);
         return;
     }
     if (prog->handle)

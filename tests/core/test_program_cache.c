@@ -3,7 +3,7 @@
  * file is damaged or of something else, and never a reason to fail.
  */
 #include "../../core/base/cache.h"
-#include "../../core/context.h"
+#include "../../core/context/context.h"
 #include "test.h"
 
 #include "tmpdir.h"
