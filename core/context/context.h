@@ -57,6 +57,11 @@ struct clv_context {
     void *planner;
     void (*planner_destroy)(void *planner);
 
+    /* Of programs made for execs; program_cache.c. */
+    _Atomic uint64_t programs_compiled, programs_loaded;
+    _Atomic uint64_t programs_ns[2]; /* by clv_clock */
+    _Atomic bool program_cache_failed;
+
     core_plugin **plugins;
     clv_device **devices; /* in preference order */
     uint32_t n_plugins, n_devices;

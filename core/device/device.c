@@ -59,8 +59,6 @@ static clv_status check_mem_type(clv_device *dev, uint32_t index)
             dev->info.memory_size ? dev->info.memory_size : UINT64_MAX;
     if (!dev->api->buffer_import)
         type->import_handles = 0;
-    if (!dev->api->buffer_export)
-        type->export_handles = 0;
     if (!dev->api->buffer_map)
         type->flags &= ~(uint32_t)CLV_MEM_HOST_VISIBLE;
     if (!dev->api->buffer_flush)
@@ -199,18 +197,6 @@ void core_device_close(clv_device *dev)
     pthread_mutex_destroy(&dev->mutex);
     free(dev->mem_types);
     free(dev);
-}
-
-clv_status core_device_power(clv_device *dev, uint32_t power)
-{
-    if (power > CLV_POWER_IDLE)
-        return clv_error(CLV_ERR_INVALID,
-                         "device '%s': there is no power level %u", dev->id,
-                         power);
-    clv_status st = core_device_usable(dev);
-    if (st != CLV_OK || !dev->api->power_hint)
-        return st;
-    return CORE_CALL_LOCKED(dev, power_hint, dev->handle, power);
 }
 
 clv_status core_device_progress(clv_device *dev)
