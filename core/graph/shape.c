@@ -368,7 +368,7 @@ static clv_status infer_convert(inference *f)
     uint32_t dtype = f->out->dtype;
     if (!core_dtype_is_real(f->in[0]->dtype))
         return wrong(f, 0, "floats or blocks");
-    if (!core_dtype_is_writable(dtype))
+    if (!clv_dtype_is_writable(dtype))
         return attr_error(f, "values cannot be converted to the type asked "
                              "for");
     make_f32_like(f->out, f->in[0]);
