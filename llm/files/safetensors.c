@@ -1,7 +1,7 @@
 #include "safetensors.h"
 
-#include "json.h"
-#include "../str.h"
+#include "../base/json.h"
+#include "../base/str.h"
 
 #include <cleave/plugin_format.h>
 

@@ -1,6 +1,6 @@
 #include "safetensors.h"
 
-#include "../str.h"
+#include "../base/str.h"
 
 #include <cleave/plugin_format.h>
 
