@@ -1,4 +1,4 @@
-#include "gemm.h"
+#include "matmul_gemm.h"
 
 #include <string.h>
 

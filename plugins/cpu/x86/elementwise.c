@@ -191,7 +191,7 @@ static void rope(const float *x, const float *sin_cos, float *y, int64_t heads,
     }
 }
 
-void ISA(cpu_x86_rowops)(cpu_kernels *table)
+void ISA(cpu_x86_elementwise)(cpu_kernels *table)
 {
     table->add = add;
     table->mul = mul;

@@ -1,19 +1,18 @@
 /*
- * Matrix products with Q8_0 and I8 weights: 16-bit integer products, see
- * prepare.h for x. For many rows of x the scales of four blocks of w are folded
- * into 13-bit integers with one scale a group, so that the sums of a whole
- * group need no scaling; for few rows w is read as it is.
+ * Products of signed 8-bit weights (Q8_0, I8) by 16-bit integer products, see
+ * prepare.h for x. GEMM folds the scales of four blocks of w into 13-bit
+ * integers with one scale a group, so that the sums of a whole group need no
+ * scaling. GEMV reads w as it is stored. The weights lie as int8 behind the
+ * block's head; block_bytes() is not used.
  */
-#include "gemm.h"
-#include "prepare.h"
-#include "tokens.h"
-#include "weight.h"
-#include "x86.h"
+#pragma once
+
+#include "block.h"
 
 #include <math.h>
 
-#define FEW 4
-#define MANY 13 /* rows of x from which packing pays */
+#define GEMV_TOKENS 4 /* rows of x at once */
+#define GEMM_FROM 13  /* rows of x from which packing pays */
 #define DEPTH 512
 #define GROUPS (DEPTH / Q16_GROUP)
 #define ROWS (2 * VL)
@@ -26,51 +25,49 @@ typedef struct panel {
 /* A group of row o of w from element k on, up to four blocks, in units of the
  * answer. */
 static ALWAYS_INLINE float fold_group(const cpu_matmul_args *a, int64_t o,
-                                      int64_t k, int blocks, int16_t *q,
-                                      const int dtype)
+                                      int64_t k, int blocks, int16_t *q)
 {
-    const uint8_t *w = (const uint8_t *)a->w + o * a->w_stride +
-                       k / CPU_QK * block_size(dtype);
-    float d[Q16_GROUP / CPU_QK], top = 0;
+    const uint8_t *w =
+        (const uint8_t *)a->w + o * a->w_stride + k / CPU_BLOCK * block_size();
+    float d[Q16_GROUP / CPU_BLOCK], top = 0;
 
     for (int b = 0; b < blocks; b++) {
-        d[b] =
-            block_scale(a, o, k + b * CPU_QK, w + b * block_size(dtype), dtype);
+        d[b] = block_scale(a, o, k + b * CPU_BLOCK, w + b * block_size());
         if (!isfinite(d[b]))
             top = NAN;
         else if (fabsf(d[b]) > top)
             top = fabsf(d[b]);
     }
     float unit = top > 0 ? 32760 / top : 0;
-    for (int b = 0; b < blocks; b++, w += block_size(dtype), q += CPU_QK) {
+    for (int b = 0; b < blocks; b++, w += block_size(), q += CPU_BLOCK) {
         /* (32 q * m) / 2^15 = q * d / unit, at most 4095 as |q| <= 128 */
         int m = _mm_cvtss_si32(_mm_set_ss(d[b] * unit));
         __m256i m16 = _mm256_set1_epi16((int16_t)m);
-        for (int i = 0; i < CPU_QK; i += 16) {
+        for (int i = 0; i < CPU_BLOCK; i += 16) {
             __m256i v = _mm256_cvtepi8_epi16(
-                _mm_loadu_si128((const __m128i *)(w + block_head(dtype) + i)));
+                _mm_loadu_si128((const __m128i *)(w + block_head() + i)));
             v = _mm256_mulhrs_epi16(_mm256_slli_epi16(v, 5), m16);
             _mm256_store_si256((__m256i *)(q + i), v);
         }
     }
-    memset(q, 0, (size_t)(Q16_GROUP - blocks * CPU_QK) * sizeof(*q));
+    memset(q, 0, (size_t)(Q16_GROUP - blocks * CPU_BLOCK) * sizeof(*q));
     return top * (128.0f / Q16_MAX);
 }
 
-static ALWAYS_INLINE void pack(const cpu_matmul_args *a, int64_t o, int n_rows,
-                               int64_t k_begin, int depth, panel *p,
-                               const int dtype)
+static void pack(const cpu_matmul_args *a, int64_t o, int n_rows,
+                 int64_t k_begin, int depth, void *out)
 {
+    panel *p = out;
     int16_t q[8][Q16_GROUP] __attribute__((aligned(64)));
 
     for (int r = 0; r < ROWS; r += 8) {
         for (int k = 0; k < depth; k += Q16_GROUP) {
             int blocks =
-                (depth - k < Q16_GROUP ? depth - k : Q16_GROUP) / CPU_QK;
+                (depth - k < Q16_GROUP ? depth - k : Q16_GROUP) / CPU_BLOCK;
             for (int i = 0; i < 8; i++) {
                 int here = r + i < n_rows ? blocks : 0;
                 p->d[k / Q16_GROUP][r + i] =
-                    fold_group(a, o + r + i, k_begin + k, here, q[i], dtype);
+                    fold_group(a, o + r + i, k_begin + k, here, q[i]);
             }
             for (int j = 0; j < Q16_GROUP; j += 16) {
                 __m256 v[8];
@@ -169,23 +166,22 @@ static ALWAYS_INLINE vi dot_block(wide w, const int16_t *x)
 static ALWAYS_INLINE void dot_blocks(const cpu_matmul_args *a, int64_t o,
                                      const uint8_t *w, const int blocks,
                                      const uint8_t *xp, size_t x_size,
-                                     int64_t at, vf *acc, const int dtype,
-                                     const int n)
+                                     int64_t at, vf *acc, const int n)
 {
-    vf sum[FEW];
+    vf sum[GEMV_TOKENS];
 
     UNROLL
     for (int t = 0; t < n; t++)
         sum[t] = vf_zero();
     UNROLL
     for (int b = 0; b < blocks; b++) {
-        const uint8_t *block = w + b * block_size(dtype);
-        vf d = vf_set1(block_scale(a, o, at + b * CPU_QK, block, dtype));
-        wide q = widen(block + block_head(dtype));
+        const uint8_t *block = w + b * block_size();
+        vf d = vf_set1(block_scale(a, o, at + b * CPU_BLOCK, block));
+        wide q = widen(block + block_head());
         UNROLL
         for (int t = 0; t < n; t++) {
             const int16_t *x =
-                (const int16_t *)(xp + t * x_size) + at + b * CPU_QK;
+                (const int16_t *)(xp + t * x_size) + at + b * CPU_BLOCK;
             sum[t] = vf_fma(vf_from_int(dot_block(q, x)), d, sum[t]);
         }
     }
@@ -197,14 +193,13 @@ static ALWAYS_INLINE void dot_blocks(const cpu_matmul_args *a, int64_t o,
 }
 
 static ALWAYS_INLINE void dot_row(const cpu_matmul_args *a, int64_t o,
-                                  int64_t i, size_t x_size, const int dtype,
-                                  const int n)
+                                  int64_t i, size_t x_size, const int n)
 {
     const uint8_t *w = (const uint8_t *)a->w + o * a->w_stride;
     const uint8_t *xp = (const uint8_t *)a->xp + (size_t)i * x_size;
-    const int whole = Q16_GROUP / CPU_QK;
+    const int whole = Q16_GROUP / CPU_BLOCK;
     int64_t k = a->k, at = 0;
-    vf acc[FEW];
+    vf acc[GEMV_TOKENS];
 
     UNROLL
     for (int t = 0; t < n; t++)
@@ -212,61 +207,43 @@ static ALWAYS_INLINE void dot_row(const cpu_matmul_args *a, int64_t o,
     for (; at + Q16_GROUP <= k; at += Q16_GROUP) {
         if (i == 0)
             prefetch_stream(w, 3);
-        dot_blocks(a, o, w, whole, xp, x_size, at, acc, dtype, n);
-        w += whole * block_size(dtype);
+        dot_blocks(a, o, w, whole, xp, x_size, at, acc, n);
+        w += whole * block_size();
     }
-    for (; at < k; at += CPU_QK, w += block_size(dtype))
-        dot_blocks(a, o, w, 1, xp, x_size, at, acc, dtype, n);
+    for (; at < k; at += CPU_BLOCK, w += block_size())
+        dot_blocks(a, o, w, 1, xp, x_size, at, acc, n);
     UNROLL
     for (int t = 0; t < n; t++)
         a->y[(i + t) * a->y_stride + o] =
             vf_hsum(acc[t]) + (a->bias ? a->bias[o] : 0);
 }
 
-static ALWAYS_INLINE void few(const cpu_matmul_args *a, size_t x_size,
-                              const int dtype)
+static ALWAYS_INLINE void gemv(const cpu_matmul_args *a, size_t x_size)
 {
     for (int64_t o = a->o_begin; o < a->o_end; o++) {
-        for (int64_t i = 0; i < a->n; i += FEW) {
-            int n = (int)(a->n - i < FEW ? a->n - i : FEW);
-            WITH_4(n, dot_row, a, o, i, x_size, dtype)
+        for (int64_t i = 0; i < a->n; i += GEMV_TOKENS) {
+            int n = (int)(a->n - i < GEMV_TOKENS ? a->n - i : GEMV_TOKENS);
+            WITH_4(n, dot_row, a, o, i, x_size)
         }
     }
 }
 
-#define MATMUL(name, dtype)                                                    \
-    static void pack_##name(const cpu_matmul_args *a, int64_t o, int n_rows,   \
-                            int64_t k_begin, int depth, void *out)             \
-    {                                                                          \
-        pack(a, o, n_rows, k_begin, depth, out, dtype);                        \
-    }                                                                          \
-                                                                               \
-    static void matmul_##name(const cpu_matmul_args *a)                        \
-    {                                                                          \
-        static const gemm_kind kind = {                                        \
-            .rows = ROWS,                                                      \
-            .tokens = TOKENS,                                                  \
-            .depth = DEPTH,                                                    \
-            .panel_size = sizeof(panel),                                       \
-            .pack = pack_##name,                                               \
-            .micro = micro,                                                    \
-        };                                                                     \
-        size_t x_size = ISA(cpu_x86_q16_size)(a->k);                           \
-        if (a->n < MANY)                                                       \
-            few(a, x_size, dtype);                                             \
-        else                                                                   \
-            cpu_x86_gemm(&kind, a, a->xp, x_size);                             \
-    }
-
-MATMUL(q8_0, CLV_DTYPE_Q8_0)
-MATMUL(i8, CLV_DTYPE_I8)
-
-void ISA(cpu_x86_matmul_q8_0)(cpu_kernels *table)
+static void matmul(const cpu_matmul_args *a)
 {
-    cpu_prepare q16 = {ISA(cpu_x86_q16_size), ISA(cpu_x86_q16_rows)};
-
-    table->matmul[CLV_DTYPE_Q8_0] = matmul_q8_0;
-    table->matmul[CLV_DTYPE_I8] = matmul_i8;
-    table->prepare[CLV_DTYPE_Q8_0] = q16;
-    table->prepare[CLV_DTYPE_I8] = q16;
+    static const gemm_kind kind = {
+        .rows = ROWS,
+        .tokens = TOKENS,
+        .depth = DEPTH,
+        .panel_size = sizeof(panel),
+        .pack = pack,
+        .micro = micro,
+    };
+    size_t x_size = ISA(cpu_x86_q16_size)(a->k);
+    if (a->n < GEMM_FROM)
+        gemv(a, x_size);
+    else
+        cpu_x86_gemm(&kind, a, a->xp, x_size);
 }
+
+#define PREPARE_SIZE ISA(cpu_x86_q16_size)
+#define PREPARE_ROWS ISA(cpu_x86_q16_rows)
