@@ -162,22 +162,21 @@ static uint32_t kind_of(const clv_plan *plan, uint32_t node)
         return CORE_BAR_ROWS;
     if (!core_plan_piece_of(plan, node))
         return CORE_BAR_JOIN;
-    switch (plan->graph->nodes[node].op) {
-    case CLV_OP_MATMUL:
-    case CLV_OP_MATMUL_EXPERTS:
+    switch (clv_op_class_of(plan->graph->nodes[node].op)) {
+    case CLV_CLASS_MATMUL:
+    case CLV_CLASS_EXPERTS:
         return CORE_BAR_MATMUL;
-    case CLV_OP_ATTENTION:
+    case CLV_CLASS_ATTENTION:
         return CORE_BAR_ATTENTION;
-    case CLV_OP_RMS_NORM:
-    case CLV_OP_LAYER_NORM:
+    case CLV_CLASS_NORM:
         return CORE_BAR_NORM;
-    case CLV_OP_ROPE:
-    case CLV_OP_SOFTMAX:
-    case CLV_OP_TOP_K:
+    case CLV_CLASS_ROPE:
+    case CLV_CLASS_SOFTMAX:
+    case CLV_CLASS_SELECT:
         return CORE_BAR_ROPE;
-    case CLV_OP_GET_ROWS:
-    case CLV_OP_SET_ROWS:
-    case CLV_OP_CONVERT:
+    case CLV_CLASS_GET_ROWS:
+    case CLV_CLASS_SET_ROWS:
+    case CLV_CLASS_CONVERT:
         return CORE_BAR_ROWS;
     default:
         return CORE_BAR_ELEMENTWISE;

@@ -169,6 +169,17 @@ static inline float clv_attr_float(const clv_op_attr *attr,
     return value;
 }
 
+/* Sets a field; value: a whole number, which a float takes on. */
+static inline void clv_attr_set(clv_op_attr *attr, const clv_attr_field *field,
+                                uint32_t value)
+{
+    const float real = (float)value;
+    const int is_float =
+        field->type == CLV_ATTR_F32 || field->type == CLV_ATTR_F32_POS;
+    memcpy((char *)attr + field->offset,
+           is_float ? (const void *)&real : &value, sizeof value);
+}
+
 /* The value of the op's first field of this type; 0 if it has none. */
 static inline uint32_t clv_op_attr_of(uint32_t op, const clv_op_attr *attr,
                                       uint32_t type)

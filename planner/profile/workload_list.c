@@ -264,9 +264,8 @@ static bool add_node(chooser *c)
     memset(c->axes, 0, sizeof c->axes);
     core_workload_of(c->graph, c->index, NULL, NULL, &whole);
     c->rows_symbol = find_rows_symbol(c);
-    c->depth_symbol = whole.kind.op == CLV_OP_ATTENTION
-                          ? c->node->attr.attention.rows_symbol
-                          : 0;
+    c->depth_symbol =
+        clv_op_attr_of(c->node->op, &c->node->attr, CLV_ATTR_SYMBOL);
     choose_rows(c, whole.n);
     choose_parts(c, CORE_AXIS_ROWS);
     choose_parts(c, CORE_AXIS_CHANNELS);
