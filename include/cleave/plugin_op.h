@@ -142,6 +142,19 @@ static inline clv_operand clv_op_operand(const clv_node *node, uint32_t i)
                                  : none;
 }
 
+/* The first input that has a row, or an entry, for each row of the activation:
+ * static shapes and symbols are about its outermost dimension. */
+static inline uint32_t clv_op_sequence_input(uint32_t op)
+{
+    const clv_op_info *info = clv_op_find(op);
+    uint32_t i = 0;
+    while (info && i + 1 < info->n_inputs &&
+           info->inputs[i].first != CLV_CUT_SEQUENCE &&
+           info->inputs[i].last != CLV_CUT_SEQUENCE)
+        i++;
+    return i;
+}
+
 /* ------------------------------------------------------------------------ */
 /* Attributes                                                                */
 

@@ -55,7 +55,7 @@ static void check_taken(split *s)
             kit_fail(s->k,
                      "%s may be split along %s by %lld, but part %u of the "
                      "division is refused: %s",
-                     kit_op_name(s->spec.op), axis_names[s->axis],
+                     clv_op_name(s->spec.op), axis_names[s->axis],
                      (long long)s->caps.split_granularity[s->axis], i,
                      caps[i].answer ? "only in another form" : caps[i].reason);
 }
@@ -68,14 +68,14 @@ static void compare(split *s, uint32_t whole, uint32_t parts, kit_values *want)
         error_class = CLV_ERROR_F32;
     const double bound = kit_error_bound(error_class);
     kit_compare(&s->g, parts, want, error_class, "%s in parts along %s",
-                kit_op_name(s->spec.op), axis_names[s->axis]);
+                clv_op_name(s->spec.op), axis_names[s->axis]);
     kit_values got = kit_read(&s->g, whole);
     memcpy(want->v, got.v, (size_t)(got.rows * got.columns) * sizeof *want->v);
     kit_values_free(&got);
     /* Both may be off by the class, in the same and in opposite ways. */
     kit_compare_within(&s->g, parts, want, 4 * bound,
                        "%s in parts along %s against the whole",
-                       kit_op_name(s->spec.op), axis_names[s->axis]);
+                       clv_op_name(s->spec.op), axis_names[s->axis]);
 }
 
 /* sizes: of the parts along the axis. False where alignment forbids it. */
@@ -242,7 +242,7 @@ static void run_split(kit *k, const void *arg)
         return;
     }
     KIT_CHECK(k, is_legal(&s, s.axis), "%s has no axis %s to split along",
-              kit_op_name(s.spec.op), axis_names[s.axis]);
+              clv_op_name(s.spec.op), axis_names[s.axis]);
     KIT_CHECK(k, s.caps.split_granularity[s.axis] >= 0,
               "the granularity along %s is %lld", axis_names[s.axis],
               (long long)s.caps.split_granularity[s.axis]);
@@ -448,7 +448,7 @@ static void list_splits(kit_list *list)
             *c = (split_case){&specs[i], axis};
             kit_spec_name(&specs[i], name);
             kit_add(list, KIT_PER_DEVICE, 0, run_split, c, "%s.%s.%s",
-                    kit_op_name(specs[i].op), name, axis_names[axis]);
+                    clv_op_name(specs[i].op), name, axis_names[axis]);
         }
 }
 

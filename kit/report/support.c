@@ -210,7 +210,7 @@ static tool_record record_of(const view *v, const row *r, const char *dtype,
         shapes[i] = (double)r->shapes[i];
     tool_record record = tool_record_begin();
     tool_record_string(&record, "device", v->device);
-    tool_record_string(&record, "op", kit_op_name(r->op));
+    tool_record_string(&record, "op", clv_op_name(r->op));
     tool_record_string(&record, "dtype", dtype);
     tool_record_string(&record, "answer", answer_name(c->answer));
     tool_record_string(&record, "reason", taken ? "" : c->reason);
@@ -244,7 +244,7 @@ static void add_row(view *v, const row *r)
     split_text(c, split);
     shapes_text(r, shapes);
     const char *cells[N_COLUMNS] = {v->device,
-                                    kit_op_name(r->op),
+                                    clv_op_name(r->op),
                                     dtype,
                                     answer_name(c->answer),
                                     "",
