@@ -29,7 +29,8 @@ clv_program(const clv_plugin_program *prog)
     return (const clv_program_base *)(const void *)prog;
 }
 
-/* Finds the memory of one binding; data: [n_tensors], NULL where unbound. */
+/* Finds the memory of one binding; data: [n_tensors], NULL where unbound. A
+ * weight that is bound in a run is ignored. */
 static inline clv_status clv_bind(const clv_program_base *base,
                                   const clv_binding *binding,
                                   const int64_t *symbols, int weights,
@@ -38,6 +39,8 @@ static inline clv_status clv_bind(const clv_program_base *base,
     const clv_tensor_desc *t = binding->tensor < base->n_tensors
                                    ? &base->tensors[binding->tensor]
                                    : NULL;
+    if (t && t->usage == CLV_USAGE_WEIGHT && !weights)
+        return CLV_OK;
     if (!t || data[binding->tensor] ||
         (t->usage == CLV_USAGE_WEIGHT) != weights)
         return clv_fail(base->host, CLV_ERR_INVALID,
@@ -176,6 +179,18 @@ static inline clv_status clv_program_check(const clv_command *command)
                      command->symbols, 0, data);
     clv_free(base->host, data);
     return status;
+}
+
+/* Where all tensors lie in a run that was checked; data: [n_tensors]. */
+static inline void clv_program_resolve(const clv_command *command, char **data)
+{
+    const clv_program_base *base = clv_program(command->program);
+    memcpy(data, base->weights, base->n_tensors * sizeof *data);
+    for (uint32_t i = 0; i < command->n_bindings; i++) {
+        const clv_binding *b = &command->bindings[i];
+        if (!base->weights[b->tensor])
+            data[b->tensor] = b->buffer->data + b->offset;
+    }
 }
 
 /* Where a tensor lies in a run that was checked. */

@@ -88,11 +88,36 @@ static inline uint32_t clv_align(uint32_t dtype)
     return elements == 32 ? 2 : (uint32_t)bytes;
 }
 
-/* Dimension d of a tensor, with these values of symbols. */
+/* Dimension d of a tensor, with these values of symbols; NULL: their upper
+ * bounds. */
 static inline int64_t clv_dim(const clv_tensor_desc *t, uint32_t d,
                               const int64_t *symbols)
 {
-    return t->symbols[d] ? symbols[t->symbols[d] - 1] : t->dims[d];
+    return symbols && t->symbols[d] ? symbols[t->symbols[d] - 1] : t->dims[d];
+}
+
+/* Whether the strides of a linear tensor follow from its dimensions. */
+static inline int clv_is_dense(const clv_tensor_desc *t)
+{
+    int64_t any = 0;
+    for (uint32_t d = 0; d < t->rank; d++)
+        any |= t->strides[d];
+    return !any;
+}
+
+/* Bytes an index step of each dimension of a linear tensor, with these values
+ * of symbols; of a block type's last dimension, those of a block. */
+static inline void clv_strides(const clv_tensor_desc *t, const int64_t *symbols,
+                               int64_t strides[CLV_MAX_RANK])
+{
+    int64_t elements, bytes, n;
+    const int dense = clv_is_dense(t);
+    clv_block(t->dtype, &elements, &bytes);
+    for (uint32_t d = t->rank; d-- > 0;) {
+        strides[d] = dense ? bytes : t->strides[d];
+        n = clv_dim(t, d, symbols);
+        bytes *= d + 1 == t->rank ? (n + elements - 1) / elements : n;
+    }
 }
 
 /* Bytes from the tensor's first to its last, with these values of symbols; in a
@@ -100,27 +125,23 @@ static inline int64_t clv_dim(const clv_tensor_desc *t, uint32_t d,
 static inline uint64_t clv_tensor_size(const clv_tensor_desc *t,
                                        const int64_t *symbols)
 {
-    int64_t elements, bytes, size, dense;
-    clv_block(t->dtype, &elements, &bytes);
+    int64_t elements, size, strides[CLV_MAX_RANK];
+    clv_block(t->dtype, &elements, &size);
     if (t->layout != CLV_LAYOUT_LINEAR) {
         uint32_t axes[CLV_MAX_RANK];
         clv_layout_map map;
         return clv_layout_of(t, &map, axes)
-                   ? (uint64_t)map.n_elements * (uint64_t)bytes
+                   ? (uint64_t)map.n_elements * (uint64_t)size
                    : 0;
     }
-    size = dense = bytes;
-    int strided = 0;
-    for (uint32_t d = 0; d < t->rank; d++)
-        strided |= t->strides[d] != 0;
+    clv_strides(t, symbols, strides);
     for (uint32_t d = t->rank; d-- > 0;) {
         int64_t n = clv_dim(t, d, symbols);
         if (!n)
             return 0;
         if (d == t->rank - 1)
             n = (n + elements - 1) / elements;
-        size += (n - 1) * (strided ? t->strides[d] : dense);
-        dense *= n;
+        size += (n - 1) * strides[d];
     }
     return (uint64_t)size;
 }
@@ -154,6 +175,25 @@ clv_fail(const clv_host_api *host, clv_status status, const char *format, ...)
     return host->set_error(host->host, status, 0, text);
 }
 
+/* UNSUPPORTED, with the error set, unless clv_chain_known(). */
+static inline clv_status clv_check_chain(const clv_host_api *host,
+                                         const void *theirs)
+{
+    return clv_chain_known(theirs)
+               ? CLV_OK
+               : clv_fail(host, CLV_ERR_UNSUPPORTED,
+                          "a required extension is not known here; use a newer "
+                          "plugin");
+}
+
+static inline clv_status clv_no_memory(const clv_host_api *host, uint64_t size)
+{
+    return clv_fail(host, CLV_ERR_NO_MEMORY,
+                    "no memory for %llu bytes; close other programs or use a "
+                    "smaller model",
+                    (unsigned long long)size);
+}
+
 /* Zeroed, at a multiple of 64; NULL, with the error set, when out of memory.
  * host->free() releases it. */
 static inline void *clv_new(const clv_host_api *host, uint64_t size)
@@ -161,10 +201,7 @@ static inline void *clv_new(const clv_host_api *host, uint64_t size)
     void *block = host->alloc(host->host, size, 64);
     if (block)
         return memset(block, 0, (size_t)size);
-    clv_fail(host, CLV_ERR_NO_MEMORY,
-             "no memory for %llu bytes; close other programs or use a smaller "
-             "model",
-             (unsigned long long)size);
+    clv_no_memory(host, size);
     return NULL;
 }
 

@@ -1,5 +1,4 @@
 #include "check.h"
-#include "host.h"
 #include "op.h"
 
 #include <stdarg.h>
@@ -79,7 +78,7 @@ static bool read_operands(const clv_subgraph *graph, cpu_check *check)
 {
     const clv_node *node = &check->node;
     const cpu_op *op = check->op;
-    if (cpu_required_extension(&node->header))
+    if (!clv_chain_known(node))
         return cpu_no(check, "it needs an extension that is not known here");
     if (node->revision != 1)
         return cpu_no(check, "revision %u is not known, 1 is", node->revision);
@@ -114,8 +113,8 @@ void cpu_check_node(const cpu_kernels *kernels, const clv_subgraph *graph,
     check->kernels = kernels;
     check->n_symbols = graph->n_symbols;
     clv_op_caps *caps = &check->caps;
-    cpu_read(&check->node, sizeof check->node,
-             (const char *)graph->nodes + (size_t)node * graph->node_stride);
+    clv_read(&check->node, sizeof check->node,
+             clv_at(graph->nodes, node, graph->node_stride));
     check->op = cpu_op_find(check->node.op);
     if (!check->op) {
         snprintf(caps->reason, sizeof caps->reason, "op %u is not known here",

@@ -85,10 +85,10 @@ static inline const float *cpu_run_scales(const cpu_run *run, uint32_t tensor,
     *stride = 0;
     if (!t->quant)
         return NULL;
-    cpu_run_shape(run, t->scales, &shape);
+    cpu_run_shape(run, t->quant_scales - 1, &shape);
     if (t->quant != CLV_QUANT_PER_TENSOR)
         *stride = shape.strides[0] / (int64_t)sizeof(float);
-    return run->data[t->scales];
+    return run->data[t->quant_scales - 1];
 }
 
 /* Row i of rows, as floats. */

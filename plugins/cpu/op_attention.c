@@ -103,7 +103,7 @@ static bool check_attention(cpu_check *c)
         !cpu_need(c, &c->out[0], "output 0", f32, 2))
         return false;
     if (k->dtype != v->dtype || !cpu_tensor_same_dims(k, v) ||
-        k->dense != v->dense || (!k->dense && k->strides[0] != v->strides[0]))
+        k->strides[0] != v->strides[0])
         return cpu_no(c, "k and v differ in dtype, dimensions or strides");
     if (!cpu_tensor_same_dims(q, &c->out[0]) ||
         !cpu_tensor_same_dim(q, 0, &c->in[3], 0))

@@ -1,5 +1,4 @@
 #include "tensor.h"
-#include "host.h"
 #include "kernels.h"
 
 #include <inttypes.h>
@@ -52,14 +51,9 @@ refuse(char *reason, size_t size, const char *fmt, ...)
 }
 
 static bool read_dims(const clv_subgraph *graph, const clv_tensor_desc *d,
-                      uint32_t index, cpu_tensor *t, char *reason, size_t size)
+                      uint32_t index, char *reason, size_t size)
 {
     for (uint32_t i = 0; i < d->rank; i++) {
-        t->dims[i] = d->dims[i];
-        t->symbols[i] = d->symbols[i];
-        t->strides[i] = d->strides[i];
-        if (t->strides[i])
-            t->dense = false;
         if (d->symbols[i] > graph->n_symbols)
             return refuse(reason, size,
                           "tensor %u: symbol %u of %u does not exist", index,
@@ -96,7 +90,7 @@ static bool check_extent(const cpu_tensor *t, uint32_t index, char *reason,
                       t->dims[last]);
     for (uint32_t i = t->rank; i-- > 0;) {
         int64_t n = i == last ? t->dims[i] / block.elements : t->dims[i];
-        int64_t step = t->dense ? dense : t->strides[i], span;
+        int64_t step = clv_is_dense(t) ? dense : t->strides[i], span;
         if ((n > 1 && step <= 0) || step % (int64_t)cpu_dtype_align(t->dtype))
             return refuse(reason, size,
                           "tensor %u: stride %" PRId64 " of dimension %u is "
@@ -119,10 +113,10 @@ bool cpu_tensor_read(const clv_subgraph *graph, uint32_t index, cpu_tensor *out,
         return refuse(reason, size, "tensor %u of %u does not exist", index,
                       graph->n_tensors);
     clv_tensor_desc d;
-    cpu_read(&d, sizeof d,
+    clv_read(&d, sizeof d,
              (const char *)graph->tensors +
                  (size_t)index * graph->tensor_stride);
-    if (cpu_required_extension(&d.header))
+    if (!clv_chain_known(&d))
         return refuse(reason, size,
                       "tensor %u: needs an extension that is not known here",
                       index);
@@ -146,17 +140,10 @@ bool cpu_tensor_read(const clv_subgraph *graph, uint32_t index, cpu_tensor *out,
                       "tensor %u: only linear buffers, not storage %u in "
                       "layout %u",
                       index, d.storage, d.layout);
-    cpu_tensor t = {.dtype = d.dtype,
-                    .usage = d.usage,
-                    .rank = d.rank,
-                    .dense = true,
-                    .quant = d.quant,
-                    .quant_group = d.quant_group,
-                    .scales = d.quant_scales - 1};
-    if (!read_dims(graph, &d, index, &t, reason, size) ||
-        !check_extent(&t, index, reason, size))
+    if (!read_dims(graph, &d, index, reason, size) ||
+        !check_extent(&d, index, reason, size))
         return false;
-    *out = t;
+    *out = d;
     return true;
 }
 
@@ -184,7 +171,7 @@ bool cpu_scales_read(const clv_subgraph *graph, uint32_t index,
     if (rank == 2 && t->quant_group % cpu_dtype_block(t->dtype).elements)
         return refuse(reason, size, "tensor %u: groups of %u split bytes",
                       index, t->quant_group);
-    if (!cpu_tensor_read(graph, t->scales, out, reason, size))
+    if (!cpu_tensor_read(graph, t->quant_scales - 1, out, reason, size))
         return false;
     bool fits =
         out->rank == rank && !out->symbols[0] && !out->symbols[rank - 1] &&
@@ -200,7 +187,7 @@ bool cpu_scales_read(const clv_subgraph *graph, uint32_t index,
 
 bool cpu_tensor_is_rows(const cpu_tensor *t)
 {
-    if (t->dense)
+    if (clv_is_dense(t))
         return true;
     cpu_block block = cpu_dtype_block(t->dtype);
     uint32_t last = t->rank - 1;
@@ -236,30 +223,11 @@ bool cpu_tensor_same_dims(const cpu_tensor *a, const cpu_tensor *b)
 void cpu_tensor_shape(const cpu_tensor *t, const int64_t *symbols,
                       cpu_shape *out)
 {
-    cpu_block block = cpu_dtype_block(t->dtype);
-    int64_t step = block.bytes;
     out->dtype = t->dtype;
     out->rank = t->rank;
-    for (uint32_t i = t->rank; i-- > 0;) {
-        out->dims[i] = t->symbols[i] ? symbols[t->symbols[i] - 1] : t->dims[i];
-        out->strides[i] = t->dense ? step : t->strides[i];
-        step *= i == t->rank - 1 ? out->dims[i] / block.elements : out->dims[i];
-    }
-}
-
-uint64_t cpu_shape_extent(const cpu_shape *shape)
-{
-    cpu_block block = cpu_dtype_block(shape->dtype);
-    int64_t bytes = block.bytes;
-    for (uint32_t i = 0; i < shape->rank; i++) {
-        int64_t n = shape->dims[i];
-        if (!n)
-            return 0;
-        if (i == shape->rank - 1)
-            n /= block.elements;
-        bytes += (n - 1) * shape->strides[i];
-    }
-    return (uint64_t)bytes;
+    for (uint32_t i = 0; i < t->rank; i++)
+        out->dims[i] = clv_dim(t, i, symbols);
+    clv_strides(t, symbols, out->strides);
 }
 
 cpu_rows cpu_shape_rows(const cpu_shape *shape, void *data)

@@ -1,23 +1,15 @@
 /*
- * Tensors as the plugin sees them: descriptions checked once, when a graph is
- * asked about or compiled, and made concrete when a run gives the symbols'
- * values and the memory.
+ * Tensors as the plugin sees them: descriptions that are checked once, when a
+ * graph is asked about or compiled, and made concrete when a run gives the
+ * values of symbols and the memory.
  */
 #pragma once
 
-#include <cleave/plugin.h>
+#include <cleave/plugin_util.h>
 
 #include <stdbool.h>
 
-typedef struct cpu_tensor {
-    uint32_t dtype, usage, rank;
-    bool dense; /* strides follow from dims */
-    int64_t dims[CLV_MAX_RANK];
-    uint32_t symbols[CLV_MAX_RANK]; /* 1 + symbol, 0: fixed */
-    int64_t strides[CLV_MAX_RANK];  /* bytes; unless dense */
-    uint32_t quant;                 /* clv_quant; I8 and I4 have one */
-    uint32_t quant_group, scales;   /* scales: their tensor's index */
-} cpu_tensor;
+typedef clv_tensor_desc cpu_tensor;
 
 /* A tensor with its dimensions known. */
 typedef struct cpu_shape {
@@ -67,7 +59,5 @@ bool cpu_tensor_same_dim(const cpu_tensor *a, uint32_t i, const cpu_tensor *b,
 
 void cpu_tensor_shape(const cpu_tensor *t, const int64_t *symbols,
                       cpu_shape *out);
-/* Bytes from the first element to the end of the last; 0: no elements. */
-uint64_t cpu_shape_extent(const cpu_shape *shape);
 /* Of a tensor that is rows. */
 cpu_rows cpu_shape_rows(const cpu_shape *shape, void *data);
