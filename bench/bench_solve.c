@@ -24,13 +24,13 @@ static int run(int64_t n_tokens)
     double best = 1e9, makespan = 0;
     clv_status status = m ? CLV_OK : CLV_ERR_NO_MEMORY;
     for (int i = 0; i < 5 && !status; i++) {
-        core_solution solution;
+        planner_solution solution;
         double begin = now_ms();
-        status = core_solve(&m->p, &solution);
+        status = planner_search(&m->p, &solution);
         double ms = now_ms() - begin;
         best = ms < best ? ms : best;
         makespan = solution.makespan_ns;
-        core_solution_finish(&solution);
+        planner_solution_finish(&solution);
     }
     if (m)
         model_problem_free(m);

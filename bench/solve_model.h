@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "../core/solve/solve.h"
+#include "../planner/search/solve.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,18 +19,18 @@ typedef struct model_shape {
 enum { MODEL_NPU, MODEL_GPU, MODEL_CPU, MODEL_DEVICES };
 
 typedef struct model_problem {
-    core_solve_problem p;
+    planner_solve_problem p;
     model_shape shape;
-    core_solve_device devices[MODEL_DEVICES];
-    core_solve_node *nodes;
-    core_solve_option *options;
-    core_solve_piece *pieces;
+    planner_solve_device devices[MODEL_DEVICES];
+    planner_solve_node *nodes;
+    planner_solve_option *options;
+    planner_solve_piece *pieces;
 } model_problem;
 
 #define MODEL_LAYER 17
 #define MODEL_OPTIONS 48 /* of a node, at most */
 
-static const core_solve_device model_devices[MODEL_DEVICES] = {
+static const planner_solve_device model_devices[MODEL_DEVICES] = {
     {.submit_ns = 10e3,
      .submit_idle_ns = 10e3,
      .dispatch_ns = 30e3,
@@ -86,11 +86,11 @@ typedef struct model_node {
 } model_node;
 
 static inline void model_piece(model_problem *m, const model_node *node,
-                               int device, core_box out, core_box in)
+                               int device, planner_box out, planner_box in)
 {
-    core_solve_problem *p = &m->p;
-    core_solve_option *option = &m->options[p->n_options - 1];
-    core_solve_piece *piece = &m->pieces[p->n_pieces++];
+    planner_solve_problem *p = &m->p;
+    planner_solve_option *option = &m->options[p->n_options - 1];
+    planner_solve_piece *piece = &m->pieces[p->n_pieces++];
     int64_t n = out.end[0] - out.begin[0], columns = out.end[1] - out.begin[1];
     int64_t deep = in.end[1] - in.begin[1];
     memset(piece, 0, sizeof *piece);
@@ -101,7 +101,8 @@ static inline void model_piece(model_problem *m, const model_node *node,
     piece->weight_bytes = node->matmul ? (uint64_t)(deep * columns / 2) : 0;
     piece->out = out;
     for (uint32_t k = 0; k < node->n_deps; k++) {
-        core_box need = {{out.begin[0], 0}, {out.end[0], node->dep_columns[k]}};
+        planner_box need = {{out.begin[0], 0},
+                            {out.end[0], node->dep_columns[k]}};
         if (node->own_columns && node->dep_columns[k] == node->out) {
             need.begin[1] = out.begin[1];
             need.end[1] = out.end[1];
@@ -114,14 +115,15 @@ static inline void model_piece(model_problem *m, const model_node *node,
     option->n_pieces++;
 }
 
-static inline core_box model_box(int64_t r0, int64_t r1, int64_t c0, int64_t c1)
+static inline planner_box model_box(int64_t r0, int64_t r1, int64_t c0,
+                                    int64_t c1)
 {
-    return (core_box){{r0, c0}, {r1, c1}};
+    return (planner_box){{r0, c0}, {r1, c1}};
 }
 
 static inline void model_option(model_problem *m)
 {
-    m->options[m->p.n_options++] = (core_solve_option){m->p.n_pieces, 0};
+    m->options[m->p.n_options++] = (planner_solve_option){m->p.n_pieces, 0};
     m->nodes[m->p.n_nodes - 1].n_options++;
 }
 
@@ -129,7 +131,7 @@ static inline void model_option(model_problem *m)
 static inline void model_columns(model_problem *m, const model_node *node,
                                  int a, int b, int64_t at)
 {
-    core_box all = model_box(0, node->n, 0, node->in);
+    planner_box all = model_box(0, node->n, 0, node->in);
     model_option(m);
     model_piece(m, node, a, model_box(0, node->n, 0, at), all);
     model_piece(m, node, b, model_box(0, node->n, at, node->out), all);
@@ -138,14 +140,14 @@ static inline void model_columns(model_problem *m, const model_node *node,
 static inline void model_channels(model_problem *m, const model_node *node,
                                   int a, int b, int64_t at)
 {
-    core_box out = model_box(0, node->n, 0, node->out);
+    planner_box out = model_box(0, node->n, 0, node->out);
     model_option(m);
     model_piece(m, node, a, out, model_box(0, node->n, 0, at));
     m->pieces[m->p.n_pieces - 1].partial = true;
     model_piece(m, node, b, out, model_box(0, node->n, at, node->in));
     m->pieces[m->p.n_pieces - 1].partial = true;
     model_piece(m, node, b, out, out);
-    core_solve_piece *join = &m->pieces[m->p.n_pieces - 1];
+    planner_solve_piece *join = &m->pieces[m->p.n_pieces - 1];
     join->joins = true;
     join->weight_bytes = 0;
     join->ns = model_vector_ns(b, node->n, node->out);
@@ -164,8 +166,8 @@ static inline void model_sequence(model_problem *m, const model_node *node,
 
 static inline void model_options(model_problem *m, const model_node *node)
 {
-    core_box out = model_box(0, node->n, 0, node->out);
-    core_box in = model_box(0, node->n, 0, node->in);
+    planner_box out = model_box(0, node->n, 0, node->out);
+    planner_box in = model_box(0, node->n, 0, node->in);
     for (int d = node->matmul ? 0 : 1; d < MODEL_DEVICES; d++) {
         model_option(m);
         model_piece(m, node, d, out, in);
@@ -194,11 +196,11 @@ static inline void model_options(model_problem *m, const model_node *node)
 static inline void model_add(model_problem *m, uint32_t kind, model_node node,
                              const uint32_t deps[3])
 {
-    core_solve_problem *p = &m->p;
+    planner_solve_problem *p = &m->p;
     uint32_t i = p->n_nodes++;
-    core_solve_node *out = &m->nodes[i];
-    *out = (core_solve_node){.kind = m->shape.distinct ? i : kind,
-                             .first_option = p->n_options};
+    planner_solve_node *out = &m->nodes[i];
+    *out = (planner_solve_node){.kind = m->shape.distinct ? i : kind,
+                                .first_option = p->n_options};
     int64_t columns[3];
     memcpy(columns, node.dep_columns, sizeof columns);
     for (int k = 0; k < 3; k++)
@@ -263,11 +265,11 @@ static inline model_problem *model_problem_new(const model_shape *shape)
     m->nodes = calloc(n, sizeof *m->nodes);
     m->options = calloc(n_options, sizeof *m->options);
     m->pieces = calloc(3 * n_options, sizeof *m->pieces);
-    m->p = (core_solve_problem){.devices = m->devices,
-                                .nodes = m->nodes,
-                                .options = m->options,
-                                .pieces = m->pieces,
-                                .n_devices = MODEL_DEVICES};
+    m->p = (planner_solve_problem){.devices = m->devices,
+                                   .nodes = m->nodes,
+                                   .options = m->options,
+                                   .pieces = m->pieces,
+                                   .n_devices = MODEL_DEVICES};
     for (uint32_t l = 0;
          m->nodes && m->options && m->pieces && l < shape->n_layers; l++)
         model_layer(m);

@@ -6,7 +6,6 @@
 #include "device/remains.h"
 #include "plugin/loader.h"
 #include "plugin/workers.h"
-#include "profile/profile.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +47,7 @@ clv_status clv_context_create(const clv_context_params *params,
     if (!ctx)
         return clv_error(CLV_ERR_NO_MEMORY, "no memory for a context");
     pthread_mutex_init(&ctx->workers_mutex, NULL);
+    pthread_mutex_init(&ctx->planner_mutex, NULL);
     pthread_rwlock_init(&ctx->log_lock, NULL);
     ctx->n_workers = core_processor_count();
     ctx->log = params->log;
@@ -66,8 +66,6 @@ clv_status clv_context_create(const clv_context_params *params,
     }
     if (st == CLV_OK)
         st = core_kernel_sums_create(&ctx->kernel_sums);
-    if (st == CLV_OK)
-        st = core_profile_create(ctx, &ctx->profile);
     if (st == CLV_OK) {
         clv_trace_enable(ctx, params->trace);
         st = core_loader_run(ctx);
@@ -106,8 +104,9 @@ void clv_context_destroy(clv_context *ctx)
     if (!ctx)
         return;
     const bool kept = any_kept(ctx);
-    core_profile_destroy(ctx->profile);
-    ctx->profile = NULL;
+    if (ctx->planner)
+        ctx->planner_destroy(ctx->planner);
+    ctx->planner = NULL;
     core_loader_finish(ctx);
     if (kept) {
         leave(ctx);
@@ -119,6 +118,7 @@ void clv_context_destroy(clv_context *ctx)
     if (ctx->owns_config)
         clv_config_destroy(ctx->config);
     pthread_mutex_destroy(&ctx->workers_mutex);
+    pthread_mutex_destroy(&ctx->planner_mutex);
     pthread_rwlock_destroy(&ctx->log_lock);
     free(ctx);
 }

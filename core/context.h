@@ -15,7 +15,6 @@
 
 struct core_loader;
 struct core_workers;
-struct core_profile;
 
 /* Spans recorded so far; trace.c. */
 struct core_trace;
@@ -57,9 +56,13 @@ struct clv_context {
     void *progress_ctx;
     struct core_trace *trace;
     struct core_kernel_sums
-        *kernel_sums;             /* NULL only in the trial of a plugin */
-    struct core_loader *loader;   /* outcome of every candidate */
-    struct core_profile *profile; /* what is known of the devices' speed */
+        *kernel_sums;           /* NULL only in the trial of a plugin */
+    struct core_loader *loader; /* outcome of every candidate */
+    /* What the layer that makes plans keeps with the context. It sets both
+     * under planner_mutex when it is first used. */
+    pthread_mutex_t planner_mutex;
+    void *planner;
+    void (*planner_destroy)(void *planner);
 
     core_plugin **plugins;
     clv_device **devices; /* in preference order */

@@ -5,7 +5,6 @@
  * both see: before the step is submitted, or once it is done, before anything
  * that waits for it is submitted.
  */
-#include "../plan/plan_transfers.h"
 #include "../base/error.h"
 #include "exec.h"
 

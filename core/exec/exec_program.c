@@ -2,7 +2,6 @@
  * From a step of the plan to a compiled program with bound memory: takes the
  * step's nodes out of the graph, with the tensors they use and no others.
  */
-#include "../plan/plan_transfers.h"
 #include "../base/error.h"
 #include "exec.h"
 

@@ -9,7 +9,6 @@
  * steps of the same kinds share what is known of them. It comes from the plan's
  * forecast first, then from the runs themselves.
  */
-#include "../solve/forecast.h"
 #include "../base/hash.h"
 #include "exec.h"
 
@@ -90,7 +89,7 @@ static uint32_t pace_of_kind(core_exec_sync *sync, uint64_t kind,
 static void make_points(const clv_plan *plan, core_exec_sync *sync,
                         const uint64_t *kinds)
 {
-    const struct core_forecast *forecast = plan->forecast;
+    const core_forecast *forecast = plan->forecast;
     for (uint32_t s = 0; s < plan->n_steps; s++) {
         double now = forecast ? forecast->host_waits[s].begin_ns : 0;
         for (uint32_t i = 0; i < plan->steps[s].n_waits; i++) {

@@ -3,9 +3,7 @@
  * submit's correlation says which step of which run it was.
  */
 #include "../graph/shape.h"
-#include "../plan/plan_transfers.h"
-#include "../profile/profile.h"
-#include "../profile/work.h"
+#include "../graph/workload.h"
 #include "exec.h"
 #include "kernel_sums.h"
 #include "trace.h"
@@ -206,7 +204,8 @@ void core_exec_collect_trace(clv_exec *exec)
         collection c = {.exec = exec, .dev = exec->devices[d].dev};
         if (!exec->devices[d].timeline)
             continue;
-        core_profile_top(plan->ctx->profile, c.dev, &c.top_bytes, &c.top_flops);
+        c.top_bytes = plan->devices[d].top_bytes;
+        c.top_flops = plan->devices[d].top_flops;
         c.steps = calloc(plan->n_steps + 1u, sizeof *c.steps);
         if (c.steps)
             collect(&c);

@@ -27,7 +27,7 @@
 #include "../device/device_memory.h"
 #include "../graph/graph.h"
 #include "../graph/regions.h"
-#include "cut.h"
+#include "../graph/cut.h"
 #include "memplan.h"
 
 typedef struct core_part {
@@ -122,6 +122,28 @@ typedef struct core_state_end {
     uint32_t writer;
 } core_state_end;
 
+typedef struct core_span {
+    double begin_ns, end_ns; /* since the run began */
+} core_span;
+
+/*
+ * What a run of the plan takes, as predicted from profiles; times in ns since
+ * the run began. The executor waits by it, and views show it.
+ */
+typedef struct core_forecast {
+    double makespan_ns;    /* until the host goes on after the last wait */
+    double energy_nj;      /* of the work; 0: unknown */
+    core_span *parts;      /* [plan->n_parts] */
+    double *costs_ns;      /* [plan->n_parts] of the part alone */
+    core_span *steps;      /* [plan->n_steps] on the device, with dispatch */
+    core_span *submits;    /* [plan->n_steps] of the host */
+    core_span *host_waits; /* [plan->n_steps] before the submit */
+    core_span last_wait;   /* of the host, for everything to end */
+    double *busy_ns;       /* [plan->n_devices] */
+} core_forecast;
+
+void core_forecast_free(core_forecast *forecast); /* NULL is legal */
+
 typedef struct core_plan_device {
     clv_device *dev;
     uint32_t n_steps; /* of a run; 0: unused */
@@ -131,6 +153,8 @@ typedef struct core_plan_device {
     uint32_t local_type;
     uint64_t staging_size;
     core_memplan memory; /* of its own arena, if it is local */
+    /* The highest rates that were measured on it, a ns; 0: unknown. */
+    double top_bytes, top_flops;
 } core_plan_device;
 
 struct clv_plan {
@@ -155,45 +179,48 @@ struct clv_plan {
     core_place *places;         /* [graph->n_tensors] */
     uint32_t n_devices, n_pieces, n_parts, n_steps, n_waits, n_loads;
     uint32_t n_copies, n_state_uses, n_state_ends;
-    uint64_t pointer_align; /* most that a device asks for; at least 1 */
-    uint64_t align;         /* of offsets in the arena */
-    core_memplan memory;    /* of the arena in the host's memory: size, and
-                               what it might be */
-    struct core_forecast *forecast; /* for the largest symbols; NULL: costs are
+    uint64_t pointer_align;  /* most that a device asks for; at least 1 */
+    uint64_t align;          /* of offsets in the arena */
+    core_memplan memory;     /* of the arena in the host's memory: size, and
+                                what it might be */
+    core_forecast *forecast; /* for the largest symbols; NULL: costs are
                                        not known */
 };
 
-/* What may be done with nodes. */
-typedef enum core_strategy {
-    CORE_STRATEGY_FIRST = 0,  /* each on the first device that takes it */
-    CORE_STRATEGY_LAYER = 1,  /* whole nodes, where they are best */
-    CORE_STRATEGY_TENSOR = 2, /* parts of nodes too */
-} core_strategy;
+/* Nodes that copy input 0 to output 0, boxes of equal shape. */
+#define CORE_OP_COPY CLV_OP_NONE
 
-/* A plan from pieces that are given: the solver's, or saved ones. Checked like
- * any input: they cover the graph, and each device takes its own. pieces are
- * copied; device: into params->devices. */
-clv_status core_plan_from_pieces(clv_context *ctx, clv_graph *graph,
-                                 const clv_plan_params *params,
-                                 const core_piece *pieces, uint32_t n_pieces,
-                                 clv_plan **out);
+/* Stretches of a copy's bytes in the base of `value`, for these symbols (NULL:
+ * the largest). */
+clv_status core_plan_copy_runs(const clv_plan *plan, clv_value value,
+                               const int64_t *symbols, core_runs *out);
 
-/* The same with a say in how parts are joined to steps: early ends them where
- * another device needs something. */
-clv_status core_plan_make(clv_context *ctx, clv_graph *graph,
-                          const clv_plan_params *params,
-                          const core_piece *pieces, uint32_t n_pieces,
-                          bool early, clv_plan **out);
+static inline bool core_part_copies(const clv_plan *plan, uint32_t part)
+{
+    return plan->graph->nodes[plan->parts[part].node].op == CORE_OP_COPY;
+}
 
-/* The stages of clv_plan_create(), in this order; each fills its arrays.
- * all[d * n_nodes + i] is what device d answered for node i of the source;
- * caps[i] what the device of node i of plan->graph answered for it. */
-clv_status core_plan_place(clv_plan *plan, const clv_op_caps *all);
-clv_status core_plan_steps(clv_plan *plan);
-/* Of core_plan_steps(): puts the steps into the order of submission. */
-clv_status core_plan_order(clv_plan *plan);
+/* Whether a value is a state that lies on a device in a layout of its own. */
+static inline bool core_plan_laid_on(const clv_plan *plan, clv_value value,
+                                     uint32_t device)
+{
+    return plan->graph->tensors[value].layout &&
+           plan->places[value].memory == 1 + device;
+}
+
+/* Whether a copying part leaves its device's memory. */
+static inline bool core_part_copies_out(const clv_plan *plan, uint32_t part)
+{
+    const clv_node *node = &plan->graph->nodes[plan->parts[part].node];
+    return !plan->places[plan->graph->values[node->outputs[0]].base].memory;
+}
+
+/* Memory planning: places, arenas and loads of a plan whose steps are known.
+ * caps[i]: what the device of node i of plan->graph answered for it. */
 clv_status core_plan_memory(clv_plan *plan, const clv_op_caps *caps);
-clv_status core_plan_waits(clv_plan *plan);
+/* Once places are known: where bytes pass that a device cannot fetch from the
+ * host's memory itself. */
+clv_status core_plan_staging(clv_plan *plan);
 /* Whether the host waits where a device needs something of another one. */
 bool core_plan_host_waits(const clv_plan *plan, uint32_t device, uint32_t on);
 
@@ -203,12 +230,6 @@ bool core_plan_accepts(const clv_graph *graph, const clv_node *node,
                        const clv_device *dev, const clv_op_caps *caps,
                        char reason[CORE_REASON_SIZE]);
 
-/* A forecast by the profiles of the plan's devices, in memory or in the cache;
- * nothing is measured. symbols as core_forecast_make(); CLV_ERR_NOT_FOUND where
- * a cost is not known. */
-clv_status core_plan_foresee(const clv_plan *plan, const int64_t *symbols,
-                             struct core_forecast **out);
-
 /* Whether the devices that compute on the host's cores leave it one to poll on.
  */
 bool core_plan_spare_core(const clv_plan *plan);
@@ -216,3 +237,32 @@ bool core_plan_spare_core(const clv_plan *plan);
 /* "matmul blk.0.ffn_up.weight": the op and what tells it from others. */
 void core_plan_node_text(const clv_plan *plan, uint32_t node, char *text,
                          size_t size);
+
+const char *core_plan_device_id(const clv_plan *plan, uint32_t device);
+/* What decided about a node of the graph that is run: NULL for one that joins
+ * partial sums. */
+const core_piece *core_plan_piece_of(const clv_plan *plan, uint32_t node);
+/* The node of the source graph that a node of plan->graph comes from. */
+uint32_t core_plan_source_of(const clv_plan *plan, uint32_t node);
+/* parts[node of plan->graph]: its index in plan->parts; the caller's, for
+ * free(). NULL when out of memory. */
+uint32_t *core_plan_part_map(const clv_plan *plan);
+
+/* What clv_plan_print() writes as "json". */
+clv_status core_plan_json(const clv_plan *plan, char **out);
+
+/* The pieces of a saved plan, for the devices that it names. */
+typedef struct core_saved_plan {
+    clv_device **devices; /* in order of appearance */
+    core_piece *pieces;   /* device: into devices */
+    uint32_t n_devices, n_pieces;
+    bool early_steps;
+} core_saved_plan;
+
+/* Nothing in the text is believed: the pieces name nodes of the graph and
+ * devices that are allowed (NULL, or no devices in it: all of the context).
+ * Whether they divide the nodes properly is core_cut_make()'s to check. */
+clv_status core_plan_read_json(clv_context *ctx, const clv_graph *graph,
+                               const clv_plan_params *allowed, const char *json,
+                               uint64_t size, core_saved_plan *out);
+void core_saved_plan_finish(core_saved_plan *saved);

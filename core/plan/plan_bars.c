@@ -1,6 +1,5 @@
 /* What happens in a stretch of time: work, submits, waits. */
 #include "plan_svg.h"
-#include "plan_transfers.h"
 
 #include <math.h>
 #include <stdio.h>

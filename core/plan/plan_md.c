@@ -3,7 +3,6 @@
 #include "../graph/shape.h"
 #include "../graph/tensor.h"
 #include "plan_print.h"
-#include "plan_transfers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +10,11 @@
 /* Shorter stretches are as well written out. */
 #define MIN_PERIOD 3
 
-    typedef struct writer {
+typedef struct writer {
     core_text *text;
     const clv_plan *plan;
-    const struct core_forecast *forecast; /* or NULL */
-    uint32_t *parts;                      /* core_plan_part_map() */
+    const core_forecast *forecast; /* or NULL */
+    uint32_t *parts;               /* core_plan_part_map() */
     uint32_t *first; /* [source->n_nodes + 1] in plan->graph's nodes */
 } writer;
 
@@ -103,7 +102,7 @@ static void add_devices(const writer *w)
 
 static void add_predicted(const writer *w)
 {
-    const struct core_forecast *f = w->forecast;
+    const core_forecast *f = w->forecast;
     const clv_graph *graph = w->plan->source;
     double submits = 0,
            waits = f ? f->last_wait.end_ns - f->last_wait.begin_ns : 0;

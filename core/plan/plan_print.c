@@ -4,33 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *core_plan_device_id(const clv_plan *plan, uint32_t device)
-{
-    return plan->devices[device].dev->id;
-}
-
-const core_piece *core_plan_piece_of(const clv_plan *plan, uint32_t node)
-{
-    if (!plan->cut.graph)
-        return &plan->pieces[node];
-    return plan->cut.pieces[node] == CORE_NO_PIECE
-               ? NULL
-               : &plan->pieces[plan->cut.pieces[node]];
-}
-
-uint32_t core_plan_source_of(const clv_plan *plan, uint32_t node)
-{
-    return plan->cut.graph ? plan->cut.sources[node] : node;
-}
-
-uint32_t *core_plan_part_map(const clv_plan *plan)
-{
-    uint32_t *map = calloc(plan->n_parts + 1u, sizeof *map);
-    for (uint32_t i = 0; map && i < plan->n_parts; i++)
-        map[plan->parts[i].node] = i;
-    return map;
-}
-
 void core_plan_add_ranges(core_text *text, const core_piece *piece)
 {
     for (uint32_t a = 0; a < CORE_AXIS_COUNT; a++)

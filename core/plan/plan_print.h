@@ -5,7 +5,6 @@
 #pragma once
 
 #include "../base/text.h"
-#include "../solve/forecast.h"
 #include "plan.h"
 
 void core_plan_add_json(core_text *text, const clv_plan *plan);
@@ -13,15 +12,6 @@ clv_status core_plan_add_md(core_text *text, const clv_plan *plan);
 /* CLV_ERR_NOT_FOUND: the plan has no forecast. */
 clv_status core_plan_add_svg(core_text *text, const clv_plan *plan);
 
-const char *core_plan_device_id(const clv_plan *plan, uint32_t device);
-/* What decided about a node of the graph that is run: NULL for one that joins
- * partial sums. */
-const core_piece *core_plan_piece_of(const clv_plan *plan, uint32_t node);
-/* The node of the source graph that a node of plan->graph comes from. */
-uint32_t core_plan_source_of(const clv_plan *plan, uint32_t node);
-/* parts[node of plan->graph]: its index in plan->parts; the caller's, for
- * free(). NULL when out of memory. */
-uint32_t *core_plan_part_map(const clv_plan *plan);
 /* ", rows 0..96, sequence 4..8" */
 void core_plan_add_ranges(core_text *text, const core_piece *piece);
 /* value with so many decimals, 0 to 6 */

@@ -29,7 +29,7 @@ typedef enum core_bar_kind {
 typedef struct core_drawing {
     core_text *text;
     const clv_plan *plan;
-    const struct core_forecast *forecast;
+    const core_forecast *forecast;
     core_fold fold;  /* the layers; count 1: there are none */
     uint32_t shown;  /* which of them is drawn large */
     uint32_t *lane;  /* [plan->n_devices] its row, or CORE_NO_LANE */

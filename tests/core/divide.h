@@ -3,7 +3,7 @@
 
 #include "test.h"
 
-#include "../../core/plan/cut.h"
+#include "../../core/graph/cut.h"
 
 #define TEST_MAX_PIECES 6 /* of a node */
 

@@ -1,7 +1,7 @@
 /* Problems for the search, made by hand or at random. */
 #pragma once
 
-#include "../../core/solve/solve.h"
+#include "../../planner/search/solve.h"
 
 #include <stdlib.h>
 
@@ -12,68 +12,68 @@
 #define PROBLEM_PIECES 8000
 
 typedef struct problem {
-    core_solve_problem p;
-    core_solve_device devices[CORE_SOLVE_DEVICES];
-    core_solve_node nodes[PROBLEM_NODES];
-    core_solve_option options[PROBLEM_OPTIONS];
-    core_solve_piece pieces[PROBLEM_PIECES];
+    planner_solve_problem p;
+    planner_solve_device devices[PLANNER_SOLVE_DEVICES];
+    planner_solve_node nodes[PROBLEM_NODES];
+    planner_solve_option options[PROBLEM_OPTIONS];
+    planner_solve_piece pieces[PROBLEM_PIECES];
 } problem;
 
 static inline problem *problem_new(uint32_t n_devices)
 {
     problem *q = calloc(1, sizeof *q);
     assert_non_null(q);
-    q->p = (core_solve_problem){.devices = q->devices,
-                                .nodes = q->nodes,
-                                .options = q->options,
-                                .pieces = q->pieces,
-                                .n_devices = n_devices};
+    q->p = (planner_solve_problem){.devices = q->devices,
+                                   .nodes = q->nodes,
+                                   .options = q->options,
+                                   .pieces = q->pieces,
+                                   .n_devices = n_devices};
     for (uint32_t d = 0; d < n_devices; d++)
         q->devices[d] =
-            (core_solve_device){.memory = UINT64_MAX, .max_share = 1};
+            (planner_solve_device){.memory = UINT64_MAX, .max_share = 1};
     return q;
 }
 
-static inline core_solve_device problem_device(double submit, double idle,
-                                               double dispatch, double wait,
-                                               bool host_waits)
+static inline planner_solve_device problem_device(double submit, double idle,
+                                                  double dispatch, double wait,
+                                                  bool host_waits)
 {
-    return (core_solve_device){.submit_ns = submit,
-                               .submit_idle_ns = idle,
-                               .dispatch_ns = dispatch,
-                               .wait_ns = wait,
-                               .host_waits = host_waits,
-                               .memory = UINT64_MAX,
-                               .max_share = 1};
+    return (planner_solve_device){.submit_ns = submit,
+                                  .submit_idle_ns = idle,
+                                  .dispatch_ns = dispatch,
+                                  .wait_ns = wait,
+                                  .host_waits = host_waits,
+                                  .memory = UINT64_MAX,
+                                  .max_share = 1};
 }
 
 /* Results are 16 rows of 16 columns. */
 #define PROBLEM_EXTENT 16
-static const core_box whole_box = {{0, 0}, {PROBLEM_EXTENT, PROBLEM_EXTENT}};
-static const core_box no_box = {{0, 0}, {0, 0}};
+static const planner_box whole_box = {{0, 0}, {PROBLEM_EXTENT, PROBLEM_EXTENT}};
+static const planner_box no_box = {{0, 0}, {0, 0}};
 
-static inline core_box columns(int64_t begin, int64_t end)
+static inline planner_box columns(int64_t begin, int64_t end)
 {
-    return (core_box){{0, begin}, {PROBLEM_EXTENT, end}};
+    return (planner_box){{0, begin}, {PROBLEM_EXTENT, end}};
 }
 
-static inline core_box rows(int64_t begin, int64_t end)
+static inline planner_box rows(int64_t begin, int64_t end)
 {
-    return (core_box){{begin, 0}, {end, PROBLEM_EXTENT}};
+    return (planner_box){{begin, 0}, {end, PROBLEM_EXTENT}};
 }
 
 /* A node of its own kind without deps and options yet. */
-static inline core_solve_node *problem_node(problem *q)
+static inline planner_solve_node *problem_node(problem *q)
 {
     assert_true(q->p.n_nodes < PROBLEM_NODES);
-    core_solve_node *node = &q->nodes[q->p.n_nodes];
-    *node =
-        (core_solve_node){.first_option = q->p.n_options, .kind = q->p.n_nodes};
+    planner_solve_node *node = &q->nodes[q->p.n_nodes];
+    *node = (planner_solve_node){.first_option = q->p.n_options,
+                                 .kind = q->p.n_nodes};
     q->p.n_nodes++;
     return node;
 }
 
-static inline void problem_dep(core_solve_node *node, uint32_t dep)
+static inline void problem_dep(planner_solve_node *node, uint32_t dep)
 {
     node->deps[node->n_deps++] = dep;
 }
@@ -83,18 +83,18 @@ static inline void problem_option(problem *q)
 {
     assert_true(q->p.n_options < PROBLEM_OPTIONS);
     q->options[q->p.n_options++] =
-        (core_solve_option){.first_piece = q->p.n_pieces};
+        (planner_solve_option){.first_piece = q->p.n_pieces};
     q->nodes[q->p.n_nodes - 1].n_options++;
 }
 
 /* Another piece of the latest option, that makes `out` of all of its deps. */
-static inline core_solve_piece *problem_piece(problem *q, uint32_t device,
-                                              double ns, core_box out)
+static inline planner_solve_piece *problem_piece(problem *q, uint32_t device,
+                                                 double ns, planner_box out)
 {
     assert_true(q->p.n_pieces < PROBLEM_PIECES);
-    core_solve_piece *piece = &q->pieces[q->p.n_pieces++];
-    *piece = (core_solve_piece){.device = device, .ns = ns, .out = out};
-    for (int k = 0; k < CORE_SOLVE_DEPS; k++)
+    planner_solve_piece *piece = &q->pieces[q->p.n_pieces++];
+    *piece = (planner_solve_piece){.device = device, .ns = ns, .out = out};
+    for (int k = 0; k < PLANNER_SOLVE_DEPS; k++)
         piece->needs[k] = whole_box;
     q->options[q->p.n_options - 1].n_pieces++;
     return piece;
@@ -104,7 +104,7 @@ static inline core_solve_piece *problem_piece(problem *q, uint32_t device,
 static inline void problem_whole(problem *q, uint32_t device, double ns,
                                  uint32_t dep)
 {
-    core_solve_node *node = problem_node(q);
+    planner_solve_node *node = problem_node(q);
     if (dep != UINT32_MAX)
         problem_dep(node, dep);
     problem_option(q);
@@ -118,7 +118,7 @@ static inline double first_makespan(const problem *q)
     double ns;
     for (uint32_t i = 0; i < q->p.n_nodes; i++)
         options[i] = q->nodes[i].first_option;
-    assert_ok(core_solve_evaluate(&q->p, options, NULL, NULL, &ns));
+    assert_ok(planner_solve_evaluate(&q->p, options, NULL, NULL, &ns));
     return ns;
 }
 
@@ -134,7 +134,7 @@ static inline void random_devices(test_random *r, problem *q)
 {
     uint32_t cost = test_below(r, 3) * 20 + 1;
     for (uint32_t d = 0; d < q->p.n_devices; d++) {
-        core_solve_device *dev = &q->devices[d];
+        planner_solve_device *dev = &q->devices[d];
         dev->submit_ns = random_ns(r, cost);
         dev->submit_idle_ns = dev->submit_ns + random_ns(r, cost);
         dev->dispatch_ns = random_ns(r, cost);
@@ -147,7 +147,7 @@ static inline void random_devices(test_random *r, problem *q)
 static inline void random_memories(test_random *r, problem *q)
 {
     for (uint32_t d = 0; d < q->p.n_devices; d++) {
-        core_solve_device *dev = &q->devices[d];
+        planner_solve_device *dev = &q->devices[d];
         if (!test_below(r, 2))
             continue;
         dev->memory_index = 1 + d;
@@ -155,7 +155,7 @@ static inline void random_memories(test_random *r, problem *q)
         dev->copy_byte_ns = random_ns(r, 10) / 10;
     }
     for (uint32_t i = 0; i < q->p.n_nodes; i++) {
-        core_solve_node *node = &q->nodes[i];
+        planner_solve_node *node = &q->nodes[i];
         node->columns = PROBLEM_EXTENT;
         node->element_bytes = 1;
         node->wanted = !test_below(r, 4);
@@ -164,7 +164,7 @@ static inline void random_memories(test_random *r, problem *q)
     }
 }
 
-static inline void set_needs(core_solve_piece *piece, uint32_t n_deps,
+static inline void set_needs(planner_solve_piece *piece, uint32_t n_deps,
                              const uint32_t *ways)
 {
     for (uint32_t k = 0; k < n_deps; k++)
@@ -183,10 +183,10 @@ static inline void random_option(test_random *r, problem *q,
     for (uint32_t i = 0; i < n; i++) {
         uint32_t d = test_below(r, q->p.n_devices);
         uint32_t end = i + 1 == n ? PROBLEM_EXTENT : at + 1 + test_below(r, 4);
-        core_box out = axis ? columns(at, end) : rows(at, end);
+        planner_box out = axis ? columns(at, end) : rows(at, end);
         if (axis == 2)
             out = whole_box;
-        core_solve_piece *piece =
+        planner_solve_piece *piece =
             problem_piece(q, d, speed[d] * (end - at) + random_ns(r, 20), out);
         piece->partial = axis == 2 && n > 1;
         piece->weight_bytes = 100 * (end - at);
@@ -196,19 +196,19 @@ static inline void random_option(test_random *r, problem *q,
     }
     if (axis != 2 || n == 1)
         return;
-    core_solve_piece *join = problem_piece(q, test_below(r, q->p.n_devices),
-                                           random_ns(r, 20), whole_box);
+    planner_solve_piece *join = problem_piece(q, test_below(r, q->p.n_devices),
+                                              random_ns(r, 20), whole_box);
     join->joins = true;
-    for (int k = 0; k < CORE_SOLVE_DEPS; k++)
+    for (int k = 0; k < PLANNER_SOLVE_DEPS; k++)
         join->needs[k] = no_box;
 }
 
 /* Deps are of the nodes just before it, and sometimes of any. */
 static inline void random_node(test_random *r, problem *q, uint32_t max_options)
 {
-    double speed[CORE_SOLVE_DEVICES];
-    uint32_t ways[CORE_SOLVE_DEPS] = {0}, i = q->p.n_nodes;
-    core_solve_node *node = problem_node(q);
+    double speed[PLANNER_SOLVE_DEVICES];
+    uint32_t ways[PLANNER_SOLVE_DEPS] = {0}, i = q->p.n_nodes;
+    planner_solve_node *node = problem_node(q);
     uint32_t n_deps = i ? test_below(r, i < 3 ? i + 1 : 4) : 0;
     for (uint32_t k = 0; k < n_deps; k++) {
         uint32_t back = test_below(r, 8) ? 1 + test_below(r, i < 3 ? i : 3)
@@ -228,9 +228,9 @@ static inline void random_node(test_random *r, problem *q, uint32_t max_options)
  * same part of two. */
 static inline void layer_node(test_random *r, problem *q, bool own_part)
 {
-    double speed[CORE_SOLVE_DEVICES];
+    double speed[PLANNER_SOLVE_DEVICES];
     uint32_t i = q->p.n_nodes, ways[] = {!own_part * 2, !own_part * 2};
-    core_solve_node *node = problem_node(q);
+    planner_solve_node *node = problem_node(q);
     if (i)
         problem_dep(node, i - 1);
     if (i > 1 && (own_part || !test_below(r, 3)))

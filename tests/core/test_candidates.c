@@ -6,8 +6,9 @@
  */
 #include "../plugins/ref/context.h"
 
-#include "../../core/plan/cut_rules.h"
-#include "../../core/solve/candidates.h"
+#include "../../core/graph/cut_rules.h"
+#include "../../planner/candidates/candidates.h"
+#include "../../planner/planner.h"
 
 #include "layers.h"
 #include "message.h"
@@ -20,7 +21,7 @@
 typedef struct machine {
     double flops[MAX_DEVICES], bytes[MAX_DEVICES]; /* a ns */
     double together;                               /* bytes/ns; 0: no limit */
-    core_overheads overheads;
+    planner_overheads overheads;
     uint32_t unknown; /* op that nobody knows the cost of; 0: none */
 } machine;
 
@@ -31,7 +32,7 @@ typedef struct scene {
     layers l;
     clv_plan *plan; /* each node on the first device that takes it */
     clv_op_caps *caps;
-    core_candidates c;
+    planner_candidates c;
 } scene;
 
 static uint32_t index_of(const clv_device *dev)
@@ -43,18 +44,19 @@ static uint32_t index_of(const clv_device *dev)
 }
 
 static bool cost(const void *ctx, const clv_device *dev, const core_work *work,
-                 core_cost *out)
+                 planner_cost *out)
 {
     const machine *m = ctx;
     uint32_t d = index_of(dev);
     double compute = core_work_flops(work) / m->flops[d];
     double memory = core_work_bytes(work) / m->bytes[d];
-    *out = (core_cost){.ns = 10 + (compute > memory ? compute : memory),
-                       .energy_nj = 1};
+    *out = (planner_cost){.ns = 10 + (compute > memory ? compute : memory),
+                          .energy_nj = 1};
     return work->kind.op != m->unknown;
 }
 
-static const core_overheads *overheads(const void *ctx, const clv_device *dev)
+static const planner_overheads *overheads(const void *ctx,
+                                          const clv_device *dev)
 {
     (void)dev;
     return &((const machine *)ctx)->overheads;
@@ -90,9 +92,9 @@ static const layers_shape small = {.n_layers = 2,
                                    .tokens = 48,
                                    .dtype = CLV_DTYPE_F16};
 
-static core_costs costs_of(const machine *m)
+static planner_costs costs_of(const machine *m)
 {
-    return (core_costs){m, cost, overheads, bandwidth, slowdown};
+    return (planner_costs){m, cost, overheads, bandwidth, slowdown};
 }
 
 /* ------------------------------------------------------------------------ */
@@ -136,16 +138,16 @@ static void set_graph(scene *s, const layers_shape *shape)
     assert_ok(clv_plan_create(s->ctx, s->l.graph, NULL, &s->plan));
 }
 
-static clv_status make(scene *s, core_strategy strategy)
+static clv_status make(scene *s, planner_strategy strategy)
 {
-    const core_costs costs = costs_of(&s->machine);
-    core_candidates_finish(&s->c);
-    return core_candidates_make(s->plan, s->caps, &costs, strategy, &s->c);
+    const planner_costs costs = costs_of(&s->machine);
+    planner_candidates_finish(&s->c);
+    return planner_candidates_make(s->plan, s->caps, &costs, strategy, &s->c);
 }
 
 static void drop_graph(scene *s)
 {
-    core_candidates_finish(&s->c);
+    planner_candidates_finish(&s->c);
     clv_plan_destroy(s->plan);
     free(s->caps);
     layers_free(&s->l);
@@ -161,20 +163,20 @@ static void close_scene(scene *s)
 /* ------------------------------------------------------------------------ */
 /* What holds of every option                                                */
 
-static bool same_box(const core_box *a, const core_box *b)
+static bool same_box(const planner_box *a, const planner_box *b)
 {
     return !memcmp(a, b, sizeof *a);
 }
 
 /* The box of a value of the cut graph in its base; of a state, whose rows are
  * not known, that of `like`. */
-static core_box box_of(const clv_graph *g, clv_value value,
-                       const core_box *like)
+static planner_box box_of(const clv_graph *g, clv_value value,
+                          const planner_box *like)
 {
     const clv_tensor_desc *d = &g->tensors[value];
     const core_value *v = &g->values[value];
     uint32_t last = d->rank - 1;
-    core_box box = {.end = {1, 0}};
+    planner_box box = {.end = {1, 0}};
     if (last) {
         box.begin[0] = v->origin[0];
         box.end[0] = v->origin[0] + d->dims[0];
@@ -190,12 +192,12 @@ static core_box box_of(const clv_graph *g, clv_value value,
 
 /* Dep d of a node is what its operand reads. */
 static void check_needs(const scene *s, const core_cut *cut, uint32_t at,
-                        uint32_t node, const core_solve_piece *piece)
+                        uint32_t node, const planner_solve_piece *piece)
 {
     const clv_graph *source = s->l.graph;
     const clv_node *whole = &source->nodes[node];
     const clv_node *part = &cut->graph->nodes[at];
-    const core_solve_node *n = &s->c.nodes[node];
+    const planner_solve_node *n = &s->c.nodes[node];
     uint32_t found = 0;
     for (uint32_t i = 0; i < whole->n_inputs; i++) {
         clv_value value = whole->inputs[i];
@@ -207,7 +209,7 @@ static void check_needs(const scene *s, const core_cut *cut, uint32_t at,
             if (state ? dep->op != CLV_OP_SET_ROWS || dep->inputs[0] != value
                       : !dep->n_outputs || dep->outputs[0] != value)
                 continue;
-            core_box box =
+            planner_box box =
                 box_of(cut->graph, part->inputs[i], &piece->needs[d]);
             if (!same_box(&box, &piece->needs[d]))
                 fail_msg("node %u reads another box of dep %u", node, d);
@@ -217,7 +219,7 @@ static void check_needs(const scene *s, const core_cut *cut, uint32_t at,
     assert_true(found >= n->n_deps);
 }
 
-static double area(const core_box *b)
+static double area(const planner_box *b)
 {
     return (double)(b->end[0] - b->begin[0]) *
            (double)(b->end[1] - b->begin[1]);
@@ -227,7 +229,7 @@ static double area(const core_box *b)
 static uint32_t pieces_with(const scene *s, uint32_t node, uint32_t option,
                             core_piece *pieces)
 {
-    const core_solve_option *o = &s->c.options[option];
+    const planner_solve_option *o = &s->c.options[option];
     uint32_t n = 0;
     for (uint32_t i = 0; i < s->l.graph->n_nodes; i++) {
         if (i != node) {
@@ -247,13 +249,13 @@ static uint32_t pieces_with(const scene *s, uint32_t node, uint32_t option,
 
 static void check_option(const scene *s, uint32_t node, uint32_t option)
 {
-    const core_solve_option *o = &s->c.options[option];
+    const planner_solve_option *o = &s->c.options[option];
     core_piece pieces[512];
     clv_plan *plan;
     uint32_t n = pieces_with(s, node, option, pieces), at = 0, taken = 0;
     double sum = 0;
     clv_status status =
-        core_plan_from_pieces(s->ctx, s->l.graph, NULL, pieces, n, &plan);
+        planner_from_pieces(s->ctx, s->l.graph, NULL, pieces, n, &plan);
     if (status)
         fail_msg("node %u option %u: %s", node, option, clv_last_error());
     core_cut cut;
@@ -261,7 +263,7 @@ static void check_option(const scene *s, uint32_t node, uint32_t option)
     while (cut.sources[at] != node)
         at++;
     for (uint32_t j = 0; j < o->n_pieces; j++) {
-        const core_solve_piece *p = &s->c.pieces[o->first_piece + j];
+        const planner_solve_piece *p = &s->c.pieces[o->first_piece + j];
         const clv_node *part = &cut.graph->nodes[at + j];
         assert_true(isfinite(p->ns) && p->ns > 0);
         if (p->joins) { /* of three and more sums one piece stands for all */
@@ -277,7 +279,7 @@ static void check_option(const scene *s, uint32_t node, uint32_t option)
             continue;
         sum += area(&p->out);
         if (part->n_outputs) {
-            core_box box = box_of(cut.graph, part->outputs[0], NULL);
+            planner_box box = box_of(cut.graph, part->outputs[0], NULL);
             assert_true(same_box(&box, &p->out));
         }
     }
@@ -295,12 +297,12 @@ static void check_option(const scene *s, uint32_t node, uint32_t option)
 /* Checks all options of one node of each kind; how many have several pieces. */
 static uint32_t check_all(const scene *s)
 {
-    const core_solve_problem *p = &s->c.problem;
+    const planner_solve_problem *p = &s->c.problem;
     uint32_t cuts = 0;
     bool seen[512] = {0};
     assert_int_equal(p->n_nodes, s->l.graph->n_nodes);
     for (uint32_t i = 0; i < p->n_nodes; i++) {
-        const core_solve_node *n = &p->nodes[i];
+        const planner_solve_node *n = &p->nodes[i];
         assert_in_range(n->n_options, 1, 40);
         for (uint32_t d = 0; d < n->n_deps; d++)
             assert_true(n->deps[d] < i);
@@ -322,7 +324,7 @@ static uint32_t try_scene(const char *file, const char *settings,
     open_scene(&s, file, settings);
     s.machine.flops[0] = 300;
     set_graph(&s, shape);
-    assert_ok(make(&s, CORE_STRATEGY_TENSOR));
+    assert_ok(make(&s, PLANNER_STRATEGY_TENSOR));
     uint32_t cuts = check_all(&s);
     close_scene(&s);
     return cuts;
@@ -424,7 +426,7 @@ static const core_piece *cut_of(const scene *s, uint32_t option, uint32_t i)
 static uint32_t next_pair(const scene *s, uint32_t node, uint32_t axis,
                           uint32_t *at)
 {
-    const core_solve_node *n = &s->c.nodes[node];
+    const planner_solve_node *n = &s->c.nodes[node];
     for (; *at < n->n_options; ++*at) {
         uint32_t option = n->first_option + *at, pieces = 0, others = 0;
         for (uint32_t i = 0; i < s->c.options[option].n_pieces; i++) {
@@ -478,7 +480,7 @@ static void test_balance(void **state)
     open_scene(&s, NULL, REF);
     set_graph(&s, &small);
     TWO_THAT_COMPUTE(s, 300, 100);
-    assert_ok(make(&s, CORE_STRATEGY_TENSOR));
+    assert_ok(make(&s, PLANNER_STRATEGY_TENSOR));
     uint32_t gate = find_node(&s, CLV_OP_MATMUL, GATE);
     assert_true(has_share(&s, gate, CORE_AXIS_ROWS, 0, 376, 392));
     assert_true(has_share(&s, gate, CORE_AXIS_SEQUENCE, 0, 35, 37));
@@ -499,13 +501,13 @@ static void test_contention(void **state)
     s.machine.flops[0] = s.machine.flops[1] = 1e9;
     s.machine.bytes[0] = 30;
     s.machine.together = 24;
-    assert_ok(make(&s, CORE_STRATEGY_TENSOR));
+    assert_ok(make(&s, PLANNER_STRATEGY_TENSOR));
     uint32_t down = find_node(&s, CLV_OP_MATMUL, DOWN);
     assert_true(has_share(&s, down, CORE_AXIS_CHANNELS, 0, 290, 308));
     uint32_t at = 0, option;
     while ((option = next_pair(&s, down, CORE_AXIS_CHANNELS, &at)) !=
            UINT32_MAX) {
-        const core_solve_option *o = &s.c.options[option];
+        const planner_solve_option *o = &s.c.options[option];
         assert_int_equal(o->n_pieces, 3);
         assert_true(s.c.pieces[o->first_piece + 2].joins);
         assert_int_equal(s.c.pieces[o->first_piece].device,
@@ -528,7 +530,7 @@ static void test_linked(void **state)
     TWO_THAT_COMPUTE(s, 200, 100);
     s.machine.bytes[1] = 10;
     s.machine.overheads.submit_idle = 5000;
-    assert_ok(make(&s, CORE_STRATEGY_TENSOR));
+    assert_ok(make(&s, PLANNER_STRATEGY_TENSOR));
     uint32_t gate = find_node(&s, CLV_OP_MATMUL, GATE), n = 0;
     uint32_t at = 0, option;
     while ((option = next_pair(&s, gate, CORE_AXIS_ROWS, &at)) != UINT32_MAX) {
@@ -567,7 +569,7 @@ static void test_linked(void **state)
 static bool has_lengths(const scene *s, uint32_t node, uint32_t device,
                         const int64_t *lengths, bool hybrid)
 {
-    const core_solve_node *n = &s->c.nodes[node];
+    const planner_solve_node *n = &s->c.nodes[node];
     for (uint32_t o = 0; o < n->n_options; o++) {
         uint32_t option = n->first_option + o, at = 0, same = 0;
         bool rows = false;
@@ -598,7 +600,7 @@ static void test_lengths(void **state)
     open_scene(&s, "snapdragon-8gen3", "core.plugins=npu_sim");
     TWO_THAT_COMPUTE(s, 1000, 190);
     set_graph(&s, &shape);
-    assert_ok(make(&s, CORE_STRATEGY_TENSOR));
+    assert_ok(make(&s, PLANNER_STRATEGY_TENSOR));
     assert_string_equal(clv_context_device(s.ctx, 0)->id, "npu_sim:hexagon");
     uint32_t gate = find_node(&s, CLV_OP_MATMUL, GATE);
     assert_true(has_lengths(&s, gate, 0, a, false));
@@ -607,11 +609,11 @@ static void test_lengths(void **state)
     drop_graph(&s);
     shape.tokens = 600;
     set_graph(&s, &shape);
-    assert_ok(make(&s, CORE_STRATEGY_TENSOR));
+    assert_ok(make(&s, PLANNER_STRATEGY_TENSOR));
     gate = find_node(&s, CLV_OP_MATMUL, GATE);
     assert_true(has_lengths(&s, gate, 0, d, true));
     s.machine.flops[1] = 100;
-    assert_ok(make(&s, CORE_STRATEGY_TENSOR));
+    assert_ok(make(&s, PLANNER_STRATEGY_TENSOR));
     assert_true(has_lengths(&s, gate, 0, b, false));
     assert_true(has_lengths(&s, gate, 0, c, false));
     close_scene(&s);
@@ -629,11 +631,11 @@ static void test_kinds(void **state)
     shape.n_layers = 4;
     open_scene(&s, NULL, REF);
     set_graph(&s, &shape);
-    assert_ok(make(&s, CORE_STRATEGY_TENSOR));
+    assert_ok(make(&s, PLANNER_STRATEGY_TENSOR));
     uint32_t layer = (s.l.graph->n_nodes - 2) / 4;
     assert_int_equal(s.l.graph->n_nodes, 2 + 4 * layer);
     for (uint32_t i = 1 + layer; i < 1 + 3 * layer; i++) {
-        const core_solve_node *a = &s.c.nodes[i], *b = &s.c.nodes[i + layer];
+        const planner_solve_node *a = &s.c.nodes[i], *b = &s.c.nodes[i + layer];
         if (i + 1 < 1 + 3 * layer) { /* the last sum goes elsewhere */
             assert_int_equal(a->kind, b->kind);
             assert_int_equal(a->first_option, b->first_option);
@@ -645,7 +647,7 @@ static void test_kinds(void **state)
     assert_int_not_equal(s.c.nodes[find_node(&s, CLV_OP_MATMUL, GATE)].kind,
                          s.c.nodes[find_node(&s, CLV_OP_MATMUL, DOWN)].kind);
     /* Layer-level: whole nodes alone. */
-    assert_ok(make(&s, CORE_STRATEGY_LAYER));
+    assert_ok(make(&s, PLANNER_STRATEGY_LAYER));
     for (uint32_t i = 0; i < s.c.problem.n_options; i++) {
         assert_int_equal(s.c.options[i].n_pieces, 1);
         assert_true(core_piece_is_whole(cut_of(&s, i, 0)));
@@ -664,7 +666,7 @@ static void test_devices(void **state)
     set_graph(&s, &small);
     s.machine.overheads.wait_block = 7000;
     TWO_THAT_COMPUTE(s, 100, 100);
-    assert_ok(make(&s, CORE_STRATEGY_TENSOR));
+    assert_ok(make(&s, PLANNER_STRATEGY_TENSOR));
     assert_true(s.c.devices[0].host_waits && !s.c.devices[1].host_waits);
     assert_true(s.c.devices[0].submit_ns == 100);
     assert_true(s.c.devices[0].submit_idle_ns == 500);
@@ -684,7 +686,7 @@ static void test_capped(void **state)
     assert_ok(clv_config_set(s.config, "ref:1.max_share=0.5", "test"));
     set_graph(&s, &small);
     TWO_THAT_COMPUTE(s, 100, 100);
-    assert_ok(make(&s, CORE_STRATEGY_TENSOR));
+    assert_ok(make(&s, PLANNER_STRATEGY_TENSOR));
     uint32_t gate = find_node(&s, CLV_OP_MATMUL, GATE);
     assert_true(has_share(&s, gate, CORE_AXIS_ROWS, 1, 256, 256));
     assert_true(has_share(&s, gate, CORE_AXIS_ROWS, 1, 164, 176));
@@ -698,10 +700,10 @@ static void test_unknown_costs(void **state)
     open_scene(&s, NULL, REF "ref.ops1=matmul");
     set_graph(&s, &small);
     s.machine.unknown = CLV_OP_RMS_NORM; /* one device alone takes it */
-    assert_ok(make(&s, CORE_STRATEGY_TENSOR));
+    assert_ok(make(&s, PLANNER_STRATEGY_TENSOR));
     assert_int_equal(s.c.nodes[find_node(&s, CLV_OP_RMS_NORM, 0)].n_options, 1);
     s.machine.unknown = CLV_OP_MATMUL;
-    assert_int_equal(make(&s, CORE_STRATEGY_TENSOR), CLV_ERR_NOT_FOUND);
+    assert_int_equal(make(&s, PLANNER_STRATEGY_TENSOR), CLV_ERR_NOT_FOUND);
     assert_message("matmul|cleave profile");
     assert_null(s.c.nodes);
     close_scene(&s);

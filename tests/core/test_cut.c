@@ -6,7 +6,7 @@
  */
 #include "../plugins/ref/context.h"
 
-#include "../../core/plan/plan.h"
+#include "../../planner/planner.h"
 
 #include "divide.h"
 #include "drivers.h"
@@ -256,7 +256,7 @@ static uint32_t try_plans(const test_context *t, test_random *r, int64_t tokens,
         for (uint32_t node = 0; node < l.graph->n_nodes; node++)
             n += test_divide(l.graph, r, node, n_devices, &pieces[n]);
         clv_status status =
-            core_plan_from_pieces(t->ctx, l.graph, &all, pieces, n, &plan);
+            planner_from_pieces(t->ctx, l.graph, &all, pieces, n, &plan);
         if (status == CLV_ERR_UNSUPPORTED) {
             assert_message("does not take its piece");
             continue;
@@ -466,10 +466,10 @@ static void test_refused(void **state)
     const core_piece good[] = {PIECE(ROW, 0, 5), PIECE(ROW, 5, 12)};
     clv_plan *plan;
     const core_piece stray[] = {{.device = 2}};
-    assert_int_equal(core_plan_from_pieces(t.ctx, g, NULL, stray, 1, &plan),
+    assert_int_equal(planner_from_pieces(t.ctx, g, NULL, stray, 1, &plan),
                      CLV_ERR_INVALID);
     assert_null(plan);
-    assert_ok(core_plan_from_pieces(t.ctx, g, NULL, good, 2, &plan));
+    assert_ok(planner_from_pieces(t.ctx, g, NULL, good, 2, &plan));
     char *text;
     assert_ok(clv_plan_print(plan, "md", &text));
     assert_non_null(strstr(text, "rows 5..12"));
@@ -504,7 +504,7 @@ static void test_side_by_side(void **state)
         pieces[n] = (core_piece){.node = node, .device = 1};
         pieces[n++].ranges[ROW] = (core_range){rows / 2, rows};
     }
-    assert_ok(core_plan_from_pieces(t.ctx, l.graph, NULL, pieces, n, &plan));
+    assert_ok(planner_from_pieces(t.ctx, l.graph, NULL, pieces, n, &plan));
     uint64_t waited = 0; /* for device 0, so far */
     for (uint32_t s = 0; s < plan->n_steps; s++) {
         const core_step *step = &plan->steps[s];
@@ -535,7 +535,7 @@ static clv_plan *random_plan(const test_context *t, test_random *r, layer *l)
     uint32_t n = 0;
     for (uint32_t node = 0; node < l->graph->n_nodes; node++)
         n += test_divide(l->graph, r, node, 2, &pieces[n]);
-    assert_ok(core_plan_from_pieces(t->ctx, l->graph, NULL, pieces, n, &plan));
+    assert_ok(planner_from_pieces(t->ctx, l->graph, NULL, pieces, n, &plan));
     return plan;
 }
 

@@ -6,7 +6,7 @@
 #include "../plugins/ref/context.h"
 
 #include "../../core/graph/tensor.h"
-#include "../../core/plan/plan.h"
+#include "../../planner/planner.h"
 
 #include "message.h"
 
@@ -164,7 +164,7 @@ static void plan_cut(fixture *f, uint32_t axis, int64_t at, int64_t extent)
     pieces[0].ranges[axis] = (core_range){0, at};
     pieces[1].ranges[axis] = (core_range){at, extent};
     assert_ok(
-        core_plan_from_pieces(f->t.ctx, f->graph, NULL, pieces, 2, &f->plan));
+        planner_from_pieces(f->t.ctx, f->graph, NULL, pieces, 2, &f->plan));
 }
 
 static void run(fixture *f)

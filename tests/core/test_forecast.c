@@ -4,7 +4,8 @@
  */
 #include "../plugins/ref/context.h"
 
-#include "../../core/solve/forecast.h"
+#include "../../planner/forecast/forecast.h"
+#include "../../planner/planner.h"
 
 #include "message.h"
 
@@ -24,7 +25,7 @@ typedef struct table {
     double alone[2]; /* of what SILU moves in 100 ns: bandwidth, */
     double together; /* and of both */
     double slowdown, energy;
-    core_overheads overheads;
+    planner_overheads overheads;
     bool no_overheads;
 } table;
 
@@ -34,7 +35,7 @@ typedef struct fixture {
     clv_value x;
     clv_plan *plan;
     table costs;
-    struct core_forecast *f;
+    core_forecast *f;
 } fixture;
 
 static uint32_t index_of(const clv_device *dev)
@@ -49,16 +50,17 @@ static double unit(void)
 }
 
 static bool cost(const void *ctx, const clv_device *dev, const core_work *work,
-                 core_cost *out)
+                 planner_cost *out)
 {
     const table *t = ctx;
     double ns = t->silu[index_of(dev)];
     assert_true(core_work_bytes(work) == unit());
-    *out = (core_cost){.ns = ns, .energy_nj = ns * t->energy};
+    *out = (planner_cost){.ns = ns, .energy_nj = ns * t->energy};
     return ns > 0 && work->kind.op == CLV_OP_SILU;
 }
 
-static const core_overheads *overheads(const void *ctx, const clv_device *dev)
+static const planner_overheads *overheads(const void *ctx,
+                                          const clv_device *dev)
 {
     const table *t = ctx;
     (void)dev;
@@ -86,11 +88,11 @@ static fixture begin(const char *settings)
     snprintf(text, sizeof text, "ref.virtual0=on ref.virtual1=on %s", settings);
     fixture f = {.t = test_context_create(text),
                  .costs = {{100, 100}, {0, 0}, 0, 1, 0, {0}, false}};
-    f.costs.overheads = (core_overheads){.submit = SUBMIT,
-                                         .submit_idle = IDLE,
-                                         .dispatch = DISPATCH,
-                                         .wait_poll = POLL,
-                                         .wait_block = 1000};
+    f.costs.overheads = (planner_overheads){.submit = SUBMIT,
+                                            .submit_idle = IDLE,
+                                            .dispatch = DISPATCH,
+                                            .wait_poll = POLL,
+                                            .wait_block = 1000};
     const clv_dim dims[] = {clv_dim_fixed(N)};
     assert_ok(clv_graph_create(&f.graph));
     f.x = clv_graph_input(f.graph, "x", CLV_DTYPE_F32, 1, dims);
@@ -100,15 +102,16 @@ static fixture begin(const char *settings)
 /* All nodes are there: node i on device devices[i]. */
 static clv_status play(fixture *f, const uint32_t *devices)
 {
-    const core_costs costs = {&f->costs, cost, overheads, bandwidth, slowdown};
+    const planner_costs costs = {&f->costs, cost, overheads, bandwidth,
+                                 slowdown};
     core_piece pieces[8] = {0};
     for (uint32_t i = 0; i < f->graph->n_nodes; i++)
         pieces[i] = (core_piece){.node = i, .device = devices[i]};
     core_forecast_free(f->f);
     clv_plan_destroy(f->plan);
-    assert_ok(core_plan_from_pieces(f->t.ctx, f->graph, NULL, pieces,
-                                    f->graph->n_nodes, &f->plan));
-    return core_forecast_make(f->plan, &costs, NULL, &f->f);
+    assert_ok(planner_from_pieces(f->t.ctx, f->graph, NULL, pieces,
+                                  f->graph->n_nodes, &f->plan));
+    return planner_forecast_make(f->plan, &costs, NULL, &f->f);
 }
 
 static void finish(fixture *f)

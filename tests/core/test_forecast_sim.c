@@ -5,8 +5,9 @@
  */
 #include "test.h"
 
-#include "../../core/profile/measure.h"
-#include "../../core/solve/forecast.h"
+#include "../../planner/profile/measure.h"
+#include "../../planner/planner.h"
+#include "../../planner/forecast/forecast.h"
 
 #include "divide.h"
 #include "tmpdir.h"
@@ -33,16 +34,16 @@
 
 typedef struct known {
     const clv_device *dev;
-    core_sample sample;
+    planner_sample sample;
 } known;
 
 typedef struct rig {
     clv_config *config;
     clv_context *ctx;
-    core_meter *meter;
+    planner_meter *meter;
     clv_device *devs[MAX_DEVICES];
     uint32_t n;
-    core_overheads overheads[MAX_DEVICES];
+    planner_overheads overheads[MAX_DEVICES];
     double bandwidth, alone[MAX_DEVICES], slowdown[MAX_DEVICES];
     known *known;
     uint32_t n_known;
@@ -64,7 +65,7 @@ static uint32_t index_of(const rig *r, const clv_device *dev)
 }
 
 static bool cost(const void *ctx, const clv_device *dev, const core_work *work,
-                 core_cost *out)
+                 planner_cost *out)
 {
     rig *r = (rig *)ctx;
     uint32_t i = 0;
@@ -74,15 +75,16 @@ static bool cost(const void *ctx, const clv_device *dev, const core_work *work,
     if (i == r->n_known) {
         assert_true(i < MAX_KNOWN);
         r->known[r->n_known++].dev = dev;
-        assert_ok(core_measure_work(r->meter, r->devs[index_of(r, dev)], work,
-                                    &r->known[i].sample));
+        assert_ok(planner_measure_work(r->meter, r->devs[index_of(r, dev)],
+                                       work, &r->known[i].sample));
     }
-    *out =
-        (core_cost){r->known[i].sample.ns, r->known[i].sample.energy_nj, true};
+    *out = (planner_cost){r->known[i].sample.ns, r->known[i].sample.energy_nj,
+                          true};
     return true;
 }
 
-static const core_overheads *overheads(const void *ctx, const clv_device *dev)
+static const planner_overheads *overheads(const void *ctx,
+                                          const clv_device *dev)
 {
     const rig *r = ctx;
     return &r->overheads[index_of(r, dev)];
@@ -126,16 +128,17 @@ static void open_chip(rig *r, const char *chip)
                                  &r->ctx));
     r->n = clv_context_device_count(r->ctx);
     assert_true(r->n >= 2 && r->n <= MAX_DEVICES);
-    const core_meter_params params = {
+    const planner_meter_params params = {
         .max_seconds = 1, .repetitions = 1, .max_pool = 1 << 30};
-    assert_ok(core_meter_create(r->ctx, &params, &r->meter));
+    assert_ok(planner_meter_create(r->ctx, &params, &r->meter));
     for (uint32_t i = 0; i < r->n; i++) {
         r->devs[i] = clv_context_device(r->ctx, i);
         assert_ok(
-            core_measure_overheads(r->meter, r->devs[i], &r->overheads[i]));
+            planner_measure_overheads(r->meter, r->devs[i], &r->overheads[i]));
     }
-    core_contention contention = {.alone = r->alone, .slowdown = r->slowdown};
-    assert_ok(core_measure_contention(r->meter, r->devs, r->n, &contention));
+    planner_contention contention = {.alone = r->alone,
+                                     .slowdown = r->slowdown};
+    assert_ok(planner_measure_contention(r->meter, r->devs, r->n, &contention));
     r->bandwidth = contention.bandwidth;
 }
 
@@ -146,7 +149,7 @@ static void close_chip(rig *r)
         clv_tensor_destroy(r->weights[i]);
     clv_tensor_destroy(r->k);
     clv_tensor_destroy(r->v);
-    core_meter_destroy(r->meter);
+    planner_meter_destroy(r->meter);
     clv_context_destroy(r->ctx);
     clv_config_destroy(r->config);
     free(r->known);
@@ -233,7 +236,7 @@ static clv_plan *plan_with(rig *r, const core_piece *some, uint32_t n_some,
             pieces[n++] = (core_piece){.node = i, .device = r->n - 1};
     }
     clv_status status =
-        core_plan_from_pieces(r->ctx, r->graph, NULL, pieces, n, &plan);
+        planner_from_pieces(r->ctx, r->graph, NULL, pieces, n, &plan);
     if (status)
         assert_int_equal(status, CLV_ERR_UNSUPPORTED);
     return plan;
@@ -257,7 +260,7 @@ static clv_plan *random_plan(rig *r, test_random *random)
         clv_plan_destroy(plan);
         n += count;
     }
-    assert_ok(core_plan_from_pieces(r->ctx, r->graph, NULL, pieces, n, &plan));
+    assert_ok(planner_from_pieces(r->ctx, r->graph, NULL, pieces, n, &plan));
     return plan;
 }
 
@@ -279,7 +282,7 @@ static clv_plan *even_plan(rig *r)
                     d + 1 < r->n ? rows * (d + 1) / r->n / 32 * 32 : rows};
         }
     }
-    assert_ok(core_plan_from_pieces(r->ctx, r->graph, NULL, pieces, n, &plan));
+    assert_ok(planner_from_pieces(r->ctx, r->graph, NULL, pieces, n, &plan));
     return plan;
 }
 
@@ -310,14 +313,15 @@ static void try_chip(const char *chip, int64_t tokens)
 {
     rig r;
     test_random random = {(uint64_t)tokens};
-    const core_costs costs = {&r, cost, overheads, bandwidth, slowdown};
+    const planner_costs costs = {&r, cost, overheads, bandwidth, slowdown};
     const int64_t symbols[] = {300};
     double worst = 0;
     open_chip(&r, chip);
     build(&r, tokens);
     for (int i = 0; i < PLANS; i++) {
         clv_plan *plan = i ? random_plan(&r, &random) : even_plan(&r);
-        assert_ok(core_forecast_make(plan, &costs, symbols, &plan->forecast));
+        assert_ok(
+            planner_forecast_make(plan, &costs, symbols, &plan->forecast));
         double predicted = plan->forecast->makespan_ns;
         double measured = measure(&r, plan, symbols);
         double error = fabs(predicted / measured - 1);

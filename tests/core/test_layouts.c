@@ -5,7 +5,7 @@
 #include "../plugins/ref/context.h"
 
 #include "../../core/graph/tensor.h"
-#include "../../core/plan/plan.h"
+#include "../../planner/planner.h"
 
 #include "message.h"
 
@@ -321,7 +321,7 @@ static void test_cut(void **state)
         {.node = 2, .ranges[CORE_AXIS_HEADS] = {2, 4}}};
     clv_device *dev = clv_context_device(c.t.ctx, 0);
     const clv_plan_params params = {&dev, 1};
-    assert_ok(core_plan_from_pieces(c.t.ctx, c.g, &params, pieces, 4, &plan));
+    assert_ok(planner_from_pieces(c.t.ctx, c.g, &params, pieces, 4, &plan));
     for (int s = 0; s < 2; s++)
         assert_int_equal(plan->graph->tensors[c.states[s]].layout,
                          CLV_LAYOUT_LINEAR);
@@ -342,8 +342,7 @@ static void test_by_costs(void **state)
                              clv_context_device(c.t.ctx, 1)};
     for (uint32_t n = 1; n <= 2; n++) {
         const clv_plan_params params = {devices, n};
-        assert_ok(
-            core_plan_from_pieces(c.t.ctx, c.g, &params, pieces, 3, &plan));
+        assert_ok(planner_from_pieces(c.t.ctx, c.g, &params, pieces, 3, &plan));
         for (int s = 0; s < 2; s++)
             assert_int_equal(plan->graph->tensors[c.states[s]].layout,
                              n == 1 ? CLV_LAYOUT_WEIGHTS : CLV_LAYOUT_LINEAR);

@@ -5,9 +5,9 @@
  */
 #include "test.h"
 
-#include "../../core/profile/measure.h"
-#include "../../core/profile/trial.h"
-#include "../../core/profile/work_graph.h"
+#include "../../planner/profile/measure.h"
+#include "../../planner/profile/trial.h"
+#include "../../planner/profile/work_graph.h"
 
 #include "message.h"
 
@@ -24,11 +24,11 @@ static void assert_near(double got, double want, double by)
 typedef struct rig {
     clv_config *config;
     clv_context *ctx;
-    core_meter *meter;
+    planner_meter *meter;
 } rig;
 
 static rig rig_make_with(const char *conf, const char *settings,
-                         const core_meter_params *params)
+                         const planner_meter_params *params)
 {
     rig r;
     char text[2048], *save = NULL;
@@ -50,7 +50,7 @@ static rig rig_make_with(const char *conf, const char *settings,
         assert_ok(clv_config_set(r.config, word, "test"));
     clv_context_params context = {.config = r.config};
     assert_ok(clv_context_create(&context, &r.ctx));
-    assert_ok(core_meter_create(r.ctx, params, &r.meter));
+    assert_ok(planner_meter_create(r.ctx, params, &r.meter));
     return r;
 }
 
@@ -62,7 +62,7 @@ static rig chip(const char *conf)
 
 static void finish(rig *r)
 {
-    core_meter_destroy(r->meter);
+    planner_meter_destroy(r->meter);
     clv_context_destroy(r->ctx);
     clv_config_destroy(r->config);
 }
@@ -148,7 +148,7 @@ static void test_graphs(void **state)
     (void)state;
     for (uint32_t i = 0; i < N_WORKS; i++) {
         clv_graph *g;
-        assert_ok(core_work_graph(&works[i], 3, 2, &g));
+        assert_ok(planner_work_graph(&works[i], 3, 2, &g));
         assert_int_equal(g->n_nodes, 3);
         for (uint32_t node = 0; node < 3; node++) {
             core_work work;
@@ -175,9 +175,9 @@ static void test_ids(void **state)
             continue; /* test_experts */
         int64_t rows = w->kind.op == CLV_OP_ATTENTION ? w->depth
                        : w->kind.op == CLV_OP_ROPE    ? w->n
-                                                      : core_work_table_rows(w);
+                                                   : planner_work_table_rows(w);
         assert_true(w->n <= 256);
-        core_work_ids(w, ids);
+        planner_work_ids(w, ids);
         for (int64_t j = 0; j < w->n; j++) {
             assert_true(ids[j] >= 0 && ids[j] < rows);
             for (int64_t k = 0; k < j; k++)
@@ -205,8 +205,8 @@ static void test_experts(void **state)
             .n = cases[i].n};
         int32_t ids[512];
         uint32_t chosen[128] = {0}, n = 0;
-        assert_int_equal(core_work_n_ids(&w), w.n * used);
-        core_work_ids(&w, ids);
+        assert_int_equal(planner_work_n_ids(&w), w.n * used);
+        planner_work_ids(&w, ids);
         for (int64_t j = 0; j < w.n * used; j++) {
             assert_in_range(ids[j], 0, all - 1);
             for (int64_t k = j / used * used; k < j; k++)
@@ -220,7 +220,7 @@ static void test_experts(void **state)
 static void refuse(const core_work *work, const char *parts)
 {
     clv_graph *g;
-    assert_int_equal(core_work_graph(work, 1, 1, &g), CLV_ERR_INVALID);
+    assert_int_equal(planner_work_graph(work, 1, 1, &g), CLV_ERR_INVALID);
     assert_message(parts);
     assert_null(g);
 }
@@ -254,16 +254,16 @@ static void test_no_such_work(void **state)
 /* What the simulator recorded of each node of a program of three. */
 static double recorded(rig *r, clv_device *dev, const core_work *work)
 {
-    const core_trial_params params = {.work = work, .nodes = 3};
+    const planner_trial_params params = {.work = work, .nodes = 3};
     clv_trace_record records[8];
     clv_calibration c;
     core_trial *trial;
     uint32_t count = 8;
     double ns = -1;
-    core_trial_forget(dev);
-    assert_ok(core_trial_create(r->meter, dev, &params, &trial));
-    assert_ok(core_trial_submit(trial, 77));
-    assert_ok(core_trial_wait(trial, 0));
+    planner_trial_forget(dev);
+    assert_ok(planner_trial_create(r->meter, dev, &params, &trial));
+    assert_ok(planner_trial_submit(trial, 77));
+    assert_ok(planner_trial_wait(trial, 0));
     assert_ok(core_device_calibrate(dev, &c));
     assert_ok(core_device_trace_read(dev, &count, records));
     assert_int_equal(count, 4);
@@ -273,7 +273,7 @@ static double recorded(rig *r, clv_device *dev, const core_work *work)
         assert_true(ns < 0 || ns == took);
         ns = took;
     }
-    core_trial_destroy(trial);
+    planner_trial_destroy(trial);
     return ns;
 }
 
@@ -283,8 +283,8 @@ static uint32_t check_device(rig *r, const char *id)
     double watts = figure(r, dev, "power_busy");
     uint32_t taken = 0;
     for (uint32_t i = 0; i < N_WORKS; i++) {
-        core_sample s;
-        clv_status status = core_measure_work(r->meter, dev, &works[i], &s);
+        planner_sample s;
+        clv_status status = planner_measure_work(r->meter, dev, &works[i], &s);
         if (status == CLV_ERR_UNSUPPORTED) {
             assert_message(dev->id);
             continue;
@@ -321,11 +321,11 @@ static void test_window(void **state)
     rig r = chip("snapdragon-8gen3.ini");
     clv_device *npu = device(&r, "npu_sim:hexagon");
     const core_work w = {MATMUL(CLV_DTYPE_F16), 32, 16384, 98304, 0};
-    core_sample s, part;
+    planner_sample s, part;
     core_work half = w;
-    assert_ok(core_measure_work(r.meter, npu, &w, &s));
+    assert_ok(planner_measure_work(r.meter, npu, &w, &s));
     half.out /= 2;
-    assert_ok(core_measure_work(r.meter, npu, &half, &part));
+    assert_ok(planner_measure_work(r.meter, npu, &half, &part));
     assert_near(s.ns / part.ns, 2, 0.02);
     finish(&r);
 }
@@ -333,8 +333,8 @@ static void test_window(void **state)
 /* The figures of the description; a queue of one is never busy. */
 static void check_overheads(rig *r, clv_device *dev)
 {
-    core_overheads o;
-    assert_ok(core_measure_overheads(r->meter, dev, &o));
+    planner_overheads o;
+    assert_ok(planner_measure_overheads(r->meter, dev, &o));
     double idle = figure(r, dev, "submit_empty_us") * 1e3;
     assert_near(o.submit,
                 dev->info.queue_depth == 1 ? idle
@@ -389,10 +389,10 @@ static void check_contention(const char *conf, const char *const *ids,
     rig r = chip(conf);
     clv_device *devs[4];
     double alone[4], slowdown[4];
-    core_contention c = {.alone = alone, .slowdown = slowdown};
+    planner_contention c = {.alone = alone, .slowdown = slowdown};
     for (uint32_t i = 0; i < n; i++)
         devs[i] = device(&r, ids[i]);
-    assert_ok(core_measure_contention(r.meter, devs, n, &c));
+    assert_ok(planner_measure_contention(r.meter, devs, n, &c));
     /* Not all of a node's time goes into moving. */
     double together =
         clv_config_get_float(r.config, "npu_sim.memory_bandwidth");
@@ -423,9 +423,9 @@ static void test_contention(void **state)
 
 static double time_of(rig *r, clv_device *dev, const core_work *work)
 {
-    core_sample s;
+    planner_sample s;
     char text[CORE_WORK_TEXT];
-    assert_ok(core_measure_work(r->meter, dev, work, &s));
+    assert_ok(planner_measure_work(r->meter, dev, work, &s));
     if (!(isfinite(s.ns) && s.ns > 0 && isfinite(s.spread) && s.spread >= 0))
         fail_msg("%s: %g ns, spread %g", core_work_text(work, text), s.ns,
                  s.spread);
@@ -435,14 +435,14 @@ static double time_of(rig *r, clv_device *dev, const core_work *work)
 static void test_cpu(void **state)
 {
     (void)state;
-    const core_meter_params quick = {
+    const planner_meter_params quick = {
         .max_seconds = 0.01, .repetitions = 3, .max_pool = 32 << 20};
     rig r = rig_make_with(NULL, "core.plugins=cpu", &quick);
     clv_device *cpu = device(&r, "cpu");
-    core_overheads o;
+    planner_overheads o;
     for (uint32_t i = 0; i < N_WORKS; i++)
         time_of(&r, cpu, &works[i]);
-    assert_ok(core_measure_overheads(r.meter, cpu, &o));
+    assert_ok(planner_measure_overheads(r.meter, cpu, &o));
     const double values[] = {o.submit,    o.submit_idle, o.dispatch,
                              o.wait_poll, o.wait_block,  o.copy,
                              o.copy_byte};
@@ -456,7 +456,7 @@ static void test_cpu(void **state)
 static void test_two_cpus(void **state)
 {
     (void)state;
-    const core_meter_params quick = {
+    const planner_meter_params quick = {
         .max_seconds = 0.01, .repetitions = 1, .max_pool = 64 << 20};
     rig r = rig_make_with("snapdragon-8gen3.ini",
                           "core.plugins=cpu,npu_sim npu_sim.compute=off "
@@ -465,15 +465,15 @@ static void test_two_cpus(void **state)
     clv_device *devs[] = {device(&r, "cpu:a"), device(&r, "cpu:b"),
                           device(&r, "npu_sim:adreno")};
     double alone[3], slowdown[3];
-    core_contention c = {.alone = alone, .slowdown = slowdown};
-    assert_ok(core_measure_contention(r.meter, devs, 2, &c));
+    planner_contention c = {.alone = alone, .slowdown = slowdown};
+    assert_ok(planner_measure_contention(r.meter, devs, 2, &c));
     assert_true(c.bandwidth > 0 && isfinite(c.bandwidth));
     for (int i = 0; i < 2; i++)
         assert_true(alone[i] > 0 && slowdown[i] >= 1 && isfinite(slowdown[i]));
-    assert_int_equal(core_measure_contention(r.meter, &devs[1], 2, &c),
+    assert_int_equal(planner_measure_contention(r.meter, &devs[1], 2, &c),
                      CLV_ERR_INVALID);
     assert_message("cpu:b|npu_sim:adreno|clocks");
-    assert_int_equal(core_measure_contention(r.meter, devs, 1, &c),
+    assert_int_equal(planner_measure_contention(r.meter, devs, 1, &c),
                      CLV_ERR_INVALID);
     finish(&r);
 }
@@ -484,7 +484,7 @@ static void test_two_cpus(void **state)
 static void test_too_large(void **state)
 {
     (void)state;
-    const core_meter_params small = {.max_pool = 1 << 20};
+    const planner_meter_params small = {.max_pool = 1 << 20};
     rig r =
         rig_make_with("snapdragon-8gen3.ini",
                       "core.plugins=cpu,npu_sim npu_sim.compute=off", &small);
@@ -492,9 +492,9 @@ static void test_too_large(void **state)
     const core_work fits = {MATMUL(CLV_DTYPE_F16), 1, 1024, 256, 0};
     const char *const ids[] = {"cpu", "npu_sim:adreno"};
     for (int i = 0; i < 2; i++) {
-        core_sample s;
+        planner_sample s;
         assert_int_equal(
-            core_measure_work(r.meter, device(&r, ids[i]), &large, &s),
+            planner_measure_work(r.meter, device(&r, ids[i]), &large, &s),
             CLV_ERR_LIMIT);
         assert_message("matmul|at most 1024 KiB");
         assert_true(time_of(&r, device(&r, ids[i]), &fits) > 0);
@@ -506,15 +506,15 @@ static void test_not_taken(void **state)
 {
     (void)state;
     rig r = chip("int8-npu.ini");
-    core_sample s;
-    assert_int_equal(
-        core_measure_work(r.meter, device(&r, "npu_sim:npu"), &works[10], &s),
-        CLV_ERR_UNSUPPORTED);
+    planner_sample s;
+    assert_int_equal(planner_measure_work(r.meter, device(&r, "npu_sim:npu"),
+                                          &works[10], &s),
+                     CLV_ERR_UNSUPPORTED);
     assert_message("npu_sim:npu|add f32 [128, 512]|matmul only");
     core_work length = works[3];
     length.n = 63;
     assert_int_equal(
-        core_measure_work(r.meter, device(&r, "npu_sim:npu"), &length, &s),
+        planner_measure_work(r.meter, device(&r, "npu_sim:npu"), &length, &s),
         CLV_ERR_UNSUPPORTED);
     assert_message("fixed length");
     finish(&r);

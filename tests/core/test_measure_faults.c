@@ -2,17 +2,17 @@
 #include "fail_alloc.h"
 #include "message.h"
 
-#include "../../core/profile/measure.h"
+#include "../../planner/profile/measure.h"
 
 #include <stdio.h>
 
-static const core_meter_params params = {
+static const planner_meter_params params = {
     .max_seconds = 0.01, .repetitions = 1, .max_pool = 16 << 20};
 
 typedef struct rig {
     clv_config *config;
     clv_context *ctx;
-    core_meter *meter;
+    planner_meter *meter;
     clv_device *devs[2];
 } rig;
 
@@ -32,7 +32,7 @@ static rig rig_make(const char *settings)
         assert_ok(clv_config_set(r.config, word, "test"));
     clv_context_params context = {.config = r.config};
     assert_ok(clv_context_create(&context, &r.ctx));
-    assert_ok(core_meter_create(r.ctx, &params, &r.meter));
+    assert_ok(planner_meter_create(r.ctx, &params, &r.meter));
     assert_int_equal(clv_context_device_count(r.ctx), 2);
     for (uint32_t i = 0; i < 2; i++)
         r.devs[i] = clv_context_device(r.ctx, i);
@@ -50,7 +50,7 @@ static rig chip(void)
 
 static void finish(rig *r)
 {
-    core_meter_destroy(r->meter);
+    planner_meter_destroy(r->meter);
     clv_context_destroy(r->ctx);
     clv_config_destroy(r->config);
 }
@@ -71,28 +71,28 @@ static const core_work attention = {.kind = {.op = CLV_OP_ATTENTION,
                                     .out = 128,
                                     .depth = 20};
 
-static clv_status measure_work(const rig *r, core_meter *meter)
+static clv_status measure_work(const rig *r, planner_meter *meter)
 {
-    core_sample s;
-    clv_status status = core_measure_work(meter, r->devs[0], &product, &s);
+    planner_sample s;
+    clv_status status = planner_measure_work(meter, r->devs[0], &product, &s);
     return status ? status
-                  : core_measure_work(meter, r->devs[0], &attention, &s);
+                  : planner_measure_work(meter, r->devs[0], &attention, &s);
 }
 
-static clv_status measure_overheads(const rig *r, core_meter *meter)
+static clv_status measure_overheads(const rig *r, planner_meter *meter)
 {
-    core_overheads o;
-    return core_measure_overheads(meter, r->devs[0], &o);
+    planner_overheads o;
+    return planner_measure_overheads(meter, r->devs[0], &o);
 }
 
-static clv_status measure_contention(const rig *r, core_meter *meter)
+static clv_status measure_contention(const rig *r, planner_meter *meter)
 {
     double alone[2], slowdown[2];
-    core_contention c = {.alone = alone, .slowdown = slowdown};
-    return core_measure_contention(meter, r->devs, 2, &c);
+    planner_contention c = {.alone = alone, .slowdown = slowdown};
+    return planner_measure_contention(meter, r->devs, 2, &c);
 }
 
-typedef clv_status (*measure_fn)(const rig *r, core_meter *meter);
+typedef clv_status (*measure_fn)(const rig *r, planner_meter *meter);
 static const measure_fn measurements[] = {measure_work, measure_overheads,
                                           measure_contention};
 
@@ -106,14 +106,14 @@ typedef struct attempt {
 /* With a meter of its own, so that nothing is there already. */
 static clv_status from_nothing(void *arg)
 {
-    const core_meter_params more = {.max_pool = 64 << 20};
+    const planner_meter_params more = {.max_pool = 64 << 20};
     const attempt *a = arg;
-    core_meter *meter;
-    clv_status status = core_meter_create(a->r->ctx, &more, &meter);
+    planner_meter *meter;
+    clv_status status = planner_meter_create(a->r->ctx, &more, &meter);
     if (status)
         return status;
     status = a->fn(a->r, meter);
-    core_meter_destroy(meter);
+    planner_meter_destroy(meter);
     return status;
 }
 

@@ -364,16 +364,16 @@ static void test_all(void **state)
 static clv_status solve(void *arg)
 {
     const problem *q = arg;
-    core_solution solution;
+    planner_solution solution;
     double ns;
     uint32_t options[PROBLEM_NODES];
-    clv_status status = core_solve(&q->p, &solution);
+    clv_status status = planner_search(&q->p, &solution);
     if (status)
         return status;
     for (uint32_t i = 0; i < q->p.n_nodes; i++)
         options[i] = solution.choices[i].option;
-    core_solution_finish(&solution);
-    return core_solve_evaluate(&q->p, options, NULL, NULL, &ns);
+    planner_solution_finish(&solution);
+    return planner_solve_evaluate(&q->p, options, NULL, NULL, &ns);
 }
 
 static void test_solve(void **state)

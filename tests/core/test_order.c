@@ -1,7 +1,7 @@
 /* Which nodes become steps, and in which order these are submitted. */
 #include "../plugins/ref/context.h"
 
-#include "../../core/plan/plan.h"
+#include "../../planner/planner.h"
 
 #define COLUMNS 8
 #define MAX_NODES 16
@@ -39,7 +39,7 @@ static void plan(fixture *f, const char *devices)
                 .node = i,
                 .ranges = {[CORE_AXIS_ROWS] = {COLUMNS / 2, COLUMNS}}};
     }
-    assert_ok(core_plan_from_pieces(f->t.ctx, f->g, NULL, pieces, n, &f->plan));
+    assert_ok(planner_from_pieces(f->t.ctx, f->g, NULL, pieces, n, &f->plan));
 }
 
 static void finish(fixture *f)

@@ -5,6 +5,8 @@
 #include "../plugins/ref/context.h"
 
 #include "../../core/plan/plan_print.h"
+#include "../../planner/forecast/forecast.h"
+#include "../../planner/planner.h"
 
 #include "message.h"
 
@@ -22,18 +24,19 @@ typedef struct fixture {
 
 /* 1 ns for each 100 multiply-adds. */
 static bool cost(const void *ctx, const clv_device *dev, const core_work *work,
-                 core_cost *out)
+                 planner_cost *out)
 {
     (void)ctx;
     (void)dev;
-    *out =
-        (core_cost){.ns = 1000 + core_work_flops(work) / 200, .energy_nj = 1e6};
+    *out = (planner_cost){.ns = 1000 + core_work_flops(work) / 200,
+                          .energy_nj = 1e6};
     return true;
 }
 
-static const core_overheads *overheads(const void *ctx, const clv_device *dev)
+static const planner_overheads *overheads(const void *ctx,
+                                          const clv_device *dev)
 {
-    static const core_overheads some = {
+    static const planner_overheads some = {
         .submit = 100, .submit_idle = 200, .dispatch = 300, .wait_poll = 50};
     (void)ctx;
     (void)dev;
@@ -107,13 +110,13 @@ static void make_plan(fixture *f, uint32_t odd)
         n += 5;
     }
     assert_ok(
-        core_plan_from_pieces(f->t.ctx, f->graph, NULL, pieces, n, &f->plan));
+        planner_from_pieces(f->t.ctx, f->graph, NULL, pieces, n, &f->plan));
 }
 
 static void foresee(fixture *f)
 {
-    const core_costs costs = {NULL, cost, overheads, no_bound, no_slowdown};
-    assert_ok(core_forecast_make(f->plan, &costs, NULL, &f->plan->forecast));
+    const planner_costs costs = {NULL, cost, overheads, no_bound, no_slowdown};
+    assert_ok(planner_forecast_make(f->plan, &costs, NULL, &f->plan->forecast));
 }
 
 static fixture begin(const char *hostile, uint32_t odd)

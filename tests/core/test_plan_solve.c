@@ -8,8 +8,8 @@
 #include "tmpdir.h"
 
 #include "../../core/plan/plan.h"
-#include "../../core/profile/store.h"
-#include "../../core/solve/forecast.h"
+#include "../../planner/profile/store.h"
+#include "../../planner/forecast/forecast.h"
 
 static const layers_shape shape = {.n_layers = 1,
                                    .hidden = 2048,
@@ -171,18 +171,18 @@ static void test_refined(void **state)
 {
     (void)state;
     world w;
-    core_profile *profile;
+    planner_profile *profile;
     open_world(&w, "snapdragon-8gen3", "", &shape);
     clv_plan *plan = plan_for(&w, NULL, 0);
-    assert_ok(core_profile_of(w.ctx, &profile));
+    assert_ok(planner_profile_of(w.ctx, &profile));
     uint32_t n = 0;
     for (uint32_t p = 0; p < plan->n_parts; p++) {
         core_work work;
-        core_cost cost;
+        planner_cost cost;
         if (plan->forecast->costs_ns[p] < 0.01 * foreseen(plan))
             continue;
         core_work_of(plan->graph, plan->parts[p].node, NULL, NULL, &work);
-        assert_true(core_profile_cost(
+        assert_true(planner_profile_cost(
             profile, plan->devices[plan->parts[p].device].dev, &work, &cost));
         assert_true(cost.measured);
         assert_true(cost.ns == plan->forecast->costs_ns[p]);
@@ -290,39 +290,41 @@ static struct {
     double submit;
 } made_up;
 
-static clv_status no_meter(clv_context *ctx, const core_meter_params *params,
-                           core_meter **out)
+static clv_status no_meter(clv_context *ctx, const planner_meter_params *params,
+                           planner_meter **out)
 {
     (void)ctx, (void)params;
-    *out = (core_meter *)(void *)&made_up;
+    *out = (planner_meter *)(void *)&made_up;
     return CLV_OK;
 }
 
-static void no_close(core_meter *meter)
+static void no_close(planner_meter *meter)
 {
     (void)meter;
 }
 
-static clv_status made_up_work(core_meter *meter, clv_device *dev,
-                               const core_work *work, core_sample *out)
+static clv_status made_up_work(planner_meter *meter, clv_device *dev,
+                               const core_work *work, planner_sample *out)
 {
     (void)meter;
-    *out = (core_sample){.work = *work,
-                         .ns = 10 + core_work_flops(work) *
-                                        made_up.slowness[dev->plugin_index]};
+    *out = (planner_sample){.work = *work,
+                            .ns = 10 + core_work_flops(work) *
+                                           made_up.slowness[dev->plugin_index]};
     return CLV_OK;
 }
 
-static clv_status made_up_overheads(core_meter *meter, clv_device *dev,
-                                    core_overheads *out)
+static clv_status made_up_overheads(planner_meter *meter, clv_device *dev,
+                                    planner_overheads *out)
 {
     (void)meter, (void)dev;
-    *out = (core_overheads){made_up.submit, made_up.submit, 0, 0, 0, 100, 0.1};
+    *out =
+        (planner_overheads){made_up.submit, made_up.submit, 0, 0, 0, 100, 0.1};
     return CLV_OK;
 }
 
-static clv_status made_up_contention(core_meter *meter, clv_device *const *devs,
-                                     uint32_t n, core_contention *out)
+static clv_status made_up_contention(planner_meter *meter,
+                                     clv_device *const *devs, uint32_t n,
+                                     planner_contention *out)
 {
     (void)meter, (void)devs;
     for (uint32_t i = 0; i < n; i++)
@@ -331,7 +333,7 @@ static clv_status made_up_contention(core_meter *meter, clv_device *const *devs,
     return CLV_OK;
 }
 
-static const core_profile_source made_up_source = {
+static const planner_profile_source made_up_source = {
     no_meter, no_close, made_up_work, made_up_overheads, made_up_contention};
 
 static void open_made_up(world *w, const char *settings)
@@ -349,7 +351,9 @@ static void open_made_up(world *w, const char *settings)
         assert_ok(clv_config_set(w->config, word, "test"));
     const clv_context_params params = {.config = w->config};
     assert_ok(clv_context_create(&params, &w->ctx));
-    w->ctx->profile->source = &made_up_source;
+    planner_profile *profile;
+    assert_ok(planner_profile_of(w->ctx, &profile));
+    profile->source = &made_up_source;
     layers_build(&w->l, w->ctx, &tiny);
 }
 

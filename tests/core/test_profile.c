@@ -7,7 +7,7 @@
 #include "tmpdir.h"
 
 #include "../../core/graph/shape.h"
-#include "../../core/profile/store.h"
+#include "../../planner/profile/store.h"
 #include "../plugins/ref/context.h"
 
 #include <cjson/cJSON.h>
@@ -46,21 +46,22 @@ static double time_of(const clv_device *dev, const core_work *work)
     return 500 + 0.01 * flops + 0.02 * bytes;
 }
 
-static clv_status fake_open(clv_context *ctx, const core_meter_params *params,
-                            core_meter **out)
+static clv_status fake_open(clv_context *ctx,
+                            const planner_meter_params *params,
+                            planner_meter **out)
 {
     (void)ctx, (void)params;
-    *out = (core_meter *)(void *)&fake;
+    *out = (planner_meter *)(void *)&fake;
     return CLV_OK;
 }
 
-static void fake_close(core_meter *meter)
+static void fake_close(planner_meter *meter)
 {
     assert_true(!meter || (void *)meter == (void *)&fake);
 }
 
-static clv_status fake_work(core_meter *meter, clv_device *dev,
-                            const core_work *work, core_sample *out)
+static clv_status fake_work(planner_meter *meter, clv_device *dev,
+                            const core_work *work, planner_sample *out)
 {
     assert_ptr_equal(meter, &fake);
     if (fake.status && fake.works >= fake.after)
@@ -69,7 +70,7 @@ static clv_status fake_work(core_meter *meter, clv_device *dev,
     if (work->kind.op == CLV_OP_ROPE && dev->plugin_index)
         return clv_error(CLV_ERR_UNSUPPORTED, "not this one");
     double ns = time_of(dev, work);
-    *out = (core_sample){*work, ns, 2 * ns, 0};
+    *out = (planner_sample){*work, ns, 2 * ns, 0};
     if (fake.noisy && fake.works % fake.noisy == 0) {
         out->ns *= 20;
         out->spread = 2;
@@ -77,18 +78,18 @@ static clv_status fake_work(core_meter *meter, clv_device *dev,
     return CLV_OK;
 }
 
-static clv_status fake_overheads(core_meter *meter, clv_device *dev,
-                                 core_overheads *out)
+static clv_status fake_overheads(planner_meter *meter, clv_device *dev,
+                                 planner_overheads *out)
 {
     (void)meter;
     fake.overheads++;
-    *out = (core_overheads){
+    *out = (planner_overheads){
         1000, 2000, 30, 40, 50, 60, dev->plugin_index ? 0 : 0.25};
     return CLV_OK;
 }
 
-static clv_status fake_contention(core_meter *meter, clv_device *const *devs,
-                                  uint32_t n, core_contention *out)
+static clv_status fake_contention(planner_meter *meter, clv_device *const *devs,
+                                  uint32_t n, planner_contention *out)
 {
     (void)meter, (void)devs;
     fake.contentions++;
@@ -100,14 +101,14 @@ static clv_status fake_contention(core_meter *meter, clv_device *const *devs,
     return CLV_OK;
 }
 
-static const core_profile_source fake_source = {
+static const planner_profile_source fake_source = {
     fake_open, fake_close, fake_work, fake_overheads, fake_contention};
 
 /* ------------------------------------------------------------------------ */
 
 typedef struct rig {
     test_context test;
-    core_profile *profile;
+    planner_profile *profile;
     test_layer layer;
     clv_device *a, *b;
 } rig;
@@ -135,7 +136,7 @@ static void rig_make(rig *r, const char *settings)
     memset(&fake, 0, sizeof fake);
     snprintf(text, sizeof text, "core.cache_dir=%s %s", cache.path, settings);
     r->test = test_context_create(text);
-    assert_ok(core_profile_of(r->test.ctx, &r->profile));
+    assert_ok(planner_profile_of(r->test.ctx, &r->profile));
     r->profile->source = &fake_source;
     test_layer_make(&r->layer, r->test.ctx, shape);
     r->a = clv_context_device(r->test.ctx, 0);
@@ -154,9 +155,9 @@ static clv_status cover(rig *r, const clv_profile_params *params)
 }
 
 static bool cost(const rig *r, const clv_device *dev, const core_work *work,
-                 core_cost *out)
+                 planner_cost *out)
 {
-    return core_profile_cost(r->profile, dev, work, out);
+    return planner_profile_cost(r->profile, dev, work, out);
 }
 
 static uint32_t find_node(const rig *r, uint32_t op)
@@ -184,10 +185,10 @@ static void test_costs(void **state)
     (void)state;
     rig r;
     rig_make(&r, "");
-    core_cost c;
+    planner_cost c;
     core_work work = work_at(&r, CLV_OP_MATMUL, 128, 128);
     assert_false(cost(&r, r.a, &work, &c));
-    assert_null(core_profile_overheads(r.profile, r.a));
+    assert_null(planner_profile_overheads(r.profile, r.a));
     assert_ok(cover(&r, NULL));
     assert_true(fake.works > 100);
     assert_int_equal(fake.overheads, 2);
@@ -219,7 +220,7 @@ static void test_costs(void **state)
     work.kind.op = CLV_OP_SOFTMAX;
     assert_false(cost(&r, r.a, &work, &c));
 
-    const core_overheads *o = core_profile_overheads(r.profile, r.a);
+    const planner_overheads *o = planner_profile_overheads(r.profile, r.a);
     assert_true(o->submit == 1000 && o->copy_byte == 0.25);
     rig_free(&r);
 }
@@ -234,7 +235,7 @@ static void test_noise(void **state)
     assert_ok(cover(&r, NULL));
     uint32_t modelled = 0, n = 0;
     for (int64_t rows = 1; rows <= 128; rows *= 2) {
-        core_cost c;
+        planner_cost c;
         core_work work = work_at(&r, CLV_OP_MATMUL, rows, rows);
         assert_true(cost(&r, r.a, &work, &c));
         if (fabs(c.ns / time_of(r.a, &work) - 1) > 0.02)
@@ -250,7 +251,7 @@ static void test_what_is_wanted(void **state)
 {
     (void)state;
     rig r;
-    core_wants wants;
+    planner_wants wants;
     static const int64_t lengths[] = {1, 32, 64, 512};
     rig_make(&r, "");
     const clv_graph *g = r.layer.graph;
@@ -264,7 +265,7 @@ static void test_what_is_wanted(void **state)
                           .split_axes = CLV_SPLIT_ROWS | CLV_SPLIT_HEADS,
                           .split_granularity = {64, 0, 0, 2}};
     }
-    assert_ok(core_profile_wants(g, caps, false, &wants));
+    assert_ok(planner_profile_wants(g, caps, false, &wants));
     bool parts = false, most = false;
     for (uint32_t i = 0; i < wants.n; i++) {
         const core_work *w = &wants.items[i].work;
@@ -284,10 +285,10 @@ static void test_what_is_wanted(void **state)
     }
     assert_true(parts && most);
     uint32_t quick = wants.n;
-    core_wants_finish(&wants);
-    assert_ok(core_profile_wants(g, caps, true, &wants));
+    planner_wants_finish(&wants);
+    assert_ok(planner_profile_wants(g, caps, true, &wants));
     assert_true(wants.n > quick);
-    core_wants_finish(&wants);
+    planner_wants_finish(&wants);
     free(caps);
     rig_free(&r);
 }
@@ -298,19 +299,19 @@ static void test_together(void **state)
     rig r;
     rig_make(&r, "");
     clv_device *both[] = {r.a, r.b}, *turned[] = {r.b, r.a};
-    assert_true(core_profile_bandwidth(r.profile, both, 2) == 0);
-    assert_true(core_profile_slowdown(r.profile, both, 2, 1) == 1);
+    assert_true(planner_profile_bandwidth(r.profile, both, 2) == 0);
+    assert_true(planner_profile_slowdown(r.profile, both, 2, 1) == 1);
     const clv_profile_params one = {.devices = both, .n_devices = 1};
     assert_ok(cover(&r, &one));
     assert_int_equal(fake.contentions, 0);
     assert_ok(cover(&r, NULL));
     assert_int_equal(fake.contentions, 1);
-    assert_true(core_profile_bandwidth(r.profile, both, 2) == 50);
-    assert_true(core_profile_bandwidth(r.profile, turned, 2) == 50);
-    assert_true(core_profile_bandwidth(r.profile, both, 1) == 30);
-    assert_true(core_profile_slowdown(r.profile, both, 2, 1) == 2.5);
-    assert_true(core_profile_slowdown(r.profile, turned, 2, 1) == 1.5);
-    assert_true(core_profile_slowdown(r.profile, both, 1, 0) == 1);
+    assert_true(planner_profile_bandwidth(r.profile, both, 2) == 50);
+    assert_true(planner_profile_bandwidth(r.profile, turned, 2) == 50);
+    assert_true(planner_profile_bandwidth(r.profile, both, 1) == 30);
+    assert_true(planner_profile_slowdown(r.profile, both, 2, 1) == 2.5);
+    assert_true(planner_profile_slowdown(r.profile, turned, 2, 1) == 1.5);
+    assert_true(planner_profile_slowdown(r.profile, both, 1, 0) == 1);
     rig_free(&r);
 }
 
@@ -344,7 +345,7 @@ static void test_device_fails(void **state)
 {
     (void)state;
     rig r;
-    core_cost c;
+    planner_cost c;
     rig_make(&r, "core.cache_dir=");
     fake.status = CLV_ERR_INTERNAL;
     fake.after = 50;
@@ -366,11 +367,11 @@ static void test_off(void **state)
 {
     (void)state;
     rig r;
-    core_cost c;
+    planner_cost c;
     rig_make(&r, "core.cache_dir= core.profile=off");
-    const core_profile_params params = {
+    const planner_profile_params params = {
         .devices = (clv_device *const[]){r.a, r.b}, .n_devices = 2};
-    assert_ok(core_profile_cover(r.profile, r.layer.graph, &params));
+    assert_ok(planner_profile_cover(r.profile, r.layer.graph, &params));
     assert_int_equal(fake.works + fake.overheads + fake.contentions, 0);
     core_work work = work_at(&r, CLV_OP_MATMUL, 1, 1);
     assert_false(cost(&r, r.a, &work, &c));
@@ -395,7 +396,7 @@ static uint32_t measured(const char *settings, bool warns,
     if (warns != (warnings.n > 0))
         fail_msg("%u warnings: %s", warnings.n, warnings.last);
     core_work work = work_at(&r, CLV_OP_MATMUL, 77, 100);
-    core_cost c;
+    planner_cost c;
     assert_true(cost(&r, r.a, &work, &c) && c.ns > 0);
     uint32_t n = fake.works + fake.overheads + fake.contentions;
     rig_free(&r);
@@ -441,7 +442,7 @@ static void test_kept(void **state)
 {
     (void)state;
     rig r;
-    core_cost before, after;
+    planner_cost before, after;
     file_path files[8];
     char *text;
     rig_make(&r, "");
@@ -607,13 +608,13 @@ static void *ask(void *arg)
 {
     const rig *r = arg;
     core_work work = work_at(r, CLV_OP_MATMUL, 100, 100);
-    core_cost c;
+    planner_cost c;
     clv_device *both[] = {r->a, r->b};
     while (atomic_load(&asking)) {
         if (cost(r, r->a, &work, &c) && !(c.ns > 0))
             return arg;
-        core_profile_overheads(r->profile, r->b);
-        core_profile_bandwidth(r->profile, both, 2);
+        planner_profile_overheads(r->profile, r->b);
+        planner_profile_bandwidth(r->profile, both, 2);
     }
     return NULL;
 }

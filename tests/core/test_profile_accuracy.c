@@ -5,7 +5,7 @@
 #include "layer.h"
 
 #include "../../core/graph/shape.h"
-#include "../../core/profile/store.h"
+#include "../../planner/profile/store.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -120,30 +120,30 @@ static int compare(const void *a, const void *b)
 }
 
 /* Median and, of ten, the ninth error of what was predicted for one op. */
-static bool errors_of(const rig *on, core_meter *meter, clv_device *dev,
+static bool errors_of(const rig *on, planner_meter *meter, clv_device *dev,
                       const clv_op_caps *caps, uint32_t op, double out[2])
 {
     const clv_graph *g = on->layer.graph;
     double errors[TRIES];
     uint32_t n = 0;
     test_random r = {op};
-    core_profile *profile;
-    assert_ok(core_profile_of(on->ctx, &profile));
+    planner_profile *profile;
+    assert_ok(planner_profile_of(on->ctx, &profile));
     for (int i = 0; i < 20 * TRIES && n < TRIES; i++) {
         uint32_t node = test_below(&r, g->n_nodes);
         core_work work;
-        core_sample sample;
-        core_cost cost;
+        planner_sample sample;
+        planner_cost cost;
         char text[CORE_WORK_TEXT];
         if (g->nodes[node].op != op ||
             !random_work(on, &caps[node], node, &r, &work))
             continue;
-        if (!core_profile_cost(profile, dev, &work, &cost))
+        if (!planner_profile_cost(profile, dev, &work, &cost))
             fail_msg("%s: nothing is known of %s", dev->id,
                      core_work_text(&work, text));
         if (cost.measured)
             continue;
-        assert_ok(core_measure_work(meter, dev, &work, &sample));
+        assert_ok(planner_measure_work(meter, dev, &work, &sample));
         errors[n++] = fabs(cost.ns / sample.ns - 1);
     }
     if (!n)
@@ -160,7 +160,7 @@ static void check(const char *conf, const char *plugin, const test_shape *shape,
                   double median)
 {
     rig r;
-    core_meter *meter;
+    planner_meter *meter;
     char *text;
     rig_make(&r, conf, plugin, shape);
     uint64_t before = clv_now_ns();
@@ -170,7 +170,7 @@ static void check(const char *conf, const char *plugin, const test_shape *shape,
     assert_ok(clv_profile_print(r.ctx, NULL, 0, "md", &text));
     printf("%s\n", text);
     clv_string_free(text);
-    assert_ok(core_meter_create(r.ctx, NULL, &meter));
+    assert_ok(planner_meter_create(r.ctx, NULL, &meter));
     clv_subgraph view = core_graph_view(r.layer.graph);
     clv_op_caps *caps = calloc(view.n_nodes, sizeof *caps);
     for (uint32_t d = 0; d < clv_context_device_count(r.ctx); d++) {
@@ -184,7 +184,7 @@ static void check(const char *conf, const char *plugin, const test_shape *shape,
         }
     }
     free(caps);
-    core_meter_destroy(meter);
+    planner_meter_destroy(meter);
     rig_free(&r);
 }
 

@@ -2,8 +2,8 @@
 #include "solve_problem.h"
 
 #include "../../bench/solve_model.h"
-#include "../../core/solve/evaluate.h"
-#include "../../core/solve/value.h"
+#include "../../planner/search/evaluate.h"
+#include "../../planner/search/value.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -120,7 +120,7 @@ static void test_order(void **state)
     problem_whole(q, 2, 80000, NONE);
     uint32_t options[] = {0, 1, 2};
     double begin[3], end[3], ns;
-    assert_ok(core_solve_evaluate(&q->p, options, begin, end, &ns));
+    assert_ok(planner_solve_evaluate(&q->p, options, begin, end, &ns));
     assert_ns(begin[0], 10 + 100);
     assert_ns(begin[1], 10 + 100 + 50000 + 1000 + 10 + 100);
     assert_ns(begin[2], 20 + 100);
@@ -167,9 +167,9 @@ static void test_rows_then_channels(void **state)
     problem_piece(q, 1, 40000, columns(8, 16));
     problem_dep(problem_node(q), 0);
     problem_option(q);
-    core_solve_piece *a = problem_piece(q, 0, 30000, whole_box);
-    core_solve_piece *b = problem_piece(q, 1, 30000, whole_box);
-    core_solve_piece *sum = problem_piece(q, 0, 500, whole_box);
+    planner_solve_piece *a = problem_piece(q, 0, 30000, whole_box);
+    planner_solve_piece *b = problem_piece(q, 1, 30000, whole_box);
+    planner_solve_piece *sum = problem_piece(q, 0, 500, whole_box);
     a->partial = b->partial = sum->joins = true;
     a->needs[0] = columns(0, 8);
     b->needs[0] = columns(8, 16);
@@ -203,14 +203,14 @@ static void test_times(void **state)
     problem_whole(q, 1, 70000, 0);
     uint32_t options[] = {0, 1};
     double begin[2], end[2], ns;
-    assert_ok(core_solve_evaluate(&q->p, options, begin, end, &ns));
+    assert_ok(planner_solve_evaluate(&q->p, options, begin, end, &ns));
     assert_ns(begin[0], 110);
     assert_ns(end[0], 50110);
     assert_ns(begin[1], 50110 + 1000 + 20 + 200);
     assert_ns(end[1], begin[1] + 70000);
     assert_ns(ns, end[1] + 2000);
     options[1] = 0; /* not of node 1 */
-    assert_int_equal(core_solve_evaluate(&q->p, options, begin, end, &ns),
+    assert_int_equal(planner_solve_evaluate(&q->p, options, begin, end, &ns),
                      CLV_ERR_INVALID);
     free(q);
 }
@@ -219,17 +219,17 @@ static void test_times(void **state)
 /* Brute force                                                               */
 
 typedef struct truth {
-    core_tables tables;
-    core_schedule schedule;
-    core_state *state;
+    planner_tables tables;
+    planner_schedule schedule;
+    planner_state *state;
     core_value best;
     uint32_t options[PROBLEM_NODES];
 } truth;
 
 static void truth_make(truth *t, const problem *q)
 {
-    assert_ok(core_tables_make(&q->p, &t->tables));
-    core_schedule_init(&t->schedule, &t->tables);
+    assert_ok(planner_tables_make(&q->p, &t->tables));
+    planner_schedule_init(&t->schedule, &t->tables);
     t->state = calloc(1, t->schedule.state_size);
     assert_non_null(t->state);
 }
@@ -237,23 +237,23 @@ static void truth_make(truth *t, const problem *q)
 static void truth_finish(truth *t)
 {
     free(t->state);
-    core_tables_finish(&t->tables);
+    planner_tables_finish(&t->tables);
 }
 
 static core_value truth_value(truth *t)
 {
-    core_totals totals = core_totals_of(&t->tables, t->options);
-    return core_value_of(
+    planner_totals totals = planner_totals_of(&t->tables, t->options);
+    return planner_value_of(
         t->tables.problem, &totals,
-        core_evaluate(&t->schedule, t->options, t->state, NULL, NULL));
+        planner_evaluate(&t->schedule, t->options, t->state, NULL, NULL));
 }
 
 static void try_all(truth *t, uint32_t node)
 {
-    const core_solve_problem *p = t->tables.problem;
+    const planner_solve_problem *p = t->tables.problem;
     if (node == p->n_nodes) {
         core_value value = truth_value(t);
-        if (core_value_better(value, t->best))
+        if (planner_value_better(value, t->best))
             t->best = value;
         return;
     }
@@ -273,22 +273,22 @@ static core_value best_of_all(const problem *q)
 }
 
 /* Everything that holds of any answer. */
-static core_value check_solution(const problem *q, const core_solution *s)
+static core_value check_solution(const problem *q, const planner_solution *s)
 {
     uint32_t options[PROBLEM_NODES];
     truth t;
     double ns, energy = 0;
     truth_make(&t, q);
     for (uint32_t i = 0; i < q->p.n_nodes; i++) {
-        const core_solve_node *node = &q->nodes[i];
+        const planner_solve_node *node = &q->nodes[i];
         options[i] = s->choices[i].option;
         t.options[i] = options[i] - node->first_option;
         assert_true(t.options[i] < node->n_options);
-        const core_solve_option *o = &q->options[options[i]];
+        const planner_solve_option *o = &q->options[options[i]];
         for (uint32_t k = 0; k < o->n_pieces; k++)
             energy += q->pieces[o->first_piece + k].energy_nj;
     }
-    assert_ok(core_solve_evaluate(&q->p, options, NULL, NULL, &ns));
+    assert_ok(planner_solve_evaluate(&q->p, options, NULL, NULL, &ns));
     assert_ns(s->makespan_ns, ns);
     assert_ns(s->energy_nj, energy);
     core_value value = truth_value(&t);
@@ -298,20 +298,20 @@ static core_value check_solution(const problem *q, const core_solution *s)
 }
 
 /* Each alternative is the best of its node, and takes what it says. */
-static void check_alternatives(const problem *q, const core_solution *s)
+static void check_alternatives(const problem *q, const planner_solution *s)
 {
     truth t;
     truth_make(&t, q);
     for (uint32_t i = 0; i < q->p.n_nodes; i++)
         t.options[i] = s->choices[i].option - q->nodes[i].first_option;
     for (uint32_t i = 0; i < q->p.n_nodes; i++) {
-        const core_solve_choice *c = &s->choices[i];
+        const planner_solve_choice *c = &s->choices[i];
         uint32_t own = t.options[i];
         core_value best = {INFINITY, INFINITY, INFINITY, INFINITY}, said = best;
         for (uint32_t o = 0; o < q->nodes[i].n_options; o++) {
             t.options[i] = o;
             core_value value = truth_value(&t);
-            if (o != own && core_value_better(value, best))
+            if (o != own && planner_value_better(value, best))
                 best = value;
             if (q->nodes[i].first_option + o == c->alternative)
                 said = value;
@@ -322,16 +322,16 @@ static void check_alternatives(const problem *q, const core_solution *s)
             continue;
         }
         assert_ns(c->alternative_ns, said.ns);
-        assert_false(core_value_better(best, said));
+        assert_false(planner_value_better(best, said));
     }
     truth_finish(&t);
 }
 
 static void check_optimum(const problem *q, uint64_t seed)
 {
-    core_solution s;
+    planner_solution s;
     core_value best = best_of_all(q);
-    clv_status status = core_solve(&q->p, &s);
+    clv_status status = planner_search(&q->p, &s);
     if (best.memory > 0) {
         assert_int_equal(status, CLV_ERR_LIMIT);
         assert_error_says("memory");
@@ -339,13 +339,13 @@ static void check_optimum(const problem *q, uint64_t seed)
     }
     assert_ok(status);
     core_value value = check_solution(q, &s);
-    if (!s.optimal || core_value_better(best, value) ||
-        core_value_better(value, best))
+    if (!s.optimal || planner_value_better(best, value) ||
+        planner_value_better(value, best))
         fail_msg("seed %llu: %.3f ns (%g over), the best are %.3f (%g over)",
                  (unsigned long long)seed, value.ns, value.share, best.ns,
                  best.share);
     check_alternatives(q, &s);
-    core_solution_finish(&s);
+    planner_solution_finish(&s);
 }
 
 static void test_brute_force(void **state)
@@ -394,12 +394,12 @@ static void test_constraints(void **state)
 /* ------------------------------------------------------------------------ */
 /* Larger ones                                                               */
 
-static double solved(const core_solve_problem *p)
+static double solved(const planner_solve_problem *p)
 {
-    core_solution s;
-    assert_ok(core_solve(p, &s));
+    planner_solution s;
+    assert_ok(planner_search(p, &s));
     double ns = s.makespan_ns;
-    core_solution_finish(&s);
+    planner_solution_finish(&s);
     return ns;
 }
 
@@ -412,8 +412,8 @@ static problem *whole_only(const problem *q)
     out->p.n_pieces = q->p.n_pieces;
     out->p.n_nodes = q->p.n_nodes;
     for (uint32_t i = 0; i < q->p.n_nodes; i++) {
-        const core_solve_node *from = &q->nodes[i];
-        core_solve_node *to = &out->nodes[i];
+        const planner_solve_node *from = &q->nodes[i];
+        planner_solve_node *to = &out->nodes[i];
         *to = *from;
         to->first_option = out->p.n_options;
         to->n_options = 0;
@@ -435,10 +435,10 @@ static double alone(const problem *q, uint32_t device)
     uint32_t options[PROBLEM_NODES];
     double ns;
     for (uint32_t i = 0; i < q->p.n_nodes; i++) {
-        const core_solve_node *node = &q->nodes[i];
+        const planner_solve_node *node = &q->nodes[i];
         uint32_t o = 0;
         for (; o < node->n_options; o++) {
-            const core_solve_option *x = &q->options[node->first_option + o];
+            const planner_solve_option *x = &q->options[node->first_option + o];
             if (x->n_pieces == 1 && q->pieces[x->first_piece].device == device)
                 break;
         }
@@ -446,7 +446,7 @@ static double alone(const problem *q, uint32_t device)
             return 0;
         options[i] = node->first_option + o;
     }
-    assert_ok(core_solve_evaluate(&q->p, options, NULL, NULL, &ns));
+    assert_ok(planner_solve_evaluate(&q->p, options, NULL, NULL, &ns));
     return ns;
 }
 
@@ -455,13 +455,13 @@ static double greedy(const problem *q)
 {
     truth t;
     truth_make(&t, q);
-    core_solve_problem part = q->p;
+    planner_solve_problem part = q->p;
     for (part.n_nodes = 1; part.n_nodes <= q->p.n_nodes; part.n_nodes++) {
         uint32_t i = part.n_nodes - 1, best = 0;
         double least = INFINITY;
         truth p;
-        assert_ok(core_tables_make(&part, &p.tables));
-        core_schedule_init(&p.schedule, &p.tables);
+        assert_ok(planner_tables_make(&part, &p.tables));
+        planner_schedule_init(&p.schedule, &p.tables);
         p.state = t.state;
         memcpy(p.options, t.options, sizeof p.options);
         for (uint32_t o = 0; o < q->nodes[i].n_options; o++) {
@@ -473,7 +473,7 @@ static double greedy(const problem *q)
             }
         }
         t.options[i] = best;
-        core_tables_finish(&p.tables);
+        planner_tables_finish(&p.tables);
     }
     double ns = truth_value(&t).ns;
     truth_finish(&t);
@@ -482,8 +482,8 @@ static double greedy(const problem *q)
 
 static void check_no_worse(const problem *q, uint64_t seed)
 {
-    core_solution s;
-    assert_ok(core_solve(&q->p, &s));
+    planner_solution s;
+    assert_ok(planner_search(&q->p, &s));
     double ns = check_solution(q, &s).ns * (1 - 1e-9), other;
     const char *what = "greedy";
     if (ns > (other = greedy(q)))
@@ -500,7 +500,7 @@ static void check_no_worse(const problem *q, uint64_t seed)
                  (unsigned long long)seed, ns, other);
     free(whole);
     check_alternatives(q, &s);
-    core_solution_finish(&s);
+    planner_solution_finish(&s);
 }
 
 static void test_larger(void **state)
@@ -543,11 +543,11 @@ static void test_repeated(void **state)
             if (seed % 3 == 0)
                 random_memories(&r, q);
             repeat_nodes(q, period, 12, same_kind);
-            core_solution s;
-            assert_ok(core_solve(&q->p, &s));
+            planner_solution s;
+            assert_ok(planner_search(&q->p, &s));
             check_solution(q, &s);
             ns[same_kind] = s.makespan_ns;
-            core_solution_finish(&s);
+            planner_solution_finish(&s);
             free(q);
         }
         double more = ns[1] / ns[0] - 1;
@@ -568,7 +568,7 @@ static problem *chain(uint32_t n)
 {
     problem *q = problem_new(2);
     for (uint32_t i = 0; i < n; i++) {
-        core_solve_node *node = problem_node(q);
+        planner_solve_node *node = problem_node(q);
         node->kind = 1 + !i;
         if (i)
             problem_dep(node, i - 1);
@@ -586,19 +586,19 @@ static void test_memory(void **state)
     (void)state;
     for (uint32_t fit = 0; fit <= 40; fit += 5) {
         problem *q = chain(40);
-        core_solution s;
+        planner_solution s;
         q->devices[0].memory = 100 * fit + 50;
-        assert_ok(core_solve(&q->p, &s));
+        assert_ok(planner_search(&q->p, &s));
         core_value value = check_solution(q, &s);
-        assert_true(core_value_legal(value));
+        assert_true(planner_value_legal(value));
         assert_ns(value.ns, 10 * fit + 30 * (40 - fit));
-        core_solution_finish(&s);
+        planner_solution_finish(&s);
         q->devices[1].memory = 100 * (40 - fit) - (fit < 40);
-        clv_status status = core_solve(&q->p, &s);
+        clv_status status = planner_search(&q->p, &s);
         assert_int_equal(status, fit < 40 ? CLV_ERR_LIMIT : CLV_OK);
         if (status)
             assert_error_says("do not fit the devices' memory");
-        core_solution_finish(&s);
+        planner_solution_finish(&s);
         free(q);
     }
 }
@@ -608,24 +608,24 @@ static void test_share(void **state)
 {
     (void)state;
     problem *q = chain(40);
-    core_solution s;
+    planner_solution s;
     q->devices[0].max_share = 0.5;
-    assert_ok(core_solve(&q->p, &s));
+    assert_ok(planner_search(&q->p, &s));
     core_value value = check_solution(q, &s);
-    assert_true(core_value_legal(value));
+    assert_true(planner_value_legal(value));
     assert_ns(value.ns, 600);
-    core_solution_finish(&s);
+    planner_solution_finish(&s);
     /* Nobody else takes the first 20: as little more as possible. */
     for (uint32_t i = 0; i < 20; i++) {
         q->nodes[i].kind = 3 + !i;
         q->nodes[i].n_options = 1;
     }
     q->devices[0].max_share = 0.1;
-    assert_ok(core_solve(&q->p, &s));
+    assert_ok(planner_search(&q->p, &s));
     value = check_solution(q, &s);
     assert_ns(value.ns, 20 * 10 + 20 * 30);
     assert_ns(value.share, 200.0 / 800 - 0.1);
-    core_solution_finish(&s);
+    planner_solution_finish(&s);
     free(q);
 }
 
@@ -642,12 +642,12 @@ static void test_model_constraints(void **state)
     assert_non_null(m);
     double ns = solved(&m->p), before = ns;
     for (int quarter = 3; quarter >= 0; quarter--) {
-        core_solution s;
-        core_totals totals = {0};
+        planner_solution s;
+        planner_totals totals = {0};
         m->devices[MODEL_NPU].max_share = quarter / 4.0;
-        assert_ok(core_solve(&m->p, &s));
+        assert_ok(planner_search(&m->p, &s));
         for (uint32_t i = 0; i < m->p.n_nodes; i++) {
-            const core_solve_option *o = &m->options[s.choices[i].option];
+            const planner_solve_option *o = &m->options[s.choices[i].option];
             for (uint32_t k = 0; k < o->n_pieces; k++)
                 totals.ns[m->pieces[o->first_piece + k].device] +=
                     m->pieces[o->first_piece + k].ns;
@@ -656,7 +656,7 @@ static void test_model_constraints(void **state)
                     (quarter / 4.0 + 1e-9) * s.makespan_ns);
         assert_true(s.makespan_ns >= before * 0.99);
         before = s.makespan_ns;
-        core_solution_finish(&s);
+        planner_solution_finish(&s);
     }
     assert_true(before > ns);
     model_problem_free(m);

@@ -5,8 +5,9 @@
  */
 #include "../plugins/ref/context.h"
 
-#include "../../core/solve/candidates.h"
-#include "../../core/solve/forecast.h"
+#include "../../planner/candidates/candidates.h"
+#include "../../planner/planner.h"
+#include "../../planner/forecast/forecast.h"
 #include "solve_problem.h"
 
 #include <math.h>
@@ -43,7 +44,7 @@ static problem *three(void)
 static void give_sizes(problem *q)
 {
     for (uint32_t i = 0; i < q->p.n_nodes; i++) {
-        core_solve_node *node = &q->nodes[i];
+        planner_solve_node *node = &q->nodes[i];
         node->element_bytes = 1;
         node->columns = PROBLEM_EXTENT;
         for (uint32_t k = 0; k < node->n_deps; k++)
@@ -145,7 +146,7 @@ static void test_choice(void **state)
     for (double ns = 100; ns < 10000; ns *= 1.5)
         for (uint32_t n = 1; n < 6; n++) {
             problem *q = three();
-            core_solution s;
+            planner_solution s;
             problem_whole(q, 0, 10, NONE);
             for (uint32_t i = 1; i <= n; i++) {
                 problem_dep(problem_node(q), i - 1);
@@ -156,10 +157,10 @@ static void test_choice(void **state)
             }
             problem_whole(q, 0, 10, n);
             give_sizes(q);
-            assert_ok(core_solve(&q->p, &s));
+            assert_ok(planner_search(&q->p, &s));
             double there = 2 * (7 + BYTES) + n * ns / 2, here = n * ns;
             assert_ns(s.makespan_ns, 20 + (there < here ? there : here));
-            core_solution_finish(&s);
+            planner_solution_finish(&s);
             free(q);
         }
 }
@@ -172,7 +173,7 @@ static void test_choice(void **state)
 
 typedef struct machine {
     double silu[2], add[2];
-    core_overheads overheads;
+    planner_overheads overheads;
 } machine;
 
 static uint32_t index_of(const clv_device *dev)
@@ -181,18 +182,19 @@ static uint32_t index_of(const clv_device *dev)
 }
 
 static bool cost(const void *ctx, const clv_device *dev, const core_work *work,
-                 core_cost *out)
+                 planner_cost *out)
 {
     const machine *m = ctx;
     const double *of = work->kind.op == CLV_OP_ADD ? m->add : m->silu;
     double part =
         core_work_bytes(work) /
         (ROWS * COLUMNS * 4.0 * (work->kind.op == CLV_OP_ADD ? 3 : 2));
-    *out = (core_cost){.ns = of[index_of(dev)] * part};
+    *out = (planner_cost){.ns = of[index_of(dev)] * part};
     return true;
 }
 
-static const core_overheads *overheads(const void *ctx, const clv_device *dev)
+static const planner_overheads *overheads(const void *ctx,
+                                          const clv_device *dev)
 {
     (void)dev;
     return &((const machine *)ctx)->overheads;
@@ -249,34 +251,34 @@ static void close_scene(scene *s)
 }
 
 /* What the plan of these options takes by the forecast. */
-static double foreseen(const scene *s, const core_candidates *c,
-                       const core_costs *costs, const uint32_t *options)
+static double foreseen(const scene *s, const planner_candidates *c,
+                       const planner_costs *costs, const uint32_t *options)
 {
     core_piece pieces[256];
-    struct core_forecast *f;
+    core_forecast *f;
     clv_plan *plan;
     uint32_t n = 0;
     for (uint32_t i = 0; i < s->graph->n_nodes; i++) {
-        const core_solve_option *o = &c->options[options[i]];
+        const planner_solve_option *o = &c->options[options[i]];
         for (uint32_t j = 0; j < o->n_pieces; j++) {
             pieces[n] = c->cuts[o->first_piece + j];
             pieces[n++].node = i;
         }
     }
-    assert_ok(
-        core_plan_from_pieces(s->t.ctx, s->graph, NULL, pieces, n, &plan));
-    assert_ok(core_forecast_make(plan, costs, NULL, &f));
+    assert_ok(planner_from_pieces(s->t.ctx, s->graph, NULL, pieces, n, &plan));
+    assert_ok(planner_forecast_make(plan, costs, NULL, &f));
     double ns = f->makespan_ns;
     core_forecast_free(f);
     clv_plan_destroy(plan);
     return ns;
 }
 
-static void all_on(const core_candidates *c, uint32_t device, uint32_t *options)
+static void all_on(const planner_candidates *c, uint32_t device,
+                   uint32_t *options)
 {
     for (uint32_t i = 0; i < c->problem.n_nodes; i++)
         for (uint32_t o = 0; o < c->nodes[i].n_options; o++) {
-            const core_solve_option *x =
+            const planner_solve_option *x =
                 &c->options[c->nodes[i].first_option + o];
             if (x->n_pieces == 1 && c->pieces[x->first_piece].device == device)
                 options[i] = c->nodes[i].first_option + o;
@@ -288,14 +290,14 @@ static void all_on(const core_candidates *c, uint32_t device, uint32_t *options)
  * search thinks. */
 static void check_scene(const scene *s)
 {
-    const core_costs costs = {&s->machine, cost, overheads, bandwidth,
-                              slowdown};
-    core_candidates c;
-    core_solution found;
+    const planner_costs costs = {&s->machine, cost, overheads, bandwidth,
+                                 slowdown};
+    planner_candidates c;
+    planner_solution found;
     uint32_t options[64];
-    assert_ok(core_candidates_make(s->plan, s->caps, &costs,
-                                   CORE_STRATEGY_TENSOR, &c));
-    assert_ok(core_solve(&c.problem, &found));
+    assert_ok(planner_candidates_make(s->plan, s->caps, &costs,
+                                      PLANNER_STRATEGY_TENSOR, &c));
+    assert_ok(planner_search(&c.problem, &found));
     for (uint32_t i = 0; i < s->graph->n_nodes; i++)
         options[i] = found.choices[i].option;
     double input = s->machine.overheads.copy +
@@ -311,8 +313,8 @@ static void check_scene(const scene *s)
         if (ns > alone + 2 * input)
             fail_msg("%.0f ns, device %u alone takes %.0f", ns, d, alone);
     }
-    core_solution_finish(&found);
-    core_candidates_finish(&c);
+    planner_solution_finish(&found);
+    planner_candidates_finish(&c);
 }
 
 static void test_forecast(void **state)
@@ -331,13 +333,13 @@ static void test_forecast(void **state)
                 s.machine.add[d] = 1000 + test_below(&r, 100000);
             }
             s.machine.overheads =
-                (core_overheads){.submit = 100,
-                                 .submit_idle = 500,
-                                 .dispatch = 200,
-                                 .wait_poll = 100,
-                                 .wait_block = 100,
-                                 .copy = test_below(&r, 2000),
-                                 .copy_byte = test_below(&r, 100) / 50.0};
+                (planner_overheads){.submit = 100,
+                                    .submit_idle = 500,
+                                    .dispatch = 200,
+                                    .wait_poll = 100,
+                                    .wait_block = 100,
+                                    .copy = test_below(&r, 2000),
+                                    .copy_byte = test_below(&r, 100) / 50.0};
             check_scene(&s);
         }
         close_scene(&s);
@@ -349,16 +351,17 @@ static void test_budget(void **state)
 {
     (void)state;
     scene s = open_scene("ref.memory1=local,coherent", 1);
-    const core_costs costs = {&s.machine, cost, overheads, bandwidth, slowdown};
+    const planner_costs costs = {&s.machine, cost, overheads, bandwidth,
+                                 slowdown};
     clv_device *dev = clv_context_device(s.t.ctx, 1);
-    core_candidates c;
+    planner_candidates c;
     for (uint32_t known = 0; known < 2; known++) {
         dev->info.memory_size = known ? 1600 : 0;
-        assert_ok(core_candidates_make(s.plan, s.caps, &costs,
-                                       CORE_STRATEGY_TENSOR, &c));
+        assert_ok(planner_candidates_make(s.plan, s.caps, &costs,
+                                          PLANNER_STRATEGY_TENSOR, &c));
         assert_true(c.devices[0].memory == UINT64_MAX);
         assert_true(c.devices[1].memory == (known ? 1500 : UINT64_MAX));
-        core_candidates_finish(&c);
+        planner_candidates_finish(&c);
     }
     close_scene(&s);
 }

@@ -5,7 +5,7 @@
  */
 #include "../plugins/ref/context.h"
 
-#include "../../core/plan/plan.h"
+#include "../../planner/planner.h"
 
 #include <time.h>
 
@@ -111,7 +111,7 @@ static outcome run_chip(const char *sync, const int64_t rows[RUNS])
     clv_plan *plan;
     clv_exec *exec;
     network net = build(t.ctx, pieces, &n);
-    assert_ok(core_plan_from_pieces(t.ctx, net.g, NULL, pieces, n, &plan));
+    assert_ok(planner_from_pieces(t.ctx, net.g, NULL, pieces, n, &plan));
     for (uint32_t i = 0; i < plan->n_waits; i++)
         out.n_waits += plan->waits[i].by_host;
     assert_ok(clv_exec_create(plan, &exec));

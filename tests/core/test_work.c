@@ -4,7 +4,7 @@
  */
 #include "../plugins/ref/context.h"
 
-#include "../../core/profile/work.h"
+#include "../../core/graph/workload.h"
 
 #include "divide.h"
 

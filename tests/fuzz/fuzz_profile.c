@@ -1,5 +1,5 @@
 /* Kept measurements: what is taken over can be asked, and kept again. */
-#include "../../core/profile/store.h"
+#include "../../planner/profile/store.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,29 +13,29 @@ static void need(bool good)
 }
 
 /* Whatever the models are, they answer a time. */
-static void ask(const core_profile_device *dev)
+static void ask(const planner_profile_device *dev)
 {
     static const int64_t sizes[] = {1, 33, 4096, INT64_C(1) << 40};
     for (uint32_t i = 0; i < dev->n_kinds; i++)
         for (int j = 0; j < 4; j++) {
-            const core_profile_kind *k = &dev->kinds[i];
+            const planner_profile_kind *k = &dev->kinds[i];
             const core_work work = {k->kind, sizes[j], 64, sizes[3 - j], 70};
-            double x[CORE_FIT_FEATURES];
-            core_profile_sample(dev, &work);
-            core_work_features(&work, x);
+            double x[PLANNER_FIT_FEATURES];
+            planner_profile_sample(dev, &work);
+            planner_work_features(&work, x);
             if (k->fit.n_samples)
-                need(core_fit_predict(&k->fit, x) >= 0);
+                need(planner_fit_predict(&k->fit, x) >= 0);
         }
 }
 
-static core_profile_device make(void)
+static planner_profile_device make(void)
 {
-    return (core_profile_device){.key = strdup("fuzz")};
+    return (planner_profile_device){.key = strdup("fuzz")};
 }
 
-static void finish(core_profile_device *dev)
+static void finish(planner_profile_device *dev)
 {
-    core_profile_forget(dev);
+    planner_profile_forget(dev);
     for (uint32_t i = 0; i < dev->n_retired; i++)
         free(dev->retired[i]);
     free(dev->retired);
@@ -44,15 +44,15 @@ static void finish(core_profile_device *dev)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    core_profile_device dev = make(), again = make();
+    planner_profile_device dev = make(), again = make();
     double alone[2], slowdown[2];
-    core_contention c = {.alone = alone, .slowdown = slowdown};
+    planner_contention c = {.alone = alone, .slowdown = slowdown};
     char *text = NULL;
-    core_profile_parse_set((const char *)data, size, dev.key, 2, &c);
-    if (!core_profile_parse(&dev, (const char *)data, size)) {
+    planner_profile_parse_set((const char *)data, size, dev.key, 2, &c);
+    if (!planner_profile_parse(&dev, (const char *)data, size)) {
         ask(&dev);
-        need(!core_profile_format(&dev, &text));
-        need(!core_profile_parse(&again, text, strlen(text)));
+        need(!planner_profile_format(&dev, &text));
+        need(!planner_profile_parse(&again, text, strlen(text)));
         need(again.n_samples == dev.n_samples && again.n_kinds == dev.n_kinds);
     }
     free(text);

@@ -1,5 +1,5 @@
 /* Problems for the search, made of bytes as they come: refused, or solved. */
-#include "../../core/solve/solve.h"
+#include "../../planner/search/solve.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -30,13 +30,13 @@ static double next_ns(bytes *b)
     return byte == 255 ? NAN : byte == 254 ? -1 : byte == 253 ? 1e300 : byte;
 }
 
-static core_box next_box(bytes *b)
+static planner_box next_box(bytes *b)
 {
     uint8_t at = next(b), to = next(b);
-    return (core_box){{at & 3, at >> 4 & 3}, {to & 7, to >> 4 & 7}};
+    return (planner_box){{at & 3, at >> 4 & 3}, {to & 7, to >> 4 & 7}};
 }
 
-static void read_piece(bytes *b, core_solve_piece *piece)
+static void read_piece(bytes *b, planner_solve_piece *piece)
 {
     uint8_t flags = next(b);
     piece->device = flags & 7;
@@ -49,7 +49,7 @@ static void read_piece(bytes *b, core_solve_piece *piece)
         piece->needs[k] = next_box(b);
 }
 
-static void read_node(bytes *b, core_solve_node *node)
+static void read_node(bytes *b, planner_solve_node *node)
 {
     uint8_t where = next(b), what = next(b);
     node->n_deps = where & 3;
@@ -60,32 +60,32 @@ static void read_node(bytes *b, core_solve_node *node)
     node->first_option = next(b) % MAX_OPTIONS;
 }
 
-static void solve(const core_solve_problem *problem)
+static void solve(const planner_solve_problem *problem)
 {
-    core_solution solution;
+    planner_solution solution;
     uint32_t options[MAX_NODES];
     double ns;
-    if (core_solve(problem, &solution))
+    if (planner_search(problem, &solution))
         return;
     for (uint32_t i = 0; i < problem->n_nodes; i++)
         options[i] = solution.choices[i].option;
-    if (core_solve_evaluate(problem, options, NULL, NULL, &ns) ||
+    if (planner_solve_evaluate(problem, options, NULL, NULL, &ns) ||
         !(fabs(ns - solution.makespan_ns) <= 1e-9 * ns))
         abort();
-    core_solution_finish(&solution);
+    planner_solution_finish(&solution);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static core_solve_device devices[8];
-    static core_solve_node nodes[MAX_NODES];
-    static core_solve_option options[MAX_OPTIONS];
-    static core_solve_piece pieces[MAX_PIECES];
+    static planner_solve_device devices[8];
+    static planner_solve_node nodes[MAX_NODES];
+    static planner_solve_option options[MAX_OPTIONS];
+    static planner_solve_piece pieces[MAX_PIECES];
     bytes b = {data, size};
     uint8_t counts = next(&b);
     for (int d = 0; d < 8; d++) {
         uint8_t flags = next(&b);
-        devices[d] = (core_solve_device){
+        devices[d] = (planner_solve_device){
             .submit_ns = next_ns(&b),
             .submit_idle_ns = next_ns(&b),
             .dispatch_ns = next_ns(&b),
@@ -98,18 +98,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         read_node(&b, &nodes[i]);
     for (int o = 0; o < MAX_OPTIONS; o++) {
         uint8_t byte = next(&b);
-        options[o] = (core_solve_option){byte & 63, byte >> 6};
+        options[o] = (planner_solve_option){byte & 63, byte >> 6};
     }
     for (int i = 0; i < MAX_PIECES; i++)
         read_piece(&b, &pieces[i]);
-    core_solve_problem problem = {.devices = devices,
-                                  .nodes = nodes,
-                                  .options = options,
-                                  .pieces = pieces,
-                                  .n_devices = counts & 7,
-                                  .n_nodes = counts >> 3 & 7,
-                                  .n_options = MAX_OPTIONS,
-                                  .n_pieces = MAX_PIECES};
+    planner_solve_problem problem = {.devices = devices,
+                                     .nodes = nodes,
+                                     .options = options,
+                                     .pieces = pieces,
+                                     .n_devices = counts & 7,
+                                     .n_nodes = counts >> 3 & 7,
+                                     .n_options = MAX_OPTIONS,
+                                     .n_pieces = MAX_PIECES};
     if (problem.n_nodes <= MAX_NODES)
         solve(&problem);
     return 0;

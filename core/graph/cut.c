@@ -1,0 +1,567 @@
+#include "cut.h"
+#include "../base/error.h"
+
+#include "shape.h"
+#include "cut_rules.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The element range of a dimension. */
+typedef core_range span;
+
+typedef struct cutter {
+    const clv_graph *source;
+    core_cut *out;
+    uint32_t capacity;     /* of out's arrays */
+    clv_value *last_view;  /* [source->n_tensors] newest view of each base */
+    clv_value *older_view; /* [source->n_tensors + n] chain of those views */
+    uint32_t views_capacity;
+} cutter;
+
+static const char *const axis_names[] = {"rows", "sequence", "channels",
+                                         "heads"};
+
+const char *core_axis_name(uint32_t axis)
+{
+    return axis < CORE_AXIS_COUNT ? axis_names[axis] : "unknown axis";
+}
+
+/* ------------------------------------------------------------------------ */
+/* Axes                                                                      */
+
+static clv_value operand(const clv_node *node, uint32_t index)
+{
+    if (index < node->n_inputs)
+        return node->inputs[index];
+    return index == node->n_inputs && node->n_outputs ? node->outputs[0]
+                                                      : CLV_NO_TENSOR;
+}
+
+static bool is_fixed(const clv_graph *graph, const clv_tensor_desc *desc)
+{
+    if (!desc->symbols[0])
+        return true;
+    const clv_symbol_range *range = &graph->symbols[desc->symbols[0] - 1];
+    return range->min == range->max;
+}
+
+int64_t core_cut_extent(const clv_graph *graph, uint32_t index, uint32_t axis)
+{
+    const clv_node *node = &graph->nodes[index];
+    for (uint32_t i = 0; i <= node->n_inputs; i++) {
+        clv_value value = operand(node, i);
+        core_cut_operand rule = core_cut_operand_of(node, i);
+        if (value == CLV_NO_TENSOR || rule.groups)
+            continue;
+        const clv_tensor_desc *desc = &graph->tensors[value];
+        if (desc->rank > 1 && rule.first == axis)
+            return is_fixed(graph, desc) ? desc->dims[0] : 0;
+        if (rule.last == axis && (desc->rank > 1 || is_fixed(graph, desc)))
+            return desc->dims[desc->rank - 1] / core_cut_unit(node, axis);
+        if (rule.last == axis)
+            return 0;
+    }
+    return 0;
+}
+
+int64_t core_cut_granule(const clv_graph *graph, uint32_t index, uint32_t axis)
+{
+    const clv_node *node = &graph->nodes[index];
+    int64_t granule = axis == CORE_AXIS_HEADS ? core_cut_group(graph, node) : 1;
+    for (uint32_t i = 0; i <= node->n_inputs; i++) {
+        clv_value value = operand(node, i);
+        uint32_t elements, bytes;
+        if (value == CLV_NO_TENSOR ||
+            core_cut_operand_of(node, i).last != axis ||
+            axis == CORE_AXIS_HEADS)
+            continue;
+        const clv_tensor_desc *desc = &graph->tensors[value];
+        if (clv_dtype_block(desc->dtype, &elements, &bytes) &&
+            elements > granule)
+            granule = elements;
+        if (desc->quant == CLV_QUANT_PER_GROUP && desc->quant_group > granule)
+            granule = desc->quant_group;
+    }
+    return granule;
+}
+
+bool core_piece_is_whole(const core_piece *piece)
+{
+    for (uint32_t a = 0; a < CORE_AXIS_COUNT; a++)
+        if (piece->ranges[a].end)
+            return false;
+    return true;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Checking the pieces of a node                                             */
+
+static clv_status bad(const clv_graph *graph, uint32_t node, const char *why)
+{
+    return clv_error(CLV_ERR_INVALID, "the pieces of node %u (%s) %s", node,
+                     core_op_name(graph->nodes[node].op), why);
+}
+
+/* Ranges in full: an axis the node lacks, or that is not cut, is 0..extent. */
+static clv_status resolve(const clv_graph *graph, const core_piece *piece,
+                          core_piece *full)
+{
+    *full = *piece;
+    for (uint32_t a = 0; a < CORE_AXIS_COUNT; a++) {
+        int64_t extent = core_cut_extent(graph, piece->node, a);
+        int64_t granule = core_cut_granule(graph, piece->node, a);
+        core_range *r = &full->ranges[a];
+        if (!r->end && !r->begin) {
+            r->end = extent ? extent : 1;
+            continue;
+        }
+        if (!extent || r->begin < 0 || r->end <= r->begin || r->end > extent ||
+            r->begin % granule || (r->end % granule && r->end != extent))
+            return clv_error(
+                CLV_ERR_INVALID,
+                "node %u (%s): %lld..%lld is no range of its %s, "
+                "of %lld in steps of %lld",
+                piece->node, core_op_name(graph->nodes[piece->node].op),
+                (long long)r->begin, (long long)r->end, axis_names[a],
+                (long long)extent, (long long)granule);
+    }
+    return CLV_OK;
+}
+
+static bool overlap(core_range a, core_range b)
+{
+    return a.begin < b.end && b.begin < a.end;
+}
+
+static bool same(core_range a, core_range b)
+{
+    return a.begin == b.begin && a.end == b.end;
+}
+
+static bool same_output(const core_piece *a, const core_piece *b)
+{
+    return same(a->ranges[CORE_AXIS_ROWS], b->ranges[CORE_AXIS_ROWS]) &&
+           same(a->ranges[CORE_AXIS_SEQUENCE], b->ranges[CORE_AXIS_SEQUENCE]) &&
+           same(a->ranges[CORE_AXIS_HEADS], b->ranges[CORE_AXIS_HEADS]);
+}
+
+/* full: n resolved pieces of one node. They fill the node exactly if none
+ * overlap and their volumes add up. */
+static clv_status check_pieces(const clv_graph *graph, const core_piece *full,
+                               uint32_t n)
+{
+    double volume = 0, whole = 1;
+    for (uint32_t a = 0; a < CORE_AXIS_COUNT; a++) {
+        int64_t extent = core_cut_extent(graph, full->node, a);
+        whole *= (double)(extent ? extent : 1);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        double v = 1;
+        for (uint32_t a = 0; a < CORE_AXIS_COUNT; a++)
+            v *= (double)(full[i].ranges[a].end - full[i].ranges[a].begin);
+        volume += v;
+        for (uint32_t j = 0; j < i; j++) {
+            const core_range *p = full[i].ranges, *q = full[j].ranges;
+            bool outputs =
+                overlap(p[CORE_AXIS_ROWS], q[CORE_AXIS_ROWS]) &&
+                overlap(p[CORE_AXIS_SEQUENCE], q[CORE_AXIS_SEQUENCE]) &&
+                overlap(p[CORE_AXIS_HEADS], q[CORE_AXIS_HEADS]);
+            if (outputs &&
+                overlap(p[CORE_AXIS_CHANNELS], q[CORE_AXIS_CHANNELS]))
+                return bad(graph, full->node, "overlap");
+            if (outputs && !same_output(&full[i], &full[j]))
+                return bad(graph, full->node,
+                           "have partial sums of different "
+                           "outputs");
+        }
+    }
+    return volume == whole ? CLV_OK : bad(graph, full->node, "leave a gap");
+}
+
+/* ------------------------------------------------------------------------ */
+/* Views                                                                     */
+
+static bool copy_source(cutter *c)
+{
+    clv_graph *g = c->out->graph;
+    const clv_graph *s = c->source;
+    for (uint32_t i = 0; i < s->n_tensors; i++) {
+        if (core_graph_add_tensor(g, &s->tensors[i], s->values[i].name,
+                                  s->values[i].weight) == CLV_NO_TENSOR)
+            return false;
+        c->last_view[i] = CLV_NO_TENSOR;
+    }
+    for (uint32_t i = 0; i < s->n_symbols; i++) {
+        g->symbols[i] = s->symbols[i];
+        if (!(g->symbol_names[i] = strdup(s->symbol_names[i])))
+            return false;
+        g->n_symbols++;
+    }
+    return true;
+}
+
+static clv_value find_view(const cutter *c, clv_value base, span first,
+                           span last)
+{
+    const clv_graph *g = c->out->graph;
+    clv_value v = c->last_view[base];
+    for (; v != CLV_NO_TENSOR; v = c->older_view[v]) {
+        const clv_tensor_desc *d = &g->tensors[v];
+        const int64_t *origin = g->values[v].origin;
+        uint32_t end = d->rank - 1;
+        if (origin[end] == last.begin &&
+            d->dims[end] == last.end - last.begin &&
+            (!end || (origin[0] == first.begin &&
+                      d->dims[0] == first.end - first.begin)))
+            break;
+    }
+    return v;
+}
+
+static bool note_view(cutter *c, clv_value base, clv_value view)
+{
+    if (view >= c->views_capacity) {
+        uint32_t capacity = view * 2 + 64;
+        clv_value *grown = reallocarray(c->older_view, capacity, sizeof *grown);
+        if (!grown)
+            return false;
+        c->older_view = grown;
+        c->views_capacity = capacity;
+    }
+    c->older_view[view] = c->last_view[base];
+    c->last_view[base] = view;
+    return true;
+}
+
+static clv_value view_of(cutter *c, clv_value base, span first, span last);
+
+/* The scales that belong to rows and columns of a quantised weight. */
+static uint32_t view_scales(cutter *c, const clv_tensor_desc *desc, span first,
+                            span last)
+{
+    clv_value scales = desc->quant_scales - 1;
+    span whole = {0, 0};
+    if (desc->quant == CLV_QUANT_PER_CHANNEL)
+        return 1 + view_of(c, scales, whole, first);
+    if (desc->quant == CLV_QUANT_PER_GROUP && desc->quant_group) {
+        span groups = {last.begin / desc->quant_group,
+                       (last.end + desc->quant_group - 1) / desc->quant_group};
+        return 1 + view_of(c, scales, first, groups);
+    }
+    return desc->quant_scales;
+}
+
+/* The box of a value of the source graph: first of its outermost dimension,
+ * last of its last one (of both for rank 1); end 0: the whole. CLV_NO_TENSOR
+ * when memory runs out. */
+static clv_value view_of(cutter *c, clv_value base, span first, span last)
+{
+    clv_graph *g = c->out->graph;
+    clv_tensor_desc desc = g->tensors[base];
+    uint32_t end = desc.rank - 1;
+    if (!last.end)
+        last.end = desc.dims[end];
+    if (!first.end)
+        first.end = desc.dims[0];
+    bool whole_first = !end || first.end - first.begin == desc.dims[0];
+    if (whole_first && last.end - last.begin == desc.dims[end])
+        return base;
+    clv_value view = find_view(c, base, first, last);
+    if (view != CLV_NO_TENSOR)
+        return view;
+    if (desc.quant_scales) {
+        desc.quant_scales = view_scales(c, &desc, first, last);
+        if (!desc.quant_scales) /* 1 + CLV_NO_TENSOR */
+            return CLV_NO_TENSOR;
+    }
+    core_desc_set_dense(&desc);
+    if (!whole_first) {
+        desc.dims[0] = first.end - first.begin;
+        desc.symbols[0] = 0;
+    }
+    if (!end && last.end - last.begin != desc.dims[0])
+        desc.symbols[0] = 0;
+    desc.dims[end] = last.end - last.begin;
+    view = core_graph_add_tensor(g, &desc, NULL, g->values[base].weight);
+    if (view == CLV_NO_TENSOR || !note_view(c, base, view))
+        return CLV_NO_TENSOR;
+    core_value *value = &g->values[view];
+    value->base = base;
+    value->origin[0] = whole_first ? 0 : first.begin;
+    value->origin[end] = last.begin;
+    return view;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Nodes                                                                     */
+
+static bool add_node(cutter *c, const clv_node *node, uint32_t device,
+                     uint32_t piece, uint32_t source)
+{
+    core_cut *out = c->out;
+    uint32_t n = out->graph->n_nodes;
+    if (n == c->capacity) {
+        uint32_t capacity = n ? n * 2 : 64;
+        uint32_t **arrays[] = {&out->devices, &out->pieces, &out->sources};
+        for (int i = 0; i < 3; i++) {
+            uint32_t *grown = reallocarray(*arrays[i], capacity, sizeof *grown);
+            if (!grown)
+                return false;
+            *arrays[i] = grown;
+        }
+        c->capacity = capacity;
+    }
+    out->devices[n] = device;
+    out->pieces[n] = piece;
+    out->sources[n] = source;
+    return core_graph_add_node(out->graph, node) != NULL;
+}
+
+/* The range of a dimension that a piece touches. */
+static span span_of(const clv_graph *graph, const clv_node *node,
+                    const core_piece *full, uint32_t axis, bool groups)
+{
+    if (axis == CORE_AXIS_NONE || !core_cut_extent(graph, full->node, axis))
+        return (span){0, 0};
+    core_range r = full->ranges[axis];
+    int64_t unit = core_cut_unit(node, axis);
+    int64_t group = groups ? core_cut_group(graph, node) : 1;
+    return (span){r.begin / group * unit, r.end / group * unit};
+}
+
+static clv_value piece_operand(cutter *c, const core_piece *full,
+                               uint32_t index)
+{
+    const clv_node *node = &c->source->nodes[full->node];
+    core_cut_operand rule = core_cut_operand_of(node, index);
+    return view_of(c, operand(node, index),
+                   span_of(c->source, node, full, rule.first, false),
+                   span_of(c->source, node, full, rule.last, rule.groups));
+}
+
+/* A value like the piece's part of the output, for a partial sum. */
+static clv_value add_partial(cutter *c, const core_piece *full)
+{
+    const clv_node *node = &c->source->nodes[full->node];
+    clv_value like = piece_operand(c, full, node->n_inputs);
+    if (like == CLV_NO_TENSOR)
+        return CLV_NO_TENSOR;
+    clv_tensor_desc desc = c->out->graph->tensors[like];
+    desc.usage = CLV_USAGE_TRANSIENT;
+    memset(desc.strides, 0, sizeof desc.strides);
+    return core_graph_add_tensor(c->out->graph, &desc, NULL, NULL);
+}
+
+static bool sums_channels(const clv_graph *graph, const core_piece *full)
+{
+    const core_range *r = &full->ranges[CORE_AXIS_CHANNELS];
+    int64_t extent = core_cut_extent(graph, full->node, CORE_AXIS_CHANNELS);
+    return extent && r->end - r->begin != extent;
+}
+
+/* Adds the node of a piece; partial: where it writes, CLV_NO_TENSOR for its
+ * part of the output itself. */
+static bool add_piece(cutter *c, const core_piece *full, uint32_t index,
+                      clv_value partial)
+{
+    clv_node node = c->source->nodes[full->node];
+    for (uint32_t i = 0; i < node.n_inputs; i++) {
+        if (node.inputs[i] == CLV_NO_TENSOR)
+            continue;
+        node.inputs[i] = piece_operand(c, full, i);
+        if (node.inputs[i] == CLV_NO_TENSOR)
+            return false;
+    }
+    /* The bias is added once. */
+    if (node.op == CLV_OP_MATMUL && node.n_inputs > 2 &&
+        full->ranges[CORE_AXIS_CHANNELS].begin)
+        node.inputs[2] = CLV_NO_TENSOR;
+    if (node.n_outputs) {
+        const clv_node *source = &c->source->nodes[full->node];
+        node.outputs[0] = partial != CLV_NO_TENSOR
+                              ? partial
+                              : piece_operand(c, full, source->n_inputs);
+        if (node.outputs[0] == CLV_NO_TENSOR)
+            return false;
+    }
+    return add_node(c, &node, full->device, index, full->node);
+}
+
+/* Joins the partial sums of pieces with the output of piece `first`, which is
+ * the first of them, on its device. */
+static bool add_sums(cutter *c, const core_piece *full, uint32_t n,
+                     uint32_t first, const clv_value *partials)
+{
+    uint32_t last = first;
+    for (uint32_t i = first + 1; i < n; i++)
+        if (same_output(&full[first], &full[i]))
+            last = i;
+    clv_value sum = partials[first];
+    for (uint32_t i = first + 1; i <= last; i++) {
+        if (!same_output(&full[first], &full[i]))
+            continue;
+        const clv_node *source = &c->source->nodes[full->node];
+        clv_value to = i == last ? piece_operand(c, &full[i], source->n_inputs)
+                                 : add_partial(c, &full[i]);
+        clv_node node = CLV_INIT(clv_node, CLV_STRUCT_NODE);
+        node.op = CLV_OP_ADD;
+        node.revision = 1;
+        node.n_inputs = 2;
+        node.n_outputs = 1;
+        node.inputs[0] = sum;
+        node.inputs[1] = partials[i];
+        node.outputs[0] = sum = to;
+        if (to == CLV_NO_TENSOR ||
+            !add_node(c, &node, full[first].device, CORE_NO_PIECE, full->node))
+            return false;
+    }
+    return true;
+}
+
+static bool first_of_output(const core_piece *full, uint32_t i)
+{
+    for (uint32_t j = 0; j < i; j++)
+        if (same_output(&full[i], &full[j]))
+            return false;
+    return true;
+}
+
+/* full and partials have room for n. */
+static bool cut_node(cutter *c, const core_piece *full, uint32_t n,
+                     uint32_t first_index, clv_value *partials)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        bool sums = sums_channels(c->source, &full[i]);
+        partials[i] = sums ? add_partial(c, &full[i]) : CLV_NO_TENSOR;
+        if ((sums && partials[i] == CLV_NO_TENSOR) ||
+            !add_piece(c, &full[i], first_index + i, partials[i]))
+            return false;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (partials[i] != CLV_NO_TENSOR && first_of_output(full, i) &&
+            !add_sums(c, full, n, i, partials))
+            return false;
+    return true;
+}
+
+static clv_status cut_all(cutter *c, const core_piece *pieces, uint32_t n,
+                          core_piece *full, clv_value *partials)
+{
+    uint32_t at = 0;
+    for (uint32_t node = 0; node < c->source->n_nodes; node++) {
+        uint32_t count = 0;
+        clv_status status = CLV_OK;
+        for (; at + count < n && pieces[at + count].node == node && !status;
+             count++)
+            status = resolve(c->source, &pieces[at + count], &full[count]);
+        if (!status && !count)
+            status = bad(c->source, node, "are missing");
+        if (!status)
+            status = check_pieces(c->source, full, count);
+        if (status)
+            return status;
+        if (!cut_node(c, full, count, at, partials))
+            return core_no_memory("to cut a graph");
+        at += count;
+    }
+    return at == n ? CLV_OK
+                   : clv_error(CLV_ERR_INVALID,
+                               "a piece of node %u, which "
+                               "the graph does not have or which is out of "
+                               "order",
+                               pieces[at].node);
+}
+
+/* A piece by itself, and what would join its sum with another. */
+static bool try_piece(cutter *c, const core_piece *full, uint32_t index)
+{
+    bool sums = sums_channels(c->source, full);
+    clv_value partial = sums ? add_partial(c, full) : CLV_NO_TENSOR;
+    if ((sums && partial == CLV_NO_TENSOR) ||
+        !add_piece(c, full, index, partial))
+        return false;
+    if (!sums)
+        return true;
+    const clv_node *source = &c->source->nodes[full->node];
+    clv_node node = CLV_INIT(clv_node, CLV_STRUCT_NODE);
+    node.op = CLV_OP_ADD;
+    node.revision = 1;
+    node.n_inputs = 2;
+    node.n_outputs = 1;
+    node.inputs[0] = partial;
+    node.inputs[1] = add_partial(c, full);
+    node.outputs[0] = piece_operand(c, full, source->n_inputs);
+    return node.inputs[1] != CLV_NO_TENSOR &&
+           node.outputs[0] != CLV_NO_TENSOR &&
+           add_node(c, &node, full->device, index, full->node);
+}
+
+static clv_status try_all(cutter *c, const core_piece *pieces, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        core_piece full;
+        clv_status status = resolve(c->source, &pieces[i], &full);
+        if (status)
+            return status;
+        if (!try_piece(c, &full, i))
+            return core_no_memory("to cut a graph");
+    }
+    return CLV_OK;
+}
+
+/* The graph of the cut with the source's values in it. */
+static clv_status begin_cut(cutter *c, const clv_graph *graph, core_cut *out)
+{
+    *out = (core_cut){0};
+    *c = (cutter){.source = graph, .out = out};
+    c->last_view = calloc(graph->n_tensors + 1u, sizeof *c->last_view);
+    if (!c->last_view)
+        return core_no_memory("to cut a graph");
+    clv_status status = clv_graph_create(&out->graph);
+    return status || copy_source(c) ? status : core_no_memory("to cut a graph");
+}
+
+static clv_status end_cut(cutter *c, clv_status status)
+{
+    free(c->older_view);
+    free(c->last_view);
+    if (status)
+        core_cut_finish(c->out);
+    return status;
+}
+
+clv_status core_cut_try(const clv_graph *graph, const core_piece *pieces,
+                        uint32_t n_pieces, core_cut *out)
+{
+    cutter c;
+    clv_status status = begin_cut(&c, graph, out);
+    if (!status)
+        status = try_all(&c, pieces, n_pieces);
+    return end_cut(&c, status);
+}
+
+clv_status core_cut_make(const clv_graph *graph, const core_piece *pieces,
+                         uint32_t n_pieces, core_cut *out)
+{
+    cutter c;
+    clv_status status = begin_cut(&c, graph, out);
+    core_piece *full = calloc(n_pieces + 1u, sizeof *full);
+    clv_value *partials = calloc(n_pieces + 1u, sizeof *partials);
+    if (!status && (!full || !partials))
+        status = core_no_memory("to cut a graph");
+    if (!status)
+        status = cut_all(&c, pieces, n_pieces, full, partials);
+    free(partials);
+    free(full);
+    return end_cut(&c, status);
+}
+
+void core_cut_finish(core_cut *cut)
+{
+    clv_graph_destroy(cut->graph);
+    free(cut->devices);
+    free(cut->pieces);
+    free(cut->sources);
+    *cut = (core_cut){0};
+}

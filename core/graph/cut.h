@@ -1,0 +1,79 @@
+/*
+ * Cutting: one op divided over several devices.
+ *
+ * A piece is a decision: this part of a node runs on that device. Pieces are
+ * the solver's answer, and what a saved plan holds. core_cut_make() turns them
+ * into a graph in which every node runs whole on one device: a node that is
+ * divided becomes a node for each piece, whose operands are views of the
+ * original values, so nothing is moved or copied. Pieces of input channels give
+ * partial sums in values of their own, which ADD nodes join on the device of
+ * the first of these pieces: the order of pieces decides where.
+ *
+ * Axes of a cut, as CLV_SPLIT_* of plugin.h has them:
+ *   rows      output features of MATMUL and GET_ROWS, columns of SET_ROWS and
+ *             of elementwise ops
+ *   sequence  rows of the activation; only where their number is fixed
+ *   channels  input features of MATMUL
+ *   heads     of ROPE and ATTENTION, there in whole groups of query heads
+ */
+#pragma once
+
+#include "graph.h"
+
+/* Part of an axis, in elements; end 0: the whole axis. */
+typedef struct core_range {
+    int64_t begin, end;
+} core_range;
+
+typedef enum core_axis {
+    CORE_AXIS_ROWS = 0, /* in the order of the bits of CLV_SPLIT_* */
+    CORE_AXIS_SEQUENCE = 1,
+    CORE_AXIS_CHANNELS = 2,
+    CORE_AXIS_HEADS = 3,
+    CORE_AXIS_COUNT
+} core_axis;
+
+/* "rows" */
+const char *core_axis_name(uint32_t axis);
+
+typedef struct core_piece {
+    uint32_t node, device; /* device: as the caller numbers them */
+    core_range ranges[CORE_AXIS_COUNT];
+} core_piece;
+
+#define CORE_NO_PIECE 0xffffffffu
+
+typedef struct core_cut {
+    clv_graph *graph;  /* owned. The values of the source graph keep their
+                          indices; views and partial sums follow */
+    uint32_t *devices; /* [graph->n_nodes] */
+    uint32_t *pieces;  /* [graph->n_nodes] CORE_NO_PIECE: joins partial sums */
+    uint32_t *sources; /* [graph->n_nodes] node of the source graph */
+} core_cut;
+
+/* Elements of an axis of a node; 0 where the node has no such axis, and for a
+ * sequence whose length is a symbol. */
+int64_t core_cut_extent(const clv_graph *graph, uint32_t node, uint32_t axis);
+/* Pieces begin and end at multiples of this, whatever devices allow: blocks of
+ * the weight, groups of heads. */
+int64_t core_cut_granule(const clv_graph *graph, uint32_t node, uint32_t axis);
+/* Whether a piece is the whole node. */
+bool core_piece_is_whole(const core_piece *piece);
+
+/* pieces: sorted by node, at least one for each, in any order within a node.
+ * CLV_ERR_INVALID if those of a node are not exactly the node: a gap, an
+ * overlap, an axis it does not have, part of a block. The source graph outlives
+ * the cut. */
+clv_status core_cut_make(const clv_graph *graph, const core_piece *pieces,
+                         uint32_t n_pieces, core_cut *out);
+/* A graph to ask devices what they would take: a node for each of the pieces,
+ * which may overlap and leave gaps, and after one that makes a partial sum the
+ * ADD that would join it. pieces[i] of the cut: whose the node is, of the ADD
+ * too. CLV_ERR_INVALID for a range that the node does not have. */
+clv_status core_cut_try(const clv_graph *graph, const core_piece *pieces,
+                        uint32_t n_pieces, core_cut *out);
+/* Views of columns of weights that only such devices use lie there without
+ * gaps: those have memory of their own, into which weights are copied. local:
+ * for each of the devices. */
+clv_status core_cut_pack(core_cut *cut, const bool *local);
+void core_cut_finish(core_cut *cut);

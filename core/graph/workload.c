@@ -1,0 +1,410 @@
+#include "workload.h"
+
+#include "shape.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------------ */
+/* From a node                                                               */
+
+typedef struct reader {
+    const clv_graph *graph;
+    const clv_node *node;
+    const core_piece *piece; /* or NULL */
+    const int64_t *symbols;  /* or NULL */
+} reader;
+
+static const clv_tensor_desc *input(const reader *r, uint32_t i)
+{
+    return i < r->node->n_inputs && r->node->inputs[i] != CLV_NO_TENSOR
+               ? &r->graph->tensors[r->node->inputs[i]]
+               : NULL;
+}
+
+static int64_t dim(const reader *r, const clv_tensor_desc *t, uint32_t i)
+{
+    return t->symbols[i] && r->symbols ? r->symbols[t->symbols[i] - 1]
+                                       : t->dims[i];
+}
+
+/* What the piece takes of an axis; whole: all of it. */
+static int64_t part(const reader *r, uint32_t axis, int64_t whole)
+{
+    if (!r->piece || !r->piece->ranges[axis].end)
+        return whole;
+    return r->piece->ranges[axis].end - r->piece->ranges[axis].begin;
+}
+
+/* Rows and width of the activation, of any rank, as it is cut. */
+static void set_shape(const reader *r, const clv_tensor_desc *t, core_work *out)
+{
+    uint32_t last = t->rank - 1;
+    out->n = 1;
+    for (uint32_t i = 0; i < last; i++)
+        out->n *= i ? dim(r, t, i) : part(r, CORE_AXIS_SEQUENCE, dim(r, t, i));
+    out->in = out->out = part(r, CORE_AXIS_ROWS, dim(r, t, last));
+}
+
+static void set_weight(const clv_tensor_desc *w, core_work_kind *kind)
+{
+    kind->weight_dtype = w->dtype;
+    kind->quant = w->quant;
+    kind->group = w->quant_group;
+}
+
+static void of_matmul(const reader *r, core_work *out)
+{
+    const clv_tensor_desc *w = input(r, 1), *bias = input(r, 2);
+    set_weight(w, &out->kind);
+    out->out = part(r, CORE_AXIS_ROWS, w->dims[0]);
+    out->in = part(r, CORE_AXIS_CHANNELS, w->dims[1]);
+    /* The first channels bring the bias. */
+    if (bias && !(r->piece && r->piece->ranges[CORE_AXIS_CHANNELS].begin))
+        out->kind.variant = bias->dtype;
+}
+
+static void of_experts(const reader *r, core_work *out)
+{
+    const clv_tensor_desc *x = input(r, 0), *w = input(r, 1);
+    set_weight(w, &out->kind);
+    out->kind.variant = (uint32_t)w->dims[0];
+    out->kind.span = (uint32_t)input(r, 2)->dims[1];
+    if (x->dims[1] != w->dims[2])
+        out->kind.detail |= CORE_EXPERTS_EACH;
+    if (input(r, 3))
+        out->kind.detail |= CORE_EXPERTS_SCORES;
+    out->out = w->dims[1];
+    out->in = w->dims[2];
+}
+
+static void of_rope(const reader *r, core_work *out)
+{
+    int64_t head = r->node->attr.rope.head_dim;
+    out->kind.variant = (uint32_t)head;
+    out->kind.detail = r->node->attr.rope.mode;
+    out->kind.span = (uint32_t)(2 * input(r, 2)->dims[0]);
+    out->in = out->out = head * part(r, CORE_AXIS_HEADS, out->out / head);
+}
+
+/* Rows of the activation after those of the node or its piece: of later
+ * positions, which it does not see. */
+static int64_t rows_after(const reader *r, const clv_tensor_desc *q)
+{
+    const core_value *value = &r->graph->values[r->node->inputs[0]];
+    if (r->piece && r->piece->ranges[CORE_AXIS_SEQUENCE].end)
+        return dim(r, q, 0) - r->piece->ranges[CORE_AXIS_SEQUENCE].end;
+    if (q->symbols[0]) /* never part of another */
+        return 0;
+    const clv_tensor_desc *base = &r->graph->tensors[value->base];
+    return dim(r, base, 0) - value->origin[0] - q->dims[0];
+}
+
+static void of_attention(const reader *r, core_work *out)
+{
+    const clv_tensor_desc *q = input(r, 0), *k = input(r, 1);
+    const clv_op_attr *attr = &r->node->attr;
+    int64_t head = attr->attention.head_dim;
+    int64_t heads = q->dims[1] / head, groups = k->dims[1] / head;
+    uint32_t symbol = attr->attention.rows_symbol;
+    int64_t taken = part(r, CORE_AXIS_HEADS, heads);
+    set_weight(k, &out->kind);
+    out->kind.variant = (uint32_t)head;
+    out->kind.detail = attr->attention.softcap != 0;
+    out->out = taken * head;
+    out->in = taken / (heads / groups) * head;
+    out->depth = k->dims[0];
+    if (symbol) {
+        int64_t rows = r->symbols ? r->symbols[symbol - 1]
+                                  : r->graph->symbols[symbol - 1].max;
+        out->depth = rows < out->depth ? rows : out->depth;
+    }
+    out->depth -= rows_after(r, q);
+    if (out->depth < 1)
+        out->depth = 1;
+    /* A window matters only where it hides rows; to one query the hidden ones
+     * are as good as not there. */
+    int64_t window = attr->attention.window;
+    if (window && window < out->depth) {
+        out->depth = out->n == 1 ? window : out->depth;
+        out->kind.span = out->n == 1 ? 0 : (uint32_t)window;
+    }
+}
+
+static void of_others(const reader *r, core_work *out)
+{
+    const clv_tensor_desc *second = input(r, 1), *third = input(r, 2);
+    core_work_kind *kind = &out->kind;
+    switch (kind->op) {
+    case CLV_OP_GET_ROWS:
+    case CLV_OP_SET_ROWS:
+        set_weight(input(r, 0), kind);
+        break;
+    case CLV_OP_ADD:
+    case CLV_OP_MUL:
+        if (second->rank == 1 && input(r, 0)->rank > 1) {
+            kind->detail = 1;
+            kind->weight_dtype = second->dtype;
+        }
+        break;
+    case CLV_OP_GLU:
+        kind->variant = r->node->attr.glu.activation;
+        break;
+    case CLV_OP_RMS_NORM:
+    case CLV_OP_LAYER_NORM:
+        kind->weight_dtype = second->dtype;
+        kind->variant = third ? third->dtype : 0;
+        break;
+    case CLV_OP_CONVERT:
+        kind->variant = r->graph->tensors[r->node->outputs[0]].dtype;
+        break;
+    case CLV_OP_TOP_K:
+        out->in = input(r, 0)->dims[1];
+        break;
+    default:
+        break;
+    }
+}
+
+void core_work_of(const clv_graph *graph, uint32_t node,
+                  const core_piece *piece, const int64_t *symbols,
+                  core_work *out)
+{
+    const clv_node *n = &graph->nodes[node];
+    const reader r = {graph, n, piece, symbols};
+    const clv_tensor_desc *result =
+        n->n_outputs ? &graph->tensors[n->outputs[0]] : input(&r, 1);
+    *out = (core_work){.kind.op = n->op};
+    out->kind.dtype = n->op == CLV_OP_GET_ROWS || n->op == CLV_OP_SET_ROWS
+                          ? result->dtype
+                          : input(&r, 0)->dtype;
+    set_shape(&r, result, out);
+    switch (n->op) {
+    case CLV_OP_MATMUL:
+        of_matmul(&r, out);
+        break;
+    case CLV_OP_MATMUL_EXPERTS:
+        of_experts(&r, out);
+        break;
+    case CLV_OP_ROPE:
+        of_rope(&r, out);
+        break;
+    case CLV_OP_ATTENTION:
+        of_attention(&r, out);
+        break;
+    default:
+        of_others(&r, out);
+    }
+}
+
+/* ------------------------------------------------------------------------ */
+/* What it amounts to                                                        */
+
+bool core_work_same_kind(const core_work *a, const core_work *b)
+{
+    return !memcmp(&a->kind, &b->kind, sizeof a->kind);
+}
+
+bool core_work_equal(const core_work *a, const core_work *b)
+{
+    return core_work_same_kind(a, b) && a->n == b->n && a->in == b->in &&
+           a->out == b->out && a->depth == b->depth;
+}
+
+double core_work_experts(const core_work *work)
+{
+    double all = work->kind.variant, used = work->kind.span;
+    double share = used < all ? 1 - pow(1 - used / all, (double)work->n) : 1;
+    return all * share;
+}
+
+/* Parts of x, and of the output, in a row. */
+static double parts_in(const core_work_kind *kind)
+{
+    return kind->detail & CORE_EXPERTS_EACH ? kind->span : 1;
+}
+
+static double parts_out(const core_work_kind *kind)
+{
+    return kind->detail & CORE_EXPERTS_SCORES ? 1 : kind->span;
+}
+
+/* Query i of n sees the rows up to its own, depth - n + i + 1, or the last
+ * `span` of them. */
+double core_work_pairs(const core_work *work)
+{
+    double n = (double)work->n, last = (double)work->depth;
+    double first = last - n + 1;
+    double span = work->kind.span ? (double)work->kind.span : last;
+    if (first < 1) { /* more queries than rows: the earlier ones see one */
+        double extra = 1 - first;
+        return extra + last * (last + 1) / 2;
+    }
+    if (last <= span)
+        return n * (first + last) / 2;
+    if (first >= span)
+        return n * span;
+    double below = span - first; /* queries that see fewer than span */
+    return below * (first + span - 1) / 2 + (n - below) * span;
+}
+
+/* Operations for each element of the output. */
+static double operations(uint32_t op)
+{
+    switch (op) {
+    case CLV_OP_SILU:
+    case CLV_OP_GELU:
+    case CLV_OP_GLU:
+    case CLV_OP_SOFTMAX:
+        return 8;
+    case CLV_OP_RMS_NORM:
+    case CLV_OP_LAYER_NORM:
+    case CLV_OP_ROPE:
+        return 4;
+    default:
+        return 1;
+    }
+}
+
+double core_work_flops(const core_work *work)
+{
+    double n = (double)work->n, out = (double)work->out;
+    switch (work->kind.op) {
+    case CLV_OP_MATMUL:
+        return 2 * n * (double)work->in * out +
+               (work->kind.variant ? n * out : 0);
+    case CLV_OP_MATMUL_EXPERTS:
+        return 2 * n * work->kind.span * (double)work->in * out;
+    case CLV_OP_TOP_K: /* each is looked at, few are kept */
+        return 2 * n * (double)work->in;
+    case CLV_OP_ATTENTION: /* scores, their softmax, and the mix of v */
+        return core_work_pairs(work) *
+               (4 * out + 8 * out / (double)work->kind.variant);
+    default:
+        return operations(work->kind.op) * n * out;
+    }
+}
+
+/* Of n elements; blocks may be begun. */
+static double size_of(uint32_t dtype, double n)
+{
+    uint32_t elements, bytes;
+    if (!clv_dtype_block(dtype, &elements, &bytes))
+        return 0;
+    return n / elements * bytes;
+}
+
+/* Of a weight of rows x columns, with its scales. */
+static double matrix_bytes(const core_work_kind *kind, double rows,
+                           double columns)
+{
+    double scales = 0;
+    if (kind->quant == CLV_QUANT_PER_TENSOR)
+        scales = 1;
+    else if (kind->quant == CLV_QUANT_PER_CHANNEL)
+        scales = rows;
+    else if (kind->quant == CLV_QUANT_PER_GROUP && kind->group)
+        scales = rows * columns / kind->group;
+    return size_of(kind->weight_dtype, rows * columns) +
+           size_of(CLV_DTYPE_F32, scales);
+}
+
+double core_work_weight_bytes(const core_work *work)
+{
+    const core_work_kind *kind = &work->kind;
+    double in = (double)work->in, out = (double)work->out;
+    switch (kind->op) {
+    case CLV_OP_MATMUL:
+        return matrix_bytes(kind, out, in) + size_of(kind->variant, out);
+    case CLV_OP_MATMUL_EXPERTS:
+        return core_work_experts(work) * matrix_bytes(kind, out, in);
+    case CLV_OP_GET_ROWS:
+        return matrix_bytes(kind, (double)work->n, out);
+    case CLV_OP_RMS_NORM:
+    case CLV_OP_LAYER_NORM:
+        return size_of(kind->weight_dtype, out) + size_of(kind->variant, out);
+    case CLV_OP_ADD:
+    case CLV_OP_MUL:
+        return size_of(kind->weight_dtype, out);
+    default:
+        return 0;
+    }
+}
+
+double core_work_bytes(const core_work *work)
+{
+    const core_work_kind *kind = &work->kind;
+    double n = (double)work->n, in = (double)work->in;
+    double out = (double)work->out;
+    double activation = size_of(kind->dtype, n * out);
+    double ids = size_of(CLV_DTYPE_I32, n);
+    double weight = core_work_weight_bytes(work);
+    switch (kind->op) {
+    case CLV_OP_MATMUL:
+        return weight + size_of(kind->dtype, n * (in + out));
+    case CLV_OP_MATMUL_EXPERTS:
+        return weight + ids * kind->span +
+               size_of(kind->dtype,
+                       n * (parts_in(kind) * in + parts_out(kind) * out));
+    case CLV_OP_TOP_K:
+        return size_of(kind->dtype, n * in) + ids * out;
+    case CLV_OP_GET_ROWS:
+        return weight + ids + activation;
+    case CLV_OP_SET_ROWS:
+        return activation + ids + size_of(kind->weight_dtype, n * out);
+    case CLV_OP_ADD:
+    case CLV_OP_MUL:
+        return weight + activation * (kind->detail ? 2 : 3);
+    case CLV_OP_GLU:
+        return 3 * activation;
+    case CLV_OP_ROPE:
+        return 2 * activation + ids + size_of(CLV_DTYPE_F32, kind->span / 2.0);
+    case CLV_OP_CONVERT:
+        return activation + size_of(kind->variant, n * out);
+    case CLV_OP_ATTENTION: {
+        double seen = (double)work->depth;
+        if (kind->span && kind->span + n - 1 < seen)
+            seen = kind->span + n - 1;
+        return 2 * activation + ids +
+               2 * size_of(kind->weight_dtype, seen * in);
+    }
+    default:
+        return weight + 2 * activation;
+    }
+}
+
+static const char *quant_text(const core_work_kind *kind, char text[24])
+{
+    text[0] = 0;
+    if (kind->quant == CLV_QUANT_PER_TENSOR)
+        snprintf(text, 24, " per tensor");
+    else if (kind->quant == CLV_QUANT_PER_CHANNEL)
+        snprintf(text, 24, " per channel");
+    else if (kind->quant == CLV_QUANT_PER_GROUP)
+        snprintf(text, 24, " per %" PRIu32, kind->group);
+    return text;
+}
+
+const char *core_work_text(const core_work *work, char text[CORE_WORK_TEXT])
+{
+    const core_work_kind *kind = &work->kind;
+    const char *dtype = clv_dtype_name(kind->dtype);
+    const char *weight = clv_dtype_name(kind->weight_dtype);
+    char quant[24], depth[48] = "";
+    if (kind->op == CLV_OP_ATTENTION)
+        snprintf(depth, sizeof depth, " of %" PRId64 " rows of %" PRId64,
+                 work->depth, work->in);
+    else if (kind->op == CLV_OP_MATMUL_EXPERTS)
+        snprintf(depth, sizeof depth,
+                 " -> %" PRId64 ", %" PRIu32 " of %" PRIu32, work->out,
+                 kind->span, kind->variant);
+    else if (work->in != work->out)
+        snprintf(depth, sizeof depth, " -> %" PRId64, work->out);
+    snprintf(text, CORE_WORK_TEXT, "%s %s%s%s%s [%" PRId64 ", %" PRId64 "]%s",
+             core_op_name(kind->op), dtype ? dtype : "?", weight ? " x " : "",
+             weight ? weight : "", quant_text(kind, quant), work->n,
+             kind->op == CLV_OP_ATTENTION ? work->out : work->in, depth);
+    return text;
+}

@@ -1,0 +1,391 @@
+#include "drafts.h"
+#include "../../core/base/error.h"
+
+#include "../../core/graph/tensor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------------ */
+/* Devices                                                                   */
+
+/* Part of a device's memory that is left to what it works on beside states. */
+#define WORKSPACE 16
+
+/* Bytes of the graph's states, all of which may come to lie on one device. */
+static uint64_t state_bytes(const clv_graph *graph)
+{
+    uint64_t sum = 0, bytes;
+    for (uint32_t v = 0; v < graph->n_tensors; v++)
+        if (graph->tensors[v].usage == CLV_USAGE_STATE &&
+            !core_desc_size(&graph->tensors[v], NULL, &bytes))
+            sum += bytes;
+    return sum;
+}
+
+/* For weights; those that are used where they lie take no memory of the
+ * device. */
+static uint64_t memory_of(const clv_graph *graph, const clv_device *dev)
+{
+    uint64_t size =
+        dev->info.memory_free ? dev->info.memory_free : dev->info.memory_size;
+    uint64_t states = state_bytes(graph);
+    uint32_t type;
+    bool local = core_device_has_local(dev, &type);
+    if (!size || (!local &&
+                  core_device_import_type(dev, CLV_HANDLE_HOST_POINTER, &type)))
+        return UINT64_MAX;
+    if (!local)
+        return size;
+    size -= size / WORKSPACE;
+    return size > states ? size - states : 0;
+}
+
+static bool blocks(const clv_plan *plan)
+{
+    const char *sync = clv_config_get(plan->ctx->config, "core.sync");
+    return sync && !strcmp(sync, "block");
+}
+
+static void describe_devices(planner_maker *m)
+{
+    bool block = blocks(m->plan);
+    for (uint32_t d = 0; d < m->n_devices; d++) {
+        clv_device *dev = planner_maker_device(m, d);
+        planner_solve_device *out = &m->devices[d];
+        uint32_t type;
+        const planner_overheads *o = m->costs->overheads(m->costs->ctx, dev);
+        m->usable[d] = !core_device_lost(dev) &&
+                       (core_device_has_local(dev, &type) ||
+                        !core_tensor_can_share(dev, 1, m->n_devices > 1));
+        *out = (planner_solve_device){
+            .host_waits = !(dev->info.flags & CLV_DEVICE_FLAG_WAIT),
+            .memory = memory_of(m->graph, dev),
+            .max_share = core_device_max_share(dev)};
+        if (core_device_has_local(dev, &type)) {
+            out->memory_index = 1 + d;
+            m->several = true;
+        }
+        if (!o)
+            continue;
+        out->copy_ns = o->copy;
+        out->copy_byte_ns = o->copy_byte;
+        out->submit_ns = o->submit;
+        out->submit_idle_ns = o->submit_idle;
+        out->dispatch_ns = o->dispatch;
+        out->wait_ns = block ? o->wait_block : o->wait_poll;
+    }
+}
+
+/* ------------------------------------------------------------------------ */
+/* Whole nodes                                                               */
+
+/* Each whole draft beside the others: what a device is slowed down to while the
+ * rest do the same. */
+static void crowd(planner_maker *m, uint32_t kind)
+{
+    planner_drafts *drafts = &m->drafts[kind];
+    planner_demand demands[PLANNER_SHARE_DEVICES];
+    clv_device *devs[PLANNER_SHARE_DEVICES];
+    double ns[PLANNER_SHARE_DEVICES];
+    uint32_t n = drafts->n;
+    if (n < 2 || n > PLANNER_SHARE_DEVICES)
+        return;
+    /* Of equal length, so that none is alone at the end. */
+    for (uint32_t i = 0; i < n; i++) {
+        const planner_draft *d = &drafts->list[i];
+        demands[i] =
+            (planner_demand){1, d->ns[0] > 0 ? d->bytes[0] / d->ns[0] : 0};
+        devs[i] = planner_maker_device(m, d->cuts[0].device);
+    }
+    planner_contend(demands, n, m->costs->bandwidth(m->costs->ctx, devs, n),
+                    ns);
+    for (uint32_t i = 0; i < n; i++) {
+        double slow = m->costs->slowdown(m->costs->ctx, devs, n, i);
+        drafts->list[i].crowded = ns[i] > slow ? ns[i] : slow;
+    }
+}
+
+static clv_status draft_whole(planner_maker *m, uint32_t kind)
+{
+    uint32_t node = m->kinds.kinds[kind].first, takers = 0, last = 0;
+    clv_status status = CLV_OK;
+    for (uint32_t d = 0; d < m->n_devices && !status; d++) {
+        char reason[CORE_REASON_SIZE];
+        if (!m->usable[d] ||
+            !core_plan_accepts(m->graph, &m->graph->nodes[node],
+                               planner_maker_device(m, d),
+                               planner_maker_caps(m, kind, d), reason))
+            continue;
+        m->takes[kind * m->n_devices + d] = true;
+        takers++;
+        last = d;
+        planner_draft draft = {.cuts = {{.node = node, .device = d}},
+                               .n = 1,
+                               .lead = PLANNER_NO_LEAD};
+        status = planner_draft_add(m, kind, &draft);
+    }
+    if (status || m->drafts[kind].n || takers != 1)
+        return status;
+    /* Where there is no choice, no cost is needed. */
+    planner_draft *only = calloc(1, sizeof *only);
+    if (!only)
+        return core_no_memory("for a plan");
+    *only = (planner_draft){.cuts = {{.node = node, .device = last}},
+                            .n = 1,
+                            .lead = PLANNER_NO_LEAD};
+    m->drafts[kind].list = only;
+    m->drafts[kind].n = m->drafts[kind].capacity = 1;
+    return CLV_OK;
+}
+
+/* Every node has a way to run; else why not. */
+static clv_status check_kind(const planner_maker *m, uint32_t kind)
+{
+    char text[96];
+    uint32_t node = m->kinds.kinds[kind].first;
+    if (m->drafts[kind].n)
+        return CLV_OK;
+    bool taken = false;
+    for (uint32_t d = 0; d < m->n_devices; d++)
+        taken |= m->takes[kind * m->n_devices + d];
+    core_plan_node_text(m->plan, node, text, sizeof text);
+    return taken ? clv_error(CLV_ERR_NOT_FOUND,
+                             "nothing is known of the speed "
+                             "of node %u, %s, on any device; measure them with "
+                             "cleave profile",
+                             node, text)
+                 : clv_error(CLV_ERR_UNSUPPORTED,
+                             "no device takes node %u, "
+                             "%s; add a device that does",
+                             node, text);
+}
+
+/* ------------------------------------------------------------------------ */
+/* The problem                                                               */
+
+static clv_status take_arrays(const planner_maker *m, planner_candidates *out)
+{
+    uint32_t n_options = 0, n_pieces = 0;
+    for (uint32_t k = 0; k < m->kinds.n_kinds; k++) {
+        n_options += m->drafts[k].n;
+        for (uint32_t i = 0; i < m->drafts[k].n; i++)
+            n_pieces += m->drafts[k].list[i].n + m->drafts[k].list[i].n_joins;
+    }
+    out->nodes = calloc(m->graph->n_nodes + 1u, sizeof *out->nodes);
+    out->options = calloc(n_options + 1u, sizeof *out->options);
+    out->pieces = calloc(n_pieces + 1u, sizeof *out->pieces);
+    out->cuts = calloc(n_pieces + 1u, sizeof *out->cuts);
+    out->crowded = calloc(n_pieces + 1u, sizeof *out->crowded);
+    return out->nodes && out->options && out->pieces && out->cuts &&
+                   out->crowded
+               ? CLV_OK
+               : core_no_memory("for a plan");
+}
+
+static void add_pieces(const planner_maker *m, const planner_draft *draft,
+                       planner_candidates *out)
+{
+    const planner_node_reads *reads = &m->reads[draft->cuts[0].node];
+    uint32_t n = out->problem.n_pieces;
+    for (uint32_t i = 0; i < draft->n; i++, n++) {
+        const core_piece *cut = &draft->cuts[i];
+        out->cuts[n] = *cut;
+        out->crowded[n] =
+            draft->ns[i] * (draft->crowded > 1 ? draft->crowded : 1);
+        planner_solve_piece *p = &out->pieces[n];
+        *p = (planner_solve_piece){.device = cut->device,
+                                   .ns = draft->ns[i],
+                                   .energy_nj = draft->energy_nj[i],
+                                   .weight_bytes = draft->weight_bytes[i],
+                                   .out = planner_piece_out(m->graph, cut)};
+        p->partial = cut->ranges[CORE_AXIS_CHANNELS].end != 0;
+        for (uint32_t d = 0; d < reads->n_deps; d++)
+            p->needs[d] = planner_piece_needs(m->graph, cut, reads, d);
+    }
+    for (uint32_t i = 0; i < draft->n_joins; i++, n++) {
+        const core_piece *first = &draft->cuts[draft->joins[i]];
+        out->cuts[n] =
+            (core_piece){.node = CORE_NO_PIECE, .device = first->device};
+        out->crowded[n] = draft->join_ns[i];
+        out->pieces[n] =
+            (planner_solve_piece){.device = first->device,
+                                  .joins = true,
+                                  .ns = draft->join_ns[i],
+                                  .energy_nj = draft->join_nj[i],
+                                  .out = planner_piece_out(m->graph, first)};
+    }
+    out->problem.n_pieces = n;
+}
+
+/* Bytes of a value by elements of a node's result. */
+static double bytes_each(const planner_maker *m, clv_value value,
+                         const planner_box *result)
+{
+    uint64_t bytes;
+    if (core_desc_size(&m->graph->tensors[value], NULL, &bytes))
+        return 0; /* said by core_plan_memory() */
+    return (double)bytes / ((double)(result->end[0] - result->begin[0]) *
+                            (double)(result->end[1] - result->begin[1]));
+}
+
+/* What is copied if the node and those that it reads of are in different
+ * memories. A state whose rows are set is copied whole. */
+static void note_sizes(const planner_maker *m, uint32_t index,
+                       planner_solve_node *node)
+{
+    const clv_node *n = &m->graph->nodes[index];
+    const planner_node_reads *reads = &m->reads[index];
+    planner_box result = planner_node_result(m->graph, index);
+    if (!m->several)
+        return;
+    node->columns = result.end[1];
+    if (n->n_outputs) {
+        node->element_bytes = bytes_each(m, n->outputs[0], &result);
+        node->wanted =
+            m->graph->tensors[n->outputs[0]].usage == CLV_USAGE_OUTPUT;
+    }
+    for (uint32_t k = 0; k < reads->n_deps; k++) {
+        result = planner_node_result(m->graph, reads->deps[k]);
+        if (reads->operand[k] != PLANNER_NO_DEP)
+            node->read_bytes[k] =
+                bytes_each(m, n->inputs[reads->operand[k]], &result);
+    }
+}
+
+static void add_node(const planner_maker *m, uint32_t index, uint32_t *first,
+                     planner_candidates *out)
+{
+    planner_solve_problem *problem = &out->problem;
+    const planner_node_reads *reads = &m->reads[index];
+    planner_solve_node *node = &out->nodes[index];
+    uint32_t kind = m->kinds.of[index];
+    const planner_drafts *drafts = &m->drafts[kind];
+    node->kind = kind;
+    node->n_deps = reads->n_deps;
+    memcpy(node->deps, reads->deps, sizeof node->deps);
+    note_sizes(m, index, node);
+    if (m->kinds.kinds[kind].first == index) {
+        first[kind] = problem->n_options;
+        for (uint32_t i = 0; i < drafts->n; i++) {
+            planner_solve_option *o = &out->options[problem->n_options++];
+            o->first_piece = problem->n_pieces;
+            add_pieces(m, &drafts->list[i], out);
+            o->n_pieces = problem->n_pieces - o->first_piece;
+        }
+    }
+    node->first_option = first[kind];
+    node->n_options = drafts->n;
+}
+
+static clv_status write_problem(planner_maker *m, planner_candidates *out)
+{
+    uint32_t *first = calloc(m->kinds.n_kinds + 1u, sizeof *first);
+    clv_status status =
+        first ? take_arrays(m, out) : core_no_memory("for a plan");
+    if (!status) {
+        for (uint32_t i = 0; i < m->graph->n_nodes; i++)
+            add_node(m, i, first, out);
+        out->devices = m->devices;
+        m->devices = NULL;
+        out->problem.devices = out->devices;
+        out->problem.nodes = out->nodes;
+        out->problem.options = out->options;
+        out->problem.pieces = out->pieces;
+        out->problem.n_devices = m->n_devices;
+        out->problem.n_nodes = m->graph->n_nodes;
+    }
+    free(first);
+    return status;
+}
+
+/* ------------------------------------------------------------------------ */
+
+static clv_status make_drafts(planner_maker *m)
+{
+    uint32_t n = m->kinds.n_kinds;
+    m->takes = calloc((size_t)n * m->n_devices + 1, sizeof *m->takes);
+    m->drafts = calloc(n + 1u, sizeof *m->drafts);
+    m->tables = calloc(PLANNER_SHARE_DEVICES * (PLANNER_MAX_STEPS + 1),
+                       sizeof *m->tables);
+    clv_status status = m->takes && m->drafts && m->tables
+                            ? CLV_OK
+                            : core_no_memory("for a plan");
+    for (uint32_t k = 0; k < n && !status; k++) {
+        status = draft_whole(m, k);
+        crowd(m, k);
+    }
+    if (!status && m->strategy == PLANNER_STRATEGY_TENSOR && m->n_devices > 1)
+        status = planner_draft_points(m);
+    if (!status && m->strategy == PLANNER_STRATEGY_TENSOR)
+        status = planner_draft_sequences(m);
+    if (!status)
+        status = planner_drafts_choose(m);
+    for (uint32_t k = 0; k < n && !status; k++)
+        status = check_kind(m, k);
+    return status;
+}
+
+static void finish_maker(planner_maker *m)
+{
+    for (uint32_t k = 0; m->drafts && k < m->kinds.n_kinds; k++)
+        free(m->drafts[k].list);
+    free(m->drafts);
+    free(m->takes);
+    free(m->tables);
+    free(m->devices);
+    free(m->reads);
+    planner_kinds_finish(&m->kinds);
+}
+
+clv_status planner_candidates_make(const clv_plan *plan,
+                                   const clv_op_caps *caps,
+                                   const planner_costs *costs,
+                                   planner_strategy strategy,
+                                   planner_candidates *out)
+{
+    planner_maker m = {.plan = plan,
+                       .graph = plan->source,
+                       .caps = caps,
+                       .costs = costs,
+                       .strategy = strategy,
+                       .n_devices = plan->n_devices,
+                       .align = 1};
+    *out = (planner_candidates){0};
+    if (m.n_devices > PLANNER_SOLVE_DEVICES)
+        return clv_error(CLV_ERR_LIMIT,
+                         "plans by costs are for %d devices at "
+                         "most, not %u; name fewer in core.devices, or set "
+                         "core.plan = first",
+                         PLANNER_SOLVE_DEVICES, m.n_devices);
+    for (size_t i = 0; i < (size_t)m.n_devices * m.graph->n_nodes; i++)
+        if (caps[i].pointer_align > m.align)
+            m.align = caps[i].pointer_align;
+    m.devices = calloc(m.n_devices + 1u, sizeof *m.devices);
+    clv_status status = m.devices ? CLV_OK : core_no_memory("for a plan");
+    if (!status) {
+        describe_devices(&m);
+        status = planner_reads_find(m.graph, &m.reads);
+    }
+    if (!status)
+        status = planner_kinds_find(plan, caps, m.reads, m.align, &m.kinds);
+    if (!status)
+        status = make_drafts(&m);
+    if (!status)
+        status = write_problem(&m, out);
+    finish_maker(&m);
+    if (status)
+        planner_candidates_finish(out);
+    return status;
+}
+
+void planner_candidates_finish(planner_candidates *candidates)
+{
+    free(candidates->devices);
+    free(candidates->nodes);
+    free(candidates->options);
+    free(candidates->pieces);
+    free(candidates->cuts);
+    free(candidates->crowded);
+    *candidates = (planner_candidates){0};
+}

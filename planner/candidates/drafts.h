@@ -1,0 +1,125 @@
+/*
+ * The inside of candidates: drafts are ways to divide one kind of node, as they
+ * are found and weighed. Points and layouts are what the members of a link
+ * share.
+ */
+#pragma once
+
+#include "balance.h"
+#include "candidates.h"
+#include "kinds.h"
+
+#define PLANNER_DRAFT_PIECES 12
+#define PLANNER_MAX_DRAFTS 64  /* of a kind, looked at */
+#define PLANNER_MAX_OPTIONS 32 /* of a kind, beside whole ones: kept */
+#define PLANNER_MAX_STEPS 64   /* into which an extent is divided */
+#define PLANNER_MAX_RUNS 4     /* pieces of one sequence on one static device */
+
+typedef struct planner_draft {
+    core_piece cuts[PLANNER_DRAFT_PIECES]; /* node: the kind's first */
+    double ns[PLANNER_DRAFT_PIECES];       /* alone, then beside the others */
+    double bytes[PLANNER_DRAFT_PIECES], energy_nj[PLANNER_DRAFT_PIECES];
+    uint64_t weight_bytes[PLANNER_DRAFT_PIECES];
+    uint32_t n;
+    uint32_t lead; /* device whose pieces come first, or PLANNER_NO_LEAD */
+    uint32_t joins[PLANNER_DRAFT_PIECES]; /* pieces whose sums are joined with
+                                          later ones of the same output */
+    double join_ns[PLANNER_DRAFT_PIECES], join_nj[PLANNER_DRAFT_PIECES];
+    uint32_t n_joins;
+    uint32_t axes;  /* bits: cut along them */
+    double crowded; /* of a whole one: how much longer it takes while the other
+                       devices are at such work too */
+    double time;    /* until all are done, if they began now */
+} planner_draft;
+
+#define PLANNER_NO_LEAD 0xffffffffu
+
+typedef struct planner_drafts {
+    planner_draft *list;
+    uint32_t n, capacity;
+} planner_drafts;
+
+/* Devices that share a node; ranges are given to them in this order. */
+typedef struct planner_team {
+    uint32_t devices[PLANNER_SHARE_DEVICES];
+    uint32_t n;
+} planner_team;
+
+/* A sequence in parts: for each device of a team lengths that it has programs
+ * for, and the rest for one with any length. */
+typedef struct planner_layout {
+    int64_t runs[PLANNER_SHARE_DEVICES]
+                [PLANNER_MAX_RUNS]; /* descending; 0: none */
+    int64_t rest;                   /* rows at the end */
+    uint32_t rest_on;               /* index in the team */
+} planner_layout;
+
+/* Where a team divides an axis: device i has num[i-1]/den .. num[i]/den of it.
+ * layout.runs: of a hybrid, only of the part of the sequence that the static
+ * device runs; the rest is whole. */
+typedef struct planner_cut_point {
+    planner_team team;
+    int64_t num[PLANNER_SHARE_DEVICES], den;
+    bool hybrid;
+    planner_layout layout;
+    double rank; /* time by the best one's; 1 is best */
+} planner_cut_point;
+
+typedef struct planner_maker {
+    const clv_plan *plan;
+    const clv_graph *graph;
+    const clv_op_caps *caps;
+    const planner_costs *costs;
+    planner_strategy strategy;
+    uint32_t n_devices;
+    uint64_t align; /* of pointers: the most that a device asks for */
+    planner_solve_device *devices;
+    planner_node_reads *reads;
+    planner_kinds kinds;
+    bool several;                       /* memories: some device has its own */
+    bool usable[PLANNER_SOLVE_DEVICES]; /* sees the host's memory, as plans want
+                                         */
+    bool *takes;                        /* [n_kinds * n_devices] whole */
+    planner_drafts *drafts;             /* [n_kinds] */
+    planner_demand *tables;             /* scratch */
+} planner_maker;
+
+const clv_op_caps *planner_maker_caps(const planner_maker *m, uint32_t kind,
+                                      uint32_t device);
+clv_device *planner_maker_device(const planner_maker *m, uint32_t device);
+/* Whether the device takes pieces of the kind along the axis; it may take none
+ * of the whole node, if its programs have fixed lengths. */
+bool planner_maker_splits(const planner_maker *m, uint32_t kind,
+                          uint32_t device, uint32_t axis);
+/* Its programs have fixed lengths, and none is the node's. */
+bool planner_maker_needs_length(const planner_maker *m, uint32_t kind,
+                                uint32_t device);
+/* What a piece costs its device; false where that is not known. */
+bool planner_maker_cost(const planner_maker *m, const core_piece *piece,
+                        planner_cost *out, planner_demand *demand);
+
+/* Adds a draft whose cuts are filled in; it is weighed here, and dropped if a
+ * cost is not known or it is there already. */
+clv_status planner_draft_add(planner_maker *m, uint32_t kind,
+                             const planner_draft *draft);
+
+/* Elements in whose multiples the team may cut the axis. */
+int64_t planner_step_of(const planner_maker *m, uint32_t kind, uint32_t axis,
+                        const planner_team *team);
+
+/* Drafts of all kinds with more than one piece. */
+clv_status planner_draft_points(planner_maker *m); /* rows, channels, heads, and
+                                                sequences of any length */
+clv_status planner_draft_sequences(planner_maker *m); /* of static lengths */
+
+/* Sorts and shortens the drafts of every kind, and drops those that the devices
+ * refuse, which are asked once. */
+clv_status planner_drafts_choose(planner_maker *m);
+
+/* Calls fn for each set of two to four of the first devices (of pairs alone
+ * past PLANNER_SHARE_DEVICES devices) and, if alone, of one. */
+clv_status planner_each_team(planner_maker *m, bool alone,
+                             clv_status (*fn)(planner_maker *m,
+                                              const planner_team *team,
+                                              void *ctx),
+                             void *ctx);

@@ -1,0 +1,326 @@
+/*
+ * Cuts of one axis at any point: rows, channels, heads, and sequences on
+ * devices that take any length. The points are those at which a team is done
+ * together, for a link as a whole and for each of its members that matters,
+ * with allowance for a device that begins later than the others.
+ *
+ * A team with a device whose programs have fixed lengths cuts part of the
+ * sequence so, and leaves the rest to the other one (hybrid).
+ */
+#include "groups.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_POINTS 96 /* of a link, looked at */
+#define KEEP_POINTS 12
+/* Part of a link's time below which a member has no points of its own. */
+#define MATTERS 0.05
+
+/* Points of one link. best[g]: the least time of group g: 0 the link, then its
+ * members. */
+typedef struct pool {
+    uint32_t link;
+    planner_cut_point points[MAX_POINTS];
+    double times[MAX_POINTS];
+    uint32_t groups[MAX_POINTS];
+    uint32_t n;
+    double *best;
+} pool;
+
+/* ------------------------------------------------------------------------ */
+/* Balancing                                                                 */
+
+static bool same_layout(const planner_layout *a, const planner_layout *b)
+{
+    return !memcmp(a->runs, b->runs, sizeof a->runs) && a->rest == b->rest &&
+           a->rest_on == b->rest_on;
+}
+
+static void note_point(pool *p, const planner_group *g, const uint32_t *parts,
+                       double time)
+{
+    planner_cut_point point = {.team = *g->team,
+                               .den = g->unit,
+                               .hybrid = g->hybrid,
+                               .layout = g->layout};
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i < g->team->n; i++) {
+        sum += parts[i];
+        point.num[i] = sum == g->steps ? g->unit : sum * g->step;
+    }
+    if (time < p->best[g->index])
+        p->best[g->index] = time;
+    for (uint32_t i = 0; i < p->n; i++)
+        if (!memcmp(&p->points[i].team, &point.team, sizeof point.team) &&
+            same_layout(&p->points[i].layout, &point.layout) &&
+            p->points[i].den == point.den &&
+            !memcmp(p->points[i].num, point.num, sizeof point.num))
+            return;
+    if (p->n == MAX_POINTS)
+        return;
+    p->points[p->n] = point;
+    p->times[p->n] = time;
+    p->groups[p->n++] = g->index;
+}
+
+/* What a device loses when it has to wait for others before it begins. */
+static double lateness(const planner_maker *m, uint32_t device)
+{
+    const planner_solve_device *d = &m->devices[device];
+    return d->submit_idle_ns + d->dispatch_ns + d->wait_ns;
+}
+
+/* The division that is best for these late and stretched devices, with its time
+ * if they are neither. */
+static void balance_once(pool *p, const planner_group *g, planner_shares *s)
+{
+    static const planner_shares plain = {.stretch = {1, 1, 1, 1}};
+    uint32_t parts[PLANNER_SHARE_DEVICES] = {0};
+    double ns;
+    if (!planner_shares_balance(s, parts, &ns))
+        return;
+    memcpy(s->late, plain.late, sizeof s->late);
+    memcpy(s->stretch, plain.stretch, sizeof s->stretch);
+    note_point(p, g, parts, planner_shares_time(s, parts));
+}
+
+/* The points of a group: all begin together; each in turn begins late; and
+ * those whose time is capped finish early. */
+static void balance(const planner_maker *m, pool *p, const planner_group *g)
+{
+    clv_device *devs[PLANNER_SHARE_DEVICES];
+    planner_shares s = {.n = g->team->n, .steps = g->steps};
+    bool capped = false;
+    for (uint32_t i = 0; i < s.n; i++)
+        devs[i] = planner_maker_device(m, g->team->devices[i]);
+    s.bandwidth = m->costs->bandwidth(m->costs->ctx, devs, s.n);
+    for (uint32_t i = 0; i < s.n; i++) {
+        planner_demand *table = m->tables + i * (PLANNER_MAX_STEPS + 1);
+        planner_group_table(m, g, i, table);
+        s.tables[i] = table;
+        s.slowdown[i] = m->costs->slowdown(m->costs->ctx, devs, s.n, i);
+        s.stretch[i] = 1;
+        if (g->hybrid && i == g->layout.rest_on)
+            s.base[i] = planner_group_rest(m, g);
+        capped |= m->devices[g->team->devices[i]].max_share < 1;
+    }
+    for (uint32_t late = 0; late <= s.n; late++) {
+        if (late)
+            s.late[late - 1] = lateness(m, g->team->devices[late - 1]);
+        balance_once(p, g, &s);
+    }
+    for (uint32_t i = 0; i < s.n && capped; i++)
+        s.stretch[i] = 1 / m->devices[g->team->devices[i]].max_share;
+    if (capped)
+        balance_once(p, g, &s);
+}
+
+static void balance_group(const planner_maker *m, pool *p, planner_group *g)
+{
+    if (!planner_group_set_steps(m, g))
+        return;
+    bool any_length = true;
+    for (uint32_t i = 0; i < g->n && any_length; i++)
+        any_length =
+            planner_find_static(m, g->members[i]->kind, g->team) == g->team->n;
+    if (any_length) {
+        balance(m, p, g);
+        return;
+    }
+    planner_layout layouts[2];
+    if (!planner_group_hybrid(m, g))
+        return;
+    uint32_t n = planner_group_layouts(m, g, layouts);
+    g->hybrid = true;
+    for (uint32_t i = 0; i < n; i++) {
+        g->layout = layouts[i];
+        balance(m, p, g);
+    }
+}
+
+/* Time of a member on the team's fastest device. */
+static double weight_of(const planner_maker *m, const planner_member *member,
+                        const planner_team *team)
+{
+    double least = INFINITY;
+    for (uint32_t i = 0; i < team->n; i++) {
+        core_piece piece = {.node = m->kinds.kinds[member->kind].first,
+                            .device = team->devices[i]};
+        planner_demand sum = {0};
+        planner_add_cost(m, &piece, member->count, &sum);
+        least = sum.ns < least ? sum.ns : least;
+    }
+    return isfinite(least) ? least : 0;
+}
+
+static clv_status balance_team(planner_maker *m, const planner_team *team,
+                               void *ctx)
+{
+    pool *p = ctx;
+    const planner_link *link = &m->kinds.links[p->link];
+    const planner_member *members = &m->kinds.members[link->first_member];
+    planner_group all = {.team = team};
+    double sum = 0;
+    for (uint32_t i = 0; i < link->n_members && all.n < PLANNER_GROUP_MEMBERS;
+         i++)
+        if (planner_takes_part(m, &members[i], team)) {
+            all.members[all.n++] = &members[i];
+            sum += weight_of(m, &members[i], team);
+        }
+    if (!all.n)
+        return CLV_OK;
+    uint32_t before = p->n;
+    balance_group(m, p, &all);
+    bool found = p->n != before;
+    for (uint32_t i = 0; i < all.n && (all.n > 1 || !found); i++) {
+        planner_group own = {.team = team,
+                             .n = 1,
+                             .members = {all.members[i]},
+                             .index = 1 + (uint32_t)(all.members[i] - members)};
+        if (!found || weight_of(m, own.members[0], team) > MATTERS * sum)
+            balance_group(m, p, &own);
+    }
+    return CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Drafts                                                                    */
+
+static bool add_cut(planner_draft *draft, const core_piece *piece)
+{
+    if (draft->n == PLANNER_DRAFT_PIECES)
+        return false;
+    draft->cuts[draft->n++] = *piece;
+    return true;
+}
+
+/* The pieces of a hybrid: the part that is divided, run by run where its sums
+ * must match, and the rest. */
+static bool add_hybrid(const planner_cut_point *point, uint32_t axis,
+                       uint32_t at, int64_t rows, core_piece piece,
+                       planner_draft *draft)
+{
+    const planner_layout *layout = &point->layout;
+    core_range *range = &piece.ranges[CORE_AXIS_SEQUENCE];
+    bool by_runs = at != layout->rest_on || axis == CORE_AXIS_CHANNELS;
+    int64_t begin = 0;
+    for (uint32_t i = 0; i < PLANNER_MAX_RUNS && layout->runs[0][i] && by_runs;
+         i++) {
+        *range = (core_range){begin, begin + layout->runs[0][i]};
+        begin = range->end;
+        if (!add_cut(draft, &piece))
+            return false;
+    }
+    if (!by_runs && rows > layout->rest) {
+        *range = (core_range){0, rows - layout->rest};
+        if (!layout->rest)
+            *range = (core_range){0, 0};
+        if (!add_cut(draft, &piece))
+            return false;
+    }
+    if (at != layout->rest_on || !layout->rest)
+        return true;
+    piece.ranges[axis] = (core_range){0, 0};
+    *range = (core_range){rows - layout->rest, rows};
+    return add_cut(draft, &piece);
+}
+
+static bool make_draft(const planner_maker *m, uint32_t kind, uint32_t axis,
+                       const planner_cut_point *point, planner_draft *draft)
+{
+    uint32_t node = m->kinds.kinds[kind].first;
+    int64_t extent = core_cut_extent(m->graph, node, axis), begin = 0;
+    int64_t step = planner_step_of(m, kind, axis, &point->team);
+    *draft = (planner_draft){.lead = PLANNER_NO_LEAD};
+    for (uint32_t i = 0; i < point->team.n; i++) {
+        int64_t end;
+        if (!step || __builtin_mul_overflow(extent, point->num[i], &end) ||
+            end % point->den)
+            return false;
+        end /= point->den;
+        if (end <= begin || end > extent || (end % step && end != extent))
+            return false;
+        core_piece piece = {.node = node, .device = point->team.devices[i]};
+        piece.ranges[axis] = (core_range){begin, end};
+        begin = end;
+        if (point->hybrid
+                ? !add_hybrid(point, axis, i, planner_sequence_of(m, kind),
+                              piece, draft)
+                : !add_cut(draft, &piece))
+            return false;
+    }
+    return begin == extent;
+}
+
+static clv_status draft_point(planner_maker *m, const planner_member *member,
+                              const planner_cut_point *point)
+{
+    planner_draft draft;
+    if (!planner_takes_part(m, member, &point->team) ||
+        !make_draft(m, member->kind, member->axis, point, &draft))
+        return CLV_OK;
+    bool any_length =
+        planner_find_static(m, member->kind, &point->team) == point->team.n;
+    if (any_length == point->hybrid)
+        return CLV_OK;
+    clv_status status = CLV_OK;
+    /* The first device joins the sums. */
+    bool sums = member->axis == CORE_AXIS_CHANNELS;
+    for (uint32_t i = 0; i < (sums ? point->team.n : 1) && !status; i++) {
+        if (sums)
+            draft.lead = point->team.devices[i];
+        status = planner_draft_add(m, member->kind, &draft);
+    }
+    return status;
+}
+
+/* Best first, compared with the best of their group. */
+static void sort_points(pool *p)
+{
+    for (uint32_t i = 0; i < p->n; i++)
+        p->points[i].rank = p->times[i] / p->best[p->groups[i]];
+    for (uint32_t i = 1; i < p->n; i++) {
+        planner_cut_point point = p->points[i];
+        uint32_t at = i;
+        for (; at && p->points[at - 1].rank > point.rank; at--)
+            p->points[at] = p->points[at - 1];
+        p->points[at] = point;
+    }
+    if (p->n > KEEP_POINTS)
+        p->n = KEEP_POINTS;
+}
+
+static clv_status draft_link(planner_maker *m, pool *p)
+{
+    const planner_link *link = &m->kinds.links[p->link];
+    p->n = 0;
+    for (uint32_t i = 0; i <= link->n_members; i++)
+        p->best[i] = INFINITY;
+    clv_status status = planner_each_team(m, false, balance_team, p);
+    sort_points(p);
+    for (uint32_t i = 0; i < link->n_members && !status; i++)
+        for (uint32_t j = 0; j < p->n && !status; j++)
+            status = draft_point(m, &m->kinds.members[link->first_member + i],
+                                 &p->points[j]);
+    return status;
+}
+
+clv_status planner_draft_points(planner_maker *m)
+{
+    pool *p = calloc(1, sizeof *p);
+    clv_status status = CLV_OK;
+    if (p)
+        p->best = calloc(m->kinds.n_members + 1u, sizeof *p->best);
+    if (!p || !p->best)
+        status = clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
+    for (uint32_t i = 0; i < m->kinds.n_links && !status; i++) {
+        p->link = i;
+        status = draft_link(m, p);
+    }
+    if (p)
+        free(p->best);
+    free(p);
+    return status;
+}

@@ -1,0 +1,209 @@
+#include "../../core/base/error.h"
+#include "player.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------------ */
+/* What the parts cost alone                                                 */
+
+/* By the profile's copy of a few bytes, and of each byte more. */
+static clv_status cost_of_copy(const planner_play *play, uint32_t part,
+                               const int64_t *symbols, planner_part_load *out)
+{
+    const clv_plan *plan = play->plan;
+    const clv_node *node = &plan->graph->nodes[plan->parts[part].node];
+    const planner_overheads *o =
+        play->lanes[plan->parts[part].device].overheads;
+    core_runs runs;
+    clv_status status =
+        core_plan_copy_runs(plan, node->inputs[0], symbols, &runs);
+    double bytes = status ? 0 : (double)(runs.bytes * runs.n);
+    *out = (planner_part_load){0};
+    if (status)
+        return status;
+    out->ns = o->copy * (double)runs.n + o->copy_byte * bytes;
+    out->bytes_ns = out->ns > 0 ? bytes / out->ns : 0;
+    return CLV_OK;
+}
+
+static clv_status cost_of(const planner_play *play, uint32_t part,
+                          const int64_t *symbols, planner_part_load *out)
+{
+    const clv_plan *plan = play->plan;
+    const planner_costs *costs = play->costs;
+    clv_device *dev = plan->devices[plan->parts[part].device].dev;
+    core_work work;
+    planner_cost cost;
+    if (core_part_copies(plan, part))
+        return cost_of_copy(play, part, symbols, out);
+    core_work_of(plan->graph, plan->parts[part].node, NULL, symbols, &work);
+    if (!costs->cost(costs->ctx, dev, &work, &cost)) {
+        char text[CORE_WORK_TEXT];
+        return clv_error(CLV_ERR_NOT_FOUND,
+                         "forecast: what '%s' takes for %s "
+                         "is not known; measure it with cleave profile",
+                         dev->id, core_work_text(&work, text));
+    }
+    double alone = costs->bandwidth(costs->ctx, &dev, 1);
+    double rate = cost.ns > 0 ? core_work_bytes(&work) / cost.ns : 0;
+    *out = (planner_part_load){
+        .ns = fmax(0, cost.ns),
+        .energy_nj = cost.energy_nj,
+        .bytes_ns = alone > 0 ? fmin(rate, alone) : rate,
+    };
+    return CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+/* The host's side                                                           */
+
+static clv_status wait_for(planner_play *play, uint32_t device, uint64_t value,
+                           double *host)
+{
+    planner_play_until(play, *host);
+    if (play->lanes[device].done >= value)
+        return CLV_OK;
+    if (!planner_play_reach(play, device, value))
+        return clv_error(CLV_ERR_INTERNAL, "forecast: the plan waits for a "
+                                           "step that is never submitted");
+    const planner_overheads *o = play->lanes[device].overheads;
+    *host = fmax(*host, play->now) +
+            (play->lanes[device].polled ? o->wait_poll : o->wait_block);
+    return CLV_OK;
+}
+
+static clv_status wait_for_others(planner_play *play, uint32_t s, double *host)
+{
+    const core_step *step = &play->plan->steps[s];
+    const double before = *host;
+    for (uint32_t i = 0; i < step->n_waits; i++) {
+        const core_wait *wait = &play->plan->waits[step->first_wait + i];
+        clv_status status =
+            wait->by_host ? wait_for(play, wait->device, wait->value, host)
+                          : CLV_OK;
+        if (status)
+            return status;
+    }
+    play->forecast->host_waits[s] = (core_span){before, *host};
+    return CLV_OK;
+}
+
+/* Whether the host polls for what it waits for, as core/exec/exec_sync.c. */
+static void find_polled(planner_play *play)
+{
+    const clv_plan *plan = play->plan;
+    const char *how = clv_config_get(plan->ctx->config, "core.sync");
+    const bool fast = !how || strcmp(how, "block") != 0;
+    const bool spare_core = core_plan_spare_core(plan);
+    for (uint32_t d = 0; d < plan->n_devices; d++)
+        play->lanes[d].polled =
+            fast && (spare_core ||
+                     plan->devices[d].dev->info.clock == CLV_CLOCK_VIRTUAL);
+}
+
+/* A full queue is waited empty. */
+static clv_status submit_step(planner_play *play, uint32_t s, double *host)
+{
+    planner_lane *lane = &play->lanes[play->plan->steps[s].device];
+    uint32_t depth = lane->dev->info.queue_depth;
+    clv_status status = wait_for_others(play, s, host);
+    planner_play_until(play, *host);
+    if (!status && depth && lane->submitted - lane->done >= depth)
+        status =
+            wait_for(play, play->plan->steps[s].device, lane->submitted, host);
+    if (status)
+        return status;
+    core_span *submit = &play->forecast->submits[s];
+    submit->begin_ns = *host;
+    *host += lane->submitted > lane->done ? lane->overheads->submit
+                                          : lane->overheads->submit_idle;
+    submit->end_ns = *host;
+    planner_play_push(play, s);
+    return CLV_OK;
+}
+
+static clv_status play_through(planner_play *play)
+{
+    const clv_plan *plan = play->plan;
+    double host = 0, submitted;
+    clv_status status = CLV_OK;
+    find_polled(play);
+    for (uint32_t s = 0; s < plan->n_steps && !status; s++)
+        status = submit_step(play, s, &host);
+    submitted = host;
+    for (uint32_t d = 0; d < plan->n_devices && !status; d++)
+        status = wait_for(play, d, plan->devices[d].n_steps, &host);
+    play->forecast->last_wait = (core_span){submitted, host};
+    play->forecast->makespan_ns = host;
+    return status;
+}
+
+/* ------------------------------------------------------------------------ */
+
+/* Work that is slowed down takes the same power for longer. */
+static void add_energy(planner_play *play)
+{
+    core_forecast *f = play->forecast;
+    double sum = 0;
+    for (uint32_t i = 0; i < play->plan->n_parts; i++) {
+        const planner_part_load *load = &play->loads[i];
+        if (load->ns > 0 && !(load->energy_nj > 0))
+            return;
+        if (load->ns > 0)
+            sum += load->energy_nj *
+                   (f->parts[i].end_ns - f->parts[i].begin_ns) / load->ns;
+    }
+    f->energy_nj = sum;
+}
+
+static clv_status allocate(const clv_plan *plan, core_forecast **out)
+{
+    core_forecast *f = calloc(1, sizeof *f);
+    *out = f;
+    if (!f)
+        return core_no_memory("for a forecast");
+    f->parts = calloc(plan->n_parts + 1u, sizeof *f->parts);
+    f->costs_ns = calloc(plan->n_parts + 1u, sizeof *f->costs_ns);
+    f->steps = calloc(plan->n_steps + 1u, sizeof *f->steps);
+    f->submits = calloc(plan->n_steps + 1u, sizeof *f->submits);
+    f->host_waits = calloc(plan->n_steps + 1u, sizeof *f->host_waits);
+    f->busy_ns = calloc(plan->n_devices + 1u, sizeof *f->busy_ns);
+    return f->parts && f->costs_ns && f->steps && f->submits && f->host_waits &&
+                   f->busy_ns
+               ? CLV_OK
+               : core_no_memory("for a forecast");
+}
+
+clv_status planner_forecast_make(const clv_plan *plan,
+                                 const planner_costs *costs,
+                                 const int64_t *symbols, core_forecast **out)
+{
+    core_forecast *f;
+    planner_part_load *loads = calloc(plan->n_parts + 1u, sizeof *loads);
+    planner_play play = {.plan = plan, .costs = costs, .loads = loads};
+    *out = NULL;
+    clv_status status = allocate(plan, &f);
+    play.forecast = f;
+    if (!status)
+        status = loads ? planner_play_begin(&play)
+                       : core_no_memory("for a forecast");
+    for (uint32_t i = 0; i < plan->n_parts && !status; i++) {
+        status = cost_of(&play, i, symbols, &loads[i]);
+        if (!status)
+            f->costs_ns[i] = loads[i].ns;
+    }
+    if (!status)
+        status = play_through(&play);
+    if (!status)
+        add_energy(&play);
+    planner_play_finish(&play);
+    free(loads);
+    if (status) {
+        core_forecast_free(f);
+        return status;
+    }
+    *out = f;
+    return CLV_OK;
+}

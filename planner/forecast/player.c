@@ -1,0 +1,179 @@
+#include "player.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Steps by device, each device's in their order. */
+static void sort_steps(planner_play *play)
+{
+    const clv_plan *plan = play->plan;
+    uint32_t at = 0;
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        play->lanes[d].first = at;
+        at += plan->devices[d].n_steps;
+    }
+    for (uint32_t s = 0; s < plan->n_steps; s++)
+        play->order[play->lanes[plan->steps[s].device].first +
+                    plan->steps[s].signal - 1] = s;
+}
+
+clv_status planner_play_begin(planner_play *play)
+{
+    const clv_plan *plan = play->plan;
+    uint32_t n = plan->n_devices;
+    play->lanes = calloc(n, sizeof *play->lanes);
+    play->order = calloc(plan->n_steps + 1u, sizeof *play->order);
+    play->active = calloc(n, sizeof *play->active);
+    play->rates = calloc(n, sizeof *play->rates);
+    if (!play->lanes || !play->order || !play->active || !play->rates)
+        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a forecast");
+    for (uint32_t d = 0; d < n; d++) {
+        play->lanes[d].dev = plan->devices[d].dev;
+        play->lanes[d].overheads =
+            play->costs->overheads(play->costs->ctx, plan->devices[d].dev);
+        if (!play->lanes[d].overheads && plan->devices[d].n_steps)
+            return clv_error(CLV_ERR_NOT_FOUND,
+                             "forecast: what submits and "
+                             "waits of device '%s' cost is not known; measure "
+                             "it with cleave profile",
+                             plan->devices[d].dev->id);
+    }
+    sort_steps(play);
+    return CLV_OK;
+}
+
+void planner_play_finish(planner_play *play)
+{
+    free(play->lanes);
+    free(play->order);
+    free(play->active);
+    free(play->rates);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Events                                                                    */
+
+static uint32_t current_step(const planner_play *play, const planner_lane *lane)
+{
+    return play->order[lane->first + lane->done];
+}
+
+static bool waits_over(const planner_play *play, const core_step *step)
+{
+    for (uint32_t i = 0; i < step->n_waits; i++) {
+        const core_wait *wait = &play->plan->waits[step->first_wait + i];
+        if (!wait->by_host && play->lanes[wait->device].done < wait->value)
+            return false;
+    }
+    return true;
+}
+
+/* When something happens on the lane; INFINITY: nothing by itself. */
+static double next_on(const planner_play *play, const planner_lane *lane)
+{
+    if (lane->running)
+        return play->now + lane->left / lane->speed;
+    if (lane->done == lane->submitted)
+        return INFINITY;
+    uint32_t s = current_step(play, lane);
+    if (!waits_over(play, &play->plan->steps[s]))
+        return INFINITY;
+    return fmax(play->now, play->forecast->submits[s].end_ns);
+}
+
+static planner_lane *next_lane(const planner_play *play, double *at)
+{
+    planner_lane *next = NULL;
+    *at = INFINITY;
+    for (uint32_t d = 0; d < play->plan->n_devices; d++) {
+        double ns = next_on(play, &play->lanes[d]);
+        if (ns < *at) {
+            *at = ns;
+            next = &play->lanes[d];
+        }
+    }
+    return next;
+}
+
+static void move_on(planner_play *play, double at)
+{
+    for (uint32_t d = 0; d < play->plan->n_devices; d++) {
+        planner_lane *lane = &play->lanes[d];
+        if (lane->running)
+            lane->left = fmax(0, lane->left - (at - play->now) * lane->speed);
+    }
+    play->now = at;
+}
+
+static void begin_part(planner_play *play, planner_lane *lane, uint32_t part)
+{
+    lane->part = part;
+    lane->left = play->loads[part].ns;
+    play->forecast->parts[part].begin_ns = play->now;
+}
+
+static void begin_step(planner_play *play, planner_lane *lane)
+{
+    uint32_t s = current_step(play, lane);
+    lane->running = true;
+    lane->part = CORE_NO_PART;
+    lane->left = lane->overheads->dispatch;
+    play->forecast->steps[s].begin_ns = play->now;
+}
+
+/* What ran on the lane has ended. */
+static void end_part(planner_play *play, planner_lane *lane)
+{
+    uint32_t s = current_step(play, lane);
+    const core_step *step = &play->plan->steps[s];
+    uint32_t next = step->first_part;
+    if (lane->part != CORE_NO_PART) {
+        play->forecast->parts[lane->part].end_ns = play->now;
+        next = lane->part + 1;
+    }
+    if (next < step->first_part + step->n_parts) {
+        begin_part(play, lane, next);
+        return;
+    }
+    core_span *span = &play->forecast->steps[s];
+    span->end_ns = play->now;
+    play->forecast->busy_ns[step->device] += span->end_ns - span->begin_ns;
+    lane->running = false;
+    lane->done++;
+}
+
+static void happen(planner_play *play, planner_lane *lane, double at)
+{
+    move_on(play, at);
+    if (lane->running)
+        end_part(play, lane);
+    else
+        begin_step(play, lane);
+    planner_play_speeds(play);
+}
+
+void planner_play_until(planner_play *play, double ns)
+{
+    double at;
+    for (planner_lane *lane; (lane = next_lane(play, &at)) && at <= ns;)
+        happen(play, lane, at);
+    if (ns > play->now)
+        move_on(play, ns);
+}
+
+void planner_play_push(planner_play *play, uint32_t step)
+{
+    play->lanes[play->plan->steps[step].device].submitted++;
+}
+
+bool planner_play_reach(planner_play *play, uint32_t device, uint64_t value)
+{
+    double at;
+    while (play->lanes[device].done < value) {
+        planner_lane *lane = next_lane(play, &at);
+        if (!lane)
+            return false;
+        happen(play, lane, at);
+    }
+    return true;
+}

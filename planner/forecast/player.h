@@ -1,0 +1,59 @@
+/*
+ * The devices' side of a forecast: their queues, played through event by event.
+ *
+ * A device works on its steps in order: a step begins once it was submitted and
+ * what it waits for by itself is there, takes the dispatch, then its parts one
+ * after another. Parts that run at the same time on several devices share the
+ * memory's bandwidth max-min fair: nobody gets more than it can use, and who
+ * gets less is slowed down in proportion. Those that compute are slowed down
+ * by others that work.
+ */
+#pragma once
+
+#include "forecast.h"
+
+/* A part as it is alone. */
+typedef struct planner_part_load {
+    double ns, energy_nj;
+    double bytes_ns; /* what it moves, at most what its device can; >= 0 */
+} planner_part_load;
+
+typedef struct planner_lane {
+    const planner_overheads *overheads;
+    clv_device *dev;
+    uint32_t first;           /* in planner_play.order */
+    uint32_t submitted, done; /* steps; the timeline's value */
+    bool polled;              /* by a host that waits for it; else it blocks */
+    bool running;
+    uint32_t part; /* the running one; CORE_NO_PART: the dispatch */
+    double left;   /* ns of it at full speed, at planner_play.now */
+    double speed;  /* 1: full */
+} planner_lane;
+
+#define CORE_NO_PART 0xffffffffu
+
+typedef struct planner_play {
+    const clv_plan *plan;
+    const planner_costs *costs;
+    const planner_part_load *loads; /* [plan->n_parts] */
+    core_forecast *forecast;        /* spans are written there */
+    planner_lane *lanes;            /* [plan->n_devices] */
+    uint32_t *order;                /* [plan->n_steps] by device */
+    clv_device **active;            /* [plan->n_devices] scratch */
+    double *rates;                  /* [plan->n_devices] scratch */
+    double now;
+} planner_play;
+
+/* With loads, forecast and costs set by the caller. */
+clv_status planner_play_begin(planner_play *play);
+void planner_play_finish(planner_play *play);
+/* Everything up to this time happens. */
+void planner_play_until(planner_play *play, double ns);
+/* The step's submit ended at core_forecast.submits[step].end_ns. */
+void planner_play_push(planner_play *play, uint32_t step);
+/* Lets things happen until the device has done so many steps; false if it never
+ * will. */
+bool planner_play_reach(planner_play *play, uint32_t device, uint64_t value);
+
+/* forecast_rates.c: sets the speeds of all lanes. */
+void planner_play_speeds(planner_play *play);

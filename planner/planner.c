@@ -1,0 +1,403 @@
+/*
+ * From a graph to a plan: which devices, by costs or not, and everything that
+ * follows from the pieces.
+ */
+#include "planner.h"
+
+#include "../core/base/error.h"
+#include "../core/plugin/loader.h"
+#include "lower/lower.h"
+#include "profile/profile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* All devices of the context but the lost ones; their list is for free(). */
+static clv_status devices_left(const clv_context *ctx, clv_device ***list,
+                               uint32_t *count)
+{
+    core_id_list lost = {.text = ""};
+    uint32_t n = 0;
+    if (!ctx->n_devices)
+        return core_loader_no_device(ctx);
+    clv_device **left = calloc(ctx->n_devices, sizeof *left);
+    if (!left)
+        return core_no_memory("for a plan");
+    for (uint32_t i = 0; i < ctx->n_devices; i++) {
+        if (core_device_lost(ctx->devices[i]))
+            core_id_list_add(&lost, ctx->devices[i]->id);
+        else
+            left[n++] = ctx->devices[i];
+    }
+    *list = left;
+    *count = n;
+    return n ? CLV_OK
+             : clv_error(CLV_ERR_DEVICE_LOST,
+                         "no device is left to run on, "
+                         "%s: lost; open a new context to use it again",
+                         lost.text);
+}
+
+static clv_status check_devices(const clv_context *ctx,
+                                const clv_plan_params *params)
+{
+    for (uint32_t i = 0; i < params->n_devices; i++) {
+        if (!params->devices[i] || params->devices[i]->ctx != ctx)
+            return clv_error(CLV_ERR_INVALID,
+                             "plan: device %u is none of this "
+                             "context",
+                             i);
+        if (core_device_lost(params->devices[i]))
+            return clv_error(CLV_ERR_DEVICE_LOST,
+                             "plan: device '%s' is lost; "
+                             "leave it out",
+                             params->devices[i]->id);
+        for (uint32_t j = 0; j < i; j++)
+            if (params->devices[i] == params->devices[j])
+                return clv_error(CLV_ERR_INVALID,
+                                 "plan: device '%s' is listed "
+                                 "twice",
+                                 params->devices[i]->id);
+    }
+    return params->n_devices ? CLV_OK : core_loader_no_device(ctx);
+}
+
+static clv_status check_graph(const clv_graph *graph)
+{
+    clv_status status = clv_graph_check(graph);
+    if (status)
+        return status;
+    if (!graph->n_nodes)
+        return clv_error(CLV_ERR_INVALID, "plan: the graph has no nodes");
+    for (uint32_t i = 0; i < graph->n_nodes; i++)
+        if (graph->nodes[i].op == CLV_OP_SET_ROWS)
+            return CLV_OK;
+    for (uint32_t i = 0; i < graph->n_tensors; i++)
+        if (graph->tensors[i].usage == CLV_USAGE_OUTPUT)
+            return CLV_OK;
+    return clv_error(CLV_ERR_INVALID, "plan: the graph has no effect; mark its "
+                                      "results with clv_graph_output()");
+}
+
+/* What device d answers for every node of the graph: caps[d * n_nodes + i]. */
+static clv_status ask_devices(const clv_plan *plan, const clv_graph *graph,
+                              clv_op_caps **out)
+{
+    clv_subgraph view = core_graph_view(graph);
+    uint32_t n = graph->n_nodes;
+    clv_op_caps *caps = calloc((size_t)plan->n_devices * n, sizeof *caps);
+    if (!caps)
+        return core_no_memory("for a plan");
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        clv_device *dev = plan->devices[d].dev;
+        if (core_device_lost(dev))
+            continue; /* all its answers stay a no */
+        clv_status status = core_device_caps(dev, &view, caps + (size_t)d * n);
+        if (status) {
+            free(caps);
+            return status;
+        }
+    }
+    *out = caps;
+    return CLV_OK;
+}
+
+static clv_status make_plan(clv_context *ctx, clv_graph *graph,
+                            const clv_plan_params *params, clv_plan **out)
+{
+    clv_plan *plan = calloc(1, sizeof *plan);
+    if (!plan)
+        return core_no_memory("for a plan");
+    plan->ctx = ctx;
+    plan->source = plan->graph = graph;
+    plan->devices = calloc(params->n_devices, sizeof *plan->devices);
+    plan->choices = calloc(graph->n_nodes, sizeof *plan->choices);
+    if (!plan->devices || !plan->choices) {
+        clv_plan_destroy(plan);
+        return core_no_memory("for a plan");
+    }
+    plan->n_devices = params->n_devices;
+    for (uint32_t i = 0; i < params->n_devices; i++)
+        plan->devices[i].dev = params->devices[i];
+    *out = plan;
+    return CLV_OK;
+}
+
+/* Turns the pieces into the graph that is run, if any node is cut. */
+static clv_status cut_graph(clv_plan *plan)
+{
+    bool any = planner_find_local(plan); /* copies go into a graph of ours */
+    for (uint32_t i = 0; i < plan->n_pieces; i++) {
+        core_choice *choice = &plan->choices[plan->pieces[i].node];
+        if (!choice->n_pieces++)
+            choice->first_piece = i;
+        any |= !core_piece_is_whole(&plan->pieces[i]);
+    }
+    if (!any)
+        return CLV_OK;
+    clv_status status =
+        core_cut_make(plan->source, plan->pieces, plan->n_pieces, &plan->cut);
+    bool *local = calloc(plan->n_devices + 1u, sizeof *local);
+    for (uint32_t d = 0; local && d < plan->n_devices; d++)
+        local[d] = plan->devices[d].local;
+    if (!status)
+        status = local ? core_cut_pack(&plan->cut, local)
+                       : core_no_memory("for a plan");
+    if (!status)
+        plan->graph = plan->cut.graph;
+    free(local);
+    return status;
+}
+
+/* caps[i]: of node i of the graph that is run, by its own device. */
+static clv_status own_answers(const clv_plan *plan, const clv_op_caps *all,
+                              clv_op_caps *caps)
+{
+    uint32_t n = plan->graph->n_nodes;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t d = plan->parts[i].device;
+        const clv_device *dev = plan->devices[d].dev;
+        char reason[CORE_REASON_SIZE], text[64];
+        caps[i] = all[(size_t)d * n + i];
+        if (core_plan_accepts(plan->graph, &plan->graph->nodes[i], dev,
+                              &caps[i], reason))
+            continue;
+        core_plan_node_text(plan, i, text, sizeof text);
+        return clv_error(CLV_ERR_UNSUPPORTED,
+                         "device '%s' does not take its "
+                         "piece of node %u (%s): %s",
+                         dev->id, plan->cut.graph ? plan->cut.sources[i] : i,
+                         text, reason);
+    }
+    return CLV_OK;
+}
+
+/* Whether plans for other runs with the same states are likely to use them on
+ * the same devices: where costs choose among several, prefill may be divided
+ * and decode not, and states would change their layout all the time. */
+static bool agrees(const clv_plan *plan)
+{
+    return plan->n_devices == 1 ||
+           planner_strategy_of(plan->ctx, plan->n_devices) ==
+               PLANNER_STRATEGY_FIRST;
+}
+
+/* Everything that follows from the pieces. all: answers for the source graph,
+ * or NULL. */
+static clv_status derive(clv_plan *plan, const clv_op_caps *all)
+{
+    clv_op_caps *asked = NULL, *caps = NULL;
+    bool laid = false;
+    clv_status status = cut_graph(plan);
+    if (!status && (plan->cut.graph || !all))
+        status = ask_devices(plan, plan->graph, &asked);
+    if (status)
+        return status;
+    uint32_t n = plan->graph->n_nodes;
+    caps = calloc(n, sizeof *caps);
+    plan->parts = calloc(n, sizeof *plan->parts);
+    plan->places = calloc(plan->graph->n_tensors, sizeof *plan->places);
+    if (!caps || !plan->parts || !plan->places)
+        status = core_no_memory("for a plan");
+    for (uint32_t i = 0; i < n && !status; i++)
+        plan->parts[i] =
+            (core_part){.node = i,
+                        .device = plan->cut.graph ? plan->cut.devices[i]
+                                                  : plan->pieces[i].device};
+    plan->n_parts = n;
+    for (uint32_t v = 0; v < plan->graph->n_tensors && !status; v++)
+        plan->places[v].original = v;
+    if (!status)
+        status = own_answers(plan, asked ? asked : all, caps);
+    if (!status && agrees(plan))
+        status = planner_layouts(plan, caps, &laid);
+    if (!status && (planner_find_local(plan) || laid))
+        status = planner_transfers(plan, &caps);
+    if (!status)
+        status = planner_steps(plan);
+    if (!status)
+        status = core_plan_memory(plan, caps);
+    if (!status)
+        status = planner_waits(plan);
+    free(caps);
+    free(asked);
+    return status;
+}
+
+static clv_status take_pieces(clv_plan *plan, const core_piece *pieces,
+                              uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (pieces[i].node >= plan->source->n_nodes ||
+            pieces[i].device >= plan->n_devices ||
+            (i && pieces[i].node < pieces[i - 1].node))
+            return clv_error(CLV_ERR_INVALID,
+                             "plan: piece %u names a node or "
+                             "device that is not there, or is out of order",
+                             i);
+    if (n < plan->source->n_nodes)
+        return clv_error(CLV_ERR_INVALID,
+                         "plan: %u pieces do not cover %u "
+                         "nodes",
+                         n, plan->source->n_nodes);
+    plan->pieces = calloc(n, sizeof *plan->pieces);
+    if (!plan->pieces)
+        return core_no_memory("for a plan");
+    memcpy(plan->pieces, pieces, n * sizeof *pieces);
+    plan->n_pieces = n;
+    return CLV_OK;
+}
+
+/* What a run takes, if the costs of all parts are known. */
+static clv_status foresee(clv_plan *plan)
+{
+    planner_profile *profile;
+    CLV_TRY(planner_profile_of(plan->ctx, &profile));
+    clv_status status = planner_foresee(plan, NULL, &plan->forecast);
+    for (uint32_t i = 0; i < plan->n_devices; i++) {
+        core_plan_device *d = &plan->devices[i];
+        core_profile_top(profile, d->dev, &d->top_bytes, &d->top_flops);
+    }
+    return status == CLV_ERR_NOT_FOUND ? CLV_OK : status;
+}
+
+/* pieces: NULL for each node on the first device that takes it. */
+static clv_status fill_plan(clv_plan *plan, const core_piece *pieces,
+                            uint32_t n_pieces)
+{
+    clv_op_caps *all = NULL;
+    clv_status status;
+    if (pieces) {
+        status = take_pieces(plan, pieces, n_pieces);
+    } else {
+        status = ask_devices(plan, plan->source, &all);
+        if (!status)
+            status = planner_place(plan, all);
+    }
+    if (!status)
+        status = derive(plan, all);
+    if (!status)
+        status = foresee(plan);
+    free(all);
+    return status;
+}
+
+/* A plan without decisions. */
+static clv_status begin(clv_context *ctx, clv_graph *graph,
+                        const clv_plan_params *params, clv_plan **out)
+{
+    clv_plan_params all = {0};
+    clv_device **left = NULL;
+    *out = NULL;
+    clv_status status = check_graph(graph);
+    if (!params || !params->devices) {
+        if (!status)
+            status = devices_left(ctx, &left, &all.n_devices);
+        all.devices = left;
+        params = &all;
+    }
+    if (!status)
+        status = check_devices(ctx, params);
+    if (!status)
+        status = make_plan(ctx, graph, params, out);
+    free(left);
+    return status;
+}
+
+/* The plan, if status is good. */
+static clv_status end(clv_plan *plan, clv_graph *graph, clv_status status,
+                      clv_plan **out)
+{
+    if (status) {
+        clv_plan_destroy(plan);
+        return status;
+    }
+    graph->frozen = true;
+    *out = plan;
+    return CLV_OK;
+}
+
+planner_strategy planner_strategy_of(const clv_context *ctx, uint32_t n_devices)
+{
+    const char *key = clv_config_get(ctx->config, "core.plan");
+    if (key && !strcmp(key, "layer"))
+        return PLANNER_STRATEGY_LAYER;
+    if (key && !strcmp(key, "tensor"))
+        return PLANNER_STRATEGY_TENSOR;
+    return n_devices > 1 && key && !strcmp(key, "auto")
+               ? PLANNER_STRATEGY_TENSOR
+               : PLANNER_STRATEGY_FIRST;
+}
+
+/* By costs, if they can be had: else *out stays NULL, and the log says why. */
+static clv_status plan_by_costs(const clv_plan *bare, clv_graph *graph,
+                                planner_strategy strategy, clv_plan **out)
+{
+    clv_op_caps *all = NULL;
+    clv_status status = ask_devices(bare, graph, &all);
+    if (!status)
+        status = planner_plan_by_costs(bare, graph, all, strategy, out);
+    free(all);
+    if (!status || status == CLV_ERR_NO_MEMORY || status == CLV_ERR_CANCELLED)
+        return status;
+    clv_log(bare->ctx, CLV_LOG_WARN,
+            "no plan by costs, so every op runs on "
+            "the first device that takes it: %s",
+            clv_last_error());
+    return CLV_OK;
+}
+
+clv_status clv_plan_create(clv_context *ctx, clv_graph *graph,
+                           const clv_plan_params *params, clv_plan **out)
+{
+    clv_plan *plan;
+    *out = NULL;
+    clv_status status = begin(ctx, graph, params, &plan);
+    if (status)
+        return end(plan, graph, status, out);
+    planner_strategy strategy = planner_strategy_of(ctx, plan->n_devices);
+    if (strategy != PLANNER_STRATEGY_FIRST) {
+        status = plan_by_costs(plan, graph, strategy, out);
+        if (status || *out) {
+            clv_plan_destroy(plan);
+            return status;
+        }
+    }
+    return end(plan, graph, fill_plan(plan, NULL, 0), out);
+}
+
+clv_status planner_make(clv_context *ctx, clv_graph *graph,
+                        const clv_plan_params *params, const core_piece *pieces,
+                        uint32_t n_pieces, bool early, clv_plan **out)
+{
+    clv_plan *plan;
+    *out = NULL;
+    clv_status status = begin(ctx, graph, params, &plan);
+    if (!status) {
+        plan->early_steps = early;
+        status = fill_plan(plan, pieces, n_pieces);
+    }
+    return end(plan, graph, status, out);
+}
+
+clv_status planner_from_pieces(clv_context *ctx, clv_graph *graph,
+                               const clv_plan_params *params,
+                               const core_piece *pieces, uint32_t n_pieces,
+                               clv_plan **out)
+{
+    return planner_make(ctx, graph, params, pieces, n_pieces, false, out);
+}
+
+clv_status clv_plan_parse(clv_context *ctx, clv_graph *graph,
+                          const clv_plan_params *params, const char *json,
+                          uint64_t size, clv_plan **out)
+{
+    core_saved_plan saved;
+    *out = NULL;
+    CLV_TRY(core_plan_read_json(ctx, graph, params, json, size, &saved));
+    const clv_plan_params named = {saved.devices, saved.n_devices};
+    clv_status status = planner_make(ctx, graph, &named, saved.pieces,
+                                     saved.n_pieces, saved.early_steps, out);
+    core_saved_plan_finish(&saved);
+    return status;
+}

@@ -1,0 +1,405 @@
+/* Measuring what a graph needs. */
+#include "survey.h"
+#include "../../core/base/error.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Quick: real time for the works of a device, more where kinds would be left
+ * with few samples, and for one work. */
+#define BUDGET_NS 1e9
+#define MAX_BUDGET_NS 3e9
+#define FEW_SAMPLES 6
+#define MAX_WORK_NS 0.3e9
+
+#define MIB (UINT64_C(1) << 20)
+static const planner_meter_params quick_meter = {.max_seconds = 0.008,
+                                                 .max_pool = 1024 * MIB};
+static const planner_meter_params full_meter = {.max_seconds = 0.3,
+                                                .max_pool = 2048 * MIB};
+
+/* One device's turn. */
+typedef struct turn {
+    planner_survey *survey;
+    planner_profile_device *device;
+    planner_wants wants; /* what is missing */
+    planner_sample *samples;
+    double *wall_ns; /* that samples took; 0: none */
+    uint32_t n_samples;
+    uint64_t begun_ns;
+    bool each; /* all that is wanted, rather than enough for models */
+} turn;
+
+static clv_status report(const planner_survey *s, const char *what,
+                         double fraction)
+{
+    const planner_profile_params *params = s->params;
+    double of_all = (s->index + fmin(fraction, 1)) / params->n_devices;
+    if (!params->progress ||
+        !params->progress(params->progress_ctx, what, of_all))
+        return CLV_OK;
+    return clv_error(CLV_ERR_CANCELLED, "profiling was cancelled");
+}
+
+clv_status planner_survey_open(planner_survey *s)
+{
+    planner_profile *profile = s->profile;
+    const bool keeps = profile->keepers && !s->params->full;
+    if (!s->meter && keeps)
+        s->meter = profile->kept;
+    if (s->meter)
+        return CLV_OK;
+    clv_status status = profile->source->open(
+        profile->ctx, s->params->full ? &full_meter : &quick_meter, &s->meter);
+    if (!status && keeps)
+        profile->kept = s->meter;
+    return status;
+}
+
+void planner_survey_close(planner_survey *s)
+{
+    if (s->meter != s->profile->kept)
+        s->profile->source->close(s->meter);
+    s->meter = NULL;
+}
+
+void planner_profile_hold(planner_profile *profile)
+{
+    pthread_mutex_lock(&profile->measuring);
+    profile->keepers++;
+    pthread_mutex_unlock(&profile->measuring);
+}
+
+void planner_profile_release(planner_profile *profile)
+{
+    pthread_mutex_lock(&profile->measuring);
+    if (!--profile->keepers) {
+        profile->source->close(profile->kept);
+        profile->kept = NULL;
+    }
+    pthread_mutex_unlock(&profile->measuring);
+}
+
+/* ------------------------------------------------------------------------ */
+/* What is missing                                                          */
+
+/* Whether the kind of a work was sampled over the sizes of all that is wanted
+ * of it. */
+static bool is_covered(const planner_profile_device *device,
+                       const planner_wants *wants, const core_work *work)
+{
+    const planner_profile_kind *kind =
+        planner_profile_kind_of(device, &work->kind);
+    if (!kind || !kind->has_covered)
+        return false;
+    for (uint32_t i = 0; i < wants->n; i++)
+        if (core_work_same_kind(&wants->items[i].work, work) &&
+            !planner_work_box_holds(&kind->covered, &wants->items[i].work))
+            return false;
+    return true;
+}
+
+static clv_status find_missing(turn *t, const planner_wants *wants)
+{
+    t->wants.items = calloc(wants->n + 1u, sizeof *t->wants.items);
+    if (!t->wants.items)
+        return core_no_memory("for a profile");
+    for (uint32_t i = 0; i < wants->n; i++) {
+        const core_work *work = &wants->items[i].work;
+        if (!planner_profile_sample(t->device, work) &&
+            (t->each || t->survey->params->full ||
+             !is_covered(t->device, wants, work)))
+            t->wants.items[t->wants.n++] = wants->items[i];
+    }
+    return CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Measuring                                                                */
+
+/* Real time that a work will take, by the largest smaller one of its kind. */
+static double expected_ns(const turn *t, const core_work *work)
+{
+    double flops = core_work_flops(work), best = -1, ns = 0;
+    for (uint32_t i = 0; i < t->n_samples; i++) {
+        double other = core_work_flops(&t->samples[i].work);
+        if (!core_work_same_kind(&t->samples[i].work, work) ||
+            !(t->wall_ns[i] > 0) || other > flops || other <= best)
+            continue;
+        best = other;
+        ns = t->wall_ns[i] * flops / other;
+    }
+    return ns;
+}
+
+static uint32_t count_samples(const turn *t, const core_work *work)
+{
+    const planner_profile_kind *kind =
+        planner_profile_kind_of(t->device, &work->kind);
+    uint32_t n = kind ? kind->fit.n_samples : 0;
+    for (uint32_t i = 0; i < t->n_samples; i++)
+        n += core_work_same_kind(&t->samples[i].work, work) &&
+             t->samples[i].ns > 0;
+    return n;
+}
+
+static bool is_worth(const turn *t, const core_work *work)
+{
+    if (t->survey->params->full)
+        return true;
+    double spent = (double)(clv_now_ns() - t->begun_ns);
+    double expected = expected_ns(t, work);
+    if (spent + expected < BUDGET_NS)
+        return expected < MAX_WORK_NS;
+    if (t->each)
+        return false;
+    uint32_t n = count_samples(t, work);
+    return !n || (n < FEW_SAMPLES && expected < MAX_WORK_NS &&
+                  spent + expected < MAX_BUDGET_NS);
+}
+
+/* A work that cannot be measured is noted as such, with a time of 0. Other
+ * failures end the device's turn. */
+static clv_status measure(turn *t, const core_work *work)
+{
+    const planner_survey *s = t->survey;
+    planner_sample sample = {.work = *work};
+    uint64_t before = clv_now_ns();
+    clv_status status =
+        s->profile->source->work(s->meter, t->device->dev, work, &sample);
+    sample.work = *work;
+    if (status == CLV_ERR_UNSUPPORTED || status == CLV_ERR_LIMIT) {
+        char text[CORE_WORK_TEXT];
+        clv_log(s->profile->ctx, CLV_LOG_DEBUG,
+                "%s is not measured on '%s': "
+                "%s",
+                core_work_text(work, text), t->device->dev->id,
+                clv_last_error());
+        sample.ns = 0;
+        status = CLV_OK;
+    } else if (!status) {
+        t->wall_ns[t->n_samples] = (double)(clv_now_ns() - before);
+        sample.ns = sample.ns >= 1e-3 && isfinite(sample.ns) ? sample.ns : 1e-3;
+    }
+    if (!status)
+        t->samples[t->n_samples++] = sample;
+    return status;
+}
+
+static clv_status measure_works(turn *t)
+{
+    char what[CORE_DEVICE_ID_SIZE + 16];
+    snprintf(what, sizeof what, "measuring %s", t->device->dev->id);
+    t->samples = calloc(t->wants.n + 1u, sizeof *t->samples);
+    t->wall_ns = calloc(t->wants.n + 1u, sizeof *t->wall_ns);
+    clv_status status =
+        t->samples && t->wall_ns ? CLV_OK : core_no_memory("for a profile");
+    t->begun_ns = clv_now_ns();
+    for (uint32_t i = 0; i < t->wants.n && !status; i++) {
+        status = report(t->survey, what, (double)i / t->wants.n);
+        if (!status && is_worth(t, &t->wants.items[i].work))
+            status = measure(t, &t->wants.items[i].work);
+    }
+    return status;
+}
+
+static clv_status measure_overheads(turn *t)
+{
+    planner_overheads overheads;
+    planner_profile *profile = t->survey->profile;
+    if (t->device->overheads)
+        return CLV_OK;
+    clv_status status = profile->source->overheads(t->survey->meter,
+                                                   t->device->dev, &overheads);
+    if (status)
+        return status;
+    pthread_rwlock_wrlock(&profile->lock);
+    status = planner_profile_set_overheads(t->device, &overheads);
+    pthread_rwlock_unlock(&profile->lock);
+    return status;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Taking over                                                              */
+
+static clv_status note_covered(turn *t, uint32_t i)
+{
+    const core_work *work = &t->wants.items[i].work;
+    planner_work_box box;
+    bool any = false;
+    for (uint32_t j = 0; j < t->wants.n; j++) {
+        if (!core_work_same_kind(&t->wants.items[j].work, work))
+            continue;
+        if (j < i)
+            return CLV_OK; /* done with the first one */
+        planner_work_box_add(&box, &any, &t->wants.items[j].work);
+    }
+    return planner_profile_note_covered(t->device, &work->kind, &box);
+}
+
+static bool has_new_samples(const turn *t, const core_work_kind *kind)
+{
+    for (uint32_t i = 0; i < t->n_samples; i++)
+        if (!memcmp(&t->samples[i].work.kind, kind, sizeof *kind))
+            return true;
+    return false;
+}
+
+/* complete: nothing was left out but for want of time. */
+static clv_status take_over(turn *t, bool complete)
+{
+    planner_profile_device *device = t->device;
+    pthread_rwlock_t *lock = &t->survey->profile->lock;
+    clv_status status = CLV_OK;
+    pthread_rwlock_wrlock(lock);
+    for (uint32_t i = 0; i < t->n_samples && !status; i++)
+        status = planner_profile_add_sample(device, &t->samples[i]);
+    for (uint32_t i = 0; i < t->wants.n && complete && !status; i++)
+        status = note_covered(t, i);
+    for (uint32_t i = 0; i < device->n_kinds && !status; i++)
+        if (has_new_samples(t, &device->kinds[i].kind))
+            status = planner_profile_fit_kind(device, &device->kinds[i]);
+    pthread_rwlock_unlock(lock);
+    return status;
+}
+
+/* A device that fails is left with what was measured of it; others go on. */
+static clv_status end_turn(turn *t, clv_status status)
+{
+    if (status && status != CLV_ERR_CANCELLED && status != CLV_ERR_NO_MEMORY) {
+        clv_log(t->survey->profile->ctx, CLV_LOG_WARN,
+                "device '%s' is not fully measured: %s", t->device->dev->id,
+                clv_last_error());
+        status = CLV_OK;
+    }
+    return status;
+}
+
+/* complete: whether all was measured that there was time for. */
+static clv_status measure_missing(turn *t, bool *complete)
+{
+    const uint64_t begun = clv_now_ns();
+    clv_status status = planner_survey_open(t->survey), measured;
+    if (status)
+        return status;
+    measured = end_turn(t, measure_overheads(t));
+    const uint64_t between = clv_now_ns();
+    if (!measured)
+        measured = measure_works(t);
+    clv_log(t->survey->profile->ctx, CLV_LOG_DEBUG,
+            "measured '%s': overheads "
+            "in %.0f ms, %u of %u works in %.0f ms",
+            t->device->dev->id, (double)(between - begun) * 1e-6, t->n_samples,
+            t->wants.n, (double)(clv_now_ns() - between) * 1e-6);
+    *complete = !measured && !t->each;
+    status = take_over(t, *complete);
+    planner_profile_save(t->survey->profile, t->device);
+    return status ? status : end_turn(t, measured);
+}
+
+static clv_status measure_device(planner_survey *s,
+                                 planner_profile_device *device,
+                                 const clv_graph *graph,
+                                 const planner_wants *wants)
+{
+    turn t = {.survey = s, .device = device};
+    bool complete = true;
+    clv_status status = find_missing(&t, wants);
+    if (!status && (t.wants.n || !device->overheads))
+        status = measure_missing(&t, &complete);
+    if (!status && complete)
+        status = planner_profile_note_done(device, graph, s->params->full);
+    planner_wants_finish(&t.wants);
+    free(t.samples);
+    free(t.wall_ns);
+    return status;
+}
+
+clv_status planner_survey_measure(planner_survey *s,
+                                  planner_profile_device *device,
+                                  const planner_wants *wants)
+{
+    turn t = {.survey = s, .device = device, .each = true};
+    bool complete;
+    clv_status status = find_missing(&t, wants);
+    if (!status && t.wants.n)
+        status = measure_missing(&t, &complete);
+    planner_wants_finish(&t.wants);
+    free(t.samples);
+    free(t.wall_ns);
+    return status;
+}
+
+/* NULL and a status if memory runs out. */
+clv_status planner_survey_device(planner_survey *s, clv_device *dev,
+                                 planner_profile_device **out)
+{
+    planner_profile *profile = s->profile;
+    planner_profile_device *device = planner_profile_find(profile, dev);
+    clv_status status = CLV_OK;
+    bool fresh = !device;
+    pthread_rwlock_wrlock(&profile->lock);
+    if (fresh)
+        device = planner_profile_add_device(profile, dev);
+    else if (s->params->again)
+        planner_profile_forget(device);
+    pthread_rwlock_unlock(&profile->lock);
+    if (!device)
+        return core_no_memory("for a profile");
+    if (!device->key)
+        status = planner_profile_name(profile, device);
+    if (!status && fresh && !s->params->again)
+        status = planner_profile_load(profile, device);
+    *out = device;
+    return status;
+}
+
+bool planner_survey_may_measure(const planner_survey *s)
+{
+    const char *when = clv_config_get(s->profile->ctx->config, "core.profile");
+    return !s->params->cached &&
+           (s->params->asked || !when || strcmp(when, "off"));
+}
+
+static clv_status cover_device(planner_survey *s, const clv_graph *graph)
+{
+    clv_device *dev = s->params->devices[s->index];
+    planner_profile_device *device = NULL;
+    planner_wants wants = {.n = 0};
+    clv_status status = planner_survey_device(s, dev, &device);
+    if (status || !planner_survey_may_measure(s) || core_device_lost(dev) ||
+        planner_profile_is_done(device, graph, s->params->full))
+        return status;
+    clv_subgraph view = core_graph_view(graph);
+    clv_op_caps *caps = calloc(graph->n_nodes + 1u, sizeof *caps);
+    if (!caps)
+        return core_no_memory("for a profile");
+    status = core_device_caps(dev, &view, caps);
+    if (!status)
+        status = planner_profile_wants(graph, caps, s->params->full, &wants);
+    if (!status)
+        status = measure_device(s, device, graph, &wants);
+    planner_wants_finish(&wants);
+    free(caps);
+    return status;
+}
+
+/* ------------------------------------------------------------------------ */
+
+clv_status planner_profile_cover(planner_profile *profile,
+                                 const clv_graph *graph,
+                                 const planner_profile_params *params)
+{
+    planner_survey s = {.profile = profile, .params = params};
+    clv_status status = CLV_OK;
+    pthread_mutex_lock(&profile->measuring);
+    for (; s.index < params->n_devices && !status; s.index++)
+        status = cover_device(&s, graph);
+    if (!status)
+        status = planner_survey_together(&s);
+    planner_survey_close(&s);
+    pthread_mutex_unlock(&profile->measuring);
+    return status;
+}

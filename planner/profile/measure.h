@@ -1,0 +1,69 @@
+/*
+ * Measuring devices: how long they take for work, alone and while others work,
+ * and what the host spends on submitting and waiting. Everything goes through
+ * the device front, by the device's own clock: real time, or the virtual time
+ * of a simulated one.
+ *
+ * Operands lie in a pool of memory that is larger than caches and holds no
+ * zeros, so that a weight comes from memory as it does in a model.
+ */
+#pragma once
+
+#include "../../core/device/device.h"
+#include "../../core/graph/workload.h"
+
+typedef struct planner_meter planner_meter; /* pool and settings */
+
+typedef struct planner_meter_params {
+    double max_seconds;   /* of one measurement, repetitions included, but for
+                             a first one; 0: 0.25 */
+    uint32_t repetitions; /* of which the lower quartile is taken, as what
+                             disturbs only adds time; 0: 7 */
+    uint64_t max_pool;    /* bytes of operands; work that needs more is not
+                             measured (CLV_ERR_LIMIT); 0: half of what the
+                             machine has */
+} planner_meter_params;
+
+clv_status planner_meter_create(clv_context *ctx,
+                                const planner_meter_params *params,
+                                planner_meter **out);
+void planner_meter_destroy(planner_meter *meter); /* NULL is legal */
+
+typedef struct planner_sample {
+    core_work work;
+    double ns;        /* of the node, without submit, dispatch and wait */
+    double energy_nj; /* 0: unknown */
+    double spread;    /* how far ns is above the least repetition, of that: what
+                         is more than a quarter has been disturbed */
+} planner_sample;
+
+/* CLV_ERR_UNSUPPORTED: the device does not take the work. */
+clv_status planner_measure_work(planner_meter *meter, clv_device *dev,
+                                const core_work *work, planner_sample *out);
+
+/* What a device and the host cost beside the work, ns. */
+typedef struct planner_overheads {
+    double submit;      /* host time of a submit while the queue has work */
+    double submit_idle; /* the same when it is empty, or until the device is at
+                           work if that takes longer; without dispatch */
+    double dispatch;    /* device time of a program before its first node */
+    double wait_poll;   /* from the end of work to the host going on, when it
+                           polls, */
+    double wait_block;  /* and when it blocks */
+    double copy;        /* a copy of few bytes, */
+    double copy_byte;   /* and for each byte more; 0: the device cannot */
+} planner_overheads;
+clv_status planner_measure_overheads(planner_meter *meter, clv_device *dev,
+                                     planner_overheads *out);
+
+/* How devices disturb each other. */
+typedef struct planner_contention {
+    double bandwidth; /* bytes/ns of all together, each with memory-bound work;
+                         0: not measured */
+    double *alone;    /* [n] bytes/ns of memory-bound work alone */
+    double *slowdown; /* [n] of work while all others compute: >= 1. */
+} planner_contention;
+/* n >= 2 devices that share a clock; arrays of out are the caller's. */
+clv_status planner_measure_contention(planner_meter *meter,
+                                      clv_device *const *devs, uint32_t n,
+                                      planner_contention *out);

@@ -1,0 +1,286 @@
+/* Devices at work at the same time, against each alone. */
+#include "common_work.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of a node, at least, and of a run, about. Beside them the begin of programs
+ * and nodes, in which nothing is moved, does not count. */
+typedef struct length_ns {
+    double node, run;
+} length_ns;
+static const length_ns real_length = {2e6, 2e7};
+/* What is simulated may be computed as well, which takes its time. */
+static const length_ns virtual_length = {5e6, 3e7};
+static const length_ns virtual_compute_length = {1e5, 4e5};
+
+#define BALANCING 3 /* rounds */
+
+/* Repetitions for each of the meter's, where time is real: what others do on
+ * the machine disturbs some of these runs. */
+#define PATIENCE 4
+#define MAX_REPETITIONS 64
+/* Runs that differ by no more are enough after the first repetitions. */
+#define STEADY 1.04
+
+/* After that long a few runs of a kind are enough. */
+#define LONG_NS UINT64_C(1000000000)
+#define FEW 3u
+
+/* Work that moves this part of what its device can move alone is slowed down by
+ * the memory, which is measured by itself. */
+#define MEMORY_BOUND 0.5
+
+/* One device's work, at first the same time for all when alone. */
+typedef struct party {
+    clv_device *dev;
+    core_work work;
+    planner_trial_params params;
+    core_trial *trial;
+    planner_trial_span span;
+    double alone_ns; /* a run of the trial */
+    double bytes;    /* that it moves */
+} party;
+
+static clv_status set_nodes(planner_meter *meter, party *p, double nodes)
+{
+    p->params.nodes = nodes > 1 ? (uint32_t)round(nodes) : 1;
+    p->bytes = p->params.nodes * core_work_bytes(&p->work);
+    planner_trial_destroy(p->trial);
+    p->trial = NULL;
+    return planner_trial_create(meter, p->dev, &p->params, &p->trial);
+}
+
+static clv_status party_make(planner_meter *meter, clv_device *dev,
+                             bool compute, uint32_t part, uint32_t parts,
+                             party *out)
+{
+    const length_ns want = dev->info.clock != CLV_CLOCK_VIRTUAL ? real_length
+                           : compute ? virtual_compute_length
+                                     : virtual_length;
+    double node;
+    *out = (party){.dev = dev};
+    /* Simulated memory is not faster the second time. */
+    out->params =
+        (planner_trial_params){.work = &out->work,
+                               .part = part,
+                               .parts = parts,
+                               .shared = dev->info.clock == CLV_CLOCK_VIRTUAL};
+    clv_status status =
+        planner_common_work(meter, dev, compute, want.node, &out->work, &node);
+    return status ? status : set_nodes(meter, out, want.run / node);
+}
+
+/* All of them at once; spans are filled in. */
+static clv_status run(party *parties, uint32_t n)
+{
+    clv_status status = CLV_OK;
+    for (uint32_t i = 0; i < n && !status; i++) {
+        parties[i].span = (planner_trial_span){.correlation = i + 1};
+        planner_trial_forget(parties[i].dev);
+        status = planner_trial_now(parties[i].dev, &parties[i].span.begin);
+        if (!status)
+            status = planner_trial_submit(parties[i].trial, i + 1);
+    }
+    for (uint32_t i = 0; i < n && !status; i++) {
+        status = planner_trial_wait(parties[i].trial, 0);
+        if (!status)
+            status = planner_trial_now(parties[i].dev, &parties[i].span.end);
+    }
+    for (uint32_t i = 0; i < n && !status; i++) {
+        planner_trial_span span = {.correlation = i + 1};
+        if (planner_trial_spans(parties[i].dev, &span, 1) == CLV_OK && span.end)
+            parties[i].span = span;
+    }
+    return status;
+}
+
+static double length(const party *p)
+{
+    return p->span.end - p->span.begin;
+}
+
+/* Length of a run alone. */
+static clv_status time_alone(const planner_meter *meter, party *p)
+{
+    uint32_t n = meter->params.repetitions;
+    if (p->dev->info.clock == CLV_CLOCK_VIRTUAL)
+        n = 1;
+    double *values = calloc(n, sizeof *values);
+    if (!values)
+        return clv_error(CLV_ERR_NO_MEMORY, "no memory to measure devices");
+    const uint64_t begun = clv_now_ns();
+    clv_status status = run(p, 1);
+    uint32_t done = 0;
+    while (done < n && !status &&
+           (done < FEW || clv_now_ns() - begun < LONG_NS)) {
+        status = run(p, 1);
+        values[done++] = length(p);
+    }
+    p->alone_ns = planner_undisturbed(values, done ? done : 1);
+    free(values);
+    return status;
+}
+
+/* While all of them worked. */
+static double overlap(const party *parties, uint32_t n)
+{
+    double begin = 0, end = INFINITY;
+    for (uint32_t i = 0; i < n; i++) {
+        begin = fmax(begin, parties[i].span.begin);
+        end = fmin(end, parties[i].span.end);
+    }
+    return end - begin;
+}
+
+/* Part of its run that a device did while all worked; the rest it did at the
+ * speed that it has alone. */
+static double shared_part(const party *p, double overlap_ns)
+{
+    double rest = (length(p) - overlap_ns) / p->alone_ns;
+    return rest < 1 ? 1 - rest : 0;
+}
+
+static double bandwidth(const party *parties, uint32_t n)
+{
+    double ns = overlap(parties, n), bytes = 0;
+    for (uint32_t i = 0; i < n; i++)
+        bytes += parties[i].bytes * shared_part(&parties[i], ns);
+    return ns > 0 ? bytes / ns : 0;
+}
+
+static double slowdown(const party *parties, uint32_t n, uint32_t index)
+{
+    double ns = overlap(parties, n);
+    double part = shared_part(&parties[index], ns);
+    return part > 0 ? fmax(ns / (part * parties[index].alone_ns), 1) : 1;
+}
+
+/* What a device does after others have ended is at some other speed than alone,
+ * if there are still others: as much work for each as it does by the time that
+ * the first one ends. */
+static clv_status balance(planner_meter *meter, party *parties, uint32_t n)
+{
+    clv_status status = CLV_OK;
+    for (int round = 0; round < BALANCING && n > 2 && !status; round++) {
+        double shortest = INFINITY;
+        status = run(parties, n);
+        for (uint32_t i = 0; i < n; i++)
+            shortest = fmin(shortest, length(&parties[i]));
+        for (uint32_t i = 0; i < n && !status; i++)
+            status = set_nodes(meter, &parties[i],
+                               parties[i].params.nodes * shortest /
+                                   length(&parties[i]));
+    }
+    return status;
+}
+
+/* The middle half of what was found lies together: nobody disturbed that. */
+static bool is_steady(const double *values, uint32_t n)
+{
+    double sorted[MAX_REPETITIONS];
+    memcpy(sorted, values, n * sizeof *sorted);
+    double low = planner_undisturbed(sorted, n); /* sorts */
+    return sorted[n - 1 - (n - 1) / 4] <= low * STEADY;
+}
+
+static bool all_steady(const double *values, uint32_t n, uint32_t repetitions,
+                       uint32_t done)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!is_steady(values + i * repetitions, done))
+            return false;
+    return true;
+}
+
+/* values: [repetitions] for 1 / bandwidth, or [n][repetitions]; as many as
+ * *done of each. */
+static clv_status measure(planner_meter *meter, party *parties, uint32_t n,
+                          bool compute, double *values, uint32_t repetitions,
+                          uint32_t *done)
+{
+    clv_status status = balance(meter, parties, n);
+    for (uint32_t i = 0; i < n && !status; i++)
+        status = time_alone(meter, &parties[i]);
+    *done = 0;
+    const uint64_t begun = clv_now_ns();
+    for (uint32_t r = 0; r < repetitions && !status; r++) {
+        if ((r && r % meter->params.repetitions == 0 &&
+             all_steady(values, compute ? n : 1, repetitions, r)) ||
+            (r >= FEW && clv_now_ns() - begun > LONG_NS))
+            break;
+        *done = r + 1;
+        status = run(parties, n);
+        for (uint32_t i = 0; i < n && compute && !status; i++)
+            values[i * repetitions + r] = slowdown(parties, n, i);
+        if (!compute && !status)
+            values[r] = 1 / fmax(bandwidth(parties, n), 1e-9);
+    }
+    return status;
+}
+
+static clv_status one_kind(planner_meter *meter, clv_device *const *devs,
+                           uint32_t n, bool compute, planner_contention *out)
+{
+    uint32_t reps = devs[0]->info.clock == CLV_CLOCK_VIRTUAL
+                        ? 1
+                        : PATIENCE * meter->params.repetitions;
+    reps = reps < MAX_REPETITIONS ? reps : MAX_REPETITIONS;
+    uint32_t done = reps;
+    party *parties = calloc(n, sizeof *parties);
+    double *values = calloc((size_t)n * reps, sizeof *values);
+    clv_status status =
+        parties && values
+            ? CLV_OK
+            : clv_error(CLV_ERR_NO_MEMORY, "no memory to measure devices");
+    for (uint32_t i = 0; i < n && !status; i++)
+        status = party_make(meter, devs[i], compute, i, n, &parties[i]);
+    if (!status)
+        status = measure(meter, parties, n, compute, values, reps, &done);
+    for (uint32_t i = 0; i < n && !status; i++) {
+        const double rate = parties[i].bytes / parties[i].alone_ns;
+        if (compute)
+            out->slowdown[i] =
+                rate < MEMORY_BOUND * out->alone[i]
+                    ? planner_undisturbed(values + i * reps, done)
+                    : 1;
+        else
+            out->alone[i] = rate;
+    }
+    if (!status && !compute)
+        out->bandwidth = 1 / planner_median(values, done);
+    for (uint32_t i = 0; i < n && parties; i++)
+        planner_trial_destroy(parties[i].trial);
+    free(values);
+    free(parties);
+    return status;
+}
+
+static clv_status check(clv_device *const *devs, uint32_t n)
+{
+    for (uint32_t i = 1; i < n; i++)
+        if (devs[i]->info.clock != devs[0]->info.clock ||
+            (devs[0]->info.clock == CLV_CLOCK_VIRTUAL &&
+             devs[i]->plugin != devs[0]->plugin))
+            return clv_error(CLV_ERR_INVALID,
+                             "devices '%s' and '%s' have different clocks and "
+                             "cannot be timed together",
+                             devs[0]->id, devs[i]->id);
+    return n > 1 ? CLV_OK
+                 : clv_error(CLV_ERR_INVALID, "one device alone has none to "
+                                              "share with; name two");
+}
+
+clv_status planner_measure_contention(planner_meter *meter,
+                                      clv_device *const *devs, uint32_t n,
+                                      planner_contention *out)
+{
+    clv_status status = check(devs, n);
+    if (!status)
+        status = one_kind(meter, devs, n, false, out);
+    if (!status)
+        status = one_kind(meter, devs, n, true, out);
+    return status ? clv_error_prefix(status, "devices at work together")
+                  : CLV_OK;
+}

@@ -1,0 +1,162 @@
+/* What a context's profile answers. */
+#include "../../core/base/text.h"
+#include "store.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void destroy(void *profile)
+{
+    planner_profile_destroy(profile);
+}
+
+clv_status planner_profile_of(clv_context *ctx, planner_profile **out)
+{
+    clv_status status = CLV_OK;
+    pthread_mutex_lock(&ctx->planner_mutex);
+    if (!ctx->planner) {
+        planner_profile *profile;
+        status = planner_profile_create(ctx, &profile);
+        if (!status) {
+            ctx->planner = profile;
+            ctx->planner_destroy = destroy;
+        }
+    }
+    *out = ctx->planner;
+    pthread_mutex_unlock(&ctx->planner_mutex);
+    return status;
+}
+
+/* Queries do not change what they look at, but they lock it. */
+static planner_profile *lock(const planner_profile *profile)
+{
+    planner_profile *p = (planner_profile *)(uintptr_t)profile;
+    pthread_rwlock_rdlock(&p->lock);
+    return p;
+}
+
+static void unlock(planner_profile *profile)
+{
+    pthread_rwlock_unlock(&profile->lock);
+}
+
+static bool cost_of(const planner_profile_device *dev, const core_work *work,
+                    planner_cost *out)
+{
+    double x[PLANNER_FIT_FEATURES];
+    const planner_sample *sample = planner_profile_sample(dev, work);
+    const planner_profile_kind *kind =
+        planner_profile_kind_of(dev, &work->kind);
+    const bool modelled = kind && kind->fit.n_samples;
+    if (sample && sample->ns > 0 &&
+        !(modelled && planner_profile_is_noisy(sample))) {
+        *out = (planner_cost){sample->ns, sample->energy_nj, true};
+        return true;
+    }
+    if (!modelled)
+        return false;
+    planner_work_features(work, x);
+    double ns = planner_fit_predict(&kind->fit, x);
+    *out = (planner_cost){ns, ns * kind->nj_ns, false};
+    return true;
+}
+
+bool planner_profile_cost(const planner_profile *profile, const clv_device *dev,
+                          const core_work *work, planner_cost *out)
+{
+    planner_profile *p = lock(profile);
+    const planner_profile_device *d = planner_profile_find(p, dev);
+    bool known = d && cost_of(d, work, out);
+    unlock(p);
+    return known;
+}
+
+const planner_overheads *
+planner_profile_overheads(const planner_profile *profile, const clv_device *dev)
+{
+    planner_profile *p = lock(profile);
+    const planner_profile_device *d = planner_profile_find(p, dev);
+    const planner_overheads *overheads = d ? d->overheads : NULL;
+    unlock(p);
+    return overheads;
+}
+
+void core_profile_top(const planner_profile *profile, const clv_device *dev,
+                      double *bytes, double *flops)
+{
+    planner_profile *p = lock(profile);
+    const planner_profile_device *d = planner_profile_find(p, dev);
+    *bytes = *flops = 0;
+    for (uint32_t i = 0; d && i < d->n_samples; i++) {
+        const planner_sample *s = &d->samples[i];
+        if (!(s->ns > 0))
+            continue;
+        *bytes = fmax(*bytes, core_work_bytes(&s->work) / s->ns);
+        *flops = fmax(*flops, core_work_flops(&s->work) / s->ns);
+    }
+    unlock(p);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Devices together                                                         */
+
+static uint32_t index_in(const planner_profile_set *set, const clv_device *dev)
+{
+    uint32_t i = 0;
+    while (i < set->n && set->devices[i] != dev)
+        i++;
+    return i;
+}
+
+/* The smallest set that was measured and holds them all. */
+static const planner_profile_set *find_set(const planner_profile *p,
+                                           clv_device *const *devs, uint32_t n)
+{
+    const planner_profile_set *best = NULL;
+    for (uint32_t i = 0; i < p->n_sets; i++) {
+        const planner_profile_set *set = &p->sets[i];
+        bool holds = set->n >= n;
+        for (uint32_t j = 0; j < n && holds; j++)
+            holds = index_in(set, devs[j]) < set->n;
+        if (holds && (!best || set->n < best->n))
+            best = set;
+    }
+    return best;
+}
+
+/* Some of those that were measured together get no more than each gets alone.
+ */
+double planner_profile_bandwidth(const planner_profile *profile,
+                                 clv_device *const *devs, uint32_t n)
+{
+    double bandwidth = 0, alone = 0;
+    planner_profile *p = lock(profile);
+    const planner_profile_set *set = find_set(p, devs, n);
+    if (set) {
+        bandwidth = set->contention.bandwidth;
+        for (uint32_t i = 0; i < n; i++)
+            alone += set->contention.alone[index_in(set, devs[i])];
+        if (n < set->n && alone < bandwidth)
+            bandwidth = alone;
+    }
+    unlock(p);
+    return bandwidth;
+}
+
+/* Of fewer than were measured together each other one slows it down alike. */
+double planner_profile_slowdown(const planner_profile *profile,
+                                clv_device *const *devs, uint32_t n,
+                                uint32_t index)
+{
+    double slowdown = 1;
+    if (n < 2 || index >= n)
+        return 1;
+    planner_profile *p = lock(profile);
+    const planner_profile_set *set = find_set(p, devs, n);
+    if (set)
+        slowdown += (set->contention.slowdown[index_in(set, devs[index])] - 1) *
+                    (n - 1) / (set->n - 1);
+    unlock(p);
+    return slowdown;
+}

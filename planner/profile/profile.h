@@ -1,0 +1,100 @@
+/*
+ * What is known of the speed of devices: measurements and the models fitted to
+ * them. A context has one; it is read from the cache (one file a device, named
+ * by a hash of device, driver, plugin build and core version), measured where
+ * something is missing, and written back.
+ *
+ * Costs are answered in one of two modes (HeteroLLM, section 4.3): what was
+ * measured is answered as measured ("real execution"), all else by a model
+ * ("prediction").
+ */
+#pragma once
+
+#include "fit.h"
+#include "measure.h"
+
+typedef struct planner_profile planner_profile;
+
+typedef struct planner_profile_params {
+    clv_device *const *devices;
+    uint32_t n_devices;
+    bool full;   /* every shape of the graph on every device; else only
+                    what models need, in a few seconds */
+    bool again;  /* forget what was measured before */
+    bool asked;  /* by the user: measure also with core.profile = off,
+                    which else takes what the cache has */
+    bool cached; /* takes what the cache has and measures nothing */
+    clv_progress_fn progress; /* may be NULL; non-zero cancels */
+    void *progress_ctx;
+} planner_profile_params;
+
+/* Nothing is known yet. A context makes and destroys its own. */
+clv_status planner_profile_create(clv_context *ctx, planner_profile **out);
+void planner_profile_destroy(planner_profile *profile); /* NULL is legal */
+/* The context's. */
+clv_status planner_profile_of(clv_context *ctx, planner_profile **out);
+
+/* Makes sure that costs of the graph's nodes, whole or in pieces, are known on
+ * these devices: reads the cache, measures the rest, writes the cache. Work
+ * that a device does not take is no error, nor is a cache that cannot be read
+ * or written: the log has a warning. */
+clv_status planner_profile_cover(planner_profile *profile,
+                                 const clv_graph *graph,
+                                 const planner_profile_params *params);
+
+/* Some work on one of the devices. */
+typedef struct planner_profile_ask {
+    clv_device *dev;
+    core_work work;
+} planner_profile_ask;
+
+typedef enum planner_refined {
+    PLANNER_REFINED_NOTHING = 0, /* all was measured before, or may not be */
+    PLANNER_REFINED_LITTLE = 1,  /* models were good */
+    PLANNER_REFINED_MUCH = 2,    /* one was off by more than a few percent: what
+                                 went by its answers is worth another thought */
+} planner_refined;
+
+/* Measures these works where only models have answered so far, as far as there
+ * is time. */
+clv_status planner_profile_refine(planner_profile *profile,
+                                  const planner_profile_ask *asks, uint32_t n,
+                                  const planner_profile_params *params,
+                                  planner_refined *out);
+
+/* Between the two, what measuring needs is kept from one call to the next: a
+ * large piece of memory. */
+void planner_profile_hold(planner_profile *profile);
+void planner_profile_release(planner_profile *profile);
+
+typedef struct planner_cost {
+    double ns;        /* alone, without submit, dispatch and wait */
+    double energy_nj; /* 0: unknown */
+    bool measured;    /* this very work was */
+} planner_cost;
+
+/* False: nothing is known of such work there. Any thread, any time. Takes well
+ * under a microsecond. */
+bool planner_profile_cost(const planner_profile *profile, const clv_device *dev,
+                          const core_work *work, planner_cost *out);
+/* NULL if not measured. Lives as long as the profile. */
+const planner_overheads *
+planner_profile_overheads(const planner_profile *profile,
+                          const clv_device *dev);
+/* The highest rates among the works that were measured, in bytes and operations
+ * a ns; 0 where there are none. */
+void core_profile_top(const planner_profile *profile, const clv_device *dev,
+                      double *bytes, double *flops);
+/* Bytes/ns that the devices get from memory together, and the factor by which
+ * compute-bound work slows down while all the others work; 0 and 1 where not
+ * measured. */
+double planner_profile_bandwidth(const planner_profile *profile,
+                                 clv_device *const *devs, uint32_t n);
+double planner_profile_slowdown(const planner_profile *profile,
+                                clv_device *const *devs, uint32_t n,
+                                uint32_t index);
+
+/* "md" or "json": samples, models and their errors, overheads, a device. */
+clv_status planner_profile_print(const planner_profile *profile,
+                                 clv_device *const *devs, uint32_t n,
+                                 const char *format, char **out);

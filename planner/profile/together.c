@@ -1,0 +1,101 @@
+/* Measuring devices at work side by side. */
+#include "survey.h"
+#include "../../core/base/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool share_clock(const clv_device *a, const clv_device *b)
+{
+    if (a->info.clock != b->info.clock)
+        return false;
+    return a->info.clock == CLV_CLOCK_REAL || a->plugin == b->plugin;
+}
+
+static bool is_known(const planner_profile *profile, clv_device *const *devs,
+                     uint32_t n)
+{
+    for (uint32_t i = 0; i < profile->n_sets; i++)
+        if (profile->sets[i].n == n &&
+            !memcmp(profile->sets[i].devices, devs, n * sizeof *devs))
+            return true;
+    return false;
+}
+
+static clv_status measure_set(planner_survey *s, clv_device *const *devs,
+                              uint32_t n)
+{
+    planner_profile *profile = s->profile;
+    planner_contention c = {.alone = calloc(n, sizeof *c.alone),
+                            .slowdown = calloc(n, sizeof *c.slowdown)};
+    clv_status status = c.alone && c.slowdown ? planner_survey_open(s)
+                                              : core_no_memory("for a profile");
+    const uint64_t begun = clv_now_ns();
+    if (!status)
+        status = profile->source->contention(s->meter, devs, n, &c);
+    clv_log(profile->ctx, CLV_LOG_DEBUG,
+            "measured %u devices together in "
+            "%.0f ms",
+            n, (double)(clv_now_ns() - begun) * 1e-6);
+    for (uint32_t i = 0; i < n && !status; i++)
+        if (!(c.slowdown[i] >= 1))
+            c.slowdown[i] = 1;
+    if (!status) {
+        pthread_rwlock_wrlock(&profile->lock);
+        status = planner_profile_add_set(profile, devs, n, &c);
+        pthread_rwlock_unlock(&profile->lock);
+    }
+    if (status) {
+        free(c.alone);
+        free(c.slowdown);
+        if (status == CLV_ERR_CANCELLED || status == CLV_ERR_NO_MEMORY)
+            return status;
+        clv_log(profile->ctx, CLV_LOG_WARN,
+                "devices are not measured "
+                "together: %s",
+                clv_last_error());
+        return CLV_OK;
+    }
+    planner_profile_save_set(profile, devs, n);
+    return CLV_OK;
+}
+
+static clv_status cover_set(planner_survey *s, clv_device *const *devs,
+                            uint32_t n)
+{
+    planner_profile *profile = s->profile;
+    clv_status status = CLV_OK;
+    if (n < 2)
+        return CLV_OK;
+    if (!s->params->again && !is_known(profile, devs, n))
+        status = planner_profile_load_set(profile, devs, n);
+    if (status || !planner_survey_may_measure(s) ||
+        (!s->params->again && is_known(profile, devs, n)))
+        return status;
+    return measure_set(s, devs, n);
+}
+
+/* Each group of those that share a clock, in the context's order. */
+clv_status planner_survey_together(planner_survey *s)
+{
+    const clv_context *ctx = s->profile->ctx;
+    const planner_profile_params *params = s->params;
+    clv_device **group = calloc(ctx->n_devices + 1u, sizeof *group);
+    clv_status status = group ? CLV_OK : core_no_memory("for a profile");
+    for (uint32_t i = 0; i < ctx->n_devices && !status; i++) {
+        uint32_t n = 0;
+        for (uint32_t j = 0; j < ctx->n_devices; j++) {
+            clv_device *dev = ctx->devices[j];
+            bool wanted = false;
+            for (uint32_t k = 0; k < params->n_devices; k++)
+                wanted |= params->devices[k] == dev;
+            if (wanted && !core_device_lost(dev) &&
+                share_clock(dev, ctx->devices[i]))
+                group[n++] = dev;
+        }
+        if (n && group[0] == ctx->devices[i])
+            status = cover_set(s, group, n);
+    }
+    free(group);
+    return status;
+}

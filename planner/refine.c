@@ -1,0 +1,65 @@
+#include "refine.h"
+
+#include "forecast/forecast.h"
+#include "lower/lower.h"
+
+#include <stdlib.h>
+
+/* Works that take less of the run, over all nodes alike, may be a little off.
+ */
+#define MATTERS 0.003
+
+typedef struct tally {
+    planner_profile_ask ask;
+    double ns;
+} tally;
+
+/* One for each device and work. */
+static uint32_t count_works(const clv_plan *plan, tally *works)
+{
+    uint32_t n = 0;
+    for (uint32_t p = 0; p < plan->n_parts; p++) {
+        const core_part *part = &plan->parts[p];
+        clv_device *dev = plan->devices[part->device].dev;
+        core_work work;
+        uint32_t i = 0;
+        if (core_part_copies(plan, p))
+            continue;
+        core_work_of(plan->graph, part->node, NULL, NULL, &work);
+        while (i < n && (works[i].ask.dev != dev ||
+                         !core_work_equal(&works[i].ask.work, &work)))
+            i++;
+        if (i == n)
+            works[n++] = (tally){.ask = {dev, work}};
+        works[i].ns += plan->forecast->costs_ns[p];
+    }
+    return n;
+}
+
+clv_status planner_refine(const clv_plan *plan, planner_profile *profile,
+                          planner_refined *out)
+{
+    clv_status status = CLV_OK;
+    *out = PLANNER_REFINED_NOTHING;
+    if (!plan->forecast)
+        return CLV_OK;
+    tally *works = calloc(plan->n_parts + 1u, sizeof *works);
+    planner_profile_ask *asks = calloc(plan->n_parts + 1u, sizeof *asks);
+    clv_device **devices = calloc(plan->n_devices, sizeof *devices);
+    if (!works || !asks || !devices)
+        status = clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
+    uint32_t n = status ? 0 : count_works(plan, works), n_asks = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (works[i].ns >= MATTERS * plan->forecast->makespan_ns)
+            asks[n_asks++] = works[i].ask;
+    for (uint32_t d = 0; d < plan->n_devices && !status; d++)
+        devices[d] = plan->devices[d].dev;
+    const planner_profile_params params = {.devices = devices,
+                                           .n_devices = plan->n_devices};
+    if (!status)
+        status = planner_profile_refine(profile, asks, n_asks, &params, out);
+    free(devices);
+    free(asks);
+    free(works);
+    return status;
+}

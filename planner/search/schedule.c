@@ -1,0 +1,312 @@
+#include "copies.h"
+
+#include <string.h>
+
+/* What a piece needs. */
+typedef struct needs {
+    uint32_t
+        slots[PLANNER_SOLVE_DEPS * PLANNER_SOLVE_PIECES + PLANNER_SOLVE_PIECES];
+    uint32_t n;   /* of other devices, not yet waited for */
+    bool renamed; /* part of what the device's open step made */
+} needs;
+
+static size_t round_up(size_t size)
+{
+    return (size + 7) / 8 * 8;
+}
+
+void planner_schedule_init(planner_schedule *s, const planner_tables *tables)
+{
+    uint32_t n = tables->problem->n_devices;
+    *s = (planner_schedule){.tables = tables, .n_devices = n};
+    s->free_at = round_up(sizeof(planner_state));
+    s->sent_at = s->free_at + n * sizeof(double);
+    s->steps_at = s->sent_at + n * sizeof(double);
+    s->order_at = s->steps_at + n * sizeof(uint32_t);
+    s->clock_at = s->order_at + n * sizeof(uint32_t);
+    s->live_at = s->clock_at + (size_t)n * n * sizeof(uint32_t);
+    s->slots_at =
+        round_up(s->live_at + tables->most_live * sizeof(planner_live));
+    s->slot_size = round_up(sizeof(planner_slot) + n * sizeof(uint32_t));
+    s->state_size = s->slots_at + tables->most_slots * s->slot_size;
+    for (uint32_t d = 0; d < n; d++)
+        s->several |= tables->problem->devices[d].memory_index != 0;
+}
+
+void planner_state_begin(const planner_schedule *s, planner_state *state)
+{
+    memset(state, 0, s->slots_at);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Needs                                                                     */
+
+/* The slot's step is its device's latest one, and goes on. */
+static bool filling(const planner_schedule *s, const planner_state *state,
+                    const planner_slot *slot)
+{
+    return (state->open >> slot->device & 1) &&
+           slot->step == planner_state_steps(s, state)[slot->device];
+}
+
+/* A piece on the device needs something of the slot. */
+static void need_slot(const planner_schedule *s, planner_state *state,
+                      uint32_t device, uint32_t index, bool exact, needs *out)
+{
+    const planner_slot *slot = planner_state_slot(s, state, index);
+    if (slot->device == device)
+        out->renamed |= !exact && filling(s, state, slot);
+    else if (!planner_state_covered(s, state, device, slot))
+        out->slots[out->n++] = index;
+}
+
+static void find_needs(const planner_schedule *s, planner_state *state,
+                       const planner_step_node *node,
+                       const planner_part_need *part, needs *out)
+{
+    const planner_live *live = planner_state_live(s, state);
+    out->n = 0;
+    out->renamed = false;
+    for (uint32_t k = 0; k < node->n_deps; k++) {
+        planner_live dep = live[node->live[k]];
+        planner_overlap o = planner_tables_overlap(node, part, k, dep.option);
+        for (; o.some; o.some &= o.some - 1) {
+            uint32_t i = (uint32_t)__builtin_ctz(o.some);
+            need_slot(s, state, part->device, dep.first_slot + i,
+                      o.exact >> i & 1, out);
+        }
+    }
+}
+
+/* first: slot of the option's first piece. */
+static void find_partial(const planner_schedule *s, planner_state *state,
+                         const planner_part_need *parts, uint32_t joining,
+                         uint32_t first, needs *out)
+{
+    for (uint32_t i = 0; i < joining; i++)
+        if (parts[i].partial)
+            need_slot(s, state, parts[joining].device, first + i, true, out);
+}
+
+/* Ends the steps that a device waits for because of these pieces. */
+static void end_steps(const planner_schedule *s, planner_state *state,
+                      const planner_step_node *node,
+                      const planner_part_need *parts, uint32_t n_parts)
+{
+    needs n;
+    for (uint32_t i = 0; i < n_parts && state->open; i++) {
+        find_needs(s, state, node, &parts[i], &n);
+        for (uint32_t k = 0; k < n.n; k++) {
+            const planner_slot *slot = planner_state_slot(s, state, n.slots[k]);
+            if (filling(s, state, slot))
+                state->open &= ~(1u << slot->device);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------------ */
+/* The host                                                                  */
+
+/* The first time from `from` on when the host has nothing to do for so long. */
+static double host_free(const planner_state *state, double from, double ns)
+{
+    for (uint32_t i = 0; i < state->n_busy; i++) {
+        if (state->busy[i].end <= from)
+            continue;
+        if (state->busy[i].begin >= from + ns)
+            break;
+        from = state->busy[i].end;
+    }
+    return from;
+}
+
+/* The earliest times are forgotten where there is no room. */
+static void host_works(planner_state *state, double begin, double end)
+{
+    uint32_t at = state->n_busy;
+    while (at && state->busy[at - 1].begin > begin)
+        at--;
+    if (at && state->busy[at - 1].end >= begin) {
+        if (state->busy[at - 1].end < end)
+            state->busy[at - 1].end = end;
+        return;
+    }
+    if (state->n_busy == PLANNER_BUSY) {
+        if (!at)
+            return;
+        memmove(state->busy, state->busy + 1, --at * sizeof *state->busy);
+    } else {
+        memmove(state->busy + at + 1, state->busy + at,
+                (state->n_busy++ - at) * sizeof *state->busy);
+    }
+    state->busy[at] = (planner_busy){begin, end};
+}
+
+/* ------------------------------------------------------------------------ */
+/* Steps                                                                     */
+
+static void join_clock(const planner_schedule *s, uint32_t *clock,
+                       const planner_slot *slot)
+{
+    for (uint32_t d = 0; d < s->n_devices; d++)
+        if (slot->clock[d] > clock[d])
+            clock[d] = slot->clock[d];
+    if (slot->step > clock[slot->device])
+        clock[slot->device] = slot->step;
+}
+
+/* Waits from the latest step back, as a plan lists them. *host: when the host
+ * comes to the step, then when it is through with waiting; answers when the
+ * device has seen all that it waits for by itself. */
+static double wait_for(const planner_schedule *s, planner_state *state,
+                       uint32_t device, needs *n, double *host)
+{
+    const planner_solve_device *devices = s->tables->problem->devices;
+    uint32_t *clock = planner_state_clock(s, state, device);
+    double ready = 0;
+    while (n->n) {
+        uint32_t latest = 0;
+        for (uint32_t i = 1; i < n->n; i++)
+            if (planner_state_slot(s, state, n->slots[i])->order >
+                planner_state_slot(s, state, n->slots[latest])->order)
+                latest = i;
+        const planner_slot *slot =
+            planner_state_slot(s, state, n->slots[latest]);
+        n->slots[latest] = n->slots[--n->n];
+        if (clock[slot->device] >= slot->step)
+            continue;
+        join_clock(s, clock, slot);
+        if (!devices[device].host_waits)
+            ready = slot->at > ready ? slot->at : ready;
+        else if (slot->at > *host)
+            *host = slot->at + devices[slot->device].wait_ns;
+    }
+    return ready;
+}
+
+/* Begins a step; answers when its first piece can. */
+static double begin_step(const planner_schedule *s, planner_state *state,
+                         uint32_t device, needs *n)
+{
+    const planner_solve_device *dev = &s->tables->problem->devices[device];
+    double *sent = &planner_state_sent(s, state)[device];
+    double host = host_free(state, *sent, dev->submit_ns);
+    double ready = wait_for(s, state, device, n, &host);
+    double begin = planner_state_free(s, state)[device];
+    double ns = begin > host ? dev->submit_ns : dev->submit_idle_ns;
+    host = host_free(state, host, ns);
+    *sent = host + ns;
+    host_works(state, host, *sent);
+    planner_state_steps(s, state)[device]++;
+    planner_state_order(s, state)[device] = ++state->n_steps;
+    state->open |= 1u << device;
+    begin = begin > *sent ? begin : *sent;
+    return (begin > ready ? begin : ready) + dev->dispatch_ns;
+}
+
+void planner_state_put_off(const planner_schedule *s, planner_state *state,
+                           uint32_t device, double end)
+{
+    for (uint32_t i = 0; i < state->n_slots; i++) {
+        planner_slot *slot = planner_state_slot(s, state, i);
+        if (slot->device == device &&
+            slot->step == planner_state_steps(s, state)[device])
+            slot->at = end;
+    }
+}
+
+/* copies: time before the part; after: behind it. */
+static double place(const planner_schedule *s, planner_state *state,
+                    const planner_part_need *part, needs *n, double copies,
+                    double after)
+{
+    uint32_t d = part->device;
+    bool joins = (state->open >> d & 1) && !n->n && !n->renamed && copies <= 0;
+    double *free_at = &planner_state_free(s, state)[d];
+    double begin = joins ? *free_at : begin_step(s, state, d, n) + copies;
+    *free_at = begin + part->ns + after;
+    if (joins)
+        planner_state_put_off(s, state, d, *free_at);
+    return begin;
+}
+
+static void add_slot(const planner_schedule *s, planner_state *state,
+                     const planner_part_need *part, bool ends)
+{
+    uint32_t d = part->device;
+    planner_slot *slot = planner_state_slot(s, state, state->n_slots++);
+    slot->at = planner_state_free(s, state)[d];
+    slot->step = planner_state_steps(s, state)[d];
+    slot->order = planner_state_order(s, state)[d];
+    slot->device = d;
+    slot->memories = 1u << s->tables->problem->devices[d].memory_index;
+    memcpy(slot->clock, planner_state_clock(s, state, d),
+           s->n_devices * sizeof *slot->clock);
+    if (ends)
+        state->open &= ~(1u << d);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Nodes                                                                     */
+
+/* Forgets a live node. */
+static void retire(const planner_schedule *s, planner_state *state,
+                   uint32_t live)
+{
+    planner_live *lives = planner_state_live(s, state);
+    uint32_t first = lives[live].first_slot;
+    uint32_t end =
+        live + 1 < state->n_live ? lives[live + 1].first_slot : state->n_slots;
+    char *slots = (char *)planner_state_slot(s, state, 0);
+    memmove(slots + first * s->slot_size, slots + end * s->slot_size,
+            (state->n_slots - end) * s->slot_size);
+    state->n_slots -= end - first;
+    state->n_live--;
+    for (uint32_t i = live; i < state->n_live; i++) {
+        lives[i] = lives[i + 1];
+        lives[i].first_slot -= (uint16_t)(end - first);
+    }
+}
+
+void planner_state_add(const planner_schedule *s, planner_state *state,
+                       uint32_t index, uint32_t option, double *begin,
+                       double *end)
+{
+    const planner_tables *t = s->tables;
+    const planner_step_node *node = &t->nodes[index];
+    const planner_parts *parts = planner_tables_parts(t, index, option);
+    const planner_part_need *part = t->parts + parts->first;
+    uint32_t first = state->n_slots;
+    needs n;
+    end_steps(s, state, node, part, parts->n);
+    for (uint32_t i = 0; i < parts->n; i++) {
+        find_needs(s, state, node, &part[i], &n);
+        if (part[i].joins)
+            find_partial(s, state, part, i, first, &n);
+        double copies = planner_copies_bring(s, state, index, option, i, first);
+        double after = planner_copies_hand_over(s, index, option, i);
+        double at = place(s, state, &part[i], &n, copies, after);
+        add_slot(s, state, &part[i], part[i].ends);
+        if (begin)
+            begin[i] = at;
+        if (end)
+            end[i] = at + part[i].ns;
+    }
+    planner_state_live(s, state)[state->n_live++] =
+        (planner_live){index, (uint16_t)option, (uint16_t)first};
+    for (uint32_t r = 0; r < node->n_retired; r++)
+        retire(s, state, t->retired[node->first_retired + r]);
+}
+
+double planner_state_makespan(const planner_schedule *s,
+                              const planner_state *state)
+{
+    const planner_solve_device *devices = s->tables->problem->devices;
+    double host = state->n_busy ? state->busy[state->n_busy - 1].end : 0;
+    for (uint32_t d = 0; d < s->n_devices; d++) {
+        double end = planner_state_free(s, state)[d];
+        if (planner_state_steps(s, state)[d] && end > host)
+            host = end + devices[d].wait_ns;
+    }
+    return host;
+}

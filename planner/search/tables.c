@@ -1,0 +1,439 @@
+#include "tables.h"
+#include "../../core/base/error.h"
+#include "../../core/base/hash.h"
+
+#include "check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------------ */
+/* Boxes                                                                     */
+
+static bool box_empty(const planner_box *box)
+{
+    return box->end[0] <= box->begin[0] || box->end[1] <= box->begin[1];
+}
+
+static bool box_equal(const planner_box *a, const planner_box *b)
+{
+    return !memcmp(a, b, sizeof *a);
+}
+
+static bool boxes_overlap(const planner_box *a, const planner_box *b)
+{
+    return !box_empty(a) && !box_empty(b) && a->begin[0] < b->end[0] &&
+           b->begin[0] < a->end[0] && a->begin[1] < b->end[1] &&
+           b->begin[1] < a->end[1];
+}
+
+static uint16_t box_index(planner_tables *t, planner_kind *kind, uint32_t dep,
+                          const planner_box *box)
+{
+    planner_box *boxes = t->boxes + kind->first_box[dep];
+    for (uint32_t i = 0; i < kind->n_boxes[dep]; i++)
+        if (box_equal(&boxes[i], box))
+            return (uint16_t)i;
+    boxes[kind->n_boxes[dep]] = *box;
+    return (uint16_t)kind->n_boxes[dep]++;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Kinds                                                                     */
+
+/* Partial sums that another device joins. */
+static void mark_ends(planner_tables *t, const planner_parts *parts)
+{
+    planner_part_need *part = t->parts + parts->first;
+    for (uint32_t i = 0; i < parts->n; i++)
+        for (uint32_t k = 0; part[i].joins && k < i; k++)
+            part[k].ends |= part[k].partial && part[k].device != part[i].device;
+}
+
+static void fill_kind(planner_tables *t, planner_kind *kind)
+{
+    const planner_solve_problem *p = t->problem;
+    const planner_solve_node *node = &p->nodes[kind->node];
+    kind->first_parts = t->n_options;
+    kind->n_options = node->n_options;
+    kind->n_deps = node->n_deps;
+    uint32_t n_pieces = 0;
+    for (uint32_t o = 0; o < node->n_options; o++)
+        n_pieces += p->options[node->first_option + o].n_pieces;
+    for (uint32_t k = 0; k < node->n_deps; k++) {
+        kind->first_box[k] = t->n_boxes;
+        t->n_boxes += n_pieces;
+    }
+    for (uint32_t o = 0; o < node->n_options; o++) {
+        const planner_solve_option *option =
+            &p->options[node->first_option + o];
+        t->options[t->n_options++] =
+            (planner_parts){t->n_parts, option->n_pieces};
+        if (option->n_pieces > kind->most_pieces)
+            kind->most_pieces = option->n_pieces;
+        for (uint32_t i = 0; i < option->n_pieces; i++) {
+            const planner_solve_piece *piece =
+                &p->pieces[option->first_piece + i];
+            planner_part_need *part = &t->parts[t->n_parts++];
+            *part =
+                (planner_part_need){.ns = piece->ns,
+                                    .weight_bytes = (double)piece->weight_bytes,
+                                    .device = piece->device,
+                                    .partial = piece->partial,
+                                    .joins = piece->joins};
+            for (uint32_t k = 0; k < node->n_deps; k++)
+                part->boxes[k] = box_index(t, kind, k, &piece->needs[k]);
+        }
+        mark_ends(t, &t->options[t->n_options - 1]);
+    }
+}
+
+/* Gives every node its kind; counts what kinds hold. */
+static clv_status find_kinds(planner_tables *t, size_t *n_options,
+                             size_t *n_pieces, size_t *n_boxes)
+{
+    const planner_solve_problem *p = t->problem;
+    *n_options = *n_pieces = *n_boxes = 0;
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        uint32_t k = 0;
+        while (k < t->n_kinds &&
+               p->nodes[t->kinds[k].node].kind != p->nodes[i].kind)
+            k++;
+        if (k == t->n_kinds)
+            t->kinds[t->n_kinds++].node = i;
+        t->nodes[i].kind = k;
+        clv_status status = planner_solve_check_kind(p, i, t->kinds[k].node);
+        if (status)
+            return status;
+        if (t->kinds[k].node != i)
+            continue;
+        *n_options += p->nodes[i].n_options;
+        for (uint32_t o = 0; o < p->nodes[i].n_options; o++) {
+            uint32_t n = p->options[p->nodes[i].first_option + o].n_pieces;
+            *n_pieces += n;
+            *n_boxes += (size_t)n * p->nodes[i].n_deps;
+        }
+    }
+    /* Boxes are counted in 16 bits. */
+    return *n_pieces > UINT16_MAX ? clv_error(CLV_ERR_LIMIT,
+                                              "the search takes %d different "
+                                              "pieces at most, not %zu",
+                                              UINT16_MAX, *n_pieces)
+                                  : CLV_OK;
+}
+
+static clv_status make_kinds(planner_tables *t)
+{
+    size_t n_options, n_pieces, n_boxes;
+    clv_status status = find_kinds(t, &n_options, &n_pieces, &n_boxes);
+    if (status)
+        return status;
+    t->options = calloc(n_options, sizeof *t->options);
+    t->parts = calloc(n_pieces, sizeof *t->parts);
+    t->boxes = calloc(n_boxes + 1, sizeof *t->boxes);
+    if (!t->options || !t->parts || !t->boxes)
+        return core_no_memory("to search for a plan");
+    for (uint32_t k = 0; k < t->n_kinds; k++)
+        fill_kind(t, &t->kinds[k]);
+    return CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Who needs what                                                            */
+
+static planner_overlap overlap_of(const planner_solve_problem *p,
+                                  const planner_box *need,
+                                  const planner_solve_option *option)
+{
+    planner_overlap out = {0, 0};
+    for (uint32_t i = 0; i < option->n_pieces; i++) {
+        const planner_solve_piece *piece = &p->pieces[option->first_piece + i];
+        if (piece->partial || !boxes_overlap(need, &piece->out))
+            continue;
+        out.some |= 1u << i;
+        if (box_equal(need, &piece->out))
+            out.exact |= 1u << i;
+    }
+    return out;
+}
+
+static const planner_overlap *make_table(planner_tables *t, uint32_t kind,
+                                         uint32_t dep, uint32_t of)
+{
+    const planner_solve_problem *p = t->problem;
+    const planner_kind *by = &t->kinds[kind], *from = &t->kinds[of];
+    for (uint32_t i = 0; i < t->n_tables; i++)
+        if (t->tables[i].kind == kind && t->tables[i].dep == dep &&
+            t->tables[i].of == of)
+            return t->tables[i].overlaps;
+    planner_table *table = &t->tables[t->n_tables];
+    *table = (planner_table){kind, dep, of, NULL};
+    table->overlaps = calloc((size_t)by->n_boxes[dep] * from->n_options,
+                             sizeof *table->overlaps);
+    if (!table->overlaps)
+        return NULL;
+    t->n_tables++;
+    uint32_t first = p->nodes[from->node].first_option;
+    for (uint32_t b = 0; b < by->n_boxes[dep]; b++)
+        for (uint32_t o = 0; o < from->n_options; o++)
+            table->overlaps[b * from->n_options + o] = overlap_of(
+                p, &t->boxes[by->first_box[dep] + b], &p->options[first + o]);
+    return table->overlaps;
+}
+
+static clv_status link_nodes(planner_tables *t)
+{
+    const planner_solve_problem *p = t->problem;
+    size_t n_deps = 0;
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        n_deps += p->nodes[i].n_deps;
+    t->tables = calloc(n_deps + 1, sizeof *t->tables);
+    t->consumers = calloc(n_deps + 1, sizeof *t->consumers);
+    if (!t->tables || !t->consumers)
+        return core_no_memory("to search for a plan");
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        planner_step_node *node = &t->nodes[i];
+        node->n_deps = p->nodes[i].n_deps;
+        for (uint32_t k = 0; k < node->n_deps; k++) {
+            uint32_t dep = node->deps[k] = p->nodes[i].deps[k];
+            node->dep_options[k] = p->nodes[dep].n_options;
+            node->overlaps[k] =
+                make_table(t, node->kind, k, t->nodes[dep].kind);
+            if (!node->overlaps[k])
+                return core_no_memory("to search for a plan");
+            t->nodes[dep].n_consumers++;
+        }
+    }
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        t->nodes[i].first_consumer = first;
+        first += t->nodes[i].n_consumers;
+        t->nodes[i].n_consumers = 0;
+    }
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        for (uint32_t k = 0; k < t->nodes[i].n_deps; k++) {
+            planner_step_node *dep = &t->nodes[t->nodes[i].deps[k]];
+            t->consumers[dep->first_consumer + dep->n_consumers++] =
+                (planner_consumer){i, k};
+        }
+    return CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Lives                                                                     */
+
+static uint32_t last_use(const planner_tables *t, uint32_t node)
+{
+    const planner_step_node *n = &t->nodes[node];
+    return n->n_consumers
+               ? t->consumers[n->first_consumer + n->n_consumers - 1].node
+               : node;
+}
+
+/* live: [n_nodes] scratch, the live nodes in order. */
+static void find_lives(planner_tables *t, uint32_t *live)
+{
+    uint32_t n_live = 0, n_slots = 0, n_retired = 0;
+    for (uint32_t i = 0; i < t->problem->n_nodes; i++) {
+        planner_step_node *node = &t->nodes[i];
+        node->n_live = n_live;
+        for (uint32_t k = 0; k < node->n_deps; k++)
+            for (uint32_t l = 0; l < n_live; l++)
+                if (live[l] == node->deps[k])
+                    node->live[k] = l;
+        live[n_live++] = i;
+        n_slots += t->kinds[node->kind].most_pieces;
+        if (n_live > t->most_live)
+            t->most_live = n_live;
+        if (n_slots > t->most_slots)
+            t->most_slots = n_slots;
+        node->first_retired = n_retired;
+        for (uint32_t l = n_live; l-- > 0;) {
+            if (last_use(t, live[l]) != i)
+                continue;
+            n_slots -= t->kinds[t->nodes[live[l]].kind].most_pieces;
+            memmove(live + l, live + l + 1, (n_live - l - 1) * sizeof *live);
+            n_live--;
+            t->retired[n_retired++] = l;
+        }
+        node->n_retired = n_retired - node->first_retired;
+    }
+}
+
+/* Whether a piece needs something, whatever its deps' options. */
+static bool needs_something(const planner_step_node *node,
+                            const planner_part_need *part)
+{
+    for (uint32_t k = 0; k < node->n_deps; k++) {
+        uint32_t o = 0;
+        while (o < node->dep_options[k] &&
+               planner_tables_overlap(node, part, k, o).some)
+            o++;
+        if (o == node->dep_options[k])
+            return true;
+    }
+    return part->joins;
+}
+
+static void find_roots(planner_tables *t)
+{
+    bool rooted = true;
+    for (uint32_t i = t->problem->n_nodes; i-- > 0;) {
+        planner_step_node *node = &t->nodes[i];
+        const planner_kind *kind = &t->kinds[node->kind];
+        for (uint32_t o = 0; o < kind->n_options && rooted; o++) {
+            const planner_parts *parts = planner_tables_parts(t, i, o);
+            for (uint32_t k = 0; k < parts->n; k++)
+                rooted &= needs_something(node, &t->parts[parts->first + k]);
+        }
+        node->rooted = rooted;
+    }
+}
+
+static clv_status make_lives(planner_tables *t)
+{
+    uint32_t *live = calloc(t->problem->n_nodes, sizeof *live);
+    t->retired = calloc(t->problem->n_nodes, sizeof *t->retired);
+    if (live && t->retired) {
+        find_lives(t, live);
+        find_roots(t);
+    }
+    free(live);
+    if (!live || !t->retired)
+        return core_no_memory("to search for a plan");
+    return t->most_slots > UINT16_MAX - 1
+               ? clv_error(CLV_ERR_LIMIT,
+                           "the search takes %d results that "
+                           "live together at most, not %u",
+                           UINT16_MAX - 1, t->most_slots)
+               : CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Layouts                                                                   */
+
+/* Where parts may be copied, their size matters too. */
+static uint64_t mix_sizes(const planner_tables *t, uint32_t node,
+                          uint32_t option, uint64_t hash)
+{
+    const planner_solve_node *n = &t->problem->nodes[node];
+    const planner_solve_option *o =
+        &t->problem->options[n->first_option + option];
+    for (uint32_t i = 0; i < o->n_pieces && n->element_bytes > 0; i++) {
+        const planner_box *box = &t->problem->pieces[o->first_piece + i].out;
+        hash = core_hash_mix(hash, (uint64_t)(box->end[0] - box->begin[0]));
+        hash = core_hash_mix(hash, (uint64_t)(box->end[1] - box->begin[1]));
+    }
+    return hash;
+}
+
+static uint64_t layout_of(const planner_tables *t, uint32_t node,
+                          uint32_t option)
+{
+    const planner_step_node *n = &t->nodes[node];
+    const planner_parts *parts = planner_tables_parts(t, node, option);
+    uint64_t layout = parts->n;
+    for (uint32_t i = 0; i < parts->n; i++)
+        layout = core_hash_mix(layout, t->parts[parts->first + i].device);
+    layout = mix_sizes(t, node, option, layout);
+    for (uint32_t c = 0; c < n->n_consumers; c++) {
+        const planner_consumer *consumer = &t->consumers[n->first_consumer + c];
+        const planner_step_node *by = &t->nodes[consumer->node];
+        uint32_t n_options = by->dep_options[consumer->dep];
+        const planner_overlap *overlaps = by->overlaps[consumer->dep];
+        for (uint32_t b = 0; b < t->kinds[by->kind].n_boxes[consumer->dep];
+             b++) {
+            planner_overlap o = overlaps[b * n_options + option];
+            layout = core_hash_mix(layout, (uint64_t)o.some << 32 | o.exact);
+        }
+    }
+    return layout;
+}
+
+/* Whether consumers are alike, relative to the nodes. */
+static bool same_use(const planner_tables *t, uint32_t a, uint32_t b)
+{
+    const planner_step_node *x = &t->nodes[a], *y = &t->nodes[b];
+    if (x->kind != y->kind || x->n_consumers != y->n_consumers)
+        return false;
+    for (uint32_t i = 0; i < x->n_consumers; i++) {
+        const planner_consumer *c = &t->consumers[x->first_consumer + i];
+        const planner_consumer *d = &t->consumers[y->first_consumer + i];
+        if (c->dep != d->dep ||
+            t->nodes[c->node].kind != t->nodes[d->node].kind)
+            return false;
+    }
+    return true;
+}
+
+static clv_status make_layouts(planner_tables *t)
+{
+    uint32_t n = t->problem->n_nodes;
+    uint32_t *first = calloc(n, sizeof *first); /* nodes that have their own */
+    size_t n_layouts = 0;
+    uint32_t n_first = 0;
+    if (!first)
+        return core_no_memory("to search for a plan");
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t j = 0;
+        while (j < n_first && !same_use(t, first[j], i))
+            j++;
+        if (j < n_first) {
+            t->nodes[i].first_layout = t->nodes[first[j]].first_layout;
+            continue;
+        }
+        first[n_first++] = i;
+        t->nodes[i].first_layout = (uint32_t)n_layouts;
+        n_layouts += t->kinds[t->nodes[i].kind].n_options;
+    }
+    t->layouts = calloc(n_layouts, sizeof *t->layouts);
+    for (uint32_t j = 0; t->layouts && j < n_first; j++) {
+        const planner_step_node *node = &t->nodes[first[j]];
+        for (uint32_t o = 0; o < t->kinds[node->kind].n_options; o++)
+            t->layouts[node->first_layout + o] = layout_of(t, first[j], o);
+    }
+    free(first);
+    return t->layouts ? CLV_OK : core_no_memory("to search for a plan");
+}
+
+/* ------------------------------------------------------------------------ */
+
+clv_status planner_tables_make(const planner_solve_problem *problem,
+                               planner_tables *out)
+{
+    *out = (planner_tables){.problem = problem};
+    clv_status status = planner_solve_check(problem);
+    if (status)
+        return status;
+    out->kinds = calloc(problem->n_nodes, sizeof *out->kinds);
+    out->nodes = calloc(problem->n_nodes, sizeof *out->nodes);
+    status = out->kinds && out->nodes ? CLV_OK
+                                      : core_no_memory("to search for a plan");
+    if (!status)
+        status = make_kinds(out);
+    if (!status)
+        status = link_nodes(out);
+    if (!status)
+        status = make_lives(out);
+    if (!status)
+        status = make_layouts(out);
+    if (status)
+        planner_tables_finish(out);
+    return status;
+}
+
+void planner_tables_finish(planner_tables *t)
+{
+    for (uint32_t i = 0; i < t->n_tables; i++)
+        free(t->tables[i].overlaps);
+    free(t->tables);
+    free(t->kinds);
+    free(t->options);
+    free(t->parts);
+    free(t->boxes);
+    free(t->layouts);
+    free(t->consumers);
+    free(t->nodes);
+    free(t->retired);
+    *t = (planner_tables){0};
+}

@@ -1,0 +1,100 @@
+/*
+ * What the search asks of a problem again and again, found once: which pieces
+ * of one node another one's pieces need, how long results live.
+ *
+ * Options and pieces are counted from 0 within a kind here.
+ */
+#pragma once
+
+#include "solve.h"
+
+/* Of the pieces of a dep's option, as bits: those of which something is needed,
+ * and among them those that are exactly what is needed. */
+typedef struct planner_overlap {
+    uint32_t some, exact;
+} planner_overlap;
+
+/* A piece. */
+typedef struct planner_part_need {
+    double ns, weight_bytes;
+    uint32_t device;
+    bool partial, joins;
+    bool ends; /* a partial sum that another device joins: ends its step */
+    uint16_t
+        boxes[PLANNER_SOLVE_DEPS]; /* which box of each dep, see overlaps */
+} planner_part_need;
+
+typedef struct planner_parts {
+    uint32_t first, n; /* in tables->parts */
+} planner_parts;
+
+typedef struct planner_kind {
+    uint32_t node;        /* the first of this kind */
+    uint32_t first_parts; /* in tables->options */
+    uint32_t n_options, n_deps, most_pieces;
+    uint32_t first_box[PLANNER_SOLVE_DEPS], n_boxes[PLANNER_SOLVE_DEPS];
+} planner_kind;
+
+typedef struct planner_consumer {
+    uint32_t node, dep; /* index into its deps */
+} planner_consumer;
+
+typedef struct planner_step_node {
+    uint32_t kind;         /* in tables->kinds */
+    uint32_t first_layout; /* in tables->layouts, one an option */
+    uint32_t n_deps;
+    uint32_t deps[PLANNER_SOLVE_DEPS];
+    uint32_t
+        live[PLANNER_SOLVE_DEPS]; /* where among the live nodes the dep is */
+    /* [box][option of the dep] */
+    const planner_overlap *overlaps[PLANNER_SOLVE_DEPS];
+    uint32_t dep_options[PLANNER_SOLVE_DEPS];
+    uint32_t first_consumer, n_consumers;
+    bool rooted;     /* it and all later ones need something, in every option */
+    uint32_t n_live; /* before it */
+    uint32_t first_retired, n_retired; /* live indices after it that are not
+                                          needed any more, from the last */
+} planner_step_node;
+
+typedef struct planner_table {
+    uint32_t kind, dep, of; /* kinds of the consumer and of its dep */
+    planner_overlap *overlaps;
+} planner_table;
+
+typedef struct planner_tables {
+    const planner_solve_problem *problem;
+    planner_kind *kinds;
+    planner_parts *options;
+    planner_part_need *parts;
+    planner_box *boxes;
+    planner_table *tables;
+    /* Options of equal layout differ in times only, to those that use the
+     * result. */
+    uint64_t *layouts;
+    planner_consumer *consumers;
+    planner_step_node *nodes; /* [problem->n_nodes] */
+    uint32_t *retired;
+    uint32_t n_kinds, n_options, n_parts, n_boxes, n_tables;
+    uint32_t most_live, most_slots; /* at any time, one a piece */
+} planner_tables;
+
+/* CLV_ERR_INVALID: the problem is none. It outlives the tables. */
+clv_status planner_tables_make(const planner_solve_problem *problem,
+                               planner_tables *out);
+void planner_tables_finish(planner_tables *tables);
+
+static inline const planner_parts *
+planner_tables_parts(const planner_tables *t, uint32_t node, uint32_t option)
+{
+    return &t->options[t->kinds[t->nodes[node].kind].first_parts + option];
+}
+
+/* The box of a dep's result that a part needs, in the dep's option. */
+static inline planner_overlap
+planner_tables_overlap(const planner_step_node *node,
+                       const planner_part_need *part, uint32_t dep,
+                       uint32_t option)
+{
+    return node
+        ->overlaps[dep][part->boxes[dep] * node->dep_options[dep] + option];
+}

@@ -1,0 +1,42 @@
+/*
+ * How good a choice is: first that it keeps to the devices' memory and to their
+ * shares of the makespan, then the makespan, with prices on it.
+ */
+#pragma once
+
+#include "tables.h"
+
+/* What the chosen pieces come to on each device. */
+typedef struct planner_totals {
+    double ns[PLANNER_SOLVE_DEVICES], bytes[PLANNER_SOLVE_DEVICES];
+} planner_totals;
+
+/* Adds the pieces of a node's option, or takes them off (sign -1). */
+void planner_totals_add(const planner_tables *tables, planner_totals *totals,
+                        uint32_t node, uint32_t option, double sign);
+/* options: [n_nodes] within kinds. */
+planner_totals planner_totals_of(const planner_tables *tables,
+                                 const uint32_t *options);
+
+typedef struct core_value {
+    double memory; /* bytes over what devices may hold, of all together */
+    double share;  /* of the makespan that a device works more than it may */
+    double ns;     /* makespan */
+    double priced; /* with the options' prices, if they have any */
+} core_value;
+
+core_value planner_value_of(const planner_solve_problem *problem,
+                            const planner_totals *totals, double makespan_ns);
+/* prices: [tables->n_options], or NULL. */
+static inline double planner_price(const planner_tables *tables,
+                                   const double *prices, uint32_t node,
+                                   uint32_t option)
+{
+    if (!prices)
+        return 0;
+    return prices[tables->kinds[tables->nodes[node].kind].first_parts + option];
+}
+/* Whether a is better than b, by more than rounding. */
+bool planner_value_better(core_value a, core_value b);
+/* Whether it keeps to all constraints. */
+bool planner_value_legal(core_value value);
