@@ -126,8 +126,8 @@ static clv_status need_table(const inference *f, uint32_t i)
     const clv_tensor_desc *x = f->in[i];
     if (!core_dtype_is_real(x->dtype) || x->rank != 2 || x->symbols[1])
         return wrong(f, i,
-                     "a matrix with a fixed number of columns in f32, "
-                     "f16, bf16, q8_0 or q4_0");
+                     "a matrix with a fixed number of columns of floats or "
+                     "blocks");
     return CLV_OK;
 }
 
@@ -367,10 +367,10 @@ static clv_status infer_convert(inference *f)
 {
     uint32_t dtype = f->out->dtype;
     if (!core_dtype_is_real(f->in[0]->dtype))
-        return wrong(f, 0, "f32, f16, bf16, q8_0 or q4_0");
-    if (!core_dtype_is_real(dtype))
-        return attr_error(f, "the type asked for is not f32, f16, bf16, q8_0 "
-                             "or q4_0");
+        return wrong(f, 0, "floats or blocks");
+    if (!core_dtype_is_writable(dtype))
+        return attr_error(f, "values cannot be converted to the type asked "
+                             "for");
     make_f32_like(f->out, f->in[0]);
     f->out->dtype = dtype;
     return CLV_OK;
@@ -401,9 +401,7 @@ static clv_status need_experts(const inference *f)
     const clv_tensor_desc *x = f->in[0], *w = f->in[1], *ids = f->in[2];
     if (!core_dtype_is_real(w->dtype) || w->rank != 3 || w->symbols[0] ||
         w->symbols[1] || w->symbols[2])
-        return wrong(f, 1,
-                     "of rank 3 and fixed size in f32, f16, bf16, q8_0 "
-                     "or q4_0");
+        return wrong(f, 1, "of rank 3 and fixed size, of floats or blocks");
     if (ids->dtype != CLV_DTYPE_I32 || ids->rank != 2 || ids->symbols[1])
         return wrong(f, 2, "an i32 matrix with a fixed number of columns");
     if (!same_dim(x, 0, ids, 0))

@@ -67,8 +67,8 @@ static void write_file_type(const conversion *c)
 {
     uint32_t dtype = file_dtype(c);
     llm_gguf_writer_u32(c->writer, "general.file_type",
-                        llm_recode_file_type(dtype));
-    if (dtype == CLV_DTYPE_Q8_0 || dtype == CLV_DTYPE_Q4_0)
+                        clv_format_of(dtype)->gguf_file_type);
+    if (clv_format_is(dtype, CLV_FORMAT_BLOCK))
         llm_gguf_writer_u32(c->writer, "general.quantization_version", 2);
 }
 

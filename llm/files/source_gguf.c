@@ -172,7 +172,7 @@ static clv_status check_types(const llm_gguf *g)
                              "a file of the model in one of these",
                              llm_gguf_path(g), llm_str_show(t->name).text,
                              llm_gguf_type_name(t->type),
-                             llm_gguf_supported_types());
+                             llm_gguf_supported_types().text);
     }
     return CLV_OK;
 }

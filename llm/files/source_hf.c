@@ -4,6 +4,8 @@
 #include "../str.h"
 #include "../tokenizer/tokenizer.h"
 
+#include <cleave/plugin_format.h>
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,8 +46,7 @@ static clv_status check_tensor(const hf_source *s,
     const uint32_t outer = expected->rank > 2;
     const int64_t *dims = expected->dims + outer;
     const uint32_t rank = expected->rank - outer;
-    if (t->dtype != CLV_DTYPE_F32 && t->dtype != CLV_DTYPE_F16 &&
-        t->dtype != CLV_DTYPE_BF16)
+    if (!clv_format_is(t->dtype, CLV_FORMAT_FLOAT))
         return clv_error(CLV_ERR_UNSUPPORTED,
                          "%s: tensor '%s' has dtype %s, weights may be F32, "
                          "F16 or BF16",
