@@ -9,6 +9,7 @@
 #define CLEAVE_PLUGIN_PROGRAM_H_
 
 #include <cleave/plugin_memory.h>
+#include <cleave/plugin_node.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -120,16 +121,10 @@ static inline clv_status clv_program_init(clv_program_base *base,
     base->host = host;
     if (!graph)
         return clv_fail(host, CLV_ERR_INVALID, "there is no graph to compile");
-    if (!clv_chain_known(compile) || !clv_chain_known(graph))
-        return clv_fail(host, CLV_ERR_UNSUPPORTED,
-                        "the program needs an extension that is not known "
-                        "here; use a newer plugin");
-    if (graph->n_symbols > CLV_MAX_SYMBOLS || !graph->n_tensors)
-        return clv_fail(host, CLV_ERR_INVALID,
-                        "a graph of %u tensors and %u symbols; there can be %d "
-                        "symbols",
-                        (unsigned)graph->n_tensors, (unsigned)graph->n_symbols,
-                        CLV_MAX_SYMBOLS);
+    CLV_TRY(clv_check_chain(host, compile));
+    CLV_TRY(clv_check_graph(host, graph));
+    if (!graph->n_tensors)
+        return clv_fail(host, CLV_ERR_INVALID, "a graph without tensors");
     base->tensors = (clv_tensor_desc *)clv_new(
         host, graph->n_tensors * (uint64_t)sizeof *base->tensors);
     base->weights = (char **)clv_new(host, graph->n_tensors *
@@ -140,13 +135,9 @@ static inline clv_status clv_program_init(clv_program_base *base,
         base->symbols[i] = graph->symbols[i];
     base->n_symbols = graph->n_symbols;
     for (uint32_t i = 0; i < graph->n_tensors; i++) {
-        const clv_tensor_desc *t = clv_graph_tensor(graph, i);
-        int64_t elements, bytes;
-        if (!t || !clv_block(t->dtype, &elements, &bytes))
-            return clv_fail(host, CLV_ERR_UNSUPPORTED,
-                            "tensor %u is malformed, or of an unknown type",
-                            (unsigned)i);
-        clv_read(&base->tensors[i], sizeof *t, t);
+        char reason[CLV_REASON_SIZE];
+        if (!clv_read_tensor(graph, i, &base->tensors[i], reason))
+            return clv_fail(host, CLV_ERR_UNSUPPORTED, "%s", reason);
         base->n_tensors++;
     }
     return clv_bind_all(base, compile->weights, compile->n_weights, NULL, 1,

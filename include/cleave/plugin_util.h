@@ -185,65 +185,6 @@ static inline void clv_free(const clv_host_api *host, void *block)
 }
 
 /* ------------------------------------------------------------------------ */
-/* Graphs                                                                   */
-
-/* Past any memory; sums and products of a few such numbers fit in 64 bits. */
-#define CLV_MAX_EXTENT ((int64_t)1 << 56)
-
-/* Tensor i of a graph if it exists, with a known usage, dimensions from 1 and
- * strides from 0 whose extent is no more than CLV_MAX_EXTENT elements and
- * bytes, and symbols of the graph's that stay within the dimensions; else NULL.
- * dtype, layout and the rest are the caller's to judge. */
-static inline const clv_tensor_desc *clv_graph_tensor(const clv_subgraph *graph,
-                                                      uint32_t i)
-{
-    if (i >= graph->n_tensors)
-        return NULL;
-    const clv_tensor_desc *t = (const clv_tensor_desc *)clv_at(
-        graph->tensors, i, graph->tensor_stride);
-    int64_t elements = 1, bytes = 0, span;
-    if (t->rank < 1 || t->rank > CLV_MAX_RANK || t->usage > CLV_USAGE_STATE ||
-        !clv_chain_known(t))
-        return NULL;
-    for (uint32_t d = 0; d < t->rank; d++) {
-        uint32_t symbol = t->symbols[d];
-        if (t->dims[d] < 1 || t->strides[d] < 0 ||
-            __builtin_mul_overflow(elements, t->dims[d], &elements) ||
-            __builtin_mul_overflow(t->strides[d], t->dims[d], &span) ||
-            __builtin_add_overflow(bytes, span, &bytes) ||
-            elements > CLV_MAX_EXTENT || bytes > CLV_MAX_EXTENT)
-            return NULL;
-        if (symbol > graph->n_symbols ||
-            (symbol && (graph->symbols[symbol - 1].min < 0 ||
-                        graph->symbols[symbol - 1].max > t->dims[d])))
-            return NULL;
-    }
-    return t;
-}
-
-/* Node i of a graph if its operands are tensors as above, inputs possibly
- * absent, and its outputs may be written; else NULL. */
-static inline const clv_node *clv_graph_node(const clv_subgraph *graph,
-                                             uint32_t i)
-{
-    const clv_node *node =
-        (const clv_node *)clv_at(graph->nodes, i, graph->node_stride);
-    if (node->n_inputs > CLV_MAX_INPUTS || node->n_outputs > CLV_MAX_OUTPUTS ||
-        !clv_chain_known(node))
-        return NULL;
-    for (uint32_t k = 0; k < node->n_inputs; k++)
-        if (node->inputs[k] != CLV_NO_TENSOR &&
-            !clv_graph_tensor(graph, node->inputs[k]))
-            return NULL;
-    for (uint32_t k = 0; k < node->n_outputs; k++) {
-        const clv_tensor_desc *t = clv_graph_tensor(graph, node->outputs[k]);
-        if (!t || t->usage == CLV_USAGE_WEIGHT || t->usage == CLV_USAGE_INPUT)
-            return NULL;
-    }
-    return node;
-}
-
-/* ------------------------------------------------------------------------ */
 /* Devices                                                                  */
 
 /* clv_device_info.uuid of the host's processors, all of them or some, whoever

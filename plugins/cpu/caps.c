@@ -5,30 +5,13 @@
 
 #include <string.h>
 
-clv_status cpu_graph_read(const clv_host_api *host, const clv_subgraph *graph,
-                          clv_subgraph *out)
-{
-    clv_read(out, sizeof *out, graph);
-    CLV_TRY(clv_check_chain(host, out));
-    if ((out->n_tensors && !out->tensors) || (out->n_nodes && !out->nodes) ||
-        (out->n_symbols && !out->symbols))
-        return clv_fail(host, CLV_ERR_INVALID,
-                        "cpu: the graph counts elements in an array that is "
-                        "NULL");
-    for (uint32_t i = 0; i < out->n_symbols; i++)
-        if (out->symbols[i].min > out->symbols[i].max)
-            return clv_fail(host, CLV_ERR_INVALID,
-                            "cpu: symbol %u of the graph has min above max",
-                            (unsigned)i);
-    return CLV_OK;
-}
-
 clv_status cpu_op_caps(clv_plugin_device *dev, const clv_subgraph *graph,
                        clv_op_caps *out, uint32_t stride)
 {
     clv_subgraph g;
     CLV_TRY(clv_queue_usable(dev));
-    CLV_TRY(cpu_graph_read(dev->base.host, graph, &g));
+    clv_read(&g, sizeof g, graph);
+    CLV_TRY(clv_check_graph(dev->base.host, &g));
     for (uint32_t i = 0; i < g.n_nodes; i++) {
         cpu_check check;
         cpu_check_node(dev->kernels, &g, i, &check);
@@ -78,8 +61,8 @@ static double row_bytes(const cpu_tensor *t)
 
 static double row_operations(const cpu_check *check)
 {
-    const cpu_tensor *in = check->in;
-    switch (check->node.op) {
+    const cpu_tensor *in = check->n.in;
+    switch (check->n.node.op) {
     case CLV_OP_MATMUL:
         return 2 * (double)in[1].dims[0] * (double)in[1].dims[1];
     case CLV_OP_MATMUL_EXPERTS:
@@ -90,7 +73,7 @@ static double row_operations(const cpu_check *check)
     case CLV_OP_ATTENTION: /* half of the cache is seen, on average */
         return 2 * (double)in[1].dims[0] * row_elements(&in[0]);
     default:
-        return 4 * row_elements(check->op->outputs ? &check->out[0] : &in[1]);
+        return 4 * row_elements(check->n.out.rank ? &check->n.out : &in[1]);
     }
 }
 
@@ -101,22 +84,22 @@ static void estimate(const clv_plugin_device *dev, const cpu_check *check,
     double bandwidth = CORE_BANDWIDTH * cores < MEMORY_BANDWIDTH
                            ? CORE_BANDWIDTH * cores
                            : MEMORY_BANDWIDTH;
-    uint32_t op = check->node.op;
+    uint32_t op = check->n.node.op;
     bool experts = op == CLV_OP_MATMUL_EXPERTS;
     bool dense = op == CLV_OP_MATMUL || experts;
     double speed = cores * (dense ? speeds[dev->inst->level].matmul
                                   : speeds[dev->inst->level].other);
     /* Weights are read once a run; a table's rows, or the state's, as needed.
      */
-    if (dense && !is_symbolic(&check->in[1]))
-        hint->fixed_ns =
-            (double)check->in[1].dims[0] * row_bytes(&check->in[1]) / bandwidth;
-    if (experts && check->in[2].dims[1] < check->in[1].dims[0])
+    if (dense && !is_symbolic(&check->n.in[1]))
+        hint->fixed_ns = (double)check->n.in[1].dims[0] *
+                         row_bytes(&check->n.in[1]) / bandwidth;
+    if (experts && check->n.in[2].dims[1] < check->n.in[1].dims[0])
         hint->fixed_ns *=
-            (double)check->in[2].dims[1] / (double)check->in[1].dims[0];
+            (double)check->n.in[2].dims[1] / (double)check->n.in[1].dims[0];
     double rows_ns = row_operations(check) / speed;
     double bytes_ns =
-        row_bytes(check->op->outputs ? &check->out[0] : &check->in[1]) /
+        row_bytes(check->n.out.rank ? &check->n.out : &check->n.in[1]) /
         bandwidth;
     hint->row_ns = rows_ns > bytes_ns ? rows_ns : bytes_ns;
     hint->fixed_ns += NODE_NS;
@@ -130,7 +113,8 @@ clv_status cpu_cost_hints(clv_plugin_device *dev, const clv_subgraph *graph,
 {
     clv_subgraph g;
     CLV_TRY(clv_queue_usable(dev));
-    CLV_TRY(cpu_graph_read(dev->base.host, graph, &g));
+    clv_read(&g, sizeof g, graph);
+    CLV_TRY(clv_check_graph(dev->base.host, &g));
     for (uint32_t i = 0; i < g.n_nodes; i++) {
         cpu_check check;
         clv_cost_hint hint;

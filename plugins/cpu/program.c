@@ -4,28 +4,27 @@
 
 #include <string.h>
 
-/* Takes a node that was judged good into the program. */
+/* Takes a node that was checked into the program. */
 static void add_step(clv_plugin_program *prog, uint32_t index,
                      const cpu_check *check)
 {
+    const clv_checked_node *n = &check->n;
     cpu_step *step = &prog->steps[index];
     step->op = check->op;
-    step->attr = check->node.attr;
+    step->name = n->op->name;
+    step->attr = n->node.attr;
     step->node = index;
-    for (uint32_t i = 0; i < CLV_MAX_INPUTS; i++)
-        step->in[i] = check->has[i] ? check->node.inputs[i] : CLV_NO_TENSOR;
-    for (uint32_t i = 0; i < check->op->outputs; i++)
-        step->out[i] = check->node.outputs[i];
+    for (uint32_t i = 0; i < CLV_OP_OPERANDS; i++)
+        step->in[i] = n->in[i].rank ? n->node.inputs[i] : CLV_NO_TENSOR;
+    step->out[0] = n->out.rank ? n->node.outputs[0] : CLV_NO_TENSOR;
 }
 
+/* An op without an output writes its first input. */
 static bool writes(const cpu_step *step, uint32_t tensor)
 {
-    if (tensor == CLV_NO_TENSOR)
-        return false;
-    for (uint32_t i = 0; i < step->op->outputs; i++)
-        if (step->out[i] == tensor)
-            return true;
-    return !step->op->outputs && step->in[0] == tensor;
+    uint32_t written =
+        step->out[0] == CLV_NO_TENSOR ? step->in[0] : step->out[0];
+    return tensor != CLV_NO_TENSOR && tensor == written;
 }
 
 /* Marks the steps that find in their region what they would put there. */
@@ -148,7 +147,8 @@ clv_status cpu_program_compile(clv_plugin_device *dev,
     if (!c.graph)
         return clv_fail(host, CLV_ERR_INVALID,
                         "cpu: nothing to compile: the graph is NULL");
-    CLV_TRY(cpu_graph_read(host, c.graph, &graph));
+    clv_read(&graph, sizeof graph, c.graph);
+    CLV_TRY(clv_check_graph(host, &graph));
     clv_plugin_program *prog =
         clv_new(host, sizeof *prog + graph.n_nodes * sizeof *prog->steps);
     if (!prog)

@@ -62,7 +62,7 @@ static clv_status run_program(clv_plugin_device *dev, const clv_submit *submit,
         step->op->run(&run, step);
         if (submit->correlation)
             cpu_trace_add(dev->trace, submit->correlation, index, step->node,
-                          step->op->name, begin);
+                          step->name, begin);
     }
     return CLV_OK;
 }
