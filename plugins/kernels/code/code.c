@@ -1,6 +1,6 @@
 /* Calls to kernels and dispatches. */
 #include "maker.h"
-#include "lower/fuse.h"
+#include "graph/fuse.h"
 #include "lower/lower.h"
 
 int64_t gpu_expr_value(const gpu_expr *expr, const int64_t *symbols)
@@ -56,7 +56,7 @@ static clv_status add_kernel(gpu_builder *b, gpu_maker *m, uint32_t *index)
             !strcmp(code->kernels[*index].variant, call->variant))
             return CLV_OK;
     clv_status status = gpu_grow(b->host, &code->kernels, code->n_kernels,
-                                 &b->room_kernels, sizeof *code->kernels);
+                                 &b->max_kernels, sizeof *code->kernels);
     if (status)
         return status;
     gpu_kernel *kernel = &code->kernels[*index];
@@ -110,10 +110,10 @@ static clv_status add_dispatch(gpu_builder *b, const gpu_maker *m,
 {
     gpu_code *code = b->code;
     clv_status status =
-        setup ? gpu_grow(b->host, &code->setup, code->n_setup, &b->room_setup,
+        setup ? gpu_grow(b->host, &code->setup, code->n_setup, &b->max_setup,
                          sizeof *code->setup)
               : gpu_grow(b->host, &code->dispatches, code->n_dispatches,
-                         &b->room_dispatches, sizeof *code->dispatches);
+                         &b->max_dispatches, sizeof *code->dispatches);
     if (!status)
         fill_dispatch(m, kernel,
                       setup ? &code->setup[code->n_setup++]
@@ -174,7 +174,7 @@ bool gpu_call_set_rows(gpu_call *call, gpu_operand *dst, const gpu_chain *chain)
     dst->dtype = chain->state.d.dtype;
     dst->index = chain->state.index;
     dst->strides[CLV_L_W] = stride;
-    if (gpu_is_spread(&chain->state)) {
+    if (gpu_is_transposed(&chain->state)) {
         bytes = chain->state.d.strides[1];
         dst->packed = false;
         dst->strides[CLV_L_C] = gpu_constant(bytes);
@@ -274,7 +274,7 @@ clv_status gpu_build_private(gpu_builder *b, uint64_t size, bool weights,
 {
     gpu_code *code = b->code;
     clv_status status = gpu_grow(b->host, &code->privates, code->n_privates,
-                                 &b->room_privates, sizeof *code->privates);
+                                 &b->max_privates, sizeof *code->privates);
     if (status)
         return status;
     *index = code->n_privates++;

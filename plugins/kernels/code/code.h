@@ -121,7 +121,7 @@ typedef struct gpu_builder {
     const struct gpu_chain
         *chain;   /* fused to what writes its tensor; or NULL */
     bool chained; /* it was */
-    uint32_t room_kernels, room_setup, room_dispatches, room_privates;
+    uint32_t max_kernels, max_setup, max_dispatches, max_privates;
 } gpu_builder;
 
 /* dst, an operand of the call, becomes the state of a chain that ends by a

@@ -42,10 +42,10 @@ struct gpu_lowering {
         int64_t rows;
     } maps[GPU_MAX_ROW_MAPS]; /* of SET_ROWS that others cover */
     uint32_t n_maps;
-    struct gpu_turns {
+    struct gpu_angles {
         uint32_t pos, freq, buffer;
         float scale;
-    } turns; /* buffer: 1 + that of the last who asked; 0: none yet */
+    } angles; /* buffer: 1 + that of the last who asked; 0: none yet */
 };
 
 /* A private buffer that is at least so large, shared by all that ask for
@@ -63,8 +63,8 @@ clv_status gpu_row_map(gpu_lowering *lowering, uint32_t node,
 /* ops/rope.c: the private buffer that has for each position sine and cosine of
  * each pair, times the scale: rows of 2 floats a pair. Positions and
  * frequencies do not change in a run; ropes of the same share it. */
-clv_status gpu_rope_turns(gpu_lowering *lowering, uint32_t node,
-                          const gpu_node *rope, uint32_t *buffer);
+clv_status gpu_rope_angles(gpu_lowering *lowering, uint32_t node,
+                           const gpu_node *rope, uint32_t *buffer);
 
 /* ops/norms.c: a sum and its RMS_NORM as one kernel. */
 clv_status gpu_lower_add_norm(gpu_lowering *lowering, const gpu_node *add,
@@ -74,32 +74,35 @@ clv_status gpu_lower_add_norm(gpu_lowering *lowering, const gpu_node *add,
 extern const char gpu_template_elementwise[], gpu_template_strided[],
     gpu_template_rms_norm[], gpu_template_add_rms_norm[],
     gpu_template_layer_norm[], gpu_template_softmax[], gpu_template_rope[],
-    gpu_template_rope_slices[], gpu_template_rope_turns[],
+    gpu_template_rope_slices[], gpu_template_rope_angles[],
     gpu_template_get_rows[], gpu_template_get_rows_scaled[],
     gpu_template_set_rows[], gpu_template_row_map[], gpu_template_packed[],
     gpu_template_weights[], gpu_template_weights_scaled[],
     gpu_template_weights_slices[], gpu_template_weights_words[],
     gpu_template_convert_layout[], gpu_template_convert_words[],
-    gpu_template_convert_scales[], gpu_template_matmul_vector[],
-    gpu_template_matmul_tile[], gpu_template_bytes[],
-    gpu_template_bytes_scaled[], gpu_template_quantise[],
-    gpu_template_matmul_tile_bytes[], gpu_template_attention[],
-    gpu_template_attention_join[], gpu_template_matrix_ptx[],
-    gpu_template_matrix_plain[], gpu_template_matrix_weights[],
-    gpu_template_matrix_halves[], gpu_template_matrix_bytes[],
-    gpu_template_quantise_tiles[], gpu_template_tiles[], gpu_template_halves[],
-    gpu_template_matmul_matrix[], gpu_template_matmul_matrix_join[],
-    gpu_template_matmul_matrix_vector[], gpu_template_attention_matrix[],
-    gpu_template_attention_few[], gpu_template_zeros[], gpu_template_top_k[],
-    gpu_template_experts[], gpu_template_experts_vector[],
-    gpu_template_experts_sum[], gpu_template_experts_sort[],
-    gpu_template_experts_tile[], gpu_template_experts_join[];
+    gpu_template_convert_scales[], gpu_template_gemv[], gpu_template_gemm[],
+    gpu_template_bytes[], gpu_template_bytes_scaled[],
+    gpu_template_activations_int8[], gpu_template_gemm_int8[],
+    gpu_template_attention[], gpu_template_attention_reduce[],
+    gpu_template_tensor_opencl[], gpu_template_tensor_plain_opencl[],
+    gpu_template_tiles_opencl[], gpu_template_gemm_tensor_f16_opencl[],
+    gpu_template_gemm_tensor_int8_opencl[],
+    gpu_template_activations_tensor_int8[], gpu_template_convert_tiles[],
+    gpu_template_activations_tensor_f16[], gpu_template_gemm_tensor_opencl[],
+    gpu_template_gemm_tensor_reduce[], gpu_template_gemv_tensor_opencl[],
+    gpu_template_attention_prefill_tensor_opencl[],
+    gpu_template_attention_decode_tensor_opencl[], gpu_template_zeros[],
+    gpu_template_top_k[], gpu_template_experts_gemv_words[],
+    gpu_template_experts_gemv[], gpu_template_experts_gemv_sum[],
+    gpu_template_experts_sort[], gpu_template_experts_gemm[],
+    gpu_template_experts_gemm_reduce[];
 /* Those of GLSL alone. */
-extern const char gpu_template_attention_coop[], gpu_template_matmul_coop[],
-    gpu_template_matrix_coop[], gpu_template_matmul_coop_vector[],
-    gpu_template_matrix_coop_plain[], gpu_template_tile_units[],
-    gpu_template_coop_halves[], gpu_template_coop_bytes[],
-    gpu_template_matrix_coop_bytes[], gpu_template_matrix_coop_bytes_plain[];
+extern const char gpu_template_attention_prefill_tensor_glsl[],
+    gpu_template_gemm_tensor_glsl[], gpu_template_tensor_glsl[],
+    gpu_template_gemv_tensor_glsl[], gpu_template_tensor_plain_glsl[],
+    gpu_template_tiles_glsl[], gpu_template_gemm_tensor_f16_glsl[],
+    gpu_template_gemm_tensor_int8_glsl[], gpu_template_tensor_int8_glsl[],
+    gpu_template_tensor_int8_plain_glsl[];
 
 /* A call of a template, of groups x 1 x 1 work items; variant is the name too.
  */

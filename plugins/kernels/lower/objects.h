@@ -14,7 +14,7 @@ clv_status gpu_convert(gpu_builder *b, uint32_t node, const gpu_operand *src,
                        const gpu_operand *dst, gpu_expr rows, bool setup);
 
 /* The name, in gpu_target.disabled, of all products with weights in objects. */
-#define GPU_OBJECTS_VARIANT "matmul_objects"
+#define GPU_WEIGHT_OBJECTS "weight_objects"
 
 /* How many output channels of the product's weights go into objects at a time:
  * a multiple of 64 unless all do, or unless so many are too many. 0: the

@@ -9,7 +9,7 @@
 
 static const char *name_of(const gpu_node *node)
 {
-    return gpu_experts_scored(node) ? "experts_sum" : "experts_vector";
+    return gpu_experts_scored(node) ? "experts_gemv_sum" : "experts_gemv";
 }
 
 /* Products that a group of work items may have to do: ids, or rows of sums. */
@@ -189,13 +189,13 @@ static clv_status lower_experts(gpu_lowering *lowering, const gpu_node *node)
     gpu_builder *b = &lowering->builder;
     const struct gpu_chain *chain = b->chain;
     gpu_text text = {.host = b->host};
-    if (gpu_experts_are_many(node))
-        return gpu_experts_lower_many(lowering, node);
+    if (gpu_experts_are_gemm(node))
+        return gpu_experts_lower_gemm(lowering, node);
     gpu_puts(&text, gpu_template_packed);
     gpu_puts(&text, gpu_template_weights);
-    gpu_puts(&text, gpu_template_experts);
-    gpu_puts(&text, gpu_experts_scored(node) ? gpu_template_experts_sum
-                                             : gpu_template_experts_vector);
+    gpu_puts(&text, gpu_template_experts_gemv_words);
+    gpu_puts(&text, gpu_experts_scored(node) ? gpu_template_experts_gemv_sum
+                                             : gpu_template_experts_gemv);
     /* A sum of several parts is written more than once: nothing joins it. */
     if (gpu_experts_scored(node) &&
         gpu_experts_step(node) < node->in[1].d.dims[0])

@@ -88,18 +88,18 @@ static clv_status lower_rope(gpu_lowering *lowering, const gpu_node *node)
     return gpu_build(&lowering->builder, &call, false);
 }
 
-static clv_status add_turns(gpu_lowering *lowering, uint32_t node,
-                            const gpu_node *rope, uint32_t buffer)
+static clv_status add_angles(gpu_lowering *lowering, uint32_t node,
+                             const gpu_node *rope, uint32_t buffer)
 {
     const int64_t pairs = rope->in[2].d.dims[0];
     gpu_expr rows, channels, stride;
     gpu_call call;
     gpu_rows_extent(&rope->in[0], &rows, &channels, &stride);
-    gpu_call_init(&call, "rope_turns", gpu_template_rope_turns, node,
+    gpu_call_init(&call, "rope_angles", gpu_template_rope_angles, node,
                   GROUP_PAIRS);
     gpu_call_rows(&call, "pos", &rope->in[1], false);
     gpu_call_rows(&call, "freq", &rope->in[2], false);
-    gpu_add_private_rows(&call, "turns", buffer, CLV_DTYPE_F32, rows, 2 * pairs,
+    gpu_add_private_rows(&call, "rope", buffer, CLV_DTYPE_F32, rows, 2 * pairs,
                          8 * pairs, true);
     gpu_call_param(&call, "scale", gpu_float(scale_of(rope)));
     call.groups[0] = gpu_constant((pairs - 1) / GROUP_PAIRS + 1);
@@ -107,14 +107,14 @@ static clv_status add_turns(gpu_lowering *lowering, uint32_t node,
     return gpu_build(&lowering->builder, &call, false);
 }
 
-clv_status gpu_rope_turns(gpu_lowering *lowering, uint32_t node,
-                          const gpu_node *rope, uint32_t *buffer)
+clv_status gpu_rope_angles(gpu_lowering *lowering, uint32_t node,
+                           const gpu_node *rope, uint32_t *buffer)
 {
-    struct gpu_turns *turns = &lowering->turns;
+    struct gpu_angles *angles = &lowering->angles;
     const uint32_t pos = rope->in[1].index, freq = rope->in[2].index;
-    if (turns->buffer && turns->pos == pos && turns->freq == freq &&
-        turns->scale == scale_of(rope)) {
-        *buffer = turns->buffer - 1;
+    if (angles->buffer && angles->pos == pos && angles->freq == freq &&
+        angles->scale == scale_of(rope)) {
+        *buffer = angles->buffer - 1;
         return CLV_OK;
     }
     clv_status status =
@@ -123,9 +123,9 @@ clv_status gpu_rope_turns(gpu_lowering *lowering, uint32_t node,
                               (uint64_t)rope->in[2].d.dims[0],
                           false, buffer);
     if (!status)
-        status = add_turns(lowering, node, rope, *buffer);
+        status = add_angles(lowering, node, rope, *buffer);
     if (!status)
-        *turns = (struct gpu_turns){pos, freq, *buffer + 1, scale_of(rope)};
+        *angles = (struct gpu_angles){pos, freq, *buffer + 1, scale_of(rope)};
     return status;
 }
 

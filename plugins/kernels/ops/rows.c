@@ -118,7 +118,8 @@ static bool check_set_rows(gpu_node *node)
         return gpu_no(node, "the state is not to be written");
     node->caps.split_axes = CLV_SPLIT_SEQUENCE | CLV_SPLIT_ROWS;
     if (node->target->states != GPU_STATES_ROWS)
-        gpu_wish(node, 0); /* granted if those who read it ask for it, too */
+        gpu_prefer_layout(node,
+                          0); /* granted if those who read it ask for it, too */
     return true;
 }
 
