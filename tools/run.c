@@ -3,6 +3,7 @@
 #include "env.h"
 #include "interrupt.h"
 #include "text.h"
+#include "views/views.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -277,11 +278,10 @@ static void print_plan(const run_state *state)
             "intermediate values\n",
             summary.n_steps, summary.n_programs, summary.n_copies,
             tool_bytes(summary.transient_size, memory));
-    if (state->env.log_level < CLV_LOG_DEBUG ||
-        clv_plan_print(plan, "md", &text))
+    if (state->env.log_level < CLV_LOG_DEBUG || view_plan(plan, "md", &text))
         return;
     fprintf(stderr, "\n%s", text);
-    clv_string_free(text);
+    free(text);
 }
 
 /* What ended the text, as an exit code. */

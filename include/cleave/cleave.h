@@ -477,7 +477,7 @@ typedef struct clv_plan_params {
 CLV_API clv_status clv_plan_create(clv_context *ctx, clv_graph *graph,
                                    const clv_plan_params *params,
                                    clv_plan **out);
-/* The plan that clv_plan_print() wrote as "json", perhaps changed by hand: its
+/* The plan that clv_plan_json() wrote, perhaps changed by hand: its
  * "pieces" decide which part of which node runs where, all else is derived
  * anew. The devices it names are of params, or of the context.
  * CLV_ERR_NOT_FOUND: it was made for another graph, or names a device that is
@@ -529,11 +529,10 @@ typedef struct clv_prediction {
 CLV_API clv_status clv_plan_predict(const clv_plan *plan,
                                     const int64_t *symbols, uint32_t n_symbols,
                                     clv_prediction *out);
-/* As text for people ("md") or machines ("json"), or as a picture of the
- * predicted run ("svg"; CLV_ERR_NOT_FOUND where costs are not known). *out is
- * the caller's, freed with clv_string_free(). */
-CLV_API clv_status clv_plan_print(const clv_plan *plan, const char *format,
-                                  char **out);
+/* All of the plan as JSON: its arrays, and what is predicted of them in whole
+ * ns; docs/planning.md has the fields. *out is the caller's, freed with
+ * clv_string_free(). */
+CLV_API clv_status clv_plan_json(const clv_plan *plan, char **out);
 CLV_API void clv_string_free(char *string);
 
 /* ------------------------------------------------------------------------ */

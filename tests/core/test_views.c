@@ -4,9 +4,10 @@
  */
 #include "../plugins/ref/context.h"
 
-#include "../../core/plan/plan_print.h"
 #include "../../planner/forecast/forecast.h"
 #include "../../planner/planner.h"
+#include "../../tools/views/svg.h"
+#include "../../tools/views/views.h"
 
 #include "message.h"
 
@@ -139,7 +140,7 @@ static void finish(fixture *f)
 static char *print(const fixture *f, const char *format)
 {
     char *text;
-    assert_ok(clv_plan_print(f->plan, format, &text));
+    assert_ok(view_plan(f->plan, format, &text));
     return text;
 }
 
@@ -247,7 +248,7 @@ static void test_hostile_names(void **state)
         if ((unsigned char)*c < ' ' && *c != '\n')
             fail_msg("byte %d in a picture", *c);
     assert_null(strchr(md, '\x01'));
-    assert_has(md, "1<b>&\"\\| \xff\\\\");
+    assert_has(md, "1<b>&\"\\| \xef\xbf\xbd\\\\");
     assert_has(json, "1<b>&\\\"|\\u0001\xef\xbf\xbd\\\\");
     clv_string_free(svg);
     clv_string_free(md);
@@ -255,20 +256,27 @@ static void test_hostile_names(void **state)
     finish(&f);
 }
 
+static char *svg_of(const char *title)
+{
+    char *text;
+    size_t size;
+    FILE *file = open_memstream(&text, &size);
+    assert_non_null(file);
+    svg_begin(file, 10, 20, title);
+    svg_end(file);
+    assert_int_equal(fclose(file), 0);
+    return text;
+}
+
 static void test_xml(void **state)
 {
     (void)state;
-    core_text text = {0};
-    core_text_add_xml(&text, HOSTILE "\xc3\xa4\xef\xbf\xbe\xe2\x82");
-    assert_string_equal(text.data, "1&lt;b&gt;&amp;&quot;|\xef\xbf\xbd"
-                                   "\xef\xbf\xbd\\\xc3\xa4\xef\xbf\xbd"
-                                   "\xef\xbf\xbd\xef\xbf\xbd");
-    core_text_finish(&text);
-    core_plan_add_fixed(&text, -0.0004, 3);
-    core_plan_add_fixed(&text, 12.3456, 2);
-    core_plan_add_fixed(&text, -1.05, 1);
-    assert_string_equal(text.data, "0.00012.35-1.1");
-    core_text_finish(&text);
+    char *text = svg_of(HOSTILE "\xc3\xa4\xef\xbf\xbe\xe2\x82");
+    assert_has(text, "<title>1&#60;b&#62;&#38;&#34;|\xef\xbf\xbd"
+                     "\xef\xbf\xbd\\\xc3\xa4\xef\xbf\xbd"
+                     "\xef\xbf\xbd\xef\xbf\xbd</title>");
+    assert_has(text, "viewBox=\"0 0 10 20\" width=\"10.00\"");
+    free(text);
 }
 
 /* Without costs there is nothing to draw. */
@@ -277,10 +285,9 @@ static void test_no_costs(void **state)
     (void)state;
     fixture f = begin(NULL, LAYERS);
     char *text;
-    assert_int_equal(clv_plan_print(f.plan, "svg", &text), CLV_ERR_NOT_FOUND);
+    assert_int_equal(view_plan(f.plan, "svg", &text), CLV_ERR_NOT_FOUND);
     assert_message("costs are not known|cleave profile");
     assert_null(text);
-    assert_int_equal(clv_plan_print(f.plan, "xml", &text), CLV_ERR_INVALID);
     finish(&f);
 }
 
