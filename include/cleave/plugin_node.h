@@ -61,7 +61,7 @@ static inline clv_status clv_check_graph(const clv_host_api *host,
 /* ------------------------------------------------------------------------ */
 /* Tensors                                                                   */
 
-static inline int clv_check_dims(const clv_subgraph *graph, uint32_t index,
+static inline int clv_check_dims(const clv_subgraph *g, uint32_t index,
                                  const clv_tensor_desc *t,
                                  char reason[CLV_REASON_SIZE])
 {
@@ -73,14 +73,14 @@ static inline int clv_check_dims(const clv_subgraph *graph, uint32_t index,
             return clv_refuse(reason, "tensor %u: dimension %u is %lld",
                               (unsigned)index, (unsigned)d,
                               (long long)t->dims[d]);
-        if (symbol > graph->n_symbols)
+        if (symbol > g->n_symbols)
             return clv_refuse(reason,
                               "tensor %u: symbol %u of %u does not "
                               "exist",
                               (unsigned)index, (unsigned)symbol - 1,
-                              (unsigned)graph->n_symbols);
-        if (symbol && (graph->symbols[symbol - 1].min < 0 ||
-                       graph->symbols[symbol - 1].max > t->dims[d]))
+                              (unsigned)g->n_symbols);
+        if (symbol && (g->symbols[symbol - 1].min < 0 ||
+                       g->symbols[symbol - 1].max > t->dims[d]))
             return clv_refuse(reason,
                               "tensor %u: dimension %u is at most "
                               "%lld, its symbol passes that",
@@ -125,14 +125,14 @@ static inline int clv_check_strides(uint32_t index, const clv_tensor_desc *t,
 
 /* Copies tensor i of a graph if it is one. Layout and storage are the caller's
  * to judge. */
-static inline int clv_read_tensor(const clv_subgraph *graph, uint32_t i,
+static inline int clv_read_tensor(const clv_subgraph *g, uint32_t i,
                                   clv_tensor_desc *out,
                                   char reason[CLV_REASON_SIZE])
 {
-    if (i >= graph->n_tensors)
+    if (i >= g->n_tensors)
         return clv_refuse(reason, "tensor %u of %u does not exist", (unsigned)i,
-                          (unsigned)graph->n_tensors);
-    clv_read(out, sizeof *out, clv_at(graph->tensors, i, graph->tensor_stride));
+                          (unsigned)g->n_tensors);
+    clv_read(out, sizeof *out, clv_at(g->tensors, i, g->tensor_stride));
     if (!clv_chain_known(out))
         return clv_refuse(reason,
                           "tensor %u: needs an extension that is not "
@@ -154,38 +154,37 @@ static inline int clv_read_tensor(const clv_subgraph *graph, uint32_t i,
         return clv_refuse(reason, "tensor %u: no scales of scheme %u for %s",
                           (unsigned)i, (unsigned)out->quant,
                           clv_format_of(out->dtype)->name);
-    return clv_check_dims(graph, i, out, reason) &&
+    return clv_check_dims(g, i, out, reason) &&
            clv_check_strides(i, out, reason);
 }
 
 /* The same in place; NULL if it is none. */
-static inline const clv_tensor_desc *clv_graph_tensor(const clv_subgraph *graph,
+static inline const clv_tensor_desc *clv_graph_tensor(const clv_subgraph *g,
                                                       uint32_t i)
 {
     clv_tensor_desc copy;
     char reason[CLV_REASON_SIZE];
-    return clv_read_tensor(graph, i, &copy, reason)
-               ? (const clv_tensor_desc *)clv_at(graph->tensors, i,
-                                                 graph->tensor_stride)
+    return clv_read_tensor(g, i, &copy, reason)
+               ? (const clv_tensor_desc *)clv_at(g->tensors, i,
+                                                 g->tensor_stride)
                : NULL;
 }
 
 /* Node i of a graph in place, if its operands are tensors, inputs possibly
  * absent; else NULL. For who looks at the graph around a checked node. */
-static inline const clv_node *clv_graph_node(const clv_subgraph *graph,
-                                             uint32_t i)
+static inline const clv_node *clv_graph_node(const clv_subgraph *g, uint32_t i)
 {
     const clv_node *node =
-        (const clv_node *)clv_at(graph->nodes, i, graph->node_stride);
+        (const clv_node *)clv_at(g->nodes, i, g->node_stride);
     if (node->n_inputs > CLV_MAX_INPUTS || node->n_outputs > CLV_MAX_OUTPUTS ||
         !clv_chain_known(node))
         return NULL;
     for (uint32_t k = 0; k < node->n_inputs; k++)
         if (node->inputs[k] != CLV_NO_TENSOR &&
-            !clv_graph_tensor(graph, node->inputs[k]))
+            !clv_graph_tensor(g, node->inputs[k]))
             return NULL;
     for (uint32_t k = 0; k < node->n_outputs; k++)
-        if (!clv_graph_tensor(graph, node->outputs[k]))
+        if (!clv_graph_tensor(g, node->outputs[k]))
             return NULL;
     return node;
 }
@@ -196,7 +195,7 @@ static inline int clv_is_linear(const clv_tensor_desc *t)
 }
 
 /* Copies the scales of t, the quantised tensor i. */
-static inline int clv_read_scales(const clv_subgraph *graph, uint32_t i,
+static inline int clv_read_scales(const clv_subgraph *g, uint32_t i,
                                   const clv_tensor_desc *t,
                                   clv_tensor_desc *out,
                                   char reason[CLV_REASON_SIZE])
@@ -218,7 +217,7 @@ static inline int clv_read_scales(const clv_subgraph *graph, uint32_t i,
     if (!t->quant_scales)
         return clv_refuse(reason, "tensor %u: its scales are missing",
                           (unsigned)i);
-    if (!clv_read_tensor(graph, t->quant_scales - 1, out, reason))
+    if (!clv_read_tensor(g, t->quant_scales - 1, out, reason))
         return 0;
     if (out->dtype != CLV_DTYPE_F32 || !clv_is_linear(out) ||
         out->rank != (grouped ? 2u : 1u) || out->symbols[0] ||
@@ -317,19 +316,18 @@ static inline int clv_node_rows(clv_checked_node *n)
 }
 
 /* Reads operand i. */
-static inline int clv_read_operand(const clv_subgraph *graph,
-                                   clv_checked_node *n, uint32_t i,
-                                   uint32_t tensor, uint32_t flags)
+static inline int clv_read_operand(const clv_subgraph *g, clv_checked_node *n,
+                                   uint32_t i, uint32_t tensor, uint32_t flags)
 {
     char reason[CLV_REASON_SIZE];
     const int input = i < CLV_OP_OPERANDS;
     clv_tensor_desc *t = input ? &n->in[i] : &n->out;
     const char *name = clv_operand_name(n, i);
     int64_t elements, bytes;
-    if (!clv_read_tensor(graph, tensor, t, reason) ||
+    if (!clv_read_tensor(g, tensor, t, reason) ||
         (input && t->quant &&
-         !clv_read_scales(graph, tensor, t, &n->scales[i], reason)))
-        return clv_node_no(n, "%s is %s", name, reason);
+         !clv_read_scales(g, tensor, t, &n->scales[i], reason)))
+        return clv_node_no(n, "%s: %s", name, reason);
     clv_block(t->dtype, &elements, &bytes);
     const int weights = flags & CLV_NODE_WEIGHT_STATES &&
                         t->usage == CLV_USAGE_STATE && t->rank == 2 &&
@@ -366,14 +364,14 @@ static inline int clv_check_op(clv_checked_node *n)
 
 /* Reads node i of a graph, whose arrays are there, and checks it. flags:
  * CLV_NODE_*. */
-static inline int clv_check_node(const clv_subgraph *graph, uint32_t i,
+static inline int clv_check_node(const clv_subgraph *g, uint32_t i,
                                  uint32_t flags, clv_checked_node *out)
 {
     clv_node *node = &out->node;
     memset(out, 0, sizeof *out);
-    clv_read(node, sizeof *node, clv_at(graph->nodes, i, graph->node_stride));
+    clv_read(node, sizeof *node, clv_at(g->nodes, i, g->node_stride));
     out->index = i;
-    out->n_symbols = graph->n_symbols;
+    out->n_symbols = g->n_symbols;
     out->op = clv_op_find(node->op);
     if (!out->op)
         return clv_refuse(out->reason, "op %u is not known here",
@@ -394,14 +392,14 @@ static inline int clv_check_node(const clv_subgraph *graph, uint32_t i,
         const uint32_t tensor =
             k < node->n_inputs ? node->inputs[k] : CLV_NO_TENSOR;
         if (tensor == CLV_NO_TENSOR && k < op->n_required)
-            return clv_node_no(out, "input %u, %s, is missing", (unsigned)k,
+            return clv_node_no(out, "input %u is missing: %s", (unsigned)k,
                                op->inputs[k].name);
         if (tensor != CLV_NO_TENSOR &&
-            !clv_read_operand(graph, out, k, tensor, flags))
+            !clv_read_operand(g, out, k, tensor, flags))
             return 0;
     }
     if (n_outputs &&
-        !clv_read_operand(graph, out, CLV_OP_OPERANDS, node->outputs[0], flags))
+        !clv_read_operand(g, out, CLV_OP_OPERANDS, node->outputs[0], flags))
         return 0;
     return clv_check_op(out);
 }
