@@ -2,11 +2,10 @@
  * What devices recorded of a run: spans for the trace, and sums by kernel. A
  * submit's correlation says which step of which run it was.
  */
-#include "../graph/shape.h"
 #include "../graph/workload.h"
 #include "exec.h"
-#include "kernel_sums.h"
-#include "trace.h"
+#include "../context/kernel_sums.h"
+#include "../context/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,15 +87,15 @@ static void end_group(collection *c)
     const clv_plan *plan = c->exec->plan;
     group *g = &c->group;
     uint32_t node = 0, longest = 0;
-    core_work work;
+    core_workload workload;
     bool known = g->n && find_node(plan, g->step, g->node, &node);
     for (uint32_t i = 1; i < g->n; i++)
         if (g->kernels[i].ns > g->kernels[longest].ns)
             longest = i;
     if (known) {
-        core_work_of(plan->graph, node, NULL, c->exec->symbols, &work);
-        g->kernels[longest].bytes = core_work_bytes(&work);
-        g->kernels[longest].flops = core_work_flops(&work);
+        core_workload_of(plan->graph, node, NULL, c->exec->symbols, &workload);
+        g->kernels[longest].bytes = core_workload_bytes(&workload);
+        g->kernels[longest].flops = core_workload_flops(&workload);
     }
     for (uint32_t i = 0; i < g->n; i++) {
         if (known)

@@ -1,7 +1,5 @@
 #include "workload.h"
 
-#include "shape.h"
-
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -39,7 +37,8 @@ static int64_t part(const reader *r, uint32_t axis, int64_t whole)
 }
 
 /* Rows and width of the activation, of any rank, as it is cut. */
-static void set_shape(const reader *r, const clv_tensor_desc *t, core_work *out)
+static void set_shape(const reader *r, const clv_tensor_desc *t,
+                      core_workload *out)
 {
     uint32_t last = t->rank - 1;
     out->n = 1;
@@ -48,14 +47,14 @@ static void set_shape(const reader *r, const clv_tensor_desc *t, core_work *out)
     out->in = out->out = part(r, CORE_AXIS_ROWS, dim(r, t, last));
 }
 
-static void set_weight(const clv_tensor_desc *w, core_work_kind *kind)
+static void set_weight(const clv_tensor_desc *w, core_workload_kind *kind)
 {
     kind->weight_dtype = w->dtype;
     kind->quant = w->quant;
     kind->group = w->quant_group;
 }
 
-static void of_matmul(const reader *r, core_work *out)
+static void of_matmul(const reader *r, core_workload *out)
 {
     const clv_tensor_desc *w = input(r, 1), *bias = input(r, 2);
     set_weight(w, &out->kind);
@@ -66,7 +65,7 @@ static void of_matmul(const reader *r, core_work *out)
         out->kind.variant = bias->dtype;
 }
 
-static void of_experts(const reader *r, core_work *out)
+static void of_experts(const reader *r, core_workload *out)
 {
     const clv_tensor_desc *x = input(r, 0), *w = input(r, 1);
     set_weight(w, &out->kind);
@@ -80,7 +79,7 @@ static void of_experts(const reader *r, core_work *out)
     out->in = w->dims[2];
 }
 
-static void of_rope(const reader *r, core_work *out)
+static void of_rope(const reader *r, core_workload *out)
 {
     int64_t head = r->node->attr.rope.head_dim;
     out->kind.variant = (uint32_t)head;
@@ -102,7 +101,7 @@ static int64_t rows_after(const reader *r, const clv_tensor_desc *q)
     return dim(r, base, 0) - value->origin[0] - q->dims[0];
 }
 
-static void of_attention(const reader *r, core_work *out)
+static void of_attention(const reader *r, core_workload *out)
 {
     const clv_tensor_desc *q = input(r, 0), *k = input(r, 1);
     const clv_op_attr *attr = &r->node->attr;
@@ -133,10 +132,10 @@ static void of_attention(const reader *r, core_work *out)
     }
 }
 
-static void of_others(const reader *r, core_work *out)
+static void of_others(const reader *r, core_workload *out)
 {
     const clv_tensor_desc *second = input(r, 1), *third = input(r, 2);
-    core_work_kind *kind = &out->kind;
+    core_workload_kind *kind = &out->kind;
     switch (kind->op) {
     case CLV_OP_GET_ROWS:
     case CLV_OP_SET_ROWS:
@@ -168,15 +167,15 @@ static void of_others(const reader *r, core_work *out)
     }
 }
 
-void core_work_of(const clv_graph *graph, uint32_t node,
-                  const core_piece *piece, const int64_t *symbols,
-                  core_work *out)
+void core_workload_of(const clv_graph *graph, uint32_t node,
+                      const core_piece *piece, const int64_t *symbols,
+                      core_workload *out)
 {
     const clv_node *n = &graph->nodes[node];
     const reader r = {graph, n, piece, symbols};
     const clv_tensor_desc *result =
         n->n_outputs ? &graph->tensors[n->outputs[0]] : input(&r, 1);
-    *out = (core_work){.kind.op = n->op};
+    *out = (core_workload){.kind.op = n->op};
     out->kind.dtype = n->op == CLV_OP_GET_ROWS || n->op == CLV_OP_SET_ROWS
                           ? result->dtype
                           : input(&r, 0)->dtype;
@@ -202,42 +201,43 @@ void core_work_of(const clv_graph *graph, uint32_t node,
 /* ------------------------------------------------------------------------ */
 /* What it amounts to                                                        */
 
-bool core_work_same_kind(const core_work *a, const core_work *b)
+bool core_workload_same_kind(const core_workload *a, const core_workload *b)
 {
     return !memcmp(&a->kind, &b->kind, sizeof a->kind);
 }
 
-bool core_work_equal(const core_work *a, const core_work *b)
+bool core_workload_equal(const core_workload *a, const core_workload *b)
 {
-    return core_work_same_kind(a, b) && a->n == b->n && a->in == b->in &&
+    return core_workload_same_kind(a, b) && a->n == b->n && a->in == b->in &&
            a->out == b->out && a->depth == b->depth;
 }
 
-double core_work_experts(const core_work *work)
+double core_workload_experts(const core_workload *workload)
 {
-    double all = work->kind.variant, used = work->kind.span;
-    double share = used < all ? 1 - pow(1 - used / all, (double)work->n) : 1;
+    double all = workload->kind.variant, used = workload->kind.span;
+    double share =
+        used < all ? 1 - pow(1 - used / all, (double)workload->n) : 1;
     return all * share;
 }
 
 /* Parts of x, and of the output, in a row. */
-static double parts_in(const core_work_kind *kind)
+static double parts_in(const core_workload_kind *kind)
 {
     return kind->detail & CORE_EXPERTS_EACH ? kind->span : 1;
 }
 
-static double parts_out(const core_work_kind *kind)
+static double parts_out(const core_workload_kind *kind)
 {
     return kind->detail & CORE_EXPERTS_SCORES ? 1 : kind->span;
 }
 
 /* Query i of n sees the rows up to its own, depth - n + i + 1, or the last
  * `span` of them. */
-double core_work_pairs(const core_work *work)
+double core_workload_pairs(const core_workload *workload)
 {
-    double n = (double)work->n, last = (double)work->depth;
+    double n = (double)workload->n, last = (double)workload->depth;
     double first = last - n + 1;
-    double span = work->kind.span ? (double)work->kind.span : last;
+    double span = workload->kind.span ? (double)workload->kind.span : last;
     if (first < 1) { /* more queries than rows: the earlier ones see one */
         double extra = 1 - first;
         return extra + last * (last + 1) / 2;
@@ -268,22 +268,22 @@ static double operations(uint32_t op)
     }
 }
 
-double core_work_flops(const core_work *work)
+double core_workload_flops(const core_workload *workload)
 {
-    double n = (double)work->n, out = (double)work->out;
-    switch (work->kind.op) {
+    double n = (double)workload->n, out = (double)workload->out;
+    switch (workload->kind.op) {
     case CLV_OP_MATMUL:
-        return 2 * n * (double)work->in * out +
-               (work->kind.variant ? n * out : 0);
+        return 2 * n * (double)workload->in * out +
+               (workload->kind.variant ? n * out : 0);
     case CLV_OP_MATMUL_EXPERTS:
-        return 2 * n * work->kind.span * (double)work->in * out;
+        return 2 * n * workload->kind.span * (double)workload->in * out;
     case CLV_OP_TOP_K: /* each is looked at, few are kept */
-        return 2 * n * (double)work->in;
+        return 2 * n * (double)workload->in;
     case CLV_OP_ATTENTION: /* scores, their softmax, and the mix of v */
-        return core_work_pairs(work) *
-               (4 * out + 8 * out / (double)work->kind.variant);
+        return core_workload_pairs(workload) *
+               (4 * out + 8 * out / (double)workload->kind.variant);
     default:
-        return operations(work->kind.op) * n * out;
+        return operations(workload->kind.op) * n * out;
     }
 }
 
@@ -297,7 +297,7 @@ static double size_of(uint32_t dtype, double n)
 }
 
 /* Of a weight of rows x columns, with its scales. */
-static double matrix_bytes(const core_work_kind *kind, double rows,
+static double matrix_bytes(const core_workload_kind *kind, double rows,
                            double columns)
 {
     double scales = 0;
@@ -311,17 +311,17 @@ static double matrix_bytes(const core_work_kind *kind, double rows,
            size_of(CLV_DTYPE_F32, scales);
 }
 
-double core_work_weight_bytes(const core_work *work)
+double core_workload_weight_bytes(const core_workload *workload)
 {
-    const core_work_kind *kind = &work->kind;
-    double in = (double)work->in, out = (double)work->out;
+    const core_workload_kind *kind = &workload->kind;
+    double in = (double)workload->in, out = (double)workload->out;
     switch (kind->op) {
     case CLV_OP_MATMUL:
         return matrix_bytes(kind, out, in) + size_of(kind->variant, out);
     case CLV_OP_MATMUL_EXPERTS:
-        return core_work_experts(work) * matrix_bytes(kind, out, in);
+        return core_workload_experts(workload) * matrix_bytes(kind, out, in);
     case CLV_OP_GET_ROWS:
-        return matrix_bytes(kind, (double)work->n, out);
+        return matrix_bytes(kind, (double)workload->n, out);
     case CLV_OP_RMS_NORM:
     case CLV_OP_LAYER_NORM:
         return size_of(kind->weight_dtype, out) + size_of(kind->variant, out);
@@ -333,14 +333,14 @@ double core_work_weight_bytes(const core_work *work)
     }
 }
 
-double core_work_bytes(const core_work *work)
+double core_workload_bytes(const core_workload *workload)
 {
-    const core_work_kind *kind = &work->kind;
-    double n = (double)work->n, in = (double)work->in;
-    double out = (double)work->out;
+    const core_workload_kind *kind = &workload->kind;
+    double n = (double)workload->n, in = (double)workload->in;
+    double out = (double)workload->out;
     double activation = size_of(kind->dtype, n * out);
     double ids = size_of(CLV_DTYPE_I32, n);
-    double weight = core_work_weight_bytes(work);
+    double weight = core_workload_weight_bytes(workload);
     switch (kind->op) {
     case CLV_OP_MATMUL:
         return weight + size_of(kind->dtype, n * (in + out));
@@ -364,7 +364,7 @@ double core_work_bytes(const core_work *work)
     case CLV_OP_CONVERT:
         return activation + size_of(kind->variant, n * out);
     case CLV_OP_ATTENTION: {
-        double seen = (double)work->depth;
+        double seen = (double)workload->depth;
         if (kind->span && kind->span + n - 1 < seen)
             seen = kind->span + n - 1;
         return 2 * activation + ids +
@@ -375,7 +375,7 @@ double core_work_bytes(const core_work *work)
     }
 }
 
-static const char *quant_text(const core_work_kind *kind, char text[24])
+static const char *quant_text(const core_workload_kind *kind, char text[24])
 {
     text[0] = 0;
     if (kind->quant == CLV_QUANT_PER_TENSOR)
@@ -387,24 +387,26 @@ static const char *quant_text(const core_work_kind *kind, char text[24])
     return text;
 }
 
-const char *core_work_text(const core_work *work, char text[CORE_WORK_TEXT])
+const char *core_workload_text(const core_workload *workload,
+                               char text[CORE_WORKLOAD_TEXT])
 {
-    const core_work_kind *kind = &work->kind;
+    const core_workload_kind *kind = &workload->kind;
     const char *dtype = clv_dtype_name(kind->dtype);
     const char *weight = clv_dtype_name(kind->weight_dtype);
     char quant[24], depth[48] = "";
     if (kind->op == CLV_OP_ATTENTION)
         snprintf(depth, sizeof depth, " of %" PRId64 " rows of %" PRId64,
-                 work->depth, work->in);
+                 workload->depth, workload->in);
     else if (kind->op == CLV_OP_MATMUL_EXPERTS)
         snprintf(depth, sizeof depth,
-                 " -> %" PRId64 ", %" PRIu32 " of %" PRIu32, work->out,
+                 " -> %" PRId64 ", %" PRIu32 " of %" PRIu32, workload->out,
                  kind->span, kind->variant);
-    else if (work->in != work->out)
-        snprintf(depth, sizeof depth, " -> %" PRId64, work->out);
-    snprintf(text, CORE_WORK_TEXT, "%s %s%s%s%s [%" PRId64 ", %" PRId64 "]%s",
-             core_op_name(kind->op), dtype ? dtype : "?", weight ? " x " : "",
-             weight ? weight : "", quant_text(kind, quant), work->n,
-             kind->op == CLV_OP_ATTENTION ? work->out : work->in, depth);
+    else if (workload->in != workload->out)
+        snprintf(depth, sizeof depth, " -> %" PRId64, workload->out);
+    snprintf(
+        text, CORE_WORKLOAD_TEXT, "%s %s%s%s%s [%" PRId64 ", %" PRId64 "]%s",
+        core_op_name(kind->op), dtype ? dtype : "?", weight ? " x " : "",
+        weight ? weight : "", quant_text(kind, quant), workload->n,
+        kind->op == CLV_OP_ATTENTION ? workload->out : workload->in, depth);
     return text;
 }
