@@ -45,13 +45,13 @@ clv_status llm_kv_cache_init(llm_kv_cache *cache, clv_context *ctx,
     if (!total_size(hp, n_ctx, dtype, &cache->size))
         return clv_error(CLV_ERR_LIMIT,
                          "a KV cache of %u positions is too large to address; "
-                         "use a smaller context (-c)",
+                         "use a smaller context (n_ctx)",
                          n_ctx);
     clv_status status = make_tensors(cache, ctx, hp);
     if (status) {
         clv_error_prefix(status,
                          "KV cache of %u positions, %.1f MiB; use a smaller "
-                         "context (-c)",
+                         "context (n_ctx)",
                          n_ctx, (double)cache->size / (1 << 20));
         llm_kv_cache_finish(cache);
     }

@@ -44,7 +44,7 @@ static clv_status set_params(clv_session *s, const clv_session_params *p)
         s->n_ctx = trained && trained < DEFAULT_CTX ? trained : DEFAULT_CTX;
     if (s->n_ctx > INT32_MAX)
         return clv_error(CLV_ERR_LIMIT,
-                         "a context of %u tokens; at most %d (-c)", s->n_ctx,
+                         "a context of %u tokens; at most %d (n_ctx)", s->n_ctx,
                          INT32_MAX);
     if (trained && s->n_ctx > trained)
         clv_log(s->model->ctx, CLV_LOG_WARN,
@@ -251,7 +251,7 @@ clv_status llm_session_check(const clv_session *session, const int32_t *ids,
     if (needed > session->n_ctx)
         return clv_error(CLV_ERR_LIMIT,
                          "context of %u tokens is too small: %u in it and %u "
-                         "more need %llu; use a larger context (-c %llu)",
+                         "more need %llu; use a larger context (n_ctx %llu)",
                          session->n_ctx, session->position, n,
                          (unsigned long long)needed,
                          (unsigned long long)needed);
@@ -373,7 +373,7 @@ clv_status clv_session_profile(clv_session *session, const uint32_t *lengths,
             return clv_error(CLV_ERR_INVALID,
                              "runs of %u tokens cannot be measured, those of "
                              "this session have 1 to %u; use another batch "
-                             "size (-b)",
+                             "size (n_batch)",
                              lengths[i], session->n_batch);
     CLV_TRY(leave_lost_out(session));
     return llm_profile(&session->runners, lengths, n, session->n_ctx, params);
