@@ -1,5 +1,5 @@
-/* Which runner a batch runs by, and which are kept. The first reference device
- * has lengths, the second takes any; what plans should take is made up here. */
+/* Which runner a batch uses, and which are cached. The first reference device
+ * has lengths, the second takes any. Predicted times are made up here. */
 #include "rig.h"
 
 #include "runtime/runners.h"
@@ -7,7 +7,8 @@
 
 #include <stdio.h>
 
-/* Linked with --wrap: a run of n rows should take predict(n), 0: not known. */
+/* Linked with --wrap: the predicted time of n rows is predict(n), 0: unknown.
+ */
 static double (*predict)(int64_t n);
 clv_plan_summary __real_clv_plan_summarise(const clv_plan *plan);
 clv_plan_summary __wrap_clv_plan_summarise(const clv_plan *plan);
@@ -34,7 +35,7 @@ static void open_shop(shop *s, const char *settings, uint32_t n_batch)
     char all[512];
     const tiny_params p = tiny_defaults();
     *s = (shop){0};
-    snprintf(all, sizeof(all), "core.plugins=ref %s", settings);
+    snprintf(all, sizeof all, "core.plugins=ref %s", settings);
     rig_open(&s->world, NULL, all);
     s->model = rig_model(s->world.ctx, &p, &s->source);
     assert_ok(llm_kv_cache_init(&s->cache, s->world.ctx, s->model->hp, 128,
@@ -75,7 +76,7 @@ static void check_tried(const int64_t *lengths, uint32_t n_lengths, uint32_t n,
     const uint32_t count =
         llm_lengths_to_try(lengths, n_lengths, n, n_free, tried);
     for (uint32_t i = 0; i < count; i++)
-        snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%u",
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%u",
                  i ? " " : "", tried[i]);
     assert_string_equal(text, want);
 }
@@ -129,8 +130,8 @@ static void test_least_predicted(void **state)
     close_shop(&s);
 }
 
-/* Plans that cannot be are left out; where none can be, the error is that of
- * the exact length. */
+/* Lengths without a plan are left out. If no length has one, the error is that
+ * of the exact length. */
 static void test_only_static(void **state)
 {
     (void)state;
@@ -148,7 +149,7 @@ static void test_only_static(void **state)
     close_shop(&s);
 }
 
-/* A runner that hardly pads is used as it is. */
+/* A runner that pads little is used without planning. */
 static void test_near(void **state)
 {
     (void)state;
@@ -166,8 +167,8 @@ static void test_near(void **state)
     close_shop(&s);
 }
 
-/* Rent or buy: a longer runner goes on being used until what it wasted is what
- * compiling takes. */
+/* Ski rental: a longer runner is used until the time it has wasted reaches that
+ * of compiling. */
 static void test_rent_or_buy(void **state)
 {
     (void)state;
@@ -190,7 +191,7 @@ static void test_rent_or_buy(void **state)
     close_shop(&s);
 }
 
-/* The latest used are kept, and a length that comes back is made again. */
+/* The most recently used are cached; an older length is made again. */
 static void test_oldest_goes(void **state)
 {
     (void)state;
@@ -234,7 +235,7 @@ static void test_room_for_programs(void **state)
     close_shop(&s);
 }
 
-/* Where no device has static shapes, one graph serves all lengths. */
+/* If no device has static shapes, one graph serves all lengths. */
 static void test_open_length(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Models from GGUF files and Hugging Face directories, in the same terms. */
+/* Models from GGUF files and Hugging Face directories. */
 #include "files/gguf_kv.h"
 #include "sources/source.h"
 #include "temp_fixture.h"

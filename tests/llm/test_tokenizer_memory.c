@@ -1,5 +1,5 @@
-/* Every allocation of loading and of use fails once: an error that says so,
- * nothing leaked, and the next try succeeds. */
+/* Every allocation while loading and encoding fails once: the error names
+ * memory, nothing leaks, and the next call succeeds. */
 #include "tokenizer/json.h"
 #include "tokens.h"
 
