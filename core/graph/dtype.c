@@ -44,7 +44,7 @@ clv_status clv_dtype_size(uint32_t dtype, uint64_t n, uint64_t *bytes)
     return CLV_OK;
 }
 
-bool core_dtype_is_writable(uint32_t dtype)
+bool clv_dtype_is_writable(uint32_t dtype)
 {
     const clv_format *f = clv_format_of(dtype);
     return f && f->encode;
@@ -53,7 +53,7 @@ bool core_dtype_is_writable(uint32_t dtype)
 static clv_status check_convertible(uint32_t dtype, uint64_t n, bool writes)
 {
     uint64_t bytes;
-    if (writes ? core_dtype_is_writable(dtype) : core_dtype_is_real(dtype))
+    if (writes ? clv_dtype_is_writable(dtype) : core_dtype_is_real(dtype))
         return clv_dtype_size(dtype, n, &bytes);
     return clv_error(
         CLV_ERR_UNSUPPORTED, "no conversion %s %s; floats and blocks have one",
@@ -74,14 +74,18 @@ static clv_status check_blocks(const clv_format *f, const float *src,
                                uint64_t n)
 {
     const uint32_t limit = clv_float_bits(f->largest);
-    for (uint64_t i = 0; i < n; i += f->elements)
-        if (clv_largest_bits(src + i, (int)f->elements) > limit)
+    for (uint64_t i = 0; i < n; i += f->elements) {
+        uint32_t outside = 0;
+        for (uint32_t j = 0; j < f->elements; j++)
+            outside |= (clv_float_bits(src[i + j]) & 0x7fffffff) > limit;
+        if (outside)
             return clv_error(
                 CLV_ERR_INVALID,
                 "%s: elements %llu..%llu hold a value that is not finite "
                 "or beyond %g",
                 f->name, (unsigned long long)i,
                 (unsigned long long)i + f->elements - 1, (double)f->largest);
+    }
     return CLV_OK;
 }
 

@@ -133,12 +133,13 @@ static inline void clv_decode_i4(const void *src, float *dst, int64_t n)
     }
 }
 
-/* The bits of the largest magnitude; NaN is above all others. */
+/* The bits of the largest magnitude; NaN is passed over. */
 static inline uint32_t clv_largest_bits(const float *x, int n)
 {
     uint32_t largest = 0;
     for (int i = 0; i < n; i++) {
         uint32_t bits = clv_float_bits(x[i]) & 0x7fffffff;
+        bits = bits > 0x7f800000 ? 0 : bits;
         largest = bits > largest ? bits : largest;
     }
     return largest;
@@ -150,6 +151,15 @@ static inline float clv_inverse_scale(float scale)
 {
     float inverse = scale != 0 ? 1.0f / scale : 0;
     return (clv_float_bits(inverse) & 0x7fffffff) < 0x7f800000 ? inverse : 0;
+}
+
+/* The nearest integer within +-limit, halves away from zero; 0 for NaN. */
+static inline int32_t clv_round_within(float x, float limit)
+{
+    /* With 0.5 itself the float below a half would round up. */
+    const float half = x < 0 ? -0x1.fffffep-2f : 0x1.fffffep-2f;
+    x = x < -limit ? -limit : x > limit ? limit : x;
+    return (int32_t)(x == x ? x + half : 0);
 }
 
 typedef struct clv_block_q8_0 {
@@ -169,18 +179,13 @@ static inline void clv_decode_q8_0(const void *src, float *dst, int64_t n)
 
 static inline void clv_encode_q8_0(const float *src, void *dst, int64_t n)
 {
-    /* Halves round away from zero. With 0.5 itself the float below a half
-     * would round up. */
-    const float half = 0x1.fffffep-2f;
     clv_block_q8_0 *b = (clv_block_q8_0 *)dst;
     for (int64_t i = 0; i < n / 32; i++, b++, src += 32) {
         float d = clv_bits_float(clv_largest_bits(src, 32)) / 127.0f;
         float inverse = clv_inverse_scale(d);
         b->d = clv_f32_to_f16(d);
-        for (int j = 0; j < 32; j++) {
-            float x = src[j] * inverse;
-            b->q[j] = (int8_t)(int32_t)(x + (x < 0 ? -half : half));
-        }
+        for (int j = 0; j < 32; j++)
+            b->q[j] = (int8_t)clv_round_within(src[j] * inverse, 127);
     }
 }
 
@@ -215,8 +220,9 @@ static inline void clv_encode_q4_0(const float *src, void *dst, int64_t n)
         float d = extreme / -8.0f, inverse = clv_inverse_scale(d);
         b->d = clv_f32_to_f16(d);
         for (int j = 0; j < 16; j++) {
-            int32_t low = (int32_t)(src[j] * inverse + 8.5f);
-            int32_t high = (int32_t)(src[j + 16] * inverse + 8.5f);
+            float x = src[j] * inverse, y = src[j + 16] * inverse;
+            int32_t low = (int32_t)((x == x ? x : 0) + 8.5f);
+            int32_t high = (int32_t)((y == y ? y : 0) + 8.5f);
             low = low < 15 ? low : 15;
             high = high < 15 ? high : 15;
             b->q[j] = (uint8_t)(low | high << 4);
@@ -262,8 +268,8 @@ typedef struct clv_format {
     const char *safetensors_name; /* "BF16", or NULL */
     /* n elements, whole blocks. Integers without their scales. NULL: indices */
     void (*decode)(const void *src, float *dst, int64_t n);
-    /* src: finite values up to `largest`, any values for floats. NULL: cannot
-     * be written. */
+    /* Any values: in blocks NaN becomes 0, and magnitudes above `largest`
+     * become infinite or NaN. NULL: the format cannot be written. */
     void (*encode)(const float *src, void *dst, int64_t n);
 } clv_format;
 

@@ -59,6 +59,7 @@ typedef struct clv_operand {
     uint8_t first;    /* clv_cut_axis of the outermost dimension */
     uint8_t last;     /* and of the last one; a vector has only this */
     uint8_t groups;   /* last has one head for each group of query heads */
+    uint8_t written;  /* an input that the op writes */
 } clv_operand;
 
 typedef enum clv_attr_type {
@@ -121,6 +122,39 @@ static inline int clv_op_is_elementwise(uint32_t op)
            op_class == CLV_CLASS_GATED;
 }
 
+/* Whether the op writes its input i. */
+static inline int clv_op_writes(uint32_t op, uint32_t i)
+{
+    const clv_op_info *info = clv_op_find(op);
+    return info && i < info->n_inputs && info->inputs[i].written;
+}
+
+/* Input i of an op, or its output for i the number of the node's inputs. An
+ * operand that the op does not have is not cut. */
+static inline clv_operand clv_op_operand(const clv_node *node, uint32_t i)
+{
+    const clv_operand none = {NULL, CLV_CUT_NONE, CLV_CUT_NONE, 0, 0};
+    const clv_op_info *info = clv_op_find(node->op);
+    if (!info || (i < node->n_inputs && i >= info->n_inputs))
+        return none;
+    return i < node->n_inputs    ? info->inputs[i]
+           : i == node->n_inputs ? info->output
+                                 : none;
+}
+
+/* The first input that has a row, or an entry, for each row of the activation:
+ * static shapes and symbols are about its outermost dimension. */
+static inline uint32_t clv_op_sequence_input(uint32_t op)
+{
+    const clv_op_info *info = clv_op_find(op);
+    uint32_t i = 0;
+    while (info && i + 1 < info->n_inputs &&
+           info->inputs[i].first != CLV_CUT_SEQUENCE &&
+           info->inputs[i].last != CLV_CUT_SEQUENCE)
+        i++;
+    return i;
+}
+
 /* ------------------------------------------------------------------------ */
 /* Attributes                                                                */
 
@@ -146,6 +180,17 @@ static inline float clv_attr_float(const clv_op_attr *attr,
     float value;
     memcpy(&value, (const char *)attr + field->offset, sizeof value);
     return value;
+}
+
+/* Sets a field; value: a whole number, which a float takes on. */
+static inline void clv_attr_set(clv_op_attr *attr, const clv_attr_field *field,
+                                uint32_t value)
+{
+    const float real = (float)value;
+    const int is_float =
+        field->type == CLV_ATTR_F32 || field->type == CLV_ATTR_F32_POS;
+    memcpy((char *)attr + field->offset,
+           is_float ? (const void *)&real : &value, sizeof value);
 }
 
 /* The value of the op's first field of this type; 0 if it has none. */
@@ -570,14 +615,16 @@ static inline const clv_op_info *clv_op_find(uint32_t op)
 {
 /* clang-format off */
 #define CLV_O_(name, first, last)                                              \
-    {name, CLV_CUT_##first, CLV_CUT_##last, 0}
+    {name, CLV_CUT_##first, CLV_CUT_##last, 0, 0}
 #define CLV_G_(name, first, last)                                              \
-    {name, CLV_CUT_##first, CLV_CUT_##last, 1}
+    {name, CLV_CUT_##first, CLV_CUT_##last, 1, 0}
+#define CLV_W_(name, first, last)                                              \
+    {name, CLV_CUT_##first, CLV_CUT_##last, 0, 1}
 #define CLV_A_(name, member, type)                                             \
     {name, (uint32_t)offsetof(clv_op_attr, member), CLV_ATTR_##type, NULL}
 #define CLV_E_(name, member, choices)                                          \
     {name, (uint32_t)offsetof(clv_op_attr, member), CLV_ATTR_ENUM, choices}
-#define CLV_NO_OUTPUT_ {NULL, CLV_CUT_NONE, CLV_CUT_NONE, 0}
+#define CLV_NO_OUTPUT_ {NULL, CLV_CUT_NONE, CLV_CUT_NONE, 0, 0}
 #define CLV_NO_ATTR_ {{NULL, 0, 0, NULL}}
 #define CLV_UNARY_(name, op, work, fields)                                     \
     {name, CLV_OP_##op, CLV_CLASS_UNARY, 1, 1, work, clv_infer_unary,          \
@@ -594,7 +641,7 @@ static inline const clv_op_info *clv_op_find(uint32_t op)
          CLV_O_("y", SEQUENCE, ROWS), CLV_NO_ATTR_},
         {"set_rows", CLV_OP_SET_ROWS, CLV_CLASS_SET_ROWS, 3, 3, 1,
          clv_infer_set_rows,
-         {CLV_O_("state", NONE, ROWS), CLV_O_("src", SEQUENCE, ROWS),
+         {CLV_W_("state", NONE, ROWS), CLV_O_("src", SEQUENCE, ROWS),
           CLV_O_("ids", NONE, SEQUENCE)},
          CLV_NO_OUTPUT_, CLV_NO_ATTR_},
         {"matmul", CLV_OP_MATMUL, CLV_CLASS_MATMUL, 3, 2, 0,
@@ -658,6 +705,7 @@ static inline const clv_op_info *clv_op_find(uint32_t op)
 #undef CLV_BINARY_
 #undef CLV_O_
 #undef CLV_G_
+#undef CLV_W_
 #undef CLV_A_
 #undef CLV_E_
 #undef CLV_NO_OUTPUT_

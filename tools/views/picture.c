@@ -93,7 +93,7 @@ static void draw_axis(const view_drawing *d, const view_panel *panel)
         double x = view_panel_x(panel, i * tick);
         svg_line(d->out, x, panel->y, x, y + 4, (svg_look){.stroke = RULE});
         snprintf(label, sizeof label, "%.*f", decimals < 6 ? decimals : 6,
-                 i * tick / 1e6);
+                 i * tick / 1e6 + 0.0); /* no "-0" */
         svg_text(d->out, x, y + 17, 11, SVG_MIDDLE, FAINT, label);
     }
     svg_text(d->out, panel->x - 28, y + 17, 11, SVG_END, FAINT, "ms");

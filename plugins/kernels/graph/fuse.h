@@ -18,25 +18,7 @@
  */
 #pragma once
 
-#include "lower/check.h"
-
-#define GPU_MAX_LINKS 4
-
-typedef struct gpu_link {
-    gpu_post_op op;
-    gpu_tensor operand; /* index CLV_NO_TENSOR: none */
-} gpu_link;
-
-typedef struct gpu_chain {
-    gpu_link links[GPU_MAX_LINKS];
-    uint32_t n_links;
-    uint32_t nodes[GPU_MAX_LINKS + 1]; /* that are covered */
-    uint32_t n_nodes;
-    gpu_tensor out;        /* of the last that has one */
-    bool sets;             /* a SET_ROWS is the last: to the rows of */
-    gpu_tensor state, ids; /* state that ids say */
-    uint32_t map;          /* private buffer: the row of each, or -1 */
-} gpu_chain;
+#include "lower/fused.h"
 
 typedef struct gpu_fusion {
     const clv_host_api *host;

@@ -1,5 +1,5 @@
 #include "graph/group.h"
-#include "lower/variant.h"
+#include "ops/gemv_tensor.h"
 
 /* A transient that one node writes, as a whole. */
 static bool is_single(const gpu_fusion *f, const gpu_tensor *t)
@@ -25,7 +25,7 @@ static bool may_join(const gpu_fusion *f, const gpu_fused *fused,
 
 /* Products of x from node `from` on. False: one of them cannot join. */
 static bool gather(const gpu_fusion *f, uint32_t from, uint32_t x,
-                   gpu_fused_test *takes, gpu_fused *fused)
+                   gpu_fused *fused)
 {
     bool all = true;
     for (uint32_t i = from; i < f->graph->n_nodes; i++) {
@@ -37,7 +37,7 @@ static bool gather(const gpu_fusion *f, uint32_t from, uint32_t x,
         gpu_fused_member *member = &fused->members[fused->n];
         gpu_check_node(f->target, f->graph, i, &member->product);
         if (!may_join(f, fused, &member->product) ||
-            !takes(&member->product, &fused->members[0].product)) {
+            !gpu_fused_takes(&member->product, &fused->members[0].product)) {
             all = false;
             continue;
         }
@@ -84,11 +84,6 @@ static void add_glu(const gpu_fusion *f, gpu_fused *fused)
 
 /* ------------------------------------------------------------------------ */
 /* Turned queries and keys                                                   */
-
-bool gpu_fused_has_halves(const gpu_fused *fused)
-{
-    return fused->rope && fused->rope->node.attr.rope.mode == CLV_ROPE_HALVES;
-}
 
 static bool is_same_rope(const gpu_node *a, const gpu_node *b)
 {
@@ -167,12 +162,12 @@ static bool end_by_rows(const gpu_fusion *f, uint32_t leader, gpu_fused *fused)
 }
 
 static bool find_behind_norm(const gpu_fusion *f, const gpu_node *node,
-                             gpu_fused_test *takes, gpu_fused *fused)
+                             gpu_fused *fused)
 {
     const gpu_tensor *y = &node->out;
     if (!is_single(f, y) || !is_constant(&node->in[1]) ||
         gpu_is_disabled(f->target, "fuse_rms_norm") ||
-        !gather(f, node->index + 1, y->index, takes, fused) ||
+        !gather(f, node->index + 1, y->index, fused) ||
         fused->n != f->uses[y->index].reads)
         return false;
     fused->norm = *node;
@@ -182,20 +177,19 @@ static bool find_behind_norm(const gpu_fusion *f, const gpu_node *node,
     return true;
 }
 
-bool gpu_fused_find(const gpu_fusion *f, const gpu_node *node,
-                    gpu_fused_test *takes, gpu_fused *fused)
+bool gpu_fused_find(const gpu_fusion *f, const gpu_node *node, gpu_fused *fused)
 {
     memset(fused, 0, sizeof *fused);
     if (f->off || f->target->slices)
         return false;
     if (node->node.op == CLV_OP_RMS_NORM) {
-        if (!find_behind_norm(f, node, takes, fused))
+        if (!find_behind_norm(f, node, fused))
             return false;
     } else if (node->node.op == CLV_OP_MATMUL) {
         const clv_tensor_desc *x = &node->in[0].d;
         if (x->usage != CLV_USAGE_INPUT && !is_single(f, &node->in[0]))
             return false;
-        gather(f, node->index, node->in[0].index, takes, fused);
+        gather(f, node->index, node->in[0].index, fused);
         fused->x = node->in[0];
         if (fused->n < 2 || fused->members[0].product.index != node->index)
             return false;

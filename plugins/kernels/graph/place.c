@@ -42,20 +42,6 @@ void gpu_place_look(gpu_fusion *f)
     }
 }
 
-bool gpu_place_fits(const gpu_target *target, const clv_layout_map *map,
-                    uint32_t storage, uint32_t dtype)
-{
-    const int64_t object = map->n_elements / map->extent[CLV_PHYS_OBJECT];
-    const bool halves = dtype == CLV_DTYPE_F16;
-    if (object > INT32_MAX || object * (halves ? 2 : 4) > gpu_reach(target) ||
-        (halves && storage && !target->image_halves[storage]))
-        return false;
-    for (uint32_t i = 0; i < 3 && storage != CLV_STORAGE_BUFFER; i++)
-        if (map->extent[CLV_PHYS_X + i] > target->image[storage][i])
-            return false;
-    return true;
-}
-
 /* The layout, where it exceeds no limit. */
 static bool make_map(const gpu_fusion *f, const gpu_tensor *t,
                      clv_layout_map *map)
@@ -64,7 +50,7 @@ static bool make_map(const gpu_fusion *f, const gpu_tensor *t,
     const int64_t dims[CLV_LAYOUT_AXES] = {1, 1, gpu_max_rows(t), 1,
                                            t->d.dims[t->d.rank - 1]};
     return clv_layout_init(map, CLV_LAYOUT_SLICES4, storage, dims, 0) &&
-           gpu_place_fits(f->target, map, storage, CLV_DTYPE_F32);
+           gpu_map_fits(f->target, map, storage, CLV_DTYPE_F32);
 }
 
 bool gpu_place_slices(const gpu_fusion *f, const gpu_node *node,

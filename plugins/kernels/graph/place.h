@@ -7,10 +7,6 @@
 
 #include "graph/fuse.h"
 
-/* Whether the map's objects keep to the limits of the target; dtype: of their
- * elements, F32, F16 or I32. */
-bool gpu_place_fits(const gpu_target *target, const clv_layout_map *map,
-                    uint32_t storage, uint32_t dtype);
 /* Which tensors to keep in slices: those that all who read them can read so,
  * and those that most can. For the others a dispatch makes a copy of rows,
  * once: it costs what one of them takes to read and write the tensor. */

@@ -8,6 +8,11 @@
 
 #include "lower/lower.h"
 
+/* Whether the map's objects keep to the limits of the target; dtype: of their
+ * elements, F32, F16 or I32. */
+bool gpu_map_fits(const gpu_target *target, const clv_layout_map *map,
+                  uint32_t storage, uint32_t dtype);
+
 /* Appends what brings src into dst, both of as many channels; rows: of dst,
  * with its padding. Either may be an operand in slices. */
 clv_status gpu_convert(gpu_builder *b, uint32_t node, const gpu_operand *src,

@@ -1,5 +1,5 @@
-#include "activations.h"
-#include "tiles.h"
+#include "ops/activations.h"
+#include "ops/tiles.h"
 
 #define ITEMS 128 /* of a group of quantise_tiles, 8 channels each */
 
@@ -38,30 +38,21 @@ static clv_status quantise(gpu_lowering *lowering, const gpu_node *node,
                            uint32_t buffer)
 {
     const int64_t row = row_bytes(node);
-    gpu_text text = {.host = lowering->builder.host};
     gpu_call call;
-    clv_status status = CLV_OK;
-    gpu_puts(&text, gpu_template_packed);
-    gpu_puts(&text, gpu_template_activations_tensor_int8);
-    if (text.failed)
-        status = CLV_ERR_NO_MEMORY;
-    if (!status) {
-        gpu_call_init(&call, "activations_tensor_int8", text.data, node->index,
-                      ITEMS);
-        gpu_call_rows(&call, "x", &node->in[0], false);
-        gpu_add_private_rows(&call, "tiles", buffer, CLV_DTYPE_I8,
-                             gpu_ceil(rows_of(node), 16), row, row, true);
-        gpu_call_define(&call, "BLOCK", gpu_int8_block(node));
-        gpu_call_define(&call, "FRAGMENTS", !gpu_is_glsl(node->target));
-        gpu_call_define(&call, "NIBBLES", node->in[1].d.dtype == CLV_DTYPE_I4);
-        gpu_call_define(&call, "GROUP", ITEMS);
-        call.groups[0] =
-            gpu_constant((node->in[1].d.dims[1] + 8 * ITEMS - 1) / (8 * ITEMS));
-        call.groups[1] = rows_of(node);
-        status = gpu_build(&lowering->builder, &call, false);
-    }
-    gpu_text_free(&text);
-    return status;
+    gpu_call_init(&call, "activations_tensor_int8",
+                  gpu_template_activations_tensor_int8, node->index, ITEMS);
+    gpu_call_use(&call, gpu_template_packed);
+    gpu_call_rows(&call, "x", &node->in[0], false);
+    gpu_add_private_rows(&call, "tiles", buffer, CLV_DTYPE_I8,
+                         gpu_ceil(rows_of(node), 16), row, row, true);
+    gpu_call_define(&call, "BLOCK", gpu_int8_block(node));
+    gpu_call_define(&call, "FRAGMENTS", !gpu_is_glsl(node->target));
+    gpu_call_define(&call, "NIBBLES", node->in[1].d.dtype == CLV_DTYPE_I4);
+    gpu_call_define(&call, "GROUP", ITEMS);
+    call.groups[0] =
+        gpu_constant((node->in[1].d.dims[1] + 8 * ITEMS - 1) / (8 * ITEMS));
+    call.groups[1] = rows_of(node);
+    return gpu_add_run(lowering, &call);
 }
 
 clv_status gpu_int8_lower(gpu_lowering *lowering, const gpu_node *node,
@@ -71,18 +62,15 @@ clv_status gpu_int8_lower(gpu_lowering *lowering, const gpu_node *node,
     const gpu_bytes bytes = {.of = node->in[0].index + 1,
                              .form = gpu_int8_block(node) * 256 +
                                      node->in[1].d.dtype};
-    const bool known =
-        lowering->bytes.of == bytes.of && lowering->bytes.form == bytes.form;
-    clv_status status =
-        gpu_share_scratch(lowering, GPU_SCRATCH_BYTES,
-                          (uint64_t)(rows * row_bytes(node)), buffer);
-    if (status || known)
-        return status;
-    status = quantise(lowering, node, *buffer);
-    lowering->bytes = bytes;
-    if (lowering->aliased || status)
-        lowering->bytes.of = 0;
-    return status;
+    CLV_TRY(gpu_share_scratch(lowering, GPU_SCRATCH_BYTES,
+                              (uint64_t)(rows * row_bytes(node)), buffer));
+    if (lowering->bytes.of == bytes.of && lowering->bytes.form == bytes.form)
+        return CLV_OK;
+    lowering->bytes.of = 0;
+    CLV_TRY(quantise(lowering, node, *buffer));
+    if (!lowering->aliased)
+        lowering->bytes = bytes;
+    return CLV_OK;
 }
 
 void gpu_int8_add(gpu_call *call, const gpu_node *node, uint32_t buffer)

@@ -68,9 +68,7 @@ static clv_status get_counters(gpu_lowering *lowering, const gpu_node *node,
         *buffer = lowering->counters;
         return CLV_OK;
     }
-    clv_status status = gpu_build_private(b, (uint64_t)n * 4, true, buffer);
-    if (status)
-        return status;
+    CLV_TRY(gpu_build_private(b, (uint64_t)n * 4, true, buffer));
     b->code->privates[*buffer].own = true;
     gpu_call_init(&call, "zeros", gpu_template_zeros, node->index, 64);
     gpu_add_private_rows(&call, "dst", *buffer, CLV_DTYPE_F32, gpu_constant(1),
@@ -78,10 +76,10 @@ static clv_status get_counters(gpu_lowering *lowering, const gpu_node *node,
     call.groups[0] = gpu_constant((n + 63) / 64);
     lowering->counters = *buffer;
     lowering->n_counters = n;
-    return gpu_build(b, &call, true);
+    return gpu_add_setup(lowering, &call);
 }
 
-/* What groups leave for the one that joins them. */
+/* What groups leave for the one that reduces it. */
 static clv_status add_parts(gpu_lowering *lowering, gpu_call *call,
                             const gpu_node *node, const gpu_attention *s)
 {
@@ -89,12 +87,9 @@ static clv_status add_parts(gpu_lowering *lowering, gpu_call *call,
         (pairs_of(s) + s->queries - 1) / s->queries * s->groups;
     const int64_t rows = lists * s->parts * s->queries, row = 4 * (s->dim + 4);
     uint32_t buffer, counters;
-    clv_status status = gpu_share_scratch(lowering, GPU_SCRATCH_PARTS,
-                                          (uint64_t)(rows * row), &buffer);
-    if (!status)
-        status = get_counters(lowering, node, lists, &counters);
-    if (status)
-        return status;
+    CLV_TRY(gpu_share_scratch(lowering, GPU_SCRATCH_PARTS,
+                              (uint64_t)(rows * row), &buffer));
+    CLV_TRY(get_counters(lowering, node, lists, &counters));
     gpu_add_private_rows(call, "part", buffer, CLV_DTYPE_F32,
                          gpu_constant(rows), s->dim + 4, row, true);
     gpu_add_private_rows(call, "done", counters, CLV_DTYPE_I32,
@@ -102,17 +97,18 @@ static clv_status add_parts(gpu_lowering *lowering, gpu_call *call,
     return CLV_OK;
 }
 
-static clv_status build(gpu_lowering *lowering, const gpu_node *node,
-                        const gpu_attention *s, const char *text)
+clv_status gpu_attention_decode_lower(gpu_lowering *lowering,
+                                      const gpu_node *node,
+                                      const gpu_attention *s)
 {
     const clv_op_attr *attr = &node->node.attr;
     gpu_call call;
-    gpu_call_init(&call, "attention_decode_tensor", text, node->index,
+    gpu_call_init(&call, "attention_decode_tensor",
+                  gpu_template_attention_decode_tensor_opencl, node->index,
                   s->items);
+    gpu_use_tensor(&call, node->target, false);
     gpu_attention_operands(&call, node, s);
-    clv_status status = add_parts(lowering, &call, node, s);
-    if (status)
-        return status;
+    CLV_TRY(add_parts(lowering, &call, node, s));
     gpu_call_rows(&call, "dst", &node->out, true);
     gpu_call_param(&call, "groups", gpu_constant(s->groups));
     gpu_call_define(&call, "ITEMS", s->items);
@@ -124,19 +120,5 @@ static clv_status build(gpu_lowering *lowering, const gpu_node *node,
     gpu_call_define(&call, "CAPPED", attr->attention.softcap != 0);
     gpu_call_define(&call, "PARTS", s->parts);
     gpu_attention_groups(&call, s);
-    return gpu_build(&lowering->builder, &call, false);
-}
-
-clv_status gpu_attention_decode_lower(gpu_lowering *lowering,
-                                      const gpu_node *node,
-                                      const gpu_attention *s)
-{
-    gpu_text text = {.host = lowering->builder.host};
-    gpu_puts(&text, gpu_template_packed);
-    gpu_puts(&text, gpu_tensor_words(node->target));
-    gpu_puts(&text, gpu_template_attention_decode_tensor_opencl);
-    clv_status status =
-        text.failed ? CLV_ERR_NO_MEMORY : build(lowering, node, s, text.data);
-    gpu_text_free(&text);
-    return status;
+    return gpu_add_run(lowering, &call);
 }

@@ -17,19 +17,6 @@ uint32_t gpu_attention_values(const gpu_attention *s)
                          : COOP_KEYS * (s->d_max / 8 + 1);
 }
 
-static clv_status make_text(gpu_text *text, const gpu_target *target,
-                            const gpu_attention *s)
-{
-    gpu_puts(text, gpu_template_packed);
-    if (s->kind == GPU_ATTENTION_PREFILL)
-        gpu_puts(text, gpu_tensor_words(target));
-    gpu_puts(text, s->kind == GPU_ATTENTION_PORTABLE ? gpu_template_attention
-                   : gpu_is_glsl(target)
-                       ? gpu_template_attention_prefill_tensor_glsl
-                       : gpu_template_attention_prefill_tensor_opencl);
-    return text->failed ? CLV_ERR_NO_MEMORY : CLV_OK;
-}
-
 /* Cache rows in use: those that there are, and a bound on them that holds in
  * this run. */
 static gpu_expr rows_used(const gpu_node *node, const gpu_operand *k)
@@ -43,18 +30,9 @@ static gpu_expr rows_used(const gpu_node *node, const gpu_operand *k)
 static void add_partial(gpu_call *call, const char *name,
                         const gpu_attention *s, uint32_t buffer, bool written)
 {
-    gpu_operand *o = &call->operands[call->n_operands++];
-    *o = (gpu_operand){.name = name,
-                       .dtype = CLV_DTYPE_F32,
-                       .written = written,
-                       .memory = GPU_MEMORY_PRIVATE,
-                       .index = buffer,
-                       .packed = true,
-                       .width = gpu_constant(s->n * s->heads * s->parts),
-                       .channels = gpu_constant(s->dim + 2)};
-    for (uint32_t i = 0; i < 5; i++)
-        o->strides[i] = gpu_constant(0);
-    o->strides[CLV_L_W] = gpu_constant(4 * (s->dim + 2));
+    gpu_add_private_rows(call, name, buffer, CLV_DTYPE_F32,
+                         gpu_constant(s->n * s->heads * s->parts), s->dim + 2,
+                         4 * (s->dim + 2), written);
 }
 
 void gpu_attention_operands(gpu_call *call, const gpu_node *node,
@@ -88,16 +66,23 @@ void gpu_attention_groups(gpu_call *call, const gpu_attention *s)
 }
 
 static clv_status add_scores(gpu_lowering *lowering, const gpu_node *node,
-                             const gpu_attention *s, const char *text,
-                             uint32_t buffer)
+                             const gpu_attention *s, uint32_t buffer)
 {
-    const bool matrix = s->kind == GPU_ATTENTION_PREFILL;
+    const bool tensor = s->kind == GPU_ATTENTION_PREFILL;
     gpu_call call;
-    gpu_call_init(&call, matrix ? "attention_prefill_tensor" : "attention",
-                  text, node->index, s->items);
+    gpu_call_init(&call, tensor ? "attention_prefill_tensor" : "attention",
+                  !tensor ? gpu_template_attention
+                  : gpu_is_glsl(node->target)
+                      ? gpu_template_attention_prefill_tensor_glsl
+                      : gpu_template_attention_prefill_tensor_opencl,
+                  node->index, s->items);
     if (s->transposed)
-        call.variant = matrix ? "attention_prefill_tensor_transposed"
+        call.variant = tensor ? "attention_prefill_tensor_transposed"
                               : "attention_transposed";
+    if (tensor)
+        gpu_use_tensor(&call, node->target, false);
+    else
+        gpu_call_use(&call, gpu_template_packed);
     gpu_attention_operands(&call, node, s);
     const gpu_expr used = rows_used(node, &call.operands[1]);
     if (s->parts > 1)
@@ -111,15 +96,15 @@ static clv_status add_scores(gpu_lowering *lowering, const gpu_node *node,
     gpu_call_define(&call, "VALUES_TRANSPOSED", s->transposed);
     gpu_call_define(&call, "V_SIZE", gpu_attention_values(s));
     gpu_call_param(&call, "value_step", gpu_constant(node->in[2].d.strides[1]));
-    gpu_call_define(&call, matrix ? "ITEMS" : "GROUP", s->items);
+    gpu_call_define(&call, tensor ? "ITEMS" : "GROUP", s->items);
     gpu_call_define(&call, "KEYS", gpu_attention_keys(node->target));
     gpu_call_define(&call, "D_MAX", s->d_max);
     gpu_attention_groups(&call, s);
-    return gpu_build(&lowering->builder, &call, false);
+    return gpu_add_run(lowering, &call);
 }
 
-static clv_status add_join(gpu_lowering *lowering, const gpu_node *node,
-                           const gpu_attention *s, uint32_t buffer)
+static clv_status add_reduce(gpu_lowering *lowering, const gpu_node *node,
+                             const gpu_attention *s, uint32_t buffer)
 {
     gpu_call call;
     gpu_call_init(&call, "attention_reduce", gpu_template_attention_reduce,
@@ -133,25 +118,20 @@ static clv_status add_join(gpu_lowering *lowering, const gpu_node *node,
     all.constant *= s->heads * s->dim;
     all.factor *= s->heads * s->dim;
     call.groups[0] = gpu_ceil(all, s->items);
-    return gpu_build(&lowering->builder, &call, false);
+    return gpu_add_run(lowering, &call);
 }
 
 clv_status gpu_attention_prefill_lower(gpu_lowering *lowering,
                                        const gpu_node *node,
                                        const gpu_attention *s)
 {
-    gpu_text text = {.host = lowering->builder.host};
     uint32_t buffer = 0;
-    clv_status status = make_text(&text, node->target, s);
-    if (!status && s->parts > 1)
-        status = gpu_share_scratch(lowering, GPU_SCRATCH_PARTS,
-                                   (uint64_t)(s->n * s->heads * s->parts) *
-                                       (uint64_t)(s->dim + 2) * 4,
-                                   &buffer);
-    if (!status)
-        status = add_scores(lowering, node, s, text.data, buffer);
-    if (!status && s->parts > 1)
-        status = add_join(lowering, node, s, buffer);
-    gpu_text_free(&text);
-    return status;
+    if (s->parts == 1)
+        return add_scores(lowering, node, s, buffer);
+    CLV_TRY(gpu_share_scratch(lowering, GPU_SCRATCH_PARTS,
+                              (uint64_t)(s->n * s->heads * s->parts) *
+                                  (uint64_t)(s->dim + 2) * 4,
+                              &buffer));
+    CLV_TRY(add_scores(lowering, node, s, buffer));
+    return add_reduce(lowering, node, s, buffer);
 }

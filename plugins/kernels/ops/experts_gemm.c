@@ -3,7 +3,7 @@
  * expert's, and, where there are scores, added up after that. Products of the
  * same ids share the order.
  */
-#include "experts.h"
+#include "ops/experts.h"
 
 enum {
     GX = 8,
@@ -71,16 +71,8 @@ static void add_private(gpu_call *call, const char *name, uint32_t buffer,
                         uint32_t dtype, int64_t rows, int64_t channels,
                         bool written)
 {
-    gpu_operand *o = &call->operands[call->n_operands++];
-    *o = (gpu_operand){.name = name,
-                       .dtype = dtype,
-                       .written = written,
-                       .memory = GPU_MEMORY_PRIVATE,
-                       .index = buffer,
-                       .width = gpu_constant(rows),
-                       .channels = gpu_constant(channels),
-                       .packed = true};
-    o->strides[CLV_L_W] = gpu_constant(4 * channels);
+    gpu_add_private_rows(call, name, buffer, dtype, gpu_constant(rows),
+                         channels, 4 * channels, written);
 }
 
 static void add_table(gpu_call *call, const gpu_node *node, uint32_t table,
@@ -95,13 +87,13 @@ static clv_status lower_sort(gpu_lowering *lowering, const gpu_node *node,
 {
     const gpu_order order = {node->in[2].index + 1, experts_of(node)};
     const uint32_t group = gpu_row_group(lowering->target, 512);
-    const bool known = lowering->order.ids == order.ids &&
-                       lowering->order.experts == order.experts;
     gpu_call call;
-    clv_status status = gpu_share_scratch(lowering, GPU_SCRATCH_EXPERTS,
-                                          (uint64_t)table_bytes(node), table);
-    if (status || known)
-        return status;
+    CLV_TRY(gpu_share_scratch(lowering, GPU_SCRATCH_EXPERTS,
+                              (uint64_t)table_bytes(node), table));
+    if (lowering->order.ids == order.ids &&
+        lowering->order.experts == order.experts)
+        return CLV_OK;
+    lowering->order.ids = 0;
     gpu_call_init(&call, "experts_sort", gpu_template_experts_sort, node->index,
                   group);
     gpu_call_rows(&call, "ids", &node->in[2], false);
@@ -110,20 +102,22 @@ static clv_status lower_sort(gpu_lowering *lowering, const gpu_node *node,
     gpu_call_define(&call, "EXPERTS", experts_of(node));
     gpu_call_param(&call, "used", gpu_constant(node->in[2].d.dims[1]));
     call.groups[0] = gpu_constant(1);
-    status = gpu_build(&lowering->builder, &call, false);
-    lowering->order = lowering->aliased || status ? (gpu_order){0, 0} : order;
-    return status;
+    CLV_TRY(gpu_add_run(lowering, &call));
+    if (!lowering->aliased)
+        lowering->order = order;
+    return CLV_OK;
 }
 
 /* Experts from first on. */
 static clv_status lower_tiles(gpu_lowering *lowering, const gpu_node *node,
-                              const char *text, uint32_t table, uint32_t parts,
-                              int64_t first, int64_t count)
+                              uint32_t table, uint32_t parts, int64_t first,
+                              int64_t count)
 {
     const int64_t used = node->in[2].d.dims[1];
     const int64_t outputs = node->in[1].d.dims[1];
     gpu_call call;
-    gpu_call_init(&call, "experts_gemm", text, node->index, ITEMS);
+    gpu_call_init(&call, "experts_gemm", gpu_template_experts_gemm, node->index,
+                  ITEMS);
     gpu_experts_operands(&call, node, first, count);
     gpu_expr tiles = call.operands[0].width;
     add_table(&call, node, table, false);
@@ -142,11 +136,11 @@ static clv_status lower_tiles(gpu_lowering *lowering, const gpu_node *node,
     tiles.factor *= used;
     call.groups[0] = gpu_ceil(gpu_constant(outputs), BM);
     call.groups[1] = gpu_ceil(tiles, BN);
-    return gpu_build(&lowering->builder, &call, false);
+    return gpu_add_run(lowering, &call);
 }
 
-static clv_status lower_join(gpu_lowering *lowering, const gpu_node *node,
-                             uint32_t parts)
+static clv_status lower_reduce(gpu_lowering *lowering, const gpu_node *node,
+                               uint32_t parts)
 {
     const int64_t outputs = node->in[1].d.dims[1];
     gpu_call call;
@@ -164,28 +158,20 @@ static clv_status lower_join(gpu_lowering *lowering, const gpu_node *node,
                    gpu_constant(node->node.attr.experts.normalised));
     call.groups[0] = gpu_ceil(gpu_constant(outputs), JOIN_ITEMS);
     call.groups[1] = dst->width;
-    return gpu_build(&lowering->builder, &call, false);
+    return gpu_add_run(lowering, &call);
 }
 
 clv_status gpu_experts_lower_gemm(gpu_lowering *lowering, const gpu_node *node)
 {
     const int64_t n = experts_of(node), step = gpu_experts_step(node);
-    gpu_text text = {.host = lowering->builder.host};
-    uint32_t table = 0, parts = 0;
-    clv_status status = lower_sort(lowering, node, &table);
-    gpu_puts(&text, gpu_template_packed);
-    gpu_puts(&text, gpu_template_weights);
-    gpu_puts(&text, gpu_template_experts_gemm);
-    if (!status && text.failed)
-        status = CLV_ERR_NO_MEMORY;
-    if (!status && gpu_experts_scored(node))
-        status = gpu_share_scratch(lowering, GPU_SCRATCH_PARTS,
-                                   (uint64_t)parts_bytes(node), &parts);
-    for (int64_t e = 0; e < n && !status; e += step)
-        status = lower_tiles(lowering, node, text.data, table, parts, e,
-                             n - e < step ? n - e : step);
-    if (!status && gpu_experts_scored(node))
-        status = lower_join(lowering, node, parts);
-    gpu_text_free(&text);
-    return status;
+    const bool scored = gpu_experts_scored(node);
+    uint32_t table, parts = 0;
+    CLV_TRY(lower_sort(lowering, node, &table));
+    if (scored)
+        CLV_TRY(gpu_share_scratch(lowering, GPU_SCRATCH_PARTS,
+                                  (uint64_t)parts_bytes(node), &parts));
+    for (int64_t e = 0; e < n; e += step)
+        CLV_TRY(lower_tiles(lowering, node, table, parts, e,
+                            n - e < step ? n - e : step));
+    return scored ? lower_reduce(lowering, node, parts) : CLV_OK;
 }

@@ -3,11 +3,11 @@
  * serve both kernels: one for many rows, whose x another dispatch has made into
  * halves or bytes, and one for few.
  */
-#include "gemm_tensor.h"
-#include "gemv_tensor_glsl.h"
-#include "activations.h"
-#include "gemv_tensor.h"
-#include "tiles.h"
+#include "ops/gemm_tensor.h"
+#include "ops/gemv_tensor_glsl.h"
+#include "ops/activations.h"
+#include "ops/gemv_tensor.h"
+#include "ops/tiles.h"
 #include "lower/variant.h"
 
 /* ------------------------------------------------------------------------ */
@@ -216,36 +216,31 @@ static clv_status lower_halves(gpu_lowering *lowering, const gpu_node *node,
 {
     const int64_t channels = node->in[0].d.dims[1];
     const uint64_t rows = (uint64_t)gpu_max_rows(&node->in[0]);
-    gpu_builder *b = &lowering->builder;
-    gpu_text text = {.host = b->host};
     gpu_call call;
-    const bool known = lowering->halves_of == node->in[0].index + 1;
-    clv_status status = gpu_tensor_text(&text, node->target,
-                                        gpu_template_activations_tensor_f16);
-    if (!status)
-        status = gpu_share_scratch(lowering, GPU_SCRATCH_HALVES,
-                                   rows * (uint64_t)channels * 2, &out->q);
-    if (!status)
-        status = gpu_share_scratch(lowering, GPU_SCRATCH_HALVES_SCALE, rows * 4,
-                                   &out->scale);
-    if (!status && !known) {
-        gpu_call_init(&call, "activations_tensor_f16", text.data, node->index,
-                      256);
-        gpu_call_rows(&call, "x", &node->in[0], false);
-        gpu_add_private_rows(&call, "q", out->q, CLV_DTYPE_F16, rows_of(node),
-                             channels, channels * 2, true);
-        gpu_add_private_rows(&call, "scale", out->scale, CLV_DTYPE_F32,
-                             gpu_constant(1), (int64_t)rows, 0, true);
-        gpu_call_define(&call, "GROUP", 256);
-        gpu_call_define(&call, "ITEMS", 256);
-        gpu_call_define(&call, "DTYPE", CLV_DTYPE_F16);
-        call.groups[0] = rows_of(node);
-        status = gpu_build(b, &call, false);
-        lowering->halves_of =
-            lowering->aliased || status ? 0 : node->in[0].index + 1;
-    }
-    gpu_text_free(&text);
-    return status;
+    CLV_TRY(gpu_share_scratch(lowering, GPU_SCRATCH_HALVES,
+                              rows * (uint64_t)channels * 2, &out->q));
+    CLV_TRY(gpu_share_scratch(lowering, GPU_SCRATCH_HALVES_SCALE, rows * 4,
+                              &out->scale));
+    if (lowering->halves_of == node->in[0].index + 1)
+        return CLV_OK;
+    lowering->halves_of = 0;
+    gpu_call_init(&call, "activations_tensor_f16",
+                  gpu_template_activations_tensor_f16, node->index, 256);
+    gpu_call_use(&call, gpu_template_packed);
+    if (!gpu_is_glsl(node->target))
+        gpu_call_use(&call, gpu_tensor_words(node->target));
+    gpu_call_rows(&call, "x", &node->in[0], false);
+    gpu_add_private_rows(&call, "q", out->q, CLV_DTYPE_F16, rows_of(node),
+                         channels, channels * 2, true);
+    gpu_add_private_rows(&call, "scale", out->scale, CLV_DTYPE_F32,
+                         gpu_constant(1), (int64_t)rows, 0, true);
+    gpu_call_define(&call, "GROUP", 256);
+    gpu_call_define(&call, "ITEMS", 256);
+    call.groups[0] = rows_of(node);
+    CLV_TRY(gpu_add_run(lowering, &call));
+    if (!lowering->aliased)
+        lowering->halves_of = node->in[0].index + 1;
+    return CLV_OK;
 }
 
 static void add_bias(gpu_call *call, const gpu_node *node)
@@ -267,18 +262,15 @@ static void add_shape(gpu_call *call, const gpu_node *node, const shape *s)
     gpu_call_define(call, "ITEMS", s->wm * s->wn * 32);
 }
 
-/* The text of the kernel for many rows. */
-static clv_status gemm_text(gpu_text *text, const gpu_node *node)
+static void use_texts(gpu_call *call, const gpu_node *node)
 {
-    const bool glsl = gpu_is_glsl(node->target), bytes = gpu_is_int8(node);
-    const char *x = glsl    ? bytes ? gpu_template_gemm_tensor_int8_glsl
-                                    : gpu_template_gemm_tensor_f16_glsl
-                    : bytes ? gpu_template_gemm_tensor_int8_opencl
-                            : gpu_template_gemm_tensor_f16_opencl;
-    clv_status status = gpu_tensor_text(text, node->target, x);
-    gpu_puts(text, glsl ? gpu_template_gemm_tensor_glsl
-                        : gpu_template_gemm_tensor_opencl);
-    return text->failed ? CLV_ERR_NO_MEMORY : status;
+    const bool glsl = gpu_is_glsl(node->target), int8 = gpu_is_int8(node);
+    gpu_use_tensor(call, node->target, int8);
+    gpu_use_tiles(call, node->target);
+    gpu_call_use(call, glsl   ? int8 ? gpu_template_gemm_tensor_int8_glsl
+                                     : gpu_template_gemm_tensor_f16_glsl
+                       : int8 ? gpu_template_gemm_tensor_int8_opencl
+                              : gpu_template_gemm_tensor_f16_opencl);
 }
 
 static void add_x(gpu_call *call, const gpu_node *node, const operand_x *x)
@@ -300,36 +292,31 @@ static clv_status lower_gemm(gpu_lowering *lowering, const gpu_node *node,
                              uint32_t parts)
 {
     const int64_t out = node->in[1].d.dims[0];
-    gpu_builder *b = &lowering->builder;
-    gpu_text text = {.host = b->host};
     gpu_call call;
-    clv_status status = gemm_text(&text, node);
-    if (!status) {
-        gpu_call_init(&call, "gemm_tensor", text.data, node->index,
-                      (uint32_t)(s->wm * s->wn * 32));
-        call.variant = variant_name(node);
-        add_x(&call, node, x);
-        gpu_add_tiles(&call, node, "w", tiles);
-        if (s->split > 1) {
-            gpu_expr width = rows_of(node);
-            gpu_add_private_rows(&call, "dst", parts, CLV_DTYPE_F32, width, out,
-                                 4 * out, true);
-        } else {
-            add_bias(&call, node);
-            gpu_call_rows(&call, "dst", &node->out, true);
-        }
-        add_shape(&call, node, s);
-        call.groups[0] = gpu_constant((out + s->bm - 1) / s->bm);
-        call.groups[1] = gpu_ceil(rows_of(node), s->bn);
-        call.groups[2] = gpu_constant(s->split);
-        status = gpu_build(b, &call, false);
+    gpu_call_init(&call, "gemm_tensor",
+                  gpu_is_glsl(node->target) ? gpu_template_gemm_tensor_glsl
+                                            : gpu_template_gemm_tensor_opencl,
+                  node->index, (uint32_t)(s->wm * s->wn * 32));
+    call.variant = variant_name(node);
+    use_texts(&call, node);
+    add_x(&call, node, x);
+    gpu_add_tiles(&call, node, "w", tiles);
+    if (s->split > 1) {
+        gpu_add_private_rows(&call, "dst", parts, CLV_DTYPE_F32, rows_of(node),
+                             out, 4 * out, true);
+    } else {
+        add_bias(&call, node);
+        gpu_call_rows(&call, "dst", &node->out, true);
     }
-    gpu_text_free(&text);
-    return status;
+    add_shape(&call, node, s);
+    call.groups[0] = gpu_constant((out + s->bm - 1) / s->bm);
+    call.groups[1] = gpu_ceil(rows_of(node), s->bn);
+    call.groups[2] = gpu_constant(s->split);
+    return gpu_add_run(lowering, &call);
 }
 
-static clv_status lower_join(gpu_lowering *lowering, const gpu_node *node,
-                             const shape *s, uint32_t parts)
+static clv_status lower_reduce(gpu_lowering *lowering, const gpu_node *node,
+                               const shape *s, uint32_t parts)
 {
     const int64_t out = node->in[1].d.dims[0];
     gpu_call call;
@@ -343,31 +330,25 @@ static clv_status lower_join(gpu_lowering *lowering, const gpu_node *node,
     gpu_call_define(&call, "SPLIT", s->split);
     call.groups[0] = gpu_constant((out + 255) / 256);
     call.groups[1] = rows_of(node);
-    return gpu_build(&lowering->builder, &call, false);
+    return gpu_add_run(lowering, &call);
 }
 
 clv_status gpu_tensor_lower(gpu_lowering *lowering, const gpu_node *node)
 {
-    shape s = {0};
-    uint32_t tiles = 0, parts = 0;
+    uint32_t tiles, parts = 0;
     operand_x x = {0, 0};
-    clv_status status = gpu_lower_tiles(lowering, node, &tiles);
-    if (status || gpu_is_gemv(node))
-        return status
-                   ? status
-                   : gpu_gemv_tensor_lower(lowering, node, choose(node), tiles);
-    s = shape_of(choose(node));
-    status = gpu_is_int8(node) ? gpu_int8_lower(lowering, node, &x.q)
-                               : lower_halves(lowering, node, &x);
-    if (!status && s.split > 1)
-        status =
-            gpu_share_scratch(lowering, GPU_SCRATCH_PARTS,
+    CLV_TRY(gpu_lower_tiles(lowering, node, &tiles));
+    if (gpu_is_gemv(node))
+        return gpu_gemv_tensor_lower(lowering, node, choose(node), tiles);
+    const shape s = shape_of(choose(node));
+    CLV_TRY(gpu_is_int8(node) ? gpu_int8_lower(lowering, node, &x.q)
+                              : lower_halves(lowering, node, &x));
+    if (s.split == 1)
+        return lower_gemm(lowering, node, &s, tiles, &x, parts);
+    CLV_TRY(gpu_share_scratch(lowering, GPU_SCRATCH_PARTS,
                               (uint64_t)(s.split * gpu_max_rows(&node->in[0])) *
                                   (uint64_t)node->in[1].d.dims[0] * 4,
-                              &parts);
-    if (!status)
-        status = lower_gemm(lowering, node, &s, tiles, &x, parts);
-    if (!status && s.split > 1)
-        status = lower_join(lowering, node, &s, parts);
-    return status;
+                              &parts));
+    CLV_TRY(lower_gemm(lowering, node, &s, tiles, &x, parts));
+    return lower_reduce(lowering, node, &s, parts);
 }

@@ -1,8 +1,8 @@
-#include "gemv_tensor.h"
-#include "gemv_tensor_glsl.h"
-#include "gemm_tensor.h"
-#include "tiles.h"
-#include "lower/variant.h"
+#include "ops/gemv_tensor.h"
+#include "ops/gemv_tensor_glsl.h"
+#include "ops/gemm_tensor.h"
+#include "ops/tiles.h"
+#include "ops/rope.h"
 
 int64_t gpu_gemv_columns(const gpu_node *node)
 {
@@ -27,6 +27,11 @@ void gpu_gemv_define(gpu_call *call, const gpu_node *node,
                     !fused || !fused->rope        ? 0
                     : gpu_fused_has_halves(fused) ? 2
                                                   : 1);
+}
+
+bool gpu_fused_has_halves(const gpu_fused *fused)
+{
+    return fused->rope && fused->rope->node.attr.rope.mode == CLV_ROPE_HALVES;
 }
 
 /* Rows of tiles that a group reads at a time: gate and up, or both halves of
@@ -131,26 +136,33 @@ static const char lone[] =
     "    if ((o) < args.dst.Channels()) \\\n"
     "        args.dst.WriteScalar(y, 0, c, 0, 0, o);\n";
 
+/* A call of the kernel of OpenCL C. */
+static void begin(gpu_call *call, const gpu_node *node, const char *text)
+{
+    gpu_call_init(call, "gemv_tensor", gpu_template_gemv_tensor_opencl,
+                  node->index, 1);
+    gpu_call_use(call, text);
+    gpu_use_tensor(call, node->target, false);
+    gpu_use_tiles(call, node->target);
+}
+
+void gpu_gemv_operands(gpu_call *call, const gpu_node *node, uint32_t tiles)
+{
+    gpu_call_rows(call, "x", &node->in[0], false);
+    gpu_add_tiles(call, node, "w", tiles);
+    if (gpu_has(&node->in[2]))
+        gpu_call_post(call, GPU_POST_ADD, &node->in[2]);
+    gpu_call_rows(call, "dst", &node->out, true);
+}
+
 static clv_status lower_one(gpu_lowering *lowering, const gpu_node *node,
                             shape f, uint32_t tiles)
 {
-    gpu_text text = {.host = lowering->builder.host};
     gpu_call call;
-    gpu_puts(&text, lone);
-    clv_status status =
-        gpu_tensor_text(&text, node->target, gpu_template_gemv_tensor_opencl);
-    if (!status) {
-        gpu_call_init(&call, "gemv_tensor", text.data, node->index, 1);
-        gpu_call_rows(&call, "x", &node->in[0], false);
-        gpu_add_tiles(&call, node, "w", tiles);
-        if (gpu_has(&node->in[2]))
-            gpu_call_post(&call, GPU_POST_ADD, &node->in[2]);
-        gpu_call_rows(&call, "dst", &node->out, true);
-        add_numbers(&call, node, f, strips_of_one(node), NULL);
-        status = gpu_build(&lowering->builder, &call, false);
-    }
-    gpu_text_free(&text);
-    return status;
+    begin(&call, node, lone);
+    gpu_gemv_operands(&call, node, tiles);
+    add_numbers(&call, node, f, strips_of_one(node), NULL);
+    return gpu_add_run(lowering, &call);
 }
 
 clv_status gpu_gemv_tensor_lower(gpu_lowering *lowering, const gpu_node *node,
@@ -300,36 +312,38 @@ void gpu_fused_add(gpu_call *call, const gpu_fused *fused,
     }
 }
 
-clv_status gpu_fused_lower(gpu_lowering *lowering, const gpu_fused *fused)
+static clv_status lower_fused(gpu_lowering *lowering, const gpu_fused *fused,
+                              const uint32_t *tiles, uint32_t angles)
 {
     const gpu_node *first = &fused->members[0].product;
     gpu_text text = {.host = lowering->builder.host};
-    uint32_t tiles[GPU_FUSED_MAX], angles = 0;
     int64_t strips = 0;
-    clv_status status = CLV_OK;
     gpu_call call;
-    for (uint32_t i = 0; i < fused->n && !status; i++)
-        status =
-            gpu_lower_tiles(lowering, &fused->members[i].product, &tiles[i]);
-    if (!status && fused->rope)
-        status = gpu_rope_angles(lowering, first->index, fused->rope, &angles);
-    if (!status && gpu_is_glsl(first->target))
-        return gpu_fused_lower_glsl(lowering, fused, tiles, angles);
     for (uint32_t i = 0; i < fused->n_outs; i++)
         strips += strips_of(fused, &fused->members[i]);
     put_find_strip(&text, fused);
     put_find_rows(&text, fused);
     gpu_fused_put(&text, fused);
-    if (!status)
-        status = gpu_tensor_text(&text, first->target,
-                                 gpu_template_gemv_tensor_opencl);
-    if (!status) {
-        gpu_call_init(&call, "gemv_tensor", text.data, first->index, 1);
-        call.name = "gemv_fused";
-        gpu_fused_add(&call, fused, tiles, angles);
-        add_numbers(&call, first, prefer(first, strips, fused), strips, fused);
-        status = gpu_build(&lowering->builder, &call, false);
-    }
+    begin(&call, first, text.data);
+    call.name = "gemv_fused";
+    gpu_fused_add(&call, fused, tiles, angles);
+    add_numbers(&call, first, prefer(first, strips, fused), strips, fused);
+    clv_status status =
+        text.failed ? CLV_ERR_NO_MEMORY : gpu_add_run(lowering, &call);
     gpu_text_free(&text);
     return status;
+}
+
+clv_status gpu_fused_lower(gpu_lowering *lowering, const gpu_fused *fused)
+{
+    const gpu_node *first = &fused->members[0].product;
+    uint32_t tiles[GPU_FUSED_MAX], angles = 0;
+    for (uint32_t i = 0; i < fused->n; i++)
+        CLV_TRY(
+            gpu_lower_tiles(lowering, &fused->members[i].product, &tiles[i]));
+    if (fused->rope)
+        CLV_TRY(gpu_rope_angles(lowering, first->index, fused->rope, &angles));
+    return gpu_is_glsl(first->target)
+               ? gpu_fused_lower_glsl(lowering, fused, tiles, angles)
+               : lower_fused(lowering, fused, tiles, angles);
 }

@@ -1,6 +1,6 @@
-#include "gemv_tensor_glsl.h"
-#include "gemv_tensor.h"
-#include "tiles.h"
+#include "ops/gemv_tensor_glsl.h"
+#include "ops/gemv_tensor.h"
+#include "ops/tiles.h"
 #include "lower/variant.h"
 
 /* Rows of tiles that a group takes, warps of a group, tiles of each row that a
@@ -208,6 +208,28 @@ static void add_numbers(gpu_call *call, const gpu_node *node, shape s,
     gpu_call_define(call, "DOT", has_dot(node));
 }
 
+/* A call of the kernel of GLSL. */
+static void begin(gpu_call *call, const gpu_node *node, const gpu_text *text,
+                  shape s)
+{
+    gpu_call_init(call, "gemv_tensor", gpu_template_gemv_tensor_glsl,
+                  node->index, s.warps * 32);
+    gpu_call_use(call, text->data);
+    if (has_dot(node))
+        gpu_call_use(call, gpu_template_bytes);
+    gpu_call_use(call, gpu_template_packed);
+    gpu_use_tiles(call, node->target);
+}
+
+/* Of a text that was made for it, which is freed. */
+static clv_status finish(gpu_lowering *lowering, gpu_call *call, gpu_text *text)
+{
+    clv_status status =
+        text->failed ? CLV_ERR_NO_MEMORY : gpu_add_run(lowering, call);
+    gpu_text_free(text);
+    return status;
+}
+
 clv_status gpu_gemv_glsl_lower(gpu_lowering *lowering, const gpu_node *node,
                                uint32_t id, uint32_t tiles)
 {
@@ -215,24 +237,11 @@ clv_status gpu_gemv_glsl_lower(gpu_lowering *lowering, const gpu_node *node,
     gpu_text text = {.host = lowering->builder.host};
     gpu_call call;
     put_one(&text, node, s.streams);
-    if (has_dot(node))
-        gpu_puts(&text, gpu_template_bytes);
-    clv_status status =
-        gpu_tensor_text(&text, node->target, gpu_template_gemv_tensor_glsl);
-    if (!status) {
-        gpu_call_init(&call, "gemv_tensor", text.data, node->index,
-                      s.warps * 32);
-        gpu_call_rows(&call, "x", &node->in[0], false);
-        gpu_add_tiles(&call, node, "w", tiles);
-        if (gpu_has(&node->in[2]))
-            gpu_call_post(&call, GPU_POST_ADD, &node->in[2]);
-        gpu_call_rows(&call, "dst", &node->out, true);
-        add_numbers(&call, node, s, NULL);
-        call.groups[0] = gpu_ceil(gpu_constant(rows_of_tiles(node)), s.streams);
-        status = gpu_build(&lowering->builder, &call, false);
-    }
-    gpu_text_free(&text);
-    return status;
+    begin(&call, node, &text, s);
+    gpu_gemv_operands(&call, node, tiles);
+    add_numbers(&call, node, s, NULL);
+    call.groups[0] = gpu_ceil(gpu_constant(rows_of_tiles(node)), s.streams);
+    return finish(lowering, &call, &text);
 }
 
 /* Both streams of a strip are of the team's kind, or as many as are best. */
@@ -263,19 +272,10 @@ clv_status gpu_fused_lower_glsl(gpu_lowering *lowering, const gpu_fused *fused,
             strips +=
                 strips_of(&fused->members[i], fused->has_glu ? 1 : s.streams);
     put_fused(&text, fused, s.streams);
-    if (has_dot(first))
-        gpu_puts(&text, gpu_template_bytes);
-    clv_status status =
-        gpu_tensor_text(&text, first->target, gpu_template_gemv_tensor_glsl);
-    if (!status) {
-        gpu_call_init(&call, "gemv_tensor", text.data, first->index,
-                      s.warps * 32);
-        call.name = "gemv_fused";
-        gpu_fused_add(&call, fused, tiles, angles);
-        add_numbers(&call, first, s, fused);
-        call.groups[0] = gpu_constant(strips);
-        status = gpu_build(&lowering->builder, &call, false);
-    }
-    gpu_text_free(&text);
-    return status;
+    begin(&call, first, &text, s);
+    call.name = "gemv_fused";
+    gpu_fused_add(&call, fused, tiles, angles);
+    add_numbers(&call, first, s, fused);
+    call.groups[0] = gpu_constant(strips);
+    return finish(lowering, &call, &text);
 }

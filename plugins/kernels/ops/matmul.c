@@ -4,9 +4,8 @@
  * floats, or of bytes where the device has products of those.
  */
 #include "lower/objects.h"
-#include "gemm_tensor.h"
-#include "tiles.h"
-#include "lower/variant.h"
+#include "ops/gemm_tensor.h"
+#include "ops/tiles.h"
 
 #define F32 GPU_BIT(CLV_DTYPE_F32)
 
@@ -285,37 +284,43 @@ static clv_status lower_bytes(gpu_lowering *lowering, const gpu_node *node,
     const int64_t channels = node->in[0].d.dims[1];
     const uint64_t size =
         (uint64_t)gpu_max_rows(&node->in[0]) * (uint64_t)channels;
-    gpu_text text = {.host = lowering->builder.host};
+    gpu_builder *b = &lowering->builder;
     gpu_call call;
-    clv_status status =
-        gpu_build_private(&lowering->builder, size, false, &out->q);
-    if (!status)
-        status = gpu_build_private(&lowering->builder, size / 8, false,
-                                   &out->scales);
-    gpu_puts(&text, gpu_template_packed);
-    gpu_puts(&text, gpu_template_activations_int8);
-    if (!status && text.failed)
-        status = CLV_ERR_NO_MEMORY;
-    if (!status) {
-        gpu_call_init(&call, "activations_int8", text.data, node->index, 32);
-        const gpu_operand *x = gpu_call_rows(&call, "x", &node->in[0], false);
-        add_private(&call, node, "q", out->q, 4, true);
-        add_private(&call, node, "scales", out->scales, 32, true);
-        call.groups[0] = gpu_ceil(x->channels, 32 * 32);
-        call.groups[1] = x->width;
-        status = gpu_build(&lowering->builder, &call, false);
-    }
-    gpu_text_free(&text);
-    return status;
+    CLV_TRY(gpu_build_private(b, size, false, &out->q));
+    CLV_TRY(gpu_build_private(b, size / 8, false, &out->scales));
+    gpu_call_init(&call, "activations_int8", gpu_template_activations_int8,
+                  node->index, 32);
+    gpu_call_use(&call, gpu_template_packed);
+    const gpu_operand *x = gpu_call_rows(&call, "x", &node->in[0], false);
+    add_private(&call, node, "q", out->q, 4, true);
+    add_private(&call, node, "scales", out->scales, 32, true);
+    call.groups[0] = gpu_ceil(x->channels, 32 * 32);
+    call.groups[1] = x->width;
+    return gpu_add_run(lowering, &call);
+}
+
+static void use_texts(gpu_call *call, const gpu_node *node, const kernel *v)
+{
+    const bool placed = gpu_weights_part(node);
+    const bool scaled = node->in[1].d.quant && !placed;
+    gpu_call_use(call, gpu_template_packed);
+    gpu_call_use(call, placed ? gpu_weights_text(node) : gpu_template_weights);
+    if (scaled)
+        gpu_call_use(call, gpu_template_weights_scaled);
+    if (v->bytes)
+        gpu_call_use(call, gpu_template_bytes);
+    if (v->bytes && scaled)
+        gpu_call_use(call, gpu_template_bytes_scaled);
 }
 
 /* Output channels from first on. */
 static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
-                             const kernel *v, const char *text, const bytes *x,
-                             int64_t first, int64_t count)
+                             const kernel *v, const bytes *x, int64_t first,
+                             int64_t count)
 {
     gpu_call call;
-    gpu_call_init(&call, v->name, text, node->index, v->items);
+    gpu_call_init(&call, v->name, v->text, node->index, v->items);
+    use_texts(&call, node, v);
     if (v->text == gpu_template_gemv)
         gpu_call_subgroups(&call, node->target, "gemv_subgroups");
     if (v->bytes) {
@@ -325,10 +330,9 @@ static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
         gpu_call_rows(&call, "x", &node->in[0], false);
     }
     gpu_operand *w = gpu_call_rows(&call, "w", &node->in[1], false);
-    clv_status status = CLV_OK;
     if (gpu_weights_part(node)) {
         call.variant = GPU_WEIGHT_OBJECTS;
-        status = gpu_weights_place(lowering, node, first, count, &call, w);
+        CLV_TRY(gpu_weights_place(lowering, node, first, count, &call, w));
     } else {
         w->offset = (uint64_t)(first * w->strides[CLV_L_W].constant);
     }
@@ -346,7 +350,7 @@ static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
         gpu_call_define(&call, v->defines[i].name, v->defines[i].value);
     call.groups[0] = gpu_ceil(gpu_constant(count), v->outputs);
     call.groups[1] = gpu_ceil(dst->width, v->rows);
-    return status ? status : gpu_build(&lowering->builder, &call, false);
+    return gpu_add_run(lowering, &call);
 }
 
 /* Output channels of one dispatch: by what a binding reaches of the weights, or
@@ -362,40 +366,19 @@ static int64_t part_size(const gpu_node *node, const kernel *v)
     return rows >= 64 && rows < node->in[1].d.dims[0] ? rows / 64 * 64 : rows;
 }
 
-static void make_text(gpu_text *text, const gpu_node *node, const kernel *v)
-{
-    const bool placed = gpu_weights_part(node);
-    const bool scaled = node->in[1].d.quant && !placed;
-    gpu_puts(text, gpu_template_packed);
-    gpu_puts(text, placed ? gpu_weights_text(node) : gpu_template_weights);
-    if (scaled)
-        gpu_puts(text, gpu_template_weights_scaled);
-    if (v->bytes)
-        gpu_puts(text, gpu_template_bytes);
-    if (v->bytes && scaled)
-        gpu_puts(text, gpu_template_bytes_scaled);
-    gpu_puts(text, v->text);
-}
-
 static clv_status lower_matmul(gpu_lowering *lowering, const gpu_node *node)
 {
     if (gpu_tensor_suits(node))
         return gpu_tensor_lower(lowering, node);
     const kernel *v = choose(node);
     const int64_t outputs = node->in[1].d.dims[0], step = part_size(node, v);
-    gpu_text text = {.host = lowering->builder.host};
-    clv_status status = CLV_OK;
     bytes x = {0, 0};
-    make_text(&text, node, v);
-    if (text.failed)
-        status = CLV_ERR_NO_MEMORY;
-    if (!status && v->bytes)
-        status = lower_bytes(lowering, node, &x);
-    for (int64_t o = 0; !status && o < outputs; o += step)
-        status = lower_part(lowering, node, v, text.data, &x, o,
-                            outputs - o < step ? outputs - o : step);
-    gpu_text_free(&text);
-    return status;
+    if (v->bytes)
+        CLV_TRY(lower_bytes(lowering, node, &x));
+    for (int64_t o = 0; o < outputs; o += step)
+        CLV_TRY(lower_part(lowering, node, v, &x, o,
+                           outputs - o < step ? outputs - o : step));
+    return CLV_OK;
 }
 
 /* By what the kernel's text knows, and the parts it is dispatched in. */

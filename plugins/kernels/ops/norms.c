@@ -1,5 +1,5 @@
 /* Ops on whole rows: a group reduces one after the other. */
-#include "lower/lower.h"
+#include "ops/norms.h"
 
 #define F32 GPU_BIT(CLV_DTYPE_F32)
 
@@ -81,7 +81,7 @@ static clv_status lower_rms_norm(gpu_lowering *lowering, const gpu_node *node)
                lowering->target);
     gpu_call_rows(&call, "weight", &node->in[1], false);
     gpu_call_param(&call, "eps", gpu_float(node->node.attr.norm.eps));
-    return gpu_build(&lowering->builder, &call, false);
+    return gpu_add_run(lowering, &call);
 }
 
 clv_status gpu_lower_add_norm(gpu_lowering *lowering, const gpu_node *add,
@@ -101,7 +101,7 @@ clv_status gpu_lower_add_norm(gpu_lowering *lowering, const gpu_node *add,
     gpu_call_rows(&call, "sum", &add->out, true);
     gpu_call_rows(&call, "weight", &norm->in[1], false);
     gpu_call_param(&call, "eps", gpu_float(norm->node.attr.norm.eps));
-    return gpu_build(&lowering->builder, &call, false);
+    return gpu_add_run(lowering, &call);
 }
 
 static clv_status lower_layer_norm(gpu_lowering *lowering, const gpu_node *node)
@@ -113,7 +113,7 @@ static clv_status lower_layer_norm(gpu_lowering *lowering, const gpu_node *node)
     gpu_call_param(&call, "eps", gpu_float(node->node.attr.norm.eps));
     if (gpu_has(&node->in[2]))
         gpu_call_post(&call, GPU_POST_ADD, &node->in[2]);
-    return gpu_build(&lowering->builder, &call, false);
+    return gpu_add_run(lowering, &call);
 }
 
 static clv_status lower_softmax(gpu_lowering *lowering, const gpu_node *node)
@@ -121,7 +121,7 @@ static clv_status lower_softmax(gpu_lowering *lowering, const gpu_node *node)
     gpu_call call;
     begin_rows(&call, node, gpu_template_softmax, "softmax_subgroups",
                lowering->target);
-    return gpu_build(&lowering->builder, &call, false);
+    return gpu_add_run(lowering, &call);
 }
 
 static uint32_t norm_slices(const gpu_node *node)

@@ -1,5 +1,5 @@
 /* Rotary position embedding. */
-#include "lower/lower.h"
+#include "ops/rope.h"
 
 #define F32 GPU_BIT(CLV_DTYPE_F32)
 #define GROUP_PAIRS 32
@@ -85,7 +85,7 @@ static clv_status lower_rope(gpu_lowering *lowering, const gpu_node *node)
         gpu_call_param(&call, "apart", gpu_constant(halves ? pairs : 1));
     }
     gpu_call_param(&call, "scale", gpu_float(scale_of(node)));
-    return gpu_build(&lowering->builder, &call, false);
+    return gpu_add_run(lowering, &call);
 }
 
 static clv_status add_angles(gpu_lowering *lowering, uint32_t node,
@@ -104,7 +104,7 @@ static clv_status add_angles(gpu_lowering *lowering, uint32_t node,
     gpu_call_param(&call, "scale", gpu_float(scale_of(rope)));
     call.groups[0] = gpu_constant((pairs - 1) / GROUP_PAIRS + 1);
     call.groups[1] = rows;
-    return gpu_build(&lowering->builder, &call, false);
+    return gpu_add_run(lowering, &call);
 }
 
 clv_status gpu_rope_angles(gpu_lowering *lowering, uint32_t node,
@@ -117,16 +117,13 @@ clv_status gpu_rope_angles(gpu_lowering *lowering, uint32_t node,
         *buffer = angles->buffer - 1;
         return CLV_OK;
     }
-    clv_status status =
-        gpu_build_private(&lowering->builder,
-                          (uint64_t)gpu_max_rows(&rope->in[0]) * 8 *
-                              (uint64_t)rope->in[2].d.dims[0],
-                          false, buffer);
-    if (!status)
-        status = add_angles(lowering, node, rope, *buffer);
-    if (!status)
-        *angles = (struct gpu_angles){pos, freq, *buffer + 1, scale_of(rope)};
-    return status;
+    CLV_TRY(gpu_build_private(&lowering->builder,
+                              (uint64_t)gpu_max_rows(&rope->in[0]) * 8 *
+                                  (uint64_t)rope->in[2].d.dims[0],
+                              false, buffer));
+    CLV_TRY(add_angles(lowering, node, rope, *buffer));
+    *angles = (struct gpu_angles){pos, freq, *buffer + 1, scale_of(rope)};
+    return CLV_OK;
 }
 
 static uint32_t slices(const gpu_node *node)

@@ -1,4 +1,4 @@
-#include "tiles.h"
+#include "ops/tiles.h"
 
 #define GEMV_ROWS 8 /* of x, at most */
 
@@ -110,27 +110,20 @@ const char *gpu_tensor_words(const gpu_target *target)
                               : gpu_template_tensor_plain_opencl;
 }
 
-clv_status gpu_tensor_text(gpu_text *text, const gpu_target *target,
-                           const char *template)
+void gpu_use_tensor(gpu_call *call, const gpu_target *target, bool int8)
 {
-    gpu_puts(text, gpu_template_packed);
-    if (gpu_is_glsl(target)) {
-        const bool bytes = template == gpu_template_gemm_tensor_int8_glsl;
-        if (bytes || template == gpu_template_gemm_tensor_f16_glsl)
-            gpu_puts(text, gpu_tensor_words(target));
-        if (bytes)
-            gpu_puts(text, target->plain_matrix
+    gpu_call_use(call, gpu_template_packed);
+    gpu_call_use(call, gpu_tensor_words(target));
+    if (int8 && gpu_is_glsl(target))
+        gpu_call_use(call, target->plain_matrix
                                ? gpu_template_tensor_int8_plain_glsl
                                : gpu_template_tensor_int8_glsl);
-        if (template != gpu_template_activations_tensor_f16)
-            gpu_puts(text, gpu_template_tiles_glsl);
-        gpu_puts(text, template);
-        return text->failed ? CLV_ERR_NO_MEMORY : CLV_OK;
-    }
-    gpu_puts(text, gpu_tensor_words(target));
-    gpu_puts(text, gpu_template_tiles_opencl);
-    gpu_puts(text, template);
-    return text->failed ? CLV_ERR_NO_MEMORY : CLV_OK;
+}
+
+void gpu_use_tiles(gpu_call *call, const gpu_target *target)
+{
+    gpu_call_use(call, gpu_is_glsl(target) ? gpu_template_tiles_glsl
+                                           : gpu_template_tiles_opencl);
 }
 
 static const char scale_of[] =
@@ -142,27 +135,20 @@ clv_status gpu_lower_tiles(gpu_lowering *lowering, const gpu_node *node,
 {
     const clv_tensor_desc *w = &node->in[1].d;
     const int64_t row = gpu_tiles_row(w), rows = (w->dims[0] + 15) / 16;
-    gpu_text text = {.host = lowering->builder.host};
     gpu_call call;
-    clv_status status = gpu_build_private(&lowering->builder,
-                                          (uint64_t)(rows * row), true, buffer);
+    CLV_TRY(gpu_build_private(&lowering->builder, (uint64_t)(rows * row), true,
+                              buffer));
+    gpu_call_init(&call, "convert_tiles", gpu_template_convert_tiles,
+                  node->index, 64);
     if (is_integer(w))
-        gpu_puts(&text, scale_of);
-    gpu_puts(&text, gpu_template_convert_tiles);
-    if (!status && text.failed)
-        status = CLV_ERR_NO_MEMORY;
-    if (!status) {
-        gpu_call_init(&call, "convert_tiles", text.data, node->index, 64);
-        gpu_call_rows(&call, "w", &node->in[1], false);
-        gpu_add_private_rows(&call, "tiles", *buffer, CLV_DTYPE_I8,
-                             gpu_constant(rows), row, row, true);
-        if (is_integer(w))
-            gpu_add_scales(&call, node, 0);
-        gpu_tile_defines(&call, node);
-        call.groups[0] = gpu_constant((w->dims[1] / 32 * 16 + 63) / 64);
-        call.groups[1] = gpu_constant(rows);
-        status = gpu_build(&lowering->builder, &call, true);
-    }
-    gpu_text_free(&text);
-    return status;
+        gpu_call_use(&call, scale_of);
+    gpu_call_rows(&call, "w", &node->in[1], false);
+    gpu_add_private_rows(&call, "tiles", *buffer, CLV_DTYPE_I8,
+                         gpu_constant(rows), row, row, true);
+    if (is_integer(w))
+        gpu_add_scales(&call, node, 0);
+    gpu_tile_defines(&call, node);
+    call.groups[0] = gpu_constant((w->dims[1] / 32 * 16 + 63) / 64);
+    call.groups[1] = gpu_constant(rows);
+    return gpu_add_setup(lowering, &call);
 }

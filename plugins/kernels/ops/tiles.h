@@ -31,9 +31,10 @@ void gpu_add_tiles(gpu_call *call, const gpu_node *node, const char *name,
                    uint32_t buffer);
 /* The words for matrices in the target's language. */
 const char *gpu_tensor_words(const gpu_target *target);
-/* The template behind the words that it needs. */
-clv_status gpu_tensor_text(gpu_text *text, const gpu_target *target,
-                           const char *template);
+/* Has the call use the words for matrices; int8: those of bytes, too. */
+void gpu_use_tensor(gpu_call *call, const gpu_target *target, bool int8);
+/* Has it use the words that read weights in tiles. */
+void gpu_use_tiles(gpu_call *call, const gpu_target *target);
 /* The weights in tiles, by the setup. */
 clv_status gpu_lower_tiles(gpu_lowering *lowering, const gpu_node *node,
                            uint32_t *buffer);
