@@ -70,6 +70,17 @@ class Bench(cli.Case):
         self.assertIsNone(row["watts"])
 
     @unittest.skipUnless(cli.LONG, "CLEAVE_TEST_LONG is not set")
+    def test_models(self):
+        """Every -m is measured; an unknown one does not hide the others."""
+        args = ("bench", "-m", "synth:llama-1b:q8_0:zero", "-m", cli.NANO,
+                "-p", 2, "-n", 0, "-r", 1, "--no-warmup", "-o", "json")
+        names = [r["model_filename"] for r in self.good(*args).json]
+        self.assertEqual(names, ["synth:llama-1b:q8_0:zero", cli.NANO])
+        result = self.cleave(*args, "-m", self.path("none"))
+        self.assertEqual(result.code, 1)
+        self.assertEqual(len(result.json), 2)
+        self.assertEqual(self.cleave(*args, "--trace", "x").code, 2)
+
     def test_synthetic_model(self):
         rows = self.good("bench", "-m", "synth:llama-1b:q4_0", "-p", 1, "-n", 0,
                          "-r", 1, "--no-warmup", "-o", "json").json
