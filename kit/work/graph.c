@@ -1,5 +1,5 @@
 #include "graph.h"
-#include "../reference/element.h"
+#include "element.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 void kit_graph_init(kit *k, kit_graph *g)
 {
-    kit_graph_init_on(k, kit_subject(k), g);
+    kit_graph_init_on(k, kit_under_test(k), g);
 }
 
 void kit_graph_init_on(kit *k, kit_plugin *plugin, kit_graph *g)

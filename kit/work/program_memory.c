@@ -2,8 +2,8 @@
  * Images of tensors to the device and back, by the host's mapping or by copies
  * through memory that has one; and what a run may not write is compared.
  */
-#include "../reference/element.h"
-#include "../run/child.h"
+#include "element.h"
+#include "../plugin/child.h"
 #include "work.h"
 
 #include <inttypes.h>

@@ -215,7 +215,7 @@ void kit_child_verdict(kit *k)
 
 void kit_child_end(kit *k)
 {
-    kit_subject_drop(k);
+    kit_drop_under_test(k);
     send_text(k, KIT_RECORD_END, "");
 }
 

@@ -7,8 +7,8 @@
  * starts in a fresh one. So a failing case cleans nothing up, and a broken slot
  * does not hide what comes after it.
  *
- * In a child the plugin is opened once (subject.h) and shared by the cases of
- * a device; cases about loading and life open their own.
+ * In a child the plugin is opened once (under_test.h) and shared by the cases
+ * of a device; cases about loading and life open their own.
  */
 #pragma once
 
