@@ -60,6 +60,7 @@ static void run_cycles(kit *k, const void *arg)
     for (uint32_t i = 0; i < LIVES; i++) {
         if (i == SETTLED)
             first = count_all(k, first.threads);
+        kit_alive(k);
         one_life(k, i);
     }
     census last = count_all(k, first.threads);

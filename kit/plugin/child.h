@@ -17,6 +17,7 @@ typedef enum kit_record_kind {
     KIT_RECORD_END,       /* everything was given back; exit() follows */
     KIT_RECORD_USAGE,     /* text: what is wrong with a setting; it ends */
     KIT_RECORD_DATA,      /* data: of the work's own */
+    KIT_RECORD_ALIVE,     /* kit_alive(): nothing is said */
 } kit_record_kind;
 
 #define KIT_RECORD_DATA_SIZE 1024
@@ -50,6 +51,7 @@ struct kit {
     uint32_t index;
     const char *name; /* full: "cpu/ops.add" */
     uint64_t begin_ns;
+    _Atomic uint64_t limit_begin_ns; /* of its time limit */
     uint64_t random;
     bool skipped;
     char note[KIT_TEXT_SIZE];  /* under mutex, as is error */

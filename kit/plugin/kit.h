@@ -88,6 +88,10 @@ void kit_skip(kit *k, const char *fmt, ...)
 void kit_note(kit *k, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* The case goes on to work of its own that takes long, or to the next of many
+ * rounds: its time limit begins again. */
+void kit_alive(kit *k);
+
 /* The case checked something; one that never does fails. KIT_CHECK and
  * kit_expect call it. */
 void kit_checked(kit *k);

@@ -96,6 +96,8 @@ static void on_record(void *ctx, const kit_record *record)
         if (b->on_data)
             b->on_data(b->ctx, record);
         break;
+    case KIT_RECORD_ALIVE:
+        break;
     }
 }
 

@@ -47,9 +47,11 @@ static void fill(kit_graph *g, uint32_t index)
     int64_t block = kit_block_size(d->dtype);
     bool written =
         d->usage == CLV_USAGE_OUTPUT || d->usage == CLV_USAGE_TRANSIENT;
-    memset(t->data, PAD_BYTE, t->size);
     for (int64_t i = 0; i < t->rows; i++) {
         uint8_t *row = t->data + i * t->stride;
+        kit_alive(g->k);
+        memset(row, PAD_BYTE,
+               (size_t)(i + 1 < t->rows ? t->stride : t->data + t->size - row));
         if (written)
             memset(row, UNWRITTEN_BYTE, (size_t)t->row);
         else

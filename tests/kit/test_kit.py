@@ -263,6 +263,19 @@ class Endings(Kit):
     def test_silent_error(self):
         self.check("silent:op_caps", "failed", "it said nothing")
 
+    def test_findings_of_one_reason_are_counted(self):
+        args = "crash:program_compile", "--filter", "hostile:?/ops.silu.*"
+        lines = self.hostile(*args, code=1).text.splitlines()
+        named = [l for l in lines if l.startswith("crashed  hostile:")]
+        counts = [l for l in lines if l.endswith("SIGSEGV (Segmentation fault)")
+                  and l.split()[0].isdigit()]
+        self.assertEqual(len(named), 8)
+        self.assertEqual(len(counts), 1)
+        self.assertGreater(int(counts[0].split()[0]), 8)
+        shown = self.hostile(*args, "-v", code=1).text
+        self.assertEqual(shown.count("crashed  hostile:"),
+                         int(counts[0].split()[0]))
+
     def test_query_that_crashes_leaves_the_plugin_s_own_cases(self):
         cases = self.hostile("crash:mem_types", *FEW, "-o", "json",
                              code=1).cases()
