@@ -5,7 +5,7 @@
  * are made of.
  */
 #include "ops.h"
-#include "../reference/element.h"
+#include "../work/element.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* The largest of rows, and products with the weights of those experts. */
-#include "../reference/element.h"
+#include "../work/element.h"
 #include "ops.h"
 
 static void list_top_k(kit_list *list)

@@ -134,7 +134,7 @@ static void check_range(kit *k, kit_program *p)
 static void run_bucket(kit *k, const void *arg)
 {
     static const int64_t values[] = {70, 1, 33, 5, 64, 70};
-    const kit_plugin *s = kit_subject(k);
+    const kit_plugin *s = kit_under_test(k);
     char reason[KIT_TEXT_SIZE];
     clv_op_caps caps[KIT_MAX_NODES];
     clv_plugin_timeline *tl = NULL;

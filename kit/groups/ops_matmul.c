@@ -1,5 +1,5 @@
 /* Products: weights of every dtype and scheme. */
-#include "../reference/element.h"
+#include "../work/element.h"
 #include "../work/shapes.h"
 #include "ops.h"
 

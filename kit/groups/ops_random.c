@@ -2,7 +2,7 @@
  * Properties: whatever legal node or chain of nodes the device is asked about,
  * a yes runs and is right, a no has a reason.
  */
-#include "../reference/element.h"
+#include "../work/element.h"
 #include "ops.h"
 
 #include <math.h>

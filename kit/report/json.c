@@ -23,12 +23,12 @@ static bool append(cJSON *array, tool_record *record)
     return true;
 }
 
-static bool add_devices(tool_record *to, const kit_survey *survey)
+static bool add_devices(tool_record *to, const kit_query *query)
 {
     cJSON *array = cJSON_CreateArray();
     bool good = array;
-    for (uint32_t i = 0; i < survey->n_devices && good; i++) {
-        const kit_device_survey *d = &survey->devices[i];
+    for (uint32_t i = 0; i < query->n_devices && good; i++) {
+        const kit_queried_device *d = &query->devices[i];
         tool_record record = tool_record_begin();
         tool_record_string(&record, "id", d->label);
         tool_record_string(&record, "name", d->name);
@@ -68,13 +68,13 @@ bool kit_json_end(const kit_report *report)
         failed += kit_outcome_fails(report->results[i].outcome);
     }
     tool_record_string(&record, "path", report->path);
-    tool_record_string(&record, "plugin", report->survey->plugin.name);
-    tool_record_string(&record, "version", report->survey->plugin.version);
-    tool_record_string(&record, "build_id", report->survey->plugin.build_id);
+    tool_record_string(&record, "plugin", report->query->plugin.name);
+    tool_record_string(&record, "version", report->query->plugin.version);
+    tool_record_string(&record, "build_id", report->query->plugin.build_id);
     tool_record_bool(&record, "conforms", !failed && !report->failed);
     for (uint32_t i = 0; i < KIT_N_OUTCOMES; i++)
         tool_record_number(&record, kit_outcome_name(i), counts[i]);
-    add_devices(&record, report->survey);
+    add_devices(&record, report->query);
     add_cases(&record, report);
     return tool_record_print(record);
 }

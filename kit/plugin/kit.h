@@ -7,8 +7,8 @@
  * starts in a fresh one. So a failing case cleans nothing up, and a broken slot
  * does not hide what comes after it.
  *
- * In a child the plugin is opened once (subject.h) and shared by the cases of
- * a device; cases about loading and life open their own.
+ * In a child the plugin is opened once (under_test.h) and shared by the cases
+ * of a device; cases about loading and life open their own.
  */
 #pragma once
 
@@ -87,6 +87,10 @@ void kit_skip(kit *k, const char *fmt, ...)
  * kept. */
 void kit_note(kit *k, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* The case goes on to work of its own that takes long, or to the next of many
+ * rounds: its time limit begins again. */
+void kit_alive(kit *k);
 
 /* The case checked something; one that never does fails. KIT_CHECK and
  * kit_expect call it. */

@@ -1,6 +1,6 @@
-#include "../host/host.h"
-#include "../settings/settings.h"
-#include "../work/slots.h"
+#include "host.h"
+#include "settings.h"
+#include "slots.h"
 #include "child.h"
 
 #include <dlfcn.h>
@@ -248,13 +248,13 @@ bool kit_mem_type(const kit_plugin *p, uint32_t flags, uint32_t imports,
     return false;
 }
 
-kit_plugin *kit_subject(kit *k)
+kit_plugin *kit_under_test(kit *k)
 {
-    kit_plugin *p = &k->subject;
+    kit_plugin *p = &k->plugin;
     uint32_t checks = atomic_load(&k->n_checks); /* opening is not the case's */
-    if (!k->subject_made) {
+    if (!k->plugin_made) {
         kit_plugin_load(k, p);
-        k->subject_made = true;
+        k->plugin_made = true;
     }
     if (k->device != KIT_NO_DEVICE && !p->dev) {
         kit_plugin_create(p);
@@ -264,14 +264,14 @@ kit_plugin *kit_subject(kit *k)
     return p;
 }
 
-void kit_subject_drop(kit *k)
+void kit_drop_under_test(kit *k)
 {
-    kit_plugin *p = &k->subject;
+    kit_plugin *p = &k->plugin;
     if (p->dev)
         kit_plugin_close(p);
     if (p->inst)
         kit_plugin_destroy(p);
     if (p->lib)
         kit_plugin_unload(p);
-    k->subject_made = false;
+    k->plugin_made = false;
 }

@@ -9,7 +9,7 @@ typedef struct kit_each {
     const kit_selection *selection; /* its devices */
     const kit_case *work;
     void *ctx; /* of the functions, which run in the parent */
-    void (*on_device)(void *ctx, const kit_device_survey *device); /* begins */
+    void (*on_device)(void *ctx, const kit_queried_device *device); /* begins */
     /* What the child says is not to be trusted. */
     void (*on_data)(void *ctx, const kit_record *record);
     /* A message about something that did not work. */

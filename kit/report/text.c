@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Findings of one reason that are shown by name. */
+#define MAX_EQUAL 8
+
 static void print_line(const kit_result *r)
 {
     char *text = tool_clean(r->text ? r->text : "");
@@ -17,12 +20,27 @@ static void print_line(const kit_result *r)
     fflush(stdout);
 }
 
+/* Results so far of this outcome and reason, this one included. */
+static uint32_t count_equal(const kit_report *report, const kit_result *r)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < report->n; i++)
+        n += report->results[i].outcome == r->outcome && r->text &&
+             report->results[i].text &&
+             !strcmp(report->results[i].text, r->text);
+    return n;
+}
+
 void kit_text_result(const kit_report *report, const kit_result *r)
 {
     bool quiet = r->outcome == KIT_PASSED || r->outcome == KIT_SKIPPED ||
                  r->outcome == KIT_EXCLUDED;
-    if (report->verbose || !quiet || r->printed)
+    const uint32_t equal = quiet ? 0 : count_equal(report, r);
+    if (report->verbose || r->printed || (!quiet && equal <= MAX_EQUAL))
         print_line(r);
+    if (equal == MAX_EQUAL && !report->verbose)
+        printf("         more of this reason are counted at the end; -v shows "
+               "all\n");
 }
 
 /* ------------------------------------------------------------------------ */
@@ -103,7 +121,9 @@ static int by_count(const void *a, const void *b)
                         : strcmp(x->text, y->text);
 }
 
-static void print_reasons(const kit_report *report, kit_outcome outcome)
+/* Those that at least so many cases have. */
+static void print_reasons(const kit_report *report, kit_outcome outcome,
+                          uint32_t least)
 {
     enum { SHOWN = 24 };
     reason *reasons = calloc(report->n + 1u, sizeof *reasons);
@@ -119,10 +139,12 @@ static void print_reasons(const kit_report *report, kit_outcome outcome)
             reasons[n++].text = r->text;
         reasons[j].n++;
     }
-    if (n) {
+    if (n)
         qsort(reasons, n, sizeof *reasons, by_count);
+    while (n && reasons[n - 1].n < least)
+        n--;
+    if (n)
         printf("\n%s\n", kit_outcome_name(outcome));
-    }
     for (uint32_t i = 0; i < n && i < SHOWN; i++) {
         char *text = tool_clean(reasons[i].text);
         printf("  %5u  %s\n", reasons[i].n, text ? text : "");
@@ -140,8 +162,11 @@ void kit_text_end(const kit_report *report)
         failed += kit_outcome_fails(report->results[i].outcome);
     if (!report->quiet) {
         print_counts(report);
-        print_reasons(report, KIT_SKIPPED);
-        print_reasons(report, KIT_EXCLUDED);
+        print_reasons(report, KIT_SKIPPED, 1);
+        print_reasons(report, KIT_EXCLUDED, 1);
+        print_reasons(report, KIT_FAILED, MAX_EQUAL + 1);
+        print_reasons(report, KIT_CRASHED, MAX_EQUAL + 1);
+        print_reasons(report, KIT_HUNG, MAX_EQUAL + 1);
         putchar('\n');
     }
     if (failed)

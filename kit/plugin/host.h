@@ -1,7 +1,7 @@
 /* Between the files of the host's table. */
 #pragma once
 
-#include "../run/child.h"
+#include "child.h"
 
 /* The host behind a slot's first argument; the case fails if the instance it
  * was made for is gone. */

@@ -1,7 +1,8 @@
 /*
- * Programs as bytes: a heading, the graph with its bucket, nothing of weights.
- * A program is loaded only for the graph that it was made of, so what the bytes
- * say is compared and never believed.
+ * Programs as bytes: a heading and the graph with its bucket. They hold nothing
+ * of the weights, so one program serves all layers of a shape. A program is
+ * loaded for the graph alone that it was compiled from: the bytes are compared
+ * with it, and nothing is read out of them.
  */
 #include "npu_sim_build_id.h"
 #include "program.h"
@@ -76,9 +77,7 @@ clv_status npu_program_serialize(
     clv_plugin_program *prog,
     clv_status (*write)(void *ctx, const void *data, uint64_t size), void *ctx)
 {
-    clv_status status = npu_check_device(prog->dev);
-    if (status)
-        return status;
+    CLV_TRY(npu_check_device(prog->dev));
     heading head = make_heading(prog->graph, prog->maker);
     sink s = {write, ctx, CLV_OK};
     put(&s, &head, sizeof head);
@@ -143,19 +142,25 @@ static bool is_ours(const bytes *b, heading *head)
                npu_hash(NPU_HASH_START, b->data + rest, b->size - rest);
 }
 
-/* What the bytes are worth for this compilation. */
-static clv_status judge(clv_plugin_device *dev, const clv_compile *from,
-                        const clv_blob *given, uint32_t *verdict)
+/* *g is to be freed, unless this fails. */
+static clv_status read_compile(clv_plugin_device *dev, const clv_compile *from,
+                               clv_compile *compile, clv_subgraph **g)
+{
+    clv_read(compile, sizeof *compile, from);
+    CLV_TRY(npu_check_device(dev));
+    CLV_TRY(clv_check_chain(dev->base.host, compile));
+    return clv_graph_copy(dev->base.host, compile->graph, g);
+}
+
+clv_status npu_program_validate(clv_plugin_device *dev, const clv_compile *from,
+                                const clv_blob *blob, uint32_t *verdict)
 {
     clv_compile compile;
     clv_subgraph *g = NULL;
     heading head;
     bytes b;
-    clv_read(&compile, sizeof compile, from);
-    CLV_TRY(npu_check_device(dev));
-    CLV_TRY(clv_check_chain(dev->base.host, &compile));
-    CLV_TRY(clv_graph_copy(dev->base.host, compile.graph, &g));
-    clv_status status = blob_open(dev->base.host, given, &b);
+    CLV_TRY(read_compile(dev, from, &compile, &g));
+    clv_status status = blob_open(dev->base.host, blob, &b);
     if (!status) {
         heading want = make_heading(g, npu_maker(dev, compile.options));
         *verdict = !is_ours(&b, &head)                 ? CLV_VERDICT_FOREIGN
@@ -167,41 +172,29 @@ static clv_status judge(clv_plugin_device *dev, const clv_compile *from,
     return status;
 }
 
-clv_status npu_program_validate(clv_plugin_device *dev,
-                                const clv_compile *compile,
-                                const clv_blob *blob, uint32_t *verdict)
-{
-    return judge(dev, compile, blob, verdict);
-}
-
 clv_status npu_program_load(clv_plugin_device *dev, const clv_compile *compile,
                             const clv_blob *blob, clv_plugin_program **out)
 {
     uint32_t verdict = CLV_VERDICT_FOREIGN;
-    clv_status status = judge(dev, compile, blob, &verdict);
-    if (status)
-        return status;
+    CLV_TRY(npu_program_validate(dev, compile, blob, &verdict));
     if (verdict == CLV_VERDICT_FOREIGN)
         return clv_fail(dev->base.host, CLV_ERR_FORMAT,
-                        "npu_sim: this is no program of mine, or a damaged "
-                        "one; compile it anew");
+                        "npu_sim: the bytes are no program of this plugin, or "
+                        "damaged; compile the graph again");
     if (verdict == CLV_VERDICT_STALE)
         return clv_fail(dev->base.host, CLV_ERR_VERSION,
                         "npu_sim: the program is of another build, driver, "
-                        "device or graph; compile it anew");
+                        "device or graph; compile the graph again");
     return npu_program_make(dev, compile, true, out);
 }
 
-/* Four hashes that begin differently: 32 bytes. */
+/* Four hashes with different seeds: 32 bytes. */
 clv_status npu_program_key(clv_plugin_device *dev, const clv_compile *from,
                            uint8_t key[32])
 {
     clv_compile compile;
     clv_subgraph *g = NULL;
-    clv_read(&compile, sizeof compile, from);
-    CLV_TRY(npu_check_device(dev));
-    CLV_TRY(clv_check_chain(dev->base.host, &compile));
-    CLV_TRY(clv_graph_copy(dev->base.host, compile.graph, &g));
+    CLV_TRY(read_compile(dev, from, &compile, &g));
     uint64_t maker = npu_maker(dev, compile.options);
     for (uint8_t part = 0; part < 4; part++) {
         uint64_t h = npu_hash(NPU_HASH_START, &part, sizeof part);

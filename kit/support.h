@@ -1,7 +1,7 @@
 /* What a device takes: --support. */
 #pragma once
 
-#include "../run/runner.h"
+#include "runner.h"
 
 typedef struct kit_support_request {
     const kit_config *config;

@@ -1,7 +1,8 @@
 #include "each_device.h"
 
-#include "../../tools/options.h"
-#include "../../tools/text.h"
+#include "../tools/interrupt.h"
+#include "../tools/options.h"
+#include "../tools/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -38,7 +39,7 @@ static void on_verdict(void *ctx, uint32_t item, const kit_verdict *verdict)
         complain(w, "%s: ended early: %s", w->device, verdict->text);
 }
 
-static kit_batch_end work_on(walk *w, const kit_device_survey *device,
+static kit_batch_end work_on(walk *w, const kit_queried_device *device,
                              char error[KIT_TEXT_SIZE])
 {
     const kit_each *each = w->each;
@@ -55,22 +56,22 @@ static kit_batch_end work_on(walk *w, const kit_device_survey *device,
     return kit_batch_run(&batch, error);
 }
 
-static kit_batch_end survey_plugin(walk *w, kit_survey *survey,
-                                   char error[KIT_TEXT_SIZE])
+static kit_batch_end query_plugin(walk *w, kit_query *query,
+                                  char error[KIT_TEXT_SIZE])
 {
     kit_list list = {0};
     kit_expectations expectations = {0};
     kit_report report = {.format = KIT_FORMAT_JSON, /* silent until its end */
                          .path = w->each->config->path,
-                         .survey = survey};
+                         .query = query};
     kit_runner runner = {.config = w->each->config,
                          .selection = w->each->selection,
                          .list = &list,
                          .expectations = &expectations,
                          .report = &report,
-                         .survey = survey};
-    kit_batch_end end = kit_runner_survey(&runner, error);
-    if (end == KIT_BATCH_DONE && !survey->whole)
+                         .query = query};
+    kit_batch_end end = kit_runner_query(&runner, error);
+    if (end == KIT_BATCH_DONE && !query->whole)
         complain(w, "%s: %s", w->each->config->path,
                  report.n && report.results[report.n - 1].text
                      ? report.results[report.n - 1].text
@@ -81,19 +82,19 @@ static kit_batch_end survey_plugin(walk *w, kit_survey *survey,
 
 int kit_each_device(const kit_each *each)
 {
-    static kit_survey survey;
+    static kit_query query;
     char error[KIT_TEXT_SIZE];
     walk w = {.each = each};
     uint32_t n = 0;
-    kit_batch_end end = survey_plugin(&w, &survey, error);
+    kit_batch_end end = query_plugin(&w, &query, error);
     for (uint32_t d = 0;
-         d < survey.n_devices && survey.whole && end == KIT_BATCH_DONE; d++) {
-        if (!kit_selects_device(each->selection, &survey, d))
+         d < query.n_devices && query.whole && end == KIT_BATCH_DONE; d++) {
+        if (!kit_selects_device(each->selection, &query, d))
             continue;
-        end = work_on(&w, &survey.devices[d], error);
+        end = work_on(&w, &query.devices[d], error);
         n++;
     }
-    if (end == KIT_BATCH_DONE && survey.whole && !n)
+    if (end == KIT_BATCH_DONE && query.whole && !n)
         complain(&w, "no such device is present; 'cleave devices' shows those "
                      "that are");
     if (end == KIT_BATCH_USAGE)

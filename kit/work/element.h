@@ -1,7 +1,7 @@
 /* Elements of the dtypes: their sizes, and conversion to and from double. */
 #pragma once
 
-#include "../work/graph.h"
+#include "graph.h"
 
 /* Bytes of a block and the elements in it; 1 where there are no blocks. */
 int64_t kit_block_size(uint32_t dtype);

@@ -1,7 +1,7 @@
 /* The host's table: errors, clock, options, parallel_for. Memory is in
  * host_memory.c, the cache in host_cache.c. */
 #include "host.h"
-#include "../settings/conf.h"
+#include "conf.h"
 
 #include <errno.h>
 #include <stdio.h>

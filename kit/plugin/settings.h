@@ -1,7 +1,7 @@
 /* --set NAME.key=VALUE, against the options that the plugin declares. */
 #pragma once
 
-#include "../run/subject.h"
+#include "under_test.h"
 
 /* Ends the process with a message about the command line if a setting is not
  * one of the plugin's or its value is not what the option takes. */

@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "../kit.h"
+#include "kit.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -70,10 +70,10 @@ bool kit_mem_type(const kit_plugin *p, uint32_t flags, uint32_t imports,
 
 /* The plugin of this process, with the case's device open for KIT_PER_DEVICE
  * cases; loaded at most for KIT_PER_PLUGIN ones. */
-kit_plugin *kit_subject(kit *k);
-/* Closes and unloads it, if this process has it; the next kit_subject() loads
- * it anew. For cases that count what a plugin leaves behind. */
-void kit_subject_drop(kit *k);
+kit_plugin *kit_under_test(kit *k);
+/* Closes and unloads it, if this process has it; the next kit_under_test()
+ * loads it anew. For cases that count what a plugin leaves behind. */
+void kit_drop_under_test(kit *k);
 
 /* CLV_SANITIZER_* that this program runs under. */
 uint32_t kit_sanitizers(void);

@@ -1,5 +1,5 @@
 /* What a plugin leaves alone, and wishes that it may ignore but not refuse. */
-#include "../run/child.h"
+#include "../plugin/child.h"
 #include "lifecycle.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ static void run_signals(kit *k, const void *arg)
 {
     kit_plugin p;
     (void)arg;
-    kit_subject_drop(k);
+    kit_drop_under_test(k);
     lifecycle_make(k, &p);
     check_handlers(k, "after create");
     if (p.n_devices) {
@@ -34,7 +34,7 @@ static void run_signals(kit *k, const void *arg)
     check_handlers(k, "after destroy");
 }
 
-void lifecycle_list_manners(kit_list *l)
+void lifecycle_list_signals(kit_list *l)
 {
     kit_add(l, KIT_PER_PLUGIN, 0, run_signals, NULL, "signals");
 }

@@ -1,12 +1,12 @@
 #include "support.h"
-#include "../reference/element.h"
-#include "../reference/judge.h"
-#include "../run/each_device.h"
-#include "../work/fit.h"
+#include "work/element.h"
+#include "reference/judge.h"
+#include "each_device.h"
+#include "work/fit.h"
 
-#include "../../tools/options.h"
-#include "../../tools/table.h"
-#include "../../tools/text.h"
+#include "../tools/options.h"
+#include "../tools/table.h"
+#include "../tools/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -284,7 +284,7 @@ static void add_row(view *v, const row *r)
     tool_table_add(&v->table, record_of(v, r, dtype, split), cells);
 }
 
-static void on_device(void *ctx, const kit_device_survey *device)
+static void on_device(void *ctx, const kit_queried_device *device)
 {
     view *v = ctx;
     v->device = device->label;

@@ -1,5 +1,5 @@
 #include "element.h"
-#include "../run/child.h"
+#include "../plugin/child.h"
 
 #include <math.h>
 #include <string.h>

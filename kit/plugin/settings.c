@@ -1,6 +1,6 @@
 #include "settings.h"
-#include "../host/host.h"
-#include "../run/child.h"
+#include "host.h"
+#include "child.h"
 #include "conf.h"
 
 #include <errno.h>

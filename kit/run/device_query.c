@@ -1,4 +1,4 @@
-#include "survey.h"
+#include "device_query.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -31,9 +31,9 @@ static uint32_t device_has(const kit_plugin *p)
 
 static void send_plugin(kit *k, const kit_plugin *p)
 {
-    kit_plugin_survey s = {.has = table_has(&p->api),
-                           .abi_version = p->abi_version,
-                           .n_devices = p->n_devices};
+    kit_queried_plugin s = {.has = table_has(&p->api),
+                            .abi_version = p->abi_version,
+                            .n_devices = p->n_devices};
     snprintf(s.name, sizeof s.name, "%s", p->api.name);
     snprintf(s.version, sizeof s.version, "%s", p->api.version);
     snprintf(s.build_id, sizeof s.build_id, "%s", p->api.build_id);
@@ -42,7 +42,7 @@ static void send_plugin(kit *k, const kit_plugin *p)
 
 static void send_device(kit *k, const kit_plugin *p, uint32_t index)
 {
-    kit_device_survey s = {.index = index, .has = device_has(p)};
+    kit_queried_device s = {.index = index, .has = device_has(p)};
     const clv_device_info *info = &p->info;
     snprintf(s.label, sizeof s.label, "%.40s%s%.63s", p->api.name,
              info->id[0] ? ":" : "", info->id);
@@ -51,10 +51,10 @@ static void send_device(kit *k, const kit_plugin *p, uint32_t index)
     kit_child_send(k, TAG_DEVICE, &s, sizeof s);
 }
 
-void kit_survey_run(kit *k, const void *arg)
+void kit_query_run(kit *k, const void *arg)
 {
     (void)arg;
-    kit_plugin *p = &k->subject;
+    kit_plugin *p = &k->plugin;
     kit_plugin_load(k, p);
     send_plugin(k, p);
     kit_plugin_create(p);
@@ -74,19 +74,19 @@ void kit_survey_run(kit *k, const void *arg)
     kit_child_send(k, TAG_END, "", 1);
 }
 
-void kit_survey_record(kit_survey *survey, const kit_record *record)
+void kit_query_record(kit_query *query, const kit_record *record)
 {
     if (record->tag == TAG_PLUGIN) {
-        memcpy(&survey->plugin, record->data, sizeof survey->plugin);
-        survey->known = true;
+        memcpy(&query->plugin, record->data, sizeof query->plugin);
+        query->known = true;
     }
     if (record->tag == TAG_END)
-        survey->whole = true;
-    if (record->tag == TAG_DEVICE && survey->n_devices < KIT_MAX_DEVICES)
-        memcpy(&survey->devices[survey->n_devices++], record->data,
-               sizeof *survey->devices);
+        query->whole = true;
+    if (record->tag == TAG_DEVICE && query->n_devices < KIT_MAX_DEVICES)
+        memcpy(&query->devices[query->n_devices++], record->data,
+               sizeof *query->devices);
 }
 
-_Static_assert(sizeof(kit_plugin_survey) <= KIT_RECORD_DATA_SIZE &&
-                   sizeof(kit_device_survey) <= KIT_RECORD_DATA_SIZE,
-               "what is surveyed fits a record");
+_Static_assert(sizeof(kit_queried_plugin) <= KIT_RECORD_DATA_SIZE &&
+                   sizeof(kit_queried_device) <= KIT_RECORD_DATA_SIZE,
+               "what is queried fits a record");

@@ -2,7 +2,7 @@
  * rows in a table. */
 #pragma once
 
-#include "../run/runner.h"
+#include "runner.h"
 
 typedef struct kit_perf_request {
     const kit_config *config;

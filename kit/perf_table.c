@@ -1,12 +1,12 @@
 #include "perf_table.h"
-#include "../reference/element.h"
-#include "../run/each_device.h"
-#include "../work/perf.h"
+#include "work/element.h"
+#include "each_device.h"
+#include "work/perf.h"
 
-#include "../../tools/options.h"
-#include "../../tools/progress.h"
-#include "../../tools/table.h"
-#include "../../tools/text.h"
+#include "../tools/options.h"
+#include "../tools/progress.h"
+#include "../tools/table.h"
+#include "../tools/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -73,7 +73,7 @@ static void complain(void *ctx, const char *text)
     tool_print_error(text);
 }
 
-static void on_device(void *ctx, const kit_device_survey *device)
+static void on_device(void *ctx, const kit_queried_device *device)
 {
     view *v = ctx;
     v->device = device->label;

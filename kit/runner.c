@@ -24,11 +24,11 @@ static bool matches_filter(const kit_selection *s, const char *name)
     return !s->n_filters;
 }
 
-bool kit_selects_device(const kit_selection *s, const kit_survey *survey,
+bool kit_selects_device(const kit_selection *s, const kit_query *query,
                         uint32_t device)
 {
-    const char *label = survey->devices[device].label;
-    size_t name = strlen(survey->plugin.name);
+    const char *label = query->devices[device].label;
+    size_t name = strlen(query->plugin.name);
     return is_any(s->devices, s->n_devices, label) ||
            (label[name] == ':' &&
             is_any(s->devices, s->n_devices, label + name + 1));
@@ -74,14 +74,14 @@ static void on_verdict(void *ctx, uint32_t item, const kit_verdict *verdict)
 static void on_data(void *ctx, const kit_record *record)
 {
     kit_runner *r = ctx;
-    kit_survey_record(r->survey, record);
+    kit_query_record(r->query, record);
 }
 
 /* ------------------------------------------------------------------------ */
 /* One group on one device                                                  */
 
 typedef struct place {
-    uint32_t device; /* in the survey, or KIT_NO_DEVICE */
+    uint32_t device; /* in the query, or KIT_NO_DEVICE */
     uint32_t has;
 } place;
 
@@ -127,7 +127,7 @@ static kit_batch_end run_items(kit_runner *r, const place *at,
                        .n_items = r->n_items,
                        .device = at->device == KIT_NO_DEVICE
                                      ? KIT_NO_DEVICE
-                                     : r->survey->devices[at->device].index,
+                                     : r->query->devices[at->device].index,
                        .end_name = end,
                        .ctx = r,
                        .on_verdict = on_verdict};
@@ -168,11 +168,11 @@ static kit_batch_end run_group(kit_runner *r, uint32_t group, const place *at,
 /* ------------------------------------------------------------------------ */
 /* The kit's own cases                                                      */
 
-kit_batch_end kit_runner_survey(kit_runner *r, char error[KIT_TEXT_SIZE])
+kit_batch_end kit_runner_query(kit_runner *r, char error[KIT_TEXT_SIZE])
 {
-    static const kit_case survey = {.name = KIT_ITSELF ".survey",
-                                    .run = kit_survey_run};
-    kit_item item = {.of = &survey, .name = PLUGIN "/" KIT_ITSELF ".survey"};
+    static const kit_case query = {.name = KIT_ITSELF ".query",
+                                   .run = kit_query_run};
+    kit_item item = {.of = &query, .name = PLUGIN "/" KIT_ITSELF ".query"};
     const kit_expectation *e = NULL;
     r->device = PLUGIN;
     r->group = KIT_ITSELF;
@@ -198,15 +198,15 @@ static void report_absent(kit_runner *r)
     const kit_selection *s = r->selection;
     r->device = PLUGIN;
     r->group = KIT_ITSELF;
-    if (!r->survey->n_devices)
+    if (!r->query->n_devices)
         report_plain(r, PLUGIN "/" KIT_ITSELF ".devices", KIT_SKIPPED,
                      "no device is present");
     for (uint32_t i = 0; i < s->n_devices; i++) {
         char name[KIT_FULL_NAME_SIZE];
         kit_selection one = {.devices = &s->devices[i], .n_devices = 1};
         bool present = false;
-        for (uint32_t d = 0; d < r->survey->n_devices; d++)
-            present |= kit_selects_device(&one, r->survey, d);
+        for (uint32_t d = 0; d < r->query->n_devices; d++)
+            present |= kit_selects_device(&one, r->query, d);
         snprintf(name, sizeof name, "%s/" KIT_ITSELF ".device.%.64s", PLUGIN,
                  s->devices[i]);
         if (!present)
@@ -217,7 +217,7 @@ static void report_absent(kit_runner *r)
 /* A device of which no op was run is not tested, whatever else passed. */
 static void report_untested(kit_runner *r, uint32_t device)
 {
-    const char *label = r->survey->devices[device].label;
+    const char *label = r->query->devices[device].label;
     char name[KIT_FULL_NAME_SIZE];
     bool listed = false;
     for (uint32_t i = 0; i < r->list->n; i++)
@@ -240,12 +240,12 @@ static void report_untested(kit_runner *r, uint32_t device)
 }
 
 /* Patterns for which nothing is there. Where devices are missing, or the
- * survey failed, it is not known what they would match. */
+ * query failed, it is not known what they would match. */
 static void report_stale(kit_runner *r)
 {
     r->device = PLUGIN;
     r->group = KIT_ITSELF;
-    bool known = r->survey->whole && r->survey->n_devices;
+    bool known = r->query->whole && r->query->n_devices;
     for (uint32_t i = 0; i < r->expectations->n && known; i++) {
         const kit_expectation *e = &r->expectations->items[i];
         char name[KIT_FULL_NAME_SIZE], text[KIT_TEXT_SIZE];
@@ -272,8 +272,8 @@ static void match_unselected(kit_runner *r)
             kit_expectations_find(r->expectations, name);
             continue;
         }
-        for (uint32_t d = 0; d < r->survey->n_devices; d++) {
-            snprintf(name, sizeof name, "%s/%s", r->survey->devices[d].label,
+        for (uint32_t d = 0; d < r->query->n_devices; d++) {
+            snprintf(name, sizeof name, "%s/%s", r->query->devices[d].label,
                      c->name);
             kit_expectations_find(r->expectations, name);
         }
@@ -286,20 +286,20 @@ static kit_batch_end run_groups(kit_runner *r, char error[KIT_TEXT_SIZE])
 {
     kit_batch_end end = KIT_BATCH_DONE;
     const kit_selection *s = r->selection;
-    uint32_t n = r->survey->whole ? r->survey->n_devices : 0;
+    uint32_t n = r->query->whole ? r->query->n_devices : 0;
     for (uint32_t g = 0; g < kit_n_groups && end == KIT_BATCH_DONE; g++) {
         if (!is_any(s->groups, s->n_groups, kit_groups[g]->name))
             continue;
-        place at = {.device = KIT_NO_DEVICE, .has = r->survey->plugin.has};
-        for (uint32_t d = 0; d < r->survey->n_devices; d++)
-            at.has |= r->survey->devices[d].has;
+        place at = {.device = KIT_NO_DEVICE, .has = r->query->plugin.has};
+        for (uint32_t d = 0; d < r->query->n_devices; d++)
+            at.has |= r->query->devices[d].has;
         r->device = PLUGIN;
         end = run_group(r, g, &at, error);
         for (uint32_t d = 0; d < n && end == KIT_BATCH_DONE; d++) {
-            if (!kit_selects_device(s, r->survey, d))
+            if (!kit_selects_device(s, r->query, d))
                 continue;
-            at = (place){.device = d, .has = r->survey->devices[d].has};
-            r->device = r->survey->devices[d].label;
+            at = (place){.device = d, .has = r->query->devices[d].has};
+            r->device = r->query->devices[d].label;
             end = run_group(r, g, &at, error);
         }
     }
@@ -314,14 +314,14 @@ kit_batch_end kit_runner_run(kit_runner *r, char error[KIT_TEXT_SIZE])
     if (!r->items || !r->expected)
         r->report->failed = true;
     else
-        end = kit_runner_survey(r, error);
+        end = kit_runner_query(r, error);
     if (end == KIT_BATCH_DONE && !r->report->failed)
         end = run_groups(r, error);
     if (end == KIT_BATCH_DONE && !r->report->failed) {
-        for (uint32_t d = 0; d < r->survey->n_devices && r->survey->whole; d++)
-            if (kit_selects_device(r->selection, r->survey, d))
+        for (uint32_t d = 0; d < r->query->n_devices && r->query->whole; d++)
+            if (kit_selects_device(r->selection, r->query, d))
                 report_untested(r, d);
-        if (r->survey->whole)
+        if (r->query->whole)
             report_absent(r);
         match_unselected(r);
         report_stale(r);

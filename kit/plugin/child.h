@@ -4,8 +4,8 @@
  */
 #pragma once
 
-#include "../settings/config.h"
-#include "subject.h"
+#include "config.h"
+#include "under_test.h"
 
 /* What a child says. Records are of one size, below PIPE_BUF, so that those of
  * several threads do not mix. */
@@ -17,6 +17,7 @@ typedef enum kit_record_kind {
     KIT_RECORD_END,       /* everything was given back; exit() follows */
     KIT_RECORD_USAGE,     /* text: what is wrong with a setting; it ends */
     KIT_RECORD_DATA,      /* data: of the work's own */
+    KIT_RECORD_ALIVE,     /* kit_alive(): nothing is said */
 } kit_record_kind;
 
 #define KIT_RECORD_DATA_SIZE 1024
@@ -44,12 +45,13 @@ struct kit {
     int fd;          /* records go there */
     uint32_t device; /* index as enumerated, or KIT_NO_DEVICE */
     void (*handlers[KIT_N_SIGNALS])(int); /* of the process as it began */
-    bool subject_made;
-    kit_plugin subject;
+    bool plugin_made;
+    kit_plugin plugin;
     /* of the case that runs */
     uint32_t index;
     const char *name; /* full: "cpu/ops.add" */
     uint64_t begin_ns;
+    _Atomic uint64_t limit_begin_ns; /* of its time limit */
     uint64_t random;
     bool skipped;
     char note[KIT_TEXT_SIZE];  /* under mutex, as is error */
@@ -67,7 +69,7 @@ void kit_child_handlers(void (*out[KIT_N_SIGNALS])(int));
 /* Before and after the body of a case. */
 void kit_child_begin(kit *k, uint32_t index, const char *name);
 void kit_child_verdict(kit *k);
-/* Gives the subject back, whatever is open of it, and says so. */
+/* Gives the plugin under test back, whatever is open of it, and says so. */
 void kit_child_end(kit *k);
 /* Data of the work's own; size <= KIT_RECORD_DATA_SIZE. */
 void kit_child_send(kit *k, uint32_t tag, const void *data, size_t size);
