@@ -92,7 +92,7 @@ static clv_status wait_for_others(planner_play *play, uint32_t s, double *host)
     return CLV_OK;
 }
 
-/* Whether the host polls for what it waits for, as core/exec/exec_sync.c. */
+/* Whether the host polls for what it waits for, as core/exec/sync.c. */
 static void find_polled(planner_play *play)
 {
     const clv_plan *plan = play->plan;
