@@ -43,15 +43,6 @@ const char *kit_dtype_name(uint32_t dtype)
     return f ? f->name : dtype ? "?" : "none";
 }
 
-const char *kit_op_name(uint32_t op)
-{
-    static const char *const names[CLV_OP_COUNT] = {
-        "none",    "get_rows",  "set_rows", "matmul",   "add",           "mul",
-        "silu",    "gelu",      "glu",      "rms_norm", "layer_norm",    "rope",
-        "softmax", "attention", "convert",  "top_k",    "matmul_experts"};
-    return op < CLV_OP_COUNT ? names[op] : "?";
-}
-
 /* ------------------------------------------------------------------------ */
 
 double kit_decode(uint32_t dtype, const uint8_t *data, int64_t i)
