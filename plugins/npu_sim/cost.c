@@ -98,7 +98,7 @@ static load matmul_load(const npu_settings *s, npu_path path,
 }
 
 /* Rows of the cache that are in use. */
-static double cache_rows(const npu_graph *g, const clv_node *node,
+static double cache_rows(const clv_subgraph *g, const clv_node *node,
                          const int64_t *symbols)
 {
     const clv_tensor_desc *k = npu_input(g, node, 1);
@@ -112,7 +112,7 @@ static double cache_rows(const npu_graph *g, const clv_node *node,
     return rows;
 }
 
-static load attention_load(const npu_settings *s, const npu_graph *g,
+static load attention_load(const npu_settings *s, const clv_subgraph *g,
                            const clv_node *node, const int64_t *symbols,
                            load *fill)
 {
@@ -165,7 +165,7 @@ static double operations(uint32_t op)
     }
 }
 
-static load other_load(const npu_settings *s, const npu_graph *g,
+static load other_load(const npu_settings *s, const clv_subgraph *g,
                        const clv_node *node, const int64_t *symbols)
 {
     load l = {0, 0};
@@ -203,7 +203,7 @@ static void set_phase(const npu_settings *s, double fixed_ns, load l,
     out->bytes = whole(l.bytes);
 }
 
-void npu_node_cost(const npu_settings *s, const npu_graph *g, uint32_t index,
+void npu_node_cost(const npu_settings *s, const clv_subgraph *g, uint32_t index,
                    npu_path path, const int64_t *symbols, npu_phase *out)
 {
     const clv_node *node = &g->nodes[index];
