@@ -15,23 +15,24 @@ typedef struct tally {
 } tally;
 
 /* One for each device and work. */
-static uint32_t count_works(const clv_plan *plan, tally *works)
+static uint32_t count_works(const clv_plan *plan, tally *workloads)
 {
     uint32_t n = 0;
     for (uint32_t p = 0; p < plan->n_parts; p++) {
         const core_part *part = &plan->parts[p];
         clv_device *dev = plan->devices[part->device].dev;
-        core_work work;
+        core_workload workload;
         uint32_t i = 0;
         if (core_part_copies(plan, p))
             continue;
-        core_work_of(plan->graph, part->node, NULL, NULL, &work);
-        while (i < n && (works[i].ask.dev != dev ||
-                         !core_work_equal(&works[i].ask.work, &work)))
+        core_workload_of(plan->graph, part->node, NULL, NULL, &workload);
+        while (i < n &&
+               (workloads[i].ask.dev != dev ||
+                !core_workload_equal(&workloads[i].ask.workload, &workload)))
             i++;
         if (i == n)
-            works[n++] = (tally){.ask = {dev, work}};
-        works[i].ns += plan->forecast->costs_ns[p];
+            workloads[n++] = (tally){.ask = {dev, workload}};
+        workloads[i].ns += plan->forecast->costs_ns[p];
     }
     return n;
 }
@@ -43,15 +44,15 @@ clv_status planner_refine(const clv_plan *plan, planner_profile *profile,
     *out = PLANNER_REFINED_NOTHING;
     if (!plan->forecast)
         return CLV_OK;
-    tally *works = calloc(plan->n_parts + 1u, sizeof *works);
+    tally *workloads = calloc(plan->n_parts + 1u, sizeof *workloads);
     planner_profile_ask *asks = calloc(plan->n_parts + 1u, sizeof *asks);
     clv_device **devices = calloc(plan->n_devices, sizeof *devices);
-    if (!works || !asks || !devices)
+    if (!workloads || !asks || !devices)
         status = clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
-    uint32_t n = status ? 0 : count_works(plan, works), n_asks = 0;
+    uint32_t n = status ? 0 : count_works(plan, workloads), n_asks = 0;
     for (uint32_t i = 0; i < n; i++)
-        if (works[i].ns >= MATTERS * plan->forecast->makespan_ns)
-            asks[n_asks++] = works[i].ask;
+        if (workloads[i].ns >= MATTERS * plan->forecast->makespan_ns)
+            asks[n_asks++] = workloads[i].ask;
     for (uint32_t d = 0; d < plan->n_devices && !status; d++)
         devices[d] = plan->devices[d].dev;
     const planner_profile_params params = {.devices = devices,
@@ -60,6 +61,6 @@ clv_status planner_refine(const clv_plan *plan, planner_profile *profile,
         status = planner_profile_refine(profile, asks, n_asks, &params, out);
     free(devices);
     free(asks);
-    free(works);
+    free(workloads);
     return status;
 }

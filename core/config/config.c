@@ -2,7 +2,7 @@
 #include "../base/error.h"
 
 #include "../base/names.h"
-#include "../device/remains.h"
+#include "../base/unreleased.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -549,6 +549,12 @@ bool clv_config_get_bool(const clv_config *config, const char *key)
     return e && core_option_bool(e->value);
 }
 
+uint32_t core_config_choice(const clv_config *config, const char *key)
+{
+    const entry *e = find_declared(config, key);
+    return e ? core_option_choice(e->option->choices, e->value) : 0;
+}
+
 const char *clv_config_origin(const clv_config *config, const char *key)
 {
     const entry *e = find_declared(config, key);
@@ -583,7 +589,7 @@ void clv_config_destroy(clv_config *config)
     if (!config)
         return;
     if (config->kept) {
-        core_remains_add(config);
+        core_unreleased_add(config);
         return;
     }
     for (uint32_t i = 0; i < config->n_sections; i++)

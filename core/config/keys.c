@@ -13,7 +13,8 @@
 #define KEY(name, kind, value, text)                                           \
     KEY_WITH(name, kind, value, text, .scope = CLV_SCOPE_PLUGIN)
 
-/* conf/cleave.ini explains the same keys at length. */
+/* Choices stand in the order of their enums in config.h.
+ * conf/cleave.ini explains the same keys at length. */
 static const clv_option core_keys[] = {
     KEY("plugin_dirs", CLV_OPTION_STRING, "",
         "directories searched for cleave_*.so, absolute, separated by ':'"),
@@ -41,6 +42,9 @@ static const clv_option core_keys[] = {
              .choices = "error|warn|info|debug"),
     KEY("cache_dir", CLV_OPTION_STRING, "",
         "where compiled programs and measurements are kept"),
+    KEY_WITH("program_cache", CLV_OPTION_INT, "1024",
+             "MiB of compiled programs that are kept for each plugin; 0: none",
+             .max = 1 << 24),
     KEY("data_dir", CLV_OPTION_STRING, "",
         "where bundled models and descriptions of chips lie"),
     KEY_WITH("wait_timeout", CLV_OPTION_FLOAT, "600",

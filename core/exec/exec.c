@@ -1,7 +1,6 @@
 #include "exec.h"
 #include "../base/error.h"
-#include "../graph/shape.h"
-#include "trace.h"
+#include "../context/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -161,11 +160,11 @@ static clv_status check_state(const clv_exec *exec, clv_value state,
         return clv_error(CLV_ERR_INVALID, "bind: value %u is no state", state);
     const char *name = plan->graph->values[state].name;
     if (!tensor || !fits(tensor, desc)) {
-        char text[CORE_SHAPE_TEXT];
+        char text[CLV_SHAPE_TEXT];
         return clv_error(CLV_ERR_INVALID,
                          "bind: state '%s' needs a tensor of "
                          "%s",
-                         name, core_shape_text(desc, text));
+                         name, clv_shape_text(desc, text));
     }
     if (!(tensor->memory->access & CLV_ACCESS_WRITE))
         return clv_error(CLV_ERR_INVALID,

@@ -1,316 +1,213 @@
-#include "trace.h"
-#include "../base/text.h"
+/*
+ * What devices recorded of a run: spans for the trace, and sums by kernel. A
+ * submit's correlation says which step of which run it was.
+ */
+#include "../graph/workload.h"
+#include "exec.h"
+#include "../context/kernel_sums.h"
+#include "../context/trace.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-typedef struct span {
-    uint64_t begin_ns, end_ns;
-    uint32_t name, track; /* in strings, in tracks */
-} span;
+#define BATCH 64
+#define MAX_KERNELS 8 /* of one node */
 
-typedef struct track {
-    uint32_t clock, name;
-} track;
+/* What is known of a step from the records so far. */
+typedef struct progress {
+    bool has_nodes;  /* its nodes have records of their own */
+    double whole_ns; /* of its program */
+    uint32_t runs;
+} progress;
 
-struct core_trace {
-    _Atomic bool enabled;
-    pthread_mutex_t mutex; /* protects the rest */
-    span *spans;
-    uint32_t n_spans, spans_capacity;
-    uint64_t n_dropped;
-    track *tracks;
-    uint32_t n_tracks, tracks_capacity;
-    char **strings; /* each once */
-    uint32_t n_strings, strings_capacity;
-    uint32_t *buckets;  /* open addressing: 1 + index in strings, 0: free */
-    uint32_t n_buckets; /* a power of two, over twice n_strings */
-};
+/* Records of one node, which follow one another. */
+typedef struct group {
+    uint32_t step, node; /* of the step's program */
+    clv_kernel_sum kernels[MAX_KERNELS];
+    uint32_t n;
+} group;
 
-clv_status core_trace_create(struct core_trace **out)
+typedef struct collection {
+    const clv_exec *exec;
+    clv_device *dev;
+    progress *steps; /* [plan->n_steps] */
+    group group;
+    double top_bytes, top_flops; /* a ns, of the device's profile */
+} collection;
+
+uint64_t core_exec_correlation(const clv_exec *exec, uint32_t step)
 {
-    *out = NULL;
-    struct core_trace *trace = calloc(1, sizeof *trace);
-    if (!trace)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a trace");
-    pthread_mutex_init(&trace->mutex, NULL);
-    *out = trace;
-    return CLV_OK;
+    return exec->run * exec->plan->n_steps + step + 1;
 }
 
-void core_trace_destroy(struct core_trace *trace)
+/* False: of another run, one that failed. */
+static bool find_step(const clv_exec *exec, uint64_t correlation,
+                      uint32_t *step)
 {
-    if (!trace)
-        return;
-    for (uint32_t i = 0; i < trace->n_strings; i++)
-        free(trace->strings[i]);
-    free(trace->strings);
-    free(trace->buckets);
-    free(trace->tracks);
-    free(trace->spans);
-    pthread_mutex_destroy(&trace->mutex);
-    free(trace);
+    const uint64_t first = core_exec_correlation(exec, 0);
+    *step = (uint32_t)(correlation - first);
+    return correlation >= first && correlation - first < exec->plan->n_steps;
 }
 
-void clv_trace_enable(clv_context *ctx, bool on)
+/* A device's ticks as nanoseconds of its clock domain: the host's clock, or for
+ * a simulated device its own from zero. */
+static uint64_t tick_ns(const clv_device *dev, const clv_calibration *c,
+                        uint64_t tick)
 {
-    atomic_store_explicit(&ctx->trace->enabled, on, memory_order_relaxed);
-}
-
-bool clv_trace_enabled(const clv_context *ctx)
-{
-    return atomic_load_explicit(&ctx->trace->enabled, memory_order_relaxed);
-}
-
-/* Doubles an array that is full; false when out of memory. */
-static bool reserve(void **array, uint32_t count, uint32_t *capacity,
-                    size_t element)
-{
-    if (count < *capacity)
-        return true;
-    uint32_t grown = *capacity ? *capacity * 2 : 64;
-    void *data = reallocarray(*array, grown, element);
-    if (!data)
-        return false;
-    *array = data;
-    *capacity = grown;
-    return true;
+    if (dev->info.clock == CLV_CLOCK_VIRTUAL)
+        return (uint64_t)((double)tick * c->tick_ns);
+    double ns = (double)(int64_t)(tick - c->device_tick) * c->tick_ns;
+    return c->host_ns + (uint64_t)(int64_t)ns;
 }
 
 /* ------------------------------------------------------------------------ */
-/* Strings, each stored once. All below with the mutex held.                 */
+/* Sums                                                                      */
 
-static uint32_t hash(const char *s)
+/* The graph's node that is node i of a step's program; false: there is none. */
+static bool find_node(const clv_plan *plan, uint32_t step, uint32_t i,
+                      uint32_t *node)
 {
-    uint32_t h = 2166136261u;
-    for (; *s; s++)
-        h = (h ^ (unsigned char)*s) * 16777619u;
-    return h;
-}
-
-/* The bucket that holds s, or the free one where it belongs. */
-static uint32_t *find_bucket(struct core_trace *trace, const char *s)
-{
-    uint32_t mask = trace->n_buckets - 1;
-    for (uint32_t i = hash(s) & mask;; i = (i + 1) & mask) {
-        uint32_t *bucket = &trace->buckets[i];
-        if (!*bucket || !strcmp(trace->strings[*bucket - 1], s))
-            return bucket;
-    }
-}
-
-static bool rehash(struct core_trace *trace, uint32_t n)
-{
-    uint32_t *buckets = calloc(n, sizeof *buckets);
-    if (!buckets)
-        return false;
-    free(trace->buckets);
-    trace->buckets = buckets;
-    trace->n_buckets = n;
-    for (uint32_t i = 0; i < trace->n_strings; i++)
-        *find_bucket(trace, trace->strings[i]) = i + 1;
-    return true;
-}
-
-static bool intern(struct core_trace *trace, const char *s, uint32_t *index)
-{
-    if (trace->n_strings * 2 >= trace->n_buckets &&
-        !rehash(trace, trace->n_buckets ? trace->n_buckets * 2 : 256))
-        return false;
-    uint32_t *bucket = find_bucket(trace, s);
-    if (!*bucket) {
-        char *copy = NULL;
-        if (!reserve((void **)&trace->strings, trace->n_strings,
-                     &trace->strings_capacity, sizeof *trace->strings) ||
-            !(copy = strdup(s)))
-            return false;
-        trace->strings[trace->n_strings++] = copy;
-        *bucket = trace->n_strings;
-    }
-    *index = *bucket - 1;
-    return true;
-}
-
-static bool find_track(struct core_trace *trace, uint32_t clock,
-                       const char *name, uint32_t *index)
-{
-    uint32_t string;
-    if (!intern(trace, name, &string))
-        return false;
-    for (uint32_t i = 0; i < trace->n_tracks; i++) {
-        if (trace->tracks[i].clock == clock &&
-            trace->tracks[i].name == string) {
-            *index = i;
+    const core_step *s = &plan->steps[step];
+    for (uint32_t k = 0; k < s->n_parts; k++) {
+        if (core_part_copies(plan, s->first_part + k))
+            continue;
+        if (!i--) {
+            *node = plan->parts[s->first_part + k].node;
             return true;
         }
     }
-    if (!reserve((void **)&trace->tracks, trace->n_tracks,
-                 &trace->tracks_capacity, sizeof *trace->tracks))
-        return false;
-    trace->tracks[trace->n_tracks] = (track){clock, string};
-    *index = trace->n_tracks++;
-    return true;
+    return false;
 }
 
-static bool add_span(struct core_trace *trace, uint32_t clock,
-                     const char *track_name, const char *name, span s)
+/* The node's work counts for the kernel that took the longest: the others
+ * prepare it or bring it to an end. */
+static void end_group(collection *c)
 {
-    if (trace->n_spans >= CORE_TRACE_MAX_SPANS ||
-        !find_track(trace, clock, track_name, &s.track) ||
-        !intern(trace, name, &s.name) ||
-        !reserve((void **)&trace->spans, trace->n_spans, &trace->spans_capacity,
-                 sizeof *trace->spans))
-        return false;
-    trace->spans[trace->n_spans++] = s;
-    return true;
+    const clv_plan *plan = c->exec->plan;
+    group *g = &c->group;
+    uint32_t node = 0, longest = 0;
+    core_workload workload;
+    bool known = g->n && find_node(plan, g->step, g->node, &node);
+    for (uint32_t i = 1; i < g->n; i++)
+        if (g->kernels[i].ns > g->kernels[longest].ns)
+            longest = i;
+    if (known) {
+        core_workload_of(plan->graph, node, NULL, c->exec->symbols, &workload);
+        g->kernels[longest].bytes = core_workload_bytes(&workload);
+        g->kernels[longest].flops = core_workload_flops(&workload);
+    }
+    for (uint32_t i = 0; i < g->n; i++) {
+        if (known)
+            snprintf(g->kernels[i].op, sizeof g->kernels[i].op, "%s",
+                     core_op_name(plan->graph->nodes[node].op));
+        core_kernel_sums_add(plan->ctx, &g->kernels[i]);
+    }
+    g->n = 0;
 }
 
-/* ------------------------------------------------------------------------ */
-
-void core_trace_add(clv_context *ctx, uint32_t clock, const char *track_name,
-                    const char *name, uint64_t begin_ns, uint64_t end_ns)
+static clv_kernel_sum one_run(const collection *c, const char *name, double ns)
 {
-    struct core_trace *trace = ctx->trace;
-    if (!clv_trace_enabled(ctx))
+    const clv_device *dev = c->dev;
+    clv_kernel_sum one = {.runs = 1,
+                          .ns = ns,
+                          .top_bandwidth = c->top_bytes * 1e9,
+                          .top_flops = c->top_flops * 1e9,
+                          .is_virtual = dev->info.clock == CLV_CLOCK_VIRTUAL};
+    snprintf(one.device, sizeof one.device, "%s", dev->id);
+    snprintf(one.kernel, sizeof one.kernel, "%s", name);
+    return one;
+}
+
+static void add_node(collection *c, uint32_t step, const clv_trace_record *r,
+                     double ns)
+{
+    group *g = &c->group;
+    if (g->n && (g->step != step || g->node != r->node))
+        end_group(c);
+    g->step = step;
+    g->node = r->node;
+    c->steps[step].has_nodes = true;
+    for (uint32_t i = 0; i < g->n; i++)
+        if (!strcmp(g->kernels[i].kernel, r->name)) {
+            g->kernels[i].ns += ns;
+            g->kernels[i].runs++;
+            return;
+        }
+    if (g->n < MAX_KERNELS)
+        g->kernels[g->n++] = one_run(c, r->name, ns);
+}
+
+static void add_record(collection *c, const clv_trace_record *r, double ns)
+{
+    uint32_t step;
+    if (!find_step(c->exec, r->correlation, &step))
         return;
-    span s = {.begin_ns = begin_ns,
-              .end_ns = end_ns > begin_ns ? end_ns : begin_ns};
-    pthread_mutex_lock(&trace->mutex);
-    if (!add_span(trace, clock, track_name, name, s))
-        trace->n_dropped++;
-    pthread_mutex_unlock(&trace->mutex);
+    const core_exec_step *s = &c->exec->steps[step];
+    if (r->node != CLV_NO_TENSOR) {
+        add_node(c, step, r, ns);
+    } else if (s->program && r->command == s->n_before) {
+        c->steps[step].whole_ns += ns;
+        c->steps[step].runs++;
+    } else {
+        clv_kernel_sum one = one_run(c, r->name, ns);
+        core_kernel_sums_add(c->exec->plan->ctx, &one);
+    }
 }
 
-void clv_trace_span(clv_context *ctx, const char *track_name, const char *name,
-                    uint64_t begin_ns, uint64_t end_ns)
+/* Programs of devices that time no single nodes. */
+static void add_programs(collection *c)
 {
-    core_trace_add(ctx, CLV_CLOCK_REAL, track_name, name, begin_ns, end_ns);
-}
-
-const char *core_trace_host_track(void)
-{
-    static _Thread_local char name[24];
-    if (!name[0])
-        snprintf(name, sizeof name, "host %d", (int)gettid());
-    return name;
+    for (uint32_t i = 0; i < c->exec->plan->n_steps; i++) {
+        progress *p = &c->steps[i];
+        if (!p->runs || p->has_nodes)
+            continue;
+        clv_kernel_sum one = one_run(c, "run", p->whole_ns);
+        one.runs = p->runs;
+        core_kernel_sums_add(c->exec->plan->ctx, &one);
+    }
 }
 
 /* ------------------------------------------------------------------------ */
-/* Chrome's trace event format. A clock domain is a process, a track one of   */
-/* its threads; times are microseconds.                                       */
 
-static uint32_t process_of(uint32_t clock)
+static void collect(collection *c)
 {
-    return clock == CLV_CLOCK_VIRTUAL ? 2 : 1;
+    clv_context *ctx = c->exec->plan->ctx;
+    clv_device *dev = c->dev;
+    clv_calibration calibration =
+        CLV_INIT(clv_calibration, CLV_STRUCT_CALIBRATION);
+    clv_trace_record records[BATCH];
+    uint32_t n;
+    if (core_device_calibrate(dev, &calibration))
+        return;
+    do {
+        n = BATCH;
+        if (core_device_trace_read(dev, &n, records))
+            return;
+        for (uint32_t i = 0; i < n; i++) {
+            const clv_trace_record *r = &records[i];
+            core_trace_add(ctx, dev->info.clock, dev->id, r->name,
+                           tick_ns(dev, &calibration, r->begin),
+                           tick_ns(dev, &calibration, r->end));
+            add_record(c, r, (double)(r->end - r->begin) * calibration.tick_ns);
+        }
+    } while (n == BATCH);
+    end_group(c);
+    add_programs(c);
 }
 
-static void add_metadata(core_text *text, uint32_t pid, uint32_t tid,
-                         const char *what, const char *name)
+void core_exec_collect_trace(clv_exec *exec)
 {
-    core_text_add(text,
-                  "{\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"name\":\"%s\","
-                  "\"args\":{\"name\":",
-                  pid, tid, what);
-    core_text_add_json(text, name);
-    core_text_add(text, "}},\n");
-}
-
-static void add_tracks(core_text *text, const struct core_trace *trace)
-{
-    bool seen[2] = {false, false};
-    for (uint32_t i = 0; i < trace->n_tracks; i++) {
-        const track *t = &trace->tracks[i];
-        uint32_t pid = process_of(t->clock);
-        if (!seen[pid - 1])
-            add_metadata(text, pid, 0, "process_name",
-                         pid == 1 ? "real time" : "virtual time");
-        seen[pid - 1] = true;
-        add_metadata(text, pid, i + 1, "thread_name", trace->strings[t->name]);
+    const clv_plan *plan = exec->plan;
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        collection c = {.exec = exec, .dev = exec->devices[d].dev};
+        if (!exec->devices[d].timeline)
+            continue;
+        c.top_bytes = plan->devices[d].top_bytes;
+        c.top_flops = plan->devices[d].top_flops;
+        c.steps = calloc(plan->n_steps + 1u, sizeof *c.steps);
+        if (c.steps)
+            collect(&c);
+        free(c.steps);
     }
-}
-
-/* Earliest start in each clock domain: times are shown from there. */
-static void find_origins(const struct core_trace *trace, uint64_t origins[2])
-{
-    origins[0] = origins[1] = UINT64_MAX;
-    for (uint32_t i = 0; i < trace->n_spans; i++) {
-        const span *s = &trace->spans[i];
-        uint64_t *origin =
-            &origins[process_of(trace->tracks[s->track].clock) - 1];
-        *origin = s->begin_ns < *origin ? s->begin_ns : *origin;
-    }
-}
-
-static void add_event(core_text *text, const struct core_trace *trace,
-                      const span *s, const uint64_t origins[2])
-{
-    uint32_t pid = process_of(trace->tracks[s->track].clock);
-    uint64_t begin = s->begin_ns - origins[pid - 1];
-    uint64_t length = s->end_ns - s->begin_ns;
-    core_text_add(text,
-                  "{\"ph\":\"X\",\"pid\":%u,\"tid\":%u,"
-                  "\"ts\":%llu.%03u,\"dur\":%llu.%03u,\"name\":",
-                  pid, s->track + 1, (unsigned long long)(begin / 1000),
-                  (unsigned)(begin % 1000), (unsigned long long)(length / 1000),
-                  (unsigned)(length % 1000));
-    core_text_add_json(text, trace->strings[s->name]);
-    core_text_add(text, "},\n");
-}
-
-static clv_status write_text(core_text *text, clv_file_writer *file)
-{
-    if (text->failed)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory to format the trace");
-    clv_status status = CLV_OK;
-    if (text->size)
-        status = clv_file_writer_write(file, text->data, text->size);
-    core_text_clear(text);
-    return status;
-}
-
-static clv_status write_events(const struct core_trace *trace,
-                               clv_file_writer *file)
-{
-    core_text text = {0};
-    uint64_t origins[2];
-    clv_status status = CLV_OK;
-    find_origins(trace, origins);
-    core_text_add(&text,
-                  "{\"displayTimeUnit\":\"ns\",\"otherData\":"
-                  "{\"dropped_spans\":\"%llu\"},\"traceEvents\":[\n",
-                  (unsigned long long)trace->n_dropped);
-    add_tracks(&text, trace);
-    for (uint32_t i = 0; i < trace->n_spans && !status; i++) {
-        add_event(&text, trace, &trace->spans[i], origins);
-        if (text.size > 1 << 16)
-            status = write_text(&text, file);
-    }
-    /* An event without effect, so that every one above ends in a comma. */
-    core_text_add(&text, "{\"ph\":\"M\",\"pid\":1,\"tid\":0,"
-                         "\"name\":\"process_sort_index\",\"args\":"
-                         "{\"sort_index\":0}}\n]}\n");
-    if (!status)
-        status = write_text(&text, file);
-    core_text_finish(&text);
-    return status;
-}
-
-clv_status clv_trace_write(clv_context *ctx, const char *path)
-{
-    clv_file_writer *file;
-    clv_status status = clv_file_writer_open(path, &file);
-    if (status)
-        return status;
-    pthread_mutex_lock(&ctx->trace->mutex);
-    status = write_events(ctx->trace, file);
-    pthread_mutex_unlock(&ctx->trace->mutex);
-    if (status) {
-        clv_file_writer_discard(file);
-        return status;
-    }
-    return clv_file_writer_commit(file);
 }

@@ -1,9 +1,6 @@
 #include "cut.h"
 #include "../base/error.h"
 
-#include "shape.h"
-#include "cut_rules.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,6 +35,22 @@ static clv_value operand(const clv_node *node, uint32_t index)
                                                       : CLV_NO_TENSOR;
 }
 
+int64_t core_cut_unit(const clv_node *node, uint32_t axis)
+{
+    return axis == CORE_AXIS_HEADS
+               ? clv_op_attr_of(node->op, &node->attr, CLV_ATTR_HEAD_DIM)
+               : 1;
+}
+
+int64_t core_cut_group(const clv_graph *graph, const clv_node *node)
+{
+    for (uint32_t i = 1; i < node->n_inputs; i++)
+        if (clv_op_operand(node, i).groups)
+            return graph->tensors[node->inputs[0]].dims[1] /
+                   graph->tensors[node->inputs[i]].dims[1];
+    return 1;
+}
+
 static bool is_fixed(const clv_graph *graph, const clv_tensor_desc *desc)
 {
     if (!desc->symbols[0])
@@ -51,7 +64,7 @@ int64_t core_cut_extent(const clv_graph *graph, uint32_t index, uint32_t axis)
     const clv_node *node = &graph->nodes[index];
     for (uint32_t i = 0; i <= node->n_inputs; i++) {
         clv_value value = operand(node, i);
-        core_cut_operand rule = core_cut_operand_of(node, i);
+        clv_operand rule = clv_op_operand(node, i);
         if (value == CLV_NO_TENSOR || rule.groups)
             continue;
         const clv_tensor_desc *desc = &graph->tensors[value];
@@ -72,8 +85,7 @@ int64_t core_cut_granule(const clv_graph *graph, uint32_t index, uint32_t axis)
     for (uint32_t i = 0; i <= node->n_inputs; i++) {
         clv_value value = operand(node, i);
         uint32_t elements, bytes;
-        if (value == CLV_NO_TENSOR ||
-            core_cut_operand_of(node, i).last != axis ||
+        if (value == CLV_NO_TENSOR || clv_op_operand(node, i).last != axis ||
             axis == CORE_AXIS_HEADS)
             continue;
         const clv_tensor_desc *desc = &graph->tensors[value];
@@ -322,7 +334,7 @@ static bool add_node(cutter *c, const clv_node *node, uint32_t device,
 static span span_of(const clv_graph *graph, const clv_node *node,
                     const core_piece *full, uint32_t axis, bool groups)
 {
-    if (axis == CORE_AXIS_NONE || !core_cut_extent(graph, full->node, axis))
+    if (axis == CLV_CUT_NONE || !core_cut_extent(graph, full->node, axis))
         return (span){0, 0};
     core_range r = full->ranges[axis];
     int64_t unit = core_cut_unit(node, axis);
@@ -334,7 +346,7 @@ static clv_value piece_operand(cutter *c, const core_piece *full,
                                uint32_t index)
 {
     const clv_node *node = &c->source->nodes[full->node];
-    core_cut_operand rule = core_cut_operand_of(node, index);
+    clv_operand rule = clv_op_operand(node, index);
     return view_of(c, operand(node, index),
                    span_of(c->source, node, full, rule.first, false),
                    span_of(c->source, node, full, rule.last, rule.groups));
@@ -373,10 +385,11 @@ static bool add_piece(cutter *c, const core_piece *full, uint32_t index,
         if (node.inputs[i] == CLV_NO_TENSOR)
             return false;
     }
-    /* The bias is added once. */
-    if (node.op == CLV_OP_MATMUL && node.n_inputs > 2 &&
-        full->ranges[CORE_AXIS_CHANNELS].begin)
-        node.inputs[2] = CLV_NO_TENSOR;
+    /* Only the first of several partial sums adds the bias. */
+    if (full->ranges[CORE_AXIS_CHANNELS].begin)
+        for (uint32_t i = clv_op_find(node.op)->n_required; i < node.n_inputs;
+             i++)
+            node.inputs[i] = CLV_NO_TENSOR;
     if (node.n_outputs) {
         const clv_node *source = &c->source->nodes[full->node];
         node.outputs[0] = partial != CLV_NO_TENSOR

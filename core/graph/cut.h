@@ -26,11 +26,11 @@ typedef struct core_range {
 } core_range;
 
 typedef enum core_axis {
-    CORE_AXIS_ROWS = 0, /* in the order of the bits of CLV_SPLIT_* */
-    CORE_AXIS_SEQUENCE = 1,
-    CORE_AXIS_CHANNELS = 2,
-    CORE_AXIS_HEADS = 3,
-    CORE_AXIS_COUNT
+    CORE_AXIS_ROWS = CLV_CUT_ROWS,
+    CORE_AXIS_SEQUENCE = CLV_CUT_SEQUENCE,
+    CORE_AXIS_CHANNELS = CLV_CUT_CHANNELS,
+    CORE_AXIS_HEADS = CLV_CUT_HEADS,
+    CORE_AXIS_COUNT = CLV_CUT_NONE,
 } core_axis;
 
 /* "rows" */
@@ -51,6 +51,11 @@ typedef struct core_cut {
     uint32_t *sources; /* [graph->n_nodes] node of the source graph */
 } core_cut;
 
+/* Elements of an operand's last dimension for one step of the axis: head_dim
+ * for heads, else 1. */
+int64_t core_cut_unit(const clv_node *node, uint32_t axis);
+/* Query heads that share one head of the operands marked with groups. */
+int64_t core_cut_group(const clv_graph *graph, const clv_node *node);
 /* Elements of an axis of a node; 0 where the node has no such axis, and for a
  * sequence whose length is a symbol. */
 int64_t core_cut_extent(const clv_graph *graph, uint32_t node, uint32_t axis);

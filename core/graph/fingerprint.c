@@ -6,15 +6,6 @@ static void mix(uint64_t *hash, uint64_t value)
     *hash = core_hash(*hash, &value, sizeof value);
 }
 
-static void mix_float(uint64_t *hash, float value)
-{
-    union {
-        float f;
-        uint32_t bits;
-    } u = {value};
-    mix(hash, u.bits);
-}
-
 static void mix_tensor(uint64_t *hash, const clv_tensor_desc *desc)
 {
     mix(hash, desc->dtype);
@@ -30,31 +21,10 @@ static void mix_tensor(uint64_t *hash, const clv_tensor_desc *desc)
 
 static void mix_attributes(uint64_t *hash, const clv_node *node)
 {
-    const clv_op_attr *a = &node->attr;
-    switch (node->op) {
-    case CLV_OP_RMS_NORM:
-    case CLV_OP_LAYER_NORM:
-        mix_float(hash, a->norm.eps);
-        break;
-    case CLV_OP_GLU:
-        mix(hash, a->glu.activation);
-        break;
-    case CLV_OP_ROPE:
-        mix(hash, a->rope.mode);
-        mix(hash, a->rope.head_dim);
-        mix_float(hash, a->rope.scale);
-        break;
-    case CLV_OP_ATTENTION:
-        mix(hash, a->attention.head_dim);
-        mix_float(hash, a->attention.scale);
-        mix_float(hash, a->attention.softcap);
-        mix(hash, (uint64_t)a->attention.window);
-        mix(hash, a->attention.rows_symbol);
-        break;
-    case CLV_OP_MATMUL_EXPERTS:
-        mix(hash, a->experts.normalised);
-        break;
-    }
+    const clv_op_info *info = clv_op_find(node->op);
+    const clv_attr_field *field;
+    for (uint32_t i = 0; info && (field = clv_op_field(info, i)); i++)
+        mix(hash, clv_attr_bits(&node->attr, field));
 }
 
 uint64_t core_graph_fingerprint(const clv_graph *graph)

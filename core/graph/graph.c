@@ -1,4 +1,5 @@
 #include "graph.h"
+#include "../base/error.h"
 #include "shape.h"
 
 #include <math.h>
@@ -6,65 +7,56 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Keeps the thread's message as the graph's. */
-static void fail(clv_graph *g, clv_status status)
+/* The graph keeps its first error, with the thread's message. */
+static clv_value fail(clv_graph *g, clv_status status)
 {
-    if (g->status)
-        return;
-    g->status = status;
-    snprintf(g->message, sizeof g->message, "%s", clv_last_error());
+    if (!g->status) {
+        g->status = status;
+        snprintf(g->message, sizeof g->message, "%s", clv_last_error());
+    }
+    return CLV_NO_TENSOR;
 }
 
 static bool usable(clv_graph *g)
 {
-    if (g && !g->status && g->frozen)
+    if (g && g->frozen)
         fail(g, clv_error(CLV_ERR_INVALID,
                           "the graph is planned and can no longer change; "
                           "build a new one"));
     return g && !g->status;
 }
 
-static bool grow(void **array, uint32_t capacity, size_t element)
+/* Room for one more in arrays that grow together; values may be NULL. */
+static bool reserve(clv_graph *g, uint32_t n, uint32_t *capacity, void **array,
+                    size_t element, void **values, size_t value)
 {
-    void *grown = reallocarray(*array, capacity, element);
-    if (grown)
+    if (n < *capacity)
+        return true;
+    const uint32_t wanted = *capacity ? *capacity * 2 : 64;
+    void *grown = NULL;
+    if (wanted <= INT32_MAX &&
+        (grown = reallocarray(*array, wanted, element)) != NULL)
         *array = grown;
-    return grown != NULL;
+    if (grown && values && (grown = reallocarray(*values, wanted, value)))
+        *values = grown;
+    if (!grown) {
+        fail(g, core_no_memory("for a graph"));
+        return false;
+    }
+    *capacity = wanted;
+    return true;
 }
 
 static bool reserve_tensor(clv_graph *g)
 {
-    if (g->n_tensors < g->tensors_capacity)
-        return true;
-    uint32_t capacity = g->tensors_capacity ? g->tensors_capacity * 2 : 64;
-    if (capacity > INT32_MAX ||
-        !grow((void **)&g->tensors, capacity, sizeof *g->tensors) ||
-        !grow((void **)&g->values, capacity, sizeof *g->values)) {
-        fail(g, clv_error(CLV_ERR_NO_MEMORY,
-                          "no memory for a graph of %u "
-                          "tensors",
-                          capacity));
-        return false;
-    }
-    g->tensors_capacity = capacity;
-    return true;
+    return reserve(g, g->n_tensors, &g->tensors_capacity, (void **)&g->tensors,
+                   sizeof *g->tensors, (void **)&g->values, sizeof *g->values);
 }
 
 static bool reserve_node(clv_graph *g)
 {
-    if (g->n_nodes < g->nodes_capacity)
-        return true;
-    uint32_t capacity = g->nodes_capacity ? g->nodes_capacity * 2 : 64;
-    if (capacity > INT32_MAX ||
-        !grow((void **)&g->nodes, capacity, sizeof *g->nodes)) {
-        fail(g, clv_error(CLV_ERR_NO_MEMORY,
-                          "no memory for a graph of %u "
-                          "nodes",
-                          capacity));
-        return false;
-    }
-    g->nodes_capacity = capacity;
-    return true;
+    return reserve(g, g->n_nodes, &g->nodes_capacity, (void **)&g->nodes,
+                   sizeof *g->nodes, NULL, 0);
 }
 
 clv_value core_graph_add_tensor(clv_graph *g, const clv_tensor_desc *desc,
@@ -74,8 +66,7 @@ clv_value core_graph_add_tensor(clv_graph *g, const clv_tensor_desc *desc,
         return CLV_NO_TENSOR;
     core_value value = {.weight = weight, .base = g->n_tensors};
     if (name && !(value.name = strdup(name))) {
-        fail(g, clv_error(CLV_ERR_NO_MEMORY, "no memory for a name"));
-        return CLV_NO_TENSOR;
+        return fail(g, core_no_memory("for a name"));
     }
     g->tensors[g->n_tensors] = *desc;
     g->values[g->n_tensors] = value;
@@ -95,7 +86,7 @@ clv_status clv_graph_create(clv_graph **out)
     *out = NULL;
     clv_graph *g = calloc(1, sizeof *g);
     if (!g)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a graph");
+        return core_no_memory("for a graph");
     *out = g;
     return CLV_OK;
 }
@@ -150,7 +141,7 @@ clv_dim clv_graph_symbol(clv_graph *graph, const char *name, int64_t min,
     }
     char *copy = strdup(name);
     if (!copy) {
-        fail(graph, clv_error(CLV_ERR_NO_MEMORY, "no memory for a name"));
+        fail(graph, core_no_memory("for a name"));
         return none;
     }
     graph->symbol_names[graph->n_symbols] = copy;
@@ -196,8 +187,7 @@ clv_value clv_graph_input(clv_graph *graph, const char *name, uint32_t dtype,
     desc.usage = CLV_USAGE_INPUT;
     clv_status status = set_dims(graph, &desc, rank, dims);
     if (status) {
-        fail(graph, clv_error_prefix(status, "input '%s'", name));
-        return CLV_NO_TENSOR;
+        return fail(graph, clv_error_prefix(status, "input '%s'", name));
     }
     return core_graph_add_tensor(graph, &desc, name, NULL);
 }
@@ -245,8 +235,7 @@ clv_value clv_graph_state(clv_graph *graph, const char *name, uint32_t dtype,
     clv_tensor_desc desc = CLV_INIT(clv_tensor_desc, CLV_STRUCT_TENSOR_DESC);
     clv_status status = core_shape_check(dtype, rank, dims, NULL);
     if (status) {
-        fail(graph, clv_error_prefix(status, "state '%s'", name));
-        return CLV_NO_TENSOR;
+        return fail(graph, clv_error_prefix(status, "state '%s'", name));
     }
     desc.dtype = dtype;
     desc.usage = CLV_USAGE_STATE;
@@ -277,7 +266,7 @@ void clv_graph_output(clv_graph *graph, clv_value value, const char *name)
     }
     char *copy = strdup(name);
     if (!copy) {
-        fail(graph, clv_error(CLV_ERR_NO_MEMORY, "no memory for a name"));
+        fail(graph, core_no_memory("for a name"));
         return;
     }
     free(graph->values[value].name);
@@ -316,93 +305,99 @@ const char *core_value_name(const clv_graph *graph, clv_value value,
 /* ------------------------------------------------------------------------ */
 /* Ops                                                                       */
 
-/* Appends a node and its output, if the op has one. wanted: what the op leaves
- * open of it, the dtype of CONVERT, the columns of TOP_K; or NULL. */
-static clv_value add_node(clv_graph *g, uint32_t op, const clv_op_attr *attr,
-                          const clv_value *inputs, uint32_t n_inputs,
-                          const clv_tensor_desc *wanted)
+/* The output of the op for these inputs; like: see clv_graph_op(). */
+static clv_status infer(const clv_graph *g, clv_op_shape *shape,
+                        const clv_value *inputs, const clv_tensor_desc *like)
 {
-    const clv_tensor_desc *in[CLV_MAX_INPUTS];
-    clv_tensor_desc out = wanted ? *wanted : (clv_tensor_desc){.dtype = 0};
-    bool has_output;
+    for (uint32_t i = 0; i < shape->n_inputs && i < CLV_MAX_INPUTS; i++) {
+        if (inputs[i] != CLV_NO_TENSOR && inputs[i] >= g->n_tensors)
+            return clv_error(CLV_ERR_INVALID,
+                             "%s: operand %u is no value of this graph",
+                             clv_op_name(shape->op), i);
+        shape->in[i] = clv_graph_value_desc(g, inputs[i]);
+    }
+    if (like)
+        shape->out = *like;
+    clv_status status = clv_op_infer(shape);
+    if (status)
+        return clv_error(status, "%s", shape->text);
+    const clv_tensor_desc *out = &shape->out;
+    if (shape->info->output.name &&
+        (status = core_shape_check(out->dtype, out->rank, out->dims, NULL)))
+        clv_error_prefix(status, "%s: output", shape->info->name);
+    return status;
+}
+
+clv_value clv_graph_op(clv_graph *g, uint32_t op, const clv_op_attr *attr,
+                       const clv_value *inputs, uint32_t n_inputs,
+                       const clv_tensor_desc *like)
+{
+    static const clv_op_attr zero;
     if (!usable(g) || !reserve_node(g))
         return CLV_NO_TENSOR;
-    for (uint32_t i = 0; i < n_inputs; i++) {
-        if (inputs[i] != CLV_NO_TENSOR && inputs[i] >= g->n_tensors) {
-            fail(g, clv_error(CLV_ERR_INVALID,
-                              "%s: operand %u is no value of "
-                              "this graph",
-                              core_op_name(op), i));
-            return CLV_NO_TENSOR;
-        }
-        in[i] = clv_graph_value_desc(g, inputs[i]);
-    }
-    clv_status status =
-        core_shape_infer(op, attr, in, n_inputs, &out, &has_output);
-    if (status) {
-        fail(g, clv_error_prefix(status, "node %u", g->n_nodes));
-        return CLV_NO_TENSOR;
-    }
+    clv_op_shape shape = {.op = op,
+                          .n_inputs = n_inputs,
+                          .n_symbols = g->n_symbols,
+                          .attr = attr ? attr : &zero};
+    const clv_status status = infer(g, &shape, inputs, like);
+    if (status)
+        return fail(g, clv_error_prefix(status, "node %u", g->n_nodes));
     clv_node node = CLV_INIT(clv_node, CLV_STRUCT_NODE);
     node.op = op;
     node.revision = 1;
     node.n_inputs = n_inputs;
     memcpy(node.inputs, inputs, n_inputs * sizeof *inputs);
-    node.attr = *attr;
-    clv_value value = CLV_NO_TENSOR;
-    if (has_output) {
-        value = core_graph_add_tensor(g, &out, NULL, NULL);
-        if (value == CLV_NO_TENSOR)
-            return value;
+    node.attr = *shape.attr;
+    if (shape.info->output.name) {
+        node.outputs[0] = core_graph_add_tensor(g, &shape.out, NULL, NULL);
+        if (node.outputs[0] == CLV_NO_TENSOR)
+            return CLV_NO_TENSOR;
         node.n_outputs = 1;
-        node.outputs[0] = value;
     }
     g->nodes[g->n_nodes++] = node;
-    return value;
+    return node.n_outputs ? node.outputs[0] : CLV_NO_TENSOR;
 }
 
 #define OP(g, op, attr, ...)                                                   \
-    add_node(g, op, attr, (const clv_value[]){__VA_ARGS__},                    \
-             sizeof((const clv_value[]){__VA_ARGS__}) / sizeof(clv_value),     \
-             NULL)
-
-static const clv_op_attr no_attr;
+    clv_graph_op(g, op, attr, (const clv_value[]){__VA_ARGS__},                \
+                 sizeof((const clv_value[]){__VA_ARGS__}) / sizeof(clv_value), \
+                 NULL)
 
 clv_value clv_graph_get_rows(clv_graph *g, clv_value table, clv_value ids)
 {
-    return OP(g, CLV_OP_GET_ROWS, &no_attr, table, ids);
+    return OP(g, CLV_OP_GET_ROWS, NULL, table, ids);
 }
 
 void clv_graph_set_rows(clv_graph *g, clv_value state, clv_value src,
                         clv_value ids)
 {
-    OP(g, CLV_OP_SET_ROWS, &no_attr, state, src, ids);
+    OP(g, CLV_OP_SET_ROWS, NULL, state, src, ids);
 }
 
 clv_value clv_graph_matmul(clv_graph *g, clv_value x, clv_value w,
                            clv_value bias)
 {
-    return OP(g, CLV_OP_MATMUL, &no_attr, x, w, bias);
+    return OP(g, CLV_OP_MATMUL, NULL, x, w, bias);
 }
 
 clv_value clv_graph_add(clv_graph *g, clv_value a, clv_value b)
 {
-    return OP(g, CLV_OP_ADD, &no_attr, a, b);
+    return OP(g, CLV_OP_ADD, NULL, a, b);
 }
 
 clv_value clv_graph_mul(clv_graph *g, clv_value a, clv_value b)
 {
-    return OP(g, CLV_OP_MUL, &no_attr, a, b);
+    return OP(g, CLV_OP_MUL, NULL, a, b);
 }
 
 clv_value clv_graph_silu(clv_graph *g, clv_value x)
 {
-    return OP(g, CLV_OP_SILU, &no_attr, x);
+    return OP(g, CLV_OP_SILU, NULL, x);
 }
 
 clv_value clv_graph_gelu(clv_graph *g, clv_value x)
 {
-    return OP(g, CLV_OP_GELU, &no_attr, x);
+    return OP(g, CLV_OP_GELU, NULL, x);
 }
 
 clv_value clv_graph_glu(clv_graph *g, clv_value gate, clv_value up,
@@ -436,7 +431,7 @@ clv_value clv_graph_rope(clv_graph *g, clv_value x, clv_value pos,
 
 clv_value clv_graph_softmax(clv_graph *g, clv_value x)
 {
-    return OP(g, CLV_OP_SOFTMAX, &no_attr, x);
+    return OP(g, CLV_OP_SOFTMAX, NULL, x);
 }
 
 clv_value clv_graph_attention(clv_graph *g, clv_value q, clv_value k,
@@ -448,13 +443,6 @@ clv_value clv_graph_attention(clv_graph *g, clv_value q, clv_value k,
                                       .softcap = params->softcap,
                                       .window = params->window,
                                       .rows_symbol = params->rows.symbol}};
-    if (!usable(g))
-        return CLV_NO_TENSOR;
-    if (params->rows.symbol > g->n_symbols) {
-        fail(g, clv_error(CLV_ERR_INVALID, "attention: rows is no symbol of "
-                                           "this graph"));
-        return CLV_NO_TENSOR;
-    }
     if (attr.attention.scale == 0 && params->head_dim)
         attr.attention.scale = 1.0f / sqrtf((float)params->head_dim);
     return OP(g, CLV_OP_ATTENTION, &attr, q, k, v, pos);
@@ -462,14 +450,14 @@ clv_value clv_graph_attention(clv_graph *g, clv_value q, clv_value k,
 
 clv_value clv_graph_convert(clv_graph *g, clv_value x, uint32_t dtype)
 {
-    const clv_tensor_desc wanted = {.dtype = dtype};
-    return add_node(g, CLV_OP_CONVERT, &no_attr, &x, 1, &wanted);
+    const clv_tensor_desc like = {.dtype = dtype};
+    return clv_graph_op(g, CLV_OP_CONVERT, NULL, &x, 1, &like);
 }
 
 clv_value clv_graph_top_k(clv_graph *g, clv_value x, uint32_t k)
 {
-    const clv_tensor_desc wanted = {.dims = {0, k}};
-    return add_node(g, CLV_OP_TOP_K, &no_attr, &x, 1, &wanted);
+    const clv_tensor_desc like = {.dims = {0, k}};
+    return clv_graph_op(g, CLV_OP_TOP_K, NULL, &x, 1, &like);
 }
 
 clv_value clv_graph_matmul_experts(clv_graph *g, clv_value x, clv_value w,

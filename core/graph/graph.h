@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cleave/cleave.h>
+#include <cleave/plugin_op.h>
 
 /*
  * What a tensor's description does not say. A value is memory of its own or a
@@ -55,6 +56,12 @@ bool core_values_overlap(const clv_graph *graph, clv_value a, clv_value b);
 /* Tells graphs apart by their ops, shapes and types, not by their weights'
  * values; the same in every run. */
 uint64_t core_graph_fingerprint(const clv_graph *graph);
+
+/* "matmul"; "copy" for CLV_OP_NONE, which only plans have. */
+static inline const char *core_op_name(uint32_t op)
+{
+    return op == CLV_OP_NONE ? "copy" : clv_op_name(op);
+}
 
 /* Valid until the graph grows. */
 clv_subgraph core_graph_view(const clv_graph *graph);

@@ -1,6 +1,5 @@
 /* Tensors of plain integers, whose scales lie in a tensor beside them. */
 #include "dtype.h"
-#include "shape.h"
 #include "tensor.h"
 
 #include <stdio.h>
@@ -20,19 +19,18 @@ clv_tensor *clv_tensor_scales(const clv_tensor *tensor)
     return tensor->scales;
 }
 
-static const char *shape_of(const clv_tensor *tensor,
-                            char text[CORE_SHAPE_TEXT])
+static const char *shape_of(const clv_tensor *tensor, char text[CLV_SHAPE_TEXT])
 {
     clv_tensor_desc desc = {.dtype = tensor->dtype, .rank = tensor->rank};
     for (uint32_t i = 0; i < tensor->rank; i++)
         desc.dims[i] = tensor->dims[i];
-    return core_shape_text(&desc, text);
+    return clv_shape_text(&desc, text);
 }
 
 static clv_status check_scheme(const clv_tensor *t, uint32_t quant,
                                uint32_t group)
 {
-    char text[CORE_SHAPE_TEXT];
+    char text[CLV_SHAPE_TEXT];
     uint32_t elements, bytes;
     if (!core_dtype_is_scaled(t->dtype) || t->rank != 2)
         return clv_error(CLV_ERR_INVALID,
@@ -63,7 +61,7 @@ static clv_status check_scales(const clv_tensor *t, uint32_t quant,
                                uint32_t group, const clv_tensor *scales)
 {
     int64_t dims[2] = {1, 0};
-    char text[CORE_SHAPE_TEXT];
+    char text[CLV_SHAPE_TEXT];
     uint32_t rank = quant == CLV_QUANT_PER_GROUP ? 2 : 1;
     if (quant != CLV_QUANT_PER_TENSOR)
         dims[0] = t->dims[0];
@@ -127,7 +125,7 @@ clv_status clv_tensor_rows_to_f32(const clv_tensor *t, int64_t begin, int64_t n,
 {
     if (t->rank != 2 || begin < 0 || n < 0 || begin > t->dims[0] ||
         n > t->dims[0] - begin) {
-        char text[CORE_SHAPE_TEXT];
+        char text[CLV_SHAPE_TEXT];
         return clv_error(CLV_ERR_INVALID, "tensor: %s has no rows %lld..%lld",
                          shape_of(t, text), (long long)begin,
                          (long long)(begin + n));

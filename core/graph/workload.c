@@ -1,7 +1,5 @@
 #include "workload.h"
 
-#include "shape.h"
-
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -30,7 +28,7 @@ static int64_t dim(const reader *r, const clv_tensor_desc *t, uint32_t i)
                                        : t->dims[i];
 }
 
-/* What the piece takes of an axis; whole: all of it. */
+/* Elements of an axis that the piece takes; whole: elements of the axis. */
 static int64_t part(const reader *r, uint32_t axis, int64_t whole)
 {
     if (!r->piece || !r->piece->ranges[axis].end)
@@ -38,8 +36,9 @@ static int64_t part(const reader *r, uint32_t axis, int64_t whole)
     return r->piece->ranges[axis].end - r->piece->ranges[axis].begin;
 }
 
-/* Rows and width of the activation, of any rank, as it is cut. */
-static void set_shape(const reader *r, const clv_tensor_desc *t, core_work *out)
+/* Sets the rows and the width of the activation that the piece takes. */
+static void set_shape(const reader *r, const clv_tensor_desc *t,
+                      core_workload *out)
 {
     uint32_t last = t->rank - 1;
     out->n = 1;
@@ -48,25 +47,25 @@ static void set_shape(const reader *r, const clv_tensor_desc *t, core_work *out)
     out->in = out->out = part(r, CORE_AXIS_ROWS, dim(r, t, last));
 }
 
-static void set_weight(const clv_tensor_desc *w, core_work_kind *kind)
+static void set_weight(const clv_tensor_desc *w, core_workload_kind *kind)
 {
     kind->weight_dtype = w->dtype;
     kind->quant = w->quant;
     kind->group = w->quant_group;
 }
 
-static void of_matmul(const reader *r, core_work *out)
+static void of_matmul(const reader *r, core_workload *out)
 {
     const clv_tensor_desc *w = input(r, 1), *bias = input(r, 2);
     set_weight(w, &out->kind);
     out->out = part(r, CORE_AXIS_ROWS, w->dims[0]);
     out->in = part(r, CORE_AXIS_CHANNELS, w->dims[1]);
-    /* The first channels bring the bias. */
+    /* The piece with the first channels adds the bias. */
     if (bias && !(r->piece && r->piece->ranges[CORE_AXIS_CHANNELS].begin))
         out->kind.variant = bias->dtype;
 }
 
-static void of_experts(const reader *r, core_work *out)
+static void of_experts(const reader *r, core_workload *out)
 {
     const clv_tensor_desc *x = input(r, 0), *w = input(r, 1);
     set_weight(w, &out->kind);
@@ -80,7 +79,7 @@ static void of_experts(const reader *r, core_work *out)
     out->in = w->dims[2];
 }
 
-static void of_rope(const reader *r, core_work *out)
+static void of_rope(const reader *r, core_workload *out)
 {
     int64_t head = r->node->attr.rope.head_dim;
     out->kind.variant = (uint32_t)head;
@@ -89,8 +88,8 @@ static void of_rope(const reader *r, core_work *out)
     out->in = out->out = head * part(r, CORE_AXIS_HEADS, out->out / head);
 }
 
-/* Rows of the activation after those of the node or its piece: of later
- * positions, which it does not see. */
+/* Rows of the activation after those of the node or its piece. Their positions
+ * are later, so the node does not see them. */
 static int64_t rows_after(const reader *r, const clv_tensor_desc *q)
 {
     const core_value *value = &r->graph->values[r->node->inputs[0]];
@@ -102,7 +101,7 @@ static int64_t rows_after(const reader *r, const clv_tensor_desc *q)
     return dim(r, base, 0) - value->origin[0] - q->dims[0];
 }
 
-static void of_attention(const reader *r, core_work *out)
+static void of_attention(const reader *r, core_workload *out)
 {
     const clv_tensor_desc *q = input(r, 0), *k = input(r, 1);
     const clv_op_attr *attr = &r->node->attr;
@@ -124,8 +123,8 @@ static void of_attention(const reader *r, core_work *out)
     out->depth -= rows_after(r, q);
     if (out->depth < 1)
         out->depth = 1;
-    /* A window matters only where it hides rows; to one query the hidden ones
-     * are as good as not there. */
+    /* A window matters only where it hides rows. For a single query the hidden
+     * rows count as absent. */
     int64_t window = attr->attention.window;
     if (window && window < out->depth) {
         out->depth = out->n == 1 ? window : out->depth;
@@ -133,111 +132,109 @@ static void of_attention(const reader *r, core_work *out)
     }
 }
 
-static void of_others(const reader *r, core_work *out)
+static void of_binary(const reader *r, core_workload *out)
 {
-    const clv_tensor_desc *second = input(r, 1), *third = input(r, 2);
-    core_work_kind *kind = &out->kind;
-    switch (kind->op) {
-    case CLV_OP_GET_ROWS:
-    case CLV_OP_SET_ROWS:
-        set_weight(input(r, 0), kind);
-        break;
-    case CLV_OP_ADD:
-    case CLV_OP_MUL:
-        if (second->rank == 1 && input(r, 0)->rank > 1) {
-            kind->detail = 1;
-            kind->weight_dtype = second->dtype;
-        }
-        break;
-    case CLV_OP_GLU:
-        kind->variant = r->node->attr.glu.activation;
-        break;
-    case CLV_OP_RMS_NORM:
-    case CLV_OP_LAYER_NORM:
-        kind->weight_dtype = second->dtype;
-        kind->variant = third ? third->dtype : 0;
-        break;
-    case CLV_OP_CONVERT:
-        kind->variant = r->graph->tensors[r->node->outputs[0]].dtype;
-        break;
-    case CLV_OP_TOP_K:
-        out->in = input(r, 0)->dims[1];
-        break;
-    default:
-        break;
+    const clv_tensor_desc *b = input(r, 1);
+    if (b->rank == 1 && input(r, 0)->rank > 1) {
+        out->kind.detail = 1;
+        out->kind.weight_dtype = b->dtype;
     }
 }
 
-void core_work_of(const clv_graph *graph, uint32_t node,
-                  const core_piece *piece, const int64_t *symbols,
-                  core_work *out)
+static void of_norm(const reader *r, core_workload *out)
+{
+    const clv_tensor_desc *bias = input(r, 2);
+    out->kind.weight_dtype = input(r, 1)->dtype;
+    out->kind.variant = bias ? bias->dtype : 0;
+}
+
+void core_workload_of(const clv_graph *graph, uint32_t node,
+                      const core_piece *piece, const int64_t *symbols,
+                      core_workload *out)
 {
     const clv_node *n = &graph->nodes[node];
     const reader r = {graph, n, piece, symbols};
     const clv_tensor_desc *result =
         n->n_outputs ? &graph->tensors[n->outputs[0]] : input(&r, 1);
-    *out = (core_work){.kind.op = n->op};
-    out->kind.dtype = n->op == CLV_OP_GET_ROWS || n->op == CLV_OP_SET_ROWS
-                          ? result->dtype
-                          : input(&r, 0)->dtype;
+    *out = (core_workload){.kind = {.op = n->op, .dtype = input(&r, 0)->dtype}};
     set_shape(&r, result, out);
-    switch (n->op) {
-    case CLV_OP_MATMUL:
-        of_matmul(&r, out);
+    switch (clv_op_class_of(n->op)) {
+    case CLV_CLASS_GET_ROWS:
+    case CLV_CLASS_SET_ROWS:
+        out->kind.dtype = result->dtype;
+        set_weight(input(&r, 0), &out->kind);
         break;
-    case CLV_OP_MATMUL_EXPERTS:
-        of_experts(&r, out);
+    case CLV_CLASS_BINARY:
+        of_binary(&r, out);
         break;
-    case CLV_OP_ROPE:
+    case CLV_CLASS_UNARY:
+    case CLV_CLASS_GATED:
+        out->kind.variant = clv_op_attr_of(n->op, &n->attr, CLV_ATTR_ENUM);
+        break;
+    case CLV_CLASS_NORM:
+        of_norm(&r, out);
+        break;
+    case CLV_CLASS_ROPE:
         of_rope(&r, out);
         break;
-    case CLV_OP_ATTENTION:
+    case CLV_CLASS_CONVERT:
+        out->kind.variant = result->dtype;
+        break;
+    case CLV_CLASS_SELECT:
+        out->in = input(&r, 0)->dims[1];
+        break;
+    case CLV_CLASS_MATMUL:
+        of_matmul(&r, out);
+        break;
+    case CLV_CLASS_EXPERTS:
+        of_experts(&r, out);
+        break;
+    case CLV_CLASS_ATTENTION:
         of_attention(&r, out);
         break;
-    default:
-        of_others(&r, out);
     }
 }
 
 /* ------------------------------------------------------------------------ */
-/* What it amounts to                                                        */
+/* Operations and bytes                                                      */
 
-bool core_work_same_kind(const core_work *a, const core_work *b)
+bool core_workload_same_kind(const core_workload *a, const core_workload *b)
 {
     return !memcmp(&a->kind, &b->kind, sizeof a->kind);
 }
 
-bool core_work_equal(const core_work *a, const core_work *b)
+bool core_workload_equal(const core_workload *a, const core_workload *b)
 {
-    return core_work_same_kind(a, b) && a->n == b->n && a->in == b->in &&
+    return core_workload_same_kind(a, b) && a->n == b->n && a->in == b->in &&
            a->out == b->out && a->depth == b->depth;
 }
 
-double core_work_experts(const core_work *work)
+double core_workload_experts(const core_workload *workload)
 {
-    double all = work->kind.variant, used = work->kind.span;
-    double share = used < all ? 1 - pow(1 - used / all, (double)work->n) : 1;
+    double all = workload->kind.variant, used = workload->kind.span;
+    double share =
+        used < all ? 1 - pow(1 - used / all, (double)workload->n) : 1;
     return all * share;
 }
 
-/* Parts of x, and of the output, in a row. */
-static double parts_in(const core_work_kind *kind)
+/* How many parts a row of x, and of the output, has. */
+static double parts_in(const core_workload_kind *kind)
 {
     return kind->detail & CORE_EXPERTS_EACH ? kind->span : 1;
 }
 
-static double parts_out(const core_work_kind *kind)
+static double parts_out(const core_workload_kind *kind)
 {
     return kind->detail & CORE_EXPERTS_SCORES ? 1 : kind->span;
 }
 
 /* Query i of n sees the rows up to its own, depth - n + i + 1, or the last
  * `span` of them. */
-double core_work_pairs(const core_work *work)
+double core_workload_pairs(const core_workload *workload)
 {
-    double n = (double)work->n, last = (double)work->depth;
+    double n = (double)workload->n, last = (double)workload->depth;
     double first = last - n + 1;
-    double span = work->kind.span ? (double)work->kind.span : last;
+    double span = workload->kind.span ? (double)workload->kind.span : last;
     if (first < 1) { /* more queries than rows: the earlier ones see one */
         double extra = 1 - first;
         return extra + last * (last + 1) / 2;
@@ -250,44 +247,28 @@ double core_work_pairs(const core_work *work)
     return below * (first + span - 1) / 2 + (n - below) * span;
 }
 
-/* Operations for each element of the output. */
-static double operations(uint32_t op)
+double core_workload_flops(const core_workload *workload)
 {
-    switch (op) {
-    case CLV_OP_SILU:
-    case CLV_OP_GELU:
-    case CLV_OP_GLU:
-    case CLV_OP_SOFTMAX:
-        return 8;
-    case CLV_OP_RMS_NORM:
-    case CLV_OP_LAYER_NORM:
-    case CLV_OP_ROPE:
-        return 4;
+    const core_workload_kind *kind = &workload->kind;
+    const clv_op_info *info = clv_op_find(kind->op);
+    double n = (double)workload->n, in = (double)workload->in;
+    double out = (double)workload->out;
+    switch (clv_op_class_of(kind->op)) {
+    case CLV_CLASS_MATMUL:
+        return 2 * n * in * out + (kind->variant ? n * out : 0);
+    case CLV_CLASS_EXPERTS:
+        return 2 * n * kind->span * in * out;
+    case CLV_CLASS_SELECT: /* each is looked at, few are kept */
+        return 2 * n * in;
+    case CLV_CLASS_ATTENTION: /* scores, their softmax, and the sums of v */
+        return core_workload_pairs(workload) *
+               (4 * out + 8 * out / (double)kind->variant);
     default:
-        return 1;
+        return (info ? info->work : 1) * n * out;
     }
 }
 
-double core_work_flops(const core_work *work)
-{
-    double n = (double)work->n, out = (double)work->out;
-    switch (work->kind.op) {
-    case CLV_OP_MATMUL:
-        return 2 * n * (double)work->in * out +
-               (work->kind.variant ? n * out : 0);
-    case CLV_OP_MATMUL_EXPERTS:
-        return 2 * n * work->kind.span * (double)work->in * out;
-    case CLV_OP_TOP_K: /* each is looked at, few are kept */
-        return 2 * n * (double)work->in;
-    case CLV_OP_ATTENTION: /* scores, their softmax, and the mix of v */
-        return core_work_pairs(work) *
-               (4 * out + 8 * out / (double)work->kind.variant);
-    default:
-        return operations(work->kind.op) * n * out;
-    }
-}
-
-/* Of n elements; blocks may be begun. */
+/* Bytes of n elements; a part of a block counts as that part. */
 static double size_of(uint32_t dtype, double n)
 {
     uint32_t elements, bytes;
@@ -296,8 +277,8 @@ static double size_of(uint32_t dtype, double n)
     return n / elements * bytes;
 }
 
-/* Of a weight of rows x columns, with its scales. */
-static double matrix_bytes(const core_work_kind *kind, double rows,
+/* Bytes of a weight of rows x columns, with its scales. */
+static double matrix_bytes(const core_workload_kind *kind, double rows,
                            double columns)
 {
     double scales = 0;
@@ -311,71 +292,68 @@ static double matrix_bytes(const core_work_kind *kind, double rows,
            size_of(CLV_DTYPE_F32, scales);
 }
 
-double core_work_weight_bytes(const core_work *work)
+/* Of the weight with its scales and of the bias; of a table the rows in use. */
+static double weight_bytes(const core_workload *workload)
 {
-    const core_work_kind *kind = &work->kind;
-    double in = (double)work->in, out = (double)work->out;
-    switch (kind->op) {
-    case CLV_OP_MATMUL:
+    const core_workload_kind *kind = &workload->kind;
+    double in = (double)workload->in, out = (double)workload->out;
+    switch (clv_op_class_of(kind->op)) {
+    case CLV_CLASS_MATMUL:
         return matrix_bytes(kind, out, in) + size_of(kind->variant, out);
-    case CLV_OP_MATMUL_EXPERTS:
-        return core_work_experts(work) * matrix_bytes(kind, out, in);
-    case CLV_OP_GET_ROWS:
-        return matrix_bytes(kind, (double)work->n, out);
-    case CLV_OP_RMS_NORM:
-    case CLV_OP_LAYER_NORM:
+    case CLV_CLASS_EXPERTS:
+        return core_workload_experts(workload) * matrix_bytes(kind, out, in);
+    case CLV_CLASS_GET_ROWS:
+        return matrix_bytes(kind, (double)workload->n, out);
+    case CLV_CLASS_NORM:
         return size_of(kind->weight_dtype, out) + size_of(kind->variant, out);
-    case CLV_OP_ADD:
-    case CLV_OP_MUL:
+    case CLV_CLASS_BINARY:
         return size_of(kind->weight_dtype, out);
     default:
         return 0;
     }
 }
 
-double core_work_bytes(const core_work *work)
+double core_workload_bytes(const core_workload *workload)
 {
-    const core_work_kind *kind = &work->kind;
-    double n = (double)work->n, in = (double)work->in;
-    double out = (double)work->out;
+    const core_workload_kind *kind = &workload->kind;
+    double n = (double)workload->n, in = (double)workload->in;
+    double out = (double)workload->out;
     double activation = size_of(kind->dtype, n * out);
     double ids = size_of(CLV_DTYPE_I32, n);
-    double weight = core_work_weight_bytes(work);
-    switch (kind->op) {
-    case CLV_OP_MATMUL:
+    double weight = weight_bytes(workload);
+    double seen = (double)workload->depth;
+    switch (clv_op_class_of(kind->op)) {
+    case CLV_CLASS_MATMUL:
         return weight + size_of(kind->dtype, n * (in + out));
-    case CLV_OP_MATMUL_EXPERTS:
+    case CLV_CLASS_EXPERTS:
         return weight + ids * kind->span +
                size_of(kind->dtype,
                        n * (parts_in(kind) * in + parts_out(kind) * out));
-    case CLV_OP_TOP_K:
+    case CLV_CLASS_SELECT:
         return size_of(kind->dtype, n * in) + ids * out;
-    case CLV_OP_GET_ROWS:
+    case CLV_CLASS_GET_ROWS:
         return weight + ids + activation;
-    case CLV_OP_SET_ROWS:
+    case CLV_CLASS_SET_ROWS:
         return activation + ids + size_of(kind->weight_dtype, n * out);
-    case CLV_OP_ADD:
-    case CLV_OP_MUL:
+    case CLV_CLASS_BINARY:
         return weight + activation * (kind->detail ? 2 : 3);
-    case CLV_OP_GLU:
+    case CLV_CLASS_GATED:
         return 3 * activation;
-    case CLV_OP_ROPE:
+    case CLV_CLASS_ROPE:
         return 2 * activation + ids + size_of(CLV_DTYPE_F32, kind->span / 2.0);
-    case CLV_OP_CONVERT:
+    case CLV_CLASS_CONVERT:
         return activation + size_of(kind->variant, n * out);
-    case CLV_OP_ATTENTION: {
-        double seen = (double)work->depth;
+    case CLV_CLASS_ATTENTION:
         if (kind->span && kind->span + n - 1 < seen)
             seen = kind->span + n - 1;
         return 2 * activation + ids +
                2 * size_of(kind->weight_dtype, seen * in);
-    }
     default:
         return weight + 2 * activation;
     }
 }
 
-static const char *quant_text(const core_work_kind *kind, char text[24])
+static const char *quant_text(const core_workload_kind *kind, char text[24])
 {
     text[0] = 0;
     if (kind->quant == CLV_QUANT_PER_TENSOR)
@@ -387,24 +365,26 @@ static const char *quant_text(const core_work_kind *kind, char text[24])
     return text;
 }
 
-const char *core_work_text(const core_work *work, char text[CORE_WORK_TEXT])
+const char *core_workload_text(const core_workload *workload,
+                               char text[CORE_WORKLOAD_TEXT])
 {
-    const core_work_kind *kind = &work->kind;
+    const core_workload_kind *kind = &workload->kind;
     const char *dtype = clv_dtype_name(kind->dtype);
     const char *weight = clv_dtype_name(kind->weight_dtype);
     char quant[24], depth[48] = "";
     if (kind->op == CLV_OP_ATTENTION)
         snprintf(depth, sizeof depth, " of %" PRId64 " rows of %" PRId64,
-                 work->depth, work->in);
+                 workload->depth, workload->in);
     else if (kind->op == CLV_OP_MATMUL_EXPERTS)
         snprintf(depth, sizeof depth,
-                 " -> %" PRId64 ", %" PRIu32 " of %" PRIu32, work->out,
+                 " -> %" PRId64 ", %" PRIu32 " of %" PRIu32, workload->out,
                  kind->span, kind->variant);
-    else if (work->in != work->out)
-        snprintf(depth, sizeof depth, " -> %" PRId64, work->out);
-    snprintf(text, CORE_WORK_TEXT, "%s %s%s%s%s [%" PRId64 ", %" PRId64 "]%s",
-             core_op_name(kind->op), dtype ? dtype : "?", weight ? " x " : "",
-             weight ? weight : "", quant_text(kind, quant), work->n,
-             kind->op == CLV_OP_ATTENTION ? work->out : work->in, depth);
+    else if (workload->in != workload->out)
+        snprintf(depth, sizeof depth, " -> %" PRId64, workload->out);
+    snprintf(
+        text, CORE_WORKLOAD_TEXT, "%s %s%s%s%s [%" PRId64 ", %" PRId64 "]%s",
+        core_op_name(kind->op), dtype ? dtype : "?", weight ? " x " : "",
+        weight ? weight : "", quant_text(kind, quant), workload->n,
+        kind->op == CLV_OP_ATTENTION ? workload->out : workload->in, depth);
     return text;
 }

@@ -1,7 +1,8 @@
 /*
- * What decides how long a node takes: its op, its formats and its shape. Two
- * nodes of equal work cost a device the same; works of one kind differ in their
- * sizes only, and a model fitted to some of them predicts the others.
+ * A workload is what decides how long a node takes: its op, its formats and its
+ * shape. Two nodes of equal workload cost a device the same. Workloads of one
+ * kind differ in their sizes only: a model fitted to some of them predicts the
+ * others.
  */
 #pragma once
 
@@ -13,8 +14,8 @@ enum {
     CORE_EXPERTS_SCORES = 1u << 1, /* products are added up */
 };
 
-/* Everything but the sizes. Compare with core_work_same_kind(). */
-typedef struct core_work_kind {
+/* Everything but the sizes. Compare with core_workload_same_kind(). */
+typedef struct core_workload_kind {
     uint32_t op;           /* clv_op */
     uint32_t variant;      /* activation of GLU; head_dim of ATTENTION and
                               ROPE; dtype of the bias of MATMUL and
@@ -23,7 +24,7 @@ typedef struct core_work_kind {
     uint32_t detail;       /* ROPE: mode; ATTENTION: 1 with a softcap; ADD
                               and MUL: 1 where b is one row; MATMUL_EXPERTS:
                               CORE_EXPERTS_*; else 0 */
-    uint32_t span;         /* ROPE: channels of a head that turn; ATTENTION:
+    uint32_t span;         /* ROPE: rotated channels of a head; ATTENTION:
                               rows that a query sees at most, 0: all in use;
                               MATMUL_EXPERTS: ids of a row; else 0 */
     uint32_t dtype;        /* of the activation: input 0, src of SET_ROWS,
@@ -31,10 +32,10 @@ typedef struct core_work_kind {
     uint32_t weight_dtype; /* of table, weight, state, cache or row b; else
                               NONE */
     uint32_t quant, group; /* of the weight: clv_quant and its group */
-} core_work_kind;
+} core_workload_kind;
 
-typedef struct core_work {
-    core_work_kind kind;
+typedef struct core_workload {
+    core_workload_kind kind;
     int64_t n;     /* rows of the activation */
     int64_t in;    /* MATMUL, MATMUL_EXPERTS: input features; ATTENTION: width
                       of k; others: width of the output, of src for SET_ROWS,
@@ -43,28 +44,26 @@ typedef struct core_work {
                       ids; others: as in */
     int64_t depth; /* ATTENTION: rows of the cache in use, the last n of which
                       are those of the queries; else 0 */
-} core_work;
+} core_workload;
 
-/* The work of a node when the symbols have these values (NULL: their upper
- * bounds). piece: NULL for the whole node; a sequence range is one of rows that
- * are there. A piece of some rows of ATTENTION sees what is in use up to its
- * last row. */
-void core_work_of(const clv_graph *graph, uint32_t node,
-                  const core_piece *piece, const int64_t *symbols,
-                  core_work *out);
-bool core_work_same_kind(const core_work *a, const core_work *b);
-bool core_work_equal(const core_work *a, const core_work *b);
+/* The workload of a node when the symbols have these values (NULL: their upper
+ * bounds). piece: NULL for the whole node; its sequence range is within the
+ * rows that these symbols give. A piece of some rows of ATTENTION sees the
+ * cache rows up to its last row. */
+void core_workload_of(const clv_graph *graph, uint32_t node,
+                      const core_piece *piece, const int64_t *symbols,
+                      core_workload *out);
+bool core_workload_same_kind(const core_workload *a, const core_workload *b);
+bool core_workload_equal(const core_workload *a, const core_workload *b);
 /* A multiply-add counts as two; functions like exp() as several. */
-double core_work_flops(const core_work *work);
-/* Bytes that have to be moved at least: weights, cache and activations once. */
-double core_work_bytes(const core_work *work);
-/* Of the weight alone, with its scales, of a table the rows in use; 0 without
- * one. */
-double core_work_weight_bytes(const core_work *work);
-/* Experts whose weights MATMUL_EXPERTS reads, if each row's ids are any. */
-double core_work_experts(const core_work *work);
+double core_workload_flops(const core_workload *workload);
+/* Bytes that are moved at least: weights, cache and activations once. */
+double core_workload_bytes(const core_workload *workload);
+/* Experts whose weights MATMUL_EXPERTS is expected to read, for random ids. */
+double core_workload_experts(const core_workload *workload);
 /* Query-row pairs that ATTENTION looks at, of one head. */
-double core_work_pairs(const core_work *work);
+double core_workload_pairs(const core_workload *workload);
 /* "matmul f32 x i4 per channel [256, 4096] -> 14336" */
-#define CORE_WORK_TEXT 128
-const char *core_work_text(const core_work *work, char text[CORE_WORK_TEXT]);
+#define CORE_WORKLOAD_TEXT 128
+const char *core_workload_text(const core_workload *workload,
+                               char text[CORE_WORKLOAD_TEXT]);

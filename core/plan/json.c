@@ -1,5 +1,4 @@
 /* A plan as JSON: its arrays, and what is predicted of them in whole ns. */
-#include "../graph/shape.h"
 #include "../graph/tensor.h"
 #include "../base/text.h"
 #include "plan.h"
@@ -259,11 +258,11 @@ static void json_value(core_text *text, const clv_plan *plan, clv_value value)
 {
     const core_place *place = &plan->places[value];
     const clv_tensor_desc *desc = &plan->graph->tensors[value];
-    char name[16], shape[CORE_SHAPE_TEXT];
+    char name[16], shape[CLV_SHAPE_TEXT];
     core_text_add(text, "%s{", comma(value));
     json_string(text, "name", core_value_name(plan->graph, value, name));
     core_text_add(text, ",\"usage\":\"%s\",", usage_names[desc->usage]);
-    json_string(text, "shape", core_shape_text(desc, shape));
+    json_string(text, "shape", clv_shape_text(desc, shape));
     core_text_add(text, ",\"home\":\"%s\",\"size\":%llu",
                   home_names[place->home], (unsigned long long)place->size);
     if (place->home == CORE_HOME_ARENA)

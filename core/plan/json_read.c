@@ -4,7 +4,6 @@
  * divide the nodes properly is cut.c's to check, whether the devices take them
  * plan.c's.
  */
-#include "../graph/shape.h"
 #include "../base/error.h"
 #include "plan.h"
 

@@ -1,7 +1,5 @@
 #include "plan.h"
 
-#include "../graph/shape.h"
-
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>

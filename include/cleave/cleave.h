@@ -82,13 +82,16 @@ CLV_API bool clv_dtype_block(uint32_t dtype, uint32_t *elements,
 /* Bytes of n elements; CLV_ERR_INVALID unless n is whole blocks and the result
  * fits. */
 CLV_API clv_status clv_dtype_size(uint32_t dtype, uint64_t n, uint64_t *bytes);
-/* Reference conversions of n elements (whole blocks). F32, F16, BF16, Q8_0,
- * Q4_0 (I8 and I4 mean nothing without their scales); rounding to nearest even,
- * block types as GGUF encodes them. */
+/* Reference conversions of n elements (whole blocks), for floats and block
+ * types; I8 and I4 mean nothing without their scales. Floats are rounded to
+ * nearest even, block types are encoded as in GGUF files. CLV_ERR_UNSUPPORTED
+ * for other types, and for a block type that is only read. */
 CLV_API clv_status clv_dtype_to_f32(uint32_t dtype, const void *src, float *dst,
                                     uint64_t n);
 CLV_API clv_status clv_dtype_from_f32(uint32_t dtype, const float *src,
                                       void *dst, uint64_t n);
+/* Whether clv_dtype_from_f32() has such a conversion. */
+CLV_API bool clv_dtype_is_writable(uint32_t dtype);
 
 /* ------------------------------------------------------------------------ */
 /* Configuration                                                            */
@@ -237,7 +240,8 @@ CLV_API const clv_candidate *clv_context_candidate(const clv_context *ctx,
 /* Devices in preference order: as core.devices lists them, else as found. */
 CLV_API uint32_t clv_context_device_count(const clv_context *ctx);
 CLV_API clv_device *clv_context_device(const clv_context *ctx, uint32_t index);
-/* By id ("cpu", "opencl:0"); CLV_ERR_NOT_FOUND names those present. */
+/* By id ("cpu", "vulkan:llvmpipe") or by plugin and position among its devices
+ * ("vulkan:0"); CLV_ERR_NOT_FOUND names those present. */
 CLV_API clv_status clv_context_find_device(const clv_context *ctx,
                                            const char *id, clv_device **out);
 CLV_API const char *clv_device_id(const clv_device *dev);
@@ -260,6 +264,15 @@ CLV_API clv_status clv_device_now(clv_device *dev, clv_moment *out);
 CLV_API uint32_t clv_device_mem_type_count(const clv_device *dev);
 CLV_API const clv_mem_type *clv_device_mem_type(const clv_device *dev,
                                                 uint32_t index);
+
+/* Programs that were made so far for execs to run, and what that took. */
+typedef struct clv_program_counts {
+    uint64_t compiled;
+    uint64_t loaded;     /* instead, from the cache: core.program_cache */
+    uint64_t real_ns;    /* on devices with the host's clock */
+    uint64_t virtual_ns; /* on simulated ones, by their clock */
+} clv_program_counts;
+CLV_API clv_program_counts clv_context_programs(const clv_context *ctx);
 
 /* Monotonic host time. */
 CLV_API uint64_t clv_now_ns(void);
@@ -391,7 +404,14 @@ CLV_API clv_value clv_graph_state(clv_graph *graph, const char *name,
 CLV_API void clv_graph_output(clv_graph *graph, clv_value value,
                               const char *name);
 
-/* Ops; see plugin.h for shapes. bias may be CLV_NO_TENSOR. */
+/* Any op of plugin.h, with its inputs in the order given there and
+ * CLV_NO_TENSOR for those that are absent. attr: NULL for zeros. like: what the
+ * op leaves open of its output, the dtype of CONVERT and dims[1] of TOP_K; else
+ * NULL. CLV_NO_TENSOR for an op without output. */
+CLV_API clv_value clv_graph_op(clv_graph *g, uint32_t op,
+                               const clv_op_attr *attr, const clv_value *inputs,
+                               uint32_t n_inputs, const clv_tensor_desc *like);
+/* The same by name. bias may be CLV_NO_TENSOR. */
 CLV_API clv_value clv_graph_get_rows(clv_graph *g, clv_value table,
                                      clv_value ids);
 CLV_API void clv_graph_set_rows(clv_graph *g, clv_value state, clv_value src,

@@ -11,7 +11,7 @@
  */
 #pragma once
 
-#include "../str.h"
+#include "../base/str.h"
 
 #include <cleave/llm.h>
 

@@ -1,7 +1,7 @@
 #include "drafts.h"
 #include "../../core/base/error.h"
 
-#include "../../core/graph/cut_rules.h"
+#include "../../core/graph/cut.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static bool columns_reached(const planner_maker *m, uint32_t kind,
         if (value == CLV_NO_TENSOR ||
             m->graph->tensors[value].usage != CLV_USAGE_WEIGHT ||
             m->graph->tensors[value].rank < 2 ||
-            core_cut_operand_of(node, i).last != axis)
+            clv_op_operand(node, i).last != axis)
             continue;
         if (!planner_weight_in_place(m->graph, value,
                                      planner_maker_device(m, device), m->align))
@@ -68,13 +68,13 @@ bool planner_maker_splits(const planner_maker *m, uint32_t kind,
 bool planner_maker_cost(const planner_maker *m, const core_piece *piece,
                         planner_cost *out, planner_demand *demand)
 {
-    core_work work;
-    core_work_of(m->graph, piece->node, piece, NULL, &work);
+    core_workload workload;
+    core_workload_of(m->graph, piece->node, piece, NULL, &workload);
     if (!m->costs->cost(m->costs->ctx, planner_maker_device(m, piece->device),
-                        &work, out) ||
+                        &workload, out) ||
         !isfinite(out->ns) || out->ns < 0)
         return false;
-    *demand = (planner_demand){out->ns, core_work_bytes(&work)};
+    *demand = (planner_demand){out->ns, core_workload_bytes(&workload)};
     return true;
 }
 
@@ -119,7 +119,7 @@ static bool weigh_join(const planner_maker *m, planner_draft *d, uint32_t first,
 {
     planner_box out = planner_piece_out(m->graph, &d->cuts[first]);
     const clv_node *node = &m->graph->nodes[d->cuts[first].node];
-    core_work work = {
+    core_workload workload = {
         .kind = {.op = CLV_OP_ADD,
                  .dtype = m->graph->tensors[node->outputs[0]].dtype},
         .n = out.end[0] - out.begin[0],
@@ -127,8 +127,8 @@ static bool weigh_join(const planner_maker *m, planner_draft *d, uint32_t first,
         .out = out.end[1] - out.begin[1]};
     planner_cost cost;
     if (!m->costs->cost(m->costs->ctx,
-                        planner_maker_device(m, d->cuts[first].device), &work,
-                        &cost))
+                        planner_maker_device(m, d->cuts[first].device),
+                        &workload, &cost))
         return false;
     d->joins[d->n_joins] = first;
     d->join_ns[d->n_joins] = cost.ns * others;

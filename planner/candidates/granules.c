@@ -1,7 +1,7 @@
 /* Where a team may cut: what its devices, the formats and alignment allow. */
 #include "drafts.h"
 
-#include "../../core/graph/cut_rules.h"
+#include "../../core/graph/cut.h"
 
 static int64_t common_divisor(int64_t a, int64_t b)
 {
@@ -55,7 +55,7 @@ static double row_bytes(const clv_tensor_desc *desc)
 
 /* A view begins at aligned addresses, in the operand and in its scales. */
 static int64_t operand_step(const planner_maker *m, clv_value value,
-                            core_cut_operand rule, uint32_t axis, int64_t unit)
+                            clv_operand rule, uint32_t axis, int64_t unit)
 {
     const clv_tensor_desc *desc = &m->graph->tensors[value];
     uint32_t elements, bytes;
@@ -96,7 +96,7 @@ int64_t planner_step_of(const planner_maker *m, uint32_t kind, uint32_t axis,
                                              : CLV_NO_TENSOR;
         if (value == CLV_NO_TENSOR)
             continue;
-        core_cut_operand rule = core_cut_operand_of(node, i);
+        clv_operand rule = clv_op_operand(node, i);
         int64_t own =
             operand_step(m, value, rule, axis, core_cut_unit(node, axis));
         if (rule.groups && rule.last == axis)

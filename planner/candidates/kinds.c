@@ -2,7 +2,7 @@
 #include "../../core/base/hash.h"
 
 #include "../../core/graph/tensor.h"
-#include "../../core/graph/cut_rules.h"
+#include "../../core/graph/cut.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -55,16 +55,16 @@ static void link_operand(linker *l, uint32_t index, uint32_t operand)
     clv_value value = operand < node->n_inputs ? node->inputs[operand]
                       : node->n_outputs        ? node->outputs[0]
                                                : CLV_NO_TENSOR;
-    core_cut_operand rule = core_cut_operand_of(node, operand);
+    clv_operand rule = clv_op_operand(node, operand);
     if (value == CLV_NO_TENSOR)
         return;
     const clv_tensor_desc *desc = &l->graph->tensors[value];
     if (desc->usage == CLV_USAGE_WEIGHT || desc->usage == CLV_USAGE_INPUT)
         return;
-    if (desc->rank > 1 && rule.first != CORE_AXIS_NONE &&
+    if (desc->rank > 1 && rule.first != CLV_CUT_NONE &&
         core_cut_extent(l->graph, index, rule.first))
         join(l, axis_of(index, rule.first), side_of(l, value, 0));
-    if (rule.last != CORE_AXIS_NONE &&
+    if (rule.last != CLV_CUT_NONE &&
         core_cut_extent(l->graph, index, rule.last))
         join(l, axis_of(index, rule.last), side_of(l, value, 1));
 }

@@ -1,6 +1,6 @@
 #include "reads.h"
 
-#include "../../core/graph/cut_rules.h"
+#include "../../core/graph/cut.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -90,7 +90,7 @@ planner_box planner_node_result(const clv_graph *graph, uint32_t index)
 static void narrow(const clv_graph *graph, const core_piece *piece,
                    uint32_t axis, bool groups, planner_box *box, int side)
 {
-    if (axis == CORE_AXIS_NONE || !piece->ranges[axis].end)
+    if (axis == CLV_CUT_NONE || !piece->ranges[axis].end)
         return;
     const clv_node *node = &graph->nodes[piece->node];
     int64_t unit = core_cut_unit(node, axis);
@@ -106,7 +106,7 @@ static planner_box touched(const clv_graph *graph, const core_piece *piece,
     const clv_node *node = &graph->nodes[piece->node];
     clv_value value =
         operand < node->n_inputs ? node->inputs[operand] : node->outputs[0];
-    core_cut_operand rule = core_cut_operand_of(node, operand);
+    clv_operand rule = clv_op_operand(node, operand);
     if (graph->tensors[value].rank > 1)
         narrow(graph, piece, rule.first, false, &whole, 0);
     narrow(graph, piece, rule.last, rule.groups, &whole, 1);

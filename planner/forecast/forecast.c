@@ -1,4 +1,5 @@
 #include "../../core/base/error.h"
+#include "../../core/config/config.h"
 #include "player.h"
 
 #include <math.h>
@@ -34,20 +35,21 @@ static clv_status cost_of(const planner_play *play, uint32_t part,
     const clv_plan *plan = play->plan;
     const planner_costs *costs = play->costs;
     clv_device *dev = plan->devices[plan->parts[part].device].dev;
-    core_work work;
+    core_workload workload;
     planner_cost cost;
     if (core_part_copies(plan, part))
         return cost_of_copy(play, part, symbols, out);
-    core_work_of(plan->graph, plan->parts[part].node, NULL, symbols, &work);
-    if (!costs->cost(costs->ctx, dev, &work, &cost)) {
-        char text[CORE_WORK_TEXT];
+    core_workload_of(plan->graph, plan->parts[part].node, NULL, symbols,
+                     &workload);
+    if (!costs->cost(costs->ctx, dev, &workload, &cost)) {
+        char text[CORE_WORKLOAD_TEXT];
         return clv_error(CLV_ERR_NOT_FOUND,
                          "forecast: what '%s' takes for %s "
                          "is not known; measure it with cleave profile",
-                         dev->id, core_work_text(&work, text));
+                         dev->id, core_workload_text(&workload, text));
     }
     double alone = costs->bandwidth(costs->ctx, &dev, 1);
-    double rate = cost.ns > 0 ? core_work_bytes(&work) / cost.ns : 0;
+    double rate = cost.ns > 0 ? core_workload_bytes(&workload) / cost.ns : 0;
     *out = (planner_part_load){
         .ns = fmax(0, cost.ns),
         .energy_nj = cost.energy_nj,
@@ -90,12 +92,12 @@ static clv_status wait_for_others(planner_play *play, uint32_t s, double *host)
     return CLV_OK;
 }
 
-/* Whether the host polls for what it waits for, as core/exec/exec_sync.c. */
+/* Whether the host polls for what it waits for, as core/exec/sync.c. */
 static void find_polled(planner_play *play)
 {
     const clv_plan *plan = play->plan;
-    const char *how = clv_config_get(plan->ctx->config, "core.sync");
-    const bool fast = !how || strcmp(how, "block") != 0;
+    const bool fast =
+        core_config_choice(plan->ctx->config, "core.sync") == CORE_SYNC_FAST;
     const bool spare_core = core_plan_spare_core(plan);
     for (uint32_t d = 0; d < plan->n_devices; d++)
         play->lanes[d].polled =

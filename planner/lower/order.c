@@ -75,16 +75,16 @@ static bool time_steps(scheduler *s, const planner_profile *profile)
     const clv_plan *plan = s->plan;
     for (uint32_t i = 0; i < plan->n_parts; i++) {
         const core_part *part = &plan->parts[i];
-        core_work work;
+        core_workload workload;
         planner_cost cost;
         if (core_part_copies(plan, i)) {
             if (!time_copy(s, profile, i))
                 return false;
             continue;
         }
-        core_work_of(plan->graph, part->node, NULL, NULL, &work);
+        core_workload_of(plan->graph, part->node, NULL, NULL, &workload);
         if (!planner_profile_cost(profile, plan->devices[part->device].dev,
-                                  &work, &cost))
+                                  &workload, &cost))
             return false;
         s->takes[part->step] += cost.ns;
     }

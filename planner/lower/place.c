@@ -3,7 +3,6 @@
  * solver that weighs cuts and costs fills the same parts.
  */
 #include "../../core/base/text.h"
-#include "../../core/graph/shape.h"
 #include "lower.h"
 
 #include <stdio.h>
@@ -16,14 +15,14 @@ static clv_status nobody_takes(const clv_plan *plan, uint32_t i,
     const clv_graph *graph = plan->source;
     const clv_node *node = &graph->nodes[i];
     core_text text = {0};
-    char shape[CORE_SHAPE_TEXT], name[16];
+    char shape[CLV_SHAPE_TEXT], name[16];
     for (uint32_t j = 0; j < node->n_inputs; j++) {
         if (node->inputs[j] == CLV_NO_TENSOR)
             continue;
         const clv_tensor_desc *desc = &graph->tensors[node->inputs[j]];
         core_text_add(&text, "%s%s %s", j ? ", " : "",
                       core_value_name(graph, node->inputs[j], name),
-                      core_shape_text(desc, shape));
+                      clv_shape_text(desc, shape));
     }
     clv_status status =
         clv_error(CLV_ERR_UNSUPPORTED,

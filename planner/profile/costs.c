@@ -1,9 +1,9 @@
 #include "costs.h"
 
-static bool cost(const void *ctx, const clv_device *dev, const core_work *work,
-                 planner_cost *out)
+static bool cost(const void *ctx, const clv_device *dev,
+                 const core_workload *workload, planner_cost *out)
 {
-    return planner_profile_cost(ctx, dev, work, out);
+    return planner_profile_cost(ctx, dev, workload, out);
 }
 
 static const planner_overheads *overheads(const void *ctx,

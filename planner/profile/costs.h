@@ -11,8 +11,8 @@
  */
 typedef struct planner_costs {
     const void *ctx;
-    bool (*cost)(const void *ctx, const clv_device *dev, const core_work *work,
-                 planner_cost *out);
+    bool (*cost)(const void *ctx, const clv_device *dev,
+                 const core_workload *workload, planner_cost *out);
     const planner_overheads *(*overheads)(const void *ctx,
                                           const clv_device *dev);
     double (*bandwidth)(const void *ctx, clv_device *const *devs, uint32_t n);

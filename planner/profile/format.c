@@ -26,18 +26,18 @@ static void add_overheads(core_text *text, const planner_overheads *o)
 }
 
 static void add_samples(core_text *text, const planner_profile_device *dev,
-                        const core_work_kind *kind)
+                        const core_workload_kind *kind)
 {
     const char *comma = "";
     core_text_add(text, ",\"samples\":[");
     for (uint32_t i = 0; i < dev->n_samples; i++) {
         const planner_sample *s = &dev->samples[i];
-        if (memcmp(&s->work.kind, kind, sizeof *kind))
+        if (memcmp(&s->workload.kind, kind, sizeof *kind))
             continue;
         core_text_add(text, "%s\n[%lld,%lld,%lld,%lld,%.9g,%.9g,%.4g]", comma,
-                      (long long)s->work.n, (long long)s->work.in,
-                      (long long)s->work.out, (long long)s->work.depth, s->ns,
-                      s->energy_nj, s->spread);
+                      (long long)s->workload.n, (long long)s->workload.in,
+                      (long long)s->workload.out, (long long)s->workload.depth,
+                      s->ns, s->energy_nj, s->spread);
         comma = ",";
     }
     core_text_add(text, "]");
@@ -152,23 +152,24 @@ static bool is_whole(const double *x, uint32_t n)
     return true;
 }
 
-static bool read_kind(const cJSON *list, core_work_kind *out)
+static bool read_kind(const cJSON *list, core_workload_kind *out)
 {
     double x[N_KIND];
     if (!read_numbers(list, x, N_KIND, UINT32_MAX) || !is_whole(x, N_KIND) ||
         x[0] >= CLV_OP_COUNT)
         return false;
-    *out = (core_work_kind){(uint32_t)x[0], (uint32_t)x[1], (uint32_t)x[2],
-                            (uint32_t)x[3], (uint32_t)x[4], (uint32_t)x[5],
-                            (uint32_t)x[6], (uint32_t)x[7]};
+    *out = (core_workload_kind){(uint32_t)x[0], (uint32_t)x[1], (uint32_t)x[2],
+                                (uint32_t)x[3], (uint32_t)x[4], (uint32_t)x[5],
+                                (uint32_t)x[6], (uint32_t)x[7]};
     return true;
 }
 
 static clv_status read_covered(planner_profile_device *dev,
-                               const core_work_kind *kind, const cJSON *list)
+                               const core_workload_kind *kind,
+                               const cJSON *list)
 {
     double x[8];
-    planner_work_box box;
+    planner_workload_box box;
     if (!list)
         return CLV_OK;
     if (!read_numbers(list, x, 8, MAX_NUMBER) || !is_whole(x, 8))
@@ -181,7 +182,8 @@ static clv_status read_covered(planner_profile_device *dev,
 }
 
 static clv_status read_samples(planner_profile_device *dev,
-                               const core_work_kind *kind, const cJSON *list)
+                               const core_workload_kind *kind,
+                               const cJSON *list)
 {
     const cJSON *item;
     if (!cJSON_IsArray(list))
@@ -190,11 +192,11 @@ static clv_status read_samples(planner_profile_device *dev,
         double x[N_SAMPLE];
         if (!read_numbers(item, x, N_SAMPLE, MAX_NUMBER) || !is_whole(x, 4))
             return damaged("samples");
-        planner_sample s = {.work = {.kind = *kind,
-                                     .n = (int64_t)x[0],
-                                     .in = (int64_t)x[1],
-                                     .out = (int64_t)x[2],
-                                     .depth = (int64_t)x[3]},
+        planner_sample s = {.workload = {.kind = *kind,
+                                         .n = (int64_t)x[0],
+                                         .in = (int64_t)x[1],
+                                         .out = (int64_t)x[2],
+                                         .depth = (int64_t)x[3]},
                             .ns = x[4],
                             .energy_nj = x[5],
                             .spread = x[6]};
@@ -227,22 +229,22 @@ static clv_status read_tree(const cJSON *list, uint32_t n_features,
 
 /* Whether a model may be of the samples that are there, and is of the features
  * that the kind has. */
-static bool is_of(const planner_profile_device *dev, const core_work_kind *kind,
-                  const double *model)
+static bool is_of(const planner_profile_device *dev,
+                  const core_workload_kind *kind, const double *model)
 {
-    const core_work work = {.kind = *kind};
+    const core_workload workload = {.kind = *kind};
     double x[PLANNER_FIT_FEATURES];
     uint32_t n = 0;
     for (uint32_t i = 0; i < dev->n_samples; i++)
         n += dev->samples[i].ns > 0 &&
-             !memcmp(&dev->samples[i].work.kind, kind, sizeof *kind);
+             !memcmp(&dev->samples[i].workload.kind, kind, sizeof *kind);
     return model[0] >= 1 && model[0] <= n && is_whole(model, 2) &&
-           model[1] == planner_work_features(&work, x);
+           model[1] == planner_workload_features(&workload, x);
 }
 
 /* The model that was kept, else one that is fitted now. */
 static clv_status read_model(planner_profile_device *dev,
-                             const core_work_kind *kind, const cJSON *item)
+                             const core_workload_kind *kind, const cJSON *item)
 {
     planner_profile_kind *k = planner_profile_kind_of(dev, kind);
     const cJSON *tree = cJSON_GetObjectItemCaseSensitive(item, "tree");
@@ -276,7 +278,7 @@ static clv_status read_kinds(planner_profile_device *dev, const cJSON *list)
     if (!cJSON_IsArray(list))
         return damaged("kinds");
     cJSON_ArrayForEach (item, list) {
-        core_work_kind kind;
+        core_workload_kind kind;
         if (!read_kind(cJSON_GetObjectItemCaseSensitive(item, "kind"), &kind))
             return damaged("kind");
         status = read_covered(

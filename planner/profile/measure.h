@@ -30,7 +30,7 @@ clv_status planner_meter_create(clv_context *ctx,
 void planner_meter_destroy(planner_meter *meter); /* NULL is legal */
 
 typedef struct planner_sample {
-    core_work work;
+    core_workload workload;
     double ns;        /* of the node, without submit, dispatch and wait */
     double energy_nj; /* 0: unknown */
     double spread;    /* how far ns is above the least repetition, of that: what
@@ -38,8 +38,9 @@ typedef struct planner_sample {
 } planner_sample;
 
 /* CLV_ERR_UNSUPPORTED: the device does not take the work. */
-clv_status planner_measure_work(planner_meter *meter, clv_device *dev,
-                                const core_work *work, planner_sample *out);
+clv_status planner_measure_workload(planner_meter *meter, clv_device *dev,
+                                    const core_workload *workload,
+                                    planner_sample *out);
 
 /* What a device and the host cost beside the work, ns. */
 typedef struct planner_overheads {

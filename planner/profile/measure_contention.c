@@ -1,5 +1,5 @@
 /* Devices at work at the same time, against each alone. */
-#include "common_work.h"
+#include "common_workloads.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static const length_ns virtual_compute_length = {1e5, 4e5};
 /* One device's work, at first the same time for all when alone. */
 typedef struct party {
     clv_device *dev;
-    core_work work;
+    core_workload workload;
     planner_trial_params params;
     core_trial *trial;
     planner_trial_span span;
@@ -46,7 +46,7 @@ typedef struct party {
 static clv_status set_nodes(planner_meter *meter, party *p, double nodes)
 {
     p->params.nodes = nodes > 1 ? (uint32_t)round(nodes) : 1;
-    p->bytes = p->params.nodes * core_work_bytes(&p->work);
+    p->bytes = p->params.nodes * core_workload_bytes(&p->workload);
     planner_trial_destroy(p->trial);
     p->trial = NULL;
     return planner_trial_create(meter, p->dev, &p->params, &p->trial);
@@ -63,12 +63,12 @@ static clv_status party_make(planner_meter *meter, clv_device *dev,
     *out = (party){.dev = dev};
     /* Simulated memory is not faster the second time. */
     out->params =
-        (planner_trial_params){.work = &out->work,
+        (planner_trial_params){.workload = &out->workload,
                                .part = part,
                                .parts = parts,
                                .shared = dev->info.clock == CLV_CLOCK_VIRTUAL};
-    clv_status status =
-        planner_common_work(meter, dev, compute, want.node, &out->work, &node);
+    clv_status status = planner_common_workloads(meter, dev, compute, want.node,
+                                                 &out->workload, &node);
     return status ? status : set_nodes(meter, out, want.run / node);
 }
 

@@ -2,7 +2,7 @@
  * What submits, the begin of programs, waits and copies take. Blocks of work
  * that are long against all of these keep the device busy where it has to be.
  */
-#include "common_work.h"
+#include "common_workloads.h"
 #include "measure_copies.h"
 
 #include <math.h>
@@ -24,22 +24,23 @@ typedef struct rig {
     bool records; /* the device tells when its work ran */
 } rig;
 
-static clv_status make_trial(rig *r, const core_work *work, uint32_t nodes,
-                             uint32_t part, core_trial **out)
+static clv_status make_trial(rig *r, const core_workload *workload,
+                             uint32_t nodes, uint32_t part, core_trial **out)
 {
     const planner_trial_params params = {
-        .work = work, .nodes = nodes, .part = part, .parts = 2};
+        .workload = workload, .nodes = nodes, .part = part, .parts = 2};
     return planner_trial_create(r->meter, r->dev, &params, out);
 }
 
 static clv_status rig_make(rig *r)
 {
-    core_work block, small;
+    core_workload block, small;
     double ns;
-    clv_status status = planner_common_work(r->meter, r->dev, false, BLOCK_NS,
-                                            &block, &r->block_ns);
+    clv_status status = planner_common_workloads(
+        r->meter, r->dev, false, BLOCK_NS, &block, &r->block_ns);
     if (!status)
-        status = planner_common_work(r->meter, r->dev, false, 0, &small, NULL);
+        status =
+            planner_common_workloads(r->meter, r->dev, false, 0, &small, NULL);
     if (!status)
         status = make_trial(r, &block, 1, 0, &r->block);
     if (!status)

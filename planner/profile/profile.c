@@ -41,13 +41,13 @@ static void unlock(planner_profile *profile)
     pthread_rwlock_unlock(&profile->lock);
 }
 
-static bool cost_of(const planner_profile_device *dev, const core_work *work,
-                    planner_cost *out)
+static bool cost_of(const planner_profile_device *dev,
+                    const core_workload *workload, planner_cost *out)
 {
     double x[PLANNER_FIT_FEATURES];
-    const planner_sample *sample = planner_profile_sample(dev, work);
+    const planner_sample *sample = planner_profile_sample(dev, workload);
     const planner_profile_kind *kind =
-        planner_profile_kind_of(dev, &work->kind);
+        planner_profile_kind_of(dev, &workload->kind);
     const bool modelled = kind && kind->fit.n_samples;
     if (sample && sample->ns > 0 &&
         !(modelled && planner_profile_is_noisy(sample))) {
@@ -56,18 +56,18 @@ static bool cost_of(const planner_profile_device *dev, const core_work *work,
     }
     if (!modelled)
         return false;
-    planner_work_features(work, x);
+    planner_workload_features(workload, x);
     double ns = planner_fit_predict(&kind->fit, x);
     *out = (planner_cost){ns, ns * kind->nj_ns, false};
     return true;
 }
 
 bool planner_profile_cost(const planner_profile *profile, const clv_device *dev,
-                          const core_work *work, planner_cost *out)
+                          const core_workload *workload, planner_cost *out)
 {
     planner_profile *p = lock(profile);
     const planner_profile_device *d = planner_profile_find(p, dev);
-    bool known = d && cost_of(d, work, out);
+    bool known = d && cost_of(d, workload, out);
     unlock(p);
     return known;
 }
@@ -92,8 +92,8 @@ void core_profile_top(const planner_profile *profile, const clv_device *dev,
         const planner_sample *s = &d->samples[i];
         if (!(s->ns > 0))
             continue;
-        *bytes = fmax(*bytes, core_work_bytes(&s->work) / s->ns);
-        *flops = fmax(*flops, core_work_flops(&s->work) / s->ns);
+        *bytes = fmax(*bytes, core_workload_bytes(&s->workload) / s->ns);
+        *flops = fmax(*flops, core_workload_flops(&s->workload) / s->ns);
     }
     unlock(p);
 }

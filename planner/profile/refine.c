@@ -10,24 +10,24 @@
 /* Works on one device that no sample answers. */
 static clv_status gather(const planner_survey *s,
                          const planner_profile_ask *asks, uint32_t n,
-                         planner_wants *out)
+                         planner_workloads *out)
 {
     const clv_device *dev = s->params->devices[s->index];
     planner_cost cost;
-    *out = (planner_wants){.items = calloc(n + 1u, sizeof *out->items)};
+    *out = (planner_workloads){.items = calloc(n + 1u, sizeof *out->items)};
     if (!out->items)
         return clv_error(CLV_ERR_NO_MEMORY, "no memory for a profile");
     for (uint32_t i = 0; i < n; i++) {
         uint32_t j = 0;
         if (asks[i].dev != dev ||
-            !planner_profile_cost(s->profile, dev, &asks[i].work, &cost) ||
+            !planner_profile_cost(s->profile, dev, &asks[i].workload, &cost) ||
             cost.measured)
             continue;
         while (j < out->n &&
-               !core_work_equal(&out->items[j].work, &asks[i].work))
+               !core_workload_equal(&out->items[j].workload, &asks[i].workload))
             j++;
         if (j == out->n)
-            out->items[out->n++] = (planner_want){asks[i].work, 1};
+            out->items[out->n++] = (planner_wanted){asks[i].workload, 1};
     }
     return CLV_OK;
 }
@@ -51,26 +51,27 @@ static clv_status refine_device(planner_survey *s,
 {
     clv_device *dev = s->params->devices[s->index];
     planner_profile_device *device;
-    planner_wants wants;
-    clv_status status = gather(s, asks, n, &wants);
-    double *before = calloc(wants.n + 1u, sizeof *before);
+    planner_workloads list;
+    clv_status status = gather(s, asks, n, &list);
+    double *before = calloc(list.n + 1u, sizeof *before);
     planner_cost cost;
     if (!status && !before)
         status = clv_error(CLV_ERR_NO_MEMORY, "no memory for a profile");
-    for (uint32_t i = 0; i < wants.n && !status; i++)
-        if (planner_profile_cost(s->profile, dev, &wants.items[i].work, &cost))
+    for (uint32_t i = 0; i < list.n && !status; i++)
+        if (planner_profile_cost(s->profile, dev, &list.items[i].workload,
+                                 &cost))
             before[i] = cost.ns;
-    if (!status && wants.n)
+    if (!status && list.n)
         status = planner_survey_device(s, dev, &device);
-    if (!status && wants.n)
-        status = planner_survey_measure(s, device, &wants);
-    for (uint32_t i = 0; i < wants.n && !status; i++)
-        if (planner_profile_cost(s->profile, dev, &wants.items[i].work,
+    if (!status && list.n)
+        status = planner_survey_measure(s, device, &list);
+    for (uint32_t i = 0; i < list.n && !status; i++)
+        if (planner_profile_cost(s->profile, dev, &list.items[i].workload,
                                  &cost) &&
             cost.measured)
             note(is_near(before[i], cost.ns), out);
     free(before);
-    planner_wants_finish(&wants);
+    planner_workloads_finish(&list);
     return status;
 }
 

@@ -89,7 +89,7 @@ static void destroy_device(planner_profile_device *dev)
 /* ------------------------------------------------------------------------ */
 /* Samples by work                                                          */
 
-static uint64_t hash_kind(const core_work_kind *kind)
+static uint64_t hash_kind(const core_workload_kind *kind)
 {
     uint64_t hash = core_hash_mix(1, kind->op | (uint64_t)kind->variant << 32);
     hash = core_hash_mix(hash, kind->detail | (uint64_t)kind->span << 32);
@@ -98,32 +98,34 @@ static uint64_t hash_kind(const core_work_kind *kind)
     return core_hash_mix(hash, kind->quant | (uint64_t)kind->group << 32);
 }
 
-static uint64_t hash_work(const core_work *work)
+static uint64_t hash_workload(const core_workload *workload)
 {
-    uint64_t hash = core_hash_mix(hash_kind(&work->kind), (uint64_t)work->n);
-    hash = core_hash_mix(hash, (uint64_t)work->in);
-    hash = core_hash_mix(hash, (uint64_t)work->out);
-    return core_hash_mix(hash, (uint64_t)work->depth);
+    uint64_t hash =
+        core_hash_mix(hash_kind(&workload->kind), (uint64_t)workload->n);
+    hash = core_hash_mix(hash, (uint64_t)workload->in);
+    hash = core_hash_mix(hash, (uint64_t)workload->out);
+    return core_hash_mix(hash, (uint64_t)workload->depth);
 }
 
 /* The slot of the work's sample, or the empty one where it would be. */
 static uint32_t *find_slot(const planner_profile_device *dev,
-                           const core_work *work)
+                           const core_workload *workload)
 {
-    uint32_t at = (uint32_t)hash_work(work);
+    uint32_t at = (uint32_t)hash_workload(workload);
     for (;; at++) {
         uint32_t *slot = &dev->slots[at & (dev->n_slots - 1)];
-        if (!*slot || core_work_equal(&dev->samples[*slot - 1].work, work))
+        if (!*slot ||
+            core_workload_equal(&dev->samples[*slot - 1].workload, workload))
             return slot;
     }
 }
 
 const planner_sample *planner_profile_sample(const planner_profile_device *dev,
-                                             const core_work *work)
+                                             const core_workload *workload)
 {
     if (!dev->n_slots)
         return NULL;
-    uint32_t slot = *find_slot(dev, work);
+    uint32_t slot = *find_slot(dev, workload);
     return slot ? &dev->samples[slot - 1] : NULL;
 }
 
@@ -140,7 +142,7 @@ static bool make_slots(planner_profile_device *dev)
     dev->slots = slots;
     dev->n_slots = n;
     for (uint32_t i = 0; i < dev->n_samples; i++)
-        *find_slot(dev, &dev->samples[i].work) = i + 1;
+        *find_slot(dev, &dev->samples[i].workload) = i + 1;
     return true;
 }
 
@@ -161,7 +163,7 @@ static bool make_room(planner_profile_device *dev)
 /* Kinds                                                                    */
 
 planner_profile_kind *planner_profile_kind_of(const planner_profile_device *dev,
-                                              const core_work_kind *kind)
+                                              const core_workload_kind *kind)
 {
     uint64_t hash = hash_kind(kind);
     for (uint32_t i = 0; i < dev->n_kinds; i++)
@@ -172,7 +174,7 @@ planner_profile_kind *planner_profile_kind_of(const planner_profile_device *dev,
 }
 
 static planner_profile_kind *add_kind(planner_profile_device *dev,
-                                      const core_work_kind *kind)
+                                      const core_workload_kind *kind)
 {
     planner_profile_kind *k = planner_profile_kind_of(dev, kind);
     if (k)
@@ -191,16 +193,16 @@ clv_status planner_profile_add_sample(planner_profile_device *dev,
                                       const planner_sample *sample)
 {
     if (!make_slots(dev) || !make_room(dev) ||
-        !add_kind(dev, &sample->work.kind))
+        !add_kind(dev, &sample->workload.kind))
         return core_no_memory("for a profile");
-    uint32_t *slot = find_slot(dev, &sample->work);
+    uint32_t *slot = find_slot(dev, &sample->workload);
     if (!*slot)
         *slot = ++dev->n_samples;
     dev->samples[*slot - 1] = *sample;
     return CLV_OK;
 }
 
-static void unite(planner_work_box *box, const planner_work_box *other)
+static void unite(planner_workload_box *box, const planner_workload_box *other)
 {
     for (int i = 0; i < 4; i++) {
         if (other->least[i] < box->least[i])
@@ -211,8 +213,8 @@ static void unite(planner_work_box *box, const planner_work_box *other)
 }
 
 clv_status planner_profile_note_covered(planner_profile_device *dev,
-                                        const core_work_kind *kind,
-                                        const planner_work_box *box)
+                                        const core_workload_kind *kind,
+                                        const planner_workload_box *box)
 {
     planner_profile_kind *k = add_kind(dev, kind);
     if (!k)
@@ -278,7 +280,7 @@ static uint32_t count_samples(const planner_profile_device *dev,
     for (uint32_t i = 0; i < dev->n_samples; i++) {
         const planner_sample *s = &dev->samples[i];
         n += s->ns > 0 && !(quiet && planner_profile_is_noisy(s)) &&
-             !memcmp(&s->work.kind, &kind->kind, sizeof kind->kind);
+             !memcmp(&s->workload.kind, &kind->kind, sizeof kind->kind);
     }
     return n;
 }
@@ -298,9 +300,9 @@ clv_status planner_profile_fit_kind(planner_profile_device *dev,
     for (uint32_t i = 0; i < dev->n_samples && !status; i++) {
         const planner_sample *s = &dev->samples[i];
         if (!(s->ns > 0) || (quiet && planner_profile_is_noisy(s)) ||
-            memcmp(&s->work.kind, &kind->kind, sizeof kind->kind))
+            memcmp(&s->workload.kind, &kind->kind, sizeof kind->kind))
             continue;
-        n_features = planner_work_features(&s->work, samples[n].x);
+        n_features = planner_workload_features(&s->workload, samples[n].x);
         samples[n].ns = s->ns;
         power[n++] = s->energy_nj / s->ns;
     }
@@ -363,7 +365,7 @@ clv_status planner_profile_add_set(planner_profile *profile,
 static const planner_profile_source meter = {
     .open = planner_meter_create,
     .close = planner_meter_destroy,
-    .work = planner_measure_work,
+    .workload = planner_measure_workload,
     .overheads = planner_measure_overheads,
     .contention = planner_measure_contention,
 };

@@ -13,17 +13,17 @@
 #include <pthread.h>
 
 /* Sizes of works, each from its least to its largest value. */
-typedef struct planner_work_box {
+typedef struct planner_workload_box {
     int64_t least[4], most[4]; /* n, in, out, depth */
-} planner_work_box;
+} planner_workload_box;
 
 typedef struct planner_profile_kind {
-    core_work_kind kind;
+    core_workload_kind kind;
     uint64_t hash;
     planner_fit fit; /* n_samples 0: no model */
     double nj_ns;    /* energy for a ns of such work; 0: unknown */
     bool has_covered;
-    planner_work_box covered; /* sizes that samples were chosen for */
+    planner_workload_box covered; /* sizes that samples were chosen for */
 } planner_profile_kind;
 
 typedef struct planner_profile_device {
@@ -57,8 +57,8 @@ typedef struct planner_profile_source {
     clv_status (*open)(clv_context *ctx, const planner_meter_params *params,
                        planner_meter **out);
     void (*close)(planner_meter *meter);
-    clv_status (*work)(planner_meter *meter, clv_device *dev,
-                       const core_work *work, planner_sample *out);
+    clv_status (*workload)(planner_meter *meter, clv_device *dev,
+                           const core_workload *workload, planner_sample *out);
     clv_status (*overheads)(planner_meter *meter, clv_device *dev,
                             planner_overheads *out);
     clv_status (*contention)(planner_meter *meter, clv_device *const *devs,
@@ -91,16 +91,16 @@ void planner_profile_forget(planner_profile_device *dev);
 /* Something else ran meanwhile: a model of quieter ones is better. */
 bool planner_profile_is_noisy(const planner_sample *sample);
 const planner_sample *planner_profile_sample(const planner_profile_device *dev,
-                                             const core_work *work);
+                                             const core_workload *workload);
 planner_profile_kind *planner_profile_kind_of(const planner_profile_device *dev,
-                                              const core_work_kind *kind);
+                                              const core_workload_kind *kind);
 /* Adds a sample or replaces that of the same work. */
 clv_status planner_profile_add_sample(planner_profile_device *dev,
                                       const planner_sample *sample);
 /* Notes that samples were chosen for these sizes of a kind. */
 clv_status planner_profile_note_covered(planner_profile_device *dev,
-                                        const core_work_kind *kind,
-                                        const planner_work_box *box);
+                                        const core_workload_kind *kind,
+                                        const planner_workload_box *box);
 /* Fits the model of a kind to its samples. */
 clv_status planner_profile_fit_kind(planner_profile_device *dev,
                                     planner_profile_kind *kind);
@@ -121,31 +121,32 @@ clv_status planner_profile_add_set(planner_profile *profile,
 /* features.c: what decides the time of a work of some kind                 */
 
 /* At most PLANNER_FIT_FEATURES. */
-uint32_t planner_work_features(const core_work *work, double *x);
+uint32_t planner_workload_features(const core_workload *workload, double *x);
 
 /* ------------------------------------------------------------------------ */
-/* wants.c: which works are worth measuring for a graph on a device         */
+/* workload_list.c: which works are worth measuring for a graph on a device */
 
-typedef struct planner_want {
-    core_work work;
+typedef struct planner_wanted {
+    core_workload workload;
     uint32_t rank; /* 1: first */
-} planner_want;
+} planner_wanted;
 
-typedef struct planner_wants {
-    planner_want *items; /* by rank; each work once */
+typedef struct planner_workloads {
+    planner_wanted *items; /* by rank; each work once */
     uint32_t n, capacity;
-} planner_wants;
+} planner_workloads;
 
 /* caps: the device's answers for the graph's nodes. */
-clv_status planner_profile_wants(const clv_graph *graph,
-                                 const clv_op_caps *caps, bool full,
-                                 planner_wants *out);
-void planner_wants_finish(planner_wants *wants);
+clv_status planner_profile_workloads(const clv_graph *graph,
+                                     const clv_op_caps *caps, bool full,
+                                     planner_workloads *out);
+void planner_workloads_finish(planner_workloads *list);
 
-void planner_work_box_add(planner_work_box *box, bool *any,
-                          const core_work *work);
+void planner_workload_box_add(planner_workload_box *box, bool *any,
+                              const core_workload *workload);
 /* Or is so near to it that models may be trusted. */
-bool planner_work_box_holds(const planner_work_box *box, const core_work *work);
+bool planner_workload_box_holds(const planner_workload_box *box,
+                                const core_workload *workload);
 
 /* ------------------------------------------------------------------------ */
 /* keep.c: files in the cache                                               */

@@ -1,6 +1,6 @@
 #include "pool.h"
 #include "../../core/base/error.h"
-#include "work_graph.h"
+#include "workload_graph.h"
 
 #include "../../core/plan/plan.h"
 
@@ -29,13 +29,14 @@ static int64_t nearest_length(const clv_op_caps *caps, int64_t n)
     return below ? below : least;
 }
 
-clv_status planner_trial_accepted(clv_device *dev, const core_work *work,
+clv_status planner_trial_accepted(clv_device *dev,
+                                  const core_workload *workload,
                                   int64_t *static_n)
 {
     clv_graph *graph;
     clv_op_caps caps;
-    char reason[CORE_REASON_SIZE], text[CORE_WORK_TEXT];
-    clv_status status = planner_work_graph(work, 1, 1, &graph);
+    char reason[CORE_REASON_SIZE], text[CORE_WORKLOAD_TEXT];
+    clv_status status = planner_workload_graph(workload, 1, 1, &graph);
     if (status)
         return status;
     clv_subgraph view = core_graph_view(graph);
@@ -45,20 +46,20 @@ clv_status planner_trial_accepted(clv_device *dev, const core_work *work,
     if (!status &&
         !core_plan_accepts(graph, graph->nodes, dev, &caps, reason)) {
         if (static_n && caps.answer == CLV_ANSWER_STATIC)
-            *static_n = nearest_length(&caps, work->n);
+            *static_n = nearest_length(&caps, workload->n);
         status = clv_error(CLV_ERR_UNSUPPORTED, "device '%s': %s: %s", dev->id,
-                           core_work_text(work, text), reason);
+                           core_workload_text(workload, text), reason);
     }
     clv_graph_destroy(graph);
     return status;
 }
 
-static clv_status pointer_align(clv_device *dev, const core_work *work,
+static clv_status pointer_align(clv_device *dev, const core_workload *workload,
                                 uint64_t *align)
 {
     clv_graph *graph;
     clv_op_caps caps;
-    clv_status status = planner_work_graph(work, 1, 1, &graph);
+    clv_status status = planner_workload_graph(workload, 1, 1, &graph);
     if (status)
         return status;
     clv_subgraph view = core_graph_view(graph);
@@ -130,9 +131,9 @@ static clv_status plan_layout(planner_meter *meter, clv_device *dev,
     clv_graph *one;
     const bool is_virtual = dev->info.clock == CLV_CLOCK_VIRTUAL;
     uint64_t parts = p->parts ? p->parts : 1;
-    clv_status status = pointer_align(dev, p->work, &l->align);
+    clv_status status = pointer_align(dev, p->workload, &l->align);
     if (!status)
-        status = planner_work_graph(p->work, 1, 1, &one);
+        status = planner_workload_graph(p->workload, 1, 1, &one);
     if (status)
         return status;
     status = measure(one, l);
@@ -199,15 +200,15 @@ static clv_status write_pool(planner_meter *meter, const core_object *object,
 }
 
 static clv_status write_ids(planner_meter *meter, const core_object *object,
-                            const layout *l, const core_work *work)
+                            const layout *l, const core_workload *workload)
 {
     if (!l->ids)
         return CLV_OK;
-    const size_t n = (size_t)planner_work_n_ids(work);
+    const size_t n = (size_t)planner_workload_n_ids(workload);
     int32_t *ids = malloc(n * sizeof *ids);
     if (!ids)
         return core_no_memory("to measure devices");
-    planner_work_ids(work, ids);
+    planner_workload_ids(workload, ids);
     clv_status status =
         write_pool(meter, object, l->begin, ids, n * sizeof *ids);
     free(ids);
@@ -273,13 +274,13 @@ static clv_status prepare(core_trial *t, const planner_trial_params *params)
     uint32_t n_weights;
     clv_status status = plan_layout(t->meter, t->dev, params, &l);
     if (!status)
-        status =
-            planner_work_graph(params->work, params->nodes,
-                               params->shared ? 1 : params->nodes, &t->graph);
+        status = planner_workload_graph(params->workload, params->nodes,
+                                        params->shared ? 1 : params->nodes,
+                                        &t->graph);
     if (!status)
         status = find_memory(t->meter, t->dev, &l, &object);
     if (!status)
-        status = write_ids(t->meter, object, &l, params->work);
+        status = write_ids(t->meter, object, &l, params->workload);
     if (status)
         return status;
     t->bindings = calloc(t->graph->n_tensors, sizeof *t->bindings);
@@ -295,7 +296,7 @@ clv_status planner_trial_create(planner_meter *meter, clv_device *dev,
                                 const planner_trial_params *params,
                                 core_trial **out)
 {
-    char text[CORE_WORK_TEXT];
+    char text[CORE_WORKLOAD_TEXT];
     *out = NULL;
     core_trial *t = calloc(1, sizeof *t);
     if (!t)
@@ -307,7 +308,8 @@ clv_status planner_trial_create(planner_meter *meter, clv_device *dev,
     if (status) {
         planner_trial_destroy(t);
         return clv_error_prefix(status, "%s on '%s'",
-                                core_work_text(params->work, text), dev->id);
+                                core_workload_text(params->workload, text),
+                                dev->id);
     }
     *out = t;
     return CLV_OK;

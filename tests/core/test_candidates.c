@@ -6,7 +6,7 @@
  */
 #include "../plugins/ref/context.h"
 
-#include "../../core/graph/cut_rules.h"
+#include "../../core/graph/cut.h"
 #include "../../planner/candidates/candidates.h"
 #include "../../planner/planner.h"
 
@@ -43,16 +43,16 @@ static uint32_t index_of(const clv_device *dev)
     return 0;
 }
 
-static bool cost(const void *ctx, const clv_device *dev, const core_work *work,
-                 planner_cost *out)
+static bool cost(const void *ctx, const clv_device *dev,
+                 const core_workload *workload, planner_cost *out)
 {
     const machine *m = ctx;
     uint32_t d = index_of(dev);
-    double compute = core_work_flops(work) / m->flops[d];
-    double memory = core_work_bytes(work) / m->bytes[d];
+    double compute = core_workload_flops(workload) / m->flops[d];
+    double memory = core_workload_bytes(workload) / m->bytes[d];
     *out = (planner_cost){.ns = 10 + (compute > memory ? compute : memory),
                           .energy_nj = 1};
-    return work->kind.op != m->unknown;
+    return workload->kind.op != m->unknown;
 }
 
 static const planner_overheads *overheads(const void *ctx,

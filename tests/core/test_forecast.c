@@ -49,14 +49,14 @@ static double unit(void)
     return N * 2 * sizeof(float);
 }
 
-static bool cost(const void *ctx, const clv_device *dev, const core_work *work,
-                 planner_cost *out)
+static bool cost(const void *ctx, const clv_device *dev,
+                 const core_workload *workload, planner_cost *out)
 {
     const table *t = ctx;
     double ns = t->silu[index_of(dev)];
-    assert_true(core_work_bytes(work) == unit());
+    assert_true(core_workload_bytes(workload) == unit());
     *out = (planner_cost){.ns = ns, .energy_nj = ns * t->energy};
-    return ns > 0 && work->kind.op == CLV_OP_SILU;
+    return ns > 0 && workload->kind.op == CLV_OP_SILU;
 }
 
 static const planner_overheads *overheads(const void *ctx,

@@ -64,19 +64,20 @@ static uint32_t index_of(const rig *r, const clv_device *dev)
     return i;
 }
 
-static bool cost(const void *ctx, const clv_device *dev, const core_work *work,
-                 planner_cost *out)
+static bool cost(const void *ctx, const clv_device *dev,
+                 const core_workload *workload, planner_cost *out)
 {
     rig *r = (rig *)ctx;
     uint32_t i = 0;
-    while (i < r->n_known && (r->known[i].dev != dev ||
-                              !core_work_equal(&r->known[i].sample.work, work)))
+    while (i < r->n_known &&
+           (r->known[i].dev != dev ||
+            !core_workload_equal(&r->known[i].sample.workload, workload)))
         i++;
     if (i == r->n_known) {
         assert_true(i < MAX_KNOWN);
         r->known[r->n_known++].dev = dev;
-        assert_ok(planner_measure_work(r->meter, r->devs[index_of(r, dev)],
-                                       work, &r->known[i].sample));
+        assert_ok(planner_measure_workload(r->meter, r->devs[index_of(r, dev)],
+                                           workload, &r->known[i].sample));
     }
     *out = (planner_cost){r->known[i].sample.ns, r->known[i].sample.energy_nj,
                           true};

@@ -7,7 +7,7 @@
 
 #include "../../planner/profile/measure.h"
 #include "../../planner/profile/trial.h"
-#include "../../planner/profile/work_graph.h"
+#include "../../planner/profile/workload_graph.h"
 
 #include "message.h"
 
@@ -93,7 +93,7 @@ static double figure(const rig *r, const clv_device *dev, const char *key)
         .op = op_, .dtype = CLV_DTYPE_F32, __VA_ARGS__                         \
     }
 
-static const core_work works[] = {
+static const core_workload workloads[] = {
     {MATMUL(CLV_DTYPE_F16), 32, 512, 1024, 0},
     {MATMUL(CLV_DTYPE_F32, .variant = CLV_DTYPE_F32), 1, 512, 1000, 0},
     {MATMUL(CLV_DTYPE_I4, .quant = CLV_QUANT_PER_CHANNEL), 128, 1024, 4096, 0},
@@ -137,7 +137,7 @@ static const core_work works[] = {
            .span = 4, .detail = CORE_EXPERTS_EACH | CORE_EXPERTS_SCORES),
      1, 256, 64, 0},
 };
-#define N_WORKS (sizeof works / sizeof *works)
+#define N_WORKS (sizeof workloads / sizeof *workloads)
 #define N_CHOICES 3 /* the last ones, which the simulator does not take */
 
 /* ------------------------------------------------------------------------ */
@@ -148,15 +148,15 @@ static void test_graphs(void **state)
     (void)state;
     for (uint32_t i = 0; i < N_WORKS; i++) {
         clv_graph *g;
-        assert_ok(planner_work_graph(&works[i], 3, 2, &g));
+        assert_ok(planner_workload_graph(&workloads[i], 3, 2, &g));
         assert_int_equal(g->n_nodes, 3);
         for (uint32_t node = 0; node < 3; node++) {
-            core_work work;
-            char one[CORE_WORK_TEXT], other[CORE_WORK_TEXT];
-            core_work_of(g, node, NULL, NULL, &work);
-            if (!core_work_equal(&work, &works[i]))
-                fail_msg("%s became %s", core_work_text(&works[i], one),
-                         core_work_text(&work, other));
+            core_workload workload;
+            char one[CORE_WORKLOAD_TEXT], other[CORE_WORKLOAD_TEXT];
+            core_workload_of(g, node, NULL, NULL, &workload);
+            if (!core_workload_equal(&workload, &workloads[i]))
+                fail_msg("%s became %s", core_workload_text(&workloads[i], one),
+                         core_workload_text(&workload, other));
         }
         /* The third has the first one's operands. */
         assert_int_equal(g->nodes[2].inputs[0], g->nodes[0].inputs[0]);
@@ -170,14 +170,15 @@ static void test_ids(void **state)
     (void)state;
     for (uint32_t i = 0; i < N_WORKS; i++) {
         int32_t ids[256];
-        const core_work *w = &works[i];
+        const core_workload *w = &workloads[i];
         if (w->kind.op == CLV_OP_MATMUL_EXPERTS)
             continue; /* test_experts */
         int64_t rows = w->kind.op == CLV_OP_ATTENTION ? w->depth
-                       : w->kind.op == CLV_OP_ROPE    ? w->n
-                                                   : planner_work_table_rows(w);
+                       : w->kind.op == CLV_OP_ROPE
+                           ? w->n
+                           : planner_workload_table_rows(w);
         assert_true(w->n <= 256);
-        planner_work_ids(w, ids);
+        planner_workload_ids(w, ids);
         for (int64_t j = 0; j < w->n; j++) {
             assert_true(ids[j] >= 0 && ids[j] < rows);
             for (int64_t k = 0; k < j; k++)
@@ -200,27 +201,28 @@ static void test_experts(void **state)
     (void)state;
     for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const uint32_t all = cases[i].all, used = cases[i].used;
-        const core_work w = {
+        const core_workload w = {
             .kind = {.op = CLV_OP_MATMUL_EXPERTS, .variant = all, .span = used},
             .n = cases[i].n};
         int32_t ids[512];
         uint32_t chosen[128] = {0}, n = 0;
-        assert_int_equal(planner_work_n_ids(&w), w.n * used);
-        planner_work_ids(&w, ids);
+        assert_int_equal(planner_workload_n_ids(&w), w.n * used);
+        planner_workload_ids(&w, ids);
         for (int64_t j = 0; j < w.n * used; j++) {
             assert_in_range(ids[j], 0, all - 1);
             for (int64_t k = j / used * used; k < j; k++)
                 assert_int_not_equal(ids[j], ids[k]);
             n += !chosen[ids[j]]++;
         }
-        assert_true(fabs(n - core_work_experts(&w)) <= 1 + 0.1 * all);
+        assert_true(fabs(n - core_workload_experts(&w)) <= 1 + 0.1 * all);
     }
 }
 
-static void refuse(const core_work *work, const char *parts)
+static void refuse(const core_workload *workload, const char *parts)
 {
     clv_graph *g;
-    assert_int_equal(planner_work_graph(work, 1, 1, &g), CLV_ERR_INVALID);
+    assert_int_equal(planner_workload_graph(workload, 1, 1, &g),
+                     CLV_ERR_INVALID);
     assert_message(parts);
     assert_null(g);
 }
@@ -228,33 +230,33 @@ static void refuse(const core_work *work, const char *parts)
 static void test_no_such_work(void **state)
 {
     (void)state;
-    core_work w = works[0];
+    core_workload w = workloads[0];
     w.n = 0;
     refuse(&w, "matmul|out of range");
-    w = works[5]; /* Q4_0 */
+    w = workloads[5]; /* Q4_0 */
     w.in = 33;
     refuse(&w, "whole blocks");
-    w = works[4];
+    w = workloads[4];
     w.kind.group = 0;
     refuse(&w, "dimension");
-    w = works[20];
+    w = workloads[20];
     w.in = 100;
     refuse(&w, "heads");
-    w = works[20];
+    w = workloads[20];
     w.depth = 0;
     refuse(&w, "out of range");
-    w = works[18];
+    w = workloads[18];
     w.kind.span = 66;
     refuse(&w, "half a head");
-    w = works[10];
+    w = workloads[10];
     w.depth = 3;
     refuse(&w, "add|out of range");
 }
 
 /* What the simulator recorded of each node of a program of three. */
-static double recorded(rig *r, clv_device *dev, const core_work *work)
+static double recorded(rig *r, clv_device *dev, const core_workload *workload)
 {
-    const planner_trial_params params = {.work = work, .nodes = 3};
+    const planner_trial_params params = {.workload = workload, .nodes = 3};
     clv_trace_record records[8];
     clv_calibration c;
     core_trial *trial;
@@ -284,14 +286,15 @@ static uint32_t check_device(rig *r, const char *id)
     uint32_t taken = 0;
     for (uint32_t i = 0; i < N_WORKS; i++) {
         planner_sample s;
-        clv_status status = planner_measure_work(r->meter, dev, &works[i], &s);
+        clv_status status =
+            planner_measure_workload(r->meter, dev, &workloads[i], &s);
         if (status == CLV_ERR_UNSUPPORTED) {
             assert_message(dev->id);
             continue;
         }
         assert_ok(status);
-        double truth = recorded(r, dev, &works[i]);
-        assert_true(core_work_equal(&s.work, &works[i]));
+        double truth = recorded(r, dev, &workloads[i]);
+        assert_true(core_workload_equal(&s.workload, &workloads[i]));
         assert_true(truth > 0);
         assert_near(s.ns, truth, 1e-3);
         assert_near(s.energy_nj, truth * watts, 1 + truth * 1e-6);
@@ -320,12 +323,12 @@ static void test_window(void **state)
     (void)state;
     rig r = chip("snapdragon-8gen3.ini");
     clv_device *npu = device(&r, "npu_sim:hexagon");
-    const core_work w = {MATMUL(CLV_DTYPE_F16), 32, 16384, 98304, 0};
+    const core_workload w = {MATMUL(CLV_DTYPE_F16), 32, 16384, 98304, 0};
     planner_sample s, part;
-    core_work half = w;
-    assert_ok(planner_measure_work(r.meter, npu, &w, &s));
+    core_workload half = w;
+    assert_ok(planner_measure_workload(r.meter, npu, &w, &s));
     half.out /= 2;
-    assert_ok(planner_measure_work(r.meter, npu, &half, &part));
+    assert_ok(planner_measure_workload(r.meter, npu, &half, &part));
     assert_near(s.ns / part.ns, 2, 0.02);
     finish(&r);
 }
@@ -421,14 +424,14 @@ static void test_contention(void **state)
 /* ------------------------------------------------------------------------ */
 /* A real device                                                             */
 
-static double time_of(rig *r, clv_device *dev, const core_work *work)
+static double time_of(rig *r, clv_device *dev, const core_workload *workload)
 {
     planner_sample s;
-    char text[CORE_WORK_TEXT];
-    assert_ok(planner_measure_work(r->meter, dev, work, &s));
+    char text[CORE_WORKLOAD_TEXT];
+    assert_ok(planner_measure_workload(r->meter, dev, workload, &s));
     if (!(isfinite(s.ns) && s.ns > 0 && isfinite(s.spread) && s.spread >= 0))
-        fail_msg("%s: %g ns, spread %g", core_work_text(work, text), s.ns,
-                 s.spread);
+        fail_msg("%s: %g ns, spread %g", core_workload_text(workload, text),
+                 s.ns, s.spread);
     return s.ns;
 }
 
@@ -441,7 +444,7 @@ static void test_cpu(void **state)
     clv_device *cpu = device(&r, "cpu");
     planner_overheads o;
     for (uint32_t i = 0; i < N_WORKS; i++)
-        time_of(&r, cpu, &works[i]);
+        time_of(&r, cpu, &workloads[i]);
     assert_ok(planner_measure_overheads(r.meter, cpu, &o));
     const double values[] = {o.submit,    o.submit_idle, o.dispatch,
                              o.wait_poll, o.wait_block,  o.copy,
@@ -488,13 +491,13 @@ static void test_too_large(void **state)
     rig r =
         rig_make_with("snapdragon-8gen3.ini",
                       "core.plugins=cpu,npu_sim npu_sim.compute=off", &small);
-    const core_work large = {MATMUL(CLV_DTYPE_F16), 1, 1024, 1024, 0};
-    const core_work fits = {MATMUL(CLV_DTYPE_F16), 1, 1024, 256, 0};
+    const core_workload large = {MATMUL(CLV_DTYPE_F16), 1, 1024, 1024, 0};
+    const core_workload fits = {MATMUL(CLV_DTYPE_F16), 1, 1024, 256, 0};
     const char *const ids[] = {"cpu", "npu_sim:adreno"};
     for (int i = 0; i < 2; i++) {
         planner_sample s;
         assert_int_equal(
-            planner_measure_work(r.meter, device(&r, ids[i]), &large, &s),
+            planner_measure_workload(r.meter, device(&r, ids[i]), &large, &s),
             CLV_ERR_LIMIT);
         assert_message("matmul|at most 1024 KiB");
         assert_true(time_of(&r, device(&r, ids[i]), &fits) > 0);
@@ -507,15 +510,16 @@ static void test_not_taken(void **state)
     (void)state;
     rig r = chip("int8-npu.ini");
     planner_sample s;
-    assert_int_equal(planner_measure_work(r.meter, device(&r, "npu_sim:npu"),
-                                          &works[10], &s),
+    assert_int_equal(planner_measure_workload(r.meter,
+                                              device(&r, "npu_sim:npu"),
+                                              &workloads[10], &s),
                      CLV_ERR_UNSUPPORTED);
     assert_message("npu_sim:npu|add f32 [128, 512]|matmul only");
-    core_work length = works[3];
+    core_workload length = workloads[3];
     length.n = 63;
-    assert_int_equal(
-        planner_measure_work(r.meter, device(&r, "npu_sim:npu"), &length, &s),
-        CLV_ERR_UNSUPPORTED);
+    assert_int_equal(planner_measure_workload(
+                         r.meter, device(&r, "npu_sim:npu"), &length, &s),
+                     CLV_ERR_UNSUPPORTED);
     assert_message("fixed length");
     finish(&r);
 }

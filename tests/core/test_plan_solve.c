@@ -177,13 +177,15 @@ static void test_refined(void **state)
     assert_ok(planner_profile_of(w.ctx, &profile));
     uint32_t n = 0;
     for (uint32_t p = 0; p < plan->n_parts; p++) {
-        core_work work;
+        core_workload workload;
         planner_cost cost;
         if (plan->forecast->costs_ns[p] < 0.01 * foreseen(plan))
             continue;
-        core_work_of(plan->graph, plan->parts[p].node, NULL, NULL, &work);
+        core_workload_of(plan->graph, plan->parts[p].node, NULL, NULL,
+                         &workload);
         assert_true(planner_profile_cost(
-            profile, plan->devices[plan->parts[p].device].dev, &work, &cost));
+            profile, plan->devices[plan->parts[p].device].dev, &workload,
+            &cost));
         assert_true(cost.measured);
         assert_true(cost.ns == plan->forecast->costs_ns[p]);
         n++;
@@ -304,11 +306,12 @@ static void no_close(planner_meter *meter)
 }
 
 static clv_status made_up_work(planner_meter *meter, clv_device *dev,
-                               const core_work *work, planner_sample *out)
+                               const core_workload *workload,
+                               planner_sample *out)
 {
     (void)meter;
-    *out = (planner_sample){.work = *work,
-                            .ns = 10 + core_work_flops(work) *
+    *out = (planner_sample){.workload = *workload,
+                            .ns = 10 + core_workload_flops(workload) *
                                            made_up.slowness[dev->plugin_index]};
     return CLV_OK;
 }

@@ -6,7 +6,6 @@
 #include "layer.h"
 #include "tmpdir.h"
 
-#include "../../core/graph/shape.h"
 #include "../../planner/profile/store.h"
 #include "../plugins/ref/context.h"
 
@@ -31,16 +30,17 @@ static const test_shape *shape = &usual;
 /* Devices that are measured without work                                   */
 
 static struct {
-    uint32_t works, overheads, contentions;
+    uint32_t workloads, overheads, contentions;
     clv_status status; /* of works to come, */
     uint32_t after;    /* behind so many */
     uint32_t noisy;    /* each so-many-th is disturbed */
 } fake;
 
 /* The second device has bad luck with bandwidth, and a bend. */
-static double time_of(const clv_device *dev, const core_work *work)
+static double time_of(const clv_device *dev, const core_workload *workload)
 {
-    double flops = core_work_flops(work), bytes = core_work_bytes(work);
+    double flops = core_workload_flops(workload),
+           bytes = core_workload_bytes(workload);
     if (dev->plugin_index)
         return 3000 + fmax(0.001 * flops, 0.05 * bytes);
     return 500 + 0.01 * flops + 0.02 * bytes;
@@ -61,17 +61,17 @@ static void fake_close(planner_meter *meter)
 }
 
 static clv_status fake_work(planner_meter *meter, clv_device *dev,
-                            const core_work *work, planner_sample *out)
+                            const core_workload *workload, planner_sample *out)
 {
     assert_ptr_equal(meter, &fake);
-    if (fake.status && fake.works >= fake.after)
+    if (fake.status && fake.workloads >= fake.after)
         return clv_error(fake.status, "no luck");
-    fake.works++;
-    if (work->kind.op == CLV_OP_ROPE && dev->plugin_index)
+    fake.workloads++;
+    if (workload->kind.op == CLV_OP_ROPE && dev->plugin_index)
         return clv_error(CLV_ERR_UNSUPPORTED, "not this one");
-    double ns = time_of(dev, work);
-    *out = (planner_sample){*work, ns, 2 * ns, 0};
-    if (fake.noisy && fake.works % fake.noisy == 0) {
+    double ns = time_of(dev, workload);
+    *out = (planner_sample){*workload, ns, 2 * ns, 0};
+    if (fake.noisy && fake.workloads % fake.noisy == 0) {
         out->ns *= 20;
         out->spread = 2;
     }
@@ -154,10 +154,10 @@ static clv_status cover(rig *r, const clv_profile_params *params)
     return clv_profile_graph(r->test.ctx, r->layer.graph, params);
 }
 
-static bool cost(const rig *r, const clv_device *dev, const core_work *work,
-                 planner_cost *out)
+static bool cost(const rig *r, const clv_device *dev,
+                 const core_workload *workload, planner_cost *out)
 {
-    return planner_profile_cost(r->profile, dev, work, out);
+    return planner_profile_cost(r->profile, dev, workload, out);
 }
 
 static uint32_t find_node(const rig *r, uint32_t op)
@@ -169,12 +169,13 @@ static uint32_t find_node(const rig *r, uint32_t op)
     return 0;
 }
 
-static core_work work_at(const rig *r, uint32_t op, int64_t n, int64_t depth)
+static core_workload work_at(const rig *r, uint32_t op, int64_t n,
+                             int64_t depth)
 {
-    core_work work;
-    core_work_of(r->layer.graph, find_node(r, op), NULL,
-                 (const int64_t[]){n, depth}, &work);
-    return work;
+    core_workload workload;
+    core_workload_of(r->layer.graph, find_node(r, op), NULL,
+                     (const int64_t[]){n, depth}, &workload);
+    return workload;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -186,39 +187,39 @@ static void test_costs(void **state)
     rig r;
     rig_make(&r, "");
     planner_cost c;
-    core_work work = work_at(&r, CLV_OP_MATMUL, 128, 128);
-    assert_false(cost(&r, r.a, &work, &c));
+    core_workload workload = work_at(&r, CLV_OP_MATMUL, 128, 128);
+    assert_false(cost(&r, r.a, &workload, &c));
     assert_null(planner_profile_overheads(r.profile, r.a));
     assert_ok(cover(&r, NULL));
-    assert_true(fake.works > 100);
+    assert_true(fake.workloads > 100);
     assert_int_equal(fake.overheads, 2);
 
     /* What was measured, as measured. */
-    assert_true(cost(&r, r.a, &work, &c));
-    assert_true(c.measured && c.ns == time_of(r.a, &work) &&
+    assert_true(cost(&r, r.a, &workload, &c));
+    assert_true(c.measured && c.ns == time_of(r.a, &workload) &&
                 c.energy_nj == 2 * c.ns);
-    assert_true(cost(&r, r.b, &work, &c));
-    assert_true(c.measured && c.ns == time_of(r.b, &work));
+    assert_true(cost(&r, r.b, &workload, &c));
+    assert_true(c.measured && c.ns == time_of(r.b, &workload));
 
     /* Else by a model, which finds the bend. */
     for (int64_t n = 1; n < 128; n += 7) {
-        work.n = n;
-        work.out = 13 * n;
-        assert_true(cost(&r, r.a, &work, &c));
-        if (fabs(c.ns / time_of(r.a, &work) - 1) > 0.02)
-            fail_msg("%g, not %g", c.ns, time_of(r.a, &work));
+        workload.n = n;
+        workload.out = 13 * n;
+        assert_true(cost(&r, r.a, &workload, &c));
+        if (fabs(c.ns / time_of(r.a, &workload) - 1) > 0.02)
+            fail_msg("%g, not %g", c.ns, time_of(r.a, &workload));
         assert_false(c.measured);
         assert_true(fabs(c.energy_nj / c.ns - 2) < 1e-9);
-        assert_true(cost(&r, r.b, &work, &c));
-        if (n > 16 && fabs(c.ns / time_of(r.b, &work) - 1) > 0.10)
-            fail_msg("%g, not %g", c.ns, time_of(r.b, &work));
+        assert_true(cost(&r, r.b, &workload, &c));
+        if (n > 16 && fabs(c.ns / time_of(r.b, &workload) - 1) > 0.10)
+            fail_msg("%g, not %g", c.ns, time_of(r.b, &workload));
     }
     /* Of what is not taken, and of other kinds, nothing is known. */
-    work = work_at(&r, CLV_OP_ROPE, 8, 8);
-    assert_true(cost(&r, r.a, &work, &c));
-    assert_false(cost(&r, r.b, &work, &c));
-    work.kind.op = CLV_OP_SOFTMAX;
-    assert_false(cost(&r, r.a, &work, &c));
+    workload = work_at(&r, CLV_OP_ROPE, 8, 8);
+    assert_true(cost(&r, r.a, &workload, &c));
+    assert_false(cost(&r, r.b, &workload, &c));
+    workload.kind.op = CLV_OP_SOFTMAX;
+    assert_false(cost(&r, r.a, &workload, &c));
 
     const planner_overheads *o = planner_profile_overheads(r.profile, r.a);
     assert_true(o->submit == 1000 && o->copy_byte == 0.25);
@@ -236,10 +237,10 @@ static void test_noise(void **state)
     uint32_t modelled = 0, n = 0;
     for (int64_t rows = 1; rows <= 128; rows *= 2) {
         planner_cost c;
-        core_work work = work_at(&r, CLV_OP_MATMUL, rows, rows);
-        assert_true(cost(&r, r.a, &work, &c));
-        if (fabs(c.ns / time_of(r.a, &work) - 1) > 0.02)
-            fail_msg("%g, not %g", c.ns, time_of(r.a, &work));
+        core_workload workload = work_at(&r, CLV_OP_MATMUL, rows, rows);
+        assert_true(cost(&r, r.a, &workload, &c));
+        if (fabs(c.ns / time_of(r.a, &workload) - 1) > 0.02)
+            fail_msg("%g, not %g", c.ns, time_of(r.a, &workload));
         modelled += !c.measured;
         n++;
     }
@@ -251,7 +252,7 @@ static void test_what_is_wanted(void **state)
 {
     (void)state;
     rig r;
-    planner_wants wants;
+    planner_workloads list;
     static const int64_t lengths[] = {1, 32, 64, 512};
     rig_make(&r, "");
     const clv_graph *g = r.layer.graph;
@@ -265,17 +266,17 @@ static void test_what_is_wanted(void **state)
                           .split_axes = CLV_SPLIT_ROWS | CLV_SPLIT_HEADS,
                           .split_granularity = {64, 0, 0, 2}};
     }
-    assert_ok(planner_profile_wants(g, caps, false, &wants));
+    assert_ok(planner_profile_workloads(g, caps, false, &list));
     bool parts = false, most = false;
-    for (uint32_t i = 0; i < wants.n; i++) {
-        const core_work *w = &wants.items[i].work;
+    for (uint32_t i = 0; i < list.n; i++) {
+        const core_workload *w = &list.items[i].workload;
         assert_int_not_equal(w->kind.op, CLV_OP_RMS_NORM);
         assert_true(w->n == 1 || w->n == 32 || w->n == 64);
         assert_true(!w->depth || (w->depth >= w->n && w->depth <= 256));
         for (uint32_t j = 0; j < i; j++)
-            assert_false(core_work_equal(w, &wants.items[j].work));
+            assert_false(core_workload_equal(w, &list.items[j].workload));
         if (i)
-            assert_true(wants.items[i].rank >= wants.items[i - 1].rank);
+            assert_true(list.items[i].rank >= list.items[i - 1].rank);
         if (w->kind.op != CLV_OP_MATMUL)
             continue;
         parts |= w->out < 256 && w->in == 704;
@@ -284,11 +285,11 @@ static void test_what_is_wanted(void **state)
         assert_true(w->in == 256 || w->in == 704); /* no channels */
     }
     assert_true(parts && most);
-    uint32_t quick = wants.n;
-    planner_wants_finish(&wants);
-    assert_ok(planner_profile_wants(g, caps, true, &wants));
-    assert_true(wants.n > quick);
-    planner_wants_finish(&wants);
+    uint32_t quick = list.n;
+    planner_workloads_finish(&list);
+    assert_ok(planner_profile_workloads(g, caps, true, &list));
+    assert_true(list.n > quick);
+    planner_workloads_finish(&list);
     free(caps);
     rig_free(&r);
 }
@@ -331,13 +332,13 @@ static void test_cancelled(void **state)
     rig_make(&r, "core.cache_dir=");
     const clv_profile_params params = {.progress = stop, .progress_ctx = &left};
     assert_int_equal(cover(&r, &params), CLV_ERR_CANCELLED);
-    assert_int_equal(fake.works, 20);
+    assert_int_equal(fake.workloads, 20);
     assert_ok(cover(&r, NULL)); /* goes on where it stopped */
-    uint32_t all = fake.works;
+    uint32_t all = fake.workloads;
     rig_free(&r);
     rig_make(&r, "core.cache_dir=");
     assert_ok(cover(&r, NULL));
-    assert_int_equal(fake.works, all);
+    assert_int_equal(fake.workloads, all);
     rig_free(&r);
 }
 
@@ -350,12 +351,12 @@ static void test_device_fails(void **state)
     fake.status = CLV_ERR_INTERNAL;
     fake.after = 50;
     assert_ok(cover(&r, NULL));
-    core_work work = work_at(&r, CLV_OP_MATMUL, 1, 1);
-    assert_true(cost(&r, r.a, &work, &c)); /* has what came before */
-    assert_false(cost(&r, r.b, &work, &c));
+    core_workload workload = work_at(&r, CLV_OP_MATMUL, 1, 1);
+    assert_true(cost(&r, r.a, &workload, &c)); /* has what came before */
+    assert_false(cost(&r, r.b, &workload, &c));
     fake.status = CLV_OK;
     assert_ok(cover(&r, NULL));
-    assert_true(cost(&r, r.b, &work, &c));
+    assert_true(cost(&r, r.b, &workload, &c));
     fake.status = CLV_ERR_NO_MEMORY;
     const clv_profile_params again = {.again = true};
     assert_int_equal(cover(&r, &again), CLV_ERR_NO_MEMORY);
@@ -372,11 +373,11 @@ static void test_off(void **state)
     const planner_profile_params params = {
         .devices = (clv_device *const[]){r.a, r.b}, .n_devices = 2};
     assert_ok(planner_profile_cover(r.profile, r.layer.graph, &params));
-    assert_int_equal(fake.works + fake.overheads + fake.contentions, 0);
-    core_work work = work_at(&r, CLV_OP_MATMUL, 1, 1);
-    assert_false(cost(&r, r.a, &work, &c));
+    assert_int_equal(fake.workloads + fake.overheads + fake.contentions, 0);
+    core_workload workload = work_at(&r, CLV_OP_MATMUL, 1, 1);
+    assert_false(cost(&r, r.a, &workload, &c));
     assert_ok(cover(&r, NULL));
-    assert_true(cost(&r, r.a, &work, &c));
+    assert_true(cost(&r, r.a, &workload, &c));
     rig_free(&r);
 }
 
@@ -395,10 +396,10 @@ static uint32_t measured(const char *settings, bool warns,
     assert_ok(cover(&r, params));
     if (warns != (warnings.n > 0))
         fail_msg("%u warnings: %s", warnings.n, warnings.last);
-    core_work work = work_at(&r, CLV_OP_MATMUL, 77, 100);
+    core_workload workload = work_at(&r, CLV_OP_MATMUL, 77, 100);
     planner_cost c;
-    assert_true(cost(&r, r.a, &work, &c) && c.ns > 0);
-    uint32_t n = fake.works + fake.overheads + fake.contentions;
+    assert_true(cost(&r, r.a, &workload, &c) && c.ns > 0);
+    uint32_t n = fake.workloads + fake.overheads + fake.contentions;
     rig_free(&r);
     return n;
 }
@@ -447,15 +448,15 @@ static void test_kept(void **state)
     char *text;
     rig_make(&r, "");
     assert_ok(cover(&r, NULL));
-    core_work work = work_at(&r, CLV_OP_MATMUL, 77, 100);
-    assert_true(cost(&r, r.b, &work, &before));
+    core_workload workload = work_at(&r, CLV_OP_MATMUL, 77, 100);
+    assert_true(cost(&r, r.b, &workload, &before));
     rig_free(&r);
     assert_int_equal(in_cache(files), 3);
 
     rig_make(&r, "");
     assert_ok(cover(&r, NULL));
-    assert_int_equal(fake.works + fake.overheads + fake.contentions, 0);
-    assert_true(cost(&r, r.b, &work, &after));
+    assert_int_equal(fake.workloads + fake.overheads + fake.contentions, 0);
+    assert_true(cost(&r, r.b, &workload, &after));
     assert_true(after.ns == before.ns); /* the model too was kept */
     assert_ok(clv_profile_print(r.test.ctx, NULL, 0, "json", &text));
     clv_string_free(text);
@@ -607,11 +608,11 @@ static _Atomic bool asking;
 static void *ask(void *arg)
 {
     const rig *r = arg;
-    core_work work = work_at(r, CLV_OP_MATMUL, 100, 100);
+    core_workload workload = work_at(r, CLV_OP_MATMUL, 100, 100);
     planner_cost c;
     clv_device *both[] = {r->a, r->b};
     while (atomic_load(&asking)) {
-        if (cost(r, r->a, &work, &c) && !(c.ns > 0))
+        if (cost(r, r->a, &workload, &c) && !(c.ns > 0))
             return arg;
         planner_profile_overheads(r->profile, r->b);
         planner_profile_bandwidth(r->profile, both, 2);

@@ -181,14 +181,14 @@ static uint32_t index_of(const clv_device *dev)
     return dev->info.id[0] == '1';
 }
 
-static bool cost(const void *ctx, const clv_device *dev, const core_work *work,
-                 planner_cost *out)
+static bool cost(const void *ctx, const clv_device *dev,
+                 const core_workload *workload, planner_cost *out)
 {
     const machine *m = ctx;
-    const double *of = work->kind.op == CLV_OP_ADD ? m->add : m->silu;
+    const double *of = workload->kind.op == CLV_OP_ADD ? m->add : m->silu;
     double part =
-        core_work_bytes(work) /
-        (ROWS * COLUMNS * 4.0 * (work->kind.op == CLV_OP_ADD ? 3 : 2));
+        core_workload_bytes(workload) /
+        (ROWS * COLUMNS * 4.0 * (workload->kind.op == CLV_OP_ADD ? 3 : 2));
     *out = (planner_cost){.ns = of[index_of(dev)] * part};
     return true;
 }

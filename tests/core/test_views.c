@@ -24,12 +24,12 @@ typedef struct fixture {
 } fixture;
 
 /* 1 ns for each 100 multiply-adds. */
-static bool cost(const void *ctx, const clv_device *dev, const core_work *work,
-                 planner_cost *out)
+static bool cost(const void *ctx, const clv_device *dev,
+                 const core_workload *workload, planner_cost *out)
 {
     (void)ctx;
     (void)dev;
-    *out = (planner_cost){.ns = 1000 + core_work_flops(work) / 200,
+    *out = (planner_cost){.ns = 1000 + core_workload_flops(workload) / 200,
                           .energy_nj = 1e6};
     return true;
 }

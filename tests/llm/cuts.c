@@ -1,7 +1,5 @@
 #include "cuts.h"
 
-#include "../../core/graph/shape.h"
-
 #include <cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>

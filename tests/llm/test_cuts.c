@@ -14,7 +14,6 @@
 #include "../core/drivers.h"
 
 #include "../../core/device/device.h"
-#include "../../core/graph/shape.h"
 #include "../../core/plan/plan.h"
 
 #include <stdio.h>

@@ -1,0 +1,74 @@
+#include "answer.h"
+
+static clv_status prepare(clv_device *dev, const clv_subgraph *graph)
+{
+    clv_status st = core_device_usable(dev);
+    if (st != CLV_OK)
+        return st;
+    st = core_subgraph_check(graph);
+    return st == CLV_OK ? st : clv_error_prefix(st, "device '%s'", dev->id);
+}
+
+static bool limit_ok(const clv_axis_limit *limit)
+{
+    return limit->min >= 0 && limit->max >= 0 && limit->multiple >= 0 &&
+           (!limit->max || limit->min <= limit->max);
+}
+
+static bool splits_ok(const clv_op_caps *caps)
+{
+    for (int i = 0; i < 4; i++)
+        if (caps->split_granularity[i] < 0)
+            return false;
+    return true;
+}
+
+static clv_status check_caps(const clv_device *dev, clv_op_caps *caps,
+                             uint32_t node)
+{
+    const char *wrong = NULL;
+    core_name_clean(caps->reason, sizeof caps->reason);
+    if (!core_chain_ok(&caps->header))
+        return core_device_extended(dev, "op_caps");
+    if (caps->answer > CLV_ANSWER_STATIC)
+        wrong = "an unknown answer";
+    else if (caps->answer == CLV_ANSWER_NO)
+        return CLV_OK;
+    else if (caps->error_class > CLV_ERROR_Q8_TENSOR)
+        wrong = "an unknown error class";
+    else if (!limit_ok(&caps->rows) || !limit_ok(&caps->sequence) ||
+             !limit_ok(&caps->channels))
+        wrong = "an impossible range of an axis";
+    else if (!splits_ok(caps))
+        wrong = "a negative split granularity";
+    else if ((caps->pointer_align && !core_is_pow2(caps->pointer_align)) ||
+             (caps->stride_align && !core_is_pow2(caps->stride_align)))
+        wrong = "an alignment that is no power of two";
+    else if ((caps->answer == CLV_ANSWER_STATIC || caps->n_static) &&
+             (!caps->n_static || !caps->static_shapes))
+        wrong = "static shapes without a list of them";
+    for (uint32_t i = 0; !wrong && i < caps->n_static; i++)
+        if (caps->static_shapes[i] <= 0)
+            wrong = "a static shape that is not positive";
+    if (wrong)
+        return core_device_broken(dev, "op_caps", "%s for node %u", wrong,
+                                  node);
+    return CLV_OK;
+}
+
+clv_status core_device_caps(clv_device *dev, const clv_subgraph *graph,
+                            clv_op_caps *out)
+{
+    clv_status st = prepare(dev, graph);
+    if (st != CLV_OK)
+        return st;
+    clv_op_caps init = CLV_INIT(clv_op_caps, CLV_STRUCT_OP_CAPS);
+    for (uint32_t i = 0; i < graph->n_nodes; i++)
+        out[i] = init;
+    st = CORE_CALL(dev, op_caps, dev->handle, graph, out, sizeof *out);
+    for (uint32_t i = 0; i < graph->n_nodes && st == CLV_OK; i++) {
+        st = check_caps(dev, &out[i], i);
+        out[i].header = init.header;
+    }
+    return st;
+}

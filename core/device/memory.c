@@ -1,0 +1,93 @@
+#include "memory.h"
+
+#include <string.h>
+
+#define HOSTS (CLV_MEM_HOST_VISIBLE | CLV_MEM_COHERENT | CLV_MEM_CACHED)
+
+bool core_device_has_local(const clv_device *dev, uint32_t *type)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < dev->n_mem_types; i++) {
+        uint32_t flags = dev->mem_types[i].flags;
+        if (!(flags & CLV_MEM_DEVICE_LOCAL))
+            continue;
+        if ((flags & HOSTS) == HOSTS)
+            return false;
+        /* What the host cannot see is not slowed down by being seen. */
+        if (!found || (!(flags & CLV_MEM_HOST_VISIBLE) &&
+                       (dev->mem_types[*type].flags & CLV_MEM_HOST_VISIBLE)))
+            *type = i;
+        found = true;
+    }
+    return found;
+}
+
+bool core_device_staging_type(const clv_device *dev, uint32_t *type)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 0; i < dev->n_mem_types; i++) {
+        uint32_t flags = dev->mem_types[i].flags;
+        uint32_t rank = 1 + 4 * !(flags & CLV_MEM_DEVICE_LOCAL) +
+                        2 * !!(flags & CLV_MEM_CACHED) +
+                        !!(flags & CLV_MEM_COHERENT);
+        if (!(flags & CLV_MEM_HOST_VISIBLE) || rank <= best)
+            continue;
+        best = rank;
+        *type = i;
+    }
+    return best;
+}
+
+bool core_device_reaches_host(const clv_device *dev, uint64_t size)
+{
+    uint32_t type;
+    return core_device_import_type(dev, CLV_HANDLE_HOST_POINTER, &type) &&
+           (dev->mem_types[type].flags & CLV_MEM_COHERENT) &&
+           size <= dev->mem_types[type].max_size;
+}
+
+clv_status core_device_can_exchange(const clv_device *dev)
+{
+    uint32_t type;
+    if (core_device_staging_type(dev, &type))
+        return CLV_OK;
+    return clv_error(CLV_ERR_UNSUPPORTED,
+                     "device '%s' has memory of its own "
+                     "and none that the host sees, so nothing can be copied "
+                     "there; leave it out of the plan's devices",
+                     dev->id);
+}
+
+clv_status core_device_has_room(clv_device *dev, uint64_t size,
+                                const char *what)
+{
+    uint64_t all = dev->info.memory_size, used = atomic_load(&dev->local_bytes);
+    if (!all || size <= (all > used ? all - used : 0))
+        return CLV_OK;
+    return clv_error(CLV_ERR_NO_MEMORY,
+                     "device '%s' has %llu MiB of memory, "
+                     "of which %llu are in use here, and %llu more are wanted "
+                     "for %s; use a smaller model, context or batch, or more "
+                     "devices",
+                     dev->id, (unsigned long long)(all >> 20),
+                     (unsigned long long)(used >> 20),
+                     (unsigned long long)((size + 0xfffff) >> 20), what);
+}
+
+clv_status core_device_alloc_local(clv_device *dev, uint64_t size,
+                                   const char *what, core_buffer **out)
+{
+    uint32_t type = 0;
+    core_device_has_local(dev, &type);
+    clv_status status = core_device_has_room(dev, size, what);
+    if (status)
+        return status;
+    status = core_buffer_alloc(dev, type, size, out);
+    if (status == CLV_ERR_NO_MEMORY || status == CLV_ERR_LIMIT)
+        clv_error_prefix(status,
+                         "device '%s': %llu bytes of its own memory "
+                         "for %s; use a smaller model, context or batch, or "
+                         "leave work to other devices",
+                         dev->id, (unsigned long long)size, what);
+    return status;
+}

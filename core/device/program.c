@@ -1,0 +1,290 @@
+#include "answer.h"
+#include "../base/unreleased.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const clv_tensor_desc *tensor_at(const clv_subgraph *g, uint32_t i)
+{
+    return (const void *)((const char *)g->tensors +
+                          (size_t)i * g->tensor_stride);
+}
+
+static uint32_t count_weights(const clv_subgraph *g)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < g->n_tensors; i++)
+        n += tensor_at(g, i)->usage == CLV_USAGE_WEIGHT;
+    return n;
+}
+
+static clv_status check_weight(clv_device *dev, const clv_subgraph *g,
+                               const core_binding *b)
+{
+    if (b->tensor >= g->n_tensors ||
+        tensor_at(g, b->tensor)->usage != CLV_USAGE_WEIGHT)
+        return clv_error(CLV_ERR_INVALID,
+                         "device '%s': tensor %u is bound as a weight but is "
+                         "none",
+                         dev->id, b->tensor);
+    if (!b->buffer || b->buffer->dev != dev || b->offset > b->buffer->size ||
+        b->size > b->buffer->size - b->offset)
+        return clv_error(CLV_ERR_INVALID,
+                         "device '%s': weight tensor %u is not inside a buffer "
+                         "of the device",
+                         dev->id, b->tensor);
+    uint64_t need;
+    clv_status st = core_desc_size(tensor_at(g, b->tensor), NULL, &need);
+    if (st == CLV_OK && b->size < need)
+        st = clv_error(CLV_ERR_INVALID,
+                       "device '%s': weight tensor %u needs %llu bytes, its "
+                       "binding has %llu",
+                       dev->id, b->tensor, (unsigned long long)need,
+                       (unsigned long long)b->size);
+    return st;
+}
+
+/* Whether a tensor's shape depends on it: a part of a graph has all of the
+ * graph's symbols. */
+static bool uses_symbol(const clv_subgraph *g, uint32_t symbol)
+{
+    for (uint32_t i = 0; i < g->n_tensors; i++) {
+        const clv_tensor_desc *t = (const void *)((const char *)g->tensors +
+                                                  (size_t)i * g->tensor_stride);
+        for (uint32_t d = 0; d < t->rank && d < CLV_MAX_RANK; d++)
+            if (t->symbols[d] == symbol + 1)
+                return true;
+    }
+    return false;
+}
+
+/* Checks compile and makes the plugin's form of it; *bindings is to be freed.
+ * Weights must be in the order of their tensors, so that each is there once. */
+static clv_status translate(clv_device *dev, const core_compile *compile,
+                            clv_compile *out, clv_binding **bindings)
+{
+    const clv_subgraph *g = compile->graph;
+    clv_status st = core_device_usable(dev);
+    if (st != CLV_OK)
+        return st;
+    if ((st = core_subgraph_check(g)) != CLV_OK)
+        return clv_error_prefix(st, "device '%s'", dev->id);
+    uint32_t n = count_weights(g);
+    if (n != compile->n_weights)
+        return clv_error(CLV_ERR_INVALID,
+                         "device '%s': %u weights are bound, the graph has %u",
+                         dev->id, compile->n_weights, n);
+    if (dev->info.flags & CLV_DEVICE_STATIC_SHAPES)
+        for (uint32_t i = 0; i < g->n_symbols; i++)
+            if (g->symbols[i].min != g->symbols[i].max && uses_symbol(g, i))
+                return clv_error(CLV_ERR_UNSUPPORTED,
+                                 "device '%s': it compiles static shapes only, "
+                                 "symbol %u ranges over %lld..%lld; compile a "
+                                 "bucket",
+                                 dev->id, i, (long long)g->symbols[i].min,
+                                 (long long)g->symbols[i].max);
+    clv_binding *b = calloc(n ? n : 1, sizeof *b);
+    if (!b)
+        return clv_error(CLV_ERR_NO_MEMORY,
+                         "device '%s': no memory to bind %u weights", dev->id,
+                         n);
+    for (uint32_t i = 0; i < n; i++) {
+        const core_binding *from = &compile->weights[i];
+        st = check_weight(dev, g, from);
+        if (st == CLV_OK && i && from->tensor <= from[-1].tensor)
+            st = clv_error(CLV_ERR_INVALID,
+                           "device '%s': weights are not bound in the order of "
+                           "their tensors",
+                           dev->id);
+        if (st != CLV_OK) {
+            free(b);
+            return st;
+        }
+        b[i] = (clv_binding){.tensor = from->tensor,
+                             .buffer = from->buffer->handle,
+                             .offset = from->offset,
+                             .size = from->size};
+    }
+    *out = (clv_compile)CLV_INIT(clv_compile, CLV_STRUCT_COMPILE);
+    out->graph = g;
+    out->weights = b;
+    out->n_weights = n;
+    out->options = compile->options;
+    out->progress = compile->progress;
+    out->progress_ctx = compile->progress_ctx;
+    *bindings = b;
+    return CLV_OK;
+}
+
+/* A program without its handle: what submits are checked against. */
+static core_program *new_program(clv_device *dev, const clv_subgraph *g)
+{
+    core_program *prog = calloc(1, sizeof *prog);
+    if (!prog)
+        return NULL;
+    prog->dev = dev;
+    prog->n_tensors = g->n_tensors;
+    prog->n_symbols = g->n_symbols;
+    prog->n_bound = g->n_tensors - count_weights(g);
+    prog->tensors = calloc(g->n_tensors + 1u, sizeof *prog->tensors);
+    prog->symbols = calloc(g->n_symbols + 1u, sizeof *prog->symbols);
+    if (!prog->tensors || !prog->symbols) {
+        core_program_destroy(prog);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < g->n_tensors; i++)
+        prog->tensors[i] = *tensor_at(g, i);
+    if (g->n_symbols)
+        memcpy(prog->symbols, g->symbols, g->n_symbols * sizeof *g->symbols);
+    return prog;
+}
+
+static clv_status read_info(core_program *prog)
+{
+    clv_program_info info = CLV_INIT(clv_program_info, CLV_STRUCT_PROGRAM_INFO);
+    clv_header header = info.header;
+    clv_status st = CORE_CALL(prog->dev, program_info, prog->handle, &info);
+    if (st == CLV_OK && !core_chain_ok(&info.header))
+        st = core_device_extended(prog->dev, "program_info");
+    info.header = header;
+    prog->info = info;
+    return st;
+}
+
+/* Compiles, or loads where there is a blob. */
+static clv_status make(clv_device *dev, const core_compile *compile,
+                       const clv_blob *blob, core_program **out)
+{
+    clv_compile c;
+    clv_binding *bindings;
+    clv_status st = translate(dev, compile, &c, &bindings);
+    if (st != CLV_OK)
+        return st;
+    core_program *prog = new_program(dev, compile->graph);
+    if (!prog) {
+        st = clv_error(CLV_ERR_NO_MEMORY,
+                       "device '%s': no memory for a "
+                       "program of %u nodes",
+                       dev->id, compile->graph->n_nodes);
+        goto done;
+    }
+    if (blob)
+        st = CORE_CALL(dev, program_load, dev->handle, &c, blob, &prog->handle);
+    else
+        st = CORE_CALL(dev, program_compile, dev->handle, &c, &prog->handle);
+    if (st == CLV_OK && !prog->handle)
+        st = core_device_broken(dev, blob ? "program_load" : "program_compile",
+                                "no program");
+    if (st == CLV_OK)
+        st = read_info(prog);
+    if (st == CLV_OK)
+        *out = prog;
+    else
+        core_program_destroy(prog);
+done:
+    free(bindings);
+    return st;
+}
+
+clv_status core_program_compile(clv_device *dev, const core_compile *compile,
+                                core_program **out)
+{
+    return make(dev, compile, NULL, out);
+}
+
+void core_program_destroy(core_program *prog)
+{
+    if (!prog)
+        return;
+    if (core_device_abandoned(prog->dev)) {
+        core_unreleased_add(prog);
+        return;
+    }
+    if (prog->handle)
+        prog->dev->api->program_destroy(prog->handle);
+    free(prog->tensors);
+    free(prog->symbols);
+    free(prog);
+}
+
+bool core_device_keeps(const clv_device *dev)
+{
+    return dev->api->program_serialize && dev->api->program_validate &&
+           dev->api->program_load;
+}
+
+static clv_status no_keeping(const clv_device *dev)
+{
+    return clv_error(CLV_ERR_UNSUPPORTED,
+                     "device '%s': its programs cannot be kept; compile them "
+                     "anew",
+                     dev->id);
+}
+
+clv_status core_program_serialize(
+    core_program *prog,
+    clv_status (*write)(void *ctx, const void *data, uint64_t size), void *ctx)
+{
+    clv_status st = core_device_usable(prog->dev);
+    if (st != CLV_OK)
+        return st;
+    if (!core_device_keeps(prog->dev))
+        return no_keeping(prog->dev);
+    return CORE_CALL(prog->dev, program_serialize, prog->handle, write, ctx);
+}
+
+static clv_status check_blob(const clv_device *dev, const clv_blob *blob)
+{
+    if (blob->header.struct_size < sizeof *blob ||
+        (!blob->data && blob->fd < 0))
+        return clv_error(CLV_ERR_INVALID,
+                         "device '%s': a program to load has neither bytes nor "
+                         "a descriptor",
+                         dev->id);
+    return CLV_OK;
+}
+
+clv_status core_program_validate(clv_device *dev, const core_compile *compile,
+                                 const clv_blob *blob, uint32_t *verdict)
+{
+    clv_compile c;
+    clv_binding *bindings;
+    clv_status st = check_blob(dev, blob);
+    if (st != CLV_OK || (st = translate(dev, compile, &c, &bindings)) != CLV_OK)
+        return st;
+    uint32_t answer = CLV_VERDICT_FOREIGN;
+    if (core_device_keeps(dev))
+        st = CORE_CALL(dev, program_validate, dev->handle, &c, blob, &answer);
+    free(bindings);
+    if (st == CLV_OK && answer > CLV_VERDICT_FOREIGN)
+        st = core_device_broken(dev, "program_validate",
+                                "the unknown verdict %u", answer);
+    if (st == CLV_OK)
+        *verdict = answer;
+    return st;
+}
+
+clv_status core_program_load(clv_device *dev, const core_compile *compile,
+                             const clv_blob *blob, core_program **out)
+{
+    clv_status st = check_blob(dev, blob);
+    if (st != CLV_OK)
+        return st;
+    return core_device_keeps(dev) ? make(dev, compile, blob, out)
+                                  : no_keeping(dev);
+}
+
+clv_status core_program_key(clv_device *dev, const core_compile *compile,
+                            uint8_t key[32])
+{
+    if (!dev->api->program_key)
+        return no_keeping(dev);
+    clv_compile c;
+    clv_binding *bindings;
+    clv_status st = translate(dev, compile, &c, &bindings);
+    if (st != CLV_OK)
+        return st;
+    st = CORE_CALL(dev, program_key, dev->handle, &c, key);
+    free(bindings);
+    return st;
+}

@@ -1,0 +1,343 @@
+/*
+ * From a step of the plan to a compiled program with bound memory: takes the
+ * step's nodes out of the graph, with the tensors they use and no others.
+ */
+#include "../base/error.h"
+#include "../device/program_cache.h"
+#include "exec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct extract {
+    const clv_plan *plan;
+    uint32_t step;
+    clv_tensor_desc *tensors;
+    clv_value *values; /* graph value of each tensor */
+    clv_node *nodes;
+    uint32_t *index; /* [graph->n_tensors] 1 + tensor, 0: not yet taken */
+    uint32_t n_tensors, n_nodes;
+} extract;
+
+/* Values that pass between programs are inputs and outputs of theirs. */
+static uint32_t usage_in_step(const extract *e, clv_value value)
+{
+    const clv_graph *graph = e->plan->graph;
+    const core_place *base = &e->plan->places[graph->values[value].base];
+    uint32_t usage = graph->tensors[value].usage;
+    if (usage != CLV_USAGE_TRANSIENT && usage != CLV_USAGE_OUTPUT)
+        return usage;
+    if (e->plan->places[value].writer != e->step)
+        return CLV_USAGE_INPUT;
+    return base->copied || base->first_step != e->step ||
+                   base->last_step != e->step
+               ? CLV_USAGE_OUTPUT
+               : usage;
+}
+
+static uint32_t take_tensor(extract *e, clv_value value)
+{
+    if (value == CLV_NO_TENSOR)
+        return CLV_NO_TENSOR;
+    if (!e->index[value]) {
+        uint32_t at = e->n_tensors++;
+        e->index[value] = 1 + at;
+        e->tensors[at] = e->plan->graph->tensors[value];
+        e->tensors[at].usage = usage_in_step(e, value);
+        e->values[at] = value;
+        if (e->tensors[at].quant_scales)
+            e->tensors[at].quant_scales =
+                1 + take_tensor(e, e->tensors[at].quant_scales - 1);
+    }
+    return e->index[value] - 1;
+}
+
+static void take_nodes(extract *e)
+{
+    const core_step *step = &e->plan->steps[e->step];
+    for (uint32_t i = 0; i < step->n_parts; i++) {
+        if (core_part_copies(e->plan, step->first_part + i))
+            continue;
+        clv_node *node = &e->nodes[e->n_nodes++];
+        *node =
+            e->plan->graph->nodes[e->plan->parts[step->first_part + i].node];
+        for (uint32_t j = 0; j < node->n_inputs; j++)
+            node->inputs[j] = take_tensor(e, node->inputs[j]);
+        for (uint32_t j = 0; j < node->n_outputs; j++)
+            node->outputs[j] = take_tensor(e, node->outputs[j]);
+    }
+}
+
+static clv_status extract_step(const clv_plan *plan, uint32_t step, extract *e)
+{
+    size_t n_nodes = plan->steps[step].n_parts;
+    size_t n_tensors = plan->graph->n_tensors;
+    *e = (extract){.plan = plan,
+                   .step = step,
+                   .tensors = calloc(n_tensors, sizeof *e->tensors),
+                   .values = calloc(n_tensors, sizeof *e->values),
+                   .nodes = calloc(n_nodes, sizeof *e->nodes),
+                   .index = calloc(n_tensors, sizeof *e->index)};
+    if (!e->tensors || !e->values || !e->nodes || !e->index)
+        return core_no_memory("to compile a program");
+    take_nodes(e);
+    return CLV_OK;
+}
+
+static void extract_finish(extract *e)
+{
+    free(e->tensors);
+    free(e->values);
+    free(e->nodes);
+    free(e->index);
+}
+
+/* ------------------------------------------------------------------------ */
+
+/* The copy is of the view alone, or of the whole tensor. */
+static clv_status weight_binding(const clv_plan *plan, const core_load *load,
+                                 core_binding *binding)
+{
+    bool whole = load->holding != CORE_HOLD_COPY || load->whole;
+    const core_object *object;
+    clv_status status = core_exec_weight(plan, load, &object);
+    if (status)
+        return status;
+    binding->buffer = object->buffer;
+    binding->offset = object->offset +
+                      (whole ? core_view_offset(plan->graph, load->weight) : 0);
+    binding->size = load->bytes;
+    return CLV_OK;
+}
+
+/* loads[weight * n_devices + device]: its index in plan->loads. */
+static clv_status bind_weights(const clv_exec *exec, const extract *e,
+                               const uint32_t *loads, core_binding *bindings,
+                               uint32_t *n)
+{
+    const clv_plan *plan = exec->plan;
+    uint32_t device = plan->steps[e->step].device;
+    *n = 0;
+    for (uint32_t i = 0; i < e->n_tensors; i++) {
+        clv_value value = e->values[i];
+        if (e->tensors[i].usage != CLV_USAGE_WEIGHT)
+            continue;
+        core_binding *binding = &bindings[(*n)++];
+        binding->tensor = i;
+        clv_status status = weight_binding(
+            plan, &plan->loads[loads[(size_t)value * plan->n_devices + device]],
+            binding);
+        if (status)
+            return status;
+    }
+    return CLV_OK;
+}
+
+static clv_status compile(clv_exec *exec, const extract *e,
+                          const uint32_t *loads, core_program **out)
+{
+    const clv_plan *plan = exec->plan;
+    core_binding *weights = calloc(e->n_tensors, sizeof *weights);
+    if (!weights)
+        return core_no_memory("to compile a program");
+    clv_subgraph graph = core_graph_view(plan->graph);
+    graph.tensors = e->tensors;
+    graph.n_tensors = e->n_tensors;
+    graph.nodes = e->nodes;
+    graph.n_nodes = e->n_nodes;
+    core_compile request = {.graph = &graph, .weights = weights};
+    clv_status status =
+        bind_weights(exec, e, loads, weights, &request.n_weights);
+    if (!status)
+        status = core_program_get(
+            plan->devices[plan->steps[e->step].device].dev, &request, out);
+    free(weights);
+    return status;
+}
+
+/* Bindings in the order of the tensors; their memory is set below and by
+ * core_exec_set_tensor(). */
+static clv_status bind_arena(clv_exec *exec, const extract *e,
+                             core_exec_step *step)
+{
+    const clv_plan *plan = exec->plan;
+    clv_device *dev = plan->devices[plan->steps[e->step].device].dev;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < e->n_tensors; i++) {
+        const core_place *place = &plan->places[e->values[i]];
+        const core_object *arena;
+        if (e->tensors[i].usage == CLV_USAGE_WEIGHT)
+            continue;
+        step->values[n] = e->values[i];
+        step->bindings[n] = (core_binding){.tensor = i, .size = place->size};
+        if (place->home == CORE_HOME_ARENA && place->memory) {
+            step->bindings[n].buffer = exec->devices[place->memory - 1].arena;
+            step->bindings[n].offset = place->offset;
+        } else if (place->home == CORE_HOME_ARENA) {
+            clv_status status = core_tensor_object(
+                exec->arena, dev, plan->align, CORE_HOLD_IMPORT, &arena);
+            if (status)
+                return status;
+            step->bindings[n].buffer = arena->buffer;
+            step->bindings[n].offset = arena->offset + place->offset;
+        }
+        n++;
+    }
+    step->command.n_bindings = n;
+    return CLV_OK;
+}
+
+/* The submit, but for what changes from run to run: timeline values, symbols
+ * and the correlation. */
+static void prepare_submit(clv_exec *exec, uint32_t index)
+{
+    const core_step *planned = &exec->plan->steps[index];
+    core_exec_step *step = &exec->steps[index];
+    step->command.kind = CLV_COMMAND_RUN;
+    step->command.program = step->program;
+    step->command.bindings = step->bindings;
+    step->signal.timeline = exec->devices[planned->device].timeline;
+    step->submit = (core_submit){.commands = &step->command,
+                                 .n_commands = 1,
+                                 .waits = step->waits,
+                                 .signals = &step->signal,
+                                 .n_signals = 1};
+    for (uint32_t i = 0; i < planned->n_waits; i++) {
+        const core_wait *wait = &exec->plan->waits[planned->first_wait + i];
+        if (!wait->by_host)
+            step->waits[step->submit.n_waits++].timeline =
+                exec->devices[wait->device].timeline;
+    }
+}
+
+clv_status core_exec_prepare_step(clv_exec *exec, uint32_t index,
+                                  const uint32_t *loads)
+{
+    core_exec_step *step = &exec->steps[index];
+    extract e;
+    clv_status status = extract_step(exec->plan, index, &e);
+    if (status)
+        goto done;
+    step->bindings = calloc(e.n_tensors + 1u, sizeof *step->bindings);
+    step->values = calloc(e.n_tensors + 1u, sizeof *step->values);
+    step->waits = calloc((size_t)exec->plan->steps[index].n_waits + 1,
+                         sizeof *step->waits);
+    if (!step->bindings || !step->values || !step->waits) {
+        status = core_no_memory("to compile a program");
+        goto done;
+    }
+    if (e.n_nodes)
+        status = compile(exec, &e, loads, &step->program);
+    if (!status)
+        status = core_exec_prepare_copies(exec, index);
+    if (!status)
+        status = bind_arena(exec, &e, step);
+    if (!status)
+        prepare_submit(exec, index);
+done:
+    extract_finish(&e);
+    return status;
+}
+
+/* ------------------------------------------------------------------------ */
+
+/* Notes what to flush and invalidate for the value on a device, replacing an
+ * earlier note. */
+static clv_status note_flush(clv_exec *exec, clv_value value,
+                             const core_object *object)
+{
+    clv_device *dev = object->buffer->dev;
+    uint32_t usage = exec->plan->graph->tensors[value].usage, i = 0;
+    if (dev->mem_types[object->buffer->mem_type].flags & CLV_MEM_COHERENT)
+        return CLV_OK;
+    while (i < exec->n_flushes && (exec->flushes[i].value != value ||
+                                   exec->flushes[i].buffer->dev != dev))
+        i++;
+    if (i == exec->flushes_capacity) {
+        uint32_t capacity = i ? i * 2 : 8;
+        void *grown =
+            reallocarray(exec->flushes, capacity, sizeof *exec->flushes);
+        if (!grown)
+            return core_no_memory("to compile a program");
+        exec->flushes = grown;
+        exec->flushes_capacity = capacity;
+    }
+    exec->flushes[i] = (core_exec_flush){.value = value,
+                                         .buffer = object->buffer,
+                                         .offset = object->offset,
+                                         .size = object->size,
+                                         .before = usage != CLV_USAGE_OUTPUT,
+                                         .after = usage != CLV_USAGE_INPUT};
+    exec->n_flushes += i == exec->n_flushes;
+    return CLV_OK;
+}
+
+/* Whether a value is a tensor, or a mirror of it, or a view of either. */
+static bool belongs(const clv_plan *plan, clv_value value, clv_value tensor)
+{
+    return plan->places[plan->graph->values[value].base].original == tensor;
+}
+
+/* Points the step's bindings of a tensor, and of its views, to an object. */
+static void bind_step(const clv_plan *plan, core_exec_step *step,
+                      clv_value value, const core_object *object)
+{
+    for (uint32_t i = 0; i < step->command.n_bindings; i++) {
+        clv_value bound = step->values[i];
+        if (!belongs(plan, bound, value) ||
+            plan->places[plan->graph->values[bound].base].home ==
+                CORE_HOME_ARENA)
+            continue;
+        step->bindings[i].buffer = object->buffer;
+        step->bindings[i].offset =
+            object->offset + core_view_offset(plan->graph, bound);
+    }
+}
+
+/* A device's programs see one memory of a tensor; the mirror of an input or an
+ * output is in the arena. */
+static bool step_uses(const clv_plan *plan, const core_exec_step *step,
+                      clv_value value)
+{
+    for (uint32_t i = 0; i < step->command.n_bindings; i++)
+        if (belongs(plan, step->values[i], value) &&
+            plan->places[plan->graph->values[step->values[i]].base].home !=
+                CORE_HOME_ARENA)
+            return true;
+    return false;
+}
+
+static clv_status set_bindings(clv_exec *exec, uint32_t s, clv_value value,
+                               clv_tensor *tensor, bool commit)
+{
+    const clv_plan *plan = exec->plan;
+    const core_plan_device *device = &plan->devices[plan->steps[s].device];
+    const core_form form = core_form_of(&plan->graph->tensors[value]);
+    const core_object *object;
+    if (!step_uses(plan, &exec->steps[s], value))
+        return CLV_OK;
+    clv_status status =
+        device->local || form.layout
+            ? core_tensor_local(tensor, device->dev, &form, &object)
+            : core_tensor_object(tensor, device->dev, plan->pointer_align,
+                                 CORE_HOLD_IMPORT, &object);
+    if (!status && !commit && !device->local)
+        status = note_flush(exec, value, object);
+    if (!status && commit)
+        bind_step(plan, &exec->steps[s], value, object);
+    return status;
+}
+
+clv_status core_exec_set_tensor(clv_exec *exec, clv_value value,
+                                clv_tensor *tensor)
+{
+    clv_status status = CLV_OK;
+    /* Twice, so that a failure changes no binding. */
+    for (int pass = 0; pass < 2; pass++)
+        for (uint32_t s = 0; s < exec->plan->n_steps && !status; s++) {
+            status = set_bindings(exec, s, value, tensor, pass);
+            if (!status)
+                status = core_exec_set_copies(exec, s, value, tensor, pass);
+        }
+    return status;
+}

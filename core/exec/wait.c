@@ -1,0 +1,172 @@
+/*
+ * Waiting for devices, and what follows when one does not get there: which one
+ * is to blame, and that nothing of the run is left in flight.
+ */
+#include "../base/unreleased.h"
+#include "exec.h"
+
+#include <stdio.h>
+
+/* The run's first step on the device that has not ended; n_steps: none. */
+static uint32_t unfinished_step(const clv_exec *exec, uint32_t device)
+{
+    const core_exec_device *d = &exec->devices[device];
+    uint64_t reached = core_timeline_reached(d->timeline);
+    uint32_t s = 0;
+    while (s < exec->plan->n_steps &&
+           (exec->plan->steps[s].device != device ||
+            d->base + exec->plan->steps[s].signal <= reached))
+        s++;
+    return s;
+}
+
+/* The device whose step the device is waiting for, by itself, and the value it
+ * wants to see there; the device itself if it has all that it waits for. */
+static uint32_t waits_for(const clv_exec *exec, uint32_t device,
+                          uint64_t *value)
+{
+    uint32_t s = unfinished_step(exec, device);
+    if (s == exec->plan->n_steps)
+        return device;
+    const core_step *step = &exec->plan->steps[s];
+    for (uint32_t i = 0; i < step->n_waits; i++) {
+        const core_wait *wait = &exec->plan->waits[step->first_wait + i];
+        const core_exec_device *other = &exec->devices[wait->device];
+        *value = other->base + wait->value;
+        if (wait->device != device && !wait->by_host &&
+            core_timeline_reached(other->timeline) < *value)
+            return wait->device;
+    }
+    return device;
+}
+
+/* Whether another device of the plan waits for this one by itself. */
+static bool awaited(const clv_plan *plan, uint32_t device)
+{
+    for (uint32_t s = 0; s < plan->n_steps; s++)
+        for (uint32_t i = 0; i < plan->steps[s].n_waits; i++) {
+            const core_wait *wait = &plan->waits[plan->steps[s].first_wait + i];
+            if (wait->device == device && !wait->by_host &&
+                plan->steps[s].device != device)
+                return true;
+        }
+    return false;
+}
+
+clv_status core_exec_blame(clv_exec *exec, uint32_t device, uint32_t step,
+                           clv_status status)
+{
+    core_exec_device *d = &exec->devices[device];
+    char message[600];
+    d->blamed |= status != CLV_ERR_CANCELLED;
+    if (!exec->lost) {
+        snprintf(message, sizeof message, "%s", clv_last_error());
+        snprintf(exec->message, sizeof exec->message,
+                 "step %u (%s): %s; plan again without device '%s'", step,
+                 exec->steps[step].label, message, d->dev->id);
+        exec->lost = status;
+    }
+    return clv_error(exec->lost, "%s", exec->message);
+}
+
+static clv_status blame(clv_exec *exec, uint32_t device, clv_status status)
+{
+    uint32_t s = unfinished_step(exec, device);
+    return core_exec_blame(exec, device, s < exec->plan->n_steps ? s : s - 1,
+                           status);
+}
+
+/* A timeline failed, perhaps only since the one that its step waits for did:
+ * the first failure is the one to be named. */
+static clv_status failed(clv_exec *exec, uint32_t device, clv_status status)
+{
+    uint64_t value;
+    uint32_t other;
+    while ((other = waits_for(exec, device, &value)) != device &&
+           core_timeline_failed(exec->devices[other].timeline)) {
+        clv_status first =
+            core_timeline_wait(exec->devices[other].timeline, value, 0, 0);
+        status = first ? first : status;
+        device = other;
+    }
+    return blame(exec, device, status);
+}
+
+/* Nothing has happened on the device for as long as a step may take. Whoever
+ * waits for it is told so, which is the last that is asked of it. */
+static clv_status give_up(clv_exec *exec, uint32_t device)
+{
+    const core_exec_device *d = &exec->devices[device];
+    clv_error(CLV_ERR_TIMEOUT,
+              "device '%s': the step did not end within "
+              "%g s (core.wait_timeout)",
+              d->dev->id, (double)exec->limit_ns * 1e-9);
+    clv_status status = blame(exec, device, CLV_ERR_TIMEOUT);
+    if (awaited(exec->plan, device))
+        core_timeline_fail(d->timeline, CLV_ERR_TIMEOUT,
+                           "given up by the host");
+    core_device_abandon(d->dev);
+    return clv_error(status, "%s", exec->message);
+}
+
+clv_status core_exec_wait(clv_exec *exec, uint32_t device, uint64_t value,
+                          uint64_t spin_ns)
+{
+    const core_exec_device *d = &exec->devices[device];
+    for (;;) {
+        uint64_t seen = core_timeline_reached(d->timeline), wanted;
+        clv_status status =
+            core_timeline_wait(d->timeline, value, spin_ns, exec->limit_ns);
+        if (status == CLV_OK)
+            return CLV_OK;
+        if (status != CLV_ERR_TIMEOUT || core_timeline_failed(d->timeline))
+            return failed(exec, device, status);
+        if (core_timeline_reached(d->timeline) != seen)
+            continue;
+        uint32_t other = waits_for(exec, device, &wanted);
+        if (other == device)
+            return give_up(exec, device);
+        /* Steps wait for earlier ones only, so this comes to an end. */
+        if ((status = core_exec_wait(exec, other, wanted, 0)) != CLV_OK)
+            return status;
+    }
+}
+
+clv_status core_exec_drain(clv_exec *exec, clv_status status)
+{
+    const uint32_t n = exec->plan->n_devices;
+    char message[1024];
+    snprintf(message, sizeof message, "%s", clv_last_error());
+    for (uint32_t i = 0; i < n; i++) {
+        const core_exec_device *d = &exec->devices[i];
+        if (!d->timeline || d->promised == d->base)
+            continue;
+        /* Work behind the one that failed may still run. */
+        if (core_exec_wait(exec, i, d->promised, 0) != CLV_OK &&
+            !core_device_abandoned(d->dev))
+            core_device_settle(d->dev, exec->limit_ns);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (exec->devices[i].blamed)
+            core_device_lose(exec->devices[i].dev);
+    return clv_error(status, "%s", message);
+}
+
+void core_exec_free_timelines(clv_exec *exec)
+{
+    const clv_plan *plan = exec->plan;
+    bool abandoned = false;
+    for (uint32_t d = 0; d < plan->n_devices; d++)
+        abandoned |= exec->devices[d].timeline &&
+                     core_device_abandoned(exec->devices[d].dev);
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        core_timeline *tl = exec->devices[d].timeline;
+        if (tl && abandoned && awaited(plan, d)) {
+            /* An abandoned device may still be watching its flag word. */
+            core_plugin_keep(tl->dev->plugin);
+            core_unreleased_add(tl);
+        } else {
+            core_timeline_destroy(tl);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+#include "kv_cache.h"
+
+#include "../base/str.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Bytes of the whole cache; false if that does not fit 64 bits. */
+static bool total_size(const llm_hparams *hp, uint32_t n_ctx, uint32_t dtype,
+                       uint64_t *size)
+{
+    uint64_t elements, bytes;
+    if (__builtin_mul_overflow((uint64_t)hp->n_kv_heads * hp->head_dim,
+                               (uint64_t)n_ctx, &elements) ||
+        clv_dtype_size(dtype, elements, &bytes))
+        return false;
+    return !__builtin_mul_overflow(bytes, 2 * (uint64_t)hp->n_layers, size);
+}
+
+static clv_status make_tensors(llm_kv_cache *cache, clv_context *ctx,
+                               const llm_hparams *hp)
+{
+    const int64_t dims[2] = {cache->n_ctx,
+                             (int64_t)hp->n_kv_heads * hp->head_dim};
+    cache->k = calloc(cache->n_layers, sizeof *cache->k);
+    cache->v = calloc(cache->n_layers, sizeof *cache->v);
+    if (!cache->k || !cache->v)
+        return llm_no_memory("layers");
+    for (uint32_t i = 0; i < cache->n_layers; i++) {
+        CLV_TRY(clv_tensor_create(ctx, cache->dtype, 2, dims, &cache->k[i]));
+        CLV_TRY(clv_tensor_create(ctx, cache->dtype, 2, dims, &cache->v[i]));
+    }
+    return CLV_OK;
+}
+
+clv_status llm_kv_cache_init(llm_kv_cache *cache, clv_context *ctx,
+                             const llm_hparams *hp, uint32_t n_ctx,
+                             uint32_t dtype)
+{
+    *cache = (llm_kv_cache){
+        .n_layers = hp->n_layers,
+        .n_ctx = n_ctx,
+        .dtype = dtype,
+    };
+    if (!total_size(hp, n_ctx, dtype, &cache->size))
+        return clv_error(CLV_ERR_LIMIT,
+                         "a KV cache of %u positions is too large to address; "
+                         "use a smaller context (n_ctx)",
+                         n_ctx);
+    clv_status status = make_tensors(cache, ctx, hp);
+    if (status) {
+        clv_error_prefix(status,
+                         "KV cache of %u positions, %.1f MiB; use a smaller "
+                         "context (n_ctx)",
+                         n_ctx, (double)cache->size / (1 << 20));
+        llm_kv_cache_finish(cache);
+    }
+    return status;
+}
+
+static clv_status rescue(clv_tensor **tensor, clv_context *ctx, uint32_t n)
+{
+    clv_tensor *moved;
+    if (!clv_tensor_contested(*tensor))
+        return CLV_OK;
+    const int64_t *dims = clv_tensor_dims(*tensor);
+    clv_status status =
+        clv_tensor_create(ctx, clv_tensor_dtype(*tensor), 2, dims, &moved);
+    if (status)
+        return clv_error_prefix(status, "moving the KV cache");
+    const void *rows = clv_tensor_data(*tensor);
+    if (!rows) {
+        clv_tensor_destroy(moved);
+        return clv_error(CLV_ERR_DEVICE_LOST, "moving the KV cache: %s",
+                         clv_last_error());
+    }
+    memcpy(clv_tensor_data(moved), rows,
+           clv_tensor_size(*tensor) / (uint64_t)dims[0] * n);
+    clv_tensor_destroy(*tensor);
+    *tensor = moved;
+    return CLV_OK;
+}
+
+clv_status llm_kv_cache_rescue(llm_kv_cache *cache, clv_context *ctx,
+                               uint32_t n)
+{
+    for (uint32_t i = 0; i < cache->n_layers; i++) {
+        CLV_TRY(rescue(&cache->k[i], ctx, n));
+        CLV_TRY(rescue(&cache->v[i], ctx, n));
+    }
+    return CLV_OK;
+}
+
+bool llm_kv_cache_lost(const llm_kv_cache *cache)
+{
+    for (uint32_t i = 0; i < cache->n_layers; i++)
+        if (clv_tensor_lost(cache->k[i]) || clv_tensor_lost(cache->v[i]))
+            return true;
+    return false;
+}
+
+static clv_status renew(clv_tensor **tensor, clv_context *ctx)
+{
+    clv_tensor *made;
+    clv_status status = clv_tensor_create(ctx, clv_tensor_dtype(*tensor), 2,
+                                          clv_tensor_dims(*tensor), &made);
+    if (status)
+        return clv_error_prefix(status, "a new KV cache");
+    clv_tensor_destroy(*tensor);
+    *tensor = made;
+    return CLV_OK;
+}
+
+clv_status llm_kv_cache_renew(llm_kv_cache *cache, clv_context *ctx)
+{
+    for (uint32_t i = 0; i < cache->n_layers; i++) {
+        CLV_TRY(renew(&cache->k[i], ctx));
+        CLV_TRY(renew(&cache->v[i], ctx));
+    }
+    return CLV_OK;
+}
+
+void llm_kv_cache_finish(llm_kv_cache *cache)
+{
+    for (uint32_t i = 0; i < cache->n_layers; i++) {
+        if (cache->k)
+            clv_tensor_destroy(cache->k[i]);
+        if (cache->v)
+            clv_tensor_destroy(cache->v[i]);
+    }
+    free(cache->k);
+    free(cache->v);
+    *cache = (llm_kv_cache){0};
+}

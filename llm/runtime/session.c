@@ -1,0 +1,474 @@
+#include "session.h"
+
+#include "../base/str.h"
+#include "runners.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_CTX 4096
+#define DEFAULT_BATCH 512
+
+struct clv_session {
+    clv_model *model;
+    uint32_t n_ctx, n_batch;
+    clv_device **devices; /* owned; NULL: all */
+    uint32_t n_devices;
+    uint32_t n_lost; /* devices left out so far */
+    char **plans;    /* saved ones; owned, as are their strings */
+    uint32_t n_plans;
+    llm_kv_cache cache;
+    uint32_t position;
+    int32_t *ids; /* [position] what the cache is of */
+    uint32_t ids_capacity;
+    bool stale; /* the cache was lost: its rows are to be made anew */
+    llm_runners runners;
+    const llm_runner *latest; /* one of them, or NULL */
+    float *rows; /* logits of several batches, grown when asked for */
+    uint64_t rows_size;
+    atomic_bool cancelled;
+};
+
+_Static_assert(ATOMIC_BOOL_LOCK_FREE == 2, "signal handlers cancel");
+
+/* ------------------------------------------------------------------------ */
+/* Creation                                                                 */
+
+static clv_status set_params(clv_session *s, const clv_session_params *p)
+{
+    const uint32_t trained = s->model->hp->n_ctx_train;
+    s->n_ctx = p->n_ctx;
+    if (!s->n_ctx)
+        s->n_ctx = trained && trained < DEFAULT_CTX ? trained : DEFAULT_CTX;
+    if (s->n_ctx > INT32_MAX)
+        return clv_error(CLV_ERR_LIMIT,
+                         "a context of %u tokens; at most %d (n_ctx)", s->n_ctx,
+                         INT32_MAX);
+    if (trained && s->n_ctx > trained)
+        clv_log(s->model->ctx, CLV_LOG_WARN,
+                "context of %u tokens: the model was trained for %u and may "
+                "lose the thread beyond",
+                s->n_ctx, trained);
+    s->n_batch = p->n_batch ? p->n_batch : DEFAULT_BATCH;
+    if (s->n_batch > s->n_ctx)
+        s->n_batch = s->n_ctx;
+    if (p->kv_dtype && p->kv_dtype != CLV_DTYPE_F16 &&
+        p->kv_dtype != CLV_DTYPE_F32) {
+        const char *name = clv_dtype_name(p->kv_dtype);
+        return clv_error(CLV_ERR_UNSUPPORTED,
+                         "KV cache of type %s; it can be f16 or f32",
+                         name ? name : "unknown");
+    }
+    if (!p->devices != !p->n_devices)
+        return clv_error(CLV_ERR_INVALID,
+                         "clv_session_create: devices and n_devices disagree");
+    if (!p->devices)
+        return CLV_OK;
+    s->devices = calloc(p->n_devices, sizeof *s->devices);
+    if (!s->devices)
+        return llm_no_memory("devices");
+    memcpy(s->devices, p->devices, p->n_devices * sizeof *s->devices);
+    s->n_devices = p->n_devices;
+    for (uint32_t i = 0; i < s->n_devices; i++)
+        if (s->devices[i] && clv_device_lost(s->devices[i]))
+            return clv_error(CLV_ERR_DEVICE_LOST,
+                             "device '%s' is lost; leave it out, or open a new "
+                             "context",
+                             clv_device_id(s->devices[i]));
+    return CLV_OK;
+}
+
+static clv_status copy_plans(clv_session *s, const clv_session_params *p)
+{
+    if (!p->n_plans)
+        return CLV_OK;
+    if (!p->plans)
+        return clv_error(CLV_ERR_INVALID,
+                         "clv_session_create: plans and n_plans disagree");
+    s->plans = calloc(p->n_plans, sizeof *s->plans);
+    for (uint32_t i = 0; s->plans && i < p->n_plans; i++) {
+        s->plans[i] = strdup(p->plans[i]);
+        if (!s->plans[i])
+            break;
+        s->n_plans++;
+    }
+    return s->n_plans == p->n_plans ? CLV_OK : llm_no_memory("saved plans");
+}
+
+static clv_device *device_at(const clv_session *s, uint32_t index)
+{
+    return s->devices ? s->devices[index]
+                      : clv_context_device(s->model->ctx, index);
+}
+
+static uint32_t count_devices(const clv_session *s)
+{
+    return s->devices ? s->n_devices : clv_context_device_count(s->model->ctx);
+}
+
+static uint32_t count_lost(const clv_session *s)
+{
+    uint32_t lost = 0;
+    for (uint32_t i = 0; i < count_devices(s); i++)
+        lost += device_at(s, i) && clv_device_lost(device_at(s, i));
+    return lost;
+}
+
+clv_status clv_session_create(clv_model *model,
+                              const clv_session_params *params,
+                              clv_session **out)
+{
+    if (!out)
+        return clv_error(CLV_ERR_INVALID, "clv_session_create: out is NULL");
+    *out = NULL;
+    if (!model)
+        return clv_error(CLV_ERR_INVALID, "clv_session_create: model is NULL");
+    const clv_session_params p = params ? *params : (clv_session_params){0};
+    clv_session *s = calloc(1, sizeof *s);
+    if (!s)
+        return llm_no_memory("a session");
+    s->model = model;
+    atomic_init(&s->cancelled, false);
+    clv_status status = set_params(s, &p);
+    if (!status)
+        status = copy_plans(s, &p);
+    if (!status)
+        status = llm_kv_cache_init(&s->cache, model->ctx, model->hp, s->n_ctx,
+                                   p.kv_dtype ? p.kv_dtype : CLV_DTYPE_F16);
+    s->n_lost = count_lost(s);
+    if (!status) {
+        s->runners.model = model;
+        s->runners.cache = &s->cache;
+        s->runners.n_batch = s->n_batch;
+        status = llm_runners_reset(&s->runners, s->devices, s->n_devices,
+                                   s->plans, s->n_plans);
+    }
+    if (status) {
+        clv_session_destroy(s);
+        return status;
+    }
+    *out = s;
+    return CLV_OK;
+}
+
+void clv_session_destroy(clv_session *session)
+{
+    if (!session)
+        return;
+    llm_runners_finish(&session->runners);
+    llm_kv_cache_finish(&session->cache);
+    for (uint32_t i = 0; i < session->n_plans; i++)
+        free(session->plans[i]);
+    free(session->plans);
+    free(session->devices);
+    free(session->rows);
+    free(session->ids);
+    free(session);
+}
+
+/* ------------------------------------------------------------------------ */
+/* State                                                                    */
+
+uint32_t clv_session_n_ctx(const clv_session *session)
+{
+    return session->n_ctx;
+}
+
+uint64_t clv_session_kv_size(const clv_session *session)
+{
+    return session->cache.size;
+}
+
+uint32_t clv_session_position(const clv_session *session)
+{
+    return session->position;
+}
+
+clv_status clv_session_truncate(clv_session *session, uint32_t position)
+{
+    if (!session)
+        return clv_error(CLV_ERR_INVALID,
+                         "clv_session_truncate: session is NULL");
+    if (position > session->position)
+        return clv_error(CLV_ERR_INVALID,
+                         "cannot truncate to %u tokens, the cache holds %u",
+                         position, session->position);
+    session->position = position;
+    return CLV_OK;
+}
+
+const clv_plan *clv_session_plan(const clv_session *session)
+{
+    return session->latest ? session->latest->plan : NULL;
+}
+
+clv_status clv_session_predict(const clv_session *session, clv_prediction *out)
+{
+    if (!session || !out || !session->latest)
+        return clv_error(CLV_ERR_INVALID, "clv_session_predict: no session, or "
+                                          "one that has run nothing yet");
+    const llm_runner *latest = session->latest;
+    return clv_plan_predict(latest->plan, latest->symbols, latest->n_symbols,
+                            out);
+}
+
+void clv_session_cancel(clv_session *session)
+{
+    atomic_store(&session->cancelled, true);
+}
+
+clv_model *llm_session_model(const clv_session *session)
+{
+    return session->model;
+}
+
+uint32_t llm_session_n_batch(const clv_session *session)
+{
+    return session->n_batch;
+}
+
+void llm_session_forget_cancel(clv_session *session)
+{
+    atomic_store(&session->cancelled, false);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Evaluation                                                               */
+
+clv_status llm_session_check(const clv_session *session, const int32_t *ids,
+                             uint32_t n)
+{
+    const uint32_t n_vocab = session->model->hp->n_vocab;
+    for (uint32_t i = 0; i < n; i++)
+        if (ids[i] < 0 || (uint32_t)ids[i] >= n_vocab)
+            return clv_error(CLV_ERR_INVALID,
+                             "token %u is id %d; the vocabulary has 0..%u", i,
+                             ids[i], n_vocab - 1);
+    const uint64_t needed = (uint64_t)session->position + n;
+    if (needed > session->n_ctx)
+        return clv_error(CLV_ERR_LIMIT,
+                         "context of %u tokens is too small: %u in it and %u "
+                         "more need %llu; use a larger context (n_ctx %llu)",
+                         session->n_ctx, session->position, n,
+                         (unsigned long long)needed,
+                         (unsigned long long)needed);
+    return CLV_OK;
+}
+
+/* For n more tokens; the latest runner may have to go for it. */
+static clv_status get_runner(clv_session *s, uint32_t n, uint32_t which,
+                             bool prepare, llm_runner **out)
+{
+    const uint32_t left = s->n_ctx - s->position;
+    const llm_request request = {
+        .n = n,
+        .room = left > n ? left : n,
+        .all_logits = which == CLV_LOGITS_ALL && n > 1,
+        .prepare = prepare,
+    };
+    clv_status status = llm_runners_get(&s->runners, &request, out);
+    if (!llm_runners_hold(&s->runners, s->latest))
+        s->latest = NULL;
+    return status;
+}
+
+/* Devices were lost since the runners were made: they are made anew, on the
+ * devices left and on memory that nobody else writes. */
+static clv_status leave_lost_out(clv_session *s)
+{
+    const uint32_t lost = count_lost(s);
+    if (lost == s->n_lost)
+        return CLV_OK;
+    if (lost == count_devices(s))
+        return clv_error(CLV_ERR_DEVICE_LOST,
+                         "no device of the session is left; open a new context "
+                         "to use them again");
+    s->latest = NULL;
+    llm_runners_finish(&s->runners);
+    const bool gone = llm_kv_cache_lost(&s->cache);
+    clv_status status =
+        gone ? llm_kv_cache_renew(&s->cache, s->model->ctx)
+             : llm_kv_cache_rescue(&s->cache, s->model->ctx, s->position);
+    s->stale |= gone;
+    if (!status)
+        status =
+            llm_runners_reset(&s->runners, s->devices, s->n_devices, NULL, 0);
+    if (!status)
+        s->n_lost = lost;
+    return status;
+}
+
+/* Fills the cache again, with the tokens so far. */
+static clv_status replay(clv_session *s)
+{
+    const uint32_t end = s->position;
+    clv_status status = CLV_OK;
+    for (s->position = 0; s->position < end && !status;) {
+        const uint32_t left = end - s->position;
+        const uint32_t n = left < s->n_batch ? left : s->n_batch;
+        llm_runner *runner;
+        status = get_runner(s, n, CLV_LOGITS_NONE, false, &runner);
+        if (!status)
+            status =
+                llm_runner_run(runner, s->ids + s->position, n, s->position);
+        s->position += n;
+    }
+    s->position = end;
+    s->stale = status != CLV_OK;
+    return status;
+}
+
+static clv_status run_once(clv_session *s, const int32_t *ids, uint32_t n,
+                           uint32_t which, llm_runner **runner)
+{
+    CLV_TRY(leave_lost_out(s));
+    if (s->stale)
+        CLV_TRY(replay(s));
+    CLV_TRY(get_runner(s, n, which, false, runner));
+    return llm_runner_run(*runner, ids, n, s->position);
+}
+
+/* Runs a batch. A device that fails is left out and the batch repeated, which
+ * happens at most once for each: rows of earlier batches are in the cache, or
+ * are made again where only that device had them. */
+static clv_status run_batch(clv_session *s, const int32_t *ids, uint32_t n,
+                            uint32_t which, llm_runner **runner)
+{
+    for (;;) {
+        const uint32_t lost = count_lost(s);
+        clv_status status = run_once(s, ids, n, which, runner);
+        if (!status || count_lost(s) == lost)
+            return status;
+        if (count_lost(s) == count_devices(s))
+            return clv_error(status, "%s; no other device is left",
+                             clv_last_error());
+        clv_log(s->model->ctx, CLV_LOG_WARN,
+                "going on without a device that failed: %s", clv_last_error());
+    }
+}
+
+clv_status clv_session_prepare(clv_session *session, uint32_t n,
+                               const clv_plan **plan)
+{
+    llm_runner *runner;
+    if (!session || !plan || !n || n > session->n_batch)
+        return clv_error(CLV_ERR_INVALID,
+                         "clv_session_prepare: no session, or %u tokens where "
+                         "1 to the batch are",
+                         n);
+    *plan = NULL;
+    CLV_TRY(leave_lost_out(session));
+    CLV_TRY(get_runner(session, n, CLV_LOGITS_LAST, true, &runner));
+    *plan = runner->plan;
+    return CLV_OK;
+}
+
+clv_status clv_session_profile(clv_session *session, const uint32_t *lengths,
+                               uint32_t n, const clv_profile_params *params)
+{
+    if (!session || !lengths || !n)
+        return clv_error(CLV_ERR_INVALID,
+                         "clv_session_profile: no session or no lengths");
+    for (uint32_t i = 0; i < n; i++)
+        if (!lengths[i] || lengths[i] > session->n_batch)
+            return clv_error(CLV_ERR_INVALID,
+                             "runs of %u tokens cannot be measured, those of "
+                             "this session have 1 to %u; use another batch "
+                             "size (n_batch)",
+                             lengths[i], session->n_batch);
+    CLV_TRY(leave_lost_out(session));
+    return llm_runners_profile(&session->runners, lengths, n, session->n_ctx,
+                               params);
+}
+
+static clv_status reserve_rows(clv_session *s, uint32_t n)
+{
+    uint64_t size;
+    if (__builtin_mul_overflow((uint64_t)n * sizeof(float),
+                               (uint64_t)s->model->hp->n_vocab, &size))
+        size = UINT64_MAX;
+    if (size <= s->rows_size)
+        return CLV_OK;
+    free(s->rows);
+    s->rows_size = 0;
+    s->rows = malloc(size);
+    if (!s->rows)
+        return clv_error(CLV_ERR_NO_MEMORY,
+                         "out of memory for the logits of %u tokens, %.1f MiB; "
+                         "ask for fewer at a time",
+                         n, (double)size / (1 << 20));
+    s->rows_size = size;
+    return CLV_OK;
+}
+
+/* Room for n more ids. */
+static clv_status reserve_ids(clv_session *s, uint32_t n)
+{
+    const uint32_t wanted = s->position + n;
+    if (wanted <= s->ids_capacity)
+        return CLV_OK;
+    const uint32_t capacity = wanted < s->n_ctx / 2 ? wanted * 2 : s->n_ctx;
+    int32_t *grown = realloc(s->ids, (size_t)capacity * sizeof *grown);
+    if (!grown)
+        return llm_no_memory("tokens");
+    s->ids = grown;
+    s->ids_capacity = capacity;
+    return CLV_OK;
+}
+
+/* Runs the ids in batches. With rows, all logits are copied there. */
+static clv_status run_batches(clv_session *s, const int32_t *ids, uint32_t n,
+                              uint32_t which, float *rows)
+{
+    const uint64_t n_vocab = s->model->hp->n_vocab;
+    for (uint32_t done = 0; done < n;) {
+        if (atomic_exchange(&s->cancelled, false))
+            return clv_error(CLV_ERR_CANCELLED,
+                             "cancelled after %u of %u tokens", done, n);
+        const uint32_t left = n - done;
+        const uint32_t batch = left < s->n_batch ? left : s->n_batch;
+        llm_runner *runner = NULL;
+        CLV_TRY(reserve_ids(s, batch));
+        CLV_TRY(run_batch(s, ids + done, batch, which, &runner));
+        memcpy(s->ids + s->position, ids + done, batch * sizeof *ids);
+        s->latest = runner;
+        if (rows)
+            memcpy(rows + done * n_vocab, llm_runner_logits(runner),
+                   batch * n_vocab * sizeof *rows);
+        s->position += batch;
+        done += batch;
+    }
+    return CLV_OK;
+}
+
+clv_status clv_session_eval(clv_session *session, const int32_t *ids,
+                            uint32_t n, uint32_t which, const float **logits)
+{
+    clv_session *s = session;
+    if (!s || !ids || !n)
+        return clv_error(CLV_ERR_INVALID,
+                         "clv_session_eval: no session or no tokens");
+    if (which > CLV_LOGITS_NONE || (which != CLV_LOGITS_NONE && !logits))
+        return clv_error(CLV_ERR_INVALID,
+                         "clv_session_eval: logits %u asked for, to %s", which,
+                         logits ? "a pointer" : "NULL");
+    clv_status status = llm_session_check(s, ids, n);
+    if (status)
+        return status;
+    const bool gather = which == CLV_LOGITS_ALL && n > s->n_batch;
+    if (gather)
+        status = reserve_rows(s, n);
+    const uint32_t position = s->position;
+    if (!status)
+        status = run_batches(s, ids, n, which, gather ? s->rows : NULL);
+    if (status) {
+        s->position = position;
+        return status;
+    }
+    if (logits)
+        *logits = which == CLV_LOGITS_NONE ? NULL
+                  : gather                 ? s->rows
+                                           : llm_runner_logits(s->latest);
+    return CLV_OK;
+}

@@ -1,0 +1,59 @@
+#include "source.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char synth_prefix[] = "synth:";
+
+/* By what the file begins with, not by its name. */
+static clv_status open_file(const char *path, llm_source **out)
+{
+    clv_file_map map = {0};
+    CLV_TRY(clv_file_map_open(path, &map));
+    bool gguf = map.size >= 4 && memcmp(map.data, "GGUF", 4) == 0;
+    bool empty = map.size == 0;
+    clv_file_map_close(&map);
+    if (gguf)
+        return llm_source_open_gguf(path, out);
+    return clv_error(CLV_ERR_FORMAT,
+                     "%s: %s; give a GGUF file or the directory of a Hugging "
+                     "Face model (config.json, model.safetensors)",
+                     path, empty ? "the file is empty" : "not a GGUF file");
+}
+
+clv_status llm_source_open(const char *path, clv_progress_fn progress,
+                           void *progress_ctx, llm_source **out)
+{
+    struct stat info;
+    size_t n = sizeof synth_prefix - 1;
+    if (strncmp(path, synth_prefix, n) == 0)
+        return llm_source_open_synth(path + n, progress, progress_ctx, out);
+    if (stat(path, &info)) {
+        int reason = errno;
+        return clv_error(reason == ENOENT ? CLV_ERR_NOT_FOUND : CLV_ERR_IO,
+                         "%s: %s; give a GGUF file, a Hugging Face directory "
+                         "or synth:NAME",
+                         path, strerror(reason));
+    }
+    if (S_ISDIR(info.st_mode))
+        return llm_source_open_hf(path, out);
+    if (!S_ISREG(info.st_mode))
+        return clv_error(CLV_ERR_INVALID,
+                         "%s: neither a file nor a directory; give a GGUF file "
+                         "or a Hugging Face directory",
+                         path);
+    return open_file(path, out);
+}
+
+void llm_source_hold(llm_source *source)
+{
+    atomic_fetch_add(&source->holders, 1);
+}
+
+void llm_source_destroy(llm_source *source)
+{
+    if (source && atomic_fetch_sub(&source->holders, 1) == 0)
+        source->destroy(source);
+}
