@@ -6,7 +6,7 @@ BUILD ?= build
 CLEAVE = $(BUILD)/tools/cleave
 
 .PHONY: all help setup build run test check-sanitizers check-gpu fuzz bench \
-	install clean
+	docs install clean
 
 all: build
 
@@ -41,6 +41,14 @@ fuzz: setup
 # make bench              the kernel benchmarks
 bench: build
 	@meson test -C $(BUILD) --benchmark --verbose
+
+# make docs               renew the output that documents show
+docs: build
+	@scripts/docs.py
+	@$(CLEAVE) plan --conf conf/soc/snapdragon-8gen3.ini \
+		--set core.plugins=npu_sim --set npu_sim.compute=off \
+		-m synth:llama3-8b:w4a16:zero --seq 256 -c 256 \
+		-o svg > docs/plan-llama3-8b.svg
 
 # make install            into DESTDIR and the prefix given to meson
 install: build

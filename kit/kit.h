@@ -27,13 +27,11 @@ typedef struct kit kit;
 enum {
     KIT_NEEDS_HOST_VISIBLE = 1u << 0, /* a memory type the host can map */
     KIT_NEEDS_IMPORT = 1u << 1,       /* of host pointers */
-    KIT_NEEDS_EXPORT = 1u << 2,       /* of anything */
-    KIT_NEEDS_SERIALIZE = 1u << 3,    /* programs that can be kept */
-    KIT_NEEDS_TRACE = 1u << 4,        /* device times */
-    KIT_NEEDS_COST = 1u << 5,         /* cost hints */
-    KIT_NEEDS_FAULTS = 1u << 6,       /* fault_inject */
-    KIT_NEEDS_UNLOADABLE = 1u << 7,   /* CLV_PLUGIN_UNLOADABLE */
-    KIT_NEEDS_FD_IMPORT = 1u << 8,    /* of descriptors */
+    KIT_NEEDS_SERIALIZE = 1u << 2,    /* programs that can be kept */
+    KIT_NEEDS_TRACE = 1u << 3,        /* device times */
+    KIT_NEEDS_FAULTS = 1u << 4,       /* fault_inject */
+    KIT_NEEDS_UNLOADABLE = 1u << 5,   /* CLV_PLUGIN_UNLOADABLE */
+    KIT_NEEDS_FD_IMPORT = 1u << 6,    /* of descriptors */
 };
 
 typedef enum kit_scope {

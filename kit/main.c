@@ -259,7 +259,7 @@ static int finish(kit_report *report, kit_batch_end end, const char *error)
         return tool_usage("%s", error);
     if (end == KIT_BATCH_INTERRUPTED) {
         tool_print_error("interrupted");
-        return TOOL_INTERRUPTED;
+        return tool_interrupt_code();
     }
     if (report->failed)
         tool_print_error("out of memory: the report is not whole");

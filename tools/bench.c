@@ -211,6 +211,12 @@ static tool_record make_record(const bench_state *state, const char *model,
     tool_record_number(&record, "plan_steps", summary.n_steps);
     tool_record_number(&record, "plan_programs", summary.n_programs);
     tool_record_number(&record, "plan_copies", summary.n_copies);
+    const clv_program_counts programs = clv_context_programs(state->env.ctx);
+    tool_record_number(&record, "programs_compiled", (double)programs.compiled);
+    tool_record_number(&record, "programs_loaded", (double)programs.loaded);
+    tool_record_number(&record, "programs_ns", (double)programs.real_ns);
+    tool_record_number(&record, "programs_virtual_ns",
+                       (double)programs.virtual_ns);
     return record;
 }
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
+#include <sys/stat.h>
 
 #define BUNDLED_MODEL "models/nano-q8_0.gguf"
 
@@ -81,10 +81,26 @@ void tool_env_init(tool_env *env, const tool_common *common)
     tool_progress_init(&env->progress, !common->quiet);
 }
 
+/* A trace that cannot be written fails before the work, not after it. Devices
+ * and pipes are only opened once. */
+static clv_status check_trace(const char *path)
+{
+    struct stat st;
+    clv_file_writer *writer;
+    if (!path ||
+        (!stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
+        return CLV_OK;
+    CLV_TRY(clv_file_writer_open(path, &writer));
+    clv_file_writer_discard(writer);
+    return CLV_OK;
+}
+
 clv_status tool_env_open(tool_env *env)
 {
     const tool_common *common = env->common;
-    clv_status status = clv_config_create(&env->config);
+    clv_status status = check_trace(common->trace);
+    if (!status)
+        status = clv_config_create(&env->config);
     if (!status)
         status = configure(env->config, common);
     if (status)
@@ -241,12 +257,18 @@ const char *tool_device_list(const tool_env *env, char *out, size_t size)
     return out;
 }
 
+/* Not by getrusage(): its figure is that of the process before exec(), too. */
 uint64_t tool_peak_memory(void)
 {
-    struct rusage usage;
-    if (getrusage(RUSAGE_SELF, &usage))
-        return 0;
-    return (uint64_t)usage.ru_maxrss * 1024;
+    FILE *file = fopen("/proc/self/status", "re");
+    char line[256];
+    unsigned long long kib = 0;
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "VmHWM: %llu kB", &kib) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return kib * 1024;
 }
 
 uint32_t tool_kv_dtype(const char *name)

@@ -1,6 +1,7 @@
 /*
  * Ctrl-C and SIGTERM: the first one ends the work cleanly, the second one the
- * program at once.
+ * program at once. The program ends at once too if the work does not end within
+ * a few seconds, since a plugin may block for ever.
  */
 #pragma once
 
@@ -10,6 +11,8 @@ typedef struct clv_session clv_session;
 
 void tool_interrupt_install(void);
 bool tool_interrupted(void);
+/* The exit code then: 130 for SIGINT, 143 for SIGTERM, as shells have them. */
+int tool_interrupt_code(void);
 /* Called in the signal's handler; NULL: nothing is. */
 void tool_interrupt_hook(void (*hook)(void));
 /* The session to cancel; NULL before it is destroyed. (cancel.c) */

@@ -16,8 +16,7 @@
 enum {
     TOOL_OK = 0,
     TOOL_FAILED = 1,
-    TOOL_USAGE = 2,
-    TOOL_INTERRUPTED = 130, /* as shells report SIGINT */
+    TOOL_USAGE = 2, /* interrupted: tool_interrupt_code() */
 };
 
 typedef enum tool_option_type {

@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "env.h"
 #include "text.h"
+#include "views/views.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +29,7 @@ static const tool_option options[] = {
     TOOL_OPTION_PLAN(plan_args),
     TOOL_OPT_STRING(0, "save", "FILE", AT(save),
                     "write the plan there as json, for --plan"),
-    TOOL_OPT_CHOICE('o', "output", "FORMAT", AT(format), "md|json|svg",
+    TOOL_OPT_CHOICE('o', "output", "FORMAT", AT(format), VIEW_PLAN_FORMATS,
                     "md, json, or svg: a picture of the predicted run"),
     {0},
 };
@@ -58,7 +59,7 @@ static clv_status save(const clv_plan *plan, const char *path)
 {
     clv_file_writer *writer;
     char *text;
-    clv_status status = clv_plan_print(plan, "json", &text);
+    clv_status status = clv_plan_json(plan, &text);
     if (status)
         return status;
     status = clv_file_writer_open(path, &writer);
@@ -95,11 +96,11 @@ static int show(const clv_plan *plan, const plan_args *args, uint32_t n_tokens)
 {
     char *text;
     if ((args->save && save(plan, args->save)) ||
-        clv_plan_print(plan, args->format, &text))
+        view_plan(plan, args->format, &text))
         return tool_fail();
     bool good =
         show_title(plan, args, n_tokens) && tool_write(text, strlen(text));
-    clv_string_free(text);
+    free(text);
     return good ? TOOL_OK : TOOL_FAILED;
 }
 

@@ -4,6 +4,7 @@
 #include "text.h"
 
 #include <cleave/llm.h>
+#include <cleave/plugin_format.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,29 +32,40 @@ const tool_command tool_quantize = {
     .run = run,
 };
 
-static uint32_t parse_type(const char *name)
+/* Formats that are smaller than f32. */
+static bool is_target(uint32_t dtype)
 {
-    uint32_t dtype = clv_dtype_parse(name);
-    if (dtype == CLV_DTYPE_F16 || dtype == CLV_DTYPE_Q8_0 ||
-        dtype == CLV_DTYPE_Q4_0)
-        return dtype;
-    return CLV_DTYPE_NONE;
+    const clv_format *f = clv_format_of(dtype);
+    return f && f->encode && f->bits < 32;
+}
+
+static int refuse_type(const char *type)
+{
+    char names[256] = "";
+    int at = 0;
+    for (uint32_t i = 1; i < CLV_DTYPE_COUNT; i++)
+        if (is_target(i))
+            at += snprintf(names + at, sizeof names - (size_t)at, "%s%s",
+                           at ? ", " : "", clv_dtype_name(i));
+    return tool_usage("'%s' is not a type to quantise to; choose one of %s",
+                      type, names);
 }
 
 /* "dir/model-f16.gguf" and "q8_0": "dir/model-q8_0.gguf". */
 static char *output_name(const char *in, const char *type)
 {
-    static const char *const old[] = {"-f32", "-f16", "-bf16", "-q8_0"};
     size_t stem = strlen(in), size = stem + strlen(type) + 8;
     char *out = malloc(size);
     if (!out)
         return NULL;
     if (stem > 5 && !strcasecmp(in + stem - 5, ".gguf"))
         stem -= 5;
-    for (uint32_t i = 0; i < sizeof old / sizeof old[0]; i++) {
-        size_t n = strlen(old[i]);
-        if (stem > n && !strncasecmp(in + stem - n, old[i], n)) {
-            stem -= n;
+    for (uint32_t i = 1; i < CLV_DTYPE_COUNT; i++) {
+        const char *old = clv_dtype_name(i);
+        size_t n = strlen(old);
+        if (stem > n + 1 && in[stem - n - 1] == '-' &&
+            !strncasecmp(in + stem - n, old, n)) {
+            stem -= n + 1;
             break;
         }
     }
@@ -69,11 +81,9 @@ static int run(int argc, char **argv)
     if (code >= 0)
         return code;
     const char *in = argv[0], *type = argv[n - 1];
-    uint32_t dtype = parse_type(type);
-    if (dtype == CLV_DTYPE_NONE)
-        return tool_usage("'%s' is not a type to quantise to; f16, q8_0 and "
-                          "q4_0 are",
-                          type);
+    uint32_t dtype = clv_dtype_parse(type);
+    if (!is_target(dtype))
+        return refuse_type(type);
     char *out =
         n == 3 ? strdup(argv[1]) : output_name(in, clv_dtype_name(dtype));
     tool_output output;

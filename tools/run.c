@@ -3,6 +3,7 @@
 #include "env.h"
 #include "interrupt.h"
 #include "text.h"
+#include "views/views.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -255,7 +256,15 @@ static void print_timings(const run_state *state,
     char memory[TOOL_QUANTITY_MAX];
     if (state->args->common.quiet)
         return;
-    fprintf(stderr, "\n%-12s %8.2f s\n", "load", (double)state->load_ns * 1e-9);
+    const clv_program_counts programs = clv_context_programs(state->env.ctx);
+    fprintf(stderr,
+            "\n%-12s %8.2f s  %6" PRIu64 " programs compiled, %" PRIu64
+            " from the cache\n",
+            "load", (double)state->load_ns * 1e-9, programs.compiled,
+            programs.loaded);
+    if (programs.virtual_ns)
+        fprintf(stderr, "%-12s %8.2f s  virtual time\n", "programs",
+                (double)programs.virtual_ns * 1e-9);
     print_rate("prompt", stats->n_prompt, stats->prompt_ns, stats->is_virtual);
     print_rate("generation", stats->n_generated, stats->generate_ns,
                stats->is_virtual);
@@ -277,11 +286,10 @@ static void print_plan(const run_state *state)
             "intermediate values\n",
             summary.n_steps, summary.n_programs, summary.n_copies,
             tool_bytes(summary.transient_size, memory));
-    if (state->env.log_level < CLV_LOG_DEBUG ||
-        clv_plan_print(plan, "md", &text))
+    if (state->env.log_level < CLV_LOG_DEBUG || view_plan(plan, "md", &text))
         return;
     fprintf(stderr, "\n%s", text);
-    clv_string_free(text);
+    free(text);
 }
 
 /* What ended the text, as an exit code. */

@@ -27,7 +27,7 @@ int tool_fail(void)
 {
     if (tool_interrupted()) {
         tool_print_error("interrupted");
-        return TOOL_INTERRUPTED;
+        return tool_interrupt_code();
     }
     tool_print_error(clv_last_error());
     return TOOL_FAILED;

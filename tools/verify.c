@@ -461,7 +461,7 @@ static int verify_all(verify_state *state, char **dirs, uint32_t n)
         return tool_fail();
     int code = TOOL_OK;
     tool_table_begin(&state->table, state->args->format, columns, 7);
-    for (uint32_t i = 0; i < n && code != TOOL_INTERRUPTED; i++)
+    for (uint32_t i = 0; i < n && !tool_interrupted(); i++)
         if (verify_dir(state, dirs[i]))
             code = tool_fail();
     if (!tool_table_end(&state->table) && code == TOOL_OK)

@@ -4,9 +4,12 @@
 #include "names.h"
 #include "paths.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char magic[8] = "CLVCACH1";
@@ -61,6 +64,8 @@ clv_status core_cache_get(const char *dir, const char *key, void **data,
     clv_file_map map = {0};
     clv_status st =
         access(path, R_OK) ? CLV_ERR_NOT_FOUND : clv_file_map_open(path, &map);
+    if (st == CLV_OK)
+        utimensat(AT_FDCWD, path, NULL, 0); /* for core_cache_trim() */
     free(path);
     if (st != CLV_OK)
         return CLV_ERR_NOT_FOUND;
@@ -104,4 +109,44 @@ clv_status core_cache_put(const char *dir, const char *key, const void *data,
         clv_file_writer_discard(w);
     free(path);
     return st;
+}
+
+/* The file of the directory that was not used for the longest time, by name;
+ * NULL: there is none. *sum: bytes of all. */
+static char *find_oldest(DIR *dir, uint64_t *sum)
+{
+    char *oldest = NULL;
+    struct timespec when = {0};
+    *sum = 0;
+    rewinddir(dir);
+    for (const struct dirent *e; (e = readdir(dir));) {
+        struct stat st;
+        if (fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
+            !S_ISREG(st.st_mode))
+            continue;
+        *sum += (uint64_t)st.st_size;
+        const struct timespec t = st.st_mtim;
+        if (oldest && (t.tv_sec != when.tv_sec ? t.tv_sec > when.tv_sec
+                                               : t.tv_nsec >= when.tv_nsec))
+            continue;
+        free(oldest);
+        oldest = strdup(e->d_name);
+        when = t;
+    }
+    return oldest;
+}
+
+clv_status core_cache_trim(const char *dir, uint64_t limit)
+{
+    DIR *open = opendir(dir);
+    if (!open)
+        return clv_error(CLV_ERR_IO, "%s: cannot be read", dir);
+    uint64_t sum;
+    char *oldest;
+    while ((oldest = find_oldest(open, &sum)) && sum > limit &&
+           !unlinkat(dirfd(open), oldest, 0))
+        free(oldest);
+    free(oldest);
+    closedir(open);
+    return CLV_OK;
 }

@@ -2,18 +2,21 @@
 
 #include "names.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define BUFFER_SIZE (256u << 10)
 #define MAX_TEMP_TRIES 100
+#define TEMP_MARK ".cleave-"
 
 struct clv_file_writer {
     char *path;   /* as asked for, for messages */
@@ -101,26 +104,80 @@ static void release(clv_file_writer *w)
     free(w);
 }
 
+/* The directory that holds the file, for free(). */
+static char *directory_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? strndup(path, (size_t)(slash + 1 - path)) : strdup(".");
+}
+
+/* ".NAME.cleave-PID-N" */
+static bool is_temp_name(const char *name)
+{
+    const char *mark = name[0] == '.' ? name : NULL;
+    int end = 0;
+    for (const char *next = mark; next; next = strstr(next + 1, TEMP_MARK))
+        mark = next;
+    return mark && !sscanf(mark, TEMP_MARK "%*u-%*u%n", &end) && end &&
+           !mark[end];
+}
+
+/* Removes what killed processes have left in the directory. A writer holds a
+ * lock on its file, which the system releases when the process ends. */
+static void remove_stale(const char *target)
+{
+    char *path = directory_of(target);
+    DIR *dir = path ? opendir(path) : NULL;
+    free(path);
+    if (!dir)
+        return;
+    for (const struct dirent *e; (e = readdir(dir));) {
+        if (!is_temp_name(e->d_name))
+            continue;
+        int fd = openat(dirfd(dir), e->d_name,
+                        O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (fd < 0)
+            continue;
+        if (!flock(fd, LOCK_EX | LOCK_NB))
+            unlinkat(dirfd(dir), e->d_name, 0);
+        close(fd);
+    }
+    closedir(dir);
+}
+
+/* Another process may take a new file for a stale one until it is locked. */
+static bool lock_temp(int fd)
+{
+    struct stat st;
+    if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+        return false;
+    return fstat(fd, &st) || st.st_nlink;
+}
+
 /* Makes a file of an unused name beside target. */
 static clv_status open_temp(clv_file_writer *w)
 {
     static _Atomic unsigned serial;
     const char *slash = strrchr(w->target, '/');
     int dir = slash ? (int)(slash + 1 - w->target) : 0;
+    remove_stale(w->target);
     for (int i = 0; i < MAX_TEMP_TRIES; i++) {
-        char *name =
-            core_format("%.*s.%s.%ld-%u", dir, w->target, w->target + dir,
-                        (long)getpid(), atomic_fetch_add(&serial, 1));
+        char *name = core_format("%.*s.%s" TEMP_MARK "%ld-%u", dir, w->target,
+                                 w->target + dir, (long)getpid(),
+                                 atomic_fetch_add(&serial, 1));
         if (!name)
             return no_memory(w->path);
         w->fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (w->fd >= 0) {
+        if (w->fd >= 0 && lock_temp(w->fd)) {
             w->temp = name;
             return CLV_OK;
         }
         free(name);
-        if (errno != EEXIST)
+        if (w->fd >= 0)
+            close(w->fd);
+        else if (errno != EEXIST)
             break;
+        w->fd = -1;
     }
     return open_error(w->path);
 }
@@ -235,8 +292,7 @@ clv_status clv_file_writer_write(clv_file_writer *w, const void *data,
 /* Makes the new name survive a power cut; some file systems cannot. */
 static void sync_dir(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    char *dir = slash ? strndup(path, (size_t)(slash + 1 - path)) : strdup(".");
+    char *dir = directory_of(path);
     int fd = dir ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     if (fd >= 0) {
         fsync(fd);

@@ -15,7 +15,9 @@
 
 #define MARKER "cleave-uninstalled"
 
-/* Below the directory that variable names, or below home's fallback. */
+/* Below the directory that variable names, or below home's fallback. Relative
+ * paths do not count, nor does a home that does not exist: system users have
+ * such ones, and they are not to be made. */
 static clv_status user_path(const char *variable, const char *fallback,
                             const char *rest, char **out)
 {
@@ -23,7 +25,7 @@ static clv_status user_path(const char *variable, const char *fallback,
     const char *base = secure_getenv(variable), *home = secure_getenv("HOME");
     if (base && base[0] == '/')
         *out = core_format("%s/%s", base, rest);
-    else if (home && home[0] == '/')
+    else if (home && home[0] == '/' && !access(home, F_OK))
         *out = core_format("%s/%s/%s", home, fallback, rest);
     else
         return CLV_OK;

@@ -11,7 +11,7 @@
 #define CORE_SYSTEM_CONFIG "/etc/cleave/cleave.ini"
 
 /* $XDG_CONFIG_HOME/cleave/cleave.ini or the one in ~/.config; NULL if neither
- * variable is set. */
+ * variable holds an absolute path, or the home does not exist. */
 clv_status core_user_config(char **out);
 /* $XDG_CACHE_HOME/cleave or ~/.cache/cleave; NULL likewise. */
 clv_status core_user_cache(char **out);

@@ -1,7 +1,7 @@
 /* Sanitizers that this libcleave is built with: CLV_SANITIZER_*. */
 #pragma once
 
-#include <cleave/plugin.h>
+#include <cleave/cleave.h>
 
 static inline uint32_t core_sanitizers(void)
 {

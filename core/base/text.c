@@ -95,39 +95,6 @@ void core_text_add_json(core_text *text, const char *string)
     add_bytes(text, "\"", 1);
 }
 
-static const char *xml_entity(char c)
-{
-    switch (c) {
-    case '<':
-        return "&lt;";
-    case '>':
-        return "&gt;";
-    case '&':
-        return "&amp;";
-    case '"':
-        return "&quot;";
-    default:
-        return NULL;
-    }
-}
-
-void core_text_add_xml(core_text *text, const char *string)
-{
-    const unsigned char *s = (const unsigned char *)string;
-    while (*s) {
-        size_t n = utf8_length(s);
-        const char *entity = xml_entity((char)*s);
-        bool none = n == 3 && s[0] == 0xef && s[1] == 0xbf && s[2] >= 0xbe;
-        if (entity)
-            add_bytes(text, entity, strlen(entity));
-        else if (!n || none || *s < 0x20)
-            add_bytes(text, "\xef\xbf\xbd", 3);
-        else
-            add_bytes(text, (const char *)s, n);
-        s += n ? n : 1;
-    }
-}
-
 void core_text_clear(core_text *text)
 {
     text->size = 0;

@@ -16,9 +16,6 @@ void core_text_add(core_text *text, const char *fmt, ...) CLV_PRINTF(2, 3);
 /* string with JSON's quotes and escapes; bytes that are no UTF-8 become
  * U+FFFD. */
 void core_text_add_json(core_text *text, const char *string);
-/* string as content or attribute of XML: markup is escaped, and what XML has no
- * place for becomes U+FFFD. */
-void core_text_add_xml(core_text *text, const char *string);
 void core_text_clear(core_text *text); /* keeps the memory */
 void core_text_finish(core_text *text);
 /* Hands the text over, for free(); CLV_ERR_NO_MEMORY if something is missing.

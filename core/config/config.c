@@ -2,7 +2,7 @@
 #include "../base/error.h"
 
 #include "../base/names.h"
-#include "../device/remains.h"
+#include "../base/unreleased.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -583,7 +583,7 @@ void clv_config_destroy(clv_config *config)
     if (!config)
         return;
     if (config->kept) {
-        core_remains_add(config);
+        core_unreleased_add(config);
         return;
     }
     for (uint32_t i = 0; i < config->n_sections; i++)

@@ -1,5 +1,6 @@
 #include "config.h"
 
+#include "../base/error.h"
 #include "../base/names.h"
 #include "../base/paths.h"
 #include "ini_text.h"
@@ -20,7 +21,7 @@ static clv_status take(void *ctx, const char *sec, const char *key,
     const source *s = ctx;
     char *origin = core_format("%s:%u", s->name, line);
     if (!origin)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for the configuration");
+        return core_no_memory("for the configuration");
     clv_status st =
         core_config_give(s->config, sec, key, value, origin, s->rank);
     free(origin);

@@ -1,5 +1,5 @@
 #include "answer.h"
-#include "remains.h"
+#include "../base/unreleased.h"
 #include "submit.h"
 
 #include <float.h>
@@ -59,8 +59,6 @@ static clv_status check_mem_type(clv_device *dev, uint32_t index)
             dev->info.memory_size ? dev->info.memory_size : UINT64_MAX;
     if (!dev->api->buffer_import)
         type->import_handles = 0;
-    if (!dev->api->buffer_export)
-        type->export_handles = 0;
     if (!dev->api->buffer_map)
         type->flags &= ~(uint32_t)CLV_MEM_HOST_VISIBLE;
     if (!dev->api->buffer_flush)
@@ -116,6 +114,19 @@ void core_device_id(const core_plugin *plugin, const clv_device_info *info,
              n, info->id);
 }
 
+void core_device_number(const core_plugin *plugin, const clv_device_info *infos,
+                        uint32_t n, uint32_t index,
+                        char out[CORE_DEVICE_ID_SIZE])
+{
+    char id[CORE_DEVICE_ID_SIZE];
+    snprintf(out, CORE_DEVICE_ID_SIZE, "%s:%u", plugin->name, index);
+    for (uint32_t i = 0; i < n; i++) {
+        core_device_id(plugin, &infos[i], id);
+        if (!strcmp(id, out))
+            out[0] = 0;
+    }
+}
+
 clv_status core_device_open(core_plugin *plugin, uint32_t index,
                             const clv_device_info *info, clv_device **out)
 {
@@ -155,16 +166,17 @@ clv_status core_device_open(core_plugin *plugin, uint32_t index,
 double core_device_max_share(const clv_device *dev)
 {
     const clv_config *config = dev->ctx->config;
-    char key[CORE_DEVICE_ID_SIZE + 16];
-    snprintf(key, sizeof key, "%s.max_share", dev->id);
-    const char *origin = clv_config_origin(config, key);
-    if (!origin || !strcmp(origin, "built-in")) {
-        snprintf(key, sizeof key, "%s.max_share", dev->plugin->name);
-        if (!clv_config_origin(config, key))
-            return 1;
+    const char *const sections[] = {dev->number, dev->id, dev->plugin->name};
+    for (size_t i = 0; i < 3; i++) {
+        char key[CORE_DEVICE_ID_SIZE + 16];
+        snprintf(key, sizeof key, "%s.max_share", sections[i]);
+        const char *origin = clv_config_origin(config, key);
+        if (!origin || (i < 2 && !strcmp(origin, "built-in")))
+            continue;
+        double share = clv_config_get_float(config, key);
+        return share >= 0.05 && share <= 1 ? share : 1;
     }
-    double share = clv_config_get_float(config, key);
-    return share >= 0.05 && share <= 1 ? share : 1;
+    return 1;
 }
 
 void core_device_close(clv_device *dev)
@@ -172,7 +184,7 @@ void core_device_close(clv_device *dev)
     if (!dev)
         return;
     if (dev->handle && atomic_load(&dev->plugin->kept)) {
-        core_remains_add(dev);
+        core_unreleased_add(dev);
         return;
     }
     if (dev->handle) {
@@ -185,18 +197,6 @@ void core_device_close(clv_device *dev)
     pthread_mutex_destroy(&dev->mutex);
     free(dev->mem_types);
     free(dev);
-}
-
-clv_status core_device_power(clv_device *dev, uint32_t power)
-{
-    if (power > CLV_POWER_IDLE)
-        return clv_error(CLV_ERR_INVALID,
-                         "device '%s': there is no power level %u", dev->id,
-                         power);
-    clv_status st = core_device_usable(dev);
-    if (st != CLV_OK || !dev->api->power_hint)
-        return st;
-    return CORE_CALL_LOCKED(dev, power_hint, dev->handle, power);
 }
 
 clv_status core_device_progress(clv_device *dev)

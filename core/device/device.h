@@ -24,7 +24,7 @@
  */
 #pragma once
 
-#include "../context.h"
+#include "../context/context.h"
 
 #include <stdatomic.h>
 
@@ -35,9 +35,12 @@ struct clv_device {
     core_plugin *plugin;
     const clv_plugin_api *api; /* the plugin's, for short */
     clv_plugin_device *handle;
-    char id[CORE_DEVICE_ID_SIZE]; /* "cpu", "opencl:0" */
-    clv_device_info info;         /* checked */
-    clv_mem_type *mem_types;      /* checked; zero limits replaced, see below */
+    char id[CORE_DEVICE_ID_SIZE]; /* "cpu", "vulkan:llvmpipe" */
+    /* Another name for it, by its position among the plugin's devices:
+     * "vulkan:0"; "" if one of them has that for its id. */
+    char number[CORE_DEVICE_ID_SIZE];
+    clv_device_info info;    /* checked */
+    clv_mem_type *mem_types; /* checked; zero limits replaced, see below */
     uint32_t n_mem_types;
     uint32_t plugin_index; /* as enumerated */
     _Atomic bool lost, abandoned;
@@ -60,6 +63,10 @@ clv_status core_device_open(core_plugin *plugin, uint32_t index,
 /* The id that the device has or would have. */
 void core_device_id(const core_plugin *plugin, const clv_device_info *info,
                     char out[CORE_DEVICE_ID_SIZE]);
+/* The number of the index-th of the plugin's n devices; see clv_device. */
+void core_device_number(const core_plugin *plugin, const clv_device_info *infos,
+                        uint32_t n, uint32_t index,
+                        char out[CORE_DEVICE_ID_SIZE]);
 /* NULL is legal. Everything made from it is gone. */
 void core_device_close(clv_device *dev);
 
@@ -91,11 +98,6 @@ clv_status core_desc_size(const clv_tensor_desc *desc, const int64_t *symbols,
 /* out: one answer a node, initialised here. */
 clv_status core_device_caps(clv_device *dev, const clv_subgraph *graph,
                             clv_op_caps *out);
-/* As caps. Confidence none where the plugin has no opinion. */
-clv_status core_device_cost(clv_device *dev, const clv_subgraph *graph,
-                            clv_cost_hint *out);
-/* power: clv_power. Nothing where unsupported. */
-clv_status core_device_power(clv_device *dev, uint32_t power);
 /* Nothing where the device moves on by itself. */
 clv_status core_device_progress(clv_device *dev);
 
@@ -131,9 +133,6 @@ bool core_device_import_type(const clv_device *dev, uint32_t handle_type,
 /* import->header is filled in here. */
 clv_status core_buffer_import(clv_device *dev, uint32_t mem_type,
                               const clv_import *import, core_buffer **out);
-/* handle_type: one CLV_HANDLE_*. A descriptor becomes the caller's. */
-clv_status core_buffer_export(core_buffer *buf, uint32_t handle_type,
-                              clv_export *out);
 void core_buffer_free(core_buffer *buf); /* NULL is legal */
 clv_status core_buffer_map(core_buffer *buf, uint32_t access, void **out);
 void core_buffer_unmap(core_buffer *buf);
@@ -199,6 +198,8 @@ typedef struct core_program {
     uint32_t n_bound; /* tensors that a run must bind */
 } core_program;
 
+/* Whether its programs can be serialised and loaded. */
+bool core_device_keeps(const clv_device *dev);
 clv_status core_program_compile(clv_device *dev, const core_compile *compile,
                                 core_program **out);
 void core_program_destroy(core_program *prog); /* NULL is legal */

@@ -1,5 +1,5 @@
 #include "answer.h"
-#include "remains.h"
+#include "../base/unreleased.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -145,38 +145,12 @@ clv_status core_buffer_import(clv_device *dev, uint32_t mem_type,
     return finish_new(buf, "buffer_import", st, out);
 }
 
-clv_status core_buffer_export(core_buffer *buf, uint32_t handle_type,
-                              clv_export *out)
-{
-    clv_device *dev = buf->dev;
-    clv_status st = core_device_usable(dev);
-    if (st != CLV_OK)
-        return st;
-    uint32_t offered = dev->mem_types[buf->mem_type].export_handles;
-    if (!core_is_pow2(handle_type) || !(offered & handle_type))
-        return clv_error(CLV_ERR_UNSUPPORTED,
-                         "device '%s': its memory does not export handles of "
-                         "kind 0x%x, only 0x%x",
-                         dev->id, handle_type, offered);
-    clv_export answer = CLV_INIT(clv_export, CLV_STRUCT_EXPORT);
-    clv_header header = answer.header;
-    answer.handle_type = handle_type;
-    answer.fd = -1;
-    st = CORE_CALL(dev, buffer_export, buf->handle, &answer);
-    if (st == CLV_OK && !core_chain_ok(&answer.header))
-        st = core_device_extended(dev, "buffer_export");
-    answer.header = header;
-    if (st == CLV_OK)
-        *out = answer;
-    return st;
-}
-
 void core_buffer_free(core_buffer *buf)
 {
     if (!buf)
         return;
     if (core_device_abandoned(buf->dev)) {
-        core_remains_add(buf);
+        core_unreleased_add(buf);
         return;
     }
     buf->dev->api->buffer_free(buf->handle);

@@ -2,7 +2,7 @@
  * A device that is out of use: lost, or given up while it may still work.
  */
 #include "answer.h"
-#include "remains.h"
+#include "../base/unreleased.h"
 
 #include <time.h>
 

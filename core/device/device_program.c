@@ -1,5 +1,5 @@
 #include "answer.h"
-#include "remains.h"
+#include "../base/unreleased.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -197,7 +197,7 @@ void core_program_destroy(core_program *prog)
     if (!prog)
         return;
     if (core_device_abandoned(prog->dev)) {
-        core_remains_add(prog);
+        core_unreleased_add(prog);
         return;
     }
     if (prog->handle)
@@ -207,8 +207,7 @@ void core_program_destroy(core_program *prog)
     free(prog);
 }
 
-/* Programs can be kept: the plugin has all three slots. */
-static bool keeps_programs(const clv_device *dev)
+bool core_device_keeps(const clv_device *dev)
 {
     return dev->api->program_serialize && dev->api->program_validate &&
            dev->api->program_load;
@@ -229,7 +228,7 @@ clv_status core_program_serialize(
     clv_status st = core_device_usable(prog->dev);
     if (st != CLV_OK)
         return st;
-    if (!keeps_programs(prog->dev))
+    if (!core_device_keeps(prog->dev))
         return no_keeping(prog->dev);
     return CORE_CALL(prog->dev, program_serialize, prog->handle, write, ctx);
 }
@@ -254,7 +253,7 @@ clv_status core_program_validate(clv_device *dev, const core_compile *compile,
     if (st != CLV_OK || (st = translate(dev, compile, &c, &bindings)) != CLV_OK)
         return st;
     uint32_t answer = CLV_VERDICT_FOREIGN;
-    if (keeps_programs(dev))
+    if (core_device_keeps(dev))
         st = CORE_CALL(dev, program_validate, dev->handle, &c, blob, &answer);
     free(bindings);
     if (st == CLV_OK && answer > CLV_VERDICT_FOREIGN)
@@ -271,8 +270,8 @@ clv_status core_program_load(clv_device *dev, const core_compile *compile,
     clv_status st = check_blob(dev, blob);
     if (st != CLV_OK)
         return st;
-    return keeps_programs(dev) ? make(dev, compile, blob, out)
-                               : no_keeping(dev);
+    return core_device_keeps(dev) ? make(dev, compile, blob, out)
+                                  : no_keeping(dev);
 }
 
 clv_status core_program_key(clv_device *dev, const core_compile *compile,

@@ -1,5 +1,5 @@
 #include "answer.h"
-#include "remains.h"
+#include "../base/unreleased.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +70,7 @@ void core_timeline_destroy(core_timeline *tl)
     if (!tl)
         return;
     if (core_device_abandoned(tl->dev)) {
-        core_remains_add(tl);
+        core_unreleased_add(tl);
         return;
     }
     if (tl->handle)

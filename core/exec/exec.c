@@ -1,6 +1,6 @@
 #include "exec.h"
 #include "../base/error.h"
-#include "trace.h"
+#include "../context/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,6 +3,7 @@
  * step's nodes out of the graph, with the tensors they use and no others.
  */
 #include "../base/error.h"
+#include "../device/program_cache.h"
 #include "exec.h"
 
 #include <stdlib.h>
@@ -148,7 +149,7 @@ static clv_status compile(clv_exec *exec, const extract *e,
     clv_status status =
         bind_weights(exec, e, loads, weights, &request.n_weights);
     if (!status)
-        status = core_program_compile(
+        status = core_program_get(
             plan->devices[plan->steps[e->step].device].dev, &request, out);
     free(weights);
     return status;

@@ -4,8 +4,8 @@
  */
 #include "../graph/workload.h"
 #include "exec.h"
-#include "kernel_sums.h"
-#include "trace.h"
+#include "../context/kernel_sums.h"
+#include "../context/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * Waiting for devices, and what follows when one does not get there: which one
  * is to blame, and that nothing of the run is left in flight.
  */
-#include "../device/remains.h"
+#include "../base/unreleased.h"
 #include "exec.h"
 
 #include <stdio.h>
@@ -164,7 +164,7 @@ void core_exec_free_timelines(clv_exec *exec)
         if (tl && abandoned && awaited(plan, d)) {
             /* An abandoned device may still be watching its flag word. */
             core_plugin_keep(tl->dev->plugin);
-            core_remains_add(tl);
+            core_unreleased_add(tl);
         } else {
             core_timeline_destroy(tl);
         }

@@ -137,7 +137,7 @@ clv_status clv_tensor_rows_to_f32(const clv_tensor *t, int64_t begin, int64_t n,
     if (!t->scales)
         return clv_dtype_to_f32(t->dtype, src, dst, (uint64_t)n * columns);
     for (int64_t i = 0; i < n; i++, src += row, dst += columns) {
-        core_dtype_decode_integers(t->dtype, src, dst, columns);
+        clv_format_of(t->dtype)->decode(src, dst, t->dims[1]);
         apply_scales(t, begin + i, dst);
     }
     return CLV_OK;

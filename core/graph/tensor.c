@@ -296,7 +296,7 @@ clv_status core_tensor_holding(const clv_tensor *tensor, const clv_device *dev,
     uint32_t type, visible;
     uintptr_t begin;
     uint64_t size;
-    uint64_t natural = core_dtype_align(tensor->dtype);
+    uint64_t natural = clv_format_of(tensor->dtype)->align;
     align = align > natural ? align : natural;
     if (may_copy && core_device_has_local(dev, &type)) {
         *holding = CORE_HOLD_COPY;

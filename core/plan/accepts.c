@@ -69,8 +69,6 @@ bool core_plan_accepts(const clv_graph *graph, const clv_node *node,
         why = "the device is lost";
     else if (caps->answer == CLV_ANSWER_NO)
         why = caps->reason[0] ? caps->reason : "no, without a reason";
-    else if (caps->answer == CLV_ANSWER_RELAYOUT)
-        why = "it needs the inputs in another layout";
     else if (caps->answer == CLV_ANSWER_STATIC &&
              !static_fits(graph, node, caps))
         why = "it has no program of this fixed length";

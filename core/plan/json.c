@@ -1,6 +1,9 @@
 /* A plan as JSON: its arrays, and what is predicted of them in whole ns. */
 #include "../graph/tensor.h"
-#include "plan_print.h"
+#include "../base/text.h"
+#include "plan.h"
+
+#include <math.h>
 
 static const char *const home_names[] = {"unused", "arena", "own", "bound",
                                          "weight"};
@@ -20,7 +23,7 @@ static void json_string(core_text *text, const char *key, const char *value)
 
 static void add_ns(core_text *text, double ns)
 {
-    core_plan_add_fixed(text, ns, 0);
+    core_text_add(text, "%lld", llround(ns));
 }
 
 static void json_span(core_text *text, const char *key, core_span span)
@@ -50,6 +53,8 @@ static void json_devices(core_text *text, const clv_plan *plan)
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         core_text_add(text, "%s{", comma(d));
         json_string(text, "id", core_plan_device_id(plan, d));
+        core_text_add(text, ",");
+        json_string(text, "name", plan->devices[d].dev->info.name);
         core_text_add(text, ",\"steps\":%u", plan->devices[d].n_steps);
         if (plan->forecast) {
             core_text_add(text, ",\"busy_ns\":");
@@ -80,7 +85,7 @@ static void json_layouts(core_text *text, const clv_plan *plan)
     core_text_add(text, "\"layouts\":[");
     for (uint32_t d = 0; d < plan->n_devices; d++)
         for (clv_value v = 0; v < plan->graph->n_tensors; v++) {
-            if (!core_plan_laid_on(plan, v, d))
+            if (!core_plan_layout_on(plan, v, d))
                 continue;
             core_text_add(text,
                           "%s{\"state\":%u,\"device\":%u,\"layout\":"
@@ -116,9 +121,9 @@ static void json_copies(core_text *text, const clv_plan *plan)
         const core_plan_device *d =
             &plan->devices[plan->parts[copy->part].device];
         core_text_add(text,
-                      "%s{\"part\":%u,\"way\":\"%s\",\"by\":\"%s\","
-                      "\"bytes\":%llu,\"stretches\":%llu}",
-                      comma(i), copy->part, copy->out ? "to host" : "to device",
+                      "%s{\"part\":%u,\"to\":\"%s\",\"by\":\"%s\","
+                      "\"bytes\":%llu,\"ranges\":%llu}",
+                      comma(i), copy->part, copy->out ? "host" : "device",
                       d->staged ? "staging" : "import",
                       (unsigned long long)copy->bytes,
                       (unsigned long long)copy->n_runs);
@@ -238,6 +243,10 @@ static void json_nodes(core_text *text, const clv_plan *plan)
         json_string(text, "op", core_op_name(node->op));
         json_indices(text, "inputs", node->inputs, node->n_inputs);
         json_indices(text, "outputs", node->outputs, node->n_outputs);
+        const core_piece *piece = core_plan_piece_of(plan, i);
+        if (piece)
+            core_text_add(text, ",\"piece\":%u",
+                          (uint32_t)(piece - plan->pieces));
         if (plan->cut.graph)
             core_text_add(text, ",\"source\":%u", plan->cut.sources[i]);
         core_text_add(text, "}");
@@ -273,24 +282,41 @@ static void json_value(core_text *text, const clv_plan *plan, clv_value value)
     core_text_add(text, "}");
 }
 
-void core_plan_add_json(core_text *text, const clv_plan *plan)
+/* Values that the prediction is for. */
+static void json_symbols(core_text *text, const clv_graph *graph)
 {
-    core_text_add(text, "{\"graph\":\"%016llx\",\n",
-                  (unsigned long long)core_graph_fingerprint(plan->source));
+    core_text_add(text, "\"symbols\":[");
+    for (uint32_t i = 0; i < graph->n_symbols; i++) {
+        core_text_add(text, "%s{", comma(i));
+        json_string(text, "name", graph->symbol_names[i]);
+        core_text_add(text, ",\"max\":%lld}", (long long)graph->symbols[i].max);
+    }
+    core_text_add(text, "],\n");
+}
+
+clv_status clv_plan_json(const clv_plan *plan, char **out)
+{
+    core_text text = {0};
+    *out = NULL;
+    core_text_add(&text, "{\"graph\":\"%016llx\",\n\"planned_nodes\":%u,\n",
+                  (unsigned long long)core_graph_fingerprint(plan->source),
+                  plan->source->n_nodes);
     if (plan->early_steps)
-        core_text_add(text, "\"early_steps\":true,\n");
-    json_predicted(text, plan);
-    json_devices(text, plan);
-    json_layouts(text, plan);
-    json_loads(text, plan);
-    json_copies(text, plan);
-    json_steps(text, plan);
-    json_pieces(text, plan);
-    json_choices(text, plan);
-    json_parts(text, plan);
-    json_nodes(text, plan);
-    core_text_add(text, "\"values\":[");
+        core_text_add(&text, "\"early_steps\":true,\n");
+    json_symbols(&text, plan->source);
+    json_predicted(&text, plan);
+    json_devices(&text, plan);
+    json_layouts(&text, plan);
+    json_loads(&text, plan);
+    json_copies(&text, plan);
+    json_steps(&text, plan);
+    json_pieces(&text, plan);
+    json_choices(&text, plan);
+    json_parts(&text, plan);
+    json_nodes(&text, plan);
+    core_text_add(&text, "\"values\":[");
     for (uint32_t i = 0; i < plan->graph->n_tensors; i++)
-        json_value(text, plan, i);
-    core_text_add(text, "]}\n");
+        json_value(&text, plan, i);
+    core_text_add(&text, "]}\n");
+    return core_text_take(&text, out);
 }

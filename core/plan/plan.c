@@ -126,14 +126,6 @@ uint32_t core_plan_source_of(const clv_plan *plan, uint32_t node)
     return plan->cut.graph ? plan->cut.sources[node] : node;
 }
 
-uint32_t *core_plan_part_map(const clv_plan *plan)
-{
-    uint32_t *map = calloc(plan->n_parts + 1u, sizeof *map);
-    for (uint32_t i = 0; map && i < plan->n_parts; i++)
-        map[plan->parts[i].node] = i;
-    return map;
-}
-
 /* What passes through a staging buffer is moved by the host. */
 bool core_plan_host_waits(const clv_plan *plan, uint32_t device, uint32_t on)
 {

@@ -200,9 +200,9 @@ static inline bool core_part_copies(const clv_plan *plan, uint32_t part)
     return plan->graph->nodes[plan->parts[part].node].op == CORE_OP_COPY;
 }
 
-/* Whether a value is a state that lies on a device in a layout of its own. */
-static inline bool core_plan_laid_on(const clv_plan *plan, clv_value value,
-                                     uint32_t device)
+/* Whether a value is a state that a device stores in another layout. */
+static inline bool core_plan_layout_on(const clv_plan *plan, clv_value value,
+                                       uint32_t device)
 {
     return plan->graph->tensors[value].layout &&
            plan->places[value].memory == 1 + device;
@@ -244,13 +244,6 @@ const char *core_plan_device_id(const clv_plan *plan, uint32_t device);
 const core_piece *core_plan_piece_of(const clv_plan *plan, uint32_t node);
 /* The node of the source graph that a node of plan->graph comes from. */
 uint32_t core_plan_source_of(const clv_plan *plan, uint32_t node);
-/* parts[node of plan->graph]: its index in plan->parts; the caller's, for
- * free(). NULL when out of memory. */
-uint32_t *core_plan_part_map(const clv_plan *plan);
-
-/* What clv_plan_print() writes as "json". */
-clv_status core_plan_json(const clv_plan *plan, char **out);
-
 /* The pieces of a saved plan, for the devices that it names. */
 typedef struct core_saved_plan {
     clv_device **devices; /* in order of appearance */

@@ -1,5 +1,6 @@
 #include "candidate.h"
 
+#include "../base/error.h"
 #include "../base/names.h"
 
 #include <stdarg.h>
@@ -77,7 +78,7 @@ clv_status core_candidate_describe(core_candidate *c,
     c->abi = strdup(manifest->abi);
     c->kinds = strdup(manifest->kinds_text);
     if (!name || !c->plugin || !c->abi || !c->kinds)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for its manifest");
+        return core_no_memory("for its manifest");
     c->pub.plugin = c->plugin;
     c->pub.abi = c->abi;
     c->pub.kinds = c->kinds;

@@ -3,7 +3,8 @@
  */
 #pragma once
 
-#include "../context.h"
+#include "../context/context.h"
+#include "manifest.h"
 
 /* pub's strings are its own. */
 typedef struct core_candidate {

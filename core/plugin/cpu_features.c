@@ -1,6 +1,10 @@
 #include "cpu_features.h"
 
+#include "../base/names.h"
+
+#include <pthread.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 static bool is(const char *known, const char *name, size_t size)
@@ -105,7 +109,7 @@ static bool present(const feature *f)
            (!f->state || (saved_state() & f->state) == f->state);
 }
 
-core_feature core_cpu_feature(const char *name, size_t size)
+static core_feature by_processor(const char *name, size_t size)
 {
     for (size_t i = 0; i < sizeof features / sizeof *features; i++)
         if (is(features[i].name, name, size))
@@ -143,7 +147,7 @@ static const char *const names[2][32] = {
 static const char *const names[2][32];
 #endif
 
-core_feature core_cpu_feature(const char *name, size_t size)
+static core_feature by_processor(const char *name, size_t size)
 {
     const unsigned long words[2] = {getauxval(AT_HWCAP), getauxval(AT_HWCAP2)};
     for (size_t i = 0; i < 64; i++)
@@ -159,3 +163,44 @@ const char *core_cpu_feature_name(size_t i)
 }
 
 #endif
+
+/* ------------------------------------------------------------------------ */
+/* What the kernel has taken away                                           */
+
+/* The first processor's features in /proc/cpuinfo, between blanks; "" where
+ * it cannot be read. */
+static char kernel_list[8192];
+
+static void read_kernel_list(void)
+{
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    bool found = false;
+    while (file && !found && fgets(kernel_list, (int)sizeof kernel_list, file))
+        found = !strncmp(kernel_list, "flags", 5) ||
+                !strncmp(kernel_list, "Features", 8);
+    if (file)
+        fclose(file);
+    if (!found)
+        kernel_list[0] = 0;
+}
+
+core_feature core_cpu_feature_of(const char *list, const char *name,
+                                 size_t size)
+{
+    core_feature feature = by_processor(name, size);
+    if (feature != CORE_FEATURE_PRESENT || !list[0])
+        return feature;
+    const char *word;
+    size_t n;
+    while (core_next_item(&list, " \t\n", &word, &n))
+        if (n == size && !memcmp(word, name, n))
+            return CORE_FEATURE_PRESENT;
+    return CORE_FEATURE_ABSENT;
+}
+
+core_feature core_cpu_feature(const char *name, size_t size)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, read_kernel_list);
+    return core_cpu_feature_of(kernel_list, name, size);
+}

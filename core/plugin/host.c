@@ -129,16 +129,6 @@ static void host_trace(clv_host *host, const char *name, uint64_t begin_ns,
     clv_trace_span(p->ctx, p->api.name, name, begin_ns, end_ns);
 }
 
-/* The core itself keeps nothing that it could do without. */
-static uint64_t host_memory_pressure(clv_host *host, uint64_t wanted)
-{
-    core_plugin *p = self(host);
-    clv_log(p->ctx, CLV_LOG_INFO,
-            "%s: %llu bytes are wanted, the host has none to release",
-            p->api.name, (unsigned long long)wanted);
-    return 0;
-}
-
 void core_host_init(core_plugin *plugin)
 {
     plugin->host = (clv_host_api){
@@ -159,7 +149,6 @@ void core_host_init(core_plugin *plugin)
         .cache_get = host_cache_get,
         .cache_put = host_cache_put,
         .trace = host_trace,
-        .memory_pressure = host_memory_pressure,
         .device_section = host_device_section,
     };
 }

@@ -4,7 +4,6 @@
 #include "../base/names.h"
 #include "../config/config.h"
 #include "../device/device.h"
-#include "../device/remains.h"
 #include "plugin_inspect.h"
 #include "plugin_module.h"
 #include "plugin_search.h"
@@ -159,6 +158,8 @@ static clv_status load(clv_context *ctx, core_candidate *c,
     st = start(ctx, c, p, file, &users_fault);
     if (st == CLV_OK)
         return CLV_OK;
+    /* Devices that the configuration describes were asked for. */
+    users_fault |= core_config_device_section(ctx->config, p->name, 0) != NULL;
     core_candidate_stop(ctx, c, CLV_LOG_WARN, st);
     core_plugin_destroy(p);
     return users_fault ? clv_error(st, "%s", c->pub.reason) : CLV_OK;
@@ -263,6 +264,26 @@ clv_status core_loader_no_device(const clv_context *ctx)
         "there is no device to run on: %s; install a plugin for "
         "one, or set core.plugin_dirs (%s)",
         l->candidates.n ? "no plugin found any" : "there is no plugin", dirs);
+}
+
+clv_status clv_context_find_device(const clv_context *ctx, const char *id,
+                                   clv_device **out)
+{
+    *out = NULL;
+    for (uint32_t i = 0; i < ctx->n_devices; i++) {
+        if (!strcmp(ctx->devices[i]->id, id) ||
+            (*id && !strcmp(ctx->devices[i]->number, id))) {
+            *out = ctx->devices[i];
+            return CLV_OK;
+        }
+    }
+    if (!ctx->n_devices)
+        return core_loader_no_device(ctx);
+    core_id_list present = {.text = ""};
+    for (uint32_t i = 0; i < ctx->n_devices; i++)
+        core_id_list_add(&present, ctx->devices[i]->id);
+    return clv_error(CLV_ERR_NOT_FOUND, "there is no device '%s'; present: %s",
+                     id, present.text);
 }
 
 const char *clv_load_stage_name(uint32_t stage)

@@ -1,5 +1,6 @@
 #include "module.h"
 
+#include "../base/error.h"
 #include <dlfcn.h>
 #include <link.h>
 #include <ltdl.h>
@@ -56,7 +57,7 @@ static clv_status open_handle(core_module *m)
 {
     lt_dladvise advise;
     if (lt_dladvise_init(&advise))
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory to load it");
+        return core_no_memory("to load it");
     lt_dladvise_local(&advise);
     if (m->stays)
         lt_dladvise_resident(&advise);
@@ -98,9 +99,7 @@ static clv_status add(const core_plugin_file *file,
 {
     core_module *m = calloc(1, sizeof *m);
     char *path = strdup(file->path);
-    clv_status st = m && path
-                        ? CLV_OK
-                        : clv_error(CLV_ERR_NO_MEMORY, "no memory to load it");
+    clv_status st = m && path ? CLV_OK : core_no_memory("to load it");
     if (st == CLV_OK) {
         m->path = path;
         m->device = file->stat.st_dev;

@@ -38,7 +38,8 @@ clv_status core_offers_collect(clv_context *ctx, core_plugin *plugin,
                           .index = i,
                           .info = infos[i]};
         core_device_id(plugin, &infos[i], o->id);
-        o->position = core_device_position(ctx, o->id, plugin->name);
+        core_device_number(plugin, infos, n, i, o->number);
+        o->position = core_device_position(ctx, o);
     }
     free(infos);
     return CLV_OK;
@@ -54,7 +55,7 @@ static bool is_processor(const clv_device_info *info)
 static bool is_guest(const core_offer *o)
 {
     return is_processor(&o->info) &&
-           o->plugin->manifest.kinds != 1u << CLV_DEVICE_CPU;
+           o->plugin->manifest->kinds != 1u << CLV_DEVICE_CPU;
 }
 
 static bool comes_before(const core_offer *a, const core_offer *b)
@@ -119,7 +120,7 @@ static const clv_device *find_double(const clv_context *ctx,
 static bool drop_double(clv_context *ctx, core_offer *o)
 {
     const clv_device *other = find_double(ctx, o);
-    if (!other || core_device_listed(ctx, o->id))
+    if (!other || core_device_listed(ctx, o))
         return false;
     core_candidate_note(ctx, o->candidate, CLV_LOG_INFO,
                         "%s is the same device as %s, which is preferred; "
@@ -131,7 +132,7 @@ static bool drop_double(clv_context *ctx, core_offer *o)
 
 static clv_status check_kind(const core_offer *o)
 {
-    const core_manifest *m = &o->plugin->manifest;
+    const core_manifest *m = o->plugin->manifest;
     uint32_t kind =
         core_kind_name(o->info.kind) ? o->info.kind : CLV_DEVICE_OTHER;
     if (m->kinds & 1u << kind)
@@ -153,10 +154,12 @@ static void open_one(clv_context *ctx, core_offer *o)
         st = core_device_open(o->plugin, o->index, &o->info, &dev);
     if (st == CLV_OK && (st = add_device(ctx, dev)) != CLV_OK)
         core_device_close(dev);
-    if (st == CLV_OK)
+    if (st == CLV_OK) {
+        memcpy(dev->number, o->number, sizeof dev->number);
         c->pub.n_devices++;
-    else if (c->pub.status == CLV_OK)
+    } else if (c->pub.status == CLV_OK) {
         core_candidate_stop(ctx, c, CLV_LOG_WARN, st);
+    }
 }
 
 clv_status core_offers_open(clv_context *ctx)
@@ -173,6 +176,7 @@ static bool satisfied(const clv_context *ctx, const char *item, size_t n)
 {
     for (uint32_t i = 0; i < ctx->n_devices; i++)
         if (core_item_is(item, n, ctx->devices[i]->id) ||
+            core_item_is(item, n, ctx->devices[i]->number) ||
             core_item_is(item, n, ctx->devices[i]->plugin->name))
             return true;
     for (uint32_t i = 0; i < ctx->loader->offers.n; i++) {

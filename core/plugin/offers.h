@@ -14,6 +14,7 @@ typedef struct core_offer {
     int position;   /* in core.devices, INT_MAX: unused */
     bool is_double; /* another plugin's device is this one */
     char id[CORE_DEVICE_ID_SIZE];
+    char number[CORE_DEVICE_ID_SIZE]; /* as in core_device */
     clv_device_info info;
 } core_offer;
 

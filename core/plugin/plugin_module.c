@@ -1,11 +1,12 @@
 #include "plugin_module.h"
 
+#include "../base/error.h"
 #include "../base/names.h"
 #include "../base/paths.h"
 #include "../base/sanitizer.h"
 #include "../config/config.h"
 #include "../device/answer.h"
-#include "../device/remains.h"
+#include "../base/unreleased.h"
 #include "abi_v1.h"
 #include "host.h"
 #include "module.h"
@@ -22,10 +23,10 @@ clv_status core_plugin_new(clv_context *ctx, const core_plugin_file *file,
 {
     core_plugin *p = calloc(1, sizeof *p);
     if (!p)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plugin");
+        return core_no_memory("for a plugin");
     pthread_mutex_init(&p->mutex, NULL);
     p->ctx = ctx;
-    p->manifest = *manifest;
+    p->manifest = malloc(sizeof *p->manifest);
     p->path = strdup(file->path);
     p->name = strdup(manifest->name);
     p->dir =
@@ -34,10 +35,11 @@ clv_status core_plugin_new(clv_context *ctx, const core_plugin_file *file,
     p->cache_dir = cache && cache[0]
                        ? core_format("%s/%s", cache, manifest->name)
                        : strdup("");
-    if (!p->path || !p->name || !p->dir || !p->cache_dir) {
+    if (!p->manifest || !p->path || !p->name || !p->dir || !p->cache_dir) {
         core_plugin_destroy(p);
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plugin");
+        return core_no_memory("for a plugin");
     }
+    *p->manifest = *manifest;
     *out = p;
     return CLV_OK;
 }
@@ -60,7 +62,7 @@ void core_plugin_destroy(core_plugin *p)
     if (!p)
         return;
     if (p->instance && atomic_load(&p->kept)) {
-        core_remains_add(p);
+        core_unreleased_add(p);
         return;
     }
     if (p->instance)
@@ -70,6 +72,7 @@ void core_plugin_destroy(core_plugin *p)
     if (!atomic_load(&p->kept))
         core_module_close(p->module);
     pthread_mutex_destroy(&p->mutex);
+    free(p->manifest);
     free(p->path);
     free(p->dir);
     free(p->name);
@@ -155,12 +158,12 @@ static clv_status ask(core_plugin *p, const clv_plugin_api **api)
         return wrong_version(&out);
     if (!out.api)
         return clv_error(CLV_ERR_INTERNAL, "its query gives no table");
-    if (disagrees(&p->manifest, &out))
+    if (disagrees(p->manifest, &out))
         return clv_error(CLV_ERR_INTERNAL,
                          "its query answers ABI %u of %u to %u, its manifest "
                          "says %s; the plugin is faulty",
                          out.abi_version, out.abi_min, out.abi_max,
-                         p->manifest.abi);
+                         p->manifest->abi);
     p->abi_version = out.abi_version;
     *api = out.api;
     return CLV_OK;

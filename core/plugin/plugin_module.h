@@ -4,7 +4,8 @@
  */
 #pragma once
 
-#include "../context.h"
+#include "../context/context.h"
+#include "manifest.h"
 #include "plugin_file.h"
 
 /* A plugin with that file and manifest, which were accepted. */

@@ -1,7 +1,7 @@
 /* Where plugin files are looked for. */
 #pragma once
 
-#include "../context.h"
+#include "../context/context.h"
 
 /* Gives the loader every file of core.plugin_files, then every file of
  * core.plugin_dirs that is named as a plugin; those of a directory by name.

@@ -1,5 +1,6 @@
 #include "probe.h"
 
+#include "../base/error.h"
 #include "../base/cache.h"
 #include "../base/names.h"
 #include "../base/paths.h"
@@ -64,9 +65,7 @@ static clv_status make_arguments(const clv_context *ctx, const char *program,
     core_config_each_given(ctx->config, name, add_value, out);
     add_value(out, "core", "cache_dir",
               clv_config_get(ctx->config, "core.cache_dir"), CORE_RANK_SET);
-    return out->failed
-               ? clv_error(CLV_ERR_NO_MEMORY, "no memory to try a plugin")
-               : CLV_OK;
+    return out->failed ? core_no_memory("to try a plugin") : CLV_OK;
 }
 
 /* All that the outcome may depend on. */

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "../context.h"
+#include "../context/context.h"
 #include "plugin_file.h"
 
 typedef struct core_trial {

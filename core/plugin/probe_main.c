@@ -4,6 +4,7 @@
  * judges nothing: what counts is how far it comes.
  */
 #include "../config/config.h"
+#include "../context/trace.h"
 #include "../device/device.h"
 #include "plugin_inspect.h"
 #include "plugin_module.h"

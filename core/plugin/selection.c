@@ -41,26 +41,31 @@ bool core_plugin_wanted(const clv_context *ctx, const char *name)
     return !any;
 }
 
-int core_device_position(const clv_context *ctx, const char *id,
-                         const char *plugin)
+static bool names_device(const char *item, size_t n, const core_offer *o)
+{
+    return core_item_is(item, n, o->id) || core_item_is(item, n, o->number);
+}
+
+int core_device_position(const clv_context *ctx, const core_offer *offer)
 {
     const char *list = clv_config_get(ctx->config, "core.devices"), *item;
     size_t n;
     int position = 0;
     while (core_next_item(&list, ", ", &item, &n)) {
-        if (core_item_is(item, n, id) || core_item_is(item, n, plugin))
+        if (names_device(item, n, offer) ||
+            core_item_is(item, n, offer->plugin->name))
             return position;
         position++;
     }
     return position ? INT_MAX : 0;
 }
 
-bool core_device_listed(const clv_context *ctx, const char *id)
+bool core_device_listed(const clv_context *ctx, const core_offer *offer)
 {
     const char *list = clv_config_get(ctx->config, "core.devices"), *item;
     size_t n;
     while (core_next_item(&list, ", ", &item, &n))
-        if (core_item_is(item, n, id))
+        if (names_device(item, n, offer))
             return true;
     return false;
 }

@@ -152,8 +152,9 @@ static float weight(uint32_t dtype, const char *row, int64_t i)
     if (dtype == CLV_DTYPE_F32)
         return ((const float *)row)[i];
     if (dtype == CLV_DTYPE_F16)
-        return clv_half(((const uint16_t *)row)[i]);
-    return clv_half(*(const uint16_t *)block) * (signed char)block[2 + i % 32];
+        return clv_f16_to_f32(((const uint16_t *)row)[i]);
+    return clv_f16_to_f32(*(const uint16_t *)block) *
+           (signed char)block[2 + i % 32];
 }
 
 static void multiply(const product *p, const clv_command *c)

@@ -237,7 +237,8 @@ CLV_API const clv_candidate *clv_context_candidate(const clv_context *ctx,
 /* Devices in preference order: as core.devices lists them, else as found. */
 CLV_API uint32_t clv_context_device_count(const clv_context *ctx);
 CLV_API clv_device *clv_context_device(const clv_context *ctx, uint32_t index);
-/* By id ("cpu", "opencl:0"); CLV_ERR_NOT_FOUND names those present. */
+/* By id ("cpu", "vulkan:llvmpipe") or by plugin and position among its devices
+ * ("vulkan:0"); CLV_ERR_NOT_FOUND names those present. */
 CLV_API clv_status clv_context_find_device(const clv_context *ctx,
                                            const char *id, clv_device **out);
 CLV_API const char *clv_device_id(const clv_device *dev);
@@ -260,6 +261,15 @@ CLV_API clv_status clv_device_now(clv_device *dev, clv_moment *out);
 CLV_API uint32_t clv_device_mem_type_count(const clv_device *dev);
 CLV_API const clv_mem_type *clv_device_mem_type(const clv_device *dev,
                                                 uint32_t index);
+
+/* Programs that were made so far for execs to run, and what that took. */
+typedef struct clv_program_counts {
+    uint64_t compiled;
+    uint64_t loaded;     /* instead, from the cache: core.program_cache */
+    uint64_t real_ns;    /* on devices with the host's clock */
+    uint64_t virtual_ns; /* on simulated ones, by their clock */
+} clv_program_counts;
+CLV_API clv_program_counts clv_context_programs(const clv_context *ctx);
 
 /* Monotonic host time. */
 CLV_API uint64_t clv_now_ns(void);
@@ -484,7 +494,7 @@ typedef struct clv_plan_params {
 CLV_API clv_status clv_plan_create(clv_context *ctx, clv_graph *graph,
                                    const clv_plan_params *params,
                                    clv_plan **out);
-/* The plan that clv_plan_print() wrote as "json", perhaps changed by hand: its
+/* The plan that clv_plan_json() wrote, perhaps changed by hand: its
  * "pieces" decide which part of which node runs where, all else is derived
  * anew. The devices it names are of params, or of the context.
  * CLV_ERR_NOT_FOUND: it was made for another graph, or names a device that is
@@ -536,11 +546,10 @@ typedef struct clv_prediction {
 CLV_API clv_status clv_plan_predict(const clv_plan *plan,
                                     const int64_t *symbols, uint32_t n_symbols,
                                     clv_prediction *out);
-/* As text for people ("md") or machines ("json"), or as a picture of the
- * predicted run ("svg"; CLV_ERR_NOT_FOUND where costs are not known). *out is
- * the caller's, freed with clv_string_free(). */
-CLV_API clv_status clv_plan_print(const clv_plan *plan, const char *format,
-                                  char **out);
+/* All of the plan as JSON: its arrays, and what is predicted of them in whole
+ * ns; docs/planning.md has the fields. *out is the caller's, freed with
+ * clv_string_free(). */
+CLV_API clv_status clv_plan_json(const clv_plan *plan, char **out);
 CLV_API void clv_string_free(char *string);
 
 /* ------------------------------------------------------------------------ */

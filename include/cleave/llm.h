@@ -107,7 +107,7 @@ typedef struct clv_session_params {
     uint32_t kv_dtype;          /* CLV_DTYPE_F16 (0) or CLV_DTYPE_F32 */
     clv_device *const *devices; /* NULL: all of the context */
     uint32_t n_devices;
-    /* Saved plans, JSON of clv_plan_print(), copied: a run whose graph one of
+    /* Saved plans, of clv_plan_json(), copied: a run whose graph one of
      * them was made for follows it, until a device is lost; others are planned
      * anew, with a warning. */
     const char *const *plans;

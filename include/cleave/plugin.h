@@ -88,16 +88,14 @@ typedef enum clv_struct {
     CLV_STRUCT_NODE = 10,
     CLV_STRUCT_SUBGRAPH = 11,
     CLV_STRUCT_OP_CAPS = 12,
-    CLV_STRUCT_COST_HINT = 13,
-    CLV_STRUCT_COMPILE = 14,
-    CLV_STRUCT_PROGRAM_INFO = 15,
-    CLV_STRUCT_BLOB = 16,
-    CLV_STRUCT_SUBMIT = 17,
-    CLV_STRUCT_COMMAND = 18,
-    CLV_STRUCT_TIMELINE_INFO = 19,
-    CLV_STRUCT_TRACE_RECORD = 20,
-    CLV_STRUCT_CALIBRATION = 21,
-    CLV_STRUCT_EXPORT = 22,
+    CLV_STRUCT_COMPILE = 13,
+    CLV_STRUCT_PROGRAM_INFO = 14,
+    CLV_STRUCT_BLOB = 15,
+    CLV_STRUCT_SUBMIT = 16,
+    CLV_STRUCT_COMMAND = 17,
+    CLV_STRUCT_TIMELINE_INFO = 18,
+    CLV_STRUCT_TRACE_RECORD = 19,
+    CLV_STRUCT_CALIBRATION = 20,
 } clv_struct;
 
 /* Initialises a struct of this header: zero, size and type set. */
@@ -382,7 +380,7 @@ typedef struct clv_symbol_range {
 } clv_symbol_range;
 
 /* A graph, or a part of one, in topological order. The answer to a batched
- * capability query, a cost hint and a compilation all start from this. */
+ * capability query and a compilation both start from this. */
 typedef struct clv_subgraph {
     clv_header header;
     const clv_tensor_desc *tensors;
@@ -394,13 +392,12 @@ typedef struct clv_subgraph {
 } clv_subgraph;
 
 /* ------------------------------------------------------------------------ */
-/* Capabilities and costs                                                   */
+/* Capabilities                                                             */
 
 typedef enum clv_answer {
     CLV_ANSWER_NO = 0,
     CLV_ANSWER_YES = 1,
-    CLV_ANSWER_RELAYOUT = 2, /* yes, once inputs have the layouts given */
-    CLV_ANSWER_STATIC = 3,   /* yes, compiled for one of the shapes given */
+    CLV_ANSWER_STATIC = 2, /* yes, compiled for one of the shapes given */
 } clv_answer;
 
 /* Bound on the difference from the f32 reference, by the normalised mean
@@ -431,11 +428,11 @@ typedef struct clv_op_caps {
     uint32_t answer;      /* clv_answer */
     uint32_t error_class; /* clv_error_class */
     char reason[120];     /* for a "no": what, limit; NUL-terminated */
-    /* clv_layout of each input. RELAYOUT: required. YES: wished for, of states;
-       0: as they are. A state that a plan uses on one device alone, whole, and
-       for which all nodes there wish for the same, may get that layout: the
-       host asks again with it in the tensor's description, and compiles so if
-       the answer is yes. Else the node runs as it is. */
+    /* clv_layout that the device prefers for each input that is a state; 0: as
+       it is. A state that a plan uses on one device alone, whole, and for which
+       all nodes there prefer the same, may get that layout: the host asks again
+       with it in the tensor's description, and compiles so if the answer is
+       yes. Else the node runs as it is. */
     uint32_t layouts[CLV_MAX_INPUTS];
     clv_axis_limit rows, sequence, channels;
     const int64_t *static_shapes; /* n_static sequence lengths; valid until the
@@ -450,30 +447,6 @@ typedef struct clv_op_caps {
     uint32_t accumulate; /* clv_dtype of sums */
     uint32_t reserved;
 } clv_op_caps;
-
-typedef enum clv_confidence {
-    CLV_CONFIDENCE_NONE = 0,
-    CLV_CONFIDENCE_GUESS = 1,
-    CLV_CONFIDENCE_MODELLED = 2,
-    CLV_CONFIDENCE_MEASURED = 3,
-} clv_confidence;
-
-typedef struct clv_cost_point {
-    int64_t rows;
-    uint64_t ns;
-} clv_cost_point;
-
-/* Cost of one node: fixed_ns + row_ns * rows, or the table where given
- * (static devices cost a staircase). The host's measurements override it. */
-typedef struct clv_cost_hint {
-    clv_header header;
-    uint32_t confidence; /* clv_confidence */
-    uint32_t n_table;
-    double fixed_ns, row_ns;
-    double energy_nj;            /* a row */
-    const clv_cost_point *table; /* ascending rows; valid until close */
-    double submit_ns, wait_ns;   /* a submit, and waking after it */
-} clv_cost_hint;
 
 /* ------------------------------------------------------------------------ */
 /* Devices and memory                                                       */
@@ -536,7 +509,7 @@ enum {
     CLV_MEM_CACHED = 1u << 3,   /* host reads are fast */
 };
 
-/* External handles; also the bits of import and export masks. */
+/* External handles; also the bits of import masks. */
 enum {
     CLV_HANDLE_HOST_POINTER = 1u << 0,
     CLV_HANDLE_DMABUF = 1u << 1,
@@ -546,9 +519,10 @@ enum {
 
 typedef struct clv_mem_type {
     clv_header header;
-    uint32_t flags;                          /* CLV_MEM_* */
-    uint32_t import_handles, export_handles; /* CLV_HANDLE_* */
-    uint32_t storages;     /* bit per clv_storage, beside buffers */
+    uint32_t flags;          /* CLV_MEM_* */
+    uint32_t import_handles; /* CLV_HANDLE_* */
+    uint32_t storages;       /* bit per clv_storage, beside buffers */
+    uint32_t reserved;
     uint64_t alignment;    /* of allocations */
     uint64_t max_size;     /* of one allocation; 0: memory size */
     uint64_t budget;       /* bytes now available; 0: unknown */
@@ -575,15 +549,6 @@ typedef struct clv_import {
     void (*release)(void *ctx);
     void *release_ctx;
 } clv_import;
-
-/* An exported handle. A descriptor becomes the caller's to close. */
-typedef struct clv_export {
-    clv_header header;
-    uint32_t handle_type; /* in: one CLV_HANDLE_* */
-    uint32_t reserved;
-    void *pointer; /* out */
-    int64_t fd;    /* out */
-} clv_export;
 
 /* ------------------------------------------------------------------------ */
 /* Timelines                                                                */
@@ -729,12 +694,6 @@ typedef struct clv_calibration {
     double energy_nj; /* used since the instance was created; 0: unknown */
 } clv_calibration;
 
-typedef enum clv_power {
-    CLV_POWER_SUSTAINED = 0,
-    CLV_POWER_BURST = 1,
-    CLV_POWER_IDLE = 2,
-} clv_power;
-
 /* ------------------------------------------------------------------------ */
 /* The host's table                                                         */
 
@@ -786,8 +745,6 @@ typedef struct clv_host_api {
     /* A span of host time for the trace. */
     void (*trace)(clv_host *host, const char *name, uint64_t begin_ns,
                   uint64_t end_ns);
-    /* Memory is short; the host may release caches. Returns bytes released. */
-    uint64_t (*memory_pressure)(clv_host *host, uint64_t wanted);
     /* The index-th section for a device of the plugin, in the order of the
      * configuration: "hexagon" of [npu_sim:hexagon]; NULL past the last one.
      * Valid as option()'s answers. */
@@ -883,11 +840,6 @@ typedef struct clv_plugin_api {
      * device loss. */
     clv_status (*op_caps)(clv_plugin_device *dev, const clv_subgraph *graph,
                           clv_op_caps *out, uint32_t stride);
-    /* [any] (optional: confidence none) As op_caps, with costs. */
-    clv_status (*cost_hints)(clv_plugin_device *dev, const clv_subgraph *graph,
-                             clv_cost_hint *out, uint32_t stride);
-    /* [dev] (optional: ignored) power: clv_power. */
-    clv_status (*power_hint)(clv_plugin_device *dev, uint32_t power);
     /* [dev] (optional unless NEEDS_PROGRESS) Moves asynchronous work on. */
     clv_status (*progress)(clv_plugin_device *dev);
 
@@ -902,9 +854,6 @@ typedef struct clv_plugin_api {
     clv_status (*buffer_import)(clv_plugin_device *dev, uint32_t mem_type,
                                 const clv_import *import,
                                 clv_plugin_buffer **out);
-    /* [any] (optional: export_handles are zero) A handle type that
-     * export_handles lacks answers CLV_ERR_UNSUPPORTED. */
-    clv_status (*buffer_export)(clv_plugin_buffer *buf, clv_export *out);
     /* [any] No submitted work uses it any more. NULL is legal. */
     void (*buffer_free)(clv_plugin_buffer *buf);
     /* [any] (optional: no memory is host-visible) The pointer stays valid
@@ -967,7 +916,8 @@ typedef struct clv_plugin_api {
                                const clv_compile *compile, const clv_blob *blob,
                                clv_plugin_program **out);
     /* [any] (optional, with serialize) 32 bytes over build, driver, device,
-     * options, bucket and graph; the host adds the weights' hash. */
+     * options, bucket and graph, and over the contents of weights if the bytes
+     * of a program hold anything made of them. */
     clv_status (*program_key)(clv_plugin_device *dev,
                               const clv_compile *compile, uint8_t key[32]);
 

@@ -7,12 +7,12 @@
  * value of clv_op, a row of this table, and its kernels.
  *
  * Not part of the ABI: data and functions that a plugin or a host compiles into
- * itself, or does without. They need plugin.h and GNU C.
+ * itself, or does without. They need plugin.h, plugin_format.h and GNU C.
  */
 #ifndef CLEAVE_PLUGIN_OP_H_
 #define CLEAVE_PLUGIN_OP_H_
 
-#include <cleave/plugin.h>
+#include <cleave/plugin_format.h>
 
 #include <math.h>
 #include <stdarg.h>
@@ -101,6 +101,16 @@ typedef struct clv_op_info {
 
 /* The row of an op; NULL for an unknown one. */
 static inline const clv_op_info *clv_op_find(uint32_t op);
+
+/* The op of that name, "matmul"; CLV_OP_NONE if there is none. */
+static inline uint32_t clv_op_named(const char *name)
+{
+    const clv_op_info *info;
+    for (uint32_t op = 1; (info = clv_op_find(op)); op++)
+        if (!strcmp(info->name, name))
+            return op;
+    return CLV_OP_NONE;
+}
 
 /* "matmul"; "unknown op" for an unknown one. */
 static inline const char *clv_op_name(uint32_t op)
@@ -235,29 +245,8 @@ struct clv_op_shape {
     char text[320];          /* what is wrong */
 };
 
-/* Sets of element types, as bits. */
-#define CLV_DTYPE_BIT(dtype) (1u << (dtype))
-#define CLV_DTYPES_FLOAT                                                       \
-    (CLV_DTYPE_BIT(CLV_DTYPE_F32) | CLV_DTYPE_BIT(CLV_DTYPE_F16) |             \
-     CLV_DTYPE_BIT(CLV_DTYPE_BF16))
-#define CLV_DTYPES_REAL                                                        \
-    (CLV_DTYPES_FLOAT | CLV_DTYPE_BIT(CLV_DTYPE_Q8_0) |                        \
-     CLV_DTYPE_BIT(CLV_DTYPE_Q4_0))
-/* With scales in a tensor of their own. */
-#define CLV_DTYPES_SCALED                                                      \
-    (CLV_DTYPE_BIT(CLV_DTYPE_I8) | CLV_DTYPE_BIT(CLV_DTYPE_I4))
-
-static inline int clv_dtype_in(uint32_t dtype, uint32_t set)
-{
-    return dtype < CLV_DTYPE_COUNT && (set >> dtype & 1);
-}
-
-static inline const char *clv_dtype_label(uint32_t dtype)
-{
-    static const char *const names[CLV_DTYPE_COUNT] = {
-        "?", "f32", "f16", "bf16", "i32", "i8", "i4", "q8_0", "q4_0"};
-    return dtype < CLV_DTYPE_COUNT ? names[dtype] : "?";
-}
+/* Classes of formats that operands take. */
+#define CLV_FORMATS_REAL (CLV_FORMAT_FLOAT | CLV_FORMAT_BLOCK)
 
 /* "f32 [<=512,64]"; symbols are shown by their bound. Returns text. */
 #define CLV_SHAPE_TEXT 128
@@ -265,8 +254,8 @@ static inline const char *clv_shape_text(const clv_tensor_desc *desc,
                                          char text[CLV_SHAPE_TEXT])
 {
     const uint32_t rank = desc->rank < CLV_MAX_RANK ? desc->rank : CLV_MAX_RANK;
-    int n =
-        snprintf(text, CLV_SHAPE_TEXT, "%s [", clv_dtype_label(desc->dtype));
+    const clv_format *format = clv_format_of(desc->dtype);
+    int n = snprintf(text, CLV_SHAPE_TEXT, "%s [", format ? format->name : "?");
     for (uint32_t i = 0; i < rank; i++)
         n += snprintf(text + n, (size_t)(CLV_SHAPE_TEXT - n), "%s%s%lld",
                       i ? "," : "", desc->symbols[i] ? "<=" : "",
@@ -275,18 +264,21 @@ static inline const char *clv_shape_text(const clv_tensor_desc *desc,
     return text;
 }
 
-/* "f32, f16 or bf16" */
-static inline const char *clv_dtypes_text(uint32_t set, char text[64])
+/* "f32, f16 or bf16": the formats of these classes. Returns text. */
+#define CLV_FORMATS_TEXT 128
+static inline const char *clv_formats_text(uint32_t classes,
+                                           char text[CLV_FORMATS_TEXT])
 {
+    const uint32_t set = clv_formats_of(classes);
     size_t n = 0;
     text[0] = 0;
-    for (uint32_t i = 1; i < CLV_DTYPE_COUNT && n < 64; i++)
-        if (clv_dtype_in(i, set))
-            n += (size_t)snprintf(text + n, 64 - n, "%s%s",
-                                  !n               ? ""
-                                  : set >> (i + 1) ? ", "
-                                                   : " or ",
-                                  clv_dtype_label(i));
+    for (uint32_t i = 1; i < CLV_DTYPE_COUNT && n < CLV_FORMATS_TEXT; i++)
+        if (set >> i & 1)
+            n += (size_t)snprintf(text + n, CLV_FORMATS_TEXT - n, "%s%s",
+                                  !n              ? ""
+                                  : set >> i > 1u ? ", "
+                                                  : " or ",
+                                  clv_format_of(i)->name);
     return text;
 }
 
@@ -346,16 +338,16 @@ static inline int clv_op_need_rows(clv_op_shape *s, uint32_t i)
            clv_op_must_be(s, i, "an f32 matrix with a fixed number of columns");
 }
 
-/* A matrix of one of these dtypes; its rows may vary between runs. */
+/* A matrix in a format of these classes; its rows may vary between runs. */
 static inline int clv_op_need_matrix(clv_op_shape *s, uint32_t i,
-                                     uint32_t dtypes)
+                                     uint32_t classes)
 {
     const clv_tensor_desc *x = s->in[i];
-    char names[64], need[128];
-    if (clv_dtype_in(x->dtype, dtypes) && x->rank == 2 && !x->symbols[1])
+    char names[CLV_FORMATS_TEXT], need[CLV_FORMATS_TEXT + 64];
+    if (clv_format_is(x->dtype, classes) && x->rank == 2 && !x->symbols[1])
         return 1;
     snprintf(need, sizeof need, "a matrix with a fixed number of columns in %s",
-             clv_dtypes_text(dtypes, names));
+             clv_formats_text(classes, names));
     return clv_op_must_be(s, i, need);
 }
 
@@ -363,8 +355,8 @@ static inline int clv_op_need_matrix(clv_op_shape *s, uint32_t i,
 static inline int clv_op_need_weight(clv_op_shape *s, uint32_t i)
 {
     const clv_tensor_desc *x = s->in[i];
-    if (!clv_dtype_in(x->dtype, CLV_DTYPES_SCALED))
-        return clv_op_need_matrix(s, i, CLV_DTYPES_REAL);
+    if (!clv_format_is(x->dtype, CLV_FORMAT_INTEGER))
+        return clv_op_need_matrix(s, i, CLV_FORMATS_REAL);
     return (x->rank == 2 && x->quant && x->quant_scales) ||
            clv_op_must_be(s, i,
                           "a matrix with scales, see clv_tensor_set_quant(), "
@@ -378,7 +370,7 @@ static inline int clv_op_need_vector(clv_op_shape *s, uint32_t i, uint32_t j,
     const clv_tensor_desc *x = s->in[i];
     if (!x)
         return 1;
-    if (!clv_dtype_in(x->dtype, CLV_DTYPES_FLOAT) || x->rank != 1)
+    if (!clv_format_is(x->dtype, CLV_FORMAT_FLOAT) || x->rank != 1)
         return clv_op_must_be(s, i, "a vector in f32, f16 or bf16");
     return clv_same_dim(x, 0, s->in[j], dim) ||
            clv_op_differ(s, i, j, "their channels");
@@ -434,7 +426,7 @@ static inline int clv_infer_get_rows(clv_op_shape *s)
 
 static inline int clv_infer_set_rows(clv_op_shape *s)
 {
-    if (!clv_op_need_matrix(s, 0, CLV_DTYPES_REAL))
+    if (!clv_op_need_matrix(s, 0, CLV_FORMATS_REAL))
         return 0;
     if (s->in[0]->usage != CLV_USAGE_STATE)
         return clv_op_wrong(s, "its first operand must be a state");
@@ -472,7 +464,7 @@ static inline int clv_infer_binary(clv_op_shape *s)
         return 0;
     if (b->dtype == CLV_DTYPE_F32 && clv_same_shape(a, b))
         return 1;
-    if (b->rank != 1 || !clv_dtype_in(b->dtype, CLV_DTYPES_FLOAT))
+    if (b->rank != 1 || !clv_format_is(b->dtype, CLV_FORMAT_FLOAT))
         return clv_op_must_be(s, 1,
                               "an f32 tensor of the same shape, or a float "
                               "vector");
@@ -542,11 +534,11 @@ static inline int clv_infer_attention(clv_op_shape *s)
 static inline int clv_infer_convert(clv_op_shape *s)
 {
     const uint32_t dtype = s->out.dtype;
-    char names[64];
-    clv_dtypes_text(CLV_DTYPES_REAL, names);
-    if (!clv_dtype_in(s->in[0]->dtype, CLV_DTYPES_REAL))
+    char names[CLV_FORMATS_TEXT];
+    clv_formats_text(CLV_FORMATS_REAL, names);
+    if (!clv_format_is(s->in[0]->dtype, CLV_FORMATS_REAL))
         return clv_op_must_be(s, 0, names);
-    if (!clv_dtype_in(dtype, CLV_DTYPES_REAL))
+    if (!clv_format_is(dtype, CLV_FORMATS_REAL))
         return clv_op_wrong(s, "the type asked for is not %s", names);
     clv_op_make_like(s, 0);
     s->out.dtype = dtype;
@@ -571,11 +563,11 @@ static inline int clv_infer_top_k(clv_op_shape *s)
 static inline int clv_op_need_experts(clv_op_shape *s)
 {
     const clv_tensor_desc *x = s->in[0], *w = s->in[1], *ids = s->in[2];
-    char names[64], need[128];
-    if (!clv_dtype_in(w->dtype, CLV_DTYPES_REAL) || w->rank != 3 ||
+    char names[CLV_FORMATS_TEXT], need[CLV_FORMATS_TEXT + 64];
+    if (!clv_format_is(w->dtype, CLV_FORMATS_REAL) || w->rank != 3 ||
         w->symbols[0] || w->symbols[1] || w->symbols[2]) {
         snprintf(need, sizeof need, "of rank 3 and fixed size in %s",
-                 clv_dtypes_text(CLV_DTYPES_REAL, names));
+                 clv_formats_text(CLV_FORMATS_REAL, names));
         return clv_op_must_be(s, 1, need);
     }
     if (ids->dtype != CLV_DTYPE_I32 || ids->rank != 2 || ids->symbols[1])

@@ -7,6 +7,7 @@
 #ifndef CLEAVE_PLUGIN_UTIL_H_
 #define CLEAVE_PLUGIN_UTIL_H_
 
+#include <cleave/plugin_format.h>
 #include <cleave/plugin_layout.h>
 
 #include <stdarg.h>
@@ -61,31 +62,16 @@ static inline void clv_write(void *theirs, const void *own, size_t size)
  * and the block types. False for a type that is not known. */
 static inline int clv_block(uint32_t dtype, int64_t *elements, int64_t *bytes)
 {
-    *elements = 1;
-    *bytes = 0;
-    if (dtype == CLV_DTYPE_F32 || dtype == CLV_DTYPE_I32)
-        *bytes = 4;
-    else if (dtype == CLV_DTYPE_F16 || dtype == CLV_DTYPE_BF16)
-        *bytes = 2;
-    else if (dtype == CLV_DTYPE_I8 || dtype == CLV_DTYPE_I4)
-        *bytes = 1;
-    else if (dtype == CLV_DTYPE_Q8_0)
-        *bytes = 34;
-    else if (dtype == CLV_DTYPE_Q4_0)
-        *bytes = 18;
-    if (dtype == CLV_DTYPE_I4)
-        *elements = 2;
-    else if (dtype == CLV_DTYPE_Q8_0 || dtype == CLV_DTYPE_Q4_0)
-        *elements = 32;
-    return *bytes != 0;
+    const clv_format *f = clv_format_of(dtype);
+    *elements = f ? f->elements : 1;
+    *bytes = f ? f->bytes : 0;
+    return f != NULL;
 }
 
 /* Alignment of a known type's elements; of a block, its scale's. */
 static inline uint32_t clv_align(uint32_t dtype)
 {
-    int64_t elements, bytes;
-    clv_block(dtype, &elements, &bytes);
-    return elements == 32 ? 2 : (uint32_t)bytes;
+    return clv_format_of(dtype)->align;
 }
 
 /* Dimension d of a tensor, with these values of symbols. */
@@ -123,20 +109,6 @@ static inline uint64_t clv_tensor_size(const clv_tensor_desc *t,
         dense *= n;
     }
     return (uint64_t)size;
-}
-
-static inline float clv_half(uint16_t h)
-{
-    uint32_t magnitude = (uint32_t)(h & 0x7fff) << 13, bits;
-    float x;
-    memcpy(&x, &magnitude, sizeof x);
-    x *= 5.192296858534828e33f; /* 2^112: the exponents' biases differ so */
-    memcpy(&bits, &x, sizeof bits);
-    if (magnitude >= 0x0f800000) /* infinity and NaN */
-        bits |= 0x7f800000;
-    bits |= (uint32_t)(h & 0x8000) << 16;
-    memcpy(&x, &bits, sizeof x);
-    return x;
 }
 
 /* ------------------------------------------------------------------------ */

@@ -42,15 +42,6 @@ static clv_status fill_caps(kit *k, kit_graph *g, uint32_t *count, void *out,
     return out ? p->api.op_caps(p->dev, &s, out, stride) : CLV_OK;
 }
 
-static clv_status fill_hints(kit *k, kit_graph *g, uint32_t *count, void *out,
-                             uint32_t stride)
-{
-    kit_plugin *p = kit_subject(k);
-    clv_subgraph s = kit_subgraph(g);
-    *count = g->n_nodes;
-    return out ? p->api.cost_hints(p->dev, &s, out, stride) : CLV_OK;
-}
-
 static clv_status fill_timeline(kit *k, kit_graph *g, uint32_t *count,
                                 void *out, uint32_t stride)
 {
@@ -104,8 +95,6 @@ static const filler fillers[] = {
     {"op_caps", CLV_STRUCT_OP_CAPS, sizeof(clv_op_caps),
      offsetof(clv_op_caps, static_shapes) - sizeof(clv_header), 0, fill_caps,
      false},
-    {"cost_hints", CLV_STRUCT_COST_HINT, sizeof(clv_cost_hint), 8,
-     KIT_NEEDS_COST, fill_hints, false},
     {"timeline_query", CLV_STRUCT_TIMELINE_INFO, sizeof(clv_timeline_info), 0,
      0, fill_timeline, false},
     {"program_info", CLV_STRUCT_PROGRAM_INFO, sizeof(clv_program_info), 0, 0,

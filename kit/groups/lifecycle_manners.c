@@ -34,28 +34,7 @@ static void run_signals(kit *k, const void *arg)
     check_handlers(k, "after destroy");
 }
 
-static void run_power(kit *k, const void *arg)
-{
-    static const uint32_t levels[] = {CLV_POWER_BURST, CLV_POWER_IDLE,
-                                      CLV_POWER_SUSTAINED};
-    kit_plugin *p = kit_subject(k);
-    (void)arg;
-    if (!p->api.power_hint) {
-        kit_skip(k, "not offered: power_hint()");
-        return;
-    }
-    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
-        KIT_OK(k, p->api.power_hint(p->dev, levels[i]), "power_hint(%u)",
-               levels[i]);
-        kit_use(k, p);
-    }
-    kit_expect(k, p->api.power_hint(p->dev, 99), CLV_ERR_UNSUPPORTED,
-               "power_hint of a level that is none");
-    kit_use(k, p);
-}
-
 void lifecycle_list_manners(kit_list *l)
 {
     kit_add(l, KIT_PER_PLUGIN, 0, run_signals, NULL, "signals");
-    kit_add(l, KIT_PER_DEVICE, 0, run_power, NULL, "power");
 }

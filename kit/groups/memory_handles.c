@@ -97,76 +97,9 @@ static void run_descriptors(kit *k, const void *arg)
         }
 }
 
-/* --- exports -------------------------------------------------------------- */
-
-/* Two names of the same memory. */
-static void check_round_trip(kit *k, kit_plugin *p, uint32_t type,
-                             uint32_t kind)
-{
-    enum { SIZE = 65536 };
-    int before = kit_count_entries(k, "/proc/self/fd");
-    clv_plugin_buffer *buf = kit_buffer(p, type, SIZE), *twin = NULL;
-    clv_export out = CLV_INIT(clv_export, CLV_STRUCT_EXPORT);
-    out.handle_type = kind;
-    out.fd = -1;
-    KIT_OK(k, p->api.buffer_export(buf, &out), "buffer_export as %#x",
-           (unsigned)kind);
-    bool by_fd = kind == CLV_HANDLE_DMABUF || kind == CLV_HANDLE_OPAQUE_FD;
-    KIT_CHECK(k,
-              by_fd ? out.fd >= 0 && fcntl((int)out.fd, F_GETFD) >= 0
-                    : out.pointer != NULL,
-              "buffer_export as %#x gives descriptor %lld, pointer %p",
-              (unsigned)kind, (long long)out.fd, out.pointer);
-    if (p->mem_types[type].import_handles & kind) {
-        uint8_t back[SIZE];
-        clv_import in = kit_host_import(out.pointer, SIZE, BOTH);
-        in.handle_type = kind;
-        in.fd = by_fd ? out.fd : -1;
-        twin = memory_must_import(p, type, &in, "what buffer_export gave");
-        clv_command c = kit_fill(twin, 0, SIZE, 0x42424242);
-        kit_do(p, &c, 1, "a fill of memory that was exported and imported");
-        memory_read_back(p, type, buf, back, SIZE);
-        KIT_CHECK(k, back[0] == 0x42 && back[SIZE - 1] == 0x42,
-                  "memory imported from an export is not the memory exported");
-    }
-    p->api.buffer_free(twin);
-    p->api.buffer_free(buf);
-    if (by_fd)
-        KIT_CHECK(k, !close((int)out.fd),
-                  "the exported descriptor was closed by the plugin; it is the "
-                  "caller's");
-    KIT_CHECK(k, kit_count_entries(k, "/proc/self/fd") == before,
-              "export and free left descriptors open");
-}
-
-static void run_export(kit *k, const void *arg)
-{
-    kit_plugin *p = kit_subject(k);
-    (void)arg;
-    for (uint32_t t = 0; t < p->n_mem_types; t++) {
-        clv_plugin_buffer *buf = kit_buffer(p, t, 4096);
-        for (uint32_t bit = 0; bit < 32; bit++) {
-            uint32_t kind = 1u << bit;
-            if (p->mem_types[t].export_handles & kind) {
-                check_round_trip(k, p, t, kind);
-                continue;
-            }
-            clv_export out = CLV_INIT(clv_export, CLV_STRUCT_EXPORT);
-            out.handle_type = kind;
-            kit_expect(k, p->api.buffer_export(buf, &out), CLV_ERR_UNSUPPORTED,
-                       "buffer_export as %#x, which export_handles does not "
-                       "list",
-                       (unsigned)kind);
-        }
-        p->api.buffer_free(buf);
-    }
-}
-
 void memory_list_handles(kit_list *l)
 {
     const uint32_t sees = KIT_NEEDS_HOST_VISIBLE;
     kit_add(l, KIT_PER_DEVICE, sees | KIT_NEEDS_FD_IMPORT, run_descriptors,
             NULL, "import.descriptors");
-    kit_add(l, KIT_PER_DEVICE, sees | KIT_NEEDS_EXPORT, run_export, NULL,
-            "export.round_trip");
 }

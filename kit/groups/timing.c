@@ -1,5 +1,5 @@
 /* Device times and calibration. */
-#include "timing.h"
+#include "../work/work.h"
 
 #include <math.h>
 #include <string.h>
@@ -326,8 +326,7 @@ static void list(kit_list *l)
     kit_add(l, KIT_PER_DEVICE, KIT_NEEDS_TRACE, run_records, NULL, "records");
     kit_add(l, KIT_PER_DEVICE, KIT_NEEDS_TRACE, run_bracket, NULL, "bracket");
     kit_add(l, KIT_PER_DEVICE, KIT_NEEDS_TRACE, run_pieces, NULL, "pieces");
-    timing_list_costs(l);
 }
 
-const kit_group kit_group_timing = {
-    "timing", "Timing: device clocks, spans, cost hints", list};
+const kit_group kit_group_timing = {"timing", "Timing: device clocks, spans",
+                                    list};

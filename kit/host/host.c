@@ -69,13 +69,6 @@ static void host_trace(clv_host *ctx, const char *name, uint64_t begin,
                  name ? "a span that ends before it begins" : "no name");
 }
 
-static uint64_t host_pressure(clv_host *ctx, uint64_t wanted)
-{
-    kit_host_enter(ctx, "memory_pressure");
-    (void)wanted;
-    return 0;
-}
-
 /* ------------------------------------------------------------------------ */
 /* Options                                                                  */
 
@@ -207,7 +200,6 @@ void kit_host_init(kit *k, kit_host *host)
         .cache_get = kit_host_cache_get,
         .cache_put = kit_host_cache_put,
         .trace = host_trace,
-        .memory_pressure = host_pressure,
         .device_section = host_device_section,
     };
 }

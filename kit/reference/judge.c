@@ -31,18 +31,6 @@ static bool is_listed(const clv_op_caps *caps, int64_t rows)
     return false;
 }
 
-/* RELAYOUT is met where it only asks for dense rows that are there. */
-static bool has_layouts(const kit_graph *g, uint32_t node,
-                        const clv_op_caps *caps)
-{
-    const clv_node *n = &g->nodes[node];
-    for (uint32_t i = 0; i < n->n_inputs; i++)
-        if (n->inputs[i] != CLV_NO_TENSOR &&
-            g->descs[n->inputs[i]].layout != caps->layouts[i])
-            return false;
-    return true;
-}
-
 /* Whether the output lies on input i, as a tensor or in memory. */
 static bool is_over(const kit_graph *g, const clv_node *node, uint32_t i)
 {
@@ -69,12 +57,6 @@ static kit_judged read_answer(kit_graph *g, uint32_t i, kit_judgement *out)
                  "%s: %lld rows are not a listed shape", op,
                  (long long)sequence_length(g, i));
         return KIT_REFUSED;
-    case CLV_ANSWER_RELAYOUT:
-        if (has_layouts(g, i, caps))
-            break;
-        snprintf(out->reason, sizeof out->reason,
-                 "%s: wants layouts that the kit does not make", op);
-        return KIT_BEYOND;
     }
     for (uint32_t j = 0; j < g->nodes[i].n_inputs; j++)
         if (is_over(g, &g->nodes[i], j) && !(caps->alias_inputs >> j & 1)) {

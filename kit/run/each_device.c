@@ -100,7 +100,7 @@ int kit_each_device(const kit_each *each)
         return tool_usage("%s", error);
     if (end == KIT_BATCH_INTERRUPTED) {
         tool_print_error("interrupted");
-        return TOOL_INTERRUPTED;
+        return tool_interrupt_code();
     }
     return w.failed ? TOOL_FAILED : TOOL_OK;
 }

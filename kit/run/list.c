@@ -71,10 +71,8 @@ const char *kit_needs_text(uint32_t needs, char out[KIT_TEXT_SIZE])
 {
     static const char *const names[] = {"memory that the host can map",
                                         "import of host pointers",
-                                        "export of memory",
                                         "programs that can be kept",
                                         "device times",
-                                        "cost hints",
                                         "fault_inject()",
                                         "a plugin that may be unloaded",
                                         "import of descriptors"};

@@ -9,7 +9,6 @@ static uint32_t table_has(const clv_plugin_api *api)
 {
     return (api->program_serialize ? KIT_NEEDS_SERIALIZE : 0) |
            (api->trace_read ? KIT_NEEDS_TRACE : 0) |
-           (api->cost_hints ? KIT_NEEDS_COST : 0) |
            (api->fault_inject ? KIT_NEEDS_FAULTS : 0) |
            (api->flags & CLV_PLUGIN_UNLOADABLE ? KIT_NEEDS_UNLOADABLE : 0);
 }
@@ -26,8 +25,6 @@ static uint32_t device_has(const kit_plugin *p)
             has |= KIT_NEEDS_IMPORT;
         if (t->import_handles & fds)
             has |= KIT_NEEDS_FD_IMPORT;
-        if (t->export_handles)
-            has |= KIT_NEEDS_EXPORT;
     }
     return has;
 }

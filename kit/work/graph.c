@@ -288,8 +288,6 @@ bool kit_takes(kit_graph *g, char reason[KIT_TEXT_SIZE])
     kit_caps(g, caps);
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         const char *why = caps[i].answer == CLV_ANSWER_NO ? caps[i].reason
-                          : caps[i].answer == CLV_ANSWER_RELAYOUT
-                              ? "only in another layout"
                           : caps[i].answer == CLV_ANSWER_STATIC &&
                                   !is_static_shape(g, i, &caps[i])
                               ? "only in other static shapes"

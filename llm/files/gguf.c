@@ -213,17 +213,18 @@ static clv_status parse_dims(reader *r, llm_gguf_tensor *t)
 
 static clv_status tensor_size(const reader *r, llm_gguf_tensor *t)
 {
-    uint32_t elements, bytes;
-    if (!llm_gguf_type_block(t->type, &elements, &bytes, &t->dtype))
+    llm_gguf_type_info type;
+    if (!llm_gguf_type_find(t->type, &type))
         return clv_error(CLV_ERR_UNSUPPORTED,
                          "%s: tensor '%s' has unknown type %" PRIu32
                          ", supported: %s; use a file in one of these",
                          r->path, llm_str_show(t->name).text, t->type,
-                         llm_gguf_supported_types());
-    if (t->dims[t->rank - 1] % elements)
+                         llm_gguf_supported_types().text);
+    t->dtype = type.dtype;
+    if (t->dims[t->rank - 1] % type.elements)
         return bad_tensor(r, t->name, "has rows that are not whole blocks");
-    uint64_t size = (uint64_t)t->dims[t->rank - 1] / elements;
-    bool overflow = __builtin_mul_overflow(size, bytes, &size);
+    uint64_t size = (uint64_t)t->dims[t->rank - 1] / type.elements;
+    bool overflow = __builtin_mul_overflow(size, type.bytes, &size);
     for (uint32_t i = 0; i + 1 < t->rank; i++)
         overflow |= __builtin_mul_overflow(size, (uint64_t)t->dims[i], &size);
     if (overflow)

@@ -11,7 +11,7 @@
  */
 #pragma once
 
-#include "../str.h"
+#include "../base/str.h"
 
 #include <cleave/llm.h>
 
@@ -120,7 +120,9 @@ const llm_gguf_tensor *llm_gguf_find(const llm_gguf *gguf, const char *name);
 
 /* "Q4_K"; NULL for a number that no type has. */
 const char *llm_gguf_type_name(uint32_t type);
-/* GGUF's number of a clv_dtype; UINT32_MAX if it has none. */
-uint32_t llm_gguf_type_of(uint32_t dtype);
+
 /* "F32, F16, ...": the tensor types that can be loaded. */
-const char *llm_gguf_supported_types(void);
+typedef struct llm_gguf_types {
+    char text[256];
+} llm_gguf_types;
+llm_gguf_types llm_gguf_supported_types(void);

@@ -5,6 +5,8 @@
 
 #include "gguf.h"
 
+#include <cleave/plugin_format.h>
+
 struct llm_gguf {
     char *path;
     clv_file_map map; /* zero when opened from memory */
@@ -20,6 +22,11 @@ struct llm_gguf {
 /* Bytes of a scalar type; 0 for strings, arrays and unknown types. */
 uint32_t llm_gguf_scalar_size(uint32_t type);
 
+typedef struct llm_gguf_type_info {
+    const char *name;
+    uint32_t elements, bytes; /* of a block */
+    uint32_t dtype;           /* clv_dtype; NONE: it cannot be loaded */
+} llm_gguf_type_info;
+
 /* False for a type that the format does not have. */
-bool llm_gguf_type_block(uint32_t type, uint32_t *elements, uint32_t *bytes,
-                         uint32_t *dtype);
+bool llm_gguf_type_find(uint32_t type, llm_gguf_type_info *out);

@@ -1,55 +1,40 @@
 #include "gguf_internal.h"
 
-/* Every type the format defines, so that a file with a type that is not
- * supported can still be checked and its settings used. */
+#include <stdio.h>
+
+/* The format's types that have no clv_dtype, so that a file with such a type
+ * can still be checked and its settings used. */
 static const struct {
-    uint32_t type, dtype, elements, bytes;
-    const char *name;
-} types[] = {
-    {0, CLV_DTYPE_F32, 1, 4, "F32"},
-    {1, CLV_DTYPE_F16, 1, 2, "F16"},
-    {2, CLV_DTYPE_Q4_0, 32, 18, "Q4_0"},
-    {3, CLV_DTYPE_NONE, 32, 20, "Q4_1"},
-    {6, CLV_DTYPE_NONE, 32, 22, "Q5_0"},
-    {7, CLV_DTYPE_NONE, 32, 24, "Q5_1"},
-    {8, CLV_DTYPE_Q8_0, 32, 34, "Q8_0"},
-    {9, CLV_DTYPE_NONE, 32, 36, "Q8_1"},
-    {10, CLV_DTYPE_NONE, 256, 84, "Q2_K"},
-    {11, CLV_DTYPE_NONE, 256, 110, "Q3_K"},
-    {12, CLV_DTYPE_NONE, 256, 144, "Q4_K"},
-    {13, CLV_DTYPE_NONE, 256, 176, "Q5_K"},
-    {14, CLV_DTYPE_NONE, 256, 210, "Q6_K"},
-    {15, CLV_DTYPE_NONE, 256, 292, "Q8_K"},
-    {16, CLV_DTYPE_NONE, 256, 66, "IQ2_XXS"},
-    {17, CLV_DTYPE_NONE, 256, 74, "IQ2_XS"},
-    {18, CLV_DTYPE_NONE, 256, 98, "IQ3_XXS"},
-    {19, CLV_DTYPE_NONE, 256, 50, "IQ1_S"},
-    {20, CLV_DTYPE_NONE, 32, 18, "IQ4_NL"},
-    {21, CLV_DTYPE_NONE, 256, 110, "IQ3_S"},
-    {22, CLV_DTYPE_NONE, 256, 82, "IQ2_S"},
-    {23, CLV_DTYPE_NONE, 256, 136, "IQ4_XS"},
-    {24, CLV_DTYPE_I8, 1, 1, "I8"},
-    {25, CLV_DTYPE_NONE, 1, 2, "I16"},
-    {26, CLV_DTYPE_I32, 1, 4, "I32"},
-    {27, CLV_DTYPE_NONE, 1, 8, "I64"},
-    {28, CLV_DTYPE_NONE, 1, 8, "F64"},
-    {29, CLV_DTYPE_NONE, 256, 56, "IQ1_M"},
-    {30, CLV_DTYPE_BF16, 1, 2, "BF16"},
-    {34, CLV_DTYPE_NONE, 256, 54, "TQ1_0"},
-    {35, CLV_DTYPE_NONE, 256, 66, "TQ2_0"},
-    {39, CLV_DTYPE_NONE, 32, 17, "MXFP4"},
+    uint32_t type;
+    llm_gguf_type_info info;
+} others[] = {
+    {3, {"Q4_1", 32, 20, 0}},      {6, {"Q5_0", 32, 22, 0}},
+    {7, {"Q5_1", 32, 24, 0}},      {9, {"Q8_1", 32, 36, 0}},
+    {10, {"Q2_K", 256, 84, 0}},    {11, {"Q3_K", 256, 110, 0}},
+    {12, {"Q4_K", 256, 144, 0}},   {13, {"Q5_K", 256, 176, 0}},
+    {14, {"Q6_K", 256, 210, 0}},   {15, {"Q8_K", 256, 292, 0}},
+    {16, {"IQ2_XXS", 256, 66, 0}}, {17, {"IQ2_XS", 256, 74, 0}},
+    {18, {"IQ3_XXS", 256, 98, 0}}, {19, {"IQ1_S", 256, 50, 0}},
+    {20, {"IQ4_NL", 32, 18, 0}},   {21, {"IQ3_S", 256, 110, 0}},
+    {22, {"IQ2_S", 256, 82, 0}},   {23, {"IQ4_XS", 256, 136, 0}},
+    {25, {"I16", 1, 2, 0}},        {27, {"I64", 1, 8, 0}},
+    {28, {"F64", 1, 8, 0}},        {29, {"IQ1_M", 256, 56, 0}},
+    {34, {"TQ1_0", 256, 54, 0}},   {35, {"TQ2_0", 256, 66, 0}},
+    {39, {"MXFP4", 32, 17, 0}},
 };
 
-static const size_t n_types = sizeof types / sizeof types[0];
-
-bool llm_gguf_type_block(uint32_t type, uint32_t *elements, uint32_t *bytes,
-                         uint32_t *dtype)
+bool llm_gguf_type_find(uint32_t type, llm_gguf_type_info *out)
 {
-    for (size_t i = 0; i < n_types; i++) {
-        if (types[i].type == type) {
-            *elements = types[i].elements;
-            *bytes = types[i].bytes;
-            *dtype = types[i].dtype;
+    for (uint32_t i = 1; i < CLV_DTYPE_COUNT; i++) {
+        const clv_format *f = clv_format_of(i);
+        if (f->gguf_name && f->gguf_type == type) {
+            *out = (llm_gguf_type_info){f->gguf_name, f->elements, f->bytes, i};
+            return true;
+        }
+    }
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (others[i].type == type) {
+            *out = others[i].info;
             return true;
         }
     }
@@ -58,21 +43,17 @@ bool llm_gguf_type_block(uint32_t type, uint32_t *elements, uint32_t *bytes,
 
 const char *llm_gguf_type_name(uint32_t type)
 {
-    for (size_t i = 0; i < n_types; i++)
-        if (types[i].type == type)
-            return types[i].name;
-    return NULL;
+    llm_gguf_type_info info;
+    return llm_gguf_type_find(type, &info) ? info.name : NULL;
 }
 
-uint32_t llm_gguf_type_of(uint32_t dtype)
+llm_gguf_types llm_gguf_supported_types(void)
 {
-    for (size_t i = 0; i < n_types; i++)
-        if (dtype != CLV_DTYPE_NONE && types[i].dtype == dtype)
-            return types[i].type;
-    return UINT32_MAX;
-}
-
-const char *llm_gguf_supported_types(void)
-{
-    return "F32, F16, BF16, Q8_0, Q4_0";
+    llm_gguf_types types = {""};
+    int at = 0;
+    for (uint32_t i = 1; i < CLV_DTYPE_COUNT; i++)
+        if (clv_format_is(i, CLV_FORMAT_FLOAT | CLV_FORMAT_BLOCK))
+            at += snprintf(types.text + at, sizeof types.text - (size_t)at,
+                           "%s%s", at ? ", " : "", clv_format_of(i)->gguf_name);
+    return types;
 }

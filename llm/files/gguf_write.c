@@ -162,17 +162,15 @@ void llm_gguf_writer_kv(llm_gguf_writer *w, const llm_gguf_kv *kv)
 /* ------------------------------------------------------------------------ */
 /* Tensors                                                                  */
 
-static bool shape_size(uint32_t type, uint32_t rank, const int64_t *dims,
+static bool shape_size(const clv_format *f, uint32_t rank, const int64_t *dims,
                        uint64_t *out)
 {
-    uint32_t elements, bytes, dtype;
-    if (!llm_gguf_type_block(type, &elements, &bytes, &dtype))
+    if (!f || !f->gguf_name || rank < 1 || rank > 4 ||
+        dims[rank - 1] % f->elements)
         return false;
-    if (rank < 1 || rank > 4 || dims[rank - 1] % elements)
-        return false;
-    uint64_t size = bytes;
+    uint64_t size = f->bytes;
     for (uint32_t i = 0; i < rank; i++) {
-        int64_t n = i + 1 < rank ? dims[i] : dims[i] / elements;
+        int64_t n = i + 1 < rank ? dims[i] : dims[i] / f->elements;
         if (n < 1 || __builtin_mul_overflow(size, (uint64_t)n, &size))
             return false;
     }
@@ -202,10 +200,10 @@ void llm_gguf_writer_tensor(llm_gguf_writer *w, llm_str name, uint32_t dtype,
                             uint32_t rank, const int64_t *dims)
 {
     uint64_t size;
-    uint32_t type = llm_gguf_type_of(dtype);
+    const clv_format *format = clv_format_of(dtype);
     if (w->status)
         return;
-    if (!shape_size(type, rank, dims, &size)) {
+    if (!shape_size(format, rank, dims, &size)) {
         w->status = clv_error(CLV_ERR_INVALID,
                               "tensor '%s' has a shape or type that GGUF "
                               "cannot hold",
@@ -222,7 +220,7 @@ void llm_gguf_writer_tensor(llm_gguf_writer *w, llm_str name, uint32_t dtype,
     put_u32(w, &w->tensors, rank);
     for (uint32_t i = 0; i < rank; i++)
         put_u64(w, &w->tensors, (uint64_t)dims[rank - 1 - i]);
-    put_u32(w, &w->tensors, type);
+    put_u32(w, &w->tensors, format->gguf_type);
     put_u64(w, &w->tensors, w->offset);
     w->sizes[w->n_tensors++] = size;
     w->offset += size + padding(size);

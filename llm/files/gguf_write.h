@@ -29,7 +29,7 @@ void llm_gguf_writer_strings(llm_gguf_writer *w, const char *key,
 /* A setting of another file, as it is. */
 void llm_gguf_writer_kv(llm_gguf_writer *w, const llm_gguf_kv *kv);
 
-/* dims: rank 1..4, outermost first; dtype one of llm_gguf_type_of(). */
+/* dims: rank 1..4, outermost first; dtype: one that GGUF has. */
 void llm_gguf_writer_tensor(llm_gguf_writer *w, llm_str name, uint32_t dtype,
                             uint32_t rank, const int64_t *dims);
 

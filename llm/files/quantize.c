@@ -42,18 +42,18 @@ static clv_status check_input(const llm_gguf *g)
                          llm_gguf_path(g));
     for (uint64_t i = 0; i < llm_gguf_tensor_count(g); i++) {
         const llm_gguf_tensor *t = llm_gguf_tensor_at(g, i);
-        if (t->dtype == CLV_DTYPE_NONE || llm_recode_check(t->dtype))
+        if (!clv_format_is(t->dtype, CLV_FORMAT_FLOAT | CLV_FORMAT_BLOCK))
             return clv_error(CLV_ERR_UNSUPPORTED,
                              "%s: tensor '%s' has type %s, supported: %s; "
                              "start from the F16 file of the model",
                              llm_gguf_path(g), llm_str_show(t->name).text,
                              llm_gguf_type_name(t->type),
-                             llm_gguf_supported_types());
+                             llm_gguf_supported_types().text);
     }
     return CLV_OK;
 }
 
-/* Answers the elements of all tensors. */
+/* Writes the header. Returns the number of elements of all tensors. */
 static uint64_t describe(const llm_gguf *g, uint32_t dtype, llm_gguf_writer *w)
 {
     for (uint64_t i = 0; i < llm_gguf_kv_count(g); i++) {
@@ -61,7 +61,8 @@ static uint64_t describe(const llm_gguf *g, uint32_t dtype, llm_gguf_writer *w)
         if (!dropped(kv->key))
             llm_gguf_writer_kv(w, kv);
     }
-    llm_gguf_writer_u32(w, "general.file_type", llm_recode_file_type(dtype));
+    llm_gguf_writer_u32(w, "general.file_type",
+                        clv_format_of(dtype)->gguf_file_type);
     llm_gguf_writer_u32(w, "general.quantization_version", 2);
     uint64_t total = 0;
     for (uint64_t i = 0; i < llm_gguf_tensor_count(g); i++) {
@@ -76,20 +77,19 @@ static uint64_t describe(const llm_gguf *g, uint32_t dtype, llm_gguf_writer *w)
 static clv_status write_tensors(const llm_gguf *g, uint32_t dtype,
                                 llm_recode *r)
 {
-    clv_status status = CLV_OK;
-    for (uint64_t i = 0; i < llm_gguf_tensor_count(g) && !status; i++) {
+    for (uint64_t i = 0; i < llm_gguf_tensor_count(g); i++) {
         const llm_gguf_tensor *t = llm_gguf_tensor_at(g, i);
         uint64_t columns = (uint64_t)t->dims[t->rank - 1];
-        status = llm_recode_write(r, &(llm_recode_tensor){
-                                         .name = t->name,
-                                         .from = t->dtype,
-                                         .to = target(g, t, dtype),
-                                         .data = t->data,
-                                         .rows = elements(t) / columns,
-                                         .columns = columns,
-                                     });
+        CLV_TRY(llm_recode_write(r, &(llm_recode_tensor){
+                                        .name = t->name,
+                                        .from = t->dtype,
+                                        .to = target(g, t, dtype),
+                                        .data = t->data,
+                                        .rows = elements(t) / columns,
+                                        .columns = columns,
+                                    }));
     }
-    return status;
+    return CLV_OK;
 }
 
 static clv_status quantize(const llm_gguf *g, const char *out, uint32_t dtype,
@@ -97,12 +97,10 @@ static clv_status quantize(const llm_gguf *g, const char *out, uint32_t dtype,
 {
     llm_gguf_writer *w = NULL;
     llm_recode recode = {0};
-    clv_status status = llm_gguf_writer_create(&w);
-    if (status)
-        return status;
+    CLV_TRY(llm_gguf_writer_create(&w));
     uint64_t total = describe(g, dtype, w);
-    status = llm_recode_init(&recode, w, "quantizing", total, progress,
-                             progress_ctx);
+    clv_status status = llm_recode_init(&recode, w, "quantizing", total,
+                                        progress, progress_ctx);
     if (!status)
         status = llm_gguf_writer_open(w, out);
     if (!status)
@@ -120,13 +118,9 @@ clv_status clv_quantize(const char *in, const char *out, uint32_t dtype,
     llm_gguf *g = NULL;
     if (!in || !out)
         return clv_error(CLV_ERR_INVALID, "clv_quantize: a path is NULL");
-    clv_status status = llm_recode_check(dtype);
-    if (status)
-        return status;
-    status = llm_gguf_open(in, &g);
-    if (status)
-        return status;
-    status = check_input(g);
+    CLV_TRY(llm_recode_check(dtype));
+    CLV_TRY(llm_gguf_open(in, &g));
+    clv_status status = check_input(g);
     if (!status)
         status = quantize(g, out, dtype, progress, progress_ctx);
     llm_gguf_close(g);

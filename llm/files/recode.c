@@ -1,48 +1,19 @@
 #include "recode.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { PIECE = 1 << 18 }; /* elements, a multiple of every block */
 
-static const struct {
-    uint32_t dtype, file_type;
-    float largest; /* magnitude whose encoding stays finite */
-} targets[] = {
-    {CLV_DTYPE_F32, 0, INFINITY},      {CLV_DTYPE_F16, 1, 65504},
-    {CLV_DTYPE_Q4_0, 2, 65504.0f * 8}, {CLV_DTYPE_Q8_0, 7, 65504.0f * 127},
-    {CLV_DTYPE_BF16, 32, 3.38e38f},
-};
-
-enum { N_TARGETS = sizeof targets / sizeof targets[0] };
-
 clv_status llm_recode_check(uint32_t dtype)
 {
-    for (int i = 0; i < N_TARGETS; i++)
-        if (targets[i].dtype == dtype)
-            return CLV_OK;
-    const char *name = clv_dtype_name(dtype);
+    const clv_format *f = clv_format_of(dtype);
+    if (f && f->encode)
+        return CLV_OK;
     return clv_error(
         CLV_ERR_UNSUPPORTED, "files of %s cannot be made; supported: %s",
-        name ? name : "an unknown type", llm_gguf_supported_types());
-}
-
-uint32_t llm_recode_file_type(uint32_t dtype)
-{
-    for (int i = 0; i < N_TARGETS; i++)
-        if (targets[i].dtype == dtype)
-            return targets[i].file_type;
-    return 0;
-}
-
-static float largest(uint32_t dtype)
-{
-    for (int i = 0; i < N_TARGETS; i++)
-        if (targets[i].dtype == dtype)
-            return targets[i].largest;
-    return INFINITY;
+        f ? f->name : "an unknown type", llm_gguf_supported_types().text);
 }
 
 static bool ends_with(llm_str s, const char *suffix)
@@ -54,18 +25,16 @@ static bool ends_with(llm_str s, const char *suffix)
 uint32_t llm_recode_target(llm_str name, uint32_t rank, int64_t columns,
                            uint32_t dtype, bool tied)
 {
-    uint32_t elements, bytes;
     /* Expert routers decide by small differences. */
     if (rank < 2 || ends_with(name, "ffn_gate_inp.weight") ||
         ends_with(name, "_norm.weight"))
         return CLV_DTYPE_F32;
-    if (dtype == CLV_DTYPE_Q4_0 &&
+    const clv_format *f = clv_format_of(dtype);
+    if (f->format_class == CLV_FORMAT_BLOCK && f->bits < 8 &&
         llm_str_equal(name,
                       llm_str_of(tied ? "token_embd.weight" : "output.weight")))
         dtype = CLV_DTYPE_Q8_0;
-    if (!clv_dtype_block(dtype, &elements, &bytes) || columns % elements)
-        return CLV_DTYPE_F16;
-    return dtype;
+    return columns % clv_format_of(dtype)->elements ? CLV_DTYPE_F16 : dtype;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -110,19 +79,19 @@ static clv_status report(llm_recode *r, uint64_t n)
 static clv_status check_values(const llm_recode_tensor *t, const float *values,
                                uint64_t n)
 {
-    float most = largest(t->to);
+    const clv_format *to = clv_format_of(t->to);
     for (uint64_t i = 0; i < n; i++) {
         if (!isfinite(values[i]))
             return clv_error(CLV_ERR_FORMAT,
                              "tensor '%s' holds a value that is not finite; "
                              "download the model again",
                              llm_str_show(t->name).text);
-        if (fabsf(values[i]) > most)
+        if (fabsf(values[i]) > to->largest)
             return clv_error(CLV_ERR_FORMAT,
                              "tensor '%s' holds %g, %s reaches to %g; choose "
                              "another type",
-                             llm_str_show(t->name).text, values[i],
-                             clv_dtype_name(t->to), most);
+                             llm_str_show(t->name).text, values[i], to->name,
+                             (double)to->largest);
     }
     return CLV_OK;
 }
@@ -132,37 +101,30 @@ static clv_status write_piece(llm_recode *r, const llm_recode_tensor *t,
                               const uint8_t *data, uint64_t n)
 {
     uint64_t size = 0;
-    clv_status status = clv_dtype_size(t->to, n, &size);
-    if (status)
-        return status;
+    CLV_TRY(clv_dtype_size(t->to, n, &size));
     if (t->from != t->to) {
-        status = clv_dtype_to_f32(t->from, data, r->values, n);
-        if (!status)
-            status = check_values(t, r->values, n);
-        if (!status)
-            status = clv_dtype_from_f32(t->to, r->values, r->encoded, n);
+        CLV_TRY(clv_dtype_to_f32(t->from, data, r->values, n));
+        CLV_TRY(check_values(t, r->values, n));
+        CLV_TRY(clv_dtype_from_f32(t->to, r->values, r->encoded, n));
         data = r->encoded;
     }
-    if (!status)
-        status = llm_gguf_writer_data(r->writer, data, size);
-    return status ? status : report(r, n);
+    CLV_TRY(llm_gguf_writer_data(r->writer, data, size));
+    return report(r, n);
 }
 
-/* A run of elements that lie one after another. */
-static clv_status write_run(llm_recode *r, const llm_recode_tensor *t,
-                            const uint8_t *data, uint64_t n)
+/* n elements that follow one another. */
+static clv_status write_range(llm_recode *r, const llm_recode_tensor *t,
+                              const uint8_t *data, uint64_t n)
 {
-    clv_status status = CLV_OK;
-    for (uint64_t at = 0; at < n && !status; at += PIECE) {
+    for (uint64_t at = 0; at < n; at += PIECE) {
         uint64_t offset = 0, piece = n - at < PIECE ? n - at : PIECE;
-        status = clv_dtype_size(t->from, at, &offset);
-        if (!status)
-            status = write_piece(r, t, data + offset, piece);
+        CLV_TRY(clv_dtype_size(t->from, at, &offset));
+        CLV_TRY(write_piece(r, t, data + offset, piece));
     }
-    return status;
+    return CLV_OK;
 }
 
-/* Where the row that is written as number row lies. */
+/* The row of the source that is written as number `row`. */
 static uint64_t source_row(uint64_t row, uint32_t head)
 {
     uint64_t first = row / head * head, within = row % head;
@@ -172,27 +134,27 @@ static uint64_t source_row(uint64_t row, uint32_t head)
 static clv_status write_interleaved(llm_recode *r, const llm_recode_tensor *t)
 {
     uint64_t row_size = 0;
-    clv_status status = clv_dtype_size(t->from, t->columns, &row_size);
+    CLV_TRY(clv_dtype_size(t->from, t->columns, &row_size));
     const uint8_t *data = t->data;
     uint64_t most = PIECE / t->columns, n = 0;
-    for (uint64_t i = 0; i < t->rows && !status; i++) {
+    for (uint64_t i = 0; i < t->rows; i++) {
         const uint8_t *row = data + source_row(i, t->interleave) * row_size;
         if (most == 0) {
-            status = write_run(r, t, row, t->columns);
+            CLV_TRY(write_range(r, t, row, t->columns));
             continue;
         }
         memcpy(r->gathered + n++ * row_size, row, row_size);
         if (n == most || i + 1 == t->rows) {
-            status = write_piece(r, t, r->gathered, n * t->columns);
+            CLV_TRY(write_piece(r, t, r->gathered, n * t->columns));
             n = 0;
         }
     }
-    return status;
+    return CLV_OK;
 }
 
 clv_status llm_recode_write(llm_recode *r, const llm_recode_tensor *t)
 {
     if (t->interleave)
         return write_interleaved(r, t);
-    return write_run(r, t, t->data, t->rows * t->columns);
+    return write_range(r, t, t->data, t->rows * t->columns);
 }

@@ -1,10 +1,12 @@
 /*
- * Tensors on their way into a GGUF file, converted to another dtype piece by
- * piece, so that memory stays bounded whatever their size.
+ * Writing tensors to a GGUF file in another dtype. They are converted in
+ * pieces, so that memory does not grow with their size.
  */
 #pragma once
 
 #include "gguf_write.h"
+
+#include <cleave/plugin_format.h>
 
 typedef struct llm_recode {
     llm_gguf_writer *writer;
@@ -38,14 +40,13 @@ void llm_recode_finish(llm_recode *r); /* of zeroes is legal */
 clv_status llm_recode_write(llm_recode *r, const llm_recode_tensor *t);
 
 /*
- * What a tensor becomes in a file of dtype, which may be any float or block
- * type: vectors are F32, matrices dtype unless their rows are not whole
- * blocks, then F16. In a Q4_0 file the output matrix, or the embedding that
- * stands in for it (tied), is Q8_0, because its errors show most.
+ * The dtype of a tensor in a file of `dtype`, which may be any float or block
+ * type. Vectors are F32. Matrices are of `dtype`, or F16 where their rows are
+ * not whole blocks. In a file of blocks of fewer than 8 bits the output matrix,
+ * or the embedding that replaces it (tied), is Q8_0: errors there have the
+ * largest effect.
  */
 uint32_t llm_recode_target(llm_str name, uint32_t rank, int64_t columns,
                            uint32_t dtype, bool tied);
 /* CLV_ERR_UNSUPPORTED unless files can be made of dtype. */
 clv_status llm_recode_check(uint32_t dtype);
-/* general.file_type of a file of dtype. */
-uint32_t llm_recode_file_type(uint32_t dtype);

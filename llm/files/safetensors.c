@@ -1,7 +1,9 @@
 #include "safetensors.h"
 
-#include "json.h"
-#include "../str.h"
+#include "../base/json.h"
+#include "../base/str.h"
+
+#include <cleave/plugin_format.h>
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,16 +14,11 @@ enum { MAX_HEADER = 100 << 20, MAX_TENSORS = 1 << 20 };
 
 static const struct {
     const char *name;
-    uint32_t size, dtype;
-} types[] = {
-    {"F64", 8, CLV_DTYPE_NONE},     {"F32", 4, CLV_DTYPE_F32},
-    {"F16", 2, CLV_DTYPE_F16},      {"BF16", 2, CLV_DTYPE_BF16},
-    {"I64", 8, CLV_DTYPE_NONE},     {"I32", 4, CLV_DTYPE_I32},
-    {"I16", 2, CLV_DTYPE_NONE},     {"I8", 1, CLV_DTYPE_I8},
-    {"U64", 8, CLV_DTYPE_NONE},     {"U32", 4, CLV_DTYPE_NONE},
-    {"U16", 2, CLV_DTYPE_NONE},     {"U8", 1, CLV_DTYPE_NONE},
-    {"BOOL", 1, CLV_DTYPE_NONE},    {"F8_E4M3", 1, CLV_DTYPE_NONE},
-    {"F8_E5M2", 1, CLV_DTYPE_NONE},
+    uint32_t size;
+} others[] = {
+    /* types that have no clv_dtype */
+    {"F64", 8}, {"I64", 8}, {"I16", 2},  {"U64", 8},     {"U32", 4},
+    {"U16", 2}, {"U8", 1},  {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1},
 };
 
 /* One mapped file and the names its tensors point to. */
@@ -57,11 +54,21 @@ static clv_status parse_type(const char *path, const cJSON *item,
     const cJSON *type = cJSON_GetObjectItemCaseSensitive(item, "dtype");
     if (!cJSON_IsString(type))
         return bad_tensor(path, t->name, "has no dtype");
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-        if (strcmp(types[i].name, type->valuestring) == 0) {
-            t->type = types[i].name;
-            t->dtype = types[i].dtype;
-            *element = types[i].size;
+    for (uint32_t i = 1; i < CLV_DTYPE_COUNT; i++) {
+        const clv_format *f = clv_format_of(i);
+        if (f->safetensors_name &&
+            strcmp(f->safetensors_name, type->valuestring) == 0) {
+            t->type = f->safetensors_name;
+            t->dtype = i;
+            *element = f->bytes;
+            return CLV_OK;
+        }
+    }
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (strcmp(others[i].name, type->valuestring) == 0) {
+            t->type = others[i].name;
+            t->dtype = CLV_DTYPE_NONE;
+            *element = others[i].size;
             return CLV_OK;
         }
     }

@@ -1,6 +1,8 @@
 #include "safetensors.h"
 
-#include "../str.h"
+#include "../base/str.h"
+
+#include <cleave/plugin_format.h>
 
 #include <inttypes.h>
 #include <string.h>
@@ -23,8 +25,7 @@ clv_status llm_safetensors_to_f32(const llm_safetensors_tensor *t, float *out)
         }
         return CLV_OK;
     }
-    if (t->dtype == CLV_DTYPE_F32 || t->dtype == CLV_DTYPE_F16 ||
-        t->dtype == CLV_DTYPE_BF16)
+    if (clv_format_is(t->dtype, CLV_FORMAT_FLOAT))
         return clv_dtype_to_f32(t->dtype, t->data, out, t->count);
     return unsupported(t, "F64, F32, F16 or BF16");
 }

@@ -3,41 +3,139 @@
 #include <stdio.h>
 #include <string.h>
 
-static const llm_arch *const architectures[] = {
+extern const llm_arch llm_arch_llama;
+
+static const llm_arch *const archs[] = {
     &llm_arch_llama,
 };
-static const uint32_t n_architectures =
-    sizeof(architectures) / sizeof(architectures[0]);
 
-const llm_arch *llm_arch_find(const char *name)
+enum { N_ARCHS = sizeof archs / sizeof archs[0] };
+
+const llm_arch *llm_arch_at(uint32_t i)
 {
-    for (uint32_t i = 0; i < n_architectures; i++)
-        if (!strcmp(architectures[i]->name, name))
-            return architectures[i];
-    return NULL;
+    return i < N_ARCHS ? archs[i] : NULL;
 }
 
-clv_status llm_arch_unknown(const char *name)
+static void list(char *text, size_t size, const char *name)
 {
-    char known[256] = "";
-    for (uint32_t i = 0, at = 0; i < n_architectures && at < sizeof(known); i++)
-        at += (uint32_t)snprintf(known + at, sizeof(known) - at, "%s%s",
-                                 i ? ", " : "", architectures[i]->name);
+    const size_t n = strlen(text);
+    snprintf(text + n, size - n, "%s%s", n ? ", " : "", name);
+}
+
+static clv_status unsupported(const char *name, const char *where,
+                              const char *known)
+{
     return clv_error(CLV_ERR_UNSUPPORTED,
-                     "architecture '%s' is not supported; there is: %s", name,
-                     known);
+                     "%s: architecture '%s' is not supported; supported: %s",
+                     where, name, known);
 }
 
-clv_value llm_graph_use(llm_graph *g, const llm_weight *w)
+clv_status llm_arch_find(const char *name, const char *where,
+                         const llm_arch **out)
 {
-    if (!w)
-        return CLV_NO_TENSOR;
-    return clv_graph_weight(g->graph, w->name, w->tensor);
+    char known[512] = "";
+    for (uint32_t i = 0; i < N_ARCHS; i++) {
+        *out = archs[i];
+        if (!strcmp(archs[i]->name, name))
+            return CLV_OK;
+        list(known, sizeof known, archs[i]->name);
+    }
+    return unsupported(name, where, known);
 }
 
-clv_value llm_graph_linear(llm_graph *g, clv_value x, const llm_weight *w,
-                           const llm_weight *bias)
+clv_status llm_arch_find_class(const char *name, const char *where,
+                               const llm_arch **out, const llm_class **class)
 {
-    return clv_graph_matmul(g->graph, x, llm_graph_use(g, w),
-                            llm_graph_use(g, bias));
+    char known[512] = "";
+    for (uint32_t i = 0; i < N_ARCHS; i++) {
+        *out = archs[i];
+        for (*class = archs[i]->classes; (*class)->name; ++*class) {
+            if (!strcmp((*class)->name, name))
+                return CLV_OK;
+            list(known, sizeof known, (*class)->name);
+        }
+    }
+    return unsupported(name, where, known);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Tensors                                                                  */
+
+static int64_t width(const llm_hparams *h, uint8_t which)
+{
+    switch (which) {
+    case LLM_EMBD:
+        return h->n_embd;
+    case LLM_FF:
+        return h->n_ff;
+    case LLM_VOCAB:
+        return h->n_vocab;
+    case LLM_Q:
+        return (int64_t)h->n_heads * h->head_dim;
+    case LLM_KV:
+        return (int64_t)h->n_kv_heads * h->head_dim;
+    case LLM_EXPERTS:
+        return h->n_experts;
+    }
+    return 0;
+}
+
+/* Block 0 is what the model has once, block i + 1 is layer i. */
+static bool belongs(const llm_hparams *h, const llm_tensor_row *row,
+                    uint32_t block)
+{
+    return (row->role >= LLM_LAYER_ROLES) == (block > 0) &&
+           !(row->flags & (h->n_experts ? LLM_DENSE : LLM_SPARSE));
+}
+
+static void describe(const llm_hparams *h, llm_tensor *t)
+{
+    const llm_tensor_row *row = t->row;
+    const char *suffix = t->bias ? "bias" : "weight";
+    char gguf[32] = "", hf[32] = "";
+    if (t->block) {
+        t->layer = t->block - 1;
+        snprintf(gguf, sizeof gguf, "blk.%u.", t->layer);
+        snprintf(hf, sizeof hf, "model.layers.%u.", t->layer);
+    }
+    snprintf(t->gguf, sizeof t->gguf, "%s%s.%s", gguf, row->gguf, suffix);
+    snprintf(t->hf, sizeof t->hf, "%s%s.%s", hf, row->hf, suffix);
+    t->optional = t->bias && row->flags & LLM_MAYBE_BIAS;
+    t->n_parts = 1;
+    t->rank = 0;
+    if (strchr(row->hf, '#'))
+        t->dims[t->rank++] = t->n_parts = h->n_experts;
+    t->dims[t->rank++] = width(h, row->out);
+    if (row->in != LLM_NONE && !t->bias)
+        t->dims[t->rank++] = width(h, row->in);
+}
+
+bool llm_tensor_next(const llm_hparams *h, llm_tensor *t)
+{
+    const llm_tensor_row *rows = h->arch->tensors;
+    t->bias = t->row && !t->bias && t->row->flags & (LLM_BIAS | LLM_MAYBE_BIAS);
+    if (!t->bias) {
+        do {
+            if (!rows[t->at].gguf) {
+                t->at = 0;
+                t->block++;
+            }
+            if (t->block > h->n_layers)
+                return false;
+            t->row = &rows[t->at++];
+        } while (!belongs(h, t->row, t->block));
+    }
+    describe(h, t);
+    return true;
+}
+
+void llm_tensor_part(const llm_tensor *tensor, uint32_t part,
+                     char name[LLM_TENSOR_NAME])
+{
+    const char *number = strchr(tensor->hf, '#');
+    if (number)
+        snprintf(name, LLM_TENSOR_NAME, "%.*s%u%s", (int)(number - tensor->hf),
+                 tensor->hf, part, number + 1);
+    else
+        memcpy(name, tensor->hf, sizeof tensor->hf);
 }

@@ -1,14 +1,88 @@
 /*
- * Architectures: what weights a model has and what graph computes its logits.
- * Each has a file of its own in models/ and a line in arch.c.
- *
- * load() runs once a model and fills llm_weights; build() runs once a plan
- * variant and adds the ops. Both report through a sticky first error, so that
- * they read as a plain list of weights and ops.
+ * Architectures. Each has one file in this folder and one row in arch.c. Its
+ * llm_arch names everything that depends on the architecture: names and shapes
+ * of the weights, keys of the settings, classes of Hugging Face, and the graph.
+ * Sources, the converter and made-up models read it and know no architecture.
  */
 #pragma once
 
-#include "../files/source.h"
+#include "hparams.h"
+
+/* ------------------------------------------------------------------------ */
+/* Weights                                                                  */
+
+/* What a weight is used for. Those from LLM_LAYER_ROLES on are in each layer.
+ */
+typedef enum llm_role {
+    LLM_TOKEN_EMBD,
+    LLM_OUTPUT_NORM,
+    LLM_OUTPUT,
+    LLM_LAYER_ROLES,
+    LLM_ATTN_NORM = LLM_LAYER_ROLES,
+    LLM_ATTN_Q,
+    LLM_ATTN_K,
+    LLM_ATTN_V,
+    LLM_ATTN_OUTPUT,
+    LLM_FFN_NORM,
+    LLM_FFN_GATE, /* of all experts, where there are some */
+    LLM_FFN_UP,
+    LLM_FFN_DOWN,
+    LLM_FFN_ROUTER,
+    LLM_ROLE_COUNT,
+} llm_role;
+
+/* Dimensions of weights in terms of the settings. */
+typedef enum llm_width {
+    LLM_NONE, /* of a vector's second dimension */
+    LLM_EMBD,
+    LLM_FF,
+    LLM_VOCAB,
+    LLM_Q,  /* n_heads * head_dim */
+    LLM_KV, /* n_kv_heads * head_dim */
+    LLM_EXPERTS,
+} llm_width;
+
+enum {
+    LLM_BIAS = 1u << 0,       /* has a bias [out] */
+    LLM_MAYBE_BIAS = 1u << 1, /* a file may have a bias */
+    LLM_TIED = 1u << 2,       /* absent where the embedding stands in for it */
+    LLM_ROTARY = 1u << 3,     /* rows are rotated in pairs, head by head */
+    LLM_DENSE = 1u << 4,      /* only in models without experts */
+    LLM_SPARSE = 1u << 5,     /* only in models with experts */
+};
+
+/* A weight of an architecture. Files append ".weight" or ".bias" to the names,
+ * and put "blk.N." or "model.layers.N." in front of those of layer N. */
+typedef struct llm_tensor_row {
+    uint8_t role;          /* llm_role */
+    uint8_t out, in;       /* llm_width */
+    uint8_t flags;         /* LLM_BIAS and so on */
+    const char *gguf, *hf; /* '#' in hf: one tensor [out, in] for each expert,
+                              in GGUF one [n_experts, out, in] */
+} llm_tensor_row;
+
+enum { LLM_TENSOR_NAME = 128 };
+
+/* One tensor of a model. */
+typedef struct llm_tensor {
+    const llm_tensor_row *row;
+    uint32_t layer; /* of a layer's role */
+    bool bias;
+    bool optional;
+    char gguf[LLM_TENSOR_NAME]; /* "blk.0.attn_q.weight" */
+    char hf[LLM_TENSOR_NAME];   /* "model.layers.0.self_attn.q_proj.weight" */
+    uint32_t rank;
+    int64_t dims[3];    /* [out, in] or [n]; [experts, out, in] */
+    uint32_t n_parts;   /* tensors in Hugging Face files */
+    uint32_t at, block; /* where llm_tensor_next() goes on */
+} llm_tensor;
+
+/* The next tensor that a model of these settings can have; *tensor starts as
+ * zeros. False after the last. */
+bool llm_tensor_next(const llm_hparams *h, llm_tensor *tensor);
+/* The name of a part in Hugging Face files. */
+void llm_tensor_part(const llm_tensor *tensor, uint32_t part,
+                     char name[LLM_TENSOR_NAME]);
 
 /* A weight of a model. The model owns it and its tensor. */
 typedef struct llm_weight {
@@ -17,62 +91,73 @@ typedef struct llm_weight {
     clv_tensor *scales; /* of the tensor, or NULL */
 } llm_weight;
 
-/* Weights of a layer, shapes [out, in]. Optional ones are NULL if absent. */
-typedef struct llm_layer {
-    const llm_weight *attn_norm;  /* [n_embd] */
-    const llm_weight *q, *q_bias; /* [n_heads * head_dim, n_embd] */
-    const llm_weight *k, *k_bias; /* [n_kv_heads * head_dim, n_embd] */
-    const llm_weight *v, *v_bias;
-    const llm_weight *o, *o_bias;       /* [n_embd, n_heads * head_dim] */
-    const llm_weight *ffn_norm;         /* [n_embd] */
-    const llm_weight *gate, *gate_bias; /* [n_ff, n_embd] */
-    const llm_weight *up, *up_bias;
-    const llm_weight *down, *down_bias; /* [n_embd, n_ff] */
-    /* With experts in their place: which of them, and [n_experts, out, in]. */
-    const llm_weight *router; /* [n_experts, n_embd] */
-    const llm_weight *gate_exps, *up_exps, *down_exps;
-} llm_layer;
+/* A matrix or a norm, and what is added after it. Absent ones are NULL. */
+typedef struct llm_linear {
+    const llm_weight *weight, *bias;
+} llm_linear;
 
 typedef struct llm_weights {
-    const llm_weight *token_embd;  /* [n_vocab, n_embd] */
-    const llm_weight *output_norm; /* [n_embd] */
-    const llm_weight *output;      /* [n_vocab, n_embd]; may be token_embd */
-    const llm_weight *rope_freqs;  /* [rope_dim / 2], for CLV_OP_ROPE */
-    llm_layer *layers;             /* [n_layers], owned by the model */
+    llm_linear model[LLM_ROLE_COUNT];
+    llm_linear (*layers)[LLM_ROLE_COUNT]; /* [n_layers], owned by the model */
+    const llm_weight *rope_freqs;         /* [rope_dim / 2], for CLV_OP_ROPE */
 } llm_weights;
 
-/* Takes weights out of a source; see weights.h. */
-typedef struct llm_loader llm_loader;
+/* ------------------------------------------------------------------------ */
+/* Graphs                                                                   */
 
-/* A graph being built. The values are there before build() is called. */
+/* A graph being built. blocks.h has the parts it is made of. */
 typedef struct llm_graph {
     clv_graph *graph;
+    const llm_hparams *hp;
+    const llm_weights *weights;
     clv_dim rows;      /* symbol: cache rows in use */
     clv_value ids;     /* i32 [n] */
     clv_value pos;     /* i32 [n], also the cache rows of the new tokens */
     clv_value out_ids; /* i32 [m]: rows whose logits are wanted; CLV_NO_TENSOR:
                           all */
     clv_value *k, *v;  /* [n_layers] of [n_ctx, n_kv_heads * head_dim] */
+    clv_value embd, freqs; /* set by llm_embed() */
 } llm_graph;
 
-typedef struct llm_arch {
-    const char *name;
-    void (*load)(llm_loader *loader, const llm_hparams *hp,
-                 llm_weights *weights);
-    /* Returns the logits [m, n_vocab]. */
-    clv_value (*build)(llm_graph *g, const llm_hparams *hp,
-                       const llm_weights *weights);
-} llm_arch;
+/* ------------------------------------------------------------------------ */
+/* Architectures                                                            */
 
-/* NULL for an unknown name. */
-const llm_arch *llm_arch_find(const char *name);
-/* CLV_ERR_UNSUPPORTED, naming those there are. */
-clv_status llm_arch_unknown(const char *name);
+/* A class of Hugging Face models that the architecture computes. */
+typedef struct llm_class {
+    const char *name;     /* "MistralForCausalLM" */
+    uint32_t settings;    /* LLM_SETTING_WINDOW, _EXPERTS: those it has */
+    llm_hparams defaults; /* of keys that config.json may leave out */
+} llm_class;
 
-/* w in the graph; CLV_NO_TENSOR for NULL. */
-clv_value llm_graph_use(llm_graph *g, const llm_weight *w);
-/* x * w + bias. bias may be NULL. */
-clv_value llm_graph_linear(llm_graph *g, clv_value x, const llm_weight *w,
-                           const llm_weight *bias);
+/* A published model, whose shape made-up models can have. */
+typedef struct llm_published {
+    const char *name;    /* "llama3-8b" */
+    bool tied;           /* token_embd is the output matrix too */
+    bool biased;         /* q, k and v have their optional biases */
+    llm_hparams hparams; /* what they leave 0 is as in files without the key */
+} llm_published;
 
-extern const llm_arch llm_arch_llama;
+/* Lists end with a row of zeros. */
+struct llm_arch {
+    const char *name; /* GGUF's, in front of its keys too: "llama" */
+    const llm_tensor_row *tensors;
+    const llm_setting *settings; /* beside those of all architectures */
+    const llm_class *classes;
+    const char *const *activations; /* config.json's names of hidden_act */
+    uint32_t gguf_rope; /* clv_rope_mode of q and k in GGUF files; in Hugging
+                           Face files they are CLV_ROPE_HALVES */
+    const llm_published *published;
+    /* Adds the ops and returns the logits [m, n_vocab]. Errors stick to the
+     * graph. */
+    clv_value (*build)(llm_graph *g);
+};
+
+/* By GGUF's name. CLV_ERR_UNSUPPORTED, with those there are, for an unknown
+ * one; where begins the message. */
+clv_status llm_arch_find(const char *name, const char *where,
+                         const llm_arch **out);
+/* By the class, which is set too. */
+clv_status llm_arch_find_class(const char *name, const char *where,
+                               const llm_arch **out, const llm_class **class);
+/* NULL after the last. */
+const llm_arch *llm_arch_at(uint32_t i);

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "array.h"
+#include "../base/array.h"
 
 /* Compiled; does not change, so threads may share it. */
 typedef struct llm_regex llm_regex;

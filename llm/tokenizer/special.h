@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "array.h"
+#include "../base/array.h"
 
 typedef struct llm_special {
     llm_str text;

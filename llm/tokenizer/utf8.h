@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "array.h"
+#include "../base/array.h"
 
 /* Bytes of the sequence at s, of which n >= 1 are there; 0 if it is none. */
 uint32_t llm_utf8_size(const char *s, uint64_t n);

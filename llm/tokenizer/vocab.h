@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "array.h"
+#include "../base/array.h"
 
 /* As GGUF numbers them. */
 typedef enum llm_token_type {

@@ -5,8 +5,6 @@
 
 clv_status cpu_op_caps(clv_plugin_device *dev, const clv_subgraph *graph,
                        clv_op_caps *out, uint32_t stride);
-clv_status cpu_cost_hints(clv_plugin_device *dev, const clv_subgraph *graph,
-                          clv_cost_hint *out, uint32_t stride);
 
 /* Reads a graph's own struct and checks its arrays are there. */
 clv_status cpu_graph_read(const clv_host_api *host, const clv_subgraph *graph,

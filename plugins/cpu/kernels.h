@@ -1,6 +1,19 @@
 /*
- * The CPU plugin's kernels: one table of function pointers, filled from the
- * scalar reference and overridden upward by instruction set (see dispatch.c).
+ * The CPU plugin's kernels: one table of function pointers for each instruction
+ * set. The scalar reference fills it first; an instruction set replaces what it
+ * has (see dispatch.c).
+ *
+ * Files of kernels are named by what they hold:
+ *   <format>.c        the kernels of a weight format: q4_0.c. A new format
+ * needs none: the reference computes with its row in cleave/plugin_format.h. An
+ * instruction set gains speed by a file of its own, which fills a cpu_format.
+ *   <op>[_<shape>][_<operands>].h
+ *                     parts of these that formats share. shape: gemv for few
+ *                     rows of x, where weights are read once as they are
+ *                     stored; gemm for many, where weights are repacked into
+ *                     panels; none for both. operands: the arithmetic, u8s8 for
+ *                     unsigned weights times signed x of 8 bits.
+ *   <op>.c            the other ops: attention.c, elementwise.c
  *
  * Kernels get everything as arguments: no state, no allocation, no threads.
  * The caller divides work by handing each thread a range. Rows are contiguous;
@@ -8,7 +21,7 @@
  */
 #pragma once
 
-#include <cleave/plugin.h>
+#include <cleave/plugin_format.h>
 
 #include <stddef.h>
 #include <stdint.h>
@@ -17,29 +30,30 @@
  * 64-byte aligned. */
 #define CPU_SCRATCH_SIZE (512 * 1024)
 
-/* Blocks of CLV_DTYPE_Q8_0 and CLV_DTYPE_Q4_0, as plugin.h defines them. */
-#define CPU_QK 32
-typedef struct cpu_block_q8_0 {
-    uint16_t d; /* f16 */
-    int8_t q[CPU_QK];
-} cpu_block_q8_0;
-typedef struct cpu_block_q4_0 {
-    uint16_t d; /* f16 */
-    uint8_t q[CPU_QK / 2];
-} cpu_block_q4_0;
+/* Elements of a row of x with a scale of their own once the row is prepared.
+ * Kernels of blocks, and of integers with scales beside them, read weights in
+ * such steps. */
+#define CPU_BLOCK 32
+
+/* Bytes up to the next cache line. */
+static inline uint64_t cpu_round_up(uint64_t size)
+{
+    return (size + 63) / 64 * 64;
+}
 
 /*
  * y[i, o] = dot(x[i, :], w[o, :]) + bias[o]  for i < n, o_begin <= o < o_end
  *
  * o_begin is a multiple of 16, and so is o_end unless it is w's last row.
  *
- * Where the table has a prepare function for w's dtype, xp holds the prepared
- * rows of x (prepared once for all threads), and x is not read.
+ * Where the format has a prepare function, xp holds the prepared rows of x
+ * (prepared once for all threads), and x is not read.
  *
  * I8 and I4 have their scales beside them: element (o, i) of w is multiplied by
  * scales[o * scale_stride + i / group].
  */
 typedef struct cpu_matmul_args {
+    uint32_t dtype;    /* of w */
     const float *x;    /* [n, k] */
     const void *xp;    /* [n] rows of prepared_size(k) bytes, or NULL */
     const void *w;     /* [o, k] in the weight dtype */
@@ -55,12 +69,6 @@ typedef struct cpu_matmul_args {
 } cpu_matmul_args;
 typedef void (*cpu_matmul_fn)(const cpu_matmul_args *args);
 
-/* Whether rows of k elements in groups fit blocks of CPU_QK. */
-static inline int cpu_in_blocks(int64_t k, int64_t group)
-{
-    return k % CPU_QK == 0 && group % CPU_QK == 0;
-}
-
 /* The scale of element i of row o. */
 static inline float cpu_scale(const cpu_matmul_args *a, int64_t o, int64_t i)
 {
@@ -68,12 +76,24 @@ static inline float cpu_scale(const cpu_matmul_args *a, int64_t o, int64_t i)
     return a->group == a->k ? row[0] : row[(uint32_t)i / (uint32_t)a->group];
 }
 
-/* Turns rows of x into the form the matmul of a weight dtype wants. */
+/* Converts rows of x to the form that the matmul of a format reads. */
 typedef struct cpu_prepare {
     size_t (*row_size)(int64_t k); /* bytes, a multiple of 64 */
     void (*rows)(const float *x, int64_t x_stride, int64_t n, int64_t k,
                  void *out);
 } cpu_prepare;
+
+/* The kernels of one weight format. */
+typedef struct cpu_format {
+    /* GEMV and GEMM: chooses by n. Of I8 and I4 it takes rows and groups of
+     * whole CPU_BLOCK only; cpu_kernels.matmul_any takes all. */
+    cpu_matmul_fn matmul;
+    cpu_prepare prepare; /* rows NULL: x is read as it is */
+    /* Conversion of n elements (whole blocks), as plugin_format.h defines it:
+     * I8 and I4 without their scales. NULL: a format that is not written. */
+    void (*to_f32)(const void *src, float *dst, int64_t n);
+    void (*from_f32)(const float *src, void *dst, int64_t n);
+} cpu_format;
 
 /*
  * Fused attention over heads h_begin..h_end and queries q_begin..q_end; never
@@ -95,23 +115,17 @@ typedef struct cpu_attention_args {
 } cpu_attention_args;
 typedef void (*cpu_attention_fn)(const cpu_attention_args *args);
 
-/* One head row set of CLV_OP_ROPE: rotates `heads` heads of one row. sin_cos:
- * n_rot/2 pairs (sin, cos), already scaled; y may be x. */
+/* CLV_OP_ROPE of one row: rotates `heads` heads. sin_cos: n_rot/2 pairs (sin,
+ * cos), already scaled; y may be x. */
 typedef void (*cpu_rope_fn)(const float *x, const float *sin_cos, float *y,
                             int64_t heads, int64_t head_dim, int64_t n_rot,
                             uint32_t mode);
 
 typedef struct cpu_kernels {
-    /* By weight dtype; NULL where unsupported. I8 and I4: in rows and groups of
-     * whole CPU_QK, see cpu_in_blocks(). */
-    cpu_matmul_fn matmul[CLV_DTYPE_COUNT];
-    cpu_prepare prepare[CLV_DTYPE_COUNT];
-    /* I8 and I4 in any rows and groups; nothing is prepared. */
-    cpu_matmul_fn matmul_odd[CLV_DTYPE_COUNT];
-    /* Conversion of n elements (whole blocks) from and to f32. I8 and I4 only
-     * to f32, without their scales. */
-    void (*to_f32[CLV_DTYPE_COUNT])(const void *src, float *dst, int64_t n);
-    void (*from_f32[CLV_DTYPE_COUNT])(const float *src, void *dst, int64_t n);
+    /* By weight dtype; empty for I32. */
+    cpu_format formats[CLV_DTYPE_COUNT];
+    /* Any format in any rows and groups; x is read as it is. */
+    cpu_matmul_fn matmul_any;
     /* Elementwise over n values; y may be x, a or b. */
     void (*add)(const float *a, const float *b, float *y, int64_t n);
     void (*mul)(const float *a, const float *b, float *y, int64_t n);

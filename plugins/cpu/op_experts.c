@@ -16,6 +16,7 @@
 
 typedef struct task {
     const cpu_run *run;
+    uint32_t dtype; /* of w */
     cpu_matmul_fn fn;
     const cpu_prepare *prepare; /* NULL: x is used as it is */
     cpu_rows x, w, ids, scores, y;
@@ -34,28 +35,23 @@ typedef struct task {
 /* ------------------------------------------------------------------------ */
 /* The region                                                                */
 
-static uint64_t round_up(uint64_t size)
-{
-    return (size + 63) / 64 * 64;
-}
-
 static const cpu_prepare *find_prepare(const cpu_kernels *kernels,
                                        const cpu_tensor *w)
 {
-    const cpu_prepare *prepare = &kernels->prepare[w->dtype];
+    const cpu_prepare *prepare = &kernels->formats[w->dtype].prepare;
     return prepare->rows ? prepare : NULL;
 }
 
 static uint64_t sorted_row_size(const cpu_prepare *prepare, int64_t in)
 {
     return prepare ? prepare->row_size(in)
-                   : round_up((uint64_t)in * sizeof(float));
+                   : cpu_round_up((uint64_t)in * sizeof(float));
 }
 
 /* Bytes before the sorted rows. */
 static uint64_t head_size(int64_t experts, int64_t places)
 {
-    return round_up((uint64_t)(experts + 2 + places) * sizeof(int32_t));
+    return cpu_round_up((uint64_t)(experts + 2 + places) * sizeof(int32_t));
 }
 
 static void share(const cpu_kernels *kernels, const cpu_tensor *tensors,
@@ -171,7 +167,8 @@ static void multiply(const task *t, int64_t expert, int64_t at, int64_t end,
                      cpu_range columns, void *scratch)
 {
     float tile[ROWS_MAX * COLUMNS_MAX];
-    cpu_matmul_args a = {.w = t->w.data +
+    cpu_matmul_args a = {.dtype = t->dtype,
+                         .w = t->w.data +
                               (expert * t->out + columns.begin) * t->w.stride,
                          .y = tile,
                          .k = t->in,
@@ -236,7 +233,8 @@ static void run_experts(const cpu_run *run, const cpu_step *step)
 {
     const cpu_tensor *w = &run->tensors[step->in[1]];
     task t = {.run = run,
-              .fn = run->kernels->matmul[w->dtype],
+              .dtype = w->dtype,
+              .fn = run->kernels->formats[w->dtype].matmul,
               .prepare = find_prepare(run->kernels, w),
               .x = cpu_run_rows(run, step->in[0]),
               .w = cpu_run_rows(run, step->in[1]),

@@ -23,25 +23,19 @@ typedef struct task {
     uint32_t across;
 } task;
 
-/* Integers with scales of their own in rows or groups that are no whole blocks
- * have a kernel of their own. */
-static bool is_odd(const cpu_tensor *w)
+/* Whether the format's own kernel takes w: not where integers have scales for
+ * parts of a block. */
+static bool in_blocks(const cpu_tensor *w)
 {
-    return w->quant && !cpu_in_blocks(w->dims[1], cpu_tensor_group(w));
-}
-
-static cpu_matmul_fn find_kernel(const cpu_kernels *kernels,
-                                 const cpu_tensor *w)
-{
-    return is_odd(w) ? kernels->matmul_odd[w->dtype]
-                     : kernels->matmul[w->dtype];
+    return !w->quant || (w->dims[1] % CPU_BLOCK == 0 &&
+                         cpu_tensor_group(w) % CPU_BLOCK == 0);
 }
 
 static const cpu_prepare *find_prepare(const cpu_kernels *kernels,
                                        const cpu_tensor *w)
 {
-    const cpu_prepare *prepare = &kernels->prepare[w->dtype];
-    return prepare->rows && !is_odd(w) ? prepare : NULL;
+    const cpu_prepare *prepare = &kernels->formats[w->dtype].prepare;
+    return prepare->rows && in_blocks(w) ? prepare : NULL;
 }
 
 static void prepare_chunk(void *ctx, uint32_t index, uint32_t worker)
@@ -90,8 +84,11 @@ static void run_matmul(const cpu_run *run, const cpu_step *step)
     cpu_rows y = cpu_run_rows(run, step->out[0]);
     const cpu_tensor *weight = &run->tensors[step->in[1]];
     task t = {.run = run,
-              .fn = find_kernel(run->kernels, weight),
-              .args = {.x = (const float *)(const void *)x.data,
+              .fn = in_blocks(weight)
+                        ? run->kernels->formats[weight->dtype].matmul
+                        : run->kernels->matmul_any,
+              .args = {.dtype = weight->dtype,
+                       .x = (const float *)(const void *)x.data,
                        .w = w.data,
                        .y = (float *)(void *)y.data,
                        .n = x.n,
@@ -160,7 +157,7 @@ static bool check_matmul(cpu_check *c)
     /* Pieces of whole blocks are as fast as the whole. */
     c->caps.split_granularity[2] =
         w->quant == CLV_QUANT_PER_GROUP ? w->quant_group
-        : w->quant && !is_odd(w)        ? CPU_QK
+        : w->quant && in_blocks(w)      ? CPU_BLOCK
                                         : cpu_dtype_block(w->dtype).elements;
     if (find_prepare(c->kernels, w))
         c->caps.error_class = CLV_ERROR_Q8;

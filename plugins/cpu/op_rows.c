@@ -69,7 +69,7 @@ static void gather_chunk(void *ctx, uint32_t index, uint32_t worker)
             for (int64_t j = columns.begin; j < columns.end; j++)
                 y[j] = NAN;
         } else {
-            t->kernels->to_f32[t->dtype](
+            t->kernels->formats[t->dtype].to_f32(
                 t->table.data + id * t->table.stride +
                     columns.begin / block.elements * block.bytes,
                 y + columns.begin, columns.end - columns.begin);
@@ -126,11 +126,11 @@ static void scatter_chunk(void *ctx, uint32_t index, uint32_t worker)
         int32_t id = t->ids[i];
         if (id < 0 || id >= t->state.n)
             continue;
-        t->kernels->from_f32[t->dtype](cpu_row_f32(&t->src, i) + columns.begin,
-                                       t->state.data + id * t->state.stride +
-                                           columns.begin / block.elements *
-                                               block.bytes,
-                                       columns.end - columns.begin);
+        t->kernels->formats[t->dtype].from_f32(
+            cpu_row_f32(&t->src, i) + columns.begin,
+            t->state.data + id * t->state.stride +
+                columns.begin / block.elements * block.bytes,
+            columns.end - columns.begin);
     }
 }
 
@@ -206,9 +206,10 @@ static void convert_piece(const conversion *t, const char *from, char *to,
                      in.bytes);
         from = packed;
     }
-    k->to_f32[t->x.dtype](from, (float *)(void *)wide, n);
+    k->formats[t->x.dtype].to_f32(from, (float *)(void *)wide, n);
     bool direct = is_packed(&t->y);
-    k->from_f32[t->y.dtype]((float *)(void *)wide, direct ? to : narrow, n);
+    k->formats[t->y.dtype].from_f32((float *)(void *)wide, direct ? to : narrow,
+                                    n);
     if (!direct)
         copy_strided(narrow, out.bytes, to, out_stride, n / out.elements,
                      out.bytes);

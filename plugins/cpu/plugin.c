@@ -36,9 +36,8 @@ static const clv_option options[] = {
 };
 
 /*
- * Left out: power_hint, progress (nothing to move on), flush and invalidate
- * (memory is coherent), export (no handles), and serialisation with
- * program_key: see program.h.
+ * Left out: progress (nothing to move on), flush and invalidate (memory is
+ * coherent), and serialisation with program_key: see program.h.
  */
 static const clv_plugin_api api = {
     .header = {sizeof(clv_plugin_api), CLV_STRUCT_PLUGIN_API, NULL},
@@ -58,7 +57,6 @@ static const clv_plugin_api api = {
     .device_close = cpu_device_close,
     .mem_types = cpu_mem_types,
     .op_caps = cpu_op_caps,
-    .cost_hints = cpu_cost_hints,
     .buffer_alloc = cpu_buffer_alloc,
     .buffer_import = cpu_buffer_import,
     .buffer_free = cpu_buffer_free,

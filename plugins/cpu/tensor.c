@@ -21,8 +21,8 @@ static const struct {
     [CLV_DTYPE_I32] = {"i32", {1, 4}, 4},
     [CLV_DTYPE_I8] = {"i8", {1, 1}, 1},
     [CLV_DTYPE_I4] = {"i4", {2, 1}, 1},
-    [CLV_DTYPE_Q8_0] = {"q8_0", {CPU_QK, sizeof(cpu_block_q8_0)}, 2},
-    [CLV_DTYPE_Q4_0] = {"q4_0", {CPU_QK, sizeof(cpu_block_q4_0)}, 2},
+    [CLV_DTYPE_Q8_0] = {"q8_0", {CPU_BLOCK, sizeof(clv_block_q8_0)}, 2},
+    [CLV_DTYPE_Q4_0] = {"q4_0", {CPU_BLOCK, sizeof(clv_block_q4_0)}, 2},
 };
 
 cpu_block cpu_dtype_block(uint32_t dtype)

@@ -9,5 +9,3 @@ void npu_answer(const npu_settings *s, const npu_graph *graph, uint32_t node,
                 clv_op_caps *out);
 clv_status npu_op_caps(clv_plugin_device *dev, const clv_subgraph *graph,
                        clv_op_caps *out, uint32_t stride);
-clv_status npu_cost_hints(clv_plugin_device *dev, const clv_subgraph *graph,
-                          clv_cost_hint *out, uint32_t stride);

@@ -263,19 +263,6 @@ clv_status npu_check_device(clv_plugin_device *dev)
                 : CLV_OK;
 }
 
-/* Its clock does not change: the wish is only checked. */
-clv_status npu_power_hint(clv_plugin_device *dev, uint32_t power)
-{
-    clv_status status = npu_check_device(dev);
-    if (status)
-        return status;
-    return power <= CLV_POWER_IDLE
-               ? CLV_OK
-               : npu_error(dev->host, CLV_ERR_UNSUPPORTED,
-                           "npu_sim: power level %" PRIu32 " is not known",
-                           power);
-}
-
 clv_status npu_fault_inject(clv_plugin_device *dev, uint32_t fault)
 {
     clv_plugin_instance *inst = dev->inst;

@@ -73,7 +73,6 @@ clv_status npu_enumerate(clv_plugin_instance *inst, uint32_t *count,
 clv_status npu_device_open(clv_plugin_instance *inst, uint32_t index,
                            clv_plugin_device **out);
 void npu_device_close(clv_plugin_device *dev);
-clv_status npu_power_hint(clv_plugin_device *dev, uint32_t power);
 clv_status npu_fault_inject(clv_plugin_device *dev, uint32_t fault);
 clv_status npu_calibrate(clv_plugin_device *dev, clv_calibration *out);
 /* DEVICE_LOST with a message once it is lost. */

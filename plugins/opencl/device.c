@@ -164,7 +164,7 @@ static void free_objects(clv_plugin_device *dev)
         cl->ReleaseCommandQueue(dev->plain);
     if (dev->context)
         cl->ReleaseContext(dev->context);
-    pthread_mutex_destroy(&dev->kept_lock);
+    pthread_mutex_destroy(&dev->cached_lock);
     pthread_mutex_destroy(&dev->lock);
     pthread_mutex_destroy(&dev->tuning);
     clv_free(dev->base.host, dev);
@@ -188,7 +188,7 @@ clv_status ocl_device_open(clv_plugin_instance *inst, uint32_t index,
     dev->cl = inst->cl;
     dev->props = &inst->devices[index];
     pthread_mutex_init(&dev->lock, NULL);
-    pthread_mutex_init(&dev->kept_lock, NULL);
+    pthread_mutex_init(&dev->cached_lock, NULL);
     pthread_mutex_init(&dev->tuning, NULL);
     status = ocl_image_choose(dev, "storage", &dev->slices);
     if (!status)

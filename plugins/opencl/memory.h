@@ -36,8 +36,8 @@ static inline ocl_buffer *ocl_buffer_of(const clv_plugin_buffer *buf)
     return (ocl_buffer *)(uintptr_t)buf;
 }
 
-/* Sets zero_copy: whether blocks of the host's are used in place, both ways. A
- * device that says it shares memory is tried. */
+/* Sets zero_copy: whether blocks of the host's are used in place, both
+ * variants. A device that says it shares memory is tried. */
 clv_status ocl_try_memory(clv_plugin_device *dev);
 
 uint32_t ocl_n_mem_types(const clv_plugin_device *dev);

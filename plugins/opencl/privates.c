@@ -35,12 +35,12 @@ static void place_of(const void *ctx, uint32_t tensor, uint64_t *buffer,
 }
 
 /* Those that another program has filled, or our own to be filled. */
-static clv_status make_kept(clv_plugin_program *prog, uint32_t i)
+static clv_status make_cached(clv_plugin_program *prog, uint32_t i)
 {
     clv_plugin_device *dev = prog->dev;
     const clv_host_api *host = dev->base.host;
-    clv_status status = gpu_kept_find(host, &dev->kept, prog->code, i, place_of,
-                                      prog, &prog->kept[i]);
+    clv_status status = gpu_cached_find(host, &dev->kept, prog->code, i,
+                                        place_of, prog, &prog->kept[i]);
     if (status)
         return status;
     ocl_private *shared = prog->kept[i]->memory;
@@ -49,7 +49,7 @@ static clv_status make_kept(clv_plugin_program *prog, uint32_t i)
         return CLV_OK;
     }
     prog->made[i] = true;
-    prog->kept_size += prog->code->privates[i].size;
+    prog->weights_size += prog->code->privates[i].size;
     shared = prog->no_room ? NULL : clv_new(host, sizeof *shared);
     prog->kept[i]->memory = shared;
     return shared ? make_private(prog, i, shared) : CLV_ERR_NO_MEMORY;
@@ -70,7 +70,7 @@ static void release_all(clv_plugin_program *prog)
     clv_plugin_device *dev = prog->dev;
     for (uint32_t i = 0; prog->made && i < prog->code->n_privates; i++) {
         ocl_private *shared =
-            prog->kept[i] ? gpu_kept_drop(host, &dev->kept, prog->kept[i])
+            prog->kept[i] ? gpu_cached_drop(host, &dev->kept, prog->kept[i])
                           : NULL;
         if (shared)
             release(dev, shared);
@@ -90,7 +90,7 @@ static void release_all(clv_plugin_program *prog)
 static bool fills_ours(const clv_plugin_program *prog, const gpu_dispatch *d)
 {
     for (uint32_t i = 0; i < prog->code->n_privates; i++)
-        if (prog->made[i] && gpu_kept_filled_by(prog->code, d, i))
+        if (prog->made[i] && gpu_cached_filled_by(prog->code, d, i))
             return true;
     return false;
 }
@@ -133,7 +133,7 @@ static clv_status fill_privates(clv_plugin_program *prog)
     clv_status status = CLV_OK;
     for (uint32_t i = 0; i < prog->code->n_privates && !status; i++) {
         if (prog->code->privates[i].weights) {
-            status = make_kept(prog, i);
+            status = make_cached(prog, i);
         } else {
             prog->scratch_size += prog->code->privates[i].size;
             status = make_private(prog, i, &prog->own[i]);
@@ -157,11 +157,11 @@ clv_status ocl_privates_make(clv_plugin_program *prog)
         prog->made = NULL;
         return CLV_ERR_NO_MEMORY;
     }
-    pthread_mutex_lock(&dev->kept_lock);
+    pthread_mutex_lock(&dev->cached_lock);
     clv_status status = fill_privates(prog);
     if (status)
         release_all(prog);
-    pthread_mutex_unlock(&dev->kept_lock);
+    pthread_mutex_unlock(&dev->cached_lock);
     return status;
 }
 
@@ -169,7 +169,7 @@ void ocl_privates_free(clv_plugin_program *prog)
 {
     if (!prog->code)
         return;
-    pthread_mutex_lock(&prog->dev->kept_lock);
+    pthread_mutex_lock(&prog->dev->cached_lock);
     release_all(prog);
-    pthread_mutex_unlock(&prog->dev->kept_lock);
+    pthread_mutex_unlock(&prog->dev->cached_lock);
 }

@@ -218,7 +218,7 @@ clv_status ocl_program_compile(clv_plugin_device *dev, const clv_compile *c,
 
 clv_status ocl_program_info(clv_plugin_program *prog, clv_program_info *out)
 {
-    clv_program_info info = {.memory_size = prog->kept_size,
+    clv_program_info info = {.memory_size = prog->weights_size,
                              .scratch_size = prog->scratch_size,
                              .compile_ns = prog->compile_ns,
                              .n_kernels = prog->code->n_kernels};

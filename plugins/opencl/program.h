@@ -22,11 +22,11 @@ struct clv_plugin_program {
     cl_mem *privates;     /* [code->n_privates] */
     ocl_private *own;     /* [code->n_privates] of those, what this program
                              releases */
-    gpu_kept **kept;      /* [code->n_privates] weights shared with programs of
-                             the device, or NULL */
+    gpu_cached **kept;    /* [code->n_privates] weights shared with programs of
+                           the device, or NULL */
     bool *made;           /* [code->n_privates] whose weights we fill */
     ocl_place *places;    /* [base.n_tensors] in the run that is enqueued */
-    uint64_t kept_size, scratch_size, compile_ns;
+    uint64_t weights_size, scratch_size, compile_ns;
     const char *wrong, *slow; /* variants that tests break, or "" */
     bool no_room;             /* for weights laid out anew, by tests */
 };

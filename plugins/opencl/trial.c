@@ -3,7 +3,7 @@
 #include "source.h"
 
 #include <tune/trial.h>
-#include <tune/verdict.h>
+#include <tune/result.h>
 
 #include <string.h>
 
@@ -55,13 +55,13 @@ clv_status ocl_try_kernels(clv_plugin_device *dev, const clv_plugin_api *api)
              option(dev, "wrong"), option(dev, "matrix"), option(dev, "kv"),
              (unsigned)dev->slices, (unsigned)dev->weights);
     ocl_entry_name(dev, "trial", settings, key);
-    if (!gpu_verdict_recall(host, key, dev->disabled, sizeof dev->disabled)) {
+    if (!gpu_result_load(host, key, dev->disabled, sizeof dev->disabled)) {
         ocl_target(dev, &target);
         clv_status status = gpu_try(host, api, dev, &target, dev->disabled,
                                     sizeof dev->disabled);
         if (status)
             return status;
-        gpu_verdict_keep(host, key, dev->disabled);
+        gpu_result_save(host, key, dev->disabled);
     }
     tell(dev, unwanted);
     return CLV_OK;

@@ -179,7 +179,7 @@ clv_status vk_device_open(clv_plugin_instance *inst, uint32_t index,
     pthread_mutex_init(&dev->queue_lock, NULL);
     pthread_mutex_init(&dev->memory_lock, NULL);
     pthread_mutex_init(&dev->kernels_lock, NULL);
-    pthread_mutex_init(&dev->kept_lock, NULL);
+    pthread_mutex_init(&dev->cached_lock, NULL);
     pthread_mutex_init(&dev->tuning, NULL);
     clv_status status = start(dev);
     if (status)
@@ -201,7 +201,7 @@ void vk_device_close(clv_plugin_device *dev)
     pthread_mutex_destroy(&dev->queue_lock);
     pthread_mutex_destroy(&dev->memory_lock);
     pthread_mutex_destroy(&dev->kernels_lock);
-    pthread_mutex_destroy(&dev->kept_lock);
+    pthread_mutex_destroy(&dev->cached_lock);
     pthread_mutex_destroy(&dev->tuning);
     clv_free(dev->base.host, dev);
 }

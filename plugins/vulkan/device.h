@@ -4,7 +4,7 @@
 #include <cleave/plugin_queue.h>
 
 #include "instance.h"
-#include "kept.h"
+#include "cached.h"
 #include "memory_types.h"
 
 typedef struct vk_block vk_block;
@@ -26,8 +26,8 @@ struct clv_plugin_device {
     gpu_target target;
     pthread_mutex_t kernels_lock;
     struct vk_kernel *kernels;
-    pthread_mutex_t kept_lock; /* of kept, and while new ones are filled */
-    gpu_kept *kept;            /* weights laid out anew; memory: vk_private */
+    pthread_mutex_t cached_lock; /* of kept, and while new ones are filled */
+    gpu_cached *kept;            /* weights laid out anew; memory: vk_private */
     pthread_mutex_t tuning; /* one graph at a time, so that times are right */
     uint64_t max_range;     /* bytes of a binding */
     bool pushes;            /* descriptors into command buffers */

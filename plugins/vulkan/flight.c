@@ -18,8 +18,8 @@ static void fail(clv_plugin_device *dev, vk_flight *flight, VkResult result,
 
 /* Room for the command buffers of n commands: loose ones lie between those of
  * programs. */
-static clv_status make_room(clv_plugin_device *dev, vk_flight *flight,
-                            uint32_t n)
+static clv_status make_space(clv_plugin_device *dev, vk_flight *flight,
+                             uint32_t n)
 {
     const clv_host_api *host = dev->base.host;
     if (flight->room >= 2 * n + 1)
@@ -51,7 +51,7 @@ clv_status vk_flight_init(clv_plugin_device *dev, vk_flight *flight)
     VkResult result =
         dev->api.CreateCommandPool(dev->device, &info, NULL, &flight->pool);
     if (!result)
-        return make_room(dev, flight, 8);
+        return make_space(dev, flight, 8);
     flight->pool = VK_NULL_HANDLE;
     return vk_fail(dev, result, "vkCreateCommandPool");
 }
@@ -182,7 +182,7 @@ void vk_flight_launch(clv_plugin_device *dev, vk_flight *flight)
     if (!submit->n_commands)
         return; /* nothing to run: the finisher's order is all there is */
     dev->api.ResetCommandPool(dev->device, flight->pool, 0);
-    flight->status = make_room(dev, flight, submit->n_commands);
+    flight->status = make_space(dev, flight, submit->n_commands);
     if (flight->status)
         snprintf(flight->message, sizeof flight->message,
                  "no memory to record %u commands",

@@ -35,11 +35,11 @@ static void place_of(const void *ctx, uint32_t tensor, uint64_t *buffer,
 }
 
 /* Those that another program has filled, or our own to be filled. */
-static clv_status make_kept(clv_plugin_program *prog, uint32_t i)
+static clv_status make_cached(clv_plugin_program *prog, uint32_t i)
 {
     clv_plugin_device *dev = prog->dev;
-    clv_status status = gpu_kept_find(dev->base.host, &dev->kept, prog->code, i,
-                                      place_of, prog, &prog->kept[i]);
+    clv_status status = gpu_cached_find(dev->base.host, &dev->kept, prog->code,
+                                        i, place_of, prog, &prog->kept[i]);
     if (status)
         return status;
     vk_private *shared = prog->kept[i]->memory;
@@ -60,7 +60,7 @@ static clv_status make_kept(clv_plugin_program *prog, uint32_t i)
 static bool fills_ours(const clv_plugin_program *prog, const gpu_dispatch *d)
 {
     for (uint32_t i = 0; i < prog->code->n_privates; i++)
-        if (prog->made[i] && gpu_kept_filled_by(prog->code, d, i))
+        if (prog->made[i] && gpu_cached_filled_by(prog->code, d, i))
             return true;
     return false;
 }
@@ -90,7 +90,7 @@ static clv_status make_all(clv_plugin_program *prog)
 {
     clv_status status = CLV_OK;
     for (uint32_t i = 0; i < prog->code->n_privates && !status; i++)
-        status = prog->code->privates[i].weights ? make_kept(prog, i)
+        status = prog->code->privates[i].weights ? make_cached(prog, i)
                                                  : make_one(prog, i);
     return status ? status : fill(prog);
 }
@@ -102,7 +102,7 @@ static void release_all(clv_plugin_program *prog)
     for (uint32_t i = 0; prog->made && i < prog->code->n_privates; i++) {
         vk_private *shared = NULL;
         if (prog->kept[i])
-            shared = gpu_kept_drop(host, &dev->kept, prog->kept[i]);
+            shared = gpu_cached_drop(host, &dev->kept, prog->kept[i]);
         else
             vk_private_destroy(dev, &prog->privates[i]);
         if (shared)
@@ -131,11 +131,11 @@ clv_status vk_privates_make(clv_plugin_program *prog)
         prog->made = NULL;
         return CLV_ERR_NO_MEMORY;
     }
-    pthread_mutex_lock(&dev->kept_lock);
+    pthread_mutex_lock(&dev->cached_lock);
     clv_status status = make_all(prog);
     if (status)
         release_all(prog);
-    pthread_mutex_unlock(&dev->kept_lock);
+    pthread_mutex_unlock(&dev->cached_lock);
     return status;
 }
 
@@ -143,9 +143,9 @@ void vk_privates_free(clv_plugin_program *prog)
 {
     if (!prog->code)
         return;
-    pthread_mutex_lock(&prog->dev->kept_lock);
+    pthread_mutex_lock(&prog->dev->cached_lock);
     release_all(prog);
-    pthread_mutex_unlock(&prog->dev->kept_lock);
+    pthread_mutex_unlock(&prog->dev->cached_lock);
 }
 
 uint64_t vk_privates_size(const clv_plugin_program *prog, bool weights)

@@ -46,8 +46,8 @@ struct clv_plugin_program {
     gpu_code *code;
     vk_kernel **kernels;  /* [code->n_kernels] */
     vk_private *privates; /* [code->n_privates] */
-    gpu_kept **kept;      /* [code->n_privates] weights shared with
-                             programs of the device, or NULL */
+    gpu_cached **kept;    /* [code->n_privates] weights shared with
+                           programs of the device, or NULL */
     bool *made;           /* [code->n_privates] whose weights we
                              fill */
     vk_recording recordings[VK_RECORDINGS];

@@ -5,7 +5,7 @@
 #include "vulkan_build_id.h"
 
 #include <tune/trial.h>
-#include <tune/verdict.h>
+#include <tune/result.h>
 
 static const char *option(const clv_plugin_device *dev, const char *key)
 {
@@ -73,12 +73,12 @@ clv_status vk_try_kernels(clv_plugin_device *dev, const clv_plugin_api *api)
     if (!is_wanted(dev))
         return CLV_OK;
     make_key(dev, key);
-    if (!gpu_verdict_recall(host, key, dev->disabled, sizeof dev->disabled)) {
+    if (!gpu_result_load(host, key, dev->disabled, sizeof dev->disabled)) {
         clv_status status = gpu_try(host, api, dev, &dev->target, dev->disabled,
                                     sizeof dev->disabled);
         if (status)
             return status;
-        gpu_verdict_keep(host, key, dev->disabled);
+        gpu_result_save(host, key, dev->disabled);
     }
     tell(dev, unwanted);
     return CLV_OK;

@@ -121,17 +121,11 @@ static void run_example(clv_context *ctx)
 static void ask_device(clv_device *dev, const example *e)
 {
     clv_op_caps caps[3];
-    clv_cost_hint costs[3];
     clv_subgraph view = core_graph_view(e->graph);
     assert_int_equal(view.n_nodes, 3);
     assert_ok(core_device_caps(dev, &view, caps));
-    assert_ok(core_device_cost(dev, &view, costs));
-    for (int i = 0; i < 3; i++) {
-        if (caps[i].answer == CLV_ANSWER_YES)
-            assert_int_equal(costs[i].confidence, CLV_CONFIDENCE_GUESS);
+    for (int i = 0; i < 3; i++)
         assert_null(caps[i].header.next);
-        assert_null(costs[i].header.next);
-    }
     assert_int_equal(caps[0].answer, CLV_ANSWER_YES);
     assert_int_equal(caps[2].answer, CLV_ANSWER_NO);
     assert_int_equal(dev->n_mem_types, 4);
@@ -225,18 +219,6 @@ static clv_status new_program(clv_device *dev, const clv_subgraph *view)
     return status;
 }
 
-static clv_status export_buffer(clv_device *dev)
-{
-    core_buffer *buf;
-    clv_export out;
-    assert_ok(core_buffer_alloc(dev, 3, 4096, &buf));
-    clv_status status = core_buffer_export(buf, CLV_HANDLE_OPAQUE_FD, &out);
-    if (!status)
-        close((int)out.fd);
-    core_buffer_free(buf);
-    return status;
-}
-
 /* One traced fill, and its record. */
 static clv_status read_trace(clv_device *dev)
 {
@@ -267,18 +249,13 @@ static clv_status call(clv_device *dev, const char *what,
                        const clv_subgraph *view)
 {
     clv_op_caps caps[3];
-    clv_cost_hint costs[3];
     clv_calibration calibration;
     if (!strcmp(what, "caps"))
         return core_device_caps(dev, view, caps);
-    if (!strcmp(what, "cost"))
-        return core_device_cost(dev, view, costs);
     if (!strcmp(what, "timeline"))
         return new_timeline(dev);
     if (!strcmp(what, "program"))
         return new_program(dev, view);
-    if (!strcmp(what, "export"))
-        return export_buffer(dev);
     if (!strcmp(what, "trace"))
         return read_trace(dev);
     assert_string_equal(what, "calibration");
@@ -288,9 +265,8 @@ static clv_status call(clv_device *dev, const char *what,
 static void test_required_in_answers(void **state)
 {
     (void)state;
-    static const char *const answers[] = {"caps",    "cost",  "timeline",
-                                          "program", "trace", "calibration",
-                                          "export"};
+    static const char *const answers[] = {"caps", "timeline", "program",
+                                          "trace", "calibration"};
     for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
         fixture f = begin("newer", "");
         clv_device *dev = clv_context_device(f.ctx, 0);
@@ -427,8 +403,7 @@ static void test_optional_slots(void **state)
 {
     (void)state;
     static const char *const slots[] = {
-        "cost_hints",        "power_hint",       "progress",
-        "buffer_export",     "buffer_flush",     "buffer_invalidate",
+        "progress",          "buffer_flush",     "buffer_invalidate",
         "program_serialize", "program_validate", "program_load",
         "program_key",       "trace_read",       "calibrate",
         "fault_inject"};

@@ -7,6 +7,7 @@
 #include "../plugins/ref/context.h"
 
 #include "../../planner/planner.h"
+#include "../../tools/views/views.h"
 
 #include "divide.h"
 #include "drivers.h"
@@ -471,10 +472,10 @@ static void test_refused(void **state)
     assert_null(plan);
     assert_ok(planner_from_pieces(t.ctx, g, NULL, good, 2, &plan));
     char *text;
-    assert_ok(clv_plan_print(plan, "md", &text));
+    assert_ok(view_plan(plan, "md", &text));
     assert_non_null(strstr(text, "rows 5..12"));
     clv_string_free(text);
-    assert_ok(clv_plan_print(plan, "json", &text));
+    assert_ok(clv_plan_json(plan, &text));
     assert_non_null(strstr(text, "\"rows\":[5,12]"));
     clv_string_free(text);
     clv_plan_destroy(plan);
@@ -560,7 +561,7 @@ static void test_saved(void **state)
     for (int i = 0; i < 10; i++) {
         clv_plan *plan = random_plan(&t, &r, &l), *again, *none;
         char *text, *second;
-        assert_ok(clv_plan_print(plan, "json", &text));
+        assert_ok(clv_plan_json(plan, &text));
         const size_t size = strlen(text);
         results want, got;
         assert_ok(clv_plan_check(text, size));
@@ -571,7 +572,7 @@ static void test_saved(void **state)
             CLV_ERR_NOT_FOUND);
         assert_message("another model, phase");
         assert_ok(clv_plan_parse(t.ctx, l.graph, NULL, text, size, &again));
-        assert_ok(clv_plan_print(again, "json", &second));
+        assert_ok(clv_plan_json(again, &second));
         assert_true(same_pieces(text, second));
         run(&l, plan, &want);
         run(&l, again, &got);
@@ -613,7 +614,7 @@ static void test_edited(void **state)
     clv_plan *plan;
     assert_ok(clv_plan_create(t.ctx, l.graph, NULL, &plan));
     char *text;
-    assert_ok(clv_plan_print(plan, "json", &text));
+    assert_ok(clv_plan_json(plan, &text));
     clv_plan_destroy(plan);
 #define PIECE0 "{\"node\":0,\"device\":\"ref:0\"}"
     refuse_edit(&t, &l, text, "\"pieces\":[", "\"pieces\":{", "line");

@@ -20,7 +20,6 @@ static struct mock {
     clv_mem_type mem[2];
     uint32_t n_mem; /* types that mem_types reports */
     clv_op_caps caps;
-    clv_cost_hint cost;
     clv_timeline_info timeline;
     clv_calibration calibration;
     clv_trace_record record;
@@ -86,27 +85,11 @@ static clv_status m_caps(clv_plugin_device *dev, const clv_subgraph *g,
     return answer();
 }
 
-static clv_status m_cost(clv_plugin_device *dev, const clv_subgraph *g,
-                         clv_cost_hint *out, uint32_t stride)
-{
-    (void)dev;
-    for (uint32_t i = 0; i < g->n_nodes; i++)
-        *(clv_cost_hint *)(void *)((char *)out + i * stride) = mock.cost;
-    return answer();
-}
-
 static clv_status m_progress(clv_plugin_device *dev)
 {
     (void)dev;
     mock.progress_calls++;
     return CLV_OK;
-}
-
-static clv_status m_power(clv_plugin_device *dev, uint32_t power)
-{
-    (void)dev;
-    (void)power;
-    return answer();
 }
 
 static clv_status m_alloc(clv_plugin_device *dev, uint32_t type, uint64_t size,
@@ -125,13 +108,6 @@ static clv_status m_import(clv_plugin_device *dev, uint32_t type,
     (void)type;
     assert_int_equal(import->header.struct_size, sizeof *import);
     return make(out);
-}
-
-static clv_status m_export(clv_plugin_buffer *buf, clv_export *out)
-{
-    (void)buf;
-    out->fd = 77;
-    return answer();
 }
 
 static void m_free(clv_plugin_buffer *buf)
@@ -310,12 +286,9 @@ static const clv_plugin_api full_api = {
     .device_close = m_close,
     .mem_types = m_mem_types,
     .op_caps = m_caps,
-    .cost_hints = m_cost,
-    .power_hint = m_power,
     .progress = m_progress,
     .buffer_alloc = m_alloc,
     .buffer_import = m_import,
-    .buffer_export = m_export,
     .buffer_free = m_free,
     .buffer_map = m_map,
     .buffer_unmap = m_unmap,
@@ -360,8 +333,7 @@ static int setup(void **state)
                                  .alignment = 64,
                                  .import_align = 16,
                                  .import_handles = CLV_HANDLE_HOST_POINTER |
-                                                   CLV_HANDLE_DMABUF,
-                                 .export_handles = CLV_HANDLE_DMABUF};
+                                                   CLV_HANDLE_DMABUF};
     mock.timeline.flag = &flag_word;
     mock.caps.answer = CLV_ANSWER_YES;
     mock.calibration.tick_ns = 1;
@@ -444,11 +416,8 @@ static void test_defaults(void **state)
     (void)state;
     core_device_close(dev);
     clv_plugin_api *api = &plugin.api;
-    api->cost_hints = NULL;
-    api->power_hint = NULL;
     api->progress = NULL;
     api->buffer_import = NULL;
-    api->buffer_export = NULL;
     api->buffer_map = NULL;
     api->buffer_flush = api->buffer_invalidate = NULL;
     api->program_serialize = NULL;
@@ -458,11 +427,9 @@ static void test_defaults(void **state)
     assert_ok(core_device_open(&plugin, 0, &mock.info, &dev));
     const clv_mem_type *type = clv_device_mem_type(dev, 1);
     assert_int_equal(type->import_handles, 0);
-    assert_int_equal(type->export_handles, 0);
     assert_int_equal(type->flags, CLV_MEM_COHERENT);
     uint32_t index;
     assert_false(core_device_import_type(dev, CLV_HANDLE_HOST_POINTER, &index));
-    assert_ok(core_device_power(dev, CLV_POWER_BURST));
     assert_ok(core_device_progress(dev));
     clv_trace_record record;
     uint32_t n = 1;
@@ -556,11 +523,6 @@ static void test_buffers(void **state)
     assert_int_equal(core_buffer_invalidate(buf, 1, UINT64_MAX),
                      CLV_ERR_INVALID);
     assert_int_equal(mock.calls, calls);
-    clv_export ex;
-    assert_ok(core_buffer_export(buf, CLV_HANDLE_DMABUF, &ex));
-    assert_int_equal(ex.fd, 77);
-    assert_int_equal(core_buffer_export(buf, CLV_HANDLE_OPAQUE_FD, &ex),
-                     CLV_ERR_UNSUPPORTED);
     core_buffer_free(buf);
     core_buffer_free(NULL);
     assert_ok(core_buffer_alloc(dev, 0, 64, &buf));
@@ -908,32 +870,6 @@ static void test_caps(void **state)
     assert_int_equal(mock.calls, calls);
 }
 
-static void test_costs(void **state)
-{
-    (void)state;
-    graph g;
-    make_graph(&g);
-    clv_cost_hint hint;
-    assert_ok(core_device_cost(dev, &g.sub, &hint));
-    mock.cost.confidence = 7;
-    assert_int_equal(core_device_cost(dev, &g.sub, &hint), CLV_ERR_INTERNAL);
-    mock.cost.confidence = CLV_CONFIDENCE_GUESS;
-    mock.cost.row_ns = -1;
-    assert_int_equal(core_device_cost(dev, &g.sub, &hint), CLV_ERR_INTERNAL);
-    mock.cost.row_ns = 0.0 / 0.0;
-    assert_int_equal(core_device_cost(dev, &g.sub, &hint), CLV_ERR_INTERNAL);
-    static const clv_cost_point table[] = {{16, 10}, {8, 20}};
-    mock.cost.row_ns = 0;
-    mock.cost.n_table = 2;
-    assert_int_equal(core_device_cost(dev, &g.sub, &hint), CLV_ERR_INTERNAL);
-    mock.cost.table = table;
-    assert_int_equal(core_device_cost(dev, &g.sub, &hint), CLV_ERR_INTERNAL);
-    assert_message("ascend");
-    plugin.api.cost_hints = NULL;
-    assert_ok(core_device_cost(dev, &g.sub, &hint));
-    assert_int_equal(hint.confidence, CLV_CONFIDENCE_NONE);
-}
-
 /* ------------------------------------------------------------------------ */
 /* Programs and work                                                        */
 
@@ -1235,8 +1171,6 @@ static void test_times(void **state)
     mock.calibration.tick_ns = 0;
     assert_int_equal(core_device_calibrate(dev, &calibration),
                      CLV_ERR_INTERNAL);
-    assert_int_equal(core_device_power(dev, 7), CLV_ERR_INVALID);
-    assert_ok(core_device_power(dev, CLV_POWER_IDLE));
 }
 
 static void test_now(void **state)
@@ -1297,7 +1231,6 @@ int main(void)
         TEST(test_subgraph_check),
         TEST(test_desc_size),
         TEST(test_caps),
-        TEST(test_costs),
         TEST(test_compile),
         TEST(test_keeping),
         TEST(test_submit),

@@ -8,6 +8,7 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 static tmpdir dir;
 
@@ -103,6 +104,35 @@ static void test_replace(void **state)
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
     clv_file_writer_discard(NULL);
+}
+
+/* The next write removes what killed processes left, and only that. */
+static void test_stale(void **state)
+{
+    (void)state;
+    const char *path = tmpdir_file(&dir, "out");
+    fflush(NULL);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        clv_file_writer *w;
+        if (!clv_file_writer_open(path, &w))
+            raise(SIGKILL);
+        _exit(1);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(tmpdir_count(dir.path), 1);
+    tmpdir_text(&dir, ".notes.cleave-1-2.txt", "");
+    tmpdir_text(&dir, "a.cleave-1-2", "");
+    clv_file_writer *w;
+    assert_ok(clv_file_writer_open(tmpdir_file(&dir, "other"), &w));
+    assert_int_equal(tmpdir_count(dir.path), 3);
+    write_text(path, "new");
+    assert_int_equal(tmpdir_count(dir.path), 4);
+    assert_ok(clv_file_writer_commit(w));
+    assert_int_equal(tmpdir_count(dir.path), 4);
 }
 
 static void test_through_link(void **state)
@@ -201,6 +231,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_map, setup, teardown),
         cmocka_unit_test_setup_teardown(test_write, setup, teardown),
         cmocka_unit_test_setup_teardown(test_replace, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_stale, setup, teardown),
         cmocka_unit_test_setup_teardown(test_through_link, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bad_targets, setup, teardown),
         cmocka_unit_test_setup_teardown(test_devices, setup, teardown),

@@ -254,8 +254,6 @@ static const hostility lies[] = {
     {"never_compiles", EXEC,
      "device 'hostile:0'|this is not possible after all"},
     {"wants_alignment", WRONG, ""},
-    {"cost_negative", NEVER, ""},
-    {"cost_nan", NEVER, ""},
     {"map_null", NEVER, ""},
     {"import_copies", WRONG, ""},
     {"wrong_result", WRONG, ""},

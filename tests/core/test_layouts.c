@@ -6,6 +6,7 @@
 
 #include "../../core/graph/tensor.h"
 #include "../../planner/planner.h"
+#include "../../tools/views/views.h"
 
 #include "message.h"
 
@@ -269,11 +270,11 @@ static void test_printed(void **state)
     char *text;
     open_cache(&c, "ref.states0=weights");
     runner r = open_runner(&c, 0, 2);
-    assert_ok(clv_plan_print(r.plan, "md", &text));
-    assert_non_null(strstr(text, "States laid out as weights on ref:0: 2, "
+    assert_ok(view_plan(r.plan, "md", &text));
+    assert_non_null(strstr(text, "States in the layout of weights on ref:0: 2, "
                                  "384 B."));
     clv_string_free(text);
-    assert_ok(clv_plan_print(r.plan, "json", &text));
+    assert_ok(clv_plan_json(r.plan, &text));
     assert_non_null(strstr(text, "\"device\":0,\"layout\":\"weights\","
                                  "\"bytes\":192}"));
     clv_string_free(text);

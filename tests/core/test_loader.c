@@ -37,6 +37,8 @@ static void test_good(void **state)
     clv_device *found;
     assert_ok(clv_context_find_device(ctx, "good:1", &found));
     assert_ptr_equal(found, dev);
+    assert_int_equal(clv_context_find_device(ctx, "", &found),
+                     CLV_ERR_NOT_FOUND);
     assert_int_equal(clv_context_find_device(ctx, "good:9", &found),
                      CLV_ERR_NOT_FOUND);
     assert_null(found);
@@ -366,6 +368,12 @@ static void test_max_share(void **state)
     assert_int_equal(clv_config_set(config, own, "--set"), CLV_ERR_FORMAT);
     assert_message("--set|max_share|0.04 is not in 0.05..1");
     assert_true(core_device_max_share(second) == 0.25);
+    clv_context_destroy(ctx);
+    clv_config_destroy(config);
+    const char *const number[] = {"good.max_share=0.5", "good:0.max_share=0.25",
+                                  NULL};
+    assert_ok(open_context(NULL, number, &config, &ctx));
+    assert_true(core_device_max_share(clv_context_device(ctx, 0)) == 0.25);
     clv_context_destroy(ctx);
     clv_config_destroy(config);
     const char *const large[] = {"good.max_share=1.5", NULL};

@@ -156,6 +156,23 @@ static void test_features(void **state)
     }
 }
 
+/* The processor announces it, but the kernel does not list it. */
+static void test_feature_taken_away(void **state)
+{
+    (void)state;
+    const char *name;
+    for (size_t i = 0; (name = core_cpu_feature_name(i)); i++) {
+        size_t n = strlen(name);
+        core_feature announced = core_cpu_feature_of("", name, n);
+        assert_int_not_equal(announced, CORE_FEATURE_UNKNOWN);
+        assert_int_equal(core_cpu_feature_of(name, name, n), announced);
+        assert_int_equal(core_cpu_feature_of("flags\t: a b\n", name, n),
+                         CORE_FEATURE_ABSENT);
+    }
+    assert_int_equal(core_cpu_feature_of("warp9", "warp9", 5),
+                     CORE_FEATURE_UNKNOWN);
+}
+
 /* ------------------------------------------------------------------------ */
 /* In a plugin's file                                                       */
 
@@ -215,10 +232,15 @@ static void test_kind_not_listed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parse), cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_check), cmocka_unit_test(test_features),
-        TEST(test_in_file),           TEST(test_missing),
-        TEST(test_disagreement),      TEST(test_kind_not_listed),
+        cmocka_unit_test(test_parse),
+        cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_check),
+        cmocka_unit_test(test_features),
+        cmocka_unit_test(test_feature_taken_away),
+        TEST(test_in_file),
+        TEST(test_missing),
+        TEST(test_disagreement),
+        TEST(test_kind_not_listed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

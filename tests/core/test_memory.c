@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include "../../core/plan/plan.h"
+#include "../../tools/views/views.h"
 
 #include "fail_alloc.h"
 #include "solve_problem.h"
@@ -164,7 +165,7 @@ static clv_status make_graph(pieces *p)
 static clv_status print(const pieces *p, const char *format)
 {
     char *text;
-    clv_status status = clv_plan_print(p->plan, format, &text);
+    clv_status status = view_plan(p->plan, format, &text);
     if (!status)
         clv_string_free(text);
     return status;

@@ -154,7 +154,7 @@ static void test_replayed(void **state)
     clv_plan *again;
     open_world(&w, "two-npus", "", &shape);
     clv_plan *plan = plan_for(&w, NULL, 0);
-    assert_ok(clv_plan_print(plan, "json", &text));
+    assert_ok(clv_plan_json(plan, &text));
     assert_ok(
         clv_plan_parse(w.ctx, w.l.graph, NULL, text, strlen(text), &again));
     assert_int_equal(plan->n_steps, again->n_steps);

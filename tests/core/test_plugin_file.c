@@ -104,40 +104,41 @@ static void test_link(void **state)
     assert_stops(CLV_STAGE_FOUND, CLV_ERR_NOT_FOUND, "No such file");
 }
 
-/* Root reads everything, so the check runs as somebody else. */
+/* Root reads everything, so the check runs as somebody else, who may not enter
+ * the build directory: the configuration, which asks where the library is, is
+ * made before. */
 static void test_unreadable(void **state)
 {
     (void)state;
     const char *path = install(&dir, "good");
     chmod(path, 0);
     chmod(dir.path, 0755);
+    clv_config *config;
+    char text[512];
+    snprintf(text, sizeof text, "core.plugin_dirs=%s", dir.path);
+    assert_ok(clv_config_create(&config));
+    assert_ok(clv_config_set(config, "core.cache_dir=", "test"));
+    assert_ok(clv_config_set(config, text, "test"));
     fflush(NULL);
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
+        clv_context *ctx;
+        clv_context_params params = {.config = config};
         if (geteuid() == 0 && seteuid(65534))
             _exit(2);
-        clv_config *config;
-        clv_context *ctx;
-        if (clv_config_create(&config) ||
-            clv_config_set(config, "core.cache_dir=", "test"))
-            _exit(3);
-        char text[512];
-        snprintf(text, sizeof text, "core.plugin_dirs=%s", dir.path);
-        clv_context_params params = {.config = config};
-        if (clv_config_set(config, text, "test") ||
-            clv_context_create(&params, &ctx))
+        if (clv_context_create(&params, &ctx))
             _exit(4);
         const clv_candidate *c = clv_context_candidate(ctx, 0);
         int right = c && c->stage == CLV_STAGE_FOUND &&
                     c->status == CLV_ERR_REFUSED &&
                     strstr(c->reason, "cannot be read") != NULL;
         clv_context_destroy(ctx);
-        clv_config_destroy(config);
         _exit(right ? 0 : 5);
     }
     int status;
     assert_int_equal(waitpid(pid, &status, 0), pid);
+    clv_config_destroy(config);
     assert_int_equal(status, 0);
 }
 

@@ -4,7 +4,7 @@
 #include <cjson/cJSON.h>
 #include <pthread.h>
 
-#include "../../core/exec/trace.h"
+#include "../../core/context/trace.h"
 
 static cJSON *write_and_parse(clv_context *ctx)
 {

@@ -7,6 +7,7 @@
 
 #include "../../core/graph/tensor.h"
 #include "../../core/plan/plan.h"
+#include "../../tools/views/views.h"
 
 #include "message.h"
 
@@ -194,7 +195,7 @@ static void test_alone(void **state)
     assert_int_equal(f.plan->memory.size, 0);
     run_rows(&f, 3);
     char *md;
-    assert_ok(clv_plan_print(f.plan, "md", &md));
+    assert_ok(view_plan(f.plan, "md", &md));
     assert_non_null(strstr(md, "In the memory of ref:0"));
     assert_non_null(strstr(md, "in 2 copies through memory that the host"));
     clv_string_free(md);

@@ -127,31 +127,13 @@ bool check_near(double a, double b, double bound)
 
 size_t check_size(int dtype, int64_t n)
 {
-    switch (dtype) {
-    case CLV_DTYPE_F32:
-        return (size_t)n * 4;
-    case CLV_DTYPE_I8:
-        return (size_t)n;
-    case CLV_DTYPE_I4:
-        return (size_t)n / 2;
-    case CLV_DTYPE_Q8_0:
-        return (size_t)n / CPU_QK * sizeof(cpu_block_q8_0);
-    case CLV_DTYPE_Q4_0:
-        return (size_t)n / CPU_QK * sizeof(cpu_block_q4_0);
-    default:
-        return (size_t)n * 2;
-    }
+    const clv_format *f = clv_format_of((uint32_t)dtype);
+    return (size_t)n / f->elements * f->bytes;
 }
 
 const char *check_dtype(int dtype)
 {
-    static const char *const names[CLV_DTYPE_COUNT] = {
-        [CLV_DTYPE_F32] = "f32",   [CLV_DTYPE_F16] = "f16",
-        [CLV_DTYPE_BF16] = "bf16", [CLV_DTYPE_Q8_0] = "q8_0",
-        [CLV_DTYPE_Q4_0] = "q4_0", [CLV_DTYPE_I8] = "i8",
-        [CLV_DTYPE_I4] = "i4",
-    };
-    return names[dtype];
+    return clv_format_of((uint32_t)dtype)->name;
 }
 
 /* -------------------------------------------------------------------------- */

@@ -27,8 +27,8 @@ static uint8_t *cache(checker *c, problem *p, float **wide)
         uint8_t *stored = out + (size_t)(j * a->kv_stride) * size;
         for (int64_t i = 0; i < width; i++)
             row[i] = p->poison && j == a->rows - 1 ? INFINITY : check_normal(c);
-        c->ref->from_f32[p->dtype](row, stored, width);
-        c->ref->to_f32[p->dtype](stored, row, width);
+        c->ref->formats[p->dtype].from_f32(row, stored, width);
+        c->ref->formats[p->dtype].to_f32(stored, row, width);
     }
     return out;
 }

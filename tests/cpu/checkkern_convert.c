@@ -50,8 +50,8 @@ static void check_from(checker *c, int dtype, int64_t n, int kind)
     uint8_t *truth = check_alloc(size, 4);
     for (int64_t i = 0; i < n; i++)
         x[i] = value(c, kind);
-    c->under->from_f32[dtype](x, y, n);
-    c->ref->from_f32[dtype](x, truth, n);
+    c->under->formats[dtype].from_f32(x, y, n);
+    c->ref->formats[dtype].from_f32(x, truth, n);
     check_that(c, !memcmp(y, truth, size), "f32 to %s: n %ld, values %d",
                check_dtype(dtype), (long)n, kind);
     check_that(c, check_free(x, y, truth),
@@ -68,8 +68,8 @@ static void check_to(checker *c, int dtype, int64_t n)
     float *truth = check_alloc((size_t)n * sizeof(*y), 0);
     for (size_t i = 0; i < size; i++)
         x[i] = (uint8_t)check_random(c);
-    c->under->to_f32[dtype](x, y, n);
-    c->ref->to_f32[dtype](x, truth, n);
+    c->under->formats[dtype].to_f32(x, y, n);
+    c->ref->formats[dtype].to_f32(x, truth, n);
     check_that(c, same(y, truth, n), "%s to f32: n %ld", check_dtype(dtype),
                (long)n);
     check_that(c, check_free(x, y, truth),
@@ -81,12 +81,14 @@ static void check(checker *c)
 {
     for (size_t d = 0; d < sizeof(dtypes) / sizeof(*dtypes); d++) {
         int dtype = dtypes[d];
-        int64_t unit = dtype >= CLV_DTYPE_Q8_0 ? CPU_QK : 1;
+        int64_t unit = dtype >= CLV_DTYPE_Q8_0 ? CPU_BLOCK : 1;
         for (int round = 0; round < 300; round++) {
             int64_t n = unit * check_range(c, 1, MAX_N / unit / 4);
-            if (c->under->from_f32[dtype] != c->below->from_f32[dtype])
+            if (c->under->formats[dtype].from_f32 !=
+                c->below->formats[dtype].from_f32)
                 check_from(c, dtype, n, round % 7);
-            if (c->under->to_f32[dtype] != c->below->to_f32[dtype])
+            if (c->under->formats[dtype].to_f32 !=
+                c->below->formats[dtype].to_f32)
                 check_to(c, dtype, n);
         }
     }
@@ -105,13 +107,13 @@ typedef struct timed {
 static void call_from(void *arg)
 {
     timed *a = arg;
-    a->t->from_f32[a->dtype](a->x, a->y, a->n);
+    a->t->formats[a->dtype].from_f32(a->x, a->y, a->n);
 }
 
 static void call_to(void *arg)
 {
     timed *a = arg;
-    a->t->to_f32[a->dtype](a->y, a->x, a->n);
+    a->t->formats[a->dtype].to_f32(a->y, a->x, a->n);
 }
 
 static void bench(checker *c, const bench_shape *s)
@@ -128,7 +130,8 @@ static void bench(checker *c, const bench_shape *s)
     for (size_t d = 0; d < sizeof(dtypes) / sizeof(*dtypes); d++) {
         char what[64];
         t.dtype = dtypes[d];
-        if (t.t->from_f32[t.dtype] == c->below->from_f32[t.dtype])
+        if (t.t->formats[t.dtype].from_f32 ==
+            c->below->formats[t.dtype].from_f32)
             continue;
         double bytes = (double)n * 4 + (double)check_size(t.dtype, n);
         snprintf(what, sizeof(what), "f32 to %s %ld", check_dtype(t.dtype),

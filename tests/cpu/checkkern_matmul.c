@@ -83,15 +83,15 @@ static void fill_x(checker *c, problem *p)
 /* Random bits for the quants: every value occurs, -128 too. */
 static void fill_blocks(checker *c, problem *p, uint8_t *row)
 {
-    size_t size = check_size(p->dtype, CPU_QK);
-    for (int64_t b = 0; b < p->k / CPU_QK; b++, row += size) {
+    size_t size = check_size(p->dtype, CPU_BLOCK);
+    for (int64_t b = 0; b < p->k / CPU_BLOCK; b++, row += size) {
         float scale = check_normal(c) * 0.01f;
         if (p->fill == FILL_EXTREME)
             scale = 65504;
         else if (check_range(c, 0, 20) == 0)
             scale = check_range(c, 0, 1) ? 0 : 1e-7f; /* f16 denormal */
         uint16_t d;
-        c->ref->from_f32[CLV_DTYPE_F16](&scale, &d, 1);
+        c->ref->formats[CLV_DTYPE_F16].from_f32(&scale, &d, 1);
         memcpy(row, &d, sizeof(d));
         for (size_t i = 2; i < size; i++)
             row[i] = (uint8_t)check_random(c);
@@ -163,21 +163,21 @@ static void fill_w(checker *c, problem *p)
         } else {
             for (int64_t j = 0; j < p->k; j++)
                 row[j] = p->fill == FILL_EXTREME ? 1000 : check_normal(c);
-            c->ref->from_f32[p->dtype](row, w, p->k);
+            c->ref->formats[p->dtype].from_f32(row, w, p->k);
         }
     }
     if (p->fill == FILL_W_INF && !p->scales) {
         float inf = INFINITY;
         int dtype = is_block(p->dtype) ? CLV_DTYPE_F16 : p->dtype;
-        c->ref->from_f32[dtype](
+        c->ref->formats[dtype].from_f32(
             &inf, p->w + check_range(c, 0, p->o - 1) * p->a.w_stride, 1);
     }
     for (int64_t o = 0; o < p->o; o++) {
         if (p->scales)
             widen_scaled(p, o);
         else
-            c->ref->to_f32[p->dtype](p->w + o * p->a.w_stride,
-                                     p->wide + o * p->k, p->k);
+            c->ref->formats[p->dtype].to_f32(p->w + o * p->a.w_stride,
+                                             p->wide + o * p->k, p->k);
     }
     check_free(row);
 }
@@ -188,7 +188,10 @@ static void make(checker *c, problem *p)
     cpu_matmul_args *a = &p->a;
     size_t row = check_size(p->dtype, p->k);
 
-    *a = (cpu_matmul_args){.n = p->n, .k = p->k, .scratch = c->scratch};
+    *a = (cpu_matmul_args){.dtype = (uint32_t)p->dtype,
+                           .n = p->n,
+                           .k = p->k,
+                           .scratch = c->scratch};
     a->x_stride = p->k + check_range(c, 0, 5);
     a->y_stride = p->o + check_range(c, 0, 5);
     a->w_stride = (int64_t)row;
@@ -206,7 +209,7 @@ static void make(checker *c, problem *p)
     p->wide = check_alloc((size_t)(p->o * p->k) * sizeof(float), 0);
     fill_x(c, p);
     if (is_scaled(p->dtype))
-        make_scales(c, p, p->odd ? odd_unit(p->dtype) : CPU_QK);
+        make_scales(c, p, p->odd ? odd_unit(p->dtype) : CPU_BLOCK);
     fill_w(c, p);
     for (int64_t i = 0; i < p->o; i++)
         p->bias[i] = p->fill == FILL_NORMAL ? check_normal(c) : 0;
@@ -224,9 +227,9 @@ static void make(checker *c, problem *p)
 
 static void run(checker *c, problem *p)
 {
-    const cpu_prepare *prepare = &c->under->prepare[p->dtype];
+    const cpu_prepare *prepare = &c->under->formats[p->dtype].prepare;
     if (p->odd) {
-        c->under->matmul_odd[p->dtype](&p->a);
+        c->under->matmul_any(&p->a);
         return;
     }
     if (prepare->rows) {
@@ -238,13 +241,13 @@ static void run(checker *c, problem *p)
         p->a.xp = p->xp;
         p->a.x = NULL;
     }
-    c->under->matmul[p->dtype](&p->a);
+    c->under->formats[p->dtype].matmul(&p->a);
 }
 
 /* Normalised error allowed: see judge(). */
 static double bound(const checker *c, const problem *p)
 {
-    const cpu_prepare *prepare = &c->under->prepare[p->dtype];
+    const cpu_prepare *prepare = &c->under->formats[p->dtype].prepare;
     if (!prepare->rows || p->odd)
         return 1e-11;
     /* Activations rounded to 13 bits, or to 8. */
@@ -325,7 +328,7 @@ static void one(checker *c, int dtype, enum fill fill, int64_t n, int64_t k,
 /* Rows and groups that are no whole blocks: the reference alone has these. */
 static void check_odd(checker *c, int dtype)
 {
-    if (c->below->matmul_odd[dtype] == c->under->matmul_odd[dtype])
+    if (c->below->matmul_any == c->under->matmul_any)
         return;
     int64_t unit = odd_unit(dtype);
     for (int i = 0; i < 60; i++) {
@@ -350,9 +353,9 @@ static void check(checker *c)
         bool blocks = is_block(dtype) || is_scaled(dtype);
         if (is_scaled(dtype))
             check_odd(c, dtype);
-        if (c->below->matmul[dtype] == c->under->matmul[dtype])
+        if (c->below->formats[dtype].matmul == c->under->formats[dtype].matmul)
             continue;
-        int64_t unit = blocks ? CPU_QK : 1;
+        int64_t unit = blocks ? CPU_BLOCK : 1;
         int64_t deep = blocks ? 1056 : 1043; /* several panels */
         for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
             for (int fill = 0; fill < FILL_COUNT; fill++) {
@@ -380,10 +383,10 @@ typedef struct timed {
 static void call(void *arg)
 {
     timed *t = arg;
-    const cpu_prepare *prepare = &t->table->prepare[t->dtype];
+    const cpu_prepare *prepare = &t->table->formats[t->dtype].prepare;
     if (prepare->rows)
         prepare->rows(t->a.x, t->a.x_stride, t->a.n, t->a.k, t->xp);
-    t->table->matmul[t->dtype](&t->a);
+    t->table->formats[t->dtype].matmul(&t->a);
 }
 
 static void bench_one(checker *c, int dtype, int64_t n, int64_t k, int64_t o)
@@ -396,7 +399,7 @@ static void bench_one(checker *c, int dtype, int64_t n, int64_t k, int64_t o)
     float *wide = check_alloc((size_t)k * sizeof(*wide), 0);
     float *scales = check_alloc((size_t)o * sizeof(*scales), 0);
     uint8_t *w = check_alloc((size_t)o * row, 0);
-    bool prepares = c->under->prepare[dtype].rows;
+    bool prepares = c->under->formats[dtype].prepare.rows;
 
     for (int64_t i = 0; i < n * k; i++)
         x[i] = check_normal(c);
@@ -407,12 +410,14 @@ static void bench_one(checker *c, int dtype, int64_t n, int64_t k, int64_t o)
             for (size_t j = 0; j < row; j++)
                 w[(size_t)i * row + j] = (uint8_t)check_random(c);
         else
-            c->under->from_f32[dtype](wide, w + (size_t)i * row, k);
+            c->under->formats[dtype].from_f32(wide, w + (size_t)i * row, k);
         scales[i] = 0.01f;
     }
     if (prepares)
-        t.xp = check_alloc((size_t)n * c->under->prepare[dtype].row_size(k), 0);
+        t.xp = check_alloc(
+            (size_t)n * c->under->formats[dtype].prepare.row_size(k), 0);
     t.a = (cpu_matmul_args){
+        .dtype = (uint32_t)dtype,
         .x = x,
         .xp = t.xp,
         .w = w,
@@ -441,7 +446,8 @@ static void bench(checker *c, const bench_shape *s)
     if (strcmp(s->kernel, "matmul") || s->n != 3)
         return;
     for (int d = 0; d < N_DTYPES; d++)
-        if (c->below->matmul[dtypes[d]] != c->under->matmul[dtypes[d]])
+        if (c->below->formats[dtypes[d]].matmul !=
+            c->under->formats[dtypes[d]].matmul)
             bench_one(c, dtypes[d],
                       /* the reference's rate does not depend on n */
                       c->under == c->ref && s->v[0] > 8 ? 8 : s->v[0], s->v[1],

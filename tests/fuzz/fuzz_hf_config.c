@@ -1,5 +1,5 @@
 /* A config.json: what is accepted is within its bounds. */
-#include "../../llm/files/hf_config.h"
+#include "../../llm/sources/hf_config.h"
 
 #include <stddef.h>
 #include <stdlib.h>

@@ -89,7 +89,7 @@ double sample_value(const sample *b, uint32_t t, int64_t i, int64_t c)
         return x;
     case CLV_DTYPE_F16:
         memcpy(&h, row + 2 * c, 2);
-        return clv_half(h);
+        return clv_f16_to_f32(h);
     case CLV_DTYPE_BF16:
         memcpy((uint8_t *)&bits + 2, row + 2 * c, 2);
         memcpy(&x, &bits, 4);
@@ -100,10 +100,10 @@ double sample_value(const sample *b, uint32_t t, int64_t i, int64_t c)
         return (int)((row[c / 2] >> c % 2 * 4 & 15) ^ 8) - 8;
     case CLV_DTYPE_Q8_0:
         memcpy(&h, row + c / 32 * 34, 2);
-        return clv_half(h) * (int8_t)row[c / 32 * 34 + 2 + c % 32];
+        return clv_f16_to_f32(h) * (int8_t)row[c / 32 * 34 + 2 + c % 32];
     case CLV_DTYPE_Q4_0:
         memcpy(&h, row + c / 32 * 18, 2);
-        return (double)clv_half(h) *
+        return (double)clv_f16_to_f32(h) *
                ((row[c / 32 * 18 + 2 + c % 16] >> c % 32 / 16 * 4 & 15) - 8);
     }
     fail_msg("no such dtype");

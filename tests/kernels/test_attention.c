@@ -250,7 +250,7 @@ static void test_matrix_attention(void **state)
         {.n = 34, .heads = 1, .groups = 1, .dim = 8, .rows = 70, .first = -3},
     };
     gpu_target target = matrix_target(2);
-    target.disabled = "attention_few";
+    target.disabled = "attention_decode_tensor";
     runner *r = runner_open(&target);
     (void)state;
     if (!r)
@@ -309,7 +309,7 @@ static void must_be_few(const gpu_target *target, const graph *g)
     assert_int_equal(gpu_lower(&test_host, &own, &g->sub, &code), CLV_OK);
     assert_int_equal(code->n_dispatches, 1);
     assert_string_equal(code->kernels[code->dispatches[0].kernel].variant,
-                        "attention_few");
+                        "attention_decode_tensor");
     gpu_code_free(&test_host, code);
 }
 

@@ -211,7 +211,7 @@ static void check_product(runner *r, const product *p, gpu_target *target)
 }
 
 /* Each format in each kind of storage, by the kernels for few rows and for
- * many, by turns; sizes fill neither slices nor groups. */
+ * many, by angles; sizes fill neither slices nor groups. */
 static void test_products(void **state)
 {
     static const product all[] = {
@@ -293,7 +293,7 @@ static void test_limits(void **state)
     target.image_halves[CLV_STORAGE_TEXTURE_ARRAY] = false;
     one.parts = 1;
     check_product(r, &one, &target);
-    target.disabled = GPU_OBJECTS_VARIANT;
+    target.disabled = GPU_WEIGHT_OBJECTS;
     assert_int_equal(count_setups(&target, &s.g, &objects), 0);
     target.disabled = NULL;
     s.g.tensors[W].usage = CLV_USAGE_INPUT; /* may change */

@@ -325,7 +325,7 @@ static void test_rows(void **state)
         assert_true(fabsf(y[i] - src[18 + i]) <= 5e-4f * fabsf(src[18 + i]));
         assert_true(isnan(y[6 + i]));
         assert_true(y[12 + i] == 0);
-        assert_true(fabsf(clv_half(cache[i]) - src[12 + i]) <=
+        assert_true(fabsf(clv_f16_to_f32(cache[i]) - src[12 + i]) <=
                     5e-4f * fabsf(src[12 + i]));
     }
 }

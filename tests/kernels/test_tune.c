@@ -1,7 +1,7 @@
-/* Which way tuning takes, on a device of which each way's time and result are
- * known. */
+/* Which variant tuning chooses, on a device on which each variant's time and
+ * result are known. */
 #include "graph.h"
-#include "tune/lab.h"
+#include "tune/context.h"
 #include "tune/tune.h"
 
 #include <setjmp.h>
@@ -16,8 +16,8 @@
 /* The device                                                                */
 
 struct clv_plugin_device {
-    uint64_t ns[64]; /* of ways; 0: 1000 */
-    float value[64]; /* that a way writes, beside 1 */
+    uint64_t ns[64]; /* of variants; 0: 1000 */
+    float value[64]; /* that a variant writes, beside 1 */
     clv_status status[64];
     uint32_t compiled, timed, swept;
     uint64_t room; /* bytes of one buffer */
@@ -31,7 +31,7 @@ struct clv_plugin_buffer {
 
 struct clv_plugin_program {
     clv_plugin_device *dev;
-    uint32_t way, out;
+    uint32_t id, out;
 };
 
 static clv_status mem_types(clv_plugin_device *dev, uint32_t *count,
@@ -77,10 +77,10 @@ static void buffer_unmap(clv_plugin_buffer *buf)
 static clv_status program_compile(clv_plugin_device *dev, const clv_compile *c,
                                   clv_plugin_program **out)
 {
-    const char *way = c->options ? strchr(c->options, '=') : NULL;
-    assert_non_null(way);
+    const char *id = c->options ? strchr(c->options, '=') : NULL;
+    assert_non_null(id);
     assert_int_equal(c->graph->n_nodes, 1);
-    const uint32_t i = (uint32_t)atoi(way + 1);
+    const uint32_t i = (uint32_t)atoi(id + 1);
     dev->compiled++;
     if (dev->status[i])
         return dev->status[i];
@@ -110,15 +110,15 @@ static clv_status run(clv_plugin_device *dev, clv_plugin_program *program,
                       const clv_binding *bindings, uint32_t n,
                       clv_plugin_buffer *sweep, uint64_t *ns)
 {
-    const uint32_t way = program->way;
+    const uint32_t id = program->id;
     dev->timed++;
     dev->swept += sweep != NULL;
-    *ns = dev->ns[way] ? dev->ns[way] : 1000;
+    *ns = dev->ns[id] ? dev->ns[id] : 1000;
     for (uint32_t i = 0; i < n; i++) {
         clv_plugin_buffer *buf = bindings[i].buffer;
         for (uint64_t k = 0;
              bindings[i].tensor == program->out && k < buf->size / 4; k++)
-            buf->data[k] = 1 + dev->value[way];
+            buf->data[k] = 1 + dev->value[id];
     }
     return CLV_OK;
 }
@@ -199,7 +199,7 @@ typedef struct bench {
     clv_binding binding;
     clv_host_api host;
     gpu_tuner tuner;
-    gpu_ways ways;
+    gpu_variants variants;
 } bench;
 
 static void set_up(bench *b, int64_t rows, int64_t in, int64_t out)
@@ -236,8 +236,8 @@ static void set_up(bench *b, int64_t rows, int64_t in, int64_t out)
                            .measure = true,
                            .entry = name_entry,
                            .time = run};
-    gpu_list_ways(&target, &b->g.sub, 0, &b->ways);
-    assert_true(b->ways.n > 2);
+    gpu_list_variants(&target, &b->g.sub, 0, &b->variants);
+    assert_true(b->variants.n > 2);
 }
 
 static void tear_down(bench *b)
@@ -245,25 +245,25 @@ static void tear_down(bench *b)
     buffer_free(b->weights);
 }
 
-/* The way chosen; -1: none. */
+/* The variant chosen; -1: none. */
 static int tune(bench *b)
 {
     char *choices = NULL;
-    uint32_t way = 0;
+    uint32_t id = 0;
     b->dev.compiled = b->dev.timed = b->dev.swept = 0;
     assert_int_equal(gpu_tune(&b->tuner, &b->compile, &choices), CLV_OK);
-    bool found = gpu_choice_find(choices, &b->ways, &way);
+    bool found = gpu_choice_find(choices, &b->variants, &id);
     free(choices);
-    return found ? (int)way : -1;
+    return found ? (int)id : -1;
 }
 
-/* A way that is not the preferred one. */
+/* A variant that is not the preferred one. */
 static uint32_t other(const bench *b, uint32_t skip)
 {
-    for (uint32_t i = 0; i < b->ways.n; i++)
-        if (b->ways.way[i] != b->ways.preferred && !skip--)
-            return b->ways.way[i];
-    fail_msg("no such way");
+    for (uint32_t i = 0; i < b->variants.n; i++)
+        if (b->variants.id[i] != b->variants.preferred && !skip--)
+            return b->variants.id[i];
+    fail_msg("no such variant");
     return 0;
 }
 
@@ -275,7 +275,7 @@ static void test_quickest(void **state)
     const uint32_t quick = other(&b, 1);
     b.dev.ns[quick] = 500;
     assert_int_equal(tune(&b), quick);
-    assert_int_equal(b.dev.compiled, b.ways.n);
+    assert_int_equal(b.dev.compiled, b.variants.n);
     assert_int_equal(b.dev.swept, 0);
     b.dev.ns[quick] = 5000;
     assert_int_equal(tune(&b), quick); /* as it was found */
@@ -299,14 +299,14 @@ static void test_entries(void **state)
     set_up(&b, 40, 64, 48);
     b.tuner.measure = false;
     assert_int_equal(tune(&b), -1);
-    assert_string_equal(b.ways.key, "matmul-f32-o6-i6-n6");
+    assert_string_equal(b.variants.key, "matmul-f32-o6-i6-n6");
     for (uint32_t i = 0; i < sizeof damaged / sizeof *damaged; i++) {
         cache_put(NULL, "tune-matmul-f32-o6-i6-n6", damaged[i],
                   strlen(damaged[i]));
         b.tuner.measure = false;
         assert_int_equal(tune(&b), -1);
         b.tuner.measure = true;
-        assert_int_equal(tune(&b), b.ways.preferred);
+        assert_int_equal(tune(&b), b.variants.preferred);
         assert_true(b.dev.timed > 0);
     }
     tear_down(&b);
@@ -322,7 +322,7 @@ static void test_faults(void **state)
     b.dev.value[other(&b, 0)] = 1e-3f;
     b.dev.ns[other(&b, 1)] = 20;
     b.dev.status[other(&b, 1)] = CLV_ERR_INTERNAL;
-    assert_int_equal(tune(&b), b.ways.preferred);
+    assert_int_equal(tune(&b), b.variants.preferred);
     assert_int_equal(warnings, 2);
     tear_down(&b);
 
@@ -333,7 +333,7 @@ static void test_faults(void **state)
     tear_down(&b);
 
     set_up(&b, 40, 64, 48);
-    b.dev.status[b.ways.preferred] = CLV_ERR_DEVICE_LOST;
+    b.dev.status[b.variants.preferred] = CLV_ERR_DEVICE_LOST;
     char *choices;
     assert_int_equal(gpu_tune(&b.tuner, &b.compile, &choices),
                      CLV_ERR_DEVICE_LOST);

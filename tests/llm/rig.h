@@ -2,7 +2,7 @@
 #pragma once
 
 #include "check.h"
-#include "model.h"
+#include "runtime/model.h"
 #include "tiny.h"
 
 #include <math.h>

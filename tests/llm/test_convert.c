@@ -1,7 +1,7 @@
 /* clv_convert(): the GGUF file does what the directory does. */
-#include "files/convert_tokenizer.h"
+#include "convert/tokenizer.h"
 #include "files/gguf.h"
-#include "files/source.h"
+#include "sources/source.h"
 #include "temp_fixture.h"
 #include "tiny_hf.h"
 #include "tokenizer/tokenizer.h"
@@ -143,7 +143,7 @@ static void other_types(void **state)
 
 static void same_settings(const llm_hparams *a, const llm_hparams *b)
 {
-    assert_string_equal(a->architecture, b->architecture);
+    assert_ptr_equal(a->arch, b->arch);
     assert_string_equal(a->name, b->name);
     assert_int_equal(a->n_layers, b->n_layers);
     assert_int_equal(a->n_embd, b->n_embd);

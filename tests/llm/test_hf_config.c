@@ -1,6 +1,6 @@
 /* config.json to settings. */
 #include "bytes.h"
-#include "files/hf_config.h"
+#include "sources/hf_config.h"
 #include "temp_fixture.h"
 
 #include <setjmp.h>
@@ -39,7 +39,7 @@ static void defaults(void **state)
     (void)state;
     llm_hf_config c = parsed("{" LLAMA "}");
     const llm_hparams *h = &c.hparams;
-    assert_string_equal(h->architecture, "llama");
+    assert_string_equal(h->arch->name, "llama");
     assert_int_equal(h->n_layers, 3);
     assert_int_equal(h->n_embd, 64);
     assert_int_equal(h->n_ff, 160);

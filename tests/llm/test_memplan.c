@@ -2,7 +2,7 @@
  * straightforward allocator. No weights are read. */
 #include "rig.h"
 
-#include "runner.h"
+#include "runtime/runner.h"
 #include "../core/memplan_rivals.h"
 #include "../../core/plan/plan.h"
 

@@ -1,6 +1,6 @@
 /* Rotary frequencies by the published definitions. */
 #include "check.h"
-#include "rope.h"
+#include "models/rope.h"
 
 #include <math.h>
 #include <string.h>

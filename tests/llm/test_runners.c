@@ -2,7 +2,7 @@
  * has lengths, the second takes any; what plans should take is made up here. */
 #include "rig.h"
 
-#include "runners.h"
+#include "runtime/runners.h"
 #include "../../core/plan/plan.h"
 
 #include <stdio.h>

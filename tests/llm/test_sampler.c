@@ -1,7 +1,7 @@
 /* The sampler against a naive one that sorts everything, and the statistics of
  * its draws. */
 #include "check.h"
-#include "random.h"
+#include "base/random.h"
 
 #include <cleave/llm.h>
 

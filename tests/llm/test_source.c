@@ -1,6 +1,6 @@
 /* Models from GGUF files and Hugging Face directories, in the same terms. */
 #include "files/gguf.h"
-#include "files/source.h"
+#include "sources/source.h"
 #include "temp_fixture.h"
 #include "tiny_hf.h"
 
@@ -209,7 +209,7 @@ static void gguf(void **state)
     (void)state;
     llm_source *s = opened(write_gguf("plain.bin", &(gguf_options){0}));
     const llm_hparams *h = &s->hparams;
-    assert_string_equal(h->architecture, "llama");
+    assert_string_equal(h->arch->name, "llama");
     assert_int_equal(h->n_layers, 2);
     assert_int_equal(h->n_ctx_train, 99);
     assert_int_equal(h->n_embd, 32);

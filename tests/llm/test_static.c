@@ -235,7 +235,7 @@ static void test_saved(void **state)
     clv_session *s = phone_session(512, 300, 1), *again;
     assert_ok(clv_session_prepare(s, 50, &plan));
     assert_int_equal(plan->source->tensors[0].dims[0], 64);
-    assert_ok(clv_plan_print(plan, "json", &text));
+    assert_ok(clv_plan_json(plan, &text));
     clv_session_destroy(s);
     const char *const plans[] = {text};
     const clv_session_params params = {.n_ctx = 512,

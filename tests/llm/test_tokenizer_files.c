@@ -1,5 +1,5 @@
 /* Published vocabularies give the published ids, and text survives them. */
-#include "random.h"
+#include "base/random.h"
 #include "tokens.h"
 
 #include <dirent.h>

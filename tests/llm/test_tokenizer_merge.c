@@ -3,7 +3,7 @@
  * again. Vocabularies and texts are random, over few letters so that merges
  * compete.
  */
-#include "random.h"
+#include "base/random.h"
 #include "tokenizer/merge.h"
 #include "tokens.h"
 

@@ -1,7 +1,7 @@
 /* Streams of bytes become whole UTF-8 sequences, however they are cut. */
 #include "check.h"
-#include "random.h"
-#include "utf8.h"
+#include "base/random.h"
+#include "base/utf8.h"
 
 #include <string.h>
 #include <utf8proc.h>

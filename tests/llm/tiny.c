@@ -1,7 +1,7 @@
 #include "tiny.h"
 
 #include "check.h"
-#include "random.h"
+#include "base/random.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -196,7 +196,7 @@ llm_source *tiny_create(const tiny_params *p)
     t->source.tokenizer = no_tokenizer;
     t->source.destroy = destroy;
     t->source.hparams = (llm_hparams){
-        .architecture = "llama",
+        .arch = llm_arch_at(0),
         .name = "tiny",
         .n_layers = p->n_layers,
         .n_embd = p->n_embd,

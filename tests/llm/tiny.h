@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "files/source.h"
+#include "sources/source.h"
 
 typedef struct tiny_params {
     uint32_t n_layers, n_embd, n_ff, n_vocab, n_heads, n_kv_heads, head_dim;

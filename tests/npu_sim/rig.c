@@ -102,12 +102,6 @@ static void host_trace(clv_host *h, const char *name, uint64_t begin,
     (void)h, (void)name, (void)begin, (void)end;
 }
 
-static uint64_t host_pressure(clv_host *h, uint64_t wanted)
-{
-    (void)h, (void)wanted;
-    return 0;
-}
-
 static void take_setting(rig *r, const char *line, size_t n)
 {
     char *setting = r->settings[r->n_settings++];
@@ -163,7 +157,6 @@ clv_status rig_create(rig *r, const char *settings)
         .cache_get = host_cache_get,
         .cache_put = host_cache_put,
         .trace = host_trace,
-        .memory_pressure = host_pressure,
         .device_section = host_section,
     };
     return r->api->create(&r->host, &r->inst);

@@ -24,23 +24,23 @@ class Trials(OwnCache):
         self.assertEqual(self.opened("--set", "core.probe=off"), "")
 
     def test_a_wrong_one_is_found_and_remembered(self):
-        wrong = ("--set", "opencl.wrong=matmul_vector", "--set",
+        wrong = ("--set", "opencl.wrong=gemv", "--set",
                  "core.probe=off")
         said = self.opened(*wrong)
-        self.assertIn("'matmul_vector' compute wrongly", said)
-        self.assertNotIn("matmul_tile", said)
+        self.assertIn("'gemv' compute wrongly", said)
+        self.assertNotIn("gemm", said)
         again = self.opened(*wrong)
-        self.assertIn("kernels not used: matmul_vector;", again)
+        self.assertIn("kernels not used: gemv;", again)
         self.assertNotIn("compute wrongly", again)
 
     def test_what_a_process_before_found_is_said(self):
         """That in which plugins are tried says nothing itself. Kernels that
         the user does not want are not missed."""
-        wrong = ("--set", "opencl.wrong=matmul_vector", "--set",
+        wrong = ("--set", "opencl.wrong=gemv", "--set",
                  "core.probe=always")
-        self.assertIn("kernels not used: matmul_vector;", self.opened(*wrong))
+        self.assertIn("kernels not used: gemv;", self.opened(*wrong))
         self.assertEqual("", self.opened(*wrong, "--set",
-                                         "opencl.disabled=matmul_vector"))
+                                         "opencl.disabled=gemv"))
 
 
 if __name__ == "__main__":

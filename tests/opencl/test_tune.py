@@ -11,7 +11,7 @@ import cli  # noqa: E402
 from pocl import OwnCache  # noqa: E402
 
 MATMUL = os.path.join(cli.BUILD, "examples", "matmul")
-VECTOR, TILE = "matmul_vector", "matmul_tile"
+VECTOR, TILE = "gemv", "gemm"
 
 
 class Tune(OwnCache):
@@ -30,7 +30,7 @@ class Tune(OwnCache):
         return done.stdout
 
     def entries(self):
-        """{file: (key, way)} of what was found."""
+        """{file: (key, variant)} of what was found."""
         found, folder = {}, os.path.join(self.path("cache"), "cleave", "opencl")
         for name in os.listdir(folder):
             with open(os.path.join(folder, name), "rb") as f:

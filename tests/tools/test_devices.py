@@ -188,6 +188,18 @@ class Devices(cli.Case):
         self.assertIn(cpu["plugin"], [p["plugin"] for p in found["plugins"]
                                       if p["ok"]])
 
+    def test_no_home(self):
+        """Neither a home nor anything in the working directory is made."""
+        home, here = self.path("home"), self.path("here")
+        os.mkdir(here)
+        for env in ({"HOME": home, "XDG_CACHE_HOME": "cache"},
+                    {"HOME": "home", "XDG_CACHE_HOME": "cache"},
+                    {"HOME": home, "XDG_CACHE_HOME": ""}):
+            with self.subTest(env):
+                self.good("devices", env=env, cwd=here)
+                self.assertFalse(os.path.exists(home))
+                self.assertEqual(os.listdir(here), [])
+
     def test_sections(self):
         """A device for each section of the CPU, on the cores it names."""
         core = max(os.sched_getaffinity(0))
@@ -202,12 +214,32 @@ class Devices(cli.Case):
         self.assertIn("share cores (%d)" % core, self.good(
             "run", "-p", "x", "-n", "1", "--set", "cpu:big.threads=3",
             "--set", "cpu:little.cores=%d" % core).err)
-        only = self.good("devices", "-o", "json", "--devices", "cpu:little",
-                         "--set", "cpu:big.threads=3",
-                         "--set", "cpu:little.cores=%d" % core).json
-        self.assertEqual([d["id"] for d in only["devices"]], ["cpu:little"])
+        for name in "cpu:little", "cpu:1":
+            only = self.good("devices", "-o", "json", "--devices", name,
+                             "--set", "cpu:big.threads=3",
+                             "--set", "cpu:little.cores=%d" % core).json
+            self.assertEqual([d["id"] for d in only["devices"]],
+                             ["cpu:little"])
+
+    def test_numbers(self):
+        """Devices answer to their position, unless it is another one's id."""
+        def ids(devices, *settings):
+            found = self.cleave("devices", "-o", "json", "--devices", devices,
+                                *[a for s in settings for a in ("--set", s)])
+            return (found.code,
+                    [d["id"] for d in found.json["devices"]] if not found.code
+                    else found.err)
+        self.assertEqual(ids("cpu:0"), (0, ["cpu"]))
+        swapped = "cpu:1.threads=1", "cpu:0.threads=1", "cpu:x.threads=1"
+        self.assertEqual(ids("cpu:0,cpu:2", *swapped),
+                         (0, ["cpu:0", "cpu:x"]))
+        self.assertIn("no device 'cpu:3'", ids("cpu:3", *swapped)[1])
 
     def test_wrong_sections(self):
+        """Devices that were asked for by a section are not left out."""
+        chip = os.path.join(cli.SOURCE, "conf/soc/snapdragon-8gen3.ini")
+        self.bad("run", "-p", "x", "--set", "cpu:big.cores=8190", "--conf",
+                 chip, "-q", says=["[cpu:big] cores", "no core 8190"])
         for setting, *says in (
                 ("cpu:big.cores=0-", "[cpu:big] cores", "0-3,6"),
                 ("cpu:big.cores=8190", "[cpu:big] cores", "no core 8190"),

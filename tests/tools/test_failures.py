@@ -67,6 +67,16 @@ class Traces(cli.Case):
                              "--trace", self.path("no/dir/t.json"))
         self.assertEqual(result.code, 1)
         self.assertIn("no/dir", result.err)
+        self.assertEqual(result.out, b"") # before any work
+        self.assertEqual(result.err.count("no/dir"), 1, result.err)
+
+    def test_trace_of_a_run_that_fails_keeps_the_old_one(self):
+        old = self.write("t.json", "old")
+        self.cleave("run", "-m", self.path("none"), "-p", "x", "--devices",
+                    "none", "--trace", old)
+        self.assertEqual(os.listdir(self.dir).count("t.json"), 1)
+        with open(old) as f:
+            self.assertEqual(f.read(), "old")
 
     def test_full_disk(self):
         import resource

@@ -91,6 +91,13 @@ class Streams(cli.Case):
         self.assertRegex(result.err, r"(?m)^devices +cpu")
         self.assertNotIn("\r", result.err)
 
+    def test_peak_memory_is_the_program_s_own(self):
+        ballast = bytearray(512 << 20) # the parent's, as exec() finds it
+        err = self.good(*greedy("-n", 1, "-p", "x"),
+                        preexec_fn=lambda: ballast.find(b"x")).err
+        peak, = re.findall(r"peak memory +([\d.]+) MiB", err)
+        self.assertLess(float(peak), 400)
+
     def test_quiet(self):
         result = self.good(*greedy("-n", 5, "-q", "-p", "import os"))
         self.assertEqual(result.err, "")
@@ -119,18 +126,19 @@ class Streams(cli.Case):
         self.assertEqual(err, b"")
 
     def test_interrupt_ends_cleanly_with_timings(self):
-        child = subprocess.Popen(
-            [cli.TOOL, *map(str, greedy("-n", 4000, "-c", 4096, "-p", "x",
-                                        "--ignore-eos"))],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env=self.environment())
-        child.stdout.read(1)
-        child.send_signal(signal.SIGINT)
-        out, err = child.communicate(timeout=60)
-        self.assertEqual(child.returncode, 130)
-        err = err.decode()
-        self.assertTrue(TIMINGS.search(err), err)
-        self.assertTrue(err.endswith("cleave run: interrupted\n"), err)
+        for number, code in (signal.SIGINT, 130), (signal.SIGTERM, 143):
+            child = subprocess.Popen(
+                [cli.TOOL, *map(str, greedy("-n", 4000, "-c", 4096, "-p", "x",
+                                            "--ignore-eos"))],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                env=self.environment())
+            child.stdout.read(1)
+            child.send_signal(number)
+            out, err = child.communicate(timeout=60)
+            self.assertEqual(child.returncode, code)
+            err = err.decode()
+            self.assertTrue(TIMINGS.search(err), err)
+            self.assertTrue(err.endswith("cleave run: interrupted\n"), err)
 
     def test_progress_shows_on_a_terminal_only(self):
         text = self.write("text.txt", "import os\nimport sys\n" * 400)

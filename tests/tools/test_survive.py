@@ -2,6 +2,9 @@
 from going on."""
 
 import os
+import signal
+import subprocess
+import time
 import unittest
 
 import cli
@@ -58,6 +61,34 @@ class Loss(cli.Case):
         result = self.check("ref:1,cpu", ["ref:0"], "ref.delay_us0=9000000",
                             "core.wait_timeout=0.3")
         self.assertIn("core.wait_timeout", result.err)
+
+    def stop(self, *signals):
+        """Of a run whose device blocks; how it ends, and after how long."""
+        child = subprocess.Popen(
+            [cli.TOOL, *PROMPT, *settings(
+                "core.plugin_dirs=" + REF, "core.allow_unsafe_plugins=on",
+                "core.devices=ref:0", "ref.delay_us0=9000000")],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            env=self.environment())
+        self.addCleanup(child.kill)
+        self.addCleanup(child.stderr.close)
+        while b"context" not in child.stderr.readline():
+            pass
+        time.sleep(0.5)
+        begin = time.monotonic()
+        for number in signals:
+            child.send_signal(number)
+            time.sleep(0.2)
+        return child.wait(timeout=60), time.monotonic() - begin
+
+    def test_signals_while_a_device_blocks(self):
+        code, seconds = self.stop(signal.SIGTERM)
+        self.assertEqual(code, 143)
+        self.assertLess(seconds, 8)
+        code, seconds = self.stop(signal.SIGTERM, signal.SIGINT)
+        self.assertEqual(code, 143)
+        self.assertLess(seconds, 4)
+        self.assertEqual(self.stop(signal.SIGINT, signal.SIGINT)[0], 130)
 
     def test_none_left(self):
         result = self.cleave(*PROMPT, *settings(

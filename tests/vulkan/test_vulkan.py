@@ -80,12 +80,12 @@ class Trials(cli.Case):
     def test_a_wrong_one_is_found_and_remembered(self):
         """And the others are used."""
         wrong = ("--set", "vulkan.trial=on", "--set",
-                 "vulkan.wrong=matmul_vector_subgroups", "--set",
+                 "vulkan.wrong=gemv_subgroups", "--set",
                  "core.probe_timeout=120")
         for _ in range(2):
             said = self.opened(*wrong)
-            self.assertIn("kernels not used: matmul_vector_subgroups;", said)
-            self.assertNotIn("matmul_tile", said)
+            self.assertIn("kernels not used: gemv_subgroups;", said)
+            self.assertNotIn("gemm", said)
 
     def test_names_are_names(self):
         self.bad("devices", "--devices", "vulkan", "--set",

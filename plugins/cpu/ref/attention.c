@@ -1,5 +1,4 @@
 #include "ref.h"
-#include "../half.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -16,7 +15,7 @@ typedef struct state {
 
 static float load(const void *base, int64_t i, bool half)
 {
-    return half ? cpu_f16_to_f32(((const uint16_t *)base)[i])
+    return half ? clv_f16_to_f32(((const uint16_t *)base)[i])
                 : ((const float *)base)[i];
 }
 

@@ -5,5 +5,4 @@ void cpu_kernels_ref(cpu_kernels *table)
     cpu_ref_matmul(table);
     cpu_ref_attention(table);
     cpu_ref_elementwise(table);
-    cpu_ref_convert(table);
 }

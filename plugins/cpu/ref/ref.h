@@ -7,4 +7,3 @@
 void cpu_ref_matmul(cpu_kernels *table);
 void cpu_ref_attention(cpu_kernels *table);
 void cpu_ref_elementwise(cpu_kernels *table);
-void cpu_ref_convert(cpu_kernels *table);

@@ -4,7 +4,7 @@
  * keys is packed once, all rows are scored against it, and the weighted values
  * are added to y, whose rows are rescaled when a larger score turns up.
  */
-#include "gemm_f32.h"
+#include "matmul_gemm_f32.h"
 #include "vecmath.h"
 #include "x86.h"
 

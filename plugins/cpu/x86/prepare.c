@@ -2,11 +2,6 @@
 
 #include <math.h>
 
-static size_t round64(size_t n)
-{
-    return (n + 63) / 64 * 64;
-}
-
 /*
  * The scale of a group whose largest magnitude has these bits, for values up
  * to limit, and its inverse. As integers the bits of infinity and NaN are above
@@ -25,7 +20,7 @@ static float group_scale(int32_t top_bits, float limit, float *inverse)
     return top / limit;
 }
 
-/* n <= Q16_GROUP, a multiple of CPU_QK */
+/* n <= Q16_GROUP, a multiple of CPU_BLOCK */
 static float q16_group(const float *x, int64_t n, int16_t *q)
 {
     vi top = vi_zero();
@@ -45,8 +40,8 @@ static float q16_group(const float *x, int64_t n, int16_t *q)
 size_t ISA(cpu_x86_q16_size)(int64_t k)
 {
     size_t length = (size_t)q16_length(k);
-    return round64(length * sizeof(int16_t) +
-                   length / Q16_GROUP * sizeof(float));
+    return cpu_round_up(length * sizeof(int16_t) +
+                        length / Q16_GROUP * sizeof(float));
 }
 
 void ISA(cpu_x86_q16_rows)(const float *x, int64_t x_stride, int64_t n,
@@ -68,10 +63,10 @@ static float q8_block(const float *x, int8_t *q, float *sum)
     vi top = vi_zero(), total = vi_zero();
     float inverse, d;
 
-    for (int i = 0; i < CPU_QK; i += VL)
+    for (int i = 0; i < CPU_BLOCK; i += VL)
         top = vi_max32(top, vf_abs_bits(vf_load(x + i)));
     d = group_scale(vi_hmax32(top), 127, &inverse);
-    for (int i = 0; i < CPU_QK; i += VL) {
+    for (int i = 0; i < CPU_BLOCK; i += VL) {
         vf v = inverse ? vf_mul(vf_load(x + i), vf_set1(inverse)) : vf_zero();
         vi rounded = vf_to_int(v);
         total = vi_add32(total, rounded);
@@ -83,7 +78,8 @@ static float q8_block(const float *x, int8_t *q, float *sum)
 
 size_t ISA(cpu_x86_q8_size)(int64_t k)
 {
-    return round64((size_t)k + (size_t)(k / CPU_QK) * 2 * sizeof(float));
+    return cpu_round_up((size_t)k +
+                        (size_t)(k / CPU_BLOCK) * 2 * sizeof(float));
 }
 
 void ISA(cpu_x86_q8_rows)(const float *x, int64_t x_stride, int64_t n,
@@ -94,8 +90,8 @@ void ISA(cpu_x86_q8_rows)(const float *x, int64_t x_stride, int64_t n,
     for (int64_t i = 0; i < n; i++, x += x_stride) {
         int8_t *q = (int8_t *)out + (size_t)i * size;
         float *d = (float *)(q + k);
-        float *sum = d + k / CPU_QK;
-        for (int64_t j = 0; j < k; j += CPU_QK)
+        float *sum = d + k / CPU_BLOCK;
+        for (int64_t j = 0; j < k; j += CPU_BLOCK)
             *d++ = q8_block(x + j, q + j, sum++);
     }
 }
@@ -118,6 +114,6 @@ void ISA(cpu_x86_q8_pair_rows)(const float *x, int64_t x_stride, int64_t n,
 
     ISA(cpu_x86_q8_rows)(x, x_stride, n, k, out);
     for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j < k; j += CPU_QK)
+        for (int64_t j = 0; j < k; j += CPU_BLOCK)
             part_pairs((int8_t *)out + (size_t)i * size + j);
 }

@@ -39,7 +39,7 @@ static inline const float *q8_scales(const void *row, int64_t k)
 
 static inline const float *q8_sums(const void *row, int64_t k)
 {
-    return q8_scales(row, k) + k / CPU_QK;
+    return q8_scales(row, k) + k / CPU_BLOCK;
 }
 
 size_t ISA(cpu_x86_q16_size)(int64_t k);

@@ -31,7 +31,11 @@ static inline float hsum8(__m256 v)
 /* clang-format off */
 #ifdef __AVX512F__
 
+#ifdef __AVX512VNNI__
+#define ISA(name) name##_avx512_vnni
+#else
 #define ISA(name) name##_avx512
+#endif
 #define VL 16
 
 typedef __m512 vf;

@@ -7,9 +7,10 @@
 #include "vec.h"
 #include "../kernels.h"
 
-void ISA(cpu_x86_matmul_f)(cpu_kernels *table);
-void ISA(cpu_x86_matmul_q8_0)(cpu_kernels *table);
-void ISA(cpu_x86_matmul_q4_0)(cpu_kernels *table);
+void ISA(cpu_x86_float)(cpu_kernels *table);
+void ISA(cpu_x86_q8_0)(cpu_kernels *table);
+void ISA(cpu_x86_q4_0)(cpu_kernels *table);
+void ISA(cpu_x86_i8)(cpu_kernels *table);
+void ISA(cpu_x86_i4)(cpu_kernels *table);
 void ISA(cpu_x86_attention)(cpu_kernels *table);
-void ISA(cpu_x86_rowops)(cpu_kernels *table);
-void ISA(cpu_x86_convert)(cpu_kernels *table);
+void ISA(cpu_x86_elementwise)(cpu_kernels *table);

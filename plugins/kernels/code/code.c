@@ -1,7 +1,5 @@
 /* Calls to kernels and dispatches. */
 #include "maker.h"
-#include "lower/fuse.h"
-#include "lower/lower.h"
 
 int64_t gpu_expr_value(const gpu_expr *expr, const int64_t *symbols)
 {
@@ -56,7 +54,7 @@ static clv_status add_kernel(gpu_builder *b, gpu_maker *m, uint32_t *index)
             !strcmp(code->kernels[*index].variant, call->variant))
             return CLV_OK;
     clv_status status = gpu_grow(b->host, &code->kernels, code->n_kernels,
-                                 &b->room_kernels, sizeof *code->kernels);
+                                 &b->max_kernels, sizeof *code->kernels);
     if (status)
         return status;
     gpu_kernel *kernel = &code->kernels[*index];
@@ -110,10 +108,10 @@ static clv_status add_dispatch(gpu_builder *b, const gpu_maker *m,
 {
     gpu_code *code = b->code;
     clv_status status =
-        setup ? gpu_grow(b->host, &code->setup, code->n_setup, &b->room_setup,
+        setup ? gpu_grow(b->host, &code->setup, code->n_setup, &b->max_setup,
                          sizeof *code->setup)
               : gpu_grow(b->host, &code->dispatches, code->n_dispatches,
-                         &b->room_dispatches, sizeof *code->dispatches);
+                         &b->max_dispatches, sizeof *code->dispatches);
     if (!status)
         fill_dispatch(m, kernel,
                       setup ? &code->setup[code->n_setup++]
@@ -127,91 +125,6 @@ uint32_t gpu_call_args(const gpu_call *call)
     for (uint32_t i = 0; i < call->n_operands; i++)
         n += gpu_objects(&call->operands[i]);
     return n;
-}
-
-/* 1 + the call's operand that is this row map; 0: none yet. */
-static uint32_t find_map(const gpu_call *call, uint32_t buffer)
-{
-    for (uint32_t i = 0; i < call->n_operands; i++) {
-        const uint32_t map = call->operands[i].through;
-        if (map && call->operands[map - 1].index == buffer)
-            return map;
-    }
-    return 0;
-}
-
-/* 1 + the new operand; 0: no room. */
-static uint32_t add_map(gpu_call *call, uint32_t buffer, gpu_expr rows)
-{
-    static const char *const names[] = {"to_row", "to_row1", "to_row2"};
-    if (gpu_call_args(call) >= GPU_MAX_ARGS ||
-        call->n_maps == sizeof names / sizeof names[0])
-        return 0;
-    gpu_operand *map = &call->operands[call->n_operands++];
-    *map = (gpu_operand){.name = names[call->n_maps++],
-                         .dtype = CLV_DTYPE_I32,
-                         .memory = GPU_MEMORY_PRIVATE,
-                         .index = buffer,
-                         .packed = true,
-                         .width = gpu_constant(1),
-                         .channels = rows};
-    for (uint32_t k = 0; k < 5; k++)
-        map->strides[k] = gpu_constant(0);
-    return call->n_operands;
-}
-
-bool gpu_call_set_rows(gpu_call *call, gpu_operand *dst, const gpu_chain *chain)
-{
-    int64_t elements, bytes;
-    gpu_expr rows, channels, stride;
-    uint32_t map = find_map(call, chain->map);
-    if (!map)
-        map = add_map(call, chain->map, dst->width);
-    if (!map)
-        return false;
-    clv_block(chain->state.d.dtype, &elements, &bytes);
-    gpu_rows_extent(&chain->state, &rows, &channels, &stride);
-    dst->dtype = chain->state.d.dtype;
-    dst->index = chain->state.index;
-    dst->strides[CLV_L_W] = stride;
-    if (gpu_is_spread(&chain->state)) {
-        bytes = chain->state.d.strides[1];
-        dst->packed = false;
-        dst->strides[CLV_L_C] = gpu_constant(bytes);
-    }
-    dst->offset = dst->offset / 4 * (uint64_t)bytes;
-    dst->through = map;
-    return true;
-}
-
-/* The call with the chain's posts, if it writes what the chain begins with. */
-static bool add_chain(const gpu_chain *chain, const gpu_call *call,
-                      gpu_call *longer)
-{
-    const gpu_operand *dst = NULL;
-    for (uint32_t i = 0; i < call->n_operands; i++)
-        if (!strcmp(call->operands[i].name, "dst"))
-            dst = &call->operands[i];
-    if (!dst || dst->memory != GPU_MEMORY_TENSOR ||
-        dst->index != chain->out.index)
-        return false;
-    *longer = *call;
-    for (uint32_t i = 0; i < chain->n_links; i++) {
-        const gpu_link *link = &chain->links[i];
-        if (longer->n_posts == GPU_MAX_POSTS ||
-            gpu_call_args(longer) >= GPU_MAX_ARGS)
-            return false;
-        const bool has = gpu_has(&link->operand);
-        gpu_call_post(longer, link->op, has ? &link->operand : NULL);
-        if (!has)
-            continue;
-        gpu_operand *operand = &longer->operands[longer->n_operands - 1];
-        operand->offset = dst->offset; /* the same channels */
-        operand->channels = dst->channels;
-    }
-    return !chain->sets ||
-           gpu_call_set_rows(longer, &longer->operands[dst - call->operands],
-                             chain);
 }
 
 /* Operands whose tensor lies in private memory; NULL, or what is wrong. */
@@ -240,10 +153,6 @@ static const char *move(const gpu_builder *b, gpu_call *call)
 clv_status gpu_build(gpu_builder *b, const gpu_call *call, bool setup)
 {
     gpu_call whole = *call;
-    if (b->chain && !setup && add_chain(b->chain, call, &whole))
-        b->chained = true;
-    else
-        whole = *call;
     gpu_maker m = {.target = b->target,
                    .call = &whole,
                    .body.host = b->host,
@@ -274,7 +183,7 @@ clv_status gpu_build_private(gpu_builder *b, uint64_t size, bool weights,
 {
     gpu_code *code = b->code;
     clv_status status = gpu_grow(b->host, &code->privates, code->n_privates,
-                                 &b->room_privates, sizeof *code->privates);
+                                 &b->max_privates, sizeof *code->privates);
     if (status)
         return status;
     *index = code->n_privates++;

@@ -85,12 +85,14 @@ typedef struct gpu_post {
 
 #define GPU_MAX_POSTS 8
 #define GPU_MAX_DEFINES 16
+#define GPU_MAX_USES 6
 
 /* One dispatch, described. */
 typedef struct gpu_call {
-    const char *name;    /* of the template, a C identifier */
-    const char *variant; /* as gpu_target.disabled names it */
-    const char *text;    /* the template */
+    const char *name;               /* of the template, a C identifier */
+    const char *variant;            /* as gpu_target.disabled names it */
+    const char *text;               /* the template, with its KERNEL */
+    const char *uses[GPU_MAX_USES]; /* texts of helpers in front of it */
     gpu_operand operands[GPU_MAX_ARGS];
     gpu_param params[GPU_MAX_PARAMS];
     gpu_post posts[GPU_MAX_POSTS]; /* in their order, of the last operand named
@@ -100,7 +102,7 @@ typedef struct gpu_call {
         int64_t value;
     } defines[GPU_MAX_DEFINES];
     bool subgroups; /* SUBGROUPS is defined, and its words are known */
-    uint32_t n_operands, n_params, n_posts, n_defines, n_maps;
+    uint32_t n_operands, n_params, n_posts, n_defines, n_maps, n_uses;
     uint32_t local[3];
     gpu_expr groups[3];
     uint32_t node;
@@ -118,16 +120,8 @@ typedef struct gpu_builder {
                               where it is bound; or NULL */
     const clv_layout_map *maps; /* by tensor, of those moved into slices; of
                                    others n_elements is 0 */
-    const struct gpu_chain
-        *chain;   /* fused to what writes its tensor; or NULL */
-    bool chained; /* it was */
-    uint32_t room_kernels, room_setup, room_dispatches, room_privates;
+    uint32_t max_kernels, max_setup, max_dispatches, max_privates;
 } gpu_builder;
-
-/* dst, an operand of the call, becomes the state of a chain that ends by a
- * SET_ROWS; its rows are written through the chain's map. False: no room. */
-bool gpu_call_set_rows(gpu_call *call, gpu_operand *dst,
-                       const struct gpu_chain *chain);
 
 /* Makes the call's kernel unless the code has it, and appends its dispatch, to
  * the setup or to the run. */

@@ -2,13 +2,15 @@
 #include "language.h"
 #include "maker.h"
 
-/* Lines of the template that begin with LOCAL, or the others. */
-static void put_lines(gpu_maker *m, gpu_text *out, const char *text, bool local,
-                      const char *prefix)
+/* Lines of n bytes of text that begin with LOCAL, or the others. */
+static void put_lines(gpu_maker *m, gpu_text *out, const char *text, size_t n,
+                      bool local, const char *prefix)
 {
     gpu_text lines = {.host = m->body.host};
-    for (const char *end; *text; text = *end ? end + 1 : end) {
-        end = text + strcspn(text, "\n");
+    const char *last = text + n;
+    for (const char *end; text < last; text = end < last ? end + 1 : end) {
+        end = memchr(text, '\n', (size_t)(last - text));
+        end = end ? end : last;
         bool is_local = !strncmp(text, "LOCAL ", 6);
         if (is_local != local)
             continue;
@@ -23,6 +25,16 @@ static void put_lines(gpu_maker *m, gpu_text *out, const char *text, bool local,
         gpu_put_text(m, out, lines.data, lines.n);
     m->body.failed |= lines.failed;
     gpu_text_free(&lines);
+}
+
+/* Those lines of all helpers and of the n bytes of text before KERNEL. */
+static void put_helpers(gpu_maker *m, gpu_text *out, size_t n, bool local,
+                        const char *prefix)
+{
+    const gpu_call *call = m->call;
+    for (uint32_t i = 0; i < call->n_uses; i++)
+        put_lines(m, out, call->uses[i], strlen(call->uses[i]), local, prefix);
+    put_lines(m, out, call->text, n, local, prefix);
 }
 
 /* The integers that say where the arguments begin. */
@@ -74,18 +86,20 @@ static void put_glsl_header(gpu_maker *m, gpu_text *out)
 
 void gpu_put_source(gpu_maker *m)
 {
+    static const char begin[] = "KERNEL\n{\n";
     const gpu_call *call = m->call;
-    const char *entry = strstr(call->text, "KERNEL\n{\n");
+    const char *entry = strstr(call->text, begin);
     const bool opencl = m->target->language == GPU_OPENCL_C;
-    gpu_text helpers = {.host = m->body.host}, front = {.host = m->body.host};
+    gpu_text front = {.host = m->body.host};
     if (!entry) {
         gpu_wrong(m, "no KERNEL with its brace");
         return;
     }
-    put_lines(m, &m->body, entry + strlen("KERNEL\n{\n"), false, "");
-    gpu_put(&helpers, call->text, (size_t)(entry - call->text));
-    if (helpers.data) /* now, so that the params are known */
-        put_lines(m, &front, helpers.data, false, "");
+    const size_t n = (size_t)(entry - call->text);
+    entry += sizeof begin - 1;
+    /* First what makes the params known. */
+    put_lines(m, &m->body, entry, strlen(entry), false, "");
+    put_helpers(m, &front, n, false, "");
     gpu_language_prelude(&m->source, m->target, call);
     for (uint32_t i = 0; i < call->n_defines; i++)
         gpu_printf(&m->source, "#define %s %lld\n", call->defines[i].name,
@@ -95,7 +109,7 @@ void gpu_put_source(gpu_maker *m)
     for (uint32_t i = 0; i < call->n_operands; i++)
         gpu_language_accessors(&m->source, m->target, &call->operands[i]);
     if (!opencl)
-        put_lines(m, &m->source, call->text, true, "shared ");
+        put_helpers(m, &m->source, n, true, "shared ");
     if (front.data)
         gpu_put(&m->source, front.data, front.n);
     if (opencl)
@@ -104,10 +118,9 @@ void gpu_put_source(gpu_maker *m)
         gpu_puts(&m->source, "void main()\n");
     gpu_puts(&m->source, "{\n");
     if (opencl)
-        put_lines(m, &m->source, call->text, true, "    __local ");
+        put_helpers(m, &m->source, n, true, "    __local ");
     if (m->body.data)
         gpu_put(&m->source, m->body.data, m->body.n);
-    m->source.failed |= m->body.failed || helpers.failed || front.failed;
-    gpu_text_free(&helpers);
+    m->source.failed |= m->body.failed || front.failed;
     gpu_text_free(&front);
 }

@@ -48,7 +48,7 @@ static const char glsl[] =
     "#define QUAD_F32(q) uintBitsToFloat(q)\n"
     /* Quarter turns are taken off in three parts that k multiplies exactly;
      * the built-in functions promise nothing outside -pi..pi. */
-    "void turn(f32 x, out f32 s, out f32 c)\n"
+    "void sin_cos_of(f32 x, out f32 s, out f32 c)\n"
     "{\n"
     "    precise f32 k = floor(x * 0.636619772f + 0.5f);\n"
     "    precise f32 r = x - k * 1.5703125f;\n"
@@ -65,7 +65,7 @@ static const char glsl[] =
     "    s = (q & 2) != 0 ? -s : s;\n"
     "    c = q == 1 || q == 2 ? -c : c;\n"
     "}\n"
-    "#define sin_cos(x, s, c) turn(x, s, c)\n";
+    "#define sin_cos(x, s, c) sin_cos_of(x, s, c)\n";
 
 /* Conversions by bits: drivers may flush subnormal numbers and round as they
  * like, and not all have the types. */

@@ -65,7 +65,7 @@ bool gpu_stride(const gpu_tensor *t, uint32_t i, gpu_expr *out)
     return true;
 }
 
-bool gpu_is_spread(const gpu_tensor *t)
+bool gpu_is_transposed(const gpu_tensor *t)
 {
     return t->laid && t->d.strides[1] != clv_align(t->d.dtype);
 }
@@ -194,7 +194,7 @@ bool gpu_need_state(gpu_node *node, const gpu_tensor *t, const char *what,
            gpu_no(node, "%s cannot be %s", what, gpu_dtype_name(t->d.dtype));
 }
 
-void gpu_wish(gpu_node *node, uint32_t input)
+void gpu_prefer_layout(gpu_node *node, uint32_t input)
 {
     const clv_tensor_desc *d = &node->in[input].d;
     if (d->usage == CLV_USAGE_STATE &&

@@ -38,9 +38,9 @@ struct gpu_op {
                    node->out is written once, by Write or WriteScalar of an
                    operand named dst, whose offset, if any, is that of its
                    first channel */
-    /* Lists the ways to compute a node that check() took; NULL: there is one.
+    /* Lists the variants of a node that check() took; NULL: there is one.
      */
-    void (*ways)(const gpu_node *node, gpu_ways *out);
+    void (*variants)(const gpu_node *node, gpu_variants *out);
     /* What may lie in slices: bit i: input i, GPU_SLICES_OUT: the output, which
      * is then written by Write alone. NULL: nothing. */
     uint32_t (*slices)(const gpu_node *node);
@@ -81,7 +81,7 @@ bool gpu_need(gpu_node *node, const gpu_tensor *t, const char *what,
 bool gpu_need_state(gpu_node *node, const gpu_tensor *t, const char *what,
                     uint32_t dtypes);
 /* Wishes for an input, if it is a state, as weights. */
-void gpu_wish(gpu_node *node, uint32_t input);
+void gpu_prefer_layout(gpu_node *node, uint32_t input);
 bool gpu_same_dim(const gpu_tensor *a, uint32_t i, const gpu_tensor *b,
                   uint32_t j);
 bool gpu_same_dims(const gpu_tensor *a, const gpu_tensor *b);
@@ -95,7 +95,7 @@ static inline bool gpu_has(const gpu_tensor *t)
 }
 
 /* Whether the channels of a row lie apart: of v that is laid out. */
-bool gpu_is_spread(const gpu_tensor *t);
+bool gpu_is_transposed(const gpu_tensor *t);
 
 /* Of a tensor that is rows. */
 bool gpu_rows_extent(const gpu_tensor *t, gpu_expr *rows, gpu_expr *channels,

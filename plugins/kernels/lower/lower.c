@@ -1,7 +1,5 @@
 #include "lower/lower.h"
-#include "lower/place.h"
-#include "lower/team.h"
-#include "lower/variant.h"
+#include "lower/fused.h"
 
 void gpu_call_init(gpu_call *call, const char *name, const char *text,
                    uint32_t node, uint32_t group)
@@ -12,6 +10,11 @@ void gpu_call_init(gpu_call *call, const char *name, const char *text,
     call->node = node;
     call->local[0] = group;
     call->local[1] = call->local[2] = 1;
+}
+
+void gpu_call_use(gpu_call *call, const char *text)
+{
+    call->uses[call->n_uses++] = text;
 }
 
 gpu_operand *gpu_call_rows(gpu_call *call, const char *name,
@@ -26,7 +29,7 @@ gpu_operand *gpu_call_rows(gpu_call *call, const char *name,
                              .packed = true};
     gpu_rows_extent(t, &operand->width, &operand->channels,
                     &operand->strides[CLV_L_W]);
-    if (gpu_is_spread(t)) {
+    if (gpu_is_transposed(t)) {
         operand->packed = false;
         operand->strides[CLV_L_C] = gpu_constant(t->d.strides[1]);
     }
@@ -128,128 +131,99 @@ clv_status gpu_share_scratch(gpu_lowering *lowering, gpu_scratch kind,
     return CLV_OK;
 }
 
-/* The node, or a sum with its norm. */
-static clv_status lower_alone(gpu_lowering *lowering, gpu_fusion *fusion,
-                              const gpu_node *node)
-{
-    clv_status status = CLV_OK;
-    gpu_node norm;
-    if (gpu_place_slices(fusion, node, &node->out))
-        status = gpu_place(fusion, &lowering->builder, node, &node->out);
-    if (status || !gpu_fusion_norm(fusion, node, &norm))
-        return status ? status : node->op->lower(lowering, node);
-    status = gpu_place(fusion, &lowering->builder, node, &norm.out);
-    fusion->covered[norm.index] = true;
-    return status ? status : gpu_lower_add_norm(lowering, node, &norm);
-}
+/* ------------------------------------------------------------------------ */
+/* Chains of fused ops                                                       */
 
-/* The node with what follows it in its kernel. */
-static clv_status lower_chain(gpu_lowering *lowering, gpu_fusion *fusion,
-                              const gpu_node *node, gpu_chain *chain)
+/* 1 + the call's operand that is this row map; 0: none yet. */
+static uint32_t find_map(const gpu_call *call, uint32_t buffer)
 {
-    gpu_builder *b = &lowering->builder;
-    gpu_node whole = *node;
-    whole.out = chain->out;
-    clv_status status = chain->sets
-                            ? gpu_row_map(lowering, node->index, &chain->ids,
-                                          &chain->state, &chain->map)
-                            : gpu_place(fusion, b, node, &chain->out);
-    const uint32_t dispatches = b->code->n_dispatches;
-    const uint32_t setup = b->code->n_setup;
-    if (status)
-        return status;
-    b->chain = chain;
-    b->chained = false;
-    status = node->op->lower(lowering, &whole);
-    b->chain = NULL;
-    if (!status && b->chained) {
-        gpu_fusion_cover(fusion, chain);
-        return CLV_OK;
+    for (uint32_t i = 0; i < call->n_operands; i++) {
+        const uint32_t map = call->operands[i].through;
+        if (map && call->operands[map - 1].index == buffer)
+            return map;
     }
-    /* More operands or params than a kernel may have: each node by itself. */
-    gpu_place_undo(fusion, &chain->out);
-    b->code->n_dispatches = dispatches;
-    b->code->n_setup = setup;
-    lowering->halves_of = 0;
-    lowering->bytes.of = 0;
-    lowering->order.ids = 0;
-    lowering->n_counters = 0;
-    if (status && status != CLV_ERR_INTERNAL)
-        return status;
-    return lower_alone(lowering, fusion, node);
+    return 0;
 }
 
-/* Products that share their x, in one kernel. */
-static clv_status lower_team(gpu_lowering *lowering, gpu_fusion *fusion,
-                             const gpu_node *node, gpu_team *team)
+/* 1 + the new operand; 0: no room. */
+static uint32_t add_map(gpu_call *call, uint32_t buffer, gpu_expr rows)
 {
-    clv_status status = CLV_OK;
-    for (uint32_t i = 0; i < team->n_outs && !status; i++) {
-        gpu_chain *sets = &team->members[i].sets;
-        status = sets->sets ? gpu_row_map(lowering, node->index, &sets->ids,
-                                          &sets->state, &sets->map)
-                            : gpu_place(fusion, &lowering->builder, node,
-                                        &team->members[i].out);
+    static const char *const names[] = {"to_row", "to_row1", "to_row2"};
+    if (gpu_call_args(call) >= GPU_MAX_ARGS ||
+        call->n_maps == sizeof names / sizeof names[0])
+        return 0;
+    gpu_operand *map = &call->operands[call->n_operands++];
+    *map = (gpu_operand){.name = names[call->n_maps++],
+                         .dtype = CLV_DTYPE_I32,
+                         .memory = GPU_MEMORY_PRIVATE,
+                         .index = buffer,
+                         .packed = true,
+                         .width = gpu_constant(1),
+                         .channels = rows};
+    for (uint32_t k = 0; k < 5; k++)
+        map->strides[k] = gpu_constant(0);
+    return call->n_operands;
+}
+
+bool gpu_call_set_rows(gpu_call *call, gpu_operand *dst, const gpu_chain *chain)
+{
+    int64_t elements, bytes;
+    gpu_expr rows, channels, stride;
+    uint32_t map = find_map(call, chain->map);
+    if (!map)
+        map = add_map(call, chain->map, dst->width);
+    if (!map)
+        return false;
+    clv_block(chain->state.d.dtype, &elements, &bytes);
+    gpu_rows_extent(&chain->state, &rows, &channels, &stride);
+    dst->dtype = chain->state.d.dtype;
+    dst->index = chain->state.index;
+    dst->strides[CLV_L_W] = stride;
+    if (gpu_is_transposed(&chain->state)) {
+        bytes = chain->state.d.strides[1];
+        dst->packed = false;
+        dst->strides[CLV_L_C] = gpu_constant(bytes);
     }
-    if (!status)
-        status = gpu_few_lower_team(lowering, team);
-    for (uint32_t i = 0; i < team->n_covered; i++)
-        fusion->covered[team->covered[i]] = true;
-    return status;
+    dst->offset = dst->offset / 4 * (uint64_t)bytes;
+    dst->through = map;
+    return true;
 }
 
-static clv_status lower_some(gpu_lowering *lowering, gpu_fusion *fusion,
-                             const gpu_node *node)
+/* The call with the chain's posts, if it writes what the chain begins with. */
+static bool add_chain(const gpu_chain *chain, const gpu_call *call,
+                      gpu_call *longer)
 {
-    gpu_chain chain;
-    gpu_team team;
-    if (gpu_team_find(fusion, node, gpu_few_takes, &team))
-        return lower_team(lowering, fusion, node, &team);
-    gpu_fusion_find(fusion, node, &chain);
-    return chain.n_nodes ? lower_chain(lowering, fusion, node, &chain)
-                         : lower_alone(lowering, fusion, node);
-}
-
-static clv_status lower_node(gpu_lowering *lowering, gpu_fusion *fusion,
-                             uint32_t index)
-{
-    gpu_node node;
-    gpu_swapped swapped;
-    gpu_check_node(lowering->target, fusion->graph, index, &node);
-    if (node.caps.answer != CLV_ANSWER_YES)
-        return clv_fail(lowering->builder.host, CLV_ERR_UNSUPPORTED,
-                        "node %u: %s", (unsigned)index, node.caps.reason);
-    if (gpu_has(&node.out) && lowering->order.ids == node.out.index + 1)
-        lowering->order.ids = 0; /* other ids from now on */
-    clv_status status =
-        gpu_place_rows(fusion, &lowering->builder, &node, &swapped);
-    if (!status)
-        status = lower_some(lowering, fusion, &node);
-    gpu_place_back(fusion, &swapped);
-    return status;
-}
-
-clv_status gpu_lower(const clv_host_api *host, const gpu_target *target,
-                     const clv_subgraph *graph, gpu_code **out)
-{
-    gpu_lowering lowering = {.target = target,
-                             .builder = {.host = host, .target = target}};
-    gpu_fusion fusion;
-    gpu_code *code = lowering.builder.code = clv_new(host, sizeof *code);
-    if (!code)
-        return CLV_ERR_NO_MEMORY;
-    clv_status status = gpu_fusion_init(&fusion, host, target, graph);
-    lowering.builder.moved = fusion.moved;
-    lowering.aliased = fusion.off;
-    lowering.builder.maps = fusion.maps;
-    for (uint32_t i = 0; i < graph->n_nodes && !status; i++)
-        if (!fusion.covered[i])
-            status = lower_node(&lowering, &fusion, i);
-    gpu_fusion_finish(&fusion);
-    if (status) {
-        gpu_code_free(host, code);
-        return status;
+    const gpu_operand *dst = NULL;
+    for (uint32_t i = 0; i < call->n_operands; i++)
+        if (!strcmp(call->operands[i].name, "dst"))
+            dst = &call->operands[i];
+    if (!dst || dst->memory != GPU_MEMORY_TENSOR ||
+        dst->index != chain->out.index)
+        return false;
+    *longer = *call;
+    for (uint32_t i = 0; i < chain->n_links; i++) {
+        const gpu_link *link = &chain->links[i];
+        if (longer->n_posts == GPU_MAX_POSTS ||
+            gpu_call_args(longer) >= GPU_MAX_ARGS)
+            return false;
+        const bool has = gpu_has(&link->operand);
+        gpu_call_post(longer, link->op, has ? &link->operand : NULL);
+        if (!has)
+            continue;
+        gpu_operand *operand = &longer->operands[longer->n_operands - 1];
+        operand->offset = dst->offset; /* the same channels */
+        operand->channels = dst->channels;
     }
-    *out = code;
-    return CLV_OK;
+    return !chain->sets ||
+           gpu_call_set_rows(longer, &longer->operands[dst - call->operands],
+                             chain);
+}
+
+clv_status gpu_add_run(gpu_lowering *lowering, const gpu_call *call)
+{
+    gpu_call whole;
+    if (!lowering->chain || !add_chain(lowering->chain, call, &whole))
+        return gpu_build(&lowering->builder, call, false);
+    lowering->chained = true;
+    return gpu_build(&lowering->builder, &whole, false);
 }

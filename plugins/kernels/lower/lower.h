@@ -1,6 +1,7 @@
 /* What the ops' lower functions work with. */
 #pragma once
 
+#include "kernels_templates.h"
 #include "lower/check.h"
 
 /* Scratch of one kind, which the nodes of a program use one after another. */
@@ -29,6 +30,9 @@ typedef struct gpu_order {
 
 struct gpu_lowering {
     gpu_builder builder;
+    const struct gpu_chain *chain; /* to be fused with what writes its tensor;
+                                      or NULL */
+    bool chained;                  /* it was */
     const gpu_target *target;
     uint32_t scratch[GPU_SCRATCH_COUNT]; /* 1 + private buffer; 0: none yet */
     uint32_t halves_of; /* 1 + tensor that the halves are of; 0: none */
@@ -40,12 +44,12 @@ struct gpu_lowering {
     struct gpu_row_map {
         uint32_t ids, buffer;
         int64_t rows;
-    } maps[GPU_MAX_ROW_MAPS]; /* of SET_ROWS that others cover */
+    } maps[GPU_MAX_ROW_MAPS]; /* of SET_ROWS that are fused into others */
     uint32_t n_maps;
-    struct gpu_turns {
+    struct gpu_angles {
         uint32_t pos, freq, buffer;
         float scale;
-    } turns; /* buffer: 1 + that of the last who asked; 0: none yet */
+    } angles; /* buffer: 1 + that of the last who asked; 0: none yet */
 };
 
 /* A private buffer that is at least so large, shared by all that ask for
@@ -53,58 +57,25 @@ struct gpu_lowering {
 clv_status gpu_share_scratch(gpu_lowering *lowering, gpu_scratch kind,
                              uint64_t size, uint32_t *index);
 
-/* ops/rows.c: the private buffer that has for each of the ids the row of the
- * state that it says, or -1 where there is none or a later id is the same.
- * Those who ask for the same share it. */
-clv_status gpu_row_map(gpu_lowering *lowering, uint32_t node,
-                       const gpu_tensor *ids, const gpu_tensor *state,
-                       uint32_t *buffer);
-
-/* ops/rope.c: the private buffer that has for each position sine and cosine of
- * each pair, times the scale: rows of 2 floats a pair. Positions and
- * frequencies do not change in a run; ropes of the same share it. */
-clv_status gpu_rope_turns(gpu_lowering *lowering, uint32_t node,
-                          const gpu_node *rope, uint32_t *buffer);
-
-/* ops/norms.c: a sum and its RMS_NORM as one kernel. */
-clv_status gpu_lower_add_norm(gpu_lowering *lowering, const gpu_node *add,
-                              const gpu_node *norm);
-
-/* The templates, by the names of their files. */
-extern const char gpu_template_elementwise[], gpu_template_strided[],
-    gpu_template_rms_norm[], gpu_template_add_rms_norm[],
-    gpu_template_layer_norm[], gpu_template_softmax[], gpu_template_rope[],
-    gpu_template_rope_slices[], gpu_template_rope_turns[],
-    gpu_template_get_rows[], gpu_template_get_rows_scaled[],
-    gpu_template_set_rows[], gpu_template_row_map[], gpu_template_packed[],
-    gpu_template_weights[], gpu_template_weights_scaled[],
-    gpu_template_weights_slices[], gpu_template_weights_words[],
-    gpu_template_convert_layout[], gpu_template_convert_words[],
-    gpu_template_convert_scales[], gpu_template_matmul_vector[],
-    gpu_template_matmul_tile[], gpu_template_bytes[],
-    gpu_template_bytes_scaled[], gpu_template_quantise[],
-    gpu_template_matmul_tile_bytes[], gpu_template_attention[],
-    gpu_template_attention_join[], gpu_template_matrix_ptx[],
-    gpu_template_matrix_plain[], gpu_template_matrix_weights[],
-    gpu_template_matrix_halves[], gpu_template_matrix_bytes[],
-    gpu_template_quantise_tiles[], gpu_template_tiles[], gpu_template_halves[],
-    gpu_template_matmul_matrix[], gpu_template_matmul_matrix_join[],
-    gpu_template_matmul_matrix_vector[], gpu_template_attention_matrix[],
-    gpu_template_attention_few[], gpu_template_zeros[], gpu_template_top_k[],
-    gpu_template_experts[], gpu_template_experts_vector[],
-    gpu_template_experts_sum[], gpu_template_experts_sort[],
-    gpu_template_experts_tile[], gpu_template_experts_join[];
-/* Those of GLSL alone. */
-extern const char gpu_template_attention_coop[], gpu_template_matmul_coop[],
-    gpu_template_matrix_coop[], gpu_template_matmul_coop_vector[],
-    gpu_template_matrix_coop_plain[], gpu_template_tile_units[],
-    gpu_template_coop_halves[], gpu_template_coop_bytes[],
-    gpu_template_matrix_coop_bytes[], gpu_template_matrix_coop_bytes_plain[];
-
 /* A call of a template, of groups x 1 x 1 work items; variant is the name too.
  */
 void gpu_call_init(gpu_call *call, const char *name, const char *text,
                    uint32_t node, uint32_t group);
+/* Adds text of helpers that the template uses. It must outlive the call. */
+void gpu_call_use(gpu_call *call, const char *text);
+/* Appends the call to what runs do, with the chain that is to be fused, if the
+ * call writes the chain's tensor. */
+clv_status gpu_add_run(gpu_lowering *lowering, const gpu_call *call);
+/* Appends the call to the setup. */
+static inline clv_status gpu_add_setup(gpu_lowering *lowering,
+                                       const gpu_call *call)
+{
+    return gpu_build(&lowering->builder, call, true);
+}
+/* dst, an operand of the call, becomes the state of a chain that ends by a
+ * SET_ROWS; its rows are written through the chain's map. False: no space. */
+bool gpu_call_set_rows(gpu_call *call, gpu_operand *dst,
+                       const struct gpu_chain *chain);
 /* Adds a tensor that is rows: W counts rows, C its last dimension. */
 gpu_operand *gpu_call_rows(gpu_call *call, const char *name,
                            const gpu_tensor *t, bool written);

@@ -1,8 +1,20 @@
 #include "lower/objects.h"
-#include "lower/place.h"
-#include "lower/variant.h"
 
 #define ITEMS 64
+
+bool gpu_map_fits(const gpu_target *target, const clv_layout_map *map,
+                  uint32_t storage, uint32_t dtype)
+{
+    const int64_t object = map->n_elements / map->extent[CLV_PHYS_OBJECT];
+    const bool halves = dtype == CLV_DTYPE_F16;
+    if (object > INT32_MAX || object * (halves ? 2 : 4) > gpu_reach(target) ||
+        (halves && storage && !target->image_halves[storage]))
+        return false;
+    for (uint32_t i = 0; i < 3 && storage != CLV_STORAGE_BUFFER; i++)
+        if (map->extent[CLV_PHYS_X + i] > target->image[storage][i])
+            return false;
+    return true;
+}
 
 /* A call from src to dst. */
 static void begin(gpu_call *call, const char *name, const char *text,
@@ -89,8 +101,8 @@ static bool make_map(const gpu_target *target, const clv_tensor_desc *w,
     const int64_t dims[CLV_LAYOUT_AXES] = {outputs, 1, 1, 1, channels};
     return clv_layout_init(map, CLV_LAYOUT_WEIGHTS, target->weights - 1, dims,
                            GROUP_SLICES) &&
-           gpu_place_fits(target, map, target->weights - 1,
-                          element_of(target, w));
+           gpu_map_fits(target, map, target->weights - 1,
+                        element_of(target, w));
 }
 
 /* What is read at a time has one scale. */
@@ -116,7 +128,7 @@ int64_t gpu_weights_part(const gpu_node *product)
     const clv_tensor_desc *w = &product->in[1].d;
     clv_layout_map map;
     if (!target->weights || w->usage != CLV_USAGE_WEIGHT ||
-        !has_scales_apart(w) || gpu_is_disabled(target, GPU_OBJECTS_VARIANT))
+        !has_scales_apart(w) || gpu_is_disabled(target, GPU_WEIGHT_OBJECTS))
         return 0;
     const int64_t most = rows_at_once(product);
     int64_t part = w->dims[0] < most ? w->dims[0] : most;

@@ -8,13 +8,18 @@
 
 #include "lower/lower.h"
 
+/* Whether the map's objects keep to the limits of the target; dtype: of their
+ * elements, F32, F16 or I32. */
+bool gpu_map_fits(const gpu_target *target, const clv_layout_map *map,
+                  uint32_t storage, uint32_t dtype);
+
 /* Appends what brings src into dst, both of as many channels; rows: of dst,
  * with its padding. Either may be an operand in slices. */
 clv_status gpu_convert(gpu_builder *b, uint32_t node, const gpu_operand *src,
                        const gpu_operand *dst, gpu_expr rows, bool setup);
 
 /* The name, in gpu_target.disabled, of all products with weights in objects. */
-#define GPU_OBJECTS_VARIANT "matmul_objects"
+#define GPU_WEIGHT_OBJECTS "weight_objects"
 
 /* How many output channels of the product's weights go into objects at a time:
  * a multiple of 64 unless all do, or unless so many are too many. 0: the

@@ -5,32 +5,33 @@
  * kernel of their own, in attention_few.c.
  */
 #include "ops/attention.h"
-#include "ops/matrix.h"
+#include "ops/tiles.h"
 
 #define F32 GPU_BIT(CLV_DTYPE_F32)
 #define MAX_PARTS 16
 #define PART_ROWS 128  /* of the cache, at least, for a part */
-#define MATRIX_ROWS 64 /* the same with matrix instructions */
-#define FEW 64         /* queries and heads of a group, for the kernel of few */
+#define TENSOR_ROWS 64 /* the same with matrix instructions */
+#define DECODE_PAIRS                                                           \
+    64 /* queries and heads of a group, for the kernel of few */
 
 /* Whether matrix instructions may be used. */
-static bool suits_matrix(const gpu_node *node)
+static bool suits_tensor(const gpu_node *node)
 {
     const gpu_target *target = node->target;
     const int64_t dim = node->node.attr.attention.head_dim;
-    return gpu_has_matrices(target) && node->in[1].d.dtype == CLV_DTYPE_F16 &&
+    return gpu_has_tensor(target) && node->in[1].d.dtype == CLV_DTYPE_F16 &&
            dim % 8 == 0 && dim <= 128 && target->max_group >= 128 &&
            target->max_group_size[0] >= 128 &&
            target->local_bytes >= (gpu_is_glsl(target) ? 32 : 48) * 1024u &&
-           !gpu_is_disabled(target, gpu_is_spread(&node->in[2])
-                                        ? "attention_matrix_turned"
-                                        : "attention_matrix");
+           !gpu_is_disabled(target, gpu_is_transposed(&node->in[2])
+                                        ? "attention_prefill_tensor_transposed"
+                                        : "attention_prefill_tensor");
 }
 
 static uint32_t local_bytes(const gpu_target *target, const gpu_attention *s)
 {
     const uint32_t keys = gpu_attention_keys(target);
-    if (s->kind != GPU_ATTENTION_MATRIX)
+    if (s->kind != GPU_ATTENTION_PREFILL)
         return 4 * (s->queries * (s->d_max + s->items) + s->items);
     if (gpu_is_glsl(target))
         return 2 * keys * (s->d_max + 8) + 16 * gpu_attention_values(s) +
@@ -55,10 +56,10 @@ static uint32_t choose_parts(const gpu_target *target, const gpu_attention *s)
     int64_t busy = (pairs + s->queries - 1) / s->queries * s->groups;
     int64_t parts = 4 * (int64_t)target->units / busy;
     const int64_t least =
-        s->kind == GPU_ATTENTION_MATRIX ? MATRIX_ROWS : PART_ROWS;
+        s->kind == GPU_ATTENTION_PREFILL ? TENSOR_ROWS : PART_ROWS;
     if (parts > s->rows / least)
         parts = s->rows / least;
-    if (parts < 2 || gpu_is_disabled(target, "attention_join"))
+    if (parts < 2 || gpu_is_disabled(target, "attention_reduce"))
         return 1;
     if (parts > MAX_PARTS)
         parts = MAX_PARTS;
@@ -75,7 +76,7 @@ static gpu_attention numbers_of(const gpu_node *node)
                        .dim = node->node.attr.attention.head_dim,
                        .rows = gpu_max_rows(&node->in[1]),
                        .d_max = 64,
-                       .turned = gpu_is_spread(&node->in[2])};
+                       .transposed = gpu_is_transposed(&node->in[2])};
     s.heads = node->in[0].d.dims[1] / s.dim;
     s.groups = node->in[1].d.dims[1] / s.dim;
     s.per_group = s.heads / s.groups;
@@ -84,13 +85,13 @@ static gpu_attention numbers_of(const gpu_node *node)
     return s;
 }
 
-/* Without tuning, and not by the kernel for few. */
-static gpu_attention preferred_for_many(const gpu_node *node)
+/* Without tuning, and not by the kernel for decode. */
+static gpu_attention preferred_prefill(const gpu_node *node)
 {
     const gpu_target *target = node->target;
     gpu_attention s = numbers_of(node);
-    if (suits_matrix(node)) {
-        s.kind = GPU_ATTENTION_MATRIX;
+    if (suits_tensor(node)) {
+        s.kind = GPU_ATTENTION_PREFILL;
         if (gpu_is_glsl(target))
             s.d_max = (uint32_t)(s.dim + 15) / 16 * 16;
         s.queries = 64; /* four warps load quicker than one, too */
@@ -108,17 +109,18 @@ static gpu_attention preferred_for_many(const gpu_node *node)
 
 static gpu_attention preferred(const gpu_node *node)
 {
-    const gpu_attention few = gpu_attention_few(node, numbers_of(node));
-    return few.n * few.per_group <= FEW && gpu_attention_few_fits(node, &few)
-               ? few
-               : preferred_for_many(node);
+    const gpu_attention decode = gpu_attention_decode(node, numbers_of(node));
+    return decode.n * decode.per_group <= DECODE_PAIRS &&
+                   gpu_attention_decode_fits(node, &decode)
+               ? decode
+               : preferred_prefill(node);
 }
 
 static bool fits(const gpu_node *node, const gpu_attention *s)
 {
     const gpu_target *target = node->target;
-    if (s->kind == GPU_ATTENTION_FEW)
-        return gpu_attention_few_fits(node, s);
+    if (s->kind == GPU_ATTENTION_DECODE)
+        return gpu_attention_decode_fits(node, s);
     return s->items >= s->queries && s->items <= target->max_group &&
            s->items <= target->max_group_size[0] &&
            local_bytes(target, s) <= target->local_bytes &&
@@ -126,87 +128,90 @@ static bool fits(const gpu_node *node, const gpu_attention *s)
            s->groups <= GPU_MAX_GROUPS;
 }
 
-/* A way is three powers of two: items, queries and parts; and the kernel. */
-static uint32_t way_of(const gpu_attention *s)
+/* A variant's id holds three powers of two (items, queries and parts) and the
+ * kernel. */
+static uint32_t id_of(const gpu_attention *s)
 {
     return (uint32_t)s->kind << 12 | gpu_size_class(s->items) << 8 |
            gpu_size_class(s->queries) << 4 | gpu_size_class(s->parts);
 }
 
-static void set_way(gpu_attention *s, uint32_t way)
+static void set_by_id(gpu_attention *s, uint32_t id)
 {
-    s->kind = way >> 12;
-    s->items = 1u << (way / 256 % 16);
-    s->queries = 1u << (way / 16 % 16);
-    s->parts = 1u << (way % 16);
+    s->kind = id >> 12;
+    s->items = 1u << (id / 256 % 16);
+    s->queries = 1u << (id / 16 % 16);
+    s->parts = 1u << (id % 16);
 }
 
-static void add_way(const gpu_node *node, gpu_attention s, uint32_t items,
-                    uint32_t queries, uint32_t parts, gpu_ways *out)
+static void add_variant(const gpu_node *node, gpu_attention s, uint32_t items,
+                        uint32_t queries, uint32_t parts, gpu_variants *out)
 {
-    const bool joins = parts > 1 && s.kind != GPU_ATTENTION_FEW;
+    const bool joins = parts > 1 && s.kind != GPU_ATTENTION_DECODE;
     s.items = items;
     s.queries = queries;
     s.parts = parts;
-    if ((joins && gpu_is_disabled(node->target, "attention_join")) ||
+    if ((joins && gpu_is_disabled(node->target, "attention_reduce")) ||
         (parts > 1 && (int64_t)parts * 32 > s.rows))
         return;
     if (fits(node, &s))
-        gpu_way_add(out, way_of(&s));
+        gpu_variant_add(out, id_of(&s));
 }
 
 /* Those that differ from s in one number. */
 static void add_like(const gpu_node *node, const gpu_attention *s,
-                     gpu_ways *out)
+                     gpu_variants *out)
 {
     for (uint32_t x = 1; x <= MAX_PARTS; x *= 2)
         if (x != s->parts)
-            add_way(node, *s, s->items, s->queries, x, out);
-    if (s->kind == GPU_ATTENTION_FEW) {
-        add_way(node, *s, s->items ^ 384, s->queries, s->parts, out);
+            add_variant(node, *s, s->items, s->queries, x, out);
+    if (s->kind == GPU_ATTENTION_DECODE) {
+        add_variant(node, *s, s->items ^ 384, s->queries, s->parts, out);
         return;
     }
-    if (s->kind == GPU_ATTENTION_MATRIX) {
+    if (s->kind == GPU_ATTENTION_PREFILL) {
         const uint32_t most = gpu_is_glsl(node->target) ? 128 : 64;
         for (uint32_t x = 16; x <= most; x *= 2)
             if (x != s->queries)
-                add_way(node, *s, 2 * x, x, s->parts, out);
+                add_variant(node, *s, 2 * x, x, s->parts, out);
         return;
     }
     for (uint32_t x = 32; x <= 256; x *= 2)
         if (x != s->items)
-            add_way(node, *s, x, s->queries, s->parts, out);
+            add_variant(node, *s, x, s->queries, s->parts, out);
     for (uint32_t x = 1; x <= 8; x *= 2)
         if (x != s->queries && x < 2 * s->n * s->per_group)
-            add_way(node, *s, s->items, x, s->parts, out);
+            add_variant(node, *s, s->items, x, s->parts, out);
 }
 
 /* The preferred one, those like it, and the other kernel for some queries. */
-static void list_ways(const gpu_node *node, gpu_ways *out)
+static void list_variants(const gpu_node *node, gpu_variants *out)
 {
     const gpu_attention s = preferred(node);
-    const gpu_attention many = preferred_for_many(node);
-    const gpu_attention few = gpu_attention_few(node, numbers_of(node));
-    out->preferred = way_of(&s);
+    const gpu_attention prefill = preferred_prefill(node);
+    const gpu_attention decode = gpu_attention_decode(node, numbers_of(node));
+    out->preferred = id_of(&s);
     snprintf(out->key, sizeof out->key, "attention%s-%s-h%u-g%u-d%u-n%u-r%u",
-             s.turned ? "-turned" : "", gpu_dtype_name(node->in[1].d.dtype),
-             gpu_size_class(s.heads), gpu_size_class(s.groups),
-             gpu_size_class(s.dim), gpu_size_class(s.n),
-             gpu_size_class(s.rows));
-    gpu_way_add(out, out->preferred);
+             s.transposed ? "-transposed" : "",
+             gpu_dtype_name(node->in[1].d.dtype), gpu_size_class(s.heads),
+             gpu_size_class(s.groups), gpu_size_class(s.dim),
+             gpu_size_class(s.n), gpu_size_class(s.rows));
+    gpu_variant_add(out, out->preferred);
     add_like(node, &s, out);
-    if (s.kind == GPU_ATTENTION_FEW)
-        add_way(node, many, many.items, many.queries, many.parts, out);
-    else if (s.n * s.per_group <= 4 * FEW)
-        add_way(node, few, few.items, few.queries, few.parts, out);
+    if (s.kind == GPU_ATTENTION_DECODE)
+        add_variant(node, prefill, prefill.items, prefill.queries,
+                    prefill.parts, out);
+    else if (s.n * s.per_group <= 4 * DECODE_PAIRS)
+        add_variant(node, decode, decode.items, decode.queries, decode.parts,
+                    out);
 }
 
 static gpu_attention chosen(const gpu_node *node)
 {
-    gpu_ways ways = {.n = 0};
+    gpu_variants variants = {.n = 0};
     gpu_attention s = preferred(node);
-    list_ways(node, &ways);
-    set_way(&s, gpu_choice(node->target, &ways));
+    list_variants(node, &variants);
+    set_by_id(&s, gpu_choice(node->target, &variants));
     return s;
 }
 
@@ -260,9 +265,10 @@ static bool check_attention(gpu_node *node)
                       (int)node->node.attr.attention.window);
     if (node->node.attr.attention.rows_symbol > node->n_symbols)
         return gpu_no(node, "rows_symbol names no symbol");
-    const gpu_attention s = preferred_for_many(node);
-    if (gpu_is_disabled(target, s.turned ? "attention_turned" : "attention") ||
-        s.items < s.queries || (s.turned && s.items % 4) ||
+    const gpu_attention s = preferred_prefill(node);
+    if (gpu_is_disabled(target,
+                        s.transposed ? "attention_transposed" : "attention") ||
+        s.items < s.queries || (s.transposed && s.items % 4) ||
         s.items > target->max_group ||
         local_bytes(target, &s) > target->local_bytes)
         return gpu_no(node,
@@ -276,15 +282,15 @@ static bool check_attention(gpu_node *node)
                       "%lld queries of %lld heads are more than a "
                       "dispatch takes",
                       (long long)s.n, (long long)s.heads);
-    if (s.kind == GPU_ATTENTION_MATRIX ||
-        preferred(node).kind == GPU_ATTENTION_FEW)
+    if (s.kind == GPU_ATTENTION_PREFILL ||
+        preferred(node).kind == GPU_ATTENTION_DECODE)
         node->caps.error_class = CLV_ERROR_F16;
     node->caps.split_axes = CLV_SPLIT_SEQUENCE | CLV_SPLIT_HEADS;
     node->caps.split_granularity[3] = s.per_group;
     if (target->states == GPU_STATES_WEIGHTS ||
-        (target->states == GPU_STATES_AUTO && !suits_matrix(node))) {
-        gpu_wish(node, 1);
-        gpu_wish(node, 2);
+        (target->states == GPU_STATES_AUTO && !suits_tensor(node))) {
+        gpu_prefer_layout(node, 1);
+        gpu_prefer_layout(node, 2);
     }
     return true;
 }
@@ -294,19 +300,26 @@ static bool check_attention(gpu_node *node)
 static clv_status lower_attention(gpu_lowering *lowering, const gpu_node *node)
 {
     const gpu_attention s = chosen(node);
-    return s.kind == GPU_ATTENTION_FEW
-               ? gpu_attention_few_lower(lowering, node, &s)
-               : gpu_attention_many_lower(lowering, node, &s);
+    return s.kind == GPU_ATTENTION_DECODE
+               ? gpu_attention_decode_lower(lowering, node, &s)
+               : gpu_attention_prefill_lower(lowering, node, &s);
 }
 
 static uint32_t slices(const gpu_node *node)
 {
     const gpu_attention s = chosen(node);
-    if (s.kind != GPU_ATTENTION_PLAIN)
+    if (s.kind != GPU_ATTENTION_PORTABLE)
         return 0;
     return 1 | (s.parts == 1 && s.dim % 4 == 0 ? GPU_SLICES_OUT : 0);
 }
 
-const gpu_op gpu_op_attention = {
-    "attention",     CLV_OP_ATTENTION, 4,     4,         1,
-    check_attention, lower_attention,  false, list_ways, slices};
+const gpu_op gpu_op_attention = {"attention",
+                                 CLV_OP_ATTENTION,
+                                 4,
+                                 4,
+                                 1,
+                                 check_attention,
+                                 lower_attention,
+                                 false,
+                                 list_variants,
+                                 slices};

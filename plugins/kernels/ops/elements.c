@@ -99,7 +99,7 @@ static clv_status lower_element(gpu_lowering *lowering, const gpu_node *node)
         gpu_call_post(&call, GPU_POST_MUL, &node->in[1]);
         break;
     }
-    return gpu_build(&lowering->builder, &call, false);
+    return gpu_add_run(lowering, &call);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -174,7 +174,7 @@ static clv_status lower_convert(gpu_lowering *lowering, const gpu_node *node)
     if (gpu_need(&probe, &probe.in[0], "", GPU_REALS, 0) &&
         gpu_need(&probe, &probe.out, "", GPU_FLOATS, 0)) {
         begin_copy(&call, "convert", node);
-        return gpu_build(&lowering->builder, &call, false);
+        return gpu_add_run(lowering, &call);
     }
     begin_copy(&call, "convert_strided", node);
     call.text = gpu_template_strided;
@@ -184,7 +184,7 @@ static clv_status lower_convert(gpu_lowering *lowering, const gpu_node *node)
     gpu_call_param(&call, "nd", outer_dim(&node->out, 1));
     gpu_call_param(&call, "nw", outer_dim(&node->out, 2));
     gpu_call_param(&call, "nh", outer_dim(&node->out, 3));
-    return gpu_build(&lowering->builder, &call, false);
+    return gpu_add_run(lowering, &call);
 }
 
 /* All that single elements pass through. */

@@ -1,6 +1,6 @@
 /* Products with the weights of experts that ids choose; here for few rows, each
  * product by itself. */
-#include "experts.h"
+#include "ops/experts.h"
 
 #define F32 GPU_BIT(CLV_DTYPE_F32)
 #define GROUP 32  /* items that share out the input channels */
@@ -9,7 +9,7 @@
 
 static const char *name_of(const gpu_node *node)
 {
-    return gpu_experts_scored(node) ? "experts_sum" : "experts_vector";
+    return gpu_experts_scored(node) ? "experts_gemv_sum" : "experts_gemv";
 }
 
 /* Products that a group of work items may have to do: ids, or rows of sums. */
@@ -123,6 +123,8 @@ void gpu_experts_operands(gpu_call *call, const gpu_node *node, int64_t first,
 {
     const gpu_tensor *w = &node->in[1];
     const bool parted = node->in[0].d.dims[1] != w->d.dims[2];
+    gpu_call_use(call, gpu_template_packed);
+    gpu_call_use(call, gpu_template_weights);
     gpu_call_rows(call, "x", &node->in[0], false);
     gpu_operand *part = gpu_call_rows(call, "w", w, false);
     part->offset = (uint64_t)(first * gpu_expert_bytes(w));
@@ -152,14 +154,18 @@ static void add_operands(gpu_call *call, const gpu_node *node)
 
 /* Experts from first on. */
 static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
-                             const char *text, int64_t first, int64_t count)
+                             int64_t first, int64_t count)
 {
     const clv_tensor_desc *w = &node->in[1].d;
     const int64_t used = node->in[2].d.dims[1];
     const int64_t each = (max_places(node) - 1) / GPU_MAX_GROUPS + 1;
     gpu_call call;
-    gpu_call_init(&call, name_of(node), text, node->index, GROUP);
+    gpu_call_init(&call, name_of(node),
+                  gpu_experts_scored(node) ? gpu_template_experts_gemv_sum
+                                           : gpu_template_experts_gemv,
+                  node->index, GROUP);
     gpu_experts_operands(&call, node, first, count);
+    gpu_call_use(&call, gpu_template_experts_gemv_words);
     add_operands(&call, node);
     gpu_call_param(&call, "each", gpu_constant(each));
     gpu_expr places = call.operands[0].width;
@@ -169,41 +175,24 @@ static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
     }
     call.groups[0] = gpu_ceil(gpu_constant(w->dims[1]), OUTPUTS);
     call.groups[1] = gpu_ceil(places, each);
-    return gpu_build(&lowering->builder, &call, false);
-}
-
-static clv_status lower_parts(gpu_lowering *lowering, const gpu_node *node,
-                              const char *text)
-{
-    const int64_t experts = node->in[1].d.dims[0];
-    const int64_t step = gpu_experts_step(node);
-    clv_status status = CLV_OK;
-    for (int64_t e = 0; e < experts && !status; e += step)
-        status = lower_part(lowering, node, text, e,
-                            experts - e < step ? experts - e : step);
-    return status;
+    return gpu_add_run(lowering, &call);
 }
 
 static clv_status lower_experts(gpu_lowering *lowering, const gpu_node *node)
 {
-    gpu_builder *b = &lowering->builder;
-    const struct gpu_chain *chain = b->chain;
-    gpu_text text = {.host = b->host};
-    if (gpu_experts_are_many(node))
-        return gpu_experts_lower_many(lowering, node);
-    gpu_puts(&text, gpu_template_packed);
-    gpu_puts(&text, gpu_template_weights);
-    gpu_puts(&text, gpu_template_experts);
-    gpu_puts(&text, gpu_experts_scored(node) ? gpu_template_experts_sum
-                                             : gpu_template_experts_vector);
+    const int64_t experts = node->in[1].d.dims[0];
+    const int64_t step = gpu_experts_step(node);
+    const struct gpu_chain *chain = lowering->chain;
+    clv_status status = CLV_OK;
+    if (gpu_experts_are_gemm(node))
+        return gpu_experts_lower_gemm(lowering, node);
     /* A sum of several parts is written more than once: nothing joins it. */
-    if (gpu_experts_scored(node) &&
-        gpu_experts_step(node) < node->in[1].d.dims[0])
-        b->chain = NULL;
-    clv_status status = text.failed ? CLV_ERR_NO_MEMORY
-                                    : lower_parts(lowering, node, text.data);
-    b->chain = chain;
-    gpu_text_free(&text);
+    if (gpu_experts_scored(node) && step < experts)
+        lowering->chain = NULL;
+    for (int64_t e = 0; e < experts && !status; e += step)
+        status = lower_part(lowering, node, e,
+                            experts - e < step ? experts - e : step);
+    lowering->chain = chain;
     return status;
 }
 

@@ -1,4 +1,4 @@
-/* Products of experts: what the ways to compute them share. */
+/* Products of experts: what its GEMV and GEMM share. */
 #pragma once
 
 #include "lower/lower.h"
@@ -28,7 +28,7 @@ static inline int64_t gpu_experts_step(const gpu_node *node)
 void gpu_experts_operands(gpu_call *call, const gpu_node *node, int64_t first,
                           int64_t count);
 
-/* Many rows: sorted by expert, in tiles (experts_many.c). Whether that is the
- * way. */
-bool gpu_experts_are_many(const gpu_node *node);
-clv_status gpu_experts_lower_many(gpu_lowering *lowering, const gpu_node *node);
+/* Many rows: sorted by expert, in tiles (experts_many.c). Whether they
+ * are used. */
+bool gpu_experts_are_gemm(const gpu_node *node);
+clv_status gpu_experts_lower_gemm(gpu_lowering *lowering, const gpu_node *node);

@@ -4,19 +4,18 @@
  * floats, or of bytes where the device has products of those.
  */
 #include "lower/objects.h"
-#include "matmul_matrix.h"
-#include "matrix.h"
-#include "lower/variant.h"
+#include "ops/gemm_tensor.h"
+#include "ops/tiles.h"
 
 #define F32 GPU_BIT(CLV_DTYPE_F32)
 
 /* ------------------------------------------------------------------------ */
 /* Variants                                                                  */
 
-/* A way to compute products. The first that fits and is wanted is taken, unless
- * tuning knows better: it tries all that fit. Its number in the table is its
- * number as a way. */
-typedef struct variant {
+/* A kernel for products. The first that fits and is wanted is used, unless
+ * tuning chose another: it tries all that fit. Its index in the table is its
+ * id as a variant. */
+typedef struct kernel {
     const char *name;      /* as gpu_target.disabled has it */
     const char *text;      /* the template, behind the weights' */
     int64_t rows_max;      /* of x; 0: any */
@@ -30,7 +29,7 @@ typedef struct variant {
     } defines[4];
     bool (*suits)(const gpu_node *node);  /* or NULL */
     bool (*wanted)(const gpu_node *node); /* without tuning; NULL: always */
-} variant;
+} kernel;
 
 /* Large tiles leave compute units idle where there are few of them. */
 static bool is_wide(const gpu_node *node)
@@ -57,14 +56,14 @@ static bool has_bytes(const gpu_node *node)
            w->dims[1] % 32 == 0 &&
            gpu_max_rows(&node->in[0]) <= GPU_MAX_GROUPS &&
            (w->quant != CLV_QUANT_PER_GROUP || w->quant_group % 32 == 0) &&
-           !gpu_is_disabled(node->target, "quantise");
+           !gpu_is_disabled(node->target, "activations_int8");
 }
 
 #define VECTOR(group_, outputs_, rows_, wanted_)                               \
     {                                                                          \
-        .name = "matmul_vector", .text = gpu_template_matmul_vector,           \
-        .rows_max = rows_, .items = group_, .outputs = outputs_,               \
-        .rows = rows_, .local_bytes = 4 * outputs_ * rows_ * (group_ + 1),     \
+        .name = "gemv", .text = gpu_template_gemv, .rows_max = rows_,          \
+        .items = group_, .outputs = outputs_, .rows = rows_,                   \
+        .local_bytes = 4 * outputs_ * rows_ * (group_ + 1),                    \
         .defines = {{"GROUP", group_},                                         \
                     {"ROWS", outputs_},                                        \
                     {"COLUMNS", rows_}},                                       \
@@ -72,7 +71,7 @@ static bool has_bytes(const gpu_node *node)
     }
 #define BYTES_TILE(gx_, gy_, tm_, tn_, wanted_)                                \
     {                                                                          \
-        .name = "matmul_tile_bytes", .text = gpu_template_matmul_tile_bytes,   \
+        .name = "gemm_int8", .text = gpu_template_gemm_int8,                   \
         .items = gx_ * gy_, .outputs = gx_ * tm_, .rows = gy_ * tn_,           \
         .local_bytes = 4 * 9 * (gx_ * tm_ + 1 + gy_ * tn_ + 1), .bytes = true, \
         .defines = {{"GX", gx_}, {"GY", gy_}, {"TM", tm_}, {"TN", tn_}},       \
@@ -80,14 +79,14 @@ static bool has_bytes(const gpu_node *node)
     }
 #define TILE(gx_, gy_, tm_, tn_, wanted_)                                      \
     {                                                                          \
-        .name = "matmul_tile", .text = gpu_template_matmul_tile,               \
-        .items = gx_ * gy_, .outputs = gx_ * tm_, .rows = gy_ * tn_,           \
+        .name = "gemm", .text = gpu_template_gemm, .items = gx_ * gy_,         \
+        .outputs = gx_ * tm_, .rows = gy_ * tn_,                               \
         .local_bytes = 4 * 32 * (gx_ * tm_ + 1 + gy_ * tn_ + 1),               \
         .defines = {{"GX", gx_}, {"GY", gy_}, {"TM", tm_}, {"TN", tn_}},       \
         .wanted = wanted_                                                      \
     }
 
-static const variant variants[] = {
+static const kernel kernels[] = {
     VECTOR(32, 4, 1, NULL),
     VECTOR(32, 4, 2, NULL),
     VECTOR(32, 4, 4, NULL),
@@ -107,9 +106,9 @@ static const variant variants[] = {
     TILE(16, 8, 4, 8, is_tuned),
     TILE(8, 4, 4, 4, is_tuned),
 };
-#define N_VARIANTS (sizeof variants / sizeof variants[0])
+#define N_KERNELS (sizeof kernels / sizeof kernels[0])
 
-static bool fits(const gpu_node *node, const variant *v)
+static bool fits(const gpu_node *node, const kernel *v)
 {
     const gpu_target *target = node->target;
     const int64_t rows = gpu_max_rows(&node->in[0]);
@@ -121,19 +120,19 @@ static bool fits(const gpu_node *node, const variant *v)
 }
 
 /* Without tuning; NULL: there is none. */
-static const variant *prefer(const gpu_node *node)
+static const kernel *prefer(const gpu_node *node)
 {
-    for (uint32_t i = 0; i < N_VARIANTS; i++)
-        if ((!variants[i].wanted || variants[i].wanted(node)) &&
-            fits(node, &variants[i]))
-            return &variants[i];
+    for (uint32_t i = 0; i < N_KERNELS; i++)
+        if ((!kernels[i].wanted || kernels[i].wanted(node)) &&
+            fits(node, &kernels[i]))
+            return &kernels[i];
     return NULL;
 }
 
 /* Whether it might be the quickest: as exact as the preferred one, and without
  * room for many more rows than there are. */
-static bool competes(const gpu_node *node, const variant *v,
-                     const variant *preferred)
+static bool competes(const gpu_node *node, const kernel *v,
+                     const kernel *preferred)
 {
     const int64_t rows = gpu_max_rows(&node->in[0]);
     return fits(node, v) && (!v->bytes || preferred->bytes) &&
@@ -142,31 +141,30 @@ static bool competes(const gpu_node *node, const variant *v,
                         : rows >= 4 || !preferred->rows_max);
 }
 
-static void list_ways(const gpu_node *node, gpu_ways *out)
+static void list_variants(const gpu_node *node, gpu_variants *out)
 {
     const clv_tensor_desc *w = &node->in[1].d;
-    const variant *preferred = prefer(node);
-    if (gpu_matrix_suits(node)) {
-        gpu_matrix_ways(node, out);
+    const kernel *preferred = prefer(node);
+    if (gpu_tensor_suits(node)) {
+        gpu_tensor_variants(node, out);
         return;
     }
-    out->preferred = (uint32_t)(preferred - variants);
+    out->preferred = (uint32_t)(preferred - kernels);
     snprintf(out->key, sizeof out->key, "matmul-%s%.1s%.1s-o%u-i%u-n%u",
              gpu_dtype_name(w->dtype), &"\0tcg"[w->quant],
              gpu_weights_part(node) ? &"\0bifa3"[node->target->weights] : "",
              gpu_size_class(w->dims[0]), gpu_size_class(w->dims[1]),
              gpu_size_class(gpu_max_rows(&node->in[0])));
-    for (uint32_t i = 0; i < N_VARIANTS; i++)
-        if (&variants[i] == preferred ||
-            competes(node, &variants[i], preferred))
-            gpu_way_add(out, i);
+    for (uint32_t i = 0; i < N_KERNELS; i++)
+        if (&kernels[i] == preferred || competes(node, &kernels[i], preferred))
+            gpu_variant_add(out, i);
 }
 
-static const variant *choose(const gpu_node *node)
+static const kernel *choose(const gpu_node *node)
 {
-    gpu_ways ways = {.n = 0};
-    list_ways(node, &ways);
-    return &variants[gpu_choice(node->target, &ways)];
+    gpu_variants variants = {.n = 0};
+    list_variants(node, &variants);
+    return &kernels[gpu_choice(node->target, &variants)];
 }
 
 /* ------------------------------------------------------------------------ */
@@ -216,7 +214,7 @@ static bool check_sizes(gpu_node *node)
                       "%llu",
                       (long long)gpu_step_bytes(w),
                       (unsigned long long)reach(node->target));
-    const variant *v = prefer(node);
+    const kernel *v = prefer(node);
     if (!v)
         return gpu_no(node,
                       "no kernel fits groups of %u and %u bytes of local "
@@ -237,8 +235,8 @@ static bool check_matmul(gpu_node *node)
         return false;
     int64_t elements, bytes;
     clv_block(w->d.dtype, &elements, &bytes);
-    if (gpu_matrix_suits(node))
-        node->caps.error_class = gpu_matrix_error_class(node);
+    if (gpu_tensor_suits(node))
+        node->caps.error_class = gpu_tensor_error_class(node);
     else if (prefer(node)->bytes)
         node->caps.error_class = CLV_ERROR_Q8;
     node->caps.split_axes =
@@ -286,39 +284,45 @@ static clv_status lower_bytes(gpu_lowering *lowering, const gpu_node *node,
     const int64_t channels = node->in[0].d.dims[1];
     const uint64_t size =
         (uint64_t)gpu_max_rows(&node->in[0]) * (uint64_t)channels;
-    gpu_text text = {.host = lowering->builder.host};
+    gpu_builder *b = &lowering->builder;
     gpu_call call;
-    clv_status status =
-        gpu_build_private(&lowering->builder, size, false, &out->q);
-    if (!status)
-        status = gpu_build_private(&lowering->builder, size / 8, false,
-                                   &out->scales);
-    gpu_puts(&text, gpu_template_packed);
-    gpu_puts(&text, gpu_template_quantise);
-    if (!status && text.failed)
-        status = CLV_ERR_NO_MEMORY;
-    if (!status) {
-        gpu_call_init(&call, "quantise", text.data, node->index, 32);
-        const gpu_operand *x = gpu_call_rows(&call, "x", &node->in[0], false);
-        add_private(&call, node, "q", out->q, 4, true);
-        add_private(&call, node, "scales", out->scales, 32, true);
-        call.groups[0] = gpu_ceil(x->channels, 32 * 32);
-        call.groups[1] = x->width;
-        status = gpu_build(&lowering->builder, &call, false);
-    }
-    gpu_text_free(&text);
-    return status;
+    CLV_TRY(gpu_build_private(b, size, false, &out->q));
+    CLV_TRY(gpu_build_private(b, size / 8, false, &out->scales));
+    gpu_call_init(&call, "activations_int8", gpu_template_activations_int8,
+                  node->index, 32);
+    gpu_call_use(&call, gpu_template_packed);
+    const gpu_operand *x = gpu_call_rows(&call, "x", &node->in[0], false);
+    add_private(&call, node, "q", out->q, 4, true);
+    add_private(&call, node, "scales", out->scales, 32, true);
+    call.groups[0] = gpu_ceil(x->channels, 32 * 32);
+    call.groups[1] = x->width;
+    return gpu_add_run(lowering, &call);
+}
+
+static void use_texts(gpu_call *call, const gpu_node *node, const kernel *v)
+{
+    const bool placed = gpu_weights_part(node);
+    const bool scaled = node->in[1].d.quant && !placed;
+    gpu_call_use(call, gpu_template_packed);
+    gpu_call_use(call, placed ? gpu_weights_text(node) : gpu_template_weights);
+    if (scaled)
+        gpu_call_use(call, gpu_template_weights_scaled);
+    if (v->bytes)
+        gpu_call_use(call, gpu_template_bytes);
+    if (v->bytes && scaled)
+        gpu_call_use(call, gpu_template_bytes_scaled);
 }
 
 /* Output channels from first on. */
 static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
-                             const variant *v, const char *text, const bytes *x,
-                             int64_t first, int64_t count)
+                             const kernel *v, const bytes *x, int64_t first,
+                             int64_t count)
 {
     gpu_call call;
-    gpu_call_init(&call, v->name, text, node->index, v->items);
-    if (v->text == gpu_template_matmul_vector)
-        gpu_call_subgroups(&call, node->target, "matmul_vector_subgroups");
+    gpu_call_init(&call, v->name, v->text, node->index, v->items);
+    use_texts(&call, node, v);
+    if (v->text == gpu_template_gemv)
+        gpu_call_subgroups(&call, node->target, "gemv_subgroups");
     if (v->bytes) {
         add_private(&call, node, "q", x->q, 4, false);
         add_private(&call, node, "scales", x->scales, 32, false);
@@ -326,10 +330,9 @@ static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
         gpu_call_rows(&call, "x", &node->in[0], false);
     }
     gpu_operand *w = gpu_call_rows(&call, "w", &node->in[1], false);
-    clv_status status = CLV_OK;
     if (gpu_weights_part(node)) {
-        call.variant = GPU_OBJECTS_VARIANT;
-        status = gpu_weights_place(lowering, node, first, count, &call, w);
+        call.variant = GPU_WEIGHT_OBJECTS;
+        CLV_TRY(gpu_weights_place(lowering, node, first, count, &call, w));
     } else {
         w->offset = (uint64_t)(first * w->strides[CLV_L_W].constant);
     }
@@ -347,13 +350,13 @@ static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
         gpu_call_define(&call, v->defines[i].name, v->defines[i].value);
     call.groups[0] = gpu_ceil(gpu_constant(count), v->outputs);
     call.groups[1] = gpu_ceil(dst->width, v->rows);
-    return status ? status : gpu_build(&lowering->builder, &call, false);
+    return gpu_add_run(lowering, &call);
 }
 
 /* Output channels of one dispatch: by what a binding reaches of the weights, or
  * objects hold, and the groups of a dispatch. A multiple of 64 where it can be.
  */
-static int64_t part_size(const gpu_node *node, const variant *v)
+static int64_t part_size(const gpu_node *node, const kernel *v)
 {
     const uint64_t row = (uint64_t)gpu_step_bytes(&node->in[1]);
     const int64_t placed = gpu_weights_part(node);
@@ -363,48 +366,27 @@ static int64_t part_size(const gpu_node *node, const variant *v)
     return rows >= 64 && rows < node->in[1].d.dims[0] ? rows / 64 * 64 : rows;
 }
 
-static void make_text(gpu_text *text, const gpu_node *node, const variant *v)
-{
-    const bool placed = gpu_weights_part(node);
-    const bool scaled = node->in[1].d.quant && !placed;
-    gpu_puts(text, gpu_template_packed);
-    gpu_puts(text, placed ? gpu_weights_text(node) : gpu_template_weights);
-    if (scaled)
-        gpu_puts(text, gpu_template_weights_scaled);
-    if (v->bytes)
-        gpu_puts(text, gpu_template_bytes);
-    if (v->bytes && scaled)
-        gpu_puts(text, gpu_template_bytes_scaled);
-    gpu_puts(text, v->text);
-}
-
 static clv_status lower_matmul(gpu_lowering *lowering, const gpu_node *node)
 {
-    if (gpu_matrix_suits(node))
-        return gpu_matrix_lower(lowering, node);
-    const variant *v = choose(node);
+    if (gpu_tensor_suits(node))
+        return gpu_tensor_lower(lowering, node);
+    const kernel *v = choose(node);
     const int64_t outputs = node->in[1].d.dims[0], step = part_size(node, v);
-    gpu_text text = {.host = lowering->builder.host};
-    clv_status status = CLV_OK;
     bytes x = {0, 0};
-    make_text(&text, node, v);
-    if (text.failed)
-        status = CLV_ERR_NO_MEMORY;
-    if (!status && v->bytes)
-        status = lower_bytes(lowering, node, &x);
-    for (int64_t o = 0; !status && o < outputs; o += step)
-        status = lower_part(lowering, node, v, text.data, &x, o,
-                            outputs - o < step ? outputs - o : step);
-    gpu_text_free(&text);
-    return status;
+    if (v->bytes)
+        CLV_TRY(lower_bytes(lowering, node, &x));
+    for (int64_t o = 0; o < outputs; o += step)
+        CLV_TRY(lower_part(lowering, node, v, &x, o,
+                           outputs - o < step ? outputs - o : step));
+    return CLV_OK;
 }
 
 /* By what the kernel's text knows, and the parts it is dispatched in. */
 static uint32_t slices(const gpu_node *node)
 {
-    if (gpu_matrix_suits(node))
+    if (gpu_tensor_suits(node))
         return 0;
-    const variant *v = choose(node);
+    const kernel *v = choose(node);
     const int64_t outputs = node->in[1].d.dims[0], step = part_size(node, v);
     const bool reads = v->bytes || !strstr(v->text, "args.x.Row(");
     const bool writes = strstr(v->text, "dst_SLICED") && v->outputs % 4 == 0 &&
@@ -413,5 +395,5 @@ static uint32_t slices(const gpu_node *node)
 }
 
 const gpu_op gpu_op_matmul = {
-    "matmul",     CLV_OP_MATMUL, 2,    3,         1,
-    check_matmul, lower_matmul,  true, list_ways, slices};
+    "matmul", CLV_OP_MATMUL, 2,     3, 1, check_matmul, lower_matmul,
+    true,     list_variants, slices};

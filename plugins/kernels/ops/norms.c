@@ -1,5 +1,5 @@
 /* Ops on whole rows: a group reduces one after the other. */
-#include "lower/lower.h"
+#include "ops/norms.h"
 
 #define F32 GPU_BIT(CLV_DTYPE_F32)
 
@@ -38,7 +38,7 @@ static bool check_norm(gpu_node *node)
 }
 
 /* Ways are the group's size, as a power of two. */
-static void list_ways(const gpu_node *node, gpu_ways *out)
+static void list_variants(const gpu_node *node, gpu_variants *out)
 {
     const gpu_target *target = node->target;
     const clv_tensor_desc *y = &node->out.d;
@@ -47,23 +47,23 @@ static void list_ways(const gpu_node *node, gpu_ways *out)
     snprintf(out->key, sizeof out->key, "%s-c%u-n%u", node->op->name,
              gpu_size_class(y->dims[y->rank - 1]),
              gpu_size_class(gpu_max_rows(&node->out)));
-    for (uint32_t way = 4; way <= 10; way++) {
-        const uint32_t group = 1u << way;
+    for (uint32_t id = 4; id <= 10; id++) {
+        const uint32_t group = 1u << id;
         if (group == preferred ||
             (group <= target->max_group && group <= target->max_group_size[0] &&
              group * 8 <= target->local_bytes && group <= 4 * preferred))
-            gpu_way_add(out, way);
+            gpu_variant_add(out, id);
     }
     if (!out->n)
-        gpu_way_add(out, out->preferred);
+        gpu_variant_add(out, out->preferred);
 }
 
 static void begin_rows(gpu_call *call, const gpu_node *node, const char *text,
                        const char *subgroups, const gpu_target *target)
 {
-    gpu_ways ways = {.n = 0};
-    list_ways(node, &ways);
-    const uint32_t group = 1u << gpu_choice(target, &ways);
+    gpu_variants variants = {.n = 0};
+    list_variants(node, &variants);
+    const uint32_t group = 1u << gpu_choice(target, &variants);
     const int64_t each = (gpu_max_rows(&node->out) - 1) / GPU_MAX_GROUPS + 1;
     gpu_call_init(call, node->op->name, text, node->index, group);
     gpu_call_define(call, "GROUP", group);
@@ -81,7 +81,7 @@ static clv_status lower_rms_norm(gpu_lowering *lowering, const gpu_node *node)
                lowering->target);
     gpu_call_rows(&call, "weight", &node->in[1], false);
     gpu_call_param(&call, "eps", gpu_float(node->node.attr.norm.eps));
-    return gpu_build(&lowering->builder, &call, false);
+    return gpu_add_run(lowering, &call);
 }
 
 clv_status gpu_lower_add_norm(gpu_lowering *lowering, const gpu_node *add,
@@ -101,7 +101,7 @@ clv_status gpu_lower_add_norm(gpu_lowering *lowering, const gpu_node *add,
     gpu_call_rows(&call, "sum", &add->out, true);
     gpu_call_rows(&call, "weight", &norm->in[1], false);
     gpu_call_param(&call, "eps", gpu_float(norm->node.attr.norm.eps));
-    return gpu_build(&lowering->builder, &call, false);
+    return gpu_add_run(lowering, &call);
 }
 
 static clv_status lower_layer_norm(gpu_lowering *lowering, const gpu_node *node)
@@ -113,7 +113,7 @@ static clv_status lower_layer_norm(gpu_lowering *lowering, const gpu_node *node)
     gpu_call_param(&call, "eps", gpu_float(node->node.attr.norm.eps));
     if (gpu_has(&node->in[2]))
         gpu_call_post(&call, GPU_POST_ADD, &node->in[2]);
-    return gpu_build(&lowering->builder, &call, false);
+    return gpu_add_run(lowering, &call);
 }
 
 static clv_status lower_softmax(gpu_lowering *lowering, const gpu_node *node)
@@ -121,7 +121,7 @@ static clv_status lower_softmax(gpu_lowering *lowering, const gpu_node *node)
     gpu_call call;
     begin_rows(&call, node, gpu_template_softmax, "softmax_subgroups",
                lowering->target);
-    return gpu_build(&lowering->builder, &call, false);
+    return gpu_add_run(lowering, &call);
 }
 
 static uint32_t norm_slices(const gpu_node *node)
@@ -137,11 +137,18 @@ static uint32_t softmax_slices(const gpu_node *node)
 }
 
 const gpu_op gpu_op_rms_norm = {
-    "rms_norm", CLV_OP_RMS_NORM, 2,    2,         1,
-    check_norm, lower_rms_norm,  true, list_ways, norm_slices};
-const gpu_op gpu_op_layer_norm = {
-    "layer_norm", CLV_OP_LAYER_NORM, 2,    3,         1,
-    check_norm,   lower_layer_norm,  true, list_ways, norm_slices};
+    "rms_norm", CLV_OP_RMS_NORM, 2,          2, 1, check_norm, lower_rms_norm,
+    true,       list_variants,   norm_slices};
+const gpu_op gpu_op_layer_norm = {"layer_norm",
+                                  CLV_OP_LAYER_NORM,
+                                  2,
+                                  3,
+                                  1,
+                                  check_norm,
+                                  lower_layer_norm,
+                                  true,
+                                  list_variants,
+                                  norm_slices};
 const gpu_op gpu_op_softmax = {
-    "softmax",     CLV_OP_SOFTMAX, 1,    1,         1,
-    check_softmax, lower_softmax,  true, list_ways, softmax_slices};
+    "softmax",     CLV_OP_SOFTMAX, 1, 1, 1, check_softmax, lower_softmax, true,
+    list_variants, softmax_slices};

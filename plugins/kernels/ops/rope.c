@@ -1,5 +1,5 @@
 /* Rotary position embedding. */
-#include "lower/lower.h"
+#include "ops/rope.h"
 
 #define F32 GPU_BIT(CLV_DTYPE_F32)
 #define GROUP_PAIRS 32
@@ -85,48 +85,45 @@ static clv_status lower_rope(gpu_lowering *lowering, const gpu_node *node)
         gpu_call_param(&call, "apart", gpu_constant(halves ? pairs : 1));
     }
     gpu_call_param(&call, "scale", gpu_float(scale_of(node)));
-    return gpu_build(&lowering->builder, &call, false);
+    return gpu_add_run(lowering, &call);
 }
 
-static clv_status add_turns(gpu_lowering *lowering, uint32_t node,
-                            const gpu_node *rope, uint32_t buffer)
+static clv_status add_angles(gpu_lowering *lowering, uint32_t node,
+                             const gpu_node *rope, uint32_t buffer)
 {
     const int64_t pairs = rope->in[2].d.dims[0];
     gpu_expr rows, channels, stride;
     gpu_call call;
     gpu_rows_extent(&rope->in[0], &rows, &channels, &stride);
-    gpu_call_init(&call, "rope_turns", gpu_template_rope_turns, node,
+    gpu_call_init(&call, "rope_angles", gpu_template_rope_angles, node,
                   GROUP_PAIRS);
     gpu_call_rows(&call, "pos", &rope->in[1], false);
     gpu_call_rows(&call, "freq", &rope->in[2], false);
-    gpu_add_private_rows(&call, "turns", buffer, CLV_DTYPE_F32, rows, 2 * pairs,
+    gpu_add_private_rows(&call, "rope", buffer, CLV_DTYPE_F32, rows, 2 * pairs,
                          8 * pairs, true);
     gpu_call_param(&call, "scale", gpu_float(scale_of(rope)));
     call.groups[0] = gpu_constant((pairs - 1) / GROUP_PAIRS + 1);
     call.groups[1] = rows;
-    return gpu_build(&lowering->builder, &call, false);
+    return gpu_add_run(lowering, &call);
 }
 
-clv_status gpu_rope_turns(gpu_lowering *lowering, uint32_t node,
-                          const gpu_node *rope, uint32_t *buffer)
+clv_status gpu_rope_angles(gpu_lowering *lowering, uint32_t node,
+                           const gpu_node *rope, uint32_t *buffer)
 {
-    struct gpu_turns *turns = &lowering->turns;
+    struct gpu_angles *angles = &lowering->angles;
     const uint32_t pos = rope->in[1].index, freq = rope->in[2].index;
-    if (turns->buffer && turns->pos == pos && turns->freq == freq &&
-        turns->scale == scale_of(rope)) {
-        *buffer = turns->buffer - 1;
+    if (angles->buffer && angles->pos == pos && angles->freq == freq &&
+        angles->scale == scale_of(rope)) {
+        *buffer = angles->buffer - 1;
         return CLV_OK;
     }
-    clv_status status =
-        gpu_build_private(&lowering->builder,
-                          (uint64_t)gpu_max_rows(&rope->in[0]) * 8 *
-                              (uint64_t)rope->in[2].d.dims[0],
-                          false, buffer);
-    if (!status)
-        status = add_turns(lowering, node, rope, *buffer);
-    if (!status)
-        *turns = (struct gpu_turns){pos, freq, *buffer + 1, scale_of(rope)};
-    return status;
+    CLV_TRY(gpu_build_private(&lowering->builder,
+                              (uint64_t)gpu_max_rows(&rope->in[0]) * 8 *
+                                  (uint64_t)rope->in[2].d.dims[0],
+                              false, buffer));
+    CLV_TRY(add_angles(lowering, node, rope, *buffer));
+    *angles = (struct gpu_angles){pos, freq, *buffer + 1, scale_of(rope)};
+    return CLV_OK;
 }
 
 static uint32_t slices(const gpu_node *node)

@@ -1,5 +1,5 @@
 /* Ops that move rows by their ids. */
-#include "lower/lower.h"
+#include "ops/rows.h"
 
 #define GROUP_SLICES 32
 #define GROUP_ROWS 4
@@ -97,9 +97,7 @@ static clv_status lower_get_rows(gpu_lowering *lowering, const gpu_node *node)
         gpu_call_param(&call, "rows", n);
         if (scaled)
             add_scales(&call, node);
-        clv_status status = gpu_build(&lowering->builder, &call, false);
-        if (status)
-            return status;
+        CLV_TRY(gpu_add_run(lowering, &call));
     }
     return CLV_OK;
 }
@@ -118,7 +116,8 @@ static bool check_set_rows(gpu_node *node)
         return gpu_no(node, "the state is not to be written");
     node->caps.split_axes = CLV_SPLIT_SEQUENCE | CLV_SPLIT_ROWS;
     if (node->target->states != GPU_STATES_ROWS)
-        gpu_wish(node, 0); /* granted if those who read it ask for it, too */
+        gpu_prefer_layout(node,
+                          0); /* granted if those who read it ask for it, too */
     return true;
 }
 
@@ -135,7 +134,7 @@ static clv_status lower_set_rows(gpu_lowering *lowering, const gpu_node *node)
     call.groups[0] = gpu_ceil(src->width, each);
     gpu_call_rows(&call, "ids", &node->in[2], false);
     gpu_call_param(&call, "each", gpu_constant(each));
-    return gpu_build(&lowering->builder, &call, false);
+    return gpu_add_run(lowering, &call);
 }
 
 static clv_status add_map(gpu_lowering *lowering, uint32_t node,
@@ -149,7 +148,7 @@ static clv_status add_map(gpu_lowering *lowering, uint32_t node,
     to->index = buffer;
     gpu_call_param(&call, "rows", gpu_constant(rows));
     call.groups[0] = gpu_ceil(from->channels, GROUP_SLICES);
-    return gpu_build(&lowering->builder, &call, false);
+    return gpu_add_run(lowering, &call);
 }
 
 clv_status gpu_row_map(gpu_lowering *lowering, uint32_t node,
@@ -163,14 +162,13 @@ clv_status gpu_row_map(gpu_lowering *lowering, uint32_t node,
             *buffer = lowering->maps[i].buffer;
             return CLV_OK;
         }
-    clv_status status = gpu_build_private(
-        &lowering->builder, 4 * (uint64_t)ids->d.dims[0], false, buffer);
-    if (!status)
-        status = add_map(lowering, node, ids, rows, *buffer);
-    if (!status && lowering->n_maps < GPU_MAX_ROW_MAPS)
+    CLV_TRY(gpu_build_private(&lowering->builder, 4 * (uint64_t)ids->d.dims[0],
+                              false, buffer));
+    CLV_TRY(add_map(lowering, node, ids, rows, *buffer));
+    if (lowering->n_maps < GPU_MAX_ROW_MAPS)
         lowering->maps[lowering->n_maps++] =
             (struct gpu_row_map){ids->index, *buffer, rows};
-    return status;
+    return CLV_OK;
 }
 
 /* Of a table in parts each begins with an offset. */

@@ -32,7 +32,7 @@ static clv_status lower_top_k(gpu_lowering *lowering, const gpu_node *node)
     const gpu_operand *dst = gpu_call_rows(&call, "dst", &node->out, true);
     gpu_call_param(&call, "each", gpu_constant(each));
     call.groups[0] = gpu_ceil(dst->width, each);
-    return gpu_build(&lowering->builder, &call, false);
+    return gpu_add_run(lowering, &call);
 }
 
 const gpu_op gpu_op_top_k = {"top_k",     CLV_OP_TOP_K, 1,     1,    1,

@@ -1,13 +1,13 @@
 #include "tune/trial.h"
-#include "tune/lab.h"
-#include "tune/trial_cases.h"
+#include "tune/context.h"
+#include "tune/cases.h"
 
 #include <string.h>
 
 #define MAX_TRIES 4 /* variants that one case may go through */
 
 typedef struct trial {
-    gpu_lab lab;
+    gpu_context ctx;
     const clv_host_api *host;
     const gpu_target *target;
     char *disabled;
@@ -26,7 +26,7 @@ static clv_status compile(trial *t, const gpu_case *c,
     compile.weights = weights;
     compile.n_weights = n;
     compile.options = ""; /* no choices, and none to be made */
-    return t->lab.api->program_compile(t->lab.dev, &compile, out);
+    return t->ctx.api->program_compile(t->ctx.dev, &compile, out);
 }
 
 /* The case's output, as the device has it. */
@@ -40,7 +40,7 @@ static clv_status run(trial *t, const gpu_case *c, float *out)
     command.kind = CLV_COMMAND_RUN;
     command.bindings = others;
     for (uint32_t i = 0; i < c->graph.n_tensors && !status; i++) {
-        status = gpu_lab_alloc(&t->lab, c->data[i], c->size[i], &bufs[i]);
+        status = gpu_context_alloc(&t->ctx, c->data[i], c->size[i], &bufs[i]);
         clv_binding b = {.tensor = i, .buffer = bufs[i], .size = c->size[i]};
         if (c->tensors[i].usage == CLV_USAGE_WEIGHT)
             weights[n_weights++] = b;
@@ -50,12 +50,12 @@ static clv_status run(trial *t, const gpu_case *c, float *out)
     if (!status)
         status = compile(t, c, weights, n_weights, &command.program);
     if (!status)
-        status = gpu_lab_run(&t->lab, &command);
+        status = gpu_context_run(&t->ctx, &command);
     if (!status)
-        status = gpu_lab_fetch(&t->lab, bufs[c->out], out, c->size[c->out]);
-    t->lab.api->program_destroy(command.program);
+        status = gpu_context_fetch(&t->ctx, bufs[c->out], out, c->size[c->out]);
+    t->ctx.api->program_destroy(command.program);
     for (uint32_t i = 0; i < c->graph.n_tensors; i++)
-        t->lab.api->buffer_free(bufs[i]);
+        t->ctx.api->buffer_free(bufs[i]);
     return status;
 }
 
@@ -97,7 +97,7 @@ static bool is_taken(const trial *t, const gpu_case *c, double *bound)
             return false;
     clv_op_caps caps = CLV_INIT(clv_op_caps, CLV_STRUCT_OP_CAPS);
     gpu_caps(t->target, &c->graph, &caps, sizeof caps);
-    *bound = gpu_lab_bound(caps.error_class);
+    *bound = gpu_result_bound(caps.error_class);
     return caps.answer == CLV_ANSWER_YES;
 }
 
@@ -110,7 +110,8 @@ static clv_status try_case(trial *t, const gpu_case *c)
         status = run(t, c, out);
         if (status == CLV_ERR_NO_MEMORY || status == CLV_ERR_DEVICE_LOST)
             break;
-        bool right = !status && gpu_lab_error(out, c->want, c->n_want) <= bound;
+        bool right =
+            !status && gpu_result_error(out, c->want, c->n_want) <= bound;
         const char *why = status ? "do not run" : "compute wrongly";
         status = CLV_OK;
         if (right || !disable(t, c, why))
@@ -135,7 +136,7 @@ clv_status gpu_try(const clv_host_api *host, const clv_plugin_api *api,
     trial t = {
         .host = host, .target = target, .disabled = disabled, .size = size};
     clv_status status = CLV_OK;
-    if (!gpu_lab_open(&t.lab, host, api, dev))
+    if (!gpu_context_open(&t.ctx, host, api, dev))
         return CLV_OK;
     for (uint32_t i = 0; i < gpu_n_cases() && !status; i++) {
         gpu_case *c = clv_new(host, sizeof *c);

@@ -1,12 +1,12 @@
 #include "tune/tune.h"
 #include "lower/check.h"
-#include "tune/lab.h"
-#include "tune/tune_sample.h"
+#include "tune/context.h"
+#include "tune/sample.h"
 
 #include <string.h>
 
 #define RUNS 5
-#define ENOUGH_NS 20000000u /* of measuring one way */
+#define ENOUGH_NS 20000000u /* of measuring one variant */
 #define HOPELESS 4          /* times slower than the best: measured once */
 #define FEW_ROWS 16
 #define SWEEP_BYTES ((uint64_t)96 << 20) /* more than what devices cache */
@@ -16,24 +16,24 @@ static const char magic[] = "clvtun1 ";
 /* A node being tuned. */
 typedef struct contest {
     const gpu_tuner *t;
-    const gpu_lab *lab;
-    const gpu_ways *ways;
+    const gpu_context *ctx;
+    const gpu_variants *variants;
     gpu_sample sample;
     clv_plugin_buffer *sweep;
-    float *want, *out; /* of the preferred way, of the one that is tried */
+    float *want, *out; /* of the preferred variant, of the one that is tried */
     double bound;
     uint64_t best_ns, preferred_ns;
     uint32_t best;
 } contest;
 
-void gpu_list_ways(const gpu_target *target, const clv_subgraph *graph,
-                   uint32_t i, gpu_ways *out)
+void gpu_list_variants(const gpu_target *target, const clv_subgraph *graph,
+                       uint32_t i, gpu_variants *out)
 {
     gpu_node node;
     out->n = 0;
     gpu_check_node(target, graph, i, &node);
-    if (node.caps.answer == CLV_ANSWER_YES && node.op->ways)
-        node.op->ways(&node, out);
+    if (node.caps.answer == CLV_ANSWER_YES && node.op->variants)
+        node.op->variants(&node, out);
     if (out->n < 2)
         out->n = 0;
 }
@@ -49,12 +49,12 @@ static void say(const gpu_tuner *t, uint32_t level, const char *text)
     t->host->log(t->host->host, level, NULL, 0, line);
 }
 
-static clv_status compile(const contest *c, uint32_t way,
+static clv_status compile(const contest *c, uint32_t id,
                           clv_plugin_program **out)
 {
     char choice[GPU_KEY_SIZE + 16];
     clv_compile compile = CLV_INIT(clv_compile, CLV_STRUCT_COMPILE);
-    snprintf(choice, sizeof choice, "%s=%u", c->ways->key, (unsigned)way);
+    snprintf(choice, sizeof choice, "%s=%u", c->variants->key, (unsigned)id);
     compile.graph = &c->sample.graph;
     compile.weights = c->sample.weights;
     compile.n_weights = c->sample.n_weights;
@@ -86,56 +86,56 @@ static clv_status measure(const contest *c, clv_plugin_program *program,
     return status;
 }
 
-/* Whether the way computes what the preferred one does. */
-static bool is_right(contest *c, uint32_t way, clv_status *status)
+/* Whether the variant computes what the preferred one does. */
+static bool is_right(contest *c, uint32_t id, clv_status *status)
 {
-    float *out = way == c->ways->preferred ? c->want : c->out;
-    *status = gpu_lab_fetch(c->lab, c->sample.own[c->sample.out], out,
-                            c->sample.out_bytes);
+    float *out = id == c->variants->preferred ? c->want : c->out;
+    *status = gpu_context_fetch(c->ctx, c->sample.own[c->sample.out], out,
+                                c->sample.out_bytes);
     if (*status)
         return false;
     return out == c->want ||
-           gpu_lab_error(out, c->want, c->sample.out_bytes / 4) <= c->bound;
+           gpu_result_error(out, c->want, c->sample.out_bytes / 4) <= c->bound;
 }
 
-static clv_status try_way(contest *c, uint32_t way)
+static clv_status try_variant(contest *c, uint32_t id)
 {
     clv_plugin_program *program = NULL;
     uint64_t ns = 0;
     char text[160];
     bool right = false;
-    clv_status status = compile(c, way, &program);
+    clv_status status = compile(c, id, &program);
     if (!status)
         status = measure(c, program, &ns);
     if (!status)
-        right = is_right(c, way, &status);
+        right = is_right(c, id, &status);
     c->t->api->program_destroy(program);
     if (status == CLV_ERR_NO_MEMORY || status == CLV_ERR_DEVICE_LOST)
         return status;
-    snprintf(text, sizeof text, "tuning %s: way %u %s, %llu ns", c->ways->key,
-             (unsigned)way,
+    snprintf(text, sizeof text, "tuning %s: variant %u %s, %llu ns",
+             c->variants->key, (unsigned)id,
              status  ? "does not run"
              : right ? "runs"
                      : "computes wrongly",
              (unsigned long long)ns);
     say(c->t, right ? CLV_LOG_DEBUG : CLV_LOG_WARN, text);
-    if (way == c->ways->preferred)
+    if (id == c->variants->preferred)
         c->preferred_ns = ns;
     if (right && (!c->best_ns || ns < c->best_ns)) {
         c->best_ns = ns;
-        c->best = way;
+        c->best = id;
     }
     /* Nothing to compare the others with. */
-    return status && way == c->ways->preferred ? status : CLV_OK;
+    return status && id == c->variants->preferred ? status : CLV_OK;
 }
 
 /* The preferred one first. */
 static clv_status try_all(contest *c)
 {
-    clv_status status = try_way(c, c->ways->preferred);
-    for (uint32_t i = 0; i < c->ways->n && !status; i++)
-        if (c->ways->way[i] != c->ways->preferred)
-            status = try_way(c, c->ways->way[i]);
+    clv_status status = try_variant(c, c->variants->preferred);
+    for (uint32_t i = 0; i < c->variants->n && !status; i++)
+        if (c->variants->id[i] != c->variants->preferred)
+            status = try_variant(c, c->variants->id[i]);
     return status;
 }
 
@@ -145,7 +145,7 @@ static void get_sweep(contest *c)
 {
     const clv_tensor_desc *x = &c->sample.tensors[0];
     if (c->sample.weight_bytes > 1 << 20 && x->dims[0] <= FEW_ROWS &&
-        c->t->api->buffer_alloc(c->t->dev, c->lab->local, SWEEP_BYTES,
+        c->t->api->buffer_alloc(c->t->dev, c->ctx->local, SWEEP_BYTES,
                                 &c->sweep))
         c->sweep = NULL;
 }
@@ -154,44 +154,45 @@ static clv_status hold(contest *c, const clv_compile *compile, uint32_t node)
 {
     const clv_host_api *host = c->t->host;
     clv_op_caps caps = CLV_INIT(clv_op_caps, CLV_STRUCT_OP_CAPS);
-    clv_status status = gpu_sample_make(c->lab, compile, node, &c->sample);
+    clv_status status = gpu_sample_make(c->ctx, compile, node, &c->sample);
     if (status)
         return status;
     gpu_caps(c->t->target, &c->sample.graph, &caps, sizeof caps);
     /* Both may differ from the truth by as much, to either side. */
-    c->bound = 4 * gpu_lab_bound(caps.error_class);
+    c->bound = 4 * gpu_result_bound(caps.error_class);
     c->want = clv_new(host, c->sample.out_bytes + 4);
     c->out = clv_new(host, c->sample.out_bytes + 4);
     get_sweep(c);
     return c->want && c->out ? try_all(c) : CLV_ERR_NO_MEMORY;
 }
 
-/* The quickest way for a node; false: it could not be found, or *status. */
-static bool find_best(const gpu_tuner *t, const gpu_lab *lab,
+/* The fastest variant of a node; false: it could not be found, or *status. */
+static bool find_best(const gpu_tuner *t, const gpu_context *ctx,
                       const clv_compile *compile, uint32_t node,
-                      const gpu_ways *ways, uint32_t *way, clv_status *status)
+                      const gpu_variants *variants, uint32_t *id,
+                      clv_status *status)
 {
     char text[160];
     contest *c = clv_new(t->host, sizeof *c);
     *status = c ? CLV_OK : CLV_ERR_NO_MEMORY;
     if (!c)
         return false;
-    *c = (contest){.t = t, .lab = lab, .ways = ways};
+    *c = (contest){.t = t, .ctx = ctx, .variants = variants};
     clv_status held = hold(c, compile, node);
     bool found = !held && c->best_ns;
-    *way = c->best;
+    *id = c->best;
     if (found)
         snprintf(text, sizeof text,
-                 "tuned %s: way %u of %u, %llu ns; %llu "
+                 "tuned %s: variant %u of %u, %llu ns; %llu "
                  "without tuning",
-                 ways->key, (unsigned)*way, (unsigned)ways->n,
+                 variants->key, (unsigned)*id, (unsigned)variants->n,
                  (unsigned long long)c->best_ns,
                  (unsigned long long)c->preferred_ns);
     else
-        snprintf(text, sizeof text, "%s cannot be tuned (status %d)", ways->key,
-                 (int)held);
+        snprintf(text, sizeof text, "%s cannot be tuned (status %d)",
+                 variants->key, (int)held);
     say(t, CLV_LOG_INFO, text);
-    gpu_sample_free(lab, &c->sample);
+    gpu_sample_free(ctx, &c->sample);
     t->api->buffer_free(c->sweep);
     clv_free(t->host, c->want);
     clv_free(t->host, c->out);
@@ -204,57 +205,59 @@ static bool find_best(const gpu_tuner *t, const gpu_lab *lab,
 /* ------------------------------------------------------------------------ */
 /* The cache                                                                 */
 
-static bool recall(const gpu_tuner *t, const gpu_ways *ways, uint32_t *way)
+static bool recall(const gpu_tuner *t, const gpu_variants *variants,
+                   uint32_t *id)
 {
     const size_t head = sizeof magic - 1;
     char entry[64], text[GPU_KEY_SIZE + 32];
     void *data = NULL;
     uint64_t size = 0;
-    t->entry(t->dev, "tune", ways->key, entry);
+    t->entry(t->dev, "tune", variants->key, entry);
     if (t->host->cache_get(t->host->host, entry, &data, &size))
         return false;
     bool good = size > head && size < sizeof text && !memcmp(data, magic, head);
     if (good) {
         memcpy(text, data, (size_t)size);
         text[size] = 0;
-        good = gpu_choice_find(text + head, ways, way);
+        good = gpu_choice_find(text + head, variants, id);
     }
     t->host->free(t->host->host, data);
     return good;
 }
 
 /* Best effort: what cannot be kept is measured again. */
-static void remember(const gpu_tuner *t, const gpu_ways *ways, uint32_t way)
+static void remember(const gpu_tuner *t, const gpu_variants *variants,
+                     uint32_t id)
 {
     char entry[64], text[GPU_KEY_SIZE + 32];
-    int n =
-        snprintf(text, sizeof text, "%s%s=%u", magic, ways->key, (unsigned)way);
-    t->entry(t->dev, "tune", ways->key, entry);
+    int n = snprintf(text, sizeof text, "%s%s=%u", magic, variants->key,
+                     (unsigned)id);
+    t->entry(t->dev, "tune", variants->key, entry);
     t->host->cache_put(t->host->host, entry, text, (uint64_t)n);
 }
 
 /* ------------------------------------------------------------------------ */
 /* A graph                                                                   */
 
-static clv_status tune_node(const gpu_tuner *t, const gpu_lab *lab,
+static clv_status tune_node(const gpu_tuner *t, const gpu_context *ctx,
                             const clv_compile *compile, uint32_t i,
                             gpu_text *choices)
 {
-    gpu_ways ways;
-    uint32_t way;
+    gpu_variants variants;
+    uint32_t id;
     clv_status status = CLV_OK;
-    gpu_list_ways(t->target, compile->graph, i, &ways);
-    if (!ways.n || gpu_choice_find(choices->data, &ways, &way))
+    gpu_list_variants(t->target, compile->graph, i, &variants);
+    if (!variants.n || gpu_choice_find(choices->data, &variants, &id))
         return CLV_OK;
-    bool known = recall(t, &ways, &way);
-    if (!known && lab) {
-        known = find_best(t, lab, compile, i, &ways, &way, &status);
+    bool known = recall(t, &variants, &id);
+    if (!known && ctx) {
+        known = find_best(t, ctx, compile, i, &variants, &id, &status);
         if (known)
-            remember(t, &ways, way);
+            remember(t, &variants, id);
     }
     if (known)
-        gpu_printf(choices, "%s%s=%u", choices->n ? "," : "", ways.key,
-                   (unsigned)way);
+        gpu_printf(choices, "%s%s=%u", choices->n ? "," : "", variants.key,
+                   (unsigned)id);
     return choices->failed ? CLV_ERR_NO_MEMORY : status;
 }
 
@@ -262,13 +265,13 @@ clv_status gpu_tune(const gpu_tuner *tuner, const clv_compile *compile,
                     char **choices)
 {
     gpu_text text = {.host = tuner->host};
-    gpu_lab lab;
+    gpu_context ctx;
     const bool measures =
         tuner->measure &&
-        gpu_lab_open(&lab, tuner->host, tuner->api, tuner->dev);
+        gpu_context_open(&ctx, tuner->host, tuner->api, tuner->dev);
     clv_status status = CLV_OK;
     for (uint32_t i = 0; i < compile->graph->n_nodes && !status; i++)
-        status = tune_node(tuner, measures ? &lab : NULL, compile, i, &text);
+        status = tune_node(tuner, measures ? &ctx : NULL, compile, i, &text);
     *choices = NULL;
     if (status)
         gpu_text_free(&text);

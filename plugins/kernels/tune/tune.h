@@ -1,8 +1,8 @@
 /*
- * Tuning: of the ways to compute a node, the quickest on a device.
+ * Tuning: finds the fastest variant of a node on a device.
  *
- * Choices are kept in the host's cache, an entry for each key of gpu_ways, so
- * that what was tried once holds for every later start.
+ * Choices are kept in the host's cache, an entry for each key of gpu_variants,
+ * so that what was tried once holds for every later start.
  */
 #pragma once
 
@@ -37,6 +37,6 @@ typedef struct gpu_tuner {
 clv_status gpu_tune(const gpu_tuner *tuner, const clv_compile *compile,
                     char **choices);
 
-/* The ways to compute node i, n 0: it is not taken or there is no choice. */
-void gpu_list_ways(const gpu_target *target, const clv_subgraph *graph,
-                   uint32_t i, gpu_ways *out);
+/* The variants of node i; n is 0 if it is not taken or has only one. */
+void gpu_list_variants(const gpu_target *target, const clv_subgraph *graph,
+                       uint32_t i, gpu_variants *out);

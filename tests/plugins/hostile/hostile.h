@@ -23,7 +23,6 @@ typedef struct hostile_mode {
 /* One a subject, each ending with a row without name. */
 extern const hostile_mode hostile_devices[];
 extern const hostile_mode hostile_caps[];
-extern const hostile_mode hostile_costs[];
 extern const hostile_mode hostile_memory[];
 extern const hostile_mode hostile_results[];
 extern const hostile_mode hostile_timelines[];

@@ -1,4 +1,4 @@
-/* Lies about ops and their costs. */
+/* Lies about ops. */
 #include "hostile.h"
 
 #include <math.h>
@@ -146,43 +146,5 @@ const hostile_mode hostile_caps[] = {
     {"wants_alignment",
      "an alignment it did not state",
      {.submit = wants_alignment}},
-    {0},
-};
-
-/* ------------------------------------------------------------------------ */
-
-#define SPOIL_COST(name, ...)                                                  \
-    static clv_status name(clv_plugin_device *dev, const clv_subgraph *graph,  \
-                           clv_cost_hint *out, uint32_t stride)                \
-    {                                                                          \
-        clv_status status = ref_cost_hints(dev, graph, out, stride);           \
-        for (uint32_t i = 0; i < graph->n_nodes && !status; i++) {             \
-            clv_cost_hint *hint =                                              \
-                (clv_cost_hint *)((char *)out + (size_t)i * stride);           \
-            __VA_ARGS__;                                                       \
-        }                                                                      \
-        return status;                                                         \
-    }
-
-static const clv_cost_point descending[] = {{8, 100}, {4, 50}};
-
-SPOIL_COST(cost_negative, hint->fixed_ns = -1)
-SPOIL_COST(cost_nan, hint->row_ns = (double)NAN)
-SPOIL_COST(cost_infinite, hint->submit_ns = (double)INFINITY)
-SPOIL_COST(cost_confidence, hint->confidence = 9)
-SPOIL_COST(cost_table_missing, hint->n_table = 3)
-SPOIL_COST(cost_table_descends, hint->table = descending; hint->n_table = 2)
-SPOIL_COST(cost_past, memset((char *)hint + hint->header.struct_size, 0xee, 8))
-
-const hostile_mode hostile_costs[] = {
-    {"cost_negative", "-1 ns", {.cost_hints = cost_negative}},
-    {"cost_nan", "no number of ns a row", {.cost_hints = cost_nan}},
-    {"cost_infinite", "submits take for ever", {.cost_hints = cost_infinite}},
-    {"cost_confidence", "unknown confidence", {.cost_hints = cost_confidence}},
-    {"cost_table_missing", "no table", {.cost_hints = cost_table_missing}},
-    {"cost_table_descends",
-     "rows out of order",
-     {.cost_hints = cost_table_descends}},
-    {"cost_past", "writes behind cost_hint", {.cost_hints = cost_past}},
     {0},
 };

@@ -109,16 +109,6 @@ static clv_status import_anything(clv_plugin_device *dev, uint32_t mem_type,
     return ref_buffer_import(dev, mem_type, &aligned, out);
 }
 
-static clv_status export_own(clv_plugin_buffer *buf, clv_export *out)
-{
-    clv_status status = ref_buffer_export(buf, out);
-    if (!status) {
-        close((int)out->fd);
-        out->fd = buf->fd; /* which is closed with the buffer */
-    }
-    return status;
-}
-
 /* Room for half of what was asked for; the rest is not there. */
 static clv_status alloc_half(clv_plugin_device *dev, uint32_t mem_type,
                              uint64_t size, clv_plugin_buffer **out)
@@ -146,9 +136,6 @@ const hostile_mode hostile_memory[] = {
     {"import_anything",
      "moved to where it fits",
      {.buffer_import = import_anything}},
-    {"export_own",
-     "a descriptor that goes with the buffer",
-     {.buffer_export = export_own}},
     {"alloc_half", "half of what was asked for", {.buffer_alloc = alloc_half}},
     {0},
 };

@@ -12,9 +12,9 @@ CLV_PLUGIN_MANIFEST("name = hostile\n"
                     "devices = other\n");
 
 static const hostile_mode *const subjects[] = {
-    hostile_devices, hostile_caps,      hostile_costs, hostile_memory,
-    hostile_results, hostile_timelines, hostile_work,  hostile_programs,
-    hostile_times,   hostile_processes,
+    hostile_devices,  hostile_caps,      hostile_memory,
+    hostile_results,  hostile_timelines, hostile_work,
+    hostile_programs, hostile_times,     hostile_processes,
 };
 
 clv_plugin_api hostile_active;

@@ -21,12 +21,6 @@
            (clv_plugin_device * dev, const clv_subgraph *graph,                \
             clv_op_caps *out, uint32_t stride),                                \
            (dev, graph, out, stride))                                          \
-    STATUS(cost_hints,                                                         \
-           (clv_plugin_device * dev, const clv_subgraph *graph,                \
-            clv_cost_hint *out, uint32_t stride),                              \
-           (dev, graph, out, stride))                                          \
-    STATUS(power_hint, (clv_plugin_device * dev, uint32_t power),              \
-           (dev, power))                                                       \
     STATUS(progress, (clv_plugin_device * dev), (dev))                         \
     STATUS(buffer_alloc,                                                       \
            (clv_plugin_device * dev, uint32_t mem_type, uint64_t size,         \
@@ -36,8 +30,6 @@
            (clv_plugin_device * dev, uint32_t mem_type,                        \
             const clv_import *import, clv_plugin_buffer **out),                \
            (dev, mem_type, import, out))                                       \
-    STATUS(buffer_export, (clv_plugin_buffer * buf, clv_export * out),         \
-           (buf, out))                                                         \
     VOID(buffer_free, (clv_plugin_buffer * buf), (buf))                        \
     STATUS(buffer_map, (clv_plugin_buffer * buf, uint32_t access, void **out), \
            (buf, access, out))                                                 \

@@ -29,8 +29,6 @@ static void describe(const ref_settings *settings, uint32_t kind,
                               CLV_MEM_COHERENT | CLV_MEM_CACHED,
     };
     type->flags = flags[kind];
-    if (kind == REF_MEMORY_SHARED)
-        type->export_handles = CLV_HANDLE_OPAQUE_FD;
     if (settings->import && kind == REF_MEMORY_SHARED)
         type->import_handles = CLV_HANDLE_OPAQUE_FD;
     else if (settings->import && kind != REF_MEMORY_LOCAL)
@@ -244,29 +242,6 @@ clv_status ref_buffer_import(clv_plugin_device *dev, uint32_t mem_type,
     buf->release = import.release;
     buf->release_ctx = import.release_ctx;
     *out = buf;
-    return CLV_OK;
-}
-
-clv_status ref_buffer_export(clv_plugin_buffer *buf, clv_export *out)
-{
-    clv_export answer;
-    ref_read(&answer, sizeof answer, out);
-    clv_status status = ref_check_device(buf->dev);
-    if (!status)
-        status = ref_check_chain(buf->host, &answer.header);
-    if (status)
-        return status;
-    if (buf->fd < 0 || answer.handle_type != CLV_HANDLE_OPAQUE_FD)
-        return ref_error(buf->host, CLV_ERR_UNSUPPORTED,
-                         REF_NAME ": this memory has no handle of kind 0x%x",
-                         (unsigned)answer.handle_type);
-    answer.pointer = NULL;
-    answer.fd = fcntl(buf->fd, F_DUPFD_CLOEXEC, 0);
-    if (answer.fd < 0)
-        return ref_error(buf->host, CLV_ERR_LIMIT,
-                         REF_NAME ": no descriptor to export: %s",
-                         strerror(errno));
-    ref_write(out, &answer, sizeof answer);
     return CLV_OK;
 }
 

@@ -5,10 +5,6 @@
 #include <string.h>
 
 /* Rough times of the loops, in nanoseconds. */
-#define STEP_NS 6.0
-#define NODE_NS 500.0
-#define SUBMIT_NS 5000.0
-#define WAIT_NS 30000.0
 
 uint32_t ref_activation(uint32_t op)
 {
@@ -220,54 +216,6 @@ clv_status ref_op_caps(clv_plugin_device *dev, const clv_subgraph *graph,
         clv_op_caps caps;
         ref_answer(dev, &g, i, &caps);
         ref_write((char *)out + (size_t)i * stride, &caps, sizeof caps);
-    }
-    ref_graph_finish(dev->host, &g);
-    return CLV_OK;
-}
-
-/* ------------------------------------------------------------------------ */
-
-/* Elements looked at for one row of the activation. */
-static double row_steps(const ref_graph *g, const clv_node *node)
-{
-    const clv_tensor_desc *x = input(g, node, ref_activation(node->op));
-    double columns = node->op == CLV_OP_GET_ROWS
-                         ? (double)input(g, node, 0)->dims[1]
-                         : (double)x->dims[x->rank - 1];
-    switch (node->op) {
-    case CLV_OP_MATMUL:
-        return columns * (double)input(g, node, 1)->dims[0] * 2;
-    case CLV_OP_ATTENTION: { /* half of the cache is seen, on average */
-        double seen = (double)input(g, node, 1)->dims[0] / 2;
-        return columns * seen * (2 + 2 * node->attr.attention.head_dim);
-    }
-    default:
-        return columns * 3;
-    }
-}
-
-clv_status ref_cost_hints(clv_plugin_device *dev, const clv_subgraph *graph,
-                          clv_cost_hint *out, uint32_t stride)
-{
-    ref_graph g;
-    clv_status status = ref_check_device(dev);
-    if (!status)
-        status = ref_graph_read(dev->host, graph, &g);
-    if (status)
-        return status;
-    for (uint32_t i = 0; i < g.n_nodes; i++) {
-        clv_op_caps caps;
-        clv_cost_hint hint;
-        memset(&hint, 0, sizeof hint);
-        ref_answer(dev, &g, i, &caps);
-        if (caps.answer != CLV_ANSWER_NO) {
-            hint.confidence = CLV_CONFIDENCE_GUESS;
-            hint.fixed_ns = NODE_NS;
-            hint.row_ns = row_steps(&g, &g.nodes[i]) * STEP_NS;
-            hint.submit_ns = SUBMIT_NS + (double)dev->settings->delay_us * 1000;
-            hint.wait_ns = WAIT_NS;
-        }
-        ref_write((char *)out + (size_t)i * stride, &hint, sizeof hint);
     }
     ref_graph_finish(dev->host, &g);
     return CLV_OK;

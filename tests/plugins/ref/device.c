@@ -124,20 +124,6 @@ clv_status ref_check_device(const clv_plugin_device *dev)
                      dev->index);
 }
 
-/* It is as fast as it is: the wish is only remembered. */
-clv_status ref_power_hint(clv_plugin_device *dev, uint32_t power)
-{
-    clv_status status = ref_check_device(dev);
-    if (status)
-        return status;
-    if (power > CLV_POWER_IDLE)
-        return ref_error(dev->host, CLV_ERR_UNSUPPORTED,
-                         REF_NAME ": power level %" PRIu32 " is not known",
-                         power);
-    atomic_store(&dev->power, power);
-    return CLV_OK;
-}
-
 clv_status ref_fault_inject(clv_plugin_device *dev, uint32_t fault)
 {
     clv_status status = ref_check_device(dev);

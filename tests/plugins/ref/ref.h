@@ -113,7 +113,6 @@ struct clv_plugin_device {
     clv_plugin_instance *inst;
     uint32_t index;
     const ref_settings *settings;
-    _Atomic uint32_t power;
     _Atomic uint32_t n_programs; /* resident */
     _Atomic bool lost, hung, stop;
     uint32_t n_submits; /* so far */
@@ -137,7 +136,6 @@ clv_status ref_enumerate(clv_plugin_instance *inst, uint32_t *count,
 clv_status ref_device_open(clv_plugin_instance *inst, uint32_t index,
                            clv_plugin_device **out);
 void ref_device_close(clv_plugin_device *dev);
-clv_status ref_power_hint(clv_plugin_device *dev, uint32_t power);
 clv_status ref_fault_inject(clv_plugin_device *dev, uint32_t fault);
 /* DEVICE_LOST with a message once it is lost. */
 clv_status ref_check_device(const clv_plugin_device *dev);
@@ -166,7 +164,6 @@ clv_status ref_buffer_alloc(clv_plugin_device *dev, uint32_t mem_type,
                             uint64_t size, clv_plugin_buffer **out);
 clv_status ref_buffer_import(clv_plugin_device *dev, uint32_t mem_type,
                              const clv_import *import, clv_plugin_buffer **out);
-clv_status ref_buffer_export(clv_plugin_buffer *buf, clv_export *out);
 void ref_buffer_free(clv_plugin_buffer *buf);
 clv_status ref_buffer_map(clv_plugin_buffer *buf, uint32_t access, void **out);
 void ref_buffer_unmap(clv_plugin_buffer *buf);
@@ -249,8 +246,6 @@ void ref_answer(const clv_plugin_device *dev, const ref_graph *graph,
                 uint32_t node, clv_op_caps *out);
 clv_status ref_op_caps(clv_plugin_device *dev, const clv_subgraph *graph,
                        clv_op_caps *out, uint32_t stride);
-clv_status ref_cost_hints(clv_plugin_device *dev, const clv_subgraph *graph,
-                          clv_cost_hint *out, uint32_t stride);
 /* Index in node->inputs of the operand whose rows are the sequence. */
 uint32_t ref_activation(uint32_t op);
 /* in: [CLV_MAX_INPUTS], data NULL where absent. */

@@ -74,23 +74,6 @@ static clv_status op_caps(clv_plugin_device *dev, const clv_subgraph *graph,
     return status;
 }
 
-static clv_status cost_hints(clv_plugin_device *dev, const clv_subgraph *graph,
-                             clv_cost_hint *out, uint32_t stride)
-{
-    clv_status status = ref_cost_hints(dev, graph, out, stride);
-    if (!status)
-        hang_on_all(out, graph->n_nodes, stride, "cost");
-    return status;
-}
-
-static clv_status buffer_export(clv_plugin_buffer *buf, clv_export *out)
-{
-    clv_status status = ref_buffer_export(buf, out);
-    if (!status)
-        hang_on(&out->header, "export");
-    return status;
-}
-
 static clv_status timeline_query(clv_plugin_timeline *tl,
                                  clv_timeline_info *out)
 {
@@ -134,8 +117,6 @@ clv_status clv_plugin_query(const clv_query_in *in, clv_query_out *out)
     table.enumerate = enumerate;
     table.mem_types = mem_types;
     table.op_caps = op_caps;
-    table.cost_hints = cost_hints;
-    table.buffer_export = buffer_export;
     table.timeline_query = timeline_query;
     table.program_info = program_info;
     table.trace_read = trace_read;

@@ -1,0 +1,48 @@
+#include "context.h"
+
+#include <string.h>
+
+static _Atomic bool unsafe_exit;
+
+clv_config *clv_context_config(clv_context *ctx)
+{
+    return ctx->config;
+}
+
+uint32_t clv_context_device_count(const clv_context *ctx)
+{
+    return ctx->n_devices;
+}
+
+clv_device *clv_context_device(const clv_context *ctx, uint32_t index)
+{
+    return index < ctx->n_devices ? ctx->devices[index] : NULL;
+}
+
+clv_status core_context_progress(clv_context *ctx, const char *what,
+                                 double fraction)
+{
+    if (!ctx->progress || !ctx->progress(ctx->progress_ctx, what, fraction))
+        return CLV_OK;
+    return clv_error(CLV_ERR_CANCELLED, "%s: cancelled", what);
+}
+
+void core_id_list_add(core_id_list *list, const char *id)
+{
+    size_t used = strlen(list->text);
+    if (used + strlen(id) + 3 > sizeof list->text)
+        return;
+    strcat(list->text, used ? ", " : "");
+    strcat(list->text, id);
+}
+
+void core_plugin_keep(core_plugin *plugin)
+{
+    atomic_store(&plugin->kept, true);
+    atomic_store(&unsafe_exit, true);
+}
+
+bool clv_exit_safe(void)
+{
+    return !atomic_load(&unsafe_exit);
+}

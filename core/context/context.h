@@ -1,0 +1,87 @@
+/*
+ * What a context holds, and what a loaded plugin is.
+ *
+ * The context owns its plugins and devices; a device points to its plugin, a
+ * plugin to its context. Plugins are appended while the context is created and
+ * removed while it is destroyed, in reverse; in between the lists are constant,
+ * so they are read without a lock.
+ */
+#pragma once
+
+#include <cleave/cleave.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct core_kernel_sums;
+struct core_loader;
+struct core_manifest;
+struct core_module;
+struct core_trace;
+struct core_workers;
+
+/* A plugin whose instance runs. */
+typedef struct core_plugin {
+    clv_context *ctx;
+    clv_plugin_api api; /* full-size copy: slots the plugin lacks are
+                           NULL. Its strings lie in the plugin */
+    clv_plugin_instance *instance;
+    clv_host_api host; /* given to the plugin; host.host is this */
+    char *path, *dir;  /* of its file, absolute */
+    char *name;        /* by its manifest */
+    char *cache_dir;   /* its part of the context's, "" if none */
+    struct core_module *module;
+    struct core_manifest *manifest;
+    uint32_t abi_version;  /* negotiated */
+    bool declared;         /* its options are in the configuration */
+    _Atomic bool kept;     /* never torn down; see unreleased.h */
+    pthread_mutex_t mutex; /* serialises [inst] slots */
+} core_plugin;
+
+struct clv_context {
+    clv_config *config;
+    bool owns_config;
+    pthread_rwlock_t log_lock; /* read while log is called */
+    clv_log_fn log;
+    void *log_ctx;
+    uint32_t log_level;       /* most detailed level wanted */
+    clv_progress_fn progress; /* may be NULL */
+    void *progress_ctx;
+    struct core_trace *trace;
+    struct core_kernel_sums
+        *kernel_sums;           /* NULL only in the trial of a plugin */
+    struct core_loader *loader; /* outcome of every candidate */
+    /* What the layer that makes plans keeps with the context. It sets both
+     * under planner_mutex when it is first used. */
+    pthread_mutex_t planner_mutex;
+    void *planner;
+    void (*planner_destroy)(void *planner);
+
+    /* Of programs made for execs; program_cache.c. */
+    _Atomic uint64_t programs_compiled, programs_loaded;
+    _Atomic uint64_t programs_ns[2]; /* by clv_clock */
+    _Atomic bool program_cache_failed;
+
+    core_plugin **plugins;
+    clv_device **devices; /* in preference order */
+    uint32_t n_plugins, n_devices;
+
+    /* Host threads for clv_host_api.parallel_for, made by the first use. */
+    pthread_mutex_t workers_mutex;
+    struct core_workers *workers;
+    uint32_t n_workers; /* how many there are or would be */
+};
+
+/* From now on the plugin is never torn down, nor its context freed. */
+void core_plugin_keep(core_plugin *plugin);
+
+/* Tells the application of long work; CLV_ERR_CANCELLED when it wants no more
+ * of it. */
+clv_status core_context_progress(clv_context *ctx, const char *what,
+                                 double fraction);
+
+/* Ids of devices for a message, as many as fit; starts empty. */
+typedef struct core_id_list {
+    char text[512];
+} core_id_list;
+void core_id_list_add(core_id_list *list, const char *id);

@@ -1,0 +1,124 @@
+/* Makes contexts and ends them. */
+#include "../base/error.h"
+#include "../base/unreleased.h"
+#include "../config/config.h"
+#include "../context/kernel_sums.h"
+#include "../context/trace.h"
+#include "../plugin/loader.h"
+#include "../plugin/workers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static clv_status make_config(clv_config **out)
+{
+    clv_config *config;
+    clv_status st = clv_config_create(&config);
+    if (st != CLV_OK)
+        return st;
+    if ((st = clv_config_load_default(config)) != CLV_OK ||
+        (st = clv_config_load_env(config)) != CLV_OK) {
+        clv_config_destroy(config);
+        return st;
+    }
+    *out = config;
+    return CLV_OK;
+}
+
+/* The more detailed of what the caller and the configuration want. */
+static uint32_t log_level(const clv_context *ctx, uint32_t wanted)
+{
+    static const char *const names[] = {"error", "warn", "info", "debug"};
+    const char *level = clv_config_get(ctx->config, "core.log_level");
+    for (uint32_t i = wanted + 1; i <= CLV_LOG_DEBUG; i++)
+        if (!strcmp(level, names[i]))
+            return i;
+    return wanted;
+}
+
+clv_status clv_context_create(const clv_context_params *params,
+                              clv_context **out)
+{
+    static const clv_context_params defaults;
+    if (!params)
+        params = &defaults;
+    *out = NULL;
+    clv_context *ctx = calloc(1, sizeof *ctx);
+    if (!ctx)
+        return core_no_memory("for a context");
+    pthread_mutex_init(&ctx->workers_mutex, NULL);
+    pthread_mutex_init(&ctx->planner_mutex, NULL);
+    pthread_rwlock_init(&ctx->log_lock, NULL);
+    ctx->n_workers = core_processor_count();
+    ctx->log = params->log;
+    ctx->log_ctx = params->log_ctx;
+    ctx->progress = params->progress;
+    ctx->progress_ctx = params->progress_ctx;
+    ctx->config = params->config;
+    ctx->owns_config = !params->config;
+
+    clv_status st = CLV_OK;
+    if (ctx->owns_config)
+        st = make_config(&ctx->config);
+    if (st == CLV_OK) {
+        ctx->log_level = log_level(ctx, params->log_level);
+        st = core_trace_create(&ctx->trace);
+    }
+    if (st == CLV_OK)
+        st = core_kernel_sums_create(&ctx->kernel_sums);
+    if (st == CLV_OK) {
+        clv_trace_enable(ctx, params->trace);
+        st = core_loader_run(ctx);
+    }
+    if (st != CLV_OK) {
+        clv_context_destroy(ctx);
+        return st;
+    }
+    *out = ctx;
+    return CLV_OK;
+}
+
+static bool any_kept(const clv_context *ctx)
+{
+    for (uint32_t i = 0; i < ctx->n_plugins; i++)
+        if (atomic_load(&ctx->plugins[i]->kept))
+            return true;
+    return false;
+}
+
+/* Threads of a plugin that stays may still call the host. */
+static void leave(clv_context *ctx)
+{
+    clv_trace_enable(ctx, false);
+    pthread_rwlock_wrlock(&ctx->log_lock);
+    ctx->log = NULL;
+    pthread_rwlock_unlock(&ctx->log_lock);
+    core_config_keep(ctx->config);
+    if (ctx->owns_config)
+        clv_config_destroy(ctx->config);
+    core_unreleased_add(ctx);
+}
+
+void clv_context_destroy(clv_context *ctx)
+{
+    if (!ctx)
+        return;
+    const bool kept = any_kept(ctx);
+    if (ctx->planner)
+        ctx->planner_destroy(ctx->planner);
+    ctx->planner = NULL;
+    core_loader_finish(ctx);
+    if (kept) {
+        leave(ctx);
+        return;
+    }
+    core_workers_destroy(ctx->workers);
+    core_kernel_sums_destroy(ctx->kernel_sums);
+    core_trace_destroy(ctx->trace);
+    if (ctx->owns_config)
+        clv_config_destroy(ctx->config);
+    pthread_mutex_destroy(&ctx->workers_mutex);
+    pthread_mutex_destroy(&ctx->planner_mutex);
+    pthread_rwlock_destroy(&ctx->log_lock);
+    free(ctx);
+}

@@ -1,0 +1,246 @@
+#include "tokenizer.h"
+
+#include "../files/recode.h"
+#include "../models/rope.h"
+#include "../sources/source.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* One conversion under way. */
+typedef struct conversion {
+    const char *dir;
+    llm_source *source;
+    llm_gguf_writer *writer;
+    uint32_t dtype;  /* NONE: as the source has it */
+    float *divisors; /* rope_freqs.weight [rope_dim / 2]; NULL: none */
+    bool tied;
+} conversion;
+
+/* ------------------------------------------------------------------------ */
+/* Settings                                                                 */
+
+static void write_hparams(llm_gguf_writer *w, const llm_hparams *h)
+{
+    const llm_arch *arch = h->arch;
+    llm_hparams copy = *h;
+    const llm_setting *s;
+    llm_gguf_writer_str(w, "general.architecture", llm_str_of(arch->name));
+    llm_gguf_writer_str(w, "general.name", llm_str_of(h->name));
+    llm_gguf_writer_u32(w, llm_gguf_key_of(arch, "vocab_size").text,
+                        h->n_vocab);
+    for (uint32_t i = 0; (s = llm_setting_at(arch, i)); i++) {
+        const void *field = llm_setting_field(s, &copy);
+        if (!s->gguf)
+            continue;
+        const llm_gguf_key key = llm_gguf_key_of(arch, s->gguf);
+        if (s->flags & LLM_SETTING_FLOAT)
+            llm_gguf_writer_f32(w, key.text, *(const float *)field);
+        else if (*(const uint32_t *)field)
+            llm_gguf_writer_u32(w, key.text, *(const uint32_t *)field);
+    }
+    if (h->rope_scaling == LLM_ROPE_LINEAR) {
+        llm_gguf_writer_str(w, llm_gguf_key_of(arch, "rope.scaling.type").text,
+                            llm_str_of("linear"));
+        llm_gguf_writer_f32(w,
+                            llm_gguf_key_of(arch, "rope.scaling.factor").text,
+                            h->rope_factor);
+    }
+}
+
+/* What a matrix of the source becomes; dtype NONE asks the first one. */
+static uint32_t file_dtype(const conversion *c)
+{
+    llm_source_tensor t;
+    if (c->dtype != CLV_DTYPE_NONE)
+        return c->dtype;
+    return c->source->find(c->source, "blk.0.attn_q.weight", &t) ? CLV_DTYPE_F16
+                                                                 : t.dtype;
+}
+
+static void write_file_type(const conversion *c)
+{
+    uint32_t dtype = file_dtype(c);
+    llm_gguf_writer_u32(c->writer, "general.file_type",
+                        clv_format_of(dtype)->gguf_file_type);
+    if (clv_format_is(dtype, CLV_FORMAT_BLOCK))
+        llm_gguf_writer_u32(c->writer, "general.quantization_version", 2);
+}
+
+/* A vocabulary in a form that cannot be read is an error: the file would lack
+ * it. */
+static clv_status check_no_tokenizer(const char *dir)
+{
+    char *path = llm_path_join(dir, "tokenizer.model");
+    if (!path)
+        return CLV_ERR_NO_MEMORY;
+    bool there = access(path, F_OK) == 0;
+    free(path);
+    if (there)
+        return clv_error(CLV_ERR_UNSUPPORTED,
+                         "%s: its tokenizer is in tokenizer.model only, wanted "
+                         "is tokenizer.json; save the tokenizer in that form",
+                         dir);
+    return CLV_OK;
+}
+
+static clv_status write_tokenizer(const conversion *c)
+{
+    const llm_hparams *h = &c->source->hparams;
+    clv_tokenizer *tok = NULL;
+    CLV_TRY(c->source->tokenizer(c->source, &tok));
+    if (tok) {
+        clv_status status =
+            llm_convert_tokenizer(tok, c->dir, h->n_vocab, c->writer);
+        clv_tokenizer_destroy(tok);
+        return status;
+    }
+    CLV_TRY(check_no_tokenizer(c->dir));
+    llm_gguf_writer_str(c->writer, "tokenizer.ggml.model",
+                        llm_str_of("no_vocab"));
+    if (h->bos >= 0)
+        llm_gguf_writer_u32(c->writer, "tokenizer.ggml.bos_token_id",
+                            (uint32_t)h->bos);
+    if (h->eos >= 0)
+        llm_gguf_writer_u32(c->writer, "tokenizer.ggml.eos_token_id",
+                            (uint32_t)h->eos);
+    return CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Tensors                                                                  */
+
+/* GGUF has llama3's scaling as a divisor of each frequency. */
+static clv_status make_divisors(conversion *c)
+{
+    llm_hparams h = c->source->hparams;
+    const uint32_t n = h.rope_dim / 2;
+    if (h.rope_scaling != LLM_ROPE_LLAMA3)
+        return CLV_OK;
+    float *scaled = calloc(n, sizeof *scaled);
+    c->divisors = calloc(n, sizeof *c->divisors);
+    clv_status status =
+        scaled && c->divisors
+            ? llm_rope_frequencies(&h, NULL, scaled)
+            : clv_error(CLV_ERR_NO_MEMORY, "%s: no memory", c->dir);
+    if (status)
+        goto done;
+    h.rope_scaling = LLM_ROPE_NONE;
+    status = llm_rope_frequencies(&h, NULL, c->divisors);
+    for (uint32_t j = 0; j < n; j++)
+        c->divisors[j] /= scaled[j];
+done:
+    free(scaled);
+    return status;
+}
+
+/* False if the source has no such tensor. */
+static bool find_tensor(const conversion *c, const llm_tensor *expected,
+                        llm_recode_tensor *out)
+{
+    const llm_hparams *h = &c->source->hparams;
+    const llm_str name = llm_str_of(expected->gguf);
+    const bool interleaved = expected->row->flags & LLM_ROTARY &&
+                             h->arch->gguf_rope == CLV_ROPE_PAIRS;
+    llm_source_tensor t;
+    if (c->source->find(c->source, expected->gguf, &t))
+        return false;
+    uint32_t dtype = c->dtype == CLV_DTYPE_NONE ? t.dtype : c->dtype;
+    uint64_t rows = (uint64_t)t.dims[0];
+    for (uint32_t i = 1; i + 1 < t.rank; i++)
+        rows *= (uint64_t)t.dims[i];
+    *out = (llm_recode_tensor){
+        .name = name,
+        .from = t.dtype,
+        .to =
+            llm_recode_target(name, t.rank, t.dims[t.rank - 1], dtype, c->tied),
+        .data = t.data,
+        .rows = rows,
+        .columns = t.rank == 1 ? 1 : (uint64_t)t.dims[t.rank - 1],
+        .interleave = interleaved ? h->head_dim : 0,
+    };
+    return true;
+}
+
+/* Adds a tensor to the list in the file, or with recode writes it. */
+static clv_status put(const conversion *c, const llm_recode_tensor *t,
+                      uint32_t rank, const int64_t *dims, llm_recode *recode)
+{
+    if (recode)
+        return llm_recode_write(recode, t);
+    llm_gguf_writer_tensor(c->writer, t->name, t->to, rank, dims);
+    return CLV_OK;
+}
+
+/* Puts every tensor, in the order of the file. */
+static clv_status put_all(const conversion *c, llm_recode *recode,
+                          uint64_t *total)
+{
+    const llm_hparams *h = &c->source->hparams;
+    llm_recode_tensor t = {
+        .name = llm_str_of("rope_freqs.weight"),
+        .from = CLV_DTYPE_F32,
+        .to = CLV_DTYPE_F32,
+        .data = c->divisors,
+        .rows = 1,
+        .columns = h->rope_dim / 2,
+    };
+    if (c->divisors) {
+        CLV_TRY(put(c, &t, 1, &(int64_t){(int64_t)t.columns}, recode));
+        *total += t.columns;
+    }
+    for (llm_tensor expected = {0}; llm_tensor_next(h, &expected);) {
+        if (!find_tensor(c, &expected, &t))
+            continue;
+        CLV_TRY(put(c, &t, expected.rank, expected.dims, recode));
+        *total += t.rows * t.columns;
+    }
+    return CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+
+static clv_status write_file(conversion *c, llm_recode *recode, const char *out)
+{
+    uint64_t done = 0;
+    CLV_TRY(llm_gguf_writer_open(c->writer, out));
+    CLV_TRY(put_all(c, recode, &done));
+    return llm_gguf_writer_commit(c->writer);
+}
+
+static clv_status convert(conversion *c, const char *out,
+                          clv_progress_fn progress, void *progress_ctx)
+{
+    llm_recode recode = {0};
+    llm_source_tensor t;
+    uint64_t total = 0;
+    CLV_TRY(llm_source_open_hf(c->dir, &c->source));
+    CLV_TRY(llm_gguf_writer_create(&c->writer));
+    c->tied = c->source->find(c->source, "output.weight", &t) != CLV_OK;
+    write_hparams(c->writer, &c->source->hparams);
+    write_file_type(c);
+    CLV_TRY(write_tokenizer(c));
+    CLV_TRY(make_divisors(c));
+    CLV_TRY(put_all(c, NULL, &total));
+    CLV_TRY(llm_recode_init(&recode, c->writer, "converting", total, progress,
+                            progress_ctx));
+    clv_status status = write_file(c, &recode, out);
+    llm_recode_finish(&recode);
+    return status;
+}
+
+clv_status clv_convert(const char *dir, const char *out, uint32_t dtype,
+                       clv_progress_fn progress, void *progress_ctx)
+{
+    conversion c = {.dir = dir, .dtype = dtype};
+    if (!dir || !out)
+        return clv_error(CLV_ERR_INVALID, "clv_convert: a path is NULL");
+    if (dtype != CLV_DTYPE_NONE)
+        CLV_TRY(llm_recode_check(dtype));
+    clv_status status = convert(&c, out, progress, progress_ctx);
+    llm_gguf_writer_destroy(c.writer);
+    llm_source_destroy(c.source);
+    free(c.divisors);
+    return status;
+}

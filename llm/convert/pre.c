@@ -1,0 +1,117 @@
+#include "pre.h"
+
+#include "../base/json.h"
+#include "../tokenizer/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_PATTERNS = 8 };
+
+typedef struct splitting {
+    const char *path;
+    const char *patterns[MAX_PATTERNS];
+    uint64_t n;
+} splitting;
+
+static clv_status no_name(const splitting *s, const char *part,
+                          const char *what)
+{
+    return clv_error(CLV_ERR_UNSUPPORTED,
+                     "%s: %s '%s' has no name in GGUF files; run the directory "
+                     "itself",
+                     s->path, part, llm_str_show(llm_str_of(what)).text);
+}
+
+static clv_status add(splitting *s, const char *pattern)
+{
+    if (s->n == MAX_PATTERNS)
+        return no_name(s, "pre_tokenizer", "Sequence");
+    s->patterns[s->n++] = pattern;
+    return CLV_OK;
+}
+
+static bool is(const char *type, const char *name)
+{
+    return type && strcmp(type, name) == 0;
+}
+
+/* Matches kept apart, or, the same in other words, all but them removed. */
+static bool isolates(const cJSON *split)
+{
+    const char *behavior = llm_json_string(split, "behavior");
+    bool invert = llm_json_flag(split, "invert", false);
+    return is(behavior, invert ? "Removed" : "Isolated");
+}
+
+static clv_status add_component(splitting *s, const cJSON *component)
+{
+    const char *type = llm_json_type(component);
+    if (is(type, "ByteLevel")) {
+        if (llm_json_flag(component, "add_prefix_space", true))
+            return no_name(s, "pre_tokenizer", "add_prefix_space");
+        return llm_json_flag(component, "use_regex", true)
+                   ? add(s, llm_pattern_gpt2)
+                   : CLV_OK;
+    }
+    if (is(type, "Digits") &&
+        llm_json_flag(component, "individual_digits", false))
+        return add(s, "\\p{N}");
+    if (is(type, "Split") && isolates(component)) {
+        const char *regex = llm_json_string(
+            cJSON_GetObjectItemCaseSensitive(component, "pattern"), "Regex");
+        if (regex)
+            return add(s, regex);
+    }
+    return no_name(s, "pre_tokenizer", type ? type : "without a type");
+}
+
+/* GGUF has no word for NFC: its readers take texts as they come. */
+static clv_status check_normalizer(const splitting *s, const cJSON *root)
+{
+    const cJSON *normalizer =
+        cJSON_GetObjectItemCaseSensitive(root, "normalizer");
+    const char *type = llm_json_type(normalizer);
+    if (!cJSON_IsObject(normalizer) || is(type, "NFC"))
+        return CLV_OK;
+    return no_name(s, "normalizer", type ? type : "without a type");
+}
+
+static clv_status find_name(splitting *s, const cJSON *root, bool whole_first,
+                            const char **out)
+{
+    const cJSON *item,
+        *pre = cJSON_GetObjectItemCaseSensitive(root, "pre_tokenizer");
+    clv_status status = check_normalizer(s, root);
+    if (status)
+        return status;
+    if (is(llm_json_type(pre), "Sequence")) {
+        pre = cJSON_GetObjectItemCaseSensitive(pre, "pretokenizers");
+        cJSON_ArrayForEach (item, pre)
+            if (!status)
+                status = add_component(s, item);
+    } else {
+        status = add_component(s, pre);
+    }
+    if (status)
+        return status;
+    *out = llm_pre_name(s->patterns, s->n, whole_first);
+    return *out ? CLV_OK
+                : no_name(s, "pre_tokenizer",
+                          s->n ? s->patterns[0] : "without a pattern");
+}
+
+clv_status llm_convert_pre(const char *dir, bool whole_first, const char **out)
+{
+    cJSON *root = NULL;
+    char *path = llm_path_join(dir, "tokenizer.json");
+    if (!path)
+        return CLV_ERR_NO_MEMORY;
+    splitting s = {.path = path};
+    clv_status status = llm_json_load(path, &root);
+    if (!status)
+        status = find_name(&s, root, whole_first, out);
+    cJSON_Delete(root);
+    free(path);
+    return status;
+}

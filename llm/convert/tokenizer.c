@@ -1,0 +1,268 @@
+#include "tokenizer.h"
+
+#include "pre.h"
+#include "../base/json.h"
+#include "../tokenizer/internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PAD_NAME = 24 };
+
+/* The vocabulary as GGUF has it: every id has a text. */
+typedef struct tokens {
+    uint32_t n;
+    llm_str *texts;
+    int32_t *types;
+    float *scores;
+    char (*pads)[PAD_NAME];
+} tokens;
+
+static clv_status no_memory(const char *dir)
+{
+    return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory for its tokenizer", dir);
+}
+
+static void tokens_finish(tokens *t)
+{
+    free(t->texts);
+    free(t->types);
+    free(t->scores);
+    free(t->pads);
+}
+
+static clv_status tokens_init(tokens *t, const llm_vocab *vocab, uint32_t n,
+                              const char *dir)
+{
+    *t = (tokens){
+        .n = n,
+        .texts = calloc(n, sizeof *t->texts),
+        .types = calloc(n, sizeof *t->types),
+        .scores = calloc(n, sizeof *t->scores),
+        .pads = calloc(n, sizeof *t->pads),
+    };
+    if (!t->texts || !t->types || !t->scores || !t->pads)
+        return no_memory(dir);
+    for (uint32_t id = 0; id < n; id++) {
+        if (id < vocab->n && vocab->tokens[id].text.size) {
+            t->texts[id] = vocab->tokens[id].text;
+            t->types[id] = vocab->tokens[id].type;
+        } else {
+            snprintf(t->pads[id], PAD_NAME, "[PAD%" PRIu32 "]", id);
+            t->texts[id] = llm_str_of(t->pads[id]);
+            t->types[id] = LLM_TOKEN_UNUSED;
+        }
+    }
+    return CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Merges                                                                   */
+
+static int by_rank(const void *a, const void *b)
+{
+    const llm_merge *x = a, *y = b;
+    return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+/* In order. *out is the caller's. */
+static clv_status list_merges(const clv_tokenizer *tok, const char *dir,
+                              llm_merge **out, uint64_t *count)
+{
+    const llm_merges *merges = &tok->model.merges;
+    uint64_t n = 0, slots = merges->slots ? (uint64_t)merges->mask + 1 : 0;
+    llm_merge *list = calloc(slots ? slots : 1, sizeof *list);
+    if (!list)
+        return no_memory(dir);
+    for (uint64_t i = 0; i < slots; i++)
+        if (merges->slots[i].id >= 0)
+            list[n++] = merges->slots[i];
+    qsort(list, n, sizeof *list, by_rank);
+    *out = list;
+    *count = n;
+    return CLV_OK;
+}
+
+/* "left right" of every merge. */
+static clv_status write_merges(const clv_tokenizer *tok, const llm_merge *list,
+                               uint64_t n, const char *dir, llm_gguf_writer *w)
+{
+    const llm_token *vocab = tok->vocab.tokens;
+    uint64_t size = 0;
+    for (uint64_t i = 0; i < n; i++)
+        size +=
+            vocab[list[i].left].text.size + vocab[list[i].right].text.size + 1;
+    char *text = malloc(size ? size : 1), *at = text;
+    llm_str *lines = calloc(n ? n : 1, sizeof *lines);
+    if (!text || !lines) {
+        free(text);
+        free(lines);
+        return no_memory(dir);
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        llm_str left = vocab[list[i].left].text;
+        llm_str right = vocab[list[i].right].text;
+        lines[i].data = at;
+        at = mempcpy(at, left.data, left.size);
+        *at++ = ' ';
+        at = mempcpy(at, right.data, right.size);
+        lines[i].size = (uint64_t)(at - lines[i].data);
+    }
+    llm_gguf_writer_strings(w, "tokenizer.ggml.merges", lines, n);
+    free(lines);
+    free(text);
+    return CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+/* SentencePiece                                                            */
+
+/*
+ * SentencePiece merges whatever two neighbours make a token, best score first,
+ * where the file lists pairs by rank. Both do the same if the file lists every
+ * pair that makes a token: the score is then the rank of the first.
+ */
+static clv_status check_pairs(const clv_tokenizer *tok, int32_t id,
+                              const char *dir)
+{
+    const llm_vocab *vocab = &tok->vocab;
+    llm_str text = vocab->tokens[id].text;
+    for (uint64_t cut = 1; cut < text.size; cut++) {
+        if (((uint8_t)text.data[cut] & 0xc0) == 0x80)
+            continue;
+        int32_t left = llm_vocab_find(vocab, text.data, cut);
+        int32_t right = llm_vocab_find(vocab, text.data + cut, text.size - cut);
+        if (left < 0 || right < 0 ||
+            !llm_token_is_mergeable(&vocab->tokens[left]) ||
+            !llm_token_is_mergeable(&vocab->tokens[right]))
+            continue;
+        if (!llm_merges_find(&tok->model.merges, left, right))
+            return clv_error(CLV_ERR_UNSUPPORTED,
+                             "%s: its tokenizer does not merge '%s' from all "
+                             "pairs that make it up, which GGUF's form of "
+                             "SentencePiece cannot say; run the directory "
+                             "itself",
+                             dir, llm_str_show(text).text);
+    }
+    return CLV_OK;
+}
+
+static clv_status set_scores(const clv_tokenizer *tok, const llm_merge *list,
+                             uint64_t n, const char *dir, tokens *t)
+{
+    for (uint32_t id = 0; id < t->n; id++)
+        t->scores[id] = t->types[id] == LLM_TOKEN_NORMAL ? -(float)(n + 1) : 0;
+    for (uint64_t i = n; i-- > 0;)
+        if ((uint32_t)list[i].id < t->n)
+            t->scores[list[i].id] = -(float)(list[i].rank + 1);
+    clv_status status = CLV_OK;
+    for (uint32_t id = 0; id < tok->vocab.n && !status; id++)
+        if (llm_token_is_mergeable(&tok->vocab.tokens[id]))
+            status = check_pairs(tok, (int32_t)id, dir);
+    return status;
+}
+
+static clv_status write_spm(const clv_tokenizer *tok, const char *dir,
+                            tokens *t, const llm_merge *list, uint64_t n,
+                            llm_gguf_writer *w)
+{
+    if (!llm_str_equal(tok->vocab.space, llm_str_of("\u2581")))
+        return clv_error(CLV_ERR_UNSUPPORTED,
+                         "%s: its tokenizer is neither byte-level nor does it "
+                         "write spaces as U+2581; run the directory itself",
+                         dir);
+    if (tok->model.whole_first)
+        return clv_error(CLV_ERR_UNSUPPORTED,
+                         "%s: its tokenizer has ignore_merges, which GGUF's "
+                         "form of SentencePiece cannot say; run the directory "
+                         "itself",
+                         dir);
+    clv_status status = set_scores(tok, list, n, dir, t);
+    if (status)
+        return status;
+    if (tok->model.unknown >= 0)
+        t->types[tok->model.unknown] = LLM_TOKEN_UNKNOWN;
+    llm_gguf_writer_str(w, "tokenizer.ggml.model", llm_str_of("llama"));
+    llm_gguf_writer_str(w, "tokenizer.ggml.pre", llm_str_of("default"));
+    llm_gguf_writer_strings(w, "tokenizer.ggml.tokens", t->texts, t->n);
+    llm_gguf_writer_f32s(w, "tokenizer.ggml.scores", t->scores, t->n);
+    llm_gguf_writer_i32s(w, "tokenizer.ggml.token_type", t->types, t->n);
+    llm_gguf_writer_bool(w, "tokenizer.ggml.add_space_prefix",
+                         tok->front_space != LLM_FRONT_SPACE_NONE);
+    return CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+
+static clv_status write_bpe(const clv_tokenizer *tok, const char *dir,
+                            const tokens *t, const llm_merge *list, uint64_t n,
+                            llm_gguf_writer *w)
+{
+    const char *pre = NULL;
+    clv_status status = llm_convert_pre(dir, tok->model.whole_first, &pre);
+    if (status)
+        return status;
+    llm_gguf_writer_str(w, "tokenizer.ggml.model", llm_str_of("gpt2"));
+    llm_gguf_writer_str(w, "tokenizer.ggml.pre",
+                        (llm_str){pre, strcspn(pre, " ")});
+    llm_gguf_writer_strings(w, "tokenizer.ggml.tokens", t->texts, t->n);
+    llm_gguf_writer_i32s(w, "tokenizer.ggml.token_type", t->types, t->n);
+    return write_merges(tok, list, n, dir, w);
+}
+
+static void write_id(llm_gguf_writer *w, const char *key, int32_t id)
+{
+    if (id >= 0)
+        llm_gguf_writer_u32(w, key, (uint32_t)id);
+}
+
+static clv_status write_chat_template(const char *dir, llm_gguf_writer *w)
+{
+    char *path = llm_path_join(dir, "tokenizer_config.json");
+    cJSON *root = NULL;
+    clv_status status = CLV_OK;
+    if (!path)
+        return CLV_ERR_NO_MEMORY;
+    if (access(path, F_OK) == 0)
+        status = llm_json_load(path, &root);
+    const cJSON *text = cJSON_GetObjectItemCaseSensitive(root, "chat_template");
+    if (cJSON_IsString(text))
+        llm_gguf_writer_str(w, "tokenizer.chat_template",
+                            llm_str_of(text->valuestring));
+    cJSON_Delete(root);
+    free(path);
+    return status;
+}
+
+clv_status llm_convert_tokenizer(const clv_tokenizer *tok, const char *dir,
+                                 uint32_t n_vocab, llm_gguf_writer *w)
+{
+    llm_merge *list = NULL;
+    uint64_t n = 0;
+    tokens t = {0};
+    if (tok->vocab.n > n_vocab)
+        return clv_error(CLV_ERR_FORMAT,
+                         "%s: its tokenizer has %" PRIu32 " tokens, its "
+                         "embedding %" PRIu32 " rows; use the files of one "
+                         "model",
+                         dir, tok->vocab.n, n_vocab);
+    clv_status status = tokens_init(&t, &tok->vocab, n_vocab, dir);
+    if (!status)
+        status = list_merges(tok, dir, &list, &n);
+    if (!status)
+        status = tok->vocab.byte_level ? write_bpe(tok, dir, &t, list, n, w)
+                                       : write_spm(tok, dir, &t, list, n, w);
+    free(list);
+    tokens_finish(&t);
+    if (status)
+        return status;
+    write_id(w, "tokenizer.ggml.bos_token_id", tok->bos);
+    write_id(w, "tokenizer.ggml.eos_token_id", tok->eos);
+    write_id(w, "tokenizer.ggml.unknown_token_id", tok->model.unknown);
+    write_id(w, "tokenizer.ggml.padding_token_id", tok->pad);
+    llm_gguf_writer_bool(w, "tokenizer.ggml.add_bos_token", tok->add_bos);
+    return write_chat_template(dir, w);
+}

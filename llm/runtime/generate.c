@@ -1,0 +1,179 @@
+#include "sampler.h"
+#include "session.h"
+#include "../base/utf8.h"
+
+/* A generation in progress. */
+typedef struct generation {
+    clv_session *session;
+    clv_sampler *sampler;
+    const clv_generate_params *params;
+    const clv_model *model;
+    llm_utf8 utf8;
+    clv_generate_stats stats;
+    const float *logits;
+} generation;
+
+/* Runs the prompt batch by batch; all of it or nothing stays in the cache. */
+static clv_status run_prompt(generation *g)
+{
+    const clv_generate_params *p = g->params;
+    const uint32_t n_batch = llm_session_n_batch(g->session);
+    clv_status status = llm_session_check(g->session, p->prompt, p->n_prompt);
+    if (status)
+        return clv_error_prefix(status, "prompt");
+
+    const uint32_t position = clv_session_position(g->session);
+    for (uint32_t done = 0; done < p->n_prompt && !status;) {
+        const uint32_t left = p->n_prompt - done;
+        const uint32_t n = left < n_batch ? left : n_batch;
+        status = clv_session_eval(g->session, p->prompt + done, n,
+                                  n == left ? CLV_LOGITS_LAST : CLV_LOGITS_NONE,
+                                  &g->logits);
+        if (status)
+            break;
+        done += n;
+        g->stats.n_prompt = done;
+        if (p->progress &&
+            p->progress(p->progress_ctx, "prompt", (double)done / p->n_prompt))
+            status = clv_error(CLV_ERR_CANCELLED,
+                               "cancelled after %u of %u prompt tokens", done,
+                               p->n_prompt);
+    }
+    if (status) {
+        clv_session_truncate(g->session, position);
+        return status;
+    }
+    for (uint32_t i = 0; i < p->n_prompt; i++)
+        clv_sampler_accept(g->sampler, p->prompt[i]);
+    return CLV_OK;
+}
+
+/* Hands a token to the caller; true in *stop if it wants no more. */
+static clv_status report(generation *g, int32_t id, bool *stop)
+{
+    const clv_generate_params *p = g->params;
+    const char *bytes = "", *text;
+    uint32_t n = 0, length;
+    *stop = false;
+    if (!p->on_token)
+        return CLV_OK;
+    if (g->model->tokenizer)
+        bytes = clv_token_bytes(g->model->tokenizer, id, &n);
+    clv_status status = llm_utf8_feed(&g->utf8, bytes, n, &text, &length);
+    if (!status)
+        *stop = p->on_token(p->on_token_ctx, id, text, length) != 0;
+    return status;
+}
+
+/* The text may end inside a character. */
+static clv_status report_end(generation *g)
+{
+    const clv_generate_params *p = g->params;
+    const char *text;
+    uint32_t length;
+    if (!p->on_token || g->stats.stop == CLV_STOP_CALLBACK)
+        return CLV_OK;
+    clv_status status = llm_utf8_end(&g->utf8, &text, &length);
+    if (!status && length)
+        p->on_token(p->on_token_ctx, -1, text, length);
+    return status;
+}
+
+/* Samples until a reason to stop. A token goes into the cache when the next one
+ * is wanted, so the last one never does. */
+static clv_status run_tokens(generation *g)
+{
+    const clv_generate_params *p = g->params;
+    clv_generate_stats *stats = &g->stats;
+    int32_t id = -1;
+    clv_status status;
+    while (p->n_predict < 0 || stats->n_generated < (uint32_t)p->n_predict) {
+        if (id >= 0) {
+            if (clv_session_position(g->session) ==
+                clv_session_n_ctx(g->session)) {
+                stats->stop = CLV_STOP_CONTEXT;
+                return CLV_OK;
+            }
+            status = clv_session_eval(g->session, &id, 1, CLV_LOGITS_LAST,
+                                      &g->logits);
+            if (status)
+                return status;
+        }
+        status = clv_sampler_sample(g->sampler, g->logits, &id);
+        if (status)
+            return status;
+        clv_sampler_accept(g->sampler, id);
+        if (!p->ignore_end && llm_model_is_end(g->model, id)) {
+            stats->stop = CLV_STOP_END;
+            return CLV_OK;
+        }
+        stats->n_generated++;
+        bool stop;
+        status = report(g, id, &stop);
+        if (status)
+            return status;
+        if (stop) {
+            stats->stop = CLV_STOP_CALLBACK;
+            return CLV_OK;
+        }
+    }
+    stats->stop = CLV_STOP_LIMIT;
+    return CLV_OK;
+}
+
+static clv_status check_params(clv_session *session, clv_sampler *sampler,
+                               const clv_generate_params *params)
+{
+    if (!session || !sampler || !params)
+        return clv_error(CLV_ERR_INVALID,
+                         "clv_generate: session, sampler or params is NULL");
+    if (!params->prompt || !params->n_prompt)
+        return clv_error(CLV_ERR_INVALID,
+                         "the prompt is empty; give it at least one token");
+    if (params->n_predict < -1)
+        return clv_error(CLV_ERR_INVALID,
+                         "%d tokens to predict; give 0 or more, or -1 for no "
+                         "limit",
+                         params->n_predict);
+    return llm_sampler_check(sampler, llm_session_model(session)->hp->n_vocab);
+}
+
+clv_status clv_generate(clv_session *session, clv_sampler *sampler,
+                        const clv_generate_params *params,
+                        clv_generate_stats *stats)
+{
+    if (stats)
+        *stats = (clv_generate_stats){0};
+    clv_status status = check_params(session, sampler, params);
+    if (status)
+        return status;
+    generation g = {
+        .session = session,
+        .sampler = sampler,
+        .params = params,
+        .model = llm_session_model(session),
+    };
+    clv_watch *watch;
+    status = clv_watch_create(g.model->ctx, &watch);
+    if (status)
+        return status;
+    status = run_prompt(&g);
+    clv_elapsed took = clv_watch_read(watch, clv_session_plan(session));
+    g.stats.prompt_ns = (uint64_t)took.ns;
+    if (!status) {
+        clv_watch_start(watch);
+        status = run_tokens(&g);
+        if (!status)
+            status = report_end(&g);
+        took = clv_watch_read(watch, clv_session_plan(session));
+        g.stats.generate_ns = (uint64_t)took.ns;
+    }
+    g.stats.is_virtual = took.is_virtual;
+    clv_watch_destroy(watch);
+    if (!status)
+        llm_session_forget_cancel(session);
+    llm_utf8_finish(&g.utf8);
+    if (stats)
+        *stats = g.stats;
+    return status;
+}

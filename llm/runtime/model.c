@@ -1,0 +1,109 @@
+#include "model.h"
+
+#include <stdlib.h>
+
+static void describe(clv_model *model)
+{
+    const llm_hparams *hp = model->hp;
+    const llm_weight_list *list = &model->list;
+    uint32_t most = CLV_DTYPE_F32;
+    for (uint32_t i = 0; i < CLV_DTYPE_COUNT; i++)
+        if (list->by_dtype[i] > list->by_dtype[most])
+            most = i;
+    model->info = (clv_model_info){
+        .architecture = hp->arch->name,
+        .name = hp->name,
+        .quant = clv_dtype_name(most),
+        .n_layers = hp->n_layers,
+        .n_embd = hp->n_embd,
+        .n_ff = hp->n_ff,
+        .n_vocab = hp->n_vocab,
+        .n_heads = hp->n_heads,
+        .n_kv_heads = hp->n_kv_heads,
+        .head_dim = hp->head_dim,
+        .n_ctx_train = hp->n_ctx_train,
+        .n_params = list->n_params,
+        .size = list->size,
+    };
+}
+
+clv_status llm_model_create(clv_context *ctx, llm_source *source,
+                            clv_model **out)
+{
+    clv_status status;
+    clv_model *model = calloc(1, sizeof(*model));
+    if (!model) {
+        llm_source_destroy(source);
+        return clv_error(CLV_ERR_NO_MEMORY, "out of memory for a model");
+    }
+    if (pthread_mutex_init(&model->lock, NULL)) {
+        free(model);
+        llm_source_destroy(source);
+        return clv_error(CLV_ERR_NO_MEMORY, "out of memory for a lock");
+    }
+    model->ctx = ctx;
+    model->source = source;
+    model->hp = &source->hparams;
+    status = llm_weights_load(ctx, source, &model->weights, &model->list);
+    if (status)
+        goto fail;
+    status = source->tokenizer(source, &model->tokenizer);
+    if (status)
+        goto fail;
+    describe(model);
+    *out = model;
+    return CLV_OK;
+
+fail:
+    clv_model_destroy(model);
+    return status;
+}
+
+clv_status clv_model_load(clv_context *ctx, const char *path,
+                          const clv_model_params *params, clv_model **out)
+{
+    if (!out)
+        return clv_error(CLV_ERR_INVALID, "clv_model_load: out is NULL");
+    *out = NULL;
+    if (!ctx || !path)
+        return clv_error(CLV_ERR_INVALID,
+                         "clv_model_load: context or path is NULL");
+    llm_source *source;
+    clv_status status =
+        llm_source_open(path, params ? params->progress : NULL,
+                        params ? params->progress_ctx : NULL, &source);
+    if (status)
+        return status;
+    status = llm_model_create(ctx, source, out);
+    if (status)
+        clv_error_prefix(status, "%s", path);
+    return status;
+}
+
+void clv_model_destroy(clv_model *model)
+{
+    if (!model)
+        return;
+    llm_weights_finish(&model->weights, &model->list);
+    clv_tokenizer_destroy(model->tokenizer);
+    llm_source_destroy(model->source);
+    pthread_mutex_destroy(&model->lock);
+    free(model);
+}
+
+const clv_model_info *clv_model_describe(const clv_model *model)
+{
+    return &model->info;
+}
+
+const clv_tokenizer *clv_model_tokenizer(const clv_model *model)
+{
+    return model->tokenizer;
+}
+
+bool llm_model_is_end(const clv_model *model, int32_t id)
+{
+    if (model->tokenizer)
+        return clv_token_is_end(model->tokenizer, id);
+    return id >= 0 && id == model->hp->eos;
+}

@@ -1,0 +1,189 @@
+#include "runner.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void add_states(llm_runner *r, const llm_kv_cache *cache)
+{
+    for (uint32_t i = 0; i < cache->n_layers; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "k.%u", i);
+        r->io.k[i] = clv_graph_state(r->graph, name, cache->dtype, 2,
+                                     clv_tensor_dims(cache->k[i]));
+        snprintf(name, sizeof(name), "v.%u", i);
+        r->io.v[i] = clv_graph_state(r->graph, name, cache->dtype, 2,
+                                     clv_tensor_dims(cache->v[i]));
+    }
+}
+
+static clv_status build(llm_runner *r, const llm_kv_cache *cache)
+{
+    clv_status status = clv_graph_create(&r->graph);
+    if (status)
+        return status;
+    clv_graph *g = r->graph;
+    llm_graph *io = &r->io;
+    io->graph = g;
+    io->hp = r->model->hp;
+    io->weights = &r->model->weights;
+    io->k = calloc(cache->n_layers, sizeof(*io->k));
+    io->v = calloc(cache->n_layers, sizeof(*io->v));
+    if (!io->k || !io->v)
+        return clv_error(CLV_ERR_NO_MEMORY,
+                         "out of memory for a graph of %u layers",
+                         cache->n_layers);
+    const clv_dim n =
+        r->shape.fixed ? clv_dim_fixed(r->shape.n_tokens)
+                       : clv_graph_symbol(g, "n_tokens", 1, r->shape.n_tokens);
+    io->rows = clv_graph_symbol(g, "n_rows", 1, cache->n_ctx);
+    io->ids = clv_graph_input(g, "ids", CLV_DTYPE_I32, 1, &n);
+    io->pos = clv_graph_input(g, "pos", CLV_DTYPE_I32, 1, &n);
+    io->out_ids = CLV_NO_TENSOR;
+    if (r->shape.n_tokens > 1 && !r->shape.all_logits) {
+        const clv_dim one = clv_dim_fixed(1);
+        io->out_ids = clv_graph_input(g, "out_ids", CLV_DTYPE_I32, 1, &one);
+    }
+    add_states(r, cache);
+    r->logits = io->hp->arch->build(io);
+    clv_graph_output(g, r->logits, "logits");
+    return clv_graph_check(g);
+}
+
+static clv_status bind_states(llm_runner *r, const llm_kv_cache *cache)
+{
+    for (uint32_t i = 0; i < cache->n_layers; i++) {
+        clv_status status = clv_exec_bind(r->exec, r->io.k[i], cache->k[i]);
+        if (!status)
+            status = clv_exec_bind(r->exec, r->io.v[i], cache->v[i]);
+        if (status)
+            return status;
+    }
+    return CLV_OK;
+}
+
+clv_status llm_runner_create(clv_model *model, const llm_kv_cache *cache,
+                             const llm_shape *shape, llm_runner **out)
+{
+    llm_runner *r = calloc(1, sizeof(*r));
+    if (!r)
+        return clv_error(CLV_ERR_NO_MEMORY, "out of memory for a plan");
+    r->model = model;
+    r->shape = *shape;
+    pthread_mutex_lock(&model->lock);
+    clv_status status = build(r, cache);
+    pthread_mutex_unlock(&model->lock);
+    if (status) {
+        llm_runner_destroy(r);
+        return status;
+    }
+    *out = r;
+    return CLV_OK;
+}
+
+void llm_runner_destroy(llm_runner *runner)
+{
+    if (!runner)
+        return;
+    pthread_mutex_lock(&runner->model->lock);
+    clv_exec_destroy(runner->exec);
+    clv_plan_destroy(runner->plan);
+    clv_graph_destroy(runner->graph);
+    pthread_mutex_unlock(&runner->model->lock);
+    free(runner->io.k);
+    free(runner->io.v);
+    free(runner);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Plans                                                                    */
+
+/* NULL: there is none. */
+static const char *saved_plan(const llm_runner *r,
+                              const llm_runner_params *params)
+{
+    for (uint32_t i = 0; i < params->n_plans; i++)
+        if (clv_plan_fits(r->graph, params->plans[i], strlen(params->plans[i])))
+            return params->plans[i];
+    return NULL;
+}
+
+bool llm_runner_is_saved(const llm_runner *runner,
+                         const llm_runner_params *params)
+{
+    return saved_plan(runner, params) != NULL;
+}
+
+clv_status llm_runner_plan(llm_runner *r, const llm_runner_params *params)
+{
+    const clv_plan_params devices = {
+        .devices = params->devices,
+        .n_devices = params->n_devices,
+    };
+    clv_context *ctx = r->model->ctx;
+    const char *saved = saved_plan(r, params);
+    pthread_mutex_lock(&r->model->lock);
+    clv_status status =
+        saved ? clv_plan_parse(ctx, r->graph, &devices, saved, strlen(saved),
+                               &r->plan)
+              : clv_plan_create(ctx, r->graph, &devices, &r->plan);
+    pthread_mutex_unlock(&r->model->lock);
+    return status;
+}
+
+double llm_runner_predicted(const llm_runner *runner)
+{
+    return runner->plan ? clv_plan_summarise(runner->plan).predicted_ns : 0;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Compiling                                                                */
+
+clv_status llm_runner_compile(llm_runner *r, const llm_kv_cache *cache)
+{
+    pthread_mutex_lock(&r->model->lock);
+    clv_status status = clv_exec_create(r->plan, &r->exec);
+    if (!status)
+        status = bind_states(r, cache);
+    if (status) {
+        clv_exec_destroy(r->exec);
+        r->exec = NULL;
+    }
+    pthread_mutex_unlock(&r->model->lock);
+    return status;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Runs                                                                     */
+
+static int32_t *input(const llm_runner *r, clv_value value)
+{
+    return clv_tensor_data(clv_exec_tensor(r->exec, value));
+}
+
+clv_status llm_runner_run(llm_runner *runner, const int32_t *ids, uint32_t n,
+                          uint32_t position)
+{
+    const uint32_t rows = runner->shape.fixed ? runner->shape.n_tokens : n;
+    int32_t *all = input(runner, runner->io.ids);
+    int32_t *pos = input(runner, runner->io.pos);
+    /* Padding repeats the last token: a scale that a device finds for all rows
+     * together then fits the real ones. */
+    for (uint32_t i = 0; i < rows; i++) {
+        all[i] = ids[i < n ? i : n - 1];
+        pos[i] = (int32_t)(position + i);
+    }
+    if (runner->io.out_ids != CLV_NO_TENSOR)
+        *input(runner, runner->io.out_ids) = (int32_t)(n - 1);
+
+    runner->n_symbols = 0;
+    if (!runner->shape.fixed)
+        runner->symbols[runner->n_symbols++] = n;
+    runner->symbols[runner->n_symbols++] = (int64_t)position + rows;
+    return clv_exec_run(runner->exec, runner->symbols, runner->n_symbols);
+}
+
+const float *llm_runner_logits(const llm_runner *runner)
+{
+    return clv_tensor_data(clv_exec_tensor(runner->exec, runner->logits));
+}

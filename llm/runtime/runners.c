@@ -1,0 +1,158 @@
+#include "runners.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------------ */
+/* What there is                                                            */
+
+static bool same_shape(const llm_shape *a, const llm_shape *b)
+{
+    return a->n_tokens == b->n_tokens && a->fixed == b->fixed &&
+           a->all_logits == b->all_logits;
+}
+
+llm_runner *llm_runners_find(const llm_runners *r, const llm_shape *shape)
+{
+    for (uint32_t i = 0; i < r->n; i++)
+        if (same_shape(&r->items[i]->shape, shape))
+            return r->items[i];
+    return NULL;
+}
+
+bool llm_runners_hold(const llm_runners *r, const llm_runner *runner)
+{
+    for (uint32_t i = 0; i < r->n; i++)
+        if (r->items[i] == runner)
+            return true;
+    return false;
+}
+
+static void drop_oldest(llm_runners *r)
+{
+    llm_runner_destroy(r->items[--r->n]);
+}
+
+/* In front of all others, where it may be already. */
+static void put_first(llm_runners *r, llm_runner *runner)
+{
+    uint32_t i = 0;
+    while (i < r->n && r->items[i] != runner)
+        i++;
+    if (i == r->n)
+        r->n++;
+    memmove(&r->items[1], &r->items[0], i * sizeof(*r->items));
+    r->items[0] = runner;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Devices                                                                  */
+
+static clv_device *device_at(const llm_runners *r, uint32_t i)
+{
+    return r->params.devices ? r->params.devices[i]
+                             : clv_context_device(r->model->ctx, i);
+}
+
+static uint32_t count_devices(const llm_runners *r)
+{
+    return r->params.devices ? r->params.n_devices
+                             : clv_context_device_count(r->model->ctx);
+}
+
+static bool any_static(const llm_runners *r)
+{
+    for (uint32_t i = 0; i < count_devices(r); i++) {
+        const clv_device *dev = device_at(r, i);
+        if (dev && !clv_device_lost(dev) &&
+            clv_device_info_of(dev)->flags & CLV_DEVICE_STATIC_SHAPES)
+            return true;
+    }
+    return false;
+}
+
+void llm_runners_finish(llm_runners *r)
+{
+    while (r->n)
+        drop_oldest(r);
+    free((void *)r->params.devices);
+    free(r->lengths);
+    r->params = (llm_runner_params){0};
+    r->lengths = NULL;
+    r->n_lengths = r->n_choices = 0;
+    r->compile_ns = 0;
+}
+
+clv_status llm_runners_reset(llm_runners *r, clv_device *const *devices,
+                             uint32_t n_devices, char *const *plans,
+                             uint32_t n_plans)
+{
+    llm_runners_finish(r);
+    if (devices) {
+        clv_device **left = malloc(n_devices * sizeof(*left));
+        if (!left)
+            return clv_error(CLV_ERR_NO_MEMORY, "out of memory for %u devices",
+                             n_devices);
+        for (uint32_t i = 0; i < n_devices; i++)
+            if (!devices[i] || !clv_device_lost(devices[i]))
+                left[r->params.n_devices++] = devices[i];
+        r->params.devices = left;
+    }
+    r->params.plans = plans;
+    r->params.n_plans = n_plans;
+    r->fixed = any_static(r);
+    return CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Making room, and getting ready                                           */
+
+/* The clock of a device that compiles for lengths; 0: none is known. */
+static double compile_clock(const llm_runners *r)
+{
+    for (uint32_t i = 0; i < count_devices(r); i++) {
+        clv_device *dev = device_at(r, i);
+        clv_moment now;
+        if (!clv_device_lost(dev) &&
+            clv_device_info_of(dev)->flags & CLV_DEVICE_STATIC_SHAPES &&
+            !clv_device_now(dev, &now))
+            return now.ns;
+    }
+    return 0;
+}
+
+/* A device that has no room for more gets some: the oldest go first. */
+static clv_status make_ready(llm_runners *r, llm_runner *runner)
+{
+    clv_status status;
+    while (r->n >= LLM_MAX_RUNNERS)
+        drop_oldest(r);
+    for (;;) {
+        const double begin = compile_clock(r);
+        const uint64_t compiled = clv_context_programs(r->model->ctx).compiled;
+        status = llm_runner_compile(runner, r->cache);
+        if (!status && runner->shape.fixed &&
+            clv_context_programs(r->model->ctx).compiled > compiled)
+            r->compile_ns = compile_clock(r) - begin;
+        if (!r->n || (status != CLV_ERR_LIMIT && status != CLV_ERR_NO_MEMORY))
+            return status;
+        drop_oldest(r);
+    }
+}
+
+clv_status llm_runners_get(llm_runners *r, const llm_request *request,
+                           llm_runner **out)
+{
+    llm_runner *runner;
+    clv_status status = llm_runners_choose(r, request, &runner);
+    if (!status && !runner->exec) {
+        status = make_ready(r, runner);
+        if (status)
+            llm_runner_destroy(runner);
+    }
+    if (status)
+        return status;
+    put_first(r, runner);
+    *out = runner;
+    return CLV_OK;
+}

@@ -1,0 +1,176 @@
+#include "../files/gguf.h"
+#include "source.h"
+#include "../tokenizer/tokenizer.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct gguf_source {
+    llm_source base;
+    llm_gguf *gguf;
+} gguf_source;
+
+static clv_status load_setting(const llm_gguf *g, const llm_setting *s,
+                               llm_hparams *h)
+{
+    void *field = llm_setting_field(s, h);
+    if (!s->gguf)
+        return CLV_OK;
+    const llm_gguf_key key = llm_gguf_key_of(h->arch, s->gguf);
+    if (llm_gguf_has(g, key.text) || s->flags & LLM_SETTING_GGUF)
+        return s->flags & LLM_SETTING_FLOAT
+                   ? llm_gguf_get_f32(g, key.text, field)
+                   : llm_gguf_get_u32(g, key.text, field);
+    if (s->absent)
+        *(uint32_t *)field = s->absent(h);
+    return CLV_OK;
+}
+
+/* By the rows of the embedding: the key is missing in many files. */
+static clv_status load_vocab(const llm_gguf *g, llm_hparams *h)
+{
+    const llm_gguf_tensor *embd = llm_gguf_find(g, "token_embd.weight");
+    if (!embd)
+        return clv_error(CLV_ERR_FORMAT,
+                         "%s: has no tensor 'token_embd.weight'; if it is a "
+                         "vocabulary only, use the model's file",
+                         llm_gguf_path(g));
+    if (embd->rank != 2 || embd->dims[0] > LLM_MAX_VOCAB)
+        return clv_error(CLV_ERR_FORMAT,
+                         "%s: tensor 'token_embd.weight' is not a matrix of "
+                         "at most %d rows; convert the model again",
+                         llm_gguf_path(g), LLM_MAX_VOCAB);
+    h->n_vocab = (uint32_t)embd->dims[0];
+    return CLV_OK;
+}
+
+static clv_status load_scaling(const llm_gguf *g, llm_hparams *h)
+{
+    llm_str type = llm_str_of("linear");
+    const llm_gguf_key old = llm_gguf_key_of(h->arch, "rope.scale_linear");
+    const llm_gguf_key factor = llm_gguf_key_of(h->arch, "rope.scaling.factor");
+    const llm_gguf_key kind = llm_gguf_key_of(h->arch, "rope.scaling.type");
+    h->rope_factor = 1;
+    CLV_TRY(llm_gguf_opt(get_f32, g, old.text, &h->rope_factor));
+    CLV_TRY(llm_gguf_opt(get_f32, g, factor.text, &h->rope_factor));
+    CLV_TRY(llm_gguf_opt(get_str, g, kind.text, &type));
+    if (llm_str_equal(type, llm_str_of("none")))
+        return CLV_OK;
+    if (!llm_str_equal(type, llm_str_of("linear")))
+        return clv_error(CLV_ERR_UNSUPPORTED,
+                         "%s: rotary scaling '%s' is not supported; supported: "
+                         "none, linear, and llama3's rope_freqs.weight",
+                         llm_gguf_path(g), llm_str_show(type).text);
+    if (h->rope_factor != 1 && h->rope_factor != 0)
+        h->rope_scaling = LLM_ROPE_LINEAR;
+    return CLV_OK;
+}
+
+static clv_status load_hparams(const llm_gguf *g, llm_hparams *h)
+{
+    const llm_arch *arch;
+    const llm_setting *s;
+    llm_str name;
+    CLV_TRY(llm_gguf_get_str(g, "general.architecture", &name));
+    CLV_TRY(llm_arch_find(llm_str_show(name).text, llm_gguf_path(g), &arch));
+    llm_hparams_start(h, arch);
+    h->rope_mode = arch->gguf_rope;
+    for (uint32_t i = 0; (s = llm_setting_at(arch, i)); i++)
+        CLV_TRY(load_setting(g, s, h));
+    CLV_TRY(load_vocab(g, h));
+    CLV_TRY(load_scaling(g, h));
+    CLV_TRY(llm_gguf_opt(get_i32, g, "tokenizer.ggml.bos_token_id", &h->bos));
+    CLV_TRY(llm_gguf_opt(get_i32, g, "tokenizer.ggml.eos_token_id", &h->eos));
+    name = (llm_str){"", 0};
+    CLV_TRY(llm_gguf_opt(get_str, g, "general.name", &name));
+    snprintf(h->name, sizeof h->name, "%s", llm_str_show(name).text);
+    return llm_hparams_check(h, llm_gguf_path(g));
+}
+
+/* Here, and not when a tensor is asked for, so that the error comes at once and
+ * with its remedy. */
+static clv_status check_types(const llm_gguf *g)
+{
+    for (uint64_t i = 0; i < llm_gguf_tensor_count(g); i++) {
+        const llm_gguf_tensor *t = llm_gguf_tensor_at(g, i);
+        if (t->dtype == CLV_DTYPE_NONE)
+            return clv_error(CLV_ERR_UNSUPPORTED,
+                             "%s: tensor '%s' has type %s, supported: %s; use "
+                             "a file of the model in one of these",
+                             llm_gguf_path(g), llm_str_show(t->name).text,
+                             llm_gguf_type_name(t->type),
+                             llm_gguf_supported_types().text);
+    }
+    return CLV_OK;
+}
+
+static clv_status find(llm_source *base, const char *name,
+                       llm_source_tensor *out)
+{
+    gguf_source *s = (gguf_source *)base;
+    const llm_gguf_tensor *t = llm_gguf_find(s->gguf, name);
+    if (!t)
+        return CLV_ERR_NOT_FOUND;
+    *out = (llm_source_tensor){
+        .dtype = t->dtype,
+        .rank = t->rank,
+        .data = t->data,
+        .size = t->size,
+    };
+    memcpy(out->dims, t->dims, sizeof out->dims);
+    return CLV_OK;
+}
+
+/* How files say that they come without a vocabulary. */
+static bool has_no_vocab(const llm_gguf *g)
+{
+    llm_str model = {0};
+    const char *key = "tokenizer.ggml.model";
+    return llm_gguf_has(g, key) && !llm_gguf_get_str(g, key, &model) &&
+           (llm_str_equal(model, llm_str_of("no_vocab")) ||
+            llm_str_equal(model, llm_str_of("none")));
+}
+
+static clv_status tokenizer(llm_source *base, clv_tokenizer **out)
+{
+    gguf_source *s = (gguf_source *)base;
+    *out = NULL;
+    if (has_no_vocab(s->gguf))
+        return CLV_OK;
+    clv_status status = llm_tokenizer_from_gguf(s->gguf, out);
+    return status == CLV_ERR_NOT_FOUND ? CLV_OK : status;
+}
+
+static void destroy(llm_source *base)
+{
+    gguf_source *s = (gguf_source *)base;
+    llm_gguf_close(s->gguf);
+    free(s);
+}
+
+clv_status llm_source_open_gguf(const char *path, llm_source **out)
+{
+    gguf_source *s = calloc(1, sizeof *s);
+    if (!s)
+        return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory to open it", path);
+    s->base.find = find;
+    s->base.tokenizer = tokenizer;
+    s->base.destroy = destroy;
+    clv_status status = llm_gguf_open(path, &s->gguf);
+    if (status)
+        goto failed;
+    status = load_hparams(s->gguf, &s->base.hparams);
+    if (status)
+        goto failed;
+    status = check_types(s->gguf);
+    if (status)
+        goto failed;
+    *out = &s->base;
+    return CLV_OK;
+
+failed:
+    destroy(&s->base);
+    return status;
+}

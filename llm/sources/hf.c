@@ -1,0 +1,287 @@
+#include "hf_config.h"
+#include "../files/safetensors.h"
+#include "../base/str.h"
+#include "../tokenizer/tokenizer.h"
+
+#include <cleave/plugin_format.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A tensor under its GGUF name: one of the files', or several in memory, one
+ * behind the other. */
+typedef struct entry {
+    char name[LLM_TENSOR_NAME];
+    const llm_safetensors_tensor **parts; /* [n_parts] */
+    uint32_t n_parts;
+    bool joined;     /* a dimension counts them */
+    uint8_t *memory; /* of several */
+} entry;
+
+typedef struct hf_source {
+    llm_source base;
+    char *dir;
+    llm_safetensors *files;
+    entry *entries;
+    llm_name *names; /* of entries, sorted */
+    uint64_t n_entries, n_parts;
+} hf_source;
+
+static void show_shape(char text[64], const int64_t *dims, uint32_t rank)
+{
+    size_t n = 0;
+    text[0] = 0;
+    for (uint32_t i = 0; i < rank && n < 64; i++)
+        n += (size_t)snprintf(text + n, 64 - n, "%s%" PRIi64, i ? ", " : "",
+                              dims[i]);
+}
+
+static clv_status check_tensor(const hf_source *s,
+                               const llm_safetensors_tensor *t,
+                               const llm_tensor *expected)
+{
+    const uint32_t outer = expected->rank > 2;
+    const int64_t *dims = expected->dims + outer;
+    const uint32_t rank = expected->rank - outer;
+    if (!clv_format_is(t->dtype, CLV_FORMAT_FLOAT))
+        return clv_error(CLV_ERR_UNSUPPORTED,
+                         "%s: tensor '%s' has dtype %s, weights may be F32, "
+                         "F16 or BF16",
+                         s->dir, t->name, t->type);
+    bool same = t->rank == rank;
+    for (uint32_t i = 0; same && i < t->rank; i++)
+        same = t->dims[i] == dims[i];
+    if (same)
+        return CLV_OK;
+    char is[64], wanted[64];
+    show_shape(is, t->dims, t->rank);
+    show_shape(wanted, dims, rank);
+    return clv_error(CLV_ERR_FORMAT,
+                     "%s: tensor '%s' has shape [%s], config.json asks for "
+                     "[%s]; use the files of one model",
+                     s->dir, t->name, is, wanted);
+}
+
+/* Finds the parts; none of them is no error where the tensor is optional. */
+static clv_status find_parts(const hf_source *s, const llm_tensor *expected,
+                             entry *e)
+{
+    for (uint32_t i = 0; i < expected->n_parts; i++) {
+        char name[LLM_TENSOR_NAME];
+        llm_tensor_part(expected, i, name);
+        const llm_safetensors_tensor *t = llm_safetensors_find(s->files, name);
+        if (!t && expected->optional)
+            return CLV_OK;
+        if (!t)
+            return clv_error(CLV_ERR_FORMAT,
+                             "%s: has no tensor '%s'; download the model again",
+                             s->dir, name);
+        clv_status status = check_tensor(s, t, expected);
+        if (!status && i && t->dtype != e->parts[0]->dtype)
+            status = clv_error(CLV_ERR_UNSUPPORTED,
+                               "%s: tensor '%s' is %s, the one before it %s; "
+                               "experts are of one type",
+                               s->dir, name, t->type, e->parts[0]->type);
+        if (status)
+            return status;
+        e->parts[e->n_parts++] = t;
+    }
+    return CLV_OK;
+}
+
+/* Experts lie one behind the other for those who compute with them; in these
+ * files they lie anywhere. */
+static clv_status join_parts(const hf_source *s, entry *e)
+{
+    const uint64_t size = e->parts[0]->size;
+    if (e->n_parts < 2)
+        return CLV_OK;
+    e->memory = malloc(size * e->n_parts);
+    if (!e->memory)
+        return clv_error(CLV_ERR_NO_MEMORY,
+                         "%s: no memory for %" PRIu64 " bytes of experts; "
+                         "convert the model where there is, GGUF files are "
+                         "used in place",
+                         s->dir, size * e->n_parts);
+    for (uint32_t i = 0; i < e->n_parts; i++)
+        memcpy(e->memory + i * size, e->parts[i]->data, size);
+    return CLV_OK;
+}
+
+/* Takes up one tensor the model can have, if the files hold it. */
+static clv_status add_tensor(hf_source *s, const llm_tensor *expected,
+                             bool tied)
+{
+    if (tied && expected->row->flags & LLM_TIED)
+        return CLV_OK;
+    entry *e = &s->entries[s->n_entries];
+    e->joined = expected->rank > 2;
+    e->parts = calloc(expected->n_parts, sizeof *e->parts);
+    if (!e->parts)
+        return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory", s->dir);
+    clv_status status = find_parts(s, expected, e);
+    if (!status && e->n_parts)
+        status = join_parts(s, e);
+    s->n_parts += e->n_parts;
+    memcpy(e->name, expected->gguf, sizeof e->name);
+    if (status || e->n_parts)
+        s->n_entries++; /* what was begun is freed with the source */
+    else
+        free(e->parts);
+    return status;
+}
+
+static bool ends_with(const char *text, const char *suffix)
+{
+    size_t n = strlen(text), m = strlen(suffix);
+    return n >= m && strcmp(text + n - m, suffix) == 0;
+}
+
+/* Tensors that carry nothing of the function: older files store the rotary
+ * frequencies, some the output matrix although it is tied. */
+static bool superfluous(const char *name, bool tied)
+{
+    return ends_with(name, ".rotary_emb.inv_freq") ||
+           (tied && strcmp(name, "lm_head.weight") == 0);
+}
+
+/* A tensor that is not used would be a model that is computed wrongly. */
+static clv_status check_all_used(const hf_source *s, bool tied)
+{
+    uint64_t n = llm_safetensors_count(s->files), n_used = 0, twice;
+    llm_name *used = calloc(s->n_parts ? s->n_parts : 1, sizeof *used);
+    if (!used)
+        return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory", s->dir);
+    for (uint64_t i = 0; i < s->n_entries; i++)
+        for (uint32_t j = 0; j < s->entries[i].n_parts; j++, n_used++)
+            used[n_used] =
+                (llm_name){llm_str_of(s->entries[i].parts[j]->name), i};
+    llm_names_sort(used, n_used, &twice);
+
+    clv_status status = CLV_OK;
+    for (uint64_t i = 0; i < n && !status; i++) {
+        llm_str name = llm_str_of(llm_safetensors_at(s->files, i)->name);
+        if (!llm_names_find(used, n_used, name) &&
+            !superfluous(name.data, tied))
+            status =
+                clv_error(CLV_ERR_UNSUPPORTED,
+                          "%s: tensor '%s' is no part of a model of "
+                          "architecture '%s' with %" PRIu32 " layers; use "
+                          "a plain, unquantised, merged model",
+                          s->dir, llm_str_show(name).text,
+                          s->base.hparams.arch->name, s->base.hparams.n_layers);
+    }
+    free(used);
+    return status;
+}
+
+static clv_status load_tensors(hf_source *s, bool tied)
+{
+    const llm_hparams *h = &s->base.hparams;
+    uint64_t n = 0, twice;
+    for (llm_tensor t = {0}; llm_tensor_next(h, &t);)
+        n++;
+    s->entries = calloc(n, sizeof *s->entries);
+    s->names = calloc(n, sizeof *s->names);
+    if (!s->entries || !s->names)
+        return clv_error(CLV_ERR_NO_MEMORY,
+                         "%s: no memory for %" PRIu64 " tensors", s->dir, n);
+    for (llm_tensor t = {0}; llm_tensor_next(h, &t);)
+        CLV_TRY(add_tensor(s, &t, tied));
+    for (uint64_t i = 0; i < s->n_entries; i++)
+        s->names[i] = (llm_name){llm_str_of(s->entries[i].name), i};
+    llm_names_sort(s->names, s->n_entries, &twice);
+    return check_all_used(s, tied);
+}
+
+static clv_status find(llm_source *base, const char *name,
+                       llm_source_tensor *out)
+{
+    hf_source *s = (hf_source *)base;
+    const llm_name *found =
+        llm_names_find(s->names, s->n_entries, llm_str_of(name));
+    if (!found)
+        return CLV_ERR_NOT_FOUND;
+    const entry *e = &s->entries[found->index];
+    const llm_safetensors_tensor *t = e->parts[0];
+    const uint32_t outer = e->joined;
+    *out = (llm_source_tensor){
+        .dtype = t->dtype,
+        .rank = t->rank + outer,
+        .dims = {e->n_parts},
+        .data = e->memory ? e->memory : t->data,
+        .size = t->size * e->n_parts,
+    };
+    memcpy(out->dims + outer, t->dims, t->rank * sizeof *t->dims);
+    return CLV_OK;
+}
+
+/* None is no error. */
+static clv_status tokenizer(llm_source *base, clv_tokenizer **out)
+{
+    hf_source *s = (hf_source *)base;
+    clv_status status = llm_tokenizer_from_dir(s->dir, out);
+    return status == CLV_ERR_NOT_FOUND ? CLV_OK : status;
+}
+
+static void destroy(llm_source *base)
+{
+    hf_source *s = (hf_source *)base;
+    llm_safetensors_close(s->files);
+    for (uint64_t i = 0; i < s->n_entries; i++) {
+        free(s->entries[i].parts);
+        free(s->entries[i].memory);
+    }
+    free(s->entries);
+    free(s->names);
+    free(s->dir);
+    free(s);
+}
+
+/* The directory's own name. */
+static void set_name(llm_hparams *h, const char *dir)
+{
+    size_t end = strlen(dir);
+    while (end > 1 && dir[end - 1] == '/')
+        end--;
+    size_t begin = end;
+    while (begin > 0 && dir[begin - 1] != '/')
+        begin--;
+    llm_str name = {dir + begin, end - begin};
+    snprintf(h->name, sizeof h->name, "%s", llm_str_show(name).text);
+}
+
+clv_status llm_source_open_hf(const char *dir, llm_source **out)
+{
+    llm_hf_config config = {0};
+    clv_status status = llm_hf_config_load(dir, &config);
+    if (status)
+        return status;
+    hf_source *s = calloc(1, sizeof *s);
+    if (!s)
+        return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory to open it", dir);
+    s->base = (llm_source){.hparams = config.hparams,
+                           .find = find,
+                           .tokenizer = tokenizer,
+                           .destroy = destroy};
+    set_name(&s->base.hparams, dir);
+    s->dir = strdup(dir);
+    if (!s->dir) {
+        status = clv_error(CLV_ERR_NO_MEMORY, "%s: no memory to open it", dir);
+        goto failed;
+    }
+    status = llm_safetensors_open_dir(dir, &s->files);
+    if (status)
+        goto failed;
+    status = load_tensors(s, config.tied);
+    if (status)
+        goto failed;
+    *out = &s->base;
+    return CLV_OK;
+
+failed:
+    destroy(&s->base);
+    return status;
+}

@@ -1,0 +1,50 @@
+/*
+ * Where a model's weights and settings come from: a GGUF file, a Hugging Face
+ * directory, or made up (synth). All of them answer in the same terms, so the
+ * model graphs know no file format.
+ *
+ * Tensors are named as in GGUF: "token_embd.weight", "blk.0.attn_q.weight",
+ * "output_norm.weight", "output.weight" (absent: tied to token_embd).
+ */
+#pragma once
+
+#include "../models/arch.h"
+
+/* One tensor of a source. data is aligned to its elements (blocks: to their
+ * scale) and stays valid while the source lives. Of integers there are scales
+ * too, as clv_tensor_set_quant() has them. */
+typedef struct llm_source_tensor {
+    uint32_t dtype;  /* clv_dtype */
+    uint32_t rank;   /* 1..4 */
+    int64_t dims[4]; /* outermost first: weights [out, in] */
+    const void *data;
+    uint64_t size;      /* bytes, exactly what the shape needs */
+    uint32_t quant;     /* clv_quant; per tensor or per channel */
+    const void *scales; /* f32 [n_scales] */
+    uint64_t n_scales;
+} llm_source_tensor;
+
+typedef struct llm_source llm_source;
+struct llm_source {
+    llm_hparams hparams; /* checked */
+    /* CLV_ERR_NOT_FOUND, without a message, if there is no such tensor. */
+    clv_status (*find)(llm_source *source, const char *name,
+                       llm_source_tensor *out);
+    /* Sets *out to a tokenizer, or NULL if the source has none. */
+    clv_status (*tokenizer)(llm_source *source, clv_tokenizer **out);
+    void (*destroy)(llm_source *source);
+    _Atomic uint32_t holders; /* beside its owner */
+};
+
+/* By the form of path: see clv_model_load(). */
+clv_status llm_source_open(const char *path, clv_progress_fn progress,
+                           void *progress_ctx, llm_source **out);
+clv_status llm_source_open_gguf(const char *path, llm_source **out);
+clv_status llm_source_open_hf(const char *dir, llm_source **out);
+/* spec: "NAME[:QUANT][:zero]", after "synth:". */
+clv_status llm_source_open_synth(const char *spec, clv_progress_fn progress,
+                                 void *progress_ctx, llm_source **out);
+/* It goes once its owner and everyone who holds it have destroyed it. From any
+ * thread. */
+void llm_source_hold(llm_source *source);
+void llm_source_destroy(llm_source *source); /* NULL is legal */

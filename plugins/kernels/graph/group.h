@@ -1,0 +1,17 @@
+/*
+ * Fused groups: GEMVs that share their x become one kernel, with the RMS_NORM
+ * of x in front, the GLU of gate and up behind, or the ROPE of queries and keys
+ * and the SET_ROWS of the cache. Fewer kernels are launched, and x is read
+ * once.
+ *
+ * Names that gpu_target.disabled may have: gemv_fused, fuse_rms_norm,
+ * fuse_rope, and those of fuse.h.
+ */
+#pragma once
+
+#include "graph/fuse.h"
+
+/* The group that begins at the node, a product or a norm; false: there is none.
+ */
+bool gpu_fused_find(const gpu_fusion *f, const gpu_node *node,
+                    gpu_fused *fused);

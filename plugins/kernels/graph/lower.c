@@ -1,0 +1,128 @@
+#include "graph/group.h"
+#include "graph/place.h"
+#include "ops/gemv_tensor.h"
+#include "ops/norms.h"
+#include "ops/rows.h"
+
+/* The node, or a sum with its norm. */
+static clv_status lower_alone(gpu_lowering *lowering, gpu_fusion *fusion,
+                              const gpu_node *node)
+{
+    gpu_node norm;
+    if (gpu_place_slices(fusion, node, &node->out))
+        CLV_TRY(gpu_place(fusion, &lowering->builder, node, &node->out));
+    if (!gpu_fusion_norm(fusion, node, &norm))
+        return node->op->lower(lowering, node);
+    CLV_TRY(gpu_place(fusion, &lowering->builder, node, &norm.out));
+    fusion->covered[norm.index] = true;
+    return gpu_lower_add_norm(lowering, node, &norm);
+}
+
+/* Where what a chain computes is written: into the rows of a state, or into
+ * out, which gets memory of its own. */
+static clv_status place_out(gpu_lowering *lowering, gpu_fusion *fusion,
+                            const gpu_node *node, gpu_chain *chain,
+                            const gpu_tensor *out)
+{
+    return chain->sets ? gpu_row_map(lowering, node->index, &chain->ids,
+                                     &chain->state, &chain->map)
+                       : gpu_place(fusion, &lowering->builder, node, out);
+}
+
+/* The node with what follows it in its kernel. */
+static clv_status lower_chain(gpu_lowering *lowering, gpu_fusion *fusion,
+                              const gpu_node *node, gpu_chain *chain)
+{
+    gpu_code *code = lowering->builder.code;
+    gpu_node whole = *node;
+    whole.out = chain->out;
+    CLV_TRY(place_out(lowering, fusion, node, chain, &chain->out));
+    const uint32_t dispatches = code->n_dispatches, setup = code->n_setup;
+    lowering->chain = chain;
+    lowering->chained = false;
+    clv_status status = node->op->lower(lowering, &whole);
+    lowering->chain = NULL;
+    if (!status && lowering->chained) {
+        gpu_fusion_cover(fusion, chain);
+        return CLV_OK;
+    }
+    /* More operands or params than a kernel may have: each node by itself. */
+    gpu_place_undo(fusion, &chain->out);
+    code->n_dispatches = dispatches;
+    code->n_setup = setup;
+    lowering->halves_of = 0;
+    lowering->bytes.of = 0;
+    lowering->order.ids = 0;
+    lowering->n_counters = 0;
+    if (status && status != CLV_ERR_INTERNAL)
+        return status;
+    return lower_alone(lowering, fusion, node);
+}
+
+/* Products that share their x, in one kernel. */
+static clv_status lower_fused(gpu_lowering *lowering, gpu_fusion *fusion,
+                              const gpu_node *node, gpu_fused *fused)
+{
+    for (uint32_t i = 0; i < fused->n_outs; i++)
+        CLV_TRY(place_out(lowering, fusion, node, &fused->members[i].sets,
+                          &fused->members[i].out));
+    for (uint32_t i = 0; i < fused->n_covered; i++)
+        fusion->covered[fused->covered[i]] = true;
+    return gpu_fused_lower(lowering, fused);
+}
+
+static clv_status lower_some(gpu_lowering *lowering, gpu_fusion *fusion,
+                             const gpu_node *node)
+{
+    gpu_chain chain;
+    gpu_fused fused;
+    if (gpu_fused_find(fusion, node, &fused))
+        return lower_fused(lowering, fusion, node, &fused);
+    gpu_fusion_find(fusion, node, &chain);
+    return chain.n_nodes ? lower_chain(lowering, fusion, node, &chain)
+                         : lower_alone(lowering, fusion, node);
+}
+
+static clv_status lower_node(gpu_lowering *lowering, gpu_fusion *fusion,
+                             uint32_t index)
+{
+    gpu_node node;
+    gpu_replaced replaced;
+    gpu_check_node(lowering->target, fusion->graph, index, &node);
+    if (node.caps.answer != CLV_ANSWER_YES)
+        return clv_fail(lowering->builder.host, CLV_ERR_UNSUPPORTED,
+                        "node %u: %s", (unsigned)index, node.caps.reason);
+    if (gpu_has(&node.out) && lowering->order.ids == node.out.index + 1)
+        lowering->order.ids = 0; /* other ids from now on */
+    clv_status status =
+        gpu_place_rows(fusion, &lowering->builder, &node, &replaced);
+    if (!status)
+        status = lower_some(lowering, fusion, &node);
+    gpu_place_back(fusion, &replaced);
+    return status;
+}
+
+clv_status gpu_lower(const clv_host_api *host, const gpu_target *target,
+                     const clv_subgraph *graph, gpu_code **out)
+{
+    gpu_lowering lowering = {.target = target,
+                             .builder = {.host = host, .target = target}};
+    gpu_fusion fusion;
+    gpu_code *code = lowering.builder.code = clv_new(host, sizeof *code);
+    if (!code)
+        return CLV_ERR_NO_MEMORY;
+    clv_status status = gpu_fusion_init(&fusion, host, target, graph);
+    lowering.builder.moved = fusion.moved;
+    lowering.aliased = fusion.off;
+    lowering.builder.maps = fusion.maps;
+    for (uint32_t i = 0; i < graph->n_nodes && !status; i++)
+        if (!fusion.covered[i])
+            status = lower_node(&lowering, &fusion, i);
+    gpu_fusion_finish(&fusion);
+    if (status) {
+        gpu_code_free(host, code);
+        return status;
+    }
+    *out = code;
+    return CLV_OK;
+}

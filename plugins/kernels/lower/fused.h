@@ -1,0 +1,47 @@
+/* Nodes that one kernel computes, as data: chains of elementwise ops behind an
+ * op, and fused groups of products. graph/ finds them, ops/ lowers them. */
+#pragma once
+
+#include "lower/check.h"
+
+#define GPU_MAX_LINKS 4
+
+typedef struct gpu_link {
+    gpu_post_op op;
+    gpu_tensor operand; /* index CLV_NO_TENSOR: none */
+} gpu_link;
+
+typedef struct gpu_chain {
+    gpu_link links[GPU_MAX_LINKS];
+    uint32_t n_links;
+    uint32_t nodes[GPU_MAX_LINKS + 1]; /* that are covered */
+    uint32_t n_nodes;
+    gpu_tensor out;        /* of the last that has one */
+    bool sets;             /* a SET_ROWS is the last: to the rows of */
+    gpu_tensor state, ids; /* state that ids say */
+    uint32_t map;          /* private buffer: the row of each, or -1 */
+} gpu_chain;
+
+#define GPU_FUSED_MAX 3
+
+typedef struct gpu_fused_member {
+    gpu_node product;
+    bool rotated;   /* by a ROPE */
+    gpu_node rope;  /* if turned */
+    gpu_tensor out; /* of the last node but a SET_ROWS */
+    gpu_chain sets; /* if sets.sets: where the rows of out go instead */
+} gpu_fused_member;
+
+typedef struct gpu_fused {
+    gpu_fused_member members[GPU_FUSED_MAX]; /* with a GLU: gate, up */
+    uint32_t n;
+    gpu_node norm; /* if has_norm */
+    gpu_tensor x;  /* of the products; with a norm, that one's */
+    bool has_norm, has_glu;
+    const gpu_node *rope; /* of one that is turned: all have the same positions,
+                             frequencies and attributes; NULL: none is */
+    uint32_t activation;
+    uint32_t n_outs; /* as many as members, which have them; 1 with a GLU */
+    uint32_t covered[3 * GPU_FUSED_MAX + 2]; /* nodes, the first among them */
+    uint32_t n_covered;
+} gpu_fused;

@@ -1,0 +1,354 @@
+/*
+ * Products by matrix instructions. The setup brings the weights into tiles that
+ * serve both kernels: one for many rows, whose x another dispatch has made into
+ * halves or bytes, and one for few.
+ */
+#include "ops/gemm_tensor.h"
+#include "ops/gemv_tensor_glsl.h"
+#include "ops/activations.h"
+#include "ops/gemv_tensor.h"
+#include "ops/tiles.h"
+#include "lower/variant.h"
+
+/* ------------------------------------------------------------------------ */
+/* What is made so                                                           */
+
+static const char *variant_name(const gpu_node *node)
+{
+    return gpu_is_gemv(node)   ? "gemv_tensor"
+           : gpu_is_int8(node) ? "gemm_tensor_int8"
+                               : "gemm_tensor";
+}
+
+/* Whether the setup can make tiles of the weights. */
+static bool can_tile(const gpu_node *node)
+{
+    const gpu_target *target = node->target;
+    const clv_tensor_desc *w = &node->in[1].d;
+    if (!gpu_has_tiles(w) || w->usage != CLV_USAGE_WEIGHT)
+        return false;
+    const uint64_t reach = (uint64_t)gpu_reach(target);
+    const uint64_t size = (uint64_t)((w->dims[0] + 15) / 16 * gpu_tiles_row(w));
+    return size <= UINT32_MAX && size <= target->max_binding &&
+           (w->dims[0] + 15) / 16 <= GPU_MAX_GROUPS &&
+           (!w->quant || (node->scales[1].d.usage == CLV_USAGE_WEIGHT &&
+                          gpu_extent(&node->scales[1]) <= reach));
+}
+
+static bool has_bytes(const gpu_target *target)
+{
+    return target->plain_matrix || target->coop_bytes || !gpu_is_glsl(target);
+}
+
+bool gpu_tensor_suits(const gpu_node *node)
+{
+    const gpu_target *target = node->target;
+    return gpu_has_tensor(target) && can_tile(node) &&
+           (!gpu_is_int8(node) || has_bytes(target)) &&
+           gpu_max_rows(&node->in[0]) <= GPU_MAX_GROUPS &&
+           target->max_group >= 256 &&
+           target->local_bytes >= (gpu_is_glsl(target) ? 32 : 48) * 1024u &&
+           !gpu_is_disabled(target, variant_name(node));
+}
+
+uint32_t gpu_tensor_error_class(const gpu_node *node)
+{
+    return gpu_is_gemv(node)   ? CLV_ERROR_F32
+           : gpu_is_int8(node) ? CLV_ERROR_Q8
+                               : CLV_ERROR_F16;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Shapes of the kernel for many rows                                        */
+
+/* bm output channels of bn rows by wm x wn warps, stages blocks under way; in
+ * GLSL two in local memory, the others in registers. */
+typedef struct shape {
+    int64_t bm, bn, wm, wn, stages, split;
+} shape;
+
+/* Groups that share a compute unit, so that one loads while another computes.
+ */
+#define GROUPS_A_UNIT 2
+
+/* Bytes of local memory of a step, with one half of what GLSL's kernel has. */
+static int64_t step_bytes(const gpu_node *node, const shape *s)
+{
+    const int64_t tiles = s->bm / 16 * gpu_tile_bytes(&node->in[1].d);
+    const bool bytes = gpu_is_int8(node);
+    if (gpu_is_glsl(node->target))
+        return (s->bm + s->bn) * (bytes ? 84 : 80);
+    return bytes ? tiles * (gpu_int8_block(node) / 32) +
+                       s->bn / 16 * gpu_int8_tile(node)
+                 : tiles + s->bn * 64;
+}
+
+static bool fits(const gpu_node *node, const shape *s)
+{
+    const bool glsl = gpu_is_glsl(node->target);
+    const int64_t items = s->wm * s->wn * 32;
+    const int64_t plain = glsl ? node->target->plain_matrix ? 4 * items : 0
+                               : gpu_plain_bytes(node->target, items);
+    return items <= node->target->max_group && s->bn * 4 % items == 0 &&
+           s->bm % (s->wm * 16) == 0 &&
+           s->bn % (s->wn * (glsl ? 16 : 8)) == 0 &&
+           s->bm * s->bn <= 128 * items && /* sums, in registers */
+           (glsl ? 2 : s->stages) * step_bytes(node, s) + plain <=
+               node->target->local_bytes &&
+           (!glsl || s->stages <= 3);
+}
+
+/* Without tuning. */
+static shape preferred_shape(const gpu_node *node)
+{
+    const clv_tensor_desc *w = &node->in[1].d;
+    const int64_t rows = gpu_max_rows(&node->in[0]);
+    const int64_t slots = GROUPS_A_UNIT * (int64_t)node->target->units;
+    shape s = {128, 128, 2, 2, 3, 1};
+    if (gpu_is_glsl(node->target)) {
+        if (node->target->local_bytes < 40 * 1024)
+            s.bn = 64;
+    }
+    if (w->dtype == CLV_DTYPE_F16 || gpu_is_glsl(node->target) ||
+        gpu_is_int8(node))
+        s.stages = 2;
+    if (rows <= 64)
+        s.bn = 64;
+    while (s.stages > 2 && !fits(node, &s))
+        s.stages--;
+    int64_t tiles =
+        ((w->dims[0] + s.bm - 1) / s.bm) * ((rows + s.bn - 1) / s.bn);
+    while (s.split < 8 && tiles * s.split * 2 <= slots &&
+           w->dims[1] / 32 / (s.split * 2) >= 8)
+        s.split *= 2;
+    return s;
+}
+
+/* A variant's id has four bits for each number. */
+static uint32_t id_of(const shape *s)
+{
+    return (uint32_t)(s->bm / 64 << 20 | s->bn / 32 << 16 | s->wm << 12 |
+                      s->wn << 8 | s->stages << 4 | s->split);
+}
+
+static shape shape_of(uint32_t id)
+{
+    return (shape){(id >> 20) * 64, (id >> 16 & 15) * 32, id >> 12 & 15,
+                   id >> 8 & 15,    id >> 4 & 15,         id & 15};
+}
+
+/* The preferred shape, and others with its depth and parts, or its tiles. */
+static void list_shapes(const gpu_node *node, gpu_variants *out)
+{
+    static const shape tiles[] = {
+        {128, 128, 2, 2, 0, 0}, {128, 128, 4, 2, 0, 0}, {128, 64, 2, 2, 0, 0},
+        {64, 128, 2, 2, 0, 0},  {64, 64, 2, 2, 0, 0},   {64, 64, 2, 1, 0, 0},
+        {128, 256, 2, 4, 0, 0}, {256, 128, 4, 2, 0, 0}, {128, 32, 4, 1, 0, 0}};
+    const shape best = preferred_shape(node);
+    const int64_t rows = gpu_max_rows(&node->in[0]);
+    out->preferred = id_of(&best);
+    gpu_variant_add(out, out->preferred);
+    for (uint32_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
+        shape s = tiles[i];
+        s.stages = best.stages;
+        s.split = best.split;
+        if (id_of(&s) != out->preferred && s.bn < 2 * rows && fits(node, &s))
+            gpu_variant_add(out, id_of(&s));
+    }
+    for (int64_t stages = 2; stages <= 4; stages++) {
+        shape s = best;
+        s.stages = stages;
+        if (stages != best.stages && fits(node, &s))
+            gpu_variant_add(out, id_of(&s));
+    }
+    for (int64_t split = 1; split <= 8; split *= 2) {
+        shape s = best;
+        s.split = split;
+        if (split != best.split && node->in[1].d.dims[1] / 32 >= 4 * split)
+            gpu_variant_add(out, id_of(&s));
+    }
+}
+
+void gpu_tensor_variants(const gpu_node *node, gpu_variants *out)
+{
+    const clv_tensor_desc *w = &node->in[1].d;
+    snprintf(out->key, sizeof out->key, "%s-%s%s-o%u-i%u-n%u",
+             variant_name(node), gpu_dtype_name(w->dtype),
+             w->quant == CLV_QUANT_PER_GROUP ? "g" : "",
+             gpu_size_class(w->dims[0]), gpu_size_class(w->dims[1]),
+             gpu_size_class(gpu_max_rows(&node->in[0])));
+    if (gpu_is_gemv(node) && gpu_is_glsl(node->target))
+        gpu_gemv_glsl_variants(node, out);
+    else if (gpu_is_gemv(node))
+        gpu_gemv_tensor_variants(node, out);
+    else
+        list_shapes(node, out);
+}
+
+static uint32_t choose(const gpu_node *node)
+{
+    gpu_variants variants = {.n = 0};
+    gpu_tensor_variants(node, &variants);
+    return gpu_choice(node->target, &variants);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Operands in private memory                                                */
+
+static gpu_expr rows_of(const gpu_node *node)
+{
+    gpu_expr rows, channels, stride;
+    gpu_rows_extent(&node->in[0], &rows, &channels, &stride);
+    return rows;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Dispatches                                                                */
+
+/* x as halves with a scale a row, or as bytes; products of the same x share
+ * them. */
+typedef struct operand_x {
+    uint32_t q, scale; /* private buffers; bytes have their scales in q */
+} operand_x;
+
+static clv_status lower_halves(gpu_lowering *lowering, const gpu_node *node,
+                               operand_x *out)
+{
+    const int64_t channels = node->in[0].d.dims[1];
+    const uint64_t rows = (uint64_t)gpu_max_rows(&node->in[0]);
+    gpu_call call;
+    CLV_TRY(gpu_share_scratch(lowering, GPU_SCRATCH_HALVES,
+                              rows * (uint64_t)channels * 2, &out->q));
+    CLV_TRY(gpu_share_scratch(lowering, GPU_SCRATCH_HALVES_SCALE, rows * 4,
+                              &out->scale));
+    if (lowering->halves_of == node->in[0].index + 1)
+        return CLV_OK;
+    lowering->halves_of = 0;
+    gpu_call_init(&call, "activations_tensor_f16",
+                  gpu_template_activations_tensor_f16, node->index, 256);
+    gpu_call_use(&call, gpu_template_packed);
+    if (!gpu_is_glsl(node->target))
+        gpu_call_use(&call, gpu_tensor_words(node->target));
+    gpu_call_rows(&call, "x", &node->in[0], false);
+    gpu_add_private_rows(&call, "q", out->q, CLV_DTYPE_F16, rows_of(node),
+                         channels, channels * 2, true);
+    gpu_add_private_rows(&call, "scale", out->scale, CLV_DTYPE_F32,
+                         gpu_constant(1), (int64_t)rows, 0, true);
+    gpu_call_define(&call, "GROUP", 256);
+    gpu_call_define(&call, "ITEMS", 256);
+    call.groups[0] = rows_of(node);
+    CLV_TRY(gpu_add_run(lowering, &call));
+    if (!lowering->aliased)
+        lowering->halves_of = node->in[0].index + 1;
+    return CLV_OK;
+}
+
+static void add_bias(gpu_call *call, const gpu_node *node)
+{
+    if (gpu_has(&node->in[2]))
+        gpu_call_post(call, GPU_POST_ADD, &node->in[2]);
+}
+
+static void add_shape(gpu_call *call, const gpu_node *node, const shape *s)
+{
+    gpu_tile_defines(call, node);
+    gpu_call_define(call, "BM", s->bm);
+    gpu_call_define(call, "BN", s->bn);
+    gpu_call_define(call, "WM", s->wm);
+    gpu_call_define(call, "WN", s->wn);
+    gpu_call_define(call, gpu_is_glsl(node->target) ? "AHEAD" : "STAGES",
+                    gpu_is_glsl(node->target) ? s->stages - 1 : s->stages);
+    gpu_call_define(call, "SPLIT", s->split);
+    gpu_call_define(call, "ITEMS", s->wm * s->wn * 32);
+}
+
+static void use_texts(gpu_call *call, const gpu_node *node)
+{
+    const bool glsl = gpu_is_glsl(node->target), int8 = gpu_is_int8(node);
+    gpu_use_tensor(call, node->target, int8);
+    gpu_use_tiles(call, node->target);
+    gpu_call_use(call, glsl   ? int8 ? gpu_template_gemm_tensor_int8_glsl
+                                     : gpu_template_gemm_tensor_f16_glsl
+                       : int8 ? gpu_template_gemm_tensor_int8_opencl
+                              : gpu_template_gemm_tensor_f16_opencl);
+}
+
+static void add_x(gpu_call *call, const gpu_node *node, const operand_x *x)
+{
+    const int64_t in = node->in[0].d.dims[1];
+    if (gpu_is_int8(node)) {
+        gpu_int8_add(call, node, x->q);
+        return;
+    }
+    gpu_add_private_rows(call, "x", x->q, CLV_DTYPE_F16, rows_of(node), in,
+                         2 * in, false);
+    gpu_add_private_rows(call, "scale", x->scale, CLV_DTYPE_F32,
+                         gpu_constant(1), gpu_max_rows(&node->in[0]), 0, false);
+}
+
+/* parts: where they go, if s->split > 1. */
+static clv_status lower_gemm(gpu_lowering *lowering, const gpu_node *node,
+                             const shape *s, uint32_t tiles, const operand_x *x,
+                             uint32_t parts)
+{
+    const int64_t out = node->in[1].d.dims[0];
+    gpu_call call;
+    gpu_call_init(&call, "gemm_tensor",
+                  gpu_is_glsl(node->target) ? gpu_template_gemm_tensor_glsl
+                                            : gpu_template_gemm_tensor_opencl,
+                  node->index, (uint32_t)(s->wm * s->wn * 32));
+    call.variant = variant_name(node);
+    use_texts(&call, node);
+    add_x(&call, node, x);
+    gpu_add_tiles(&call, node, "w", tiles);
+    if (s->split > 1) {
+        gpu_add_private_rows(&call, "dst", parts, CLV_DTYPE_F32, rows_of(node),
+                             out, 4 * out, true);
+    } else {
+        add_bias(&call, node);
+        gpu_call_rows(&call, "dst", &node->out, true);
+    }
+    add_shape(&call, node, s);
+    call.groups[0] = gpu_constant((out + s->bm - 1) / s->bm);
+    call.groups[1] = gpu_ceil(rows_of(node), s->bn);
+    call.groups[2] = gpu_constant(s->split);
+    return gpu_add_run(lowering, &call);
+}
+
+static clv_status lower_reduce(gpu_lowering *lowering, const gpu_node *node,
+                               const shape *s, uint32_t parts)
+{
+    const int64_t out = node->in[1].d.dims[0];
+    gpu_call call;
+    gpu_call_init(&call, "gemm_tensor_reduce", gpu_template_gemm_tensor_reduce,
+                  node->index, 64);
+    gpu_add_private_rows(&call, "part", parts, CLV_DTYPE_F32,
+                         gpu_constant(s->split * gpu_max_rows(&node->in[0])),
+                         out, 4 * out, false);
+    add_bias(&call, node);
+    gpu_call_rows(&call, "dst", &node->out, true);
+    gpu_call_define(&call, "SPLIT", s->split);
+    call.groups[0] = gpu_constant((out + 255) / 256);
+    call.groups[1] = rows_of(node);
+    return gpu_add_run(lowering, &call);
+}
+
+clv_status gpu_tensor_lower(gpu_lowering *lowering, const gpu_node *node)
+{
+    uint32_t tiles, parts = 0;
+    operand_x x = {0, 0};
+    CLV_TRY(gpu_lower_tiles(lowering, node, &tiles));
+    if (gpu_is_gemv(node))
+        return gpu_gemv_tensor_lower(lowering, node, choose(node), tiles);
+    const shape s = shape_of(choose(node));
+    CLV_TRY(gpu_is_int8(node) ? gpu_int8_lower(lowering, node, &x.q)
+                              : lower_halves(lowering, node, &x));
+    if (s.split == 1)
+        return lower_gemm(lowering, node, &s, tiles, &x, parts);
+    CLV_TRY(gpu_share_scratch(lowering, GPU_SCRATCH_PARTS,
+                              (uint64_t)(s.split * gpu_max_rows(&node->in[0])) *
+                                  (uint64_t)node->in[1].d.dims[0] * 4,
+                              &parts));
+    CLV_TRY(lower_gemm(lowering, node, &s, tiles, &x, parts));
+    return lower_reduce(lowering, node, &s, parts);
+}

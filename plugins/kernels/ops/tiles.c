@@ -1,0 +1,154 @@
+#include "ops/tiles.h"
+
+#define GEMV_ROWS 8 /* of x, at most */
+
+static bool is_integer(const clv_tensor_desc *w)
+{
+    return GPU_INTEGERS & GPU_BIT(w->dtype);
+}
+
+static bool is_grouped(const clv_tensor_desc *w)
+{
+    return w->quant == CLV_QUANT_PER_GROUP;
+}
+
+bool gpu_has_tiles(const clv_tensor_desc *w)
+{
+    const uint32_t dtypes = GPU_INTEGERS | GPU_BIT(CLV_DTYPE_F16) |
+                            GPU_BIT(CLV_DTYPE_Q8_0) | GPU_BIT(CLV_DTYPE_Q4_0);
+    return dtypes & GPU_BIT(w->dtype) && w->dims[1] % 32 == 0 &&
+           (!is_grouped(w) || w->quant_group % 32 == 0);
+}
+
+int64_t gpu_tile_bytes(const clv_tensor_desc *w)
+{
+    switch (w->dtype) {
+    case CLV_DTYPE_F16:
+        return 1024;
+    case CLV_DTYPE_Q8_0:
+        return 544;
+    case CLV_DTYPE_Q4_0:
+        return 288;
+    case CLV_DTYPE_I8:
+        return is_grouped(w) ? 576 : 512;
+    default:
+        return is_grouped(w) ? 320 : 256; /* I4 */
+    }
+}
+
+int64_t gpu_tiles_row(const clv_tensor_desc *w)
+{
+    const int64_t scales = is_integer(w) && !is_grouped(w) ? 64 : 0;
+    return w->dims[1] / 32 * gpu_tile_bytes(w) + scales;
+}
+
+bool gpu_same_tiles(const clv_tensor_desc *a, const clv_tensor_desc *b)
+{
+    return a->dtype == b->dtype && is_grouped(a) == is_grouped(b);
+}
+
+void gpu_tile_defines(gpu_call *call, const gpu_node *node)
+{
+    const clv_tensor_desc *w = &node->in[1].d;
+    gpu_call_define(call, "DTYPE", w->dtype);
+    gpu_call_define(call, "GROUPED", is_grouped(w));
+    gpu_call_define(call, "FRAGMENTS",
+                    is_integer(w) && !gpu_is_glsl(node->target));
+}
+
+gpu_operand *gpu_add_scales(gpu_call *call, const gpu_node *node, int64_t first)
+{
+    const clv_tensor_desc *w = &node->in[1].d;
+    gpu_operand *s = gpu_call_rows(call, "scale", &node->scales[1], false);
+    gpu_expr *step = &s->strides[CLV_L_W];
+    if (!is_grouped(w))
+        *step = gpu_constant(w->quant == CLV_QUANT_PER_CHANNEL ? 4 : 0);
+    s->offset = (uint64_t)(first * step->constant);
+    gpu_call_param(
+        call, "group",
+        gpu_constant(is_grouped(w) ? (int64_t)w->quant_group : w->dims[1]));
+    return s;
+}
+
+bool gpu_is_gemv(const gpu_node *node)
+{
+    return gpu_max_rows(&node->in[0]) <= GEMV_ROWS;
+}
+
+bool gpu_is_glsl(const gpu_target *target)
+{
+    return target->language == GPU_GLSL;
+}
+
+bool gpu_has_tensor(const gpu_target *target)
+{
+    return target->plain_matrix ||
+           (gpu_is_glsl(target) ? target->coop_matrix && target->subgroup == 32
+                                : target->nvidia_ptx);
+}
+
+int64_t gpu_plain_bytes(const gpu_target *target, int64_t items)
+{
+    return target->nvidia_ptx ? 0 : 28 * items;
+}
+
+void gpu_add_tiles(gpu_call *call, const gpu_node *node, const char *name,
+                   uint32_t buffer)
+{
+    const clv_tensor_desc *w = &node->in[1].d;
+    const int64_t row = gpu_tiles_row(w);
+    gpu_add_private_rows(call, name, buffer, CLV_DTYPE_I8,
+                         gpu_constant((w->dims[0] + 15) / 16), row, row, false);
+}
+
+const char *gpu_tensor_words(const gpu_target *target)
+{
+    if (gpu_is_glsl(target))
+        return target->plain_matrix ? gpu_template_tensor_plain_glsl
+                                    : gpu_template_tensor_glsl;
+    return target->nvidia_ptx ? gpu_template_tensor_opencl
+                              : gpu_template_tensor_plain_opencl;
+}
+
+void gpu_use_tensor(gpu_call *call, const gpu_target *target, bool int8)
+{
+    gpu_call_use(call, gpu_template_packed);
+    gpu_call_use(call, gpu_tensor_words(target));
+    if (int8 && gpu_is_glsl(target))
+        gpu_call_use(call, target->plain_matrix
+                               ? gpu_template_tensor_int8_plain_glsl
+                               : gpu_template_tensor_int8_glsl);
+}
+
+void gpu_use_tiles(gpu_call *call, const gpu_target *target)
+{
+    gpu_call_use(call, gpu_is_glsl(target) ? gpu_template_tiles_glsl
+                                           : gpu_template_tiles_opencl);
+}
+
+static const char scale_of[] =
+    "#define SCALE_OF(o, k) args.scale.ReadScalar(0, o, 0, 0, (k) / "
+    "args.group)\n";
+
+clv_status gpu_lower_tiles(gpu_lowering *lowering, const gpu_node *node,
+                           uint32_t *buffer)
+{
+    const clv_tensor_desc *w = &node->in[1].d;
+    const int64_t row = gpu_tiles_row(w), rows = (w->dims[0] + 15) / 16;
+    gpu_call call;
+    CLV_TRY(gpu_build_private(&lowering->builder, (uint64_t)(rows * row), true,
+                              buffer));
+    gpu_call_init(&call, "convert_tiles", gpu_template_convert_tiles,
+                  node->index, 64);
+    if (is_integer(w))
+        gpu_call_use(&call, scale_of);
+    gpu_call_rows(&call, "w", &node->in[1], false);
+    gpu_add_private_rows(&call, "tiles", *buffer, CLV_DTYPE_I8,
+                         gpu_constant(rows), row, row, true);
+    if (is_integer(w))
+        gpu_add_scales(&call, node, 0);
+    gpu_tile_defines(&call, node);
+    call.groups[0] = gpu_constant((w->dims[1] / 32 * 16 + 63) / 64);
+    call.groups[1] = gpu_constant(rows);
+    return gpu_add_setup(lowering, &call);
+}

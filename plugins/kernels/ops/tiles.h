@@ -1,0 +1,40 @@
+/* What the kernels of matrix instructions share: weights in tiles
+ * (convert_tiles.clt), and their text. */
+#pragma once
+
+#include "lower/lower.h"
+
+/* Whether weights can lie in tiles: their dtype, and whole blocks of 32
+ * channels with one scale. */
+bool gpu_has_tiles(const clv_tensor_desc *w);
+/* Bytes of a tile of 16 x 32 weights, and of a row of tiles. */
+int64_t gpu_tile_bytes(const clv_tensor_desc *w);
+int64_t gpu_tiles_row(const clv_tensor_desc *w);
+/* Whether two of them lie alike, so that one text serves both. */
+bool gpu_same_tiles(const clv_tensor_desc *a, const clv_tensor_desc *b);
+/* Defines what kernels need to know of the product's tiles. */
+void gpu_tile_defines(gpu_call *call, const gpu_node *node);
+/* Adds the scales beside the product's weights, those of the output channels
+ * from first on: the operand scale, the param group. */
+gpu_operand *gpu_add_scales(gpu_call *call, const gpu_node *node,
+                            int64_t first);
+/* Whether the product is one of the kernel for few rows (matmul_few.h). */
+bool gpu_is_gemv(const gpu_node *node);
+bool gpu_is_glsl(const gpu_target *target);
+/* Whether there are matrix instructions, be it by plain code. */
+bool gpu_has_tensor(const gpu_target *target);
+/* Bytes of local memory that the plain code takes in addition. */
+int64_t gpu_plain_bytes(const gpu_target *target, int64_t items);
+
+/* Adds the product's weights, in tiles that lie in the buffer. */
+void gpu_add_tiles(gpu_call *call, const gpu_node *node, const char *name,
+                   uint32_t buffer);
+/* The words for matrices in the target's language. */
+const char *gpu_tensor_words(const gpu_target *target);
+/* Has the call use the words for matrices; int8: those of bytes, too. */
+void gpu_use_tensor(gpu_call *call, const gpu_target *target, bool int8);
+/* Has it use the words that read weights in tiles. */
+void gpu_use_tiles(gpu_call *call, const gpu_target *target);
+/* The weights in tiles, by the setup. */
+clv_status gpu_lower_tiles(gpu_lowering *lowering, const gpu_node *node,
+                           uint32_t *buffer);

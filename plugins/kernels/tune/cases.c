@@ -1,0 +1,379 @@
+#include "tune/cases.h"
+
+#include <math.h>
+
+/* Sizes that are no multiples of what kernels divide them by. */
+enum {
+    INPUTS = 128,
+    OUTPUTS = 70,
+    HEADS = 4,
+    GROUPS = 2,
+    DIM = 32,
+    ROWS = 301
+};
+enum { EXPERTS = 4, USED = 2 };
+
+/* Weights are -7..7 times this, which every format holds exactly. */
+#define STEP (1.0f / 64)
+
+static const uint32_t weight_types[] = {
+    CLV_DTYPE_F32,  CLV_DTYPE_F16, CLV_DTYPE_BF16, CLV_DTYPE_Q8_0,
+    CLV_DTYPE_Q4_0, CLV_DTYPE_I8,  CLV_DTYPE_I4};
+static const struct cache {
+    uint32_t dtype;
+    bool laid; /* as weights */
+} caches[] = {
+    {CLV_DTYPE_F32, false}, {CLV_DTYPE_F16, false}, {CLV_DTYPE_F16, true}};
+static const uint32_t expert_types[] = {CLV_DTYPE_F16, CLV_DTYPE_Q8_0,
+                                        CLV_DTYPE_Q4_0};
+static const int64_t rows_of_x[] = {1, 5, 37};
+
+enum {
+    N_WEIGHTS = sizeof weight_types / sizeof *weight_types,
+    N_CACHES = sizeof caches / sizeof *caches,
+    N_EXPERTS = sizeof expert_types / sizeof *expert_types,
+    N_ROWS = sizeof rows_of_x / sizeof *rows_of_x,
+};
+
+uint32_t gpu_n_cases(void)
+{
+    return (N_WEIGHTS + N_CACHES + N_EXPERTS) * N_ROWS;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Data                                                                     */
+
+static const char *name_of(uint32_t dtype)
+{
+    static const char *const names[CLV_DTYPE_COUNT] = {
+        [CLV_DTYPE_F32] = "f32",   [CLV_DTYPE_F16] = "f16",
+        [CLV_DTYPE_BF16] = "bf16", [CLV_DTYPE_I32] = "i32",
+        [CLV_DTYPE_I8] = "i8",     [CLV_DTYPE_I4] = "i4",
+        [CLV_DTYPE_Q8_0] = "q8_0", [CLV_DTYPE_Q4_0] = "q4_0"};
+    return names[dtype];
+}
+
+static uint32_t scramble(uint32_t i, uint32_t seed)
+{
+    uint32_t x = (i + 1) * 0x9e3779b1u ^ seed * 0x85ebca6bu;
+    x = (x ^ x >> 15) * 0x2c1b3c6du;
+    return x ^ x >> 13;
+}
+
+static int number(uint32_t i, uint32_t seed)
+{
+    return (int)(scramble(i, seed) % 15) - 7;
+}
+
+static float element(uint32_t i, uint32_t seed)
+{
+    return (float)number(i, seed) * STEP;
+}
+
+/* Of numbers that f16 holds as normal ones, or 0. */
+static uint16_t to_half(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    if (!(bits & 0x7fffffff))
+        return 0;
+    return (uint16_t)((bits >> 16 & 0x8000) |
+                      ((bits >> 13 & 0x3ffff) - (112u << 10)));
+}
+
+/* A block of 32: d, then bytes or nibbles. */
+static void write_block(uint8_t *to, uint32_t dtype, uint32_t first,
+                        uint32_t seed)
+{
+    uint16_t d = to_half(STEP);
+    memcpy(to, &d, 2);
+    for (uint32_t j = 0; j < 32; j++) {
+        int q = number(first + j, seed);
+        if (dtype == CLV_DTYPE_Q8_0)
+            to[2 + j] = (uint8_t)q;
+        else if (j < 16)
+            to[2 + j] = (uint8_t)(q + 8);
+        else
+            to[2 + j - 16] |= (uint8_t)((q + 8) << 4);
+    }
+}
+
+static void write_elements(uint8_t *to, uint32_t dtype, uint32_t n,
+                           uint32_t seed)
+{
+    int64_t elements, bytes;
+    clv_block(dtype, &elements, &bytes);
+    for (uint32_t i = 0; i < n; i += (uint32_t)elements, to += bytes) {
+        float x = element(i, seed);
+        uint32_t bits;
+        uint16_t half = to_half(x);
+        memcpy(&bits, &x, sizeof bits);
+        bits >>= dtype == CLV_DTYPE_BF16 ? 16 : 0;
+        if (elements == 32)
+            write_block(to, dtype, i, seed);
+        else if (dtype == CLV_DTYPE_I8)
+            *to = (uint8_t)number(i, seed);
+        else if (dtype == CLV_DTYPE_I4)
+            *to = (uint8_t)((number(i, seed) & 15) | (number(i + 1, seed) & 15)
+                                                         << 4);
+        else
+            memcpy(to, dtype == CLV_DTYPE_F16 ? (void *)&half : (void *)&bits,
+                   (size_t)bytes);
+    }
+}
+
+/* Adds tensor [rows, columns], with data from the seed; seed 0: the output. */
+static bool add_tensor(const clv_host_api *host, gpu_case *c, uint32_t dtype,
+                       uint32_t usage, int64_t rows, int64_t columns,
+                       uint32_t seed)
+{
+    uint32_t i = c->graph.n_tensors++;
+    int64_t elements, bytes;
+    clv_tensor_desc *t = &c->tensors[i];
+    clv_block(dtype, &elements, &bytes);
+    t->header = (clv_header){sizeof *t, CLV_STRUCT_TENSOR_DESC, NULL};
+    t->dtype = dtype;
+    t->usage = usage;
+    t->rank = columns ? 2 : 1;
+    t->dims[0] = rows;
+    t->dims[1] = columns;
+    int64_t n = rows * (columns ? columns : 1);
+    c->size[i] = (uint64_t)(n / elements * bytes);
+    if (!seed) {
+        c->out = i;
+        c->n_want = (uint64_t)n;
+        c->want = clv_new(host, c->n_want * sizeof *c->want);
+        return c->want != NULL;
+    }
+    c->data[i] = clv_new(host, c->size[i]);
+    if (c->data[i])
+        write_elements(c->data[i], dtype, (uint32_t)n, seed);
+    return c->data[i] != NULL;
+}
+
+/* The scales of the integers that tensor w has: of rows, or of groups of 32. */
+static bool add_scales(const clv_host_api *host, gpu_case *c, uint32_t w)
+{
+    const uint32_t at = c->graph.n_tensors;
+    clv_tensor_desc *t = &c->tensors[w];
+    const bool grouped = t->dtype == CLV_DTYPE_I4;
+    t->quant = grouped ? CLV_QUANT_PER_GROUP : CLV_QUANT_PER_CHANNEL;
+    t->quant_group = grouped ? 32 : 0;
+    t->quant_scales = at + 1;
+    if (!add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, t->dims[0],
+                    grouped ? t->dims[1] / 32 : 0, 5))
+        return false;
+    for (uint64_t i = 0; i < c->size[at] / sizeof(float); i++)
+        ((float *)c->data[at])[i] = STEP;
+    return true;
+}
+
+/* Inputs come before the output, scales behind it. */
+static void finish(gpu_case *c, uint32_t op)
+{
+    c->node.header = (clv_header){sizeof c->node, CLV_STRUCT_NODE, NULL};
+    c->node.op = op;
+    c->node.revision = 1;
+    c->node.n_inputs = c->out;
+    for (uint32_t i = 0; i < c->node.n_inputs; i++)
+        c->node.inputs[i] = i;
+    c->node.n_outputs = 1;
+    c->node.outputs[0] = c->out;
+    c->graph.header = (clv_header){sizeof c->graph, CLV_STRUCT_SUBGRAPH, NULL};
+    c->graph.tensors = c->tensors;
+    c->graph.tensor_stride = sizeof *c->tensors;
+    c->graph.nodes = &c->node;
+    c->graph.n_nodes = 1;
+    c->graph.node_stride = sizeof c->node;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Cases                                                                    */
+
+static bool make_matmul(const clv_host_api *host, uint32_t dtype, int64_t n,
+                        gpu_case *c)
+{
+    snprintf(c->name, sizeof c->name, "matmul %s %lldx%dx%d", name_of(dtype),
+             (long long)n, INPUTS, OUTPUTS);
+    if (!add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, n, INPUTS, 1) ||
+        !add_tensor(host, c, dtype, CLV_USAGE_WEIGHT, OUTPUTS, INPUTS, 2) ||
+        !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n, OUTPUTS, 0) ||
+        ((dtype == CLV_DTYPE_I8 || dtype == CLV_DTYPE_I4) &&
+         !add_scales(host, c, 1)))
+        return false;
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t o = 0; o < OUTPUTS; o++) {
+            double sum = 0;
+            for (uint32_t k = 0; k < INPUTS; k++)
+                sum += (double)element(i * INPUTS + k, 1) *
+                       element(o * INPUTS + k, 2);
+            c->want[i * OUTPUTS + o] = (float)sum;
+        }
+    finish(c, CLV_OP_MATMUL);
+    return true;
+}
+
+/* Head h of query i, which sees rows 0..last. */
+static void attend(uint32_t i, uint32_t h, uint32_t last, float *out)
+{
+    const uint32_t g = h / (HEADS / GROUPS);
+    double sum = 0, values[DIM] = {0};
+    for (uint32_t j = 0; j <= last; j++) {
+        double dot = 0;
+        for (uint32_t d = 0; d < DIM; d++)
+            dot += (double)element((i * HEADS + h) * DIM + d, 1) *
+                   element((j * GROUPS + g) * DIM + d, 2);
+        double p = exp(dot * 4);
+        sum += p;
+        for (uint32_t d = 0; d < DIM; d++)
+            values[d] += p * element((j * GROUPS + g) * DIM + d, 3);
+    }
+    for (uint32_t d = 0; d < DIM; d++)
+        out[d] = (float)(values[d] / sum);
+}
+
+/* Lays tensor i of halves out: dimension 0 is that axis, 1 the other one. */
+static bool lay(const clv_host_api *host, gpu_case *c, uint32_t i, uint8_t axis)
+{
+    clv_tensor_desc *t = &c->tensors[i];
+    int64_t strides[CLV_MAX_RANK];
+    t->layout = CLV_LAYOUT_WEIGHTS;
+    t->axes[0] = axis;
+    t->axes[1] = axis == CLV_AXIS_O ? CLV_AXIS_I : CLV_AXIS_O;
+    c->size[i] = clv_tensor_size(t, NULL);
+    char *data = clv_new(host, c->size[i]);
+    if (!data || !clv_layout_strides(t, 2, strides)) {
+        clv_free(host, data);
+        return false;
+    }
+    for (int64_t row = 0; row < t->dims[0]; row++)
+        for (int64_t k = 0; k < t->dims[1]; k++)
+            memcpy(data + row * strides[0] + k * strides[1],
+                   (const char *)c->data[i] + 2 * (row * t->dims[1] + k), 2);
+    clv_free(host, c->data[i]);
+    c->data[i] = data;
+    return true;
+}
+
+static bool make_attention(const clv_host_api *host, const struct cache *cache,
+                           int64_t n, gpu_case *c)
+{
+    const uint32_t dtype = cache->dtype;
+    snprintf(c->name, sizeof c->name, "attention %s%s, %lld queries of %d rows",
+             name_of(dtype), cache->laid ? " as weights" : "", (long long)n,
+             ROWS);
+    if (!add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, n, HEADS * DIM,
+                    1) ||
+        !add_tensor(host, c, dtype, CLV_USAGE_STATE, ROWS, GROUPS * DIM, 2) ||
+        !add_tensor(host, c, dtype, CLV_USAGE_STATE, ROWS, GROUPS * DIM, 3) ||
+        !add_tensor(host, c, CLV_DTYPE_I32, CLV_USAGE_INPUT, n, 0, 4) ||
+        !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n, HEADS * DIM,
+                    0) ||
+        (cache->laid &&
+         (!lay(host, c, 1, CLV_AXIS_O) || !lay(host, c, 2, CLV_AXIS_I))))
+        return false;
+    int32_t *pos = c->data[3];
+    for (uint32_t i = 0; i < n; i++) {
+        pos[i] = ROWS - (int32_t)n + (int32_t)i;
+        for (uint32_t h = 0; h < HEADS; h++)
+            attend(i, h, (uint32_t)pos[i], c->want + (i * HEADS + h) * DIM);
+    }
+    finish(c, CLV_OP_ATTENTION);
+    c->node.attr.attention.head_dim = DIM;
+    c->node.attr.attention.scale = 4;
+    return true;
+}
+
+/* Id k of row i: all experts occur, none twice in a row. */
+static int32_t expert_at(uint32_t i, uint32_t k)
+{
+    return (int32_t)((scramble(i, 3) + k * 3) % EXPERTS);
+}
+
+static float score_at(uint32_t i, int32_t expert)
+{
+    return 0.5f + element(i * EXPERTS + (uint32_t)expert, 4);
+}
+
+/* The product for id k of row i. */
+static double product_at(uint32_t i, uint32_t k, uint32_t o)
+{
+    const uint32_t row = (uint32_t)expert_at(i, k) * OUTPUTS + o;
+    double sum = 0;
+    for (uint32_t j = 0; j < INPUTS; j++)
+        sum +=
+            (double)element(i * INPUTS + j, 1) * element(row * INPUTS + j, 2);
+    return sum;
+}
+
+static void want_experts(gpu_case *c, uint32_t n, bool scored)
+{
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t o = 0; o < OUTPUTS; o++) {
+            double sum = 0, total = 0;
+            for (uint32_t k = 0; k < USED; k++) {
+                double score = score_at(i, expert_at(i, k));
+                total += score;
+                sum += score * product_at(i, k, o);
+                if (!scored)
+                    c->want[(i * USED + k) * OUTPUTS + o] =
+                        (float)product_at(i, k, o);
+            }
+            if (scored)
+                c->want[i * OUTPUTS + o] = (float)(sum / total);
+        }
+}
+
+/* One row has its products side by side, more have their sum. */
+static bool make_experts(const clv_host_api *host, uint32_t dtype, int64_t n,
+                         gpu_case *c)
+{
+    const bool scored = n > 1;
+    snprintf(c->name, sizeof c->name, "matmul_experts %s %lldx%dx%d",
+             name_of(dtype), (long long)n, INPUTS, OUTPUTS);
+    if (!add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, n, INPUTS, 1) ||
+        !add_tensor(host, c, dtype, CLV_USAGE_WEIGHT, EXPERTS * OUTPUTS, INPUTS,
+                    2) ||
+        !add_tensor(host, c, CLV_DTYPE_I32, CLV_USAGE_INPUT, n, USED, 3) ||
+        (scored &&
+         !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, n, EXPERTS, 4)) ||
+        !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n,
+                    scored ? OUTPUTS : USED * OUTPUTS, 0))
+        return false;
+    clv_tensor_desc *w = &c->tensors[1];
+    w->rank = 3;
+    w->dims[0] = EXPERTS;
+    w->dims[1] = OUTPUTS;
+    w->dims[2] = INPUTS;
+    for (uint32_t i = 0; i < n * USED; i++)
+        ((int32_t *)c->data[2])[i] = expert_at(i / USED, i % USED);
+    for (uint32_t i = 0; scored && i < n * EXPERTS; i++)
+        ((float *)c->data[3])[i] =
+            score_at(i / EXPERTS, (int32_t)(i % EXPERTS));
+    want_experts(c, (uint32_t)n, scored);
+    finish(c, CLV_OP_MATMUL_EXPERTS);
+    c->node.attr.experts.normalised = scored;
+    return true;
+}
+
+clv_status gpu_case_make(const clv_host_api *host, uint32_t i, gpu_case *c)
+{
+    int64_t n = rows_of_x[i % N_ROWS];
+    uint32_t type = i / N_ROWS;
+    bool made;
+    if (type < N_WEIGHTS)
+        made = make_matmul(host, weight_types[type], n, c);
+    else if (type < N_WEIGHTS + N_CACHES)
+        made = make_attention(host, &caches[type - N_WEIGHTS], n, c);
+    else
+        made =
+            make_experts(host, expert_types[type - N_WEIGHTS - N_CACHES], n, c);
+    return made ? CLV_OK : CLV_ERR_NO_MEMORY;
+}
+
+void gpu_case_free(const clv_host_api *host, gpu_case *c)
+{
+    for (uint32_t i = 0; i < c->graph.n_tensors; i++)
+        clv_free(host, c->data[i]);
+    clv_free(host, c->want);
+}
