@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "../planner/search/solve.h"
+#include "../planner/search/search.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -245,6 +245,20 @@ struct clv_op_shape {
     char text[320];          /* what is wrong */
 };
 
+/* Element types as a set of bits, as clv_formats_of() gives it. */
+#define CLV_DTYPE_BIT(dtype) (1u << (dtype))
+static inline int clv_dtype_in(uint32_t dtype, uint32_t set)
+{
+    return dtype < CLV_DTYPE_COUNT && (set >> dtype & 1);
+}
+
+/* "q4_0"; "?" for an unknown one. */
+static inline const char *clv_dtype_label(uint32_t dtype)
+{
+    const clv_format *format = clv_format_of(dtype);
+    return format ? format->name : "?";
+}
+
 /* Classes of formats that operands take. */
 #define CLV_FORMATS_REAL (CLV_FORMAT_FLOAT | CLV_FORMAT_BLOCK)
 
@@ -254,8 +268,8 @@ static inline const char *clv_shape_text(const clv_tensor_desc *desc,
                                          char text[CLV_SHAPE_TEXT])
 {
     const uint32_t rank = desc->rank < CLV_MAX_RANK ? desc->rank : CLV_MAX_RANK;
-    const clv_format *format = clv_format_of(desc->dtype);
-    int n = snprintf(text, CLV_SHAPE_TEXT, "%s [", format ? format->name : "?");
+    int n =
+        snprintf(text, CLV_SHAPE_TEXT, "%s [", clv_dtype_label(desc->dtype));
     for (uint32_t i = 0; i < rank; i++)
         n += snprintf(text + n, (size_t)(CLV_SHAPE_TEXT - n), "%s%s%lld",
                       i ? "," : "", desc->symbols[i] ? "<=" : "",

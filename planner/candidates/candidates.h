@@ -13,7 +13,7 @@
 
 #include "../../core/plan/plan.h"
 #include "../profile/costs.h"
-#include "../search/solve.h"
+#include "../search/search.h"
 
 /* What may be done with nodes. */
 typedef enum planner_strategy {

@@ -9,7 +9,7 @@
 
 #include "../../core/graph/graph.h"
 #include "../../core/graph/cut.h"
-#include "../search/solve.h"
+#include "../search/search.h"
 
 #define PLANNER_NO_DEP 0xffu
 

@@ -1,6 +1,7 @@
 /* Measuring what a graph needs. */
 #include "survey.h"
 #include "../../core/base/error.h"
+#include "../../core/config/config.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -360,9 +361,10 @@ clv_status planner_survey_device(planner_survey *s, clv_device *dev,
 
 bool planner_survey_may_measure(const planner_survey *s)
 {
-    const char *when = clv_config_get(s->profile->ctx->config, "core.profile");
     return !s->params->cached &&
-           (s->params->asked || !when || strcmp(when, "off"));
+           (s->params->asked ||
+            core_config_choice(s->profile->ctx->config, "core.profile") !=
+                CORE_PROFILE_OFF);
 }
 
 static clv_status cover_device(planner_survey *s, const clv_graph *graph)

@@ -1,7 +1,7 @@
 #include "beam.h"
 #include "../../core/base/hash.h"
 
-#include "value.h"
+#include "evaluate.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -9,9 +9,6 @@
 
 /* How much the mean of the devices' times counts beside their latest. */
 #define MEAN_WEIGHT 0.1
-/* Schedules kept that differ in times only. */
-#define MAX_ALIKE 2
-
 /* A schedule that might be kept. */
 typedef struct child {
     double score;
@@ -217,24 +214,13 @@ static clv_status try_option(beam *b, uint32_t node, uint32_t parent,
     return note_child(b, &c);
 }
 
-static bool has_whole(const planner_tables *t, const planner_kind *kind)
-{
-    for (uint32_t o = 0; o < kind->n_options; o++)
-        if (t->options[kind->first_parts + o].n == 1)
-            return true;
-    return false;
-}
-
 static clv_status make_children(beam *b, uint32_t node)
 {
     const planner_tables *t = b->s->tables;
     const planner_kind *kind = &t->kinds[t->nodes[node].kind];
-    bool whole = b->params->whole && has_whole(t, kind);
     b->n_children = 0;
     for (uint32_t i = 0; i < b->n_now; i++)
         for (uint32_t o = 0; o < kind->n_options; o++) {
-            if (whole && t->options[kind->first_parts + o].n > 1)
-                continue;
             clv_status status = try_option(b, node, i, o);
             if (status)
                 return status;
@@ -255,11 +241,10 @@ static void select_children(beam *b, uint32_t node)
         kept k = {.state = b->trial,
                   .price = b->now[c.parent].price + price_of(b, node, c.option),
                   .likeness = likeness_of(b->s, b->trial)};
-        uint32_t alike = 0;
         while (i < b->n_next && (b->next[i].likeness != k.likeness ||
                                  !no_later(b->s, &b->next[i], &k)))
-            alike += b->next[i++].likeness == k.likeness;
-        if (i < b->n_next || alike >= MAX_ALIKE)
+            i++;
+        if (i < b->n_next)
             continue;
         b->trial = b->next[i].state;
         b->next[i] = k;

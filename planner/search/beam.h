@@ -10,7 +10,6 @@ typedef struct planner_beam_params {
     uint32_t width;       /* schedules kept */
     bool look_ahead;      /* to nodes that may run at the same time; else the
                              best are those that are done first */
-    bool whole;           /* options of one piece only, where a node has any */
     const double *prices; /* [tables->n_options] added to the makespan; may be
                              NULL */
 } planner_beam_params;

@@ -2,15 +2,17 @@
 #include "../../core/base/error.h"
 
 #include "beam.h"
-#include "exact.h"
-#include "stretch.h"
+#include "blocks.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Copies of a stretch that are searched. */
+/* Partial schedules that a beam keeps. */
+#define WIDTH 24
+/* Copies of a repeated block that are searched. */
 #define COPIES 6
+/* Rounds of improvement. */
 #define MAX_ROUNDS 4
 
 typedef struct finder {
@@ -22,8 +24,10 @@ typedef struct finder {
     double priced; /* makespan and price of out->options; INFINITY: none yet */
 } finder;
 
-/* ------------------------------------------------------------------------ */
-/* Choices to begin with                                                     */
+static bool has(const finder *f, planner_stage stage)
+{
+    return !(f->params->without & stage);
+}
 
 /* Keeps the trial's options if they are the best so far. */
 static void consider(finder *f)
@@ -41,76 +45,49 @@ static void consider(finder *f)
     memcpy(f->out->options, f->options, n * sizeof *f->options);
 }
 
-/* As much on one device as it takes. */
-static void consider_device(finder *f, uint32_t device)
+static clv_status search_beam(finder *f, bool look_ahead)
 {
-    const planner_tables *t = f->s->tables;
-    for (uint32_t i = 0; i < t->problem->n_nodes; i++) {
-        uint32_t n = t->kinds[t->nodes[i].kind].n_options, o = 0;
-        f->options[i] = 0;
-        for (; o < n; o++) {
-            const planner_parts *parts = planner_tables_parts(t, i, o);
-            if (parts->n == 1 && t->parts[parts->first].device == device)
-                break;
-        }
-        f->options[i] = o < n ? o : 0;
-    }
+    const planner_beam_params params = {.width = f->params->quick ? WIDTH / 2
+                                                                  : WIDTH,
+                                        .look_ahead = look_ahead,
+                                        .prices = f->params->prices};
+    CLV_TRY(planner_beam_search(f->s, &params, f->options));
     consider(f);
+    return CLV_OK;
 }
 
-static clv_status consider_beam(finder *f, uint32_t width, bool look_ahead,
-                                bool whole)
+/* Improves n nodes from `first` on; n 0: all. */
+static clv_status improve(finder *f, uint32_t first, uint32_t n)
 {
-    planner_beam_params params = {.width = width,
-                                  .look_ahead = look_ahead,
-                                  .whole = whole,
-                                  .prices = f->params->prices};
-    planner_improve_params improve = {
-        .max_rounds = MAX_ROUNDS, .whole = true, .prices = params.prices};
-    clv_status status = planner_beam_search(f->s, &params, f->options);
-    if (status)
-        return status;
-    consider(f);
-    if (!whole)
-        return CLV_OK;
-    core_value value;
-    status = planner_improve(f->s, &improve, f->options, NULL, &value);
-    if (!status)
-        consider(f);
-    return status;
+    const planner_improve_params params = {
+        .max_rounds = has(f, PLANNER_STAGE_IMPROVE) ? MAX_ROUNDS : 0,
+        .first = first,
+        .n = n,
+        .prices = f->params->prices};
+    planner_value value;
+    CLV_TRY(planner_improve(f->s, &params, f->out->options,
+                            f->out->alternatives, &value));
+    f->out->ns = value.ns;
+    return CLV_OK;
 }
 
 static clv_status find_plain(finder *f)
 {
-    const planner_tables *t = f->s->tables;
-    planner_improve_params improve = {.max_rounds = MAX_ROUNDS,
-                                      .prices = f->params->prices};
-    core_value value;
+    bool first = has(f, PLANNER_STAGE_FIRST_DONE) && !f->params->quick;
     f->priced = INFINITY;
-    for (uint32_t d = 0; d < t->problem->n_devices; d++)
-        consider_device(f, d);
-    clv_status status = consider_beam(f, f->params->width, true, false);
-    if (status || f->params->quick)
-        return status;
-    status = consider_beam(f, f->params->width, false, false);
-    if (!status)
-        status = consider_beam(f, f->params->width, true, true);
-    if (!status)
-        status = consider_beam(f, 1, false, false);
-    if (!status)
-        status = planner_improve(f->s, &improve, f->out->options,
-                                 f->out->alternatives, &value);
-    if (!status)
-        f->out->ns = value.ns;
-    return status;
+    if (has(f, PLANNER_STAGE_LOOK_AHEAD) || !first)
+        CLV_TRY(search_beam(f, true));
+    if (first)
+        CLV_TRY(search_beam(f, false));
+    return f->params->quick ? CLV_OK : improve(f, 0, 0);
 }
 
 /* ------------------------------------------------------------------------ */
-/* Stretches                                                                 */
+/* Repeated blocks                                                           */
 
 /* The choice of the smaller problem for all copies: that copy is repeated with
- * which it takes least. Answers which. */
-static uint32_t expand(finder *f, const planner_stretch *stretch,
+ * which the whole takes least. Answers which. */
+static uint32_t expand(finder *f, const planner_block *block,
                        const planner_finding *small)
 {
     uint32_t n = f->s->tables->problem->n_nodes, repeated = 0;
@@ -119,100 +96,82 @@ static uint32_t expand(finder *f, const planner_stretch *stretch,
         double before = f->priced;
         for (uint32_t i = 0; i < n; i++)
             f->options[i] =
-                small->options[planner_stretch_map(stretch, COPIES, r, i)];
+                small->options[planner_block_map(block, COPIES, r, i)];
         consider(f);
         repeated = f->priced < before ? r : repeated;
     }
     return repeated;
 }
 
-/* What many copies come to together may be put right in one of them. */
-static clv_status finish(finder *f, const planner_stretch *stretch,
+/* A little time that every copy loses is much in all; improving one of the
+ * repeated copies finds it. Alternatives of the others are the smaller
+ * problem's. */
+static clv_status finish(finder *f, const planner_block *block,
                          const planner_finding *small, uint32_t repeated)
 {
-    const planner_improve_params params = {
-        .max_rounds = MAX_ROUNDS,
-        .n = stretch->period,
-        .first = stretch->begin + (repeated + 1) * stretch->period,
-        .prices = f->params->prices};
     uint32_t n = f->s->tables->problem->n_nodes;
-    core_value value;
-    clv_status status = planner_improve(f->s, &params, f->out->options,
-                                        f->out->alternatives, &value);
-    f->out->ns = value.ns;
-    for (uint32_t i = 0; i < n && !status; i++) {
+    uint32_t first = block->begin + (repeated + 1) * block->period;
+    CLV_TRY(improve(f, first, block->period));
+    for (uint32_t i = 0; i < n; i++) {
         planner_alternative *a = &f->out->alternatives[i];
-        if (i - params.first < params.n)
+        if (i - first < block->period)
             continue;
-        *a = small->alternatives[planner_stretch_map(stretch, COPIES, repeated,
-                                                     i)];
-        a->ns += value.ns - small->ns;
+        *a = small->alternatives[planner_block_map(block, COPIES, repeated, i)];
+        a->ns += f->out->ns - small->ns;
     }
-    return status;
+    return CLV_OK;
 }
 
-static clv_status find_small(finder *f, const planner_stretch *stretch,
+static clv_status find_small(finder *f, const planner_block *block,
                              const planner_solve_node *nodes)
 {
     planner_solve_problem small = *f->s->tables->problem;
+    planner_tables tables;
+    planner_schedule schedule;
     small.nodes = nodes;
-    small.n_nodes -= (stretch->copies - COPIES) * stretch->period;
+    small.n_nodes -= (block->copies - COPIES) * block->period;
+    CLV_TRY(planner_tables_make(&small, &tables));
+    planner_schedule_init(&schedule, &tables);
     planner_finding found = {
         .options = calloc(small.n_nodes, sizeof *found.options),
         .alternatives = calloc(small.n_nodes, sizeof *found.alternatives)};
     clv_status status = found.options && found.alternatives
-                            ? CLV_OK
+                            ? planner_find(&schedule, f->params, &found)
                             : core_no_memory("to search for a plan");
     if (!status)
-        status = planner_find(&small, f->params, &found);
-    if (!status)
-        status = finish(f, stretch, &found, expand(f, stretch, &found));
+        status = finish(f, block, &found, expand(f, block, &found));
     free(found.options);
     free(found.alternatives);
+    planner_tables_finish(&tables);
     return status;
 }
 
 static clv_status find(finder *f)
 {
     const planner_solve_problem *p = f->s->tables->problem;
-    planner_stretch stretch;
+    planner_block block;
     planner_solve_node *nodes;
-    if (!planner_stretch_find(p, COPIES, &stretch))
+    if (!has(f, PLANNER_STAGE_BLOCKS) || !planner_block_find(p, COPIES, &block))
         return find_plain(f);
-    clv_status status = planner_stretch_reduce(p, &stretch, COPIES, &nodes);
+    clv_status status = planner_block_reduce(p, &block, COPIES, &nodes);
     if (status == CLV_ERR_NOT_FOUND)
         return find_plain(f);
-    if (!status) {
-        status = find_small(f, &stretch, nodes);
-        free(nodes);
-    }
+    CLV_TRY(status);
+    status = find_small(f, &block, nodes);
+    free(nodes);
     return status;
 }
 
-clv_status planner_find(const planner_solve_problem *problem,
+clv_status planner_find(const planner_schedule *s,
                         const planner_find_params *params, planner_finding *out)
 {
-    planner_solve_device devices[PLANNER_SOLVE_DEVICES];
-    planner_solve_problem free_problem = *problem;
-    planner_tables tables;
-    planner_schedule schedule;
-    memcpy(devices, problem->devices, problem->n_devices * sizeof *devices);
-    for (uint32_t d = 0; d < problem->n_devices; d++) {
-        devices[d].memory = UINT64_MAX;
-        devices[d].max_share = 1;
-    }
-    free_problem.devices = devices;
-    clv_status status = planner_tables_make(&free_problem, &tables);
-    if (status)
-        return status;
-    planner_schedule_init(&schedule, &tables);
-    finder f = {.s = &schedule, .params = params, .out = out};
-    f.options = calloc(problem->n_nodes, sizeof *f.options);
-    f.state = calloc(1, schedule.state_size);
-    status = f.options && f.state ? find(&f)
-                                  : core_no_memory("to search for a plan");
+    finder f = {.s = s, .params = params, .out = out};
+    f.options = calloc(s->tables->problem->n_nodes, sizeof *f.options);
+    f.state = calloc(1, s->state_size);
+    clv_status status = f.options && f.state
+                            ? find(&f)
+                            : core_no_memory("to search for a plan");
     free(f.options);
     free(f.state);
-    planner_tables_finish(&tables);
     return status;
 }

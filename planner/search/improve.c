@@ -15,7 +15,7 @@ typedef struct improver {
     uint32_t *options; /* the best choice so far */
     planner_totals totals;
     double price;
-    core_value value;
+    planner_value value;
 } improver;
 
 static planner_state *state_at(const improver *m, uint32_t node)
@@ -31,15 +31,19 @@ static bool same_time(double a, double b, double shift)
     return fabs(a - b - shift) < EQUAL_NS;
 }
 
-/* Nothing that is added later can begin before this: it needs what lives. */
+/* Nothing that is added later begins before this, as it needs some result, and
+ * what the host did before this delays no submit of it. */
 static double horizon(const planner_schedule *s, const planner_state *state,
                       uint32_t node)
 {
+    const planner_solve_device *devices = s->tables->problem->devices;
     double first = INFINITY;
     if (!s->tables->nodes[node].rooted)
-        return 0;
+        return -INFINITY;
     for (uint32_t i = 0; i < state->n_slots; i++)
         first = fmin(first, planner_state_slot(s, state, i)->at);
+    for (uint32_t d = 0; d < s->n_devices; d++)
+        first -= fmax(devices[d].submit_ns, devices[d].submit_idle_ns);
     return first;
 }
 
@@ -76,18 +80,25 @@ static bool same_devices(const planner_schedule *s, const pair *p)
 {
     if (p->a->open != p->b->open)
         return false;
-    for (uint32_t d = 0; d < s->n_devices; d++) {
-        if (!planner_state_steps(s, p->a)[d] !=
-            !planner_state_steps(s, p->b)[d])
-            return false;
-        if (!planner_state_steps(s, p->a)[d])
-            continue;
+    for (uint32_t d = 0; d < s->n_devices; d++)
         if (!same_end(p, planner_state_free(s, p->a)[d],
                       planner_state_free(s, p->b)[d]) ||
             !same_end(p, planner_state_sent(s, p->a)[d],
                       planner_state_sent(s, p->b)[d]))
             return false;
-    }
+    return true;
+}
+
+/* Whether the steps of the results before slot i stand in the same order to
+ * that of slot i: waits begin with the latest step. */
+static bool same_order(const planner_schedule *s, const pair *p, uint32_t i)
+{
+    uint32_t a = planner_state_slot(s, p->a, i)->order;
+    uint32_t b = planner_state_slot(s, p->b, i)->order;
+    for (uint32_t j = 0; j < i; j++)
+        if ((planner_state_slot(s, p->a, j)->order < a) !=
+            (planner_state_slot(s, p->b, j)->order < b))
+            return false;
     return true;
 }
 
@@ -118,7 +129,7 @@ static bool same_slots(const planner_schedule *s, const pair *p)
         if (!same_time(x->at, y->at, p->shift) || x->memories != y->memories ||
             (x->step == planner_state_steps(s, a)[x->device]) !=
                 (y->step == planner_state_steps(s, b)[y->device]) ||
-            !same_clock(s, a, x->clock, b, y->clock))
+            !same_clock(s, a, x->clock, b, y->clock) || !same_order(s, p, i))
             return false;
     }
     for (uint32_t d = 0; d < s->n_devices; d++)
@@ -164,10 +175,12 @@ static double try_option(improver *m, uint32_t node, uint32_t option)
     return planner_state_makespan(s, m->trial);
 }
 
-static core_value value_of(const improver *m, const planner_totals *totals,
-                           double ns, double price)
+static planner_value value_of(const improver *m, const planner_totals *totals,
+                              double ns, double price)
 {
-    core_value value = planner_value_of(m->s->tables->problem, totals, ns);
+    planner_value value = {.ns = ns};
+    if (m->params->constrained)
+        value = planner_value_of(m->s->tables->problem, totals, ns);
     value.priced = ns + price;
     return value;
 }
@@ -177,8 +190,8 @@ static double price_of(const improver *m, uint32_t node, uint32_t option)
     return planner_price(m->s->tables, m->params->prices, node, option);
 }
 
-static core_value value_with(const improver *m, uint32_t node, uint32_t option,
-                             double ns)
+static planner_value value_with(const improver *m, uint32_t node,
+                                uint32_t option, double ns)
 {
     const planner_tables *t = m->s->tables;
     planner_totals totals = m->totals;
@@ -189,7 +202,7 @@ static core_value value_with(const improver *m, uint32_t node, uint32_t option,
                         price_of(m, node, option));
 }
 
-/* Makes the states anew from first on. */
+/* Computes the states again from node `first` on. */
 static void set_states(improver *m, uint32_t first)
 {
     const planner_schedule *s = m->s;
@@ -210,11 +223,12 @@ static void set_states(improver *m, uint32_t first)
                         planner_state_makespan(s, state_at(m, n)), m->price);
 }
 
-/* Takes the option, if it is better in truth. */
+/* Takes the option if it is better; try_option() may have been wrong where it
+ * stopped early. */
 static bool take_option(improver *m, uint32_t node, uint32_t option)
 {
     uint32_t old = m->options[node];
-    core_value value = m->value;
+    planner_value value = m->value;
     m->options[node] = option;
     set_states(m, node);
     if (planner_value_better(m->value, value))
@@ -224,24 +238,18 @@ static bool take_option(improver *m, uint32_t node, uint32_t option)
     return false;
 }
 
-static bool is_whole(const planner_tables *t, uint32_t node, uint32_t option)
-{
-    return planner_tables_parts(t, node, option)->n == 1;
-}
-
 /* The best other option becomes the node's alternative, or is taken. */
 static bool improve_node(improver *m, uint32_t node, bool take,
                          planner_alternative *alternative)
 {
     const planner_tables *t = m->s->tables;
-    core_value best = {0};
+    planner_value best = {0};
     *alternative = (planner_alternative){.option = UINT32_MAX};
     for (uint32_t o = 0; o < t->kinds[t->nodes[node].kind].n_options; o++) {
-        if (o == m->options[node] ||
-            (m->params->whole && !is_whole(t, node, o)))
+        if (o == m->options[node])
             continue;
         double ns = try_option(m, node, o);
-        core_value value = value_with(m, node, o, ns);
+        planner_value value = value_with(m, node, o, ns);
         if (alternative->option != UINT32_MAX &&
             !planner_value_better(value, best))
             continue;
@@ -257,7 +265,7 @@ static bool improve_node(improver *m, uint32_t node, bool take,
  * before: then nothing else will come of it. */
 static bool as_before(const improver *m, uint32_t node)
 {
-    const planner_stretch *s = &m->params->stretch;
+    const planner_block *s = &m->params->block;
     uint32_t p = s->period;
     if (!p || node < s->begin + 2 * p || node + p >= s->begin + s->copies * p)
         return false;
@@ -282,7 +290,7 @@ static clv_status make(improver *m)
 clv_status planner_improve(const planner_schedule *s,
                            const planner_improve_params *params,
                            uint32_t *options, planner_alternative *alternatives,
-                           core_value *value)
+                           planner_value *value)
 {
     uint32_t first = params->n ? params->first : 0;
     uint32_t n = params->n ? params->n : s->tables->problem->n_nodes;
@@ -294,13 +302,13 @@ clv_status planner_improve(const planner_schedule *s,
         planner_alternative alternative;
         uint32_t i = first + at;
         rounds += !at;
-        bool known = alternatives && unchanged >= params->stretch.period &&
+        bool known = alternatives && unchanged >= params->block.period &&
                      as_before(&m, i);
         bool changed =
             !known &&
             improve_node(&m, i, rounds <= params->max_rounds, &alternative);
         if (known)
-            alternative = alternatives[i - params->stretch.period];
+            alternative = alternatives[i - params->block.period];
         unchanged = changed ? 0 : unchanged + 1;
         if (alternatives)
             alternatives[i] = alternative;

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "solve.h"
+#include "search.h"
 
 /* Of the pieces of a dep's option, as bits: those of which something is needed,
  * and among them those that are exactly what is needed. */

@@ -1,7 +1,7 @@
 /* Problems for the search, made by hand or at random. */
 #pragma once
 
-#include "../../planner/search/solve.h"
+#include "../../planner/search/search.h"
 
 #include <stdlib.h>
 

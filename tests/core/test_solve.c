@@ -1,9 +1,10 @@
 /* The search against brute force, and its rules case by case. */
+#include "solve_exact.h"
 #include "solve_problem.h"
 
 #include "../../bench/solve_model.h"
 #include "../../planner/search/evaluate.h"
-#include "../../planner/search/value.h"
+#include "../../planner/search/evaluate.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -222,7 +223,7 @@ typedef struct truth {
     planner_tables tables;
     planner_schedule schedule;
     planner_state *state;
-    core_value best;
+    planner_value best;
     uint32_t options[PROBLEM_NODES];
 } truth;
 
@@ -240,7 +241,7 @@ static void truth_finish(truth *t)
     planner_tables_finish(&t->tables);
 }
 
-static core_value truth_value(truth *t)
+static planner_value truth_value(truth *t)
 {
     planner_totals totals = planner_totals_of(&t->tables, t->options);
     return planner_value_of(
@@ -252,7 +253,7 @@ static void try_all(truth *t, uint32_t node)
 {
     const planner_solve_problem *p = t->tables.problem;
     if (node == p->n_nodes) {
-        core_value value = truth_value(t);
+        planner_value value = truth_value(t);
         if (planner_value_better(value, t->best))
             t->best = value;
         return;
@@ -263,7 +264,7 @@ static void try_all(truth *t, uint32_t node)
     }
 }
 
-static core_value best_of_all(const problem *q)
+static planner_value best_of_all(const problem *q)
 {
     truth t = {.best = {INFINITY, INFINITY, INFINITY, INFINITY}};
     truth_make(&t, q);
@@ -273,7 +274,7 @@ static core_value best_of_all(const problem *q)
 }
 
 /* Everything that holds of any answer. */
-static core_value check_solution(const problem *q, const planner_solution *s)
+static planner_value check_solution(const problem *q, const planner_solution *s)
 {
     uint32_t options[PROBLEM_NODES];
     truth t;
@@ -291,14 +292,15 @@ static core_value check_solution(const problem *q, const planner_solution *s)
     assert_ok(planner_solve_evaluate(&q->p, options, NULL, NULL, &ns));
     assert_ns(s->makespan_ns, ns);
     assert_ns(s->energy_nj, energy);
-    core_value value = truth_value(&t);
+    planner_value value = truth_value(&t);
     assert_ns(value.ns, ns);
     truth_finish(&t);
     return value;
 }
 
-/* Each alternative is the best of its node, and takes what it says. */
-static void check_alternatives(const problem *q, const planner_solution *s)
+/* Each alternative takes what it says; best: and is the best of its node. */
+static void check_alternatives(const problem *q, const planner_solution *s,
+                               bool best_ones)
 {
     truth t;
     truth_make(&t, q);
@@ -307,10 +309,11 @@ static void check_alternatives(const problem *q, const planner_solution *s)
     for (uint32_t i = 0; i < q->p.n_nodes; i++) {
         const planner_solve_choice *c = &s->choices[i];
         uint32_t own = t.options[i];
-        core_value best = {INFINITY, INFINITY, INFINITY, INFINITY}, said = best;
+        planner_value best = {INFINITY, INFINITY, INFINITY, INFINITY},
+                      said = best;
         for (uint32_t o = 0; o < q->nodes[i].n_options; o++) {
             t.options[i] = o;
-            core_value value = truth_value(&t);
+            planner_value value = truth_value(&t);
             if (o != own && planner_value_better(value, best))
                 best = value;
             if (q->nodes[i].first_option + o == c->alternative)
@@ -322,73 +325,138 @@ static void check_alternatives(const problem *q, const planner_solution *s)
             continue;
         }
         assert_ns(c->alternative_ns, said.ns);
-        assert_false(planner_value_better(best, said));
+        assert_false(best_ones && planner_value_better(best, said));
     }
     truth_finish(&t);
 }
 
-static void check_optimum(const problem *q, uint64_t seed)
+/* How near answers come to the best ones. */
+typedef struct tally {
+    uint32_t n, optimal;
+    uint32_t broken; /* constraints that could have been kept, or kept better */
+    double sum, worst; /* of ratios of makespans, where both keep to the same */
+} tally;
+
+static planner_value oracle(const problem *q)
+{
+    truth t = {.tables = {0}};
+    planner_value best;
+    truth_make(&t, q);
+    assert_true(exact_possible(&t.tables));
+    best = exact_search(&t.schedule, t.options);
+    truth_finish(&t);
+    return best;
+}
+
+static void check_optimum(const problem *q, uint64_t seed, bool free,
+                          tally *sum)
 {
     planner_solution s;
-    core_value best = best_of_all(q);
+    planner_value best = oracle(q);
     clv_status status = planner_search(&q->p, &s);
-    if (best.memory > 0) {
+    sum->n++;
+    if (status) {
         assert_int_equal(status, CLV_ERR_LIMIT);
         assert_error_says("memory");
+        sum->optimal += best.memory > 0;
+        sum->broken += best.memory <= 0;
         return;
     }
-    assert_ok(status);
-    core_value value = check_solution(q, &s);
-    if (!s.optimal || planner_value_better(best, value) ||
-        planner_value_better(value, best))
-        fail_msg("seed %llu: %.3f ns (%g over), the best are %.3f (%g over)",
+    planner_value value = check_solution(q, &s);
+    if (planner_value_better(value, best))
+        fail_msg("seed %llu: %.3f ns (%g over) are better than the best, %.3f "
+                 "(%g over)",
                  (unsigned long long)seed, value.ns, value.share, best.ns,
                  best.share);
-    check_alternatives(q, &s);
+    sum->optimal += !planner_value_better(best, value);
+    if (value.memory > 0 || value.share > best.share + 1e-9) {
+        sum->broken++;
+    } else if (best.ns > 0) {
+        sum->sum += value.ns / best.ns - 1;
+        sum->worst = fmax(sum->worst, value.ns / best.ns - 1);
+    }
+    check_alternatives(q, &s, free);
     planner_solution_finish(&s);
 }
 
-static void test_brute_force(void **state)
+static void print_tally(const tally *t)
+{
+    print_message("optimal %.1f%%, constraints broken %.1f%%, longer by %.2f%% "
+                  "in the mean, %.1f%% at most\n",
+                  100.0 * t->optimal / t->n, 100.0 * t->broken / t->n,
+                  100 * t->sum / t->n, 100 * t->worst);
+}
+
+static problem *random_problem(test_random *r, uint32_t max_nodes)
+{
+    problem *q = problem_new(1 + test_below(r, 4));
+    uint32_t n = 1 + test_below(r, max_nodes);
+    random_devices(r, q);
+    while (q->p.n_nodes < n)
+        random_node(r, q, 7);
+    return q;
+}
+
+static void restrict_devices(test_random *r, problem *q)
+{
+    for (uint32_t d = 0; d < q->p.n_devices; d++) {
+        if (test_below(r, 2))
+            q->devices[d].memory = test_below(r, 4000);
+        if (test_below(r, 2))
+            q->devices[d].max_share = test_below(r, 11) / 10.0;
+    }
+}
+
+/* The oracle leaves out nothing that matters. */
+static void test_oracle(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 3000; seed++) {
-        test_random r = {seed};
-        problem *q = problem_new(1 + test_below(&r, 4));
-        uint32_t n = 1 + test_below(&r, 3);
-        random_devices(&r, q);
-        while (q->p.n_nodes < n)
-            random_node(&r, q, 7);
+    for (uint64_t seed = 1; seed <= 1000; seed++) {
+        test_random r = {seed * 6007};
+        problem *q = random_problem(&r, 3);
         if (seed % 2)
             random_memories(&r, q);
-        check_optimum(q, seed);
+        if (seed % 3)
+            restrict_devices(&r, q);
+        planner_value best = best_of_all(q), found = oracle(q);
+        assert_false(planner_value_better(best, found));
+        assert_false(planner_value_better(found, best));
         free(q);
     }
+}
+
+static void test_optimum(void **state)
+{
+    (void)state;
+    tally sum = {0};
+    for (uint64_t seed = 1; seed <= 3000; seed++) {
+        test_random r = {seed};
+        problem *q = random_problem(&r, seed % 4 ? 3 : 6);
+        if (seed % 2)
+            random_memories(&r, q);
+        check_optimum(q, seed, true, &sum);
+        free(q);
+    }
+    print_tally(&sum);
+    assert_true(sum.optimal > 0.98 * sum.n && !sum.broken);
+    assert_true(sum.sum / sum.n < 0.001 && sum.worst < 0.2);
 }
 
 static void test_constraints(void **state)
 {
     (void)state;
-    int bound = 0;
+    tally sum = {0};
     for (uint64_t seed = 1; seed <= 2000; seed++) {
         test_random r = {seed * 7919};
-        problem *q = problem_new(1 + test_below(&r, 4));
-        uint32_t n = 1 + test_below(&r, 3);
-        random_devices(&r, q);
-        while (q->p.n_nodes < n)
-            random_node(&r, q, 7);
-        core_value before = best_of_all(q);
-        for (uint32_t d = 0; d < q->p.n_devices; d++) {
-            if (test_below(&r, 2))
-                q->devices[d].memory = test_below(&r, 4000);
-            if (test_below(&r, 2))
-                q->devices[d].max_share = test_below(&r, 11) / 10.0;
-        }
-        core_value best = best_of_all(q);
-        bound += best.ns > before.ns;
-        check_optimum(q, seed);
+        problem *q = random_problem(&r, 3);
+        restrict_devices(&r, q);
+        check_optimum(q, seed, false, &sum);
         free(q);
     }
-    assert_true(bound > 200);
+    print_tally(&sum);
+    assert_true(sum.optimal > 0.9 * sum.n);
+    assert_true(sum.broken < 0.03 * sum.n);
+    assert_true(sum.sum / sum.n < 0.02);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -499,7 +567,7 @@ static void check_no_worse(const problem *q, uint64_t seed)
         fail_msg("seed %llu: %.3f ns, whole nodes take %.3f",
                  (unsigned long long)seed, ns, other);
     free(whole);
-    check_alternatives(q, &s);
+    check_alternatives(q, &s, true);
     planner_solution_finish(&s);
 }
 
@@ -589,7 +657,7 @@ static void test_memory(void **state)
         planner_solution s;
         q->devices[0].memory = 100 * fit + 50;
         assert_ok(planner_search(&q->p, &s));
-        core_value value = check_solution(q, &s);
+        planner_value value = check_solution(q, &s);
         assert_true(planner_value_legal(value));
         assert_ns(value.ns, 10 * fit + 30 * (40 - fit));
         planner_solution_finish(&s);
@@ -611,7 +679,7 @@ static void test_share(void **state)
     planner_solution s;
     q->devices[0].max_share = 0.5;
     assert_ok(planner_search(&q->p, &s));
-    core_value value = check_solution(q, &s);
+    planner_value value = check_solution(q, &s);
     assert_true(planner_value_legal(value));
     assert_ns(value.ns, 600);
     planner_solution_finish(&s);
@@ -677,7 +745,8 @@ int main(void)
         cmocka_unit_test(test_rows_then_channels),
         cmocka_unit_test(test_own_join),
         cmocka_unit_test(test_times),
-        cmocka_unit_test(test_brute_force),
+        cmocka_unit_test(test_oracle),
+        cmocka_unit_test(test_optimum),
         cmocka_unit_test(test_constraints),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_share),

@@ -1,5 +1,5 @@
 /* Problems for the search, made of bytes as they come: refused, or solved. */
-#include "../../planner/search/solve.h"
+#include "../../planner/search/search.h"
 
 #include <math.h>
 #include <stdlib.h>

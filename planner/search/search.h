@@ -24,7 +24,7 @@
  *
  * Search: nodes in order, a beam of partial schedules. A schedule is dropped if
  * another is no later in everything that can still matter: when devices and the
- * host are free, when live values are there and on which devices. A stretch of
+ * host are free, when live values are there and on which devices. A block of
  * nodes that repeats (layers) is searched in a few copies, and the choices of
  * one are given to the rest. What the beam finds is then improved node by node.
  * Problems with few combinations are searched in full.
@@ -107,7 +107,6 @@ typedef struct planner_solution {
     planner_solve_choice *choices; /* [n_nodes] owned */
     double makespan_ns;
     double energy_nj; /* of the pieces */
-    bool optimal;     /* no combination of options is better; else: not known */
 } planner_solution;
 
 /* CLV_ERR_LIMIT: no choice keeps to the devices' memory, or none was found. A
@@ -116,6 +115,19 @@ typedef struct planner_solution {
 clv_status planner_search(const planner_solve_problem *problem,
                           planner_solution *out);
 void planner_solution_finish(planner_solution *solution);
+
+/* What the search consists of, as bits. */
+typedef enum planner_stage {
+    PLANNER_STAGE_LOOK_AHEAD = 1, /* the beam that looks ahead */
+    PLANNER_STAGE_FIRST_DONE = 2, /* the beam of what is done first */
+    PLANNER_STAGE_IMPROVE = 4,    /* improvement node by node */
+    PLANNER_STAGE_BLOCKS = 8,     /* few copies of repeated blocks */
+    PLANNER_STAGE_PRICES = 16,    /* prices for constraints */
+} planner_stage;
+
+/* The search without some stages, to measure what each is worth. */
+clv_status planner_search_without(const planner_solve_problem *problem,
+                                  uint32_t stages, planner_solution *out);
 
 /* When each piece of a full choice begins and ends, by the rules above, and the
  * makespan. options: [n_nodes] indices into options; begin, end: [n_pieces of

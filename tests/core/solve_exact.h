@@ -1,38 +1,43 @@
-#include "exact.h"
+/* The oracle of the search: all combinations of options of a small problem,
+ * with those left out that cannot become the best. */
+#pragma once
 
-#include "evaluate.h"
-#include "value.h"
+#include "../../planner/search/evaluate.h"
+
+#include "test.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_COMBINATIONS (1 << 20)
-#define MAX_NODES 64
+#define EXACT_COMBINATIONS (1 << 20)
+#define EXACT_NODES 64
 
-typedef struct walk {
+typedef struct exact_walk {
     const planner_schedule *s;
-    planner_state *states[MAX_NODES + 1]; /* before each node */
-    planner_totals totals[MAX_NODES + 1];
-    double rest[MAX_NODES + 1]; /* least work of this node and later ones */
-    uint32_t options[MAX_NODES];
+    planner_state *states[EXACT_NODES + 1]; /* before each node */
+    planner_totals totals[EXACT_NODES + 1];
+    double rest[EXACT_NODES + 1]; /* least work of this node and later ones */
+    uint32_t options[EXACT_NODES];
     uint32_t *best;
-    core_value value; /* of best */
-} walk;
+    planner_value value; /* of best */
+} exact_walk;
 
-bool planner_exact_possible(const planner_tables *t)
+/* Whether there are few enough. */
+static inline bool exact_possible(const planner_tables *t)
 {
     uint64_t n = 1;
-    if (t->problem->n_nodes > MAX_NODES)
+    if (t->problem->n_nodes > EXACT_NODES)
         return false;
     for (uint32_t i = 0; i < t->problem->n_nodes; i++) {
         n *= t->kinds[t->nodes[i].kind].n_options;
-        if (n > MAX_COMBINATIONS)
+        if (n > EXACT_COMBINATIONS)
             return false;
     }
     return true;
 }
 
-static double work_of(const planner_tables *t, uint32_t node, uint32_t option)
+static inline double exact_work(const planner_tables *t, uint32_t node,
+                                uint32_t option)
 {
     const planner_parts *parts = planner_tables_parts(t, node, option);
     double ns = 0;
@@ -41,18 +46,18 @@ static double work_of(const planner_tables *t, uint32_t node, uint32_t option)
     return ns;
 }
 
-static double least_work(const planner_tables *t, uint32_t node)
+static inline double exact_least(const planner_tables *t, uint32_t node)
 {
-    double least = work_of(t, node, 0);
+    double least = exact_work(t, node, 0);
     for (uint32_t o = 1; o < t->kinds[t->nodes[node].kind].n_options; o++) {
-        double ns = work_of(t, node, o);
+        double ns = exact_work(t, node, o);
         least = ns < least ? ns : least;
     }
     return least;
 }
 
 /* No choice for the nodes that follow makes the best of it. */
-static bool hopeless(const walk *w, uint32_t node)
+static inline bool exact_hopeless(const exact_walk *w, uint32_t node)
 {
     const planner_solve_problem *p = w->s->tables->problem;
     const planner_state *state = w->states[node];
@@ -70,9 +75,9 @@ static bool hopeless(const walk *w, uint32_t node)
     return planner_value_legal(w->value) && bound >= w->value.ns;
 }
 
-static void visit(walk *w, uint32_t node);
+static inline void exact_visit(exact_walk *w, uint32_t node);
 
-static void try_option(walk *w, uint32_t node, uint32_t option)
+static inline void exact_try(exact_walk *w, uint32_t node, uint32_t option)
 {
     const planner_tables *t = w->s->tables;
     const planner_state *from = w->states[node];
@@ -82,22 +87,22 @@ static void try_option(walk *w, uint32_t node, uint32_t option)
     planner_totals_add(t, &w->totals[node + 1], node, option, 1);
     memcpy(to, from, planner_state_used(w->s, from));
     planner_state_add(w->s, to, node, option, NULL, NULL);
-    visit(w, node + 1);
+    exact_visit(w, node + 1);
 }
 
-/* At most MAX_NODES deep. */
-static void visit(walk *w, uint32_t node)
+/* At most EXACT_NODES deep. */
+static inline void exact_visit(exact_walk *w, uint32_t node)
 {
     const planner_tables *t = w->s->tables;
     const planner_solve_problem *p = t->problem;
-    if (hopeless(w, node))
+    if (exact_hopeless(w, node))
         return;
     if (node < p->n_nodes) {
         for (uint32_t o = 0; o < t->kinds[t->nodes[node].kind].n_options; o++)
-            try_option(w, node, o);
+            exact_try(w, node, o);
         return;
     }
-    core_value value = planner_value_of(
+    planner_value value = planner_value_of(
         p, &w->totals[node], planner_state_makespan(w->s, w->states[node]));
     if (!planner_value_better(value, w->value))
         return;
@@ -105,24 +110,26 @@ static void visit(walk *w, uint32_t node)
     memcpy(w->best, w->options, p->n_nodes * sizeof *w->best);
 }
 
-clv_status planner_exact_search(const planner_schedule *s, uint32_t *options)
+/* options: [n_nodes] a choice that is there already, replaced by the best
+ * one. */
+static inline planner_value exact_search(const planner_schedule *s,
+                                         uint32_t *options)
 {
     const planner_tables *t = s->tables;
     uint32_t n = t->problem->n_nodes;
-    walk w = {.s = s, .best = options};
+    exact_walk w = {.s = s, .best = options};
     char *states = calloc(n + 1, s->state_size);
-    if (!states)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory to search for a plan");
+    assert_non_null(states);
     for (uint32_t i = 0; i <= n; i++)
         w.states[i] = (planner_state *)(states + i * s->state_size);
     for (uint32_t i = n; i-- > 0;)
-        w.rest[i] = w.rest[i + 1] + least_work(t, i);
+        w.rest[i] = w.rest[i + 1] + exact_least(t, i);
     planner_totals totals = planner_totals_of(t, options);
     w.value =
         planner_value_of(t->problem, &totals,
                          planner_evaluate(s, options, w.states[0], NULL, NULL));
     planner_state_begin(s, w.states[0]);
-    visit(&w, 0);
+    exact_visit(&w, 0);
     free(states);
-    return CLV_OK;
+    return w.value;
 }

@@ -1,4 +1,4 @@
-#include "stretch.h"
+#include "blocks.h"
 
 #include <stdlib.h>
 
@@ -16,8 +16,8 @@ static bool same_node(const planner_solve_problem *p, uint32_t i, uint32_t j)
     return true;
 }
 
-bool planner_stretch_find(const planner_solve_problem *p, uint32_t max_copies,
-                          planner_stretch *out)
+bool planner_block_find(const planner_solve_problem *p, uint32_t max_copies,
+                        planner_block *out)
 {
     uint32_t longest = 0;
     for (uint32_t period = 1;
@@ -29,15 +29,15 @@ bool planner_stretch_find(const planner_solve_problem *p, uint32_t max_copies,
             if (run + period <= longest || run / period < max_copies)
                 continue;
             longest = run + period;
-            *out = (planner_stretch){i + 1 - run, period, run / period + 1};
+            *out = (planner_block){i + 1 - run, period, run / period + 1};
         }
     }
     return longest > 0;
 }
 
-clv_status planner_stretch_reduce(const planner_solve_problem *p,
-                                  const planner_stretch *s, uint32_t copies,
-                                  planner_solve_node **nodes)
+clv_status planner_block_reduce(const planner_solve_problem *p,
+                                const planner_block *s, uint32_t copies,
+                                planner_solve_node **nodes)
 {
     uint32_t less = (s->copies - copies) * s->period;
     uint32_t end = s->begin + s->copies * s->period;
@@ -63,8 +63,8 @@ clv_status planner_stretch_reduce(const planner_solve_problem *p,
     return CLV_OK;
 }
 
-uint32_t planner_stretch_map(const planner_stretch *s, uint32_t copies,
-                             uint32_t repeated, uint32_t i)
+uint32_t planner_block_map(const planner_block *s, uint32_t copies,
+                           uint32_t repeated, uint32_t i)
 {
     uint32_t skipped = s->copies - copies;
     if (i < s->begin)

@@ -1,0 +1,220 @@
+#include "search.h"
+#include "../../core/base/error.h"
+#include "blocks.h"
+#include "find.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Rounds of improvement under constraints. */
+#define MAX_ROUNDS 2
+
+/* ------------------------------------------------------------------------ */
+/* Constraints                                                               */
+
+/* Prices tried. */
+#define MAX_TRIES 9
+/* A first price: with it the excess costs this part of the makespan. */
+#define FIRST_PRICE 0.1
+/* The next one, until one is high enough. */
+#define RAISE 4
+
+/* Of a byte or of a ns on a device. */
+typedef struct price {
+    double low, high, now; /* high 0: none that is enough is known */
+    double scale;          /* of a first one */
+} price;
+
+/* Prices on bytes and on working time (Lagrange multipliers) are raised until
+ * the best choice keeps to the constraints. */
+typedef struct constrainer {
+    const planner_schedule *s;
+    planner_find_params params;
+    double *prices; /* [tables->n_options] */
+    planner_finding trial;
+    price bytes[PLANNER_SOLVE_DEVICES], ns[PLANNER_SOLVE_DEVICES];
+    planner_finding *best;
+    planner_value value; /* of best */
+} constrainer;
+
+static void set_prices(constrainer *c)
+{
+    const planner_tables *t = c->s->tables;
+    for (uint32_t o = 0; o < t->n_options; o++) {
+        const planner_parts *parts = &t->options[o];
+        c->prices[o] = 0;
+        for (uint32_t i = 0; i < parts->n; i++) {
+            const planner_part_need *part = &t->parts[parts->first + i];
+            c->prices[o] += c->bytes[part->device].now * part->weight_bytes +
+                            c->ns[part->device].now * part->ns;
+        }
+    }
+}
+
+static void move_price(price *p, bool over)
+{
+    if (over)
+        p->low = p->now;
+    else if (p->now > 0)
+        p->high = p->now;
+    else
+        return;
+    if (p->high > 0)
+        p->now = (p->low + p->high) / 2;
+    else
+        p->now = p->low > 0 ? p->low * RAISE : p->scale;
+}
+
+/* By what the choice takes of each device. */
+static void move_prices(constrainer *c, const planner_finding *found)
+{
+    const planner_solve_problem *p = c->s->tables->problem;
+    planner_totals totals = planner_totals_of(c->s->tables, found->options);
+    for (uint32_t d = 0; d < p->n_devices; d++) {
+        const planner_solve_device *dev = &p->devices[d];
+        bool full =
+            dev->memory != UINT64_MAX && totals.bytes[d] > (double)dev->memory;
+        bool busy =
+            dev->max_share < 1 && totals.ns[d] > dev->max_share * found->ns;
+        if (!c->bytes[d].scale && full)
+            c->bytes[d].scale = FIRST_PRICE * found->ns / totals.bytes[d];
+        if (!c->ns[d].scale && busy)
+            c->ns[d].scale = FIRST_PRICE * found->ns / totals.ns[d];
+        move_price(&c->bytes[d], full);
+        move_price(&c->ns[d], busy);
+    }
+}
+
+static planner_value value_of(const planner_schedule *s,
+                              const planner_finding *found)
+{
+    planner_totals totals = planner_totals_of(s->tables, found->options);
+    return planner_value_of(s->tables->problem, &totals, found->ns);
+}
+
+static clv_status try_prices(constrainer *c)
+{
+    size_t size = c->s->tables->problem->n_nodes * sizeof *c->best->options;
+    move_prices(c, c->best);
+    for (int i = 0; i < MAX_TRIES; i++) {
+        set_prices(c);
+        CLV_TRY(planner_find(c->s, &c->params, &c->trial));
+        planner_value value = value_of(c->s, &c->trial);
+        if (planner_value_better(value, c->value)) {
+            c->value = value;
+            memcpy(c->best->options, c->trial.options, size);
+            c->best->ns = value.ns;
+        }
+        move_prices(c, &c->trial);
+    }
+    return CLV_OK;
+}
+
+/* Replaces a choice that breaks constraints by one that does not, or breaks
+ * them less. */
+static clv_status constrain(const planner_schedule *s, uint32_t without,
+                            planner_finding *found)
+{
+    size_t n = s->tables->problem->n_nodes;
+    constrainer c = {.s = s,
+                     .params = {.quick = true, .without = without},
+                     .best = found,
+                     .value = value_of(s, found)};
+    c.params.prices = c.prices = calloc(s->tables->n_options, sizeof *c.prices);
+    c.trial.options = calloc(n, sizeof *c.trial.options);
+    c.trial.alternatives = calloc(n, sizeof *c.trial.alternatives);
+    clv_status status = c.prices && c.trial.options && c.trial.alternatives
+                            ? try_prices(&c)
+                            : core_no_memory("to search for a plan");
+    free(c.prices);
+    free(c.trial.options);
+    free(c.trial.alternatives);
+    return status;
+}
+
+/* The choice under the problem's own constraints. A price moves all copies of a
+ * block at once; improvement moves them one by one, up to the limit. */
+static clv_status settle(const planner_schedule *s, uint32_t without,
+                         planner_finding *found)
+{
+    planner_improve_params params = {.max_rounds = MAX_ROUNDS,
+                                     .constrained = true};
+    planner_value value = value_of(s, found);
+    if (planner_value_legal(value))
+        return CLV_OK;
+    if (!(without & PLANNER_STAGE_PRICES))
+        CLV_TRY(constrain(s, without, found));
+    planner_block_find(s->tables->problem, 2, &params.block);
+    CLV_TRY(planner_improve(s, &params, found->options, found->alternatives,
+                            &value));
+    found->ns = value.ns;
+    return value.memory <= 0
+               ? CLV_OK
+               : clv_error(CLV_ERR_LIMIT,
+                           "the weights do not fit the devices' memory: %.0f "
+                           "MiB are too many in the best division found; give "
+                           "devices more or use more of them",
+                           value.memory / 1048576);
+}
+
+/* ------------------------------------------------------------------------ */
+
+static void fill(const planner_solve_problem *p, const planner_finding *found,
+                 planner_solution *out)
+{
+    out->makespan_ns = found->ns;
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        uint32_t first = p->nodes[i].first_option;
+        const planner_alternative *a = &found->alternatives[i];
+        const planner_solve_option *option =
+            &p->options[first + found->options[i]];
+        out->choices[i] = (planner_solve_choice){
+            .option = first + found->options[i],
+            .alternative =
+                a->option == UINT32_MAX ? a->option : first + a->option,
+            .alternative_ns = a->option == UINT32_MAX ? 0 : a->ns,
+        };
+        for (uint32_t k = 0; k < option->n_pieces; k++)
+            out->energy_nj += p->pieces[option->first_piece + k].energy_nj;
+    }
+}
+
+clv_status planner_search_without(const planner_solve_problem *problem,
+                                  uint32_t stages, planner_solution *out)
+{
+    const planner_find_params params = {.without = stages};
+    planner_tables tables;
+    planner_schedule schedule;
+    planner_finding found = {0};
+    *out = (planner_solution){0};
+    CLV_TRY(planner_tables_make(problem, &tables));
+    planner_schedule_init(&schedule, &tables);
+    found.options = calloc(problem->n_nodes, sizeof *found.options);
+    found.alternatives = calloc(problem->n_nodes, sizeof *found.alternatives);
+    out->choices = calloc(problem->n_nodes, sizeof *out->choices);
+    clv_status status = found.options && found.alternatives && out->choices
+                            ? planner_find(&schedule, &params, &found)
+                            : core_no_memory("to search for a plan");
+    if (!status)
+        status = settle(&schedule, stages, &found);
+    if (!status)
+        fill(problem, &found, out);
+    else
+        planner_solution_finish(out);
+    free(found.options);
+    free(found.alternatives);
+    planner_tables_finish(&tables);
+    return status;
+}
+
+clv_status planner_search(const planner_solve_problem *problem,
+                          planner_solution *out)
+{
+    return planner_search_without(problem, 0, out);
+}
+
+void planner_solution_finish(planner_solution *solution)
+{
+    free(solution->choices);
+    *solution = (planner_solution){0};
+}
