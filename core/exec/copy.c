@@ -39,7 +39,7 @@ static clv_status place_copy(clv_exec *exec, uint32_t s, core_exec_copy *copy)
     if (planned_device(exec, s)->staged)
         return CLV_OK;
     clv_status status = core_tensor_object(exec->arena, d->dev, plan->align,
-                                           CORE_HOLD_IMPORT, &arena);
+                                           CORE_HOLD_IMPORT, NULL, &arena);
     if (status)
         return status;
     copy->host_buffer = arena->buffer;
@@ -103,7 +103,7 @@ clv_status core_exec_set_copies(clv_exec *exec, uint32_t s, clv_value value,
             status = core_tensor_local(tensor, device->dev, &dense, &own);
         if (!status && !device->staged)
             status = core_tensor_object(tensor, device->dev, 1,
-                                        CORE_HOLD_IMPORT, &import);
+                                        CORE_HOLD_IMPORT, NULL, &import);
         if (status)
             return status;
         if (!commit)

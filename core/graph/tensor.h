@@ -71,19 +71,15 @@ static inline core_runs core_tensor_whole(const clv_tensor *tensor)
 {
     return (core_runs){0, tensor->size, tensor->size, 1};
 }
-/* The object on dev that holds the whole tensor, for an align and holding as
- * core_tensor_holding() was asked and said; made now if there is none yet.
- * Owned by the tensor. */
+/* The object on dev that holds these ranges of the tensor's bytes; NULL: all of
+ * them. align and holding: as core_tensor_holding() was asked and answered. The
+ * object is made now if there is none yet. Owned by the tensor. */
 clv_status core_tensor_object(clv_tensor *tensor, clv_device *dev,
                               uint64_t align, uint32_t holding,
-                              const core_object **out);
-/* The same for some of its bytes alone, in memory of the device. */
-clv_status core_tensor_slice(clv_tensor *tensor, clv_device *dev,
-                             uint64_t align, const core_runs *range,
-                             const core_object **out);
-/* Whether there is one already. */
-bool core_tensor_has_slice(clv_tensor *tensor, const clv_device *dev,
-                           uint64_t align, const core_runs *range);
+                              const core_runs *range, const core_object **out);
+/* Whether there is a copy of these ranges on dev already. */
+bool core_tensor_has_copy(clv_tensor *tensor, const clv_device *dev,
+                          uint64_t align, const core_runs *range);
 /* Whether dev has memory for a copy of this size. The same errors. */
 clv_status core_tensor_can_copy(const clv_device *dev, uint64_t size,
                                 uint64_t align);
