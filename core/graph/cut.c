@@ -440,7 +440,7 @@ static bool first_of_output(const core_piece *full, uint32_t i)
     return true;
 }
 
-/* full and partials have room for n. */
+/* full and partials: [n]. */
 static bool cut_node(cutter *c, const core_piece *full, uint32_t n,
                      uint32_t first_index, clv_value *partials)
 {
@@ -481,7 +481,8 @@ static clv_status cut_all(cutter *c, const core_piece *pieces, uint32_t n,
                                pieces[at].node);
 }
 
-/* A piece by itself, and what would join its sum with another. */
+/* Adds a piece by itself, and the node that would add its partial sum to
+ * another. */
 static bool try_piece(cutter *c, const core_piece *full, uint32_t index)
 {
     bool sums = sums_channels(c->source, full);

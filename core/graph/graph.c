@@ -26,7 +26,7 @@ static bool usable(clv_graph *g)
     return g && !g->status;
 }
 
-/* Room for one more in arrays that grow together; values may be NULL. */
+/* Grows two arrays for one more element; values may be NULL. */
 static bool reserve(clv_graph *g, uint32_t n, uint32_t *capacity, void **array,
                     size_t element, void **values, size_t value)
 {
