@@ -4,9 +4,10 @@
  */
 #pragma once
 
-#include "hash.h"
 #include "roofline.h"
 #include "systolic.h"
+
+#include <cleave/plugin_blob.h>
 
 #define NPU_MAX_LENGTHS 32
 #define NPU_MAX_DEVICES 32
