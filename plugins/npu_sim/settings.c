@@ -25,7 +25,7 @@ const clv_option npu_options[NPU_N_OPTIONS] = {
         .help = "time that only the simulation has, or the host's, with work "
                 "that takes as long as it would"),
     KEY(BOOL, PLUGIN, "compute", "on",
-        .help = "work out results; off: only time, outputs stay as they were"),
+        .help = "compute results; off: only time, outputs stay as they were"),
     KEY(FLOAT, PLUGIN, "memory_bandwidth", "0", .min = 0, .max = 100000,
         .help = "GB/s that all devices share; 0: each has its own"),
     KEY(INT, PLUGIN, "memory_size", "0", .min = 0, .max = 16777216,
@@ -34,7 +34,7 @@ const clv_option npu_options[NPU_N_OPTIONS] = {
     KEY(STRING, DEVICE, "title", "", .help = "the device's name for people"),
     CHOICE("kind", "npu", "npu|gpu|cpu", "what it is"),
     CHOICE("model", "systolic", "systolic|roofline",
-           "how its time is worked out: arrays of multipliers, or computing "
+           "how its time is computed: arrays of multipliers, or computing "
            "against memory"),
     CHOICE("ops", "all", "matmul|all", "what it takes"),
     KEY(BOOL, DEVICE, "flag_wait", "on",
