@@ -1,4 +1,7 @@
-/* Programs as bytes. */
+/*
+ * Programs as bytes: the graph with its bucket. They hold nothing of the
+ * weights, so one program serves all layers of a shape.
+ */
 #include "npu_sim_build_id.h"
 #include "program.h"
 
