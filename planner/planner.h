@@ -19,12 +19,6 @@ clv_status planner_from_pieces(clv_context *ctx, clv_graph *graph,
                                const core_piece *pieces, uint32_t n_pieces,
                                clv_plan **out);
 
-/* The same with a say in how parts are joined to steps: early ends them where
- * another device needs something. */
-clv_status planner_make(clv_context *ctx, clv_graph *graph,
-                        const clv_plan_params *params, const core_piece *pieces,
-                        uint32_t n_pieces, bool early, clv_plan **out);
-
 /* The best plan for the devices of `plan`, which is not changed; caps as
  * planner_place(). CLV_ERR_NOT_FOUND: what some node costs is not known. */
 clv_status planner_plan_by_costs(const clv_plan *plan, clv_graph *graph,
@@ -34,5 +28,5 @@ clv_status planner_plan_by_costs(const clv_plan *plan, clv_graph *graph,
 /* A forecast by the profiles of the plan's devices, in memory or in the cache;
  * nothing is measured. symbols as planner_forecast_make(); CLV_ERR_NOT_FOUND
  * where a cost is not known. */
-clv_status planner_foresee(const clv_plan *plan, const int64_t *symbols,
+clv_status planner_predict(const clv_plan *plan, const int64_t *symbols,
                            core_forecast **out);

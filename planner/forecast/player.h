@@ -51,9 +51,8 @@ void planner_play_finish(planner_play *play);
 void planner_play_until(planner_play *play, double ns);
 /* The step's submit ended at core_forecast.submits[step].end_ns. */
 void planner_play_push(planner_play *play, uint32_t step);
+/* The next thing happens; false if nothing does by itself. */
+bool planner_play_event(planner_play *play);
 /* Lets things happen until the device has done so many steps; false if it never
  * will. */
 bool planner_play_reach(planner_play *play, uint32_t device, uint64_t value);
-
-/* forecast_rates.c: sets the speeds of all lanes. */
-void planner_play_speeds(planner_play *play);
