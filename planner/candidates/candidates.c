@@ -80,32 +80,6 @@ static void describe_devices(planner_maker *m)
 /* ------------------------------------------------------------------------ */
 /* Whole nodes                                                               */
 
-/* Each whole draft beside the others: what a device is slowed down to while the
- * rest do the same. */
-static void crowd(planner_maker *m, uint32_t kind)
-{
-    planner_drafts *drafts = &m->drafts[kind];
-    planner_demand demands[PLANNER_SHARE_DEVICES];
-    clv_device *devs[PLANNER_SHARE_DEVICES];
-    double ns[PLANNER_SHARE_DEVICES];
-    uint32_t n = drafts->n;
-    if (n < 2 || n > PLANNER_SHARE_DEVICES)
-        return;
-    /* Of equal length, so that none is alone at the end. */
-    for (uint32_t i = 0; i < n; i++) {
-        const planner_draft *d = &drafts->list[i];
-        demands[i] =
-            (planner_demand){1, d->ns[0] > 0 ? d->bytes[0] / d->ns[0] : 0};
-        devs[i] = planner_maker_device(m, d->cuts[0].device);
-    }
-    planner_contend(demands, n, m->costs->bandwidth(m->costs->ctx, devs, n),
-                    ns);
-    for (uint32_t i = 0; i < n; i++) {
-        double slow = m->costs->slowdown(m->costs->ctx, devs, n, i);
-        drafts->list[i].crowded = ns[i] > slow ? ns[i] : slow;
-    }
-}
-
 static clv_status draft_whole(planner_maker *m, uint32_t kind)
 {
     uint32_t node = m->kinds.kinds[kind].first, takers = 0, last = 0;
@@ -120,9 +94,10 @@ static clv_status draft_whole(planner_maker *m, uint32_t kind)
         m->takes[kind * m->n_devices + d] = true;
         takers++;
         last = d;
-        planner_draft draft = {.cuts = {{.node = node, .device = d}},
-                               .n = 1,
-                               .lead = PLANNER_NO_LEAD};
+        planner_draft draft = {
+            .cuts = {{.node = node, .device = d}},
+            .n = 1,
+        };
         status = planner_draft_add(m, kind, &draft);
     }
     if (status || m->drafts[kind].n || takers != 1)
@@ -131,9 +106,10 @@ static clv_status draft_whole(planner_maker *m, uint32_t kind)
     planner_draft *only = calloc(1, sizeof *only);
     if (!only)
         return core_no_memory("for a plan");
-    *only = (planner_draft){.cuts = {{.node = node, .device = last}},
-                            .n = 1,
-                            .lead = PLANNER_NO_LEAD};
+    *only = (planner_draft){
+        .cuts = {{.node = node, .device = last}},
+        .n = 1,
+    };
     m->drafts[kind].list = only;
     m->drafts[kind].n = m->drafts[kind].capacity = 1;
     return CLV_OK;
@@ -176,9 +152,7 @@ static clv_status take_arrays(const planner_maker *m, planner_candidates *out)
     out->options = calloc(n_options + 1u, sizeof *out->options);
     out->pieces = calloc(n_pieces + 1u, sizeof *out->pieces);
     out->cuts = calloc(n_pieces + 1u, sizeof *out->cuts);
-    out->crowded = calloc(n_pieces + 1u, sizeof *out->crowded);
-    return out->nodes && out->options && out->pieces && out->cuts &&
-                   out->crowded
+    return out->nodes && out->options && out->pieces && out->cuts
                ? CLV_OK
                : core_no_memory("for a plan");
 }
@@ -191,8 +165,6 @@ static void add_pieces(const planner_maker *m, const planner_draft *draft,
     for (uint32_t i = 0; i < draft->n; i++, n++) {
         const core_piece *cut = &draft->cuts[i];
         out->cuts[n] = *cut;
-        out->crowded[n] =
-            draft->ns[i] * (draft->crowded > 1 ? draft->crowded : 1);
         planner_solve_piece *p = &out->pieces[n];
         *p = (planner_solve_piece){.device = cut->device,
                                    .ns = draft->ns[i],
@@ -207,7 +179,6 @@ static void add_pieces(const planner_maker *m, const planner_draft *draft,
         const core_piece *first = &draft->cuts[draft->joins[i]];
         out->cuts[n] =
             (core_piece){.node = CORE_NO_PIECE, .device = first->device};
-        out->crowded[n] = draft->join_ns[i];
         out->pieces[n] =
             (planner_solve_piece){.device = first->device,
                                   .joins = true,
@@ -313,7 +284,6 @@ static clv_status make_drafts(planner_maker *m)
                             : core_no_memory("for a plan");
     for (uint32_t k = 0; k < n && !status; k++) {
         status = draft_whole(m, k);
-        crowd(m, k);
     }
     if (!status && m->strategy == PLANNER_STRATEGY_TENSOR && m->n_devices > 1)
         status = planner_draft_points(m);
@@ -386,6 +356,5 @@ void planner_candidates_finish(planner_candidates *candidates)
     free(candidates->options);
     free(candidates->pieces);
     free(candidates->cuts);
-    free(candidates->crowded);
     *candidates = (planner_candidates){0};
 }

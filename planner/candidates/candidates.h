@@ -32,9 +32,6 @@ typedef struct planner_candidates {
                          have them; of joins: node CORE_NO_PIECE.
                          Nodes of one kind share their options, so
                          the node is the first one of its kind */
-    double *crowded;  /* [problem.n_pieces] ns of the pieces if other
-                         devices never rest: of whole nodes more than
-                         alone, where the memory is what they lack */
 } planner_candidates;
 
 /* caps[d * n_nodes + i]: what device d answered for node i. CLV_ERR_UNSUPPORTED

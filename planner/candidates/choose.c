@@ -7,26 +7,13 @@
 /* More than are kept, as some may be refused. */
 #define ASKED (PLANNER_MAX_OPTIONS * 3 / 2)
 
-/* A draft in the order of promise: the best of each way to cut come first. */
-typedef struct entry {
-    planner_draft draft;
-    uint32_t place; /* among those cut along the same axes, by time */
-} entry;
-
+/* Whole ones first. */
 static int by_time(const void *a, const void *b)
 {
-    const entry *p = a, *q = b;
-    return (p->draft.time > q->draft.time) - (p->draft.time < q->draft.time);
-}
-
-static int by_place(const void *a, const void *b)
-{
-    const entry *p = a, *q = b;
-    if (p->draft.axes == 0 || q->draft.axes == 0) /* whole ones first */
-        return (p->draft.axes != 0) - (q->draft.axes != 0);
-    if (p->place != q->place)
-        return p->place < q->place ? -1 : 1;
-    return by_time(a, b);
+    const planner_draft *p = a, *q = b;
+    if (!p->axes || !q->axes)
+        return (p->axes != 0) - (q->axes != 0);
+    return (p->time > q->time) - (p->time < q->time);
 }
 
 static uint32_t n_whole(const planner_drafts *drafts)
@@ -37,25 +24,14 @@ static uint32_t n_whole(const planner_drafts *drafts)
     return n;
 }
 
-/* Sorts by promise, keeps the whole ones and `most` others. */
-static bool shorten(planner_drafts *drafts, uint32_t most)
+/* Keeps the whole ones and the `most` fastest others. */
+static void shorten(planner_drafts *drafts, uint32_t most)
 {
-    uint32_t n = drafts->n, seen[1 << CORE_AXIS_COUNT] = {0}, kept = 0;
-    entry *list = calloc(n + 1u, sizeof *list);
-    if (!list)
-        return false;
-    for (uint32_t i = 0; i < n; i++)
-        list[i].draft = drafts->list[i];
-    qsort(list, n, sizeof *list, by_time);
-    for (uint32_t i = 0; i < n; i++)
-        list[i].place = seen[list[i].draft.axes]++;
-    qsort(list, n, sizeof *list, by_place);
+    if (drafts->n)
+        qsort(drafts->list, drafts->n, sizeof *drafts->list, by_time);
     most += n_whole(drafts);
-    for (uint32_t i = 0; i < n && kept < most; i++)
-        drafts->list[kept++] = list[i].draft;
-    drafts->n = kept;
-    free(list);
-    return true;
+    if (drafts->n > most)
+        drafts->n = most;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -133,7 +109,7 @@ static void drop_refused(planner_drafts *drafts)
 }
 
 /* A device may bound into how many parts a node is cut. */
-static void drop_crowds(const planner_maker *m, uint32_t kind)
+static void drop_divided(const planner_maker *m, uint32_t kind)
 {
     planner_drafts *drafts = &m->drafts[kind];
     for (uint32_t i = 0; i < drafts->n; i++) {
@@ -155,9 +131,8 @@ clv_status planner_drafts_choose(planner_maker *m)
     uint32_t n = 0;
     clv_status status = CLV_OK;
     for (uint32_t k = 0; k < m->kinds.n_kinds; k++) {
-        drop_crowds(m, k);
-        if (!shorten(&m->drafts[k], ASKED))
-            return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
+        drop_divided(m, k);
+        shorten(&m->drafts[k], ASKED);
         for (uint32_t i = 0; i < m->drafts[k].n; i++)
             n += m->drafts[k].list[i].n;
     }
@@ -169,8 +144,7 @@ clv_status planner_drafts_choose(planner_maker *m)
         status = ask(m, d, &q);
     for (uint32_t k = 0; k < m->kinds.n_kinds && !status; k++) {
         drop_refused(&m->drafts[k]);
-        if (!shorten(&m->drafts[k], PLANNER_MAX_OPTIONS))
-            status = clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
+        shorten(&m->drafts[k], PLANNER_MAX_OPTIONS);
     }
     free(q.pieces);
     free(q.owners);

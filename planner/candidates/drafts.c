@@ -212,41 +212,12 @@ static bool weigh_pieces(const planner_maker *m, planner_draft *d, tally *t)
     return true;
 }
 
-/* The device with most to do is given its work first: the others' submits pass
- * while it works. Pieces of one device stay in their order. */
-static void order_pieces(planner_draft *d, const tally *t)
-{
-    planner_draft sorted = *d;
-    bool used[PLANNER_SHARE_DEVICES] = {0};
-    uint32_t at = 0;
-    for (uint32_t k = 0; k < t->team.n; k++) {
-        uint32_t next = t->team.n;
-        for (uint32_t i = 0; i < t->team.n; i++)
-            if (!used[i] &&
-                (next == t->team.n || t->team.devices[i] == d->lead ||
-                 (t->team.devices[next] != d->lead && t->ns[i] > t->ns[next])))
-                next = i;
-        used[next] = true;
-        for (uint32_t i = 0; i < d->n; i++) {
-            if (d->cuts[i].device != t->team.devices[next])
-                continue;
-            sorted.cuts[at] = d->cuts[i];
-            sorted.ns[at] = d->ns[i];
-            sorted.bytes[at] = d->bytes[i];
-            sorted.energy_nj[at] = d->energy_nj[i];
-            sorted.weight_bytes[at++] = d->weight_bytes[i];
-        }
-    }
-    *d = sorted;
-}
-
 static bool weigh(const planner_maker *m, planner_draft *d)
 {
     tally t = {.team.n = 0};
     if (!weigh_pieces(m, d, &t))
         return false;
     run_together(m, &t);
-    order_pieces(d, &t);
     if (!weigh_joins(m, d))
         return false;
     d->time = 0;

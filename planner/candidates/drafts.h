@@ -21,18 +21,13 @@ typedef struct planner_draft {
     double bytes[PLANNER_DRAFT_PIECES], energy_nj[PLANNER_DRAFT_PIECES];
     uint64_t weight_bytes[PLANNER_DRAFT_PIECES];
     uint32_t n;
-    uint32_t lead; /* device whose pieces come first, or PLANNER_NO_LEAD */
     uint32_t joins[PLANNER_DRAFT_PIECES]; /* pieces whose sums are joined with
                                           later ones of the same output */
     double join_ns[PLANNER_DRAFT_PIECES], join_nj[PLANNER_DRAFT_PIECES];
     uint32_t n_joins;
-    uint32_t axes;  /* bits: cut along them */
-    double crowded; /* of a whole one: how much longer it takes while the other
-                       devices are at such work too */
-    double time;    /* until all are done, if they began now */
+    uint32_t axes; /* bits: cut along them */
+    double time;   /* until all are done, if they began now */
 } planner_draft;
-
-#define PLANNER_NO_LEAD 0xffffffffu
 
 typedef struct planner_drafts {
     planner_draft *list;

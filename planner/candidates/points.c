@@ -233,7 +233,7 @@ static bool make_draft(const planner_maker *m, uint32_t kind, uint32_t axis,
     uint32_t node = m->kinds.kinds[kind].first;
     int64_t extent = core_cut_extent(m->graph, node, axis), begin = 0;
     int64_t step = planner_step_of(m, kind, axis, &point->team);
-    *draft = (planner_draft){.lead = PLANNER_NO_LEAD};
+    *draft = (planner_draft){.n = 0};
     for (uint32_t i = 0; i < point->team.n; i++) {
         int64_t end;
         if (!step || __builtin_mul_overflow(extent, point->num[i], &end) ||
@@ -254,6 +254,18 @@ static bool make_draft(const planner_maker *m, uint32_t kind, uint32_t axis,
     return begin == extent;
 }
 
+/* Puts the pieces of a device before the others. */
+static void put_first(planner_draft *draft, uint32_t device)
+{
+    core_piece cuts[PLANNER_DRAFT_PIECES];
+    uint32_t n = 0;
+    for (int first = 1; first >= 0; first--)
+        for (uint32_t i = 0; i < draft->n; i++)
+            if ((draft->cuts[i].device == device) == first)
+                cuts[n++] = draft->cuts[i];
+    memcpy(draft->cuts, cuts, n * sizeof *cuts);
+}
+
 static clv_status draft_point(planner_maker *m, const planner_member *member,
                               const planner_cut_point *point)
 {
@@ -270,7 +282,7 @@ static clv_status draft_point(planner_maker *m, const planner_member *member,
     bool sums = member->axis == CORE_AXIS_CHANNELS;
     for (uint32_t i = 0; i < (sums ? point->team.n : 1) && !status; i++) {
         if (sums)
-            draft.lead = point->team.devices[i];
+            put_first(&draft, point->team.devices[i]);
         status = planner_draft_add(m, member->kind, &draft);
     }
     return status;

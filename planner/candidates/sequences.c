@@ -14,7 +14,6 @@
 /* Programs shorter than this part of the sequence gain nothing. */
 #define SHORTEST 32
 #define MAX_ROWS 65536
-#define MATTERS 0.05
 
 typedef struct found {
     planner_team team;
@@ -285,16 +284,6 @@ static clv_status search_team(planner_maker *m, const planner_team *team,
     if (!s->rests)
         return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
     find_layouts(s);
-    const planner_member *all[64];
-    uint32_t n = s->n_members;
-    memcpy(all, s->members, n * sizeof *all);
-    double whole = cost_of(s, s->team.devices[0], 0, s->rows).ns;
-    for (uint32_t i = 0; i < n && n > 1; i++) {
-        s->members[0] = all[i];
-        s->n_members = 1;
-        if (cost_of(s, s->team.devices[0], 0, s->rows).ns > MATTERS * whole)
-            find_layouts(s);
-    }
     free(s->rests);
     s->rests = NULL;
     return CLV_OK;
@@ -308,7 +297,7 @@ static bool make_draft(const search *s, const planner_member *member,
 {
     int64_t begin = 0;
     core_piece piece = {.node = s->m->kinds.kinds[member->kind].first};
-    *draft = (planner_draft){.lead = PLANNER_NO_LEAD};
+    *draft = (planner_draft){.n = 0};
     for (uint32_t d = 0; d < f->team.n; d++) {
         piece.device = f->team.devices[d];
         for (uint32_t i = 0; i < PLANNER_MAX_RUNS; i++) {
