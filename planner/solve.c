@@ -26,6 +26,9 @@
  * forecast do not agree to the last percent. */
 #define SAME_SHARE 0.005
 
+/* Searches at most where the forecast says that max_share is exceeded. */
+#define SHARE_ROUNDS 3
+
 /* A plan whose workloads turn out to take longer or shorter than models had it
  * is made again, so many times. */
 #define ROUNDS 12
@@ -240,10 +243,28 @@ static clv_status consider_device(solver *v, uint32_t device)
     return v->best && status != CLV_ERR_NO_MEMORY ? CLV_OK : status;
 }
 
+/* Work takes longer beside others than the search counts: it is given less of
+ * the devices whose max_share the best plan exceeds. False: there are none. */
+static bool tighten_shares(solver *v)
+{
+    const core_forecast *f = v->best ? v->best->forecast : NULL;
+    if (!f || share_over(v->best) <= SAME_SHARE)
+        return false;
+    for (uint32_t d = 0; d < v->plan->n_devices; d++) {
+        double share = f->busy_ns[d] / f->makespan_ns;
+        double most = core_device_max_share(v->devices[d]);
+        if (most < 1 && share > most)
+            v->c.devices[d].max_share *= most / share;
+    }
+    return true;
+}
+
 static clv_status find_best(solver *v)
 {
-    CLV_TRY(consider_search(v, PLANNER_STAGE_FIRST_DONE));
-    CLV_TRY(consider_search(v, PLANNER_STAGE_LOOK_AHEAD));
+    for (uint32_t i = 0; !i || (i < SHARE_ROUNDS && tighten_shares(v)); i++) {
+        CLV_TRY(consider_search(v, PLANNER_STAGE_FIRST_DONE));
+        CLV_TRY(consider_search(v, PLANNER_STAGE_LOOK_AHEAD));
+    }
     for (uint32_t d = 0; d < v->plan->n_devices; d++)
         CLV_TRY(consider_device(v, d));
     return CLV_OK;

@@ -155,85 +155,31 @@ static bool weigh_joins(const planner_maker *m, planner_draft *d)
 /* ------------------------------------------------------------------------ */
 /* Weighing                                                                  */
 
-/* What each device has to do in all. */
-typedef struct tally {
-    planner_team team;
-    planner_demand sums[PLANNER_SHARE_DEVICES];
-    double ns[PLANNER_SHARE_DEVICES]; /* while all work */
-} tally;
-
-static uint32_t place_in(const planner_team *team, uint32_t device)
+/* Each piece by its time alone: that devices contend for the memory is the
+ * forecast's to count, which knows what else they do. */
+static bool weigh(const planner_maker *m, planner_draft *d)
 {
-    uint32_t i = 0;
-    while (i < team->n && team->devices[i] != device)
-        i++;
-    return i;
-}
-
-static void run_together(const planner_maker *m, tally *t)
-{
-    clv_device *devs[PLANNER_SHARE_DEVICES];
-    for (uint32_t i = 0; i < t->team.n; i++) {
-        devs[i] = planner_maker_device(m, t->team.devices[i]);
-        t->ns[i] = t->sums[i].ns;
-    }
-    if (t->team.n < 2)
-        return;
-    const planner_costs *costs = m->costs;
-    planner_contend(t->sums, t->team.n,
-                    costs->bandwidth(costs->ctx, devs, t->team.n), t->ns);
-    for (uint32_t i = 0; i < t->team.n; i++) {
-        double slow =
-            t->sums[i].ns * costs->slowdown(costs->ctx, devs, t->team.n, i);
-        if (slow > t->ns[i])
-            t->ns[i] = slow;
-    }
-}
-
-static bool weigh_pieces(const planner_maker *m, planner_draft *d, tally *t)
-{
+    double sums[PLANNER_SOLVE_DEVICES] = {0};
+    d->time = 0;
+    d->axes = 0;
     for (uint32_t i = 0; i < d->n; i++) {
         planner_cost cost;
         planner_demand demand;
         if (!planner_maker_cost(m, &d->cuts[i], &cost, &demand))
             return false;
         d->ns[i] = demand.ns;
-        d->bytes[i] = demand.bytes;
         d->energy_nj[i] = cost.energy_nj;
         d->weight_bytes[i] = weight_bytes(m, &d->cuts[i]);
-        uint32_t at = place_in(&t->team, d->cuts[i].device);
-        if (at == PLANNER_SHARE_DEVICES)
-            return false;
-        if (at == t->team.n)
-            t->team.devices[t->team.n++] = d->cuts[i].device;
-        t->sums[at].ns += demand.ns;
-        t->sums[at].bytes += demand.bytes;
-    }
-    return true;
-}
-
-static bool weigh(const planner_maker *m, planner_draft *d)
-{
-    tally t = {.team.n = 0};
-    if (!weigh_pieces(m, d, &t))
-        return false;
-    run_together(m, &t);
-    if (!weigh_joins(m, d))
-        return false;
-    d->time = 0;
-    d->axes = 0;
-    for (uint32_t i = 0; i < t.team.n; i++)
-        d->time = t.ns[i] > d->time ? t.ns[i] : d->time;
-    for (uint32_t i = 0; i < d->n_joins; i++)
-        d->time += d->join_ns[i];
-    for (uint32_t i = 0; i < d->n; i++) {
-        uint32_t at = place_in(&t.team, d->cuts[i].device);
-        if (t.sums[at].ns > 0)
-            d->ns[i] *= t.ns[at] / t.sums[at].ns;
+        double sum = sums[d->cuts[i].device] += demand.ns;
+        d->time = sum > d->time ? sum : d->time;
         for (uint32_t a = 0; a < CORE_AXIS_COUNT; a++)
             if (d->cuts[i].ranges[a].end)
                 d->axes |= 1u << a;
     }
+    if (!weigh_joins(m, d))
+        return false;
+    for (uint32_t i = 0; i < d->n_joins; i++)
+        d->time += d->join_ns[i];
     return true;
 }
 

@@ -17,8 +17,8 @@
 
 typedef struct planner_draft {
     core_piece cuts[PLANNER_DRAFT_PIECES]; /* node: the kind's first */
-    double ns[PLANNER_DRAFT_PIECES];       /* alone, then beside the others */
-    double bytes[PLANNER_DRAFT_PIECES], energy_nj[PLANNER_DRAFT_PIECES];
+    double ns[PLANNER_DRAFT_PIECES];       /* alone */
+    double energy_nj[PLANNER_DRAFT_PIECES];
     uint64_t weight_bytes[PLANNER_DRAFT_PIECES];
     uint32_t n;
     uint32_t joins[PLANNER_DRAFT_PIECES]; /* pieces whose sums are joined with

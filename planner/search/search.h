@@ -59,7 +59,7 @@ typedef struct planner_box {
 
 typedef struct planner_solve_piece {
     uint32_t device;
-    double ns; /* with the other pieces of the option running */
+    double ns;
     double energy_nj;
     uint64_t weight_bytes; /* of weights it holds */
     bool partial;          /* a partial sum, for `joins` of its option only */
