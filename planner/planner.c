@@ -5,6 +5,7 @@
 #include "planner.h"
 
 #include "../core/base/error.h"
+#include "../core/config/config.h"
 #include "../core/plugin/loader.h"
 #include "lower/lower.h"
 #include "profile/profile.h"
@@ -319,14 +320,15 @@ static clv_status end(clv_plan *plan, clv_graph *graph, clv_status status,
 
 planner_strategy planner_strategy_of(const clv_context *ctx, uint32_t n_devices)
 {
-    const char *key = clv_config_get(ctx->config, "core.plan");
-    if (key && !strcmp(key, "layer"))
+    switch (core_config_choice(ctx->config, "core.plan")) {
+    case CORE_PLAN_LAYER:
         return PLANNER_STRATEGY_LAYER;
-    if (key && !strcmp(key, "tensor"))
+    case CORE_PLAN_TENSOR:
         return PLANNER_STRATEGY_TENSOR;
-    return n_devices > 1 && key && !strcmp(key, "auto")
-               ? PLANNER_STRATEGY_TENSOR
-               : PLANNER_STRATEGY_FIRST;
+    case CORE_PLAN_AUTO:
+        return n_devices > 1 ? PLANNER_STRATEGY_TENSOR : PLANNER_STRATEGY_FIRST;
+    }
+    return PLANNER_STRATEGY_FIRST;
 }
 
 /* By costs, if they can be had: else *out stays NULL, and the log says why. */

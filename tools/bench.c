@@ -14,8 +14,8 @@
 
 typedef struct bench_args {
     tool_common common;
-    tool_strings plans;
-    const char *model, *kv_type, *format;
+    tool_strings models, plans;
+    const char *kv_type, *format;
     tool_ints prompts, generations, depths;
     int64_t n_batch, repetitions;
     bool warm_up, kernels;
@@ -24,7 +24,8 @@ typedef struct bench_args {
 #define AT(member) offsetof(bench_args, member)
 
 static const tool_option options[] = {
-    TOOL_OPTION_MODEL(bench_args),
+    TOOL_OPT_STRINGS('m', "model", "PATH", AT(models),
+                     TOOL_MODEL_HELP "; may be repeated"),
     TOOL_OPT_INTS('p', "n-prompt", AT(prompts), 0, 1 << 24,
                   "lengths of prompts to time, 0: none"),
     TOOL_OPT_INTS('n', "n-gen", AT(generations), 0, 1 << 24,
@@ -86,6 +87,7 @@ typedef struct bench_state {
     int32_t *ids; /* [n_ids], random */
     uint32_t n_ids;
     tool_table table;
+    bool has_table;
 } bench_state;
 
 /* ------------------------------------------------------------------------ */
@@ -117,12 +119,12 @@ static uint32_t longest(const tool_ints *list)
     return (uint32_t)most;
 }
 
-static clv_status prepare(bench_state *state)
+static clv_status prepare(bench_state *state, const char *path)
 {
     const bench_args *args = state->args;
     uint64_t load_ns;
-    clv_status status = tool_env_load(&state->env, args->model, &state->model,
-                                      &state->path, &load_ns);
+    clv_status status =
+        tool_env_load(&state->env, path, &state->model, &state->path, &load_ns);
     if (status)
         return status;
     uint32_t p = longest(&args->prompts), g = longest(&args->generations);
@@ -324,28 +326,61 @@ static clv_status run_tests(bench_state *state)
     return status;
 }
 
-/* What was measured is printed, even if a later test fails. */
-static int measure(bench_state *state)
+/* No table is begun where there is nothing to measure. */
+static void begin_table(bench_state *state)
 {
     static const tool_column columns[] = {
         {"model", false},        {"size", true},     {"params", true},
         {"devices", false},      {"threads", true},  {"plan", false},
         {"clock", false},        {"test", true},     {"t/s", true},
         {"predicted t/s", true}, {"mJ/token", true}, {"W", true}};
-    if (prepare(state))
-        return tool_fail();
+    if (state->has_table)
+        return;
     if (state->args->kernels)
         tool_table_begin(&state->table, state->args->format,
                          bench_kernel_columns, BENCH_KERNEL_COLUMNS);
     else
         tool_table_begin(&state->table, state->args->format, columns,
                          sizeof columns / sizeof *columns);
-    clv_status status = run_tests(state);
+    state->has_table = true;
+}
+
+/* path: NULL: the bundled one. Each has a context of its own. */
+static int measure_model(bench_state *state, const char *path)
+{
+    tool_env_init(&state->env, &state->args->common);
+    clv_status status = prepare(state, path);
+    if (!status) {
+        begin_table(state);
+        status = run_tests(state);
+    }
     tool_progress_clear(&state->env.progress);
-    bool good = tool_table_end(&state->table);
-    if (status)
-        return tool_fail();
-    return good ? TOOL_OK : TOOL_FAILED;
+    int code = status ? tool_fail() : TOOL_OK;
+    tool_interrupt_target(NULL);
+    clv_watch_destroy(state->watch);
+    clv_session_destroy(state->session);
+    clv_model_destroy(state->model);
+    code = tool_env_close(&state->env, code);
+    free(state->ids);
+    free(state->path);
+    *state = (bench_state){.args = state->args,
+                           .table = state->table,
+                           .has_table = state->has_table};
+    return code;
+}
+
+/* What was measured is printed, even if a later test fails. */
+static int measure(const bench_args *args)
+{
+    bench_state state = {.args = args};
+    uint32_t i = 0;
+    int code;
+    do
+        code = measure_model(&state, args->models.items[i]);
+    while (code == TOOL_OK && ++i < args->models.n);
+    if (state.has_table && !tool_table_end(&state.table) && code == TOOL_OK)
+        code = TOOL_FAILED;
+    return code;
 }
 
 static int run(int argc, char **argv)
@@ -365,15 +400,7 @@ static int run(int argc, char **argv)
     if (!longest(&args.prompts) && !longest(&args.generations))
         return tool_usage("-p and -n are both 0, so there is nothing to "
                           "measure; make one of them larger");
-    bench_state state = {.args = &args};
-    tool_env_init(&state.env, &args.common);
-    code = measure(&state);
-    tool_interrupt_target(NULL);
-    clv_watch_destroy(state.watch);
-    clv_session_destroy(state.session);
-    clv_model_destroy(state.model);
-    code = tool_env_close(&state.env, code);
-    free(state.ids);
-    free(state.path);
-    return code;
+    if (args.common.trace && args.models.n > 1)
+        return tool_usage("--trace takes one run; give one model");
+    return measure(&args);
 }

@@ -9,10 +9,12 @@ extern const tool_command tool_run, tool_bench, tool_perplexity, tool_verify,
     tool_profile;
 
 /* Options for structs with a member model, kv_type. */
+#define TOOL_MODEL_HELP                                                        \
+    "GGUF file, Hugging Face directory, or synth:NAME[:QUANT] (default: the "  \
+    "bundled model)"
 #define TOOL_OPTION_MODEL(type)                                                \
     TOOL_OPT_STRING('m', "model", "PATH", offsetof(type, model),               \
-                    "GGUF file, Hugging Face directory, or "                   \
-                    "synth:NAME[:QUANT] (default: the bundled model)")
+                    TOOL_MODEL_HELP)
 #define TOOL_OPTION_KV_TYPE(type)                                              \
     TOOL_OPT_CHOICE(0, "kv-type", "TYPE", offsetof(type, kv_type), "f16|f32",  \
                     "element type of the KV cache, f16 or f32")

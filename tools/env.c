@@ -157,14 +157,12 @@ clv_status tool_env_need_device(tool_env *env)
         return CLV_OK;
     const char *dirs = clv_config_get(env->config, "core.plugin_dirs");
     char reasons[640];
-    if (clv_context_candidate_count(env->ctx) > 0)
-        list_reasons(env->ctx, reasons, sizeof reasons);
-    else
-        snprintf(reasons, sizeof reasons, "no plugin lies there");
+    list_reasons(env->ctx, reasons, sizeof reasons);
     return clv_error(CLV_ERR_NOT_FOUND,
-                     "no device to run on; plugins were looked for in %s: %s; "
-                     "see 'cleave devices' and core.plugin_dirs",
-                     dirs ? dirs : "?", reasons);
+                     "no device to run on; %s%s; see 'cleave devices' and "
+                     "core.plugin_dirs",
+                     reasons[0] ? reasons : "no plugin lies in ",
+                     reasons[0] ? "" : dirs);
 }
 
 /* ------------------------------------------------------------------------ */

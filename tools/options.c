@@ -17,9 +17,9 @@ static const tool_option plain_options[] = {
 };
 
 static const tool_option device_options[] = {
-    TOOL_OPT_INT('t', "threads", COMMON(threads), 1, 4096,
-                 "threads of the CPU (sets cpu.threads)"),
-    TOOL_OPT_STRING(0, "devices|device", "LIST", COMMON(devices),
+    TOOL_OPT_INT('t', "threads", COMMON(threads), 1, 1024,
+                 "threads of the CPU (sets cpu.threads; default: one a core)"),
+    TOOL_OPT_STRING(0, "devices|device|-dev", "LIST", COMMON(devices),
                     "devices to use, by id, with commas between them (sets "
                     "core.devices); 'cleave devices' lists them"),
     TOOL_OPT_STRINGS(0, "conf", "FILE", COMMON(conf),
@@ -95,7 +95,8 @@ static uint32_t distance(const char *a, const char *b)
 const char *tool_nearest(const char *word, const char *const *words, uint32_t n)
 {
     const char *best = NULL;
-    uint32_t best_distance = (uint32_t)strlen(word) / 3 + 2;
+    uint32_t best_distance = (uint32_t)strlen(word) / 3 + 1;
+    best_distance = best_distance < 2 ? 2 : best_distance;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t d = distance(word, words[i]);
         if (d < best_distance) {
@@ -149,16 +150,16 @@ static const tool_option *find_letter(const tool_option_tables *all,
 }
 
 static int unknown_option(const tool_command *command,
-                          const tool_option_tables *all, const char *given)
+                          const tool_option_tables *all, const char *shown)
 {
-    const char *words[128];
+    const char *given = shown, *words[128];
     char names[128][48];
     uint32_t n = 0;
     for (uint32_t i = 0; i < all->n; i++) {
         for (const tool_option *o = all->tables[i]; o->names; o++) {
             for (const char *p = o->names; *p && n < 128;) {
                 size_t length = strcspn(p, "|");
-                snprintf(names[n], sizeof names[n], "--%.*s", (int)length, p);
+                snprintf(names[n], sizeof names[n], "%.*s", (int)length, p);
                 words[n] = names[n];
                 n++;
                 p += length + (p[length] == '|');
@@ -166,13 +167,13 @@ static int unknown_option(const tool_command *command,
         }
     }
     char word[64];
-    snprintf(word, sizeof word, "%s%.*s", given[1] == '-' ? "" : "-",
-             (int)strcspn(given, "="), given);
+    given += strspn(given, "-");
+    snprintf(word, sizeof word, "%.*s", (int)strcspn(given, "="), given);
     const char *near = tool_nearest(word, words, n);
-    if (near)
-        return tool_usage("unknown option '%s'; did you mean '%s'?", given,
+    if (near && *near != '-')
+        return tool_usage("unknown option '%s'; did you mean '--%s'?", shown,
                           near);
-    return tool_usage("unknown option '%s'; see '%s --help'", given,
+    return tool_usage("unknown option '%s'; see '%s --help'", shown,
                       command->title);
 }
 
@@ -294,6 +295,8 @@ static int parse_option(const tool_command *command,
     } else if (!given[2]) {
         length = 2;
         o = find_letter(all, given[1]);
+    } else {
+        o = find_long(all, given, length, &negated);
     }
     if (!o)
         return unknown_option(command, all, given);

@@ -43,7 +43,8 @@ typedef struct tool_ints {
 
 typedef struct tool_option {
     char letter;       /* 0: none */
-    const char *names; /* "predict|n-predict", the first one is shown */
+    const char *names; /* "predict|n-predict", the first one is shown; "-dev"
+                          is written with a single dash */
     const char *arg;   /* "FILE"; NULL for flags */
     const char *help;
     uint32_t type; /* tool_option_type */

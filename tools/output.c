@@ -16,6 +16,10 @@ clv_status tool_output_check(tool_output *output, const char *in,
                              const char *out)
 {
     struct stat from, to;
+    if (!strcmp(out, "-"))
+        return clv_error(CLV_ERR_INVALID,
+                         "-: a model is written to a file, not to standard "
+                         "output; name one");
     if (stat(out, &to))
         return CLV_OK; /* a new file, or an error that opening it tells */
     if (!stat(in, &from) && from.st_dev == to.st_dev &&

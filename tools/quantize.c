@@ -4,7 +4,6 @@
 #include "text.h"
 
 #include <cleave/llm.h>
-#include <cleave/plugin_format.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,11 +31,9 @@ const tool_command tool_quantize = {
     .run = run,
 };
 
-/* Formats that are smaller than f32. */
 static bool is_target(uint32_t dtype)
 {
-    const clv_format *f = clv_format_of(dtype);
-    return f && f->encode && f->bits < 32;
+    return dtype != CLV_DTYPE_F32 && clv_dtype_is_writable(dtype);
 }
 
 static int refuse_type(const char *type)

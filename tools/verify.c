@@ -460,17 +460,25 @@ static int verify_all(verify_state *state, char **dirs, uint32_t n)
     if (tool_env_open(&state->env) || tool_env_need_device(&state->env))
         return tool_fail();
     int code = TOOL_OK;
+    uint32_t n_broken = 0;
     tool_table_begin(&state->table, state->args->format, columns, 7);
     for (uint32_t i = 0; i < n && !tool_interrupted(); i++)
-        if (verify_dir(state, dirs[i]))
+        if (verify_dir(state, dirs[i])) {
             code = tool_fail();
+            n_broken++;
+        }
     if (!tool_table_end(&state->table) && code == TOOL_OK)
         code = TOOL_FAILED;
     if (state->n_failed && code == TOOL_OK)
         code = TOOL_FAILED;
     if (!state->args->common.quiet)
-        fprintf(stderr, "%u of %u cases pass\n",
-                state->n_cases - state->n_failed, state->n_cases);
+        fprintf(stderr, "%u of %u cases pass", state->n_cases - state->n_failed,
+                state->n_cases);
+    if (!state->args->common.quiet && n_broken)
+        fprintf(stderr, ", %u of %u directories cannot be verified", n_broken,
+                n);
+    if (!state->args->common.quiet)
+        fputc('\n', stderr);
     return code;
 }
 

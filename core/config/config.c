@@ -549,6 +549,12 @@ bool clv_config_get_bool(const clv_config *config, const char *key)
     return e && core_option_bool(e->value);
 }
 
+uint32_t core_config_choice(const clv_config *config, const char *key)
+{
+    const entry *e = find_declared(config, key);
+    return e ? core_option_choice(e->option->choices, e->value) : 0;
+}
+
 const char *clv_config_origin(const clv_config *config, const char *key)
 {
     const entry *e = find_declared(config, key);

@@ -21,6 +21,32 @@ typedef enum core_config_rank {
     CORE_RANK_SET = 5,
 } core_config_rank;
 
+/* The values of the core's keys that are choices, in the order in which keys.c
+ * lists them; core.log_level has clv_log_level. */
+typedef enum core_plan_choice {
+    CORE_PLAN_AUTO = 0,
+    CORE_PLAN_FIRST = 1,
+    CORE_PLAN_LAYER = 2,
+    CORE_PLAN_TENSOR = 3,
+} core_plan_choice;
+typedef enum core_profile_choice {
+    CORE_PROFILE_AUTO = 0,
+    CORE_PROFILE_OFF = 1,
+} core_profile_choice;
+typedef enum core_sync_choice {
+    CORE_SYNC_FAST = 0,
+    CORE_SYNC_BLOCK = 1,
+} core_sync_choice;
+typedef enum core_probe_choice {
+    CORE_PROBE_AUTO = 0,
+    CORE_PROBE_ALWAYS = 1,
+    CORE_PROBE_OFF = 2,
+} core_probe_choice;
+
+/* The value of a key of type CLV_OPTION_ENUM, by its position among the
+ * choices; 0 for a key that is not declared. */
+uint32_t core_config_choice(const clv_config *config, const char *key);
+
 /* Characters of a section's or key's name. */
 #define CORE_CONFIG_MAX_NAME 48
 
@@ -79,6 +105,8 @@ clv_status core_option_check(const clv_option *option, const char *value);
 /* Checks a table of options as a plugin hands it in. */
 clv_status core_options_check(const char *section, const clv_option *options,
                               uint32_t count);
+/* Position of the value among choices "a|b|c"; UINT32_MAX: it is none. */
+uint32_t core_option_choice(const char *choices, const char *value);
 int64_t core_option_int(const char *value);
 double core_option_float(const char *value);
 bool core_option_bool(const char *value);

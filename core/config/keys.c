@@ -13,7 +13,8 @@
 #define KEY(name, kind, value, text)                                           \
     KEY_WITH(name, kind, value, text, .scope = CLV_SCOPE_PLUGIN)
 
-/* conf/cleave.ini explains the same keys at length. */
+/* Choices stand in the order of their enums in config.h.
+ * conf/cleave.ini explains the same keys at length. */
 static const clv_option core_keys[] = {
     KEY("plugin_dirs", CLV_OPTION_STRING, "",
         "directories searched for cleave_*.so, absolute, separated by ':'"),

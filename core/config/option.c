@@ -48,14 +48,14 @@ static bool parse_bool(const char *text, bool *out)
     return false;
 }
 
-static bool is_choice(const char *choices, const char *value)
+uint32_t core_option_choice(const char *choices, const char *value)
 {
     const char *item;
     size_t n;
-    while (core_next_item(&choices, "|", &item, &n))
+    for (uint32_t i = 0; core_next_item(&choices, "|", &item, &n); i++)
         if (n == strlen(value) && !memcmp(item, value, n))
-            return true;
-    return false;
+            return i;
+    return UINT32_MAX;
 }
 
 static bool in_range(const clv_option *option, double value)
@@ -85,7 +85,7 @@ clv_status core_option_check(const clv_option *option, const char *value)
                              value);
         return CLV_OK;
     case CLV_OPTION_ENUM:
-        if (!is_choice(option->choices, value))
+        if (core_option_choice(option->choices, value) == UINT32_MAX)
             return clv_error(CLV_ERR_FORMAT, "'%s' is none of %s", value,
                              option->choices);
         return CLV_OK;

@@ -1,4 +1,4 @@
-#include "device_memory.h"
+#include "memory.h"
 
 #include <stdlib.h>
 #include <string.h>

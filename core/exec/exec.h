@@ -92,14 +92,14 @@ struct clv_exec {
     char message[1024]; /* why */
 };
 
-/* exec_program.c: compiles the program of a step and prepares its bindings. */
+/* program.c: compiles the program of a step and prepares its bindings. */
 clv_status core_exec_prepare_step(clv_exec *exec, uint32_t step,
                                   const uint32_t *loads);
 /* Points the bindings of a value on every device to the tensor's memory. */
 clv_status core_exec_set_tensor(clv_exec *exec, clv_value value,
                                 clv_tensor *tensor);
 
-/* exec_copy.c: the copies of a step. The commands of a run; staged bytes that
+/* copy.c: the copies of a step. The commands of a run; staged bytes that
  * the step reads are moved, so what it waits for is done. */
 clv_status core_exec_prepare_copies(clv_exec *exec, uint32_t step);
 clv_status core_exec_set_copies(clv_exec *exec, uint32_t step, clv_value value,
@@ -110,13 +110,13 @@ clv_status core_exec_put_commands(clv_exec *exec, uint32_t step,
  * timeline having value, which it has. */
 clv_status core_exec_fetch(clv_exec *exec, uint32_t device, uint64_t value);
 
-/* exec_weights.c: all that devices need copies of. */
+/* weights.c: all that devices need copies of. */
 clv_status core_exec_load_weights(clv_exec *exec);
 /* Where a device holds a weight, or a view of one. */
 clv_status core_exec_weight(const clv_plan *plan, const core_load *load,
                             const core_object **out);
 
-/* exec_memory.c */
+/* memory.c */
 clv_status core_exec_make_memory(clv_exec *exec);
 void core_exec_free_memory(clv_exec *exec);
 /* Whether the plan uses the state in any memory. */
@@ -127,7 +127,7 @@ clv_status core_exec_bring_states(clv_exec *exec);
 clv_status core_exec_leave_states(clv_exec *exec);
 
 /*
- * exec_wait.c. A run fails because of a device when a timeline of it fails, for
+ * wait.c. A run fails because of a device when a timeline of it fails, for
  * any reason but cancellation, when it takes no work, or when nothing happens
  * on it for exec->limit_ns while it waits for nobody else. Then the device is
  * lost to the context; one that ran past the limit is also abandoned. Devices
@@ -145,14 +145,14 @@ clv_status core_exec_drain(clv_exec *exec, clv_status status);
 /* Destroys the timelines, but for those that an abandoned device may watch. */
 void core_exec_free_timelines(clv_exec *exec);
 
-/* exec_sync.c: the same, sleeping and polling by what is known of the point, an
+/* sync.c: the same, sleeping and polling by what is known of the point, an
  * index into sync.points. */
 clv_status core_exec_sync_begin(clv_exec *exec);
 void core_exec_sync_finish(core_exec_sync *sync);
 clv_status core_exec_await(clv_exec *exec, uint32_t device, uint64_t value,
                            uint32_t point);
 
-/* exec_trace.c: moves what the devices recorded to the context's trace. */
+/* trace.c: moves what the devices recorded to the context's trace. */
 void core_exec_collect_trace(clv_exec *exec);
 /* Of a step's submit in the present run. */
 uint64_t core_exec_correlation(const clv_exec *exec, uint32_t step);

@@ -44,7 +44,7 @@ clv_status clv_dtype_size(uint32_t dtype, uint64_t n, uint64_t *bytes)
     return CLV_OK;
 }
 
-bool core_dtype_is_writable(uint32_t dtype)
+bool clv_dtype_is_writable(uint32_t dtype)
 {
     const clv_format *f = clv_format_of(dtype);
     return f && f->encode;
@@ -53,7 +53,7 @@ bool core_dtype_is_writable(uint32_t dtype)
 static clv_status check_convertible(uint32_t dtype, uint64_t n, bool writes)
 {
     uint64_t bytes;
-    if (writes ? core_dtype_is_writable(dtype) : core_dtype_is_real(dtype))
+    if (writes ? clv_dtype_is_writable(dtype) : core_dtype_is_real(dtype))
         return clv_dtype_size(dtype, n, &bytes);
     return clv_error(
         CLV_ERR_UNSUPPORTED, "no conversion %s %s; floats and blocks have one",

@@ -22,6 +22,3 @@ static inline bool core_dtype_is_float(uint32_t dtype)
 {
     return clv_format_is(dtype, CLV_FORMAT_FLOAT);
 }
-
-/* Whether f32 values can be converted to it. */
-bool core_dtype_is_writable(uint32_t dtype);

@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "../device/device_memory.h"
+#include "../device/memory.h"
 #include "form.h"
 
 /* Host memory with a count of those who use it. */

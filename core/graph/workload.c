@@ -28,7 +28,7 @@ static int64_t dim(const reader *r, const clv_tensor_desc *t, uint32_t i)
                                        : t->dims[i];
 }
 
-/* What the piece takes of an axis; whole: all of it. */
+/* Elements of an axis that the piece takes; whole: elements of the axis. */
 static int64_t part(const reader *r, uint32_t axis, int64_t whole)
 {
     if (!r->piece || !r->piece->ranges[axis].end)
@@ -36,7 +36,7 @@ static int64_t part(const reader *r, uint32_t axis, int64_t whole)
     return r->piece->ranges[axis].end - r->piece->ranges[axis].begin;
 }
 
-/* Rows and width of the activation, of any rank, as it is cut. */
+/* Sets the rows and the width of the activation that the piece takes. */
 static void set_shape(const reader *r, const clv_tensor_desc *t,
                       core_workload *out)
 {
@@ -60,7 +60,7 @@ static void of_matmul(const reader *r, core_workload *out)
     set_weight(w, &out->kind);
     out->out = part(r, CORE_AXIS_ROWS, w->dims[0]);
     out->in = part(r, CORE_AXIS_CHANNELS, w->dims[1]);
-    /* The first channels bring the bias. */
+    /* The piece with the first channels adds the bias. */
     if (bias && !(r->piece && r->piece->ranges[CORE_AXIS_CHANNELS].begin))
         out->kind.variant = bias->dtype;
 }
@@ -88,8 +88,8 @@ static void of_rope(const reader *r, core_workload *out)
     out->in = out->out = head * part(r, CORE_AXIS_HEADS, out->out / head);
 }
 
-/* Rows of the activation after those of the node or its piece: of later
- * positions, which it does not see. */
+/* Rows of the activation after those of the node or its piece. Their positions
+ * are later, so the node does not see them. */
 static int64_t rows_after(const reader *r, const clv_tensor_desc *q)
 {
     const core_value *value = &r->graph->values[r->node->inputs[0]];
@@ -123,8 +123,8 @@ static void of_attention(const reader *r, core_workload *out)
     out->depth -= rows_after(r, q);
     if (out->depth < 1)
         out->depth = 1;
-    /* A window matters only where it hides rows; to one query the hidden ones
-     * are as good as not there. */
+    /* A window matters only where it hides rows. For a single query the hidden
+     * rows count as absent. */
     int64_t window = attr->attention.window;
     if (window && window < out->depth) {
         out->depth = out->n == 1 ? window : out->depth;
@@ -132,39 +132,20 @@ static void of_attention(const reader *r, core_workload *out)
     }
 }
 
-static void of_others(const reader *r, core_workload *out)
+static void of_binary(const reader *r, core_workload *out)
 {
-    const clv_tensor_desc *second = input(r, 1), *third = input(r, 2);
-    core_workload_kind *kind = &out->kind;
-    switch (kind->op) {
-    case CLV_OP_GET_ROWS:
-    case CLV_OP_SET_ROWS:
-        set_weight(input(r, 0), kind);
-        break;
-    case CLV_OP_ADD:
-    case CLV_OP_MUL:
-        if (second->rank == 1 && input(r, 0)->rank > 1) {
-            kind->detail = 1;
-            kind->weight_dtype = second->dtype;
-        }
-        break;
-    case CLV_OP_GLU:
-        kind->variant = r->node->attr.glu.activation;
-        break;
-    case CLV_OP_RMS_NORM:
-    case CLV_OP_LAYER_NORM:
-        kind->weight_dtype = second->dtype;
-        kind->variant = third ? third->dtype : 0;
-        break;
-    case CLV_OP_CONVERT:
-        kind->variant = r->graph->tensors[r->node->outputs[0]].dtype;
-        break;
-    case CLV_OP_TOP_K:
-        out->in = input(r, 0)->dims[1];
-        break;
-    default:
-        break;
+    const clv_tensor_desc *b = input(r, 1);
+    if (b->rank == 1 && input(r, 0)->rank > 1) {
+        out->kind.detail = 1;
+        out->kind.weight_dtype = b->dtype;
     }
+}
+
+static void of_norm(const reader *r, core_workload *out)
+{
+    const clv_tensor_desc *bias = input(r, 2);
+    out->kind.weight_dtype = input(r, 1)->dtype;
+    out->kind.variant = bias ? bias->dtype : 0;
 }
 
 void core_workload_of(const clv_graph *graph, uint32_t node,
@@ -175,31 +156,47 @@ void core_workload_of(const clv_graph *graph, uint32_t node,
     const reader r = {graph, n, piece, symbols};
     const clv_tensor_desc *result =
         n->n_outputs ? &graph->tensors[n->outputs[0]] : input(&r, 1);
-    *out = (core_workload){.kind.op = n->op};
-    out->kind.dtype = n->op == CLV_OP_GET_ROWS || n->op == CLV_OP_SET_ROWS
-                          ? result->dtype
-                          : input(&r, 0)->dtype;
+    *out = (core_workload){.kind = {.op = n->op, .dtype = input(&r, 0)->dtype}};
     set_shape(&r, result, out);
-    switch (n->op) {
-    case CLV_OP_MATMUL:
-        of_matmul(&r, out);
+    switch (clv_op_class_of(n->op)) {
+    case CLV_CLASS_GET_ROWS:
+    case CLV_CLASS_SET_ROWS:
+        out->kind.dtype = result->dtype;
+        set_weight(input(&r, 0), &out->kind);
         break;
-    case CLV_OP_MATMUL_EXPERTS:
-        of_experts(&r, out);
+    case CLV_CLASS_BINARY:
+        of_binary(&r, out);
         break;
-    case CLV_OP_ROPE:
+    case CLV_CLASS_UNARY:
+    case CLV_CLASS_GATED:
+        out->kind.variant = clv_op_attr_of(n->op, &n->attr, CLV_ATTR_ENUM);
+        break;
+    case CLV_CLASS_NORM:
+        of_norm(&r, out);
+        break;
+    case CLV_CLASS_ROPE:
         of_rope(&r, out);
         break;
-    case CLV_OP_ATTENTION:
+    case CLV_CLASS_CONVERT:
+        out->kind.variant = result->dtype;
+        break;
+    case CLV_CLASS_SELECT:
+        out->in = input(&r, 0)->dims[1];
+        break;
+    case CLV_CLASS_MATMUL:
+        of_matmul(&r, out);
+        break;
+    case CLV_CLASS_EXPERTS:
+        of_experts(&r, out);
+        break;
+    case CLV_CLASS_ATTENTION:
         of_attention(&r, out);
         break;
-    default:
-        of_others(&r, out);
     }
 }
 
 /* ------------------------------------------------------------------------ */
-/* What it amounts to                                                        */
+/* Operations and bytes                                                      */
 
 bool core_workload_same_kind(const core_workload *a, const core_workload *b)
 {
@@ -220,7 +217,7 @@ double core_workload_experts(const core_workload *workload)
     return all * share;
 }
 
-/* Parts of x, and of the output, in a row. */
+/* How many parts a row of x, and of the output, has. */
 static double parts_in(const core_workload_kind *kind)
 {
     return kind->detail & CORE_EXPERTS_EACH ? kind->span : 1;
@@ -250,44 +247,28 @@ double core_workload_pairs(const core_workload *workload)
     return below * (first + span - 1) / 2 + (n - below) * span;
 }
 
-/* Operations for each element of the output. */
-static double operations(uint32_t op)
-{
-    switch (op) {
-    case CLV_OP_SILU:
-    case CLV_OP_GELU:
-    case CLV_OP_GLU:
-    case CLV_OP_SOFTMAX:
-        return 8;
-    case CLV_OP_RMS_NORM:
-    case CLV_OP_LAYER_NORM:
-    case CLV_OP_ROPE:
-        return 4;
-    default:
-        return 1;
-    }
-}
-
 double core_workload_flops(const core_workload *workload)
 {
-    double n = (double)workload->n, out = (double)workload->out;
-    switch (workload->kind.op) {
-    case CLV_OP_MATMUL:
-        return 2 * n * (double)workload->in * out +
-               (workload->kind.variant ? n * out : 0);
-    case CLV_OP_MATMUL_EXPERTS:
-        return 2 * n * workload->kind.span * (double)workload->in * out;
-    case CLV_OP_TOP_K: /* each is looked at, few are kept */
-        return 2 * n * (double)workload->in;
-    case CLV_OP_ATTENTION: /* scores, their softmax, and the mix of v */
+    const core_workload_kind *kind = &workload->kind;
+    const clv_op_info *info = clv_op_find(kind->op);
+    double n = (double)workload->n, in = (double)workload->in;
+    double out = (double)workload->out;
+    switch (clv_op_class_of(kind->op)) {
+    case CLV_CLASS_MATMUL:
+        return 2 * n * in * out + (kind->variant ? n * out : 0);
+    case CLV_CLASS_EXPERTS:
+        return 2 * n * kind->span * in * out;
+    case CLV_CLASS_SELECT: /* each is looked at, few are kept */
+        return 2 * n * in;
+    case CLV_CLASS_ATTENTION: /* scores, their softmax, and the sums of v */
         return core_workload_pairs(workload) *
-               (4 * out + 8 * out / (double)workload->kind.variant);
+               (4 * out + 8 * out / (double)kind->variant);
     default:
-        return operations(workload->kind.op) * n * out;
+        return (info ? info->work : 1) * n * out;
     }
 }
 
-/* Of n elements; blocks may be begun. */
+/* Bytes of n elements; a part of a block counts as that part. */
 static double size_of(uint32_t dtype, double n)
 {
     uint32_t elements, bytes;
@@ -296,7 +277,7 @@ static double size_of(uint32_t dtype, double n)
     return n / elements * bytes;
 }
 
-/* Of a weight of rows x columns, with its scales. */
+/* Bytes of a weight of rows x columns, with its scales. */
 static double matrix_bytes(const core_workload_kind *kind, double rows,
                            double columns)
 {
@@ -311,22 +292,21 @@ static double matrix_bytes(const core_workload_kind *kind, double rows,
            size_of(CLV_DTYPE_F32, scales);
 }
 
-double core_workload_weight_bytes(const core_workload *workload)
+/* Of the weight with its scales and of the bias; of a table the rows in use. */
+static double weight_bytes(const core_workload *workload)
 {
     const core_workload_kind *kind = &workload->kind;
     double in = (double)workload->in, out = (double)workload->out;
-    switch (kind->op) {
-    case CLV_OP_MATMUL:
+    switch (clv_op_class_of(kind->op)) {
+    case CLV_CLASS_MATMUL:
         return matrix_bytes(kind, out, in) + size_of(kind->variant, out);
-    case CLV_OP_MATMUL_EXPERTS:
+    case CLV_CLASS_EXPERTS:
         return core_workload_experts(workload) * matrix_bytes(kind, out, in);
-    case CLV_OP_GET_ROWS:
+    case CLV_CLASS_GET_ROWS:
         return matrix_bytes(kind, (double)workload->n, out);
-    case CLV_OP_RMS_NORM:
-    case CLV_OP_LAYER_NORM:
+    case CLV_CLASS_NORM:
         return size_of(kind->weight_dtype, out) + size_of(kind->variant, out);
-    case CLV_OP_ADD:
-    case CLV_OP_MUL:
+    case CLV_CLASS_BINARY:
         return size_of(kind->weight_dtype, out);
     default:
         return 0;
@@ -340,36 +320,34 @@ double core_workload_bytes(const core_workload *workload)
     double out = (double)workload->out;
     double activation = size_of(kind->dtype, n * out);
     double ids = size_of(CLV_DTYPE_I32, n);
-    double weight = core_workload_weight_bytes(workload);
-    switch (kind->op) {
-    case CLV_OP_MATMUL:
+    double weight = weight_bytes(workload);
+    double seen = (double)workload->depth;
+    switch (clv_op_class_of(kind->op)) {
+    case CLV_CLASS_MATMUL:
         return weight + size_of(kind->dtype, n * (in + out));
-    case CLV_OP_MATMUL_EXPERTS:
+    case CLV_CLASS_EXPERTS:
         return weight + ids * kind->span +
                size_of(kind->dtype,
                        n * (parts_in(kind) * in + parts_out(kind) * out));
-    case CLV_OP_TOP_K:
+    case CLV_CLASS_SELECT:
         return size_of(kind->dtype, n * in) + ids * out;
-    case CLV_OP_GET_ROWS:
+    case CLV_CLASS_GET_ROWS:
         return weight + ids + activation;
-    case CLV_OP_SET_ROWS:
+    case CLV_CLASS_SET_ROWS:
         return activation + ids + size_of(kind->weight_dtype, n * out);
-    case CLV_OP_ADD:
-    case CLV_OP_MUL:
+    case CLV_CLASS_BINARY:
         return weight + activation * (kind->detail ? 2 : 3);
-    case CLV_OP_GLU:
+    case CLV_CLASS_GATED:
         return 3 * activation;
-    case CLV_OP_ROPE:
+    case CLV_CLASS_ROPE:
         return 2 * activation + ids + size_of(CLV_DTYPE_F32, kind->span / 2.0);
-    case CLV_OP_CONVERT:
+    case CLV_CLASS_CONVERT:
         return activation + size_of(kind->variant, n * out);
-    case CLV_OP_ATTENTION: {
-        double seen = (double)workload->depth;
+    case CLV_CLASS_ATTENTION:
         if (kind->span && kind->span + n - 1 < seen)
             seen = kind->span + n - 1;
         return 2 * activation + ids +
                2 * size_of(kind->weight_dtype, seen * in);
-    }
     default:
         return weight + 2 * activation;
     }

@@ -1,7 +1,8 @@
 /*
- * What decides how long a node takes: its op, its formats and its shape. Two
- * nodes of equal work cost a device the same; works of one kind differ in their
- * sizes only, and a model fitted to some of them predicts the others.
+ * A workload is what decides how long a node takes: its op, its formats and its
+ * shape. Two nodes of equal workload cost a device the same. Workloads of one
+ * kind differ in their sizes only: a model fitted to some of them predicts the
+ * others.
  */
 #pragma once
 
@@ -23,7 +24,7 @@ typedef struct core_workload_kind {
     uint32_t detail;       /* ROPE: mode; ATTENTION: 1 with a softcap; ADD
                               and MUL: 1 where b is one row; MATMUL_EXPERTS:
                               CORE_EXPERTS_*; else 0 */
-    uint32_t span;         /* ROPE: channels of a head that turn; ATTENTION:
+    uint32_t span;         /* ROPE: rotated channels of a head; ATTENTION:
                               rows that a query sees at most, 0: all in use;
                               MATMUL_EXPERTS: ids of a row; else 0 */
     uint32_t dtype;        /* of the activation: input 0, src of SET_ROWS,
@@ -45,10 +46,10 @@ typedef struct core_workload {
                       are those of the queries; else 0 */
 } core_workload;
 
-/* The work of a node when the symbols have these values (NULL: their upper
- * bounds). piece: NULL for the whole node; a sequence range is one of rows that
- * are there. A piece of some rows of ATTENTION sees what is in use up to its
- * last row. */
+/* The workload of a node when the symbols have these values (NULL: their upper
+ * bounds). piece: NULL for the whole node; its sequence range is within the
+ * rows that these symbols give. A piece of some rows of ATTENTION sees the
+ * cache rows up to its last row. */
 void core_workload_of(const clv_graph *graph, uint32_t node,
                       const core_piece *piece, const int64_t *symbols,
                       core_workload *out);
@@ -56,12 +57,9 @@ bool core_workload_same_kind(const core_workload *a, const core_workload *b);
 bool core_workload_equal(const core_workload *a, const core_workload *b);
 /* A multiply-add counts as two; functions like exp() as several. */
 double core_workload_flops(const core_workload *workload);
-/* Bytes that have to be moved at least: weights, cache and activations once. */
+/* Bytes that are moved at least: weights, cache and activations once. */
 double core_workload_bytes(const core_workload *workload);
-/* Of the weight alone, with its scales, of a table the rows in use; 0 without
- * one. */
-double core_workload_weight_bytes(const core_workload *workload);
-/* Experts whose weights MATMUL_EXPERTS reads, if each row's ids are any. */
+/* Experts whose weights MATMUL_EXPERTS is expected to read, for random ids. */
 double core_workload_experts(const core_workload *workload);
 /* Query-row pairs that ATTENTION looks at, of one head. */
 double core_workload_pairs(const core_workload *workload);

@@ -24,7 +24,7 @@
  */
 #pragma once
 
-#include "../device/device_memory.h"
+#include "../device/memory.h"
 #include "../graph/graph.h"
 #include "../graph/regions.h"
 #include "../graph/cut.h"

@@ -247,8 +247,8 @@ clv_status core_probe(clv_context *ctx, const core_plugin_file *file,
                       const char *name, core_trial *out)
 {
     *out = (core_trial){0};
-    const char *when = clv_config_get(ctx->config, "core.probe");
-    if (!strcmp(when, "off"))
+    const uint32_t when = core_config_choice(ctx->config, "core.probe");
+    if (when == CORE_PROBE_OFF)
         return CLV_OK;
     char *program, *id = NULL;
     arguments a = {0};
@@ -257,7 +257,7 @@ clv_status core_probe(clv_context *ctx, const core_plugin_file *file,
         st = make_arguments(ctx, program, file, name, &a);
     if (st == CLV_OK)
         st = identity(file, name, &a, &id);
-    if (st == CLV_OK && !strcmp(when, "auto"))
+    if (st == CLV_OK && when == CORE_PROBE_AUTO)
         out->passed = passed_before(ctx, id);
     if (st == CLV_OK && !out->passed)
         st = try(ctx, program, &a, id, out);

@@ -8,7 +8,6 @@
 #include "../plugin/workers.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static clv_status make_config(clv_config **out)
 {
@@ -28,12 +27,8 @@ static clv_status make_config(clv_config **out)
 /* The more detailed of what the caller and the configuration want. */
 static uint32_t log_level(const clv_context *ctx, uint32_t wanted)
 {
-    static const char *const names[] = {"error", "warn", "info", "debug"};
-    const char *level = clv_config_get(ctx->config, "core.log_level");
-    for (uint32_t i = wanted + 1; i <= CLV_LOG_DEBUG; i++)
-        if (!strcmp(level, names[i]))
-            return i;
-    return wanted;
+    uint32_t level = core_config_choice(ctx->config, "core.log_level");
+    return level > wanted ? level : wanted;
 }
 
 clv_status clv_context_create(const clv_context_params *params,

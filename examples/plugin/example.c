@@ -182,14 +182,15 @@ static clv_status check(void *ctx, const clv_command *c)
 }
 
 /* On the queue's thread. */
-static clv_status run(void *ctx, const clv_command *c, char *message)
+static clv_status run(void *ctx, const clv_submit *s, uint32_t i, char *message)
 {
+    const clv_command *c = &s->commands[i];
     (void)ctx, (void)message;
     if (c->kind != CLV_COMMAND_RUN)
         clv_buffer_move(c);
     else
-        for (uint32_t i = 0; i < c->program->n_products; i++)
-            multiply(&c->program->products[i], c);
+        for (uint32_t p = 0; p < c->program->n_products; p++)
+            multiply(&c->program->products[p], c);
     return CLV_OK;
 }
 

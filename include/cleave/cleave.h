@@ -82,13 +82,16 @@ CLV_API bool clv_dtype_block(uint32_t dtype, uint32_t *elements,
 /* Bytes of n elements; CLV_ERR_INVALID unless n is whole blocks and the result
  * fits. */
 CLV_API clv_status clv_dtype_size(uint32_t dtype, uint64_t n, uint64_t *bytes);
-/* Reference conversions of n elements (whole blocks). F32, F16, BF16, Q8_0,
- * Q4_0 (I8 and I4 mean nothing without their scales); rounding to nearest even,
- * block types as GGUF encodes them. */
+/* Reference conversions of n elements (whole blocks), for floats and block
+ * types; I8 and I4 mean nothing without their scales. Floats are rounded to
+ * nearest even, block types are encoded as in GGUF files. CLV_ERR_UNSUPPORTED
+ * for other types, and for a block type that is only read. */
 CLV_API clv_status clv_dtype_to_f32(uint32_t dtype, const void *src, float *dst,
                                     uint64_t n);
 CLV_API clv_status clv_dtype_from_f32(uint32_t dtype, const float *src,
                                       void *dst, uint64_t n);
+/* Whether clv_dtype_from_f32() has such a conversion. */
+CLV_API bool clv_dtype_is_writable(uint32_t dtype);
 
 /* ------------------------------------------------------------------------ */
 /* Configuration                                                            */

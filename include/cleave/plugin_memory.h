@@ -28,24 +28,31 @@ struct clv_plugin_buffer {
     void *release_ctx;
 };
 
-/* The mem_types slot of a device with no other memory; device_info.n_mem_types
- * is 1. */
-static inline clv_status clv_host_mem_types(clv_plugin_device *dev,
-                                            uint32_t *count, clv_mem_type *out,
-                                            uint32_t stride)
+/* What mem_types answers for a device with no other memory;
+ * device_info.n_mem_types is 1. budget: bytes now available; 0: unknown. */
+static inline clv_status clv_host_memory(uint64_t budget, uint32_t *count,
+                                         clv_mem_type *out)
 {
     clv_mem_type type;
     memset(&type, 0, sizeof type);
     type.flags = CLV_MEM_HOST_VISIBLE | CLV_MEM_COHERENT | CLV_MEM_CACHED;
     type.import_handles = CLV_HANDLE_HOST_POINTER;
     type.alignment = 64;
+    type.budget = budget;
     type.import_align = 1;
     if (*count)
         clv_write(out, &type, sizeof type);
     *count = 1;
+    return CLV_OK;
+}
+
+static inline clv_status clv_host_mem_types(clv_plugin_device *dev,
+                                            uint32_t *count, clv_mem_type *out,
+                                            uint32_t stride)
+{
     (void)dev;
     (void)stride;
-    return CLV_OK;
+    return clv_host_memory(0, count, out);
 }
 
 static inline clv_status clv_buffer_alloc(clv_plugin_device *dev,
@@ -61,10 +68,10 @@ static inline clv_status clv_buffer_alloc(clv_plugin_device *dev,
     clv_plugin_buffer *buf = (clv_plugin_buffer *)clv_new(host, sizeof *buf);
     if (!buf)
         return CLV_ERR_NO_MEMORY;
-    buf->data = (char *)clv_new(host, size);
+    buf->data = (char *)host->alloc(host->host, size, 64);
     if (!buf->data) {
         clv_free(host, buf);
-        return CLV_ERR_NO_MEMORY;
+        return clv_no_memory(host, size);
     }
     buf->host = host;
     buf->size = size;

@@ -142,6 +142,19 @@ static inline clv_operand clv_op_operand(const clv_node *node, uint32_t i)
                                  : none;
 }
 
+/* The first input that has a row, or an entry, for each row of the activation:
+ * static shapes and symbols are about its outermost dimension. */
+static inline uint32_t clv_op_sequence_input(uint32_t op)
+{
+    const clv_op_info *info = clv_op_find(op);
+    uint32_t i = 0;
+    while (info && i + 1 < info->n_inputs &&
+           info->inputs[i].first != CLV_CUT_SEQUENCE &&
+           info->inputs[i].last != CLV_CUT_SEQUENCE)
+        i++;
+    return i;
+}
+
 /* ------------------------------------------------------------------------ */
 /* Attributes                                                                */
 
@@ -167,6 +180,17 @@ static inline float clv_attr_float(const clv_op_attr *attr,
     float value;
     memcpy(&value, (const char *)attr + field->offset, sizeof value);
     return value;
+}
+
+/* Sets a field; value: a whole number, which a float takes on. */
+static inline void clv_attr_set(clv_op_attr *attr, const clv_attr_field *field,
+                                uint32_t value)
+{
+    const float real = (float)value;
+    const int is_float =
+        field->type == CLV_ATTR_F32 || field->type == CLV_ATTR_F32_POS;
+    memcpy((char *)attr + field->offset,
+           is_float ? (const void *)&real : &value, sizeof value);
 }
 
 /* The value of the op's first field of this type; 0 if it has none. */

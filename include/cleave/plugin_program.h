@@ -9,6 +9,7 @@
 #define CLEAVE_PLUGIN_PROGRAM_H_
 
 #include <cleave/plugin_memory.h>
+#include <cleave/plugin_node.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -29,7 +30,8 @@ clv_program(const clv_plugin_program *prog)
     return (const clv_program_base *)(const void *)prog;
 }
 
-/* Finds the memory of one binding; data: [n_tensors], NULL where unbound. */
+/* Finds the memory of one binding; data: [n_tensors], NULL where unbound. A
+ * weight that is bound in a run is ignored. */
 static inline clv_status clv_bind(const clv_program_base *base,
                                   const clv_binding *binding,
                                   const int64_t *symbols, int weights,
@@ -38,6 +40,8 @@ static inline clv_status clv_bind(const clv_program_base *base,
     const clv_tensor_desc *t = binding->tensor < base->n_tensors
                                    ? &base->tensors[binding->tensor]
                                    : NULL;
+    if (t && t->usage == CLV_USAGE_WEIGHT && !weights)
+        return CLV_OK;
     if (!t || data[binding->tensor] ||
         (t->usage == CLV_USAGE_WEIGHT) != weights)
         return clv_fail(base->host, CLV_ERR_INVALID,
@@ -117,16 +121,10 @@ static inline clv_status clv_program_init(clv_program_base *base,
     base->host = host;
     if (!graph)
         return clv_fail(host, CLV_ERR_INVALID, "there is no graph to compile");
-    if (!clv_chain_known(compile) || !clv_chain_known(graph))
-        return clv_fail(host, CLV_ERR_UNSUPPORTED,
-                        "the program needs an extension that is not known "
-                        "here; use a newer plugin");
-    if (graph->n_symbols > CLV_MAX_SYMBOLS || !graph->n_tensors)
-        return clv_fail(host, CLV_ERR_INVALID,
-                        "a graph of %u tensors and %u symbols; there can be %d "
-                        "symbols",
-                        (unsigned)graph->n_tensors, (unsigned)graph->n_symbols,
-                        CLV_MAX_SYMBOLS);
+    CLV_TRY(clv_check_chain(host, compile));
+    CLV_TRY(clv_check_graph(host, graph));
+    if (!graph->n_tensors)
+        return clv_fail(host, CLV_ERR_INVALID, "a graph without tensors");
     base->tensors = (clv_tensor_desc *)clv_new(
         host, graph->n_tensors * (uint64_t)sizeof *base->tensors);
     base->weights = (char **)clv_new(host, graph->n_tensors *
@@ -137,13 +135,9 @@ static inline clv_status clv_program_init(clv_program_base *base,
         base->symbols[i] = graph->symbols[i];
     base->n_symbols = graph->n_symbols;
     for (uint32_t i = 0; i < graph->n_tensors; i++) {
-        const clv_tensor_desc *t = clv_graph_tensor(graph, i);
-        int64_t elements, bytes;
-        if (!t || !clv_block(t->dtype, &elements, &bytes))
-            return clv_fail(host, CLV_ERR_UNSUPPORTED,
-                            "tensor %u is malformed, or of an unknown type",
-                            (unsigned)i);
-        clv_read(&base->tensors[i], sizeof *t, t);
+        char reason[CLV_REASON_SIZE];
+        if (!clv_read_tensor(graph, i, &base->tensors[i], reason))
+            return clv_fail(host, CLV_ERR_UNSUPPORTED, "%s", reason);
         base->n_tensors++;
     }
     return clv_bind_all(base, compile->weights, compile->n_weights, NULL, 1,
@@ -176,6 +170,18 @@ static inline clv_status clv_program_check(const clv_command *command)
                      command->symbols, 0, data);
     clv_free(base->host, data);
     return status;
+}
+
+/* Where all tensors lie in a run that was checked; data: [n_tensors]. */
+static inline void clv_program_resolve(const clv_command *command, char **data)
+{
+    const clv_program_base *base = clv_program(command->program);
+    memcpy(data, base->weights, base->n_tensors * sizeof *data);
+    for (uint32_t i = 0; i < command->n_bindings; i++) {
+        const clv_binding *b = &command->bindings[i];
+        if (!base->weights[b->tensor])
+            data[b->tensor] = b->buffer->data + b->offset;
+    }
 }
 
 /* Where a tensor lies in a run that was checked. */

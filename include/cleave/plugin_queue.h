@@ -6,10 +6,10 @@
  * part of the ABI: functions that a plugin compiles into itself, or does
  * without. They need POSIX threads and GNU C.
  *
- * clv_device_close, clv_queue_submit and clv_timeline_create, _destroy, _query,
- * _signal, _fail and _wait are slots as they stand. The plugin's struct
- * clv_plugin_device begins with a clv_device_base, which clv_queue_create()
- * fills. Nothing here calls the host with a lock held.
+ * clv_device_close, clv_queue_submit, clv_fault_inject and clv_timeline_create,
+ * _destroy, _query, _signal, _fail and _wait are slots as they stand. The
+ * plugin's struct clv_plugin_device begins with a clv_device_base, which
+ * clv_queue_create() fills. Nothing here calls the host with a lock held.
  */
 #ifndef CLEAVE_PLUGIN_QUEUE_H_
 #define CLEAVE_PLUGIN_QUEUE_H_
@@ -17,6 +17,7 @@
 #include <cleave/plugin_util.h>
 
 #include <pthread.h>
+#include <sched.h>
 #include <time.h>
 
 #ifdef __cplusplus
@@ -33,10 +34,10 @@ typedef struct clv_queue_fns {
      * can be run. What is refused there does not have to be an error later. */
     clv_status (*check)(void *ctx, const clv_command *command);
     /* On the queue's thread, for each command in order, once all waits are
-     * over. Commands are copies, with their bindings and symbols; programs and
-     * buffers are the host's. A failure says why in message, ends the submit
-     * and fails its signals. */
-    clv_status (*run)(void *ctx, const clv_command *command,
+     * over: command i of the submit. Both are copies, with their bindings and
+     * symbols; programs and buffers are the host's. A failure says why in
+     * message, ends the submit and fails its signals. */
+    clv_status (*run)(void *ctx, const clv_submit *submit, uint32_t i,
                       char message[CLV_MESSAGE_SIZE]);
 } clv_queue_fns;
 
@@ -51,13 +52,17 @@ struct clv_queue {
     const clv_queue_fns *fns;
     void *ctx;
     uint32_t depth;
+    uint64_t poll_ns; /* how long the thread polls before it blocks */
     pthread_t thread;
+    int started;                 /* the thread is to be joined */
     pthread_mutex_t lock;        /* of what follows, and of the timelines */
     pthread_cond_t changed;      /* any of that */
     clv_queue_job *first, *last; /* the first one is running */
     uint32_t n_jobs;
+    uint64_t n_pushed; /* jobs so far */
     int stop;
-    clv_status lost; /* set, with the reason, by the plugin: nothing is begun */
+    int hung;        /* nothing is begun until the queue stops */
+    clv_status lost; /* clv_queue_lose(): nothing is begun */
     char reason[CLV_MESSAGE_SIZE];
 };
 
@@ -77,6 +82,35 @@ static inline uint64_t clv_queue_now(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* Polling: pause instructions first, then the core is offered to other threads
+ * between two looks. */
+typedef struct clv_spin {
+    uint64_t begin; /* 0: not started */
+    uint32_t rounds;
+} clv_spin;
+
+/* One round; 0 once polling has lasted limit_ns. */
+static inline int clv_spin_once(clv_spin *spin, uint64_t limit_ns)
+{
+    const uint32_t pauses = 256; /* some microseconds */
+    if (++spin->rounds < pauses && spin->rounds % 32) {
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#elif defined(__aarch64__)
+        __asm__ volatile("yield");
+#endif
+        return 1;
+    }
+    uint64_t now = clv_queue_now();
+    if (!spin->begin)
+        spin->begin = now;
+    if (now - spin->begin >= limit_ns)
+        return 0;
+    if (spin->rounds >= pauses)
+        sched_yield();
+    return 1;
+}
+
 /* With the lock held, given up meanwhile: until something has changed, or the
  * moment has come. */
 static inline void clv_queue_pause(clv_queue *queue, uint64_t until)
@@ -90,6 +124,59 @@ static inline void clv_queue_pause(clv_queue *queue, uint64_t until)
 static inline uint64_t clv_timeline_word(const uint64_t *flag)
 {
     return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
+}
+
+/* With the lock held, given up meanwhile: until the word has the value, for as
+ * long as the queue polls. */
+static inline void clv_queue_poll(clv_queue *queue, const uint64_t *word,
+                                  uint64_t value)
+{
+    clv_spin spin = {0, 0};
+    if (!queue->poll_ns)
+        return;
+    pthread_mutex_unlock(&queue->lock);
+    while (clv_timeline_word(word) < value &&
+           !__atomic_load_n(&queue->stop, __ATOMIC_RELAXED) &&
+           !__atomic_load_n(&queue->lost, __ATOMIC_RELAXED) &&
+           clv_spin_once(&spin, queue->poll_ns))
+        continue;
+    pthread_mutex_lock(&queue->lock);
+}
+
+/* With the lock held. The device is lost: work in flight fails with this
+ * reason, and so do later calls. */
+static inline void clv_queue_lose(clv_queue *queue, const char *reason)
+{
+    if (queue->lost)
+        return;
+    snprintf(queue->reason, sizeof queue->reason, "%s", reason);
+    __atomic_store_n(&queue->lost, CLV_ERR_DEVICE_LOST, __ATOMIC_RELEASE);
+    pthread_cond_broadcast(&queue->changed);
+}
+
+/* The error of a device that is lost, or CLV_OK. */
+static inline clv_status clv_queue_usable(const clv_plugin_device *dev)
+{
+    const clv_queue *queue = clv_base(dev)->queue;
+    clv_status lost = __atomic_load_n(&queue->lost, __ATOMIC_ACQUIRE);
+    return lost ? clv_fail(queue->host, lost, "%s", queue->reason) : CLV_OK;
+}
+
+static inline clv_status clv_fault_inject(clv_plugin_device *dev,
+                                          uint32_t fault)
+{
+    clv_queue *queue = clv_base(dev)->queue;
+    if (fault != CLV_FAULT_LOST && fault != CLV_FAULT_HANG)
+        return clv_fail(queue->host, CLV_ERR_UNSUPPORTED,
+                        "fault %u is not known, 1 and 2 are", (unsigned)fault);
+    pthread_mutex_lock(&queue->lock);
+    if (fault == CLV_FAULT_LOST)
+        clv_queue_lose(queue, "the device is lost, by a fault that a test "
+                              "injected; close it");
+    else
+        queue->hung = 1;
+    pthread_mutex_unlock(&queue->lock);
+    return CLV_OK;
 }
 
 /* With the lock held. Raises the value, or fails; a failure is final. */
@@ -110,6 +197,7 @@ static inline clv_status clv_timeline_create(clv_plugin_device *dev,
                                              clv_plugin_timeline **out)
 {
     clv_queue *queue = clv_base(dev)->queue;
+    CLV_TRY(clv_queue_usable(dev));
     if (value & CLV_FLAG_FAILED)
         return clv_fail(queue->host, CLV_ERR_INVALID,
                         "a timeline cannot begin at %#llx; stay below 2^63",
@@ -192,17 +280,21 @@ static inline clv_status clv_timeline_wait(clv_plugin_timeline *tl,
 {
     clv_queue *queue = tl->queue;
     const uint64_t never = UINT64_MAX / 2;
-    uint64_t begin = clv_queue_now(), now = begin;
-    uint64_t end = timeout_ns < never ? begin + timeout_ns : never;
+    clv_spin spin = {0, 0};
+    uint64_t word,
+        end = timeout_ns < never ? clv_queue_now() + timeout_ns : never;
     if (spin_ns > timeout_ns)
         spin_ns = timeout_ns;
-    while (clv_timeline_word(&tl->word) < value && now - begin < spin_ns)
-        now = clv_queue_now();
-    pthread_mutex_lock(&queue->lock);
-    while (tl->word < value && clv_queue_now() < end)
-        clv_queue_pause(queue, end);
-    uint64_t word = tl->word;
-    pthread_mutex_unlock(&queue->lock);
+    while ((word = clv_timeline_word(&tl->word)) < value && spin_ns &&
+           clv_spin_once(&spin, spin_ns))
+        continue;
+    if (word < value) {
+        pthread_mutex_lock(&queue->lock);
+        while (tl->word < value && clv_queue_now() < end)
+            clv_queue_pause(queue, end);
+        word = tl->word;
+        pthread_mutex_unlock(&queue->lock);
+    }
     if (word & CLV_FLAG_FAILED) /* what it says is final */
         return clv_fail(queue->host, tl->status, "%s", tl->message);
     if (word >= value)
@@ -238,6 +330,7 @@ static inline clv_status clv_queue_await(clv_queue *queue,
     const uint64_t *flag =
         point->timeline ? &point->timeline->word : point->flag;
     uint64_t word;
+    clv_queue_poll(queue, flag, point->value);
     while ((word = clv_timeline_word(flag)) < point->value && !queue->stop &&
            !queue->lost)
         clv_queue_pause(queue, point->timeline ? UINT64_MAX / 2
@@ -263,6 +356,8 @@ clv_queue_begin(clv_queue *queue, const clv_submit *submit, char *message)
     clv_status status = CLV_OK;
     for (uint32_t i = 0; i < submit->n_waits && !status; i++)
         status = clv_queue_await(queue, &submit->waits[i], message);
+    while (!status && queue->hung && !queue->stop && !queue->lost)
+        clv_queue_pause(queue, UINT64_MAX / 2);
     uint32_t failed = 0;
     while (failed < submit->n_signals &&
            submit->signals[failed].timeline->status)
@@ -296,7 +391,9 @@ static inline void *clv_queue_main(void *arg)
 {
     clv_queue *queue = (clv_queue *)arg;
     pthread_mutex_lock(&queue->lock);
-    for (;;) {
+    for (uint64_t n = 1;; n++) {
+        if (!queue->first)
+            clv_queue_poll(queue, &queue->n_pushed, n);
         while (!queue->first && !queue->stop)
             pthread_cond_wait(&queue->changed, &queue->lock);
         clv_queue_job *job = queue->first;
@@ -307,9 +404,10 @@ static inline void *clv_queue_main(void *arg)
         if (!status) {
             pthread_mutex_unlock(&queue->lock);
             for (uint32_t i = 0; i < job->submit.n_commands && !status; i++)
-                status = queue->fns->run(queue->ctx, &job->submit.commands[i],
-                                         message);
+                status = queue->fns->run(queue->ctx, &job->submit, i, message);
             pthread_mutex_lock(&queue->lock);
+            if (!status && queue->lost)
+                status = clv_queue_check_stop(queue, message);
         }
         queue->first = job->next;
         queue->n_jobs--;
@@ -322,13 +420,12 @@ static inline void *clv_queue_main(void *arg)
     return NULL;
 }
 
-/* As clv_queue_create(), with a thread of the plugin's own, whose argument is
- * the queue; clv_queue_main() shows what it has to do. */
-static inline clv_status clv_queue_start(const clv_host_api *host,
-                                         uint32_t depth,
-                                         const clv_queue_fns *fns, void *ctx,
-                                         void *(*thread)(void *queue),
-                                         clv_device_base *base)
+/* A queue without its thread, and fills base; clv_queue_create() explains the
+ * rest. The plugin starts queue->thread itself, with clv_queue_main and the
+ * queue for its argument, and sets queue->started. */
+static inline clv_status clv_queue_new(const clv_host_api *host, uint32_t depth,
+                                       const clv_queue_fns *fns, void *ctx,
+                                       clv_device_base *base)
 {
     clv_queue *queue = (clv_queue *)clv_new(host, sizeof *queue);
     if (!queue)
@@ -343,19 +440,53 @@ static inline clv_status clv_queue_start(const clv_host_api *host,
     pthread_cond_init(&queue->changed, &attr);
     pthread_condattr_destroy(&attr);
     pthread_mutex_init(&queue->lock, NULL);
-    int error = pthread_create(&queue->thread, NULL, thread, queue);
-    if (error) {
-        pthread_mutex_destroy(&queue->lock);
-        pthread_cond_destroy(&queue->changed);
-        clv_free(host, queue);
-        return clv_fail(host, CLV_ERR_LIMIT,
-                        "cannot start the queue's thread: %s; end other "
-                        "programs or raise the limit of processes",
-                        strerror(error));
-    }
     base->host = host;
     base->queue = queue;
     return CLV_OK;
+}
+
+/* Cancels what has not begun, waits for what has, joins. */
+static inline void clv_queue_stop(clv_queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    __atomic_store_n(&queue->stop, 1, __ATOMIC_RELAXED);
+    pthread_cond_broadcast(&queue->changed);
+    pthread_mutex_unlock(&queue->lock);
+    if (queue->started)
+        pthread_join(queue->thread, NULL);
+    queue->started = 0;
+}
+
+/* Stops it. The timelines are gone. NULL is legal. */
+static inline void clv_queue_destroy(clv_queue *queue)
+{
+    if (!queue)
+        return;
+    clv_queue_stop(queue);
+    pthread_mutex_destroy(&queue->lock);
+    pthread_cond_destroy(&queue->changed);
+    clv_free(queue->host, queue);
+}
+
+/* As clv_queue_create(), with a thread of the plugin's own, whose argument is
+ * the queue; clv_queue_main() shows what it has to do. */
+static inline clv_status clv_queue_start(const clv_host_api *host,
+                                         uint32_t depth,
+                                         const clv_queue_fns *fns, void *ctx,
+                                         void *(*thread)(void *queue),
+                                         clv_device_base *base)
+{
+    CLV_TRY(clv_queue_new(host, depth, fns, ctx, base));
+    int error = pthread_create(&base->queue->thread, NULL, thread, base->queue);
+    base->queue->started = !error;
+    if (!error)
+        return CLV_OK;
+    clv_queue_destroy(base->queue);
+    base->queue = NULL;
+    return clv_fail(host, CLV_ERR_LIMIT,
+                    "cannot start the queue's thread: %s; end other programs "
+                    "or raise the limit of processes",
+                    strerror(error));
 }
 
 /* Fills base, and starts the thread. depth: submits in flight before the next
@@ -367,22 +498,6 @@ static inline clv_status clv_queue_create(const clv_host_api *host,
                                           clv_device_base *base)
 {
     return clv_queue_start(host, depth, fns, ctx, clv_queue_main, base);
-}
-
-/* Cancels what has not begun, waits for what has, joins. The timelines are
- * gone. NULL is legal. */
-static inline void clv_queue_destroy(clv_queue *queue)
-{
-    if (!queue)
-        return;
-    pthread_mutex_lock(&queue->lock);
-    queue->stop = 1;
-    pthread_cond_broadcast(&queue->changed);
-    pthread_mutex_unlock(&queue->lock);
-    pthread_join(queue->thread, NULL);
-    pthread_mutex_destroy(&queue->lock);
-    pthread_cond_destroy(&queue->changed);
-    clv_free(queue->host, queue);
 }
 
 /* For a device made by clv_new() that owns nothing else. */
@@ -447,27 +562,31 @@ static inline uint64_t clv_queue_copy_submit(char *base, const clv_submit *from)
 static inline clv_status clv_queue_check(const clv_queue *queue,
                                          const clv_submit *submit)
 {
-    int known = clv_chain_known(submit), whole = 1;
-    for (uint32_t i = 0; i < submit->n_commands && known; i++) {
+    int known = clv_chain_known(submit);
+    int whole = (!submit->n_commands || submit->commands) &&
+                (!submit->n_waits || submit->waits) &&
+                (!submit->n_signals || submit->signals);
+    for (uint32_t i = 0; whole && known && i < submit->n_commands; i++) {
         const clv_command *c = (const clv_command *)clv_at(
             submit->commands, i, submit->command_stride);
         known = clv_chain_known(c) && c->kind >= CLV_COMMAND_RUN &&
                 c->kind <= CLV_COMMAND_FILL;
-        whole &= c->kind != CLV_COMMAND_RUN || c->program != NULL;
+        whole = c->kind != CLV_COMMAND_RUN || c->program != NULL;
     }
-    for (uint32_t i = 0; i < submit->n_waits; i++)
-        whole &= submit->waits[i].timeline || submit->waits[i].flag;
-    for (uint32_t i = 0; i < submit->n_signals; i++)
-        whole &= submit->signals[i].timeline &&
-                 !(submit->signals[i].value & CLV_FLAG_FAILED);
+    for (uint32_t i = 0; whole && i < submit->n_waits; i++)
+        whole = submit->waits[i].timeline || submit->waits[i].flag;
+    for (uint32_t i = 0; whole && i < submit->n_signals; i++)
+        whole = submit->signals[i].timeline &&
+                !(submit->signals[i].value & CLV_FLAG_FAILED);
     if (!known)
         return clv_fail(queue->host, CLV_ERR_UNSUPPORTED,
                         "the submit needs a command or an extension that is "
                         "not known here; use a newer plugin");
     if (!whole)
         return clv_fail(queue->host, CLV_ERR_INVALID,
-                        "the submit has a run without a program, or a wait or "
-                        "signal without a timeline, or for 2^63 and more");
+                        "the submit has a run without a program, a wait or "
+                        "signal without a timeline, or for 2^63 and more, or "
+                        "an array that is NULL");
     clv_status status = CLV_OK;
     for (uint32_t i = 0; i < submit->n_commands && !status; i++) {
         clv_command c;
@@ -494,6 +613,7 @@ static inline int clv_queue_add(clv_queue *queue, clv_queue_job *job)
         queue->first = job;
     queue->last = job;
     queue->n_jobs++;
+    __atomic_store_n(&queue->n_pushed, queue->n_pushed + 1, __ATOMIC_RELEASE);
     pthread_cond_broadcast(&queue->changed);
     return 1;
 }
@@ -503,9 +623,8 @@ static inline clv_status clv_queue_submit(clv_plugin_device *dev,
                                           const clv_submit *submit)
 {
     clv_queue *queue = clv_base(dev)->queue;
-    clv_status status = clv_queue_check(queue, submit);
-    if (status)
-        return status;
+    CLV_TRY(clv_queue_usable(dev));
+    CLV_TRY(clv_queue_check(queue, submit));
     clv_queue_job *job = (clv_queue_job *)clv_new(
         queue->host, clv_queue_copy_submit(NULL, submit));
     if (!job)

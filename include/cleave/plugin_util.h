@@ -74,11 +74,36 @@ static inline uint32_t clv_align(uint32_t dtype)
     return clv_format_of(dtype)->align;
 }
 
-/* Dimension d of a tensor, with these values of symbols. */
+/* Dimension d of a tensor, with these values of symbols; NULL: their upper
+ * bounds. */
 static inline int64_t clv_dim(const clv_tensor_desc *t, uint32_t d,
                               const int64_t *symbols)
 {
-    return t->symbols[d] ? symbols[t->symbols[d] - 1] : t->dims[d];
+    return symbols && t->symbols[d] ? symbols[t->symbols[d] - 1] : t->dims[d];
+}
+
+/* Whether the strides of a linear tensor follow from its dimensions. */
+static inline int clv_is_dense(const clv_tensor_desc *t)
+{
+    int64_t any = 0;
+    for (uint32_t d = 0; d < t->rank; d++)
+        any |= t->strides[d];
+    return !any;
+}
+
+/* Bytes an index step of each dimension of a linear tensor, with these values
+ * of symbols; of a block type's last dimension, those of a block. */
+static inline void clv_strides(const clv_tensor_desc *t, const int64_t *symbols,
+                               int64_t strides[CLV_MAX_RANK])
+{
+    int64_t elements, bytes, n;
+    const int dense = clv_is_dense(t);
+    clv_block(t->dtype, &elements, &bytes);
+    for (uint32_t d = t->rank; d-- > 0;) {
+        strides[d] = dense ? bytes : t->strides[d];
+        n = clv_dim(t, d, symbols);
+        bytes *= d + 1 == t->rank ? (n + elements - 1) / elements : n;
+    }
 }
 
 /* Bytes from the tensor's first to its last, with these values of symbols; in a
@@ -86,27 +111,23 @@ static inline int64_t clv_dim(const clv_tensor_desc *t, uint32_t d,
 static inline uint64_t clv_tensor_size(const clv_tensor_desc *t,
                                        const int64_t *symbols)
 {
-    int64_t elements, bytes, size, dense;
-    clv_block(t->dtype, &elements, &bytes);
+    int64_t elements, size, strides[CLV_MAX_RANK];
+    clv_block(t->dtype, &elements, &size);
     if (t->layout != CLV_LAYOUT_LINEAR) {
         uint32_t axes[CLV_MAX_RANK];
         clv_layout_map map;
         return clv_layout_of(t, &map, axes)
-                   ? (uint64_t)map.n_elements * (uint64_t)bytes
+                   ? (uint64_t)map.n_elements * (uint64_t)size
                    : 0;
     }
-    size = dense = bytes;
-    int strided = 0;
-    for (uint32_t d = 0; d < t->rank; d++)
-        strided |= t->strides[d] != 0;
+    clv_strides(t, symbols, strides);
     for (uint32_t d = t->rank; d-- > 0;) {
         int64_t n = clv_dim(t, d, symbols);
         if (!n)
             return 0;
         if (d == t->rank - 1)
             n = (n + elements - 1) / elements;
-        size += (n - 1) * (strided ? t->strides[d] : dense);
-        dense *= n;
+        size += (n - 1) * strides[d];
     }
     return (uint64_t)size;
 }
@@ -126,6 +147,25 @@ clv_fail(const clv_host_api *host, clv_status status, const char *format, ...)
     return host->set_error(host->host, status, 0, text);
 }
 
+/* UNSUPPORTED, with the error set, unless clv_chain_known(). */
+static inline clv_status clv_check_chain(const clv_host_api *host,
+                                         const void *theirs)
+{
+    return clv_chain_known(theirs)
+               ? CLV_OK
+               : clv_fail(host, CLV_ERR_UNSUPPORTED,
+                          "a required extension is not known here; use a newer "
+                          "plugin");
+}
+
+static inline clv_status clv_no_memory(const clv_host_api *host, uint64_t size)
+{
+    return clv_fail(host, CLV_ERR_NO_MEMORY,
+                    "no memory for %llu bytes; close other programs or use a "
+                    "smaller model",
+                    (unsigned long long)size);
+}
+
 /* Zeroed, at a multiple of 64; NULL, with the error set, when out of memory.
  * host->free() releases it. */
 static inline void *clv_new(const clv_host_api *host, uint64_t size)
@@ -133,10 +173,7 @@ static inline void *clv_new(const clv_host_api *host, uint64_t size)
     void *block = host->alloc(host->host, size, 64);
     if (block)
         return memset(block, 0, (size_t)size);
-    clv_fail(host, CLV_ERR_NO_MEMORY,
-             "no memory for %llu bytes; close other programs or use a smaller "
-             "model",
-             (unsigned long long)size);
+    clv_no_memory(host, size);
     return NULL;
 }
 
@@ -145,65 +182,6 @@ static inline void clv_free(const clv_host_api *host, void *block)
 {
     if (block)
         host->free(host->host, block);
-}
-
-/* ------------------------------------------------------------------------ */
-/* Graphs                                                                   */
-
-/* Past any memory; sums and products of a few such numbers fit in 64 bits. */
-#define CLV_MAX_EXTENT ((int64_t)1 << 56)
-
-/* Tensor i of a graph if it exists, with a known usage, dimensions from 1 and
- * strides from 0 whose extent is no more than CLV_MAX_EXTENT elements and
- * bytes, and symbols of the graph's that stay within the dimensions; else NULL.
- * dtype, layout and the rest are the caller's to judge. */
-static inline const clv_tensor_desc *clv_graph_tensor(const clv_subgraph *graph,
-                                                      uint32_t i)
-{
-    if (i >= graph->n_tensors)
-        return NULL;
-    const clv_tensor_desc *t = (const clv_tensor_desc *)clv_at(
-        graph->tensors, i, graph->tensor_stride);
-    int64_t elements = 1, bytes = 0, span;
-    if (t->rank < 1 || t->rank > CLV_MAX_RANK || t->usage > CLV_USAGE_STATE ||
-        !clv_chain_known(t))
-        return NULL;
-    for (uint32_t d = 0; d < t->rank; d++) {
-        uint32_t symbol = t->symbols[d];
-        if (t->dims[d] < 1 || t->strides[d] < 0 ||
-            __builtin_mul_overflow(elements, t->dims[d], &elements) ||
-            __builtin_mul_overflow(t->strides[d], t->dims[d], &span) ||
-            __builtin_add_overflow(bytes, span, &bytes) ||
-            elements > CLV_MAX_EXTENT || bytes > CLV_MAX_EXTENT)
-            return NULL;
-        if (symbol > graph->n_symbols ||
-            (symbol && (graph->symbols[symbol - 1].min < 0 ||
-                        graph->symbols[symbol - 1].max > t->dims[d])))
-            return NULL;
-    }
-    return t;
-}
-
-/* Node i of a graph if its operands are tensors as above, inputs possibly
- * absent, and its outputs may be written; else NULL. */
-static inline const clv_node *clv_graph_node(const clv_subgraph *graph,
-                                             uint32_t i)
-{
-    const clv_node *node =
-        (const clv_node *)clv_at(graph->nodes, i, graph->node_stride);
-    if (node->n_inputs > CLV_MAX_INPUTS || node->n_outputs > CLV_MAX_OUTPUTS ||
-        !clv_chain_known(node))
-        return NULL;
-    for (uint32_t k = 0; k < node->n_inputs; k++)
-        if (node->inputs[k] != CLV_NO_TENSOR &&
-            !clv_graph_tensor(graph, node->inputs[k]))
-            return NULL;
-    for (uint32_t k = 0; k < node->n_outputs; k++) {
-        const clv_tensor_desc *t = clv_graph_tensor(graph, node->outputs[k]);
-        if (!t || t->usage == CLV_USAGE_WEIGHT || t->usage == CLV_USAGE_INPUT)
-            return NULL;
-    }
-    return node;
 }
 
 /* ------------------------------------------------------------------------ */

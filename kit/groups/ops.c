@@ -41,7 +41,7 @@ void kit_add_spec(kit_list *list, const kit_spec *spec)
     kit_spec_name(spec, name);
     kit_add(list, KIT_PER_DEVICE,
             spec->form & KIT_FORM_IMPORT ? KIT_NEEDS_IMPORT : 0, run_spec,
-            kit_keep_spec(spec), "%s.%s", kit_op_name(spec->op), name);
+            kit_keep_spec(spec), "%s.%s", clv_op_name(spec->op), name);
 }
 
 /* A field of the spec at one value after the other. */
@@ -96,7 +96,7 @@ void kit_add_series(kit_list *list, const char *what, const kit_spec *base,
     char name[KIT_NAME_SIZE];
     kit_spec_name(base, name);
     kit_add(list, KIT_PER_DEVICE, 0, run_series, s, "%s.%s.%s",
-            kit_op_name(base->op), what, name);
+            clv_op_name(base->op), what, name);
 }
 
 /* Around the sizes of vectors, tiles and blocks. */

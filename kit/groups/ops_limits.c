@@ -48,12 +48,14 @@ static uint32_t axes_of(const kit_spec *spec, const clv_op_caps *caps,
                         axis out[3])
 {
     const int64_t unit = kit_spec_unit(spec);
-    const bool heads = spec->op == CLV_OP_ROPE || spec->op == CLV_OP_ATTENTION;
+    const uint32_t op_class = clv_op_class_of(spec->op);
+    const bool rope = op_class == CLV_CLASS_ROPE;
+    const bool heads = rope || op_class == CLV_CLASS_ATTENTION;
     uint32_t n = 0;
     if (caps->answer != CLV_ANSWER_STATIC)
         out[n++] =
             make_axis("sequence", offsetof(kit_spec, n), caps->sequence, 1);
-    if (spec->op == CLV_OP_MATMUL) {
+    if (op_class == CLV_CLASS_MATMUL) {
         out[n++] = make_axis("rows", offsetof(kit_spec, out), caps->rows, 1);
         out[n++] =
             make_axis("channels", offsetof(kit_spec, in), caps->channels, unit);
@@ -61,7 +63,7 @@ static uint32_t axes_of(const kit_spec *spec, const clv_op_caps *caps,
         out[n++] =
             make_axis("channels",
                       heads ? offsetof(kit_spec, dim) : offsetof(kit_spec, in),
-                      caps->channels, spec->op == CLV_OP_ROPE ? 2 : unit);
+                      caps->channels, rope ? 2 : unit);
     }
     return n;
 }
@@ -303,14 +305,6 @@ static const kit_spec bases[] = {
      .n = 4,
      .in = 64,
      .out = 16},
-    {.op = CLV_OP_ADD, .dtype = CLV_DTYPE_F32, .n = 4, .in = 64},
-    {.op = CLV_OP_MUL, .dtype = CLV_DTYPE_F32, .n = 4, .in = 64},
-    {.op = CLV_OP_SILU, .dtype = CLV_DTYPE_F32, .n = 4, .in = 64},
-    {.op = CLV_OP_GELU, .dtype = CLV_DTYPE_F32, .n = 4, .in = 64},
-    {.op = CLV_OP_GLU, .dtype = CLV_DTYPE_F32, .n = 4, .in = 64},
-    {.op = CLV_OP_RMS_NORM, .dtype = CLV_DTYPE_F32, .n = 4, .in = 64},
-    {.op = CLV_OP_LAYER_NORM, .dtype = CLV_DTYPE_F32, .n = 4, .in = 64},
-    {.op = CLV_OP_SOFTMAX, .dtype = CLV_DTYPE_F32, .n = 4, .in = 64},
     {.op = CLV_OP_ROPE, .dtype = CLV_DTYPE_F32, .n = 4, .heads = 2, .dim = 32},
     {.op = CLV_OP_ATTENTION,
      .dtype = CLV_DTYPE_F32,
@@ -343,17 +337,28 @@ static const kit_spec bases[] = {
      .used = 2},
 };
 
-void kit_list_limits(kit_list *list)
+static void list_base(kit_list *list, const kit_spec *base)
 {
     static const struct {
         const char *name;
         void (*run)(kit *k, const void *arg);
-    } kinds[] = {{"limits", run_limits},
-                 {"static", run_static},
-                 {"alignment", run_alignment}};
+    } subjects[] = {{"limits", run_limits},
+                    {"static", run_static},
+                    {"alignment", run_alignment}};
+    for (size_t i = 0; i < COUNT(subjects); i++)
+        kit_add(list, KIT_PER_DEVICE, 0, subjects[i].run, base, "%s.%s.%s",
+                clv_op_name(base->op), subjects[i].name,
+                kit_dtype_name(base->dtype));
+}
+
+void kit_list_limits(kit_list *list)
+{
+    for (uint32_t op = 1; clv_op_find(op); op++) {
+        const kit_spec base = {
+            .op = op, .dtype = CLV_DTYPE_F32, .n = 4, .in = 64};
+        if (kit_is_plain_op(op))
+            list_base(list, kit_keep_spec(&base));
+    }
     for (size_t i = 0; i < COUNT(bases); i++)
-        for (size_t j = 0; j < COUNT(kinds); j++)
-            kit_add(list, KIT_PER_DEVICE, 0, kinds[j].run, &bases[i],
-                    "%s.%s.%s", kit_op_name(bases[i].op), kinds[j].name,
-                    kit_dtype_name(bases[i].dtype));
+        list_base(list, &bases[i]);
 }

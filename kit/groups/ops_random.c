@@ -99,15 +99,13 @@ static void random_form(kit *k, kit_spec *s)
     for (uint32_t i = 0; i < KIT_COUNT(forms); i++)
         if (one_in(k, 5))
             s->form |= forms[i];
-    const bool two =
-        s->op == CLV_OP_ADD || s->op == CLV_OP_MUL || s->op == CLV_OP_GLU;
-    if (!two || s->op == CLV_OP_GLU || s->form & KIT_FORM_VECTOR)
+    const clv_op_info *info = clv_op_find(s->op);
+    if (info->op_class != CLV_CLASS_BINARY)
+        s->form &= ~(uint32_t)(KIT_FORM_VECTOR | KIT_FORM_ALIAS_1);
+    if (s->form & KIT_FORM_VECTOR)
         s->form &= ~(uint32_t)KIT_FORM_ALIAS_1;
-    if (s->op == CLV_OP_SOFTMAX || s->op == CLV_OP_RMS_NORM ||
-        s->op == CLV_OP_GLU)
-        s->form &= ~(uint32_t)(KIT_FORM_BIAS | KIT_FORM_VECTOR);
-    if (s->op == CLV_OP_GLU)
-        s->form &= ~(uint32_t)KIT_FORM_VECTOR;
+    if (info->n_inputs == info->n_required)
+        s->form &= ~(uint32_t)KIT_FORM_BIAS;
     if (s->form & KIT_FORM_ALIAS_1)
         s->form &= ~(uint32_t)KIT_FORM_ALIAS_0;
     if (one_in(k, 3))
@@ -232,30 +230,34 @@ static void add_gather(chain *s, bool last)
     advance(s, y, s->c);
 }
 
+/* One of the ops that need only rows and vectors. */
+static const clv_op_info *plain_op(kit *k)
+{
+    uint32_t ops[CLV_OP_COUNT], n = 0;
+    for (uint32_t op = 1; clv_op_find(op); op++)
+        if (kit_is_plain_op(op))
+            ops[n++] = op;
+    return clv_op_find(ops[below(k, n)]);
+}
+
 static void add_rowwise(chain *s, bool last)
 {
-    static const uint32_t ops[] = {
-        CLV_OP_ADD, CLV_OP_MUL,      CLV_OP_SILU,       CLV_OP_GELU,
-        CLV_OP_GLU, CLV_OP_RMS_NORM, CLV_OP_LAYER_NORM, CLV_OP_SOFTMAX};
     kit *k = s->g.k;
-    uint32_t op = ops[below(k, KIT_COUNT(ops))], in[3] = {s->at}, n = 1;
-    bool same = false;
-    if (op == CLV_OP_ADD || op == CLV_OP_MUL || op == CLV_OP_GLU) {
-        same = op == CLV_OP_GLU || one_in(k, 2);
+    const clv_op_info *info = plain_op(k);
+    uint32_t in[CLV_MAX_INPUTS] = {s->at}, n = 1;
+    if (info->op_class == CLV_CLASS_BINARY ||
+        info->op_class == CLV_CLASS_GATED) {
+        const bool same = info->op_class == CLV_CLASS_GATED || one_in(k, 2);
         in[n++] = same ? kit_add_tensor(&s->g, CLV_DTYPE_F32, CLV_USAGE_INPUT,
                                         s->n, s->c, one_in(k, 2) ? 0 : 12)
                        : vector(s, s->c);
     }
-    if (op == CLV_OP_RMS_NORM || op == CLV_OP_LAYER_NORM)
-        in[n++] = vector(s, s->c);
-    if (op == CLV_OP_LAYER_NORM && one_in(k, 2))
+    while (n < info->n_required || (n < info->n_inputs && one_in(k, 2)))
         in[n++] = vector(s, s->c);
     uint32_t y = target(s, s->n, s->c, last, true);
-    clv_node *node = kit_add_node(&s->g, op, in, n, y);
-    if (op == CLV_OP_RMS_NORM || op == CLV_OP_LAYER_NORM)
-        node->attr.norm.eps = 1e-5f;
-    if (op == CLV_OP_GLU)
-        node->attr.glu.activation = (uint32_t)below(k, 2);
+    clv_node *node = kit_add_node(&s->g, info->op, in, n, y);
+    kit_set_attributes(
+        node, clv_op_is_elementwise(info->op) ? (uint32_t)below(k, 2) : 0);
     advance(s, y, s->c);
 }
 

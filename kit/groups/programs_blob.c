@@ -365,10 +365,40 @@ static void run_bucket(kit *k, const void *arg)
     kept_close(&s);
 }
 
+/* One key, one program: its bytes then hold nothing of the weights. */
+static void run_other_weights(kit *k, const void *arg)
+{
+    kept s;
+    uint8_t before[32], after[32];
+    (void)arg;
+    if (!kept_open(k, 0, &s))
+        return;
+    const clv_plugin_api *api = &s.b.p->api;
+    KIT_OK(k, api->program_key(s.b.p->dev, &s.info, before), "program_key");
+    for (uint32_t i = 0; i < s.b.g.n_tensors; i++)
+        if (s.b.g.descs[i].usage == CLV_USAGE_WEIGHT)
+            memset(s.b.g.tensors[i].data, 0, s.b.g.tensors[i].size);
+    kit_program_upload(&s.b.prog);
+    KIT_OK(k, api->program_key(s.b.p->dev, &s.info, after), "program_key");
+    drop_program(&s);
+    s.b.prog.handle = programs_compile(&s.b, &s.info, "for other weights");
+    programs_run(&s.b, s.b.prog.handle, "a program for other weights");
+    free(s.result);
+    s.result = programs_output(&s.b);
+    drop_program(&s);
+    if (!memcmp(before, after, sizeof before)) {
+        const clv_blob blob = in_memory(s.blob.data, s.blob.size);
+        must_load(&s, &blob, "bytes for other weights of one key");
+    }
+    kept_close(&s);
+}
+
 void programs_list_blobs(kit_list *l)
 {
     const uint32_t needs = KIT_NEEDS_SERIALIZE;
     kit_add(l, KIT_PER_DEVICE, needs, run_round_trip, NULL, "bytes.round_trip");
+    kit_add(l, KIT_PER_DEVICE, needs, run_other_weights, NULL,
+            "bytes.other_weights");
     kit_add(l, KIT_PER_DEVICE, needs, run_file, NULL, "bytes.file");
     kit_add(l, KIT_PER_DEVICE, needs, run_write_fails, NULL,
             "bytes.write_fails");

@@ -55,7 +55,7 @@ static void check_taken(split *s)
             kit_fail(s->k,
                      "%s may be split along %s by %lld, but part %u of the "
                      "division is refused: %s",
-                     kit_op_name(s->spec.op), axis_names[s->axis],
+                     clv_op_name(s->spec.op), axis_names[s->axis],
                      (long long)s->caps.split_granularity[s->axis], i,
                      caps[i].answer ? "only in another form" : caps[i].reason);
 }
@@ -68,14 +68,14 @@ static void compare(split *s, uint32_t whole, uint32_t parts, kit_values *want)
         error_class = CLV_ERROR_F32;
     const double bound = kit_error_bound(error_class);
     kit_compare(&s->g, parts, want, error_class, "%s in parts along %s",
-                kit_op_name(s->spec.op), axis_names[s->axis]);
+                clv_op_name(s->spec.op), axis_names[s->axis]);
     kit_values got = kit_read(&s->g, whole);
     memcpy(want->v, got.v, (size_t)(got.rows * got.columns) * sizeof *want->v);
     kit_values_free(&got);
     /* Both may be off by the class, in the same and in opposite ways. */
     kit_compare_within(&s->g, parts, want, 4 * bound,
                        "%s in parts along %s against the whole",
-                       kit_op_name(s->spec.op), axis_names[s->axis]);
+                       clv_op_name(s->spec.op), axis_names[s->axis]);
 }
 
 /* sizes: of the parts along the axis. False where alignment forbids it. */
@@ -109,11 +109,16 @@ static bool divide(split *s, const int64_t *sizes, uint32_t parts)
 /* ------------------------------------------------------------------------ */
 /* All divisions                                                             */
 
+static bool is_matmul(const split *s)
+{
+    return clv_op_class_of(s->spec.op) == CLV_CLASS_MATMUL;
+}
+
 static int64_t *extent_of(split *s)
 {
     switch (s->axis) {
     case ROWS:
-        return s->spec.op == CLV_OP_MATMUL ? &s->spec.out : &s->spec.in;
+        return is_matmul(s) ? &s->spec.out : &s->spec.in;
     case SEQUENCE:
         return &s->spec.n;
     case CHANNELS:
@@ -164,27 +169,25 @@ static bool sizes_of(const int64_t *division, int64_t extent, int64_t unit,
 /* The smallest part: at the granularity, and inside the limits of the axis. */
 static int64_t unit_of(const split *s)
 {
-    const bool matmul = s->spec.op == CLV_OP_MATMUL;
     const int64_t granularity = s->caps.split_granularity[s->axis];
     clv_axis_limit limit = {0};
     if (s->axis == SEQUENCE)
         limit = s->caps.sequence;
     else if (s->axis != HEADS)
-        limit = s->axis == ROWS && matmul ? s->caps.rows : s->caps.channels;
+        limit =
+            s->axis == ROWS && is_matmul(s) ? s->caps.rows : s->caps.channels;
     limit.max = 0;
     return kit_inside(&limit, granularity > 0 ? granularity : 1, 1);
 }
 
+/* Whether an operand of the op has the axis. */
 static bool is_legal(const split *s, uint32_t axis)
 {
-    switch (s->spec.op) {
-    case CLV_OP_MATMUL:
-        return axis != HEADS;
-    case CLV_OP_ROPE:
-    case CLV_OP_ATTENTION:
-        return axis == SEQUENCE || axis == HEADS;
-    }
-    return axis == SEQUENCE || axis == ROWS;
+    const clv_op_info *info = clv_op_find(s->spec.op);
+    for (uint32_t i = 0; i < info->n_inputs; i++)
+        if (info->inputs[i].first == axis || info->inputs[i].last == axis)
+            return true;
+    return false;
 }
 
 /* Room for four parts, the last of them short where it may be. */
@@ -194,7 +197,7 @@ static void stretch(split *s, int64_t unit)
     if (*extent / unit >= 5)
         return;
     *extent = 5 * unit;
-    if (s->axis == HEADS && s->spec.op == CLV_OP_ATTENTION)
+    if (s->axis == HEADS && clv_op_class_of(s->spec.op) == CLV_CLASS_ATTENTION)
         s->spec.groups = 5 * unit / (s->spec.heads / s->spec.groups);
 }
 
@@ -242,7 +245,7 @@ static void run_split(kit *k, const void *arg)
         return;
     }
     KIT_CHECK(k, is_legal(&s, s.axis), "%s has no axis %s to split along",
-              kit_op_name(s.spec.op), axis_names[s.axis]);
+              clv_op_name(s.spec.op), axis_names[s.axis]);
     KIT_CHECK(k, s.caps.split_granularity[s.axis] >= 0,
               "the granularity along %s is %lld", axis_names[s.axis],
               (long long)s.caps.split_granularity[s.axis]);
@@ -348,23 +351,11 @@ static const kit_spec specs[] = {
      .n = 9,
      .in = 160,
      .out = 12},
-    {.op = CLV_OP_ADD, .dtype = CLV_DTYPE_F32, .n = 7, .in = 77},
     {.op = CLV_OP_ADD,
      .dtype = CLV_DTYPE_F32,
      .n = 7,
      .in = 77,
      .form = KIT_FORM_VECTOR},
-    {.op = CLV_OP_MUL, .dtype = CLV_DTYPE_F32, .n = 7, .in = 77},
-    {.op = CLV_OP_SILU, .dtype = CLV_DTYPE_F32, .n = 7, .in = 77},
-    {.op = CLV_OP_GELU, .dtype = CLV_DTYPE_F32, .n = 7, .in = 77},
-    {.op = CLV_OP_GLU, .dtype = CLV_DTYPE_F32, .n = 7, .in = 77},
-    {.op = CLV_OP_RMS_NORM, .dtype = CLV_DTYPE_F32, .n = 7, .in = 77},
-    {.op = CLV_OP_LAYER_NORM,
-     .dtype = CLV_DTYPE_F32,
-     .n = 7,
-     .in = 77,
-     .form = KIT_FORM_BIAS},
-    {.op = CLV_OP_SOFTMAX, .dtype = CLV_DTYPE_F32, .n = 7, .in = 77},
     {.op = CLV_OP_ROPE,
      .dtype = CLV_DTYPE_F32,
      .n = 7,
@@ -437,19 +428,36 @@ static const kit_spec specs[] = {
      .variant = 1},
 };
 
-static split_case cases[COUNT(specs) * N_AXES];
+static kit_spec plain[CLV_OP_COUNT]; /* by op */
+static split_case cases[COUNT(specs) + COUNT(plain)][N_AXES];
+
+static void list_spec(kit_list *list, const kit_spec *spec, split_case *of)
+{
+    char name[KIT_NAME_SIZE];
+    kit_spec_name(spec, name);
+    for (uint32_t axis = 0; axis < N_AXES; axis++) {
+        of[axis] = (split_case){spec, axis};
+        kit_add(list, KIT_PER_DEVICE, 0, run_split, &of[axis], "%s.%s.%s",
+                clv_op_name(spec->op), name, axis_names[axis]);
+    }
+}
 
 static void list_splits(kit_list *list)
 {
-    char name[KIT_NAME_SIZE];
+    const clv_op_info *info;
     for (uint32_t i = 0; i < COUNT(specs); i++)
-        for (uint32_t axis = 0; axis < N_AXES; axis++) {
-            split_case *c = &cases[i * N_AXES + axis];
-            *c = (split_case){&specs[i], axis};
-            kit_spec_name(&specs[i], name);
-            kit_add(list, KIT_PER_DEVICE, 0, run_split, c, "%s.%s.%s",
-                    kit_op_name(specs[i].op), name, axis_names[axis]);
-        }
+        list_spec(list, &specs[i], cases[i]);
+    for (uint32_t op = 1; (info = clv_op_find(op)); op++) {
+        const bool bias = info->n_inputs > info->n_required;
+        if (!kit_is_plain_op(op))
+            continue;
+        plain[op] = (kit_spec){.op = op,
+                               .dtype = CLV_DTYPE_F32,
+                               .n = 7,
+                               .in = 77,
+                               .form = bias ? KIT_FORM_BIAS : 0};
+        list_spec(list, &plain[op], cases[COUNT(specs) + op]);
+    }
 }
 
 const kit_group kit_group_split = {

@@ -3,7 +3,13 @@
 
 #include "../reference/judge.h"
 
-enum { ROWS, SEQUENCE, CHANNELS, HEADS, N_AXES };
+enum {
+    ROWS = CLV_CUT_ROWS,
+    SEQUENCE = CLV_CUT_SEQUENCE,
+    CHANNELS = CLV_CUT_CHANNELS,
+    HEADS = CLV_CUT_HEADS,
+    N_AXES = CLV_CUT_NONE,
+};
 
 /* One division of one op. */
 typedef struct split {

@@ -41,15 +41,6 @@ const char *kit_dtype_name(uint32_t dtype)
     return dtype < CLV_DTYPE_COUNT ? names[dtype] : "?";
 }
 
-const char *kit_op_name(uint32_t op)
-{
-    static const char *const names[CLV_OP_COUNT] = {
-        "none",    "get_rows",  "set_rows", "matmul",   "add",           "mul",
-        "silu",    "gelu",      "glu",      "rms_norm", "layer_norm",    "rope",
-        "softmax", "attention", "convert",  "top_k",    "matmul_experts"};
-    return op < CLV_OP_COUNT ? names[op] : "?";
-}
-
 /* ------------------------------------------------------------------------ */
 
 static double half_value(const uint8_t *p)

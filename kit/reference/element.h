@@ -9,7 +9,6 @@ int64_t kit_block_length(uint32_t dtype);
 /* Bytes of c elements of a row. */
 int64_t kit_row_bytes(uint32_t dtype, int64_t c);
 const char *kit_dtype_name(uint32_t dtype); /* "q8_0" */
-const char *kit_op_name(uint32_t op);       /* "matmul" */
 
 /* Element i of the row at data; integers as they are, without scales. */
 double kit_decode(uint32_t dtype, const uint8_t *data, int64_t i);

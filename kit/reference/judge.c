@@ -45,7 +45,7 @@ static bool is_over(const kit_graph *g, const clv_node *node, uint32_t i)
 static kit_judged read_answer(kit_graph *g, uint32_t i, kit_judgement *out)
 {
     const clv_op_caps *caps = &out->caps[i];
-    const char *op = kit_op_name(g->nodes[i].op);
+    const char *op = clv_op_name(g->nodes[i].op);
     switch (caps->answer) {
     case CLV_ANSWER_NO:
         snprintf(out->reason, sizeof out->reason, "%s", caps->reason);
@@ -113,7 +113,7 @@ static uint32_t written_tensor(const clv_node *node)
 static void describe(const kit_graph *g, char *text, size_t size)
 {
     const clv_node *n = &g->nodes[0];
-    int at = snprintf(text, size, "%s:", kit_op_name(n->op));
+    int at = snprintf(text, size, "%s:", clv_op_name(n->op));
     for (uint32_t i = 0; i < n->n_inputs && at < (int)size; i++) {
         uint32_t t = n->inputs[i];
         if (t != CLV_NO_TENSOR)

@@ -392,36 +392,29 @@ static void attention(work *w)
 
 /* ------------------------------------------------------------------------ */
 
-static void (*const rules[CLV_OP_COUNT])(work *w) = {
-    [CLV_OP_GET_ROWS] = get_rows,
-    [CLV_OP_SET_ROWS] = set_rows,
-    [CLV_OP_MATMUL] = matmul,
-    [CLV_OP_ADD] = elementwise,
-    [CLV_OP_MUL] = elementwise,
-    [CLV_OP_SILU] = elementwise,
-    [CLV_OP_GELU] = elementwise,
-    [CLV_OP_GLU] = elementwise,
-    [CLV_OP_RMS_NORM] = norm,
-    [CLV_OP_LAYER_NORM] = norm,
-    [CLV_OP_ROPE] = rope,
-    [CLV_OP_SOFTMAX] = softmax,
-    [CLV_OP_ATTENTION] = attention,
-    [CLV_OP_CONVERT] = convert,
-    [CLV_OP_TOP_K] = kit_rule_top_k,
-    [CLV_OP_MATMUL_EXPERTS] = kit_rule_experts,
+/* By clv_op_class. */
+static void (*const rules[])(work *w) = {
+    [CLV_CLASS_UNARY] = elementwise,   [CLV_CLASS_BINARY] = elementwise,
+    [CLV_CLASS_GATED] = elementwise,   [CLV_CLASS_NORM] = norm,
+    [CLV_CLASS_SOFTMAX] = softmax,     [CLV_CLASS_SELECT] = kit_rule_top_k,
+    [CLV_CLASS_ROPE] = rope,           [CLV_CLASS_GET_ROWS] = get_rows,
+    [CLV_CLASS_SET_ROWS] = set_rows,   [CLV_CLASS_CONVERT] = convert,
+    [CLV_CLASS_MATMUL] = matmul,       [CLV_CLASS_EXPERTS] = kit_rule_experts,
+    [CLV_CLASS_ATTENTION] = attention,
 };
 
 kit_values kit_reference(const kit_graph *g, uint32_t node)
 {
     work w = {.g = g, .node = &g->nodes[node]};
-    if (w.node->op >= CLV_OP_COUNT || !rules[w.node->op])
+    const uint32_t op_class = clv_op_class_of(w.node->op);
+    if (op_class == CLV_CLASS_NONE)
         kit_fail(g->k, "op %u is not known to the reference", w.node->op);
     for (uint32_t i = 0; i < w.node->n_inputs; i++)
         if (w.node->inputs[i] != CLV_NO_TENSOR) {
             w.has[i] = true;
             w.in[i] = kit_read(g, w.node->inputs[i]);
         }
-    rules[w.node->op](&w);
+    rules[op_class](&w);
     for (int64_t i = 0; i < w.out.rows * w.out.columns; i++)
         if (fabs(w.out.v[i]) > FLT_MAX) /* what f32 cannot hold */
             w.out.v[i] = copysign(INFINITY, w.out.v[i]);

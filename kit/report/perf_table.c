@@ -105,7 +105,7 @@ static int check_ops(const kit_perf_request *request)
 {
     const char *names[CLV_OP_COUNT];
     for (uint32_t op = 1; op < CLV_OP_COUNT; op++)
-        names[op - 1] = kit_op_name(op);
+        names[op - 1] = clv_op_name(op);
     for (uint32_t i = 0; i < request->n_ops; i++) {
         bool found = false;
         for (uint32_t j = 0; j + 1 < CLV_OP_COUNT; j++)

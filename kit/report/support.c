@@ -29,7 +29,7 @@ _Static_assert(sizeof(row) <= KIT_RECORD_DATA_SIZE, "a row fits a record");
 static void tell(kit *k, uint32_t op, uint32_t dtype, uint32_t to,
                  uint32_t quant)
 {
-    const bool experts = op == CLV_OP_MATMUL_EXPERTS;
+    const bool experts = clv_op_class_of(op) == CLV_CLASS_EXPERTS;
     const kit_spec spec = {.op = op,
                            .dtype = dtype,
                            .to = to,
@@ -69,28 +69,41 @@ static void tell_weights(kit *k, uint32_t op)
     }
 }
 
-static void tell_convert(kit *k)
+/* Ops on weights or caches that carry their scales, if any. */
+static void tell_stored(kit *k, uint32_t op)
+{
+    const bool cache = clv_op_class_of(op) == CLV_CLASS_ATTENTION;
+    for (size_t i = 0; i < (cache ? 2 : N_STORED); i++)
+        tell(k, op, stored[i], 0, CLV_QUANT_NONE);
+}
+
+static void tell_convert(kit *k, uint32_t op)
 {
     for (size_t i = 0; i < N_STORED; i++)
         for (size_t j = 0; j < N_STORED; j++)
-            tell(k, CLV_OP_CONVERT, stored[i], stored[j], CLV_QUANT_NONE);
+            tell(k, op, stored[i], stored[j], CLV_QUANT_NONE);
 }
 
 static void run(kit *k, const void *arg)
 {
     (void)arg;
-    for (uint32_t op = CLV_OP_NONE + 1; op < CLV_OP_COUNT; op++) {
-        bool holds = op == CLV_OP_SET_ROWS || op == CLV_OP_MATMUL_EXPERTS;
-        if (op == CLV_OP_MATMUL || op == CLV_OP_GET_ROWS)
+    for (uint32_t op = CLV_OP_NONE + 1; op < CLV_OP_COUNT; op++)
+        switch (clv_op_class_of(op)) {
+        case CLV_CLASS_MATMUL:
+        case CLV_CLASS_GET_ROWS:
             tell_weights(k, op);
-        else if (op == CLV_OP_CONVERT)
-            tell_convert(k);
-        else if (op == CLV_OP_ATTENTION || holds)
-            for (size_t i = 0; i < (op == CLV_OP_ATTENTION ? 2 : N_STORED); i++)
-                tell(k, op, stored[i], 0, CLV_QUANT_NONE);
-        else
+            break;
+        case CLV_CLASS_CONVERT:
+            tell_convert(k, op);
+            break;
+        case CLV_CLASS_ATTENTION:
+        case CLV_CLASS_SET_ROWS:
+        case CLV_CLASS_EXPERTS:
+            tell_stored(k, op);
+            break;
+        default:
             tell(k, op, CLV_DTYPE_F32, 0, CLV_QUANT_NONE);
-    }
+        }
 }
 
 /* ------------------------------------------------------------------------ */
@@ -210,7 +223,7 @@ static tool_record record_of(const view *v, const row *r, const char *dtype,
         shapes[i] = (double)r->shapes[i];
     tool_record record = tool_record_begin();
     tool_record_string(&record, "device", v->device);
-    tool_record_string(&record, "op", kit_op_name(r->op));
+    tool_record_string(&record, "op", clv_op_name(r->op));
     tool_record_string(&record, "dtype", dtype);
     tool_record_string(&record, "answer", answer_name(c->answer));
     tool_record_string(&record, "reason", taken ? "" : c->reason);
@@ -244,7 +257,7 @@ static void add_row(view *v, const row *r)
     split_text(c, split);
     shapes_text(r, shapes);
     const char *cells[N_COLUMNS] = {v->device,
-                                    kit_op_name(r->op),
+                                    clv_op_name(r->op),
                                     dtype,
                                     answer_name(c->answer),
                                     "",

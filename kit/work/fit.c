@@ -49,11 +49,12 @@ static int64_t nearest(const clv_op_caps *caps, int64_t n)
 static void fit_limits(kit_spec *spec, const clv_op_caps *caps)
 {
     const int64_t unit = kit_spec_unit(spec);
-    if (spec->op == CLV_OP_MATMUL || spec->op == CLV_OP_MATMUL_EXPERTS)
+    const uint32_t op_class = clv_op_class_of(spec->op);
+    if (op_class == CLV_CLASS_MATMUL || op_class == CLV_CLASS_EXPERTS)
         spec->out = kit_inside(&caps->rows, 1, spec->out);
-    if (spec->op == CLV_OP_ROPE)
+    if (op_class == CLV_CLASS_ROPE)
         spec->dim = kit_inside(&caps->channels, 2, spec->dim);
-    else if (spec->op == CLV_OP_ATTENTION)
+    else if (op_class == CLV_CLASS_ATTENTION)
         spec->dim = kit_inside(&caps->channels, 1, spec->dim);
     else
         spec->in = kit_inside(&caps->channels, unit, spec->in);

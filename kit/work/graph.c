@@ -190,7 +190,7 @@ static bool is_alignment(uint32_t n)
 
 static void check_limits(kit_graph *g, uint32_t i, const clv_op_caps *caps)
 {
-    const char *op = kit_op_name(g->nodes[i].op);
+    const char *op = clv_op_name(g->nodes[i].op);
     const clv_axis_limit *axes[] = {&caps->rows, &caps->sequence,
                                     &caps->channels};
     for (int a = 0; a < 3; a++)
@@ -220,7 +220,7 @@ static void check_limits(kit_graph *g, uint32_t i, const clv_op_caps *caps)
 
 static void check_answer(kit_graph *g, uint32_t i, const clv_op_caps *caps)
 {
-    const char *op = kit_op_name(g->nodes[i].op);
+    const char *op = clv_op_name(g->nodes[i].op);
     KIT_CHECK(g->k, caps->answer <= CLV_ANSWER_STATIC,
               "op_caps: node %u (%s): answer %u is none", i, op, caps->answer);
     KIT_CHECK(g->k, memchr(caps->reason, 0, sizeof caps->reason),
@@ -265,8 +265,8 @@ void kit_caps(kit_graph *g, clv_op_caps *out)
 /* The activation rows of a node, which static shapes are about. */
 static int64_t sequence_of(const kit_graph *g, const clv_node *node)
 {
-    uint32_t input = node->op == CLV_OP_GET_ROWS || node->op == CLV_OP_SET_ROWS;
-    const clv_tensor_desc *d = &g->descs[node->inputs[input]];
+    const clv_tensor_desc *d =
+        &g->descs[node->inputs[clv_op_sequence_input(node->op)]];
     return d->rank > 1 || d->dtype == CLV_DTYPE_I32 ? d->dims[0] : 1;
 }
 
@@ -294,7 +294,7 @@ bool kit_takes(kit_graph *g, char reason[KIT_TEXT_SIZE])
                               : NULL;
         if (why) {
             snprintf(reason, KIT_TEXT_SIZE, "not taken: %s: %.300s",
-                     kit_op_name(g->nodes[i].op), why);
+                     clv_op_name(g->nodes[i].op), why);
             return false;
         }
     }

@@ -10,6 +10,8 @@
 
 #include "../run/subject.h"
 
+#include <cleave/plugin_op.h>
+
 #define KIT_MAX_TENSORS 24
 #define KIT_MAX_NODES 12
 

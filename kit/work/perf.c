@@ -41,7 +41,7 @@ typedef struct perf {
 static bool is_wanted(const kit_perf_options *options, uint32_t op)
 {
     for (uint32_t i = 0; i < options->n_ops; i++)
-        if (!strcmp(options->ops[i], kit_op_name(op)))
+        if (!strcmp(options->ops[i], clv_op_name(op)))
             return true;
     return !options->n_ops;
 }
@@ -125,15 +125,7 @@ static void add_rest(perf *p, const int64_t *rows, uint32_t n_rows)
         {.op = CLV_OP_GET_ROWS, .dtype = CLV_DTYPE_Q8_0, .out = 1000},
         {.op = CLV_OP_GET_ROWS, .dtype = CLV_DTYPE_Q4_0, .out = 1000},
         {.op = CLV_OP_SET_ROWS, .dtype = CLV_DTYPE_F16, .out = 1000},
-        {.op = CLV_OP_ADD, .dtype = CLV_DTYPE_F32},
-        {.op = CLV_OP_MUL, .dtype = CLV_DTYPE_F32},
-        {.op = CLV_OP_SILU, .dtype = CLV_DTYPE_F32},
-        {.op = CLV_OP_GELU, .dtype = CLV_DTYPE_F32},
-        {.op = CLV_OP_GLU, .dtype = CLV_DTYPE_F32},
-        {.op = CLV_OP_RMS_NORM, .dtype = CLV_DTYPE_F32},
-        {.op = CLV_OP_LAYER_NORM, .dtype = CLV_DTYPE_F32},
         {.op = CLV_OP_ROPE, .dtype = CLV_DTYPE_F32, .heads = 32, .dim = 128},
-        {.op = CLV_OP_SOFTMAX, .dtype = CLV_DTYPE_F32},
         {.op = CLV_OP_CONVERT, .dtype = CLV_DTYPE_F32, .to = CLV_DTYPE_F16},
         {.op = CLV_OP_CONVERT, .dtype = CLV_DTYPE_F16, .to = CLV_DTYPE_F32},
         {.op = CLV_OP_TOP_K, .dtype = CLV_DTYPE_F32, .in = 128, .out = 8},
@@ -150,6 +142,12 @@ static void add_rest(perf *p, const int64_t *rows, uint32_t n_rows)
          .experts = 128,
          .used = 8,
          .form = KIT_FORM_EACH | KIT_FORM_SCORES}};
+    for (uint32_t op = 1; clv_op_find(op); op++)
+        for (uint32_t j = 0; j < n_rows && kit_is_plain_op(op); j++) {
+            const kit_spec s = {
+                .op = op, .dtype = CLV_DTYPE_F32, .n = rows[j], .in = 4096};
+            add(p, &s, "");
+        }
     for (size_t i = 0; i < COUNT(specs); i++)
         for (uint32_t j = 0; j < n_rows; j++) {
             kit_spec s = specs[i];
@@ -279,7 +277,7 @@ static void describe(const entry *e, kit_perf_row *row)
 {
     const kit_spec *s = &e->spec;
     const char *space = e->model[0] ? " " : "";
-    snprintf(row->op, sizeof row->op, "%s", kit_op_name(s->op));
+    snprintf(row->op, sizeof row->op, "%s", clv_op_name(s->op));
     snprintf(row->dtype, sizeof row->dtype, "%s%s%s", kit_dtype_name(s->dtype),
              s->to ? "-" : "", s->to ? kit_dtype_name(s->to) : "");
     if (s->op == CLV_OP_MATMUL)

@@ -19,12 +19,20 @@ int64_t kit_spec_unit(const kit_spec *spec)
 
 static bool has_heads(const kit_spec *spec)
 {
-    return spec->op == CLV_OP_ROPE || spec->op == CLV_OP_ATTENTION;
+    const uint32_t op_class = clv_op_class_of(spec->op);
+    return op_class == CLV_CLASS_ROPE || op_class == CLV_CLASS_ATTENTION;
 }
 
 int64_t kit_spec_width(const kit_spec *spec)
 {
     return has_heads(spec) ? spec->heads * spec->dim : spec->in;
+}
+
+bool kit_is_plain_op(uint32_t op)
+{
+    const uint32_t op_class = clv_op_class_of(op);
+    return clv_op_is_elementwise(op) || op_class == CLV_CLASS_NORM ||
+           op_class == CLV_CLASS_SOFTMAX;
 }
 
 uint32_t kit_spec_to(const kit_spec *spec)
@@ -79,7 +87,7 @@ static void append_shape(text *t, const kit_spec *spec)
     if (spec->experts)
         append(t, ".%lldof%lld", (long long)spec->used,
                (long long)spec->experts);
-    if (spec->op == CLV_OP_ATTENTION)
+    if (clv_op_class_of(spec->op) == CLV_CLASS_ATTENTION)
         append(t, ".from%d", (int)spec->first);
     if (spec->window)
         append(t, ".window%d", (int)spec->window);
@@ -91,6 +99,21 @@ static void append_shape(text *t, const kit_spec *spec)
         append(t, ".pad%lld", (long long)spec->pad);
 }
 
+/* The value of the op's attribute that the spec's variant is. */
+static void append_variant(text *t, const kit_spec *spec)
+{
+    const clv_op_info *info = clv_op_find(spec->op);
+    const clv_attr_field *field;
+    char choice[32];
+    for (uint32_t i = 0; info && (field = clv_op_field(info, i)); i++) {
+        if (field->type == CLV_ATTR_ENUM &&
+            clv_attr_choice(field, spec->variant, choice))
+            append(t, ".%s", choice);
+        if (field->type == CLV_ATTR_BOOL && spec->variant)
+            append(t, ".%s", field->name);
+    }
+}
+
 void kit_spec_name(const kit_spec *spec, char name[KIT_NAME_SIZE])
 {
     static const char *const forms[] = {
@@ -99,13 +122,7 @@ void kit_spec_name(const kit_spec *spec, char name[KIT_NAME_SIZE])
         "offset", "each",   "scores", "absent"};
     text t = {name, KIT_NAME_SIZE};
     append_dtype(&t, spec);
-    if (spec->op == CLV_OP_GLU)
-        append(&t, ".%s", spec->variant == CLV_ACT_SILU ? "silu" : "gelu");
-    if (spec->op == CLV_OP_ROPE)
-        append(&t, ".%s",
-               spec->variant == CLV_ROPE_HALVES ? "halves" : "pairs");
-    if (spec->op == CLV_OP_MATMUL_EXPERTS && spec->variant)
-        append(&t, ".normalised");
+    append_variant(&t, spec);
     append_shape(&t, spec);
     for (uint32_t i = 0; i < sizeof forms / sizeof *forms; i++)
         if (spec->form >> i & 1 && 1u << i != KIT_FORM_SYMBOL)
@@ -132,21 +149,20 @@ static double rows_seen(const kit_spec *spec)
 double kit_spec_flops(const kit_spec *spec)
 {
     const double elements = (double)spec->n * (double)kit_spec_width(spec);
-    switch (spec->op) {
-    case CLV_OP_MATMUL:
+    switch (clv_op_class_of(spec->op)) {
+    case CLV_CLASS_MATMUL:
         return 2 * elements * (double)spec->out;
-    case CLV_OP_MATMUL_EXPERTS:
+    case CLV_CLASS_EXPERTS:
         return 2 * elements * (double)spec->out * (double)spec->used;
-    case CLV_OP_ATTENTION:
+    case CLV_CLASS_ATTENTION:
         return 4 * rows_seen(spec) * (double)kit_spec_width(spec);
-    case CLV_OP_ADD:
-    case CLV_OP_MUL:
+    case CLV_CLASS_BINARY:
         return elements;
-    case CLV_OP_ROPE:
+    case CLV_CLASS_ROPE:
         return 3 * elements;
-    case CLV_OP_GET_ROWS:
-    case CLV_OP_SET_ROWS:
-    case CLV_OP_CONVERT:
+    case CLV_CLASS_GET_ROWS:
+    case CLV_CLASS_SET_ROWS:
+    case CLV_CLASS_CONVERT:
         return 0;
     }
     return 4 * elements; /* by convention */
@@ -175,26 +191,26 @@ double kit_spec_bytes(const kit_spec *spec)
 {
     const double n = (double)spec->n;
     const double x = n * row_bytes(CLV_DTYPE_F32, kit_spec_width(spec));
-    switch (spec->op) {
-    case CLV_OP_MATMUL:
+    switch (clv_op_class_of(spec->op)) {
+    case CLV_CLASS_MATMUL:
         return x + (double)spec->out * row_bytes(spec->dtype, spec->in) +
                n * row_bytes(CLV_DTYPE_F32, spec->out);
-    case CLV_OP_MATMUL_EXPERTS:
+    case CLV_CLASS_EXPERTS:
         return experts_bytes(spec);
-    case CLV_OP_TOP_K:
+    case CLV_CLASS_SELECT:
         return x + n * row_bytes(CLV_DTYPE_I32, spec->out);
-    case CLV_OP_ATTENTION: /* the cache once, however many queries share it */
+    case CLV_CLASS_ATTENTION: /* the cache once, however many queries share it
+                               */
         return 2 * x + 2 * rows_seen(spec) / n *
                            row_bytes(spec->dtype, spec->groups * spec->dim);
-    case CLV_OP_GET_ROWS:
-    case CLV_OP_SET_ROWS:
+    case CLV_CLASS_GET_ROWS:
+    case CLV_CLASS_SET_ROWS:
         return x + n * row_bytes(spec->dtype, spec->in);
-    case CLV_OP_CONVERT:
+    case CLV_CLASS_CONVERT:
         return n * (row_bytes(spec->dtype, spec->in) +
                     row_bytes(kit_spec_to(spec), spec->in));
-    case CLV_OP_ADD:
-    case CLV_OP_MUL:
-    case CLV_OP_GLU:
+    case CLV_CLASS_BINARY:
+    case CLV_CLASS_GATED:
         return 3 * x;
     }
     return 2 * x;

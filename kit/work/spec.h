@@ -61,6 +61,12 @@ uint32_t kit_spec_to(const kit_spec *spec); /* CONVERT: destination */
 void kit_spec_name(const kit_spec *spec, char name[KIT_NAME_SIZE]);
 /* Fills an empty graph: tensors, one node. */
 clv_node *kit_spec_build(const kit_spec *spec, kit_graph *g);
+/* Whether a spec of the op needs only n and in: elementwise ops, norms,
+ * softmax.
+ */
+bool kit_is_plain_op(uint32_t op);
+/* Sets the attributes of an elementwise op or a norm; variant: of an ENUM. */
+void kit_set_attributes(clv_node *node, uint32_t variant);
 /* Multiply-adds and bytes of one run, for speeds. */
 double kit_spec_flops(const kit_spec *spec);
 double kit_spec_bytes(const kit_spec *spec);

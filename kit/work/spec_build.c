@@ -123,8 +123,9 @@ static uint32_t add_positions(const kit_spec *spec, kit_graph *g)
         kit_add_tensor(g, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, spec->n, 0);
     for (int64_t i = 0; i < spec->n; i++)
         kit_set(g, t, 0, i,
-                spec->op == CLV_OP_ROPE ? (double)kit_random_below(g->k, 5000)
-                                        : (double)(spec->first + i));
+                clv_op_class_of(spec->op) == CLV_CLASS_ROPE
+                    ? (double)kit_random_below(g->k, 5000)
+                    : (double)(spec->first + i));
     return t;
 }
 
@@ -197,19 +198,30 @@ static clv_node *build_matmul(const kit_spec *spec, kit_graph *g)
                                  : KIT_NODE(g, CLV_OP_MATMUL, y, x, w, bias);
 }
 
+void kit_set_attributes(clv_node *node, uint32_t variant)
+{
+    const clv_op_info *info = clv_op_find(node->op);
+    const clv_attr_field *field;
+    if (info->op_class == CLV_CLASS_NORM) {
+        node->attr.norm.eps = 1e-5f;
+        return;
+    }
+    for (uint32_t i = 0; (field = clv_op_field(info, i)); i++)
+        clv_attr_set(&node->attr, field,
+                     field->type == CLV_ATTR_ENUM ? variant : 1);
+}
+
 static clv_node *build_elementwise(const kit_spec *spec, kit_graph *g)
 {
     uint32_t in[2] = {add_x(spec, g, 0), CLV_NO_TENSOR};
-    const bool two = spec->op == CLV_OP_ADD || spec->op == CLV_OP_MUL ||
-                     spec->op == CLV_OP_GLU;
-    if (two)
+    const uint32_t n_inputs = clv_op_find(spec->op)->n_inputs;
+    if (n_inputs > 1)
         in[1] = spec->form & KIT_FORM_VECTOR ? add_vector(g, spec->in)
                                              : add_x(spec, g, 1);
     uint32_t y = add_y(spec, g, spec->in, in);
     set_all(g, in[0], spec->form & KIT_FORM_EXTREME ? extreme : spread);
-    clv_node *node = kit_add_node(g, spec->op, in, two ? 2 : 1, y);
-    if (spec->op == CLV_OP_GLU)
-        node->attr.glu.activation = spec->variant;
+    clv_node *node = kit_add_node(g, spec->op, in, n_inputs, y);
+    kit_set_attributes(node, spec->variant);
     return node;
 }
 
@@ -218,14 +230,13 @@ static clv_node *build_norm(const kit_spec *spec, kit_graph *g)
     uint32_t in[3] = {add_x(spec, g, 0)}, n = 1;
     if (spec->form & KIT_FORM_EXTREME)
         set_all(g, in[0], extreme);
-    if (spec->op != CLV_OP_SOFTMAX)
+    if (clv_op_class_of(spec->op) == CLV_CLASS_NORM)
         in[n++] = add_vector(g, spec->in);
     if (spec->form & KIT_FORM_BIAS)
         in[n++] = add_vector(g, spec->in);
     uint32_t y = add_y(spec, g, spec->in, in);
     clv_node *node = kit_add_node(g, spec->op, in, n, y);
-    if (spec->op != CLV_OP_SOFTMAX)
-        node->attr.norm.eps = 1e-5f;
+    kit_set_attributes(node, 0);
     return node;
 }
 
@@ -372,13 +383,14 @@ static clv_node *build_attention(const kit_spec *spec, kit_graph *g)
 static void add_specials(const kit_spec *spec, kit_graph *g,
                          const clv_node *node)
 {
-    const uint32_t x = node->inputs[spec->op == CLV_OP_SET_ROWS ? 1 : 0];
+    const uint32_t op_class = clv_op_class_of(spec->op);
+    const bool sets = op_class == CLV_CLASS_SET_ROWS;
+    const uint32_t x = node->inputs[sets ? 1 : 0];
     const int64_t middle = kit_spec_width(spec) / 2;
-    const int64_t n = spec->op == CLV_OP_GET_ROWS ? spec->out : spec->n;
-    const uint32_t stored = spec->op == CLV_OP_CONVERT ? kit_spec_to(spec)
-                            : spec->op == CLV_OP_SET_ROWS
-                                ? spec->dtype
-                                : (uint32_t)CLV_DTYPE_F32;
+    const int64_t n = op_class == CLV_CLASS_GET_ROWS ? spec->out : spec->n;
+    const uint32_t stored = op_class == CLV_CLASS_CONVERT ? kit_spec_to(spec)
+                            : sets                        ? spec->dtype
+                                   : (uint32_t)CLV_DTYPE_F32;
     if (!is_float(stored))
         return; /* blocks hold neither */
     if (is_float(g->descs[x].dtype)) {
@@ -387,16 +399,15 @@ static void add_specials(const kit_spec *spec, kit_graph *g,
             kit_set(g, x, 1, middle, INFINITY);
         if (n > 2)
             kit_set(g, x, 2, 0, 0);
-        if (n > 3 && spec->op != CLV_OP_SILU && spec->op != CLV_OP_GELU &&
-            spec->op != CLV_OP_GLU)
+        if (n > 3 && op_class != CLV_CLASS_UNARY && op_class != CLV_CLASS_GATED)
             kit_set(g, x, 3, middle, -INFINITY);
     }
-    if ((spec->op == CLV_OP_MATMUL || spec->op == CLV_OP_MATMUL_EXPERTS) &&
+    if ((op_class == CLV_CLASS_MATMUL || op_class == CLV_CLASS_EXPERTS) &&
         is_float(spec->dtype))
         kit_set(g, node->inputs[1], 0, 0, INFINITY); /* 0 * inf in row 2 */
-    if (spec->op == CLV_OP_ATTENTION && is_float(spec->dtype))
+    if (op_class == CLV_CLASS_ATTENTION && is_float(spec->dtype))
         kit_set(g, node->inputs[2], 0, 0, INFINITY);
-    if ((spec->op == CLV_OP_ADD || spec->op == CLV_OP_MUL) && n > 2 &&
+    if (op_class == CLV_CLASS_BINARY && n > 2 &&
         !(spec->form & KIT_FORM_VECTOR)) {
         kit_set(g, node->inputs[1], 1, middle, -INFINITY);
         kit_set(g, node->inputs[1], 2, 0, INFINITY);
@@ -410,10 +421,10 @@ static void make_symbolic(const kit_spec *spec, kit_graph *g,
     uint32_t symbol = kit_make_symbol(g, 1, spec->n, spec->value);
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         uint32_t t = node->inputs[i];
-        bool state =
-            g->descs[t].usage == CLV_USAGE_STATE &&
-            (spec->op == CLV_OP_SET_ROWS || spec->op == CLV_OP_ATTENTION);
-        if (g->descs[t].usage != CLV_USAGE_WEIGHT && !state)
+        const clv_operand operand = clv_op_operand(node, i);
+        const uint32_t axis =
+            g->descs[t].rank > 1 ? operand.first : operand.last;
+        if (axis == CLV_CUT_SEQUENCE)
             kit_set_symbol(g, t, 0, symbol);
     }
     if (node->n_outputs)
@@ -423,30 +434,29 @@ static void make_symbolic(const kit_spec *spec, kit_graph *g,
 clv_node *kit_spec_build(const kit_spec *spec, kit_graph *g)
 {
     clv_node *node;
-    switch (spec->op) {
-    case CLV_OP_GET_ROWS:
-    case CLV_OP_SET_ROWS:
-    case CLV_OP_CONVERT:
+    switch (clv_op_class_of(spec->op)) {
+    case CLV_CLASS_GET_ROWS:
+    case CLV_CLASS_SET_ROWS:
+    case CLV_CLASS_CONVERT:
         node = build_rows(spec, g);
         break;
-    case CLV_OP_MATMUL:
+    case CLV_CLASS_MATMUL:
         node = build_matmul(spec, g);
         break;
-    case CLV_OP_TOP_K:
+    case CLV_CLASS_SELECT:
         node = build_top_k(spec, g);
         break;
-    case CLV_OP_MATMUL_EXPERTS:
+    case CLV_CLASS_EXPERTS:
         node = build_matmul_experts(spec, g);
         break;
-    case CLV_OP_ROPE:
+    case CLV_CLASS_ROPE:
         node = build_rope(spec, g);
         break;
-    case CLV_OP_ATTENTION:
+    case CLV_CLASS_ATTENTION:
         node = build_attention(spec, g);
         break;
-    case CLV_OP_RMS_NORM:
-    case CLV_OP_LAYER_NORM:
-    case CLV_OP_SOFTMAX:
+    case CLV_CLASS_NORM:
+    case CLV_CLASS_SOFTMAX:
         node = build_norm(spec, g);
         break;
     default:

@@ -16,9 +16,7 @@ void *llm_array_reserve(void *items, uint64_t *capacity, uint64_t need,
     if (!__builtin_mul_overflow(count, size, &bytes) && bytes <= SIZE_MAX / 2)
         grown = realloc(items, bytes);
     if (!grown) {
-        clv_error(CLV_ERR_NO_MEMORY,
-                  "out of memory: %llu items of %zu bytes for the tokenizer",
-                  (unsigned long long)count, size);
+        llm_no_memory("an array");
         return NULL;
     }
     *capacity = count;

@@ -1,7 +1,5 @@
 #include "str.h"
 
-#include <cleave/cleave.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +23,11 @@ bool llm_str_equal(llm_str a, llm_str b)
     return a.size == b.size && compare(a, b) == 0;
 }
 
+clv_status llm_no_memory(const char *what)
+{
+    return clv_error(CLV_ERR_NO_MEMORY, "no memory for %s", what);
+}
+
 char *llm_path_join(const char *dir, const char *name)
 {
     size_t size = strlen(dir) + 1 + strlen(name) + 1;
@@ -32,7 +35,7 @@ char *llm_path_join(const char *dir, const char *name)
     if (path)
         snprintf(path, size, "%s/%s", dir, name);
     else
-        clv_error(CLV_ERR_NO_MEMORY, "%s: no memory for a path", dir);
+        llm_no_memory("a path");
     return path;
 }
 

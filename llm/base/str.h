@@ -3,9 +3,7 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <stddef.h>
+#include <cleave/llm.h>
 
 /* Any bytes, not NUL-terminated; owned by whatever it points into. */
 typedef struct llm_str {
@@ -15,6 +13,9 @@ typedef struct llm_str {
 
 llm_str llm_str_of(const char *text); /* without the NUL */
 bool llm_str_equal(llm_str a, llm_str b);
+
+/* CLV_ERR_NO_MEMORY: "no memory for <what>", be it a thing or a file. */
+clv_status llm_no_memory(const char *what);
 
 /* "DIR/NAME", freed with free(); NULL with a message if memory runs out. */
 char *llm_path_join(const char *dir, const char *name);

@@ -120,10 +120,9 @@ static clv_status make_divisors(conversion *c)
         return CLV_OK;
     float *scaled = calloc(n, sizeof *scaled);
     c->divisors = calloc(n, sizeof *c->divisors);
-    clv_status status =
-        scaled && c->divisors
-            ? llm_rope_frequencies(&h, NULL, scaled)
-            : clv_error(CLV_ERR_NO_MEMORY, "%s: no memory", c->dir);
+    clv_status status = scaled && c->divisors
+                            ? llm_rope_frequencies(&h, NULL, scaled)
+                            : llm_no_memory(c->dir);
     if (status)
         goto done;
     h.rope_scaling = LLM_ROPE_NONE;

@@ -1,7 +1,7 @@
 #include "pre.h"
 
 #include "../base/json.h"
-#include "../tokenizer/json.h"
+#include "../tokenizer/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +46,7 @@ static bool isolates(const cJSON *split)
 
 static clv_status add_component(splitting *s, const cJSON *component)
 {
-    const char *type = llm_json_type(component);
+    const char *type = llm_json_string(component, "type");
     if (is(type, "ByteLevel")) {
         if (llm_json_flag(component, "add_prefix_space", true))
             return no_name(s, "pre_tokenizer", "add_prefix_space");
@@ -58,20 +58,19 @@ static clv_status add_component(splitting *s, const cJSON *component)
         llm_json_flag(component, "individual_digits", false))
         return add(s, "\\p{N}");
     if (is(type, "Split") && isolates(component)) {
-        const char *regex = llm_json_string(
-            cJSON_GetObjectItemCaseSensitive(component, "pattern"), "Regex");
+        const char *regex =
+            llm_json_string(llm_json_get(component, "pattern"), "Regex");
         if (regex)
             return add(s, regex);
     }
     return no_name(s, "pre_tokenizer", type ? type : "without a type");
 }
 
-/* GGUF has no word for NFC: its readers take texts as they come. */
+/* GGUF files cannot ask for NFC: their readers take texts as they are. */
 static clv_status check_normalizer(const splitting *s, const cJSON *root)
 {
-    const cJSON *normalizer =
-        cJSON_GetObjectItemCaseSensitive(root, "normalizer");
-    const char *type = llm_json_type(normalizer);
+    const cJSON *normalizer = llm_json_get(root, "normalizer");
+    const char *type = llm_json_string(normalizer, "type");
     if (!cJSON_IsObject(normalizer) || is(type, "NFC"))
         return CLV_OK;
     return no_name(s, "normalizer", type ? type : "without a type");
@@ -80,21 +79,13 @@ static clv_status check_normalizer(const splitting *s, const cJSON *root)
 static clv_status find_name(splitting *s, const cJSON *root, bool whole_first,
                             const char **out)
 {
-    const cJSON *item,
-        *pre = cJSON_GetObjectItemCaseSensitive(root, "pre_tokenizer");
-    clv_status status = check_normalizer(s, root);
-    if (status)
-        return status;
-    if (is(llm_json_type(pre), "Sequence")) {
-        pre = cJSON_GetObjectItemCaseSensitive(pre, "pretokenizers");
-        cJSON_ArrayForEach (item, pre)
-            if (!status)
-                status = add_component(s, item);
-    } else {
-        status = add_component(s, pre);
-    }
-    if (status)
-        return status;
+    const cJSON *item, *pre = llm_json_get(root, "pre_tokenizer");
+    CLV_TRY(check_normalizer(s, root));
+    if (is(llm_json_string(pre, "type"), "Sequence"))
+        cJSON_ArrayForEach (item, llm_json_get(pre, "pretokenizers"))
+            CLV_TRY(add_component(s, item));
+    else
+        CLV_TRY(add_component(s, pre));
     *out = llm_pre_name(s->patterns, s->n, whole_first);
     return *out ? CLV_OK
                 : no_name(s, "pre_tokenizer",

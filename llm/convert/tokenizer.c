@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { PAD_NAME = 24 };
 
@@ -20,11 +19,6 @@ typedef struct tokens {
     float *scores;
     char (*pads)[PAD_NAME];
 } tokens;
-
-static clv_status no_memory(const char *dir)
-{
-    return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory for its tokenizer", dir);
-}
 
 static void tokens_finish(tokens *t)
 {
@@ -45,7 +39,7 @@ static clv_status tokens_init(tokens *t, const llm_vocab *vocab, uint32_t n,
         .pads = calloc(n, sizeof *t->pads),
     };
     if (!t->texts || !t->types || !t->scores || !t->pads)
-        return no_memory(dir);
+        return llm_no_memory(dir);
     for (uint32_t id = 0; id < n; id++) {
         if (id < vocab->n && vocab->tokens[id].text.size) {
             t->texts[id] = vocab->tokens[id].text;
@@ -76,7 +70,7 @@ static clv_status list_merges(const clv_tokenizer *tok, const char *dir,
     uint64_t n = 0, slots = merges->slots ? (uint64_t)merges->mask + 1 : 0;
     llm_merge *list = calloc(slots ? slots : 1, sizeof *list);
     if (!list)
-        return no_memory(dir);
+        return llm_no_memory(dir);
     for (uint64_t i = 0; i < slots; i++)
         if (merges->slots[i].id >= 0)
             list[n++] = merges->slots[i];
@@ -100,7 +94,7 @@ static clv_status write_merges(const clv_tokenizer *tok, const llm_merge *list,
     if (!text || !lines) {
         free(text);
         free(lines);
-        return no_memory(dir);
+        return llm_no_memory(dir);
     }
     for (uint64_t i = 0; i < n; i++) {
         llm_str left = vocab[list[i].left].text;
@@ -158,11 +152,10 @@ static clv_status set_scores(const clv_tokenizer *tok, const llm_merge *list,
     for (uint64_t i = n; i-- > 0;)
         if ((uint32_t)list[i].id < t->n)
             t->scores[list[i].id] = -(float)(list[i].rank + 1);
-    clv_status status = CLV_OK;
-    for (uint32_t id = 0; id < tok->vocab.n && !status; id++)
+    for (uint32_t id = 0; id < tok->vocab.n; id++)
         if (llm_token_is_mergeable(&tok->vocab.tokens[id]))
-            status = check_pairs(tok, (int32_t)id, dir);
-    return status;
+            CLV_TRY(check_pairs(tok, (int32_t)id, dir));
+    return CLV_OK;
 }
 
 static clv_status write_spm(const clv_tokenizer *tok, const char *dir,
@@ -180,9 +173,7 @@ static clv_status write_spm(const clv_tokenizer *tok, const char *dir,
                          "form of SentencePiece cannot say; run the directory "
                          "itself",
                          dir);
-    clv_status status = set_scores(tok, list, n, dir, t);
-    if (status)
-        return status;
+    CLV_TRY(set_scores(tok, list, n, dir, t));
     if (tok->model.unknown >= 0)
         t->types[tok->model.unknown] = LLM_TOKEN_UNKNOWN;
     llm_gguf_writer_str(w, "tokenizer.ggml.model", llm_str_of("llama"));
@@ -202,9 +193,7 @@ static clv_status write_bpe(const clv_tokenizer *tok, const char *dir,
                             llm_gguf_writer *w)
 {
     const char *pre = NULL;
-    clv_status status = llm_convert_pre(dir, tok->model.whole_first, &pre);
-    if (status)
-        return status;
+    CLV_TRY(llm_convert_pre(dir, tok->model.whole_first, &pre));
     llm_gguf_writer_str(w, "tokenizer.ggml.model", llm_str_of("gpt2"));
     llm_gguf_writer_str(w, "tokenizer.ggml.pre",
                         (llm_str){pre, strcspn(pre, " ")});
@@ -221,20 +210,13 @@ static void write_id(llm_gguf_writer *w, const char *key, int32_t id)
 
 static clv_status write_chat_template(const char *dir, llm_gguf_writer *w)
 {
-    char *path = llm_path_join(dir, "tokenizer_config.json");
-    cJSON *root = NULL;
-    clv_status status = CLV_OK;
-    if (!path)
-        return CLV_ERR_NO_MEMORY;
-    if (access(path, F_OK) == 0)
-        status = llm_json_load(path, &root);
-    const cJSON *text = cJSON_GetObjectItemCaseSensitive(root, "chat_template");
-    if (cJSON_IsString(text))
-        llm_gguf_writer_str(w, "tokenizer.chat_template",
-                            llm_str_of(text->valuestring));
+    cJSON *root;
+    CLV_TRY(llm_json_load_in(dir, "tokenizer_config.json", &root));
+    const char *text = llm_json_string(root, "chat_template");
+    if (text)
+        llm_gguf_writer_str(w, "tokenizer.chat_template", llm_str_of(text));
     cJSON_Delete(root);
-    free(path);
-    return status;
+    return CLV_OK;
 }
 
 clv_status llm_convert_tokenizer(const clv_tokenizer *tok, const char *dir,

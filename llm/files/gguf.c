@@ -27,47 +27,45 @@ typedef struct reader {
     const char *path;
 } reader;
 
-static const uint8_t *take(reader *r, uint64_t n, const char *what)
+/* Sets *out to the next n bytes and moves past them. */
+static clv_status take(reader *r, uint64_t n, const char *what,
+                       const uint8_t **out)
 {
-    if (n > r->size - r->pos) {
-        clv_error(CLV_ERR_FORMAT,
-                  "%s: %s at byte %" PRIu64 " runs past the end of the file "
-                  "(%" PRIu64 " bytes); download it again",
-                  r->path, what, r->pos, r->size);
-        return NULL;
-    }
-    const uint8_t *at = r->data + r->pos;
+    if (n > r->size - r->pos)
+        return clv_error(CLV_ERR_FORMAT,
+                         "%s: %s at byte %" PRIu64 " runs past the end of the "
+                         "file (%" PRIu64 " bytes); download it again",
+                         r->path, what, r->pos, r->size);
+    *out = r->data + r->pos;
     r->pos += n;
-    return at;
+    return CLV_OK;
+}
+
+static clv_status take_number(reader *r, const char *what, void *out,
+                              size_t size)
+{
+    const uint8_t *at = NULL;
+    CLV_TRY(take(r, size, what, &at));
+    memcpy(out, at, size);
+    return CLV_OK;
 }
 
 static clv_status take_u32(reader *r, const char *what, uint32_t *out)
 {
-    const uint8_t *at = take(r, sizeof *out, what);
-    if (!at)
-        return CLV_ERR_FORMAT;
-    memcpy(out, at, sizeof *out);
-    return CLV_OK;
+    return take_number(r, what, out, sizeof *out);
 }
 
 static clv_status take_u64(reader *r, const char *what, uint64_t *out)
 {
-    const uint8_t *at = take(r, sizeof *out, what);
-    if (!at)
-        return CLV_ERR_FORMAT;
-    memcpy(out, at, sizeof *out);
-    return CLV_OK;
+    return take_number(r, what, out, sizeof *out);
 }
 
 static clv_status take_str(reader *r, const char *what, llm_str *out)
 {
     uint64_t size = 0;
-    clv_status status = take_u64(r, what, &size);
-    if (status)
-        return status;
-    const uint8_t *at = take(r, size, what);
-    if (!at)
-        return CLV_ERR_FORMAT;
+    const uint8_t *at = NULL;
+    CLV_TRY(take_u64(r, what, &size));
+    CLV_TRY(take(r, size, what, &at));
     *out = (llm_str){(const char *)at, size};
     return CLV_OK;
 }
@@ -75,111 +73,79 @@ static clv_status take_str(reader *r, const char *what, llm_str *out)
 /* ------------------------------------------------------------------------ */
 /* Settings                                                                 */
 
-uint32_t llm_gguf_scalar_size(uint32_t type)
-{
-    switch (type) {
-    case LLM_GGUF_U8:
-    case LLM_GGUF_I8:
-    case LLM_GGUF_BOOL:
-        return 1;
-    case LLM_GGUF_U16:
-    case LLM_GGUF_I16:
-        return 2;
-    case LLM_GGUF_U32:
-    case LLM_GGUF_I32:
-    case LLM_GGUF_F32:
-        return 4;
-    case LLM_GGUF_U64:
-    case LLM_GGUF_I64:
-    case LLM_GGUF_F64:
-        return 8;
-    }
-    return 0;
-}
-
 static clv_status bad_type(const reader *r, llm_str key, const char *of,
                            uint32_t type)
 {
     return clv_error(CLV_ERR_FORMAT,
                      "%s: key '%s' has %stype %" PRIu32 "%s; download the file "
-                     "again or convert the model anew",
+                     "again or convert the model again",
                      r->path, llm_str_show(key).text, of, type,
                      type == LLM_GGUF_ARRAY
                          ? ", arrays in arrays, which no model setting is"
                          : ", the format ends at 12");
 }
 
-/* Moves past an array: its item type, count, and items. */
+/* Moves past a value of a type, which belongs to key. */
+static clv_status skip_value(reader *r, llm_str key, uint32_t type,
+                             uint64_t count, const char *what, const char *of)
+{
+    const uint8_t *at = NULL;
+    llm_str text;
+    uint64_t bytes;
+    const uint32_t size = llm_gguf_scalar_size(type);
+    if (type == LLM_GGUF_STRING) {
+        for (uint64_t i = 0; i < count; i++)
+            CLV_TRY(take_str(r, what, &text));
+        return CLV_OK;
+    }
+    if (!size)
+        return bad_type(r, key, of, type);
+    if (__builtin_mul_overflow(count, size, &bytes))
+        bytes = UINT64_MAX;
+    return take(r, bytes, what, &at);
+}
+
 static clv_status skip_array(reader *r, llm_str key)
 {
     uint32_t type = 0;
-    uint64_t count = 0, bytes;
-    clv_status status = take_u32(r, "an array", &type);
-    if (!status)
-        status = take_u64(r, "an array", &count);
-    if (status)
-        return status;
-    if (type == LLM_GGUF_STRING) {
-        llm_str item;
-        for (uint64_t i = 0; i < count && !status; i++)
-            status = take_str(r, "a string of an array", &item);
-        return status;
-    }
-    uint32_t size = llm_gguf_scalar_size(type);
-    if (!size)
-        return bad_type(r, key, "items of ", type);
-    if (__builtin_mul_overflow(count, size, &bytes))
-        bytes = UINT64_MAX;
-    return take(r, bytes, "an array") ? CLV_OK : CLV_ERR_FORMAT;
+    uint64_t count = 0;
+    CLV_TRY(take_u32(r, "an array", &type));
+    CLV_TRY(take_u64(r, "an array", &count));
+    return skip_value(r, key, type, count, "an array", "items of ");
 }
 
 static clv_status parse_kv(reader *r, llm_gguf_kv *kv)
 {
-    clv_status status = take_str(r, "a key", &kv->key);
-    if (!status)
-        status = take_u32(r, "a key's type", &kv->type);
-    if (status)
-        return status;
+    CLV_TRY(take_str(r, "a key", &kv->key));
+    CLV_TRY(take_u32(r, "a key's type", &kv->type));
     if (kv->key.size == 0)
         return clv_error(CLV_ERR_FORMAT,
                          "%s: the key before byte %" PRIu64 " has no name; "
                          "download the file again",
                          r->path, r->pos);
-
-    uint64_t begin = r->pos;
-    uint32_t size = llm_gguf_scalar_size(kv->type);
-    llm_str text;
-    if (size)
-        status = take(r, size, "a key's value") ? CLV_OK : CLV_ERR_FORMAT;
-    else if (kv->type == LLM_GGUF_STRING)
-        status = take_str(r, "a key's value", &text);
-    else if (kv->type == LLM_GGUF_ARRAY)
-        status = skip_array(r, kv->key);
-    else
-        status = bad_type(r, kv->key, "", kv->type);
+    const uint64_t begin = r->pos;
+    CLV_TRY(kv->type == LLM_GGUF_ARRAY
+                ? skip_array(r, kv->key)
+                : skip_value(r, kv->key, kv->type, 1, "a key's value", ""));
     kv->data = r->data + begin;
     kv->size = r->pos - begin;
-    return status;
+    return CLV_OK;
 }
 
 static clv_status parse_settings(llm_gguf *g, reader *r)
 {
-    g->kv = calloc(g->n_kv ? g->n_kv : 1, sizeof *g->kv);
-    g->keys = calloc(g->n_kv ? g->n_kv : 1, sizeof *g->keys);
+    g->kv = calloc(g->n_kv + 1, sizeof *g->kv);
+    g->keys = calloc(g->n_kv + 1, sizeof *g->keys);
     if (!g->kv || !g->keys)
-        return clv_error(CLV_ERR_NO_MEMORY,
-                         "%s: no memory for %" PRIu64 " keys", r->path,
-                         g->n_kv);
+        return llm_no_memory(r->path);
     for (uint64_t i = 0; i < g->n_kv; i++) {
-        clv_status status = parse_kv(r, &g->kv[i]);
-        if (status)
-            return status;
+        CLV_TRY(parse_kv(r, &g->kv[i]));
         g->keys[i] = (llm_name){g->kv[i].key, i};
     }
     uint64_t twice;
     if (!llm_names_sort(g->keys, g->n_kv, &twice))
         return clv_error(CLV_ERR_FORMAT,
-                         "%s: key '%s' occurs twice; convert the model anew",
+                         "%s: key '%s' occurs twice; convert the model again",
                          r->path, llm_str_show(g->kv[twice].key).text);
     return CLV_OK;
 }
@@ -191,7 +157,7 @@ static clv_status bad_tensor(const reader *r, llm_str name, const char *what)
 {
     return clv_error(CLV_ERR_FORMAT,
                      "%s: tensor '%s' %s; download the file again or convert "
-                     "the model anew",
+                     "the model again",
                      r->path, llm_str_show(name).text, what);
 }
 
@@ -201,9 +167,7 @@ static clv_status parse_dims(reader *r, llm_gguf_tensor *t)
         return bad_tensor(r, t->name, "has not 1 to 4 dimensions");
     for (uint32_t i = 0; i < t->rank; i++) {
         uint64_t dim = 0;
-        clv_status status = take_u64(r, "a tensor's shape", &dim);
-        if (status)
-            return status;
+        CLV_TRY(take_u64(r, "a tensor's shape", &dim));
         if (dim < 1 || dim > INT64_MAX)
             return bad_tensor(r, t->name, "has an empty or endless dimension");
         t->dims[t->rank - 1 - i] = (int64_t)dim;
@@ -235,33 +199,24 @@ static clv_status tensor_size(const reader *r, llm_gguf_tensor *t)
 
 static clv_status parse_tensor(reader *r, llm_gguf_tensor *t, uint64_t *offset)
 {
-    clv_status status = take_str(r, "a tensor's name", &t->name);
-    if (!status)
-        status = take_u32(r, "a tensor's rank", &t->rank);
-    if (!status && t->name.size == 0)
-        status = bad_tensor(r, t->name, "has no name");
-    if (!status)
-        status = parse_dims(r, t);
-    if (!status)
-        status = take_u32(r, "a tensor's type", &t->type);
-    if (!status)
-        status = take_u64(r, "a tensor's offset", offset);
-    if (!status)
-        status = tensor_size(r, t);
-    return status;
+    CLV_TRY(take_str(r, "a tensor's name", &t->name));
+    CLV_TRY(take_u32(r, "a tensor's rank", &t->rank));
+    if (t->name.size == 0)
+        return bad_tensor(r, t->name, "has no name");
+    CLV_TRY(parse_dims(r, t));
+    CLV_TRY(take_u32(r, "a tensor's type", &t->type));
+    CLV_TRY(take_u64(r, "a tensor's offset", offset));
+    return tensor_size(r, t);
 }
 
 static clv_status get_alignment(const llm_gguf *g, uint64_t *out)
 {
     uint32_t alignment = DEFAULT_ALIGNMENT;
-    clv_status status =
-        llm_gguf_opt(get_u32, g, "general.alignment", &alignment);
-    if (status)
-        return status;
+    CLV_TRY(llm_gguf_opt(get_u32, g, "general.alignment", &alignment));
     if (alignment < LEAST_ALIGNMENT || (alignment & (alignment - 1)))
         return clv_error(CLV_ERR_FORMAT,
                          "%s: general.alignment is %" PRIu32 ", not a power "
-                         "of two of at least %d; convert the model anew",
+                         "of two of at least %d; convert the model again",
                          g->path, alignment, LEAST_ALIGNMENT);
     *out = alignment;
     return CLV_OK;
@@ -272,9 +227,7 @@ static clv_status place_tensors(llm_gguf *g, const reader *r,
                                 const uint64_t *offsets)
 {
     uint64_t alignment = 0;
-    clv_status status = get_alignment(g, &alignment);
-    if (status)
-        return status;
+    CLV_TRY(get_alignment(g, &alignment));
     uint64_t start = (r->pos + alignment - 1) / alignment * alignment;
     for (uint64_t i = 0; i < g->n_tensors; i++) {
         llm_gguf_tensor *t = &g->tensors[i];
@@ -297,39 +250,31 @@ static clv_status place_tensors(llm_gguf *g, const reader *r,
 static clv_status index_tensors(llm_gguf *g)
 {
     free(g->names);
-    g->names = calloc(g->n_tensors ? g->n_tensors : 1, sizeof *g->names);
+    g->names = calloc(g->n_tensors + 1, sizeof *g->names);
     if (!g->names)
-        return clv_error(CLV_ERR_NO_MEMORY,
-                         "%s: no memory for %" PRIu64 " tensors", g->path,
-                         g->n_tensors);
+        return llm_no_memory(g->path);
     for (uint64_t i = 0; i < g->n_tensors; i++)
         g->names[i] = (llm_name){g->tensors[i].name, i};
     uint64_t twice;
     if (!llm_names_sort(g->names, g->n_tensors, &twice))
-        return clv_error(CLV_ERR_FORMAT,
-                         "%s: tensor '%s' occurs twice; convert the model anew",
-                         g->path, llm_str_show(g->tensors[twice].name).text);
+        return clv_error(
+            CLV_ERR_FORMAT,
+            "%s: tensor '%s' occurs twice; convert the model again", g->path,
+            llm_str_show(g->tensors[twice].name).text);
     return CLV_OK;
 }
 
 static clv_status parse_tensors(llm_gguf *g, reader *r)
 {
-    clv_status status = CLV_OK;
-    uint64_t n = g->n_tensors ? g->n_tensors : 1;
-    uint64_t *offsets = calloc(n, sizeof *offsets);
-    g->tensors = calloc(n, sizeof *g->tensors);
-    if (!offsets || !g->tensors)
-        status = clv_error(CLV_ERR_NO_MEMORY,
-                           "%s: no memory for %" PRIu64 " tensors", r->path,
-                           g->n_tensors);
+    uint64_t *offsets = calloc(g->n_tensors + 1, sizeof *offsets);
+    g->tensors = calloc(g->n_tensors + 1, sizeof *g->tensors);
+    clv_status status = offsets && g->tensors ? CLV_OK : llm_no_memory(r->path);
     for (uint64_t i = 0; i < g->n_tensors && !status; i++)
         status = parse_tensor(r, &g->tensors[i], &offsets[i]);
     if (!status)
         status = place_tensors(g, r, offsets);
-    if (!status)
-        status = index_tensors(g);
     free(offsets);
-    return status;
+    return status ? status : index_tensors(g);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -343,9 +288,7 @@ static clv_status parse_magic(reader *r)
                          "%s: not a GGUF file (it does not begin with 'GGUF')",
                          r->path);
     r->pos = 4;
-    clv_status status = take_u32(r, "the version", &version);
-    if (status)
-        return status;
+    CLV_TRY(take_u32(r, "the version", &version));
     if (version >= 1u << 24)
         return clv_error(CLV_ERR_UNSUPPORTED,
                          "%s: a big-endian GGUF file, only little-endian ones "
@@ -354,7 +297,7 @@ static clv_status parse_magic(reader *r)
     if (version != 2 && version != 3)
         return clv_error(CLV_ERR_VERSION,
                          "%s: GGUF version %" PRIu32 ", supported: 2 and 3; "
-                         "convert the model anew",
+                         "convert the model again",
                          r->path, version);
     return CLV_OK;
 }
@@ -378,21 +321,14 @@ static clv_status check_count(const reader *r, const char *what, uint64_t n,
 static clv_status parse(llm_gguf *g, const void *data, uint64_t size)
 {
     reader r = {data, size, 0, g->path};
-    clv_status status = parse_magic(&r);
-    if (!status)
-        status = take_u64(&r, "the tensor count", &g->n_tensors);
-    if (!status)
-        status = take_u64(&r, "the key count", &g->n_kv);
-    if (!status)
-        status = check_count(&r, "keys", g->n_kv, MAX_KV, MIN_KV_SIZE);
-    if (!status)
-        status = check_count(&r, "tensors", g->n_tensors, MAX_TENSORS,
-                             MIN_TENSOR_SIZE);
-    if (!status)
-        status = parse_settings(g, &r);
-    if (!status)
-        status = parse_tensors(g, &r);
-    return status;
+    CLV_TRY(parse_magic(&r));
+    CLV_TRY(take_u64(&r, "the tensor count", &g->n_tensors));
+    CLV_TRY(take_u64(&r, "the key count", &g->n_kv));
+    CLV_TRY(check_count(&r, "keys", g->n_kv, MAX_KV, MIN_KV_SIZE));
+    CLV_TRY(
+        check_count(&r, "tensors", g->n_tensors, MAX_TENSORS, MIN_TENSOR_SIZE));
+    CLV_TRY(parse_settings(g, &r));
+    return parse_tensors(g, &r);
 }
 
 static clv_status create(const char *path, llm_gguf **out)
@@ -402,27 +338,18 @@ static clv_status create(const char *path, llm_gguf **out)
         g->path = strdup(path);
     if (!g || !g->path) {
         free(g);
-        return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory to open it", path);
+        return llm_no_memory(path);
     }
     *out = g;
     return CLV_OK;
 }
 
+/* On failure *out is to be closed. */
 static clv_status open_one(const char *path, llm_gguf **out)
 {
-    llm_gguf *g = NULL;
-    clv_status status = create(path, &g);
-    if (status)
-        return status;
-    status = clv_file_map_open(path, &g->map);
-    if (!status)
-        status = parse(g, g->map.data, g->map.size);
-    if (status) {
-        llm_gguf_close(g);
-        return status;
-    }
-    *out = g;
-    return CLV_OK;
+    CLV_TRY(create(path, out));
+    CLV_TRY(clv_file_map_open(path, &(*out)->map));
+    return parse(*out, (*out)->map.data, (*out)->map.size);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -433,15 +360,14 @@ static clv_status get_split(const llm_gguf *g, uint32_t *number,
 {
     *number = 0;
     *count = 1;
-    clv_status status = llm_gguf_opt(get_u32, g, "split.count", count);
-    if (!status)
-        status = llm_gguf_opt(get_u32, g, "split.no", number);
-    if (!status && *count > MAX_PARTS)
-        status = clv_error(CLV_ERR_LIMIT,
-                           "%s: split into %" PRIu32 " files, at most %d are "
-                           "read; download it again",
-                           g->path, *count, MAX_PARTS);
-    return status;
+    CLV_TRY(llm_gguf_opt(get_u32, g, "split.count", count));
+    CLV_TRY(llm_gguf_opt(get_u32, g, "split.no", number));
+    if (*count > MAX_PARTS)
+        return clv_error(CLV_ERR_LIMIT,
+                         "%s: split into %" PRIu32 " files, at most %d are "
+                         "read; download it again",
+                         g->path, *count, MAX_PARTS);
+    return CLV_OK;
 }
 
 /* The path of part number (from 0), made from that of the first: *out is the
@@ -461,7 +387,7 @@ static clv_status part_path(const llm_gguf *g, uint32_t number, uint32_t count,
                          g->path, count, suffix);
     char *path = strdup(g->path);
     if (!path)
-        return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory", g->path);
+        return llm_no_memory(g->path);
     snprintf(suffix, sizeof suffix, "-%05" PRIu32 "-of-%05" PRIu32 ".gguf",
              number + 1, count);
     memcpy(path + length - n, suffix, n);
@@ -471,16 +397,13 @@ static clv_status part_path(const llm_gguf *g, uint32_t number, uint32_t count,
 
 static clv_status append_tensors(llm_gguf *g, const llm_gguf *part)
 {
-    uint64_t n = g->n_tensors + part->n_tensors;
-    llm_gguf_tensor *tensors =
-        realloc(g->tensors, (n ? n : 1) * sizeof *tensors);
+    const uint64_t n = g->n_tensors + part->n_tensors;
+    llm_gguf_tensor *tensors = realloc(g->tensors, (n + 1) * sizeof *tensors);
     if (!tensors)
-        return clv_error(CLV_ERR_NO_MEMORY,
-                         "%s: no memory for %" PRIu64 " tensors", g->path, n);
+        return llm_no_memory(g->path);
+    memcpy(tensors + g->n_tensors, part->tensors,
+           part->n_tensors * sizeof *tensors);
     g->tensors = tensors;
-    if (part->n_tensors)
-        memcpy(tensors + g->n_tensors, part->tensors,
-               part->n_tensors * sizeof *tensors);
     g->n_tensors = n;
     return CLV_OK;
 }
@@ -488,32 +411,29 @@ static clv_status append_tensors(llm_gguf *g, const llm_gguf *part)
 static clv_status open_part(llm_gguf *g, uint32_t number, uint32_t count)
 {
     char *path = NULL;
-    clv_status status = part_path(g, number, count, &path);
-    if (status)
-        return status;
-    llm_gguf *part = NULL;
-    status = open_one(path, &part);
+    uint32_t its_number = 0, its_count = 0;
+    CLV_TRY(part_path(g, number, count, &path));
+    llm_gguf **part = &g->parts[g->n_parts++]; /* closed with the whole */
+    clv_status status = open_one(path, part);
     free(path);
     if (status)
         return status;
-    g->parts[g->n_parts++] = part;
-    uint32_t its_number = 0, its_count = 0;
-    status = get_split(part, &its_number, &its_count);
-    if (!status && (its_number != number || its_count != count))
-        status = clv_error(
+    CLV_TRY(get_split(*part, &its_number, &its_count));
+    if (its_number != number || its_count != count)
+        return clv_error(
             CLV_ERR_FORMAT,
             "%s: says it is part %" PRIu32 " of %" PRIu32
             ", expected part %" PRIu32 " of %" PRIu32 "; download it again",
-            part->path, its_number + 1, its_count, number + 1, count);
-    return status ? status : append_tensors(g, part);
+            (*part)->path, its_number + 1, its_count, number + 1, count);
+    return append_tensors(g, *part);
 }
 
 static clv_status open_parts(llm_gguf *g)
 {
-    uint32_t number = 0, count = 1;
-    clv_status status = get_split(g, &number, &count);
-    if (status || count < 2)
-        return status;
+    uint32_t number = 0, count = 1, total;
+    CLV_TRY(get_split(g, &number, &count));
+    if (count < 2)
+        return CLV_OK;
     if (number != 0)
         return clv_error(CLV_ERR_INVALID,
                          "%s: part %" PRIu32 " of %" PRIu32 " of a split "
@@ -521,35 +441,46 @@ static clv_status open_parts(llm_gguf *g)
                          g->path, number + 1, count, count);
     g->parts = calloc(count - 1, sizeof *g->parts);
     if (!g->parts)
-        return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory", g->path);
-    for (uint32_t i = 1; i < count && !status; i++)
-        status = open_part(g, i, count);
-    uint32_t total = 0;
-    if (!status && llm_gguf_has(g, "split.tensors.count")) {
-        status = llm_gguf_get_u32(g, "split.tensors.count", &total);
-        if (!status && total != g->n_tensors)
-            status = clv_error(CLV_ERR_FORMAT,
-                               "%s: its %" PRIu32 " files hold %" PRIu64
-                               " tensors, not %" PRIu32 "; download them again",
-                               g->path, count, g->n_tensors, total);
-    }
-    return status ? status : index_tensors(g);
+        return llm_no_memory(g->path);
+    for (uint32_t i = 1; i < count; i++)
+        CLV_TRY(open_part(g, i, count));
+    total = (uint32_t)g->n_tensors;
+    CLV_TRY(llm_gguf_opt(get_u32, g, "split.tensors.count", &total));
+    if (total != g->n_tensors)
+        return clv_error(CLV_ERR_FORMAT,
+                         "%s: its %" PRIu32 " files hold %" PRIu64
+                         " tensors, not %" PRIu32 "; download them again",
+                         g->path, count, g->n_tensors, total);
+    return index_tensors(g);
 }
 
 /* ------------------------------------------------------------------------ */
+
+static clv_status finish(llm_gguf *g, clv_status status, llm_gguf **out)
+{
+    if (status)
+        llm_gguf_close(g);
+    else
+        *out = g;
+    return status;
+}
 
 clv_status llm_gguf_open(const char *path, llm_gguf **out)
 {
     llm_gguf *g = NULL;
     clv_status status = open_one(path, &g);
-    if (status)
-        return status;
-    status = open_parts(g);
-    if (status) {
-        llm_gguf_close(g);
-        return status;
-    }
-    *out = g;
+    return finish(g, status ? status : open_parts(g), out);
+}
+
+static clv_status check_whole(const llm_gguf *g)
+{
+    uint32_t number = 0, count = 1;
+    CLV_TRY(get_split(g, &number, &count));
+    if (count > 1)
+        return clv_error(CLV_ERR_UNSUPPORTED,
+                         "%s: part of a split model, which can only be read "
+                         "from files",
+                         g->path);
     return CLV_OK;
 }
 
@@ -557,24 +488,9 @@ clv_status llm_gguf_open_memory(const void *data, uint64_t size,
                                 const char *name, llm_gguf **out)
 {
     llm_gguf *g = NULL;
-    uint32_t number = 0, count = 1;
-    clv_status status = create(name, &g);
-    if (status)
-        return status;
-    status = parse(g, data, size);
-    if (!status)
-        status = get_split(g, &number, &count);
-    if (!status && count > 1)
-        status = clv_error(CLV_ERR_UNSUPPORTED,
-                           "%s: part of a split model, which can only be read "
-                           "from files",
-                           name);
-    if (status) {
-        llm_gguf_close(g);
-        return status;
-    }
-    *out = g;
-    return CLV_OK;
+    CLV_TRY(create(name, &g));
+    clv_status status = parse(g, data, size);
+    return finish(g, status ? status : check_whole(g), out);
 }
 
 void llm_gguf_close(llm_gguf *g)

@@ -5,24 +5,33 @@
 #include <stdlib.h>
 #include <string.h>
 
+typedef enum number_class { OTHER, INTEGER, REAL } number_class;
+
+static const struct {
+    const char *name;
+    uint32_t size; /* bytes; 0: strings and arrays */
+    number_class class;
+} types[LLM_GGUF_TYPE_COUNT] = {
+    {"u8", 1, INTEGER},  {"i8", 1, INTEGER},  {"u16", 2, INTEGER},
+    {"i16", 2, INTEGER}, {"u32", 4, INTEGER}, {"i32", 4, INTEGER},
+    {"f32", 4, REAL},    {"bool", 1, OTHER},  {"string", 0, OTHER},
+    {"array", 0, OTHER}, {"u64", 8, INTEGER}, {"i64", 8, INTEGER},
+    {"f64", 8, REAL},
+};
+
 static const char *type_name(uint32_t type)
 {
-    static const char *const names[LLM_GGUF_TYPE_COUNT] = {
-        "u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
-        "bool", "string", "array", "u64", "i64", "f64",
-    };
-    return type < LLM_GGUF_TYPE_COUNT ? names[type] : "unknown";
+    return type < LLM_GGUF_TYPE_COUNT ? types[type].name : "unknown";
 }
 
-static bool is_int(uint32_t type)
+uint32_t llm_gguf_scalar_size(uint32_t type)
 {
-    return llm_gguf_scalar_size(type) && type != LLM_GGUF_BOOL &&
-           type != LLM_GGUF_F32 && type != LLM_GGUF_F64;
+    return type < LLM_GGUF_TYPE_COUNT ? types[type].size : 0;
 }
 
-static bool is_float(uint32_t type)
+static bool is(uint32_t type, number_class class)
 {
-    return type == LLM_GGUF_F32 || type == LLM_GGUF_F64;
+    return type < LLM_GGUF_TYPE_COUNT && types[type].class == class;
 }
 
 uint64_t llm_gguf_kv_count(const llm_gguf *g)
@@ -52,8 +61,8 @@ static clv_status lookup(const llm_gguf *g, const char *key,
     *out = find(g, key);
     if (!*out)
         return clv_error(CLV_ERR_NOT_FOUND,
-                         "%s: has no key '%s'; convert the model anew", g->path,
-                         key);
+                         "%s: has no key '%s'; convert the model again",
+                         g->path, key);
     return CLV_OK;
 }
 
@@ -62,105 +71,75 @@ static clv_status wrong_type(const llm_gguf *g, const char *key,
 {
     return clv_error(CLV_ERR_FORMAT,
                      "%s: key '%s' must be %s and is %s; convert the model "
-                     "anew",
+                     "again",
                      g->path, key, wanted, type_name(type));
 }
 
 /* Values of U64 above INT64_MAX come out as INT64_MAX. */
 static int64_t load_int(uint32_t type, const uint8_t *at)
 {
-    union {
-        uint8_t u8;
-        int8_t i8;
-        uint16_t u16;
-        int16_t i16;
-        uint32_t u32;
-        int32_t i32;
-        uint64_t u64;
-        int64_t i64;
-    } v;
-    memcpy(&v, at, llm_gguf_scalar_size(type));
-    switch (type) {
-    case LLM_GGUF_U8:
-        return v.u8;
-    case LLM_GGUF_I8:
-        return v.i8;
-    case LLM_GGUF_U16:
-        return v.u16;
-    case LLM_GGUF_I16:
-        return v.i16;
-    case LLM_GGUF_U32:
-        return v.u32;
-    case LLM_GGUF_I32:
-        return v.i32;
-    case LLM_GGUF_U64:
-        return v.u64 > INT64_MAX ? INT64_MAX : (int64_t)v.u64;
-    }
-    return v.i64;
+    const uint32_t bits = 8 * llm_gguf_scalar_size(type);
+    const bool is_signed = type == LLM_GGUF_I8 || type == LLM_GGUF_I16 ||
+                           type == LLM_GGUF_I32 || type == LLM_GGUF_I64;
+    uint64_t value = 0;
+    memcpy(&value, at, bits / 8);
+    if (is_signed)
+        return (int64_t)(value << (64 - bits)) >> (64 - bits);
+    return value > INT64_MAX ? INT64_MAX : (int64_t)value;
 }
 
 static double load_float(uint32_t type, const uint8_t *at)
 {
     float f;
     double d;
-    if (type == LLM_GGUF_F32) {
-        memcpy(&f, at, sizeof f);
-        return f;
-    }
-    memcpy(&d, at, sizeof d);
-    return d;
+    if (type == LLM_GGUF_F32)
+        return (memcpy(&f, at, sizeof f), f);
+    return (memcpy(&d, at, sizeof d), d);
 }
 
 static clv_status get_int(const llm_gguf *g, const char *key, int64_t least,
                           int64_t most, int64_t *out)
 {
     const llm_gguf_kv *kv = NULL;
-    clv_status status = lookup(g, key, &kv);
-    if (status)
-        return status;
-    if (!is_int(kv->type))
+    CLV_TRY(lookup(g, key, &kv));
+    if (!is(kv->type, INTEGER))
         return wrong_type(g, key, "an integer", kv->type);
-    int64_t value = load_int(kv->type, kv->data);
-    if (value < least || value > most)
+    *out = load_int(kv->type, kv->data);
+    if (*out < least || *out > most)
         return clv_error(CLV_ERR_FORMAT,
                          "%s: key '%s' is %" PRIi64 ", outside %" PRIi64
-                         "..%" PRIi64 "; convert the model anew",
-                         g->path, key, value, least, most);
-    *out = value;
+                         "..%" PRIi64 "; convert the model again",
+                         g->path, key, *out, least, most);
     return CLV_OK;
 }
 
 clv_status llm_gguf_get_u32(const llm_gguf *g, const char *key, uint32_t *out)
 {
     int64_t value = 0;
-    clv_status status = get_int(g, key, 0, UINT32_MAX, &value);
-    if (!status)
-        *out = (uint32_t)value;
-    return status;
+    CLV_TRY(get_int(g, key, 0, UINT32_MAX, &value));
+    *out = (uint32_t)value;
+    return CLV_OK;
 }
 
 clv_status llm_gguf_get_i32(const llm_gguf *g, const char *key, int32_t *out)
 {
     int64_t value = 0;
-    clv_status status = get_int(g, key, INT32_MIN, INT32_MAX, &value);
-    if (!status)
-        *out = (int32_t)value;
-    return status;
+    CLV_TRY(get_int(g, key, INT32_MIN, INT32_MAX, &value));
+    *out = (int32_t)value;
+    return CLV_OK;
 }
 
 clv_status llm_gguf_get_f32(const llm_gguf *g, const char *key, float *out)
 {
     const llm_gguf_kv *kv = NULL;
-    clv_status status = lookup(g, key, &kv);
-    if (status)
-        return status;
-    if (!is_float(kv->type))
+    CLV_TRY(lookup(g, key, &kv));
+    if (!is(kv->type, REAL))
         return wrong_type(g, key, "a number", kv->type);
     float value = (float)load_float(kv->type, kv->data);
     if (!isfinite(value))
         return clv_error(CLV_ERR_FORMAT,
                          "%s: key '%s' is not a finite number; convert the "
-                         "model anew",
+                         "model again",
                          g->path, key);
     *out = value;
     return CLV_OK;
@@ -169,9 +148,7 @@ clv_status llm_gguf_get_f32(const llm_gguf *g, const char *key, float *out)
 clv_status llm_gguf_get_bool(const llm_gguf *g, const char *key, bool *out)
 {
     const llm_gguf_kv *kv = NULL;
-    clv_status status = lookup(g, key, &kv);
-    if (status)
-        return status;
+    CLV_TRY(lookup(g, key, &kv));
     if (kv->type != LLM_GGUF_BOOL)
         return wrong_type(g, key, "a bool", kv->type);
     *out = kv->data[0] != 0;
@@ -189,9 +166,7 @@ static llm_str load_str(const uint8_t *at)
 clv_status llm_gguf_get_str(const llm_gguf *g, const char *key, llm_str *out)
 {
     const llm_gguf_kv *kv = NULL;
-    clv_status status = lookup(g, key, &kv);
-    if (status)
-        return status;
+    CLV_TRY(lookup(g, key, &kv));
     if (kv->type != LLM_GGUF_STRING)
         return wrong_type(g, key, "a string", kv->type);
     *out = load_str(kv->data);
@@ -201,43 +176,35 @@ clv_status llm_gguf_get_str(const llm_gguf *g, const char *key, llm_str *out)
 /* ------------------------------------------------------------------------ */
 /* Arrays                                                                   */
 
+/* Items must be of class, or OTHER: strings. */
 static clv_status get_array(const llm_gguf *g, const char *key,
-                            const char *wanted, llm_gguf_array *out)
+                            number_class class, const char *wanted,
+                            llm_gguf_array *out)
 {
     const llm_gguf_kv *kv = NULL;
-    clv_status status = lookup(g, key, &kv);
-    if (status)
-        return status;
+    llm_gguf_array a;
+    CLV_TRY(lookup(g, key, &kv));
     if (kv->type != LLM_GGUF_ARRAY)
         return wrong_type(g, key, wanted, kv->type);
-    memcpy(&out->type, kv->data, sizeof out->type);
-    memcpy(&out->count, kv->data + sizeof out->type, sizeof out->count);
-    out->data = kv->data + sizeof out->type + sizeof out->count;
+    memcpy(&a.type, kv->data, sizeof a.type);
+    memcpy(&a.count, kv->data + sizeof a.type, sizeof a.count);
+    a.data = kv->data + sizeof a.type + sizeof a.count;
+    if (class == OTHER ? a.type != LLM_GGUF_STRING : !is(a.type, class))
+        return wrong_type(g, key, wanted, a.type);
+    *out = a;
     return CLV_OK;
 }
 
 clv_status llm_gguf_get_ints(const llm_gguf *g, const char *key,
                              llm_gguf_array *out)
 {
-    llm_gguf_array array = {0};
-    clv_status status = get_array(g, key, "an array of integers", &array);
-    if (!status && !is_int(array.type))
-        status = wrong_type(g, key, "an array of integers", array.type);
-    if (!status)
-        *out = array;
-    return status;
+    return get_array(g, key, INTEGER, "an array of integers", out);
 }
 
 clv_status llm_gguf_get_floats(const llm_gguf *g, const char *key,
                                llm_gguf_array *out)
 {
-    llm_gguf_array array = {0};
-    clv_status status = get_array(g, key, "an array of numbers", &array);
-    if (!status && !is_float(array.type))
-        status = wrong_type(g, key, "an array of numbers", array.type);
-    if (!status)
-        *out = array;
-    return status;
+    return get_array(g, key, REAL, "an array of numbers", out);
 }
 
 int64_t llm_gguf_item_int(const llm_gguf_array *array, uint64_t index)
@@ -256,21 +223,12 @@ clv_status llm_gguf_get_strings(const llm_gguf *g, const char *key,
                                 llm_str **out, uint64_t *count)
 {
     llm_gguf_array array = {0};
-    clv_status status = get_array(g, key, "an array of strings", &array);
-    if (status)
-        return status;
-    if (array.type != LLM_GGUF_STRING)
-        return wrong_type(g, key, "an array of strings", array.type);
+    CLV_TRY(get_array(g, key, OTHER, "an array of strings", &array));
     /* Each string takes 8 bytes of the file at least, so count is bounded. */
-    llm_str *strings = NULL;
-    if (array.count) {
-        strings = calloc(array.count, sizeof *strings);
-        if (!strings)
-            return clv_error(CLV_ERR_NO_MEMORY,
-                             "%s: no memory for the %" PRIu64 " strings of "
-                             "'%s'",
-                             g->path, array.count, key);
-    }
+    llm_str *strings =
+        array.count ? calloc(array.count, sizeof *strings) : NULL;
+    if (array.count && !strings)
+        return llm_no_memory(g->path);
     const uint8_t *at = array.data;
     for (uint64_t i = 0; i < array.count; i++) {
         strings[i] = load_str(at);

@@ -28,7 +28,7 @@ clv_status llm_gguf_writer_create(llm_gguf_writer **out)
 {
     llm_gguf_writer *w = calloc(1, sizeof *w);
     if (!w)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a GGUF writer");
+        return llm_no_memory("a GGUF writer");
     *out = w;
     return CLV_OK;
 }
@@ -53,16 +53,14 @@ static void put(llm_gguf_writer *w, buffer *to, const void *data, uint64_t size)
     if (w->status || size == 0)
         return;
     if (__builtin_add_overflow(to->size, size, &need) || need > SIZE_MAX / 2) {
-        w->status = clv_error(CLV_ERR_NO_MEMORY, "GGUF header past 64 bits");
+        w->status = llm_no_memory("a GGUF header");
         return;
     }
     if (need > to->capacity) {
         uint64_t capacity = need + need / 2 + 256;
         uint8_t *grown = realloc(to->data, capacity);
         if (!grown) {
-            w->status = clv_error(
-                CLV_ERR_NO_MEMORY,
-                "no memory for a GGUF header of %" PRIu64 " bytes", need);
+            w->status = llm_no_memory("a GGUF header");
             return;
         }
         to->data = grown;
@@ -211,9 +209,7 @@ void llm_gguf_writer_tensor(llm_gguf_writer *w, llm_str name, uint32_t dtype,
         return;
     }
     if (!grow_sizes(w)) {
-        w->status =
-            clv_error(CLV_ERR_NO_MEMORY, "no memory for %" PRIu64 " tensors",
-                      w->n_tensors + 1);
+        w->status = llm_no_memory("tensors");
         return;
     }
     put_str(w, &w->tensors, name);
@@ -246,17 +242,14 @@ clv_status llm_gguf_writer_open(llm_gguf_writer *w, const char *path)
         uint64_t n_tensors, n_kv;
     } head = {{'G', 'G', 'U', 'F'}, VERSION, w->n_tensors, w->n_kv};
 
-    clv_status status = clv_file_writer_open(path, &w->file);
-    if (!status)
-        status = clv_file_writer_write(w->file, &head, sizeof head);
-    if (!status && w->kv.size)
-        status = clv_file_writer_write(w->file, w->kv.data, w->kv.size);
-    if (!status && w->tensors.size)
-        status =
-            clv_file_writer_write(w->file, w->tensors.data, w->tensors.size);
-    if (!status)
-        status = write_padding(w, sizeof head + w->kv.size + w->tensors.size);
-    return status;
+    CLV_TRY(clv_file_writer_open(path, &w->file));
+    CLV_TRY(clv_file_writer_write(w->file, &head, sizeof head));
+    if (w->kv.size)
+        CLV_TRY(clv_file_writer_write(w->file, w->kv.data, w->kv.size));
+    if (w->tensors.size)
+        CLV_TRY(
+            clv_file_writer_write(w->file, w->tensors.data, w->tensors.size));
+    return write_padding(w, sizeof head + w->kv.size + w->tensors.size);
 }
 
 clv_status llm_gguf_writer_data(llm_gguf_writer *w, const void *data,
@@ -267,9 +260,7 @@ clv_status llm_gguf_writer_data(llm_gguf_writer *w, const void *data,
                          "%" PRIu64 " bytes reach past the end of tensor "
                          "%" PRIu64,
                          size, w->current);
-    clv_status status = clv_file_writer_write(w->file, data, size);
-    if (status)
-        return status;
+    CLV_TRY(clv_file_writer_write(w->file, data, size));
     w->written += size;
     if (w->written < w->sizes[w->current])
         return CLV_OK;

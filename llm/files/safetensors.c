@@ -33,7 +33,6 @@ struct llm_safetensors {
     uint64_t n_shards;
     llm_safetensors_tensor *tensors;
     llm_name *names;
-    void **copies; /* by tensor: aligned copies of misaligned data */
     uint64_t n_tensors;
 };
 
@@ -123,57 +122,48 @@ static clv_status parse_range(const char *path, const cJSON *item,
 }
 
 static clv_status align(const char *path, llm_safetensors_tensor *t,
-                        uint32_t element, void **copy)
+                        uint32_t element)
 {
     if ((uintptr_t)t->data % element == 0 || t->size == 0)
         return CLV_OK;
-    *copy = malloc(t->size);
-    if (!*copy)
+    t->copy = malloc(t->size);
+    if (!t->copy)
         return clv_error(CLV_ERR_NO_MEMORY,
                          "%s: no memory for %" PRIu64 " bytes of tensor '%s'",
                          path, t->size, llm_str_show(llm_str_of(t->name)).text);
-    t->data = memcpy(*copy, t->data, t->size);
+    t->data = memcpy(t->copy, t->data, t->size);
     return CLV_OK;
 }
 
 static clv_status parse_tensor(const char *path, const cJSON *item,
                                const uint8_t *data, uint64_t size,
-                               llm_safetensors_tensor *t, void **copy)
+                               llm_safetensors_tensor *t)
 {
     uint32_t element = 1;
     t->name = item->string;
     if (!cJSON_IsObject(item))
         return bad_tensor(path, t->name, "is not described by an object");
-    clv_status status = parse_type(path, item, t, &element);
-    if (!status)
-        status = parse_shape(path, item, t);
-    if (!status && __builtin_mul_overflow(t->count, element, &t->size))
-        status = bad_tensor(path, t->name, "has a size past 64 bits");
-    if (!status)
-        status = parse_range(path, item, data, size, t);
-    return status ? status : align(path, t, element, copy);
+    CLV_TRY(parse_type(path, item, t, &element));
+    CLV_TRY(parse_shape(path, item, t));
+    if (__builtin_mul_overflow(t->count, element, &t->size))
+        return bad_tensor(path, t->name, "has a size past 64 bits");
+    CLV_TRY(parse_range(path, item, data, size, t));
+    return align(path, t, element);
 }
 
 static clv_status grow(llm_safetensors *st, uint64_t more)
 {
-    uint64_t n = st->n_tensors + more;
+    const uint64_t n = st->n_tensors + more;
     if (n > MAX_TENSORS)
         return clv_error(CLV_ERR_LIMIT,
                          "%s: %" PRIu64 " tensors, at most %d are read",
                          st->path, n, MAX_TENSORS);
-    if (n == 0)
-        return CLV_OK;
-    llm_safetensors_tensor *tensors = realloc(st->tensors, n * sizeof *tensors);
-    if (tensors)
-        st->tensors = tensors;
-    void **copies = realloc(st->copies, n * sizeof *copies);
-    if (copies)
-        st->copies = copies;
-    if (!tensors || !copies)
-        return clv_error(CLV_ERR_NO_MEMORY,
-                         "%s: no memory for %" PRIu64 " tensors", st->path, n);
+    llm_safetensors_tensor *tensors =
+        realloc(st->tensors, (n + 1) * sizeof *tensors);
+    if (!tensors)
+        return llm_no_memory(st->path);
     memset(tensors + st->n_tensors, 0, more * sizeof *tensors);
-    memset(copies + st->n_tensors, 0, more * sizeof *copies);
+    st->tensors = tensors;
     return CLV_OK;
 }
 
@@ -202,38 +192,29 @@ static clv_status add(llm_safetensors *st, shard *s, const char *path,
                       const uint8_t *data, uint64_t size)
 {
     uint64_t header = 0;
-    clv_status status = parse_header(path, data, size, &header, &s->header);
-    if (status)
-        return status;
-    uint64_t count = 0;
+    CLV_TRY(parse_header(path, data, size, &header, &s->header));
     const cJSON *item;
+    CLV_TRY(grow(st, (uint64_t)cJSON_GetArraySize(s->header)));
     cJSON_ArrayForEach (item, s->header)
-        count++;
-    status = grow(st, count);
-    cJSON_ArrayForEach (item, s->header) {
-        if (status)
-            break;
-        if (strcmp(item->string, "__metadata__") == 0)
-            continue;
-        uint64_t i = st->n_tensors++;
-        status = parse_tensor(path, item, data + 8 + header, size - 8 - header,
-                              &st->tensors[i], &st->copies[i]);
-    }
-    return status;
+        if (strcmp(item->string, "__metadata__"))
+            CLV_TRY(parse_tensor(path, item, data + 8 + header,
+                                 size - 8 - header,
+                                 &st->tensors[st->n_tensors++]));
+    return CLV_OK;
 }
 
 static clv_status add_file(llm_safetensors *st, const char *path)
 {
     shard *s = &st->shards[st->n_shards++];
-    clv_status status = clv_file_map_open(path, &s->map);
-    return status ? status : add(st, s, path, s->map.data, s->map.size);
+    CLV_TRY(clv_file_map_open(path, &s->map));
+    return add(st, s, path, s->map.data, s->map.size);
 }
 
 static clv_status index_names(llm_safetensors *st)
 {
-    st->names = calloc(st->n_tensors ? st->n_tensors : 1, sizeof *st->names);
+    st->names = calloc(st->n_tensors + 1, sizeof *st->names);
     if (!st->names)
-        return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory", st->path);
+        return llm_no_memory(st->path);
     for (uint64_t i = 0; i < st->n_tensors; i++)
         st->names[i] = (llm_name){llm_str_of(st->tensors[i].name), i};
     uint64_t twice;
@@ -248,11 +229,11 @@ static clv_status create(const char *path, uint64_t n_shards,
     llm_safetensors *st = calloc(1, sizeof *st);
     if (st) {
         st->path = strdup(path);
-        st->shards = calloc(n_shards ? n_shards : 1, sizeof *st->shards);
+        st->shards = calloc(n_shards + 1, sizeof *st->shards);
     }
     if (!st || !st->path || !st->shards) {
         llm_safetensors_close(st);
-        return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory to open it", path);
+        return llm_no_memory(path);
     }
     *out = st;
     return CLV_OK;
@@ -261,32 +242,29 @@ static clv_status create(const char *path, uint64_t n_shards,
 static clv_status finish(llm_safetensors *st, clv_status status,
                          llm_safetensors **out)
 {
-    if (!status)
-        status = index_names(st);
-    if (status) {
+    if (status)
         llm_safetensors_close(st);
-        return status;
-    }
-    *out = st;
-    return CLV_OK;
+    else
+        *out = st;
+    return status;
 }
 
 clv_status llm_safetensors_open(const char *path, llm_safetensors **out)
 {
     llm_safetensors *st = NULL;
-    clv_status status = create(path, 1, &st);
-    return status ? status : finish(st, add_file(st, path), out);
+    CLV_TRY(create(path, 1, &st));
+    clv_status status = add_file(st, path);
+    return finish(st, status ? status : index_names(st), out);
 }
 
 clv_status llm_safetensors_open_memory(const void *data, uint64_t size,
                                        const char *name, llm_safetensors **out)
 {
     llm_safetensors *st = NULL;
-    clv_status status = create(name, 1, &st);
-    if (status)
-        return status;
+    CLV_TRY(create(name, 1, &st));
     st->n_shards = 1;
-    return finish(st, add(st, &st->shards[0], name, data, size), out);
+    clv_status status = add(st, &st->shards[0], name, data, size);
+    return finish(st, status ? status : index_names(st), out);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -315,7 +293,7 @@ static clv_status list_shards(const char *path, const cJSON *index,
                          "%s: has no weight_map; download it again", path);
     const char **files = calloc((size_t)n, sizeof *files);
     if (!files)
-        return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory", path);
+        return llm_no_memory(path);
     uint64_t total = 0, unique = 0;
     const cJSON *item;
     cJSON_ArrayForEach (item, map) {
@@ -367,45 +345,40 @@ static clv_status open_shards(const char *dir, const char *index_path,
         free(path);
     }
     free(files);
-    if (!st)
-        return status;
-    status = finish(st, status, out);
     if (!status)
-        status = check_index(*out, index_path, index);
-    return status;
+        status = index_names(st);
+    if (!status)
+        status = check_index(st, index_path, index);
+    return finish(st, status, out);
+}
+
+static clv_status no_weights(const char *dir)
+{
+    return clv_error(CLV_ERR_NOT_FOUND,
+                     "%s: holds neither model.safetensors nor "
+                     "model.safetensors.index.json; give the directory of a "
+                     "Hugging Face model or a GGUF file",
+                     dir);
 }
 
 clv_status llm_safetensors_open_dir(const char *dir, llm_safetensors **out)
 {
     char *single = llm_path_join(dir, "model.safetensors");
-    char *index_path = llm_path_join(dir, "model.safetensors.index.json");
+    char *several = llm_path_join(dir, "model.safetensors.index.json");
     cJSON *index = NULL;
-    llm_safetensors *st = NULL;
     clv_status status;
-    if (!single || !index_path) {
+    if (!single || !several)
         status = CLV_ERR_NO_MEMORY;
-    } else if (access(single, F_OK) == 0) {
-        status = llm_safetensors_open(single, &st);
-    } else if (access(index_path, F_OK) == 0) {
-        status = llm_json_load(index_path, &index);
-        if (!status)
-            status = open_shards(dir, index_path, index, &st);
-    } else {
-        status = clv_error(CLV_ERR_NOT_FOUND,
-                           "%s: holds neither model.safetensors nor "
-                           "model.safetensors.index.json; give the directory "
-                           "of a Hugging Face model or a GGUF file",
-                           dir);
-    }
+    else if (access(single, F_OK) == 0)
+        status = llm_safetensors_open(single, out);
+    else if (access(several, F_OK))
+        status = no_weights(dir);
+    else if (!(status = llm_json_load(several, &index)))
+        status = open_shards(dir, several, index, out);
     cJSON_Delete(index);
-    free(index_path);
+    free(several);
     free(single);
-    if (status) {
-        llm_safetensors_close(st);
-        return status;
-    }
-    *out = st;
-    return CLV_OK;
+    return status;
 }
 
 void llm_safetensors_close(llm_safetensors *st)
@@ -413,13 +386,12 @@ void llm_safetensors_close(llm_safetensors *st)
     if (!st)
         return;
     for (uint64_t i = 0; i < st->n_tensors; i++)
-        free(st->copies[i]);
+        free(st->tensors[i].copy);
     for (uint64_t i = 0; i < st->n_shards; i++) {
         cJSON_Delete(st->shards[i].header);
         clv_file_map_close(&st->shards[i].map);
     }
     free(st->shards);
-    free(st->copies);
     free(st->tensors);
     free(st->names);
     free(st->path);

@@ -23,6 +23,7 @@ typedef struct llm_safetensors_tensor {
     const uint8_t *data;
     uint64_t size;  /* bytes */
     uint64_t count; /* elements */
+    void *copy;     /* aligned, where the file's bytes are not; owned */
 } llm_safetensors_tensor;
 
 /* One file. */

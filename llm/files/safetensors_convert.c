@@ -36,21 +36,12 @@ clv_status llm_safetensors_to_i32(const llm_safetensors_tensor *t, int32_t *out)
     bool is_byte = strcmp(t->type, "U8") == 0 || strcmp(t->type, "BOOL") == 0;
     if (!is_signed && !is_byte)
         return unsupported(t, "I64, I32, I16, I8, U8 or BOOL");
-    uint64_t element = t->count ? t->size / t->count : 0;
+    const uint32_t bits = (uint32_t)(t->count ? 8 * t->size / t->count : 0);
     for (uint64_t i = 0; i < t->count; i++) {
-        const uint8_t *at = t->data + i * element;
-        int8_t i8;
-        int16_t i16;
-        int32_t i32;
-        int64_t value = at[0];
-        if (is_signed && element == sizeof i8)
-            value = (memcpy(&i8, at, sizeof i8), i8);
-        else if (element == sizeof i16)
-            value = (memcpy(&i16, at, sizeof i16), i16);
-        else if (element == sizeof i32)
-            value = (memcpy(&i32, at, sizeof i32), i32);
-        else if (element == sizeof value)
-            memcpy(&value, at, sizeof value);
+        int64_t value = 0;
+        memcpy(&value, t->data + i * (bits / 8), bits / 8);
+        if (is_signed)
+            value = (int64_t)((uint64_t)value << (64 - bits)) >> (64 - bits);
         if (value < INT32_MIN || value > INT32_MAX)
             return clv_error(CLV_ERR_FORMAT,
                              "tensor '%s' holds %" PRIi64 " at %" PRIu64

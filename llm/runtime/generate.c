@@ -59,10 +59,9 @@ static clv_status report(generation *g, int32_t id, bool *stop)
         return CLV_OK;
     if (g->model->tokenizer)
         bytes = clv_token_bytes(g->model->tokenizer, id, &n);
-    clv_status status = llm_utf8_feed(&g->utf8, bytes, n, &text, &length);
-    if (!status)
-        *stop = p->on_token(p->on_token_ctx, id, text, length) != 0;
-    return status;
+    CLV_TRY(llm_utf8_feed(&g->utf8, bytes, n, &text, &length));
+    *stop = p->on_token(p->on_token_ctx, id, text, length) != 0;
+    return CLV_OK;
 }
 
 /* The text may end inside a character. */
@@ -73,10 +72,10 @@ static clv_status report_end(generation *g)
     uint32_t length;
     if (!p->on_token || g->stats.stop == CLV_STOP_CALLBACK)
         return CLV_OK;
-    clv_status status = llm_utf8_end(&g->utf8, &text, &length);
-    if (!status && length)
+    CLV_TRY(llm_utf8_end(&g->utf8, &text, &length));
+    if (length)
         p->on_token(p->on_token_ctx, -1, text, length);
-    return status;
+    return CLV_OK;
 }
 
 /* Samples until a reason to stop. A token goes into the cache when the next one
@@ -86,7 +85,6 @@ static clv_status run_tokens(generation *g)
     const clv_generate_params *p = g->params;
     clv_generate_stats *stats = &g->stats;
     int32_t id = -1;
-    clv_status status;
     while (p->n_predict < 0 || stats->n_generated < (uint32_t)p->n_predict) {
         if (id >= 0) {
             if (clv_session_position(g->session) ==
@@ -94,14 +92,10 @@ static clv_status run_tokens(generation *g)
                 stats->stop = CLV_STOP_CONTEXT;
                 return CLV_OK;
             }
-            status = clv_session_eval(g->session, &id, 1, CLV_LOGITS_LAST,
-                                      &g->logits);
-            if (status)
-                return status;
+            CLV_TRY(clv_session_eval(g->session, &id, 1, CLV_LOGITS_LAST,
+                                     &g->logits));
         }
-        status = clv_sampler_sample(g->sampler, g->logits, &id);
-        if (status)
-            return status;
+        CLV_TRY(clv_sampler_sample(g->sampler, g->logits, &id));
         clv_sampler_accept(g->sampler, id);
         if (!p->ignore_end && llm_model_is_end(g->model, id)) {
             stats->stop = CLV_STOP_END;
@@ -109,9 +103,7 @@ static clv_status run_tokens(generation *g)
         }
         stats->n_generated++;
         bool stop;
-        status = report(g, id, &stop);
-        if (status)
-            return status;
+        CLV_TRY(report(g, id, &stop));
         if (stop) {
             stats->stop = CLV_STOP_CALLBACK;
             return CLV_OK;
@@ -144,9 +136,7 @@ clv_status clv_generate(clv_session *session, clv_sampler *sampler,
 {
     if (stats)
         *stats = (clv_generate_stats){0};
-    clv_status status = check_params(session, sampler, params);
-    if (status)
-        return status;
+    CLV_TRY(check_params(session, sampler, params));
     generation g = {
         .session = session,
         .sampler = sampler,
@@ -154,10 +144,8 @@ clv_status clv_generate(clv_session *session, clv_sampler *sampler,
         .model = llm_session_model(session),
     };
     clv_watch *watch;
-    status = clv_watch_create(g.model->ctx, &watch);
-    if (status)
-        return status;
-    status = run_prompt(&g);
+    CLV_TRY(clv_watch_create(g.model->ctx, &watch));
+    clv_status status = run_prompt(&g);
     clv_elapsed took = clv_watch_read(watch, clv_session_plan(session));
     g.stats.prompt_ns = (uint64_t)took.ns;
     if (!status) {

@@ -1,5 +1,7 @@
 #include "kv_cache.h"
 
+#include "../base/str.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,19 +22,13 @@ static clv_status make_tensors(llm_kv_cache *cache, clv_context *ctx,
 {
     const int64_t dims[2] = {cache->n_ctx,
                              (int64_t)hp->n_kv_heads * hp->head_dim};
-    cache->k = calloc(cache->n_layers, sizeof(*cache->k));
-    cache->v = calloc(cache->n_layers, sizeof(*cache->v));
+    cache->k = calloc(cache->n_layers, sizeof *cache->k);
+    cache->v = calloc(cache->n_layers, sizeof *cache->v);
     if (!cache->k || !cache->v)
-        return clv_error(CLV_ERR_NO_MEMORY, "out of memory for %u layers",
-                         cache->n_layers);
+        return llm_no_memory("layers");
     for (uint32_t i = 0; i < cache->n_layers; i++) {
-        clv_status status =
-            clv_tensor_create(ctx, cache->dtype, 2, dims, &cache->k[i]);
-        if (!status)
-            status =
-                clv_tensor_create(ctx, cache->dtype, 2, dims, &cache->v[i]);
-        if (status)
-            return status;
+        CLV_TRY(clv_tensor_create(ctx, cache->dtype, 2, dims, &cache->k[i]));
+        CLV_TRY(clv_tensor_create(ctx, cache->dtype, 2, dims, &cache->v[i]));
     }
     return CLV_OK;
 }
@@ -49,13 +45,13 @@ clv_status llm_kv_cache_init(llm_kv_cache *cache, clv_context *ctx,
     if (!total_size(hp, n_ctx, dtype, &cache->size))
         return clv_error(CLV_ERR_LIMIT,
                          "a KV cache of %u positions is too large to address; "
-                         "use a smaller context (-c)",
+                         "use a smaller context (n_ctx)",
                          n_ctx);
     clv_status status = make_tensors(cache, ctx, hp);
     if (status) {
         clv_error_prefix(status,
                          "KV cache of %u positions, %.1f MiB; use a smaller "
-                         "context (-c)",
+                         "context (n_ctx)",
                          n_ctx, (double)cache->size / (1 << 20));
         llm_kv_cache_finish(cache);
     }
@@ -88,13 +84,11 @@ static clv_status rescue(clv_tensor **tensor, clv_context *ctx, uint32_t n)
 clv_status llm_kv_cache_rescue(llm_kv_cache *cache, clv_context *ctx,
                                uint32_t n)
 {
-    clv_status status = CLV_OK;
-    for (uint32_t i = 0; i < cache->n_layers && !status; i++) {
-        status = rescue(&cache->k[i], ctx, n);
-        if (!status)
-            status = rescue(&cache->v[i], ctx, n);
+    for (uint32_t i = 0; i < cache->n_layers; i++) {
+        CLV_TRY(rescue(&cache->k[i], ctx, n));
+        CLV_TRY(rescue(&cache->v[i], ctx, n));
     }
-    return status;
+    return CLV_OK;
 }
 
 bool llm_kv_cache_lost(const llm_kv_cache *cache)
@@ -119,13 +113,11 @@ static clv_status renew(clv_tensor **tensor, clv_context *ctx)
 
 clv_status llm_kv_cache_renew(llm_kv_cache *cache, clv_context *ctx)
 {
-    clv_status status = CLV_OK;
-    for (uint32_t i = 0; i < cache->n_layers && !status; i++) {
-        status = renew(&cache->k[i], ctx);
-        if (!status)
-            status = renew(&cache->v[i], ctx);
+    for (uint32_t i = 0; i < cache->n_layers; i++) {
+        CLV_TRY(renew(&cache->k[i], ctx));
+        CLV_TRY(renew(&cache->v[i], ctx));
     }
-    return status;
+    return CLV_OK;
 }
 
 void llm_kv_cache_finish(llm_kv_cache *cache)

@@ -1,5 +1,7 @@
 #include "model.h"
 
+#include "../base/str.h"
+
 #include <stdlib.h>
 
 static void describe(clv_model *model)
@@ -31,15 +33,15 @@ clv_status llm_model_create(clv_context *ctx, llm_source *source,
                             clv_model **out)
 {
     clv_status status;
-    clv_model *model = calloc(1, sizeof(*model));
+    clv_model *model = calloc(1, sizeof *model);
     if (!model) {
         llm_source_destroy(source);
-        return clv_error(CLV_ERR_NO_MEMORY, "out of memory for a model");
+        return llm_no_memory("a model");
     }
     if (pthread_mutex_init(&model->lock, NULL)) {
         free(model);
         llm_source_destroy(source);
-        return clv_error(CLV_ERR_NO_MEMORY, "out of memory for a lock");
+        return llm_no_memory("a lock");
     }
     model->ctx = ctx;
     model->source = source;
@@ -69,12 +71,9 @@ clv_status clv_model_load(clv_context *ctx, const char *path,
         return clv_error(CLV_ERR_INVALID,
                          "clv_model_load: context or path is NULL");
     llm_source *source;
-    clv_status status =
-        llm_source_open(path, params ? params->progress : NULL,
-                        params ? params->progress_ctx : NULL, &source);
-    if (status)
-        return status;
-    status = llm_model_create(ctx, source, out);
+    CLV_TRY(llm_source_open(path, params ? params->progress : NULL,
+                            params ? params->progress_ctx : NULL, &source));
+    clv_status status = llm_model_create(ctx, source, out);
     if (status)
         clv_error_prefix(status, "%s", path);
     return status;

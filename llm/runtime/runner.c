@@ -1,5 +1,7 @@
 #include "runner.h"
 
+#include "../base/str.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,10 +10,10 @@ static void add_states(llm_runner *r, const llm_kv_cache *cache)
 {
     for (uint32_t i = 0; i < cache->n_layers; i++) {
         char name[32];
-        snprintf(name, sizeof(name), "k.%u", i);
+        snprintf(name, sizeof name, "k.%u", i);
         r->io.k[i] = clv_graph_state(r->graph, name, cache->dtype, 2,
                                      clv_tensor_dims(cache->k[i]));
-        snprintf(name, sizeof(name), "v.%u", i);
+        snprintf(name, sizeof name, "v.%u", i);
         r->io.v[i] = clv_graph_state(r->graph, name, cache->dtype, 2,
                                      clv_tensor_dims(cache->v[i]));
     }
@@ -19,20 +21,16 @@ static void add_states(llm_runner *r, const llm_kv_cache *cache)
 
 static clv_status build(llm_runner *r, const llm_kv_cache *cache)
 {
-    clv_status status = clv_graph_create(&r->graph);
-    if (status)
-        return status;
+    CLV_TRY(clv_graph_create(&r->graph));
     clv_graph *g = r->graph;
     llm_graph *io = &r->io;
     io->graph = g;
     io->hp = r->model->hp;
     io->weights = &r->model->weights;
-    io->k = calloc(cache->n_layers, sizeof(*io->k));
-    io->v = calloc(cache->n_layers, sizeof(*io->v));
+    io->k = calloc(cache->n_layers, sizeof *io->k);
+    io->v = calloc(cache->n_layers, sizeof *io->v);
     if (!io->k || !io->v)
-        return clv_error(CLV_ERR_NO_MEMORY,
-                         "out of memory for a graph of %u layers",
-                         cache->n_layers);
+        return llm_no_memory("a graph");
     const clv_dim n =
         r->shape.fixed ? clv_dim_fixed(r->shape.n_tokens)
                        : clv_graph_symbol(g, "n_tokens", 1, r->shape.n_tokens);
@@ -53,11 +51,8 @@ static clv_status build(llm_runner *r, const llm_kv_cache *cache)
 static clv_status bind_states(llm_runner *r, const llm_kv_cache *cache)
 {
     for (uint32_t i = 0; i < cache->n_layers; i++) {
-        clv_status status = clv_exec_bind(r->exec, r->io.k[i], cache->k[i]);
-        if (!status)
-            status = clv_exec_bind(r->exec, r->io.v[i], cache->v[i]);
-        if (status)
-            return status;
+        CLV_TRY(clv_exec_bind(r->exec, r->io.k[i], cache->k[i]));
+        CLV_TRY(clv_exec_bind(r->exec, r->io.v[i], cache->v[i]));
     }
     return CLV_OK;
 }
@@ -65,9 +60,9 @@ static clv_status bind_states(llm_runner *r, const llm_kv_cache *cache)
 clv_status llm_runner_create(clv_model *model, const llm_kv_cache *cache,
                              const llm_shape *shape, llm_runner **out)
 {
-    llm_runner *r = calloc(1, sizeof(*r));
+    llm_runner *r = calloc(1, sizeof *r);
     if (!r)
-        return clv_error(CLV_ERR_NO_MEMORY, "out of memory for a plan");
+        return llm_no_memory("a plan");
     r->model = model;
     r->shape = *shape;
     pthread_mutex_lock(&model->lock);

@@ -1,5 +1,7 @@
 #include "runners.h"
 
+#include "../base/str.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,7 +43,7 @@ static void put_first(llm_runners *r, llm_runner *runner)
         i++;
     if (i == r->n)
         r->n++;
-    memmove(&r->items[1], &r->items[0], i * sizeof(*r->items));
+    memmove(&r->items[1], &r->items[0], i * sizeof *r->items);
     r->items[0] = runner;
 }
 
@@ -89,10 +91,9 @@ clv_status llm_runners_reset(llm_runners *r, clv_device *const *devices,
 {
     llm_runners_finish(r);
     if (devices) {
-        clv_device **left = malloc(n_devices * sizeof(*left));
+        clv_device **left = malloc(n_devices * sizeof *left);
         if (!left)
-            return clv_error(CLV_ERR_NO_MEMORY, "out of memory for %u devices",
-                             n_devices);
+            return llm_no_memory("devices");
         for (uint32_t i = 0; i < n_devices; i++)
             if (!devices[i] || !clv_device_lost(devices[i]))
                 left[r->params.n_devices++] = devices[i];

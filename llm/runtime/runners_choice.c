@@ -1,6 +1,8 @@
 /* By which runner a batch runs: runners.h has the rules. */
 #include "runners.h"
 
+#include "../base/str.h"
+
 #include <stdlib.h>
 
 /* A runner is used without planning if it pads by no more than 1 / this. */
@@ -16,14 +18,13 @@ static clv_status ask_lengths(llm_runners *r, const clv_graph *graph)
                                      .n_devices = r->params.n_devices};
     clv_context *ctx = r->model->ctx;
     uint32_t n = 0;
-    clv_status status = clv_graph_lengths(ctx, graph, &devices, NULL, &n);
-    if (status)
-        return status;
-    int64_t *lengths = calloc(n + 1, sizeof(*lengths));
+    CLV_TRY(clv_graph_lengths(ctx, graph, &devices, NULL, &n));
+    int64_t *lengths = calloc(n + 1, sizeof *lengths);
     if (!lengths)
-        return clv_error(CLV_ERR_NO_MEMORY, "out of memory for %u lengths", n);
+        return llm_no_memory("lengths");
     uint32_t again = n;
-    status = clv_graph_lengths(ctx, graph, &devices, lengths, &again);
+    clv_status status =
+        clv_graph_lengths(ctx, graph, &devices, lengths, &again);
     if (status) {
         free(lengths);
         return status;
@@ -39,10 +40,8 @@ static clv_status find_lengths(llm_runners *r, const llm_request *q)
     llm_runner *runner;
     if (r->lengths || !r->fixed)
         return CLV_OK;
-    clv_status status = llm_runner_create(r->model, r->cache, &shape, &runner);
-    if (status)
-        return status;
-    status = ask_lengths(r, runner->graph);
+    CLV_TRY(llm_runner_create(r->model, r->cache, &shape, &runner));
+    clv_status status = ask_lengths(r, runner->graph);
     llm_runner_destroy(runner);
     return status;
 }
@@ -174,9 +173,7 @@ clv_status llm_runners_fixed_shapes(llm_runners *r, const llm_request *q,
                                     uint32_t *n)
 {
     uint32_t tried[LLM_MAX_TRIED];
-    clv_status status = find_lengths(r, q);
-    if (status)
-        return status;
+    CLV_TRY(find_lengths(r, q));
     *n = llm_lengths_to_try(r->lengths, r->n_lengths, q->n, q->room, tried);
     for (uint32_t i = 0; i < *n; i++)
         shapes[i] = (llm_shape){tried[i], true, q->all_logits};
@@ -238,9 +235,7 @@ static clv_status choose_fixed(llm_runners *r, const llm_request *q,
                                llm_runner **out)
 {
     llm_runner *planned;
-    clv_status status = plan_best(r, shapes, n, &planned);
-    if (status)
-        return status;
+    CLV_TRY(plan_best(r, shapes, n, &planned));
     llm_runner *there = llm_runners_find(r, &planned->shape);
     double waste_ns = 0;
     if (!there && !q->prepare) {
@@ -269,14 +264,13 @@ clv_status llm_runners_choose(llm_runners *r, const llm_request *q,
         return obtain(r, &shape, out);
     if (!q->prepare && !r->params.n_plans && (*out = find_near(r, q)))
         return CLV_OK;
-    clv_status status = llm_runners_fixed_shapes(r, q, shapes, &n);
-    if (!status && r->params.n_plans)
-        status = find_saved(r, q, shapes, n, out);
-    if (!status && !*out && r->fixed)
+    CLV_TRY(llm_runners_fixed_shapes(r, q, shapes, &n));
+    if (r->params.n_plans)
+        CLV_TRY(find_saved(r, q, shapes, n, out));
+    if (!*out && r->fixed)
         return choose_fixed(r, q, shapes, n, out);
-    if (!status && !*out)
-        status = obtain(r, &shape, out);
-    if (!status)
-        note_choice(r, q, &(*out)->shape, 0);
-    return status;
+    if (!*out)
+        CLV_TRY(obtain(r, &shape, out));
+    note_choice(r, q, &(*out)->shape, 0);
+    return CLV_OK;
 }

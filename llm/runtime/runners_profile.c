@@ -1,6 +1,8 @@
 /* Measures what the graphs cost that runs may be made of. */
 #include "runners.h"
 
+#include "../base/str.h"
+
 #include <stdlib.h>
 
 typedef struct wanted {
@@ -22,17 +24,14 @@ static void add(wanted *w, const llm_shape *shape)
 static clv_status find_shapes(llm_runners *r, const uint32_t *lengths,
                               uint32_t n, uint32_t room, wanted *w)
 {
-    w->shapes = calloc(n, (LLM_MAX_TRIED + 1) * sizeof(*w->shapes));
+    w->shapes = calloc(n, (LLM_MAX_TRIED + 1) * sizeof *w->shapes);
     if (!w->shapes)
-        return clv_error(CLV_ERR_NO_MEMORY, "out of memory for %u lengths", n);
+        return llm_no_memory("lengths");
     for (uint32_t i = 0; i < n; i++) {
         const llm_request request = {.n = lengths[i], .room = room};
         llm_shape shapes[LLM_MAX_TRIED];
         uint32_t count;
-        clv_status status =
-            llm_runners_fixed_shapes(r, &request, shapes, &count);
-        if (status)
-            return status;
+        CLV_TRY(llm_runners_fixed_shapes(r, &request, shapes, &count));
         for (uint32_t j = 0; j < count; j++)
             add(w, &shapes[j]);
         if (!r->fixed && lengths[i] > 1 && r->n_batch > 1)

@@ -1,5 +1,6 @@
 #include "sampler.h"
 
+#include "../base/str.h"
 #include "../base/random.h"
 
 #include <float.h>
@@ -285,25 +286,23 @@ clv_status clv_sampler_create(const clv_sampler_params *params,
         return clv_error(CLV_ERR_INVALID, "clv_sampler_create: out is NULL");
     *out = NULL;
     const clv_sampler_params p = params ? *params : clv_sampler_defaults();
-    clv_status status = check_params(&p, n_vocab);
-    if (status)
-        return status;
+    CLV_TRY(check_params(&p, n_vocab));
 
-    clv_sampler *s = calloc(1, sizeof(*s));
+    clv_sampler *s = calloc(1, sizeof *s);
     if (!s)
         goto no_memory;
     s->params = p;
     s->n_vocab = n_vocab;
     llm_random_seed(&s->rng, p.seed);
     if (p.temperature > 0) {
-        s->candidates = calloc(n_vocab, sizeof(*s->candidates));
-        s->weights = calloc(n_vocab, sizeof(*s->weights));
+        s->candidates = calloc(n_vocab, sizeof *s->candidates);
+        s->weights = calloc(n_vocab, sizeof *s->weights);
         if (!s->candidates || !s->weights)
             goto no_memory;
     }
     if (p.repeat_penalty != 1 && p.repeat_last) {
-        s->ring = calloc(p.repeat_last, sizeof(*s->ring));
-        s->counts = calloc(n_vocab, sizeof(*s->counts));
+        s->ring = calloc(p.repeat_last, sizeof *s->ring);
+        s->counts = calloc(n_vocab, sizeof *s->counts);
         if (!s->ring || !s->counts)
             goto no_memory;
     }
@@ -312,8 +311,7 @@ clv_status clv_sampler_create(const clv_sampler_params *params,
 
 no_memory:
     clv_sampler_destroy(s);
-    return clv_error(CLV_ERR_NO_MEMORY,
-                     "out of memory for a sampler over %u tokens", n_vocab);
+    return llm_no_memory("a sampler");
 }
 
 void clv_sampler_destroy(clv_sampler *sampler)

@@ -1,5 +1,6 @@
 #include "session.h"
 
+#include "../base/str.h"
 #include "runners.h"
 
 #include <stdatomic.h>
@@ -42,7 +43,7 @@ static clv_status set_params(clv_session *s, const clv_session_params *p)
         s->n_ctx = trained && trained < DEFAULT_CTX ? trained : DEFAULT_CTX;
     if (s->n_ctx > INT32_MAX)
         return clv_error(CLV_ERR_LIMIT,
-                         "a context of %u tokens; at most %d (-c)", s->n_ctx,
+                         "a context of %u tokens; at most %d (n_ctx)", s->n_ctx,
                          INT32_MAX);
     if (trained && s->n_ctx > trained)
         clv_log(s->model->ctx, CLV_LOG_WARN,
@@ -64,11 +65,10 @@ static clv_status set_params(clv_session *s, const clv_session_params *p)
                          "clv_session_create: devices and n_devices disagree");
     if (!p->devices)
         return CLV_OK;
-    s->devices = calloc(p->n_devices, sizeof(*s->devices));
+    s->devices = calloc(p->n_devices, sizeof *s->devices);
     if (!s->devices)
-        return clv_error(CLV_ERR_NO_MEMORY, "out of memory for %u devices",
-                         p->n_devices);
-    memcpy(s->devices, p->devices, p->n_devices * sizeof(*s->devices));
+        return llm_no_memory("devices");
+    memcpy(s->devices, p->devices, p->n_devices * sizeof *s->devices);
     s->n_devices = p->n_devices;
     for (uint32_t i = 0; i < s->n_devices; i++)
         if (s->devices[i] && clv_device_lost(s->devices[i]))
@@ -86,16 +86,14 @@ static clv_status copy_plans(clv_session *s, const clv_session_params *p)
     if (!p->plans)
         return clv_error(CLV_ERR_INVALID,
                          "clv_session_create: plans and n_plans disagree");
-    s->plans = calloc(p->n_plans, sizeof(*s->plans));
+    s->plans = calloc(p->n_plans, sizeof *s->plans);
     for (uint32_t i = 0; s->plans && i < p->n_plans; i++) {
         s->plans[i] = strdup(p->plans[i]);
         if (!s->plans[i])
             break;
         s->n_plans++;
     }
-    return s->n_plans == p->n_plans
-               ? CLV_OK
-               : clv_error(CLV_ERR_NO_MEMORY, "out of memory for saved plans");
+    return s->n_plans == p->n_plans ? CLV_OK : llm_no_memory("saved plans");
 }
 
 static clv_device *device_at(const clv_session *s, uint32_t index)
@@ -127,9 +125,9 @@ clv_status clv_session_create(clv_model *model,
     if (!model)
         return clv_error(CLV_ERR_INVALID, "clv_session_create: model is NULL");
     const clv_session_params p = params ? *params : (clv_session_params){0};
-    clv_session *s = calloc(1, sizeof(*s));
+    clv_session *s = calloc(1, sizeof *s);
     if (!s)
-        return clv_error(CLV_ERR_NO_MEMORY, "out of memory for a session");
+        return llm_no_memory("a session");
     s->model = model;
     atomic_init(&s->cancelled, false);
     clv_status status = set_params(s, &p);
@@ -251,7 +249,7 @@ clv_status llm_session_check(const clv_session *session, const int32_t *ids,
     if (needed > session->n_ctx)
         return clv_error(CLV_ERR_LIMIT,
                          "context of %u tokens is too small: %u in it and %u "
-                         "more need %llu; use a larger context (-c %llu)",
+                         "more need %llu; use a larger context (n_ctx %llu)",
                          session->n_ctx, session->position, n,
                          (unsigned long long)needed,
                          (unsigned long long)needed);
@@ -324,14 +322,11 @@ static clv_status replay(clv_session *s)
 static clv_status run_once(clv_session *s, const int32_t *ids, uint32_t n,
                            uint32_t which, llm_runner **runner)
 {
-    clv_status status = leave_lost_out(s);
-    if (!status && s->stale)
-        status = replay(s);
-    if (!status)
-        status = get_runner(s, n, which, false, runner);
-    if (!status)
-        status = llm_runner_run(*runner, ids, n, s->position);
-    return status;
+    CLV_TRY(leave_lost_out(s));
+    if (s->stale)
+        CLV_TRY(replay(s));
+    CLV_TRY(get_runner(s, n, which, false, runner));
+    return llm_runner_run(*runner, ids, n, s->position);
 }
 
 /* Runs a batch. A device that fails is left out and the batch repeated, which
@@ -363,12 +358,10 @@ clv_status clv_session_prepare(clv_session *session, uint32_t n,
                          "1 to the batch are",
                          n);
     *plan = NULL;
-    clv_status status = leave_lost_out(session);
-    if (!status)
-        status = get_runner(session, n, CLV_LOGITS_LAST, true, &runner);
-    if (!status)
-        *plan = runner->plan;
-    return status;
+    CLV_TRY(leave_lost_out(session));
+    CLV_TRY(get_runner(session, n, CLV_LOGITS_LAST, true, &runner));
+    *plan = runner->plan;
+    return CLV_OK;
 }
 
 clv_status clv_session_profile(clv_session *session, const uint32_t *lengths,
@@ -382,12 +375,11 @@ clv_status clv_session_profile(clv_session *session, const uint32_t *lengths,
             return clv_error(CLV_ERR_INVALID,
                              "runs of %u tokens cannot be measured, those of "
                              "this session have 1 to %u; use another batch "
-                             "size (-b)",
+                             "size (n_batch)",
                              lengths[i], session->n_batch);
-    clv_status status = leave_lost_out(session);
-    return status ? status
-                  : llm_runners_profile(&session->runners, lengths, n,
-                                        session->n_ctx, params);
+    CLV_TRY(leave_lost_out(session));
+    return llm_runners_profile(&session->runners, lengths, n, session->n_ctx,
+                               params);
 }
 
 static clv_status reserve_rows(clv_session *s, uint32_t n)
@@ -417,10 +409,9 @@ static clv_status reserve_ids(clv_session *s, uint32_t n)
     if (wanted <= s->ids_capacity)
         return CLV_OK;
     const uint32_t capacity = wanted < s->n_ctx / 2 ? wanted * 2 : s->n_ctx;
-    int32_t *grown = realloc(s->ids, (size_t)capacity * sizeof(*grown));
+    int32_t *grown = realloc(s->ids, (size_t)capacity * sizeof *grown);
     if (!grown)
-        return clv_error(CLV_ERR_NO_MEMORY, "out of memory for %u tokens",
-                         capacity);
+        return llm_no_memory("tokens");
     s->ids = grown;
     s->ids_capacity = capacity;
     return CLV_OK;
@@ -438,16 +429,13 @@ static clv_status run_batches(clv_session *s, const int32_t *ids, uint32_t n,
         const uint32_t left = n - done;
         const uint32_t batch = left < s->n_batch ? left : s->n_batch;
         llm_runner *runner = NULL;
-        clv_status status = reserve_ids(s, batch);
-        if (!status)
-            status = run_batch(s, ids + done, batch, which, &runner);
-        if (status)
-            return status;
-        memcpy(s->ids + s->position, ids + done, batch * sizeof(*ids));
+        CLV_TRY(reserve_ids(s, batch));
+        CLV_TRY(run_batch(s, ids + done, batch, which, &runner));
+        memcpy(s->ids + s->position, ids + done, batch * sizeof *ids);
         s->latest = runner;
         if (rows)
             memcpy(rows + done * n_vocab, llm_runner_logits(runner),
-                   batch * n_vocab * sizeof(*rows));
+                   batch * n_vocab * sizeof *rows);
         s->position += batch;
         done += batch;
     }

@@ -1,5 +1,6 @@
 #include "weights.h"
 
+#include "../base/str.h"
 #include "../models/rope.h"
 
 #include <stdio.h>
@@ -33,14 +34,13 @@ static clv_status append(llm_weight_list *list, const char *name,
         llm_weight **items =
             realloc(list->items, capacity * sizeof *list->items);
         if (!items)
-            return clv_error(CLV_ERR_NO_MEMORY, "no memory for %u weights",
-                             capacity);
+            return llm_no_memory("weights");
         list->items = items;
         list->capacity = capacity;
     }
     llm_weight *w = calloc(1, sizeof *w);
     if (!w)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for weight '%s'", name);
+        return llm_no_memory(name);
     snprintf(w->name, sizeof w->name, "%s", name);
     list->items[list->n++] = *out = w;
     return CLV_OK;
@@ -168,7 +168,7 @@ static clv_status load_rope(const loader *l, const llm_weight **out)
         return status;
     float *divisors = malloc((size_t)n * sizeof *divisors);
     if (!divisors)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for rope frequencies");
+        return llm_no_memory("rope frequencies");
     status = clv_dtype_to_f32(t.dtype, t.data, divisors, (uint64_t)n);
     if (!status)
         status = llm_rope_frequencies(hp, divisors, freqs);
@@ -183,8 +183,7 @@ clv_status llm_weights_load(clv_context *ctx, llm_source *source,
     const llm_hparams *hp = &source->hparams;
     weights->layers = calloc(hp->n_layers, sizeof *weights->layers);
     if (!weights->layers)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for %u layers",
-                         hp->n_layers);
+        return llm_no_memory("layers");
     for (llm_tensor t = {0}; llm_tensor_next(hp, &t);) {
         const uint8_t role = t.row->role;
         llm_linear *to = role < LLM_LAYER_ROLES

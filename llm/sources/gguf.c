@@ -154,7 +154,7 @@ clv_status llm_source_open_gguf(const char *path, llm_source **out)
 {
     gguf_source *s = calloc(1, sizeof *s);
     if (!s)
-        return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory to open it", path);
+        return llm_no_memory(path);
     s->base.find = find;
     s->base.tokenizer = tokenizer;
     s->base.destroy = destroy;

@@ -78,14 +78,13 @@ static clv_status find_parts(const hf_source *s, const llm_tensor *expected,
             return clv_error(CLV_ERR_FORMAT,
                              "%s: has no tensor '%s'; download the model again",
                              s->dir, name);
-        clv_status status = check_tensor(s, t, expected);
-        if (!status && i && t->dtype != e->parts[0]->dtype)
-            status = clv_error(CLV_ERR_UNSUPPORTED,
-                               "%s: tensor '%s' is %s, the one before it %s; "
-                               "experts are of one type",
-                               s->dir, name, t->type, e->parts[0]->type);
-        if (status)
-            return status;
+        CLV_TRY(check_tensor(s, t, expected));
+        if (i && t->dtype != e->parts[0]->dtype)
+            return clv_error(CLV_ERR_UNSUPPORTED,
+                             "%s: tensor '%s' is %s, the one before it %s; "
+                             "experts are of one type",
+                             s->dir, name, t->type, e->parts[0]->type);
+
         e->parts[e->n_parts++] = t;
     }
     return CLV_OK;
@@ -120,7 +119,7 @@ static clv_status add_tensor(hf_source *s, const llm_tensor *expected,
     e->joined = expected->rank > 2;
     e->parts = calloc(expected->n_parts, sizeof *e->parts);
     if (!e->parts)
-        return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory", s->dir);
+        return llm_no_memory(s->dir);
     clv_status status = find_parts(s, expected, e);
     if (!status && e->n_parts)
         status = join_parts(s, e);
@@ -153,7 +152,7 @@ static clv_status check_all_used(const hf_source *s, bool tied)
     uint64_t n = llm_safetensors_count(s->files), n_used = 0, twice;
     llm_name *used = calloc(s->n_parts ? s->n_parts : 1, sizeof *used);
     if (!used)
-        return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory", s->dir);
+        return llm_no_memory(s->dir);
     for (uint64_t i = 0; i < s->n_entries; i++)
         for (uint32_t j = 0; j < s->entries[i].n_parts; j++, n_used++)
             used[n_used] =
@@ -186,8 +185,7 @@ static clv_status load_tensors(hf_source *s, bool tied)
     s->entries = calloc(n, sizeof *s->entries);
     s->names = calloc(n, sizeof *s->names);
     if (!s->entries || !s->names)
-        return clv_error(CLV_ERR_NO_MEMORY,
-                         "%s: no memory for %" PRIu64 " tensors", s->dir, n);
+        return llm_no_memory(s->dir);
     for (llm_tensor t = {0}; llm_tensor_next(h, &t);)
         CLV_TRY(add_tensor(s, &t, tied));
     for (uint64_t i = 0; i < s->n_entries; i++)
@@ -261,7 +259,7 @@ clv_status llm_source_open_hf(const char *dir, llm_source **out)
         return status;
     hf_source *s = calloc(1, sizeof *s);
     if (!s)
-        return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory to open it", dir);
+        return llm_no_memory(dir);
     s->base = (llm_source){.hparams = config.hparams,
                            .find = find,
                            .tokenizer = tokenizer,
@@ -269,7 +267,7 @@ clv_status llm_source_open_hf(const char *dir, llm_source **out)
     set_name(&s->base.hparams, dir);
     s->dir = strdup(dir);
     if (!s->dir) {
-        status = clv_error(CLV_ERR_NO_MEMORY, "%s: no memory to open it", dir);
+        status = llm_no_memory(dir);
         goto failed;
     }
     status = llm_safetensors_open_dir(dir, &s->files);

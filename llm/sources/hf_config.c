@@ -6,14 +6,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-/* A key that is null counts as absent. */
-static const cJSON *get(const cJSON *object, const char *key)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-    return cJSON_IsNull(item) ? NULL : item;
-}
 
 static clv_status bad_key(const char *name, const char *key, const char *wanted)
 {
@@ -28,7 +20,7 @@ static clv_status opt_u32(const cJSON *object, const char *key,
                           const char *name, uint32_t *out)
 {
     uint64_t value;
-    const cJSON *item = get(object, key);
+    const cJSON *item = llm_json_get(object, key);
     if (!item)
         return CLV_OK;
     if (!llm_json_u64(item, &value) || value > UINT32_MAX)
@@ -39,7 +31,7 @@ static clv_status opt_u32(const cJSON *object, const char *key,
 
 static clv_status need(const cJSON *object, const char *key, const char *name)
 {
-    if (get(object, key))
+    if (llm_json_get(object, key))
         return CLV_OK;
     return clv_error(CLV_ERR_FORMAT, "%s: has no '%s'; download it again", name,
                      key);
@@ -48,7 +40,7 @@ static clv_status need(const cJSON *object, const char *key, const char *name)
 static clv_status opt_f32(const cJSON *object, const char *key,
                           const char *name, float *out)
 {
-    const cJSON *item = get(object, key);
+    const cJSON *item = llm_json_get(object, key);
     if (!item)
         return CLV_OK;
     if (!cJSON_IsNumber(item) || !(fabs(item->valuedouble) <= 3e38))
@@ -60,7 +52,7 @@ static clv_status opt_f32(const cJSON *object, const char *key,
 static clv_status opt_bool(const cJSON *object, const char *key,
                            const char *name, bool *out)
 {
-    const cJSON *item = get(object, key);
+    const cJSON *item = llm_json_get(object, key);
     if (!item)
         return CLV_OK;
     if (!cJSON_IsBool(item))
@@ -74,7 +66,7 @@ static clv_status opt_token(const cJSON *object, const char *key,
                             const char *name, int32_t *out)
 {
     uint64_t value;
-    const cJSON *item = get(object, key);
+    const cJSON *item = llm_json_get(object, key);
     if (cJSON_IsArray(item))
         item = item->child;
     if (!item)
@@ -90,7 +82,7 @@ static clv_status opt_token(const cJSON *object, const char *key,
 static clv_status find_class(const cJSON *root, const char *name,
                              const llm_arch **arch, const llm_class **class)
 {
-    const cJSON *list = get(root, "architectures");
+    const cJSON *list = llm_json_get(root, "architectures");
     const cJSON *item = cJSON_IsArray(list) ? list->child : NULL;
     if (!cJSON_IsString(item))
         return bad_key(name, "architectures", "a list with a name in it");
@@ -101,7 +93,7 @@ static clv_status find_class(const cJSON *root, const char *name,
 static clv_status check_activation(const cJSON *root, const llm_arch *arch,
                                    const char *name)
 {
-    const cJSON *act = get(root, "hidden_act");
+    const cJSON *act = llm_json_get(root, "hidden_act");
     const char *const *known = arch->activations;
     if (act && !cJSON_IsString(act))
         return bad_key(name, "hidden_act", "a name");
@@ -117,9 +109,9 @@ static clv_status check_activation(const cJSON *root, const llm_arch *arch,
 
 static const char *rope_type(const cJSON *rope)
 {
-    const cJSON *type = get(rope, "rope_type");
+    const cJSON *type = llm_json_get(rope, "rope_type");
     if (!type)
-        type = get(rope, "type");
+        type = llm_json_get(rope, "type");
     return cJSON_IsString(type) ? type->valuestring : "default";
 }
 
@@ -139,9 +131,9 @@ static clv_status parse_llama3(const cJSON *rope, const char *name,
 static clv_status parse_rope(const cJSON *root, const char *name,
                              llm_hparams *h)
 {
-    const cJSON *rope = get(root, "rope_parameters");
+    const cJSON *rope = llm_json_get(root, "rope_parameters");
     if (!rope)
-        rope = get(root, "rope_scaling");
+        rope = llm_json_get(root, "rope_scaling");
     if (rope && !cJSON_IsObject(rope))
         return bad_key(name, "rope_scaling", "an object");
     CLV_TRY(opt_f32(rope, "rope_theta", name, &h->rope_base));
@@ -157,7 +149,7 @@ static clv_status parse_rope(const cJSON *root, const char *name,
                          "%s: rope_type '%s' is not supported; supported: "
                          "default, linear, llama3",
                          name, llm_str_show(llm_str_of(type)).text);
-    if (!get(rope, "factor"))
+    if (!llm_json_get(rope, "factor"))
         return clv_error(CLV_ERR_FORMAT,
                          "%s: the rotary scaling '%s' has no 'factor'; "
                          "download the file again",
@@ -174,7 +166,7 @@ static clv_status parse_setting(const cJSON *root, const llm_class *class,
     void *field = llm_setting_field(s, h);
     const bool has = !(s->flags & LLM_SETTING_OF_CLASS & ~class->settings);
     if (s->flags & LLM_SETTING_REFUSED) {
-        const cJSON *item = get(root, s->hf);
+        const cJSON *item = llm_json_get(root, s->hf);
         return item && !cJSON_IsFalse(item)
                    ? clv_error(CLV_ERR_UNSUPPORTED, "%s: %s", name, s->what)
                    : CLV_OK;
@@ -182,7 +174,7 @@ static clv_status parse_setting(const cJSON *root, const llm_class *class,
     if (s->hf && has) {
         if (s->flags & LLM_SETTING_HF)
             CLV_TRY(need(root, s->hf, name));
-        if (get(root, s->hf))
+        if (llm_json_get(root, s->hf))
             return s->flags & LLM_SETTING_FLOAT
                        ? opt_f32(root, s->hf, name, field)
                        : opt_u32(root, s->hf, name, field);
@@ -220,61 +212,53 @@ clv_status llm_hf_config_parse(const void *json, uint64_t size,
                                const char *name, llm_hf_config *out)
 {
     cJSON *root = NULL;
-    clv_status status = llm_json_parse(json, size, name, &root);
-    if (status)
-        return status;
-    status = parse(root, name, out);
+    CLV_TRY(llm_json_parse(json, size, name, &root));
+    clv_status status = parse(root, name, out);
     cJSON_Delete(root);
     return status;
 }
 
-static clv_status load_generation(const char *path, llm_hparams *h)
+static clv_status parse_generation(const cJSON *root, const char *name,
+                                   llm_hf_config *c)
 {
-    cJSON *root = NULL;
-    clv_status status = CLV_OK;
-    if (access(path, F_OK))
+    if (c->hparams.bos < 0)
+        CLV_TRY(opt_token(root, "bos_token_id", name, &c->hparams.bos));
+    if (c->hparams.eos < 0)
+        CLV_TRY(opt_token(root, "eos_token_id", name, &c->hparams.eos));
+    return CLV_OK;
+}
+
+typedef clv_status (*parse_fn)(const cJSON *root, const char *name,
+                               llm_hf_config *out);
+
+/* Parses DIR/FILE; *found is false if there is none. */
+static clv_status load(const char *dir, const char *file, parse_fn parse_root,
+                       llm_hf_config *out, bool *found)
+{
+    cJSON *root;
+    CLV_TRY(llm_json_load_in(dir, file, &root));
+    *found = root;
+    if (!root)
         return CLV_OK;
-    CLV_TRY(llm_json_load(path, &root));
-    if (h->bos < 0)
-        status = opt_token(root, "bos_token_id", path, &h->bos);
-    if (!status && h->eos < 0)
-        status = opt_token(root, "eos_token_id", path, &h->eos);
-    cJSON_Delete(root);
-    return status;
-}
-
-static clv_status load_config(const char *dir, const char *path,
-                              llm_hf_config *out)
-{
-    cJSON *root = NULL;
-    if (access(path, F_OK))
-        return clv_error(CLV_ERR_NOT_FOUND,
-                         "%s: holds no config.json; give the directory of a "
-                         "Hugging Face model or a GGUF file",
-                         dir);
-    CLV_TRY(llm_json_load(path, &root));
-    clv_status status = parse(root, path, out);
+    char *path = llm_path_join(dir, file);
+    clv_status status = path ? parse_root(root, path, out) : CLV_ERR_NO_MEMORY;
+    free(path);
     cJSON_Delete(root);
     return status;
 }
 
 clv_status llm_hf_config_load(const char *dir, llm_hf_config *out)
 {
-    char *path = llm_path_join(dir, "config.json");
-    char *generation = llm_path_join(dir, "generation_config.json");
     llm_hf_config config = {0};
-    clv_status status = CLV_ERR_NO_MEMORY;
-    if (!path || !generation)
-        goto done;
-    status = load_config(dir, path, &config);
-    if (status)
-        goto done;
-    status = load_generation(generation, &config.hparams);
-    if (status)
-        goto done;
+    bool found;
+    CLV_TRY(load(dir, "config.json", parse, &config, &found));
+    if (!found)
+        return clv_error(CLV_ERR_NOT_FOUND,
+                         "%s: holds no config.json; give the directory of a "
+                         "Hugging Face model or a GGUF file",
+                         dir);
+    CLV_TRY(
+        load(dir, "generation_config.json", parse_generation, &config, &found));
     *out = config;
-done:
-    free(generation);
-    free(path);
-    return status;
+    return CLV_OK;
 }

@@ -11,9 +11,7 @@ static const char synth_prefix[] = "synth:";
 static clv_status open_file(const char *path, llm_source **out)
 {
     clv_file_map map = {0};
-    clv_status status = clv_file_map_open(path, &map);
-    if (status)
-        return status;
+    CLV_TRY(clv_file_map_open(path, &map));
     bool gguf = map.size >= 4 && memcmp(map.data, "GGUF", 4) == 0;
     bool empty = map.size == 0;
     clv_file_map_close(&map);

@@ -4,6 +4,7 @@
  */
 #include "synth.h"
 
+#include "../base/str.h"
 #include "source.h"
 
 #include <errno.h>
@@ -90,7 +91,7 @@ static clv_status list_tensors(synth *m, const llm_synth_spec *spec)
         n++;
     m->tensors = calloc(n, sizeof *m->tensors);
     if (!m->tensors)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for %u tensors", n);
+        return llm_no_memory("tensors");
     for (llm_tensor t = {0}; llm_tensor_next(h, &t);)
         if (is_there(spec, &t))
             CLV_TRY(add(m, type_of(spec, &t), &t));
@@ -164,7 +165,7 @@ clv_status llm_source_open_synth(const char *text, clv_progress_fn progress,
     CLV_TRY(llm_synth_parse(text, &spec));
     synth *m = calloc(1, sizeof *m);
     if (!m)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a model");
+        return llm_no_memory("a model");
     m->source.find = find;
     m->source.tokenizer = no_tokenizer;
     m->source.destroy = destroy;

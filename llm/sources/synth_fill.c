@@ -7,6 +7,7 @@
 #include "synth.h"
 
 #include "../base/random.h"
+#include "../base/str.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -86,14 +87,11 @@ static void make_noise(float *noise)
 static clv_status make_pool(pool *p, uint32_t dtype, const float *noise)
 {
     uint64_t size;
-    clv_status status = clv_dtype_size(dtype, POOL_ELEMENTS, &size);
-    if (!status)
-        status = clv_dtype_size(dtype, SNIPPET_ELEMENTS, &p->snippet_size);
-    if (status)
-        return status;
+    CLV_TRY(clv_dtype_size(dtype, POOL_ELEMENTS, &size));
+    CLV_TRY(clv_dtype_size(dtype, SNIPPET_ELEMENTS, &p->snippet_size));
     p->data = malloc(size);
     if (!p->data)
-        return clv_error(CLV_ERR_NO_MEMORY, "out of memory for noise");
+        return llm_no_memory("noise");
     if (dtype != CLV_DTYPE_I8 && dtype != CLV_DTYPE_I4)
         return clv_dtype_from_f32(dtype, noise, p->data, POOL_ELEMENTS);
     to_integers(dtype, noise, p->data);
@@ -103,9 +101,9 @@ static clv_status make_pool(pool *p, uint32_t dtype, const float *noise)
 static clv_status make_pools(work *w, uint32_t n_tensors)
 {
     clv_status status = CLV_OK;
-    float *noise = malloc(POOL_ELEMENTS * sizeof(*noise));
+    float *noise = malloc(POOL_ELEMENTS * sizeof *noise);
     if (!noise)
-        return clv_error(CLV_ERR_NO_MEMORY, "out of memory for noise");
+        return llm_no_memory("noise");
     make_noise(noise);
     for (uint32_t i = 0; i < n_tensors && !status; i++) {
         const uint32_t dtype = w->tensors[i].type.dtype;
@@ -135,9 +133,8 @@ static clv_status cut_pieces(work *w, uint32_t n_tensors)
                         i, at, t->size - at < whole ? t->size - at : whole};
         }
         w->n_pieces = n;
-        if (!pass && !(w->pieces = calloc(n, sizeof(*w->pieces))))
-            return clv_error(CLV_ERR_NO_MEMORY, "out of memory for a list of "
-                                                "work");
+        if (!pass && !(w->pieces = calloc(n, sizeof *w->pieces)))
+            return llm_no_memory("a list of work");
     }
     return CLV_OK;
 }

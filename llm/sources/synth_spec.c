@@ -12,7 +12,6 @@ static const char *const unavailable[][2] = {
     {"phi-2", "phi2"},
     {"qwen2-57b-a14b", "qwen2moe"},
 };
-#define N_UNAVAILABLE (sizeof(unavailable) / sizeof(unavailable[0]))
 
 #define PLAIN(name, dtype)                                                     \
     {                                                                          \
@@ -37,7 +36,10 @@ static const llm_synth_format formats[] = {
      {CLV_DTYPE_I8, CLV_QUANT_PER_TENSOR},
      {CLV_DTYPE_I8, CLV_QUANT_PER_TENSOR}},
 };
-#define N_FORMATS (sizeof(formats) / sizeof(formats[0]))
+enum {
+    N_UNAVAILABLE = sizeof unavailable / sizeof unavailable[0],
+    N_FORMATS = sizeof formats / sizeof formats[0],
+};
 
 /* Edits that turn a into b. */
 static uint32_t distance(const char *a, const char *b)

@@ -22,7 +22,7 @@ clv_status clv_detokenize(const clv_tokenizer *tok, const int32_t *ids,
     clv_status status = CLV_OK;
     /* Before the first token and after a special one a space is not text. */
     bool front = tok->front_space != LLM_FRONT_SPACE_NONE;
-    for (uint64_t i = 0; i < n && status == CLV_OK; i++) {
+    for (uint64_t i = 0; i < n && !status; i++) {
         const llm_token *token = token_of(tok, ids[i]);
         if (!token) {
             status = clv_error(CLV_ERR_INVALID,
@@ -46,9 +46,9 @@ clv_status clv_detokenize(const clv_tokenizer *tok, const int32_t *ids,
         front = spaced;
         status = llm_bytes_append(&out, bytes.data, bytes.size);
     }
-    if (status == CLV_OK)
+    if (!status)
         status = llm_bytes_append(&out, "", 1);
-    if (status != CLV_OK) {
+    if (status) {
         free(out.items);
         return status;
     }

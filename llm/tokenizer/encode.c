@@ -17,15 +17,15 @@ typedef struct encoder {
 static clv_status encode_plain(encoder *e, llm_str text, bool at_start)
 {
     const clv_tokenizer *tok = e->tok;
-    clv_status status =
-        llm_split(&tok->splitter, &e->splitting, &e->matcher, text, at_start);
-    for (uint64_t i = 0; i < e->splitting.pieces.n && status == CLV_OK; i++) {
+    CLV_TRY(
+        llm_split(&tok->splitter, &e->splitting, &e->matcher, text, at_start));
+    for (uint64_t i = 0; i < e->splitting.pieces.n; i++) {
         llm_span piece = e->splitting.pieces.items[i];
-        status = llm_merge_piece(&tok->vocab, &tok->model, &e->merging,
-                                 e->splitting.text + piece.start, piece.size,
-                                 &e->ids);
+        CLV_TRY(llm_merge_piece(&tok->vocab, &tok->model, &e->merging,
+                                e->splitting.text + piece.start, piece.size,
+                                &e->ids));
     }
-    return status;
+    return CLV_OK;
 }
 
 typedef clv_status (*encode_fn)(encoder *e, llm_str text, bool at_start);
@@ -46,7 +46,7 @@ static clv_status encode_between(encoder *e, const llm_specials *specials,
                             at_start && at == 0);
         if (!found)
             break;
-        if (status == CLV_OK)
+        if (!status)
             status = llm_ids_append(&e->ids, id);
         at = (uint64_t)taken.start + taken.size;
     }
@@ -55,10 +55,8 @@ static clv_status encode_between(encoder *e, const llm_specials *specials,
 
 static clv_status encode_fragment(encoder *e, llm_str text, bool at_start)
 {
-    clv_status status = llm_normalize(&e->tok->normalizer, &e->rewriting,
-                                      &e->matcher, text, &text);
-    if (status != CLV_OK)
-        return status;
+    CLV_TRY(llm_normalize(&e->tok->normalizer, &e->rewriting, &e->matcher, text,
+                          &text));
     return encode_between(e, &e->tok->normalized, text, at_start, encode_plain);
 }
 
@@ -80,14 +78,14 @@ clv_status clv_tokenize(const clv_tokenizer *tok, const char *text,
     clv_status status = CLV_OK;
     if (flags & CLV_TOKENIZE_BOS && tok->bos >= 0)
         status = llm_ids_append(&e.ids, tok->bos);
-    if (status == CLV_OK)
+    if (!status)
         status = encode_between(&e, &tok->specials, (llm_str){text, length},
                                 true, encode_fragment);
     llm_matcher_finish(&e.matcher);
     llm_rewriting_finish(&e.rewriting);
     llm_splitting_finish(&e.splitting);
     llm_merge_work_finish(&e.merging);
-    if (status != CLV_OK) {
+    if (status) {
         free(e.ids.items);
         return status;
     }

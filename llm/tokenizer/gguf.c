@@ -24,7 +24,7 @@ static clv_status wrong(const contents *c, const char *key, const char *what)
 /* Errors of what knows no file. */
 static clv_status located(const contents *c, clv_status status)
 {
-    if (status != CLV_OK)
+    if (status)
         clv_error_prefix(status, "%s", llm_gguf_path(c->gguf));
     return status;
 }
@@ -34,40 +34,36 @@ static clv_status read_array(const contents *c, const char *key,
 {
     if (!llm_gguf_has(c->gguf, key))
         return CLV_OK;
-    clv_status status = floats ? llm_gguf_get_floats(c->gguf, key, out)
-                               : llm_gguf_get_ints(c->gguf, key, out);
-    if (status == CLV_OK && out->count != c->n_tokens)
-        status = clv_error(CLV_ERR_FORMAT,
-                           "%s: '%s' has %llu entries for %llu "
-                           "tokens",
-                           llm_gguf_path(c->gguf), key,
-                           (unsigned long long)out->count,
-                           (unsigned long long)c->n_tokens);
-    return status;
+    CLV_TRY(floats ? llm_gguf_get_floats(c->gguf, key, out)
+                   : llm_gguf_get_ints(c->gguf, key, out));
+    if (out->count != c->n_tokens)
+        return clv_error(CLV_ERR_FORMAT,
+                         "%s: '%s' has %llu entries for %llu "
+                         "tokens",
+                         llm_gguf_path(c->gguf), key,
+                         (unsigned long long)out->count,
+                         (unsigned long long)c->n_tokens);
+    return CLV_OK;
 }
 
 static clv_status read_contents(contents *c)
 {
-    clv_status status =
-        llm_gguf_get_strings(c->gguf, KEY("tokens"), &c->tokens, &c->n_tokens);
-    if (status != CLV_OK)
-        return status;
-    if (!c->n_tokens || c->n_tokens > LLM_MAX_VOCAB)
+    CLV_TRY(
+        llm_gguf_get_strings(c->gguf, KEY("tokens"), &c->tokens, &c->n_tokens));
+    if (!c->n_tokens || c->n_tokens > LLM_MAX_TOKENS)
         return clv_error(CLV_ERR_FORMAT,
                          "%s: vocabulary of %llu tokens: from "
                          "1 to %u are supported",
                          llm_gguf_path(c->gguf),
-                         (unsigned long long)c->n_tokens, LLM_MAX_VOCAB);
-    status = read_array(c, KEY("token_type"), &c->types, false);
-    if (status != CLV_OK)
-        return status;
+                         (unsigned long long)c->n_tokens, LLM_MAX_TOKENS);
+    CLV_TRY(read_array(c, KEY("token_type"), &c->types, false));
     return read_array(c, KEY("scores"), &c->scores, true);
 }
 
 static clv_status fill_vocab(const contents *c, llm_vocab *vocab)
 {
-    clv_status status = llm_vocab_init(vocab, (uint32_t)c->n_tokens);
-    for (uint32_t id = 0; id < c->n_tokens && status == CLV_OK; id++) {
+    CLV_TRY(llm_vocab_init(vocab, (uint32_t)c->n_tokens));
+    for (uint32_t id = 0; id < c->n_tokens; id++) {
         int64_t type = LLM_TOKEN_NORMAL;
         float score = 0;
         if (c->types.count)
@@ -84,10 +80,10 @@ static clv_status fill_vocab(const contents *c, llm_vocab *vocab)
                              "%s: the score of token %u is not "
                              "a number",
                              llm_gguf_path(c->gguf), id);
-        status = llm_vocab_set(vocab, id, c->tokens[id], (llm_token_type)type,
-                               score);
+        CLV_TRY(llm_vocab_set(vocab, id, c->tokens[id], (llm_token_type)type,
+                              score));
     }
-    return status;
+    return CLV_OK;
 }
 
 /* An id, or -1. Absent: fallback, if there is such a token. */
@@ -104,7 +100,7 @@ static clv_status read_id(const contents *c, const char *key, int32_t fallback,
     if (status != CLV_OK &&
         llm_gguf_get_i32(c->gguf, key, &signed_id) == CLV_OK && signed_id == -1)
         status = CLV_OK;
-    if (status != CLV_OK)
+    if (status)
         return status;
     if (id != UINT32_MAX && id >= c->n_tokens)
         return clv_error(CLV_ERR_FORMAT,
@@ -120,32 +116,27 @@ static clv_status read_ids(const contents *c, clv_tokenizer *tok, bool spm)
 {
     static const char *const ends[] = {KEY("eot_token_id"),
                                        KEY("eom_token_id")};
-    clv_status status =
-        read_id(c, KEY("bos_token_id"), spm ? 1 : -1, &tok->bos);
-    if (status == CLV_OK)
-        status = read_id(c, KEY("eos_token_id"), spm ? 2 : -1, &tok->eos);
-    if (status == CLV_OK)
-        status = read_id(c, KEY("unknown_token_id"), spm ? 0 : -1,
-                         &tok->model.unknown);
-    if (status == CLV_OK)
-        status = read_id(c, KEY("padding_token_id"), -1, &tok->pad);
-    for (int i = 0; i < 2 && status == CLV_OK; i++) {
+    CLV_TRY(read_id(c, KEY("bos_token_id"), spm ? 1 : -1, &tok->bos));
+    CLV_TRY(read_id(c, KEY("eos_token_id"), spm ? 2 : -1, &tok->eos));
+    CLV_TRY(
+        read_id(c, KEY("unknown_token_id"), spm ? 0 : -1, &tok->model.unknown));
+    CLV_TRY(read_id(c, KEY("padding_token_id"), -1, &tok->pad));
+    for (int i = 0; i < 2; i++) {
         int32_t id;
-        status = read_id(c, ends[i], -1, &id);
-        if (status == CLV_OK && id >= 0)
+        CLV_TRY(read_id(c, ends[i], -1, &id));
+        if (id >= 0)
             tok->vocab.tokens[id].end = true;
     }
-    return status;
+    return CLV_OK;
 }
 
 static clv_status read_add_bos(const contents *c, clv_tokenizer *tok,
                                bool fallback)
 {
     bool add = fallback;
-    clv_status status =
-        llm_gguf_opt(get_bool, c->gguf, KEY("add_bos_token"), &add);
+    CLV_TRY(llm_gguf_opt(get_bool, c->gguf, KEY("add_bos_token"), &add));
     tok->add_bos = add && tok->bos >= 0;
-    return status;
+    return CLV_OK;
 }
 
 /* "ab c": the space that splits a merge is not its first byte. Converters
@@ -157,13 +148,13 @@ static clv_status read_merges(const contents *c, clv_tokenizer *tok)
     llm_bytes scratch = {0};
     clv_status status =
         llm_gguf_get_strings(c->gguf, KEY("merges"), &merges, &n);
-    if (status != CLV_OK)
+    if (status)
         return status;
-    if (n > LLM_MAX_VOCAB)
+    if (n > LLM_MAX_TOKENS)
         status = wrong(c, KEY("merges"), "has more entries than are supported");
     else
         status = llm_merges_init(&tok->model.merges, (uint32_t)n);
-    for (uint32_t i = 0; i < n && status == CLV_OK; i++) {
+    for (uint32_t i = 0; i < n && !status; i++) {
         llm_str merge = merges[i];
         const char *space =
             merge.size > 1 ? memchr(merge.data + 1, ' ', merge.size - 1) : NULL;
@@ -193,22 +184,15 @@ static clv_status load_bpe(const contents *c, clv_tokenizer *tok)
 {
     llm_str name = llm_str_of("gpt-2");
     const llm_pre *pre = NULL;
-    clv_status status = llm_gguf_opt(get_str, c->gguf, KEY("pre"), &name);
-    if (status == CLV_OK)
-        status = located(c, llm_pre_find(name, &pre));
-    if (status != CLV_OK)
-        return status;
-    for (int i = 0; i < 6 && pre->patterns[i] && status == CLV_OK; i++)
-        status = llm_splitter_add_pattern(&tok->splitter, pre->patterns[i]);
-    if (status == CLV_OK)
-        status = located(c, llm_vocab_index(&tok->vocab, true, (llm_str){0}));
-    if (status == CLV_OK)
-        status = read_merges(c, tok);
+    CLV_TRY(llm_gguf_opt(get_str, c->gguf, KEY("pre"), &name));
+    CLV_TRY(located(c, llm_pre_find(name, &pre)));
+    for (int i = 0; i < 6 && pre->patterns[i]; i++)
+        CLV_TRY(llm_splitter_add_pattern(&tok->splitter, pre->patterns[i]));
+    CLV_TRY(located(c, llm_vocab_index(&tok->vocab, true, (llm_str){0})));
+    CLV_TRY(read_merges(c, tok));
     tok->model.order = LLM_MERGE_RANK;
     tok->model.whole_first = pre->whole_first;
-    if (status == CLV_OK)
-        status = read_add_bos(c, tok, pre->add_bos);
-    return status;
+    return read_add_bos(c, tok, pre->add_bos);
 }
 
 /* SentencePiece: spaces are spelled out, one may be put in front. */
@@ -217,27 +201,20 @@ static clv_status load_spm(const contents *c, clv_tokenizer *tok)
     bool front = true;
     if (!c->scores.count)
         return wrong(c, KEY("scores"), "is missing");
-    clv_status status =
-        llm_gguf_opt(get_bool, c->gguf, KEY("add_space_prefix"), &front);
-    if (status == CLV_OK && front) {
+    CLV_TRY(llm_gguf_opt(get_bool, c->gguf, KEY("add_space_prefix"), &front));
+    if (front) {
         tok->front_space = LLM_FRONT_SPACE_FRAGMENTS;
-        status = llm_normalizer_add(&tok->normalizer,
-                                    (llm_rewrite){.kind = LLM_REWRITE_PREPEND,
-                                                  .content = llm_str_of(" ")});
+        CLV_TRY(llm_normalizer_add(&tok->normalizer,
+                                   (llm_rewrite){.kind = LLM_REWRITE_PREPEND,
+                                                 .content = llm_str_of(" ")}));
     }
     llm_rewrite spaces = {.kind = LLM_REWRITE_REPLACE,
                           .content = llm_str_of(SPACE)};
-    if (status == CLV_OK)
-        status = llm_regex_create(llm_str_of(" "), true, &spaces.pattern);
-    if (status == CLV_OK)
-        status = llm_normalizer_add(&tok->normalizer, spaces);
-    if (status == CLV_OK)
-        status =
-            located(c, llm_vocab_index(&tok->vocab, false, llm_str_of(SPACE)));
+    CLV_TRY(llm_regex_create(llm_str_of(" "), true, &spaces.pattern));
+    CLV_TRY(llm_normalizer_add(&tok->normalizer, spaces));
+    CLV_TRY(located(c, llm_vocab_index(&tok->vocab, false, llm_str_of(SPACE))));
     tok->model.order = LLM_MERGE_SCORE;
-    if (status == CLV_OK)
-        status = read_add_bos(c, tok, true);
-    return status;
+    return read_add_bos(c, tok, true);
 }
 
 /* Phi-3's special tokens take the white space behind them along; its files say
@@ -267,26 +244,18 @@ static void mark_phi3(const contents *c, clv_tokenizer *tok)
 static clv_status load(contents *c, clv_tokenizer *tok)
 {
     llm_str model;
-    clv_status status = llm_gguf_get_str(c->gguf, KEY("model"), &model);
-    if (status == CLV_OK)
-        status = read_contents(c);
-    if (status != CLV_OK)
-        return status;
+    CLV_TRY(llm_gguf_get_str(c->gguf, KEY("model"), &model));
+    CLV_TRY(read_contents(c));
     bool spm = llm_str_equal(model, llm_str_of("llama"));
     if (!spm && !llm_str_equal(model, llm_str_of("gpt2")))
         return clv_error(CLV_ERR_UNSUPPORTED,
                          "%s: tokenizer model '%s' is not "
                          "supported; gpt2 and llama are",
                          llm_gguf_path(c->gguf), llm_str_show(model).text);
-    status = fill_vocab(c, &tok->vocab);
-    if (status == CLV_OK)
-        status = read_ids(c, tok, spm);
-    if (status == CLV_OK)
-        status = spm ? load_spm(c, tok) : load_bpe(c, tok);
-    if (status == CLV_OK)
-        status = llm_tokenizer_add_specials(tok);
-    if (status != CLV_OK)
-        return status;
+    CLV_TRY(fill_vocab(c, &tok->vocab));
+    CLV_TRY(read_ids(c, tok, spm));
+    CLV_TRY(spm ? load_spm(c, tok) : load_bpe(c, tok));
+    CLV_TRY(llm_tokenizer_add_specials(tok));
     mark_phi3(c, tok);
     llm_specials_seal(&tok->specials);
     llm_tokenizer_mark_ends(tok);
@@ -302,10 +271,10 @@ clv_status llm_tokenizer_from_gguf(const llm_gguf *gguf, clv_tokenizer **out)
         return clv_error(CLV_ERR_NOT_FOUND, "%s: holds no tokenizer",
                          llm_gguf_path(gguf));
     clv_status status = llm_tokenizer_create(&tok);
-    if (status == CLV_OK)
+    if (!status)
         status = load(&c, tok);
     free(c.tokens);
-    if (status != CLV_OK) {
+    if (status) {
         clv_tokenizer_destroy(tok);
         /* That is for files without any of it. */
         return status == CLV_ERR_NOT_FOUND ? CLV_ERR_FORMAT : status;

@@ -1,9 +1,9 @@
 #include "json.h"
-#include "tokenizer.h"
+
 #include "config.h"
+#include "tokenizer.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -22,28 +22,18 @@ clv_status llm_json_malformed(const llm_json_loading *load, const char *part,
     return clv_error(CLV_ERR_FORMAT, "%s: %s %s", load->name, part, what);
 }
 
-const char *llm_json_string(const cJSON *object, const char *key)
+/* An id below LLM_MAX_TOKENS; -1: it is none. */
+static int32_t id_of(const cJSON *number)
 {
-    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
+    uint64_t value;
+    return llm_json_u64(number, &value) && value < LLM_MAX_TOKENS
+               ? (int32_t)value
+               : -1;
 }
 
-const char *llm_json_type(const cJSON *component)
+static int32_t added_id(const cJSON *token)
 {
-    return llm_json_string(component, "type");
-}
-
-bool llm_json_flag(const cJSON *object, const char *key, bool fallback)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-    return cJSON_IsBool(item) ? cJSON_IsTrue(item) : fallback;
-}
-
-int32_t llm_json_id(const cJSON *number)
-{
-    double value = cJSON_IsNumber(number) ? number->valuedouble : -1;
-    if (!(value >= 0 && value < LLM_MAX_VOCAB) || value != (int32_t)value)
-        return -1;
-    return (int32_t)value;
+    return id_of(llm_json_get(token, "id"));
 }
 
 /* ------------------------------------------------------------------------ */
@@ -56,7 +46,7 @@ static clv_status count_ids(const llm_json_loading *load, const cJSON *vocab,
     const cJSON *item;
     int64_t count = 0, end = 0;
     cJSON_ArrayForEach (item, vocab) {
-        int32_t id = llm_json_id(item);
+        int32_t id = id_of(item);
         if (id < 0)
             return llm_json_malformed(load, "model.vocab",
                                       "has a token without a valid id");
@@ -64,7 +54,7 @@ static clv_status count_ids(const llm_json_loading *load, const cJSON *vocab,
         count++;
     }
     cJSON_ArrayForEach (item, added) {
-        int32_t id = llm_json_id(cJSON_GetObjectItemCaseSensitive(item, "id"));
+        int32_t id = added_id(item);
         if (id < 0 || !llm_json_string(item, "content"))
             return llm_json_malformed(load, "added_tokens",
                                       "has an entry without a valid id and "
@@ -101,29 +91,21 @@ static clv_status fill_vocab(llm_json_loading *load, const cJSON *vocab,
 {
     const cJSON *item;
     uint32_t n = 0;
-    clv_status status = count_ids(load, vocab, added, &n);
-    if (status == CLV_OK)
-        status = llm_vocab_init(&load->tok->vocab, n);
-    if (status != CLV_OK)
-        return status;
+    CLV_TRY(count_ids(load, vocab, added, &n));
+    CLV_TRY(llm_vocab_init(&load->tok->vocab, n));
     cJSON_ArrayForEach (item, vocab) {
         bool byte = load->byte_fallback &&
                     llm_token_byte(llm_str_of(item->string)) >= 0;
-        llm_token_type type = byte ? LLM_TOKEN_BYTE : LLM_TOKEN_NORMAL;
-        if (status == CLV_OK)
-            status = set_token(load, (uint32_t)llm_json_id(item), item->string,
-                               type);
+        CLV_TRY(set_token(load, (uint32_t)id_of(item), item->string,
+                          byte ? LLM_TOKEN_BYTE : LLM_TOKEN_NORMAL));
     }
     cJSON_ArrayForEach (item, added) {
-        const cJSON *id = cJSON_GetObjectItemCaseSensitive(item, "id");
         bool special = llm_json_flag(item, "special", false);
-        if (status == CLV_OK)
-            status =
-                set_token(load, (uint32_t)llm_json_id(id),
-                          llm_json_string(item, "content"),
-                          special ? LLM_TOKEN_CONTROL : LLM_TOKEN_USER_DEFINED);
+        CLV_TRY(set_token(
+            load, (uint32_t)added_id(item), llm_json_string(item, "content"),
+            special ? LLM_TOKEN_CONTROL : LLM_TOKEN_USER_DEFINED));
     }
-    return status;
+    return CLV_OK;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -150,29 +132,32 @@ static bool read_merge(const cJSON *item, llm_str *left, llm_str *right)
     return true;
 }
 
+static clv_status add_merge(const llm_json_loading *load, const cJSON *item,
+                            uint32_t rank, llm_bytes *scratch)
+{
+    llm_str left, right;
+    if (!read_merge(item, &left, &right))
+        return llm_json_malformed(load, "model.merges",
+                                  "has an entry that is not two tokens");
+    clv_status status =
+        llm_tokenizer_add_merge(load->tok, left, right, rank, scratch);
+    if (!status)
+        return CLV_OK;
+    return clv_error_prefix(status == CLV_ERR_NOT_FOUND ? CLV_ERR_FORMAT
+                                                        : status,
+                            "%s", load->name);
+}
+
 static clv_status fill_merges(const llm_json_loading *load, const cJSON *merges)
 {
-    int n = cJSON_GetArraySize(merges);
     uint32_t rank = 0;
     llm_bytes scratch = {0};
     const cJSON *item;
-    clv_status status = llm_merges_init(&load->tok->model.merges, (uint32_t)n);
-    cJSON_ArrayForEach (item, merges) {
-        llm_str left, right;
-        if (status != CLV_OK)
-            break;
-        if (!read_merge(item, &left, &right)) {
-            status = llm_json_malformed(load, "model.merges",
-                                        "has an entry that is not two tokens");
-            break;
-        }
-        status =
-            llm_tokenizer_add_merge(load->tok, left, right, rank++, &scratch);
-        if (status == CLV_ERR_NOT_FOUND)
-            status = CLV_ERR_FORMAT;
-        if (status != CLV_OK)
-            clv_error_prefix(status, "%s", load->name);
-    }
+    clv_status status = llm_merges_init(&load->tok->model.merges,
+                                        (uint32_t)cJSON_GetArraySize(merges));
+    cJSON_ArrayForEach (item, merges)
+        if (!status)
+            status = add_merge(load, item, rank++, &scratch);
     free(scratch.items);
     return status;
 }
@@ -184,7 +169,7 @@ static clv_status check_model(const llm_json_loading *load, const cJSON *model)
 {
     static const char *const affixes[] = {"continuing_subword_prefix",
                                           "end_of_word_suffix"};
-    const char *type = llm_json_type(model);
+    const char *type = llm_json_string(model, "type");
     if (!cJSON_IsObject(model))
         return llm_json_malformed(load, "model", "is missing");
     if (type && strcmp(type, "BPE"))
@@ -194,53 +179,51 @@ static clv_status check_model(const llm_json_loading *load, const cJSON *model)
         if (affix && *affix)
             return llm_json_unsupported(load, "model option", affixes[i]);
     }
-    const cJSON *dropout = cJSON_GetObjectItemCaseSensitive(model, "dropout");
+    const cJSON *dropout = llm_json_get(model, "dropout");
     if (cJSON_IsNumber(dropout) && dropout->valuedouble > 0)
         return llm_json_unsupported(load, "model option", "dropout");
-    if (!cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(model, "vocab")))
+    if (!cJSON_IsObject(llm_json_get(model, "vocab")))
         return llm_json_malformed(load, "model.vocab", "is missing");
-    if (!cJSON_IsArray(cJSON_GetObjectItemCaseSensitive(model, "merges")))
+    if (!cJSON_IsArray(llm_json_get(model, "merges")))
         return llm_json_malformed(load, "model.merges", "is missing");
     return CLV_OK;
 }
 
 /* Added tokens are recognised before or after the text is normalized. */
-static clv_status add_specials(llm_json_loading *load, const cJSON *added)
+static clv_status add_special(llm_json_loading *load, const cJSON *item,
+                              llm_rewriting *work, llm_matcher *matcher)
 {
     clv_tokenizer *tok = load->tok;
+    llm_special special = {
+        .id = added_id(item),
+        .control = llm_json_flag(item, "special", false),
+        .lstrip = llm_json_flag(item, "lstrip", false),
+        .rstrip = llm_json_flag(item, "rstrip", false),
+        .single_word = llm_json_flag(item, "single_word", false),
+    };
+    special.text = tok->vocab.tokens[special.id].text;
+    if (!llm_json_flag(item, "normalized", !special.control) ||
+        !tok->normalizer.n)
+        return llm_specials_add(&tok->specials, special);
+    CLV_TRY(llm_normalize(&tok->normalizer, work, matcher, special.text,
+                          &special.text));
+    CLV_TRY(llm_vocab_store(&tok->vocab, special.text, &special.text));
+    return llm_specials_add(&tok->normalized, special);
+}
+
+static clv_status add_specials(llm_json_loading *load, const cJSON *added)
+{
     llm_rewriting work = {0};
     llm_matcher matcher = {0};
     clv_status status = CLV_OK;
     const cJSON *item;
-    cJSON_ArrayForEach (item, added) {
-        const cJSON *id = cJSON_GetObjectItemCaseSensitive(item, "id");
-        llm_special special = {
-            .id = llm_json_id(id),
-            .control = llm_json_flag(item, "special", false),
-            .lstrip = llm_json_flag(item, "lstrip", false),
-            .rstrip = llm_json_flag(item, "rstrip", false),
-            .single_word = llm_json_flag(item, "single_word", false),
-        };
-        special.text = tok->vocab.tokens[special.id].text;
-        bool normalized = llm_json_flag(item, "normalized", !special.control) &&
-                          tok->normalizer.n;
-        if (normalized) {
-            status = llm_normalize(&tok->normalizer, &work, &matcher,
-                                   special.text, &special.text);
-            if (status == CLV_OK)
-                status =
-                    llm_vocab_store(&tok->vocab, special.text, &special.text);
-        }
-        if (status == CLV_OK)
-            status = llm_specials_add(
-                normalized ? &tok->normalized : &tok->specials, special);
-        if (status != CLV_OK)
-            break;
-    }
+    cJSON_ArrayForEach (item, added)
+        if (!status)
+            status = add_special(load, item, &work, &matcher);
     llm_rewriting_finish(&work);
     llm_matcher_finish(&matcher);
-    llm_specials_seal(&tok->specials);
-    llm_specials_seal(&tok->normalized);
+    llm_specials_seal(&load->tok->specials);
+    llm_specials_seal(&load->tok->normalized);
     return status;
 }
 
@@ -262,115 +245,83 @@ static clv_status set_unknown(const llm_json_loading *load, const cJSON *model)
 
 static clv_status load_tree(llm_json_loading *load, const cJSON *root)
 {
-    const cJSON *model = cJSON_GetObjectItemCaseSensitive(root, "model");
-    const cJSON *added = cJSON_GetObjectItemCaseSensitive(root, "added_tokens");
+    const cJSON *model = llm_json_get(root, "model");
+    const cJSON *added = llm_json_get(root, "added_tokens");
     clv_tokenizer *tok = load->tok;
-    clv_status status = check_model(load, model);
-    if (status != CLV_OK)
-        return status;
+    CLV_TRY(check_model(load, model));
     load->byte_fallback = llm_json_flag(model, "byte_fallback", false);
     tok->model.order = LLM_MERGE_RANK;
     tok->model.whole_first = llm_json_flag(model, "ignore_merges", false);
     tok->model.fuse_unknown = llm_json_flag(model, "fuse_unk", false);
 
-    status = fill_vocab(load, cJSON_GetObjectItemCaseSensitive(model, "vocab"),
-                        added);
-    if (status == CLV_OK)
-        status = llm_json_normalizer(
-            load, cJSON_GetObjectItemCaseSensitive(root, "normalizer"));
-    if (status == CLV_OK)
-        status = llm_json_pre_tokenizer(
-            load, cJSON_GetObjectItemCaseSensitive(root, "pre_tokenizer"));
-    if (status == CLV_OK)
-        status = llm_json_decoder(
-            load, cJSON_GetObjectItemCaseSensitive(root, "decoder"));
-    if (status == CLV_OK)
-        status = set_unknown(load, model);
-    if (status != CLV_OK)
-        return status;
-    status = llm_vocab_index(&tok->vocab, load->byte_level, load->space);
-    if (status != CLV_OK)
+    CLV_TRY(fill_vocab(load, llm_json_get(model, "vocab"), added));
+    CLV_TRY(llm_json_part(load, root, "normalizer"));
+    CLV_TRY(llm_json_part(load, root, "pre_tokenizer"));
+    CLV_TRY(llm_json_part(load, root, "decoder"));
+    CLV_TRY(set_unknown(load, model));
+    clv_status status =
+        llm_vocab_index(&tok->vocab, load->byte_level, load->space);
+    if (status)
         return clv_error_prefix(status, "%s", load->name);
-    status =
-        fill_merges(load, cJSON_GetObjectItemCaseSensitive(model, "merges"));
-    if (status == CLV_OK)
-        status = llm_json_post_processor(
-            load, cJSON_GetObjectItemCaseSensitive(root, "post_processor"));
-    if (status == CLV_OK)
-        status = add_specials(load, added);
-    return status;
+    CLV_TRY(fill_merges(load, llm_json_get(model, "merges")));
+    CLV_TRY(llm_json_part(load, root, "post_processor"));
+    return add_specials(load, added);
 }
 
-static clv_status load_text(const char *text, uint64_t size, const char *name,
-                            clv_tokenizer **out)
+/* From text or, if that is NULL, from the file called name and those beside
+ * it. */
+static clv_status load(const char *text, uint64_t size, const char *name,
+                       clv_tokenizer **out)
 {
-    llm_json_loading load = {.name = name};
-    clv_status status = llm_tokenizer_create(&load.tok);
-    if (status != CLV_OK)
-        return status;
-    cJSON *root = cJSON_ParseWithLength(text, size);
-    if (!root)
-        status = clv_error(CLV_ERR_FORMAT,
-                           "%s: not a JSON text, or cut off; "
-                           "download it again",
-                           name);
-    else
-        status = load_tree(&load, root);
+    llm_json_loading loading = {.name = name};
+    cJSON *root = NULL;
+    *out = NULL;
+    CLV_TRY(llm_tokenizer_create(&loading.tok));
+    clv_status status = text ? llm_json_parse(text, size, name, &root)
+                             : llm_json_load(name, &root);
+    if (status)
+        goto failed;
+    status = load_tree(&loading, root);
+    if (status)
+        goto failed;
+    if (!text)
+        status = llm_tokenizer_read_config(loading.tok, name);
+    if (status)
+        goto failed;
     cJSON_Delete(root);
-    if (status != CLV_OK) {
-        clv_tokenizer_destroy(load.tok);
-        return status;
-    }
-    *out = load.tok;
+    llm_tokenizer_mark_ends(loading.tok);
+    *out = loading.tok;
     return CLV_OK;
+
+failed:
+    cJSON_Delete(root);
+    clv_tokenizer_destroy(loading.tok);
+    return status;
 }
 
 clv_status llm_tokenizer_from_json(const char *text, uint64_t size,
                                    const char *name, clv_tokenizer **out)
 {
-    *out = NULL;
-    clv_status status = load_text(text, size, name, out);
-    if (status == CLV_OK)
-        llm_tokenizer_mark_ends(*out);
-    return status;
+    return load(text, size, name, out);
 }
-
-/* ------------------------------------------------------------------------ */
-/* Files                                                                    */
 
 clv_status llm_tokenizer_from_file(const char *path, clv_tokenizer **out)
 {
-    clv_file_map map;
-    clv_tokenizer *tok = NULL;
-    *out = NULL;
-    clv_status status = clv_file_map_open(path, &map);
-    if (status != CLV_OK)
-        return status;
-    status =
-        load_text(map.data ? (const char *)map.data : "", map.size, path, &tok);
-    clv_file_map_close(&map);
-    if (status == CLV_OK)
-        status = llm_tokenizer_read_config(tok, path);
-    if (status != CLV_OK) {
-        clv_tokenizer_destroy(tok);
-        return status;
-    }
-    llm_tokenizer_mark_ends(tok);
-    *out = tok;
-    return CLV_OK;
+    return load(NULL, 0, path, out);
 }
 
 clv_status llm_tokenizer_from_dir(const char *dir, clv_tokenizer **out)
 {
-    char path[4096];
     struct stat info;
     *out = NULL;
-    int n = snprintf(path, sizeof path, "%s/tokenizer.json", dir);
-    if (n < 0 || (size_t)n >= sizeof path)
-        return clv_error(CLV_ERR_LIMIT, "%s: path of more than %zu bytes", dir,
-                         sizeof path);
-    if (stat(path, &info))
-        return clv_error(errno == ENOENT ? CLV_ERR_NOT_FOUND : CLV_ERR_IO,
-                         "%s: %s", path, strerror(errno));
-    return llm_tokenizer_from_file(path, out);
+    char *path = llm_path_join(dir, "tokenizer.json");
+    if (!path)
+        return CLV_ERR_NO_MEMORY;
+    clv_status status =
+        stat(path, &info)
+            ? clv_error(errno == ENOENT ? CLV_ERR_NOT_FOUND : CLV_ERR_IO,
+                        "%s: %s", path, strerror(errno))
+            : llm_tokenizer_from_file(path, out);
+    free(path);
+    return status;
 }

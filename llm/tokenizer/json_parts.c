@@ -10,7 +10,7 @@ static bool is(const char *type, const char *name)
     return type && strcmp(type, name) == 0;
 }
 
-/* Strings of the JSON tree go before the tokenizer does. */
+/* A copy: the JSON tree is freed before the tokenizer. */
 static clv_status keep(llm_json_loading *load, const char *text, llm_str *out)
 {
     return llm_vocab_store(&load->tok->vocab, llm_str_of(text), out);
@@ -20,15 +20,14 @@ static clv_status keep(llm_json_loading *load, const char *text, llm_str *out)
 static clv_status read_pattern(const llm_json_loading *load, const char *part,
                                const cJSON *component, llm_regex **out)
 {
-    const cJSON *pattern =
-        cJSON_GetObjectItemCaseSensitive(component, "pattern");
+    const cJSON *pattern = llm_json_get(component, "pattern");
     const char *regex = llm_json_string(pattern, "Regex");
     const char *text = llm_json_string(pattern, "String");
     if (!regex && (!text || !*text))
         return llm_json_malformed(load, part, "has no pattern");
     clv_status status =
         llm_regex_create(llm_str_of(regex ? regex : text), !regex, out);
-    if (status != CLV_OK)
+    if (status)
         clv_error_prefix(status, "%s: %s", load->name, part);
     return status;
 }
@@ -48,21 +47,16 @@ static clv_status set_space(llm_json_loading *load, const char *part,
 static clv_status add_replace(llm_json_loading *load, const cJSON *component)
 {
     const char *content = llm_json_string(component, "content");
-    const char *from = llm_json_string(
-        cJSON_GetObjectItemCaseSensitive(component, "pattern"), "String");
+    const char *from =
+        llm_json_string(llm_json_get(component, "pattern"), "String");
     llm_rewrite rewrite = {.kind = LLM_REWRITE_REPLACE};
-    clv_status status = CLV_OK;
     if (!content)
         return llm_json_malformed(load, "normalizer Replace", "has no content");
     if (is(from, " ") && *content)
-        status = set_space(load, "normalizer Replace", content);
-    if (status == CLV_OK)
-        status = keep(load, content, &rewrite.content);
-    if (status == CLV_OK)
-        status = read_pattern(load, "normalizer Replace", component,
-                              &rewrite.pattern);
-    if (status != CLV_OK)
-        return status;
+        CLV_TRY(set_space(load, "normalizer Replace", content));
+    CLV_TRY(keep(load, content, &rewrite.content));
+    CLV_TRY(
+        read_pattern(load, "normalizer Replace", component, &rewrite.pattern));
     return llm_normalizer_add(&load->tok->normalizer, rewrite);
 }
 
@@ -75,14 +69,12 @@ static clv_status add_prepend(llm_json_loading *load, const cJSON *component)
                                   "has no text to prepend");
     if (is(content, " ") || is(content, "\u2581"))
         load->tok->front_space = LLM_FRONT_SPACE_FRAGMENTS;
-    clv_status status = keep(load, content, &rewrite.content);
-    if (status != CLV_OK)
-        return status;
+    CLV_TRY(keep(load, content, &rewrite.content));
     return llm_normalizer_add(&load->tok->normalizer, rewrite);
 }
 
 static clv_status add_normalizer(llm_json_loading *load, const cJSON *component,
-                                 int depth)
+                                 const char *type)
 {
     static const char *const forms[] = {
         [LLM_REWRITE_NFC] = "NFC",
@@ -90,39 +82,21 @@ static clv_status add_normalizer(llm_json_loading *load, const cJSON *component,
         [LLM_REWRITE_NFKC] = "NFKC",
         [LLM_REWRITE_NFKD] = "NFKD",
     };
-    const char *type = llm_json_type(component);
-    llm_normalizer *normalizer = &load->tok->normalizer;
-    for (int i = LLM_REWRITE_NFC; i <= LLM_REWRITE_NFKD; i++)
-        if (is(type, forms[i]))
-            return llm_normalizer_add(
-                normalizer, (llm_rewrite){.kind = (llm_rewrite_kind)i});
+    llm_rewrite rewrite = {
+        .kind = LLM_REWRITE_STRIP,
+        .left = llm_json_flag(component, "strip_left", false),
+        .right = llm_json_flag(component, "strip_right", false),
+    };
     if (is(type, "Prepend"))
         return add_prepend(load, component);
     if (is(type, "Replace"))
         return add_replace(load, component);
-    if (is(type, "Strip"))
-        return llm_normalizer_add(
-            normalizer,
-            (llm_rewrite){.kind = LLM_REWRITE_STRIP,
-                          .left = llm_json_flag(component, "strip_left", false),
-                          .right =
-                              llm_json_flag(component, "strip_right", false)});
-    if (!is(type, "Sequence") || depth == MAX_DEPTH)
+    for (int i = LLM_REWRITE_NFC; i <= LLM_REWRITE_NFKD; i++)
+        if (is(type, forms[i]))
+            rewrite = (llm_rewrite){.kind = (llm_rewrite_kind)i};
+    if (rewrite.kind == LLM_REWRITE_STRIP && !is(type, "Strip"))
         return llm_json_unsupported(load, "normalizer", type);
-    const cJSON *child;
-    clv_status status = CLV_OK;
-    cJSON_ArrayForEach (
-        child, cJSON_GetObjectItemCaseSensitive(component, "normalizers"))
-        if (status == CLV_OK)
-            status = add_normalizer(load, child, depth + 1);
-    return status;
-}
-
-clv_status llm_json_normalizer(llm_json_loading *load, const cJSON *normalizer)
-{
-    if (!normalizer || cJSON_IsNull(normalizer))
-        return CLV_OK;
-    return add_normalizer(load, normalizer, 0);
+    return llm_normalizer_add(&load->tok->normalizer, rewrite);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -157,10 +131,7 @@ static clv_status add_step(llm_json_loading *load, const char *pattern,
                            bool literal, llm_step step)
 {
     step.spelled = load->byte_level;
-    clv_status status =
-        llm_regex_create(llm_str_of(pattern), literal, &step.pattern);
-    if (status != CLV_OK)
-        return status;
+    CLV_TRY(llm_regex_create(llm_str_of(pattern), literal, &step.pattern));
     return llm_splitter_add(&load->tok->splitter, step);
 }
 
@@ -169,30 +140,25 @@ static clv_status add_split(llm_json_loading *load, const cJSON *component)
     llm_step step = {.kind = LLM_STEP_SPLIT,
                      .spelled = load->byte_level,
                      .invert = llm_json_flag(component, "invert", false)};
-    clv_status status =
-        read_mode(load, component, LLM_SPLIT_REMOVED, &step.mode);
-    if (status == CLV_OK)
-        status =
-            read_pattern(load, "pre_tokenizer Split", component, &step.pattern);
-    if (status != CLV_OK)
-        return status;
+    CLV_TRY(read_mode(load, component, LLM_SPLIT_REMOVED, &step.mode));
+    CLV_TRY(
+        read_pattern(load, "pre_tokenizer Split", component, &step.pattern));
     return llm_splitter_add(&load->tok->splitter, step);
 }
 
 static clv_status add_byte_level(llm_json_loading *load, const cJSON *component)
 {
-    clv_status status = CLV_OK;
     if (load->byte_level)
         return llm_json_unsupported(load, "pre_tokenizer", "two of ByteLevel");
     if (llm_json_flag(component, "add_prefix_space", true))
-        status = llm_splitter_add(
+        CLV_TRY(llm_splitter_add(
             &load->tok->splitter,
-            (llm_step){.kind = LLM_STEP_PREPEND, .content = llm_str_of(" ")});
-    if (status == CLV_OK && llm_json_flag(component, "use_regex", true))
-        status = add_step(load, llm_pattern_gpt2, false,
-                          (llm_step){.kind = LLM_STEP_SPLIT});
+            (llm_step){.kind = LLM_STEP_PREPEND, .content = llm_str_of(" ")}));
+    if (llm_json_flag(component, "use_regex", true))
+        CLV_TRY(add_step(load, llm_pattern_gpt2, false,
+                         (llm_step){.kind = LLM_STEP_SPLIT}));
     load->byte_level = true;
-    return status;
+    return CLV_OK;
 }
 
 /* When a space goes in front of a text, under the format's older and newer
@@ -224,26 +190,23 @@ static clv_status add_metaspace(llm_json_loading *load, const cJSON *component)
                                     "Metaspace behind ByteLevel");
     if (!space || !*space)
         space = "\u2581";
-    clv_status status = read_scheme(load, component, &front);
-    if (status == CLV_OK)
-        status = set_space(load, "pre_tokenizer Metaspace", space);
-    if (status != CLV_OK)
-        return status;
+    CLV_TRY(read_scheme(load, component, &front));
+    CLV_TRY(set_space(load, "pre_tokenizer Metaspace", space));
     replace.content = load->space;
-    status = add_step(load, " ", true, replace);
-    if (status == CLV_OK && front != LLM_FRONT_SPACE_NONE) {
+    CLV_TRY(add_step(load, " ", true, replace));
+    if (front != LLM_FRONT_SPACE_NONE) {
         load->tok->front_space = front;
-        status = llm_splitter_add(
+        CLV_TRY(llm_splitter_add(
             &load->tok->splitter,
             (llm_step){.kind = LLM_STEP_PREPEND,
                        .content = load->space,
-                       .first_only = front == LLM_FRONT_SPACE_START});
+                       .first_only = front == LLM_FRONT_SPACE_START}));
     }
-    if (status == CLV_OK && llm_json_flag(component, "split", true))
-        status = add_step(
-            load, space, true,
-            (llm_step){.kind = LLM_STEP_SPLIT, .mode = LLM_SPLIT_WITH_NEXT});
-    return status;
+    if (!llm_json_flag(component, "split", true))
+        return CLV_OK;
+    return add_step(
+        load, space, true,
+        (llm_step){.kind = LLM_STEP_SPLIT, .mode = LLM_SPLIT_WITH_NEXT});
 }
 
 static clv_status add_delimiter(llm_json_loading *load, const cJSON *component)
@@ -261,19 +224,15 @@ static clv_status add_punctuation(llm_json_loading *load,
                                   const cJSON *component)
 {
     llm_step step = {.kind = LLM_STEP_SPLIT};
-    clv_status status =
-        read_mode(load, component, LLM_SPLIT_ISOLATED, &step.mode);
-    if (status != CLV_OK)
-        return status;
+    CLV_TRY(read_mode(load, component, LLM_SPLIT_ISOLATED, &step.mode));
     return add_step(load, "[\\p{P}!-/:-@\\[-`{-~]", false, step);
 }
 
 static clv_status add_pre_tokenizer(llm_json_loading *load,
-                                    const cJSON *component, int depth)
+                                    const cJSON *component, const char *type)
 {
 /* Rust's \w */
 #define WORD_ITEMS "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}"
-    const char *type = llm_json_type(component);
     llm_step removed = {.kind = LLM_STEP_SPLIT, .mode = LLM_SPLIT_REMOVED};
     llm_step digits = {.kind = LLM_STEP_SPLIT, .mode = LLM_SPLIT_CONTIGUOUS};
     llm_step words = {
@@ -298,68 +257,35 @@ static clv_status add_pre_tokenizer(llm_json_loading *load,
             digits.mode = LLM_SPLIT_ISOLATED;
         return add_step(load, "\\p{N}", false, digits);
     }
-    if (!is(type, "Sequence") || depth == MAX_DEPTH)
-        return llm_json_unsupported(load, "pre_tokenizer", type);
-    const cJSON *child;
-    clv_status status = CLV_OK;
-    cJSON_ArrayForEach (
-        child, cJSON_GetObjectItemCaseSensitive(component, "pretokenizers"))
-        if (status == CLV_OK)
-            status = add_pre_tokenizer(load, child, depth + 1);
-    return status;
+    return llm_json_unsupported(load, "pre_tokenizer", type);
 #undef WORD_ITEMS
-}
-
-clv_status llm_json_pre_tokenizer(llm_json_loading *load,
-                                  const cJSON *component)
-{
-    if (!component || cJSON_IsNull(component))
-        return CLV_OK;
-    return add_pre_tokenizer(load, component, 0);
 }
 
 /* ------------------------------------------------------------------------ */
 /* Decoder and post-processor                                               */
 
-static clv_status check_decoder(const llm_json_loading *load,
-                                const cJSON *component, int depth)
+/* Decoding follows from the normalizer and the pre-tokenizer; a decoder of
+ * these types agrees with them. */
+static clv_status check_decoder(llm_json_loading *load, const cJSON *component,
+                                const char *type)
 {
-    /* How text is put together again follows from how it was taken apart; a
-     * decoder of these kinds says the same. */
     static const char *const known[] = {"ByteLevel", "ByteFallback", "Fuse",
                                         "Metaspace", "Replace",      "Strip"};
-    const char *type = llm_json_type(component);
+    (void)component;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (is(type, known[i]))
             return CLV_OK;
-    if (!is(type, "Sequence") || depth == MAX_DEPTH)
-        return llm_json_unsupported(load, "decoder", type);
-    const cJSON *child;
-    clv_status status = CLV_OK;
-    cJSON_ArrayForEach (child,
-                        cJSON_GetObjectItemCaseSensitive(component, "decoders"))
-        if (status == CLV_OK)
-            status = check_decoder(load, child, depth + 1);
-    return status;
-}
-
-clv_status llm_json_decoder(llm_json_loading *load, const cJSON *decoder)
-{
-    if (!decoder || cJSON_IsNull(decoder))
-        return CLV_OK;
-    return check_decoder(load, decoder, 0);
+    return llm_json_unsupported(load, "decoder", type);
 }
 
 /* [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}]: what comes in
  * front of a text. */
 static clv_status read_template(llm_json_loading *load, const cJSON *component)
 {
-    const cJSON *item,
-        *single = cJSON_GetObjectItemCaseSensitive(component, "single");
+    const cJSON *item, *single = llm_json_get(component, "single");
     const char *front = NULL;
     cJSON_ArrayForEach (item, single) {
-        const cJSON *special =
-            cJSON_GetObjectItemCaseSensitive(item, "SpecialToken");
+        const cJSON *special = llm_json_get(item, "SpecialToken");
         if (!special)
             break;
         if (front)
@@ -384,28 +310,49 @@ static clv_status read_template(llm_json_loading *load, const cJSON *component)
 }
 
 static clv_status add_post_processor(llm_json_loading *load,
-                                     const cJSON *component, int depth)
+                                     const cJSON *component, const char *type)
 {
-    const char *type = llm_json_type(component);
     if (is(type, "ByteLevel"))
         return CLV_OK;
     if (is(type, "TemplateProcessing"))
         return read_template(load, component);
-    if (!is(type, "Sequence") || depth == MAX_DEPTH)
-        return llm_json_unsupported(load, "post_processor", type);
-    const cJSON *child;
-    clv_status status = CLV_OK;
-    cJSON_ArrayForEach (
-        child, cJSON_GetObjectItemCaseSensitive(component, "processors"))
-        if (status == CLV_OK)
-            status = add_post_processor(load, child, depth + 1);
-    return status;
+    return llm_json_unsupported(load, "post_processor", type);
 }
 
-clv_status llm_json_post_processor(llm_json_loading *load,
-                                   const cJSON *processor)
+/* ------------------------------------------------------------------------ */
+
+typedef struct kind {
+    const char *name, *list; /* of a Sequence */
+    clv_status (*add)(llm_json_loading *load, const cJSON *component,
+                      const char *type);
+} kind;
+
+static const kind kinds[] = {
+    {"normalizer", "normalizers", add_normalizer},
+    {"pre_tokenizer", "pretokenizers", add_pre_tokenizer},
+    {"decoder", "decoders", check_decoder},
+    {"post_processor", "processors", add_post_processor},
+};
+
+/* A component, or those of a sequence one after the other. */
+static clv_status add_all(llm_json_loading *load, const kind *part,
+                          const cJSON *component, int depth)
 {
-    if (!processor || cJSON_IsNull(processor))
-        return CLV_OK;
-    return add_post_processor(load, processor, 0);
+    const char *type = llm_json_string(component, "type");
+    const cJSON *child;
+    if (!is(type, "Sequence") || depth == MAX_DEPTH)
+        return part->add(load, component, type);
+    cJSON_ArrayForEach (child, llm_json_get(component, part->list))
+        CLV_TRY(add_all(load, part, child, depth + 1));
+    return CLV_OK;
+}
+
+clv_status llm_json_part(llm_json_loading *load, const cJSON *root,
+                         const char *name)
+{
+    const cJSON *component = llm_json_get(root, name);
+    for (size_t i = 0; component && i < sizeof kinds / sizeof *kinds; i++)
+        if (is(kinds[i].name, name))
+            return add_all(load, &kinds[i], component, 0);
+    return CLV_OK;
 }

@@ -1,5 +1,5 @@
 #include "merge.h"
-#include "utf8.h"
+#include "../base/utf8.h"
 
 #include <string.h>
 
@@ -13,7 +13,7 @@ clv_status llm_merges_init(llm_merges *merges, uint32_t n)
         size *= 2;
     merges->slots = malloc(size * sizeof *merges->slots);
     if (!merges->slots)
-        return clv_error(CLV_ERR_NO_MEMORY, "out of memory for %u merges", n);
+        return llm_no_memory("merges");
     merges->mask = (uint32_t)(size - 1);
     for (uint64_t i = 0; i < size; i++)
         merges->slots[i].id = -1;
@@ -144,8 +144,7 @@ static clv_status consider(const merging *m, int32_t left, int32_t right)
 static clv_status merge_all(const merging *m)
 {
     llm_symbol *symbols = m->work->symbols;
-    clv_status status = CLV_OK;
-    while (m->work->n_heap && status == CLV_OK) {
+    while (m->work->n_heap) {
         llm_candidate best = pop(m->work);
         llm_symbol *left = &symbols[best.left], *right = &symbols[best.right];
         if (!left->size || !right->size ||
@@ -157,11 +156,10 @@ static clv_status merge_all(const merging *m)
         right->size = 0;
         if (left->next >= 0)
             symbols[left->next].prev = best.left;
-        status = consider(m, left->prev, best.left);
-        if (status == CLV_OK)
-            status = consider(m, best.left, left->next);
+        CLV_TRY(consider(m, left->prev, best.left));
+        CLV_TRY(consider(m, best.left, left->next));
     }
-    return status;
+    return CLV_OK;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -202,11 +200,10 @@ static clv_status add_character(const merging *m, uint64_t n, uint32_t at,
     /* By score, characters without a token may still merge into one. */
     if (!spelled || m->model->order == LLM_MERGE_SCORE)
         return add_symbol(m->work, count, at, *size, id);
-    clv_status status = CLV_OK;
-    for (uint32_t i = 0; i < *size && status == CLV_OK; i++)
-        status =
-            add_symbol(m->work, count, at + i, 1, vocab->byte_ids[text[i]]);
-    return status;
+    for (uint32_t i = 0; i < *size; i++)
+        CLV_TRY(
+            add_symbol(m->work, count, at + i, 1, vocab->byte_ids[text[i]]));
+    return CLV_OK;
 }
 
 static clv_status add_missing(const merging *m, const llm_symbol *symbol,
@@ -234,16 +231,15 @@ static clv_status add_missing(const merging *m, const llm_symbol *symbol,
         text = (const uint8_t *)replacement;
         n = 3;
     }
-    clv_status status = CLV_OK;
-    for (uint32_t i = 0; i < n && status == CLV_OK; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         if (byte_ids[text[i]] < 0)
             return clv_error(CLV_ERR_UNSUPPORTED,
                              "the vocabulary has no token "
                              "for byte 0x%02x, and none for unknown text",
                              (uint8_t)m->piece[symbol->start]);
-        status = llm_ids_append(out, byte_ids[text[i]]);
+        CLV_TRY(llm_ids_append(out, byte_ids[text[i]]));
     }
-    return status;
+    return CLV_OK;
 }
 
 clv_status llm_merge_piece(const llm_vocab *vocab, const llm_merge_model *model,
@@ -260,28 +256,24 @@ clv_status llm_merge_piece(const llm_vocab *vocab, const llm_merge_model *model,
 
     merging m = {vocab, model, work, piece};
     int32_t count = 0;
-    clv_status status = CLV_OK;
-    for (uint32_t at = 0, size; at < n && status == CLV_OK; at += size)
-        status = add_character(&m, n, at, &count, &size);
-    if (status != CLV_OK)
-        return status;
+    for (uint32_t at = 0, size; at < n; at += size)
+        CLV_TRY(add_character(&m, n, at, &count, &size));
     work->symbols[count - 1].next = -1;
     work->n_heap = 0;
-    for (int32_t i = 1; i < count && status == CLV_OK; i++)
-        status = consider(&m, i - 1, i);
-    if (status == CLV_OK)
-        status = merge_all(&m);
+    for (int32_t i = 1; i < count; i++)
+        CLV_TRY(consider(&m, i - 1, i));
+    CLV_TRY(merge_all(&m));
 
     bool unknown = false;
-    for (int32_t i = 0; i >= 0 && status == CLV_OK;) {
+    for (int32_t i = 0; i >= 0;) {
         const llm_symbol *symbol = &work->symbols[i];
         if (symbol->id < 0) {
-            status = add_missing(&m, symbol, &unknown, out);
+            CLV_TRY(add_missing(&m, symbol, &unknown, out));
         } else {
             unknown = false;
-            status = llm_ids_append(out, symbol->id);
+            CLV_TRY(llm_ids_append(out, symbol->id));
         }
         i = symbol->next;
     }
-    return status;
+    return CLV_OK;
 }

@@ -1,5 +1,5 @@
 #include "normalize.h"
-#include "utf8.h"
+#include "../base/utf8.h"
 
 #include <utf8proc.h>
 
@@ -37,18 +37,14 @@ void llm_rewriting_finish(llm_rewriting *work)
 clv_status llm_replace(llm_str text, const llm_spans *matches, llm_str content,
                        llm_bytes *out)
 {
-    clv_status status = CLV_OK;
     uint64_t at = 0;
-    for (uint64_t i = 0; i < matches->n && status == CLV_OK; i++) {
+    for (uint64_t i = 0; i < matches->n; i++) {
         llm_span match = matches->items[i];
-        status = llm_bytes_append(out, text.data + at, match.start - at);
-        if (status == CLV_OK)
-            status = llm_bytes_append(out, content.data, content.size);
+        CLV_TRY(llm_bytes_append(out, text.data + at, match.start - at));
+        CLV_TRY(llm_bytes_append(out, content.data, content.size));
         at = (uint64_t)match.start + match.size;
     }
-    if (status == CLV_OK)
-        status = llm_bytes_append(out, text.data + at, text.size - at);
-    return status;
+    return llm_bytes_append(out, text.data + at, text.size - at);
 }
 
 static clv_status compose_valid(utf8proc_option_t form, llm_str text,
@@ -79,8 +75,7 @@ static clv_status compose(llm_rewrite_kind kind, llm_str text, llm_bytes *out)
         [LLM_REWRITE_NFKD] =
             (utf8proc_option_t)(UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT),
     };
-    clv_status status = CLV_OK;
-    for (uint64_t at = 0; at < text.size && status == CLV_OK;) {
+    for (uint64_t at = 0; at < text.size;) {
         uint64_t end = at;
         bool ascii = true;
         for (uint32_t size; end < text.size; end += size) {
@@ -91,14 +86,14 @@ static clv_status compose(llm_rewrite_kind kind, llm_str text, llm_bytes *out)
         }
         llm_str valid = {text.data + at, end - at};
         if (ascii)
-            status = llm_bytes_append(out, valid.data, valid.size);
+            CLV_TRY(llm_bytes_append(out, valid.data, valid.size));
         else
-            status = compose_valid(forms[kind], valid, out);
-        if (status == CLV_OK && end < text.size)
-            status = llm_bytes_append(out, text.data + end++, 1);
+            CLV_TRY(compose_valid(forms[kind], valid, out));
+        if (end < text.size)
+            CLV_TRY(llm_bytes_append(out, text.data + end++, 1));
         at = end;
     }
-    return status;
+    return CLV_OK;
 }
 
 static clv_status strip(const llm_rewrite *rewrite, llm_str text,
@@ -127,24 +122,19 @@ static clv_status rewrite_once(const llm_rewrite *rewrite, llm_rewriting *work,
                                llm_matcher *matcher, llm_str text,
                                llm_bytes *out)
 {
-    clv_status status = CLV_OK;
     const char *valid;
     switch (rewrite->kind) {
     case LLM_REWRITE_PREPEND:
         if (text.size)
-            status = llm_bytes_append(out, rewrite->content.data,
-                                      rewrite->content.size);
-        if (status == CLV_OK)
-            status = llm_bytes_append(out, text.data, text.size);
-        return status;
+            CLV_TRY(llm_bytes_append(out, rewrite->content.data,
+                                     rewrite->content.size));
+        return llm_bytes_append(out, text.data, text.size);
     case LLM_REWRITE_REPLACE:
         valid = llm_utf8_valid(text.data, text.size, &work->valid);
         if (!valid)
             return CLV_ERR_NO_MEMORY;
-        status = llm_regex_all(rewrite->pattern, matcher, valid, text.size,
-                               &work->matches);
-        if (status != CLV_OK)
-            return status;
+        CLV_TRY(llm_regex_all(rewrite->pattern, matcher, valid, text.size,
+                              &work->matches));
         return llm_replace(text, &work->matches, rewrite->content, out);
     case LLM_REWRITE_STRIP:
         return strip(rewrite, text, out);
@@ -156,19 +146,17 @@ static clv_status rewrite_once(const llm_rewrite *rewrite, llm_rewriting *work,
 clv_status llm_normalize(const llm_normalizer *normalizer, llm_rewriting *work,
                          llm_matcher *matcher, llm_str text, llm_str *out)
 {
-    clv_status status = CLV_OK;
-    for (uint64_t i = 0; i < normalizer->n && status == CLV_OK; i++) {
+    for (uint64_t i = 0; i < normalizer->n; i++) {
         llm_bytes *to = &work->buffers[i & 1];
         to->n = 0;
-        status = rewrite_once(&normalizer->items[i], work, matcher, text, to);
+        CLV_TRY(rewrite_once(&normalizer->items[i], work, matcher, text, to));
         text = (llm_str){to->items, to->n};
-        if (status == CLV_OK && to->n > INT32_MAX)
-            status = clv_error(CLV_ERR_LIMIT,
-                               "text of more than %d bytes once "
-                               "normalised; give it in smaller parts",
-                               INT32_MAX);
+        if (to->n > INT32_MAX)
+            return clv_error(CLV_ERR_LIMIT,
+                             "text of more than %d bytes once "
+                             "normalised; give it in smaller parts",
+                             INT32_MAX);
     }
-    if (status == CLV_OK)
-        *out = text;
-    return status;
+    *out = text;
+    return CLV_OK;
 }

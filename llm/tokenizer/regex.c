@@ -1,7 +1,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 
 #include "regex.h"
-#include "utf8.h"
+#include "../base/utf8.h"
 
 #include <pcre2.h>
 #include <string.h>
@@ -41,14 +41,13 @@ clv_status llm_regex_create(llm_str pattern, bool literal, llm_regex **out)
         status = llm_bytes_append(&translated, pattern.data, pattern.size);
     else
         status = llm_regex_translate(pattern, &translated);
-    if (status != CLV_OK)
+    if (status)
         goto done;
 
     regex = calloc(1, sizeof *regex);
     context = pcre2_compile_context_create(NULL);
     if (!regex || !context) {
-        status = clv_error(CLV_ERR_NO_MEMORY,
-                           "out of memory for a regular expression");
+        status = llm_no_memory("a regular expression");
         goto done;
     }
     regex->shown = llm_str_show(pattern);
@@ -107,8 +106,7 @@ static clv_status prepare(llm_matcher *matcher)
     if (!matcher->stack) /* stays NULL where there is no JIT */
         matcher->stack = pcre2_jit_stack_create(STACK_START, STACK_MAX, NULL);
     if (!matcher->match_data || !matcher->context)
-        return clv_error(CLV_ERR_NO_MEMORY,
-                         "out of memory for regular expressions");
+        return llm_no_memory("regular expressions");
     pcre2_jit_stack_assign(matcher->context, NULL, matcher->stack);
     pcre2_set_heap_limit(matcher->context, HEAP_LIMIT_KIB);
     return CLV_OK;
@@ -132,9 +130,7 @@ clv_status llm_regex_all(const llm_regex *regex, llm_matcher *matcher,
                          const char *text, uint64_t n, llm_spans *out)
 {
     out->n = 0;
-    clv_status status = prepare(matcher);
-    if (status != CLV_OK)
-        return status;
+    CLV_TRY(prepare(matcher));
     uint64_t steps = BASE_STEPS + STEPS_PER_BYTE * n;
     pcre2_set_match_limit(matcher->context,
                           steps < UINT32_MAX ? (uint32_t)steps : UINT32_MAX);
@@ -159,9 +155,7 @@ clv_status llm_regex_all(const llm_regex *regex, llm_matcher *matcher,
                                  "regular expression '%s' "
                                  "matches outside of its text",
                                  regex->shown.text);
-            status = llm_spans_append(out, start, end);
-            if (status != CLV_OK)
-                return status;
+            CLV_TRY(llm_spans_append(out, start, end));
         }
         last = end;
         from = end;

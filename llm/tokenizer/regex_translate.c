@@ -28,9 +28,9 @@ static clv_status put(translation *t, const char *text)
 /* The next n bytes as they are. */
 static clv_status copy(translation *t, uint64_t n)
 {
-    clv_status status = llm_bytes_append(t->out, t->pattern.data + t->at, n);
+    CLV_TRY(llm_bytes_append(t->out, t->pattern.data + t->at, n));
     t->at += n;
-    return status;
+    return CLV_OK;
 }
 
 static clv_status refuse(const translation *t, const char *what)
@@ -54,14 +54,12 @@ static clv_status put_set(translation *t, const char *items, bool negated)
 {
     if (t->in_class && negated)
         return refuse(t, "a negated set inside a class");
-    clv_status status = CLV_OK;
     if (!t->in_class)
-        status = put(t, negated ? "[^" : "[");
-    if (status == CLV_OK)
-        status = put(t, items);
-    if (status == CLV_OK && !t->in_class)
-        status = put(t, "]");
-    return status;
+        CLV_TRY(put(t, negated ? "[^" : "["));
+    CLV_TRY(put(t, items));
+    if (!t->in_class)
+        CLV_TRY(put(t, "]"));
+    return CLV_OK;
 }
 
 static bool is_script(llm_str name)
@@ -105,28 +103,27 @@ static clv_status translate_escape(translation *t)
 {
     if (t->at + 1 >= t->pattern.size)
         return refuse(t, "a lone backslash");
-    clv_status status;
     char text[16];
     switch (t->pattern.data[t->at + 1]) {
     case 's':
-        status = put_set(t, SPACE_ITEMS, false);
+        CLV_TRY(put_set(t, SPACE_ITEMS, false));
         break;
     case 'S':
         if (t->in_class)
             return copy(t, 2);
-        status = put_set(t, SPACE_ITEMS, true);
+        CLV_TRY(put_set(t, SPACE_ITEMS, true));
         break;
     case 'w':
-        status = put_set(t, WORD_ITEMS, false);
+        CLV_TRY(put_set(t, WORD_ITEMS, false));
         break;
     case 'W':
-        status = put_set(t, WORD_ITEMS, true);
+        CLV_TRY(put_set(t, WORD_ITEMS, true));
         break;
     case 'h':
-        status = put_set(t, HEX_ITEMS, false);
+        CLV_TRY(put_set(t, HEX_ITEMS, false));
         break;
     case 'H':
-        status = put_set(t, HEX_ITEMS, true);
+        CLV_TRY(put_set(t, HEX_ITEMS, true));
         break;
     case 'p':
     case 'P':
@@ -141,7 +138,7 @@ static clv_status translate_escape(translation *t)
         return copy(t, 2);
     }
     t->at += 2;
-    return status;
+    return CLV_OK;
 }
 
 static clv_status translate_in_class(translation *t)
@@ -169,28 +166,27 @@ static clv_status translate_in_class(translation *t)
 static clv_status open_class(translation *t)
 {
     t->in_class = 1;
-    clv_status status = copy(t, ahead(t, "[^") ? 2 : 1);
+    CLV_TRY(copy(t, ahead(t, "[^") ? 2 : 1));
     /* A bracket that comes first stands for itself. */
-    if (status == CLV_OK && ahead(t, "]"))
-        status = copy(t, 1);
-    return status;
+    if (ahead(t, "]"))
+        CLV_TRY(copy(t, 1));
+    return CLV_OK;
 }
 
 clv_status llm_regex_translate(llm_str pattern, llm_bytes *out)
 {
     translation t = {.pattern = pattern, .out = out};
-    clv_status status = CLV_OK;
-    while (status == CLV_OK && t.at < pattern.size) {
+    while (t.at < pattern.size) {
         if (ahead(&t, "\\"))
-            status = translate_escape(&t);
+            CLV_TRY(translate_escape(&t));
         else if (t.in_class)
-            status = translate_in_class(&t);
+            CLV_TRY(translate_in_class(&t));
         else if (ahead(&t, "["))
-            status = open_class(&t);
+            CLV_TRY(open_class(&t));
         else if (ahead(&t, "(*"))
-            status = refuse(&t, "a backtracking verb");
+            CLV_TRY(refuse(&t, "a backtracking verb"));
         else
-            status = copy(&t, 1);
+            CLV_TRY(copy(&t, 1));
     }
-    return status;
+    return CLV_OK;
 }

@@ -1,5 +1,5 @@
 #include "special.h"
-#include "utf8.h"
+#include "../base/utf8.h"
 
 #include <string.h>
 #include <utf8proc.h>

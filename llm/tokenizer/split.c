@@ -1,5 +1,5 @@
 #include "split.h"
-#include "utf8.h"
+#include "../base/utf8.h"
 
 #include <string.h>
 
@@ -110,20 +110,17 @@ static clv_status find_matches(const llm_step *step, llm_splitting *work,
     if (!step->spelled)
         return llm_regex_all(step->pattern, matcher, valid + piece.start,
                              piece.size, &work->matches);
-    clv_status status = CLV_OK;
     work->spelled.n = 0;
-    for (uint32_t i = 0; i < piece.size && status == CLV_OK; i++) {
+    for (uint32_t i = 0; i < piece.size; i++) {
         char text[2];
         uint32_t size =
             llm_vocab_spell_byte((uint8_t)work->text[piece.start + i], text);
-        status = llm_bytes_append(&work->spelled, text, size);
+        CLV_TRY(llm_bytes_append(&work->spelled, text, size));
     }
-    if (status == CLV_OK)
-        status = llm_regex_all(step->pattern, matcher, work->spelled.items,
-                               work->spelled.n, &work->matches);
-    if (status == CLV_OK)
-        unspell(work->spelled.items, &work->matches);
-    return status;
+    CLV_TRY(llm_regex_all(step->pattern, matcher, work->spelled.items,
+                          work->spelled.n, &work->matches));
+    unspell(work->spelled.items, &work->matches);
+    return CLV_OK;
 }
 
 static clv_status split_step(const llm_step *step, llm_splitting *work,
@@ -132,28 +129,25 @@ static clv_status split_step(const llm_step *step, llm_splitting *work,
     const char *valid = llm_utf8_valid(work->text, n, &work->valid);
     if (!valid)
         return CLV_ERR_NO_MEMORY;
-    clv_status status = CLV_OK;
     work->next.n = 0;
-    for (uint64_t i = 0; i < work->pieces.n && status == CLV_OK; i++) {
+    for (uint64_t i = 0; i < work->pieces.n; i++) {
         llm_span piece = work->pieces.items[i];
-        status = find_matches(step, work, matcher, valid, piece);
+        CLV_TRY(find_matches(step, work, matcher, valid, piece));
         cutter c = {.step = step, .out = &work->next, .base = piece.start};
         uint64_t at = 0;
-        for (uint64_t k = 0; k < work->matches.n && status == CLV_OK; k++) {
+        for (uint64_t k = 0; k < work->matches.n; k++) {
             llm_span match = work->matches.items[k];
             uint64_t end = (uint64_t)match.start + match.size;
-            status = cut(&c, at, match.start, false);
-            if (status == CLV_OK)
-                status = cut(&c, match.start, end, true);
+            CLV_TRY(cut(&c, at, match.start, false));
+            CLV_TRY(cut(&c, match.start, end, true));
             at = end;
         }
-        if (status == CLV_OK)
-            status = cut(&c, at, piece.size, false);
+        CLV_TRY(cut(&c, at, piece.size, false));
     }
     llm_spans swap = work->pieces;
     work->pieces = work->next;
     work->next = swap;
-    return status;
+    return CLV_OK;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -167,20 +161,15 @@ static clv_status rewrite_piece(const llm_step *step, llm_splitting *work,
     if (step->kind == LLM_STEP_PREPEND) {
         bool there = piece.size >= content.size &&
                      !memcmp(piece.data, content.data, content.size);
-        clv_status status = CLV_OK;
         if (!there && (at_start || !step->first_only))
-            status = llm_bytes_append(out, content.data, content.size);
-        if (status == CLV_OK)
-            status = llm_bytes_append(out, piece.data, piece.size);
-        return status;
+            CLV_TRY(llm_bytes_append(out, content.data, content.size));
+        return llm_bytes_append(out, piece.data, piece.size);
     }
     const char *valid = llm_utf8_valid(piece.data, piece.size, &work->valid);
     if (!valid)
         return CLV_ERR_NO_MEMORY;
-    clv_status status = llm_regex_all(step->pattern, matcher, valid, piece.size,
-                                      &work->matches);
-    if (status != CLV_OK)
-        return status;
+    CLV_TRY(llm_regex_all(step->pattern, matcher, valid, piece.size,
+                          &work->matches));
     return llm_replace(piece, &work->matches, content, out);
 }
 
@@ -189,26 +178,24 @@ static clv_status rewrite_step(const llm_step *step, llm_splitting *work,
                                llm_matcher *matcher, bool at_start, uint64_t *n)
 {
     llm_bytes *to = &work->buffers[work->text == work->buffers[0].items];
-    clv_status status = CLV_OK;
     to->n = 0;
-    for (uint64_t i = 0; i < work->pieces.n && status == CLV_OK; i++) {
+    for (uint64_t i = 0; i < work->pieces.n; i++) {
         llm_span *piece = &work->pieces.items[i];
         uint64_t start = to->n;
-        status =
-            rewrite_piece(step, work, matcher,
-                          (llm_str){work->text + piece->start, piece->size},
-                          at_start && piece->start == 0, to);
-        if (status == CLV_OK && to->n > INT32_MAX)
-            status = clv_error(CLV_ERR_LIMIT,
-                               "text of more than %d bytes once "
-                               "its spaces are spelled out; give it in smaller "
-                               "parts",
-                               INT32_MAX);
+        CLV_TRY(rewrite_piece(step, work, matcher,
+                              (llm_str){work->text + piece->start, piece->size},
+                              at_start && piece->start == 0, to));
+        if (to->n > INT32_MAX)
+            return clv_error(CLV_ERR_LIMIT,
+                             "text of more than %d bytes once "
+                             "its spaces are spelled out; give it in smaller "
+                             "parts",
+                             INT32_MAX);
         *piece = (llm_span){(uint32_t)start, (uint32_t)(to->n - start)};
     }
     work->text = to->items;
     *n = to->n;
-    return status;
+    return CLV_OK;
 }
 
 clv_status llm_split(const llm_splitter *splitter, llm_splitting *work,
@@ -219,13 +206,13 @@ clv_status llm_split(const llm_splitter *splitter, llm_splitting *work,
     if (!text.size)
         return CLV_OK;
     uint64_t n = text.size;
-    clv_status status = llm_spans_append(&work->pieces, 0, n);
-    for (uint64_t i = 0; i < splitter->n && status == CLV_OK; i++) {
+    CLV_TRY(llm_spans_append(&work->pieces, 0, n));
+    for (uint64_t i = 0; i < splitter->n; i++) {
         const llm_step *step = &splitter->items[i];
         if (step->kind == LLM_STEP_SPLIT)
-            status = split_step(step, work, matcher, n);
+            CLV_TRY(split_step(step, work, matcher, n));
         else
-            status = rewrite_step(step, work, matcher, at_start, &n);
+            CLV_TRY(rewrite_step(step, work, matcher, at_start, &n));
     }
-    return status;
+    return CLV_OK;
 }

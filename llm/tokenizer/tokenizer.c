@@ -10,7 +10,7 @@ clv_status llm_tokenizer_create(clv_tokenizer **out)
 {
     clv_tokenizer *tok = calloc(1, sizeof *tok);
     if (!tok)
-        return clv_error(CLV_ERR_NO_MEMORY, "out of memory for a tokenizer");
+        return llm_no_memory("a tokenizer");
     tok->bos = tok->eos = tok->pad = tok->model.unknown = -1;
     *out = tok;
     return CLV_OK;
@@ -33,7 +33,7 @@ static clv_status load_gguf(const char *path, clv_tokenizer **out)
 {
     llm_gguf *gguf = NULL;
     clv_status status = llm_gguf_open(path, &gguf);
-    if (status == CLV_OK)
+    if (!status)
         status = llm_tokenizer_from_gguf(gguf, out);
     llm_gguf_close(gguf);
     return status;
@@ -84,18 +84,17 @@ clv_tokenizer_info clv_tokenizer_describe(const clv_tokenizer *tok)
 
 clv_status llm_tokenizer_add_specials(clv_tokenizer *tok)
 {
-    clv_status status = CLV_OK;
-    for (uint32_t id = 0; id < tok->vocab.n && status == CLV_OK; id++) {
+    for (uint32_t id = 0; id < tok->vocab.n; id++) {
         const llm_token *token = &tok->vocab.tokens[id];
         bool control = token->type == LLM_TOKEN_CONTROL ||
                        token->type == LLM_TOKEN_UNKNOWN;
         if (control || token->type == LLM_TOKEN_USER_DEFINED)
-            status = llm_specials_add(&tok->specials,
-                                      (llm_special){.text = token->text,
-                                                    .id = (int32_t)id,
-                                                    .control = control});
+            CLV_TRY(llm_specials_add(&tok->specials,
+                                     (llm_special){.text = token->text,
+                                                   .id = (int32_t)id,
+                                                   .control = control}));
     }
-    return status;
+    return CLV_OK;
 }
 
 static bool reads_as_end(llm_str text)
@@ -160,15 +159,15 @@ static clv_status find_spelled(const clv_tokenizer *tok, llm_str left,
 {
     scratch->n = 0;
     clv_status status = llm_bytes_append(scratch, left.data, left.size);
-    if (status == CLV_OK)
+    if (!status)
         status = llm_bytes_append(scratch, right.data, right.size);
     llm_str key = {scratch->items, scratch->n};
     llm_bytes bytes = {0};
-    if (status == CLV_OK && tok->vocab.byte_level) {
+    if (!status && tok->vocab.byte_level) {
         status = llm_vocab_spelled_bytes(key, &bytes);
         key = (llm_str){bytes.items, bytes.n};
     }
-    if (status == CLV_OK)
+    if (!status)
         *id = llm_vocab_find(&tok->vocab, key.data, key.size);
     free(bytes.items);
     return status;
@@ -180,13 +179,9 @@ clv_status llm_tokenizer_add_merge(clv_tokenizer *tok, llm_str left,
 {
     const llm_str none = {0};
     int32_t ids[3];
-    clv_status status = find_spelled(tok, left, none, scratch, &ids[0]);
-    if (status == CLV_OK)
-        status = find_spelled(tok, right, none, scratch, &ids[1]);
-    if (status == CLV_OK)
-        status = find_spelled(tok, left, right, scratch, &ids[2]);
-    if (status != CLV_OK)
-        return status;
+    CLV_TRY(find_spelled(tok, left, none, scratch, &ids[0]));
+    CLV_TRY(find_spelled(tok, right, none, scratch, &ids[1]));
+    CLV_TRY(find_spelled(tok, left, right, scratch, &ids[2]));
     for (int i = 0; i < 3; i++)
         if (ids[i] < 0)
             return clv_error(CLV_ERR_NOT_FOUND,

@@ -1,5 +1,5 @@
 #include "vocab.h"
-#include "utf8.h"
+#include "../base/utf8.h"
 
 #include <string.h>
 
@@ -16,14 +16,14 @@ clv_status llm_vocab_init(llm_vocab *vocab, uint32_t n)
 {
     *vocab = (llm_vocab){0};
     memset(vocab->byte_ids, 0xff, sizeof vocab->byte_ids);
-    if (n > LLM_MAX_VOCAB)
+    if (n > LLM_MAX_TOKENS)
         return clv_error(CLV_ERR_LIMIT,
                          "vocabulary of %u tokens: at most %u "
                          "are supported",
-                         n, LLM_MAX_VOCAB);
+                         n, LLM_MAX_TOKENS);
     vocab->tokens = calloc(n ? n : 1, sizeof *vocab->tokens);
     if (!vocab->tokens)
-        return clv_error(CLV_ERR_NO_MEMORY, "out of memory for %u tokens", n);
+        return llm_no_memory("tokens");
     vocab->n = n;
     for (uint32_t i = 0; i < n; i++)
         vocab->tokens[i].type = LLM_TOKEN_NORMAL;
@@ -48,8 +48,7 @@ clv_status llm_vocab_store(llm_vocab *vocab, llm_str s, llm_str *out)
         uint64_t size = s.size > CHUNK_SIZE ? s.size : CHUNK_SIZE;
         chunk = malloc(sizeof *chunk + size);
         if (!chunk)
-            return clv_error(CLV_ERR_NO_MEMORY,
-                             "out of memory for the texts of tokens");
+            return llm_no_memory("the texts of tokens");
         *chunk = (llm_arena_chunk){.next = vocab->chunks, .size = size};
         vocab->chunks = chunk;
     }
@@ -133,9 +132,7 @@ clv_status llm_vocab_spelled_bytes(llm_str text, llm_bytes *out)
             return llm_bytes_append(out, text.data, text.size);
         }
         char c = (char)byte;
-        clv_status status = llm_bytes_append(out, &c, 1);
-        if (status != CLV_OK)
-            return status;
+        CLV_TRY(llm_bytes_append(out, &c, 1));
         i += size;
     }
     return CLV_OK;
@@ -161,14 +158,13 @@ static clv_status unspell_spaces(const llm_vocab *vocab, llm_str text,
                                  llm_bytes *out)
 {
     llm_str space = vocab->space;
-    clv_status status = CLV_OK;
-    for (uint64_t i = 0; i < text.size && status == CLV_OK;) {
+    for (uint64_t i = 0; i < text.size;) {
         bool match = space.size && text.size - i >= space.size &&
                      !memcmp(text.data + i, space.data, space.size);
-        status = llm_bytes_append(out, match ? " " : text.data + i, 1);
+        CLV_TRY(llm_bytes_append(out, match ? " " : text.data + i, 1));
         i += match ? space.size : 1;
     }
-    return status;
+    return CLV_OK;
 }
 
 static clv_status set_bytes(llm_vocab *vocab, uint32_t id, llm_bytes *scratch)
@@ -176,7 +172,6 @@ static clv_status set_bytes(llm_vocab *vocab, uint32_t id, llm_bytes *scratch)
     llm_token *token = &vocab->tokens[id];
     bool special = llm_token_is_special(token);
     scratch->n = 0;
-    clv_status status = CLV_OK;
     if (token->type == LLM_TOKEN_BYTE) {
         int byte = llm_token_byte(token->text);
         if (byte < 0)
@@ -186,20 +181,19 @@ static clv_status set_bytes(llm_vocab *vocab, uint32_t id, llm_bytes *scratch)
                              id, llm_str_show(token->text).text);
         char c = (char)byte;
         vocab->byte_ids[byte] = (int32_t)id;
-        status = llm_bytes_append(scratch, &c, 1);
+        CLV_TRY(llm_bytes_append(scratch, &c, 1));
     } else if (special ||
                (vocab->byte_level && token->type == LLM_TOKEN_USER_DEFINED)) {
         token->bytes = token->text;
         return CLV_OK;
     } else if (vocab->byte_level) {
-        status = llm_vocab_spelled_bytes(token->text, scratch);
+        CLV_TRY(llm_vocab_spelled_bytes(token->text, scratch));
         if (scratch->n == 1 && llm_token_is_mergeable(token))
             vocab->byte_ids[(uint8_t)scratch->items[0]] = (int32_t)id;
     } else {
-        status = unspell_spaces(vocab, token->text, scratch);
+        CLV_TRY(unspell_spaces(vocab, token->text, scratch));
     }
-    if (status != CLV_OK)
-        return status;
+
     return llm_vocab_store(vocab, (llm_str){scratch->items, scratch->n},
                            &token->bytes);
 }
@@ -256,10 +250,10 @@ clv_status llm_vocab_index(llm_vocab *vocab, bool byte_level, llm_str space)
     vocab->byte_level = byte_level;
     clv_status status = llm_vocab_store(vocab, space, &vocab->space);
     llm_bytes scratch = {0};
-    for (uint32_t id = 0; id < vocab->n && status == CLV_OK; id++)
+    for (uint32_t id = 0; id < vocab->n && !status; id++)
         status = set_bytes(vocab, id, &scratch);
     free(scratch.items);
-    if (status != CLV_OK)
+    if (status)
         return status;
 
     uint32_t size = 16;
@@ -267,11 +261,10 @@ clv_status llm_vocab_index(llm_vocab *vocab, bool byte_level, llm_str space)
         size *= 2;
     vocab->slots = calloc(size, sizeof *vocab->slots);
     if (!vocab->slots)
-        return clv_error(CLV_ERR_NO_MEMORY,
-                         "out of memory for the index of %u tokens", vocab->n);
+        return llm_no_memory("tokens");
     vocab->mask = size - 1;
     for (int rank = 0; rank < 3; rank++) {
-        for (uint32_t id = 0; id < vocab->n && status == CLV_OK; id++) {
+        for (uint32_t id = 0; id < vocab->n && !status; id++) {
             const llm_token *token = &vocab->tokens[id];
             if (token->text.size && rank_of(token) == rank)
                 status = insert(vocab, id);

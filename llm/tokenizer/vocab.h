@@ -43,7 +43,7 @@ typedef struct llm_vocab {
     llm_arena_chunk *chunks;
 } llm_vocab;
 
-#define LLM_MAX_VOCAB (1u << 24)
+#define LLM_MAX_TOKENS (1u << 24)
 
 /* n tokens without text, type NORMAL. */
 clv_status llm_vocab_init(llm_vocab *vocab, uint32_t n);

@@ -1,5 +1,6 @@
 #include "drafts.h"
 #include "../../core/base/error.h"
+#include "../../core/config/config.h"
 
 #include "../../core/graph/tensor.h"
 
@@ -41,15 +42,10 @@ static uint64_t memory_of(const clv_graph *graph, const clv_device *dev)
     return size > states ? size - states : 0;
 }
 
-static bool blocks(const clv_plan *plan)
-{
-    const char *sync = clv_config_get(plan->ctx->config, "core.sync");
-    return sync && !strcmp(sync, "block");
-}
-
 static void describe_devices(planner_maker *m)
 {
-    bool block = blocks(m->plan);
+    const bool block = core_config_choice(m->plan->ctx->config, "core.sync") ==
+                       CORE_SYNC_BLOCK;
     for (uint32_t d = 0; d < m->n_devices; d++) {
         clv_device *dev = planner_maker_device(m, d);
         planner_solve_device *out = &m->devices[d];

@@ -1,4 +1,5 @@
 #include "../../core/base/error.h"
+#include "../../core/config/config.h"
 #include "player.h"
 
 #include <math.h>
@@ -91,12 +92,12 @@ static clv_status wait_for_others(planner_play *play, uint32_t s, double *host)
     return CLV_OK;
 }
 
-/* Whether the host polls for what it waits for, as core/exec/exec_sync.c. */
+/* Whether the host polls for what it waits for, as core/exec/sync.c. */
 static void find_polled(planner_play *play)
 {
     const clv_plan *plan = play->plan;
-    const char *how = clv_config_get(plan->ctx->config, "core.sync");
-    const bool fast = !how || strcmp(how, "block") != 0;
+    const bool fast =
+        core_config_choice(plan->ctx->config, "core.sync") == CORE_SYNC_FAST;
     const bool spare_core = core_plan_spare_core(plan);
     for (uint32_t d = 0; d < plan->n_devices; d++)
         play->lanes[d].polled =

@@ -1,6 +1,6 @@
 /*
  * Plans over several memories. Devices with memory of their own
- * (device_memory.h) keep there what they work on; all others share the host's.
+ * (device/memory.h) keep there what they work on; all others share the host's.
  * Memory 0 is the host's, memory 1 + d that of device d of the plan.
  *
  * A value that one memory's devices use alone lies there. Any other one lies in

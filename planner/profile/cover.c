@@ -1,6 +1,7 @@
 /* Measuring what a graph needs. */
 #include "survey.h"
 #include "../../core/base/error.h"
+#include "../../core/config/config.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@ static const planner_meter_params full_meter = {.max_seconds = 0.3,
 typedef struct turn {
     planner_survey *survey;
     planner_profile_device *device;
-    planner_workloads wants; /* what is missing */
+    planner_workloads list; /* what is missing */
     planner_sample *samples;
     double *wall_ns; /* that samples took; 0: none */
     uint32_t n_samples;
@@ -88,32 +89,32 @@ void planner_profile_release(planner_profile *profile)
 /* Whether the kind of a work was sampled over the sizes of all that is wanted
  * of it. */
 static bool is_covered(const planner_profile_device *device,
-                       const planner_workloads *wants,
+                       const planner_workloads *list,
                        const core_workload *workload)
 {
     const planner_profile_kind *kind =
         planner_profile_kind_of(device, &workload->kind);
     if (!kind || !kind->has_covered)
         return false;
-    for (uint32_t i = 0; i < wants->n; i++)
-        if (core_workload_same_kind(&wants->items[i].workload, workload) &&
+    for (uint32_t i = 0; i < list->n; i++)
+        if (core_workload_same_kind(&list->items[i].workload, workload) &&
             !planner_workload_box_holds(&kind->covered,
-                                        &wants->items[i].workload))
+                                        &list->items[i].workload))
             return false;
     return true;
 }
 
-static clv_status find_missing(turn *t, const planner_workloads *wants)
+static clv_status find_missing(turn *t, const planner_workloads *list)
 {
-    t->wants.items = calloc(wants->n + 1u, sizeof *t->wants.items);
-    if (!t->wants.items)
+    t->list.items = calloc(list->n + 1u, sizeof *t->list.items);
+    if (!t->list.items)
         return core_no_memory("for a profile");
-    for (uint32_t i = 0; i < wants->n; i++) {
-        const core_workload *workload = &wants->items[i].workload;
+    for (uint32_t i = 0; i < list->n; i++) {
+        const core_workload *workload = &list->items[i].workload;
         if (!planner_profile_sample(t->device, workload) &&
             (t->each || t->survey->params->full ||
-             !is_covered(t->device, wants, workload)))
-            t->wants.items[t->wants.n++] = wants->items[i];
+             !is_covered(t->device, list, workload)))
+            t->list.items[t->list.n++] = list->items[i];
     }
     return CLV_OK;
 }
@@ -194,15 +195,15 @@ static clv_status measure_works(turn *t)
 {
     char what[CORE_DEVICE_ID_SIZE + 16];
     snprintf(what, sizeof what, "measuring %s", t->device->dev->id);
-    t->samples = calloc(t->wants.n + 1u, sizeof *t->samples);
-    t->wall_ns = calloc(t->wants.n + 1u, sizeof *t->wall_ns);
+    t->samples = calloc(t->list.n + 1u, sizeof *t->samples);
+    t->wall_ns = calloc(t->list.n + 1u, sizeof *t->wall_ns);
     clv_status status =
         t->samples && t->wall_ns ? CLV_OK : core_no_memory("for a profile");
     t->begun_ns = clv_now_ns();
-    for (uint32_t i = 0; i < t->wants.n && !status; i++) {
-        status = report(t->survey, what, (double)i / t->wants.n);
-        if (!status && is_worth(t, &t->wants.items[i].workload))
-            status = measure(t, &t->wants.items[i].workload);
+    for (uint32_t i = 0; i < t->list.n && !status; i++) {
+        status = report(t->survey, what, (double)i / t->list.n);
+        if (!status && is_worth(t, &t->list.items[i].workload))
+            status = measure(t, &t->list.items[i].workload);
     }
     return status;
 }
@@ -228,15 +229,15 @@ static clv_status measure_overheads(turn *t)
 
 static clv_status note_covered(turn *t, uint32_t i)
 {
-    const core_workload *workload = &t->wants.items[i].workload;
+    const core_workload *workload = &t->list.items[i].workload;
     planner_workload_box box;
     bool any = false;
-    for (uint32_t j = 0; j < t->wants.n; j++) {
-        if (!core_workload_same_kind(&t->wants.items[j].workload, workload))
+    for (uint32_t j = 0; j < t->list.n; j++) {
+        if (!core_workload_same_kind(&t->list.items[j].workload, workload))
             continue;
         if (j < i)
             return CLV_OK; /* done with the first one */
-        planner_workload_box_add(&box, &any, &t->wants.items[j].workload);
+        planner_workload_box_add(&box, &any, &t->list.items[j].workload);
     }
     return planner_profile_note_covered(t->device, &workload->kind, &box);
 }
@@ -258,7 +259,7 @@ static clv_status take_over(turn *t, bool complete)
     pthread_rwlock_wrlock(lock);
     for (uint32_t i = 0; i < t->n_samples && !status; i++)
         status = planner_profile_add_sample(device, &t->samples[i]);
-    for (uint32_t i = 0; i < t->wants.n && complete && !status; i++)
+    for (uint32_t i = 0; i < t->list.n && complete && !status; i++)
         status = note_covered(t, i);
     for (uint32_t i = 0; i < device->n_kinds && !status; i++)
         if (has_new_samples(t, &device->kinds[i].kind))
@@ -294,7 +295,7 @@ static clv_status measure_missing(turn *t, bool *complete)
             "measured '%s': overheads "
             "in %.0f ms, %u of %u works in %.0f ms",
             t->device->dev->id, (double)(between - begun) * 1e-6, t->n_samples,
-            t->wants.n, (double)(clv_now_ns() - between) * 1e-6);
+            t->list.n, (double)(clv_now_ns() - between) * 1e-6);
     *complete = !measured && !t->each;
     status = take_over(t, *complete);
     planner_profile_save(t->survey->profile, t->device);
@@ -304,16 +305,16 @@ static clv_status measure_missing(turn *t, bool *complete)
 static clv_status measure_device(planner_survey *s,
                                  planner_profile_device *device,
                                  const clv_graph *graph,
-                                 const planner_workloads *wants)
+                                 const planner_workloads *list)
 {
     turn t = {.survey = s, .device = device};
     bool complete = true;
-    clv_status status = find_missing(&t, wants);
-    if (!status && (t.wants.n || !device->overheads))
+    clv_status status = find_missing(&t, list);
+    if (!status && (t.list.n || !device->overheads))
         status = measure_missing(&t, &complete);
     if (!status && complete)
         status = planner_profile_note_done(device, graph, s->params->full);
-    planner_workloads_finish(&t.wants);
+    planner_workloads_finish(&t.list);
     free(t.samples);
     free(t.wall_ns);
     return status;
@@ -321,14 +322,14 @@ static clv_status measure_device(planner_survey *s,
 
 clv_status planner_survey_measure(planner_survey *s,
                                   planner_profile_device *device,
-                                  const planner_workloads *wants)
+                                  const planner_workloads *list)
 {
     turn t = {.survey = s, .device = device, .each = true};
     bool complete;
-    clv_status status = find_missing(&t, wants);
-    if (!status && t.wants.n)
+    clv_status status = find_missing(&t, list);
+    if (!status && t.list.n)
         status = measure_missing(&t, &complete);
-    planner_workloads_finish(&t.wants);
+    planner_workloads_finish(&t.list);
     free(t.samples);
     free(t.wall_ns);
     return status;
@@ -360,16 +361,17 @@ clv_status planner_survey_device(planner_survey *s, clv_device *dev,
 
 bool planner_survey_may_measure(const planner_survey *s)
 {
-    const char *when = clv_config_get(s->profile->ctx->config, "core.profile");
     return !s->params->cached &&
-           (s->params->asked || !when || strcmp(when, "off"));
+           (s->params->asked ||
+            core_config_choice(s->profile->ctx->config, "core.profile") !=
+                CORE_PROFILE_OFF);
 }
 
 static clv_status cover_device(planner_survey *s, const clv_graph *graph)
 {
     clv_device *dev = s->params->devices[s->index];
     planner_profile_device *device = NULL;
-    planner_workloads wants = {.n = 0};
+    planner_workloads list = {.n = 0};
     clv_status status = planner_survey_device(s, dev, &device);
     if (status || !planner_survey_may_measure(s) || core_device_lost(dev) ||
         planner_profile_is_done(device, graph, s->params->full))
@@ -380,11 +382,10 @@ static clv_status cover_device(planner_survey *s, const clv_graph *graph)
         return core_no_memory("for a profile");
     status = core_device_caps(dev, &view, caps);
     if (!status)
-        status =
-            planner_profile_workloads(graph, caps, s->params->full, &wants);
+        status = planner_profile_workloads(graph, caps, s->params->full, &list);
     if (!status)
-        status = measure_device(s, device, graph, &wants);
-    planner_workloads_finish(&wants);
+        status = measure_device(s, device, graph, &list);
+    planner_workloads_finish(&list);
     free(caps);
     return status;
 }

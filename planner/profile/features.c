@@ -1,7 +1,7 @@
 /*
- * What decides the time of a work, as features of a model. Sums of products of
- * sizes are what devices do: multiply, move weights, move activations, begin
- * rows. Single sizes are there for trees to split on.
+ * Features of a workload, for models of its time. Products of sizes stand for
+ * what devices do: multiply, move weights, move activations, begin rows. Single
+ * sizes are there for decision trees to split on.
  */
 #include "store.h"
 
@@ -50,12 +50,14 @@ static uint32_t of_experts(const core_workload *workload, double *x)
 
 uint32_t planner_workload_features(const core_workload *workload, double *x)
 {
-    if (workload->kind.op == CLV_OP_MATMUL)
+    switch (clv_op_class_of(workload->kind.op)) {
+    case CLV_CLASS_MATMUL:
         return of_matmul(workload, x);
-    if (workload->kind.op == CLV_OP_ATTENTION)
+    case CLV_CLASS_ATTENTION:
         return of_attention(workload, x);
-    if (workload->kind.op == CLV_OP_MATMUL_EXPERTS)
+    case CLV_CLASS_EXPERTS:
         return of_experts(workload, x);
+    }
     x[0] = (double)workload->n * (double)workload->out;
     x[1] = (double)workload->n;
     x[2] = (double)workload->out;

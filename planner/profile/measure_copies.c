@@ -5,7 +5,7 @@
  */
 #include "measure_copies.h"
 
-#include "../../core/device/device_memory.h"
+#include "../../core/device/memory.h"
 
 #include <math.h>
 #include <stdlib.h>

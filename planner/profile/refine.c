@@ -51,27 +51,27 @@ static clv_status refine_device(planner_survey *s,
 {
     clv_device *dev = s->params->devices[s->index];
     planner_profile_device *device;
-    planner_workloads wants;
-    clv_status status = gather(s, asks, n, &wants);
-    double *before = calloc(wants.n + 1u, sizeof *before);
+    planner_workloads list;
+    clv_status status = gather(s, asks, n, &list);
+    double *before = calloc(list.n + 1u, sizeof *before);
     planner_cost cost;
     if (!status && !before)
         status = clv_error(CLV_ERR_NO_MEMORY, "no memory for a profile");
-    for (uint32_t i = 0; i < wants.n && !status; i++)
-        if (planner_profile_cost(s->profile, dev, &wants.items[i].workload,
+    for (uint32_t i = 0; i < list.n && !status; i++)
+        if (planner_profile_cost(s->profile, dev, &list.items[i].workload,
                                  &cost))
             before[i] = cost.ns;
-    if (!status && wants.n)
+    if (!status && list.n)
         status = planner_survey_device(s, dev, &device);
-    if (!status && wants.n)
-        status = planner_survey_measure(s, device, &wants);
-    for (uint32_t i = 0; i < wants.n && !status; i++)
-        if (planner_profile_cost(s->profile, dev, &wants.items[i].workload,
+    if (!status && list.n)
+        status = planner_survey_measure(s, device, &list);
+    for (uint32_t i = 0; i < list.n && !status; i++)
+        if (planner_profile_cost(s->profile, dev, &list.items[i].workload,
                                  &cost) &&
             cost.measured)
             note(is_near(before[i], cost.ns), out);
     free(before);
-    planner_workloads_finish(&wants);
+    planner_workloads_finish(&list);
     return status;
 }
 

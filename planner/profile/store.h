@@ -140,7 +140,7 @@ typedef struct planner_workloads {
 clv_status planner_profile_workloads(const clv_graph *graph,
                                      const clv_op_caps *caps, bool full,
                                      planner_workloads *out);
-void planner_workloads_finish(planner_workloads *wants);
+void planner_workloads_finish(planner_workloads *list);
 
 void planner_workload_box_add(planner_workload_box *box, bool *any,
                               const core_workload *workload);

@@ -17,7 +17,7 @@ clv_status planner_survey_device(planner_survey *s, clv_device *dev,
  */
 clv_status planner_survey_measure(planner_survey *s,
                                   planner_profile_device *device,
-                                  const planner_workloads *wants);
+                                  const planner_workloads *list);
 /* Makes the meter, and gives it back. */
 clv_status planner_survey_open(planner_survey *s);
 void planner_survey_close(planner_survey *s);

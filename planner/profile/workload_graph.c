@@ -2,6 +2,7 @@
 
 #include "../../core/graph/shape.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,11 +24,15 @@ int64_t planner_workload_table_rows(const core_workload *workload)
     return rows > TABLE_LEAST ? rows : TABLE_LEAST;
 }
 
+static bool is_experts(const core_workload *workload)
+{
+    return clv_op_class_of(workload->kind.op) == CLV_CLASS_EXPERTS;
+}
+
 int64_t planner_workload_n_ids(const core_workload *workload)
 {
-    return workload->kind.op == CLV_OP_MATMUL_EXPERTS
-               ? workload->n * workload->kind.span
-               : workload->n;
+    return is_experts(workload) ? workload->n * workload->kind.span
+                                : workload->n;
 }
 
 /* As if by chance, but for the ids of a row, which lie far apart. */
@@ -45,15 +50,16 @@ static void choose_experts(const core_workload *workload, int32_t *ids)
 /* Rows all over a table, none twice; positions up to the last row in use. */
 void planner_workload_ids(const core_workload *workload, int32_t *ids)
 {
-    if (workload->kind.op == CLV_OP_MATMUL_EXPERTS) {
+    if (is_experts(workload)) {
         choose_experts(workload, ids);
         return;
     }
+    const uint32_t op_class = clv_op_class_of(workload->kind.op);
     for (int64_t i = 0; i < workload->n; i++) {
         int64_t id = i;
-        if (workload->kind.op == CLV_OP_GET_ROWS)
+        if (op_class == CLV_CLASS_GET_ROWS)
             id = i * TABLE_FACTOR + i * 5 % TABLE_FACTOR;
-        else if (workload->kind.op == CLV_OP_ATTENTION)
+        else if (op_class == CLV_CLASS_ATTENTION)
             id = workload->depth - workload->n + i;
         ids[i] = (int32_t)(id > 0 ? id : 0);
     }
@@ -153,110 +159,82 @@ static clv_value optional_vector(clv_graph *g, uint32_t dtype, int64_t n)
 static void add_operands(clv_graph *g, const core_workload *w, set *s)
 {
     const core_workload_kind *kind = &w->kind;
+    const uint32_t op_class = clv_op_class_of(kind->op);
     s->in[0] = s->in[1] = s->in[2] = s->in[3] = CLV_NO_TENSOR;
-    switch (kind->op) {
-    case CLV_OP_GET_ROWS:
+    switch (op_class) {
+    case CLV_CLASS_GET_ROWS:
         s->in[0] = matrix(g, kind, planner_workload_table_rows(w), w->out);
         s->in[1] = ids_of(g, w);
         return;
-    case CLV_OP_SET_ROWS:
+    case CLV_CLASS_SET_ROWS:
         s->in[0] = state_of(g, w, planner_workload_table_rows(w));
         s->in[1] = rows_of(g, w, w->in);
         s->in[2] = ids_of(g, w);
         return;
-    case CLV_OP_MATMUL_EXPERTS:
+    case CLV_CLASS_EXPERTS:
         add_experts(g, w, s);
         return;
-    case CLV_OP_ATTENTION:
+    case CLV_CLASS_ATTENTION:
         s->in[0] = rows_of(g, w, w->out);
         s->in[1] = state_of(g, w, w->depth);
         s->in[2] = state_of(g, w, w->depth);
         s->in[3] = ids_of(g, w);
         return;
-    default:
-        s->in[0] = rows_of(g, w, w->in);
     }
-    switch (kind->op) {
-    case CLV_OP_MATMUL:
+    s->in[0] = rows_of(g, w, w->in);
+    if (op_class == CLV_CLASS_MATMUL) {
         s->in[1] = matrix(g, kind, w->out, w->in);
         s->in[2] = optional_vector(g, kind->variant, w->out);
-        break;
-    case CLV_OP_ADD:
-    case CLV_OP_MUL:
-        s->in[1] = kind->detail ? vector(g, kind->weight_dtype, w->in)
-                                : rows_of(g, w, w->in);
-        break;
-    case CLV_OP_GLU:
-        s->in[1] = rows_of(g, w, w->in);
-        break;
-    case CLV_OP_RMS_NORM:
-    case CLV_OP_LAYER_NORM:
+    } else if (op_class == CLV_CLASS_NORM) {
         s->in[1] = vector(g, kind->weight_dtype, w->in);
         s->in[2] = optional_vector(g, kind->variant, w->in);
-        break;
-    case CLV_OP_ROPE:
+    } else if (op_class == CLV_CLASS_ROPE) {
         s->in[1] = ids_of(g, w);
         s->in[2] = vector(g, CLV_DTYPE_F32, kind->span / 2);
-        break;
-    default:
-        break;
+    } else if (op_class == CLV_CLASS_BINARY || op_class == CLV_CLASS_GATED) {
+        s->in[1] = kind->detail ? vector(g, kind->weight_dtype, w->in)
+                                : rows_of(g, w, w->in);
     }
 }
 
-static clv_value attend(clv_graph *g, const core_workload *w, const set *s)
+static clv_op_attr attributes_of(const core_workload *w)
 {
-    const clv_attention_params params = {
-        .head_dim = w->kind.variant,
-        .softcap = w->kind.detail ? SOFTCAP : 0,
-        .window = (int32_t)w->kind.span,
-    };
-    return clv_graph_attention(g, s->in[0], s->in[1], s->in[2], s->in[3],
-                               &params);
+    const core_workload_kind *kind = &w->kind;
+    const clv_op_info *info = clv_op_find(kind->op);
+    const clv_attr_field *field;
+    clv_op_attr attr = {.raw = {0}};
+    switch (clv_op_class_of(kind->op)) {
+    case CLV_CLASS_NORM:
+        attr.norm.eps = EPSILON;
+        break;
+    case CLV_CLASS_ROPE:
+        attr.rope.mode = kind->detail;
+        attr.rope.head_dim = kind->variant;
+        break;
+    case CLV_CLASS_ATTENTION:
+        attr.attention.head_dim = kind->variant;
+        attr.attention.scale = 1 / sqrtf((float)kind->variant);
+        attr.attention.softcap = kind->detail ? SOFTCAP : 0;
+        attr.attention.window = (int32_t)kind->span;
+        break;
+    case CLV_CLASS_UNARY:
+    case CLV_CLASS_GATED:
+        for (uint32_t i = 0; (field = clv_op_field(info, i)); i++)
+            clv_attr_set(&attr, field,
+                         field->type == CLV_ATTR_ENUM ? kind->variant : 1);
+        break;
+    }
+    return attr;
 }
 
 static clv_value add_node(clv_graph *g, const core_workload *w, const set *s)
 {
-    const clv_value *in = s->in;
-    const core_workload_kind *kind = &w->kind;
-    switch (kind->op) {
-    case CLV_OP_GET_ROWS:
-        return clv_graph_get_rows(g, in[0], in[1]);
-    case CLV_OP_SET_ROWS:
-        clv_graph_set_rows(g, in[0], in[1], in[2]);
-        return CLV_NO_TENSOR;
-    case CLV_OP_MATMUL:
-        return clv_graph_matmul(g, in[0], in[1], in[2]);
-    case CLV_OP_ADD:
-        return clv_graph_add(g, in[0], in[1]);
-    case CLV_OP_MUL:
-        return clv_graph_mul(g, in[0], in[1]);
-    case CLV_OP_SILU:
-        return clv_graph_silu(g, in[0]);
-    case CLV_OP_GELU:
-        return clv_graph_gelu(g, in[0]);
-    case CLV_OP_GLU:
-        return clv_graph_glu(g, in[0], in[1], kind->variant);
-    case CLV_OP_RMS_NORM:
-        return clv_graph_rms_norm(g, in[0], in[1], EPSILON);
-    case CLV_OP_LAYER_NORM:
-        return clv_graph_layer_norm(g, in[0], in[1], in[2], EPSILON);
-    case CLV_OP_ROPE:
-        return clv_graph_rope(g, in[0], in[1], in[2], kind->detail,
-                              kind->variant, 0);
-    case CLV_OP_SOFTMAX:
-        return clv_graph_softmax(g, in[0]);
-    case CLV_OP_ATTENTION:
-        return attend(g, w, s);
-    case CLV_OP_CONVERT:
-        return clv_graph_convert(g, in[0], kind->variant);
-    case CLV_OP_TOP_K:
-        return clv_graph_top_k(g, in[0], (uint32_t)w->out);
-    case CLV_OP_MATMUL_EXPERTS:
-        return clv_graph_matmul_experts(g, in[0], in[1], in[2], in[3], false);
-    default:
-        fail(g, clv_error(CLV_ERR_UNSUPPORTED, "op %u is unknown", kind->op));
-        return CLV_NO_TENSOR;
-    }
+    const clv_op_info *info = clv_op_find(w->kind.op);
+    const clv_op_attr attr = attributes_of(w);
+    const clv_tensor_desc like = {.dtype = w->kind.variant,
+                                  .dims = {0, w->out}};
+    return clv_graph_op(g, w->kind.op, &attr, s->in, info ? info->n_inputs : 0,
+                        &like);
 }
 
 static clv_status check(const core_workload *w)
@@ -264,7 +242,7 @@ static clv_status check(const core_workload *w)
     if (w->n < 1 || w->in < 1 || w->out < 1 || w->n > INT32_MAX ||
         w->in > INT32_MAX || w->out > INT32_MAX || w->depth > INT32_MAX ||
         w->kind.span > INT32_MAX ||
-        (w->kind.op == CLV_OP_ATTENTION) != (w->depth > 0))
+        (clv_op_class_of(w->kind.op) == CLV_CLASS_ATTENTION) != (w->depth > 0))
         return clv_error(CLV_ERR_INVALID, "its sizes are out of range");
     return CLV_OK;
 }

@@ -180,8 +180,8 @@ static void choose_depths(chooser *c, int64_t most)
 /* ------------------------------------------------------------------------ */
 /* Combinations                                                             */
 
-static bool add_want(planner_workloads *w, const core_workload *workload,
-                     uint32_t rank)
+static bool add_workload(planner_workloads *w, const core_workload *workload,
+                         uint32_t rank)
 {
     for (uint32_t i = 0; i < w->n; i++)
         if (core_workload_equal(&w->items[i].workload, workload)) {
@@ -229,14 +229,14 @@ static bool add_combination(chooser *c, const uint32_t *at, uint32_t rank)
         symbols[c->depth_symbol - 1] = depth > n ? depth : n;
     }
     core_workload_of(c->graph, c->index, &piece, symbols, &workload);
-    if (!add_want(c->out, &workload, rank))
+    if (!add_workload(c->out, &workload, rank))
         return false;
     core_range *channels = &piece.ranges[CORE_AXIS_CHANNELS];
     if (!channels->begin)
         return true;
     *channels = (core_range){0, channels->end - channels->begin};
     core_workload_of(c->graph, c->index, &piece, symbols, &workload);
-    return add_want(c->out, &workload, rank);
+    return add_workload(c->out, &workload, rank);
 }
 
 static bool combine(chooser *c, uint32_t axis, uint32_t *at, uint32_t rank)
@@ -264,9 +264,8 @@ static bool add_node(chooser *c)
     memset(c->axes, 0, sizeof c->axes);
     core_workload_of(c->graph, c->index, NULL, NULL, &whole);
     c->rows_symbol = find_rows_symbol(c);
-    c->depth_symbol = whole.kind.op == CLV_OP_ATTENTION
-                          ? c->node->attr.attention.rows_symbol
-                          : 0;
+    c->depth_symbol =
+        clv_op_attr_of(c->node->op, &c->node->attr, CLV_ATTR_SYMBOL);
     choose_rows(c, whole.n);
     choose_parts(c, CORE_AXIS_ROWS);
     choose_parts(c, CORE_AXIS_CHANNELS);
@@ -335,10 +334,10 @@ clv_status planner_profile_workloads(const clv_graph *graph,
     return CLV_OK;
 }
 
-void planner_workloads_finish(planner_workloads *wants)
+void planner_workloads_finish(planner_workloads *list)
 {
-    free(wants->items);
-    *wants = (planner_workloads){.n = 0};
+    free(list->items);
+    *list = (planner_workloads){.n = 0};
 }
 
 /* ------------------------------------------------------------------------ */

@@ -5,7 +5,3 @@
 
 clv_status cpu_op_caps(clv_plugin_device *dev, const clv_subgraph *graph,
                        clv_op_caps *out, uint32_t stride);
-
-/* Reads a graph's own struct and checks its arrays are there. */
-clv_status cpu_graph_read(const clv_host_api *host, const clv_subgraph *graph,
-                          clv_subgraph *out);

@@ -1,9 +1,6 @@
 #include "device.h"
-#include "host.h"
 #include "machine.h"
-#include "memory.h"
-
-#include <cleave/plugin_util.h>
+#include "thread.h"
 
 #include <inttypes.h>
 #include <stdalign.h>
@@ -14,21 +11,18 @@
 clv_status cpu_instance_create(const clv_host_api *host,
                                clv_plugin_instance **out)
 {
-    clv_status status = cpu_check_chain(host, &host->header);
-    if (status)
-        return status;
-    clv_plugin_instance *inst =
-        cpu_alloc(host, sizeof *inst, alignof(clv_plugin_instance));
+    CLV_TRY(clv_check_chain(host, host));
+    clv_plugin_instance *inst = clv_new(host, sizeof *inst);
     if (!inst)
-        return cpu_no_memory(host, "an instance", sizeof *inst);
+        return CLV_ERR_NO_MEMORY;
     inst->host = host;
-    status = cpu_setups_read(host, &inst->setups, &inst->n_setups);
+    clv_status status = cpu_setups_read(host, &inst->setups, &inst->n_setups);
     if (!status)
         status = cpu_dispatch(host, host->option(host->host, "features"),
                               &inst->kernels, &inst->level);
     if (status) {
-        cpu_free(host, inst->setups);
-        cpu_free(host, inst);
+        clv_free(host, inst->setups);
+        clv_free(host, inst);
         return status;
     }
     *out = inst;
@@ -37,9 +31,9 @@ clv_status cpu_instance_create(const clv_host_api *host,
 
 static void stop_threads(clv_plugin_device *dev)
 {
-    cpu_queue_destroy(dev->queue);
+    if (dev->base.queue)
+        clv_queue_stop(dev->base.queue);
     cpu_pool_destroy(dev->pool);
-    dev->queue = NULL;
     dev->pool = NULL;
 }
 
@@ -56,8 +50,8 @@ void cpu_instance_destroy(clv_plugin_instance *inst)
         return;
     while (inst->devices)
         cpu_device_close(inst->devices);
-    cpu_free(inst->host, inst->setups);
-    cpu_free(inst->host, inst);
+    clv_free(inst->host, inst->setups);
+    clv_free(inst->host, inst);
 }
 
 /* The machine's, and the cores where they are not all. */
@@ -85,7 +79,7 @@ static void describe(const clv_plugin_instance *inst, const cpu_setup *setup,
         CLV_DEVICE_FLAG_STORE | CLV_DEVICE_FLAG_WAIT | CLV_DEVICE_SOFTWARE;
     memcpy(info->uuid, CLV_UUID_HOST, sizeof info->uuid);
     info->clock = CLV_CLOCK_REAL;
-    info->n_mem_types = CPU_MEM_TYPES;
+    info->n_mem_types = 1;
     info->memory_size = cpu_memory_size();
     info->memory_free = cpu_memory_free();
     info->units = setup->threads;
@@ -99,17 +93,22 @@ clv_status cpu_enumerate(clv_plugin_instance *inst, uint32_t *count,
     for (uint32_t i = 0; out && i < room && i < inst->n_setups; i++) {
         clv_device_info info;
         describe(inst, &inst->setups[i], &info);
-        cpu_write((char *)out + (size_t)i * stride, &info, sizeof info);
+        clv_write(clv_at(out, i, stride), &info, sizeof info);
     }
     return CLV_OK;
 }
 
 static clv_status start_threads(clv_plugin_device *dev)
 {
-    clv_status status = cpu_pool_create(dev->host, dev->setup, &dev->pool);
-    return status ? status
-                  : cpu_queue_create(dev->host, dev->kernels, dev->pool,
-                                     dev->trace, dev->setup, &dev->queue);
+    const clv_host_api *host = dev->base.host;
+    CLV_TRY(cpu_pool_create(host, dev->setup, &dev->pool));
+    CLV_TRY(clv_queue_new(host, 0, &cpu_queue_fns, dev, &dev->base));
+    clv_queue *queue = dev->base.queue;
+    queue->poll_ns = dev->setup->poll_ns;
+    CLV_TRY(cpu_thread_start(host, dev->setup, 0, clv_queue_main, queue,
+                             &queue->thread));
+    queue->started = 1;
+    return CLV_OK;
 }
 
 clv_status cpu_device_open(clv_plugin_instance *inst, uint32_t index,
@@ -117,17 +116,16 @@ clv_status cpu_device_open(clv_plugin_instance *inst, uint32_t index,
 {
     const clv_host_api *host = inst->host;
     if (index >= inst->n_setups)
-        return cpu_error(host, CLV_ERR_NOT_FOUND,
-                         "cpu: no device %" PRIu32 ", there are %" PRIu32
-                         "; count them from 0",
-                         index, inst->n_setups);
-    clv_plugin_device *dev =
-        cpu_alloc(host, sizeof *dev, alignof(clv_plugin_device));
+        return clv_fail(host, CLV_ERR_NOT_FOUND,
+                        "cpu: no device %" PRIu32 ", there are %" PRIu32
+                        "; count them from 0",
+                        index, inst->n_setups);
+    clv_plugin_device *dev = clv_new(host, sizeof *dev);
     if (!dev)
-        return cpu_no_memory(host, "a device", sizeof *dev);
+        return CLV_ERR_NO_MEMORY;
+    dev->base.host = host;
     dev->inst = inst;
     dev->setup = &inst->setups[index];
-    dev->host = host;
     dev->kernels = &inst->kernels;
     dev->next = inst->devices;
     inst->devices = dev;
@@ -151,25 +149,15 @@ void cpu_device_close(clv_plugin_device *dev)
         link = &(*link)->next;
     *link = dev->next;
     stop_threads(dev);
+    clv_queue_destroy(dev->base.queue);
     cpu_trace_destroy(dev->trace);
-    cpu_free(dev->host, dev);
+    cpu_scratch_free(dev->base.host, &dev->scratch);
+    clv_free(dev->base.host, dev);
 }
 
-clv_status cpu_fault_inject(clv_plugin_device *dev, uint32_t fault)
+clv_status cpu_submit(clv_plugin_device *dev, const clv_submit *submit)
 {
-    if (fault != CLV_FAULT_LOST && fault != CLV_FAULT_HANG)
-        return cpu_error(dev->host, CLV_ERR_UNSUPPORTED,
-                         "cpu: fault %" PRIu32 " is not known, 1 and 2 are",
-                         fault);
-    cpu_queue_inject(dev->queue, fault);
-    return CLV_OK;
-}
-
-clv_status cpu_device_usable(const clv_plugin_device *dev)
-{
-    if (!cpu_queue_lost(dev->queue))
-        return CLV_OK;
-    return cpu_error(dev->host, CLV_ERR_DEVICE_LOST,
-                     "cpu: the device is lost, by a fault that was injected; "
-                     "close it");
+    if (submit->correlation)
+        CLV_TRY(cpu_trace_reserve(dev->trace));
+    return clv_queue_submit(dev, submit);
 }

@@ -1,13 +1,14 @@
 /*
- * Instance and device. The instance owns the setups of its devices and the
- * kernels they share; a device owns its pool and queue. Buffers, programs and
- * timelines only borrow the device.
+ * Instance and devices. The instance owns the setups of its devices and the
+ * kernels that they share. A device owns its pool and its queue; buffers,
+ * programs and timelines refer to it. The queue's thread is worker 0 of the
+ * pool.
  */
 #pragma once
 
 #include "dispatch.h"
 #include "pool.h"
-#include "queue.h"
+#include "run.h"
 #include "setup.h"
 #include "trace.h"
 
@@ -21,14 +22,14 @@ struct clv_plugin_instance {
 };
 
 struct clv_plugin_device {
+    clv_device_base base; /* the host, and the queue */
     clv_plugin_instance *inst;
     const cpu_setup *setup; /* the instance's */
-    const clv_host_api *host;
     const cpu_kernels *kernels;
     clv_plugin_device *next;
     cpu_trace *trace;
     cpu_pool *pool;
-    cpu_queue *queue;
+    cpu_scratch scratch;
 };
 
 /* plugin.c's parts of the table. */
@@ -41,7 +42,5 @@ clv_status cpu_enumerate(clv_plugin_instance *inst, uint32_t *count,
 clv_status cpu_device_open(clv_plugin_instance *inst, uint32_t index,
                            clv_plugin_device **out);
 void cpu_device_close(clv_plugin_device *dev);
-clv_status cpu_fault_inject(clv_plugin_device *dev, uint32_t fault);
-
-/* The error of a device that was lost, or CLV_OK. */
-clv_status cpu_device_usable(const clv_plugin_device *dev);
+/* As clv_queue_submit(), with memory for the records of a traced submit. */
+clv_status cpu_submit(clv_plugin_device *dev, const clv_submit *submit);

@@ -1,5 +1,6 @@
 #include "dispatch.h"
-#include "host.h"
+
+#include <cleave/plugin_util.h>
 
 #include <string.h>
 
@@ -31,26 +32,24 @@ static clv_status pick_level(const clv_host_api *host, const char *features,
         if (strcmp(features, cpu_level_name(i)))
             continue;
         if (i > best)
-            return cpu_error(host, CLV_ERR_UNSUPPORTED,
-                             "cpu: option features: this machine has no %s, "
-                             "its best is %s; say auto or %s",
-                             features, cpu_level_name(best),
-                             cpu_level_name(best));
+            return clv_fail(host, CLV_ERR_UNSUPPORTED,
+                            "cpu: option features: this machine has no %s, "
+                            "its best is %s; say auto or %s",
+                            features, cpu_level_name(best),
+                            cpu_level_name(best));
         *level = i;
         return CLV_OK;
     }
-    return cpu_error(host, CLV_ERR_INVALID,
-                     "cpu: option features: '%s' is not one of auto, ref, "
-                     "avx2, avx512, avx512vnni",
-                     features);
+    return clv_fail(host, CLV_ERR_INVALID,
+                    "cpu: option features: '%s' is not one of auto, ref, "
+                    "avx2, avx512, avx512vnni",
+                    features);
 }
 
 clv_status cpu_dispatch(const clv_host_api *host, const char *features,
                         cpu_kernels *table, cpu_level *level)
 {
-    clv_status status = pick_level(host, features, level);
-    if (status)
-        return status;
+    CLV_TRY(pick_level(host, features, level));
     memset(table, 0, sizeof *table);
     cpu_kernels_ref(table);
 #ifdef CPU_X86

@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* The text behind "key :" in a file of such lines. */
@@ -50,11 +49,4 @@ uint64_t cpu_memory_free(void)
         sscanf(text, "%llu", &kib) != 1)
         return 0;
     return (uint64_t)kib * 1024;
-}
-
-uint64_t cpu_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }

@@ -9,6 +9,3 @@ void cpu_machine_name(char *out, size_t size);
 /* Bytes of memory; 0 where unknown. */
 uint64_t cpu_memory_size(void);
 uint64_t cpu_memory_free(void);
-
-/* Monotonic nanoseconds: the device's clock. */
-uint64_t cpu_now(void);

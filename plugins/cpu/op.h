@@ -9,9 +9,11 @@
 /* A node of a program. */
 typedef struct cpu_step {
     const cpu_op *op;
+    const char *name; /* of the op */
     clv_op_attr attr;
-    uint32_t node;                                     /* in the subgraph */
-    uint32_t in[CLV_MAX_INPUTS], out[CLV_MAX_OUTPUTS]; /* tensors */
+    uint32_t node;                /* in the subgraph */
+    uint32_t in[CLV_OP_OPERANDS]; /* tensors; CLV_NO_TENSOR: absent */
+    uint32_t out[1];
     bool reuse; /* what the op shares was made by an earlier step */
 } cpu_step;
 
@@ -42,9 +44,8 @@ typedef struct cpu_run {
 } cpu_run;
 
 struct cpu_op {
-    const char *name;
-    uint32_t min_inputs, max_inputs, outputs;
-    /* Judges the node; fills caps beyond the defaults. */
+    /* Checks limits of its own, with clv_node_no(); fills caps beyond the
+     * defaults. */
     bool (*check)(cpu_check *check);
     void (*run)(const cpu_run *run, const cpu_step *step);
     /* NULL, with the next one: shares nothing. */
@@ -85,10 +86,10 @@ static inline const float *cpu_run_scales(const cpu_run *run, uint32_t tensor,
     *stride = 0;
     if (!t->quant)
         return NULL;
-    cpu_run_shape(run, t->scales, &shape);
+    cpu_run_shape(run, t->quant_scales - 1, &shape);
     if (t->quant != CLV_QUANT_PER_TENSOR)
         *stride = shape.strides[0] / (int64_t)sizeof(float);
-    return run->data[t->scales];
+    return run->data[t->quant_scales - 1];
 }
 
 /* Row i of rows, as floats. */

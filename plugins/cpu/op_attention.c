@@ -78,44 +78,14 @@ static void run_attention(const cpu_run *run, const cpu_step *step)
                  attention_chunk, &t);
 }
 
-static bool check_heads(cpu_check *c, uint32_t head_dim)
-{
-    const cpu_tensor *q = &c->in[0], *k = &c->in[1];
-    if (head_dim < 1 || head_dim > CPU_MAX_HEAD_DIM)
-        return cpu_no(c, "head_dim %u is not in 1..%d", head_dim,
-                      CPU_MAX_HEAD_DIM);
-    if (q->symbols[1] || k->symbols[1] || !q->dims[1] || !k->dims[1] ||
-        q->dims[1] % head_dim || k->dims[1] % head_dim ||
-        q->dims[1] % k->dims[1])
-        return cpu_no(c, "q and k are not whole heads and groups of %u",
-                      head_dim);
-    return true;
-}
-
 static bool check_attention(cpu_check *c)
 {
-    const uint32_t f32 = CPU_BIT(CLV_DTYPE_F32);
-    const uint32_t cache = f32 | CPU_BIT(CLV_DTYPE_F16);
-    const cpu_tensor *q = &c->in[0], *k = &c->in[1], *v = &c->in[2];
-    if (!cpu_need(c, q, "q", f32, 2) || !cpu_need(c, k, "k", cache, 2) ||
-        !cpu_need(c, v, "v", cache, 2) ||
-        !cpu_need(c, &c->in[3], "pos", CPU_BIT(CLV_DTYPE_I32), 1) ||
-        !cpu_need(c, &c->out[0], "output 0", f32, 2))
-        return false;
-    if (k->dtype != v->dtype || !cpu_tensor_same_dims(k, v) ||
-        k->dense != v->dense || (!k->dense && k->strides[0] != v->strides[0]))
-        return cpu_no(c, "k and v differ in dtype, dimensions or strides");
-    if (!cpu_tensor_same_dims(q, &c->out[0]) ||
-        !cpu_tensor_same_dim(q, 0, &c->in[3], 0))
-        return cpu_no(c, "output 0 is not as q, or pos has not one entry a "
-                         "query");
-    if (!check_heads(c, c->node.attr.attention.head_dim))
-        return false;
-    if (c->node.attr.attention.window < 0)
-        return cpu_no(c, "window %d is negative",
-                      (int)c->node.attr.attention.window);
-    if (c->node.attr.attention.rows_symbol > c->n_symbols)
-        return cpu_no(c, "rows_symbol names no symbol");
+    const cpu_tensor *q = &c->n.in[0], *k = &c->n.in[1], *v = &c->n.in[2];
+    if (c->n.node.attr.attention.head_dim > CPU_MAX_HEAD_DIM)
+        return clv_node_no(&c->n, "head_dim %u is not in 1..%d",
+                           c->n.node.attr.attention.head_dim, CPU_MAX_HEAD_DIM);
+    if (k->strides[0] != v->strides[0])
+        return clv_node_no(&c->n, "k and v differ in strides");
     c->caps.split_axes = CLV_SPLIT_SEQUENCE | CLV_SPLIT_HEADS;
     c->caps.split_granularity[3] = q->dims[1] / k->dims[1];
     return true;
@@ -202,31 +172,10 @@ static uint64_t rope_share_size(const cpu_run *run, const cpu_step *step)
 
 static bool check_rope(cpu_check *c)
 {
-    const uint32_t f32 = CPU_BIT(CLV_DTYPE_F32);
-    const cpu_tensor *x = &c->in[0], *freq = &c->in[2];
-    int64_t head_dim = c->node.attr.rope.head_dim;
-    if (!cpu_need(c, x, "x", f32, 2) ||
-        !cpu_need(c, &c->in[1], "pos", CPU_BIT(CLV_DTYPE_I32), 1) ||
-        !cpu_need(c, freq, "inv_freq", f32, 1) ||
-        !cpu_need(c, &c->out[0], "output 0", f32, 2))
-        return false;
-    if (!cpu_tensor_same_dims(x, &c->out[0]) ||
-        !cpu_tensor_same_dim(x, 0, &c->in[1], 0))
-        return cpu_no(c, "output 0 is not as x, or pos has not one entry a "
-                         "row");
-    if (!head_dim || x->symbols[1] || x->dims[1] % head_dim)
-        return cpu_no(c, "x is not whole heads of %u",
-                      c->node.attr.rope.head_dim);
-    if (freq->symbols[0] || freq->dims[0] < 1 || freq->dims[0] > head_dim / 2)
-        return cpu_no(c, "inv_freq must have 1 to head_dim / 2 entries");
-    if (c->node.attr.rope.mode > CLV_ROPE_PAIRS)
-        return cpu_no(c, "mode %u is not known", c->node.attr.rope.mode);
     c->caps.alias_inputs = 1;
     c->caps.split_axes = CLV_SPLIT_SEQUENCE | CLV_SPLIT_HEADS;
     return true;
 }
 
-const cpu_op cpu_op_attention = {"attention",   4,    4,   1, check_attention,
-                                 run_attention, NULL, NULL};
-const cpu_op cpu_op_rope = {"rope",     3,        3,          1,
-                            check_rope, run_rope, rope_share, rope_share_size};
+const cpu_op cpu_op_attention = {check_attention, run_attention, NULL, NULL};
+const cpu_op cpu_op_rope = {check_rope, run_rope, rope_share, rope_share_size};

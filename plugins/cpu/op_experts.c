@@ -266,75 +266,24 @@ static void run_experts(const cpu_run *run, const cpu_step *step)
 /* ------------------------------------------------------------------------ */
 /* What is taken                                                             */
 
-/* Whether `wide` is as wide as parts of c, by times. */
-static bool is_times(const cpu_tensor *wide, int64_t c, int64_t times)
+static bool check_experts(cpu_check *c)
 {
-    int64_t all;
-    return !wide->symbols[1] && !__builtin_mul_overflow(c, times, &all) &&
-           wide->dims[1] == all;
-}
-
-static bool check_weights(cpu_check *c)
-{
-    const cpu_tensor *w = &c->in[1], *ids = &c->in[2];
+    const cpu_tensor *w = &c->n.in[1], *ids = &c->n.in[2];
     int64_t places;
-    for (uint32_t i = 0; i < 3; i++)
-        if (w->symbols[i])
-            return cpu_no(c, "w's dimensions must be fixed");
-    if (ids->symbols[1])
-        return cpu_no(c, "the number of ids of a row must be fixed");
     if (w->dims[0] >= INT32_MAX || w->dims[2] > UINT32_MAX ||
         __builtin_mul_overflow(ids->dims[0], ids->dims[1], &places) ||
         places > INT32_MAX - w->dims[0] - 2)
-        return cpu_no(c,
-                      "%lld experts of rows of %lld, %lld by %lld ids; ids "
-                      "and experts are 2^31 at most, and rows 2^32",
-                      (long long)w->dims[0], (long long)w->dims[2],
-                      (long long)ids->dims[0], (long long)ids->dims[1]);
-    return true;
-}
-
-static bool check_scores(cpu_check *c)
-{
-    const cpu_tensor *scores = &c->in[3];
-    if (!c->has[3])
-        return !c->node.attr.experts.normalised ||
-               cpu_no(c, "normalised, without scores");
-    if (!cpu_need(c, scores, "the scores", CPU_BIT(CLV_DTYPE_F32), 2))
-        return false;
-    if (!cpu_tensor_same_dim(scores, 0, &c->in[0], 0) ||
-        !cpu_tensor_same_dim(scores, 1, &c->in[1], 0))
-        return cpu_no(c, "the scores are not [rows of x, experts]");
-    if (c->node.attr.experts.normalised > 1)
-        return cpu_no(c, "normalised is %u, not 0 or 1",
-                      c->node.attr.experts.normalised);
-    return true;
-}
-
-static bool check_experts(cpu_check *c)
-{
-    const uint32_t f32 = CPU_BIT(CLV_DTYPE_F32);
-    const cpu_tensor *x = &c->in[0], *w = &c->in[1], *ids = &c->in[2];
-    const cpu_tensor *y = &c->out[0];
-    if (!cpu_need(c, x, "x", f32, 2) || !cpu_need(c, w, "w", CPU_REALS, 3) ||
-        !cpu_need(c, ids, "the ids", CPU_BIT(CLV_DTYPE_I32), 2) ||
-        !cpu_need(c, y, "y", f32, 2) || !check_weights(c) || !check_scores(c))
-        return false;
-    if (!cpu_tensor_same_dim(x, 0, ids, 0) || !cpu_tensor_same_dim(x, 0, y, 0))
-        return cpu_no(c, "x, the ids and y differ in rows");
-    if (!is_times(x, w->dims[2], 1) && !is_times(x, w->dims[2], ids->dims[1]))
-        return cpu_no(c,
-                      "x has %lld channels, w takes %lld, once or for each "
-                      "of %lld ids",
-                      (long long)x->dims[1], (long long)w->dims[2],
-                      (long long)ids->dims[1]);
-    if (!is_times(y, w->dims[1], c->has[3] ? 1 : ids->dims[1]))
-        return cpu_no(c, "y is not as wide as what comes out");
+        return clv_node_no(
+            &c->n,
+            "%lld experts of rows of %lld, %lld by %lld ids; ids and experts "
+            "are 2^31 at most, and rows 2^32",
+            (long long)w->dims[0], (long long)w->dims[2],
+            (long long)ids->dims[0], (long long)ids->dims[1]);
     c->caps.split_axes = CLV_SPLIT_SEQUENCE;
     if (find_prepare(c->kernels, w))
         c->caps.error_class = CLV_ERROR_Q8;
     return true;
 }
 
-const cpu_op cpu_op_matmul_experts = {
-    "matmul_experts", 3, 4, 1, check_experts, run_experts, share, share_size};
+const cpu_op cpu_op_matmul_experts = {check_experts, run_experts, share,
+                                      share_size};

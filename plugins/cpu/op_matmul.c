@@ -138,20 +138,7 @@ static uint64_t share_size(const cpu_run *run, const cpu_step *step)
 
 static bool check_matmul(cpu_check *c)
 {
-    const uint32_t f32 = CPU_BIT(CLV_DTYPE_F32);
-    const cpu_tensor *x = &c->in[0], *w = &c->in[1], *y = &c->out[0];
-    if (!cpu_need(c, x, "x", f32, 2) || !cpu_need(c, w, "w", CPU_WEIGHTS, 2) ||
-        !cpu_need(c, y, "y", f32, 2) ||
-        (c->has[2] && !cpu_need(c, &c->in[2], "the bias", f32, 1)))
-        return false;
-    if (w->symbols[0] || w->symbols[1])
-        return cpu_no(c, "w's dimensions must be fixed");
-    if (!cpu_tensor_same_dim(x, 1, w, 1))
-        return cpu_no(c, "x and w differ in input channels");
-    if (!cpu_tensor_same_dim(x, 0, y, 0) || !cpu_tensor_same_dim(w, 0, y, 1) ||
-        (c->has[2] && !cpu_tensor_same_dim(&c->in[2], 0, y, 1)))
-        return cpu_no(c, "y is not [rows of x, rows of w], or the bias not as "
-                         "long");
+    const cpu_tensor *w = &c->n.in[1];
     c->caps.split_axes =
         CLV_SPLIT_ROWS | CLV_SPLIT_SEQUENCE | CLV_SPLIT_CHANNELS;
     /* Pieces of whole blocks are as fast as the whole. */
@@ -164,5 +151,4 @@ static bool check_matmul(cpu_check *c)
     return true;
 }
 
-const cpu_op cpu_op_matmul = {"matmul",     2,          3,     1,
-                              check_matmul, run_matmul, share, share_size};
+const cpu_op cpu_op_matmul = {check_matmul, run_matmul, share, share_size};

@@ -3,8 +3,6 @@
 #include "device.h"
 #include "memory.h"
 #include "program.h"
-#include "submit.h"
-#include "timeline.h"
 #include "trace.h"
 
 #define OPTION(type_, ...)                                                     \
@@ -59,22 +57,22 @@ static const clv_plugin_api api = {
     .op_caps = cpu_op_caps,
     .buffer_alloc = cpu_buffer_alloc,
     .buffer_import = cpu_buffer_import,
-    .buffer_free = cpu_buffer_free,
-    .buffer_map = cpu_buffer_map,
-    .buffer_unmap = cpu_buffer_unmap,
-    .timeline_create = cpu_timeline_create,
-    .timeline_destroy = cpu_timeline_destroy,
-    .timeline_query = cpu_timeline_query,
-    .timeline_signal = cpu_timeline_signal,
-    .timeline_fail = cpu_timeline_fail,
-    .timeline_wait = cpu_timeline_wait,
+    .buffer_free = clv_buffer_free,
+    .buffer_map = clv_buffer_map,
+    .buffer_unmap = clv_buffer_unmap,
+    .timeline_create = clv_timeline_create,
+    .timeline_destroy = clv_timeline_destroy,
+    .timeline_query = clv_timeline_query,
+    .timeline_signal = clv_timeline_signal,
+    .timeline_fail = clv_timeline_fail,
+    .timeline_wait = clv_timeline_wait,
     .program_compile = cpu_program_compile,
     .program_info = cpu_program_info,
-    .program_destroy = cpu_program_destroy,
+    .program_destroy = clv_program_destroy,
     .submit = cpu_submit,
     .trace_read = cpu_trace_read,
     .calibrate = cpu_trace_calibrate,
-    .fault_inject = cpu_fault_inject,
+    .fault_inject = clv_fault_inject,
 };
 
 CLV_PLUGIN_MANIFEST("name = cpu\n"

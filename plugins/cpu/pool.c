@@ -1,10 +1,9 @@
 #include "pool.h"
-#include "host.h"
 #include "kernels.h"
-#include "spin.h"
 #include "thread.h"
 
-#include <pthread.h>
+#include <cleave/plugin_queue.h>
+
 #include <stdalign.h>
 #include <stdatomic.h>
 
@@ -81,14 +80,14 @@ static void *worker_main(void *ctx)
 {
     member *self = ctx;
     cpu_pool *pool = self->pool;
-    cpu_spin spin = {0};
+    clv_spin spin = {0};
     while (!atomic_load_explicit(&pool->stop, memory_order_relaxed)) {
         if (atomic_load_explicit(&pool->unclaimed, memory_order_relaxed)) {
             work(pool, self->index);
-            spin = (cpu_spin){0};
-        } else if (!cpu_spin_once(&spin, pool->setup->poll_ns)) {
+            spin = (clv_spin){0};
+        } else if (!clv_spin_once(&spin, pool->setup->poll_ns)) {
             sleep_for_work(pool);
-            spin = (cpu_spin){0};
+            spin = (clv_spin){0};
         }
     }
     return NULL;
@@ -96,9 +95,9 @@ static void *worker_main(void *ctx)
 
 static void await_done(cpu_pool *pool)
 {
-    cpu_spin spin = {0};
+    clv_spin spin = {0};
     while (atomic_load_explicit(&pool->unfinished, memory_order_acquire))
-        if (!cpu_spin_once(&spin, pool->setup->poll_ns))
+        if (!clv_spin_once(&spin, pool->setup->poll_ns))
             break;
     if (!atomic_load(&pool->unfinished))
         return;
@@ -135,11 +134,8 @@ static clv_status start_workers(cpu_pool *pool)
 {
     for (uint32_t i = 1; i < pool->setup->threads; i++) {
         pool->workers[i] = (member){.pool = pool, .index = i};
-        clv_status status =
-            cpu_thread_start(pool->host, pool->setup, i, worker_main,
-                             &pool->workers[i], &pool->workers[i].thread);
-        if (status)
-            return status;
+        CLV_TRY(cpu_thread_start(pool->host, pool->setup, i, worker_main,
+                                 &pool->workers[i], &pool->workers[i].thread));
         pool->started++;
     }
     return CLV_OK;
@@ -148,9 +144,9 @@ static clv_status start_workers(cpu_pool *pool)
 clv_status cpu_pool_create(const clv_host_api *host, const cpu_setup *setup,
                            cpu_pool **out)
 {
-    cpu_pool *pool = cpu_alloc(host, sizeof *pool, alignof(cpu_pool));
+    cpu_pool *pool = clv_new(host, sizeof *pool);
     if (!pool)
-        return cpu_no_memory(host, "the thread pool", sizeof *pool);
+        return CLV_ERR_NO_MEMORY;
     pool->host = host;
     pool->setup = setup;
     pthread_mutex_init(&pool->lock, NULL);
@@ -158,14 +154,11 @@ clv_status cpu_pool_create(const clv_host_api *host, const cpu_setup *setup,
     pthread_cond_init(&pool->done, NULL);
 
     uint64_t size = (uint64_t)setup->threads * CPU_SCRATCH_SIZE;
-    clv_status status;
     pool->scratch = host->alloc(host->host, size, 64);
-    pool->workers = cpu_alloc(host, setup->threads * sizeof *pool->workers,
-                              alignof(member));
-    if (pool->scratch && pool->workers)
-        status = start_workers(pool);
-    else
-        status = cpu_no_memory(host, "the threads' scratch", size);
+    pool->workers = clv_new(host, setup->threads * sizeof *pool->workers);
+    clv_status status = !pool->scratch   ? clv_no_memory(host, size)
+                        : !pool->workers ? CLV_ERR_NO_MEMORY
+                                         : start_workers(pool);
     if (status) {
         cpu_pool_destroy(pool);
         return status;
@@ -188,9 +181,9 @@ void cpu_pool_destroy(cpu_pool *pool)
     pthread_cond_destroy(&pool->wake);
     pthread_mutex_destroy(&pool->lock);
     const clv_host_api *host = pool->host;
-    cpu_free(host, pool->workers);
-    cpu_free(host, pool->scratch);
-    cpu_free(host, pool);
+    clv_free(host, pool->workers);
+    clv_free(host, pool->scratch);
+    clv_free(host, pool);
 }
 
 uint32_t cpu_pool_threads(const cpu_pool *pool)

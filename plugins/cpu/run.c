@@ -1,6 +1,6 @@
 #include "run.h"
-#include "host.h"
-#include "machine.h"
+#include "device.h"
+#include "program.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,108 +8,128 @@
 
 #define PIECE ((uint64_t)1 << 20) /* bytes a thread copies at a time */
 
-static bool grow_region(cpu_runner *r, int region, uint64_t size)
+static clv_status check_command(void *ctx, const clv_command *c)
 {
-    if (size <= r->sizes[region])
-        return true;
-    cpu_free(r->host, r->regions[region]);
-    r->sizes[region] = 0;
-    r->regions[region] = r->host->alloc(r->host->host, size, 64);
-    if (!r->regions[region])
-        return false;
-    r->sizes[region] = size;
-    return true;
+    clv_plugin_device *dev = ctx;
+    return c->kind == CLV_COMMAND_RUN ? clv_program_check(c)
+                                      : clv_buffer_check(dev->base.host, c);
 }
 
-static clv_status run_program(cpu_runner *r, const cpu_job *job, uint32_t index,
-                              char *message, size_t size)
+/* The block's content is lost. */
+static void *grow(clv_plugin_device *dev, int block, uint64_t size,
+                  char *message)
 {
-    const cpu_command *command = &job->commands[index];
-    const clv_plugin_program *prog = command->program;
-    cpu_run run = {.kernels = r->kernels,
-                   .pool = r->pool,
-                   .tensors = prog->tensors,
-                   .data = command->data,
-                   .symbols = command->symbols};
+    const clv_host_api *host = dev->base.host;
+    cpu_scratch *s = &dev->scratch;
+    if (size <= s->sizes[block])
+        return s->blocks[block];
+    clv_free(host, s->blocks[block]);
+    s->blocks[block] = host->alloc(host->host, size, 64);
+    s->sizes[block] = s->blocks[block] ? size : 0;
+    if (!s->blocks[block])
+        snprintf(message, CLV_MESSAGE_SIZE,
+                 "cpu: no memory for scratch of %" PRIu64
+                 " bytes; use shorter batches",
+                 size);
+    return s->blocks[block];
+}
+
+static clv_status run_program(clv_plugin_device *dev, const clv_submit *submit,
+                              uint32_t index, char *message)
+{
+    const clv_command *c = &submit->commands[index];
+    const clv_plugin_program *prog = c->program;
+    char **data = grow(dev, CPU_REGION_COUNT,
+                       prog->base.n_tensors * sizeof *data, message);
+    if (!data)
+        return CLV_ERR_NO_MEMORY;
+    clv_program_resolve(c, data);
+    cpu_run run = {.kernels = dev->kernels,
+                   .pool = dev->pool,
+                   .tensors = prog->base.tensors,
+                   .data = (void *const *)(void *)data,
+                   .symbols = c->symbols};
     uint64_t sizes[CPU_REGION_COUNT];
     cpu_program_regions(prog, &run, sizes);
     for (int i = 0; i < CPU_REGION_COUNT; i++) {
-        if (!grow_region(r, i, sizes[i])) {
-            snprintf(message, size,
-                     "cpu: no memory for scratch of %" PRIu64
-                     " bytes; use shorter batches",
-                     sizes[i]);
+        run.regions[i] = grow(dev, i, sizes[i], message);
+        if (!run.regions[i] && sizes[i])
             return CLV_ERR_NO_MEMORY;
-        }
-        run.regions[i] = r->regions[i];
     }
     for (uint32_t i = 0; i < prog->n_steps; i++) {
         const cpu_step *step = &prog->steps[i];
-        uint64_t begin = job->correlation ? cpu_now() : 0;
+        uint64_t begin = submit->correlation ? clv_queue_now() : 0;
         step->op->run(&run, step);
-        if (job->correlation)
-            cpu_trace_add(r->trace, job->correlation, index, step->node,
-                          step->op->name, begin, cpu_now());
+        if (submit->correlation)
+            cpu_trace_add(dev->trace, submit->correlation, index, step->node,
+                          step->name, begin);
     }
     return CLV_OK;
 }
 
-static void copy_piece(void *ctx, uint32_t chunk, uint32_t worker)
+typedef struct transfer {
+    char *dst;
+    const char *src; /* NULL: a fill */
+    uint64_t size;
+    uint32_t pattern;
+} transfer;
+
+static void move_piece(void *ctx, uint32_t chunk, uint32_t worker)
 {
-    const cpu_command *c = ctx;
-    uint64_t begin = chunk * PIECE, left = c->size - begin;
+    const transfer *t = ctx;
+    uint64_t begin = chunk * PIECE, left = t->size - begin;
+    uint64_t size = left < PIECE ? left : PIECE;
+    char *dst = t->dst + begin;
     (void)worker;
-    memcpy(c->dst + begin, c->src + begin, left < PIECE ? left : PIECE);
+    if (t->src) {
+        memcpy(dst, t->src + begin, size);
+        return;
+    }
+    for (; size >= sizeof t->pattern;
+         size -= sizeof t->pattern, dst += sizeof t->pattern)
+        memcpy(dst, &t->pattern, sizeof t->pattern);
+    memcpy(dst, &t->pattern, size);
 }
 
-static void fill_piece(void *ctx, uint32_t chunk, uint32_t worker)
+static void run_transfer(clv_plugin_device *dev, const clv_command *c)
 {
-    const cpu_command *c = ctx;
-    uint64_t begin = chunk * PIECE, left = c->size - begin;
-    char *dst = c->dst + begin;
-    (void)worker;
-    for (left = left < PIECE ? left : PIECE; left >= sizeof c->pattern;
-         left -= sizeof c->pattern, dst += sizeof c->pattern)
-        memcpy(dst, &c->pattern, sizeof c->pattern);
-    memcpy(dst, &c->pattern, left);
-}
-
-static void run_transfer(cpu_runner *r, cpu_command *c)
-{
-    bool copy = c->kind == CLV_COMMAND_COPY;
-    uint64_t pieces = c->size / PIECE + (c->size % PIECE != 0);
-    uintptr_t src = (uintptr_t)c->src, dst = (uintptr_t)c->dst;
-    bool overlap = copy && (src > dst ? src - dst : dst - src) < c->size;
-    if (overlap)
-        memmove(c->dst, c->src, c->size);
+    transfer t = {.dst = c->dst->data + c->dst_offset,
+                  .size = c->size,
+                  .pattern = c->pattern};
+    if (c->kind == CLV_COMMAND_COPY)
+        t.src = c->src->data + c->src_offset;
+    uint64_t pieces = t.size / PIECE + (t.size % PIECE != 0);
+    uintptr_t src = (uintptr_t)t.src, dst = (uintptr_t)t.dst;
+    if (t.src && (src > dst ? src - dst : dst - src) < t.size)
+        memmove(t.dst, t.src, t.size);
     else
-        cpu_pool_run(r->pool, (uint32_t)pieces, copy ? copy_piece : fill_piece,
-                     c);
+        cpu_pool_run(dev->pool, (uint32_t)pieces, move_piece, &t);
 }
 
-clv_status cpu_run_job(cpu_runner *runner, const cpu_job *job, char *message,
-                       size_t size)
+static clv_status run_command(void *ctx, const clv_submit *submit,
+                              uint32_t index, char message[CLV_MESSAGE_SIZE])
 {
     static const char *const names[] = {[CLV_COMMAND_RUN] = "run",
                                         [CLV_COMMAND_COPY] = "copy",
                                         [CLV_COMMAND_FILL] = "fill"};
+    clv_plugin_device *dev = ctx;
+    const clv_command *c = &submit->commands[index];
     clv_status status = CLV_OK;
-    for (uint32_t i = 0; !status && i < job->n_commands; i++) {
-        cpu_command *command = &job->commands[i];
-        uint64_t begin = job->correlation ? cpu_now() : 0;
-        if (command->kind == CLV_COMMAND_RUN)
-            status = run_program(runner, job, i, message, size);
-        else
-            run_transfer(runner, command);
-        if (job->correlation)
-            cpu_trace_add(runner->trace, job->correlation, i, CLV_NO_TENSOR,
-                          names[command->kind], begin, cpu_now());
-    }
+    uint64_t begin = submit->correlation ? clv_queue_now() : 0;
+    if (c->kind == CLV_COMMAND_RUN)
+        status = run_program(dev, submit, index, message);
+    else
+        run_transfer(dev, c);
+    if (submit->correlation)
+        cpu_trace_add(dev->trace, submit->correlation, index, CLV_NO_TENSOR,
+                      names[c->kind], begin);
     return status;
 }
 
-void cpu_runner_finish(cpu_runner *runner)
+const clv_queue_fns cpu_queue_fns = {check_command, run_command};
+
+void cpu_scratch_free(const clv_host_api *host, cpu_scratch *scratch)
 {
-    for (int i = 0; i < CPU_REGION_COUNT; i++)
-        cpu_free(runner->host, runner->regions[i]);
+    for (int i = 0; i <= CPU_REGION_COUNT; i++)
+        clv_free(host, scratch->blocks[i]);
 }

@@ -1,19 +1,17 @@
-/* Commands, on the queue's thread. */
+/* What the queue asks of the device: to check commands, and to run them. */
 #pragma once
 
-#include "queue.h"
+#include "op.h"
 
-/* What commands run with; the regions grow as programs need. */
-typedef struct cpu_runner {
-    const clv_host_api *host;
-    const cpu_kernels *kernels;
-    cpu_pool *pool;
-    cpu_trace *trace;
-    void *regions[CPU_REGION_COUNT];
-    uint64_t sizes[CPU_REGION_COUNT];
-} cpu_runner;
+#include <cleave/plugin_queue.h>
 
-/* message: of a failure. */
-clv_status cpu_run_job(cpu_runner *runner, const cpu_job *job, char *message,
-                       size_t size);
-void cpu_runner_finish(cpu_runner *runner);
+/* Memory that grows as programs need it: what their steps share, and then the
+ * addresses of the tensors of the one that runs. The queue's thread's. */
+typedef struct cpu_scratch {
+    void *blocks[CPU_REGION_COUNT + 1];
+    uint64_t sizes[CPU_REGION_COUNT + 1];
+} cpu_scratch;
+
+extern const clv_queue_fns cpu_queue_fns; /* their ctx is the device */
+
+void cpu_scratch_free(const clv_host_api *host, cpu_scratch *scratch);

@@ -1,8 +1,8 @@
 #include "setup.h"
-#include "host.h"
+
+#include <cleave/plugin_util.h>
 
 #include <inttypes.h>
-#include <stdalign.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,15 +40,15 @@ static clv_status check_cores(const clv_host_api *host, const char *section,
     uint32_t core = cpu_cores_nth(&missing, 0);
     cpu_cores_text(usable, list, sizeof list);
     if (!cpu_core_exists(core))
-        return cpu_error(host, CLV_ERR_INVALID,
-                         "cpu: [cpu:%s] cores: the machine has no core %" PRIu32
-                         "; this process may use %s, name those",
-                         section, core, list);
-    return cpu_error(host, CLV_ERR_INVALID,
-                     "cpu: [cpu:%s] cores: this process may not use core "
-                     "%" PRIu32 ", only %s; leave it out, or start the process "
-                     "with that core",
-                     section, core, list);
+        return clv_fail(host, CLV_ERR_INVALID,
+                        "cpu: [cpu:%s] cores: the machine has no core %" PRIu32
+                        "; this process may use %s, name those",
+                        section, core, list);
+    return clv_fail(host, CLV_ERR_INVALID,
+                    "cpu: [cpu:%s] cores: this process may not use core "
+                    "%" PRIu32 ", only %s; leave it out, or start the process "
+                    "with that core",
+                    section, core, list);
 }
 
 static clv_status read_cores(const clv_host_api *host, const char *text,
@@ -58,16 +58,16 @@ static clv_status read_cores(const clv_host_api *host, const char *text,
     if (!text[strspn(text, " \t")])
         return CLV_OK;
     if (!cpu_cores_parse(text, &setup->cores, &at))
-        return cpu_error(host, CLV_ERR_INVALID,
-                         "cpu: [cpu:%s] cores: '%.60s' is no list of cores "
-                         "from character %zu on; write cores and ranges, as in "
-                         "0-3,6",
-                         setup->id, text, at + 1);
+        return clv_fail(host, CLV_ERR_INVALID,
+                        "cpu: [cpu:%s] cores: '%.60s' is no list of cores "
+                        "from character %zu on; write cores and ranges, as in "
+                        "0-3,6",
+                        setup->id, text, at + 1);
     if (!cpu_cores_count(usable))
-        return cpu_error(host, CLV_ERR_UNSUPPORTED,
-                         "cpu: [cpu:%s] cores: the system does not tell which "
-                         "cores this process may use; leave the key empty",
-                         setup->id);
+        return clv_fail(host, CLV_ERR_UNSUPPORTED,
+                        "cpu: [cpu:%s] cores: the system does not tell which "
+                        "cores this process may use; leave the key empty",
+                        setup->id);
     setup->bound = true;
     return check_cores(host, setup->id, &setup->cores, usable);
 }
@@ -76,10 +76,10 @@ static clv_status copy_name(const clv_host_api *host, const char *name,
                             cpu_setup *setup)
 {
     if (!*name || strlen(name) >= sizeof setup->id || strpbrk(name, " \t:,."))
-        return cpu_error(host, CLV_ERR_INVALID,
-                         "cpu: [cpu:%.80s]: that is no name for a device; use "
-                         "fewer than %zu letters and digits",
-                         name, sizeof setup->id);
+        return clv_fail(host, CLV_ERR_INVALID,
+                        "cpu: [cpu:%.80s]: that is no name for a device; use "
+                        "fewer than %zu letters and digits",
+                        name, sizeof setup->id);
     memcpy(setup->id, name, strlen(name) + 1);
     return CLV_OK;
 }
@@ -89,13 +89,11 @@ static clv_status read_section(const clv_host_api *host, const char *name,
                                const cpu_cores *usable, cpu_setup *setup)
 {
     char key[sizeof setup->id + 16];
-    clv_status status = copy_name(host, name, setup);
-    if (status)
-        return status;
+    CLV_TRY(copy_name(host, name, setup));
     snprintf(key, sizeof key, "%s.cores", name);
     const char *cores = host->option(host->host, key);
-    if (cores && (status = read_cores(host, cores, usable, setup)))
-        return status;
+    if (cores)
+        CLV_TRY(read_cores(host, cores, usable, setup));
     snprintf(key, sizeof key, "%s.threads", name);
     setup->threads = (uint32_t)option_int(host, key);
     return CLV_OK;
@@ -125,15 +123,15 @@ static clv_status check_common(const clv_host_api *host,
                                const cpu_setup *common, uint32_t n_sections)
 {
     if (common->pin && !cpu_cores_count(&common->cores))
-        return cpu_error(host, CLV_ERR_UNSUPPORTED,
-                         "cpu: option pin: the system does not tell which "
-                         "cores this process may use; turn it off");
+        return clv_fail(host, CLV_ERR_UNSUPPORTED,
+                        "cpu: option pin: the system does not tell which "
+                        "cores this process may use; turn it off");
     if (common->threads && n_sections)
-        return cpu_error(host, CLV_ERR_INVALID,
-                         "cpu: option threads is %" PRIu32 " for one device, "
-                         "and sections describe several; set threads in "
-                         "[cpu:%.60s] instead",
-                         common->threads, device_section(host, 0));
+        return clv_fail(host, CLV_ERR_INVALID,
+                        "cpu: option threads is %" PRIu32 " for one device, "
+                        "and sections describe several; set threads in "
+                        "[cpu:%.60s] instead",
+                        common->threads, device_section(host, 0));
     return CLV_OK;
 }
 
@@ -150,13 +148,12 @@ clv_status cpu_setups_read(const clv_host_api *host, cpu_setup **out,
     cpu_cores_usable(&common.cores);
     while (device_section(host, n_sections))
         n_sections++;
-    clv_status status = check_common(host, &common, n_sections);
-    if (status)
-        return status;
+    CLV_TRY(check_common(host, &common, n_sections));
     uint32_t n = n_sections ? n_sections : 1;
-    cpu_setup *setups = cpu_alloc(host, n * sizeof *setups, alignof(cpu_setup));
+    cpu_setup *setups = clv_new(host, n * sizeof *setups);
     if (!setups)
-        return cpu_no_memory(host, "the devices' options", n * sizeof *setups);
+        return CLV_ERR_NO_MEMORY;
+    clv_status status = CLV_OK;
     for (uint32_t i = 0; i < n && !status; i++) {
         setups[i] = common;
         if (n_sections)
@@ -167,7 +164,7 @@ clv_status cpu_setups_read(const clv_host_api *host, cpu_setup **out,
                 cpu_cores_threads(cpu_cores_count(&setups[i].cores));
     }
     if (status) {
-        cpu_free(host, setups);
+        clv_free(host, setups);
         return status;
     }
     log_overlaps(host, setups, n);

@@ -18,6 +18,6 @@ typedef struct cpu_setup {
 } cpu_setup;
 
 /* Reads and checks the options. *out: [*count], at least one, to be given back
- * with cpu_free(). */
+ * with clv_free(). */
 clv_status cpu_setups_read(const clv_host_api *host, cpu_setup **out,
                            uint32_t *count);

@@ -1,23 +1,15 @@
 /*
- * Tensors as the plugin sees them: descriptions checked once, when a graph is
- * asked about or compiled, and made concrete when a run gives the symbols'
- * values and the memory.
+ * Tensors: descriptions that were checked when a graph was asked about or
+ * compiled, and what they become when a run gives the values of symbols and the
+ * memory.
  */
 #pragma once
 
-#include <cleave/plugin.h>
+#include <cleave/plugin_node.h>
 
 #include <stdbool.h>
 
-typedef struct cpu_tensor {
-    uint32_t dtype, usage, rank;
-    bool dense; /* strides follow from dims */
-    int64_t dims[CLV_MAX_RANK];
-    uint32_t symbols[CLV_MAX_RANK]; /* 1 + symbol, 0: fixed */
-    int64_t strides[CLV_MAX_RANK];  /* bytes; unless dense */
-    uint32_t quant;                 /* clv_quant; I8 and I4 have one */
-    uint32_t quant_group, scales;   /* scales: their tensor's index */
-} cpu_tensor;
+typedef clv_tensor_desc cpu_tensor;
 
 /* A tensor with its dimensions known. */
 typedef struct cpu_shape {
@@ -34,40 +26,41 @@ typedef struct cpu_rows {
     int64_t stride; /* bytes between rows */
 } cpu_rows;
 
-/* Reads tensor `index` of a graph. False, with a reason of that size, if it
- * breaks the rules or is of a form not offered here. */
-bool cpu_tensor_read(const clv_subgraph *graph, uint32_t index, cpu_tensor *out,
-                     char *reason, size_t size);
-
-/* Reads the scales of t, the quantised tensor `index`. The same answers. */
-bool cpu_scales_read(const clv_subgraph *graph, uint32_t index,
-                     const cpu_tensor *t, cpu_tensor *out, char *reason,
-                     size_t size);
-/* Elements of a row that share a scale. */
-int64_t cpu_tensor_group(const cpu_tensor *t);
-
 /* The unit of storage: one element of the plain dtypes. */
 typedef struct cpu_block {
-    int64_t elements; /* 0: a dtype not offered here */
-    int64_t bytes;
+    int64_t elements, bytes;
 } cpu_block;
 
-cpu_block cpu_dtype_block(uint32_t dtype);
-/* Alignment the elements need. */
-uint64_t cpu_dtype_align(uint32_t dtype);
-const char *cpu_dtype_name(uint32_t dtype);
+static inline cpu_block cpu_dtype_block(uint32_t dtype)
+{
+    const clv_format *format = clv_format_of(dtype);
+    return (cpu_block){format->elements, format->bytes};
+}
 
-/* Whether it is rows of contiguous elements at one stride. */
-bool cpu_tensor_is_rows(const cpu_tensor *t);
-/* Whether both have the same dimensions, for all values of the symbols. */
-bool cpu_tensor_same_dims(const cpu_tensor *a, const cpu_tensor *b);
-/* Whether dimension i of a is dimension j of b. */
-bool cpu_tensor_same_dim(const cpu_tensor *a, uint32_t i, const cpu_tensor *b,
-                         uint32_t j);
+/* Elements of a row that share a scale. */
+static inline int64_t cpu_tensor_group(const cpu_tensor *t)
+{
+    return t->quant == CLV_QUANT_PER_GROUP ? t->quant_group
+                                           : t->dims[t->rank - 1];
+}
 
-void cpu_tensor_shape(const cpu_tensor *t, const int64_t *symbols,
-                      cpu_shape *out);
-/* Bytes from the first element to the end of the last; 0: no elements. */
-uint64_t cpu_shape_extent(const cpu_shape *shape);
+static inline void cpu_tensor_shape(const cpu_tensor *t, const int64_t *symbols,
+                                    cpu_shape *out)
+{
+    *out = (cpu_shape){.dtype = t->dtype, .rank = t->rank};
+    for (uint32_t i = 0; i < t->rank; i++)
+        out->dims[i] = clv_dim(t, i, symbols);
+    clv_strides(t, symbols, out->strides);
+}
+
 /* Of a tensor that is rows. */
-cpu_rows cpu_shape_rows(const cpu_shape *shape, void *data);
+static inline cpu_rows cpu_shape_rows(const cpu_shape *shape, void *data)
+{
+    uint32_t last = shape->rank - 1;
+    cpu_rows rows = {.data = data, .n = 1, .c = shape->dims[last]};
+    for (uint32_t i = 0; i < last; i++)
+        rows.n *= shape->dims[i];
+    if (last)
+        rows.stride = shape->strides[last - 1];
+    return rows;
+}

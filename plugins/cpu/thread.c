@@ -1,5 +1,6 @@
 #include "thread.h"
-#include "host.h"
+
+#include <cleave/plugin_util.h>
 
 #include <inttypes.h>
 #include <signal.h>
@@ -54,9 +55,9 @@ clv_status cpu_thread_start(const clv_host_api *host, const cpu_setup *setup,
     }
     if (own_cores(setup, index, &cores))
         cpu_cores_text(&cores, list, sizeof list);
-    return cpu_error(host, CLV_ERR_LIMIT,
-                     "cpu: cannot start thread %" PRIu32 " of %" PRIu32
-                     " on cores %s: %s; lower option threads, or name cores "
-                     "that this process may use",
-                     index + 1, setup->threads, list, strerror(error));
+    return clv_fail(host, CLV_ERR_LIMIT,
+                    "cpu: cannot start thread %" PRIu32 " of %" PRIu32
+                    " on cores %s: %s; lower option threads, or name cores "
+                    "that this process may use",
+                    index + 1, setup->threads, list, strerror(error));
 }

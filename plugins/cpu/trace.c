@@ -1,12 +1,5 @@
 #include "trace.h"
 #include "device.h"
-#include "host.h"
-#include "machine.h"
-
-#include <pthread.h>
-#include <stdalign.h>
-#include <stdio.h>
-#include <string.h>
 
 #define CAPACITY 16384u
 
@@ -19,9 +12,9 @@ struct cpu_trace {
 
 clv_status cpu_trace_create(const clv_host_api *host, cpu_trace **out)
 {
-    cpu_trace *trace = cpu_alloc(host, sizeof *trace, alignof(cpu_trace));
+    cpu_trace *trace = clv_new(host, sizeof *trace);
     if (!trace)
-        return cpu_no_memory(host, "the trace", sizeof *trace);
+        return CLV_ERR_NO_MEMORY;
     trace->host = host;
     pthread_mutex_init(&trace->lock, NULL);
     *out = trace;
@@ -33,19 +26,17 @@ void cpu_trace_destroy(cpu_trace *trace)
     if (!trace)
         return;
     pthread_mutex_destroy(&trace->lock);
-    cpu_free(trace->host, trace->ring);
-    cpu_free(trace->host, trace);
+    clv_free(trace->host, trace->ring);
+    clv_free(trace->host, trace);
 }
 
 clv_status cpu_trace_reserve(cpu_trace *trace)
 {
     if (trace->ring)
         return CLV_OK;
-    const uint64_t size = CAPACITY * sizeof(clv_trace_record);
-    clv_trace_record *ring =
-        cpu_alloc(trace->host, size, alignof(clv_trace_record));
+    clv_trace_record *ring = clv_new(trace->host, CAPACITY * sizeof *ring);
     if (!ring)
-        return cpu_no_memory(trace->host, "trace records", size);
+        return CLV_ERR_NO_MEMORY;
     pthread_mutex_lock(&trace->lock);
     trace->ring = ring;
     pthread_mutex_unlock(&trace->lock);
@@ -53,12 +44,11 @@ clv_status cpu_trace_reserve(cpu_trace *trace)
 }
 
 void cpu_trace_add(cpu_trace *trace, uint64_t correlation, uint32_t command,
-                   uint32_t node, const char *name, uint64_t begin,
-                   uint64_t end)
+                   uint32_t node, const char *name, uint64_t begin)
 {
     clv_trace_record record = {.correlation = correlation,
                                .begin = begin,
-                               .end = end,
+                               .end = clv_queue_now(),
                                .node = node,
                                .command = command};
     snprintf(record.name, sizeof record.name, "%s", name);
@@ -75,13 +65,11 @@ clv_status cpu_trace_read(clv_plugin_device *dev, uint32_t *count,
                           clv_trace_record *out, uint32_t stride)
 {
     cpu_trace *trace = dev->trace;
-    clv_status status = cpu_device_usable(dev);
-    if (status)
-        return status;
+    CLV_TRY(clv_queue_usable(dev));
     pthread_mutex_lock(&trace->lock);
     uint32_t n = *count < trace->count ? *count : trace->count;
     for (uint32_t i = 0; i < n; i++) {
-        cpu_write((char *)out + (size_t)i * stride, &trace->ring[trace->first],
+        clv_write(clv_at(out, i, stride), &trace->ring[trace->first],
                   sizeof *out);
         trace->first = (trace->first + 1) % CAPACITY;
     }
@@ -95,17 +83,16 @@ clv_status cpu_trace_read(clv_plugin_device *dev, uint32_t *count,
  * quickest counts. */
 clv_status cpu_trace_calibrate(clv_plugin_device *dev, clv_calibration *out)
 {
+    const clv_host_api *host = dev->base.host;
     clv_calibration best;
-    clv_status status = cpu_device_usable(dev);
-    if (status)
-        return status;
+    CLV_TRY(clv_queue_usable(dev));
     memset(&best, 0, sizeof best);
     best.max_error_ns = UINT64_MAX;
     best.tick_ns = 1;
     for (int i = 0; i < 8; i++) {
-        uint64_t begin = cpu_now();
-        uint64_t host_ns = dev->host->now_ns(dev->host->host);
-        uint64_t end = cpu_now();
+        uint64_t begin = clv_queue_now();
+        uint64_t host_ns = host->now_ns(host->host);
+        uint64_t end = clv_queue_now();
         uint64_t error = (end - begin + 1) / 2;
         if (error >= best.max_error_ns)
             continue;
@@ -113,6 +100,6 @@ clv_status cpu_trace_calibrate(clv_plugin_device *dev, clv_calibration *out)
         best.host_ns = host_ns;
         best.max_error_ns = error;
     }
-    cpu_write(out, &best, sizeof best);
+    clv_write(out, &best, sizeof best);
     return CLV_OK;
 }

@@ -13,9 +13,9 @@ void cpu_trace_destroy(cpu_trace *trace);
 
 /* Before the first add. */
 clv_status cpu_trace_reserve(cpu_trace *trace);
+/* Of work that ends now. */
 void cpu_trace_add(cpu_trace *trace, uint64_t correlation, uint32_t command,
-                   uint32_t node, const char *name, uint64_t begin,
-                   uint64_t end);
+                   uint32_t node, const char *name, uint64_t begin);
 
 clv_status cpu_trace_read(clv_plugin_device *dev, uint32_t *count,
                           clv_trace_record *out, uint32_t stride);

@@ -22,7 +22,7 @@
 #pragma once
 
 #include <cleave/plugin_layout.h>
-#include <cleave/plugin_util.h>
+#include <cleave/plugin_node.h>
 
 typedef enum gpu_language {
     GPU_OPENCL_C = 0,

@@ -425,6 +425,40 @@ static void test_core_keys_declared(void **state)
     clv_config_destroy(config);
 }
 
+/* The enums say what the words do. */
+static void test_choices(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *set, *key;
+        uint32_t value;
+    } rows[] = {
+        {"core.plan=auto", "core.plan", CORE_PLAN_AUTO},
+        {"core.plan=first", "core.plan", CORE_PLAN_FIRST},
+        {"core.plan=layer", "core.plan", CORE_PLAN_LAYER},
+        {"core.plan=tensor", "core.plan", CORE_PLAN_TENSOR},
+        {"core.profile=auto", "core.profile", CORE_PROFILE_AUTO},
+        {"core.profile=off", "core.profile", CORE_PROFILE_OFF},
+        {"core.sync=fast", "core.sync", CORE_SYNC_FAST},
+        {"core.sync=block", "core.sync", CORE_SYNC_BLOCK},
+        {"core.probe=auto", "core.probe", CORE_PROBE_AUTO},
+        {"core.probe=always", "core.probe", CORE_PROBE_ALWAYS},
+        {"core.probe=off", "core.probe", CORE_PROBE_OFF},
+        {"core.log_level=error", "core.log_level", CLV_LOG_ERROR},
+        {"core.log_level=warn", "core.log_level", CLV_LOG_WARN},
+        {"core.log_level=info", "core.log_level", CLV_LOG_INFO},
+        {"core.log_level=debug", "core.log_level", CLV_LOG_DEBUG},
+    };
+    clv_config *config;
+    assert_ok(clv_config_create(&config));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_ok(clv_config_set(config, rows[i].set, "test"));
+        assert_int_equal(core_config_choice(config, rows[i].key),
+                         rows[i].value);
+    }
+    clv_config_destroy(config);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -441,6 +475,7 @@ int main(void)
         cmocka_unit_test(test_devices),
         cmocka_unit_test(test_bad_tables),
         cmocka_unit_test(test_files),
+        cmocka_unit_test(test_choices),
         cmocka_unit_test(test_core_keys_declared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -252,7 +252,7 @@ static void test_what_is_wanted(void **state)
 {
     (void)state;
     rig r;
-    planner_workloads wants;
+    planner_workloads list;
     static const int64_t lengths[] = {1, 32, 64, 512};
     rig_make(&r, "");
     const clv_graph *g = r.layer.graph;
@@ -266,17 +266,17 @@ static void test_what_is_wanted(void **state)
                           .split_axes = CLV_SPLIT_ROWS | CLV_SPLIT_HEADS,
                           .split_granularity = {64, 0, 0, 2}};
     }
-    assert_ok(planner_profile_workloads(g, caps, false, &wants));
+    assert_ok(planner_profile_workloads(g, caps, false, &list));
     bool parts = false, most = false;
-    for (uint32_t i = 0; i < wants.n; i++) {
-        const core_workload *w = &wants.items[i].workload;
+    for (uint32_t i = 0; i < list.n; i++) {
+        const core_workload *w = &list.items[i].workload;
         assert_int_not_equal(w->kind.op, CLV_OP_RMS_NORM);
         assert_true(w->n == 1 || w->n == 32 || w->n == 64);
         assert_true(!w->depth || (w->depth >= w->n && w->depth <= 256));
         for (uint32_t j = 0; j < i; j++)
-            assert_false(core_workload_equal(w, &wants.items[j].workload));
+            assert_false(core_workload_equal(w, &list.items[j].workload));
         if (i)
-            assert_true(wants.items[i].rank >= wants.items[i - 1].rank);
+            assert_true(list.items[i].rank >= list.items[i - 1].rank);
         if (w->kind.op != CLV_OP_MATMUL)
             continue;
         parts |= w->out < 256 && w->in == 704;
@@ -285,11 +285,11 @@ static void test_what_is_wanted(void **state)
         assert_true(w->in == 256 || w->in == 704); /* no channels */
     }
     assert_true(parts && most);
-    uint32_t quick = wants.n;
-    planner_workloads_finish(&wants);
-    assert_ok(planner_profile_workloads(g, caps, true, &wants));
-    assert_true(wants.n > quick);
-    planner_workloads_finish(&wants);
+    uint32_t quick = list.n;
+    planner_workloads_finish(&list);
+    assert_ok(planner_profile_workloads(g, caps, true, &list));
+    assert_true(list.n > quick);
+    planner_workloads_finish(&list);
     free(caps);
     rig_free(&r);
 }

@@ -52,24 +52,24 @@ static void run_refusals(kit *k, const void *arg)
     REFUSED("does not exist", g.nodes[0].inputs[0] = 77);
     REFUSED("does not exist", g.nodes[0].outputs[0] = CLV_NO_TENSOR);
     REFUSED("not to be written", g.descs[2].usage = CLV_USAGE_INPUT);
-    REFUSED("x cannot be f16", g.descs[0].dtype = CLV_DTYPE_F16);
+    REFUSED("x is f16", g.descs[0].dtype = CLV_DTYPE_F16);
     REFUSED("i4 without scales", g.descs[1].dtype = CLV_DTYPE_I4);
-    REFUSED("no unknown", g.descs[1].dtype = 1000);
+    REFUSED("dtype 1000", g.descs[1].dtype = 1000);
     REFUSED("i8 without scales", g.descs[1].dtype = CLV_DTYPE_I8);
-    REFUSED("w cannot be i32", g.descs[1].dtype = CLV_DTYPE_I32);
-    REFUSED("x cannot be i8", g.descs[0].dtype = CLV_DTYPE_I8);
+    REFUSED("w is i32", g.descs[1].dtype = CLV_DTYPE_I32);
+    REFUSED("x is i8", g.descs[0].dtype = CLV_DTYPE_I8);
     REFUSED("scales", g.descs[1].quant = CLV_QUANT_PER_CHANNEL);
     REFUSED("rank", g.descs[0].rank = 0);
     REFUSED("rank", g.descs[0].rank = 6);
-    REFUSED("rank", g.descs[0].rank = 1);
+    REFUSED("matrix", g.descs[0].rank = 1);
     REFUSED("layout", g.descs[0].layout = CLV_LAYOUT_SLICES4);
     REFUSED("storage", g.descs[0].storage = CLV_STORAGE_TEXTURE_2D);
     REFUSED("dimension", g.descs[0].dims[0] = -1);
     REFUSED("dimension", g.descs[0].dims[1] = g.descs[1].dims[1] = 0);
     REFUSED("blocks", g.descs[1].dims[1] = 63);
-    REFUSED("channels", g.descs[0].dims[1] = 32);
-    REFUSED("rows of w", g.descs[2].dims[1] = 9);
-    REFUSED("rows of w", g.descs[2].dims[0] = 3);
+    REFUSED("last dimensions", g.descs[0].dims[1] = 32);
+    REFUSED("the output is f32 [4,9]", g.descs[2].dims[1] = 9);
+    REFUSED("the output is f32 [3,", g.descs[2].dims[0] = 3);
     REFUSED("fixed", g.n_symbols = 1; g.ranges[0].max = 8;
             g.descs[1].symbols[0] = g.descs[2].symbols[1] = 1);
     REFUSED("2^56", g.descs[0].dims[0] = INT64_MAX / 8);
@@ -97,21 +97,22 @@ static void run_reasons(kit *k, const void *arg)
         expect_no(&g, node, words);                                            \
         g = old;                                                               \
     } while (0)
-    REFUSED(0, "as long as", g.descs[1].dims[0] = 63);
+    REFUSED(0, "channels must be equal", g.descs[1].dims[0] = 63);
     REFUSED(3, "whole heads", g.nodes[3].attr.rope.head_dim = 48);
     REFUSED(3, "whole heads", g.nodes[3].attr.rope.head_dim = 0);
     REFUSED(3, "inv_freq", g.nodes[3].attr.rope.head_dim = 8);
     REFUSED(3, "mode", g.nodes[3].attr.rope.mode = 2);
     REFUSED(3, "pos", g.descs[4].dims[0] = 5);
     REFUSED(5, "not to be written", g.descs[6].usage = CLV_USAGE_WEIGHT);
-    REFUSED(5, "id a row", g.descs[4].dims[0] = 5);
-    REFUSED(6, "head_dim", g.nodes[6].attr.attention.head_dim = 0);
-    REFUSED(6, "head_dim", g.nodes[6].attr.attention.head_dim = 1u << 20);
+    REFUSED(5, "their rows", g.descs[4].dims[0] = 5);
+    REFUSED(6, "heads of 0", g.nodes[6].attr.attention.head_dim = 0);
+    REFUSED(6, "heads of 1048576",
+            g.nodes[6].attr.attention.head_dim = 1u << 20);
     REFUSED(6, "whole heads", g.nodes[6].attr.attention.head_dim = 3);
     REFUSED(6, "window", g.nodes[6].attr.attention.window = -1);
-    REFUSED(6, "rows_symbol", g.nodes[6].attr.attention.rows_symbol = 1);
-    REFUSED(6, "k cannot be", g.descs[6].dtype = CLV_DTYPE_BF16);
-    REFUSED(7, "dimensions", g.descs[0].dims[1] = 32);
+    REFUSED(6, "no symbol", g.nodes[6].attr.attention.rows_symbol = 1);
+    REFUSED(6, "k is bf16", g.descs[6].dtype = CLV_DTYPE_BF16);
+    REFUSED(7, "the same shape", g.descs[0].dims[1] = 32);
 #undef REFUSED
     kit_caps(&g, caps);
     for (uint32_t i = 0; i < g.n_nodes; i++)

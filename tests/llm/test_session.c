@@ -122,12 +122,12 @@ static void test_context_overflow(void **state)
     assert_fails(clv_session_eval(s, ids, 11, CLV_LOGITS_LAST, &logits),
                  CLV_ERR_LIMIT,
                  "context of 40 tokens is too small: 30 in it and 11 more "
-                 "need 41; use a larger context (-c 41)");
+                 "need 41; use a larger context (n_ctx 41)");
     assert_int_equal(clv_session_position(s), 30);
     assert_ok(clv_session_eval(s, ids + 30, 10, CLV_LOGITS_ALL, &logits));
     assert_logits(logits, 30, 10, 1e-5);
     assert_fails(clv_session_eval(s, ids, 1, CLV_LOGITS_LAST, &logits),
-                 CLV_ERR_LIMIT, "(-c 41)");
+                 CLV_ERR_LIMIT, "(n_ctx 41)");
     clv_session_destroy(s);
 }
 

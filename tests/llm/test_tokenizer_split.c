@@ -1,6 +1,6 @@
 /* Expressions, splitting, rewriting and special tokens, one by one. */
 #include "tokenizer/internal.h"
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 #include "tokens.h"
 
 /* ------------------------------------------------------------------------ */

@@ -125,7 +125,7 @@ class Text(OpenCL):
         self.assertTrue(out.text.strip())
         self.assertTrue(text.startswith(prompt + out.text))
         self.assertRegex(out.err,
-                         r"States laid out as weights on opencl:\d+: 16,")
+                         r"States in the layout of weights on opencl:\d+: 16,")
 
     def test_activations_in_a_texture(self):
         """All of a model, by kernels that read and write images."""

@@ -191,6 +191,9 @@ class Verify(cli.Case):
                              cli.shared("goldens", "llama"))
         self.assertEqual(result.code, 1)
         self.assertEqual(result.text.count("ok  "), 4)
+        self.assertTrue(result.err.endswith(
+            "4 of 4 cases pass, 1 of 2 directories cannot be verified\n"),
+            result.err)
 
 
 if __name__ == "__main__":

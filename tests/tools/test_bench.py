@@ -70,6 +70,17 @@ class Bench(cli.Case):
         self.assertIsNone(row["watts"])
 
     @unittest.skipUnless(cli.LONG, "CLEAVE_TEST_LONG is not set")
+    def test_models(self):
+        """Every -m is measured; an unknown one does not hide the others."""
+        args = ("bench", "-m", "synth:llama-1b:q8_0:zero", "-m", cli.NANO,
+                "-p", 2, "-n", 0, "-r", 1, "--no-warmup", "-o", "json")
+        names = [r["model_filename"] for r in self.good(*args).json]
+        self.assertEqual(names, ["synth:llama-1b:q8_0:zero", cli.NANO])
+        result = self.cleave(*args, "-m", self.path("none"))
+        self.assertEqual(result.code, 1)
+        self.assertEqual(len(result.json), 2)
+        self.assertEqual(self.cleave(*args, "--trace", "x").code, 2)
+
     def test_synthetic_model(self):
         rows = self.good("bench", "-m", "synth:llama-1b:q4_0", "-p", 1, "-n", 0,
                          "-r", 1, "--no-warmup", "-o", "json").json
@@ -128,7 +139,8 @@ class VirtualTime(cli.Case):
     NANO = ARGS + ("-m", cli.NANO, "-p", "8", "-n", "2", "-r", "2")
 
     def test_times_are_the_chips(self):
-        rows, again = (self.good(*self.NANO, "-o", "json").json
+        rows, again = (self.good(*self.NANO, "-o", "json", "--set",
+                                 "core.program_cache=0").json
                        for _ in range(2))
         self.assertEqual(rows, again)
         for row in rows:
@@ -140,6 +152,18 @@ class VirtualTime(cli.Case):
             # Between all idle, and all busy.
             self.assertGreater(row["watts"], 0.15)
             self.assertLess(row["watts"], 6.24)
+
+    def test_programs_are_cached(self):
+        args = self.ARGS + ("-m", "synth:llama3-8b:w4a16:zero", "-p", "256",
+                            "-n", "0", "-r", "1", "-o", "json", "--set",
+                            "npu_sim.compute=off")
+        (first,), (second,) = (self.good(*args).json for _ in range(2))
+        self.assertGreater(first["programs_virtual_ns"], 1e9)
+        self.assertLess(second["programs_virtual_ns"], 2e8)
+        self.assertEqual(second["samples_ns"], first["samples_ns"])
+        self.assertEqual(
+            second["programs_loaded"] + second["programs_compiled"],
+            first["programs_loaded"] + first["programs_compiled"])
 
     def test_md(self):
         lines = self.good(*self.NANO).text.splitlines()

@@ -39,6 +39,7 @@ class Plugins(cli.Case):
                 result = self.bad(*args, *self.set_dir(),
                                   says=["no device", self.plugins,
                                         "cleave devices", *says])
+                self.assertEqual(result.err.count(self.plugins), 1, result.err)
                 self.assertEqual(result.out, b"")
 
     def outcome(self):

@@ -47,6 +47,7 @@ class Mistakes(cli.Case):
     def usage(self, *args, says=()):
         result = self.bad(*args, code=2, says=says)
         self.assertEqual(result.out, b"")
+        return result
 
     def test_unknown_command(self):
         self.usage("rnu", says=["'rnu'", "did you mean 'run'?"])
@@ -62,6 +63,10 @@ class Mistakes(cli.Case):
         self.usage("run", "-Z", says=["'-Z'", "cleave run --help"])
         self.usage("tokenize", "--threads", "1", says="'--threads'")
         self.usage("run", "--no-temp", says="'--no-temp'")
+        for option in "-cnv", "--stop", "-ngl", "-dvc":
+            result = self.usage("run", option, says=["'%s'" % option, "--help"])
+            self.assertNotIn("did you mean", result.err)
+        self.bad("devices", "-dev", "gpu:7", says=["gpu:7", "core.devices"])
 
     def test_bad_values(self):
         self.usage("run", "-p", "x", "--temp", "hot",
@@ -73,7 +78,7 @@ class Mistakes(cli.Case):
         self.usage("run", "-p", "x", "-n", "3x", says="'3x'")
         self.usage("run", "-p", "x", "-s", "99999999999999999999",
                    says="'99999999999999999999'")
-        self.usage("run", "-p", "x", "-t", "0", says=["-t", "1..4096"])
+        self.usage("run", "-p", "x", "-t", "0", says=["-t", "1..1024"])
         self.usage("run", "-p", "x", "--kv-type", "q8",
                    says=["--kv-type", "f16|f32"])
         self.usage("bench", "-p", "1,,2", says=["-p", "'1,,2'"])

@@ -75,6 +75,9 @@ class Quantize(cli.Case):
         self.bad("quantize", self.input, "/dev/full", "q8_0", says="/dev/full")
         self.bad("quantize", self.input, self.path("no/such/dir/o.gguf"),
                  "q8_0", says="no/such/dir")
+        self.bad("quantize", self.input, "-", "q8_0", says="standard output",
+                 cwd=self.dir)
+        self.assertFalse(os.path.exists(self.path("-")))
         self.bad("quantize", self.path("absent.gguf"), "q8_0",
                  says="absent.gguf")
         self.bad("quantize", self.dir, "q8_0", says=self.dir)

@@ -12,7 +12,7 @@ import unittest
 import cli
 
 TIMINGS = re.compile(r"""
-load +[\d.]+ s
+load +[\d.]+ s +\d+ programs compiled, \d+ from the cache
 prompt +[\d.]+ s +(\d+) tokens +[\d.]+ tok/s
 generation +[\d.]+ s +(\d+) tokens +[\d.]+ tok/s
 peak memory +[\d.]+ MiB

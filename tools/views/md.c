@@ -257,12 +257,14 @@ static clv_status add_steps(const view_plan_data *v, FILE *out)
 /* ------------------------------------------------------------------------ */
 /* Nodes                                                                     */
 
-static void add_why(const view_plan_data *v, const view_piece *piece, FILE *out)
+static void add_why(const view_plan_data *v, const view_node *node, FILE *out)
 {
-    if (!piece) {
-        fprintf(out, "joins partial sums");
+    if (node->piece == VIEW_NONE) {
+        fprintf(out, "%s",
+                strcmp(node->op, "copy") ? "joins partial sums" : "");
         return;
     }
+    const view_piece *piece = &v->pieces[node->piece];
     const view_choice *choice = &v->choices[piece->node];
     if (piece->reason) {
         add_cell(out, piece->reason);
@@ -286,8 +288,6 @@ static const view_value *result_of(const view_plan_data *v,
 static void add_node(const view_plan_data *v, uint32_t index, FILE *out)
 {
     const view_node *node = &v->nodes[index];
-    const view_piece *piece =
-        node->piece == VIEW_NONE ? NULL : &v->pieces[node->piece];
     char op[96], ranges[VIEW_RANGES_TEXT];
     view_node_text(v, index, op, sizeof op);
     fprintf(out, "| %u | ", node->source);
@@ -297,9 +297,11 @@ static void add_node(const view_plan_data *v, uint32_t index, FILE *out)
     if (v->predicted)
         fprintf(out, "%.3f | %.3f | %.3f | ", node->runs.begin / 1e6,
                 node->runs.end / 1e6, node->alone_ns / 1e6);
-    /* Once for all pieces of a node. */
-    if (!piece || index == v->first[node->source])
-        add_why(v, piece, out);
+    uint32_t first = v->first[node->source];
+    while (first < index && v->nodes[first].piece == VIEW_NONE)
+        first++;
+    if (node->piece == VIEW_NONE || first == index) /* once for all pieces */
+        add_why(v, node, out);
     fprintf(out, " |\n");
 }
 

@@ -33,9 +33,7 @@ bool gpu_no(gpu_node *node, const char *format, ...)
 
 const char *gpu_dtype_name(uint32_t dtype)
 {
-    static const char *const names[CLV_DTYPE_COUNT] = {
-        "none", "f32", "f16", "bf16", "i32", "i8", "i4", "q8_0", "q4_0"};
-    return dtype < CLV_DTYPE_COUNT ? names[dtype] : "unknown dtype";
+    return clv_dtype_label(dtype);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -94,26 +92,13 @@ uint64_t gpu_extent(const gpu_tensor *t)
     return (uint64_t)size;
 }
 
+/* No more than one of its rows' dimensions is symbolic. */
 static bool is_rows(const gpu_tensor *t)
 {
-    const clv_tensor_desc *d = &t->d;
-    const uint32_t last = d->rank - 1;
-    int64_t elements, bytes;
-    clv_block(d->dtype, &elements, &bytes);
     uint32_t symbolic = 0;
-    for (uint32_t i = 0; i < last; i++)
-        symbolic += d->symbols[i] != 0;
-    if (symbolic > 1)
-        return false;
-    if (t->dense)
-        return true;
-    if (d->strides[last] != bytes && d->dims[last] > elements)
-        return false;
-    for (uint32_t i = 0; i + 1 < last; i++)
-        if (d->symbols[i + 1] ||
-            d->strides[i] != d->strides[i + 1] * d->dims[i + 1])
-            return false;
-    return true;
+    for (uint32_t i = 0; i + 1 < t->d.rank; i++)
+        symbolic += t->d.symbols[i] != 0;
+    return symbolic <= 1 && clv_is_rows(&t->d);
 }
 
 static gpu_expr dim(const clv_tensor_desc *d, uint32_t i)
@@ -154,18 +139,12 @@ int64_t gpu_max_rows(const gpu_tensor *t)
 bool gpu_same_dim(const gpu_tensor *a, uint32_t i, const gpu_tensor *b,
                   uint32_t j)
 {
-    return a->d.symbols[i] == b->d.symbols[j] &&
-           (a->d.symbols[i] || a->d.dims[i] == b->d.dims[j]);
+    return clv_same_dim(&a->d, i, &b->d, j);
 }
 
 bool gpu_same_dims(const gpu_tensor *a, const gpu_tensor *b)
 {
-    if (a->d.rank != b->d.rank)
-        return false;
-    for (uint32_t i = 0; i < a->d.rank; i++)
-        if (!gpu_same_dim(a, i, b, i))
-            return false;
-    return true;
+    return clv_same_shape(&a->d, &b->d);
 }
 
 bool gpu_need(gpu_node *node, const gpu_tensor *t, const char *what,
@@ -173,9 +152,6 @@ bool gpu_need(gpu_node *node, const gpu_tensor *t, const char *what,
 {
     if (!(dtypes & GPU_BIT(t->d.dtype)))
         return gpu_no(node, "%s cannot be %s", what,
-                      gpu_dtype_name(t->d.dtype));
-    if ((GPU_INTEGERS & GPU_BIT(t->d.dtype)) && !t->d.quant)
-        return gpu_no(node, "%s is %s without scales", what,
                       gpu_dtype_name(t->d.dtype));
     if (rank && t->d.rank != rank)
         return gpu_no(node, "%s has rank %u, not %u", what, (unsigned)t->d.rank,
@@ -221,170 +197,62 @@ bool gpu_in_reach(gpu_node *node, const gpu_tensor *t, const char *what)
 }
 
 /* ------------------------------------------------------------------------ */
-/* Operands                                                                  */
+/* Nodes                                                                     */
 
-static bool check_shape(gpu_node *node, const gpu_tensor *t)
+/* Kernels compute offsets in 32 bits. */
+static bool check_reach(gpu_node *node, const gpu_tensor *t)
 {
     const clv_tensor_desc *d = &t->d;
-    int64_t elements, bytes, dense;
-    const uint32_t last = d->rank - 1;
-    clv_block(d->dtype, &elements, &bytes);
-    if (d->dims[last] % elements || (elements > 1 && d->symbols[last]))
-        return gpu_no(node, "tensor %u: %s rows must be whole blocks of %lld",
-                      (unsigned)t->index, gpu_dtype_name(d->dtype),
-                      (long long)elements);
-    dense = bytes;
-    for (uint32_t i = d->rank; i-- > 0;) {
-        int64_t n = i == last ? d->dims[i] / elements : d->dims[i];
-        int64_t step = t->dense ? dense : d->strides[i];
-        if ((n > 1 && step <= 0) || step % clv_align(d->dtype))
-            return gpu_no(node,
-                          "tensor %u: stride %lld of dimension %u is not "
-                          "positive or splits elements",
-                          (unsigned)t->index, (long long)step, (unsigned)i);
-        if (step > INT32_MAX || d->dims[i] > INT32_MAX)
+    for (uint32_t i = 0; i < d->rank; i++)
+        if (d->dims[i] > INT32_MAX || max_stride(t, i) > INT32_MAX)
             return gpu_no(node, "tensor %u: dimension %u is past 2^31",
                           (unsigned)t->index, (unsigned)i);
-        if (__builtin_mul_overflow(dense, n, &dense) || dense > CLV_MAX_EXTENT)
-            return gpu_no(node, "tensor %u: larger than 2^56 bytes",
-                          (unsigned)t->index);
-    }
     return true;
 }
 
-/* The order of elements: by strides, of a state that is laid out too. */
-static bool read_layout(gpu_node *node, gpu_tensor *t)
+static bool take_tensor(gpu_node *node, const clv_tensor_desc *d,
+                        uint32_t index, gpu_tensor *t)
 {
-    clv_tensor_desc *d = &t->d;
-    int64_t elements, bytes;
-    clv_block(d->dtype, &elements, &bytes);
-    t->laid = d->usage == CLV_USAGE_STATE && d->rank == 2 && elements == 1 &&
-              clv_layout_strides(d, bytes, d->strides);
-    if (!t->laid &&
-        (d->storage != CLV_STORAGE_BUFFER || d->layout != CLV_LAYOUT_LINEAR))
-        return gpu_no(node,
-                      "tensor %u: only linear buffers and states as "
-                      "weights, not storage %u in layout %u",
-                      (unsigned)t->index, (unsigned)d->storage,
-                      (unsigned)d->layout);
-    t->dense = true;
-    for (uint32_t i = 0; i < d->rank; i++)
-        if (d->strides[i])
-            t->dense = false;
-    return true;
+    t->index = d->rank ? index : CLV_NO_TENSOR;
+    t->d = *d;
+    t->dense = clv_is_dense(d);
+    t->laid = d->layout == CLV_LAYOUT_WEIGHTS;
+    return check_reach(node, t);
 }
 
-static bool read_tensor(const clv_subgraph *graph, gpu_node *node,
-                        uint32_t index, gpu_tensor *out)
+static bool take_operands(const clv_checked_node *n, gpu_node *node)
 {
-    const clv_tensor_desc *theirs = clv_graph_tensor(graph, index);
-    int64_t elements, bytes;
-    if (!theirs)
-        return gpu_no(node, "tensor %u of %u does not exist or is malformed",
-                      (unsigned)index, (unsigned)graph->n_tensors);
-    clv_read(&out->d, sizeof out->d, theirs);
-    out->index = index;
-    const clv_tensor_desc *d = &out->d;
-    const bool integers =
-        d->dtype < CLV_DTYPE_COUNT && (GPU_INTEGERS & GPU_BIT(d->dtype));
-    if (!clv_block(d->dtype, &elements, &bytes))
-        return gpu_no(node, "tensor %u: dtype %u is not known here",
-                      (unsigned)index, (unsigned)d->dtype);
-    if ((d->quant && !integers) || d->quant > CLV_QUANT_PER_GROUP)
-        return gpu_no(node, "tensor %u: no scales by scheme %u for %s",
-                      (unsigned)index, (unsigned)d->quant,
-                      gpu_dtype_name(d->dtype));
-    return read_layout(node, out) && check_shape(node, out);
-}
-
-static bool read_scales(const clv_subgraph *graph, gpu_node *node, uint32_t i)
-{
-    const gpu_tensor *t = &node->in[i];
-    gpu_tensor *s = &node->scales[i];
-    const clv_tensor_desc *d = &t->d;
-    const uint32_t rank = d->quant == CLV_QUANT_PER_GROUP ? 2 : 1;
-    int64_t elements, bytes;
-    clv_block(d->dtype, &elements, &bytes);
-    s->index = CLV_NO_TENSOR;
-    if (!d->quant)
-        return true;
-    if (d->rank != 2 || d->symbols[0] || d->symbols[1])
-        return gpu_no(node,
-                      "tensor %u: with scales only matrices of fixed "
-                      "size",
-                      (unsigned)t->index);
-    if (rank == 2 && (!d->quant_group || d->dims[1] % d->quant_group ||
-                      d->quant_group % elements))
-        return gpu_no(node,
-                      "tensor %u: rows of %lld are no whole groups of "
-                      "%u",
-                      (unsigned)t->index, (long long)d->dims[1],
-                      (unsigned)d->quant_group);
-    if (!read_tensor(graph, node, d->quant_scales - 1, s) ||
-        !gpu_need(node, s, "the scales", GPU_BIT(CLV_DTYPE_F32), rank))
-        return false;
-    if (s->d.symbols[0] || s->d.symbols[rank - 1] ||
-        s->d.dims[0] != (d->quant == CLV_QUANT_PER_TENSOR ? 1 : d->dims[0]) ||
-        (rank == 2 && s->d.dims[1] != d->dims[1] / d->quant_group))
-        return gpu_no(node,
-                      "tensor %u: its scales are not of the scheme's "
-                      "shape",
-                      (unsigned)t->index);
-    return true;
-}
-
-static bool read_operands(const clv_subgraph *graph, gpu_node *node)
-{
-    const clv_node *n = &node->node;
-    const gpu_op *op = node->op;
-    if (!clv_chain_known(&n->header))
-        return gpu_no(node, "it needs an extension that is not known here");
-    if (n->revision != 1)
-        return gpu_no(node, "revision %u is not known, 1 is",
-                      (unsigned)n->revision);
-    if (n->n_inputs > op->max_inputs || n->n_outputs != op->outputs)
-        return gpu_no(node, "%u inputs and %u outputs, not %u to %u and %u",
-                      (unsigned)n->n_inputs, (unsigned)n->n_outputs,
-                      (unsigned)op->min_inputs, (unsigned)op->max_inputs,
-                      (unsigned)op->outputs);
-    for (uint32_t i = 0; i < op->max_inputs; i++) {
-        uint32_t index = i < n->n_inputs ? n->inputs[i] : CLV_NO_TENSOR;
-        if (index == CLV_NO_TENSOR && i < op->min_inputs)
-            return gpu_no(node, "input %u is missing", (unsigned)i);
-        if (index != CLV_NO_TENSOR &&
-            (!read_tensor(graph, node, index, &node->in[i]) ||
-             !read_scales(graph, node, i)))
+    for (uint32_t i = 0; i < CLV_OP_OPERANDS; i++) {
+        gpu_tensor *scales = &node->scales[i];
+        if (!take_tensor(node, &n->in[i], n->node.inputs[i], &node->in[i]) ||
+            !take_tensor(node, &n->scales[i], n->in[i].quant_scales - 1,
+                         scales))
             return false;
+        if (gpu_has(scales) && !is_rows(scales))
+            return gpu_no(node,
+                          "the scales must have contiguous rows at one stride");
     }
-    if (!op->outputs)
-        return true;
-    if (!read_tensor(graph, node, n->outputs[0], &node->out))
-        return false;
-    if (node->out.d.usage == CLV_USAGE_WEIGHT ||
-        node->out.d.usage == CLV_USAGE_INPUT)
-        return gpu_no(node, "output 0 is not to be written");
-    return true;
+    return take_tensor(node, &n->out, n->node.outputs[0], &node->out);
 }
 
 void gpu_check_node(const gpu_target *target, const clv_subgraph *graph,
                     uint32_t index, gpu_node *node)
 {
+    clv_checked_node n;
     memset(node, 0, sizeof *node);
     node->target = target;
     node->index = index;
-    node->out.index = CLV_NO_TENSOR;
-    for (uint32_t i = 0; i < CLV_MAX_INPUTS; i++)
-        node->in[i].index = node->scales[i].index = CLV_NO_TENSOR;
     node->n_symbols = graph->n_symbols;
-    clv_read(&node->node, sizeof node->node,
-             clv_at(graph->nodes, index, graph->node_stride));
-    node->op = gpu_op_find(node->node.op);
-    if (!node->op) {
+    for (uint32_t i = CLV_OP_OPERANDS; i < CLV_MAX_INPUTS; i++)
+        node->in[i].index = node->scales[i].index = CLV_NO_TENSOR;
+    const bool right = clv_check_node(graph, index, CLV_NODE_WEIGHT_STATES, &n);
+    memcpy(node->caps.reason, n.reason, sizeof n.reason);
+    node->node = n.node;
+    node->op = gpu_op_find(n.node.op);
+    if (right && !node->op)
         snprintf(node->caps.reason, sizeof node->caps.reason,
-                 "op %u is not known here", (unsigned)node->node.op);
-        return;
-    }
-    if (!read_operands(graph, node))
+                 "%s: there is no kernel for it", n.op->name);
+    if (!right || !node->op || !take_operands(&n, node))
         return;
     node->caps.error_class = CLV_ERROR_F32;
     node->caps.accumulate = CLV_DTYPE_F32;

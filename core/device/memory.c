@@ -1,4 +1,4 @@
-#include "device_memory.h"
+#include "memory.h"
 
 #include <string.h>
 

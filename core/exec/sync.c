@@ -10,6 +10,7 @@
  * forecast first, then from the runs themselves.
  */
 #include "../base/hash.h"
+#include "../config/config.h"
 #include "exec.h"
 
 #include <math.h>
@@ -121,9 +122,9 @@ clv_status core_exec_sync_begin(clv_exec *exec)
 {
     const clv_plan *plan = exec->plan;
     core_exec_sync *sync = &exec->sync;
-    const char *how = clv_config_get(plan->ctx->config, "core.sync");
     size_t n = (size_t)plan->n_waits + plan->n_devices;
-    sync->fast = !how || strcmp(how, "block") != 0;
+    sync->fast =
+        core_config_choice(plan->ctx->config, "core.sync") == CORE_SYNC_FAST;
     sync->spare_core = core_plan_spare_core(plan);
     sync->points = calloc(n, sizeof *sync->points);
     sync->paces = calloc(n, sizeof *sync->paces);
