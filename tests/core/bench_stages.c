@@ -4,8 +4,8 @@
  * docs/planning.md: how much longer the makespan is without the stage, and the
  * search's time. An argument sets how many random problems there are.
  */
-#include "../tests/core/solve_problem.h"
-#include "solve_model.h"
+#include "solve_problem.h"
+#include "../../bench/solve_model.h"
 
 #include <math.h>
 #include <stdio.h>
