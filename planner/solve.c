@@ -9,7 +9,7 @@
 #include "../core/base/text.h"
 #include "candidates/candidates.h"
 #include "forecast/forecast.h"
-#include "refine.h"
+#include "lower/lower.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -328,6 +328,73 @@ static clv_status explain(const solver *v)
 }
 
 /* ------------------------------------------------------------------------ */
+/* Measuring what the plan relies on                                         */
+
+/* Workloads that take less of the run, over all nodes alike, may be a little
+ * off.
+ */
+#define MATTERS 0.003
+
+typedef struct tally {
+    planner_profile_ask ask;
+    double ns;
+} tally;
+
+/* One for each device and workload. */
+static uint32_t count_workloads(const clv_plan *plan, tally *workloads)
+{
+    uint32_t n = 0;
+    for (uint32_t p = 0; p < plan->n_parts; p++) {
+        const core_part *part = &plan->parts[p];
+        clv_device *dev = plan->devices[part->device].dev;
+        core_workload workload;
+        uint32_t i = 0;
+        if (core_part_copies(plan, p))
+            continue;
+        core_workload_of(plan->graph, part->node, NULL, NULL, &workload);
+        while (i < n &&
+               (workloads[i].ask.dev != dev ||
+                !core_workload_equal(&workloads[i].ask.workload, &workload)))
+            i++;
+        if (i == n)
+            workloads[n++] = (tally){.ask = {dev, workload}};
+        workloads[i].ns += plan->forecast->costs_ns[p];
+    }
+    return n;
+}
+
+/* The workloads that the plan spends its time on and that only models know are
+ * measured on their devices (HeteroLLM's real-execution mode, where it
+ * matters). Nothing without a forecast. */
+static clv_status refine(const clv_plan *plan, planner_profile *profile,
+                         planner_refined *out)
+{
+    clv_status status = CLV_OK;
+    *out = PLANNER_REFINED_NOTHING;
+    if (!plan->forecast)
+        return CLV_OK;
+    tally *workloads = calloc(plan->n_parts + 1u, sizeof *workloads);
+    planner_profile_ask *asks = calloc(plan->n_parts + 1u, sizeof *asks);
+    clv_device **devices = calloc(plan->n_devices, sizeof *devices);
+    if (!workloads || !asks || !devices)
+        status = core_no_memory("for a plan");
+    uint32_t n = status ? 0 : count_workloads(plan, workloads), n_asks = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (workloads[i].ns >= MATTERS * plan->forecast->makespan_ns)
+            asks[n_asks++] = workloads[i].ask;
+    for (uint32_t d = 0; d < plan->n_devices && !status; d++)
+        devices[d] = plan->devices[d].dev;
+    const planner_profile_params params = {.devices = devices,
+                                           .n_devices = plan->n_devices};
+    if (!status)
+        status = planner_profile_refine(profile, asks, n_asks, &params, out);
+    free(devices);
+    free(asks);
+    free(workloads);
+    return status;
+}
+
+/* ------------------------------------------------------------------------ */
 
 static double since(uint64_t *from)
 {
@@ -378,7 +445,7 @@ static clv_status solve_rounds(solver *v, const clv_op_caps *caps,
         forget(v);
         CLV_TRY(solve(v, caps, strategy));
         if (round < ROUNDS)
-            CLV_TRY(planner_refine(v->best, v->profile, &refined));
+            CLV_TRY(refine(v->best, v->profile, &refined));
     }
     return refined == PLANNER_REFINED_LITTLE ? predict_again(v->best) : CLV_OK;
 }

@@ -12,7 +12,7 @@
 #pragma once
 
 #include "../../core/plan/plan.h"
-#include "../profile/costs.h"
+#include "../profile/profile.h"
 #include "../search/search.h"
 
 /* What may be done with nodes. */

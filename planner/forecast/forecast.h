@@ -7,7 +7,7 @@
 #pragma once
 
 #include "../../core/plan/plan.h"
-#include "../profile/costs.h"
+#include "../profile/profile.h"
 
 /* symbols: NULL for their upper bounds. CLV_ERR_NOT_FOUND: the cost of some
  * part is not known. */

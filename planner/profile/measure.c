@@ -1,5 +1,5 @@
 /* The meter: settings, and the memory that operands lie in. */
-#include "pool.h"
+#include "trial.h"
 
 #include <stdlib.h>
 #include <string.h>

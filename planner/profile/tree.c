@@ -3,7 +3,6 @@
  * the linear models of both sides; afterwards, from the leaves up, a split goes
  * again unless it lowers the error of samples held out in turn.
  */
-#include "folds.h"
 #include "nnls.h"
 
 #include <math.h>
