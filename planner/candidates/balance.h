@@ -27,9 +27,9 @@ typedef struct planner_shares {
     const planner_demand *tables[PLANNER_SHARE_DEVICES];
     double late[PLANNER_SHARE_DEVICES];     /* ns before it can begin */
     double slowdown[PLANNER_SHARE_DEVICES]; /* while all work; >= 1 */
-    double stretch[PLANNER_SHARE_DEVICES];  /* as if all took that much longer:
-                                            of  devices that may not work all the
-                                            time; >= 1 */
+    double scale[PLANNER_SHARE_DEVICES];    /* as if all took that much longer:
+                                              of  devices that may not work all the
+                                              time; >= 1 */
     planner_demand base[PLANNER_SHARE_DEVICES]; /* work that it has beside */
     double bandwidth;
     uint32_t n, steps;

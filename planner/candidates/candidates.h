@@ -30,8 +30,8 @@ typedef struct planner_candidates {
     planner_solve_piece *pieces;
     core_piece *cuts; /* [problem.n_pieces] the same pieces as plans
                          have them; of joins: node CORE_NO_PIECE.
-                         Nodes of one kind share their options, so
-                         the node is the first one of its kind */
+                         Nodes of one class share their options, so
+                         the node is the first one of its class */
 } planner_candidates;
 
 /* caps[d * n_nodes + i]: what device d answered for node i. CLV_ERR_UNSUPPORTED

@@ -7,7 +7,7 @@
  * A team with a device whose programs have fixed lengths cuts part of the
  * sequence so, and leaves the rest to the other one (hybrid).
  */
-#include "drafts.h"
+#include "maker.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -28,13 +28,13 @@ typedef struct group {
 
 static int64_t extent_of(const planner_maker *m, const planner_member *member)
 {
-    return core_cut_extent(m->graph, m->kinds.kinds[member->kind].first,
+    return core_cut_extent(m->graph, m->classes.classes[member->class].first,
                            member->axis);
 }
 
-static int64_t sequence_of(const planner_maker *m, uint32_t kind)
+static int64_t sequence_of(const planner_maker *m, uint32_t class)
 {
-    return core_cut_extent(m->graph, m->kinds.kinds[kind].first,
+    return core_cut_extent(m->graph, m->classes.classes[class].first,
                            CORE_AXIS_SEQUENCE);
 }
 
@@ -53,21 +53,21 @@ static bool takes_part(const planner_maker *m, const planner_member *member,
 {
     for (uint32_t i = 0; i < team->n; i++) {
         uint32_t d = team->devices[i];
-        if (!planner_maker_splits(m, member->kind, d, member->axis) ||
+        if (!planner_maker_splits(m, member->class, d, member->axis) ||
             (member->axis == CORE_AXIS_SEQUENCE &&
-             planner_maker_caps(m, member->kind, d)->answer ==
+             planner_maker_caps(m, member->class, d)->answer ==
                  CLV_ANSWER_STATIC))
             return false;
     }
     return true;
 }
 
-static uint32_t find_static(const planner_maker *m, uint32_t kind,
+static uint32_t find_static(const planner_maker *m, uint32_t class,
                             const planner_team *team)
 {
     uint32_t i = 0;
     while (i < team->n &&
-           !planner_maker_needs_length(m, kind, team->devices[i]))
+           !planner_maker_needs_length(m, class, team->devices[i]))
         i++;
     return i;
 }
@@ -76,18 +76,18 @@ static uint32_t find_static(const planner_maker *m, uint32_t kind,
  * one length of sequence. */
 static bool can_be_hybrid(const planner_maker *m, const group *g)
 {
-    uint32_t kind = g->members[0]->kind;
-    uint32_t at = find_static(m, kind, g->team);
+    uint32_t class = g->members[0]->class;
+    uint32_t at = find_static(m, class, g->team);
     if (g->team->n != 2 ||
-        planner_maker_caps(m, kind, g->team->devices[!at])->answer ==
+        planner_maker_caps(m, class, g->team->devices[!at])->answer ==
             CLV_ANSWER_STATIC)
         return false;
     for (uint32_t i = 0; i < g->n; i++) {
-        uint32_t k = g->members[i]->kind;
+        uint32_t k = g->members[i]->class;
         if (find_static(m, k, g->team) != at ||
-            sequence_of(m, k) != sequence_of(m, kind) ||
+            sequence_of(m, k) != sequence_of(m, class) ||
             planner_maker_caps(m, k, g->team->devices[at])->static_shapes !=
-                planner_maker_caps(m, kind, g->team->devices[at])
+                planner_maker_caps(m, class, g->team->devices[at])
                     ->static_shapes ||
             !planner_maker_splits(m, k, g->team->devices[!at],
                                   CORE_AXIS_SEQUENCE))
@@ -106,7 +106,7 @@ static bool set_steps(const planner_maker *m, group *g)
         g->unit = common_divisor(g->unit, extent_of(m, g->members[i]));
     for (uint32_t i = 0; i < g->n; i++) {
         const planner_member *member = g->members[i];
-        int64_t step = planner_step_of(m, member->kind, member->axis, g->team);
+        int64_t step = planner_step_of(m, member->class, member->axis, g->team);
         int64_t scale = extent_of(m, member) / g->unit;
         if (!step)
             return false;
@@ -144,7 +144,7 @@ static void add_steps(const planner_maker *m, const group *g,
                       planner_demand *to)
 {
     int64_t extent = extent_of(m, member), end = j * g->step;
-    core_piece piece = {.node = m->kinds.kinds[member->kind].first,
+    core_piece piece = {.node = m->classes.classes[member->class].first,
                         .device = g->team->devices[at]};
     end = (end < g->unit ? end : g->unit) * (extent / g->unit);
     if (end < extent)
@@ -177,9 +177,10 @@ static planner_demand cost_of_rest(const planner_maker *m, const group *g)
 {
     planner_demand sum = {0};
     for (uint32_t i = 0; i < g->n && g->hybrid && g->layout.rest; i++) {
-        core_piece piece = {.node = m->kinds.kinds[g->members[i]->kind].first,
+        core_piece piece = {.node =
+                                m->classes.classes[g->members[i]->class].first,
                             .device = g->team->devices[g->layout.rest_on]};
-        int64_t end = sequence_of(m, g->members[i]->kind);
+        int64_t end = sequence_of(m, g->members[i]->class);
         piece.ranges[CORE_AXIS_SEQUENCE] =
             (core_range){end - g->layout.rest, end};
         add_cost(m, &piece, g->members[i]->count, &sum);
@@ -192,10 +193,11 @@ static planner_demand cost_of_rest(const planner_maker *m, const group *g)
 static uint32_t hybrid_layouts(const planner_maker *m, const group *g,
                                planner_layout out[2])
 {
-    uint32_t kind = g->members[0]->kind;
-    uint32_t at = find_static(m, kind, g->team);
-    const clv_op_caps *caps = planner_maker_caps(m, kind, g->team->devices[at]);
-    int64_t rows = sequence_of(m, kind), left = rows;
+    uint32_t class = g->members[0]->class;
+    uint32_t at = find_static(m, class, g->team);
+    const clv_op_caps *caps =
+        planner_maker_caps(m, class, g->team->devices[at]);
+    int64_t rows = sequence_of(m, class), left = rows;
     out[0] = out[1] = (planner_layout){.rest_on = !at};
     for (uint32_t n = 0; n < PLANNER_MAX_RUNS; n++) {
         int64_t longest = 0;
@@ -279,17 +281,17 @@ static double lateness(const planner_maker *m, uint32_t device)
     return d->submit_idle_ns + d->dispatch_ns + d->wait_ns;
 }
 
-/* The division that is best for these late and stretched devices, with its time
+/* The division that is best for these late and scaled devices, with its time
  * if they are neither. */
 static void balance_once(pool *p, const group *g, planner_shares *s)
 {
-    static const planner_shares plain = {.stretch = {1, 1, 1, 1}};
+    static const planner_shares plain = {.scale = {1, 1, 1, 1}};
     uint32_t parts[PLANNER_SHARE_DEVICES] = {0};
     double ns;
     if (!planner_shares_balance(s, parts, &ns))
         return;
     memcpy(s->late, plain.late, sizeof s->late);
-    memcpy(s->stretch, plain.stretch, sizeof s->stretch);
+    memcpy(s->scale, plain.scale, sizeof s->scale);
     note_point(p, g, parts, planner_shares_time(s, parts));
 }
 
@@ -308,7 +310,7 @@ static void balance(const planner_maker *m, pool *p, const group *g)
         fill_table(m, g, i, table);
         s.tables[i] = table;
         s.slowdown[i] = m->costs->slowdown(m->costs->ctx, devs, s.n, i);
-        s.stretch[i] = 1;
+        s.scale[i] = 1;
         if (g->hybrid && i == g->layout.rest_on)
             s.base[i] = cost_of_rest(m, g);
         capped |= m->devices[g->team->devices[i]].max_share < 1;
@@ -319,7 +321,7 @@ static void balance(const planner_maker *m, pool *p, const group *g)
         balance_once(p, g, &s);
     }
     for (uint32_t i = 0; i < s.n && capped; i++)
-        s.stretch[i] = 1 / m->devices[g->team->devices[i]].max_share;
+        s.scale[i] = 1 / m->devices[g->team->devices[i]].max_share;
     if (capped)
         balance_once(p, g, &s);
 }
@@ -330,7 +332,8 @@ static void balance_group(const planner_maker *m, pool *p, group *g)
         return;
     bool any_length = true;
     for (uint32_t i = 0; i < g->n && any_length; i++)
-        any_length = find_static(m, g->members[i]->kind, g->team) == g->team->n;
+        any_length =
+            find_static(m, g->members[i]->class, g->team) == g->team->n;
     if (any_length) {
         balance(m, p, g);
         return;
@@ -352,7 +355,7 @@ static double weight_of(const planner_maker *m, const planner_member *member,
 {
     double least = INFINITY;
     for (uint32_t i = 0; i < team->n; i++) {
-        core_piece piece = {.node = m->kinds.kinds[member->kind].first,
+        core_piece piece = {.node = m->classes.classes[member->class].first,
                             .device = team->devices[i]};
         planner_demand sum = {0};
         add_cost(m, &piece, member->count, &sum);
@@ -365,8 +368,8 @@ static clv_status balance_team(planner_maker *m, const planner_team *team,
                                void *ctx)
 {
     pool *p = ctx;
-    const planner_link *link = &m->kinds.links[p->link];
-    const planner_member *members = &m->kinds.members[link->first_member];
+    const planner_link *link = &m->classes.links[p->link];
+    const planner_member *members = &m->classes.members[link->first_member];
     group all = {.team = team};
     double sum = 0;
     for (uint32_t i = 0; i < link->n_members && all.n < GROUP_MEMBERS; i++)
@@ -391,13 +394,13 @@ static clv_status balance_team(planner_maker *m, const planner_team *team,
 }
 
 /* ------------------------------------------------------------------------ */
-/* Drafts                                                                    */
+/* Candidates */
 
-static bool add_cut(planner_draft *draft, const core_piece *piece)
+static bool add_cut(planner_candidate *candidate, const core_piece *piece)
 {
-    if (draft->n == PLANNER_DRAFT_PIECES)
+    if (candidate->n == PLANNER_CANDIDATE_PIECES)
         return false;
-    draft->cuts[draft->n++] = *piece;
+    candidate->cuts[candidate->n++] = *piece;
     return true;
 }
 
@@ -405,7 +408,7 @@ static bool add_cut(planner_draft *draft, const core_piece *piece)
  * must match, and the rest. */
 static bool add_hybrid(const planner_cut_point *point, uint32_t axis,
                        uint32_t at, int64_t rows, core_piece piece,
-                       planner_draft *draft)
+                       planner_candidate *candidate)
 {
     const planner_layout *layout = &point->layout;
     core_range *range = &piece.ranges[CORE_AXIS_SEQUENCE];
@@ -415,30 +418,31 @@ static bool add_hybrid(const planner_cut_point *point, uint32_t axis,
          i++) {
         *range = (core_range){begin, begin + layout->runs[0][i]};
         begin = range->end;
-        if (!add_cut(draft, &piece))
+        if (!add_cut(candidate, &piece))
             return false;
     }
     if (!by_runs && rows > layout->rest) {
         *range = (core_range){0, rows - layout->rest};
         if (!layout->rest)
             *range = (core_range){0, 0};
-        if (!add_cut(draft, &piece))
+        if (!add_cut(candidate, &piece))
             return false;
     }
     if (at != layout->rest_on || !layout->rest)
         return true;
     piece.ranges[axis] = (core_range){0, 0};
     *range = (core_range){rows - layout->rest, rows};
-    return add_cut(draft, &piece);
+    return add_cut(candidate, &piece);
 }
 
-static bool make_draft(const planner_maker *m, uint32_t kind, uint32_t axis,
-                       const planner_cut_point *point, planner_draft *draft)
+static bool make_candidate(const planner_maker *m, uint32_t class,
+                           uint32_t axis, const planner_cut_point *point,
+                           planner_candidate *candidate)
 {
-    uint32_t node = m->kinds.kinds[kind].first;
+    uint32_t node = m->classes.classes[class].first;
     int64_t extent = core_cut_extent(m->graph, node, axis), begin = 0;
-    int64_t step = planner_step_of(m, kind, axis, &point->team);
-    *draft = (planner_draft){.n = 0};
+    int64_t step = planner_step_of(m, class, axis, &point->team);
+    *candidate = (planner_candidate){.n = 0};
     for (uint32_t i = 0; i < point->team.n; i++) {
         int64_t end;
         if (!step || __builtin_mul_overflow(extent, point->num[i], &end) ||
@@ -450,35 +454,35 @@ static bool make_draft(const planner_maker *m, uint32_t kind, uint32_t axis,
         core_piece piece = {.node = node, .device = point->team.devices[i]};
         piece.ranges[axis] = (core_range){begin, end};
         begin = end;
-        if (point->hybrid ? !add_hybrid(point, axis, i, sequence_of(m, kind),
-                                        piece, draft)
-                          : !add_cut(draft, &piece))
+        if (point->hybrid ? !add_hybrid(point, axis, i, sequence_of(m, class),
+                                        piece, candidate)
+                          : !add_cut(candidate, &piece))
             return false;
     }
     return begin == extent;
 }
 
 /* Puts the pieces of a device before the others. */
-static void put_first(planner_draft *draft, uint32_t device)
+static void put_first(planner_candidate *candidate, uint32_t device)
 {
-    core_piece cuts[PLANNER_DRAFT_PIECES];
+    core_piece cuts[PLANNER_CANDIDATE_PIECES];
     uint32_t n = 0;
     for (int first = 1; first >= 0; first--)
-        for (uint32_t i = 0; i < draft->n; i++)
-            if ((draft->cuts[i].device == device) == first)
-                cuts[n++] = draft->cuts[i];
-    memcpy(draft->cuts, cuts, n * sizeof *cuts);
+        for (uint32_t i = 0; i < candidate->n; i++)
+            if ((candidate->cuts[i].device == device) == first)
+                cuts[n++] = candidate->cuts[i];
+    memcpy(candidate->cuts, cuts, n * sizeof *cuts);
 }
 
-static clv_status draft_point(planner_maker *m, const planner_member *member,
-                              const planner_cut_point *point)
+static clv_status add_point(planner_maker *m, const planner_member *member,
+                            const planner_cut_point *point)
 {
-    planner_draft draft;
+    planner_candidate candidate;
     if (!takes_part(m, member, &point->team) ||
-        !make_draft(m, member->kind, member->axis, point, &draft))
+        !make_candidate(m, member->class, member->axis, point, &candidate))
         return CLV_OK;
     bool any_length =
-        find_static(m, member->kind, &point->team) == point->team.n;
+        find_static(m, member->class, &point->team) == point->team.n;
     if (any_length == point->hybrid)
         return CLV_OK;
     clv_status status = CLV_OK;
@@ -486,8 +490,8 @@ static clv_status draft_point(planner_maker *m, const planner_member *member,
     bool sums = member->axis == CORE_AXIS_CHANNELS;
     for (uint32_t i = 0; i < (sums ? point->team.n : 1) && !status; i++) {
         if (sums)
-            put_first(&draft, point->team.devices[i]);
-        status = planner_draft_add(m, member->kind, &draft);
+            put_first(&candidate, point->team.devices[i]);
+        status = planner_candidate_add(m, member->class, &candidate);
     }
     return status;
 }
@@ -508,9 +512,9 @@ static void sort_points(pool *p)
         p->n = KEEP_POINTS;
 }
 
-static clv_status draft_link(planner_maker *m, pool *p)
+static clv_status add_link(planner_maker *m, pool *p)
 {
-    const planner_link *link = &m->kinds.links[p->link];
+    const planner_link *link = &m->classes.links[p->link];
     p->n = 0;
     for (uint32_t i = 0; i <= link->n_members; i++)
         p->best[i] = INFINITY;
@@ -518,22 +522,22 @@ static clv_status draft_link(planner_maker *m, pool *p)
     sort_points(p);
     for (uint32_t i = 0; i < link->n_members && !status; i++)
         for (uint32_t j = 0; j < p->n && !status; j++)
-            status = draft_point(m, &m->kinds.members[link->first_member + i],
-                                 &p->points[j]);
+            status = add_point(m, &m->classes.members[link->first_member + i],
+                               &p->points[j]);
     return status;
 }
 
-clv_status planner_draft_points(planner_maker *m)
+clv_status planner_add_points(planner_maker *m)
 {
     pool *p = calloc(1, sizeof *p);
     clv_status status = CLV_OK;
     if (p)
-        p->best = calloc(m->kinds.n_members + 1u, sizeof *p->best);
+        p->best = calloc(m->classes.n_members + 1u, sizeof *p->best);
     if (!p || !p->best)
         status = clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
-    for (uint32_t i = 0; i < m->kinds.n_links && !status; i++) {
+    for (uint32_t i = 0; i < m->classes.n_links && !status; i++) {
         p->link = i;
-        status = draft_link(m, p);
+        status = add_link(m, p);
     }
     if (p)
         free(p->best);

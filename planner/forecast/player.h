@@ -1,12 +1,11 @@
 /*
- * The devices' side of a forecast: their queues, played through event by event.
+ * The devices' side of a forecast: their queues, played event by event by the
+ * rules of steps (planner.h).
  *
- * A device works on its steps in order: a step begins once it was submitted and
- * what it waits for by itself is there, takes the dispatch, then its parts one
- * after another. Parts that run at the same time on several devices share the
- * memory's bandwidth max-min fair: nobody gets more than it can use, and who
- * gets less is slowed down in proportion. Those that compute are slowed down
- * by others that work.
+ * Parts that run at the same time on several devices share the memory's
+ * bandwidth max-min fair: no device gets more than it can use, and one that
+ * gets less is slowed down in proportion. Parts that compute are slowed down by
+ * other devices at work as the profile says.
  */
 #pragma once
 

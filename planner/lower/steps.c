@@ -1,13 +1,6 @@
 /*
- * Joins nodes into steps, one program each. A node begins a new step if it
- * needs something of another device that the step being filled does not wait
- * for already: it would hold that step back. It does so too if another device
- * needs a result of that step for a node of the same or an earlier place in the
- * source graph: that device would have to wait for this node, where it could
- * work beside it. And it does so where the program would grow larger than its
- * device allows.
- *
- * Copies between memories come before and after the program of a step.
+ * Joins nodes into steps by the rules in planner.h. A step ends early enough
+ * that no device waits for work which the devices could do side by side.
  */
 #include "lower.h"
 #include "../../core/base/error.h"

@@ -35,7 +35,7 @@ typedef struct grower {
     const planner_fit_sample *samples;
     uint32_t n, n_features, min_leaf;
     double *errors;          /* [MAX_DEPTH + 1, n] */
-    uint32_t *order, *spare; /* a branch has a stretch of order */
+    uint32_t *order, *spare; /* a branch has a contiguous range of order */
     entry *sorted;
     planner_tree *tree;
 } grower;
@@ -64,7 +64,7 @@ static double error_of(const planner_nnls *sums, uint32_t n_features)
     return planner_nnls_error(sums, n_features, c);
 }
 
-/* Sorts a stretch by a feature; returns the number of its values less one. */
+/* Sorts a range by a feature; returns the number of its values less one. */
 static uint32_t sort_by(const grower *g, uint32_t begin, uint32_t end,
                         uint32_t feature)
 {
@@ -209,7 +209,7 @@ static bool add_branch(planner_tree *tree, const branch *b)
     return true;
 }
 
-/* Appends the tree of a stretch of samples, and leaves its held-out errors in
+/* Appends the tree of a range of samples, and leaves its held-out errors in
  * row depth. False when memory runs out. */
 static bool grow(grower *g, uint32_t begin, uint32_t end, uint32_t depth)
 {

@@ -18,7 +18,7 @@ typedef struct child {
 typedef struct kept {
     planner_state *state;
     double price;
-    uint64_t likeness; /* equal: may be compared */
+    uint64_t signature; /* equal: may be compared */
 } kept;
 
 typedef struct step {
@@ -43,8 +43,8 @@ typedef struct beam {
 /* Comparing                                                                 */
 
 /* Everything but times. */
-static uint64_t likeness_of(const planner_schedule *s,
-                            const planner_state *state)
+static uint64_t signature_of(const planner_schedule *s,
+                             const planner_state *state)
 {
     const planner_tables *t = s->tables;
     const planner_live *live = planner_state_live(s, state);
@@ -75,7 +75,7 @@ static double host_end(const planner_state *state)
     return state->n_busy ? state->busy[state->n_busy - 1].end : 0;
 }
 
-/* Whether a is in nothing later than b, their likeness being equal. */
+/* Whether a is in nothing later than b, their signature being equal. */
 static bool no_later(const planner_schedule *s, const kept *a, const kept *b)
 {
     const planner_state *x = a->state, *y = b->state;
@@ -217,10 +217,10 @@ static clv_status try_option(beam *b, uint32_t node, uint32_t parent,
 static clv_status make_children(beam *b, uint32_t node)
 {
     const planner_tables *t = b->s->tables;
-    const planner_kind *kind = &t->kinds[t->nodes[node].kind];
+    const planner_class *class = &t->classes[t->nodes[node].class];
     b->n_children = 0;
     for (uint32_t i = 0; i < b->n_now; i++)
-        for (uint32_t o = 0; o < kind->n_options; o++) {
+        for (uint32_t o = 0; o < class->n_options; o++) {
             clv_status status = try_option(b, node, i, o);
             if (status)
                 return status;
@@ -240,8 +240,8 @@ static void select_children(beam *b, uint32_t node)
         extend(b, node, &c);
         kept k = {.state = b->trial,
                   .price = b->now[c.parent].price + price_of(b, node, c.option),
-                  .likeness = likeness_of(b->s, b->trial)};
-        while (i < b->n_next && (b->next[i].likeness != k.likeness ||
+                  .signature = signature_of(b->s, b->trial)};
+        while (i < b->n_next && (b->next[i].signature != k.signature ||
                                  !no_later(b->s, &b->next[i], &k)))
             i++;
         if (i < b->n_next)
@@ -263,10 +263,10 @@ static void select_children(beam *b, uint32_t node)
 static double whole_time(const planner_tables *t, uint32_t node,
                          uint32_t device)
 {
-    const planner_kind *kind = &t->kinds[t->nodes[node].kind];
+    const planner_class *class = &t->classes[t->nodes[node].class];
     double ns = INFINITY;
-    for (uint32_t o = 0; o < kind->n_options; o++) {
-        const planner_parts *parts = &t->options[kind->first_parts + o];
+    for (uint32_t o = 0; o < class->n_options; o++) {
+        const planner_parts *parts = &t->options[class->first_parts + o];
         const planner_part_need *part = &t->parts[parts->first];
         if (parts->n == 1 && part->device == device && part->ns < ns)
             ns = part->ns;

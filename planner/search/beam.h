@@ -14,7 +14,7 @@ typedef struct planner_beam_params {
                              NULL */
 } planner_beam_params;
 
-/* options: [n_nodes] within kinds. */
+/* options: [n_nodes] within classes. */
 clv_status planner_beam_search(const planner_schedule *s,
                                const planner_beam_params *params,
                                uint32_t *options);

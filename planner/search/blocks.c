@@ -8,7 +8,7 @@
 static bool same_node(const planner_solve_problem *p, uint32_t i, uint32_t j)
 {
     const planner_solve_node *a = &p->nodes[i], *b = &p->nodes[j];
-    if (a->kind != b->kind || a->n_deps != b->n_deps)
+    if (a->class != b->class || a->n_deps != b->n_deps)
         return false;
     for (uint32_t k = 0; k < a->n_deps; k++)
         if (i - a->deps[k] != j - b->deps[k])

@@ -245,7 +245,7 @@ static bool improve_node(improver *m, uint32_t node, bool take,
     const planner_tables *t = m->s->tables;
     planner_value best = {0};
     *alternative = (planner_alternative){.option = UINT32_MAX};
-    for (uint32_t o = 0; o < t->kinds[t->nodes[node].kind].n_options; o++) {
+    for (uint32_t o = 0; o < t->classes[t->nodes[node].class].n_options; o++) {
         if (o == m->options[node])
             continue;
         double ns = try_option(m, node, o);

@@ -1,4 +1,4 @@
-#include "drafts.h"
+#include "maker.h"
 #include "../../core/base/error.h"
 
 #include "../../core/graph/cut.h"
@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-const clv_op_caps *planner_maker_caps(const planner_maker *m, uint32_t kind,
+const clv_op_caps *planner_maker_caps(const planner_maker *m, uint32_t class,
                                       uint32_t device)
 {
     return &m->caps[(size_t)device * m->graph->n_nodes +
-                    m->kinds.kinds[kind].first];
+                    m->classes.classes[class].first];
 }
 
 clv_device *planner_maker_device(const planner_maker *m, uint32_t device)
@@ -19,21 +19,21 @@ clv_device *planner_maker_device(const planner_maker *m, uint32_t device)
     return m->plan->devices[device].dev;
 }
 
-bool planner_maker_needs_length(const planner_maker *m, uint32_t kind,
+bool planner_maker_needs_length(const planner_maker *m, uint32_t class,
                                 uint32_t device)
 {
-    return !m->takes[kind * m->n_devices + device] &&
-           planner_maker_caps(m, kind, device)->answer == CLV_ANSWER_STATIC &&
-           core_cut_extent(m->graph, m->kinds.kinds[kind].first,
+    return !m->takes[class * m->n_devices + device] &&
+           planner_maker_caps(m, class, device)->answer == CLV_ANSWER_STATIC &&
+           core_cut_extent(m->graph, m->classes.classes[class].first,
                            CORE_AXIS_SEQUENCE);
 }
 
 /* Columns of weights are cut only where the device uses them in place, or has
  * them in memory of its own. */
-static bool columns_reached(const planner_maker *m, uint32_t kind,
+static bool columns_reached(const planner_maker *m, uint32_t class,
                             uint32_t device, uint32_t axis)
 {
-    const clv_node *node = &m->graph->nodes[m->kinds.kinds[kind].first];
+    const clv_node *node = &m->graph->nodes[m->classes.classes[class].first];
     if (m->devices[device].memory_index)
         return true;
     for (uint32_t i = 0; i < node->n_inputs; i++) {
@@ -50,15 +50,15 @@ static bool columns_reached(const planner_maker *m, uint32_t kind,
     return true;
 }
 
-bool planner_maker_splits(const planner_maker *m, uint32_t kind,
+bool planner_maker_splits(const planner_maker *m, uint32_t class,
                           uint32_t device, uint32_t axis)
 {
-    const clv_op_caps *caps = planner_maker_caps(m, kind, device);
+    const clv_op_caps *caps = planner_maker_caps(m, class, device);
     if (!m->usable[device] || !(caps->split_axes >> axis & 1) ||
-        !columns_reached(m, kind, device, axis))
+        !columns_reached(m, class, device, axis))
         return false;
-    return m->takes[kind * m->n_devices + device] ||
-           (planner_maker_needs_length(m, kind, device) &&
+    return m->takes[class * m->n_devices + device] ||
+           (planner_maker_needs_length(m, class, device) &&
             caps->split_axes & CLV_SPLIT_SEQUENCE);
 }
 
@@ -114,8 +114,8 @@ static bool same_output(const core_piece *a, const core_piece *b)
 
 /* Adding up the partial sums of one output, as core_cut_make() has it done: by
  * the first piece's device, one after another. */
-static bool weigh_join(const planner_maker *m, planner_draft *d, uint32_t first,
-                       uint32_t others)
+static bool weigh_join(const planner_maker *m, planner_candidate *d,
+                       uint32_t first, uint32_t others)
 {
     planner_box out = planner_piece_out(m->graph, &d->cuts[first]);
     const clv_node *node = &m->graph->nodes[d->cuts[first].node];
@@ -136,7 +136,7 @@ static bool weigh_join(const planner_maker *m, planner_draft *d, uint32_t first,
     return true;
 }
 
-static bool weigh_joins(const planner_maker *m, planner_draft *d)
+static bool weigh_joins(const planner_maker *m, planner_candidate *d)
 {
     d->n_joins = 0;
     for (uint32_t i = 0; i < d->n; i++) {
@@ -157,7 +157,7 @@ static bool weigh_joins(const planner_maker *m, planner_draft *d)
 
 /* Each piece by its time alone: that devices contend for the memory is the
  * forecast's to count, which knows what else they do. */
-static bool weigh(const planner_maker *m, planner_draft *d)
+static bool weigh(const planner_maker *m, planner_candidate *d)
 {
     double sums[PLANNER_SOLVE_DEVICES] = {0};
     d->time = 0;
@@ -183,31 +183,31 @@ static bool weigh(const planner_maker *m, planner_draft *d)
     return true;
 }
 
-static bool same_cuts(const planner_draft *a, const planner_draft *b)
+static bool same_cuts(const planner_candidate *a, const planner_candidate *b)
 {
     return a->n == b->n && !memcmp(a->cuts, b->cuts, a->n * sizeof *a->cuts);
 }
 
-clv_status planner_draft_add(planner_maker *m, uint32_t kind,
-                             const planner_draft *draft)
+clv_status planner_candidate_add(planner_maker *m, uint32_t class,
+                                 const planner_candidate *candidate)
 {
-    planner_drafts *drafts = &m->drafts[kind];
-    planner_draft d = *draft;
+    planner_candidate_set *set = &m->sets[class];
+    planner_candidate d = *candidate;
     if (!weigh(m, &d))
         return CLV_OK;
-    for (uint32_t i = 0; i < drafts->n; i++)
-        if (same_cuts(&drafts->list[i], &d))
+    for (uint32_t i = 0; i < set->n; i++)
+        if (same_cuts(&set->list[i], &d))
             return CLV_OK;
-    if (drafts->n == drafts->capacity) {
-        uint32_t capacity = drafts->capacity ? drafts->capacity * 2 : 16;
-        planner_draft *grown =
-            reallocarray(drafts->list, capacity, sizeof *grown);
+    if (set->n == set->capacity) {
+        uint32_t capacity = set->capacity ? set->capacity * 2 : 16;
+        planner_candidate *grown =
+            reallocarray(set->list, capacity, sizeof *grown);
         if (!grown)
             return core_no_memory("for a plan");
-        drafts->list = grown;
-        drafts->capacity = capacity;
+        set->list = grown;
+        set->capacity = capacity;
     }
-    drafts->list[drafts->n++] = d;
+    set->list[set->n++] = d;
     return CLV_OK;
 }
 
@@ -312,14 +312,15 @@ static int64_t operand_step(const planner_maker *m, clv_value value,
     return step;
 }
 
-int64_t planner_step_of(const planner_maker *m, uint32_t kind, uint32_t axis,
+int64_t planner_step_of(const planner_maker *m, uint32_t class, uint32_t axis,
                         const planner_team *team)
 {
-    uint32_t index = m->kinds.kinds[kind].first;
+    uint32_t index = m->classes.classes[class].first;
     const clv_node *node = &m->graph->nodes[index];
     int64_t step = core_cut_granule(m->graph, index, axis);
     for (uint32_t i = 0; i < team->n; i++) {
-        const clv_op_caps *caps = planner_maker_caps(m, kind, team->devices[i]);
+        const clv_op_caps *caps =
+            planner_maker_caps(m, class, team->devices[i]);
         const clv_axis_limit *limit = limit_of(caps, axis);
         if (caps->split_granularity[axis] > 1)
             step = common_multiple(step, caps->split_granularity[axis]);
