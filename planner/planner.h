@@ -2,7 +2,7 @@
  * Plans are made by costs (solve.c), from pieces that are given, or with each
  * node on the first device that takes it. docs/planning.md explains how.
  *
- * The rules of steps. lower/ makes steps and waits by them, core/runtime
+ * The rules of steps. lower/ makes steps and waits by them, core/exec
  * executes them, forecast/ plays them, and search/ predicts by them what a
  * choice will take. Who changes one changes all four; tests/core/test_rules.c
  * compares lowering, forecast and search, test_forecast_sim.c forecast and

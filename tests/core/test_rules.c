@@ -16,7 +16,7 @@
 #define ROWS 64
 #define COLUMNS 128
 #define MAX_NODES 24
-#define ROUNDS 600
+#define ROUNDS 300
 #define DEVICES 2
 
 /* Of the search's makespan against the forecast's. The search does not see
