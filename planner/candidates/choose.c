@@ -1,5 +1,6 @@
 /* Which candidates become options: the promising ones that the devices take. */
 #include "maker.h"
+#include "../../core/base/error.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +84,7 @@ static clv_status ask(const planner_maker *m, uint32_t device, inquiry *q)
     clv_subgraph view = core_graph_view(cut.graph);
     clv_op_caps *caps = calloc(cut.graph->n_nodes, sizeof *caps);
     status = caps ? core_device_caps(dev, &view, caps)
-                  : clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
+                  : core_no_memory("for a plan");
     for (uint32_t i = 0; i < cut.graph->n_nodes && !status; i++) {
         planner_candidate *owner = q->owners[cut.pieces[i]];
         bool joins = cut.graph->nodes[i].op !=
@@ -139,7 +140,7 @@ clv_status planner_candidates_choose(planner_maker *m)
     q.pieces = calloc(n + 1u, sizeof *q.pieces);
     q.owners = calloc(n + 1u, sizeof *q.owners);
     if (!q.pieces || !q.owners)
-        status = clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
+        status = core_no_memory("for a plan");
     for (uint32_t d = 0; d < m->n_devices && !status; d++)
         status = ask(m, d, &q);
     for (uint32_t k = 0; k < m->classes.n_classes && !status; k++) {

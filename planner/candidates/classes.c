@@ -1,4 +1,5 @@
 #include "classes.h"
+#include "../../core/base/error.h"
 #include "../../core/base/hash.h"
 
 #include "../../core/graph/tensor.h"
@@ -252,7 +253,7 @@ clv_status planner_classes_find(const clv_plan *plan, const clv_op_caps *caps,
     if (enough)
         return CLV_OK;
     planner_classes_finish(out);
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
+    return core_no_memory("for a plan");
 }
 
 void planner_classes_finish(planner_classes *classes)

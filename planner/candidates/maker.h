@@ -11,10 +11,11 @@
 
 #define PLANNER_CANDIDATE_PIECES 12
 #define PLANNER_MAX_CANDIDATES 64 /* of a class, looked at */
-#define PLANNER_MAX_OPTIONS 32 /* of a class that are kept, beside whole ones  \
-                                */
-#define PLANNER_MAX_STEPS 64   /* into which an extent is divided */
-#define PLANNER_MAX_RUNS 4     /* pieces of one sequence on one static device */
+#define PLANNER_MAX_OPTIONS                                                    \
+    32                       /* of a class that are kept, beside whole ones    \
+                              */
+#define PLANNER_MAX_STEPS 64 /* into which an extent is divided */
+#define PLANNER_MAX_RUNS 4   /* pieces of one sequence on one static device */
 
 typedef struct planner_candidate {
     core_piece cuts[PLANNER_CANDIDATE_PIECES]; /* node: the class's first */

@@ -8,6 +8,7 @@
  * sequence so, and leaves the rest to the other one (hybrid).
  */
 #include "maker.h"
+#include "../../core/base/error.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -534,7 +535,7 @@ clv_status planner_add_points(planner_maker *m)
     if (p)
         p->best = calloc(m->classes.n_members + 1u, sizeof *p->best);
     if (!p || !p->best)
-        status = clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
+        status = core_no_memory("for a plan");
     for (uint32_t i = 0; i < m->classes.n_links && !status; i++) {
         p->link = i;
         status = add_link(m, p);

@@ -4,6 +4,7 @@
  * (HeteroLLM, section 4.1: 600 = 512 + 32 + 56).
  */
 #include "maker.h"
+#include "../../core/base/error.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -283,7 +284,7 @@ static clv_status search_team(planner_maker *m, const planner_team *team,
         return CLV_OK;
     s->rests = calloc((size_t)s->rows + 1, sizeof *s->rests);
     if (!s->rests)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
+        return core_no_memory("for a plan");
     find_layouts(s);
     free(s->rests);
     s->rests = NULL;
@@ -352,7 +353,7 @@ clv_status planner_add_sequences(planner_maker *m)
 {
     search *s = calloc(1, sizeof *s);
     if (!s)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
+        return core_no_memory("for a plan");
     s->m = m;
     clv_status status = CLV_OK;
     for (uint32_t i = 0; i < m->classes.n_links && !status; i++) {

@@ -1,4 +1,5 @@
 #include "player.h"
+#include "../../core/base/error.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@ clv_status planner_play_begin(planner_play *play)
     play->active = calloc(n, sizeof *play->active);
     play->rates = calloc(n, sizeof *play->rates);
     if (!play->lanes || !play->order || !play->active || !play->rates)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a forecast");
+        return core_no_memory("for a forecast");
     for (uint32_t d = 0; d < n; d++) {
         play->lanes[d].dev = plan->devices[d].dev;
         play->lanes[d].overheads =

@@ -4,6 +4,7 @@
  * again unless it lowers the error of samples held out in turn.
  */
 #include "nnls.h"
+#include "../../core/base/error.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -277,7 +278,7 @@ clv_status planner_tree_fit(const planner_fit_sample *samples, uint32_t n,
     free(g.sorted);
     if (!good) {
         planner_tree_free(g.tree);
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory to fit a model");
+        return core_no_memory("to fit a model");
     }
     *out = g.tree;
     return CLV_OK;
@@ -363,7 +364,7 @@ clv_status planner_tree_from_rows(double (*rows)[PLANNER_TREE_ROW], uint32_t n,
         }
     }
     if (!tree)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a model");
+        return core_no_memory("for a model");
     if (!good) {
         planner_tree_free(tree);
         return clv_error(CLV_ERR_FORMAT, "these rows are no tree");

@@ -1,8 +1,8 @@
 /*
- * What the search asks of a problem again and again, found once: which pieces
- * of one node another one's pieces need, how long results live.
- *
- * Options and pieces are counted from 0 within a class here.
+ * What the search looks up in a problem, computed once: which pieces of one
+ * node the pieces of another need, and how long results are needed. Options and
+ * pieces are counted from 0 within a class here. A class is all nodes with
+ * equal options.
  */
 #pragma once
 
