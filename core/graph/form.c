@@ -1,4 +1,5 @@
 #include "form.h"
+#include "../device/subgraph.h"
 
 #include "../device/device.h"
 

@@ -1,4 +1,5 @@
 #include "tensor.h"
+#include "../device/loss.h"
 
 #include <stdlib.h>
 

@@ -4,6 +4,7 @@
  * weights where they are or copied to a device, the rest in tensors.
  */
 #include "../graph/dtype.h"
+#include "../device/subgraph.h"
 #include "../base/error.h"
 #include "../graph/tensor.h"
 #include "reuse.h"

@@ -1,5 +1,6 @@
 /* Which drafts become options: the promising ones that the devices take. */
 #include "drafts.h"
+#include "../../core/device/caps.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -9,6 +9,7 @@
  * that nodes touch stand for them.
  */
 #include "../profile/profile.h"
+#include "../../core/device/subgraph.h"
 #include "../../core/base/error.h"
 #include "lower.h"
 

@@ -11,6 +11,7 @@
  * Copies between memories come before and after the program of a step.
  */
 #include "lower.h"
+#include "../../core/device/subgraph.h"
 #include "../../core/base/error.h"
 
 #include <stdlib.h>

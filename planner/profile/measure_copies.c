@@ -4,6 +4,7 @@
  * sees, which the host has to fill first where the device cannot reach its own.
  */
 #include "measure_copies.h"
+#include "../../core/device/submit.h"
 
 #include "../../core/device/memory.h"
 

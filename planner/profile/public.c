@@ -1,5 +1,6 @@
 /* Profiles as applications see them. */
 #include "profile.h"
+#include "../../core/device/loss.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,6 @@
 /* Measuring what a plan goes by. */
 #include "survey.h"
+#include "../../core/device/loss.h"
 
 #include <math.h>
 #include <stdlib.h>
