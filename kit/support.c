@@ -53,15 +53,11 @@ static void tell(kit *k, uint32_t op, uint32_t dtype, uint32_t to,
     kit_child_send(k, 0, &r, sizeof r);
 }
 
-static const uint32_t stored[] = {CLV_DTYPE_F32, CLV_DTYPE_F16, CLV_DTYPE_BF16,
-                                  CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0};
-#define N_STORED (sizeof stored / sizeof *stored)
-
 /* Ops on weights, which may have scales of their own. */
 static void tell_weights(kit *k, uint32_t op)
 {
-    for (size_t i = 0; i < N_STORED; i++)
-        tell(k, op, stored[i], 0, CLV_QUANT_NONE);
+    for (uint32_t i = 0; kit_real(i); i++)
+        tell(k, op, kit_real(i), 0, CLV_QUANT_NONE);
     for (uint32_t quant = CLV_QUANT_PER_TENSOR; quant <= CLV_QUANT_PER_GROUP;
          quant++) {
         tell(k, op, CLV_DTYPE_I8, 0, quant);
@@ -73,15 +69,15 @@ static void tell_weights(kit *k, uint32_t op)
 static void tell_stored(kit *k, uint32_t op)
 {
     const bool cache = clv_op_class_of(op) == CLV_CLASS_ATTENTION;
-    for (size_t i = 0; i < (cache ? 2 : N_STORED); i++)
-        tell(k, op, stored[i], 0, CLV_QUANT_NONE);
+    for (uint32_t i = 0; i < (cache ? 2 : kit_n_reals()); i++)
+        tell(k, op, kit_real(i), 0, CLV_QUANT_NONE);
 }
 
 static void tell_convert(kit *k, uint32_t op)
 {
-    for (size_t i = 0; i < N_STORED; i++)
-        for (size_t j = 0; j < N_STORED; j++)
-            tell(k, op, stored[i], stored[j], CLV_QUANT_NONE);
+    for (uint32_t i = 0; kit_real(i); i++)
+        for (uint32_t j = 0; kit_real(j); j++)
+            tell(k, op, kit_real(i), kit_real(j), CLV_QUANT_NONE);
 }
 
 static void run(kit *k, const void *arg)

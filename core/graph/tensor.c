@@ -1,6 +1,5 @@
 #include "tensor.h"
 #include "../device/loss.h"
-#include "dtype.h"
 #include "shape.h"
 
 #include <stdlib.h>

@@ -3,11 +3,17 @@
 
 #include "graph.h"
 
+#include <cleave/plugin_format.h>
+
 /* Bytes of a block and the elements in it; 1 where there are no blocks. */
 int64_t kit_block_size(uint32_t dtype);
 int64_t kit_block_length(uint32_t dtype);
 /* Bytes of c elements of a row. */
 int64_t kit_row_bytes(uint32_t dtype, int64_t c);
+/* Dtype i of those of real numbers that need no scales beside them: floats and
+ * blocks. CLV_DTYPE_NONE past the last. */
+uint32_t kit_real(uint32_t i);
+uint32_t kit_n_reals(void);
 const char *kit_dtype_name(uint32_t dtype); /* "q8_0" */
 
 /* Element i of the row at data; integers as they are, without scales. */

@@ -1,5 +1,4 @@
-/* By which runner a batch runs: runners.h has the rules. */
-#include "runners.h"
+#include "choice.h"
 
 #include "../base/str.h"
 
@@ -11,7 +10,7 @@
 /* ------------------------------------------------------------------------ */
 /* Lengths                                                                  */
 
-/* Asks for the lengths that devices have, once. */
+/* Asks for the lengths of the devices, once. */
 static clv_status ask_lengths(llm_runners *r, const clv_graph *graph)
 {
     const clv_plan_params devices = {.devices = r->params.devices,
@@ -72,12 +71,12 @@ static void note_choice(llm_runners *r, const llm_request *q,
                            .wasted_ns = waste_ns};
 }
 
-/* How n tokens ran last time, if that still holds. */
+/* The choice of last time for n tokens, if it is still valid. */
 static bool choose_again(llm_runners *r, const llm_request *q, llm_shape *out)
 {
     llm_choice *choice = find_choice(r, q);
     if (!choice || (q->prepare && !choice->prepared) ||
-        (choice->shape.fixed && choice->shape.n_tokens > q->room))
+        (choice->shape.fixed && choice->shape.n_tokens > q->n_free))
         return false;
     if (choice->waste_ns > 0) {
         if (!llm_runners_find(r, &choice->shape) ||
@@ -92,10 +91,11 @@ static bool choose_again(llm_runners *r, const llm_request *q, llm_shape *out)
 static bool may_serve(const llm_runner *runner, const llm_request *q)
 {
     return runner->shape.fixed && runner->shape.all_logits == q->all_logits &&
-           runner->shape.n_tokens >= q->n && runner->shape.n_tokens <= q->room;
+           runner->shape.n_tokens >= q->n &&
+           runner->shape.n_tokens <= q->n_free;
 }
 
-/* The shortest one that hardly pads. */
+/* The shortest runner that pads little. */
 static llm_runner *find_near(const llm_runners *r, const llm_request *q)
 {
     llm_runner *best = NULL;
@@ -109,8 +109,8 @@ static llm_runner *find_near(const llm_runners *r, const llm_request *q)
     return best;
 }
 
-/* The one that takes the least time, if compiling the planned one costs more
- * than it gains. */
+/* The existing runner that takes the least time, if compiling the planned one
+ * costs more than it gains. */
 static llm_runner *find_cheaper(llm_runners *r, const llm_request *q,
                                 const llm_runner *planned)
 {
@@ -133,7 +133,7 @@ static llm_runner *find_cheaper(llm_runners *r, const llm_request *q,
 /* ------------------------------------------------------------------------ */
 /* Planning                                                                 */
 
-/* The one graph for batches of all lengths. */
+/* The graph for batches of all lengths. */
 static llm_shape open_shape(const llm_runners *r, const llm_request *q)
 {
     const uint32_t n = q->n == 1 ? 1 : r->n_batch;
@@ -160,7 +160,7 @@ static clv_status make_planned(const llm_runners *r, const llm_shape *shape,
     return status;
 }
 
-/* The one that is there, or a new one. */
+/* The existing runner, or a new one. */
 static clv_status obtain(const llm_runners *r, const llm_shape *shape,
                          llm_runner **out)
 {
@@ -168,19 +168,19 @@ static clv_status obtain(const llm_runners *r, const llm_shape *shape,
     return *out ? CLV_OK : make_planned(r, shape, out);
 }
 
-clv_status llm_runners_fixed_shapes(llm_runners *r, const llm_request *q,
-                                    llm_shape shapes[LLM_MAX_TRIED],
-                                    uint32_t *n)
+clv_status llm_choice_shapes(llm_runners *r, const llm_request *q,
+                             llm_shape shapes[LLM_MAX_TRIED], uint32_t *n)
 {
     uint32_t tried[LLM_MAX_TRIED];
     CLV_TRY(find_lengths(r, q));
-    *n = llm_lengths_to_try(r->lengths, r->n_lengths, q->n, q->room, tried);
+    *n = llm_lengths_to_try(r->lengths, r->n_lengths, q->n, q->n_free, tried);
     for (uint32_t i = 0; i < *n; i++)
         shapes[i] = (llm_shape){tried[i], true, q->all_logits};
     return CLV_OK;
 }
 
-/* What a saved plan was made for, else the open shape; *out NULL: nothing. */
+/* The runner of a shape that a saved plan was made for; *out is NULL if there
+ * is none. */
 static clv_status find_saved(llm_runners *r, const llm_request *q,
                              const llm_shape *shapes, uint32_t n,
                              llm_runner **out)
@@ -200,7 +200,7 @@ static clv_status find_saved(llm_runners *r, const llm_request *q,
     }
     clv_log(r->model->ctx, CLV_LOG_WARN,
             "no saved plan was made for runs of %s%u token%s over this model "
-            "and context; they are planned anew",
+            "and context; new plans are made",
             wanted->fixed ? "" : "up to ", wanted->n_tokens,
             wanted->n_tokens > 1 ? "s" : "");
     return CLV_OK;
@@ -222,13 +222,13 @@ static clv_status plan_best(llm_runners *r, const llm_shape *shapes, uint32_t n,
             llm_runner_destroy(next);
         }
         if (llm_runner_predicted(best) <= 0)
-            break; /* nothing to compare */
+            break; /* no predictions to compare */
     }
     *out = best;
     return best ? CLV_OK : make_planned(r, &shapes[0], out); /* its error */
 }
 
-/* The best plan's runner, or one that is there and costs less than compiling
+/* A runner of the best plan, or an existing one that costs less than compiling
  * it. */
 static clv_status choose_fixed(llm_runners *r, const llm_request *q,
                                const llm_shape *shapes, uint32_t n,
@@ -251,8 +251,8 @@ static clv_status choose_fixed(llm_runners *r, const llm_request *q,
     return CLV_OK;
 }
 
-clv_status llm_runners_choose(llm_runners *r, const llm_request *q,
-                              llm_runner **out)
+clv_status llm_choice_make(llm_runners *r, const llm_request *q,
+                           llm_runner **out)
 {
     llm_shape shape, shapes[LLM_MAX_TRIED];
     uint32_t n = 0;
@@ -264,7 +264,7 @@ clv_status llm_runners_choose(llm_runners *r, const llm_request *q,
         return obtain(r, &shape, out);
     if (!q->prepare && !r->params.n_plans && (*out = find_near(r, q)))
         return CLV_OK;
-    CLV_TRY(llm_runners_fixed_shapes(r, q, shapes, &n));
+    CLV_TRY(llm_choice_shapes(r, q, shapes, &n));
     if (r->params.n_plans)
         CLV_TRY(find_saved(r, q, shapes, n, out));
     if (!*out && r->fixed)

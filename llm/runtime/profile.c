@@ -1,7 +1,7 @@
-/* Measures what the graphs cost that runs may be made of. */
-#include "runners.h"
+#include "profile.h"
 
 #include "../base/str.h"
+#include "choice.h"
 
 #include <stdlib.h>
 
@@ -19,19 +19,19 @@ static void add(wanted *w, const llm_shape *shape)
     w->shapes[w->n++] = *shape;
 }
 
-/* Devices that take any shape run the open graph, but what is known of exact
- * lengths tells most of all others too. */
+/* Devices that take any shape run the graph for all lengths, but measurements
+ * of exact lengths predict most of the other lengths too. */
 static clv_status find_shapes(llm_runners *r, const uint32_t *lengths,
-                              uint32_t n, uint32_t room, wanted *w)
+                              uint32_t n, uint32_t n_free, wanted *w)
 {
     w->shapes = calloc(n, (LLM_MAX_TRIED + 1) * sizeof *w->shapes);
     if (!w->shapes)
         return llm_no_memory("lengths");
     for (uint32_t i = 0; i < n; i++) {
-        const llm_request request = {.n = lengths[i], .room = room};
+        const llm_request request = {.n = lengths[i], .n_free = n_free};
         llm_shape shapes[LLM_MAX_TRIED];
         uint32_t count;
-        CLV_TRY(llm_runners_fixed_shapes(r, &request, shapes, &count));
+        CLV_TRY(llm_choice_shapes(r, &request, shapes, &count));
         for (uint32_t j = 0; j < count; j++)
             add(w, &shapes[j]);
         if (!r->fixed && lengths[i] > 1 && r->n_batch > 1)
@@ -54,13 +54,12 @@ static int on_progress(void *ctx, const char *what, double fraction)
                        : 0;
 }
 
-clv_status llm_runners_profile(llm_runners *r, const uint32_t *lengths,
-                               uint32_t n, uint32_t room,
-                               const clv_profile_params *params)
+clv_status llm_profile(llm_runners *r, const uint32_t *lengths, uint32_t n,
+                       uint32_t n_free, const clv_profile_params *params)
 {
     clv_profile_params p = params ? *params : (clv_profile_params){0};
     wanted w = {0};
-    clv_status status = find_shapes(r, lengths, n, room, &w);
+    clv_status status = find_shapes(r, lengths, n, n_free, &w);
     share s = {.progress = p.progress, .ctx = p.progress_ctx, .n = w.n};
     p.devices = r->params.devices;
     p.n_devices = r->params.n_devices;
@@ -74,7 +73,7 @@ clv_status llm_runners_profile(llm_runners *r, const uint32_t *lengths,
             break;
         status = clv_profile_graph(r->model->ctx, runner->graph, &p);
         llm_runner_destroy(runner);
-        p.again = false; /* of what was just measured */
+        p.again = false; /* not what was just measured */
     }
     free(w.shapes);
     return status;
