@@ -39,8 +39,9 @@ static const tool_option options[] = {
                      "repeated"),
     TOOL_OPT_STRINGS(0, "group", "NAME", AT(groups),
                      "only this group; may be repeated"),
-    TOOL_OPT_STRINGS(0, "device", "ID", AT(devices),
-                     "only this device, as in vulkan:llvmpipe; may be repeated"),
+    TOOL_OPT_STRINGS(
+        0, "device", "ID", AT(devices),
+        "only this device, as in vulkan:llvmpipe; may be repeated"),
     TOOL_OPT_STRINGS(0, "conf", "FILE", AT(conf),
                      "set the plugin's options as an ini file has them; may be "
                      "repeated"),

@@ -1,5 +1,7 @@
 /* The lengths that devices with static shapes have programs for. */
 #include "../core/plan/plan.h"
+#include "../core/device/loss.h"
+#include "../core/device/caps.h"
 #include "../core/base/error.h"
 
 #include <stdlib.h>

@@ -3,6 +3,8 @@
  * follows from the pieces.
  */
 #include "planner.h"
+#include "../core/device/loss.h"
+#include "../core/device/caps.h"
 
 #include "../core/base/error.h"
 #include "../core/config/config.h"

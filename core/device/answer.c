@@ -1,4 +1,5 @@
 #include "answer.h"
+#include "loss.h"
 
 #include <stdarg.h>
 #include <stdio.h>

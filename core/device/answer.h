@@ -38,8 +38,6 @@ clv_status core_device_broken(const clv_device *dev, const char *slot,
 /* A slot's answer carries a chain node that must be understood:
  * CLV_ERR_UNSUPPORTED. */
 clv_status core_device_extended(const clv_device *dev, const char *slot);
-/* CLV_ERR_DEVICE_LOST with a message once the device is lost. */
-clv_status core_device_usable(const clv_device *dev);
 
 /* Copies a struct of another build: as much as both know, the rest of dst
  * zero, dst's header its own. False if src is smaller than min_size or carries

@@ -1,3 +1,6 @@
+#include "caps.h"
+#include "loss.h"
+#include "subgraph.h"
 #include "answer.h"
 
 static clv_status prepare(clv_device *dev, const clv_subgraph *graph)

@@ -1,4 +1,5 @@
 #include "answer.h"
+#include "loss.h"
 #include "../base/unreleased.h"
 #include "submit.h"
 

@@ -1,4 +1,6 @@
 #include "memory.h"
+#include "loss.h"
+#include "submit.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,9 @@
 /*
  * A device that is out of use: lost, or given up while it may still work.
  */
+#include "loss.h"
 #include "answer.h"
+#include "submit.h"
 #include "../base/unreleased.h"
 
 #include <time.h>

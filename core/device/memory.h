@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "device.h"
+#include "buffer.h"
 
 /* Whether the device keeps what it works on in memory of its own: it has local
  * memory, and none of it is the host's too (visible, coherent and cached). Then

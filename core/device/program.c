@@ -1,3 +1,6 @@
+#include "program.h"
+#include "loss.h"
+#include "subgraph.h"
 #include "answer.h"
 #include "../base/unreleased.h"
 

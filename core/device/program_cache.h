@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "device.h"
+#include "program.h"
 
 /* As core_program_compile(), but the program comes from the cache where it is
  * there, and goes there where it was compiled. Counts it in the context. */

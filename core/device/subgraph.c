@@ -1,3 +1,4 @@
+#include "subgraph.h"
 #include "answer.h"
 
 #include <cleave/plugin_layout.h>

@@ -1,4 +1,6 @@
 #include "answer.h"
+#include "loss.h"
+#include "subgraph.h"
 #include "submit.h"
 
 #include <stdlib.h>

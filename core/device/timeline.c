@@ -1,3 +1,5 @@
+#include "timeline.h"
+#include "loss.h"
 #include "answer.h"
 #include "../base/unreleased.h"
 

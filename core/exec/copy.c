@@ -5,8 +5,8 @@
  * both see: before the step is submitted, or once it is done, before anything
  * that waits for it is submitted.
  */
+#include "copy.h"
 #include "../base/error.h"
-#include "exec.h"
 
 #include <stdlib.h>
 #include <string.h>

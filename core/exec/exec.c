@@ -1,4 +1,11 @@
 #include "exec.h"
+#include "trace.h"
+#include "sync.h"
+#include "wait.h"
+#include "memory.h"
+#include "weights.h"
+#include "copy.h"
+#include "program.h"
 #include "../base/error.h"
 #include "../context/trace.h"
 

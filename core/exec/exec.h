@@ -8,6 +8,7 @@
 #pragma once
 
 #include "../graph/tensor.h"
+#include "../device/submit.h"
 #include "../plan/plan.h"
 
 /* A copy of a step, and where the bases of its sides lie. */
@@ -91,68 +92,3 @@ struct clv_exec {
     clv_status lost;    /* a device failed: no further run */
     char message[1024]; /* why */
 };
-
-/* program.c: compiles the program of a step and prepares its bindings. */
-clv_status core_exec_prepare_step(clv_exec *exec, uint32_t step,
-                                  const uint32_t *loads);
-/* Points the bindings of a value on every device to the tensor's memory. */
-clv_status core_exec_set_tensor(clv_exec *exec, clv_value value,
-                                clv_tensor *tensor);
-
-/* copy.c: the copies of a step. The commands of a run; staged bytes that
- * the step reads are moved, so what it waits for is done. */
-clv_status core_exec_prepare_copies(clv_exec *exec, uint32_t step);
-clv_status core_exec_set_copies(clv_exec *exec, uint32_t step, clv_value value,
-                                clv_tensor *tensor, bool commit);
-clv_status core_exec_put_commands(clv_exec *exec, uint32_t step,
-                                  const int64_t *symbols);
-/* Takes the staged results of steps to the host's memory, up to the device's
- * timeline having value, which it has. */
-clv_status core_exec_fetch(clv_exec *exec, uint32_t device, uint64_t value);
-
-/* weights.c: all that devices need copies of. */
-clv_status core_exec_load_weights(clv_exec *exec);
-/* Where a device holds a weight, or a view of one. */
-clv_status core_exec_weight(const clv_plan *plan, const core_load *load,
-                            const core_object **out);
-
-/* memory.c */
-clv_status core_exec_make_memory(clv_exec *exec);
-void core_exec_free_memory(clv_exec *exec);
-/* Whether the plan uses the state in any memory. */
-bool core_exec_has_state(const clv_plan *plan, clv_value state);
-/* Before a run: states come to where it needs them, and are taken as written
- * where it writes them. After it: where else they are now. */
-clv_status core_exec_bring_states(clv_exec *exec);
-clv_status core_exec_leave_states(clv_exec *exec);
-
-/*
- * wait.c. A run fails because of a device when a timeline of it fails, for
- * any reason but cancellation, when it takes no work, or when nothing happens
- * on it for exec->limit_ns while it waits for nobody else. Then the device is
- * lost to the context; one that ran past the limit is also abandoned. Devices
- * whose work failed only because they waited for it are not blamed.
- */
-/* Until the device's timeline has value; polls for spin_ns, then blocks. */
-clv_status core_exec_wait(clv_exec *exec, uint32_t device, uint64_t value,
-                          uint64_t spin_ns);
-/* The device failed in a step, for the reason in the thread's message. */
-clv_status core_exec_blame(clv_exec *exec, uint32_t device, uint32_t step,
-                           clv_status status);
-/* After a failure, whose message stays the thread's: nothing of this run is in
- * flight when it returns, but on devices that are now abandoned. */
-clv_status core_exec_drain(clv_exec *exec, clv_status status);
-/* Destroys the timelines, but for those that an abandoned device may watch. */
-void core_exec_free_timelines(clv_exec *exec);
-
-/* sync.c: the same, sleeping and polling by what is known of the point, an
- * index into sync.points. */
-clv_status core_exec_sync_begin(clv_exec *exec);
-void core_exec_sync_finish(core_exec_sync *sync);
-clv_status core_exec_await(clv_exec *exec, uint32_t device, uint64_t value,
-                           uint32_t point);
-
-/* trace.c: moves what the devices recorded to the context's trace. */
-void core_exec_collect_trace(clv_exec *exec);
-/* Of a step's submit in the present run. */
-uint64_t core_exec_correlation(const clv_exec *exec, uint32_t step);

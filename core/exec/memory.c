@@ -2,8 +2,8 @@
  * Memory of an exec: arenas, staging buffers, and the contents of states, which
  * other execs may have left in other memories.
  */
-#include "exec.h"
 
+#include "memory.h"
 #include <string.h>
 
 static clv_status make_shared(clv_exec *exec)

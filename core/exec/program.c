@@ -2,9 +2,11 @@
  * From a step of the plan to a compiled program with bound memory: takes the
  * step's nodes out of the graph, with the tensors they use and no others.
  */
+#include "program.h"
+#include "weights.h"
+#include "copy.h"
 #include "../base/error.h"
 #include "../device/program_cache.h"
-#include "exec.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -9,9 +9,10 @@
  * steps of the same kinds share what is known of them. It comes from the plan's
  * forecast first, then from the runs themselves.
  */
+#include "sync.h"
 #include "../base/hash.h"
+#include "wait.h"
 #include "../config/config.h"
-#include "exec.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
  * What devices recorded of a run: spans for the trace, and sums by kernel. A
  * submit's correlation says which step of which run it was.
  */
+#include "trace.h"
 #include "../graph/workload.h"
-#include "exec.h"
 #include "../context/kernel_sums.h"
 #include "../context/trace.h"
 

@@ -2,8 +2,9 @@
  * Waiting for devices, and what follows when one does not get there: which one
  * is to blame, and that nothing of the run is left in flight.
  */
+#include "wait.h"
 #include "../base/unreleased.h"
-#include "exec.h"
+#include "../device/loss.h"
 
 #include <stdio.h>
 

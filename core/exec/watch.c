@@ -1,5 +1,6 @@
 /* Elapsed time, by whatever clock the devices of a plan have. */
 #include "../device/device.h"
+#include "../device/loss.h"
 #include "../plan/plan.h"
 
 #include <math.h>

@@ -3,8 +3,8 @@
  * memory in place needs nothing. For another one each weight is copied once,
  * through a staging buffer that all of them share.
  */
-#include "exec.h"
 
+#include "weights.h"
 #include <stdio.h>
 
 static clv_tensor *tensor_of(const clv_plan *plan, const core_load *load)

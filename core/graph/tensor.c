@@ -1,4 +1,6 @@
 #include "tensor.h"
+#include "../base/error.h"
+#include "../device/loss.h"
 #include "shape.h"
 
 #include <stdlib.h>

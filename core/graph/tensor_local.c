@@ -1,5 +1,6 @@
 #include "tensor.h"
 #include "../base/error.h"
+#include "../device/loss.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,6 @@
 /* Whether a device takes a node as it is, by what it answered. */
 #include "plan.h"
+#include "../device/loss.h"
 
 #include <stdio.h>
 

@@ -93,10 +93,10 @@ static void check_refusal(kit_graph *g, const kit_judgement *judgement)
     view = kit_subgraph(g);
     clv_compile compile = kit_program_compile_info(&p, &view);
     const kit_plugin *plugin = kit_under_test(g->k);
-    kit_expect(g->k, plugin->api.program_compile(plugin->dev, &compile, &handle),
-               CLV_ERR_UNSUPPORTED,
-               "program_compile of what op_caps refuses (%s)",
-               judgement->reason);
+    kit_expect(
+        g->k, plugin->api.program_compile(plugin->dev, &compile, &handle),
+        CLV_ERR_UNSUPPORTED, "program_compile of what op_caps refuses (%s)",
+        judgement->reason);
     KIT_CHECK(g->k, !handle, "program_compile failed and gave a program");
     kit_program_free(&p);
 }

@@ -1,4 +1,6 @@
 #include "maker.h"
+#include "../../core/device/loss.h"
+#include "../../core/device/subgraph.h"
 #include "../../core/base/error.h"
 #include "../../core/config/config.h"
 

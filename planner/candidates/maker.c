@@ -1,4 +1,5 @@
 #include "maker.h"
+#include "../../core/device/subgraph.h"
 #include "../../core/base/error.h"
 
 #include "../../core/graph/cut.h"

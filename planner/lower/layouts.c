@@ -3,6 +3,8 @@
  * like, and is asked again once it is decided.
  */
 #include "../../core/graph/tensor.h"
+#include "../../core/device/subgraph.h"
+#include "../../core/device/caps.h"
 #include "../../core/base/error.h"
 #include "lower.h"
 

@@ -3,6 +3,7 @@
  * that no device waits for work which the devices could do side by side.
  */
 #include "lower.h"
+#include "../../core/device/subgraph.h"
 #include "../../core/base/error.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* Measuring devices at work side by side. */
 #include "coverage.h"
+#include "../../core/device/loss.h"
 #include "../../core/base/error.h"
 
 #include <stdlib.h>

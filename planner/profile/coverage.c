@@ -1,5 +1,7 @@
 /* Measuring what a graph needs. */
 #include "coverage.h"
+#include "../../core/device/loss.h"
+#include "../../core/device/caps.h"
 #include "../../core/base/error.h"
 #include "../../core/config/config.h"
 

@@ -1,4 +1,8 @@
 #include "trial.h"
+#include "../../core/device/loss.h"
+#include "../../core/device/subgraph.h"
+#include "../../core/device/caps.h"
+#include "../../core/device/submit.h"
 #include "../../core/base/error.h"
 #include "workload_graph.h"
 

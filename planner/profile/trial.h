@@ -6,6 +6,8 @@
 #pragma once
 
 #include "measure.h"
+#include "../../core/device/timeline.h"
+#include "../../core/device/program.h"
 
 #include "../../core/graph/tensor.h"
 

@@ -4,6 +4,8 @@
  * latter. Compiled a second time with a host of the newer release.
  */
 #include "../../core/plugin/abi_v1.h"
+#include "../../core/device/caps.h"
+#include "../../core/device/submit.h"
 #include "../../core/device/device.h"
 #include "../../core/graph/graph.h"
 #include "test.h"

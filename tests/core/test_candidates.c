@@ -5,6 +5,7 @@
  * at the same points.
  */
 #include "../plugins/ref/context.h"
+#include "../../core/device/caps.h"
 
 #include "../../core/graph/cut.h"
 #include "../../planner/candidates/candidates.h"

@@ -3,6 +3,10 @@
  * is called, what it makes of each answer, and the defaults of slots left out.
  */
 #include "../../core/device/device.h"
+#include "../../core/device/loss.h"
+#include "../../core/device/subgraph.h"
+#include "../../core/device/caps.h"
+#include "../../core/device/submit.h"
 #include "test.h"
 
 #include "message.h"

@@ -3,6 +3,7 @@
  * that contents are the same wherever they are looked at.
  */
 #include "../plugins/ref/context.h"
+#include "../../core/device/loss.h"
 
 #include "../../core/graph/tensor.h"
 #include "../../planner/planner.h"

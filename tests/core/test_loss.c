@@ -1,6 +1,7 @@
 /* Devices of the reference plugin that fail or hang in a run: who is blamed,
  * that the rest goes on, and that a device which was given up may wake up. */
 #include "../plugins/ref/context.h"
+#include "../../core/device/loss.h"
 
 #include "../../core/exec/exec.h"
 

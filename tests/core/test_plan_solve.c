@@ -4,6 +4,7 @@
  * told when there is nothing to go by, and again after a device is lost.
  */
 #include "layers.h"
+#include "../../core/device/loss.h"
 #include "message.h"
 #include "tmpdir.h"
 

@@ -3,6 +3,7 @@
  * whose times are exact, and on this machine's processor, whose times are not.
  */
 #include "layer.h"
+#include "../../core/device/caps.h"
 
 #include "../../planner/profile/store.h"
 

@@ -4,6 +4,7 @@
  * more than they bring.
  */
 #include "../plugins/ref/context.h"
+#include "../../core/device/caps.h"
 
 #include "../../planner/candidates/candidates.h"
 #include "../../planner/planner.h"

@@ -4,6 +4,7 @@
  * there. That results are the same is test_exec's and test_cut's.
  */
 #include "../plugins/ref/context.h"
+#include "../../core/device/loss.h"
 
 #include "../../core/graph/tensor.h"
 #include "../../core/plan/plan.h"

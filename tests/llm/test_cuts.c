@@ -9,6 +9,7 @@
  * and q8_0 weights, from a seed that is printed (or CLEAVE_TEST_SEED).
  */
 #include "cuts.h"
+#include "../../core/device/caps.h"
 #include "rig.h"
 
 #include "../core/drivers.h"

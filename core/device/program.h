@@ -1,0 +1,52 @@
+/*
+ * Subgraphs compiled for a device.
+ */
+#pragma once
+
+#include "buffer.h"
+
+typedef struct core_binding {
+    uint32_t tensor; /* index in the subgraph */
+    core_buffer *buffer;
+    uint64_t offset, size; /* bytes */
+} core_binding;
+
+typedef struct core_compile {
+    const clv_subgraph *graph;
+    const core_binding *weights; /* every CLV_USAGE_WEIGHT tensor */
+    uint32_t n_weights;
+    const char *options;                        /* plugin-specific, or NULL */
+    int (*progress)(void *ctx, float fraction); /* non-zero cancels */
+    void *progress_ctx;
+} core_compile;
+
+typedef struct core_program {
+    clv_device *dev;
+    clv_plugin_program *handle;
+    clv_program_info info;
+    /* Copies of the subgraph's, to check submits against. */
+    clv_tensor_desc *tensors;
+    clv_symbol_range *symbols;
+    uint32_t n_tensors, n_symbols;
+    uint32_t n_bound; /* tensors that a run must bind */
+} core_program;
+
+/* Whether its programs can be serialised and loaded. */
+bool core_device_serialises(const clv_device *dev);
+clv_status core_program_compile(clv_device *dev, const core_compile *compile,
+                                core_program **out);
+void core_program_destroy(core_program *prog); /* NULL is legal */
+/* CLV_ERR_UNSUPPORTED where programs cannot be serialised. write answers CLV_OK
+ * or the status to give up with. */
+clv_status core_program_serialize(
+    core_program *prog,
+    clv_status (*write)(void *ctx, const void *data, uint64_t size), void *ctx);
+/* verdict: clv_verdict; CLV_VERDICT_FOREIGN where programs cannot be
+ * serialised. */
+clv_status core_program_validate(clv_device *dev, const core_compile *compile,
+                                 const clv_blob *blob, uint32_t *verdict);
+clv_status core_program_load(clv_device *dev, const core_compile *compile,
+                             const clv_blob *blob, core_program **out);
+/* The plugin's part of a cache key; CLV_ERR_UNSUPPORTED where it has none. */
+clv_status core_program_key(clv_device *dev, const core_compile *compile,
+                            uint8_t key[32]);

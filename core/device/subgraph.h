@@ -1,0 +1,13 @@
+/*
+ * Checks of subgraphs before plugins see them.
+ */
+#pragma once
+
+#include "device.h"
+
+/* Consistency of a subgraph of ours: indices, ranks, strides, ranges. */
+clv_status core_subgraph_check(const clv_subgraph *graph);
+/* Bytes the tensor spans, by its strides, when symbols have these values
+ * (NULL: their upper bounds). CLV_ERR_INVALID on overflow or part blocks. */
+clv_status core_desc_size(const clv_tensor_desc *desc, const int64_t *symbols,
+                          uint64_t *out);

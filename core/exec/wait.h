@@ -1,0 +1,22 @@
+/*
+ * A run fails because of a device when a timeline of it fails, for
+ * any reason but cancellation, when it takes no work, or when nothing happens
+ * on it for exec->limit_ns while it waits for nobody else. Then the device is
+ * lost to the context; one that ran past the limit is also abandoned. Devices
+ * whose work failed only because they waited for it are not blamed.
+ */
+#pragma once
+
+#include "exec.h"
+
+/* Until the device's timeline has value; polls for spin_ns, then blocks. */
+clv_status core_exec_wait(clv_exec *exec, uint32_t device, uint64_t value,
+                          uint64_t spin_ns);
+/* The device failed in a step, for the reason in the thread's message. */
+clv_status core_exec_blame(clv_exec *exec, uint32_t device, uint32_t step,
+                           clv_status status);
+/* After a failure, whose message stays the thread's: nothing of this run is in
+ * flight when it returns, but on devices that are now abandoned. */
+clv_status core_exec_drain(clv_exec *exec, clv_status status);
+/* Destroys the timelines, but for those that an abandoned device may watch. */
+void core_exec_free_timelines(clv_exec *exec);
