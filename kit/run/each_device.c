@@ -1,5 +1,6 @@
 #include "each_device.h"
 
+#include "../../tools/interrupt.h"
 #include "../../tools/options.h"
 #include "../../tools/text.h"
 
