@@ -60,11 +60,8 @@ static const clv_option options[] = {
      .help = "which kernel of several: fast: what was found the quickest "
              "before, else a guess; exhaustive: what was not tried before is; "
              "off: guesses"},
-    OPTION("no_room", CLV_OPTION_BOOL, "off",
-           "for tests: there is no memory for weights laid out anew"),
-    OPTION("wrong", CLV_OPTION_STRING, "",
-           "for tests: a kernel, by name, that is not run where it ought to "
-           "be"),
+    OPTION("no_repack_memory", CLV_OPTION_BOOL, "off",
+           "for tests: there is no memory for repacked weights"),
     {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
      .key = "storage",
      .type = CLV_OPTION_ENUM,
