@@ -39,7 +39,7 @@ static clv_status place_copy(clv_exec *exec, uint32_t s, core_exec_copy *copy)
     if (planned_device(exec, s)->staged)
         return CLV_OK;
     CLV_TRY(core_tensor_object(exec->arena, d->dev, plan->align,
-                               CORE_HOLD_IMPORT, &arena));
+                               CORE_HOLD_IMPORT, NULL, &arena));
     copy->host_buffer = arena->buffer;
     copy->host_offset = arena->offset + host->offset;
     return CLV_OK;
