@@ -13,7 +13,7 @@
 
 extern char **environ;
 
-/* Text that lives as long as the configuration. */
+/* Text that stays until the configuration is destroyed. */
 typedef struct text {
     struct text *next;
     size_t size;
@@ -558,7 +558,7 @@ const char *clv_config_origin(const clv_config *config, const char *key)
 }
 
 /* ------------------------------------------------------------------------ */
-/* Life                                                                     */
+/* Making and destroying                                                    */
 
 void core_config_keep(clv_config *config)
 {

@@ -227,7 +227,7 @@ clv_status core_loader_stop(clv_context *ctx, const char *path,
 }
 
 /* ------------------------------------------------------------------------ */
-/* Life                                                                     */
+/* Making and destroying                                                    */
 
 clv_status core_loader_run(clv_context *ctx)
 {
