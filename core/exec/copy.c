@@ -98,7 +98,7 @@ clv_status core_exec_set_copies(clv_exec *exec, uint32_t s, clv_value value,
             CLV_TRY(core_tensor_local(tensor, device->dev, &dense, &own));
         if (!device->staged)
             CLV_TRY(core_tensor_object(tensor, device->dev, 1, CORE_HOLD_IMPORT,
-                                       &import));
+                                       NULL, &import));
         if (!commit)
             continue;
         if (own) {
