@@ -1,5 +1,4 @@
 #include "tensor.h"
-#include "dtype.h"
 #include "shape.h"
 
 #include <stdlib.h>

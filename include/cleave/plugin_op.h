@@ -12,7 +12,7 @@
 #ifndef CLEAVE_PLUGIN_OP_H_
 #define CLEAVE_PLUGIN_OP_H_
 
-#include <cleave/plugin.h>
+#include <cleave/plugin_format.h>
 
 #include <math.h>
 #include <stdarg.h>
@@ -237,15 +237,12 @@ struct clv_op_shape {
 
 /* Sets of element types, as bits. */
 #define CLV_DTYPE_BIT(dtype) (1u << (dtype))
-#define CLV_DTYPES_FLOAT                                                       \
-    (CLV_DTYPE_BIT(CLV_DTYPE_F32) | CLV_DTYPE_BIT(CLV_DTYPE_F16) |             \
-     CLV_DTYPE_BIT(CLV_DTYPE_BF16))
-#define CLV_DTYPES_REAL                                                        \
-    (CLV_DTYPES_FLOAT | CLV_DTYPE_BIT(CLV_DTYPE_Q8_0) |                        \
-     CLV_DTYPE_BIT(CLV_DTYPE_Q4_0))
+#define CLV_DTYPES_FLOAT clv_formats_of(CLV_FORMAT_FLOAT)
+#define CLV_DTYPES_REAL clv_formats_of(CLV_FORMAT_FLOAT | CLV_FORMAT_BLOCK)
+/* Those of them that ops can write. */
+#define CLV_DTYPES_WRITTEN clv_formats_written()
 /* With scales in a tensor of their own. */
-#define CLV_DTYPES_SCALED                                                      \
-    (CLV_DTYPE_BIT(CLV_DTYPE_I8) | CLV_DTYPE_BIT(CLV_DTYPE_I4))
+#define CLV_DTYPES_SCALED clv_formats_of(CLV_FORMAT_INTEGER)
 
 static inline int clv_dtype_in(uint32_t dtype, uint32_t set)
 {
@@ -254,9 +251,8 @@ static inline int clv_dtype_in(uint32_t dtype, uint32_t set)
 
 static inline const char *clv_dtype_label(uint32_t dtype)
 {
-    static const char *const names[CLV_DTYPE_COUNT] = {
-        "?", "f32", "f16", "bf16", "i32", "i8", "i4", "q8_0", "q4_0"};
-    return dtype < CLV_DTYPE_COUNT ? names[dtype] : "?";
+    const clv_format *f = clv_format_of(dtype);
+    return f ? f->name : "?";
 }
 
 /* "f32 [<=512,64]"; symbols are shown by their bound. Returns text. */
@@ -276,13 +272,15 @@ static inline const char *clv_shape_text(const clv_tensor_desc *desc,
 }
 
 /* "f32, f16 or bf16" */
-static inline const char *clv_dtypes_text(uint32_t set, char text[64])
+#define CLV_DTYPES_TEXT 160
+static inline const char *clv_dtypes_text(uint32_t set,
+                                          char text[CLV_DTYPES_TEXT])
 {
     size_t n = 0;
     text[0] = 0;
-    for (uint32_t i = 1; i < CLV_DTYPE_COUNT && n < 64; i++)
+    for (uint32_t i = 1; i < CLV_DTYPE_COUNT && n < CLV_DTYPES_TEXT; i++)
         if (clv_dtype_in(i, set))
-            n += (size_t)snprintf(text + n, 64 - n, "%s%s",
+            n += (size_t)snprintf(text + n, CLV_DTYPES_TEXT - n, "%s%s",
                                   !n               ? ""
                                   : set >> (i + 1) ? ", "
                                                    : " or ",
@@ -351,7 +349,7 @@ static inline int clv_op_need_matrix(clv_op_shape *s, uint32_t i,
                                      uint32_t dtypes)
 {
     const clv_tensor_desc *x = s->in[i];
-    char names[64], need[128];
+    char names[CLV_DTYPES_TEXT], need[128];
     if (clv_dtype_in(x->dtype, dtypes) && x->rank == 2 && !x->symbols[1])
         return 1;
     snprintf(need, sizeof need, "a matrix with a fixed number of columns in %s",
@@ -434,7 +432,7 @@ static inline int clv_infer_get_rows(clv_op_shape *s)
 
 static inline int clv_infer_set_rows(clv_op_shape *s)
 {
-    if (!clv_op_need_matrix(s, 0, CLV_DTYPES_REAL))
+    if (!clv_op_need_matrix(s, 0, CLV_DTYPES_WRITTEN))
         return 0;
     if (s->in[0]->usage != CLV_USAGE_STATE)
         return clv_op_wrong(s, "its first operand must be a state");
@@ -542,12 +540,12 @@ static inline int clv_infer_attention(clv_op_shape *s)
 static inline int clv_infer_convert(clv_op_shape *s)
 {
     const uint32_t dtype = s->out.dtype;
-    char names[64];
-    clv_dtypes_text(CLV_DTYPES_REAL, names);
+    char names[CLV_DTYPES_TEXT];
     if (!clv_dtype_in(s->in[0]->dtype, CLV_DTYPES_REAL))
-        return clv_op_must_be(s, 0, names);
-    if (!clv_dtype_in(dtype, CLV_DTYPES_REAL))
-        return clv_op_wrong(s, "the type asked for is not %s", names);
+        return clv_op_must_be(s, 0, clv_dtypes_text(CLV_DTYPES_REAL, names));
+    if (!clv_dtype_in(dtype, CLV_DTYPES_WRITTEN))
+        return clv_op_wrong(s, "the type asked for is not %s",
+                            clv_dtypes_text(CLV_DTYPES_WRITTEN, names));
     clv_op_make_like(s, 0);
     s->out.dtype = dtype;
     return 1;
@@ -571,7 +569,7 @@ static inline int clv_infer_top_k(clv_op_shape *s)
 static inline int clv_op_need_experts(clv_op_shape *s)
 {
     const clv_tensor_desc *x = s->in[0], *w = s->in[1], *ids = s->in[2];
-    char names[64], need[128];
+    char names[CLV_DTYPES_TEXT], need[128];
     if (!clv_dtype_in(w->dtype, CLV_DTYPES_REAL) || w->rank != 3 ||
         w->symbols[0] || w->symbols[1] || w->symbols[2]) {
         snprintf(need, sizeof need, "of rank 3 and fixed size in %s",

@@ -7,7 +7,7 @@
 
 /* Which inputs the output may lie on: those of its size, whose rows are read
  * before it is written. */
-static uint32_t aliases(const npu_graph *g, const clv_node *node)
+static uint32_t aliases(const clv_subgraph *g, const clv_node *node)
 {
     uint32_t bits = 0;
     if (node->op != CLV_OP_ADD && node->op != CLV_OP_MUL &&
@@ -30,9 +30,8 @@ static uint32_t aliases(const npu_graph *g, const clv_node *node)
 /* Elements with one scale along a row; groups are not cut. */
 static int64_t group_of(const clv_tensor_desc *w)
 {
-    uint32_t elements = 1, bytes;
-    npu_dtype_block(w->dtype, &elements, &bytes);
-    return w->quant == CLV_QUANT_PER_GROUP ? w->quant_group : elements;
+    return w->quant == CLV_QUANT_PER_GROUP ? w->quant_group
+                                           : clv_format_of(w->dtype)->elements;
 }
 
 static int64_t common_multiple(int64_t a, int64_t b)
@@ -47,7 +46,7 @@ static int64_t common_multiple(int64_t a, int64_t b)
 }
 
 /* All but products: columns where each stands for itself, and heads. */
-static void split_others(const npu_graph *g, const clv_node *node,
+static void split_others(const clv_subgraph *g, const clv_node *node,
                          clv_op_caps *caps)
 {
     switch (node->op) {
@@ -77,7 +76,7 @@ static void split_others(const npu_graph *g, const clv_node *node,
 }
 
 /* A cut at a tile's edge wastes nothing. */
-static void state_splits(const npu_settings *s, const npu_graph *g,
+static void state_splits(const npu_settings *s, const clv_subgraph *g,
                          const clv_node *node, clv_op_caps *caps)
 {
     const bool tiles = s->model == NPU_SYSTOLIC;
@@ -95,7 +94,7 @@ static void state_splits(const npu_settings *s, const npu_graph *g,
     }
 }
 
-static const char *refusal(const npu_settings *s, const npu_graph *g,
+static const char *refusal(const npu_settings *s, const clv_subgraph *g,
                            const clv_node *node)
 {
     const bool floats = s->arrays[NPU_F16].macs > 0;
@@ -110,7 +109,7 @@ static const char *refusal(const npu_settings *s, const npu_graph *g,
     return NULL;
 }
 
-static void state_precision(const npu_settings *s, const npu_graph *g,
+static void state_precision(const npu_settings *s, const clv_subgraph *g,
                             const clv_node *node, clv_op_caps *caps)
 {
     caps->error_class = CLV_ERROR_F32;
@@ -139,17 +138,17 @@ static void state_precision(const npu_settings *s, const npu_graph *g,
     }
 }
 
-void npu_answer(const npu_settings *s, const npu_graph *g, uint32_t index,
+void npu_answer(const npu_settings *s, const clv_subgraph *g, uint32_t index,
                 clv_op_caps *out)
 {
     const clv_node *node = &g->nodes[index];
     memset(out, 0, sizeof *out);
-    if (!npu_check_node(g, index, out->reason, sizeof out->reason))
+    if (!npu_check_node(g, index, out->reason))
         return;
     const char *why = refusal(s, g, node);
     if (why) {
         snprintf(out->reason, sizeof out->reason, "%s: %s",
-                 npu_op_name(node->op), why);
+                 clv_op_name(node->op), why);
         return;
     }
     out->answer = s->is_static ? CLV_ANSWER_STATIC : CLV_ANSWER_YES;
@@ -163,17 +162,14 @@ void npu_answer(const npu_settings *s, const npu_graph *g, uint32_t index,
 clv_status npu_op_caps(clv_plugin_device *dev, const clv_subgraph *graph,
                        clv_op_caps *out, uint32_t stride)
 {
-    npu_graph g;
-    clv_status status = npu_check_device(dev);
-    if (!status)
-        status = npu_graph_read(dev->host, graph, &g);
-    if (status)
-        return status;
-    for (uint32_t i = 0; i < g.n_nodes; i++) {
+    clv_subgraph *g = NULL;
+    CLV_TRY(npu_check_device(dev));
+    CLV_TRY(clv_graph_copy(dev->base.host, graph, &g));
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
         clv_op_caps caps;
-        npu_answer(dev->settings, &g, i, &caps);
-        npu_write((char *)out + (size_t)i * stride, &caps, sizeof caps);
+        npu_answer(dev->settings, g, i, &caps);
+        clv_write(clv_at(out, i, stride), &caps, sizeof caps);
     }
-    npu_graph_finish(dev->host, &g);
+    clv_free(dev->base.host, g);
     return CLV_OK;
 }

@@ -7,10 +7,12 @@
 npu_path npu_matmul_path(const npu_settings *s, const clv_tensor_desc *w,
                          int64_t rows)
 {
-    const bool integers = w->dtype == CLV_DTYPE_I8 || w->dtype == CLV_DTYPE_I4;
-    const bool groups = w->quant == CLV_QUANT_PER_GROUP ||
-                        w->dtype == CLV_DTYPE_Q8_0 ||
-                        w->dtype == CLV_DTYPE_Q4_0;
+    const clv_format *format = clv_format_of(w->dtype);
+    const bool integers = format->format_class == CLV_FORMAT_INTEGER;
+    /* Blocks whose integers have one scale and no minimum are groups too. */
+    const bool groups =
+        w->quant == CLV_QUANT_PER_GROUP ||
+        (format->group == format->elements && format->minimum_at < 0);
     if (s->model == NPU_ROOFLINE)
         return s->half ? NPU_PATH_F16 : NPU_PATH_F32;
     const bool floats = s->arrays[NPU_F16].macs > 0;
@@ -73,9 +75,7 @@ static load matmul_load(const npu_settings *s, npu_path path,
     const int64_t i = w->dims[1], o = w->dims[0];
     const double products = (double)n * (double)i * (double)o;
     const npu_operand weight = {npu_dtype_size(w->dtype),
-                                w->dtype != CLV_DTYPE_F32 &&
-                                    w->dtype != CLV_DTYPE_F16 &&
-                                    w->dtype != CLV_DTYPE_BF16};
+                                !clv_format_is(w->dtype, CLV_FORMAT_FLOAT)};
     if (n < 1 || i < 1 || o < 1)
         return (load){0, 0};
     if (s->model == NPU_ROOFLINE) {
@@ -88,7 +88,9 @@ static load matmul_load(const npu_settings *s, npu_path path,
     if (path != NPU_PATH_I8_GROUPS)
         return one_product(s, path, n, i, o, weight, fill);
     /* As many products as groups, and their sums outside of the arrays. */
-    int64_t group = w->quant == CLV_QUANT_PER_GROUP ? w->quant_group : 32;
+    int64_t group = w->quant == CLV_QUANT_PER_GROUP
+                        ? w->quant_group
+                        : clv_format_of(w->dtype)->group;
     double groups = (double)((i + group - 1) / group);
     load l = one_product(s, path, n, group, o, weight, fill);
     fill->ns *= groups;
@@ -98,7 +100,7 @@ static load matmul_load(const npu_settings *s, npu_path path,
 }
 
 /* Rows of the cache that are in use. */
-static double cache_rows(const npu_graph *g, const clv_node *node,
+static double cache_rows(const clv_subgraph *g, const clv_node *node,
                          const int64_t *symbols)
 {
     const clv_tensor_desc *k = npu_input(g, node, 1);
@@ -112,7 +114,7 @@ static double cache_rows(const npu_graph *g, const clv_node *node,
     return rows;
 }
 
-static load attention_load(const npu_settings *s, const npu_graph *g,
+static load attention_load(const npu_settings *s, const clv_subgraph *g,
                            const clv_node *node, const int64_t *symbols,
                            load *fill)
 {
@@ -165,7 +167,7 @@ static double operations(uint32_t op)
     }
 }
 
-static load other_load(const npu_settings *s, const npu_graph *g,
+static load other_load(const npu_settings *s, const clv_subgraph *g,
                        const clv_node *node, const int64_t *symbols)
 {
     load l = {0, 0};
@@ -203,7 +205,7 @@ static void set_phase(const npu_settings *s, double fixed_ns, load l,
     out->bytes = whole(l.bytes);
 }
 
-void npu_node_cost(const npu_settings *s, const npu_graph *g, uint32_t index,
+void npu_node_cost(const npu_settings *s, const clv_subgraph *g, uint32_t index,
                    npu_path path, const int64_t *symbols, npu_phase *out)
 {
     const clv_node *node = &g->nodes[index];

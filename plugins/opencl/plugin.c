@@ -78,7 +78,9 @@ const clv_plugin_api *ocl_table(void)
 
 CLV_PLUGIN_MANIFEST("name = opencl\n"
                     "abi = 1\n"
-                    "devices = cpu gpu other\n");
+                    "devices = cpu gpu other\n"
+                    "drivers = /etc/OpenCL/vendors /dev /dev/dri OCL_ OPENCL_ "
+                    "POCL_ CUDA_ NVIDIA_ ROCR_ HIP_ LD_\n");
 
 clv_status clv_plugin_query(const clv_query_in *in, clv_query_out *out)
 {

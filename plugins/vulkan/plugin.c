@@ -78,7 +78,11 @@ const clv_plugin_api *vk_table(void)
 
 CLV_PLUGIN_MANIFEST("name = vulkan\n"
                     "abi = 1\n"
-                    "devices = gpu cpu other\n");
+                    "devices = gpu cpu other\n"
+                    "drivers = /etc/vulkan/icd.d /usr/share/vulkan/icd.d "
+                    "/usr/local/etc/vulkan/icd.d "
+                    "/usr/local/share/vulkan/icd.d /dev /dev/dri VK_ XDG_ HOME "
+                    "MESA_ DRI_ CUDA_ NVIDIA_ LD_\n");
 
 clv_status clv_plugin_query(const clv_query_in *in, clv_query_out *out)
 {
