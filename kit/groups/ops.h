@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "../reference/element.h"
+#include "../work/element.h"
 #include "../reference/judge.h"
 
 #define KIT_COUNT(list) (uint32_t)(sizeof(list) / sizeof(list)[0])
