@@ -2,10 +2,10 @@
  * A backend in one file, to copy: one device that multiplies matrices on a
  * thread of its own. docs/plugin-authors.md walks through it.
  */
+#include <cleave/plugin_node.h>
 #include <cleave/plugin_program.h>
 #include <cleave/plugin_queue.h>
 
-#include <stdbool.h>
 #include <stdlib.h>
 
 struct clv_plugin_instance {
@@ -37,72 +37,52 @@ struct clv_plugin_program {
 
 /* --- what the device takes ------------------------------------------------ */
 
-static const char *read_matrix(const clv_subgraph *graph, uint32_t t, matrix *m)
+static matrix make_matrix(uint32_t tensor, const clv_tensor_desc *t)
 {
-    const clv_tensor_desc *d = clv_graph_tensor(graph, t);
-    if (!d)
-        return "an operand is missing";
-    bool q8_0 = d->dtype == CLV_DTYPE_Q8_0, f16 = d->dtype == CLV_DTYPE_F16;
-    int64_t unit = q8_0 ? 32 : 1, bytes = q8_0 ? 34 : f16 ? 2 : 4;
-    int64_t size = d->dims[1] / unit * bytes;
-    if (!q8_0 && !f16 && d->dtype != CLV_DTYPE_F32)
-        return "operands must be f32, f16 or q8_0";
-    if (d->rank != 2 || d->symbols[1] || d->dims[1] % unit || d->quant ||
-        d->storage || d->layout || (d->strides[1] && d->strides[1] != bytes) ||
-        (d->strides[0] && d->strides[0] < size) ||
-        d->strides[0] % clv_align(d->dtype))
-        return "operands must be matrices in linear buffers, in whole rows";
-    *m = (matrix){.tensor = t,
-                  .dtype = d->dtype,
-                  .symbol = d->symbols[0],
-                  .rows = d->dims[0],
-                  .columns = d->dims[1],
-                  .stride = d->strides[0] ? d->strides[0] : size};
-    return NULL;
+    int64_t strides[CLV_MAX_RANK];
+    clv_strides(t, NULL, strides);
+    return (matrix){tensor,     t->dtype,   t->symbols[0],
+                    t->dims[0], t->dims[1], strides[0]};
 }
 
-/* Node i as a product, or why it is none. op_caps() and program_compile() both
- * ask here, so that a yes binds. */
-static const char *read_product(const clv_subgraph *graph, uint32_t i,
-                                product *p)
+/* Whether node i is a product that the device can compute; its reason says why
+ * not. op_caps() and program_compile() both ask here, so that a yes binds. */
+static int read_product(const clv_subgraph *graph, uint32_t i,
+                        clv_checked_node *n, product *p)
 {
-    const clv_node *node = clv_graph_node(graph, i);
-    const char *why = NULL;
-    if (node && (node->op != CLV_OP_MATMUL || node->revision != 1))
-        return "only MATMUL in revision 1";
-    if (!node || node->n_inputs < 2 || node->n_outputs != 1)
-        return "the node is malformed";
-    if (node->n_inputs > 2 && node->inputs[2] != CLV_NO_TENSOR)
-        return "no bias; add it in a node of its own";
-    if ((why = read_matrix(graph, node->inputs[0], &p->x)) ||
-        (why = read_matrix(graph, node->inputs[1], &p->w)) ||
-        (why = read_matrix(graph, node->outputs[0], &p->y)))
-        return why;
-    if (p->x.dtype != CLV_DTYPE_F32 || p->y.dtype != CLV_DTYPE_F32)
-        return "activations must be f32";
-    if (p->w.symbol || p->x.symbol != p->y.symbol || p->x.rows != p->y.rows ||
-        p->x.columns != p->w.columns || p->w.rows != p->y.columns)
-        return "x, w and y must be [n,I], [O,I] and [n,O]";
-    return NULL;
+    const uint32_t f32 = CLV_DTYPE_BIT(CLV_DTYPE_F32);
+    if (!clv_check_node(graph, i, 0, n)) /* by the definition of its op */
+        return 0;
+    if (n->node.op != CLV_OP_MATMUL)
+        return clv_node_no(n, "only matmul is computed here");
+    if (clv_node_operand(n, 2))
+        return clv_node_no(n, "no bias; add it in a node of its own");
+    if (!clv_node_takes(n, 1,
+                        f32 | CLV_DTYPE_BIT(CLV_DTYPE_F16) |
+                            CLV_DTYPE_BIT(CLV_DTYPE_Q8_0)) ||
+        !clv_node_rows(n))
+        return 0;
+    p->x = make_matrix(n->node.inputs[0], &n->in[0]);
+    p->w = make_matrix(n->node.inputs[1], &n->in[1]);
+    p->y = make_matrix(n->node.outputs[0], &n->out);
+    return 1;
 }
 
 static clv_status op_caps(clv_plugin_device *dev, const clv_subgraph *graph,
                           clv_op_caps *out, uint32_t stride)
 {
-    const clv_host_api *host = dev->base.host;
-    if (!clv_chain_known(graph))
-        return clv_fail(host, CLV_ERR_UNSUPPORTED, "unknown extension");
+    CLV_TRY(clv_check_graph(dev->base.host, graph));
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         product p;
+        clv_checked_node n;
         clv_op_caps caps = {.answer = CLV_ANSWER_YES,
                             .error_class = CLV_ERROR_F32,
                             .split_axes = CLV_SPLIT_ROWS | CLV_SPLIT_SEQUENCE |
                                           CLV_SPLIT_CHANNELS,
                             .split_granularity = {[2] = 32}};
-        const char *why = read_product(graph, i, &p);
-        if (why) {
+        if (!read_product(graph, i, &n, &p)) {
             caps = (clv_op_caps){.answer = CLV_ANSWER_NO};
-            snprintf(caps.reason, sizeof caps.reason, "%s", why);
+            memcpy(caps.reason, n.reason, sizeof caps.reason);
         }
         clv_write(clv_at(out, i, stride), &caps, sizeof caps);
     }
@@ -122,9 +102,10 @@ static clv_status program_compile(clv_plugin_device *dev, const clv_compile *c,
         return CLV_ERR_NO_MEMORY;
     clv_status status = clv_program_init(&prog->base, host, c);
     for (uint32_t i = 0; i < n && !status; i++) {
-        const char *why = read_product(c->graph, i, &prog->products[i]);
-        if (why)
-            status = clv_fail(host, CLV_ERR_UNSUPPORTED, "node %u: %s", i, why);
+        clv_checked_node node;
+        if (!read_product(c->graph, i, &node, &prog->products[i]))
+            status = clv_fail(host, CLV_ERR_UNSUPPORTED, "node %u: %s", i,
+                              node.reason);
         else if (c->progress && c->progress(c->progress_ctx, i / (float)n))
             status = clv_fail(host, CLV_ERR_CANCELLED, "cancelled");
     }
@@ -198,8 +179,7 @@ static clv_status run(void *ctx, const clv_submit *s, uint32_t i, char *message)
 
 static clv_status create(const clv_host_api *host, clv_plugin_instance **out)
 {
-    if (!clv_chain_known(host))
-        return clv_fail(host, CLV_ERR_UNSUPPORTED, "unknown extension");
+    CLV_TRY(clv_check_chain(host, host));
     clv_plugin_instance *inst = clv_new(host, sizeof *inst);
     if (!inst)
         return CLV_ERR_NO_MEMORY;

@@ -42,12 +42,15 @@ clv_refuse(char reason[CLV_REASON_SIZE], const char *format, ...)
 static inline clv_status clv_check_graph(const clv_host_api *host,
                                          const clv_subgraph *g)
 {
+    const uint32_t most = 1u << 20;
     CLV_TRY(clv_check_chain(host, g));
     if ((g->n_tensors && !g->tensors) || (g->n_nodes && !g->nodes) ||
-        (g->n_symbols && !g->symbols) || g->n_symbols > CLV_MAX_SYMBOLS)
+        (g->n_symbols && !g->symbols) || g->n_symbols > CLV_MAX_SYMBOLS ||
+        g->n_tensors > most || g->n_nodes > most)
         return clv_fail(host, CLV_ERR_INVALID,
                         "a graph of %u tensors, %u nodes and %u symbols, with "
-                        "an array that is NULL, or more than %d symbols",
+                        "an array that is NULL, or more than 2^20 of these and "
+                        "%d symbols",
                         (unsigned)g->n_tensors, (unsigned)g->n_nodes,
                         (unsigned)g->n_symbols, CLV_MAX_SYMBOLS);
     for (uint32_t i = 0; i < g->n_symbols; i++)
@@ -56,6 +59,63 @@ static inline clv_status clv_check_graph(const clv_host_api *host,
                             "symbol %u of the graph has an empty range",
                             (unsigned)i);
     return CLV_OK;
+}
+
+/* Copies n structs of a host's array; their headers lose their chains. */
+static inline clv_status clv_copy_structs(const clv_host_api *host,
+                                          const void *from, uint32_t n,
+                                          uint32_t stride, void *to,
+                                          uint32_t size)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        clv_header *own = (clv_header *)clv_at(to, i, size);
+        clv_read(own, size, clv_at(from, i, stride));
+        CLV_TRY(clv_check_chain(host, own));
+        own->struct_size = size;
+        own->next = NULL;
+    }
+    return CLV_OK;
+}
+
+/* A copy in one block, which clv_free() releases: arrays of this build's
+ * structs without gaps or chains, so that they can be indexed and hashed. */
+static inline clv_status clv_graph_copy(const clv_host_api *host,
+                                        const clv_subgraph *from,
+                                        clv_subgraph **out)
+{
+    clv_subgraph g;
+    if (!from)
+        return clv_fail(host, CLV_ERR_INVALID, "there is no graph");
+    clv_read(&g, sizeof g, from);
+    CLV_TRY(clv_check_graph(host, &g));
+    clv_subgraph *copy = (clv_subgraph *)clv_new(
+        host, sizeof g + (uint64_t)g.n_tensors * sizeof *g.tensors +
+                  (uint64_t)g.n_nodes * sizeof *g.nodes +
+                  g.n_symbols * sizeof *g.symbols);
+    if (!copy)
+        return CLV_ERR_NO_MEMORY;
+    clv_tensor_desc *tensors = (clv_tensor_desc *)(copy + 1);
+    clv_node *nodes = (clv_node *)(tensors + g.n_tensors);
+    clv_symbol_range *symbols = (clv_symbol_range *)(nodes + g.n_nodes);
+    *copy = g;
+    copy->tensors = tensors;
+    copy->tensor_stride = (uint32_t)sizeof *tensors;
+    copy->nodes = nodes;
+    copy->node_stride = (uint32_t)sizeof *nodes;
+    copy->symbols = symbols;
+    for (uint32_t i = 0; i < g.n_symbols; i++)
+        symbols[i] = g.symbols[i];
+    clv_status status =
+        clv_copy_structs(host, g.tensors, g.n_tensors, g.tensor_stride, tensors,
+                         (uint32_t)sizeof *tensors);
+    if (status == CLV_OK)
+        status = clv_copy_structs(host, g.nodes, g.n_nodes, g.node_stride,
+                                  nodes, (uint32_t)sizeof *nodes);
+    if (status != CLV_OK)
+        clv_free(host, copy);
+    else
+        *out = copy;
+    return status;
 }
 
 /* ------------------------------------------------------------------------ */

@@ -14,7 +14,7 @@
 #ifndef CLEAVE_PLUGIN_QUEUE_H_
 #define CLEAVE_PLUGIN_QUEUE_H_
 
-#include <cleave/plugin_util.h>
+#include <cleave/plugin_submit.h>
 
 #include <pthread.h>
 #include <sched.h>
@@ -40,12 +40,6 @@ typedef struct clv_queue_fns {
     clv_status (*run)(void *ctx, const clv_submit *submit, uint32_t i,
                       char message[CLV_MESSAGE_SIZE]);
 } clv_queue_fns;
-
-/* A submit and copies of its arrays, in one block. */
-typedef struct clv_queue_job {
-    struct clv_queue_job *next;
-    clv_submit submit;
-} clv_queue_job;
 
 struct clv_queue {
     const clv_host_api *host;
@@ -510,91 +504,17 @@ static inline void clv_device_close(clv_plugin_device *dev)
     clv_free(host, dev);
 }
 
-/* The next piece of a block; with base NULL the pieces are only counted. */
-static inline void *clv_queue_piece(char *base, uint64_t *used, uint64_t size)
-{
-    void *piece = base ? base + *used : NULL;
-    *used += (size + 7) & ~(uint64_t)7;
-    return piece;
-}
-
-static inline void *clv_queue_copy(char *base, uint64_t *used, const void *from,
-                                   uint64_t size)
-{
-    void *to = clv_queue_piece(base, used, size);
-    return to && size ? memcpy(to, from, (size_t)size) : to;
-}
-
-/* Lays the job out in base, or counts its bytes. */
-static inline uint64_t clv_queue_copy_submit(char *base, const clv_submit *from)
-{
-    uint64_t used = 0;
-    clv_queue_job *job =
-        (clv_queue_job *)clv_queue_piece(base, &used, sizeof *job);
-    clv_command *commands = (clv_command *)clv_queue_piece(
-        base, &used, from->n_commands * sizeof *commands);
-    const void *waits = clv_queue_copy(base, &used, from->waits,
-                                       from->n_waits * sizeof *from->waits);
-    const void *signals = clv_queue_copy(
-        base, &used, from->signals, from->n_signals * sizeof *from->signals);
-    for (uint32_t i = 0; i < from->n_commands; i++) {
-        clv_command c;
-        clv_read(&c, sizeof c, clv_at(from->commands, i, from->command_stride));
-        uint32_t n_bindings = c.kind == CLV_COMMAND_RUN ? c.n_bindings : 0;
-        uint32_t n_symbols = c.kind == CLV_COMMAND_RUN ? c.n_symbols : 0;
-        c.bindings = (const clv_binding *)clv_queue_copy(
-            base, &used, c.bindings, n_bindings * sizeof *c.bindings);
-        c.symbols = (const int64_t *)clv_queue_copy(
-            base, &used, c.symbols, n_symbols * sizeof *c.symbols);
-        if (job)
-            commands[i] = c;
-    }
-    if (job) {
-        clv_read(&job->submit, sizeof job->submit, from);
-        job->submit.commands = commands;
-        job->submit.command_stride = sizeof *commands;
-        job->submit.waits = (const clv_timeline_point *)waits;
-        job->submit.signals = (const clv_timeline_point *)signals;
-    }
-    return used;
-}
-
 static inline clv_status clv_queue_check(const clv_queue *queue,
                                          const clv_submit *submit)
 {
-    int known = clv_chain_known(submit);
-    int whole = (!submit->n_commands || submit->commands) &&
-                (!submit->n_waits || submit->waits) &&
-                (!submit->n_signals || submit->signals);
-    for (uint32_t i = 0; whole && known && i < submit->n_commands; i++) {
-        const clv_command *c = (const clv_command *)clv_at(
-            submit->commands, i, submit->command_stride);
-        known = clv_chain_known(c) && c->kind >= CLV_COMMAND_RUN &&
-                c->kind <= CLV_COMMAND_FILL;
-        whole = c->kind != CLV_COMMAND_RUN || c->program != NULL;
-    }
-    for (uint32_t i = 0; whole && i < submit->n_waits; i++)
-        whole = submit->waits[i].timeline || submit->waits[i].flag;
-    for (uint32_t i = 0; whole && i < submit->n_signals; i++)
-        whole = submit->signals[i].timeline &&
-                !(submit->signals[i].value & CLV_FLAG_FAILED);
-    if (!known)
-        return clv_fail(queue->host, CLV_ERR_UNSUPPORTED,
-                        "the submit needs a command or an extension that is "
-                        "not known here; use a newer plugin");
-    if (!whole)
-        return clv_fail(queue->host, CLV_ERR_INVALID,
-                        "the submit has a run without a program, a wait or "
-                        "signal without a timeline, or for 2^63 and more, or "
-                        "an array that is NULL");
-    clv_status status = CLV_OK;
-    for (uint32_t i = 0; i < submit->n_commands && !status; i++) {
+    CLV_TRY(clv_check_submit(queue->host, submit));
+    for (uint32_t i = 0; i < submit->n_commands; i++) {
         clv_command c;
         clv_read(&c, sizeof c,
                  clv_at(submit->commands, i, submit->command_stride));
-        status = queue->fns->check(queue->ctx, &c);
+        CLV_TRY(queue->fns->check(queue->ctx, &c));
     }
-    return status;
+    return CLV_OK;
 }
 
 /* With the lock held. False: it is full. */

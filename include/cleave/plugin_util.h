@@ -170,7 +170,7 @@ static inline clv_status clv_no_memory(const clv_host_api *host, uint64_t size)
  * host->free() releases it. */
 static inline void *clv_new(const clv_host_api *host, uint64_t size)
 {
-    void *block = host->alloc(host->host, size, 64);
+    void *block = host->alloc(host->host, size ? size : 1, 64);
     if (block)
         return memset(block, 0, (size_t)size);
     clv_no_memory(host, size);

@@ -17,8 +17,9 @@ const char *cpu_level_name(cpu_level level)
 #if defined(__x86_64__)
 
 #include <cpuid.h>
+#include <stdio.h>
 
-/* Register state the system saves (XCR0). */
+/* Register state that the system saves (XCR0). */
 #define STATE_YMM 0x06u /* XMM, upper halves */
 #define STATE_ZMM 0xe6u /* also mask registers, ZMM */
 
@@ -34,7 +35,8 @@ static bool has(uint32_t reg, uint32_t bits)
     return (reg & bits) == bits;
 }
 
-cpu_level cpu_detect_level(void)
+/* The best level by the processor's word and the state that is saved. */
+static cpu_level detect(void)
 {
     unsigned a, b, c, d;
     if (!__get_cpuid(1, &a, &b, &c, &d) ||
@@ -48,6 +50,55 @@ cpu_level cpu_detect_level(void)
         !has(b, bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL))
         return CPU_LEVEL_AVX2;
     return has(c, bit_AVX512VNNI) ? CPU_LEVEL_AVX512VNNI : CPU_LEVEL_AVX512;
+}
+
+/* The kernel's list of features, between blanks; "" where there is none. */
+static void read_features(char *list, int size)
+{
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    bool found = false;
+    while (file && !found && fgets(list, size, file))
+        found = !strncmp(list, "flags", 5);
+    if (file)
+        fclose(file);
+    if (!found)
+        list[0] = 0;
+    list[strcspn(list, "\n")] = 0;
+}
+
+static bool is_listed(const char *list, const char *name)
+{
+    const size_t size = strlen(name);
+    for (const char *at = list; (at = strstr(at, name)); at += size)
+        if (at > list && at[-1] == ' ' && (!at[size] || at[size] == ' '))
+            return true;
+    return false;
+}
+
+/* The kernel hides what the processor announces but does not do right. */
+cpu_level cpu_detect_level(void)
+{
+    static const struct {
+        const char *name;
+        cpu_level level; /* the first that needs it */
+    } needed[] = {
+        {"avx", CPU_LEVEL_AVX2},
+        {"avx2", CPU_LEVEL_AVX2},
+        {"fma", CPU_LEVEL_AVX2},
+        {"f16c", CPU_LEVEL_AVX2},
+        {"avx512f", CPU_LEVEL_AVX512},
+        {"avx512bw", CPU_LEVEL_AVX512},
+        {"avx512dq", CPU_LEVEL_AVX512},
+        {"avx512vl", CPU_LEVEL_AVX512},
+        {"avx512_vnni", CPU_LEVEL_AVX512VNNI},
+    };
+    char list[8192] = "";
+    cpu_level level = detect();
+    read_features(list, sizeof list);
+    for (size_t i = sizeof needed / sizeof *needed; list[0] && i-- > 0;)
+        if (needed[i].level <= level && !is_listed(list, needed[i].name))
+            level = needed[i].level - 1;
+    return level;
 }
 
 bool cpu_brand(char *out, size_t size)

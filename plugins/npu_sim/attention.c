@@ -1,4 +1,3 @@
-#include "half.h"
 #include "kernel.h"
 
 #include <math.h>
@@ -68,7 +67,7 @@ static bool run_queries(void *ctx, int64_t begin, int64_t end)
     const npu_call *c = a->call;
     const int64_t columns = c->in[0].columns;
     float *rows =
-        npu_alloc(c->host, (uint64_t)(2 * columns + a->seen + 1), sizeof *rows);
+        clv_new(c->host, (uint64_t)(2 * columns + a->seen + 1) * sizeof *rows);
     if (!rows)
         return false;
     float *q = rows, *out = rows + columns, *p = rows + 2 * columns;
@@ -85,7 +84,7 @@ static bool run_queries(void *ctx, int64_t begin, int64_t end)
         }
         npu_set_row(&c->out, i, out);
     }
-    npu_free(c->host, rows);
+    clv_free(c->host, rows);
     return true;
 }
 
@@ -101,8 +100,8 @@ clv_status npu_run_attention(const npu_call *call)
         range_of(&a, i, &first, &end);
         a.seen = end > a.seen ? end : a.seen;
     }
-    a.k = npu_alloc(call->host, (uint64_t)(a.seen * width), sizeof *a.k);
-    a.v = npu_alloc(call->host, (uint64_t)(a.seen * width), sizeof *a.v);
+    a.k = clv_new(call->host, (uint64_t)(a.seen * width) * sizeof *a.k);
+    a.v = clv_new(call->host, (uint64_t)(a.seen * width) * sizeof *a.v);
     clv_status status = a.k && a.v ? CLV_OK : CLV_ERR_NO_MEMORY;
     for (int64_t j = 0; !status && j < a.seen; j++) {
         npu_get_row(&call->in[1], j, a.k + j * width);
@@ -112,7 +111,7 @@ clv_status npu_run_attention(const npu_call *call)
     }
     if (!status)
         status = npu_parts(call->host, n, n / 16 + 1, run_queries, &a);
-    npu_free(call->host, a.k);
-    npu_free(call->host, a.v);
+    clv_free(call->host, a.k);
+    clv_free(call->host, a.v);
     return status;
 }

@@ -7,12 +7,10 @@
 
 /* Which inputs the output may lie on: those of its size, whose rows are read
  * before it is written. */
-static uint32_t aliases(const npu_graph *g, const clv_node *node)
+static uint32_t aliases(const clv_subgraph *g, const clv_node *node)
 {
     uint32_t bits = 0;
-    if (node->op != CLV_OP_ADD && node->op != CLV_OP_MUL &&
-        node->op != CLV_OP_SILU && node->op != CLV_OP_GELU &&
-        node->op != CLV_OP_GLU)
+    if (!clv_op_is_elementwise(node->op))
         return 0;
     const clv_tensor_desc *out = &g->tensors[node->outputs[0]];
     for (uint32_t i = 0; i < node->n_inputs; i++) {
@@ -30,9 +28,8 @@ static uint32_t aliases(const npu_graph *g, const clv_node *node)
 /* Elements with one scale along a row; groups are not cut. */
 static int64_t group_of(const clv_tensor_desc *w)
 {
-    uint32_t elements = 1, bytes;
-    npu_dtype_block(w->dtype, &elements, &bytes);
-    return w->quant == CLV_QUANT_PER_GROUP ? w->quant_group : elements;
+    return w->quant == CLV_QUANT_PER_GROUP ? w->quant_group
+                                           : clv_format_of(w->dtype)->elements;
 }
 
 static int64_t common_multiple(int64_t a, int64_t b)
@@ -47,26 +44,24 @@ static int64_t common_multiple(int64_t a, int64_t b)
 }
 
 /* All but products: columns where each stands for itself, and heads. */
-static void split_others(const npu_graph *g, const clv_node *node,
+static void split_others(const clv_subgraph *g, const clv_node *node,
                          clv_op_caps *caps)
 {
-    switch (node->op) {
-    case CLV_OP_GET_ROWS:
-    case CLV_OP_SET_ROWS:
+    switch (clv_op_class_of(node->op)) {
+    case CLV_CLASS_GET_ROWS:
+    case CLV_CLASS_SET_ROWS:
         caps->split_granularity[0] = group_of(npu_input(g, node, 0));
         caps->split_axes |= CLV_SPLIT_ROWS;
         break;
-    case CLV_OP_ADD:
-    case CLV_OP_MUL:
-    case CLV_OP_SILU:
-    case CLV_OP_GELU:
-    case CLV_OP_GLU:
+    case CLV_CLASS_UNARY:
+    case CLV_CLASS_BINARY:
+    case CLV_CLASS_GATED:
         caps->split_axes |= CLV_SPLIT_ROWS;
         break;
-    case CLV_OP_ROPE:
+    case CLV_CLASS_ROPE:
         caps->split_axes |= CLV_SPLIT_HEADS;
         break;
-    case CLV_OP_ATTENTION:
+    case CLV_CLASS_ATTENTION:
         caps->split_axes |= CLV_SPLIT_HEADS; /* of one group at least */
         caps->split_granularity[3] =
             npu_input(g, node, 0)->dims[1] / npu_input(g, node, 1)->dims[1];
@@ -77,7 +72,7 @@ static void split_others(const npu_graph *g, const clv_node *node,
 }
 
 /* A cut at a tile's edge wastes nothing. */
-static void state_splits(const npu_settings *s, const npu_graph *g,
+static void state_splits(const npu_settings *s, const clv_subgraph *g,
                          const clv_node *node, clv_op_caps *caps)
 {
     const bool tiles = s->model == NPU_SYSTOLIC;
@@ -95,7 +90,7 @@ static void state_splits(const npu_settings *s, const npu_graph *g,
     }
 }
 
-static const char *refusal(const npu_settings *s, const npu_graph *g,
+static const char *refusal(const npu_settings *s, const clv_subgraph *g,
                            const clv_node *node)
 {
     const bool floats = s->arrays[NPU_F16].macs > 0;
@@ -110,7 +105,7 @@ static const char *refusal(const npu_settings *s, const npu_graph *g,
     return NULL;
 }
 
-static void state_precision(const npu_settings *s, const npu_graph *g,
+static void state_precision(const npu_settings *s, const clv_subgraph *g,
                             const clv_node *node, clv_op_caps *caps)
 {
     caps->error_class = CLV_ERROR_F32;
@@ -139,17 +134,17 @@ static void state_precision(const npu_settings *s, const npu_graph *g,
     }
 }
 
-void npu_answer(const npu_settings *s, const npu_graph *g, uint32_t index,
+void npu_answer(const npu_settings *s, const clv_subgraph *g, uint32_t index,
                 clv_op_caps *out)
 {
     const clv_node *node = &g->nodes[index];
     memset(out, 0, sizeof *out);
-    if (!npu_check_node(g, index, out->reason, sizeof out->reason))
+    if (!npu_check_node(g, index, out->reason))
         return;
     const char *why = refusal(s, g, node);
     if (why) {
         snprintf(out->reason, sizeof out->reason, "%s: %s",
-                 npu_op_name(node->op), why);
+                 clv_op_name(node->op), why);
         return;
     }
     out->answer = s->is_static ? CLV_ANSWER_STATIC : CLV_ANSWER_YES;
@@ -163,17 +158,14 @@ void npu_answer(const npu_settings *s, const npu_graph *g, uint32_t index,
 clv_status npu_op_caps(clv_plugin_device *dev, const clv_subgraph *graph,
                        clv_op_caps *out, uint32_t stride)
 {
-    npu_graph g;
-    clv_status status = npu_check_device(dev);
-    if (!status)
-        status = npu_graph_read(dev->host, graph, &g);
-    if (status)
-        return status;
-    for (uint32_t i = 0; i < g.n_nodes; i++) {
+    clv_subgraph *g = NULL;
+    CLV_TRY(npu_check_device(dev));
+    CLV_TRY(clv_graph_copy(dev->base.host, graph, &g));
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
         clv_op_caps caps;
-        npu_answer(dev->settings, &g, i, &caps);
-        npu_write((char *)out + (size_t)i * stride, &caps, sizeof caps);
+        npu_answer(dev->settings, g, i, &caps);
+        clv_write(clv_at(out, i, stride), &caps, sizeof caps);
     }
-    npu_graph_finish(dev->host, &g);
+    clv_free(dev->base.host, g);
     return CLV_OK;
 }

@@ -98,7 +98,7 @@ static load matmul_load(const npu_settings *s, npu_path path,
 }
 
 /* Rows of the cache that are in use. */
-static double cache_rows(const npu_graph *g, const clv_node *node,
+static double cache_rows(const clv_subgraph *g, const clv_node *node,
                          const int64_t *symbols)
 {
     const clv_tensor_desc *k = npu_input(g, node, 1);
@@ -112,7 +112,7 @@ static double cache_rows(const npu_graph *g, const clv_node *node,
     return rows;
 }
 
-static load attention_load(const npu_settings *s, const npu_graph *g,
+static load attention_load(const npu_settings *s, const clv_subgraph *g,
                            const clv_node *node, const int64_t *symbols,
                            load *fill)
 {
@@ -148,24 +148,7 @@ static load attention_load(const npu_settings *s, const npu_graph *g,
     return l;
 }
 
-static double operations(uint32_t op)
-{
-    switch (op) {
-    case CLV_OP_SILU:
-    case CLV_OP_GELU:
-    case CLV_OP_GLU:
-    case CLV_OP_SOFTMAX:
-        return 8;
-    case CLV_OP_RMS_NORM:
-    case CLV_OP_LAYER_NORM:
-    case CLV_OP_ROPE:
-        return 4;
-    default:
-        return 1;
-    }
-}
-
-static load other_load(const npu_settings *s, const npu_graph *g,
+static load other_load(const npu_settings *s, const clv_subgraph *g,
                        const clv_node *node, const int64_t *symbols)
 {
     load l = {0, 0};
@@ -176,7 +159,8 @@ static load other_load(const npu_settings *s, const npu_graph *g,
                                       : &g->tensors[node->outputs[0]];
     double rate =
         s->model == NPU_ROOFLINE ? s->rooflines[NPU_F32].rate : s->vector;
-    l.ns = operations(node->op) * elements_of(main, symbols) / rate * 1e9;
+    l.ns =
+        clv_op_find(node->op)->work * elements_of(main, symbols) / rate * 1e9;
     if (moves_rows) /* of the table or state only the rows that are named */
         l.bytes =
             elements_of(main, symbols) *
@@ -203,7 +187,7 @@ static void set_phase(const npu_settings *s, double fixed_ns, load l,
     out->bytes = whole(l.bytes);
 }
 
-void npu_node_cost(const npu_settings *s, const npu_graph *g, uint32_t index,
+void npu_node_cost(const npu_settings *s, const clv_subgraph *g, uint32_t index,
                    npu_path path, const int64_t *symbols, npu_phase *out)
 {
     const clv_node *node = &g->nodes[index];

@@ -19,7 +19,7 @@ npu_path npu_matmul_path(const npu_settings *s, const clv_tensor_desc *w,
 
 /* Time of a node; symbols NULL: at their upper bounds. fixed_ns, work_ns and
  * bytes are set. */
-void npu_node_cost(const npu_settings *s, const npu_graph *g, uint32_t node,
+void npu_node_cost(const npu_settings *s, const clv_subgraph *g, uint32_t node,
                    npu_path path, const int64_t *symbols, npu_phase *out);
 /* Time of a copy or fill of that many bytes. */
 void npu_move_cost(const npu_settings *s, uint64_t size, bool copy,

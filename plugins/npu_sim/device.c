@@ -50,7 +50,7 @@ void npu_unlock(clv_plugin_instance *inst)
     }
     while (timelines) {
         clv_plugin_timeline *next = timelines->next;
-        npu_free(host, timelines);
+        clv_free(host, timelines);
         timelines = next;
     }
 }
@@ -90,9 +90,9 @@ static clv_status start_pacer(clv_plugin_instance *inst)
         return CLV_OK;
     int error = pthread_create(&inst->pacer, NULL, pace, inst);
     if (error)
-        return npu_error(inst->host, CLV_ERR_LIMIT,
-                         "npu_sim: no thread for the clock: %s",
-                         strerror(error));
+        return clv_fail(inst->host, CLV_ERR_LIMIT,
+                        "npu_sim: no thread for the clock: %s",
+                        strerror(error));
     inst->has_pacer = true;
     return CLV_OK;
 }
@@ -111,12 +111,12 @@ static void stop_pacer(clv_plugin_instance *inst)
 
 clv_status npu_create(const clv_host_api *host, clv_plugin_instance **out)
 {
-    clv_status status = npu_check_chain(host, &host->header);
+    clv_status status = clv_check_chain(host, host);
     if (status)
         return status;
-    clv_plugin_instance *inst = npu_alloc(host, 1, sizeof *inst);
+    clv_plugin_instance *inst = clv_new(host, sizeof *inst);
     if (!inst)
-        return npu_no_memory(host, "the instance");
+        return CLV_ERR_NO_MEMORY;
     inst->host = host;
     pthread_mutex_init(&inst->mutex, NULL);
     pthread_condattr_t attr;
@@ -152,7 +152,7 @@ void npu_destroy(clv_plugin_instance *inst)
     stop_pacer(inst);
     pthread_cond_destroy(&inst->changed);
     pthread_mutex_destroy(&inst->mutex);
-    npu_free(inst->host, inst);
+    clv_free(inst->host, inst);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -192,7 +192,7 @@ clv_status npu_enumerate(clv_plugin_instance *inst, uint32_t *count,
         memset(&info, 0, sizeof info);
         describe(config, &config->devices[i], &info);
         info.memory_free = config->memory_size ? free_bytes : 0;
-        npu_write((char *)out + (size_t)i * stride, &info, sizeof info);
+        clv_write(clv_at(out, i, stride), &info, sizeof info);
     }
     *count = config->n_devices;
     return CLV_OK;
@@ -203,14 +203,14 @@ clv_status npu_device_open(clv_plugin_instance *inst, uint32_t index,
 {
     const clv_host_api *host = inst->host;
     if (index >= inst->config.n_devices)
-        return npu_error(host, CLV_ERR_NOT_FOUND,
-                         "npu_sim: there is no device %" PRIu32 ", only "
-                         "%" PRIu32,
-                         index, inst->config.n_devices);
-    clv_plugin_device *dev = npu_alloc(host, 1, sizeof *dev);
+        return clv_fail(host, CLV_ERR_NOT_FOUND,
+                        "npu_sim: there is no device %" PRIu32 ", only "
+                        "%" PRIu32,
+                        index, inst->config.n_devices);
+    clv_plugin_device *dev = clv_new(host, sizeof *dev);
     if (!dev)
-        return npu_no_memory(host, "a device");
-    dev->host = host;
+        return CLV_ERR_NO_MEMORY;
+    dev->base.host = host;
     dev->inst = inst;
     dev->settings = &inst->config.devices[index];
     dev->sim.done = npu_job_done;
@@ -247,7 +247,7 @@ void npu_device_close(clv_plugin_device *dev)
         link = &(*link)->next;
     *link = dev->next;
     npu_unlock(inst);
-    npu_free(dev->host, dev);
+    clv_free(dev->base.host, dev);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -257,9 +257,9 @@ clv_status npu_check_device(clv_plugin_device *dev)
     pthread_mutex_lock(&dev->inst->mutex);
     bool lost = dev->lost;
     pthread_mutex_unlock(&dev->inst->mutex);
-    return lost ? npu_error(dev->host, CLV_ERR_DEVICE_LOST,
-                            "npu_sim: device '%s' was lost; close it",
-                            dev->settings->name)
+    return lost ? clv_fail(dev->base.host, CLV_ERR_DEVICE_LOST,
+                           "npu_sim: device '%s' was lost; close it",
+                           dev->settings->name)
                 : CLV_OK;
 }
 
@@ -270,8 +270,8 @@ clv_status npu_fault_inject(clv_plugin_device *dev, uint32_t fault)
     if (status)
         return status;
     if (fault != CLV_FAULT_LOST && fault != CLV_FAULT_HANG)
-        return npu_error(dev->host, CLV_ERR_UNSUPPORTED,
-                         "npu_sim: fault %" PRIu32 " is not known", fault);
+        return clv_fail(dev->base.host, CLV_ERR_UNSUPPORTED,
+                        "npu_sim: fault %" PRIu32 " is not known", fault);
     npu_lock(inst);
     if (fault == CLV_FAULT_LOST) {
         dev->lost = true;
@@ -306,8 +306,8 @@ clv_status npu_calibrate(clv_plugin_device *dev, clv_calibration *out)
                   (double)(inst->sim.host - busy) * s->idle_watts;
     npu_unlock(inst);
     if (!c.host_ns) /* of another domain; the host's word for this moment */
-        c.host_ns = dev->host->now_ns(dev->host->host);
-    npu_write(out, &c, sizeof c);
+        c.host_ns = dev->base.host->now_ns(dev->base.host->host);
+    clv_write(out, &c, sizeof c);
     return CLV_OK;
 }
 
@@ -325,10 +325,10 @@ clv_status npu_take_memory(clv_plugin_device *dev, uint64_t size,
         inst->allocated += size;
     npu_unlock(inst);
     return fits ? CLV_OK
-                : npu_error(dev->host, CLV_ERR_NO_MEMORY,
-                            "npu_sim: %s of %" PRIu64 " bytes, %" PRIu64
-                            " are left of memory_size; free some or raise it",
-                            what, size, left);
+                : clv_fail(dev->base.host, CLV_ERR_NO_MEMORY,
+                           "npu_sim: %s of %" PRIu64 " bytes, %" PRIu64
+                           " are left of memory_size; free some or raise it",
+                           what, size, left);
 }
 
 void npu_give_memory(clv_plugin_device *dev, uint64_t size)

@@ -48,7 +48,7 @@ typedef enum npu_activity {
 #define NPU_MAX_GRAPHS 256
 
 struct clv_plugin_device {
-    const clv_host_api *host;
+    clv_device_base base; /* the host */
     clv_plugin_instance *inst;
     const npu_settings *settings;
     clv_plugin_device *next;

@@ -4,24 +4,17 @@
 #include "program.h"
 #include "timeline.h"
 
-typedef struct npu_command {
-    uint32_t kind; /* clv_command_kind */
-    clv_plugin_program *program;
-    uint8_t **data; /* [n_tensors] of the program */
-    int64_t symbols[CLV_MAX_SYMBOLS];
-    uint8_t *dst;
-    const uint8_t *src;
-    uint64_t size;
-    uint32_t pattern;
-} npu_command;
+#include <cleave/plugin_submit.h>
 
 struct npu_job {
     clv_plugin_device *dev;
     npu_job *next;        /* in the device's queue, or among the dead */
     npu_job *traced_next; /* among those with records to be read */
     npu_sim_job sim;
-    npu_command *commands;
-    clv_timeline_point *waits, *signals;
+    clv_queue_job *copy; /* holds the submit and what it points to */
+    const clv_command *commands;
+    clv_timeline_point *waits;
+    const clv_timeline_point *signals;
     npu_sim_point *sim_waits, *sim_signals;
     npu_phase *phases;
     uint32_t n_commands, n_waits, n_signals, n_phases;

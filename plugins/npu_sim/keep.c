@@ -43,7 +43,7 @@ static void put(sink *s, const void *data, uint64_t size)
         s->status = s->write(s->ctx, data, size);
 }
 
-static void put_graph(sink *s, const npu_graph *g)
+static void put_graph(sink *s, const clv_subgraph *g)
 {
     put(s, g->symbols, g->n_symbols * sizeof *g->symbols);
     put(s, g->tensors, g->n_tensors * sizeof *g->tensors);
@@ -58,7 +58,7 @@ static clv_status add_to_hash(void *ctx, const void *data, uint64_t size)
 }
 
 /* The bytes in front of the graph's. */
-static heading make_heading(const npu_graph *g, uint64_t maker)
+static heading make_heading(const clv_subgraph *g, uint64_t maker)
 {
     heading head = {.maker = maker,
                     .n_tensors = g->n_tensors,
@@ -79,13 +79,13 @@ clv_status npu_program_serialize(
     clv_status status = npu_check_device(prog->dev);
     if (status)
         return status;
-    heading head = make_heading(&prog->graph, prog->maker);
+    heading head = make_heading(prog->graph, prog->maker);
     sink s = {write, ctx, CLV_OK};
     put(&s, &head, sizeof head);
-    put_graph(&s, &prog->graph);
+    put_graph(&s, prog->graph);
     if (s.status)
-        return npu_error(prog->dev->host, s.status,
-                         "npu_sim: the program could not be written");
+        return clv_fail(prog->dev->base.host, s.status,
+                        "npu_sim: the program could not be written");
     return CLV_OK;
 }
 
@@ -101,9 +101,9 @@ static clv_status read_fd(const clv_host_api *host, const clv_blob *from,
                           bytes *out)
 {
     uint64_t done = 0;
-    out->owned = npu_alloc(host, 1, from->size);
+    out->owned = clv_new(host, from->size);
     if (!out->owned)
-        return npu_no_memory(host, "a kept program");
+        return CLV_ERR_NO_MEMORY;
     while (done < from->size) {
         ssize_t n = pread((int)from->fd, out->owned + done, from->size - done,
                           (off_t)(from->offset + done));
@@ -121,8 +121,8 @@ static clv_status blob_open(const clv_host_api *host, const clv_blob *given,
 {
     clv_blob from;
     memset(out, 0, sizeof *out);
-    npu_read(&from, sizeof from, given);
-    clv_status status = npu_check_chain(host, &from.header);
+    clv_read(&from, sizeof from, given);
+    clv_status status = clv_check_chain(host, &from);
     if (status || from.size < sizeof(heading) || from.size > MAX_BLOB)
         return status;
     out->data = from.data;
@@ -148,26 +148,22 @@ static clv_status judge(clv_plugin_device *dev, const clv_compile *from,
                         const clv_blob *given, uint32_t *verdict)
 {
     clv_compile compile;
-    npu_graph g;
+    clv_subgraph *g = NULL;
     heading head;
     bytes b;
-    npu_read(&compile, sizeof compile, from);
-    clv_status status = npu_check_device(dev);
-    if (!status)
-        status = npu_check_chain(dev->host, &compile.header);
-    if (!status)
-        status = npu_graph_read(dev->host, compile.graph, &g);
-    if (status)
-        return status;
-    status = blob_open(dev->host, given, &b);
+    clv_read(&compile, sizeof compile, from);
+    CLV_TRY(npu_check_device(dev));
+    CLV_TRY(clv_check_chain(dev->base.host, &compile));
+    CLV_TRY(clv_graph_copy(dev->base.host, compile.graph, &g));
+    clv_status status = blob_open(dev->base.host, given, &b);
     if (!status) {
-        heading want = make_heading(&g, npu_maker(dev, compile.options));
+        heading want = make_heading(g, npu_maker(dev, compile.options));
         *verdict = !is_ours(&b, &head)                 ? CLV_VERDICT_FOREIGN
                    : memcmp(&head, &want, sizeof head) ? CLV_VERDICT_STALE
                                                        : CLV_VERDICT_GOOD;
     }
-    npu_free(dev->host, b.owned);
-    npu_graph_finish(dev->host, &g);
+    clv_free(dev->base.host, b.owned);
+    clv_free(dev->base.host, g);
     return status;
 }
 
@@ -186,13 +182,13 @@ clv_status npu_program_load(clv_plugin_device *dev, const clv_compile *compile,
     if (status)
         return status;
     if (verdict == CLV_VERDICT_FOREIGN)
-        return npu_error(dev->host, CLV_ERR_FORMAT,
-                         "npu_sim: this is no program of mine, or a damaged "
-                         "one; compile it anew");
+        return clv_fail(dev->base.host, CLV_ERR_FORMAT,
+                        "npu_sim: this is no program of mine, or a damaged "
+                        "one; compile it anew");
     if (verdict == CLV_VERDICT_STALE)
-        return npu_error(dev->host, CLV_ERR_VERSION,
-                         "npu_sim: the program is of another build, driver, "
-                         "device or graph; compile it anew");
+        return clv_fail(dev->base.host, CLV_ERR_VERSION,
+                        "npu_sim: the program is of another build, driver, "
+                        "device or graph; compile it anew");
     return npu_program_make(dev, compile, true, out);
 }
 
@@ -201,23 +197,19 @@ clv_status npu_program_key(clv_plugin_device *dev, const clv_compile *from,
                            uint8_t key[32])
 {
     clv_compile compile;
-    npu_graph g;
-    npu_read(&compile, sizeof compile, from);
-    clv_status status = npu_check_device(dev);
-    if (!status)
-        status = npu_check_chain(dev->host, &compile.header);
-    if (!status)
-        status = npu_graph_read(dev->host, compile.graph, &g);
-    if (status)
-        return status;
+    clv_subgraph *g = NULL;
+    clv_read(&compile, sizeof compile, from);
+    CLV_TRY(npu_check_device(dev));
+    CLV_TRY(clv_check_chain(dev->base.host, &compile));
+    CLV_TRY(clv_graph_copy(dev->base.host, compile.graph, &g));
     uint64_t maker = npu_maker(dev, compile.options);
     for (uint8_t part = 0; part < 4; part++) {
         uint64_t h = npu_hash(NPU_HASH_START, &part, sizeof part);
         h = npu_hash(h, &maker, sizeof maker);
         sink s = {add_to_hash, &h, CLV_OK};
-        put_graph(&s, &g);
+        put_graph(&s, g);
         memcpy(key + 8 * part, &h, sizeof h);
     }
-    npu_graph_finish(dev->host, &g);
+    clv_free(dev->base.host, g);
     return CLV_OK;
 }

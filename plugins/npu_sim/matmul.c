@@ -1,5 +1,4 @@
 /* y [n,O] = x [n,I] * transpose(w [O,I]) + bias [O] */
-#include "half.h"
 #include "kernel.h"
 
 #include <math.h>
@@ -40,7 +39,7 @@ static bool run_floats(void *ctx, int64_t begin, int64_t end)
 {
     const product *p = ctx;
     const npu_call *c = p->call;
-    float *w = npu_alloc(c->host, (uint64_t)p->inputs, sizeof *w);
+    float *w = clv_new(c->host, (uint64_t)p->inputs * sizeof *w);
     if (!w)
         return false;
     for (int64_t o = begin; o < end; o++) {
@@ -55,7 +54,7 @@ static bool run_floats(void *ctx, int64_t begin, int64_t end)
                      : npu_dot(x, w, p->inputs));
         }
     }
-    npu_free(c->host, w);
+    clv_free(c->host, w);
     return true;
 }
 
@@ -87,7 +86,7 @@ static bool run_integers(void *ctx, int64_t begin, int64_t end)
 {
     const product *p = ctx;
     const npu_call *c = p->call;
-    int16_t *w = npu_alloc(c->host, (uint64_t)p->inputs, sizeof *w);
+    int16_t *w = clv_new(c->host, (uint64_t)p->inputs * sizeof *w);
     if (!w)
         return false;
     for (int64_t o = begin; o < end; o++) {
@@ -96,7 +95,7 @@ static bool run_integers(void *ctx, int64_t begin, int64_t end)
             put(p, i, o,
                 grouped_dot(p, &c->weight, p->q + i * p->inputs, w, o));
     }
-    npu_free(c->host, w);
+    clv_free(c->host, w);
     return true;
 }
 
@@ -129,12 +128,12 @@ static clv_status prepare(product *p)
     const bool integers =
         c->path == NPU_PATH_I8 || c->path == NPU_PATH_I8_GROUPS;
     const uint64_t count = (uint64_t)p->n * (uint64_t)p->inputs;
-    p->x = npu_alloc(c->host, count, sizeof *p->x);
+    p->x = clv_new(c->host, count * sizeof *p->x);
     if (integers)
-        p->q = npu_alloc(c->host, count, sizeof *p->q);
+        p->q = clv_new(c->host, count * sizeof *p->q);
     if (c->in[2].data)
         p->bias =
-            npu_alloc(c->host, (uint64_t)c->in[2].columns, sizeof *p->bias);
+            clv_new(c->host, (uint64_t)c->in[2].columns * sizeof *p->bias);
     if (!p->x || (integers && !p->q) || (c->in[2].data && !p->bias))
         return CLV_ERR_NO_MEMORY;
     for (int64_t i = 0; i < p->n; i++)
@@ -160,8 +159,8 @@ clv_status npu_run_matmul(const npu_call *call)
     if (!status)
         status = npu_parts(call->host, outputs, GRAIN / work + 1,
                            p.q ? run_integers : run_floats, &p);
-    npu_free(call->host, p.x);
-    npu_free(call->host, p.q);
-    npu_free(call->host, p.bias);
+    clv_free(call->host, p.x);
+    clv_free(call->host, p.q);
+    clv_free(call->host, p.bias);
     return status;
 }

@@ -8,11 +8,12 @@
 #include "cost.h"
 #include "device.h"
 
+#include <cleave/plugin_program.h>
+
 struct clv_plugin_program {
+    clv_program_base base; /* tensors, symbols, and where the weights lie */
     clv_plugin_device *dev;
-    npu_graph graph;
-    uint8_t **weights; /* [n_tensors], NULL: bound at submit */
-    bool *written;     /* [n_tensors] */
+    clv_subgraph *graph;
     npu_path *paths;   /* [n_nodes] */
     npu_phase *phases; /* [n_nodes], of fixed shapes; else NULL */
     uint64_t maker;    /* npu_maker() when it was compiled */

@@ -128,7 +128,7 @@ static bool run_range(void *ctx, int64_t begin, int64_t end)
     const npu_call *c = ctx;
     const npu_view *in = c->in;
     const int64_t n = c->out.columns;
-    float *rows = npu_alloc(c->host, (uint64_t)(3 * n), sizeof *rows);
+    float *rows = clv_new(c->host, (uint64_t)(3 * n) * sizeof *rows);
     if (!rows)
         return false;
     float *b = rows + n, *d = rows + 2 * n;
@@ -141,7 +141,7 @@ static bool run_range(void *ctx, int64_t begin, int64_t end)
         npu_get_row(&in[2], 0, d);
     for (int64_t i = begin; i < end; i++)
         run_row(c, i, rows, b, d);
-    npu_free(c->host, rows);
+    clv_free(c->host, rows);
     return true;
 }
 
@@ -149,7 +149,7 @@ static bool get_range(void *ctx, int64_t begin, int64_t end)
 {
     const npu_call *c = ctx;
     const int64_t n = c->out.columns;
-    float *row = npu_alloc(c->host, (uint64_t)n, sizeof *row);
+    float *row = clv_new(c->host, (uint64_t)n * sizeof *row);
     if (!row)
         return false;
     for (int64_t i = begin; i < end; i++) {
@@ -161,14 +161,14 @@ static bool get_range(void *ctx, int64_t begin, int64_t end)
             row[j] = NAN;
         npu_set_row(&c->out, i, row);
     }
-    npu_free(c->host, row);
+    clv_free(c->host, row);
     return true;
 }
 
 /* In order: of rows with the same id the last one stays. */
 static clv_status set_rows(const npu_call *c)
 {
-    float *row = npu_alloc(c->host, (uint64_t)c->in[1].columns, sizeof *row);
+    float *row = clv_new(c->host, (uint64_t)c->in[1].columns * sizeof *row);
     if (!row)
         return CLV_ERR_NO_MEMORY;
     for (int64_t i = 0; i < c->in[1].rows; i++) {
@@ -178,7 +178,7 @@ static clv_status set_rows(const npu_call *c)
         npu_get_row(&c->in[1], i, row);
         npu_set_row(&c->in[0], id, row);
     }
-    npu_free(c->host, row);
+    clv_free(c->host, row);
     return CLV_OK;
 }
 

@@ -3,17 +3,17 @@
 
 #include <string.h>
 
-static void view_of(const clv_plugin_program *prog, uint8_t *const *data,
+static void view_of(const clv_plugin_program *prog, char *const *data,
                     const int64_t *symbols, uint32_t tensor, npu_view *out)
 {
-    npu_view_make(&prog->graph.tensors[tensor], symbols, out);
-    out->data = data[tensor];
+    npu_view_make(&prog->graph->tensors[tensor], symbols, out);
+    out->data = (uint8_t *)data[tensor];
 }
 
-static void weight_of(const clv_plugin_program *prog, uint8_t *const *data,
+static void weight_of(const clv_plugin_program *prog, char *const *data,
                       uint32_t tensor, npu_weight *out)
 {
-    const clv_tensor_desc *desc = &prog->graph.tensors[tensor];
+    const clv_tensor_desc *desc = &prog->graph->tensors[tensor];
     view_of(prog, data, NULL, tensor, &out->view);
     out->quant = desc->quant;
     out->group = desc->dtype == CLV_DTYPE_Q8_0 || desc->dtype == CLV_DTYPE_Q4_0
@@ -25,11 +25,11 @@ static void weight_of(const clv_plugin_program *prog, uint8_t *const *data,
 }
 
 static clv_status run_node(const clv_plugin_program *prog, uint32_t index,
-                           uint8_t *const *data, const int64_t *symbols)
+                           char *const *data, const int64_t *symbols)
 {
-    const clv_node *node = &prog->graph.nodes[index];
+    const clv_node *node = &prog->graph->nodes[index];
     const npu_settings *s = prog->dev->settings;
-    npu_call call = {.host = prog->dev->host,
+    npu_call call = {.host = prog->dev->base.host,
                      .node = node,
                      .path = prog->paths[index],
                      .array_rows = s->arrays[NPU_F16].rows,
@@ -48,18 +48,11 @@ static clv_status run_node(const clv_plugin_program *prog, uint32_t index,
                                           : npu_run_rows(&call);
 }
 
-clv_status npu_run(const clv_plugin_program *prog, uint8_t *const *data,
+clv_status npu_run(const clv_plugin_program *prog, char *const *data,
                    const int64_t *symbols)
 {
     clv_status status = CLV_OK;
-    for (uint32_t i = 0; i < prog->graph.n_nodes && !status; i++)
+    for (uint32_t i = 0; i < prog->graph->n_nodes && !status; i++)
         status = run_node(prog, i, data, symbols);
     return status;
-}
-
-void npu_fill(uint8_t *dst, uint64_t size, uint32_t pattern)
-{
-    for (uint64_t i = 0; i < size; i += sizeof pattern)
-        memcpy(dst + i, &pattern,
-               size - i < sizeof pattern ? size - i : sizeof pattern);
 }

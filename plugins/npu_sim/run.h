@@ -4,6 +4,5 @@
 #include "program.h"
 
 /* data: [n_tensors] of the program. NO_MEMORY without a message. */
-clv_status npu_run(const clv_plugin_program *prog, uint8_t *const *data,
+clv_status npu_run(const clv_plugin_program *prog, char *const *data,
                    const int64_t *symbols);
-void npu_fill(uint8_t *dst, uint64_t size, uint32_t pattern);

@@ -113,10 +113,10 @@ static void reject(reader *r, const char *key, const char *value,
 {
     if (r->status)
         return;
-    r->status = npu_error(r->host, CLV_ERR_INVALID,
-                          "npu_sim: [npu_sim%s%s] %s = '%.40s': it must be %s",
-                          r->section ? ":" : "", r->section ? r->section : "",
-                          key, value, need);
+    r->status = clv_fail(r->host, CLV_ERR_INVALID,
+                         "npu_sim: [npu_sim%s%s] %s = '%.40s': it must be %s",
+                         r->section ? ":" : "", r->section ? r->section : "",
+                         key, value, need);
 }
 
 static const clv_option *declaration(const char *key)
@@ -308,15 +308,15 @@ clv_status npu_config_read(const clv_host_api *host, npu_config *out)
     out->memory_size = (uint64_t)number(&r, "memory_size") << 20;
     for (uint32_t i = 0; !r.status && (r.section = section_at(host, i)); i++) {
         if (i == NPU_MAX_DEVICES)
-            return npu_error(host, CLV_ERR_LIMIT,
-                             "npu_sim: [npu_sim:%.40s]: there are more than %d "
-                             "devices; leave some out",
-                             r.section, NPU_MAX_DEVICES);
+            return clv_fail(host, CLV_ERR_LIMIT,
+                            "npu_sim: [npu_sim:%.40s]: there are more than %d "
+                            "devices; leave some out",
+                            r.section, NPU_MAX_DEVICES);
         if (strlen(r.section) >= sizeof out->devices[i].name)
-            return npu_error(host, CLV_ERR_INVALID,
-                             "npu_sim: [npu_sim:%.40s...]: the name is longer "
-                             "than %zu characters",
-                             r.section, sizeof out->devices[i].name - 1);
+            return clv_fail(host, CLV_ERR_INVALID,
+                            "npu_sim: [npu_sim:%.40s...]: the name is longer "
+                            "than %zu characters",
+                            r.section, sizeof out->devices[i].name - 1);
         r.hash = NPU_HASH_START;
         read_device(&r, &out->devices[i]);
         out->n_devices = i + 1;

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "host.h"
+#include "hash.h"
 #include "roofline.h"
 #include "systolic.h"
 

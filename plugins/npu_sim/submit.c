@@ -1,6 +1,5 @@
 #include "job.h"
 #include "memory.h"
-#include "tensor.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -9,16 +8,12 @@ void npu_job_free(npu_job *job)
 {
     if (!job)
         return;
-    const clv_host_api *host = job->dev->host;
-    for (uint32_t i = 0; job->commands && i < job->n_commands; i++)
-        npu_free(host, job->commands[i].data);
-    npu_free(host, job->commands);
-    npu_free(host, job->waits);
-    npu_free(host, job->signals);
-    npu_free(host, job->sim_waits);
-    npu_free(host, job->sim_signals);
-    npu_free(host, job->phases);
-    npu_free(host, job);
+    const clv_host_api *host = job->dev->base.host;
+    clv_free(host, job->copy);
+    clv_free(host, job->sim_waits);
+    clv_free(host, job->sim_signals);
+    clv_free(host, job->phases);
+    clv_free(host, job);
 }
 
 void npu_job_drop(npu_job *job)
@@ -38,138 +33,15 @@ void npu_job_drop(npu_job *job)
 /* ------------------------------------------------------------------------ */
 /* Commands                                                                 */
 
-static clv_status check_counts(const clv_host_api *host, const clv_submit *s)
+static clv_status check_command(const clv_plugin_device *dev,
+                                const clv_command *c)
 {
-    if ((s->n_commands && !s->commands) || (s->n_waits && !s->waits) ||
-        (s->n_signals && !s->signals))
-        return npu_error(host, CLV_ERR_INVALID,
-                         "npu_sim: a submit whose arrays are NULL");
-    for (uint32_t i = 0; i < s->n_waits; i++)
-        if (!s->waits[i].timeline && !s->waits[i].flag)
-            return npu_error(host, CLV_ERR_INVALID,
-                             "npu_sim: wait %" PRIu32 " is for nothing", i);
-    for (uint32_t i = 0; i < s->n_signals; i++)
-        if (!s->signals[i].timeline || s->signals[i].value & CLV_FLAG_FAILED)
-            return npu_error(host, CLV_ERR_INVALID,
-                             "npu_sim: signal %" PRIu32 " has no timeline, or "
-                             "a value of 2^63 or more",
-                             i);
-    return CLV_OK;
-}
-
-static clv_status set_symbols(const clv_host_api *host, const clv_command *c,
-                              npu_command *out)
-{
-    const npu_graph *g = &c->program->graph;
-    if (c->n_symbols != g->n_symbols || (c->n_symbols && !c->symbols))
-        return npu_error(host, CLV_ERR_INVALID,
-                         "npu_sim: %" PRIu32
-                         " symbols for a program of %" PRIu32,
-                         c->n_symbols, g->n_symbols);
-    for (uint32_t i = 0; i < g->n_symbols; i++) {
-        out->symbols[i] = c->symbols[i];
-        if (c->symbols[i] < g->symbols[i].min ||
-            c->symbols[i] > g->symbols[i].max)
-            return npu_error(host, CLV_ERR_INVALID,
-                             "npu_sim: symbol %" PRIu32 " is %" PRId64
-                             ", the program is for %" PRId64 " to %" PRId64,
-                             i, c->symbols[i], g->symbols[i].min,
-                             g->symbols[i].max);
-    }
-    return CLV_OK;
-}
-
-static clv_status bind(clv_plugin_device *dev, const clv_binding *b,
-                       npu_command *out)
-{
-    const clv_plugin_program *prog = out->program;
-    npu_view view;
-    if (b->tensor >= prog->graph.n_tensors ||
-        prog->graph.tensors[b->tensor].usage == CLV_USAGE_WEIGHT)
-        return npu_error(dev->host, CLV_ERR_INVALID,
-                         "npu_sim: a run binds tensor %" PRIu32
-                         ", which is none or a weight",
-                         b->tensor);
-    if (out->data[b->tensor])
-        return npu_error(dev->host, CLV_ERR_INVALID,
-                         "npu_sim: a run binds tensor %" PRIu32 " twice",
-                         b->tensor);
-    const clv_tensor_desc *desc = &prog->graph.tensors[b->tensor];
-    if (!npu_view_make(desc, out->symbols, &view))
-        return npu_error(dev->host, CLV_ERR_INVALID,
-                         "npu_sim: tensor %" PRIu32 " has no size", b->tensor);
-    return npu_bind(dev, b, npu_view_extent(&view),
-                    npu_dtype_align(desc->dtype), prog->written[b->tensor],
-                    &out->data[b->tensor]);
-}
-
-static clv_status make_run(clv_plugin_device *dev, const clv_command *c,
-                           npu_command *out)
-{
-    const clv_host_api *host = dev->host;
-    const clv_plugin_program *prog = c->program;
-    if (!prog || prog->dev != dev || (c->n_bindings && !c->bindings))
-        return npu_error(host, CLV_ERR_INVALID,
-                         "npu_sim: a run without a program of this device, or "
-                         "without bindings");
-    uint32_t n = prog->graph.n_tensors;
-    out->program = c->program;
-    out->data = npu_alloc(host, n, sizeof *out->data);
-    if (!out->data)
-        return npu_no_memory(host, "a run");
-    memcpy(out->data, prog->weights, n * sizeof *out->data);
-    clv_status status = set_symbols(host, c, out);
-    for (uint32_t i = 0; i < c->n_bindings && !status; i++)
-        status = bind(dev, &c->bindings[i], out);
-    for (uint32_t i = 0; i < n && !status; i++)
-        if (!out->data[i])
-            status = npu_error(host, CLV_ERR_INVALID,
-                               "npu_sim: tensor %" PRIu32 " is not bound", i);
-    return status;
-}
-
-static clv_status make_move(const clv_host_api *host, const clv_command *c,
-                            npu_command *out)
-{
-    bool copy = c->kind == CLV_COMMAND_COPY;
-    if (!c->dst || !npu_buffer_has(c->dst, c->dst_offset, c->size) ||
-        (copy && (!c->src || !npu_buffer_has(c->src, c->src_offset, c->size))))
-        return npu_error(host, CLV_ERR_INVALID,
-                         "npu_sim: a copy or fill past the end of a buffer, or "
-                         "without one");
-    if (!(c->dst->access & CLV_ACCESS_WRITE))
-        return npu_error(host, CLV_ERR_INVALID,
-                         "npu_sim: a copy or fill of memory that was imported "
-                         "read-only");
-    out->dst = c->dst->data + c->dst_offset;
-    out->src = copy ? c->src->data + c->src_offset : NULL;
-    out->size = c->size;
-    out->pattern = c->pattern;
-    return CLV_OK;
-}
-
-static clv_status make_commands(clv_plugin_device *dev, const clv_submit *s,
-                                npu_job *job)
-{
-    clv_status status = CLV_OK;
-    for (uint32_t i = 0; i < s->n_commands && !status; i++) {
-        clv_command c;
-        npu_read(&c, sizeof c,
-                 (const char *)s->commands + (size_t)i * s->command_stride);
-        status = npu_check_chain(dev->host, &c.header);
-        if (status)
-            return status;
-        job->commands[i].kind = c.kind;
-        if (c.kind == CLV_COMMAND_RUN)
-            status = make_run(dev, &c, &job->commands[i]);
-        else if (c.kind == CLV_COMMAND_COPY || c.kind == CLV_COMMAND_FILL)
-            status = make_move(dev->host, &c, &job->commands[i]);
-        else
-            status = npu_error(
-                dev->host, CLV_ERR_UNSUPPORTED,
-                "npu_sim: commands of kind %" PRIu32 " are not known", c.kind);
-    }
-    return status;
+    if (c->kind != CLV_COMMAND_RUN)
+        return clv_buffer_check(dev->base.host, c);
+    if (c->program->dev != dev)
+        return clv_fail(dev->base.host, CLV_ERR_INVALID,
+                        "npu_sim: a run of another device's program");
+    return clv_program_check(c);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -180,7 +52,7 @@ static uint32_t count_phases(const npu_job *job)
     uint32_t n = 0;
     for (uint32_t i = 0; i < job->n_commands; i++)
         n += job->commands[i].kind == CLV_COMMAND_RUN
-                 ? 1 + job->commands[i].program->graph.n_nodes
+                 ? 1 + job->commands[i].program->graph->n_nodes
                  : 1;
     return n;
 }
@@ -189,7 +61,7 @@ static uint32_t count_phases(const npu_job *job)
 static npu_phase *add_phases(const npu_job *job, uint32_t index, npu_phase *at)
 {
     const npu_settings *s = job->dev->settings;
-    const npu_command *c = &job->commands[index];
+    const clv_command *c = &job->commands[index];
     at->command = index;
     at->node = CLV_NO_TENSOR;
     if (c->kind != CLV_COMMAND_RUN) {
@@ -198,14 +70,14 @@ static npu_phase *add_phases(const npu_job *job, uint32_t index, npu_phase *at)
     }
     at++->fixed_ns = (uint64_t)s->dispatch_ns;
     const clv_plugin_program *prog = c->program;
-    for (uint32_t i = 0; i < prog->graph.n_nodes; i++, at++) {
+    for (uint32_t i = 0; i < prog->graph->n_nodes; i++, at++) {
         if (prog->phases)
             *at = prog->phases[i];
         else
-            npu_node_cost(s, &prog->graph, i, prog->paths[i], c->symbols, at);
+            npu_node_cost(s, prog->graph, i, prog->paths[i], c->symbols, at);
         at->command = index;
         at->node = i;
-        at->op = prog->graph.nodes[i].op;
+        at->op = prog->graph->nodes[i].op;
     }
     return at;
 }
@@ -213,9 +85,10 @@ static npu_phase *add_phases(const npu_job *job, uint32_t index, npu_phase *at)
 static clv_status make_phases(npu_job *job)
 {
     job->n_phases = count_phases(job);
-    job->phases = npu_alloc(job->dev->host, job->n_phases, sizeof *job->phases);
+    job->phases =
+        clv_new(job->dev->base.host, job->n_phases * sizeof *job->phases);
     if (!job->phases)
-        return npu_no_memory(job->dev->host, "a submit");
+        return CLV_ERR_NO_MEMORY;
     npu_phase *at = job->phases;
     for (uint32_t i = 0; i < job->n_commands; i++)
         at = add_phases(job, i, at);
@@ -227,25 +100,26 @@ static clv_status make_phases(npu_job *job)
 static clv_status new_job(clv_plugin_device *dev, const clv_submit *s,
                           npu_job **out)
 {
-    const clv_host_api *host = dev->host;
-    npu_job *job = npu_alloc(host, 1, sizeof *job);
+    const clv_host_api *host = dev->base.host;
+    npu_job *job = clv_new(host, sizeof *job);
     if (!job)
-        return npu_no_memory(host, "a submit");
+        return CLV_ERR_NO_MEMORY;
     job->dev = dev;
     job->correlation = s->correlation;
     job->n_commands = s->n_commands;
     job->n_waits = s->n_waits;
     job->n_signals = s->n_signals;
-    job->commands = npu_alloc(host, s->n_commands, sizeof *job->commands);
-    job->waits = npu_alloc(host, s->n_waits, sizeof *job->waits);
-    job->signals = npu_alloc(host, s->n_signals, sizeof *job->signals);
-    job->sim_waits = npu_alloc(host, s->n_waits, sizeof *job->sim_waits);
-    job->sim_signals = npu_alloc(host, s->n_signals, sizeof *job->sim_signals);
+    job->copy = clv_new(host, clv_queue_copy_submit(NULL, s));
+    job->sim_waits = clv_new(host, s->n_waits * sizeof *job->sim_waits);
+    job->sim_signals = clv_new(host, s->n_signals * sizeof *job->sim_signals);
     *out = job;
-    return job->commands && job->waits && job->signals && job->sim_waits &&
-                   job->sim_signals
-               ? CLV_OK
-               : npu_no_memory(host, "a submit");
+    if (!job->copy || !job->sim_waits || !job->sim_signals)
+        return CLV_ERR_NO_MEMORY;
+    clv_queue_copy_submit((char *)job->copy, s);
+    job->commands = job->copy->submit.commands;
+    job->waits = (clv_timeline_point *)(uintptr_t)job->copy->submit.waits;
+    job->signals = job->copy->submit.signals;
+    return CLV_OK;
 }
 
 /* Points of this instance are held, whatever way they were named; others' flag
@@ -255,7 +129,6 @@ static void take_points(npu_job *job, const clv_submit *s)
     const clv_plugin_instance *inst = job->dev->inst;
     for (uint32_t i = 0; i < s->n_waits; i++) {
         clv_timeline_point *w = &job->waits[i];
-        *w = s->waits[i];
         if (!w->timeline)
             w->timeline = npu_timeline_of(inst, w->flag);
         if (!w->timeline)
@@ -265,7 +138,6 @@ static void take_points(npu_job *job, const clv_submit *s)
             (npu_sim_point){&w->timeline->counter, w->value};
     }
     for (uint32_t i = 0; i < s->n_signals; i++) {
-        job->signals[i] = s->signals[i];
         job->signals[i].timeline->refs++;
         job->sim_signals[i] = (npu_sim_point){&s->signals[i].timeline->counter,
                                               s->signals[i].value};
@@ -307,31 +179,32 @@ static bool push(npu_job *job, const clv_submit *s)
     return true;
 }
 
+static clv_status make_job(clv_plugin_device *dev, const clv_submit *s,
+                           npu_job **out)
+{
+    CLV_TRY(new_job(dev, s, out));
+    for (uint32_t i = 0; i < s->n_commands; i++)
+        CLV_TRY(check_command(dev, &(*out)->commands[i]));
+    return make_phases(*out);
+}
+
 clv_status npu_submit(clv_plugin_device *dev, const clv_submit *submit)
 {
     clv_submit s;
     npu_job *job = NULL;
-    npu_read(&s, sizeof s, submit);
-    clv_status status = npu_check_device(dev);
-    if (!status)
-        status = npu_check_chain(dev->host, &s.header);
-    if (!status)
-        status = check_counts(dev->host, &s);
-    if (!status)
-        status = new_job(dev, &s, &job);
-    if (!status)
-        status = make_commands(dev, &s, job);
-    if (!status)
-        status = make_phases(job);
+    clv_read(&s, sizeof s, submit);
+    CLV_TRY(npu_check_device(dev));
+    CLV_TRY(clv_check_submit(dev->base.host, &s));
+    clv_status status = make_job(dev, &s, &job);
     if (!status) {
         npu_lock(dev->inst);
-        bool room = push(job, &s);
+        bool added = push(job, &s);
         npu_unlock(dev->inst);
-        if (!room)
-            status = npu_error(dev->host, CLV_ERR_LIMIT,
-                               "npu_sim: device '%s': %" PRIu32 " submits are "
-                               "in flight; wait for one",
-                               dev->settings->name, dev->settings->queue_depth);
+        if (!added)
+            status = clv_fail(dev->base.host, CLV_ERR_LIMIT,
+                              "npu_sim: device '%s': %" PRIu32 " submits are "
+                              "in flight; wait for one",
+                              dev->settings->name, dev->settings->queue_depth);
     }
     if (status)
         npu_job_free(job);

@@ -1,7 +1,9 @@
 /* Tensors in memory. */
 #pragma once
 
-#include "host.h"
+#include <cleave/plugin_node.h>
+
+#include <stdbool.h>
 
 /* Rows of elements, where rows counts all dimensions but the last. */
 typedef struct npu_view {
@@ -13,12 +15,9 @@ typedef struct npu_view {
     int64_t rows, columns;
 } npu_view;
 
-/* With the symbols' values; NULL: their upper bounds. False if the shape is
- * impossible: a rank, dtype or size that nothing can have. */
-bool npu_view_make(const clv_tensor_desc *desc, const int64_t *symbols,
+/* Of a checked tensor, with the symbols' values; NULL: their upper bounds. */
+void npu_view_make(const clv_tensor_desc *desc, const int64_t *symbols,
                    npu_view *out);
-/* Bytes from the first to behind the last element; 0 if it has none. */
-uint64_t npu_view_extent(const npu_view *v);
 uint8_t *npu_view_row(const npu_view *v, int64_t row);
 /* A row as floats and back; integers without their scales. Set takes F32, F16
  * and BF16 only. out, in: [columns] */
@@ -28,9 +27,12 @@ void npu_set_row(const npu_view *v, int64_t row, const float *in);
 void npu_get_integers(const npu_view *v, int64_t row, int16_t *out);
 int32_t npu_get_index(const npu_view *v, int64_t i);
 
-/* Alignment that an element needs, elements and bytes of a block. */
-uint32_t npu_dtype_align(uint32_t dtype);
-bool npu_dtype_block(uint32_t dtype, uint32_t *elements, uint32_t *bytes);
+/* To the nearest F16, as a float. */
+static inline float npu_round_half(float f)
+{
+    return clv_f16_to_f32(clv_f32_to_f16(f));
+}
+
 /* Bytes an element, on average. */
 double npu_dtype_size(uint32_t dtype);
 

@@ -59,19 +59,19 @@ clv_plugin_timeline *npu_timeline_of(const clv_plugin_instance *inst,
 clv_status npu_timeline_create(clv_plugin_device *dev, uint64_t value,
                                clv_plugin_timeline **out)
 {
-    const clv_host_api *host = dev->host;
+    const clv_host_api *host = dev->base.host;
     clv_plugin_instance *inst = dev->inst;
     clv_status status = npu_check_device(dev);
     if (status)
         return status;
     if (value & CLV_FLAG_FAILED)
-        return npu_error(host, CLV_ERR_INVALID,
-                         "npu_sim: a timeline cannot begin at %" PRIu64
-                         "; stay below 2^63",
-                         value);
-    clv_plugin_timeline *tl = npu_alloc(host, 1, sizeof *tl);
+        return clv_fail(host, CLV_ERR_INVALID,
+                        "npu_sim: a timeline cannot begin at %" PRIu64
+                        "; stay below 2^63",
+                        value);
+    clv_plugin_timeline *tl = clv_new(host, sizeof *tl);
     if (!tl)
-        return npu_no_memory(host, "a timeline");
+        return CLV_ERR_NO_MEMORY;
     tl->inst = inst;
     tl->dev = dev;
     tl->refs = 1;
@@ -152,7 +152,7 @@ clv_status npu_timeline_query(clv_plugin_timeline *tl, clv_timeline_info *out)
     info.status = tl->status;
     memcpy(info.message, tl->message, sizeof info.message);
     npu_unlock(tl->inst);
-    npu_write(out, &info, sizeof info);
+    clv_write(out, &info, sizeof info);
     return CLV_OK;
 }
 
@@ -174,22 +174,22 @@ clv_status npu_timeline_signal(clv_plugin_timeline *tl, uint64_t value)
     }
     npu_unlock(inst);
     if (status)
-        return npu_error(inst->host, status, "%s", message);
+        return clv_fail(inst->host, status, "%s", message);
     return above ? CLV_OK
-                 : npu_error(inst->host, CLV_ERR_INVALID,
-                             "npu_sim: a timeline at %" PRIu64 " cannot be "
-                             "signalled %" PRIu64 "; it only counts upward, "
-                             "below 2^63",
-                             before, value);
+                 : clv_fail(inst->host, CLV_ERR_INVALID,
+                            "npu_sim: a timeline at %" PRIu64 " cannot be "
+                            "signalled %" PRIu64 "; it only counts upward, "
+                            "below 2^63",
+                            before, value);
 }
 
 clv_status npu_timeline_fail(clv_plugin_timeline *tl, clv_status status,
                              const char *message)
 {
     if (status >= CLV_OK)
-        return npu_error(tl->inst->host, CLV_ERR_INVALID,
-                         "npu_sim: a timeline cannot fail with status %d",
-                         (int)status);
+        return clv_fail(tl->inst->host, CLV_ERR_INVALID,
+                        "npu_sim: a timeline cannot fail with status %d",
+                        (int)status);
     npu_lock(tl->inst);
     npu_timeline_failed(tl, status, message ? message : "");
     pthread_cond_broadcast(&tl->inst->changed);
@@ -285,10 +285,10 @@ clv_status npu_timeline_wait(clv_plugin_timeline *tl, uint64_t value,
     uint64_t reached = value_of(tl);
     npu_unlock(inst);
     if (timed_out)
-        return npu_error(inst->host, status,
-                         "npu_sim: the timeline is at %" PRIu64 ", not at "
-                         "%" PRIu64 ", and no work in flight signals it in "
-                         "time",
-                         reached, value);
-    return status ? npu_error(inst->host, status, "%s", message) : CLV_OK;
+        return clv_fail(inst->host, status,
+                        "npu_sim: the timeline is at %" PRIu64 ", not at "
+                        "%" PRIu64 ", and no work in flight signals it in "
+                        "time",
+                        reached, value);
+    return status ? clv_fail(inst->host, status, "%s", message) : CLV_OK;
 }

@@ -34,7 +34,7 @@ static void describe_node(const npu_job *job, uint32_t i, clv_trace_record *r)
     r->end = p->end;
     r->node = p->node;
     r->command = p->command;
-    snprintf(r->name, sizeof r->name, "%s", npu_op_name(p->op));
+    snprintf(r->name, sizeof r->name, "%s", clv_op_name(p->op));
 }
 
 static void describe_command(const npu_job *job, uint32_t i,
@@ -87,7 +87,7 @@ clv_status npu_trace_read(clv_plugin_device *dev, uint32_t *count,
         npu_job *job = dev->traced;
         clv_trace_record r;
         if (next_record(job, &r)) {
-            npu_write((char *)out + (size_t)n++ * stride, &r, sizeof r);
+            clv_write(clv_at(out, n++, stride), &r, sizeof r);
             continue;
         }
         dev->traced = job->traced_next;

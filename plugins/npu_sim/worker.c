@@ -109,21 +109,27 @@ static clv_status await(clv_plugin_device *dev, const npu_job *job,
     }
 }
 
+static clv_status run_program(const clv_command *c)
+{
+    const clv_program_base *base = &c->program->base;
+    char **data = clv_new(base->host, base->n_tensors * sizeof *data);
+    if (!data)
+        return CLV_ERR_NO_MEMORY;
+    clv_program_resolve(c, data);
+    clv_status status = npu_run(c->program, data, c->symbols);
+    clv_free(base->host, data);
+    return status;
+}
+
 static clv_status run_commands(clv_plugin_device *dev, const npu_job *job,
                                char *message)
 {
     clv_status status = CLV_OK;
-    for (uint32_t i = 0; i < job->n_commands && !status; i++) {
-        const npu_command *c = &job->commands[i];
-        if (c->kind == CLV_COMMAND_RUN)
-            status = dev->inst->config.computes
-                         ? npu_run(c->program, c->data, c->symbols)
-                         : CLV_OK;
-        else if (c->kind == CLV_COMMAND_COPY)
-            memmove(c->dst, c->src, c->size);
-        else
-            npu_fill(c->dst, c->size, c->pattern);
-    }
+    for (uint32_t i = 0; i < job->n_commands && !status; i++)
+        if (job->commands[i].kind != CLV_COMMAND_RUN)
+            clv_buffer_move(&job->commands[i]);
+        else if (dev->inst->config.computes)
+            status = run_program(&job->commands[i]);
     return status ? say(message, status, "no memory to work in") : CLV_OK;
 }
 
@@ -181,9 +187,9 @@ clv_status npu_worker_start(clv_plugin_device *dev)
 {
     int error = pthread_create(&dev->thread, NULL, work, dev);
     if (error)
-        return npu_error(dev->host, CLV_ERR_LIMIT,
-                         "npu_sim: no thread for device '%s': %s",
-                         dev->settings->name, strerror(error));
+        return clv_fail(dev->base.host, CLV_ERR_LIMIT,
+                        "npu_sim: no thread for device '%s': %s",
+                        dev->settings->name, strerror(error));
     dev->has_thread = true;
     return CLV_OK;
 }

@@ -205,7 +205,7 @@ static void test_context_full(void **state)
     for (uint32_t i = 15; i < 40; i++)
         eval(s, i, 1, CLV_LOGITS_LAST);
     assert_fails(clv_session_eval(s, ids, 1, CLV_LOGITS_LAST, &logits),
-                 CLV_ERR_LIMIT, "-c 41");
+                 CLV_ERR_LIMIT, "n_ctx 41");
     clv_session_destroy(s);
     s = phone_session(40, 64, 2);
     eval(s, 0, 37, CLV_LOGITS_LAST);

@@ -106,8 +106,8 @@ static clv_status never_compiles(clv_plugin_device *dev,
                                  clv_plugin_program **out)
 {
     (void)compile, (void)out;
-    return ref_error(dev->host, CLV_ERR_UNSUPPORTED,
-                     "hostile: this is not possible after all");
+    return clv_fail(dev->host, CLV_ERR_UNSUPPORTED,
+                    "hostile: this is not possible after all");
 }
 
 /* Any address will do, it says. */
@@ -117,8 +117,8 @@ static clv_status wants_alignment(clv_plugin_device *dev,
     const clv_command *c = submit->commands;
     for (uint32_t i = 0; submit->n_commands && i < c->n_bindings; i++)
         if (c->bindings[i].offset % 64)
-            return ref_error(dev->host, CLV_ERR_INVALID,
-                             "hostile: tensors must begin at 64 bytes");
+            return clv_fail(dev->host, CLV_ERR_INVALID,
+                            "hostile: tensors must begin at 64 bytes");
     return ref_submit(dev, submit);
 }
 

@@ -11,14 +11,14 @@ static clv_status leak_block(const clv_host_api *host,
                              clv_plugin_instance **out)
 {
     if (!host->alloc(host->host, 100, 16))
-        return ref_no_memory(host, "a block to lose");
+        return clv_no_memory(host, 100);
     return ref_create(host, out);
 }
 
 static clv_status leak_fd(const clv_host_api *host, clv_plugin_instance **out)
 {
     if (open("/dev/null", O_RDONLY | O_CLOEXEC) < 0)
-        return ref_error(host, CLV_ERR_LIMIT, "hostile: no descriptor to lose");
+        return clv_fail(host, CLV_ERR_LIMIT, "hostile: no descriptor to lose");
     return ref_create(host, out);
 }
 
@@ -44,7 +44,7 @@ static clv_status leak_program(clv_plugin_device *dev,
                                clv_plugin_program **out)
 {
     if (!dev->host->alloc(dev->host->host, 100, 16))
-        return ref_no_memory(dev->host, "a block to lose");
+        return clv_no_memory(dev->host, 100);
     return ref_program_compile(dev, compile, out);
 }
 
@@ -110,7 +110,7 @@ static clv_status alloc_leaks(const clv_host_api *host,
     void *first = host->alloc(host->host, 64, 16);
     void *second = first ? host->alloc(host->host, 64, 16) : NULL;
     if (!second)
-        return ref_no_memory(host, "two blocks");
+        return clv_no_memory(host, 200);
     host->free(host->host, first);
     host->free(host->host, second);
     return ref_create(host, out);

@@ -35,8 +35,8 @@ static clv_status validate_fails(clv_plugin_device *dev,
 {
     clv_status status = ref_program_validate(dev, compile, blob, verdict);
     if (!status && *verdict != CLV_VERDICT_GOOD)
-        return ref_error(dev->host, CLV_ERR_FORMAT,
-                         "hostile: these bytes are no program");
+        return clv_fail(dev->host, CLV_ERR_FORMAT,
+                        "hostile: these bytes are no program");
     return status;
 }
 
@@ -138,8 +138,8 @@ static clv_status one_program(clv_plugin_device *dev,
                               clv_plugin_program **out)
 {
     if (atomic_load(&dev->n_programs))
-        return ref_error(dev->host, CLV_ERR_LIMIT,
-                         "hostile: there is one program already");
+        return clv_fail(dev->host, CLV_ERR_LIMIT,
+                        "hostile: there is one program already");
     return ref_program_compile(dev, compile, out);
 }
 

@@ -184,8 +184,8 @@ static uint32_t jobs_in(clv_plugin_device *dev)
 static clv_status queue_short(clv_plugin_device *dev, const clv_submit *submit)
 {
     if (jobs_in(dev))
-        return ref_error(dev->host, CLV_ERR_LIMIT,
-                         "hostile: one submit is in flight");
+        return clv_fail(dev->host, CLV_ERR_LIMIT,
+                        "hostile: one submit is in flight");
     return ref_submit(dev, submit);
 }
 

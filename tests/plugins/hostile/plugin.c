@@ -126,10 +126,10 @@ static clv_status create(const clv_host_api *host, clv_plugin_instance **out)
     if (m)
         overlay(&hostile_active, &m->slots);
     else if (!is_slot_mode() && !hostile_is("none"))
-        return ref_error(host, CLV_ERR_INVALID,
-                         "hostile: there is no mode "
-                         "'%s'",
-                         mode);
+        return clv_fail(host, CLV_ERR_INVALID,
+                        "hostile: there is no mode "
+                        "'%s'",
+                        mode);
     if (hostile_meddles("create", &status))
         return status;
     return hostile_active.create(host, out);

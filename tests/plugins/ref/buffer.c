@@ -49,7 +49,7 @@ clv_status ref_mem_types(clv_plugin_device *dev, uint32_t *count,
         clv_mem_type type;
         memset(&type, 0, sizeof type);
         describe(settings, settings->memory[i], &type);
-        ref_write((char *)out + (size_t)i * stride, &type, sizeof type);
+        clv_write(clv_at(out, i, stride), &type, sizeof type);
     }
     *count = settings->n_memory;
     return CLV_OK;
@@ -66,19 +66,19 @@ static clv_status new_buffer(clv_plugin_device *dev, uint32_t mem_type,
     if (status)
         return status;
     if (mem_type >= settings->n_memory || !size)
-        return ref_error(host, CLV_ERR_INVALID,
-                         REF_NAME
-                         ": %" PRIu64 " bytes of memory type %" PRIu32
-                         "; give at least one byte of type 0 to %" PRIu32,
-                         size, mem_type, settings->n_memory - 1);
+        return clv_fail(host, CLV_ERR_INVALID,
+                        REF_NAME
+                        ": %" PRIu64 " bytes of memory type %" PRIu32
+                        "; give at least one byte of type 0 to %" PRIu32,
+                        size, mem_type, settings->n_memory - 1);
     if (settings->max_buffer && size > settings->max_buffer)
-        return ref_error(host, CLV_ERR_LIMIT,
-                         REF_NAME ": a buffer of %" PRIu64 " bytes exceeds the "
-                                  "limit of %" PRIu64 "; use smaller ones",
-                         size, settings->max_buffer);
-    clv_plugin_buffer *buf = ref_alloc(host, 1, sizeof *buf);
+        return clv_fail(host, CLV_ERR_LIMIT,
+                        REF_NAME ": a buffer of %" PRIu64 " bytes exceeds the "
+                                 "limit of %" PRIu64 "; use smaller ones",
+                        size, settings->max_buffer);
+    clv_plugin_buffer *buf = clv_new(host, sizeof *buf);
     if (!buf)
-        return ref_no_memory(host, "a buffer");
+        return CLV_ERR_NO_MEMORY;
     buf->dev = dev;
     buf->host = host;
     buf->kind = settings->memory[mem_type];
@@ -107,7 +107,7 @@ static clv_status map_fd(clv_plugin_buffer *buf, uint64_t offset)
         mmap(NULL, buf->size, protection, MAP_SHARED, buf->fd, (off_t)offset);
     if (buf->mapping == MAP_FAILED) {
         buf->mapping = NULL;
-        return ref_error(
+        return clv_fail(
             buf->host, errno == ENOMEM ? CLV_ERR_NO_MEMORY : CLV_ERR_INVALID,
             REF_NAME ": the descriptor cannot be mapped: %s", strerror(errno));
     }
@@ -120,9 +120,9 @@ static clv_status make_shared(clv_plugin_buffer *buf)
     buf->fd = memfd_create(REF_NAME, MFD_CLOEXEC);
     if (buf->fd < 0 || buf->size > MAX_BUFFER ||
         ftruncate(buf->fd, (off_t)buf->size))
-        return ref_error(buf->host, CLV_ERR_NO_MEMORY,
-                         REF_NAME ": no shared memory of %" PRIu64 " bytes: %s",
-                         buf->size, strerror(errno));
+        return clv_fail(buf->host, CLV_ERR_NO_MEMORY,
+                        REF_NAME ": no shared memory of %" PRIu64 " bytes: %s",
+                        buf->size, strerror(errno));
     return map_fd(buf, 0);
 }
 
@@ -136,7 +136,7 @@ static clv_status make_blocks(clv_plugin_buffer *buf)
         buf->owns_host_data = buf->host_data != NULL;
     }
     return buf->data && buf->host_data ? CLV_OK
-                                       : ref_no_memory(buf->host, "a buffer");
+                                       : clv_no_memory(buf->host, buf->size);
 }
 
 clv_status ref_buffer_alloc(clv_plugin_device *dev, uint32_t mem_type,
@@ -166,27 +166,27 @@ static clv_status check_import(const clv_plugin_buffer *buf,
     bool by_fd = import->handle_type == CLV_HANDLE_OPAQUE_FD;
     uint64_t pointer = by_fd ? 0 : (uintptr_t)import->pointer, end;
     if (!import->handle_type || import->handle_type != type.import_handles)
-        return ref_error(host, CLV_ERR_UNSUPPORTED,
-                         REF_NAME ": handles of kind 0x%x are not imported as "
-                                  "this memory type, only 0x%x",
-                         (unsigned)import->handle_type,
-                         (unsigned)type.import_handles);
+        return clv_fail(host, CLV_ERR_UNSUPPORTED,
+                        REF_NAME ": handles of kind 0x%x are not imported as "
+                                 "this memory type, only 0x%x",
+                        (unsigned)import->handle_type,
+                        (unsigned)type.import_handles);
     if (!import->access || import->access & ~(uint32_t)ALL_ACCESS)
-        return ref_error(host, CLV_ERR_INVALID,
-                         REF_NAME ": access %u of an import is not 1 to 3",
-                         (unsigned)import->access);
+        return clv_fail(host, CLV_ERR_INVALID,
+                        REF_NAME ": access %u of an import is not 1 to 3",
+                        (unsigned)import->access);
     if (by_fd ? import->fd < 0 || import->fd > INT32_MAX : !import->pointer)
-        return ref_error(host, CLV_ERR_INVALID,
-                         REF_NAME ": an import without "
-                                  "%s",
-                         by_fd ? "descriptor" : "pointer");
+        return clv_fail(host, CLV_ERR_INVALID,
+                        REF_NAME ": an import without "
+                                 "%s",
+                        by_fd ? "descriptor" : "pointer");
     if ((pointer | import->offset | import->size) % REF_PAGE ||
         __builtin_add_overflow(import->offset, import->size, &end) ||
         __builtin_add_overflow(pointer, end, &end) || end > INT64_MAX)
-        return ref_error(host, CLV_ERR_INVALID,
-                         REF_NAME ": pointer, offset and size of an import are "
-                                  "not multiples of %u, or too large",
-                         REF_PAGE);
+        return clv_fail(host, CLV_ERR_INVALID,
+                        REF_NAME ": pointer, offset and size of an import are "
+                                 "not multiples of %u, or too large",
+                        REF_PAGE);
     return CLV_OK;
 }
 
@@ -195,14 +195,14 @@ static clv_status import_fd(clv_plugin_buffer *buf, const clv_import *import)
     struct stat st;
     buf->fd = fcntl((int)import->fd, F_DUPFD_CLOEXEC, 0);
     if (buf->fd < 0 || fstat(buf->fd, &st))
-        return ref_error(buf->host, CLV_ERR_INVALID,
-                         REF_NAME ": descriptor %" PRId64 ": %s", import->fd,
-                         strerror(errno));
+        return clv_fail(buf->host, CLV_ERR_INVALID,
+                        REF_NAME ": descriptor %" PRId64 ": %s", import->fd,
+                        strerror(errno));
     if (st.st_size < 0 || (uint64_t)st.st_size < import->offset + import->size)
-        return ref_error(buf->host, CLV_ERR_INVALID,
-                         REF_NAME ": the import ends at byte %" PRIu64
-                                  " of %" PRId64,
-                         import->offset + import->size, (int64_t)st.st_size);
+        return clv_fail(buf->host, CLV_ERR_INVALID,
+                        REF_NAME ": the import ends at byte %" PRIu64
+                                 " of %" PRId64,
+                        import->offset + import->size, (int64_t)st.st_size);
     return map_fd(buf, import->offset);
 }
 
@@ -215,7 +215,7 @@ static clv_status import_pointer(clv_plugin_buffer *buf,
         buf->data = new_block(buf->host, buf->size, FILL_DEVICE);
         buf->owns_data = buf->data != NULL;
     }
-    return buf->data ? CLV_OK : ref_no_memory(buf->host, "a buffer");
+    return buf->data ? CLV_OK : clv_no_memory(buf->host, buf->size);
 }
 
 clv_status ref_buffer_import(clv_plugin_device *dev, uint32_t mem_type,
@@ -223,8 +223,8 @@ clv_status ref_buffer_import(clv_plugin_device *dev, uint32_t mem_type,
 {
     clv_plugin_buffer *buf = NULL;
     clv_import import;
-    ref_read(&import, sizeof import, from);
-    clv_status status = ref_check_chain(dev->host, &import.header);
+    clv_read(&import, sizeof import, from);
+    clv_status status = clv_check_chain(dev->host, &import);
     if (!status)
         status = new_buffer(dev, mem_type, import.size, &buf);
     if (status)
@@ -255,12 +255,12 @@ void ref_buffer_free(clv_plugin_buffer *buf)
     if (buf->fd >= 0)
         close(buf->fd);
     if (buf->owns_data)
-        ref_free(host, buf->data);
+        clv_free(host, buf->data);
     if (buf->owns_host_data)
-        ref_free(host, buf->host_data);
+        clv_free(host, buf->host_data);
     if (buf->release)
         buf->release(buf->release_ctx);
-    ref_free(host, buf);
+    clv_free(host, buf);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -271,18 +271,18 @@ clv_status ref_buffer_map(clv_plugin_buffer *buf, uint32_t access, void **out)
     if (status)
         return status;
     if (buf->kind == REF_MEMORY_LOCAL)
-        return ref_error(buf->host, CLV_ERR_UNSUPPORTED,
-                         REF_NAME ": the host cannot map local memory; copy it "
-                                  "to another type");
+        return clv_fail(buf->host, CLV_ERR_UNSUPPORTED,
+                        REF_NAME ": the host cannot map local memory; copy it "
+                                 "to another type");
     if (!access || access & ~(uint32_t)ALL_ACCESS)
-        return ref_error(buf->host, CLV_ERR_INVALID,
-                         REF_NAME ": mapping with access %u, not 1 to 3",
-                         (unsigned)access);
+        return clv_fail(buf->host, CLV_ERR_INVALID,
+                        REF_NAME ": mapping with access %u, not 1 to 3",
+                        (unsigned)access);
     if (access & ~buf->access)
-        return ref_error(buf->host, CLV_ERR_INVALID,
-                         REF_NAME ": the memory was imported with access %u "
-                                  "and cannot be mapped with %u",
-                         (unsigned)buf->access, (unsigned)access);
+        return clv_fail(buf->host, CLV_ERR_INVALID,
+                        REF_NAME ": the memory was imported with access %u "
+                                 "and cannot be mapped with %u",
+                        (unsigned)buf->access, (unsigned)access);
     *out = buf->host_data;
     return CLV_OK;
 }
@@ -302,10 +302,10 @@ static clv_status check_range(const clv_plugin_buffer *buf, uint64_t offset,
                               uint64_t size)
 {
     if (!ref_buffer_has(buf, offset, size))
-        return ref_error(buf->host, CLV_ERR_INVALID,
-                         REF_NAME ": bytes %" PRIu64 " + %" PRIu64 " of a "
-                                  "buffer of %" PRIu64,
-                         offset, size, buf->size);
+        return clv_fail(buf->host, CLV_ERR_INVALID,
+                        REF_NAME ": bytes %" PRIu64 " + %" PRIu64 " of a "
+                                 "buffer of %" PRIu64,
+                        offset, size, buf->size);
     return ref_check_device(buf->dev);
 }
 

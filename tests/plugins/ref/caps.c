@@ -11,7 +11,7 @@ uint32_t ref_activation(uint32_t op)
     return op == CLV_OP_GET_ROWS || op == CLV_OP_SET_ROWS ? 1 : 0;
 }
 
-static const clv_tensor_desc *input(const ref_graph *g, const clv_node *node,
+static const clv_tensor_desc *input(const clv_subgraph *g, const clv_node *node,
                                     uint32_t i)
 {
     return i < node->n_inputs && node->inputs[i] != CLV_NO_TENSOR
@@ -20,7 +20,7 @@ static const clv_tensor_desc *input(const ref_graph *g, const clv_node *node,
 }
 
 /* A vector is one row, unless its elements are the rows' own. */
-static clv_symbol_range sequence_of(const ref_graph *g, const clv_node *node)
+static clv_symbol_range sequence_of(const clv_subgraph *g, const clv_node *node)
 {
     const clv_tensor_desc *t = input(g, node, ref_activation(node->op));
     if (t->rank == 1 && node->op != CLV_OP_GET_ROWS)
@@ -47,7 +47,7 @@ static bool fits(const clv_axis_limit *limit, clv_symbol_range range,
     return false;
 }
 
-static bool within_limits(const ref_settings *s, const ref_graph *g,
+static bool within_limits(const ref_settings *s, const clv_subgraph *g,
                           const clv_node *node, clv_op_caps *caps)
 {
     char *reason = caps->reason;
@@ -66,7 +66,7 @@ static bool within_limits(const ref_settings *s, const ref_graph *g,
                 "channels", reason, sizeof caps->reason);
 }
 
-static bool strides_fit(const ref_settings *s, const ref_graph *g,
+static bool strides_fit(const ref_settings *s, const clv_subgraph *g,
                         const clv_node *node)
 {
     uint32_t n = node->n_inputs + node->n_outputs;
@@ -92,7 +92,7 @@ static int64_t unit_of(const clv_tensor_desc *w)
     return blocks ? 32 : w->dtype == CLV_DTYPE_I4 ? 2 : 1;
 }
 
-static void state_splits(const ref_graph *g, const clv_node *node,
+static void state_splits(const clv_subgraph *g, const clv_node *node,
                          clv_op_caps *caps)
 {
     caps->split_axes = CLV_SPLIT_SEQUENCE;
@@ -128,7 +128,7 @@ static void state_splits(const ref_graph *g, const clv_node *node,
 
 /* Which inputs the output may lie on: elementwise ops look at an element once,
  * so any of the output's size. */
-static uint32_t aliases(const ref_graph *g, const clv_node *node)
+static uint32_t aliases(const clv_subgraph *g, const clv_node *node)
 {
     uint32_t bits = 0;
     if (node->op != CLV_OP_ADD && node->op != CLV_OP_MUL &&
@@ -148,7 +148,7 @@ static uint32_t aliases(const ref_graph *g, const clv_node *node)
 
 /* Wishes for states that ATTENTION reads, or SET_ROWS writes. False: it does
  * not take them so, whatever it wished. */
-static bool wish(const ref_settings *s, const ref_graph *g,
+static bool wish(const ref_settings *s, const clv_subgraph *g,
                  const clv_node *node, clv_op_caps *caps)
 {
     const bool reads = node->op == CLV_OP_ATTENTION;
@@ -167,7 +167,7 @@ static bool wish(const ref_settings *s, const ref_graph *g,
     return true;
 }
 
-void ref_answer(const clv_plugin_device *dev, const ref_graph *g,
+void ref_answer(const clv_plugin_device *dev, const clv_subgraph *g,
                 uint32_t index, clv_op_caps *out)
 {
     const ref_settings *s = dev->settings;
@@ -179,7 +179,7 @@ void ref_answer(const clv_plugin_device *dev, const ref_graph *g,
                  dev->index);
         return;
     }
-    if (!ref_check_node(g, index, out->reason, sizeof out->reason) ||
+    if (!ref_check_node(g, index, out->reason) ||
         !within_limits(s, g, node, out))
         return;
     out->stride_align = s->stride_align;
@@ -206,17 +206,14 @@ void ref_answer(const clv_plugin_device *dev, const ref_graph *g,
 clv_status ref_op_caps(clv_plugin_device *dev, const clv_subgraph *graph,
                        clv_op_caps *out, uint32_t stride)
 {
-    ref_graph g;
-    clv_status status = ref_check_device(dev);
-    if (!status)
-        status = ref_graph_read(dev->host, graph, &g);
-    if (status)
-        return status;
-    for (uint32_t i = 0; i < g.n_nodes; i++) {
+    clv_subgraph *g = NULL;
+    CLV_TRY(ref_check_device(dev));
+    CLV_TRY(clv_graph_copy(dev->host, graph, &g));
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
         clv_op_caps caps;
-        ref_answer(dev, &g, i, &caps);
-        ref_write((char *)out + (size_t)i * stride, &caps, sizeof caps);
+        ref_answer(dev, g, i, &caps);
+        clv_write(clv_at(out, i, stride), &caps, sizeof caps);
     }
-    ref_graph_finish(dev->host, &g);
+    clv_free(dev->host, g);
     return CLV_OK;
 }

@@ -7,12 +7,12 @@
 
 clv_status ref_create(const clv_host_api *host, clv_plugin_instance **out)
 {
-    clv_status status = ref_check_chain(host, &host->header);
+    clv_status status = clv_check_chain(host, host);
     if (status)
         return status;
-    clv_plugin_instance *inst = ref_alloc(host, 1, sizeof *inst);
+    clv_plugin_instance *inst = clv_new(host, sizeof *inst);
     if (!inst)
-        return ref_no_memory(host, "the instance");
+        return CLV_ERR_NO_MEMORY;
     inst->host = host;
     const char *devices = host->option(host->host, "devices");
     inst->n_devices = devices ? (uint32_t)atoi(devices) : REF_DEVICES;
@@ -21,7 +21,7 @@ clv_status ref_create(const clv_host_api *host, clv_plugin_instance **out)
     for (uint32_t i = 0; i < REF_DEVICES && !status; i++)
         status = ref_settings_read(host, i, &inst->settings[i]);
     if (status)
-        ref_free(host, inst);
+        clv_free(host, inst);
     else
         *out = inst;
     return status;
@@ -37,7 +37,7 @@ clv_status ref_quiesce(clv_plugin_instance *inst)
 void ref_destroy(clv_plugin_instance *inst)
 {
     if (inst)
-        ref_free(inst->host, inst);
+        clv_free(inst->host, inst);
 }
 
 static void describe(const ref_settings *settings, uint32_t index,
@@ -71,7 +71,7 @@ clv_status ref_enumerate(clv_plugin_instance *inst, uint32_t *count,
         clv_device_info info;
         memset(&info, 0, sizeof info);
         describe(&inst->settings[i], i, &info);
-        ref_write((char *)out + (size_t)i * stride, &info, sizeof info);
+        clv_write(clv_at(out, i, stride), &info, sizeof info);
     }
     *count = inst->n_devices;
     return CLV_OK;
@@ -82,13 +82,13 @@ clv_status ref_device_open(clv_plugin_instance *inst, uint32_t index,
 {
     const clv_host_api *host = inst->host;
     if (index >= inst->n_devices)
-        return ref_error(host, CLV_ERR_NOT_FOUND,
-                         REF_NAME ": there is no device %" PRIu32 ", only "
-                                  "%" PRIu32,
-                         index, inst->n_devices);
-    clv_plugin_device *dev = ref_alloc(host, 1, sizeof *dev);
+        return clv_fail(host, CLV_ERR_NOT_FOUND,
+                        REF_NAME ": there is no device %" PRIu32 ", only "
+                                 "%" PRIu32,
+                        index, inst->n_devices);
+    clv_plugin_device *dev = clv_new(host, sizeof *dev);
     if (!dev)
-        return ref_no_memory(host, "a device");
+        return CLV_ERR_NO_MEMORY;
     dev->host = host;
     dev->inst = inst;
     dev->index = index;
@@ -112,16 +112,16 @@ void ref_device_close(clv_plugin_device *dev)
     pthread_cond_destroy(&dev->pushed);
     pthread_mutex_destroy(&dev->mutex);
     pthread_mutex_destroy(&dev->running);
-    ref_free(dev->host, dev);
+    clv_free(dev->host, dev);
 }
 
 clv_status ref_check_device(const clv_plugin_device *dev)
 {
     if (!atomic_load(&dev->lost))
         return CLV_OK;
-    return ref_error(dev->host, CLV_ERR_DEVICE_LOST,
-                     REF_NAME ": device %" PRIu32 " was lost; close it",
-                     dev->index);
+    return clv_fail(dev->host, CLV_ERR_DEVICE_LOST,
+                    REF_NAME ": device %" PRIu32 " was lost; close it",
+                    dev->index);
 }
 
 clv_status ref_fault_inject(clv_plugin_device *dev, uint32_t fault)
@@ -130,8 +130,8 @@ clv_status ref_fault_inject(clv_plugin_device *dev, uint32_t fault)
     if (status)
         return status;
     if (fault != CLV_FAULT_LOST && fault != CLV_FAULT_HANG)
-        return ref_error(dev->host, CLV_ERR_UNSUPPORTED,
-                         REF_NAME ": fault %" PRIu32 " is not known", fault);
+        return clv_fail(dev->host, CLV_ERR_UNSUPPORTED,
+                        REF_NAME ": fault %" PRIu32 " is not known", fault);
     /* Once the loss is seen, nothing touches the host's memory any more. */
     pthread_mutex_lock(&dev->running);
     pthread_mutex_lock(&dev->mutex);

@@ -8,13 +8,13 @@ void ref_program_destroy(clv_plugin_program *prog)
     if (!prog)
         return;
     clv_plugin_device *dev = prog->dev;
-    for (uint32_t i = 0; prog->hidden && i < prog->graph.n_tensors; i++)
-        ref_free(dev->host, prog->hidden[i]);
-    ref_free(dev->host, prog->hidden);
-    ref_free(dev->host, prog->weights);
-    ref_free(dev->host, prog->written);
-    ref_graph_finish(dev->host, &prog->graph);
-    ref_free(dev->host, prog);
+    for (uint32_t i = 0; prog->hidden && i < prog->graph->n_tensors; i++)
+        clv_free(dev->host, prog->hidden[i]);
+    clv_free(dev->host, prog->hidden);
+    clv_free(dev->host, prog->weights);
+    clv_free(dev->host, prog->written);
+    clv_free(dev->host, prog->graph);
+    clv_free(dev->host, prog);
     atomic_fetch_sub(&dev->n_programs, 1);
 }
 
@@ -24,15 +24,15 @@ clv_status ref_program_info(clv_plugin_program *prog, clv_program_info *out)
     memset(&info, 0, sizeof info);
     info.memory_size = prog->memory_size;
     info.compile_ns = prog->compile_ns;
-    info.n_kernels = prog->graph.n_nodes;
-    ref_write(out, &info, sizeof info);
+    info.n_kernels = prog->graph->n_nodes;
+    clv_write(out, &info, sizeof info);
     return CLV_OK;
 }
 
 /* ------------------------------------------------------------------------ */
 
 /* The shape bucket must be one row count of the list. */
-static bool length_fits(const ref_settings *s, const ref_graph *g,
+static bool length_fits(const ref_settings *s, const clv_subgraph *g,
                         const clv_node *node)
 {
     const clv_tensor_desc *t =
@@ -54,25 +54,25 @@ static clv_status check_nodes(const clv_plugin_program *prog,
                               const clv_compile *compile)
 {
     const clv_plugin_device *dev = prog->dev;
-    const ref_graph *g = &prog->graph;
+    const clv_subgraph *g = prog->graph;
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         clv_op_caps caps;
         ref_answer(dev, g, i, &caps);
         if (caps.answer == CLV_ANSWER_NO)
-            return ref_error(dev->host, CLV_ERR_UNSUPPORTED,
-                             REF_NAME ": node %" PRIu32 " is not taken: %s", i,
-                             caps.reason);
+            return clv_fail(dev->host, CLV_ERR_UNSUPPORTED,
+                            REF_NAME ": node %" PRIu32 " is not taken: %s", i,
+                            caps.reason);
         if (!length_fits(dev->settings, g, &g->nodes[i]))
-            return ref_error(dev->host, CLV_ERR_UNSUPPORTED,
-                             REF_NAME
-                             ": node %" PRIu32 " has a row count that "
-                             "varies or is not among those of static%" PRIu32,
-                             i, dev->index);
+            return clv_fail(dev->host, CLV_ERR_UNSUPPORTED,
+                            REF_NAME
+                            ": node %" PRIu32 " has a row count that "
+                            "varies or is not among those of static%" PRIu32,
+                            i, dev->index);
         if (compile->progress &&
             compile->progress(compile->progress_ctx,
                               (float)(i + 1) / (float)g->n_nodes))
-            return ref_error(dev->host, CLV_ERR_CANCELLED,
-                             REF_NAME ": the compilation was cancelled");
+            return clv_fail(dev->host, CLV_ERR_CANCELLED,
+                            REF_NAME ": the compilation was cancelled");
     }
     return CLV_OK;
 }
@@ -80,33 +80,33 @@ static clv_status check_nodes(const clv_plugin_program *prog,
 static clv_status bind_weight(clv_plugin_program *prog, const clv_binding *b)
 {
     const clv_plugin_device *dev = prog->dev;
-    const ref_graph *g = &prog->graph;
+    const clv_subgraph *g = prog->graph;
     if (b->tensor >= g->n_tensors ||
         g->tensors[b->tensor].usage != CLV_USAGE_WEIGHT)
-        return ref_error(dev->host, CLV_ERR_INVALID,
-                         REF_NAME ": tensor %" PRIu32 " is bound as a weight "
-                                  "but is none",
-                         b->tensor);
+        return clv_fail(dev->host, CLV_ERR_INVALID,
+                        REF_NAME ": tensor %" PRIu32 " is bound as a weight "
+                                 "but is none",
+                        b->tensor);
     ref_view view;
-    uint32_t align = ref_dtype_align(g->tensors[b->tensor].dtype);
+    uint32_t align = clv_align(g->tensors[b->tensor].dtype);
     if (dev->settings->pointer_align > align)
         align = dev->settings->pointer_align;
     if (!b->buffer || !ref_buffer_has(b->buffer, b->offset, b->size) ||
         !ref_view_make(&g->tensors[b->tensor], NULL, &view) ||
         b->size < ref_view_extent(&view))
-        return ref_error(dev->host, CLV_ERR_INVALID,
-                         REF_NAME ": weight tensor %" PRIu32 " does not lie "
-                                  "inside its buffer",
-                         b->tensor);
+        return clv_fail(dev->host, CLV_ERR_INVALID,
+                        REF_NAME ": weight tensor %" PRIu32 " does not lie "
+                                 "inside its buffer",
+                        b->tensor);
     if (((uintptr_t)b->buffer->data + b->offset) % align)
-        return ref_error(dev->host, CLV_ERR_INVALID,
-                         REF_NAME ": weight tensor %" PRIu32 " does not begin "
-                                  "at a multiple of %" PRIu32 " bytes",
-                         b->tensor, align);
+        return clv_fail(dev->host, CLV_ERR_INVALID,
+                        REF_NAME ": weight tensor %" PRIu32 " does not begin "
+                                 "at a multiple of %" PRIu32 " bytes",
+                        b->tensor, align);
     if (prog->weights[b->tensor])
-        return ref_error(dev->host, CLV_ERR_INVALID,
-                         REF_NAME ": weight tensor %" PRIu32 " is bound twice",
-                         b->tensor);
+        return clv_fail(dev->host, CLV_ERR_INVALID,
+                        REF_NAME ": weight tensor %" PRIu32 " is bound twice",
+                        b->tensor);
     prog->weights[b->tensor] = b->buffer->data + b->offset;
     return CLV_OK;
 }
@@ -114,13 +114,13 @@ static clv_status bind_weight(clv_plugin_program *prog, const clv_binding *b)
 static clv_status bind_weights(clv_plugin_program *prog,
                                const clv_compile *compile)
 {
-    const ref_graph *g = &prog->graph;
+    const clv_subgraph *g = prog->graph;
     clv_status status = CLV_OK;
     for (uint32_t i = 0; i < compile->n_weights && !status; i++)
         status = bind_weight(prog, &compile->weights[i]);
     for (uint32_t i = 0; i < g->n_tensors && !status; i++)
         if (g->tensors[i].usage == CLV_USAGE_WEIGHT && !prog->weights[i])
-            status = ref_error(
+            status = clv_fail(
                 prog->dev->host, CLV_ERR_INVALID,
                 REF_NAME ": weight tensor %" PRIu32 " is not bound", i);
     return status;
@@ -129,7 +129,7 @@ static clv_status bind_weights(clv_plugin_program *prog,
 /* Own memory of the transients, and which tensors a run writes. */
 static clv_status place_tensors(clv_plugin_program *prog)
 {
-    const ref_graph *g = &prog->graph;
+    const clv_subgraph *g = prog->graph;
     const clv_host_api *host = prog->dev->host;
     for (uint32_t i = 0; i < g->n_tensors; i++) {
         ref_view view;
@@ -137,9 +137,9 @@ static clv_status place_tensors(clv_plugin_program *prog)
             g->tensors[i].usage != CLV_USAGE_TRANSIENT ||
             !ref_view_make(&g->tensors[i], NULL, &view))
             continue;
-        prog->hidden[i] = ref_alloc(host, 1, ref_view_extent(&view));
+        prog->hidden[i] = clv_new(host, ref_view_extent(&view));
         if (!prog->hidden[i])
-            return ref_no_memory(host, "intermediate values");
+            return CLV_ERR_NO_MEMORY;
         prog->memory_size += ref_view_extent(&view);
     }
     for (uint32_t i = 0; i < g->n_nodes; i++) {
@@ -155,17 +155,17 @@ static clv_status place_tensors(clv_plugin_program *prog)
 static clv_status fill(clv_plugin_program *prog, const clv_compile *compile)
 {
     const clv_host_api *host = prog->dev->host;
-    clv_status status = ref_graph_read(host, compile->graph, &prog->graph);
+    clv_status status = clv_graph_copy(host, compile->graph, &prog->graph);
     if (status)
         return status;
-    uint32_t n = prog->graph.n_tensors;
-    prog->weights = ref_alloc(host, n, sizeof *prog->weights);
-    prog->hidden = ref_alloc(host, n, sizeof *prog->hidden);
-    prog->written = ref_alloc(host, n, sizeof *prog->written);
+    uint32_t n = prog->graph->n_tensors;
+    prog->weights = clv_new(host, n * sizeof *prog->weights);
+    prog->hidden = clv_new(host, n * sizeof *prog->hidden);
+    prog->written = clv_new(host, n * sizeof *prog->written);
     if (!prog->weights || !prog->hidden || !prog->written)
-        return ref_no_memory(host, "a program");
-    prog->memory_size = sizeof *prog + n * sizeof *prog->graph.tensors +
-                        prog->graph.n_nodes * sizeof *prog->graph.nodes;
+        return CLV_ERR_NO_MEMORY;
+    prog->memory_size = sizeof *prog + n * sizeof *prog->graph->tensors +
+                        prog->graph->n_nodes * sizeof *prog->graph->nodes;
     status = check_nodes(prog, compile);
     if (!status)
         status = bind_weights(prog, compile);
@@ -180,28 +180,28 @@ clv_status ref_program_compile(clv_plugin_device *dev, const clv_compile *from,
     const clv_host_api *host = dev->host;
     uint64_t begin = host->now_ns(host->host);
     clv_compile compile;
-    ref_read(&compile, sizeof compile, from);
+    clv_read(&compile, sizeof compile, from);
     clv_status status = ref_check_device(dev);
     if (!status)
-        status = ref_check_chain(host, &compile.header);
+        status = clv_check_chain(host, &compile);
     if (status)
         return status;
     if (!compile.graph || compile.flags ||
         (compile.n_weights && !compile.weights))
-        return ref_error(host, CLV_ERR_INVALID,
-                         REF_NAME ": a compilation without graph or weights, "
-                                  "or with flags that are not known");
-    clv_plugin_program *prog = ref_alloc(host, 1, sizeof *prog);
+        return clv_fail(host, CLV_ERR_INVALID,
+                        REF_NAME ": a compilation without graph or weights, "
+                                 "or with flags that are not known");
+    clv_plugin_program *prog = clv_new(host, sizeof *prog);
     if (!prog)
-        return ref_no_memory(host, "a program");
+        return CLV_ERR_NO_MEMORY;
     prog->dev = dev;
     prog->maker = ref_hash_maker(dev, compile.options);
     uint32_t resident = atomic_fetch_add(&dev->n_programs, 1);
     if (dev->settings->max_programs && resident >= dev->settings->max_programs)
-        status = ref_error(host, CLV_ERR_LIMIT,
-                           REF_NAME ": %" PRIu32 " programs are resident, the "
-                                    "limit; destroy one",
-                           resident);
+        status = clv_fail(host, CLV_ERR_LIMIT,
+                          REF_NAME ": %" PRIu32 " programs are resident, the "
+                                   "limit; destroy one",
+                          resident);
     if (!status)
         status = fill(prog, &compile);
     if (status) {

@@ -74,11 +74,11 @@ static clv_status await(const clv_plugin_device *dev, const ref_job *job,
 static void add_scales(const ref_command *c, uint32_t tensor, ref_view *view,
                        ref_view *scales)
 {
-    const clv_tensor_desc *desc = &c->program->graph.tensors[tensor];
+    const clv_tensor_desc *desc = &c->program->graph->tensors[tensor];
     if (!desc->quant)
         return;
     uint32_t at = desc->quant_scales - 1;
-    ref_view_make(&c->program->graph.tensors[at], c->symbols, scales);
+    ref_view_make(&c->program->graph->tensors[at], c->symbols, scales);
     scales->data = c->data[at];
     view->quant = desc->quant;
     view->quant_group = desc->quant_group;
@@ -89,7 +89,7 @@ static void run_program(clv_plugin_device *dev, const ref_job *job,
                         uint32_t index)
 {
     const ref_command *c = &job->commands[index];
-    const ref_graph *g = &c->program->graph;
+    const clv_subgraph *g = c->program->graph;
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         const clv_node *node = &g->nodes[i];
         ref_view in[CLV_MAX_INPUTS], scales[CLV_MAX_INPUTS], out;
@@ -109,7 +109,7 @@ static void run_program(clv_plugin_device *dev, const ref_job *job,
         uint64_t begin = ref_ticks(dev);
         ref_run_node(node, in, &out);
         if (dev->settings->trace_nodes)
-            ref_record(dev, job, index, i, ref_op_name(node->op), begin);
+            ref_record(dev, job, index, i, clv_op_name(node->op), begin);
     }
 }
 
@@ -241,9 +241,9 @@ clv_status ref_queue_start(clv_plugin_device *dev)
         return CLV_OK;
     int error = pthread_create(&dev->thread, NULL, work, dev);
     if (error)
-        return ref_error(dev->host, CLV_ERR_LIMIT,
-                         REF_NAME ": no thread for device %u: %s",
-                         (unsigned)dev->index, strerror(error));
+        return clv_fail(dev->host, CLV_ERR_LIMIT,
+                        REF_NAME ": no thread for device %u: %s",
+                        (unsigned)dev->index, strerror(error));
     dev->has_thread = true;
     return CLV_OK;
 }
@@ -276,8 +276,8 @@ clv_status ref_queue_push(clv_plugin_device *dev, ref_job *job)
         pthread_cond_signal(&dev->pushed);
     }
     pthread_mutex_unlock(&dev->mutex);
-    return full ? ref_error(dev->host, CLV_ERR_LIMIT,
-                            REF_NAME ": %u submits are in flight; wait for one",
-                            dev->settings->queue_depth)
+    return full ? clv_fail(dev->host, CLV_ERR_LIMIT,
+                           REF_NAME ": %u submits are in flight; wait for one",
+                           dev->settings->queue_depth)
                 : CLV_OK;
 }

@@ -6,7 +6,6 @@
  *
  *   query.c     the entry           plugin.c    the table
  *   settings.c  the options
- *   abi.c       structs of other builds, errors, memory
  *   device.c    instance, devices   buffer.c    memory
  *   timeline.c  completion          queue.c     the worker, running a job
  *   submit.c    a submit made a job trace.c     device times
@@ -16,7 +15,8 @@
  */
 #pragma once
 
-#include <cleave/plugin.h>
+#include <cleave/plugin_node.h>
+#include <cleave/plugin_submit.h>
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -65,37 +65,6 @@ typedef struct ref_settings {
 
 clv_status ref_settings_read(const clv_host_api *host, uint32_t device,
                              ref_settings *out);
-/* Name of an op in the option "ops"; NULL for none of ours. */
-const char *ref_op_name(uint32_t op);
-
-/* ------------------------------------------------------------------------ */
-/* The boundary (abi.c)                                                      */
-
-/* Reads a struct of another build: as much as both know, the rest zero. */
-void ref_read(void *dst, uint32_t dst_size, const void *src);
-/* Fills a struct of another build without its header, no more than it has. */
-void ref_write(void *dst, const void *src, uint32_t src_size);
-/* UNSUPPORTED if the chain has a node that must be understood. */
-clv_status ref_check_chain(const clv_host_api *host, const clv_header *header);
-clv_status ref_error(const clv_host_api *host, clv_status status,
-                     const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-clv_status ref_no_memory(const clv_host_api *host, const char *what);
-/* Zeroed, from the host; NULL when out of memory. n 0 gives one element. */
-void *ref_alloc(const clv_host_api *host, uint64_t n, uint64_t size);
-void ref_free(const clv_host_api *host, void *ptr);
-
-/* A subgraph of another build, copied: no strides, no unknown fields. */
-typedef struct ref_graph {
-    clv_tensor_desc *tensors; /* [n_tensors], headers without chains */
-    clv_node *nodes;          /* [n_nodes] */
-    clv_symbol_range symbols[CLV_MAX_SYMBOLS];
-    uint32_t n_tensors, n_nodes, n_symbols;
-} ref_graph;
-
-clv_status ref_graph_read(const clv_host_api *host, const clv_subgraph *from,
-                          ref_graph *out);
-void ref_graph_finish(const clv_host_api *host, ref_graph *graph);
 
 /* ------------------------------------------------------------------------ */
 /* Instance and devices (device.c)                                           */
@@ -232,17 +201,15 @@ static inline double ref_get(const ref_view *v, int64_t row, int64_t column)
 /* Only f32, f16, bf16. */
 void ref_set(const ref_view *v, int64_t row, int64_t column, double value);
 int32_t ref_get_index(const ref_view *v, int64_t i);
-/* Alignment an element needs. */
-uint32_t ref_dtype_align(uint32_t dtype);
 
 /* ------------------------------------------------------------------------ */
 /* Ops (check.c, caps.c, ops.c)                                              */
 
 /* Whether the op is defined on these operands; else says why not. */
-bool ref_check_node(const ref_graph *graph, uint32_t node, char *reason,
-                    size_t size);
+bool ref_check_node(const clv_subgraph *graph, uint32_t node,
+                    char reason[CLV_REASON_SIZE]);
 /* The node's answer by op, operands and the device's settings. */
-void ref_answer(const clv_plugin_device *dev, const ref_graph *graph,
+void ref_answer(const clv_plugin_device *dev, const clv_subgraph *graph,
                 uint32_t node, clv_op_caps *out);
 clv_status ref_op_caps(clv_plugin_device *dev, const clv_subgraph *graph,
                        clv_op_caps *out, uint32_t stride);
@@ -257,7 +224,7 @@ void ref_run_node(const clv_node *node, const ref_view *in,
 
 struct clv_plugin_program {
     clv_plugin_device *dev;
-    ref_graph graph;
+    clv_subgraph *graph;
     uint8_t **weights; /* [n_tensors], NULL: bound at submit */
     uint8_t **hidden;  /* [n_tensors] own memory of transients, or NULL */
     bool *written;     /* [n_tensors] */

@@ -5,22 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const op_names[CLV_OP_COUNT] = {
-    [CLV_OP_GET_ROWS] = "get_rows",
-    [CLV_OP_SET_ROWS] = "set_rows",
-    [CLV_OP_MATMUL] = "matmul",
-    [CLV_OP_ADD] = "add",
-    [CLV_OP_MUL] = "mul",
-    [CLV_OP_SILU] = "silu",
-    [CLV_OP_GELU] = "gelu",
-    [CLV_OP_GLU] = "glu",
-    [CLV_OP_RMS_NORM] = "rms_norm",
-    [CLV_OP_LAYER_NORM] = "layer_norm",
-    [CLV_OP_ROPE] = "rope",
-    [CLV_OP_SOFTMAX] = "softmax",
-    [CLV_OP_ATTENTION] = "attention",
-    [CLV_OP_CONVERT] = "convert",
-};
+#define LAST_OP CLV_OP_CONVERT /* of those that it has */
 
 static const char *const memory_names[REF_MEMORY_COUNT] = {
     [REF_MEMORY_COHERENT] = "coherent",
@@ -28,11 +13,6 @@ static const char *const memory_names[REF_MEMORY_COUNT] = {
     [REF_MEMORY_LOCAL] = "local",
     [REF_MEMORY_SHARED] = "shared",
 };
-
-const char *ref_op_name(uint32_t op)
-{
-    return op < CLV_OP_COUNT ? op_names[op] : NULL;
-}
 
 typedef struct reader {
     const clv_host_api *host;
@@ -52,9 +32,9 @@ static void malformed(reader *r, const char *name, const char *need)
 {
     if (r->status)
         return;
-    r->status = ref_error(r->host, CLV_ERR_INVALID,
-                          REF_NAME ".%s%" PRIu32 " is '%.40s', it must be %s",
-                          name, r->device, text_of(r, name), need);
+    r->status = clv_fail(r->host, CLV_ERR_INVALID,
+                         REF_NAME ".%s%" PRIu32 " is '%.40s', it must be %s",
+                         name, r->device, text_of(r, name), need);
 }
 
 static bool read_bool(const reader *r, const char *name)
@@ -95,13 +75,15 @@ static void read_ops(reader *r, ref_settings *out)
     const char *text = text_of(r, "ops");
     char item[32];
     bool all = !strcmp(text, "all");
-    for (uint32_t op = 0; op < CLV_OP_COUNT; op++)
-        out->takes[op] = all && op_names[op];
+    for (uint32_t op = 1; op <= LAST_OP; op++)
+        out->takes[op] = all;
     if (all || !strcmp(text, "none"))
         return;
     while (next_item(&text, item, sizeof item)) {
-        uint32_t op = find_name(op_names, CLV_OP_COUNT, item);
-        if (op == CLV_OP_COUNT)
+        uint32_t op = 1;
+        while (op <= LAST_OP && strcmp(clv_op_name(op), item))
+            op++;
+        if (op > LAST_OP)
             malformed(r, "ops", "all, none, or names of ops");
         else
             out->takes[op] = true;

@@ -1,82 +1,38 @@
 #include "ref.h"
 
-#include <cleave/plugin_layout.h>
-
 #include <math.h>
 #include <string.h>
-
-/* Elements a block, bytes a block. */
-static bool block_of(uint32_t dtype, uint32_t *elements, uint32_t *bytes)
-{
-    static const struct {
-        uint8_t elements, bytes;
-    } blocks[CLV_DTYPE_COUNT] = {
-        [CLV_DTYPE_F32] = {1, 4},    [CLV_DTYPE_F16] = {1, 2},
-        [CLV_DTYPE_BF16] = {1, 2},   [CLV_DTYPE_I32] = {1, 4},
-        [CLV_DTYPE_I8] = {1, 1},     [CLV_DTYPE_I4] = {2, 1},
-        [CLV_DTYPE_Q8_0] = {32, 34}, [CLV_DTYPE_Q4_0] = {32, 18},
-    };
-    if (dtype >= CLV_DTYPE_COUNT || !blocks[dtype].elements)
-        return false;
-    *elements = blocks[dtype].elements;
-    *bytes = blocks[dtype].bytes;
-    return true;
-}
-
-uint32_t ref_dtype_align(uint32_t dtype)
-{
-    if (dtype == CLV_DTYPE_I8 || dtype == CLV_DTYPE_I4)
-        return 1;
-    return dtype == CLV_DTYPE_F32 || dtype == CLV_DTYPE_I32 ? 4 : 2;
-}
-
-static bool set_strides(const clv_tensor_desc *desc, uint32_t elements,
-                        uint32_t bytes, ref_view *out)
-{
-    bool given = false;
-    int64_t dense = bytes;
-    if (desc->layout != CLV_LAYOUT_LINEAR)
-        return elements == 1 && clv_layout_strides(desc, bytes, out->strides);
-    for (uint32_t i = 0; i < out->rank; i++)
-        given |= desc->strides[i] != 0;
-    for (uint32_t i = out->rank; i-- > 0;) {
-        int64_t n = i + 1 == out->rank ? out->dims[i] / elements : out->dims[i];
-        out->strides[i] = given ? desc->strides[i] : dense;
-        if (out->strides[i] < 0 || __builtin_mul_overflow(dense, n, &dense))
-            return false;
-    }
-    return true;
-}
 
 bool ref_view_make(const clv_tensor_desc *desc, const int64_t *symbols,
                    ref_view *out)
 {
-    uint32_t elements, bytes;
+    int64_t elements, bytes;
     memset(out, 0, sizeof *out);
     if (desc->rank < 1 || desc->rank > CLV_MAX_RANK ||
-        !block_of(desc->dtype, &elements, &bytes))
+        !clv_block(desc->dtype, &elements, &bytes))
         return false;
     out->dtype = desc->dtype;
     out->rank = desc->rank;
     out->rows = 1;
     for (uint32_t i = 0; i < out->rank; i++) {
-        bool symbolic = symbols && desc->symbols[i] > 0;
-        int64_t n = symbolic ? symbols[desc->symbols[i] - 1] : desc->dims[i];
-        if (n < 0 || (i + 1 < out->rank &&
-                      __builtin_mul_overflow(out->rows, n, &out->rows)))
+        out->dims[i] = clv_dim(desc, i, symbols);
+        if (out->dims[i] < 0 ||
+            (i + 1 < out->rank &&
+             __builtin_mul_overflow(out->rows, out->dims[i], &out->rows)))
             return false;
-        out->dims[i] = n;
     }
     out->columns = out->dims[out->rank - 1];
-    return out->columns % elements == 0 &&
-           set_strides(desc, elements, bytes, out);
+    if (desc->layout != CLV_LAYOUT_LINEAR)
+        return elements == 1 && clv_layout_strides(desc, bytes, out->strides);
+    clv_strides(desc, symbols, out->strides);
+    return out->columns % elements == 0;
 }
 
 uint64_t ref_view_extent(const ref_view *v)
 {
-    uint32_t elements = 1, bytes = 0;
+    int64_t elements, bytes;
     uint64_t extent = 0;
-    block_of(v->dtype, &elements, &bytes);
+    clv_block(v->dtype, &elements, &bytes);
     for (uint32_t i = 0; i < v->rank; i++) {
         int64_t n = i + 1 == v->rank ? v->dims[i] / elements : v->dims[i];
         uint64_t reach;
@@ -87,7 +43,7 @@ uint64_t ref_view_extent(const ref_view *v)
             __builtin_add_overflow(extent, reach, &extent))
             return UINT64_MAX;
     }
-    return extent > UINT64_MAX - bytes ? UINT64_MAX : extent + bytes;
+    return extent > INT64_MAX ? UINT64_MAX : extent + (uint64_t)bytes;
 }
 
 uint8_t *ref_view_row(const ref_view *v, int64_t row)

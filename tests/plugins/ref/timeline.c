@@ -35,13 +35,13 @@ clv_status ref_timeline_create(clv_plugin_device *dev, uint64_t value,
     if (status)
         return status;
     if (value & CLV_FLAG_FAILED)
-        return ref_error(host, CLV_ERR_INVALID,
-                         REF_NAME ": a timeline cannot begin at %" PRIu64
-                                  "; stay below 2^63",
-                         value);
-    clv_plugin_timeline *tl = ref_alloc(host, 1, sizeof *tl);
+        return clv_fail(host, CLV_ERR_INVALID,
+                        REF_NAME ": a timeline cannot begin at %" PRIu64
+                                 "; stay below 2^63",
+                        value);
+    clv_plugin_timeline *tl = clv_new(host, sizeof *tl);
     if (!tl)
-        return ref_no_memory(host, "a timeline");
+        return CLV_ERR_NO_MEMORY;
     tl->host = host;
     tl->dev = dev;
     atomic_init(&tl->flag, value);
@@ -67,7 +67,7 @@ void ref_timeline_destroy(clv_plugin_timeline *tl)
         return;
     pthread_cond_destroy(&tl->changed);
     pthread_mutex_destroy(&tl->mutex);
-    ref_free(tl->host, tl);
+    clv_free(tl->host, tl);
 }
 
 const uint64_t *ref_timeline_flag(const clv_plugin_timeline *tl)
@@ -86,7 +86,7 @@ clv_status ref_timeline_query(clv_plugin_timeline *tl, clv_timeline_info *out)
     info.status = tl->status;
     memcpy(info.message, tl->message, sizeof info.message);
     pthread_mutex_unlock(&tl->mutex);
-    ref_write(out, &info, sizeof info);
+    clv_write(out, &info, sizeof info);
     return CLV_OK;
 }
 
@@ -122,7 +122,7 @@ static clv_status tell_failure(clv_plugin_timeline *tl)
 {
     char message[REF_MESSAGE_SIZE];
     clv_status status = ref_timeline_failure(tl, message);
-    return ref_error(tl->host, status, "%s", message);
+    return clv_fail(tl->host, status, "%s", message);
 }
 
 clv_status ref_timeline_signal(clv_plugin_timeline *tl, uint64_t value)
@@ -134,19 +134,19 @@ clv_status ref_timeline_signal(clv_plugin_timeline *tl, uint64_t value)
         return CLV_OK;
     if (atomic_load(&tl->flag) & CLV_FLAG_FAILED)
         return tell_failure(tl);
-    return ref_error(tl->host, CLV_ERR_INVALID,
-                     REF_NAME ": a timeline at %" PRIu64 " cannot be signalled "
-                              "%" PRIu64 "; it only counts upward, below 2^63",
-                     atomic_load(&tl->flag), value);
+    return clv_fail(tl->host, CLV_ERR_INVALID,
+                    REF_NAME ": a timeline at %" PRIu64 " cannot be signalled "
+                             "%" PRIu64 "; it only counts upward, below 2^63",
+                    atomic_load(&tl->flag), value);
 }
 
 clv_status ref_timeline_fail(clv_plugin_timeline *tl, clv_status status,
                              const char *message)
 {
     if (status >= CLV_OK)
-        return ref_error(tl->host, CLV_ERR_INVALID,
-                         REF_NAME ": a timeline cannot fail with status %d",
-                         (int)status);
+        return clv_fail(tl->host, CLV_ERR_INVALID,
+                        REF_NAME ": a timeline cannot fail with status %d",
+                        (int)status);
     pthread_mutex_lock(&tl->mutex);
     if (!tl->status) {
         tl->status = status;
@@ -194,10 +194,10 @@ clv_status ref_timeline_wait(clv_plugin_timeline *tl, uint64_t value,
         }
         uint64_t time = now(tl);
         if (time >= end)
-            return ref_error(tl->host, CLV_ERR_TIMEOUT,
-                             REF_NAME ": the timeline is at %" PRIu64 " after "
-                                      "%" PRIu64 " ns, not at %" PRIu64,
-                             atomic_load(&tl->flag), timeout_ns, value);
+            return clv_fail(tl->host, CLV_ERR_TIMEOUT,
+                            REF_NAME ": the timeline is at %" PRIu64 " after "
+                                     "%" PRIu64 " ns, not at %" PRIu64,
+                            atomic_load(&tl->flag), timeout_ns, value);
         if (time - begin >= spin_ns)
             block(tl, value, end);
     }

@@ -38,7 +38,7 @@ clv_status ref_trace_read(clv_plugin_device *dev, uint32_t *count,
     pthread_mutex_lock(&dev->mutex);
     uint32_t n = *count < dev->n_records ? *count : dev->n_records;
     for (uint32_t i = 0; i < n; i++)
-        ref_write((char *)out + (size_t)i * stride, &dev->records[i],
+        clv_write(clv_at(out, i, stride), &dev->records[i],
                   sizeof dev->records[i]);
     dev->n_records -= n;
     memmove(dev->records, dev->records + n,
@@ -59,6 +59,6 @@ clv_status ref_calibrate(clv_plugin_device *dev, clv_calibration *out)
     c.device_tick = c.host_ns / dev->settings->tick_ns;
     c.max_error_ns = dev->settings->tick_ns;
     c.tick_ns = dev->settings->tick_ns;
-    ref_write(out, &c, sizeof c);
+    clv_write(out, &c, sizeof c);
     return CLV_OK;
 }
