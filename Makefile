@@ -5,7 +5,7 @@
 BUILD ?= build
 CLEAVE = $(BUILD)/tools/cleave
 
-.PHONY: all help setup build run test check-sanitizers check-gpu fuzz bench \
+.PHONY: all help setup build run test check-format check-sanitizers check-gpu fuzz bench \
 	docs install clean
 
 all: build
@@ -29,6 +29,10 @@ test: build
 # make check-sanitizers LONG=1    what is long, too
 check-sanitizers: setup
 	@scripts/check-sanitizers.sh $(if $(LONG),'')
+
+# make check-format       what clang-format 14 would change
+check-format:
+	@scripts/check-format.sh
 
 # make check-gpu          every case of the kit, on the GPU drivers there are
 check-gpu: build

@@ -1,6 +1,7 @@
 # stage.sh: sourced by the tests of installed examples, which are called with
 # SOURCE BUILD PREFIX LIBDIR. Installs the build into a directory of its own and
-# points pkg-config and the linker there.
+# points pkg-config and the linker there: nothing but what was installed may be
+# needed, and it must not matter where it lies.
 source=$1 build=$2 prefix=$3
 case $4 in
 /*) libdir=$4 ;;
@@ -12,6 +13,5 @@ trap 'rm -rf "$stage"' EXIT
 
 DESTDIR=$stage meson install -C "$build" --no-rebuild --quiet
 
-export PKG_CONFIG_SYSROOT_DIR="$stage"
-export PKG_CONFIG_PATH="$stage$libdir/pkgconfig"
+export PKG_CONFIG_LIBDIR="$stage$libdir/pkgconfig"
 export LD_LIBRARY_PATH="$stage$libdir"

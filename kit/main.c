@@ -1,10 +1,10 @@
 /*
  * cleave-plugin-check: whether a plugin keeps the contract of plugin.h.
  */
-#include "report/perf_table.h"
-#include "report/support.h"
-#include "run/runner.h"
-#include "settings/conf.h"
+#include "perf_table.h"
+#include "support.h"
+#include "runner.h"
+#include "plugin/conf.h"
 
 #include "../tools/interrupt.h"
 #include "../tools/options.h"
@@ -40,7 +40,7 @@ static const tool_option options[] = {
     TOOL_OPT_STRINGS(0, "group", "NAME", AT(groups),
                      "only this group; may be repeated"),
     TOOL_OPT_STRINGS(0, "device", "ID", AT(devices),
-                     "only this device, as in opencl:0; may be repeated"),
+                     "only this device, as in vulkan:llvmpipe; may be repeated"),
     TOOL_OPT_STRINGS(0, "conf", "FILE", AT(conf),
                      "set the plugin's options as an ini file has them; may be "
                      "repeated"),
@@ -282,7 +282,7 @@ static kit_config config_of(const check_args *args, const places *at)
 static int check(const check_args *args, const kit_list *list,
                  kit_expectations *expectations, const places *at)
 {
-    static kit_survey survey;
+    static kit_query query;
     char error[KIT_TEXT_SIZE];
     kit_config config = config_of(args, at);
     kit_selection selection = {args->filters.items, args->groups.items,
@@ -292,13 +292,13 @@ static int check(const check_args *args, const kit_list *list,
                          .verbose = args->verbose,
                          .quiet = args->common.quiet,
                          .path = at->path,
-                         .survey = &survey};
+                         .query = &query};
     kit_runner runner = {.config = &config,
                          .selection = &selection,
                          .list = list,
                          .expectations = expectations,
                          .report = &report,
-                         .survey = &survey};
+                         .query = &query};
     kit_batch_end end = kit_runner_run(&runner, error);
     int code = finish(&report, end, error);
     kit_report_free(&report);

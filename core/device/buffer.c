@@ -9,9 +9,7 @@
 static clv_status check_new(const clv_device *dev, uint32_t mem_type,
                             uint64_t size)
 {
-    clv_status st = core_device_usable(dev);
-    if (st != CLV_OK)
-        return st;
+    CLV_TRY(core_device_usable(dev));
     if (mem_type >= dev->n_mem_types)
         return clv_error(CLV_ERR_INVALID,
                          "device '%s': there is no memory type %u, only %u",
@@ -131,17 +129,15 @@ static clv_status check_import(const clv_device *dev, const clv_mem_type *type,
 clv_status core_buffer_import(clv_device *dev, uint32_t mem_type,
                               const clv_import *import, core_buffer **out)
 {
-    clv_status st = check_new(dev, mem_type, import->size);
-    if (st != CLV_OK ||
-        (st = check_import(dev, &dev->mem_types[mem_type], import)) != CLV_OK)
-        return st;
+    CLV_TRY(check_new(dev, mem_type, import->size));
+    CLV_TRY(check_import(dev, &dev->mem_types[mem_type], import));
     clv_import whole = *import;
     whole.header = (clv_header){sizeof whole, CLV_STRUCT_IMPORT, NULL};
     core_buffer *buf = new_buffer(dev, mem_type, import->size, import->access);
     if (!buf)
         return CLV_ERR_NO_MEMORY;
-    st = CORE_CALL(dev, buffer_import, dev->handle, mem_type, &whole,
-                   &buf->handle);
+    clv_status st = CORE_CALL(dev, buffer_import, dev->handle, mem_type, &whole,
+                              &buf->handle);
     return finish_new(buf, "buffer_import", st, out);
 }
 
@@ -162,9 +158,7 @@ void core_buffer_free(core_buffer *buf)
 clv_status core_buffer_map(core_buffer *buf, uint32_t access, void **out)
 {
     clv_device *dev = buf->dev;
-    clv_status st = core_device_usable(dev);
-    if (st != CLV_OK)
-        return st;
+    CLV_TRY(core_device_usable(dev));
     if (!access || (access & ~(uint32_t)ALL_ACCESS))
         return clv_error(CLV_ERR_INVALID,
                          "device '%s': mapping needs access 1..3, not %u",
@@ -175,7 +169,7 @@ clv_status core_buffer_map(core_buffer *buf, uint32_t access, void **out)
                          "copy through one that it can",
                          dev->id, buf->mem_type);
     void *pointer = NULL;
-    st = CORE_CALL(dev, buffer_map, buf->handle, access, &pointer);
+    clv_status st = CORE_CALL(dev, buffer_map, buf->handle, access, &pointer);
     if (st == CLV_OK && !pointer)
         st = core_device_broken(dev, "buffer_map", "no pointer");
     if (st == CLV_OK)

@@ -2,10 +2,8 @@
 
 static clv_status prepare(clv_device *dev, const clv_subgraph *graph)
 {
-    clv_status st = core_device_usable(dev);
-    if (st != CLV_OK)
-        return st;
-    st = core_subgraph_check(graph);
+    CLV_TRY(core_device_usable(dev));
+    clv_status st = core_subgraph_check(graph);
     return st == CLV_OK ? st : clv_error_prefix(st, "device '%s'", dev->id);
 }
 
@@ -59,13 +57,12 @@ static clv_status check_caps(const clv_device *dev, clv_op_caps *caps,
 clv_status core_device_caps(clv_device *dev, const clv_subgraph *graph,
                             clv_op_caps *out)
 {
-    clv_status st = prepare(dev, graph);
-    if (st != CLV_OK)
-        return st;
+    CLV_TRY(prepare(dev, graph));
     clv_op_caps init = CLV_INIT(clv_op_caps, CLV_STRUCT_OP_CAPS);
     for (uint32_t i = 0; i < graph->n_nodes; i++)
         out[i] = init;
-    st = CORE_CALL(dev, op_caps, dev->handle, graph, out, sizeof *out);
+    clv_status st =
+        CORE_CALL(dev, op_caps, dev->handle, graph, out, sizeof *out);
     for (uint32_t i = 0; i < graph->n_nodes && st == CLV_OK; i++) {
         st = check_caps(dev, &out[i], i);
         out[i].header = init.header;

@@ -89,8 +89,7 @@ static clv_status read_mem_types(clv_device *dev)
         if (!core_chain_ok(&dev->mem_types[i].header))
             return core_device_extended(dev, "mem_types");
         dev->mem_types[i].header = init.header;
-        if ((st = check_mem_type(dev, i)) != CLV_OK)
-            return st;
+        CLV_TRY(check_mem_type(dev, i));
     }
     return CLV_OK;
 }
@@ -127,6 +126,13 @@ void core_device_number(const core_plugin *plugin, const clv_device_info *infos,
     }
 }
 
+static clv_status open_checked(clv_device *dev)
+{
+    CLV_TRY(check_info(dev));
+    CLV_TRY(open_handle(dev));
+    return read_mem_types(dev);
+}
+
 clv_status core_device_open(core_plugin *plugin, uint32_t index,
                             const clv_device_info *info, clv_device **out)
 {
@@ -153,14 +159,12 @@ clv_status core_device_open(core_plugin *plugin, uint32_t index,
     core_name_clean(dev->info.bus_path, sizeof dev->info.bus_path);
     core_device_id(plugin, info, dev->id);
 
-    clv_status st;
-    if ((st = check_info(dev)) != CLV_OK || (st = open_handle(dev)) != CLV_OK ||
-        (st = read_mem_types(dev)) != CLV_OK) {
+    clv_status st = open_checked(dev);
+    if (st != CLV_OK)
         core_device_close(dev);
-        return st;
-    }
-    *out = dev;
-    return CLV_OK;
+    else
+        *out = dev;
+    return st;
 }
 
 double core_device_max_share(const clv_device *dev)
@@ -210,9 +214,7 @@ clv_status core_device_progress(clv_device *dev)
 clv_status core_device_trace_read(clv_device *dev, uint32_t *count,
                                   clv_trace_record *out)
 {
-    clv_status st = core_device_usable(dev);
-    if (st != CLV_OK)
-        return st;
+    CLV_TRY(core_device_usable(dev));
     uint32_t capacity = *count, n = capacity;
     if (!dev->api->trace_read) {
         *count = 0;
@@ -221,9 +223,8 @@ clv_status core_device_trace_read(clv_device *dev, uint32_t *count,
     clv_trace_record init = CLV_INIT(clv_trace_record, CLV_STRUCT_TRACE_RECORD);
     for (uint32_t i = 0; i < capacity; i++)
         out[i] = init;
-    st = CORE_CALL_LOCKED(dev, trace_read, dev->handle, &n, out, sizeof *out);
-    if (st != CLV_OK)
-        return st;
+    CLV_TRY(
+        CORE_CALL_LOCKED(dev, trace_read, dev->handle, &n, out, sizeof *out));
     if (n > capacity)
         return core_device_broken(dev, "trace_read", "%u records for %u places",
                                   n, capacity);
@@ -242,18 +243,14 @@ clv_status core_device_trace_read(clv_device *dev, uint32_t *count,
 
 clv_status core_device_calibrate(clv_device *dev, clv_calibration *out)
 {
-    clv_status st = core_device_usable(dev);
-    if (st != CLV_OK)
-        return st;
+    CLV_TRY(core_device_usable(dev));
     if (!dev->api->calibrate || !dev->api->trace_read)
         return clv_error(CLV_ERR_UNSUPPORTED,
                          "device '%s': it has no clock that can be read",
                          dev->id);
     clv_calibration c = CLV_INIT(clv_calibration, CLV_STRUCT_CALIBRATION);
     clv_header header = c.header;
-    st = CORE_CALL_LOCKED(dev, calibrate, dev->handle, &c);
-    if (st != CLV_OK)
-        return st;
+    CLV_TRY(CORE_CALL_LOCKED(dev, calibrate, dev->handle, &c));
     if (!core_chain_ok(&c.header))
         return core_device_extended(dev, "calibrate");
     if (!(c.tick_ns > 0 && c.tick_ns < 1e9))
@@ -287,9 +284,7 @@ clv_status clv_device_now(clv_device *dev, clv_moment *out)
     core_moment now;
     if (!dev)
         return clv_error(CLV_ERR_INVALID, "now: the device is NULL");
-    clv_status st = core_device_now(dev, &now);
-    if (st != CLV_OK)
-        return st;
+    CLV_TRY(core_device_now(dev, &now));
     *out = (clv_moment){.ns = now.ns,
                         .energy_nj = now.energy_nj,
                         .is_virtual = dev->info.clock == CLV_CLOCK_VIRTUAL};

@@ -199,16 +199,17 @@ typedef struct core_program {
 } core_program;
 
 /* Whether its programs can be serialised and loaded. */
-bool core_device_keeps(const clv_device *dev);
+bool core_device_serialises(const clv_device *dev);
 clv_status core_program_compile(clv_device *dev, const core_compile *compile,
                                 core_program **out);
 void core_program_destroy(core_program *prog); /* NULL is legal */
-/* CLV_ERR_UNSUPPORTED where programs cannot be kept. write answers CLV_OK or
- * the status to give up with. */
+/* CLV_ERR_UNSUPPORTED where programs cannot be serialised. write answers CLV_OK
+ * or the status to give up with. */
 clv_status core_program_serialize(
     core_program *prog,
     clv_status (*write)(void *ctx, const void *data, uint64_t size), void *ctx);
-/* verdict: clv_verdict; CLV_VERDICT_FOREIGN where programs cannot be kept. */
+/* verdict: clv_verdict; CLV_VERDICT_FOREIGN where programs cannot be
+ * serialised. */
 clv_status core_program_validate(clv_device *dev, const core_compile *compile,
                                  const clv_blob *blob, uint32_t *verdict);
 clv_status core_program_load(clv_device *dev, const core_compile *compile,

@@ -52,9 +52,7 @@ static clv_status stage_buffer(core_stage *s, uint64_t bytes)
 {
     uint32_t type = 0;
     void *mapped = NULL;
-    clv_status status = core_device_can_exchange(s->dev);
-    if (status)
-        return status;
+    CLV_TRY(core_device_can_exchange(s->dev));
     core_device_staging_type(s->dev, &type);
     uint64_t most = s->dev->mem_types[type].max_size / 2;
     s->half = bytes < HALF_SIZE ? bytes : HALF_SIZE;
@@ -65,7 +63,8 @@ static clv_status stage_buffer(core_stage *s, uint64_t bytes)
                          "device '%s' has not 2 bytes that the "
                          "host sees; leave it out of the plan's devices",
                          s->dev->id);
-    status = core_buffer_alloc(s->dev, type, 2 * s->half, &s->buffer);
+    clv_status status =
+        core_buffer_alloc(s->dev, type, 2 * s->half, &s->buffer);
     if (!status)
         status = core_buffer_map(s->buffer, CLV_ACCESS_READ | CLV_ACCESS_WRITE,
                                  &mapped);
@@ -311,11 +310,8 @@ static clv_status transfer(core_buffer *buf, uint64_t base, const core_runs *at,
         runs.bytes *= runs.n;
         runs.n = 1;
     }
-    clv_status status =
-        stage_take(buf->dev, way, runs.bytes * runs.n, &x.stage);
-    if (status)
-        return status;
-    status = move_all(&x, &runs);
+    CLV_TRY(stage_take(buf->dev, way, runs.bytes * runs.n, &x.stage));
+    clv_status status = move_all(&x, &runs);
     for (uint32_t half = 0; half < 2 && !status; half++)
         status = await(x.stage, half);
     if (status)

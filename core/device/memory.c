@@ -79,10 +79,8 @@ clv_status core_device_alloc_local(clv_device *dev, uint64_t size,
 {
     uint32_t type = 0;
     core_device_has_local(dev, &type);
-    clv_status status = core_device_has_room(dev, size, what);
-    if (status)
-        return status;
-    status = core_buffer_alloc(dev, type, size, out);
+    CLV_TRY(core_device_has_room(dev, size, what));
+    clv_status status = core_buffer_alloc(dev, type, size, out);
     if (status == CLV_ERR_NO_MEMORY || status == CLV_ERR_LIMIT)
         clv_error_prefix(status,
                          "device '%s': %llu bytes of its own memory "

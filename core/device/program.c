@@ -49,8 +49,7 @@ static clv_status check_weight(clv_device *dev, const clv_subgraph *g,
 static bool uses_symbol(const clv_subgraph *g, uint32_t symbol)
 {
     for (uint32_t i = 0; i < g->n_tensors; i++) {
-        const clv_tensor_desc *t = (const void *)((const char *)g->tensors +
-                                                  (size_t)i * g->tensor_stride);
+        const clv_tensor_desc *t = tensor_at(g, i);
         for (uint32_t d = 0; d < t->rank && d < CLV_MAX_RANK; d++)
             if (t->symbols[d] == symbol + 1)
                 return true;
@@ -58,16 +57,13 @@ static bool uses_symbol(const clv_subgraph *g, uint32_t symbol)
     return false;
 }
 
-/* Checks compile and makes the plugin's form of it; *bindings is to be freed.
- * Weights must be in the order of their tensors, so that each is there once. */
-static clv_status translate(clv_device *dev, const core_compile *compile,
-                            clv_compile *out, clv_binding **bindings)
+/* Weights must be in the order of their tensors, so that each is there once. */
+static clv_status check_compile(clv_device *dev, const core_compile *compile)
 {
     const clv_subgraph *g = compile->graph;
-    clv_status st = core_device_usable(dev);
+    CLV_TRY(core_device_usable(dev));
+    clv_status st = core_subgraph_check(g);
     if (st != CLV_OK)
-        return st;
-    if ((st = core_subgraph_check(g)) != CLV_OK)
         return clv_error_prefix(st, "device '%s'", dev->id);
     uint32_t n = count_weights(g);
     if (n != compile->n_weights)
@@ -83,30 +79,37 @@ static clv_status translate(clv_device *dev, const core_compile *compile,
                                  "bucket",
                                  dev->id, i, (long long)g->symbols[i].min,
                                  (long long)g->symbols[i].max);
+    for (uint32_t i = 0; i < n; i++) {
+        const core_binding *weight = &compile->weights[i];
+        CLV_TRY(check_weight(dev, g, weight));
+        if (i && weight->tensor <= weight[-1].tensor)
+            return clv_error(CLV_ERR_INVALID,
+                             "device '%s': weights are not bound in the order "
+                             "of their tensors",
+                             dev->id);
+    }
+    return CLV_OK;
+}
+
+/* Checks compile and makes the plugin's form of it. *bindings is to be freed,
+ * unless this fails. */
+static clv_status translate(clv_device *dev, const core_compile *compile,
+                            clv_compile *out, clv_binding **bindings)
+{
+    const uint32_t n = compile->n_weights;
+    CLV_TRY(check_compile(dev, compile));
     clv_binding *b = calloc(n ? n : 1, sizeof *b);
     if (!b)
         return clv_error(CLV_ERR_NO_MEMORY,
                          "device '%s': no memory to bind %u weights", dev->id,
                          n);
-    for (uint32_t i = 0; i < n; i++) {
-        const core_binding *from = &compile->weights[i];
-        st = check_weight(dev, g, from);
-        if (st == CLV_OK && i && from->tensor <= from[-1].tensor)
-            st = clv_error(CLV_ERR_INVALID,
-                           "device '%s': weights are not bound in the order of "
-                           "their tensors",
-                           dev->id);
-        if (st != CLV_OK) {
-            free(b);
-            return st;
-        }
-        b[i] = (clv_binding){.tensor = from->tensor,
-                             .buffer = from->buffer->handle,
-                             .offset = from->offset,
-                             .size = from->size};
-    }
+    for (uint32_t i = 0; i < n; i++)
+        b[i] = (clv_binding){.tensor = compile->weights[i].tensor,
+                             .buffer = compile->weights[i].buffer->handle,
+                             .offset = compile->weights[i].offset,
+                             .size = compile->weights[i].size};
     *out = (clv_compile)CLV_INIT(clv_compile, CLV_STRUCT_COMPILE);
-    out->graph = g;
+    out->graph = compile->graph;
     out->weights = b;
     out->n_weights = n;
     out->options = compile->options;
@@ -207,17 +210,17 @@ void core_program_destroy(core_program *prog)
     free(prog);
 }
 
-bool core_device_keeps(const clv_device *dev)
+bool core_device_serialises(const clv_device *dev)
 {
     return dev->api->program_serialize && dev->api->program_validate &&
            dev->api->program_load;
 }
 
-static clv_status no_keeping(const clv_device *dev)
+static clv_status cannot_serialise(const clv_device *dev)
 {
     return clv_error(CLV_ERR_UNSUPPORTED,
-                     "device '%s': its programs cannot be kept; compile them "
-                     "anew",
+                     "device '%s': its programs cannot be serialised; compile "
+                     "them again",
                      dev->id);
 }
 
@@ -225,11 +228,9 @@ clv_status core_program_serialize(
     core_program *prog,
     clv_status (*write)(void *ctx, const void *data, uint64_t size), void *ctx)
 {
-    clv_status st = core_device_usable(prog->dev);
-    if (st != CLV_OK)
-        return st;
-    if (!core_device_keeps(prog->dev))
-        return no_keeping(prog->dev);
+    CLV_TRY(core_device_usable(prog->dev));
+    if (!core_device_serialises(prog->dev))
+        return cannot_serialise(prog->dev);
     return CORE_CALL(prog->dev, program_serialize, prog->handle, write, ctx);
 }
 
@@ -249,11 +250,11 @@ clv_status core_program_validate(clv_device *dev, const core_compile *compile,
 {
     clv_compile c;
     clv_binding *bindings;
-    clv_status st = check_blob(dev, blob);
-    if (st != CLV_OK || (st = translate(dev, compile, &c, &bindings)) != CLV_OK)
-        return st;
+    CLV_TRY(check_blob(dev, blob));
+    CLV_TRY(translate(dev, compile, &c, &bindings));
+    clv_status st = CLV_OK;
     uint32_t answer = CLV_VERDICT_FOREIGN;
-    if (core_device_keeps(dev))
+    if (core_device_serialises(dev))
         st = CORE_CALL(dev, program_validate, dev->handle, &c, blob, &answer);
     free(bindings);
     if (st == CLV_OK && answer > CLV_VERDICT_FOREIGN)
@@ -267,24 +268,20 @@ clv_status core_program_validate(clv_device *dev, const core_compile *compile,
 clv_status core_program_load(clv_device *dev, const core_compile *compile,
                              const clv_blob *blob, core_program **out)
 {
-    clv_status st = check_blob(dev, blob);
-    if (st != CLV_OK)
-        return st;
-    return core_device_keeps(dev) ? make(dev, compile, blob, out)
-                                  : no_keeping(dev);
+    CLV_TRY(check_blob(dev, blob));
+    return core_device_serialises(dev) ? make(dev, compile, blob, out)
+                                       : cannot_serialise(dev);
 }
 
 clv_status core_program_key(clv_device *dev, const core_compile *compile,
                             uint8_t key[32])
 {
     if (!dev->api->program_key)
-        return no_keeping(dev);
+        return cannot_serialise(dev);
     clv_compile c;
     clv_binding *bindings;
-    clv_status st = translate(dev, compile, &c, &bindings);
-    if (st != CLV_OK)
-        return st;
-    st = CORE_CALL(dev, program_key, dev->handle, &c, key);
+    CLV_TRY(translate(dev, compile, &c, &bindings));
+    clv_status st = CORE_CALL(dev, program_key, dev->handle, &c, key);
     free(bindings);
     return st;
 }

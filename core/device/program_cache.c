@@ -39,8 +39,8 @@ static void entry_find(clv_device *dev, const core_compile *compile, entry *e)
     uint8_t key[32];
     char hex[2 * sizeof key + 1] = "";
     *e = (entry){.limit = (uint64_t)mib << 20};
-    if (mib <= 0 || !dev->plugin->cache_dir[0] || !core_device_keeps(dev) ||
-        core_program_key(dev, compile, key))
+    if (mib <= 0 || !dev->plugin->cache_dir[0] ||
+        !core_device_serialises(dev) || core_program_key(dev, compile, key))
         return;
     for (size_t i = 0; i < sizeof key; i++) {
         hex[2 * i] = digits[key[i] >> 4];

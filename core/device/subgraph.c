@@ -143,10 +143,8 @@ static clv_status check_node(const clv_subgraph *g, uint32_t index)
         node->op >= CLV_OP_COUNT || node->revision == 0)
         return clv_error(CLV_ERR_INVALID,
                          "graph: node %u has no header, or no known op", index);
-    clv_status st = check_indices(g, index, node->inputs, node->n_inputs,
-                                  CLV_MAX_INPUTS, true);
-    if (st != CLV_OK)
-        return st;
+    CLV_TRY(check_indices(g, index, node->inputs, node->n_inputs,
+                          CLV_MAX_INPUTS, true));
     return check_indices(g, index, node->outputs, node->n_outputs,
                          CLV_MAX_OUTPUTS, false);
 }

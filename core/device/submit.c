@@ -148,10 +148,8 @@ static clv_status check_run(clv_device *dev, const core_command *c,
 
 static clv_status check_move(const clv_device *dev, const core_command *c)
 {
-    clv_status st = check_inside(dev, c->dst, c->dst_offset, c->size,
-                                 CLV_ACCESS_WRITE, "a destination");
-    if (st != CLV_OK)
-        return st;
+    CLV_TRY(check_inside(dev, c->dst, c->dst_offset, c->size, CLV_ACCESS_WRITE,
+                         "a destination"));
     if (c->kind == CLV_COMMAND_COPY)
         return check_inside(dev, c->src, c->src_offset, c->size,
                             CLV_ACCESS_READ, "a source");
@@ -173,10 +171,8 @@ static clv_status put_commands(clv_device *dev, const core_submit *submit)
         clv_command *to = &s->commands[i];
         *to = (clv_command)CLV_INIT(clv_command, CLV_STRUCT_COMMAND);
         to->kind = c->kind;
-        clv_status st;
         if (c->kind == CLV_COMMAND_RUN) {
-            if ((st = check_run(dev, c, s->seen)) != CLV_OK)
-                return st;
+            CLV_TRY(check_run(dev, c, s->seen));
             to->program = c->program->handle;
             to->bindings = next;
             to->n_bindings = c->n_bindings;
@@ -188,8 +184,7 @@ static clv_status put_commands(clv_device *dev, const core_submit *submit)
                                         .offset = c->bindings[b].offset,
                                         .size = c->bindings[b].size};
         } else if (c->kind == CLV_COMMAND_COPY || c->kind == CLV_COMMAND_FILL) {
-            if ((st = check_move(dev, c)) != CLV_OK)
-                return st;
+            CLV_TRY(check_move(dev, c));
             to->src = c->kind == CLV_COMMAND_COPY ? c->src->handle : NULL;
             to->dst = c->dst->handle;
             to->src_offset = c->src_offset;
@@ -235,11 +230,9 @@ static clv_status put_points(clv_device *dev, const core_submit *submit)
 
 static clv_status submit_locked(clv_device *dev, const core_submit *submit)
 {
-    clv_status st;
-    if ((st = reserve(dev, submit)) != CLV_OK ||
-        (st = put_commands(dev, submit)) != CLV_OK ||
-        (st = put_points(dev, submit)) != CLV_OK)
-        return st;
+    CLV_TRY(reserve(dev, submit));
+    CLV_TRY(put_commands(dev, submit));
+    CLV_TRY(put_points(dev, submit));
     clv_submit s = CLV_INIT(clv_submit, CLV_STRUCT_SUBMIT);
     s.commands = dev->scratch->commands;
     s.n_commands = submit->n_commands;
@@ -254,11 +247,9 @@ static clv_status submit_locked(clv_device *dev, const core_submit *submit)
 
 clv_status core_device_submit(clv_device *dev, const core_submit *submit)
 {
-    clv_status st = core_device_usable(dev);
-    if (st != CLV_OK)
-        return st;
+    CLV_TRY(core_device_usable(dev));
     pthread_mutex_lock(&dev->mutex);
-    st = submit_locked(dev, submit);
+    clv_status st = submit_locked(dev, submit);
     pthread_mutex_unlock(&dev->mutex);
     return st;
 }

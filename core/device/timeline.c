@@ -16,9 +16,7 @@ static clv_status query(core_timeline *tl, clv_timeline_info *out)
     clv_timeline_info info =
         CLV_INIT(clv_timeline_info, CLV_STRUCT_TIMELINE_INFO);
     clv_header header = info.header;
-    clv_status st = CORE_CALL(dev, timeline_query, tl->handle, &info);
-    if (st != CLV_OK)
-        return st;
+    CLV_TRY(CORE_CALL(dev, timeline_query, tl->handle, &info));
     if (!core_chain_ok(&info.header))
         return core_device_extended(dev, "timeline_query");
     if (!info.flag || (uintptr_t)info.flag % sizeof *info.flag)
@@ -38,9 +36,7 @@ static clv_status query(core_timeline *tl, clv_timeline_info *out)
 clv_status core_timeline_create(clv_device *dev, uint64_t value,
                                 core_timeline **out)
 {
-    clv_status st = core_device_usable(dev);
-    if (st != CLV_OK)
-        return st;
+    CLV_TRY(core_device_usable(dev));
     if (value & CLV_FLAG_FAILED)
         return clv_error(CLV_ERR_INVALID,
                          "device '%s': a timeline cannot start at %llu",
@@ -50,7 +46,8 @@ clv_status core_timeline_create(clv_device *dev, uint64_t value,
         return clv_error(CLV_ERR_NO_MEMORY,
                          "device '%s': no memory for a timeline", dev->id);
     tl->dev = dev;
-    st = CORE_CALL(dev, timeline_create, dev->handle, value, &tl->handle);
+    clv_status st =
+        CORE_CALL(dev, timeline_create, dev->handle, value, &tl->handle);
     if (st == CLV_OK && !tl->handle)
         st = core_device_broken(dev, "timeline_create", "no timeline");
     clv_timeline_info info;
@@ -87,9 +84,7 @@ clv_status core_timeline_query(core_timeline *tl, clv_timeline_info *out)
 clv_status core_timeline_signal(core_timeline *tl, uint64_t value)
 {
     clv_timeline_info info;
-    clv_status st = core_timeline_query(tl, &info);
-    if (st != CLV_OK)
-        return st;
+    CLV_TRY(core_timeline_query(tl, &info));
     if (value <= info.value || (value & CLV_FLAG_FAILED))
         return clv_error(CLV_ERR_INVALID,
                          "device '%s': a timeline at %llu cannot be signalled "
@@ -102,9 +97,7 @@ clv_status core_timeline_signal(core_timeline *tl, uint64_t value)
 clv_status core_timeline_fail(core_timeline *tl, clv_status status,
                               const char *message)
 {
-    clv_status st = core_device_usable(tl->dev);
-    if (st != CLV_OK)
-        return st;
+    CLV_TRY(core_device_usable(tl->dev));
     if (status >= CLV_OK || status < CLV_ERR_INTERNAL)
         return clv_error(CLV_ERR_INVALID,
                          "device '%s': a timeline cannot fail with status %d",

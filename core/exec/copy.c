@@ -38,10 +38,8 @@ static clv_status place_copy(clv_exec *exec, uint32_t s, core_exec_copy *copy)
     copy->host = (char *)exec->arena->memory->data + host->offset;
     if (planned_device(exec, s)->staged)
         return CLV_OK;
-    clv_status status = core_tensor_object(exec->arena, d->dev, plan->align,
-                                           CORE_HOLD_IMPORT, NULL, &arena);
-    if (status)
-        return status;
+    CLV_TRY(core_tensor_object(exec->arena, d->dev, plan->align,
+                               CORE_HOLD_IMPORT, NULL, &arena));
     copy->host_buffer = arena->buffer;
     copy->host_offset = arena->offset + host->offset;
     return CLV_OK;
@@ -70,9 +68,7 @@ clv_status core_exec_prepare_copies(clv_exec *exec, uint32_t s)
             c->part - planned->first_part - (step->n_copies - 1);
         step->n_before += !nodes_before;
         n_commands += c->n_runs;
-        clv_status status = place_copy(exec, s, copy);
-        if (status)
-            return status;
+        CLV_TRY(place_copy(exec, s, copy));
     }
     step->commands = calloc(n_commands, sizeof *step->commands);
     return step->commands ? CLV_OK : core_no_memory("for an exec");
@@ -96,16 +92,13 @@ clv_status core_exec_set_copies(clv_exec *exec, uint32_t s, clv_value value,
         const clv_plan *plan = exec->plan;
         const core_form dense = {0}; /* of what lies in several memories */
         const core_object *own = NULL, *import = NULL;
-        clv_status status = CLV_OK;
         if (!belongs(exec, copy->shared, value))
             continue;
         if (plan->places[base_of(exec, copy->local)].home == CORE_HOME_BOUND)
-            status = core_tensor_local(tensor, device->dev, &dense, &own);
-        if (!status && !device->staged)
-            status = core_tensor_object(tensor, device->dev, 1,
-                                        CORE_HOLD_IMPORT, NULL, &import);
-        if (status)
-            return status;
+            CLV_TRY(core_tensor_local(tensor, device->dev, &dense, &own));
+        if (!device->staged)
+            CLV_TRY(core_tensor_object(tensor, device->dev, 1, CORE_HOLD_IMPORT,
+                                       NULL, &import));
         if (!commit)
             continue;
         if (own) {
@@ -171,15 +164,12 @@ clv_status core_exec_put_commands(clv_exec *exec, uint32_t s,
         if (i == step->n_copies)
             break;
         core_exec_copy *copy = &step->copies[i];
-        clv_status status =
-            core_plan_copy_runs(exec->plan, copy->local, symbols, &runs);
-        if (!status && d->staging && !copy->planned->out) {
+        CLV_TRY(core_plan_copy_runs(exec->plan, copy->local, symbols, &runs));
+        if (d->staging && !copy->planned->out) {
             move_staged(d, copy, &runs);
-            status = core_buffer_flush(d->staging, copy->planned->staging,
-                                       runs.bytes * runs.n);
+            CLV_TRY(core_buffer_flush(d->staging, copy->planned->staging,
+                                      runs.bytes * runs.n));
         }
-        if (status)
-            return status;
         n += put_copy(exec, s, copy, &runs, step->commands + n);
     }
     step->submit.commands = step->commands;
@@ -191,37 +181,33 @@ static clv_status fetch_step(clv_exec *exec, uint32_t s)
 {
     const core_exec_step *step = &exec->steps[s];
     const core_exec_device *d = &exec->devices[exec->plan->steps[s].device];
-    clv_status status = CLV_OK;
-    for (uint32_t i = 0; i < step->n_copies && !status; i++) {
+    for (uint32_t i = 0; i < step->n_copies; i++) {
         const core_exec_copy *copy = &step->copies[i];
         core_runs runs;
         if (!copy->planned->out)
             continue;
-        status =
-            core_plan_copy_runs(exec->plan, copy->local, exec->symbols, &runs);
-        if (!status)
-            status = core_buffer_invalidate(d->staging, copy->planned->staging,
-                                            runs.bytes * runs.n);
-        if (!status)
-            move_staged(d, copy, &runs);
+        CLV_TRY(
+            core_plan_copy_runs(exec->plan, copy->local, exec->symbols, &runs));
+        CLV_TRY(core_buffer_invalidate(d->staging, copy->planned->staging,
+                                       runs.bytes * runs.n));
+        move_staged(d, copy, &runs);
     }
-    return status;
+    return CLV_OK;
 }
 
 clv_status core_exec_fetch(clv_exec *exec, uint32_t device, uint64_t value)
 {
     core_exec_device *d = &exec->devices[device];
     const clv_plan *plan = exec->plan;
-    clv_status status = CLV_OK;
     if (!d->staging)
         return CLV_OK;
-    for (; d->fetched < plan->n_steps && !status; d->fetched++) {
+    for (; d->fetched < plan->n_steps; d->fetched++) {
         const core_step *step = &plan->steps[d->fetched];
         if (step->device != device)
             continue;
         if (d->base + step->signal > value)
             break;
-        status = fetch_step(exec, d->fetched);
+        CLV_TRY(fetch_step(exec, d->fetched));
     }
-    return status;
+    return CLV_OK;
 }

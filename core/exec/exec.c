@@ -20,10 +20,8 @@ static clv_status make_timelines(clv_exec *exec)
         exec->devices[d].dev = device->dev;
         if (!device->n_steps)
             continue;
-        clv_status status =
-            core_timeline_create(device->dev, 0, &exec->devices[d].timeline);
-        if (status)
-            return status;
+        CLV_TRY(
+            core_timeline_create(device->dev, 0, &exec->devices[d].timeline));
     }
     return CLV_OK;
 }
@@ -79,6 +77,18 @@ static uint64_t wait_limit(const clv_context *ctx)
     return seconds > 0 ? (uint64_t)(seconds * 1e9) : UINT64_MAX;
 }
 
+static clv_status fill(clv_exec *exec)
+{
+    if (!exec->devices || !exec->steps || !exec->tensors)
+        return core_no_memory("for an exec");
+    CLV_TRY(core_exec_make_memory(exec));
+    CLV_TRY(make_timelines(exec));
+    CLV_TRY(core_exec_sync_begin(exec));
+    CLV_TRY(core_exec_load_weights(exec));
+    CLV_TRY(make_steps(exec));
+    return make_tensors(exec);
+}
+
 clv_status clv_exec_create(clv_plan *plan, clv_exec **out)
 {
     *out = NULL;
@@ -92,21 +102,7 @@ clv_status clv_exec_create(clv_plan *plan, clv_exec **out)
     exec->devices = calloc(plan->n_devices, sizeof *exec->devices);
     exec->steps = calloc(plan->n_steps, sizeof *exec->steps);
     exec->tensors = calloc(plan->graph->n_tensors, sizeof *exec->tensors);
-    clv_status status = CLV_OK;
-    if (!exec->devices || !exec->steps || !exec->tensors)
-        status = core_no_memory("for an exec");
-    if (!status)
-        status = core_exec_make_memory(exec);
-    if (!status)
-        status = make_timelines(exec);
-    if (!status)
-        status = core_exec_sync_begin(exec);
-    if (!status)
-        status = core_exec_load_weights(exec);
-    if (!status)
-        status = make_steps(exec);
-    if (!status)
-        status = make_tensors(exec);
+    clv_status status = fill(exec);
     if (status) {
         clv_exec_destroy(exec);
         return status;
@@ -185,11 +181,8 @@ static clv_status check_state(const clv_exec *exec, clv_value state,
 
 clv_status clv_exec_bind(clv_exec *exec, clv_value state, clv_tensor *tensor)
 {
-    clv_status status = check_state(exec, state, tensor);
-    if (!status)
-        status = core_exec_set_tensor(exec, state, tensor);
-    if (status)
-        return status;
+    CLV_TRY(check_state(exec, state, tensor));
+    CLV_TRY(core_exec_set_tensor(exec, state, tensor));
     if (!exec->tensors[state] && core_exec_has_state(exec->plan, state))
         exec->n_unbound--;
     exec->tensors[state] = tensor;
@@ -263,9 +256,7 @@ static clv_status wait_for_others(clv_exec *exec, uint32_t step)
             (point++)->value = value;
             continue;
         }
-        clv_status status = host_wait(exec, wait->device, value, index);
-        if (status)
-            return status;
+        CLV_TRY(host_wait(exec, wait->device, value, index));
     }
     return CLV_OK;
 }
@@ -313,18 +304,14 @@ static clv_status submit_step(clv_exec *exec, uint32_t index,
 {
     core_exec_step *step = &exec->steps[index];
     core_exec_device *d = &exec->devices[exec->plan->steps[index].device];
-    clv_status status = wait_for_others(exec, index);
-    if (status)
-        return status;
+    CLV_TRY(wait_for_others(exec, index));
     bool traced = clv_trace_enabled(exec->plan->ctx);
     uint64_t begin = traced ? clv_now_ns() : 0;
     step->command.symbols = symbols;
-    status = core_exec_put_commands(exec, index, symbols);
-    if (status)
-        return status;
+    CLV_TRY(core_exec_put_commands(exec, index, symbols));
     step->signal.value = d->base + exec->plan->steps[index].signal;
     step->submit.correlation = traced ? core_exec_correlation(exec, index) : 0;
-    status = submit_when_room(exec, index);
+    clv_status status = submit_when_room(exec, index);
     if (status)
         return exec->lost ? status : refused(exec, index, status);
     d->promised = step->signal.value;
@@ -336,39 +323,34 @@ static clv_status submit_step(clv_exec *exec, uint32_t index,
 
 static clv_status wait_all(clv_exec *exec)
 {
-    clv_status status = CLV_OK;
-    for (uint32_t d = 0; d < exec->plan->n_devices && !status; d++)
+    for (uint32_t d = 0; d < exec->plan->n_devices; d++)
         if (exec->devices[d].promised != exec->devices[d].base)
-            status = host_wait(exec, d, exec->devices[d].promised,
-                               exec->plan->n_waits + d);
-    return status;
+            CLV_TRY(host_wait(exec, d, exec->devices[d].promised,
+                              exec->plan->n_waits + d));
+    return CLV_OK;
 }
 
 static clv_status flush_memory(const clv_exec *exec, bool before)
 {
-    clv_status status = CLV_OK;
-    for (uint32_t i = 0; i < exec->n_flushes && !status; i++) {
+    for (uint32_t i = 0; i < exec->n_flushes; i++) {
         const core_exec_flush *flush = &exec->flushes[i];
         if (before && flush->before)
-            status =
-                core_buffer_flush(flush->buffer, flush->offset, flush->size);
+            CLV_TRY(
+                core_buffer_flush(flush->buffer, flush->offset, flush->size));
         else if (!before && flush->after)
-            status = core_buffer_invalidate(flush->buffer, flush->offset,
-                                            flush->size);
+            CLV_TRY(core_buffer_invalidate(flush->buffer, flush->offset,
+                                           flush->size));
     }
-    return status;
+    return CLV_OK;
 }
 
 clv_status clv_exec_run(clv_exec *exec, const int64_t *symbols,
                         uint32_t n_symbols)
 {
-    clv_status status = check_run(exec, symbols, n_symbols);
-    if (!status)
-        status = core_exec_bring_states(exec);
-    if (!status)
-        status = flush_memory(exec, true);
-    if (status)
-        return status;
+    CLV_TRY(check_run(exec, symbols, n_symbols));
+    CLV_TRY(core_exec_bring_states(exec));
+    CLV_TRY(flush_memory(exec, true));
+    clv_status status = CLV_OK;
     exec->run++;
     exec->symbols = symbols;
     for (uint32_t d = 0; d < exec->plan->n_devices; d++) {
@@ -381,9 +363,7 @@ clv_status clv_exec_run(clv_exec *exec, const int64_t *symbols,
         status = wait_all(exec);
     if (status)
         return core_exec_drain(exec, status);
-    status = core_exec_leave_states(exec);
-    if (status)
-        return status;
+    CLV_TRY(core_exec_leave_states(exec));
     if (clv_trace_enabled(exec->plan->ctx))
         core_exec_collect_trace(exec);
     return flush_memory(exec, false);

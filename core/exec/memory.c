@@ -27,29 +27,28 @@ static clv_status make_staging(const core_plan_device *planned,
     if (!status)
         status = core_buffer_map(d->staging, CLV_ACCESS_READ | CLV_ACCESS_WRITE,
                                  &mapped);
-    if (status)
-        return clv_error_prefix(status,
-                                "device '%s': %llu bytes that copies "
-                                "pass through; use a smaller batch",
-                                planned->dev->id,
-                                (unsigned long long)planned->staging_size);
     d->staged = mapped;
-    return CLV_OK;
+    return status ? clv_error_prefix(status,
+                                     "device '%s': %llu bytes that copies "
+                                     "pass through; use a smaller batch",
+                                     planned->dev->id,
+                                     (unsigned long long)planned->staging_size)
+                  : CLV_OK;
 }
 
 clv_status core_exec_make_memory(clv_exec *exec)
 {
-    clv_status status = make_shared(exec);
-    for (uint32_t i = 0; i < exec->plan->n_devices && !status; i++) {
+    CLV_TRY(make_shared(exec));
+    for (uint32_t i = 0; i < exec->plan->n_devices; i++) {
         const core_plan_device *planned = &exec->plan->devices[i];
         if (planned->memory.size)
-            status = core_device_alloc_local(planned->dev, planned->memory.size,
-                                             "intermediate values",
-                                             &exec->devices[i].arena);
-        if (!status && planned->staging_size)
-            status = make_staging(planned, &exec->devices[i]);
+            CLV_TRY(core_device_alloc_local(planned->dev, planned->memory.size,
+                                            "intermediate values",
+                                            &exec->devices[i].arena));
+        if (planned->staging_size)
+            CLV_TRY(make_staging(planned, &exec->devices[i]));
     }
-    return status;
+    return CLV_OK;
 }
 
 void core_exec_free_memory(clv_exec *exec)
@@ -92,82 +91,82 @@ static clv_status object_in(const clv_exec *exec, clv_value state,
 static clv_status bits_of(const clv_exec *exec, clv_value state,
                           uint64_t memories, uint64_t *out)
 {
-    clv_status status = CLV_OK;
     *out = 0;
-    for (uint32_t m = 0; m <= exec->plan->n_devices && !status; m++) {
+    for (uint32_t m = 0; m <= exec->plan->n_devices; m++) {
         const core_object *object;
         if (!(memories >> m & 1))
             continue;
-        status = object_in(exec, state, m, &object);
-        if (!status)
-            *out |= (uint64_t)1 << (object ? object->memory : 0);
+        CLV_TRY(object_in(exec, state, m, &object));
+        *out |= (uint64_t)1 << (object ? object->memory : 0);
     }
-    return status;
+    return CLV_OK;
 }
 
 static clv_status state_failed(const clv_exec *exec, clv_value state,
                                clv_status status)
 {
-    return clv_error_prefix(status, "state '%s'",
-                            exec->plan->graph->values[state].name);
+    return status ? clv_error_prefix(status, "state '%s'",
+                                     exec->plan->graph->values[state].name)
+                  : CLV_OK;
 }
 
-/* All devices use the host's memory: so must the states be there. */
+static clv_status bring_all_to_host(clv_tensor *tensor)
+{
+    const core_bounds all = core_bounds_whole(tensor->rank, tensor->dims);
+    CLV_TRY(core_tensor_bring(tensor, NULL, &all));
+    return core_tensor_wrote(tensor, &all, 1);
+}
+
+/* All devices use the host's memory, so the states must be there. */
 static clv_status bring_to_host(clv_exec *exec)
 {
     const clv_plan *plan = exec->plan;
-    clv_status status = CLV_OK;
-    for (uint32_t v = 0; v < plan->graph->n_tensors && !status; v++) {
+    for (uint32_t v = 0; v < plan->graph->n_tensors; v++) {
         clv_tensor *tensor = exec->tensors[v];
-        if (plan->places[v].home != CORE_HOME_BOUND || !tensor ||
-            !tensor->n_local)
-            continue;
-        const core_bounds all = core_bounds_whole(tensor->rank, tensor->dims);
-        status = core_tensor_bring(tensor, NULL, &all);
-        if (!status)
-            status = core_tensor_wrote(tensor, &all, 1);
-        if (status)
-            state_failed(exec, v, status);
+        if (plan->places[v].home == CORE_HOME_BOUND && tensor &&
+            tensor->n_local)
+            CLV_TRY(state_failed(exec, v, bring_all_to_host(tensor)));
     }
-    return status;
+    return CLV_OK;
+}
+
+static clv_status note_end(clv_exec *exec, const core_state_end *end,
+                           uint64_t memories)
+{
+    uint64_t bits;
+    CLV_TRY(bits_of(exec, end->state, memories, &bits));
+    return core_tensor_wrote(exec->tensors[end->state], &end->box, bits);
 }
 
 static clv_status note_written(clv_exec *exec, bool done)
 {
     const clv_plan *plan = exec->plan;
-    clv_status status = CLV_OK;
-    for (uint32_t i = 0; i < plan->n_state_ends && !status; i++) {
+    for (uint32_t i = 0; i < plan->n_state_ends; i++) {
         const core_state_end *end = &plan->state_ends[i];
-        clv_tensor *tensor = exec->tensors[end->state];
-        uint64_t bits;
-        status =
-            bits_of(exec, end->state,
-                    done ? end->memories : (uint64_t)1 << end->writer, &bits);
-        if (!status)
-            status = core_tensor_wrote(tensor, &end->box, bits);
-        if (status)
-            state_failed(exec, end->state, status);
+        const uint64_t memories =
+            done ? end->memories : (uint64_t)1 << end->writer;
+        CLV_TRY(state_failed(exec, end->state, note_end(exec, end, memories)));
     }
-    return status;
+    return CLV_OK;
+}
+
+static clv_status bring(clv_exec *exec, const core_state_use *use)
+{
+    const core_object *object;
+    CLV_TRY(object_in(exec, use->state, use->memory, &object));
+    return core_tensor_bring(exec->tensors[use->state], object, &use->box);
 }
 
 clv_status core_exec_bring_states(clv_exec *exec)
 {
     const clv_plan *plan = exec->plan;
-    clv_status status = CLV_OK;
     if (!plan->n_state_uses)
         return bring_to_host(exec);
-    for (uint32_t i = 0; i < plan->n_state_uses && !status; i++) {
+    for (uint32_t i = 0; i < plan->n_state_uses; i++) {
         const core_state_use *use = &plan->state_uses[i];
-        clv_tensor *tensor = exec->tensors[use->state];
-        const core_object *object;
-        status = object_in(exec, use->state, use->memory, &object);
-        if (!status)
-            status = core_tensor_bring(tensor, object, &use->box);
-        if (status)
-            state_failed(exec, use->state, status);
+        CLV_TRY(state_failed(exec, use->state, bring(exec, use)));
     }
-    return status ? status : note_written(exec, false);
+    return note_written(exec, false);
 }
 
 clv_status core_exec_leave_states(clv_exec *exec)

@@ -100,9 +100,7 @@ static clv_status weight_binding(const clv_plan *plan, const core_load *load,
 {
     bool whole = load->holding != CORE_HOLD_COPY || load->whole;
     const core_object *object;
-    clv_status status = core_exec_weight(plan, load, &object);
-    if (status)
-        return status;
+    CLV_TRY(core_exec_weight(plan, load, &object));
     binding->buffer = object->buffer;
     binding->offset = object->offset +
                       (whole ? core_view_offset(plan->graph, load->weight) : 0);
@@ -124,11 +122,9 @@ static clv_status bind_weights(const clv_exec *exec, const extract *e,
             continue;
         core_binding *binding = &bindings[(*n)++];
         binding->tensor = i;
-        clv_status status = weight_binding(
+        CLV_TRY(weight_binding(
             plan, &plan->loads[loads[(size_t)value * plan->n_devices + device]],
-            binding);
-        if (status)
-            return status;
+            binding));
     }
     return CLV_OK;
 }
@@ -174,10 +170,8 @@ static clv_status bind_arena(clv_exec *exec, const extract *e,
             step->bindings[n].buffer = exec->devices[place->memory - 1].arena;
             step->bindings[n].offset = place->offset;
         } else if (place->home == CORE_HOME_ARENA) {
-            clv_status status = core_tensor_object(
-                exec->arena, dev, plan->align, CORE_HOLD_IMPORT, NULL, &arena);
-            if (status)
-                return status;
+            CLV_TRY(core_tensor_object(exec->arena, dev, plan->align,
+                                       CORE_HOLD_IMPORT, NULL, &arena));
             step->bindings[n].buffer = arena->buffer;
             step->bindings[n].offset = arena->offset + place->offset;
         }
@@ -331,13 +325,11 @@ static clv_status set_bindings(clv_exec *exec, uint32_t s, clv_value value,
 clv_status core_exec_set_tensor(clv_exec *exec, clv_value value,
                                 clv_tensor *tensor)
 {
-    clv_status status = CLV_OK;
     /* Twice, so that a failure changes no binding. */
     for (int pass = 0; pass < 2; pass++)
-        for (uint32_t s = 0; s < exec->plan->n_steps && !status; s++) {
-            status = set_bindings(exec, s, value, tensor, pass);
-            if (!status)
-                status = core_exec_set_copies(exec, s, value, tensor, pass);
+        for (uint32_t s = 0; s < exec->plan->n_steps; s++) {
+            CLV_TRY(set_bindings(exec, s, value, tensor, pass));
+            CLV_TRY(core_exec_set_copies(exec, s, value, tensor, pass));
         }
-    return status;
+    return CLV_OK;
 }

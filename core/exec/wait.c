@@ -127,8 +127,7 @@ clv_status core_exec_wait(clv_exec *exec, uint32_t device, uint64_t value,
         if (other == device)
             return give_up(exec, device);
         /* Steps wait for earlier ones only, so this comes to an end. */
-        if ((status = core_exec_wait(exec, other, wanted, 0)) != CLV_OK)
-            return status;
+        CLV_TRY(core_exec_wait(exec, other, wanted, 0));
     }
 }
 

@@ -1,7 +1,7 @@
 /*
- * Weights on their way to devices, before the first run: where a device uses
- * them in place nothing happens; else each is copied once, through a small
- * buffer that all of them share.
+ * Brings weights to devices before the first run. A device that uses the host's
+ * memory in place needs nothing. For another one each weight is copied once,
+ * through a staging buffer that all of them share.
  */
 #include "exec.h"
 
@@ -50,20 +50,20 @@ static clv_status copy_all(const clv_plan *plan, uint32_t device,
     clv_device *dev = plan->devices[device].dev;
     char what[CORE_DEVICE_ID_SIZE + 32];
     uint64_t done = 0;
-    clv_status status = CLV_OK;
+    if (plan->devices[device].local)
+        CLV_TRY(core_device_has_room(dev, bytes, "weights"));
     snprintf(what, sizeof what, "copying weights to %s", dev->id);
-    for (uint32_t i = 0; i < plan->n_loads && !status; i++) {
+    for (uint32_t i = 0; i < plan->n_loads; i++) {
         const core_load *load = &plan->loads[i];
         const core_object *object;
         if (load->device != device || !is_missing(plan, load))
             continue;
-        status = core_context_progress(plan->ctx, what,
-                                       (double)done / (double)bytes);
-        if (!status)
-            status = core_exec_weight(plan, load, &object);
+        CLV_TRY(core_context_progress(plan->ctx, what,
+                                      (double)done / (double)bytes));
+        CLV_TRY(core_exec_weight(plan, load, &object));
         done += load->range.bytes * load->range.n;
     }
-    return status ? status : core_context_progress(plan->ctx, what, 1);
+    return core_context_progress(plan->ctx, what, 1);
 }
 
 clv_status core_exec_load_weights(clv_exec *exec)
@@ -71,16 +71,12 @@ clv_status core_exec_load_weights(clv_exec *exec)
     const clv_plan *plan = exec->plan;
     clv_status status = CLV_OK;
     for (uint32_t d = 0; d < plan->n_devices && !status; d++) {
-        clv_device *dev = plan->devices[d].dev;
         uint64_t bytes = missing_bytes(plan, d);
         if (!bytes)
             continue;
-        if (plan->devices[d].local)
-            status = core_device_has_room(dev, bytes, "weights");
-        core_device_hold_staging(dev, bytes);
-        if (!status)
-            status = copy_all(plan, d, bytes);
-        core_device_release_staging(dev);
+        core_device_hold_staging(plan->devices[d].dev, bytes);
+        status = copy_all(plan, d, bytes);
+        core_device_release_staging(plan->devices[d].dev);
     }
     return status;
 }

@@ -1,4 +1,5 @@
-#include "dtype.h"
+#include <cleave/cleave.h>
+#include <cleave/plugin_format.h>
 
 #include <strings.h>
 
@@ -53,7 +54,8 @@ bool clv_dtype_is_writable(uint32_t dtype)
 static clv_status check_convertible(uint32_t dtype, uint64_t n, bool writes)
 {
     uint64_t bytes;
-    if (writes ? clv_dtype_is_writable(dtype) : core_dtype_is_real(dtype))
+    if (writes ? clv_dtype_is_writable(dtype)
+               : clv_format_is(dtype, CLV_FORMAT_FLOAT | CLV_FORMAT_BLOCK))
         return clv_dtype_size(dtype, n, &bytes);
     return clv_error(
         CLV_ERR_UNSUPPORTED, "no conversion %s %s; floats and blocks have one",

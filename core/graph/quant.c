@@ -1,5 +1,4 @@
 /* Tensors of plain integers, whose scales lie in a tensor beside them. */
-#include "dtype.h"
 #include "tensor.h"
 
 #include <stdio.h>
@@ -32,7 +31,7 @@ static clv_status check_scheme(const clv_tensor *t, uint32_t quant,
 {
     char text[CLV_SHAPE_TEXT];
     uint32_t elements, bytes;
-    if (!core_dtype_is_scaled(t->dtype) || t->rank != 2)
+    if (!clv_format_is(t->dtype, CLV_FORMAT_INTEGER) || t->rank != 2)
         return clv_error(CLV_ERR_INVALID,
                          "scales are for matrices of i8 and "
                          "i4, this tensor is %s",

@@ -1,6 +1,5 @@
 #include "tensor.h"
 #include "../base/error.h"
-#include "dtype.h"
 #include "shape.h"
 
 #include <stdlib.h>

@@ -3,7 +3,6 @@
  * one for all devices that use the host's and one for each that has its own;
  * weights where they are or copied to a device, the rest in tensors.
  */
-#include "../graph/dtype.h"
 #include "../base/error.h"
 #include "../graph/tensor.h"
 #include "reuse.h"

@@ -4,6 +4,7 @@
 #include "../base/names.h"
 #include "../config/config.h"
 #include "../device/device.h"
+#include "drivers.h"
 #include "plugin_inspect.h"
 #include "plugin_module.h"
 #include "plugin_search.h"
@@ -165,6 +166,25 @@ static clv_status load(clv_context *ctx, core_candidate *c,
     return users_fault ? clv_error(st, "%s", c->pub.reason) : CLV_OK;
 }
 
+/* It was found to drive nothing but the host's processor, which is in use. */
+static bool is_useless(clv_context *ctx, core_candidate *c,
+                       const core_plugin_file *file,
+                       const core_manifest *manifest)
+{
+    if (*clv_config_get(ctx->config, "core.devices") ||
+        !core_offers_processor(ctx))
+        return false;
+    char *ids = core_drivers_recall(ctx, file, manifest);
+    if (ids)
+        core_candidate_note(ctx, c, CLV_LOG_INFO,
+                            "not needed: its drivers had no device but the "
+                            "processor at an earlier start; %s: used if "
+                            "core.devices lists it",
+                            ids);
+    free(ids);
+    return ids != NULL;
+}
+
 static clv_status try_file(clv_context *ctx, core_candidate *c, bool any_name,
                            core_plugin_file *file)
 {
@@ -188,6 +208,8 @@ static clv_status try_file(clv_context *ctx, core_candidate *c, bool any_name,
                             "devices");
         return CLV_OK;
     }
+    if (is_useless(ctx, c, file, &manifest))
+        return CLV_OK;
     return load(ctx, c, file, &manifest);
 }
 

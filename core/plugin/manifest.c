@@ -130,15 +130,26 @@ static clv_status parse_devices(piece value, core_manifest *out)
     return CLV_OK;
 }
 
+static clv_status copy_words(const char *key, piece value,
+                             char out[CORE_MANIFEST_VALUE_MAX])
+{
+    if (value.size >= CORE_MANIFEST_VALUE_MAX)
+        return clv_error(CLV_ERR_FORMAT,
+                         "its manifest: %s: longer than %d bytes", key,
+                         CORE_MANIFEST_VALUE_MAX - 1);
+    memcpy(out, value.at, value.size);
+    out[value.size] = 0;
+    return CLV_OK;
+}
+
 static clv_status parse_cpu(piece value, core_manifest *out)
 {
-    if (value.size >= sizeof out->cpu)
-        return clv_error(CLV_ERR_FORMAT,
-                         "its manifest: cpu: longer than %zu bytes",
-                         sizeof out->cpu - 1);
-    memcpy(out->cpu, value.at, value.size);
-    out->cpu[value.size] = 0;
-    return CLV_OK;
+    return copy_words("cpu", value, out->cpu);
+}
+
+static clv_status parse_drivers(piece value, core_manifest *out)
+{
+    return copy_words("drivers", value, out->drivers);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -149,10 +160,9 @@ static const struct {
     clv_status (*parse)(piece value, core_manifest *out);
     bool mandatory;
 } keys[] = {
-    {"name", parse_name, true},
-    {"abi", parse_abi, true},
-    {"devices", parse_devices, true},
-    {"cpu", parse_cpu, false},
+    {"name", parse_name, true},        {"abi", parse_abi, true},
+    {"devices", parse_devices, true},  {"cpu", parse_cpu, false},
+    {"drivers", parse_drivers, false},
 };
 #define N_KEYS (sizeof keys / sizeof *keys)
 

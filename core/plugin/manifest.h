@@ -8,15 +8,17 @@
 
 #include <cleave/cleave.h>
 
-#define CORE_MANIFEST_CPU_MAX 512
+#define CORE_MANIFEST_VALUE_MAX 512
 
 typedef struct core_manifest {
     char name[CORE_PLUGIN_NAME_MAX + 1];
     uint32_t abi_min, abi_max;
-    uint32_t kinds;                  /* bit 1 << clv_device_kind */
-    char abi[24];                    /* "1" or "1-2" */
-    char kinds_text[32];             /* "cpu gpu" */
-    char cpu[CORE_MANIFEST_CPU_MAX]; /* features, blanks between; "": none */
+    uint32_t kinds;      /* bit 1 << clv_device_kind */
+    char abi[24];        /* "1" or "1-2" */
+    char kinds_text[32]; /* "cpu gpu" */
+    /* Words with blanks between, "": none. */
+    char cpu[CORE_MANIFEST_VALUE_MAX];     /* features of the processor */
+    char drivers[CORE_MANIFEST_VALUE_MAX]; /* as drivers.h explains */
 } core_manifest;
 
 /* text: size bytes from outside. CLV_ERR_FORMAT names the key that is wrong. */

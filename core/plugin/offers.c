@@ -3,6 +3,7 @@
 
 #include "../base/names.h"
 #include "../device/answer.h"
+#include "drivers.h"
 #include "loader.h"
 #include "plugin_module.h"
 #include "selection.h"
@@ -162,13 +163,44 @@ static void open_one(clv_context *ctx, core_offer *o)
     }
 }
 
+bool core_offers_processor(const clv_context *ctx)
+{
+    const core_offers *all = &ctx->loader->offers;
+    for (uint32_t i = 0; i < all->n; i++)
+        if (is_processor(&all->list[i].info) && !is_guest(&all->list[i]))
+            return true;
+    return false;
+}
+
+/* Notes a plugin of whose devices none is used, since they are all the host's
+ * processor. */
+static void remember_guests(clv_context *ctx, const core_plugin *plugin)
+{
+    const core_offers *all = &ctx->loader->offers;
+    core_id_list ids = {.text = ""};
+    for (uint32_t i = 0; i < all->n; i++) {
+        const core_offer *o = &all->list[i];
+        if (o->plugin != plugin)
+            continue;
+        if (!o->is_double || !is_guest(o))
+            return;
+        core_id_list_add(&ids, o->id);
+    }
+    if (ids.text[0])
+        core_drivers_remember(ctx, plugin, ids.text);
+}
+
 clv_status core_offers_open(clv_context *ctx)
 {
     core_offers *all = &ctx->loader->offers;
+    const char *devices = clv_config_get(ctx->config, "core.devices");
     sort(all);
     for (uint32_t i = 0; i < all->n; i++)
         if (all->list[i].position < INT_MAX)
             open_one(ctx, &all->list[i]);
+    for (uint32_t i = 0; i < ctx->n_plugins && !*devices; i++)
+        if (ctx->plugins[i]->manifest->drivers[0])
+            remember_guests(ctx, ctx->plugins[i]);
     return CLV_OK;
 }
 

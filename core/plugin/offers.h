@@ -29,6 +29,8 @@ clv_status core_offers_collect(clv_context *ctx, core_plugin *plugin,
 /* Opens the devices wanted into ctx->devices. One that fails does not keep the
  * others from being used; its candidate notes the first failure. */
 clv_status core_offers_open(clv_context *ctx);
+/* Whether a plugin that is made for processors offers the host's. */
+bool core_offers_processor(const clv_context *ctx);
 /* Every item of core.devices names a device that is open, or a plugin whose
  * devices are open by another one's. */
 clv_status core_offers_check(const clv_context *ctx);

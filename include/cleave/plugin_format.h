@@ -321,6 +321,16 @@ static inline uint32_t clv_formats_of(uint32_t classes)
     return dtypes;
 }
 
+/* Those that can be written, as the same bits. */
+static inline uint32_t clv_formats_written(void)
+{
+    uint32_t dtypes = 0;
+    for (uint32_t i = 1; i < CLV_DTYPE_COUNT; i++)
+        if (clv_format_of(i)->encode)
+            dtypes |= 1u << i;
+    return dtypes;
+}
+
 #ifdef __cplusplus
 }
 #endif

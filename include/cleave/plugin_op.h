@@ -247,6 +247,13 @@ struct clv_op_shape {
 
 /* Element types as a set of bits, as clv_formats_of() gives it. */
 #define CLV_DTYPE_BIT(dtype) (1u << (dtype))
+#define CLV_DTYPES_FLOAT clv_formats_of(CLV_FORMAT_FLOAT)
+#define CLV_DTYPES_REAL clv_formats_of(CLV_FORMAT_FLOAT | CLV_FORMAT_BLOCK)
+/* Those of them that ops can write. */
+#define CLV_DTYPES_WRITTEN clv_formats_written()
+/* With scales in a tensor of their own. */
+#define CLV_DTYPES_SCALED clv_formats_of(CLV_FORMAT_INTEGER)
+
 static inline int clv_dtype_in(uint32_t dtype, uint32_t set)
 {
     return dtype < CLV_DTYPE_COUNT && (set >> dtype & 1);
@@ -255,12 +262,9 @@ static inline int clv_dtype_in(uint32_t dtype, uint32_t set)
 /* "q4_0"; "?" for an unknown one. */
 static inline const char *clv_dtype_label(uint32_t dtype)
 {
-    const clv_format *format = clv_format_of(dtype);
-    return format ? format->name : "?";
+    const clv_format *f = clv_format_of(dtype);
+    return f ? f->name : "?";
 }
-
-/* Classes of formats that operands take. */
-#define CLV_FORMATS_REAL (CLV_FORMAT_FLOAT | CLV_FORMAT_BLOCK)
 
 /* "f32 [<=512,64]"; symbols are shown by their bound. Returns text. */
 #define CLV_SHAPE_TEXT 128
@@ -278,21 +282,20 @@ static inline const char *clv_shape_text(const clv_tensor_desc *desc,
     return text;
 }
 
-/* "f32, f16 or bf16": the formats of these classes. Returns text. */
-#define CLV_FORMATS_TEXT 128
-static inline const char *clv_formats_text(uint32_t classes,
-                                           char text[CLV_FORMATS_TEXT])
+/* "f32, f16 or bf16" */
+#define CLV_DTYPES_TEXT 160
+static inline const char *clv_dtypes_text(uint32_t set,
+                                          char text[CLV_DTYPES_TEXT])
 {
-    const uint32_t set = clv_formats_of(classes);
     size_t n = 0;
     text[0] = 0;
-    for (uint32_t i = 1; i < CLV_DTYPE_COUNT && n < CLV_FORMATS_TEXT; i++)
-        if (set >> i & 1)
-            n += (size_t)snprintf(text + n, CLV_FORMATS_TEXT - n, "%s%s",
-                                  !n              ? ""
-                                  : set >> i > 1u ? ", "
-                                                  : " or ",
-                                  clv_format_of(i)->name);
+    for (uint32_t i = 1; i < CLV_DTYPE_COUNT && n < CLV_DTYPES_TEXT; i++)
+        if (clv_dtype_in(i, set))
+            n += (size_t)snprintf(text + n, CLV_DTYPES_TEXT - n, "%s%s",
+                                  !n               ? ""
+                                  : set >> (i + 1) ? ", "
+                                                   : " or ",
+                                  clv_dtype_label(i));
     return text;
 }
 
@@ -352,16 +355,16 @@ static inline int clv_op_need_rows(clv_op_shape *s, uint32_t i)
            clv_op_must_be(s, i, "an f32 matrix with a fixed number of columns");
 }
 
-/* A matrix in a format of these classes; its rows may vary between runs. */
+/* A matrix of one of these dtypes; its rows may vary between runs. */
 static inline int clv_op_need_matrix(clv_op_shape *s, uint32_t i,
-                                     uint32_t classes)
+                                     uint32_t dtypes)
 {
     const clv_tensor_desc *x = s->in[i];
-    char names[CLV_FORMATS_TEXT], need[CLV_FORMATS_TEXT + 64];
-    if (clv_format_is(x->dtype, classes) && x->rank == 2 && !x->symbols[1])
+    char names[CLV_DTYPES_TEXT], need[CLV_DTYPES_TEXT + 64];
+    if (clv_dtype_in(x->dtype, dtypes) && x->rank == 2 && !x->symbols[1])
         return 1;
     snprintf(need, sizeof need, "a matrix with a fixed number of columns in %s",
-             clv_formats_text(classes, names));
+             clv_dtypes_text(dtypes, names));
     return clv_op_must_be(s, i, need);
 }
 
@@ -370,7 +373,7 @@ static inline int clv_op_need_weight(clv_op_shape *s, uint32_t i)
 {
     const clv_tensor_desc *x = s->in[i];
     if (!clv_format_is(x->dtype, CLV_FORMAT_INTEGER))
-        return clv_op_need_matrix(s, i, CLV_FORMATS_REAL);
+        return clv_op_need_matrix(s, i, CLV_DTYPES_REAL);
     return (x->rank == 2 && x->quant && x->quant_scales) ||
            clv_op_must_be(s, i,
                           "a matrix with scales, see clv_tensor_set_quant(), "
@@ -440,7 +443,7 @@ static inline int clv_infer_get_rows(clv_op_shape *s)
 
 static inline int clv_infer_set_rows(clv_op_shape *s)
 {
-    if (!clv_op_need_matrix(s, 0, CLV_FORMATS_REAL))
+    if (!clv_op_need_matrix(s, 0, CLV_DTYPES_WRITTEN))
         return 0;
     if (s->in[0]->usage != CLV_USAGE_STATE)
         return clv_op_wrong(s, "its first operand must be a state");
@@ -548,12 +551,12 @@ static inline int clv_infer_attention(clv_op_shape *s)
 static inline int clv_infer_convert(clv_op_shape *s)
 {
     const uint32_t dtype = s->out.dtype;
-    char names[CLV_FORMATS_TEXT];
-    clv_formats_text(CLV_FORMATS_REAL, names);
-    if (!clv_format_is(s->in[0]->dtype, CLV_FORMATS_REAL))
-        return clv_op_must_be(s, 0, names);
-    if (!clv_format_is(dtype, CLV_FORMATS_REAL))
-        return clv_op_wrong(s, "the type asked for is not %s", names);
+    char names[CLV_DTYPES_TEXT];
+    if (!clv_dtype_in(s->in[0]->dtype, CLV_DTYPES_REAL))
+        return clv_op_must_be(s, 0, clv_dtypes_text(CLV_DTYPES_REAL, names));
+    if (!clv_dtype_in(dtype, CLV_DTYPES_WRITTEN))
+        return clv_op_wrong(s, "the type asked for is not %s",
+                            clv_dtypes_text(CLV_DTYPES_WRITTEN, names));
     clv_op_make_like(s, 0);
     s->out.dtype = dtype;
     return 1;
@@ -577,11 +580,11 @@ static inline int clv_infer_top_k(clv_op_shape *s)
 static inline int clv_op_need_experts(clv_op_shape *s)
 {
     const clv_tensor_desc *x = s->in[0], *w = s->in[1], *ids = s->in[2];
-    char names[CLV_FORMATS_TEXT], need[CLV_FORMATS_TEXT + 64];
-    if (!clv_format_is(w->dtype, CLV_FORMATS_REAL) || w->rank != 3 ||
+    char names[CLV_DTYPES_TEXT], need[CLV_DTYPES_TEXT + 64];
+    if (!clv_dtype_in(w->dtype, CLV_DTYPES_REAL) || w->rank != 3 ||
         w->symbols[0] || w->symbols[1] || w->symbols[2]) {
         snprintf(need, sizeof need, "of rank 3 and fixed size in %s",
-                 clv_formats_text(CLV_FORMATS_REAL, names));
+                 clv_dtypes_text(CLV_DTYPES_REAL, names));
         return clv_op_must_be(s, 1, need);
     }
     if (ids->dtype != CLV_DTYPE_I32 || ids->rank != 2 || ids->symbols[1])

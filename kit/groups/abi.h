@@ -1,7 +1,7 @@
 /* Between the files of the group abi. Each adds its cases. */
 #pragma once
 
-#include "../run/subject.h"
+#include "../plugin/under_test.h"
 
 void abi_list_file(kit_list *list);    /* what stands in the shared object */
 void abi_list_query(kit_list *list);   /* versions, structs of the query */

@@ -20,7 +20,7 @@ typedef struct filler {
 static clv_status fill_infos(kit *k, kit_graph *g, uint32_t *count, void *out,
                              uint32_t stride)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     (void)g;
     return p->api.enumerate(p->inst, count, out, stride);
 }
@@ -28,7 +28,7 @@ static clv_status fill_infos(kit *k, kit_graph *g, uint32_t *count, void *out,
 static clv_status fill_mem_types(kit *k, kit_graph *g, uint32_t *count,
                                  void *out, uint32_t stride)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     (void)g;
     return p->api.mem_types(p->dev, count, out, stride);
 }
@@ -36,7 +36,7 @@ static clv_status fill_mem_types(kit *k, kit_graph *g, uint32_t *count,
 static clv_status fill_caps(kit *k, kit_graph *g, uint32_t *count, void *out,
                             uint32_t stride)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     clv_subgraph s = kit_subgraph(g);
     *count = g->n_nodes;
     return out ? p->api.op_caps(p->dev, &s, out, stride) : CLV_OK;
@@ -45,7 +45,7 @@ static clv_status fill_caps(kit *k, kit_graph *g, uint32_t *count, void *out,
 static clv_status fill_timeline(kit *k, kit_graph *g, uint32_t *count,
                                 void *out, uint32_t stride)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     clv_plugin_timeline *tl = NULL;
     (void)g, (void)stride;
     *count = 1;
@@ -60,7 +60,7 @@ static clv_status fill_timeline(kit *k, kit_graph *g, uint32_t *count,
 static clv_status fill_program(kit *k, kit_graph *g, uint32_t *count, void *out,
                                uint32_t stride)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     kit_graph taken;
     kit_program program;
     (void)g, (void)stride;
@@ -81,7 +81,7 @@ static clv_status fill_program(kit *k, kit_graph *g, uint32_t *count, void *out,
 static clv_status fill_calibration(kit *k, kit_graph *g, uint32_t *count,
                                    void *out, uint32_t stride)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     (void)g, (void)stride;
     *count = 1;
     return out ? p->api.calibrate(p->dev, out) : CLV_OK;
@@ -162,7 +162,7 @@ static void honours_stride(kit *k, const void *arg)
 
 static void leaves_larger_tail(kit *k, const void *arg)
 {
-    if (abi_is_newer(kit_subject(k)))
+    if (abi_is_newer(kit_under_test(k)))
         kit_skip(k, "the plugin is newer than the kit");
     else
         compare_sizes(k, arg, 64, 0);
@@ -186,7 +186,7 @@ static void stays_in_smaller(kit *k, const void *arg)
         abi_array_check(&a, n);
         abi_array_free(&a);
     }
-    kit_host_clear(&kit_subject(k)->host);
+    kit_host_clear(&kit_under_test(k)->host);
     kit_graph_free(&g);
 }
 

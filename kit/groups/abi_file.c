@@ -1,7 +1,7 @@
 /* The shared object: what it exports, needs and runs, and its manifest. */
 #include "abi.h"
 
-#include "../run/elf_file.h"
+#include "elf_file.h"
 
 #include <ctype.h>
 #include <dlfcn.h>
@@ -220,7 +220,7 @@ static void manifest_is_well_formed(kit *k, const void *arg)
 static void manifest_agrees_with_table(kit *k, const void *arg)
 {
     manifest m = read_manifest(k);
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     uint32_t first = 0, last = 0;
     (void)arg;
     int n = sscanf(m.abi, "%u-%u", &first, &last);

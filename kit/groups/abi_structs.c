@@ -55,7 +55,7 @@ static void init_caps(clv_op_caps *caps, uint32_t n)
 
 static void caps_of_newer(kit *k, const void *arg)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     kit_graph g;
     newer_graph newer;
     clv_op_caps plain[KIT_MAX_NODES], caps[KIT_MAX_NODES];
@@ -80,7 +80,7 @@ static void caps_of_newer(kit *k, const void *arg)
 static clv_status submit_newer(kit *k, const clv_command *commands, uint32_t n,
                                clv_plugin_timeline *tl)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     clv_timeline_point done = {.timeline = tl, .value = 1};
     clv_submit submit = CLV_INIT(clv_submit, CLV_STRUCT_SUBMIT);
     abi_array array, outer;
@@ -103,7 +103,7 @@ static clv_status submit_newer(kit *k, const clv_command *commands, uint32_t n,
 
 static void run_newer(kit *k, kit_program *program)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     clv_plugin_timeline *tl = NULL;
     clv_command commands[2] = {kit_program_command(program),
                                kit_program_command(program)};
@@ -117,7 +117,7 @@ static void run_newer(kit *k, kit_program *program)
  * does from plain ones. */
 static void program_of_newer(kit *k, const void *arg)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     kit_graph g;
     kit_program program;
     newer_graph newer;
@@ -194,7 +194,7 @@ typedef struct extended {
 
 static void ask_caps(kit *k, kit_graph *g, const clv_subgraph *s, bool required)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     clv_op_caps caps[KIT_MAX_NODES];
     init_caps(caps, g->n_nodes);
     clv_status status = p->api.op_caps(p->dev, s, caps, sizeof *caps);
@@ -216,7 +216,7 @@ static void ask_caps(kit *k, kit_graph *g, const clv_subgraph *s, bool required)
 static void try_compile(kit *k, kit_program *program, const clv_subgraph *s,
                         const void *chain, bool required)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     clv_subgraph plain;
     clv_compile c = kit_program_compile_info(program, &plain);
     c.graph = s;
@@ -233,7 +233,7 @@ static void try_compile(kit *k, kit_program *program, const clv_subgraph *s,
 static void try_submit(kit *k, kit_program *program, place at,
                        const void *chain, bool required)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     clv_plugin_timeline *tl = NULL;
     clv_command command = kit_program_command(program);
     clv_submit submit = CLV_INIT(clv_submit, CLV_STRUCT_SUBMIT);

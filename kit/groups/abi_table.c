@@ -1,9 +1,9 @@
 /* The table: slots, names, options, destructors. */
 #include "abi.h"
 
-#include "../host/host.h"
-#include "../settings/settings.h"
-#include "../work/slots.h"
+#include "../plugin/host.h"
+#include "../plugin/settings.h"
+#include "../plugin/slots.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 /* As kit_plugin_load() does it, but telling the optional ones. */
 static void has_slots(kit *k, const void *arg)
 {
-    const clv_plugin_api *api = &kit_subject(k)->api;
+    const clv_plugin_api *api = &kit_under_test(k)->api;
     char names[400] = "";
     (void)arg;
     const char *missing = kit_missing_slot(api);
@@ -57,7 +57,7 @@ static void check_text(kit *k, const char *what, const char *text)
 
 static void has_names(kit *k, const void *arg)
 {
-    const clv_plugin_api *api = &kit_subject(k)->api;
+    const clv_plugin_api *api = &kit_under_test(k)->api;
     (void)arg;
     check_text(k, "the name", api->name);
     check_text(k, "the version", api->version);
@@ -109,7 +109,7 @@ static void check_option(kit *k, const clv_plugin_api *api, uint32_t i)
 
 static void has_options(kit *k, const void *arg)
 {
-    const clv_plugin_api *api = &kit_subject(k)->api;
+    const clv_plugin_api *api = &kit_under_test(k)->api;
     (void)arg;
     KIT_CHECK(k, api->n_options <= 256, "%u options; the host takes up to 256",
               api->n_options);
@@ -123,7 +123,7 @@ static void has_options(kit *k, const void *arg)
 
 static void destroys_nothing(kit *k, const void *arg)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     (void)arg;
     p->api.program_destroy(NULL);
     p->api.buffer_free(NULL);

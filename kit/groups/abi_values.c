@@ -60,7 +60,7 @@ static const strange stranges[] = {
 static void meets_strange_value(kit *k, const void *arg)
 {
     const strange *s = arg;
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     kit_graph g;
     kit_program program;
     clv_op_caps caps;
@@ -95,7 +95,7 @@ static void meets_strange_command(kit *k, const void *arg)
 
 static void meets_strange_import(kit *k, const void *arg)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     clv_import in = CLV_INIT(clv_import, CLV_STRUCT_IMPORT);
     clv_plugin_buffer *buffer = NULL;
     uint32_t type = 0;

@@ -6,10 +6,10 @@
 #include <string.h>
 
 /* A second instance with the case's device open in it, to be broken; the
- * subject is its neighbour. */
+ * device under test is its neighbour. */
 static void victim_open(kit *k, kit_plugin *p)
 {
-    const char *id = kit_subject(k)->info.id;
+    const char *id = kit_under_test(k)->info.id;
     kit_plugin_load(k, p);
     kit_plugin_create(p);
     uint32_t i = 0;
@@ -96,7 +96,7 @@ static void run_lost(kit *k, const void *arg)
     char reason[KIT_TEXT_SIZE];
     uint32_t output;
     (void)arg;
-    kit_plugin *neighbour = kit_subject(k);
+    kit_plugin *neighbour = kit_under_test(k);
     victim_open(k, &p);
     bool has_graph = kit_any_graph(k, &p, &g, 0, &output, reason);
     if (has_graph) {
@@ -154,7 +154,7 @@ static void run_hang(kit *k, const void *arg)
 {
     kit_plugin p;
     (void)arg;
-    kit_plugin *neighbour = kit_subject(k);
+    kit_plugin *neighbour = kit_under_test(k);
     victim_open(k, &p);
     if (!inject(k, &p, CLV_FAULT_HANG, "CLV_FAULT_HANG")) {
         victim_close(k, &p, "a device");
@@ -185,7 +185,7 @@ static void run_close_pending(kit *k, const void *arg)
 {
     kit_plugin p;
     (void)arg;
-    kit_plugin *neighbour = kit_subject(k);
+    kit_plugin *neighbour = kit_under_test(k);
     for (int i = 0; i < 3; i++) {
         victim_open(k, &p);
         clv_plugin_timeline *gate = kit_timeline(&p, 0),
@@ -207,7 +207,7 @@ static void run_host_fails(kit *k, const void *arg)
 {
     kit_plugin p;
     (void)arg;
-    kit_plugin *neighbour = kit_subject(k);
+    kit_plugin *neighbour = kit_under_test(k);
     victim_open(k, &p);
     clv_plugin_timeline *gate = kit_timeline(&p, 0),
                         *done = kit_timeline(&p, 0);
@@ -236,7 +236,7 @@ static void run_host_fails(kit *k, const void *arg)
 /* The host takes over a timeline that the device would signal. */
 static void run_signal_failed(kit *k, const void *arg)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     clv_plugin_timeline *gate = kit_timeline(p, 0), *done = kit_timeline(p, 0),
                         *other = kit_timeline(p, 0);
     clv_timeline_point wait = kit_point(gate, 1);
@@ -278,7 +278,7 @@ static void run_signal_failed(kit *k, const void *arg)
  * freed what it was bound to. */
 static void run_not_begun(kit *k, const void *arg)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     uint32_t type = kit_visible_type(p);
     clv_plugin_buffer *buf = kit_buffer(p, type, 64);
     clv_plugin_timeline *gate = kit_timeline(p, 0), *done = kit_timeline(p, 0);
@@ -303,7 +303,7 @@ static void run_not_begun(kit *k, const void *arg)
 
 static void run_unknown(kit *k, const void *arg)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     (void)arg;
     kit_expect(k, p->api.fault_inject(p->dev, 9999), CLV_ERR_UNSUPPORTED,
                "fault_inject of an unknown fault");

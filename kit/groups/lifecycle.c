@@ -56,10 +56,11 @@ static void run_cycles(kit *k, const void *arg)
     enum { LIVES = 100, SETTLED = 20 };
     census first = {0};
     (void)arg;
-    kit_subject_drop(k);
+    kit_drop_under_test(k);
     for (uint32_t i = 0; i < LIVES; i++) {
         if (i == SETTLED)
             first = count_all(k, first.threads);
+        kit_alive(k);
         one_life(k, i);
     }
     census last = count_all(k, first.threads);
@@ -92,7 +93,7 @@ static void run_cycles(kit *k, const void *arg)
 static void run_objects(kit *k, const void *arg)
 {
     enum { ROUNDS = 300, SETTLED = 20 };
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     uint32_t blocks = 0;
     int fds = 0;
     (void)arg;
@@ -215,7 +216,7 @@ static void run_quiesce(kit *k, const void *arg)
 {
     kit_plugin p;
     (void)arg;
-    kit_subject_drop(k);
+    kit_drop_under_test(k);
     int before = kit_count_entries(k, TASKS);
     lifecycle_make(k, &p);
     for (uint32_t d = 0; d < p.n_devices; d++) {
@@ -240,7 +241,7 @@ static void run_unload(kit *k, const void *arg)
 {
     kit_plugin p;
     (void)arg;
-    kit_subject_drop(k);
+    kit_drop_under_test(k);
     int before = kit_count_lines(k, MAPS, kit_path(k));
     KIT_CHECK(k, !before, "the plugin is mapped before it is loaded");
     lifecycle_make(k, &p);
@@ -261,7 +262,7 @@ static void run_unload(kit *k, const void *arg)
 static void list(kit_list *l)
 {
     lifecycle_list_devices(l);
-    lifecycle_list_manners(l);
+    lifecycle_list_signals(l);
     kit_add(l, KIT_PER_PLUGIN, 0, run_null, NULL, "null");
     kit_add(l, KIT_PER_PLUGIN, 0, run_open_range, NULL, "open.range");
     kit_add(l, KIT_PER_PLUGIN, 0, run_open_twice, NULL, "open.twice");

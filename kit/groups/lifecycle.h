@@ -9,7 +9,7 @@ void lifecycle_end(kit_plugin *p);
 
 /* Cases of what enumerate says. */
 void lifecycle_list_devices(kit_list *l);
-void lifecycle_list_manners(kit_list *l);
+void lifecycle_list_signals(kit_list *l);
 /* Cases of what is kept in the host's cache. */
 void lifecycle_list_cache(kit_list *l);
 /* Cases of several threads. */

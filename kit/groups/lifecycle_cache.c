@@ -1,6 +1,6 @@
 /* What a plugin keeps in the host's cache comes from a disk: none of it may be
  * believed. */
-#include "../run/child.h"
+#include "../plugin/child.h"
 #include "lifecycle.h"
 
 #include <dirent.h>
@@ -121,7 +121,7 @@ static void run_cache(kit *k, const void *arg)
     kit_plugin p;
     int entries = 0;
     (void)arg;
-    kit_subject_drop(k);
+    kit_drop_under_test(k);
     lifecycle_make(k, &p);
     for (uint32_t i = 0; i < p.n_devices; i++)
         try_device(k, &p, i, &entries);

@@ -1,5 +1,5 @@
 /* The host's memory runs out, at each allocation in turn. */
-#include "../run/child.h"
+#include "../plugin/child.h"
 #include "lifecycle.h"
 
 #include <string.h>

@@ -77,7 +77,7 @@ static void call_main(kit *k, void *ctx)
 
 static void run_threads(kit *k, const void *arg)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     caller *callers = calloc(THREADS, sizeof *callers);
     kit_thread threads[THREADS];
     char reason[KIT_TEXT_SIZE];

@@ -30,7 +30,7 @@ static clv_plugin_buffer *try_alloc(kit *k, kit_plugin *p, uint32_t type,
 
 static void run_types(kit *k, const void *arg)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     (void)arg;
     KIT_CHECK(k, p->n_mem_types, "the device has no memory types");
     KIT_CHECK(k, p->n_mem_types == p->info.n_mem_types,
@@ -88,7 +88,7 @@ static void run_types(kit *k, const void *arg)
 static void run_types_count(kit *k, const void *arg)
 {
     enum { STRIDE = sizeof(clv_mem_type) + 24 };
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     uint32_t n = 0;
     (void)arg;
     KIT_OK(k, p->api.mem_types(p->dev, &n, NULL, 0), "mem_types without room");
@@ -129,7 +129,7 @@ static void run_sizes(kit *k, const void *arg)
     static const uint64_t sizes[] = {1,    2,    3,     7,       63,
                                      64,   65,   255,   1000,    4095,
                                      4096, 4097, 65537, 1048577, 3000001};
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     uint8_t *data = malloc(3000001), *back = malloc(3000001);
     (void)arg;
     KIT_CHECK(k, data && back, "no memory for the case");
@@ -168,7 +168,7 @@ static void run_sizes(kit *k, const void *arg)
 
 static void run_limits(kit *k, const void *arg)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     clv_plugin_buffer *buf = NULL;
     static const uint64_t absurd[] = {
         UINT64_MAX, UINT64_MAX - 7, UINT64_MAX - 4095, 1ull << 63, 1ull << 60};
@@ -197,7 +197,7 @@ static void run_limits(kit *k, const void *arg)
 
 static void run_map_rules(kit *k, const void *arg)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     (void)arg;
     for (uint32_t t = 0; t < p->n_mem_types; t++) {
         clv_plugin_buffer *buf = kit_buffer(p, t, 100);
@@ -239,7 +239,7 @@ static void run_map_rules(kit *k, const void *arg)
 static void run_many(kit *k, const void *arg)
 {
     enum { N = 500, SIZE = 777 };
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     uint32_t type = kit_visible_type(p);
     clv_plugin_buffer *bufs[N];
     uint8_t data[SIZE], back[SIZE];
@@ -281,7 +281,7 @@ static void check_bytes(kit_plugin *p, uint32_t type, clv_plugin_buffer *buf,
 static void run_mixed(kit *k, const void *arg)
 {
     enum { N = 40, STEPS = 800 };
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     uint32_t type = kit_visible_type(p);
     clv_plugin_buffer *bufs[N] = {NULL};
     uint64_t sizes[N];

@@ -85,7 +85,7 @@ static void check_memory_file(kit *k, kit_plugin *p, uint32_t type,
 
 static void run_descriptors(kit *k, const void *arg)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     (void)arg;
     for (uint32_t t = 0; t < p->n_mem_types; t++)
         for (uint32_t bit = 1; bit < 3; bit++) {

@@ -161,7 +161,7 @@ static bool imports_pointers(const kit_plugin *p, uint32_t type)
 
 static void run_pointers(kit *k, const void *arg)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     (void)arg;
     for (uint32_t t = 0; t < p->n_mem_types; t++)
         if (imports_pointers(p, t))
@@ -171,7 +171,7 @@ static void run_pointers(kit *k, const void *arg)
 /* What breaks import_align or is no range is refused and not released. */
 static void run_refused(kit *k, const void *arg)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     (void)arg;
     for (uint32_t t = 0; t < p->n_mem_types; t++) {
         if (!imports_pointers(p, t))
@@ -226,7 +226,7 @@ static void run_refused(kit *k, const void *arg)
 /* A model file mapped for reading: writing to it would crash. */
 static void run_read_only(kit *k, const void *arg)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     (void)arg;
     for (uint32_t t = 0; t < p->n_mem_types; t++) {
         if (!imports_pointers(p, t))
@@ -278,7 +278,7 @@ static void run_read_only(kit *k, const void *arg)
 /* What import_handles does not list, and what is not one handle. */
 static void run_kinds(kit *k, const void *arg)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     (void)arg;
     if (!p->api.buffer_import) {
         kit_skip(k, "the plugin imports nothing");

@@ -59,7 +59,7 @@ static void check_copies(kit *k, kit_plugin *p, uint32_t from, uint32_t to)
 
 static void run_copy(kit *k, const void *arg)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     (void)arg;
     for (uint32_t from = 0; from < p->n_mem_types; from++)
         for (uint32_t to = 0; to < p->n_mem_types; to++)
@@ -69,7 +69,7 @@ static void run_copy(kit *k, const void *arg)
 static void run_fill(kit *k, const void *arg)
 {
     static const uint32_t pattern = 0x04030201;
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     uint32_t visible = kit_visible_type(p);
     uint8_t back[SPACE];
     (void)arg;
@@ -106,7 +106,7 @@ static void run_fill(kit *k, const void *arg)
 static void run_large(kit *k, const void *arg)
 {
     const uint64_t size = (5 << 20) + 3;
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     uint32_t type = kit_visible_type(p);
     uint64_t most = p->mem_types[type].max_size;
     (void)arg;
@@ -138,7 +138,7 @@ static void run_large(kit *k, const void *arg)
 /* Ranges outside a buffer are refused when they are submitted. */
 static void run_bad_ranges(kit *k, const void *arg)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     uint32_t type = kit_visible_type(p);
     clv_plugin_buffer *a = kit_buffer(p, type, 64),
                       *b = kit_buffer(p, type, 32);

@@ -5,7 +5,7 @@
  * are made of.
  */
 #include "ops.h"
-#include "../reference/element.h"
+#include "../work/element.h"
 
 #include <string.h>
 
@@ -111,10 +111,6 @@ const int64_t kit_blocks[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33};
 const uint32_t kit_n_tails = KIT_COUNT(kit_tails);
 const uint32_t kit_n_every = KIT_COUNT(kit_every);
 const uint32_t kit_n_blocks = KIT_COUNT(kit_blocks);
-
-const uint32_t kit_reals[] = {CLV_DTYPE_F32, CLV_DTYPE_F16, CLV_DTYPE_BF16,
-                              CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0};
-const uint32_t kit_n_reals = KIT_COUNT(kit_reals);
 
 void kit_add_forms(kit_list *list, const kit_spec *base)
 {

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "../work/element.h"
 #include "../reference/judge.h"
 
 #define KIT_COUNT(list) (uint32_t)(sizeof(list) / sizeof(list)[0])
@@ -32,16 +33,11 @@ void kit_add_series(kit_list *list, const char *what, const kit_spec *base,
  * numbers of blocks. */
 extern const int64_t kit_tails[], kit_every[], kit_blocks[];
 extern const uint32_t kit_n_tails, kit_n_every, kit_n_blocks;
-/* Dtypes of real numbers that need no scales of their own. */
-extern const uint32_t kit_reals[];
-extern const uint32_t kit_n_reals;
-
-/* Every dtype and scheme of a weight. */
+/* A dtype and scheme of a weight. False past the last. */
 typedef struct kit_weight {
     uint32_t dtype, quant, group; /* clv_quant */
 } kit_weight;
-extern const kit_weight kit_weights[];
-extern const uint32_t kit_n_weights;
+bool kit_weight_at(uint32_t i, kit_weight *out);
 
 void kit_list_matmul(kit_list *list);    /* ops_matmul.c */
 void kit_list_experts(kit_list *list);   /* ops_experts.c */

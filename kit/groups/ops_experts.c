@@ -1,5 +1,5 @@
 /* TOP_K and MATMUL_EXPERTS. */
-#include "../reference/element.h"
+#include "../work/element.h"
 #include "ops.h"
 
 static void list_top_k(kit_list *list)
@@ -54,9 +54,9 @@ static void list_shapes(kit_list *list, kit_spec s)
 void kit_list_experts(kit_list *list)
 {
     list_top_k(list);
-    for (uint32_t i = 0; i < kit_n_reals; i++) {
+    for (uint32_t i = 0; i < kit_n_reals(); i++) {
         kit_spec s = {.op = CLV_OP_MATMUL_EXPERTS,
-                      .dtype = kit_reals[i],
+                      .dtype = kit_real(i),
                       .n = 5,
                       .in = 64,
                       .out = 24,

@@ -63,11 +63,6 @@ static layer build_layer(kit_graph *g, uint32_t weights, int64_t n)
     return l;
 }
 
-static const uint32_t weights[] = {CLV_DTYPE_F32, CLV_DTYPE_F16, CLV_DTYPE_BF16,
-                                   CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0};
-static const char *const weight_names[] = {"f32", "f16", "bf16", "q8_0",
-                                           "q4_0"};
-
 /* At the first of some lengths that the device takes. */
 static void judge_layer(kit *k, uint32_t dtype, uint32_t flags)
 {
@@ -134,7 +129,7 @@ static void check_range(kit *k, kit_program *p)
 static void run_bucket(kit *k, const void *arg)
 {
     static const int64_t values[] = {70, 1, 33, 5, 64, 70};
-    const kit_plugin *s = kit_subject(k);
+    const kit_plugin *s = kit_under_test(k);
     char reason[KIT_TEXT_SIZE];
     clv_op_caps caps[KIT_MAX_NODES];
     clv_plugin_timeline *tl = NULL;
@@ -322,19 +317,25 @@ static void run_order(kit *k, const void *arg)
 
 void kit_list_graphs(kit_list *list)
 {
-    for (uint32_t i = 0; i < sizeof weights / sizeof *weights; i++) {
-        kit_add(list, KIT_PER_DEVICE, 0, run_layer, &weights[i],
-                "graph.layer.%s", weight_names[i]);
+    enum { MAX_BLOCK = 32 }; /* every row of a weight is a multiple of it */
+    static uint32_t weights[CLV_DTYPE_COUNT];
+    for (uint32_t i = 0; (weights[i] = kit_real(i)); i++) {
+        const uint32_t *dtype = &weights[i];
+        const char *name = kit_dtype_name(*dtype);
+        if (MAX_BLOCK % kit_block_length(*dtype))
+            continue;
+        kit_add(list, KIT_PER_DEVICE, 0, run_layer, dtype, "graph.layer.%s",
+                name);
         kit_add(list, KIT_PER_DEVICE, KIT_NEEDS_IMPORT, run_imported_layer,
-                &weights[i], "graph.layer_imported.%s", weight_names[i]);
-        kit_add(list, KIT_PER_DEVICE, 0, run_bucket, &weights[i],
-                "graph.bucket.%s", weight_names[i]);
-        kit_add(list, KIT_PER_DEVICE, 0, run_feed_forward, &weights[i],
-                "graph.feed_forward.%s", weight_names[i]);
-        kit_add(list, KIT_PER_DEVICE, 0, run_ends, &weights[i], "graph.ends.%s",
-                weight_names[i]);
-        kit_add(list, KIT_PER_DEVICE, 0, run_changed, &weights[i],
-                "graph.changed.%s", weight_names[i]);
+                dtype, "graph.layer_imported.%s", name);
+        kit_add(list, KIT_PER_DEVICE, 0, run_bucket, dtype, "graph.bucket.%s",
+                name);
+        kit_add(list, KIT_PER_DEVICE, 0, run_feed_forward, dtype,
+                "graph.feed_forward.%s", name);
+        kit_add(list, KIT_PER_DEVICE, 0, run_ends, dtype, "graph.ends.%s",
+                name);
+        kit_add(list, KIT_PER_DEVICE, 0, run_changed, dtype, "graph.changed.%s",
+                name);
     }
     static const uint32_t orders[] = {TWO_READERS,     LATE_OPERAND, STATE_SET,
                                       STATE_SET_TWICE, STATE_READ,   ONE_ROW};

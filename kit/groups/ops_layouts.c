@@ -3,7 +3,7 @@
  * and attention reads both, as they are and stored as weights. What is set
  * must be the same, what attention makes of it right, and padding zeros.
  */
-#include "../reference/element.h"
+#include "../work/element.h"
 #include "../reference/forecast.h"
 #include "ops.h"
 

@@ -2,7 +2,7 @@
  * What a device states as its limits: at every bound it must run and be right;
  * one past it may refuse, or be right all the same.
  */
-#include "../reference/element.h"
+#include "../work/element.h"
 #include "../work/fit.h"
 #include "ops.h"
 
@@ -207,7 +207,7 @@ static void run_misaligned(kit *k, kit_graph *g, uint64_t delta)
 {
     kit_program p;
     clv_subgraph view;
-    const kit_plugin *s = kit_subject(k);
+    const kit_plugin *s = kit_under_test(k);
     kit_program_make(g, 0, true, &p);
     for (uint32_t i = 0; i < g->n_tensors; i++)
         p.leads[i] += delta;

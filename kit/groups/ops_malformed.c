@@ -308,7 +308,7 @@ static void refuse(kit *k, const kit_spec *spec,
                    const char *name)
 {
     clv_op_caps caps[KIT_MAX_NODES];
-    const kit_plugin *s = kit_subject(k);
+    const kit_plugin *s = kit_under_test(k);
     clv_plugin_program *handle = NULL;
     kit_program p;
     kit_graph g;

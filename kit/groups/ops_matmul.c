@@ -1,16 +1,11 @@
 /* Products: weights of every dtype and scheme. */
-#include "../reference/element.h"
+#include "../work/element.h"
 #include "../work/shapes.h"
 #include "ops.h"
 
 #include <string.h>
 
-const kit_weight kit_weights[] = {
-    {CLV_DTYPE_F32, 0, 0},
-    {CLV_DTYPE_F16, 0, 0},
-    {CLV_DTYPE_BF16, 0, 0},
-    {CLV_DTYPE_Q8_0, 0, 0},
-    {CLV_DTYPE_Q4_0, 0, 0},
+static const kit_weight scaled[] = {
     {CLV_DTYPE_I8, CLV_QUANT_PER_TENSOR, 0},
     {CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL, 0},
     {CLV_DTYPE_I8, CLV_QUANT_PER_GROUP, 32},
@@ -20,7 +15,15 @@ const kit_weight kit_weights[] = {
     {CLV_DTYPE_I8, CLV_QUANT_PER_GROUP, 48}, /* no whole blocks of x */
     {CLV_DTYPE_I4, CLV_QUANT_PER_GROUP, 128},
 };
-const uint32_t kit_n_weights = KIT_COUNT(kit_weights);
+
+bool kit_weight_at(uint32_t i, kit_weight *out)
+{
+    const uint32_t n = kit_n_reals();
+    if (i >= n + KIT_COUNT(scaled))
+        return false;
+    *out = i < n ? (kit_weight){kit_real(i), 0, 0} : scaled[i - n];
+    return true;
+}
 
 static void list_matmul_shapes(kit_list *list, kit_spec s)
 {
@@ -73,11 +76,12 @@ static void list_models(kit_list *list, kit_spec s)
 
 void kit_list_matmul(kit_list *list)
 {
-    for (uint32_t i = 0; i < kit_n_weights; i++) {
+    kit_weight w;
+    for (uint32_t i = 0; kit_weight_at(i, &w); i++) {
         kit_spec s = {.op = CLV_OP_MATMUL,
-                      .dtype = kit_weights[i].dtype,
-                      .quant = kit_weights[i].quant,
-                      .group = kit_weights[i].group,
+                      .dtype = w.dtype,
+                      .quant = w.quant,
+                      .group = w.group,
                       .n = 5,
                       .in = 96,
                       .out = 40};

@@ -2,7 +2,7 @@
  * Properties: whatever legal node or chain of nodes the device is asked about,
  * a yes runs and is right, a no has a reason.
  */
-#include "../reference/element.h"
+#include "../work/element.h"
 #include "ops.h"
 
 #include <math.h>
@@ -43,9 +43,13 @@ static int64_t size(kit *k)
 
 static void random_dtypes(kit *k, kit_spec *s)
 {
-    s->dtype = kit_reals[below(k, kit_n_reals)];
+    s->dtype = kit_real((uint32_t)below(k, kit_n_reals()));
     if (s->op == CLV_OP_CONVERT)
-        s->to = kit_reals[below(k, kit_n_reals)];
+        s->to = kit_real((uint32_t)below(k, kit_n_reals()));
+    if (s->op == CLV_OP_CONVERT && !clv_format_of(s->to)->encode)
+        s->to = s->dtype;
+    if (s->op == CLV_OP_SET_ROWS && !clv_format_of(s->dtype)->encode)
+        s->dtype = CLV_DTYPE_F16;
     if (s->op == CLV_OP_ATTENTION && one_in(k, 2))
         s->dtype = CLV_DTYPE_F32 + (uint32_t)below(k, 2);
     if (s->op == CLV_OP_TOP_K)
@@ -186,8 +190,10 @@ static void advance(chain *s, uint32_t y, int64_t c)
 static void add_product(chain *s, bool last)
 {
     kit *k = s->g.k;
-    uint32_t dtype =
-        s->c % 32 ? kit_reals[below(k, 3)] : kit_reals[below(k, 5)];
+    uint32_t n = 0; /* blocks follow the floats, smaller ones first */
+    while (kit_real(n) && s->c % kit_block_length(kit_real(n)) == 0)
+        n++;
+    uint32_t dtype = kit_real((uint32_t)below(k, n));
     int64_t out = size(k);
     uint32_t w = kit_add_tensor(&s->g, dtype, CLV_USAGE_WEIGHT, out, s->c, 0);
     uint32_t bias = one_in(k, 2) ? vector(s, out) : CLV_NO_TENSOR;

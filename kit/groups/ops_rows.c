@@ -5,13 +5,15 @@ static void list_moves(kit_list *list)
 {
     static const uint32_t ops[] = {CLV_OP_GET_ROWS, CLV_OP_SET_ROWS};
     for (uint32_t o = 0; o < KIT_COUNT(ops); o++)
-        for (uint32_t d = 0; d < kit_n_reals; d++) {
+        for (uint32_t d = 0; d < kit_n_reals(); d++) {
             kit_spec s = {.op = ops[o],
-                          .dtype = kit_reals[d],
+                          .dtype = kit_real(d),
                           .n = 9,
                           .in = 64,
                           .out = 12};
             int64_t unit = kit_spec_unit(&s);
+            if (ops[o] == CLV_OP_SET_ROWS && !clv_format_of(s.dtype)->encode)
+                continue;
             kit_add_forms(list, &s);
             for (s.in = 32; s.in < 20000; s.in = s.in * 5 + 32) {
                 s.pad = d % 2;
@@ -30,11 +32,12 @@ static void list_moves(kit_list *list)
 /* Tables of integers with scales. */
 static void list_scaled_tables(kit_list *list)
 {
-    for (uint32_t i = 0; i < kit_n_weights; i++) {
+    kit_weight w;
+    for (uint32_t i = 0; kit_weight_at(i, &w); i++) {
         kit_spec s = {.op = CLV_OP_GET_ROWS,
-                      .dtype = kit_weights[i].dtype,
-                      .quant = kit_weights[i].quant,
-                      .group = kit_weights[i].group,
+                      .dtype = w.dtype,
+                      .quant = w.quant,
+                      .group = w.group,
                       .n = 9,
                       .in = 384, /* whole groups of every scheme */
                       .out = 12};
@@ -89,14 +92,16 @@ static void run_transposed(kit *k, const void *arg)
 
 static void list_convert(kit_list *list)
 {
-    for (uint32_t a = 0; a < kit_n_reals; a++)
-        for (uint32_t b = 0; b < kit_n_reals; b++) {
+    for (uint32_t a = 0; a < kit_n_reals(); a++)
+        for (uint32_t b = 0; b < kit_n_reals(); b++) {
             kit_spec s = {.op = CLV_OP_CONVERT,
-                          .dtype = kit_reals[a],
-                          .to = kit_reals[b],
+                          .dtype = kit_real(a),
+                          .to = kit_real(b),
                           .n = 4,
                           .in = 96};
             int64_t unit = kit_spec_unit(&s);
+            if (a != b && !clv_format_of(s.to)->encode)
+                continue;
             if (a == 0 || b == 0)
                 kit_add_forms(list, &s);
             s.n = 3;

@@ -10,7 +10,7 @@ bool programs_open(kit *k, uint32_t flags, programs_bench *b)
 {
     char reason[KIT_TEXT_SIZE];
     b->k = k;
-    b->p = kit_subject(k);
+    b->p = kit_under_test(k);
     if (!kit_any_graph(k, b->p, &b->g, flags, &b->output, reason)) {
         kit_skip(k, "%s", reason);
         return false;
@@ -221,7 +221,7 @@ static void run_bucket(kit *k, const void *arg)
 
 static void run_static(kit *k, const void *arg)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     programs_bench b;
     (void)arg;
     if (!(p->info.flags & CLV_DEVICE_STATIC_SHAPES)) {
@@ -347,7 +347,7 @@ static void run_info(kit *k, const void *arg)
 
 static void run_max(kit *k, const void *arg)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     uint32_t most = p->info.max_programs;
     programs_bench b;
     (void)arg;

@@ -196,7 +196,7 @@ static void run_in_flight(kit *k, const void *arg)
 {
     flights f;
     (void)arg;
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     if (p->info.queue_depth && p->info.queue_depth <= N_BUFS * ROOMS) {
         kit_skip(k, "the queue holds fewer than %d submits",
                  N_BUFS * ROOMS + 1);

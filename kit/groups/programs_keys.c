@@ -32,7 +32,7 @@ static void run_key(kit *k, const void *arg)
 {
     keyed s;
     uint8_t key[32], other[32];
-    uint32_t flags = kit_subject(k)->info.flags & CLV_DEVICE_STATIC_SHAPES
+    uint32_t flags = kit_under_test(k)->info.flags & CLV_DEVICE_STATIC_SHAPES
                          ? 0
                          : KIT_ANY_SYMBOL;
     (void)arg;

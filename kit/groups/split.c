@@ -5,7 +5,7 @@
  * must be the whole's.
  */
 #include "split.h"
-#include "../reference/element.h"
+#include "../work/element.h"
 #include "../reference/reference.h"
 #include "../work/fit.h"
 

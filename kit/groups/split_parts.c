@@ -1,4 +1,4 @@
-#include "../reference/element.h"
+#include "../work/element.h"
 #include "split.h"
 
 /* ------------------------------------------------------------------------ */

@@ -5,7 +5,7 @@
 
 static void run_values(kit *k, const void *arg)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     const clv_plugin_api *api = &p->api;
     (void)arg;
     clv_plugin_timeline *tl = kit_timeline(p, 5);
@@ -28,7 +28,7 @@ static void run_values(kit *k, const void *arg)
 
 static void run_backwards(kit *k, const void *arg)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     clv_plugin_timeline *tl = kit_timeline(p, 9), *bad = NULL;
     static const uint64_t values[] = {
         9, 8, 0, CLV_FLAG_FAILED, CLV_FLAG_FAILED | 10, UINT64_MAX};
@@ -61,7 +61,7 @@ static void run_timeout(kit *k, const void *arg)
                  {0, 30 * KIT_MS},
                  {2 * KIT_MS, 20 * KIT_MS},
                  {UINT64_MAX, 10 * KIT_MS}};
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     clv_plugin_timeline *tl = kit_timeline(p, 0);
     uint64_t latest = 0;
     (void)arg;
@@ -95,7 +95,7 @@ static void run_timeout(kit *k, const void *arg)
 
 static void run_failure_sticks(kit *k, const void *arg)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     const clv_plugin_api *api = &p->api;
     clv_plugin_timeline *tl = kit_timeline(p, 3);
     (void)arg;
@@ -165,7 +165,7 @@ enum { WAITERS = 4 };
 static void run_wake(kit *k, const void *arg)
 {
     bool fails = arg != NULL;
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     clv_plugin_timeline *tl = kit_timeline(p, 0);
     waiter w[WAITERS];
     kit_thread threads[WAITERS];
@@ -227,7 +227,7 @@ static void read_main(kit *k, void *ctx)
 
 static void run_flag_order(kit *k, const void *arg)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     clv_plugin_timeline *tl = kit_timeline(p, 0);
     uint32_t data[STEPS + 1] = {0};
     flag_reader reader = {kit_query(p, tl).flag, data};
@@ -247,7 +247,7 @@ static void run_flag_order(kit *k, const void *arg)
 static void run_flag_lines(kit *k, const void *arg)
 {
     enum { N = 64 };
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     clv_plugin_timeline *tl[N];
     const uint64_t *flags[N];
     (void)arg;
@@ -290,7 +290,7 @@ static void echo_main(kit *k, void *ctx)
 static void run_latency(kit *k, const void *arg)
 {
     enum { ROUNDS = 400 };
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     uint64_t times[ROUNDS];
     kit_thread thread;
     (void)arg;

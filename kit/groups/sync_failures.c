@@ -48,7 +48,7 @@ static void run_failure_propagates(kit *k, const void *arg)
 static void run_failure_under_way(kit *k, const void *arg)
 {
     enum { FILLS = 8 };
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     clv_plugin_timeline *first = kit_timeline(p, 0), *next = kit_timeline(p, 0);
     clv_command fill = kit_long_fill(p);
     clv_timeline_point points[] = {kit_point(first, 1), kit_point(next, 1)};
@@ -85,7 +85,7 @@ static void run_failure_under_way(kit *k, const void *arg)
 static void run_failure_in_line(kit *k, const void *arg)
 {
     enum { SLOW = 12, FAILING = 8 };
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     (void)arg;
     if (p->info.queue_depth && p->info.queue_depth < SLOW + FAILING) {
         kit_skip(k, "the queue holds fewer than %d submits", SLOW + FAILING);
@@ -122,7 +122,7 @@ static void run_failure_in_line(kit *k, const void *arg)
 static void run_foreign(kit *k, const void *arg)
 {
     static _Alignas(64) uint64_t word;
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     (void)arg;
     if (!(p->info.flags & CLV_DEVICE_FLAG_WAIT)) {
         kit_skip(k, "the device does not wait on flag words");

@@ -20,7 +20,7 @@ void sync_note_times(kit *k, const char *what, uint64_t *times, uint32_t n)
 
 sync_bench sync_bench_open(kit *k)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     uint32_t type = kit_visible_type(p), zero = 0;
     sync_bench b = {p, type, kit_buffer(p, type, 4), kit_timeline(p, 0),
                     kit_timeline(p, 0)};
@@ -89,7 +89,7 @@ static void open_gate(kit *k, void *ctx)
 
 static void run_no_block(kit *k, const void *arg)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     clv_plugin_timeline *gate = kit_timeline(p, 0), *done = kit_timeline(p, 0);
     late_signal s = {.p = p, .gate = gate};
     uint32_t depth = p->info.queue_depth;
@@ -149,7 +149,7 @@ static void run_in_order(kit *k, const void *arg)
 /* queue_depth submits are taken; the next is refused and harms nothing. */
 static void run_depth(kit *k, const void *arg)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     uint32_t depth = p->info.queue_depth;
     (void)arg;
     if (!depth || depth > 4096) {
@@ -188,7 +188,7 @@ static void run_depth(kit *k, const void *arg)
 static void run_chain(kit *k, const void *arg)
 {
     enum { STEPS = 200 };
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     clv_plugin_timeline *tl[2] = {kit_timeline(p, 0), kit_timeline(p, 0)};
     uint32_t depth = p->info.queue_depth;
     (void)arg;
@@ -230,7 +230,7 @@ static void partner_main(kit *k, void *ctx)
 static void run_ping_pong(kit *k, const void *arg)
 {
     enum { ROUNDS = 300 };
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     uint64_t times[ROUNDS];
     kit_thread thread;
     (void)arg;
@@ -285,7 +285,7 @@ static void run_flag_data(kit *k, const void *arg)
  * go of it; and while work that will signal it waits. */
 static void run_early_destroy(kit *k, const void *arg)
 {
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     (void)arg;
     for (int i = 0; i < 500; i++) {
         clv_plugin_timeline *tl = kit_timeline(p, 0);

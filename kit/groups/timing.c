@@ -75,7 +75,7 @@ static void drain(kit_plugin *p)
 static void run_calibrate(kit *k, const void *arg)
 {
     enum { ROUNDS = 20 };
-    kit_plugin *p = kit_subject(k);
+    kit_plugin *p = kit_under_test(k);
     clv_calibration first = {0}, last = {0};
     double worst = 0;
     uint64_t error = 0;
@@ -135,7 +135,7 @@ static bool timed_open(kit *k, timed *t)
     char reason[KIT_TEXT_SIZE];
     uint32_t output;
     memset(t, 0, sizeof *t);
-    t->p = kit_subject(k);
+    t->p = kit_under_test(k);
     if (!kit_any_graph(k, t->p, &t->g, KIT_ANY_NODES, &output, reason) &&
         !kit_any_graph(k, t->p, &t->g, 0, &output, reason)) {
         kit_skip(k, "%s", reason);
@@ -223,7 +223,7 @@ static void run_bracket(kit *k, const void *arg)
     clv_trace_record records[RECORDS];
     timed t;
     (void)arg;
-    if (is_virtual(kit_subject(k))) {
+    if (is_virtual(kit_under_test(k))) {
         kit_skip(k, "the device's clock is virtual");
         return;
     }

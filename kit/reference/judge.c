@@ -1,6 +1,6 @@
 #include "judge.h"
 #include "../work/fit.h"
-#include "element.h"
+#include "../work/element.h"
 #include "forecast.h"
 #include "reference.h"
 
@@ -92,11 +92,11 @@ static void check_refusal(kit_graph *g, const kit_judgement *judgement)
     kit_program_make(g, 0, true, &p);
     view = kit_subgraph(g);
     clv_compile compile = kit_program_compile_info(&p, &view);
-    const kit_plugin *subject = kit_subject(g->k);
-    kit_expect(
-        g->k, subject->api.program_compile(subject->dev, &compile, &handle),
-        CLV_ERR_UNSUPPORTED, "program_compile of what op_caps refuses (%s)",
-        judgement->reason);
+    const kit_plugin *plugin = kit_under_test(g->k);
+    kit_expect(g->k, plugin->api.program_compile(plugin->dev, &compile, &handle),
+               CLV_ERR_UNSUPPORTED,
+               "program_compile of what op_caps refuses (%s)",
+               judgement->reason);
     KIT_CHECK(g->k, !handle, "program_compile failed and gave a program");
     kit_program_free(&p);
 }

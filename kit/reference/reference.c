@@ -1,3 +1,4 @@
+#include "../work/element.h"
 #include "rules.h"
 
 #include <float.h>
@@ -72,11 +73,13 @@ kit_values kit_read(const kit_graph *g, uint32_t tensor)
     kit_values out =
         kit_rule_values(g, kit_rows(g, tensor), kit_columns(g, tensor));
     const bool scaled = g->descs[tensor].quant != CLV_QUANT_NONE;
-    for (int64_t i = 0; i < out.rows; i++)
+    for (int64_t i = 0; i < out.rows; i++) {
+        kit_alive(g->k);
         for (int64_t j = 0; j < out.columns; j++)
             out.v[i * out.columns + j] =
                 kit_get(g, tensor, i, j) *
                 (scaled ? scale_of(g, tensor, i, j) : 1);
+    }
     return out;
 }
 
@@ -110,22 +113,10 @@ static void get_rows(work *w)
  * magnitude of its block. */
 static double store_slack(uint32_t dtype, double value, double top)
 {
-    switch (dtype) {
-    case CLV_DTYPE_F16:
-        return fabs(value) * 0x1p-11 + 0x1p-25;
-    case CLV_DTYPE_BF16:
-        return fabs(value) * 0x1p-8;
-    case CLV_DTYPE_Q8_0: /* half a step, and the scale's own rounding */
-        return top / 127 * 0.5 + top * 0x1p-10 + 0x1p-19;
-    case CLV_DTYPE_Q4_0: /* a whole step at the short end of the range */
-        return top / 8 * 1.01 + top * 0x1p-10 + 0x1p-22;
-    }
-    return 0;
-}
-
-static bool is_block(uint32_t dtype)
-{
-    return dtype == CLV_DTYPE_Q8_0 || dtype == CLV_DTYPE_Q4_0;
+    const clv_format *f = clv_format_of(dtype);
+    if (f->format_class == CLV_FORMAT_BLOCK) /* and the scale's own rounding */
+        return top * f->error + top * 0x1p-10 + f->largest / 65504 * 0x1p-25;
+    return fabs(value) * f->error + (dtype == CLV_DTYPE_F16 ? 0x1p-25 : 0);
 }
 
 /* Row `from` of src, stored as row `to` of the result. */
@@ -133,10 +124,11 @@ static void store_row(work *w, const kit_values *src, int64_t from, int64_t to,
                       uint32_t dtype)
 {
     const double *x = src->v + from * src->columns;
+    const int64_t block = kit_block_length(dtype);
     for (int64_t j = 0; j < src->columns; j++) {
         double top = 0, value = x[j];
-        for (int64_t l = j / 32 * 32;
-             is_block(dtype) && l < src->columns && l < j / 32 * 32 + 32; l++)
+        for (int64_t l = j / block * block;
+             l < src->columns && l < j / block * block + block; l++)
             top = fmax(top, fabs(x[l]));
         if (dtype == CLV_DTYPE_F16 && fabs(value) >= 65520)
             value = copysign(INFINITY, value);
@@ -185,6 +177,7 @@ static void matmul(work *w)
         for (int64_t j = 0; j < weight->rows; j++) {
             const double *a = x->v + i * x->columns;
             const double *b = weight->v + j * weight->columns;
+            kit_alive(w->g->k);
             double sum = w->has[2] ? w->in[2].v[j] : 0, square = sum * sum;
             for (int64_t l = 0; l < x->columns; l++) {
                 sum += a[l] * b[l];

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../run/batch.h"
-#include "../run/survey.h"
+#include "../run/device_query.h"
 
 #define KIT_FULL_NAME_SIZE (KIT_LABEL_SIZE + KIT_NAME_SIZE)
 
@@ -26,7 +26,7 @@ typedef struct kit_report {
     kit_format format;
     bool verbose, quiet;
     const char *path; /* of the plugin */
-    const kit_survey *survey;
+    const kit_query *query;
     kit_result *results;
     uint32_t n, size;
     uint64_t begin_ns;

@@ -33,7 +33,7 @@ static void run_cases(kit *k, void *ctx)
     if (b->end_name) {
         kit_child_begin(k, b->n_items, b->end_name);
         if (b->device != KIT_NO_DEVICE)
-            kit_subject(k);
+            kit_under_test(k);
         kit_child_end(k);
     }
 }
@@ -95,6 +95,8 @@ static void on_record(void *ctx, const kit_record *record)
     case KIT_RECORD_DATA:
         if (b->on_data)
             b->on_data(b->ctx, record);
+        break;
+    case KIT_RECORD_ALIVE:
         break;
     }
 }

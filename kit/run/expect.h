@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "../kit.h"
+#include "../plugin/kit.h"
 
 typedef enum kit_expectation_kind {
     KIT_EXCLUDE = 1,

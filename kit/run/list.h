@@ -1,7 +1,7 @@
 /* The cases of all groups. */
 #pragma once
 
-#include "../kit.h"
+#include "../plugin/kit.h"
 
 /* In the order they run. */
 extern const kit_group *const kit_groups[];

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "child.h"
+#include "../plugin/child.h"
 
 typedef struct kit_work {
     const kit_config *config;

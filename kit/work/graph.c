@@ -1,5 +1,5 @@
 #include "graph.h"
-#include "../reference/element.h"
+#include "element.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 void kit_graph_init(kit *k, kit_graph *g)
 {
-    kit_graph_init_on(k, kit_subject(k), g);
+    kit_graph_init_on(k, kit_under_test(k), g);
 }
 
 void kit_graph_init_on(kit *k, kit_plugin *plugin, kit_graph *g)
@@ -47,9 +47,11 @@ static void fill(kit_graph *g, uint32_t index)
     int64_t block = kit_block_size(d->dtype);
     bool written =
         d->usage == CLV_USAGE_OUTPUT || d->usage == CLV_USAGE_TRANSIENT;
-    memset(t->data, PAD_BYTE, t->size);
     for (int64_t i = 0; i < t->rows; i++) {
         uint8_t *row = t->data + i * t->stride;
+        kit_alive(g->k);
+        memset(row, PAD_BYTE,
+               (size_t)(i + 1 < t->rows ? t->stride : t->data + t->size - row));
         if (written)
             memset(row, UNWRITTEN_BYTE, (size_t)t->row);
         else

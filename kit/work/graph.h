@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "../run/subject.h"
+#include "../plugin/under_test.h"
 
 #include <cleave/plugin_op.h>
 
@@ -34,7 +34,7 @@ typedef struct kit_graph {
     uint32_t n_tensors, n_nodes, n_symbols;
 } kit_graph;
 
-void kit_graph_init(kit *k, kit_graph *g); /* runs on kit_subject() */
+void kit_graph_init(kit *k, kit_graph *g); /* runs on kit_under_test() */
 void kit_graph_init_on(kit *k, kit_plugin *plugin, kit_graph *g);
 void kit_graph_free(kit_graph *g);
 

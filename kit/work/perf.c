@@ -4,8 +4,8 @@
  * takes is the median of the batches, or of the device's own records.
  */
 #include "perf.h"
-#include "../reference/element.h"
-#include "../run/child.h"
+#include "element.h"
+#include "../plugin/child.h"
 #include "fit.h"
 #include "shapes.h"
 
@@ -174,7 +174,7 @@ typedef struct bench {
 
 static void submit(bench *b, uint64_t correlation)
 {
-    const kit_plugin *s = kit_subject(b->p->k);
+    const kit_plugin *s = kit_under_test(b->p->k);
     clv_command command = kit_program_command(&b->program);
     clv_timeline_point done = {.timeline = b->tl, .value = ++b->value};
     clv_submit submit = CLV_INIT(clv_submit, CLV_STRUCT_SUBMIT);
@@ -190,7 +190,7 @@ static void submit(bench *b, uint64_t correlation)
 /* Moves the device's records out; times of whole commands become samples. */
 static void read_trace(bench *b)
 {
-    const kit_plugin *s = kit_subject(b->p->k);
+    const kit_plugin *s = kit_under_test(b->p->k);
     clv_trace_record records[32];
     uint32_t count = COUNT(records);
     while (b->tick_ns > 0 && count == COUNT(records)) {
@@ -239,7 +239,7 @@ static double median(double *samples, uint32_t n)
 
 static uint32_t batch_size(const bench *b, double run_ns)
 {
-    uint32_t depth = kit_subject(b->p->k)->info.queue_depth;
+    uint32_t depth = kit_under_test(b->p->k)->info.queue_depth;
     double n = run_ns > 0 ? BATCH_NS / run_ns : MAX_BATCH;
     uint32_t most = depth && depth < MAX_BATCH ? depth : MAX_BATCH;
     return n < 1 ? 1 : n > most ? most : (uint32_t)n;
@@ -247,7 +247,7 @@ static uint32_t batch_size(const bench *b, double run_ns)
 
 static void use_device_clock(bench *b)
 {
-    const kit_plugin *s = kit_subject(b->p->k);
+    const kit_plugin *s = kit_under_test(b->p->k);
     clv_calibration c = CLV_INIT(clv_calibration, CLV_STRUCT_CALIBRATION);
     if (s->api.trace_read && s->api.calibrate &&
         s->api.calibrate(s->dev, &c) == CLV_OK)
@@ -311,7 +311,7 @@ static void measure_entry(perf *p, entry *e)
     kit_graph g;
     p->k->begin_ns = kit_now(); /* the time limit is a shape's */
     if (fit(p, &e->spec)) {
-        const kit_plugin *s = kit_subject(p->k);
+        const kit_plugin *s = kit_under_test(p->k);
         memset(&b, 0, sizeof b);
         b.p = p;
         kit_graph_init(p->k, &g);

@@ -1,7 +1,7 @@
 /* Measuring a device: --perf. */
 #pragma once
 
-#include "../kit.h"
+#include "../plugin/kit.h"
 
 /* One measurement. */
 typedef struct kit_perf_row {
@@ -27,6 +27,6 @@ typedef struct kit_perf_options {
 } kit_perf_options;
 
 /* The body of a case; arg: kit_perf_options. Measures the ops of k's device
- * (kit_subject()) and tells each row as it is known. What the device does not
- * take is told with no runs. */
+ * (kit_under_test()) and tells each row as it is known. What the device does
+ * not take is told with no runs. */
 void kit_perf_run(kit *k, const void *arg);

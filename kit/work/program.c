@@ -2,8 +2,8 @@
  * Graphs in the device's memory: every tensor that is not a view has a buffer,
  * between sentinels. How bytes get there and back is in program_memory.c.
  */
-#include "../reference/element.h"
-#include "../run/child.h"
+#include "element.h"
+#include "../plugin/child.h"
 #include "work.h"
 
 #include <inttypes.h>
@@ -237,13 +237,13 @@ clv_status kit_submit(kit *k, const clv_command *commands, uint32_t n,
 {
     clv_timeline_point before = kit_point(wait, wait_value),
                        after = kit_point(signal, signal_value);
-    return kit_try_submit(kit_subject(k), commands, n, wait ? &before : NULL,
+    return kit_try_submit(kit_under_test(k), commands, n, wait ? &before : NULL,
                           signal ? &after : NULL, 0);
 }
 
 clv_status kit_wait(kit *k, clv_plugin_timeline *tl, uint64_t value)
 {
-    return kit_wait_for(kit_subject(k), tl, value, kit_time_left(k));
+    return kit_wait_for(kit_under_test(k), tl, value, kit_time_left(k));
 }
 
 static void run_once(kit_program *p)
@@ -273,6 +273,7 @@ static void run_once(kit_program *p)
 
 static uint8_t *copy_of(kit *k, const kit_tensor *t)
 {
+    kit_alive(k);
     uint8_t *copy = malloc(t->size + 1);
     if (!copy)
         kit_fail(k, "the kit has no memory for %" PRIu64 " bytes", t->size);

@@ -2,8 +2,8 @@
  * Images of tensors to the device and back, by the host's mapping or by copies
  * through memory that has one; and what a run may not write is compared.
  */
-#include "../reference/element.h"
-#include "../run/child.h"
+#include "element.h"
+#include "../plugin/child.h"
 #include "work.h"
 
 #include <inttypes.h>
@@ -173,6 +173,7 @@ void kit_program_upload(kit_program *p)
     for (uint32_t i = 0; i < p->g->n_tensors; i++) {
         if (!p->buffers[i])
             continue;
+        kit_alive(p->g->k);
         memcpy(p->before[i] + p->leads[i], p->g->tensors[i].data,
                p->g->tensors[i].size);
         move(p, i, p->before[i], TO_DEVICE);
@@ -184,6 +185,7 @@ void kit_program_download(kit_program *p)
     for (uint32_t i = 0; i < p->g->n_tensors; i++) {
         if (!p->buffers[i])
             continue;
+        kit_alive(p->g->k);
         uint8_t *now = malloc(p->sizes[i]);
         if (!now)
             kit_fail(p->g->k, "the kit has no memory for %" PRIu64 " bytes",

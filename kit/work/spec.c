@@ -1,5 +1,5 @@
 #include "spec.h"
-#include "../reference/element.h"
+#include "element.h"
 
 #include <math.h>
 #include <stdarg.h>

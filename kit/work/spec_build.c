@@ -1,4 +1,4 @@
-#include "../reference/element.h"
+#include "element.h"
 #include "spec.h"
 
 #include <math.h>

@@ -23,6 +23,16 @@ void *llm_array_reserve(void *items, uint64_t *capacity, uint64_t need,
     return grown;
 }
 
+bool llm_array_grow(void *items, uint64_t *capacity, uint64_t n, size_t size)
+{
+    void *old, *grown;
+    memcpy(&old, items, sizeof old);
+    grown = llm_array_reserve(old, capacity, n + 1, size);
+    if (grown)
+        memcpy(items, &grown, sizeof grown);
+    return grown;
+}
+
 clv_status llm_bytes_append(llm_bytes *bytes, const char *data, uint64_t n)
 {
     char *items =
@@ -38,22 +48,11 @@ clv_status llm_bytes_append(llm_bytes *bytes, const char *data, uint64_t n)
 
 clv_status llm_ids_append(llm_ids *ids, int32_t id)
 {
-    int32_t *items = llm_array_reserve(ids->items, &ids->capacity, ids->n + 1,
-                                       sizeof *items);
-    if (!items)
-        return CLV_ERR_NO_MEMORY;
-    ids->items = items;
-    items[ids->n++] = id;
-    return CLV_OK;
+    return LLM_ARRAY_ADD(ids, id);
 }
 
 clv_status llm_spans_append(llm_spans *spans, uint64_t start, uint64_t end)
 {
-    llm_span *items = llm_array_reserve(spans->items, &spans->capacity,
-                                        spans->n + 1, sizeof *items);
-    if (!items)
-        return CLV_ERR_NO_MEMORY;
-    spans->items = items;
-    items[spans->n++] = (llm_span){(uint32_t)start, (uint32_t)(end - start)};
-    return CLV_OK;
+    const llm_span span = {(uint32_t)start, (uint32_t)(end - start)};
+    return LLM_ARRAY_ADD(spans, span);
 }

@@ -1,6 +1,6 @@
 /*
- * A small pseudo-random generator (xoshiro256++): the same numbers on every
- * machine for a seed. Not for secrets.
+ * A small pseudo-random generator (xoshiro256++). A seed gives the same numbers
+ * on every machine. Not for secrets.
  */
 #pragma once
 

@@ -23,6 +23,11 @@ bool llm_str_equal(llm_str a, llm_str b)
     return a.size == b.size && compare(a, b) == 0;
 }
 
+bool llm_text_is(const char *text, const char *other)
+{
+    return text && strcmp(text, other) == 0;
+}
+
 clv_status llm_no_memory(const char *what)
 {
     return clv_error(CLV_ERR_NO_MEMORY, "no memory for %s", what);
@@ -50,6 +55,25 @@ llm_shown llm_str_show(llm_str s)
         shown.text[i] = s.data[i] >= ' ' && s.data[i] <= '~' ? s.data[i] : '?';
     memcpy(shown.text + n, cut ? "..." : "", cut ? 4 : 1);
     return shown;
+}
+
+llm_shown llm_shape_show(const int64_t *dims, uint32_t rank)
+{
+    llm_shown shown = {"["};
+    for (uint32_t i = 0; i < rank; i++) {
+        const size_t at = strlen(shown.text);
+        snprintf(shown.text + at, sizeof shown.text - at, "%s%lld",
+                 i ? ", " : "", (long long)dims[i]);
+    }
+    const size_t at = strlen(shown.text);
+    snprintf(shown.text + at, sizeof shown.text - at, "]");
+    return shown;
+}
+
+void llm_list_add(char *list, size_t size, const char *name)
+{
+    const size_t n = strlen(list);
+    snprintf(list + n, size - n, "%s%s", n ? ", " : "", name);
 }
 
 static int compare_names(const void *a, const void *b)

@@ -2,13 +2,13 @@
 
 #include "../files/recode.h"
 #include "../models/rope.h"
-#include "../sources/source.h"
+#include "../sources/hf.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* One conversion under way. */
+/* A conversion in progress. */
 typedef struct conversion {
     const char *dir;
     llm_source *source;
@@ -49,7 +49,7 @@ static void write_hparams(llm_gguf_writer *w, const llm_hparams *h)
     }
 }
 
-/* What a matrix of the source becomes; dtype NONE asks the first one. */
+/* The dtype of the matrices in the file. NONE: that of the first one. */
 static uint32_t file_dtype(const conversion *c)
 {
     llm_source_tensor t;

@@ -1,7 +1,7 @@
 #include "pre.h"
 
 #include "../base/json.h"
-#include "../tokenizer/internal.h"
+#include "../tokenizer/pre.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,33 +31,28 @@ static clv_status add(splitting *s, const char *pattern)
     return CLV_OK;
 }
 
-static bool is(const char *type, const char *name)
-{
-    return type && strcmp(type, name) == 0;
-}
-
-/* Matches kept apart, or, the same in other words, all but them removed. */
+/* Whether each match becomes a piece. Inverted, "Removed" means the same. */
 static bool isolates(const cJSON *split)
 {
     const char *behavior = llm_json_string(split, "behavior");
     bool invert = llm_json_flag(split, "invert", false);
-    return is(behavior, invert ? "Removed" : "Isolated");
+    return llm_text_is(behavior, invert ? "Removed" : "Isolated");
 }
 
 static clv_status add_component(splitting *s, const cJSON *component)
 {
     const char *type = llm_json_string(component, "type");
-    if (is(type, "ByteLevel")) {
+    if (llm_text_is(type, "ByteLevel")) {
         if (llm_json_flag(component, "add_prefix_space", true))
             return no_name(s, "pre_tokenizer", "add_prefix_space");
         return llm_json_flag(component, "use_regex", true)
                    ? add(s, llm_pattern_gpt2)
                    : CLV_OK;
     }
-    if (is(type, "Digits") &&
+    if (llm_text_is(type, "Digits") &&
         llm_json_flag(component, "individual_digits", false))
         return add(s, "\\p{N}");
-    if (is(type, "Split") && isolates(component)) {
+    if (llm_text_is(type, "Split") && isolates(component)) {
         const char *regex =
             llm_json_string(llm_json_get(component, "pattern"), "Regex");
         if (regex)
@@ -71,7 +66,7 @@ static clv_status check_normalizer(const splitting *s, const cJSON *root)
 {
     const cJSON *normalizer = llm_json_get(root, "normalizer");
     const char *type = llm_json_string(normalizer, "type");
-    if (!cJSON_IsObject(normalizer) || is(type, "NFC"))
+    if (!cJSON_IsObject(normalizer) || llm_text_is(type, "NFC"))
         return CLV_OK;
     return no_name(s, "normalizer", type ? type : "without a type");
 }
@@ -81,7 +76,7 @@ static clv_status find_name(splitting *s, const cJSON *root, bool whole_first,
 {
     const cJSON *item, *pre = llm_json_get(root, "pre_tokenizer");
     CLV_TRY(check_normalizer(s, root));
-    if (is(llm_json_string(pre, "type"), "Sequence"))
+    if (llm_text_is(llm_json_string(pre, "type"), "Sequence"))
         cJSON_ArrayForEach (item, llm_json_get(pre, "pretokenizers"))
             CLV_TRY(add_component(s, item));
     else

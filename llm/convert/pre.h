@@ -1,14 +1,14 @@
 /*
- * GGUF files do not hold how a byte-level tokenizer splits texts, but a name
- * for it.
+ * GGUF files do not describe how a byte-level tokenizer splits texts; they name
+ * it.
  */
 #pragma once
 
 #include <cleave/llm.h>
 
 /*
- * The name of what DIR/tokenizer.json says, static and ended by a space or NUL.
- * whole_first: the model leaves pieces whole that are tokens.
- * CLV_ERR_UNSUPPORTED if no name stands for it.
+ * The name of the splitting in DIR/tokenizer.json, static and ended by a space
+ * or NUL. whole_first: a piece that is a token is not merged from parts.
+ * CLV_ERR_UNSUPPORTED if there is no name for it.
  */
 clv_status llm_convert_pre(const char *dir, bool whole_first, const char **out);

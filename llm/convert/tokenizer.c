@@ -2,7 +2,7 @@
 
 #include "pre.h"
 #include "../base/json.h"
-#include "../tokenizer/internal.h"
+#include "../tokenizer/tokenizer.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 enum { PAD_NAME = 24 };
 
-/* The vocabulary as GGUF has it: every id has a text. */
+/* The vocabulary in the form of GGUF: every id has a text. */
 typedef struct tokens {
     uint32_t n;
     llm_str *texts;
@@ -115,9 +115,9 @@ static clv_status write_merges(const clv_tokenizer *tok, const llm_merge *list,
 /* SentencePiece                                                            */
 
 /*
- * SentencePiece merges whatever two neighbours make a token, best score first,
- * where the file lists pairs by rank. Both do the same if the file lists every
- * pair that makes a token: the score is then the rank of the first.
+ * SentencePiece merges any two neighbours that make a token, the best score
+ * first; the file lists pairs by rank. Both give the same tokens if the file
+ * lists every pair that makes a token: the score is then the rank of the first.
  */
 static clv_status check_pairs(const clv_tokenizer *tok, int32_t id,
                               const char *dir)

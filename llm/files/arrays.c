@@ -1,4 +1,4 @@
-#include "safetensors.h"
+#include "safetensors_convert.h"
 
 #include <inttypes.h>
 

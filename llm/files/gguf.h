@@ -1,11 +1,11 @@
 /*
  * GGUF files: settings (key-value pairs) and tensors.
  *
- * A file is mapped, and checked as a whole when it is opened: afterwards every
- * string, array and tensor reported lies inside the mapping. Nothing is copied;
- * all that is handed out lives as long as the llm_gguf. A model split over
- * several files (NAME-00001-of-0000N.gguf) is opened through the first, and
- * answers as one.
+ * A file is mapped, and checked as a whole when it is opened: every string,
+ * array and tensor that is returned later is inside the mapping. Nothing is
+ * copied; what is returned is valid until the llm_gguf is closed. A model split
+ * over several files (NAME-00001-of-0000N.gguf) is opened by the first, and
+ * treated as one file.
  *
  * An open llm_gguf does not change, so threads may share it.
  */
@@ -17,23 +17,6 @@
 
 typedef struct llm_gguf llm_gguf;
 
-typedef enum llm_gguf_type {
-    LLM_GGUF_U8 = 0,
-    LLM_GGUF_I8 = 1,
-    LLM_GGUF_U16 = 2,
-    LLM_GGUF_I16 = 3,
-    LLM_GGUF_U32 = 4,
-    LLM_GGUF_I32 = 5,
-    LLM_GGUF_F32 = 6,
-    LLM_GGUF_BOOL = 7,
-    LLM_GGUF_STRING = 8,
-    LLM_GGUF_ARRAY = 9,
-    LLM_GGUF_U64 = 10,
-    LLM_GGUF_I64 = 11,
-    LLM_GGUF_F64 = 12,
-    LLM_GGUF_TYPE_COUNT
-} llm_gguf_type;
-
 clv_status llm_gguf_open(const char *path, llm_gguf **out);
 /* The same from memory, which must outlive it; name is for messages. A part of
  * a split model is refused. */
@@ -43,65 +26,6 @@ void llm_gguf_close(llm_gguf *gguf); /* NULL is legal */
 
 /* The path it was opened by, for messages. */
 const char *llm_gguf_path(const llm_gguf *gguf);
-
-/* ------------------------------------------------------------------------ */
-/* Settings                                                                 */
-
-/* One setting as it lies in the file. */
-typedef struct llm_gguf_kv {
-    llm_str key;
-    uint32_t type;       /* llm_gguf_type */
-    const uint8_t *data; /* the value, after its type; unaligned */
-    uint64_t size;       /* bytes of it */
-} llm_gguf_kv;
-
-uint64_t llm_gguf_kv_count(const llm_gguf *gguf);
-const llm_gguf_kv *llm_gguf_kv_at(const llm_gguf *gguf, uint64_t index);
-bool llm_gguf_has(const llm_gguf *gguf, const char *key);
-
-/*
- * A value by key. Integers of any width and sign are accepted as long as the
- * value fits, F64 where F32 is wanted. An absent key is CLV_ERR_NOT_FOUND,
- * another type or a value out of range CLV_ERR_FORMAT; both with a message
- * that names file and key. *out is set only on success: for an optional key,
- * put the default in *out and use llm_gguf_opt().
- */
-clv_status llm_gguf_get_u32(const llm_gguf *gguf, const char *key,
-                            uint32_t *out);
-clv_status llm_gguf_get_i32(const llm_gguf *gguf, const char *key,
-                            int32_t *out);
-clv_status llm_gguf_get_f32(const llm_gguf *gguf, const char *key, float *out);
-clv_status llm_gguf_get_bool(const llm_gguf *gguf, const char *key, bool *out);
-clv_status llm_gguf_get_str(const llm_gguf *gguf, const char *key,
-                            llm_str *out);
-
-/* llm_gguf_opt(get_u32, gguf, key, &value): CLV_OK where the key is absent. */
-#define llm_gguf_opt(getter, gguf, key, out)                                   \
-    (llm_gguf_has(gguf, key) ? llm_gguf_##getter(gguf, key, out) : CLV_OK)
-
-/* An array of numbers in the file. */
-typedef struct llm_gguf_array {
-    uint32_t type; /* llm_gguf_type of the items */
-    uint64_t count;
-    const uint8_t *data; /* unaligned: read with llm_gguf_item_*() */
-} llm_gguf_array;
-
-/* Arrays of any integer type, or of F32 or F64. Errors as above. */
-clv_status llm_gguf_get_ints(const llm_gguf *gguf, const char *key,
-                             llm_gguf_array *out);
-clv_status llm_gguf_get_floats(const llm_gguf *gguf, const char *key,
-                               llm_gguf_array *out);
-/* index < count */
-int64_t llm_gguf_item_int(const llm_gguf_array *array, uint64_t index);
-float llm_gguf_item_float(const llm_gguf_array *array, uint64_t index);
-
-/* An array of strings: *out is an index of *count entries into the file, the
- * caller's, freed with free(); NULL if the array is empty. Errors as above. */
-clv_status llm_gguf_get_strings(const llm_gguf *gguf, const char *key,
-                                llm_str **out, uint64_t *count);
-
-/* ------------------------------------------------------------------------ */
-/* Tensors                                                                  */
 
 typedef struct llm_gguf_tensor {
     llm_str name;
@@ -117,12 +41,3 @@ uint64_t llm_gguf_tensor_count(const llm_gguf *gguf);
 const llm_gguf_tensor *llm_gguf_tensor_at(const llm_gguf *gguf, uint64_t index);
 /* NULL if there is none. */
 const llm_gguf_tensor *llm_gguf_find(const llm_gguf *gguf, const char *name);
-
-/* "Q4_K"; NULL for a number that no type has. */
-const char *llm_gguf_type_name(uint32_t type);
-
-/* "F32, F16, ...": the tensor types that can be loaded. */
-typedef struct llm_gguf_types {
-    char text[256];
-} llm_gguf_types;
-llm_gguf_types llm_gguf_supported_types(void);

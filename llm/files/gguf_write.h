@@ -1,19 +1,20 @@
 /*
- * Writes GGUF files: settings and the list of tensors first, then, after
+ * Writes GGUF files: first the settings and the list of tensors, then, after
  * llm_gguf_writer_open(), the bytes of every tensor in the order they were
- * added. The file appears complete or not at all.
+ * added. The file appears when it is complete, or not at all.
  *
- * Settings and tensors are copied. Their first error sticks and is answered by
- * llm_gguf_writer_open(), so they need no checks one by one.
+ * Settings and tensors are copied. llm_gguf_writer_open() returns their first
+ * error, so callers need not check each one.
  */
 #pragma once
 
-#include "gguf.h"
+#include "gguf_kv.h"
+#include "gguf_types.h"
 
 typedef struct llm_gguf_writer llm_gguf_writer;
 
 clv_status llm_gguf_writer_create(llm_gguf_writer **out);
-/* Leaves nothing behind of a file that was not committed. NULL is legal. */
+/* Removes a file that was not committed. NULL is legal. */
 void llm_gguf_writer_destroy(llm_gguf_writer *writer);
 
 void llm_gguf_writer_u32(llm_gguf_writer *w, const char *key, uint32_t value);
@@ -26,7 +27,7 @@ void llm_gguf_writer_f32s(llm_gguf_writer *w, const char *key,
                           const float *values, uint64_t n);
 void llm_gguf_writer_strings(llm_gguf_writer *w, const char *key,
                              const llm_str *values, uint64_t n);
-/* A setting of another file, as it is. */
+/* A setting of another file, unchanged. */
 void llm_gguf_writer_kv(llm_gguf_writer *w, const llm_gguf_kv *kv);
 
 /* dims: rank 1..4, outermost first; dtype: one that GGUF has. */

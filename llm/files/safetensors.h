@@ -3,8 +3,9 @@
  *
  * The header is checked as a whole when a file is opened: afterwards every
  * tensor reported lies inside the mapping, has exactly the bytes its shape
- * needs, and is aligned to its elements. What is handed out lives as long as
- * the llm_safetensors. An open one does not change, so threads may share it.
+ * needs, and is aligned to its elements. What is returned is valid until the
+ * llm_safetensors is closed. An open one does not change, so threads may share
+ * it.
  */
 #pragma once
 
@@ -44,12 +45,3 @@ const llm_safetensors_tensor *llm_safetensors_at(const llm_safetensors *st,
 /* NULL if there is none. */
 const llm_safetensors_tensor *llm_safetensors_find(const llm_safetensors *st,
                                                    const char *name);
-
-/* All elements converted: floats from F64, F32, F16 and BF16, integers from
- * I64, I32, I16, I8, U8 and BOOL. out has room for tensor->count.
- * CLV_ERR_UNSUPPORTED for other types, CLV_ERR_FORMAT for a value that does not
- * fit. */
-clv_status llm_safetensors_to_f32(const llm_safetensors_tensor *tensor,
-                                  float *out);
-clv_status llm_safetensors_to_i32(const llm_safetensors_tensor *tensor,
-                                  int32_t *out);

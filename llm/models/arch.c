@@ -1,5 +1,7 @@
 #include "arch.h"
 
+#include "../base/str.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -14,12 +16,6 @@ enum { N_ARCHS = sizeof archs / sizeof archs[0] };
 const llm_arch *llm_arch_at(uint32_t i)
 {
     return i < N_ARCHS ? archs[i] : NULL;
-}
-
-static void list(char *text, size_t size, const char *name)
-{
-    const size_t n = strlen(text);
-    snprintf(text + n, size - n, "%s%s", n ? ", " : "", name);
 }
 
 static clv_status unsupported(const char *name, const char *where,
@@ -38,7 +34,7 @@ clv_status llm_arch_find(const char *name, const char *where,
         *out = archs[i];
         if (!strcmp(archs[i]->name, name))
             return CLV_OK;
-        list(known, sizeof known, archs[i]->name);
+        llm_list_add(known, sizeof known, archs[i]->name);
     }
     return unsupported(name, where, known);
 }
@@ -52,7 +48,7 @@ clv_status llm_arch_find_class(const char *name, const char *where,
         for (*class = archs[i]->classes; (*class)->name; ++*class) {
             if (!strcmp((*class)->name, name))
                 return CLV_OK;
-            list(known, sizeof known, (*class)->name);
+            llm_list_add(known, sizeof known, (*class)->name);
         }
     }
     return unsupported(name, where, known);

@@ -2,19 +2,19 @@
 
 #include <math.h>
 
-/* Long wavelengths are stretched by factor, short ones kept; between the two
- * bounds the frequency moves linearly from one to the other. */
+/* Low frequencies are divided by factor, high ones stay; between the two bounds
+ * the result is interpolated linearly. */
 static double llama3_frequency(const llm_hparams *hp, double freq)
 {
-    const double turns = hp->rope_original_ctx * freq / (2 * M_PI);
+    const double cycles = hp->rope_original_ctx * freq / (2 * M_PI);
     const double low = hp->rope_low_freq_factor;
     const double high = hp->rope_high_freq_factor;
-    if (turns > high)
+    if (cycles > high)
         return freq;
-    if (turns <= low)
+    if (cycles <= low)
         return freq / hp->rope_factor;
-    const double keep = (turns - low) / (high - low);
-    return (1 - keep) * freq / hp->rope_factor + keep * freq;
+    const double share = (cycles - low) / (high - low);
+    return (1 - share) * freq / hp->rope_factor + share * freq;
 }
 
 static bool positive(double x)

@@ -13,7 +13,7 @@ typedef struct generation {
     const float *logits;
 } generation;
 
-/* Runs the prompt batch by batch; all of it or nothing stays in the cache. */
+/* Runs the prompt in batches. On failure none of it stays in the cache. */
 static clv_status run_prompt(generation *g)
 {
     const clv_generate_params *p = g->params;
@@ -48,7 +48,7 @@ static clv_status run_prompt(generation *g)
     return CLV_OK;
 }
 
-/* Hands a token to the caller; true in *stop if it wants no more. */
+/* Passes a token to the caller; sets *stop if the caller asks to stop. */
 static clv_status report(generation *g, int32_t id, bool *stop)
 {
     const clv_generate_params *p = g->params;
@@ -78,8 +78,8 @@ static clv_status report_end(generation *g)
     return CLV_OK;
 }
 
-/* Samples until a reason to stop. A token goes into the cache when the next one
- * is wanted, so the last one never does. */
+/* Samples until there is a reason to stop. A token enters the cache when the
+ * next one is computed, so the last one never does. */
 static clv_status run_tokens(generation *g)
 {
     const clv_generate_params *p = g->params;

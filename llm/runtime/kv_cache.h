@@ -1,7 +1,7 @@
 /*
- * Keys and values of the tokens seen: two states a layer, [n_ctx, n_kv_heads *
- * head_dim], row p that of position p. Rows from the session's position on are
- * left over from earlier tokens and are never looked at: attention is causal.
+ * Keys and values of the tokens so far: two states for each layer, [n_ctx,
+ * n_kv_heads * head_dim]; row p belongs to position p. Rows from the session's
+ * position on hold old tokens and are never read: attention is causal.
  */
 #pragma once
 
@@ -17,12 +17,12 @@ typedef struct llm_kv_cache {
 clv_status llm_kv_cache_init(llm_kv_cache *cache, clv_context *ctx,
                              const llm_hparams *hp, uint32_t n_ctx,
                              uint32_t dtype);
-/* Moves what a device that was given up may still write to new memory, with the
- * rows of the first n positions. No runner uses the cache. */
+/* Moves tensors that a lost device may still write to new memory, with the rows
+ * of the first n positions. No runner may use the cache. */
 clv_status llm_kv_cache_rescue(llm_kv_cache *cache, clv_context *ctx,
                                uint32_t n);
 /* Whether rows were only in the memory of a device that is lost. */
 bool llm_kv_cache_lost(const llm_kv_cache *cache);
-/* New memory, without contents. No runner uses the cache. */
+/* New memory, without contents. No runner may use the cache. */
 clv_status llm_kv_cache_renew(llm_kv_cache *cache, clv_context *ctx);
 void llm_kv_cache_finish(llm_kv_cache *cache);

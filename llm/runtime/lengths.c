@@ -22,7 +22,7 @@ static int64_t least_sum(const int64_t *lengths, uint32_t n_lengths, int64_t n,
 }
 
 uint32_t llm_lengths_to_try(const int64_t *lengths, uint32_t n_lengths,
-                            uint32_t n, uint32_t room,
+                            uint32_t n, uint32_t most,
                             uint32_t tried[LLM_MAX_TRIED])
 {
     uint32_t count = 0;
@@ -34,7 +34,7 @@ uint32_t llm_lengths_to_try(const int64_t *lengths, uint32_t n_lengths,
     for (uint32_t terms = 1; terms < LLM_MAX_TRIED; terms++) {
         const int64_t sum =
             whole + least_sum(lengths, n_lengths, n - whole, terms);
-        if (sum == whole || sum > room)
+        if (sum == whole || sum > most)
             continue;
         uint32_t i = 0;
         while (i < count && tried[i] != sum)

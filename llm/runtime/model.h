@@ -1,6 +1,6 @@
 /*
  * A loaded model. It owns its source (and with it the mapped file), the tensors
- * wrapped around the source's data, and the tokenizer; sessions borrow all of
+ * that wrap the data of the source, and the tokenizer. Sessions use all of
  * them.
  */
 #pragma once
@@ -17,15 +17,16 @@ struct clv_model {
     llm_weights weights;
     llm_weight_list list;
     clv_model_info info;
-    /* Guards the weights' tensors while a session makes graph, plan and exec
-     * from them, or destroys these: a tensor belongs to one thread at a time,
-     * and runs do not touch it. */
+    /* Locks the tensors of the weights while a session creates or destroys a
+     * graph, plan or exec: only one thread at a time may use a tensor. Runs do
+     * not use it. */
     pthread_mutex_t lock;
 };
 
-/* Ends a text: by the tokenizer, else by the settings. */
+/* Whether an id ends a text: by the tokenizer, else by the settings. */
 bool llm_model_is_end(const clv_model *model, int32_t id);
 
-/* clv_model_load() from a source, which becomes the model's even on failure. */
+/* clv_model_load() from a source, which belongs to the model even on failure.
+ */
 clv_status llm_model_create(clv_context *ctx, llm_source *source,
                             clv_model **out);

@@ -1,12 +1,12 @@
 /*
- * One way to run a model: its graph for a number of tokens a run, planned and
- * compiled. Weights are the model's and are shared. A session keeps several
- * runners over one KV cache: runners.h.
+ * A model's graph for a number of tokens, planned and compiled. The weights
+ * belong to the model and are shared. A session has several runners on one KV
+ * cache: runners.h.
  *
- * A graph has one length, or a symbolic one up to a bound. One of one length
- * takes fewer tokens too: it is padded with rows that nothing looks at, behind
- * the real ones, whose rows of the cache are masked until later tokens
- * overwrite them.
+ * A graph has one length, or a symbolic length up to a bound. A graph of one
+ * length takes fewer tokens too: it is padded after the real tokens. Nothing
+ * reads the rows of the padding; in the cache they are masked until later
+ * tokens overwrite them.
  */
 #pragma once
 
@@ -15,8 +15,8 @@
 
 typedef struct llm_shape {
     uint32_t n_tokens;
-    bool fixed;      /* that many rows; else up to as many. 1 is fixed */
-    bool all_logits; /* of every token, not only the last */
+    bool fixed;      /* n_tokens rows; else up to n_tokens. 1 is fixed */
+    bool all_logits; /* of every token, not of the last one only */
 } llm_shape;
 
 typedef struct llm_runner {
@@ -45,16 +45,17 @@ void llm_runner_destroy(llm_runner *runner); /* NULL is legal */
 /* Whether one of the saved plans was made for its graph. */
 bool llm_runner_is_saved(const llm_runner *runner,
                          const llm_runner_params *params);
-/* By that plan, else anew. */
+/* With such a plan, else with a new one. */
 clv_status llm_runner_plan(llm_runner *runner, const llm_runner_params *params);
-/* What a run should take, ns; 0: not known, or not planned. */
+/* The predicted time of a run, ns; 0: not known, or not planned. */
 double llm_runner_predicted(const llm_runner *runner);
-/* What is planned becomes ready to run. */
+/* Makes a planned runner ready to run. */
 clv_status llm_runner_compile(llm_runner *runner, const llm_kv_cache *cache);
 
-/* Runs n ids (1..n_tokens) at positions from position on. Those of all rows,
- * padding included, must fit the cache. */
+/* Runs n ids (1..n_tokens) at positions from position on. The positions of all
+ * rows, padding included, must fit the cache. */
 clv_status llm_runner_run(llm_runner *runner, const int32_t *ids, uint32_t n,
                           uint32_t position);
-/* Of the latest run: [n, n_vocab] with all_logits, else [1, n_vocab]. */
+/* The logits of the latest run: [n, n_vocab] with all_logits, else [1,
+ * n_vocab]. */
 const float *llm_runner_logits(const llm_runner *runner);

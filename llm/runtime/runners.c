@@ -1,12 +1,13 @@
 #include "runners.h"
 
 #include "../base/str.h"
+#include "choice.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* ------------------------------------------------------------------------ */
-/* What there is                                                            */
+/* The list                                                                 */
 
 static bool same_shape(const llm_shape *a, const llm_shape *b)
 {
@@ -35,7 +36,7 @@ static void drop_oldest(llm_runners *r)
     llm_runner_destroy(r->items[--r->n]);
 }
 
-/* In front of all others, where it may be already. */
+/* Moves a runner, which may be a new one, to the front. */
 static void put_first(llm_runners *r, llm_runner *runner)
 {
     uint32_t i = 0;
@@ -106,9 +107,10 @@ clv_status llm_runners_reset(llm_runners *r, clv_device *const *devices,
 }
 
 /* ------------------------------------------------------------------------ */
-/* Making room, and getting ready                                           */
+/* Compiling                                                                */
 
-/* The clock of a device that compiles for lengths; 0: none is known. */
+/* The clock of a device that compiles one length at a time; 0: none is known.
+ */
 static double compile_clock(const llm_runners *r)
 {
     for (uint32_t i = 0; i < count_devices(r); i++) {
@@ -122,7 +124,8 @@ static double compile_clock(const llm_runners *r)
     return 0;
 }
 
-/* A device that has no room for more gets some: the oldest go first. */
+/* Compiles a runner. If a device has no more memory or no more space for
+ * programs, the oldest runners are destroyed first. */
 static clv_status make_ready(llm_runners *r, llm_runner *runner)
 {
     clv_status status;
@@ -145,7 +148,7 @@ clv_status llm_runners_get(llm_runners *r, const llm_request *request,
                            llm_runner **out)
 {
     llm_runner *runner;
-    clv_status status = llm_runners_choose(r, request, &runner);
+    clv_status status = llm_choice_make(r, request, &runner);
     if (!status && !runner->exec) {
         status = make_ready(r, runner);
         if (status)

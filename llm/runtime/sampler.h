@@ -1,4 +1,4 @@
-/* What clv_generate() needs of a sampler beyond llm.h. */
+/* Parts of a sampler that clv_generate() uses beside llm.h. */
 #pragma once
 
 #include <cleave/llm.h>

@@ -1,6 +1,7 @@
 #include "session.h"
 
 #include "../base/str.h"
+#include "profile.h"
 #include "runners.h"
 
 #include <stdatomic.h>
@@ -20,9 +21,9 @@ struct clv_session {
     uint32_t n_plans;
     llm_kv_cache cache;
     uint32_t position;
-    int32_t *ids; /* [position] what the cache is of */
+    int32_t *ids; /* [position]: the tokens in the cache */
     uint32_t ids_capacity;
-    bool stale; /* the cache was lost: its rows are to be made anew */
+    bool stale; /* the cache was lost: its rows must be computed again */
     llm_runners runners;
     const llm_runner *latest; /* one of them, or NULL */
     float *rows; /* logits of several batches, grown when asked for */
@@ -115,6 +116,20 @@ static uint32_t count_lost(const clv_session *s)
     return lost;
 }
 
+static clv_status init(clv_session *s, const clv_session_params *p)
+{
+    CLV_TRY(set_params(s, p));
+    CLV_TRY(copy_plans(s, p));
+    CLV_TRY(llm_kv_cache_init(&s->cache, s->model->ctx, s->model->hp, s->n_ctx,
+                              p->kv_dtype ? p->kv_dtype : CLV_DTYPE_F16));
+    s->n_lost = count_lost(s);
+    s->runners.model = s->model;
+    s->runners.cache = &s->cache;
+    s->runners.n_batch = s->n_batch;
+    return llm_runners_reset(&s->runners, s->devices, s->n_devices, s->plans,
+                             s->n_plans);
+}
+
 clv_status clv_session_create(clv_model *model,
                               const clv_session_params *params,
                               clv_session **out)
@@ -130,20 +145,7 @@ clv_status clv_session_create(clv_model *model,
         return llm_no_memory("a session");
     s->model = model;
     atomic_init(&s->cancelled, false);
-    clv_status status = set_params(s, &p);
-    if (!status)
-        status = copy_plans(s, &p);
-    if (!status)
-        status = llm_kv_cache_init(&s->cache, model->ctx, model->hp, s->n_ctx,
-                                   p.kv_dtype ? p.kv_dtype : CLV_DTYPE_F16);
-    s->n_lost = count_lost(s);
-    if (!status) {
-        s->runners.model = model;
-        s->runners.cache = &s->cache;
-        s->runners.n_batch = s->n_batch;
-        status = llm_runners_reset(&s->runners, s->devices, s->n_devices,
-                                   s->plans, s->n_plans);
-    }
+    clv_status status = init(s, &p);
     if (status) {
         clv_session_destroy(s);
         return status;
@@ -256,14 +258,14 @@ clv_status llm_session_check(const clv_session *session, const int32_t *ids,
     return CLV_OK;
 }
 
-/* For n more tokens; the latest runner may have to go for it. */
+/* A runner for n more tokens. It may replace the latest one. */
 static clv_status get_runner(clv_session *s, uint32_t n, uint32_t which,
                              bool prepare, llm_runner **out)
 {
     const uint32_t left = s->n_ctx - s->position;
     const llm_request request = {
         .n = n,
-        .room = left > n ? left : n,
+        .n_free = left > n ? left : n,
         .all_logits = which == CLV_LOGITS_ALL && n > 1,
         .prepare = prepare,
     };
@@ -273,8 +275,8 @@ static clv_status get_runner(clv_session *s, uint32_t n, uint32_t which,
     return status;
 }
 
-/* Devices were lost since the runners were made: they are made anew, on the
- * devices left and on memory that nobody else writes. */
+/* If devices were lost since the runners were made, makes new ones for the
+ * other devices and for memory that no lost device writes. */
 static clv_status leave_lost_out(clv_session *s)
 {
     const uint32_t lost = count_lost(s);
@@ -287,16 +289,12 @@ static clv_status leave_lost_out(clv_session *s)
     s->latest = NULL;
     llm_runners_finish(&s->runners);
     const bool gone = llm_kv_cache_lost(&s->cache);
-    clv_status status =
-        gone ? llm_kv_cache_renew(&s->cache, s->model->ctx)
-             : llm_kv_cache_rescue(&s->cache, s->model->ctx, s->position);
     s->stale |= gone;
-    if (!status)
-        status =
-            llm_runners_reset(&s->runners, s->devices, s->n_devices, NULL, 0);
-    if (!status)
-        s->n_lost = lost;
-    return status;
+    CLV_TRY(gone ? llm_kv_cache_renew(&s->cache, s->model->ctx)
+                 : llm_kv_cache_rescue(&s->cache, s->model->ctx, s->position));
+    CLV_TRY(llm_runners_reset(&s->runners, s->devices, s->n_devices, NULL, 0));
+    s->n_lost = lost;
+    return CLV_OK;
 }
 
 /* Fills the cache again, with the tokens so far. */
@@ -329,9 +327,9 @@ static clv_status run_once(clv_session *s, const int32_t *ids, uint32_t n,
     return llm_runner_run(*runner, ids, n, s->position);
 }
 
-/* Runs a batch. A device that fails is left out and the batch repeated, which
- * happens at most once for each: rows of earlier batches are in the cache, or
- * are made again where only that device had them. */
+/* Runs a batch. If a device fails, the batch is repeated without it, at most
+ * once for each device: rows of earlier batches are in the cache, or are
+ * computed again if only the lost device had them. */
 static clv_status run_batch(clv_session *s, const int32_t *ids, uint32_t n,
                             uint32_t which, llm_runner **runner)
 {
@@ -378,8 +376,7 @@ clv_status clv_session_profile(clv_session *session, const uint32_t *lengths,
                              "size (n_batch)",
                              lengths[i], session->n_batch);
     CLV_TRY(leave_lost_out(session));
-    return llm_runners_profile(&session->runners, lengths, n, session->n_ctx,
-                               params);
+    return llm_profile(&session->runners, lengths, n, session->n_ctx, params);
 }
 
 static clv_status reserve_rows(clv_session *s, uint32_t n)
@@ -402,7 +399,7 @@ static clv_status reserve_rows(clv_session *s, uint32_t n)
     return CLV_OK;
 }
 
-/* Room for n more ids. */
+/* Reserves memory for n more ids. */
 static clv_status reserve_ids(clv_session *s, uint32_t n)
 {
     const uint32_t wanted = s->position + n;

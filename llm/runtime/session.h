@@ -1,11 +1,11 @@
-/* What clv_generate() needs of a session beyond llm.h. */
+/* Parts of a session that clv_generate() uses beside llm.h. */
 #pragma once
 
 #include "model.h"
 
 clv_model *llm_session_model(const clv_session *session);
 uint32_t llm_session_n_batch(const clv_session *session);
-/* Forgets a cancellation that came too late for what it was meant for. */
+/* Removes a cancellation that came after the run it was meant for. */
 void llm_session_forget_cancel(clv_session *session);
 /* CLV_ERR_LIMIT if n more tokens do not fit the context; CLV_ERR_INVALID if an
  * id is outside the vocabulary. */

@@ -13,18 +13,6 @@ typedef struct loader {
     llm_weight_list *list;
 } loader;
 
-/* "[4096, 128]" */
-static void format_shape(char *out, size_t size, uint32_t rank,
-                         const int64_t *dims)
-{
-    size_t at = (size_t)snprintf(out, size, "[");
-    for (uint32_t i = 0; i < rank && at < size; i++)
-        at += (size_t)snprintf(out + at, size - at, "%s%lld", i ? ", " : "",
-                               (long long)dims[i]);
-    if (at < size)
-        snprintf(out + at, size - at, "]");
-}
-
 /* Adds an empty weight. The list owns it from now on. */
 static clv_status append(llm_weight_list *list, const char *name,
                          llm_weight **out)
@@ -51,16 +39,14 @@ static clv_status append(llm_weight_list *list, const char *name,
 static clv_status find(const loader *l, const char *name, uint32_t rank,
                        const int64_t *dims, llm_source_tensor *out)
 {
-    char wanted[64], found[128];
     CLV_TRY(l->source->find(l->source, name, out));
     if (out->rank == rank && !memcmp(out->dims, dims, rank * sizeof *dims))
         return CLV_OK;
-    format_shape(wanted, sizeof wanted, rank, dims);
-    format_shape(found, sizeof found, out->rank, out->dims);
     return clv_error(CLV_ERR_FORMAT,
                      "tensor '%s' has shape %s where the model's settings want "
                      "%s",
-                     name, found, wanted);
+                     name, llm_shape_show(out->dims, out->rank).text,
+                     llm_shape_show(dims, rank).text);
 }
 
 static uint64_t count(const llm_source_tensor *t)
@@ -128,12 +114,11 @@ static clv_status load(const loader *l, const llm_tensor *expected,
     if (status == CLV_ERR_NOT_FOUND) {
         if (expected->optional || expected->row->flags & LLM_TIED)
             return CLV_OK;
-        char wanted[64];
-        format_shape(wanted, sizeof wanted, expected->rank, expected->dims);
         return clv_error(CLV_ERR_FORMAT,
                          "tensor '%s' of shape %s is missing; the file is "
                          "incomplete or of another architecture",
-                         name, wanted);
+                         name,
+                         llm_shape_show(expected->dims, expected->rank).text);
     }
     if (status)
         return status;

@@ -1,6 +1,8 @@
-#include "../files/gguf.h"
-#include "source.h"
-#include "../tokenizer/tokenizer.h"
+#include "gguf.h"
+
+#include "../files/gguf_kv.h"
+#include "../files/gguf_types.h"
+#include "../tokenizer/gguf.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -123,7 +125,7 @@ static clv_status find(llm_source *base, const char *name,
     return CLV_OK;
 }
 
-/* How files say that they come without a vocabulary. */
+/* Whether a file declares that it has no vocabulary. */
 static bool has_no_vocab(const llm_gguf *g)
 {
     llm_str model = {0};

@@ -1,7 +1,9 @@
+#include "hf.h"
+
 #include "hf_config.h"
 #include "../files/safetensors.h"
 #include "../base/str.h"
-#include "../tokenizer/tokenizer.h"
+#include "../tokenizer/json.h"
 
 #include <cleave/plugin_format.h>
 
@@ -10,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A tensor under its GGUF name: one of the files', or several in memory, one
- * behind the other. */
+/* A tensor under its GGUF name: one tensor of the files, or several that are
+ * copied into memory one after the other. */
 typedef struct entry {
     char name[LLM_TENSOR_NAME];
     const llm_safetensors_tensor **parts; /* [n_parts] */
@@ -26,17 +28,8 @@ typedef struct hf_source {
     llm_safetensors *files;
     entry *entries;
     llm_name *names; /* of entries, sorted */
-    uint64_t n_entries, n_parts;
+    uint64_t n_entries;
 } hf_source;
-
-static void show_shape(char text[64], const int64_t *dims, uint32_t rank)
-{
-    size_t n = 0;
-    text[0] = 0;
-    for (uint32_t i = 0; i < rank && n < 64; i++)
-        n += (size_t)snprintf(text + n, 64 - n, "%s%" PRIi64, i ? ", " : "",
-                              dims[i]);
-}
 
 static clv_status check_tensor(const hf_source *s,
                                const llm_safetensors_tensor *t,
@@ -50,21 +43,16 @@ static clv_status check_tensor(const hf_source *s,
                          "%s: tensor '%s' has dtype %s, weights may be F32, "
                          "F16 or BF16",
                          s->dir, t->name, t->type);
-    bool same = t->rank == rank;
-    for (uint32_t i = 0; same && i < t->rank; i++)
-        same = t->dims[i] == dims[i];
-    if (same)
+    if (t->rank == rank && !memcmp(t->dims, dims, rank * sizeof *dims))
         return CLV_OK;
-    char is[64], wanted[64];
-    show_shape(is, t->dims, t->rank);
-    show_shape(wanted, dims, rank);
     return clv_error(CLV_ERR_FORMAT,
-                     "%s: tensor '%s' has shape [%s], config.json asks for "
-                     "[%s]; use the files of one model",
-                     s->dir, t->name, is, wanted);
+                     "%s: tensor '%s' has shape %s, config.json asks for %s; "
+                     "use the files of one model",
+                     s->dir, t->name, llm_shape_show(t->dims, t->rank).text,
+                     llm_shape_show(dims, rank).text);
 }
 
-/* Finds the parts; none of them is no error where the tensor is optional. */
+/* Finds the parts. An optional tensor may have none. */
 static clv_status find_parts(const hf_source *s, const llm_tensor *expected,
                              entry *e)
 {
@@ -90,8 +78,8 @@ static clv_status find_parts(const hf_source *s, const llm_tensor *expected,
     return CLV_OK;
 }
 
-/* Experts lie one behind the other for those who compute with them; in these
- * files they lie anywhere. */
+/* Kernels need the experts one after the other; in these files they may be
+ * anywhere. */
 static clv_status join_parts(const hf_source *s, entry *e)
 {
     const uint64_t size = e->parts[0]->size;
@@ -109,7 +97,7 @@ static clv_status join_parts(const hf_source *s, entry *e)
     return CLV_OK;
 }
 
-/* Takes up one tensor the model can have, if the files hold it. */
+/* Adds one tensor that the model can have, if it is in the files. */
 static clv_status add_tensor(hf_source *s, const llm_tensor *expected,
                              bool tied)
 {
@@ -123,10 +111,9 @@ static clv_status add_tensor(hf_source *s, const llm_tensor *expected,
     clv_status status = find_parts(s, expected, e);
     if (!status && e->n_parts)
         status = join_parts(s, e);
-    s->n_parts += e->n_parts;
     memcpy(e->name, expected->gguf, sizeof e->name);
     if (status || e->n_parts)
-        s->n_entries++; /* what was begun is freed with the source */
+        s->n_entries++; /* freed with the source, also if incomplete */
     else
         free(e->parts);
     return status;
@@ -138,42 +125,38 @@ static bool ends_with(const char *text, const char *suffix)
     return n >= m && strcmp(text + n - m, suffix) == 0;
 }
 
-/* Tensors that carry nothing of the function: older files store the rotary
- * frequencies, some the output matrix although it is tied. */
+/* Tensors that are not needed: older files store the rotary frequencies, some
+ * store the output matrix although it is tied. */
 static bool superfluous(const char *name, bool tied)
 {
     return ends_with(name, ".rotary_emb.inv_freq") ||
            (tied && strcmp(name, "lm_head.weight") == 0);
 }
 
-/* A tensor that is not used would be a model that is computed wrongly. */
+/* With a tensor that is not used the model would be computed wrongly. */
 static clv_status check_all_used(const hf_source *s, bool tied)
 {
-    uint64_t n = llm_safetensors_count(s->files), n_used = 0, twice;
-    llm_name *used = calloc(s->n_parts ? s->n_parts : 1, sizeof *used);
+    const uint64_t n = llm_safetensors_count(s->files);
+    const llm_safetensors_tensor *all = llm_safetensors_at(s->files, 0);
+    const char *unused = NULL;
+    bool *used = calloc(n + 1, sizeof *used);
     if (!used)
         return llm_no_memory(s->dir);
     for (uint64_t i = 0; i < s->n_entries; i++)
-        for (uint32_t j = 0; j < s->entries[i].n_parts; j++, n_used++)
-            used[n_used] =
-                (llm_name){llm_str_of(s->entries[i].parts[j]->name), i};
-    llm_names_sort(used, n_used, &twice);
-
-    clv_status status = CLV_OK;
-    for (uint64_t i = 0; i < n && !status; i++) {
-        llm_str name = llm_str_of(llm_safetensors_at(s->files, i)->name);
-        if (!llm_names_find(used, n_used, name) &&
-            !superfluous(name.data, tied))
-            status =
-                clv_error(CLV_ERR_UNSUPPORTED,
-                          "%s: tensor '%s' is no part of a model of "
-                          "architecture '%s' with %" PRIu32 " layers; use "
-                          "a plain, unquantised, merged model",
-                          s->dir, llm_str_show(name).text,
-                          s->base.hparams.arch->name, s->base.hparams.n_layers);
-    }
+        for (uint32_t j = 0; j < s->entries[i].n_parts; j++)
+            used[s->entries[i].parts[j] - all] = true;
+    for (uint64_t i = 0; i < n && !unused; i++)
+        if (!used[i] && !superfluous(all[i].name, tied))
+            unused = all[i].name;
     free(used);
-    return status;
+    if (!unused)
+        return CLV_OK;
+    return clv_error(CLV_ERR_UNSUPPORTED,
+                     "%s: tensor '%s' is no part of a model of architecture "
+                     "'%s' with %" PRIu32 " layers; use a plain, unquantised, "
+                     "merged model",
+                     s->dir, llm_str_show(llm_str_of(unused)).text,
+                     s->base.hparams.arch->name, s->base.hparams.n_layers);
 }
 
 static clv_status load_tensors(hf_source *s, bool tied)

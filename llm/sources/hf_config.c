@@ -61,7 +61,7 @@ static clv_status opt_bool(const cJSON *object, const char *key,
     return CLV_OK;
 }
 
-/* A token id, or the first of a list of them. */
+/* A token id, or the first one of a list. */
 static clv_status opt_token(const cJSON *object, const char *key,
                             const char *name, int32_t *out)
 {

@@ -1,5 +1,9 @@
 #include "source.h"
 
+#include "gguf.h"
+#include "hf.h"
+#include "synth.h"
+
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>

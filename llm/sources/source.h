@@ -1,7 +1,7 @@
 /*
  * Where a model's weights and settings come from: a GGUF file, a Hugging Face
- * directory, or made up (synth). All of them answer in the same terms, so the
- * model graphs know no file format.
+ * directory, or made-up weights (synth). All have the same interface, so that
+ * the rest knows no file format.
  *
  * Tensors are named as in GGUF: "token_embd.weight", "blk.0.attn_q.weight",
  * "output_norm.weight", "output.weight" (absent: tied to token_embd).
@@ -11,8 +11,8 @@
 #include "../models/arch.h"
 
 /* One tensor of a source. data is aligned to its elements (blocks: to their
- * scale) and stays valid while the source lives. Of integers there are scales
- * too, as clv_tensor_set_quant() has them. */
+ * scale) and stays valid until the source is destroyed. Integers have scales
+ * too, as in clv_tensor_set_quant(). */
 typedef struct llm_source_tensor {
     uint32_t dtype;  /* clv_dtype */
     uint32_t rank;   /* 1..4 */
@@ -39,12 +39,7 @@ struct llm_source {
 /* By the form of path: see clv_model_load(). */
 clv_status llm_source_open(const char *path, clv_progress_fn progress,
                            void *progress_ctx, llm_source **out);
-clv_status llm_source_open_gguf(const char *path, llm_source **out);
-clv_status llm_source_open_hf(const char *dir, llm_source **out);
-/* spec: "NAME[:QUANT][:zero]", after "synth:". */
-clv_status llm_source_open_synth(const char *spec, clv_progress_fn progress,
-                                 void *progress_ctx, llm_source **out);
-/* It goes once its owner and everyone who holds it have destroyed it. From any
- * thread. */
+/* A source is freed when its owner and all who hold it have destroyed it. From
+ * any thread. */
 void llm_source_hold(llm_source *source);
 void llm_source_destroy(llm_source *source); /* NULL is legal */

@@ -1,11 +1,7 @@
-/*
- * Models of a published shape with made-up weights, for work on speed and
- * plans.
- */
 #include "synth.h"
 
 #include "../base/str.h"
-#include "source.h"
+#include "synth_fill.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -98,7 +94,7 @@ static clv_status list_tensors(synth *m, const llm_synth_spec *spec)
     return CLV_OK;
 }
 
-/* Memory that is never written takes none: zeros. */
+/* Pages that are never written use no memory and read as zeros. */
 static clv_status map_memory(synth *m, bool zero)
 {
     void *memory =

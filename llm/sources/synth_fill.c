@@ -1,10 +1,10 @@
 /*
- * Made-up weights: snippets of pools of quantised noise, as varied as speed
- * needs and made as fast as memory is written. Tensors are filled in pieces, by
- * as many threads as there are processors; each piece has random numbers of its
- * own, so the bytes do not depend on who fills it.
+ * Made-up weights: random snippets of pools of quantised noise, which are made
+ * as fast as memory is written. Tensors are filled in pieces by one thread for
+ * each processor. Each piece has its own random numbers, so that the bytes do
+ * not depend on the thread that fills it.
  */
-#include "synth.h"
+#include "synth_fill.h"
 
 #include "../base/random.h"
 #include "../base/str.h"
@@ -23,11 +23,11 @@
 #define MAX_THREADS 32
 
 #define WEIGHT_DEVIATION 0.02
-/* The largest integer stands for so many deviations. */
+/* The value of the largest integer, in deviations. */
 #define I8_RANGE 4.0
 #define I4_RANGE 2.7
 
-/* Quantised noise that weights of a dtype are cut from. */
+/* Quantised noise, from which weights of a dtype are copied. */
 typedef struct pool {
     uint8_t *data;         /* POOL_ELEMENTS */
     uint64_t snippet_size; /* bytes */
@@ -38,7 +38,7 @@ typedef struct piece {
     uint64_t begin, size; /* bytes */
 } piece;
 
-typedef struct work {
+typedef struct filling {
     uint8_t *memory;
     const llm_synth_tensor *tensors;
     pool pools[CLV_DTYPE_COUNT]; /* those that are used */
@@ -46,12 +46,12 @@ typedef struct work {
     uint32_t n_pieces;
     _Atomic uint32_t next, done;
     _Atomic bool stop;
-} work;
+} filling;
 
 /* ------------------------------------------------------------------------ */
 /* Noise                                                                    */
 
-/* The scale of all integers of a dtype, before rows differ. */
+/* The mean scale of the integers of a dtype. */
 static double unit(uint32_t dtype)
 {
     return WEIGHT_DEVIATION *
@@ -98,7 +98,7 @@ static clv_status make_pool(pool *p, uint32_t dtype, const float *noise)
     return CLV_OK;
 }
 
-static clv_status make_pools(work *w, uint32_t n_tensors)
+static clv_status make_pools(filling *w, uint32_t n_tensors)
 {
     clv_status status = CLV_OK;
     float *noise = malloc(POOL_ELEMENTS * sizeof *noise);
@@ -117,7 +117,7 @@ static clv_status make_pools(work *w, uint32_t n_tensors)
 /* ------------------------------------------------------------------------ */
 /* Pieces                                                                   */
 
-static clv_status cut_pieces(work *w, uint32_t n_tensors)
+static clv_status cut_pieces(filling *w, uint32_t n_tensors)
 {
     for (int pass = 0; pass < 2; pass++) {
         uint32_t n = 0;
@@ -139,7 +139,7 @@ static clv_status cut_pieces(work *w, uint32_t n_tensors)
     return CLV_OK;
 }
 
-/* Rows differ by up to a tenth. */
+/* The scales of rows differ by up to a tenth. */
 static void fill_scales(const llm_synth_tensor *t, float *scales)
 {
     llm_random rng;
@@ -151,7 +151,7 @@ static void fill_scales(const llm_synth_tensor *t, float *scales)
         scales[0] = (float)unit(t->type.dtype);
 }
 
-static void fill_piece(const work *w, const piece *p)
+static void fill_piece(const filling *w, const piece *p)
 {
     const llm_synth_tensor *t = &w->tensors[p->tensor];
     uint8_t *data = w->memory + t->offset + p->begin;
@@ -174,7 +174,7 @@ static void fill_piece(const work *w, const piece *p)
 }
 
 /* Fills one piece; false when none is left. */
-static bool fill_next(work *w)
+static bool fill_next(filling *w)
 {
     const uint32_t i = atomic_fetch_add(&w->next, 1);
     if (i >= w->n_pieces || atomic_load(&w->stop))
@@ -191,8 +191,8 @@ static void *help(void *arg)
     return NULL;
 }
 
-/* The calling thread works too, and alone reports. */
-static clv_status fill_all(work *w, clv_progress_fn progress,
+/* The calling thread fills pieces too, and reports progress. */
+static clv_status fill_all(filling *w, clv_progress_fn progress,
                            void *progress_ctx)
 {
     pthread_t threads[MAX_THREADS];
@@ -221,7 +221,7 @@ clv_status llm_synth_fill(uint8_t *memory, const llm_synth_tensor *tensors,
                           uint32_t n_tensors, clv_progress_fn progress,
                           void *progress_ctx)
 {
-    work w = {.memory = memory, .tensors = tensors};
+    filling w = {.memory = memory, .tensors = tensors};
     clv_status status = make_pools(&w, n_tensors);
     if (!status)
         status = cut_pieces(&w, n_tensors);

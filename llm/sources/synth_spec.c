@@ -1,11 +1,12 @@
-/* What the names of made-up models ask for. */
-#include "synth.h"
+#include "synth_spec.h"
+
+#include "../base/str.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-/* Names with an architecture that is not there. */
+/* Published models whose architecture is not supported. */
 static const char *const unavailable[][2] = {
     {"gemma-2b", "gemma"},
     {"gemma2-2b", "gemma2"},
@@ -21,14 +22,15 @@ static const char *const unavailable[][2] = {
         }                                                                      \
     }
 static const llm_synth_format formats[] = {
-    /* The default: half the size of the 16-bit files these models are published
-     * in, with little loss. What most would run. */
+    /* The default: half the size of the published 16-bit files, with little
+     * loss. */
     PLAIN("q8_0", CLV_DTYPE_Q8_0),
     PLAIN("f32", CLV_DTYPE_F32),
     PLAIN("f16", CLV_DTYPE_F16),
     PLAIN("bf16", CLV_DTYPE_BF16),
     PLAIN("q4_0", CLV_DTYPE_Q4_0),
-    /* A table costs nothing to look up, but its errors show most. */
+    /* Reading a row of the table costs little, but its errors have the largest
+     * effect. */
     {"w4a16",
      {CLV_DTYPE_I4, CLV_QUANT_PER_CHANNEL},
      {CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL}},
@@ -41,7 +43,7 @@ enum {
     N_FORMATS = sizeof formats / sizeof formats[0],
 };
 
-/* Edits that turn a into b. */
+/* The number of edits that turn a into b. */
 static uint32_t distance(const char *a, const char *b)
 {
     uint32_t row[64];
@@ -62,12 +64,6 @@ static uint32_t distance(const char *a, const char *b)
     return row[n];
 }
 
-static void list(char *text, size_t size, const char *name)
-{
-    const size_t n = strlen(text);
-    snprintf(text + n, size - n, "%s%s", n ? ", " : "", name);
-}
-
 static clv_status find_model(const char *name, llm_synth_spec *out)
 {
     char all[320] = "";
@@ -80,7 +76,7 @@ static clv_status find_model(const char *name, llm_synth_spec *out)
                 return CLV_OK;
             if (!*nearest || distance(name, known) < distance(name, nearest))
                 nearest = known;
-            list(all, sizeof all, known);
+            llm_list_add(all, sizeof all, known);
         }
     }
     for (size_t i = 0; i < N_UNAVAILABLE; i++)
@@ -102,7 +98,7 @@ static clv_status find_format(const char *name, const llm_synth_format **out)
         *out = &formats[i];
         if (!strcasecmp(name, formats[i].name))
             return CLV_OK;
-        list(all, sizeof all, formats[i].name);
+        llm_list_add(all, sizeof all, formats[i].name);
     }
     return clv_error(CLV_ERR_UNSUPPORTED,
                      "made-up weights cannot be of type '%s'; types are: %s, "
@@ -126,7 +122,7 @@ clv_status llm_synth_parse(const char *text, llm_synth_spec *out)
     CLV_TRY(find_model(name, out));
     if (format)
         CLV_TRY(find_format(format, &out->format));
-    /* Scales of experts have no layout. */
+    /* There is no layout for scales of experts. */
     if (out->model->hparams.n_experts && out->format->matrix.quant)
         return clv_error(CLV_ERR_UNSUPPORTED,
                          "synth:%s cannot be of type '%s': weights of experts "

@@ -1,11 +1,11 @@
 /*
- * What lies beside a tokenizer.json and says which tokens are special:
+ * The files beside a tokenizer.json that name special tokens:
  * tokenizer_config.json by their text, config.json and generation_config.json
- * by id.
+ * by their id.
  */
 #pragma once
 
-#include "internal.h"
+#include "tokenizer.h"
 
-/* Files that are absent are skipped. path: of the tokenizer.json. */
+/* path: of the tokenizer.json. Absent files are skipped. */
 clv_status llm_tokenizer_read_config(clv_tokenizer *tok, const char *path);

@@ -1,4 +1,4 @@
-#include "internal.h"
+#include "tokenizer.h"
 
 static const llm_token *token_of(const clv_tokenizer *tok, int32_t id)
 {
@@ -14,28 +14,22 @@ static bool space_follows(const clv_tokenizer *tok, const llm_token *token)
             token->type == LLM_TOKEN_USER_DEFINED);
 }
 
-clv_status clv_detokenize(const clv_tokenizer *tok, const int32_t *ids,
-                          uint64_t n, bool special, char **text,
-                          uint64_t *length)
+static clv_status decode(const clv_tokenizer *tok, const int32_t *ids,
+                         uint64_t n, bool special, llm_bytes *out)
 {
-    llm_bytes out = {0};
-    clv_status status = CLV_OK;
-    /* Before the first token and after a special one a space is not text. */
+    /* A space before the first token or after a special one is not text. */
     bool front = tok->front_space != LLM_FRONT_SPACE_NONE;
-    for (uint64_t i = 0; i < n && !status; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         const llm_token *token = token_of(tok, ids[i]);
-        if (!token) {
-            status = clv_error(CLV_ERR_INVALID,
-                               "token id %d is not in the "
-                               "vocabulary of %u",
-                               ids[i], tok->vocab.n);
-            break;
-        }
+        if (!token)
+            return clv_error(CLV_ERR_INVALID,
+                             "token id %d is not in the vocabulary of %u",
+                             ids[i], tok->vocab.n);
         llm_str bytes = token->bytes;
         bool spaced = space_follows(tok, token);
         if (llm_token_is_special(token)) {
             if (special)
-                status = llm_bytes_append(&out, bytes.data, bytes.size);
+                CLV_TRY(llm_bytes_append(out, bytes.data, bytes.size));
             front = front || spaced;
             continue;
         }
@@ -44,10 +38,17 @@ clv_status clv_detokenize(const clv_tokenizer *tok, const int32_t *ids,
             bytes.size--;
         }
         front = spaced;
-        status = llm_bytes_append(&out, bytes.data, bytes.size);
+        CLV_TRY(llm_bytes_append(out, bytes.data, bytes.size));
     }
-    if (!status)
-        status = llm_bytes_append(&out, "", 1);
+    return llm_bytes_append(out, "", 1);
+}
+
+clv_status clv_detokenize(const clv_tokenizer *tok, const int32_t *ids,
+                          uint64_t n, bool special, char **text,
+                          uint64_t *length)
+{
+    llm_bytes out = {0};
+    clv_status status = decode(tok, ids, n, special, &out);
     if (status) {
         free(out.items);
         return status;

@@ -1,8 +1,8 @@
-#include "internal.h"
+#include "tokenizer.h"
 
 #include <string.h>
 
-/* One call's work. */
+/* The state of one call. */
 typedef struct encoder {
     const clv_tokenizer *tok;
     bool control; /* special tokens are recognised */
@@ -13,7 +13,7 @@ typedef struct encoder {
     llm_ids ids;
 } encoder;
 
-/* at_start: where the whole text starts. */
+/* at_start: text is the start of the whole text. */
 static clv_status encode_plain(encoder *e, llm_str text, bool at_start)
 {
     const clv_tokenizer *tok = e->tok;
@@ -30,27 +30,25 @@ static clv_status encode_plain(encoder *e, llm_str text, bool at_start)
 
 typedef clv_status (*encode_fn)(encoder *e, llm_str text, bool at_start);
 
-/* The special tokens of a set, and with encode what lies between them. */
+/* Adds the special tokens of a set, and calls encode for the text between them.
+ */
 static clv_status encode_between(encoder *e, const llm_specials *specials,
                                  llm_str text, bool at_start, encode_fn encode)
 {
-    clv_status status = CLV_OK;
     uint64_t at = 0;
-    while (status == CLV_OK) {
+    while (true) {
         llm_span taken = {(uint32_t)text.size, 0};
         int32_t id;
         bool found = llm_specials_next(specials, text.data, text.size, at,
                                        e->control, &taken, &id);
         if (taken.start > at)
-            status = encode(e, (llm_str){text.data + at, taken.start - at},
-                            at_start && at == 0);
+            CLV_TRY(encode(e, (llm_str){text.data + at, taken.start - at},
+                           at_start && at == 0));
         if (!found)
-            break;
-        if (!status)
-            status = llm_ids_append(&e->ids, id);
+            return CLV_OK;
+        CLV_TRY(llm_ids_append(&e->ids, id));
         at = (uint64_t)taken.start + taken.size;
     }
-    return status;
 }
 
 static clv_status encode_fragment(encoder *e, llm_str text, bool at_start)
@@ -60,27 +58,29 @@ static clv_status encode_fragment(encoder *e, llm_str text, bool at_start)
     return encode_between(e, &e->tok->normalized, text, at_start, encode_plain);
 }
 
+static clv_status encode_all(encoder *e, llm_str text, bool bos)
+{
+    e->ids.items = llm_array_reserve(NULL, &e->ids.capacity, text.size / 4 + 16,
+                                     sizeof *e->ids.items);
+    if (!e->ids.items)
+        return CLV_ERR_NO_MEMORY;
+    if (bos)
+        CLV_TRY(llm_ids_append(&e->ids, e->tok->bos));
+    return encode_between(e, &e->tok->specials, text, true, encode_fragment);
+}
+
 clv_status clv_tokenize(const clv_tokenizer *tok, const char *text,
                         uint64_t length, uint32_t flags, int32_t **ids,
                         uint64_t *n)
 {
     if (length > INT32_MAX)
         return clv_error(CLV_ERR_LIMIT,
-                         "text of %llu bytes: at most %d are "
-                         "tokenized at once; give it in smaller parts",
+                         "text of %llu bytes: at most %d are tokenized at "
+                         "once; give it in smaller parts",
                          (unsigned long long)length, INT32_MAX);
     encoder e = {.tok = tok, .control = flags & CLV_TOKENIZE_SPECIAL};
-    int32_t *room =
-        llm_array_reserve(NULL, &e.ids.capacity, length / 4 + 16, sizeof *room);
-    if (!room)
-        return CLV_ERR_NO_MEMORY;
-    e.ids.items = room;
-    clv_status status = CLV_OK;
-    if (flags & CLV_TOKENIZE_BOS && tok->bos >= 0)
-        status = llm_ids_append(&e.ids, tok->bos);
-    if (!status)
-        status = encode_between(&e, &tok->specials, (llm_str){text, length},
-                                true, encode_fragment);
+    clv_status status = encode_all(&e, (llm_str){text, length},
+                                   flags & CLV_TOKENIZE_BOS && tok->bos >= 0);
     llm_matcher_finish(&e.matcher);
     llm_rewriting_finish(&e.rewriting);
     llm_splitting_finish(&e.splitting);

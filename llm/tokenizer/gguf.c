@@ -1,5 +1,8 @@
+#include "gguf.h"
+
+#include "../files/gguf_kv.h"
+#include "pre.h"
 #include "tokenizer.h"
-#include "internal.h"
 
 #include <math.h>
 #include <string.h>
@@ -7,7 +10,7 @@
 #define KEY(name) "tokenizer.ggml." name
 #define SPACE "\u2581"
 
-/* What a file says; strings lie in it. */
+/* Contents of a file. Strings are inside it. */
 typedef struct contents {
     const llm_gguf *gguf;
     llm_str *tokens;
@@ -21,7 +24,7 @@ static clv_status wrong(const contents *c, const char *key, const char *what)
                      what);
 }
 
-/* Errors of what knows no file. */
+/* Adds the file to errors of functions that do not know it. */
 static clv_status located(const contents *c, clv_status status)
 {
     if (status)
@@ -139,41 +142,43 @@ static clv_status read_add_bos(const contents *c, clv_tokenizer *tok,
     return CLV_OK;
 }
 
-/* "ab c": the space that splits a merge is not its first byte. Converters
- * rename some tokens, so that a merge of them can be left over; but not all. */
+/* "ab c": the space that separates the two is not the first byte. Converters
+ * rename some tokens, so a few merges may be unusable, but not all. */
+static clv_status add_merges(const contents *c, clv_tokenizer *tok,
+                             const llm_str *merges, uint64_t n,
+                             llm_bytes *scratch)
+{
+    uint64_t unusable = 0;
+    if (n > LLM_MAX_TOKENS)
+        return wrong(c, KEY("merges"), "has more entries than are supported");
+    CLV_TRY(llm_merges_init(&tok->model.merges, (uint32_t)n));
+    for (uint32_t i = 0; i < n; i++) {
+        const llm_str merge = merges[i];
+        const char *space =
+            merge.size > 1 ? memchr(merge.data + 1, ' ', merge.size - 1) : NULL;
+        if (!space)
+            return wrong(c, KEY("merges"),
+                         "has an entry that is not two tokens");
+        const uint64_t left = (uint64_t)(space - merge.data);
+        clv_status status = llm_tokenizer_add_merge(
+            tok, (llm_str){merge.data, left},
+            (llm_str){space + 1, merge.size - left - 1}, i, scratch);
+        if (status == CLV_ERR_NOT_FOUND && ++unusable < n)
+            continue;
+        if (status == CLV_ERR_NOT_FOUND)
+            status = CLV_ERR_FORMAT;
+        CLV_TRY(located(c, status));
+    }
+    return CLV_OK;
+}
+
 static clv_status read_merges(const contents *c, clv_tokenizer *tok)
 {
     llm_str *merges = NULL;
-    uint64_t n = 0, unusable = 0;
+    uint64_t n = 0;
     llm_bytes scratch = {0};
-    clv_status status =
-        llm_gguf_get_strings(c->gguf, KEY("merges"), &merges, &n);
-    if (status)
-        return status;
-    if (n > LLM_MAX_TOKENS)
-        status = wrong(c, KEY("merges"), "has more entries than are supported");
-    else
-        status = llm_merges_init(&tok->model.merges, (uint32_t)n);
-    for (uint32_t i = 0; i < n && !status; i++) {
-        llm_str merge = merges[i];
-        const char *space =
-            merge.size > 1 ? memchr(merge.data + 1, ' ', merge.size - 1) : NULL;
-        if (!space) {
-            status = wrong(c, KEY("merges"),
-                           "has an entry that is not two "
-                           "tokens");
-            break;
-        }
-        uint64_t left = (uint64_t)(space - merge.data);
-        status = llm_tokenizer_add_merge(
-            tok, (llm_str){merge.data, left},
-            (llm_str){space + 1, merge.size - left - 1}, i, &scratch);
-        located(c, status);
-        if (status == CLV_ERR_NOT_FOUND && ++unusable < n)
-            status = CLV_OK;
-    }
-    if (status == CLV_ERR_NOT_FOUND)
-        status = CLV_ERR_FORMAT;
+    CLV_TRY(llm_gguf_get_strings(c->gguf, KEY("merges"), &merges, &n));
+    clv_status status = add_merges(c, tok, merges, n, &scratch);
     free(merges);
     free(scratch.items);
     return status;
@@ -217,8 +222,8 @@ static clv_status load_spm(const contents *c, clv_tokenizer *tok)
     return read_add_bos(c, tok, true);
 }
 
-/* Phi-3's special tokens take the white space behind them along; its files say
- * so by nothing but the name. */
+/* Special tokens of Phi-3 include the white space after them. Only the name of
+ * the model tells that a file is of Phi-3. */
 static void mark_phi3(const contents *c, clv_tokenizer *tok)
 {
     static const char *const keep[] = {"<unk>", "<s>", "<|endoftext|>"};
@@ -276,7 +281,7 @@ clv_status llm_tokenizer_from_gguf(const llm_gguf *gguf, clv_tokenizer **out)
     free(c.tokens);
     if (status) {
         clv_tokenizer_destroy(tok);
-        /* That is for files without any of it. */
+        /* NOT_FOUND means that there is no tokenizer at all. */
         return status == CLV_ERR_NOT_FOUND ? CLV_ERR_FORMAT : status;
     }
     *out = tok;

@@ -1,26 +1,13 @@
 #include "json.h"
 
 #include "config.h"
-#include "tokenizer.h"
+#include "json_parts.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #define MAX_GAP 65536
-
-clv_status llm_json_unsupported(const llm_json_loading *load, const char *part,
-                                const char *what)
-{
-    return clv_error(CLV_ERR_UNSUPPORTED, "%s: %s '%s' is not supported",
-                     load->name, part, what ? what : "without a type");
-}
-
-clv_status llm_json_malformed(const llm_json_loading *load, const char *part,
-                              const char *what)
-{
-    return clv_error(CLV_ERR_FORMAT, "%s: %s %s", load->name, part, what);
-}
 
 /* An id below LLM_MAX_TOKENS; -1: it is none. */
 static int32_t id_of(const cJSON *number)

@@ -1,27 +1,14 @@
-/*
- * Reading tokenizer.json. What a file asks for and is not supported is
- * CLV_ERR_UNSUPPORTED, with the component's name; what breaks the rules of the
- * format is CLV_ERR_FORMAT.
- */
+/* The tokenizer of a Hugging Face directory. */
 #pragma once
 
-#include "../base/json.h"
-#include "internal.h"
+#include <cleave/llm.h>
 
-typedef struct llm_json_loading {
-    const char *name; /* of the file, for messages */
-    clv_tokenizer *tok;
-    bool byte_level;
-    bool byte_fallback;
-    llm_str space; /* what spells a space; size 0: nothing yet */
-} llm_json_loading;
-
-clv_status llm_json_unsupported(const llm_json_loading *load, const char *part,
-                                const char *what);
-clv_status llm_json_malformed(const llm_json_loading *load, const char *part,
-                              const char *what);
-
-/* The member of root that is called part: "normalizer", "pre_tokenizer",
- * "decoder" or "post_processor". An absent one is no error. */
-clv_status llm_json_part(llm_json_loading *load, const cJSON *root,
-                         const char *part);
+/* From tokenizer.json, and what tokenizer_config.json, config.json and
+ * generation_config.json say about special tokens. CLV_ERR_NOT_FOUND if there
+ * is no tokenizer.json. */
+clv_status llm_tokenizer_from_dir(const char *dir, clv_tokenizer **out);
+/* The same from the path of the tokenizer.json. */
+clv_status llm_tokenizer_from_file(const char *path, clv_tokenizer **out);
+/* From the text of a tokenizer.json alone; name is for messages. */
+clv_status llm_tokenizer_from_json(const char *text, uint64_t size,
+                                   const char *name, clv_tokenizer **out);

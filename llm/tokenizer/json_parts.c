@@ -1,13 +1,23 @@
-#include "json.h"
+#include "json_parts.h"
+
+#include "pre.h"
 
 #include <string.h>
 
 /* Sequences may be nested, a little. */
 #define MAX_DEPTH 8
 
-static bool is(const char *type, const char *name)
+clv_status llm_json_unsupported(const llm_json_loading *load, const char *part,
+                                const char *what)
 {
-    return type && strcmp(type, name) == 0;
+    return clv_error(CLV_ERR_UNSUPPORTED, "%s: %s '%s' is not supported",
+                     load->name, part, what ? what : "without a type");
+}
+
+clv_status llm_json_malformed(const llm_json_loading *load, const char *part,
+                              const char *what)
+{
+    return clv_error(CLV_ERR_FORMAT, "%s: %s %s", load->name, part, what);
 }
 
 /* A copy: the JSON tree is freed before the tokenizer. */
@@ -32,7 +42,7 @@ static clv_status read_pattern(const llm_json_loading *load, const char *part,
     return status;
 }
 
-/* The characters of one are to be read as spaces. */
+/* text stands for a space. */
 static clv_status set_space(llm_json_loading *load, const char *part,
                             const char *text)
 {
@@ -52,7 +62,7 @@ static clv_status add_replace(llm_json_loading *load, const cJSON *component)
     llm_rewrite rewrite = {.kind = LLM_REWRITE_REPLACE};
     if (!content)
         return llm_json_malformed(load, "normalizer Replace", "has no content");
-    if (is(from, " ") && *content)
+    if (llm_text_is(from, " ") && *content)
         CLV_TRY(set_space(load, "normalizer Replace", content));
     CLV_TRY(keep(load, content, &rewrite.content));
     CLV_TRY(
@@ -67,7 +77,7 @@ static clv_status add_prepend(llm_json_loading *load, const cJSON *component)
     if (!content)
         return llm_json_malformed(load, "normalizer Prepend",
                                   "has no text to prepend");
-    if (is(content, " ") || is(content, "\u2581"))
+    if (llm_text_is(content, " ") || llm_text_is(content, "\u2581"))
         load->tok->front_space = LLM_FRONT_SPACE_FRAGMENTS;
     CLV_TRY(keep(load, content, &rewrite.content));
     return llm_normalizer_add(&load->tok->normalizer, rewrite);
@@ -87,14 +97,14 @@ static clv_status add_normalizer(llm_json_loading *load, const cJSON *component,
         .left = llm_json_flag(component, "strip_left", false),
         .right = llm_json_flag(component, "strip_right", false),
     };
-    if (is(type, "Prepend"))
+    if (llm_text_is(type, "Prepend"))
         return add_prepend(load, component);
-    if (is(type, "Replace"))
+    if (llm_text_is(type, "Replace"))
         return add_replace(load, component);
     for (int i = LLM_REWRITE_NFC; i <= LLM_REWRITE_NFKD; i++)
-        if (is(type, forms[i]))
+        if (llm_text_is(type, forms[i]))
             rewrite = (llm_rewrite){.kind = (llm_rewrite_kind)i};
-    if (rewrite.kind == LLM_REWRITE_STRIP && !is(type, "Strip"))
+    if (rewrite.kind == LLM_REWRITE_STRIP && !llm_text_is(type, "Strip"))
         return llm_json_unsupported(load, "normalizer", type);
     return llm_normalizer_add(&load->tok->normalizer, rewrite);
 }
@@ -118,7 +128,7 @@ static clv_status read_mode(const llm_json_loading *load,
     if (!name)
         return CLV_OK;
     for (int i = LLM_SPLIT_ISOLATED; i <= LLM_SPLIT_WITH_NEXT; i++) {
-        if (is(name, names[i])) {
+        if (llm_text_is(name, names[i])) {
             *out = (llm_split_mode)i;
             return CLV_OK;
         }
@@ -126,7 +136,7 @@ static clv_status read_mode(const llm_json_loading *load,
     return llm_json_unsupported(load, "behavior", name);
 }
 
-/* A step with a pattern of ours; steps behind ByteLevel see its spelling. */
+/* A step with a fixed pattern. Steps after ByteLevel match its spelling. */
 static clv_status add_step(llm_json_loading *load, const char *pattern,
                            bool literal, llm_step step)
 {
@@ -169,11 +179,11 @@ static clv_status read_scheme(llm_json_loading *load, const cJSON *component,
     const char *scheme = llm_json_string(component, "prepend_scheme");
     bool add = llm_json_flag(component, "add_prefix_space", true);
     *out = LLM_FRONT_SPACE_NONE;
-    if (is(scheme, "never") || (!scheme && !add))
+    if (llm_text_is(scheme, "never") || (!scheme && !add))
         return CLV_OK;
-    if (!scheme || is(scheme, "always"))
+    if (!scheme || llm_text_is(scheme, "always"))
         *out = LLM_FRONT_SPACE_FRAGMENTS;
-    else if (is(scheme, "first"))
+    else if (llm_text_is(scheme, "first"))
         *out = LLM_FRONT_SPACE_START;
     else
         return llm_json_unsupported(load, "prepend_scheme", scheme);
@@ -237,22 +247,22 @@ static clv_status add_pre_tokenizer(llm_json_loading *load,
     llm_step digits = {.kind = LLM_STEP_SPLIT, .mode = LLM_SPLIT_CONTIGUOUS};
     llm_step words = {
         .kind = LLM_STEP_SPLIT, .mode = LLM_SPLIT_REMOVED, .invert = true};
-    if (is(type, "ByteLevel"))
+    if (llm_text_is(type, "ByteLevel"))
         return add_byte_level(load, component);
-    if (is(type, "Split"))
+    if (llm_text_is(type, "Split"))
         return add_split(load, component);
-    if (is(type, "Metaspace"))
+    if (llm_text_is(type, "Metaspace"))
         return add_metaspace(load, component);
-    if (is(type, "Punctuation"))
+    if (llm_text_is(type, "Punctuation"))
         return add_punctuation(load, component);
-    if (is(type, "CharDelimiterSplit"))
+    if (llm_text_is(type, "CharDelimiterSplit"))
         return add_delimiter(load, component);
-    if (is(type, "WhitespaceSplit"))
+    if (llm_text_is(type, "WhitespaceSplit"))
         return add_step(load, "\\s", false, removed);
-    if (is(type, "Whitespace"))
+    if (llm_text_is(type, "Whitespace"))
         return add_step(load, "[" WORD_ITEMS "]+|[^" WORD_ITEMS "\\s]+", false,
                         words);
-    if (is(type, "Digits")) {
+    if (llm_text_is(type, "Digits")) {
         if (llm_json_flag(component, "individual_digits", false))
             digits.mode = LLM_SPLIT_ISOLATED;
         return add_step(load, "\\p{N}", false, digits);
@@ -273,7 +283,7 @@ static clv_status check_decoder(llm_json_loading *load, const cJSON *component,
                                         "Metaspace", "Replace",      "Strip"};
     (void)component;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (is(type, known[i]))
+        if (llm_text_is(type, known[i]))
             return CLV_OK;
     return llm_json_unsupported(load, "decoder", type);
 }
@@ -312,9 +322,9 @@ static clv_status read_template(llm_json_loading *load, const cJSON *component)
 static clv_status add_post_processor(llm_json_loading *load,
                                      const cJSON *component, const char *type)
 {
-    if (is(type, "ByteLevel"))
+    if (llm_text_is(type, "ByteLevel"))
         return CLV_OK;
-    if (is(type, "TemplateProcessing"))
+    if (llm_text_is(type, "TemplateProcessing"))
         return read_template(load, component);
     return llm_json_unsupported(load, "post_processor", type);
 }
@@ -340,7 +350,7 @@ static clv_status add_all(llm_json_loading *load, const kind *part,
 {
     const char *type = llm_json_string(component, "type");
     const cJSON *child;
-    if (!is(type, "Sequence") || depth == MAX_DEPTH)
+    if (!llm_text_is(type, "Sequence") || depth == MAX_DEPTH)
         return part->add(load, component, type);
     cJSON_ArrayForEach (child, llm_json_get(component, part->list))
         CLV_TRY(add_all(load, part, child, depth + 1));
@@ -352,7 +362,7 @@ clv_status llm_json_part(llm_json_loading *load, const cJSON *root,
 {
     const cJSON *component = llm_json_get(root, name);
     for (size_t i = 0; component && i < sizeof kinds / sizeof *kinds; i++)
-        if (is(kinds[i].name, name))
+        if (llm_text_is(kinds[i].name, name))
             return add_all(load, &kinds[i], component, 0);
     return CLV_OK;
 }

@@ -59,19 +59,16 @@ const llm_merge *llm_merges_find(const llm_merges *merges, int32_t left,
 
 void llm_merge_work_finish(llm_merge_work *work)
 {
-    free(work->symbols);
-    free(work->heap);
+    free(work->symbols.items);
+    free(work->heap.items);
     *work = (llm_merge_work){0};
 }
 
 static clv_status push(llm_merge_work *work, llm_candidate candidate)
 {
-    llm_candidate *heap = llm_array_reserve(work->heap, &work->heap_capacity,
-                                            work->n_heap + 1, sizeof *heap);
-    if (!heap)
-        return CLV_ERR_NO_MEMORY;
-    work->heap = heap;
-    uint64_t at = work->n_heap++;
+    CLV_TRY(LLM_ARRAY_ADD(&work->heap, candidate));
+    llm_candidate *heap = work->heap.items;
+    uint64_t at = work->heap.n - 1;
     for (uint64_t up; at && candidate.order < heap[up = (at - 1) / 2].order;
          at = up)
         heap[at] = heap[up];
@@ -81,9 +78,9 @@ static clv_status push(llm_merge_work *work, llm_candidate candidate)
 
 static llm_candidate pop(llm_merge_work *work)
 {
-    llm_candidate *heap = work->heap, top = heap[0];
-    llm_candidate last = heap[--work->n_heap];
-    uint64_t n = work->n_heap, at = 0;
+    llm_candidate *heap = work->heap.items, top = heap[0];
+    llm_candidate last = heap[--work->heap.n];
+    uint64_t n = work->heap.n, at = 0;
     for (uint64_t down; (down = 2 * at + 1) < n; at = down) {
         if (down + 1 < n && heap[down + 1].order < heap[down].order)
             down++;
@@ -95,7 +92,7 @@ static llm_candidate pop(llm_merge_work *work)
     return top;
 }
 
-/* Unsigned numbers in the order of floats, the highest score first. */
+/* Unsigned numbers in the order of the scores, the highest score first. */
 static uint32_t score_order(float score)
 {
     uint32_t bits;
@@ -115,8 +112,8 @@ static clv_status consider(const merging *m, int32_t left, int32_t right)
 {
     if (left < 0 || right < 0)
         return CLV_OK;
-    const llm_symbol *a = &m->work->symbols[left];
-    const llm_symbol *b = &m->work->symbols[right];
+    const llm_symbol *a = &m->work->symbols.items[left];
+    const llm_symbol *b = &m->work->symbols.items[right];
     uint32_t order;
     int32_t id;
     if (m->model->order == LLM_MERGE_RANK) {
@@ -143,8 +140,8 @@ static clv_status consider(const merging *m, int32_t left, int32_t right)
 
 static clv_status merge_all(const merging *m)
 {
-    llm_symbol *symbols = m->work->symbols;
-    while (m->work->n_heap) {
+    llm_symbol *symbols = m->work->symbols.items;
+    while (m->work->heap.n) {
         llm_candidate best = pop(m->work);
         llm_symbol *left = &symbols[best.left], *right = &symbols[best.right];
         if (!left->size || !right->size ||
@@ -165,24 +162,18 @@ static clv_status merge_all(const merging *m)
 /* ------------------------------------------------------------------------ */
 /* Pieces                                                                   */
 
-static clv_status add_symbol(llm_merge_work *work, int32_t *n, uint32_t start,
+static clv_status add_symbol(llm_merge_work *work, uint32_t start,
                              uint32_t size, int32_t id)
 {
-    llm_symbol *symbols =
-        llm_array_reserve(work->symbols, &work->symbol_capacity,
-                          (uint64_t)*n + 1, sizeof *symbols);
-    if (!symbols)
-        return CLV_ERR_NO_MEMORY;
-    work->symbols = symbols;
-    symbols[*n] = (llm_symbol){start, size, id, *n - 1, *n + 1};
-    ++*n;
-    return CLV_OK;
+    const int32_t n = (int32_t)work->symbols.n;
+    const llm_symbol symbol = {start, size, id, n - 1, n + 1};
+    return LLM_ARRAY_ADD(&work->symbols, symbol);
 }
 
-/* The character at `at`; where the vocabulary has no token for it but for its
- * bytes, those. */
+/* Adds the character at `at`, or its bytes if the vocabulary has tokens for
+ * these only. */
 static clv_status add_character(const merging *m, uint64_t n, uint32_t at,
-                                int32_t *count, uint32_t *size)
+                                uint32_t *size)
 {
     const llm_vocab *vocab = m->vocab;
     const uint8_t *text = (const uint8_t *)m->piece + at;
@@ -199,10 +190,9 @@ static clv_status add_character(const merging *m, uint64_t n, uint32_t at,
         spelled = spelled && vocab->byte_ids[text[i]] >= 0;
     /* By score, characters without a token may still merge into one. */
     if (!spelled || m->model->order == LLM_MERGE_SCORE)
-        return add_symbol(m->work, count, at, *size, id);
+        return add_symbol(m->work, at, *size, id);
     for (uint32_t i = 0; i < *size; i++)
-        CLV_TRY(
-            add_symbol(m->work, count, at + i, 1, vocab->byte_ids[text[i]]));
+        CLV_TRY(add_symbol(m->work, at + i, 1, vocab->byte_ids[text[i]]));
     return CLV_OK;
 }
 
@@ -255,18 +245,18 @@ clv_status llm_merge_piece(const llm_vocab *vocab, const llm_merge_model *model,
     }
 
     merging m = {vocab, model, work, piece};
-    int32_t count = 0;
+    work->symbols.n = work->heap.n = 0;
     for (uint32_t at = 0, size; at < n; at += size)
-        CLV_TRY(add_character(&m, n, at, &count, &size));
-    work->symbols[count - 1].next = -1;
-    work->n_heap = 0;
+        CLV_TRY(add_character(&m, n, at, &size));
+    const int32_t count = (int32_t)work->symbols.n;
+    work->symbols.items[count - 1].next = -1;
     for (int32_t i = 1; i < count; i++)
         CLV_TRY(consider(&m, i - 1, i));
     CLV_TRY(merge_all(&m));
 
     bool unknown = false;
     for (int32_t i = 0; i >= 0;) {
-        const llm_symbol *symbol = &work->symbols[i];
+        const llm_symbol *symbol = &work->symbols.items[i];
         if (symbol->id < 0) {
             CLV_TRY(add_missing(&m, symbol, &unknown, out));
         } else {

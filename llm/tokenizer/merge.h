@@ -1,16 +1,16 @@
 /*
- * From a piece of text to tokens by merging neighbours, best pair first: by the
- * rank of the pair (byte pair encoding), or by the score of what they become
- * (SentencePiece). Both take O(n log n) for n bytes.
+ * Turns a piece of text into tokens by merging neighbours, the best pair first:
+ * by the rank of the pair (byte pair encoding), or by the score of the merged
+ * token (SentencePiece). Both take O(n log n) for n bytes.
  */
 #pragma once
 
 #include "vocab.h"
 
-/* What two tokens become, and when. */
+/* The token that two tokens merge into, and its priority. */
 typedef struct llm_merge {
     uint32_t left, right;
-    uint32_t rank; /* lower goes first */
+    uint32_t rank; /* the lowest merges first */
     int32_t id;    /* -1: free slot */
 } llm_merge;
 
@@ -21,8 +21,7 @@ typedef struct llm_merges {
 
 clv_status llm_merges_init(llm_merges *merges, uint32_t n);
 void llm_merges_finish(llm_merges *merges);
-/* At most as many as init was told; of two for the same pair the first holds.
- */
+/* At most n times, as told to init. A second merge of a pair has no effect. */
 void llm_merges_add(llm_merges *merges, llm_merge merge);
 /* NULL if the two do not merge. */
 const llm_merge *llm_merges_find(const llm_merges *merges, int32_t left,
@@ -37,7 +36,7 @@ typedef enum llm_merge_order {
 typedef struct llm_merge_model {
     llm_merge_order order;
     llm_merges merges; /* by rank only */
-    bool whole_first;  /* a piece that is a token is left whole */
+    bool whole_first;  /* a piece that is a token is not merged from parts */
     bool fuse_unknown; /* neighbouring unknown characters are one token */
     int32_t unknown;   /* -1: none */
 } llm_merge_model;
@@ -49,23 +48,28 @@ typedef struct llm_symbol {
 } llm_symbol;
 
 typedef struct llm_candidate {
-    uint64_t order; /* lower goes first: rank or score, then place */
+    uint64_t order; /* the lowest merges first: rank or score, then position */
     int32_t left, right;
-    uint32_t size; /* of both; another by now: out of date */
+    uint32_t
+        size; /* of both; if it has changed, the candidate is out of date */
     int32_t id;
 } llm_candidate;
 
-/* Room for one thread's work. Starts as zeroes. */
+/* Buffers of one thread. They start as zeros. */
 typedef struct llm_merge_work {
-    llm_symbol *symbols;
-    uint64_t symbol_capacity;
-    llm_candidate *heap;
-    uint64_t n_heap, heap_capacity;
+    struct {
+        llm_symbol *items;
+        uint64_t n, capacity;
+    } symbols;
+    struct {
+        llm_candidate *items;
+        uint64_t n, capacity;
+    } heap;
 } llm_merge_work;
 
 void llm_merge_work_finish(llm_merge_work *work);
 
-/* Appends the tokens of n bytes, any bytes. What the vocabulary cannot spell
+/* Appends the tokens of n bytes, any bytes. Text that no token covers
  * becomes the unknown token, or U+FFFD if there is none; CLV_ERR_UNSUPPORTED if
  * there is neither. */
 clv_status llm_merge_piece(const llm_vocab *vocab, const llm_merge_model *model,

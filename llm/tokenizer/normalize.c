@@ -5,16 +5,10 @@
 
 clv_status llm_normalizer_add(llm_normalizer *normalizer, llm_rewrite rewrite)
 {
-    llm_rewrite *items =
-        llm_array_reserve(normalizer->items, &normalizer->capacity,
-                          normalizer->n + 1, sizeof *items);
-    if (!items) {
+    clv_status status = LLM_ARRAY_ADD(normalizer, rewrite);
+    if (status)
         llm_regex_destroy(rewrite.pattern);
-        return CLV_ERR_NO_MEMORY;
-    }
-    normalizer->items = items;
-    items[normalizer->n++] = rewrite;
-    return CLV_OK;
+    return status;
 }
 
 void llm_normalizer_finish(llm_normalizer *normalizer)
@@ -64,7 +58,7 @@ static clv_status compose_valid(utf8proc_option_t form, llm_str text,
     return status;
 }
 
-/* Stretch by stretch between bytes that are not UTF-8. */
+/* Normalises each range between bytes that are not UTF-8. */
 static clv_status compose(llm_rewrite_kind kind, llm_str text, llm_bytes *out)
 {
     static const utf8proc_option_t forms[] = {

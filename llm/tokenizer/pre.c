@@ -1,4 +1,4 @@
-#include "internal.h"
+#include "pre.h"
 
 #include <string.h>
 

@@ -2,6 +2,7 @@
 
 #include "regex.h"
 #include "../base/utf8.h"
+#include "regex_translate.h"
 
 #include <pcre2.h>
 #include <string.h>
@@ -10,8 +11,8 @@
 #define STACK_START (32 * 1024)
 #define STACK_MAX (64 * 1024 * 1024)
 #define HEAP_LIMIT_KIB (256 * 1024)
-/* Steps a search may take: room for honest patterns, which need a few for each
- * byte, and an end for those that try everything. */
+/* The most steps of a search: enough for ordinary patterns, which need a few
+ * for each byte, and a limit for those that backtrack without end. */
 #define BASE_STEPS 10000000u
 #define STEPS_PER_BYTE 64u
 
@@ -22,8 +23,8 @@ struct llm_regex {
 
 clv_status llm_regex_create(llm_str pattern, bool literal, llm_regex **out)
 {
-    /* In a text of spaces every start would be tried to the end of the run;
-     * only the first of a run can match. */
+    /* In a text of spaces PCRE2 would try every start to the end of the spaces;
+     * only the first can match. */
     static const char slow[] = "\\s+$", quick[] = "(?<!\\s)\\s++$";
     llm_bytes translated = {0};
     pcre2_compile_context *context = NULL;
@@ -118,7 +119,7 @@ static int match(const llm_regex *regex, llm_matcher *matcher, const char *text,
     uint32_t options = PCRE2_NO_UTF_CHECK;
     int count = pcre2_match(regex->code, (PCRE2_SPTR)text, n, from, options,
                             matcher->match_data, matcher->context);
-    /* The interpreter keeps its state on the heap, which is larger. */
+    /* The interpreter has its state on the heap, which is larger. */
     if (count == PCRE2_ERROR_JIT_STACKLIMIT)
         count = pcre2_match(regex->code, (PCRE2_SPTR)text, n, from,
                             options | PCRE2_NO_JIT, matcher->match_data,
@@ -149,7 +150,7 @@ clv_status llm_regex_all(const llm_regex *regex, llm_matcher *matcher,
                              regex->shown.text, count);
         uint64_t start = found[0], end = found[1];
         if (end > start || start != last) {
-            /* \K can move a start behind its end or before the last match. */
+            /* \K can move a start past its end or before the last match. */
             if (start < (last == UINT64_MAX ? 0 : last) || end < start)
                 return clv_error(CLV_ERR_UNSUPPORTED,
                                  "regular expression '%s' "

@@ -1,4 +1,4 @@
-#include "regex.h"
+#include "regex_translate.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -49,7 +49,7 @@ static bool ahead(const translation *t, const char *text)
            memcmp(t->pattern.data + t->at, text, n) == 0;
 }
 
-/* \s and its like: items of a class, or a class of their own. */
+/* \s and similar: items of the open class, or a class. */
 static clv_status put_set(translation *t, const char *items, bool negated)
 {
     if (t->in_class && negated)
@@ -153,7 +153,7 @@ static clv_status translate_in_class(translation *t)
         return refuse(t, "an intersection of classes");
     if (ahead(t, "[^"))
         return refuse(t, "a negated class inside a class");
-    /* What a class inside holds belongs to the outer one as well. */
+    /* The items of an inner class belong to the outer one as well. */
     bool inner = ahead(t, "[") || (ahead(t, "]") && t->in_class > 1);
     t->in_class += ahead(t, "[");
     t->in_class -= ahead(t, "]");
@@ -167,7 +167,7 @@ static clv_status open_class(translation *t)
 {
     t->in_class = 1;
     CLV_TRY(copy(t, ahead(t, "[^") ? 2 : 1));
-    /* A bracket that comes first stands for itself. */
+    /* A bracket in the first place is an ordinary character. */
     if (ahead(t, "]"))
         CLV_TRY(copy(t, 1));
     return CLV_OK;

@@ -8,13 +8,7 @@ clv_status llm_specials_add(llm_specials *specials, llm_special special)
 {
     if (!special.text.size)
         return CLV_OK;
-    llm_special *items = llm_array_reserve(specials->items, &specials->capacity,
-                                           specials->n + 1, sizeof *items);
-    if (!items)
-        return CLV_ERR_NO_MEMORY;
-    specials->items = items;
-    items[specials->n++] = special;
-    return CLV_OK;
+    return LLM_ARRAY_ADD(specials, special);
 }
 
 static int compare(const void *a, const void *b)
@@ -45,7 +39,7 @@ void llm_specials_finish(llm_specials *specials)
     *specials = (llm_specials){0};
 }
 
-/* The code point that ends at `at`, or starts there. */
+/* The code point that ends at `at`; 0: none. */
 static uint32_t point_before(const char *text, uint64_t at)
 {
     for (uint32_t size = 1; size <= 4 && size <= at; size++)
@@ -90,8 +84,8 @@ static bool is_allowed(const llm_special *special, const char *text, uint64_t n,
             !is_word(point_after(text, n, at + special->text.size)));
 }
 
-/* The longest that starts at `at`: items with a common start lie together, so
- * the range that agrees with the text narrows byte by byte. */
+/* The longest one that starts at `at`. Items with a common start are
+ * neighbours, so each byte of the text narrows the range of matching items. */
 static const llm_special *longest_at(const llm_specials *specials,
                                      const char *text, uint64_t n, uint64_t at,
                                      bool control)

@@ -1,6 +1,6 @@
 /*
- * Tokens that are recognised in a text before it is split: the leftmost, of
- * those that start there the longest.
+ * Tokens that are recognised in a text before it is split. The leftmost one is
+ * taken; of several that start there, the longest.
  */
 #pragma once
 
@@ -9,9 +9,9 @@
 typedef struct llm_special {
     llm_str text;
     int32_t id;
-    bool control;        /* only where the caller wants special tokens */
-    bool lstrip, rstrip; /* takes the white space beside it along */
-    bool single_word;    /* not inside of a word */
+    bool control;        /* only if the caller asks for special tokens */
+    bool lstrip, rstrip; /* includes the white space beside it */
+    bool single_word;    /* not inside a word */
 } llm_special;
 
 typedef struct llm_specials {
@@ -22,12 +22,12 @@ typedef struct llm_specials {
 
 /* The text must outlive the set; an empty one is left out. */
 clv_status llm_specials_add(llm_specials *specials, llm_special special);
-/* Once all are added. */
+/* To be called when all are added. */
 void llm_specials_seal(llm_specials *specials);
 void llm_specials_finish(llm_specials *specials);
 
-/* The next one at or after `from`; *taken is the part of the text it stands
- * for. False if there is none. */
+/* The next one at or after `from`; *taken is the part of the text that it
+ * replaces. False if there is none. */
 bool llm_specials_next(const llm_specials *specials, const char *text,
                        uint64_t n, uint64_t from, bool control, llm_span *taken,
                        int32_t *id);

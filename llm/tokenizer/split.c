@@ -5,23 +5,17 @@
 
 clv_status llm_splitter_add(llm_splitter *splitter, llm_step step)
 {
-    llm_step *items = llm_array_reserve(splitter->items, &splitter->capacity,
-                                        splitter->n + 1, sizeof *items);
-    if (!items) {
+    clv_status status = LLM_ARRAY_ADD(splitter, step);
+    if (status)
         llm_regex_destroy(step.pattern);
-        return CLV_ERR_NO_MEMORY;
-    }
-    splitter->items = items;
-    items[splitter->n++] = step;
-    return CLV_OK;
+    return status;
 }
 
 clv_status llm_splitter_add_pattern(llm_splitter *splitter, const char *pattern)
 {
     llm_step step = {.kind = LLM_STEP_SPLIT};
-    clv_status status =
-        llm_regex_create(llm_str_of(pattern), false, &step.pattern);
-    return status == CLV_OK ? llm_splitter_add(splitter, step) : status;
+    CLV_TRY(llm_regex_create(llm_str_of(pattern), false, &step.pattern));
+    return llm_splitter_add(splitter, step);
 }
 
 void llm_splitter_finish(llm_splitter *splitter)
@@ -47,12 +41,12 @@ void llm_splitting_finish(llm_splitting *work)
 /* ------------------------------------------------------------------------ */
 /* Splitting                                                                */
 
-/* Pieces of one piece, as they come from left to right. */
+/* Splits one piece from left to right. */
 typedef struct cutter {
     const llm_step *step;
     llm_spans *out;
     uint64_t base;     /* where the piece starts in the text */
-    bool any, matched; /* a part came before; it was a match */
+    bool any, matched; /* there is a part already; the last was a match */
 } cutter;
 
 static clv_status cut(cutter *c, uint64_t start, uint64_t end, bool match)
@@ -86,8 +80,8 @@ static clv_status cut(cutter *c, uint64_t start, uint64_t end, bool match)
     return CLV_OK;
 }
 
-/* Matches in the spelled text to bytes of the piece, each of which is a
- * character there. */
+/* Converts matches in the spelled text, where each byte is one character, to
+ * bytes of the piece. */
 static void unspell(const char *spelled, llm_spans *matches)
 {
     uint64_t at = 0, byte = 0;
@@ -173,7 +167,7 @@ static clv_status rewrite_piece(const llm_step *step, llm_splitting *work,
     return llm_replace(piece, &work->matches, content, out);
 }
 
-/* Writes all pieces anew, into the buffer that does not hold them now. */
+/* Rewrites all pieces into the buffer that does not hold them now. */
 static clv_status rewrite_step(const llm_step *step, llm_splitting *work,
                                llm_matcher *matcher, bool at_start, uint64_t *n)
 {

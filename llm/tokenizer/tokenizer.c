@@ -1,5 +1,7 @@
 #include "tokenizer.h"
-#include "internal.h"
+
+#include "gguf.h"
+#include "json.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -147,7 +149,7 @@ void llm_tokenizer_mark_ends(clv_tokenizer *tok)
         returns |= llm_str_equal(token->text, llm_str_of("<|return|>"));
         calls |= llm_str_equal(token->text, llm_str_of("<|call|>"));
     }
-    /* Beside these two it ends a message, not the turn. */
+    /* In vocabularies with these two it ends a message, not the turn. */
     if (end >= 0 && returns && calls)
         tok->vocab.tokens[end].end = false;
     if (tok->eos >= 0)
@@ -158,17 +160,17 @@ static clv_status find_spelled(const clv_tokenizer *tok, llm_str left,
                                llm_str right, llm_bytes *scratch, int32_t *id)
 {
     scratch->n = 0;
-    clv_status status = llm_bytes_append(scratch, left.data, left.size);
-    if (!status)
-        status = llm_bytes_append(scratch, right.data, right.size);
+    CLV_TRY(llm_bytes_append(scratch, left.data, left.size));
+    CLV_TRY(llm_bytes_append(scratch, right.data, right.size));
     llm_str key = {scratch->items, scratch->n};
-    llm_bytes bytes = {0};
-    if (!status && tok->vocab.byte_level) {
-        status = llm_vocab_spelled_bytes(key, &bytes);
-        key = (llm_str){bytes.items, bytes.n};
-    }
-    if (!status)
+    if (!tok->vocab.byte_level) {
         *id = llm_vocab_find(&tok->vocab, key.data, key.size);
+        return CLV_OK;
+    }
+    llm_bytes bytes = {0};
+    clv_status status = llm_vocab_spelled_bytes(key, &bytes);
+    if (!status)
+        *id = llm_vocab_find(&tok->vocab, bytes.items, bytes.n);
     free(bytes.items);
     return status;
 }

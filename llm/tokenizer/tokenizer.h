@@ -1,22 +1,48 @@
 /*
- * Tokenizers as the rest of this library sees them; what they do is in
- * cleave/llm.h.
+ * A tokenizer from any kind of file. Text goes through these stages:
+ *
+ *   specials           are found in the text as it is, and split off
+ *   normalizer         rewrites the text between them
+ *   normalized         more special tokens, found in the rewritten text
+ *   splitter           splits the rest into pieces
+ *   model              merges each piece into tokens
+ *
+ * It does not change once loaded, so threads may share it; what encoding needs
+ * to write lies in an encoder of each call.
  */
 #pragma once
 
-#include "../files/gguf.h"
+#include "merge.h"
+#include "special.h"
+#include "split.h"
 
-#include <cleave/llm.h>
+/* The space that the normalizer or the splitter puts in front of a text. */
+typedef enum llm_front_space {
+    LLM_FRONT_SPACE_NONE,
+    LLM_FRONT_SPACE_START,     /* of the text as a whole */
+    LLM_FRONT_SPACE_FRAGMENTS, /* of every part between special tokens */
+} llm_front_space;
 
-/* From an open GGUF file, which is not needed afterwards. CLV_ERR_NOT_FOUND if
- * it holds no tokenizer. */
-clv_status llm_tokenizer_from_gguf(const llm_gguf *gguf, clv_tokenizer **out);
-/* From a Hugging Face directory: tokenizer.json, and what
- * tokenizer_config.json, config.json and generation_config.json say of special
- * tokens. CLV_ERR_NOT_FOUND if it holds no tokenizer.json. */
-clv_status llm_tokenizer_from_dir(const char *dir, clv_tokenizer **out);
-/* The same from the path of the tokenizer.json. */
-clv_status llm_tokenizer_from_file(const char *path, clv_tokenizer **out);
-/* From the text of a tokenizer.json alone; name is for messages. */
-clv_status llm_tokenizer_from_json(const char *text, uint64_t size,
-                                   const char *name, clv_tokenizer **out);
+struct clv_tokenizer {
+    llm_vocab vocab;
+    llm_specials specials, normalized;
+    llm_normalizer normalizer;
+    llm_splitter splitter;
+    llm_merge_model model;
+    llm_front_space front_space;
+    int32_t bos, eos, pad; /* -1: none; unk is model.unknown */
+    bool add_bos;
+};
+
+clv_status llm_tokenizer_create(clv_tokenizer **out);
+/* To be called when the vocabulary is indexed: recognises control and
+ * user-defined tokens in texts. */
+clv_status llm_tokenizer_add_specials(clv_tokenizer *tok);
+/* Marks eos, and the tokens whose text is known to end a text. */
+void llm_tokenizer_mark_ends(clv_tokenizer *tok);
+
+/* Adds the merge of two tokens, given by their texts. CLV_ERR_NOT_FOUND if one
+ * of the three is not in the vocabulary. scratch starts as zeros. */
+clv_status llm_tokenizer_add_merge(clv_tokenizer *tok, llm_str left,
+                                   llm_str right, uint32_t rank,
+                                   llm_bytes *scratch);

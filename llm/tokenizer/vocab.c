@@ -84,8 +84,8 @@ bool llm_token_is_special(const llm_token *token)
 /* ------------------------------------------------------------------------ */
 /* Spelling                                                                 */
 
-/* GPT-2's alphabet: bytes that print in Latin-1 are their own code point, the
- * others follow from U+0100 on. */
+/* GPT-2's alphabet: a byte that is printable in Latin-1 is its own code point,
+ * the others have those from U+0100 on. */
 static bool is_plain(uint32_t byte)
 {
     return (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte <= 0xac) ||
@@ -237,7 +237,7 @@ static clv_status insert(llm_vocab *vocab, uint32_t id)
     return CLV_OK;
 }
 
-/* Ordinary tokens first, then those that merging hardly gives. */
+/* Ordinary tokens first, then those that merging rarely makes. */
 static int rank_of(const llm_token *token)
 {
     if (!llm_token_is_mergeable(token))
@@ -264,13 +264,13 @@ clv_status llm_vocab_index(llm_vocab *vocab, bool byte_level, llm_str space)
         return llm_no_memory("tokens");
     vocab->mask = size - 1;
     for (int rank = 0; rank < 3; rank++) {
-        for (uint32_t id = 0; id < vocab->n && !status; id++) {
+        for (uint32_t id = 0; id < vocab->n; id++) {
             const llm_token *token = &vocab->tokens[id];
             if (token->text.size && rank_of(token) == rank)
-                status = insert(vocab, id);
+                CLV_TRY(insert(vocab, id));
         }
     }
-    return status;
+    return CLV_OK;
 }
 
 int32_t llm_vocab_find(const llm_vocab *vocab, const char *key, uint64_t n)

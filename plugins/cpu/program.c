@@ -150,11 +150,13 @@ clv_status cpu_program_compile(clv_plugin_device *dev,
     clv_read(&graph, sizeof graph, c.graph);
     CLV_TRY(clv_check_graph(host, &graph));
     clv_plugin_program *prog =
-        clv_new(host, sizeof *prog + graph.n_nodes * sizeof *prog->steps);
+        clv_new(host, sizeof *prog + graph.n_nodes * sizeof *prog->steps +
+                          graph.n_tensors * sizeof *prog->data);
     if (!prog)
         return CLV_ERR_NO_MEMORY;
     prog->base.host = host;
     prog->n_steps = graph.n_nodes;
+    prog->data = (char **)(void *)(prog->steps + prog->n_steps);
     clv_status status = compile(dev, &graph, &c, prog);
     if (status) {
         clv_program_destroy(prog);
@@ -171,8 +173,9 @@ clv_status cpu_program_info(clv_plugin_program *prog, clv_program_info *out)
                              .compile_ns = prog->compile_ns,
                              .n_kernels = prog->n_steps};
     info.memory_size = sizeof *prog + prog->n_steps * sizeof *prog->steps +
-                       prog->base.n_tensors * (sizeof *prog->base.tensors +
-                                               sizeof *prog->base.weights);
+                       prog->base.n_tensors *
+                           (sizeof *prog->data + sizeof *prog->base.tensors +
+                            sizeof *prog->base.weights);
     clv_write(out, &info, sizeof info);
     return CLV_OK;
 }

@@ -12,6 +12,8 @@
 struct clv_plugin_program {
     clv_program_base base; /* tensors, symbols, and where the weights lie */
     uint64_t scratch_size, compile_ns;
+    char **data; /* [n_tensors] addresses in the run in progress; the queue's
+                    thread's. Made here, as runs must not lack memory for it */
     uint32_t n_steps;
     cpu_step steps[];
 };

@@ -39,15 +39,11 @@ static clv_status run_program(clv_plugin_device *dev, const clv_submit *submit,
 {
     const clv_command *c = &submit->commands[index];
     const clv_plugin_program *prog = c->program;
-    char **data = grow(dev, CPU_REGION_COUNT,
-                       prog->base.n_tensors * sizeof *data, message);
-    if (!data)
-        return CLV_ERR_NO_MEMORY;
-    clv_program_resolve(c, data);
+    clv_program_resolve(c, prog->data);
     cpu_run run = {.kernels = dev->kernels,
                    .pool = dev->pool,
                    .tensors = prog->base.tensors,
-                   .data = (void *const *)(void *)data,
+                   .data = (void *const *)(void *)prog->data,
                    .symbols = c->symbols};
     uint64_t sizes[CPU_REGION_COUNT];
     cpu_program_regions(prog, &run, sizes);
@@ -130,6 +126,6 @@ const clv_queue_fns cpu_queue_fns = {check_command, run_command};
 
 void cpu_scratch_free(const clv_host_api *host, cpu_scratch *scratch)
 {
-    for (int i = 0; i <= CPU_REGION_COUNT; i++)
+    for (int i = 0; i < CPU_REGION_COUNT; i++)
         clv_free(host, scratch->blocks[i]);
 }

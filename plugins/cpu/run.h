@@ -5,11 +5,11 @@
 
 #include <cleave/plugin_queue.h>
 
-/* Memory that grows as programs need it: what their steps share, and then the
- * addresses of the tensors of the one that runs. The queue's thread's. */
+/* Memory that the steps of programs share; it grows as programs need it. The
+ * queue's thread's. */
 typedef struct cpu_scratch {
-    void *blocks[CPU_REGION_COUNT + 1];
-    uint64_t sizes[CPU_REGION_COUNT + 1];
+    void *blocks[CPU_REGION_COUNT];
+    uint64_t sizes[CPU_REGION_COUNT];
 } cpu_scratch;
 
 extern const clv_queue_fns cpu_queue_fns; /* their ctx is the device */

@@ -7,10 +7,12 @@
 npu_path npu_matmul_path(const npu_settings *s, const clv_tensor_desc *w,
                          int64_t rows)
 {
-    const bool integers = w->dtype == CLV_DTYPE_I8 || w->dtype == CLV_DTYPE_I4;
-    const bool groups = w->quant == CLV_QUANT_PER_GROUP ||
-                        w->dtype == CLV_DTYPE_Q8_0 ||
-                        w->dtype == CLV_DTYPE_Q4_0;
+    const clv_format *format = clv_format_of(w->dtype);
+    const bool integers = format->format_class == CLV_FORMAT_INTEGER;
+    /* Blocks whose integers have one scale and no minimum are groups too. */
+    const bool groups =
+        w->quant == CLV_QUANT_PER_GROUP ||
+        (format->group == format->elements && format->minimum_at < 0);
     if (s->model == NPU_ROOFLINE)
         return s->half ? NPU_PATH_F16 : NPU_PATH_F32;
     const bool floats = s->arrays[NPU_F16].macs > 0;
@@ -73,9 +75,7 @@ static load matmul_load(const npu_settings *s, npu_path path,
     const int64_t i = w->dims[1], o = w->dims[0];
     const double products = (double)n * (double)i * (double)o;
     const npu_operand weight = {npu_dtype_size(w->dtype),
-                                w->dtype != CLV_DTYPE_F32 &&
-                                    w->dtype != CLV_DTYPE_F16 &&
-                                    w->dtype != CLV_DTYPE_BF16};
+                                !clv_format_is(w->dtype, CLV_FORMAT_FLOAT)};
     if (n < 1 || i < 1 || o < 1)
         return (load){0, 0};
     if (s->model == NPU_ROOFLINE) {
@@ -88,7 +88,9 @@ static load matmul_load(const npu_settings *s, npu_path path,
     if (path != NPU_PATH_I8_GROUPS)
         return one_product(s, path, n, i, o, weight, fill);
     /* As many products as groups, and their sums outside of the arrays. */
-    int64_t group = w->quant == CLV_QUANT_PER_GROUP ? w->quant_group : 32;
+    int64_t group = w->quant == CLV_QUANT_PER_GROUP
+                        ? w->quant_group
+                        : clv_format_of(w->dtype)->group;
     double groups = (double)((i + group - 1) / group);
     load l = one_product(s, path, n, group, o, weight, fill);
     fill->ns *= groups;

@@ -16,8 +16,8 @@ static void weight_of(const clv_plugin_program *prog, char *const *data,
     const clv_tensor_desc *desc = &prog->graph->tensors[tensor];
     view_of(prog, data, NULL, tensor, &out->view);
     out->quant = desc->quant;
-    out->group = desc->dtype == CLV_DTYPE_Q8_0 || desc->dtype == CLV_DTYPE_Q4_0
-                     ? 32
+    out->group = clv_format_is(desc->dtype, CLV_FORMAT_BLOCK)
+                     ? clv_format_of(desc->dtype)->elements
                  : desc->quant == CLV_QUANT_PER_GROUP ? desc->quant_group
                                                       : desc->dims[1];
     if (desc->quant)

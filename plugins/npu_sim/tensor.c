@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#define BLOCK 32 /* elements of Q8_0 and Q4_0 */
+#define MAX_BYTES 256 /* of a block whose integers are asked for */
 
 double npu_dtype_size(uint32_t dtype)
 {
@@ -39,18 +39,18 @@ uint8_t *npu_view_row(const npu_view *v, int64_t row)
 
 /* ------------------------------------------------------------------------ */
 
-static void unpack_q8(const uint8_t *block, int16_t *out)
+/* A block's integers are its values with a scale of 1. */
+static void block_integers(const clv_format *format, const uint8_t *block,
+                           int16_t *out)
 {
-    for (int i = 0; i < BLOCK; i++)
-        out[i] = (int8_t)block[2 + i];
-}
-
-static void unpack_q4(const uint8_t *block, int16_t *out)
-{
-    for (int i = 0; i < BLOCK / 2; i++) {
-        out[i] = (int16_t)((block[2 + i] & 15) - 8);
-        out[i + BLOCK / 2] = (int16_t)((block[2 + i] >> 4) - 8);
-    }
+    const uint16_t one = 0x3c00;
+    _Alignas(4) uint8_t copy[MAX_BYTES];
+    float values[MAX_BYTES * 2];
+    memcpy(copy, block, format->bytes);
+    memcpy(copy + format->scale_at, &one, sizeof one);
+    format->decode(copy, values, format->elements);
+    for (uint32_t i = 0; i < format->elements; i++)
+        out[i] = (int16_t)values[i];
 }
 
 void npu_get_integers(const npu_view *v, int64_t row, int16_t *out)
@@ -69,18 +69,9 @@ void npu_get_integers(const npu_view *v, int64_t row, int16_t *out)
         }
         return;
     }
-    for (int64_t i = 0; i < v->columns; i += BLOCK, at += stride)
-        if (v->dtype == CLV_DTYPE_Q8_0)
-            unpack_q8(at, out + i);
-        else
-            unpack_q4(at, out + i);
-}
-
-static float block_scale(const npu_view *v, const uint8_t *row, int64_t block)
-{
-    uint16_t h;
-    memcpy(&h, row + block * v->strides[v->rank - 1], sizeof h);
-    return clv_f16_to_f32(h);
+    const clv_format *format = clv_format_of(v->dtype);
+    for (int64_t i = 0; i < v->columns; i += format->elements, at += stride)
+        block_integers(format, at, out + i);
 }
 
 /* Blocks at a time: of plain types an element is one. */
@@ -119,10 +110,15 @@ float npu_weight_scale(const npu_weight *w, int64_t row, int64_t column)
 {
     const npu_view *s = &w->scales;
     const uint8_t *at = s->data;
+    const clv_format *format = clv_format_of(w->view.dtype);
     float scale;
-    if (w->view.dtype == CLV_DTYPE_Q8_0 || w->view.dtype == CLV_DTYPE_Q4_0)
-        return block_scale(&w->view, npu_view_row(&w->view, row),
-                           column / BLOCK);
+    uint16_t half;
+    if (format->format_class == CLV_FORMAT_BLOCK) {
+        at = npu_view_row(&w->view, row) +
+             column / format->elements * w->view.strides[w->view.rank - 1];
+        memcpy(&half, at + format->scale_at, sizeof half);
+        return clv_f16_to_f32(half);
+    }
     if (!at)
         return 1;
     if (w->quant == CLV_QUANT_PER_CHANNEL)

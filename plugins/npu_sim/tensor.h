@@ -23,7 +23,7 @@ uint8_t *npu_view_row(const npu_view *v, int64_t row);
  * and BF16 only. out, in: [columns] */
 void npu_get_row(const npu_view *v, int64_t row, float *out);
 void npu_set_row(const npu_view *v, int64_t row, const float *in);
-/* A row of I8, I4, Q8_0 or Q4_0 as the integers that it holds. */
+/* A row of I8, I4 or blocks with one scale as the integers that it holds. */
 void npu_get_integers(const npu_view *v, int64_t row, int16_t *out);
 int32_t npu_get_index(const npu_view *v, int64_t i);
 

@@ -3,6 +3,7 @@
 #include "memory.h"
 #include "queue.h"
 #include "source.h"
+#include "tune.h"
 
 #include <string.h>
 
@@ -205,7 +206,7 @@ clv_status ocl_device_open(clv_plugin_instance *inst, uint32_t index,
         free_objects(dev);
         return status;
     }
-    status = ocl_try_kernels(dev, ocl_table());
+    status = ocl_try_kernels(dev);
     if (status)
         ocl_device_close(dev);
     else

@@ -70,9 +70,6 @@ void ocl_lose(clv_plugin_device *dev, const char *why);
 /* ocl_lose() if that is what the status says. Returns it. */
 clv_status ocl_noticed(clv_plugin_device *dev, clv_status status);
 
-/* The kernels' trial, where it is wanted; fills disabled. api: our own table.
- */
-clv_status ocl_try_kernels(clv_plugin_device *dev, const clv_plugin_api *api);
 const clv_plugin_api *ocl_table(void);
 
 clv_status ocl_timeline_create(clv_plugin_device *dev, uint64_t value,

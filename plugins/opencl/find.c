@@ -2,6 +2,7 @@
 #include "image.h"
 
 #include <ctype.h>
+#include <ids.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -211,7 +212,8 @@ static uint32_t find_all(const ocl_api *cl, ocl_properties *out)
             sigaction(s, &before[s], NULL);
     qsort(out, found, sizeof *out, compare);
     for (uint32_t i = 0; i < found; i++)
-        snprintf(out[i].info.id, sizeof out[i].info.id, "%u", (unsigned)i);
+        gpu_id_of(out[i].info.name, out[i].info.id);
+    gpu_number_ids(out->info.id, sizeof *out, found);
     return found;
 }
 

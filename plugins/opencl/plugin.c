@@ -45,15 +45,10 @@ static const clv_option options[] = {
         .help = "which kernel of several: fast: what was found the quickest "
                 "before, else a guess; exhaustive: what was not tried before "
                 "is; off: guesses"),
-    KEY(BOOL, "no_room", "off",
-        .help = "for tests: there is no memory for weights laid out anew"),
-    KEY(STRING, "slow", "",
-        .help = "for tests: a kernel, by name, that runs several times"),
+    KEY(BOOL, "no_repack_memory", "off",
+        .help = "for tests: there is no memory for repacked weights"),
     KEY(STRING, "options", "",
         .help = "for the compiler of kernels, in addition to ours"),
-    KEY(STRING, "wrong", "",
-        .help = "for tests: a kernel, by name, that is not run where it ought "
-                "to be"),
     KEY(STRING, "loader", "",
         .help = "path of the OpenCL loader; empty: the system's "
                 "libOpenCL.so.1"),
@@ -110,7 +105,9 @@ const clv_plugin_api *ocl_table(void)
 
 CLV_PLUGIN_MANIFEST("name = opencl\n"
                     "abi = 1\n"
-                    "devices = cpu gpu other\n");
+                    "devices = cpu gpu other\n"
+                    "drivers = /etc/OpenCL/vendors /dev /dev/dri OCL_ OPENCL_ "
+                    "POCL_ CUDA_ NVIDIA_ ROCR_ HIP_ LD_\n");
 
 clv_status clv_plugin_query(const clv_query_in *in, clv_query_out *out)
 {

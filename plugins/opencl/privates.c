@@ -50,7 +50,9 @@ static clv_status make_cached(clv_plugin_program *prog, uint32_t i)
     }
     prog->made[i] = true;
     prog->weights_size += prog->code->privates[i].size;
-    shared = prog->no_room ? NULL : clv_new(host, sizeof *shared);
+    const char *refused = host->option(host->host, "no_repack_memory");
+    shared = refused && !strcmp(refused, "on") ? NULL
+                                               : clv_new(host, sizeof *shared);
     prog->kept[i]->memory = shared;
     return shared ? make_private(prog, i, shared) : CLV_ERR_NO_MEMORY;
 }

@@ -6,13 +6,6 @@
 
 #include <string.h>
 
-#define SLOW_RUNS 20 /* of a kernel that tests make slow */
-
-uint32_t ocl_program_dispatches(const clv_plugin_program *prog)
-{
-    return prog->code->n_dispatches * (prog->slow[0] ? SLOW_RUNS : 1);
-}
-
 clv_status ocl_program_check(const clv_command *c)
 {
     return clv_program_check(c);
@@ -35,16 +28,12 @@ cl_int ocl_program_dispatch(const clv_plugin_program *prog,
         if (!global[i])
             return CL_SUCCESS;
     }
-    if (prog->wrong[0] && !strcmp(prog->wrong, k->variant))
-        return CL_SUCCESS;
     cl_int error = ocl_launch_set(prog->dev, launch, k, d, &scene);
-    const int runs =
-        prog->slow[0] && !strcmp(prog->slow, k->variant) ? SLOW_RUNS : 1;
-    for (int i = 0; i < runs && !error; i++)
-        error = prog->dev->cl->EnqueueNDRangeKernel(
-            queue, launch->kernel, 3, NULL, global, local, 0, NULL,
-            ocl_span_begin(job, command, d->node, k->name));
-    return error;
+    if (error)
+        return error;
+    return prog->dev->cl->EnqueueNDRangeKernel(
+        queue, launch->kernel, 3, NULL, global, local, 0, NULL,
+        ocl_span_begin(job, command, d->node, k->name));
 }
 
 clv_status ocl_program_enqueue(clv_plugin_program *prog, cl_command_queue queue,
@@ -162,12 +151,6 @@ static clv_status compile(clv_plugin_program *prog, const clv_compile *c,
     return status ? status : ocl_privates_make(prog);
 }
 
-static const char *fault(const clv_host_api *host, const char *key)
-{
-    const char *variant = host->option(host->host, key);
-    return variant ? variant : "";
-}
-
 static clv_status try_compile(clv_plugin_device *dev, const clv_compile *c,
                               bool anew, clv_plugin_program **out)
 {
@@ -178,9 +161,6 @@ static clv_status try_compile(clv_plugin_device *dev, const clv_compile *c,
         return CLV_ERR_NO_MEMORY;
     prog->dev = dev;
     prog->base.host = host;
-    prog->wrong = fault(host, "wrong");
-    prog->slow = fault(host, "slow");
-    prog->no_room = !strcmp(fault(host, "no_room"), "on");
     clv_status status = compile(prog, c, anew);
     prog->compile_ns = host->now_ns(host->host) - begin;
     if (status)

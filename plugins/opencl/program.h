@@ -27,8 +27,6 @@ struct clv_plugin_program {
     bool *made;           /* [code->n_privates] whose weights we fill */
     ocl_place *places;    /* [base.n_tensors] in the run that is enqueued */
     uint64_t weights_size, scratch_size, compile_ns;
-    const char *wrong, *slow; /* variants that tests break, or "" */
-    bool no_room;             /* for weights laid out anew, by tests */
 };
 
 void ocl_target(const clv_plugin_device *dev, gpu_target *out);
@@ -42,8 +40,6 @@ void ocl_program_destroy(clv_plugin_program *prog);
 
 /* Whether a RUN keeps to what was compiled. */
 clv_status ocl_program_check(const clv_command *c);
-/* That a run enqueues, at the most. */
-uint32_t ocl_program_dispatches(const clv_plugin_program *prog);
 
 /* Enqueues a RUN that was checked, on the queue's thread; a failure is told in
  * job->message. */

@@ -243,8 +243,7 @@ static uint32_t count_spans(const clv_submit *s)
     uint32_t n = 0;
     for (uint32_t i = 0; s->correlation && i < s->n_commands; i++) {
         const clv_command *c = clv_at(s->commands, i, s->command_stride);
-        n +=
-            c->kind == CLV_COMMAND_RUN ? ocl_program_dispatches(c->program) : 1;
+        n += c->kind == CLV_COMMAND_RUN ? c->program->code->n_dispatches : 1;
     }
     return n;
 }

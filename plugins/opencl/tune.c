@@ -2,7 +2,7 @@
 #include "memory.h"
 #include "source.h"
 
-#include <tune/tune.h>
+#include <tune/trial.h>
 
 #include <string.h>
 
@@ -45,7 +45,7 @@ static clv_status time_program(clv_plugin_device *dev,
                                clv_plugin_buffer *sweep, uint64_t *ns)
 {
     const clv_host_api *host = dev->base.host;
-    ocl_job job = {.max_spans = ocl_program_dispatches(program)};
+    ocl_job job = {.max_spans = program->code->n_dispatches};
     clv_command c = CLV_INIT(clv_command, CLV_STRUCT_COMMAND);
     c.kind = CLV_COMMAND_RUN;
     c.program = program;
@@ -64,28 +64,33 @@ static clv_status time_program(clv_plugin_device *dev,
     return status;
 }
 
+static gpu_tuner tuner_of(clv_plugin_device *dev, const gpu_target *target)
+{
+    return (gpu_tuner){.host = dev->base.host,
+                       .api = ocl_table(),
+                       .dev = dev,
+                       .target = target,
+                       .device = dev->props->info.name,
+                       .software = dev->props->is_cpu,
+                       .timed = true,
+                       .lock = &dev->tuning,
+                       .entry = ocl_entry_name,
+                       .time = time_program};
+}
+
 clv_status ocl_choose(clv_plugin_device *dev, const clv_compile *c,
                       char **choices)
 {
-    const clv_host_api *host = dev->base.host;
-    const char *tune = host->option(host->host, "tune");
     gpu_target target;
-    gpu_tuner tuner = {.host = host,
-                       .api = ocl_table(),
-                       .dev = dev,
-                       .target = &target,
-                       .device = dev->props->info.name,
-                       .measure = tune && !strcmp(tune, "exhaustive"),
-                       .entry = ocl_entry_name,
-                       .time = time_program};
-    *choices = NULL;
-    if (!tune || !strcmp(tune, "off"))
-        return CLV_OK;
     ocl_target(dev, &target);
-    if (!tuner.measure)
-        return gpu_tune(&tuner, c, choices);
-    pthread_mutex_lock(&dev->tuning);
-    clv_status status = gpu_tune(&tuner, c, choices);
-    pthread_mutex_unlock(&dev->tuning);
-    return status;
+    const gpu_tuner tuner = tuner_of(dev, &target);
+    return gpu_choose(&tuner, c, choices);
+}
+
+clv_status ocl_try_kernels(clv_plugin_device *dev)
+{
+    gpu_target target;
+    ocl_target(dev, &target);
+    const gpu_tuner tuner = tuner_of(dev, &target);
+    return gpu_try(&tuner, dev->disabled, sizeof dev->disabled);
 }

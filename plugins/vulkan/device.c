@@ -4,6 +4,7 @@
 #include "image.h"
 #include "kernel.h"
 #include "memory.h"
+#include "tune.h"
 #include "work.h"
 
 #include <stdlib.h>
@@ -103,7 +104,8 @@ static void describe_target(clv_plugin_device *dev)
     const uint64_t range =
         strtoull(host->option(host->host, "range"), NULL, 10);
     dev->max_range = range && range < p->max_range ? range : p->max_range;
-    dev->no_room = !strcmp(host->option(host->host, "no_room"), "on");
+    dev->no_repack_memory =
+        !strcmp(host->option(host->host, "no_repack_memory"), "on");
     dev->target = (gpu_target){
         .language = GPU_GLSL,
         .max_group = p->max_group,
@@ -160,7 +162,7 @@ static clv_status start(clv_plugin_device *dev)
         return status;
     vk_pipelines_open(dev);
     status = vk_work_start(dev);
-    return status ? status : vk_try_kernels(dev, vk_table());
+    return status ? status : vk_try_kernels(dev);
 }
 
 clv_status vk_device_open(clv_plugin_instance *inst, uint32_t index,

@@ -35,8 +35,7 @@ struct clv_plugin_device {
     size_t pipelines_size; /* bytes it began with */
     atomic_bool built;     /* a kernel, so that it may have grown */
     char disabled[512];    /* variants of kernels that are not used */
-    char wrong[64];        /* one that tests break; or empty */
-    bool no_room;          /* for weights laid out anew, by tests */
+    bool no_repack_memory; /* for repacked weights, by tests */
 };
 
 clv_status vk_device_open(clv_plugin_instance *inst, uint32_t index,
@@ -44,8 +43,6 @@ clv_status vk_device_open(clv_plugin_instance *inst, uint32_t index,
 void vk_device_close(clv_plugin_device *dev);
 clv_status vk_fault_inject(clv_plugin_device *dev, uint32_t fault);
 
-/* The kernels' trial, where it is wanted; fills disabled. api: vk_table(). */
-clv_status vk_try_kernels(clv_plugin_device *dev, const clv_plugin_api *api);
 const clv_plugin_api *vk_table(void);
 
 /* Says that the call fails, by the driver's answer. */

@@ -1,7 +1,7 @@
 #include "abilities.h"
 #include "image.h"
 
-#include <ctype.h>
+#include <ids.h>
 #include <stdlib.h>
 #include <strings.h>
 
@@ -115,24 +115,6 @@ static void read_memory(const vk_instance_api *api, vk_physical *p)
             p->memory_size = p->memory.memoryHeaps[i].size;
 }
 
-/* From the name, "NVIDIA H200" -> "nvidia-h200", without what is in brackets:
- * versions change. */
-static void make_id(vk_physical *p)
-{
-    size_t n = 0;
-    for (const char *c = p->name; *c && *c != '(' && n < 40; c++) {
-        if (isalnum((unsigned char)*c))
-            p->id[n++] = (char)tolower((unsigned char)*c);
-        else if (n && p->id[n - 1] != '-')
-            p->id[n++] = '-';
-    }
-    while (n && p->id[n - 1] == '-')
-        n--;
-    if (!n)
-        p->id[n++] = 'x';
-    p->id[n] = 0;
-}
-
 static const char *type_word(VkPhysicalDeviceType type)
 {
     switch (type) {
@@ -180,7 +162,7 @@ static bool read_physical(const vk_instance_api *api, VkPhysicalDevice handle,
         return false;
     vk_abilities_read(api, ext, n, p);
     read_memory(api, p);
-    make_id(p);
+    gpu_id_of(p->name, p->id);
     return true;
 }
 
@@ -191,19 +173,6 @@ static int by_place(const void *a, const void *b)
     if (!order)
         order = strcmp(p->bus_path, q->bus_path);
     return order ? order : memcmp(p->uuid, q->uuid, sizeof p->uuid);
-}
-
-/* Equal names are numbered by the places of the devices on the bus. */
-static void number_ids(vk_physical *all, uint32_t n)
-{
-    qsort(all, n, sizeof *all, by_place);
-    for (uint32_t i = 0, same; i < n; i += same) {
-        for (same = 1; i + same < n && !strcmp(all[i].id, all[i + same].id);)
-            same++;
-        for (uint32_t k = i + 1; k < i + same; k++)
-            snprintf(all[k].id + strlen(all[k].id), 16, ".%u",
-                     (unsigned)(k - i + 1));
-    }
 }
 
 clv_status vk_physical_find(const clv_host_api *host,
@@ -236,6 +205,7 @@ clv_status vk_physical_find(const clv_host_api *host,
         host->log(host->host, CLV_LOG_INFO, __FILE__, __LINE__,
                   "no Vulkan 1.2 device with compute and timeline semaphores "
                   "that vulkan.devices names");
-    number_ids(*out, *n);
+    qsort(*out, *n, sizeof **out, by_place);
+    gpu_number_ids((*out)->id, sizeof **out, *n);
     return CLV_OK;
 }

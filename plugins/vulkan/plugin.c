@@ -60,11 +60,8 @@ static const clv_option options[] = {
      .help = "which kernel of several: fast: what was found the quickest "
              "before, else a guess; exhaustive: what was not tried before is; "
              "off: guesses"},
-    OPTION("no_room", CLV_OPTION_BOOL, "off",
-           "for tests: there is no memory for weights laid out anew"),
-    OPTION("wrong", CLV_OPTION_STRING, "",
-           "for tests: a kernel, by name, that is not run where it ought to "
-           "be"),
+    OPTION("no_repack_memory", CLV_OPTION_BOOL, "off",
+           "for tests: there is no memory for repacked weights"),
     {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
      .key = "storage",
      .type = CLV_OPTION_ENUM,
@@ -142,7 +139,11 @@ const clv_plugin_api *vk_table(void)
 
 CLV_PLUGIN_MANIFEST("name = vulkan\n"
                     "abi = 1\n"
-                    "devices = gpu cpu other\n");
+                    "devices = gpu cpu other\n"
+                    "drivers = /etc/vulkan/icd.d /usr/share/vulkan/icd.d "
+                    "/usr/local/etc/vulkan/icd.d "
+                    "/usr/local/share/vulkan/icd.d /dev /dev/dri VK_ XDG_ HOME "
+                    "MESA_ DRI_ CUDA_ NVIDIA_ LD_\n");
 
 clv_status clv_plugin_query(const clv_query_in *in, clv_query_out *out)
 {

@@ -48,7 +48,8 @@ static clv_status make_cached(clv_plugin_program *prog, uint32_t i)
         return CLV_OK;
     }
     prog->made[i] = true;
-    shared = dev->no_room ? NULL : clv_new(dev->base.host, sizeof *shared);
+    shared =
+        dev->no_repack_memory ? NULL : clv_new(dev->base.host, sizeof *shared);
     prog->kept[i]->memory = shared;
     if (!shared)
         return CLV_ERR_NO_MEMORY;

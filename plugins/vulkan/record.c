@@ -260,11 +260,8 @@ static void record_one(clv_plugin_program *prog, const vk_recording *rec,
 {
     const vk_device_api *api = &prog->dev->api;
     const vk_kernel *k = prog->kernels[d->kernel];
-    const char *wrong = prog->dev->wrong;
     int32_t ints[GPU_MAX_INTS];
     uint32_t groups[3];
-    if (wrong[0] && !strcmp(wrong, prog->code->kernels[d->kernel].variant))
-        return;
     for (uint32_t g = 0; g < 3; g++) {
         groups[g] = (uint32_t)gpu_expr_value(&d->groups[g], symbols);
         if (!groups[g])

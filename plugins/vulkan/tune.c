@@ -4,7 +4,7 @@
 #include "spirv.h"
 #include "vulkan_build_id.h"
 
-#include <tune/tune.h>
+#include <tune/trial.h>
 
 static void entry_name(const clv_plugin_device *dev, const char *kind,
                        const char *text, char out[64])
@@ -118,27 +118,30 @@ static clv_status time_program(clv_plugin_device *dev, clv_plugin_program *prog,
 /* --- choosing --------------------------------------------------------------
  */
 
+static gpu_tuner tuner_of(clv_plugin_device *dev)
+{
+    return (gpu_tuner){.host = dev->base.host,
+                       .api = vk_table(),
+                       .dev = dev,
+                       .target = &dev->target,
+                       .device = dev->phys->name,
+                       .software =
+                           dev->phys->type == VK_PHYSICAL_DEVICE_TYPE_CPU,
+                       .timed = dev->phys->timestamp_bits,
+                       .lock = &dev->tuning,
+                       .entry = entry_name,
+                       .time = time_program};
+}
+
 clv_status vk_choose(clv_plugin_device *dev, const clv_compile *c,
                      char **choices)
 {
-    const clv_host_api *host = dev->base.host;
-    const char *tune = host->option(host->host, "tune");
-    const gpu_tuner tuner = {.host = host,
-                             .api = vk_table(),
-                             .dev = dev,
-                             .target = &dev->target,
-                             .device = dev->phys->name,
-                             .measure = !strcmp(tune, "exhaustive") &&
-                                        dev->phys->timestamp_bits,
-                             .entry = entry_name,
-                             .time = time_program};
-    *choices = NULL;
-    if (!strcmp(tune, "off"))
-        return CLV_OK;
-    if (!tuner.measure)
-        return gpu_tune(&tuner, c, choices);
-    pthread_mutex_lock(&dev->tuning);
-    clv_status status = gpu_tune(&tuner, c, choices);
-    pthread_mutex_unlock(&dev->tuning);
-    return status;
+    const gpu_tuner tuner = tuner_of(dev);
+    return gpu_choose(&tuner, c, choices);
+}
+
+clv_status vk_try_kernels(clv_plugin_device *dev)
+{
+    const gpu_tuner tuner = tuner_of(dev);
+    return gpu_try(&tuner, dev->disabled, sizeof dev->disabled);
 }

@@ -28,6 +28,7 @@ static void test_parse(void **state)
     assert_int_equal(m.kinds, 1u << CLV_DEVICE_CPU | 1u << CLV_DEVICE_NPU);
     assert_string_equal(m.kinds_text, "cpu npu");
     assert_string_equal(m.cpu, "avx2\tfma");
+    assert_string_equal(m.drivers, "");
     assert_ok(parse("devices = other gpu\nabi = 1\nname = a", &m));
     assert_string_equal(m.abi, "1");
     assert_string_equal(m.kinds_text, "gpu other");

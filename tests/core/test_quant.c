@@ -2,7 +2,6 @@
  * what they mean, and that they reach a device with their scales. */
 #include "../plugins/ref/context.h"
 
-#include "../../core/graph/dtype.h"
 #include "message.h"
 
 #include <math.h>

@@ -58,13 +58,13 @@ int cpu_cases_run(const kit_case *cases, uint32_t n)
 kit_plugin *cpu_reopen(kit *k, const char *const *settings, uint32_t n)
 {
     static kit_config config; /* of this process, which is the case's */
-    kit_subject_drop(k);
+    kit_drop_under_test(k);
     if (k->config != &config)
         config = *k->config;
     config.settings = settings;
     config.n_settings = n;
     k->config = &config;
-    return kit_subject(k);
+    return kit_under_test(k);
 }
 
 void cpu_matmul_graph(kit *k, kit_graph *g)

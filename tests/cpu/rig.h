@@ -5,8 +5,8 @@
  */
 #pragma once
 
-#include "../../kit/run/child.h"
-#include "../../kit/reference/element.h"
+#include "../../kit/plugin/child.h"
+#include "../../kit/work/element.h"
 #include "../../kit/work/graph.h"
 
 /* Runs them on the device and prints a line for each, as TAP. The exit

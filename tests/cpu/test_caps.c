@@ -18,7 +18,7 @@ static void expect_no(kit_graph *g, uint32_t i, const char *words)
 static void expect_no_program(kit_program *p, const char *words)
 {
     kit *k = p->g->k;
-    const kit_plugin *s = kit_subject(k);
+    const kit_plugin *s = kit_under_test(k);
     clv_subgraph view;
     clv_plugin_program *handle = NULL;
     clv_compile compile = kit_program_compile_info(p, &view);

@@ -56,7 +56,7 @@ static void load(kit *k, opened *o, const char *const *settings)
 {
     memset(o, 0, sizeof *o);
     warnings[0] = 0;
-    kit_subject_drop(k);
+    kit_drop_under_test(k);
     o->before = k->config;
     o->config = *k->config;
     o->config.n_settings = 0;

@@ -22,7 +22,7 @@ static clv_status create_with(kit *k, const char *value)
 {
     kit_plugin p;
     clv_plugin_instance *inst = NULL;
-    kit_subject_drop(k);
+    kit_drop_under_test(k);
     kit_plugin_load(k, &p);
     features = value;
     kit_option = p.host.api.option;
@@ -100,7 +100,7 @@ static void run_two_levels(kit *k, const void *arg)
     static const char *const ref[] = {"cpu.threads=3", "cpu.features=ref"};
     kit_plugin other;
     (void)arg;
-    kit_subject(k);
+    kit_under_test(k);
     uint8_t *before = product(k);
     const kit_config *own = k->config;
     kit_config config = *own;
@@ -131,7 +131,7 @@ static void run_quiesce_open_device(kit *k, const void *arg)
     static const char *const settings[] = {"cpu.threads=3"};
     kit_plugin *p;
     (void)arg;
-    kit_subject_drop(k);
+    kit_drop_under_test(k);
     int before = kit_count_entries(k, "/proc/self/task");
     p = cpu_reopen(k, settings, 1);
     kit_use(k, p);

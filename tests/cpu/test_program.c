@@ -79,7 +79,7 @@ static void run_no_rows(kit *k, const void *arg)
 /* A weight may be bound in a run too, where it is ignored. */
 static void run_weight_bound(kit *k, const void *arg)
 {
-    const kit_plugin *s = kit_subject(k);
+    const kit_plugin *s = kit_under_test(k);
     clv_plugin_timeline *tl = NULL;
     clv_binding bindings[3];
     kit_program p;
@@ -104,7 +104,7 @@ static void run_weight_bound(kit *k, const void *arg)
 
 static void read_record(kit *k, clv_trace_record *out)
 {
-    const kit_plugin *s = kit_subject(k);
+    const kit_plugin *s = kit_under_test(k);
     uint32_t n = 1;
     *out =
         (clv_trace_record)CLV_INIT(clv_trace_record, CLV_STRUCT_TRACE_RECORD);
@@ -114,7 +114,7 @@ static void read_record(kit *k, clv_trace_record *out)
 
 static void run_trace(kit *k, const void *arg)
 {
-    const kit_plugin *s = kit_subject(k);
+    const kit_plugin *s = kit_under_test(k);
     clv_plugin_timeline *tl = NULL;
     clv_trace_record node, whole;
     kit_program p;
@@ -155,7 +155,7 @@ static void run_trace(kit *k, const void *arg)
 
 static void run_info(kit *k, const void *arg)
 {
-    const kit_plugin *s = kit_subject(k);
+    const kit_plugin *s = kit_under_test(k);
     struct {
         clv_program_info info;
         uint8_t guard[8];

@@ -1,5 +1,5 @@
 /* A GGUF file: all that the reader hands out is read, under every type. */
-#include "../../llm/files/gguf.h"
+#include "../../llm/files/gguf_kv.h"
 
 #include <stddef.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* A safetensors file: every tensor is read and converted both ways. */
-#include "../../llm/files/safetensors.h"
+#include "../../llm/files/safetensors_convert.h"
 
 #include <stddef.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * Any bytes as a text, for a vocabulary of GPT-2's kind and one of
  * SentencePiece's: they come back as they were.
  */
-#include "../../llm/tokenizer/tokenizer.h"
+#include "../../llm/tokenizer/json.h"
 #include "../../llm/tokenizer/vocab.h"
 
 #include <stdio.h>

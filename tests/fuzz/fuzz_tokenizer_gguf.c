@@ -1,5 +1,5 @@
 /* A GGUF file's tokenizer, and a text through it. */
-#include "../../llm/tokenizer/tokenizer.h"
+#include "../../llm/tokenizer/gguf.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* A tokenizer.json, and a text through what it makes. */
-#include "../../llm/tokenizer/tokenizer.h"
+#include "../../llm/tokenizer/json.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -202,6 +202,16 @@ typedef struct bench {
     gpu_variants variants;
 } bench;
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static const char *mode; /* the option "tune" */
+
+static const char *option(clv_host *host, const char *key)
+{
+    (void)host;
+    assert_string_equal(key, "tune");
+    return mode;
+}
+
 static void set_up(bench *b, int64_t rows, int64_t in, int64_t out)
 {
     const uint32_t inputs[] = {0, 1, CLV_NO_TENSOR};
@@ -228,12 +238,15 @@ static void set_up(bench *b, int64_t rows, int64_t in, int64_t out)
     b->host.cache_get = cache_get;
     b->host.cache_put = cache_put;
     b->host.log = take_log;
+    b->host.option = option;
+    mode = "exhaustive";
     b->tuner = (gpu_tuner){.host = &b->host,
                            .api = &api,
                            .dev = &b->dev,
                            .target = &target,
                            .device = "nothing",
-                           .measure = true,
+                           .timed = true,
+                           .lock = &lock,
                            .entry = name_entry,
                            .time = run};
     gpu_list_variants(&target, &b->g.sub, 0, &b->variants);
@@ -251,7 +264,7 @@ static int tune(bench *b)
     char *choices = NULL;
     uint32_t id = 0;
     b->dev.compiled = b->dev.timed = b->dev.swept = 0;
-    assert_int_equal(gpu_tune(&b->tuner, &b->compile, &choices), CLV_OK);
+    assert_int_equal(gpu_choose(&b->tuner, &b->compile, &choices), CLV_OK);
     bool found = gpu_choice_find(choices, &b->variants, &id);
     free(choices);
     return found ? (int)id : -1;
@@ -280,7 +293,7 @@ static void test_quickest(void **state)
     b.dev.ns[quick] = 5000;
     assert_int_equal(tune(&b), quick); /* as it was found */
     assert_int_equal(b.dev.compiled, 0);
-    b.tuner.measure = false;
+    mode = "fast";
     assert_int_equal(tune(&b), quick);
     assert_int_equal(b.dev.timed, 0);
     tear_down(&b);
@@ -297,15 +310,15 @@ static void test_entries(void **state)
     bench b;
     (void)state;
     set_up(&b, 40, 64, 48);
-    b.tuner.measure = false;
+    mode = "fast";
     assert_int_equal(tune(&b), -1);
     assert_string_equal(b.variants.key, "matmul-f32-o6-i6-n6");
     for (uint32_t i = 0; i < sizeof damaged / sizeof *damaged; i++) {
         cache_put(NULL, "tune-matmul-f32-o6-i6-n6", damaged[i],
                   strlen(damaged[i]));
-        b.tuner.measure = false;
+        mode = "fast";
         assert_int_equal(tune(&b), -1);
-        b.tuner.measure = true;
+        mode = "exhaustive";
         assert_int_equal(tune(&b), b.variants.preferred);
         assert_true(b.dev.timed > 0);
     }
@@ -335,7 +348,7 @@ static void test_faults(void **state)
     set_up(&b, 40, 64, 48);
     b.dev.status[b.variants.preferred] = CLV_ERR_DEVICE_LOST;
     char *choices;
-    assert_int_equal(gpu_tune(&b.tuner, &b.compile, &choices),
+    assert_int_equal(gpu_choose(&b.tuner, &b.compile, &choices),
                      CLV_ERR_DEVICE_LOST);
     assert_null(choices);
     tear_down(&b);

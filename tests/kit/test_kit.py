@@ -82,7 +82,7 @@ class Good(Kit):
 
     def test_verbose_has_a_line_a_case(self):
         text = self.run_kit(CPU, *FEW, "-v", code=0).text
-        for name in ("plugin/kit.survey", "plugin/abi.query.pure",
+        for name in ("plugin/kit.query", "plugin/abi.query.pure",
                      "plugin/abi.end", "cpu/abi.fills.op_caps.stride",
                      "cpu/abi.end"):
             self.assertRegex(text, r"(?m)^passed +" + re.escape(name) + r"  \(")
@@ -96,7 +96,7 @@ class Good(Kit):
                              code=0).cases()
         self.assertEqual(sorted(cases), ["plugin/abi.end",
                                          "plugin/abi.query.pure",
-                                         "plugin/kit.survey"])
+                                         "plugin/kit.query"])
 
     def test_list_needs_no_plugin(self):
         lines = self.run_kit("--list", code=0).text.splitlines()
@@ -199,8 +199,8 @@ class Formats(Kit):
     def test_what_a_plugin_prints_spoils_no_report(self):
         args = ("print:enumerate", "--filter", "*/abi.fills.enumerate.*")
         cases = self.hostile(*args, "-o", "json", code=1).cases()
-        self.assertGreater(cases["plugin/kit.survey"]["printed"], 0)
-        self.assertEqual(cases["plugin/kit.survey"]["outcome"], "failed")
+        self.assertGreater(cases["plugin/kit.query"]["printed"], 0)
+        self.assertEqual(cases["plugin/kit.query"]["outcome"], "failed")
         self.assertIn("the plugin printed",
                       cases["hostile:0/abi.fills.enumerate.stride"]["text"])
         xml.fromstring(self.hostile(*args, "-o", "junit").text.encode())
@@ -263,31 +263,44 @@ class Endings(Kit):
     def test_silent_error(self):
         self.check("silent:op_caps", "failed", "it said nothing")
 
-    def test_survey_that_crashes_leaves_the_plugin_s_own_cases(self):
+    def test_findings_of_one_reason_are_counted(self):
+        args = "crash:program_compile", "--filter", "hostile:?/ops.silu.*"
+        lines = self.hostile(*args, code=1).text.splitlines()
+        named = [l for l in lines if l.startswith("crashed  hostile:")]
+        counts = [l for l in lines if l.endswith("SIGSEGV (Segmentation fault)")
+                  and l.split()[0].isdigit()]
+        self.assertEqual(len(named), 8)
+        self.assertEqual(len(counts), 1)
+        self.assertGreater(int(counts[0].split()[0]), 8)
+        shown = self.hostile(*args, "-v", code=1).text
+        self.assertEqual(shown.count("crashed  hostile:"),
+                         int(counts[0].split()[0]))
+
+    def test_query_that_crashes_leaves_the_plugin_s_own_cases(self):
         cases = self.hostile("crash:mem_types", *FEW, "-o", "json",
                              code=1).cases()
-        self.assertEqual(cases["plugin/kit.survey"]["outcome"], "crashed")
+        self.assertEqual(cases["plugin/kit.query"]["outcome"], "crashed")
         self.assertEqual(cases["plugin/abi.query.pure"]["outcome"], "passed")
         self.assertFalse([n for n in cases if n.startswith("hostile")])
 
     def test_crash_at_unload(self):
         cases = self.hostile("crash_unload", "--filter", "*/abi.manifest.*",
                              "-o", "json", code=1).cases()
-        self.assertEqual(cases["plugin/kit.survey"]["outcome"], "crashed")
+        self.assertEqual(cases["plugin/kit.query"]["outcome"], "crashed")
         self.assertEqual(cases["plugin/abi.manifest.table"]["outcome"],
                          "passed")
 
-    def test_survey_cannot_be_expected_to_fail(self):
+    def test_query_cannot_be_expected_to_fail(self):
         cases = self.hostile("crash:quiesce", *FEW, "--xfail", "plugin/kit.*",
                              "-o", "json", code=1).cases()
-        self.assertEqual(cases["plugin/kit.survey"]["outcome"], "crashed")
+        self.assertEqual(cases["plugin/kit.query"]["outcome"], "crashed")
 
     def test_leak_shows_at_the_end(self):
         cases = self.hostile("leak_block", "--filter", "*/abi.query.*", "-o",
                              "json", code=1).cases()
-        self.assertEqual(cases["plugin/kit.survey"]["outcome"], "failed")
+        self.assertEqual(cases["plugin/kit.query"]["outcome"], "failed")
         self.assertIn("1 host allocations are not freed, 100 bytes",
-                      cases["plugin/kit.survey"]["text"])
+                      cases["plugin/kit.query"]["text"])
 
     def test_interrupt_ends_all_processes(self):
         process = subprocess.Popen(
@@ -390,8 +403,8 @@ class Usage(Kit):
     def test_no_plugin_at_all(self):
         path = self.write("cleave_text.so", "this is no plugin\n" * 100)
         cases = self.run_kit(path, *FEW, "-o", "json", code=1).cases()
-        self.assertEqual(cases["plugin/kit.survey"]["outcome"], "failed")
-        self.assertIn("invalid ELF header", cases["plugin/kit.survey"]["text"])
+        self.assertEqual(cases["plugin/kit.query"]["outcome"], "failed")
+        self.assertIn("invalid ELF header", cases["plugin/kit.query"]["text"])
 
     def test_settings(self):
         for setting, says in (

@@ -48,7 +48,7 @@ static inline void put_text(bytes *b, const char *text)
     put(b, text, strlen(text));
 }
 
-/* As GGUF writes strings. */
+/* In the form of GGUF. */
 static inline void put_string(bytes *b, const char *text)
 {
     put_u64(b, strlen(text));

@@ -96,7 +96,7 @@ static uint32_t parts_of(const cuts *c, uint32_t node, uint32_t axis,
     return granules < t->n ? (uint32_t)granules : t->n;
 }
 
-/* Over the takers along an axis that is no sequence. */
+/* Divides a node over the takers along an axis that is no sequence. */
 static bool spread(cuts *c, uint32_t node, uint32_t axis, const takers *t)
 {
     uint32_t n = parts_of(c, node, axis, t);
@@ -114,7 +114,7 @@ static bool has_sequence(const cuts *c, uint32_t node)
            CUTS_ROWS_OF_RUN;
 }
 
-/* Part i is up to ends[i], on device of[i] of the takers. */
+/* Part i ends at ends[i] and is on device of[i] of the takers. */
 static bool by_sequence(cuts *c, uint32_t node, const int64_t *ends,
                         const uint32_t *of, uint32_t n)
 {
@@ -173,8 +173,8 @@ static uint32_t reader_of(const clv_graph *g, clv_value value)
     return CORE_NO_PIECE;
 }
 
-/* The feed-forward's GLU that a node belongs to: itself, or what reads it, or
- * what it reads. */
+/* The GLU of the feed-forward part that a node belongs to: the node itself, its
+ * reader, or its input. */
 static uint32_t glu_of(const clv_graph *g, uint32_t node)
 {
     const clv_node *n = &g->nodes[node];
@@ -192,8 +192,9 @@ static uint32_t glu_of(const clv_graph *g, uint32_t node)
     return CORE_NO_PIECE;
 }
 
-/* All four of a feed-forward at the same points, so that what lies between them
- * stays where it is; GLU elsewhere where the device does not take it. */
+/* Divides all four nodes of a feed-forward part at the same points, so that the
+ * values between them need no copy. GLU is placed on another device if one does
+ * not take it. */
 static bool cut_pair(cuts *c, uint32_t node)
 {
     const clv_graph *g = c->graph;

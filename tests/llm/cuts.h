@@ -1,7 +1,7 @@
 /*
- * Plans for models, made by a rule: each node that can be is divided over all
- * devices of a set in the same way, and nodes that cannot be are dealt out in
- * turn. They are handed over as users have them, as JSON.
+ * Plans for models, made by a rule: each node that can be divided is divided
+ * over all devices of a set in the same manner; the other nodes go to the
+ * devices in rotation. Sessions get them as JSON, like saved plans.
  */
 #pragma once
 

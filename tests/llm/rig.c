@@ -28,10 +28,10 @@ void rig_open(rig_world *world, const char *conf, const char *settings)
     assert_true(build && source);
     assert_ok(clv_config_create(&world->config));
     if (conf) {
-        snprintf(path, sizeof(path), "%s/conf/%s", source, conf);
+        snprintf(path, sizeof path, "%s/conf/%s", source, conf);
         assert_ok(clv_config_load_file(world->config, path));
     }
-    snprintf(text, sizeof(text),
+    snprintf(text, sizeof text,
              "core.plugin_dirs=%s/tests/plugins/ref:%s/plugins:"
              "%s/examples/plugin core.cache_dir=%s/tests/llm/unused "
              "core.allow_unsafe_plugins=on core.profile=off "
@@ -111,7 +111,7 @@ static const char *shared_path(const char *name)
 {
     static char path[4096];
     const char *dir = getenv("CLEAVE_TEST_SHARED");
-    snprintf(path, sizeof(path), "%s/%s", dir ? dir : "../shared", name);
+    snprintf(path, sizeof path, "%s/%s", dir ? dir : "../shared", name);
     return path;
 }
 

@@ -11,12 +11,12 @@
 
 /* A context with the plugins of the build; NULL ends the test. */
 clv_context *rig_context(void);
-/* Whether the tests run on a driver, slow in software: they say less then. The
- * environment names its plugin. */
+/* Whether the tests run on a driver in software, which is slow: they test less
+ * then. The environment names its plugin. */
 bool rig_on_driver(void);
-/* A context of its own settings: "key=value" words over a file of conf/, or
- * over none if conf is NULL; with the reference plugin and the example beside
- * those of the build. rig_close() ends it. */
+/* A context with own settings: "key=value" words that replace those of a file
+ * of conf/, or of none if conf is NULL; with the reference plugin and the
+ * example beside those of the build. rig_close() destroys it. */
 typedef struct rig_world {
     clv_config *config;
     clv_context *ctx;
@@ -28,18 +28,18 @@ clv_model *rig_model(clv_context *ctx, const tiny_params *params,
                      llm_source **source);
 clv_session *rig_session(clv_model *model, uint32_t n_ctx, uint32_t n_batch,
                          uint32_t kv_dtype);
-/* Mean square difference of n numbers relative to the reference's, as
- * clv_error_class bounds it. */
+/* Mean square difference of n numbers relative to the mean square of the
+ * reference, as in clv_error_class. */
 double rig_error(const float *x, const float *reference, uint64_t n);
 /* The most likely token; the first of equals. */
 int32_t rig_best(const float *logits, uint32_t n);
-/* The most likely tokens by x and by the reference are the same, or so near to
- * each other that an error of this size decides. */
+/* Whether the most likely tokens of x and of the reference are the same, or so
+ * near to each other that an error of this size can exchange them. */
 void rig_assert_choice(const float *x, const float *reference, uint32_t n,
                        double error);
 /* Path of a file of the shared test data; skips the test if it is not there. */
 const char *rig_shared(const char *name);
-/* Whether it is there; a program whose tests all need it ends with RIG_SKIPPED
- * otherwise. */
+/* Whether the file exists. A program whose tests all need it exits with
+ * RIG_SKIPPED if not. */
 bool rig_has_shared(const char *name);
 #define RIG_SKIPPED 77

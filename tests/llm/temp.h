@@ -1,4 +1,4 @@
-/* A directory of its own for a test, removed with all that is in it. */
+/* A directory for one test, which is removed with its contents. */
 #pragma once
 
 #include "bytes.h"

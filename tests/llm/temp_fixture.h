@@ -1,4 +1,5 @@
-/* What tests of files share: a directory a test, and messages to look for. */
+/* Common parts of tests of files: a directory for each test, and checks of
+ * messages. */
 #pragma once
 
 #include "temp.h"

@@ -1,10 +1,11 @@
-/* clv_convert(): the GGUF file does what the directory does. */
+/* clv_convert(): the GGUF file is equivalent to the directory. */
 #include "convert/tokenizer.h"
-#include "files/gguf.h"
+#include "files/gguf_kv.h"
 #include "sources/source.h"
 #include "temp_fixture.h"
 #include "tiny_hf.h"
-#include "tokenizer/tokenizer.h"
+#include "tokenizer/gguf.h"
+#include "tokenizer/json.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -41,8 +42,8 @@ static uint32_t get_u32(const llm_gguf *g, const char *key)
 /* ------------------------------------------------------------------------ */
 /* Tensors                                                                  */
 
-/* Element (row, column) of a GGUF tensor is the Hugging Face one's, where
- * rotated rows 2j and 2j + 1 of a head are its rows j and j + head / 2. */
+/* Element (row, column) of a GGUF tensor equals that of Hugging Face, where the
+ * rotated rows 2j and 2j + 1 of a head are rows j and j + head / 2. */
 static void assert_tensor(const llm_gguf *g, const char *name, const char *hf,
                           int rows, int columns, bool rotary)
 {
@@ -202,8 +203,8 @@ static void linear_scaling(void **state)
 }
 
 /* Base 500000 and 4 channels: wavelengths 6.28 and 4443. The first stays; in a
- * context of 2000 the second makes less than one turn and is stretched by the
- * whole factor, in one of 8192 it makes 1.84 and lies between the bounds. */
+ * context of 2000 the second makes less than one cycle and is divided by the
+ * whole factor, in one of 8192 it makes 1.84 and is between the bounds. */
 static void llama3_scaling(void **state)
 {
     (void)state;
@@ -265,7 +266,7 @@ static void put_json(bytes *b, const char *data, size_t size)
     put_text(b, "\"");
 }
 
-/* dir's tokenizer, and what becomes of it in a GGUF file of n_vocab ids. */
+/* The tokenizer of dir, and its form in a GGUF file of n_vocab ids. */
 static void through_gguf(const char *dir, uint32_t n_vocab,
                          clv_tokenizer **before, clv_tokenizer **after)
 {
@@ -462,7 +463,7 @@ static void sentencepiece(void **state)
         assert_int_equal(llm_gguf_item_int(&x, i), llm_gguf_item_int(&y, i));
     llm_gguf_close(out);
 
-    /* Scores cannot say that some pairs do not merge. */
+    /* Scores cannot express that some pairs do not merge. */
     b = spm_json(g, false);
     temp_write(&tmp, "tokenizer.json", b.data, b.size);
     bytes_free(&b);

@@ -1,4 +1,4 @@
-/* A converted model computes what the directory's does. */
+/* A converted model gives the logits of the directory. */
 #include "rig.h"
 #include "tiny_hf.h"
 
@@ -21,7 +21,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* [n, n_vocab], the caller's. */
+/* [n, n_vocab]; freed by the caller. */
 static float *logits_of(const char *path, const int32_t *ids, uint32_t n,
                         uint64_t *size)
 {

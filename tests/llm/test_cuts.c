@@ -1,12 +1,12 @@
 /*
- * A cut never changes the answer: nano's logits and greedy text, by every pair
- * and triple of plugins and every kind of cut, in every layer, are those of the
- * CPU alone, within the error that the devices state. Plans are handed to the
- * session as JSON. With the argument "gpu", by OpenCL and Vulkan and each of
- * the others.
+ * A cut never changes the answer: nano's logits and greedy text, on every pair
+ * and triple of plugins and for every kind of cut, in every layer, are those of
+ * the CPU alone, within the error that the devices declare. The session gets
+ * plans as JSON. With the argument "gpu", on OpenCL and Vulkan and each of the
+ * others.
  *
- * CLEAVE_TEST_CUTS=SECONDS goes on with random plans for that long, of f16 and
- * of q8_0 weights, from a seed that is printed (or CLEAVE_TEST_SEED).
+ * CLEAVE_TEST_CUTS=SECONDS continues with random plans for that long, for f16
+ * and q8_0 weights, from a seed that is printed (or CLEAVE_TEST_SEED).
  */
 #include "cuts.h"
 #include "rig.h"
@@ -24,8 +24,8 @@
 #define N_DEVICES 5
 #define N_LAYERS 8
 
-/* Who takes part. The simulated NPU has the lengths that pieces of a short text
- * have. Of two plugins that drive the CPU both are used if they are named. */
+/* The plugins. The simulated NPU has the lengths of the pieces of a short text.
+ * Of two plugins that drive the CPU both are used if they are named. */
 static const char *names[N_DEVICES] = {"cpu", "ref:0", "npu_sim:adreno",
                                        "npu_sim:hexagon", "example"};
 static char settings[512] =
@@ -33,8 +33,8 @@ static char settings[512] =
     "ref.states0=weights npu_sim:hexagon.lengths=1,2,3,4,5";
 static uint32_t gpus = 0; /* bits of devices; 0: the test is about the others */
 
-/* Nothing is predicted here: a run of n tokens has n rows. Linked with --wrap.
- */
+/* There are no predictions here, so a run of n tokens has n rows. Linked with
+ * --wrap. */
 clv_plan_summary __real_clv_plan_summarise(const clv_plan *plan);
 clv_plan_summary __wrap_clv_plan_summarise(const clv_plan *plan);
 clv_plan_summary __wrap_clv_plan_summarise(const clv_plan *plan)
@@ -59,8 +59,8 @@ typedef struct world {
 
 /* ------------------------------------------------------------------------ */
 
-/* Those of plugin.h, but for CLV_ERROR_UNSTATED, of which nothing here comes
- * near. */
+/* Those of plugin.h, and for CLV_ERROR_UNSTATED a bound far above the errors
+ * here. */
 static double bound_of(uint32_t error_class)
 {
     static const double bounds[] = {1e-6, 0, 1e-10, 1e-6, 1e-4, 1e-2};
@@ -90,7 +90,7 @@ static void find_expected(world *w)
                                        .n_devices = 1};
     clv_session *s;
     const float *logits;
-    w->expected = malloc(sizeof(*w->expected) * (1 + N_TEXT) * w->n_vocab);
+    w->expected = malloc(sizeof *w->expected * (1 + N_TEXT) * w->n_vocab);
     assert_non_null(w->expected);
     for (uint32_t i = 0; i < N_TOKENS; i++)
         w->ids[i] = (int32_t)((i * 7919 + 13) % w->n_vocab);
@@ -99,7 +99,7 @@ static void find_expected(world *w)
         float *row = w->expected + (size_t)i * w->n_vocab;
         assert_ok(clv_session_eval(s, i ? &w->ids[N_TOKENS + i - 1] : w->ids,
                                    i ? 1 : N_TOKENS, CLV_LOGITS_LAST, &logits));
-        memcpy(row, logits, sizeof(*row) * w->n_vocab);
+        memcpy(row, logits, sizeof *row * w->n_vocab);
         if (i < N_TEXT)
             w->ids[N_TOKENS + i] = rig_best(row, w->n_vocab);
     }
@@ -187,8 +187,8 @@ static char *make(trial *t, const clv_graph *graph, uint32_t *n_cut)
     return json;
 }
 
-/* Of the least precise device, or of the CPU that all are compared with, if
- * each layer adds as much as is stated for a node. */
+/* The bound for the least precise device, or for the CPU, which is the
+ * reference, if each layer adds as much as is declared for a node. */
 static double bound(const trial *t)
 {
     double most = 0;
@@ -211,7 +211,7 @@ static void compare(trial *t, uint32_t row, const float *logits)
     rig_assert_choice(logits, want, w->n_vocab, bound(t));
 }
 
-/* Runs prompt and text; the status of what a device does not take. */
+/* Runs prompt and text; returns the status if a device does not take a node. */
 static clv_status run(trial *t, char *const plans[2])
 {
     const world *w = t->w;
@@ -302,16 +302,16 @@ static uint32_t count_bits(uint32_t set)
     return (uint32_t)__builtin_popcount(set);
 }
 
-/* Nodes of a layer that a kind cuts where all devices take them, in prefill and
- * decode. */
+/* Nodes of a layer that a kind of cut divides if all devices take them, in
+ * prefill and decode. */
 static const uint32_t per_layer[CUTS_RANDOM][2] = {
     [CUTS_ROWS] = {7, 7},  [CUTS_SEQUENCE] = {7, 0}, [CUTS_CHANNELS] = {7, 7},
     [CUTS_HEADS] = {3, 3}, [CUTS_HYBRID] = {7, 0},   [CUTS_LENGTHS] = {7, 0},
     [CUTS_PAIRS] = {3, 3},
 };
 
-/* Two of all, or three; with GPUs these, each with each of the others, and the
- * two with the CPU. */
+/* All pairs and triples. With GPUs: the two, each of them with each of the
+ * others, and the two with the CPU. */
 static bool is_tried(uint32_t set)
 {
     if (!gpus)
@@ -324,7 +324,7 @@ static bool has_example(uint32_t set)
     return !gpus && set >> 4 & 1;
 }
 
-/* The last layer goes on with one token. */
+/* The last layer has one token after its attention. */
 static void check_cut(const trial *t)
 {
     assert_true(t->n_cut[0] >= per_layer[t->kind][0] * (N_LAYERS - 1));
@@ -414,8 +414,8 @@ static void test_for_long(void **state)
     close_world(&q8);
 }
 
-/* OpenCL and Vulkan beside a device with static shapes, for whose sake graphs
- * have as many rows as tokens. */
+/* OpenCL and Vulkan beside a device with static shapes: because of that one,
+ * graphs have as many rows as tokens. */
 static void take_gpus(void)
 {
     static char opencl[TEST_DEVICE_ID], vulkan[TEST_DEVICE_ID];

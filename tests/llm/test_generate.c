@@ -47,7 +47,7 @@ static int teardown(void **state)
 
 /* ------------------------------------------------------------------------ */
 
-/* One generation and what came of it. */
+/* One generation and its result. */
 typedef struct outcome {
     clv_session *session;
     clv_sampler *sampler;
@@ -114,7 +114,7 @@ static void expect(const outcome *o, uint32_t n, uint32_t stop)
     assert_int_equal(o->n_ids, n);
     assert_int_equal(o->stats.n_generated, n);
     assert_int_equal(o->stats.stop, stop);
-    assert_memory_equal(o->ids, greedy, n * sizeof(*greedy));
+    assert_memory_equal(o->ids, greedy, n * sizeof *greedy);
 }
 
 static void test_limit(void **state)
@@ -131,12 +131,12 @@ static void test_limit(void **state)
     assert_true(o.fractions[2] == 1);
     assert_int_equal(clv_session_position(o.session), N_PROMPT + 19);
 
-    /* The text goes on where it ended, given its last token. */
+    /* With its last token as the prompt, the text continues. */
     o.params.prompt = &greedy[19];
     o.params.n_prompt = 1;
     o.params.n_predict = 20;
     assert_ok(generate(&o));
-    assert_memory_equal(o.ids, greedy, sizeof(greedy));
+    assert_memory_equal(o.ids, greedy, sizeof greedy);
     end(&o);
 }
 
@@ -217,7 +217,7 @@ static void test_cancel(void **state)
     assert_int_equal(o.stats.n_prompt, N_PROMPT);
     end(&o);
 
-    /* Too late: it does not hit the next generation. */
+    /* Too late: it does not cancel the next generation. */
     begin(&o, 128, 0, 20);
     o.cancel_after = 20;
     assert_ok(generate(&o));
@@ -239,7 +239,7 @@ static void test_cancel(void **state)
     end(&o);
 }
 
-/* The penalty looks at the prompt too. */
+/* The penalty includes the prompt. */
 static void test_penalty_counts_prompt(void **state)
 {
     (void)state;
@@ -255,9 +255,9 @@ static void test_penalty_counts_prompt(void **state)
     const float *logits;
     assert_ok(clv_session_eval(o.session, prompt, N_PROMPT, CLV_LOGITS_LAST,
                                &logits));
-    float *copy = malloc(source->hparams.n_vocab * sizeof(*copy));
+    float *copy = malloc(source->hparams.n_vocab * sizeof *copy);
     assert_non_null(copy);
-    memcpy(copy, logits, source->hparams.n_vocab * sizeof(*copy));
+    memcpy(copy, logits, source->hparams.n_vocab * sizeof *copy);
     for (int i = 0; i < N_PROMPT; i++)
         copy[prompt[i]] = copy[prompt[i]] > 0 ? 0 : -INFINITY;
     const int32_t wanted = best(copy);

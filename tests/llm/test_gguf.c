@@ -1,6 +1,6 @@
 /* The GGUF reader and writer, against files made byte by byte. */
 #include "bytes.h"
-#include "files/gguf.h"
+#include "files/gguf_kv.h"
 #include "files/gguf_write.h"
 #include "temp_fixture.h"
 
@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-/* A file with every type of setting and two tensors; ends holds the header's
- * boundaries, where a truncated file ends. */
+/* A file with every type of setting and two tensors; ends: the
+ * boundaries of the header, where a truncated file ends. */
 static bytes sample(size_t *header)
 {
     bytes b = {0};
@@ -213,7 +213,7 @@ static void truncated(void **state)
     bytes_free(&b);
 }
 
-/* Reads all that an open file offers, so that sanitizers see it. */
+/* Reads everything in an open file, so that sanitizers check it. */
 static uint64_t read_all(const llm_gguf *g)
 {
     uint64_t sum = 0;
@@ -254,7 +254,7 @@ static void flipped_bytes(void **state)
 }
 
 /* ------------------------------------------------------------------------ */
-/* Headers that lie                                                         */
+/* Wrong headers                                                            */
 
 static void assert_refused(bytes *b, clv_status expected, const char *part)
 {
@@ -403,8 +403,8 @@ static void bad_tensors(void **state)
     assert_refused(&b, CLV_ERR_FORMAT, "'x' occurs twice");
 }
 
-/* A type the format has but the library does not is no reason to refuse the
- * settings of the file. */
+/* The settings of a file can be read even if a tensor has a type that is not
+ * supported. */
 static void unsupported_type(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* Models against the logits and greedy texts of their reference. */
 #include "rig.h"
-#include "files/safetensors.h"
+#include "files/safetensors_convert.h"
 
 #include <cJSON.h>
 #include <stdio.h>
@@ -23,14 +23,14 @@ static int teardown(void **state)
     return 0;
 }
 
-/* The ids of an array, the caller's; NULL if there is none. */
+/* The ids of an array, freed by the caller; NULL if there is none. */
 static int32_t *read_ids(const llm_safetensors *golden, const char *name,
                          uint32_t *n)
 {
     const llm_safetensors_tensor *t = llm_safetensors_find(golden, name);
     if (!t)
         return NULL;
-    int32_t *ids = malloc(t->count * sizeof(*ids));
+    int32_t *ids = malloc(t->count * sizeof *ids);
     assert_non_null(ids);
     assert_ok(llm_safetensors_to_i32(t, ids));
     *n = (uint32_t)t->count;
@@ -42,11 +42,11 @@ static void compare_logits(clv_session *s, const llm_safetensors *golden,
 {
     char name[32];
     const float *logits;
-    snprintf(name, sizeof(name), "logits%u", i);
+    snprintf(name, sizeof name, "logits%u", i);
     const llm_safetensors_tensor *t = llm_safetensors_find(golden, name);
     assert_non_null(t);
-    float *want = malloc(t->count * sizeof(*want));
-    double *wide = malloc(t->count * sizeof(*wide));
+    float *want = malloc(t->count * sizeof *want);
+    double *wide = malloc(t->count * sizeof *wide);
     assert_true(want && wide);
     assert_ok(llm_safetensors_to_f32(t, want));
     for (uint64_t j = 0; j < t->count; j++)
@@ -58,7 +58,7 @@ static void compare_logits(clv_session *s, const llm_safetensors *golden,
     free(wide);
 }
 
-/* A greedy text, of which ids (n) are the beginning. */
+/* A greedy text that begins with n ids. */
 static void compare_greedy(clv_session *s, const llm_safetensors *golden,
                            const char *name, uint32_t n_vocab,
                            const int32_t *ids, uint32_t n)
@@ -68,7 +68,7 @@ static void compare_greedy(clv_session *s, const llm_safetensors *golden,
     const float *logits;
     if (!text)
         return;
-    assert_memory_equal(text, ids, n * sizeof(*ids));
+    assert_memory_equal(text, ids, n * sizeof *ids);
     if (rig_on_driver() && n_text > n + SHORT)
         n_text = n + SHORT;
     assert_ok(clv_session_truncate(s, 0));
@@ -96,14 +96,14 @@ static void compare(const char *weights, const char *golden_name)
     for (uint32_t i = 0;; i++) {
         char name[32];
         uint32_t n;
-        snprintf(name, sizeof(name), "ids%u", i);
+        snprintf(name, sizeof name, "ids%u", i);
         int32_t *ids = read_ids(golden, name, &n);
         if (!ids) {
             assert_true(i > 0);
             break;
         }
         compare_logits(s, golden, i, ids, n);
-        snprintf(name, sizeof(name), "greedy%u", i);
+        snprintf(name, sizeof name, "greedy%u", i);
         compare_greedy(s, golden, name, n_vocab, ids, n);
         if (i == 1)
             compare_greedy(s, golden, "greedy", n_vocab, ids, n);
@@ -178,7 +178,7 @@ typedef struct text {
 static int append(void *arg, int32_t id, const char *part, uint32_t length)
 {
     text *t = arg;
-    assert_true(t->length + length < sizeof(t->data));
+    assert_true(t->length + length < sizeof t->data);
     memcpy(t->data + t->length, part, length);
     t->length += length;
     t->n_tokens += id >= 0;

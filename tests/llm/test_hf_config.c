@@ -1,4 +1,4 @@
-/* config.json to settings. */
+/* Settings from config.json. */
 #include "bytes.h"
 #include "sources/hf_config.h"
 #include "temp_fixture.h"

@@ -1,5 +1,5 @@
-/* Devices fail in the middle of a text: it goes on as if they had never been
- * there. Each time with the two reference devices and the CPU. */
+/* Devices fail in the middle of a text: the text continues as without them.
+ * Each time with the two reference devices and the CPU. */
 #include "rig.h"
 
 #include "../../core/device/device.h"
@@ -11,7 +11,7 @@
 #define N_DEVICES 3
 #define NEVER 1000
 
-/* All three take part. */
+/* All three are used. */
 #define SHARED                                                                 \
     "ref.ops0=matmul,glu ref.ops1=rms_norm,add,attention ref.flag_wait1=on "
 
@@ -65,7 +65,7 @@ static void close_world(world *w)
     clv_config_destroy(w->config);
 }
 
-/* A text, and what goes wrong on the way. */
+/* A text, and the failures during it. */
 typedef struct story {
     world *w;
     clv_session *session;
@@ -95,7 +95,7 @@ static int on_token(void *arg, int32_t id, const char *text, uint32_t length)
     return 0;
 }
 
-/* The session begins with a token, so that runners of all kinds are there. */
+/* The session begins with a token, so that there are runners of all kinds. */
 static clv_status tell(story *s)
 {
     clv_device *list[N_DEVICES];
@@ -177,8 +177,8 @@ static void test_in_the_text(void **state)
     check("", CLV_FAULT_LOST, NEVER, N_PREDICT - 2, NEVER);
 }
 
-/* Devices with memory of their own take their part of the cache with them: its
- * rows are made again. */
+/* Devices with own memory lose their part of the cache: its rows are computed
+ * again. */
 static void test_own_memory(void **state)
 {
     (void)state;
@@ -192,15 +192,17 @@ static void test_own_memory(void **state)
     check(one, CLV_FAULT_LOST, 9, 4, NEVER);
 }
 
-/* The cache lies as the lost device wished, in its memory or in the host's. */
-#define LAID "ref.states1=weights ref.ops1=attention,set_rows,rope "
+/* The cache has the layout that the lost device preferred, in its memory or in
+ * that of the host. */
+#define TRANSPOSED "ref.states1=weights ref.ops1=attention,set_rows,rope "
 
 static void test_laid_out(void **state)
 {
     (void)state;
-    check(LAID, CLV_FAULT_LOST, NEVER, 7, NEVER);
-    check(LAID "ref.memory1=local,shadow", CLV_FAULT_LOST, NEVER, 7, NEVER);
-    check(LAID "core.wait_timeout=0.2", CLV_FAULT_HANG, NEVER, 7, NEVER);
+    check(TRANSPOSED, CLV_FAULT_LOST, NEVER, 7, NEVER);
+    check(TRANSPOSED "ref.memory1=local,shadow", CLV_FAULT_LOST, NEVER, 7,
+          NEVER);
+    check(TRANSPOSED "core.wait_timeout=0.2", CLV_FAULT_HANG, NEVER, 7, NEVER);
 }
 
 static void test_own_memory_hangs(void **state)
@@ -221,7 +223,7 @@ static void test_twice(void **state)
     check("", CLV_FAULT_LOST, 6, 6, NEVER);
 }
 
-/* A device that stops answering is given up; the text goes on. */
+/* A device that stops answering counts as lost; the text continues. */
 static void test_hang(void **state)
 {
     (void)state;
@@ -233,7 +235,7 @@ static void test_hang(void **state)
     assert_false(clv_exit_safe());
 }
 
-/* The device wakes up later, and writes where the cache was. */
+/* The device continues later, and writes to the old memory of the cache. */
 static void test_wakes_up(void **state)
 {
     (void)state;
@@ -250,7 +252,7 @@ static void test_wakes_up(void **state)
     nanosleep(&pause, NULL);
 }
 
-/* Two sessions: what one finds out, the other is spared. */
+/* Two sessions: a loss that one finds does not disturb the other. */
 static void test_two_sessions(void **state)
 {
     (void)state;
@@ -278,7 +280,7 @@ static void test_two_sessions(void **state)
     close_world(&w);
 }
 
-/* No device is left: what there was is out, and the error says so. */
+/* No device is left: the tokens so far are returned, and an error. */
 static void test_none_left(void **state)
 {
     (void)state;

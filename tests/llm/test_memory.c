@@ -1,5 +1,5 @@
-/* Every allocation of the library fails once: each call answers with an error
- * that says so, leaks nothing and can be repeated. */
+/* Every allocation of the library fails once: the call returns an error that
+ * names memory, leaks nothing and can be repeated. */
 #include "rig.h"
 
 /* The linker's names for what it wraps, and for what is called instead. */

@@ -1,5 +1,5 @@
-/* What the plan of a real model keeps of its intermediate values, against a
- * straightforward allocator. No weights are read. */
+/* The memory that the plan of a real model reserves for intermediate values,
+ * compared with a simple allocator. No weights are read. */
 #include "rig.h"
 
 #include "runtime/runner.h"
@@ -10,7 +10,7 @@
 
 #define ALIGN 64
 
-/* The intermediate values one by one, as if none took over another's memory. */
+/* The intermediate values one by one, as if none used the memory of another. */
 static uint32_t collect(const clv_plan *plan, core_lifetime *t)
 {
     uint32_t n = 0;
@@ -42,9 +42,9 @@ static void expect_apart(const clv_plan *plan)
 static void compare(const clv_plan *plan)
 {
     const uint32_t n_tensors = plan->graph->n_tensors;
-    core_lifetime *t = calloc(n_tensors, sizeof(*t));
-    uint64_t *place = calloc(n_tensors, sizeof(*place));
-    bool *placed = calloc(n_tensors, sizeof(*placed));
+    core_lifetime *t = calloc(n_tensors, sizeof *t);
+    uint64_t *place = calloc(n_tensors, sizeof *place);
+    bool *placed = calloc(n_tensors, sizeof *placed);
     assert_true(t && place && placed);
     const uint32_t n = collect(plan, t);
     const uint64_t unshared = rival_unshared(t, n, ALIGN);
@@ -90,8 +90,8 @@ static void test_llama3(void **state)
     rig_close(&world);
 }
 
-/* A step for a token on a device with memory of its own: ids and positions go
- * there, logits come back. */
+/* A step of one token on a device with own memory: ids and positions are copied
+ * to it, logits from it. */
 static void test_decode(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Graphs of the Llama architecture against a forward pass by the book. */
+/* Graphs of the Llama architecture, compared with a naive forward pass. */
 #include "rig.h"
 
 static clv_context *ctx;
@@ -26,7 +26,7 @@ static void compare(const tiny_params *params, double tolerance)
     clv_session *session = rig_session(model, 64, 0, CLV_DTYPE_F32);
     const uint32_t n_vocab = params->n_vocab;
     int32_t ids[N];
-    double *expected = malloc(sizeof(*expected) * N * n_vocab);
+    double *expected = malloc(sizeof *expected * N * n_vocab);
     const float *logits;
     assert_non_null(expected);
     tiny_ids(source, params->seed, ids, N);
@@ -53,7 +53,7 @@ static void test_heads(void **state)
     (void)state;
     static const uint32_t heads[][3] = {
         {4, 4, 16}, {4, 2, 16}, {8, 1, 8}, {6, 3, 32}, {1, 1, 64}};
-    for (size_t i = 0; i < sizeof(heads) / sizeof(*heads); i++) {
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
         tiny_params p = tiny_defaults();
         p.n_heads = heads[i][0];
         p.n_kv_heads = heads[i][1];
@@ -105,7 +105,7 @@ static void test_dtypes(void **state)
                  {CLV_DTYPE_I8, 3e-2, CLV_QUANT_PER_CHANNEL},
                  {CLV_DTYPE_I4, 3e-2, CLV_QUANT_PER_TENSOR},
                  {CLV_DTYPE_I4, 3e-2, CLV_QUANT_PER_CHANNEL}};
-    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tiny_params p = tiny_defaults();
         p.dtype = cases[i].dtype;
         p.quant = cases[i].quant;
@@ -117,8 +117,8 @@ static void test_dtypes(void **state)
     }
 }
 
-/* One of one, all of several, and few of many. Where activations are rounded a
- * choice between equals may fall otherwise: there all are taken. */
+/* One expert of one, all of several, and a few of many. Rounded activations may
+ * exchange experts with equal scores: there all experts are used. */
 static void test_experts(void **state)
 {
     (void)state;
@@ -128,7 +128,7 @@ static void test_experts(void **state)
     } cases[] = {{4, 2, CLV_DTYPE_F32, 1e-5},  {1, 1, CLV_DTYPE_F32, 1e-5},
                  {3, 3, CLV_DTYPE_F16, 1e-3},  {17, 4, CLV_DTYPE_BF16, 1e-3},
                  {4, 4, CLV_DTYPE_Q8_0, 3e-2}, {5, 5, CLV_DTYPE_Q4_0, 3e-2}};
-    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tiny_params p = tiny_defaults();
         p.n_experts = cases[i].all;
         p.n_experts_used = cases[i].used;
@@ -168,7 +168,7 @@ static void refuse(llm_source *source, clv_status status, const char *text)
     assert_null(model);
 }
 
-/* Scales count as weights' bytes; a source with too few is refused. */
+/* Scales count as bytes of the weights; a source with too few is refused. */
 static void test_scales(void **state)
 {
     (void)state;

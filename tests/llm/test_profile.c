@@ -1,4 +1,4 @@
-/* Sessions have the devices measured for the runs that they will make. */
+/* Sessions measure the devices for their runs. */
 #include "rig.h"
 #include "temp.h"
 
@@ -15,7 +15,7 @@ static void open_world(world *w, const char *settings)
 {
     char all[512];
     const tiny_params p = tiny_defaults();
-    snprintf(all, sizeof(all), "%s core.cache_dir=%s", settings, w->cache.dir);
+    snprintf(all, sizeof all, "%s core.cache_dir=%s", settings, w->cache.dir);
     rig_open(&w->rig, "soc/snapdragon-8gen3.ini", all);
     w->model = rig_model(w->rig.ctx, &p, NULL);
     w->session = rig_session(w->model, 128, 64, 0);
@@ -30,7 +30,7 @@ static void close_world(world *w)
 
 static int setup(void **state)
 {
-    world *w = calloc(1, sizeof(*w));
+    world *w = calloc(1, sizeof *w);
     assert_non_null(w);
     temp_init(&w->cache);
     *state = w;
@@ -45,7 +45,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Samples of all devices of the context, of which each has some or none. */
+/* Samples of all devices of the context; each device has some, or none has. */
 static uint32_t count_samples(const world *w)
 {
     char *text;
@@ -94,7 +94,7 @@ static void profile(world *w, uint32_t first, uint32_t second, watch *seen)
     assert_ok(clv_session_profile(w->session, lengths, 2, &params));
 }
 
-/* More lengths are more samples; what was measured is kept for others. */
+/* More lengths make more samples; earlier ones stay for other sessions. */
 static void test_lengths(void **state)
 {
     world *w = *state;

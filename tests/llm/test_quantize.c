@@ -1,6 +1,6 @@
-/* clv_quantize(), decoded by code of the test's own. */
+/* clv_quantize(); the test has its own decoder. */
 #include "bytes.h"
-#include "files/gguf.h"
+#include "files/gguf_kv.h"
 #include "temp_fixture.h"
 
 #include <math.h>
@@ -157,8 +157,8 @@ static const shape model[] = {
 };
 enum { N_MODEL = sizeof model / sizeof model[0] };
 
-/* Every value within half a step, but for a Q4_0 block's opposite extreme,
- * which may miss by a whole one. */
+/* Every value is exact to half a step, or to a whole step for the opposite
+ * extreme of a Q4_0 block. */
 static void check_values(const llm_gguf *g, const shape *shapes, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++) {
@@ -219,7 +219,7 @@ static void to_q8_0(void **state)
     check_types(CLV_DTYPE_Q8_0, types, 7);
 }
 
-/* Tied: the embedding is the output matrix too, and keeps more bits. */
+/* Tied: the embedding is the output matrix too, and has more bits. */
 static void to_q4_0(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Rotary frequencies by the published definitions. */
+/* Rotary frequencies, compared with the published definitions. */
 #include "check.h"
 #include "models/rope.h"
 

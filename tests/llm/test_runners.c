@@ -1,5 +1,5 @@
-/* Which runner a batch runs by, and which are kept. The first reference device
- * has lengths, the second takes any; what plans should take is made up here. */
+/* Which runner a batch uses, and which are cached. The first reference device
+ * has lengths, the second takes any. Predicted times are made up here. */
 #include "rig.h"
 
 #include "runtime/runners.h"
@@ -7,7 +7,8 @@
 
 #include <stdio.h>
 
-/* Linked with --wrap: a run of n rows should take predict(n), 0: not known. */
+/* Linked with --wrap: the predicted time of n rows is predict(n), 0: unknown.
+ */
 static double (*predict)(int64_t n);
 clv_plan_summary __real_clv_plan_summarise(const clv_plan *plan);
 clv_plan_summary __wrap_clv_plan_summarise(const clv_plan *plan);
@@ -34,7 +35,7 @@ static void open_shop(shop *s, const char *settings, uint32_t n_batch)
     char all[512];
     const tiny_params p = tiny_defaults();
     *s = (shop){0};
-    snprintf(all, sizeof(all), "core.plugins=ref %s", settings);
+    snprintf(all, sizeof all, "core.plugins=ref %s", settings);
     rig_open(&s->world, NULL, all);
     s->model = rig_model(s->world.ctx, &p, &s->source);
     assert_ok(llm_kv_cache_init(&s->cache, s->world.ctx, s->model->hp, 128,
@@ -54,9 +55,9 @@ static void close_shop(shop *s)
 }
 
 /* Length of the run of n tokens. */
-static uint32_t get(shop *s, uint32_t n, uint32_t room, bool prepare)
+static uint32_t get(shop *s, uint32_t n, uint32_t n_free, bool prepare)
 {
-    const llm_request request = {.n = n, .room = room, .prepare = prepare};
+    const llm_request request = {.n = n, .n_free = n_free, .prepare = prepare};
     llm_runner *runner;
     assert_ok(llm_runners_get(&s->runners, &request, &runner));
     assert_non_null(runner->exec);
@@ -68,14 +69,14 @@ static uint32_t get(shop *s, uint32_t n, uint32_t room, bool prepare)
 /* ------------------------------------------------------------------------ */
 
 static void check_tried(const int64_t *lengths, uint32_t n_lengths, uint32_t n,
-                        uint32_t room, const char *want)
+                        uint32_t n_free, const char *want)
 {
     uint32_t tried[LLM_MAX_TRIED];
     char text[64] = "";
     const uint32_t count =
-        llm_lengths_to_try(lengths, n_lengths, n, room, tried);
+        llm_lengths_to_try(lengths, n_lengths, n, n_free, tried);
     for (uint32_t i = 0; i < count; i++)
-        snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%u",
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%u",
                  i ? " " : "", tried[i]);
     assert_string_equal(text, want);
 }
@@ -119,7 +120,7 @@ static void test_least_predicted(void **state)
     predict = least_at_64;
     assert_int_equal(get(&s, 20, 128, true), 64);
     assert_int_equal(get(&s, 12, 128, true), 16);
-    assert_int_equal(get(&s, 12, 15, true), 12); /* no room to pad */
+    assert_int_equal(get(&s, 12, 15, true), 12); /* no space to pad */
     assert_int_equal(get(&s, 16, 128, true), 16);
     assert_int_equal(get(&s, 1, 128, true), 1);
     predict = by_rows;
@@ -129,14 +130,14 @@ static void test_least_predicted(void **state)
     close_shop(&s);
 }
 
-/* Plans that cannot be are left out; where none can be, the error is that of
- * the exact length. */
+/* Lengths without a plan are left out. If no length has one, the error is that
+ * of the exact length. */
 static void test_only_static(void **state)
 {
     (void)state;
     shop s;
     llm_runner *runner;
-    const llm_request tight = {.n = 50, .room = 60};
+    const llm_request tight = {.n = 50, .n_free = 60};
     open_shop(&s, LENGTHS "ref.devices=1", 64);
     assert_int_equal(get(&s, 2, 128, false), 16);
     assert_int_equal(get(&s, 17, 128, false), 64);
@@ -148,7 +149,7 @@ static void test_only_static(void **state)
     close_shop(&s);
 }
 
-/* A runner that hardly pads is used as it is. */
+/* A runner that pads little is used without planning. */
 static void test_near(void **state)
 {
     (void)state;
@@ -166,8 +167,8 @@ static void test_near(void **state)
     close_shop(&s);
 }
 
-/* Rent or buy: a longer runner goes on being used until what it wasted is what
- * compiling takes. */
+/* Ski rental: a longer runner is used until the time it has wasted reaches that
+ * of compiling. */
 static void test_rent_or_buy(void **state)
 {
     (void)state;
@@ -190,7 +191,7 @@ static void test_rent_or_buy(void **state)
     close_shop(&s);
 }
 
-/* The latest used are kept, and a length that comes back is made again. */
+/* The most recently used are cached; an older length is made again. */
 static void test_oldest_goes(void **state)
 {
     (void)state;
@@ -211,13 +212,13 @@ static void test_oldest_goes(void **state)
     close_shop(&s);
 }
 
-/* Devices have room for so many programs; the runners that had it make way. */
+/* Devices have space for a number of programs; old runners are destroyed. */
 static void test_room_for_programs(void **state)
 {
     (void)state;
     shop s;
     llm_runner *runner;
-    const llm_request request = {.n = 4, .room = 128};
+    const llm_request request = {.n = 4, .n_free = 128};
     open_shop(&s,
               "ref.devices=1 ref.static0=1,2,3,4,5,6,7,8 "
               "ref.max_programs0=3",
@@ -234,7 +235,7 @@ static void test_room_for_programs(void **state)
     close_shop(&s);
 }
 
-/* Where no device has static shapes, one graph serves all lengths. */
+/* If no device has static shapes, one graph serves all lengths. */
 static void test_open_length(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* The safetensors reader, against files made byte by byte. */
 #include "bytes.h"
-#include "files/safetensors.h"
+#include "files/safetensors_convert.h"
 #include "temp_fixture.h"
 
 #include <setjmp.h>

@@ -54,7 +54,7 @@ static uint32_t reference(const clv_sampler_params *p, const float *logits,
                       : (float)x * p->repeat_penalty;
         c[n++] = (choice){(float)x, 0, (int32_t)i};
     }
-    qsort(c, n, sizeof(*c), by_logit);
+    qsort(c, n, sizeof *c, by_logit);
     if (p->top_k && p->top_k < n)
         n = p->top_k;
     softmax(c, n, 1);
@@ -226,8 +226,8 @@ static void test_same_seed(void **state)
             assert_ok(clv_sampler_sample(s, logits, &drawn[run][i]));
         clv_sampler_destroy(s);
     }
-    assert_memory_equal(drawn[0], drawn[1], sizeof(drawn[0]));
-    assert_memory_not_equal(drawn[0], drawn[2], sizeof(drawn[0]));
+    assert_memory_equal(drawn[0], drawn[1], sizeof drawn[0]);
+    assert_memory_not_equal(drawn[0], drawn[2], sizeof drawn[0]);
 }
 
 static void test_extremes(void **state)

@@ -24,9 +24,9 @@ static int setup(void **state)
     tiny_ids(source, 5, ids, N);
     clv_session *session = rig_session(model, 64, 64, CLV_DTYPE_F32);
     assert_ok(clv_session_eval(session, ids, N, CLV_LOGITS_ALL, &logits));
-    expected = malloc(sizeof(*expected) * N * n_vocab);
+    expected = malloc(sizeof *expected * N * n_vocab);
     assert_non_null(expected);
-    memcpy(expected, logits, sizeof(*expected) * N * n_vocab);
+    memcpy(expected, logits, sizeof *expected * N * n_vocab);
     clv_session_destroy(session);
     return 0;
 }
@@ -58,7 +58,7 @@ static void test_batch_sizes(void **state)
 {
     (void)state;
     static const uint32_t sizes[] = {1, 2, 7, 49, 50, 512};
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         const float *logits;
         clv_session *s = rig_session(model, 0, sizes[i], CLV_DTYPE_F32);
         assert_int_equal(clv_session_n_ctx(s), 128);
@@ -223,7 +223,7 @@ static void test_cancel_before(void **state)
     assert_fails(clv_session_eval(s, ids, 20, CLV_LOGITS_LAST, &logits),
                  CLV_ERR_CANCELLED, "cancelled after 0 of 20");
     assert_int_equal(clv_session_position(s), 10);
-    /* Once only, and what was there is still right. */
+    /* Only once, and the cache is still correct. */
     assert_ok(clv_session_eval(s, ids + 10, 20, CLV_LOGITS_ALL, &logits));
     assert_logits(logits, 10, 20, 1e-5);
     clv_session_destroy(s);

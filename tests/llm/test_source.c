@@ -1,5 +1,5 @@
-/* Models from GGUF files and Hugging Face directories, in the same terms. */
-#include "files/gguf.h"
+/* Models from GGUF files and Hugging Face directories. */
+#include "files/gguf_kv.h"
 #include "sources/source.h"
 #include "temp_fixture.h"
 #include "tiny_hf.h"

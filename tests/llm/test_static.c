@@ -1,6 +1,6 @@
-/* Models where devices have static shapes: runs of exact lengths and padded
- * ones give what the CPU gives. By the simulated phone, whose NPU has lengths
- * 1, 32, 64 and so on, and whose GPU takes any. */
+/* Models on devices with static shapes: runs of exact lengths and padded ones
+ * give the results of the CPU. On the simulated phone, whose NPU has lengths 1,
+ * 32, 64 and so on, and whose GPU takes any. */
 #include "rig.h"
 
 #include "../../core/device/device.h"
@@ -9,14 +9,14 @@
 #define N 300
 #define N_TEXT 3
 
-/* Of products in f16, and of attention below an exponential in f16: 1e-3 by
- * clv_error_class, of which models stay far away. */
+/* The bound for products in f16, and for attention with an exponential in f16:
+ * 1e-3 by clv_error_class. Errors of models are far below. */
 #define MAX_ERROR 1e-4
 
 static const char phone[] = "core.plugins=npu_sim core.devices=npu_sim";
 
-/* Nothing is predicted here, whatever is known of the devices: lengths are then
- * exact where they can be. Linked with --wrap. */
+/* There are no predictions here, whatever the profiles contain: lengths are
+ * then exact where possible. Linked with --wrap. */
 clv_plan_summary __real_clv_plan_summarise(const clv_plan *plan);
 clv_plan_summary __wrap_clv_plan_summarise(const clv_plan *plan);
 clv_plan_summary __wrap_clv_plan_summarise(const clv_plan *plan)
@@ -33,19 +33,19 @@ static int32_t ids[N + N_TEXT];
 static float *expected; /* [N + N_TEXT, n_vocab] by the CPU */
 static uint32_t n_vocab;
 
-/* Texts are not of random tokens: logits of those are near to each other. */
+/* A text, not random tokens: logits of those are near to each other. */
 static void make_text(clv_session *s)
 {
     const float *logits;
     for (uint32_t i = 0; i < N + N_TEXT; i++)
         ids[i] = (int32_t)((i * 7919 + 13) % (n_vocab - 3)) + 2;
     assert_ok(clv_session_eval(s, ids, N, CLV_LOGITS_ALL, &logits));
-    memcpy(expected, logits, sizeof(*expected) * N * n_vocab);
+    memcpy(expected, logits, sizeof *expected * N * n_vocab);
     for (uint32_t i = N; i < N + N_TEXT; i++) {
         ids[i] = rig_best(expected + (size_t)(i - 1) * n_vocab, n_vocab);
         assert_ok(clv_session_eval(s, &ids[i], 1, CLV_LOGITS_LAST, &logits));
         memcpy(expected + (size_t)i * n_vocab, logits,
-               sizeof(*expected) * n_vocab);
+               sizeof *expected * n_vocab);
     }
 }
 
@@ -56,7 +56,7 @@ static int setup(void **state)
     rig_open(&cpu, NULL, "core.plugins=cpu");
     assert_ok(clv_model_load(cpu.ctx, path, NULL, &cpu_model));
     n_vocab = clv_model_describe(cpu_model)->n_vocab;
-    expected = malloc(sizeof(*expected) * (N + N_TEXT) * n_vocab);
+    expected = malloc(sizeof *expected * (N + N_TEXT) * n_vocab);
     assert_non_null(expected);
     clv_session *s = rig_session(cpu_model, 512, 512, CLV_DTYPE_F32);
     make_text(s);
@@ -132,7 +132,7 @@ static void test_prompts(void **state)
 {
     (void)state;
     clv_session *s = phone_session(512, 512, 2);
-    for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         assert_ok(clv_session_truncate(s, 0));
         eval(s, 0, lengths[i], CLV_LOGITS_LAST);
         eval(s, lengths[i], 1, CLV_LOGITS_LAST);
@@ -145,7 +145,7 @@ static void test_all_logits(void **state)
 {
     (void)state;
     clv_session *s = phone_session(512, 512, 2);
-    for (size_t i = 0; i + 1 < sizeof(lengths) / sizeof(*lengths); i++) {
+    for (size_t i = 0; i + 1 < sizeof lengths / sizeof *lengths; i++) {
         assert_ok(clv_session_truncate(s, 0));
         eval(s, 0, lengths[i], CLV_LOGITS_ALL);
     }
@@ -177,7 +177,7 @@ static void test_padded(void **state)
     for (uint32_t which = 0; which < 2; which++) {
         clv_session *s = phone_session(256, 128, 1);
         uint32_t at = 0;
-        for (size_t i = 0; i < sizeof(runs) / sizeof(*runs); i++) {
+        for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
             eval(s, at, runs[i].n, which);
             at += runs[i].n;
             assert_int_equal(run_length(s), runs[i].length);
@@ -189,8 +189,7 @@ static void test_padded(void **state)
     }
 }
 
-/* Padding needs room in the context: without it, runs are exact, or cannot be.
- */
+/* Padding needs space in the context: without it runs are exact, or fail. */
 static void test_context_full(void **state)
 {
     (void)state;
@@ -226,7 +225,7 @@ static void test_prepared(void **state)
     clv_session_destroy(s);
 }
 
-/* A plan that was saved for a length is followed, whatever the devices. */
+/* A saved plan for a length is used on any devices. */
 static void test_saved(void **state)
 {
     (void)state;
@@ -252,7 +251,7 @@ static void test_saved(void **state)
     clv_string_free(text);
 }
 
-/* The NPU fails in a padded run: the GPU goes on, by an open length. */
+/* The NPU fails in a padded run: the GPU continues, with any length. */
 static void test_loss(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* Made-up models: shapes as published, weights of a trained model's size. */
+/* Made-up models: published shapes, weights as large as trained ones. */
 #include "check.h"
-#include "sources/source.h"
+#include "sources/synth.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -48,7 +48,7 @@ static void expect_noise(llm_source *source, const char *name)
 {
     enum { N = 1 << 16 };
     llm_source_tensor t;
-    float *x = malloc(N * sizeof(*x));
+    float *x = malloc(N * sizeof *x);
     double sum = 0, squares = 0;
     assert_non_null(x);
     assert_ok(source->find(source, name, &t));
@@ -95,7 +95,7 @@ static void test_llama_1b(void **state)
     llm_source_destroy(source);
 }
 
-/* Integers, with scales of the scheme that the name stands for. */
+/* Integers, with the scales of the named scheme. */
 static void test_integers(void **state)
 {
     (void)state;
@@ -132,7 +132,7 @@ static void test_integers(void **state)
     llm_source_destroy(source);
 }
 
-/* Twice the same, whoever filled what. */
+/* The same bytes twice, whichever thread filled a piece. */
 static void test_same_bytes(void **state)
 {
     (void)state;
@@ -183,7 +183,7 @@ static void test_zero(void **state)
     llm_source_destroy(source);
 }
 
-/* Every name opens, with an architecture that is there. */
+/* Every name can be opened. */
 static void test_names(void **state)
 {
     (void)state;
@@ -200,11 +200,11 @@ static void test_names(void **state)
                   {"qwen2-7b", 28, 18944, 4, false, true},
                   {"mistral-7b", 32, 14336, 8, false, false},
                   {"llama-1b", 16, 8192, 8, false, false}};
-    for (size_t i = 0; i < sizeof(models) / sizeof(*models); i++) {
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         char spec[64];
         llm_source *source;
         llm_source_tensor t;
-        snprintf(spec, sizeof(spec), "%s:w4a16:zero", models[i].name);
+        snprintf(spec, sizeof spec, "%s:w4a16:zero", models[i].name);
         assert_ok(llm_source_open_synth(spec, NULL, NULL, &source));
         const llm_hparams *hp = &source->hparams;
         assert_string_equal(hp->arch->name, "llama");

@@ -1,10 +1,10 @@
 /*
- * The same text whoever writes it: nano's greedy text is the reference's by
+ * The same text on all devices: nano's greedy text is that of the reference on
  * every pair of plugins of which one drives GPUs, with the output features of
- * every node cut over the two.
+ * every node divided over the two.
  */
 #include "cuts.h"
-#include "files/safetensors.h"
+#include "files/safetensors_convert.h"
 #include "rig.h"
 
 #include "../core/drivers.h"

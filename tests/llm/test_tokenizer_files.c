@@ -1,4 +1,4 @@
-/* Published vocabularies give the published ids, and text survives them. */
+/* Published vocabularies give the published ids, and decoding them the text. */
 #include "base/random.h"
 #include "tokens.h"
 
@@ -27,7 +27,7 @@ static clv_tokenizer *load(const char *path)
     return tok;
 }
 
-/* Every vocabulary there is; returns how many. */
+/* All vocabularies; returns their number. */
 static int for_each_vocabulary(void (*check)(const clv_tokenizer *tok,
                                              const char *path))
 {
@@ -175,7 +175,7 @@ static void json_as_gguf(void **state)
 
 /* ------------------------------------------------------------------------ */
 
-/* What a text of n bytes, one unit repeated and then an end, becomes. */
+/* The ids of a text of n bytes: one unit repeated and then an end. */
 static void check_run(const clv_tokenizer *tok, const char *unit,
                       const char *end, uint64_t n)
 {
@@ -200,7 +200,7 @@ static void check_runs(const clv_tokenizer *tok, const char *path)
     check_run(tok, "\u6211", "", n / 4);
 }
 
-/* Anything but n log n would not come to an end here. */
+/* Only O(n log n) finishes in time here. */
 static void long_runs(void **state)
 {
     (void)state;
@@ -250,7 +250,7 @@ static void special_tokens(void **state)
     assert_int_equal(info.unk, 0);
     assert_int_equal(info.pad, 32000);
     assert_true(info.add_bos);
-    /* <|user|> and <|end|> take the white space behind them, <s> does not. */
+    /* <|user|> and <|end|> include the white space after them, <s> does not. */
     check_ids(tok, "<|user|>\n Hello<|end|> \nHello", CLV_TOKENIZE_SPECIAL,
               "32010 15043 32007 15043");
     check_ids(tok, "<s> Hello", CLV_TOKENIZE_SPECIAL, "1 29871 15043");

@@ -1,5 +1,6 @@
 /* Tokenizers of GGUF files made here, sound and broken. */
-#include "tokenizer/tokenizer.h"
+#include "files/gguf_kv.h"
+#include "tokenizer/gguf.h"
 #include "tokens.h"
 
 #include <math.h>

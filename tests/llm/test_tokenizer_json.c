@@ -1,5 +1,5 @@
-/* tokenizer.json: each component by what it does to ids, and refusals. */
-#include "tokenizer/tokenizer.h"
+/* tokenizer.json: the effect of each component on ids, and refusals. */
+#include "tokenizer/json.h"
 #include "tokens.h"
 
 static temp tmp;
@@ -164,8 +164,8 @@ static void splits(void **state)
         check_ids(tok, cases[i].text, 0, cases[i].ids);
         clv_tokenizer_destroy(tok);
     }
-    /* Behind ByteLevel, digits are looked for among the characters that spell
-     * the bytes: the second byte of a half is spelled as one. */
+    /* After ByteLevel, digits are searched in the spelling of the bytes: the
+     * second byte of a half is spelled as a digit. */
     clv_tokenizer *tok = load_bytes(SEQUENCE(
         "pretokenizers",
         BYTE_LEVEL(
@@ -194,7 +194,7 @@ static void sentencepiece(void **state)
     check_round_trip(tok, "  a b\u00e9 ", 8);
     clv_tokenizer_destroy(tok);
 
-    /* Without a space in front nothing is taken away. */
+    /* Without a space in front nothing is removed. */
     tok = load_marked("{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},"
                       "\"content\":\"\u2581\"}",
                       NULL);
@@ -312,7 +312,7 @@ static void added_tokens(void **state)
     assert_false(clv_token_is_end(tok, 31));
     clv_tokenizer_destroy(tok);
 
-    /* Found after normalizing: the text between is not begun anew. */
+    /* Found after normalizing: the text after it is not a new start. */
     tok = load((parts){
         .added = ADDED(1, "<s>", "\"special\":true,\"normalized\":false") ","
                  ADDED(12, "bb", "\"special\":false,\"normalized\":true"),

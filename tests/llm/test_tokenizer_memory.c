@@ -1,6 +1,6 @@
-/* Every allocation of loading and of use fails once: an error that says so,
- * nothing leaked, and the next try succeeds. */
-#include "tokenizer/tokenizer.h"
+/* Every allocation while loading and encoding fails once: the error names
+ * memory, nothing leaks, and the next call succeeds. */
+#include "tokenizer/json.h"
 #include "tokens.h"
 
 /* The linker's names for what it wraps, and for what is called instead. */

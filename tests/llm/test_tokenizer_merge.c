@@ -1,7 +1,7 @@
 /*
- * Merging against the plain way: look at all neighbours, merge the best, begin
- * again. Vocabularies and texts are random, over few letters so that merges
- * compete.
+ * Merging, compared with the naive algorithm: find the best of all neighbours,
+ * merge them, repeat. Vocabularies and texts are random and have few letters,
+ * so that merges compete.
  */
 #include "base/random.h"
 #include "tokenizer/merge.h"
@@ -16,7 +16,7 @@ static uint32_t below(uint32_t n)
     return (uint32_t)(llm_random_next(&rng) % n);
 }
 
-/* A vocabulary as the plain way sees it. */
+/* The vocabulary of the naive algorithm. */
 typedef struct plain {
     char text[MAX_TOKENS][64];
     float score[MAX_TOKENS];
@@ -230,7 +230,7 @@ static void missing(void **state)
     llm_vocab_finish(&vocab);
 }
 
-/* All 256 bytes have a character, and the way back is the same. */
+/* All 256 bytes have a character, which decodes to the byte. */
 static void alphabet(void **state)
 {
     (void)state;

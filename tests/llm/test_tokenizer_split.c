@@ -1,5 +1,7 @@
 /* Expressions, splitting, rewriting and special tokens, one by one. */
-#include "tokenizer/internal.h"
+#include "tokenizer/pre.h"
+#include "tokenizer/regex_translate.h"
+#include "tokenizer/tokenizer.h"
 #include "base/utf8.h"
 #include "tokens.h"
 
@@ -120,11 +122,11 @@ static void edges(void **state)
 {
     (void)state;
     llm_splitter splitter = {0};
-    /* Empty matches cut too. */
+    /* Empty matches split too. */
     assert_ok(llm_splitter_add_pattern(&splitter, "(?=\\d)"));
     splits(&splitter, "ab1c\u00e92", "ab|1c\u00e9|2");
     llm_splitter_finish(&splitter);
-    /* Bytes that are no text belong to no letter and to no space. */
+    /* Bytes that are not UTF-8 are neither letters nor spaces. */
     assert_ok(llm_splitter_add_pattern(&splitter, "\\p{L}+"));
     splits(&splitter,
            "ab\xff"
@@ -132,7 +134,7 @@ static void edges(void **state)
            "d\u00e9\xc3",
            "ab|\xff|c|\xe2\x82|d\u00e9|\xc3");
     llm_splitter_finish(&splitter);
-    /* $ ends a line, and a piece is all that lookarounds see. */
+    /* $ matches at the end of a line; lookarounds see the piece only. */
     assert_ok(llm_splitter_add_pattern(&splitter, "a$"));
     splits(&splitter, "ba\nab", "b|a|\nab");
     assert_ok(llm_splitter_add_pattern(&splitter, "^b(?!\\S)"));

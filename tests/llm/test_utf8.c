@@ -49,7 +49,7 @@ static void test_valid(void **state)
     const char *texts[] = {"", "plain", "h\xc3\xa9llo",
                            "\xe2\x82\xac \xf0\x9f\x98\x80!",
                            "\xed\x9f\xbf\xee\x80\x80\xf4\x8f\xbf\xbf"};
-    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         check(texts[i], texts[i]);
 }
 
@@ -89,7 +89,7 @@ static void test_waits(void **state)
     llm_utf8_finish(&utf8);
 }
 
-/* The way bytes are cut into tokens never changes the text. */
+/* How bytes are cut into tokens never changes the text. */
 static void test_random_bytes(void **state)
 {
     (void)state;
@@ -97,7 +97,7 @@ static void test_random_bytes(void **state)
     llm_random_seed(&rng, 3);
     for (int round = 0; round < 300; round++) {
         char text[64], whole[4096];
-        const size_t n = llm_random_next(&rng) % sizeof(text);
+        const size_t n = llm_random_next(&rng) % sizeof text;
         for (size_t i = 0; i < n; i++) {
             /* Bytes that begin or continue sequences are the most telling. */
             const uint64_t x = llm_random_next(&rng);

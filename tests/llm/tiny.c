@@ -76,7 +76,7 @@ static void add(tiny *t, int64_t out, int64_t in, double mean, double spread,
         p->quant == CLV_QUANT_PER_CHANNEL ? (uint64_t)out : 1;
     uint64_t size;
     assert_ok(clv_dtype_size(dtype, n, &size));
-    float *x = malloc(n * sizeof(*x));
+    float *x = malloc(n * sizeof *x);
     assert_non_null(x);
     for (uint64_t i = 0; i < n; i++)
         x[i] = (float)(mean + spread * (2 * llm_random_uniform(&t->rng) - 1));
@@ -188,7 +188,7 @@ static void destroy(llm_source *source)
 
 llm_source *tiny_create(const tiny_params *p)
 {
-    tiny *t = calloc(1, sizeof(*t));
+    tiny *t = calloc(1, sizeof *t);
     assert_non_null(t);
     t->params = *p;
     llm_random_seed(&t->rng, p->seed);
@@ -275,14 +275,14 @@ static double *values(llm_source *source, uint32_t layer, const char *what)
 {
     char name[64];
     llm_source_tensor t;
-    snprintf(name, sizeof(name), what, layer);
+    snprintf(name, sizeof name, what, layer);
     if (find(source, name, &t))
         return NULL;
     uint64_t n = 1;
     for (uint32_t i = 0; i < t.rank; i++)
         n *= (uint64_t)t.dims[i];
-    float *x = malloc(n * sizeof(*x));
-    double *out = malloc(n * sizeof(*out));
+    float *x = malloc(n * sizeof *x);
+    double *out = malloc(n * sizeof *out);
     assert_true(x && out);
     if (t.quant)
         from_integers(&t, x);
@@ -299,7 +299,7 @@ static double *values(llm_source *source, uint32_t layer, const char *what)
 static double *linear(const double *x, uint32_t rows, uint32_t in, uint32_t out,
                       double *w, double *bias)
 {
-    double *y = malloc((size_t)rows * out * sizeof(*y));
+    double *y = malloc((size_t)rows * out * sizeof *y);
     assert_non_null(y);
     for (uint32_t r = 0; r < rows; r++)
         for (uint32_t o = 0; o < out; o++) {
@@ -316,7 +316,7 @@ static double *linear(const double *x, uint32_t rows, uint32_t in, uint32_t out,
 static double *norm(const double *x, uint32_t rows, uint32_t n, double eps,
                     double *w)
 {
-    double *y = malloc((size_t)rows * n * sizeof(*y));
+    double *y = malloc((size_t)rows * n * sizeof *y);
     assert_non_null(y);
     for (uint32_t r = 0; r < rows; r++) {
         double squares = 0;
@@ -355,8 +355,8 @@ static double *attend(const llm_hparams *hp, const double *q, const double *k,
 {
     const uint32_t d = hp->head_dim, heads = hp->n_heads;
     const uint32_t kv = hp->n_kv_heads;
-    double *y = calloc((size_t)n * heads * d, sizeof(*y));
-    double *s = malloc(n * sizeof(*s));
+    double *y = calloc((size_t)n * heads * d, sizeof *y);
+    double *s = malloc(n * sizeof *s);
     assert_true(y && s);
     for (uint32_t r = 0; r < n * heads; r++) {
         const uint32_t p = r / heads, g = r % heads / (heads / kv);
@@ -393,9 +393,9 @@ static void add_to(double *x, double *y, uint32_t n)
 /* A copy of n values, the caller's. */
 static double *part_of(const double *x, size_t begin, size_t n)
 {
-    double *part = malloc(n * sizeof(*part));
+    double *part = malloc(n * sizeof *part);
     assert_non_null(part);
-    memcpy(part, x + begin, n * sizeof(*part));
+    memcpy(part, x + begin, n * sizeof *part);
     return part;
 }
 
@@ -415,7 +415,7 @@ static double *gated(const llm_hparams *hp, const double *row, uint32_t n,
     return y;
 }
 
-/* The largest score that no expert before had. */
+/* The largest score that was not chosen before. */
 static uint32_t next_best(const double *scores, const bool *taken, uint32_t n)
 {
     uint32_t best = n;
@@ -425,7 +425,7 @@ static uint32_t next_best(const double *scores, const bool *taken, uint32_t n)
     return best;
 }
 
-/* One row: the experts that score highest, by their shares. */
+/* One row: the experts with the highest scores, weighted by these. */
 static void add_choice_of(const llm_hparams *hp, const double *row,
                           double *scores, const double *gate, const double *up,
                           const double *down, double *y)
@@ -461,7 +461,7 @@ static double *by_experts(llm_source *source, uint32_t i, const double *h,
     double *scores = linear(h, n, embd, all, W("ffn_gate_inp.weight"), NULL);
     double *gate = W("ffn_gate_exps.weight"), *up = W("ffn_up_exps.weight");
     double *down = W("ffn_down_exps.weight");
-    double *y = calloc((size_t)n * embd, sizeof(*y));
+    double *y = calloc((size_t)n * embd, sizeof *y);
     assert_true(y && all <= 64);
     for (uint32_t r = 0; r < n; r++)
         add_choice_of(hp, h + r * embd, scores + r * all, gate, up, down,
@@ -519,10 +519,10 @@ void tiny_forward(llm_source *source, const int32_t *ids, uint32_t n,
     const llm_hparams *hp = &source->hparams;
     const uint32_t embd = hp->n_embd;
     double *table = values(source, 0, "token_embd.weight");
-    double *x = malloc((size_t)n * embd * sizeof(*x));
+    double *x = malloc((size_t)n * embd * sizeof *x);
     assert_true(table && x);
     for (uint32_t r = 0; r < n; r++)
-        memcpy(x + r * embd, table + (size_t)ids[r] * embd, embd * sizeof(*x));
+        memcpy(x + r * embd, table + (size_t)ids[r] * embd, embd * sizeof *x);
     for (uint32_t i = 0; i < hp->n_layers; i++)
         forward_layer(source, i, x, n);
     double *h =
@@ -531,7 +531,7 @@ void tiny_forward(llm_source *source, const int32_t *ids, uint32_t n,
     double *y =
         linear(h, n, embd, hp->n_vocab,
                output ? output : values(source, 0, "token_embd.weight"), NULL);
-    memcpy(logits, y, (size_t)n * hp->n_vocab * sizeof(*y));
+    memcpy(logits, y, (size_t)n * hp->n_vocab * sizeof *y);
     free(table);
     free(x);
     free(h);

@@ -1,6 +1,6 @@
 /*
- * A tiny Llama with random weights, held in memory, and the forward pass by the
- * book: in double, token by token, without a cache.
+ * A tiny Llama with random weights in memory, and a naive forward pass: in
+ * double, token by token, without a cache.
  */
 #pragma once
 
@@ -19,11 +19,11 @@ typedef struct tiny_params {
 /* 2 layers, 4 heads over 2, everything else plain. */
 tiny_params tiny_defaults(void);
 llm_source *tiny_create(const tiny_params *params);
-/* Takes a tensor away, or gives it another shape. */
+/* Removes a tensor, or gives it another shape. */
 void tiny_remove(llm_source *source, const char *name);
 void tiny_reshape(llm_source *source, const char *name, uint32_t rank,
                   int64_t first, int64_t second);
-/* Takes one of its scales away. */
+/* Removes one of its scales. */
 void tiny_spoil_scales(llm_source *source, const char *name);
 /* logits: [n, n_vocab] */
 void tiny_forward(llm_source *source, const int32_t *ids, uint32_t n,

@@ -1,4 +1,4 @@
-/* Checks of tokenizers against what their tests expect. */
+/* Checks of tokenizers. */
 #pragma once
 
 #include "check.h"
@@ -60,7 +60,7 @@ static inline void check_round_trip(const clv_tokenizer *tok, const char *data,
     if (length != size || memcmp(back, data, size))
         fail_msg("%" PRIu64 " bytes come back as %" PRIu64 " others: '%.60s'",
                  size, length, back);
-    /* The same from each token's bytes, but for the space in front. */
+    /* The same from the bytes of each token, except the space in front. */
     char *stream = malloc(size + 2);
     uint64_t at = 0;
     for (uint64_t i = 0; i < n; i++) {

@@ -2,12 +2,15 @@
 has. It keeps what it compiles in POCL_CACHE_DIR, which all tests share, so that
 none waits for a kernel that another one had."""
 
+import sys
 import tempfile
 
 import cli
 
 ONLY = ("--set", "core.plugins=cpu,opencl")
 POCL = (*ONLY, "--set", "opencl.platform=portable")
+FAULTY = sys.argv[2]  # the loader of failing.c
+LOADER = ("--set", "opencl.loader=" + FAULTY)
 CACHE = tempfile.TemporaryDirectory(prefix="cleave-test-")
 
 

@@ -7,9 +7,8 @@ import sys
 SOURCE = os.environ["CLEAVE_TEST_SOURCE"]
 sys.path.insert(0, os.path.join(SOURCE, "tests", "tools"))
 import cli  # noqa: E402
-from pocl import POCL, OpenCL  # noqa: E402
+from pocl import LOADER, POCL, OpenCL  # noqa: E402
 
-LOADER = ("--set", "opencl.loader=" + sys.argv[2])
 RUN = ("run", "-m", cli.NANO, "--temp", "0", "-n", "6", "-p", "def f", *POCL)
 
 

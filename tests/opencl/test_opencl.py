@@ -17,7 +17,7 @@ PLUGIN = sys.argv[1]
 class Devices(OpenCL):
     def test_platforms_are_chosen_by_name(self):
         device = self.pocl()
-        self.assertRegex(device, r"^opencl:\d+$")
+        self.assertRegex(device, r"^opencl:[a-z0-9.-]+$")
         result = self.bad("devices", *ONLY, "--devices", "opencl", "--set",
                           "opencl.platform=no such platform")
         self.assertIn("no device that opencl.platform", result.err)
@@ -125,7 +125,7 @@ class Text(OpenCL):
         self.assertTrue(out.text.strip())
         self.assertTrue(text.startswith(prompt + out.text))
         self.assertRegex(out.err,
-                         r"States in the layout of weights on opencl:\d+: 16,")
+                         r"States in the layout of weights on opencl:[\w.-]+: 16,")
 
     def test_activations_in_a_texture(self):
         """All of a model, by kernels that read and write images."""

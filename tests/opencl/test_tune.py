@@ -8,10 +8,10 @@ import sys
 SOURCE = os.environ["CLEAVE_TEST_SOURCE"]
 sys.path.insert(0, os.path.join(SOURCE, "tests", "tools"))
 import cli  # noqa: E402
-from pocl import OwnCache  # noqa: E402
+from pocl import FAULTY, OwnCache  # noqa: E402
 
 MATMUL = os.path.join(cli.BUILD, "examples", "matmul")
-VECTOR, TILE = "gemv", "gemm"
+GEMV, GEMM = "gemv", "gemm"
 
 
 class Tune(OwnCache):
@@ -22,7 +22,8 @@ class Tune(OwnCache):
         env = self.environment({
             "CLEAVE_CORE_PLUGINS": "opencl", "CLEAVE_CORE_DEVICES": "opencl",
             "CLEAVE_OPENCL_PLATFORM": "portable",
-            "CLEAVE_OPENCL_TUNE": tune, "CLEAVE_OPENCL_SLOW": slow})
+            "CLEAVE_OPENCL_TUNE": tune, "CLEAVE_TEST_SLOW": slow,
+            "CLEAVE_OPENCL_LOADER": FAULTY})
         done = subprocess.run([MATMUL, "8", "64", "48"], env=env,
                               capture_output=True, text=True, timeout=300)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -48,19 +49,19 @@ class Tune(OwnCache):
 
     def test_the_quickest_is_found_and_kept(self):
         self.pocl()
-        result = self.product(slow=VECTOR)
+        result = self.product(slow=GEMV)
         tile = self.choice()
         # It is not tried again, or it would lose.
-        self.assertEqual(self.product(slow=TILE), result)
+        self.assertEqual(self.product(slow=GEMM), result)
         self.assertEqual(self.choice(), tile)
-        self.assertEqual(self.product("fast", slow=TILE), result)
+        self.assertEqual(self.product("fast", slow=GEMM), result)
         self.assertEqual(self.choice(), tile)
         # But it is when the entry is damaged.
         for path in self.entries():
             with open(path, "r+b") as f:
                 f.seek(-1, os.SEEK_END)
                 f.write(b"9")
-        self.assertEqual(self.product(slow=TILE), result)
+        self.assertEqual(self.product(slow=GEMM), result)
         self.assertNotEqual(self.choice(), tile)
 
     def test_only_if_asked_for(self):

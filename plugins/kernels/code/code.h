@@ -45,6 +45,7 @@ typedef struct gpu_operand {
     uint64_t offset;
     gpu_expr width, channels;
     gpu_expr strides[5]; /* bytes: B, H, W, D, C (CLV_L_B ...) */
+    bool weights;        /* the text has the words of its format (formats.h) */
     bool packed;         /* channels follow one another */
     bool quads;          /* read by Quad, where a place is aligned */
     bool sliced;         /* instead of by strides, by the map, in private

@@ -1,4 +1,5 @@
 #include "language.h"
+#include "formats.h"
 
 static const char opencl_c[] =
     "#define f32 float\n"
@@ -219,8 +220,7 @@ static const char glsl_writing_16[] =
     "#define $_SET_WORD(at, v) $_w[(at) >> 2] = v\n"
     "#define $_SET_HALF(at, v) $_h[(at) >> 1] = uint16_t(v)\n";
 
-/* An element of the row that begins at a place; block types hold their scale in
- * front. packed: an index, else bytes. */
+/* An element of the row that begins at a place. */
 static const char *getter(uint32_t dtype)
 {
     switch (dtype) {
@@ -236,34 +236,25 @@ static const char *getter(uint32_t dtype)
     case CLV_DTYPE_BF16:
         return "f32 $_get($_ARG place row, place c)\n"
                "{ return bf16_f32($_HALF(row + c * 2u)); }\n";
-    case CLV_DTYPE_I8:
-        return "f32 $_get($_ARG place row, place c)\n"
-               "{ return F32(INT($_BYTE(row + c) << 24) >> 24); }\n";
-    case CLV_DTYPE_I4:
-        return "f32 $_get($_ARG place row, place c)\n"
-               "{\n"
-               "    uint pair = $_BYTE(row + (c >> 1));\n"
-               "    return F32(INT(((c & 1u) != 0u ? pair >> 4 : pair) << 28)\n"
-               "               >> 28);\n"
-               "}\n";
-    case CLV_DTYPE_Q8_0:
-        return "f32 $_get($_ARG place row, place c)\n"
-               "{\n"
-               "    place block = row + (c >> 5) * 34u;\n"
-               "    uint q = $_BYTE(block + 2u + (c & 31u));\n"
-               "    return half_f32($_HALF(block)) * F32(INT(q << 24) >> 24);\n"
-               "}\n";
-    case CLV_DTYPE_Q4_0:
-        return "f32 $_get($_ARG place row, place c)\n"
-               "{\n"
-               "    place block = row + (c >> 5) * 18u;\n"
-               "    uint q = $_BYTE(block + 2u + (c & 15u));\n"
-               "    q = (c & 16u) != 0u ? q >> 4 : q & 15u;\n"
-               "    return half_f32($_HALF(block)) * F32(INT(q) - 8);\n"
-               "}\n";
     }
     return "";
 }
+
+/* Of weights: by the words of their format, without scales that are a tensor of
+ * their own. */
+static const char integer_getter[] =
+    "f32 $_get($_ARG place row, place c)\n"
+    "{\n"
+    "    place block = row + c / BLOCK * BLOCK_BYTES;\n"
+    "    f32 value = F32(INTEGER($_BYTE, block, c));\n"
+    "#ifdef SCALE_AT\n"
+    "    value *= SCALE_AT($_HALF, block, c);\n"
+    "#endif\n"
+    "#ifdef MINIMUM_AT\n"
+    "    value += MINIMUM_AT($_HALF, block, c);\n"
+    "#endif\n"
+    "    return value;\n"
+    "}\n";
 
 static const char reader[] = "f32x4 $_read($_ARG place row, int c, int left)\n"
                              "{\n"
@@ -356,8 +347,13 @@ void gpu_language_accessors(gpu_text *out, const gpu_target *target,
         return;
     }
     gpu_language_words(out, target, operand);
-    gpu_language_named(out, getter(operand->dtype), name);
-    if (operand->dtype != CLV_DTYPE_I32)
+    if (operand->weights)
+        gpu_put_format(out, operand->dtype);
+    const char *get = gpu_is_integers(operand->dtype)
+                          ? operand->weights ? integer_getter : ""
+                          : getter(operand->dtype);
+    gpu_language_named(out, get, name);
+    if (*get && operand->dtype != CLV_DTYPE_I32)
         gpu_language_named(out, reader, name);
     if (operand->dtype == CLV_DTYPE_F32)
         gpu_language_named(out, loader, name);

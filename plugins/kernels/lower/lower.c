@@ -1,4 +1,5 @@
 #include "lower/lower.h"
+#include "code/formats.h"
 #include "lower/fused.h"
 
 void gpu_call_init(gpu_call *call, const char *name, const char *text,
@@ -26,6 +27,7 @@ gpu_operand *gpu_call_rows(gpu_call *call, const char *name,
                              .written = written,
                              .memory = GPU_MEMORY_TENSOR,
                              .index = t->index,
+                             .weights = gpu_is_integers(t->d.dtype),
                              .packed = true};
     gpu_rows_extent(t, &operand->width, &operand->channels,
                     &operand->strides[CLV_L_W]);

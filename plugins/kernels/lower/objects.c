@@ -1,4 +1,5 @@
 #include "lower/objects.h"
+#include "code/formats.h"
 
 #define ITEMS 64
 
@@ -48,43 +49,17 @@ clv_status gpu_convert(gpu_builder *b, uint32_t node, const gpu_operand *src,
  * slices, so that more would be padding alone. */
 #define GROUP_SLICES 1
 
-/* How weights of 8 and 4 bits lie: of each block so many bytes of data, from
- * one block to the next, and in front of the data. */
-typedef struct blocks {
-    int64_t channels, data, stride, front;
-} blocks;
-
-static bool find_blocks(const clv_tensor_desc *w, blocks *out)
+/* Of a texel of words. */
+static int64_t channels_of(const clv_tensor_desc *w)
 {
-    switch (w->dtype) {
-    case CLV_DTYPE_I8:
-        *out = (blocks){16, 16, 16, 0};
-        return true;
-    case CLV_DTYPE_I4:
-        *out = (blocks){32, 16, 16, 0};
-        return true;
-    case CLV_DTYPE_Q8_0:
-        *out = (blocks){32, 32, 34, 2};
-        return true;
-    case CLV_DTYPE_Q4_0:
-        *out = (blocks){32, 16, 18, 2};
-        return true;
-    }
-    return false;
-}
-
-/* Bytes of a row's data. */
-static int64_t data_bytes(const clv_tensor_desc *w, const blocks *b)
-{
-    return (w->dims[1] * b->data + b->channels - 1) / b->channels;
+    return 128 / (int64_t)clv_format_of(w->dtype)->bits;
 }
 
 /* Halves stay halves, where images can have them. */
 static uint32_t element_of(const gpu_target *target, const clv_tensor_desc *w)
 {
     const uint32_t storage = target->weights - 1;
-    blocks b;
-    if (find_blocks(w, &b))
+    if (gpu_is_integers(w->dtype))
         return CLV_DTYPE_I32;
     return w->dtype == CLV_DTYPE_F16 && (storage == CLV_STORAGE_BUFFER ||
                                          target->image_halves[storage])
@@ -95,9 +70,10 @@ static uint32_t element_of(const gpu_target *target, const clv_tensor_desc *w)
 static bool make_map(const gpu_target *target, const clv_tensor_desc *w,
                      int64_t outputs, clv_layout_map *map)
 {
-    blocks b;
-    const int64_t channels =
-        find_blocks(w, &b) ? (data_bytes(w, &b) + 3) / 4 : w->dims[1];
+    const int64_t texel = channels_of(w);
+    const int64_t channels = gpu_is_integers(w->dtype)
+                                 ? (w->dims[1] + texel - 1) / texel * 4
+                                 : w->dims[1];
     const int64_t dims[CLV_LAYOUT_AXES] = {outputs, 1, 1, 1, channels};
     return clv_layout_init(map, CLV_LAYOUT_WEIGHTS, target->weights - 1, dims,
                            GROUP_SLICES) &&
@@ -108,9 +84,10 @@ static bool make_map(const gpu_target *target, const clv_tensor_desc *w,
 /* What is read at a time has one scale. */
 static bool has_scales_apart(const clv_tensor_desc *w)
 {
-    blocks b;
-    return w->quant != CLV_QUANT_PER_GROUP ||
-           (find_blocks(w, &b) && w->quant_group % b.channels == 0);
+    return !gpu_is_integers(w->dtype) ||
+           (gpu_has_canonical(w->dtype) &&
+            (w->quant != CLV_QUANT_PER_GROUP ||
+             w->quant_group % channels_of(w) == 0));
 }
 
 /* Rows that the setup can read at a time, and has groups for. */
@@ -139,25 +116,27 @@ int64_t gpu_weights_part(const gpu_node *product)
     return part > 0 && make_map(target, w, part, &map) ? part : 0;
 }
 
-const char *gpu_weights_text(const gpu_node *product)
+void gpu_use_objects(gpu_call *call, const gpu_node *product)
 {
-    blocks b;
-    return find_blocks(&product->in[1].d, &b) ? gpu_template_weights_words
-                                              : gpu_template_weights_slices;
+    const uint32_t dtype = product->in[1].d.dtype;
+    if (gpu_is_integers(dtype)) {
+        gpu_call_use(call, gpu_template_scales);
+        gpu_call_use(call, gpu_template_objects_words);
+        gpu_call_define(call, "BITS", clv_format_of(dtype)->bits);
+    } else {
+        gpu_call_use(call, gpu_template_objects_floats);
+    }
 }
 
-/* The data of blocks, as words. */
+/* Integers, as words of bytes or nibbles. */
 static clv_status convert_words(gpu_builder *b, uint32_t node,
                                 const gpu_operand *src, const gpu_operand *dst,
-                                const blocks *at, int64_t bytes, int64_t rows)
+                                int64_t rows)
 {
     gpu_call call;
     begin(&call, "convert_words", gpu_template_convert_words, node, src, dst);
     gpu_call_param(&call, "rows", gpu_constant(rows));
-    gpu_call_param(&call, "bytes", gpu_constant(bytes));
-    gpu_call_define(&call, "BLOCK", at->data);
-    gpu_call_define(&call, "STRIDE", at->stride);
-    gpu_call_define(&call, "FRONT", at->front);
+    gpu_call_param(&call, "channels", src->channels);
     call.groups[0] = gpu_ceil(dst->channels, 4 * ITEMS);
     call.groups[1] = gpu_constant(rows);
     return gpu_build(b, &call, true);
@@ -166,26 +145,25 @@ static clv_status convert_words(gpu_builder *b, uint32_t node,
 /* The scales of blocks that hold their own, as rows of halves. */
 static clv_status place_scales(gpu_lowering *lowering, const gpu_node *product,
                                const gpu_operand *bound, int64_t count,
-                               const blocks *at, gpu_call *call)
+                               gpu_call *call)
 {
-    gpu_builder *b = &lowering->builder;
-    const int64_t n = product->in[1].d.dims[1] / at->channels;
+    const clv_tensor_desc *w = &product->in[1].d;
+    const int64_t group = clv_format_of(w->dtype)->group;
+    const int64_t n = w->dims[1] / group;
     const uint64_t size = (uint64_t)((count * n * 2 + 3) / 4 * 4);
     gpu_call setup;
     uint32_t index;
-    clv_status status = gpu_build_private(b, size, true, &index);
-    if (status)
-        return status;
+    CLV_TRY(gpu_build_private(&lowering->builder, size, true, &index));
     const gpu_operand *scale =
         gpu_add_private_rows(call, "scale", index, CLV_DTYPE_F16,
                              gpu_constant(count), n, 2 * n, false);
-    gpu_call_param(call, "group", gpu_constant(at->channels));
+    gpu_call_param(call, "group", gpu_constant(group));
     begin(&setup, "convert_scales", gpu_template_convert_scales, product->index,
           bound, scale);
-    gpu_call_define(&setup, "STRIDE", at->stride);
+    gpu_call_define(&setup, "GROUP", group);
     setup.groups[0] = gpu_constant((n + ITEMS - 1) / ITEMS);
     setup.groups[1] = gpu_constant(count);
-    return gpu_build(b, &setup, true);
+    return gpu_add_setup(lowering, &setup);
 }
 
 clv_status gpu_weights_place(gpu_lowering *lowering, const gpu_node *product,
@@ -196,8 +174,6 @@ clv_status gpu_weights_place(gpu_lowering *lowering, const gpu_node *product,
     const clv_tensor_desc *d = &product->in[1].d;
     const int64_t rows = (count + 3) / 4 * 4;
     gpu_operand bound = *w;
-    blocks at;
-    const bool packed = find_blocks(d, &at);
     bound.offset += (uint64_t)(first * w->strides[CLV_L_W].constant);
     bound.width = w->width = gpu_constant(count);
     w->dtype = element_of(lowering->target, d);
@@ -206,15 +182,12 @@ clv_status gpu_weights_place(gpu_lowering *lowering, const gpu_node *product,
     w->storage = lowering->target->weights - 1;
     make_map(lowering->target, d, count, &w->map);
     w->channels = gpu_constant(w->map.dims[CLV_L_I]);
-    clv_status status =
-        gpu_build_objects(b, &w->map, w->storage, w->dtype, true, &w->index);
-    if (!status && packed)
-        status = convert_words(b, product->index, &bound, w, &at,
-                               data_bytes(d, &at), rows);
-    else if (!status)
-        status =
-            gpu_convert(b, product->index, &bound, w, gpu_constant(rows), true);
-    if (!status && packed && !d->quant)
-        status = place_scales(lowering, product, &bound, count, &at, call);
-    return status;
+    CLV_TRY(
+        gpu_build_objects(b, &w->map, w->storage, w->dtype, true, &w->index));
+    if (!gpu_is_integers(d->dtype))
+        return gpu_convert(b, product->index, &bound, w, gpu_constant(rows),
+                           true);
+    CLV_TRY(convert_words(b, product->index, &bound, w, rows));
+    return d->quant ? CLV_OK
+                    : place_scales(lowering, product, &bound, count, call);
 }

@@ -28,8 +28,8 @@ clv_status gpu_convert(gpu_builder *b, uint32_t node, const gpu_operand *src,
  * it. */
 int64_t gpu_weights_part(const gpu_node *product);
 
-/* The template that reads them. */
-const char *gpu_weights_text(const gpu_node *product);
+/* Has the call use the words that read them. */
+void gpu_use_objects(gpu_call *call, const gpu_node *product);
 
 /* Makes w, an operand of the call that is the product's weights as they are
  * bound, into output channels first to first + count - 1 of them in objects,

@@ -1,11 +1,12 @@
 #include "ops/activations.h"
+#include "code/formats.h"
 #include "ops/tiles.h"
 
 #define ITEMS 128 /* of a group of quantise_tiles, 8 channels each */
 
 bool gpu_is_int8(const gpu_node *node)
 {
-    return (GPU_INTEGERS & GPU_BIT(node->in[1].d.dtype)) && !gpu_is_gemv(node);
+    return node->in[1].d.quant && !gpu_is_gemv(node);
 }
 
 int64_t gpu_int8_block(const gpu_node *node)
@@ -47,7 +48,8 @@ static clv_status quantise(gpu_lowering *lowering, const gpu_node *node,
                          gpu_ceil(rows_of(node), 16), row, row, true);
     gpu_call_define(&call, "BLOCK", gpu_int8_block(node));
     gpu_call_define(&call, "FRAGMENTS", !gpu_is_glsl(node->target));
-    gpu_call_define(&call, "NIBBLES", node->in[1].d.dtype == CLV_DTYPE_I4);
+    gpu_call_define(&call, "NIBBLES",
+                    clv_format_of(node->in[1].d.dtype)->bits == 4);
     gpu_call_define(&call, "GROUP", ITEMS);
     call.groups[0] =
         gpu_constant((node->in[1].d.dims[1] + 8 * ITEMS - 1) / (8 * ITEMS));

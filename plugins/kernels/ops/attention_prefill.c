@@ -92,7 +92,8 @@ static clv_status add_scores(gpu_lowering *lowering, const gpu_node *node,
     gpu_call_param(&call, "part_rows", gpu_ceil(used, s->parts));
     gpu_call_param(&call, "head_dim", gpu_constant(s->dim));
     gpu_call_param(&call, "heads", gpu_constant(s->heads));
-    gpu_call_define(&call, "DTYPE", node->in[1].d.dtype);
+    gpu_call_define(&call, "BITS",
+                    node->in[1].d.dtype == CLV_DTYPE_F32 ? 32 : 16);
     gpu_call_define(&call, "VALUES_TRANSPOSED", s->transposed);
     gpu_call_define(&call, "V_SIZE", gpu_attention_values(s));
     gpu_call_param(&call, "value_step", gpu_constant(node->in[2].d.strides[1]));

@@ -129,7 +129,7 @@ void gpu_experts_operands(gpu_call *call, const gpu_node *node, int64_t first,
     gpu_operand *part = gpu_call_rows(call, "w", w, false);
     part->offset = (uint64_t)(first * gpu_expert_bytes(w));
     part->width = gpu_constant(count * w->d.dims[1]);
-    gpu_call_define(call, "DTYPE", part->dtype);
+    part->weights = true;
     gpu_call_param(call, "first", gpu_constant(first));
     gpu_call_param(call, "count", gpu_constant(count));
     gpu_call_param(call, "experts", gpu_constant(w->d.dims[0]));

@@ -216,7 +216,7 @@ static void begin(gpu_call *call, const gpu_node *node, const gpu_text *text,
                   node->index, s.warps * 32);
     gpu_call_use(call, text->data);
     if (has_dot(node))
-        gpu_call_use(call, gpu_template_bytes);
+        gpu_call_use(call, gpu_template_dot_int8);
     gpu_call_use(call, gpu_template_packed);
     gpu_use_tiles(call, node->target);
 }

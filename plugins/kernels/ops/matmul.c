@@ -3,6 +3,7 @@
  * reads each weight once (matrix times vector); many: tiles in local memory, of
  * floats, or of bytes where the device has products of those.
  */
+#include "code/formats.h"
 #include "lower/objects.h"
 #include "ops/gemm_tensor.h"
 #include "ops/tiles.h"
@@ -47,12 +48,10 @@ static bool is_tuned(const gpu_node *node)
 }
 
 /* Weights of 8 or 4 bits in whole blocks of 32 with one scale. */
-static bool has_bytes(const gpu_node *node)
+static bool has_int8(const gpu_node *node)
 {
     const clv_tensor_desc *w = &node->in[1].d;
-    const uint32_t dtypes =
-        GPU_INTEGERS | GPU_BIT(CLV_DTYPE_Q8_0) | GPU_BIT(CLV_DTYPE_Q4_0);
-    return node->target->int_dot && dtypes & GPU_BIT(w->dtype) &&
+    return node->target->int_dot && gpu_has_canonical(w->dtype) &&
            w->dims[1] % 32 == 0 &&
            gpu_max_rows(&node->in[0]) <= GPU_MAX_GROUPS &&
            (w->quant != CLV_QUANT_PER_GROUP || w->quant_group % 32 == 0) &&
@@ -75,7 +74,7 @@ static bool has_bytes(const gpu_node *node)
         .items = gx_ * gy_, .outputs = gx_ * tm_, .rows = gy_ * tn_,           \
         .local_bytes = 4 * 9 * (gx_ * tm_ + 1 + gy_ * tn_ + 1), .bytes = true, \
         .defines = {{"GX", gx_}, {"GY", gy_}, {"TM", tm_}, {"TN", tn_}},       \
-        .suits = has_bytes, .wanted = wanted_                                  \
+        .suits = has_int8, .wanted = wanted_                                   \
     }
 #define TILE(gx_, gy_, tm_, tn_, wanted_)                                      \
     {                                                                          \
@@ -255,10 +254,9 @@ static void add_scales(gpu_call *call, const gpu_node *node, int64_t first)
 {
     const clv_tensor_desc *w = &node->in[1].d;
     gpu_add_scales(call, node, first);
-    gpu_call_define(call, "ODD",
-                    w->quant == CLV_QUANT_PER_GROUP &&
-                        w->quant_group < w->dims[1] &&
-                        w->quant_group % (w->dtype == CLV_DTYPE_I8 ? 16 : 32));
+    if (w->quant == CLV_QUANT_PER_GROUP && w->quant_group < w->dims[1] &&
+        w->quant_group % (128 / clv_format_of(w->dtype)->bits))
+        gpu_call_define(call, "ODD", 1);
 }
 
 /* x as bytes and scales of 32, in private memory. */
@@ -301,16 +299,16 @@ static clv_status lower_bytes(gpu_lowering *lowering, const gpu_node *node,
 
 static void use_texts(gpu_call *call, const gpu_node *node, const kernel *v)
 {
-    const bool placed = gpu_weights_part(node);
-    const bool scaled = node->in[1].d.quant && !placed;
     gpu_call_use(call, gpu_template_packed);
-    gpu_call_use(call, placed ? gpu_weights_text(node) : gpu_template_weights);
-    if (scaled)
-        gpu_call_use(call, gpu_template_weights_scaled);
+    if (gpu_weights_part(node)) {
+        gpu_use_objects(call, node);
+    } else {
+        if (node->in[1].d.quant)
+            gpu_call_use(call, gpu_template_scales);
+        gpu_call_use(call, gpu_template_weights);
+    }
     if (v->bytes)
-        gpu_call_use(call, gpu_template_bytes);
-    if (v->bytes && scaled)
-        gpu_call_use(call, gpu_template_bytes_scaled);
+        gpu_call_use(call, gpu_template_dot_int8);
 }
 
 /* Output channels from first on. */
@@ -330,13 +328,13 @@ static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
         gpu_call_rows(&call, "x", &node->in[0], false);
     }
     gpu_operand *w = gpu_call_rows(&call, "w", &node->in[1], false);
+    w->weights = true;
     if (gpu_weights_part(node)) {
         call.variant = GPU_WEIGHT_OBJECTS;
         CLV_TRY(gpu_weights_place(lowering, node, first, count, &call, w));
     } else {
         w->offset = (uint64_t)(first * w->strides[CLV_L_W].constant);
     }
-    gpu_call_define(&call, "DTYPE", node->in[1].d.dtype);
     if (node->in[1].d.quant)
         add_scales(&call, node, first);
     if (gpu_has(&node->in[2])) {

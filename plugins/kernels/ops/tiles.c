@@ -1,45 +1,42 @@
 #include "ops/tiles.h"
+#include "code/formats.h"
 
 #define GEMV_ROWS 8 /* of x, at most */
-
-static bool is_integer(const clv_tensor_desc *w)
-{
-    return GPU_INTEGERS & GPU_BIT(w->dtype);
-}
 
 static bool is_grouped(const clv_tensor_desc *w)
 {
     return w->quant == CLV_QUANT_PER_GROUP;
 }
 
+/* A scale is for all of a row, and behind its tiles. */
+static bool has_row_scales(const clv_tensor_desc *w)
+{
+    return w->quant && !is_grouped(w);
+}
+
 bool gpu_has_tiles(const clv_tensor_desc *w)
 {
-    const uint32_t dtypes = GPU_INTEGERS | GPU_BIT(CLV_DTYPE_F16) |
-                            GPU_BIT(CLV_DTYPE_Q8_0) | GPU_BIT(CLV_DTYPE_Q4_0);
-    return dtypes & GPU_BIT(w->dtype) && w->dims[1] % 32 == 0 &&
-           (!is_grouped(w) || w->quant_group % 32 == 0);
+    return (w->dtype == CLV_DTYPE_F16 || gpu_has_canonical(w->dtype)) &&
+           w->dims[1] % 32 == 0 && (!is_grouped(w) || w->quant_group % 32 == 0);
+}
+
+/* Of a scale in a tile: those of blocks are halves. */
+static int64_t scale_bytes(const clv_tensor_desc *w)
+{
+    return is_grouped(w)                               ? 4
+           : clv_format_is(w->dtype, CLV_FORMAT_BLOCK) ? 2
+                                                       : 0;
 }
 
 int64_t gpu_tile_bytes(const clv_tensor_desc *w)
 {
-    switch (w->dtype) {
-    case CLV_DTYPE_F16:
-        return 1024;
-    case CLV_DTYPE_Q8_0:
-        return 544;
-    case CLV_DTYPE_Q4_0:
-        return 288;
-    case CLV_DTYPE_I8:
-        return is_grouped(w) ? 576 : 512;
-    default:
-        return is_grouped(w) ? 320 : 256; /* I4 */
-    }
+    return 16 *
+           (32 * (int64_t)clv_format_of(w->dtype)->bits / 8 + scale_bytes(w));
 }
 
 int64_t gpu_tiles_row(const clv_tensor_desc *w)
 {
-    const int64_t scales = is_integer(w) && !is_grouped(w) ? 64 : 0;
-    return w->dims[1] / 32 * gpu_tile_bytes(w) + scales;
+    return w->dims[1] / 32 * gpu_tile_bytes(w) + (has_row_scales(w) ? 64 : 0);
 }
 
 bool gpu_same_tiles(const clv_tensor_desc *a, const clv_tensor_desc *b)
@@ -50,10 +47,10 @@ bool gpu_same_tiles(const clv_tensor_desc *a, const clv_tensor_desc *b)
 void gpu_tile_defines(gpu_call *call, const gpu_node *node)
 {
     const clv_tensor_desc *w = &node->in[1].d;
-    gpu_call_define(call, "DTYPE", w->dtype);
-    gpu_call_define(call, "GROUPED", is_grouped(w));
-    gpu_call_define(call, "FRAGMENTS",
-                    is_integer(w) && !gpu_is_glsl(node->target));
+    gpu_call_define(call, "BITS", clv_format_of(w->dtype)->bits);
+    gpu_call_define(call, "SCALE_BYTES", scale_bytes(w));
+    gpu_call_define(call, "ROW_SCALES", has_row_scales(w));
+    gpu_call_define(call, "FRAGMENTS", w->quant && !gpu_is_glsl(node->target));
 }
 
 gpu_operand *gpu_add_scales(gpu_call *call, const gpu_node *node, int64_t first)
@@ -126,10 +123,6 @@ void gpu_use_tiles(gpu_call *call, const gpu_target *target)
                                            : gpu_template_tiles_opencl);
 }
 
-static const char scale_of[] =
-    "#define SCALE_OF(o, k) args.scale.ReadScalar(0, o, 0, 0, (k) / "
-    "args.group)\n";
-
 clv_status gpu_lower_tiles(gpu_lowering *lowering, const gpu_node *node,
                            uint32_t *buffer)
 {
@@ -140,12 +133,12 @@ clv_status gpu_lower_tiles(gpu_lowering *lowering, const gpu_node *node,
                               buffer));
     gpu_call_init(&call, "convert_tiles", gpu_template_convert_tiles,
                   node->index, 64);
-    if (is_integer(w))
-        gpu_call_use(&call, scale_of);
+    if (w->quant)
+        gpu_call_use(&call, gpu_template_scales);
     gpu_call_rows(&call, "w", &node->in[1], false);
     gpu_add_private_rows(&call, "tiles", *buffer, CLV_DTYPE_I8,
                          gpu_constant(rows), row, row, true);
-    if (is_integer(w))
+    if (w->quant)
         gpu_add_scales(&call, node, 0);
     gpu_tile_defines(&call, node);
     call.groups[0] = gpu_constant((w->dims[1] / 32 * 16 + 63) / 64);

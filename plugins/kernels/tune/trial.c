@@ -129,14 +129,15 @@ static void say(const trial *t, const gpu_case *c)
     t->host->log(t->host->host, CLV_LOG_DEBUG, NULL, 0, line);
 }
 
-clv_status gpu_try(const clv_host_api *host, const clv_plugin_api *api,
-                   clv_plugin_device *dev, const gpu_target *target,
-                   char *disabled, size_t size)
+static clv_status try_all(const gpu_tuner *tuner, char *disabled, size_t size)
 {
-    trial t = {
-        .host = host, .target = target, .disabled = disabled, .size = size};
+    const clv_host_api *host = tuner->host;
+    trial t = {.host = host,
+               .target = tuner->target,
+               .disabled = disabled,
+               .size = size};
     clv_status status = CLV_OK;
-    if (!gpu_context_open(&t.ctx, host, api, dev))
+    if (!gpu_context_open(&t.ctx, host, tuner->api, tuner->dev))
         return CLV_OK;
     for (uint32_t i = 0; i < gpu_n_cases() && !status; i++) {
         gpu_case *c = clv_new(host, sizeof *c);
@@ -151,4 +152,97 @@ clv_status gpu_try(const clv_host_api *host, const clv_plugin_api *api,
         clv_free(host, c);
     }
     return status;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Whether to try, and what was found before                                */
+
+static const char *option(const gpu_tuner *t, const char *key)
+{
+    const char *value = t->host->option(t->host->host, key);
+    return value ? value : "";
+}
+
+/* Names of small letters and digits, separated by ','. */
+static bool is_list(const char *text, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (!strchr("abcdefghijklmnopqrstuvwxyz0123456789_,", text[i]) ||
+            !text[i])
+            return false;
+    return true;
+}
+
+static const char magic[] = "clvtry1 ";
+
+/* False: there is no result under this key. */
+static bool load_result(const clv_host_api *host, const char *key,
+                        char *disabled, size_t size)
+{
+    const size_t head = sizeof magic - 1;
+    void *data = NULL;
+    uint64_t n = 0;
+    if (host->cache_get(host->host, key, &data, &n))
+        return false;
+    const char *text = (const char *)data + head;
+    bool good = n >= head && n - head < size && !memcmp(data, magic, head) &&
+                is_list(text, (size_t)(n - head));
+    if (good) {
+        memcpy(disabled, text, (size_t)(n - head));
+        disabled[n - head] = 0;
+    }
+    clv_free(host, data);
+    return good;
+}
+
+static void save_result(const clv_host_api *host, const char *key,
+                        const char *disabled)
+{
+    const size_t head = sizeof magic - 1, n = strlen(disabled);
+    char *data = clv_new(host, head + n + 1);
+    if (!data)
+        return; /* then it is tried again */
+    memcpy(data, magic, head);
+    memcpy(data + head, disabled, n + 1);
+    host->cache_put(host->host, key, data, (uint64_t)(head + n));
+    clv_free(host, data);
+}
+
+/* Each time: the trial's own messages may have gone to another process. */
+static void tell(const gpu_tuner *t, const char *disabled)
+{
+    char line[800];
+    snprintf(line, sizeof line,
+             "%.16s: %.60s: kernels not used: %s; a newer driver may do, "
+             "%.16s.disabled takes their names without trial",
+             t->api->name, t->device, disabled, t->api->name);
+    t->host->log(t->host->host, CLV_LOG_WARN, NULL, 0, line);
+}
+
+clv_status gpu_try(const gpu_tuner *tuner, char *disabled, size_t size)
+{
+    const clv_host_api *host = tuner->host;
+    const char *unwanted = option(tuner, "disabled");
+    const char *trial = option(tuner, "trial");
+    char key[64], settings[800];
+    if (!is_list(unwanted, strlen(unwanted)) || strlen(unwanted) >= size)
+        return clv_fail(host, CLV_ERR_INVALID,
+                        "%s: %s.disabled = '%.60s': it must be names of "
+                        "kernels separated by ','",
+                        tuner->device, tuner->api->name, unwanted);
+    snprintf(disabled, size, "%s", unwanted);
+    /* Software is tried by its makers on this very machine. */
+    if (!strcmp(trial, "off") || (tuner->software && strcmp(trial, "on") != 0))
+        return CLV_OK;
+    snprintf(settings, sizeof settings, "%s\n%s\n%s\n%u %u", unwanted,
+             option(tuner, "matrix"), option(tuner, "kv"),
+             (unsigned)tuner->target->slices, (unsigned)tuner->target->weights);
+    tuner->entry(tuner->dev, "trial", settings, key);
+    if (!load_result(host, key, disabled, size)) {
+        CLV_TRY(try_all(tuner, disabled, size));
+        save_result(host, key, disabled);
+    }
+    if (strcmp(disabled, unwanted) != 0)
+        tell(tuner, disabled);
+    return CLV_OK;
 }

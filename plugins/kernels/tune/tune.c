@@ -261,21 +261,34 @@ static clv_status tune_node(const gpu_tuner *t, const gpu_context *ctx,
     return choices->failed ? CLV_ERR_NO_MEMORY : status;
 }
 
-clv_status gpu_tune(const gpu_tuner *tuner, const clv_compile *compile,
-                    char **choices)
+static clv_status tune_graph(const gpu_tuner *tuner, const clv_compile *compile,
+                             bool measure, char **choices)
 {
     gpu_text text = {.host = tuner->host};
     gpu_context ctx;
-    const bool measures =
-        tuner->measure &&
-        gpu_context_open(&ctx, tuner->host, tuner->api, tuner->dev);
+    measure =
+        measure && gpu_context_open(&ctx, tuner->host, tuner->api, tuner->dev);
     clv_status status = CLV_OK;
     for (uint32_t i = 0; i < compile->graph->n_nodes && !status; i++)
-        status = tune_node(tuner, measures ? &ctx : NULL, compile, i, &text);
-    *choices = NULL;
+        status = tune_node(tuner, measure ? &ctx : NULL, compile, i, &text);
     if (status)
         gpu_text_free(&text);
     else
         *choices = text.data;
+    return status;
+}
+
+clv_status gpu_choose(const gpu_tuner *tuner, const clv_compile *compile,
+                      char **choices)
+{
+    const char *tune = tuner->host->option(tuner->host->host, "tune");
+    *choices = NULL;
+    if (!tune || !strcmp(tune, "off"))
+        return CLV_OK;
+    if (!tuner->timed || strcmp(tune, "exhaustive") != 0)
+        return tune_graph(tuner, compile, false, choices);
+    pthread_mutex_lock(tuner->lock);
+    clv_status status = tune_graph(tuner, compile, true, choices);
+    pthread_mutex_unlock(tuner->lock);
     return status;
 }

@@ -9,16 +9,21 @@
 #include "kernels.h"
 #include "lower/variant.h"
 
-/* What tuning asks of a plugin. Slots of api are called while others may be,
- * those that submit too; a compilation that is asked for has the choice it is
- * to go by as its options, and starts no tuning. */
+#include <pthread.h>
+
+/* What trials and tuning ask of a plugin. Slots of api are called while others
+ * may be, those that submit too; a compilation that is asked for has the choice
+ * it is to use as its options, and starts no tuning. */
 typedef struct gpu_tuner {
     const clv_host_api *host;
     const clv_plugin_api *api;
     clv_plugin_device *dev;
     const gpu_target *target; /* without choices */
     const char *device;       /* its name, for people */
-    bool measure; /* try what the cache does not know; false: leave it */
+    bool software;            /* it is no GPU */
+    bool timed;               /* it can measure */
+    pthread_mutex_t *lock;    /* measuring one graph at a time keeps times
+                                 right */
     /* The name in the cache of something about the text, for this plugin,
      * driver and device. */
     void (*entry)(const clv_plugin_device *dev, const char *kind,
@@ -30,12 +35,12 @@ typedef struct gpu_tuner {
                        clv_plugin_buffer *sweep, uint64_t *ns);
 } gpu_tuner;
 
-/* The choices for the graph's nodes: text for gpu_target.choices, NULL if there
- * are none, to be freed by the host's free(). What cannot be measured (memory
- * is short, say) is left to the kernels. An error: the device is lost, or the
- * host's memory ran out. */
-clv_status gpu_tune(const gpu_tuner *tuner, const clv_compile *compile,
-                    char **choices);
+/* The choices for the graph's nodes, as the plugin's option "tune" says: text
+ * for gpu_target.choices, NULL if there are none, to be freed by the host's
+ * free(). What cannot be measured (memory is short, say) is left to the
+ * kernels. An error: the device is lost, or the host's memory ran out. */
+clv_status gpu_choose(const gpu_tuner *tuner, const clv_compile *compile,
+                      char **choices);
 
 /* The variants of node i; n is 0 if it is not taken or has only one. */
 void gpu_list_variants(const gpu_target *target, const clv_subgraph *graph,

@@ -86,10 +86,8 @@ static bool strides_fit(const ref_settings *s, const clv_subgraph *g,
 /* Elements of a row that share a scale or a byte. */
 static int64_t unit_of(const clv_tensor_desc *w)
 {
-    bool blocks = w->dtype == CLV_DTYPE_Q8_0 || w->dtype == CLV_DTYPE_Q4_0;
-    if (w->quant == CLV_QUANT_PER_GROUP)
-        return w->quant_group;
-    return blocks ? 32 : w->dtype == CLV_DTYPE_I4 ? 2 : 1;
+    return w->quant == CLV_QUANT_PER_GROUP ? w->quant_group
+                                           : clv_format_of(w->dtype)->elements;
 }
 
 static void state_splits(const clv_subgraph *g, const clv_node *node,

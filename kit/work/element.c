@@ -1,0 +1,122 @@
+#include "element.h"
+#include "../plugin/child.h"
+
+#include <string.h>
+
+#define MAX_BLOCK 256 /* elements */
+
+int64_t kit_block_size(uint32_t dtype)
+{
+    return clv_format_of(dtype)->bytes;
+}
+
+int64_t kit_block_length(uint32_t dtype)
+{
+    return clv_format_of(dtype)->elements;
+}
+
+int64_t kit_row_bytes(uint32_t dtype, int64_t c)
+{
+    int64_t length = kit_block_length(dtype);
+    return (c + length - 1) / length * kit_block_size(dtype);
+}
+
+uint32_t kit_real(uint32_t i)
+{
+    for (uint32_t dtype = 1; dtype < CLV_DTYPE_COUNT; dtype++)
+        if (clv_format_is(dtype, CLV_FORMAT_FLOAT | CLV_FORMAT_BLOCK) && !i--)
+            return dtype;
+    return CLV_DTYPE_NONE;
+}
+
+uint32_t kit_n_reals(void)
+{
+    uint32_t n = 0;
+    while (kit_real(n))
+        n++;
+    return n;
+}
+
+const char *kit_dtype_name(uint32_t dtype)
+{
+    const clv_format *f = clv_format_of(dtype);
+    return f ? f->name : dtype ? "?" : "none";
+}
+
+/* ------------------------------------------------------------------------ */
+
+double kit_decode(uint32_t dtype, const uint8_t *data, int64_t i)
+{
+    const clv_format *f = clv_format_of(dtype);
+    const uint8_t *p = data + i / f->elements * f->bytes;
+    float block[MAX_BLOCK];
+    int32_t integer;
+    if (!f->decode) {
+        memcpy(&integer, p, sizeof integer);
+        return integer;
+    }
+    f->decode(p, block, f->elements);
+    return block[i % f->elements];
+}
+
+bool kit_encode(uint32_t dtype, uint8_t *data, int64_t i, double value)
+{
+    const clv_format *f = clv_format_of(dtype);
+    const int32_t integer = (int32_t)value;
+    const float x = (float)value;
+    data += i * f->bytes;
+    if (f->format_class == CLV_FORMAT_INDEX)
+        memcpy(data, &integer, sizeof integer);
+    else if (f->format_class == CLV_FORMAT_FLOAT)
+        f->encode(&x, data, 1);
+    else
+        return false;
+    return true;
+}
+
+/* ------------------------------------------------------------------------ */
+
+static uint64_t random_bits(kit *k)
+{
+    k->random ^= k->random << 13;
+    k->random ^= k->random >> 7;
+    k->random ^= k->random << 17;
+    return k->random * 0x2545f4914f6cdd1du;
+}
+
+double kit_random_real(kit *k)
+{
+    return (double)(random_bits(k) >> 11) * 0x1p-52 - 1;
+}
+
+uint32_t kit_random_below(kit *k, uint32_t n)
+{
+    return (uint32_t)((random_bits(k) >> 32) * n >> 32);
+}
+
+/* An f16 below the inverse of the largest number that it is multiplied by. */
+static void random_factor(kit *k, const clv_format *f, uint8_t *data)
+{
+    kit_encode(CLV_DTYPE_F16, data, 0,
+               (0.5 + 0.5 * kit_random_real(k)) / (f->largest / 65504));
+}
+
+void kit_random_block(kit *k, uint32_t dtype, uint8_t *data)
+{
+    const clv_format *f = clv_format_of(dtype);
+    if (f->format_class == CLV_FORMAT_FLOAT)
+        kit_encode(dtype, data, 0, kit_random_real(k));
+    if (f->format_class == CLV_FORMAT_INDEX)
+        memset(data, 0, f->bytes);
+    if (f->format_class & (CLV_FORMAT_FLOAT | CLV_FORMAT_INDEX))
+        return;
+    for (uint32_t i = 0; i < f->bytes; i++) {
+        data[i] = (uint8_t)kit_random_below(k, 256);
+        if (data[i] == 0x80 && f->bits == 8)
+            data[i] = 0x81; /* -128 does not occur */
+    }
+    if (f->scale_at >= 0)
+        random_factor(k, f, data + f->scale_at);
+    if (f->minimum_at >= 0)
+        random_factor(k, f, data + f->minimum_at);
+}

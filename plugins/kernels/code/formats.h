@@ -1,0 +1,57 @@
+/*
+ * Weight formats in kernels. cleave/plugin_format.h says what a format is;
+ * templates/formats/NAME.clt says in macros how kernels read it. From those the
+ * shared templates derive all forms of weights: by rows as bound (weights.clt),
+ * as signed bytes for integer dot products (its LOAD_INT8), in tiles for tensor
+ * cores (convert_tiles.clt), in objects such as textures (convert_words.clt,
+ * convert_scales.clt, objects_words.clt), and one element (the accessors).
+ *
+ * The generator defines BITS, BLOCK (elements) and BLOCK_BYTES of the format. A
+ * format of floats then defines
+ *
+ *   STEP                    elements of 16 bytes
+ *   UNPACK(out, q)          q, 16 bytes, as STEP / 4 vectors
+ *   VALUE(word_at, half_at, at)  the element at that place
+ *
+ * and one of integers, value = scale * integer + minimum,
+ *
+ *   STEP                    16 or 32: elements that are read at a time, which
+ *                           share a scale and a minimum
+ *   SCALE_AT(half_at, block, k)  the scale of element k, that of its sub-block
+ *                           where there are some; undefined where scales are a
+ *                           tensor of their own
+ *   MINIMUM_AT(half_at, block, k)  the minimum; undefined where there is none
+ *   LOAD_DATA(q, block, k)  declares u32x4 q: what UNPACK takes of the STEP
+ *                           elements from k on, a multiple of STEP
+ *   UNPACK(out, q, d)       d times these integers, as STEP / 4 vectors
+ *   UNPACK_INT8(out, i, q)  the same as signed bytes, STEP / 4 words from
+ *                           out[i] on
+ *   INTEGER(byte_at, block, k)  integer k
+ *
+ * block is the place of the block that has element k; word_at, half_at and
+ * byte_at read there. LOAD_DATA reads one range of bytes by LOAD_WORDS(q, at)
+ * (weights.clt), or puts q together, where a format has its bits in several.
+ *
+ * Tensor cores, integer dot products and objects take formats without a
+ * minimum, whose scales are for 32 elements or more (gpu_has_canonical()).
+ */
+#pragma once
+
+#include "text.h"
+
+#include <cleave/plugin_format.h>
+
+/* Puts the numbers and the macros of a dtype that weights can have. */
+void gpu_put_format(gpu_text *out, uint32_t dtype);
+/* Whether the dtype's rows of elements are integers, with scales. */
+static inline bool gpu_is_integers(uint32_t dtype)
+{
+    return clv_format_is(dtype, CLV_FORMAT_INTEGER | CLV_FORMAT_BLOCK);
+}
+/* Whether weights of the dtype can be bytes or nibbles with a scale for 32 of
+ * them. */
+static inline bool gpu_has_canonical(uint32_t dtype)
+{
+    const clv_format *f = clv_format_of(dtype);
+    return gpu_is_integers(dtype) && f->minimum_at < 0 && f->group % 32 == 0;
+}
