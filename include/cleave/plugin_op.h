@@ -7,7 +7,7 @@
  * value of clv_op, a row of this table, and its kernels.
  *
  * Not part of the ABI: data and functions that a plugin or a host compiles into
- * itself, or does without. They need plugin.h, plugin_format.h and GNU C.
+ * itself, or does without. They need plugin.h and GNU C.
  */
 #ifndef CLEAVE_PLUGIN_OP_H_
 #define CLEAVE_PLUGIN_OP_H_
@@ -245,7 +245,7 @@ struct clv_op_shape {
     char text[320];          /* what is wrong */
 };
 
-/* Element types as a set of bits, as clv_formats_of() gives it. */
+/* Sets of element types, as bits. */
 #define CLV_DTYPE_BIT(dtype) (1u << (dtype))
 #define CLV_DTYPES_FLOAT clv_formats_of(CLV_FORMAT_FLOAT)
 #define CLV_DTYPES_REAL clv_formats_of(CLV_FORMAT_FLOAT | CLV_FORMAT_BLOCK)
@@ -259,7 +259,6 @@ static inline int clv_dtype_in(uint32_t dtype, uint32_t set)
     return dtype < CLV_DTYPE_COUNT && (set >> dtype & 1);
 }
 
-/* "q4_0"; "?" for an unknown one. */
 static inline const char *clv_dtype_label(uint32_t dtype)
 {
     const clv_format *f = clv_format_of(dtype);
@@ -387,7 +386,7 @@ static inline int clv_op_need_vector(clv_op_shape *s, uint32_t i, uint32_t j,
     const clv_tensor_desc *x = s->in[i];
     if (!x)
         return 1;
-    if (!clv_format_is(x->dtype, CLV_FORMAT_FLOAT) || x->rank != 1)
+    if (!clv_dtype_in(x->dtype, CLV_DTYPES_FLOAT) || x->rank != 1)
         return clv_op_must_be(s, i, "a vector in f32, f16 or bf16");
     return clv_same_dim(x, 0, s->in[j], dim) ||
            clv_op_differ(s, i, j, "their channels");
@@ -481,7 +480,7 @@ static inline int clv_infer_binary(clv_op_shape *s)
         return 0;
     if (b->dtype == CLV_DTYPE_F32 && clv_same_shape(a, b))
         return 1;
-    if (b->rank != 1 || !clv_format_is(b->dtype, CLV_FORMAT_FLOAT))
+    if (b->rank != 1 || !clv_dtype_in(b->dtype, CLV_DTYPES_FLOAT))
         return clv_op_must_be(s, 1,
                               "an f32 tensor of the same shape, or a float "
                               "vector");
