@@ -1,4 +1,4 @@
-#include "element.h"
+#include "../work/element.h"
 #include "rules.h"
 
 #include <float.h>

@@ -223,7 +223,7 @@ static clv_status find_memory(planner_meter *meter, clv_device *dev,
         core_tensor_holding(meter->pool->tensor, dev, l->align, true, &holding);
     return status ? status
                   : core_tensor_object(meter->pool->tensor, dev, l->align,
-                                       holding, out);
+                                       holding, NULL, out);
 }
 
 /* ------------------------------------------------------------------------ */
