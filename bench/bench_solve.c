@@ -26,7 +26,7 @@ static int run(int64_t n_tokens)
     for (int i = 0; i < 5 && !status; i++) {
         planner_solution solution;
         double begin = now_ms();
-        status = planner_search(&m->p, &solution);
+        status = planner_search(&m->p, 0, &solution);
         double ms = now_ms() - begin;
         best = ms < best ? ms : best;
         makespan = solution.makespan_ns;

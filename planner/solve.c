@@ -180,7 +180,7 @@ static clv_status consider_search(solver *v, planner_stage without)
 {
     planner_solution s;
     bool same = v->best != NULL, taken = false;
-    CLV_TRY(planner_search_without(&v->c.problem, without, &s));
+    CLV_TRY(planner_search(&v->c.problem, without, &s));
     for (uint32_t i = 0; i < v->graph->n_nodes; i++) {
         v->trial[i] = s.choices[i].option;
         same = same && v->trial[i] == v->chosen[i];
@@ -239,8 +239,7 @@ static clv_status consider_device(solver *v, uint32_t device)
     CLV_TRY(planner_solve_evaluate(&v->c.problem, v->trial, NULL, NULL, &ns));
     if (v->best && ns > RIVAL * v->s.makespan_ns)
         return CLV_OK;
-    clv_status status = consider(v, &taken);
-    return v->best && status != CLV_ERR_NO_MEMORY ? CLV_OK : status;
+    return consider(v, &taken);
 }
 
 /* Work takes longer beside others than the search counts: it is given less of
@@ -265,9 +264,11 @@ static clv_status find_best(solver *v)
         CLV_TRY(consider_search(v, PLANNER_STAGE_FIRST_DONE));
         CLV_TRY(consider_search(v, PLANNER_STAGE_LOOK_AHEAD));
     }
+    clv_status status = CLV_OK;
     for (uint32_t d = 0; d < v->plan->n_devices; d++)
-        CLV_TRY(consider_device(v, d));
-    return CLV_OK;
+        if ((status = consider_device(v, d)) == CLV_ERR_NO_MEMORY)
+            return status;
+    return v->best ? CLV_OK : status;
 }
 
 /* ------------------------------------------------------------------------ */

@@ -179,10 +179,10 @@ static void fill(const planner_solve_problem *p, const planner_finding *found,
     }
 }
 
-clv_status planner_search_without(const planner_solve_problem *problem,
-                                  uint32_t stages, planner_solution *out)
+clv_status planner_search(const planner_solve_problem *problem,
+                          uint32_t without, planner_solution *out)
 {
-    const planner_find_params params = {.without = stages};
+    const planner_find_params params = {.without = without};
     planner_tables tables;
     planner_schedule schedule;
     planner_finding found = {0};
@@ -196,7 +196,7 @@ clv_status planner_search_without(const planner_solve_problem *problem,
                             ? planner_find(&schedule, &params, &found)
                             : core_no_memory("to search for a plan");
     if (!status)
-        status = settle(&schedule, stages, &found);
+        status = settle(&schedule, without, &found);
     if (!status)
         fill(problem, &found, out);
     else
@@ -205,12 +205,6 @@ clv_status planner_search_without(const planner_solve_problem *problem,
     free(found.alternatives);
     planner_tables_finish(&tables);
     return status;
-}
-
-clv_status planner_search(const planner_solve_problem *problem,
-                          planner_solution *out)
-{
-    return planner_search_without(problem, 0, out);
 }
 
 void planner_solution_finish(planner_solution *solution)

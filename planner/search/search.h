@@ -90,13 +90,6 @@ typedef struct planner_solution {
     double energy_nj; /* of the pieces */
 } planner_solution;
 
-/* CLV_ERR_LIMIT: no choice keeps to the devices' memory, or none was found. A
- * max_share that cannot be kept (a device that alone takes some node) is
- * exceeded by as little as possible. CLV_ERR_INVALID: what is no problem. */
-clv_status planner_search(const planner_solve_problem *problem,
-                          planner_solution *out);
-void planner_solution_finish(planner_solution *solution);
-
 /* What the search consists of, as bits. */
 typedef enum planner_stage {
     PLANNER_STAGE_LOOK_AHEAD = 1, /* the beam that looks ahead */
@@ -106,9 +99,14 @@ typedef enum planner_stage {
     PLANNER_STAGE_PRICES = 16,    /* prices for constraints */
 } planner_stage;
 
-/* The search without some stages, to measure what each is worth. */
-clv_status planner_search_without(const planner_solve_problem *problem,
-                                  uint32_t stages, planner_solution *out);
+/* without: stages left out. With one beam it takes half the time; the others
+ * are left out to measure what they are worth.
+ * CLV_ERR_LIMIT: no choice keeps to the devices' memory, or none was found. A
+ * max_share that cannot be kept (a device that alone takes some node) is
+ * exceeded by as little as possible. CLV_ERR_INVALID: what is no problem. */
+clv_status planner_search(const planner_solve_problem *problem,
+                          uint32_t without, planner_solution *out);
+void planner_solution_finish(planner_solution *solution);
 
 /* When each piece of a full choice begins and ends, by the rules above, and the
  * makespan. options: [n_nodes] indices into options; begin, end: [n_pieces of

@@ -368,7 +368,7 @@ static clv_status solve(void *arg)
     planner_solution solution;
     double ns;
     uint32_t options[PROBLEM_NODES];
-    clv_status status = planner_search(&q->p, &solution);
+    clv_status status = planner_search(&q->p, 0, &solution);
     if (status)
         return status;
     for (uint32_t i = 0; i < q->p.n_nodes; i++)

@@ -353,7 +353,7 @@ static void check_optimum(const problem *q, uint64_t seed, bool free,
 {
     planner_solution s;
     planner_value best = oracle(q);
-    clv_status status = planner_search(&q->p, &s);
+    clv_status status = planner_search(&q->p, 0, &s);
     sum->n++;
     if (status) {
         assert_int_equal(status, CLV_ERR_LIMIT);
@@ -465,7 +465,7 @@ static void test_constraints(void **state)
 static double solved(const planner_solve_problem *p)
 {
     planner_solution s;
-    assert_ok(planner_search(p, &s));
+    assert_ok(planner_search(p, 0, &s));
     double ns = s.makespan_ns;
     planner_solution_finish(&s);
     return ns;
@@ -551,7 +551,7 @@ static double greedy(const problem *q)
 static void check_no_worse(const problem *q, uint64_t seed)
 {
     planner_solution s;
-    assert_ok(planner_search(&q->p, &s));
+    assert_ok(planner_search(&q->p, 0, &s));
     double ns = check_solution(q, &s).ns * (1 - 1e-9), other;
     const char *what = "greedy";
     if (ns > (other = greedy(q)))
@@ -612,7 +612,7 @@ static void test_repeated(void **state)
                 random_memories(&r, q);
             repeat_nodes(q, period, 12, same_class);
             planner_solution s;
-            assert_ok(planner_search(&q->p, &s));
+            assert_ok(planner_search(&q->p, 0, &s));
             check_solution(q, &s);
             ns[same_class] = s.makespan_ns;
             planner_solution_finish(&s);
@@ -656,13 +656,13 @@ static void test_memory(void **state)
         problem *q = chain(40);
         planner_solution s;
         q->devices[0].memory = 100 * fit + 50;
-        assert_ok(planner_search(&q->p, &s));
+        assert_ok(planner_search(&q->p, 0, &s));
         planner_value value = check_solution(q, &s);
         assert_true(planner_value_legal(value));
         assert_ns(value.ns, 10 * fit + 30 * (40 - fit));
         planner_solution_finish(&s);
         q->devices[1].memory = 100 * (40 - fit) - (fit < 40);
-        clv_status status = planner_search(&q->p, &s);
+        clv_status status = planner_search(&q->p, 0, &s);
         assert_int_equal(status, fit < 40 ? CLV_ERR_LIMIT : CLV_OK);
         if (status)
             assert_error_says("do not fit the devices' memory");
@@ -678,7 +678,7 @@ static void test_share(void **state)
     problem *q = chain(40);
     planner_solution s;
     q->devices[0].max_share = 0.5;
-    assert_ok(planner_search(&q->p, &s));
+    assert_ok(planner_search(&q->p, 0, &s));
     planner_value value = check_solution(q, &s);
     assert_true(planner_value_legal(value));
     assert_ns(value.ns, 600);
@@ -689,7 +689,7 @@ static void test_share(void **state)
         q->nodes[i].n_options = 1;
     }
     q->devices[0].max_share = 0.1;
-    assert_ok(planner_search(&q->p, &s));
+    assert_ok(planner_search(&q->p, 0, &s));
     value = check_solution(q, &s);
     assert_ns(value.ns, 20 * 10 + 20 * 30);
     assert_ns(value.share, 200.0 / 800 - 0.1);
@@ -713,7 +713,7 @@ static void test_model_constraints(void **state)
         planner_solution s;
         planner_totals totals = {0};
         m->devices[MODEL_NPU].max_share = quarter / 4.0;
-        assert_ok(planner_search(&m->p, &s));
+        assert_ok(planner_search(&m->p, 0, &s));
         for (uint32_t i = 0; i < m->p.n_nodes; i++) {
             const planner_solve_option *o = &m->options[s.choices[i].option];
             for (uint32_t k = 0; k < o->n_pieces; k++)

@@ -158,7 +158,7 @@ static void test_choice(void **state)
             }
             problem_whole(q, 0, 10, n);
             give_sizes(q);
-            assert_ok(planner_search(&q->p, &s));
+            assert_ok(planner_search(&q->p, 0, &s));
             double there = 2 * (7 + BYTES) + n * ns / 2, here = n * ns;
             assert_ns(s.makespan_ns, 20 + (there < here ? there : here));
             planner_solution_finish(&s);
@@ -298,7 +298,7 @@ static void check_scene(const scene *s)
     uint32_t options[64];
     assert_ok(planner_candidates_make(s->plan, s->caps, &costs,
                                       PLANNER_STRATEGY_TENSOR, &c));
-    assert_ok(planner_search(&c.problem, &found));
+    assert_ok(planner_search(&c.problem, 0, &found));
     for (uint32_t i = 0; i < s->graph->n_nodes; i++)
         options[i] = found.choices[i].option;
     double input = s->machine.overheads.copy +

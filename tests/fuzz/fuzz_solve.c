@@ -65,7 +65,7 @@ static void solve(const planner_solve_problem *problem)
     planner_solution solution;
     uint32_t options[MAX_NODES];
     double ns;
-    if (planner_search(problem, &solution))
+    if (planner_search(problem, 0, &solution))
         return;
     for (uint32_t i = 0; i < problem->n_nodes; i++)
         options[i] = solution.choices[i].option;
