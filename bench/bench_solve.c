@@ -21,7 +21,7 @@ static int run(int64_t n_tokens)
                                .kv_width = 1024,
                                .hidden = 14336};
     model_problem *m = model_problem_new(&shape);
-    double best = 1e9, makespan = 0; if (getenv("SHARE")) m->devices[MODEL_NPU].max_share = atof(getenv("SHARE"));
+    double best = 1e9, makespan = 0;
     clv_status status = m ? CLV_OK : CLV_ERR_NO_MEMORY;
     for (int i = 0; i < 5 && !status; i++) {
         planner_solution solution;

@@ -13,7 +13,7 @@
 typedef struct model_shape {
     uint32_t n_layers;
     int64_t n_tokens, width, kv_width, hidden;
-    bool distinct; /* every node is of a kind of its own */
+    bool distinct; /* every node is of a class of its own */
 } model_shape;
 
 enum { MODEL_NPU, MODEL_GPU, MODEL_CPU, MODEL_DEVICES };
@@ -193,13 +193,13 @@ static inline void model_options(model_problem *m, const model_node *node)
 }
 
 /* deps: relative, 0: none. */
-static inline void model_add(model_problem *m, uint32_t kind, model_node node,
+static inline void model_add(model_problem *m, uint32_t class, model_node node,
                              const uint32_t deps[3])
 {
     planner_solve_problem *p = &m->p;
     uint32_t i = p->n_nodes++;
     planner_solve_node *out = &m->nodes[i];
-    *out = (planner_solve_node){.kind = m->shape.distinct ? i : kind,
+    *out = (planner_solve_node){.class = m->shape.distinct ? i : class,
                                 .first_option = p->n_options};
     int64_t columns[3];
     memcpy(columns, node.dep_columns, sizeof columns);
@@ -214,7 +214,7 @@ static inline void model_add(model_problem *m, uint32_t kind, model_node node,
         return;
     }
     if (i < MODEL_LAYER) /* it may have fewer deps */
-        out->kind += m->shape.distinct ? 0 : MODEL_LAYER;
+        out->class += m->shape.distinct ? 0 : MODEL_LAYER;
     model_options(m, &node);
 }
 

@@ -252,11 +252,11 @@ static clv_status take_pieces(clv_plan *plan, const core_piece *pieces,
 }
 
 /* What a run takes, if the costs of all parts are known. */
-static clv_status foresee(clv_plan *plan)
+static clv_status predict(clv_plan *plan)
 {
     planner_profile *profile;
     CLV_TRY(planner_profile_of(plan->ctx, &profile));
-    clv_status status = planner_foresee(plan, NULL, &plan->forecast);
+    clv_status status = planner_predict(plan, NULL, &plan->forecast);
     for (uint32_t i = 0; i < plan->n_devices; i++) {
         core_plan_device *d = &plan->devices[i];
         core_profile_top(profile, d->dev, &d->top_bytes, &d->top_flops);
@@ -280,7 +280,7 @@ static clv_status fill_plan(clv_plan *plan, const core_piece *pieces,
     if (!status)
         status = derive(plan, all);
     if (!status)
-        status = foresee(plan);
+        status = predict(plan);
     free(all);
     return status;
 }
@@ -370,26 +370,17 @@ clv_status clv_plan_create(clv_context *ctx, clv_graph *graph,
     return end(plan, graph, fill_plan(plan, NULL, 0), out);
 }
 
-clv_status planner_make(clv_context *ctx, clv_graph *graph,
-                        const clv_plan_params *params, const core_piece *pieces,
-                        uint32_t n_pieces, bool early, clv_plan **out)
-{
-    clv_plan *plan;
-    *out = NULL;
-    clv_status status = begin(ctx, graph, params, &plan);
-    if (!status) {
-        plan->early_steps = early;
-        status = fill_plan(plan, pieces, n_pieces);
-    }
-    return end(plan, graph, status, out);
-}
-
 clv_status planner_from_pieces(clv_context *ctx, clv_graph *graph,
                                const clv_plan_params *params,
                                const core_piece *pieces, uint32_t n_pieces,
                                clv_plan **out)
 {
-    return planner_make(ctx, graph, params, pieces, n_pieces, false, out);
+    clv_plan *plan;
+    *out = NULL;
+    clv_status status = begin(ctx, graph, params, &plan);
+    if (!status)
+        status = fill_plan(plan, pieces, n_pieces);
+    return end(plan, graph, status, out);
 }
 
 clv_status clv_plan_parse(clv_context *ctx, clv_graph *graph,
@@ -400,8 +391,8 @@ clv_status clv_plan_parse(clv_context *ctx, clv_graph *graph,
     *out = NULL;
     CLV_TRY(core_plan_read_json(ctx, graph, params, json, size, &saved));
     const clv_plan_params named = {saved.devices, saved.n_devices};
-    clv_status status = planner_make(ctx, graph, &named, saved.pieces,
-                                     saved.n_pieces, saved.early_steps, out);
+    clv_status status = planner_from_pieces(ctx, graph, &named, saved.pieces,
+                                            saved.n_pieces, out);
     core_saved_plan_finish(&saved);
     return status;
 }

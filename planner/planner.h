@@ -1,6 +1,41 @@
 /*
- * Plans made: by costs (solve.c), from pieces that are given, or each node on
- * the first device that takes it. docs/planning.md tells how they come about.
+ * Plans are made by costs (solve.c), from pieces that are given, or with each
+ * node on the first device that takes it. docs/planning.md explains how.
+ *
+ * The rules of steps. lower/ makes steps and waits by them, core/exec
+ * executes them, forecast/ plays them, and search/ predicts by them what a
+ * choice will take. Who changes one changes all four; tests/core/test_rules.c
+ * compares lowering, forecast and search, test_forecast_sim.c forecast and
+ * execution.
+ *
+ *   - A step is one submission to a device: copies into its memory, one
+ *     program, copies out of its memory. A device runs its steps in order.
+ *   - A part begins a new step if it needs something of another device that the
+ *     open step did not wait for; if it reads a view of a value that the open
+ *     step wrote under another name; if another device needs a result of the
+ *     open step for a node at the same or an earlier place in the source graph;
+ *     or if the program would be larger than the device allows.
+ *   - A step waits for each step of another device that touches the same memory
+ *     if one of them writes it. Waits are for whole steps. A wait that another
+ *     wait or the device's own order implies is left out.
+ *   - A device that cannot wait for others by itself, or whose bytes pass
+ *     through a staging buffer, has the host wait: before the submit, until the
+ *     step that is waited for is done. That takes the host a little longer
+ *     (wait_poll or wait_block), and nothing if the step was done already.
+ *   - A submit takes the host submit, or submit_idle if the queue is empty. A
+ *     queue that is full is first waited empty. A step begins when its submit
+ *     has ended, the device is free and its own waits are over; its first part
+ *     begins a dispatch later.
+ *   - The host submits each device's steps in order. Between devices it submits
+ *     that step first which can be submitted first.
+ *   - A result is copied to another memory once: out, at the end of the step
+ *     that made it, by its device if that has memory of its own; in, at the
+ *     begin of the step that needs it, by the device that reads it.
+ *   - At the end the host waits for all devices.
+ *
+ * The search leaves out what it cannot know: waits for memory that is used
+ * again, copies of the graph's inputs, sizes of programs and queues, and
+ * contention for memory between nodes.
  */
 #pragma once
 
@@ -19,12 +54,6 @@ clv_status planner_from_pieces(clv_context *ctx, clv_graph *graph,
                                const core_piece *pieces, uint32_t n_pieces,
                                clv_plan **out);
 
-/* The same with a say in how parts are joined to steps: early ends them where
- * another device needs something. */
-clv_status planner_make(clv_context *ctx, clv_graph *graph,
-                        const clv_plan_params *params, const core_piece *pieces,
-                        uint32_t n_pieces, bool early, clv_plan **out);
-
 /* The best plan for the devices of `plan`, which is not changed; caps as
  * planner_place(). CLV_ERR_NOT_FOUND: what some node costs is not known. */
 clv_status planner_plan_by_costs(const clv_plan *plan, clv_graph *graph,
@@ -34,5 +63,5 @@ clv_status planner_plan_by_costs(const clv_plan *plan, clv_graph *graph,
 /* A forecast by the profiles of the plan's devices, in memory or in the cache;
  * nothing is measured. symbols as planner_forecast_make(); CLV_ERR_NOT_FOUND
  * where a cost is not known. */
-clv_status planner_foresee(const clv_plan *plan, const int64_t *symbols,
+clv_status planner_predict(const clv_plan *plan, const int64_t *symbols,
                            core_forecast **out);

@@ -42,7 +42,7 @@ static clv_status read_profiles(const clv_plan *plan, planner_profile *profile)
     return status;
 }
 
-clv_status planner_foresee(const clv_plan *plan, const int64_t *symbols,
+clv_status planner_predict(const clv_plan *plan, const int64_t *symbols,
                            core_forecast **out)
 {
     planner_profile *profile;
@@ -68,7 +68,7 @@ clv_status clv_plan_predict(const clv_plan *plan, const int64_t *symbols,
     *out = (clv_prediction){0};
     clv_status status = check_symbols(plan->source, symbols, n_symbols);
     if (!status)
-        status = planner_foresee(plan, symbols, &forecast);
+        status = planner_predict(plan, symbols, &forecast);
     if (status)
         return status;
     *out = (clv_prediction){forecast->makespan_ns, forecast->energy_nj};

@@ -1,7 +1,7 @@
 /*
  * Plans by costs: measures what is not known yet, has the search choose how
- * each node is divided, and compares the plan that comes of it with the best
- * one that divides nothing, as the forecast sees them.
+ * each node is divided, makes plans of its choices and of the best one without
+ * cuts, and takes the one that the forecast prefers.
  */
 #include "planner.h"
 #include "../core/base/error.h"
@@ -9,21 +9,28 @@
 #include "../core/base/text.h"
 #include "candidates/candidates.h"
 #include "forecast/forecast.h"
-#include "refine.h"
+#include "lower/lower.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A plan without cuts is looked at if the search thinks that it takes at
- * most so much longer. */
+/* A plan without cuts is made if the search predicts that it takes at most so
+ * much longer. */
 #define RIVAL 1.25
 
 /* Where costs are measurements of real time, a plan over more devices has to be
  * so much faster: less may be chance, and takes cores and power. */
 #define WORTHWHILE 1.03
 
-/* A plan whose works turn out to take longer or shorter than models had it is
- * made again, so many times. */
+/* Shares of a run's time that differ less are equal: the search and the
+ * forecast do not agree to the last percent. */
+#define SAME_SHARE 0.005
+
+/* Searches at most where the forecast says that max_share is exceeded. */
+#define SHARE_ROUNDS 3
+
+/* A plan whose workloads turn out to take longer or shorter than models had it
+ * is made again, so many times. */
 #define ROUNDS 12
 
 typedef struct solver {
@@ -32,12 +39,10 @@ typedef struct solver {
     clv_graph *graph;
     clv_device **devices;
     planner_candidates c;
-    planner_solution s;
-    uint32_t *chosen;  /* [n_nodes] options: the search's */
-    uint32_t *crowded; /* the search's if all devices were always busy */
-    uint32_t *rival;   /* the best without cuts */
-    uint32_t *trial;
-    double rival_ns;
+    planner_solution s; /* the search's best, with its alternatives */
+    uint32_t *trial;    /* [n_nodes] options */
+    uint32_t *chosen;   /* [n_nodes] those of the best plan */
+    clv_plan *best;     /* NULL: none yet */
 } solver;
 
 /* ------------------------------------------------------------------------ */
@@ -75,7 +80,125 @@ static clv_status measure(solver *v)
 }
 
 /* ------------------------------------------------------------------------ */
-/* Plans without cuts                                                        */
+/* What is best                                                              */
+
+/* The most by which a device's share of the run is more than its max_share. */
+static double share_over(const clv_plan *plan)
+{
+    const core_forecast *f = plan->forecast;
+    double over = 0;
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        double share = f->busy_ns[d] / f->makespan_ns;
+        double most = core_device_max_share(plan->devices[d].dev);
+        if (most < 1 && share - most > over)
+            over = share - most;
+    }
+    return over;
+}
+
+/* By how much a plan over more devices may be faster than this one, and this
+ * one is taken all the same. */
+static double leniency(const clv_plan *plan, const clv_plan *other)
+{
+    uint32_t n = 0, n_other = 0;
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        if (other->devices[d].n_steps &&
+            other->devices[d].dev->info.clock == CLV_CLOCK_VIRTUAL)
+            return 1;
+        n += plan->devices[d].n_steps != 0;
+        n_other += other->devices[d].n_steps != 0;
+    }
+    return n < n_other ? WORTHWHILE : 1;
+}
+
+/* The objective, for every plan that is compared: first max_share, then the
+ * makespan, both as the forecast has them. Memory is the search's to keep. */
+static bool is_better(const clv_plan *plan, const clv_plan *than)
+{
+    if (!than)
+        return true;
+    if (!plan->forecast || !than->forecast)
+        return false;
+    double over = share_over(plan), than_over = share_over(than);
+    if (over < than_over - SAME_SHARE || than_over < over - SAME_SHARE)
+        return over < than_over;
+    return plan->forecast->makespan_ns <
+           than->forecast->makespan_ns * leniency(plan, than);
+}
+
+/* ------------------------------------------------------------------------ */
+/* From options to plans                                                     */
+
+static clv_status make_plan(const solver *v, const uint32_t *options,
+                            clv_plan **out)
+{
+    const clv_plan_params params = {v->devices, v->plan->n_devices};
+    uint32_t n = 0, most = 0;
+    for (uint32_t i = 0; i < v->graph->n_nodes; i++)
+        most += v->c.options[options[i]].n_pieces;
+    core_piece *pieces = calloc(most + 1u, sizeof *pieces);
+    if (!pieces)
+        return core_no_memory("for a plan");
+    for (uint32_t i = 0; i < v->graph->n_nodes; i++) {
+        const planner_solve_option *o = &v->c.options[options[i]];
+        for (uint32_t j = 0; j < o->n_pieces; j++) {
+            const core_piece *cut = &v->c.cuts[o->first_piece + j];
+            if (cut->node == CORE_NO_PIECE)
+                continue;
+            pieces[n] = *cut;
+            pieces[n++].node = i;
+        }
+    }
+    clv_status status =
+        planner_from_pieces(v->plan->ctx, v->graph, &params, pieces, n, out);
+    free(pieces);
+    return status;
+}
+
+/* Makes a plan of the trial's options; it becomes the best one if it is. */
+static clv_status consider(solver *v, bool *taken)
+{
+    clv_plan *plan;
+    *taken = false;
+    CLV_TRY(make_plan(v, v->trial, &plan));
+    if (!is_better(plan, v->best)) {
+        clv_plan_destroy(plan);
+        return CLV_OK;
+    }
+    uint32_t *swap = v->chosen;
+    clv_plan_destroy(v->best);
+    v->best = plan;
+    v->chosen = v->trial;
+    v->trial = swap;
+    *taken = true;
+    return CLV_OK;
+}
+
+/* The search with one of its two beams. The forecast, which knows more, decides
+ * between their results. */
+static clv_status consider_search(solver *v, planner_stage without)
+{
+    planner_solution s;
+    bool same = v->best != NULL, taken = false;
+    CLV_TRY(planner_search_without(&v->c.problem, without, &s));
+    for (uint32_t i = 0; i < v->graph->n_nodes; i++) {
+        v->trial[i] = s.choices[i].option;
+        same = same && v->trial[i] == v->chosen[i];
+    }
+    clv_status status = same ? CLV_OK : consider(v, &taken);
+    if (status && status != CLV_ERR_NO_MEMORY) {
+        clv_log(v->plan->ctx, CLV_LOG_WARN, "the best plan cannot be had: %s",
+                clv_last_error());
+        status = CLV_OK;
+    }
+    if (taken || !v->s.choices) {
+        planner_solution_finish(&v->s);
+        v->s = s;
+    } else {
+        planner_solution_finish(&s);
+    }
+    return status;
+}
 
 static bool is_whole(const solver *v, uint32_t option)
 {
@@ -84,7 +207,7 @@ static bool is_whole(const solver *v, uint32_t option)
 }
 
 /* Whole on the device if it takes the node, else where it is fastest. A node
- * that nobody takes whole has its first option. */
+ * that no device takes whole has its first option. */
 static uint32_t whole_option(const solver *v, uint32_t node, uint32_t device)
 {
     const planner_solve_node *n = &v->c.nodes[node];
@@ -106,121 +229,45 @@ static uint32_t whole_option(const solver *v, uint32_t node, uint32_t device)
     return best;
 }
 
-static clv_status find_rival(solver *v)
+/* As much as possible on one device, whole. */
+static clv_status consider_device(solver *v, uint32_t device)
 {
-    uint32_t n = v->graph->n_nodes;
-    v->rival_ns = 0;
-    for (uint32_t d = 0; d < v->plan->n_devices; d++) {
-        double ns;
-        for (uint32_t i = 0; i < n; i++)
-            v->trial[i] = whole_option(v, i, d);
-        clv_status status =
-            planner_solve_evaluate(&v->c.problem, v->trial, NULL, NULL, &ns);
-        if (status)
-            return status;
-        if (v->rival_ns > 0 && ns >= v->rival_ns)
-            continue;
-        v->rival_ns = ns;
-        memcpy(v->rival, v->trial, n * sizeof *v->rival);
-    }
-    return CLV_OK;
-}
-
-/* ------------------------------------------------------------------------ */
-/* From options to plans                                                     */
-
-static clv_status make_plan(const solver *v, const uint32_t *options,
-                            bool early, clv_plan **out)
-{
-    const clv_plan_params params = {v->devices, v->plan->n_devices};
-    uint32_t n = 0, room = 0;
+    double ns;
+    bool taken;
     for (uint32_t i = 0; i < v->graph->n_nodes; i++)
-        room += v->c.options[options[i]].n_pieces;
-    core_piece *pieces = calloc(room + 1u, sizeof *pieces);
-    if (!pieces)
-        return core_no_memory("for a plan");
-    for (uint32_t i = 0; i < v->graph->n_nodes; i++) {
-        const planner_solve_option *o = &v->c.options[options[i]];
-        for (uint32_t j = 0; j < o->n_pieces; j++) {
-            const core_piece *cut = &v->c.cuts[o->first_piece + j];
-            if (cut->node == CORE_NO_PIECE)
-                continue;
-            pieces[n] = *cut;
-            pieces[n++].node = i;
-        }
-    }
-    clv_status status =
-        planner_make(v->plan->ctx, v->graph, &params, pieces, n, early, out);
-    free(pieces);
-    return status;
-}
-
-static double foreseen(const clv_plan *plan)
-{
-    return plan && plan->forecast ? plan->forecast->makespan_ns : 0;
-}
-
-/* By how much a plan over more devices may be faster than this one, and this
- * one is taken all the same. */
-static double leniency(const clv_plan *plan, const clv_plan *other)
-{
-    uint32_t n = 0, n_other = 0;
-    for (uint32_t d = 0; d < plan->n_devices; d++) {
-        if (other->devices[d].n_steps &&
-            other->devices[d].dev->info.clock == CLV_CLOCK_VIRTUAL)
-            return 1;
-        n += plan->devices[d].n_steps != 0;
-        n_other += other->devices[d].n_steps != 0;
-    }
-    return n < n_other ? WORTHWHILE : 1;
-}
-
-/* Makes a plan of the options and keeps it if the forecast prefers it to *best,
- * which may be NULL. */
-static clv_status consider(const solver *v, const uint32_t *options, bool early,
-                           clv_plan **best, const uint32_t **chosen)
-{
-    clv_plan *plan;
-    clv_status status = make_plan(v, options, early, &plan);
-    if (status)
-        return status;
-    if (*best && !(foreseen(plan) > 0 &&
-                   foreseen(plan) < foreseen(*best) * leniency(plan, *best))) {
-        clv_plan_destroy(plan);
+        v->trial[i] = whole_option(v, i, device);
+    CLV_TRY(planner_solve_evaluate(&v->c.problem, v->trial, NULL, NULL, &ns));
+    if (v->best && ns > RIVAL * v->s.makespan_ns)
         return CLV_OK;
-    }
-    clv_plan_destroy(*best);
-    *best = plan;
-    *chosen = options;
-    return CLV_OK;
+    clv_status status = consider(v, &taken);
+    return v->best && status != CLV_ERR_NO_MEMORY ? CLV_OK : status;
 }
 
-/* The search's plans, with steps in either way, or the one without cuts.
- * chosen: the options of the one taken. */
-static clv_status compare(const solver *v, clv_plan **out,
-                          const uint32_t **chosen)
+/* Work takes longer beside others than the search counts: it is given less of
+ * the devices whose max_share the best plan exceeds. False: there are none. */
+static bool tighten_shares(solver *v)
 {
-    clv_plan *best = NULL;
-    clv_status status = consider(v, v->chosen, true, &best, chosen);
-    if (!status)
-        status = consider(v, v->chosen, false, &best, chosen);
-    if (!status &&
-        memcmp(v->chosen, v->crowded, v->graph->n_nodes * sizeof *v->chosen))
-        status = consider(v, v->crowded, true, &best, chosen);
-    if (status && status != CLV_ERR_NO_MEMORY)
-        clv_log(v->plan->ctx, CLV_LOG_WARN, "the best plan cannot be had: %s",
-                clv_last_error());
-    if (status != CLV_ERR_NO_MEMORY &&
-        (!best || v->rival_ns <= RIVAL * v->s.makespan_ns)) {
-        status = consider(v, v->rival, false, &best, chosen);
-        status = best ? CLV_OK : status;
+    const core_forecast *f = v->best ? v->best->forecast : NULL;
+    if (!f || share_over(v->best) <= SAME_SHARE)
+        return false;
+    for (uint32_t d = 0; d < v->plan->n_devices; d++) {
+        double share = f->busy_ns[d] / f->makespan_ns;
+        double most = core_device_max_share(v->devices[d]);
+        if (most < 1 && share > most)
+            v->c.devices[d].max_share *= most / share;
     }
-    if (status) {
-        clv_plan_destroy(best);
-        best = NULL;
+    return true;
+}
+
+static clv_status find_best(solver *v)
+{
+    for (uint32_t i = 0; !i || (i < SHARE_ROUNDS && tighten_shares(v)); i++) {
+        CLV_TRY(consider_search(v, PLANNER_STAGE_FIRST_DONE));
+        CLV_TRY(consider_search(v, PLANNER_STAGE_LOOK_AHEAD));
     }
-    *out = best;
-    return status;
+    for (uint32_t d = 0; d < v->plan->n_devices; d++)
+        CLV_TRY(consider_device(v, d));
+    return CLV_OK;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -251,9 +298,10 @@ static clv_status option_text(const solver *v, uint32_t option, char **out)
     return core_text_take(&text, out);
 }
 
-static clv_status explain(const solver *v, const uint32_t *options,
-                          double search_ns, clv_plan *plan)
+static clv_status explain(const solver *v)
 {
+    clv_plan *plan = v->best;
+    const double search_ns = v->s.makespan_ns;
     clv_status status = CLV_OK;
     /* The search sees less than the forecast: differences are told. */
     const double more =
@@ -261,13 +309,13 @@ static clv_status explain(const solver *v, const uint32_t *options,
     for (uint32_t i = 0; i < v->graph->n_nodes && !status; i++) {
         core_choice *choice = &plan->choices[i];
         const planner_solve_choice *s = &v->s.choices[i];
-        const planner_solve_option *o = &v->c.options[options[i]];
+        const planner_solve_option *o = &v->c.options[v->chosen[i]];
         uint32_t other = s->alternative;
         for (uint32_t j = 0; j < o->n_pieces; j++)
             if (v->c.pieces[o->first_piece + j].ns > choice->ns)
                 choice->ns = v->c.pieces[o->first_piece + j].ns;
         choice->alternative_ns = s->alternative_ns + more;
-        if (options[i] != s->option) { /* the search thought otherwise */
+        if (v->chosen[i] != s->option) { /* the search chose another one */
             other = s->option;
             choice->alternative_ns = search_ns;
         }
@@ -280,30 +328,73 @@ static clv_status explain(const solver *v, const uint32_t *options,
 }
 
 /* ------------------------------------------------------------------------ */
+/* Measuring what the plan relies on                                         */
 
-/* The search takes a whole node to have the memory for itself, which another
- * node on another device may want as well. So it is asked again as if that were
- * always so; the forecast, which sees who works when, decides. */
-static clv_status solve_crowded(solver *v)
+/* Workloads that take less of the run, over all nodes alike, may be a little
+ * off.
+ */
+#define MATTERS 0.003
+
+typedef struct tally {
+    planner_profile_ask ask;
+    double ns;
+} tally;
+
+/* One for each device and workload. */
+static uint32_t count_workloads(const clv_plan *plan, tally *workloads)
 {
-    uint32_t n = v->c.problem.n_pieces;
-    planner_solution solution = {0};
-    planner_solve_problem problem = v->c.problem;
-    planner_solve_piece *pieces = calloc(n + 1u, sizeof *pieces);
-    if (!pieces)
-        return core_no_memory("for a plan");
-    for (uint32_t i = 0; i < n; i++) {
-        pieces[i] = v->c.pieces[i];
-        pieces[i].ns = v->c.crowded[i];
+    uint32_t n = 0;
+    for (uint32_t p = 0; p < plan->n_parts; p++) {
+        const core_part *part = &plan->parts[p];
+        clv_device *dev = plan->devices[part->device].dev;
+        core_workload workload;
+        uint32_t i = 0;
+        if (core_part_copies(plan, p))
+            continue;
+        core_workload_of(plan->graph, part->node, NULL, NULL, &workload);
+        while (i < n &&
+               (workloads[i].ask.dev != dev ||
+                !core_workload_equal(&workloads[i].ask.workload, &workload)))
+            i++;
+        if (i == n)
+            workloads[n++] = (tally){.ask = {dev, workload}};
+        workloads[i].ns += plan->forecast->costs_ns[p];
     }
-    problem.pieces = pieces;
-    clv_status status = planner_search(&problem, &solution);
-    for (uint32_t i = 0; i < v->graph->n_nodes && !status; i++)
-        v->crowded[i] = solution.choices[i].option;
-    planner_solution_finish(&solution);
-    free(pieces);
+    return n;
+}
+
+/* The workloads that the plan spends its time on and that only models know are
+ * measured on their devices (HeteroLLM's real-execution mode, where it
+ * matters). Nothing without a forecast. */
+static clv_status refine(const clv_plan *plan, planner_profile *profile,
+                         planner_refined *out)
+{
+    clv_status status = CLV_OK;
+    *out = PLANNER_REFINED_NOTHING;
+    if (!plan->forecast)
+        return CLV_OK;
+    tally *workloads = calloc(plan->n_parts + 1u, sizeof *workloads);
+    planner_profile_ask *asks = calloc(plan->n_parts + 1u, sizeof *asks);
+    clv_device **devices = calloc(plan->n_devices, sizeof *devices);
+    if (!workloads || !asks || !devices)
+        status = core_no_memory("for a plan");
+    uint32_t n = status ? 0 : count_workloads(plan, workloads), n_asks = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (workloads[i].ns >= MATTERS * plan->forecast->makespan_ns)
+            asks[n_asks++] = workloads[i].ask;
+    for (uint32_t d = 0; d < plan->n_devices && !status; d++)
+        devices[d] = plan->devices[d].dev;
+    const planner_profile_params params = {.devices = devices,
+                                           .n_devices = plan->n_devices};
+    if (!status)
+        status = planner_profile_refine(profile, asks, n_asks, &params, out);
+    free(devices);
+    free(asks);
+    free(workloads);
     return status;
 }
+
+/* ------------------------------------------------------------------------ */
 
 static double since(uint64_t *from)
 {
@@ -312,56 +403,33 @@ static double since(uint64_t *from)
     return (double)(*from - begin) / 1e6;
 }
 
-static clv_status solve(solver *v, const clv_op_caps *caps,
-                        planner_strategy strategy, clv_plan **out)
+static void forget(solver *v)
 {
-    const planner_costs costs = planner_costs_of(v->profile);
-    const uint32_t *options;
-    uint64_t clock = clv_now_ns();
-    double made = 0, searched = 0;
-    clv_status status =
-        planner_candidates_make(v->plan, caps, &costs, strategy, &v->c);
-    made = since(&clock);
-    if (!status)
-        status = planner_search(&v->c.problem, &v->s);
-    for (uint32_t i = 0; i < v->graph->n_nodes && !status; i++)
-        v->chosen[i] = v->s.choices[i].option;
-    if (!status)
-        status = solve_crowded(v);
-    if (!status)
-        status = find_rival(v);
-    searched = since(&clock);
-    if (!status)
-        status = compare(v, out, &options);
-    if (!status)
-        clv_log(v->plan->ctx, CLV_LOG_DEBUG,
-                "plan: %u candidates in %.1f ms, "
-                "search %.1f ms, comparison %.1f ms",
-                v->c.problem.n_options, made, searched, since(&clock));
-    if (status)
-        return status;
-    status = explain(v, options, v->s.makespan_ns, *out);
-    if (status) {
-        clv_plan_destroy(*out);
-        *out = NULL;
-    }
-    return status;
-}
-
-static void forget_solution(solver *v)
-{
+    clv_plan_destroy(v->best);
+    v->best = NULL;
     planner_solution_finish(&v->s);
     planner_candidates_finish(&v->c);
-    v->s = (planner_solution){0};
     v->c = (planner_candidates){0};
 }
 
-static clv_status foresee_again(clv_plan *plan)
+static clv_status solve(solver *v, const clv_op_caps *caps,
+                        planner_strategy strategy)
+{
+    const planner_costs costs = planner_costs_of(v->profile);
+    uint64_t clock = clv_now_ns();
+    CLV_TRY(planner_candidates_make(v->plan, caps, &costs, strategy, &v->c));
+    double made = since(&clock);
+    CLV_TRY(find_best(v));
+    clv_log(v->plan->ctx, CLV_LOG_DEBUG,
+            "plan: %u candidates in %.1f ms, search and comparison %.1f ms",
+            v->c.problem.n_options, made, since(&clock));
+    return explain(v);
+}
+
+static clv_status predict_again(clv_plan *plan)
 {
     core_forecast *forecast;
-    clv_status status = planner_foresee(plan, NULL, &forecast);
-    if (status)
-        return status;
+    CLV_TRY(planner_predict(plan, NULL, &forecast));
     core_forecast_free(plan->forecast);
     plan->forecast = forecast;
     return CLV_OK;
@@ -369,23 +437,17 @@ static clv_status foresee_again(clv_plan *plan)
 
 /* Until the plan goes by measurements, or by models that are as good. */
 static clv_status solve_rounds(solver *v, const clv_op_caps *caps,
-                               planner_strategy strategy, clv_plan **out)
+                               planner_strategy strategy)
 {
-    for (uint32_t round = 0;; round++) {
-        planner_refined refined = PLANNER_REFINED_NOTHING;
-        clv_status status = solve(v, caps, strategy, out);
-        if (!status && round < ROUNDS)
-            status = planner_refine(*out, v->profile, &refined);
-        if (!status && refined == PLANNER_REFINED_LITTLE)
-            status = foresee_again(*out);
-        if (!status && refined != PLANNER_REFINED_MUCH)
-            return CLV_OK;
-        clv_plan_destroy(*out);
-        *out = NULL;
-        if (status)
-            return status;
-        forget_solution(v);
+    planner_refined refined = PLANNER_REFINED_MUCH;
+    for (uint32_t round = 0; refined == PLANNER_REFINED_MUCH; round++) {
+        refined = PLANNER_REFINED_NOTHING;
+        forget(v);
+        CLV_TRY(solve(v, caps, strategy));
+        if (round < ROUNDS)
+            CLV_TRY(refine(v->best, v->profile, &refined));
     }
+    return refined == PLANNER_REFINED_LITTLE ? predict_again(v->best) : CLV_OK;
 }
 
 clv_status planner_plan_by_costs(const clv_plan *plan, clv_graph *graph,
@@ -397,11 +459,9 @@ clv_status planner_plan_by_costs(const clv_plan *plan, clv_graph *graph,
                 .graph = graph,
                 .devices = calloc(plan->n_devices + 1u, sizeof *v.devices),
                 .chosen = calloc(n + 1, sizeof *v.chosen),
-                .crowded = calloc(n + 1, sizeof *v.crowded),
-                .rival = calloc(n + 1, sizeof *v.rival),
                 .trial = calloc(n + 1, sizeof *v.trial)};
     *out = NULL;
-    clv_status status = v.devices && v.chosen && v.crowded && v.rival && v.trial
+    clv_status status = v.devices && v.chosen && v.trial
                             ? CLV_OK
                             : core_no_memory("for a plan");
     for (uint32_t d = 0; d < plan->n_devices && !status; d++)
@@ -412,13 +472,15 @@ clv_status planner_plan_by_costs(const clv_plan *plan, clv_graph *graph,
     if (!status)
         status = found ? found : measure(&v);
     if (!status)
-        status = solve_rounds(&v, caps, strategy, out);
+        status = solve_rounds(&v, caps, strategy);
     if (!found)
         planner_profile_release(v.profile);
-    forget_solution(&v);
+    if (!status) {
+        *out = v.best;
+        v.best = NULL;
+    }
+    forget(&v);
     free(v.trial);
-    free(v.rival);
-    free(v.crowded);
     free(v.chosen);
     free(v.devices);
     return status;

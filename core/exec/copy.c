@@ -39,7 +39,7 @@ static clv_status place_copy(clv_exec *exec, uint32_t s, core_exec_copy *copy)
     if (planned_device(exec, s)->staged)
         return CLV_OK;
     CLV_TRY(core_tensor_object(exec->arena, d->dev, plan->align,
-                               CORE_HOLD_IMPORT, &arena));
+                               CORE_HOLD_IMPORT, NULL, &arena));
     copy->host_buffer = arena->buffer;
     copy->host_offset = arena->offset + host->offset;
     return CLV_OK;
@@ -98,7 +98,7 @@ clv_status core_exec_set_copies(clv_exec *exec, uint32_t s, clv_value value,
             CLV_TRY(core_tensor_local(tensor, device->dev, &dense, &own));
         if (!device->staged)
             CLV_TRY(core_tensor_object(tensor, device->dev, 1, CORE_HOLD_IMPORT,
-                                       &import));
+                                       NULL, &import));
         if (!commit)
             continue;
         if (own) {

@@ -173,7 +173,7 @@ static clv_status bind_arena(clv_exec *exec, const extract *e,
             step->bindings[n].offset = place->offset;
         } else if (place->home == CORE_HOME_ARENA) {
             CLV_TRY(core_tensor_object(exec->arena, dev, plan->align,
-                                       CORE_HOLD_IMPORT, &arena));
+                                       CORE_HOLD_IMPORT, NULL, &arena));
             step->bindings[n].buffer = arena->buffer;
             step->bindings[n].offset = arena->offset + place->offset;
         }
@@ -316,7 +316,7 @@ static clv_status set_bindings(clv_exec *exec, uint32_t s, clv_value value,
         device->local || form.layout
             ? core_tensor_local(tensor, device->dev, &form, &object)
             : core_tensor_object(tensor, device->dev, plan->pointer_align,
-                                 CORE_HOLD_IMPORT, &object);
+                                 CORE_HOLD_IMPORT, NULL, &object);
     if (!status && !commit && !device->local)
         status = note_flush(exec, value, object);
     if (!status && commit)

@@ -15,9 +15,9 @@ static clv_tensor *tensor_of(const clv_plan *plan, const core_load *load)
 static bool is_missing(const clv_plan *plan, const core_load *load)
 {
     return load->holding == CORE_HOLD_COPY &&
-           !core_tensor_has_slice(tensor_of(plan, load),
-                                  plan->devices[load->device].dev,
-                                  plan->pointer_align, &load->range);
+           !core_tensor_has_copy(tensor_of(plan, load),
+                                 plan->devices[load->device].dev,
+                                 plan->pointer_align, &load->range);
 }
 
 /* Bytes that are still to be copied to a device. */
@@ -37,12 +37,8 @@ clv_status core_exec_weight(const clv_plan *plan, const core_load *load,
     clv_tensor *tensor = tensor_of(plan, load);
     clv_device *dev = plan->devices[load->device].dev;
     clv_value base = plan->graph->values[load->weight].base;
-    clv_status status =
-        load->holding == CORE_HOLD_COPY
-            ? core_tensor_slice(tensor, dev, plan->pointer_align, &load->range,
-                                out)
-            : core_tensor_object(tensor, dev, plan->pointer_align,
-                                 load->holding, out);
+    clv_status status = core_tensor_object(tensor, dev, plan->pointer_align,
+                                           load->holding, &load->range, out);
     return status ? clv_error_prefix(status, "weight '%s'",
                                      plan->graph->values[base].name)
                   : CLV_OK;

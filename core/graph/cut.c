@@ -440,7 +440,7 @@ static bool first_of_output(const core_piece *full, uint32_t i)
     return true;
 }
 
-/* full and partials have room for n. */
+/* full and partials: [n]. */
 static bool cut_node(cutter *c, const core_piece *full, uint32_t n,
                      uint32_t first_index, clv_value *partials)
 {
@@ -464,16 +464,11 @@ static clv_status cut_all(cutter *c, const core_piece *pieces, uint32_t n,
     uint32_t at = 0;
     for (uint32_t node = 0; node < c->source->n_nodes; node++) {
         uint32_t count = 0;
-        clv_status status = CLV_OK;
-        for (; at + count < n && pieces[at + count].node == node && !status;
-             count++)
-            status = resolve(c->source, &pieces[at + count], &full[count]);
-        if (!status && !count)
-            status = bad(c->source, node, "are missing");
-        if (!status)
-            status = check_pieces(c->source, full, count);
-        if (status)
-            return status;
+        for (; at + count < n && pieces[at + count].node == node; count++)
+            CLV_TRY(resolve(c->source, &pieces[at + count], &full[count]));
+        if (!count)
+            return bad(c->source, node, "are missing");
+        CLV_TRY(check_pieces(c->source, full, count));
         if (!cut_node(c, full, count, at, partials))
             return core_no_memory("to cut a graph");
         at += count;
@@ -486,7 +481,8 @@ static clv_status cut_all(cutter *c, const core_piece *pieces, uint32_t n,
                                pieces[at].node);
 }
 
-/* A piece by itself, and what would join its sum with another. */
+/* Adds a piece by itself, and the node that would add its partial sum to
+ * another. */
 static bool try_piece(cutter *c, const core_piece *full, uint32_t index)
 {
     bool sums = sums_channels(c->source, full);
@@ -514,9 +510,7 @@ static clv_status try_all(cutter *c, const core_piece *pieces, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         core_piece full;
-        clv_status status = resolve(c->source, &pieces[i], &full);
-        if (status)
-            return status;
+        CLV_TRY(resolve(c->source, &pieces[i], &full));
         if (!try_piece(c, &full, i))
             return core_no_memory("to cut a graph");
     }
@@ -568,6 +562,41 @@ clv_status core_cut_make(const clv_graph *graph, const core_piece *pieces,
     free(partials);
     free(full);
     return end_cut(&c, status);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Packed weights                                                            */
+
+#define COPIED 1
+#define IN_PLACE 2
+
+/* Notes how a weight and its scales are used. */
+static void note_use(const clv_graph *g, clv_value value, uint8_t how,
+                     uint8_t *uses)
+{
+    while (value != CLV_NO_TENSOR &&
+           g->tensors[value].usage == CLV_USAGE_WEIGHT) {
+        uint32_t scales = g->tensors[value].quant_scales;
+        uses[value] |= how;
+        value = scales ? scales - 1 : CLV_NO_TENSOR;
+    }
+}
+
+clv_status core_cut_pack(core_cut *cut, const bool *local)
+{
+    const clv_graph *g = cut->graph;
+    uint8_t *uses = calloc(g->n_tensors + 1u, sizeof *uses);
+    if (!uses)
+        return core_no_memory("to cut a graph");
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        for (uint32_t j = 0; j < g->nodes[i].n_inputs; j++)
+            note_use(g, g->nodes[i].inputs[j],
+                     local[cut->devices[i]] ? COPIED : IN_PLACE, uses);
+    for (clv_value v = 0; v < g->n_tensors; v++)
+        if (g->values[v].base != v && uses[v] == COPIED)
+            core_desc_set_dense(&g->tensors[v]);
+    free(uses);
+    return CLV_OK;
 }
 
 void core_cut_finish(core_cut *cut)

@@ -2,12 +2,12 @@
  * Cutting: one op divided over several devices.
  *
  * A piece is a decision: this part of a node runs on that device. Pieces are
- * the solver's answer, and what a saved plan holds. core_cut_make() turns them
- * into a graph in which every node runs whole on one device: a node that is
- * divided becomes a node for each piece, whose operands are views of the
- * original values, so nothing is moved or copied. Pieces of input channels give
- * partial sums in values of their own, which ADD nodes join on the device of
- * the first of these pieces: the order of pieces decides where.
+ * the answer of the search, and a saved plan holds them. core_cut_make() turns
+ * them into a graph in which every node runs whole on one device. A node that
+ * is divided becomes one node for each piece. The operands of these nodes are
+ * views of the original values, so nothing is moved or copied. Pieces along
+ * input channels give partial sums. ADD nodes add them on the device of the
+ * first of these pieces, so the order of the pieces decides where.
  *
  * Axes of a cut, as CLV_SPLIT_* of plugin.h has them:
  *   rows      output features of MATMUL and GET_ROWS, columns of SET_ROWS and

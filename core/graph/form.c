@@ -1,5 +1,6 @@
 #include "form.h"
 #include "../device/subgraph.h"
+#include "../base/error.h"
 
 #include "../device/device.h"
 
@@ -8,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes from the begin to an element are the sum of what each of its
- * coordinates gives: no digit of a layout is made of two. */
+/* The offset of an element is the sum of one offset for each coordinate: no
+ * digit of a layout depends on two coordinates. */
 typedef struct places {
     int64_t *of[CLV_MAX_RANK]; /* [dims[d]] */
     int64_t *all;
@@ -57,7 +58,7 @@ static clv_status find_places(const core_form *form, uint32_t dtype,
         n += (uint64_t)dims[d];
     int64_t *at = out->all = calloc(n, sizeof *at);
     if (!at)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory to lay out a tensor");
+        return core_no_memory("to change the layout of a tensor");
     for (uint32_t d = 0; d < rank; d++) {
         out->of[d] = at;
         for (int64_t i = 0; i < dims[d]; i++) {
@@ -69,14 +70,15 @@ static clv_status find_places(const core_form *form, uint32_t dtype,
     return CLV_OK;
 }
 
-/* n elements of 2 and 4 bytes, which caches have, quicker than others. */
+/* Copies n elements. The sizes of caches, 2 and 4 bytes, have loops of their
+ * own, which are faster. */
 static void move_row(const int64_t *at, int64_t n, uint32_t bytes, char *dense,
-                     char *laid, bool laying)
+                     char *stored, bool to_form)
 {
     for (int64_t i = 0; i < n; i++) {
-        char *own = dense + i * bytes, *there = laid + at[i];
-        char *to = laying ? there : own;
-        const char *from = laying ? own : there;
+        char *own = dense + i * bytes, *there = stored + at[i];
+        char *to = to_form ? there : own;
+        const char *from = to_form ? own : there;
         if (bytes == 2)
             memcpy(to, from, 2);
         else if (bytes == 4)
@@ -88,7 +90,7 @@ static void move_row(const int64_t *at, int64_t n, uint32_t bytes, char *dense,
 
 clv_status core_form_move(const core_form *form, uint32_t dtype, uint32_t rank,
                           const int64_t *dims, const core_bounds *box,
-                          char *dense, char *laid, bool laying)
+                          char *dense, char *stored, bool to_form)
 {
     const uint32_t last = rank - 1;
     uint32_t block, bytes = 0;
@@ -107,7 +109,7 @@ clv_status core_form_move(const core_form *form, uint32_t dtype, uint32_t rank,
         for (uint32_t d = 0; d < last; d++)
             there += p.of[d][at[d]];
         move_row(p.of[last] + at[last], box->end[last] - box->begin[last],
-                 bytes, dense + row * bytes, laid + there, laying);
+                 bytes, dense + row * bytes, stored + there, to_form);
         uint32_t d = last;
         while (d && ++at[d - 1] == box->end[d - 1]) {
             at[d - 1] = box->begin[d - 1];

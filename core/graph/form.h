@@ -1,6 +1,6 @@
 /*
- * How the elements of a tensor lie in an object: one behind the other, as the
- * host has them, or in a layout of cleave/plugin_layout.h.
+ * The form of an object: in which layout it stores the elements of a tensor.
+ * LINEAR is the order of the host; plugin_layout.h has the others.
  */
 #pragma once
 
@@ -8,7 +8,7 @@
 
 typedef struct core_form {
     uint32_t layout; /* clv_layout */
-    uint8_t axes[8]; /* of LINEAR not looked at */
+    uint8_t axes[8]; /* LINEAR: ignored */
 } core_form;
 
 static inline core_form core_form_of(const clv_tensor_desc *desc)
@@ -24,8 +24,8 @@ bool core_form_equal(const core_form *a, const core_form *b);
  * or dimensions do not go with it. */
 clv_status core_form_size(const core_form *form, uint32_t dtype, uint32_t rank,
                           const int64_t *dims, uint64_t *size);
-/* The elements of a box from the host's order into the form's (laying), or
- * back. dense and laid: of the whole tensor. */
+/* Copies the elements of a box from dense, in the host's order, to stored, in
+ * the form's; or back, without to_form. Both are of the whole tensor. */
 clv_status core_form_move(const core_form *form, uint32_t dtype, uint32_t rank,
                           const int64_t *dims, const core_bounds *box,
-                          char *dense, char *laid, bool laying);
+                          char *dense, char *stored, bool to_form);

@@ -26,7 +26,7 @@ static bool usable(clv_graph *g)
     return g && !g->status;
 }
 
-/* Room for one more in arrays that grow together; values may be NULL. */
+/* Grows two arrays for one more element; values may be NULL. */
 static bool reserve(clv_graph *g, uint32_t n, uint32_t *capacity, void **array,
                     size_t element, void **values, size_t value)
 {
@@ -300,6 +300,50 @@ const char *core_value_name(const clv_graph *graph, clv_value value,
         return graph->values[value].name;
     snprintf(text, 16, "%%%u", value);
     return text;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Views                                                                     */
+
+/* Elements of a block along dimension i: 1 but for the last one. */
+static int64_t block_of(const clv_tensor_desc *desc, uint32_t i)
+{
+    return i + 1 == desc->rank ? clv_format_of(desc->dtype)->elements : 1;
+}
+
+uint64_t core_view_offset(const clv_graph *graph, clv_value value)
+{
+    const core_value *v = &graph->values[value];
+    clv_tensor_desc base = graph->tensors[v->base];
+    int64_t offset = 0;
+    if (v->base == value)
+        return 0;
+    core_desc_set_dense(&base);
+    for (uint32_t i = 0; i < base.rank; i++)
+        offset += v->origin[i] / block_of(&base, i) * base.strides[i];
+    return (uint64_t)offset;
+}
+
+bool core_values_overlap(const clv_graph *graph, clv_value a, clv_value b)
+{
+    const core_value *va = &graph->values[a], *vb = &graph->values[b];
+    if (va->base != vb->base)
+        return false;
+    const clv_tensor_desc *da = &graph->tensors[a], *db = &graph->tensors[b];
+    for (uint32_t i = 0; i < da->rank; i++)
+        if (va->origin[i] >= vb->origin[i] + db->dims[i] ||
+            vb->origin[i] >= va->origin[i] + da->dims[i])
+            return false;
+    return true;
+}
+
+void core_desc_set_dense(clv_tensor_desc *desc)
+{
+    int64_t stride = clv_format_of(desc->dtype)->bytes;
+    for (uint32_t i = desc->rank; i-- > 0;) {
+        desc->strides[i] = stride;
+        stride *= desc->dims[i] / block_of(desc, i);
+    }
 }
 
 /* ------------------------------------------------------------------------ */

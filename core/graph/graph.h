@@ -12,8 +12,8 @@
 #include <cleave/plugin_op.h>
 
 /*
- * What a tensor's description does not say. A value is memory of its own or a
- * view: a box of another value, its base, which is no view. Only cutting
+ * What a tensor's description does not say. A value has memory of its own, or
+ * is a view: a box of another value, its base. A base is no view. Only cutting
  * (cut.h) makes views.
  */
 typedef struct core_value {

@@ -1,4 +1,5 @@
 #include "regions.h"
+#include "../base/error.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -48,8 +49,7 @@ static clv_status append(core_regions *r, const core_region *region)
         uint32_t capacity = r->capacity ? r->capacity * 2 : 4;
         void *grown = reallocarray(r->list, capacity, sizeof *r->list);
         if (!grown)
-            return clv_error(CLV_ERR_NO_MEMORY, "no memory for the regions of "
-                                                "a tensor");
+            return core_no_memory("for the regions of a tensor");
         r->list = grown;
         r->capacity = capacity;
     }
@@ -72,7 +72,7 @@ void core_regions_finish(core_regions *r)
     *r = (core_regions){0};
 }
 
-/* Divides regions so that each lies in the box or beside it. */
+/* Divides regions until each lies either inside or outside the box. */
 static clv_status split(core_regions *r, const core_bounds *box)
 {
     for (uint32_t i = 0; i < r->n; i++) {
@@ -81,18 +81,15 @@ static clv_status split(core_regions *r, const core_bounds *box)
             continue;
         for (uint32_t d = 0; d < r->rank; d++) {
             core_region side = r->list[i];
-            clv_status status = CLV_OK;
             if (side.box.begin[d] < both.begin[d]) {
                 side.box.end[d] = both.begin[d];
-                status = append(r, &side);
+                CLV_TRY(append(r, &side));
             }
             side = r->list[i];
-            if (!status && side.box.end[d] > both.end[d]) {
+            if (side.box.end[d] > both.end[d]) {
                 side.box.begin[d] = both.end[d];
-                status = append(r, &side);
+                CLV_TRY(append(r, &side));
             }
-            if (status)
-                return status;
             r->list[i].box.begin[d] = both.begin[d];
             r->list[i].box.end[d] = both.end[d];
         }
@@ -143,30 +140,27 @@ clv_status core_regions_set(core_regions *r, const core_bounds *box,
                             uint64_t memories, uint32_t writer)
 {
     const core_region region = {*box, memories, writer};
-    clv_status status = split(r, box);
-    for (uint32_t i = 0; i < r->n && !status;) {
+    CLV_TRY(split(r, box));
+    for (uint32_t i = 0; i < r->n;) {
         if (inside(r, i, box))
             r->list[i] = r->list[--r->n];
         else
             i++;
     }
-    if (!status)
-        status = append(r, &region);
-    if (!status)
-        merge(r);
-    return status;
+    CLV_TRY(append(r, &region));
+    merge(r);
+    return CLV_OK;
 }
 
 clv_status core_regions_add(core_regions *r, const core_bounds *box,
                             uint64_t memories)
 {
-    clv_status status = split(r, box);
-    for (uint32_t i = 0; i < r->n && !status; i++)
+    CLV_TRY(split(r, box));
+    for (uint32_t i = 0; i < r->n; i++)
         if (inside(r, i, box))
             r->list[i].memories |= memories;
-    if (!status)
-        merge(r);
-    return status;
+    merge(r);
+    return CLV_OK;
 }
 
 bool core_regions_missing(const core_regions *r, const core_bounds *box,

@@ -1,7 +1,8 @@
 /*
  * Which memories hold the newest contents of which part of a tensor. A region
- * is a box of elements that is alike: bit m of memories says that memory m has
- * it. Regions are disjoint and cover the tensor.
+ * is a box of elements; bit m of memories says that memory m has its newest
+ * contents. The regions of a tensor are disjoint, and their union is the whole
+ * tensor.
  */
 #pragma once
 

@@ -105,7 +105,7 @@ static clv_status make(clv_context *ctx, uint32_t dtype, uint32_t rank,
         return clv_error_prefix(status, "tensor");
     clv_tensor *tensor = calloc(1, sizeof *tensor);
     if (!tensor)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a tensor");
+        return core_no_memory("for a tensor");
     tensor->ctx = ctx;
     tensor->dtype = dtype;
     tensor->rank = rank;
@@ -119,10 +119,8 @@ static clv_status make(clv_context *ctx, uint32_t dtype, uint32_t rank,
 clv_status clv_tensor_create(clv_context *ctx, uint32_t dtype, uint32_t rank,
                              const int64_t *dims, clv_tensor **out)
 {
-    clv_status status = make(ctx, dtype, rank, dims, out);
-    if (status)
-        return status;
-    status = core_memory_make(ctx, (*out)->size, &(*out)->memory);
+    CLV_TRY(make(ctx, dtype, rank, dims, out));
+    clv_status status = core_memory_make(ctx, (*out)->size, &(*out)->memory);
     (*out)->zero = true;
     if (status) {
         clv_tensor_destroy(*out);
@@ -137,14 +135,10 @@ clv_status clv_tensor_wrap(clv_context *ctx, uint32_t dtype, uint32_t rank,
                            void *release_ctx, clv_tensor **out)
 {
     clv_tensor *tensor;
-    clv_status status = make(ctx, dtype, rank, dims, &tensor);
+    clv_status status;
+    CLV_TRY(make(ctx, dtype, rank, dims, &tensor));
     *out = NULL;
-    if (status)
-        return status;
-    core_memory *memory = calloc(1, sizeof *memory);
-    if (!memory)
-        status = clv_error(CLV_ERR_NO_MEMORY, "no memory for a tensor");
-    else if (!data || size < tensor->size)
+    if (!data || size < tensor->size)
         status = clv_error(CLV_ERR_INVALID,
                            "tensor: %llu bytes of memory given, the shape "
                            "needs %llu",
@@ -156,18 +150,20 @@ clv_status clv_tensor_wrap(clv_context *ctx, uint32_t dtype, uint32_t rank,
                            "tensor: access %u is neither read "
                            "(1) nor read and write (3)",
                            access);
+    else if (!(tensor->memory = calloc(1, sizeof *tensor->memory)))
+        status = core_no_memory("for a tensor");
+    else
+        status = CLV_OK;
     if (status) {
-        free(memory);
         clv_tensor_destroy(tensor);
         return status;
     }
-    *memory = (core_memory){.data = data,
-                            .size = tensor->size,
-                            .access = access,
-                            .refs = 1,
-                            .release = release,
-                            .release_ctx = release_ctx};
-    tensor->memory = memory;
+    *tensor->memory = (core_memory){.data = data,
+                                    .size = tensor->size,
+                                    .access = access,
+                                    .refs = 1,
+                                    .release = release,
+                                    .release_ctx = release_ctx};
     *out = tensor;
     return CLV_OK;
 }
@@ -399,67 +395,66 @@ clv_status core_tensor_can_copy(const clv_device *dev, uint64_t size,
                      dev->id, (unsigned long long)size);
 }
 
-/* Fills the object's memory with its range of the tensor. */
+/* Copies ranges of the tensor to memory that the host sees. */
+static clv_status fill_visible(const clv_tensor *tensor, core_object *object)
+{
+    const core_runs *range = &object->range;
+    const char *from = (const char *)tensor->memory->data + range->offset;
+    void *to;
+    CLV_TRY(core_buffer_map(object->buffer, CLV_ACCESS_WRITE, &to));
+    for (uint64_t i = 0; i < range->n; i++)
+        memcpy((char *)to + i * range->bytes, from + i * range->pitch,
+               range->bytes);
+    const clv_status status =
+        core_buffer_flush(object->buffer, 0, object->size);
+    core_buffer_unmap(object->buffer);
+    return status;
+}
+
+/* Gives the object memory of the device, with its ranges of the tensor. */
 static clv_status copy_object(const clv_tensor *tensor, clv_device *dev,
                               uint64_t align, core_object *object)
 {
     uint32_t type = 0;
-    void *to;
-    uint64_t size = object->size;
-    clv_status status = core_tensor_can_copy(dev, size, align);
-    if (status)
-        return status;
+    const uint64_t size = object->size;
+    clv_status status;
+    CLV_TRY(core_tensor_can_copy(dev, size, align));
     if (core_device_has_local(dev, &type)) {
-        status =
-            core_device_alloc_local(dev, size, "a weight", &object->buffer);
-        if (status)
-            return status;
+        CLV_TRY(
+            core_device_alloc_local(dev, size, "a weight", &object->buffer));
         status = core_buffer_pack(object->buffer, &object->range,
                                   tensor->memory->data);
-        if (!status)
-            return CLV_OK;
-        goto fail;
+    } else {
+        find_visible(dev, size, align, &type);
+        CLV_TRY(core_buffer_alloc(dev, type, size, &object->buffer));
+        status = fill_visible(tensor, object);
     }
-    find_visible(dev, size, align, &type);
-    status = core_buffer_alloc(dev, type, size, &object->buffer);
     if (status)
-        return status;
-    status = core_buffer_map(object->buffer, CLV_ACCESS_WRITE, &to);
-    if (status)
-        goto fail;
-    for (uint64_t i = 0; i < object->range.n; i++)
-        memcpy((char *)to + i * object->range.bytes,
-               (const char *)tensor->memory->data + object->range.offset +
-                   i * object->range.pitch,
-               object->range.bytes);
-    status = core_buffer_flush(object->buffer, 0, size);
-    core_buffer_unmap(object->buffer);
-    if (!status)
-        return CLV_OK;
-fail:
-    core_buffer_free(object->buffer);
+        core_buffer_free(object->buffer);
     return status;
 }
 
-/* want: holding, begin and size are set. */
+/* want: its holding, size and range are set. */
 static clv_status make_object(clv_tensor *tensor, clv_device *dev,
                               uint64_t align, const core_object *want,
                               core_object **out)
 {
     core_object *object = calloc(1, sizeof *object);
     if (!object)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a tensor's object");
+        return core_no_memory("for a tensor's object");
     *object = *want;
     if (want->holding == CORE_HOLD_IMPORT)
         tensor->zero = false;
-    clv_status status = want->holding == CORE_HOLD_IMPORT
-                            ? core_memory_import(tensor->memory, dev, object)
-                            : copy_object(tensor, dev, align, object);
+    const clv_status status =
+        want->holding == CORE_HOLD_IMPORT
+            ? core_memory_import(tensor->memory, dev, object)
+            : copy_object(tensor, dev, align, object);
     if (status) {
         free(object);
         return status;
     }
-    *out = object;
+    object->next = tensor->objects;
+    *out = tensor->objects = object;
     return CLV_OK;
 }
 
@@ -479,50 +474,36 @@ static bool object_serves(const core_object *object, const clv_device *dev,
             dev->mem_types[object->buffer->mem_type].alignment >= align);
 }
 
-static clv_status find_object(clv_tensor *tensor, clv_device *dev,
-                              uint64_t align, const core_object *want,
-                              const core_object **out)
+static core_object *find_object(const clv_tensor *tensor, const clv_device *dev,
+                                uint64_t align, const core_object *want)
 {
-    clv_status status = CLV_OK;
-    pthread_mutex_lock(&tensor->mutex);
     core_object *object = tensor->objects;
     while (object && !object_serves(object, dev, align, want))
         object = object->next;
-    if (!object) {
-        status = make_object(tensor, dev, align, want, &object);
-        if (!status) {
-            object->next = tensor->objects;
-            tensor->objects = object;
-        }
-    }
-    if (!status)
-        *out = object;
-    pthread_mutex_unlock(&tensor->mutex);
-    return status;
+    return object;
+}
+
+/* Whether the ranges lie within the tensor. */
+static bool is_inside(const clv_tensor *tensor, const core_runs *range)
+{
+    uint64_t last, end;
+    return range->n && range->bytes &&
+           !__builtin_mul_overflow(range->n - 1, range->pitch, &last) &&
+           !__builtin_add_overflow(last, range->offset, &end) &&
+           !__builtin_add_overflow(end, range->bytes, &end) &&
+           end <= tensor->size;
 }
 
 clv_status core_tensor_object(clv_tensor *tensor, clv_device *dev,
                               uint64_t align, uint32_t holding,
-                              const core_object **out)
+                              const core_runs *range, const core_object **out)
 {
-    const core_object want = {.holding = holding,
-                              .size = tensor->size,
-                              .range = core_tensor_whole(tensor)};
-    return find_object(tensor, dev, align, &want, out);
-}
-
-clv_status core_tensor_slice(clv_tensor *tensor, clv_device *dev,
-                             uint64_t align, const core_runs *range,
-                             const core_object **out)
-{
-    const core_object want = {.holding = CORE_HOLD_COPY,
-                              .range = *range,
-                              .size = range->bytes * range->n};
-    uint64_t last, end;
-    if (!range->n || !range->bytes ||
-        __builtin_mul_overflow(range->n - 1, range->pitch, &last) ||
-        __builtin_add_overflow(last, range->offset, &end) ||
-        __builtin_add_overflow(end, range->bytes, &end) || end > tensor->size)
+    const core_runs all = core_tensor_whole(tensor);
+    core_object want = {.holding = holding, .range = range ? *range : all};
+    clv_status status = CLV_OK;
+    range = &want.range;
+    want.size = range->bytes * range->n;
+    if (!is_inside(tensor, range))
         return clv_error(CLV_ERR_INVALID,
                          "a slice of %llu times %llu bytes "
                          "from %llu on passes the tensor's %llu",
@@ -530,17 +511,22 @@ clv_status core_tensor_slice(clv_tensor *tensor, clv_device *dev,
                          (unsigned long long)range->bytes,
                          (unsigned long long)range->offset,
                          (unsigned long long)tensor->size);
-    return find_object(tensor, dev, align, &want, out);
+    pthread_mutex_lock(&tensor->mutex);
+    core_object *object = find_object(tensor, dev, align, &want);
+    if (!object)
+        status = make_object(tensor, dev, align, &want, &object);
+    pthread_mutex_unlock(&tensor->mutex);
+    if (!status)
+        *out = object;
+    return status;
 }
 
-bool core_tensor_has_slice(clv_tensor *tensor, const clv_device *dev,
-                           uint64_t align, const core_runs *range)
+bool core_tensor_has_copy(clv_tensor *tensor, const clv_device *dev,
+                          uint64_t align, const core_runs *range)
 {
     const core_object want = {.holding = CORE_HOLD_COPY, .range = *range};
     pthread_mutex_lock(&tensor->mutex);
-    const core_object *object = tensor->objects;
-    while (object && !object_serves(object, dev, align, &want))
-        object = object->next;
+    const bool found = find_object(tensor, dev, align, &want) != NULL;
     pthread_mutex_unlock(&tensor->mutex);
-    return object != NULL;
+    return found;
 }

@@ -1,11 +1,11 @@
 /*
- * A virtual tensor: what it is (dtype, shape) and where it lies.
+ * A virtual tensor: its dtype and shape, and the memories that hold it.
  *
- * Its host memory is counted: the tensor holds one reference, every device that
- * imported it another, so wrapped memory is released only once no plugin
- * touches it any more. Objects are physical holders on devices, made when first
- * asked for and kept until the tensor is destroyed. Each covers a range of the
- * tensor's bytes, so that a weight can lie in slices on several devices.
+ * The host memory has a reference count: the tensor holds one reference, and
+ * every device that imported it another. So wrapped memory is released only
+ * when no plugin uses it any more. An object holds the tensor, or some ranges
+ * of its bytes, on one device. It is made on the first request and destroyed
+ * with the tensor.
  */
 #pragma once
 
@@ -38,8 +38,8 @@ typedef struct core_object {
     core_form form;        /* of its elements; LOCAL alone has others */
     core_memory *image;    /* LOCAL: the host's memory that it imports, of a
                               device without memory of its own; or NULL */
-    core_runs range;       /* of the tensor's bytes: what it holds, one
-                              stretch behind the other */
+    core_runs range;       /* of the tensor's bytes: the ranges it holds,
+                              without gaps */
     uint32_t memory;       /* LOCAL: its bit in clv_tensor.regions */
     struct core_object *next;
 } core_object;
@@ -71,19 +71,15 @@ static inline core_runs core_tensor_whole(const clv_tensor *tensor)
 {
     return (core_runs){0, tensor->size, tensor->size, 1};
 }
-/* The object on dev that holds the whole tensor, for an align and holding as
- * core_tensor_holding() was asked and said; made now if there is none yet.
- * Owned by the tensor. */
+/* The object on dev that holds these ranges of the tensor's bytes; NULL: all of
+ * them. align and holding: as core_tensor_holding() was asked and answered. The
+ * object is made now if there is none yet. Owned by the tensor. */
 clv_status core_tensor_object(clv_tensor *tensor, clv_device *dev,
                               uint64_t align, uint32_t holding,
-                              const core_object **out);
-/* The same for some of its bytes alone, in memory of the device. */
-clv_status core_tensor_slice(clv_tensor *tensor, clv_device *dev,
-                             uint64_t align, const core_runs *range,
-                             const core_object **out);
-/* Whether there is one already. */
-bool core_tensor_has_slice(clv_tensor *tensor, const clv_device *dev,
-                           uint64_t align, const core_runs *range);
+                              const core_runs *range, const core_object **out);
+/* Whether there is a copy of these ranges on dev already. */
+bool core_tensor_has_copy(clv_tensor *tensor, const clv_device *dev,
+                          uint64_t align, const core_runs *range);
 /* Whether dev has memory for a copy of this size. The same errors. */
 clv_status core_tensor_can_copy(const clv_device *dev, uint64_t size,
                                 uint64_t align);
@@ -101,9 +97,10 @@ clv_status core_memory_import(core_memory *memory, clv_device *dev,
                               core_object *object);
 
 /*
- * tensor_local.c: memory of devices for tensors whose contents change, the
- * states of graphs. Runs say what they need where and what they have written;
- * nothing is copied, and no form changed, but on the way to who needs it.
+ * tensor_local.c: memory of devices for tensors whose contents change: the
+ * states of graphs. Runs say which boxes they need where, and which they have
+ * written. A box is copied, or its layout changed, only when a device or the
+ * host needs it.
  */
 /* The object of the whole tensor in the device's own memory, or in memory of
  * the host's for this form alone where it has none; made now if there is none
@@ -117,7 +114,7 @@ clv_status core_tensor_bring(clv_tensor *tensor, const core_object *object,
 /* A run writes the box: these memories will have it. */
 clv_status core_tensor_wrote(clv_tensor *tensor, const core_bounds *box,
                              uint64_t memories);
-/* The bytes of a box of a dense tensor; false where they are not stretches of
- * one length at equal distances. */
+/* The bytes of a box of a dense tensor; false if they are not ranges of one
+ * length at equal distances. */
 bool core_bounds_runs(uint32_t dtype, uint32_t rank, const int64_t *dims,
                       const core_bounds *box, core_runs *out);

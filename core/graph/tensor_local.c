@@ -1,5 +1,6 @@
 #include "tensor.h"
 #include "../device/loss.h"
+#include "../base/error.h"
 
 #include <stdlib.h>
 
@@ -46,25 +47,26 @@ static core_object *find_local(const clv_tensor *tensor, const clv_device *dev,
     return o;
 }
 
-/* A device without memory of its own has a form of its own in the host's. */
-static clv_status make_memory(const clv_tensor *tensor, clv_device *dev,
-                              core_object *o)
+/* Zeros in the memory of the device, padding of the form included. */
+static clv_status make_own(clv_device *dev, core_object *o)
 {
     const core_runs all = {.bytes = o->size, .n = 1};
-    uint32_t type;
-    clv_status status;
-    if (core_device_has_local(dev, &type)) {
-        status = core_device_alloc_local(dev, o->size, "a state", &o->buffer);
-        if (!status && o->form.layout) /* its padding, too */
-            status = core_buffer_zero(o->buffer, 0, &all);
-        if (status)
-            core_buffer_free(o->buffer);
-        return status;
-    }
-    status = core_memory_make(tensor->ctx, o->size, &o->image);
-    if (!status)
-        status = core_memory_import(o->image, dev, o);
-    if (status && o->image)
+    clv_status status =
+        core_device_alloc_local(dev, o->size, "a state", &o->buffer);
+    if (!status && o->form.layout)
+        status = core_buffer_zero(o->buffer, 0, &all);
+    if (status)
+        core_buffer_free(o->buffer);
+    return status;
+}
+
+/* Memory of the host for this form alone, which the device imports. */
+static clv_status make_image(const clv_tensor *tensor, clv_device *dev,
+                             core_object *o)
+{
+    CLV_TRY(core_memory_make(tensor->ctx, o->size, &o->image));
+    const clv_status status = core_memory_import(o->image, dev, o);
+    if (status)
         core_memory_release(o->image);
     return status;
 }
@@ -73,27 +75,28 @@ static clv_status make_local(clv_tensor *tensor, clv_device *dev,
                              const core_form *form, core_object **out)
 {
     uint64_t size;
-    clv_status status =
-        core_form_size(form, tensor->dtype, tensor->rank, tensor->dims, &size);
+    uint32_t type;
     if (tensor->n_local == MAX_LOCAL)
         return clv_error(CLV_ERR_LIMIT,
                          "a tensor lies in the memories of at "
                          "most %u devices; use fewer",
                          MAX_LOCAL);
-    if (!status && !tensor->regions.n)
-        status = core_regions_begin(&tensor->regions, tensor->rank,
-                                    tensor->dims, HOST);
-    if (status)
-        return status;
+    CLV_TRY(
+        core_form_size(form, tensor->dtype, tensor->rank, tensor->dims, &size));
+    if (!tensor->regions.n)
+        CLV_TRY(core_regions_begin(&tensor->regions, tensor->rank, tensor->dims,
+                                   HOST));
     core_object *o = calloc(1, sizeof *o);
     if (!o)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a tensor's object");
+        return core_no_memory("for a tensor's object");
     *o = (core_object){.holding = CORE_HOLD_LOCAL,
                        .size = size,
                        .form = *form,
                        .memory = tensor->n_local + 1,
                        .next = tensor->objects};
-    status = make_memory(tensor, dev, o);
+    const clv_status status = core_device_has_local(dev, &type)
+                                  ? make_own(dev, o)
+                                  : make_image(tensor, dev, o);
     if (status) {
         free(o);
         return status;
@@ -146,68 +149,60 @@ static clv_status runs_of(const clv_tensor *tensor, const core_bounds *box,
                      tensor->rank);
 }
 
-/* All bytes of an object in a form of its own. */
-static clv_status read_whole(const core_object *o, char *bytes)
-{
-    const core_runs all = {.bytes = o->size, .n = 1};
-    return core_buffer_read(o->buffer, o->offset, &all, bytes);
-}
-
-static clv_status no_room(const core_object *o)
-{
-    return clv_error(CLV_ERR_NO_MEMORY,
-                     "no memory for %llu bytes of a state "
-                     "that device '%s' has in another layout; use a smaller "
-                     "context",
-                     (unsigned long long)o->size, o->buffer->dev->id);
-}
-
-/* Elements of a box between the host's memory and an object's form: through a
- * copy of all its bytes, where the host does not see them. */
+/* Copies the elements of a box between the host's memory and an object of
+ * another form. Where the host does not see the object, all its bytes pass
+ * through memory of the host. */
 static clv_status change_form(const clv_tensor *tensor, const core_object *o,
-                              const core_bounds *box, bool laying)
+                              const core_bounds *box, bool to_form)
 {
     const core_bounds all = core_bounds_whole(tensor->rank, tensor->dims);
     const core_runs runs = {.bytes = o->size, .n = 1};
-    char *bytes = o->image ? o->image->data : calloc(o->size, 1);
-    clv_status status = bytes ? CLV_OK : no_room(o);
-    if (!status && !o->image &&
-        !(laying && core_bounds_equal(&all, box, tensor->rank)))
-        status = read_whole(o, bytes);
+    const bool overwrites =
+        to_form && core_bounds_equal(&all, box, tensor->rank);
+    clv_status status = CLV_OK;
+    if (o->image)
+        return core_form_move(&o->form, tensor->dtype, tensor->rank,
+                              tensor->dims, box, tensor->memory->data,
+                              o->image->data, to_form);
+    char *bytes = calloc(o->size, 1);
+    if (!bytes)
+        return clv_error(CLV_ERR_NO_MEMORY,
+                         "no memory for %llu bytes of a state "
+                         "that device '%s' has in another layout; use a "
+                         "smaller context",
+                         (unsigned long long)o->size, o->buffer->dev->id);
+    if (!overwrites)
+        status = core_buffer_read(o->buffer, o->offset, &runs, bytes);
     if (!status)
         status =
             core_form_move(&o->form, tensor->dtype, tensor->rank, tensor->dims,
-                           box, tensor->memory->data, bytes, laying);
-    if (!status && laying && !o->image)
+                           box, tensor->memory->data, bytes, to_form);
+    if (!status && to_form)
         status = core_buffer_write(o->buffer, o->offset, &runs, bytes);
-    if (!o->image)
-        free(bytes);
+    free(bytes);
     return status;
 }
 
-/* A box from an object to the host's memory. */
+/* Copies a box from an object to the host's memory. */
 static clv_status fetch(const clv_tensor *tensor, const core_object *from,
                         const core_bounds *box)
 {
     core_runs runs;
     if (from->form.layout)
         return change_form(tensor, from, box, false);
-    clv_status status = runs_of(tensor, box, &runs);
-    return status ? status
-                  : core_buffer_read(from->buffer, from->offset, &runs,
-                                     tensor->memory->data);
+    CLV_TRY(runs_of(tensor, box, &runs));
+    return core_buffer_read(from->buffer, from->offset, &runs,
+                            tensor->memory->data);
 }
 
-/* A box from the host's memory to an object. */
+/* Copies a box from the host's memory to an object. */
 static clv_status store(const clv_tensor *tensor, const core_object *to,
                         const core_bounds *box)
 {
     core_runs runs;
-    if (to->form.layout) /* it was made of zeros, too */
+    if (to->form.layout) /* a new object holds zeros, like the tensor */
         return tensor->zero ? CLV_OK : change_form(tensor, to, box, true);
-    clv_status status = runs_of(tensor, box, &runs);
-    if (status)
-        return status;
+    CLV_TRY(runs_of(tensor, box, &runs));
     return tensor->zero ? core_buffer_zero(to->buffer, to->offset, &runs)
                         : core_buffer_write(to->buffer, to->offset, &runs,
                                             tensor->memory->data);
@@ -216,8 +211,7 @@ static clv_status store(const clv_tensor *tensor, const core_object *to,
 static clv_status bring_to_host(clv_tensor *tensor, const core_bounds *box)
 {
     core_region old;
-    clv_status status = CLV_OK;
-    while (!status && core_regions_missing(&tensor->regions, box, HOST, &old)) {
+    while (core_regions_missing(&tensor->regions, box, HOST, &old)) {
         const core_object *lost = NULL;
         const core_object *from = holder_of(tensor, &old, &lost);
         if (!from)
@@ -226,11 +220,10 @@ static clv_status bring_to_host(clv_tensor *tensor, const core_bounds *box)
                              "in the memory of device '%s', which is lost; "
                              "compute them again",
                              lost ? lost->buffer->dev->id : "?");
-        status = fetch(tensor, from, &old.box);
-        if (!status)
-            status = core_regions_add(&tensor->regions, &old.box, HOST);
+        CLV_TRY(fetch(tensor, from, &old.box));
+        CLV_TRY(core_regions_add(&tensor->regions, &old.box, HOST));
     }
-    return status;
+    return CLV_OK;
 }
 
 static clv_status bring_to_device(clv_tensor *tensor, const core_object *to,
@@ -238,15 +231,12 @@ static clv_status bring_to_device(clv_tensor *tensor, const core_object *to,
 {
     const uint64_t bit = (uint64_t)1 << to->memory;
     core_region old;
-    clv_status status = CLV_OK;
-    while (!status && core_regions_missing(&tensor->regions, box, bit, &old)) {
-        status = bring_to_host(tensor, &old.box);
-        if (!status)
-            status = store(tensor, to, &old.box);
-        if (!status)
-            status = core_regions_add(&tensor->regions, &old.box, bit);
+    while (core_regions_missing(&tensor->regions, box, bit, &old)) {
+        CLV_TRY(bring_to_host(tensor, &old.box));
+        CLV_TRY(store(tensor, to, &old.box));
+        CLV_TRY(core_regions_add(&tensor->regions, &old.box, bit));
     }
-    return status;
+    return CLV_OK;
 }
 
 clv_status core_tensor_bring(clv_tensor *tensor, const core_object *object,

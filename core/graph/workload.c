@@ -258,7 +258,7 @@ double core_workload_flops(const core_workload *workload)
         return 2 * n * in * out + (kind->variant ? n * out : 0);
     case CLV_CLASS_EXPERTS:
         return 2 * n * kind->span * in * out;
-    case CLV_CLASS_SELECT: /* each is looked at, few are kept */
+    case CLV_CLASS_SELECT: /* all are read, k are stored */
         return 2 * n * in;
     case CLV_CLASS_ATTENTION: /* scores, their softmax, and the sums of v */
         return core_workload_pairs(workload) *
@@ -369,22 +369,24 @@ const char *core_workload_text(const core_workload *workload,
                                char text[CORE_WORKLOAD_TEXT])
 {
     const core_workload_kind *kind = &workload->kind;
+    const uint32_t op_class = clv_op_class_of(kind->op);
+    const bool is_attention = op_class == CLV_CLASS_ATTENTION;
     const char *dtype = clv_dtype_name(kind->dtype);
     const char *weight = clv_dtype_name(kind->weight_dtype);
     char quant[24], depth[48] = "";
-    if (kind->op == CLV_OP_ATTENTION)
+    if (is_attention)
         snprintf(depth, sizeof depth, " of %" PRId64 " rows of %" PRId64,
                  workload->depth, workload->in);
-    else if (kind->op == CLV_OP_MATMUL_EXPERTS)
+    else if (op_class == CLV_CLASS_EXPERTS)
         snprintf(depth, sizeof depth,
                  " -> %" PRId64 ", %" PRIu32 " of %" PRIu32, workload->out,
                  kind->span, kind->variant);
     else if (workload->in != workload->out)
         snprintf(depth, sizeof depth, " -> %" PRId64, workload->out);
-    snprintf(
-        text, CORE_WORKLOAD_TEXT, "%s %s%s%s%s [%" PRId64 ", %" PRId64 "]%s",
-        core_op_name(kind->op), dtype ? dtype : "?", weight ? " x " : "",
-        weight ? weight : "", quant_text(kind, quant), workload->n,
-        kind->op == CLV_OP_ATTENTION ? workload->out : workload->in, depth);
+    snprintf(text, CORE_WORKLOAD_TEXT,
+             "%s %s%s%s%s [%" PRId64 ", %" PRId64 "]%s", core_op_name(kind->op),
+             dtype ? dtype : "?", weight ? " x " : "", weight ? weight : "",
+             quant_text(kind, quant), workload->n,
+             is_attention ? workload->out : workload->in, depth);
     return text;
 }

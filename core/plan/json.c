@@ -301,8 +301,6 @@ clv_status clv_plan_json(const clv_plan *plan, char **out)
     core_text_add(&text, "{\"graph\":\"%016llx\",\n\"planned_nodes\":%u,\n",
                   (unsigned long long)core_graph_fingerprint(plan->source),
                   plan->source->n_nodes);
-    if (plan->early_steps)
-        core_text_add(&text, "\"early_steps\":true,\n");
     json_symbols(&text, plan->source);
     json_predicted(&text, plan);
     json_devices(&text, plan);

@@ -194,9 +194,7 @@ clv_status core_plan_read_json(clv_context *ctx, const clv_graph *graph,
     if (!status)
         status =
             read_pieces(&r, cJSON_GetObjectItemCaseSensitive(root, "pieces"));
-    *out = (core_saved_plan){
-        r.devices, r.pieces, r.n_devices, r.n_pieces,
-        cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(root, "early_steps"))};
+    *out = (core_saved_plan){r.devices, r.pieces, r.n_devices, r.n_pieces};
     cJSON_Delete(root);
     if (status)
         core_saved_plan_finish(out);

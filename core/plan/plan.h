@@ -165,7 +165,6 @@ struct clv_plan {
     core_plan_device *devices; /* in preference order */
     core_choice *choices;      /* [source->n_nodes] */
     core_piece *pieces;        /* in node order; device: into devices */
-    bool early_steps;          /* see plan_steps.c */
     core_part *parts;          /* [graph->n_nodes] */
     core_step *steps;
     uint64_t *clocks; /* [n_steps * n_devices] signals that each device
@@ -249,7 +248,6 @@ typedef struct core_saved_plan {
     clv_device **devices; /* in order of appearance */
     core_piece *pieces;   /* device: into devices */
     uint32_t n_devices, n_pieces;
-    bool early_steps;
 } core_saved_plan;
 
 /* Nothing in the text is believed: the pieces name nodes of the graph and

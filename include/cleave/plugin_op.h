@@ -102,6 +102,16 @@ typedef struct clv_op_info {
 /* The row of an op; NULL for an unknown one. */
 static inline const clv_op_info *clv_op_find(uint32_t op);
 
+/* The op of that name, "matmul"; CLV_OP_NONE if there is none. */
+static inline uint32_t clv_op_named(const char *name)
+{
+    const clv_op_info *info;
+    for (uint32_t op = 1; (info = clv_op_find(op)); op++)
+        if (!strcmp(info->name, name))
+            return op;
+    return CLV_OP_NONE;
+}
+
 /* "matmul"; "unknown op" for an unknown one. */
 static inline const char *clv_op_name(uint32_t op)
 {

@@ -49,9 +49,9 @@ static inline void clv_read(void *own, size_t size, const void *theirs)
 /* Fills a struct of the host's behind its header, as far as both reach. */
 static inline void clv_write(void *theirs, const void *own, size_t size)
 {
-    uint32_t room = ((const clv_header *)theirs)->struct_size;
-    if (room < size)
-        size = room;
+    uint32_t capacity = ((const clv_header *)theirs)->struct_size;
+    if (capacity < size)
+        size = capacity;
     if (size > sizeof(clv_header))
         memcpy((char *)theirs + sizeof(clv_header),
                (const char *)own + sizeof(clv_header),

@@ -14,19 +14,19 @@
 
 #define MAX_SPECS 4096
 
-/* Specs live as long as the program; a group may be listed more than once. */
-static kit_spec kept[MAX_SPECS];
-static uint32_t n_kept;
+/* Valid until the program ends; a group may be listed more than once. */
+static kit_spec stored[MAX_SPECS];
+static uint32_t n_stored;
 
-const kit_spec *kit_keep_spec(const kit_spec *spec)
+const kit_spec *kit_store_spec(const kit_spec *spec)
 {
-    for (uint32_t i = 0; i < n_kept; i++)
-        if (!memcmp(&kept[i], spec, sizeof *spec))
-            return &kept[i];
-    if (n_kept == MAX_SPECS)
+    for (uint32_t i = 0; i < n_stored; i++)
+        if (!memcmp(&stored[i], spec, sizeof *spec))
+            return &stored[i];
+    if (n_stored == MAX_SPECS)
         return NULL;
-    memcpy(&kept[n_kept], spec, sizeof *spec);
-    return &kept[n_kept++];
+    memcpy(&stored[n_stored], spec, sizeof *spec);
+    return &stored[n_stored++];
 }
 
 static void run_spec(kit *k, const void *arg)
@@ -41,7 +41,7 @@ void kit_add_spec(kit_list *list, const kit_spec *spec)
     kit_spec_name(spec, name);
     kit_add(list, KIT_PER_DEVICE,
             spec->form & KIT_FORM_IMPORT ? KIT_NEEDS_IMPORT : 0, run_spec,
-            kit_keep_spec(spec), "%s.%s", clv_op_name(spec->op), name);
+            kit_store_spec(spec), "%s.%s", clv_op_name(spec->op), name);
 }
 
 /* A field of the spec at one value after the other. */

@@ -9,13 +9,14 @@
 
 #define KIT_COUNT(list) (uint32_t)(sizeof(list) / sizeof(list)[0])
 
-/* A case that judges this spec; it is kept. */
+/* Adds a case that judges a copy of this spec. */
 void kit_add_spec(kit_list *list, const kit_spec *spec);
-/* A copy of the spec that lives as long as the program; NULL: no room. */
-const kit_spec *kit_keep_spec(const kit_spec *spec);
-/* The spec in all the ways in which it may be placed in memory and given its
- * rows: dense, padded, a view, imported, off alignment, by symbol; and with NaN
- * and infinity. */
+/* A copy of the spec that stays valid until the program ends; NULL if there are
+ * too many. */
+const kit_spec *kit_store_spec(const kit_spec *spec);
+/* Adds the spec with every placement in memory and every kind of rows: dense,
+ * padded, a view, imported, off alignment, by symbol; and with NaN and
+ * infinity. */
 void kit_add_forms(kit_list *list, const kit_spec *base);
 /* With the output over each of its first inputs. */
 void kit_add_aliases(kit_list *list, const kit_spec *base, uint32_t inputs);

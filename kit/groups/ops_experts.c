@@ -22,8 +22,7 @@ static void list_top_k(kit_list *list)
     KIT_SERIES(list, "tails_in", &s, in, kit_every, kit_n_every, 1);
 }
 
-/* The ways in which a model uses it: for its gate, and for what comes behind.
- */
+/* As models use it: for the gate and up projections, and for the one down. */
 static void list_shapes(kit_list *list, kit_spec s)
 {
     static const struct {

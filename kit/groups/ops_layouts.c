@@ -1,6 +1,6 @@
 /*
  * States in the layout that a device wishes for: rows are set in two of them
- * and attention reads both, as they are and laid out as weights. What is set
+ * and attention reads both, as they are and stored as weights. What is set
  * must be the same, what attention makes of it right, and padding zeros.
  */
 #include "../work/element.h"
@@ -78,7 +78,7 @@ static int64_t place(const clv_tensor_desc *d, int64_t row, int64_t column)
                                     : column * in_slices(d->dims[0]) + row;
 }
 
-/* The state laid out, with what it has. */
+/* Stores the state as weights, with its contents. */
 static void lay(kit_graph *g, uint32_t index, bool is_v)
 {
     clv_tensor_desc *d = &g->descs[index];
@@ -105,24 +105,24 @@ static void lay(kit_graph *g, uint32_t index, bool is_v)
 }
 
 /* plain: the same graph with rows, which has run. */
-static void check_state(const kit_graph *plain, const kit_graph *laid,
+static void check_state(const kit_graph *plain, const kit_graph *stored,
                         uint32_t index)
 {
-    const clv_tensor_desc *d = &laid->descs[index];
-    uint8_t *rest = laid->tensors[index].data;
+    const clv_tensor_desc *d = &stored->descs[index];
+    uint8_t *rest = stored->tensors[index].data;
     for (int64_t i = 0; i < d->dims[0]; i++)
         for (int64_t j = 0; j < d->dims[1]; j++) {
             double want = kit_get(plain, index, i, j);
             double got = kit_decode(d->dtype, rest, place(d, i, j));
-            KIT_CHECK(laid->k, got == want,
-                      "element [%lld, %lld] of a state laid out as weights is "
+            KIT_CHECK(stored->k, got == want,
+                      "element [%lld, %lld] of a state stored as weights is "
                       "%g, not %g",
                       (long long)i, (long long)j, got, want);
             kit_encode(d->dtype, rest, place(d, i, j), 0);
         }
-    for (uint64_t i = 0; i < laid->tensors[index].size; i++)
-        KIT_CHECK(laid->k, !rest[i],
-                  "padding of a state laid out as weights "
+    for (uint64_t i = 0; i < stored->tensors[index].size; i++)
+        KIT_CHECK(stored->k, !rest[i],
+                  "padding of a state stored as weights "
                   "was written, at byte %llu",
                   (unsigned long long)i);
 }
@@ -139,13 +139,13 @@ static bool wishes(const kit_judgement *judgement, const tensors *t)
 
 static void run(kit *k, const void *arg)
 {
-    kit_graph plain, laid;
+    kit_graph plain, stored;
     kit_judgement judgement;
     clv_op_caps caps[KIT_MAX_NODES];
     char reason[KIT_TEXT_SIZE];
     kit_graph_init(k, &plain);
     const tensors t = build(&plain, arg);
-    kit_graph_copy(&plain, &laid);
+    kit_graph_copy(&plain, &stored);
     kit_judged judged = kit_judge(&plain, 0, &judgement);
     if (judged != KIT_RIGHT || !wishes(&judgement, &t)) {
         kit_skip(k, "%s",
@@ -153,19 +153,19 @@ static void run(kit *k, const void *arg)
                                      : "no layout is wished for");
     } else {
         for (int i = 0; i < 2; i++)
-            lay(&laid, t.states[i], i);
-        KIT_CHECK(k, kit_takes(&laid, reason),
-                  "a wish that was granted is refused: %s", reason);
-        kit_caps(&laid, caps);
-        kit_run(&laid, KIT_RUN_TWICE);
+            lay(&stored, t.states[i], i);
+        KIT_CHECK(k, kit_takes(&stored, reason),
+                  "a preferred layout is refused: %s", reason);
+        kit_caps(&stored, caps);
+        kit_run(&stored, KIT_RUN_TWICE);
         kit_values want = kit_reference(&plain, t.attention);
-        kit_compare(&laid, t.y, &want, caps[t.attention].error_class,
-                    "attention of states laid out as weights");
+        kit_compare(&stored, t.y, &want, caps[t.attention].error_class,
+                    "attention of states stored as weights");
         kit_values_free(&want);
         for (int i = 0; i < 2; i++)
-            check_state(&plain, &laid, t.states[i]);
+            check_state(&plain, &stored, t.states[i]);
     }
-    kit_graph_free(&laid);
+    kit_graph_free(&stored);
     kit_graph_free(&plain);
 }
 

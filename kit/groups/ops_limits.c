@@ -79,7 +79,7 @@ static int64_t size_of(const kit_spec *spec)
     return x > w ? x : w;
 }
 
-/* As it is, bent to nothing. */
+/* Judges the spec as it is, not fitted to the device. */
 static kit_judged judge(kit *k, const kit_spec *spec, kit_judgement *judgement)
 {
     kit_graph g;
@@ -261,7 +261,7 @@ static void run_alignment(kit *k, const void *arg)
     for (uint64_t delta = align / 2; delta; delta /= 2) {
         kit_graph_init(k, &g);
         kit_spec other = *spec;
-        other.pad = (int64_t)delta; /* units of a byte and more: room for it */
+        other.pad = (int64_t)delta; /* a unit is at least a byte */
         other.align = 4;
         clv_node *node = kit_spec_build(&other, &g);
         uint32_t x = node->inputs[0];
@@ -357,7 +357,7 @@ void kit_list_limits(kit_list *list)
         const kit_spec base = {
             .op = op, .dtype = CLV_DTYPE_F32, .n = 4, .in = 64};
         if (kit_is_plain_op(op))
-            list_base(list, kit_keep_spec(&base));
+            list_base(list, kit_store_spec(&base));
     }
     for (size_t i = 0; i < COUNT(bases); i++)
         list_base(list, &bases[i]);

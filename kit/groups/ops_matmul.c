@@ -69,7 +69,7 @@ static void list_models(kit_list *list, kit_spec s)
                      : 0;
         int64_t unit = kit_spec_unit(&s);
         if (s.in % unit == 0)
-            kit_add(list, KIT_PER_DEVICE, 0, run_model, kit_keep_spec(&s),
+            kit_add(list, KIT_PER_DEVICE, 0, run_model, kit_store_spec(&s),
                     "matmul.%s.%s", kit_dtype_name(s.dtype), shape->name);
     }
 }
@@ -89,10 +89,10 @@ void kit_list_matmul(kit_list *list)
         if (s.in % unit)
             s.in = 2 * unit;
         kit_add_forms(list, &s);
-        kit_spec many = s; /* which other kernels may be for */
-        many.n = 37;
-        many.form = KIT_FORM_SPECIAL;
-        kit_add_spec(list, &many);
+        kit_spec gemm = s; /* other kernels may serve many rows */
+        gemm.n = 37;
+        gemm.form = KIT_FORM_SPECIAL;
+        kit_add_spec(list, &gemm);
         list_matmul_shapes(list, s);
         if (s.quant) { /* the rest is about kernels, not about their scales */
             s.form = KIT_FORM_BIAS;

@@ -4,7 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* An element this many times the allowed root mean square off is wrong. */
+/* An element whose error is this many times the allowed root mean square is
+ * wrong. */
 #define OUTLIER 32
 
 double kit_error_bound(uint32_t error_class)
@@ -24,8 +25,8 @@ double kit_error_bound(uint32_t error_class)
     return 1e-3; /* unstated, or a class of a later version */
 }
 
-/* x as the nearest value with that many bits of mantissa, the lowest of them no
- * smaller than least. */
+/* Rounds x to that many bits of mantissa, the lowest of which is at least
+ * `least`. */
 static double round_bits(double x, int bits, double least)
 {
     int exponent;

@@ -1,9 +1,9 @@
-/* The largest of rows, and products with the weights of those experts. */
+/* The reference of TOP_K and MATMUL_EXPERTS. */
 #include "rules.h"
 
 #include <math.h>
 
-/* How many of a row come before element j. */
+/* The number of elements of a row that rank before element j. */
 static int64_t rank_of(const double *x, int64_t n, int64_t j)
 {
     const double value = isnan(x[j]) ? -INFINITY : x[j];
@@ -28,7 +28,7 @@ void kit_rule_top_k(work *w)
         }
 }
 
-/* The expert of id k of row i, -1: there is none. */
+/* The expert of id k of row i; -1 if there is none. */
 static int64_t expert_of(const work *w, int64_t i, int64_t k)
 {
     const double id = w->in[2].v[i * w->in[2].columns + k];
@@ -36,7 +36,7 @@ static int64_t expert_of(const work *w, int64_t i, int64_t k)
     return id >= 0 && id < (double)n ? (int64_t)id : -1;
 }
 
-/* What the product for id k of row i counts in a sum of all. */
+/* The factor of the product for id k of row i in the sum of all. */
 static double share_of(const work *w, int64_t i, int64_t k)
 {
     const double *scores = w->in[3].v + i * w->in[3].columns;

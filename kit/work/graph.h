@@ -97,7 +97,7 @@ typedef struct kit_program {
     clv_binding weights[KIT_MAX_TENSORS], bindings[KIT_MAX_TENSORS];
     uint32_t n_weights, n_bindings;
     uint32_t mem_type;
-    bool imports; /* as the only way to give memory to the device */
+    bool imports; /* the device takes memory by imports alone */
     uint64_t leads[KIT_MAX_TENSORS];  /* where the image lies in its buffer */
     uint64_t sizes[KIT_MAX_TENSORS];  /* of the buffers */
     uint8_t *memory[KIT_MAX_TENSORS]; /* imported */

@@ -21,7 +21,7 @@
 #define BATCH_NS 500000u       /* a batch lasts at least this long, */
 #define SPEC_NS 120000000u     /* all of a shape about so long, */
 #define THOROUGH_NS 600000000u /* or so; */
-#define MIN_BATCHES 3          /* and there are so many */
+#define MIN_BATCHES 3          /* even then measure this many */
 
 typedef struct entry {
     kit_spec spec;
@@ -336,10 +336,10 @@ static void measure_entry(perf *p, entry *e)
 
 void kit_perf_run(kit *k, const void *arg)
 {
-    static const int64_t few[] = {1, 64}, many[] = {1, 4, 16, 64, 512};
+    static const int64_t quick[] = {1, 64}, all[] = {1, 4, 16, 64, 512};
     const bool thorough = kit_thorough(k);
-    const int64_t *rows = thorough ? many : few;
-    const uint32_t n = thorough ? COUNT(many) : COUNT(few);
+    const int64_t *rows = thorough ? all : quick;
+    const uint32_t n = thorough ? COUNT(all) : COUNT(quick);
     perf p = {.k = k, .options = arg};
     p.entries = calloc(MAX_SPECS, sizeof *p.entries);
     KIT_CHECK(k, p.entries, "the kit has no memory for its list of shapes");

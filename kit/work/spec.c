@@ -132,7 +132,7 @@ void kit_spec_name(const kit_spec *spec, char name[KIT_NAME_SIZE])
 /* ------------------------------------------------------------------------ */
 /* Work                                                                      */
 
-/* Cache rows that all queries together see. */
+/* The sum over all queries of the cache rows that each sees. */
 static double rows_seen(const kit_spec *spec)
 {
     double sum = 0;
@@ -168,8 +168,8 @@ double kit_spec_flops(const kit_spec *spec)
     return 4 * elements; /* by convention */
 }
 
-/* Of the weights of those experts that random ids are likely to choose, of the
- * activation, and of what comes out. */
+/* Bytes of the experts that random ids are expected to choose, of the
+ * activation and of the output. */
 static double experts_bytes(const kit_spec *spec)
 {
     const double n = (double)spec->n, all = (double)spec->experts;

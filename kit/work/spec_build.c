@@ -7,7 +7,7 @@
 /* ------------------------------------------------------------------------ */
 /* Tensors                                                                   */
 
-/* x up to a multiple of both. */
+/* The next multiple of both from x on. */
 static int64_t round_up(int64_t x, int64_t unit, int64_t align)
 {
     while (x % unit || x % align)
@@ -77,7 +77,7 @@ static void set_all(kit_graph *g, uint32_t t, double (*value)(kit *k, double x))
             kit_set(g, t, i, j, value(g->k, kit_get(g, t, i, j)));
 }
 
-/* Range in which activations bend. */
+/* The range in which activations are not linear. */
 static double spread(kit *k, double x)
 {
     (void)k;
@@ -99,8 +99,7 @@ static double extreme(kit *k, double x)
 
 /* --- ids, positions --------------------------------------------------------*/
 
-/* Row numbers below rows, each once where there are enough; with a few that do
- * not exist, and one twice. */
+/* Random row numbers. Some of them do not exist, and one occurs twice. */
 static uint32_t add_ids(const kit_spec *spec, kit_graph *g)
 {
     static const double bad[] = {-1, INT32_MAX, INT32_MIN, -7};
@@ -258,7 +257,7 @@ static clv_node *build_rope(const kit_spec *spec, kit_graph *g)
 
 /* --- experts ------------------------------------------------------------- */
 
-/* Few values, so that many are equal. */
+/* Coarse steps, so that many values are equal. */
 static double coarse(kit *k, double x)
 {
     (void)k;

@@ -1,8 +1,8 @@
 /*
  * Small pieces of work for the cases about slots: moments, timelines, bytes in
  * buffers, transfers, and graphs that the device takes. All on a kit_plugin
- * that is open, be it the plugin under test or one of the case's own. A call
- * that fails where the contract leaves it no reason to ends the case.
+ * that is open: the plugin under test, or one that the case opened. A call that
+ * fails although the contract gives it no reason ends the case.
  */
 #pragma once
 

@@ -1,4 +1,4 @@
-/* Graphs that a device takes, whatever it is good at. */
+/* Small graphs, one of which every device should take. */
 #include "work.h"
 
 #include <stdio.h>
@@ -73,11 +73,12 @@ static uint32_t build(kit *k, kit_plugin *p, kit_graph *g, const recipe *r,
     return x;
 }
 
-/* Rows for which all nodes are taken; 0: for none, -1: for those asked. */
+/* The number of rows with which the device takes all nodes; 0: none, -1: the
+ * one that was asked for. */
 static int64_t rows_taken(kit_graph *g, int64_t n, char *reason)
 {
     clv_op_caps caps[KIT_MAX_NODES];
-    int64_t wants = -1;
+    int64_t rows = -1;
     kit_caps(g, caps);
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         const clv_op_caps *c = &caps[i];
@@ -88,14 +89,14 @@ static int64_t rows_taken(kit_graph *g, int64_t n, char *reason)
                      c->reason);
             return 0;
         }
-        wants = c->static_shapes[0];
+        rows = c->static_shapes[0];
         for (uint32_t s = 0; s < c->n_static; s++)
             if (c->static_shapes[s] == n)
-                wants = -1;
-        if (wants >= 0)
-            return wants;
+                rows = -1;
+        if (rows >= 0)
+            return rows;
     }
-    return wants;
+    return rows;
 }
 
 bool kit_any_graph(kit *k, kit_plugin *p, kit_graph *g, uint32_t flags,

@@ -76,7 +76,7 @@ double planner_shares_time(const planner_shares *s, const uint32_t *parts)
     planner_contend(demands, s->n, s->bandwidth, ns);
     for (uint32_t d = 0; d < s->n; d++) {
         double slow = demands[d].ns * s->slowdown[d];
-        double end = s->late[d] + s->stretch[d] * (ns[d] > slow ? ns[d] : slow);
+        double end = s->late[d] + s->scale[d] * (ns[d] > slow ? ns[d] : slow);
         last = end > last ? end : last;
     }
     return last;

@@ -1,7 +1,7 @@
 /*
- * Dividing one amount of work over devices so that all are done at the same
- * time: the objective of HeteroLLM's section 4.3, min max(T_1(part 1), T_2(part
- * 2), ...), for any number of devices, with the memory that they share.
+ * Divides work over devices so that all are done at the same time: HeteroLLM's
+ * objective (section 4.3), min max(T_1(part 1), T_2(part 2), ...), for any
+ * number of devices. Devices share the memory's bandwidth.
  */
 #pragma once
 
@@ -25,11 +25,11 @@ void planner_contend(const planner_demand *demands, uint32_t n,
  * where it cannot. */
 typedef struct planner_shares {
     const planner_demand *tables[PLANNER_SHARE_DEVICES];
-    double late[PLANNER_SHARE_DEVICES];     /* ns before it can begin */
-    double slowdown[PLANNER_SHARE_DEVICES]; /* while all work; >= 1 */
-    double stretch[PLANNER_SHARE_DEVICES];  /* as if all took that much longer:
-                                            of  devices that may not work all the
-                                            time; >= 1 */
+    double late[PLANNER_SHARE_DEVICES];         /* ns before it can begin */
+    double slowdown[PLANNER_SHARE_DEVICES];     /* while all work; >= 1 */
+    double scale[PLANNER_SHARE_DEVICES];        /* times are scaled by it, for
+                                                   devices that may not work all
+                                                   the time; >= 1 */
     planner_demand base[PLANNER_SHARE_DEVICES]; /* work that it has beside */
     double bandwidth;
     uint32_t n, steps;

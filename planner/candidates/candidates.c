@@ -1,4 +1,4 @@
-#include "drafts.h"
+#include "maker.h"
 #include "../../core/device/loss.h"
 #include "../../core/device/subgraph.h"
 #include "../../core/base/error.h"
@@ -78,75 +78,51 @@ static void describe_devices(planner_maker *m)
 /* ------------------------------------------------------------------------ */
 /* Whole nodes                                                               */
 
-/* Each whole draft beside the others: what a device is slowed down to while the
- * rest do the same. */
-static void crowd(planner_maker *m, uint32_t kind)
+static clv_status add_whole(planner_maker *m, uint32_t class)
 {
-    planner_drafts *drafts = &m->drafts[kind];
-    planner_demand demands[PLANNER_SHARE_DEVICES];
-    clv_device *devs[PLANNER_SHARE_DEVICES];
-    double ns[PLANNER_SHARE_DEVICES];
-    uint32_t n = drafts->n;
-    if (n < 2 || n > PLANNER_SHARE_DEVICES)
-        return;
-    /* Of equal length, so that none is alone at the end. */
-    for (uint32_t i = 0; i < n; i++) {
-        const planner_draft *d = &drafts->list[i];
-        demands[i] =
-            (planner_demand){1, d->ns[0] > 0 ? d->bytes[0] / d->ns[0] : 0};
-        devs[i] = planner_maker_device(m, d->cuts[0].device);
-    }
-    planner_contend(demands, n, m->costs->bandwidth(m->costs->ctx, devs, n),
-                    ns);
-    for (uint32_t i = 0; i < n; i++) {
-        double slow = m->costs->slowdown(m->costs->ctx, devs, n, i);
-        drafts->list[i].crowded = ns[i] > slow ? ns[i] : slow;
-    }
-}
-
-static clv_status draft_whole(planner_maker *m, uint32_t kind)
-{
-    uint32_t node = m->kinds.kinds[kind].first, takers = 0, last = 0;
+    uint32_t node = m->classes.classes[class].first, takers = 0, last = 0;
     clv_status status = CLV_OK;
     for (uint32_t d = 0; d < m->n_devices && !status; d++) {
         char reason[CORE_REASON_SIZE];
         if (!m->usable[d] ||
             !core_plan_accepts(m->graph, &m->graph->nodes[node],
                                planner_maker_device(m, d),
-                               planner_maker_caps(m, kind, d), reason))
+                               planner_maker_caps(m, class, d), reason))
             continue;
-        m->takes[kind * m->n_devices + d] = true;
+        m->takes[class * m->n_devices + d] = true;
         takers++;
         last = d;
-        planner_draft draft = {.cuts = {{.node = node, .device = d}},
-                               .n = 1,
-                               .lead = PLANNER_NO_LEAD};
-        status = planner_draft_add(m, kind, &draft);
+        planner_candidate candidate = {
+            .cuts = {{.node = node, .device = d}},
+            .n = 1,
+        };
+        status = planner_candidate_add(m, class, &candidate);
     }
-    if (status || m->drafts[kind].n || takers != 1)
+    if (status || m->sets[class].n || takers != 1)
         return status;
     /* Where there is no choice, no cost is needed. */
-    planner_draft *only = calloc(1, sizeof *only);
+    planner_candidate *only = calloc(1, sizeof *only);
     if (!only)
         return core_no_memory("for a plan");
-    *only = (planner_draft){.cuts = {{.node = node, .device = last}},
-                            .n = 1,
-                            .lead = PLANNER_NO_LEAD};
-    m->drafts[kind].list = only;
-    m->drafts[kind].n = m->drafts[kind].capacity = 1;
+    *only = (planner_candidate){
+        .cuts = {{.node = node, .device = last}},
+        .n = 1,
+    };
+    m->sets[class].list = only;
+    m->sets[class].n = m->sets[class].capacity = 1;
     return CLV_OK;
 }
 
 /* Every node has a way to run; else why not. */
-static clv_status check_kind(const planner_maker *m, uint32_t kind)
+static clv_status check_class(const planner_maker *m, uint32_t class)
 {
     char text[96];
-    uint32_t node = m->kinds.kinds[kind].first;
-    if (m->drafts[kind].n)
+    uint32_t node = m->classes.classes[class].first;
+    if (m->sets[class].n)
         return CLV_OK;
     bool taken = false;
     for (uint32_t d = 0; d < m->n_devices; d++)
-        taken |= m->takes[kind * m->n_devices + d];
+        taken |= m->takes[class * m->n_devices + d];
     core_plan_node_text(m->plan, node, text, sizeof text);
     return taken ? clv_error(CLV_ERR_NOT_FOUND,
                              "nothing is known of the speed "
@@ -165,52 +141,48 @@ static clv_status check_kind(const planner_maker *m, uint32_t kind)
 static clv_status take_arrays(const planner_maker *m, planner_candidates *out)
 {
     uint32_t n_options = 0, n_pieces = 0;
-    for (uint32_t k = 0; k < m->kinds.n_kinds; k++) {
-        n_options += m->drafts[k].n;
-        for (uint32_t i = 0; i < m->drafts[k].n; i++)
-            n_pieces += m->drafts[k].list[i].n + m->drafts[k].list[i].n_joins;
+    for (uint32_t k = 0; k < m->classes.n_classes; k++) {
+        n_options += m->sets[k].n;
+        for (uint32_t i = 0; i < m->sets[k].n; i++)
+            n_pieces += m->sets[k].list[i].n + m->sets[k].list[i].n_joins;
     }
     out->nodes = calloc(m->graph->n_nodes + 1u, sizeof *out->nodes);
     out->options = calloc(n_options + 1u, sizeof *out->options);
     out->pieces = calloc(n_pieces + 1u, sizeof *out->pieces);
     out->cuts = calloc(n_pieces + 1u, sizeof *out->cuts);
-    out->crowded = calloc(n_pieces + 1u, sizeof *out->crowded);
-    return out->nodes && out->options && out->pieces && out->cuts &&
-                   out->crowded
+    return out->nodes && out->options && out->pieces && out->cuts
                ? CLV_OK
                : core_no_memory("for a plan");
 }
 
-static void add_pieces(const planner_maker *m, const planner_draft *draft,
+static void add_pieces(const planner_maker *m,
+                       const planner_candidate *candidate,
                        planner_candidates *out)
 {
-    const planner_node_reads *reads = &m->reads[draft->cuts[0].node];
+    const planner_node_reads *reads = &m->reads[candidate->cuts[0].node];
     uint32_t n = out->problem.n_pieces;
-    for (uint32_t i = 0; i < draft->n; i++, n++) {
-        const core_piece *cut = &draft->cuts[i];
+    for (uint32_t i = 0; i < candidate->n; i++, n++) {
+        const core_piece *cut = &candidate->cuts[i];
         out->cuts[n] = *cut;
-        out->crowded[n] =
-            draft->ns[i] * (draft->crowded > 1 ? draft->crowded : 1);
         planner_solve_piece *p = &out->pieces[n];
         *p = (planner_solve_piece){.device = cut->device,
-                                   .ns = draft->ns[i],
-                                   .energy_nj = draft->energy_nj[i],
-                                   .weight_bytes = draft->weight_bytes[i],
+                                   .ns = candidate->ns[i],
+                                   .energy_nj = candidate->energy_nj[i],
+                                   .weight_bytes = candidate->weight_bytes[i],
                                    .out = planner_piece_out(m->graph, cut)};
         p->partial = cut->ranges[CORE_AXIS_CHANNELS].end != 0;
         for (uint32_t d = 0; d < reads->n_deps; d++)
             p->needs[d] = planner_piece_needs(m->graph, cut, reads, d);
     }
-    for (uint32_t i = 0; i < draft->n_joins; i++, n++) {
-        const core_piece *first = &draft->cuts[draft->joins[i]];
+    for (uint32_t i = 0; i < candidate->n_joins; i++, n++) {
+        const core_piece *first = &candidate->cuts[candidate->joins[i]];
         out->cuts[n] =
             (core_piece){.node = CORE_NO_PIECE, .device = first->device};
-        out->crowded[n] = draft->join_ns[i];
         out->pieces[n] =
             (planner_solve_piece){.device = first->device,
                                   .joins = true,
-                                  .ns = draft->join_ns[i],
-                                  .energy_nj = draft->join_nj[i],
+                                  .ns = candidate->join_ns[i],
+                                  .energy_nj = candidate->join_nj[i],
                                   .out = planner_piece_out(m->graph, first)};
     }
     out->problem.n_pieces = n;
@@ -257,28 +229,28 @@ static void add_node(const planner_maker *m, uint32_t index, uint32_t *first,
     planner_solve_problem *problem = &out->problem;
     const planner_node_reads *reads = &m->reads[index];
     planner_solve_node *node = &out->nodes[index];
-    uint32_t kind = m->kinds.of[index];
-    const planner_drafts *drafts = &m->drafts[kind];
-    node->kind = kind;
+    uint32_t class = m->classes.of[index];
+    const planner_candidate_set *set = &m->sets[class];
+    node->class = class;
     node->n_deps = reads->n_deps;
     memcpy(node->deps, reads->deps, sizeof node->deps);
     note_sizes(m, index, node);
-    if (m->kinds.kinds[kind].first == index) {
-        first[kind] = problem->n_options;
-        for (uint32_t i = 0; i < drafts->n; i++) {
+    if (m->classes.classes[class].first == index) {
+        first[class] = problem->n_options;
+        for (uint32_t i = 0; i < set->n; i++) {
             planner_solve_option *o = &out->options[problem->n_options++];
             o->first_piece = problem->n_pieces;
-            add_pieces(m, &drafts->list[i], out);
+            add_pieces(m, &set->list[i], out);
             o->n_pieces = problem->n_pieces - o->first_piece;
         }
     }
-    node->first_option = first[kind];
-    node->n_options = drafts->n;
+    node->first_option = first[class];
+    node->n_options = set->n;
 }
 
 static clv_status write_problem(planner_maker *m, planner_candidates *out)
 {
-    uint32_t *first = calloc(m->kinds.n_kinds + 1u, sizeof *first);
+    uint32_t *first = calloc(m->classes.n_classes + 1u, sizeof *first);
     clv_status status =
         first ? take_arrays(m, out) : core_no_memory("for a plan");
     if (!status) {
@@ -299,41 +271,40 @@ static clv_status write_problem(planner_maker *m, planner_candidates *out)
 
 /* ------------------------------------------------------------------------ */
 
-static clv_status make_drafts(planner_maker *m)
+static clv_status make_sets(planner_maker *m)
 {
-    uint32_t n = m->kinds.n_kinds;
+    uint32_t n = m->classes.n_classes;
     m->takes = calloc((size_t)n * m->n_devices + 1, sizeof *m->takes);
-    m->drafts = calloc(n + 1u, sizeof *m->drafts);
+    m->sets = calloc(n + 1u, sizeof *m->sets);
     m->tables = calloc(PLANNER_SHARE_DEVICES * (PLANNER_MAX_STEPS + 1),
                        sizeof *m->tables);
-    clv_status status = m->takes && m->drafts && m->tables
+    clv_status status = m->takes && m->sets && m->tables
                             ? CLV_OK
                             : core_no_memory("for a plan");
     for (uint32_t k = 0; k < n && !status; k++) {
-        status = draft_whole(m, k);
-        crowd(m, k);
+        status = add_whole(m, k);
     }
     if (!status && m->strategy == PLANNER_STRATEGY_TENSOR && m->n_devices > 1)
-        status = planner_draft_points(m);
+        status = planner_add_points(m);
     if (!status && m->strategy == PLANNER_STRATEGY_TENSOR)
-        status = planner_draft_sequences(m);
+        status = planner_add_sequences(m);
     if (!status)
-        status = planner_drafts_choose(m);
+        status = planner_candidates_choose(m);
     for (uint32_t k = 0; k < n && !status; k++)
-        status = check_kind(m, k);
+        status = check_class(m, k);
     return status;
 }
 
 static void finish_maker(planner_maker *m)
 {
-    for (uint32_t k = 0; m->drafts && k < m->kinds.n_kinds; k++)
-        free(m->drafts[k].list);
-    free(m->drafts);
+    for (uint32_t k = 0; m->sets && k < m->classes.n_classes; k++)
+        free(m->sets[k].list);
+    free(m->sets);
     free(m->takes);
     free(m->tables);
     free(m->devices);
     free(m->reads);
-    planner_kinds_finish(&m->kinds);
+    planner_classes_finish(&m->classes);
 }
 
 clv_status planner_candidates_make(const clv_plan *plan,
@@ -366,9 +337,9 @@ clv_status planner_candidates_make(const clv_plan *plan,
         status = planner_reads_find(m.graph, &m.reads);
     }
     if (!status)
-        status = planner_kinds_find(plan, caps, m.reads, m.align, &m.kinds);
+        status = planner_classes_find(plan, caps, m.reads, m.align, &m.classes);
     if (!status)
-        status = make_drafts(&m);
+        status = make_sets(&m);
     if (!status)
         status = write_problem(&m, out);
     finish_maker(&m);
@@ -384,6 +355,5 @@ void planner_candidates_finish(planner_candidates *candidates)
     free(candidates->options);
     free(candidates->pieces);
     free(candidates->cuts);
-    free(candidates->crowded);
     *candidates = (planner_candidates){0};
 }

@@ -12,7 +12,7 @@
 #pragma once
 
 #include "../../core/plan/plan.h"
-#include "../profile/costs.h"
+#include "../profile/profile.h"
 #include "../search/search.h"
 
 /* What may be done with nodes. */
@@ -30,11 +30,8 @@ typedef struct planner_candidates {
     planner_solve_piece *pieces;
     core_piece *cuts; /* [problem.n_pieces] the same pieces as plans
                          have them; of joins: node CORE_NO_PIECE.
-                         Nodes of one kind share their options, so
-                         the node is the first one of its kind */
-    double *crowded;  /* [problem.n_pieces] ns of the pieces if other
-                         devices never rest: of whole nodes more than
-                         alone, where the memory is what they lack */
+                         Nodes of one class share their options, so
+                         the node is the first one of its class */
 } planner_candidates;
 
 /* caps[d * n_nodes + i]: what device d answered for node i. CLV_ERR_UNSUPPORTED

@@ -1,6 +1,7 @@
-/* Which drafts become options: the promising ones that the devices take. */
-#include "drafts.h"
+/* Which candidates become options: the promising ones that the devices take. */
+#include "maker.h"
 #include "../../core/device/caps.h"
+#include "../../core/base/error.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,83 +9,59 @@
 /* More than are kept, as some may be refused. */
 #define ASKED (PLANNER_MAX_OPTIONS * 3 / 2)
 
-/* A draft in the order of promise: the best of each way to cut come first. */
-typedef struct entry {
-    planner_draft draft;
-    uint32_t place; /* among those cut along the same axes, by time */
-} entry;
-
+/* Whole ones first. */
 static int by_time(const void *a, const void *b)
 {
-    const entry *p = a, *q = b;
-    return (p->draft.time > q->draft.time) - (p->draft.time < q->draft.time);
+    const planner_candidate *p = a, *q = b;
+    if (!p->axes || !q->axes)
+        return (p->axes != 0) - (q->axes != 0);
+    return (p->time > q->time) - (p->time < q->time);
 }
 
-static int by_place(const void *a, const void *b)
-{
-    const entry *p = a, *q = b;
-    if (p->draft.axes == 0 || q->draft.axes == 0) /* whole ones first */
-        return (p->draft.axes != 0) - (q->draft.axes != 0);
-    if (p->place != q->place)
-        return p->place < q->place ? -1 : 1;
-    return by_time(a, b);
-}
-
-static uint32_t n_whole(const planner_drafts *drafts)
+static uint32_t n_whole(const planner_candidate_set *set)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < drafts->n; i++)
-        n += !drafts->list[i].axes;
+    for (uint32_t i = 0; i < set->n; i++)
+        n += !set->list[i].axes;
     return n;
 }
 
-/* Sorts by promise, keeps the whole ones and `most` others. */
-static bool shorten(planner_drafts *drafts, uint32_t most)
+/* Keeps the whole ones and the `most` fastest others. */
+static void shorten(planner_candidate_set *set, uint32_t most)
 {
-    uint32_t n = drafts->n, seen[1 << CORE_AXIS_COUNT] = {0}, kept = 0;
-    entry *list = calloc(n + 1u, sizeof *list);
-    if (!list)
-        return false;
-    for (uint32_t i = 0; i < n; i++)
-        list[i].draft = drafts->list[i];
-    qsort(list, n, sizeof *list, by_time);
-    for (uint32_t i = 0; i < n; i++)
-        list[i].place = seen[list[i].draft.axes]++;
-    qsort(list, n, sizeof *list, by_place);
-    most += n_whole(drafts);
-    for (uint32_t i = 0; i < n && kept < most; i++)
-        drafts->list[kept++] = list[i].draft;
-    drafts->n = kept;
-    free(list);
-    return true;
+    if (set->n)
+        qsort(set->list, set->n, sizeof *set->list, by_time);
+    most += n_whole(set);
+    if (set->n > most)
+        set->n = most;
 }
 
 /* ------------------------------------------------------------------------ */
 /* Asking                                                                    */
 
-/* Pieces of all drafts that are on one device, and whose they are. */
+/* Pieces of all candidates that are on one device, and whose they are. */
 typedef struct inquiry {
     core_piece *pieces;
-    planner_draft **owners;
+    planner_candidate **owners;
     uint32_t n;
 } inquiry;
 
 static void collect(const planner_maker *m, uint32_t device, inquiry *q)
 {
     q->n = 0;
-    for (uint32_t k = 0; k < m->kinds.n_kinds; k++)
-        for (uint32_t i = 0; i < m->drafts[k].n; i++) {
-            planner_draft *draft = &m->drafts[k].list[i];
-            for (uint32_t j = 0; j < draft->n && draft->axes; j++) {
-                if (draft->cuts[j].device != device)
+    for (uint32_t k = 0; k < m->classes.n_classes; k++)
+        for (uint32_t i = 0; i < m->sets[k].n; i++) {
+            planner_candidate *candidate = &m->sets[k].list[i];
+            for (uint32_t j = 0; j < candidate->n && candidate->axes; j++) {
+                if (candidate->cuts[j].device != device)
                     continue;
-                q->pieces[q->n] = draft->cuts[j];
-                q->owners[q->n++] = draft;
+                q->pieces[q->n] = candidate->cuts[j];
+                q->owners[q->n++] = candidate;
             }
         }
 }
 
-/* Asks a device about its pieces; a draft that it refuses has no pieces any
+/* Asks a device about its pieces; a candidate that it refuses has no pieces any
  * more. */
 static clv_status ask(const planner_maker *m, uint32_t device, inquiry *q)
 {
@@ -108,9 +85,9 @@ static clv_status ask(const planner_maker *m, uint32_t device, inquiry *q)
     clv_subgraph view = core_graph_view(cut.graph);
     clv_op_caps *caps = calloc(cut.graph->n_nodes, sizeof *caps);
     status = caps ? core_device_caps(dev, &view, caps)
-                  : clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
+                  : core_no_memory("for a plan");
     for (uint32_t i = 0; i < cut.graph->n_nodes && !status; i++) {
-        planner_draft *owner = q->owners[cut.pieces[i]];
+        planner_candidate *owner = q->owners[cut.pieces[i]];
         bool joins = cut.graph->nodes[i].op !=
                      m->graph->nodes[q->pieces[cut.pieces[i]].node].op;
         if (joins && owner->cuts[0].device != device)
@@ -124,54 +101,52 @@ static clv_status ask(const planner_maker *m, uint32_t device, inquiry *q)
     return status;
 }
 
-static void drop_refused(planner_drafts *drafts)
+static void drop_refused(planner_candidate_set *set)
 {
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < drafts->n; i++)
-        if (drafts->list[i].n)
-            drafts->list[kept++] = drafts->list[i];
-    drafts->n = kept;
+    for (uint32_t i = 0; i < set->n; i++)
+        if (set->list[i].n)
+            set->list[kept++] = set->list[i];
+    set->n = kept;
 }
 
 /* A device may bound into how many parts a node is cut. */
-static void drop_crowds(const planner_maker *m, uint32_t kind)
+static void drop_divided(const planner_maker *m, uint32_t class)
 {
-    planner_drafts *drafts = &m->drafts[kind];
-    for (uint32_t i = 0; i < drafts->n; i++) {
-        uint32_t n = drafts->list[i].n;
+    planner_candidate_set *set = &m->sets[class];
+    for (uint32_t i = 0; i < set->n; i++) {
+        uint32_t n = set->list[i].n;
         for (uint32_t j = 0; j < n; j++) {
             uint32_t most =
-                planner_maker_caps(m, kind, drafts->list[i].cuts[j].device)
+                planner_maker_caps(m, class, set->list[i].cuts[j].device)
                     ->split_max_parts;
-            if (most && n > most && drafts->list[i].axes)
-                drafts->list[i].n = 0;
+            if (most && n > most && set->list[i].axes)
+                set->list[i].n = 0;
         }
     }
-    drop_refused(drafts);
+    drop_refused(set);
 }
 
-clv_status planner_drafts_choose(planner_maker *m)
+clv_status planner_candidates_choose(planner_maker *m)
 {
     inquiry q = {0};
     uint32_t n = 0;
     clv_status status = CLV_OK;
-    for (uint32_t k = 0; k < m->kinds.n_kinds; k++) {
-        drop_crowds(m, k);
-        if (!shorten(&m->drafts[k], ASKED))
-            return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
-        for (uint32_t i = 0; i < m->drafts[k].n; i++)
-            n += m->drafts[k].list[i].n;
+    for (uint32_t k = 0; k < m->classes.n_classes; k++) {
+        drop_divided(m, k);
+        shorten(&m->sets[k], ASKED);
+        for (uint32_t i = 0; i < m->sets[k].n; i++)
+            n += m->sets[k].list[i].n;
     }
     q.pieces = calloc(n + 1u, sizeof *q.pieces);
     q.owners = calloc(n + 1u, sizeof *q.owners);
     if (!q.pieces || !q.owners)
-        status = clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
+        status = core_no_memory("for a plan");
     for (uint32_t d = 0; d < m->n_devices && !status; d++)
         status = ask(m, d, &q);
-    for (uint32_t k = 0; k < m->kinds.n_kinds && !status; k++) {
-        drop_refused(&m->drafts[k]);
-        if (!shorten(&m->drafts[k], PLANNER_MAX_OPTIONS))
-            status = clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
+    for (uint32_t k = 0; k < m->classes.n_classes && !status; k++) {
+        drop_refused(&m->sets[k]);
+        shorten(&m->sets[k], PLANNER_MAX_OPTIONS);
     }
     free(q.pieces);
     free(q.owners);

@@ -7,11 +7,221 @@
  * A team with a device whose programs have fixed lengths cuts part of the
  * sequence so, and leaves the rest to the other one (hybrid).
  */
-#include "groups.h"
+#include "maker.h"
+#include "../../core/base/error.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define GROUP_MEMBERS 64
+
+typedef struct group {
+    const planner_team *team;
+    const planner_member *members[GROUP_MEMBERS];
+    uint32_t n, index;
+    int64_t unit; /* extents are multiples of it */
+    int64_t step; /* fractions are multiples of step / unit */
+    uint32_t steps;
+    bool hybrid;
+    planner_layout layout;
+} group;
+
+static int64_t extent_of(const planner_maker *m, const planner_member *member)
+{
+    return core_cut_extent(m->graph, m->classes.classes[member->class].first,
+                           member->axis);
+}
+
+static int64_t sequence_of(const planner_maker *m, uint32_t class)
+{
+    return core_cut_extent(m->graph, m->classes.classes[class].first,
+                           CORE_AXIS_SEQUENCE);
+}
+
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    while (b) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static bool takes_part(const planner_maker *m, const planner_member *member,
+                       const planner_team *team)
+{
+    for (uint32_t i = 0; i < team->n; i++) {
+        uint32_t d = team->devices[i];
+        if (!planner_maker_splits(m, member->class, d, member->axis) ||
+            (member->axis == CORE_AXIS_SEQUENCE &&
+             planner_maker_caps(m, member->class, d)->answer ==
+                 CLV_ANSWER_STATIC))
+            return false;
+    }
+    return true;
+}
+
+static uint32_t find_static(const planner_maker *m, uint32_t class,
+                            const planner_team *team)
+{
+    uint32_t i = 0;
+    while (i < team->n &&
+           !planner_maker_needs_length(m, class, team->devices[i]))
+        i++;
+    return i;
+}
+
+/* A hybrid is of two devices, one of which takes any length, and members have
+ * one length of sequence. */
+static bool can_be_hybrid(const planner_maker *m, const group *g)
+{
+    uint32_t class = g->members[0]->class;
+    uint32_t at = find_static(m, class, g->team);
+    if (g->team->n != 2 ||
+        planner_maker_caps(m, class, g->team->devices[!at])->answer ==
+            CLV_ANSWER_STATIC)
+        return false;
+    for (uint32_t i = 0; i < g->n; i++) {
+        uint32_t k = g->members[i]->class;
+        if (find_static(m, k, g->team) != at ||
+            sequence_of(m, k) != sequence_of(m, class) ||
+            planner_maker_caps(m, k, g->team->devices[at])->static_shapes !=
+                planner_maker_caps(m, class, g->team->devices[at])
+                    ->static_shapes ||
+            !planner_maker_splits(m, k, g->team->devices[!at],
+                                  CORE_AXIS_SEQUENCE))
+            return false;
+    }
+    return true;
+}
+
+static bool set_steps(const planner_maker *m, group *g)
+{
+    uint32_t most =
+        m->n_devices > 2 ? PLANNER_MAX_STEPS / 2 : PLANNER_MAX_STEPS;
+    g->unit = 0;
+    g->step = 1;
+    for (uint32_t i = 0; i < g->n; i++)
+        g->unit = common_divisor(g->unit, extent_of(m, g->members[i]));
+    for (uint32_t i = 0; i < g->n; i++) {
+        const planner_member *member = g->members[i];
+        int64_t step = planner_step_of(m, member->class, member->axis, g->team);
+        int64_t scale = extent_of(m, member) / g->unit;
+        if (!step)
+            return false;
+        step /= common_divisor(step, scale);
+        if (__builtin_mul_overflow(g->step / common_divisor(g->step, step),
+                                   step, &g->step))
+            return false;
+    }
+    while ((g->unit + g->step - 1) / g->step > most)
+        g->step *= 2;
+    g->steps = (uint32_t)((g->unit + g->step - 1) / g->step);
+    return g->steps > 1;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Tables                                                                    */
+
+/* Adds what a piece costs, count times; no cost is INFINITY. */
+static void add_cost(const planner_maker *m, const core_piece *piece,
+                     uint32_t count, planner_demand *to)
+{
+    planner_cost cost;
+    planner_demand demand;
+    if (!planner_maker_cost(m, piece, &cost, &demand)) {
+        to->ns = INFINITY;
+        return;
+    }
+    to->ns += count * demand.ns;
+    to->bytes += count * demand.bytes;
+}
+
+/* The first j steps of a member, on the team's device at. */
+static void add_steps(const planner_maker *m, const group *g,
+                      const planner_member *member, uint32_t at, uint32_t j,
+                      planner_demand *to)
+{
+    int64_t extent = extent_of(m, member), end = j * g->step;
+    core_piece piece = {.node = m->classes.classes[member->class].first,
+                        .device = g->team->devices[at]};
+    end = (end < g->unit ? end : g->unit) * (extent / g->unit);
+    if (end < extent)
+        piece.ranges[member->axis].end = end;
+    if (!g->hybrid) {
+        add_cost(m, &piece, member->count, to);
+        return;
+    }
+    int64_t begin = 0;
+    for (uint32_t i = 0; i < PLANNER_MAX_RUNS && g->layout.runs[0][i]; i++) {
+        piece.ranges[CORE_AXIS_SEQUENCE] =
+            (core_range){begin, begin + g->layout.runs[0][i]};
+        begin += g->layout.runs[0][i];
+        add_cost(m, &piece, member->count, to);
+    }
+}
+
+static void fill_table(const planner_maker *m, const group *g, uint32_t at,
+                       planner_demand *table)
+{
+    for (uint32_t j = 0; j <= g->steps; j++) {
+        table[j] = (planner_demand){0};
+        for (uint32_t i = 0; i < g->n && j; i++)
+            add_steps(m, g, g->members[i], at, j, &table[j]);
+    }
+}
+
+/* What the device with any length has to do beside: the rest of the rows. */
+static planner_demand cost_of_rest(const planner_maker *m, const group *g)
+{
+    planner_demand sum = {0};
+    for (uint32_t i = 0; i < g->n && g->hybrid && g->layout.rest; i++) {
+        core_piece piece = {.node =
+                                m->classes.classes[g->members[i]->class].first,
+                            .device = g->team->devices[g->layout.rest_on]};
+        int64_t end = sequence_of(m, g->members[i]->class);
+        piece.ranges[CORE_AXIS_SEQUENCE] =
+            (core_range){end - g->layout.rest, end};
+        add_cost(m, &piece, g->members[i]->count, &sum);
+    }
+    return sum;
+}
+
+/* Sequences of the static device in a hybrid: its longest program alone, and as
+ * many rows as its programs reach. */
+static uint32_t hybrid_layouts(const planner_maker *m, const group *g,
+                               planner_layout out[2])
+{
+    uint32_t class = g->members[0]->class;
+    uint32_t at = find_static(m, class, g->team);
+    const clv_op_caps *caps =
+        planner_maker_caps(m, class, g->team->devices[at]);
+    int64_t rows = sequence_of(m, class), left = rows;
+    out[0] = out[1] = (planner_layout){.rest_on = !at};
+    for (uint32_t n = 0; n < PLANNER_MAX_RUNS; n++) {
+        int64_t longest = 0;
+        for (uint32_t i = 0; i < caps->n_static; i++)
+            if (caps->static_shapes[i] <= left &&
+                caps->static_shapes[i] > longest &&
+                caps->static_shapes[i] * 32 >= rows)
+                longest = caps->static_shapes[i];
+        if (!longest)
+            break;
+        left -= longest;
+        out[1].runs[0][n] = longest;
+        if (!n) {
+            out[0].runs[0][0] = longest;
+            out[0].rest = left;
+        }
+    }
+    out[1].rest = left;
+    return !out[0].runs[0][0] ? 0 : out[1].runs[0][1] ? 2 : 1;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Points                                                                    */
 
 #define MAX_POINTS 96 /* of a link, looked at */
 #define KEEP_POINTS 12
@@ -38,7 +248,7 @@ static bool same_layout(const planner_layout *a, const planner_layout *b)
            a->rest_on == b->rest_on;
 }
 
-static void note_point(pool *p, const planner_group *g, const uint32_t *parts,
+static void note_point(pool *p, const group *g, const uint32_t *parts,
                        double time)
 {
     planner_cut_point point = {.team = *g->team,
@@ -72,23 +282,23 @@ static double lateness(const planner_maker *m, uint32_t device)
     return d->submit_idle_ns + d->dispatch_ns + d->wait_ns;
 }
 
-/* The division that is best for these late and stretched devices, with its time
+/* The division that is best for these late and scaled devices, with its time
  * if they are neither. */
-static void balance_once(pool *p, const planner_group *g, planner_shares *s)
+static void balance_once(pool *p, const group *g, planner_shares *s)
 {
-    static const planner_shares plain = {.stretch = {1, 1, 1, 1}};
+    static const planner_shares plain = {.scale = {1, 1, 1, 1}};
     uint32_t parts[PLANNER_SHARE_DEVICES] = {0};
     double ns;
     if (!planner_shares_balance(s, parts, &ns))
         return;
     memcpy(s->late, plain.late, sizeof s->late);
-    memcpy(s->stretch, plain.stretch, sizeof s->stretch);
+    memcpy(s->scale, plain.scale, sizeof s->scale);
     note_point(p, g, parts, planner_shares_time(s, parts));
 }
 
 /* The points of a group: all begin together; each in turn begins late; and
  * those whose time is capped finish early. */
-static void balance(const planner_maker *m, pool *p, const planner_group *g)
+static void balance(const planner_maker *m, pool *p, const group *g)
 {
     clv_device *devs[PLANNER_SHARE_DEVICES];
     planner_shares s = {.n = g->team->n, .steps = g->steps};
@@ -98,12 +308,12 @@ static void balance(const planner_maker *m, pool *p, const planner_group *g)
     s.bandwidth = m->costs->bandwidth(m->costs->ctx, devs, s.n);
     for (uint32_t i = 0; i < s.n; i++) {
         planner_demand *table = m->tables + i * (PLANNER_MAX_STEPS + 1);
-        planner_group_table(m, g, i, table);
+        fill_table(m, g, i, table);
         s.tables[i] = table;
         s.slowdown[i] = m->costs->slowdown(m->costs->ctx, devs, s.n, i);
-        s.stretch[i] = 1;
+        s.scale[i] = 1;
         if (g->hybrid && i == g->layout.rest_on)
-            s.base[i] = planner_group_rest(m, g);
+            s.base[i] = cost_of_rest(m, g);
         capped |= m->devices[g->team->devices[i]].max_share < 1;
     }
     for (uint32_t late = 0; late <= s.n; late++) {
@@ -112,27 +322,27 @@ static void balance(const planner_maker *m, pool *p, const planner_group *g)
         balance_once(p, g, &s);
     }
     for (uint32_t i = 0; i < s.n && capped; i++)
-        s.stretch[i] = 1 / m->devices[g->team->devices[i]].max_share;
+        s.scale[i] = 1 / m->devices[g->team->devices[i]].max_share;
     if (capped)
         balance_once(p, g, &s);
 }
 
-static void balance_group(const planner_maker *m, pool *p, planner_group *g)
+static void balance_group(const planner_maker *m, pool *p, group *g)
 {
-    if (!planner_group_set_steps(m, g))
+    if (!set_steps(m, g))
         return;
     bool any_length = true;
     for (uint32_t i = 0; i < g->n && any_length; i++)
         any_length =
-            planner_find_static(m, g->members[i]->kind, g->team) == g->team->n;
+            find_static(m, g->members[i]->class, g->team) == g->team->n;
     if (any_length) {
         balance(m, p, g);
         return;
     }
     planner_layout layouts[2];
-    if (!planner_group_hybrid(m, g))
+    if (!can_be_hybrid(m, g))
         return;
-    uint32_t n = planner_group_layouts(m, g, layouts);
+    uint32_t n = hybrid_layouts(m, g, layouts);
     g->hybrid = true;
     for (uint32_t i = 0; i < n; i++) {
         g->layout = layouts[i];
@@ -146,10 +356,10 @@ static double weight_of(const planner_maker *m, const planner_member *member,
 {
     double least = INFINITY;
     for (uint32_t i = 0; i < team->n; i++) {
-        core_piece piece = {.node = m->kinds.kinds[member->kind].first,
+        core_piece piece = {.node = m->classes.classes[member->class].first,
                             .device = team->devices[i]};
         planner_demand sum = {0};
-        planner_add_cost(m, &piece, member->count, &sum);
+        add_cost(m, &piece, member->count, &sum);
         least = sum.ns < least ? sum.ns : least;
     }
     return isfinite(least) ? least : 0;
@@ -159,13 +369,12 @@ static clv_status balance_team(planner_maker *m, const planner_team *team,
                                void *ctx)
 {
     pool *p = ctx;
-    const planner_link *link = &m->kinds.links[p->link];
-    const planner_member *members = &m->kinds.members[link->first_member];
-    planner_group all = {.team = team};
+    const planner_link *link = &m->classes.links[p->link];
+    const planner_member *members = &m->classes.members[link->first_member];
+    group all = {.team = team};
     double sum = 0;
-    for (uint32_t i = 0; i < link->n_members && all.n < PLANNER_GROUP_MEMBERS;
-         i++)
-        if (planner_takes_part(m, &members[i], team)) {
+    for (uint32_t i = 0; i < link->n_members && all.n < GROUP_MEMBERS; i++)
+        if (takes_part(m, &members[i], team)) {
             all.members[all.n++] = &members[i];
             sum += weight_of(m, &members[i], team);
         }
@@ -175,10 +384,10 @@ static clv_status balance_team(planner_maker *m, const planner_team *team,
     balance_group(m, p, &all);
     bool found = p->n != before;
     for (uint32_t i = 0; i < all.n && (all.n > 1 || !found); i++) {
-        planner_group own = {.team = team,
-                             .n = 1,
-                             .members = {all.members[i]},
-                             .index = 1 + (uint32_t)(all.members[i] - members)};
+        group own = {.team = team,
+                     .n = 1,
+                     .members = {all.members[i]},
+                     .index = 1 + (uint32_t)(all.members[i] - members)};
         if (!found || weight_of(m, own.members[0], team) > MATTERS * sum)
             balance_group(m, p, &own);
     }
@@ -186,13 +395,13 @@ static clv_status balance_team(planner_maker *m, const planner_team *team,
 }
 
 /* ------------------------------------------------------------------------ */
-/* Drafts                                                                    */
+/* Candidates */
 
-static bool add_cut(planner_draft *draft, const core_piece *piece)
+static bool add_cut(planner_candidate *candidate, const core_piece *piece)
 {
-    if (draft->n == PLANNER_DRAFT_PIECES)
+    if (candidate->n == PLANNER_CANDIDATE_PIECES)
         return false;
-    draft->cuts[draft->n++] = *piece;
+    candidate->cuts[candidate->n++] = *piece;
     return true;
 }
 
@@ -200,7 +409,7 @@ static bool add_cut(planner_draft *draft, const core_piece *piece)
  * must match, and the rest. */
 static bool add_hybrid(const planner_cut_point *point, uint32_t axis,
                        uint32_t at, int64_t rows, core_piece piece,
-                       planner_draft *draft)
+                       planner_candidate *candidate)
 {
     const planner_layout *layout = &point->layout;
     core_range *range = &piece.ranges[CORE_AXIS_SEQUENCE];
@@ -210,30 +419,31 @@ static bool add_hybrid(const planner_cut_point *point, uint32_t axis,
          i++) {
         *range = (core_range){begin, begin + layout->runs[0][i]};
         begin = range->end;
-        if (!add_cut(draft, &piece))
+        if (!add_cut(candidate, &piece))
             return false;
     }
     if (!by_runs && rows > layout->rest) {
         *range = (core_range){0, rows - layout->rest};
         if (!layout->rest)
             *range = (core_range){0, 0};
-        if (!add_cut(draft, &piece))
+        if (!add_cut(candidate, &piece))
             return false;
     }
     if (at != layout->rest_on || !layout->rest)
         return true;
     piece.ranges[axis] = (core_range){0, 0};
     *range = (core_range){rows - layout->rest, rows};
-    return add_cut(draft, &piece);
+    return add_cut(candidate, &piece);
 }
 
-static bool make_draft(const planner_maker *m, uint32_t kind, uint32_t axis,
-                       const planner_cut_point *point, planner_draft *draft)
+static bool make_candidate(const planner_maker *m, uint32_t class,
+                           uint32_t axis, const planner_cut_point *point,
+                           planner_candidate *candidate)
 {
-    uint32_t node = m->kinds.kinds[kind].first;
+    uint32_t node = m->classes.classes[class].first;
     int64_t extent = core_cut_extent(m->graph, node, axis), begin = 0;
-    int64_t step = planner_step_of(m, kind, axis, &point->team);
-    *draft = (planner_draft){.lead = PLANNER_NO_LEAD};
+    int64_t step = planner_step_of(m, class, axis, &point->team);
+    *candidate = (planner_candidate){.n = 0};
     for (uint32_t i = 0; i < point->team.n; i++) {
         int64_t end;
         if (!step || __builtin_mul_overflow(extent, point->num[i], &end) ||
@@ -245,24 +455,35 @@ static bool make_draft(const planner_maker *m, uint32_t kind, uint32_t axis,
         core_piece piece = {.node = node, .device = point->team.devices[i]};
         piece.ranges[axis] = (core_range){begin, end};
         begin = end;
-        if (point->hybrid
-                ? !add_hybrid(point, axis, i, planner_sequence_of(m, kind),
-                              piece, draft)
-                : !add_cut(draft, &piece))
+        if (point->hybrid ? !add_hybrid(point, axis, i, sequence_of(m, class),
+                                        piece, candidate)
+                          : !add_cut(candidate, &piece))
             return false;
     }
     return begin == extent;
 }
 
-static clv_status draft_point(planner_maker *m, const planner_member *member,
-                              const planner_cut_point *point)
+/* Puts the pieces of a device before the others. */
+static void put_first(planner_candidate *candidate, uint32_t device)
 {
-    planner_draft draft;
-    if (!planner_takes_part(m, member, &point->team) ||
-        !make_draft(m, member->kind, member->axis, point, &draft))
+    core_piece cuts[PLANNER_CANDIDATE_PIECES];
+    uint32_t n = 0;
+    for (int first = 1; first >= 0; first--)
+        for (uint32_t i = 0; i < candidate->n; i++)
+            if ((candidate->cuts[i].device == device) == first)
+                cuts[n++] = candidate->cuts[i];
+    memcpy(candidate->cuts, cuts, n * sizeof *cuts);
+}
+
+static clv_status add_point(planner_maker *m, const planner_member *member,
+                            const planner_cut_point *point)
+{
+    planner_candidate candidate;
+    if (!takes_part(m, member, &point->team) ||
+        !make_candidate(m, member->class, member->axis, point, &candidate))
         return CLV_OK;
     bool any_length =
-        planner_find_static(m, member->kind, &point->team) == point->team.n;
+        find_static(m, member->class, &point->team) == point->team.n;
     if (any_length == point->hybrid)
         return CLV_OK;
     clv_status status = CLV_OK;
@@ -270,8 +491,8 @@ static clv_status draft_point(planner_maker *m, const planner_member *member,
     bool sums = member->axis == CORE_AXIS_CHANNELS;
     for (uint32_t i = 0; i < (sums ? point->team.n : 1) && !status; i++) {
         if (sums)
-            draft.lead = point->team.devices[i];
-        status = planner_draft_add(m, member->kind, &draft);
+            put_first(&candidate, point->team.devices[i]);
+        status = planner_candidate_add(m, member->class, &candidate);
     }
     return status;
 }
@@ -292,9 +513,9 @@ static void sort_points(pool *p)
         p->n = KEEP_POINTS;
 }
 
-static clv_status draft_link(planner_maker *m, pool *p)
+static clv_status add_link(planner_maker *m, pool *p)
 {
-    const planner_link *link = &m->kinds.links[p->link];
+    const planner_link *link = &m->classes.links[p->link];
     p->n = 0;
     for (uint32_t i = 0; i <= link->n_members; i++)
         p->best[i] = INFINITY;
@@ -302,22 +523,22 @@ static clv_status draft_link(planner_maker *m, pool *p)
     sort_points(p);
     for (uint32_t i = 0; i < link->n_members && !status; i++)
         for (uint32_t j = 0; j < p->n && !status; j++)
-            status = draft_point(m, &m->kinds.members[link->first_member + i],
-                                 &p->points[j]);
+            status = add_point(m, &m->classes.members[link->first_member + i],
+                               &p->points[j]);
     return status;
 }
 
-clv_status planner_draft_points(planner_maker *m)
+clv_status planner_add_points(planner_maker *m)
 {
     pool *p = calloc(1, sizeof *p);
     clv_status status = CLV_OK;
     if (p)
-        p->best = calloc(m->kinds.n_members + 1u, sizeof *p->best);
+        p->best = calloc(m->classes.n_members + 1u, sizeof *p->best);
     if (!p || !p->best)
-        status = clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
-    for (uint32_t i = 0; i < m->kinds.n_links && !status; i++) {
+        status = core_no_memory("for a plan");
+    for (uint32_t i = 0; i < m->classes.n_links && !status; i++) {
         p->link = i;
-        status = draft_link(m, p);
+        status = add_link(m, p);
     }
     if (p)
         free(p->best);

@@ -1,4 +1,5 @@
 #include "reads.h"
+#include "../../core/base/error.h"
 
 #include "../../core/graph/cut.h"
 
@@ -64,8 +65,7 @@ clv_status planner_reads_find(const clv_graph *graph, planner_node_reads **out)
     free(f.writer);
     free(f.reader);
     *out = f.reads;
-    return enough ? CLV_OK
-                  : clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
+    return enough ? CLV_OK : core_no_memory("for a plan");
 }
 
 /* ------------------------------------------------------------------------ */

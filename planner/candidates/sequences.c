@@ -3,7 +3,8 @@
  * each, one after another, and the rest on one device that takes any length
  * (HeteroLLM, section 4.1: 600 = 512 + 32 + 56).
  */
-#include "drafts.h"
+#include "maker.h"
+#include "../../core/base/error.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,7 +15,6 @@
 /* Programs shorter than this part of the sequence gain nothing. */
 #define SHORTEST 32
 #define MAX_ROWS 65536
-#define MATTERS 0.05
 
 typedef struct found {
     planner_team team;
@@ -46,7 +46,7 @@ typedef struct search {
 static const clv_op_caps *caps_of(const search *s, uint32_t member,
                                   uint32_t device)
 {
-    return planner_maker_caps(s->m, s->members[member]->kind, device);
+    return planner_maker_caps(s->m, s->members[member]->class, device);
 }
 
 static planner_demand cost_of(const search *s, uint32_t device, int64_t begin,
@@ -54,9 +54,9 @@ static planner_demand cost_of(const search *s, uint32_t device, int64_t begin,
 {
     planner_demand sum = {0};
     for (uint32_t i = 0; i < s->n_members; i++) {
-        core_piece piece = {.node =
-                                s->m->kinds.kinds[s->members[i]->kind].first,
-                            .device = device};
+        core_piece piece = {
+            .node = s->m->classes.classes[s->members[i]->class].first,
+            .device = device};
         planner_cost cost;
         planner_demand demand;
         if (end - begin < s->rows)
@@ -215,38 +215,39 @@ static void find_layouts(search *s)
 /* ------------------------------------------------------------------------ */
 /* Teams and their members                                                   */
 
-static bool is_fixed(const search *s, uint32_t kind, uint32_t device)
+static bool is_fixed(const search *s, uint32_t class, uint32_t device)
 {
-    return planner_maker_caps(s->m, kind, device)->answer == CLV_ANSWER_STATIC;
+    return planner_maker_caps(s->m, class, device)->answer == CLV_ANSWER_STATIC;
 }
 
 /* Fixed devices first, and at most one that takes any length. */
-static bool sort_team(search *s, uint32_t kind, const planner_team *team)
+static bool sort_team(search *s, uint32_t class, const planner_team *team)
 {
     s->team = (planner_team){.n = 0};
     for (uint32_t i = 0; i < team->n; i++)
-        if (is_fixed(s, kind, team->devices[i]))
+        if (is_fixed(s, class, team->devices[i]))
             s->team.devices[s->team.n++] = team->devices[i];
     s->n_fixed = s->team.n;
     for (uint32_t i = 0; i < team->n; i++)
-        if (!is_fixed(s, kind, team->devices[i]))
+        if (!is_fixed(s, class, team->devices[i]))
             s->team.devices[s->team.n++] = team->devices[i];
     return s->n_fixed && s->team.n <= s->n_fixed + 1;
 }
 
 static bool takes_part(const search *s, const planner_member *member)
 {
-    int64_t rows = core_cut_extent(
-        s->m->graph, s->m->kinds.kinds[member->kind].first, CORE_AXIS_SEQUENCE);
+    int64_t rows =
+        core_cut_extent(s->m->graph, s->m->classes.classes[member->class].first,
+                        CORE_AXIS_SEQUENCE);
     if (member->axis != CORE_AXIS_SEQUENCE || rows != s->rows)
         return false;
     for (uint32_t i = 0; i < s->team.n; i++) {
         uint32_t d = s->team.devices[i];
-        if (!planner_maker_splits(s->m, member->kind, d, CORE_AXIS_SEQUENCE) ||
-            is_fixed(s, member->kind, d) != (i < s->n_fixed))
+        if (!planner_maker_splits(s->m, member->class, d, CORE_AXIS_SEQUENCE) ||
+            is_fixed(s, member->class, d) != (i < s->n_fixed))
             return false;
         if (i < s->n_fixed && s->n_members &&
-            planner_maker_caps(s->m, member->kind, d)->static_shapes !=
+            planner_maker_caps(s->m, member->class, d)->static_shapes !=
                 caps_of(s, 0, d)->static_shapes)
             return false;
     }
@@ -255,17 +256,17 @@ static bool takes_part(const search *s, const planner_member *member)
 
 static void collect_members(search *s, const planner_team *team)
 {
-    const planner_link *link = &s->m->kinds.links[s->link];
+    const planner_link *link = &s->m->classes.links[s->link];
     s->n_members = 0;
     for (uint32_t i = 0; i < link->n_members && s->n_members < 64; i++) {
         const planner_member *member =
-            &s->m->kinds.members[link->first_member + i];
+            &s->m->classes.members[link->first_member + i];
         if (!s->n_members) {
-            s->rows = core_cut_extent(s->m->graph,
-                                      s->m->kinds.kinds[member->kind].first,
-                                      CORE_AXIS_SEQUENCE);
+            s->rows = core_cut_extent(
+                s->m->graph, s->m->classes.classes[member->class].first,
+                CORE_AXIS_SEQUENCE);
             if (member->axis != CORE_AXIS_SEQUENCE || s->rows > MAX_ROWS ||
-                !sort_team(s, member->kind, team))
+                !sort_team(s, member->class, team))
                 continue;
         }
         if (takes_part(s, member))
@@ -283,32 +284,22 @@ static clv_status search_team(planner_maker *m, const planner_team *team,
         return CLV_OK;
     s->rests = calloc((size_t)s->rows + 1, sizeof *s->rests);
     if (!s->rests)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
+        return core_no_memory("for a plan");
     find_layouts(s);
-    const planner_member *all[64];
-    uint32_t n = s->n_members;
-    memcpy(all, s->members, n * sizeof *all);
-    double whole = cost_of(s, s->team.devices[0], 0, s->rows).ns;
-    for (uint32_t i = 0; i < n && n > 1; i++) {
-        s->members[0] = all[i];
-        s->n_members = 1;
-        if (cost_of(s, s->team.devices[0], 0, s->rows).ns > MATTERS * whole)
-            find_layouts(s);
-    }
     free(s->rests);
     s->rests = NULL;
     return CLV_OK;
 }
 
 /* ------------------------------------------------------------------------ */
-/* Drafts                                                                    */
+/* Candidates */
 
-static bool make_draft(const search *s, const planner_member *member,
-                       const found *f, planner_draft *draft)
+static bool make_candidate(const search *s, const planner_member *member,
+                           const found *f, planner_candidate *candidate)
 {
     int64_t begin = 0;
-    core_piece piece = {.node = s->m->kinds.kinds[member->kind].first};
-    *draft = (planner_draft){.lead = PLANNER_NO_LEAD};
+    core_piece piece = {.node = s->m->classes.classes[member->class].first};
+    *candidate = (planner_candidate){.n = 0};
     for (uint32_t d = 0; d < f->team.n; d++) {
         piece.device = f->team.devices[d];
         for (uint32_t i = 0; i < PLANNER_MAX_RUNS; i++) {
@@ -317,40 +308,40 @@ static bool make_draft(const search *s, const planner_member *member,
                 rows = i ? 0 : f->layout.rest;
             if (!rows)
                 continue;
-            if (draft->n == PLANNER_DRAFT_PIECES)
+            if (candidate->n == PLANNER_CANDIDATE_PIECES)
                 return false;
             piece.ranges[CORE_AXIS_SEQUENCE] =
                 (core_range){begin, begin + rows};
             begin += rows;
-            draft->cuts[draft->n++] = piece;
+            candidate->cuts[candidate->n++] = piece;
         }
     }
     return begin == s->rows;
 }
 
-static clv_status draft_link(search *s)
+static clv_status add_link(search *s)
 {
-    const planner_link *link = &s->m->kinds.links[s->link];
+    const planner_link *link = &s->m->classes.links[s->link];
     clv_status status = CLV_OK;
     for (uint32_t i = 0; i < link->n_members && !status; i++) {
         const planner_member *member =
-            &s->m->kinds.members[link->first_member + i];
+            &s->m->classes.members[link->first_member + i];
         uint32_t n = 0;
         for (uint32_t j = 0; j < s->n_kept && n < KEEP_LAYOUTS && !status;
              j++) {
-            planner_draft draft;
+            planner_candidate candidate;
             s->team = s->kept[j].team;
             s->n_fixed = 0;
             while (s->n_fixed < s->team.n &&
-                   is_fixed(s, member->kind, s->team.devices[s->n_fixed]))
+                   is_fixed(s, member->class, s->team.devices[s->n_fixed]))
                 s->n_fixed++;
             s->n_members = 0;
-            s->rows = core_cut_extent(s->m->graph,
-                                      s->m->kinds.kinds[member->kind].first,
-                                      CORE_AXIS_SEQUENCE);
+            s->rows = core_cut_extent(
+                s->m->graph, s->m->classes.classes[member->class].first,
+                CORE_AXIS_SEQUENCE);
             if (takes_part(s, member) &&
-                make_draft(s, member, &s->kept[j], &draft)) {
-                status = planner_draft_add(s->m, member->kind, &draft);
+                make_candidate(s, member, &s->kept[j], &candidate)) {
+                status = planner_candidate_add(s->m, member->class, &candidate);
                 n++;
             }
         }
@@ -358,19 +349,19 @@ static clv_status draft_link(search *s)
     return status;
 }
 
-clv_status planner_draft_sequences(planner_maker *m)
+clv_status planner_add_sequences(planner_maker *m)
 {
     search *s = calloc(1, sizeof *s);
     if (!s)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
+        return core_no_memory("for a plan");
     s->m = m;
     clv_status status = CLV_OK;
-    for (uint32_t i = 0; i < m->kinds.n_links && !status; i++) {
+    for (uint32_t i = 0; i < m->classes.n_links && !status; i++) {
         s->link = i;
         s->n_kept = 0;
         status = planner_each_team(m, true, search_team, s);
         if (!status)
-            status = draft_link(s);
+            status = add_link(s);
     }
     free(s);
     return status;

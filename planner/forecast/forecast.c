@@ -126,14 +126,61 @@ static clv_status submit_step(planner_play *play, uint32_t s, double *host)
     return CLV_OK;
 }
 
-static clv_status play_through(planner_play *play)
+/* Whether everything that the step needs is submitted, and the host need not
+ * wait for it. */
+static bool can_submit(const planner_play *play, uint32_t s)
+{
+    const core_step *step = &play->plan->steps[s];
+    for (uint32_t i = 0; i < step->n_waits; i++) {
+        const core_wait *wait = &play->plan->waits[step->first_wait + i];
+        const planner_lane *lane = &play->lanes[wait->device];
+        if (wait->value > (wait->by_host ? lane->done : lane->submitted))
+            return false;
+    }
+    return true;
+}
+
+/* The step that can be submitted first; of several, the plan's first. Each
+ * device's steps stay in their order. */
+static clv_status choose_step(planner_play *play, double *host, uint32_t *out)
+{
+    const clv_plan *plan = play->plan;
+    for (;;) {
+        *out = CORE_NO_STEP;
+        planner_play_until(play, *host);
+        for (uint32_t d = 0; d < plan->n_devices; d++) {
+            const planner_lane *lane = &play->lanes[d];
+            if (lane->submitted == plan->devices[d].n_steps)
+                continue;
+            uint32_t s = play->order[lane->first + lane->submitted];
+            if (s < *out && can_submit(play, s))
+                *out = s;
+        }
+        if (*out != CORE_NO_STEP)
+            return CLV_OK;
+        if (!planner_play_event(play))
+            return clv_error(CLV_ERR_INTERNAL, "forecast: steps wait for each "
+                                               "other");
+        *host = fmax(*host, play->now);
+    }
+}
+
+/* order: NULL for the plan's; else it is chosen, and filled in. */
+static clv_status play_through(planner_play *play, uint32_t *order)
 {
     const clv_plan *plan = play->plan;
     double host = 0, submitted;
     clv_status status = CLV_OK;
     find_polled(play);
-    for (uint32_t s = 0; s < plan->n_steps && !status; s++)
-        status = submit_step(play, s, &host);
+    for (uint32_t i = 0; i < plan->n_steps && !status; i++) {
+        uint32_t s = i;
+        if (order)
+            status = choose_step(play, &host, &s);
+        if (order && !status)
+            order[i] = s;
+        if (!status)
+            status = submit_step(play, s, &host);
+    }
     submitted = host;
     for (uint32_t d = 0; d < plan->n_devices && !status; d++)
         status = wait_for(play, d, plan->devices[d].n_steps, &host);
@@ -178,9 +225,9 @@ static clv_status allocate(const clv_plan *plan, core_forecast **out)
                : core_no_memory("for a forecast");
 }
 
-clv_status planner_forecast_make(const clv_plan *plan,
-                                 const planner_costs *costs,
-                                 const int64_t *symbols, core_forecast **out)
+static clv_status make(const clv_plan *plan, const planner_costs *costs,
+                       const int64_t *symbols, uint32_t *order,
+                       core_forecast **out)
 {
     core_forecast *f;
     planner_part_load *loads = calloc(plan->n_parts + 1u, sizeof *loads);
@@ -197,7 +244,7 @@ clv_status planner_forecast_make(const clv_plan *plan,
             f->costs_ns[i] = loads[i].ns;
     }
     if (!status)
-        status = play_through(&play);
+        status = play_through(&play, order);
     if (!status)
         add_energy(&play);
     planner_play_finish(&play);
@@ -208,4 +255,56 @@ clv_status planner_forecast_make(const clv_plan *plan,
     }
     *out = f;
     return CLV_OK;
+}
+
+clv_status planner_forecast_make(const clv_plan *plan,
+                                 const planner_costs *costs,
+                                 const int64_t *symbols, core_forecast **out)
+{
+    return make(plan, costs, symbols, NULL, out);
+}
+
+/* ------------------------------------------------------------------------ */
+/* The order of submission                                                   */
+
+static bool bytes_of(const void *ctx, const clv_device *dev,
+                     const core_workload *workload, planner_cost *out)
+{
+    (void)ctx, (void)dev;
+    *out = (planner_cost){.ns = core_workload_bytes(workload)};
+    return true;
+}
+
+static const planner_overheads *copies_only(const void *ctx,
+                                            const clv_device *dev)
+{
+    static const planner_overheads a_byte = {.copy_byte = 1};
+    (void)ctx, (void)dev;
+    return &a_byte;
+}
+
+static double no_limit(const void *ctx, clv_device *const *devs, uint32_t n)
+{
+    (void)ctx, (void)devs, (void)n;
+    return 0;
+}
+
+static double no_slowdown(const void *ctx, clv_device *const *devs, uint32_t n,
+                          uint32_t index)
+{
+    (void)ctx, (void)devs, (void)n, (void)index;
+    return 1;
+}
+
+clv_status planner_forecast_order(const clv_plan *plan,
+                                  const planner_costs *costs, uint32_t *order)
+{
+    static const planner_costs by_bytes = {NULL, bytes_of, copies_only,
+                                           no_limit, no_slowdown};
+    core_forecast *forecast;
+    clv_status status = make(plan, costs, NULL, order, &forecast);
+    if (status == CLV_ERR_NOT_FOUND)
+        status = make(plan, &by_bytes, NULL, order, &forecast);
+    core_forecast_free(forecast);
+    return status;
 }

@@ -7,10 +7,16 @@
 #pragma once
 
 #include "../../core/plan/plan.h"
-#include "../profile/costs.h"
+#include "../profile/profile.h"
 
 /* symbols: NULL for their upper bounds. CLV_ERR_NOT_FOUND: the cost of some
  * part is not known. */
 clv_status planner_forecast_make(const clv_plan *plan,
                                  const planner_costs *costs,
                                  const int64_t *symbols, core_forecast **out);
+
+/* order[n_steps]: the plan's steps in the order in which the host submits them
+ * soonest: each one when nothing it needs has to be waited for, unless all have
+ * to. Where a cost is not known, bytes stand for times. */
+clv_status planner_forecast_order(const clv_plan *plan,
+                                  const planner_costs *costs, uint32_t *order);

@@ -1,4 +1,5 @@
 #include "player.h"
+#include "../../core/base/error.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@ clv_status planner_play_begin(planner_play *play)
     play->active = calloc(n, sizeof *play->active);
     play->rates = calloc(n, sizeof *play->rates);
     if (!play->lanes || !play->order || !play->active || !play->rates)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a forecast");
+        return core_no_memory("for a forecast");
     for (uint32_t d = 0; d < n; d++) {
         play->lanes[d].dev = plan->devices[d].dev;
         play->lanes[d].overheads =
@@ -48,6 +49,95 @@ void planner_play_finish(planner_play *play)
     free(play->order);
     free(play->active);
     free(play->rates);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Speeds of devices that work at the same time                              */
+
+static const planner_part_load *load_of(const planner_play *play,
+                                        const planner_lane *lane)
+{
+    return lane->running && lane->part != CORE_NO_PART
+               ? &play->loads[lane->part]
+               : NULL;
+}
+
+/* What each of those gets that want more than a fair share: the others' wishes
+ * are granted first, smallest first. INFINITY: all wishes are granted. */
+static double fair_share(const double *rates, uint32_t n, double bandwidth)
+{
+    double left = bandwidth, level = 0;
+    for (uint32_t wanting = n; wanting;) {
+        double share = left / wanting, next = INFINITY;
+        for (uint32_t i = 0; i < n; i++)
+            if (rates[i] > level && rates[i] < next)
+                next = rates[i];
+        if (next > share)
+            return share;
+        for (uint32_t i = 0; i < n; i++)
+            if (rates[i] == next) {
+                left -= next;
+                wanting--;
+            }
+        level = next;
+    }
+    return INFINITY;
+}
+
+/* Collects the devices at work, or those of them that move bytes. */
+static uint32_t collect(planner_play *play, bool moving)
+{
+    uint32_t n = 0;
+    for (uint32_t d = 0; d < play->plan->n_devices; d++) {
+        const planner_part_load *load = load_of(play, &play->lanes[d]);
+        if (!load || (moving && !(load->bytes_ns > 0)))
+            continue;
+        play->rates[n] = load->bytes_ns;
+        play->active[n++] = play->lanes[d].dev;
+    }
+    return n;
+}
+
+static void share_memory(planner_play *play)
+{
+    const planner_costs *costs = play->costs;
+    uint32_t n = collect(play, true);
+    if (n < 2)
+        return;
+    double bandwidth = costs->bandwidth(costs->ctx, play->active, n);
+    if (!(bandwidth > 0))
+        return;
+    double share = fair_share(play->rates, n, bandwidth);
+    for (uint32_t d = 0; d < play->plan->n_devices; d++) {
+        const planner_part_load *load = load_of(play, &play->lanes[d]);
+        if (load && load->bytes_ns > share)
+            play->lanes[d].speed = share / load->bytes_ns;
+    }
+}
+
+/* Cores that share units, power: whatever they do. */
+static void share_the_rest(planner_play *play)
+{
+    const planner_costs *costs = play->costs;
+    uint32_t n = collect(play, false), index = 0;
+    if (n < 2)
+        return;
+    for (uint32_t d = 0; d < play->plan->n_devices; d++) {
+        const planner_part_load *load = load_of(play, &play->lanes[d]);
+        if (!load)
+            continue;
+        double factor = costs->slowdown(costs->ctx, play->active, n, index++);
+        if (factor > 1)
+            play->lanes[d].speed = fmin(play->lanes[d].speed, 1 / factor);
+    }
+}
+
+static void set_speeds(planner_play *play)
+{
+    for (uint32_t d = 0; d < play->plan->n_devices; d++)
+        play->lanes[d].speed = 1;
+    share_memory(play);
+    share_the_rest(play);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -149,7 +239,7 @@ static void happen(planner_play *play, planner_lane *lane, double at)
         end_part(play, lane);
     else
         begin_step(play, lane);
-    planner_play_speeds(play);
+    set_speeds(play);
 }
 
 void planner_play_until(planner_play *play, double ns)
@@ -166,14 +256,19 @@ void planner_play_push(planner_play *play, uint32_t step)
     play->lanes[play->plan->steps[step].device].submitted++;
 }
 
-bool planner_play_reach(planner_play *play, uint32_t device, uint64_t value)
+bool planner_play_event(planner_play *play)
 {
     double at;
-    while (play->lanes[device].done < value) {
-        planner_lane *lane = next_lane(play, &at);
-        if (!lane)
-            return false;
+    planner_lane *lane = next_lane(play, &at);
+    if (lane)
         happen(play, lane, at);
-    }
+    return lane != NULL;
+}
+
+bool planner_play_reach(planner_play *play, uint32_t device, uint64_t value)
+{
+    while (play->lanes[device].done < value)
+        if (!planner_play_event(play))
+            return false;
     return true;
 }

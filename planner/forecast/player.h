@@ -1,12 +1,11 @@
 /*
- * The devices' side of a forecast: their queues, played through event by event.
+ * The devices' side of a forecast: their queues, played event by event by the
+ * rules of steps (planner.h).
  *
- * A device works on its steps in order: a step begins once it was submitted and
- * what it waits for by itself is there, takes the dispatch, then its parts one
- * after another. Parts that run at the same time on several devices share the
- * memory's bandwidth max-min fair: nobody gets more than it can use, and who
- * gets less is slowed down in proportion. Those that compute are slowed down
- * by others that work.
+ * Parts that run at the same time on several devices share the memory's
+ * bandwidth max-min fair: no device gets more than it can use, and one that
+ * gets less is slowed down in proportion. Parts that compute are slowed down by
+ * other devices at work as the profile says.
  */
 #pragma once
 
@@ -51,9 +50,8 @@ void planner_play_finish(planner_play *play);
 void planner_play_until(planner_play *play, double ns);
 /* The step's submit ended at core_forecast.submits[step].end_ns. */
 void planner_play_push(planner_play *play, uint32_t step);
+/* The next thing happens; false if nothing does by itself. */
+bool planner_play_event(planner_play *play);
 /* Lets things happen until the device has done so many steps; false if it never
  * will. */
 bool planner_play_reach(planner_play *play, uint32_t device, uint64_t value);
-
-/* forecast_rates.c: sets the speeds of all lanes. */
-void planner_play_speeds(planner_play *play);

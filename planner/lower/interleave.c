@@ -3,6 +3,7 @@
  * which memory each value is in.
  */
 #include "interleave.h"
+#include "../../core/base/error.h"
 
 #include <stdlib.h>
 
@@ -117,7 +118,7 @@ clv_status planner_weave_rebuild(planner_weaver *w, clv_op_caps **caps)
         free(out.pieces);
         free(out.devices);
         free(out.nodes);
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
+        return core_no_memory("for a plan");
     }
     put_all(w, &out, *caps);
     take(w, &out, parts, places, caps);

@@ -3,6 +3,7 @@
  * solver that weighs cuts and costs fills the same parts.
  */
 #include "../../core/base/text.h"
+#include "../../core/base/error.h"
 #include "lower.h"
 
 #include <stdio.h>
@@ -59,7 +60,7 @@ clv_status planner_place(clv_plan *plan, const clv_op_caps *all)
     uint32_t n = plan->source->n_nodes;
     plan->pieces = calloc(n, sizeof *plan->pieces);
     if (!plan->pieces)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
+        return core_no_memory("for a plan");
     plan->n_pieces = n;
     for (uint32_t i = 0; i < n; i++) {
         clv_status status = place_node(plan, all, i);

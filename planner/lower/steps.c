@@ -1,14 +1,6 @@
 /*
- * Joins nodes into steps, one program each. A node begins a new step if it
- * needs something of another device that the step being filled does not wait
- * for already: it would hold that step back. It does so too if another device
- * needs a result of that step for a node of the same or an earlier place in the
- * source graph: that device would have to wait for this node, where it could
- * work beside it. (In a plan with early steps that place does not matter: other
- * devices wait for nothing but what they need, and there are more steps.) And
- * it does so where the program would grow larger than its device allows.
- *
- * Copies between memories come before and after the program of a step.
+ * Joins nodes into steps by the rules in planner.h. A step ends early enough
+ * that no device waits for work which the devices could do side by side.
  */
 #include "lower.h"
 #include "../../core/device/subgraph.h"
@@ -234,9 +226,7 @@ static bool ends_step(joiner *j, uint32_t part, uint64_t bytes)
         return true;
     if (step == CORE_NO_STEP || !has_room(j, device, bytes))
         return true;
-    if (plan->early_steps
-            ? j->due[step] != NOBODY
-            : j->due[step] <= source_of(plan, plan->parts[part].node))
+    if (j->due[step] <= source_of(plan, plan->parts[part].node))
         return true;
     return !each_value(j, part, fits_open);
 }
@@ -359,8 +349,10 @@ clv_status planner_steps(clv_plan *plan)
         memset(j.open, 0xff, plan->n_devices * sizeof *j.open);
         memset(j.latest, 0xff, plan->n_devices * sizeof *j.latest);
         join_parts(&j);
-        status = planner_order(plan);
+        status = sort_parts(plan);
     }
+    if (!status)
+        status = planner_order(plan);
     if (!status)
         status = sort_parts(plan);
     free(j.phases);

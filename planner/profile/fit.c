@@ -1,4 +1,3 @@
-#include "folds.h"
 #include "../../core/base/error.h"
 #include "nnls.h"
 

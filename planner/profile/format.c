@@ -1,6 +1,7 @@
 /* Measurements as JSON, and back. Works are lists of numbers, in the order of
  * their structs. */
 #include "../../core/base/text.h"
+#include "../../core/base/error.h"
 #include "store.h"
 
 #include <cjson/cJSON.h>
@@ -215,7 +216,7 @@ static clv_status read_tree(const cJSON *list, uint32_t n_features,
     const cJSON *item;
     clv_status status = CLV_OK;
     if (!rows)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a profile");
+        return core_no_memory("for a profile");
     cJSON_ArrayForEach (item, list) {
         if (!status &&
             !read_numbers(item, rows[i++], PLANNER_TREE_ROW, MAX_COST))

@@ -1,5 +1,6 @@
 /* The meter: settings, and the memory that operands lie in. */
-#include "pool.h"
+#include "trial.h"
+#include "../../core/base/error.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +34,7 @@ clv_status planner_meter_create(clv_context *ctx,
     *out = NULL;
     planner_meter *meter = calloc(1, sizeof *meter);
     if (!meter)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory to measure devices");
+        return core_no_memory("to measure devices");
     meter->ctx = ctx;
     if (params)
         meter->params = *params;
@@ -100,7 +101,7 @@ static clv_status make_pool(planner_meter *meter, uint64_t size)
     const int64_t dims[] = {(int64_t)size};
     planner_pool *pool = calloc(1, sizeof *pool);
     if (!pool)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory to measure devices");
+        return core_no_memory("to measure devices");
     clv_status status =
         clv_tensor_create(meter->ctx, CLV_DTYPE_I8, 1, dims, &pool->tensor);
     if (status) {

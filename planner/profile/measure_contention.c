@@ -1,5 +1,6 @@
 /* Devices at work at the same time, against each alone. */
 #include "common_workloads.h"
+#include "../../core/base/error.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -109,7 +110,7 @@ static clv_status time_alone(const planner_meter *meter, party *p)
         n = 1;
     double *values = calloc(n, sizeof *values);
     if (!values)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory to measure devices");
+        return core_no_memory("to measure devices");
     const uint64_t begun = clv_now_ns();
     clv_status status = run(p, 1);
     uint32_t done = 0;
@@ -231,9 +232,7 @@ static clv_status one_kind(planner_meter *meter, clv_device *const *devs,
     party *parties = calloc(n, sizeof *parties);
     double *values = calloc((size_t)n * reps, sizeof *values);
     clv_status status =
-        parties && values
-            ? CLV_OK
-            : clv_error(CLV_ERR_NO_MEMORY, "no memory to measure devices");
+        parties && values ? CLV_OK : core_no_memory("to measure devices");
     for (uint32_t i = 0; i < n && !status; i++)
         status = party_make(meter, devs[i], compute, i, n, &parties[i]);
     if (!status)

@@ -4,6 +4,7 @@
  * tells, when its nodes began and ended.
  */
 #include "trial.h"
+#include "../../core/base/error.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -169,7 +170,7 @@ static clv_status measure_real(measuring *m, planner_sample *out)
                 .nodes = calloc(MAX_RECORDS, sizeof *s.nodes)};
     clv_status status = CLV_OK;
     if (!s.one || !s.many || !s.energy || !s.nodes)
-        status = clv_error(CLV_ERR_NO_MEMORY, "no memory to measure devices");
+        status = core_no_memory("to measure devices");
     if (!status)
         status = run_new(m, 1, true, &single, NULL);
     if (!status && single < ALONE_NS)

@@ -1,6 +1,7 @@
 /* Profiles as applications see them. */
 #include "profile.h"
 #include "../../core/device/loss.h"
+#include "../../core/base/error.h"
 
 #include <stdlib.h>
 
@@ -13,7 +14,7 @@ static clv_status take_devices(clv_context *ctx, clv_device *const *devices,
     *out = list;
     *n_out = 0;
     if (!list)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a profile");
+        return core_no_memory("for a profile");
     for (uint32_t i = 0; i < room; i++) {
         clv_device *dev = devices ? devices[i] : ctx->devices[i];
         if (dev->ctx != ctx)

@@ -1,6 +1,7 @@
 /* Measuring what a plan goes by. */
-#include "survey.h"
+#include "coverage.h"
 #include "../../core/device/loss.h"
+#include "../../core/base/error.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 #define NEAR 0.04
 
 /* Works on one device that no sample answers. */
-static clv_status gather(const planner_survey *s,
+static clv_status gather(const planner_coverage *s,
                          const planner_profile_ask *asks, uint32_t n,
                          planner_workloads *out)
 {
@@ -17,7 +18,7 @@ static clv_status gather(const planner_survey *s,
     planner_cost cost;
     *out = (planner_workloads){.items = calloc(n + 1u, sizeof *out->items)};
     if (!out->items)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a profile");
+        return core_no_memory("for a profile");
     for (uint32_t i = 0; i < n; i++) {
         uint32_t j = 0;
         if (asks[i].dev != dev ||
@@ -46,7 +47,7 @@ static void note(bool near, planner_refined *out)
         *out = PLANNER_REFINED_LITTLE;
 }
 
-static clv_status refine_device(planner_survey *s,
+static clv_status refine_device(planner_coverage *s,
                                 const planner_profile_ask *asks, uint32_t n,
                                 planner_refined *out)
 {
@@ -57,15 +58,15 @@ static clv_status refine_device(planner_survey *s,
     double *before = calloc(list.n + 1u, sizeof *before);
     planner_cost cost;
     if (!status && !before)
-        status = clv_error(CLV_ERR_NO_MEMORY, "no memory for a profile");
+        status = core_no_memory("for a profile");
     for (uint32_t i = 0; i < list.n && !status; i++)
         if (planner_profile_cost(s->profile, dev, &list.items[i].workload,
                                  &cost))
             before[i] = cost.ns;
     if (!status && list.n)
-        status = planner_survey_device(s, dev, &device);
+        status = planner_coverage_device(s, dev, &device);
     if (!status && list.n)
-        status = planner_survey_measure(s, device, &list);
+        status = planner_coverage_measure(s, device, &list);
     for (uint32_t i = 0; i < list.n && !status; i++)
         if (planner_profile_cost(s->profile, dev, &list.items[i].workload,
                                  &cost) &&
@@ -81,16 +82,16 @@ clv_status planner_profile_refine(planner_profile *profile,
                                   const planner_profile_params *params,
                                   planner_refined *out)
 {
-    planner_survey s = {.profile = profile, .params = params};
+    planner_coverage s = {.profile = profile, .params = params};
     clv_status status = CLV_OK;
     *out = PLANNER_REFINED_NOTHING;
-    if (!planner_survey_may_measure(&s))
+    if (!planner_coverage_may_measure(&s))
         return CLV_OK;
     pthread_mutex_lock(&profile->measuring);
     for (; s.index < params->n_devices && !status; s.index++)
         if (!core_device_lost(params->devices[s.index]))
             status = refine_device(&s, asks, n, out);
-    planner_survey_close(&s);
+    planner_coverage_close(&s);
     pthread_mutex_unlock(&profile->measuring);
     return status;
 }

@@ -3,8 +3,8 @@
  * the linear models of both sides; afterwards, from the leaves up, a split goes
  * again unless it lowers the error of samples held out in turn.
  */
-#include "folds.h"
 #include "nnls.h"
+#include "../../core/base/error.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ typedef struct grower {
     const planner_fit_sample *samples;
     uint32_t n, n_features, min_leaf;
     double *errors;          /* [MAX_DEPTH + 1, n] */
-    uint32_t *order, *spare; /* a branch has a stretch of order */
+    uint32_t *order, *spare; /* a branch has a contiguous range of order */
     entry *sorted;
     planner_tree *tree;
 } grower;
@@ -65,7 +65,7 @@ static double error_of(const planner_nnls *sums, uint32_t n_features)
     return planner_nnls_error(sums, n_features, c);
 }
 
-/* Sorts a stretch by a feature; returns the number of its values less one. */
+/* Sorts a range by a feature; returns the number of its values less one. */
 static uint32_t sort_by(const grower *g, uint32_t begin, uint32_t end,
                         uint32_t feature)
 {
@@ -210,7 +210,7 @@ static bool add_branch(planner_tree *tree, const branch *b)
     return true;
 }
 
-/* Appends the tree of a stretch of samples, and leaves its held-out errors in
+/* Appends the tree of a range of samples, and leaves its held-out errors in
  * row depth. False when memory runs out. */
 static bool grow(grower *g, uint32_t begin, uint32_t end, uint32_t depth)
 {
@@ -278,7 +278,7 @@ clv_status planner_tree_fit(const planner_fit_sample *samples, uint32_t n,
     free(g.sorted);
     if (!good) {
         planner_tree_free(g.tree);
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory to fit a model");
+        return core_no_memory("to fit a model");
     }
     *out = g.tree;
     return CLV_OK;
@@ -364,7 +364,7 @@ clv_status planner_tree_from_rows(double (*rows)[PLANNER_TREE_ROW], uint32_t n,
         }
     }
     if (!tree)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a model");
+        return core_no_memory("for a model");
     if (!good) {
         planner_tree_free(tree);
         return clv_error(CLV_ERR_FORMAT, "these rows are no tree");

@@ -84,3 +84,10 @@ void planner_trial_forget(clv_device *dev);
  * they would be undisturbed: whatever else the machine does only adds. */
 double planner_median(double *values, uint32_t n);
 double planner_undisturbed(double *values, uint32_t n);
+
+/* meter->pool has `need` bytes. filled: it is larger than caches, and holds no
+ * zeros. CLV_ERR_LIMIT: need is more than max_pool. */
+clv_status planner_pool_reserve(planner_meter *meter, uint64_t need,
+                                bool filled);
+/* A trial is gone: pools that it may have held back go too. */
+void planner_pool_release(planner_meter *meter);

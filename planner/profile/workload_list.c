@@ -8,6 +8,7 @@
  * of each axis alone, the ends of all together, and little of the inside.
  */
 #include "../../core/graph/cut.h"
+#include "../../core/base/error.h"
 #include "store.h"
 
 #include <stdlib.h>
@@ -327,7 +328,7 @@ clv_status planner_profile_workloads(const clv_graph *graph,
     free(c);
     if (!good) {
         planner_workloads_finish(out);
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a profile");
+        return core_no_memory("for a profile");
     }
     if (out->n)
         qsort(out->items, out->n, sizeof *out->items, by_rank);

@@ -1,4 +1,5 @@
 #include "beam.h"
+#include "../../core/base/error.h"
 #include "../../core/base/hash.h"
 
 #include "evaluate.h"
@@ -7,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How much the mean of the devices' times counts beside their latest. */
+/* Weight of the mean of the devices' times, beside the latest one. */
 #define MEAN_WEIGHT 0.1
 /* A schedule that might be kept. */
 typedef struct child {
@@ -18,7 +19,7 @@ typedef struct child {
 typedef struct kept {
     planner_state *state;
     double price;
-    uint64_t likeness; /* equal: may be compared */
+    uint64_t signature; /* equal: may be compared */
 } kept;
 
 typedef struct step {
@@ -34,17 +35,16 @@ typedef struct beam {
     child *children; /* a heap, the best first */
     uint32_t n_now, n_next, n_children, max_children;
     step *steps;   /* [n_nodes * width] */
-    double *ahead; /* [n_nodes * n_devices] time of the nodes that follow and
-                      need nothing of each other or of this one, whole on
-                      the device; INFINITY: it does not take them */
+    double *ahead; /* [n_nodes * n_devices] time of the work ahead of a node,
+                      whole on the device; INFINITY: it does not take it */
 } beam;
 
 /* ------------------------------------------------------------------------ */
 /* Comparing                                                                 */
 
-/* Everything but times. */
-static uint64_t likeness_of(const planner_schedule *s,
-                            const planner_state *state)
+/* Of everything but times: schedules of one signature can be compared. */
+static uint64_t signature_of(const planner_schedule *s,
+                             const planner_state *state)
 {
     const planner_tables *t = s->tables;
     const planner_live *live = planner_state_live(s, state);
@@ -75,7 +75,7 @@ static double host_end(const planner_state *state)
     return state->n_busy ? state->busy[state->n_busy - 1].end : 0;
 }
 
-/* Whether a is in nothing later than b, their likeness being equal. */
+/* Whether a is later than b in nothing. Their signatures are equal. */
 static bool no_later(const planner_schedule *s, const kept *a, const kept *b)
 {
     const planner_state *x = a->state, *y = b->state;
@@ -91,8 +91,8 @@ static bool no_later(const planner_schedule *s, const kept *a, const kept *b)
     return true;
 }
 
-/* When all devices are done if they share work ahead as they can, each by its
- * time for the whole of it. */
+/* When all devices are done if they divide the work ahead freely, each at the
+ * speed at which it does the whole of it. */
 static double filled(const planner_schedule *s, const planner_state *state,
                      const double *ahead)
 {
@@ -100,7 +100,8 @@ static double filled(const planner_schedule *s, const planner_state *state,
     bool in[PLANNER_SOLVE_DEVICES] = {false};
     for (uint32_t d = 0; d < s->n_devices; d++)
         begin[d] = planner_state_free(s, state)[d];
-    /* Devices come in by when they are free, while that is before the level. */
+    /* Devices join in the order in which they are free, while they are free
+     * before the others are done. */
     for (;;) {
         uint32_t next = s->n_devices;
         for (uint32_t d = 0; d < s->n_devices; d++)
@@ -195,8 +196,7 @@ static clv_status note_child(beam *b, const child *c)
         uint32_t max = b->max_children ? b->max_children * 2 : 1024;
         child *grown = reallocarray(b->children, max, sizeof *grown);
         if (!grown)
-            return clv_error(CLV_ERR_NO_MEMORY,
-                             "no memory to search for a plan");
+            return core_no_memory("to search for a plan");
         b->children = grown;
         b->max_children = max;
     }
@@ -217,10 +217,10 @@ static clv_status try_option(beam *b, uint32_t node, uint32_t parent,
 static clv_status make_children(beam *b, uint32_t node)
 {
     const planner_tables *t = b->s->tables;
-    const planner_kind *kind = &t->kinds[t->nodes[node].kind];
+    const planner_class *class = &t->classes[t->nodes[node].class];
     b->n_children = 0;
     for (uint32_t i = 0; i < b->n_now; i++)
-        for (uint32_t o = 0; o < kind->n_options; o++) {
+        for (uint32_t o = 0; o < class->n_options; o++) {
             clv_status status = try_option(b, node, i, o);
             if (status)
                 return status;
@@ -240,8 +240,8 @@ static void select_children(beam *b, uint32_t node)
         extend(b, node, &c);
         kept k = {.state = b->trial,
                   .price = b->now[c.parent].price + price_of(b, node, c.option),
-                  .likeness = likeness_of(b->s, b->trial)};
-        while (i < b->n_next && (b->next[i].likeness != k.likeness ||
+                  .signature = signature_of(b->s, b->trial)};
+        while (i < b->n_next && (b->next[i].signature != k.signature ||
                                  !no_later(b->s, &b->next[i], &k)))
             i++;
         if (i < b->n_next)
@@ -263,10 +263,10 @@ static void select_children(beam *b, uint32_t node)
 static double whole_time(const planner_tables *t, uint32_t node,
                          uint32_t device)
 {
-    const planner_kind *kind = &t->kinds[t->nodes[node].kind];
+    const planner_class *class = &t->classes[t->nodes[node].class];
     double ns = INFINITY;
-    for (uint32_t o = 0; o < kind->n_options; o++) {
-        const planner_parts *parts = &t->options[kind->first_parts + o];
+    for (uint32_t o = 0; o < class->n_options; o++) {
+        const planner_parts *parts = &t->options[class->first_parts + o];
         const planner_part_need *part = &t->parts[parts->first];
         if (parts->n == 1 && part->device == device && part->ns < ns)
             ns = part->ns;
@@ -274,8 +274,8 @@ static double whole_time(const planner_tables *t, uint32_t node,
     return ns;
 }
 
-/* Groups of nodes in a row that need nothing of each other: what lies ahead of
- * a node are the later ones of its group. */
+/* Nodes in a row that need nothing of each other are a group. The work ahead of
+ * a node is that of the later nodes of its group. */
 static void look_ahead(beam *b)
 {
     const planner_tables *t = b->s->tables;
@@ -306,7 +306,7 @@ static clv_status make(beam *b)
     b->ahead = calloc((size_t)b->s->tables->problem->n_nodes * b->s->n_devices,
                       sizeof *b->ahead);
     if (!b->now || !b->states || !b->steps || !b->ahead)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory to search for a plan");
+        return core_no_memory("to search for a plan");
     for (uint32_t i = 0; i < 2 * width; i++)
         b->now[i].state = (planner_state *)(b->states + i * size);
     b->trial = (planner_state *)(b->states + 2 * width * size);

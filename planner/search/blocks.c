@@ -1,4 +1,5 @@
 #include "blocks.h"
+#include "../../core/base/error.h"
 
 #include <stdlib.h>
 
@@ -8,7 +9,7 @@
 static bool same_node(const planner_solve_problem *p, uint32_t i, uint32_t j)
 {
     const planner_solve_node *a = &p->nodes[i], *b = &p->nodes[j];
-    if (a->kind != b->kind || a->n_deps != b->n_deps)
+    if (a->class != b->class || a->n_deps != b->n_deps)
         return false;
     for (uint32_t k = 0; k < a->n_deps; k++)
         if (i - a->deps[k] != j - b->deps[k])
@@ -43,7 +44,7 @@ clv_status planner_block_reduce(const planner_solve_problem *p,
     uint32_t end = s->begin + s->copies * s->period;
     planner_solve_node *out = calloc(p->n_nodes - less, sizeof *out);
     if (!out)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory to search for a plan");
+        return core_no_memory("to search for a plan");
     for (uint32_t i = 0; i < end - less; i++)
         out[i] = p->nodes[i];
     for (uint32_t i = end; i < p->n_nodes; i++) {

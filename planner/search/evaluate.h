@@ -1,5 +1,5 @@
 /*
- * What a full choice comes to: its makespan by the rules in search.h, what its
+ * What a full choice comes to: its makespan by the rules of steps, what its
  * pieces take of each device, and how good it is. A choice is better that keeps
  * to the devices' memory, then one that keeps to their shares of the makespan,
  * then one that is done sooner, with prices on it.
@@ -42,7 +42,8 @@ static inline double planner_price(const planner_tables *tables,
 {
     if (!prices)
         return 0;
-    return prices[tables->kinds[tables->nodes[node].kind].first_parts + option];
+    return prices[tables->classes[tables->nodes[node].class].first_parts +
+                  option];
 }
 /* Whether a is better than b, by more than rounding. */
 bool planner_value_better(planner_value a, planner_value b);

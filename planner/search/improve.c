@@ -1,4 +1,5 @@
 #include "improve.h"
+#include "../../core/base/error.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -245,7 +246,7 @@ static bool improve_node(improver *m, uint32_t node, bool take,
     const planner_tables *t = m->s->tables;
     planner_value best = {0};
     *alternative = (planner_alternative){.option = UINT32_MAX};
-    for (uint32_t o = 0; o < t->kinds[t->nodes[node].kind].n_options; o++) {
+    for (uint32_t o = 0; o < t->classes[t->nodes[node].class].n_options; o++) {
         if (o == m->options[node])
             continue;
         double ns = try_option(m, node, o);
@@ -281,7 +282,7 @@ static clv_status make(improver *m)
     uint32_t n = s->tables->problem->n_nodes;
     m->states = calloc((size_t)n + 2, s->state_size);
     if (!m->states)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory to search for a plan");
+        return core_no_memory("to search for a plan");
     m->trial = state_at(m, n + 1);
     set_states(m, 0);
     return CLV_OK;

@@ -9,7 +9,7 @@
 #include "evaluate.h"
 
 typedef struct planner_alternative {
-    uint32_t option; /* within the kind; UINT32_MAX: there is no other */
+    uint32_t option; /* within the class; UINT32_MAX: there is no other */
     double ns;       /* makespan with it */
 } planner_alternative;
 

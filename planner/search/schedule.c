@@ -351,7 +351,7 @@ static double bring_in(const planner_schedule *s, planner_state *state,
         planner_live dep = live[node->live[k]];
         planner_overlap o = planner_tables_overlap(node, part, k, dep.option);
         const planner_box *need =
-            &t->boxes[t->kinds[node->kind].first_box[k] + part->boxes[k]];
+            &t->boxes[t->classes[node->class].first_box[k] + part->boxes[k]];
         for (; o.some && source->read_bytes[k] > 0; o.some &= o.some - 1) {
             uint32_t i = (uint32_t)__builtin_ctz(o.some);
             const planner_box box =

@@ -1,7 +1,7 @@
 /*
- * A schedule that grows node by node, by the rules in solve.h: the host's time,
- * when each device is free, which results are there, where and when, and which
- * of them the latest step of each device waited for.
+ * A schedule that grows node by node, by the rules of steps (planner.h): the
+ * host's time, when each device is free, which results are there, where and
+ * when, and which of them the latest step of each device waited for.
  *
  * States are flat blocks of planner_schedule.state_size bytes, to be copied.
  */
@@ -56,7 +56,7 @@ static inline size_t planner_state_used(const planner_schedule *s,
     return s->slots_at + state->n_slots * s->slot_size;
 }
 
-/* Adds the node that comes next, by its option (within its kind). begin, end:
+/* Adds the node that comes next, by its option (within its class). begin, end:
  * times of its pieces, or NULL. */
 void planner_state_add(const planner_schedule *s, planner_state *state,
                        uint32_t node, uint32_t option, double *begin,

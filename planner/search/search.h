@@ -1,33 +1,14 @@
 /*
  * The search for a plan: for every node one of its options, each a way to
- * divide it over devices, so that all is done soonest.
+ * divide it over devices, so that the run ends soonest. It knows neither ops
+ * nor devices, only times, and predicts by the rules of steps (planner.h).
  *
- * It knows neither ops nor devices, only times. Its rules are those by which
- * core/plan makes steps and core/exec runs them:
- *
- *   - Pieces of a device run in order. A piece joins the step that its device
- *     is filling if all it needs of other devices is done before that step
- *     begins, and if what it needs of this very step is exactly what a piece of
- *     it made. Else it begins a step.
- *   - A step is filled until a node needs something of it on another device,
- *     where its results are there when all of it is done.
- *   - The host submits each device's steps in order, and a step of one device
- *     before another's if that can be submitted earlier.
- *   - Before a submit the host waits for what the step needs of other devices
- *     (host_waits), or the device does by itself. A wait that finds its work
- *     done costs nothing.
- *   - At the end the host waits for all devices.
- *   - What a piece needs of a result that is in another memory is copied: by
- * the device that made it, at the end of its step, if that has memory of its
- *     own; by the piece's device before it, in a step that begins with it, if
- *     that has. A result is copied to a memory once.
- *
- * Search: nodes in order, a beam of partial schedules. A schedule is dropped if
- * another is no later in everything that can still matter: when devices and the
- * host are free, when live values are there and on which devices. A block of
- * nodes that repeats (layers) is searched in a few copies, and the choices of
- * one are given to the rest. What the beam finds is then improved node by node.
- * Problems with few combinations are searched in full.
+ * A beam goes through the nodes in order and keeps the best partial schedules.
+ * A schedule is dropped if another one is no later in everything that can still
+ * matter: when devices and the host are free, and when and where results are
+ * there. The best full choice is improved node by node. Of a block of nodes
+ * that repeats (a layer) a few copies are searched, and the choice of one is
+ * given to the rest. Memory and max_share become prices.
  */
 #pragma once
 
@@ -59,7 +40,7 @@ typedef struct planner_box {
 
 typedef struct planner_solve_piece {
     uint32_t device;
-    double ns; /* with the other pieces of the option running */
+    double ns;
     double energy_nj;
     uint64_t weight_bytes; /* of weights it holds */
     bool partial;          /* a partial sum, for `joins` of its option only */
@@ -79,7 +60,7 @@ typedef struct planner_solve_node {
     uint32_t deps[PLANNER_SOLVE_DEPS]; /* earlier nodes */
     uint32_t n_deps;
     uint32_t first_option, n_options; /* at least one */
-    uint32_t kind; /* nodes of one kind have equal options, or the same */
+    uint32_t class; /* nodes of one class have equal options, or the same */
     /* Where devices have memory of their own: */
     double read_bytes[PLANNER_SOLVE_DEPS]; /* an element of what it reads of the
                                            dep's result; 0: is not copied */

@@ -90,13 +90,13 @@ static clv_status check_problem(const planner_solve_problem *p)
     return status;
 }
 
-static clv_status check_kind(const planner_solve_problem *p, uint32_t i,
-                             uint32_t first)
+static clv_status check_class(const planner_solve_problem *p, uint32_t i,
+                              uint32_t first)
 {
     const planner_solve_node *node = &p->nodes[i], *other = &p->nodes[first];
     clv_status status = CLV_OK;
     if (node->n_options != other->n_options || node->n_deps != other->n_deps)
-        return bad(i, "is not like the others of its kind");
+        return bad(i, "is not like the others of its class");
     if (i != first && node->first_option == other->first_option)
         return CLV_OK;
     for (uint32_t o = 0; o < node->n_options && !status; o++) {
@@ -105,7 +105,7 @@ static clv_status check_kind(const planner_solve_problem *p, uint32_t i,
         status = check_option(p, i, option);
         if (!status &&
             option->n_pieces != p->options[other->first_option + o].n_pieces)
-            status = bad(i, "is not like the others of its kind");
+            status = bad(i, "is not like the others of its class");
     }
     return status;
 }
@@ -130,15 +130,15 @@ static bool boxes_overlap(const planner_box *a, const planner_box *b)
            b->begin[1] < a->end[1];
 }
 
-static uint16_t box_index(planner_tables *t, planner_kind *kind, uint32_t dep,
+static uint16_t box_index(planner_tables *t, planner_class *class, uint32_t dep,
                           const planner_box *box)
 {
-    planner_box *boxes = t->boxes + kind->first_box[dep];
-    for (uint32_t i = 0; i < kind->n_boxes[dep]; i++)
+    planner_box *boxes = t->boxes + class->first_box[dep];
+    for (uint32_t i = 0; i < class->n_boxes[dep]; i++)
         if (box_equal(&boxes[i], box))
             return (uint16_t)i;
-    boxes[kind->n_boxes[dep]] = *box;
-    return (uint16_t)kind->n_boxes[dep]++;
+    boxes[class->n_boxes[dep]] = *box;
+    return (uint16_t) class->n_boxes[dep]++;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -153,18 +153,18 @@ static void mark_ends(planner_tables *t, const planner_parts *parts)
             part[k].ends |= part[k].partial && part[k].device != part[i].device;
 }
 
-static void fill_kind(planner_tables *t, planner_kind *kind)
+static void fill_class(planner_tables *t, planner_class *class)
 {
     const planner_solve_problem *p = t->problem;
-    const planner_solve_node *node = &p->nodes[kind->node];
-    kind->first_parts = t->n_options;
-    kind->n_options = node->n_options;
-    kind->n_deps = node->n_deps;
+    const planner_solve_node *node = &p->nodes[class->node];
+    class->first_parts = t->n_options;
+    class->n_options = node->n_options;
+    class->n_deps = node->n_deps;
     uint32_t n_pieces = 0;
     for (uint32_t o = 0; o < node->n_options; o++)
         n_pieces += p->options[node->first_option + o].n_pieces;
     for (uint32_t k = 0; k < node->n_deps; k++) {
-        kind->first_box[k] = t->n_boxes;
+        class->first_box[k] = t->n_boxes;
         t->n_boxes += n_pieces;
     }
     for (uint32_t o = 0; o < node->n_options; o++) {
@@ -172,8 +172,8 @@ static void fill_kind(planner_tables *t, planner_kind *kind)
             &p->options[node->first_option + o];
         t->options[t->n_options++] =
             (planner_parts){t->n_parts, option->n_pieces};
-        if (option->n_pieces > kind->most_pieces)
-            kind->most_pieces = option->n_pieces;
+        if (option->n_pieces > class->most_pieces)
+            class->most_pieces = option->n_pieces;
         for (uint32_t i = 0; i < option->n_pieces; i++) {
             const planner_solve_piece *piece =
                 &p->pieces[option->first_piece + i];
@@ -185,30 +185,30 @@ static void fill_kind(planner_tables *t, planner_kind *kind)
                                     .partial = piece->partial,
                                     .joins = piece->joins};
             for (uint32_t k = 0; k < node->n_deps; k++)
-                part->boxes[k] = box_index(t, kind, k, &piece->needs[k]);
+                part->boxes[k] = box_index(t, class, k, &piece->needs[k]);
         }
         mark_ends(t, &t->options[t->n_options - 1]);
     }
 }
 
-/* Gives every node its kind; counts what kinds hold. */
-static clv_status find_kinds(planner_tables *t, size_t *n_options,
-                             size_t *n_pieces, size_t *n_boxes)
+/* Gives every node its class; counts what classes hold. */
+static clv_status find_classes(planner_tables *t, size_t *n_options,
+                               size_t *n_pieces, size_t *n_boxes)
 {
     const planner_solve_problem *p = t->problem;
     *n_options = *n_pieces = *n_boxes = 0;
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         uint32_t k = 0;
-        while (k < t->n_kinds &&
-               p->nodes[t->kinds[k].node].kind != p->nodes[i].kind)
+        while (k < t->n_classes &&
+               p->nodes[t->classes[k].node].class != p->nodes[i].class)
             k++;
-        if (k == t->n_kinds)
-            t->kinds[t->n_kinds++].node = i;
-        t->nodes[i].kind = k;
-        clv_status status = check_kind(p, i, t->kinds[k].node);
+        if (k == t->n_classes)
+            t->classes[t->n_classes++].node = i;
+        t->nodes[i].class = k;
+        clv_status status = check_class(p, i, t->classes[k].node);
         if (status)
             return status;
-        if (t->kinds[k].node != i)
+        if (t->classes[k].node != i)
             continue;
         *n_options += p->nodes[i].n_options;
         for (uint32_t o = 0; o < p->nodes[i].n_options; o++) {
@@ -225,10 +225,10 @@ static clv_status find_kinds(planner_tables *t, size_t *n_options,
                                   : CLV_OK;
 }
 
-static clv_status make_kinds(planner_tables *t)
+static clv_status make_classes(planner_tables *t)
 {
     size_t n_options, n_pieces, n_boxes;
-    clv_status status = find_kinds(t, &n_options, &n_pieces, &n_boxes);
+    clv_status status = find_classes(t, &n_options, &n_pieces, &n_boxes);
     if (status)
         return status;
     t->options = calloc(n_options, sizeof *t->options);
@@ -236,8 +236,8 @@ static clv_status make_kinds(planner_tables *t)
     t->boxes = calloc(n_boxes + 1, sizeof *t->boxes);
     if (!t->options || !t->parts || !t->boxes)
         return core_no_memory("to search for a plan");
-    for (uint32_t k = 0; k < t->n_kinds; k++)
-        fill_kind(t, &t->kinds[k]);
+    for (uint32_t k = 0; k < t->n_classes; k++)
+        fill_class(t, &t->classes[k]);
     return CLV_OK;
 }
 
@@ -260,17 +260,17 @@ static planner_overlap overlap_of(const planner_solve_problem *p,
     return out;
 }
 
-static const planner_overlap *make_table(planner_tables *t, uint32_t kind,
+static const planner_overlap *make_table(planner_tables *t, uint32_t class,
                                          uint32_t dep, uint32_t of)
 {
     const planner_solve_problem *p = t->problem;
-    const planner_kind *by = &t->kinds[kind], *from = &t->kinds[of];
+    const planner_class *by = &t->classes[class], *from = &t->classes[of];
     for (uint32_t i = 0; i < t->n_tables; i++)
-        if (t->tables[i].kind == kind && t->tables[i].dep == dep &&
+        if (t->tables[i].class == class && t->tables[i].dep == dep &&
             t->tables[i].of == of)
             return t->tables[i].overlaps;
     planner_table *table = &t->tables[t->n_tables];
-    *table = (planner_table){kind, dep, of, NULL};
+    *table = (planner_table){class, dep, of, NULL};
     table->overlaps = calloc((size_t)by->n_boxes[dep] * from->n_options,
                              sizeof *table->overlaps);
     if (!table->overlaps)
@@ -301,7 +301,7 @@ static clv_status link_nodes(planner_tables *t)
             uint32_t dep = node->deps[k] = p->nodes[i].deps[k];
             node->dep_options[k] = p->nodes[dep].n_options;
             node->overlaps[k] =
-                make_table(t, node->kind, k, t->nodes[dep].kind);
+                make_table(t, node->class, k, t->nodes[dep].class);
             if (!node->overlaps[k])
                 return core_no_memory("to search for a plan");
             t->nodes[dep].n_consumers++;
@@ -345,7 +345,7 @@ static void find_lives(planner_tables *t, uint32_t *live)
                 if (live[l] == node->deps[k])
                     node->live[k] = l;
         live[n_live++] = i;
-        n_slots += t->kinds[node->kind].most_pieces;
+        n_slots += t->classes[node->class].most_pieces;
         if (n_live > t->most_live)
             t->most_live = n_live;
         if (n_slots > t->most_slots)
@@ -354,7 +354,7 @@ static void find_lives(planner_tables *t, uint32_t *live)
         for (uint32_t l = n_live; l-- > 0;) {
             if (last_use(t, live[l]) != i)
                 continue;
-            n_slots -= t->kinds[t->nodes[live[l]].kind].most_pieces;
+            n_slots -= t->classes[t->nodes[live[l]].class].most_pieces;
             memmove(live + l, live + l + 1, (n_live - l - 1) * sizeof *live);
             n_live--;
             t->retired[n_retired++] = l;
@@ -383,8 +383,8 @@ static void find_roots(planner_tables *t)
     bool rooted = true;
     for (uint32_t i = t->problem->n_nodes; i-- > 0;) {
         planner_step_node *node = &t->nodes[i];
-        const planner_kind *kind = &t->kinds[node->kind];
-        for (uint32_t o = 0; o < kind->n_options && rooted; o++) {
+        const planner_class *class = &t->classes[node->class];
+        for (uint32_t o = 0; o < class->n_options && rooted; o++) {
             const planner_parts *parts = planner_tables_parts(t, i, o);
             for (uint32_t k = 0; k < parts->n; k++)
                 rooted &= needs_something(node, &t->parts[parts->first + k]);
@@ -444,7 +444,7 @@ static uint64_t layout_of(const planner_tables *t, uint32_t node,
         const planner_step_node *by = &t->nodes[consumer->node];
         uint32_t n_options = by->dep_options[consumer->dep];
         const planner_overlap *overlaps = by->overlaps[consumer->dep];
-        for (uint32_t b = 0; b < t->kinds[by->kind].n_boxes[consumer->dep];
+        for (uint32_t b = 0; b < t->classes[by->class].n_boxes[consumer->dep];
              b++) {
             planner_overlap o = overlaps[b * n_options + option];
             layout = core_hash_mix(layout, (uint64_t)o.some << 32 | o.exact);
@@ -457,13 +457,13 @@ static uint64_t layout_of(const planner_tables *t, uint32_t node,
 static bool same_use(const planner_tables *t, uint32_t a, uint32_t b)
 {
     const planner_step_node *x = &t->nodes[a], *y = &t->nodes[b];
-    if (x->kind != y->kind || x->n_consumers != y->n_consumers)
+    if (x->class != y->class || x->n_consumers != y->n_consumers)
         return false;
     for (uint32_t i = 0; i < x->n_consumers; i++) {
         const planner_consumer *c = &t->consumers[x->first_consumer + i];
         const planner_consumer *d = &t->consumers[y->first_consumer + i];
         if (c->dep != d->dep ||
-            t->nodes[c->node].kind != t->nodes[d->node].kind)
+            t->nodes[c->node].class != t->nodes[d->node].class)
             return false;
     }
     return true;
@@ -487,12 +487,12 @@ static clv_status make_layouts(planner_tables *t)
         }
         first[n_first++] = i;
         t->nodes[i].first_layout = (uint32_t)n_layouts;
-        n_layouts += t->kinds[t->nodes[i].kind].n_options;
+        n_layouts += t->classes[t->nodes[i].class].n_options;
     }
     t->layouts = calloc(n_layouts, sizeof *t->layouts);
     for (uint32_t j = 0; t->layouts && j < n_first; j++) {
         const planner_step_node *node = &t->nodes[first[j]];
-        for (uint32_t o = 0; o < t->kinds[node->kind].n_options; o++)
+        for (uint32_t o = 0; o < t->classes[node->class].n_options; o++)
             t->layouts[node->first_layout + o] = layout_of(t, first[j], o);
     }
     free(first);
@@ -508,12 +508,13 @@ clv_status planner_tables_make(const planner_solve_problem *problem,
     clv_status status = check_problem(problem);
     if (status)
         return status;
-    out->kinds = calloc(problem->n_nodes, sizeof *out->kinds);
+    out->classes = calloc(problem->n_nodes, sizeof *out->classes);
     out->nodes = calloc(problem->n_nodes, sizeof *out->nodes);
-    status = out->kinds && out->nodes ? CLV_OK
-                                      : core_no_memory("to search for a plan");
+    status = out->classes && out->nodes
+                 ? CLV_OK
+                 : core_no_memory("to search for a plan");
     if (!status)
-        status = make_kinds(out);
+        status = make_classes(out);
     if (!status)
         status = link_nodes(out);
     if (!status)
@@ -530,7 +531,7 @@ void planner_tables_finish(planner_tables *t)
     for (uint32_t i = 0; i < t->n_tables; i++)
         free(t->tables[i].overlaps);
     free(t->tables);
-    free(t->kinds);
+    free(t->classes);
     free(t->options);
     free(t->parts);
     free(t->boxes);

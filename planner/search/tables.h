@@ -1,8 +1,8 @@
 /*
- * What the search asks of a problem again and again, found once: which pieces
- * of one node another one's pieces need, how long results live.
- *
- * Options and pieces are counted from 0 within a kind here.
+ * What the search looks up in a problem, computed once: which pieces of one
+ * node the pieces of another need, and how long results are needed. Options and
+ * pieces are counted from 0 within a class here. A class is all nodes with
+ * equal options.
  */
 #pragma once
 
@@ -28,19 +28,19 @@ typedef struct planner_parts {
     uint32_t first, n; /* in tables->parts */
 } planner_parts;
 
-typedef struct planner_kind {
-    uint32_t node;        /* the first of this kind */
+typedef struct planner_class {
+    uint32_t node;        /* the first of this class */
     uint32_t first_parts; /* in tables->options */
     uint32_t n_options, n_deps, most_pieces;
     uint32_t first_box[PLANNER_SOLVE_DEPS], n_boxes[PLANNER_SOLVE_DEPS];
-} planner_kind;
+} planner_class;
 
 typedef struct planner_consumer {
     uint32_t node, dep; /* index into its deps */
 } planner_consumer;
 
 typedef struct planner_step_node {
-    uint32_t kind;         /* in tables->kinds */
+    uint32_t class;        /* in tables->classes */
     uint32_t first_layout; /* in tables->layouts, one an option */
     uint32_t n_deps;
     uint32_t deps[PLANNER_SOLVE_DEPS];
@@ -57,13 +57,13 @@ typedef struct planner_step_node {
 } planner_step_node;
 
 typedef struct planner_table {
-    uint32_t kind, dep, of; /* kinds of the consumer and of its dep */
+    uint32_t class, dep, of; /* classes of the consumer and of its dep */
     planner_overlap *overlaps;
 } planner_table;
 
 typedef struct planner_tables {
     const planner_solve_problem *problem;
-    planner_kind *kinds;
+    planner_class *classes;
     planner_parts *options;
     planner_part_need *parts;
     planner_box *boxes;
@@ -74,7 +74,7 @@ typedef struct planner_tables {
     planner_consumer *consumers;
     planner_step_node *nodes; /* [problem->n_nodes] */
     uint32_t *retired;
-    uint32_t n_kinds, n_options, n_parts, n_boxes, n_tables;
+    uint32_t n_classes, n_options, n_parts, n_boxes, n_tables;
     uint32_t most_live, most_slots; /* at any time, one a piece */
 } planner_tables;
 
@@ -86,7 +86,7 @@ void planner_tables_finish(planner_tables *tables);
 static inline const planner_parts *
 planner_tables_parts(const planner_tables *t, uint32_t node, uint32_t option)
 {
-    return &t->options[t->kinds[t->nodes[node].kind].first_parts + option];
+    return &t->options[t->classes[t->nodes[node].class].first_parts + option];
 }
 
 /* The box of a dep's result that a part needs, in the dep's option. */

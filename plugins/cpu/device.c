@@ -88,9 +88,9 @@ static void describe(const clv_plugin_instance *inst, const cpu_setup *setup,
 clv_status cpu_enumerate(clv_plugin_instance *inst, uint32_t *count,
                          clv_device_info *out, uint32_t stride)
 {
-    uint32_t room = *count;
+    uint32_t capacity = *count;
     *count = inst->n_setups;
-    for (uint32_t i = 0; out && i < room && i < inst->n_setups; i++) {
+    for (uint32_t i = 0; out && i < capacity && i < inst->n_setups; i++) {
         clv_device_info info;
         describe(inst, &inst->setups[i], &info);
         clv_write(clv_at(out, i, stride), &info, sizeof info);

@@ -110,11 +110,12 @@ static void log_overlaps(const clv_host_api *host, const cpu_setup *setups,
             cpu_cores_and(&setups[j].cores, &setups[i].cores, &both);
             if (!cpu_cores_count(&both))
                 continue;
-            snprintf(text, sizeof text,
-                     "[cpu:%s] and [cpu:%s] share cores (%s) and will be in "
-                     "each other's way",
-                     setups[j].id, setups[i].id,
-                     cpu_cores_text(&both, list, sizeof list));
+            snprintf(
+                text, sizeof text,
+                "[cpu:%s] and [cpu:%s] share cores (%s) and will slow each "
+                "other down",
+                setups[j].id, setups[i].id,
+                cpu_cores_text(&both, list, sizeof list));
             host->log(host->host, CLV_LOG_WARN, NULL, 0, text);
         }
 }

@@ -1,5 +1,5 @@
 /*
- * Records of finished work, kept for the host to fetch. A ring of fixed size,
+ * Records of finished work, for the host to fetch. A ring of fixed size,
  * allocated with the first record wanted; when it is full the oldest go.
  */
 #pragma once

@@ -3,7 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-/* All of it in F32: q [n,H*D], k and v [R,G*D] as far as somebody sees them. */
+/* All of it in F32: q [n,H*D], k and v [R,G*D] up to the last row that a query
+ * sees. */
 typedef struct attention {
     const npu_call *call;
     int64_t head_dim, heads, groups, seen;
@@ -54,7 +55,7 @@ static void mix(const attention *a, const float *p, int64_t group,
     memset(out, 0, (size_t)a->head_dim * sizeof *out);
     for (int64_t j = first; j < end; j++) {
         const float *v = a->v + j * width + group * a->head_dim;
-        if (p[j - first] == 0) /* whatever is in it */
+        if (p[j - first] == 0) /* NaN in v does not count there */
             continue;
         for (int64_t c = 0; c < a->head_dim; c++)
             out[c] += p[j - first] * v[c];

@@ -45,7 +45,8 @@ static int64_t common_multiple(int64_t a, int64_t b)
     return a / x * b;
 }
 
-/* All but products: columns where each stands for itself, and heads. */
+/* Of all ops but products: columns that do not depend on each other, and heads.
+ */
 static void split_others(const clv_subgraph *g, const clv_node *node,
                          clv_op_caps *caps)
 {
@@ -118,7 +119,7 @@ static void state_precision(const npu_settings *s, const clv_subgraph *g,
         caps->error_class = CLV_ERROR_UNSTATED; /* F16 below an exponential */
     if (node->op != CLV_OP_MATMUL)
         return;
-    /* Of lengths that are still open the least precise one. */
+    /* Where the length is not fixed, that of the least precise path. */
     switch (
         npu_matmul_path(s, npu_input(g, node, 1), npu_sequence(g, node).min)) {
     case NPU_PATH_F16:

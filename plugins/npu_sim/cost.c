@@ -26,7 +26,7 @@ npu_path npu_matmul_path(const npu_settings *s, const clv_tensor_desc *w,
 
 /* What a node does, apart from its fixed time. */
 typedef struct load {
-    double ns, bytes; /* of computing, moved */
+    double ns, bytes; /* time of computing, bytes moved */
 } load;
 
 static int64_t size_of(const clv_tensor_desc *t, uint32_t i,
@@ -45,7 +45,7 @@ static double elements_of(const clv_tensor_desc *t, const int64_t *symbols)
     return n;
 }
 
-/* Bytes that a whole tensor takes on its way. */
+/* Bytes that are moved to read or write a whole tensor. */
 static double traffic(const npu_settings *s, const clv_tensor_desc *t,
                       const int64_t *symbols)
 {
@@ -87,7 +87,7 @@ static load matmul_load(const npu_settings *s, npu_path path,
     }
     if (path != NPU_PATH_I8_GROUPS)
         return one_product(s, path, n, i, o, weight, fill);
-    /* As many products as groups, and their sums outside of the arrays. */
+    /* One product for each group; the vector unit adds them up. */
     int64_t group = w->quant == CLV_QUANT_PER_GROUP
                         ? w->quant_group
                         : clv_format_of(w->dtype)->group;
@@ -126,8 +126,8 @@ static load attention_load(const npu_settings *s, const clv_subgraph *g,
     const double width = (double)q->dims[1];
     load l = {0, 2 * rows * (double)k->dims[1] * npu_dtype_size(k->dtype) +
                      2 * (double)n * width * s->activation_size};
-    /* A query sees its own row and those before: about half of the rows that
-     * came with it. Static arrays work on all. */
+    /* A query sees its own row and those before it: on average half of the
+     * rows of its own batch. Static arrays compute all of them. */
     const double seen = rows > (double)n ? rows - (double)n / 2 : rows / 2;
     if (s->model == NPU_ROOFLINE) {
         l.ns =
@@ -179,7 +179,7 @@ static load other_load(const npu_settings *s, const clv_subgraph *g,
     double rate =
         s->model == NPU_ROOFLINE ? s->rooflines[NPU_F32].rate : s->vector;
     l.ns = operations(node->op) * elements_of(main, symbols) / rate * 1e9;
-    if (moves_rows) /* of the table or state only the rows that are named */
+    if (moves_rows) /* only the rows of the table or state that ids name */
         l.bytes =
             elements_of(main, symbols) *
             (npu_dtype_size(npu_input(g, node, 0)->dtype) + s->activation_size);

@@ -1,4 +1,5 @@
-/* Ops on a device: the format in which products are made, and their time. */
+/* The time that ops take on a device, and the formats in which it multiplies.
+ */
 #pragma once
 
 #include "check.h"

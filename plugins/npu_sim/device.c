@@ -17,7 +17,7 @@ uint64_t npu_real_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* With clock = real: what should have happened by now does. */
+/* With clock = real the simulation advances to the present time. */
 static void follow_clock(clv_plugin_instance *inst)
 {
     if (!inst->config.is_real)
@@ -66,7 +66,7 @@ void npu_await_change(clv_plugin_instance *inst, uint64_t until_ns)
     pthread_cond_timedwait(&inst->changed, &inst->mutex, &until);
 }
 
-/* Sleeps from event to event. */
+/* The pacing thread: sleeps from one event to the next. */
 static void *pace(void *ctx)
 {
     clv_plugin_instance *inst = ctx;
@@ -111,9 +111,7 @@ static void stop_pacer(clv_plugin_instance *inst)
 
 clv_status npu_create(const clv_host_api *host, clv_plugin_instance **out)
 {
-    clv_status status = clv_check_chain(host, host);
-    if (status)
-        return status;
+    CLV_TRY(clv_check_chain(host, host));
     clv_plugin_instance *inst = clv_new(host, sizeof *inst);
     if (!inst)
         return CLV_ERR_NO_MEMORY;
@@ -124,7 +122,7 @@ clv_status npu_create(const clv_host_api *host, clv_plugin_instance **out)
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&inst->changed, &attr);
     pthread_condattr_destroy(&attr);
-    status = npu_config_read(host, &inst->config);
+    clv_status status = npu_config_read(host, &inst->config);
     inst->sim.bandwidth = (uint64_t)inst->config.bandwidth;
     if (!status)
         status = start_pacer(inst);
@@ -266,9 +264,7 @@ clv_status npu_check_device(clv_plugin_device *dev)
 clv_status npu_fault_inject(clv_plugin_device *dev, uint32_t fault)
 {
     clv_plugin_instance *inst = dev->inst;
-    clv_status status = npu_check_device(dev);
-    if (status)
-        return status;
+    CLV_TRY(npu_check_device(dev));
     if (fault != CLV_FAULT_LOST && fault != CLV_FAULT_HANG)
         return clv_fail(dev->base.host, CLV_ERR_UNSUPPORTED,
                         "npu_sim: fault %" PRIu32 " is not known", fault);
@@ -288,9 +284,7 @@ clv_status npu_calibrate(clv_plugin_device *dev, clv_calibration *out)
 {
     clv_plugin_instance *inst = dev->inst;
     const npu_settings *s = dev->settings;
-    clv_status status = npu_check_device(dev);
-    if (status)
-        return status;
+    CLV_TRY(npu_check_device(dev));
     clv_calibration c;
     memset(&c, 0, sizeof c);
     npu_lock(inst);
@@ -305,7 +299,7 @@ clv_status npu_calibrate(clv_plugin_device *dev, clv_calibration *out)
     c.energy_nj = (double)busy * s->busy_watts +
                   (double)(inst->sim.host - busy) * s->idle_watts;
     npu_unlock(inst);
-    if (!c.host_ns) /* of another domain; the host's word for this moment */
+    if (!c.host_ns) /* a virtual clock: the host's time of this moment */
         c.host_ns = dev->base.host->now_ns(dev->base.host->host);
     clv_write(out, &c, sizeof c);
     return CLV_OK;

@@ -1,17 +1,17 @@
 /*
  * Instance and devices.
  *
- * Work has two sides. A device's thread works results out, as fast as it can,
- * and tells the timelines' flag words; nothing there depends on simulated time.
- * The simulation (sim.h) decides when all of that happened on the chip; it
- * moves when the host calls, and in a wait. So a program of one thread sees the
- * same nanoseconds every time, however long the results took.
+ * Work has two sides. A device's thread computes results as fast as it can and
+ * writes the timelines' flag words; nothing there depends on simulated time.
+ * The simulation (sim.h) computes when all of that would have happened on the
+ * chip. It advances when the host calls, and in a wait. So a program of one
+ * thread sees the same nanoseconds every time, however long computing took.
  *
  * With clock = real the simulation follows the host's clock, a thread paces it,
- * and a timeline moves when both sides have got there.
+ * and a timeline reaches a value when both sides have.
  *
  * One lock guards all of an instance's state. Nothing calls the host while it
- * is held: what is to be freed is kept until npu_unlock().
+ * is held: what is to be freed is listed until npu_unlock() frees it.
  */
 #pragma once
 
@@ -25,7 +25,7 @@ typedef struct npu_job npu_job;
 struct clv_plugin_instance {
     const clv_host_api *host;
     npu_config config;
-    pthread_mutex_t mutex;  /* protects all below, and what the devices mark */
+    pthread_mutex_t mutex;  /* of all below, and of parts of the devices */
     pthread_cond_t changed; /* jobs, timelines, devices, time */
     npu_sim sim;
     uint64_t epoch_ns;          /* of the real clock */
@@ -54,7 +54,7 @@ struct clv_plugin_device {
     clv_plugin_device *next;
     pthread_t thread;
     bool has_thread;
-    /* By the instance's lock: */
+    /* Protected by the instance's lock: */
     bool lost, hung, stop;
     npu_sim_device sim;
     npu_activity activity;

@@ -1,4 +1,4 @@
-/* A submit on its way, and the thread that works its results out. */
+/* A submit in flight, and the thread that computes its results. */
 #pragma once
 
 #include "program.h"

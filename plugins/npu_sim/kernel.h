@@ -1,4 +1,4 @@
-/* The ops, on the host's threads. All answer NO_MEMORY without a message. */
+/* The ops, on the host's threads. All fail for lack of memory only. */
 #pragma once
 
 #include "cost.h"
@@ -6,7 +6,7 @@
 
 #include <stdatomic.h>
 
-/* A node at work. */
+/* One run of a node. */
 typedef struct npu_call {
     const clv_host_api *host;
     const clv_node *node;

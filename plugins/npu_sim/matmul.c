@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#define GRAIN 65536 /* products that are worth a thread's while */
+#define GRAIN 65536 /* fewer products are not worth a thread */
 #define MAX_Q 127
 
 typedef struct product {
@@ -24,7 +24,7 @@ static void put(const product *p, int64_t i, int64_t o, float y)
            sizeof sum);
 }
 
-/* Sums of an array in F32, of its tiles in F16. */
+/* The sum of a tile is in F32, that over tiles in F16. */
 static float half_dot(const float *a, const float *b, int64_t n, int64_t tile)
 {
     float sum = 0;
@@ -107,7 +107,7 @@ static void quantise(product *p)
     float most = 0;
     for (int64_t i = 0; i < count; i++) {
         float size = fabsf(p->x[i]);
-        most = size <= most ? most : size; /* a NaN is taken, and stays */
+        most = size <= most ? most : size; /* a NaN is taken, and remains */
         if (!isfinite(size))
             break;
     }

@@ -159,10 +159,7 @@ static clv_status time_nodes(clv_plugin_program *prog)
 /* Whether the device has compiled such a graph before; notes it. */
 static bool seen_before(clv_plugin_device *dev, const clv_subgraph *g)
 {
-    uint64_t hash =
-        npu_hash(NPU_HASH_START, g->symbols, g->n_symbols * sizeof *g->symbols);
-    hash = npu_hash(hash, g->tensors, g->n_tensors * sizeof *g->tensors);
-    hash = npu_hash(hash, g->nodes, g->n_nodes * sizeof *g->nodes);
+    uint64_t hash = clv_hash_graph(CLV_HASH_START, g);
     for (uint32_t i = 0; i < dev->n_graphs && i < NPU_MAX_GRAPHS; i++)
         if (dev->graphs[i] == hash)
             return true;

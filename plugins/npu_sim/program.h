@@ -24,7 +24,7 @@ struct clv_plugin_program {
 clv_status npu_program_compile(clv_plugin_device *dev,
                                const clv_compile *compile,
                                clv_plugin_program **out);
-/* quickly: everything about the graph is known from a kept program. */
+/* quickly: all about the graph is known from a serialised program. */
 clv_status npu_program_make(clv_plugin_device *dev, const clv_compile *compile,
                             bool quickly, clv_plugin_program **out);
 clv_status npu_program_info(clv_plugin_program *prog, clv_program_info *out);

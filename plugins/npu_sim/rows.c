@@ -1,11 +1,11 @@
-/* Ops that go row by row. An output may lie on an input of its size: a row is
- * read before it is written. */
+/* Ops that are computed row by row. An output may lie on an input of its size:
+ * a row is read before it is written. */
 #include "kernel.h"
 
 #include <math.h>
 #include <string.h>
 
-#define GRAIN 16384 /* elements that are worth a thread's while */
+#define GRAIN 16384 /* fewer elements are not worth a thread */
 
 static float silu(float x)
 {
@@ -80,8 +80,8 @@ static void soften(float *a, int64_t n)
         a[i] = (float)((double)a[i] / sum);
 }
 
-static void turn(const npu_call *c, int64_t row, float *a,
-                 const float *inv_freq)
+static void rotate(const npu_call *c, int64_t row, float *a,
+                   const float *inv_freq)
 {
     const clv_op_attr *attr = &c->node->attr;
     const int64_t head_dim = attr->rope.head_dim, half = c->in[2].columns;
@@ -113,7 +113,7 @@ static void run_row(const npu_call *c, int64_t i, float *a, float *b, float *d)
         soften(a, c->out.columns);
         break;
     case CLV_OP_ROPE:
-        turn(c, i, a, b);
+        rotate(c, i, a, b);
         break;
     default:
         if (in[1].data && in[1].rank > 1)

@@ -3,6 +3,6 @@
 
 #include "program.h"
 
-/* data: [n_tensors] of the program. NO_MEMORY without a message. */
+/* data: [n_tensors] of the program. Fails for lack of memory only. */
 clv_status npu_run(const clv_plugin_program *prog, char *const *data,
                    const int64_t *symbols);

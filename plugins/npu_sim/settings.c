@@ -25,7 +25,7 @@ const clv_option npu_options[NPU_N_OPTIONS] = {
         .help = "time that only the simulation has, or the host's, with work "
                 "that takes as long as it would"),
     KEY(BOOL, PLUGIN, "compute", "on",
-        .help = "work out results; off: only time, outputs stay as they were"),
+        .help = "compute results; off: only time, outputs stay as they were"),
     KEY(FLOAT, PLUGIN, "memory_bandwidth", "0", .min = 0, .max = 100000,
         .help = "GB/s that all devices share; 0: each has its own"),
     KEY(INT, PLUGIN, "memory_size", "0", .min = 0, .max = 16777216,
@@ -34,7 +34,7 @@ const clv_option npu_options[NPU_N_OPTIONS] = {
     KEY(STRING, DEVICE, "title", "", .help = "the device's name for people"),
     CHOICE("kind", "npu", "npu|gpu|cpu", "what it is"),
     CHOICE("model", "systolic", "systolic|roofline",
-           "how its time is worked out: arrays of multipliers, or computing "
+           "how its time is computed: arrays of multipliers, or computing "
            "against memory"),
     CHOICE("ops", "all", "matmul|all", "what it takes"),
     KEY(BOOL, DEVICE, "flag_wait", "on",
@@ -135,7 +135,7 @@ static const char *text_of(reader *r, const char *key)
     const char *value = r->host->option(r->host->host, name);
     if (!value)
         value = declaration(key)->default_value;
-    r->hash = npu_hash(r->hash, value, strlen(value) + 1);
+    r->hash = clv_hash_text(r->hash, value);
     return value;
 }
 
@@ -300,7 +300,7 @@ static const char *section_at(const clv_host_api *host, uint32_t index)
 
 clv_status npu_config_read(const clv_host_api *host, npu_config *out)
 {
-    reader r = {.host = host, .hash = NPU_HASH_START};
+    reader r = {.host = host, .hash = CLV_HASH_START};
     memset(out, 0, sizeof *out);
     out->is_real = choice(&r, "clock") == 1;
     out->computes = truth(&r, "compute");
@@ -317,7 +317,7 @@ clv_status npu_config_read(const clv_host_api *host, npu_config *out)
                             "npu_sim: [npu_sim:%.40s...]: the name is longer "
                             "than %zu characters",
                             r.section, sizeof out->devices[i].name - 1);
-        r.hash = NPU_HASH_START;
+        r.hash = CLV_HASH_START;
         read_device(&r, &out->devices[i]);
         out->n_devices = i + 1;
     }

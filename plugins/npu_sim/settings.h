@@ -4,9 +4,10 @@
  */
 #pragma once
 
-#include "hash.h"
 #include "roofline.h"
 #include "systolic.h"
+
+#include <cleave/plugin_blob.h>
 
 #define NPU_MAX_LENGTHS 32
 #define NPU_MAX_DEVICES 32
@@ -16,7 +17,7 @@ typedef enum npu_model { NPU_SYSTOLIC, NPU_ROOFLINE } npu_model;
 /* Formats in which a device multiplies. */
 typedef enum npu_format { NPU_F32, NPU_F16, NPU_I8, NPU_FORMATS } npu_format;
 
-/* Units here are bytes, seconds and nanoseconds, whatever the file has. */
+/* In bytes, seconds and nanoseconds; the file has other units. */
 typedef struct npu_settings {
     char name[64];  /* of the section */
     char title[96]; /* for people */

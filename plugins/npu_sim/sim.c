@@ -44,8 +44,9 @@ static uint64_t demand_of(const npu_sim_device *d)
     return rate ? rate : 1;
 }
 
-/* What each of those that want more than a fair share gets: the others' wishes
- * are granted first, smallest first. UINT64_MAX: all wishes are granted. */
+/* The most that a phase gets of the bandwidth. Phases that demand less than an
+ * equal share get all they demand, the smallest first; the others divide the
+ * rest equally. UINT64_MAX: every demand is met. */
 static uint64_t fair_share(const npu_sim *sim)
 {
     uint64_t left = sim->bandwidth, level = 0;
@@ -69,7 +70,7 @@ static uint64_t fair_share(const npu_sim *sim)
     return UINT64_MAX;
 }
 
-/* What was done since the latest change is taken off. */
+/* Subtracts the work done since rates last changed. */
 static void settle(npu_sim *sim)
 {
     for (npu_sim_device *d = sim->devices; d; d = d->next) {
@@ -99,7 +100,7 @@ static void set_speeds(npu_sim *sim)
 /* ------------------------------------------------------------------------ */
 /* Events                                                                   */
 
-/* When the job's waits are over; NPU_NEVER: not by what has happened. */
+/* When the job's waits are over; NPU_NEVER: not by the events so far. */
 static uint64_t waits_over(const npu_sim_job *job)
 {
     uint64_t at = job->release;
@@ -177,7 +178,7 @@ static void end_job(npu_sim *sim, npu_sim_device *d)
         d->done(d->ctx, job);
 }
 
-/* The running part of d is over. */
+/* The fixed or the moving part of the running phase has ended. */
 static void end_part(npu_sim *sim, npu_sim_device *d)
 {
     npu_sim_job *job = d->first;

@@ -2,19 +2,19 @@
  * Discrete-event simulation of devices on one memory, in whole nanoseconds.
  *
  * Every device runs the jobs of its queue in order; a job is a row of phases. A
- * phase first takes a fixed time, then does computing and moves bytes, both at
- * once. What the phases that move bytes at the same time want is satisfied from
- * the one bandwidth, max-min fair: a phase never gets more than it can use, and
- * one that gets less is slowed down in proportion. Rates are worked out anew
- * whenever a phase begins or ends.
+ * phase first takes a fixed time, then computes and moves bytes, both at once.
+ * Phases that move bytes at the same time share the one bandwidth by max-min
+ * fairness: a phase never gets more than it can use, and one that gets less is
+ * slowed down in proportion. Rates are computed again whenever a phase begins
+ * or ends.
  *
- * The host has a time too. It moves when the host says so, and when it waits.
- * Nothing is simulated past it: work that the host has yet to submit may change
- * what happens then.
+ * The host has a time too. It advances when the host says so, and when it
+ * waits. Nothing is simulated past it, because work that the host has yet to
+ * submit may change what happens then.
  *
- * All arithmetic is in integers, and amounts are only brought up to date when
- * rates change, so times do not depend on when anybody looks. Not thread-safe:
- * one lock for all of it is the caller's.
+ * All arithmetic is in integers, and amounts are only updated when rates
+ * change, so that times do not depend on when somebody asks. Not thread-safe:
+ * the caller holds one lock for all of it.
  */
 #pragma once
 
@@ -26,12 +26,12 @@ typedef struct npu_sim_device npu_sim_device;
 
 #define NPU_NEVER UINT64_MAX
 
-/* Of a job. All times are those with a memory of one's own. */
+/* A part of a job. Times are those of a device that has the memory alone. */
 typedef struct npu_phase {
-    uint64_t fixed_ns; /* first, without memory */
-    uint64_t work_ns;  /* computing, and moving the bytes if nobody disturbs:
-                          the longer of the two */
-    uint64_t bytes;    /* moved during work_ns */
+    uint64_t fixed_ns;          /* first, without memory */
+    uint64_t work_ns;           /* computing, and moving the bytes undisturbed:
+                                   the longer of the two */
+    uint64_t bytes;             /* moved during work_ns */
     uint32_t command, node, op; /* for the trace, which outlives the program */
     uint64_t begin, end;        /* set as the job runs */
 } npu_phase;

@@ -122,8 +122,9 @@ static clv_status new_job(clv_plugin_device *dev, const clv_submit *s,
     return CLV_OK;
 }
 
-/* Points of this instance are held, whatever way they were named; others' flag
- * words stop the thread but not the simulation, which has no time for them. */
+/* Points of this instance are referenced, by timeline or flag word; others'
+ * flag words stop the thread but not the simulation, which has no time for
+ * them. */
 static void take_points(npu_job *job, const clv_submit *s)
 {
     const clv_plugin_instance *inst = job->dev->inst;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* How long a wait for something that no work here will bring about blocks in
- * real time, for another thread of the host to do it, before it gives up. */
+ * real time, so that another thread of the host may do it, before it fails. */
 #define GRACE_NS 300000000u
 
 static uint64_t add(uint64_t a, uint64_t b)
@@ -24,7 +24,7 @@ static uint64_t value_of(const clv_plugin_timeline *tl)
     return flag_of(tl) & ~CLV_FLAG_FAILED;
 }
 
-/* The flag word repeats the value: what has been worked out, and with a real
+/* The flag word repeats the value: what has been computed, and with a real
  * clock what has been simulated as well. */
 static void publish(clv_plugin_timeline *tl)
 {
@@ -61,9 +61,7 @@ clv_status npu_timeline_create(clv_plugin_device *dev, uint64_t value,
 {
     const clv_host_api *host = dev->base.host;
     clv_plugin_instance *inst = dev->inst;
-    clv_status status = npu_check_device(dev);
-    if (status)
-        return status;
+    CLV_TRY(npu_check_device(dev));
     if (value & CLV_FLAG_FAILED)
         return clv_fail(host, CLV_ERR_INVALID,
                         "npu_sim: a timeline cannot begin at %" PRIu64
@@ -129,7 +127,7 @@ void npu_timeline_failed(clv_plugin_timeline *tl, clv_status status,
     publish(tl);
 }
 
-/* Who has seen a value lives no earlier than when it was reached. */
+/* Seeing a value moves the host's time to when it was reached. */
 static void notice(clv_plugin_timeline *tl)
 {
     npu_sim *sim = &tl->inst->sim;
@@ -160,13 +158,11 @@ clv_status npu_timeline_signal(clv_plugin_timeline *tl, uint64_t value)
 {
     clv_plugin_instance *inst = tl->inst;
     char message[NPU_MESSAGE_SIZE];
-    clv_status status = npu_check_device(tl->dev);
-    if (status)
-        return status;
+    CLV_TRY(npu_check_device(tl->dev));
     npu_lock(inst);
     uint64_t before = tl->computed;
     bool above = !(value & CLV_FLAG_FAILED) && value > before;
-    status = tl->status;
+    clv_status status = tl->status;
     memcpy(message, tl->message, sizeof message);
     if (!status && above) {
         npu_sim_raise(&inst->sim, &tl->counter, value);

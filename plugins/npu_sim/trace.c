@@ -78,9 +78,7 @@ clv_status npu_trace_read(clv_plugin_device *dev, uint32_t *count,
                           clv_trace_record *out, uint32_t stride)
 {
     uint32_t n = 0;
-    clv_status status = npu_check_device(dev);
-    if (status)
-        return status;
+    CLV_TRY(npu_check_device(dev));
     npu_lock(dev->inst);
     npu_sim_catch_up(&dev->inst->sim);
     while (n < *count && dev->traced) {

@@ -1,6 +1,6 @@
 /*
- * A device's thread: takes jobs in order, waits for what they wait for, works
- * results out and tells the timelines.
+ * A device's thread: takes jobs in order, waits for what they wait for,
+ * computes their results and signals the timelines.
  */
 #include "job.h"
 #include "run.h"
@@ -18,7 +18,7 @@ static clv_status say(char *message, clv_status status, const char *text)
     return status;
 }
 
-/* What stands between a job and its beginning. */
+/* What a job that has not begun waits for. */
 typedef enum gate { GATE_OPEN, GATE_OURS, GATE_FOREIGN, GATE_FAILED } gate;
 
 static gate look(const npu_job *job)

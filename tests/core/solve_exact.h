@@ -29,7 +29,7 @@ static inline bool exact_possible(const planner_tables *t)
     if (t->problem->n_nodes > EXACT_NODES)
         return false;
     for (uint32_t i = 0; i < t->problem->n_nodes; i++) {
-        n *= t->kinds[t->nodes[i].kind].n_options;
+        n *= t->classes[t->nodes[i].class].n_options;
         if (n > EXACT_COMBINATIONS)
             return false;
     }
@@ -49,7 +49,7 @@ static inline double exact_work(const planner_tables *t, uint32_t node,
 static inline double exact_least(const planner_tables *t, uint32_t node)
 {
     double least = exact_work(t, node, 0);
-    for (uint32_t o = 1; o < t->kinds[t->nodes[node].kind].n_options; o++) {
+    for (uint32_t o = 1; o < t->classes[t->nodes[node].class].n_options; o++) {
         double ns = exact_work(t, node, o);
         least = ns < least ? ns : least;
     }
@@ -98,7 +98,8 @@ static inline void exact_visit(exact_walk *w, uint32_t node)
     if (exact_hopeless(w, node))
         return;
     if (node < p->n_nodes) {
-        for (uint32_t o = 0; o < t->kinds[t->nodes[node].kind].n_options; o++)
+        for (uint32_t o = 0; o < t->classes[t->nodes[node].class].n_options;
+             o++)
             exact_try(w, node, o);
         return;
     }

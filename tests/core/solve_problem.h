@@ -62,13 +62,13 @@ static inline planner_box rows(int64_t begin, int64_t end)
     return (planner_box){{begin, 0}, {end, PROBLEM_EXTENT}};
 }
 
-/* A node of its own kind without deps and options yet. */
+/* A node of its own class without deps and options yet. */
 static inline planner_solve_node *problem_node(problem *q)
 {
     assert_true(q->p.n_nodes < PROBLEM_NODES);
     planner_solve_node *node = &q->nodes[q->p.n_nodes];
     *node = (planner_solve_node){.first_option = q->p.n_options,
-                                 .kind = q->p.n_nodes};
+                                 .class = q->p.n_nodes};
     q->p.n_nodes++;
     return node;
 }
@@ -257,7 +257,7 @@ static inline void layer_node(test_random *r, problem *q, bool own_part)
 
 /* Copies of the last `period` nodes: all deps move with them. */
 static inline void repeat_nodes(problem *q, uint32_t period, uint32_t copies,
-                                bool same_kind)
+                                bool same_class)
 {
     for (uint32_t i = 0; i < period * (copies - 1); i++) {
         uint32_t at = q->p.n_nodes;
@@ -265,8 +265,8 @@ static inline void repeat_nodes(problem *q, uint32_t period, uint32_t copies,
         q->nodes[at] = q->nodes[at - period];
         for (uint32_t k = 0; k < q->nodes[at].n_deps; k++)
             q->nodes[at].deps[k] += period;
-        if (!same_kind)
-            q->nodes[at].kind = at;
+        if (!same_class)
+            q->nodes[at].class = at;
         q->p.n_nodes++;
     }
 }

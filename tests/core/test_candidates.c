@@ -295,7 +295,8 @@ static void check_option(const scene *s, uint32_t node, uint32_t option)
     clv_plan_destroy(plan);
 }
 
-/* Checks all options of one node of each kind; how many have several pieces. */
+/* Checks all options of one node of each class; how many have several pieces.
+ */
 static uint32_t check_all(const scene *s)
 {
     const planner_solve_problem *p = &s->c.problem;
@@ -307,9 +308,9 @@ static uint32_t check_all(const scene *s)
         assert_in_range(n->n_options, 1, 40);
         for (uint32_t d = 0; d < n->n_deps; d++)
             assert_true(n->deps[d] < i);
-        if (seen[n->kind])
+        if (seen[n->class])
             continue;
-        seen[n->kind] = true;
+        seen[n->class] = true;
         for (uint32_t o = 0; o < n->n_options; o++) {
             check_option(s, i, n->first_option + o);
             cuts += p->options[n->first_option + o].n_pieces > 1;
@@ -624,7 +625,7 @@ static void test_lengths(void **state)
 /* The problem                                                               */
 
 /* Layers repeat, and share their options. */
-static void test_kinds(void **state)
+static void test_classes(void **state)
 {
     (void)state;
     scene s;
@@ -638,15 +639,15 @@ static void test_kinds(void **state)
     for (uint32_t i = 1 + layer; i < 1 + 3 * layer; i++) {
         const planner_solve_node *a = &s.c.nodes[i], *b = &s.c.nodes[i + layer];
         if (i + 1 < 1 + 3 * layer) { /* the last sum goes elsewhere */
-            assert_int_equal(a->kind, b->kind);
+            assert_int_equal(a->class, b->class);
             assert_int_equal(a->first_option, b->first_option);
         }
         assert_int_equal(a->n_deps, b->n_deps);
         for (uint32_t d = 0; d < a->n_deps; d++)
             assert_int_equal(a->deps[d] + layer, b->deps[d]);
     }
-    assert_int_not_equal(s.c.nodes[find_node(&s, CLV_OP_MATMUL, GATE)].kind,
-                         s.c.nodes[find_node(&s, CLV_OP_MATMUL, DOWN)].kind);
+    assert_int_not_equal(s.c.nodes[find_node(&s, CLV_OP_MATMUL, GATE)].class,
+                         s.c.nodes[find_node(&s, CLV_OP_MATMUL, DOWN)].class);
     /* Layer-level: whole nodes alone. */
     assert_ok(make(&s, PLANNER_STRATEGY_LAYER));
     for (uint32_t i = 0; i < s.c.problem.n_options; i++) {
@@ -721,7 +722,7 @@ int main(void)
         cmocka_unit_test(test_contention),
         cmocka_unit_test(test_linked),
         cmocka_unit_test(test_lengths),
-        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_classes),
         cmocka_unit_test(test_devices),
         cmocka_unit_test(test_capped),
         cmocka_unit_test(test_unknown_costs),

@@ -29,7 +29,7 @@
 #define PLANS 12
 
 /* Of predicted against measured time. */
-#define BOUND 0.02
+#define BOUND 0.01
 #define PROFILE_BOUND 0.1 /* where models tell the costs */
 
 typedef struct known {

@@ -521,7 +521,7 @@ static void test_damaged(void **state)
                 edit(files[j], edits[i].find, edits[i].put);
         if (!measured("", true, NULL))
             fail_msg("%s was taken", edits[i].put);
-        assert_int_equal(measured("", false, NULL), 0); /* written anew */
+        assert_int_equal(measured("", false, NULL), 0); /* written again */
     }
     uint32_t n = in_cache(files);
     for (uint32_t j = 0; j < n; j++)

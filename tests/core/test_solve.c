@@ -599,7 +599,7 @@ static void test_repeated(void **state)
     int n_cases = 60;
     for (uint64_t seed = 1; seed <= (uint64_t)n_cases; seed++) {
         double ns[2];
-        for (int same_kind = 0; same_kind < 2; same_kind++) {
+        for (int same_class = 0; same_class < 2; same_class++) {
             test_random r = {seed * 31337};
             problem *q = problem_new(2 + test_below(&r, 2));
             uint32_t period = 2 + test_below(&r, 4);
@@ -610,11 +610,11 @@ static void test_repeated(void **state)
                 layer_node(&r, q, test_below(&r, 2));
             if (seed % 3 == 0)
                 random_memories(&r, q);
-            repeat_nodes(q, period, 12, same_kind);
+            repeat_nodes(q, period, 12, same_class);
             planner_solution s;
             assert_ok(planner_search(&q->p, &s));
             check_solution(q, &s);
-            ns[same_kind] = s.makespan_ns;
+            ns[same_class] = s.makespan_ns;
             planner_solution_finish(&s);
             free(q);
         }
@@ -637,7 +637,7 @@ static problem *chain(uint32_t n)
     problem *q = problem_new(2);
     for (uint32_t i = 0; i < n; i++) {
         planner_solve_node *node = problem_node(q);
-        node->kind = 1 + !i;
+        node->class = 1 + !i;
         if (i)
             problem_dep(node, i - 1);
         problem_option(q);
@@ -685,7 +685,7 @@ static void test_share(void **state)
     planner_solution_finish(&s);
     /* Nobody else takes the first 20: as little more as possible. */
     for (uint32_t i = 0; i < 20; i++) {
-        q->nodes[i].kind = 3 + !i;
+        q->nodes[i].class = 3 + !i;
         q->nodes[i].n_options = 1;
     }
     q->devices[0].max_share = 0.1;

@@ -252,8 +252,8 @@ static void close_scene(scene *s)
 }
 
 /* What the plan of these options takes by the forecast. */
-static double foreseen(const scene *s, const planner_candidates *c,
-                       const planner_costs *costs, const uint32_t *options)
+static double predicted(const scene *s, const planner_candidates *c,
+                        const planner_costs *costs, const uint32_t *options)
 {
     core_piece pieces[256];
     core_forecast *f;
@@ -303,14 +303,14 @@ static void check_scene(const scene *s)
         options[i] = found.choices[i].option;
     double input = s->machine.overheads.copy +
                    s->machine.overheads.copy_byte * ROWS * COLUMNS * 4;
-    double ns = foreseen(s, &c, &costs, options);
+    double ns = predicted(s, &c, &costs, options);
     if (ns > found.makespan_ns * 1.05 + 2 * input ||
         ns < found.makespan_ns * 0.9)
-        fail_msg("%.0f ns foreseen, the search says %.0f", ns,
+        fail_msg("%.0f ns predicted, the search says %.0f", ns,
                  found.makespan_ns);
     for (uint32_t d = 0; d < 2; d++) {
         all_on(&c, d, options);
-        double alone = foreseen(s, &c, &costs, options);
+        double alone = predicted(s, &c, &costs, options);
         if (ns > alone + 2 * input)
             fail_msg("%.0f ns, device %u alone takes %.0f", ns, d, alone);
     }

@@ -85,13 +85,13 @@ static void test_import_of_any_address(void **state)
                                   count_release, &released, &x));
         assert_ok(core_tensor_holding(x, dev, 1, false, &holding));
         assert_int_equal(holding, CORE_HOLD_IMPORT);
-        assert_ok(core_tensor_object(x, dev, 1, holding, &object));
+        assert_ok(core_tensor_object(x, dev, 1, holding, NULL, &object));
         assert_int_equal(object->offset, offsets[i] % 4096);
         assert_int_equal(object->size, 4000);
         assert_int_equal(object->buffer->size % 4096, 0);
         assert_true(object->buffer->size >= object->offset + 4000);
         assert_int_equal(object->buffer->access, CLV_ACCESS_READ);
-        assert_ok(core_tensor_object(x, dev, 1, holding, &again));
+        assert_ok(core_tensor_object(x, dev, 1, holding, NULL, &again));
         assert_ptr_equal(object, again);
         assert_int_equal(released, 0);
         clv_tensor_destroy(x);

@@ -55,7 +55,7 @@ static void read_node(bytes *b, planner_solve_node *node)
     node->n_deps = where & 3;
     for (uint32_t k = 0; k < node->n_deps; k++)
         node->deps[k] = where >> (2 + 2 * k) & 7;
-    node->kind = what & 7;
+    node->class = what & 7;
     node->n_options = what >> 5;
     node->first_option = next(b) % MAX_OPTIONS;
 }

@@ -52,7 +52,7 @@ class Profile(cli.Case):
     def test_other_settings_have_other_files(self):
         self.good(*ARGS)
         self.good(*ARGS, "--set", "npu_sim:hexagon.frequency=0.5")
-        self.assertEqual(len(self.files()), 5)  # hexagon's and the two's anew
+        self.assertEqual(len(self.files()), 5)  # hexagon's and the two's again
 
     def test_damaged_file(self):
         def works(text):
@@ -64,8 +64,8 @@ class Profile(cli.Case):
                 f.truncate(os.path.getsize(path) // 2)
         result = self.good(*ARGS)
         self.assertEqual(works(result.text), want)
-        self.assertEqual(result.err.count("measured anew"), 3, result.err)
-        self.assertNotIn("anew", self.good(*ARGS).err)
+        self.assertEqual(result.err.count("measured again"), 3, result.err)
+        self.assertNotIn("measured again", self.good(*ARGS).err)
 
     def test_unwritable_cache(self):
         path = self.write("file", b"no directory")

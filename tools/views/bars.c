@@ -1,5 +1,7 @@
 #include "bars.h"
 
+#include <cleave/plugin_op.h>
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -145,24 +147,26 @@ static void add_small(view_drawing *d, double y, double height, bar *open,
         *open = *next;
 }
 
-/* Ops that are not named are elementwise. */
-static const struct {
-    const char *op;
-    view_bar_kind kind;
-} kinds_of_ops[] = {
-    {"matmul", VIEW_BAR_MATMUL},       {"matmul_experts", VIEW_BAR_MATMUL},
-    {"attention", VIEW_BAR_ATTENTION}, {"rms_norm", VIEW_BAR_NORM},
-    {"layer_norm", VIEW_BAR_NORM},     {"rope", VIEW_BAR_ROPE},
-    {"softmax", VIEW_BAR_ROPE},        {"top_k", VIEW_BAR_ROPE},
-    {"get_rows", VIEW_BAR_ROWS},       {"set_rows", VIEW_BAR_ROWS},
-    {"convert", VIEW_BAR_ROWS},        {"copy", VIEW_BAR_ROWS},
-};
-
 static uint32_t kind_of(const view_node *node)
 {
-    for (uint32_t i = 0; i < sizeof kinds_of_ops / sizeof *kinds_of_ops; i++)
-        if (!strcmp(node->op, kinds_of_ops[i].op))
-            return kinds_of_ops[i].kind;
+    switch (clv_op_class_of(clv_op_named(node->op))) {
+    case CLV_CLASS_MATMUL:
+    case CLV_CLASS_EXPERTS:
+        return VIEW_BAR_MATMUL;
+    case CLV_CLASS_ATTENTION:
+        return VIEW_BAR_ATTENTION;
+    case CLV_CLASS_NORM:
+        return VIEW_BAR_NORM;
+    case CLV_CLASS_ROPE:
+    case CLV_CLASS_SOFTMAX:
+    case CLV_CLASS_SELECT:
+        return VIEW_BAR_ROPE;
+    case CLV_CLASS_GET_ROWS:
+    case CLV_CLASS_SET_ROWS:
+    case CLV_CLASS_CONVERT:
+    case CLV_CLASS_NONE: /* "copy" */
+        return VIEW_BAR_ROWS;
+    }
     return node->piece == VIEW_NONE ? VIEW_BAR_JOIN : VIEW_BAR_ELEMENTWISE;
 }
 

@@ -42,9 +42,7 @@ clv_status ref_mem_types(clv_plugin_device *dev, uint32_t *count,
                          clv_mem_type *out, uint32_t stride)
 {
     const ref_settings *settings = dev->settings;
-    clv_status status = ref_check_device(dev);
-    if (status)
-        return status;
+    CLV_TRY(ref_check_device(dev));
     for (uint32_t i = 0; i < settings->n_memory && i < *count; i++) {
         clv_mem_type type;
         memset(&type, 0, sizeof type);
@@ -62,9 +60,7 @@ static clv_status new_buffer(clv_plugin_device *dev, uint32_t mem_type,
 {
     const clv_host_api *host = dev->host;
     const ref_settings *settings = dev->settings;
-    clv_status status = ref_check_device(dev);
-    if (status)
-        return status;
+    CLV_TRY(ref_check_device(dev));
     if (mem_type >= settings->n_memory || !size)
         return clv_fail(host, CLV_ERR_INVALID,
                         REF_NAME
@@ -267,9 +263,7 @@ void ref_buffer_free(clv_plugin_buffer *buf)
 
 clv_status ref_buffer_map(clv_plugin_buffer *buf, uint32_t access, void **out)
 {
-    clv_status status = ref_check_device(buf->dev);
-    if (status)
-        return status;
+    CLV_TRY(ref_check_device(buf->dev));
     if (buf->kind == REF_MEMORY_LOCAL)
         return clv_fail(buf->host, CLV_ERR_UNSUPPORTED,
                         REF_NAME ": the host cannot map local memory; copy it "

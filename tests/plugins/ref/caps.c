@@ -144,10 +144,10 @@ static uint32_t aliases(const clv_subgraph *g, const clv_node *node)
     return bits;
 }
 
-/* Wishes for states that ATTENTION reads, or SET_ROWS writes. False: it does
- * not take them so, whatever it wished. */
-static bool wish(const ref_settings *s, const clv_subgraph *g,
-                 const clv_node *node, clv_op_caps *caps)
+/* States the preferred layout of states that ATTENTION reads or SET_ROWS
+ * writes. False: it does not take them in the layout that they have. */
+static bool prefer_layouts(const ref_settings *s, const clv_subgraph *g,
+                           const clv_node *node, clv_op_caps *caps)
 {
     const bool reads = node->op == CLV_OP_ATTENTION;
     for (uint32_t i = 0; i < node->n_inputs; i++) {
@@ -159,7 +159,7 @@ static bool wish(const ref_settings *s, const clv_subgraph *g,
             snprintf(caps->reason, sizeof caps->reason, "not in that layout");
             return false;
         }
-        if (s->wishes)
+        if (s->prefers)
             caps->layouts[i] = CLV_LAYOUT_WEIGHTS;
     }
     return true;
@@ -188,7 +188,7 @@ void ref_answer(const clv_plugin_device *dev, const clv_subgraph *g,
                  s->stride_align);
         return;
     }
-    if (!wish(s, g, node, out))
+    if (!prefer_layouts(s, g, node, out))
         return;
     out->answer = s->n_static ? CLV_ANSWER_STATIC : CLV_ANSWER_YES;
     out->error_class = CLV_ERROR_F32;

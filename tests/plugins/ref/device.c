@@ -126,9 +126,7 @@ clv_status ref_check_device(const clv_plugin_device *dev)
 
 clv_status ref_fault_inject(clv_plugin_device *dev, uint32_t fault)
 {
-    clv_status status = ref_check_device(dev);
-    if (status)
-        return status;
+    CLV_TRY(ref_check_device(dev));
     if (fault != CLV_FAULT_LOST && fault != CLV_FAULT_HANG)
         return clv_fail(dev->host, CLV_ERR_UNSUPPORTED,
                         REF_NAME ": fault %" PRIu32 " is not known", fault);

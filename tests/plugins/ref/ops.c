@@ -107,8 +107,8 @@ static void norm(const clv_node *node, const ref_view *in, const ref_view *out)
 }
 
 /* One head's pair (a, b) of channels, turned by the angle. */
-static void turn(const ref_view *in, const ref_view *out, int64_t row,
-                 int64_t a, int64_t b, double angle, double scale)
+static void rotate(const ref_view *in, const ref_view *out, int64_t row,
+                   int64_t a, int64_t b, double angle, double scale)
 {
     double x = ref_get(in, row, a), y = ref_get(in, row, b);
     ref_set(out, row, a, scale * (x * cos(angle) - y * sin(angle)));
@@ -124,9 +124,9 @@ static void rope(const clv_node *node, const ref_view *in, const ref_view *out)
         double position = ref_get_index(&in[1], i);
         for (int64_t first = 0; first < out->columns; first += head_dim) {
             for (int64_t j = 0; j < half; j++)
-                turn(&in[0], out, i, first + (pairs ? 2 * j : j),
-                     first + (pairs ? 2 * j + 1 : j + half),
-                     position * ref_get(&in[2], 0, j), scale);
+                rotate(&in[0], out, i, first + (pairs ? 2 * j : j),
+                       first + (pairs ? 2 * j + 1 : j + half),
+                       position * ref_get(&in[2], 0, j), scale);
             for (int64_t c = 2 * half; c < head_dim; c++)
                 ref_set(out, i, first + c, ref_get(&in[0], i, first + c));
         }

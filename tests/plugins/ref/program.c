@@ -155,9 +155,7 @@ static clv_status place_tensors(clv_plugin_program *prog)
 static clv_status fill(clv_plugin_program *prog, const clv_compile *compile)
 {
     const clv_host_api *host = prog->dev->host;
-    clv_status status = clv_graph_copy(host, compile->graph, &prog->graph);
-    if (status)
-        return status;
+    CLV_TRY(clv_graph_copy(host, compile->graph, &prog->graph));
     uint32_t n = prog->graph->n_tensors;
     prog->weights = clv_new(host, n * sizeof *prog->weights);
     prog->hidden = clv_new(host, n * sizeof *prog->hidden);
@@ -166,7 +164,7 @@ static clv_status fill(clv_plugin_program *prog, const clv_compile *compile)
         return CLV_ERR_NO_MEMORY;
     prog->memory_size = sizeof *prog + n * sizeof *prog->graph->tensors +
                         prog->graph->n_nodes * sizeof *prog->graph->nodes;
-    status = check_nodes(prog, compile);
+    clv_status status = check_nodes(prog, compile);
     if (!status)
         status = bind_weights(prog, compile);
     if (!status)

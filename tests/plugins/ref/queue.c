@@ -179,8 +179,8 @@ static void finish(ref_job *job, clv_status status, const char *message)
     ref_job_free(job);
 }
 
-/* Takes the first job off and tells its end: room in the queue is seen before
- * the signals are. */
+/* Takes the first job off the queue, then signals: who sees the signal finds
+ * space in the queue. */
 static void complete(clv_plugin_device *dev, ref_job *job, clv_status status,
                      const char *message)
 {

@@ -10,7 +10,7 @@
  *   timeline.c  completion          queue.c     the worker, running a job
  *   submit.c    a submit made a job trace.c     device times
  *   caps.c      what is taken       check.c     operands of an op
- *   program.c   compiled graphs     keep.c      kept programs
+ *   program.c   compiled graphs     serialize.c programs as bytes
  *   tensor.c    elements            ops.c       the ops
  */
 #pragma once
@@ -51,7 +51,7 @@ typedef enum ref_memory {
 typedef struct ref_settings {
     bool takes[CLV_OP_COUNT];
     bool flag_wait, is_virtual, import, hide, in_place, progress, split;
-    bool trace_nodes, wishes, fickle;
+    bool trace_nodes, prefers, fickle;
     uint32_t fail_after, delay_us, queue_depth, max_programs, tick_ns;
     uint32_t pointer_align, stride_align;
     uint64_t max_buffer;
@@ -220,7 +220,7 @@ void ref_run_node(const clv_node *node, const ref_view *in,
                   const ref_view *out);
 
 /* ------------------------------------------------------------------------ */
-/* Programs (program.c, keep.c)                                              */
+/* Programs (program.c, serialize.c)                                         */
 
 struct clv_plugin_program {
     clv_plugin_device *dev;

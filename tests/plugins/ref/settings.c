@@ -139,7 +139,7 @@ static void read_states(reader *r, ref_settings *out)
     uint32_t n = find_name(names, 3, text_of(r, "states"));
     if (n == 3)
         malformed(r, "states", "linear, weights or fickle");
-    out->wishes = n > 0;
+    out->prefers = n > 0;
     out->fickle = n == 2;
 }
 

@@ -33,7 +33,7 @@
         REF_OPTION("stride_align" i, INT, "0", 0, 4096,                        \
                    "bytes rows begin at"),                                     \
         REF_OPTION("states" i, STRING, "linear", 0, 0,                         \
-                   "layout it wishes for states: linear; weights; fickle: "    \
+                   "layout it prefers for states: linear; weights; fickle: "   \
                    "weights, but then no attention takes them"),               \
         REF_OPTION("split" i, BOOL, "on", 0, 0, "whether ops can be divided"), \
         REF_OPTION("in_place" i, BOOL, "off", 0, 0,                            \

@@ -31,9 +31,7 @@ clv_status ref_timeline_create(clv_plugin_device *dev, uint64_t value,
                                clv_plugin_timeline **out)
 {
     const clv_host_api *host = dev->host;
-    clv_status status = ref_check_device(dev);
-    if (status)
-        return status;
+    CLV_TRY(ref_check_device(dev));
     if (value & CLV_FLAG_FAILED)
         return clv_fail(host, CLV_ERR_INVALID,
                         REF_NAME ": a timeline cannot begin at %" PRIu64
@@ -127,9 +125,7 @@ static clv_status tell_failure(clv_plugin_timeline *tl)
 
 clv_status ref_timeline_signal(clv_plugin_timeline *tl, uint64_t value)
 {
-    clv_status status = ref_check_device(tl->dev);
-    if (status)
-        return status;
+    CLV_TRY(ref_check_device(tl->dev));
     if (!(value & CLV_FLAG_FAILED) && raise_value(tl, value))
         return CLV_OK;
     if (atomic_load(&tl->flag) & CLV_FLAG_FAILED)

@@ -32,9 +32,7 @@ void ref_record(clv_plugin_device *dev, const ref_job *job, uint32_t command,
 clv_status ref_trace_read(clv_plugin_device *dev, uint32_t *count,
                           clv_trace_record *out, uint32_t stride)
 {
-    clv_status status = ref_check_device(dev);
-    if (status)
-        return status;
+    CLV_TRY(ref_check_device(dev));
     pthread_mutex_lock(&dev->mutex);
     uint32_t n = *count < dev->n_records ? *count : dev->n_records;
     for (uint32_t i = 0; i < n; i++)
@@ -50,9 +48,7 @@ clv_status ref_trace_read(clv_plugin_device *dev, uint32_t *count,
 
 clv_status ref_calibrate(clv_plugin_device *dev, clv_calibration *out)
 {
-    clv_status status = ref_check_device(dev);
-    if (status)
-        return status;
+    CLV_TRY(ref_check_device(dev));
     clv_calibration c;
     memset(&c, 0, sizeof c);
     c.host_ns = dev->host->now_ns(dev->host->host);

@@ -4,7 +4,7 @@
  *
  * A file is named by the device and by the settings it has; inside stands what
  * else the measurements belong to: driver, plugin build and core version. When
- * those change, the file is measured anew and written over.
+ * those change, the file is measured again and written over.
  */
 #include "../../core/base/names.h"
 #include "../../core/base/error.h"
@@ -152,7 +152,7 @@ static clv_status judge(const planner_profile *profile, const char *path,
         return status;
     clv_log(profile->ctx, CLV_LOG_WARN,
             "profile %s is not used, and measured "
-            "anew: %s",
+            "again: %s",
             path, clv_last_error());
     return CLV_OK;
 }

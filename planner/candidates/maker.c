@@ -1,4 +1,4 @@
-#include "drafts.h"
+#include "maker.h"
 #include "../../core/device/subgraph.h"
 #include "../../core/base/error.h"
 
@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-const clv_op_caps *planner_maker_caps(const planner_maker *m, uint32_t kind,
+const clv_op_caps *planner_maker_caps(const planner_maker *m, uint32_t class,
                                       uint32_t device)
 {
     return &m->caps[(size_t)device * m->graph->n_nodes +
-                    m->kinds.kinds[kind].first];
+                    m->classes.classes[class].first];
 }
 
 clv_device *planner_maker_device(const planner_maker *m, uint32_t device)
@@ -20,21 +20,21 @@ clv_device *planner_maker_device(const planner_maker *m, uint32_t device)
     return m->plan->devices[device].dev;
 }
 
-bool planner_maker_needs_length(const planner_maker *m, uint32_t kind,
+bool planner_maker_needs_length(const planner_maker *m, uint32_t class,
                                 uint32_t device)
 {
-    return !m->takes[kind * m->n_devices + device] &&
-           planner_maker_caps(m, kind, device)->answer == CLV_ANSWER_STATIC &&
-           core_cut_extent(m->graph, m->kinds.kinds[kind].first,
+    return !m->takes[class * m->n_devices + device] &&
+           planner_maker_caps(m, class, device)->answer == CLV_ANSWER_STATIC &&
+           core_cut_extent(m->graph, m->classes.classes[class].first,
                            CORE_AXIS_SEQUENCE);
 }
 
 /* Columns of weights are cut only where the device uses them in place, or has
  * them in memory of its own. */
-static bool columns_reached(const planner_maker *m, uint32_t kind,
+static bool columns_reached(const planner_maker *m, uint32_t class,
                             uint32_t device, uint32_t axis)
 {
-    const clv_node *node = &m->graph->nodes[m->kinds.kinds[kind].first];
+    const clv_node *node = &m->graph->nodes[m->classes.classes[class].first];
     if (m->devices[device].memory_index)
         return true;
     for (uint32_t i = 0; i < node->n_inputs; i++) {
@@ -51,15 +51,15 @@ static bool columns_reached(const planner_maker *m, uint32_t kind,
     return true;
 }
 
-bool planner_maker_splits(const planner_maker *m, uint32_t kind,
+bool planner_maker_splits(const planner_maker *m, uint32_t class,
                           uint32_t device, uint32_t axis)
 {
-    const clv_op_caps *caps = planner_maker_caps(m, kind, device);
+    const clv_op_caps *caps = planner_maker_caps(m, class, device);
     if (!m->usable[device] || !(caps->split_axes >> axis & 1) ||
-        !columns_reached(m, kind, device, axis))
+        !columns_reached(m, class, device, axis))
         return false;
-    return m->takes[kind * m->n_devices + device] ||
-           (planner_maker_needs_length(m, kind, device) &&
+    return m->takes[class * m->n_devices + device] ||
+           (planner_maker_needs_length(m, class, device) &&
             caps->split_axes & CLV_SPLIT_SEQUENCE);
 }
 
@@ -115,8 +115,8 @@ static bool same_output(const core_piece *a, const core_piece *b)
 
 /* Adding up the partial sums of one output, as core_cut_make() has it done: by
  * the first piece's device, one after another. */
-static bool weigh_join(const planner_maker *m, planner_draft *d, uint32_t first,
-                       uint32_t others)
+static bool weigh_join(const planner_maker *m, planner_candidate *d,
+                       uint32_t first, uint32_t others)
 {
     planner_box out = planner_piece_out(m->graph, &d->cuts[first]);
     const clv_node *node = &m->graph->nodes[d->cuts[first].node];
@@ -137,7 +137,7 @@ static bool weigh_join(const planner_maker *m, planner_draft *d, uint32_t first,
     return true;
 }
 
-static bool weigh_joins(const planner_maker *m, planner_draft *d)
+static bool weigh_joins(const planner_maker *m, planner_candidate *d)
 {
     d->n_joins = 0;
     for (uint32_t i = 0; i < d->n; i++) {
@@ -156,142 +156,59 @@ static bool weigh_joins(const planner_maker *m, planner_draft *d)
 /* ------------------------------------------------------------------------ */
 /* Weighing                                                                  */
 
-/* What each device has to do in all. */
-typedef struct tally {
-    planner_team team;
-    planner_demand sums[PLANNER_SHARE_DEVICES];
-    double ns[PLANNER_SHARE_DEVICES]; /* while all work */
-} tally;
-
-static uint32_t place_in(const planner_team *team, uint32_t device)
+/* Each piece by its time alone: that devices contend for the memory is the
+ * forecast's to count, which knows what else they do. */
+static bool weigh(const planner_maker *m, planner_candidate *d)
 {
-    uint32_t i = 0;
-    while (i < team->n && team->devices[i] != device)
-        i++;
-    return i;
-}
-
-static void run_together(const planner_maker *m, tally *t)
-{
-    clv_device *devs[PLANNER_SHARE_DEVICES];
-    for (uint32_t i = 0; i < t->team.n; i++) {
-        devs[i] = planner_maker_device(m, t->team.devices[i]);
-        t->ns[i] = t->sums[i].ns;
-    }
-    if (t->team.n < 2)
-        return;
-    const planner_costs *costs = m->costs;
-    planner_contend(t->sums, t->team.n,
-                    costs->bandwidth(costs->ctx, devs, t->team.n), t->ns);
-    for (uint32_t i = 0; i < t->team.n; i++) {
-        double slow =
-            t->sums[i].ns * costs->slowdown(costs->ctx, devs, t->team.n, i);
-        if (slow > t->ns[i])
-            t->ns[i] = slow;
-    }
-}
-
-static bool weigh_pieces(const planner_maker *m, planner_draft *d, tally *t)
-{
+    double sums[PLANNER_SOLVE_DEVICES] = {0};
+    d->time = 0;
+    d->axes = 0;
     for (uint32_t i = 0; i < d->n; i++) {
         planner_cost cost;
         planner_demand demand;
         if (!planner_maker_cost(m, &d->cuts[i], &cost, &demand))
             return false;
         d->ns[i] = demand.ns;
-        d->bytes[i] = demand.bytes;
         d->energy_nj[i] = cost.energy_nj;
         d->weight_bytes[i] = weight_bytes(m, &d->cuts[i]);
-        uint32_t at = place_in(&t->team, d->cuts[i].device);
-        if (at == PLANNER_SHARE_DEVICES)
-            return false;
-        if (at == t->team.n)
-            t->team.devices[t->team.n++] = d->cuts[i].device;
-        t->sums[at].ns += demand.ns;
-        t->sums[at].bytes += demand.bytes;
-    }
-    return true;
-}
-
-/* The device with most to do is given its work first: the others' submits pass
- * while it works. Pieces of one device stay in their order. */
-static void order_pieces(planner_draft *d, const tally *t)
-{
-    planner_draft sorted = *d;
-    bool used[PLANNER_SHARE_DEVICES] = {0};
-    uint32_t at = 0;
-    for (uint32_t k = 0; k < t->team.n; k++) {
-        uint32_t next = t->team.n;
-        for (uint32_t i = 0; i < t->team.n; i++)
-            if (!used[i] &&
-                (next == t->team.n || t->team.devices[i] == d->lead ||
-                 (t->team.devices[next] != d->lead && t->ns[i] > t->ns[next])))
-                next = i;
-        used[next] = true;
-        for (uint32_t i = 0; i < d->n; i++) {
-            if (d->cuts[i].device != t->team.devices[next])
-                continue;
-            sorted.cuts[at] = d->cuts[i];
-            sorted.ns[at] = d->ns[i];
-            sorted.bytes[at] = d->bytes[i];
-            sorted.energy_nj[at] = d->energy_nj[i];
-            sorted.weight_bytes[at++] = d->weight_bytes[i];
-        }
-    }
-    *d = sorted;
-}
-
-static bool weigh(const planner_maker *m, planner_draft *d)
-{
-    tally t = {.team.n = 0};
-    if (!weigh_pieces(m, d, &t))
-        return false;
-    run_together(m, &t);
-    order_pieces(d, &t);
-    if (!weigh_joins(m, d))
-        return false;
-    d->time = 0;
-    d->axes = 0;
-    for (uint32_t i = 0; i < t.team.n; i++)
-        d->time = t.ns[i] > d->time ? t.ns[i] : d->time;
-    for (uint32_t i = 0; i < d->n_joins; i++)
-        d->time += d->join_ns[i];
-    for (uint32_t i = 0; i < d->n; i++) {
-        uint32_t at = place_in(&t.team, d->cuts[i].device);
-        if (t.sums[at].ns > 0)
-            d->ns[i] *= t.ns[at] / t.sums[at].ns;
+        double sum = sums[d->cuts[i].device] += demand.ns;
+        d->time = sum > d->time ? sum : d->time;
         for (uint32_t a = 0; a < CORE_AXIS_COUNT; a++)
             if (d->cuts[i].ranges[a].end)
                 d->axes |= 1u << a;
     }
+    if (!weigh_joins(m, d))
+        return false;
+    for (uint32_t i = 0; i < d->n_joins; i++)
+        d->time += d->join_ns[i];
     return true;
 }
 
-static bool same_cuts(const planner_draft *a, const planner_draft *b)
+static bool same_cuts(const planner_candidate *a, const planner_candidate *b)
 {
     return a->n == b->n && !memcmp(a->cuts, b->cuts, a->n * sizeof *a->cuts);
 }
 
-clv_status planner_draft_add(planner_maker *m, uint32_t kind,
-                             const planner_draft *draft)
+clv_status planner_candidate_add(planner_maker *m, uint32_t class,
+                                 const planner_candidate *candidate)
 {
-    planner_drafts *drafts = &m->drafts[kind];
-    planner_draft d = *draft;
+    planner_candidate_set *set = &m->sets[class];
+    planner_candidate d = *candidate;
     if (!weigh(m, &d))
         return CLV_OK;
-    for (uint32_t i = 0; i < drafts->n; i++)
-        if (same_cuts(&drafts->list[i], &d))
+    for (uint32_t i = 0; i < set->n; i++)
+        if (same_cuts(&set->list[i], &d))
             return CLV_OK;
-    if (drafts->n == drafts->capacity) {
-        uint32_t capacity = drafts->capacity ? drafts->capacity * 2 : 16;
-        planner_draft *grown =
-            reallocarray(drafts->list, capacity, sizeof *grown);
+    if (set->n == set->capacity) {
+        uint32_t capacity = set->capacity ? set->capacity * 2 : 16;
+        planner_candidate *grown =
+            reallocarray(set->list, capacity, sizeof *grown);
         if (!grown)
             return core_no_memory("for a plan");
-        drafts->list = grown;
-        drafts->capacity = capacity;
+        set->list = grown;
+        set->capacity = capacity;
     }
-    drafts->list[drafts->n++] = d;
+    set->list[set->n++] = d;
     return CLV_OK;
 }
 
@@ -318,4 +235,111 @@ clv_status planner_each_team(planner_maker *m, bool alone,
         status = fn(m, &team, ctx);
     }
     return status;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Where devices, formats and alignment allow cuts                           */
+
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    while (b) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* 0 where it is out of all bounds. */
+static int64_t common_multiple(int64_t a, int64_t b)
+{
+    int64_t product;
+    if (!a || !b ||
+        __builtin_mul_overflow(a / common_divisor(a, b), b, &product))
+        return 0;
+    return product;
+}
+
+static const clv_axis_limit *limit_of(const clv_op_caps *caps, uint32_t axis)
+{
+    switch (axis) {
+    case CORE_AXIS_ROWS:
+        return &caps->rows;
+    case CORE_AXIS_SEQUENCE:
+        return &caps->sequence;
+    case CORE_AXIS_CHANNELS:
+        return &caps->channels;
+    default:
+        return NULL;
+    }
+}
+
+/* Elements between which `bytes` an element come to a multiple of align. */
+static int64_t aligned(double bytes, uint64_t align)
+{
+    int64_t n = 1;
+    while (n < (int64_t)align * 2 && (uint64_t)(bytes * (double)n) % align)
+        n *= 2;
+    return n;
+}
+
+static double row_bytes(const clv_tensor_desc *desc)
+{
+    uint32_t elements, bytes;
+    clv_dtype_block(desc->dtype, &elements, &bytes);
+    return (double)desc->dims[desc->rank - 1] / elements * bytes;
+}
+
+/* A view begins at aligned addresses, in the operand and in its scales. */
+static int64_t operand_step(const planner_maker *m, clv_value value,
+                            clv_operand rule, uint32_t axis, int64_t unit)
+{
+    const clv_tensor_desc *desc = &m->graph->tensors[value];
+    uint32_t elements, bytes;
+    int64_t step = 1;
+    clv_dtype_block(desc->dtype, &elements, &bytes);
+    if (rule.last == axis) {
+        step = elements * aligned(bytes, m->align);
+        if (desc->quant == CLV_QUANT_PER_GROUP && desc->quant_group)
+            step = common_multiple(step, desc->quant_group *
+                                             aligned(sizeof(float), m->align));
+        step /= common_divisor(step, unit);
+    }
+    if (desc->rank > 1 && rule.first == axis) {
+        step = aligned(row_bytes(desc), m->align);
+        if (desc->quant == CLV_QUANT_PER_CHANNEL)
+            step = common_multiple(step, aligned(sizeof(float), m->align));
+    }
+    return step;
+}
+
+int64_t planner_step_of(const planner_maker *m, uint32_t class, uint32_t axis,
+                        const planner_team *team)
+{
+    uint32_t index = m->classes.classes[class].first;
+    const clv_node *node = &m->graph->nodes[index];
+    int64_t step = core_cut_granule(m->graph, index, axis);
+    for (uint32_t i = 0; i < team->n; i++) {
+        const clv_op_caps *caps =
+            planner_maker_caps(m, class, team->devices[i]);
+        const clv_axis_limit *limit = limit_of(caps, axis);
+        if (caps->split_granularity[axis] > 1)
+            step = common_multiple(step, caps->split_granularity[axis]);
+        if (limit && limit->multiple > 1)
+            step = common_multiple(step, limit->multiple);
+    }
+    for (uint32_t i = 0; i <= node->n_inputs && m->align > 1 && step; i++) {
+        clv_value value = i < node->n_inputs ? node->inputs[i]
+                          : node->n_outputs  ? node->outputs[0]
+                                             : CLV_NO_TENSOR;
+        if (value == CLV_NO_TENSOR)
+            continue;
+        clv_operand rule = clv_op_operand(node, i);
+        int64_t own =
+            operand_step(m, value, rule, axis, core_cut_unit(node, axis));
+        if (rule.groups && rule.last == axis)
+            own = common_multiple(own, core_cut_group(m->graph, node));
+        step = common_multiple(step, own);
+    }
+    return step;
 }

@@ -1,5 +1,5 @@
 /* Measuring devices at work side by side. */
-#include "survey.h"
+#include "coverage.h"
 #include "../../core/device/loss.h"
 #include "../../core/base/error.h"
 
@@ -23,13 +23,13 @@ static bool is_known(const planner_profile *profile, clv_device *const *devs,
     return false;
 }
 
-static clv_status measure_set(planner_survey *s, clv_device *const *devs,
+static clv_status measure_set(planner_coverage *s, clv_device *const *devs,
                               uint32_t n)
 {
     planner_profile *profile = s->profile;
     planner_contention c = {.alone = calloc(n, sizeof *c.alone),
                             .slowdown = calloc(n, sizeof *c.slowdown)};
-    clv_status status = c.alone && c.slowdown ? planner_survey_open(s)
+    clv_status status = c.alone && c.slowdown ? planner_coverage_open(s)
                                               : core_no_memory("for a profile");
     const uint64_t begun = clv_now_ns();
     if (!status)
@@ -61,7 +61,7 @@ static clv_status measure_set(planner_survey *s, clv_device *const *devs,
     return CLV_OK;
 }
 
-static clv_status cover_set(planner_survey *s, clv_device *const *devs,
+static clv_status cover_set(planner_coverage *s, clv_device *const *devs,
                             uint32_t n)
 {
     planner_profile *profile = s->profile;
@@ -70,14 +70,14 @@ static clv_status cover_set(planner_survey *s, clv_device *const *devs,
         return CLV_OK;
     if (!s->params->again && !is_known(profile, devs, n))
         status = planner_profile_load_set(profile, devs, n);
-    if (status || !planner_survey_may_measure(s) ||
+    if (status || !planner_coverage_may_measure(s) ||
         (!s->params->again && is_known(profile, devs, n)))
         return status;
     return measure_set(s, devs, n);
 }
 
 /* Each group of those that share a clock, in the context's order. */
-clv_status planner_survey_together(planner_survey *s)
+clv_status planner_coverage_contention(planner_coverage *s)
 {
     const clv_context *ctx = s->profile->ctx;
     const planner_profile_params *params = s->params;

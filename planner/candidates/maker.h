@@ -1,43 +1,40 @@
 /*
- * The inside of candidates: drafts are ways to divide one kind of node, as they
- * are found and weighed. Points and layouts are what the members of a link
- * share.
+ * How candidates are made. A candidate is one way to divide the nodes of a
+ * class over devices. Linked classes are divided at the same points, or by the
+ * same layouts of the sequence, so that a value is read where it was made.
  */
 #pragma once
 
 #include "balance.h"
 #include "candidates.h"
-#include "kinds.h"
+#include "classes.h"
 
-#define PLANNER_DRAFT_PIECES 12
-#define PLANNER_MAX_DRAFTS 64  /* of a kind, looked at */
-#define PLANNER_MAX_OPTIONS 32 /* of a kind, beside whole ones: kept */
-#define PLANNER_MAX_STEPS 64   /* into which an extent is divided */
-#define PLANNER_MAX_RUNS 4     /* pieces of one sequence on one static device */
+#define PLANNER_CANDIDATE_PIECES 12
+#define PLANNER_MAX_CANDIDATES 64 /* of a class, looked at */
+#define PLANNER_MAX_OPTIONS                                                    \
+    32                       /* of a class that are kept, beside whole ones    \
+                              */
+#define PLANNER_MAX_STEPS 64 /* into which an extent is divided */
+#define PLANNER_MAX_RUNS 4   /* pieces of one sequence on one static device */
 
-typedef struct planner_draft {
-    core_piece cuts[PLANNER_DRAFT_PIECES]; /* node: the kind's first */
-    double ns[PLANNER_DRAFT_PIECES];       /* alone, then beside the others */
-    double bytes[PLANNER_DRAFT_PIECES], energy_nj[PLANNER_DRAFT_PIECES];
-    uint64_t weight_bytes[PLANNER_DRAFT_PIECES];
+typedef struct planner_candidate {
+    core_piece cuts[PLANNER_CANDIDATE_PIECES]; /* node: the class's first */
+    double ns[PLANNER_CANDIDATE_PIECES];       /* alone */
+    double energy_nj[PLANNER_CANDIDATE_PIECES];
+    uint64_t weight_bytes[PLANNER_CANDIDATE_PIECES];
     uint32_t n;
-    uint32_t lead; /* device whose pieces come first, or PLANNER_NO_LEAD */
-    uint32_t joins[PLANNER_DRAFT_PIECES]; /* pieces whose sums are joined with
-                                          later ones of the same output */
-    double join_ns[PLANNER_DRAFT_PIECES], join_nj[PLANNER_DRAFT_PIECES];
+    uint32_t joins[PLANNER_CANDIDATE_PIECES]; /* pieces whose sums are joined
+                                          with later ones of the same output */
+    double join_ns[PLANNER_CANDIDATE_PIECES], join_nj[PLANNER_CANDIDATE_PIECES];
     uint32_t n_joins;
-    uint32_t axes;  /* bits: cut along them */
-    double crowded; /* of a whole one: how much longer it takes while the other
-                       devices are at such work too */
-    double time;    /* until all are done, if they began now */
-} planner_draft;
+    uint32_t axes; /* bits: cut along them */
+    double time;   /* until all are done, if they began now */
+} planner_candidate;
 
-#define PLANNER_NO_LEAD 0xffffffffu
-
-typedef struct planner_drafts {
-    planner_draft *list;
+typedef struct planner_candidate_set {
+    planner_candidate *list;
     uint32_t n, capacity;
-} planner_drafts;
+} planner_candidate_set;
 
 /* Devices that share a node; ranges are given to them in this order. */
 typedef struct planner_team {
@@ -75,46 +72,46 @@ typedef struct planner_maker {
     uint64_t align; /* of pointers: the most that a device asks for */
     planner_solve_device *devices;
     planner_node_reads *reads;
-    planner_kinds kinds;
+    planner_classes classes;
     bool several;                       /* memories: some device has its own */
     bool usable[PLANNER_SOLVE_DEVICES]; /* sees the host's memory, as plans want
                                          */
-    bool *takes;                        /* [n_kinds * n_devices] whole */
-    planner_drafts *drafts;             /* [n_kinds] */
+    bool *takes;                        /* [n_classes * n_devices] whole */
+    planner_candidate_set *sets;        /* [n_classes] */
     planner_demand *tables;             /* scratch */
 } planner_maker;
 
-const clv_op_caps *planner_maker_caps(const planner_maker *m, uint32_t kind,
+const clv_op_caps *planner_maker_caps(const planner_maker *m, uint32_t class,
                                       uint32_t device);
 clv_device *planner_maker_device(const planner_maker *m, uint32_t device);
-/* Whether the device takes pieces of the kind along the axis; it may take none
+/* Whether the device takes pieces of the class along the axis; it may take none
  * of the whole node, if its programs have fixed lengths. */
-bool planner_maker_splits(const planner_maker *m, uint32_t kind,
+bool planner_maker_splits(const planner_maker *m, uint32_t class,
                           uint32_t device, uint32_t axis);
 /* Its programs have fixed lengths, and none is the node's. */
-bool planner_maker_needs_length(const planner_maker *m, uint32_t kind,
+bool planner_maker_needs_length(const planner_maker *m, uint32_t class,
                                 uint32_t device);
 /* What a piece costs its device; false where that is not known. */
 bool planner_maker_cost(const planner_maker *m, const core_piece *piece,
                         planner_cost *out, planner_demand *demand);
 
-/* Adds a draft whose cuts are filled in; it is weighed here, and dropped if a
- * cost is not known or it is there already. */
-clv_status planner_draft_add(planner_maker *m, uint32_t kind,
-                             const planner_draft *draft);
+/* Adds a candidate whose cuts are filled in; it is weighed here, and dropped if
+ * a cost is not known or it is there already. */
+clv_status planner_candidate_add(planner_maker *m, uint32_t class,
+                                 const planner_candidate *candidate);
 
 /* Elements in whose multiples the team may cut the axis. */
-int64_t planner_step_of(const planner_maker *m, uint32_t kind, uint32_t axis,
+int64_t planner_step_of(const planner_maker *m, uint32_t class, uint32_t axis,
                         const planner_team *team);
 
-/* Drafts of all kinds with more than one piece. */
-clv_status planner_draft_points(planner_maker *m); /* rows, channels, heads, and
+/* Candidates of all classes with more than one piece. */
+clv_status planner_add_points(planner_maker *m); /* rows, channels, heads, and
                                                 sequences of any length */
-clv_status planner_draft_sequences(planner_maker *m); /* of static lengths */
+clv_status planner_add_sequences(planner_maker *m); /* of static lengths */
 
-/* Sorts and shortens the drafts of every kind, and drops those that the devices
- * refuse, which are asked once. */
-clv_status planner_drafts_choose(planner_maker *m);
+/* Sorts and shortens the candidates of every class, and drops those that the
+ * devices refuse, which are asked once. */
+clv_status planner_candidates_choose(planner_maker *m);
 
 /* Calls fn for each set of two to four of the first devices (of pairs alone
  * past PLANNER_SHARE_DEVICES devices) and, if alone, of one. */

@@ -1,4 +1,5 @@
-#include "kinds.h"
+#include "classes.h"
+#include "../../core/base/error.h"
 #include "../../core/base/hash.h"
 
 #include "../../core/graph/tensor.h"
@@ -15,11 +16,11 @@ typedef struct linker {
     const clv_op_caps *caps;
     const planner_node_reads *reads;
     uint64_t align;
-    planner_kinds *out;
+    planner_classes *out;
     uint32_t *parent;
     uint64_t *own;    /* [n_nodes] what the node itself is */
     uint64_t *linked; /* [axes of nodes] of the set, at its root */
-    uint64_t *full;   /* [n_nodes] both; then of kinds */
+    uint64_t *full;   /* [n_nodes] both; then of classes */
     uint64_t *sums;   /* [n_links] */
     uint32_t *roots;  /* [n_links] */
 } linker;
@@ -166,38 +167,39 @@ static uint32_t link_of(linker *l, uint32_t node, uint32_t axis)
 
 static void sort_nodes(linker *l)
 {
-    planner_kinds *out = l->out;
+    planner_classes *out = l->out;
     for (uint32_t i = 0; i < l->graph->n_nodes; i++) {
         uint32_t k = 0;
-        while (k < out->n_kinds && l->full[out->kinds[k].first] != l->full[i])
+        while (k < out->n_classes &&
+               l->full[out->classes[k].first] != l->full[i])
             k++;
         out->of[i] = k;
-        if (k < out->n_kinds)
+        if (k < out->n_classes)
             continue;
-        planner_kind *kind = &out->kinds[out->n_kinds++];
-        kind->first = i;
+        planner_class *class = &out->classes[out->n_classes++];
+        class->first = i;
         for (uint32_t a = 0; a < CORE_AXIS_COUNT; a++)
-            kind->links[a] = link_of(l, i, a);
+            class->links[a] = link_of(l, i, a);
     }
 }
 
-static void add_member(planner_kinds *out, planner_link *link, uint32_t kind,
+static void add_member(planner_classes *out, planner_link *link, uint32_t class,
                        uint32_t axis)
 {
     for (uint32_t i = 0; i < link->n_members; i++) {
         planner_member *m = &out->members[link->first_member + i];
-        if (m->kind == kind && m->axis == axis) {
+        if (m->class == class && m->axis == axis) {
             m->count++;
             return;
         }
     }
     out->members[link->first_member + link->n_members++] =
-        (planner_member){kind, axis, 1};
+        (planner_member){class, axis, 1};
 }
 
 static void collect_members(linker *l)
 {
-    planner_kinds *out = l->out;
+    planner_classes *out = l->out;
     for (uint32_t i = 0; i < out->n_links; i++) {
         planner_link *link = &out->links[i];
         link->first_member = out->n_members;
@@ -210,17 +212,17 @@ static void collect_members(linker *l)
     }
 }
 
-clv_status planner_kinds_find(const clv_plan *plan, const clv_op_caps *caps,
-                              const planner_node_reads *reads, uint64_t align,
-                              planner_kinds *out)
+clv_status planner_classes_find(const clv_plan *plan, const clv_op_caps *caps,
+                                const planner_node_reads *reads, uint64_t align,
+                                planner_classes *out)
 {
     const clv_graph *graph = plan->source;
     size_t n = graph->n_nodes, axes = n * CORE_AXIS_COUNT;
     size_t sets = axes + 2 * (size_t)graph->n_tensors;
-    *out = (planner_kinds){.of = calloc(n + 1, sizeof *out->of),
-                           .kinds = calloc(n + 1, sizeof *out->kinds),
-                           .links = calloc(axes + 1, sizeof *out->links),
-                           .members = calloc(axes + 1, sizeof *out->members)};
+    *out = (planner_classes){.of = calloc(n + 1, sizeof *out->of),
+                             .classes = calloc(n + 1, sizeof *out->classes),
+                             .links = calloc(axes + 1, sizeof *out->links),
+                             .members = calloc(axes + 1, sizeof *out->members)};
     linker l = {.plan = plan,
                 .graph = graph,
                 .caps = caps,
@@ -233,7 +235,7 @@ clv_status planner_kinds_find(const clv_plan *plan, const clv_op_caps *caps,
                 .full = calloc(n + 1, sizeof *l.full),
                 .sums = calloc(axes + 1, sizeof *l.sums),
                 .roots = calloc(axes + 1, sizeof *l.roots)};
-    bool enough = out->of && out->kinds && out->links && out->members &&
+    bool enough = out->of && out->classes && out->links && out->members &&
                   l.parent && l.own && l.linked && l.full && l.sums && l.roots;
     for (uint32_t i = 0; i < sets && enough; i++)
         l.parent[i] = i;
@@ -250,15 +252,15 @@ clv_status planner_kinds_find(const clv_plan *plan, const clv_op_caps *caps,
     free(l.parent);
     if (enough)
         return CLV_OK;
-    planner_kinds_finish(out);
-    return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
+    planner_classes_finish(out);
+    return core_no_memory("for a plan");
 }
 
-void planner_kinds_finish(planner_kinds *kinds)
+void planner_classes_finish(planner_classes *classes)
 {
-    free(kinds->of);
-    free(kinds->kinds);
-    free(kinds->links);
-    free(kinds->members);
-    *kinds = (planner_kinds){0};
+    free(classes->of);
+    free(classes->classes);
+    free(classes->links);
+    free(classes->members);
+    *classes = (planner_classes){0};
 }

@@ -1,5 +1,5 @@
 /* Measuring what a graph needs. */
-#include "survey.h"
+#include "coverage.h"
 #include "../../core/device/loss.h"
 #include "../../core/device/caps.h"
 #include "../../core/base/error.h"
@@ -25,7 +25,7 @@ static const planner_meter_params full_meter = {.max_seconds = 0.3,
 
 /* One device's turn. */
 typedef struct turn {
-    planner_survey *survey;
+    planner_coverage *coverage;
     planner_profile_device *device;
     planner_workloads list; /* what is missing */
     planner_sample *samples;
@@ -35,7 +35,7 @@ typedef struct turn {
     bool each; /* all that is wanted, rather than enough for models */
 } turn;
 
-static clv_status report(const planner_survey *s, const char *what,
+static clv_status report(const planner_coverage *s, const char *what,
                          double fraction)
 {
     const planner_profile_params *params = s->params;
@@ -46,7 +46,7 @@ static clv_status report(const planner_survey *s, const char *what,
     return clv_error(CLV_ERR_CANCELLED, "profiling was cancelled");
 }
 
-clv_status planner_survey_open(planner_survey *s)
+clv_status planner_coverage_open(planner_coverage *s)
 {
     planner_profile *profile = s->profile;
     const bool keeps = profile->keepers && !s->params->full;
@@ -61,7 +61,7 @@ clv_status planner_survey_open(planner_survey *s)
     return status;
 }
 
-void planner_survey_close(planner_survey *s)
+void planner_coverage_close(planner_coverage *s)
 {
     if (s->meter != s->profile->kept)
         s->profile->source->close(s->meter);
@@ -114,7 +114,7 @@ static clv_status find_missing(turn *t, const planner_workloads *list)
     for (uint32_t i = 0; i < list->n; i++) {
         const core_workload *workload = &list->items[i].workload;
         if (!planner_profile_sample(t->device, workload) &&
-            (t->each || t->survey->params->full ||
+            (t->each || t->coverage->params->full ||
              !is_covered(t->device, list, workload)))
             t->list.items[t->list.n++] = list->items[i];
     }
@@ -152,7 +152,7 @@ static uint32_t count_samples(const turn *t, const core_workload *workload)
 
 static bool is_worth(const turn *t, const core_workload *workload)
 {
-    if (t->survey->params->full)
+    if (t->coverage->params->full)
         return true;
     double spent = (double)(clv_now_ns() - t->begun_ns);
     double expected = expected_ns(t, workload);
@@ -169,7 +169,7 @@ static bool is_worth(const turn *t, const core_workload *workload)
  * failures end the device's turn. */
 static clv_status measure(turn *t, const core_workload *workload)
 {
-    const planner_survey *s = t->survey;
+    const planner_coverage *s = t->coverage;
     planner_sample sample = {.workload = *workload};
     uint64_t before = clv_now_ns();
     clv_status status = s->profile->source->workload(s->meter, t->device->dev,
@@ -203,7 +203,7 @@ static clv_status measure_works(turn *t)
         t->samples && t->wall_ns ? CLV_OK : core_no_memory("for a profile");
     t->begun_ns = clv_now_ns();
     for (uint32_t i = 0; i < t->list.n && !status; i++) {
-        status = report(t->survey, what, (double)i / t->list.n);
+        status = report(t->coverage, what, (double)i / t->list.n);
         if (!status && is_worth(t, &t->list.items[i].workload))
             status = measure(t, &t->list.items[i].workload);
     }
@@ -213,10 +213,10 @@ static clv_status measure_works(turn *t)
 static clv_status measure_overheads(turn *t)
 {
     planner_overheads overheads;
-    planner_profile *profile = t->survey->profile;
+    planner_profile *profile = t->coverage->profile;
     if (t->device->overheads)
         return CLV_OK;
-    clv_status status = profile->source->overheads(t->survey->meter,
+    clv_status status = profile->source->overheads(t->coverage->meter,
                                                    t->device->dev, &overheads);
     if (status)
         return status;
@@ -256,7 +256,7 @@ static bool has_new_samples(const turn *t, const core_workload_kind *kind)
 static clv_status take_over(turn *t, bool complete)
 {
     planner_profile_device *device = t->device;
-    pthread_rwlock_t *lock = &t->survey->profile->lock;
+    pthread_rwlock_t *lock = &t->coverage->profile->lock;
     clv_status status = CLV_OK;
     pthread_rwlock_wrlock(lock);
     for (uint32_t i = 0; i < t->n_samples && !status; i++)
@@ -274,7 +274,7 @@ static clv_status take_over(turn *t, bool complete)
 static clv_status end_turn(turn *t, clv_status status)
 {
     if (status && status != CLV_ERR_CANCELLED && status != CLV_ERR_NO_MEMORY) {
-        clv_log(t->survey->profile->ctx, CLV_LOG_WARN,
+        clv_log(t->coverage->profile->ctx, CLV_LOG_WARN,
                 "device '%s' is not fully measured: %s", t->device->dev->id,
                 clv_last_error());
         status = CLV_OK;
@@ -286,30 +286,30 @@ static clv_status end_turn(turn *t, clv_status status)
 static clv_status measure_missing(turn *t, bool *complete)
 {
     const uint64_t begun = clv_now_ns();
-    clv_status status = planner_survey_open(t->survey), measured;
+    clv_status status = planner_coverage_open(t->coverage), measured;
     if (status)
         return status;
     measured = end_turn(t, measure_overheads(t));
     const uint64_t between = clv_now_ns();
     if (!measured)
         measured = measure_works(t);
-    clv_log(t->survey->profile->ctx, CLV_LOG_DEBUG,
+    clv_log(t->coverage->profile->ctx, CLV_LOG_DEBUG,
             "measured '%s': overheads "
             "in %.0f ms, %u of %u works in %.0f ms",
             t->device->dev->id, (double)(between - begun) * 1e-6, t->n_samples,
             t->list.n, (double)(clv_now_ns() - between) * 1e-6);
     *complete = !measured && !t->each;
     status = take_over(t, *complete);
-    planner_profile_save(t->survey->profile, t->device);
+    planner_profile_save(t->coverage->profile, t->device);
     return status ? status : end_turn(t, measured);
 }
 
-static clv_status measure_device(planner_survey *s,
+static clv_status measure_device(planner_coverage *s,
                                  planner_profile_device *device,
                                  const clv_graph *graph,
                                  const planner_workloads *list)
 {
-    turn t = {.survey = s, .device = device};
+    turn t = {.coverage = s, .device = device};
     bool complete = true;
     clv_status status = find_missing(&t, list);
     if (!status && (t.list.n || !device->overheads))
@@ -322,11 +322,11 @@ static clv_status measure_device(planner_survey *s,
     return status;
 }
 
-clv_status planner_survey_measure(planner_survey *s,
-                                  planner_profile_device *device,
-                                  const planner_workloads *list)
+clv_status planner_coverage_measure(planner_coverage *s,
+                                    planner_profile_device *device,
+                                    const planner_workloads *list)
 {
-    turn t = {.survey = s, .device = device, .each = true};
+    turn t = {.coverage = s, .device = device, .each = true};
     bool complete;
     clv_status status = find_missing(&t, list);
     if (!status && t.list.n)
@@ -338,8 +338,8 @@ clv_status planner_survey_measure(planner_survey *s,
 }
 
 /* NULL and a status if memory runs out. */
-clv_status planner_survey_device(planner_survey *s, clv_device *dev,
-                                 planner_profile_device **out)
+clv_status planner_coverage_device(planner_coverage *s, clv_device *dev,
+                                   planner_profile_device **out)
 {
     planner_profile *profile = s->profile;
     planner_profile_device *device = planner_profile_find(profile, dev);
@@ -361,7 +361,7 @@ clv_status planner_survey_device(planner_survey *s, clv_device *dev,
     return status;
 }
 
-bool planner_survey_may_measure(const planner_survey *s)
+bool planner_coverage_may_measure(const planner_coverage *s)
 {
     return !s->params->cached &&
            (s->params->asked ||
@@ -369,13 +369,13 @@ bool planner_survey_may_measure(const planner_survey *s)
                 CORE_PROFILE_OFF);
 }
 
-static clv_status cover_device(planner_survey *s, const clv_graph *graph)
+static clv_status cover_device(planner_coverage *s, const clv_graph *graph)
 {
     clv_device *dev = s->params->devices[s->index];
     planner_profile_device *device = NULL;
     planner_workloads list = {.n = 0};
-    clv_status status = planner_survey_device(s, dev, &device);
-    if (status || !planner_survey_may_measure(s) || core_device_lost(dev) ||
+    clv_status status = planner_coverage_device(s, dev, &device);
+    if (status || !planner_coverage_may_measure(s) || core_device_lost(dev) ||
         planner_profile_is_done(device, graph, s->params->full))
         return status;
     clv_subgraph view = core_graph_view(graph);
@@ -398,14 +398,14 @@ clv_status planner_profile_cover(planner_profile *profile,
                                  const clv_graph *graph,
                                  const planner_profile_params *params)
 {
-    planner_survey s = {.profile = profile, .params = params};
+    planner_coverage s = {.profile = profile, .params = params};
     clv_status status = CLV_OK;
     pthread_mutex_lock(&profile->measuring);
     for (; s.index < params->n_devices && !status; s.index++)
         status = cover_device(&s, graph);
     if (!status)
-        status = planner_survey_together(&s);
-    planner_survey_close(&s);
+        status = planner_coverage_contention(&s);
+    planner_coverage_close(&s);
     pthread_mutex_unlock(&profile->measuring);
     return status;
 }
