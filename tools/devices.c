@@ -130,7 +130,7 @@ static void add_plugin(tool_table *table, const clv_candidate *c)
     tool_table_add(table, record, cells);
 }
 
-/* Below the table, where they have room. */
+/* Below the table, where they have space. */
 static void print_reason(const clv_candidate *c)
 {
     char *path = tool_clean(c->path), *reason = tool_clean(c->reason);

@@ -276,11 +276,9 @@ static clv_status check_open(const clv_file_writer *w)
 clv_status clv_file_writer_write(clv_file_writer *w, const void *data,
                                  uint64_t size)
 {
-    clv_status st = check_open(w);
-    if (st != CLV_OK)
-        return st;
-    if (size > BUFFER_SIZE - w->used && (st = flush(w)) != CLV_OK)
-        return st;
+    CLV_TRY(check_open(w));
+    if (size > BUFFER_SIZE - w->used)
+        CLV_TRY(flush(w));
     if (size > BUFFER_SIZE)
         return write_all(w, data, size);
     if (size)

@@ -142,20 +142,17 @@ static clv_status library_path(const char *key, const char *relative,
         return clv_error(CLV_ERR_NOT_FOUND,
                          "libcleave: cannot tell where it lies; set "
                          "core.plugin_dirs and core.data_dir");
-    clv_status st = from_marker(dir, key, out);
-    if (st != CLV_OK || *out)
-        return st;
+    CLV_TRY(from_marker(dir, key, out));
+    if (*out)
+        return CLV_OK;
     *out = resolve(dir, relative);
     return *out ? CLV_OK : core_no_memory("for a path");
 }
 
 clv_status core_library_paths(char **plugin_dirs, char **data_dir)
 {
-    clv_status st =
-        library_path("plugin_dirs", CLV_PLUGINS_FROM_LIB, plugin_dirs);
-    if (st != CLV_OK)
-        return st;
-    st = library_path("data_dir", CLV_DATA_FROM_LIB, data_dir);
+    CLV_TRY(library_path("plugin_dirs", CLV_PLUGINS_FROM_LIB, plugin_dirs));
+    clv_status st = library_path("data_dir", CLV_DATA_FROM_LIB, data_dir);
     if (st != CLV_OK) {
         free(*plugin_dirs);
         *plugin_dirs = NULL;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Room for n more bytes and a NUL. */
+/* Makes space for n more bytes and a NUL. */
 static bool reserve(core_text *text, size_t n)
 {
     size_t need = text->size + n + 1;

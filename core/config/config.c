@@ -13,7 +13,7 @@
 
 extern char **environ;
 
-/* Text that lives as long as the configuration. */
+/* Text that stays until the configuration is destroyed. */
 typedef struct text {
     struct text *next;
     size_t size;
@@ -305,10 +305,8 @@ static clv_status load_env_section(clv_config *config, const section *s)
                                 : NULL;
         if (!value)
             continue;
-        clv_status st = core_config_give(config, s->name, s->options[i].key,
-                                         value, name, CORE_RANK_ENV);
-        if (st != CLV_OK)
-            return st;
+        CLV_TRY(core_config_give(config, s->name, s->options[i].key, value,
+                                 name, CORE_RANK_ENV));
     }
     return check_env(config, s);
 }
@@ -316,10 +314,9 @@ static clv_status load_env_section(clv_config *config, const section *s)
 clv_status clv_config_load_env(clv_config *config)
 {
     config->env = true;
-    clv_status st = CLV_OK;
-    for (uint32_t i = 0; i < config->n_sections && st == CLV_OK; i++)
-        st = load_env_section(config, &config->sections[i]);
-    return st;
+    for (uint32_t i = 0; i < config->n_sections; i++)
+        CLV_TRY(load_env_section(config, &config->sections[i]));
+    return CLV_OK;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -403,9 +400,7 @@ clv_status clv_config_declare(clv_config *config, const char *name,
     if (!core_name_ok(name, MAX_SECTION))
         return clv_error(CLV_ERR_INVALID, "'%s' is no name for a section",
                          name);
-    clv_status st = core_options_check(name, options, count);
-    if (st != CLV_OK)
-        return st;
+    CLV_TRY(core_options_check(name, options, count));
     section *s = find_section(config, name);
     if (s && !same_table(s, options, count))
         return clv_error(CLV_ERR_INVALID,
@@ -418,7 +413,8 @@ clv_status clv_config_declare(clv_config *config, const char *name,
     s = add_section(config, name, options, count);
     if (!s)
         return core_no_memory("for the configuration");
-    if ((st = settle(config, s)) != CLV_OK)
+    clv_status st = settle(config, s);
+    if (st != CLV_OK)
         core_config_undeclare(config, name);
     return st;
 }
@@ -562,7 +558,7 @@ const char *clv_config_origin(const clv_config *config, const char *key)
 }
 
 /* ------------------------------------------------------------------------ */
-/* Life                                                                     */
+/* Making and destroying                                                    */
 
 void core_config_keep(clv_config *config)
 {

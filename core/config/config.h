@@ -3,7 +3,7 @@
  *
  * A section is declared (its keys and their types are known) or not yet: then
  * its values wait. A key holds the strongest value given so far, by the rank of
- * its source, whatever the order in which sources were read. All strings live
+ * its source, whatever the order in which sources were read. All strings stay
  * until the configuration is destroyed, so a plugin may keep what it was given.
  *
  * Reading from several threads is safe; writing excludes everything else.
@@ -79,7 +79,7 @@ void core_config_each(const clv_config *config,
                                  const clv_option *option),
                       void *ctx);
 /* The index-th device of a plugin that has a section, [plugin:device], in the
- * order they were first named; NULL past the last one. Lives as long as the
+ * order they were first named; NULL past the last one. Valid as long as the
  * configuration. */
 const char *core_config_device_section(const clv_config *config,
                                        const char *plugin, uint32_t index);

@@ -40,10 +40,8 @@ static clv_status load(clv_config *config, const char *path,
                        core_config_rank rank)
 {
     clv_file_map map;
-    clv_status st = clv_file_map_open(path, &map);
-    if (st != CLV_OK)
-        return st;
-    st = core_config_parse(config, path, map.data, map.size, rank);
+    CLV_TRY(clv_file_map_open(path, &map));
+    clv_status st = core_config_parse(config, path, map.data, map.size, rank);
     clv_file_map_close(&map);
     return st;
 }

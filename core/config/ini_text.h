@@ -8,7 +8,8 @@
 
 #include <cleave/cleave.h>
 
-/* The strings live for the call. Anything but CLV_OK ends the parse with it. */
+/* The strings are valid during the call. Anything but CLV_OK ends the parse
+ * with it. */
 typedef clv_status (*core_ini_fn)(void *ctx, const char *section,
                                   const char *key, const char *value,
                                   uint32_t line);

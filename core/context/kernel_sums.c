@@ -75,12 +75,12 @@ void core_kernel_sums_add(clv_context *ctx, const clv_kernel_sum *one)
     pthread_mutex_unlock(&s->mutex);
 }
 
-uint32_t clv_trace_kernels(clv_context *ctx, clv_kernel_sum *out, uint32_t room)
+uint32_t clv_trace_kernels(clv_context *ctx, clv_kernel_sum *out, uint32_t max)
 {
     struct core_kernel_sums *s = ctx->kernel_sums;
     pthread_mutex_lock(&s->mutex);
     uint32_t n = s->n;
-    for (uint32_t i = 0; i < n && i < room; i++)
+    for (uint32_t i = 0; i < n && i < max; i++)
         out[i] = s->sums[i];
     pthread_mutex_unlock(&s->mutex);
     return n;

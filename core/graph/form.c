@@ -1,6 +1,6 @@
 #include "form.h"
-#include "../device/subgraph.h"
 #include "../base/error.h"
+#include "../device/subgraph.h"
 
 #include "../device/device.h"
 

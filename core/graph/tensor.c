@@ -1,4 +1,5 @@
 #include "tensor.h"
+#include "../base/error.h"
 #include "../device/loss.h"
 #include "shape.h"
 

@@ -1,6 +1,6 @@
 #include "tensor.h"
-#include "../device/loss.h"
 #include "../base/error.h"
+#include "../device/loss.h"
 
 #include <stdlib.h>
 

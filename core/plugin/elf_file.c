@@ -61,9 +61,7 @@ clv_status core_elf_read(core_elf *e, uint64_t at, void *out, uint64_t n,
         return core_elf_malformed(what);
     if (at < e->window_at || at - e->window_at > e->window_size ||
         n > e->window_size - (at - e->window_at)) {
-        clv_status st = fill_window(e, at);
-        if (st != CLV_OK)
-            return st;
+        CLV_TRY(fill_window(e, at));
         if (n > e->window_size)
             return core_elf_malformed(what); /* it shrank meanwhile */
     }
@@ -114,9 +112,7 @@ static clv_status check_ident(core_elf *e, ElfW(Ehdr) * head)
 
 static clv_status read_header(core_elf *e, ElfW(Ehdr) * head)
 {
-    clv_status st = check_ident(e, head);
-    if (st != CLV_OK)
-        return st;
+    CLV_TRY(check_ident(e, head));
     if (head->e_machine != MACHINE)
         return clv_error(CLV_ERR_UNSUPPORTED,
                          "it is built for ELF machine %u, this is %u; install "
@@ -135,8 +131,8 @@ static clv_status read_header(core_elf *e, ElfW(Ehdr) * head)
     return CLV_OK;
 }
 
-/* A cut file would kill the process with SIGBUS inside dlopen: the segments
- * are mapped, then touched. */
+/* dlopen() maps the segments and touches them, so that a file which is cut off
+ * would end the process with SIGBUS. */
 static clv_status read_segments(core_elf *e, const ElfW(Ehdr) * head)
 {
     uint64_t table = (uint64_t)head->e_phnum * sizeof *e->segments;
@@ -144,10 +140,8 @@ static clv_status read_segments(core_elf *e, const ElfW(Ehdr) * head)
         head->e_phoff > UINT64_MAX - table ? UINT64_MAX : head->e_phoff + table;
     if (needed <= e->size) {
         e->n_segments = head->e_phnum;
-        clv_status st = core_elf_read(e, head->e_phoff, e->segments, table,
-                                      "its table of segments");
-        if (st != CLV_OK)
-            return st;
+        CLV_TRY(core_elf_read(e, head->e_phoff, e->segments, table,
+                              "its table of segments"));
     }
     for (uint32_t i = 0; i < e->n_segments; i++) {
         const ElfW(Phdr) *s = &e->segments[i];
@@ -169,6 +163,6 @@ clv_status core_elf_open(core_elf *e, int fd, uint64_t size)
 {
     *e = (core_elf){.fd = fd, .size = size < INT64_MAX ? size : INT64_MAX};
     ElfW(Ehdr) head;
-    clv_status st = read_header(e, &head);
-    return st == CLV_OK ? read_segments(e, &head) : st;
+    CLV_TRY(read_header(e, &head));
+    return read_segments(e, &head);
 }

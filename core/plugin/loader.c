@@ -83,14 +83,12 @@ static clv_status inspect(clv_context *ctx, core_candidate *c, bool any_name,
                           core_plugin_file *file, core_manifest *manifest)
 {
     char problem[256];
-    clv_status st = core_plugin_file_open(c->path, file);
-    if (st != CLV_OK || (st = judge(ctx, c, file->problem)) != CLV_OK)
-        return st;
+    CLV_TRY(core_plugin_file_open(c->path, file));
+    CLV_TRY(judge(ctx, c, file->problem));
     c->pub.stage = CLV_STAGE_ALLOWED;
-    st =
-        core_plugin_inspect(file, any_name ? NULL : c->name, manifest, problem);
-    if (st != CLV_OK || (st = judge(ctx, c, problem)) != CLV_OK)
-        return st;
+    CLV_TRY(core_plugin_inspect(file, any_name ? NULL : c->name, manifest,
+                                problem));
+    CLV_TRY(judge(ctx, c, problem));
     c->pub.stage = CLV_STAGE_INSPECTED;
     return core_candidate_describe(c, manifest);
 }
@@ -104,10 +102,9 @@ static clv_status keep_plugin(clv_context *ctx, core_candidate *c,
     if (!list)
         return core_no_memory("to load plugins");
     ctx->plugins = list;
-    clv_status st = core_offers_collect(ctx, p, c);
-    if (st == CLV_OK)
-        list[ctx->n_plugins++] = p;
-    return st;
+    CLV_TRY(core_offers_collect(ctx, p, c));
+    list[ctx->n_plugins++] = p;
+    return CLV_OK;
 }
 
 /* Takes the plugin as far as it goes; *users_fault when that is because of a
@@ -116,9 +113,7 @@ static clv_status start(clv_context *ctx, core_candidate *c, core_plugin *p,
                         const core_plugin_file *file, bool *users_fault)
 {
     core_trial trial;
-    clv_status st = core_probe(ctx, file, p->name, &trial);
-    if (st != CLV_OK)
-        return st;
+    CLV_TRY(core_probe(ctx, file, p->name, &trial));
     if (trial.passed)
         c->pub.stage = CLV_STAGE_PROBED;
     if (trial.note[0])
@@ -126,23 +121,20 @@ static clv_status start(clv_context *ctx, core_candidate *c, core_plugin *p,
                             "%s", trial.note);
     if (trial.keep)
         core_plugin_keep(p);
-    if ((st = core_plugin_map(p, file)) != CLV_OK)
-        return st;
+    CLV_TRY(core_plugin_map(p, file));
     c->pub.stage = CLV_STAGE_MAPPED;
-    if ((st = core_plugin_negotiate(p)) != CLV_OK)
-        return st;
+    CLV_TRY(core_plugin_negotiate(p));
     c->version = strdup(p->api.version);
     c->pub.version = c->version ? c->version : "";
     c->pub.stage = CLV_STAGE_NEGOTIATED;
-    if ((st = core_plugin_declare(p)) != CLV_OK) {
+    clv_status st = core_plugin_declare(p);
+    if (st != CLV_OK) {
         *users_fault = st != CLV_ERR_INVALID && st != CLV_ERR_NO_MEMORY;
         return st;
     }
-    if ((st = core_plugin_create(p)) != CLV_OK)
-        return st;
+    CLV_TRY(core_plugin_create(p));
     c->pub.stage = CLV_STAGE_CREATED;
-    if ((st = keep_plugin(ctx, c, p)) != CLV_OK)
-        return st;
+    CLV_TRY(keep_plugin(ctx, c, p));
     c->pub.stage = CLV_STAGE_READY;
     return CLV_OK;
 }
@@ -152,11 +144,9 @@ static clv_status load(clv_context *ctx, core_candidate *c,
                        const core_manifest *manifest)
 {
     core_plugin *p;
-    clv_status st = core_plugin_new(ctx, file, manifest, &p);
-    if (st != CLV_OK)
-        return st;
+    CLV_TRY(core_plugin_new(ctx, file, manifest, &p));
     bool users_fault = false;
-    st = start(ctx, c, p, file, &users_fault);
+    clv_status st = start(ctx, c, p, file, &users_fault);
     if (st == CLV_OK)
         return CLV_OK;
     /* Devices that the configuration describes were asked for. */
@@ -237,20 +227,18 @@ clv_status core_loader_stop(clv_context *ctx, const char *path,
 }
 
 /* ------------------------------------------------------------------------ */
-/* Life                                                                     */
+/* Making and destroying                                                    */
 
 clv_status core_loader_run(clv_context *ctx)
 {
     core_loader *l = ctx->loader = calloc(1, sizeof *l);
     if (!l)
         return core_no_memory("to load plugins");
-    clv_status st;
-    if ((st = core_plugin_search(ctx)) != CLV_OK ||
-        (st = check_allowed(ctx)) != CLV_OK ||
-        (st = core_config_check_waiting(ctx->config, core_candidate_named,
-                                        &l->candidates)) != CLV_OK ||
-        (st = core_offers_open(ctx)) != CLV_OK)
-        return st;
+    CLV_TRY(core_plugin_search(ctx));
+    CLV_TRY(check_allowed(ctx));
+    CLV_TRY(core_config_check_waiting(ctx->config, core_candidate_named,
+                                      &l->candidates));
+    CLV_TRY(core_offers_open(ctx));
     return core_offers_check(ctx);
 }
 

@@ -209,9 +209,8 @@ clv_status core_manifest_parse(const char *text, size_t size,
         size_t n = newline ? (size_t)(newline - text) : size;
         const char *comment = memchr(text, '#', n);
         piece line = trim(text, comment ? (size_t)(comment - text) : n);
-        clv_status st = line.size ? parse_line(line, &seen, out) : CLV_OK;
-        if (st != CLV_OK)
-            return st;
+        if (line.size)
+            CLV_TRY(parse_line(line, &seen, out));
         n += newline != NULL;
         text += n;
         size -= n;

@@ -19,9 +19,7 @@ clv_status core_offers_collect(clv_context *ctx, core_plugin *plugin,
     clv_device_info *infos;
     uint32_t n;
     uint64_t serial = core_error_serial();
-    clv_status st = core_plugin_enumerate(plugin, &infos, &n);
-    if (st != CLV_OK)
-        return st;
+    CLV_TRY(core_plugin_enumerate(plugin, &infos, &n));
     if (!n && core_error_serial() != serial)
         core_candidate_note(ctx, candidate, CLV_LOG_INFO, "%s",
                             clv_last_error());

@@ -29,9 +29,7 @@ static clv_status take_manifest(core_elf *e, uint64_t at, uint32_t size,
         return clv_error(CLV_ERR_FORMAT,
                          "its manifest has %u bytes, %u are the limit", size,
                          CLV_MANIFEST_MAX);
-    clv_status st = core_elf_read(e, at, out->manifest, size, "its manifest");
-    if (st != CLV_OK)
-        return st;
+    CLV_TRY(core_elf_read(e, at, out->manifest, size, "its manifest"));
     while (size && !out->manifest[size - 1])
         size--;
     out->manifest[size] = 0;
@@ -53,21 +51,17 @@ static clv_status read_notes(core_elf *e, const ElfW(Phdr) * s,
     uint64_t at = s->p_offset;
     ElfW(Nhdr) note;
     while (left >= sizeof note) {
-        clv_status st = core_elf_read(e, at, &note, sizeof note, "a note");
-        if (st != CLV_OK)
-            return st;
+        CLV_TRY(core_elf_read(e, at, &note, sizeof note, "a note"));
         /* The sum of three 32-bit sizes fits. */
         uint64_t text = round_up(sizeof note + (uint64_t)note.n_namesz, align);
         if (text + note.n_descsz > left)
             return core_elf_malformed("a note");
         char name[sizeof owner] = "";
-        if (note.n_type == CLV_MANIFEST_TYPE && note.n_namesz == sizeof owner &&
-            ((st = core_elf_read(e, at + sizeof note, name, sizeof owner,
-                                 "a note")) != CLV_OK ||
-             (!memcmp(name, owner, sizeof owner) &&
-              (st = take_manifest(e, at + text, note.n_descsz, out)) !=
-                  CLV_OK)))
-            return st;
+        if (note.n_type == CLV_MANIFEST_TYPE && note.n_namesz == sizeof owner)
+            CLV_TRY(core_elf_read(e, at + sizeof note, name, sizeof owner,
+                                  "a note"));
+        if (!memcmp(name, owner, sizeof owner))
+            CLV_TRY(take_manifest(e, at + text, note.n_descsz, out));
         uint64_t whole = round_up(text + note.n_descsz, align);
         if (whole >= left)
             break;
@@ -87,10 +81,8 @@ static clv_status read_dynamic(core_elf *e, const ElfW(Phdr) * s, dynamic *out)
     for (uint64_t i = 0; i < s->p_filesz / sizeof d; i++) {
         if (i == MAX_DYNAMIC)
             return core_elf_malformed(what);
-        clv_status st = core_elf_read_address(e, s->p_vaddr + i * sizeof d, &d,
-                                              sizeof d, what);
-        if (st != CLV_OK)
-            return st;
+        CLV_TRY(core_elf_read_address(e, s->p_vaddr + i * sizeof d, &d,
+                                      sizeof d, what));
         switch (d.d_tag) {
         case DT_NULL:
             return CLV_OK;
@@ -140,17 +132,14 @@ static clv_status count_gnu(core_elf *e, uint64_t table, uint64_t *count)
     struct {
         uint32_t n_buckets, first, bloom_size, bloom_shift;
     } head;
-    clv_status st = core_elf_read_address(e, table, &head, sizeof head, what);
-    if (st != CLV_OK)
-        return st;
+    CLV_TRY(core_elf_read_address(e, table, &head, sizeof head, what));
     if (head.n_buckets > MAX_BUCKETS)
         return too_many("hash buckets", head.n_buckets);
     uint64_t buckets =
         table + sizeof head + (uint64_t)head.bloom_size * sizeof(ElfW(Addr));
     uint32_t last = 0, word = 0;
     for (uint32_t i = 0; i < head.n_buckets; i++) {
-        if ((st = core_elf_read_word(e, buckets, i, &word, what)) != CLV_OK)
-            return st;
+        CLV_TRY(core_elf_read_word(e, buckets, i, &word, what));
         last = word > last ? word : last;
     }
     *count = head.first;
@@ -160,9 +149,7 @@ static clv_status count_gnu(core_elf *e, uint64_t table, uint64_t *count)
     do {
         if (last >= MAX_SYMBOLS)
             return too_many("symbols", last);
-        st = core_elf_read_word(e, chains, last - head.first, &word, what);
-        if (st != CLV_OK)
-            return st;
+        CLV_TRY(core_elf_read_word(e, chains, last - head.first, &word, what));
         last++;
     } while (!(word & 1));
     *count = last;
@@ -175,18 +162,11 @@ static clv_status count_symbols(core_elf *e, const dynamic *d, uint64_t *count)
     *count = 0;
     if (!d->hash && !d->gnu_hash)
         return core_elf_malformed(what);
-    if (d->gnu_hash) {
-        clv_status st = count_gnu(e, d->gnu_hash, count);
-        if (st != CLV_OK)
-            return st;
-    }
+    if (d->gnu_hash)
+        CLV_TRY(count_gnu(e, d->gnu_hash, count));
     uint32_t n = 0;
-    if (d->hash) {
-        /* The number of chains is that of the symbols. */
-        clv_status st = core_elf_read_word(e, d->hash, 1, &n, what);
-        if (st != CLV_OK)
-            return st;
-    }
+    if (d->hash) /* the number of chains is that of the symbols */
+        CLV_TRY(core_elf_read_word(e, d->hash, 1, &n, what));
     *count = n > *count ? n : *count;
     return *count > MAX_SYMBOLS ? too_many("symbols", *count) : CLV_OK;
 }
@@ -217,10 +197,7 @@ static clv_status take_symbol(core_elf *e, const dynamic *d,
         return core_elf_malformed(what);
     uint64_t n = d->strings_size - s->st_name;
     n = n < sizeof name - 1 ? n : sizeof name - 1;
-    clv_status st =
-        core_elf_read_address(e, d->strings + s->st_name, name, n, what);
-    if (st != CLV_OK)
-        return st;
+    CLV_TRY(core_elf_read_address(e, d->strings + s->st_name, name, n, what));
     name[n] = 0;
     if (!strcmp(name, CLV_PLUGIN_QUERY_SYMBOL)) {
         out->has_query = true;
@@ -236,15 +213,15 @@ static clv_status read_symbols(core_elf *e, const dynamic *d,
                                core_plugin_facts *out)
 {
     uint64_t n;
-    clv_status st = count_symbols(e, d, &n);
-    for (uint64_t i = 1; i < n && st == CLV_OK; i++) {
+    CLV_TRY(count_symbols(e, d, &n));
+    for (uint64_t i = 1; i < n; i++) {
         ElfW(Sym) s;
-        st = core_elf_read_address(e, d->symbols + i * sizeof s, &s, sizeof s,
-                                   "its table of symbols");
-        if (st == CLV_OK && exported(&s))
-            st = take_symbol(e, d, &s, out);
+        CLV_TRY(core_elf_read_address(e, d->symbols + i * sizeof s, &s,
+                                      sizeof s, "its table of symbols"));
+        if (exported(&s))
+            CLV_TRY(take_symbol(e, d, &s, out));
     }
-    return st;
+    return CLV_OK;
 }
 
 /* The toolchain's start file contributes one entry to the array. */
@@ -261,26 +238,23 @@ static clv_status read_contents(core_elf *e, core_plugin_facts *out)
 {
     const ElfW(Phdr) *dynamic_segment = NULL;
     for (uint32_t i = 0; i < e->n_segments; i++) {
-        clv_status st = CLV_OK;
         if (e->segments[i].p_type == PT_NOTE)
-            st = read_notes(e, &e->segments[i], out);
+            CLV_TRY(read_notes(e, &e->segments[i], out));
         else if (e->segments[i].p_type == PT_DYNAMIC)
             dynamic_segment = &e->segments[i];
-        if (st != CLV_OK)
-            return st;
     }
     if (!dynamic_segment)
         return core_elf_malformed("its dynamic section");
     dynamic d = {0};
-    clv_status st = read_dynamic(e, dynamic_segment, &d);
+    CLV_TRY(read_dynamic(e, dynamic_segment, &d));
     out->n_constructors = constructors(&d);
-    return st == CLV_OK ? read_symbols(e, &d, out) : st;
+    return read_symbols(e, &d, out);
 }
 
 clv_status core_plugin_elf_read(int fd, uint64_t size, core_plugin_facts *out)
 {
     *out = (core_plugin_facts){0};
     core_elf e;
-    clv_status st = core_elf_open(&e, fd, size);
-    return st == CLV_OK ? read_contents(&e, out) : st;
+    CLV_TRY(core_elf_open(&e, fd, size));
+    return read_contents(&e, out);
 }

@@ -29,10 +29,8 @@ clv_status core_plugin_inspect(const core_plugin_file *file, const char *name,
 {
     core_plugin_facts facts;
     problem[0] = 0;
-    clv_status st =
-        core_plugin_elf_read(file->fd, (uint64_t)file->stat.st_size, &facts);
-    if (st != CLV_OK)
-        return st;
+    CLV_TRY(
+        core_plugin_elf_read(file->fd, (uint64_t)file->stat.st_size, &facts));
     if (!facts.has_query)
         return clv_error(CLV_ERR_NOT_FOUND,
                          "it exports no " CLV_PLUGIN_QUERY_SYMBOL
@@ -41,10 +39,8 @@ clv_status core_plugin_inspect(const core_plugin_file *file, const char *name,
         return clv_error(CLV_ERR_REFUSED,
                          "it has no manifest; add CLV_PLUGIN_MANIFEST of "
                          "cleave/plugin.h to it and rebuild it");
-    st = core_manifest_parse(facts.manifest, facts.manifest_size, manifest);
-    if (st == CLV_OK)
-        st = core_manifest_check(manifest, name);
-    if (st == CLV_OK)
-        check_contents(&facts, problem);
-    return st;
+    CLV_TRY(core_manifest_parse(facts.manifest, facts.manifest_size, manifest));
+    CLV_TRY(core_manifest_check(manifest, name));
+    check_contents(&facts, problem);
+    return CLV_OK;
 }

@@ -203,9 +203,7 @@ static const char *missing_slot(const clv_plugin_api *api)
 clv_status core_plugin_negotiate(core_plugin *p)
 {
     const clv_plugin_api *api = NULL;
-    clv_status st = ask(p, &api);
-    if (st != CLV_OK)
-        return st;
+    CLV_TRY(ask(p, &api));
     if (api->header.struct_type != CLV_STRUCT_PLUGIN_API)
         return clv_error(CLV_ERR_INTERNAL,
                          "its table is a struct of type %u, not %u; the plugin "
@@ -300,10 +298,8 @@ clv_status core_plugin_create(core_plugin *p)
     core_host_init(p);
     uint64_t serial = core_error_serial();
     clv_plugin_instance *instance = NULL;
-    clv_status st = core_answer(p->name, "create", serial,
-                                p->api.create(&p->host, &instance));
-    if (st != CLV_OK)
-        return st;
+    CLV_TRY(core_answer(p->name, "create", serial,
+                        p->api.create(&p->host, &instance)));
     if (!instance)
         return clv_error(CLV_ERR_INTERNAL, "create answered no instance; the "
                                            "plugin is faulty");
@@ -345,9 +341,7 @@ clv_status core_plugin_enumerate(core_plugin *p, clv_device_info **out,
                                  uint32_t *count)
 {
     uint32_t n = 0;
-    clv_status st = enumerate(p, &n, NULL);
-    if (st != CLV_OK)
-        return st;
+    CLV_TRY(enumerate(p, &n, NULL));
     clv_device_info *infos = calloc(n + 1u, sizeof *infos);
     if (!infos)
         return clv_error(CLV_ERR_NO_MEMORY, "no memory for %u devices", n);
@@ -355,7 +349,7 @@ clv_status core_plugin_enumerate(core_plugin *p, clv_device_info **out,
     for (uint32_t i = 0; i < n; i++)
         infos[i] = init;
     uint32_t found = n;
-    st = enumerate(p, &found, infos);
+    clv_status st = enumerate(p, &found, infos);
     for (uint32_t i = 0; i < n && st == CLV_OK; i++) {
         if (!core_chain_ok(&infos[i].header))
             st = clv_error(CLV_ERR_UNSUPPORTED,

@@ -15,7 +15,7 @@ typedef struct core_trial {
     char note[512]; /* what is odd, for its candidate; "" if nothing is */
 } core_trial;
 
-/* CLV_ERR_REFUSED: it does not live through being opened. CLV_OK otherwise,
+/* CLV_ERR_REFUSED: it crashed or hung while it was opened. CLV_OK otherwise,
  * also where no trial is wanted or possible. */
 clv_status core_probe(clv_context *ctx, const core_plugin_file *file,
                       const char *name, core_trial *out);

@@ -1,6 +1,6 @@
 /*
- * cleave-plugin-probe: takes a plugin through its life, for a host that wants
- * to know whether it survives. See probe_process.h. It prints nothing and
+ * cleave-plugin-probe: takes a plugin through its lifetime, for a host that
+ * wants to know whether it survives. See probe_process.h. It prints nothing and
  * judges nothing: what counts is how far it comes.
  */
 #include "../config/config.h"

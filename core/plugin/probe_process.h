@@ -7,7 +7,7 @@
  * Its values follow, with core_config_rank. It writes a line to descriptor
  * CORE_PROBE_FD before each step: the step's name. A step that answered with an
  * error, so that others are left out, is followed by CORE_PROBE_STOPPED; the
- * error is the host's to find again. A plugin at long work shows that it lives
+ * error is the host's to find again. A plugin at long work shows that it works
  * by what it logs, at any level: for each line of that there is a
  * CORE_PROBE_ALIVE.
  */

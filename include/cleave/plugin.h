@@ -1009,7 +1009,7 @@ static inline clv_status clv_query_answer(const clv_query_in *in,
  *   devices  kinds it may enumerate: cpu, gpu, npu, other; spaces between
  *   cpu      features of the processor it needs even to be asked, "avx2 fma",
  *            by the names of /proc/cpuinfo; left out: none
- *
+ *   drivers  what its drivers depend on, see docs/loading.md; left out: none
  * It is an ELF note of owner "Cleave", type 1, in section .note.cleave.
  */
 #define CLV_MANIFEST_OWNER "Cleave"

@@ -359,7 +359,7 @@ static inline int clv_op_need_matrix(clv_op_shape *s, uint32_t i,
                                      uint32_t dtypes)
 {
     const clv_tensor_desc *x = s->in[i];
-    char names[CLV_DTYPES_TEXT], need[128];
+    char names[CLV_DTYPES_TEXT], need[CLV_DTYPES_TEXT + 64];
     if (clv_dtype_in(x->dtype, dtypes) && x->rank == 2 && !x->symbols[1])
         return 1;
     snprintf(need, sizeof need, "a matrix with a fixed number of columns in %s",
@@ -371,7 +371,7 @@ static inline int clv_op_need_matrix(clv_op_shape *s, uint32_t i,
 static inline int clv_op_need_weight(clv_op_shape *s, uint32_t i)
 {
     const clv_tensor_desc *x = s->in[i];
-    if (!clv_dtype_in(x->dtype, CLV_DTYPES_SCALED))
+    if (!clv_format_is(x->dtype, CLV_FORMAT_INTEGER))
         return clv_op_need_matrix(s, i, CLV_DTYPES_REAL);
     return (x->rank == 2 && x->quant && x->quant_scales) ||
            clv_op_must_be(s, i,
@@ -579,7 +579,7 @@ static inline int clv_infer_top_k(clv_op_shape *s)
 static inline int clv_op_need_experts(clv_op_shape *s)
 {
     const clv_tensor_desc *x = s->in[0], *w = s->in[1], *ids = s->in[2];
-    char names[CLV_DTYPES_TEXT], need[128];
+    char names[CLV_DTYPES_TEXT], need[CLV_DTYPES_TEXT + 64];
     if (!clv_dtype_in(w->dtype, CLV_DTYPES_REAL) || w->rank != 3 ||
         w->symbols[0] || w->symbols[1] || w->symbols[2]) {
         snprintf(need, sizeof need, "of rank 3 and fixed size in %s",

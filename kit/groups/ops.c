@@ -112,7 +112,6 @@ const uint32_t kit_n_tails = KIT_COUNT(kit_tails);
 const uint32_t kit_n_every = KIT_COUNT(kit_every);
 const uint32_t kit_n_blocks = KIT_COUNT(kit_blocks);
 
-/* The ways a spec is placed in memory and given its rows. */
 void kit_add_forms(kit_list *list, const kit_spec *base)
 {
     static const int64_t values[] = {1, 5, 16, 37};

@@ -1,4 +1,4 @@
-/* The largest of rows, and products with the weights of those experts. */
+/* TOP_K and MATMUL_EXPERTS. */
 #include "../work/element.h"
 #include "ops.h"
 

@@ -49,14 +49,19 @@ static void write_hparams(llm_gguf_writer *w, const llm_hparams *h)
     }
 }
 
-/* The dtype of the matrices in the file. NONE: that of the first one. */
+/* The dtype of the matrices in the file; if none is asked for, that of the
+ * first one in the layers. */
 static uint32_t file_dtype(const conversion *c)
 {
-    llm_source_tensor t;
+    const llm_hparams *h = &c->source->hparams;
+    llm_source_tensor found;
     if (c->dtype != CLV_DTYPE_NONE)
         return c->dtype;
-    return c->source->find(c->source, "blk.0.attn_q.weight", &t) ? CLV_DTYPE_F16
-                                                                 : t.dtype;
+    for (llm_tensor t = {0}; llm_tensor_next(h, &t);)
+        if (t.row->role >= LLM_LAYER_ROLES && t.rank > 1 &&
+            !c->source->find(c->source, t.gguf, &found))
+            return found.dtype;
+    return CLV_DTYPE_F16;
 }
 
 static void write_file_type(const conversion *c)

@@ -1,5 +1,6 @@
 #include "gguf_write.h"
 
+#include "../base/array.h"
 #include "gguf_internal.h"
 
 #include <inttypes.h>
@@ -8,17 +9,14 @@
 
 enum { VERSION = 3, ALIGNMENT = 32 };
 
-typedef struct buffer {
-    uint8_t *data;
-    uint64_t size, capacity;
-} buffer;
-
 struct llm_gguf_writer {
-    clv_status status;  /* first failure of a setting or tensor */
-    buffer kv, tensors; /* encoded */
-    uint64_t n_kv, n_tensors;
-    uint64_t *sizes;           /* of the tensors' data */
-    uint64_t capacity;         /* of sizes */
+    clv_status status;     /* first failure of a setting or tensor */
+    llm_bytes kv, tensors; /* encoded */
+    uint64_t n_kv;
+    struct {
+        uint64_t *items;
+        uint64_t n, capacity;
+    } sizes;                   /* of the tensors' data */
     uint64_t offset;           /* of the next tensor added */
     uint64_t current, written; /* tensor being written, its bytes so far */
     clv_file_writer *file;
@@ -38,49 +36,33 @@ void llm_gguf_writer_destroy(llm_gguf_writer *w)
     if (!w)
         return;
     clv_file_writer_discard(w->file);
-    free(w->kv.data);
-    free(w->tensors.data);
-    free(w->sizes);
+    free(w->kv.items);
+    free(w->tensors.items);
+    free(w->sizes.items);
     free(w);
 }
 
 /* ------------------------------------------------------------------------ */
 /* Settings                                                                 */
 
-static void put(llm_gguf_writer *w, buffer *to, const void *data, uint64_t size)
+static void put(llm_gguf_writer *w, llm_bytes *to, const void *data,
+                uint64_t size)
 {
-    uint64_t need;
-    if (w->status || size == 0)
-        return;
-    if (__builtin_add_overflow(to->size, size, &need) || need > SIZE_MAX / 2) {
-        w->status = llm_no_memory("a GGUF header");
-        return;
-    }
-    if (need > to->capacity) {
-        uint64_t capacity = need + need / 2 + 256;
-        uint8_t *grown = realloc(to->data, capacity);
-        if (!grown) {
-            w->status = llm_no_memory("a GGUF header");
-            return;
-        }
-        to->data = grown;
-        to->capacity = capacity;
-    }
-    memcpy(to->data + to->size, data, size);
-    to->size = need;
+    if (!w->status)
+        w->status = llm_bytes_append(to, data, size);
 }
 
-static void put_u32(llm_gguf_writer *w, buffer *to, uint32_t value)
+static void put_u32(llm_gguf_writer *w, llm_bytes *to, uint32_t value)
 {
     put(w, to, &value, sizeof value);
 }
 
-static void put_u64(llm_gguf_writer *w, buffer *to, uint64_t value)
+static void put_u64(llm_gguf_writer *w, llm_bytes *to, uint64_t value)
 {
     put(w, to, &value, sizeof value);
 }
 
-static void put_str(llm_gguf_writer *w, buffer *to, llm_str s)
+static void put_str(llm_gguf_writer *w, llm_bytes *to, llm_str s)
 {
     put_u64(w, to, s.size);
     put(w, to, s.data, s.size);
@@ -176,19 +158,6 @@ static bool shape_size(const clv_format *f, uint32_t rank, const int64_t *dims,
     return true;
 }
 
-static bool grow_sizes(llm_gguf_writer *w)
-{
-    if (w->n_tensors < w->capacity)
-        return true;
-    uint64_t capacity = w->capacity * 2 + 64;
-    uint64_t *grown = realloc(w->sizes, capacity * sizeof *grown);
-    if (!grown)
-        return false;
-    w->sizes = grown;
-    w->capacity = capacity;
-    return true;
-}
-
 static uint64_t padding(uint64_t size)
 {
     return (ALIGNMENT - size % ALIGNMENT) % ALIGNMENT;
@@ -208,17 +177,14 @@ void llm_gguf_writer_tensor(llm_gguf_writer *w, llm_str name, uint32_t dtype,
                               llm_str_show(name).text);
         return;
     }
-    if (!grow_sizes(w)) {
-        w->status = llm_no_memory("tensors");
-        return;
-    }
     put_str(w, &w->tensors, name);
     put_u32(w, &w->tensors, rank);
     for (uint32_t i = 0; i < rank; i++)
         put_u64(w, &w->tensors, (uint64_t)dims[rank - 1 - i]);
     put_u32(w, &w->tensors, format->gguf_type);
     put_u64(w, &w->tensors, w->offset);
-    w->sizes[w->n_tensors++] = size;
+    if (!w->status)
+        w->status = LLM_ARRAY_ADD(&w->sizes, size);
     w->offset += size + padding(size);
 }
 
@@ -240,40 +206,40 @@ clv_status llm_gguf_writer_open(llm_gguf_writer *w, const char *path)
         char magic[4];
         uint32_t version;
         uint64_t n_tensors, n_kv;
-    } head = {{'G', 'G', 'U', 'F'}, VERSION, w->n_tensors, w->n_kv};
+    } head = {{'G', 'G', 'U', 'F'}, VERSION, w->sizes.n, w->n_kv};
 
     CLV_TRY(clv_file_writer_open(path, &w->file));
     CLV_TRY(clv_file_writer_write(w->file, &head, sizeof head));
-    if (w->kv.size)
-        CLV_TRY(clv_file_writer_write(w->file, w->kv.data, w->kv.size));
-    if (w->tensors.size)
-        CLV_TRY(
-            clv_file_writer_write(w->file, w->tensors.data, w->tensors.size));
-    return write_padding(w, sizeof head + w->kv.size + w->tensors.size);
+    if (w->kv.n)
+        CLV_TRY(clv_file_writer_write(w->file, w->kv.items, w->kv.n));
+    if (w->tensors.n)
+        CLV_TRY(clv_file_writer_write(w->file, w->tensors.items, w->tensors.n));
+    return write_padding(w, sizeof head + w->kv.n + w->tensors.n);
 }
 
 clv_status llm_gguf_writer_data(llm_gguf_writer *w, const void *data,
                                 uint64_t size)
 {
-    if (w->current >= w->n_tensors || size > w->sizes[w->current] - w->written)
+    if (w->current >= w->sizes.n ||
+        size > w->sizes.items[w->current] - w->written)
         return clv_error(CLV_ERR_INVALID,
                          "%" PRIu64 " bytes reach past the end of tensor "
                          "%" PRIu64,
                          size, w->current);
     CLV_TRY(clv_file_writer_write(w->file, data, size));
     w->written += size;
-    if (w->written < w->sizes[w->current])
+    if (w->written < w->sizes.items[w->current])
         return CLV_OK;
     w->written = 0;
-    return write_padding(w, w->sizes[w->current++]);
+    return write_padding(w, w->sizes.items[w->current++]);
 }
 
 clv_status llm_gguf_writer_commit(llm_gguf_writer *w)
 {
-    if (w->current != w->n_tensors)
+    if (w->current != w->sizes.n)
         return clv_error(CLV_ERR_INVALID,
                          "only %" PRIu64 " of %" PRIu64 " tensors written",
-                         w->current, w->n_tensors);
+                         w->current, w->sizes.n);
     clv_file_writer *file = w->file;
     w->file = NULL;
     return clv_file_writer_commit(file);

@@ -86,7 +86,7 @@ void llm_tensor_part(const llm_tensor *tensor, uint32_t part,
 
 /* A weight of a model. The model owns it and its tensor. */
 typedef struct llm_weight {
-    char name[64];
+    char name[LLM_TENSOR_NAME];
     clv_tensor *tensor;
     clv_tensor *scales; /* of the tensor, or NULL */
 } llm_weight;

@@ -1,6 +1,6 @@
 #include "weights.h"
 
-#include "../base/str.h"
+#include "../base/array.h"
 #include "../models/rope.h"
 
 #include <stdio.h>
@@ -17,21 +17,15 @@ typedef struct loader {
 static clv_status append(llm_weight_list *list, const char *name,
                          llm_weight **out)
 {
-    if (list->n == list->capacity) {
-        const uint32_t capacity = list->capacity ? 2 * list->capacity : 64;
-        llm_weight **items =
-            realloc(list->items, capacity * sizeof *list->items);
-        if (!items)
-            return llm_no_memory("weights");
-        list->items = items;
-        list->capacity = capacity;
-    }
     llm_weight *w = calloc(1, sizeof *w);
     if (!w)
         return llm_no_memory(name);
     snprintf(w->name, sizeof w->name, "%s", name);
-    list->items[list->n++] = *out = w;
-    return CLV_OK;
+    *out = w;
+    clv_status status = LLM_ARRAY_ADD(list, w);
+    if (status)
+        free(w);
+    return status;
 }
 
 /* Finds a tensor and checks its shape. CLV_ERR_NOT_FOUND, without a message, if
@@ -109,7 +103,7 @@ static clv_status load(const loader *l, const llm_tensor *expected,
 {
     const char *name = expected->gguf;
     llm_source_tensor t;
-    llm_weight *w;
+    llm_weight *w = NULL;
     clv_status status = find(l, name, expected->rank, expected->dims, &t);
     if (status == CLV_ERR_NOT_FOUND) {
         if (expected->optional || expected->row->flags & LLM_TIED)
@@ -140,7 +134,7 @@ static clv_status load_rope(const loader *l, const llm_weight **out)
     const llm_hparams *hp = &l->source->hparams;
     const int64_t n = hp->rope_dim / 2;
     llm_source_tensor t;
-    llm_weight *w;
+    llm_weight *w = NULL;
     CLV_TRY(llm_rope_check(hp));
     CLV_TRY(append(l->list, "rope_freqs", &w));
     CLV_TRY(clv_tensor_create(l->ctx, CLV_DTYPE_F32, 1, &n, &w->tensor));
@@ -181,7 +175,7 @@ clv_status llm_weights_load(clv_context *ctx, llm_source *source,
 
 void llm_weights_finish(llm_weights *weights, llm_weight_list *list)
 {
-    for (uint32_t i = 0; i < list->n; i++) {
+    for (uint64_t i = 0; i < list->n; i++) {
         clv_tensor_destroy(list->items[i]->tensor);
         clv_tensor_destroy(list->items[i]->scales);
         free(list->items[i]);

@@ -8,7 +8,7 @@
 /* Everything loaded, until the model is destroyed. */
 typedef struct llm_weight_list {
     llm_weight **items;
-    uint32_t n, capacity;
+    uint64_t n, capacity;
     uint64_t n_params, size;            /* elements and bytes of all */
     uint64_t by_dtype[CLV_DTYPE_COUNT]; /* elements of matrices */
 } llm_weight_list;

@@ -178,7 +178,8 @@ static clv_status parse_setting(const cJSON *root, const llm_class *class,
             return s->flags & LLM_SETTING_FLOAT
                        ? opt_f32(root, s->hf, name, field)
                        : opt_u32(root, s->hf, name, field);
-        if (s->flags & LLM_SETTING_NULL_0 && cJSON_HasObjectItem(root, s->hf))
+        if (s->flags & LLM_SETTING_NULL_0 &&
+            cJSON_GetObjectItemCaseSensitive(root, s->hf))
             *(uint32_t *)field = 0;
     }
     if (s->absent)

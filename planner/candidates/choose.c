@@ -1,7 +1,7 @@
 /* Which candidates become options: the promising ones that the devices take. */
 #include "maker.h"
-#include "../../core/device/caps.h"
 #include "../../core/base/error.h"
+#include "../../core/device/caps.h"
 
 #include <stdlib.h>
 #include <string.h>

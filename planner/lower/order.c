@@ -5,6 +5,8 @@
  * queue gets its next step while the one before still runs. The forecast plays
  * the run and tells when steps can be submitted.
  */
+#include "../profile/profile.h"
+#include "../../core/device/subgraph.h"
 #include "../../core/base/error.h"
 #include "../forecast/forecast.h"
 #include "../profile/profile.h"

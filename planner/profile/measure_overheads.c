@@ -2,6 +2,7 @@
  * What submits, the begin of programs, waits and copies take. Blocks of work
  * that are long against all of these keep the device busy where it has to be.
  */
+#include "../../core/device/submit.h"
 #include "../../core/device/memory.h"
 #include "../../core/device/submit.h"
 #include "common_workloads.h"

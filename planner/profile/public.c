@@ -1,7 +1,7 @@
 /* Profiles as applications see them. */
 #include "profile.h"
-#include "../../core/device/loss.h"
 #include "../../core/base/error.h"
+#include "../../core/device/loss.h"
 
 #include <stdlib.h>
 

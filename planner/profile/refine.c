@@ -1,7 +1,7 @@
 /* Measuring what a plan goes by. */
 #include "coverage.h"
-#include "../../core/device/loss.h"
 #include "../../core/base/error.h"
+#include "../../core/device/loss.h"
 
 #include <math.h>
 #include <stdlib.h>

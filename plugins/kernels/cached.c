@@ -111,14 +111,14 @@ clv_status gpu_cached_find(const clv_host_api *host, gpu_cached **list,
 }
 
 void *gpu_cached_drop(const clv_host_api *host, gpu_cached **list,
-                      gpu_cached *kept)
+                      gpu_cached *entry)
 {
-    if (--kept->users)
+    if (--entry->users)
         return NULL;
-    void *memory = kept->memory;
-    while (*list != kept)
+    void *memory = entry->memory;
+    while (*list != entry)
         list = &(*list)->next;
-    *list = kept->next;
-    clv_free(host, kept);
+    *list = entry->next;
+    clv_free(host, entry);
     return memory;
 }

@@ -1,5 +1,5 @@
 /*
- * Weights that setups laid out anew, kept once a device: programs whose setups
+ * Weights that setups repacked, cached by device: programs whose setups
  * make the same of the same bytes share one private buffer, or image. The
  * plugin holds a lock of its own around all calls, and from gpu_cached_find()
  * until a new entry is filled.
@@ -28,7 +28,7 @@ clv_status gpu_cached_find(const clv_host_api *host, gpu_cached **list,
                            gpu_cached **out);
 /* One user less. Returns the memory that nobody uses any more, or NULL. */
 void *gpu_cached_drop(const clv_host_api *host, gpu_cached **list,
-                      gpu_cached *kept);
+                      gpu_cached *entry);
 /* Whether the setup's dispatch fills the private buffer. */
 bool gpu_cached_filled_by(const gpu_code *code, const gpu_dispatch *setup,
                           uint32_t index);

@@ -14,10 +14,15 @@
  * with the words of language.c for what differs (types, work groups, local
  * memory, barriers, subgroups).
  *
- * Tensors that others see are buffers, LINEAR by strides. Activations that a
- * program keeps to itself may lie in slices of 4 channels, in a buffer or an
- * image of any kind: gpu_target.slices; so may weights, by gpu_target.weights,
- * of which one tensor may have several objects.
+ * Tensors that others see are buffers, LINEAR by strides. Activations of a
+ * program's own may be in slices of 4 channels, in a buffer or an image of any
+ * kind: gpu_target.slices; so may weights, by gpu_target.weights, of which one
+ * tensor may have several objects.
+ *
+ * Kernels, templates and files are named OP[_SHAPE][_UNIT][_TYPE][_LANGUAGE]:
+ * gemv, gemm_int8, attention_decode_tensor_opencl. docs/kernels.md has the
+ * values of each part. Portable kernels are written once, those for tensor
+ * cores once a language.
  */
 #pragma once
 
@@ -29,9 +34,9 @@ typedef enum gpu_language {
     GPU_GLSL = 1,
 } gpu_language;
 
-/* By rows; as weights; or so where no matrix instructions read it, which
- * transpose rows as they load them: other kernels are quicker at four rows of a
- * channel. */
+/* The layout that attention prefers for its cache: by rows; as weights; or as
+ * weights where no tensor cores read it, which transpose rows as they load
+ * them: the portable kernel is faster with four rows of a channel. */
 typedef enum gpu_states {
     GPU_STATES_ROWS = 0,
     GPU_STATES_WEIGHTS = 1,
@@ -73,11 +78,11 @@ typedef struct gpu_target {
     bool coop_matrix;     /* KHR cooperative matrices of f16, 16 x 16 x 16 */
     bool coop_bytes;      /* and of signed bytes, 16 x 16 x 32 */
     bool unified;         /* memory is the host's */
-    gpu_states states;    /* how attention wishes its cache to lie */
+    gpu_states states;    /* the layout of the cache */
     uint32_t units;       /* compute units, to choose sizes by */
     const char *disabled; /* names of kernel variants not to use, separated
                              by ',': those that computed wrongly here */
-    const char *choices;  /* what tuning found (tune.h), "KEY=WAY,KEY=WAY";
+    const char *choices;  /* what tuning found (tune.h), "KEY=ID,KEY=ID";
                              NULL: nothing */
 } gpu_target;
 
@@ -116,7 +121,7 @@ typedef struct gpu_arg {
 
 /* Text that is built once. Its entry is "main" in GLSL, `name` in OpenCL C. */
 typedef struct gpu_kernel {
-    char *name;    /* "matmul_tile_q8_0"; a C identifier */
+    char *name;    /* "gemm_tensor"; a C identifier */
     char *variant; /* family and variant, as gpu_target.disabled names it */
     char *source;
     uint32_t local[3]; /* work items of a group */
@@ -145,7 +150,7 @@ typedef struct gpu_dispatch {
 
 typedef struct gpu_private {
     uint64_t size;      /* bytes */
-    bool weights;       /* filled by the setup and kept; else scratch, whose
+    bool weights;       /* filled by the setup, once; else scratch, whose
                            contents a run need not find again */
     bool own;           /* weights that runs change: no other program's */
     uint32_t storage;   /* clv_storage */
@@ -158,7 +163,7 @@ typedef struct gpu_private {
  * wrote. */
 typedef struct gpu_code {
     gpu_kernel *kernels;
-    gpu_dispatch *setup;      /* once, at compile: weights in other layouts */
+    gpu_dispatch *setup;      /* once, at compile: repacked weights */
     gpu_dispatch *dispatches; /* each run */
     gpu_private *privates;
     uint32_t n_kernels, n_setup, n_dispatches, n_privates;
@@ -172,7 +177,3 @@ void gpu_code_free(const clv_host_api *host, gpu_code *code);
 /* What gpu_lower() can do: op_caps for each node. */
 void gpu_caps(const gpu_target *target, const clv_subgraph *graph,
               clv_op_caps *out, uint32_t stride);
-
-/* Kernel families, each with small cases whose results are known, so that a
- * plugin can try them when it first sees a device: subgraphs with data. */
-typedef struct gpu_trial gpu_trial;

@@ -10,9 +10,7 @@
 static uint32_t aliases(const clv_subgraph *g, const clv_node *node)
 {
     uint32_t bits = 0;
-    if (node->op != CLV_OP_ADD && node->op != CLV_OP_MUL &&
-        node->op != CLV_OP_SILU && node->op != CLV_OP_GELU &&
-        node->op != CLV_OP_GLU)
+    if (!clv_op_is_elementwise(node->op))
         return 0;
     const clv_tensor_desc *out = &g->tensors[node->outputs[0]];
     for (uint32_t i = 0; i < node->n_inputs; i++) {
@@ -50,23 +48,21 @@ static int64_t common_multiple(int64_t a, int64_t b)
 static void split_others(const clv_subgraph *g, const clv_node *node,
                          clv_op_caps *caps)
 {
-    switch (node->op) {
-    case CLV_OP_GET_ROWS:
-    case CLV_OP_SET_ROWS:
+    switch (clv_op_class_of(node->op)) {
+    case CLV_CLASS_GET_ROWS:
+    case CLV_CLASS_SET_ROWS:
         caps->split_granularity[0] = group_of(npu_input(g, node, 0));
         caps->split_axes |= CLV_SPLIT_ROWS;
         break;
-    case CLV_OP_ADD:
-    case CLV_OP_MUL:
-    case CLV_OP_SILU:
-    case CLV_OP_GELU:
-    case CLV_OP_GLU:
+    case CLV_CLASS_UNARY:
+    case CLV_CLASS_BINARY:
+    case CLV_CLASS_GATED:
         caps->split_axes |= CLV_SPLIT_ROWS;
         break;
-    case CLV_OP_ROPE:
+    case CLV_CLASS_ROPE:
         caps->split_axes |= CLV_SPLIT_HEADS;
         break;
-    case CLV_OP_ATTENTION:
+    case CLV_CLASS_ATTENTION:
         caps->split_axes |= CLV_SPLIT_HEADS; /* of one group at least */
         caps->split_granularity[3] =
             npu_input(g, node, 0)->dims[1] / npu_input(g, node, 1)->dims[1];

@@ -150,23 +150,6 @@ static load attention_load(const npu_settings *s, const clv_subgraph *g,
     return l;
 }
 
-static double operations(uint32_t op)
-{
-    switch (op) {
-    case CLV_OP_SILU:
-    case CLV_OP_GELU:
-    case CLV_OP_GLU:
-    case CLV_OP_SOFTMAX:
-        return 8;
-    case CLV_OP_RMS_NORM:
-    case CLV_OP_LAYER_NORM:
-    case CLV_OP_ROPE:
-        return 4;
-    default:
-        return 1;
-    }
-}
-
 static load other_load(const npu_settings *s, const clv_subgraph *g,
                        const clv_node *node, const int64_t *symbols)
 {
@@ -178,7 +161,8 @@ static load other_load(const npu_settings *s, const clv_subgraph *g,
                                       : &g->tensors[node->outputs[0]];
     double rate =
         s->model == NPU_ROOFLINE ? s->rooflines[NPU_F32].rate : s->vector;
-    l.ns = operations(node->op) * elements_of(main, symbols) / rate * 1e9;
+    l.ns =
+        clv_op_find(node->op)->work * elements_of(main, symbols) / rate * 1e9;
     if (moves_rows) /* only the rows of the table or state that ids name */
         l.bytes =
             elements_of(main, symbols) *

@@ -58,8 +58,9 @@ typedef struct ocl_api {
 #undef OCL_DECLARE
 } ocl_api;
 
-/* The loader, opened by the first call and kept: drivers leave threads behind.
- * NULL: there is none, and *reason says why. path: "" for the system's. */
+/* The loader, opened by the first call and never closed: drivers leave threads
+ * behind. NULL: there is none, and *reason says why. path: "" for the system's.
+ */
 const ocl_api *ocl_load(const char *path, const char **reason);
 
 /* "CL_OUT_OF_RESOURCES" of -5; "OpenCL error -9999" of what has no name. */

@@ -82,9 +82,7 @@ static clv_status look(clv_plugin_instance *inst)
 clv_status ocl_enumerate(clv_plugin_instance *inst, uint32_t *count,
                          clv_device_info *out, uint32_t stride)
 {
-    clv_status status = look(inst);
-    if (status)
-        return status;
+    CLV_TRY(look(inst));
     for (uint32_t i = 0; i < inst->n_devices && i < *count; i++)
         clv_write(clv_at(out, i, stride), &inst->devices[i].info,
                   sizeof inst->devices[i].info);
@@ -165,18 +163,26 @@ static void free_objects(clv_plugin_device *dev)
         cl->ReleaseCommandQueue(dev->plain);
     if (dev->context)
         cl->ReleaseContext(dev->context);
-    pthread_mutex_destroy(&dev->cached_lock);
+    pthread_mutex_destroy(&dev->cache.lock);
     pthread_mutex_destroy(&dev->lock);
     pthread_mutex_destroy(&dev->tuning);
     clv_free(dev->base.host, dev);
 }
 
+static clv_status start(clv_plugin_device *dev)
+{
+    CLV_TRY(ocl_image_choose(dev, "storage", &dev->slices));
+    CLV_TRY(ocl_image_choose(dev, "weights", &dev->weights));
+    CLV_TRY(make_objects(dev));
+    ocl_image_halves(dev);
+    CLV_TRY(ocl_try_memory(dev));
+    return ocl_queue_open(dev);
+}
+
 clv_status ocl_device_open(clv_plugin_instance *inst, uint32_t index,
                            clv_plugin_device **out)
 {
-    clv_status status = look(inst);
-    if (status)
-        return status;
+    CLV_TRY(look(inst));
     if (index >= inst->n_devices)
         return clv_fail(inst->host, CLV_ERR_NOT_FOUND,
                         "opencl: device %u of %u", (unsigned)index,
@@ -189,19 +195,9 @@ clv_status ocl_device_open(clv_plugin_instance *inst, uint32_t index,
     dev->cl = inst->cl;
     dev->props = &inst->devices[index];
     pthread_mutex_init(&dev->lock, NULL);
-    pthread_mutex_init(&dev->cached_lock, NULL);
+    pthread_mutex_init(&dev->cache.lock, NULL);
     pthread_mutex_init(&dev->tuning, NULL);
-    status = ocl_image_choose(dev, "storage", &dev->slices);
-    if (!status)
-        status = ocl_image_choose(dev, "weights", &dev->weights);
-    if (!status)
-        status = make_objects(dev);
-    if (!status)
-        ocl_image_halves(dev);
-    if (!status)
-        status = ocl_try_memory(dev);
-    if (!status)
-        status = ocl_queue_open(dev);
+    clv_status status = start(dev);
     if (status) {
         free_objects(dev);
         return status;
@@ -260,9 +256,7 @@ clv_status ocl_calibrate(clv_plugin_device *dev, clv_calibration *out)
 {
     enum { TRIES = 5 };
     clv_calibration best = {.max_error_ns = UINT64_MAX}, one = best;
-    clv_status status = ocl_check_lost(dev);
-    if (status)
-        return status;
+    CLV_TRY(ocl_check_lost(dev));
     for (int i = 0; i < TRIES; i++) {
         cl_int error = read_clock(dev, &one);
         if (error)

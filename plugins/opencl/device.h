@@ -4,7 +4,7 @@
 #include "find.h"
 
 #include <cleave/plugin_queue.h>
-#include <cached.h>
+#include <privates.h>
 
 #include <pthread.h>
 
@@ -39,9 +39,8 @@ struct clv_plugin_device {
     char disabled[512];   /* kernel variants that are not used */
     pthread_mutex_t lock; /* of sources, and of buffers' views */
     ocl_source *sources;
-    uint64_t n_buffers;          /* made so far; atomic */
-    pthread_mutex_t cached_lock; /* of kept, and while new ones are filled */
-    gpu_cached *kept;       /* weights laid out anew; memory: ocl_private */
+    uint64_t n_buffers;     /* made so far; atomic */
+    gpu_cache cache;        /* repacked weights */
     pthread_mutex_t tuning; /* one graph at a time, so that times are right */
     /* By the queue's lock: */
     ocl_job *flying, *last_flying; /* enqueued, or failed, in order */

@@ -165,7 +165,7 @@ static int compare(const void *a, const void *b)
 }
 
 static uint32_t find_platform(const ocl_api *cl, cl_platform_id platform,
-                              ocl_properties *out, uint32_t room)
+                              ocl_properties *out, uint32_t most)
 {
     cl_device_id ids[OCL_MAX_DEVICES];
     cl_uint n = 0;
@@ -176,7 +176,7 @@ static uint32_t find_platform(const ocl_api *cl, cl_platform_id platform,
     if (cl->GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, OCL_MAX_DEVICES, ids,
                          &n))
         return 0;
-    for (cl_uint i = 0; i < n && i < OCL_MAX_DEVICES && found < room; i++) {
+    for (cl_uint i = 0; i < n && i < OCL_MAX_DEVICES && found < most; i++) {
         ocl_properties *d = &out[found];
         memset(d, 0, sizeof *d);
         d->platform = platform;
@@ -229,13 +229,13 @@ static bool contains(const char *text, const char *part)
 uint32_t ocl_find(const ocl_api *cl, const ocl_filter *filter,
                   ocl_properties *out)
 {
-    uint32_t n = find_all(cl, out), kept = 0;
+    uint32_t n = find_all(cl, out), chosen = 0;
     for (uint32_t i = 0; i < n; i++)
         if ((out[i].is_cpu ? filter->cpu : filter->gpu) &&
             contains(out[i].platform_name, filter->platform)) {
-            if (kept != i)
-                out[kept] = out[i];
-            kept++;
+            if (chosen != i)
+                out[chosen] = out[i];
+            chosen++;
         }
-    return kept;
+    return chosen;
 }

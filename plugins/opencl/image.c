@@ -1,5 +1,7 @@
 #include "image.h"
 
+#include <options.h>
+
 #include <string.h>
 
 static uint32_t limit_of(const ocl_api *cl, const ocl_properties *d,
@@ -52,23 +54,10 @@ static bool has_arguments(clv_plugin_device *dev)
 clv_status ocl_image_choose(clv_plugin_device *dev, const char *key,
                             uint32_t *choice)
 {
-    static const char *const names[] = {"auto",          "buffer",
-                                        "image_buffer",  "texture_2d",
-                                        "texture_array", "texture_3d"};
-    const clv_host_api *host = dev->base.host;
-    const char *storage = host->option(host->host, key);
-    *choice = 0;
-    for (uint32_t i = 1; storage && i < sizeof names / sizeof *names; i++)
-        if (!strcmp(storage, names[i]))
-            *choice = i;
-    if (*choice > 1 + CLV_STORAGE_BUFFER &&
-        (!dev->props->image[*choice - 1][0] || !has_arguments(dev)))
-        return clv_fail(host, CLV_ERR_UNSUPPORTED,
-                        "opencl: %.60s: [opencl] %s = %s: the device has no "
-                        "such images that kernels write, or too few at a time; "
-                        "use another",
-                        dev->props->info.name, key, storage);
-    return CLV_OK;
+    char device[80];
+    snprintf(device, sizeof device, "opencl: %.60s", dev->props->info.name);
+    return gpu_choose_storage(dev->base.host, device, key, dev->props->image,
+                              has_arguments(dev), choice);
 }
 
 static const cl_mem_object_type types[] = {

@@ -52,7 +52,7 @@ static cl_int find_memory(const ocl_scene *scene, const gpu_arg *arg,
                           cl_mem *mem, cl_int *rest)
 {
     if (arg->memory == GPU_MEMORY_PRIVATE) {
-        *mem = scene->privates[arg->index];
+        *mem = scene->privates[arg->index].memory;
         *rest = (cl_int)arg->offset;
         return CL_SUCCESS;
     }

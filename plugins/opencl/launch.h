@@ -28,15 +28,21 @@ typedef struct ocl_launch {
     bool has_params;
 } ocl_launch;
 
+/* A private buffer or image. */
+typedef struct ocl_private {
+    cl_mem memory;
+    cl_mem behind; /* the buffer of an image buffer, or NULL */
+} ocl_private;
+
 /* What a run's arguments come from. */
 typedef struct ocl_scene {
     const ocl_place *places; /* by tensor */
-    const cl_mem *privates;
+    const ocl_private *privates;
     const int64_t *symbols;
 } ocl_scene;
 
 /* The kernel, built or from the cache; checks that the device runs groups of
- * its size. The program lives as long as the device. */
+ * its size. The program is valid as long as the device. */
 clv_status ocl_kernel_make(clv_plugin_device *dev, const gpu_kernel *kernel,
                            cl_program *program);
 /* A launch of it; to be freed after a failure, too. */

@@ -105,9 +105,7 @@ clv_status ocl_mem_types(clv_plugin_device *dev, uint32_t *count,
 static clv_status check_size(clv_plugin_device *dev, uint32_t type,
                              uint64_t size)
 {
-    clv_status status = ocl_check_lost(dev);
-    if (status)
-        return status;
+    CLV_TRY(ocl_check_lost(dev));
     if (type >= ocl_n_mem_types(dev) || !size)
         return clv_fail(dev->base.host, CLV_ERR_INVALID,
                         "opencl: a buffer of %llu bytes in memory type %u; "
@@ -200,9 +198,7 @@ static clv_status failed(ocl_buffer *buf, cl_int error)
 clv_status ocl_buffer_alloc(clv_plugin_device *dev, uint32_t mem_type,
                             uint64_t size, clv_plugin_buffer **out)
 {
-    clv_status status = check_size(dev, mem_type, size);
-    if (status)
-        return status;
+    CLV_TRY(check_size(dev, mem_type, size));
     ocl_buffer *buf = new_buffer(dev, size, CLV_ACCESS_READ | CLV_ACCESS_WRITE);
     if (!buf)
         return CLV_ERR_NO_MEMORY;

@@ -55,7 +55,7 @@ clv_status ocl_buffer_invalidate(clv_plugin_buffer *buf, uint64_t offset,
                                  uint64_t size);
 
 /* What to bind for memory that begins at an offset, and how many bytes below it
- * that begins; lives as long as the buffer. CL_SUCCESS, or why there is none.
+ * that begins; valid as long as the buffer. CL_SUCCESS, or why there is none.
  */
 cl_int ocl_buffer_view(ocl_buffer *buf, uint64_t offset, cl_mem *out,
                        cl_int *rest);

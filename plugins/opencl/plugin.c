@@ -4,59 +4,32 @@
 #include "program.h"
 #include "queue.h"
 
-#define KEY(type_, key_, default_, ...)                                        \
-    {                                                                          \
-        .header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},               \
-        .scope = CLV_SCOPE_PLUGIN, .type = CLV_OPTION_##type_, .key = key_,    \
-        .default_value = default_, __VA_ARGS__                                 \
-    }
+#include <options.h>
 
 static const clv_option options[] = {
-    KEY(STRING, "platform", "",
-        .help = "only platforms with this in their name, in any case"),
-    KEY(ENUM, "type", "all", .choices = "all|gpu|cpu",
-        .help = "only devices of this type; gpu: all that are no CPUs"),
-    KEY(ENUM, "memory", "auto", .choices = "auto|separate",
+    GPU_SHARED_OPTIONS,
+    GPU_OPTION(STRING, "platform", "",
+               .help = "only platforms with this in their name, in any case"),
+    GPU_OPTION(ENUM, "type", "all", .choices = "all|gpu|cpu",
+               .help = "only devices of this type; gpu: all that are no CPUs"),
+    GPU_OPTION(
+        ENUM, "memory", "auto", .choices = "auto|separate",
         .help = "auto: memory that the device shares with the host is used in "
                 "place; separate: never"),
-    KEY(ENUM, "trial", "auto", .choices = "auto|on|off",
-        .help = "kernels are tried when a device is first seen; auto: if it is "
-                "no CPU"),
-    KEY(STRING, "disabled", "",
-        .help = "kernels not to use, by name, separated by ','"),
-    KEY(ENUM, "matrix", "auto", .choices = "auto|plain|off",
+    GPU_OPTION(
+        ENUM, "matrix", "auto", .choices = "auto|plain|off",
         .help = "matrix instructions; auto: where the device has them; plain: "
                 "by plain code, slowly, for tests"),
-    KEY(ENUM, "storage", "auto",
-        .choices = "auto|buffer|image_buffer|texture_2d|texture_array|"
-                   "texture_3d",
-        .help = "what activations lie in that a program keeps to itself; auto: "
-                "rows in buffers; others: slices of four channels"),
-    KEY(ENUM, "weights", "auto",
-        .choices = "auto|buffer|image_buffer|texture_2d|texture_array|"
-                   "texture_3d",
-        .help = "what weights lie in, in blocks of four outputs, for "
-                "products without matrix instructions; auto: as in the file"),
-    KEY(ENUM, "kv", "auto", .choices = "auto|linear|weights",
-        .help = "how attention wishes the cache to lie: by rows, or as the "
-                "weights of its products; auto: so where no matrix "
-                "instructions read it, and the device is no CPU"),
-    KEY(ENUM, "tune", "fast", .choices = "fast|exhaustive|off",
-        .help = "which kernel of several: fast: what was found the quickest "
-                "before, else a guess; exhaustive: what was not tried before "
-                "is; off: guesses"),
-    KEY(BOOL, "no_repack_memory", "off",
-        .help = "for tests: there is no memory for repacked weights"),
-    KEY(STRING, "options", "",
-        .help = "for the compiler of kernels, in addition to ours"),
-    KEY(STRING, "loader", "",
-        .help = "path of the OpenCL loader; empty: the system's "
-                "libOpenCL.so.1"),
+    GPU_OPTION(STRING, "options", "",
+               .help = "for the compiler of kernels, in addition to ours"),
+    GPU_OPTION(STRING, "loader", "",
+               .help = "path of the OpenCL loader; empty: the system's "
+                       "libOpenCL.so.1"),
 };
 
 /*
  * Left out: progress (threads move work on), export (no handles), power and
- * costs (measured), serialised programs (kernels are kept one by one).
+ * costs (measured), serialised programs (kernels are cached one by one).
  */
 static const clv_plugin_api api = {
     .header = {sizeof(clv_plugin_api), CLV_STRUCT_PLUGIN_API, NULL},

@@ -19,7 +19,7 @@ cl_int ocl_program_dispatch(const clv_plugin_program *prog,
                             const gpu_dispatch *d, const int64_t *symbols,
                             ocl_job *job, uint32_t command)
 {
-    const ocl_scene scene = {prog->places, prog->privates, symbols};
+    const ocl_scene scene = {prog->places, prog->privates.memory, symbols};
     const gpu_kernel *k = &prog->code->kernels[d->kernel];
     size_t global[3], local[3];
     for (int i = 0; i < 3; i++) {
@@ -103,56 +103,31 @@ static clv_status place_weights(clv_plugin_program *prog, const clv_compile *c)
     return CLV_OK;
 }
 
-/* What op_caps does not take is not compiled. */
-static clv_status check_nodes(clv_plugin_device *dev, const clv_subgraph *graph)
-{
-    const clv_host_api *host = dev->base.host;
-    clv_status status = CLV_OK;
-    gpu_target target;
-    clv_op_caps *caps =
-        clv_new(host, (graph->n_nodes + 1) * (uint64_t)sizeof *caps);
-    if (!caps)
-        return CLV_ERR_NO_MEMORY;
-    for (uint32_t i = 0; i < graph->n_nodes; i++)
-        caps[i].header = (clv_header){sizeof *caps, CLV_STRUCT_OP_CAPS, NULL};
-    ocl_target(dev, &target);
-    gpu_caps(&target, graph, caps, sizeof *caps);
-    for (uint32_t i = 0; i < graph->n_nodes && !status; i++)
-        if (caps[i].answer != CLV_ANSWER_YES)
-            status = clv_fail(host, CLV_ERR_UNSUPPORTED, "opencl: node %u: %s",
-                              (unsigned)i, caps[i].reason);
-    clv_free(host, caps);
-    return status;
-}
-
 static clv_status compile(clv_plugin_program *prog, const clv_compile *c,
-                          bool anew)
+                          bool repack)
 {
     clv_plugin_device *dev = prog->dev;
+    const clv_host_api *host = dev->base.host;
     gpu_target target;
     char *choices = NULL;
-    clv_status status = clv_program_init(&prog->base, dev->base.host, c);
-    if (!status)
-        status = check_nodes(dev, c->graph);
-    if (!status && !c->options)
-        status = ocl_choose(dev, c, &choices);
+    CLV_TRY(clv_program_init(&prog->base, host, c));
+    if (!c->options)
+        CLV_TRY(ocl_choose(dev, c, &choices));
     ocl_target(dev, &target);
-    target.nvidia_ptx = target.nvidia_ptx && anew;
-    target.plain_matrix = target.plain_matrix && anew;
-    target.weights = anew ? target.weights : 0;
+    if (!repack)
+        gpu_drop_repacking(&target);
     target.choices = c->options ? c->options : choices;
-    if (!status)
-        status = gpu_lower(dev->base.host, &target, c->graph, &prog->code);
-    clv_free(dev->base.host, choices);
-    if (!status)
-        status = place_weights(prog, c);
-    if (!status)
-        status = make_kernels(prog, c);
-    return status ? status : ocl_privates_make(prog);
+    clv_status status = gpu_lower(host, &target, c->graph, &prog->code);
+    clv_free(host, choices);
+    CLV_TRY(status);
+    CLV_TRY(place_weights(prog, c));
+    CLV_TRY(make_kernels(prog, c));
+    return gpu_privates_make(&ocl_privates, host, prog, prog->code, &dev->cache,
+                             &prog->privates);
 }
 
 static clv_status try_compile(clv_plugin_device *dev, const clv_compile *c,
-                              bool anew, clv_plugin_program **out)
+                              bool repack, clv_plugin_program **out)
 {
     const clv_host_api *host = dev->base.host;
     uint64_t begin = host->now_ns(host->host);
@@ -161,7 +136,7 @@ static clv_status try_compile(clv_plugin_device *dev, const clv_compile *c,
         return CLV_ERR_NO_MEMORY;
     prog->dev = dev;
     prog->base.host = host;
-    clv_status status = compile(prog, c, anew);
+    clv_status status = compile(prog, c, repack);
     prog->compile_ns = host->now_ns(host->host) - begin;
     if (status)
         ocl_program_destroy(prog);
@@ -170,36 +145,25 @@ static clv_status try_compile(clv_plugin_device *dev, const clv_compile *c,
     return status;
 }
 
-/* Matrix instructions and objects want a second copy of the weights, for which
- * there may be no room. */
+/* Repacked weights are a second copy, for which there may be no memory. */
 clv_status ocl_program_compile(clv_plugin_device *dev, const clv_compile *c,
                                clv_plugin_program **out)
 {
-    const clv_host_api *host = dev->base.host;
     gpu_target target;
-    char line[200];
-    clv_status status = ocl_check_lost(dev);
-    if (status)
-        return status;
+    CLV_TRY(ocl_check_lost(dev));
     ocl_target(dev, &target);
-    status = try_compile(dev, c, true, out);
-    if (status != CLV_ERR_NO_MEMORY ||
-        !(target.nvidia_ptx || target.plain_matrix || target.weights) ||
+    clv_status status = try_compile(dev, c, true, out);
+    if (status != CLV_ERR_NO_MEMORY || !gpu_repacks(&target) ||
         ocl_check_lost(dev))
         return status;
-    snprintf(line, sizeof line,
-             "opencl: %.60s: no memory for weights laid out "
-             "anew; products go without, as by opencl.matrix=off and "
-             "opencl.weights=auto",
-             dev->props->info.name);
-    host->log(host->host, CLV_LOG_WARN, NULL, 0, line);
+    gpu_warn_unpacked(dev->base.host, "opencl", dev->props->info.name);
     return try_compile(dev, c, false, out);
 }
 
 clv_status ocl_program_info(clv_plugin_program *prog, clv_program_info *out)
 {
-    clv_program_info info = {.memory_size = prog->weights_size,
-                             .scratch_size = prog->scratch_size,
+    clv_program_info info = {.memory_size = prog->privates.weights_size,
+                             .scratch_size = prog->privates.scratch_size,
                              .compile_ns = prog->compile_ns,
                              .n_kernels = prog->code->n_kernels};
     clv_write(out, &info, sizeof info);
@@ -213,7 +177,8 @@ void ocl_program_destroy(clv_plugin_program *prog)
     const clv_host_api *host = prog->base.host;
     for (uint32_t i = 0; prog->launches && i < prog->code->n_dispatches; i++)
         ocl_launch_free(prog->dev, &prog->launches[i]);
-    ocl_privates_free(prog);
+    gpu_privates_free(&ocl_privates, host, prog, prog->code, &prog->dev->cache,
+                      &prog->privates);
     if (prog->code)
         gpu_code_free(host, prog->code);
     clv_free(host, prog->programs);

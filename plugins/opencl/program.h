@@ -5,28 +5,17 @@
 #include "queue.h"
 
 #include <cleave/plugin_program.h>
-#include <kernels.h>
-
-/* A private buffer or image. */
-typedef struct ocl_private {
-    cl_mem memory;
-    cl_mem behind; /* the buffer of an image buffer, or NULL */
-} ocl_private;
+#include <privates.h>
 
 struct clv_plugin_program {
     clv_program_base base;
     clv_plugin_device *dev;
     gpu_code *code;
-    cl_program *programs; /* [code->n_kernels] the device's */
-    ocl_launch *launches; /* [code->n_dispatches] */
-    cl_mem *privates;     /* [code->n_privates] */
-    ocl_private *own;     /* [code->n_privates] of those, what this program
-                             releases */
-    gpu_cached **kept;    /* [code->n_privates] weights shared with programs of
-                           the device, or NULL */
-    bool *made;           /* [code->n_privates] whose weights we fill */
-    ocl_place *places;    /* [base.n_tensors] in the run that is enqueued */
-    uint64_t weights_size, scratch_size, compile_ns;
+    cl_program *programs;  /* [code->n_kernels] the device's */
+    ocl_launch *launches;  /* [code->n_dispatches] */
+    gpu_privates privates; /* of ocl_private */
+    ocl_place *places;     /* [base.n_tensors] in the run that is enqueued */
+    uint64_t compile_ns;
 };
 
 void ocl_target(const clv_plugin_device *dev, gpu_target *out);
@@ -53,7 +42,5 @@ cl_int ocl_program_dispatch(const clv_plugin_program *prog,
                             const gpu_dispatch *d, const int64_t *symbols,
                             ocl_job *job, uint32_t command);
 
-/* privates.c: makes and fills the private memory. */
-clv_status ocl_privates_make(clv_plugin_program *prog);
-/* A program without any is legal. */
-void ocl_privates_free(clv_plugin_program *prog);
+/* privates.c */
+extern const gpu_privates_plugin ocl_privates;

@@ -294,10 +294,8 @@ clv_status ocl_submit(clv_plugin_device *dev, const clv_submit *submit)
 clv_status ocl_queue_open(clv_plugin_device *dev)
 {
     static const clv_queue_fns fns = {check, NULL};
-    clv_status status = clv_queue_start(dev->base.host, OCL_QUEUE_DEPTH, &fns,
-                                        dev, enqueue_main, &dev->base);
-    if (status)
-        return status;
+    CLV_TRY(clv_queue_start(dev->base.host, OCL_QUEUE_DEPTH, &fns, dev,
+                            enqueue_main, &dev->base));
     int error = pthread_create(&dev->completer, NULL, complete_main, dev);
     if (!error)
         return CLV_OK;

@@ -124,8 +124,8 @@ static cl_program load(clv_plugin_device *dev, const char *name,
     return program;
 }
 
-/* Best effort: what cannot be kept is built again the next time. */
-static void keep(clv_plugin_device *dev, cl_program program, const char *text)
+/* Best effort: what cannot be cached is built again the next time. */
+static void store(clv_plugin_device *dev, cl_program program, const char *text)
 {
     const clv_host_api *host = dev->base.host;
     char identity[768], key[64];
@@ -226,7 +226,7 @@ static clv_status build(clv_plugin_device *dev, const char *name,
     }
     debug(dev, "is built", name);
     log_words(dev, program, (char[2]){0}, 2);
-    keep(dev, program, text);
+    store(dev, program, text);
     *out = program;
     return CLV_OK;
 }

@@ -1,5 +1,5 @@
 /*
- * Kernels' text, built once for a device and kept: in memory while the device
+ * Kernels' text, built once for a device and cached: in memory while the device
  * is open, and on disk by the host's cache, as the driver's own code.
  */
 #pragma once
@@ -12,7 +12,7 @@ struct ocl_source {
     cl_program program;
 };
 
-/* The program built from the text; lives as long as the device. name: of its
+/* The program built from the text; valid as long as the device. name: of its
  * kernel, for people. */
 clv_status ocl_source_build(clv_plugin_device *dev, const char *name,
                             const char *text, cl_program *out);

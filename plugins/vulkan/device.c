@@ -33,7 +33,7 @@ clv_status vk_alive(clv_plugin_device *dev)
     if (!atomic_load(&dev->lost))
         return CLV_OK;
     return clv_fail(dev->base.host, CLV_ERR_DEVICE_LOST,
-                    "vulkan:%s: the device is lost; close it and open it anew",
+                    "vulkan:%s: the device is lost; close it and open it again",
                     dev->phys->id);
 }
 
@@ -104,8 +104,6 @@ static void describe_target(clv_plugin_device *dev)
     const uint64_t range =
         strtoull(host->option(host->host, "range"), NULL, 10);
     dev->max_range = range && range < p->max_range ? range : p->max_range;
-    dev->no_repack_memory =
-        !strcmp(host->option(host->host, "no_repack_memory"), "on");
     dev->target = (gpu_target){
         .language = GPU_GLSL,
         .max_group = p->max_group,
@@ -155,14 +153,11 @@ static clv_status start(clv_plugin_device *dev)
                   dev->api.CmdPushDescriptorSetKHR &&
                   !strcmp(host->option(host->host, "descriptors"), "push");
     describe_target(dev);
-    clv_status status = vk_image_choose(dev, "storage", &dev->target.slices);
-    if (!status)
-        status = vk_image_choose(dev, "weights", &dev->target.weights);
-    if (status)
-        return status;
+    CLV_TRY(vk_image_choose(dev, "storage", &dev->target.slices));
+    CLV_TRY(vk_image_choose(dev, "weights", &dev->target.weights));
     vk_pipelines_open(dev);
-    status = vk_work_start(dev);
-    return status ? status : vk_try_kernels(dev);
+    CLV_TRY(vk_work_start(dev));
+    return vk_try_kernels(dev);
 }
 
 clv_status vk_device_open(clv_plugin_instance *inst, uint32_t index,
@@ -181,7 +176,7 @@ clv_status vk_device_open(clv_plugin_instance *inst, uint32_t index,
     pthread_mutex_init(&dev->queue_lock, NULL);
     pthread_mutex_init(&dev->memory_lock, NULL);
     pthread_mutex_init(&dev->kernels_lock, NULL);
-    pthread_mutex_init(&dev->cached_lock, NULL);
+    pthread_mutex_init(&dev->cache.lock, NULL);
     pthread_mutex_init(&dev->tuning, NULL);
     clv_status status = start(dev);
     if (status)
@@ -203,7 +198,7 @@ void vk_device_close(clv_plugin_device *dev)
     pthread_mutex_destroy(&dev->queue_lock);
     pthread_mutex_destroy(&dev->memory_lock);
     pthread_mutex_destroy(&dev->kernels_lock);
-    pthread_mutex_destroy(&dev->cached_lock);
+    pthread_mutex_destroy(&dev->cache.lock);
     pthread_mutex_destroy(&dev->tuning);
     clv_free(dev->base.host, dev);
 }

@@ -4,7 +4,7 @@
 #include <cleave/plugin_queue.h>
 
 #include "instance.h"
-#include "cached.h"
+#include "privates.h"
 #include "memory_types.h"
 
 typedef struct vk_block vk_block;
@@ -26,8 +26,7 @@ struct clv_plugin_device {
     gpu_target target;
     pthread_mutex_t kernels_lock;
     struct vk_kernel *kernels;
-    pthread_mutex_t cached_lock; /* of kept, and while new ones are filled */
-    gpu_cached *kept;            /* weights laid out anew; memory: vk_private */
+    gpu_cache cache;        /* repacked weights */
     pthread_mutex_t tuning; /* one graph at a time, so that times are right */
     uint64_t max_range;     /* bytes of a binding */
     bool pushes;            /* descriptors into command buffers */
@@ -35,7 +34,6 @@ struct clv_plugin_device {
     size_t pipelines_size; /* bytes it began with */
     atomic_bool built;     /* a kernel, so that it may have grown */
     char disabled[512];    /* variants of kernels that are not used */
-    bool no_repack_memory; /* for repacked weights, by tests */
 };
 
 clv_status vk_device_open(clv_plugin_instance *inst, uint32_t index,

@@ -1,5 +1,7 @@
 #include "image.h"
 
+#include <options.h>
+
 /* All devices have these for images and texel buffers, to read and to write;
  * of a kernel 4 at least that it writes, and 16 that it reads. */
 static VkFormat format_of(const gpu_private *code)
@@ -27,21 +29,10 @@ void vk_image_limits(const VkPhysicalDeviceLimits *l, uint32_t image[5][3])
 clv_status vk_image_choose(clv_plugin_device *dev, const char *key,
                            uint32_t *choice)
 {
-    static const char *const names[] = {"auto",          "buffer",
-                                        "image_buffer",  "texture_2d",
-                                        "texture_array", "texture_3d"};
-    const clv_host_api *host = dev->base.host;
-    const char *storage = host->option(host->host, key);
-    *choice = 0;
-    for (uint32_t i = 1; storage && i < sizeof names / sizeof *names; i++)
-        if (!strcmp(storage, names[i]))
-            *choice = i;
-    if (*choice > 1 + CLV_STORAGE_BUFFER && !dev->phys->image[*choice - 1][0])
-        return clv_fail(host, CLV_ERR_UNSUPPORTED,
-                        "vulkan:%s: [vulkan] %s = %s: the device has no such "
-                        "images; use another",
-                        dev->phys->id, key, storage);
-    return CLV_OK;
+    char device[80];
+    snprintf(device, sizeof device, "vulkan:%.60s", dev->phys->id);
+    return gpu_choose_storage(dev->base.host, device, key, dev->phys->image,
+                              true, choice);
 }
 
 VkDescriptorType vk_descriptor_type(uint32_t storage, bool written)
@@ -94,7 +85,7 @@ static VkResult make_texels(clv_plugin_device *dev, const gpu_private *code,
     return result;
 }
 
-/* Of the type that is wished for, where such an object can lie in it. */
+/* Of the type that is asked for, where such an object can lie in it. */
 static VkResult make_memory(clv_plugin_device *dev, uint32_t type,
                             vk_private *p)
 {

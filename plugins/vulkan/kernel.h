@@ -22,6 +22,6 @@ clv_status vk_kernel_get(clv_plugin_device *dev, const gpu_kernel *code,
 /* NULL is legal. */
 void vk_kernel_put(clv_plugin_device *dev, vk_kernel *kernel);
 
-/* The driver's cache of pipelines, kept in the host's between runs. */
+/* The driver's cache of pipelines, in the host's cache between runs. */
 void vk_pipelines_open(clv_plugin_device *dev);
 void vk_pipelines_close(clv_plugin_device *dev);

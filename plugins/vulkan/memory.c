@@ -78,9 +78,7 @@ static clv_status place_in_shared(clv_plugin_device *dev, uint32_t type,
     pthread_mutex_unlock(&dev->memory_lock);
     if (placed)
         return CLV_OK;
-    clv_status status = vk_block_create(dev, type, BLOCK, NULL, &block);
-    if (status)
-        return status;
+    CLV_TRY(vk_block_create(dev, type, BLOCK, NULL, &block));
     block->shared = true;
     pthread_mutex_lock(&dev->memory_lock);
     block->next = dev->blocks;

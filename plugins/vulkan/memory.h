@@ -51,5 +51,5 @@ bool vk_buffer_has(const clv_plugin_buffer *buf, uint64_t offset, uint64_t size,
 clv_status vk_block_create(clv_plugin_device *dev, uint32_t type, uint64_t size,
                            void *pointer, vk_block **out);
 void vk_block_destroy(clv_plugin_device *dev, vk_block *block);
-/* Releases the blocks that are kept although nothing lies in them. */
+/* Releases the blocks that are held although nothing is in them. */
 void vk_memory_finish(clv_plugin_device *dev);

@@ -50,7 +50,7 @@ void vk_pipelines_open(clv_plugin_device *dev)
     clv_free(host, data);
 }
 
-static void keep(clv_plugin_device *dev)
+static void store(clv_plugin_device *dev)
 {
     const clv_host_api *host = dev->base.host;
     size_t size = 0;
@@ -77,6 +77,6 @@ void vk_pipelines_close(clv_plugin_device *dev)
     if (!dev->pipelines)
         return;
     if (dev->built && !atomic_load(&dev->lost))
-        keep(dev);
+        store(dev);
     dev->api.DestroyPipelineCache(dev->device, dev->pipelines, NULL);
 }

@@ -6,90 +6,29 @@
 #include "vulkan_build_id.h"
 #include "work.h"
 
-#define OPTION(key_, type_, default_, help_)                                   \
-    {                                                                          \
-        .header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL}, .key = key_,  \
-        .type = type_, .default_value = default_, .help = help_                \
-    }
+#include <options.h>
 
 static const clv_option options[] = {
-    OPTION("devices", CLV_OPTION_STRING, "all",
-           "which devices, by types (discrete, integrated, virtual, cpu, "
-           "other) or parts of their names, between commas; all: every one"),
-    OPTION("validation", CLV_OPTION_BOOL, "off",
-           "run under Vulkan's validation layer and fail on what it says"),
-    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
-     .key = "trial",
-     .type = CLV_OPTION_ENUM,
-     .default_value = "auto",
-     .choices = "auto|on|off",
-     .help = "kernels are tried when a device is first seen; auto: if it is no "
-             "CPU"},
-    OPTION("disabled", CLV_OPTION_STRING, "",
-           "kernels not to use, by name, separated by ','"),
-    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
-     .key = "matrix",
-     .type = CLV_OPTION_ENUM,
-     .default_value = "auto",
-     .choices = "auto|bytes|plain|off",
-     .help = "cooperative matrices; auto: where the device has them; bytes: of "
-             "bytes too, for I8 and I4; plain: by plain code, slowly, for "
-             "tests"},
-    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
-     .key = "range",
-     .type = CLV_OPTION_INT,
-     .default_value = "0",
-     .min = 0,
-     .max = INT64_MAX,
-     .help = "bytes of a buffer that a kernel can see at once, at most; 0: as "
-             "many as the device says"},
-    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
-     .key = "kv",
-     .type = CLV_OPTION_ENUM,
-     .default_value = "auto",
-     .choices = "auto|linear|weights",
-     .help =
-         "how attention wishes the cache to lie: by rows, or as the weights "
-         "of its products; auto: so where no matrix instructions read it, "
-         "and the device is no CPU"},
-    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
-     .key = "tune",
-     .type = CLV_OPTION_ENUM,
-     .default_value = "fast",
-     .choices = "fast|exhaustive|off",
-     .help = "which kernel of several: fast: what was found the quickest "
-             "before, else a guess; exhaustive: what was not tried before is; "
-             "off: guesses"},
-    OPTION("no_repack_memory", CLV_OPTION_BOOL, "off",
-           "for tests: there is no memory for repacked weights"),
-    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
-     .key = "storage",
-     .type = CLV_OPTION_ENUM,
-     .default_value = "auto",
-     .choices = "auto|buffer|image_buffer|texture_2d|texture_array|texture_3d",
-     .help = "what activations lie in that a program keeps to itself; auto: "
-             "rows in buffers; others: slices of four channels"},
-    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
-     .key = "weights",
-     .type = CLV_OPTION_ENUM,
-     .default_value = "auto",
-     .choices = "auto|buffer|image_buffer|texture_2d|texture_array|texture_3d",
-     .help = "what weights lie in, in blocks of four outputs, for products "
-             "without matrix instructions; auto: as in the file"},
-    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
-     .key = "descriptors",
-     .type = CLV_OPTION_ENUM,
-     .default_value = "sets",
-     .choices = "sets|push",
-     .help = "how kernels get their arguments: from sets in a pool; push: with "
-             "the commands, where the device can"},
-    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
-     .key = "queue_depth",
-     .type = CLV_OPTION_INT,
-     .default_value = "64",
-     .min = 1,
-     .max = 65536,
-     .help = "submits that may be in flight"},
+    GPU_SHARED_OPTIONS,
+    GPU_OPTION(STRING, "devices", "all",
+               .help = "which devices, by types (discrete, integrated, "
+                       "virtual, cpu, other) or parts of their names, between "
+                       "commas; all: every one"),
+    GPU_OPTION(BOOL, "validation", "off",
+               .help = "run under Vulkan's validation layer and fail on what "
+                       "it says"),
+    GPU_OPTION(ENUM, "matrix", "auto", .choices = "auto|bytes|plain|off",
+               .help = "cooperative matrices; auto: where the device has "
+                       "them; bytes: of bytes too, for I8 and I4; plain: by "
+                       "plain code, slowly, for tests"),
+    GPU_OPTION(INT, "range", "0", .min = 0, .max = INT64_MAX,
+               .help = "bytes of a buffer that a kernel can see at once, at "
+                       "most; 0: as many as the device says"),
+    GPU_OPTION(ENUM, "descriptors", "sets", .choices = "sets|push",
+               .help = "how kernels get their arguments: from sets in a pool; "
+                       "push: with the commands, where the device can"),
+    GPU_OPTION(INT, "queue_depth", "64", .min = 1, .max = 65536,
+               .help = "submits that may be in flight"),
 };
 
 static const clv_plugin_api api = {

@@ -33,29 +33,28 @@ static clv_status make_kernels(clv_plugin_program *prog,
 }
 
 static clv_status make(clv_plugin_program *prog, const clv_compile *compile,
-                       bool anew)
+                       bool repack)
 {
     clv_plugin_device *dev = prog->dev;
+    const clv_host_api *host = dev->base.host;
     gpu_target target = dev->target;
     char *choices = NULL;
-    clv_status status = vk_program_bind(prog, compile);
-    if (!status && !compile->options)
-        status = vk_choose(dev, compile, &choices);
+    CLV_TRY(vk_program_bind(prog, compile));
+    if (!compile->options)
+        CLV_TRY(vk_choose(dev, compile, &choices));
     target.choices = compile->options ? compile->options : choices;
-    target.coop_matrix = target.coop_matrix && anew;
-    target.plain_matrix = target.plain_matrix && anew;
-    target.weights = anew ? target.weights : 0;
-    if (!status)
-        status =
-            gpu_lower(dev->base.host, &target, compile->graph, &prog->code);
-    clv_free(dev->base.host, choices);
-    if (!status)
-        status = make_kernels(prog, compile);
-    return status ? status : vk_privates_make(prog);
+    if (!repack)
+        gpu_drop_repacking(&target);
+    clv_status status = gpu_lower(host, &target, compile->graph, &prog->code);
+    clv_free(host, choices);
+    CLV_TRY(status);
+    CLV_TRY(make_kernels(prog, compile));
+    return gpu_privates_make(&vk_privates, host, prog, prog->code, &dev->cache,
+                             &prog->privates);
 }
 
 static clv_status try_make(clv_plugin_device *dev, const clv_compile *compile,
-                           bool anew, clv_plugin_program **out)
+                           bool repack, clv_plugin_program **out)
 {
     const clv_host_api *host = dev->base.host;
     uint64_t begin = host->now_ns(host->host);
@@ -63,7 +62,7 @@ static clv_status try_make(clv_plugin_device *dev, const clv_compile *compile,
     if (!prog)
         return CLV_ERR_NO_MEMORY;
     prog->dev = dev;
-    clv_status status = make(prog, compile, anew);
+    clv_status status = make(prog, compile, repack);
     prog->compile_ns = host->now_ns(host->host) - begin;
     if (status)
         vk_program_destroy(prog);
@@ -72,33 +71,20 @@ static clv_status try_make(clv_plugin_device *dev, const clv_compile *compile,
     return status;
 }
 
-/* Matrix instructions and objects want a second copy of the weights, for which
- * there may be no room. */
+/* Repacked weights are a second copy, for which there may be no memory. */
 clv_status vk_program_compile(clv_plugin_device *dev,
                               const clv_compile *compile,
                               clv_plugin_program **out)
 {
-    const clv_host_api *host = dev->base.host;
-    const gpu_target *target = &dev->target;
-    char line[200];
     clv_compile c;
-    clv_status status = vk_alive(dev);
-    if (!status)
-        status = vk_validated(dev->inst);
-    if (status)
-        return status;
+    CLV_TRY(vk_alive(dev));
+    CLV_TRY(vk_validated(dev->inst));
     clv_read(&c, sizeof c, compile);
-    status = try_make(dev, &c, true, out);
-    if (status != CLV_ERR_NO_MEMORY ||
-        !(target->coop_matrix || target->plain_matrix || target->weights) ||
+    clv_status status = try_make(dev, &c, true, out);
+    if (status != CLV_ERR_NO_MEMORY || !gpu_repacks(&dev->target) ||
         vk_alive(dev))
         return status;
-    snprintf(line, sizeof line,
-             "vulkan:%.60s: no memory for weights laid out "
-             "anew; products go without, as by vulkan.matrix=off and "
-             "vulkan.weights=auto",
-             dev->phys->id);
-    host->log(host->host, CLV_LOG_WARN, NULL, 0, line);
+    gpu_warn_unpacked(dev->base.host, "vulkan", dev->phys->id);
     return try_make(dev, &c, false, out);
 }
 
@@ -107,8 +93,8 @@ clv_status vk_program_info(clv_plugin_program *prog, clv_program_info *out)
     const gpu_code *code = prog->code;
     clv_program_info info = {.compile_ns = prog->compile_ns,
                              .n_kernels = code->n_kernels,
-                             .memory_size = vk_privates_size(prog, true),
-                             .scratch_size = vk_privates_size(prog, false)};
+                             .memory_size = prog->privates.weights_size,
+                             .scratch_size = prog->privates.scratch_size};
     for (uint32_t i = 0; i < code->n_kernels; i++)
         info.memory_size += strlen(prog->kernels[i]->source);
     clv_write(out, &info, sizeof info);
@@ -125,7 +111,8 @@ void vk_program_destroy(clv_plugin_program *prog)
         vk_recording_finish(prog, &prog->recordings[i]);
     for (uint32_t i = 0; prog->kernels && i < prog->code->n_kernels; i++)
         vk_kernel_put(dev, prog->kernels[i]);
-    vk_privates_free(prog);
+    gpu_privates_free(&vk_privates, host, prog, prog->code, &dev->cache,
+                      &prog->privates);
     if (prog->code)
         gpu_code_free(host, prog->code);
     clv_free(host, prog->kernels);

@@ -44,12 +44,8 @@ struct clv_plugin_program {
     vk_place *places;         /* [n_tensors] of the run being recorded */
     clv_symbol_range symbols[CLV_MAX_SYMBOLS];
     gpu_code *code;
-    vk_kernel **kernels;  /* [code->n_kernels] */
-    vk_private *privates; /* [code->n_privates] */
-    gpu_cached **kept;    /* [code->n_privates] weights shared with
-                           programs of the device, or NULL */
-    bool *made;           /* [code->n_privates] whose weights we
-                             fill */
+    vk_kernel **kernels;   /* [code->n_kernels] */
+    gpu_privates privates; /* of vk_private */
     vk_recording recordings[VK_RECORDINGS];
     uint64_t compile_ns;
 };
@@ -70,7 +66,7 @@ clv_status vk_program_check(const clv_command *command);
 /* Where all tensors lie in a run that was checked; places: [n_tensors]. */
 void vk_program_places(const clv_command *command, vk_place *places);
 
-/* record.c: room for n dispatches. After a failure, too, it is to be
+/* record.c: space for n dispatches. After a failure, too, it is to be
  * finished. */
 VkResult vk_recording_init(clv_plugin_program *prog, vk_recording *rec,
                            const gpu_dispatch *dispatches, uint32_t n);
@@ -98,9 +94,10 @@ clv_status vk_program_once(clv_plugin_program *prog,
 /* Submits the command buffer, and waits for it. */
 VkResult vk_run_once(clv_plugin_device *dev, VkCommandBuffer cb);
 
-/* privates.c: makes and fills the private buffers. */
-clv_status vk_privates_make(clv_plugin_program *prog);
-/* A program without any is legal. */
-void vk_privates_free(clv_plugin_program *prog);
-/* Bytes of scratch, or of weights that other programs did not make before. */
-uint64_t vk_privates_size(const clv_plugin_program *prog, bool weights);
+/* privates.c */
+extern const gpu_privates_plugin vk_privates;
+static inline const vk_private *vk_private_of(const clv_plugin_program *prog,
+                                              uint32_t i)
+{
+    return (const vk_private *)prog->privates.memory + i;
+}

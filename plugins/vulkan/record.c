@@ -90,7 +90,7 @@ static vk_place find_arg(const clv_plugin_program *prog, const gpu_arg *arg,
 {
     vk_place place;
     if (arg->memory == GPU_MEMORY_PRIVATE) {
-        const vk_private *p = &prog->privates[arg->index];
+        const vk_private *p = vk_private_of(prog, arg->index);
         const clv_plugin_buffer *buf = p->buffer;
         if (!buf)
             return (vk_place){.image = p};
@@ -309,8 +309,8 @@ VkResult vk_recording_record(clv_plugin_program *prog, vk_recording *rec,
         return result;
     for (uint32_t i = 0; i < prog->code->n_privates; i++)
         if (!prog->code->privates[i].weights ||
-            (rec->is_setup && prog->made[i]))
-            vk_private_begin(dev, rec->cb, &prog->privates[i]);
+            (rec->is_setup && prog->privates.made[i]))
+            vk_private_begin(dev, rec->cb, vk_private_of(prog, i));
     if (rec->resets)
         dev->api.CmdResetQueryPool(rec->cb, rec->stamps.pool, 0, rec->resets);
     stamp(prog, rec, 0);

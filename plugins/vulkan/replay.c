@@ -88,7 +88,7 @@ clv_status vk_program_commands(const clv_command *command, uint64_t value,
         result = wait_for(dev, dev->work->semaphore, rec->value);
     }
     if (result)
-        return explain(dev, result, "making room to record", message);
+        return explain(dev, result, "making space to record", message);
     if (rank < 2)
         vk_recording_write(prog, rec, code->dispatches, code->n_dispatches,
                            prog->places);

@@ -101,9 +101,9 @@ static bool fetch(clv_plugin_device *dev, const char *source, uint32_t **words,
     return *words != NULL;
 }
 
-/* What cannot be kept is compiled again the next time. */
-static void keep(clv_plugin_device *dev, const char *source,
-                 const uint32_t *words, size_t n_words)
+/* What cannot be cached is compiled again the next time. */
+static void store(clv_plugin_device *dev, const char *source,
+                  const uint32_t *words, size_t n_words)
 {
     const clv_host_api *host = dev->base.host;
     const entry_head head = {strlen(source), n_words,
@@ -127,6 +127,6 @@ clv_status vk_spirv(clv_plugin_device *dev, const char *source, bool fresh,
         return CLV_OK;
     clv_status status = compile(dev, source, words, n_words);
     if (!status)
-        keep(dev, source, *words, *n_words);
+        store(dev, source, *words, *n_words);
     return status;
 }

@@ -232,9 +232,7 @@ clv_status vk_calibrate(clv_plugin_device *dev, clv_calibration *out)
     const clv_host_api *host = dev->base.host;
     clv_calibration best = {.max_error_ns = UINT64_MAX,
                             .tick_ns = (double)dev->phys->tick_ns};
-    clv_status status = vk_alive(dev);
-    if (status)
-        return status;
+    CLV_TRY(vk_alive(dev));
     if (!dev->phys->timestamp_bits)
         return clv_fail(host, CLV_ERR_UNSUPPORTED,
                         "vulkan:%s: the device has no clock", dev->phys->id);

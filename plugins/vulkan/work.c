@@ -240,12 +240,11 @@ clv_status vk_work_start(clv_plugin_device *dev)
         work->semaphore = VK_NULL_HANDLE;
         return vk_fail(dev, result, "vkCreateSemaphore");
     }
-    clv_status status = vk_block_create(dev, 0, 256, NULL, &work->scratch);
-    for (uint32_t i = 0; i < VK_FLIGHTS && !status; i++)
-        status = vk_flight_init(dev, &work->flights[i]);
-    if (!status)
-        status = vk_trace_init(dev);
-    return status ? status : start_threads(dev);
+    CLV_TRY(vk_block_create(dev, 0, 256, NULL, &work->scratch));
+    for (uint32_t i = 0; i < VK_FLIGHTS; i++)
+        CLV_TRY(vk_flight_init(dev, &work->flights[i]));
+    CLV_TRY(vk_trace_init(dev));
+    return start_threads(dev);
 }
 
 static void join(vk_work *work)

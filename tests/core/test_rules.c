@@ -7,6 +7,7 @@
 #include "../plugins/ref/context.h"
 #include "../../core/device/caps.h"
 
+#include "../../core/device/caps.h"
 #include "../../planner/candidates/candidates.h"
 #include "../../planner/forecast/forecast.h"
 #include "../../planner/planner.h"

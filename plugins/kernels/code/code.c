@@ -12,13 +12,13 @@ int64_t gpu_expr_value(const gpu_expr *expr, const int64_t *symbols)
 }
 
 clv_status gpu_grow(const clv_host_api *host, void *array, uint32_t n,
-                    uint32_t *room, size_t size)
+                    uint32_t *max, size_t size)
 {
     void *old, *data;
     memcpy(&old, array, sizeof old);
-    if (n < *room)
+    if (n < *max)
         return CLV_OK;
-    uint32_t more = *room ? 2 * *room : 8;
+    uint32_t more = *max ? 2 * *max : 8;
     data = clv_new(host, more * (uint64_t)size);
     if (!data)
         return CLV_ERR_NO_MEMORY;
@@ -26,7 +26,7 @@ clv_status gpu_grow(const clv_host_api *host, void *array, uint32_t n,
         memcpy(data, old, n * size);
     clv_free(host, old);
     memcpy(array, &data, sizeof data);
-    *room = more;
+    *max = more;
     return CLV_OK;
 }
 
@@ -53,10 +53,8 @@ static clv_status add_kernel(gpu_builder *b, gpu_maker *m, uint32_t *index)
         if (!strcmp(code->kernels[*index].source, m->source.data) &&
             !strcmp(code->kernels[*index].variant, call->variant))
             return CLV_OK;
-    clv_status status = gpu_grow(b->host, &code->kernels, code->n_kernels,
-                                 &b->max_kernels, sizeof *code->kernels);
-    if (status)
-        return status;
+    CLV_TRY(gpu_grow(b->host, &code->kernels, code->n_kernels, &b->max_kernels,
+                     sizeof *code->kernels));
     gpu_kernel *kernel = &code->kernels[*index];
     memset(kernel, 0, sizeof *kernel);
     kernel->name = copy_string(b->host, call->name);
@@ -182,10 +180,8 @@ clv_status gpu_build_private(gpu_builder *b, uint64_t size, bool weights,
                              uint32_t *index)
 {
     gpu_code *code = b->code;
-    clv_status status = gpu_grow(b->host, &code->privates, code->n_privates,
-                                 &b->max_privates, sizeof *code->privates);
-    if (status)
-        return status;
+    CLV_TRY(gpu_grow(b->host, &code->privates, code->n_privates,
+                     &b->max_privates, sizeof *code->privates));
     *index = code->n_privates++;
     code->privates[*index] = (gpu_private){.size = size, .weights = weights};
     return CLV_OK;

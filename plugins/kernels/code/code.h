@@ -141,6 +141,6 @@ static inline gpu_expr gpu_constant(int64_t value)
     return (gpu_expr){.constant = value, .divisor = 1};
 }
 
-/* Room for one more element in an array that doubles. */
+/* Space for one more element in an array that doubles. */
 clv_status gpu_grow(const clv_host_api *host, void *array, uint32_t n,
-                    uint32_t *room, size_t size);
+                    uint32_t *max, size_t size);

@@ -56,43 +56,39 @@ static void put_coordinates(gpu_maker *m, gpu_text *out, const gpu_operand *t,
     }
 }
 
+/* "T_FUNCTION(" and the coordinates of a slice, or of that of a channel. */
+static void put_call(gpu_maker *m, gpu_text *out, const gpu_operand *t,
+                     const char *function, const gpu_text *at, bool channel)
+{
+    gpu_text s = {.host = out->host};
+    gpu_printf(&s, "((%s)%s + %lld)", at[4].data, channel ? " / 4" : "",
+               (long long)t->first_slice);
+    gpu_printf(out, "%s_%s(", t->name, function);
+    if (s.data)
+        put_coordinates(m, out, t, at, s.data);
+    out->failed |= s.failed;
+    gpu_text_free(&s);
+}
+
 void gpu_put_slice(gpu_maker *m, gpu_text *out, const gpu_operand *t,
                    const gpu_text *at)
 {
-    gpu_text s = {.host = out->host};
-    gpu_printf(&s, "((%s) + %lld)", at[4].data, (long long)t->first_slice);
-    gpu_printf(out, "%s_load(", t->name);
-    if (s.data)
-        put_coordinates(m, out, t, at, s.data);
+    put_call(m, out, t, "load", at, false);
     gpu_puts(out, ")");
-    out->failed |= s.failed;
-    gpu_text_free(&s);
 }
 
 void gpu_put_channel(gpu_maker *m, gpu_text *out, const gpu_operand *t,
                      const gpu_text *at)
 {
-    gpu_text s = {.host = out->host};
-    gpu_printf(&s, "((%s) / 4 + %lld)", at[4].data, (long long)t->first_slice);
-    gpu_printf(out, "%s_at(", t->name);
-    if (s.data)
-        put_coordinates(m, out, t, at, s.data);
+    put_call(m, out, t, "at", at, true);
     gpu_printf(out, ", (%s) & 3)", at[4].data);
-    out->failed |= s.failed;
-    gpu_text_free(&s);
 }
 
 void gpu_put_store(gpu_maker *m, gpu_text *out, const gpu_operand *t,
                    const gpu_text *at)
 {
-    gpu_text s = {.host = out->host};
-    gpu_printf(&s, "((%s) + %lld)", at[4].data, (long long)t->first_slice);
-    gpu_printf(out, "%s_store(", t->name);
-    if (s.data)
-        put_coordinates(m, out, t, at, s.data);
+    put_call(m, out, t, "store", at, false);
     gpu_puts(out, ", ");
     gpu_put_field(m, out, t, "c", &t->channels);
     gpu_printf(out, " - 4 * (%s), ", at[4].data);
-    out->failed |= s.failed;
-    gpu_text_free(&s);
 }

@@ -2,14 +2,14 @@
 
 static bool grow(gpu_text *text, size_t more)
 {
-    size_t room = text->room ? text->room : 1024;
+    size_t capacity = text->capacity ? text->capacity : 1024;
     if (text->failed)
         return false;
-    if (text->n + more < text->room)
+    if (text->n + more < text->capacity)
         return true;
-    while (room <= text->n + more)
-        room *= 2;
-    char *data = clv_new(text->host, room);
+    while (capacity <= text->n + more)
+        capacity *= 2;
+    char *data = clv_new(text->host, capacity);
     if (!data) {
         text->failed = true;
         return false;
@@ -18,7 +18,7 @@ static bool grow(gpu_text *text, size_t more)
         memcpy(data, text->data, text->n);
     clv_free(text->host, text->data);
     text->data = data;
-    text->room = room;
+    text->capacity = capacity;
     return true;
 }
 
@@ -44,7 +44,8 @@ void gpu_printf(gpu_text *text, const char *format, ...)
     va_copy(again, args);
     int n = vsnprintf(NULL, 0, format, args);
     if (n >= 0 && grow(text, (size_t)n)) {
-        vsnprintf(text->data + text->n, text->room - text->n, format, again);
+        vsnprintf(text->data + text->n, text->capacity - text->n, format,
+                  again);
         text->n += (size_t)n;
     }
     va_end(again);
@@ -55,5 +56,5 @@ void gpu_text_free(gpu_text *text)
 {
     clv_free(text->host, text->data);
     text->data = NULL;
-    text->n = text->room = 0;
+    text->n = text->capacity = 0;
 }

@@ -8,7 +8,7 @@
 typedef struct gpu_text {
     const clv_host_api *host;
     char *data; /* NUL-terminated; NULL while empty */
-    size_t n, room;
+    size_t n, capacity;
     bool failed; /* out of memory; what follows is dropped */
 } gpu_text;
 

@@ -5,7 +5,7 @@
  * A chain begins at a node whose op fuses; each further link is an elementwise
  * node that is the only reader of the former one's transient output. What the
  * chain makes is written when its first node runs, earlier than the graph's
- * order says; so it is kept in private memory, as no other tensor may lie
+ * order says; so it is in private memory, as no other tensor may be
  * there, and only transients end a chain, or a SET_ROWS by ids that are an
  * input. A graph with transients that are parts of others (written under one
  * index, read under another) is left as it is.

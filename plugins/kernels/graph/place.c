@@ -108,10 +108,7 @@ clv_status gpu_place(gpu_fusion *f, gpu_builder *b, const gpu_node *node,
         for (uint32_t i = 0; i < 3 && want.storage; i++)
             want.extent[i] = (uint32_t)map->extent[CLV_PHYS_X + i];
     }
-    clv_status status =
-        find_memory(f, b, node, &want, sliced ? map : NULL, &index);
-    if (status)
-        return status;
+    CLV_TRY(find_memory(f, b, node, &want, sliced ? map : NULL, &index));
     f->busy[index] = 1 + f->uses[t->index].last;
     f->moved[t->index] = 1 + index;
     return CLV_OK;

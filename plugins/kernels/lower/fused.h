@@ -27,7 +27,7 @@ typedef struct gpu_chain {
 typedef struct gpu_fused_member {
     gpu_node product;
     bool rotated;   /* by a ROPE */
-    gpu_node rope;  /* if turned */
+    gpu_node rope;  /* if rotated */
     gpu_tensor out; /* of the last node but a SET_ROWS */
     gpu_chain sets; /* if sets.sets: where the rows of out go instead */
 } gpu_fused_member;
@@ -38,8 +38,9 @@ typedef struct gpu_fused {
     gpu_node norm; /* if has_norm */
     gpu_tensor x;  /* of the products; with a norm, that one's */
     bool has_norm, has_glu;
-    const gpu_node *rope; /* of one that is turned: all have the same positions,
-                             frequencies and attributes; NULL: none is */
+    const gpu_node
+        *rope; /* of one that is rotated: all have the same positions,
+                  frequencies and attributes; NULL: none is */
     uint32_t activation;
     uint32_t n_outs; /* as many as members, which have them; 1 with a GLU */
     uint32_t covered[3 * GPU_FUSED_MAX + 2]; /* nodes, the first among them */

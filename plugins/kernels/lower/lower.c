@@ -147,7 +147,7 @@ static uint32_t find_map(const gpu_call *call, uint32_t buffer)
     return 0;
 }
 
-/* 1 + the new operand; 0: no room. */
+/* 1 + the new operand; 0: no space. */
 static uint32_t add_map(gpu_call *call, uint32_t buffer, gpu_expr rows)
 {
     static const char *const names[] = {"to_row", "to_row1", "to_row2"};

@@ -14,7 +14,7 @@ typedef enum gpu_scratch {
     GPU_SCRATCH_COUNT
 } gpu_scratch;
 
-/* What the scratch for bytes holds: x in this form (ops/matmul_bytes.c). */
+/* What the scratch for bytes holds: x in this form (ops/activations.c). */
 typedef struct gpu_bytes {
     uint32_t of; /* 1 + tensor; 0: none */
     int64_t form;

@@ -1,13 +1,12 @@
 /*
- * Activations as bytes, for products with weights of I8 and I4 by matrix
- * instructions: each block of channels of a row has a scale. What a device
- * rounds so, it does for many rows; matmul_matrix.c makes the product.
+ * Activations as bytes, for GEMM by tensor cores with weights of I8 and I4:
+ * each block of channels of a row has a scale. gemm_tensor.c makes the product.
  */
 #pragma once
 
 #include "lower/lower.h"
 
-/* Whether many rows of the product's x become bytes. */
+/* Whether the product's x becomes bytes. */
 bool gpu_is_int8(const gpu_node *node);
 /* Channels of a block: all have one scale in x and in w. */
 int64_t gpu_int8_block(const gpu_node *node);

@@ -1,18 +1,17 @@
 /*
  * Attention: groups of work items take some queries of the heads that share a
- * group of the cache, all cache rows or a part of them; parts are joined by a
- * second dispatch. With matrix instructions a warp takes 16 queries; few have a
- * kernel of their own, in attention_few.c.
+ * group of the cache, all cache rows or a part of them; a second dispatch
+ * reduces the parts. With tensor cores a warp takes 16 queries in prefill;
+ * decode has a kernel of its own, in attention_decode.c.
  */
 #include "ops/attention.h"
 #include "ops/tiles.h"
 
 #define F32 GPU_BIT(CLV_DTYPE_F32)
 #define MAX_PARTS 16
-#define PART_ROWS 128  /* of the cache, at least, for a part */
-#define TENSOR_ROWS 64 /* the same with matrix instructions */
-#define DECODE_PAIRS                                                           \
-    64 /* queries and heads of a group, for the kernel of few */
+#define PART_ROWS 128   /* of the cache, at least, for a part */
+#define TENSOR_ROWS 64  /* the same with matrix instructions */
+#define DECODE_PAIRS 64 /* queries and heads of a group, for decode */
 
 /* Whether matrix instructions may be used. */
 static bool suits_tensor(const gpu_node *node)

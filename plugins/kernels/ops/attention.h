@@ -6,8 +6,8 @@
 
 typedef enum gpu_attention_kind {
     GPU_ATTENTION_PORTABLE = 0,
-    GPU_ATTENTION_PREFILL = 1, /* by matrix instructions, for many queries */
-    GPU_ATTENTION_DECODE = 2,  /* and for few */
+    GPU_ATTENTION_PREFILL = 1, /* by tensor cores, for many queries */
+    GPU_ATTENTION_DECODE = 2,  /* for few */
 } gpu_attention_kind;
 
 /* How a node is computed. */
@@ -16,7 +16,7 @@ typedef struct gpu_attention {
     uint32_t items, queries, parts; /* queries: pairs of one and a head */
     uint32_t d_max;                 /* not of FEW */
     gpu_attention_kind kind;
-    bool transposed; /* the values are laid out as weights */
+    bool transposed; /* the values are stored in layout WEIGHTS */
 } gpu_attention;
 
 /* Adds q, k, v, pos, and what all the kernels want to know. */
@@ -25,7 +25,7 @@ void gpu_attention_operands(gpu_call *call, const gpu_node *node,
 /* Groups of items: lists of pairs, groups of the cache, parts. */
 void gpu_attention_groups(gpu_call *call, const gpu_attention *s);
 
-/* attention_many.c: cache rows that the kernel of matrices takes at once. */
+/* attention_prefill.c: cache rows that its kernel takes at once. */
 uint32_t gpu_attention_keys(const gpu_target *target);
 /* And units of 16 bytes that the values take in
  * attention_prefill_tensor_glsl.clt. */
@@ -34,8 +34,8 @@ clv_status gpu_attention_prefill_lower(gpu_lowering *lowering,
                                        const gpu_node *node,
                                        const gpu_attention *s);
 
-/* attention_few.c: the numbers of the kernel for few queries, for s that has
- * the node's; whether it can be used. */
+/* attention_decode.c: the numbers of its kernel, for s that has the node's;
+ * whether it can be used. */
 gpu_attention gpu_attention_decode(const gpu_node *node, gpu_attention s);
 bool gpu_attention_decode_fits(const gpu_node *node, const gpu_attention *s);
 clv_status gpu_attention_decode_lower(gpu_lowering *lowering,

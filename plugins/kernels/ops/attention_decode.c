@@ -1,4 +1,4 @@
-/* Attention of few queries by matrix instructions, in one dispatch. */
+/* Attention in decode by tensor cores, in one dispatch. */
 #include "ops/attention.h"
 #include "ops/tiles.h"
 

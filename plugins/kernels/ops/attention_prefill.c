@@ -1,5 +1,5 @@
-/* Attention by the kernels for many queries, and without matrix instructions
- * for few: a dispatch, and one that joins its parts. */
+/* Attention in prefill, and without tensor cores in decode: a dispatch, and one
+ * that reduces its parts. */
 #include "ops/attention.h"
 #include "ops/tiles.h"
 

@@ -1,4 +1,4 @@
-/* Products with the weights of experts that ids choose; here for few rows, each
+/* Products with the weights of experts that ids choose; here GEMV, each
  * product by itself. */
 #include "ops/experts.h"
 

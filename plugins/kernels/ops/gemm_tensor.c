@@ -1,7 +1,6 @@
 /*
- * Products by matrix instructions. The setup brings the weights into tiles that
- * serve both kernels: one for many rows, whose x another dispatch has made into
- * halves or bytes, and one for few.
+ * Products by tensor cores. The setup brings the weights into tiles that serve
+ * GEMM, whose x another dispatch has converted to halves or bytes, and GEMV.
  */
 #include "ops/gemm_tensor.h"
 #include "ops/gemv_tensor_glsl.h"
@@ -59,7 +58,7 @@ uint32_t gpu_tensor_error_class(const gpu_node *node)
 }
 
 /* ------------------------------------------------------------------------ */
-/* Shapes of the kernel for many rows                                        */
+/* Shapes of GEMM                                                            */
 
 /* bm output channels of bn rows by wm x wn warps, stages blocks under way; in
  * GLSL two in local memory, the others in registers. */

@@ -1,14 +1,13 @@
-/* Products by matrix instructions, on devices that have them; matmul.c asks
- * first here. */
+/* Products by tensor cores, on devices that have them: GEMM, and the choice
+ * between it and GEMV. matmul.c asks here first. */
 #pragma once
 
 #include "lower/lower.h"
 
 /* Whether this node's product is made so. */
 bool gpu_tensor_suits(const gpu_node *node);
-/* Few rows are as exact as with floats, many are rounded to halves. */
+/* GEMV is as exact as with floats, GEMM rounds to halves or bytes. */
 uint32_t gpu_tensor_error_class(const gpu_node *node);
-/* Shapes of tiles, depths, parts; of few rows, how many warps share a product.
- */
+/* Variants: shapes of tiles, depths, parts; those of GEMV. */
 void gpu_tensor_variants(const gpu_node *node, gpu_variants *out);
 clv_status gpu_tensor_lower(gpu_lowering *lowering, const gpu_node *node);

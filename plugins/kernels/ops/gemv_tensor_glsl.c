@@ -244,7 +244,8 @@ clv_status gpu_gemv_glsl_lower(gpu_lowering *lowering, const gpu_node *node,
     return finish(lowering, &call, &text);
 }
 
-/* Both streams of a strip are of the team's kind, or as many as are best. */
+/* Both streams of a strip are those of the group's kind, or as many as are
+ * best. */
 static shape prefer_for(const gpu_fused *fused)
 {
     const gpu_node *first = &fused->members[0].product;

@@ -1,7 +1,7 @@
 /*
- * Products. Few rows: a group of work items for some output channels, which
- * reads each weight once (matrix times vector); many: tiles in local memory, of
- * floats, or of bytes where the device has products of those.
+ * Products by portable kernels. GEMV: a group of work items for some output
+ * channels, which reads each weight once; GEMM: tiles in local memory, of
+ * floats, or of bytes where the device has integer dot products.
  */
 #include "code/formats.h"
 #include "lower/objects.h"
@@ -129,7 +129,7 @@ static const kernel *prefer(const gpu_node *node)
 }
 
 /* Whether it might be the quickest: as exact as the preferred one, and without
- * room for many more rows than there are. */
+ * space for many more rows than there are. */
 static bool competes(const gpu_node *node, const kernel *v,
                      const kernel *preferred)
 {

@@ -18,10 +18,10 @@ void gpu_tile_defines(gpu_call *call, const gpu_node *node);
  * from first on: the operand scale, the param group. */
 gpu_operand *gpu_add_scales(gpu_call *call, const gpu_node *node,
                             int64_t first);
-/* Whether the product is one of the kernel for few rows (matmul_few.h). */
+/* Whether the product is a GEMV: few rows of x. */
 bool gpu_is_gemv(const gpu_node *node);
 bool gpu_is_glsl(const gpu_target *target);
-/* Whether there are matrix instructions, be it by plain code. */
+/* Whether there are tensor cores, or plain code for them. */
 bool gpu_has_tensor(const gpu_target *target);
 /* Bytes of local memory that the plain code takes in addition. */
 int64_t gpu_plain_bytes(const gpu_target *target, int64_t items);

@@ -21,7 +21,7 @@ static const uint32_t weight_types[] = {
     CLV_DTYPE_Q4_0, CLV_DTYPE_I8,  CLV_DTYPE_I4};
 static const struct cache {
     uint32_t dtype;
-    bool laid; /* as weights */
+    bool transposed; /* as weights */
 } caches[] = {
     {CLV_DTYPE_F32, false}, {CLV_DTYPE_F16, false}, {CLV_DTYPE_F16, true}};
 static const uint32_t expert_types[] = {CLV_DTYPE_F16, CLV_DTYPE_Q8_0,
@@ -260,8 +260,8 @@ static bool make_attention(const clv_host_api *host, const struct cache *cache,
 {
     const uint32_t dtype = cache->dtype;
     snprintf(c->name, sizeof c->name, "attention %s%s, %lld queries of %d rows",
-             name_of(dtype), cache->laid ? " as weights" : "", (long long)n,
-             ROWS);
+             name_of(dtype), cache->transposed ? " as weights" : "",
+             (long long)n, ROWS);
     if (!add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, n, HEADS * DIM,
                     1) ||
         !add_tensor(host, c, dtype, CLV_USAGE_STATE, ROWS, GROUPS * DIM, 2) ||
@@ -269,7 +269,7 @@ static bool make_attention(const clv_host_api *host, const struct cache *cache,
         !add_tensor(host, c, CLV_DTYPE_I32, CLV_USAGE_INPUT, n, 0, 4) ||
         !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n, HEADS * DIM,
                     0) ||
-        (cache->laid &&
+        (cache->transposed &&
          (!lay(host, c, 1, CLV_AXIS_O) || !lay(host, c, 2, CLV_AXIS_I))))
         return false;
     int32_t *pos = c->data[3];

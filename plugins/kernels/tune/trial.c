@@ -89,7 +89,7 @@ static bool disable(trial *t, const gpu_case *c, const char *why)
     return added;
 }
 
-/* Layouts that the device does not wish for are never granted, so not tried. */
+/* Layouts that the device does not prefer are never granted, so not tried. */
 static bool is_taken(const trial *t, const gpu_case *c, double *bound)
 {
     for (uint32_t i = 0; i < c->graph.n_tensors; i++)

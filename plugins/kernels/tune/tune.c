@@ -139,7 +139,7 @@ static clv_status try_all(contest *c)
     return status;
 }
 
-/* Weights that few rows are multiplied by come from memory, as in a model that
+/* The weights of GEMV come from memory, as in a model that
  * is larger than what the device caches. */
 static void get_sweep(contest *c)
 {
@@ -154,9 +154,7 @@ static clv_status hold(contest *c, const clv_compile *compile, uint32_t node)
 {
     const clv_host_api *host = c->t->host;
     clv_op_caps caps = CLV_INIT(clv_op_caps, CLV_STRUCT_OP_CAPS);
-    clv_status status = gpu_sample_make(c->ctx, compile, node, &c->sample);
-    if (status)
-        return status;
+    CLV_TRY(gpu_sample_make(c->ctx, compile, node, &c->sample));
     gpu_caps(c->t->target, &c->sample.graph, &caps, sizeof caps);
     /* Both may differ from the truth by as much, to either side. */
     c->bound = 4 * gpu_result_bound(caps.error_class);
@@ -225,7 +223,7 @@ static bool recall(const gpu_tuner *t, const gpu_variants *variants,
     return good;
 }
 
-/* Best effort: what cannot be kept is measured again. */
+/* Best effort: what cannot be cached is measured again. */
 static void remember(const gpu_tuner *t, const gpu_variants *variants,
                      uint32_t id)
 {

@@ -1,7 +1,7 @@
 /*
  * Tuning: finds the fastest variant of a node on a device.
  *
- * Choices are kept in the host's cache, an entry for each key of gpu_variants,
+ * Choices are in the host's cache, an entry for each key of gpu_variants,
  * so that what was tried once holds for every later start.
  */
 #pragma once

@@ -15,7 +15,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void initialize(void)
 {
-    glslang_initialize_process(); /* for as long as the process lives */
+    glslang_initialize_process(); /* until the process ends */
 }
 
 /* The first line of what the compiler says; it names the place. */

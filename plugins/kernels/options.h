@@ -1,0 +1,46 @@
+/* Options that both GPU plugins have. */
+#pragma once
+
+#include "kernels.h"
+
+#define GPU_OPTION(type_, key_, default_, ...)                                 \
+    {                                                                          \
+        .header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},               \
+        .scope = CLV_SCOPE_PLUGIN, .type = CLV_OPTION_##type_, .key = key_,    \
+        .default_value = default_, __VA_ARGS__                                 \
+    }
+
+#define GPU_STORAGES                                                           \
+    "auto|buffer|image_buffer|texture_2d|texture_array|texture_3d"
+
+/* clang-format off */
+#define GPU_SHARED_OPTIONS                                                     \
+    GPU_OPTION(ENUM, "trial", "auto", .choices = "auto|on|off",                \
+        .help = "kernels are tried when a device is first seen; auto: if it "  \
+                "is no CPU"),                                                  \
+    GPU_OPTION(STRING, "disabled", "",                                         \
+        .help = "kernels not to use, by name, separated by ','"),              \
+    GPU_OPTION(ENUM, "storage", "auto", .choices = GPU_STORAGES,               \
+        .help = "what activations lie in that a program keeps to itself; "     \
+                "auto: rows in buffers; others: slices of four channels"),     \
+    GPU_OPTION(ENUM, "weights", "auto", .choices = GPU_STORAGES,               \
+        .help = "what weights lie in, in blocks of four outputs, for "         \
+                "products without matrix instructions; auto: as in the file"), \
+    GPU_OPTION(ENUM, "kv", "auto", .choices = "auto|linear|weights",           \
+        .help = "the layout that attention prefers for the cache: by rows, "   \
+                "or as the weights of its products; auto: so where no matrix " \
+                "instructions read it, and the device is no CPU"),             \
+    GPU_OPTION(ENUM, "tune", "fast", .choices = "fast|exhaustive|off",         \
+        .help = "which kernel of several: fast: what was found the quickest "  \
+                "before, else a guess; exhaustive: what was not tried before " \
+                "is; off: guesses"),                                           \
+    GPU_OPTION(BOOL, "no_repack_memory", "off",                                \
+        .help = "for tests: there is no memory for repacked weights")
+/* clang-format on */
+
+/* 1 + the clv_storage that the option "storage" or "weights" asks for, 0:
+ * "auto"; or why it cannot be had. image: as in gpu_target; usable: whether
+ * kernels can have as many images as they need. */
+clv_status gpu_choose_storage(const clv_host_api *host, const char *device,
+                              const char *key, const uint32_t image[5][3],
+                              bool usable, uint32_t *choice);

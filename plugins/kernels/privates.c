@@ -1,0 +1,163 @@
+#include "privates.h"
+
+/* One program's work. */
+typedef struct work {
+    const gpu_privates_plugin *plugin;
+    const clv_host_api *host;
+    clv_plugin_program *prog;
+    const gpu_code *code;
+    gpu_cache *cache;
+    gpu_privates *p;
+} work;
+
+static void *memory_of(const work *w, uint32_t i)
+{
+    return (char *)w->p->memory + i * w->plugin->size;
+}
+
+/* For tests: there is none. */
+static bool is_refused(const clv_host_api *host)
+{
+    const char *value = host->option(host->host, "no_repack_memory");
+    return value && !strcmp(value, "on");
+}
+
+/* Those that another program has filled, or new ones, to be filled by us. */
+static clv_status make_cached(work *w, uint32_t i)
+{
+    gpu_privates *p = w->p;
+    uint64_t size = 0;
+    CLV_TRY(gpu_cached_find(w->host, &w->cache->list, w->code, i,
+                            w->plugin->place_of, w->prog, &p->cached[i]));
+    void *shared = p->cached[i]->memory;
+    if (shared) {
+        memcpy(memory_of(w, i), shared, w->plugin->size);
+        return CLV_OK;
+    }
+    p->made[i] = true;
+    shared = is_refused(w->host) ? NULL : clv_new(w->host, w->plugin->size);
+    p->cached[i]->memory = shared;
+    if (!shared)
+        return CLV_ERR_NO_MEMORY;
+    clv_status status =
+        w->plugin->create(w->prog, &w->code->privates[i], shared, &size);
+    memcpy(memory_of(w, i), shared, w->plugin->size);
+    p->weights_size += size;
+    return status;
+}
+
+static bool fills_ours(const work *w, const gpu_dispatch *d)
+{
+    for (uint32_t i = 0; i < w->code->n_privates; i++)
+        if (w->p->made[i] && gpu_cached_filled_by(w->code, d, i))
+            return true;
+    return false;
+}
+
+/* The part of the setup that fills what is ours. */
+static clv_status set_up(work *w)
+{
+    uint32_t n = 0;
+    gpu_dispatch *ours =
+        clv_new(w->host, (w->code->n_setup + UINT64_C(1)) * sizeof *ours);
+    if (!ours)
+        return CLV_ERR_NO_MEMORY;
+    for (uint32_t i = 0; i < w->code->n_setup; i++)
+        if (fills_ours(w, &w->code->setup[i]))
+            ours[n++] = w->code->setup[i];
+    clv_status status = n ? w->plugin->set_up(w->prog, ours, n) : CLV_OK;
+    clv_free(w->host, ours);
+    return status;
+}
+
+static clv_status make_all(work *w)
+{
+    for (uint32_t i = 0; i < w->code->n_privates; i++) {
+        const gpu_private *code = &w->code->privates[i];
+        uint64_t size = 0;
+        CLV_TRY(code->weights
+                    ? make_cached(w, i)
+                    : w->plugin->create(w->prog, code, memory_of(w, i), &size));
+        w->p->scratch_size += size;
+    }
+    return set_up(w);
+}
+
+static void release_all(work *w)
+{
+    gpu_privates *p = w->p;
+    for (uint32_t i = 0; p->made && i < w->code->n_privates; i++) {
+        void *shared = p->cached[i] ? gpu_cached_drop(w->host, &w->cache->list,
+                                                      p->cached[i])
+                                    : NULL;
+        if (shared)
+            w->plugin->destroy(w->prog, shared);
+        if (!p->cached[i])
+            w->plugin->destroy(w->prog, memory_of(w, i));
+        clv_free(w->host, shared);
+    }
+    clv_free(w->host, p->memory);
+    clv_free(w->host, p->cached);
+    clv_free(w->host, p->made);
+    *p = (gpu_privates){.memory = NULL};
+}
+
+/* What is not whole is gone before another program can find it. */
+clv_status gpu_privates_make(const gpu_privates_plugin *plugin,
+                             const clv_host_api *host, clv_plugin_program *prog,
+                             const gpu_code *code, gpu_cache *cache,
+                             gpu_privates *p)
+{
+    work w = {plugin, host, prog, code, cache, p};
+    const uint64_t n = code->n_privates + UINT64_C(1);
+    p->memory = clv_new(host, n * plugin->size);
+    p->cached = clv_new(host, n * sizeof *p->cached);
+    if (p->memory && p->cached)
+        p->made = clv_new(host, n * sizeof *p->made);
+    if (!p->made)
+        return CLV_ERR_NO_MEMORY;
+    pthread_mutex_lock(&cache->lock);
+    clv_status status = make_all(&w);
+    if (status)
+        release_all(&w);
+    pthread_mutex_unlock(&cache->lock);
+    return status;
+}
+
+void gpu_privates_free(const gpu_privates_plugin *plugin,
+                       const clv_host_api *host, clv_plugin_program *prog,
+                       const gpu_code *code, gpu_cache *cache, gpu_privates *p)
+{
+    work w = {plugin, host, prog, code, cache, p};
+    if (!code)
+        return;
+    pthread_mutex_lock(&cache->lock);
+    release_all(&w);
+    pthread_mutex_unlock(&cache->lock);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Without them                                                              */
+
+bool gpu_repacks(const gpu_target *target)
+{
+    return target->nvidia_ptx || target->coop_matrix || target->plain_matrix ||
+           target->weights;
+}
+
+void gpu_drop_repacking(gpu_target *target)
+{
+    target->nvidia_ptx = target->coop_matrix = target->plain_matrix = false;
+    target->weights = 0;
+}
+
+void gpu_warn_unpacked(const clv_host_api *host, const char *plugin,
+                       const char *device)
+{
+    char line[240];
+    snprintf(line, sizeof line,
+             "%.16s: %.60s: no memory for repacked weights; products go "
+             "without, as by %.16s.matrix=off and %.16s.weights=auto",
+             plugin, device, plugin, plugin);
+    host->log(host->host, CLV_LOG_WARN, NULL, 0, line);
+}

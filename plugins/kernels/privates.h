@@ -1,0 +1,55 @@
+/*
+ * The private memory of programs: scratch, and repacked weights, which the
+ * programs of a device share.
+ */
+#pragma once
+
+#include "cached.h"
+
+#include <pthread.h>
+
+/* The repacked weights of a device. */
+typedef struct gpu_cache {
+    pthread_mutex_t lock; /* held while new ones are filled, too */
+    gpu_cached *list;
+} gpu_cache;
+
+/* What a plugin does. */
+typedef struct gpu_privates_plugin {
+    size_t size; /* of what it knows of a private buffer or image */
+    /* Fills in memory, which is zeros, and the bytes taken. After a failure,
+     * too, it is to be destroyed. */
+    clv_status (*create)(clv_plugin_program *prog, const gpu_private *code,
+                         void *memory, uint64_t *size);
+    void (*destroy)(clv_plugin_program *prog, void *memory);
+    gpu_place_of place_of; /* ctx: the program */
+    /* Runs dispatches of the setup to their end. */
+    clv_status (*set_up)(clv_plugin_program *prog,
+                         const gpu_dispatch *dispatches, uint32_t n);
+} gpu_privates_plugin;
+
+/* Of a program; arrays of code->n_privates. */
+typedef struct gpu_privates {
+    void *memory;        /* of the plugin's size each */
+    gpu_cached **cached; /* weights shared with other programs, or NULL */
+    bool *made;          /* whose weights this program fills */
+    uint64_t scratch_size;
+    uint64_t weights_size; /* of weights that no other program made before */
+} gpu_privates;
+
+/* Makes them, and runs the setup. */
+clv_status gpu_privates_make(const gpu_privates_plugin *plugin,
+                             const clv_host_api *host, clv_plugin_program *prog,
+                             const gpu_code *code, gpu_cache *cache,
+                             gpu_privates *p);
+/* Of a program without any, too; code may be NULL then. */
+void gpu_privates_free(const gpu_privates_plugin *plugin,
+                       const clv_host_api *host, clv_plugin_program *prog,
+                       const gpu_code *code, gpu_cache *cache, gpu_privates *p);
+
+/* Whether code for the target repacks weights; has it do so no more. */
+bool gpu_repacks(const gpu_target *target);
+void gpu_drop_repacking(gpu_target *target);
+/* Logs that products use weights as they are bound. plugin, device: names. */
+void gpu_warn_unpacked(const clv_host_api *host, const char *plugin,
+                       const char *device);
