@@ -4,6 +4,7 @@
  */
 #include "../../core/device/submit.h"
 #include "../../core/device/memory.h"
+#include "../../core/device/submit.h"
 #include "common_workloads.h"
 #include "trial.h"
 

@@ -5,6 +5,7 @@
  * test_forecast_sim.c.
  */
 #include "../plugins/ref/context.h"
+#include "../../core/device/caps.h"
 
 #include "../../core/device/caps.h"
 #include "../../planner/candidates/candidates.h"
