@@ -187,9 +187,9 @@ static void read_kernel_list(void)
 core_feature core_cpu_feature_of(const char *list, const char *name,
                                  size_t size)
 {
-    core_feature feature = by_processor(name, size);
-    if (feature != CORE_FEATURE_PRESENT || !list[0])
-        return feature;
+    core_feature answer = by_processor(name, size);
+    if (answer != CORE_FEATURE_PRESENT || !list[0])
+        return answer;
     const char *word;
     size_t n;
     while (core_next_item(&list, " \t\n", &word, &n))
