@@ -190,7 +190,7 @@ static bool agrees(const clv_plan *plan)
 static clv_status derive(clv_plan *plan, const clv_op_caps *all)
 {
     clv_op_caps *asked = NULL, *caps = NULL;
-    bool laid = false;
+    bool preferred = false;
     clv_status status = cut_graph(plan);
     if (!status && (plan->cut.graph || !all))
         status = ask_devices(plan, plan->graph, &asked);
@@ -213,8 +213,8 @@ static clv_status derive(clv_plan *plan, const clv_op_caps *all)
     if (!status)
         status = own_answers(plan, asked ? asked : all, caps);
     if (!status && agrees(plan))
-        status = planner_layouts(plan, caps, &laid);
-    if (!status && (planner_find_local(plan) || laid))
+        status = planner_layouts(plan, caps, &preferred);
+    if (!status && (planner_find_local(plan) || preferred))
         status = planner_transfers(plan, &caps);
     if (!status)
         status = planner_steps(plan);

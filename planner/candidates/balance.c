@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* Shares of the bandwidth while some run: smallest wishes first. */
+/* Shares of the bandwidth while some run: smallest demands first. */
 static void share_bandwidth(const double *rates, const double *left, uint32_t n,
                             double bandwidth, double *shares)
 {

@@ -213,17 +213,18 @@ clv_status planner_candidate_add(planner_maker *m, uint32_t class,
 }
 
 /* ------------------------------------------------------------------------ */
-/* Teams                                                                     */
+/* Sets of devices */
 
-clv_status planner_each_team(planner_maker *m, bool alone,
-                             clv_status (*fn)(planner_maker *,
-                                              const planner_team *, void *),
-                             void *ctx)
+clv_status planner_each_device_set(planner_maker *m, bool alone,
+                                   clv_status (*fn)(planner_maker *,
+                                                    const planner_device_set *,
+                                                    void *),
+                                   void *ctx)
 {
     uint32_t most = m->n_devices <= PLANNER_SHARE_DEVICES ? m->n_devices : 2;
     clv_status status = CLV_OK;
     for (uint32_t set = 1; set < 1u << m->n_devices && !status; set++) {
-        planner_team team = {.n = 0};
+        planner_device_set chosen = {.n = 0};
         uint32_t size = 0;
         for (uint32_t d = 0; d < m->n_devices; d++)
             size += set >> d & 1;
@@ -231,8 +232,8 @@ clv_status planner_each_team(planner_maker *m, bool alone,
             continue;
         for (uint32_t d = 0; d < m->n_devices; d++)
             if (set >> d & 1)
-                team.devices[team.n++] = d;
-        status = fn(m, &team, ctx);
+                chosen.devices[chosen.n++] = d;
+        status = fn(m, &chosen, ctx);
     }
     return status;
 }
@@ -314,14 +315,13 @@ static int64_t operand_step(const planner_maker *m, clv_value value,
 }
 
 int64_t planner_step_of(const planner_maker *m, uint32_t class, uint32_t axis,
-                        const planner_team *team)
+                        const planner_device_set *set)
 {
     uint32_t index = m->classes.classes[class].first;
     const clv_node *node = &m->graph->nodes[index];
     int64_t step = core_cut_granule(m->graph, index, axis);
-    for (uint32_t i = 0; i < team->n; i++) {
-        const clv_op_caps *caps =
-            planner_maker_caps(m, class, team->devices[i]);
+    for (uint32_t i = 0; i < set->n; i++) {
+        const clv_op_caps *caps = planner_maker_caps(m, class, set->devices[i]);
         const clv_axis_limit *limit = limit_of(caps, axis);
         if (caps->split_granularity[axis] > 1)
             step = common_multiple(step, caps->split_granularity[axis]);

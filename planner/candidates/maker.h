@@ -37,25 +37,25 @@ typedef struct planner_candidate_set {
 } planner_candidate_set;
 
 /* Devices that share a node; ranges are given to them in this order. */
-typedef struct planner_team {
+typedef struct planner_device_set {
     uint32_t devices[PLANNER_SHARE_DEVICES];
     uint32_t n;
-} planner_team;
+} planner_device_set;
 
-/* A sequence in parts: for each device of a team lengths that it has programs
+/* A sequence in parts: for each device of a set lengths that it has programs
  * for, and the rest for one with any length. */
 typedef struct planner_layout {
     int64_t runs[PLANNER_SHARE_DEVICES]
                 [PLANNER_MAX_RUNS]; /* descending; 0: none */
     int64_t rest;                   /* rows at the end */
-    uint32_t rest_on;               /* index in the team */
+    uint32_t rest_on;               /* index in the set */
 } planner_layout;
 
-/* Where a team divides an axis: device i has num[i-1]/den .. num[i]/den of it.
+/* Where a set divides an axis: device i has num[i-1]/den .. num[i]/den of it.
  * layout.runs: of a hybrid, only of the part of the sequence that the static
  * device runs; the rest is whole. */
 typedef struct planner_cut_point {
-    planner_team team;
+    planner_device_set set;
     int64_t num[PLANNER_SHARE_DEVICES], den;
     bool hybrid;
     planner_layout layout;
@@ -100,9 +100,9 @@ bool planner_maker_cost(const planner_maker *m, const core_piece *piece,
 clv_status planner_candidate_add(planner_maker *m, uint32_t class,
                                  const planner_candidate *candidate);
 
-/* Elements in whose multiples the team may cut the axis. */
+/* Elements in whose multiples the set may cut the axis. */
 int64_t planner_step_of(const planner_maker *m, uint32_t class, uint32_t axis,
-                        const planner_team *team);
+                        const planner_device_set *set);
 
 /* Candidates of all classes with more than one piece. */
 clv_status planner_add_points(planner_maker *m); /* rows, channels, heads, and
@@ -115,8 +115,8 @@ clv_status planner_candidates_choose(planner_maker *m);
 
 /* Calls fn for each set of two to four of the first devices (of pairs alone
  * past PLANNER_SHARE_DEVICES devices) and, if alone, of one. */
-clv_status planner_each_team(planner_maker *m, bool alone,
-                             clv_status (*fn)(planner_maker *m,
-                                              const planner_team *team,
-                                              void *ctx),
-                             void *ctx);
+clv_status planner_each_device_set(
+    planner_maker *m, bool alone,
+    clv_status (*fn)(planner_maker *m, const planner_device_set *set,
+                     void *ctx),
+    void *ctx);

@@ -1,10 +1,10 @@
 /*
  * Cuts of one axis at any point: rows, channels, heads, and sequences on
- * devices that take any length. The points are those at which a team is done
+ * devices that take any length. The points are those at which a set is done
  * together, for a link as a whole and for each of its members that matters,
  * with allowance for a device that begins later than the others.
  *
- * A team with a device whose programs have fixed lengths cuts part of the
+ * A set with a device whose programs have fixed lengths cuts part of the
  * sequence so, and leaves the rest to the other one (hybrid).
  */
 #include "maker.h"
@@ -17,7 +17,7 @@
 #define GROUP_MEMBERS 64
 
 typedef struct group {
-    const planner_team *team;
+    const planner_device_set *set;
     const planner_member *members[GROUP_MEMBERS];
     uint32_t n, index;
     int64_t unit; /* extents are multiples of it */
@@ -50,10 +50,10 @@ static int64_t common_divisor(int64_t a, int64_t b)
 }
 
 static bool takes_part(const planner_maker *m, const planner_member *member,
-                       const planner_team *team)
+                       const planner_device_set *set)
 {
-    for (uint32_t i = 0; i < team->n; i++) {
-        uint32_t d = team->devices[i];
+    for (uint32_t i = 0; i < set->n; i++) {
+        uint32_t d = set->devices[i];
         if (!planner_maker_splits(m, member->class, d, member->axis) ||
             (member->axis == CORE_AXIS_SEQUENCE &&
              planner_maker_caps(m, member->class, d)->answer ==
@@ -64,11 +64,10 @@ static bool takes_part(const planner_maker *m, const planner_member *member,
 }
 
 static uint32_t find_static(const planner_maker *m, uint32_t class,
-                            const planner_team *team)
+                            const planner_device_set *set)
 {
     uint32_t i = 0;
-    while (i < team->n &&
-           !planner_maker_needs_length(m, class, team->devices[i]))
+    while (i < set->n && !planner_maker_needs_length(m, class, set->devices[i]))
         i++;
     return i;
 }
@@ -78,19 +77,19 @@ static uint32_t find_static(const planner_maker *m, uint32_t class,
 static bool can_be_hybrid(const planner_maker *m, const group *g)
 {
     uint32_t class = g->members[0]->class;
-    uint32_t at = find_static(m, class, g->team);
-    if (g->team->n != 2 ||
-        planner_maker_caps(m, class, g->team->devices[!at])->answer ==
+    uint32_t at = find_static(m, class, g->set);
+    if (g->set->n != 2 ||
+        planner_maker_caps(m, class, g->set->devices[!at])->answer ==
             CLV_ANSWER_STATIC)
         return false;
     for (uint32_t i = 0; i < g->n; i++) {
         uint32_t k = g->members[i]->class;
-        if (find_static(m, k, g->team) != at ||
+        if (find_static(m, k, g->set) != at ||
             sequence_of(m, k) != sequence_of(m, class) ||
-            planner_maker_caps(m, k, g->team->devices[at])->static_shapes !=
-                planner_maker_caps(m, class, g->team->devices[at])
+            planner_maker_caps(m, k, g->set->devices[at])->static_shapes !=
+                planner_maker_caps(m, class, g->set->devices[at])
                     ->static_shapes ||
-            !planner_maker_splits(m, k, g->team->devices[!at],
+            !planner_maker_splits(m, k, g->set->devices[!at],
                                   CORE_AXIS_SEQUENCE))
             return false;
     }
@@ -107,7 +106,7 @@ static bool set_steps(const planner_maker *m, group *g)
         g->unit = common_divisor(g->unit, extent_of(m, g->members[i]));
     for (uint32_t i = 0; i < g->n; i++) {
         const planner_member *member = g->members[i];
-        int64_t step = planner_step_of(m, member->class, member->axis, g->team);
+        int64_t step = planner_step_of(m, member->class, member->axis, g->set);
         int64_t scale = extent_of(m, member) / g->unit;
         if (!step)
             return false;
@@ -139,14 +138,14 @@ static void add_cost(const planner_maker *m, const core_piece *piece,
     to->bytes += count * demand.bytes;
 }
 
-/* The first j steps of a member, on the team's device at. */
+/* The first j steps of a member, on the set's device at. */
 static void add_steps(const planner_maker *m, const group *g,
                       const planner_member *member, uint32_t at, uint32_t j,
                       planner_demand *to)
 {
     int64_t extent = extent_of(m, member), end = j * g->step;
     core_piece piece = {.node = m->classes.classes[member->class].first,
-                        .device = g->team->devices[at]};
+                        .device = g->set->devices[at]};
     end = (end < g->unit ? end : g->unit) * (extent / g->unit);
     if (end < extent)
         piece.ranges[member->axis].end = end;
@@ -180,7 +179,7 @@ static planner_demand cost_of_rest(const planner_maker *m, const group *g)
     for (uint32_t i = 0; i < g->n && g->hybrid && g->layout.rest; i++) {
         core_piece piece = {.node =
                                 m->classes.classes[g->members[i]->class].first,
-                            .device = g->team->devices[g->layout.rest_on]};
+                            .device = g->set->devices[g->layout.rest_on]};
         int64_t end = sequence_of(m, g->members[i]->class);
         piece.ranges[CORE_AXIS_SEQUENCE] =
             (core_range){end - g->layout.rest, end};
@@ -195,9 +194,8 @@ static uint32_t hybrid_layouts(const planner_maker *m, const group *g,
                                planner_layout out[2])
 {
     uint32_t class = g->members[0]->class;
-    uint32_t at = find_static(m, class, g->team);
-    const clv_op_caps *caps =
-        planner_maker_caps(m, class, g->team->devices[at]);
+    uint32_t at = find_static(m, class, g->set);
+    const clv_op_caps *caps = planner_maker_caps(m, class, g->set->devices[at]);
     int64_t rows = sequence_of(m, class), left = rows;
     out[0] = out[1] = (planner_layout){.rest_on = !at};
     for (uint32_t n = 0; n < PLANNER_MAX_RUNS; n++) {
@@ -251,19 +249,19 @@ static bool same_layout(const planner_layout *a, const planner_layout *b)
 static void note_point(pool *p, const group *g, const uint32_t *parts,
                        double time)
 {
-    planner_cut_point point = {.team = *g->team,
+    planner_cut_point point = {.set = *g->set,
                                .den = g->unit,
                                .hybrid = g->hybrid,
                                .layout = g->layout};
     uint32_t sum = 0;
-    for (uint32_t i = 0; i < g->team->n; i++) {
+    for (uint32_t i = 0; i < g->set->n; i++) {
         sum += parts[i];
         point.num[i] = sum == g->steps ? g->unit : sum * g->step;
     }
     if (time < p->best[g->index])
         p->best[g->index] = time;
     for (uint32_t i = 0; i < p->n; i++)
-        if (!memcmp(&p->points[i].team, &point.team, sizeof point.team) &&
+        if (!memcmp(&p->points[i].set, &point.set, sizeof point.set) &&
             same_layout(&p->points[i].layout, &point.layout) &&
             p->points[i].den == point.den &&
             !memcmp(p->points[i].num, point.num, sizeof point.num))
@@ -301,10 +299,10 @@ static void balance_once(pool *p, const group *g, planner_shares *s)
 static void balance(const planner_maker *m, pool *p, const group *g)
 {
     clv_device *devs[PLANNER_SHARE_DEVICES];
-    planner_shares s = {.n = g->team->n, .steps = g->steps};
+    planner_shares s = {.n = g->set->n, .steps = g->steps};
     bool capped = false;
     for (uint32_t i = 0; i < s.n; i++)
-        devs[i] = planner_maker_device(m, g->team->devices[i]);
+        devs[i] = planner_maker_device(m, g->set->devices[i]);
     s.bandwidth = m->costs->bandwidth(m->costs->ctx, devs, s.n);
     for (uint32_t i = 0; i < s.n; i++) {
         planner_demand *table = m->tables + i * (PLANNER_MAX_STEPS + 1);
@@ -314,15 +312,15 @@ static void balance(const planner_maker *m, pool *p, const group *g)
         s.scale[i] = 1;
         if (g->hybrid && i == g->layout.rest_on)
             s.base[i] = cost_of_rest(m, g);
-        capped |= m->devices[g->team->devices[i]].max_share < 1;
+        capped |= m->devices[g->set->devices[i]].max_share < 1;
     }
     for (uint32_t late = 0; late <= s.n; late++) {
         if (late)
-            s.late[late - 1] = lateness(m, g->team->devices[late - 1]);
+            s.late[late - 1] = lateness(m, g->set->devices[late - 1]);
         balance_once(p, g, &s);
     }
     for (uint32_t i = 0; i < s.n && capped; i++)
-        s.scale[i] = 1 / m->devices[g->team->devices[i]].max_share;
+        s.scale[i] = 1 / m->devices[g->set->devices[i]].max_share;
     if (capped)
         balance_once(p, g, &s);
 }
@@ -333,8 +331,7 @@ static void balance_group(const planner_maker *m, pool *p, group *g)
         return;
     bool any_length = true;
     for (uint32_t i = 0; i < g->n && any_length; i++)
-        any_length =
-            find_static(m, g->members[i]->class, g->team) == g->team->n;
+        any_length = find_static(m, g->members[i]->class, g->set) == g->set->n;
     if (any_length) {
         balance(m, p, g);
         return;
@@ -350,14 +347,14 @@ static void balance_group(const planner_maker *m, pool *p, group *g)
     }
 }
 
-/* Time of a member on the team's fastest device. */
+/* Time of a member on the set's fastest device. */
 static double weight_of(const planner_maker *m, const planner_member *member,
-                        const planner_team *team)
+                        const planner_device_set *set)
 {
     double least = INFINITY;
-    for (uint32_t i = 0; i < team->n; i++) {
+    for (uint32_t i = 0; i < set->n; i++) {
         core_piece piece = {.node = m->classes.classes[member->class].first,
-                            .device = team->devices[i]};
+                            .device = set->devices[i]};
         planner_demand sum = {0};
         add_cost(m, &piece, member->count, &sum);
         least = sum.ns < least ? sum.ns : least;
@@ -365,18 +362,18 @@ static double weight_of(const planner_maker *m, const planner_member *member,
     return isfinite(least) ? least : 0;
 }
 
-static clv_status balance_team(planner_maker *m, const planner_team *team,
-                               void *ctx)
+static clv_status balance_devices(planner_maker *m,
+                                  const planner_device_set *set, void *ctx)
 {
     pool *p = ctx;
     const planner_link *link = &m->classes.links[p->link];
     const planner_member *members = &m->classes.members[link->first_member];
-    group all = {.team = team};
+    group all = {.set = set};
     double sum = 0;
     for (uint32_t i = 0; i < link->n_members && all.n < GROUP_MEMBERS; i++)
-        if (takes_part(m, &members[i], team)) {
+        if (takes_part(m, &members[i], set)) {
             all.members[all.n++] = &members[i];
-            sum += weight_of(m, &members[i], team);
+            sum += weight_of(m, &members[i], set);
         }
     if (!all.n)
         return CLV_OK;
@@ -384,11 +381,11 @@ static clv_status balance_team(planner_maker *m, const planner_team *team,
     balance_group(m, p, &all);
     bool found = p->n != before;
     for (uint32_t i = 0; i < all.n && (all.n > 1 || !found); i++) {
-        group own = {.team = team,
+        group own = {.set = set,
                      .n = 1,
                      .members = {all.members[i]},
                      .index = 1 + (uint32_t)(all.members[i] - members)};
-        if (!found || weight_of(m, own.members[0], team) > MATTERS * sum)
+        if (!found || weight_of(m, own.members[0], set) > MATTERS * sum)
             balance_group(m, p, &own);
     }
     return CLV_OK;
@@ -442,9 +439,9 @@ static bool make_candidate(const planner_maker *m, uint32_t class,
 {
     uint32_t node = m->classes.classes[class].first;
     int64_t extent = core_cut_extent(m->graph, node, axis), begin = 0;
-    int64_t step = planner_step_of(m, class, axis, &point->team);
+    int64_t step = planner_step_of(m, class, axis, &point->set);
     *candidate = (planner_candidate){.n = 0};
-    for (uint32_t i = 0; i < point->team.n; i++) {
+    for (uint32_t i = 0; i < point->set.n; i++) {
         int64_t end;
         if (!step || __builtin_mul_overflow(extent, point->num[i], &end) ||
             end % point->den)
@@ -452,7 +449,7 @@ static bool make_candidate(const planner_maker *m, uint32_t class,
         end /= point->den;
         if (end <= begin || end > extent || (end % step && end != extent))
             return false;
-        core_piece piece = {.node = node, .device = point->team.devices[i]};
+        core_piece piece = {.node = node, .device = point->set.devices[i]};
         piece.ranges[axis] = (core_range){begin, end};
         begin = end;
         if (point->hybrid ? !add_hybrid(point, axis, i, sequence_of(m, class),
@@ -479,19 +476,19 @@ static clv_status add_point(planner_maker *m, const planner_member *member,
                             const planner_cut_point *point)
 {
     planner_candidate candidate;
-    if (!takes_part(m, member, &point->team) ||
+    if (!takes_part(m, member, &point->set) ||
         !make_candidate(m, member->class, member->axis, point, &candidate))
         return CLV_OK;
     bool any_length =
-        find_static(m, member->class, &point->team) == point->team.n;
+        find_static(m, member->class, &point->set) == point->set.n;
     if (any_length == point->hybrid)
         return CLV_OK;
     clv_status status = CLV_OK;
     /* The first device joins the sums. */
     bool sums = member->axis == CORE_AXIS_CHANNELS;
-    for (uint32_t i = 0; i < (sums ? point->team.n : 1) && !status; i++) {
+    for (uint32_t i = 0; i < (sums ? point->set.n : 1) && !status; i++) {
         if (sums)
-            put_first(&candidate, point->team.devices[i]);
+            put_first(&candidate, point->set.devices[i]);
         status = planner_candidate_add(m, member->class, &candidate);
     }
     return status;
@@ -519,7 +516,7 @@ static clv_status add_link(planner_maker *m, pool *p)
     p->n = 0;
     for (uint32_t i = 0; i <= link->n_members; i++)
         p->best[i] = INFINITY;
-    clv_status status = planner_each_team(m, false, balance_team, p);
+    clv_status status = planner_each_device_set(m, false, balance_devices, p);
     sort_points(p);
     for (uint32_t i = 0; i < link->n_members && !status; i++)
         for (uint32_t j = 0; j < p->n && !status; j++)

@@ -17,7 +17,7 @@
 #define MAX_ROWS 65536
 
 typedef struct found {
-    planner_team team;
+    planner_device_set set;
     planner_layout layout;
     double ns, rank;
 } found;
@@ -25,8 +25,8 @@ typedef struct found {
 typedef struct search {
     planner_maker *m;
     uint32_t link;
-    planner_team team;
-    uint32_t n_fixed; /* of the team: they come first */
+    planner_device_set set;
+    uint32_t n_fixed; /* of the set: they come first */
     int64_t rows;
     int64_t lengths[PLANNER_SHARE_DEVICES][MAX_LENGTHS]; /* descending */
     planner_demand runs[PLANNER_SHARE_DEVICES][MAX_LENGTHS];
@@ -37,7 +37,7 @@ typedef struct search {
     double bandwidth;
     planner_layout layout; /* being tried */
     planner_demand sums[PLANNER_SHARE_DEVICES];
-    found best[KEEP_LAYOUTS]; /* of this team and these members */
+    found best[KEEP_LAYOUTS]; /* of this set and these members */
     uint32_t n_best;
     found kept[KEEP_LAYOUTS * 8]; /* of all */
     uint32_t n_kept;
@@ -73,13 +73,12 @@ static planner_demand rest_cost(search *s, int64_t rows)
 {
     planner_demand *rest = &s->rests[rows];
     if (rest->ns < 0)
-        *rest =
-            cost_of(s, s->team.devices[s->n_fixed], s->rows - rows, s->rows);
+        *rest = cost_of(s, s->set.devices[s->n_fixed], s->rows - rows, s->rows);
     return *rest;
 }
 
 /* ------------------------------------------------------------------------ */
-/* The layouts of a team                                                     */
+/* The layouts of a set                                                     */
 
 static int64_t run_rows(const planner_layout *layout, uint32_t device)
 {
@@ -109,25 +108,25 @@ static void note_layout(search *s, double ns)
         return;
     for (; at && s->best[at - 1].ns > ns; at--)
         s->best[at] = s->best[at - 1];
-    s->best[at] = (found){s->team, s->layout, ns, 0};
+    s->best[at] = (found){s->set, s->layout, ns, 0};
 }
 
 static void try_layout(search *s, int64_t left)
 {
     double ns[PLANNER_SHARE_DEVICES], last = 0;
-    bool rest = s->team.n > s->n_fixed;
+    bool rest = s->set.n > s->n_fixed;
     if ((left != 0) != rest ||
-        (s->team.n == 1 && s->layout.runs[0][0] == s->rows))
+        (s->set.n == 1 && s->layout.runs[0][0] == s->rows))
         return;
     s->layout.rest = left;
     s->layout.rest_on = s->n_fixed;
     if (rest)
         s->sums[s->n_fixed] = rest_cost(s, left);
-    for (uint32_t i = 0; i < s->team.n; i++)
+    for (uint32_t i = 0; i < s->set.n; i++)
         if (!isfinite(s->sums[i].ns))
             return;
-    planner_contend(s->sums, s->team.n, s->bandwidth, ns);
-    for (uint32_t i = 0; i < s->team.n; i++)
+    planner_contend(s->sums, s->set.n, s->bandwidth, ns);
+    for (uint32_t i = 0; i < s->set.n; i++)
         last = ns[i] > last ? ns[i] : last;
     note_layout(s, last);
 }
@@ -165,7 +164,7 @@ static void try_runs(search *s, uint32_t device, uint32_t run, uint32_t from,
 static void set_lengths(search *s)
 {
     for (uint32_t d = 0; d < s->n_fixed; d++) {
-        const clv_op_caps *caps = caps_of(s, 0, s->team.devices[d]);
+        const clv_op_caps *caps = caps_of(s, 0, s->set.devices[d]);
         uint32_t n = 0;
         for (uint32_t i = caps->n_static; i-- > 0 && n < MAX_LENGTHS;)
             if (caps->static_shapes[i] <= s->rows &&
@@ -175,7 +174,7 @@ static void set_lengths(search *s)
         for (uint32_t i = 0; i < n; i++) {
             int64_t begin = (s->rows - s->lengths[d][i]) / 2;
             s->runs[d][i] =
-                cost_of(s, s->team.devices[d], begin, begin + s->lengths[d][i]);
+                cost_of(s, s->set.devices[d], begin, begin + s->lengths[d][i]);
         }
     }
 }
@@ -199,9 +198,9 @@ static void keep_best(search *s)
 static void find_layouts(search *s)
 {
     clv_device *devs[PLANNER_SHARE_DEVICES];
-    for (uint32_t i = 0; i < s->team.n; i++)
-        devs[i] = planner_maker_device(s->m, s->team.devices[i]);
-    s->bandwidth = s->m->costs->bandwidth(s->m->costs->ctx, devs, s->team.n);
+    for (uint32_t i = 0; i < s->set.n; i++)
+        devs[i] = planner_maker_device(s->m, s->set.devices[i]);
+    s->bandwidth = s->m->costs->bandwidth(s->m->costs->ctx, devs, s->set.n);
     for (int64_t i = 0; i <= s->rows; i++)
         s->rests[i].ns = -1;
     memset(&s->layout, 0, sizeof s->layout);
@@ -221,17 +220,18 @@ static bool is_fixed(const search *s, uint32_t class, uint32_t device)
 }
 
 /* Fixed devices first, and at most one that takes any length. */
-static bool sort_team(search *s, uint32_t class, const planner_team *team)
+static bool sort_devices(search *s, uint32_t class,
+                         const planner_device_set *set)
 {
-    s->team = (planner_team){.n = 0};
-    for (uint32_t i = 0; i < team->n; i++)
-        if (is_fixed(s, class, team->devices[i]))
-            s->team.devices[s->team.n++] = team->devices[i];
-    s->n_fixed = s->team.n;
-    for (uint32_t i = 0; i < team->n; i++)
-        if (!is_fixed(s, class, team->devices[i]))
-            s->team.devices[s->team.n++] = team->devices[i];
-    return s->n_fixed && s->team.n <= s->n_fixed + 1;
+    s->set = (planner_device_set){.n = 0};
+    for (uint32_t i = 0; i < set->n; i++)
+        if (is_fixed(s, class, set->devices[i]))
+            s->set.devices[s->set.n++] = set->devices[i];
+    s->n_fixed = s->set.n;
+    for (uint32_t i = 0; i < set->n; i++)
+        if (!is_fixed(s, class, set->devices[i]))
+            s->set.devices[s->set.n++] = set->devices[i];
+    return s->n_fixed && s->set.n <= s->n_fixed + 1;
 }
 
 static bool takes_part(const search *s, const planner_member *member)
@@ -241,8 +241,8 @@ static bool takes_part(const search *s, const planner_member *member)
                         CORE_AXIS_SEQUENCE);
     if (member->axis != CORE_AXIS_SEQUENCE || rows != s->rows)
         return false;
-    for (uint32_t i = 0; i < s->team.n; i++) {
-        uint32_t d = s->team.devices[i];
+    for (uint32_t i = 0; i < s->set.n; i++) {
+        uint32_t d = s->set.devices[i];
         if (!planner_maker_splits(s->m, member->class, d, CORE_AXIS_SEQUENCE) ||
             is_fixed(s, member->class, d) != (i < s->n_fixed))
             return false;
@@ -254,7 +254,7 @@ static bool takes_part(const search *s, const planner_member *member)
     return true;
 }
 
-static void collect_members(search *s, const planner_team *team)
+static void collect_members(search *s, const planner_device_set *set)
 {
     const planner_link *link = &s->m->classes.links[s->link];
     s->n_members = 0;
@@ -266,7 +266,7 @@ static void collect_members(search *s, const planner_team *team)
                 s->m->graph, s->m->classes.classes[member->class].first,
                 CORE_AXIS_SEQUENCE);
             if (member->axis != CORE_AXIS_SEQUENCE || s->rows > MAX_ROWS ||
-                !sort_team(s, member->class, team))
+                !sort_devices(s, member->class, set))
                 continue;
         }
         if (takes_part(s, member))
@@ -274,12 +274,12 @@ static void collect_members(search *s, const planner_team *team)
     }
 }
 
-static clv_status search_team(planner_maker *m, const planner_team *team,
-                              void *ctx)
+static clv_status search_devices(planner_maker *m,
+                                 const planner_device_set *set, void *ctx)
 {
     search *s = ctx;
     (void)m;
-    collect_members(s, team);
+    collect_members(s, set);
     if (!s->n_members)
         return CLV_OK;
     s->rests = calloc((size_t)s->rows + 1, sizeof *s->rests);
@@ -300,8 +300,8 @@ static bool make_candidate(const search *s, const planner_member *member,
     int64_t begin = 0;
     core_piece piece = {.node = s->m->classes.classes[member->class].first};
     *candidate = (planner_candidate){.n = 0};
-    for (uint32_t d = 0; d < f->team.n; d++) {
-        piece.device = f->team.devices[d];
+    for (uint32_t d = 0; d < f->set.n; d++) {
+        piece.device = f->set.devices[d];
         for (uint32_t i = 0; i < PLANNER_MAX_RUNS; i++) {
             int64_t rows = f->layout.runs[d][i];
             if (f->layout.rest && d == f->layout.rest_on)
@@ -330,10 +330,10 @@ static clv_status add_link(search *s)
         for (uint32_t j = 0; j < s->n_kept && n < KEEP_LAYOUTS && !status;
              j++) {
             planner_candidate candidate;
-            s->team = s->kept[j].team;
+            s->set = s->kept[j].set;
             s->n_fixed = 0;
-            while (s->n_fixed < s->team.n &&
-                   is_fixed(s, member->class, s->team.devices[s->n_fixed]))
+            while (s->n_fixed < s->set.n &&
+                   is_fixed(s, member->class, s->set.devices[s->n_fixed]))
                 s->n_fixed++;
             s->n_members = 0;
             s->rows = core_cut_extent(
@@ -359,7 +359,7 @@ clv_status planner_add_sequences(planner_maker *m)
     for (uint32_t i = 0; i < m->classes.n_links && !status; i++) {
         s->link = i;
         s->n_kept = 0;
-        status = planner_each_team(m, true, search_team, s);
+        status = planner_each_device_set(m, true, search_devices, s);
         if (!status)
             status = add_link(s);
     }

@@ -62,8 +62,8 @@ static const planner_part_load *load_of(const planner_play *play,
                : NULL;
 }
 
-/* What each of those gets that want more than a fair share: the others' wishes
- * are granted first, smallest first. INFINITY: all wishes are granted. */
+/* What each of those gets that want more than a fair share: the others' demands
+ * are met first, smallest first. INFINITY: all demands are met. */
 static double fair_share(const double *rates, uint32_t n, double bandwidth)
 {
     double left = bandwidth, level = 0;

@@ -14,7 +14,7 @@ typedef struct woven {
     uint32_t n;
 } woven;
 
-static void put_moves(const planner_weaver *w, woven *out, uint32_t at,
+static void put_moves(const planner_interleaver *w, woven *out, uint32_t at,
                       bool after)
 {
     for (uint32_t i = 0; i < w->n_moves; i++) {
@@ -33,7 +33,7 @@ static void put_moves(const planner_weaver *w, woven *out, uint32_t at,
     }
 }
 
-static void put_all(const planner_weaver *w, woven *out,
+static void put_all(const planner_interleaver *w, woven *out,
                     const clv_op_caps *caps)
 {
     const core_cut *cut = &w->plan->cut;
@@ -49,7 +49,7 @@ static void put_all(const planner_weaver *w, woven *out,
 }
 
 /* Puts the new lists in the place of the old ones. */
-static void take(planner_weaver *w, woven *o, core_part *parts,
+static void take(planner_interleaver *w, woven *o, core_part *parts,
                  core_place *places, clv_op_caps **caps)
 {
     clv_plan *plan = w->plan;
@@ -72,7 +72,7 @@ static void take(planner_weaver *w, woven *o, core_part *parts,
         parts[i] = (core_part){.node = i, .device = o->devices[i]};
 }
 
-static void mark_places(const planner_weaver *w)
+static void mark_places(const planner_interleaver *w)
 {
     core_place *places = w->plan->places;
     const clv_graph *g = w->graph;
@@ -80,10 +80,10 @@ static void mark_places(const planner_weaver *w)
         places[v].original = v;
     for (clv_value v = 0; v < w->n_values; v++)
         if (g->tensors[v].usage != CLV_USAGE_WEIGHT && g->values[v].base == v)
-            places[v].memory = planner_weave_home(w, v);
+            places[v].memory = planner_interleave_home(w, v);
     for (clv_value v = 0; v < w->n_values; v++)
         for (uint32_t m = 0; m < w->n_memories; m++) {
-            clv_value name = *planner_weave_name(w, v, m);
+            clv_value name = *planner_interleave_name(w, v, m);
             if (g->values[v].base != v || name == CLV_NO_TENSOR || name == v)
                 continue;
             places[name].memory = m;
@@ -99,7 +99,8 @@ static void mark_places(const planner_weaver *w)
     }
 }
 
-clv_status planner_weave_rebuild(planner_weaver *w, clv_op_caps **caps)
+clv_status planner_interleave_rebuild(planner_interleaver *w,
+                                      clv_op_caps **caps)
 {
     size_t n = (size_t)w->graph->n_nodes + w->n_moves;
     woven out = {.nodes = calloc(n, sizeof *out.nodes),

@@ -1,4 +1,4 @@
-/* Between plan_transfers.c, which finds the copies, and plan_weave.c, which
+/* Between plan_transfers.c, which finds the copies, and interleave.c, which
  * puts them into the graph. */
 #pragma once
 
@@ -11,7 +11,7 @@ typedef struct planner_move {
     clv_value from, to;
 } planner_move;
 
-typedef struct planner_weaver {
+typedef struct planner_interleaver {
     clv_plan *plan;
     clv_graph *graph;  /* the cut one */
     uint32_t n_values; /* of it, before anything is added */
@@ -24,11 +24,12 @@ typedef struct planner_weaver {
     planner_move *moves;
     uint32_t n_moves, moves_capacity;
     uint32_t uses_capacity, ends_capacity;
-} planner_weaver;
+} planner_interleaver;
 
 /* The memory in which a base lies under its own name. */
-uint32_t planner_weave_home(const planner_weaver *w, clv_value base);
-clv_value *planner_weave_name(const planner_weaver *w, clv_value value,
-                              uint32_t memory);
+uint32_t planner_interleave_home(const planner_interleaver *w, clv_value base);
+clv_value *planner_interleave_name(const planner_interleaver *w,
+                                   clv_value value, uint32_t memory);
 /* Puts the moves into the plan's cut graph; caps as planner_transfers(). */
-clv_status planner_weave_rebuild(planner_weaver *w, clv_op_caps **caps);
+clv_status planner_interleave_rebuild(planner_interleaver *w,
+                                      clv_op_caps **caps);

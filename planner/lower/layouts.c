@@ -12,11 +12,11 @@
 #include <string.h>
 
 /* What those who use a state ask for. */
-typedef struct wish {
+typedef struct preference {
     bool used, off; /* off: it stays as it is */
     uint32_t device, layout;
     uint8_t axes[2]; /* as ATTENTION reads it; NONE: none does */
-} wish;
+} preference;
 
 /* Which dimension of a state is O and which is I, where a node says so. */
 static bool axes_of(const clv_node *node, uint32_t input, uint8_t axes[2])
@@ -30,7 +30,7 @@ static bool axes_of(const clv_node *node, uint32_t input, uint8_t axes[2])
 }
 
 static void add_use(const clv_plan *plan, const clv_op_caps *caps, uint32_t i,
-                    uint32_t input, wish *wishes)
+                    uint32_t input, preference *preferences)
 {
     const clv_graph *graph = plan->graph;
     const clv_node *node = &graph->nodes[i];
@@ -39,7 +39,7 @@ static void add_use(const clv_plan *plan, const clv_op_caps *caps, uint32_t i,
     if (value == CLV_NO_TENSOR)
         return;
     const clv_value base = graph->values[value].base;
-    wish *w = &wishes[base];
+    preference *w = &preferences[base];
     if (graph->tensors[base].usage != CLV_USAGE_STATE)
         return;
     if (!w->used) {
@@ -57,7 +57,7 @@ static void add_use(const clv_plan *plan, const clv_op_caps *caps, uint32_t i,
 
 /* Whether the device can have a tensor so. */
 static bool can_have(const clv_plan *plan, const clv_tensor_desc *desc,
-                     const wish *w)
+                     const preference *w)
 {
     const clv_device *dev = plan->devices[w->device].dev;
     uint64_t size;
@@ -68,20 +68,21 @@ static bool can_have(const clv_plan *plan, const clv_tensor_desc *desc,
             !core_tensor_can_share(dev, size, false));
 }
 
-/* Writes the wishes that are granted into the graph's tensors, the others out
- * of them; how many there are. */
-static uint32_t describe(clv_plan *plan, wish *wishes)
+/* Writes the preferences that are granted into the graph's tensors, the others
+ * out of them; how many there are. */
+static uint32_t describe(clv_plan *plan, preference *preferences)
 {
     uint32_t n = 0;
     for (uint32_t v = 0; v < plan->source->n_tensors; v++) {
-        clv_tensor_desc laid = plan->source->tensors[v];
-        wish *w = &wishes[v];
+        clv_tensor_desc preferred = plan->source->tensors[v];
+        preference *w = &preferences[v];
         if (!w->used)
             continue;
-        laid.layout = w->layout;
-        memcpy(laid.axes, w->axes, sizeof w->axes);
-        w->off = !can_have(plan, &laid, w);
-        plan->cut.graph->tensors[v] = w->off ? plan->source->tensors[v] : laid;
+        preferred.layout = w->layout;
+        memcpy(preferred.axes, w->axes, sizeof w->axes);
+        w->off = !can_have(plan, &preferred, w);
+        plan->cut.graph->tensors[v] =
+            w->off ? plan->source->tensors[v] : preferred;
         n += !w->off;
     }
     return n;
@@ -90,7 +91,7 @@ static uint32_t describe(clv_plan *plan, wish *wishes)
 /* Whether a granted state is among the node's inputs; takes the grants of all
  * of them back where the device does not take it so. */
 static bool settle(const clv_plan *plan, uint32_t i, const clv_op_caps *caps,
-                   wish *wishes, bool *refused)
+                   preference *preferences, bool *refused)
 {
     const clv_node *node = &plan->graph->nodes[i];
     const clv_device *dev = plan->devices[plan->parts[i].device].dev;
@@ -103,35 +104,36 @@ static bool settle(const clv_plan *plan, uint32_t i, const clv_op_caps *caps,
         return has;
     for (uint32_t j = 0; j < node->n_inputs; j++)
         if (node->inputs[j] != CLV_NO_TENSOR)
-            wishes[node->inputs[j]].off = true;
+            preferences[node->inputs[j]].off = true;
     *refused = true;
     return false;
 }
 
 /* Asks a device again, if it has states so: the answers of its nodes that use
  * them go to caps. */
-static clv_status ask_again(clv_plan *plan, uint32_t device, wish *wishes,
-                            clv_op_caps *answers, clv_op_caps *caps,
-                            bool *refused)
+static clv_status ask_again(clv_plan *plan, uint32_t device,
+                            preference *preferences, clv_op_caps *answers,
+                            clv_op_caps *caps, bool *refused)
 {
     const clv_subgraph view = core_graph_view(plan->graph);
     bool any = false;
     for (uint32_t v = 0; v < plan->source->n_tensors && !any; v++)
-        any = wishes[v].used && !wishes[v].off && wishes[v].device == device;
+        any = preferences[v].used && !preferences[v].off &&
+              preferences[v].device == device;
     if (!any)
         return CLV_OK;
     clv_status status =
         core_device_caps(plan->devices[device].dev, &view, answers);
     for (uint32_t i = 0; i < plan->graph->n_nodes && !status; i++)
         if (plan->parts[i].device == device &&
-            settle(plan, i, &answers[i], wishes, refused))
+            settle(plan, i, &answers[i], preferences, refused))
             caps[i] = answers[i];
     return status;
 }
 
 /* Until all who were asked say yes; each time round there are fewer grants. */
-static clv_status grant(clv_plan *plan, wish *wishes, clv_op_caps *caps,
-                        bool *any)
+static clv_status grant(clv_plan *plan, preference *preferences,
+                        clv_op_caps *caps, bool *any)
 {
     const uint32_t n = plan->graph->n_nodes;
     clv_op_caps *linear = calloc(n, sizeof *linear);
@@ -144,9 +146,9 @@ static clv_status grant(clv_plan *plan, wish *wishes, clv_op_caps *caps,
     while (!status && refused) {
         refused = false;
         memcpy(caps, linear, n * sizeof *caps);
-        *any = describe(plan, wishes) != 0;
+        *any = describe(plan, preferences) != 0;
         for (uint32_t d = 0; d < plan->n_devices && !status; d++)
-            status = ask_again(plan, d, wishes, answers, caps, &refused);
+            status = ask_again(plan, d, preferences, answers, caps, &refused);
     }
     free(answers);
     free(linear);
@@ -156,31 +158,32 @@ static clv_status grant(clv_plan *plan, wish *wishes, clv_op_caps *caps,
 clv_status planner_layouts(clv_plan *plan, clv_op_caps *caps, bool *any)
 {
     const clv_graph *graph = plan->graph;
-    bool wished = false;
+    bool any_preferred = false;
     clv_status status = CLV_OK;
     *any = false;
     for (uint32_t i = 0; i < graph->n_nodes; i++)
         for (uint32_t j = 0; j < graph->nodes[i].n_inputs; j++)
-            wished |= caps[i].layouts[j] != CLV_LAYOUT_LINEAR;
-    if (!wished)
+            any_preferred |= caps[i].layouts[j] != CLV_LAYOUT_LINEAR;
+    if (!any_preferred)
         return CLV_OK;
-    wish *wishes = calloc(graph->n_tensors, sizeof *wishes);
-    if (!wishes)
+    preference *preferences = calloc(graph->n_tensors, sizeof *preferences);
+    if (!preferences)
         return core_no_memory("for a plan");
     for (uint32_t i = 0; i < graph->n_nodes; i++)
         for (uint32_t j = 0; j < graph->nodes[i].n_inputs; j++)
-            add_use(plan, caps, i, j, wishes);
-    wished = false;
+            add_use(plan, caps, i, j, preferences);
+    any_preferred = false;
     for (uint32_t v = 0; v < graph->n_tensors; v++)
-        wished |= !wishes[v].off && wishes[v].layout && wishes[v].axes[0];
-    if (wished && !plan->cut.graph) {
+        any_preferred |= !preferences[v].off && preferences[v].layout &&
+                         preferences[v].axes[0];
+    if (any_preferred && !plan->cut.graph) {
         status = core_cut_make(plan->source, plan->pieces, plan->n_pieces,
                                &plan->cut);
         if (!status)
             plan->graph = plan->cut.graph;
     }
-    if (wished && !status)
-        status = grant(plan, wishes, caps, any);
-    free(wishes);
+    if (any_preferred && !status)
+        status = grant(plan, preferences, caps, any);
+    free(preferences);
     return status;
 }

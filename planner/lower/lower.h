@@ -26,7 +26,7 @@
  * and whether any has. */
 bool planner_find_local(clv_plan *plan);
 /* plan_layouts.c: gives states of the plan's graph, which becomes a cut one,
- * the layouts that their devices wish for (clv_op_caps), where one device alone
+ * the layouts that their devices prefer (clv_op_caps), where one device alone
  * uses them, whole, and all its nodes ask for the same; *any: there is one.
  * caps as core_plan_memory() takes them; those of nodes that use such states
  * are the answers for them. */

@@ -53,7 +53,7 @@ bool planner_find_local(clv_plan *plan)
 /* Names                                                                     */
 
 /* The memory in which a base lies under its own name. */
-uint32_t planner_weave_home(const planner_weaver *w, clv_value base)
+uint32_t planner_interleave_home(const planner_interleaver *w, clv_value base)
 {
     uint64_t used = w->used[base];
     uint32_t m = 0;
@@ -64,17 +64,18 @@ uint32_t planner_weave_home(const planner_weaver *w, clv_value base)
     return m;
 }
 
-clv_value *planner_weave_name(const planner_weaver *w, clv_value value,
-                              uint32_t memory)
+clv_value *planner_interleave_name(const planner_interleaver *w,
+                                   clv_value value, uint32_t memory)
 {
     return &w->names[(size_t)value * w->n_memories + memory];
 }
 
 /* The base as it is called in a memory; CLV_NO_TENSOR when memory runs out. */
-static clv_value base_in(planner_weaver *w, clv_value base, uint32_t memory)
+static clv_value base_in(planner_interleaver *w, clv_value base,
+                         uint32_t memory)
 {
-    clv_value *name = planner_weave_name(w, base, memory);
-    if (*name == CLV_NO_TENSOR && planner_weave_home(w, base) == memory)
+    clv_value *name = planner_interleave_name(w, base, memory);
+    if (*name == CLV_NO_TENSOR && planner_interleave_home(w, base) == memory)
         *name = base;
     if (*name == CLV_NO_TENSOR) {
         clv_tensor_desc desc = w->graph->tensors[base];
@@ -87,7 +88,7 @@ static clv_value base_in(planner_weaver *w, clv_value base, uint32_t memory)
 }
 
 /* A box of a base in a memory. */
-static clv_value box_in(planner_weaver *w, clv_value base, uint32_t memory,
+static clv_value box_in(planner_interleaver *w, clv_value base, uint32_t memory,
                         const core_bounds *box)
 {
     clv_value in = base_in(w, base, memory);
@@ -112,13 +113,14 @@ static clv_value box_in(planner_weaver *w, clv_value base, uint32_t memory,
 }
 
 /* An operand in a memory. */
-static clv_value value_in(planner_weaver *w, clv_value value, uint32_t memory)
+static clv_value value_in(planner_interleaver *w, clv_value value,
+                          uint32_t memory)
 {
     clv_value base = w->graph->values[value].base;
-    clv_value *name = planner_weave_name(w, value, memory);
+    clv_value *name = planner_interleave_name(w, value, memory);
     if (*name == CLV_NO_TENSOR) {
         const core_bounds box = core_bounds_of(w->graph, value);
-        *name = planner_weave_home(w, base) == memory
+        *name = planner_interleave_home(w, base) == memory
                     ? value
                     : box_in(w, base, memory, &box);
     }
@@ -128,7 +130,7 @@ static clv_value value_in(planner_weaver *w, clv_value value, uint32_t memory)
 /* ------------------------------------------------------------------------ */
 /* What is copied                                                            */
 
-static clv_status add_move(planner_weaver *w, const planner_move *m)
+static clv_status add_move(planner_interleaver *w, const planner_move *m)
 {
     if (m->from == CLV_NO_TENSOR || m->to == CLV_NO_TENSOR ||
         !grow(&w->moves, w->n_moves, &w->moves_capacity, sizeof *w->moves))
@@ -137,7 +139,7 @@ static clv_status add_move(planner_weaver *w, const planner_move *m)
     return CLV_OK;
 }
 
-static clv_status copy_out(planner_weaver *w, clv_value base,
+static clv_status copy_out(planner_interleaver *w, clv_value base,
                            const core_region *old, bool last)
 {
     const core_cut *cut = &w->plan->cut;
@@ -159,8 +161,8 @@ static clv_status copy_out(planner_weaver *w, clv_value base,
 }
 
 /* For node i. Inputs come first thing, so that they do not divide steps. */
-static clv_status copy_in(planner_weaver *w, clv_value base, uint32_t memory,
-                          const core_region *old, uint32_t i)
+static clv_status copy_in(planner_interleaver *w, clv_value base,
+                          uint32_t memory, const core_region *old, uint32_t i)
 {
     const core_cut *cut = &w->plan->cut;
     uint32_t device = memory - 1;
@@ -177,7 +179,7 @@ static clv_status copy_in(planner_weaver *w, clv_value base, uint32_t memory,
 }
 
 /* Node i needs the value in a memory. */
-static clv_status bring(planner_weaver *w, uint32_t i, clv_value value,
+static clv_status bring(planner_interleaver *w, uint32_t i, clv_value value,
                         uint32_t memory)
 {
     clv_value base = w->graph->values[value].base;
@@ -195,7 +197,7 @@ static clv_status bring(planner_weaver *w, uint32_t i, clv_value value,
     return status;
 }
 
-static clv_status note_state(planner_weaver *w, clv_value value,
+static clv_status note_state(planner_interleaver *w, clv_value value,
                              uint32_t memory)
 {
     clv_plan *plan = w->plan;
@@ -214,20 +216,20 @@ static clv_status note_state(planner_weaver *w, clv_value value,
     return CLV_OK;
 }
 
-static bool is_weight(const planner_weaver *w, clv_value value)
+static bool is_weight(const planner_interleaver *w, clv_value value)
 {
     return value == CLV_NO_TENSOR ||
            w->graph->tensors[value].usage == CLV_USAGE_WEIGHT;
 }
 
-static bool is_state(const planner_weaver *w, clv_value value)
+static bool is_state(const planner_interleaver *w, clv_value value)
 {
     return w->graph->tensors[w->graph->values[value].base].usage ==
            CLV_USAGE_STATE;
 }
 
-static clv_status weave_operand(planner_weaver *w, uint32_t i, clv_value *value,
-                                bool read, bool write)
+static clv_status interleave_operand(planner_interleaver *w, uint32_t i,
+                                     clv_value *value, bool read, bool write)
 {
     clv_value base;
     clv_status status = CLV_OK;
@@ -255,15 +257,15 @@ static clv_status weave_operand(planner_weaver *w, uint32_t i, clv_value *value,
 
 /* All reads come before the writes. The nodes of the graph are changed in
  * place; their number stays. */
-static clv_status weave_node(planner_weaver *w, uint32_t i)
+static clv_status interleave_node(planner_interleaver *w, uint32_t i)
 {
     clv_node node = w->graph->nodes[i];
     bool sets = node.op == CLV_OP_SET_ROWS;
     clv_status status = CLV_OK;
     for (uint32_t j = node.n_inputs; j-- > 0 && !status;)
-        status = weave_operand(w, i, &node.inputs[j], true, sets && !j);
+        status = interleave_operand(w, i, &node.inputs[j], true, sets && !j);
     for (uint32_t j = 0; j < node.n_outputs && !status; j++)
-        status = weave_operand(w, i, &node.outputs[j], false, true);
+        status = interleave_operand(w, i, &node.outputs[j], false, true);
     w->graph->nodes[i] = node;
     return status;
 }
@@ -271,12 +273,12 @@ static clv_status weave_node(planner_weaver *w, uint32_t i)
 /* ------------------------------------------------------------------------ */
 /* The beginning and the end of a run                                        */
 
-static void note_use(planner_weaver *w, uint32_t device, clv_value base)
+static void note_use(planner_interleaver *w, uint32_t device, clv_value base)
 {
     w->used[base] |= (uint64_t)1 << memory_for(w->plan, device, base);
 }
 
-static void find_used(planner_weaver *w)
+static void find_used(planner_interleaver *w)
 {
     const clv_graph *g = w->graph;
     memset(w->first, 0xff, w->plan->n_devices * sizeof *w->first);
@@ -296,7 +298,7 @@ static void find_used(planner_weaver *w)
             w->used[v] |= HOST;
 }
 
-static clv_status begin_regions(planner_weaver *w)
+static clv_status begin_regions(planner_interleaver *w)
 {
     const clv_graph *g = w->graph;
     clv_status status = CLV_OK;
@@ -312,7 +314,7 @@ static clv_status begin_regions(planner_weaver *w)
     return status;
 }
 
-static clv_status end_output(planner_weaver *w, clv_value output)
+static clv_status end_output(planner_interleaver *w, clv_value output)
 {
     const clv_tensor_desc *desc = &w->graph->tensors[output];
     const core_bounds all = core_bounds_whole(desc->rank, desc->dims);
@@ -324,7 +326,7 @@ static clv_status end_output(planner_weaver *w, clv_value output)
     return status;
 }
 
-static clv_status end_state(planner_weaver *w, clv_value state)
+static clv_status end_state(planner_interleaver *w, clv_value state)
 {
     clv_plan *plan = w->plan;
     const core_regions *r = &w->regions[state];
@@ -344,11 +346,11 @@ static clv_status end_state(planner_weaver *w, clv_value state)
     return CLV_OK;
 }
 
-static clv_status weave(planner_weaver *w)
+static clv_status interleave(planner_interleaver *w)
 {
     clv_status status = begin_regions(w);
     for (uint32_t i = 0; i < w->graph->n_nodes && !status; i++)
-        status = weave_node(w, i);
+        status = interleave_node(w, i);
     for (uint32_t v = 0; v < w->n_values && !status; v++) {
         if (w->graph->values[v].base != v)
             continue;
@@ -362,7 +364,7 @@ static clv_status weave(planner_weaver *w)
 
 /* ------------------------------------------------------------------------ */
 
-static void finish(planner_weaver *w)
+static void finish(planner_interleaver *w)
 {
     for (uint32_t v = 0; w->regions && v < w->n_values; v++)
         core_regions_finish(&w->regions[v]);
@@ -375,10 +377,10 @@ static void finish(planner_weaver *w)
 
 clv_status planner_transfers(clv_plan *plan, clv_op_caps **caps)
 {
-    planner_weaver w = {.plan = plan,
-                        .graph = plan->cut.graph,
-                        .n_values = plan->cut.graph->n_tensors,
-                        .n_memories = plan->n_devices + 1};
+    planner_interleaver w = {.plan = plan,
+                             .graph = plan->cut.graph,
+                             .n_values = plan->cut.graph->n_tensors,
+                             .n_memories = plan->n_devices + 1};
     size_t n = w.n_values, names = n * w.n_memories;
     if (w.n_memories > MAX_MEMORIES)
         return clv_error(CLV_ERR_LIMIT,
@@ -395,10 +397,10 @@ clv_status planner_transfers(clv_plan *plan, clv_op_caps **caps)
     if (!status) {
         memset(w.names, 0xff, names * sizeof *w.names);
         find_used(&w);
-        status = weave(&w);
+        status = interleave(&w);
     }
     if (!status)
-        status = planner_weave_rebuild(&w, caps);
+        status = planner_interleave_rebuild(&w, caps);
     finish(&w);
     return status;
 }

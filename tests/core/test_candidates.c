@@ -1,8 +1,8 @@
 /*
  * Candidates: whatever devices are there, every option is a plan that can be
- * had, divides its node, and says of each piece exactly what it reads; teams
- * are done together, static devices get their lengths, and linked nodes are cut
- * at the same points.
+ * had, divides its node, and says of each piece exactly what it reads; sets of
+ * devices are done together, static devices get their lengths, and linked nodes
+ * are cut at the same points.
  */
 #include "../plugins/ref/context.h"
 #include "../../core/device/caps.h"
