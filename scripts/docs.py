@@ -20,13 +20,15 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"(<!-- run: (.*?) -->\n)(.*?)(<!-- end -->)", re.S)
 
 
-def run(command, terminal):
+def run(command, terminal, cache):
     env = dict(os.environ, LC_ALL="C")
+    env["XDG_CACHE_HOME"] = cache
     build = env.get("CLEAVE_TEST_BUILD", f"{ROOT}/build")
     env["PATH"] = f"{build}/tools:{env['PATH']}"
     done = subprocess.run(["sh", "-c", command], cwd=ROOT, env=env, text=True,
@@ -37,9 +39,9 @@ def run(command, terminal):
     return done.stdout
 
 
-def show(command, old):
+def show(command, old, cache):
     fenced = old.startswith("```")
-    output = run(command.replace("\\\n", " "), fenced)
+    output = run(command.replace("\\\n", " "), fenced, cache)
     if fenced:
         return f"```\n$ {command}\n{output.strip(chr(10))}\n```\n"
     return output.strip("\n") + "\n"
@@ -57,7 +59,7 @@ def alike(old, new):
                for a, b in zip(NUMBER.findall(old), NUMBER.findall(new)))
 
 
-def renew(path, check):
+def renew(path, check, cache):
     text = path.read_text()
     failed = False
 
@@ -66,7 +68,7 @@ def renew(path, check):
         head, command, old, end = match.groups()
         if check and "npu_sim" not in command:
             return match.group(0)
-        new = show(command, old)
+        new = show(command, old, cache)
         if check and not alike(old, new):
             failed = True
             sys.stderr.writelines(difflib.unified_diff(
@@ -87,7 +89,11 @@ def main():
     args = parser.parse_args()
     files = args.files or [ROOT / "README.md",
                            *sorted((ROOT / "docs").glob("*.md"))]
-    failed = [path for path in files if renew(path, args.check)]
+    failed = []
+    for path in files:  # nothing is known of devices when a document begins
+        with tempfile.TemporaryDirectory() as cache:
+            if renew(path, args.check, cache):
+                failed.append(path)
     if failed:
         print("docs: run 'make docs' and look at what changed",
               file=sys.stderr)
