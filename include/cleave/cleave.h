@@ -499,7 +499,7 @@ CLV_API clv_status clv_plan_create(clv_context *ctx, clv_graph *graph,
                                    clv_plan **out);
 /* The plan that clv_plan_json() wrote, perhaps changed by hand: its
  * "pieces" decide which part of which node runs where, all else is derived
- * anew. The devices it names are of params, or of the context.
+ * again. The devices it names are of params, or of the context.
  * CLV_ERR_NOT_FOUND: it was made for another graph, or names a device that is
  * not there. json: size bytes, not kept. */
 CLV_API clv_status clv_plan_parse(clv_context *ctx, clv_graph *graph,

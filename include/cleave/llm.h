@@ -109,7 +109,7 @@ typedef struct clv_session_params {
     uint32_t n_devices;
     /* Saved plans, of clv_plan_json(), copied: a run whose graph one of
      * them was made for follows it, until a device is lost; others are planned
-     * anew, with a warning. */
+     * as ever, with a warning. */
     const char *const *plans;
     uint32_t n_plans;
 } clv_session_params;

@@ -900,7 +900,7 @@ typedef struct clv_plugin_api {
                                clv_program_info *out); /* [any] */
     /* [any] No submitted work uses it any more. NULL is legal. */
     void (*program_destroy)(clv_plugin_program *prog);
-    /* [any] (optional, with the two below: programs are compiled anew) write
+    /* [any] (optional, with the two below: programs are compiled again) write
      * answers CLV_OK or the status to give up with. */
     clv_status (*program_serialize)(clv_plugin_program *prog,
                                     clv_status (*write)(void *ctx,

@@ -144,9 +144,9 @@ static void run_lost(kit *k, const void *arg)
         kit_graph_free(&g);
     }
     victim_close(k, &p, "a lost device");
-    victim_open(k, &p); /* anew */
+    victim_open(k, &p); /* again */
     kit_use(k, &p);
-    victim_close(k, &p, "a device opened anew");
+    victim_close(k, &p, "a device opened again");
     kit_use(k, neighbour);
 }
 
@@ -177,7 +177,7 @@ static void run_hang(kit *k, const void *arg)
     victim_close(k, &p, "a device that hangs, with work in flight");
     victim_open(k, &p);
     kit_use(k, &p);
-    victim_close(k, &p, "a device opened anew");
+    victim_close(k, &p, "a device opened again");
 }
 
 /* Work that waits for what will never come, when the device closes. */

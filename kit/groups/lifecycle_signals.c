@@ -1,4 +1,5 @@
-/* What a plugin leaves alone, and wishes that it may ignore but not refuse. */
+/* What a plugin does not touch, and requests that it may ignore but not refuse.
+ */
 #include "../plugin/child.h"
 #include "lifecycle.h"
 

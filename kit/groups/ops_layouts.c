@@ -1,5 +1,5 @@
 /*
- * States in the layout that a device wishes for: rows are set in two of them
+ * States in the layout that a device prefers: rows are set in two of them
  * and attention reads both, as they are and stored as weights. What is set
  * must be the same, what attention makes of it right, and padding zeros.
  */
@@ -127,7 +127,7 @@ static void check_state(const kit_graph *plain, const kit_graph *stored,
                   (unsigned long long)i);
 }
 
-static bool wishes(const kit_judgement *judgement, const tensors *t)
+static bool has_preference(const kit_judgement *judgement, const tensors *t)
 {
     const clv_op_caps *caps = judgement->caps;
     for (int i = 0; i < 2; i++)
@@ -147,10 +147,10 @@ static void run(kit *k, const void *arg)
     const tensors t = build(&plain, arg);
     kit_graph_copy(&plain, &stored);
     kit_judged judged = kit_judge(&plain, 0, &judgement);
-    if (judged != KIT_RIGHT || !wishes(&judgement, &t)) {
+    if (judged != KIT_RIGHT || !has_preference(&judgement, &t)) {
         kit_skip(k, "%s",
                  judged != KIT_RIGHT ? judgement.reason
-                                     : "no layout is wished for");
+                                     : "no layout is preferred");
     } else {
         for (int i = 0; i < 2; i++)
             lay(&stored, t.states[i], i);

@@ -72,7 +72,7 @@ bool kit_mem_type(const kit_plugin *p, uint32_t flags, uint32_t imports,
  * cases; loaded at most for KIT_PER_PLUGIN ones. */
 kit_plugin *kit_under_test(kit *k);
 /* Closes and unloads it, if this process has it; the next kit_under_test()
- * loads it anew. For cases that count what a plugin leaves behind. */
+ * loads it again. For cases that count what a plugin leaves behind. */
 void kit_drop_under_test(kit *k);
 
 /* CLV_SANITIZER_* that this program runs under. */

@@ -65,7 +65,7 @@ bool gpu_stride(const gpu_tensor *t, uint32_t i, gpu_expr *out)
 
 bool gpu_is_transposed(const gpu_tensor *t)
 {
-    return t->laid && t->d.strides[1] != clv_align(t->d.dtype);
+    return t->is_weights_layout && t->d.strides[1] != clv_align(t->d.dtype);
 }
 
 /* The same at the largest. */
@@ -164,7 +164,7 @@ bool gpu_need(gpu_node *node, const gpu_tensor *t, const char *what,
 bool gpu_need_state(gpu_node *node, const gpu_tensor *t, const char *what,
                     uint32_t dtypes)
 {
-    if (!t->laid)
+    if (!t->is_weights_layout)
         return gpu_need(node, t, what, dtypes, 2);
     return (dtypes & GPU_BIT(t->d.dtype)) ||
            gpu_no(node, "%s cannot be %s", what, gpu_dtype_name(t->d.dtype));
@@ -216,7 +216,7 @@ static bool take_tensor(gpu_node *node, const clv_tensor_desc *d,
     t->index = d->rank ? index : CLV_NO_TENSOR;
     t->d = *d;
     t->dense = clv_is_dense(d);
-    t->laid = d->layout == CLV_LAYOUT_WEIGHTS;
+    t->is_weights_layout = d->layout == CLV_LAYOUT_WEIGHTS;
     return check_reach(node, t);
 }
 

@@ -9,9 +9,10 @@
 
 typedef struct gpu_tensor {
     clv_tensor_desc d;
-    uint32_t index; /* in the graph; CLV_NO_TENSOR: absent */
-    bool dense;     /* strides follow from the dimensions */
-    bool laid;      /* a state in CLV_LAYOUT_WEIGHTS: its strides are in d */
+    uint32_t index;         /* in the graph; CLV_NO_TENSOR: absent */
+    bool dense;             /* strides follow from the dimensions */
+    bool is_weights_layout; /* a state in CLV_LAYOUT_WEIGHTS: its strides are in
+                               d */
 } gpu_tensor;
 
 typedef struct gpu_op gpu_op;
@@ -76,8 +77,8 @@ const char *gpu_dtype_name(uint32_t dtype);
  * elements at one stride; says why not. */
 bool gpu_need(gpu_node *node, const gpu_tensor *t, const char *what,
               uint32_t dtypes, uint32_t rank);
-/* The same of a state that may be laid out as weights: rows at one stride, and
- * channels at one. */
+/* The same of a state that may be in the layout of weights: rows at one stride,
+ * and channels at one. */
 bool gpu_need_state(gpu_node *node, const gpu_tensor *t, const char *what,
                     uint32_t dtypes);
 /* Wishes for an input, if it is a state, as weights. */
@@ -94,7 +95,7 @@ static inline bool gpu_has(const gpu_tensor *t)
     return t->index != CLV_NO_TENSOR;
 }
 
-/* Whether the channels of a row lie apart: of v that is laid out. */
+/* Whether the channels of a row lie apart: of v in the layout of weights. */
 bool gpu_is_transposed(const gpu_tensor *t);
 
 /* Of a tensor that is rows. */
