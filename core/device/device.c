@@ -51,10 +51,9 @@ static clv_status check_mem_type(clv_device *dev, uint32_t index)
     if (!type->import_align)
         type->import_align = 1;
     if (!core_is_pow2(type->alignment) || !core_is_pow2(type->import_align))
-        return core_device_broken(dev, "mem_types",
-                                  "an alignment of type %u that is no power of "
-                                  "two",
-                                  index);
+        return core_device_broken(
+            dev, "mem_types", "an alignment of type %u that is no power of two",
+            index);
     if (!type->max_size)
         type->max_size =
             dev->info.memory_size ? dev->info.memory_size : UINT64_MAX;

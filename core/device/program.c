@@ -169,8 +169,7 @@ static clv_status make(clv_device *dev, const core_compile *compile,
     core_program *prog = new_program(dev, compile->graph);
     if (!prog) {
         st = clv_error(CLV_ERR_NO_MEMORY,
-                       "device '%s': no memory for a "
-                       "program of %u nodes",
+                       "device '%s': no memory for a program of %u nodes",
                        dev->id, compile->graph->n_nodes);
         goto done;
     }

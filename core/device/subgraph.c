@@ -57,9 +57,8 @@ clv_status core_desc_size(const clv_tensor_desc *desc, const int64_t *symbols,
     if (desc->rank < 1 || desc->rank > CLV_MAX_RANK ||
         !clv_dtype_block(desc->dtype, &block, &block_bytes))
         return clv_error(CLV_ERR_INVALID,
-                         "tensor: rank %u or dtype %u is not "
-                         "known",
-                         desc->rank, desc->dtype);
+                         "tensor: rank %u or dtype %u is not known", desc->rank,
+                         desc->dtype);
     uint64_t span = 0, dense = block_bytes;
     bool strided = false;
     for (uint32_t i = 0; i < desc->rank; i++)
@@ -125,8 +124,7 @@ static clv_status check_indices(const clv_subgraph *g, uint32_t node,
 {
     if (n > max)
         return clv_error(CLV_ERR_LIMIT,
-                         "graph: node %u has %u operands, the "
-                         "limit is %u",
+                         "graph: node %u has %u operands, the limit is %u",
                          node, n, max);
     for (uint32_t i = 0; i < n; i++)
         if (indices[i] >= g->n_tensors &&

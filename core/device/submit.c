@@ -76,12 +76,11 @@ static clv_status check_inside(const clv_device *dev, const core_buffer *buf,
                          "device '%s': %s is no buffer of this device", dev->id,
                          what);
     if (offset > buf->size || size > buf->size - offset)
-        return clv_error(CLV_ERR_INVALID,
-                         "device '%s': %s needs bytes %llu + %llu of a buffer "
-                         "of %llu",
-                         dev->id, what, (unsigned long long)offset,
-                         (unsigned long long)size,
-                         (unsigned long long)buf->size);
+        return clv_error(
+            CLV_ERR_INVALID,
+            "device '%s': %s needs bytes %llu + %llu of a buffer of %llu",
+            dev->id, what, (unsigned long long)offset, (unsigned long long)size,
+            (unsigned long long)buf->size);
     if (access & ~buf->access)
         return clv_error(CLV_ERR_INVALID,
                          "device '%s': %s would be written but is read-only "

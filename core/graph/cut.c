@@ -184,8 +184,7 @@ static clv_status check_pieces(const clv_graph *graph, const core_piece *full,
                 return bad(graph, full->node, "overlap");
             if (outputs && !same_output(&full[i], &full[j]))
                 return bad(graph, full->node,
-                           "have partial sums of different "
-                           "outputs");
+                           "have partial sums of different outputs");
         }
     }
     return volume == whole ? CLV_OK : bad(graph, full->node, "leave a gap");
@@ -475,9 +474,8 @@ static clv_status cut_all(cutter *c, const core_piece *pieces, uint32_t n,
     }
     return at == n ? CLV_OK
                    : clv_error(CLV_ERR_INVALID,
-                               "a piece of node %u, which "
-                               "the graph does not have or which is out of "
-                               "order",
+                               "a piece of node %u, which the graph does not "
+                               "have or which is out of order",
                                pieces[at].node);
 }
 

@@ -51,8 +51,7 @@ static clv_status find_places(const core_form *form, uint32_t dtype,
     if (!clv_dtype_block(dtype, &block, &bytes) ||
         !clv_layout_of(&desc, &map, axes))
         return clv_error(CLV_ERR_INVALID,
-                         "a tensor's axes do not go with "
-                         "layout %u",
+                         "a tensor's axes do not go with layout %u",
                          form->layout);
     for (uint32_t d = 0; d < rank; d++)
         n += (uint64_t)dims[d];

@@ -20,9 +20,8 @@ static clv_value fail(clv_graph *g, clv_status status)
 static bool usable(clv_graph *g)
 {
     if (g && g->frozen)
-        fail(g, clv_error(CLV_ERR_INVALID,
-                          "the graph is planned and can no longer change; "
-                          "build a new one"));
+        fail(g, clv_error(CLV_ERR_INVALID, "the graph is planned and can no "
+                                           "longer change; build a new one"));
     return g && !g->status;
 }
 
@@ -163,14 +162,11 @@ static clv_status set_dims(const clv_graph *g, clv_tensor_desc *desc,
         if (symbol > g->n_symbols ||
             (symbol && dims[i].value != g->symbols[symbol - 1].max))
             return clv_error(CLV_ERR_INVALID,
-                             "dimension %u is no symbol of "
-                             "this graph",
-                             i);
+                             "dimension %u is no symbol of this graph", i);
         if (symbol && i)
-            return clv_error(CLV_ERR_INVALID,
-                             "dimension %u is a symbol; only "
-                             "the outermost can be",
-                             i);
+            return clv_error(
+                CLV_ERR_INVALID,
+                "dimension %u is a symbol; only the outermost can be", i);
         desc->dims[i] = dims[i].value;
         desc->symbols[i] = symbol;
     }
@@ -250,9 +246,7 @@ void clv_graph_output(clv_graph *graph, clv_value value, const char *name)
         return;
     if (value >= graph->n_tensors) {
         fail(graph, clv_error(CLV_ERR_INVALID,
-                              "output '%s' is no value of "
-                              "this graph",
-                              name));
+                              "output '%s' is no value of this graph", name));
         return;
     }
     clv_tensor_desc *desc = &graph->tensors[value];

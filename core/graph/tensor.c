@@ -314,23 +314,21 @@ clv_status core_tensor_holding(const clv_tensor *tensor, const clv_device *dev,
         return CLV_OK;
     }
     if (!importable)
-        return may_copy
-                   ? clv_error(CLV_ERR_UNSUPPORTED,
-                               "device '%s' imports no host memory and has "
-                               "none that the host can fill with %llu bytes; "
-                               "leave it out of the plan's devices",
-                               dev->id, (unsigned long long)tensor->size)
-                   : cannot_import(dev);
-    return clv_error(CLV_ERR_LIMIT,
-                     "device '%s' imports host memory at multiples of %llu, at "
-                     "most %llu bytes, for ops that need multiples of %llu; "
-                     "%llu bytes at %p do not fit that; make the tensor with "
-                     "clv_tensor_create()",
-                     dev->id,
-                     (unsigned long long)dev->mem_types[type].import_align,
-                     (unsigned long long)dev->mem_types[type].max_size,
-                     (unsigned long long)align,
-                     (unsigned long long)tensor->size, tensor->memory->data);
+        return may_copy ? clv_error(CLV_ERR_UNSUPPORTED,
+                                    "device '%s' imports no host memory and "
+                                    "has none that the host can fill with %llu "
+                                    "bytes; leave it out of the plan's devices",
+                                    dev->id, (unsigned long long)tensor->size)
+                        : cannot_import(dev);
+    return clv_error(
+        CLV_ERR_LIMIT,
+        "device '%s' imports host memory at multiples of %llu, at most %llu "
+        "bytes, for ops that need multiples of %llu; %llu bytes at %p do not "
+        "fit that; make the tensor with clv_tensor_create()",
+        dev->id, (unsigned long long)dev->mem_types[type].import_align,
+        (unsigned long long)dev->mem_types[type].max_size,
+        (unsigned long long)align, (unsigned long long)tensor->size,
+        tensor->memory->data);
 }
 
 clv_status core_memory_import(core_memory *memory, clv_device *dev,
@@ -343,8 +341,7 @@ clv_status core_memory_import(core_memory *memory, clv_device *dev,
         return cannot_import(dev);
     if (!import_range(memory, dev->mem_types[type].import_align, &begin, &size))
         return clv_error(CLV_ERR_INVALID,
-                         "device '%s': memory at %p cannot be "
-                         "imported whole",
+                         "device '%s': memory at %p cannot be imported whole",
                          dev->id, memory->data);
     clv_import import = {.handle_type = CLV_HANDLE_HOST_POINTER,
                          .access = memory->access,
@@ -366,12 +363,11 @@ static clv_status can_hold_local(const clv_device *dev, uint32_t type,
 {
     const clv_mem_type *t = &dev->mem_types[type];
     if (size > t->max_size)
-        return clv_error(CLV_ERR_LIMIT,
-                         "device '%s' holds at most %llu bytes "
-                         "at once in its own memory, not %llu; cut the op, or "
-                         "leave it to another device",
-                         dev->id, (unsigned long long)t->max_size,
-                         (unsigned long long)size);
+        return clv_error(
+            CLV_ERR_LIMIT,
+            "device '%s' holds at most %llu bytes at once in its own memory, "
+            "not %llu; cut the op, or leave it to another device",
+            dev->id, (unsigned long long)t->max_size, (unsigned long long)size);
     if (t->alignment < align)
         return clv_error(CLV_ERR_UNSUPPORTED,
                          "device '%s' has memory of its "

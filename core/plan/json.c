@@ -67,9 +67,8 @@ static void json_devices(core_text *text, const clv_plan *plan)
         core_text_add(text, "}");
     }
     core_text_add(text,
-                  "],\n\"memory\":{\"naive\":%llu,\"offsets\":%llu,"
-                  "\"objects\":%llu,\"live\":%llu,\"size\":%llu,"
-                  "\"align\":%llu},\n",
+                  "],\n\"memory\":{\"naive\":%llu,\"offsets\":%llu,\"objects\":"
+                  "%llu,\"live\":%llu,\"size\":%llu,\"align\":%llu},\n",
                   (unsigned long long)plan->memory.naive,
                   (unsigned long long)plan->memory.offsets,
                   (unsigned long long)plan->memory.objects,
@@ -143,12 +142,10 @@ static void json_steps(core_text *text, const clv_plan *plan)
                       (unsigned long long)step->signal);
         for (uint32_t i = 0; i < step->n_waits; i++) {
             const core_wait *wait = &plan->waits[step->first_wait + i];
-            core_text_add(text,
-                          "%s{\"device\":%u,\"value\":%llu,"
-                          "\"by\":\"%s\"}",
-                          i ? "," : "", wait->device,
-                          (unsigned long long)wait->value,
-                          wait->by_host ? "host" : "device");
+            core_text_add(
+                text, "%s{\"device\":%u,\"value\":%llu,\"by\":\"%s\"}",
+                i ? "," : "", wait->device, (unsigned long long)wait->value,
+                wait->by_host ? "host" : "device");
         }
         core_text_add(text, "]");
         if (plan->forecast) {
@@ -267,8 +264,7 @@ static void json_value(core_text *text, const clv_plan *plan, clv_value value)
                   home_names[place->home], (unsigned long long)place->size);
     if (place->home == CORE_HOME_ARENA)
         core_text_add(text,
-                      ",\"offset\":%llu,\"first_part\":%u,"
-                      "\"last_part\":%u",
+                      ",\"offset\":%llu,\"first_part\":%u,\"last_part\":%u",
                       (unsigned long long)place->offset, place->first_part,
                       place->last_part);
     if (place->memory)

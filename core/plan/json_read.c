@@ -135,8 +135,7 @@ static clv_status read_pieces(reader *r, const cJSON *list)
     int n = cJSON_IsArray(list) ? cJSON_GetArraySize(list) : 0;
     if (n < 1 || n > MAX_PIECES)
         return clv_error(CLV_ERR_FORMAT,
-                         "plan: it has no list of 1 to %d "
-                         "\"pieces\"",
+                         "plan: it has no list of 1 to %d \"pieces\"",
                          MAX_PIECES);
     r->pieces = calloc((size_t)n, sizeof *r->pieces);
     r->devices =
@@ -166,9 +165,8 @@ static clv_status check_fingerprint(const clv_graph *graph, const cJSON *root)
                                          "\"graph\" it was made");
     if (strcmp(item->valuestring, own))
         return clv_error(CLV_ERR_NOT_FOUND,
-                         "plan: it was made for graph "
-                         "%.16s, this one is %s: another model, phase, batch "
-                         "or context",
+                         "plan: it was made for graph %.16s, this one is %s: "
+                         "another model, phase, batch or context",
                          item->valuestring, own);
     return CLV_OK;
 }
@@ -215,9 +213,8 @@ clv_status clv_plan_check(const char *json, uint64_t size)
     if (!status &&
         !cJSON_IsString(cJSON_GetObjectItemCaseSensitive(root, "graph")))
         status = clv_error(CLV_ERR_FORMAT,
-                           "plan: it does not say for which "
-                           "\"graph\" it was made; write one with 'cleave "
-                           "plan --save'");
+                           "plan: it does not say for which \"graph\" it was "
+                           "made; write one with 'cleave plan --save'");
     cJSON_Delete(root);
     return status;
 }

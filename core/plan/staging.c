@@ -96,9 +96,8 @@ static clv_status check_device(const core_plan_device *d)
     if (d->memory.size > d->dev->mem_types[d->local_type].max_size)
         return clv_error(
             CLV_ERR_LIMIT,
-            "device '%s' allocates at most %llu "
-            "bytes of its memory at once, its intermediate values "
-            "need %llu; use a smaller batch or context",
+            "device '%s' allocates at most %llu bytes of its memory at once, "
+            "its intermediate values need %llu; use a smaller batch or context",
             d->dev->id,
             (unsigned long long)d->dev->mem_types[d->local_type].max_size,
             (unsigned long long)d->memory.size);
@@ -108,9 +107,8 @@ static clv_status check_device(const core_plan_device *d)
     core_device_staging_type(d->dev, &type);
     if (d->staging_size > d->dev->mem_types[type].max_size)
         return clv_error(CLV_ERR_LIMIT,
-                         "device '%s' has at most %llu bytes "
-                         "that the host sees, copies of a run need %llu; use a "
-                         "smaller batch",
+                         "device '%s' has at most %llu bytes that the host "
+                         "sees, copies of a run need %llu; use a smaller batch",
                          d->dev->id,
                          (unsigned long long)d->dev->mem_types[type].max_size,
                          (unsigned long long)d->staging_size);

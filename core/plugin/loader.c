@@ -30,13 +30,12 @@ static clv_status check_allowed(const clv_context *ctx)
             known = core_candidate_named(&ctx->loader->candidates, name);
         }
         if (!known)
-            return clv_error(CLV_ERR_NOT_FOUND,
-                             "%s: core.plugins: there is no plugin '%.*s' in "
-                             "%s; correct the name, core.plugin_dirs or "
-                             "core.plugin_files",
-                             clv_config_origin(ctx->config, "core.plugins"),
-                             (int)n, item,
-                             clv_config_get(ctx->config, "core.plugin_dirs"));
+            return clv_error(
+                CLV_ERR_NOT_FOUND,
+                "%s: core.plugins: there is no plugin '%.*s' in %s; correct "
+                "the name, core.plugin_dirs or core.plugin_files",
+                clv_config_origin(ctx->config, "core.plugins"), (int)n, item,
+                clv_config_get(ctx->config, "core.plugin_dirs"));
     }
     return CLV_OK;
 }

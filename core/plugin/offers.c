@@ -253,8 +253,7 @@ clv_status core_offers_check(const clv_context *ctx)
         const char *reason = failure_of(ctx->loader, item);
         return clv_error(
             CLV_ERR_NOT_FOUND,
-            "%s: core.devices: there is no device '%.*s'%s%s; "
-            "present: %s%s%s",
+            "%s: core.devices: there is no device '%.*s'%s%s; present: %s%s%s",
             clv_config_origin(ctx->config, "core.devices"), (int)n, item,
             reason[0] ? ": " : "", reason, found.text[0] ? found.text : "none",
             idle.text[0] ? "; plugins not asked: " : "", idle.text);
