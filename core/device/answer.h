@@ -31,6 +31,9 @@ clv_status core_device_answer(clv_device *dev, const char *slot,
         status_;                                                               \
     })
 
+/* As clv_error(), with "device 'x': " in front. */
+clv_status core_device_error(const clv_device *dev, clv_status status,
+                             const char *fmt, ...) CLV_PRINTF(3, 4);
 /* A slot's answer breaks the contract: CLV_ERR_INTERNAL, "device 'x': slot
  * answered ...". */
 clv_status core_device_broken(const clv_device *dev, const char *slot,

@@ -1,4 +1,5 @@
 #include "memory.h"
+#include "answer.h"
 #include "loss.h"
 #include "submit.h"
 
@@ -79,8 +80,8 @@ static clv_status stage_make(clv_device *dev, uint64_t bytes, core_stage **out)
 {
     core_stage *s = calloc(1, sizeof *s);
     if (!s)
-        return clv_error(CLV_ERR_NO_MEMORY, "device '%s': no memory for copies",
-                         dev->id);
+        return core_device_error(dev, CLV_ERR_NO_MEMORY,
+                                 "no memory for copies");
     s->dev = dev;
     clv_status status = core_timeline_create(dev, 0, &s->timeline);
     if (!status && bytes)

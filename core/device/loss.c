@@ -47,10 +47,10 @@ clv_status core_device_usable(const clv_device *dev)
 {
     if (!core_device_lost(dev))
         return CLV_OK;
-    return clv_error(CLV_ERR_DEVICE_LOST,
-                     "device '%s': it was %s earlier; open a new context to "
-                     "use it again",
-                     dev->id, core_device_abandoned(dev) ? "given up" : "lost");
+    return core_device_error(
+        dev, CLV_ERR_DEVICE_LOST,
+        "it was %s earlier; open a new context to use it again",
+        core_device_abandoned(dev) ? "given up" : "lost");
 }
 
 /* Submits nothing but the signal, as soon as there is room. */

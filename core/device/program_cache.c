@@ -62,16 +62,12 @@ static core_program *load(clv_device *dev, const core_compile *compile,
 {
     clv_blob blob = CLV_INIT(clv_blob, CLV_STRUCT_BLOB);
     core_program *prog = NULL;
-    uint32_t verdict;
     void *data;
     blob.fd = -1;
     if (core_cache_get(e->dir, e->key, &data, &blob.size))
         return NULL;
     blob.data = data;
-    clv_status status = core_program_validate(dev, compile, &blob, &verdict);
-    if (!status && verdict == CLV_VERDICT_GOOD)
-        status = core_program_load(dev, compile, &blob, &prog);
-    if (status)
+    if (core_program_load(dev, compile, &blob, &prog))
         clv_log(dev->ctx, CLV_LOG_INFO, "%s: a cached program is not used: %s",
                 dev->id, clv_last_error());
     free(data);

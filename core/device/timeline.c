@@ -40,13 +40,13 @@ clv_status core_timeline_create(clv_device *dev, uint64_t value,
 {
     CLV_TRY(core_device_usable(dev));
     if (value & CLV_FLAG_FAILED)
-        return clv_error(CLV_ERR_INVALID,
-                         "device '%s': a timeline cannot start at %llu",
-                         dev->id, (unsigned long long)value);
+        return core_device_error(dev, CLV_ERR_INVALID,
+                                 "a timeline cannot start at %llu",
+                                 (unsigned long long)value);
     core_timeline *tl = calloc(1, sizeof *tl);
     if (!tl)
-        return clv_error(CLV_ERR_NO_MEMORY,
-                         "device '%s': no memory for a timeline", dev->id);
+        return core_device_error(dev, CLV_ERR_NO_MEMORY,
+                                 "no memory for a timeline");
     tl->dev = dev;
     clv_status st =
         CORE_CALL(dev, timeline_create, dev->handle, value, &tl->handle);
@@ -88,11 +88,11 @@ clv_status core_timeline_signal(core_timeline *tl, uint64_t value)
     clv_timeline_info info;
     CLV_TRY(core_timeline_query(tl, &info));
     if (value <= info.value || (value & CLV_FLAG_FAILED))
-        return clv_error(CLV_ERR_INVALID,
-                         "device '%s': a timeline at %llu cannot be signalled "
-                         "%llu; timelines count upward",
-                         tl->dev->id, (unsigned long long)info.value,
-                         (unsigned long long)value);
+        return core_device_error(tl->dev, CLV_ERR_INVALID,
+                                 "a timeline at %llu cannot be signalled %llu; "
+                                 "timelines count upward",
+                                 (unsigned long long)info.value,
+                                 (unsigned long long)value);
     return CORE_CALL(tl->dev, timeline_signal, tl->handle, value);
 }
 
@@ -101,9 +101,9 @@ clv_status core_timeline_fail(core_timeline *tl, clv_status status,
 {
     CLV_TRY(core_device_usable(tl->dev));
     if (status >= CLV_OK || status < CLV_ERR_INTERNAL)
-        return clv_error(CLV_ERR_INVALID,
-                         "device '%s': a timeline cannot fail with status %d",
-                         tl->dev->id, status);
+        return core_device_error(tl->dev, CLV_ERR_INVALID,
+                                 "a timeline cannot fail with status %d",
+                                 status);
     return CORE_CALL(tl->dev, timeline_fail, tl->handle, status,
                      message ? message : "");
 }
@@ -120,9 +120,9 @@ static clv_status kept_failure(core_timeline *tl)
     core_name_clean(info.message, sizeof info.message);
     if (info.status > CLV_OK || info.status < CLV_ERR_INTERNAL)
         info.status = CLV_ERR_INTERNAL;
-    return clv_error(info.status, "device '%s': %s", tl->dev->id,
-                     info.message[0] ? info.message
-                                     : clv_status_name(info.status));
+    return core_device_error(tl->dev, info.status, "%s",
+                             info.message[0] ? info.message
+                                             : clv_status_name(info.status));
 }
 
 static uint64_t deadline(uint64_t now, uint64_t timeout_ns)
@@ -188,11 +188,9 @@ clv_status core_timeline_wait(core_timeline *tl, uint64_t value,
             return st;
         uint64_t now = clv_now_ns();
         if (now >= end)
-            return clv_error(st,
-                             "device '%s': nothing after %.3f s of waiting "
-                             "for step %llu",
-                             tl->dev->id, (double)timeout_ns * 1e-9,
-                             (unsigned long long)value);
+            return core_device_error(
+                tl->dev, st, "nothing after %.3f s of waiting for step %llu",
+                (double)timeout_ns * 1e-9, (unsigned long long)value);
         left = timeout_ns == UINT64_MAX ? UINT64_MAX : end - now;
         spin_ns = 0;
         if (!(tl->dev->info.flags & CLV_DEVICE_NEEDS_PROGRESS))

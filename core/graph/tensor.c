@@ -1,5 +1,5 @@
 #include "tensor.h"
-#include "../base/error.h"
+#include "../device/answer.h"
 #include "../device/loss.h"
 #include "shape.h"
 
@@ -340,9 +340,9 @@ clv_status core_memory_import(core_memory *memory, clv_device *dev,
     if (!core_device_import_type(dev, CLV_HANDLE_HOST_POINTER, &type))
         return cannot_import(dev);
     if (!import_range(memory, dev->mem_types[type].import_align, &begin, &size))
-        return clv_error(CLV_ERR_INVALID,
-                         "device '%s': memory at %p cannot be imported whole",
-                         dev->id, memory->data);
+        return core_device_error(dev, CLV_ERR_INVALID,
+                                 "memory at %p cannot be imported whole",
+                                 memory->data);
     clv_import import = {.handle_type = CLV_HANDLE_HOST_POINTER,
                          .access = memory->access,
                          .pointer = (void *)begin,
