@@ -120,19 +120,16 @@ static clv_status stage_take(clv_device *dev, direction way, uint64_t bytes,
 {
     clv_status status = CLV_OK;
     pthread_mutex_lock(&dev->stage_mutex);
-    if (!dev->stage_users || way == ZEROS) {
-        pthread_mutex_unlock(&dev->stage_mutex);
-        return stage_make(dev, way == ZEROS ? 0 : bytes, out);
-    }
-    if (!dev->stage)
+    const bool shared = dev->stage_users && way != ZEROS;
+    if (shared && !dev->stage)
         status = stage_make(dev, dev->stage_bytes, &dev->stage);
-    if (status) {
-        pthread_mutex_unlock(&dev->stage_mutex);
-        return status;
+    if (shared && !status) {
+        dev->stage->kept = true;
+        *out = dev->stage;
+        return CLV_OK;
     }
-    dev->stage->kept = true;
-    *out = dev->stage;
-    return CLV_OK;
+    pthread_mutex_unlock(&dev->stage_mutex);
+    return shared ? status : stage_make(dev, way == ZEROS ? 0 : bytes, out);
 }
 
 /* After a failure nobody uses it again. */
@@ -185,13 +182,8 @@ static clv_status await(core_stage *s, uint32_t half)
                  : CLV_OK;
 }
 
-/* What one submit moves: n stretches. */
-typedef struct piece {
-    uint64_t offset, bytes, pitch;
-    uint64_t n;
-} piece;
-
-static void fill_or_empty(const exchange *x, const piece *p, bool to_host)
+/* p: what one submit moves. */
+static void fill_or_empty(const exchange *x, const core_runs *p, bool to_host)
 {
     char *staged = x->stage->mapped + x->stage->turn * x->stage->half;
     for (uint64_t i = 0; i < p->n; i++, staged += p->bytes) {
@@ -200,7 +192,7 @@ static void fill_or_empty(const exchange *x, const piece *p, bool to_host)
     }
 }
 
-static uint32_t put_commands(const exchange *x, const piece *p,
+static uint32_t put_commands(const exchange *x, const core_runs *p,
                              core_command *out)
 {
     const core_stage *s = x->stage;
@@ -215,89 +207,65 @@ static uint32_t put_commands(const exchange *x, const piece *p,
         return 1;
     }
     for (uint32_t i = 0; i < p->n; i++) {
-        uint64_t at = x->base + p->offset + i * p->pitch;
-        uint64_t staged = from + i * p->bytes;
-        core_command *c = &out[i];
-        if (x->way == ZEROS)
-            *c = (core_command){.kind = CLV_COMMAND_FILL,
-                                .dst = x->buf,
-                                .dst_offset = at,
-                                .size = p->bytes};
-        else if (x->way == TO_DEVICE)
-            *c = (core_command){.kind = CLV_COMMAND_COPY,
-                                .src = s->buffer,
-                                .src_offset = staged,
-                                .dst = x->buf,
-                                .dst_offset = at,
-                                .size = p->bytes};
-        else
-            *c = (core_command){.kind = CLV_COMMAND_COPY,
-                                .src = x->buf,
-                                .src_offset = at,
-                                .dst = s->buffer,
-                                .dst_offset = staged,
+        const uint64_t at = x->base + p->offset + i * p->pitch;
+        const uint64_t staged = x->way == ZEROS ? 0 : from + i * p->bytes;
+        const bool out_of = x->way == TO_HOST;
+        out[i] = (core_command){.kind = x->way == ZEROS ? CLV_COMMAND_FILL
+                                                        : CLV_COMMAND_COPY,
+                                .src = out_of ? x->buf : s->buffer,
+                                .src_offset = out_of ? at : staged,
+                                .dst = out_of ? s->buffer : x->buf,
+                                .dst_offset = out_of ? staged : at,
                                 .size = p->bytes};
     }
     return (uint32_t)p->n;
 }
 
-static clv_status move(exchange *x, const piece *p)
+static clv_status move(exchange *x, const core_runs *p)
 {
     core_command commands[MAX_COMMANDS];
     core_stage *s = x->stage;
     uint64_t at = s->turn * s->half, size = p->bytes * p->n;
     bool in = x->way == TO_DEVICE || x->way == PACKED;
-    clv_status status = await(s, s->turn);
-    if (!status && in) {
+    CLV_TRY(await(s, s->turn));
+    if (in) {
         fill_or_empty(x, p, false);
-        status = core_buffer_flush(s->buffer, at, size);
+        CLV_TRY(core_buffer_flush(s->buffer, at, size));
     }
-    if (!status)
-        status = submit(s, commands, put_commands(x, p, commands));
+    CLV_TRY(submit(s, commands, put_commands(x, p, commands)));
     x->packed += size;
-    if (status || in) {
+    if (in) {
         s->turn ^= 1;
-        return status;
+        return CLV_OK;
     }
-    status = await(s, s->turn);
-    if (!status && x->way == TO_HOST) {
-        status = core_buffer_invalidate(s->buffer, at, size);
-        if (!status)
-            fill_or_empty(x, p, true);
+    CLV_TRY(await(s, s->turn));
+    if (x->way == TO_HOST) {
+        CLV_TRY(core_buffer_invalidate(s->buffer, at, size));
+        fill_or_empty(x, p, true);
     }
-    return status;
+    return CLV_OK;
 }
 
-/* Part of one stretch after the other. */
-static clv_status move_long(exchange *x, const core_runs *at, uint64_t run,
-                            uint64_t room)
-{
-    clv_status status = CLV_OK;
-    for (uint64_t done = 0; done < at->bytes && !status;) {
-        uint64_t rest = at->bytes - done;
-        const piece p = {at->offset + run * at->pitch + done,
-                         rest < room ? rest : room, 0, 1};
-        status = move(x, &p);
-        done += p.bytes;
-    }
-    return status;
-}
-
+/* As many stretches a submit as fit, or parts of one where it is too long. */
 static clv_status move_all(exchange *x, const core_runs *at)
 {
-    uint64_t room = x->way == ZEROS ? ZEROS_SIZE : x->stage->half;
+    const uint64_t room = x->way == ZEROS ? ZEROS_SIZE : x->stage->half;
     uint64_t fit = room / at->bytes;
-    clv_status status = CLV_OK;
     if (x->way != PACKED && fit > MAX_COMMANDS)
         fit = MAX_COMMANDS;
-    for (uint64_t run = 0; run < at->n && !status;) {
-        uint64_t left = at->n - run;
-        piece p = {at->offset + run * at->pitch, at->bytes, at->pitch,
-                   left < fit ? left : fit};
-        status = fit ? move(x, &p) : move_long(x, at, run, room);
-        run += fit ? p.n : 1;
+    for (uint64_t run = 0, done = 0; run < at->n;) {
+        const uint64_t rest = at->bytes - done, left = at->n - run;
+        const core_runs p = {at->offset + run * at->pitch + done,
+                             rest < room ? rest : room, at->pitch,
+                             !fit         ? 1
+                             : left < fit ? left
+                                          : fit};
+        CLV_TRY(move(x, &p));
+        done += p.bytes;
+        run += done == at->bytes ? p.n : 0;
+        done %= at->bytes;
     }
-    return status;
+    return CLV_OK;
 }
 
 /* Whatever happens, nothing touches the buffers afterwards, unless the device
@@ -345,24 +313,21 @@ clv_status core_buffer_read(core_buffer *buf, uint64_t base,
 static clv_status write_zeros(core_buffer *buf, uint64_t base, uint64_t size)
 {
     static const char zeros[4096];
-    clv_status status = CLV_OK;
-    for (uint64_t done = 0; done < size && !status;) {
-        uint64_t n = size - done < sizeof zeros ? size - done : sizeof zeros;
+    for (uint64_t done = 0, n; done < size; done += n) {
+        n = size - done < sizeof zeros ? size - done : sizeof zeros;
         const core_runs part = {0, n, n, 1};
-        status = core_buffer_write(buf, base + done, &part, zeros);
-        done += n;
+        CLV_TRY(core_buffer_write(buf, base + done, &part, zeros));
     }
-    return status;
+    return CLV_OK;
 }
 
 clv_status core_buffer_zero(core_buffer *buf, uint64_t base,
                             const core_runs *at)
 {
     uint64_t pitch = at->n > 1 ? at->pitch : 0;
-    clv_status status = CLV_OK;
     if (!((base | at->offset | at->bytes | pitch) % 4))
         return transfer(buf, base, at, NULL, ZEROS);
-    for (uint64_t i = 0; i < at->n && !status; i++)
-        status = write_zeros(buf, base + at->offset + i * at->pitch, at->bytes);
-    return status;
+    for (uint64_t i = 0; i < at->n; i++)
+        CLV_TRY(write_zeros(buf, base + at->offset + i * at->pitch, at->bytes));
+    return CLV_OK;
 }
