@@ -297,10 +297,41 @@ clv_status core_buffer_write(core_buffer *buf, uint64_t base,
     return transfer(buf, base, at, (void *)(uintptr_t)host, TO_DEVICE);
 }
 
-clv_status core_buffer_pack(core_buffer *buf, const core_runs *at,
-                            const void *host)
+/* To memory that the host sees. */
+static clv_status fill_visible(core_buffer *buf, const core_runs *at,
+                               const char *host)
 {
-    return transfer(buf, 0, at, (void *)(uintptr_t)host, PACKED);
+    void *to;
+    CLV_TRY(core_buffer_map(buf, CLV_ACCESS_WRITE, &to));
+    for (uint64_t i = 0; i < at->n; i++)
+        memcpy((char *)to + i * at->bytes, host + at->offset + i * at->pitch,
+               at->bytes);
+    const clv_status status = core_buffer_flush(buf, 0, buf->size);
+    core_buffer_unmap(buf);
+    return status;
+}
+
+clv_status core_device_copy(clv_device *dev, uint64_t align,
+                            const core_runs *at, const void *host,
+                            core_buffer **out)
+{
+    const uint64_t size = at->bytes * at->n;
+    core_buffer *buf;
+    uint32_t type, local;
+    clv_status status;
+    CLV_TRY(core_device_copy_type(dev, size, align, &type));
+    if (core_device_has_local(dev, &local)) {
+        CLV_TRY(core_device_alloc_local(dev, size, "a weight", &buf));
+        status = transfer(buf, 0, at, (void *)(uintptr_t)host, PACKED);
+    } else {
+        CLV_TRY(core_buffer_alloc(dev, type, size, &buf));
+        status = fill_visible(buf, at, host);
+    }
+    if (status)
+        core_buffer_free(buf);
+    else
+        *out = buf;
+    return status;
 }
 
 clv_status core_buffer_read(core_buffer *buf, uint64_t base,

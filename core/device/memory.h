@@ -26,6 +26,12 @@ clv_status core_device_has_room(clv_device *dev, uint64_t size,
 clv_status core_device_alloc_local(clv_device *dev, uint64_t size,
                                    const char *what, core_buffer **out);
 
+/* The memory type for a copy of that size at multiples of align, which the host
+ * fills: the device's own memory, else memory that both see. Fails, naming
+ * device, limit and remedy. */
+clv_status core_device_copy_type(const clv_device *dev, uint64_t size,
+                                 uint64_t align, uint32_t *type);
+
 /* n stretches of `bytes` each, pitch bytes apart. */
 typedef struct core_runs {
     uint64_t offset, bytes, pitch, n;
@@ -44,9 +50,11 @@ clv_status core_buffer_read(core_buffer *buf, uint64_t base,
                             const core_runs *at, void *host);
 clv_status core_buffer_zero(core_buffer *buf, uint64_t base,
                             const core_runs *at);
-/* The stretches lie one behind the other in the buffer, from its begin. */
-clv_status core_buffer_pack(core_buffer *buf, const core_runs *at,
-                            const void *host);
+/* A buffer of that memory type which holds a weight: the stretches of the
+ * host's bytes, one behind the other. */
+clv_status core_device_copy(clv_device *dev, uint64_t align,
+                            const core_runs *at, const void *host,
+                            core_buffer **out);
 /* Between the two, exchanges with the device share one such buffer, for so many
  * bytes in all; without, each makes one for itself. */
 void core_device_hold_staging(clv_device *dev, uint64_t bytes);

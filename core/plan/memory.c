@@ -217,7 +217,8 @@ static clv_status load_view(const clv_plan *plan, clv_value value,
     load->range = range;
     load->whole = false;
     load->bytes = plan->places[value].size;
-    return core_tensor_can_copy(dev, load->bytes, plan->pointer_align);
+    uint32_t type;
+    return core_device_copy_type(dev, load->bytes, plan->pointer_align, &type);
 }
 
 /* loaded[weight * n_devices + device]: it is in plan->loads. */
