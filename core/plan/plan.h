@@ -184,6 +184,9 @@ struct clv_plan {
                                 what it might be */
     core_forecast *forecast; /* for the largest symbols; NULL: costs are
                                        not known */
+    /* Bytes moved and operations of a node for these symbols; NULL: unknown. */
+    void (*node_work)(const clv_graph *graph, uint32_t node,
+                      const int64_t *symbols, double *bytes, double *flops);
 };
 
 /* Nodes that copy input 0 to output 0, boxes of equal shape. */

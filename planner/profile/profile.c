@@ -42,7 +42,7 @@ static void unlock(planner_profile *profile)
 }
 
 static bool cost_of(const planner_profile_device *dev,
-                    const core_workload *workload, planner_cost *out)
+                    const planner_workload *workload, planner_cost *out)
 {
     double x[PLANNER_FIT_FEATURES];
     const planner_sample *sample = planner_profile_sample(dev, workload);
@@ -63,7 +63,7 @@ static bool cost_of(const planner_profile_device *dev,
 }
 
 bool planner_profile_cost(const planner_profile *profile, const clv_device *dev,
-                          const core_workload *workload, planner_cost *out)
+                          const planner_workload *workload, planner_cost *out)
 {
     planner_profile *p = lock(profile);
     const planner_profile_device *d = planner_profile_find(p, dev);
@@ -92,8 +92,8 @@ void core_profile_top(const planner_profile *profile, const clv_device *dev,
         const planner_sample *s = &d->samples[i];
         if (!(s->ns > 0))
             continue;
-        *bytes = fmax(*bytes, core_workload_bytes(&s->workload) / s->ns);
-        *flops = fmax(*flops, core_workload_flops(&s->workload) / s->ns);
+        *bytes = fmax(*bytes, planner_workload_bytes(&s->workload) / s->ns);
+        *flops = fmax(*flops, planner_workload_flops(&s->workload) / s->ns);
     }
     unlock(p);
 }
@@ -165,7 +165,7 @@ double planner_profile_slowdown(const planner_profile *profile,
 /* Costs                                                                     */
 
 static bool cost(const void *ctx, const clv_device *dev,
-                 const core_workload *workload, planner_cost *out)
+                 const planner_workload *workload, planner_cost *out)
 {
     return planner_profile_cost(ctx, dev, workload, out);
 }

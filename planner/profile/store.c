@@ -89,7 +89,7 @@ static void destroy_device(planner_profile_device *dev)
 /* ------------------------------------------------------------------------ */
 /* Samples by work                                                          */
 
-static uint64_t hash_kind(const core_workload_kind *kind)
+static uint64_t hash_kind(const planner_workload_kind *kind)
 {
     uint64_t hash = core_hash_mix(1, kind->op | (uint64_t)kind->variant << 32);
     hash = core_hash_mix(hash, kind->detail | (uint64_t)kind->span << 32);
@@ -98,7 +98,7 @@ static uint64_t hash_kind(const core_workload_kind *kind)
     return core_hash_mix(hash, kind->quant | (uint64_t)kind->group << 32);
 }
 
-static uint64_t hash_workload(const core_workload *workload)
+static uint64_t hash_workload(const planner_workload *workload)
 {
     uint64_t hash =
         core_hash_mix(hash_kind(&workload->kind), (uint64_t)workload->n);
@@ -109,19 +109,19 @@ static uint64_t hash_workload(const core_workload *workload)
 
 /* The slot of the work's sample, or the empty one where it would be. */
 static uint32_t *find_slot(const planner_profile_device *dev,
-                           const core_workload *workload)
+                           const planner_workload *workload)
 {
     uint32_t at = (uint32_t)hash_workload(workload);
     for (;; at++) {
         uint32_t *slot = &dev->slots[at & (dev->n_slots - 1)];
         if (!*slot ||
-            core_workload_equal(&dev->samples[*slot - 1].workload, workload))
+            planner_workload_equal(&dev->samples[*slot - 1].workload, workload))
             return slot;
     }
 }
 
 const planner_sample *planner_profile_sample(const planner_profile_device *dev,
-                                             const core_workload *workload)
+                                             const planner_workload *workload)
 {
     if (!dev->n_slots)
         return NULL;
@@ -163,7 +163,7 @@ static bool make_room(planner_profile_device *dev)
 /* Kinds                                                                    */
 
 planner_profile_kind *planner_profile_kind_of(const planner_profile_device *dev,
-                                              const core_workload_kind *kind)
+                                              const planner_workload_kind *kind)
 {
     uint64_t hash = hash_kind(kind);
     for (uint32_t i = 0; i < dev->n_kinds; i++)
@@ -174,7 +174,7 @@ planner_profile_kind *planner_profile_kind_of(const planner_profile_device *dev,
 }
 
 static planner_profile_kind *add_kind(planner_profile_device *dev,
-                                      const core_workload_kind *kind)
+                                      const planner_workload_kind *kind)
 {
     planner_profile_kind *k = planner_profile_kind_of(dev, kind);
     if (k)
@@ -213,7 +213,7 @@ static void unite(planner_workload_box *box, const planner_workload_box *other)
 }
 
 clv_status planner_profile_note_covered(planner_profile_device *dev,
-                                        const core_workload_kind *kind,
+                                        const planner_workload_kind *kind,
                                         const planner_workload_box *box)
 {
     planner_profile_kind *k = add_kind(dev, kind);
