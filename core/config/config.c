@@ -1,5 +1,6 @@
 #include "config.h"
 #include "../base/error.h"
+#include "../base/grow.h"
 
 #include "../base/names.h"
 #include "../base/unreleased.h"
@@ -131,16 +132,10 @@ static entry *find_declared(const clv_config *config, const char *name)
 
 static entry *add_entry(clv_config *config, const char *sec, const char *key)
 {
-    if (config->n_entries == config->cap_entries) {
-        uint32_t cap = config->cap_entries ? 2 * config->cap_entries : 32;
-        entry *bigger = reallocarray(config->entries, cap, sizeof *bigger);
-        if (!bigger)
-            return NULL;
-        config->entries = bigger;
-        config->cap_entries = cap;
-    }
     entry e = {.section = keep(config, sec), .key = keep(config, key)};
-    if (!e.section || !e.key)
+    if (!e.section || !e.key ||
+        !core_grow(&config->entries, &config->cap_entries,
+                   config->n_entries + 1ull, sizeof e))
         return NULL;
     config->entries[config->n_entries] = e;
     return &config->entries[config->n_entries++];

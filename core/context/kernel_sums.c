@@ -1,6 +1,7 @@
 #include "kernel_sums.h"
 
 #include "../base/error.h"
+#include "../base/grow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,14 +43,8 @@ static clv_kernel_sum *find(struct core_kernel_sums *s,
     for (uint32_t i = 0; i < s->n; i++)
         if (is_of(&s->sums[i], one))
             return &s->sums[i];
-    if (s->n == s->capacity) {
-        uint32_t capacity = s->capacity ? 2 * s->capacity : 64;
-        clv_kernel_sum *grown = reallocarray(s->sums, capacity, sizeof *grown);
-        if (!grown)
-            return NULL;
-        s->sums = grown;
-        s->capacity = capacity;
-    }
+    if (!core_grow(&s->sums, &s->capacity, s->n + 1ull, sizeof *s->sums))
+        return NULL;
     clv_kernel_sum *sum = &s->sums[s->n++];
     *sum = *one;
     sum->runs = 0;

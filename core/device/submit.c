@@ -2,6 +2,7 @@
 #include "loss.h"
 #include "subgraph.h"
 #include "submit.h"
+#include "../base/grow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,21 +26,6 @@ void core_submit_scratch_destroy(core_submit_scratch *s)
     free(s);
 }
 
-static bool grow(void *array, uint32_t *capacity, uint64_t n, size_t size)
-{
-    if (n <= *capacity)
-        return true;
-    if (n > UINT32_MAX)
-        return false;
-    void *old, *bigger;
-    memcpy(&old, array, sizeof old);
-    if (!(bigger = reallocarray(old, n, size)))
-        return false;
-    memcpy(array, &bigger, sizeof bigger);
-    *capacity = (uint32_t)n;
-    return true;
-}
-
 static clv_status reserve(clv_device *dev, const core_submit *submit)
 {
     uint64_t n_bindings = 0, n_seen = 0;
@@ -56,11 +42,12 @@ static clv_status reserve(clv_device *dev, const core_submit *submit)
     core_submit_scratch *s = dev->scratch;
     uint64_t n_points = (uint64_t)submit->n_waits + submit->n_signals;
     if (!s ||
-        !grow(&s->commands, &s->n_commands, submit->n_commands,
-              sizeof *s->commands) ||
-        !grow(&s->bindings, &s->n_bindings, n_bindings, sizeof *s->bindings) ||
-        !grow(&s->points, &s->n_points, n_points, sizeof *s->points) ||
-        !grow(&s->seen, &s->n_seen, n_seen, sizeof *s->seen))
+        !core_grow(&s->commands, &s->n_commands, submit->n_commands,
+                   sizeof *s->commands) ||
+        !core_grow(&s->bindings, &s->n_bindings, n_bindings,
+                   sizeof *s->bindings) ||
+        !core_grow(&s->points, &s->n_points, n_points, sizeof *s->points) ||
+        !core_grow(&s->seen, &s->n_seen, n_seen, sizeof *s->seen))
         return core_device_error(dev, CLV_ERR_NO_MEMORY,
                                  "no memory for a submit of %u commands",
                                  submit->n_commands);

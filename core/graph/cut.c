@@ -1,5 +1,6 @@
 #include "cut.h"
 #include "../base/error.h"
+#include "../base/grow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -232,14 +233,9 @@ static clv_value find_view(const cutter *c, clv_value base, span first,
 
 static bool note_view(cutter *c, clv_value base, clv_value view)
 {
-    if (view >= c->views_capacity) {
-        uint32_t capacity = view * 2 + 64;
-        clv_value *grown = reallocarray(c->older_view, capacity, sizeof *grown);
-        if (!grown)
-            return false;
-        c->older_view = grown;
-        c->views_capacity = capacity;
-    }
+    if (!core_grow(&c->older_view, &c->views_capacity, view + 1ull,
+                   sizeof *c->older_view))
+        return false;
     c->older_view[view] = c->last_view[base];
     c->last_view[base] = view;
     return true;
@@ -312,17 +308,11 @@ static bool add_node(cutter *c, const clv_node *node, uint32_t device,
 {
     core_cut *out = c->out;
     uint32_t n = out->graph->n_nodes;
-    if (n == c->capacity) {
-        uint32_t capacity = n ? n * 2 : 64;
-        uint32_t **arrays[] = {&out->devices, &out->pieces, &out->sources};
-        for (int i = 0; i < 3; i++) {
-            uint32_t *grown = reallocarray(*arrays[i], capacity, sizeof *grown);
-            if (!grown)
-                return false;
-            *arrays[i] = grown;
-        }
-        c->capacity = capacity;
-    }
+    uint32_t devices = c->capacity, pieces = c->capacity;
+    if (!core_grow(&out->devices, &devices, n + 1ull, sizeof *out->devices) ||
+        !core_grow(&out->pieces, &pieces, n + 1ull, sizeof *out->pieces) ||
+        !core_grow(&out->sources, &c->capacity, n + 1ull, sizeof *out->sources))
+        return false;
     out->devices[n] = device;
     out->pieces[n] = piece;
     out->sources[n] = source;
