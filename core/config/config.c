@@ -75,8 +75,7 @@ static section *find_section(const clv_config *config, const char *name)
 /* "npu_sim" of "npu_sim:hexagon"; plain sections are their own base. */
 static bool has_base(const char *sec, const char *base)
 {
-    size_t n = strcspn(sec, ":");
-    return strlen(base) == n && !memcmp(sec, base, n);
+    return core_item_is(sec, strcspn(sec, ":"), base);
 }
 
 static bool is_device_section(const char *sec)
@@ -122,9 +121,8 @@ static entry *find_declared(const clv_config *config, const char *name)
         return NULL;
     for (uint32_t i = 0; i < config->n_entries; i++) {
         entry *e = &config->entries[i];
-        size_t n = strlen(e->section);
-        if (e->option && n == (size_t)(dot - name) &&
-            !memcmp(e->section, name, n) && !strcmp(e->key, dot + 1))
+        if (e->option && core_item_is(name, (size_t)(dot - name), e->section) &&
+            !strcmp(e->key, dot + 1))
             return e;
     }
     return NULL;
@@ -258,7 +256,7 @@ static bool env_known(const section *s, const char *variable, size_t size)
         if (s->options[i].scope != CLV_SCOPE_PLUGIN)
             continue;
         env_name(name, sizeof name, s->name, s->options[i].key);
-        if (strlen(name) == size && !memcmp(name, variable, size))
+        if (core_item_is(variable, size, name))
             return true;
     }
     return false;

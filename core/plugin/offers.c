@@ -38,7 +38,7 @@ clv_status core_offers_collect(clv_context *ctx, core_plugin *plugin,
                           .info = infos[i]};
         core_device_id(plugin, &infos[i], o->id);
         core_device_number(plugin, infos, n, i, o->number);
-        o->position = core_device_position(ctx, o);
+        core_device_select(ctx, o);
     }
     free(infos);
     return CLV_OK;
@@ -49,9 +49,9 @@ static bool is_processor(const clv_device_info *info)
     return info->kind == CLV_DEVICE_CPU && info->clock == CLV_CLOCK_REAL;
 }
 
-/* The host's processor, by a plugin that is made for other hardware too: a
- * driver that runs a graphics interface there. */
-static bool is_guest(const core_offer *o)
+/* The host's processor, by a plugin that is made for other hardware too: a GPU
+ * driver in software. */
+static bool is_software(const core_offer *o)
 {
     return is_processor(&o->info) &&
            o->plugin->manifest->kinds != 1u << CLV_DEVICE_CPU;
@@ -61,11 +61,11 @@ static bool comes_before(const core_offer *a, const core_offer *b)
 {
     if (a->position != b->position)
         return a->position < b->position;
-    return !is_guest(a) && is_guest(b);
+    return !is_software(a) && is_software(b);
 }
 
 /* Stable: devices named by their plugin keep the order they were found in, but
- * guests on the host's processor come last. */
+ * GPU drivers in software come last. */
 static void sort(core_offers *all)
 {
     for (uint32_t i = 1; i < all->n; i++) {
@@ -105,8 +105,8 @@ static bool same_hardware(const clv_context *ctx, const clv_device *dev,
 }
 
 /* The device in use that another plugin made of the same hardware. */
-static const clv_device *find_double(const clv_context *ctx,
-                                     const core_offer *o)
+static const clv_device *find_duplicate(const clv_context *ctx,
+                                        const core_offer *o)
 {
     for (uint32_t i = 0; i < ctx->n_devices; i++)
         if (same_hardware(ctx, ctx->devices[i], o))
@@ -114,18 +114,18 @@ static const clv_device *find_double(const clv_context *ctx,
     return NULL;
 }
 
-/* The one preferred is used, unless core.devices asks for this one by its id:
- * two of them would share the memory and the time that each thinks its own. */
-static bool drop_double(clv_context *ctx, core_offer *o)
+/* The preferred one is used, unless core.devices names this one: the two share
+ * memory and time, which each of them counts as its own. */
+static bool skip_duplicate(clv_context *ctx, core_offer *o)
 {
-    const clv_device *other = find_double(ctx, o);
-    if (!other || core_device_listed(ctx, o))
+    const clv_device *other = find_duplicate(ctx, o);
+    if (!other || o->is_named)
         return false;
     core_candidate_note(ctx, o->candidate, CLV_LOG_INFO,
                         "%s is the same device as %s, which is preferred; "
                         "core.devices = %s, %s uses both",
                         o->id, other->id, other->id, o->id);
-    o->is_double = true;
+    o->is_duplicate = true;
     return true;
 }
 
@@ -147,7 +147,7 @@ static void open_one(clv_context *ctx, core_offer *o)
     core_candidate *c = o->candidate;
     clv_device *dev = NULL;
     clv_status st = check_kind(o);
-    if (st == CLV_OK && drop_double(ctx, o))
+    if (st == CLV_OK && skip_duplicate(ctx, o))
         return;
     if (st == CLV_OK)
         st = core_device_open(o->plugin, o->index, &o->info, &dev);
@@ -165,14 +165,14 @@ bool core_offers_processor(const clv_context *ctx)
 {
     const core_offers *all = &ctx->loader->offers;
     for (uint32_t i = 0; i < all->n; i++)
-        if (is_processor(&all->list[i].info) && !is_guest(&all->list[i]))
+        if (is_processor(&all->list[i].info) && !is_software(&all->list[i]))
             return true;
     return false;
 }
 
-/* Notes a plugin of whose devices none is used, since they are all the host's
- * processor. */
-static void remember_guests(clv_context *ctx, const core_plugin *plugin)
+/* Notes a plugin none of whose devices is used, as they are all the host's
+ * processor in software. */
+static void remember_software(clv_context *ctx, const core_plugin *plugin)
 {
     const core_offers *all = &ctx->loader->offers;
     core_id_list ids = {.text = ""};
@@ -180,7 +180,7 @@ static void remember_guests(clv_context *ctx, const core_plugin *plugin)
         const core_offer *o = &all->list[i];
         if (o->plugin != plugin)
             continue;
-        if (!o->is_double || !is_guest(o))
+        if (!o->is_duplicate || !is_software(o))
             return;
         core_id_list_add(&ids, o->id);
     }
@@ -198,7 +198,7 @@ clv_status core_offers_open(clv_context *ctx)
             open_one(ctx, &all->list[i]);
     for (uint32_t i = 0; i < ctx->n_plugins && !*devices; i++)
         if (ctx->plugins[i]->manifest->drivers[0])
-            remember_guests(ctx, ctx->plugins[i]);
+            remember_software(ctx, ctx->plugins[i]);
     return CLV_OK;
 }
 
@@ -211,13 +211,13 @@ static bool satisfied(const clv_context *ctx, const char *item, size_t n)
             return true;
     for (uint32_t i = 0; i < ctx->loader->offers.n; i++) {
         const core_offer *o = &ctx->loader->offers.list[i];
-        if (o->is_double && core_item_is(item, n, o->plugin->name))
+        if (o->is_duplicate && core_item_is(item, n, o->plugin->name))
             return true;
     }
     return false;
 }
 
-/* Why the plugin of that device is not there, "" if there is no reason. */
+/* Why the plugin of that device was not loaded; "": unknown. */
 static const char *failure_of(const core_loader *l, const char *item)
 {
     for (uint32_t i = 0; i < l->candidates.n; i++) {
