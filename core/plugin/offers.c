@@ -38,7 +38,7 @@ clv_status core_offers_collect(clv_context *ctx, core_plugin *plugin,
                           .info = infos[i]};
         core_device_id(plugin, &infos[i], o->id);
         core_device_number(plugin, infos, n, i, o->number);
-        core_device_select(ctx, o);
+        o->position = core_device_position(ctx, o);
     }
     free(infos);
     return CLV_OK;
@@ -105,8 +105,8 @@ static bool same_hardware(const clv_context *ctx, const clv_device *dev,
 }
 
 /* The device in use that another plugin made of the same hardware. */
-static const clv_device *find_duplicate(const clv_context *ctx,
-                                        const core_offer *o)
+static const clv_device *find_double(const clv_context *ctx,
+                                     const core_offer *o)
 {
     for (uint32_t i = 0; i < ctx->n_devices; i++)
         if (same_hardware(ctx, ctx->devices[i], o))
@@ -114,18 +114,18 @@ static const clv_device *find_duplicate(const clv_context *ctx,
     return NULL;
 }
 
-/* The preferred one is used, unless core.devices names this one: the two share
- * memory and time, which each of them counts as its own. */
-static bool skip_duplicate(clv_context *ctx, core_offer *o)
+/* The one preferred is used, unless core.devices asks for this one by its id:
+ * two of them would share the memory and the time that each thinks its own. */
+static bool drop_double(clv_context *ctx, core_offer *o)
 {
-    const clv_device *other = find_duplicate(ctx, o);
-    if (!other || o->is_named)
+    const clv_device *other = find_double(ctx, o);
+    if (!other || core_device_listed(ctx, o))
         return false;
     core_candidate_note(ctx, o->candidate, CLV_LOG_INFO,
                         "%s is the same device as %s, which is preferred; "
                         "core.devices = %s, %s uses both",
                         o->id, other->id, other->id, o->id);
-    o->is_duplicate = true;
+    o->is_double = true;
     return true;
 }
 
@@ -147,7 +147,7 @@ static void open_one(clv_context *ctx, core_offer *o)
     core_candidate *c = o->candidate;
     clv_device *dev = NULL;
     clv_status st = check_kind(o);
-    if (st == CLV_OK && skip_duplicate(ctx, o))
+    if (st == CLV_OK && drop_double(ctx, o))
         return;
     if (st == CLV_OK)
         st = core_device_open(o->plugin, o->index, &o->info, &dev);
@@ -180,7 +180,7 @@ static void remember_software(clv_context *ctx, const core_plugin *plugin)
         const core_offer *o = &all->list[i];
         if (o->plugin != plugin)
             continue;
-        if (!o->is_duplicate || !is_software(o))
+        if (!o->is_double || !is_software(o))
             return;
         core_id_list_add(&ids, o->id);
     }
@@ -211,7 +211,7 @@ static bool satisfied(const clv_context *ctx, const char *item, size_t n)
             return true;
     for (uint32_t i = 0; i < ctx->loader->offers.n; i++) {
         const core_offer *o = &ctx->loader->offers.list[i];
-        if (o->is_duplicate && core_item_is(item, n, o->plugin->name))
+        if (o->is_double && core_item_is(item, n, o->plugin->name))
             return true;
     }
     return false;
