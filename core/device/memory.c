@@ -65,9 +65,10 @@ clv_status core_device_has_room(clv_device *dev, uint64_t size,
     if (!all || size <= (all > used ? all - used : 0))
         return CLV_OK;
     return clv_error(CLV_ERR_NO_MEMORY,
-                     "device '%s' has %llu MiB of memory, of which %llu are in "
-                     "use here, and %llu more are wanted for %s; use a smaller "
-                     "model, context or batch, or more devices",
+                     "device '%s' has %llu MiB of memory, "
+                     "of which %llu are in use here, and %llu more are wanted "
+                     "for %s; use a smaller model, context or batch, or more "
+                     "devices",
                      dev->id, (unsigned long long)(all >> 20),
                      (unsigned long long)(used >> 20),
                      (unsigned long long)((size + 0xfffff) >> 20), what);
