@@ -13,7 +13,7 @@ clv_status core_answer(const char *who, const char *slot, uint64_t serial,
 {
     if (status == CLV_OK)
         return CLV_OK;
-    if (status > CLV_OK || status < CLV_ERR_INTERNAL)
+    if (core_status_known(status) != status)
         return clv_error(CLV_ERR_INTERNAL,
                          "%s: %s answered the unknown status %d; the plugin is "
                          "faulty",

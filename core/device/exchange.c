@@ -15,7 +15,7 @@
 
 typedef enum direction { TO_DEVICE, PACKED, TO_HOST, ZEROS } direction;
 
-/* What bytes pass through. */
+/* The staging buffer of a device. */
 typedef struct core_stage {
     clv_device *dev;
     core_timeline *timeline;
@@ -24,14 +24,14 @@ typedef struct core_stage {
     uint64_t half;     /* bytes of each of its two halves */
     uint64_t value;    /* of the timeline after all that was submitted */
     uint64_t until[2]; /* a half is free once the timeline has this */
-    uint32_t turn;     /* the half that comes next */
-    bool kept;         /* the device's, used under its mutex */
+    uint32_t next;     /* half to use next */
+    bool shared;       /* the device's, used under stage_mutex */
 } core_stage;
 
 typedef struct exchange {
     core_stage *stage;
     core_buffer *buf;
-    direction way;
+    direction dir;
     uint64_t base;
     uint64_t packed; /* bytes that lie in the buffer so far */
     char *host;
@@ -114,34 +114,34 @@ void core_device_release_staging(clv_device *dev)
     stage_free(last);
 }
 
-/* The device's one, whose mutex is then held, or one of its own. */
-static clv_status stage_take(clv_device *dev, direction way, uint64_t bytes,
+/* The device's shared one, with stage_mutex locked, or a new one. */
+static clv_status stage_take(clv_device *dev, direction dir, uint64_t bytes,
                              core_stage **out)
 {
     clv_status status = CLV_OK;
     pthread_mutex_lock(&dev->stage_mutex);
-    const bool shared = dev->stage_users && way != ZEROS;
+    const bool shared = dev->stage_users && dir != ZEROS;
     if (shared && !dev->stage)
         status = stage_make(dev, dev->stage_bytes, &dev->stage);
     if (shared && !status) {
-        dev->stage->kept = true;
+        dev->stage->shared = true;
         *out = dev->stage;
         return CLV_OK;
     }
     pthread_mutex_unlock(&dev->stage_mutex);
-    return shared ? status : stage_make(dev, way == ZEROS ? 0 : bytes, out);
+    return shared ? status : stage_make(dev, dir == ZEROS ? 0 : bytes, out);
 }
 
-/* After a failure nobody uses it again. */
+/* One that failed is not used again. */
 static void stage_give(core_stage *s, bool failed)
 {
     clv_device *dev = s->dev;
-    bool kept = s->kept;
-    if (kept && failed)
+    bool shared = s->shared;
+    if (shared && failed)
         dev->stage = NULL;
-    if (!kept || failed)
+    if (!shared || failed)
         stage_free(s);
-    if (kept)
+    if (shared)
         pthread_mutex_unlock(&dev->stage_mutex);
 }
 
@@ -163,13 +163,13 @@ static clv_status submit(core_stage *s, const core_command *commands,
                                 .signals = &signal,
                                 .n_signals = 1};
     clv_status status;
-    /* Others may fill the queue: they are waited for. */
+    /* Another user may have filled the queue. */
     while ((status = core_device_submit(s->dev, &submit)) == CLV_ERR_LIMIT) {
         status = core_device_settle(s->dev, limit_ns(s->dev));
         if (status)
             break;
     }
-    s->until[s->turn] = status ? 0 : s->value;
+    s->until[s->next] = status ? 0 : s->value;
     return status;
 }
 
@@ -185,7 +185,7 @@ static clv_status await(core_stage *s, uint32_t half)
 /* p: what one submit moves. */
 static void fill_or_empty(const exchange *x, const core_runs *p, bool to_host)
 {
-    char *staged = x->stage->mapped + x->stage->turn * x->stage->half;
+    char *staged = x->stage->mapped + x->stage->next * x->stage->half;
     for (uint64_t i = 0; i < p->n; i++, staged += p->bytes) {
         char *host = x->host + p->offset + i * p->pitch;
         memcpy(to_host ? host : staged, to_host ? staged : host, p->bytes);
@@ -196,8 +196,8 @@ static uint32_t put_commands(const exchange *x, const core_runs *p,
                              core_command *out)
 {
     const core_stage *s = x->stage;
-    uint64_t from = s->turn * s->half;
-    if (x->way == PACKED) {
+    uint64_t from = s->next * s->half;
+    if (x->dir == PACKED) {
         out[0] = (core_command){.kind = CLV_COMMAND_COPY,
                                 .src = s->buffer,
                                 .src_offset = from,
@@ -208,9 +208,9 @@ static uint32_t put_commands(const exchange *x, const core_runs *p,
     }
     for (uint32_t i = 0; i < p->n; i++) {
         const uint64_t at = x->base + p->offset + i * p->pitch;
-        const uint64_t staged = x->way == ZEROS ? 0 : from + i * p->bytes;
-        const bool out_of = x->way == TO_HOST;
-        out[i] = (core_command){.kind = x->way == ZEROS ? CLV_COMMAND_FILL
+        const uint64_t staged = x->dir == ZEROS ? 0 : from + i * p->bytes;
+        const bool out_of = x->dir == TO_HOST;
+        out[i] = (core_command){.kind = x->dir == ZEROS ? CLV_COMMAND_FILL
                                                         : CLV_COMMAND_COPY,
                                 .src = out_of ? x->buf : s->buffer,
                                 .src_offset = out_of ? at : staged,
@@ -225,9 +225,9 @@ static clv_status move(exchange *x, const core_runs *p)
 {
     core_command commands[MAX_COMMANDS];
     core_stage *s = x->stage;
-    uint64_t at = s->turn * s->half, size = p->bytes * p->n;
-    bool in = x->way == TO_DEVICE || x->way == PACKED;
-    CLV_TRY(await(s, s->turn));
+    uint64_t at = s->next * s->half, size = p->bytes * p->n;
+    bool in = x->dir == TO_DEVICE || x->dir == PACKED;
+    CLV_TRY(await(s, s->next));
     if (in) {
         fill_or_empty(x, p, false);
         CLV_TRY(core_buffer_flush(s->buffer, at, size));
@@ -235,23 +235,23 @@ static clv_status move(exchange *x, const core_runs *p)
     CLV_TRY(submit(s, commands, put_commands(x, p, commands)));
     x->packed += size;
     if (in) {
-        s->turn ^= 1;
+        s->next ^= 1;
         return CLV_OK;
     }
-    CLV_TRY(await(s, s->turn));
-    if (x->way == TO_HOST) {
+    CLV_TRY(await(s, s->next));
+    if (x->dir == TO_HOST) {
         CLV_TRY(core_buffer_invalidate(s->buffer, at, size));
         fill_or_empty(x, p, true);
     }
     return CLV_OK;
 }
 
-/* As many stretches a submit as fit, or parts of one where it is too long. */
+/* As many runs a submit as fit, or a part of one that is too long. */
 static clv_status move_all(exchange *x, const core_runs *at)
 {
-    const uint64_t room = x->way == ZEROS ? ZEROS_SIZE : x->stage->half;
+    const uint64_t room = x->dir == ZEROS ? ZEROS_SIZE : x->stage->half;
     uint64_t fit = room / at->bytes;
-    if (x->way != PACKED && fit > MAX_COMMANDS)
+    if (x->dir != PACKED && fit > MAX_COMMANDS)
         fit = MAX_COMMANDS;
     for (uint64_t run = 0, done = 0; run < at->n;) {
         const uint64_t rest = at->bytes - done, left = at->n - run;
@@ -268,12 +268,12 @@ static clv_status move_all(exchange *x, const core_runs *at)
     return CLV_OK;
 }
 
-/* Whatever happens, nothing touches the buffers afterwards, unless the device
- * had to be abandoned. */
+/* The device does not use the buffers afterwards, also after a failure, unless
+ * it had to be abandoned. */
 static clv_status transfer(core_buffer *buf, uint64_t base, const core_runs *at,
-                           void *host, direction way)
+                           void *host, direction dir)
 {
-    exchange x = {.buf = buf, .way = way, .base = base, .host = host};
+    exchange x = {.buf = buf, .dir = dir, .base = base, .host = host};
     core_runs runs = *at;
     if (!runs.n || !runs.bytes)
         return CLV_OK;
@@ -281,7 +281,7 @@ static clv_status transfer(core_buffer *buf, uint64_t base, const core_runs *at,
         runs.bytes *= runs.n;
         runs.n = 1;
     }
-    CLV_TRY(stage_take(buf->dev, way, runs.bytes * runs.n, &x.stage));
+    CLV_TRY(stage_take(buf->dev, dir, runs.bytes * runs.n, &x.stage));
     clv_status status = move_all(&x, &runs);
     for (uint32_t half = 0; half < 2 && !status; half++)
         status = await(x.stage, half);
@@ -340,7 +340,7 @@ clv_status core_buffer_read(core_buffer *buf, uint64_t base,
     return transfer(buf, base, at, host, TO_HOST);
 }
 
-/* Bytes that no fill command can write: those are whole words. */
+/* By copies: fill commands write whole words only. */
 static clv_status write_zeros(core_buffer *buf, uint64_t base, uint64_t size)
 {
     static const char zeros[4096];

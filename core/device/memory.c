@@ -13,7 +13,7 @@ bool core_device_has_local(const clv_device *dev, uint32_t *type)
             continue;
         if ((flags & HOSTS) == HOSTS)
             return false;
-        /* What the host cannot see is not slowed down by being seen. */
+        /* Memory that the host does not see may be faster. */
         if (!found || (!(flags & CLV_MEM_HOST_VISIBLE) &&
                        (dev->mem_types[*type].flags & CLV_MEM_HOST_VISIBLE)))
             *type = i;

@@ -7,17 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const clv_tensor_desc *tensor_at(const clv_subgraph *g, uint32_t i)
-{
-    return (const void *)((const char *)g->tensors +
-                          (size_t)i * g->tensor_stride);
-}
-
 static uint32_t count_weights(const clv_subgraph *g)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < g->n_tensors; i++)
-        n += tensor_at(g, i)->usage == CLV_USAGE_WEIGHT;
+        n += core_subgraph_tensor(g, i)->usage == CLV_USAGE_WEIGHT;
     return n;
 }
 
@@ -25,7 +19,7 @@ static clv_status check_weight(clv_device *dev, const clv_subgraph *g,
                                const core_binding *b)
 {
     if (b->tensor >= g->n_tensors ||
-        tensor_at(g, b->tensor)->usage != CLV_USAGE_WEIGHT)
+        core_subgraph_tensor(g, b->tensor)->usage != CLV_USAGE_WEIGHT)
         return core_device_error(dev, CLV_ERR_INVALID,
                                  "tensor %u is bound as a weight but is none",
                                  b->tensor);
@@ -35,7 +29,8 @@ static clv_status check_weight(clv_device *dev, const clv_subgraph *g,
             dev, CLV_ERR_INVALID,
             "weight tensor %u is not inside a buffer of the device", b->tensor);
     uint64_t need;
-    clv_status st = core_desc_size(tensor_at(g, b->tensor), NULL, &need);
+    clv_status st =
+        core_desc_size(core_subgraph_tensor(g, b->tensor), NULL, &need);
     if (st == CLV_OK && b->size < need)
         st = core_device_error(
             dev, CLV_ERR_INVALID,
@@ -49,7 +44,7 @@ static clv_status check_weight(clv_device *dev, const clv_subgraph *g,
 static bool uses_symbol(const clv_subgraph *g, uint32_t symbol)
 {
     for (uint32_t i = 0; i < g->n_tensors; i++) {
-        const clv_tensor_desc *t = tensor_at(g, i);
+        const clv_tensor_desc *t = core_subgraph_tensor(g, i);
         for (uint32_t d = 0; d < t->rank && d < CLV_MAX_RANK; d++)
             if (t->symbols[d] == symbol + 1)
                 return true;
@@ -134,7 +129,7 @@ static core_program *new_program(clv_device *dev, const clv_subgraph *g)
         return NULL;
     }
     for (uint32_t i = 0; i < g->n_tensors; i++)
-        prog->tensors[i] = *tensor_at(g, i);
+        prog->tensors[i] = *core_subgraph_tensor(g, i);
     if (g->n_symbols)
         memcpy(prog->symbols, g->symbols, g->n_symbols * sizeof *g->symbols);
     return prog;

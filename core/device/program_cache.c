@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A program that compiles faster, by its device's clock, is not worth a file.
- */
+/* Programs that compile faster, by the device's clock, are not stored. */
 #define WORTH_NS 1e6
 
 /* An entry of the cache that a device may have; no directory: it has none. */
@@ -30,7 +29,7 @@ static void entry_finish(entry *e)
 }
 
 /* The plugin's key covers device, options, shapes and nodes. Build and driver
- * are repeated, so that a plugin which forgets them cannot do harm. */
+ * are added in case a plugin leaves them out. */
 static void entry_find(clv_device *dev, const core_compile *compile, entry *e)
 {
     static const char digits[] = "0123456789abcdef";
@@ -56,7 +55,7 @@ static void entry_find(clv_device *dev, const core_compile *compile, entry *e)
     }
 }
 
-/* NULL where there is no program that is as good as a new one. */
+/* NULL where no program is stored that is as good as a new one. */
 static core_program *load(clv_device *dev, const core_compile *compile,
                           const entry *e)
 {
@@ -97,7 +96,7 @@ static clv_status append(void *ctx, const void *data, uint64_t size)
     return CLV_OK;
 }
 
-/* Failing costs the next start time, and nothing else. */
+/* A failure only makes the next start slower. */
 static void store(core_program *prog, const entry *e)
 {
     clv_context *ctx = prog->dev->ctx;

@@ -27,8 +27,7 @@ static clv_status query(core_timeline *tl, clv_timeline_info *out)
     if (info.value & CLV_FLAG_FAILED)
         return core_device_broken(dev, "timeline_query",
                                   "a value that uses the failure bit");
-    if (info.status > CLV_OK || info.status < CLV_ERR_INTERNAL)
-        info.status = CLV_ERR_INTERNAL;
+    info.status = core_status_known(info.status);
     core_name_clean(info.message, sizeof info.message);
     info.header = header;
     *out = info;
@@ -108,9 +107,9 @@ clv_status core_timeline_fail(core_timeline *tl, clv_status status,
                      message ? message : "");
 }
 
-/* The failure kept in the timeline; CLV_OK if there is none. It is about the
- * work that was to signal it: the device may still be there. */
-static clv_status kept_failure(core_timeline *tl)
+/* The timeline's failure; CLV_OK if there is none. It is about the work that
+ * was to signal it: the device may still be usable. */
+static clv_status failure_of(core_timeline *tl)
 {
     clv_timeline_info info =
         CLV_INIT(clv_timeline_info, CLV_STRUCT_TIMELINE_INFO);
@@ -118,9 +117,7 @@ static clv_status kept_failure(core_timeline *tl)
         info.status == CLV_OK)
         return CLV_OK;
     core_name_clean(info.message, sizeof info.message);
-    if (info.status > CLV_OK || info.status < CLV_ERR_INTERNAL)
-        info.status = CLV_ERR_INTERNAL;
-    return core_device_error(tl->dev, info.status, "%s",
+    return core_device_error(tl->dev, core_status_known(info.status), "%s",
                              info.message[0] ? info.message
                                              : clv_status_name(info.status));
 }
@@ -150,13 +147,13 @@ static clv_status wait_once(core_timeline *tl, uint64_t value, uint64_t spin_ns,
         dev->api->timeline_wait(tl->handle, value, spin_ns, timeout_ns);
     if (st == CLV_OK || (st == CLV_ERR_TIMEOUT && !core_timeline_failed(tl)))
         return st;
-    clv_status failure = kept_failure(tl);
+    clv_status failure = failure_of(tl);
     return failure ? failure
                    : core_device_answer(dev, "timeline_wait", serial, st);
 }
 
-/* The plugin says that value is reached. */
-static clv_status believe(core_timeline *tl, uint64_t value)
+/* The plugin says that value is reached: checks it. */
+static clv_status check_reached(core_timeline *tl, uint64_t value)
 {
     clv_timeline_info info;
     if (core_timeline_reached(tl) >= value)
@@ -165,7 +162,7 @@ static clv_status believe(core_timeline *tl, uint64_t value)
     if (st != CLV_OK || info.value >= value)
         return st;
     if (info.status != CLV_OK)
-        return kept_failure(tl);
+        return failure_of(tl);
     return core_device_broken(tl->dev, "timeline_wait",
                               "that step %llu is done, its timeline is at %llu",
                               (unsigned long long)value,
@@ -183,7 +180,7 @@ clv_status core_timeline_wait(core_timeline *tl, uint64_t value,
         if (st == CLV_OK)
             st = wait_once(tl, value, spin_ns, left);
         if (st == CLV_OK)
-            return believe(tl, value);
+            return check_reached(tl, value);
         if (st != CLV_ERR_TIMEOUT)
             return st;
         uint64_t now = clv_now_ns();

@@ -147,10 +147,8 @@ static clv_status ask(core_plugin *p, const clv_plugin_api **api)
     if (st == CLV_ERR_VERSION)
         return wrong_version(&out);
     if (st != CLV_OK)
-        return clv_error(
-            st < CLV_OK && st >= CLV_ERR_INTERNAL ? st : CLV_ERR_INTERNAL,
-            "it refuses: %s",
-            out.reason[0] ? out.reason : "it does not say why");
+        return clv_error(core_status_known(st), "it refuses: %s",
+                         out.reason[0] ? out.reason : "it does not say why");
     if (out.abi_version < CLV_ABI_VERSION_MIN ||
         out.abi_version > CLV_ABI_VERSION)
         return wrong_version(&out);
