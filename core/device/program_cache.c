@@ -1,5 +1,6 @@
 #include "program_cache.h"
 #include "../base/cache.h"
+#include "../base/grow.h"
 #include "../base/names.h"
 
 #include <stdlib.h>
@@ -75,7 +76,8 @@ static core_program *load(clv_device *dev, const core_compile *compile,
 
 typedef struct bytes {
     uint8_t *data;
-    uint64_t size, capacity, limit;
+    uint64_t size, limit;
+    uint32_t capacity;
 } bytes;
 
 static clv_status append(void *ctx, const void *data, uint64_t size)
@@ -83,14 +85,8 @@ static clv_status append(void *ctx, const void *data, uint64_t size)
     bytes *b = ctx;
     if (size > b->limit - b->size)
         return CLV_ERR_LIMIT;
-    if (size > b->capacity - b->size) {
-        const uint64_t capacity = (b->size + size) * 2;
-        uint8_t *bigger = realloc(b->data, (size_t)capacity);
-        if (!bigger)
-            return CLV_ERR_NO_MEMORY;
-        b->data = bigger;
-        b->capacity = capacity;
-    }
+    if (!core_grow(&b->data, &b->capacity, b->size + size, 1))
+        return CLV_ERR_NO_MEMORY;
     memcpy(b->data + b->size, data, (size_t)size);
     b->size += size;
     return CLV_OK;

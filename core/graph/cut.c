@@ -319,6 +319,22 @@ static bool add_node(cutter *c, const clv_node *node, uint32_t device,
     return core_graph_add_node(out->graph, node) != NULL;
 }
 
+/* An ADD node; false too where a value is CLV_NO_TENSOR. */
+static bool add_sum(cutter *c, clv_value a, clv_value b, clv_value sum,
+                    const core_piece *full, uint32_t piece)
+{
+    clv_node node = CLV_INIT(clv_node, CLV_STRUCT_NODE);
+    node.op = CLV_OP_ADD;
+    node.revision = 1;
+    node.n_inputs = 2;
+    node.n_outputs = 1;
+    node.inputs[0] = a;
+    node.inputs[1] = b;
+    node.outputs[0] = sum;
+    return b != CLV_NO_TENSOR && sum != CLV_NO_TENSOR &&
+           add_node(c, &node, full->device, piece, full->node);
+}
+
 /* The range of a dimension that a piece touches. */
 static span span_of(const clv_graph *graph, const clv_node *node,
                     const core_piece *full, uint32_t axis, bool groups)
@@ -406,17 +422,9 @@ static bool add_sums(cutter *c, const core_piece *full, uint32_t n,
         const clv_node *source = &c->source->nodes[full->node];
         clv_value to = i == last ? piece_operand(c, &full[i], source->n_inputs)
                                  : add_partial(c, &full[i]);
-        clv_node node = CLV_INIT(clv_node, CLV_STRUCT_NODE);
-        node.op = CLV_OP_ADD;
-        node.revision = 1;
-        node.n_inputs = 2;
-        node.n_outputs = 1;
-        node.inputs[0] = sum;
-        node.inputs[1] = partials[i];
-        node.outputs[0] = sum = to;
-        if (to == CLV_NO_TENSOR ||
-            !add_node(c, &node, full[first].device, CORE_NO_PIECE, full->node))
+        if (!add_sum(c, sum, partials[i], to, &full[first], CORE_NO_PIECE))
             return false;
+        sum = to;
     }
     return true;
 }
@@ -481,17 +489,9 @@ static bool try_piece(cutter *c, const core_piece *full, uint32_t index)
     if (!sums)
         return true;
     const clv_node *source = &c->source->nodes[full->node];
-    clv_node node = CLV_INIT(clv_node, CLV_STRUCT_NODE);
-    node.op = CLV_OP_ADD;
-    node.revision = 1;
-    node.n_inputs = 2;
-    node.n_outputs = 1;
-    node.inputs[0] = partial;
-    node.inputs[1] = add_partial(c, full);
-    node.outputs[0] = piece_operand(c, full, source->n_inputs);
-    return node.inputs[1] != CLV_NO_TENSOR &&
-           node.outputs[0] != CLV_NO_TENSOR &&
-           add_node(c, &node, full->device, index, full->node);
+    const clv_value other = add_partial(c, full);
+    return add_sum(c, partial, other, piece_operand(c, full, source->n_inputs),
+                   full, index);
 }
 
 static clv_status try_all(cutter *c, const core_piece *pieces, uint32_t n)

@@ -1,8 +1,8 @@
 /*
- * A plan from the JSON that plan_print.c writes: its pieces decide. A file may
- * have been edited by hand, so nothing in it is believed; whether the pieces
- * divide the nodes properly is cut.c's to check, whether the devices take them
- * plan.c's.
+ * The pieces of a plan from the JSON that json.c writes. A file may have been
+ * edited by hand, so everything in it is checked here, except whether the
+ * pieces divide the nodes properly (core_cut_make()) and whether the devices
+ * take them.
  */
 #include "../base/error.h"
 #include "plan.h"
@@ -144,11 +144,9 @@ static clv_status read_pieces(reader *r, const cJSON *list)
         return core_no_memory("to read a plan");
     const cJSON *item;
     cJSON_ArrayForEach (item, list) {
-        clv_status status = cJSON_IsObject(item)
-                                ? read_piece(r, r->n_pieces, item)
-                                : bad_piece(r->n_pieces, "it is no object");
-        if (status)
-            return status;
+        CLV_TRY(cJSON_IsObject(item)
+                    ? read_piece(r, r->n_pieces, item)
+                    : bad_piece(r->n_pieces, "it is no object"));
         r->n_pieces++;
     }
     return CLV_OK;
