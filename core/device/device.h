@@ -72,7 +72,7 @@ void core_device_close(clv_device *dev);
  * section, else of its plugin's. */
 double core_device_max_share(const clv_device *dev);
 
-/* Does nothing for a device that needs no such calls. */
+/* Nothing where the device moves on by itself. */
 clv_status core_device_progress(clv_device *dev);
 
 /* Now, by the clock that the device's work takes time of: the host's monotonic

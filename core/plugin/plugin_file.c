@@ -139,12 +139,12 @@ void core_plugin_file_close(core_plugin_file *file)
 /* The file mapped is the file checked                                      */
 
 /*
- * The dynamic linker takes paths only. It could be given /proc/self/fd/N, but
- * it remembers that as the object's name: $ORIGIN would lead to /proc, and the
- * next file with the same N would be taken for this one. So it gets the path,
- * which the permissions let nobody but root and the user change, and what came
- * of it is compared: a package manager may replace the file meanwhile, and an
- * object that stayed mapped under the same path may be an older file.
+ * The dynamic linker takes paths only. With /proc/self/fd/N, which it keeps as
+ * the object's name, $ORIGIN would lead to /proc, and the next file with the
+ * same N would be taken for this one. So it gets the path, which only root and
+ * the user can change. The mapped file is compared then: a package manager may
+ * have replaced the file meanwhile, and an object that was mapped before under
+ * this path may be an older file.
  */
 clv_status core_plugin_file_recheck(const core_plugin_file *file)
 {

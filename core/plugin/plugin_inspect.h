@@ -2,8 +2,8 @@
  * Whether a plugin's file holds a plugin that can run here, found without
  * mapping or running it.
  *
- * This guards against mistakes, not against malice: a file that passes runs
- * with all the user's rights. The permissions decide whom to trust.
+ * This finds mistakes; it is no protection against malicious files, which run
+ * with all the user's rights. File permissions decide who is trusted.
  */
 #pragma once
 

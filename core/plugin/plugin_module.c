@@ -83,8 +83,8 @@ void core_plugin_destroy(core_plugin *p)
 /* ------------------------------------------------------------------------ */
 /* Mapping                                                                  */
 
-/* The table's flags decide whether it stays, so they are looked at first. What
- * will be refused has done nothing that outlasts it. */
+/* The table's flags say whether the module may be unmapped. One that is refused
+ * may: it has not run yet. */
 static bool stays(void *arg, void *symbol)
 {
     const core_plugin *p = arg;
