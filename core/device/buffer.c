@@ -29,19 +29,16 @@ static clv_status check_new(const clv_device *dev, uint32_t mem_type,
     return CLV_OK;
 }
 
-static core_buffer *new_buffer(clv_device *dev, uint32_t mem_type,
-                               uint64_t size, uint32_t access)
+static clv_status new_buffer(clv_device *dev, uint32_t mem_type, uint64_t size,
+                             uint32_t access, core_buffer **out)
 {
-    core_buffer *buf = calloc(1, sizeof *buf);
-    if (!buf) {
-        core_device_error(dev, CLV_ERR_NO_MEMORY, "no memory for a buffer");
-        return NULL;
-    }
-    buf->dev = dev;
-    buf->size = size;
-    buf->mem_type = mem_type;
-    buf->access = access;
-    return buf;
+    core_buffer *buf = *out = calloc(1, sizeof *buf);
+    if (!buf)
+        return core_device_error(dev, CLV_ERR_NO_MEMORY,
+                                 "no memory for a buffer");
+    *buf = (core_buffer){
+        .dev = dev, .size = size, .mem_type = mem_type, .access = access};
+    return CLV_OK;
 }
 
 /* Ends a creation: *out on success, else buf is released. */
@@ -57,24 +54,17 @@ static clv_status finish_new(core_buffer *buf, const char *slot, clv_status st,
     return st;
 }
 
-static bool takes_local(const clv_device *dev, uint32_t mem_type)
-{
-    return dev->mem_types[mem_type].flags & CLV_MEM_DEVICE_LOCAL;
-}
-
 clv_status core_buffer_alloc(clv_device *dev, uint32_t mem_type, uint64_t size,
                              core_buffer **out)
 {
-    clv_status st = check_new(dev, mem_type, size);
-    if (st != CLV_OK)
-        return st;
-    core_buffer *buf = new_buffer(dev, mem_type, size, ALL_ACCESS);
-    if (!buf)
-        return CLV_ERR_NO_MEMORY;
-    st =
+    core_buffer *buf;
+    CLV_TRY(check_new(dev, mem_type, size));
+    CLV_TRY(new_buffer(dev, mem_type, size, ALL_ACCESS, &buf));
+    clv_status st =
         CORE_CALL(dev, buffer_alloc, dev->handle, mem_type, size, &buf->handle);
     st = finish_new(buf, "buffer_alloc", st, out);
-    if (st == CLV_OK && takes_local(dev, mem_type)) {
+    if (st == CLV_OK &&
+        (dev->mem_types[mem_type].flags & CLV_MEM_DEVICE_LOCAL)) {
         buf->counted = true;
         atomic_fetch_add(&dev->local_bytes, size);
     }
@@ -132,9 +122,8 @@ clv_status core_buffer_import(clv_device *dev, uint32_t mem_type,
     CLV_TRY(check_import(dev, &dev->mem_types[mem_type], import));
     clv_import whole = *import;
     whole.header = (clv_header){sizeof whole, CLV_STRUCT_IMPORT, NULL};
-    core_buffer *buf = new_buffer(dev, mem_type, import->size, import->access);
-    if (!buf)
-        return CLV_ERR_NO_MEMORY;
+    core_buffer *buf;
+    CLV_TRY(new_buffer(dev, mem_type, import->size, import->access, &buf));
     clv_status st = CORE_CALL(dev, buffer_import, dev->handle, mem_type, &whole,
                               &buf->handle);
     return finish_new(buf, "buffer_import", st, out);

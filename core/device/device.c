@@ -76,10 +76,8 @@ static clv_status read_mem_types(clv_device *dev)
     clv_mem_type init = CLV_INIT(clv_mem_type, CLV_STRUCT_MEM_TYPE);
     for (uint32_t i = 0; i < n; i++)
         dev->mem_types[i] = init;
-    clv_status st = CORE_CALL(dev, mem_types, dev->handle, &count,
-                              dev->mem_types, sizeof *dev->mem_types);
-    if (st != CLV_OK)
-        return st;
+    CLV_TRY(CORE_CALL(dev, mem_types, dev->handle, &count, dev->mem_types,
+                      sizeof *dev->mem_types));
     if (count != n)
         return core_device_broken(dev, "mem_types",
                                   "%u types, its description %u", count, n);

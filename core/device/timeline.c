@@ -135,9 +135,7 @@ static clv_status wait_once(core_timeline *tl, uint64_t value, uint64_t spin_ns,
     clv_device *dev = tl->dev;
     uint64_t serial = core_error_serial();
     if (dev->info.flags & CLV_DEVICE_NEEDS_PROGRESS) {
-        clv_status st = core_device_progress(dev);
-        if (st != CLV_OK)
-            return st;
+        CLV_TRY(core_device_progress(dev));
         if (timeout_ns > PROGRESS_SLICE_NS)
             timeout_ns = PROGRESS_SLICE_NS;
         if (spin_ns > timeout_ns)

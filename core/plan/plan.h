@@ -220,6 +220,9 @@ static inline bool core_part_copies_out(const clv_plan *plan, uint32_t part)
 /* Memory planning: places, arenas and loads of a plan whose steps are known.
  * caps[i]: what the device of node i of plan->graph answered for it. */
 clv_status core_plan_memory(clv_plan *plan, const clv_op_caps *caps);
+/* The largest of what devices share in the host's memory: arena, inputs,
+ * outputs and states. */
+uint64_t core_plan_largest_shared(const clv_plan *plan);
 /* Once places are known: where bytes pass that a device cannot fetch from the
  * host's memory itself. */
 clv_status core_plan_staging(clv_plan *plan);
