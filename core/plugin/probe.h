@@ -1,7 +1,7 @@
 /*
  * A trial of a plugin in a process of its own, before it is mapped into this
  * one: a plugin that crashes, exits or hangs does so there. core.probe says
- * when: "auto": once for each file and its settings, as recorded in
+ * when: "auto" once for each file and its settings, remembered in
  * core.cache_dir; "always"; "off".
  */
 #pragma once
@@ -11,8 +11,8 @@
 
 typedef struct core_trial {
     bool passed;    /* now or earlier */
-    bool keep;      /* it crashes while it is closed: never to be unloaded */
-    char note[512]; /* for its candidate, or "" */
+    bool keep;      /* it crashes on the way out: never to be torn down */
+    char note[512]; /* what is odd, for its candidate; "" if nothing is */
 } core_trial;
 
 /* CLV_ERR_REFUSED: it crashed or hung while it was opened. CLV_OK otherwise,

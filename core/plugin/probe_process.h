@@ -4,12 +4,12 @@
  *   cleave-plugin-probe FILE NAME ENV [RANK SECTION KEY VALUE]...
  *
  * ENV is "env" if the environment is a source of the configuration, else "-".
- * The configuration's values follow, with core_config_rank.
- *
- * The program writes lines to descriptor CORE_PROBE_FD: the name of each step
- * before it begins; CORE_PROBE_STOPPED after a step that failed, so that others
- * are left out (the host finds the error itself); CORE_PROBE_ALIVE for each
- * line that the plugin logs, at any level, which shows that it makes progress.
+ * Its values follow, with core_config_rank. It writes a line to descriptor
+ * CORE_PROBE_FD before each step: the step's name. A step that answered with an
+ * error, so that others are left out, is followed by CORE_PROBE_STOPPED; the
+ * error is the host's to find again. A plugin at long work shows that it works
+ * by what it logs, at any level: for each line of that there is a
+ * CORE_PROBE_ALIVE.
  */
 #pragma once
 
@@ -18,9 +18,9 @@
 #define CORE_PROBE_FD 3
 #define CORE_PROBE_STOPPED "stopped"
 #define CORE_PROBE_ALIVE "+"
-/* The most time in all, as a multiple of the limit. */
+/* Limits that all may take, however much is heard. */
 #define CORE_PROBE_LIMITS 10
-/* Steps that close: a plugin that crashes in them is used all the same. */
+/* The steps from which on a crash does not keep the plugin from being used. */
 #define CORE_PROBE_CLOSE "close"
 #define CORE_PROBE_QUIESCE "quiesce"
 #define CORE_PROBE_DESTROY "destroy"
@@ -30,19 +30,19 @@
 typedef enum core_probe_how {
     CORE_PROBE_ENDED = 0,   /* code: of the process */
     CORE_PROBE_SIGNAL = 1,  /* code: the signal */
-    CORE_PROBE_HUNG = 2,    /* past the limit, and killed */
-    CORE_PROBE_UNKNOWN = 3, /* its status went to another wait() */
+    CORE_PROBE_HUNG = 2,    /* past the limit, and ended by us */
+    CORE_PROBE_UNKNOWN = 3, /* somebody else took its end */
 } core_probe_how;
 
 typedef struct core_probe_end {
     char step[32]; /* the last one begun, "" before the first */
     bool stopped;
-    bool endless; /* hung, but still wrote lines */
+    bool endless; /* hung, but went on reporting */
     uint32_t how; /* core_probe_how */
     int code;
 } core_probe_end;
 
-/* Runs the program and waits for its end: at most limit_ns without a line, and
+/* Runs the program and waits for its end, limit_ns at most without a line, and
  * CORE_PROBE_LIMITS times that in all. Fails only if it cannot be started. */
 clv_status core_probe_process(const char *program, char *const *argv,
                               uint64_t limit_ns, core_probe_end *out);
