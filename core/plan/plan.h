@@ -103,7 +103,7 @@ typedef struct core_copy {
     clv_value from, to;
     bool out;         /* to the host's */
     uint64_t bytes;   /* for the largest symbols, */
-    uint64_t n_runs;  /* in so many stretches */
+    uint64_t n_runs;  /* in so many ranges */
     uint64_t staging; /* where they pass, if the device is staged */
 } core_copy;
 
@@ -192,7 +192,7 @@ struct clv_plan {
 /* Nodes that copy input 0 to output 0, boxes of equal shape. */
 #define CORE_OP_COPY CLV_OP_NONE
 
-/* Stretches of a copy's bytes in the base of `value`, for these symbols (NULL:
+/* Ranges of a copy's bytes in the base of `value`, for these symbols (NULL:
  * the largest). */
 clv_status core_plan_copy_runs(const clv_plan *plan, clv_value value,
                                const int64_t *symbols, core_runs *out);
