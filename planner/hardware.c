@@ -27,13 +27,13 @@ static bool is_faster(const clv_graph *graph, const planner_profile *profile,
     double sum_a = 0, sum_b = 0;
     uint32_t n_a = 0, n_b = 0;
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
-        core_workload w;
+        planner_workload w;
         planner_cost cost_a, cost_b;
         n_a += takes(&caps_a[i]);
         n_b += takes(&caps_b[i]);
         if (!takes(&caps_a[i]) || !takes(&caps_b[i]))
             continue;
-        core_workload_of(graph, i, NULL, NULL, &w);
+        planner_workload_of(graph, i, NULL, NULL, &w);
         if (!planner_profile_cost(profile, a, &w, &cost_a) ||
             !planner_profile_cost(profile, b, &w, &cost_b))
             continue;

@@ -103,10 +103,10 @@ typedef struct lesson {
     double before_ns, change_ns; /* by the costs so far, and the difference */
 } lesson;
 
-static void add_part(lesson *l, const core_workload *workload, double ns)
+static void add_part(lesson *l, const planner_workload *workload, double ns)
 {
     uint32_t i = 0;
-    while (i < l->n && !core_workload_equal(&l->samples[i].workload, workload))
+    while (i < l->n && !planner_workload_equal(&l->samples[i].workload, workload))
         i++;
     if (i == l->n)
         l->samples[l->n++] = (planner_sample){.workload = *workload};
@@ -149,10 +149,10 @@ static clv_status learn_device(const clv_exec *exec, planner_profile *profile,
     double sum = 0;
     l->n = 0;
     for (uint32_t p = 0; p < plan->n_parts; p++) {
-        core_workload workload;
+        planner_workload workload;
         if (plan->parts[p].device != device || core_part_copies(plan, p))
             continue;
-        core_workload_of(plan->graph, plan->parts[p].node, NULL,
+        planner_workload_of(plan->graph, plan->parts[p].node, NULL,
                          exec->latest.symbols, &workload);
         add_part(l, &workload,
                  alone(plan->forecast, p, scale * exec->latest.part_ns[p]));

@@ -114,6 +114,7 @@ static clv_status make_plan(clv_context *ctx, clv_graph *graph,
         return core_no_memory("for a plan");
     plan->ctx = ctx;
     plan->source = plan->graph = graph;
+    plan->node_work = planner_node_work;
     plan->devices = calloc(params->n_devices, sizeof *plan->devices);
     plan->choices = calloc(graph->n_nodes, sizeof *plan->choices);
     if (!plan->devices || !plan->choices) {

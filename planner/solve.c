@@ -380,14 +380,14 @@ static uint32_t count_workloads(const clv_plan *plan, tally *workloads)
     for (uint32_t p = 0; p < plan->n_parts; p++) {
         const core_part *part = &plan->parts[p];
         clv_device *dev = plan->devices[part->device].dev;
-        core_workload workload;
+        planner_workload workload;
         uint32_t i = 0;
         if (core_part_copies(plan, p))
             continue;
-        core_workload_of(plan->graph, part->node, NULL, NULL, &workload);
+        planner_workload_of(plan->graph, part->node, NULL, NULL, &workload);
         while (i < n &&
                (workloads[i].ask.dev != dev ||
-                !core_workload_equal(&workloads[i].ask.workload, &workload)))
+                !planner_workload_equal(&workloads[i].ask.workload, &workload)))
             i++;
         if (i == n)
             workloads[n++] = (tally){.ask = {dev, workload}};

@@ -1,9 +1,9 @@
 /*
- * An exec follows a plan: everything a run needs is made once, so that a run
- * only fills in timeline values and submits.
+ * An exec runs a plan. It makes everything that runs need once, so that a run
+ * only sets timeline values and submits.
  *
- * Timelines: one for each device the plan uses. A step's value in a run is what
- * the timeline had been promised before the run plus the step's signal.
+ * Each device that the plan uses has a timeline. A step's value in a run is the
+ * value after everything submitted before the run, plus the step's signal.
  */
 #pragma once
 

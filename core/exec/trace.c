@@ -4,7 +4,6 @@
  * run it was.
  */
 #include "trace.h"
-#include "../graph/workload.h"
 #include "../context/kernel_sums.h"
 #include "../context/trace.h"
 
@@ -87,7 +86,6 @@ static void end_group(collection *c)
     const clv_plan *plan = c->exec->plan;
     group *g = &c->group;
     uint32_t part = 0, node = 0, longest = 0;
-    core_workload workload;
     bool known = g->n && find_part(plan, g->step, g->node, &part);
     for (uint32_t i = 0; known && c->part_ns && i < g->n; i++)
         c->part_ns[part] += g->kernels[i].ns;
@@ -98,11 +96,9 @@ static void end_group(collection *c)
     for (uint32_t i = 1; i < g->n; i++)
         if (g->kernels[i].ns > g->kernels[longest].ns)
             longest = i;
-    if (known) {
-        core_workload_of(plan->graph, node, NULL, c->exec->symbols, &workload);
-        g->kernels[longest].bytes = core_workload_bytes(&workload);
-        g->kernels[longest].flops = core_workload_flops(&workload);
-    }
+    if (known && plan->node_work)
+        plan->node_work(plan->graph, node, c->exec->symbols,
+                        &g->kernels[longest].bytes, &g->kernels[longest].flops);
     for (uint32_t i = 0; c->traced && i < g->n; i++) {
         if (known)
             snprintf(g->kernels[i].op, sizeof g->kernels[i].op, "%s",

@@ -35,21 +35,21 @@ static clv_status cost_of(const planner_play *play, uint32_t part,
     const clv_plan *plan = play->plan;
     const planner_costs *costs = play->costs;
     clv_device *dev = plan->devices[plan->parts[part].device].dev;
-    core_workload workload;
+    planner_workload workload;
     planner_cost cost;
     if (core_part_copies(plan, part))
         return cost_of_copy(play, part, symbols, out);
-    core_workload_of(plan->graph, plan->parts[part].node, NULL, symbols,
-                     &workload);
+    planner_workload_of(plan->graph, plan->parts[part].node, NULL, symbols,
+                        &workload);
     if (!costs->cost(costs->ctx, dev, &workload, &cost)) {
-        char text[CORE_WORKLOAD_TEXT];
+        char text[PLANNER_WORKLOAD_TEXT];
         return clv_error(CLV_ERR_NOT_FOUND,
                          "forecast: what '%s' takes for %s "
                          "is not known; measure it with cleave profile",
-                         dev->id, core_workload_text(&workload, text));
+                         dev->id, planner_workload_text(&workload, text));
     }
     double alone = costs->bandwidth(costs->ctx, &dev, 1);
-    double rate = cost.ns > 0 ? core_workload_bytes(&workload) / cost.ns : 0;
+    double rate = cost.ns > 0 ? planner_workload_bytes(&workload) / cost.ns : 0;
     *out = (planner_part_load){
         .ns = fmax(0, cost.ns),
         .energy_nj = cost.energy_nj,
@@ -281,10 +281,10 @@ clv_status planner_forecast_make(const clv_plan *plan,
 /* The order of submission                                                   */
 
 static bool bytes_of(const void *ctx, const clv_device *dev,
-                     const core_workload *workload, planner_cost *out)
+                     const planner_workload *workload, planner_cost *out)
 {
     (void)ctx, (void)dev;
-    *out = (planner_cost){.ns = core_workload_bytes(workload)};
+    *out = (planner_cost){.ns = planner_workload_bytes(workload)};
     return true;
 }
 

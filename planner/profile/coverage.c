@@ -102,14 +102,14 @@ void planner_profile_release(planner_profile *profile)
  * of it. */
 static bool is_covered(const planner_profile_device *device,
                        const planner_workloads *list,
-                       const core_workload *workload)
+                       const planner_workload *workload)
 {
     const planner_profile_kind *kind =
         planner_profile_kind_of(device, &workload->kind);
     if (!kind || !kind->has_covered)
         return false;
     for (uint32_t i = 0; i < list->n; i++)
-        if (core_workload_same_kind(&list->items[i].workload, workload) &&
+        if (planner_workload_same_kind(&list->items[i].workload, workload) &&
             !planner_workload_box_holds(&kind->covered,
                                         &list->items[i].workload))
             return false;
@@ -122,7 +122,7 @@ static clv_status find_missing(turn *t, const planner_workloads *list)
     if (!t->list.items)
         return core_no_memory("for a profile");
     for (uint32_t i = 0; i < list->n; i++) {
-        const core_workload *workload = &list->items[i].workload;
+        const planner_workload *workload = &list->items[i].workload;
         if (!planner_profile_sample(t->device, workload) &&
             (t->each || t->coverage->params->full ||
              !is_covered(t->device, list, workload)))
@@ -135,12 +135,12 @@ static clv_status find_missing(turn *t, const planner_workloads *list)
 /* Measuring                                                                */
 
 /* Real time that a work will take, by the largest smaller one of its kind. */
-static double expected_ns(const turn *t, const core_workload *workload)
+static double expected_ns(const turn *t, const planner_workload *workload)
 {
-    double flops = core_workload_flops(workload), best = -1, ns = 0;
+    double flops = planner_workload_flops(workload), best = -1, ns = 0;
     for (uint32_t i = 0; i < t->n_samples; i++) {
-        double other = core_workload_flops(&t->samples[i].workload);
-        if (!core_workload_same_kind(&t->samples[i].workload, workload) ||
+        double other = planner_workload_flops(&t->samples[i].workload);
+        if (!planner_workload_same_kind(&t->samples[i].workload, workload) ||
             !(t->wall_ns[i] > 0) || other > flops || other <= best)
             continue;
         best = other;
@@ -149,18 +149,18 @@ static double expected_ns(const turn *t, const core_workload *workload)
     return ns;
 }
 
-static uint32_t count_samples(const turn *t, const core_workload *workload)
+static uint32_t count_samples(const turn *t, const planner_workload *workload)
 {
     const planner_profile_kind *kind =
         planner_profile_kind_of(t->device, &workload->kind);
     uint32_t n = kind ? kind->fit.n_samples : 0;
     for (uint32_t i = 0; i < t->n_samples; i++)
-        n += core_workload_same_kind(&t->samples[i].workload, workload) &&
+        n += planner_workload_same_kind(&t->samples[i].workload, workload) &&
              t->samples[i].ns > 0;
     return n;
 }
 
-static bool is_worth(const turn *t, const core_workload *workload)
+static bool is_worth(const turn *t, const planner_workload *workload)
 {
     if (t->coverage->params->full)
         return true;
@@ -179,7 +179,7 @@ static bool is_worth(const turn *t, const core_workload *workload)
 
 /* A work that cannot be measured is noted as such, with a time of 0. Other
  * failures end the device's turn. */
-static clv_status measure(turn *t, const core_workload *workload)
+static clv_status measure(turn *t, const planner_workload *workload)
 {
     const planner_coverage *s = t->coverage;
     planner_sample sample = {.workload = *workload};
@@ -188,11 +188,11 @@ static clv_status measure(turn *t, const core_workload *workload)
                                                      workload, &sample);
     sample.workload = *workload;
     if (status == CLV_ERR_UNSUPPORTED || status == CLV_ERR_LIMIT) {
-        char text[CORE_WORKLOAD_TEXT];
+        char text[PLANNER_WORKLOAD_TEXT];
         clv_log(s->profile->ctx, CLV_LOG_DEBUG,
                 "%s is not measured on '%s': "
                 "%s",
-                core_workload_text(workload, text), t->device->dev->id,
+                planner_workload_text(workload, text), t->device->dev->id,
                 clv_last_error());
         sample.ns = 0;
         status = CLV_OK;
@@ -206,9 +206,9 @@ static clv_status measure(turn *t, const core_workload *workload)
 }
 
 /* Fewer rows where a row alone shows that the device is slow. */
-static core_workload affordable(const turn *t, const core_workload *workload)
+static planner_workload affordable(const turn *t, const planner_workload *workload)
 {
-    core_workload w = *workload;
+    planner_workload w = *workload;
     if (t->n_samples && t->samples[0].ns > 0 &&
         planner_coverage_is_quick(t->coverage, t->device->dev)) {
         const double most = QUICK_NS / t->samples[0].ns * ROWS_FOR_ONE;
@@ -228,7 +228,7 @@ static clv_status measure_works(turn *t)
     t->begun_ns = clv_now_ns();
     for (uint32_t i = 0; i < t->list.n && !status; i++) {
         status = report(t->coverage, what, (double)i / t->list.n);
-        const core_workload w = affordable(t, &t->list.items[i].workload);
+        const planner_workload w = affordable(t, &t->list.items[i].workload);
         if (!status && is_worth(t, &w))
             status = measure(t, &w);
     }
@@ -257,11 +257,11 @@ static clv_status measure_overheads(turn *t)
 
 static clv_status note_covered(turn *t, uint32_t i)
 {
-    const core_workload *workload = &t->list.items[i].workload;
+    const planner_workload *workload = &t->list.items[i].workload;
     planner_workload_box box;
     bool any = false;
     for (uint32_t j = 0; j < t->list.n; j++) {
-        if (!core_workload_same_kind(&t->list.items[j].workload, workload))
+        if (!planner_workload_same_kind(&t->list.items[j].workload, workload))
             continue;
         if (j < i)
             return CLV_OK; /* done with the first one */
@@ -270,7 +270,7 @@ static clv_status note_covered(turn *t, uint32_t i)
     return planner_profile_note_covered(t->device, &workload->kind, &box);
 }
 
-static bool has_new_samples(const turn *t, const core_workload_kind *kind)
+static bool has_new_samples(const turn *t, const planner_workload_kind *kind)
 {
     for (uint32_t i = 0; i < t->n_samples; i++)
         if (!memcmp(&t->samples[i].workload.kind, kind, sizeof *kind))

@@ -4,7 +4,7 @@
 #include <string.h>
 
 static bool has_kind(const planner_sample *samples, uint32_t n,
-                     const core_workload_kind *kind)
+                     const planner_workload_kind *kind)
 {
     for (uint32_t i = 0; i < n; i++)
         if (!memcmp(&samples[i].workload.kind, kind, sizeof *kind))

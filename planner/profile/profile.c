@@ -48,26 +48,26 @@ static void unlock(planner_profile *profile)
 /* The roofline of the device (Williams, Waterman, Patterson: Roofline, CACM
  * 2009), by the best rates that it has shown. */
 static double roofline_ns(const planner_profile_device *dev,
-                          const core_workload *workload)
+                          const planner_workload *workload)
 {
-    return fmax(core_workload_bytes(workload) / dev->top_bytes,
-                core_workload_flops(workload) / dev->top_flops);
+    return fmax(planner_workload_bytes(workload) / dev->top_bytes,
+                planner_workload_flops(workload) / dev->top_flops);
 }
 
 /* As far above the roofline as the sample of the same kind with the nearest
  * amount of work; where there is none, on the roofline. */
 static double scaled_roofline_ns(const planner_profile_device *dev,
-                                 const core_workload *workload)
+                                 const planner_workload *workload)
 {
-    const double flops = core_workload_flops(workload);
+    const double flops = planner_workload_flops(workload);
     double nearest = INFINITY, above = 1;
     for (uint32_t i = 0; i < dev->n_samples; i++) {
         const planner_sample *s = &dev->samples[i];
         if (!(s->ns > PLANNER_FREE_NS) ||
-            !core_workload_same_kind(&s->workload, workload))
+            !planner_workload_same_kind(&s->workload, workload))
             continue;
         const double distance =
-            fabs(log(core_workload_flops(&s->workload) / flops));
+            fabs(log(planner_workload_flops(&s->workload) / flops));
         if (distance < nearest) {
             nearest = distance;
             above = s->ns / roofline_ns(dev, &s->workload);
@@ -83,7 +83,7 @@ static bool is_trusted(const planner_fit *fit)
 }
 
 static bool cost_of(const planner_profile_device *dev,
-                    const core_workload *workload, planner_cost *out)
+                    const planner_workload *workload, planner_cost *out)
 {
     double x[PLANNER_FIT_FEATURES];
     const planner_sample *sample = planner_profile_sample(dev, workload);
@@ -109,7 +109,7 @@ static bool cost_of(const planner_profile_device *dev,
 }
 
 bool planner_profile_cost(const planner_profile *profile, const clv_device *dev,
-                          const core_workload *workload, planner_cost *out)
+                          const planner_workload *workload, planner_cost *out)
 {
     planner_profile *p = lock(profile);
     const planner_profile_device *d = planner_profile_find(p, dev);
@@ -226,7 +226,7 @@ double planner_profile_slowdown(const planner_profile *profile,
 /* Costs                                                                     */
 
 static bool cost(const void *ctx, const clv_device *dev,
-                 const core_workload *workload, planner_cost *out)
+                 const planner_workload *workload, planner_cost *out)
 {
     return planner_profile_cost(ctx, dev, workload, out);
 }

@@ -45,7 +45,7 @@ clv_status planner_profile_cover(planner_profile *profile,
 /* Some work on one of the devices. */
 typedef struct planner_profile_ask {
     clv_device *dev;
-    core_workload workload;
+    planner_workload workload;
 } planner_profile_ask;
 
 typedef enum planner_refined {
@@ -86,7 +86,7 @@ typedef struct planner_cost {
 /* False: nothing is known of such work there. Any thread, any time. Takes well
  * under a microsecond. */
 bool planner_profile_cost(const planner_profile *profile, const clv_device *dev,
-                          const core_workload *workload, planner_cost *out);
+                          const planner_workload *workload, planner_cost *out);
 /* NULL if not measured. Lives as long as the profile. */
 const planner_overheads *
 planner_profile_overheads(const planner_profile *profile,
@@ -115,7 +115,7 @@ clv_status planner_profile_print(const planner_profile *profile,
 typedef struct planner_costs {
     const void *ctx;
     bool (*cost)(const void *ctx, const clv_device *dev,
-                 const core_workload *workload, planner_cost *out);
+                 const planner_workload *workload, planner_cost *out);
     const planner_overheads *(*overheads)(const void *ctx,
                                           const clv_device *dev);
     double (*bandwidth)(const void *ctx, clv_device *const *devs, uint32_t n);

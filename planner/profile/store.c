@@ -94,7 +94,7 @@ static void destroy_device(planner_profile_device *dev)
 /* ------------------------------------------------------------------------ */
 /* Samples by work                                                          */
 
-static uint64_t hash_kind(const core_workload_kind *kind)
+static uint64_t hash_kind(const planner_workload_kind *kind)
 {
     uint64_t hash = core_hash_mix(1, kind->op | (uint64_t)kind->variant << 32);
     hash = core_hash_mix(hash, kind->detail | (uint64_t)kind->span << 32);
@@ -103,7 +103,7 @@ static uint64_t hash_kind(const core_workload_kind *kind)
     return core_hash_mix(hash, kind->quant | (uint64_t)kind->group << 32);
 }
 
-static uint64_t hash_workload(const core_workload *workload)
+static uint64_t hash_workload(const planner_workload *workload)
 {
     uint64_t hash =
         core_hash_mix(hash_kind(&workload->kind), (uint64_t)workload->n);
@@ -114,19 +114,19 @@ static uint64_t hash_workload(const core_workload *workload)
 
 /* The slot of the work's sample, or the empty one where it would be. */
 static uint32_t *find_slot(const planner_profile_device *dev,
-                           const core_workload *workload)
+                           const planner_workload *workload)
 {
     uint32_t at = (uint32_t)hash_workload(workload);
     for (;; at++) {
         uint32_t *slot = &dev->slots[at & (dev->n_slots - 1)];
         if (!*slot ||
-            core_workload_equal(&dev->samples[*slot - 1].workload, workload))
+            planner_workload_equal(&dev->samples[*slot - 1].workload, workload))
             return slot;
     }
 }
 
 const planner_sample *planner_profile_sample(const planner_profile_device *dev,
-                                             const core_workload *workload)
+                                             const planner_workload *workload)
 {
     if (!dev->n_slots)
         return NULL;
@@ -168,7 +168,7 @@ static bool make_room(planner_profile_device *dev)
 /* Kinds                                                                    */
 
 planner_profile_kind *planner_profile_kind_of(const planner_profile_device *dev,
-                                              const core_workload_kind *kind)
+                                              const planner_workload_kind *kind)
 {
     uint64_t hash = hash_kind(kind);
     for (uint32_t i = 0; i < dev->n_kinds; i++)
@@ -179,7 +179,7 @@ planner_profile_kind *planner_profile_kind_of(const planner_profile_device *dev,
 }
 
 static planner_profile_kind *add_kind(planner_profile_device *dev,
-                                      const core_workload_kind *kind)
+                                      const planner_workload_kind *kind)
 {
     planner_profile_kind *k = planner_profile_kind_of(dev, kind);
     if (k)
@@ -205,11 +205,11 @@ clv_status planner_profile_add_sample(planner_profile_device *dev,
         *slot = ++dev->n_samples;
     dev->samples[*slot - 1] = *sample;
     if (sample->ns >= CLEAR_NS) {
-        const core_workload *w = &sample->workload;
+        const planner_workload *w = &sample->workload;
         dev->top_bytes =
-            fmax(dev->top_bytes, core_workload_bytes(w) / sample->ns);
+            fmax(dev->top_bytes, planner_workload_bytes(w) / sample->ns);
         dev->top_flops =
-            fmax(dev->top_flops, core_workload_flops(w) / sample->ns);
+            fmax(dev->top_flops, planner_workload_flops(w) / sample->ns);
     }
     return CLV_OK;
 }
@@ -225,7 +225,7 @@ static void unite(planner_workload_box *box, const planner_workload_box *other)
 }
 
 clv_status planner_profile_note_covered(planner_profile_device *dev,
-                                        const core_workload_kind *kind,
+                                        const planner_workload_kind *kind,
                                         const planner_workload_box *box)
 {
     planner_profile_kind *k = add_kind(dev, kind);
