@@ -558,7 +558,9 @@ CLV_API void clv_string_free(char *string);
 /* ------------------------------------------------------------------------ */
 /* Execution                                                                */
 
-/* Compiles the plan's programs and takes its memory. */
+/* Compiles the plan's programs and takes its memory. A device that fails to
+ * compile what it took is lost, as one that fails in a run; where memory or
+ * room for programs is lacking, only if it has no others of the context. */
 CLV_API clv_status clv_exec_create(clv_plan *plan, clv_exec **out);
 CLV_API void clv_exec_destroy(clv_exec *exec);
 /* Gives a state its memory; dtype and shape must match. */

@@ -1,0 +1,55 @@
+"""Plugins that load well and fail when they are used: the text goes on, or a
+message names device and slot."""
+
+import os
+
+import cli
+
+HOSTILE = os.path.join(cli.BUILD, "tests", "plugins", "hostile")
+CPU = os.path.join(cli.BUILD, "plugins")
+PROMPT = ("run", "-p", "def fibonacci(n):", "-n", "12", "--temp", "0")
+
+
+def settings(*values):
+    return [word for value in values for word in ("--set", value)]
+
+
+class Case(cli.Case):
+    """The hostile plugin's two devices come first, then the CPU."""
+
+    def arguments(self, mode, *values):
+        return [*PROMPT, *settings(
+            "core.plugin_dirs=%s:%s" % (HOSTILE, CPU),
+            "core.plugins=hostile,cpu", "core.allow_unsafe_plugins=on",
+            "core.devices=hostile,cpu", "hostile.mode=" + mode, *values)]
+
+    def goes_on(self, mode, *says, values=()):
+        """The text is the CPU's, and the messages say each of those things."""
+        right = self.good(*PROMPT, *settings(
+            "core.plugin_dirs=" + CPU, "core.devices=cpu"))
+        result = self.good(*self.arguments(mode, *values))
+        self.assertTrue(right.text.strip())
+        self.assertEqual(result.text, right.text)
+        for text in says:
+            self.assertIn(text, result.err)
+        return result
+
+
+class Errors(Case):
+    def test_compile_and_submit(self):
+        for mode, says in (
+                ("error:program_compile", "program_compile fails as told"),
+                ("never_compiles", "this is not possible after all"),
+                ("memory:program_compile", "hostile: no memory, as told"),
+                ("silent:program_compile", "program_compile failed"),
+                ("empty:program_compile", "program_compile answered"),
+                ("error:submit", "submit fails as told"),
+                ("error:timeline_wait", "timeline_wait fails as told")):
+            with self.subTest(mode):
+                self.goes_on(mode, "device 'hostile:0'", says,
+                             "device 'hostile:0' is left out from now on",
+                             "device 'hostile:1' is left out from now on")
+
+
+if __name__ == "__main__":
+    cli.main()
