@@ -6,6 +6,7 @@ import os
 import cli
 
 HOSTILE = os.path.join(cli.BUILD, "tests", "plugins", "hostile")
+HOST = os.path.join(cli.BUILD, "tests", "plugins", "ref", "cleave_host.so")
 CPU = os.path.join(cli.BUILD, "plugins")
 PROMPT = ("run", "-p", "def fibonacci(n):", "-n", "12", "--temp", "0")
 
@@ -49,6 +50,40 @@ class Errors(Case):
                 self.goes_on(mode, "device 'hostile:0'", says,
                              "device 'hostile:0' is left out from now on",
                              "device 'hostile:1' is left out from now on")
+
+
+class Processors(cli.Case):
+    """The host's processor by two plugins, of which one takes few ops."""
+
+    def arguments(self, *values):
+        return settings("core.plugin_dirs=" + CPU, "core.plugins=cpu,host",
+                        "core.plugin_files=" + HOST,
+                        "core.allow_unsafe_plugins=on", "host.ops0=matmul",
+                        "host.ops1=matmul", *values)
+
+    def ids(self, *values):
+        found = self.good("devices", "-o", "json", *self.arguments(*values))
+        host = found.json["plugins"][0]
+        self.assertEqual(host["plugin"], "host")
+        return [device["id"] for device in found.json["devices"]], host
+
+    def test_which_are_used(self):
+        ids, host = self.ids()
+        self.assertEqual((ids, host["outcome"]), (["cpu"], "not used"))
+        self.assertIn("host:0 is the same device as cpu, which takes more ops;"
+                      " core.devices = cpu, host:0 uses both", host["reason"])
+        ids, host = self.ids("core.devices=host")
+        self.assertEqual((ids, host["outcome"]), (["host:0", "host:1"], "ok"))
+        ids, host = self.ids("core.devices=host:1,cpu")
+        self.assertEqual((ids, host["outcome"]), (["host:1", "cpu"], "ok"))
+        ids, host = self.ids("core.devices=cpu,host:1")
+        self.assertEqual((ids, host["outcome"]), (["cpu", "host:1"], "ok"))
+
+    def test_texts(self):
+        for value in ("core.devices=", "core.devices=host:1,cpu"):
+            result = self.good(*PROMPT, *self.arguments(value))
+            self.assertTrue(result.text.strip())
+            self.assertEqual("host:1" in result.err, "host:1" in value)
 
 
 if __name__ == "__main__":
