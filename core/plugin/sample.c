@@ -188,7 +188,8 @@ clv_status core_sample_taken(clv_device *dev, uint32_t *taken, bool *all)
 
 typedef struct trial {
     clv_device *dev;
-    void (*report)(const char *slot);
+    void (*report)(void *ctx, const char *slot);
+    void *ctx;
     sample_graph g; /* of one node */
     core_buffer *buffers[MAX_TENSORS];
     core_binding weights[MAX_TENSORS], bindings[MAX_TENSORS];
@@ -220,7 +221,7 @@ static clv_status make_buffers(trial *t)
     uint32_t type = 0;
     if (!core_device_has_local(t->dev, &type))
         core_device_staging_type(t->dev, &type);
-    t->report("buffer_alloc");
+    t->report(t->ctx, "buffer_alloc");
     for (uint32_t i = 0; i < t->g.graph.n_tensors; i++) {
         const clv_tensor_desc *desc = &t->g.tensors[i];
         uint64_t size;
@@ -239,12 +240,12 @@ static clv_status submit(trial *t, const core_command *commands, uint32_t n,
                          uint64_t value)
 {
     const core_point signal = {t->timeline, value};
-    t->report("submit");
+    t->report(t->ctx, "submit");
     CLV_TRY(core_device_submit(t->dev, &(core_submit){.commands = commands,
                                                       .n_commands = n,
                                                       .signals = &signal,
                                                       .n_signals = 1}));
-    t->report("work submitted");
+    t->report(t->ctx, "the first run");
     return core_timeline_wait(t->timeline, value, 0, UINT64_MAX);
 }
 
@@ -256,10 +257,10 @@ static clv_status run(trial *t)
         commands[i] = (core_command){.kind = CLV_COMMAND_FILL,
                                      .dst = t->buffers[i],
                                      .size = t->buffers[i]->size};
-    t->report("timeline_create");
+    t->report(t->ctx, "timeline_create");
     CLV_TRY(core_timeline_create(t->dev, 0, &t->timeline));
     CLV_TRY(submit(t, commands, t->g.graph.n_tensors, 1));
-    t->report("program_compile");
+    t->report(t->ctx, "program_compile");
     CLV_TRY(core_program_compile(t->dev,
                                  &(core_compile){.graph = &t->g.graph,
                                                  .weights = t->weights,
@@ -272,19 +273,21 @@ static clv_status run(trial *t)
     return submit(t, commands, 1, 2);
 }
 
-clv_status core_sample_run(clv_device *dev, void (*report)(const char *slot))
+clv_status core_sample_run(clv_device *dev,
+                           void (*report)(void *ctx, const char *slot),
+                           void *ctx)
 {
-    trial t = {.dev = dev, .report = report};
+    trial t = {.dev = dev, .report = report, .ctx = ctx};
     clv_op_caps caps[N_SAMPLES];
     size_t i = 0;
-    report("op_caps");
+    report(ctx, "op_caps");
     CLV_TRY(ask(dev, caps));
     while (i < N_SAMPLES && !takes(dev, &samples[i], &caps[i], &t.g))
         i++;
     if (i == N_SAMPLES)
         return CLV_OK;
     clv_status status = run(&t);
-    report("program_destroy");
+    report(ctx, "program_destroy");
     core_program_destroy(t.program);
     core_timeline_destroy(t.timeline);
     for (i = 0; i < MAX_TENSORS; i++)

@@ -2,6 +2,7 @@
 message names device and slot."""
 
 import os
+import time
 
 import cli
 
@@ -18,17 +19,17 @@ def settings(*values):
 class Case(cli.Case):
     """The hostile plugin's two devices come first, then the CPU."""
 
-    def arguments(self, mode, *values):
+    def arguments(self, mode, *values, devices="hostile,cpu"):
         return [*PROMPT, *settings(
             "core.plugin_dirs=%s:%s" % (HOSTILE, CPU),
             "core.plugins=hostile,cpu", "core.allow_unsafe_plugins=on",
-            "core.devices=hostile,cpu", "hostile.mode=" + mode, *values)]
+            "core.devices=" + devices, "hostile.mode=" + mode, *values)]
 
-    def goes_on(self, mode, *says, values=()):
+    def goes_on(self, mode, *says, **kwargs):
         """The text is the CPU's, and the messages say each of those things."""
         right = self.good(*PROMPT, *settings(
             "core.plugin_dirs=" + CPU, "core.devices=cpu"))
-        result = self.good(*self.arguments(mode, *values))
+        result = self.good(*self.arguments(mode, **kwargs))
         self.assertTrue(right.text.strip())
         self.assertEqual(result.text, right.text)
         for text in says:
@@ -50,6 +51,27 @@ class Errors(Case):
                 self.goes_on(mode, "device 'hostile:0'", says,
                              "device 'hostile:0' is left out from now on",
                              "device 'hostile:1' is left out from now on")
+
+
+class Trials(Case):
+    """With default settings the trial finds what fails in the first use."""
+
+    def test_crash_exit_and_block(self):
+        for mode, says in (
+                ("crash:program_compile", "crashed (signal 11, SIGSEGV) in "
+                 "program_compile of hostile:0"),
+                ("exit:submit", "in submit of hostile:0"),
+                ("crash:program_run", "in the first run of hostile:0"),
+                ("hang:program_compile",
+                 "was blocked for 5 s in program_compile of hostile:0"),
+                ("never_signals",
+                 "was blocked for 5 s in the first run of hostile:0")):
+            with self.subTest(mode):
+                begin = time.monotonic()
+                result = self.goes_on(mode, says, "cleave_hostile.so",
+                                      devices="")
+                self.assertLess(time.monotonic() - begin, 10)
+                self.assertEqual(result.err.count(" warn: "), 1, result.err)
 
 
 class Processors(cli.Case):
