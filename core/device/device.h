@@ -44,6 +44,7 @@ struct clv_device {
     _Atomic bool lost, abandoned;
 
     _Atomic uint64_t local_bytes; /* in its own memory, of this context */
+    _Atomic uint32_t n_programs;  /* that exist */
 
     pthread_mutex_t mutex; /* serialises [dev] slots, and protects: */
     struct core_submit_scratch *scratch;
