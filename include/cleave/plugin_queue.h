@@ -148,6 +148,14 @@ static inline void clv_queue_lose(clv_queue *queue, const char *reason)
     pthread_cond_broadcast(&queue->changed);
 }
 
+/* The same without the lock. */
+static inline void clv_queue_is_lost(clv_queue *queue, const char *reason)
+{
+    pthread_mutex_lock(&queue->lock);
+    clv_queue_lose(queue, reason);
+    pthread_mutex_unlock(&queue->lock);
+}
+
 /* The error of a device that is lost, or CLV_OK. */
 static inline clv_status clv_queue_usable(const clv_plugin_device *dev)
 {
@@ -169,6 +177,7 @@ static inline clv_status clv_fault_inject(clv_plugin_device *dev,
                               "injected; close it");
     else
         queue->hung = 1;
+    pthread_cond_broadcast(&queue->changed);
     pthread_mutex_unlock(&queue->lock);
     return CLV_OK;
 }
@@ -342,17 +351,16 @@ static inline clv_status clv_queue_await(clv_queue *queue,
     return CLV_ERR_CANCELLED;
 }
 
-/* With the lock held. Work is not begun if all timelines that it would signal
+/* With the lock held, once the submit's waits are over, with that status:
+ * whether its work may begin. It may not if all timelines that it would signal
  * have failed: what it was bound to may be gone. */
-static inline clv_status
-clv_queue_begin(clv_queue *queue, const clv_submit *submit, char *message)
+static inline clv_status clv_queue_may_begin(clv_queue *queue,
+                                             const clv_submit *submit,
+                                             clv_status status, char *message)
 {
-    clv_status status = CLV_OK;
-    for (uint32_t i = 0; i < submit->n_waits && !status; i++)
-        status = clv_queue_await(queue, &submit->waits[i], message);
+    uint32_t failed = 0;
     while (!status && queue->hung && !queue->stop && !queue->lost)
         clv_queue_pause(queue, UINT64_MAX / 2);
-    uint32_t failed = 0;
     while (failed < submit->n_signals &&
            submit->signals[failed].timeline->status)
         failed++;
@@ -361,6 +369,16 @@ clv_queue_begin(clv_queue *queue, const clv_submit *submit, char *message)
         status = submit->signals[0].timeline->status;
     }
     return status ? status : clv_queue_check_stop(queue, message);
+}
+
+/* With the lock held: waits for what the submit waits for. */
+static inline clv_status
+clv_queue_begin(clv_queue *queue, const clv_submit *submit, char *message)
+{
+    clv_status status = CLV_OK;
+    for (uint32_t i = 0; i < submit->n_waits && !status; i++)
+        status = clv_queue_await(queue, &submit->waits[i], message);
+    return clv_queue_may_begin(queue, submit, status, message);
 }
 
 /* With the lock held. */
@@ -412,6 +430,18 @@ static inline void *clv_queue_main(void *arg)
     }
     pthread_mutex_unlock(&queue->lock);
     return NULL;
+}
+
+static inline clv_status clv_thread_start(const clv_host_api *host,
+                                          void *(*fn)(void *ctx), void *ctx,
+                                          pthread_t *out)
+{
+    const int error = pthread_create(out, NULL, fn, ctx);
+    return error ? clv_fail(host, CLV_ERR_LIMIT,
+                            "cannot start a thread: %s; end other programs or "
+                            "raise the limit of processes",
+                            strerror(error))
+                 : CLV_OK;
 }
 
 /* A queue without its thread, and fills base; clv_queue_create() explains the
@@ -471,16 +501,14 @@ static inline clv_status clv_queue_start(const clv_host_api *host,
                                          clv_device_base *base)
 {
     CLV_TRY(clv_queue_new(host, depth, fns, ctx, base));
-    int error = pthread_create(&base->queue->thread, NULL, thread, base->queue);
-    base->queue->started = !error;
-    if (!error)
-        return CLV_OK;
-    clv_queue_destroy(base->queue);
-    base->queue = NULL;
-    return clv_fail(host, CLV_ERR_LIMIT,
-                    "cannot start the queue's thread: %s; end other programs "
-                    "or raise the limit of processes",
-                    strerror(error));
+    clv_status status =
+        clv_thread_start(host, thread, base->queue, &base->queue->thread);
+    base->queue->started = !status;
+    if (status) {
+        clv_queue_destroy(base->queue);
+        base->queue = NULL;
+    }
+    return status;
 }
 
 /* Fills base, and starts the thread. depth: submits in flight before the next

@@ -56,10 +56,7 @@ clv_status ocl_op_caps(clv_plugin_device *dev, const clv_subgraph *graph,
                        clv_op_caps *out, uint32_t stride)
 {
     gpu_target target;
-    if (!clv_chain_known(graph))
-        return clv_fail(dev->base.host, CLV_ERR_UNSUPPORTED,
-                        "opencl: the graph needs an extension that is not "
-                        "known here; use a newer plugin");
+    CLV_TRY(clv_check_chain(dev->base.host, graph));
     ocl_target(dev, &target);
     gpu_caps(&target, graph, out, stride);
     return CLV_OK;

@@ -11,10 +11,7 @@
 
 clv_status ocl_create(const clv_host_api *host, clv_plugin_instance **out)
 {
-    if (!clv_chain_known(host))
-        return clv_fail(host, CLV_ERR_UNSUPPORTED,
-                        "opencl: the host needs an extension that is not known "
-                        "here; use a newer plugin");
+    CLV_TRY(clv_check_chain(host, host));
     clv_plugin_instance *inst = clv_new(host, sizeof *inst);
     if (!inst)
         return CLV_ERR_NO_MEMORY;
@@ -92,35 +89,12 @@ clv_status ocl_enumerate(clv_plugin_instance *inst, uint32_t *count,
 
 /* --- device --------------------------------------------------------------- */
 
-clv_status ocl_check_lost(const clv_plugin_device *dev)
-{
-    char reason[CLV_MESSAGE_SIZE];
-    clv_queue *queue = dev->base.queue;
-    pthread_mutex_lock(&queue->lock);
-    clv_status status = queue->lost;
-    memcpy(reason, queue->reason, sizeof reason);
-    pthread_mutex_unlock(&queue->lock);
-    return status ? clv_fail(dev->base.host, status, "%s", reason) : CLV_OK;
-}
-
-void ocl_lose(clv_plugin_device *dev, const char *why)
-{
-    clv_queue *queue = dev->base.queue;
-    if (queue->lost)
-        return;
-    queue->lost = CLV_ERR_DEVICE_LOST;
-    snprintf(queue->reason, sizeof queue->reason, "%s", why);
-    pthread_cond_broadcast(&queue->changed);
-}
-
 clv_status ocl_noticed(clv_plugin_device *dev, clv_status status)
 {
-    clv_queue *queue = dev->base.queue;
-    if (status != CLV_ERR_DEVICE_LOST || !queue)
-        return status;
-    pthread_mutex_lock(&queue->lock);
-    ocl_lose(dev, "opencl: the device is lost; open it again or leave it out");
-    pthread_mutex_unlock(&queue->lock);
+    if (status == CLV_ERR_DEVICE_LOST && dev->base.queue)
+        clv_queue_is_lost(
+            dev->base.queue,
+            "opencl: the device is lost; open it again or leave it out");
     return status;
 }
 
@@ -219,13 +193,6 @@ void ocl_device_close(clv_plugin_device *dev)
     free_objects(dev);
 }
 
-clv_status ocl_timeline_create(clv_plugin_device *dev, uint64_t value,
-                               clv_plugin_timeline **out)
-{
-    clv_status status = ocl_check_lost(dev);
-    return status ? status : clv_timeline_create(dev, value, out);
-}
-
 /* --- the clock ------------------------------------------------------------ */
 
 /* When a command ended that did nothing: on the device, and about when here. */
@@ -256,7 +223,7 @@ clv_status ocl_calibrate(clv_plugin_device *dev, clv_calibration *out)
 {
     enum { TRIES = 5 };
     clv_calibration best = {.max_error_ns = UINT64_MAX}, one = best;
-    CLV_TRY(ocl_check_lost(dev));
+    CLV_TRY(clv_queue_usable(dev));
     for (int i = 0; i < TRIES; i++) {
         cl_int error = read_clock(dev, &one);
         if (error)
@@ -268,23 +235,5 @@ clv_status ocl_calibrate(clv_plugin_device *dev, clv_calibration *out)
     }
     best.tick_ns = 1;
     clv_write(out, &best, sizeof best);
-    return CLV_OK;
-}
-
-/* --- tests ---------------------------------------------------------------- */
-
-clv_status ocl_fault_inject(clv_plugin_device *dev, uint32_t fault)
-{
-    clv_queue *queue = dev->base.queue;
-    if (fault != CLV_FAULT_LOST && fault != CLV_FAULT_HANG)
-        return clv_fail(dev->base.host, CLV_ERR_UNSUPPORTED,
-                        "opencl: fault %u is not known", (unsigned)fault);
-    pthread_mutex_lock(&queue->lock);
-    if (fault == CLV_FAULT_LOST)
-        ocl_lose(dev, "opencl: the device is lost, as a test asked for; open "
-                      "it again");
-    else
-        dev->hung = true;
-    pthread_mutex_unlock(&queue->lock);
     return CLV_OK;
 }

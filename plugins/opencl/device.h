@@ -46,7 +46,6 @@ struct clv_plugin_device {
     ocl_job *flying, *last_flying; /* enqueued, or failed, in order */
     ocl_job *traced, *last_traced; /* ended, with times to be read */
     uint32_t n_traced;
-    bool hung;           /* by fault_inject: nothing is begun */
     bool no_more;        /* the queue's thread has ended */
     pthread_t completer; /* waits for what flies, and signals */
 };
@@ -60,18 +59,9 @@ clv_status ocl_device_open(clv_plugin_instance *inst, uint32_t index,
                            clv_plugin_device **out);
 void ocl_device_close(clv_plugin_device *dev);
 
-/* CLV_ERR_DEVICE_LOST, said, of a device that is lost. */
-clv_status ocl_check_lost(const clv_plugin_device *dev);
-
-/* Nothing is begun any more; what waits fails. With the queue's lock held. */
-void ocl_lose(clv_plugin_device *dev, const char *why);
-
-/* ocl_lose() if that is what the status says. Returns it. */
+/* Notes the loss of the device, if that is what the status says. Returns it. */
 clv_status ocl_noticed(clv_plugin_device *dev, clv_status status);
 
 const clv_plugin_api *ocl_table(void);
 
-clv_status ocl_timeline_create(clv_plugin_device *dev, uint64_t value,
-                               clv_plugin_timeline **out);
 clv_status ocl_calibrate(clv_plugin_device *dev, clv_calibration *out);
-clv_status ocl_fault_inject(clv_plugin_device *dev, uint32_t fault);

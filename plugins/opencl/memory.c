@@ -105,7 +105,7 @@ clv_status ocl_mem_types(clv_plugin_device *dev, uint32_t *count,
 static clv_status check_size(clv_plugin_device *dev, uint32_t type,
                              uint64_t size)
 {
-    CLV_TRY(ocl_check_lost(dev));
+    CLV_TRY(clv_queue_usable(dev));
     if (type >= ocl_n_mem_types(dev) || !size)
         return clv_fail(dev->base.host, CLV_ERR_INVALID,
                         "opencl: a buffer of %llu bytes in memory type %u; "

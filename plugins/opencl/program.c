@@ -6,11 +6,6 @@
 
 #include <string.h>
 
-clv_status ocl_program_check(const clv_command *c)
-{
-    return clv_program_check(c);
-}
-
 /* ------------------------------------------------------------------------ */
 /* Running                                                                  */
 
@@ -150,11 +145,11 @@ clv_status ocl_program_compile(clv_plugin_device *dev, const clv_compile *c,
                                clv_plugin_program **out)
 {
     gpu_target target;
-    CLV_TRY(ocl_check_lost(dev));
+    CLV_TRY(clv_queue_usable(dev));
     ocl_target(dev, &target);
     clv_status status = try_compile(dev, c, true, out);
     if (status != CLV_ERR_NO_MEMORY || !gpu_repacks(&target) ||
-        ocl_check_lost(dev))
+        clv_queue_usable(dev))
         return status;
     gpu_warn_unpacked(dev->base.host, "opencl", dev->props->info.name);
     return try_compile(dev, c, false, out);

@@ -27,9 +27,6 @@ clv_status ocl_program_compile(clv_plugin_device *dev,
 clv_status ocl_program_info(clv_plugin_program *prog, clv_program_info *out);
 void ocl_program_destroy(clv_plugin_program *prog);
 
-/* Whether a RUN keeps to what was compiled. */
-clv_status ocl_program_check(const clv_command *c);
-
 /* Enqueues a RUN that was checked, on the queue's thread; a failure is told in
  * job->message. */
 clv_status ocl_program_enqueue(clv_plugin_program *prog, cl_command_queue queue,

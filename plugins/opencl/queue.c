@@ -118,7 +118,7 @@ static void *enqueue_main(void *arg)
     clv_plugin_device *dev = queue->ctx;
     pthread_mutex_lock(&queue->lock);
     for (;;) {
-        while ((!queue->first || dev->hung) && !queue->stop)
+        while (!queue->first && !queue->stop)
             pthread_cond_wait(&queue->changed, &queue->lock);
         if (!queue->first)
             break;
@@ -186,7 +186,7 @@ static void end(clv_plugin_device *dev, ocl_job *job)
 {
     clv_queue *queue = dev->base.queue;
     if (job->status == CLV_ERR_DEVICE_LOST && job->last)
-        ocl_lose(dev, job->message);
+        clv_queue_lose(queue, job->message);
     dev->flying = job->next;
     queue->n_jobs--;
     /* Who sees the signal finds the times. */
@@ -233,7 +233,7 @@ static void *complete_main(void *arg)
 static clv_status check(void *ctx, const clv_command *c)
 {
     clv_plugin_device *dev = ctx;
-    return c->kind == CLV_COMMAND_RUN ? ocl_program_check(c)
+    return c->kind == CLV_COMMAND_RUN ? clv_program_check(c)
                                       : clv_buffer_check(dev->base.host, c);
 }
 
@@ -271,11 +271,8 @@ static ocl_job *new_job(clv_plugin_device *dev, const clv_submit *submit)
 clv_status ocl_submit(clv_plugin_device *dev, const clv_submit *submit)
 {
     clv_queue *queue = dev->base.queue;
-    clv_status status = ocl_check_lost(dev);
-    if (!status)
-        status = clv_queue_check(queue, submit);
-    if (status)
-        return status;
+    CLV_TRY(clv_queue_usable(dev));
+    CLV_TRY(clv_queue_check(queue, submit));
     ocl_job *job = new_job(dev, submit);
     if (!job)
         return CLV_ERR_NO_MEMORY;
@@ -296,14 +293,13 @@ clv_status ocl_queue_open(clv_plugin_device *dev)
     static const clv_queue_fns fns = {check, NULL};
     CLV_TRY(clv_queue_start(dev->base.host, OCL_QUEUE_DEPTH, &fns, dev,
                             enqueue_main, &dev->base));
-    int error = pthread_create(&dev->completer, NULL, complete_main, dev);
-    if (!error)
-        return CLV_OK;
-    clv_queue_destroy(dev->base.queue);
-    return clv_fail(dev->base.host, CLV_ERR_LIMIT,
-                    "opencl: cannot start a thread: %s; end other programs or "
-                    "raise the limit of processes",
-                    strerror(error));
+    clv_status status =
+        clv_thread_start(dev->base.host, complete_main, dev, &dev->completer);
+    if (status) {
+        clv_queue_destroy(dev->base.queue);
+        dev->base.queue = NULL;
+    }
+    return status;
 }
 
 void ocl_queue_close(clv_plugin_device *dev)

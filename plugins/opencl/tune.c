@@ -51,7 +51,7 @@ static clv_status time_program(clv_plugin_device *dev,
     c.program = program;
     c.bindings = bindings;
     c.n_bindings = n;
-    clv_status status = ocl_program_check(&c);
+    clv_status status = clv_program_check(&c);
     if (status)
         return status;
     job.spans =
