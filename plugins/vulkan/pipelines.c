@@ -76,7 +76,7 @@ void vk_pipelines_close(clv_plugin_device *dev)
 {
     if (!dev->pipelines)
         return;
-    if (dev->built && !atomic_load(&dev->lost))
+    if (dev->built && !dev->base.queue->lost)
         store(dev);
     dev->api.DestroyPipelineCache(dev->device, dev->pipelines, NULL);
 }

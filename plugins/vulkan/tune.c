@@ -1,6 +1,6 @@
 #include "tune.h"
 
-#include "flight.h"
+#include "commands.h"
 #include "spirv.h"
 #include "vulkan_build_id.h"
 
@@ -81,37 +81,28 @@ static clv_status time_program(clv_plugin_device *dev, clv_plugin_program *prog,
                                clv_plugin_buffer *sweep, uint64_t *ns)
 {
     const clv_host_api *host = dev->base.host;
-    const VkQueryPoolCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
-        .queryType = VK_QUERY_TYPE_TIMESTAMP,
-        .queryCount = prog->code->n_dispatches + 1};
-    const uint32_t bits = dev->phys->timestamp_bits;
     clv_command c = CLV_INIT(clv_command, CLV_STRUCT_COMMAND);
-    VkQueryPool pool = VK_NULL_HANDLE;
     uint64_t ticks[2] = {0, 0};
     c.kind = CLV_COMMAND_RUN;
     c.program = prog;
     c.bindings = bindings;
     c.n_bindings = n;
-    clv_status status = vk_program_check(&c);
-    vk_place *places = clv_new(host, prog->n_tensors * sizeof *places);
-    if (status || !places) {
-        clv_free(host, places);
-        return status ? status : CLV_ERR_NO_MEMORY;
-    }
+    CLV_TRY(vk_program_check(&c));
+    vk_place *places = clv_new(host, prog->base.n_tensors * sizeof *places);
+    if (!places)
+        return CLV_ERR_NO_MEMORY;
     vk_program_places(&c, places);
-    VkResult result = dev->api.CreateQueryPool(dev->device, &info, NULL, &pool);
+    VkQueryPool pool = vk_make_queries(dev, prog->code->n_dispatches + 1);
+    VkResult result = pool ? VK_SUCCESS : VK_ERROR_OUT_OF_DEVICE_MEMORY;
     if (!result && sweep)
         result = sweep_once(prog, sweep);
     if (!result)
         result = run_once(prog, places, pool, ticks);
-    if (pool)
-        dev->api.DestroyQueryPool(dev->device, pool, NULL);
+    dev->api.DestroyQueryPool(dev->device, pool, NULL);
     clv_free(host, places);
-    uint64_t passed = ticks[1] - ticks[0];
-    if (bits < 64)
-        passed &= ((uint64_t)1 << bits) - 1;
-    *ns = (uint64_t)((double)passed * (double)dev->phys->tick_ns) + 1;
+    *ns = (uint64_t)((double)vk_ticks(dev, ticks[0], ticks[1]) *
+                     (double)dev->phys->tick_ns) +
+          1;
     return result ? vk_fail(dev, result, "timing a kernel") : CLV_OK;
 }
 
