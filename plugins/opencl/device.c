@@ -121,7 +121,7 @@ static clv_status make_objects(clv_plugin_device *dev)
     if (dev->tick)
         return CLV_OK;
     return ocl_fail(dev->base.host, error ? error : CL_OUT_OF_HOST_MEMORY,
-                    "opencl: %.60s cannot be opened", p->info.name);
+                    "%s cannot be opened", p->info.name);
 }
 
 static void free_objects(clv_plugin_device *dev)
@@ -168,6 +168,8 @@ clv_status ocl_device_open(clv_plugin_instance *inst, uint32_t index,
     dev->inst = inst;
     dev->cl = inst->cl;
     dev->props = &inst->devices[index];
+    snprintf(dev->label, sizeof dev->label, "opencl:%s", dev->props->info.id);
+    ocl_identify(dev);
     pthread_mutex_init(&dev->lock, NULL);
     pthread_mutex_init(&dev->cache.lock, NULL);
     pthread_mutex_init(&dev->tuning, NULL);
@@ -228,8 +230,7 @@ clv_status ocl_calibrate(clv_plugin_device *dev, clv_calibration *out)
         cl_int error = read_clock(dev, &one);
         if (error)
             return ocl_noticed(dev, ocl_fail(dev->base.host, error,
-                                             "opencl: %.60s: its clock",
-                                             dev->props->info.name));
+                                             "%s: its clock", dev->label));
         if (one.max_error_ns < best.max_error_ns)
             best = one;
     }

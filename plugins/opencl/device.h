@@ -25,6 +25,8 @@ struct clv_plugin_device {
     clv_plugin_instance *inst;
     const ocl_api *cl;
     const ocl_properties *props;
+    char label[80];     /* for people */
+    char identity[768]; /* plugin, driver, device and options, in the cache */
     cl_context context;
     cl_command_queue plain, timed; /* of submits, in order: those that are not
                                       recorded, and those that are */

@@ -54,10 +54,8 @@ static bool has_arguments(clv_plugin_device *dev)
 clv_status ocl_image_choose(clv_plugin_device *dev, const char *key,
                             uint32_t *choice)
 {
-    char device[80];
-    snprintf(device, sizeof device, "opencl: %.60s", dev->props->info.name);
-    return gpu_choose_storage(dev->base.host, device, key, dev->props->image,
-                              has_arguments(dev), choice);
+    return gpu_choose_storage(dev->base.host, dev->label, key,
+                              dev->props->image, has_arguments(dev), choice);
 }
 
 static const cl_mem_object_type types[] = {

@@ -151,7 +151,7 @@ clv_status ocl_program_compile(clv_plugin_device *dev, const clv_compile *c,
     if (status != CLV_ERR_NO_MEMORY || !gpu_repacks(&target) ||
         clv_queue_usable(dev))
         return status;
-    gpu_warn_unpacked(dev->base.host, "opencl", dev->props->info.name);
+    gpu_warn_unpacked(dev->base.host, "opencl", dev->label);
     return try_compile(dev, c, false, out);
 }
 

@@ -174,8 +174,8 @@ static void await(clv_plugin_device *dev, ocl_job *job)
     if (error && !job->status) {
         job->status = ocl_status(error);
         snprintf(job->message, sizeof job->message,
-                 "opencl: %.50s: running failed: %s (%d)",
-                 dev->props->info.name, ocl_error_name(error), (int)error);
+                 "%.50s: running failed: %s (%d)", dev->label,
+                 ocl_error_name(error), (int)error);
     }
     if (!job->status && job->spans)
         ocl_read_times(dev, job);

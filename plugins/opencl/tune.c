@@ -70,11 +70,11 @@ static gpu_tuner tuner_of(clv_plugin_device *dev, const gpu_target *target)
                        .api = ocl_table(),
                        .dev = dev,
                        .target = target,
-                       .device = dev->props->info.name,
+                       .device = dev->label,
                        .software = dev->props->is_cpu,
                        .timed = true,
                        .lock = &dev->tuning,
-                       .entry = ocl_entry_name,
+                       .identity = dev->identity,
                        .time = time_program};
 }
 

@@ -5,6 +5,7 @@
 #include "kernel.h"
 #include "memory.h"
 #include "tune.h"
+#include "vulkan_build_id.h"
 #include "work.h"
 
 #include <stdlib.h>
@@ -161,6 +162,17 @@ static clv_status start(clv_plugin_device *dev)
     return vk_try_kernels(dev);
 }
 
+static void identify(clv_plugin_device *dev)
+{
+    const vk_physical *p = dev->phys;
+    int n = snprintf(dev->identity, sizeof dev->identity, "%s\n%s\n%s\n",
+                     BUILD_ID, p->name, p->driver);
+    for (uint32_t i = 0; i < VK_UUID_SIZE; i++)
+        n += snprintf(dev->identity + n, sizeof dev->identity - (size_t)n,
+                      "%02x", p->cache_uuid[i]);
+    snprintf(dev->label, sizeof dev->label, "vulkan:%s", p->id);
+}
+
 clv_status vk_device_open(clv_plugin_instance *inst, uint32_t index,
                           clv_plugin_device **out)
 {
@@ -174,7 +186,7 @@ clv_status vk_device_open(clv_plugin_instance *inst, uint32_t index,
     dev->base.host = inst->host;
     dev->inst = inst;
     dev->phys = &inst->physical[index];
-    snprintf(dev->label, sizeof dev->label, "vulkan:%s", dev->phys->id);
+    identify(dev);
     pthread_mutex_init(&dev->queue_lock, NULL);
     pthread_mutex_init(&dev->memory_lock, NULL);
     pthread_mutex_init(&dev->kernels_lock, NULL);

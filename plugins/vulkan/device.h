@@ -14,7 +14,8 @@ struct clv_plugin_device {
     clv_device_base base; /* the host, and the queue */
     clv_plugin_instance *inst;
     const vk_physical *phys;
-    char label[80]; /* for people */
+    char label[80];     /* for people */
+    char identity[384]; /* plugin, driver and device, in the cache */
     VkDevice device;
     vk_device_api api;
     VkQueue queue;

@@ -1,24 +1,8 @@
 #include "tune.h"
 
 #include "commands.h"
-#include "spirv.h"
-#include "vulkan_build_id.h"
 
 #include <tune/trial.h>
-
-static void entry_name(const clv_plugin_device *dev, const char *kind,
-                       const char *text, char out[64])
-{
-    const vk_physical *p = dev->phys;
-    uint64_t h = vk_hash(p->name, strlen(p->name), 0);
-    h = vk_hash(p->driver, strlen(p->driver), h);
-    h = vk_hash(p->cache_uuid, sizeof p->cache_uuid, h);
-    h = vk_hash(BUILD_ID, strlen(BUILD_ID), h);
-    snprintf(out, 64, "%.20s-%016llx%016llx", kind,
-             (unsigned long long)vk_hash(text, strlen(text), h),
-             (unsigned long long)vk_hash(text, strlen(text),
-                                         h ^ 0x9e3779b97f4a7c15ull));
-}
 
 /* --- timing ----------------------------------------------------------------
  */
@@ -115,12 +99,12 @@ static gpu_tuner tuner_of(clv_plugin_device *dev)
                        .api = vk_table(),
                        .dev = dev,
                        .target = &dev->target,
-                       .device = dev->phys->name,
+                       .device = dev->label,
                        .software =
                            dev->phys->type == VK_PHYSICAL_DEVICE_TYPE_CPU,
                        .timed = dev->phys->timestamp_bits,
                        .lock = &dev->tuning,
-                       .entry = entry_name,
+                       .identity = dev->identity,
                        .time = time_program};
 }
 

@@ -197,7 +197,10 @@ static bool take_operand(const clv_checked_node *n, uint32_t i, gpu_node *node)
         return false;
     if (!gpu_has(t))
         return true;
-    if (d->dtype != CLV_DTYPE_I32 && !gpu_has_format(d->dtype))
+    if (d->dtype != CLV_DTYPE_I32 &&
+        (!gpu_has_format(d->dtype) ||
+         ((!input || clv_op_writes(n->node.op, i)) &&
+          !clv_format_is(d->dtype, CLV_FORMAT_FLOAT))))
         return gpu_no(node, "%s cannot be %s here", name,
                       clv_dtype_label(d->dtype));
     if ((!node->op->any_strides && !t->is_weights_layout && !gpu_is_rows(t)) ||

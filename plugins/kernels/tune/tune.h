@@ -24,10 +24,7 @@ typedef struct gpu_tuner {
     bool timed;               /* it can measure */
     pthread_mutex_t *lock;    /* measuring one graph at a time keeps times
                                  right */
-    /* The name in the cache of something about the text, for this plugin,
-     * driver and device. */
-    void (*entry)(const clv_plugin_device *dev, const char *kind,
-                  const char *text, char out[64]);
+    const char *identity;     /* plugin, driver and device, in the cache */
     /* Fills sweep, if any, then runs the program; *ns: how long that took on
      * the device. */
     clv_status (*time)(clv_plugin_device *dev, clv_plugin_program *program,
