@@ -6,8 +6,9 @@
  * part of the ABI: functions that a plugin compiles into itself, or does
  * without. They need POSIX threads and GNU C.
  *
- * clv_device_close, clv_queue_submit, clv_fault_inject and clv_timeline_create,
- * _destroy, _query, _signal, _fail and _wait are slots as they stand. The
+ * clv_device_close, clv_queue_submit, clv_fault_inject, clv_trace_read and
+ * clv_timeline_create, _destroy, _query, _signal, _fail and _wait are slots as
+ * they stand. The
  * plugin's struct clv_plugin_device begins with a clv_device_base, which
  * clv_queue_create() fills. Nothing here calls the host with a lock held.
  */
@@ -25,6 +26,7 @@ extern "C" {
 #endif
 
 #define CLV_MESSAGE_SIZE 128
+#define CLV_MAX_RECORDS 16384u /* that nobody reads; then the oldest go */
 
 typedef struct clv_queue clv_queue;
 
@@ -53,7 +55,9 @@ struct clv_queue {
     pthread_cond_t changed;      /* any of that */
     clv_queue_job *first, *last; /* the first one is running */
     uint32_t n_jobs;
-    uint64_t n_pushed; /* jobs so far */
+    uint64_t n_pushed;         /* jobs so far */
+    clv_trace_record *records; /* [CLV_MAX_RECORDS] a ring, or NULL */
+    uint32_t first_record, n_records;
     int stop;
     int hung;        /* nothing is begun until the queue stops */
     clv_status lost; /* clv_queue_lose(): nothing is begun */
@@ -489,6 +493,7 @@ static inline void clv_queue_destroy(clv_queue *queue)
     clv_queue_stop(queue);
     pthread_mutex_destroy(&queue->lock);
     pthread_cond_destroy(&queue->changed);
+    clv_free(queue->host, queue->records);
     clv_free(queue->host, queue);
 }
 
@@ -564,6 +569,57 @@ static inline int clv_queue_add(clv_queue *queue, clv_queue_job *job)
     __atomic_store_n(&queue->n_pushed, queue->n_pushed + 1, __ATOMIC_RELEASE);
     pthread_cond_broadcast(&queue->changed);
     return 1;
+}
+
+/* Memory for records, in submit, where they are wanted. */
+static inline clv_status clv_trace_reserve(clv_queue *queue)
+{
+    if (queue->records)
+        return CLV_OK;
+    clv_trace_record *records = (clv_trace_record *)clv_new(
+        queue->host, CLV_MAX_RECORDS * sizeof *records);
+    pthread_mutex_lock(&queue->lock);
+    queue->records = records;
+    pthread_mutex_unlock(&queue->lock);
+    return records ? CLV_OK : CLV_ERR_NO_MEMORY;
+}
+
+/* With the lock held, of a submit for which memory was reserved: a node's time,
+ * or a command's with node CLV_NO_TENSOR. */
+static inline void clv_trace_add(clv_queue *queue, const clv_submit *submit,
+                                 uint32_t command, uint32_t node,
+                                 const char *name, uint64_t begin, uint64_t end)
+{
+    clv_trace_record *r =
+        &queue->records[(queue->first_record + queue->n_records) %
+                        CLV_MAX_RECORDS];
+    memset(r, 0, sizeof *r);
+    r->correlation = submit->correlation;
+    r->begin = begin;
+    r->end = end;
+    r->node = node;
+    r->command = command;
+    snprintf(r->name, sizeof r->name, "%s", name);
+    if (queue->n_records < CLV_MAX_RECORDS)
+        queue->n_records++;
+    else
+        queue->first_record = (queue->first_record + 1) % CLV_MAX_RECORDS;
+}
+
+static inline clv_status clv_trace_read(clv_plugin_device *dev, uint32_t *count,
+                                        clv_trace_record *out, uint32_t stride)
+{
+    clv_queue *queue = clv_base(dev)->queue;
+    uint32_t n = 0;
+    pthread_mutex_lock(&queue->lock);
+    for (; n < *count && queue->n_records; n++, queue->n_records--) {
+        clv_write(clv_at(out, n, stride), &queue->records[queue->first_record],
+                  sizeof *out);
+        queue->first_record = (queue->first_record + 1) % CLV_MAX_RECORDS;
+    }
+    pthread_mutex_unlock(&queue->lock);
+    *count = n;
+    return CLV_OK;
 }
 
 /* Does not block. */

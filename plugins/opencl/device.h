@@ -46,10 +46,8 @@ struct clv_plugin_device {
     pthread_mutex_t tuning; /* one graph at a time, so that times are right */
     /* By the queue's lock: */
     ocl_job *flying, *last_flying; /* enqueued, or failed, in order */
-    ocl_job *traced, *last_traced; /* ended, with times to be read */
-    uint32_t n_traced;
-    bool no_more;        /* the queue's thread has ended */
-    pthread_t completer; /* waits for what flies, and signals */
+    bool no_more;                  /* the queue's thread has ended */
+    pthread_t completer;           /* waits for what flies, and signals */
 };
 
 clv_status ocl_create(const clv_host_api *host, clv_plugin_instance **out);

@@ -66,7 +66,7 @@ static const clv_plugin_api api = {
     .program_info = ocl_program_info,
     .program_destroy = ocl_program_destroy,
     .submit = ocl_submit,
-    .trace_read = ocl_trace_read,
+    .trace_read = clv_trace_read,
     .calibrate = ocl_calibrate,
     .fault_inject = clv_fault_inject,
 };

@@ -66,7 +66,7 @@ static const clv_plugin_api api = {
     .program_info = vk_program_info,
     .program_destroy = vk_program_destroy,
     .submit = vk_submit,
-    .trace_read = vk_trace_read,
+    .trace_read = clv_trace_read,
     .calibrate = vk_calibrate,
     .fault_inject = clv_fault_inject,
 };

@@ -2,22 +2,10 @@
 
 #include "commands.h"
 
-#define MAX_RECORDS 16384u /* that nobody reads; then the newest are lost */
-#define MAX_TRACED 16384u  /* times of a submit; others are not recorded */
+#define MAX_TRACED 16384u /* times of a submit; others are not recorded */
 
-/* The times of a command, or of a kernel of one. */
-typedef struct vk_record {
-    uint64_t correlation, begin, end;
-    uint32_t command, node;
-    char name[40];
-} vk_record;
-
-/* The finisher writes, the host reads: a ring. */
+/* For calibration. */
 struct vk_trace {
-    pthread_mutex_t lock;
-    vk_record *ring; /* [MAX_RECORDS] */
-    uint64_t written, read;
-    /* For calibration. */
     VkCommandPool pool;
     VkCommandBuffer cb;
     VkQueryPool query;
@@ -64,34 +52,26 @@ static void collect_one(clv_plugin_device *dev, const vk_flight *flight,
                         uint32_t query, uint32_t command, uint32_t node,
                         const char *name)
 {
-    struct vk_trace *trace = dev->work->trace;
+    clv_queue *queue = dev->base.queue;
     uint64_t ticks[2];
     if (dev->api.GetQueryPoolResults(dev->device, flight->queries, query, 2,
                                      sizeof ticks, ticks, sizeof *ticks,
                                      VK_QUERY_RESULT_64_BIT))
         return;
-    vk_record record = {.correlation = flight->job->submit.correlation,
-                        .begin = vk_ticks(dev, 0, ticks[0]),
-                        .end = vk_ticks(dev, 0, ticks[1]),
-                        .command = command,
-                        .node = node};
-    snprintf(record.name, sizeof record.name, "%s", name);
-    pthread_mutex_lock(&trace->lock);
-    if (trace->written - trace->read < MAX_RECORDS)
-        trace->ring[trace->written++ % MAX_RECORDS] = record;
-    pthread_mutex_unlock(&trace->lock);
+    pthread_mutex_lock(&queue->lock);
+    clv_trace_add(queue, &flight->job->submit, command, node, name,
+                  vk_ticks(dev, 0, ticks[0]), vk_ticks(dev, 0, ticks[1]));
+    pthread_mutex_unlock(&queue->lock);
 }
 
 void vk_trace_collect(clv_plugin_device *dev, const vk_flight *flight)
 {
-    static const char *const names[] = {[CLV_COMMAND_RUN] = "run",
-                                        [CLV_COMMAND_COPY] = "copy",
-                                        [CLV_COMMAND_FILL] = "fill"};
     const clv_submit *submit = &flight->job->submit;
     uint32_t query = 2 * submit->n_commands;
     for (uint32_t i = 0; flight->n_stamps && i < submit->n_commands; i++) {
         const clv_command *c = &submit->commands[i];
-        collect_one(dev, flight, 2 * i, i, CLV_NO_TENSOR, names[c->kind]);
+        collect_one(dev, flight, 2 * i, i, CLV_NO_TENSOR,
+                    clv_command_name(c->kind));
         if (c->kind != CLV_COMMAND_RUN)
             continue;
         const gpu_code *code = c->program->code;
@@ -102,27 +82,6 @@ void vk_trace_collect(clv_plugin_device *dev, const vk_flight *flight)
         }
         query += count_kernels(c);
     }
-}
-
-clv_status vk_trace_read(clv_plugin_device *dev, uint32_t *count,
-                         clv_trace_record *out, uint32_t stride)
-{
-    struct vk_trace *trace = dev->work->trace;
-    uint32_t n = 0;
-    pthread_mutex_lock(&trace->lock);
-    for (; n < *count && trace->read < trace->written; n++) {
-        const vk_record *r = &trace->ring[trace->read++ % MAX_RECORDS];
-        clv_trace_record record = {.correlation = r->correlation,
-                                   .begin = r->begin,
-                                   .end = r->end,
-                                   .node = r->node,
-                                   .command = r->command};
-        snprintf(record.name, sizeof record.name, "%s", r->name);
-        clv_write(clv_at(out, n, stride), &record, sizeof record);
-    }
-    pthread_mutex_unlock(&trace->lock);
-    *count = n;
-    return CLV_OK;
 }
 
 /* --- the clock ------------------------------------------------------------ */
@@ -188,12 +147,8 @@ clv_status vk_trace_init(clv_plugin_device *dev)
     if (!trace)
         return CLV_ERR_NO_MEMORY;
     dev->work->trace = trace;
-    pthread_mutex_init(&trace->lock, NULL);
     if (!dev->phys->timestamp_bits)
         return CLV_OK;
-    trace->ring = clv_new(dev->base.host, MAX_RECORDS * sizeof *trace->ring);
-    if (!trace->ring)
-        return CLV_ERR_NO_MEMORY;
     VkResult result = make_clock(dev, trace);
     return result ? vk_fail(dev, result, "making the device's clock") : CLV_OK;
 }
@@ -205,7 +160,5 @@ void vk_trace_finish(clv_plugin_device *dev)
         return;
     dev->api.DestroyCommandPool(dev->device, trace->pool, NULL);
     dev->api.DestroyQueryPool(dev->device, trace->query, NULL);
-    pthread_mutex_destroy(&trace->lock);
-    clv_free(dev->base.host, trace->ring);
     clv_free(dev->base.host, trace);
 }

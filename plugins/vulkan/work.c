@@ -186,5 +186,7 @@ void vk_work_stop(clv_plugin_device *dev)
 clv_status vk_submit(clv_plugin_device *dev, const clv_submit *submit)
 {
     CLV_TRY(vk_validated(dev->inst));
+    if (submit->correlation)
+        CLV_TRY(clv_trace_reserve(dev->base.queue));
     return clv_queue_submit(dev, submit);
 }
