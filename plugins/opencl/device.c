@@ -1,9 +1,10 @@
 #include "device.h"
-#include "image.h"
 #include "memory.h"
 #include "queue.h"
 #include "source.h"
 #include "tune.h"
+
+#include <tune/trial.h>
 
 #include <string.h>
 
@@ -145,11 +146,19 @@ static void free_objects(clv_plugin_device *dev)
 
 static clv_status start(clv_plugin_device *dev)
 {
-    CLV_TRY(ocl_image_choose(dev, "storage", &dev->slices));
-    CLV_TRY(ocl_image_choose(dev, "weights", &dev->weights));
     CLV_TRY(make_objects(dev));
-    ocl_image_halves(dev);
     CLV_TRY(ocl_try_memory(dev));
+    CLV_TRY(ocl_target(dev));
+    dev->tuner = (gpu_tuner){.host = dev->base.host,
+                             .api = ocl_table(),
+                             .dev = dev,
+                             .target = &dev->target,
+                             .device = dev->label,
+                             .software = dev->props->is_cpu,
+                             .timed = true,
+                             .lock = &dev->tuning,
+                             .identity = dev->identity,
+                             .time = ocl_time_program};
     return ocl_queue_open(dev);
 }
 
@@ -178,7 +187,7 @@ clv_status ocl_device_open(clv_plugin_instance *inst, uint32_t index,
         free_objects(dev);
         return status;
     }
-    status = ocl_try_kernels(dev);
+    status = gpu_try(&dev->tuner, dev->disabled, sizeof dev->disabled);
     if (status)
         ocl_device_close(dev);
     else

@@ -5,6 +5,7 @@
 
 #include <cleave/plugin_queue.h>
 #include <privates.h>
+#include <tune/tune.h>
 
 #include <pthread.h>
 
@@ -32,11 +33,11 @@ struct clv_plugin_device {
                                       recorded, and those that are */
     cl_command_queue
         queue; /* the one of both that works; the queue's thread's */
-    cl_command_queue side;    /* of what the host does beside them: compiling,
-                                 flushing, the clock */
-    cl_mem tick;              /* 4 bytes, for the clock */
-    uint32_t slices, weights; /* as in gpu_target */
-    bool image_halves[5];
+    cl_command_queue side; /* of what the host does beside them: compiling,
+                              flushing, the clock */
+    cl_mem tick;           /* 4 bytes, for the clock */
+    gpu_target target;
+    gpu_tuner tuner;
     bool zero_copy;       /* the host's memory is the device's */
     char disabled[512];   /* kernel variants that are not used */
     pthread_mutex_t lock; /* of sources, and of buffers' views */
@@ -65,3 +66,6 @@ clv_status ocl_noticed(clv_plugin_device *dev, clv_status status);
 const clv_plugin_api *ocl_table(void);
 
 clv_status ocl_calibrate(clv_plugin_device *dev, clv_calibration *out);
+
+/* caps.c: fills dev->target. */
+clv_status ocl_target(clv_plugin_device *dev);

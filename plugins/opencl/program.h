@@ -18,7 +18,6 @@ struct clv_plugin_program {
     uint64_t compile_ns;
 };
 
-void ocl_target(const clv_plugin_device *dev, gpu_target *out);
 clv_status ocl_op_caps(clv_plugin_device *dev, const clv_subgraph *graph,
                        clv_op_caps *out, uint32_t stride);
 clv_status ocl_program_compile(clv_plugin_device *dev,

@@ -8,6 +8,8 @@
 #include "vulkan_build_id.h"
 #include "work.h"
 
+#include <tune/trial.h>
+
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -155,11 +157,22 @@ static clv_status start(clv_plugin_device *dev)
                   dev->api.CmdPushDescriptorSetKHR &&
                   !strcmp(host->option(host->host, "descriptors"), "push");
     describe_target(dev);
+    dev->tuner =
+        (gpu_tuner){.host = host,
+                    .api = vk_table(),
+                    .dev = dev,
+                    .target = &dev->target,
+                    .device = dev->label,
+                    .software = dev->phys->type == VK_PHYSICAL_DEVICE_TYPE_CPU,
+                    .timed = dev->phys->timestamp_bits,
+                    .lock = &dev->tuning,
+                    .identity = dev->identity,
+                    .time = vk_time_program};
     CLV_TRY(vk_image_choose(dev, "storage", &dev->target.slices));
     CLV_TRY(vk_image_choose(dev, "weights", &dev->target.weights));
     vk_pipelines_open(dev);
     CLV_TRY(vk_work_start(dev));
-    return vk_try_kernels(dev);
+    return gpu_try(&dev->tuner, dev->disabled, sizeof dev->disabled);
 }
 
 static void identify(clv_plugin_device *dev)

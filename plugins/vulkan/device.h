@@ -4,7 +4,9 @@
 #include <cleave/plugin_queue.h>
 
 #include "instance.h"
-#include "privates.h"
+#include <privates.h>
+#include <tune/tune.h>
+
 #include "memory_types.h"
 
 typedef struct vk_block vk_block;
@@ -25,6 +27,7 @@ struct clv_plugin_device {
     vk_block *blocks;
     vk_work *work;
     gpu_target target;
+    gpu_tuner tuner;
     pthread_mutex_t kernels_lock;
     struct vk_kernel *kernels;
     gpu_cache cache;        /* repacked weights */

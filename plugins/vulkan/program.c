@@ -1,7 +1,5 @@
 #include "program.h"
 
-#include "tune.h"
-
 clv_status vk_op_caps(clv_plugin_device *dev, const clv_subgraph *graph,
                       clv_op_caps *out, uint32_t stride)
 {
@@ -91,18 +89,9 @@ static clv_status make(clv_plugin_program *prog, const clv_compile *compile,
 {
     clv_plugin_device *dev = prog->dev;
     const clv_host_api *host = dev->base.host;
-    gpu_target target = dev->target;
-    char *choices = NULL;
     CLV_TRY(clv_program_init(&prog->base, host, compile));
     CLV_TRY(place_weights(prog, compile));
-    if (!compile->options)
-        CLV_TRY(vk_choose(dev, compile, &choices));
-    target.choices = compile->options ? compile->options : choices;
-    if (!repack)
-        gpu_drop_repacking(&target);
-    clv_status status = gpu_lower(host, &target, compile->graph, &prog->code);
-    clv_free(host, choices);
-    CLV_TRY(status);
+    CLV_TRY(gpu_lower_tuned(&dev->tuner, compile, repack, &prog->code));
     CLV_TRY(make_kernels(prog, compile));
     return gpu_privates_make(&vk_privates, host, prog, prog->code, &dev->cache,
                              &prog->privates);

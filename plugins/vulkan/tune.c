@@ -2,11 +2,6 @@
 
 #include "commands.h"
 
-#include <tune/trial.h>
-
-/* --- timing ----------------------------------------------------------------
- */
-
 /* Fills all of the buffer, so that nothing else is left in the caches. */
 static VkResult record_sweep(clv_plugin_program *prog, vk_recording *rec,
                              clv_plugin_buffer *sweep)
@@ -60,9 +55,9 @@ static VkResult run_once(clv_plugin_program *prog, const vk_place *places,
     return result;
 }
 
-static clv_status time_program(clv_plugin_device *dev, clv_plugin_program *prog,
-                               const clv_binding *bindings, uint32_t n,
-                               clv_plugin_buffer *sweep, uint64_t *ns)
+clv_status vk_time_program(clv_plugin_device *dev, clv_plugin_program *prog,
+                           const clv_binding *bindings, uint32_t n,
+                           clv_plugin_buffer *sweep, uint64_t *ns)
 {
     const clv_host_api *host = dev->base.host;
     clv_command c = CLV_INIT(clv_command, CLV_STRUCT_COMMAND);
@@ -88,35 +83,4 @@ static clv_status time_program(clv_plugin_device *dev, clv_plugin_program *prog,
                      (double)dev->phys->tick_ns) +
           1;
     return result ? vk_fail(dev, result, "timing a kernel") : CLV_OK;
-}
-
-/* --- choosing --------------------------------------------------------------
- */
-
-static gpu_tuner tuner_of(clv_plugin_device *dev)
-{
-    return (gpu_tuner){.host = dev->base.host,
-                       .api = vk_table(),
-                       .dev = dev,
-                       .target = &dev->target,
-                       .device = dev->label,
-                       .software =
-                           dev->phys->type == VK_PHYSICAL_DEVICE_TYPE_CPU,
-                       .timed = dev->phys->timestamp_bits,
-                       .lock = &dev->tuning,
-                       .identity = dev->identity,
-                       .time = time_program};
-}
-
-clv_status vk_choose(clv_plugin_device *dev, const clv_compile *c,
-                     char **choices)
-{
-    const gpu_tuner tuner = tuner_of(dev);
-    return gpu_choose(&tuner, c, choices);
-}
-
-clv_status vk_try_kernels(clv_plugin_device *dev)
-{
-    const gpu_tuner tuner = tuner_of(dev);
-    return gpu_try(&tuner, dev->disabled, sizeof dev->disabled);
 }

@@ -1,6 +1,7 @@
 #include "tune/tune.h"
 #include "entry.h"
 #include "lower/check.h"
+#include "privates.h"
 #include "tune/context.h"
 #include "tune/sample.h"
 
@@ -269,5 +270,20 @@ clv_status gpu_choose(const gpu_tuner *tuner, const clv_compile *compile,
     pthread_mutex_lock(tuner->lock);
     clv_status status = tune_graph(tuner, compile, true, choices);
     pthread_mutex_unlock(tuner->lock);
+    return status;
+}
+
+clv_status gpu_lower_tuned(const gpu_tuner *tuner, const clv_compile *compile,
+                           bool repack, gpu_code **out)
+{
+    gpu_target target = *tuner->target;
+    char *choices = NULL;
+    if (!compile->options)
+        CLV_TRY(gpu_choose(tuner, compile, &choices));
+    target.choices = compile->options ? compile->options : choices;
+    if (!repack)
+        gpu_drop_repacking(&target);
+    clv_status status = gpu_lower(tuner->host, &target, compile->graph, out);
+    clv_free(tuner->host, choices);
     return status;
 }

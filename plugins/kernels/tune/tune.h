@@ -32,10 +32,16 @@ typedef struct gpu_tuner {
                        clv_plugin_buffer *sweep, uint64_t *ns);
 } gpu_tuner;
 
-/* The choices for the graph's nodes, as the plugin's option "tune" says: text
- * for gpu_target.choices, NULL if there are none, to be freed by the host's
- * free(). What cannot be measured (memory is short, say) is left to the
- * kernels. An error: the device is lost, or the host's memory ran out. */
+/* gpu_lower(), with the variants that the compilation's options name, or else
+ * those that the plugin's option "tune" wants: what was found before, or is
+ * measured now. What cannot be measured (memory is short, say) is left to the
+ * kernels. repack: whether weights may have a second copy. */
+clv_status gpu_lower_tuned(const gpu_tuner *tuner, const clv_compile *compile,
+                           bool repack, gpu_code **out);
+
+/* The choices for the graph's nodes: text for gpu_target.choices, NULL if there
+ * are none, to be freed by the host's free(). An error: the device is lost, or
+ * the host's memory ran out. */
 clv_status gpu_choose(const gpu_tuner *tuner, const clv_compile *compile,
                       char **choices);
 
