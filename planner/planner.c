@@ -9,6 +9,7 @@
 #include "../core/base/error.h"
 #include "../core/config/config.h"
 #include "../core/plugin/loader.h"
+#include "limits.h"
 #include "lower/lower.h"
 #include "profile/profile.h"
 
@@ -360,14 +361,16 @@ clv_status clv_plan_create(clv_context *ctx, clv_graph *graph,
     if (status)
         return end(plan, graph, status, out);
     planner_strategy strategy = planner_strategy_of(ctx, plan->n_devices);
-    if (strategy != PLANNER_STRATEGY_FIRST) {
+    if (strategy != PLANNER_STRATEGY_FIRST)
         status = plan_by_costs(plan, graph, strategy, out);
-        if (status || *out) {
-            clv_plan_destroy(plan);
-            return status;
-        }
+    if (!status && *out) {
+        clv_plan_destroy(plan);
+        plan = *out;
+    } else if (!status) {
+        status = fill_plan(plan, NULL, 0);
     }
-    return end(plan, graph, fill_plan(plan, NULL, 0), out);
+    *out = NULL;
+    return end(plan, graph, status ? status : planner_limits_check(plan), out);
 }
 
 clv_status planner_from_pieces(clv_context *ctx, clv_graph *graph,
