@@ -42,6 +42,25 @@ static clv_status devices_left(const clv_context *ctx, clv_device ***list,
                          lost.text);
 }
 
+/* Nothing says how long real work takes in virtual time. */
+static clv_status check_clocks(const clv_plan_params *params)
+{
+    const clv_device *first = params->devices[0];
+    for (uint32_t i = 1; i < params->n_devices; i++) {
+        const clv_device *dev = params->devices[i];
+        bool is_virtual = dev->info.clock == CLV_CLOCK_VIRTUAL;
+        if (is_virtual != (first->info.clock == CLV_CLOCK_VIRTUAL))
+            return clv_error(CLV_ERR_INVALID,
+                             "plan: device '%s' works in real time and "
+                             "simulated '%s' in virtual time, so they cannot "
+                             "share a plan; list only one of the two kinds in "
+                             "core.devices",
+                             is_virtual ? first->id : dev->id,
+                             is_virtual ? dev->id : first->id);
+    }
+    return CLV_OK;
+}
+
 static clv_status check_devices(const clv_context *ctx,
                                 const clv_plan_params *params)
 {
@@ -63,7 +82,8 @@ static clv_status check_devices(const clv_context *ctx,
                                  "twice",
                                  params->devices[i]->id);
     }
-    return params->n_devices ? CLV_OK : core_loader_no_device(ctx);
+    return params->n_devices ? check_clocks(params)
+                             : core_loader_no_device(ctx);
 }
 
 static clv_status check_graph(const clv_graph *graph)

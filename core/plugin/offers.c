@@ -129,6 +129,27 @@ static bool drop_double(clv_context *ctx, core_offer *o)
     return true;
 }
 
+/* Simulated devices are there because the configuration describes them. Unless
+ * core.devices lists others too, those with the host's clock yield to them: a
+ * plan's times are of one clock. */
+static bool yields(clv_context *ctx, const core_offer *o)
+{
+    const core_offers *all = &ctx->loader->offers;
+    const char *list = clv_config_get(ctx->config, "core.devices");
+    if ((list && *list) || o->info.clock == CLV_CLOCK_VIRTUAL)
+        return false;
+    for (uint32_t i = 0; i < all->n; i++)
+        if (all->list[i].info.clock == CLV_CLOCK_VIRTUAL) {
+            core_candidate_note(ctx, o->candidate, CLV_LOG_INFO,
+                                "%s is left out: its work takes real time, "
+                                "that of %s virtual time; core.devices = %s "
+                                "uses it instead",
+                                o->id, all->list[i].id, o->id);
+            return true;
+        }
+    return false;
+}
+
 static clv_status check_kind(const core_offer *o)
 {
     const core_manifest *m = o->plugin->manifest;
@@ -147,7 +168,7 @@ static void open_one(clv_context *ctx, core_offer *o)
     core_candidate *c = o->candidate;
     clv_device *dev = NULL;
     clv_status st = check_kind(o);
-    if (st == CLV_OK && drop_double(ctx, o))
+    if (st == CLV_OK && (drop_double(ctx, o) || yields(ctx, o)))
         return;
     if (st == CLV_OK)
         st = core_device_open(o->plugin, o->index, &o->info, &dev);

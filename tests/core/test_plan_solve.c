@@ -263,6 +263,43 @@ static void test_max_share_alone(void **state)
     }
 }
 
+/* Times of two clocks cannot be compared: such devices share no plan, and
+ * where core.devices names none the simulated ones are used. */
+static void test_clocks(void **state)
+{
+    (void)state;
+    static const char *const both =
+        "core.plugins=cpu,npu_sim core.devices=npu_sim,cpu";
+    world w;
+    clv_plan *plan;
+    for (int i = 0; i < 3; i++) {
+        char settings[128];
+        snprintf(settings, sizeof settings, "%s core.plan=%s", both,
+                 (const char *[]){"first", "layer", "tensor"}[i]);
+        open_world(&w, "snapdragon-8gen3", settings, &shape);
+        assert_int_equal(clv_context_device_count(w.ctx), 3);
+        assert_int_equal(clv_plan_create(w.ctx, w.l.graph, NULL, &plan),
+                         CLV_ERR_INVALID);
+        assert_message("'cpu' works in real time|'npu_sim:hexagon' in virtual "
+                       "time|core.devices");
+        close_world(&w);
+    }
+    open_world(&w, "snapdragon-8gen3", "core.plugins=cpu,npu_sim", &shape);
+    assert_int_equal(clv_context_device_count(w.ctx), 2);
+    if (!strstr(w.log, "cpu is left out: its work takes real time"))
+        fail_msg("not said: %s", w.log);
+    plan = plan_for(&w, NULL, 0);
+    assert_non_null(plan->forecast);
+    clv_plan_destroy(plan);
+    close_world(&w);
+    open_world(&w, "snapdragon-8gen3",
+               "core.plugins=cpu,npu_sim core.plan=first npu_sim.clock=real",
+               &shape);
+    assert_int_equal(clv_context_device_count(w.ctx), 3);
+    clv_plan_destroy(plan_for(&w, NULL, 0));
+    close_world(&w);
+}
+
 /* Nothing is measured, and nothing known: the log says so. */
 static void test_unknown(void **state)
 {
@@ -458,6 +495,7 @@ int main(void)
         cmocka_unit_test(test_refined),
         cmocka_unit_test(test_max_share),
         cmocka_unit_test(test_max_share_alone),
+        cmocka_unit_test(test_clocks),
         cmocka_unit_test(test_unknown),
         cmocka_unit_test(test_device_lost),
         cmocka_unit_test(test_never_slower),
