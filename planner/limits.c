@@ -1,7 +1,6 @@
 #include "limits.h"
 #include "../core/base/error.h"
 
-
 /* Of max_share: times are predictions. */
 #define TOLERANCE 0.02
 

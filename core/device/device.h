@@ -75,6 +75,9 @@ void core_device_close(clv_device *dev);
  * section, else of its plugin's. */
 double core_device_max_share(const clv_device *dev);
 
+/* Memory of its own counts up to max_memory of these sections. */
+void core_device_limit_memory(clv_device *dev);
+
 /* Nothing where the device moves on by itself. */
 clv_status core_device_progress(clv_device *dev);
 

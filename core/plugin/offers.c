@@ -176,6 +176,7 @@ static void open_one(clv_context *ctx, core_offer *o)
         core_device_close(dev);
     if (st == CLV_OK) {
         memcpy(dev->number, o->number, sizeof dev->number);
+        core_device_limit_memory(dev);
         c->pub.n_devices++;
     } else if (c->pub.status == CLV_OK) {
         core_candidate_stop(ctx, c, CLV_LOG_WARN, st);
