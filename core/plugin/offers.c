@@ -136,6 +136,27 @@ static void leave_out(clv_context *ctx, core_offer *o, const char *used,
     o->candidate->pub.n_unused++;
 }
 
+/* Simulated devices are there because the configuration describes them. Unless
+ * core.devices lists others too, those with the host's clock yield to them: a
+ * plan's times are of one clock. */
+static bool yields(clv_context *ctx, const core_offer *o)
+{
+    const core_offers *all = &ctx->loader->offers;
+    const char *list = clv_config_get(ctx->config, "core.devices");
+    if ((list && *list) || o->info.clock == CLV_CLOCK_VIRTUAL)
+        return false;
+    for (uint32_t i = 0; i < all->n; i++)
+        if (all->list[i].info.clock == CLV_CLOCK_VIRTUAL) {
+            core_candidate_note(ctx, o->candidate, CLV_LOG_INFO,
+                                "%s is left out: its work takes real time, "
+                                "that of %s virtual time; core.devices = %s "
+                                "uses it instead",
+                                o->id, all->list[i].id, o->id);
+            return true;
+        }
+    return false;
+}
+
 static clv_status check_kind(const core_offer *o)
 {
     const core_manifest *m = o->plugin->manifest;
@@ -215,6 +236,8 @@ static clv_status add_double(clv_context *ctx, core_offer *o,
 static clv_status add_offer(clv_context *ctx, core_offer *o, clv_device **out)
 {
     CLV_TRY(check_kind(o));
+    if (yields(ctx, o))
+        return CLV_OK;
     const clv_device *used =
         core_device_listed(ctx, o) ? NULL : find_double(ctx, o);
     if (used)
@@ -233,6 +256,7 @@ static void open_one(clv_context *ctx, core_offer *o)
     clv_status st = add_offer(ctx, o, &dev);
     if (st == CLV_OK && dev) {
         memcpy(dev->number, o->number, sizeof dev->number);
+        core_device_limit_memory(dev);
         c->pub.n_devices++;
     } else if (st != CLV_OK && c->pub.status == CLV_OK) {
         core_candidate_stop(ctx, c, CLV_LOG_WARN, st);
