@@ -140,6 +140,7 @@ typedef struct core_forecast {
     core_span *host_waits; /* [plan->n_steps] before the submit */
     core_span last_wait;   /* of the host, for everything to end */
     double *busy_ns;       /* [plan->n_devices] */
+    double certain; /* part of the devices' work whose costs were measured */
 } core_forecast;
 
 void core_forecast_free(core_forecast *forecast); /* NULL is legal */
@@ -187,7 +188,15 @@ struct clv_plan {
     /* Bytes moved and operations of a node for these symbols; NULL: unknown. */
     void (*node_work)(const clv_graph *graph, uint32_t node,
                       const int64_t *symbols, double *bytes, double *flops);
+    uint64_t problem;  /* hash of the graph and the devices */
+    uint64_t identity; /* hash of the problem and the pieces */
+    double run_ratio;  /* what earlier runs took, as a part of what is
+                          forecast for them; 0: it has not run */
 };
+
+/* What a run with the largest symbols takes, ns: the forecast, corrected by
+ * earlier runs. 0: not known. */
+double core_plan_expected_ns(const clv_plan *plan);
 
 /* Nodes that copy input 0 to output 0, boxes of equal shape. */
 #define CORE_OP_COPY CLV_OP_NONE

@@ -53,6 +53,7 @@ static clv_status cost_of(const planner_play *play, uint32_t part,
     *out = (planner_part_load){
         .ns = fmax(0, cost.ns),
         .energy_nj = cost.energy_nj,
+        .measured = cost.measured,
         .bytes_ns = alone > 0 ? fmin(rate, alone) : rate,
     };
     return CLV_OK;
@@ -207,6 +208,16 @@ static void add_energy(planner_play *play)
     f->energy_nj = sum;
 }
 
+static void add_certainty(planner_play *play)
+{
+    double all = 0, measured = 0;
+    for (uint32_t i = 0; i < play->plan->n_parts; i++) {
+        all += play->loads[i].ns;
+        measured += play->loads[i].measured ? play->loads[i].ns : 0;
+    }
+    play->forecast->certain = all > 0 ? measured / all : 1;
+}
+
 static clv_status allocate(const clv_plan *plan, core_forecast **out)
 {
     core_forecast *f = calloc(1, sizeof *f);
@@ -247,6 +258,8 @@ static clv_status make(const clv_plan *plan, const planner_costs *costs,
         status = play_through(&play, order);
     if (!status)
         add_energy(&play);
+    if (!status)
+        add_certainty(&play);
     planner_play_finish(&play);
     free(loads);
     if (status) {

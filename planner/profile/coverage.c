@@ -17,11 +17,19 @@
 #define FEW_SAMPLES 6
 #define MAX_WORK_NS 0.3e9
 
+/* What is measured without being asked may take so long, for one workload. */
+#define QUICK_NS 2e7
+/* Rows of a product cost a device about this part of the first one, at least.
+ */
+#define ROWS_FOR_ONE 16
+
 #define MIB (UINT64_C(1) << 20)
-static const planner_meter_params quick_meter = {.max_seconds = 0.008,
-                                                 .max_pool = 1024 * MIB};
 static const planner_meter_params full_meter = {.max_seconds = 0.3,
                                                 .max_pool = 2048 * MIB};
+static const planner_meter_params quick_meter = {.max_seconds = 0.008,
+                                                 .max_pool = 1024 * MIB};
+static const planner_meter_params unasked_meter = {
+    .max_seconds = 0.008, .repetitions = 3, .max_pool = 256 * MIB};
 
 /* One device's turn. */
 typedef struct turn {
@@ -54,8 +62,10 @@ clv_status planner_coverage_open(planner_coverage *s)
         s->meter = profile->kept;
     if (s->meter)
         return CLV_OK;
-    clv_status status = profile->source->open(
-        profile->ctx, s->params->full ? &full_meter : &quick_meter, &s->meter);
+    const planner_meter_params *params = s->params->full    ? &full_meter
+                                         : s->params->asked ? &quick_meter
+                                                            : &unasked_meter;
+    clv_status status = profile->source->open(profile->ctx, params, &s->meter);
     if (!status && keeps)
         profile->kept = s->meter;
     return status;
@@ -154,6 +164,8 @@ static bool is_worth(const turn *t, const planner_workload *workload)
 {
     if (t->coverage->params->full)
         return true;
+    if (planner_coverage_is_quick(t->coverage, t->device->dev))
+        return true;
     double spent = (double)(clv_now_ns() - t->begun_ns);
     double expected = expected_ns(t, workload);
     if (spent + expected < BUDGET_NS)
@@ -193,6 +205,19 @@ static clv_status measure(turn *t, const planner_workload *workload)
     return status;
 }
 
+/* Fewer rows where a row alone shows that the device is slow. */
+static planner_workload affordable(const turn *t,
+                                   const planner_workload *workload)
+{
+    planner_workload w = *workload;
+    if (t->n_samples && t->samples[0].ns > 0 &&
+        planner_coverage_is_quick(t->coverage, t->device->dev)) {
+        const double most = QUICK_NS / t->samples[0].ns * ROWS_FOR_ONE;
+        w.n = (double)w.n > most ? (int64_t)fmax(most, 1) : w.n;
+    }
+    return w;
+}
+
 static clv_status measure_works(turn *t)
 {
     char what[CORE_DEVICE_ID_SIZE + 16];
@@ -204,8 +229,9 @@ static clv_status measure_works(turn *t)
     t->begun_ns = clv_now_ns();
     for (uint32_t i = 0; i < t->list.n && !status; i++) {
         status = report(t->coverage, what, (double)i / t->list.n);
-        if (!status && is_worth(t, &t->list.items[i].workload))
-            status = measure(t, &t->list.items[i].workload);
+        const planner_workload w = affordable(t, &t->list.items[i].workload);
+        if (!status && is_worth(t, &w))
+            status = measure(t, &w);
     }
     return status;
 }
@@ -214,7 +240,8 @@ static clv_status measure_overheads(turn *t)
 {
     planner_overheads overheads;
     planner_profile *profile = t->coverage->profile;
-    if (t->device->overheads)
+    if (t->device->overheads ||
+        planner_coverage_is_quick(t->coverage, t->device->dev))
         return CLV_OK;
     clv_status status = profile->source->overheads(t->coverage->meter,
                                                    t->device->dev, &overheads);
@@ -282,6 +309,11 @@ static clv_status end_turn(turn *t, clv_status status)
     return status;
 }
 
+bool planner_coverage_is_quick(const planner_coverage *s, const clv_device *dev)
+{
+    return !s->params->asked && dev->info.clock == CLV_CLOCK_REAL;
+}
+
 /* complete: whether all was measured that there was time for. */
 static clv_status measure_missing(turn *t, bool *complete)
 {
@@ -312,9 +344,10 @@ static clv_status measure_device(planner_coverage *s,
     turn t = {.coverage = s, .device = device};
     bool complete = true;
     clv_status status = find_missing(&t, list);
-    if (!status && (t.list.n || !device->overheads))
+    if (!status && (t.list.n || (!device->overheads &&
+                                 !planner_coverage_is_quick(s, device->dev))))
         status = measure_missing(&t, &complete);
-    if (!status && complete)
+    if (!status && complete && !planner_coverage_is_quick(s, device->dev))
         status = planner_profile_note_done(device, graph, s->params->full);
     planner_workloads_finish(&t.list);
     free(t.samples);
@@ -328,6 +361,8 @@ clv_status planner_coverage_measure(planner_coverage *s,
 {
     turn t = {.coverage = s, .device = device, .each = true};
     bool complete;
+    if (planner_coverage_is_quick(s, device->dev))
+        return CLV_OK; /* runs will tell */
     clv_status status = find_missing(&t, list);
     if (!status && t.list.n)
         status = measure_missing(&t, &complete);
@@ -384,7 +419,11 @@ static clv_status cover_device(planner_coverage *s, const clv_graph *graph)
         return core_no_memory("for a profile");
     status = core_device_caps(dev, &view, caps);
     if (!status)
-        status = planner_profile_workloads(graph, caps, s->params->full, &list);
+        status = planner_coverage_is_quick(s, dev)
+                     ? planner_profile_main_workloads(
+                           graph, caps, unasked_meter.max_pool / 2, &list)
+                     : planner_profile_workloads(graph, caps, s->params->full,
+                                                 &list);
     if (!status)
         status = measure_device(s, device, graph, &list);
     planner_workloads_finish(&list);

@@ -354,6 +354,8 @@ clv_status planner_profile_parse(planner_profile_device *dev, const char *text,
     dev->n_slots = read.n_slots;
     dev->kinds = read.kinds;
     dev->n_kinds = read.n_kinds;
+    dev->top_bytes = read.top_bytes;
+    dev->top_flops = read.top_flops;
     return CLV_OK;
 }
 

@@ -37,6 +37,10 @@ typedef struct planner_sample {
                          is more than a quarter has been disturbed */
 } planner_sample;
 
+/* The time of a node that another node's kernel computes. Models are not fitted
+ * to it. */
+#define PLANNER_FREE_NS 1e-3
+
 /* CLV_ERR_UNSUPPORTED: the device does not take the work. */
 clv_status planner_measure_workload(planner_meter *meter, clv_device *dev,
                                     const planner_workload *workload,

@@ -62,6 +62,16 @@ clv_status planner_profile_refine(planner_profile *profile,
                                   const planner_profile_params *params,
                                   planner_refined *out);
 
+/* Takes over what n workloads took in runs of plans, and fits the models of
+ * their kinds again. The cache is written. */
+clv_status planner_profile_learn(planner_profile *profile, clv_device *dev,
+                                 const planner_sample *samples, uint32_t n);
+/* Hash of all that the device's measurements belong to: device, driver, plugin
+ * build, settings, core version. 0 when memory runs out. */
+uint64_t planner_profile_device_hash(const clv_device *dev);
+/* What runs of plans took. */
+struct planner_history *planner_profile_history(planner_profile *profile);
+
 /* Between the two, what measuring needs is kept from one call to the next: a
  * large piece of memory. */
 void planner_profile_hold(planner_profile *profile);

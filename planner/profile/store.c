@@ -2,8 +2,12 @@
 #include "../../core/base/error.h"
 #include "../../core/base/hash.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Times that no clock blurs. */
+#define CLEAR_NS 1000
 
 /* ------------------------------------------------------------------------ */
 /* Devices                                                                  */
@@ -57,6 +61,7 @@ void planner_profile_forget(planner_profile_device *dev)
     dev->samples = NULL;
     dev->slots = NULL;
     dev->n_kinds = dev->n_samples = dev->samples_capacity = dev->n_slots = 0;
+    dev->top_bytes = dev->top_flops = 0;
     retire_overheads(dev);
 }
 
@@ -199,6 +204,13 @@ clv_status planner_profile_add_sample(planner_profile_device *dev,
     if (!*slot)
         *slot = ++dev->n_samples;
     dev->samples[*slot - 1] = *sample;
+    if (sample->ns >= CLEAR_NS) {
+        const planner_workload *w = &sample->workload;
+        dev->top_bytes =
+            fmax(dev->top_bytes, planner_workload_bytes(w) / sample->ns);
+        dev->top_flops =
+            fmax(dev->top_flops, planner_workload_flops(w) / sample->ns);
+    }
     return CLV_OK;
 }
 
@@ -279,7 +291,8 @@ static uint32_t count_samples(const planner_profile_device *dev,
     uint32_t n = 0;
     for (uint32_t i = 0; i < dev->n_samples; i++) {
         const planner_sample *s = &dev->samples[i];
-        n += s->ns > 0 && !(quiet && planner_profile_is_noisy(s)) &&
+        n += s->ns > PLANNER_FREE_NS &&
+             !(quiet && planner_profile_is_noisy(s)) &&
              !memcmp(&s->workload.kind, &kind->kind, sizeof kind->kind);
     }
     return n;
@@ -299,7 +312,8 @@ clv_status planner_profile_fit_kind(planner_profile_device *dev,
     uint32_t n = 0, n_features = 0;
     for (uint32_t i = 0; i < dev->n_samples && !status; i++) {
         const planner_sample *s = &dev->samples[i];
-        if (!(s->ns > 0) || (quiet && planner_profile_is_noisy(s)) ||
+        if (!(s->ns > PLANNER_FREE_NS) ||
+            (quiet && planner_profile_is_noisy(s)) ||
             memcmp(&s->workload.kind, &kind->kind, sizeof kind->kind))
             continue;
         n_features = planner_workload_features(&s->workload, samples[n].x);
@@ -380,6 +394,7 @@ clv_status planner_profile_create(clv_context *ctx, planner_profile **out)
     profile->source = &meter;
     pthread_mutex_init(&profile->measuring, NULL);
     pthread_rwlock_init(&profile->lock, NULL);
+    planner_history_begin(&profile->history);
     *out = profile;
     return CLV_OK;
 }
@@ -388,6 +403,7 @@ void planner_profile_destroy(planner_profile *profile)
 {
     if (!profile)
         return;
+    planner_history_finish(&profile->history, profile->ctx);
     for (uint32_t i = 0; i < profile->n_devices; i++)
         destroy_device(profile->devices[i]);
     for (uint32_t i = 0; i < profile->n_sets; i++)

@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "history.h"
 #include "profile.h"
 
 #include <pthread.h>
@@ -39,6 +40,8 @@ typedef struct planner_profile_device {
     uint64_t *done; /* graphs for which nothing is missing: their
                        fingerprints, turned if fully measured */
     uint32_t n_done;
+    /* The highest rates among samples, a ns; 0: there are none. */
+    double top_bytes, top_flops;
     planner_overheads *overheads; /* NULL: not measured */
     planner_overheads **retired;  /* answered before; somebody may hold them */
     uint32_t n_retired;
@@ -77,6 +80,7 @@ struct planner_profile {
     uint32_t n_devices;
     planner_profile_set *sets;
     uint32_t n_sets;
+    planner_history history; /* has a lock of its own */
 };
 
 /* ------------------------------------------------------------------------ */
@@ -142,6 +146,13 @@ typedef struct planner_workloads {
 clv_status planner_profile_workloads(const clv_graph *graph,
                                      const clv_op_caps *caps, bool full,
                                      planner_workloads *out);
+/* A single row of the largest matrix product of the graph that moves no more
+ * than most_bytes, and all its rows: from these two the device's roofline is
+ * known. Nothing where it takes none. */
+clv_status planner_profile_main_workloads(const clv_graph *graph,
+                                          const clv_op_caps *caps,
+                                          uint64_t most_bytes,
+                                          planner_workloads *out);
 void planner_workloads_finish(planner_workloads *list);
 
 void planner_workload_box_add(planner_workload_box *box, bool *any,

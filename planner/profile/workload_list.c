@@ -11,6 +11,7 @@
 #include "../../core/base/error.h"
 #include "store.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -333,6 +334,41 @@ clv_status planner_profile_workloads(const clv_graph *graph,
     if (out->n)
         qsort(out->items, out->n, sizeof *out->items, by_rank);
     return CLV_OK;
+}
+
+/* Whether its time decides what a device is worth. */
+static bool is_main(const planner_workload *workload, const clv_op_caps *caps)
+{
+    const uint32_t op_class = clv_op_class_of(workload->kind.op);
+    return caps->answer == CLV_ANSWER_YES &&
+           (op_class == CLV_CLASS_MATMUL || op_class == CLV_CLASS_EXPERTS);
+}
+
+clv_status planner_profile_main_workloads(const clv_graph *graph,
+                                          const clv_op_caps *caps,
+                                          uint64_t most_bytes,
+                                          planner_workloads *out)
+{
+    planner_workload best = {.n = 0};
+    double most = 0;
+    *out = (planner_workloads){.n = 0};
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        planner_workload w;
+        planner_workload_of(graph, i, NULL, NULL, &w);
+        if (!is_main(&w, &caps[i]) || planner_workload_flops(&w) <= most ||
+            planner_workload_bytes(&w) > (double)most_bytes)
+            continue;
+        best = w;
+        most = planner_workload_flops(&w);
+    }
+    const planner_workload row = {best.kind, 1, best.in, best.out, best.depth};
+    bool good = !best.n || add_workload(out, &row, 1);
+    if (best.n > 1)
+        good = good && add_workload(out, &best, 2);
+    if (good)
+        return CLV_OK;
+    planner_workloads_finish(out);
+    return core_no_memory("for a profile");
 }
 
 void planner_workloads_finish(planner_workloads *list)

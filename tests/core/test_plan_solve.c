@@ -397,6 +397,7 @@ static void test_no_help(void **state)
         memcpy(made_up.slowness, cases[i].slowness, sizeof made_up.slowness);
         made_up.submit = cases[i].submit;
         open_made_up(&w, cases[i].settings);
+        assert_ok(clv_profile_graph(w.ctx, w.l.graph, NULL));
         clv_plan *plan = plan_for(&w, NULL, 0);
         uint32_t n = clv_plan_summarise(plan).n_devices;
         const char *first = clv_device_id(clv_plan_device(plan, 0));
