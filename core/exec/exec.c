@@ -48,8 +48,6 @@ static clv_status make_steps(clv_exec *exec)
         core_plan_node_text(plan, plan->parts[plan->steps[s].first_part].node,
                             exec->steps[s].label, sizeof exec->steps[s].label);
         status = core_exec_prepare_step(exec, s, loads);
-        if (status)
-            clv_error_prefix(status, "step %u (%s)", s, exec->steps[s].label);
     }
     free(loads);
     return status;
@@ -111,6 +109,8 @@ clv_status clv_exec_create(clv_plan *plan, clv_exec **out)
     exec->tensors = calloc(plan->graph->n_tensors, sizeof *exec->tensors);
     clv_status status = fill(exec);
     if (status) {
+        if (exec->devices)
+            core_exec_lose(exec);
         clv_exec_destroy(exec);
         return status;
     }
@@ -301,11 +301,10 @@ static clv_status submit_when_room(clv_exec *exec, uint32_t step)
 /* Lack of memory may be the host's, and passes. */
 static clv_status refused(clv_exec *exec, uint32_t index, clv_status status)
 {
-    uint32_t device = exec->plan->steps[index].device;
-    if (status == CLV_ERR_NO_MEMORY || status == CLV_ERR_INVALID)
-        return clv_error_prefix(status, "step %u (%s)", index,
-                                exec->steps[index].label);
-    return core_exec_blame(exec, device, index, status);
+    return status == CLV_ERR_NO_MEMORY || status == CLV_ERR_INVALID
+               ? core_exec_name_step(exec, index, status)
+               : core_exec_blame(exec, exec->plan->steps[index].device, index,
+                                 status);
 }
 
 static clv_status submit_step(clv_exec *exec, uint32_t index,

@@ -176,6 +176,8 @@ void clv_tensor_destroy(clv_tensor *tensor)
     while (tensor->objects) {
         core_object *object = tensor->objects;
         tensor->objects = object->next;
+        if (object->holding == CORE_HOLD_LOCAL && !object->image)
+            atomic_fetch_sub(&object->buffer->dev->state_bytes, object->size);
         core_buffer_free(object->buffer);
         if (object->image)
             core_memory_release(object->image);

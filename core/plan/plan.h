@@ -226,6 +226,9 @@ static inline bool core_part_copies_out(const clv_plan *plan, uint32_t part)
     return !plan->places[plan->graph->values[node->outputs[0]].base].memory;
 }
 
+/* Bytes of the load that are not on its device yet, and have to be copied. */
+uint64_t core_plan_missing(const clv_plan *plan, const core_load *load);
+
 /* Memory planning: places, arenas and loads of a plan whose steps are known.
  * caps[i]: what the device of node i of plan->graph answered for it. */
 clv_status core_plan_memory(clv_plan *plan, const clv_op_caps *caps);

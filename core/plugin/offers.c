@@ -6,6 +6,7 @@
 #include "drivers.h"
 #include "loader.h"
 #include "plugin_module.h"
+#include "sample.h"
 #include "selection.h"
 
 #include <limits.h>
@@ -114,19 +115,46 @@ static const clv_device *find_double(const clv_context *ctx,
     return NULL;
 }
 
-/* The one preferred is used, unless core.devices asks for this one by its id:
- * two of them would share the memory and the time that each thinks its own. */
-static bool drop_double(clv_context *ctx, core_offer *o)
+static core_offer *offer_of(const clv_context *ctx, const clv_device *dev)
 {
-    const clv_device *other = find_double(ctx, o);
-    if (!other || core_device_listed(ctx, o))
-        return false;
+    core_offer *o = ctx->loader->offers.list;
+    while (strcmp(o->id, dev->id))
+        o++;
+    return o;
+}
+
+/* Of two devices that are the same hardware one is used: they would share the
+ * memory and the time that each thinks its own. */
+static void leave_out(clv_context *ctx, core_offer *o, const char *used,
+                      const char *why)
+{
     core_candidate_note(ctx, o->candidate, CLV_LOG_INFO,
-                        "%s is the same device as %s, which is preferred; "
-                        "core.devices = %s, %s uses both",
-                        o->id, other->id, other->id, o->id);
+                        "%s is the same device as %s, which %s; core.devices "
+                        "= %s, %s uses both",
+                        o->id, used, why, used, o->id);
     o->is_double = true;
-    return true;
+    o->candidate->pub.n_unused++;
+}
+
+/* Simulated devices are there because the configuration describes them. Unless
+ * core.devices lists others too, those with the host's clock yield to them: a
+ * plan's times are of one clock. */
+static bool yields(clv_context *ctx, const core_offer *o)
+{
+    const core_offers *all = &ctx->loader->offers;
+    const char *list = clv_config_get(ctx->config, "core.devices");
+    if ((list && *list) || o->info.clock == CLV_CLOCK_VIRTUAL)
+        return false;
+    for (uint32_t i = 0; i < all->n; i++)
+        if (all->list[i].info.clock == CLV_CLOCK_VIRTUAL) {
+            core_candidate_note(ctx, o->candidate, CLV_LOG_INFO,
+                                "%s is left out: its work takes real time, "
+                                "that of %s virtual time; core.devices = %s "
+                                "uses it instead",
+                                o->id, all->list[i].id, o->id);
+            return true;
+        }
+    return false;
 }
 
 static clv_status check_kind(const core_offer *o)
@@ -142,21 +170,95 @@ static clv_status check_kind(const core_offer *o)
                      o->id, core_kind_name(kind), m->kinds_text);
 }
 
+/* The most ops that one of the devices takes which the offer is the same
+ * hardware as; UINT32_MAX: one that cannot be left out, or all. */
+static uint32_t taken_by_doubles(const clv_context *ctx, const core_offer *o)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < ctx->n_devices; i++) {
+        uint32_t n = 0;
+        bool all = false;
+        if (!same_hardware(ctx, ctx->devices[i], o))
+            continue;
+        if (core_device_listed(ctx, offer_of(ctx, ctx->devices[i])) ||
+            (!core_sample_taken(ctx->devices[i], &n, &all) && all))
+            return UINT32_MAX;
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+/* Puts dev in the place of the first of them. */
+static void displace_doubles(clv_context *ctx, const core_offer *o,
+                             clv_device *dev)
+{
+    uint32_t n = 0;
+    bool placed = false;
+    for (uint32_t i = 0; i < ctx->n_devices; i++) {
+        clv_device *used = ctx->devices[i];
+        if (!same_hardware(ctx, used, o)) {
+            ctx->devices[n++] = used;
+            continue;
+        }
+        core_offer *other = offer_of(ctx, used);
+        other->candidate->pub.n_devices--;
+        leave_out(ctx, other, dev->id, "takes more ops");
+        core_device_close(used);
+        if (!placed)
+            ctx->devices[n++] = dev;
+        placed = true;
+    }
+    ctx->n_devices = n;
+}
+
+/* A device for some ops alone does not keep one for more from being used that
+ * was found later. */
+static clv_status add_double(clv_context *ctx, core_offer *o,
+                             const clv_device *used, clv_device **out)
+{
+    const uint32_t most = taken_by_doubles(ctx, o);
+    clv_device *dev = NULL;
+    uint32_t n;
+    bool all;
+    if (most < UINT32_MAX) {
+        CLV_TRY(core_device_open(o->plugin, o->index, &o->info, &dev));
+        if (!core_sample_taken(dev, &n, &all) && n > most) {
+            displace_doubles(ctx, o, dev);
+            *out = dev;
+            return CLV_OK;
+        }
+        core_device_close(dev);
+    }
+    leave_out(ctx, o, used->id, "is preferred");
+    return CLV_OK;
+}
+
+static clv_status add_offer(clv_context *ctx, core_offer *o, clv_device **out)
+{
+    CLV_TRY(check_kind(o));
+    if (yields(ctx, o))
+        return CLV_OK;
+    const clv_device *used =
+        core_device_listed(ctx, o) ? NULL : find_double(ctx, o);
+    if (used)
+        return add_double(ctx, o, used, out);
+    CLV_TRY(core_device_open(o->plugin, o->index, &o->info, out));
+    clv_status status = add_device(ctx, *out);
+    if (status)
+        core_device_close(*out);
+    return status;
+}
+
 static void open_one(clv_context *ctx, core_offer *o)
 {
     core_candidate *c = o->candidate;
     clv_device *dev = NULL;
-    clv_status st = check_kind(o);
-    if (st == CLV_OK && drop_double(ctx, o))
-        return;
-    if (st == CLV_OK)
-        st = core_device_open(o->plugin, o->index, &o->info, &dev);
-    if (st == CLV_OK && (st = add_device(ctx, dev)) != CLV_OK)
-        core_device_close(dev);
-    if (st == CLV_OK) {
+    clv_status st = add_offer(ctx, o, &dev);
+    if (st == CLV_OK && dev) {
         memcpy(dev->number, o->number, sizeof dev->number);
+        core_device_limit_memory(dev);
         c->pub.n_devices++;
-    } else if (c->pub.status == CLV_OK) {
+    } else if (st != CLV_OK && c->pub.status == CLV_OK) {
         core_candidate_stop(ctx, c, CLV_LOG_WARN, st);
     }
 }

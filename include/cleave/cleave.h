@@ -230,6 +230,7 @@ typedef struct clv_candidate {
     uint32_t n_devices;
     const char *abi;   /* "1" or "1-2" by its manifest, "" before INSPECTED */
     const char *kinds; /* of devices, by its manifest: "cpu gpu" */
+    uint32_t n_unused; /* devices left out, as others of theirs are in use */
 } clv_candidate;
 
 CLV_API const char *clv_load_stage_name(uint32_t stage);
@@ -560,7 +561,9 @@ CLV_API void clv_string_free(char *string);
 /* ------------------------------------------------------------------------ */
 /* Execution                                                                */
 
-/* Compiles the plan's programs and takes its memory. */
+/* Compiles the plan's programs and takes its memory. A device that fails to
+ * compile what it took is lost, as one that fails in a run; where memory or
+ * room for programs is lacking, only if it has no others of the context. */
 CLV_API clv_status clv_exec_create(clv_plan *plan, clv_exec **out);
 CLV_API void clv_exec_destroy(clv_exec *exec);
 /* Gives a state its memory; dtype and shape must match. */

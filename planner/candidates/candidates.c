@@ -26,21 +26,15 @@ static uint64_t state_bytes(const clv_graph *graph)
     return sum;
 }
 
-/* For weights; those that are used where they lie take no memory of the
- * device. */
+/* For weights, which devices without memory of their own use where they lie. */
 static uint64_t memory_of(const clv_graph *graph, const clv_device *dev)
 {
-    uint64_t size =
-        dev->info.memory_free ? dev->info.memory_free : dev->info.memory_size;
-    uint64_t states = state_bytes(graph);
-    uint32_t type;
-    bool local = core_device_has_local(dev, &type);
-    if (!size || (!local &&
-                  core_device_import_type(dev, CLV_HANDLE_HOST_POINTER, &type)))
-        return UINT64_MAX;
-    if (!local)
+    uint64_t size = core_device_room(dev), states = state_bytes(graph);
+    uint64_t there = atomic_load(&dev->state_bytes);
+    if (size == UINT64_MAX)
         return size;
     size -= size / WORKSPACE;
+    states = states > there ? states - there : 0;
     return size > states ? size - states : 0;
 }
 
