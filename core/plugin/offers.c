@@ -39,7 +39,7 @@ clv_status core_offers_collect(clv_context *ctx, core_plugin *plugin,
                           .info = infos[i]};
         core_device_id(plugin, &infos[i], o->id);
         core_device_number(plugin, infos, n, i, o->number);
-        o->position = core_device_position(ctx, o);
+        core_device_select(ctx, o);
     }
     free(infos);
     return CLV_OK;
@@ -180,7 +180,7 @@ static uint32_t taken_by_doubles(const clv_context *ctx, const core_offer *o)
         bool all = false;
         if (!same_hardware(ctx, ctx->devices[i], o))
             continue;
-        if (core_device_listed(ctx, offer_of(ctx, ctx->devices[i])) ||
+        if (offer_of(ctx, ctx->devices[i])->is_named ||
             (!core_sample_taken(ctx->devices[i], &n, &all) && all))
             return UINT32_MAX;
         most = n > most ? n : most;
@@ -238,8 +238,7 @@ static clv_status add_offer(clv_context *ctx, core_offer *o, clv_device **out)
     CLV_TRY(check_kind(o));
     if (yields(ctx, o))
         return CLV_OK;
-    const clv_device *used =
-        core_device_listed(ctx, o) ? NULL : find_double(ctx, o);
+    const clv_device *used = o->is_named ? NULL : find_double(ctx, o);
     if (used)
         return add_double(ctx, o, used, out);
     CLV_TRY(core_device_open(o->plugin, o->index, &o->info, out));

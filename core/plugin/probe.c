@@ -1,6 +1,7 @@
 #include "probe.h"
 
 #include "../base/error.h"
+#include "../base/grow.h"
 #include "../base/cache.h"
 #include "../base/names.h"
 #include "../base/paths.h"
@@ -28,15 +29,9 @@ typedef struct arguments {
 
 static void add(arguments *a, const char *text)
 {
-    if (a->n + 1 >= a->capacity) {
-        uint32_t capacity = a->capacity ? 2 * a->capacity : 32;
-        char **bigger = reallocarray(a->list, capacity, sizeof *bigger);
-        if (!bigger) {
-            a->failed = true;
-            return;
-        }
-        a->list = bigger;
-        a->capacity = capacity;
+    if (!core_grow(&a->list, &a->capacity, a->n + 2ull, sizeof *a->list)) {
+        a->failed = true;
+        return;
     }
     a->list[a->n++] = (char *)(uintptr_t)text;
     a->list[a->n] = NULL;
