@@ -172,8 +172,10 @@ static clv_status compile(clv_exec *exec, const extract *e,
     if (status) {
         core_exec_name_step(exec, e->step, status);
     } else {
-        status = core_program_get(
-            plan->devices[plan->steps[e->step].device].dev, &request, out);
+        clv_device *dev = plan->devices[plan->steps[e->step].device].dev;
+        status = core_program_get(dev, &request, out);
+        if (status == CLV_ERR_NO_MEMORY) /* the host's may have been short */
+            status = core_program_get(dev, &request, out);
         if (status)
             status = refused(exec, e->step, status);
     }
