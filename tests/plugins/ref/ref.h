@@ -27,6 +27,10 @@
 #ifndef REF_NAME
 #define REF_NAME "ref"
 #endif
+#ifndef REF_KIND
+#define REF_KIND CLV_DEVICE_OTHER
+#define REF_KINDS "other"
+#endif
 
 #define REF_DEVICES 2
 #define REF_MAX_STATIC 8
