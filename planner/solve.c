@@ -149,6 +149,8 @@ static clv_status make_plan(const solver *v, const uint32_t *options,
     clv_status status =
         planner_from_pieces(v->plan->ctx, v->graph, &params, pieces, n, out);
     free(pieces);
+    for (uint32_t d = 0; d < params.n_devices && !status; d++)
+        (*out)->devices[d].room = v->plan->devices[d].room;
     return status;
 }
 
@@ -159,7 +161,7 @@ static void tighten(solver *v, const clv_plan *plan)
 {
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         planner_solve_device *dev = &v->c.devices[d];
-        uint64_t room = core_device_room(v->devices[d]);
+        uint64_t room = v->plan->devices[d].room;
         uint64_t bytes = planner_limits_bytes(plan, d);
         double share = planner_limits_share(plan, d);
         double most = core_device_max_share(v->devices[d]);
