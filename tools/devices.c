@@ -103,6 +103,8 @@ static const char *outcome(const clv_candidate *c)
         return "failed";
     if (c->n_devices)
         return "ok";
+    if (c->n_unused)
+        return "not used";
     return c->stage == CLV_STAGE_READY ? "no device" : "not needed";
 }
 

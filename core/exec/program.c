@@ -5,6 +5,7 @@
 #include "program.h"
 #include "weights.h"
 #include "copy.h"
+#include "wait.h"
 #include "../base/error.h"
 #include "../device/program_cache.h"
 
@@ -131,6 +132,27 @@ static clv_status bind_weights(const clv_exec *exec, const extract *e,
     return CLV_OK;
 }
 
+/* Whether memory or room on the device may come from the programs of others,
+ * if they end. */
+static bool others_have_programs(const clv_exec *exec, const clv_device *dev)
+{
+    uint32_t own = 0;
+    for (uint32_t s = 0; s < exec->plan->n_steps; s++)
+        own += exec->steps[s].program && exec->steps[s].program->dev == dev;
+    return atomic_load(&dev->n_programs) > own;
+}
+
+/* The device took these nodes, and now does not compile them. */
+static clv_status refused(clv_exec *exec, uint32_t step, clv_status status)
+{
+    const uint32_t device = exec->plan->steps[step].device;
+    const bool full = status == CLV_ERR_NO_MEMORY || status == CLV_ERR_LIMIT;
+    if (status == CLV_ERR_INVALID || status == CLV_ERR_CANCELLED ||
+        (full && others_have_programs(exec, exec->devices[device].dev)))
+        return core_exec_name_step(exec, step, status);
+    return core_exec_blame(exec, device, step, status);
+}
+
 static clv_status compile(clv_exec *exec, const extract *e,
                           const uint32_t *loads, core_program **out)
 {
@@ -146,9 +168,14 @@ static clv_status compile(clv_exec *exec, const extract *e,
     core_compile request = {.graph = &graph, .weights = weights};
     clv_status status =
         bind_weights(exec, e, loads, weights, &request.n_weights);
-    if (!status)
+    if (status) {
+        core_exec_name_step(exec, e->step, status);
+    } else {
         status = core_program_get(
             plan->devices[plan->steps[e->step].device].dev, &request, out);
+        if (status)
+            status = refused(exec, e->step, status);
+    }
     free(weights);
     return status;
 }

@@ -54,6 +54,13 @@ static bool awaited(const clv_plan *plan, uint32_t device)
     return false;
 }
 
+clv_status core_exec_name_step(const clv_exec *exec, uint32_t step,
+                               clv_status status)
+{
+    return clv_error_prefix(status, "step %u (%s)", step,
+                            exec->steps[step].label);
+}
+
 clv_status core_exec_blame(clv_exec *exec, uint32_t device, uint32_t step,
                            clv_status status)
 {
@@ -63,7 +70,7 @@ clv_status core_exec_blame(clv_exec *exec, uint32_t device, uint32_t step,
     if (!exec->lost) {
         snprintf(message, sizeof message, "%s", clv_last_error());
         snprintf(exec->message, sizeof exec->message,
-                 "step %u (%s): %s; plan again without device '%s'", step,
+                 "step %u (%s): %s; device '%s' is left out from now on", step,
                  exec->steps[step].label, message, d->dev->id);
         exec->lost = status;
     }
@@ -146,10 +153,15 @@ clv_status core_exec_drain(clv_exec *exec, clv_status status)
             !core_device_abandoned(d->dev))
             core_device_settle(d->dev, exec->limit_ns);
     }
-    for (uint32_t i = 0; i < n; i++)
+    core_exec_lose(exec);
+    return clv_error(status, "%s", message);
+}
+
+void core_exec_lose(const clv_exec *exec)
+{
+    for (uint32_t i = 0; i < exec->plan->n_devices; i++)
         if (exec->devices[i].blamed)
             core_device_lose(exec->devices[i].dev);
-    return clv_error(status, "%s", message);
 }
 
 void core_exec_free_timelines(clv_exec *exec)

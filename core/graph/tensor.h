@@ -84,9 +84,6 @@ bool core_tensor_has_copy(clv_tensor *tensor, const clv_device *dev,
  * more. */
 bool core_tensor_copy_at(clv_tensor *tensor, const clv_device *dev,
                          uint32_t index, core_runs *range);
-/* Whether dev has memory for a copy of this size. The same errors. */
-clv_status core_tensor_can_copy(const clv_device *dev, uint64_t size,
-                                uint64_t align);
 /* Whether dev can use host memory of this size made by clv_tensor_create();
  * coherent: other devices use it during the same run. The same errors. */
 clv_status core_tensor_can_share(const clv_device *dev, uint64_t size,

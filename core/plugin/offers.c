@@ -6,6 +6,7 @@
 #include "drivers.h"
 #include "loader.h"
 #include "plugin_module.h"
+#include "sample.h"
 #include "selection.h"
 
 #include <limits.h>
@@ -49,9 +50,9 @@ static bool is_processor(const clv_device_info *info)
     return info->kind == CLV_DEVICE_CPU && info->clock == CLV_CLOCK_REAL;
 }
 
-/* The host's processor, by a plugin that is made for other hardware too: a
- * driver that runs a graphics interface there. */
-static bool is_guest(const core_offer *o)
+/* The host's processor, by a plugin that is made for other hardware too: a GPU
+ * driver in software. */
+static bool is_software(const core_offer *o)
 {
     return is_processor(&o->info) &&
            o->plugin->manifest->kinds != 1u << CLV_DEVICE_CPU;
@@ -61,11 +62,11 @@ static bool comes_before(const core_offer *a, const core_offer *b)
 {
     if (a->position != b->position)
         return a->position < b->position;
-    return !is_guest(a) && is_guest(b);
+    return !is_software(a) && is_software(b);
 }
 
 /* Stable: devices named by their plugin keep the order they were found in, but
- * guests on the host's processor come last. */
+ * GPU drivers in software come last. */
 static void sort(core_offers *all)
 {
     for (uint32_t i = 1; i < all->n; i++) {
@@ -114,19 +115,25 @@ static const clv_device *find_double(const clv_context *ctx,
     return NULL;
 }
 
-/* The one preferred is used, unless core.devices asks for this one by its id:
- * two of them would share the memory and the time that each thinks its own. */
-static bool drop_double(clv_context *ctx, core_offer *o)
+static core_offer *offer_of(const clv_context *ctx, const clv_device *dev)
 {
-    const clv_device *other = find_double(ctx, o);
-    if (!other || core_device_listed(ctx, o))
-        return false;
+    core_offer *o = ctx->loader->offers.list;
+    while (strcmp(o->id, dev->id))
+        o++;
+    return o;
+}
+
+/* Of two devices that are the same hardware one is used: they would share the
+ * memory and the time that each thinks its own. */
+static void leave_out(clv_context *ctx, core_offer *o, const char *used,
+                      const char *why)
+{
     core_candidate_note(ctx, o->candidate, CLV_LOG_INFO,
-                        "%s is the same device as %s, which is preferred; "
-                        "core.devices = %s, %s uses both",
-                        o->id, other->id, other->id, o->id);
+                        "%s is the same device as %s, which %s; core.devices "
+                        "= %s, %s uses both",
+                        o->id, used, why, used, o->id);
     o->is_double = true;
-    return true;
+    o->candidate->pub.n_unused++;
 }
 
 /* Simulated devices are there because the configuration describes them. Unless
@@ -145,6 +152,7 @@ static bool yields(clv_context *ctx, const core_offer *o)
                                 "that of %s virtual time; core.devices = %s "
                                 "uses it instead",
                                 o->id, all->list[i].id, o->id);
+            o->candidate->pub.n_unused++;
             return true;
         }
     return false;
@@ -163,22 +171,95 @@ static clv_status check_kind(const core_offer *o)
                      o->id, core_kind_name(kind), m->kinds_text);
 }
 
+/* The most ops that one of the devices takes which the offer is the same
+ * hardware as; UINT32_MAX: one that cannot be left out, or all. */
+static uint32_t taken_by_doubles(const clv_context *ctx, const core_offer *o)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < ctx->n_devices; i++) {
+        uint32_t n = 0;
+        bool all = false;
+        if (!same_hardware(ctx, ctx->devices[i], o))
+            continue;
+        if (core_device_listed(ctx, offer_of(ctx, ctx->devices[i])) ||
+            (!core_sample_taken(ctx->devices[i], &n, &all) && all))
+            return UINT32_MAX;
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+/* Puts dev in the place of the first of them. */
+static void displace_doubles(clv_context *ctx, const core_offer *o,
+                             clv_device *dev)
+{
+    uint32_t n = 0;
+    bool placed = false;
+    for (uint32_t i = 0; i < ctx->n_devices; i++) {
+        clv_device *used = ctx->devices[i];
+        if (!same_hardware(ctx, used, o)) {
+            ctx->devices[n++] = used;
+            continue;
+        }
+        core_offer *other = offer_of(ctx, used);
+        other->candidate->pub.n_devices--;
+        leave_out(ctx, other, dev->id, "takes more ops");
+        core_device_close(used);
+        if (!placed)
+            ctx->devices[n++] = dev;
+        placed = true;
+    }
+    ctx->n_devices = n;
+}
+
+/* A device for some ops alone does not keep one for more from being used that
+ * was found later. */
+static clv_status add_double(clv_context *ctx, core_offer *o,
+                             const clv_device *used, clv_device **out)
+{
+    const uint32_t most = taken_by_doubles(ctx, o);
+    clv_device *dev = NULL;
+    uint32_t n;
+    bool all;
+    if (most < UINT32_MAX) {
+        CLV_TRY(core_device_open(o->plugin, o->index, &o->info, &dev));
+        if (!core_sample_taken(dev, &n, &all) && n > most) {
+            displace_doubles(ctx, o, dev);
+            *out = dev;
+            return CLV_OK;
+        }
+        core_device_close(dev);
+    }
+    leave_out(ctx, o, used->id, "is preferred");
+    return CLV_OK;
+}
+
+static clv_status add_offer(clv_context *ctx, core_offer *o, clv_device **out)
+{
+    CLV_TRY(check_kind(o));
+    if (yields(ctx, o))
+        return CLV_OK;
+    const clv_device *used =
+        core_device_listed(ctx, o) ? NULL : find_double(ctx, o);
+    if (used)
+        return add_double(ctx, o, used, out);
+    CLV_TRY(core_device_open(o->plugin, o->index, &o->info, out));
+    clv_status status = add_device(ctx, *out);
+    if (status)
+        core_device_close(*out);
+    return status;
+}
+
 static void open_one(clv_context *ctx, core_offer *o)
 {
     core_candidate *c = o->candidate;
     clv_device *dev = NULL;
-    clv_status st = check_kind(o);
-    if (st == CLV_OK && (drop_double(ctx, o) || yields(ctx, o)))
-        return;
-    if (st == CLV_OK)
-        st = core_device_open(o->plugin, o->index, &o->info, &dev);
-    if (st == CLV_OK && (st = add_device(ctx, dev)) != CLV_OK)
-        core_device_close(dev);
-    if (st == CLV_OK) {
+    clv_status st = add_offer(ctx, o, &dev);
+    if (st == CLV_OK && dev) {
         memcpy(dev->number, o->number, sizeof dev->number);
         core_device_limit_memory(dev);
         c->pub.n_devices++;
-    } else if (c->pub.status == CLV_OK) {
+    } else if (st != CLV_OK && c->pub.status == CLV_OK) {
         core_candidate_stop(ctx, c, CLV_LOG_WARN, st);
     }
 }
@@ -187,14 +268,14 @@ bool core_offers_processor(const clv_context *ctx)
 {
     const core_offers *all = &ctx->loader->offers;
     for (uint32_t i = 0; i < all->n; i++)
-        if (is_processor(&all->list[i].info) && !is_guest(&all->list[i]))
+        if (is_processor(&all->list[i].info) && !is_software(&all->list[i]))
             return true;
     return false;
 }
 
-/* Notes a plugin of whose devices none is used, since they are all the host's
- * processor. */
-static void remember_guests(clv_context *ctx, const core_plugin *plugin)
+/* Notes a plugin none of whose devices is used, as they are all the host's
+ * processor in software. */
+static void remember_software(clv_context *ctx, const core_plugin *plugin)
 {
     const core_offers *all = &ctx->loader->offers;
     core_id_list ids = {.text = ""};
@@ -202,7 +283,7 @@ static void remember_guests(clv_context *ctx, const core_plugin *plugin)
         const core_offer *o = &all->list[i];
         if (o->plugin != plugin)
             continue;
-        if (!o->is_double || !is_guest(o))
+        if (!o->is_double || !is_software(o))
             return;
         core_id_list_add(&ids, o->id);
     }
@@ -220,7 +301,7 @@ clv_status core_offers_open(clv_context *ctx)
             open_one(ctx, &all->list[i]);
     for (uint32_t i = 0; i < ctx->n_plugins && !*devices; i++)
         if (ctx->plugins[i]->manifest->drivers[0])
-            remember_guests(ctx, ctx->plugins[i]);
+            remember_software(ctx, ctx->plugins[i]);
     return CLV_OK;
 }
 
@@ -239,7 +320,7 @@ static bool satisfied(const clv_context *ctx, const char *item, size_t n)
     return false;
 }
 
-/* Why the plugin of that device is not there, "" if there is no reason. */
+/* Why the plugin of that device was not loaded; "": unknown. */
 static const char *failure_of(const core_loader *l, const char *item)
 {
     for (uint32_t i = 0; i < l->candidates.n; i++) {
@@ -275,8 +356,7 @@ clv_status core_offers_check(const clv_context *ctx)
         const char *reason = failure_of(ctx->loader, item);
         return clv_error(
             CLV_ERR_NOT_FOUND,
-            "%s: core.devices: there is no device '%.*s'%s%s; "
-            "present: %s%s%s",
+            "%s: core.devices: there is no device '%.*s'%s%s; present: %s%s%s",
             clv_config_origin(ctx->config, "core.devices"), (int)n, item,
             reason[0] ? ": " : "", reason, found.text[0] ? found.text : "none",
             idle.text[0] ? "; plugins not asked: " : "", idle.text);

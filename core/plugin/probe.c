@@ -74,7 +74,7 @@ static clv_status identity(const core_plugin_file *file, const char *name,
 {
     const struct stat *st = &file->stat;
     core_text text = {0};
-    core_text_add(&text, "trial 1\ncleave %s\n%s\n%llu %llu %lld %lld.%09ld\n",
+    core_text_add(&text, "trial 2\ncleave %s\n%s\n%llu %llu %lld %lld.%09ld\n",
                   clv_version(), file->path, (unsigned long long)st->st_dev,
                   (unsigned long long)st->st_ino, (long long)st->st_size,
                   (long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec);
@@ -168,7 +168,10 @@ static void tell(const core_probe_end *end, double limit, char *out,
     const char *name = NULL;
     if (end->how == CORE_PROBE_SIGNAL)
         name = sigabbrev_np(end->code);
-    if (end->how == CORE_PROBE_HUNG && end->endless)
+    if (end->how == CORE_PROBE_HUNG && end->blocked)
+        snprintf(out, size, "was blocked for %d s in %s", CORE_PROBE_BLOCKED,
+                 step);
+    else if (end->how == CORE_PROBE_HUNG && end->endless)
         snprintf(out, size,
                  "did not end within %g s (%d times "
                  "core.probe_timeout) in %s",
@@ -200,7 +203,7 @@ static bool on_the_way_out(const char *step)
 static clv_status judge(clv_context *ctx, const core_probe_end *end,
                         double limit, const char *id, core_trial *out)
 {
-    char what[160];
+    char what[256];
     if (end->how == CORE_PROBE_UNKNOWN) {
         snprintf(out->note, sizeof out->note,
                  "not tried in a process of its "

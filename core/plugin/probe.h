@@ -1,6 +1,7 @@
 /*
  * A trial of a plugin in a process of its own, before it is mapped into this
- * one: a plugin that crashes, exits or hangs does so there. core.probe says
+ * one: a plugin that crashes, exits or hangs does so there. Each of its devices
+ * compiles and runs one small node. core.probe says
  * when: "auto" once for each file and its settings, remembered in
  * core.cache_dir; "always"; "off".
  */

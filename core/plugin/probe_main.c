@@ -9,6 +9,7 @@
 #include "plugin_inspect.h"
 #include "plugin_module.h"
 #include "probe_process.h"
+#include "sample.h"
 #include "workers.h"
 
 #include <dlfcn.h>
@@ -29,7 +30,7 @@ int __lsan_is_turned_off(void)
 
 static void report(const char *line)
 {
-    char text[40];
+    char text[CORE_PROBE_STEP_SIZE + 1];
     int n = snprintf(text, sizeof text, "%s\n", line);
     if (write(CORE_PROBE_FD, text, (size_t)n) != n)
         return; /* nobody listens: the host has given up */
@@ -40,6 +41,13 @@ static void on_log(void *ctx, uint32_t level, const char *line)
 {
     (void)ctx, (void)level, (void)line;
     report(CORE_PROBE_ALIVE);
+}
+
+static void report_use(void *id, const char *slot)
+{
+    char step[CORE_PROBE_STEP_SIZE];
+    snprintf(step, sizeof step, "%s of %s", slot, (const char *)id);
+    report(step);
 }
 
 /* argv: RANK SECTION KEY VALUE, over and over. */
@@ -64,6 +72,10 @@ static clv_status open_devices(core_plugin *p)
         clv_device *dev = NULL;
         report("open");
         st = core_device_open(p, i, &infos[i], &dev);
+        if (st == CLV_OK) {
+            report(CORE_PROBE_USE);
+            st = core_sample_run(dev, report_use, dev->id);
+        }
         first = first ? first : st;
         report(CORE_PROBE_CLOSE);
         core_device_close(dev);

@@ -20,15 +20,40 @@ extern char **environ;
 typedef struct report {
     int fd;            /* -1: at its end */
     uint64_t heard_ns; /* when the last line came */
-    char line[32];
+    uint64_t busy_ns;  /* processor time that the process had used by then */
+    bool in_use;       /* a device is at work */
+    pid_t pid;
+    char line[CORE_PROBE_STEP_SIZE];
     size_t used;
     core_probe_end *end;
 } report;
+
+/* Of the process that is tried, 0: not known. */
+static uint64_t processor_ns(pid_t pid)
+{
+    clockid_t clock;
+    struct timespec t = {0};
+    if (!clock_getcpuclockid(pid, &clock))
+        clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static bool is_blocked(const report *r, uint64_t now)
+{
+    const uint64_t limit = CORE_PROBE_BLOCKED * (uint64_t)1000000000;
+    return r->in_use && now - r->heard_ns >= limit &&
+           processor_ns(r->pid) - r->busy_ns < (now - r->heard_ns) / 100;
+}
 
 static void take_line(report *r)
 {
     r->line[r->used] = 0;
     r->heard_ns = clv_now_ns();
+    r->busy_ns = processor_ns(r->pid);
+    if (!strcmp(r->line, CORE_PROBE_USE))
+        r->in_use = true;
+    else if (!strcmp(r->line, CORE_PROBE_CLOSE))
+        r->in_use = false;
     if (!strcmp(r->line, CORE_PROBE_STOPPED))
         r->end->stopped = true;
     else if (strcmp(r->line, CORE_PROBE_ALIVE) != 0)
@@ -142,7 +167,8 @@ static bool watch(report *r, pid_t pid, uint64_t limit_ns, bool *lost)
     while (!has_ended(pid, lost)) {
         uint64_t now = clv_now_ns();
         r->end->endless = now - begin >= CORE_PROBE_LIMITS * limit_ns;
-        if (r->end->endless || now - r->heard_ns >= limit_ns)
+        r->end->blocked = is_blocked(r, now);
+        if (r->end->endless || r->end->blocked || now - r->heard_ns >= limit_ns)
             return false;
         struct pollfd wait = {.fd = r->fd, .events = POLLIN};
         if (r->fd < 0)
@@ -179,7 +205,7 @@ clv_status core_probe_process(const char *program, char *const *argv,
         return clv_error(CLV_ERR_IO, "%s cannot be started: %s", program,
                          strerror(error));
     }
-    report r = {.fd = fds[0], .end = out};
+    report r = {.fd = fds[0], .end = out, .pid = pid};
     bool lost, ended = watch(&r, pid, limit_ns, &lost);
     read_report(&r);
     /* With whatever it started itself. */

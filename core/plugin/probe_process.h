@@ -9,17 +9,24 @@
  * error, so that others are left out, is followed by CORE_PROBE_STOPPED; the
  * error is the host's to find again. A plugin at long work shows that it works
  * by what it logs, at any level: for each line of that there is a
- * CORE_PROBE_ALIVE.
+ * CORE_PROBE_ALIVE. From CORE_PROBE_USE to CORE_PROBE_CLOSE a device does a
+ * little work, and each step is a slot of it: "submit of opencl:0".
  */
 #pragma once
 
 #include <cleave/cleave.h>
 
 #define CORE_PROBE_FD 3
+#define CORE_PROBE_STEP_SIZE 160
 #define CORE_PROBE_STOPPED "stopped"
 #define CORE_PROBE_ALIVE "+"
+#define CORE_PROBE_USE "use"
 /* Limits that all may take, however much is heard. */
 #define CORE_PROBE_LIMITS 10
+/* A device at work is not waited for any longer after so many seconds without a
+ * line, in which the process took less than a hundredth of a processor's time:
+ * it is blocked. One that compiles, however slowly, is not. */
+#define CORE_PROBE_BLOCKED 5
 /* The steps from which on a crash does not keep the plugin from being used. */
 #define CORE_PROBE_CLOSE "close"
 #define CORE_PROBE_QUIESCE "quiesce"
@@ -35,9 +42,11 @@ typedef enum core_probe_how {
 } core_probe_how;
 
 typedef struct core_probe_end {
-    char step[32]; /* the last one begun, "" before the first */
+    char step[CORE_PROBE_STEP_SIZE]; /* the last one begun, "" before the first
+                                      */
     bool stopped;
     bool endless; /* hung, but went on reporting */
+    bool blocked; /* hung, by the shorter limit */
     uint32_t how; /* core_probe_how */
     int code;
 } core_probe_end;

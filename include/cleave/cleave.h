@@ -230,6 +230,7 @@ typedef struct clv_candidate {
     uint32_t n_devices;
     const char *abi;   /* "1" or "1-2" by its manifest, "" before INSPECTED */
     const char *kinds; /* of devices, by its manifest: "cpu gpu" */
+    uint32_t n_unused; /* devices left out, as others are in use instead */
 } clv_candidate;
 
 CLV_API const char *clv_load_stage_name(uint32_t stage);
@@ -512,6 +513,8 @@ CLV_API clv_status clv_plan_check(const char *json, uint64_t size);
 CLV_API bool clv_plan_fits(const clv_graph *graph, const char *json,
                            uint64_t size);
 CLV_API void clv_plan_destroy(clv_plan *plan);
+/* Whether both divide the same graph over the same devices in the same way. */
+CLV_API bool clv_plan_equal(const clv_plan *a, const clv_plan *b);
 /* The numbers of rows that devices with static shapes have programs for, of all
  * nodes of the graph: ascending, each once. A graph of such a length, or of a
  * sum of them, keeps these devices busy. In: *count elements of room in
@@ -558,7 +561,9 @@ CLV_API void clv_string_free(char *string);
 /* ------------------------------------------------------------------------ */
 /* Execution                                                                */
 
-/* Compiles the plan's programs and takes its memory. */
+/* Compiles the plan's programs and takes its memory. A device that fails to
+ * compile what it took is lost, as one that fails in a run; where memory or
+ * room for programs is lacking, only if it has no others of the context. */
 CLV_API clv_status clv_exec_create(clv_plan *plan, clv_exec **out);
 CLV_API void clv_exec_destroy(clv_exec *exec);
 /* Gives a state its memory; dtype and shape must match. */
@@ -574,6 +579,17 @@ CLV_API clv_tensor *clv_exec_tensor(clv_exec *exec, clv_value value);
  * is of no more use: plan again, on the devices left. */
 CLV_API clv_status clv_exec_run(clv_exec *exec, const int64_t *symbols,
                                 uint32_t n_symbols);
+
+typedef enum clv_learned {
+    CLV_LEARNED_NOTHING = 0, /* that is new */
+    CLV_LEARNED_LITTLE = 1,  /* the next runs with such symbols tell more */
+    CLV_LEARNED_COSTS = 2,   /* clv_plan_create() may find a better plan now */
+} clv_learned;
+/* Compares what the latest run took with what was predicted, and corrects what
+ * is known of the plan and its devices; the results are kept in core.cache_dir.
+ * To be called after each run, on its thread; takes microseconds but for a few
+ * runs. Nothing with core.profile = off. */
+CLV_API clv_status clv_exec_learn(clv_exec *exec, clv_learned *out);
 
 /* Time and energy since a moment, by the clock of those who worked. Not
  * thread-safe. */

@@ -215,6 +215,12 @@ clv_status clv_session_predict(const clv_session *session, clv_prediction *out)
                             out);
 }
 
+bool clv_session_is_learning(const clv_session *session)
+{
+    return session && session->latest &&
+           session->latest->learned != CLV_LEARNED_NOTHING;
+}
+
 void clv_session_cancel(clv_session *session)
 {
     atomic_store(&session->cancelled, true);
@@ -317,19 +323,20 @@ static clv_status replay(clv_session *s)
     return status;
 }
 
+/* ids NULL: only prepares. */
 static clv_status run_once(clv_session *s, const int32_t *ids, uint32_t n,
                            uint32_t which, llm_runner **runner)
 {
     CLV_TRY(leave_lost_out(s));
-    if (s->stale)
+    if (s->stale && ids)
         CLV_TRY(replay(s));
-    CLV_TRY(get_runner(s, n, which, false, runner));
-    return llm_runner_run(*runner, ids, n, s->position);
+    CLV_TRY(get_runner(s, n, which, !ids, runner));
+    return ids ? llm_runner_run(*runner, ids, n, s->position) : CLV_OK;
 }
 
-/* Runs a batch. If a device fails, the batch is repeated without it, at most
- * once for each device: rows of earlier batches are in the cache, or are
- * computed again if only the lost device had them. */
+/* Runs a batch, or prepares for one where ids is NULL. If a device fails, that
+ * is repeated without it, at most once for each device: rows of earlier batches
+ * are in the cache, or are computed again if only the lost device had them. */
 static clv_status run_batch(clv_session *s, const int32_t *ids, uint32_t n,
                             uint32_t which, llm_runner **runner)
 {
@@ -356,8 +363,7 @@ clv_status clv_session_prepare(clv_session *session, uint32_t n,
                          "1 to the batch are",
                          n);
     *plan = NULL;
-    CLV_TRY(leave_lost_out(session));
-    CLV_TRY(get_runner(session, n, CLV_LOGITS_LAST, true, &runner));
+    CLV_TRY(run_batch(session, NULL, n, CLV_LOGITS_LAST, &runner));
     *plan = runner->plan;
     return CLV_OK;
 }

@@ -148,7 +148,7 @@ class Plugins(cli.Case):
         self.assertEqual((device["id"], device["bus_path"], device["uuid"]),
                          ("good", "0000:01:00.0", "ab" + "0" * 28 + "07"))
         dropped = found["plugins"][1]
-        self.assertEqual(dropped["outcome"], "no device")
+        self.assertEqual(dropped["outcome"], "not used")
         self.assertIn("unloadable is the same device as good",
                       dropped["reason"])
 

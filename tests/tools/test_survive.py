@@ -59,7 +59,7 @@ class Loss(cli.Case):
 
     def test_hang(self):
         result = self.check("ref:1,cpu", ["ref:0"], "ref.delay_us0=9000000",
-                            "core.wait_timeout=0.3")
+                            "core.wait_timeout=0.3", "core.probe=off")
         self.assertIn("core.wait_timeout", result.err)
 
     def stop(self, *signals):
@@ -67,7 +67,8 @@ class Loss(cli.Case):
         child = subprocess.Popen(
             [cli.TOOL, *PROMPT, *settings(
                 "core.plugin_dirs=" + REF, "core.allow_unsafe_plugins=on",
-                "core.devices=ref:0", "ref.delay_us0=9000000")],
+                "core.devices=ref:0", "ref.delay_us0=9000000",
+                "core.probe=off")],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             env=self.environment())
         self.addCleanup(child.kill)

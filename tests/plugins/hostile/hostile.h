@@ -8,6 +8,7 @@
  * message status:SLOT  with a status nobody knows       empty:SLOT   OK, no
  * handle crash:SLOT   a signal   abort:SLOT   abort()  exit:SLOT    exit(0)
  *   print:SLOT   to stdout  hang:SLOT    for ever
+ *   memory:SLOT  it lacks memory, it says
  * program_run is the device's work, on the worker thread.
  */
 #pragma once

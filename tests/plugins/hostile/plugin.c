@@ -68,9 +68,9 @@ static void overlay(clv_plugin_api *api, const clv_plugin_api *slots)
 /* "what:slot", of the faults that any slot can have. */
 static bool is_slot_mode(void)
 {
-    static const char *const faults[] = {"error", "silent", "status",
-                                         "empty", "crash",  "abort",
-                                         "exit",  "print",  "hang"};
+    static const char *const faults[] = {"error", "silent", "status", "empty",
+                                         "crash", "abort",  "exit",   "print",
+                                         "hang",  "memory"};
     const char *colon = strchr(mode, ':');
     for (size_t i = 0; colon && i < sizeof faults / sizeof *faults; i++)
         if (strlen(faults[i]) == (size_t)(colon - mode) &&
@@ -105,6 +105,11 @@ bool hostile_meddles(const char *slot, clv_status *status)
         char text[80];
         snprintf(text, sizeof text, "hostile: %s fails as told", slot);
         *status = host->set_error(host->host, CLV_ERR_INTERNAL, 0, text);
+        return true;
+    }
+    if (mode_is("memory", slot)) {
+        *status = host->set_error(host->host, CLV_ERR_NO_MEMORY, 0,
+                                  "hostile: no memory, as told");
         return true;
     }
     *status = mode_is("silent", slot)   ? CLV_ERR_INTERNAL

@@ -48,7 +48,7 @@ static void describe(const ref_settings *settings, uint32_t index,
     snprintf(info->driver, sizeof info->driver, "%s", settings->driver);
     memcpy(info->uuid, REF_NAME, sizeof REF_NAME);
     info->uuid[sizeof info->uuid - 1] = (uint8_t)(1 + index);
-    info->kind = CLV_DEVICE_OTHER;
+    info->kind = REF_KIND;
     info->flags = CLV_DEVICE_FLAG_STORE | CLV_DEVICE_SOFTWARE;
     if (settings->flag_wait)
         info->flags |= CLV_DEVICE_FLAG_WAIT;

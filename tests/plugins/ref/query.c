@@ -1,8 +1,8 @@
 #include "ref.h"
 
-CLV_PLUGIN_MANIFEST("name = ref\n"
+CLV_PLUGIN_MANIFEST("name = " REF_NAME "\n"
                     "abi = 1\n"
-                    "devices = other\n");
+                    "devices = " REF_KINDS "\n");
 
 clv_status clv_plugin_query(const clv_query_in *in, clv_query_out *out)
 {

@@ -27,6 +27,10 @@
 #ifndef REF_NAME
 #define REF_NAME "ref"
 #endif
+#ifndef REF_KIND
+#define REF_KIND CLV_DEVICE_OTHER
+#define REF_KINDS "other"
+#endif
 
 #define REF_DEVICES 2
 #define REF_MAX_STATIC 8
@@ -207,7 +211,7 @@ int32_t ref_get_index(const ref_view *v, int64_t i);
 
 /* Whether the op is defined on these operands; else says why not. */
 bool ref_check_node(const clv_subgraph *graph, uint32_t node,
-                    char reason[CLV_REASON_SIZE]);
+                    clv_checked_node *n);
 /* The node's answer by op, operands and the device's settings. */
 void ref_answer(const clv_plugin_device *dev, const clv_subgraph *graph,
                 uint32_t node, clv_op_caps *out);
