@@ -24,7 +24,7 @@ uint64_t planner_limits_bytes(const clv_plan *plan, uint32_t device)
 
 static uint64_t bytes_over(const clv_plan *plan, uint32_t device)
 {
-    uint64_t room = core_device_room(plan->devices[device].dev);
+    uint64_t room = plan->devices[device].room;
     uint64_t bytes = planner_limits_bytes(plan, device);
     return bytes > room ? bytes - room : 0;
 }

@@ -144,7 +144,9 @@ static clv_status make_plan(clv_context *ctx, clv_graph *graph,
     }
     plan->n_devices = params->n_devices;
     for (uint32_t i = 0; i < params->n_devices; i++)
-        plan->devices[i].dev = params->devices[i];
+        plan->devices[i] =
+            (core_plan_device){.dev = params->devices[i],
+                               .room = core_device_room(params->devices[i])};
     *out = plan;
     return CLV_OK;
 }

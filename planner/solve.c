@@ -139,6 +139,13 @@ static bool is_better(const clv_plan *plan, const clv_plan *than)
 /* ------------------------------------------------------------------------ */
 /* From options to plans                                                     */
 
+/* What is held for measuring does not count against a plan. */
+static void set_rooms(const solver *v, clv_plan *plan)
+{
+    for (uint32_t d = 0; d < plan->n_devices; d++)
+        plan->devices[d].room = v->plan->devices[d].room;
+}
+
 static clv_status make_plan(const solver *v, const uint32_t *options,
                             clv_plan **out)
 {
@@ -162,24 +169,9 @@ static clv_status make_plan(const solver *v, const uint32_t *options,
     clv_status status =
         planner_from_pieces(v->plan->ctx, v->graph, &params, pieces, n, out);
     free(pieces);
+    if (!status)
+        set_rooms(v, *out);
     return status;
-}
-
-/* The plan that did best in runs, if there is one. */
-static clv_status consider_known(solver *v, planner_strategy strategy)
-{
-    clv_plan *plan;
-    if (strategy != PLANNER_STRATEGY_TENSOR)
-        return CLV_OK;
-    CLV_TRY(planner_recall_best(v->plan, v->graph, &plan));
-    if (plan && is_better(plan, v->best)) {
-        clv_plan_destroy(v->best);
-        v->best = plan;
-        v->known = true;
-    } else {
-        clv_plan_destroy(plan);
-    }
-    return CLV_OK;
 }
 
 /* The search does not see all that a plan takes: work takes longer beside
@@ -189,7 +181,7 @@ static void tighten(solver *v, const clv_plan *plan)
 {
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         planner_solve_device *dev = &v->c.devices[d];
-        uint64_t room = core_device_room(v->devices[d]);
+        uint64_t room = v->plan->devices[d].room;
         uint64_t bytes = planner_limits_bytes(plan, d);
         double share = planner_limits_share(plan, d);
         double most = core_device_max_share(v->devices[d]);
@@ -199,6 +191,25 @@ static void tighten(solver *v, const clv_plan *plan)
         if (most < 1 && share > most)
             dev->max_share *= most / share;
     }
+}
+
+/* The plan that did best in runs, if there is one. */
+static clv_status consider_known(solver *v, planner_strategy strategy)
+{
+    clv_plan *plan;
+    if (strategy != PLANNER_STRATEGY_TENSOR)
+        return CLV_OK;
+    CLV_TRY(planner_recall_best(v->plan, v->graph, &plan));
+    if (plan)
+        set_rooms(v, plan);
+    if (plan && is_better(plan, v->best)) {
+        clv_plan_destroy(v->best);
+        v->best = plan;
+        v->known = true;
+    } else {
+        clv_plan_destroy(plan);
+    }
+    return CLV_OK;
 }
 
 /* Makes a plan of the trial's options; it becomes the best one if it is. */

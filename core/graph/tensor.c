@@ -438,3 +438,17 @@ bool core_tensor_has_copy(clv_tensor *tensor, const clv_device *dev,
     pthread_mutex_unlock(&tensor->mutex);
     return found;
 }
+
+bool core_tensor_copy_at(clv_tensor *tensor, const clv_device *dev,
+                         uint32_t index, core_runs *range)
+{
+    pthread_mutex_lock(&tensor->mutex);
+    const core_object *o = tensor->objects;
+    while (o &&
+           (o->holding != CORE_HOLD_COPY || o->buffer->dev != dev || index--))
+        o = o->next;
+    if (o)
+        *range = o->range;
+    pthread_mutex_unlock(&tensor->mutex);
+    return o != NULL;
+}

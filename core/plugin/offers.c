@@ -152,6 +152,7 @@ static bool yields(clv_context *ctx, const core_offer *o)
                                 "that of %s virtual time; core.devices = %s "
                                 "uses it instead",
                                 o->id, all->list[i].id, o->id);
+            o->candidate->pub.n_unused++;
             return true;
         }
     return false;

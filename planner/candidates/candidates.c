@@ -27,9 +27,10 @@ static uint64_t state_bytes(const clv_graph *graph)
 }
 
 /* For weights, which devices without memory of their own use where they lie. */
-static uint64_t memory_of(const clv_graph *graph, const clv_device *dev)
+static uint64_t memory_of(const clv_graph *graph, const core_plan_device *of)
 {
-    uint64_t size = core_device_room(dev), states = state_bytes(graph);
+    const clv_device *dev = of->dev;
+    uint64_t size = of->room, states = state_bytes(graph);
     uint64_t there = atomic_load(&dev->state_bytes);
     if (size == UINT64_MAX)
         return size;
@@ -52,7 +53,7 @@ static void describe_devices(planner_maker *m)
                         !core_tensor_can_share(dev, 1, m->n_devices > 1));
         *out = (planner_solve_device){
             .host_waits = !(dev->info.flags & CLV_DEVICE_FLAG_WAIT),
-            .memory = memory_of(m->graph, dev),
+            .memory = memory_of(m->graph, &m->plan->devices[d]),
             .max_share = core_device_max_share(dev)};
         if (core_device_has_local(dev, &type)) {
             out->memory_index = 1 + d;
