@@ -14,8 +14,8 @@
  * still write is not returned to the allocator, and its module stays mapped.
  *
  * Waits are bounded by the limit that the caller gives, as far as the plugin
- * lets go of the caller: a timeline_wait() that ignores its timeout and never
- * returns cannot be helped from inside the process.
+ * lets go of the caller. A slot that never returns is named in a message
+ * (calls.h); execs give up some of them (exec/guard.h).
  *
  * Objects (buffer, timeline, program) belong to their device and must be gone
  * before the context is destroyed. Those of two devices never mix, except in
@@ -46,7 +46,6 @@ struct clv_device {
     _Atomic bool lost, abandoned;
 
     _Atomic uint64_t local_bytes; /* in its own memory, of this context */
-    _Atomic uint32_t n_programs;  /* that exist */
 
     pthread_mutex_t mutex; /* serialises [dev] slots, and protects: */
     struct core_submit_scratch *scratch;

@@ -82,13 +82,16 @@ struct clv_exec {
     clv_tensor **tensors;      /* [n_tensors] inputs and outputs: owned; states:
                                   bound by the caller; else NULL */
     clv_tensor *arena;         /* in the host's memory; NULL: no transients */
-    const int64_t *symbols;    /* of the present run */
+    int64_t *symbols;          /* of the present run */
     core_exec_flush *flushes;
     uint32_t n_flushes, flushes_capacity;
     core_exec_sync sync;
-    uint32_t n_unbound; /* states without memory */
-    uint64_t run;       /* runs begun */
-    uint64_t limit_ns;  /* for a step to end; UINT64_MAX: none */
-    clv_status lost;    /* a device failed: no further run */
-    char message[1024]; /* why */
+    uint32_t n_unbound;       /* states without memory */
+    uint64_t run;             /* runs begun */
+    uint64_t limit_ns;        /* for a step to end; UINT64_MAX: none */
+    clv_device *short_device; /* that could not be compiled for */
+    bool proven;              /* a run has ended well */
+    bool told_slow;           /* that a step does not end */
+    clv_status lost;          /* a device failed: no further run */
+    char message[1024];       /* why */
 };

@@ -4,10 +4,12 @@
 #include "../config/config.h"
 #include "../context/kernel_sums.h"
 #include "../context/trace.h"
+#include "../device/calls.h"
 #include "../plugin/loader.h"
 #include "../plugin/workers.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 static clv_status make_config(clv_config **out)
 {
@@ -44,6 +46,12 @@ clv_status clv_context_create(const clv_context_params *params,
     pthread_mutex_init(&ctx->workers_mutex, NULL);
     pthread_mutex_init(&ctx->planner_mutex, NULL);
     pthread_rwlock_init(&ctx->log_lock, NULL);
+    pthread_mutex_init(&ctx->calls.mutex, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&ctx->calls.stopped, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     ctx->n_workers = core_processor_count();
     ctx->log = params->log;
     ctx->log_ctx = params->log_ctx;
@@ -65,6 +73,7 @@ clv_status clv_context_create(const clv_context_params *params,
         clv_trace_enable(ctx, params->trace);
         st = core_loader_run(ctx);
     }
+    core_calls_watch(ctx);
     if (st != CLV_OK) {
         clv_context_destroy(ctx);
         return st;
@@ -103,6 +112,7 @@ void clv_context_destroy(clv_context *ctx)
         ctx->planner_destroy(ctx->planner);
     ctx->planner = NULL;
     core_loader_finish(ctx);
+    core_calls_finish(ctx);
     if (kept) {
         leave(ctx);
         return;
@@ -115,5 +125,7 @@ void clv_context_destroy(clv_context *ctx)
     pthread_mutex_destroy(&ctx->workers_mutex);
     pthread_mutex_destroy(&ctx->planner_mutex);
     pthread_rwlock_destroy(&ctx->log_lock);
+    pthread_cond_destroy(&ctx->calls.stopped);
+    pthread_mutex_destroy(&ctx->calls.mutex);
     free(ctx);
 }
