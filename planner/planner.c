@@ -2,6 +2,7 @@
  * From a graph to a plan: which devices, by costs or not, and everything that
  * follows from the pieces.
  */
+#include "learn.h"
 #include "planner.h"
 #include "../core/device/loss.h"
 #include "../core/device/caps.h"
@@ -113,6 +114,7 @@ static clv_status make_plan(clv_context *ctx, clv_graph *graph,
         return core_no_memory("for a plan");
     plan->ctx = ctx;
     plan->source = plan->graph = graph;
+    plan->node_work = planner_node_work;
     plan->devices = calloc(params->n_devices, sizeof *plan->devices);
     plan->choices = calloc(graph->n_nodes, sizeof *plan->choices);
     if (!plan->devices || !plan->choices) {
@@ -176,13 +178,15 @@ static clv_status own_answers(const clv_plan *plan, const clv_op_caps *all,
 }
 
 /* Whether plans for other runs with the same states are likely to use them on
- * the same devices: where costs choose among several, prefill may be divided
- * and decode not, and states would change their layout all the time. */
+ * the same devices: where nodes are divided in this one, they may not be in
+ * another, and states would change their layout all the time. */
 static bool agrees(const clv_plan *plan)
 {
-    return plan->n_devices == 1 ||
-           planner_strategy_of(plan->ctx, plan->n_devices) ==
-               PLANNER_STRATEGY_FIRST;
+    for (uint32_t p = 1; p < plan->n_parts; p++)
+        if (plan->parts[p].device != plan->parts[0].device)
+            return planner_strategy_of(plan->ctx, plan->n_devices) ==
+                   PLANNER_STRATEGY_FIRST;
+    return true;
 }
 
 /* Everything that follows from the pieces. all: answers for the source graph,
@@ -257,6 +261,9 @@ static clv_status predict(clv_plan *plan)
     planner_profile *profile;
     CLV_TRY(planner_profile_of(plan->ctx, &profile));
     clv_status status = planner_predict(plan, NULL, &plan->forecast);
+    planner_identify(plan);
+    if (!status)
+        plan->run_ratio = planner_run_ratio(plan, profile, NULL);
     for (uint32_t i = 0; i < plan->n_devices; i++) {
         core_plan_device *d = &plan->devices[i];
         core_profile_top(profile, d->dev, &d->top_bytes, &d->top_flops);

@@ -1,6 +1,7 @@
 /* Predictions by what is known of the devices, in the context or the cache. */
 #include "forecast/forecast.h"
 #include "../core/base/error.h"
+#include "learn.h"
 #include "planner.h"
 
 #include <stdlib.h>
@@ -71,7 +72,11 @@ clv_status clv_plan_predict(const clv_plan *plan, const int64_t *symbols,
         status = planner_predict(plan, symbols, &forecast);
     if (status)
         return status;
-    *out = (clv_prediction){forecast->makespan_ns, forecast->energy_nj};
+    planner_profile *profile;
+    status = planner_profile_of(plan->ctx, &profile);
+    const double ratio = status ? 0 : planner_run_ratio(plan, profile, symbols);
+    *out = (clv_prediction){forecast->makespan_ns * (ratio > 0 ? ratio : 1),
+                            forecast->energy_nj};
     core_forecast_free(forecast);
-    return CLV_OK;
+    return status;
 }

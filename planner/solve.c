@@ -3,6 +3,8 @@
  * each node is divided, makes plans of its choices and of the best one without
  * cuts, and takes the one that the forecast prefers.
  */
+#include "hardware.h"
+#include "learn.h"
 #include "planner.h"
 #include "../core/base/error.h"
 
@@ -11,6 +13,7 @@
 #include "forecast/forecast.h"
 #include "lower/lower.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,9 +21,11 @@
  * much longer. */
 #define RIVAL 1.25
 
-/* Where costs are measurements of real time, a plan over more devices has to be
- * so much faster: less may be chance, and takes cores and power. */
+/* Where costs are of real time, a plan over more devices has to be so much
+ * faster: less may be chance, and takes cores and power; and this much more
+ * where all its costs are models' answers. */
 #define WORTHWHILE 1.03
+#define UNCERTAIN 0.22
 
 /* Shares of a run's time that differ less are equal: the search and the
  * forecast do not agree to the last percent. */
@@ -43,6 +48,7 @@ typedef struct solver {
     uint32_t *trial;    /* [n_nodes] options */
     uint32_t *chosen;   /* [n_nodes] those of the best plan */
     clv_plan *best;     /* NULL: none yet */
+    bool known;         /* the best one is of earlier runs, not of options */
 } solver;
 
 /* ------------------------------------------------------------------------ */
@@ -96,19 +102,27 @@ static double share_over(const clv_plan *plan)
     return over;
 }
 
-/* By how much a plan over more devices may be faster than this one, and this
- * one is taken all the same. */
+static bool is_real(const clv_plan *plan)
+{
+    for (uint32_t d = 0; d < plan->n_devices; d++)
+        if (plan->devices[d].n_steps &&
+            plan->devices[d].dev->info.clock == CLV_CLOCK_VIRTUAL)
+            return false;
+    return true;
+}
+
+/* By how much `other` may be faster, and this plan is taken all the same: it
+ * has run, or takes fewer devices. */
 static double leniency(const clv_plan *plan, const clv_plan *other)
 {
-    uint32_t n = 0, n_other = 0;
-    for (uint32_t d = 0; d < plan->n_devices; d++) {
-        if (other->devices[d].n_steps &&
-            other->devices[d].dev->info.clock == CLV_CLOCK_VIRTUAL)
-            return 1;
-        n += plan->devices[d].n_steps != 0;
-        n_other += other->devices[d].n_steps != 0;
-    }
-    return n < n_other ? WORTHWHILE : 1;
+    if (!is_real(other) || other->run_ratio > 0)
+        return 1;
+    const double unsure =
+        WORTHWHILE + UNCERTAIN * (1 - other->forecast->certain);
+    if (clv_plan_summarise(other).n_devices >
+        clv_plan_summarise(plan).n_devices)
+        return unsure;
+    return plan->run_ratio > 0 ? WORTHWHILE : 1;
 }
 
 /* The objective, for every plan that is compared: first max_share, then the
@@ -122,8 +136,8 @@ static bool is_better(const clv_plan *plan, const clv_plan *than)
     double over = share_over(plan), than_over = share_over(than);
     if (over < than_over - SAME_SHARE || than_over < over - SAME_SHARE)
         return over < than_over;
-    return plan->forecast->makespan_ns <
-           than->forecast->makespan_ns * leniency(plan, than);
+    return core_plan_expected_ns(plan) * leniency(than, plan) <
+           core_plan_expected_ns(than) * leniency(plan, than);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -153,6 +167,23 @@ static clv_status make_plan(const solver *v, const uint32_t *options,
         planner_from_pieces(v->plan->ctx, v->graph, &params, pieces, n, out);
     free(pieces);
     return status;
+}
+
+/* The plan that did best in runs, if there is one. */
+static clv_status consider_known(solver *v, planner_strategy strategy)
+{
+    clv_plan *plan;
+    if (strategy != PLANNER_STRATEGY_TENSOR)
+        return CLV_OK;
+    CLV_TRY(planner_recall_best(v->plan, v->graph, &plan));
+    if (plan && is_better(plan, v->best)) {
+        clv_plan_destroy(v->best);
+        v->best = plan;
+        v->known = true;
+    } else {
+        clv_plan_destroy(plan);
+    }
+    return CLV_OK;
 }
 
 /* Makes a plan of the trial's options; it becomes the best one if it is. */
@@ -237,7 +268,8 @@ static clv_status consider_device(solver *v, uint32_t device)
     for (uint32_t i = 0; i < v->graph->n_nodes; i++)
         v->trial[i] = whole_option(v, i, device);
     CLV_TRY(planner_solve_evaluate(&v->c.problem, v->trial, NULL, NULL, &ns));
-    if (v->best && ns > RIVAL * v->s.makespan_ns)
+    if (v->best &&
+        ns > RIVAL * fmax(v->s.makespan_ns, core_plan_expected_ns(v->best)))
         return CLV_OK;
     return consider(v, &taken);
 }
@@ -348,14 +380,14 @@ static uint32_t count_workloads(const clv_plan *plan, tally *workloads)
     for (uint32_t p = 0; p < plan->n_parts; p++) {
         const core_part *part = &plan->parts[p];
         clv_device *dev = plan->devices[part->device].dev;
-        core_workload workload;
+        planner_workload workload;
         uint32_t i = 0;
         if (core_part_copies(plan, p))
             continue;
-        core_workload_of(plan->graph, part->node, NULL, NULL, &workload);
+        planner_workload_of(plan->graph, part->node, NULL, NULL, &workload);
         while (i < n &&
                (workloads[i].ask.dev != dev ||
-                !core_workload_equal(&workloads[i].ask.workload, &workload)))
+                !planner_workload_equal(&workloads[i].ask.workload, &workload)))
             i++;
         if (i == n)
             workloads[n++] = (tally){.ask = {dev, workload}};
@@ -408,6 +440,7 @@ static void forget(solver *v)
 {
     clv_plan_destroy(v->best);
     v->best = NULL;
+    v->known = false;
     planner_solution_finish(&v->s);
     planner_candidates_finish(&v->c);
     v->c = (planner_candidates){0};
@@ -421,10 +454,11 @@ static clv_status solve(solver *v, const clv_op_caps *caps,
     CLV_TRY(planner_candidates_make(v->plan, caps, &costs, strategy, &v->c));
     double made = since(&clock);
     CLV_TRY(find_best(v));
+    CLV_TRY(consider_known(v, strategy));
     clv_log(v->plan->ctx, CLV_LOG_DEBUG,
             "plan: %u candidates in %.1f ms, search and comparison %.1f ms",
             v->c.problem.n_options, made, since(&clock));
-    return explain(v);
+    return v->known ? CLV_OK : explain(v);
 }
 
 static clv_status predict_again(clv_plan *plan)
@@ -472,8 +506,13 @@ clv_status planner_plan_by_costs(const clv_plan *plan, clv_graph *graph,
         planner_profile_hold(v.profile);
     if (!status)
         status = found ? found : measure(&v);
+    clv_op_caps *used = NULL;
     if (!status)
-        status = solve_rounds(&v, caps, strategy);
+        status = planner_leave_out_same_hardware(plan, graph, caps, v.profile,
+                                                 &used);
+    if (!status)
+        status = solve_rounds(&v, used, strategy);
+    free(used);
     if (!found)
         planner_profile_release(v.profile);
     if (!status) {

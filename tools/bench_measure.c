@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#define MOST_WARM_UPS 24
+
 /* What one repetition took. */
 typedef struct lap {
     double ns, energy_nj, predicted_ns;
@@ -64,6 +66,18 @@ static clv_status fill_depth(const bench_rig *rig, const bench_test *test)
     return status;
 }
 
+/* Until devices and plans have been measured. */
+static clv_status warm_up(const bench_rig *rig, const bench_test *test)
+{
+    lap once;
+    clv_status status = run_once(rig, test, false, &once);
+    for (uint32_t i = 1;
+         i < MOST_WARM_UPS && !status && clv_session_is_learning(rig->session);
+         i++)
+        status = run_once(rig, test, false, &once);
+    return status;
+}
+
 clv_status bench_measure(const bench_rig *rig, const bench_test *test,
                          const char *name, bench_result *out)
 {
@@ -72,7 +86,7 @@ clv_status bench_measure(const bench_rig *rig, const bench_test *test,
     clv_status status = fill_depth(rig, test);
     *out = (bench_result){.is_virtual = true};
     if (!status && rig->warm_up)
-        status = run_once(rig, test, false, &once);
+        status = warm_up(rig, test);
     bool metered = true;
     for (uint32_t i = 0; !status && i < n; i++) {
         if (tool_progress_report(rig->progress, name, (double)i / (double)n))
@@ -98,7 +112,7 @@ clv_status bench_record(clv_context *ctx, const bench_rig *rig,
     lap once;
     clv_status status = fill_depth(rig, test);
     if (!status && rig->warm_up)
-        status = run_once(rig, test, false, &once);
+        status = warm_up(rig, test);
     clv_trace_forget_kernels(ctx);
     clv_trace_enable(ctx, true);
     if (!status)

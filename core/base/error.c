@@ -16,37 +16,24 @@ const char *clv_version(void)
 
 const char *clv_status_name(clv_status status)
 {
-    switch (status) {
-    case CLV_OK:
-        return "ok";
-    case CLV_ERR_INVALID:
-        return "invalid argument";
-    case CLV_ERR_UNSUPPORTED:
-        return "unsupported";
-    case CLV_ERR_NO_MEMORY:
-        return "out of memory";
-    case CLV_ERR_IO:
-        return "input/output error";
-    case CLV_ERR_FORMAT:
-        return "malformed data";
-    case CLV_ERR_NOT_FOUND:
-        return "not found";
-    case CLV_ERR_VERSION:
-        return "version mismatch";
-    case CLV_ERR_TIMEOUT:
-        return "timed out";
-    case CLV_ERR_CANCELLED:
-        return "cancelled";
-    case CLV_ERR_DEVICE_LOST:
-        return "device lost";
-    case CLV_ERR_LIMIT:
-        return "limit exceeded";
-    case CLV_ERR_REFUSED:
-        return "refused";
-    case CLV_ERR_INTERNAL:
-        return "internal error";
-    }
-    return "unknown status";
+    static const char *const names[] = {
+        [-CLV_OK] = "ok",
+        [-CLV_ERR_INVALID] = "invalid argument",
+        [-CLV_ERR_UNSUPPORTED] = "unsupported",
+        [-CLV_ERR_NO_MEMORY] = "out of memory",
+        [-CLV_ERR_IO] = "input/output error",
+        [-CLV_ERR_FORMAT] = "malformed data",
+        [-CLV_ERR_NOT_FOUND] = "not found",
+        [-CLV_ERR_VERSION] = "version mismatch",
+        [-CLV_ERR_TIMEOUT] = "timed out",
+        [-CLV_ERR_CANCELLED] = "cancelled",
+        [-CLV_ERR_DEVICE_LOST] = "device lost",
+        [-CLV_ERR_LIMIT] = "limit exceeded",
+        [-CLV_ERR_REFUSED] = "refused",
+        [-CLV_ERR_INTERNAL] = "internal error",
+    };
+    const uint32_t i = -(uint32_t)status;
+    return i < sizeof names / sizeof *names ? names[i] : "unknown status";
 }
 
 const char *clv_last_error(void)

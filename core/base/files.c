@@ -299,30 +299,31 @@ static void sync_dir(const char *path)
     free(dir);
 }
 
+static clv_status finish(clv_file_writer *w)
+{
+    CLV_TRY(check_open(w));
+    CLV_TRY(flush(w));
+    if (w->target && fsync(w->fd))
+        return write_error(w, errno);
+    const int fd = w->fd;
+    w->fd = -1;
+    if (close(fd) && errno != EINTR)
+        return clv_error(CLV_ERR_IO, "%s: closing it failed: %s", w->path,
+                         strerror(errno));
+    if (!w->target)
+        return CLV_OK;
+    if (rename(w->temp, w->target))
+        return clv_error(CLV_ERR_IO, "%s: cannot take its name: %s", w->path,
+                         strerror(errno));
+    free(w->temp);
+    w->temp = NULL;
+    sync_dir(w->target);
+    return CLV_OK;
+}
+
 clv_status clv_file_writer_commit(clv_file_writer *w)
 {
-    clv_status st = check_open(w);
-    if (st == CLV_OK)
-        st = flush(w);
-    if (st == CLV_OK && w->target && fsync(w->fd))
-        st = write_error(w, errno);
-    if (st == CLV_OK) {
-        int fd = w->fd;
-        w->fd = -1;
-        if (close(fd) && errno != EINTR)
-            st = clv_error(CLV_ERR_IO, "%s: closing it failed: %s", w->path,
-                           strerror(errno));
-    }
-    if (st == CLV_OK && w->target) {
-        if (rename(w->temp, w->target)) {
-            st = clv_error(CLV_ERR_IO, "%s: cannot take its name: %s", w->path,
-                           strerror(errno));
-        } else {
-            free(w->temp);
-            w->temp = NULL;
-            sync_dir(w->target);
-        }
-    }
+    const clv_status st = finish(w);
     release(w);
     return st;
 }

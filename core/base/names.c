@@ -66,6 +66,11 @@ bool core_next_item(const char **list, const char *separators,
     return false;
 }
 
+bool core_item_is(const char *item, size_t size, const char *name)
+{
+    return strlen(name) == size && !memcmp(item, name, size);
+}
+
 char *core_format(const char *fmt, ...)
 {
     char *text;

@@ -42,43 +42,32 @@ clv_status core_user_cache(char **out)
     return user_path("XDG_CACHE_HOME", ".cache", "cleave", out);
 }
 
-/* The file that is mapped where address is. The dynamic linker may only know a
- * path relative to the working directory at start, which is of no use. */
-static bool mapped_file(uintptr_t address, char out[PATH_MAX])
+bool core_mapping(const void *address, char line[CORE_MAPPING_SIZE])
 {
     FILE *maps = fopen("/proc/self/maps", "re");
-    if (!maps)
-        return false;
-    char line[PATH_MAX + 128];
     bool found = false;
-    while (!found && fgets(line, sizeof line, maps)) {
-        uintptr_t begin, end;
-        const char *path = strchr(line, '/');
-        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &begin, &end) != 2 ||
-            address < begin || address >= end || !path)
-            continue;
-        size_t n = strcspn(path, "\n");
-        found = n < PATH_MAX;
-        if (found) {
-            memcpy(out, path, n);
-            out[n] = 0;
-        }
-    }
-    fclose(maps);
+    uintptr_t begin, end;
+    while (maps && !found && fgets(line, CORE_MAPPING_SIZE, maps))
+        found = sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &begin, &end) == 2 &&
+                (uintptr_t)address >= begin && (uintptr_t)address < end;
+    if (maps)
+        fclose(maps);
     return found;
 }
 
-/* The directory of the object that holds this function, links resolved. */
+/* The directory of the object that holds this function, links resolved. The
+ * dynamic linker may only know a path relative to the working directory at
+ * start, which is of no use. */
 static bool library_dir(char out[PATH_MAX])
 {
     Dl_info info;
     const void *here = (const void *)&clv_version;
-    char mapped[PATH_MAX];
+    char mapping[CORE_MAPPING_SIZE];
     const char *path = NULL;
     if (dladdr(here, &info) && info.dli_fname && info.dli_fname[0] == '/')
         path = info.dli_fname;
-    else if (mapped_file((uintptr_t)here, mapped))
-        path = mapped;
+    else if (core_mapping(here, mapping) && (path = strchr(mapping, '/')))
+        mapping[strcspn(mapping, "\n")] = 0;
     if (!path || !realpath(path, out))
         return false;
     *strrchr(out, '/') = 0;

@@ -22,6 +22,10 @@ clv_status core_user_cache(char **out);
  */
 clv_status core_library_paths(char **plugin_dirs, char **data_dir);
 
+/* The line of /proc/self/maps about what is mapped at address. */
+#define CORE_MAPPING_SIZE (4096 + 128)
+bool core_mapping(const void *address, char line[CORE_MAPPING_SIZE]);
+
 /* The program that tries plugins, found in the same way. It may be missing. */
 clv_status core_probe_program(char **out);
 

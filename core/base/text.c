@@ -1,4 +1,5 @@
 #include "text.h"
+#include "grow.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,22 +9,9 @@
 /* Makes space for n more bytes and a NUL. */
 static bool reserve(core_text *text, size_t n)
 {
-    size_t need = text->size + n + 1;
-    if (text->failed || need < n)
-        return false;
-    if (need <= text->capacity)
-        return true;
-    size_t capacity = text->capacity ? text->capacity : 256;
-    while (capacity < need)
-        capacity *= 2;
-    char *data = realloc(text->data, capacity);
-    if (!data) {
-        text->failed = true;
-        return false;
-    }
-    text->data = data;
-    text->capacity = capacity;
-    return true;
+    text->failed |= !core_grow(&text->data, &text->capacity,
+                               (uint64_t)text->size + n + 1, 1);
+    return !text->failed;
 }
 
 static void add_bytes(core_text *text, const char *bytes, size_t n)

@@ -8,7 +8,8 @@
 
 typedef struct core_text {
     char *data; /* NUL-terminated once anything was added */
-    size_t size, capacity;
+    size_t size;
+    uint32_t capacity;
     bool failed;
 } core_text;
 

@@ -1,9 +1,9 @@
 /*
- * What stays in the process for good. A plugin that cannot be torn down, since
- * a device of it may still be working or since it crashes on the way out, keeps
- * what its threads may touch: its module, instance and host table, the context
- * and configuration behind that table, and memory that was shared with it. All
- * of it is listed here, so that it stays reachable and counts as no leak.
+ * Memory that is never freed. A plugin is not unloaded if a device of it may
+ * still be working, or if it crashes while it is closed. Then all that its
+ * threads may use must stay: its module, instance and host table, the context
+ * and configuration behind that table, and memory shared with it. It is listed
+ * here, so that leak checkers find it reachable.
  */
 #pragma once
 

@@ -1,5 +1,6 @@
 #include "config.h"
 #include "../base/error.h"
+#include "../base/grow.h"
 
 #include "../base/names.h"
 #include "../base/unreleased.h"
@@ -74,8 +75,7 @@ static section *find_section(const clv_config *config, const char *name)
 /* "npu_sim" of "npu_sim:hexagon"; plain sections are their own base. */
 static bool has_base(const char *sec, const char *base)
 {
-    size_t n = strcspn(sec, ":");
-    return strlen(base) == n && !memcmp(sec, base, n);
+    return core_item_is(sec, strcspn(sec, ":"), base);
 }
 
 static bool is_device_section(const char *sec)
@@ -121,9 +121,8 @@ static entry *find_declared(const clv_config *config, const char *name)
         return NULL;
     for (uint32_t i = 0; i < config->n_entries; i++) {
         entry *e = &config->entries[i];
-        size_t n = strlen(e->section);
-        if (e->option && n == (size_t)(dot - name) &&
-            !memcmp(e->section, name, n) && !strcmp(e->key, dot + 1))
+        if (e->option && core_item_is(name, (size_t)(dot - name), e->section) &&
+            !strcmp(e->key, dot + 1))
             return e;
     }
     return NULL;
@@ -131,16 +130,10 @@ static entry *find_declared(const clv_config *config, const char *name)
 
 static entry *add_entry(clv_config *config, const char *sec, const char *key)
 {
-    if (config->n_entries == config->cap_entries) {
-        uint32_t cap = config->cap_entries ? 2 * config->cap_entries : 32;
-        entry *bigger = reallocarray(config->entries, cap, sizeof *bigger);
-        if (!bigger)
-            return NULL;
-        config->entries = bigger;
-        config->cap_entries = cap;
-    }
     entry e = {.section = keep(config, sec), .key = keep(config, key)};
-    if (!e.section || !e.key)
+    if (!e.section || !e.key ||
+        !core_grow(&config->entries, &config->cap_entries,
+                   config->n_entries + 1ull, sizeof e))
         return NULL;
     config->entries[config->n_entries] = e;
     return &config->entries[config->n_entries++];
@@ -263,7 +256,7 @@ static bool env_known(const section *s, const char *variable, size_t size)
         if (s->options[i].scope != CLV_SCOPE_PLUGIN)
             continue;
         env_name(name, sizeof name, s->name, s->options[i].key);
-        if (strlen(name) == size && !memcmp(name, variable, size))
+        if (core_item_is(variable, size, name))
             return true;
     }
     return false;

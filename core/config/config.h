@@ -1,10 +1,10 @@
 /*
- * The configuration's inside.
+ * The configuration's internals.
  *
- * A section is declared (its keys and their types are known) or not yet: then
- * its values wait. A key holds the strongest value given so far, by the rank of
- * its source, whatever the order in which sources were read. All strings stay
- * until the configuration is destroyed, so a plugin may keep what it was given.
+ * Values of a section that is not declared yet (its keys and their types are
+ * unknown) are kept and checked once it is. A key has the value of the source
+ * with the highest rank, in whatever order sources were read. All strings stay
+ * valid until the configuration is destroyed.
  *
  * Reading from several threads is safe; writing excludes everything else.
  */

@@ -1,8 +1,7 @@
 /*
- * Ini text, read with inih and without its surprises: lines may be long and
- * indented, '#' begins a comment as ';' does (at the start of a line or after a
- * blank), keys outside a section and NUL bytes are errors, and every value
- * comes with its line.
+ * Ini text: [section] and "key = value" or "key: value". Lines may be indented;
+ * '#' and ';' begin a comment at the start of a line or after a blank. Keys
+ * outside a section and NUL bytes are errors.
  */
 #pragma once
 

@@ -53,7 +53,7 @@ uint32_t core_option_choice(const char *choices, const char *value)
     const char *item;
     size_t n;
     for (uint32_t i = 0; core_next_item(&choices, "|", &item, &n); i++)
-        if (n == strlen(value) && !memcmp(item, value, n))
+        if (core_item_is(item, n, value))
             return i;
     return UINT32_MAX;
 }

@@ -13,7 +13,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-struct core_kernel_sums;
 struct core_loader;
 struct core_manifest;
 struct core_module;
@@ -47,6 +46,12 @@ typedef struct core_calls {
     bool watched, stop;
 } core_calls;
 
+typedef struct core_kernel_sums {
+    pthread_mutex_t mutex; /* protects the rest */
+    clv_kernel_sum *sums;
+    uint32_t n, capacity;
+} core_kernel_sums;
+
 struct clv_context {
     clv_config *config;
     bool owns_config;
@@ -57,8 +62,7 @@ struct clv_context {
     clv_progress_fn progress; /* may be NULL */
     void *progress_ctx;
     struct core_trace *trace;
-    struct core_kernel_sums
-        *kernel_sums;           /* NULL only in the trial of a plugin */
+    core_kernel_sums kernel_sums;
     struct core_loader *loader; /* outcome of every candidate */
     /* What the layer that makes plans keeps with the context. It sets both
      * under planner_mutex when it is first used. */

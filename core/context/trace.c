@@ -1,6 +1,8 @@
 #include "trace.h"
 
 #include "../base/error.h"
+#include "../base/grow.h"
+#include "../base/hash.h"
 #include "../base/text.h"
 
 #include <pthread.h>
@@ -68,37 +70,15 @@ bool clv_trace_enabled(const clv_context *ctx)
     return atomic_load_explicit(&ctx->trace->enabled, memory_order_relaxed);
 }
 
-/* Doubles an array that is full; false when out of memory. */
-static bool reserve(void **array, uint32_t count, uint32_t *capacity,
-                    size_t element)
-{
-    if (count < *capacity)
-        return true;
-    uint32_t grown = *capacity ? *capacity * 2 : 64;
-    void *data = reallocarray(*array, grown, element);
-    if (!data)
-        return false;
-    *array = data;
-    *capacity = grown;
-    return true;
-}
-
 /* ------------------------------------------------------------------------ */
 /* Strings, each stored once. All below with the mutex held.                 */
-
-static uint32_t hash(const char *s)
-{
-    uint32_t h = 2166136261u;
-    for (; *s; s++)
-        h = (h ^ (unsigned char)*s) * 16777619u;
-    return h;
-}
 
 /* The bucket that holds s, or the free one where it belongs. */
 static uint32_t *find_bucket(struct core_trace *trace, const char *s)
 {
     uint32_t mask = trace->n_buckets - 1;
-    for (uint32_t i = hash(s) & mask;; i = (i + 1) & mask) {
+    for (uint64_t i = core_hash(CORE_HASH_SEED, s, strlen(s)) & mask;;
+         i = (i + 1) & mask) {
         uint32_t *bucket = &trace->buckets[i];
         if (!*bucket || !strcmp(trace->strings[*bucket - 1], s))
             return bucket;
@@ -126,8 +106,8 @@ static bool intern(struct core_trace *trace, const char *s, uint32_t *index)
     uint32_t *bucket = find_bucket(trace, s);
     if (!*bucket) {
         char *copy = NULL;
-        if (!reserve((void **)&trace->strings, trace->n_strings,
-                     &trace->strings_capacity, sizeof *trace->strings) ||
+        if (!core_grow(&trace->strings, &trace->strings_capacity,
+                       trace->n_strings + 1ull, sizeof *trace->strings) ||
             !(copy = strdup(s)))
             return false;
         trace->strings[trace->n_strings++] = copy;
@@ -150,8 +130,8 @@ static bool find_track(struct core_trace *trace, uint32_t clock,
             return true;
         }
     }
-    if (!reserve((void **)&trace->tracks, trace->n_tracks,
-                 &trace->tracks_capacity, sizeof *trace->tracks))
+    if (!core_grow(&trace->tracks, &trace->tracks_capacity,
+                   trace->n_tracks + 1ull, sizeof *trace->tracks))
         return false;
     trace->tracks[trace->n_tracks] = (track){clock, string};
     *index = trace->n_tracks++;
@@ -164,8 +144,8 @@ static bool add_span(struct core_trace *trace, uint32_t clock,
     if (trace->n_spans >= CORE_TRACE_MAX_SPANS ||
         !find_track(trace, clock, track_name, &s.track) ||
         !intern(trace, name, &s.name) ||
-        !reserve((void **)&trace->spans, trace->n_spans, &trace->spans_capacity,
-                 sizeof *trace->spans))
+        !core_grow(&trace->spans, &trace->spans_capacity, trace->n_spans + 1ull,
+                   sizeof *trace->spans))
         return false;
     trace->spans[trace->n_spans++] = s;
     return true;
@@ -304,11 +284,9 @@ static clv_status write_events(const struct core_trace *trace,
 clv_status clv_trace_write(clv_context *ctx, const char *path)
 {
     clv_file_writer *file;
-    clv_status status = clv_file_writer_open(path, &file);
-    if (status)
-        return status;
+    CLV_TRY(clv_file_writer_open(path, &file));
     pthread_mutex_lock(&ctx->trace->mutex);
-    status = write_events(ctx->trace, file);
+    const clv_status status = write_events(ctx->trace, file);
     pthread_mutex_unlock(&ctx->trace->mutex);
     if (status) {
         clv_file_writer_discard(file);

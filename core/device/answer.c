@@ -13,7 +13,7 @@ clv_status core_answer(const char *who, const char *slot, uint64_t serial,
 {
     if (status == CLV_OK)
         return CLV_OK;
-    if (status > CLV_OK || status < CLV_ERR_INTERNAL)
+    if (core_status_known(status) != status)
         return clv_error(CLV_ERR_INTERNAL,
                          "%s: %s answered the unknown status %d; the plugin is "
                          "faulty",
@@ -36,6 +36,17 @@ clv_status core_device_answer(clv_device *dev, const char *slot,
     return core_answer(who, slot, serial, status);
 }
 
+clv_status core_device_error(const clv_device *dev, clv_status status,
+                             const char *fmt, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    return clv_error(status, "device '%s': %s", dev->id, text);
+}
+
 clv_status core_device_broken(const clv_device *dev, const char *slot,
                               const char *fmt, ...)
 {
@@ -44,17 +55,17 @@ clv_status core_device_broken(const clv_device *dev, const char *slot,
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    return clv_error(CLV_ERR_INTERNAL,
-                     "device '%s': %s answered %s; the plugin is faulty",
-                     dev->id, slot, text);
+    return core_device_error(dev, CLV_ERR_INTERNAL,
+                             "%s answered %s; the plugin is faulty", slot,
+                             text);
 }
 
 clv_status core_device_extended(const clv_device *dev, const char *slot)
 {
-    return clv_error(CLV_ERR_UNSUPPORTED,
-                     "device '%s': %s answered with an extension that this "
-                     "libcleave does not know; install a newer one",
-                     dev->id, slot);
+    return core_device_error(dev, CLV_ERR_UNSUPPORTED,
+                             "%s answered with an extension that this "
+                             "libcleave does not know; install a newer one",
+                             slot);
 }
 
 bool core_chain_ok(const clv_header *header)

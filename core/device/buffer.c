@@ -13,37 +13,32 @@ static clv_status check_new(const clv_device *dev, uint32_t mem_type,
 {
     CLV_TRY(core_device_usable(dev));
     if (mem_type >= dev->n_mem_types)
-        return clv_error(CLV_ERR_INVALID,
-                         "device '%s': there is no memory type %u, only %u",
-                         dev->id, mem_type, dev->n_mem_types);
+        return core_device_error(dev, CLV_ERR_INVALID,
+                                 "there is no memory type %u, only %u",
+                                 mem_type, dev->n_mem_types);
     if (size == 0)
-        return clv_error(CLV_ERR_INVALID,
-                         "device '%s': a buffer needs at least one byte",
-                         dev->id);
+        return core_device_error(dev, CLV_ERR_INVALID,
+                                 "a buffer needs at least one byte");
     if (size > dev->mem_types[mem_type].max_size)
-        return clv_error(CLV_ERR_LIMIT,
-                         "device '%s': a buffer of %llu bytes exceeds the "
-                         "%llu that memory type %u allows; use smaller pieces",
-                         dev->id, (unsigned long long)size,
-                         (unsigned long long)dev->mem_types[mem_type].max_size,
-                         mem_type);
+        return core_device_error(
+            dev, CLV_ERR_LIMIT,
+            "a buffer of %llu bytes exceeds the %llu that memory type %u "
+            "allows; use smaller pieces",
+            (unsigned long long)size,
+            (unsigned long long)dev->mem_types[mem_type].max_size, mem_type);
     return CLV_OK;
 }
 
-static core_buffer *new_buffer(clv_device *dev, uint32_t mem_type,
-                               uint64_t size, uint32_t access)
+static clv_status new_buffer(clv_device *dev, uint32_t mem_type, uint64_t size,
+                             uint32_t access, core_buffer **out)
 {
-    core_buffer *buf = calloc(1, sizeof *buf);
-    if (!buf) {
-        clv_error(CLV_ERR_NO_MEMORY, "device '%s': no memory for a buffer",
-                  dev->id);
-        return NULL;
-    }
-    buf->dev = dev;
-    buf->size = size;
-    buf->mem_type = mem_type;
-    buf->access = access;
-    return buf;
+    core_buffer *buf = *out = calloc(1, sizeof *buf);
+    if (!buf)
+        return core_device_error(dev, CLV_ERR_NO_MEMORY,
+                                 "no memory for a buffer");
+    *buf = (core_buffer){
+        .dev = dev, .size = size, .mem_type = mem_type, .access = access};
+    return CLV_OK;
 }
 
 /* Ends a creation: *out on success, else buf is released. */
@@ -59,24 +54,17 @@ static clv_status finish_new(core_buffer *buf, const char *slot, clv_status st,
     return st;
 }
 
-static bool takes_local(const clv_device *dev, uint32_t mem_type)
-{
-    return dev->mem_types[mem_type].flags & CLV_MEM_DEVICE_LOCAL;
-}
-
 clv_status core_buffer_alloc(clv_device *dev, uint32_t mem_type, uint64_t size,
                              core_buffer **out)
 {
-    clv_status st = check_new(dev, mem_type, size);
-    if (st != CLV_OK)
-        return st;
-    core_buffer *buf = new_buffer(dev, mem_type, size, ALL_ACCESS);
-    if (!buf)
-        return CLV_ERR_NO_MEMORY;
-    st =
+    core_buffer *buf;
+    CLV_TRY(check_new(dev, mem_type, size));
+    CLV_TRY(new_buffer(dev, mem_type, size, ALL_ACCESS, &buf));
+    clv_status st =
         CORE_CALL(dev, buffer_alloc, dev->handle, mem_type, size, &buf->handle);
     st = finish_new(buf, "buffer_alloc", st, out);
-    if (st == CLV_OK && takes_local(dev, mem_type)) {
+    if (st == CLV_OK &&
+        (dev->mem_types[mem_type].flags & CLV_MEM_DEVICE_LOCAL)) {
         buf->counted = true;
         atomic_fetch_add(&dev->local_bytes, size);
     }
@@ -100,31 +88,30 @@ static clv_status check_import(const clv_device *dev, const clv_mem_type *type,
 {
     if (!core_is_pow2(import->handle_type) ||
         !(type->import_handles & import->handle_type))
-        return clv_error(CLV_ERR_UNSUPPORTED,
-                         "device '%s': its memory does not import handles of "
-                         "kind 0x%x, only 0x%x",
-                         dev->id, import->handle_type, type->import_handles);
+        return core_device_error(
+            dev, CLV_ERR_UNSUPPORTED,
+            "its memory does not import handles of kind 0x%x, only 0x%x",
+            import->handle_type, type->import_handles);
     if (!import->access || (import->access & ~(uint32_t)ALL_ACCESS))
-        return clv_error(CLV_ERR_INVALID,
-                         "device '%s': an import needs access 1..3, not %u",
-                         dev->id, import->access);
+        return core_device_error(dev, CLV_ERR_INVALID,
+                                 "an import needs access 1..3, not %u",
+                                 import->access);
     bool by_fd = import->handle_type == CLV_HANDLE_DMABUF ||
                  import->handle_type == CLV_HANDLE_OPAQUE_FD;
     if (by_fd ? import->fd < 0 : !import->pointer)
-        return clv_error(CLV_ERR_INVALID, "device '%s': an import without %s",
-                         dev->id, by_fd ? "descriptor" : "pointer");
+        return core_device_error(dev, CLV_ERR_INVALID, "an import without %s",
+                                 by_fd ? "descriptor" : "pointer");
     uint64_t end;
     uint64_t base = by_fd ? 0 : (uintptr_t)import->pointer;
     if (__builtin_add_overflow(base, import->offset, &end) ||
         __builtin_add_overflow(end, import->size, &end))
-        return clv_error(CLV_ERR_INVALID,
-                         "device '%s': an import past the end of memory",
-                         dev->id);
+        return core_device_error(dev, CLV_ERR_INVALID,
+                                 "an import past the end of memory");
     if ((base | import->offset | import->size) & (type->import_align - 1))
-        return clv_error(CLV_ERR_INVALID,
-                         "device '%s': an import whose pointer, offset or size "
-                         "is not a multiple of %llu; align it, or copy",
-                         dev->id, (unsigned long long)type->import_align);
+        return core_device_error(dev, CLV_ERR_INVALID,
+                                 "an import whose pointer, offset or size is "
+                                 "not a multiple of %llu; align it, or copy",
+                                 (unsigned long long)type->import_align);
     return CLV_OK;
 }
 
@@ -135,9 +122,8 @@ clv_status core_buffer_import(clv_device *dev, uint32_t mem_type,
     CLV_TRY(check_import(dev, &dev->mem_types[mem_type], import));
     clv_import whole = *import;
     whole.header = (clv_header){sizeof whole, CLV_STRUCT_IMPORT, NULL};
-    core_buffer *buf = new_buffer(dev, mem_type, import->size, import->access);
-    if (!buf)
-        return CLV_ERR_NO_MEMORY;
+    core_buffer *buf;
+    CLV_TRY(new_buffer(dev, mem_type, import->size, import->access, &buf));
     clv_status st = CORE_CALL(dev, buffer_import, dev->handle, mem_type, &whole,
                               &buf->handle);
     return finish_new(buf, "buffer_import", st, out);
@@ -162,14 +148,13 @@ clv_status core_buffer_map(core_buffer *buf, uint32_t access, void **out)
     clv_device *dev = buf->dev;
     CLV_TRY(core_device_usable(dev));
     if (!access || (access & ~(uint32_t)ALL_ACCESS))
-        return clv_error(CLV_ERR_INVALID,
-                         "device '%s': mapping needs access 1..3, not %u",
-                         dev->id, access);
+        return core_device_error(dev, CLV_ERR_INVALID,
+                                 "mapping needs access 1..3, not %u", access);
     if (!(dev->mem_types[buf->mem_type].flags & CLV_MEM_HOST_VISIBLE))
-        return clv_error(CLV_ERR_UNSUPPORTED,
-                         "device '%s': the host cannot see memory type %u; "
-                         "copy through one that it can",
-                         dev->id, buf->mem_type);
+        return core_device_error(
+            dev, CLV_ERR_UNSUPPORTED,
+            "the host cannot see memory type %u; copy through one that it can",
+            buf->mem_type);
     void *pointer = NULL;
     clv_status st = CORE_CALL(dev, buffer_map, buf->handle, access, &pointer);
     if (st == CLV_OK && !pointer)
@@ -190,10 +175,10 @@ static clv_status check_range(const core_buffer *buf, uint64_t offset,
 {
     if (offset <= buf->size && size <= buf->size - offset)
         return core_device_usable(buf->dev);
-    return clv_error(CLV_ERR_INVALID,
-                     "device '%s': bytes %llu + %llu of a buffer of %llu",
-                     buf->dev->id, (unsigned long long)offset,
-                     (unsigned long long)size, (unsigned long long)buf->size);
+    return core_device_error(
+        buf->dev, CLV_ERR_INVALID, "bytes %llu + %llu of a buffer of %llu",
+        (unsigned long long)offset, (unsigned long long)size,
+        (unsigned long long)buf->size);
 }
 
 clv_status core_buffer_flush(core_buffer *buf, uint64_t offset, uint64_t size)

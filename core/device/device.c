@@ -51,10 +51,9 @@ static clv_status check_mem_type(clv_device *dev, uint32_t index)
     if (!type->import_align)
         type->import_align = 1;
     if (!core_is_pow2(type->alignment) || !core_is_pow2(type->import_align))
-        return core_device_broken(dev, "mem_types",
-                                  "an alignment of type %u that is no power of "
-                                  "two",
-                                  index);
+        return core_device_broken(
+            dev, "mem_types", "an alignment of type %u that is no power of two",
+            index);
     if (!type->max_size)
         type->max_size =
             dev->info.memory_size ? dev->info.memory_size : UINT64_MAX;
@@ -72,16 +71,13 @@ static clv_status read_mem_types(clv_device *dev)
     uint32_t n = dev->info.n_mem_types, count = n;
     dev->mem_types = calloc(n, sizeof *dev->mem_types);
     if (!dev->mem_types)
-        return clv_error(CLV_ERR_NO_MEMORY,
-                         "device '%s': no memory for %u memory types", dev->id,
-                         n);
+        return core_device_error(dev, CLV_ERR_NO_MEMORY,
+                                 "no memory for %u memory types", n);
     clv_mem_type init = CLV_INIT(clv_mem_type, CLV_STRUCT_MEM_TYPE);
     for (uint32_t i = 0; i < n; i++)
         dev->mem_types[i] = init;
-    clv_status st = CORE_CALL(dev, mem_types, dev->handle, &count,
-                              dev->mem_types, sizeof *dev->mem_types);
-    if (st != CLV_OK)
-        return st;
+    CLV_TRY(CORE_CALL(dev, mem_types, dev->handle, &count, dev->mem_types,
+                      sizeof *dev->mem_types));
     if (count != n)
         return core_device_broken(dev, "mem_types",
                                   "%u types, its description %u", count, n);
@@ -246,9 +242,8 @@ clv_status core_device_calibrate(clv_device *dev, clv_calibration *out)
 {
     CLV_TRY(core_device_usable(dev));
     if (!dev->api->calibrate || !dev->api->trace_read)
-        return clv_error(CLV_ERR_UNSUPPORTED,
-                         "device '%s': it has no clock that can be read",
-                         dev->id);
+        return core_device_error(dev, CLV_ERR_UNSUPPORTED,
+                                 "it has no clock that can be read");
     clv_calibration c = CLV_INIT(clv_calibration, CLV_STRUCT_CALIBRATION);
     clv_header header = c.header;
     CLV_TRY(CORE_CALL_LOCKED(dev, calibrate, dev->handle, &c));

@@ -5,17 +5,16 @@
  * plugins stay lean and a wrong answer is an error that names the device and
  * the slot. Optional slots that a plugin lacks answer their documented default.
  *
- * Loss. A device is lost once a slot has said CLV_ERR_DEVICE_LOST of it (not of
- * a timeline that failed so), or core_device_lose() was called: everything but
- * the destructors answers that status. It has let go of its work by then. One
- * that was given up by core_device_abandon() may still be working: it is lost
- * too, and no slot of it is called again, destructors included. Its buffers,
- * programs, timelines and instance are never destroyed, so memory that it may
- * still write is not returned to the allocator, and its module stays mapped.
+ * Loss. A device is lost once a slot has answered CLV_ERR_DEVICE_LOST (a
+ * timeline that failed with it does not count), or once core_device_lose() was
+ * called. Everything but the destructors answers that status then, and the
+ * device works no more. After core_device_abandon() a device is lost too, but
+ * may still be working. No slot of it is called again, destructors included:
+ * memory that it may still write stays allocated and its module mapped.
  *
- * Waits are bounded by the limit that the caller gives, as far as the plugin
- * lets go of the caller. A slot that never returns is named in a message
- * (calls.h); execs give up some of them (exec/guard.h).
+ * Waits end at the limit that the caller gives, unless the plugin's
+ * timeline_wait() ignores its timeout. A slot that never returns is named in a
+ * message (calls.h); execs give up some of them (exec/guard.h).
  *
  * Objects (buffer, timeline, program) belong to their device and must be gone
  * before the context is destroyed. Those of two devices never mix, except in

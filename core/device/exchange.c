@@ -1,4 +1,5 @@
 #include "memory.h"
+#include "answer.h"
 #include "loss.h"
 #include "submit.h"
 
@@ -14,7 +15,7 @@
 
 typedef enum direction { TO_DEVICE, PACKED, TO_HOST, ZEROS } direction;
 
-/* What bytes pass through. */
+/* The staging buffer of a device. */
 typedef struct core_stage {
     clv_device *dev;
     core_timeline *timeline;
@@ -23,14 +24,14 @@ typedef struct core_stage {
     uint64_t half;     /* bytes of each of its two halves */
     uint64_t value;    /* of the timeline after all that was submitted */
     uint64_t until[2]; /* a half is free once the timeline has this */
-    uint32_t turn;     /* the half that comes next */
-    bool kept;         /* the device's, used under its mutex */
+    uint32_t next;     /* half to use next */
+    bool shared;       /* the device's, used under stage_mutex */
 } core_stage;
 
 typedef struct exchange {
     core_stage *stage;
     core_buffer *buf;
-    direction way;
+    direction dir;
     uint64_t base;
     uint64_t packed; /* bytes that lie in the buffer so far */
     char *host;
@@ -79,8 +80,8 @@ static clv_status stage_make(clv_device *dev, uint64_t bytes, core_stage **out)
 {
     core_stage *s = calloc(1, sizeof *s);
     if (!s)
-        return clv_error(CLV_ERR_NO_MEMORY, "device '%s': no memory for copies",
-                         dev->id);
+        return core_device_error(dev, CLV_ERR_NO_MEMORY,
+                                 "no memory for copies");
     s->dev = dev;
     clv_status status = core_timeline_create(dev, 0, &s->timeline);
     if (!status && bytes)
@@ -113,37 +114,34 @@ void core_device_release_staging(clv_device *dev)
     stage_free(last);
 }
 
-/* The device's one, whose mutex is then held, or one of its own. */
-static clv_status stage_take(clv_device *dev, direction way, uint64_t bytes,
+/* The device's shared one, with stage_mutex locked, or a new one. */
+static clv_status stage_take(clv_device *dev, direction dir, uint64_t bytes,
                              core_stage **out)
 {
     clv_status status = CLV_OK;
     pthread_mutex_lock(&dev->stage_mutex);
-    if (!dev->stage_users || way == ZEROS) {
-        pthread_mutex_unlock(&dev->stage_mutex);
-        return stage_make(dev, way == ZEROS ? 0 : bytes, out);
-    }
-    if (!dev->stage)
+    const bool shared = dev->stage_users && dir != ZEROS;
+    if (shared && !dev->stage)
         status = stage_make(dev, dev->stage_bytes, &dev->stage);
-    if (status) {
-        pthread_mutex_unlock(&dev->stage_mutex);
-        return status;
+    if (shared && !status) {
+        dev->stage->shared = true;
+        *out = dev->stage;
+        return CLV_OK;
     }
-    dev->stage->kept = true;
-    *out = dev->stage;
-    return CLV_OK;
+    pthread_mutex_unlock(&dev->stage_mutex);
+    return shared ? status : stage_make(dev, dir == ZEROS ? 0 : bytes, out);
 }
 
-/* After a failure nobody uses it again. */
+/* One that failed is not used again. */
 static void stage_give(core_stage *s, bool failed)
 {
     clv_device *dev = s->dev;
-    bool kept = s->kept;
-    if (kept && failed)
+    bool shared = s->shared;
+    if (shared && failed)
         dev->stage = NULL;
-    if (!kept || failed)
+    if (!shared || failed)
         stage_free(s);
-    if (kept)
+    if (shared)
         pthread_mutex_unlock(&dev->stage_mutex);
 }
 
@@ -165,13 +163,13 @@ static clv_status submit(core_stage *s, const core_command *commands,
                                 .signals = &signal,
                                 .n_signals = 1};
     clv_status status;
-    /* Others may fill the queue: they are waited for. */
+    /* Another user may have filled the queue. */
     while ((status = core_device_submit(s->dev, &submit)) == CLV_ERR_LIMIT) {
         status = core_device_settle(s->dev, limit_ns(s->dev));
         if (status)
             break;
     }
-    s->until[s->turn] = status ? 0 : s->value;
+    s->until[s->next] = status ? 0 : s->value;
     return status;
 }
 
@@ -184,27 +182,22 @@ static clv_status await(core_stage *s, uint32_t half)
                  : CLV_OK;
 }
 
-/* What one submit moves: n stretches. */
-typedef struct piece {
-    uint64_t offset, bytes, pitch;
-    uint64_t n;
-} piece;
-
-static void fill_or_empty(const exchange *x, const piece *p, bool to_host)
+/* p: what one submit moves. */
+static void fill_or_empty(const exchange *x, const core_runs *p, bool to_host)
 {
-    char *staged = x->stage->mapped + x->stage->turn * x->stage->half;
+    char *staged = x->stage->mapped + x->stage->next * x->stage->half;
     for (uint64_t i = 0; i < p->n; i++, staged += p->bytes) {
         char *host = x->host + p->offset + i * p->pitch;
         memcpy(to_host ? host : staged, to_host ? staged : host, p->bytes);
     }
 }
 
-static uint32_t put_commands(const exchange *x, const piece *p,
+static uint32_t put_commands(const exchange *x, const core_runs *p,
                              core_command *out)
 {
     const core_stage *s = x->stage;
-    uint64_t from = s->turn * s->half;
-    if (x->way == PACKED) {
+    uint64_t from = s->next * s->half;
+    if (x->dir == PACKED) {
         out[0] = (core_command){.kind = CLV_COMMAND_COPY,
                                 .src = s->buffer,
                                 .src_offset = from,
@@ -214,97 +207,73 @@ static uint32_t put_commands(const exchange *x, const piece *p,
         return 1;
     }
     for (uint32_t i = 0; i < p->n; i++) {
-        uint64_t at = x->base + p->offset + i * p->pitch;
-        uint64_t staged = from + i * p->bytes;
-        core_command *c = &out[i];
-        if (x->way == ZEROS)
-            *c = (core_command){.kind = CLV_COMMAND_FILL,
-                                .dst = x->buf,
-                                .dst_offset = at,
-                                .size = p->bytes};
-        else if (x->way == TO_DEVICE)
-            *c = (core_command){.kind = CLV_COMMAND_COPY,
-                                .src = s->buffer,
-                                .src_offset = staged,
-                                .dst = x->buf,
-                                .dst_offset = at,
-                                .size = p->bytes};
-        else
-            *c = (core_command){.kind = CLV_COMMAND_COPY,
-                                .src = x->buf,
-                                .src_offset = at,
-                                .dst = s->buffer,
-                                .dst_offset = staged,
+        const uint64_t at = x->base + p->offset + i * p->pitch;
+        const uint64_t staged = x->dir == ZEROS ? 0 : from + i * p->bytes;
+        const bool out_of = x->dir == TO_HOST;
+        out[i] = (core_command){.kind = x->dir == ZEROS ? CLV_COMMAND_FILL
+                                                        : CLV_COMMAND_COPY,
+                                .src = out_of ? x->buf : s->buffer,
+                                .src_offset = out_of ? at : staged,
+                                .dst = out_of ? s->buffer : x->buf,
+                                .dst_offset = out_of ? staged : at,
                                 .size = p->bytes};
     }
     return (uint32_t)p->n;
 }
 
-static clv_status move(exchange *x, const piece *p)
+static clv_status move(exchange *x, const core_runs *p)
 {
     core_command commands[MAX_COMMANDS];
     core_stage *s = x->stage;
-    uint64_t at = s->turn * s->half, size = p->bytes * p->n;
-    bool in = x->way == TO_DEVICE || x->way == PACKED;
-    clv_status status = await(s, s->turn);
-    if (!status && in) {
+    uint64_t at = s->next * s->half, size = p->bytes * p->n;
+    bool in = x->dir == TO_DEVICE || x->dir == PACKED;
+    CLV_TRY(await(s, s->next));
+    if (in) {
         fill_or_empty(x, p, false);
-        status = core_buffer_flush(s->buffer, at, size);
+        CLV_TRY(core_buffer_flush(s->buffer, at, size));
     }
-    if (!status)
-        status = submit(s, commands, put_commands(x, p, commands));
+    CLV_TRY(submit(s, commands, put_commands(x, p, commands)));
     x->packed += size;
-    if (status || in) {
-        s->turn ^= 1;
-        return status;
+    if (in) {
+        s->next ^= 1;
+        return CLV_OK;
     }
-    status = await(s, s->turn);
-    if (!status && x->way == TO_HOST) {
-        status = core_buffer_invalidate(s->buffer, at, size);
-        if (!status)
-            fill_or_empty(x, p, true);
+    CLV_TRY(await(s, s->next));
+    if (x->dir == TO_HOST) {
+        CLV_TRY(core_buffer_invalidate(s->buffer, at, size));
+        fill_or_empty(x, p, true);
     }
-    return status;
+    return CLV_OK;
 }
 
-/* Part of one stretch after the other. */
-static clv_status move_long(exchange *x, const core_runs *at, uint64_t run,
-                            uint64_t room)
-{
-    clv_status status = CLV_OK;
-    for (uint64_t done = 0; done < at->bytes && !status;) {
-        uint64_t rest = at->bytes - done;
-        const piece p = {at->offset + run * at->pitch + done,
-                         rest < room ? rest : room, 0, 1};
-        status = move(x, &p);
-        done += p.bytes;
-    }
-    return status;
-}
-
+/* As many runs a submit as fit, or a part of one that is too long. */
 static clv_status move_all(exchange *x, const core_runs *at)
 {
-    uint64_t room = x->way == ZEROS ? ZEROS_SIZE : x->stage->half;
+    const uint64_t room = x->dir == ZEROS ? ZEROS_SIZE : x->stage->half;
     uint64_t fit = room / at->bytes;
-    clv_status status = CLV_OK;
-    if (x->way != PACKED && fit > MAX_COMMANDS)
+    if (x->dir != PACKED && fit > MAX_COMMANDS)
         fit = MAX_COMMANDS;
-    for (uint64_t run = 0; run < at->n && !status;) {
-        uint64_t left = at->n - run;
-        piece p = {at->offset + run * at->pitch, at->bytes, at->pitch,
-                   left < fit ? left : fit};
-        status = fit ? move(x, &p) : move_long(x, at, run, room);
-        run += fit ? p.n : 1;
+    for (uint64_t run = 0, done = 0; run < at->n;) {
+        const uint64_t rest = at->bytes - done, left = at->n - run;
+        const core_runs p = {at->offset + run * at->pitch + done,
+                             rest < room ? rest : room, at->pitch,
+                             !fit         ? 1
+                             : left < fit ? left
+                                          : fit};
+        CLV_TRY(move(x, &p));
+        done += p.bytes;
+        run += done == at->bytes ? p.n : 0;
+        done %= at->bytes;
     }
-    return status;
+    return CLV_OK;
 }
 
-/* Whatever happens, nothing touches the buffers afterwards, unless the device
- * had to be abandoned. */
+/* The device does not use the buffers afterwards, also after a failure, unless
+ * it had to be abandoned. */
 static clv_status transfer(core_buffer *buf, uint64_t base, const core_runs *at,
-                           void *host, direction way)
+                           void *host, direction dir)
 {
-    exchange x = {.buf = buf, .way = way, .base = base, .host = host};
+    exchange x = {.buf = buf, .dir = dir, .base = base, .host = host};
     core_runs runs = *at;
     if (!runs.n || !runs.bytes)
         return CLV_OK;
@@ -312,7 +281,7 @@ static clv_status transfer(core_buffer *buf, uint64_t base, const core_runs *at,
         runs.bytes *= runs.n;
         runs.n = 1;
     }
-    CLV_TRY(stage_take(buf->dev, way, runs.bytes * runs.n, &x.stage));
+    CLV_TRY(stage_take(buf->dev, dir, runs.bytes * runs.n, &x.stage));
     clv_status status = move_all(&x, &runs);
     for (uint32_t half = 0; half < 2 && !status; half++)
         status = await(x.stage, half);
@@ -328,10 +297,41 @@ clv_status core_buffer_write(core_buffer *buf, uint64_t base,
     return transfer(buf, base, at, (void *)(uintptr_t)host, TO_DEVICE);
 }
 
-clv_status core_buffer_pack(core_buffer *buf, const core_runs *at,
-                            const void *host)
+/* To memory that the host sees. */
+static clv_status fill_visible(core_buffer *buf, const core_runs *at,
+                               const char *host)
 {
-    return transfer(buf, 0, at, (void *)(uintptr_t)host, PACKED);
+    void *to;
+    CLV_TRY(core_buffer_map(buf, CLV_ACCESS_WRITE, &to));
+    for (uint64_t i = 0; i < at->n; i++)
+        memcpy((char *)to + i * at->bytes, host + at->offset + i * at->pitch,
+               at->bytes);
+    const clv_status status = core_buffer_flush(buf, 0, buf->size);
+    core_buffer_unmap(buf);
+    return status;
+}
+
+clv_status core_device_copy(clv_device *dev, uint64_t align,
+                            const core_runs *at, const void *host,
+                            core_buffer **out)
+{
+    const uint64_t size = at->bytes * at->n;
+    core_buffer *buf;
+    uint32_t type, local;
+    clv_status status;
+    CLV_TRY(core_device_copy_type(dev, size, align, &type));
+    if (core_device_has_local(dev, &local)) {
+        CLV_TRY(core_device_alloc_local(dev, size, "a weight", &buf));
+        status = transfer(buf, 0, at, (void *)(uintptr_t)host, PACKED);
+    } else {
+        CLV_TRY(core_buffer_alloc(dev, type, size, &buf));
+        status = fill_visible(buf, at, host);
+    }
+    if (status)
+        core_buffer_free(buf);
+    else
+        *out = buf;
+    return status;
 }
 
 clv_status core_buffer_read(core_buffer *buf, uint64_t base,
@@ -340,28 +340,25 @@ clv_status core_buffer_read(core_buffer *buf, uint64_t base,
     return transfer(buf, base, at, host, TO_HOST);
 }
 
-/* Bytes that no fill command can write: those are whole words. */
+/* By copies: fill commands write whole words only. */
 static clv_status write_zeros(core_buffer *buf, uint64_t base, uint64_t size)
 {
     static const char zeros[4096];
-    clv_status status = CLV_OK;
-    for (uint64_t done = 0; done < size && !status;) {
-        uint64_t n = size - done < sizeof zeros ? size - done : sizeof zeros;
+    for (uint64_t done = 0, n; done < size; done += n) {
+        n = size - done < sizeof zeros ? size - done : sizeof zeros;
         const core_runs part = {0, n, n, 1};
-        status = core_buffer_write(buf, base + done, &part, zeros);
-        done += n;
+        CLV_TRY(core_buffer_write(buf, base + done, &part, zeros));
     }
-    return status;
+    return CLV_OK;
 }
 
 clv_status core_buffer_zero(core_buffer *buf, uint64_t base,
                             const core_runs *at)
 {
     uint64_t pitch = at->n > 1 ? at->pitch : 0;
-    clv_status status = CLV_OK;
     if (!((base | at->offset | at->bytes | pitch) % 4))
         return transfer(buf, base, at, NULL, ZEROS);
-    for (uint64_t i = 0; i < at->n && !status; i++)
-        status = write_zeros(buf, base + at->offset + i * at->pitch, at->bytes);
-    return status;
+    for (uint64_t i = 0; i < at->n; i++)
+        CLV_TRY(write_zeros(buf, base + at->offset + i * at->pitch, at->bytes));
+    return CLV_OK;
 }

@@ -1,6 +1,3 @@
-/*
- * A device that is out of use: lost, or given up while it may still work.
- */
 #include "loss.h"
 #include "answer.h"
 #include "submit.h"
@@ -52,10 +49,10 @@ clv_status core_device_usable(const clv_device *dev)
 {
     if (!core_device_lost(dev))
         return CLV_OK;
-    return clv_error(CLV_ERR_DEVICE_LOST,
-                     "device '%s': it was %s earlier; open a new context to "
-                     "use it again",
-                     dev->id, core_device_abandoned(dev) ? "given up" : "lost");
+    return core_device_error(
+        dev, CLV_ERR_DEVICE_LOST,
+        "it was %s earlier; open a new context to use it again",
+        core_device_abandoned(dev) ? "given up" : "lost");
 }
 
 /* Submits nothing but the signal, as soon as there is room. */
@@ -82,9 +79,8 @@ clv_status core_device_settle(clv_device *dev, uint64_t timeout_ns)
         st = submit_signal(dev, &signal, timeout_ns);
     if (st == CLV_OK)
         st = core_timeline_wait(tl, 1, 0, timeout_ns);
-    /* A device that says it is lost has let go of its work. */
-    bool idle = st == CLV_OK || core_device_lost(dev);
-    if (!idle)
+    /* A device that says it is lost works no more. */
+    if (st != CLV_OK && !core_device_lost(dev))
         core_device_abandon(dev);
     core_timeline_destroy(tl);
     return st;

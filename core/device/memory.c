@@ -13,7 +13,7 @@ bool core_device_has_local(const clv_device *dev, uint32_t *type)
             continue;
         if ((flags & HOSTS) == HOSTS)
             return false;
-        /* What the host cannot see is not slowed down by being seen. */
+        /* Memory that the host does not see may be faster. */
         if (!found || (!(flags & CLV_MEM_HOST_VISIBLE) &&
                        (dev->mem_types[*type].flags & CLV_MEM_HOST_VISIBLE)))
             *type = i;
@@ -88,4 +88,49 @@ clv_status core_device_alloc_local(clv_device *dev, uint64_t size,
                          "leave work to other devices",
                          dev->id, (unsigned long long)size, what);
     return status;
+}
+
+/* Memory the host can fill, the device's own if there is a choice. */
+static bool find_visible(const clv_device *dev, uint64_t size, uint64_t align,
+                         uint32_t *type)
+{
+    bool found = false;
+    for (uint32_t i = dev->n_mem_types; i-- > 0;) {
+        const clv_mem_type *t = &dev->mem_types[i];
+        if ((t->flags & CLV_MEM_HOST_VISIBLE) && size <= t->max_size &&
+            t->alignment >= align &&
+            (!found || (t->flags & CLV_MEM_DEVICE_LOCAL) ||
+             !(dev->mem_types[*type].flags & CLV_MEM_DEVICE_LOCAL))) {
+            *type = i;
+            found = true;
+        }
+    }
+    return found;
+}
+
+clv_status core_device_copy_type(const clv_device *dev, uint64_t size,
+                                 uint64_t align, uint32_t *type)
+{
+    if (!core_device_has_local(dev, type))
+        return find_visible(dev, size, align, type)
+                   ? CLV_OK
+                   : clv_error(CLV_ERR_UNSUPPORTED,
+                               "device '%s' has no memory that the host can "
+                               "fill with %llu bytes",
+                               dev->id, (unsigned long long)size);
+    const clv_mem_type *t = &dev->mem_types[*type];
+    if (size > t->max_size)
+        return clv_error(
+            CLV_ERR_LIMIT,
+            "device '%s' holds at most %llu bytes at once in its own memory, "
+            "not %llu; cut the op, or leave it to another device",
+            dev->id, (unsigned long long)t->max_size, (unsigned long long)size);
+    if (t->alignment < align)
+        return clv_error(CLV_ERR_UNSUPPORTED,
+                         "device '%s' has memory of its own at multiples of "
+                         "%llu bytes, for ops that need %llu; leave it out of "
+                         "the plan's devices",
+                         dev->id, (unsigned long long)t->alignment,
+                         (unsigned long long)align);
+    return core_device_can_exchange(dev);
 }

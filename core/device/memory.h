@@ -1,14 +1,14 @@
 /*
- * Memory that a device has for itself, as a graphics card does, and moving
- * bytes between it and the host.
+ * A device's own memory, as a graphics card has, and transfers between it and
+ * the host.
  */
 #pragma once
 
 #include "buffer.h"
 
-/* Whether the device keeps what it works on in memory of its own: it has local
- * memory, and none of it is the host's too (visible, coherent and cached). Then
- * *type is the memory type to use. */
+/* Whether the device works in memory of its own: it has local memory, and none
+ * of it is the host's too (visible, coherent and cached). *type is the memory
+ * type to use then. */
 bool core_device_has_local(const clv_device *dev, uint32_t *type);
 /* Memory through which the host and the device exchange bytes; false if there
  * is none that the host sees. */
@@ -26,17 +26,22 @@ clv_status core_device_has_room(clv_device *dev, uint64_t size,
 clv_status core_device_alloc_local(clv_device *dev, uint64_t size,
                                    const char *what, core_buffer **out);
 
-/* n stretches of `bytes` each, pitch bytes apart. */
+/* The memory type for a copy of that size at multiples of align, which the host
+ * fills: the device's own memory, else memory that both see. Fails, naming
+ * device, limit and remedy. */
+clv_status core_device_copy_type(const clv_device *dev, uint64_t size,
+                                 uint64_t align, uint32_t *type);
+
+/* n ranges of `bytes` each, pitch bytes apart. */
 typedef struct core_runs {
     uint64_t offset, bytes, pitch, n;
 } core_runs;
 
 /*
- * exchange.c. Between host memory and a buffer of the device, done when they
- * return; nothing else uses those bytes meanwhile. at: of the host's bytes and
- * of the buffer's alike, whose first byte is host[0] and base. Fill writes
- * zeros. Bytes pass through a small buffer that both see, half of which the
- * host fills while the device empties the other.
+ * exchange.c. Transfers between host memory and a buffer of the device; they
+ * are done on return. at: the ranges, relative to host[0] and to base in the
+ * buffer. The bytes pass through a small buffer that both see: the host fills
+ * one half of it while the device empties the other.
  */
 clv_status core_buffer_write(core_buffer *buf, uint64_t base,
                              const core_runs *at, const void *host);
@@ -44,10 +49,12 @@ clv_status core_buffer_read(core_buffer *buf, uint64_t base,
                             const core_runs *at, void *host);
 clv_status core_buffer_zero(core_buffer *buf, uint64_t base,
                             const core_runs *at);
-/* The stretches lie one behind the other in the buffer, from its begin. */
-clv_status core_buffer_pack(core_buffer *buf, const core_runs *at,
-                            const void *host);
-/* Between the two, exchanges with the device share one such buffer, for so many
- * bytes in all; without, each makes one for itself. */
+/* A buffer of that memory type with a copy of a weight: the ranges of the
+ * host's bytes, one behind the other. */
+clv_status core_device_copy(clv_device *dev, uint64_t align,
+                            const core_runs *at, const void *host,
+                            core_buffer **out);
+/* Between the two calls, transfers share one such buffer, made for that many
+ * bytes in all; otherwise each makes its own. */
 void core_device_hold_staging(clv_device *dev, uint64_t bytes);
 void core_device_release_staging(clv_device *dev);

@@ -7,17 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const clv_tensor_desc *tensor_at(const clv_subgraph *g, uint32_t i)
-{
-    return (const void *)((const char *)g->tensors +
-                          (size_t)i * g->tensor_stride);
-}
-
 static uint32_t count_weights(const clv_subgraph *g)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < g->n_tensors; i++)
-        n += tensor_at(g, i)->usage == CLV_USAGE_WEIGHT;
+        n += core_subgraph_tensor(g, i)->usage == CLV_USAGE_WEIGHT;
     return n;
 }
 
@@ -25,25 +19,23 @@ static clv_status check_weight(clv_device *dev, const clv_subgraph *g,
                                const core_binding *b)
 {
     if (b->tensor >= g->n_tensors ||
-        tensor_at(g, b->tensor)->usage != CLV_USAGE_WEIGHT)
-        return clv_error(CLV_ERR_INVALID,
-                         "device '%s': tensor %u is bound as a weight but is "
-                         "none",
-                         dev->id, b->tensor);
+        core_subgraph_tensor(g, b->tensor)->usage != CLV_USAGE_WEIGHT)
+        return core_device_error(dev, CLV_ERR_INVALID,
+                                 "tensor %u is bound as a weight but is none",
+                                 b->tensor);
     if (!b->buffer || b->buffer->dev != dev || b->offset > b->buffer->size ||
         b->size > b->buffer->size - b->offset)
-        return clv_error(CLV_ERR_INVALID,
-                         "device '%s': weight tensor %u is not inside a buffer "
-                         "of the device",
-                         dev->id, b->tensor);
+        return core_device_error(
+            dev, CLV_ERR_INVALID,
+            "weight tensor %u is not inside a buffer of the device", b->tensor);
     uint64_t need;
-    clv_status st = core_desc_size(tensor_at(g, b->tensor), NULL, &need);
+    clv_status st =
+        core_desc_size(core_subgraph_tensor(g, b->tensor), NULL, &need);
     if (st == CLV_OK && b->size < need)
-        st = clv_error(CLV_ERR_INVALID,
-                       "device '%s': weight tensor %u needs %llu bytes, its "
-                       "binding has %llu",
-                       dev->id, b->tensor, (unsigned long long)need,
-                       (unsigned long long)b->size);
+        st = core_device_error(
+            dev, CLV_ERR_INVALID,
+            "weight tensor %u needs %llu bytes, its binding has %llu",
+            b->tensor, (unsigned long long)need, (unsigned long long)b->size);
     return st;
 }
 
@@ -52,7 +44,7 @@ static clv_status check_weight(clv_device *dev, const clv_subgraph *g,
 static bool uses_symbol(const clv_subgraph *g, uint32_t symbol)
 {
     for (uint32_t i = 0; i < g->n_tensors; i++) {
-        const clv_tensor_desc *t = tensor_at(g, i);
+        const clv_tensor_desc *t = core_subgraph_tensor(g, i);
         for (uint32_t d = 0; d < t->rank && d < CLV_MAX_RANK; d++)
             if (t->symbols[d] == symbol + 1)
                 return true;
@@ -70,26 +62,25 @@ static clv_status check_compile(clv_device *dev, const core_compile *compile)
         return clv_error_prefix(st, "device '%s'", dev->id);
     uint32_t n = count_weights(g);
     if (n != compile->n_weights)
-        return clv_error(CLV_ERR_INVALID,
-                         "device '%s': %u weights are bound, the graph has %u",
-                         dev->id, compile->n_weights, n);
+        return core_device_error(dev, CLV_ERR_INVALID,
+                                 "%u weights are bound, the graph has %u",
+                                 compile->n_weights, n);
     if (dev->info.flags & CLV_DEVICE_STATIC_SHAPES)
         for (uint32_t i = 0; i < g->n_symbols; i++)
             if (g->symbols[i].min != g->symbols[i].max && uses_symbol(g, i))
-                return clv_error(CLV_ERR_UNSUPPORTED,
-                                 "device '%s': it compiles static shapes only, "
-                                 "symbol %u ranges over %lld..%lld; compile a "
-                                 "bucket",
-                                 dev->id, i, (long long)g->symbols[i].min,
-                                 (long long)g->symbols[i].max);
+                return core_device_error(
+                    dev, CLV_ERR_UNSUPPORTED,
+                    "it compiles static shapes only, symbol %u ranges over "
+                    "%lld..%lld; compile a bucket",
+                    i, (long long)g->symbols[i].min,
+                    (long long)g->symbols[i].max);
     for (uint32_t i = 0; i < n; i++) {
         const core_binding *weight = &compile->weights[i];
         CLV_TRY(check_weight(dev, g, weight));
         if (i && weight->tensor <= weight[-1].tensor)
-            return clv_error(CLV_ERR_INVALID,
-                             "device '%s': weights are not bound in the order "
-                             "of their tensors",
-                             dev->id);
+            return core_device_error(
+                dev, CLV_ERR_INVALID,
+                "weights are not bound in the order of their tensors");
     }
     return CLV_OK;
 }
@@ -103,9 +94,8 @@ static clv_status translate(clv_device *dev, const core_compile *compile,
     CLV_TRY(check_compile(dev, compile));
     clv_binding *b = calloc(n ? n : 1, sizeof *b);
     if (!b)
-        return clv_error(CLV_ERR_NO_MEMORY,
-                         "device '%s': no memory to bind %u weights", dev->id,
-                         n);
+        return core_device_error(dev, CLV_ERR_NO_MEMORY,
+                                 "no memory to bind %u weights", n);
     for (uint32_t i = 0; i < n; i++)
         b[i] = (clv_binding){.tensor = compile->weights[i].tensor,
                              .buffer = compile->weights[i].buffer->handle,
@@ -139,7 +129,7 @@ static core_program *new_program(clv_device *dev, const clv_subgraph *g)
         return NULL;
     }
     for (uint32_t i = 0; i < g->n_tensors; i++)
-        prog->tensors[i] = *tensor_at(g, i);
+        prog->tensors[i] = *core_subgraph_tensor(g, i);
     if (g->n_symbols)
         memcpy(prog->symbols, g->symbols, g->n_symbols * sizeof *g->symbols);
     return prog;
@@ -163,18 +153,14 @@ static clv_status make(clv_device *dev, const core_compile *compile,
 {
     clv_compile c;
     clv_binding *bindings;
-    clv_status st = translate(dev, compile, &c, &bindings);
-    if (st != CLV_OK)
-        return st;
+    CLV_TRY(translate(dev, compile, &c, &bindings));
     core_program *prog = new_program(dev, compile->graph);
-    if (!prog) {
-        st = clv_error(CLV_ERR_NO_MEMORY,
-                       "device '%s': no memory for a "
-                       "program of %u nodes",
-                       dev->id, compile->graph->n_nodes);
-        goto done;
-    }
-    if (blob)
+    clv_status st;
+    if (!prog)
+        st = core_device_error(dev, CLV_ERR_NO_MEMORY,
+                               "no memory for a program of %u nodes",
+                               compile->graph->n_nodes);
+    else if (blob)
         st = CORE_CALL(dev, program_load, dev->handle, &c, blob, &prog->handle);
     else
         st = CORE_CALL(dev, program_compile, dev->handle, &c, &prog->handle);
@@ -187,7 +173,6 @@ static clv_status make(clv_device *dev, const core_compile *compile,
         *out = prog;
     else
         core_program_destroy(prog);
-done:
     free(bindings);
     return st;
 }
@@ -216,15 +201,7 @@ void core_program_destroy(core_program *prog)
 bool core_device_serialises(const clv_device *dev)
 {
     return dev->api->program_serialize && dev->api->program_validate &&
-           dev->api->program_load;
-}
-
-static clv_status cannot_serialise(const clv_device *dev)
-{
-    return clv_error(CLV_ERR_UNSUPPORTED,
-                     "device '%s': its programs cannot be serialised; compile "
-                     "them again",
-                     dev->id);
+           dev->api->program_load && dev->api->program_key;
 }
 
 clv_status core_program_serialize(
@@ -232,55 +209,31 @@ clv_status core_program_serialize(
     clv_status (*write)(void *ctx, const void *data, uint64_t size), void *ctx)
 {
     CLV_TRY(core_device_usable(prog->dev));
-    if (!core_device_serialises(prog->dev))
-        return cannot_serialise(prog->dev);
     return CORE_CALL(prog->dev, program_serialize, prog->handle, write, ctx);
-}
-
-static clv_status check_blob(const clv_device *dev, const clv_blob *blob)
-{
-    if (blob->header.struct_size < sizeof *blob ||
-        (!blob->data && blob->fd < 0))
-        return clv_error(CLV_ERR_INVALID,
-                         "device '%s': a program to load has neither bytes nor "
-                         "a descriptor",
-                         dev->id);
-    return CLV_OK;
-}
-
-clv_status core_program_validate(clv_device *dev, const core_compile *compile,
-                                 const clv_blob *blob, uint32_t *verdict)
-{
-    clv_compile c;
-    clv_binding *bindings;
-    CLV_TRY(check_blob(dev, blob));
-    CLV_TRY(translate(dev, compile, &c, &bindings));
-    clv_status st = CLV_OK;
-    uint32_t answer = CLV_VERDICT_FOREIGN;
-    if (core_device_serialises(dev))
-        st = CORE_CALL(dev, program_validate, dev->handle, &c, blob, &answer);
-    free(bindings);
-    if (st == CLV_OK && answer > CLV_VERDICT_FOREIGN)
-        st = core_device_broken(dev, "program_validate",
-                                "the unknown verdict %u", answer);
-    if (st == CLV_OK)
-        *verdict = answer;
-    return st;
 }
 
 clv_status core_program_load(clv_device *dev, const core_compile *compile,
                              const clv_blob *blob, core_program **out)
 {
-    CLV_TRY(check_blob(dev, blob));
-    return core_device_serialises(dev) ? make(dev, compile, blob, out)
-                                       : cannot_serialise(dev);
+    clv_compile c;
+    clv_binding *bindings;
+    uint32_t verdict = CLV_VERDICT_FOREIGN;
+    *out = NULL;
+    CLV_TRY(translate(dev, compile, &c, &bindings));
+    clv_status st =
+        CORE_CALL(dev, program_validate, dev->handle, &c, blob, &verdict);
+    free(bindings);
+    if (st == CLV_OK && verdict > CLV_VERDICT_FOREIGN)
+        st = core_device_broken(dev, "program_validate",
+                                "the unknown verdict %u", verdict);
+    return st == CLV_OK && verdict == CLV_VERDICT_GOOD
+               ? make(dev, compile, blob, out)
+               : st;
 }
 
 clv_status core_program_key(clv_device *dev, const core_compile *compile,
                             uint8_t key[32])
 {
-    if (!dev->api->program_key)
-        return cannot_serialise(dev);
     clv_compile c;
     clv_binding *bindings;
     CLV_TRY(translate(dev, compile, &c, &bindings));

@@ -31,22 +31,20 @@ typedef struct core_program {
     uint32_t n_bound; /* tensors that a run must bind */
 } core_program;
 
-/* Whether its programs can be serialised and loaded. */
-bool core_device_serialises(const clv_device *dev);
 clv_status core_program_compile(clv_device *dev, const core_compile *compile,
                                 core_program **out);
 void core_program_destroy(core_program *prog); /* NULL is legal */
-/* CLV_ERR_UNSUPPORTED where programs cannot be serialised. write answers CLV_OK
- * or the status to give up with. */
+
+/* Whether its programs can be serialised and loaded. The rest is only for
+ * devices where this is so. */
+bool core_device_serialises(const clv_device *dev);
+/* write answers CLV_OK or the status to give up with. */
 clv_status core_program_serialize(
     core_program *prog,
     clv_status (*write)(void *ctx, const void *data, uint64_t size), void *ctx);
-/* verdict: clv_verdict; CLV_VERDICT_FOREIGN where programs cannot be
- * serialised. */
-clv_status core_program_validate(clv_device *dev, const core_compile *compile,
-                                 const clv_blob *blob, uint32_t *verdict);
+/* *out is NULL where the plugin finds the blob not as good as a new program. */
 clv_status core_program_load(clv_device *dev, const core_compile *compile,
                              const clv_blob *blob, core_program **out);
-/* The plugin's part of a cache key; CLV_ERR_UNSUPPORTED where it has none. */
+/* The plugin's part of a cache key. */
 clv_status core_program_key(clv_device *dev, const core_compile *compile,
                             uint8_t key[32]);

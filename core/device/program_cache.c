@@ -1,12 +1,12 @@
 #include "program_cache.h"
 #include "../base/cache.h"
+#include "../base/grow.h"
 #include "../base/names.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A program that compiles faster, by its device's clock, is not worth a file.
- */
+/* Programs that compile faster, by the device's clock, are not stored. */
 #define WORTH_NS 1e6
 
 /* An entry of the cache that a device may have; no directory: it has none. */
@@ -30,7 +30,7 @@ static void entry_finish(entry *e)
 }
 
 /* The plugin's key covers device, options, shapes and nodes. Build and driver
- * are repeated, so that a plugin which forgets them cannot do harm. */
+ * are added in case a plugin leaves them out. */
 static void entry_find(clv_device *dev, const core_compile *compile, entry *e)
 {
     static const char digits[] = "0123456789abcdef";
@@ -56,22 +56,18 @@ static void entry_find(clv_device *dev, const core_compile *compile, entry *e)
     }
 }
 
-/* NULL where there is no program that is as good as a new one. */
+/* NULL where no program is stored that is as good as a new one. */
 static core_program *load(clv_device *dev, const core_compile *compile,
                           const entry *e)
 {
     clv_blob blob = CLV_INIT(clv_blob, CLV_STRUCT_BLOB);
     core_program *prog = NULL;
-    uint32_t verdict;
     void *data;
     blob.fd = -1;
     if (core_cache_get(e->dir, e->key, &data, &blob.size))
         return NULL;
     blob.data = data;
-    clv_status status = core_program_validate(dev, compile, &blob, &verdict);
-    if (!status && verdict == CLV_VERDICT_GOOD)
-        status = core_program_load(dev, compile, &blob, &prog);
-    if (status)
+    if (core_program_load(dev, compile, &blob, &prog))
         clv_log(dev->ctx, CLV_LOG_INFO, "%s: a cached program is not used: %s",
                 dev->id, clv_last_error());
     free(data);
@@ -80,7 +76,8 @@ static core_program *load(clv_device *dev, const core_compile *compile,
 
 typedef struct bytes {
     uint8_t *data;
-    uint64_t size, capacity, limit;
+    uint64_t size, limit;
+    uint32_t capacity;
 } bytes;
 
 static clv_status append(void *ctx, const void *data, uint64_t size)
@@ -88,20 +85,14 @@ static clv_status append(void *ctx, const void *data, uint64_t size)
     bytes *b = ctx;
     if (size > b->limit - b->size)
         return CLV_ERR_LIMIT;
-    if (size > b->capacity - b->size) {
-        const uint64_t capacity = (b->size + size) * 2;
-        uint8_t *bigger = realloc(b->data, (size_t)capacity);
-        if (!bigger)
-            return CLV_ERR_NO_MEMORY;
-        b->data = bigger;
-        b->capacity = capacity;
-    }
+    if (!core_grow(&b->data, &b->capacity, b->size + size, 1))
+        return CLV_ERR_NO_MEMORY;
     memcpy(b->data + b->size, data, (size_t)size);
     b->size += size;
     return CLV_OK;
 }
 
-/* Failing costs the next start time, and nothing else. */
+/* A failure only makes the next start slower. */
 static void store(core_program *prog, const entry *e)
 {
     clv_context *ctx = prog->dev->ctx;

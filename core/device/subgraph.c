@@ -5,14 +5,8 @@
 
 #include <string.h>
 
-/* No graph of ours comes near; keeps the arithmetic below far from limits. */
+/* More than any graph has; sums of counts cannot overflow below it. */
 #define MAX_ELEMENTS (1u << 24)
-
-static const clv_tensor_desc *tensor_at(const clv_subgraph *g, uint32_t i)
-{
-    return (const void *)((const char *)g->tensors +
-                          (size_t)i * g->tensor_stride);
-}
 
 static const clv_node *node_at(const clv_subgraph *g, uint32_t i)
 {
@@ -33,7 +27,7 @@ static clv_status too_large(void)
 }
 
 /* In a layout by axes. */
-static clv_status laid_size(const clv_tensor_desc *desc, uint64_t *out)
+static clv_status layout_size(const clv_tensor_desc *desc, uint64_t *out)
 {
     uint32_t block, bytes, dim_axes[CLV_MAX_RANK];
     clv_layout_map map;
@@ -52,14 +46,13 @@ clv_status core_desc_size(const clv_tensor_desc *desc, const int64_t *symbols,
                           uint64_t *out)
 {
     if (desc->layout != CLV_LAYOUT_LINEAR)
-        return laid_size(desc, out);
+        return layout_size(desc, out);
     uint32_t block, block_bytes, last = desc->rank - 1;
     if (desc->rank < 1 || desc->rank > CLV_MAX_RANK ||
         !clv_dtype_block(desc->dtype, &block, &block_bytes))
         return clv_error(CLV_ERR_INVALID,
-                         "tensor: rank %u or dtype %u is not "
-                         "known",
-                         desc->rank, desc->dtype);
+                         "tensor: rank %u or dtype %u is not known", desc->rank,
+                         desc->dtype);
     uint64_t span = 0, dense = block_bytes;
     bool strided = false;
     for (uint32_t i = 0; i < desc->rank; i++)
@@ -91,7 +84,7 @@ clv_status core_desc_size(const clv_tensor_desc *desc, const int64_t *symbols,
 
 static clv_status check_tensor(const clv_subgraph *g, uint32_t index)
 {
-    const clv_tensor_desc *t = tensor_at(g, index);
+    const clv_tensor_desc *t = core_subgraph_tensor(g, index);
     if (t->header.struct_size < sizeof *t)
         return clv_error(CLV_ERR_INVALID, "graph: tensor %u has no header",
                          index);
@@ -125,8 +118,7 @@ static clv_status check_indices(const clv_subgraph *g, uint32_t node,
 {
     if (n > max)
         return clv_error(CLV_ERR_LIMIT,
-                         "graph: node %u has %u operands, the "
-                         "limit is %u",
+                         "graph: node %u has %u operands, the limit is %u",
                          node, n, max);
     for (uint32_t i = 0; i < n; i++)
         if (indices[i] >= g->n_tensors &&

@@ -5,6 +5,13 @@
 
 #include "device.h"
 
+static inline const clv_tensor_desc *core_subgraph_tensor(const clv_subgraph *g,
+                                                          uint32_t i)
+{
+    return (const void *)((const char *)g->tensors +
+                          (size_t)i * g->tensor_stride);
+}
+
 /* Consistency of a subgraph of ours: indices, ranks, strides, ranges. */
 clv_status core_subgraph_check(const clv_subgraph *graph);
 /* Bytes the tensor spans, by its strides, when symbols have these values

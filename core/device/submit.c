@@ -2,6 +2,7 @@
 #include "loss.h"
 #include "subgraph.h"
 #include "submit.h"
+#include "../base/grow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,21 +26,6 @@ void core_submit_scratch_destroy(core_submit_scratch *s)
     free(s);
 }
 
-static bool grow(void *array, uint32_t *capacity, uint64_t n, size_t size)
-{
-    if (n <= *capacity)
-        return true;
-    if (n > UINT32_MAX)
-        return false;
-    void *old, *bigger;
-    memcpy(&old, array, sizeof old);
-    if (!(bigger = reallocarray(old, n, size)))
-        return false;
-    memcpy(array, &bigger, sizeof bigger);
-    *capacity = (uint32_t)n;
-    return true;
-}
-
 static clv_status reserve(clv_device *dev, const core_submit *submit)
 {
     uint64_t n_bindings = 0, n_seen = 0;
@@ -56,14 +42,15 @@ static clv_status reserve(clv_device *dev, const core_submit *submit)
     core_submit_scratch *s = dev->scratch;
     uint64_t n_points = (uint64_t)submit->n_waits + submit->n_signals;
     if (!s ||
-        !grow(&s->commands, &s->n_commands, submit->n_commands,
-              sizeof *s->commands) ||
-        !grow(&s->bindings, &s->n_bindings, n_bindings, sizeof *s->bindings) ||
-        !grow(&s->points, &s->n_points, n_points, sizeof *s->points) ||
-        !grow(&s->seen, &s->n_seen, n_seen, sizeof *s->seen))
-        return clv_error(CLV_ERR_NO_MEMORY,
-                         "device '%s': no memory for a submit of %u commands",
-                         dev->id, submit->n_commands);
+        !core_grow(&s->commands, &s->n_commands, submit->n_commands,
+                   sizeof *s->commands) ||
+        !core_grow(&s->bindings, &s->n_bindings, n_bindings,
+                   sizeof *s->bindings) ||
+        !core_grow(&s->points, &s->n_points, n_points, sizeof *s->points) ||
+        !core_grow(&s->seen, &s->n_seen, n_seen, sizeof *s->seen))
+        return core_device_error(dev, CLV_ERR_NO_MEMORY,
+                                 "no memory for a submit of %u commands",
+                                 submit->n_commands);
     return CLV_OK;
 }
 
@@ -72,21 +59,18 @@ static clv_status check_inside(const clv_device *dev, const core_buffer *buf,
                                const char *what)
 {
     if (!buf || buf->dev != dev)
-        return clv_error(CLV_ERR_INVALID,
-                         "device '%s': %s is no buffer of this device", dev->id,
-                         what);
+        return core_device_error(dev, CLV_ERR_INVALID,
+                                 "%s is no buffer of this device", what);
     if (offset > buf->size || size > buf->size - offset)
-        return clv_error(CLV_ERR_INVALID,
-                         "device '%s': %s needs bytes %llu + %llu of a buffer "
-                         "of %llu",
-                         dev->id, what, (unsigned long long)offset,
-                         (unsigned long long)size,
-                         (unsigned long long)buf->size);
+        return core_device_error(
+            dev, CLV_ERR_INVALID,
+            "%s needs bytes %llu + %llu of a buffer of %llu", what,
+            (unsigned long long)offset, (unsigned long long)size,
+            (unsigned long long)buf->size);
     if (access & ~buf->access)
-        return clv_error(CLV_ERR_INVALID,
-                         "device '%s': %s would be written but is read-only "
-                         "memory",
-                         dev->id, what);
+        return core_device_error(dev, CLV_ERR_INVALID,
+                                 "%s would be written but is read-only memory",
+                                 what);
     return CLV_OK;
 }
 
@@ -96,10 +80,9 @@ static clv_status check_binding(clv_device *dev, const core_program *prog,
 {
     if (b->tensor >= prog->n_tensors ||
         prog->tensors[b->tensor].usage == CLV_USAGE_WEIGHT || seen[b->tensor])
-        return clv_error(CLV_ERR_INVALID,
-                         "device '%s': tensor %u is unknown, a weight or bound "
-                         "twice",
-                         dev->id, b->tensor);
+        return core_device_error(
+            dev, CLV_ERR_INVALID,
+            "tensor %u is unknown, a weight or bound twice", b->tensor);
     seen[b->tensor] = 1;
     const clv_tensor_desc *desc = &prog->tensors[b->tensor];
     uint32_t access = desc->usage == CLV_USAGE_INPUT
@@ -111,11 +94,10 @@ static clv_status check_binding(clv_device *dev, const core_program *prog,
     if (st == CLV_OK)
         st = core_desc_size(desc, symbols, &need);
     if (st == CLV_OK && b->size < need)
-        st = clv_error(CLV_ERR_INVALID,
-                       "device '%s': tensor %u needs %llu bytes, its binding "
-                       "has %llu",
-                       dev->id, b->tensor, (unsigned long long)need,
-                       (unsigned long long)b->size);
+        st = core_device_error(
+            dev, CLV_ERR_INVALID,
+            "tensor %u needs %llu bytes, its binding has %llu", b->tensor,
+            (unsigned long long)need, (unsigned long long)b->size);
     return st;
 }
 
@@ -124,23 +106,20 @@ static clv_status check_run(clv_device *dev, const core_command *c,
 {
     const core_program *prog = c->program;
     if (!prog || prog->dev != dev)
-        return clv_error(CLV_ERR_INVALID,
-                         "device '%s': a run without a program of this device",
-                         dev->id);
+        return core_device_error(dev, CLV_ERR_INVALID,
+                                 "a run without a program of this device");
     if (c->n_bindings != prog->n_bound)
-        return clv_error(CLV_ERR_INVALID,
-                         "device '%s': %u tensors are bound, the program needs "
-                         "%u",
-                         dev->id, c->n_bindings, prog->n_bound);
+        return core_device_error(dev, CLV_ERR_INVALID,
+                                 "%u tensors are bound, the program needs %u",
+                                 c->n_bindings, prog->n_bound);
     for (uint32_t i = 0; i < prog->n_symbols; i++)
         if (c->symbols[i] < prog->symbols[i].min ||
             c->symbols[i] > prog->symbols[i].max)
-            return clv_error(CLV_ERR_INVALID,
-                             "device '%s': symbol %u is %lld, the program was "
-                             "compiled for %lld..%lld",
-                             dev->id, i, (long long)c->symbols[i],
-                             (long long)prog->symbols[i].min,
-                             (long long)prog->symbols[i].max);
+            return core_device_error(
+                dev, CLV_ERR_INVALID,
+                "symbol %u is %lld, the program was compiled for %lld..%lld", i,
+                (long long)c->symbols[i], (long long)prog->symbols[i].min,
+                (long long)prog->symbols[i].max);
     memset(seen, 0, prog->n_tensors);
     clv_status st = CLV_OK;
     for (uint32_t i = 0; i < c->n_bindings && st == CLV_OK; i++)
@@ -156,11 +135,10 @@ static clv_status check_move(const clv_device *dev, const core_command *c)
         return check_inside(dev, c->src, c->src_offset, c->size,
                             CLV_ACCESS_READ, "a source");
     if ((c->dst_offset | c->size) % sizeof c->pattern)
-        return clv_error(CLV_ERR_INVALID,
-                         "device '%s': a fill of bytes %llu + %llu is not "
-                         "whole words",
-                         dev->id, (unsigned long long)c->dst_offset,
-                         (unsigned long long)c->size);
+        return core_device_error(
+            dev, CLV_ERR_INVALID,
+            "a fill of bytes %llu + %llu is not whole words",
+            (unsigned long long)c->dst_offset, (unsigned long long)c->size);
     return CLV_OK;
 }
 
@@ -194,9 +172,8 @@ static clv_status put_commands(clv_device *dev, const core_submit *submit)
             to->size = c->size;
             to->pattern = c->pattern;
         } else {
-            return clv_error(CLV_ERR_INVALID,
-                             "device '%s': there is no command kind %u",
-                             dev->id, c->kind);
+            return core_device_error(dev, CLV_ERR_INVALID,
+                                     "there is no command kind %u", c->kind);
         }
     }
     return CLV_OK;
@@ -209,10 +186,10 @@ static clv_status put_points(clv_device *dev, const core_submit *submit)
         const core_timeline *tl = submit->waits[i].timeline;
         bool own = tl->dev == dev;
         if (!own && !(dev->info.flags & CLV_DEVICE_FLAG_WAIT))
-            return clv_error(CLV_ERR_UNSUPPORTED,
-                             "device '%s': it cannot wait for device '%s'; "
-                             "wait on the host before the submit",
-                             dev->id, tl->dev->id);
+            return core_device_error(dev, CLV_ERR_UNSUPPORTED,
+                                     "it cannot wait for device '%s'; wait on "
+                                     "the host before the submit",
+                                     tl->dev->id);
         *to++ =
             (clv_timeline_point){own ? tl->handle : NULL, own ? NULL : tl->flag,
                                  submit->waits[i].value};
@@ -220,10 +197,9 @@ static clv_status put_points(clv_device *dev, const core_submit *submit)
     for (uint32_t i = 0; i < submit->n_signals; i++) {
         const core_timeline *tl = submit->signals[i].timeline;
         if (tl->dev != dev)
-            return clv_error(CLV_ERR_INVALID,
-                             "device '%s': it cannot signal a timeline of "
-                             "device '%s'",
-                             dev->id, tl->dev->id);
+            return core_device_error(
+                dev, CLV_ERR_INVALID,
+                "it cannot signal a timeline of device '%s'", tl->dev->id);
         *to++ =
             (clv_timeline_point){tl->handle, NULL, submit->signals[i].value};
     }

@@ -29,8 +29,7 @@ static clv_status query(core_timeline *tl, clv_timeline_info *out)
     if (info.value & CLV_FLAG_FAILED)
         return core_device_broken(dev, "timeline_query",
                                   "a value that uses the failure bit");
-    if (info.status > CLV_OK || info.status < CLV_ERR_INTERNAL)
-        info.status = CLV_ERR_INTERNAL;
+    info.status = core_status_known(info.status);
     core_name_clean(info.message, sizeof info.message);
     info.header = header;
     *out = info;
@@ -42,13 +41,13 @@ clv_status core_timeline_create(clv_device *dev, uint64_t value,
 {
     CLV_TRY(core_device_usable(dev));
     if (value & CLV_FLAG_FAILED)
-        return clv_error(CLV_ERR_INVALID,
-                         "device '%s': a timeline cannot start at %llu",
-                         dev->id, (unsigned long long)value);
+        return core_device_error(dev, CLV_ERR_INVALID,
+                                 "a timeline cannot start at %llu",
+                                 (unsigned long long)value);
     core_timeline *tl = calloc(1, sizeof *tl);
     if (!tl)
-        return clv_error(CLV_ERR_NO_MEMORY,
-                         "device '%s': no memory for a timeline", dev->id);
+        return core_device_error(dev, CLV_ERR_NO_MEMORY,
+                                 "no memory for a timeline");
     tl->dev = dev;
     clv_status st =
         CORE_CALL(dev, timeline_create, dev->handle, value, &tl->handle);
@@ -90,11 +89,11 @@ clv_status core_timeline_signal(core_timeline *tl, uint64_t value)
     clv_timeline_info info;
     CLV_TRY(core_timeline_query(tl, &info));
     if (value <= info.value || (value & CLV_FLAG_FAILED))
-        return clv_error(CLV_ERR_INVALID,
-                         "device '%s': a timeline at %llu cannot be signalled "
-                         "%llu; timelines count upward",
-                         tl->dev->id, (unsigned long long)info.value,
-                         (unsigned long long)value);
+        return core_device_error(tl->dev, CLV_ERR_INVALID,
+                                 "a timeline at %llu cannot be signalled %llu; "
+                                 "timelines count upward",
+                                 (unsigned long long)info.value,
+                                 (unsigned long long)value);
     return CORE_CALL(tl->dev, timeline_signal, tl->handle, value);
 }
 
@@ -103,16 +102,16 @@ clv_status core_timeline_fail(core_timeline *tl, clv_status status,
 {
     CLV_TRY(core_device_usable(tl->dev));
     if (status >= CLV_OK || status < CLV_ERR_INTERNAL)
-        return clv_error(CLV_ERR_INVALID,
-                         "device '%s': a timeline cannot fail with status %d",
-                         tl->dev->id, status);
+        return core_device_error(tl->dev, CLV_ERR_INVALID,
+                                 "a timeline cannot fail with status %d",
+                                 status);
     return CORE_CALL(tl->dev, timeline_fail, tl->handle, status,
                      message ? message : "");
 }
 
-/* The failure kept in the timeline; CLV_OK if there is none. It is about the
- * work that was to signal it: the device may still be there. */
-static clv_status kept_failure(core_timeline *tl)
+/* The timeline's failure; CLV_OK if there is none. It is about the work that
+ * was to signal it: the device may still be usable. */
+static clv_status failure_of(core_timeline *tl)
 {
     clv_timeline_info info =
         CLV_INIT(clv_timeline_info, CLV_STRUCT_TIMELINE_INFO);
@@ -121,11 +120,9 @@ static clv_status kept_failure(core_timeline *tl)
         info.status == CLV_OK)
         return CLV_OK;
     core_name_clean(info.message, sizeof info.message);
-    if (info.status > CLV_OK || info.status < CLV_ERR_INTERNAL)
-        info.status = CLV_ERR_INTERNAL;
-    return clv_error(info.status, "device '%s': %s", tl->dev->id,
-                     info.message[0] ? info.message
-                                     : clv_status_name(info.status));
+    return core_device_error(tl->dev, core_status_known(info.status), "%s",
+                             info.message[0] ? info.message
+                                             : clv_status_name(info.status));
 }
 
 static uint64_t deadline(uint64_t now, uint64_t timeout_ns)
@@ -141,9 +138,7 @@ static clv_status wait_once(core_timeline *tl, uint64_t value, uint64_t spin_ns,
     clv_device *dev = tl->dev;
     uint64_t serial = core_error_serial();
     if (dev->info.flags & CLV_DEVICE_NEEDS_PROGRESS) {
-        clv_status st = core_device_progress(dev);
-        if (st != CLV_OK)
-            return st;
+        CLV_TRY(core_device_progress(dev));
         if (timeout_ns > PROGRESS_SLICE_NS)
             timeout_ns = PROGRESS_SLICE_NS;
         if (spin_ns > timeout_ns)
@@ -153,13 +148,13 @@ static clv_status wait_once(core_timeline *tl, uint64_t value, uint64_t spin_ns,
                                   value, spin_ns, timeout_ns);
     if (st == CLV_OK || (st == CLV_ERR_TIMEOUT && !core_timeline_failed(tl)))
         return st;
-    clv_status failure = kept_failure(tl);
+    clv_status failure = failure_of(tl);
     return failure ? failure
                    : core_device_answer(dev, "timeline_wait", serial, st);
 }
 
-/* The plugin says that value is reached. */
-static clv_status believe(core_timeline *tl, uint64_t value)
+/* The plugin says that value is reached: checks it. */
+static clv_status check_reached(core_timeline *tl, uint64_t value)
 {
     clv_timeline_info info;
     if (core_timeline_reached(tl) >= value)
@@ -168,7 +163,7 @@ static clv_status believe(core_timeline *tl, uint64_t value)
     if (st != CLV_OK || info.value >= value)
         return st;
     if (info.status != CLV_OK)
-        return kept_failure(tl);
+        return failure_of(tl);
     return core_device_broken(tl->dev, "timeline_wait",
                               "that step %llu is done, its timeline is at %llu",
                               (unsigned long long)value,
@@ -187,16 +182,14 @@ clv_status core_timeline_wait(core_timeline *tl, uint64_t value,
             st = wait_once(tl, value, spin_ns,
                            left < SLICE_NS ? left : SLICE_NS);
         if (st == CLV_OK)
-            return believe(tl, value);
+            return check_reached(tl, value);
         if (st != CLV_ERR_TIMEOUT)
             return st;
         uint64_t now = clv_now_ns();
         if (now >= end)
-            return clv_error(st,
-                             "device '%s': nothing after %.3f s of waiting "
-                             "for step %llu",
-                             tl->dev->id, (double)timeout_ns * 1e-9,
-                             (unsigned long long)value);
+            return core_device_error(
+                tl->dev, st, "nothing after %.3f s of waiting for step %llu",
+                (double)timeout_ns * 1e-9, (unsigned long long)value);
         left = timeout_ns == UINT64_MAX ? UINT64_MAX : end - now;
         spin_ns = 0;
         if (!(tl->dev->info.flags & CLV_DEVICE_NEEDS_PROGRESS))

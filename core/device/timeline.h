@@ -25,7 +25,7 @@ bool core_timeline_failed(const core_timeline *tl);
 /* Polls for spin_ns, then blocks; calls progress() where the device needs it.
  * CLV_ERR_TIMEOUT after timeout_ns (UINT64_MAX: never). A failed timeline
  * answers its status, with its message. What the plugin says is checked: an OK
- * that neither flag word nor query bears out is CLV_ERR_INTERNAL, and a timeout
- * that comes too early is waited on. */
+ * that neither flag word nor query confirms is CLV_ERR_INTERNAL, and after a
+ * timeout that comes too early it waits on. */
 clv_status core_timeline_wait(core_timeline *tl, uint64_t value,
                               uint64_t spin_ns, uint64_t timeout_ns);

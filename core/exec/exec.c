@@ -148,6 +148,8 @@ void clv_exec_destroy(clv_exec *exec)
     free(exec->steps);
     free(exec->tensors);
     free(exec->flushes);
+    free(exec->latest.part_ns);
+    free(exec->latest.symbols);
     core_exec_sync_finish(&exec->sync);
     free(exec);
 }
@@ -348,7 +350,8 @@ static clv_status submit_step(clv_exec *exec, uint32_t index,
     step->command.symbols = symbols;
     CLV_TRY(core_exec_put_commands(exec, index, symbols));
     step->signal.value = d->base + exec->plan->steps[index].signal;
-    step->submit.correlation = traced ? core_exec_correlation(exec, index) : 0;
+    step->submit.correlation =
+        core_exec_is_recorded(exec) ? core_exec_correlation(exec, index) : 0;
     clv_status status = submit_when_room(exec, index);
     if (status)
         return exec->lost ? status : refused(exec, index, status);
@@ -382,13 +385,54 @@ static clv_status flush_memory(const clv_exec *exec, bool before)
     return CLV_OK;
 }
 
+/* By the clock of those who work: of the devices, if it is virtual. */
+static double moment(const clv_exec *exec)
+{
+    double latest = 0;
+    for (uint32_t d = 0; d < exec->plan->n_devices; d++) {
+        clv_device *dev = exec->devices[d].dev;
+        core_moment now;
+        if (!exec->devices[d].timeline)
+            continue;
+        if (dev->info.clock != CLV_CLOCK_VIRTUAL)
+            return (double)clv_now_ns();
+        if (!core_device_now(dev, &now))
+            latest = now.ns > latest ? now.ns : latest;
+    }
+    return latest;
+}
+
+/* Without memory the run is not observed. */
+static void begin_latest(clv_exec *exec, const int64_t *symbols)
+{
+    core_exec_run *run = &exec->latest;
+    const uint32_t n = exec->plan->graph->n_symbols;
+    run->ns = 0;
+    free(run->part_ns);
+    run->part_ns = NULL;
+    if (!run->symbols)
+        run->symbols = calloc(n + 1u, sizeof *run->symbols);
+    if (run->symbols && n)
+        memcpy(run->symbols, symbols, n * sizeof *symbols);
+    if (run->symbols && exec->observe)
+        run->part_ns = calloc(exec->plan->n_parts + 1u, sizeof *run->part_ns);
+    exec->observe = false;
+}
+
+static clv_status run_steps(clv_exec *exec, const int64_t *symbols)
+{
+    clv_status status = CLV_OK;
+    for (uint32_t s = 0; s < exec->plan->n_steps && !status; s++)
+        status = submit_step(exec, s, symbols);
+    return status ? status : wait_all(exec);
+}
+
 clv_status clv_exec_run(clv_exec *exec, const int64_t *symbols,
                         uint32_t n_symbols)
 {
     CLV_TRY(check_run(exec, symbols, n_symbols));
     CLV_TRY(core_exec_bring_states(exec));
     CLV_TRY(flush_memory(exec, true));
-    clv_status status = CLV_OK;
     exec->run++;
     for (uint32_t i = 0; i < n_symbols; i++)
         exec->symbols[i] = symbols[i];
@@ -396,15 +440,15 @@ clv_status clv_exec_run(clv_exec *exec, const int64_t *symbols,
         exec->devices[d].base = exec->devices[d].promised;
         exec->devices[d].fetched = 0;
     }
-    for (uint32_t s = 0; s < exec->plan->n_steps && !status; s++)
-        status = submit_step(exec, s, exec->symbols);
-    if (!status)
-        status = wait_all(exec);
+    begin_latest(exec, exec->symbols);
+    const double begin = moment(exec);
+    clv_status status = run_steps(exec, exec->symbols);
     if (status)
         return core_exec_drain(exec, status);
     exec->proven = true;
+    exec->latest.ns = exec->latest.symbols ? moment(exec) - begin : 0;
     CLV_TRY(core_exec_leave_states(exec));
-    if (clv_trace_enabled(exec->plan->ctx))
-        core_exec_collect_trace(exec);
+    if (core_exec_is_recorded(exec))
+        core_exec_collect_records(exec);
     return flush_memory(exec, false);
 }

@@ -1,9 +1,9 @@
 /*
- * An exec follows a plan: everything a run needs is made once, so that a run
- * only fills in timeline values and submits.
+ * An exec runs a plan. It makes everything that runs need once, so that a run
+ * only sets timeline values and submits.
  *
- * Timelines: one for each device the plan uses. A step's value in a run is what
- * the timeline had been promised before the run plus the step's signal.
+ * Each device that the plan uses has a timeline. A step's value in a run is the
+ * value after everything submitted before the run, plus the step's signal.
  */
 #pragma once
 
@@ -75,6 +75,14 @@ typedef struct core_exec_sync {
     uint32_t n_paces;
 } core_exec_sync;
 
+/* What the latest run took, for those who compare it with the forecast. */
+typedef struct core_exec_run {
+    double ns;       /* until the host went on; 0: no run, or it failed */
+    double *part_ns; /* [plan->n_parts] by the devices' records: of a part whose
+                        work another part's kernel did, 0. NULL: not observed */
+    int64_t *symbols; /* [graph->n_symbols] */
+} core_exec_run;
+
 struct clv_exec {
     const clv_plan *plan;
     core_exec_device *devices; /* [plan->n_devices] */
@@ -86,8 +94,10 @@ struct clv_exec {
     core_exec_flush *flushes;
     uint32_t n_flushes, flushes_capacity;
     core_exec_sync sync;
-    uint32_t n_unbound;       /* states without memory */
-    uint64_t run;             /* runs begun */
+    uint32_t n_unbound; /* states without memory */
+    uint64_t run;       /* runs begun */
+    bool observe;       /* by the planner: devices record the next run */
+    core_exec_run latest;
     uint64_t limit_ns;        /* for a step to end; UINT64_MAX: none */
     clv_device *short_device; /* that could not be compiled for */
     bool proven;              /* a run has ended well */

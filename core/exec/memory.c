@@ -1,6 +1,6 @@
 /*
- * Memory of an exec: arenas, staging buffers, and the contents of states, which
- * other execs may have left in other memories.
+ * Memory of an exec: arenas, staging buffers, and where the newest contents of
+ * states are, which other execs may have written.
  */
 
 #include "memory.h"

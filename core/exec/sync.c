@@ -1,13 +1,12 @@
 /*
- * Fast synchronisation (HeteroLLM, section 4.2): the time that the host has to
- * wait at a point of a run is much the same from layer to layer and from run to
- * run. So it sleeps for most of it, which costs nothing, then polls the flag
- * word, which answers within a microsecond, and blocks only if the device is
- * late. With core.sync = block it blocks at once.
+ * Fast synchronisation (HeteroLLM, section 4.2): how long the host waits at a
+ * point of a run differs little between layers and between runs. So it sleeps
+ * for most of that time, then polls the flag word, which takes a microsecond,
+ * and blocks only if the device is late. With core.sync = block it only blocks.
  *
  * A point is a wait of a step, or the last one on a device. Points between
- * steps of the same kinds share what is known of them. It comes from the plan's
- * forecast first, then from the runs themselves.
+ * steps of the same kinds share one expected time. It comes from the plan's
+ * forecast first, then from the runs.
  */
 #include "sync.h"
 #include "../base/hash.h"
@@ -19,20 +18,19 @@
 #include <string.h>
 #include <time.h>
 
-/* Sleeping takes this much longer than asked for, and a part of what was asked
- * for is not certain. */
+/* A sleep may take this much longer than asked for, and that part of it. */
 #define WAKE_EARLY_NS 120000u
 #define WAKE_EARLY_PART 16
-/* A sleeper looks at the flag word when this part of the time has passed again,
- * in case the device is much faster than expected. */
+/* A sleep is interrupted to read the flag word each time this part of it has
+ * passed, in case the device is much faster than expected. */
 #define SLICE_PART 8
 #define SLICE_MIN_NS 50000u
 /* Polling goes on that long after the time at which the device was expected. */
 #define LATE_NS 200000u
 #define LATE_PART 8
-/* Where nothing is expected. */
+/* How long to poll where the time is unknown. */
 #define SPIN_NS 50000u
-/* Where a spinning host takes a core from the devices. */
+/* The same where polling takes a core from the devices. */
 #define SPIN_SHARED_NS 2000u
 
 /* ------------------------------------------------------------------------ */
@@ -68,7 +66,7 @@ static uint32_t step_of(const clv_plan *plan, uint32_t device, uint64_t signal)
     return s;
 }
 
-/* When a step is expected to end, counted from `since`; NAN: nobody knows. */
+/* When a step is expected to end, counted from `since`; NAN: unknown. */
 static double expected(const clv_plan *plan, uint32_t step, double since)
 {
     return plan->forecast ? fmax(plan->forecast->steps[step].end_ns - since, 0)
@@ -170,7 +168,8 @@ static void sleep_until(uint64_t ns)
 }
 
 /* Sleeps until shortly before the device is expected. */
-static void doze(const core_exec_device *d, uint64_t value, uint64_t rest_ns)
+static void sleep_for(const core_exec_device *d, uint64_t value,
+                      uint64_t rest_ns)
 {
     uint64_t early = WAKE_EARLY_NS + rest_ns / WAKE_EARLY_PART;
     uint64_t begin = clv_now_ns(), now = begin, end = begin + rest_ns;
@@ -183,8 +182,8 @@ static void doze(const core_exec_device *d, uint64_t value, uint64_t rest_ns)
     }
 }
 
-/* How long to poll from now on, after the sleep; a simulated device takes that
- * for polling all along. */
+/* How long to poll after the sleep. A simulated device only counts polling, so
+ * it gets the whole time. */
 static uint64_t spin_ns(const core_exec_sync *sync, const core_exec_pace *pace,
                         bool simulated)
 {
@@ -200,9 +199,8 @@ static uint64_t spin_ns(const core_exec_sync *sync, const core_exec_pace *pace,
            LATE_NS;
 }
 
-/* What took less time than expected counts more: a sleep that is too long costs
- * time, one that is too short only a core. What was out of reach of polling was
- * expected wrongly. */
+/* A shorter time counts more: too long a sleep costs time, too short a one only
+ * keeps a core busy. A time beyond polling replaces what was expected. */
 static void learn(core_exec_pace *pace, double ns)
 {
     double change = ns - pace->rest_ns;
@@ -232,7 +230,7 @@ clv_status core_exec_await(clv_exec *exec, uint32_t device, uint64_t value,
         return core_exec_wait(exec, device, value, 0);
     double begin = moment(d);
     if (!simulated && pace->known && sync->spare_core)
-        doze(d, value, (uint64_t)pace->rest_ns);
+        sleep_for(d, value, (uint64_t)pace->rest_ns);
     clv_status status =
         core_exec_wait(exec, device, value, spin_ns(sync, pace, simulated));
     double took = moment(d) - begin;

@@ -1,9 +1,9 @@
 /*
- * What devices recorded of a run: spans for the trace, and sums by kernel. A
- * submit's correlation says which step of which run it was.
+ * What devices recorded of a run: spans for the trace, sums by kernel, and what
+ * each part of the plan took. A submit's correlation says which step of which
+ * run it was.
  */
 #include "trace.h"
-#include "../graph/workload.h"
 #include "../context/kernel_sums.h"
 #include "../context/trace.h"
 
@@ -31,6 +31,8 @@ typedef struct group {
 typedef struct collection {
     const clv_exec *exec;
     clv_device *dev;
+    bool traced;     /* the context's trace and sums want records */
+    double *part_ns; /* [plan->n_parts], or NULL */
     progress *steps; /* [plan->n_steps] */
     group group;
     double top_bytes, top_flops; /* a ns, of the device's profile */
@@ -64,18 +66,15 @@ static uint64_t tick_ns(const clv_device *dev, const clv_calibration *c,
 /* ------------------------------------------------------------------------ */
 /* Sums                                                                      */
 
-/* The graph's node that is node i of a step's program; false: there is none. */
-static bool find_node(const clv_plan *plan, uint32_t step, uint32_t i,
-                      uint32_t *node)
+/* The part that is node i of a step's program; false: there is none. */
+static bool find_part(const clv_plan *plan, uint32_t step, uint32_t i,
+                      uint32_t *part)
 {
     const core_step *s = &plan->steps[step];
     for (uint32_t k = 0; k < s->n_parts; k++) {
-        if (core_part_copies(plan, s->first_part + k))
-            continue;
-        if (!i--) {
-            *node = plan->parts[s->first_part + k].node;
+        *part = s->first_part + k;
+        if (!core_part_copies(plan, *part) && !i--)
             return true;
-        }
     }
     return false;
 }
@@ -86,18 +85,21 @@ static void end_group(collection *c)
 {
     const clv_plan *plan = c->exec->plan;
     group *g = &c->group;
-    uint32_t node = 0, longest = 0;
-    core_workload workload;
-    bool known = g->n && find_node(plan, g->step, g->node, &node);
+    uint32_t part = 0, node = 0, longest = 0;
+    bool known = g->n && find_part(plan, g->step, g->node, &part);
+    for (uint32_t i = 0; known && c->part_ns && i < g->n; i++)
+        c->part_ns[part] += g->kernels[i].ns;
+    if (!c->traced)
+        known = false;
+    if (known)
+        node = plan->parts[part].node;
     for (uint32_t i = 1; i < g->n; i++)
         if (g->kernels[i].ns > g->kernels[longest].ns)
             longest = i;
-    if (known) {
-        core_workload_of(plan->graph, node, NULL, c->exec->symbols, &workload);
-        g->kernels[longest].bytes = core_workload_bytes(&workload);
-        g->kernels[longest].flops = core_workload_flops(&workload);
-    }
-    for (uint32_t i = 0; i < g->n; i++) {
+    if (known && plan->node_work)
+        plan->node_work(plan->graph, node, c->exec->symbols,
+                        &g->kernels[longest].bytes, &g->kernels[longest].flops);
+    for (uint32_t i = 0; c->traced && i < g->n; i++) {
         if (known)
             snprintf(g->kernels[i].op, sizeof g->kernels[i].op, "%s",
                      core_op_name(plan->graph->nodes[node].op));
@@ -149,10 +151,24 @@ static void add_record(collection *c, const clv_trace_record *r, double ns)
     } else if (s->program && r->command == s->n_before) {
         c->steps[step].whole_ns += ns;
         c->steps[step].runs++;
-    } else {
+    } else if (c->traced) {
         clv_kernel_sum one = one_run(c, r->name, ns);
         core_kernel_sums_add(c->exec->plan->ctx, &one);
     }
+}
+
+/* A program's time is divided over its parts as the forecast has it. */
+static void divide_program(const collection *c, uint32_t step, double ns)
+{
+    const clv_plan *plan = c->exec->plan;
+    const core_step *s = &plan->steps[step];
+    double sum = 0;
+    for (uint32_t p = s->first_part; p < s->first_part + s->n_parts; p++)
+        if (plan->forecast && !core_part_copies(plan, p))
+            sum += plan->forecast->costs_ns[p];
+    for (uint32_t p = s->first_part; p < s->first_part + s->n_parts; p++)
+        if (sum > 0 && !core_part_copies(plan, p))
+            c->part_ns[p] = ns * plan->forecast->costs_ns[p] / sum;
 }
 
 /* Programs of devices that time no single nodes. */
@@ -161,6 +177,10 @@ static void add_programs(collection *c)
     for (uint32_t i = 0; i < c->exec->plan->n_steps; i++) {
         progress *p = &c->steps[i];
         if (!p->runs || p->has_nodes)
+            continue;
+        if (c->part_ns)
+            divide_program(c, i, p->whole_ns);
+        if (!c->traced)
             continue;
         clv_kernel_sum one = one_run(c, "run", p->whole_ns);
         one.runs = p->runs;
@@ -186,9 +206,10 @@ static void collect(collection *c)
             return;
         for (uint32_t i = 0; i < n; i++) {
             const clv_trace_record *r = &records[i];
-            core_trace_add(ctx, dev->info.clock, dev->id, r->name,
-                           tick_ns(dev, &calibration, r->begin),
-                           tick_ns(dev, &calibration, r->end));
+            if (c->traced)
+                core_trace_add(ctx, dev->info.clock, dev->id, r->name,
+                               tick_ns(dev, &calibration, r->begin),
+                               tick_ns(dev, &calibration, r->end));
             add_record(c, r, (double)(r->end - r->begin) * calibration.tick_ns);
         }
     } while (n == BATCH);
@@ -196,13 +217,20 @@ static void collect(collection *c)
     add_programs(c);
 }
 
-void core_exec_collect_trace(clv_exec *exec)
+bool core_exec_is_recorded(const clv_exec *exec)
+{
+    return exec->latest.part_ns || clv_trace_enabled(exec->plan->ctx);
+}
+
+void core_exec_collect_records(clv_exec *exec)
 {
     const clv_plan *plan = exec->plan;
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         collection c = {.exec = exec, .dev = exec->devices[d].dev};
         if (!exec->devices[d].timeline)
             continue;
+        c.traced = clv_trace_enabled(plan->ctx);
+        c.part_ns = exec->latest.part_ns;
         c.top_bytes = plan->devices[d].top_bytes;
         c.top_flops = plan->devices[d].top_flops;
         c.steps = calloc(plan->n_steps + 1u, sizeof *c.steps);

@@ -1,7 +1,7 @@
 /*
- * Brings weights to devices before the first run. A device that uses the host's
- * memory in place needs nothing. For another one each weight is copied once,
- * through a staging buffer that all of them share.
+ * Copies weights to devices before the first run, each once, through one
+ * staging buffer a device. Devices that use the host's memory in place need no
+ * copy.
  */
 
 #include "weights.h"

@@ -1,5 +1,6 @@
 #include "cut.h"
 #include "../base/error.h"
+#include "../base/grow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -184,8 +185,7 @@ static clv_status check_pieces(const clv_graph *graph, const core_piece *full,
                 return bad(graph, full->node, "overlap");
             if (outputs && !same_output(&full[i], &full[j]))
                 return bad(graph, full->node,
-                           "have partial sums of different "
-                           "outputs");
+                           "have partial sums of different outputs");
         }
     }
     return volume == whole ? CLV_OK : bad(graph, full->node, "leave a gap");
@@ -233,14 +233,9 @@ static clv_value find_view(const cutter *c, clv_value base, span first,
 
 static bool note_view(cutter *c, clv_value base, clv_value view)
 {
-    if (view >= c->views_capacity) {
-        uint32_t capacity = view * 2 + 64;
-        clv_value *grown = reallocarray(c->older_view, capacity, sizeof *grown);
-        if (!grown)
-            return false;
-        c->older_view = grown;
-        c->views_capacity = capacity;
-    }
+    if (!core_grow(&c->older_view, &c->views_capacity, view + 1ull,
+                   sizeof *c->older_view))
+        return false;
     c->older_view[view] = c->last_view[base];
     c->last_view[base] = view;
     return true;
@@ -313,21 +308,31 @@ static bool add_node(cutter *c, const clv_node *node, uint32_t device,
 {
     core_cut *out = c->out;
     uint32_t n = out->graph->n_nodes;
-    if (n == c->capacity) {
-        uint32_t capacity = n ? n * 2 : 64;
-        uint32_t **arrays[] = {&out->devices, &out->pieces, &out->sources};
-        for (int i = 0; i < 3; i++) {
-            uint32_t *grown = reallocarray(*arrays[i], capacity, sizeof *grown);
-            if (!grown)
-                return false;
-            *arrays[i] = grown;
-        }
-        c->capacity = capacity;
-    }
+    uint32_t devices = c->capacity, pieces = c->capacity;
+    if (!core_grow(&out->devices, &devices, n + 1ull, sizeof *out->devices) ||
+        !core_grow(&out->pieces, &pieces, n + 1ull, sizeof *out->pieces) ||
+        !core_grow(&out->sources, &c->capacity, n + 1ull, sizeof *out->sources))
+        return false;
     out->devices[n] = device;
     out->pieces[n] = piece;
     out->sources[n] = source;
     return core_graph_add_node(out->graph, node) != NULL;
+}
+
+/* An ADD node; false too where a value is CLV_NO_TENSOR. */
+static bool add_sum(cutter *c, clv_value a, clv_value b, clv_value sum,
+                    const core_piece *full, uint32_t piece)
+{
+    clv_node node = CLV_INIT(clv_node, CLV_STRUCT_NODE);
+    node.op = CLV_OP_ADD;
+    node.revision = 1;
+    node.n_inputs = 2;
+    node.n_outputs = 1;
+    node.inputs[0] = a;
+    node.inputs[1] = b;
+    node.outputs[0] = sum;
+    return b != CLV_NO_TENSOR && sum != CLV_NO_TENSOR &&
+           add_node(c, &node, full->device, piece, full->node);
 }
 
 /* The range of a dimension that a piece touches. */
@@ -417,17 +422,9 @@ static bool add_sums(cutter *c, const core_piece *full, uint32_t n,
         const clv_node *source = &c->source->nodes[full->node];
         clv_value to = i == last ? piece_operand(c, &full[i], source->n_inputs)
                                  : add_partial(c, &full[i]);
-        clv_node node = CLV_INIT(clv_node, CLV_STRUCT_NODE);
-        node.op = CLV_OP_ADD;
-        node.revision = 1;
-        node.n_inputs = 2;
-        node.n_outputs = 1;
-        node.inputs[0] = sum;
-        node.inputs[1] = partials[i];
-        node.outputs[0] = sum = to;
-        if (to == CLV_NO_TENSOR ||
-            !add_node(c, &node, full[first].device, CORE_NO_PIECE, full->node))
+        if (!add_sum(c, sum, partials[i], to, &full[first], CORE_NO_PIECE))
             return false;
+        sum = to;
     }
     return true;
 }
@@ -475,9 +472,8 @@ static clv_status cut_all(cutter *c, const core_piece *pieces, uint32_t n,
     }
     return at == n ? CLV_OK
                    : clv_error(CLV_ERR_INVALID,
-                               "a piece of node %u, which "
-                               "the graph does not have or which is out of "
-                               "order",
+                               "a piece of node %u, which the graph does not "
+                               "have or which is out of order",
                                pieces[at].node);
 }
 
@@ -493,17 +489,9 @@ static bool try_piece(cutter *c, const core_piece *full, uint32_t index)
     if (!sums)
         return true;
     const clv_node *source = &c->source->nodes[full->node];
-    clv_node node = CLV_INIT(clv_node, CLV_STRUCT_NODE);
-    node.op = CLV_OP_ADD;
-    node.revision = 1;
-    node.n_inputs = 2;
-    node.n_outputs = 1;
-    node.inputs[0] = partial;
-    node.inputs[1] = add_partial(c, full);
-    node.outputs[0] = piece_operand(c, full, source->n_inputs);
-    return node.inputs[1] != CLV_NO_TENSOR &&
-           node.outputs[0] != CLV_NO_TENSOR &&
-           add_node(c, &node, full->device, index, full->node);
+    const clv_value other = add_partial(c, full);
+    return add_sum(c, partial, other, piece_operand(c, full, source->n_inputs),
+                   full, index);
 }
 
 static clv_status try_all(cutter *c, const core_piece *pieces, uint32_t n)

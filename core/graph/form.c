@@ -51,8 +51,7 @@ static clv_status find_places(const core_form *form, uint32_t dtype,
     if (!clv_dtype_block(dtype, &block, &bytes) ||
         !clv_layout_of(&desc, &map, axes))
         return clv_error(CLV_ERR_INVALID,
-                         "a tensor's axes do not go with "
-                         "layout %u",
+                         "a tensor's axes do not go with layout %u",
                          form->layout);
     for (uint32_t d = 0; d < rank; d++)
         n += (uint64_t)dims[d];
@@ -96,9 +95,7 @@ clv_status core_form_move(const core_form *form, uint32_t dtype, uint32_t rank,
     uint32_t block, bytes = 0;
     places p = {0};
     int64_t at[CLV_MAX_RANK];
-    clv_status status = find_places(form, dtype, rank, dims, &p);
-    if (status)
-        return status;
+    CLV_TRY(find_places(form, dtype, rank, dims, &p));
     clv_dtype_block(dtype, &block, &bytes);
     memcpy(at, box->begin, sizeof at);
     bool more = true;

@@ -1,5 +1,6 @@
 #include "graph.h"
 #include "../base/error.h"
+#include "../base/grow.h"
 #include "shape.h"
 
 #include <math.h>
@@ -20,43 +21,29 @@ static clv_value fail(clv_graph *g, clv_status status)
 static bool usable(clv_graph *g)
 {
     if (g && g->frozen)
-        fail(g, clv_error(CLV_ERR_INVALID,
-                          "the graph is planned and can no longer change; "
-                          "build a new one"));
+        fail(g, clv_error(CLV_ERR_INVALID, "the graph is planned and can no "
+                                           "longer change; build a new one"));
     return g && !g->status;
-}
-
-/* Grows two arrays for one more element; values may be NULL. */
-static bool reserve(clv_graph *g, uint32_t n, uint32_t *capacity, void **array,
-                    size_t element, void **values, size_t value)
-{
-    if (n < *capacity)
-        return true;
-    const uint32_t wanted = *capacity ? *capacity * 2 : 64;
-    void *grown = NULL;
-    if (wanted <= INT32_MAX &&
-        (grown = reallocarray(*array, wanted, element)) != NULL)
-        *array = grown;
-    if (grown && values && (grown = reallocarray(*values, wanted, value)))
-        *values = grown;
-    if (!grown) {
-        fail(g, core_no_memory("for a graph"));
-        return false;
-    }
-    *capacity = wanted;
-    return true;
 }
 
 static bool reserve_tensor(clv_graph *g)
 {
-    return reserve(g, g->n_tensors, &g->tensors_capacity, (void **)&g->tensors,
-                   sizeof *g->tensors, (void **)&g->values, sizeof *g->values);
+    const uint64_t n = g->n_tensors + 1ull;
+    uint32_t capacity = g->tensors_capacity;
+    if (core_grow(&g->values, &capacity, n, sizeof *g->values) &&
+        core_grow(&g->tensors, &g->tensors_capacity, n, sizeof *g->tensors))
+        return true;
+    fail(g, core_no_memory("for a graph"));
+    return false;
 }
 
 static bool reserve_node(clv_graph *g)
 {
-    return reserve(g, g->n_nodes, &g->nodes_capacity, (void **)&g->nodes,
-                   sizeof *g->nodes, NULL, 0);
+    if (core_grow(&g->nodes, &g->nodes_capacity, g->n_nodes + 1ull,
+                  sizeof *g->nodes))
+        return true;
+    fail(g, core_no_memory("for a graph"));
+    return false;
 }
 
 clv_value core_graph_add_tensor(clv_graph *g, const clv_tensor_desc *desc,
@@ -65,9 +52,8 @@ clv_value core_graph_add_tensor(clv_graph *g, const clv_tensor_desc *desc,
     if (!reserve_tensor(g))
         return CLV_NO_TENSOR;
     core_value value = {.weight = weight, .base = g->n_tensors};
-    if (name && !(value.name = strdup(name))) {
+    if (name && !(value.name = strdup(name)))
         return fail(g, core_no_memory("for a name"));
-    }
     g->tensors[g->n_tensors] = *desc;
     g->values[g->n_tensors] = value;
     return g->n_tensors++;
@@ -125,25 +111,21 @@ clv_dim clv_graph_symbol(clv_graph *graph, const char *name, int64_t min,
     clv_dim none = {.value = 1};
     if (!usable(graph))
         return none;
-    if (graph->n_symbols == CLV_MAX_SYMBOLS) {
+    char *copy = NULL;
+    if (graph->n_symbols == CLV_MAX_SYMBOLS)
         fail(graph, clv_error(CLV_ERR_LIMIT,
-                              "symbol '%s' is one more than the "
-                              "%d a graph can have",
+                              "symbol '%s' is one more than the %d a graph can "
+                              "have",
                               name, CLV_MAX_SYMBOLS));
-        return none;
-    }
-    if (min < 1 || max < min) {
+    else if (min < 1 || max < min)
         fail(graph, clv_error(CLV_ERR_INVALID,
-                              "symbol '%s': the range "
-                              "%lld..%lld is empty or starts below 1",
+                              "symbol '%s': the range %lld..%lld is empty or "
+                              "starts below 1",
                               name, (long long)min, (long long)max));
-        return none;
-    }
-    char *copy = strdup(name);
-    if (!copy) {
+    else if (!(copy = strdup(name)))
         fail(graph, core_no_memory("for a name"));
+    if (!copy)
         return none;
-    }
     graph->symbol_names[graph->n_symbols] = copy;
     graph->symbols[graph->n_symbols++] = (clv_symbol_range){min, max};
     return (clv_dim){.value = max, .symbol = graph->n_symbols};
@@ -163,14 +145,11 @@ static clv_status set_dims(const clv_graph *g, clv_tensor_desc *desc,
         if (symbol > g->n_symbols ||
             (symbol && dims[i].value != g->symbols[symbol - 1].max))
             return clv_error(CLV_ERR_INVALID,
-                             "dimension %u is no symbol of "
-                             "this graph",
-                             i);
+                             "dimension %u is no symbol of this graph", i);
         if (symbol && i)
-            return clv_error(CLV_ERR_INVALID,
-                             "dimension %u is a symbol; only "
-                             "the outermost can be",
-                             i);
+            return clv_error(
+                CLV_ERR_INVALID,
+                "dimension %u is a symbol; only the outermost can be", i);
         desc->dims[i] = dims[i].value;
         desc->symbols[i] = symbol;
     }
@@ -186,9 +165,8 @@ clv_value clv_graph_input(clv_graph *graph, const char *name, uint32_t dtype,
     desc.dtype = dtype;
     desc.usage = CLV_USAGE_INPUT;
     clv_status status = set_dims(graph, &desc, rank, dims);
-    if (status) {
+    if (status)
         return fail(graph, clv_error_prefix(status, "input '%s'", name));
-    }
     return core_graph_add_tensor(graph, &desc, name, NULL);
 }
 
@@ -206,11 +184,9 @@ clv_value clv_graph_weight(clv_graph *graph, const char *name,
 {
     if (!usable(graph))
         return CLV_NO_TENSOR;
-    if (!tensor) {
-        fail(graph,
-             clv_error(CLV_ERR_INVALID, "weight '%s' has no tensor", name));
-        return CLV_NO_TENSOR;
-    }
+    if (!tensor)
+        return fail(graph, clv_error(CLV_ERR_INVALID,
+                                     "weight '%s' has no tensor", name));
     clv_tensor_desc desc = CLV_INIT(clv_tensor_desc, CLV_STRUCT_TENSOR_DESC);
     desc.dtype = clv_tensor_dtype(tensor);
     desc.usage = CLV_USAGE_WEIGHT;
@@ -234,9 +210,8 @@ clv_value clv_graph_state(clv_graph *graph, const char *name, uint32_t dtype,
         return CLV_NO_TENSOR;
     clv_tensor_desc desc = CLV_INIT(clv_tensor_desc, CLV_STRUCT_TENSOR_DESC);
     clv_status status = core_shape_check(dtype, rank, dims, NULL);
-    if (status) {
+    if (status)
         return fail(graph, clv_error_prefix(status, "state '%s'", name));
-    }
     desc.dtype = dtype;
     desc.usage = CLV_USAGE_STATE;
     desc.rank = rank;
@@ -248,30 +223,23 @@ void clv_graph_output(clv_graph *graph, clv_value value, const char *name)
 {
     if (!usable(graph))
         return;
-    if (value >= graph->n_tensors) {
+    char *copy = NULL;
+    if (value >= graph->n_tensors)
         fail(graph, clv_error(CLV_ERR_INVALID,
-                              "output '%s' is no value of "
-                              "this graph",
-                              name));
-        return;
-    }
-    clv_tensor_desc *desc = &graph->tensors[value];
-    if (desc->usage != CLV_USAGE_TRANSIENT) {
+                              "output '%s' is no value of this graph", name));
+    else if (graph->tensors[value].usage != CLV_USAGE_TRANSIENT)
         fail(graph, clv_error(CLV_ERR_INVALID,
-                              "output '%s' is an input, "
-                              "weight, state or output already; only the "
-                              "result of an op can become one",
+                              "output '%s' is an input, weight, state or "
+                              "output already; only the result of an op can "
+                              "become one",
                               name));
-        return;
-    }
-    char *copy = strdup(name);
-    if (!copy) {
+    else if (!(copy = strdup(name)))
         fail(graph, core_no_memory("for a name"));
+    if (!copy)
         return;
-    }
     free(graph->values[value].name);
     graph->values[value].name = copy;
-    desc->usage = CLV_USAGE_OUTPUT;
+    graph->tensors[value].usage = CLV_USAGE_OUTPUT;
 }
 
 const clv_tensor_desc *clv_graph_value_desc(const clv_graph *g, clv_value value)

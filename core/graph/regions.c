@@ -1,5 +1,6 @@
 #include "regions.h"
 #include "../base/error.h"
+#include "../base/grow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -45,14 +46,8 @@ static bool meet(const core_bounds *a, const core_bounds *b, uint32_t rank,
 
 static clv_status append(core_regions *r, const core_region *region)
 {
-    if (r->n == r->capacity) {
-        uint32_t capacity = r->capacity ? r->capacity * 2 : 4;
-        void *grown = reallocarray(r->list, capacity, sizeof *r->list);
-        if (!grown)
-            return core_no_memory("for the regions of a tensor");
-        r->list = grown;
-        r->capacity = capacity;
-    }
+    if (!core_grow(&r->list, &r->capacity, r->n + 1ull, sizeof *r->list))
+        return core_no_memory("for the regions of a tensor");
     r->list[r->n++] = *region;
     return CLV_OK;
 }

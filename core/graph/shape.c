@@ -18,11 +18,10 @@ clv_status core_shape_check(uint32_t dtype, uint32_t rank, const int64_t *dims,
             return clv_error(CLV_ERR_INVALID, "more than 2^64 elements");
     }
     if (dims[rank - 1] % elements)
-        return clv_error(CLV_ERR_INVALID,
-                         "rows of %lld elements are not whole blocks of %u "
-                         "(%s)",
-                         (long long)dims[rank - 1], elements,
-                         clv_dtype_name(dtype));
+        return clv_error(
+            CLV_ERR_INVALID,
+            "rows of %lld elements are not whole blocks of %u (%s)",
+            (long long)dims[rank - 1], elements, clv_dtype_name(dtype));
     CLV_TRY(clv_dtype_size(dtype, n, &bytes));
     if (bytes > INT64_MAX)
         return clv_error(CLV_ERR_INVALID, "%llu bytes, the limit is 2^63 - 1",

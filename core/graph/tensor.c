@@ -1,5 +1,5 @@
 #include "tensor.h"
-#include "../base/error.h"
+#include "../device/answer.h"
 #include "../device/loss.h"
 #include "shape.h"
 
@@ -267,26 +267,6 @@ clv_status core_tensor_can_share(const clv_device *dev, uint64_t size,
     return CLV_OK;
 }
 
-/* Memory the host can fill, the device's own if there is a choice. */
-static bool find_visible(const clv_device *dev, uint64_t size, uint64_t align,
-                         uint32_t *type)
-{
-    bool found = false;
-    for (uint32_t i = 0; i < dev->n_mem_types; i++) {
-        const clv_mem_type *t = &dev->mem_types[i];
-        if (!(t->flags & CLV_MEM_HOST_VISIBLE) || size > t->max_size ||
-            t->alignment < align)
-            continue;
-        if (!found || (t->flags & CLV_MEM_DEVICE_LOCAL)) {
-            *type = i;
-            found = true;
-            if (t->flags & CLV_MEM_DEVICE_LOCAL)
-                break;
-        }
-    }
-    return found;
-}
-
 clv_status core_tensor_holding(const clv_tensor *tensor, const clv_device *dev,
                                uint64_t align, bool may_copy, uint32_t *holding)
 {
@@ -297,7 +277,7 @@ clv_status core_tensor_holding(const clv_tensor *tensor, const clv_device *dev,
     align = align > natural ? align : natural;
     if (may_copy && core_device_has_local(dev, &type)) {
         *holding = CORE_HOLD_COPY;
-        return core_tensor_can_copy(dev, tensor->size, align);
+        return core_device_copy_type(dev, tensor->size, align, &type);
     }
     bool importable =
         core_device_import_type(dev, CLV_HANDLE_HOST_POINTER, &type);
@@ -309,28 +289,27 @@ clv_status core_tensor_holding(const clv_tensor *tensor, const clv_device *dev,
         *holding = CORE_HOLD_IMPORT;
         return CLV_OK;
     }
-    if (may_copy && find_visible(dev, tensor->size, align, &visible)) {
+    if (may_copy &&
+        !core_device_copy_type(dev, tensor->size, align, &visible)) {
         *holding = CORE_HOLD_COPY;
         return CLV_OK;
     }
     if (!importable)
-        return may_copy
-                   ? clv_error(CLV_ERR_UNSUPPORTED,
-                               "device '%s' imports no host memory and has "
-                               "none that the host can fill with %llu bytes; "
-                               "leave it out of the plan's devices",
-                               dev->id, (unsigned long long)tensor->size)
-                   : cannot_import(dev);
-    return clv_error(CLV_ERR_LIMIT,
-                     "device '%s' imports host memory at multiples of %llu, at "
-                     "most %llu bytes, for ops that need multiples of %llu; "
-                     "%llu bytes at %p do not fit that; make the tensor with "
-                     "clv_tensor_create()",
-                     dev->id,
-                     (unsigned long long)dev->mem_types[type].import_align,
-                     (unsigned long long)dev->mem_types[type].max_size,
-                     (unsigned long long)align,
-                     (unsigned long long)tensor->size, tensor->memory->data);
+        return may_copy ? clv_error(CLV_ERR_UNSUPPORTED,
+                                    "device '%s' imports no host memory and "
+                                    "has none that the host can fill with %llu "
+                                    "bytes; leave it out of the plan's devices",
+                                    dev->id, (unsigned long long)tensor->size)
+                        : cannot_import(dev);
+    return clv_error(
+        CLV_ERR_LIMIT,
+        "device '%s' imports host memory at multiples of %llu, at most %llu "
+        "bytes, for ops that need multiples of %llu; %llu bytes at %p do not "
+        "fit that; make the tensor with clv_tensor_create()",
+        dev->id, (unsigned long long)dev->mem_types[type].import_align,
+        (unsigned long long)dev->mem_types[type].max_size,
+        (unsigned long long)align, (unsigned long long)tensor->size,
+        tensor->memory->data);
 }
 
 clv_status core_memory_import(core_memory *memory, clv_device *dev,
@@ -342,10 +321,9 @@ clv_status core_memory_import(core_memory *memory, clv_device *dev,
     if (!core_device_import_type(dev, CLV_HANDLE_HOST_POINTER, &type))
         return cannot_import(dev);
     if (!import_range(memory, dev->mem_types[type].import_align, &begin, &size))
-        return clv_error(CLV_ERR_INVALID,
-                         "device '%s': memory at %p cannot be "
-                         "imported whole",
-                         dev->id, memory->data);
+        return core_device_error(dev, CLV_ERR_INVALID,
+                                 "memory at %p cannot be imported whole",
+                                 memory->data);
     clv_import import = {.handle_type = CLV_HANDLE_HOST_POINTER,
                          .access = memory->access,
                          .pointer = (void *)begin,
@@ -358,80 +336,6 @@ clv_status core_memory_import(core_memory *memory, clv_device *dev,
     clv_status status = core_buffer_import(dev, type, &import, &object->buffer);
     if (status)
         core_memory_release(memory);
-    return status;
-}
-
-static clv_status can_hold_local(const clv_device *dev, uint32_t type,
-                                 uint64_t size, uint64_t align)
-{
-    const clv_mem_type *t = &dev->mem_types[type];
-    if (size > t->max_size)
-        return clv_error(CLV_ERR_LIMIT,
-                         "device '%s' holds at most %llu bytes "
-                         "at once in its own memory, not %llu; cut the op, or "
-                         "leave it to another device",
-                         dev->id, (unsigned long long)t->max_size,
-                         (unsigned long long)size);
-    if (t->alignment < align)
-        return clv_error(CLV_ERR_UNSUPPORTED,
-                         "device '%s' has memory of its "
-                         "own at multiples of %llu bytes, for ops that need "
-                         "%llu; leave it out of the plan's devices",
-                         dev->id, (unsigned long long)t->alignment,
-                         (unsigned long long)align);
-    return core_device_can_exchange(dev);
-}
-
-clv_status core_tensor_can_copy(const clv_device *dev, uint64_t size,
-                                uint64_t align)
-{
-    uint32_t type;
-    if (core_device_has_local(dev, &type))
-        return can_hold_local(dev, type, size, align);
-    if (find_visible(dev, size, align, &type))
-        return CLV_OK;
-    return clv_error(CLV_ERR_UNSUPPORTED,
-                     "device '%s' has no memory that the "
-                     "host can fill with %llu bytes",
-                     dev->id, (unsigned long long)size);
-}
-
-/* Copies ranges of the tensor to memory that the host sees. */
-static clv_status fill_visible(const clv_tensor *tensor, core_object *object)
-{
-    const core_runs *range = &object->range;
-    const char *from = (const char *)tensor->memory->data + range->offset;
-    void *to;
-    CLV_TRY(core_buffer_map(object->buffer, CLV_ACCESS_WRITE, &to));
-    for (uint64_t i = 0; i < range->n; i++)
-        memcpy((char *)to + i * range->bytes, from + i * range->pitch,
-               range->bytes);
-    const clv_status status =
-        core_buffer_flush(object->buffer, 0, object->size);
-    core_buffer_unmap(object->buffer);
-    return status;
-}
-
-/* Gives the object memory of the device, with its ranges of the tensor. */
-static clv_status copy_object(const clv_tensor *tensor, clv_device *dev,
-                              uint64_t align, core_object *object)
-{
-    uint32_t type = 0;
-    const uint64_t size = object->size;
-    clv_status status;
-    CLV_TRY(core_tensor_can_copy(dev, size, align));
-    if (core_device_has_local(dev, &type)) {
-        CLV_TRY(
-            core_device_alloc_local(dev, size, "a weight", &object->buffer));
-        status = core_buffer_pack(object->buffer, &object->range,
-                                  tensor->memory->data);
-    } else {
-        find_visible(dev, size, align, &type);
-        CLV_TRY(core_buffer_alloc(dev, type, size, &object->buffer));
-        status = fill_visible(tensor, object);
-    }
-    if (status)
-        core_buffer_free(object->buffer);
     return status;
 }
 
@@ -449,7 +353,8 @@ static clv_status make_object(clv_tensor *tensor, clv_device *dev,
     const clv_status status =
         want->holding == CORE_HOLD_IMPORT
             ? core_memory_import(tensor->memory, dev, object)
-            : copy_object(tensor, dev, align, object);
+            : core_device_copy(dev, align, &object->range, tensor->memory->data,
+                               &object->buffer);
     if (status) {
         free(object);
         return status;

@@ -167,9 +167,8 @@ static clv_status change_form(const clv_tensor *tensor, const core_object *o,
     char *bytes = calloc(o->size, 1);
     if (!bytes)
         return clv_error(CLV_ERR_NO_MEMORY,
-                         "no memory for %llu bytes of a state "
-                         "that device '%s' has in another layout; use a "
-                         "smaller context",
+                         "no memory for %llu bytes of a state that device '%s' "
+                         "has in another layout; use a smaller context",
                          (unsigned long long)o->size, o->buffer->dev->id);
     if (!overwrites)
         status = core_buffer_read(o->buffer, o->offset, &runs, bytes);
@@ -216,9 +215,8 @@ static clv_status bring_to_host(clv_tensor *tensor, const core_bounds *box)
         const core_object *from = holder_of(tensor, &old, &lost);
         if (!from)
             return clv_error(CLV_ERR_DEVICE_LOST,
-                             "contents of a tensor were "
-                             "in the memory of device '%s', which is lost; "
-                             "compute them again",
+                             "contents of a tensor were in the memory of "
+                             "device '%s', which is lost; compute them again",
                              lost ? lost->buffer->dev->id : "?");
         CLV_TRY(fetch(tensor, from, &old.box));
         CLV_TRY(core_regions_add(&tensor->regions, &old.box, HOST));

@@ -21,28 +21,19 @@ static void json_string(core_text *text, const char *key, const char *value)
     core_text_add_json(text, value);
 }
 
-static void add_ns(core_text *text, double ns)
-{
-    core_text_add(text, "%lld", llround(ns));
-}
-
 static void json_span(core_text *text, const char *key, core_span span)
 {
-    core_text_add(text, ",\"%s\":[", key);
-    add_ns(text, span.begin_ns);
-    core_text_add(text, ",");
-    add_ns(text, span.end_ns);
-    core_text_add(text, "]");
+    core_text_add(text, ",\"%s\":[%lld,%lld]", key, llround(span.begin_ns),
+                  llround(span.end_ns));
 }
 
 static void json_predicted(core_text *text, const clv_plan *plan)
 {
     if (!plan->forecast)
         return;
-    core_text_add(text, "\"predicted\":{\"ns\":");
-    add_ns(text, plan->forecast->makespan_ns);
-    core_text_add(text, ",\"energy_nj\":");
-    add_ns(text, plan->forecast->energy_nj);
+    core_text_add(text, "\"predicted\":{\"ns\":%lld,\"energy_nj\":%lld",
+                  llround(plan->forecast->makespan_ns),
+                  llround(plan->forecast->energy_nj));
     json_span(text, "last_wait", plan->forecast->last_wait);
     core_text_add(text, "},\n");
 }
@@ -56,10 +47,9 @@ static void json_devices(core_text *text, const clv_plan *plan)
         core_text_add(text, ",");
         json_string(text, "name", plan->devices[d].dev->info.name);
         core_text_add(text, ",\"steps\":%u", plan->devices[d].n_steps);
-        if (plan->forecast) {
-            core_text_add(text, ",\"busy_ns\":");
-            add_ns(text, plan->forecast->busy_ns[d]);
-        }
+        if (plan->forecast)
+            core_text_add(text, ",\"busy_ns\":%lld",
+                          llround(plan->forecast->busy_ns[d]));
         if (plan->devices[d].local)
             core_text_add(text, ",\"own_memory\":%llu,\"staging\":%llu",
                           (unsigned long long)plan->devices[d].memory.size,
@@ -67,9 +57,8 @@ static void json_devices(core_text *text, const clv_plan *plan)
         core_text_add(text, "}");
     }
     core_text_add(text,
-                  "],\n\"memory\":{\"naive\":%llu,\"offsets\":%llu,"
-                  "\"objects\":%llu,\"live\":%llu,\"size\":%llu,"
-                  "\"align\":%llu},\n",
+                  "],\n\"memory\":{\"naive\":%llu,\"offsets\":%llu,\"objects\":"
+                  "%llu,\"live\":%llu,\"size\":%llu,\"align\":%llu},\n",
                   (unsigned long long)plan->memory.naive,
                   (unsigned long long)plan->memory.offsets,
                   (unsigned long long)plan->memory.objects,
@@ -143,12 +132,10 @@ static void json_steps(core_text *text, const clv_plan *plan)
                       (unsigned long long)step->signal);
         for (uint32_t i = 0; i < step->n_waits; i++) {
             const core_wait *wait = &plan->waits[step->first_wait + i];
-            core_text_add(text,
-                          "%s{\"device\":%u,\"value\":%llu,"
-                          "\"by\":\"%s\"}",
-                          i ? "," : "", wait->device,
-                          (unsigned long long)wait->value,
-                          wait->by_host ? "host" : "device");
+            core_text_add(
+                text, "%s{\"device\":%u,\"value\":%llu,\"by\":\"%s\"}",
+                i ? "," : "", wait->device, (unsigned long long)wait->value,
+                wait->by_host ? "host" : "device");
         }
         core_text_add(text, "]");
         if (plan->forecast) {
@@ -170,8 +157,8 @@ static void json_parts(core_text *text, const clv_plan *plan)
                       comma(i), part->node, part->device, part->step);
         if (plan->forecast) {
             json_span(text, "runs", plan->forecast->parts[i]);
-            core_text_add(text, ",\"alone_ns\":");
-            add_ns(text, plan->forecast->costs_ns[i]);
+            core_text_add(text, ",\"alone_ns\":%lld",
+                          llround(plan->forecast->costs_ns[i]));
         }
         core_text_add(text, "}");
     }
@@ -210,13 +197,11 @@ static void json_choices(core_text *text, const clv_plan *plan)
         const core_choice *choice = &plan->choices[i];
         if (!choice->alternative)
             continue;
-        core_text_add(text, "%s{\"node\":%u,\"alone_ns\":", comma(n++), i);
-        add_ns(text, choice->ns);
-        core_text_add(text, ",");
+        core_text_add(text, "%s{\"node\":%u,\"alone_ns\":%lld,", comma(n++), i,
+                      llround(choice->ns));
         json_string(text, "alternative", choice->alternative);
-        core_text_add(text, ",\"alternative_ns\":");
-        add_ns(text, choice->alternative_ns);
-        core_text_add(text, "}");
+        core_text_add(text, ",\"alternative_ns\":%lld}",
+                      llround(choice->alternative_ns));
     }
     core_text_add(text, "],\n");
 }
@@ -267,8 +252,7 @@ static void json_value(core_text *text, const clv_plan *plan, clv_value value)
                   home_names[place->home], (unsigned long long)place->size);
     if (place->home == CORE_HOME_ARENA)
         core_text_add(text,
-                      ",\"offset\":%llu,\"first_part\":%u,"
-                      "\"last_part\":%u",
+                      ",\"offset\":%llu,\"first_part\":%u,\"last_part\":%u",
                       (unsigned long long)place->offset, place->first_part,
                       place->last_part);
     if (place->memory)

@@ -1,8 +1,8 @@
 /*
- * A plan from the JSON that plan_print.c writes: its pieces decide. A file may
- * have been edited by hand, so nothing in it is believed; whether the pieces
- * divide the nodes properly is cut.c's to check, whether the devices take them
- * plan.c's.
+ * The pieces of a plan from the JSON that json.c writes. A file may have been
+ * edited by hand, so everything in it is checked here, except whether the
+ * pieces divide the nodes properly (core_cut_make()) and whether the devices
+ * take them.
  */
 #include "../base/error.h"
 #include "plan.h"
@@ -135,8 +135,7 @@ static clv_status read_pieces(reader *r, const cJSON *list)
     int n = cJSON_IsArray(list) ? cJSON_GetArraySize(list) : 0;
     if (n < 1 || n > MAX_PIECES)
         return clv_error(CLV_ERR_FORMAT,
-                         "plan: it has no list of 1 to %d "
-                         "\"pieces\"",
+                         "plan: it has no list of 1 to %d \"pieces\"",
                          MAX_PIECES);
     r->pieces = calloc((size_t)n, sizeof *r->pieces);
     r->devices =
@@ -145,11 +144,9 @@ static clv_status read_pieces(reader *r, const cJSON *list)
         return core_no_memory("to read a plan");
     const cJSON *item;
     cJSON_ArrayForEach (item, list) {
-        clv_status status = cJSON_IsObject(item)
-                                ? read_piece(r, r->n_pieces, item)
-                                : bad_piece(r->n_pieces, "it is no object");
-        if (status)
-            return status;
+        CLV_TRY(cJSON_IsObject(item)
+                    ? read_piece(r, r->n_pieces, item)
+                    : bad_piece(r->n_pieces, "it is no object"));
         r->n_pieces++;
     }
     return CLV_OK;
@@ -166,9 +163,8 @@ static clv_status check_fingerprint(const clv_graph *graph, const cJSON *root)
                                          "\"graph\" it was made");
     if (strcmp(item->valuestring, own))
         return clv_error(CLV_ERR_NOT_FOUND,
-                         "plan: it was made for graph "
-                         "%.16s, this one is %s: another model, phase, batch "
-                         "or context",
+                         "plan: it was made for graph %.16s, this one is %s: "
+                         "another model, phase, batch or context",
                          item->valuestring, own);
     return CLV_OK;
 }
@@ -215,9 +211,8 @@ clv_status clv_plan_check(const char *json, uint64_t size)
     if (!status &&
         !cJSON_IsString(cJSON_GetObjectItemCaseSensitive(root, "graph")))
         status = clv_error(CLV_ERR_FORMAT,
-                           "plan: it does not say for which "
-                           "\"graph\" it was made; write one with 'cleave "
-                           "plan --save'");
+                           "plan: it does not say for which \"graph\" it was "
+                           "made; write one with 'cleave plan --save'");
     cJSON_Delete(root);
     return status;
 }

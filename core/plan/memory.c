@@ -217,7 +217,8 @@ static clv_status load_view(const clv_plan *plan, clv_value value,
     load->range = range;
     load->whole = false;
     load->bytes = plan->places[value].size;
-    return core_tensor_can_copy(dev, load->bytes, plan->pointer_align);
+    uint32_t type;
+    return core_device_copy_type(dev, load->bytes, plan->pointer_align, &type);
 }
 
 /* loaded[weight * n_devices + device]: it is in plan->loads. */
@@ -279,6 +280,18 @@ static clv_status plan_loads(clv_plan *plan)
 
 /* ------------------------------------------------------------------------ */
 
+uint64_t core_plan_largest_shared(const clv_plan *plan)
+{
+    uint64_t largest = plan->memory.size;
+    for (uint32_t v = 0; v < plan->graph->n_tensors; v++) {
+        const core_place *place = &plan->places[v];
+        if ((place->home == CORE_HOME_OWN || place->home == CORE_HOME_BOUND) &&
+            !place->memory && place->size > largest)
+            largest = place->size;
+    }
+    return largest;
+}
+
 /* Every device without memory of its own sees the arena, and the inputs,
  * outputs and states that it uses, in the host's memory. */
 static clv_status check_sharing(const clv_plan *plan)
@@ -286,20 +299,13 @@ static clv_status check_sharing(const clv_plan *plan)
     uint32_t n_used = 0;
     for (uint32_t d = 0; d < plan->n_devices; d++)
         n_used += plan->devices[d].n_steps != 0;
-    uint64_t largest = plan->memory.size ? plan->memory.size : 1;
-    for (uint32_t v = 0; v < plan->graph->n_tensors; v++) {
-        const core_place *place = &plan->places[v];
-        if ((place->home == CORE_HOME_OWN || place->home == CORE_HOME_BOUND) &&
-            !place->memory && place->size > largest)
-            largest = place->size;
-    }
+    uint64_t largest = core_plan_largest_shared(plan);
+    largest = largest ? largest : 1;
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         if (!plan->devices[d].n_steps || plan->devices[d].local)
             continue;
-        clv_status status =
-            core_tensor_can_share(plan->devices[d].dev, largest, n_used > 1);
-        if (status)
-            return status;
+        CLV_TRY(
+            core_tensor_can_share(plan->devices[d].dev, largest, n_used > 1));
     }
     return CLV_OK;
 }
@@ -332,9 +338,8 @@ clv_status core_plan_memory(clv_plan *plan, const clv_op_caps *caps)
     }
     core_uses_finish(&uses);
     free(viewed);
-    if (!status)
-        status = plan_loads(plan);
-    if (!status)
-        status = check_sharing(plan);
-    return status ? status : core_plan_staging(plan);
+    CLV_TRY(status);
+    CLV_TRY(plan_loads(plan));
+    CLV_TRY(check_sharing(plan));
+    return core_plan_staging(plan);
 }

@@ -48,6 +48,12 @@ void clv_plan_destroy(clv_plan *plan)
     free(plan);
 }
 
+double core_plan_expected_ns(const clv_plan *plan)
+{
+    const double ns = plan->forecast ? plan->forecast->makespan_ns : 0;
+    return plan->run_ratio > 0 ? ns * plan->run_ratio : ns;
+}
+
 /* Steps that do more than copy. */
 static uint32_t count_programs(const clv_plan *plan)
 {
@@ -71,7 +77,7 @@ clv_plan_summary clv_plan_summarise(const clv_plan *plan)
                                 .transient_objects = plan->memory.objects,
                                 .transient_size = plan->memory.size};
     if (plan->forecast) {
-        summary.predicted_ns = plan->forecast->makespan_ns;
+        summary.predicted_ns = core_plan_expected_ns(plan);
         summary.predicted_nj = plan->forecast->energy_nj;
     }
     summary.n_copies = plan->n_copies;

@@ -103,7 +103,7 @@ typedef struct core_copy {
     clv_value from, to;
     bool out;         /* to the host's */
     uint64_t bytes;   /* for the largest symbols, */
-    uint64_t n_runs;  /* in so many stretches */
+    uint64_t n_runs;  /* in so many ranges */
     uint64_t staging; /* where they pass, if the device is staged */
 } core_copy;
 
@@ -140,6 +140,7 @@ typedef struct core_forecast {
     core_span *host_waits; /* [plan->n_steps] before the submit */
     core_span last_wait;   /* of the host, for everything to end */
     double *busy_ns;       /* [plan->n_devices] */
+    double certain; /* part of the devices' work whose costs were measured */
 } core_forecast;
 
 void core_forecast_free(core_forecast *forecast); /* NULL is legal */
@@ -185,12 +186,23 @@ struct clv_plan {
                                 what it might be */
     core_forecast *forecast; /* for the largest symbols; NULL: costs are
                                        not known */
+    uint64_t problem;        /* hash of the graph and the devices */
+    uint64_t identity;       /* hash of the problem and the pieces */
+    double run_ratio;        /* what earlier runs took, as a part of what is
+                                forecast for them; 0: it has not run */
+    /* Bytes moved and operations of a node for these symbols; NULL: unknown. */
+    void (*node_work)(const clv_graph *graph, uint32_t node,
+                      const int64_t *symbols, double *bytes, double *flops);
 };
+
+/* What a run with the largest symbols takes, ns: the forecast, corrected by
+ * earlier runs. 0: not known. */
+double core_plan_expected_ns(const clv_plan *plan);
 
 /* Nodes that copy input 0 to output 0, boxes of equal shape. */
 #define CORE_OP_COPY CLV_OP_NONE
 
-/* Stretches of a copy's bytes in the base of `value`, for these symbols (NULL:
+/* Ranges of a copy's bytes in the base of `value`, for these symbols (NULL:
  * the largest). */
 clv_status core_plan_copy_runs(const clv_plan *plan, clv_value value,
                                const int64_t *symbols, core_runs *out);
@@ -218,6 +230,9 @@ static inline bool core_part_copies_out(const clv_plan *plan, uint32_t part)
 /* Memory planning: places, arenas and loads of a plan whose steps are known.
  * caps[i]: what the device of node i of plan->graph answered for it. */
 clv_status core_plan_memory(clv_plan *plan, const clv_op_caps *caps);
+/* The largest of what devices share in the host's memory: arena, inputs,
+ * outputs and states. */
+uint64_t core_plan_largest_shared(const clv_plan *plan);
 /* Once places are known: where bytes pass that a device cannot fetch from the
  * host's memory itself. */
 clv_status core_plan_staging(clv_plan *plan);

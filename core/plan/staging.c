@@ -39,19 +39,6 @@ clv_status core_plan_copy_runs(const clv_plan *plan, clv_value value,
                          : "a value");
 }
 
-/* The largest of what the device would have to import. */
-static uint64_t largest_shared(const clv_plan *plan)
-{
-    uint64_t largest = plan->memory.size;
-    for (uint32_t v = 0; v < plan->graph->n_tensors; v++) {
-        const core_place *place = &plan->places[v];
-        if ((place->home == CORE_HOME_OWN || place->home == CORE_HOME_BOUND) &&
-            !place->memory && place->size > largest)
-            largest = place->size;
-    }
-    return largest;
-}
-
 static clv_status list_copies(clv_plan *plan)
 {
     uint32_t n = 0;
@@ -77,9 +64,7 @@ static clv_status place_copy(clv_plan *plan, core_copy *copy)
 {
     core_plan_device *d = &plan->devices[plan->parts[copy->part].device];
     core_runs runs;
-    clv_status status = core_plan_copy_runs(plan, copy->from, NULL, &runs);
-    if (status)
-        return status;
+    CLV_TRY(core_plan_copy_runs(plan, copy->from, NULL, &runs));
     copy->bytes = runs.bytes * runs.n;
     copy->n_runs = runs.n;
     if (!d->staged)
@@ -96,9 +81,8 @@ static clv_status check_device(const core_plan_device *d)
     if (d->memory.size > d->dev->mem_types[d->local_type].max_size)
         return clv_error(
             CLV_ERR_LIMIT,
-            "device '%s' allocates at most %llu "
-            "bytes of its memory at once, its intermediate values "
-            "need %llu; use a smaller batch or context",
+            "device '%s' allocates at most %llu bytes of its memory at once, "
+            "its intermediate values need %llu; use a smaller batch or context",
             d->dev->id,
             (unsigned long long)d->dev->mem_types[d->local_type].max_size,
             (unsigned long long)d->memory.size);
@@ -108,9 +92,8 @@ static clv_status check_device(const core_plan_device *d)
     core_device_staging_type(d->dev, &type);
     if (d->staging_size > d->dev->mem_types[type].max_size)
         return clv_error(CLV_ERR_LIMIT,
-                         "device '%s' has at most %llu bytes "
-                         "that the host sees, copies of a run need %llu; use a "
-                         "smaller batch",
+                         "device '%s' has at most %llu bytes that the host "
+                         "sees, copies of a run need %llu; use a smaller batch",
                          d->dev->id,
                          (unsigned long long)d->dev->mem_types[type].max_size,
                          (unsigned long long)d->staging_size);
@@ -119,7 +102,7 @@ static clv_status check_device(const core_plan_device *d)
 
 clv_status core_plan_staging(clv_plan *plan)
 {
-    uint64_t largest = largest_shared(plan);
+    const uint64_t largest = core_plan_largest_shared(plan);
     clv_status status = list_copies(plan);
     for (uint32_t d = 0; d < plan->n_devices; d++)
         plan->devices[d].staged =

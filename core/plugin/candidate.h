@@ -1,6 +1,4 @@
-/*
- * The files considered as plugins, and what became of each.
- */
+/* The files considered as plugins, and the outcome of each. */
 #pragma once
 
 #include "../context/context.h"
@@ -32,6 +30,6 @@ clv_status core_candidate_describe(core_candidate *c,
 /* Notes why the candidate stopped: the thread's message. */
 void core_candidate_stop(clv_context *ctx, core_candidate *c, uint32_t level,
                          clv_status status);
-/* Adds to the reason something odd that does not stop it. */
+/* Adds to the reason something that does not stop it. */
 void core_candidate_note(clv_context *ctx, core_candidate *c, uint32_t level,
                          const char *fmt, ...) CLV_PRINTF(4, 5);

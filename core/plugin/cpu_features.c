@@ -7,11 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool is(const char *known, const char *name, size_t size)
-{
-    return strlen(known) == size && !memcmp(known, name, size);
-}
-
 #if defined(__x86_64__) || defined(__i386__)
 
 #include <cpuid.h>
@@ -112,7 +107,7 @@ static bool present(const feature *f)
 static core_feature by_processor(const char *name, size_t size)
 {
     for (size_t i = 0; i < sizeof features / sizeof *features; i++)
-        if (is(features[i].name, name, size))
+        if (core_item_is(name, size, features[i].name))
             return present(&features[i]) ? CORE_FEATURE_PRESENT
                                          : CORE_FEATURE_ABSENT;
     return CORE_FEATURE_UNKNOWN;
@@ -151,7 +146,8 @@ static core_feature by_processor(const char *name, size_t size)
 {
     const unsigned long words[2] = {getauxval(AT_HWCAP), getauxval(AT_HWCAP2)};
     for (size_t i = 0; i < 64; i++)
-        if (names[i / 32][i % 32] && is(names[i / 32][i % 32], name, size))
+        if (names[i / 32][i % 32] &&
+            core_item_is(name, size, names[i / 32][i % 32]))
             return words[i / 32] >> i % 32 & 1 ? CORE_FEATURE_PRESENT
                                                : CORE_FEATURE_ABSENT;
     return CORE_FEATURE_UNKNOWN;
@@ -165,7 +161,7 @@ const char *core_cpu_feature_name(size_t i)
 #endif
 
 /* ------------------------------------------------------------------------ */
-/* What the kernel has taken away                                           */
+/* What the kernel does not list                                            */
 
 /* The first processor's features in /proc/cpuinfo, between blanks; "" where
  * it cannot be read. */

@@ -1,14 +1,13 @@
 /*
  * Plugins whose drivers run on the host's processor alone.
  *
- * A driver of that kind takes much memory and time to open, only for its
- * devices to be left out, since another plugin drives the processor. So it is
- * remembered in core.cache_dir what was found, and such a plugin is not opened
- * again while its drivers are the same. The manifest's key "drivers" says what
- * they depend on: files and directories by their absolute paths, whose time of
- * change counts, and beginnings of the names of environment variables. A
- * restart of the machine counts as a change. A plugin without the key is always
- * opened.
+ * Such a driver takes much memory and time to open, and its devices are left
+ * out if another plugin drives the processor. So core.cache_dir records what
+ * was found, and the plugin is not opened again while its drivers are the same.
+ * The manifest's key "drivers" lists what they depend on: absolute paths of
+ * files and directories, by their modification time, and prefixes of the names
+ * of environment variables. A restart of the machine counts as a change. A
+ * plugin without the key is always opened.
  */
 #pragma once
 
@@ -20,6 +19,6 @@
  * else NULL. */
 char *core_drivers_recall(const clv_context *ctx, const core_plugin_file *file,
                           const struct core_manifest *manifest);
-/* None of the plugin's devices is of use; ids: what to tell of them. */
+/* Records that none of the plugin's devices is of use; ids: theirs. */
 void core_drivers_remember(clv_context *ctx, const core_plugin *plugin,
                            const char *ids);

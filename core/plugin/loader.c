@@ -11,6 +11,7 @@
 #include "probe.h"
 #include "selection.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,23 +21,16 @@ static clv_status check_allowed(const clv_context *ctx)
     const char *list = clv_config_get(ctx->config, "core.plugins"), *item;
     size_t n;
     while (core_next_item(&list, ", ", &item, &n)) {
-        char name[CORE_PLUGIN_NAME_MAX + 1];
-        if (item[0] == '-')
-            continue;
-        bool known = n < sizeof name;
-        if (known) {
-            memcpy(name, item, n);
-            name[n] = 0;
-            known = core_candidate_named(&ctx->loader->candidates, name);
-        }
-        if (!known)
-            return clv_error(CLV_ERR_NOT_FOUND,
-                             "%s: core.plugins: there is no plugin '%.*s' in "
-                             "%s; correct the name, core.plugin_dirs or "
-                             "core.plugin_files",
-                             clv_config_origin(ctx->config, "core.plugins"),
-                             (int)n, item,
-                             clv_config_get(ctx->config, "core.plugin_dirs"));
+        char name[CORE_PLUGIN_NAME_MAX + 2]; /* longer ones are no plugin's */
+        snprintf(name, sizeof name, "%.*s", (int)n, item);
+        if (item[0] != '-' &&
+            !core_candidate_named(&ctx->loader->candidates, name))
+            return clv_error(
+                CLV_ERR_NOT_FOUND,
+                "%s: core.plugins: there is no plugin '%.*s' in %s; correct "
+                "the name, core.plugin_dirs or core.plugin_files",
+                clv_config_origin(ctx->config, "core.plugins"), (int)n, item,
+                clv_config_get(ctx->config, "core.plugin_dirs"));
     }
     return CLV_OK;
 }

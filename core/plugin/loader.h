@@ -1,6 +1,6 @@
 /*
- * Loads the plugins that may be loaded, opens their devices, and remembers how
- * each file fared.
+ * Loads the plugins that may be loaded, opens their devices, and records the
+ * outcome of each file.
  */
 #pragma once
 

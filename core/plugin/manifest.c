@@ -13,9 +13,11 @@ typedef struct piece {
     size_t size;
 } piece;
 
+#define BLANKS " \t\r"
+
 static bool blank(char c)
 {
-    return c == ' ' || c == '\t' || c == '\r';
+    return c && strchr(BLANKS, c);
 }
 
 static piece trim(const char *at, size_t size)
@@ -25,22 +27,6 @@ static piece trim(const char *at, size_t size)
     while (size && blank(at[size - 1]))
         size--;
     return (piece){at, size};
-}
-
-static bool piece_is(piece p, const char *word)
-{
-    return strlen(word) == p.size && !memcmp(p.at, word, p.size);
-}
-
-/* The first word of *rest, which is cut off it; empty at the end. */
-static piece next_word(piece *rest)
-{
-    piece p = trim(rest->at, rest->size);
-    size_t n = 0;
-    while (n < p.size && !blank(p.at[n]))
-        n++;
-    *rest = (piece){p.at + n, p.size - n};
-    return (piece){p.at, n};
 }
 
 /* Printed text is short and has no control characters. */
@@ -102,13 +88,27 @@ static clv_status parse_abi(piece value, core_manifest *out)
     return CLV_OK;
 }
 
+static clv_status copy_words(const char *key, piece value,
+                             char out[CORE_MANIFEST_VALUE_MAX])
+{
+    if (value.size >= CORE_MANIFEST_VALUE_MAX)
+        return clv_error(CLV_ERR_FORMAT,
+                         "its manifest: %s: longer than %d bytes", key,
+                         CORE_MANIFEST_VALUE_MAX - 1);
+    memcpy(out, value.at, value.size);
+    out[value.size] = 0;
+    return CLV_OK;
+}
+
 static clv_status parse_devices(piece value, core_manifest *out)
 {
-    piece word;
-    while ((word = next_word(&value)).size) {
+    char words[CORE_MANIFEST_VALUE_MAX];
+    CLV_TRY(copy_words("devices", value, words));
+    const char *list = words;
+    for (piece word; core_next_item(&list, BLANKS, &word.at, &word.size);) {
         uint32_t kind = CLV_DEVICE_CPU;
         while (kind <= CLV_DEVICE_OTHER &&
-               !piece_is(word, core_kind_name(kind)))
+               !core_item_is(word.at, word.size, core_kind_name(kind)))
             kind++;
         if (kind > CLV_DEVICE_OTHER)
             return clv_error(CLV_ERR_FORMAT,
@@ -127,18 +127,6 @@ static clv_status parse_devices(piece value, core_manifest *out)
         strcat(out->kinds_text, out->kinds_text[0] ? " " : "");
         strcat(out->kinds_text, core_kind_name(kind));
     }
-    return CLV_OK;
-}
-
-static clv_status copy_words(const char *key, piece value,
-                             char out[CORE_MANIFEST_VALUE_MAX])
-{
-    if (value.size >= CORE_MANIFEST_VALUE_MAX)
-        return clv_error(CLV_ERR_FORMAT,
-                         "its manifest: %s: longer than %d bytes", key,
-                         CORE_MANIFEST_VALUE_MAX - 1);
-    memcpy(out, value.at, value.size);
-    out[value.size] = 0;
     return CLV_OK;
 }
 
@@ -177,7 +165,7 @@ static clv_status parse_line(piece line, uint32_t *seen, core_manifest *out)
     piece key = trim(line.at, (size_t)(equals - line.at));
     piece value = trim(equals + 1, line.size - (size_t)(equals + 1 - line.at));
     for (uint32_t i = 0; i < N_KEYS; i++) {
-        if (!piece_is(key, keys[i].key))
+        if (!core_item_is(key.at, key.size, keys[i].key))
             continue;
         if (*seen & 1u << i)
             return clv_error(CLV_ERR_FORMAT, "its manifest: %s: given twice",
@@ -227,8 +215,8 @@ clv_status core_manifest_parse(const char *text, size_t size,
 
 static clv_status check_cpu(const core_manifest *m)
 {
-    piece rest = {m->cpu, strlen(m->cpu)}, word;
-    while ((word = next_word(&rest)).size) {
+    const char *list = m->cpu;
+    for (piece word; core_next_item(&list, BLANKS, &word.at, &word.size);) {
         core_feature feature = core_cpu_feature(word.at, word.size);
         if (feature == CORE_FEATURE_ABSENT)
             return clv_error(CLV_ERR_UNSUPPORTED,

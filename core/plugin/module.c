@@ -69,20 +69,19 @@ static clv_status open_handle(core_module *m)
     return CLV_OK;
 }
 
-/* libltdl binds lazily and hides why a file cannot be loaded, so the dynamic
- * linker is asked first: now it binds everything and tells. */
+/* libltdl binds lazily and hides why a file cannot be loaded, so dlopen() goes
+ * first, which binds everything and says why. */
 static clv_status map(core_module *m, const core_plugin_file *file,
                       bool (*stays)(void *, void *), void *arg)
 {
     struct link_map *linked;
-    clv_status st = core_plugin_file_recheck(file);
-    void *dl = st == CLV_OK ? dlopen(m->path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    CLV_TRY(core_plugin_file_recheck(file));
+    void *dl = dlopen(m->path, RTLD_NOW | RTLD_LOCAL);
     if (!dl)
-        return st == CLV_OK ? dl_error(m->path) : st;
-    if (dlinfo(dl, RTLD_DI_LINKMAP, &linked))
-        st = dl_error(m->path);
-    else
-        st = core_plugin_file_check_mapped(file, linked->l_ld);
+        return dl_error(m->path);
+    clv_status st = dlinfo(dl, RTLD_DI_LINKMAP, &linked)
+                        ? dl_error(m->path)
+                        : core_plugin_file_check_mapped(file, linked->l_ld);
     if (st == CLV_OK)
         st = start_libltdl();
     if (st == CLV_OK) {
@@ -98,16 +97,15 @@ static clv_status add(const core_plugin_file *file,
                       core_module **out)
 {
     core_module *m = calloc(1, sizeof *m);
-    char *path = strdup(file->path);
-    clv_status st = m && path ? CLV_OK : core_no_memory("to load it");
-    if (st == CLV_OK) {
-        m->path = path;
-        m->device = file->stat.st_dev;
-        m->inode = file->stat.st_ino;
-        st = map(m, file, stays, arg);
+    if (!m || !(m->path = strdup(file->path))) {
+        free(m);
+        return core_no_memory("to load it");
     }
+    m->device = file->stat.st_dev;
+    m->inode = file->stat.st_ino;
+    clv_status st = map(m, file, stays, arg);
     if (st != CLV_OK) {
-        free(path);
+        free(m->path);
         free(m);
         return st;
     }

@@ -50,9 +50,9 @@ static bool is_processor(const clv_device_info *info)
     return info->kind == CLV_DEVICE_CPU && info->clock == CLV_CLOCK_REAL;
 }
 
-/* The host's processor, by a plugin that is made for other hardware too: a
- * driver that runs a graphics interface there. */
-static bool is_guest(const core_offer *o)
+/* The host's processor, by a plugin that is made for other hardware too: a GPU
+ * driver in software. */
+static bool is_software(const core_offer *o)
 {
     return is_processor(&o->info) &&
            o->plugin->manifest->kinds != 1u << CLV_DEVICE_CPU;
@@ -62,11 +62,11 @@ static bool comes_before(const core_offer *a, const core_offer *b)
 {
     if (a->position != b->position)
         return a->position < b->position;
-    return !is_guest(a) && is_guest(b);
+    return !is_software(a) && is_software(b);
 }
 
 /* Stable: devices named by their plugin keep the order they were found in, but
- * guests on the host's processor come last. */
+ * GPU drivers in software come last. */
 static void sort(core_offers *all)
 {
     for (uint32_t i = 1; i < all->n; i++) {
@@ -243,14 +243,14 @@ bool core_offers_processor(const clv_context *ctx)
 {
     const core_offers *all = &ctx->loader->offers;
     for (uint32_t i = 0; i < all->n; i++)
-        if (is_processor(&all->list[i].info) && !is_guest(&all->list[i]))
+        if (is_processor(&all->list[i].info) && !is_software(&all->list[i]))
             return true;
     return false;
 }
 
-/* Notes a plugin of whose devices none is used, since they are all the host's
- * processor. */
-static void remember_guests(clv_context *ctx, const core_plugin *plugin)
+/* Notes a plugin none of whose devices is used, as they are all the host's
+ * processor in software. */
+static void remember_software(clv_context *ctx, const core_plugin *plugin)
 {
     const core_offers *all = &ctx->loader->offers;
     core_id_list ids = {.text = ""};
@@ -258,7 +258,7 @@ static void remember_guests(clv_context *ctx, const core_plugin *plugin)
         const core_offer *o = &all->list[i];
         if (o->plugin != plugin)
             continue;
-        if (!o->is_double || !is_guest(o))
+        if (!o->is_double || !is_software(o))
             return;
         core_id_list_add(&ids, o->id);
     }
@@ -276,7 +276,7 @@ clv_status core_offers_open(clv_context *ctx)
             open_one(ctx, &all->list[i]);
     for (uint32_t i = 0; i < ctx->n_plugins && !*devices; i++)
         if (ctx->plugins[i]->manifest->drivers[0])
-            remember_guests(ctx, ctx->plugins[i]);
+            remember_software(ctx, ctx->plugins[i]);
     return CLV_OK;
 }
 
@@ -295,7 +295,7 @@ static bool satisfied(const clv_context *ctx, const char *item, size_t n)
     return false;
 }
 
-/* Why the plugin of that device is not there, "" if there is no reason. */
+/* Why the plugin of that device was not loaded; "": unknown. */
 static const char *failure_of(const core_loader *l, const char *item)
 {
     for (uint32_t i = 0; i < l->candidates.n; i++) {
@@ -331,8 +331,7 @@ clv_status core_offers_check(const clv_context *ctx)
         const char *reason = failure_of(ctx->loader, item);
         return clv_error(
             CLV_ERR_NOT_FOUND,
-            "%s: core.devices: there is no device '%.*s'%s%s; "
-            "present: %s%s%s",
+            "%s: core.devices: there is no device '%.*s'%s%s; present: %s%s%s",
             clv_config_origin(ctx->config, "core.devices"), (int)n, item,
             reason[0] ? ": " : "", reason, found.text[0] ? found.text : "none",
             idle.text[0] ? "; plugins not asked: " : "", idle.text);

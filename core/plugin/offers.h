@@ -1,6 +1,6 @@
 /*
  * The devices that plugins offer, and which of them are used: those that
- * core.devices lists, in its order, and none twice that two plugins offer.
+ * core.devices lists, in its order. What two plugins offer is used once.
  */
 #pragma once
 
@@ -26,10 +26,10 @@ typedef struct core_offers {
 /* Enumerates the plugin's devices. */
 clv_status core_offers_collect(clv_context *ctx, core_plugin *plugin,
                                core_candidate *candidate);
-/* Opens the devices wanted into ctx->devices. One that fails does not keep the
- * others from being used; its candidate notes the first failure. */
+/* Opens the devices wanted into ctx->devices. The others are used where one
+ * fails; its candidate notes the first failure. */
 clv_status core_offers_open(clv_context *ctx);
-/* Whether a plugin that is made for processors offers the host's. */
+/* Whether a plugin for processors alone offers the host's. */
 bool core_offers_processor(const clv_context *ctx);
 /* Every item of core.devices names a device that is open, or a plugin whose
  * devices are open by another one's. */

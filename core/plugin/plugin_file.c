@@ -1,8 +1,9 @@
 #include "plugin_file.h"
 
+#include "../base/paths.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,12 +139,12 @@ void core_plugin_file_close(core_plugin_file *file)
 /* The file mapped is the file checked                                      */
 
 /*
- * The dynamic linker takes paths only. It could be given /proc/self/fd/N, but
- * it remembers that as the object's name: $ORIGIN would lead to /proc, and the
- * next file with the same N would be taken for this one. So it gets the path,
- * which the permissions let nobody but root and the user change, and what came
- * of it is compared: a package manager may replace the file meanwhile, and an
- * object that stayed mapped under the same path may be an older file.
+ * The dynamic linker takes paths only. With /proc/self/fd/N, which it keeps as
+ * the object's name, $ORIGIN would lead to /proc, and the next file with the
+ * same N would be taken for this one. So it gets the path, which only root and
+ * the user can change. The mapped file is compared then: a package manager may
+ * have replaced the file meanwhile, and an object that was mapped before under
+ * this path may be an older file.
  */
 clv_status core_plugin_file_recheck(const core_plugin_file *file)
 {
@@ -162,22 +163,12 @@ clv_status core_plugin_file_recheck(const core_plugin_file *file)
 /* "device inode" of what is mapped at address. */
 static bool mapped_identity(const void *address, char out[64])
 {
-    FILE *maps = fopen("/proc/self/maps", "re");
-    if (!maps)
+    char line[CORE_MAPPING_SIZE], device[24], inode[24];
+    if (!core_mapping(address, line) ||
+        sscanf(line, "%*s %*s %*s %23s %23s", device, inode) != 2)
         return false;
-    char line[PATH_MAX + 128];
-    bool found = false;
-    while (!found && fgets(line, sizeof line, maps)) {
-        uintptr_t begin, end;
-        char device[24], inode[24];
-        found = sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %*s %*s %23s %23s",
-                       &begin, &end, device, inode) == 4 &&
-                (uintptr_t)address >= begin && (uintptr_t)address < end;
-        if (found)
-            snprintf(out, 64, "%s %s", device, inode);
-    }
-    fclose(maps);
-    return found;
+    snprintf(out, 64, "%s %s", device, inode);
+    return true;
 }
 
 /* Both identities are asked of the same place: some file systems tell stat()

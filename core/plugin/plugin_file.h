@@ -6,12 +6,12 @@
 #include <sys/stat.h>
 
 /*
- * The file, opened once: what is checked, inspected and mapped is this.
+ * The file, opened once, so that the file checked is the file mapped.
  *
- * Trusted are root and the user. A file is safe if it and every directory above
- * it belong to one of them and nobody else may write there; in directories
- * other than its own the sticky bit is enough, since then others cannot rename
- * what is in it. Access lists beyond the mode are not looked at.
+ * Root and the user are trusted. A file is safe if it and every directory above
+ * it belong to one of them and no one else may write there. In directories
+ * other than its own the sticky bit is enough: others cannot rename its entries
+ * then. Access control lists are ignored.
  */
 typedef struct core_plugin_file {
     char *path; /* links resolved */

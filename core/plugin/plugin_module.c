@@ -83,8 +83,8 @@ void core_plugin_destroy(core_plugin *p)
 /* ------------------------------------------------------------------------ */
 /* Mapping                                                                  */
 
-/* The table's flags decide whether it stays, so they are looked at first. What
- * will be refused has done nothing that outlasts it. */
+/* The table's flags say whether the module may be unmapped. One that is refused
+ * may: it has not run yet. */
 static bool stays(void *arg, void *symbol)
 {
     const core_plugin *p = arg;
@@ -147,12 +147,8 @@ static clv_status ask(core_plugin *p, const clv_plugin_api **api)
     if (st == CLV_ERR_VERSION)
         return wrong_version(&out);
     if (st != CLV_OK)
-        return clv_error(
-            st < CLV_OK && st >= CLV_ERR_INTERNAL ? st : CLV_ERR_INTERNAL,
-            "it refuses: %s",
-            out.reason[0] ? out.reason
-                          : "it does not say "
-                            "why");
+        return clv_error(core_status_known(st), "it refuses: %s",
+                         out.reason[0] ? out.reason : "it does not say why");
     if (out.abi_version < CLV_ABI_VERSION_MIN ||
         out.abi_version > CLV_ABI_VERSION)
         return wrong_version(&out);
@@ -220,10 +216,9 @@ clv_status core_plugin_negotiate(core_plugin *p)
                          "does not know; install a newer one");
     const char *slot = missing_slot(&p->api);
     if (slot)
-        return clv_error(CLV_ERR_INTERNAL,
-                         "its table lacks the mandatory %s(); the plugin is "
-                         "faulty",
-                         slot);
+        return clv_error(
+            CLV_ERR_INTERNAL,
+            "its table lacks the mandatory %s(); the plugin is faulty", slot);
     if (!p->api.name || !p->api.version || !p->api.build_id ||
         !p->api.description)
         return clv_error(CLV_ERR_INTERNAL,
@@ -259,10 +254,9 @@ clv_status core_plugin_declare(core_plugin *p)
     uint32_t n = p->api.n_options, stride = p->api.option_stride, n_keys;
     if (n && (n > MAX_OPTIONS || !p->api.options || stride < CORE_V1_OPTION ||
               stride % sizeof(uint64_t)))
-        return clv_error(CLV_ERR_INVALID,
-                         "its table of %u options is "
-                         "malformed; the plugin is faulty",
-                         n);
+        return clv_error(
+            CLV_ERR_INVALID,
+            "its table of %u options is malformed; the plugin is faulty", n);
     core_device_keys(&n_keys);
     clv_option *options = calloc(n + n_keys, sizeof *options);
     if (!options)
@@ -274,8 +268,7 @@ clv_status core_plugin_declare(core_plugin *p)
                               CORE_V1_OPTION) ||
             options[i].header.struct_type != CLV_STRUCT_OPTION)
             st = clv_error(CLV_ERR_INVALID,
-                           "its option %u is malformed; the "
-                           "plugin is faulty",
+                           "its option %u is malformed; the plugin is faulty",
                            i);
     if (st == CLV_OK)
         st = clv_config_declare(p->ctx->config, p->name, options,
@@ -318,8 +311,7 @@ static clv_status enumerate(core_plugin *p, uint32_t *count,
     pthread_mutex_unlock(&p->mutex);
     if (st == CLV_OK && *count > MAX_DEVICES)
         return clv_error(CLV_ERR_INTERNAL,
-                         "enumerate answered %u devices; the "
-                         "plugin is faulty",
+                         "enumerate answered %u devices; the plugin is faulty",
                          *count);
     return st;
 }

@@ -1,6 +1,6 @@
 /*
- * Loading one plugin: from a checked file to a running instance, and back. Each
- * step says in its message why it failed, without naming the file.
+ * Loading and unloading one plugin: from a checked file to an instance.
+ * Messages do not name the file.
  */
 #pragma once
 
@@ -14,7 +14,6 @@ clv_status core_plugin_new(clv_context *ctx, const core_plugin_file *file,
 /* Undoes whatever was done; the plugin's devices are closed. NULL is legal. */
 void core_plugin_destroy(core_plugin *plugin);
 
-/* Maps that very file, with the true reason if it cannot be. */
 clv_status core_plugin_map(core_plugin *plugin, const core_plugin_file *file);
 /* Agrees on an ABI version and reads the plugin's table; both must be as the
  * manifest says. */

@@ -3,7 +3,7 @@
 
 #include "../context/context.h"
 
-/* Gives the loader every file of core.plugin_files, then every file of
- * core.plugin_dirs that is named as a plugin; those of a directory by name.
- * What cannot be searched becomes a candidate that says so. */
+/* Tries every file of core.plugin_files, then every file of core.plugin_dirs
+ * that is named as a plugin, in alphabetical order. A directory that cannot be
+ * searched becomes a candidate with the reason. */
 clv_status core_plugin_search(clv_context *ctx);

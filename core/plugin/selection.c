@@ -5,11 +5,6 @@
 #include <limits.h>
 #include <string.h>
 
-bool core_item_is(const char *item, size_t size, const char *name)
-{
-    return strlen(name) == size && !memcmp(item, name, size);
-}
-
 bool core_plugin_allowed(const clv_context *ctx, const char *name)
 {
     const char *list = clv_config_get(ctx->config, "core.plugins"), *item;

@@ -12,5 +12,3 @@ bool core_plugin_wanted(const clv_context *ctx, const char *name);
 int core_device_position(const clv_context *ctx, const core_offer *offer);
 /* Whether core.devices lists the device by its id or number. */
 bool core_device_listed(const clv_context *ctx, const core_offer *offer);
-/* Whether an item of a list, which does not end with NUL, is that name. */
-bool core_item_is(const char *item, size_t size, const char *name);

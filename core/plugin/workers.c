@@ -16,7 +16,7 @@ typedef struct job {
     /* under the pool's mutex */
     struct job *later;
     uint32_t n_helpers;  /* workers inside */
-    pthread_cond_t left; /* the last helper went */
+    pthread_cond_t left; /* n_helpers became 0 */
 } job;
 
 struct core_workers {

@@ -1,7 +1,6 @@
 /*
- * A pool of host threads that share out the indices of parallel loops. Several
- * threads may run loops at once; each takes part in its own, so a loop ends
- * even where no thread could be made.
+ * A pool of host threads for parallel loops. Several threads may run loops at
+ * once. Each works on its own loop, so that it ends even without other threads.
  */
 #pragma once
 

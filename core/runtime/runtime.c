@@ -2,7 +2,6 @@
 #include "../base/error.h"
 #include "../base/unreleased.h"
 #include "../config/config.h"
-#include "../context/kernel_sums.h"
 #include "../context/trace.h"
 #include "../device/calls.h"
 #include "../plugin/loader.h"
@@ -11,19 +10,12 @@
 #include <stdlib.h>
 #include <time.h>
 
+/* What was made is in *out, also after a failure. */
 static clv_status make_config(clv_config **out)
 {
-    clv_config *config;
-    clv_status st = clv_config_create(&config);
-    if (st != CLV_OK)
-        return st;
-    if ((st = clv_config_load_default(config)) != CLV_OK ||
-        (st = clv_config_load_env(config)) != CLV_OK) {
-        clv_config_destroy(config);
-        return st;
-    }
-    *out = config;
-    return CLV_OK;
+    CLV_TRY(clv_config_create(out));
+    CLV_TRY(clv_config_load_default(*out));
+    return clv_config_load_env(*out);
 }
 
 /* The more detailed of what the caller and the configuration want. */
@@ -45,6 +37,7 @@ clv_status clv_context_create(const clv_context_params *params,
         return core_no_memory("for a context");
     pthread_mutex_init(&ctx->workers_mutex, NULL);
     pthread_mutex_init(&ctx->planner_mutex, NULL);
+    pthread_mutex_init(&ctx->kernel_sums.mutex, NULL);
     pthread_rwlock_init(&ctx->log_lock, NULL);
     pthread_mutex_init(&ctx->calls.mutex, NULL);
     pthread_condattr_t monotonic;
@@ -67,8 +60,6 @@ clv_status clv_context_create(const clv_context_params *params,
         ctx->log_level = log_level(ctx, params->log_level);
         st = core_trace_create(&ctx->trace);
     }
-    if (st == CLV_OK)
-        st = core_kernel_sums_create(&ctx->kernel_sums);
     if (st == CLV_OK) {
         clv_trace_enable(ctx, params->trace);
         st = core_loader_run(ctx);
@@ -90,8 +81,8 @@ static bool any_kept(const clv_context *ctx)
     return false;
 }
 
-/* Threads of a plugin that stays may still call the host. */
-static void leave(clv_context *ctx)
+/* Threads of a plugin that is never unloaded may still call the host. */
+static void keep(clv_context *ctx)
 {
     clv_trace_enable(ctx, false);
     pthread_rwlock_wrlock(&ctx->log_lock);
@@ -114,16 +105,17 @@ void clv_context_destroy(clv_context *ctx)
     core_loader_finish(ctx);
     core_calls_finish(ctx);
     if (kept) {
-        leave(ctx);
+        keep(ctx);
         return;
     }
     core_workers_destroy(ctx->workers);
-    core_kernel_sums_destroy(ctx->kernel_sums);
+    free(ctx->kernel_sums.sums);
     core_trace_destroy(ctx->trace);
     if (ctx->owns_config)
         clv_config_destroy(ctx->config);
     pthread_mutex_destroy(&ctx->workers_mutex);
     pthread_mutex_destroy(&ctx->planner_mutex);
+    pthread_mutex_destroy(&ctx->kernel_sums.mutex);
     pthread_rwlock_destroy(&ctx->log_lock);
     pthread_cond_destroy(&ctx->calls.stopped);
     pthread_mutex_destroy(&ctx->calls.mutex);

@@ -515,6 +515,8 @@ CLV_API clv_status clv_plan_check(const char *json, uint64_t size);
 CLV_API bool clv_plan_fits(const clv_graph *graph, const char *json,
                            uint64_t size);
 CLV_API void clv_plan_destroy(clv_plan *plan);
+/* Whether both divide the same graph over the same devices in the same way. */
+CLV_API bool clv_plan_equal(const clv_plan *a, const clv_plan *b);
 /* The numbers of rows that devices with static shapes have programs for, of all
  * nodes of the graph: ascending, each once. A graph of such a length, or of a
  * sum of them, keeps these devices busy. In: *count elements of room in
@@ -582,6 +584,17 @@ CLV_API clv_tensor *clv_exec_tensor(clv_exec *exec, clv_value value);
  * is of no more use: plan again, on the devices left. */
 CLV_API clv_status clv_exec_run(clv_exec *exec, const int64_t *symbols,
                                 uint32_t n_symbols);
+
+typedef enum clv_learned {
+    CLV_LEARNED_NOTHING = 0, /* that is new */
+    CLV_LEARNED_LITTLE = 1,  /* the next runs with such symbols tell more */
+    CLV_LEARNED_COSTS = 2,   /* clv_plan_create() may find a better plan now */
+} clv_learned;
+/* Compares what the latest run took with what was predicted, and corrects what
+ * is known of the plan and its devices; the results are kept in core.cache_dir.
+ * To be called after each run, on its thread; takes microseconds but for a few
+ * runs. Nothing with core.profile = off. */
+CLV_API clv_status clv_exec_learn(clv_exec *exec, clv_learned *out);
 
 /* Time and energy since a moment, by the clock of those who worked. Not
  * thread-safe. */

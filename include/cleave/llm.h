@@ -142,6 +142,10 @@ CLV_API clv_status clv_session_profile(clv_session *session,
 /* The plan of the latest run; NULL before the first. */
 CLV_API const clv_plan *clv_session_plan(const clv_session *session);
 
+/* Whether devices and plans are still being measured by such runs as the latest
+ * one: the next ones may be slower than those after them. */
+CLV_API bool clv_session_is_learning(const clv_session *session);
+
 /* What the latest run should have taken, as clv_plan_predict(). Evaluating more
  * than n_batch tokens makes several runs. */
 CLV_API clv_status clv_session_predict(const clv_session *session,

@@ -363,16 +363,63 @@ static inline int clv_node_takes(clv_checked_node *n, uint32_t i,
                        clv_dtype_label(t->dtype));
 }
 
+/* A limit of the plugin's: vectors are of f32, or of i32 where they are ids. */
+static inline int clv_node_vectors(clv_checked_node *n)
+{
+    const uint32_t dtypes =
+        CLV_DTYPE_BIT(CLV_DTYPE_F32) | CLV_DTYPE_BIT(CLV_DTYPE_I32);
+    for (uint32_t i = 0; i < CLV_OP_OPERANDS; i++)
+        if (n->in[i].rank == 1 && !clv_node_takes(n, i, dtypes))
+            return 0;
+    return 1;
+}
+
 /* A limit of the plugin's: all operands are rows of contiguous elements. */
 static inline int clv_node_rows(clv_checked_node *n)
 {
     for (uint32_t i = 0; i <= CLV_OP_OPERANDS; i++) {
         const clv_tensor_desc *t = clv_node_operand(n, i);
-        if (t && (!clv_is_rows(t) || (t->quant && !clv_is_rows(&n->scales[i]))))
+        if (t && t->layout == CLV_LAYOUT_LINEAR &&
+            (!clv_is_rows(t) || (t->quant && !clv_is_rows(&n->scales[i]))))
             return clv_node_no(n, "%s must have contiguous rows at one stride",
                                clv_operand_name(n, i));
     }
     return 1;
+}
+
+/* Elements of a row that share a scale or a byte: rows are cut between them. */
+static inline int64_t clv_row_unit(const clv_tensor_desc *t)
+{
+    return t->quant == CLV_QUANT_PER_GROUP ? t->quant_group
+                                           : clv_format_of(t->dtype)->elements;
+}
+
+/* What is usual for a node that is taken: sums in f32, cuts along all axes of
+ * the op, the output in place of inputs of its shape. A plugin changes what is
+ * otherwise. */
+static inline void clv_node_caps(const clv_checked_node *n, clv_op_caps *caps)
+{
+    const clv_tensor_desc *a = &n->in[0], *b = &n->in[1];
+    const uint32_t op_class = n->op->op_class;
+    caps->answer = CLV_ANSWER_YES;
+    caps->error_class = CLV_ERROR_F32;
+    caps->accumulate = CLV_DTYPE_F32;
+    caps->split_axes = clv_op_splits(n->node.op);
+    if (op_class == CLV_CLASS_GET_ROWS || op_class == CLV_CLASS_SET_ROWS ||
+        op_class == CLV_CLASS_CONVERT)
+        caps->split_granularity[CLV_CUT_ROWS] = clv_row_unit(a);
+    if (op_class == CLV_CLASS_CONVERT && clv_row_unit(&n->out) > 1)
+        caps->split_granularity[CLV_CUT_ROWS] = clv_row_unit(&n->out);
+    if (op_class == CLV_CLASS_MATMUL)
+        caps->split_granularity[CLV_CUT_CHANNELS] = clv_row_unit(b);
+    if (op_class == CLV_CLASS_ATTENTION) /* whole groups */
+        caps->split_granularity[CLV_CUT_HEADS] = a->dims[1] / b->dims[1];
+    if (clv_op_is_elementwise(n->node.op) || op_class == CLV_CLASS_NORM ||
+        op_class == CLV_CLASS_SOFTMAX || op_class == CLV_CLASS_ROPE)
+        caps->alias_inputs = 1;
+    if (op_class == CLV_CLASS_GATED ||
+        (op_class == CLV_CLASS_BINARY && clv_same_shape(a, b)))
+        caps->alias_inputs = 3;
 }
 
 /* Reads operand i. */

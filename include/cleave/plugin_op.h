@@ -139,6 +139,19 @@ static inline int clv_op_writes(uint32_t op, uint32_t i)
     return info && i < info->n_inputs && info->inputs[i].written;
 }
 
+/* The axes along which operands of the op are cut: CLV_SPLIT_*. */
+static inline uint32_t clv_op_splits(uint32_t op)
+{
+    const clv_op_info *info = clv_op_find(op);
+    uint32_t axes = 0;
+    if (!info)
+        return 0;
+    for (uint32_t i = 0; i < info->n_inputs; i++)
+        axes |= 1u << info->inputs[i].first | 1u << info->inputs[i].last;
+    axes |= 1u << info->output.first | 1u << info->output.last;
+    return axes & ~(1u << CLV_CUT_NONE);
+}
+
 /* Input i of an op, or its output for i the number of the node's inputs. An
  * operand that the op does not have is not cut. */
 static inline clv_operand clv_op_operand(const clv_node *node, uint32_t i)

@@ -6,8 +6,9 @@
  * part of the ABI: functions that a plugin compiles into itself, or does
  * without. They need POSIX threads and GNU C.
  *
- * clv_device_close, clv_queue_submit, clv_fault_inject and clv_timeline_create,
- * _destroy, _query, _signal, _fail and _wait are slots as they stand. The
+ * clv_device_close, clv_queue_submit, clv_fault_inject, clv_trace_read and
+ * clv_timeline_create, _destroy, _query, _signal, _fail and _wait are slots as
+ * they stand. The
  * plugin's struct clv_plugin_device begins with a clv_device_base, which
  * clv_queue_create() fills. Nothing here calls the host with a lock held.
  */
@@ -25,6 +26,7 @@ extern "C" {
 #endif
 
 #define CLV_MESSAGE_SIZE 128
+#define CLV_MAX_RECORDS 16384u /* that nobody reads; then the oldest go */
 
 typedef struct clv_queue clv_queue;
 
@@ -53,7 +55,9 @@ struct clv_queue {
     pthread_cond_t changed;      /* any of that */
     clv_queue_job *first, *last; /* the first one is running */
     uint32_t n_jobs;
-    uint64_t n_pushed; /* jobs so far */
+    uint64_t n_pushed;         /* jobs so far */
+    clv_trace_record *records; /* [CLV_MAX_RECORDS] a ring, or NULL */
+    uint32_t first_record, n_records;
     int stop;
     int hung;        /* nothing is begun until the queue stops */
     clv_status lost; /* clv_queue_lose(): nothing is begun */
@@ -148,6 +152,14 @@ static inline void clv_queue_lose(clv_queue *queue, const char *reason)
     pthread_cond_broadcast(&queue->changed);
 }
 
+/* The same without the lock. */
+static inline void clv_queue_is_lost(clv_queue *queue, const char *reason)
+{
+    pthread_mutex_lock(&queue->lock);
+    clv_queue_lose(queue, reason);
+    pthread_mutex_unlock(&queue->lock);
+}
+
 /* The error of a device that is lost, or CLV_OK. */
 static inline clv_status clv_queue_usable(const clv_plugin_device *dev)
 {
@@ -169,6 +181,7 @@ static inline clv_status clv_fault_inject(clv_plugin_device *dev,
                               "injected; close it");
     else
         queue->hung = 1;
+    pthread_cond_broadcast(&queue->changed);
     pthread_mutex_unlock(&queue->lock);
     return CLV_OK;
 }
@@ -342,17 +355,16 @@ static inline clv_status clv_queue_await(clv_queue *queue,
     return CLV_ERR_CANCELLED;
 }
 
-/* With the lock held. Work is not begun if all timelines that it would signal
+/* With the lock held, once the submit's waits are over, with that status:
+ * whether its work may begin. It may not if all timelines that it would signal
  * have failed: what it was bound to may be gone. */
-static inline clv_status
-clv_queue_begin(clv_queue *queue, const clv_submit *submit, char *message)
+static inline clv_status clv_queue_may_begin(clv_queue *queue,
+                                             const clv_submit *submit,
+                                             clv_status status, char *message)
 {
-    clv_status status = CLV_OK;
-    for (uint32_t i = 0; i < submit->n_waits && !status; i++)
-        status = clv_queue_await(queue, &submit->waits[i], message);
+    uint32_t failed = 0;
     while (!status && queue->hung && !queue->stop && !queue->lost)
         clv_queue_pause(queue, UINT64_MAX / 2);
-    uint32_t failed = 0;
     while (failed < submit->n_signals &&
            submit->signals[failed].timeline->status)
         failed++;
@@ -361,6 +373,16 @@ clv_queue_begin(clv_queue *queue, const clv_submit *submit, char *message)
         status = submit->signals[0].timeline->status;
     }
     return status ? status : clv_queue_check_stop(queue, message);
+}
+
+/* With the lock held: waits for what the submit waits for. */
+static inline clv_status
+clv_queue_begin(clv_queue *queue, const clv_submit *submit, char *message)
+{
+    clv_status status = CLV_OK;
+    for (uint32_t i = 0; i < submit->n_waits && !status; i++)
+        status = clv_queue_await(queue, &submit->waits[i], message);
+    return clv_queue_may_begin(queue, submit, status, message);
 }
 
 /* With the lock held. */
@@ -414,6 +436,18 @@ static inline void *clv_queue_main(void *arg)
     return NULL;
 }
 
+static inline clv_status clv_thread_start(const clv_host_api *host,
+                                          void *(*fn)(void *ctx), void *ctx,
+                                          pthread_t *out)
+{
+    const int error = pthread_create(out, NULL, fn, ctx);
+    return error ? clv_fail(host, CLV_ERR_LIMIT,
+                            "cannot start a thread: %s; end other programs or "
+                            "raise the limit of processes",
+                            strerror(error))
+                 : CLV_OK;
+}
+
 /* A queue without its thread, and fills base; clv_queue_create() explains the
  * rest. The plugin starts queue->thread itself, with clv_queue_main and the
  * queue for its argument, and sets queue->started. */
@@ -459,6 +493,7 @@ static inline void clv_queue_destroy(clv_queue *queue)
     clv_queue_stop(queue);
     pthread_mutex_destroy(&queue->lock);
     pthread_cond_destroy(&queue->changed);
+    clv_free(queue->host, queue->records);
     clv_free(queue->host, queue);
 }
 
@@ -471,16 +506,14 @@ static inline clv_status clv_queue_start(const clv_host_api *host,
                                          clv_device_base *base)
 {
     CLV_TRY(clv_queue_new(host, depth, fns, ctx, base));
-    int error = pthread_create(&base->queue->thread, NULL, thread, base->queue);
-    base->queue->started = !error;
-    if (!error)
-        return CLV_OK;
-    clv_queue_destroy(base->queue);
-    base->queue = NULL;
-    return clv_fail(host, CLV_ERR_LIMIT,
-                    "cannot start the queue's thread: %s; end other programs "
-                    "or raise the limit of processes",
-                    strerror(error));
+    clv_status status =
+        clv_thread_start(host, thread, base->queue, &base->queue->thread);
+    base->queue->started = !status;
+    if (status) {
+        clv_queue_destroy(base->queue);
+        base->queue = NULL;
+    }
+    return status;
 }
 
 /* Fills base, and starts the thread. depth: submits in flight before the next
@@ -536,6 +569,57 @@ static inline int clv_queue_add(clv_queue *queue, clv_queue_job *job)
     __atomic_store_n(&queue->n_pushed, queue->n_pushed + 1, __ATOMIC_RELEASE);
     pthread_cond_broadcast(&queue->changed);
     return 1;
+}
+
+/* Memory for records, in submit, where they are wanted. */
+static inline clv_status clv_trace_reserve(clv_queue *queue)
+{
+    if (queue->records)
+        return CLV_OK;
+    clv_trace_record *records = (clv_trace_record *)clv_new(
+        queue->host, CLV_MAX_RECORDS * sizeof *records);
+    pthread_mutex_lock(&queue->lock);
+    queue->records = records;
+    pthread_mutex_unlock(&queue->lock);
+    return records ? CLV_OK : CLV_ERR_NO_MEMORY;
+}
+
+/* With the lock held, of a submit for which memory was reserved: a node's time,
+ * or a command's with node CLV_NO_TENSOR. */
+static inline void clv_trace_add(clv_queue *queue, const clv_submit *submit,
+                                 uint32_t command, uint32_t node,
+                                 const char *name, uint64_t begin, uint64_t end)
+{
+    clv_trace_record *r =
+        &queue->records[(queue->first_record + queue->n_records) %
+                        CLV_MAX_RECORDS];
+    memset(r, 0, sizeof *r);
+    r->correlation = submit->correlation;
+    r->begin = begin;
+    r->end = end;
+    r->node = node;
+    r->command = command;
+    snprintf(r->name, sizeof r->name, "%s", name);
+    if (queue->n_records < CLV_MAX_RECORDS)
+        queue->n_records++;
+    else
+        queue->first_record = (queue->first_record + 1) % CLV_MAX_RECORDS;
+}
+
+static inline clv_status clv_trace_read(clv_plugin_device *dev, uint32_t *count,
+                                        clv_trace_record *out, uint32_t stride)
+{
+    clv_queue *queue = clv_base(dev)->queue;
+    uint32_t n = 0;
+    pthread_mutex_lock(&queue->lock);
+    for (; n < *count && queue->n_records; n++, queue->n_records--) {
+        clv_write(clv_at(out, n, stride), &queue->records[queue->first_record],
+                  sizeof *out);
+        queue->first_record = (queue->first_record + 1) % CLV_MAX_RECORDS;
+    }
+    pthread_mutex_unlock(&queue->lock);
+    *count = n;
+    return CLV_OK;
 }
 
 /* Does not block. */

@@ -49,6 +49,14 @@ static inline clv_status clv_check_submit(const clv_host_api *host,
     return CLV_OK;
 }
 
+/* "run", "copy" or "fill", of a command that was checked. */
+static inline const char *clv_command_name(uint32_t kind)
+{
+    return kind == CLV_COMMAND_RUN    ? "run"
+           : kind == CLV_COMMAND_COPY ? "copy"
+                                      : "fill";
+}
+
 /* A submit and copies of its arrays, in one block. */
 typedef struct clv_queue_job {
     struct clv_queue_job *next;

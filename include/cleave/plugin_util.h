@@ -147,6 +147,18 @@ clv_fail(const clv_host_api *host, clv_status status, const char *format, ...)
     return host->set_error(host->host, status, 0, text);
 }
 
+/* log with a format. */
+__attribute__((format(printf, 3, 4))) static inline void
+clv_log(const clv_host_api *host, uint32_t level, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    host->log(host->host, level, NULL, 0, text);
+}
+
 /* UNSUPPORTED, with the error set, unless clv_chain_known(). */
 static inline clv_status clv_check_chain(const clv_host_api *host,
                                          const void *theirs)

@@ -6,53 +6,25 @@
 #include <ctype.h>
 #include <dlfcn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static kit_elf read_elf(kit *k)
 {
     kit_elf elf;
-    char error[KIT_ELF_ERROR_SIZE];
-    bool good = kit_elf_read(kit_path(k), &elf, error);
-    KIT_CHECK(k, good, "%s", error);
+    const char *error = kit_elf_read(kit_path(k), &elf);
+    KIT_CHECK(k, !error, "%s", error);
     return elf;
-}
-
-typedef struct symbols {
-    uint32_t exported;
-    bool query, sanitized;
-    char others[256]; /* the first names that ought not be there */
-} symbols;
-
-static void note_symbol(void *ctx, const char *name, bool defined)
-{
-    symbols *s = ctx;
-    s->sanitized |= !strncmp(name, "__asan_", 7) ||
-                    !strncmp(name, "__tsan_", 7) ||
-                    !strncmp(name, "__msan_", 7);
-    if (!defined)
-        return;
-    s->exported++;
-    if (!strcmp(name, CLV_PLUGIN_QUERY_SYMBOL)) {
-        s->query = true;
-        return;
-    }
-    size_t n = strlen(s->others);
-    snprintf(s->others + n, sizeof s->others - n, "%s%s", n ? ", " : "", name);
 }
 
 static void exports_one_symbol(kit *k, const void *arg)
 {
     kit_elf elf = read_elf(k);
-    symbols s = {0};
     (void)arg;
-    kit_elf_symbols(&elf, note_symbol, &s);
-    KIT_CHECK(k, s.query, "it exports no %s()", CLV_PLUGIN_QUERY_SYMBOL);
-    KIT_CHECK(k, s.exported == 1,
+    KIT_CHECK(k, elf.has_query, "it exports no %s()", CLV_PLUGIN_QUERY_SYMBOL);
+    KIT_CHECK(k, elf.n_exported == 1,
               "it exports %u symbols more than %s: %s; link with "
               "-fvisibility=hidden and a version script",
-              s.exported - 1, CLV_PLUGIN_QUERY_SYMBOL, s.others);
-    kit_elf_free(&elf);
+              elf.n_exported - 1, CLV_PLUGIN_QUERY_SYMBOL, elf.others);
 }
 
 static void binds_whole(kit *k, const void *arg)
@@ -65,25 +37,20 @@ static void binds_whole(kit *k, const void *arg)
         kit_note(k, "linked without -z now: what it lacks would end the "
                     "program at the first call, not the loading");
     dlclose(lib);
-    kit_elf_free(&elf);
 }
 
 static void has_no_constructors(kit *k, const void *arg)
 {
     kit_elf elf = read_elf(k);
-    symbols s = {0};
     (void)arg;
-    kit_elf_symbols(&elf, note_symbol, &s);
-    uint32_t n = kit_elf_constructors(&elf);
-    kit_elf_free(&elf);
-    if (s.sanitized) {
+    if (elf.sanitized) {
         kit_skip(k, "it is built with a sanitizer, which has constructors");
         return;
     }
-    KIT_CHECK(k, n <= 1, /* the toolchain's own */
+    KIT_CHECK(k, elf.n_constructors <= 1, /* the toolchain's own */
               "%u functions run when it is loaded, of which the toolchain's is "
               "one: a plugin has no constructors",
-              n);
+              (unsigned)elf.n_constructors);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -150,34 +117,22 @@ static manifest read_manifest(kit *k)
 {
     kit_elf elf = read_elf(k);
     manifest m = {0};
-    uint32_t size = 0;
-    const char *text =
-        kit_elf_note(&elf, CLV_MANIFEST_OWNER, CLV_MANIFEST_TYPE, 0, &size);
-    KIT_CHECK(k, text,
+    uint32_t size = elf.manifest_size;
+    KIT_CHECK(k, elf.n_manifests,
               "it has no manifest: put CLV_PLUGIN_MANIFEST(...) at "
               "file scope");
-    uint32_t size_of_second;
-    KIT_CHECK(k,
-              !kit_elf_note(&elf, CLV_MANIFEST_OWNER, CLV_MANIFEST_TYPE, 1,
-                            &size_of_second),
-              "it has more than one manifest");
+    KIT_CHECK(k, elf.n_manifests == 1, "it has more than one manifest");
     KIT_CHECK(k, size && size <= CLV_MANIFEST_MAX,
               "the manifest has %u bytes, up to %u are allowed", size,
               CLV_MANIFEST_MAX);
-    char *copy = calloc(1, size + 1u);
-    KIT_CHECK(k, copy, "the kit has no memory for the manifest");
-    memcpy(copy, text, size);
-    uint32_t length = (uint32_t)strlen(copy);
-    for (uint32_t i = length; i < size; i++)
-        KIT_CHECK(k, !copy[i], "the manifest goes on behind its end");
-    parse(k, copy, &m);
+    for (size_t i = strlen(elf.manifest); i < size; i++)
+        KIT_CHECK(k, !elf.manifest[i], "the manifest goes on behind its end");
+    parse(k, elf.manifest, &m);
     KIT_CHECK(k, m.name[0] && m.abi[0] && m.devices[0],
               "the manifest lacks '%s'",
               !m.name[0]  ? "name"
               : !m.abi[0] ? "abi"
                           : "devices");
-    free(copy);
-    kit_elf_free(&elf);
     return m;
 }
 

@@ -126,6 +126,37 @@ clv_status llm_runner_plan(llm_runner *r, const llm_runner_params *params)
     return status;
 }
 
+void llm_runner_plan_again(llm_runner *r, const llm_runner_params *params)
+{
+    const clv_plan_params devices = {
+        .devices = params->devices,
+        .n_devices = params->n_devices,
+    };
+    clv_context *ctx = r->model->ctx;
+    clv_plan *plan;
+    if (r->learned != CLV_LEARNED_COSTS || saved_plan(r, params))
+        return;
+    r->learned = CLV_LEARNED_NOTHING;
+    pthread_mutex_lock(&r->model->lock);
+    if (clv_plan_create(ctx, r->graph, &devices, &plan)) {
+        clv_log(ctx, CLV_LOG_WARN, "the plan stays as it is: %s",
+                clv_last_error());
+    } else if (clv_plan_equal(plan, r->plan)) {
+        clv_plan_destroy(plan);
+    } else {
+        clv_log(ctx, CLV_LOG_INFO,
+                "runs of up to %u tokens have a new plan: devices take other "
+                "times than was predicted",
+                r->shape.n_tokens);
+        clv_exec_destroy(r->exec);
+        clv_plan_destroy(r->plan);
+        r->exec = NULL;
+        r->plan = plan;
+        r->learned = CLV_LEARNED_LITTLE;
+    }
+    pthread_mutex_unlock(&r->model->lock);
+}
+
 double llm_runner_predicted(const llm_runner *runner)
 {
     return runner->plan ? clv_plan_summarise(runner->plan).predicted_ns : 0;
@@ -175,7 +206,8 @@ clv_status llm_runner_run(llm_runner *runner, const int32_t *ids, uint32_t n,
     if (!runner->shape.fixed)
         runner->symbols[runner->n_symbols++] = n;
     runner->symbols[runner->n_symbols++] = (int64_t)position + rows;
-    return clv_exec_run(runner->exec, runner->symbols, runner->n_symbols);
+    CLV_TRY(clv_exec_run(runner->exec, runner->symbols, runner->n_symbols));
+    return clv_exec_learn(runner->exec, &runner->learned);
 }
 
 const float *llm_runner_logits(const llm_runner *runner)

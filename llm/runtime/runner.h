@@ -27,7 +27,8 @@ typedef struct llm_runner {
     clv_exec *exec;
     llm_graph io; /* values of the graph */
     clv_value logits;
-    int64_t symbols[2]; /* of the latest run */
+    clv_learned learned; /* from the latest run */
+    int64_t symbols[2];  /* of the latest run */
     uint32_t n_symbols;
 } llm_runner;
 
@@ -47,6 +48,10 @@ bool llm_runner_is_saved(const llm_runner *runner,
                          const llm_runner_params *params);
 /* With such a plan, else with a new one. */
 clv_status llm_runner_plan(llm_runner *runner, const llm_runner_params *params);
+/* If the latest run showed other costs than the plan was made with: plans
+ * again, and where that gives another plan takes it, which is not compiled yet.
+ * A failure is logged. */
+void llm_runner_plan_again(llm_runner *runner, const llm_runner_params *params);
 /* The predicted time of a run, ns; 0: not known, or not planned. */
 double llm_runner_predicted(const llm_runner *runner);
 /* Makes a planned runner ready to run. */

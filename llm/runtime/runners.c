@@ -36,6 +36,17 @@ static void drop_oldest(llm_runners *r)
     llm_runner_destroy(r->items[--r->n]);
 }
 
+/* Out of the list; nothing if it is not there. */
+static void take_out(llm_runners *r, const llm_runner *runner)
+{
+    uint32_t i = 0;
+    while (i < r->n && r->items[i] != runner)
+        i++;
+    if (i < r->n)
+        memmove(&r->items[i], &r->items[i + 1],
+                (--r->n - i) * sizeof *r->items);
+}
+
 /* Moves a runner, which may be a new one, to the front. */
 static void put_first(llm_runners *r, llm_runner *runner)
 {
@@ -156,7 +167,10 @@ clv_status llm_runners_get(llm_runners *r, const llm_request *request,
 {
     llm_runner *runner;
     clv_status status = llm_choice_make(r, request, &runner);
+    if (!status)
+        llm_runner_plan_again(runner, &r->params);
     if (!status && !runner->exec) {
+        take_out(r, runner); /* it may have had another plan */
         status = make_ready(r, runner);
         if (status)
             llm_runner_destroy(runner);

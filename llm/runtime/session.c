@@ -215,6 +215,12 @@ clv_status clv_session_predict(const clv_session *session, clv_prediction *out)
                             out);
 }
 
+bool clv_session_is_learning(const clv_session *session)
+{
+    return session && session->latest &&
+           session->latest->learned != CLV_LEARNED_NOTHING;
+}
+
 void clv_session_cancel(clv_session *session)
 {
     atomic_store(&session->cancelled, true);

@@ -69,13 +69,13 @@ bool planner_maker_splits(const planner_maker *m, uint32_t class,
 bool planner_maker_cost(const planner_maker *m, const core_piece *piece,
                         planner_cost *out, planner_demand *demand)
 {
-    core_workload workload;
-    core_workload_of(m->graph, piece->node, piece, NULL, &workload);
+    planner_workload workload;
+    planner_workload_of(m->graph, piece->node, piece, NULL, &workload);
     if (!m->costs->cost(m->costs->ctx, planner_maker_device(m, piece->device),
                         &workload, out) ||
         !isfinite(out->ns) || out->ns < 0)
         return false;
-    *demand = (planner_demand){out->ns, core_workload_bytes(&workload)};
+    *demand = (planner_demand){out->ns, planner_workload_bytes(&workload)};
     return true;
 }
 
@@ -120,7 +120,7 @@ static bool weigh_join(const planner_maker *m, planner_candidate *d,
 {
     planner_box out = planner_piece_out(m->graph, &d->cuts[first]);
     const clv_node *node = &m->graph->nodes[d->cuts[first].node];
-    core_workload workload = {
+    planner_workload workload = {
         .kind = {.op = CLV_OP_ADD,
                  .dtype = m->graph->tensors[node->outputs[0]].dtype},
         .n = out.end[0] - out.begin[0],

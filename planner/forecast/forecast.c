@@ -35,24 +35,25 @@ static clv_status cost_of(const planner_play *play, uint32_t part,
     const clv_plan *plan = play->plan;
     const planner_costs *costs = play->costs;
     clv_device *dev = plan->devices[plan->parts[part].device].dev;
-    core_workload workload;
+    planner_workload workload;
     planner_cost cost;
     if (core_part_copies(plan, part))
         return cost_of_copy(play, part, symbols, out);
-    core_workload_of(plan->graph, plan->parts[part].node, NULL, symbols,
-                     &workload);
+    planner_workload_of(plan->graph, plan->parts[part].node, NULL, symbols,
+                        &workload);
     if (!costs->cost(costs->ctx, dev, &workload, &cost)) {
-        char text[CORE_WORKLOAD_TEXT];
+        char text[PLANNER_WORKLOAD_TEXT];
         return clv_error(CLV_ERR_NOT_FOUND,
                          "forecast: what '%s' takes for %s "
                          "is not known; measure it with cleave profile",
-                         dev->id, core_workload_text(&workload, text));
+                         dev->id, planner_workload_text(&workload, text));
     }
     double alone = costs->bandwidth(costs->ctx, &dev, 1);
-    double rate = cost.ns > 0 ? core_workload_bytes(&workload) / cost.ns : 0;
+    double rate = cost.ns > 0 ? planner_workload_bytes(&workload) / cost.ns : 0;
     *out = (planner_part_load){
         .ns = fmax(0, cost.ns),
         .energy_nj = cost.energy_nj,
+        .measured = cost.measured,
         .bytes_ns = alone > 0 ? fmin(rate, alone) : rate,
     };
     return CLV_OK;
@@ -207,6 +208,16 @@ static void add_energy(planner_play *play)
     f->energy_nj = sum;
 }
 
+static void add_certainty(planner_play *play)
+{
+    double all = 0, measured = 0;
+    for (uint32_t i = 0; i < play->plan->n_parts; i++) {
+        all += play->loads[i].ns;
+        measured += play->loads[i].measured ? play->loads[i].ns : 0;
+    }
+    play->forecast->certain = all > 0 ? measured / all : 1;
+}
+
 static clv_status allocate(const clv_plan *plan, core_forecast **out)
 {
     core_forecast *f = calloc(1, sizeof *f);
@@ -247,6 +258,8 @@ static clv_status make(const clv_plan *plan, const planner_costs *costs,
         status = play_through(&play, order);
     if (!status)
         add_energy(&play);
+    if (!status)
+        add_certainty(&play);
     planner_play_finish(&play);
     free(loads);
     if (status) {
@@ -268,10 +281,10 @@ clv_status planner_forecast_make(const clv_plan *plan,
 /* The order of submission                                                   */
 
 static bool bytes_of(const void *ctx, const clv_device *dev,
-                     const core_workload *workload, planner_cost *out)
+                     const planner_workload *workload, planner_cost *out)
 {
     (void)ctx, (void)dev;
-    *out = (planner_cost){.ns = core_workload_bytes(workload)};
+    *out = (planner_cost){.ns = planner_workload_bytes(workload)};
     return true;
 }
 

@@ -14,6 +14,7 @@
 /* A part as it is alone. */
 typedef struct planner_part_load {
     double ns, energy_nj;
+    bool measured;   /* else by a model */
     double bytes_ns; /* what it moves, at most what its device can; >= 0 */
 } planner_part_load;
 

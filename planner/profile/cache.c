@@ -83,6 +83,16 @@ static char *key_of(const clv_device *dev)
                        FORMAT);
 }
 
+uint64_t planner_profile_device_hash(const clv_device *dev)
+{
+    char *key = key_of(dev);
+    const uint64_t set = hash_of(dev);
+    uint64_t h =
+        key ? core_hash(hash(CORE_HASH_SEED, key), &set, sizeof set) : 0;
+    free(key);
+    return h;
+}
+
 /* NULL without a cache directory, or when memory runs out. */
 static char *path_of(const clv_context *ctx, const char *name, uint64_t h)
 {

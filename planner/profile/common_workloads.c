@@ -10,7 +10,7 @@
 #define POOL_SHARE 16 /* times the work that the pool could hold */
 
 /* Formats of weights, what most devices take first. */
-static const core_workload_kind kinds[] = {
+static const planner_workload_kind kinds[] = {
     {.op = CLV_OP_MATMUL,
      .dtype = CLV_DTYPE_F32,
      .weight_dtype = CLV_DTYPE_F16},
@@ -39,7 +39,7 @@ static const core_workload_kind kinds[] = {
 };
 
 /* The lengths of a static device are given: the one that is nearest. */
-static clv_status accepted(clv_device *dev, core_workload *workload)
+static clv_status accepted(clv_device *dev, planner_workload *workload)
 {
     int64_t n;
     clv_status status = planner_trial_accepted(dev, workload, &n);
@@ -50,17 +50,17 @@ static clv_status accepted(clv_device *dev, core_workload *workload)
 }
 
 static clv_status find(clv_device *dev, bool many, bool is_long,
-                       core_workload *out)
+                       planner_workload *out)
 {
     clv_status status = CLV_ERR_UNSUPPORTED;
     for (uint32_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        *out = (core_workload){.kind = kinds[i],
-                               .n = many ? MANY_ROWS : FEW_ROWS,
-                               .in = is_long ? WIDTH : SHORT,
-                               .out = !is_long ? SHORT
-                                      : dev->info.clock == CLV_CLOCK_VIRTUAL
-                                          ? FIRST_OUT_VIRTUAL
-                                          : FIRST_OUT};
+        *out = (planner_workload){.kind = kinds[i],
+                                  .n = many ? MANY_ROWS : FEW_ROWS,
+                                  .in = is_long ? WIDTH : SHORT,
+                                  .out = !is_long ? SHORT
+                                         : dev->info.clock == CLV_CLOCK_VIRTUAL
+                                             ? FIRST_OUT_VIRTUAL
+                                             : FIRST_OUT};
         if (out->kind.op != CLV_OP_MATMUL)
             out->in = out->out;
         status = accepted(dev, out);
@@ -74,9 +74,10 @@ static clv_status find(clv_device *dev, bool many, bool is_long,
 }
 
 /* The operands lie in the pool more than once. */
-static bool is_large(const planner_meter *meter, const core_workload *workload)
+static bool is_large(const planner_meter *meter,
+                     const planner_workload *workload)
 {
-    return core_workload_bytes(workload) * POOL_SHARE >
+    return planner_workload_bytes(workload) * POOL_SHARE >
            (double)meter->params.max_pool;
 }
 
@@ -84,7 +85,7 @@ static bool is_large(const planner_meter *meter, const core_workload *workload)
  * times two as it might take to get from `now` ns to `wanted`, so that few are
  * tried: each may have to be compiled. */
 static void enlarge(const planner_meter *meter, const clv_device *dev,
-                    double now, double wanted, core_workload *workload)
+                    double now, double wanted, planner_workload *workload)
 {
     do {
         workload->out *= 2;
@@ -96,7 +97,7 @@ static void enlarge(const planner_meter *meter, const clv_device *dev,
 }
 
 clv_status planner_common_workloads(planner_meter *meter, clv_device *dev,
-                                    bool many, double ns, core_workload *out,
+                                    bool many, double ns, planner_workload *out,
                                     double *node_ns)
 {
     planner_sample sample;

@@ -8,5 +8,5 @@
  * pool lets it; 0: short. node_ns, which may be NULL: what one takes.
  * CLV_ERR_UNSUPPORTED: none is taken. */
 clv_status planner_common_workloads(planner_meter *meter, clv_device *dev,
-                                    bool many, double ns, core_workload *out,
+                                    bool many, double ns, planner_workload *out,
                                     double *node_ns);

@@ -1,6 +1,7 @@
 /* Measuring devices at work side by side. */
 #include "coverage.h"
 #include "../../core/device/loss.h"
+#include "../../core/device/memory.h"
 #include "../../core/base/error.h"
 
 #include <stdlib.h>
@@ -76,6 +77,21 @@ static clv_status cover_set(planner_coverage *s, clv_device *const *devs,
     return measure_set(s, devs, n);
 }
 
+/* Without being asked, only devices are measured together that have to share
+ * the host's memory and are no two drivers of one piece of hardware. */
+static bool is_worth(const planner_coverage *s, clv_device *dev,
+                     clv_device *const *group, uint32_t n)
+{
+    uint32_t type;
+    if (!planner_coverage_is_quick(s, dev))
+        return true;
+    for (uint32_t i = 0; i < n; i++)
+        if (group[i]->plugin != dev->plugin &&
+            !memcmp(group[i]->info.uuid, dev->info.uuid, sizeof dev->info.uuid))
+            return false;
+    return !core_device_has_local(dev, &type);
+}
+
 /* Each group of those that share a clock, in the context's order. */
 clv_status planner_coverage_contention(planner_coverage *s)
 {
@@ -91,7 +107,7 @@ clv_status planner_coverage_contention(planner_coverage *s)
             for (uint32_t k = 0; k < params->n_devices; k++)
                 wanted |= params->devices[k] == dev;
             if (wanted && !core_device_lost(dev) &&
-                share_clock(dev, ctx->devices[i]))
+                is_worth(s, dev, group, n) && share_clock(dev, ctx->devices[i]))
                 group[n++] = dev;
         }
         if (n && group[0] == ctx->devices[i])

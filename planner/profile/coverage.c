@@ -17,11 +17,19 @@
 #define FEW_SAMPLES 6
 #define MAX_WORK_NS 0.3e9
 
+/* What is measured without being asked may take so long, for one workload. */
+#define QUICK_NS 2e7
+/* Rows of a product cost a device about this part of the first one, at least.
+ */
+#define ROWS_FOR_ONE 16
+
 #define MIB (UINT64_C(1) << 20)
-static const planner_meter_params quick_meter = {.max_seconds = 0.008,
-                                                 .max_pool = 1024 * MIB};
 static const planner_meter_params full_meter = {.max_seconds = 0.3,
                                                 .max_pool = 2048 * MIB};
+static const planner_meter_params quick_meter = {.max_seconds = 0.008,
+                                                 .max_pool = 1024 * MIB};
+static const planner_meter_params unasked_meter = {
+    .max_seconds = 0.008, .repetitions = 3, .max_pool = 256 * MIB};
 
 /* One device's turn. */
 typedef struct turn {
@@ -54,8 +62,10 @@ clv_status planner_coverage_open(planner_coverage *s)
         s->meter = profile->kept;
     if (s->meter)
         return CLV_OK;
-    clv_status status = profile->source->open(
-        profile->ctx, s->params->full ? &full_meter : &quick_meter, &s->meter);
+    const planner_meter_params *params = s->params->full    ? &full_meter
+                                         : s->params->asked ? &quick_meter
+                                                            : &unasked_meter;
+    clv_status status = profile->source->open(profile->ctx, params, &s->meter);
     if (!status && keeps)
         profile->kept = s->meter;
     return status;
@@ -92,14 +102,14 @@ void planner_profile_release(planner_profile *profile)
  * of it. */
 static bool is_covered(const planner_profile_device *device,
                        const planner_workloads *list,
-                       const core_workload *workload)
+                       const planner_workload *workload)
 {
     const planner_profile_kind *kind =
         planner_profile_kind_of(device, &workload->kind);
     if (!kind || !kind->has_covered)
         return false;
     for (uint32_t i = 0; i < list->n; i++)
-        if (core_workload_same_kind(&list->items[i].workload, workload) &&
+        if (planner_workload_same_kind(&list->items[i].workload, workload) &&
             !planner_workload_box_holds(&kind->covered,
                                         &list->items[i].workload))
             return false;
@@ -112,7 +122,7 @@ static clv_status find_missing(turn *t, const planner_workloads *list)
     if (!t->list.items)
         return core_no_memory("for a profile");
     for (uint32_t i = 0; i < list->n; i++) {
-        const core_workload *workload = &list->items[i].workload;
+        const planner_workload *workload = &list->items[i].workload;
         if (!planner_profile_sample(t->device, workload) &&
             (t->each || t->coverage->params->full ||
              !is_covered(t->device, list, workload)))
@@ -125,12 +135,12 @@ static clv_status find_missing(turn *t, const planner_workloads *list)
 /* Measuring                                                                */
 
 /* Real time that a work will take, by the largest smaller one of its kind. */
-static double expected_ns(const turn *t, const core_workload *workload)
+static double expected_ns(const turn *t, const planner_workload *workload)
 {
-    double flops = core_workload_flops(workload), best = -1, ns = 0;
+    double flops = planner_workload_flops(workload), best = -1, ns = 0;
     for (uint32_t i = 0; i < t->n_samples; i++) {
-        double other = core_workload_flops(&t->samples[i].workload);
-        if (!core_workload_same_kind(&t->samples[i].workload, workload) ||
+        double other = planner_workload_flops(&t->samples[i].workload);
+        if (!planner_workload_same_kind(&t->samples[i].workload, workload) ||
             !(t->wall_ns[i] > 0) || other > flops || other <= best)
             continue;
         best = other;
@@ -139,20 +149,22 @@ static double expected_ns(const turn *t, const core_workload *workload)
     return ns;
 }
 
-static uint32_t count_samples(const turn *t, const core_workload *workload)
+static uint32_t count_samples(const turn *t, const planner_workload *workload)
 {
     const planner_profile_kind *kind =
         planner_profile_kind_of(t->device, &workload->kind);
     uint32_t n = kind ? kind->fit.n_samples : 0;
     for (uint32_t i = 0; i < t->n_samples; i++)
-        n += core_workload_same_kind(&t->samples[i].workload, workload) &&
+        n += planner_workload_same_kind(&t->samples[i].workload, workload) &&
              t->samples[i].ns > 0;
     return n;
 }
 
-static bool is_worth(const turn *t, const core_workload *workload)
+static bool is_worth(const turn *t, const planner_workload *workload)
 {
     if (t->coverage->params->full)
+        return true;
+    if (planner_coverage_is_quick(t->coverage, t->device->dev))
         return true;
     double spent = (double)(clv_now_ns() - t->begun_ns);
     double expected = expected_ns(t, workload);
@@ -167,7 +179,7 @@ static bool is_worth(const turn *t, const core_workload *workload)
 
 /* A work that cannot be measured is noted as such, with a time of 0. Other
  * failures end the device's turn. */
-static clv_status measure(turn *t, const core_workload *workload)
+static clv_status measure(turn *t, const planner_workload *workload)
 {
     const planner_coverage *s = t->coverage;
     planner_sample sample = {.workload = *workload};
@@ -176,11 +188,11 @@ static clv_status measure(turn *t, const core_workload *workload)
                                                      workload, &sample);
     sample.workload = *workload;
     if (status == CLV_ERR_UNSUPPORTED || status == CLV_ERR_LIMIT) {
-        char text[CORE_WORKLOAD_TEXT];
+        char text[PLANNER_WORKLOAD_TEXT];
         clv_log(s->profile->ctx, CLV_LOG_DEBUG,
                 "%s is not measured on '%s': "
                 "%s",
-                core_workload_text(workload, text), t->device->dev->id,
+                planner_workload_text(workload, text), t->device->dev->id,
                 clv_last_error());
         sample.ns = 0;
         status = CLV_OK;
@@ -191,6 +203,18 @@ static clv_status measure(turn *t, const core_workload *workload)
     if (!status)
         t->samples[t->n_samples++] = sample;
     return status;
+}
+
+/* Fewer rows where a row alone shows that the device is slow. */
+static planner_workload affordable(const turn *t, const planner_workload *workload)
+{
+    planner_workload w = *workload;
+    if (t->n_samples && t->samples[0].ns > 0 &&
+        planner_coverage_is_quick(t->coverage, t->device->dev)) {
+        const double most = QUICK_NS / t->samples[0].ns * ROWS_FOR_ONE;
+        w.n = (double)w.n > most ? (int64_t)fmax(most, 1) : w.n;
+    }
+    return w;
 }
 
 static clv_status measure_works(turn *t)
@@ -204,8 +228,9 @@ static clv_status measure_works(turn *t)
     t->begun_ns = clv_now_ns();
     for (uint32_t i = 0; i < t->list.n && !status; i++) {
         status = report(t->coverage, what, (double)i / t->list.n);
-        if (!status && is_worth(t, &t->list.items[i].workload))
-            status = measure(t, &t->list.items[i].workload);
+        const planner_workload w = affordable(t, &t->list.items[i].workload);
+        if (!status && is_worth(t, &w))
+            status = measure(t, &w);
     }
     return status;
 }
@@ -214,7 +239,8 @@ static clv_status measure_overheads(turn *t)
 {
     planner_overheads overheads;
     planner_profile *profile = t->coverage->profile;
-    if (t->device->overheads)
+    if (t->device->overheads ||
+        planner_coverage_is_quick(t->coverage, t->device->dev))
         return CLV_OK;
     clv_status status = profile->source->overheads(t->coverage->meter,
                                                    t->device->dev, &overheads);
@@ -231,11 +257,11 @@ static clv_status measure_overheads(turn *t)
 
 static clv_status note_covered(turn *t, uint32_t i)
 {
-    const core_workload *workload = &t->list.items[i].workload;
+    const planner_workload *workload = &t->list.items[i].workload;
     planner_workload_box box;
     bool any = false;
     for (uint32_t j = 0; j < t->list.n; j++) {
-        if (!core_workload_same_kind(&t->list.items[j].workload, workload))
+        if (!planner_workload_same_kind(&t->list.items[j].workload, workload))
             continue;
         if (j < i)
             return CLV_OK; /* done with the first one */
@@ -244,7 +270,7 @@ static clv_status note_covered(turn *t, uint32_t i)
     return planner_profile_note_covered(t->device, &workload->kind, &box);
 }
 
-static bool has_new_samples(const turn *t, const core_workload_kind *kind)
+static bool has_new_samples(const turn *t, const planner_workload_kind *kind)
 {
     for (uint32_t i = 0; i < t->n_samples; i++)
         if (!memcmp(&t->samples[i].workload.kind, kind, sizeof *kind))
@@ -282,6 +308,11 @@ static clv_status end_turn(turn *t, clv_status status)
     return status;
 }
 
+bool planner_coverage_is_quick(const planner_coverage *s, const clv_device *dev)
+{
+    return !s->params->asked && dev->info.clock == CLV_CLOCK_REAL;
+}
+
 /* complete: whether all was measured that there was time for. */
 static clv_status measure_missing(turn *t, bool *complete)
 {
@@ -312,9 +343,10 @@ static clv_status measure_device(planner_coverage *s,
     turn t = {.coverage = s, .device = device};
     bool complete = true;
     clv_status status = find_missing(&t, list);
-    if (!status && (t.list.n || !device->overheads))
+    if (!status && (t.list.n || (!device->overheads &&
+                                 !planner_coverage_is_quick(s, device->dev))))
         status = measure_missing(&t, &complete);
-    if (!status && complete)
+    if (!status && complete && !planner_coverage_is_quick(s, device->dev))
         status = planner_profile_note_done(device, graph, s->params->full);
     planner_workloads_finish(&t.list);
     free(t.samples);
@@ -328,6 +360,8 @@ clv_status planner_coverage_measure(planner_coverage *s,
 {
     turn t = {.coverage = s, .device = device, .each = true};
     bool complete;
+    if (planner_coverage_is_quick(s, device->dev))
+        return CLV_OK; /* runs will tell */
     clv_status status = find_missing(&t, list);
     if (!status && t.list.n)
         status = measure_missing(&t, &complete);
@@ -384,7 +418,11 @@ static clv_status cover_device(planner_coverage *s, const clv_graph *graph)
         return core_no_memory("for a profile");
     status = core_device_caps(dev, &view, caps);
     if (!status)
-        status = planner_profile_workloads(graph, caps, s->params->full, &list);
+        status = planner_coverage_is_quick(s, dev)
+                     ? planner_profile_main_workloads(
+                           graph, caps, unasked_meter.max_pool / 2, &list)
+                     : planner_profile_workloads(graph, caps, s->params->full,
+                                                 &list);
     if (!status)
         status = measure_device(s, device, graph, &list);
     planner_workloads_finish(&list);

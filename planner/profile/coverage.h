@@ -21,6 +21,10 @@ clv_status planner_coverage_measure(planner_coverage *s,
 /* Makes the meter, and gives it back. */
 clv_status planner_coverage_open(planner_coverage *s);
 void planner_coverage_close(planner_coverage *s);
+/* Whether the device is measured only as much as a first plan needs: nobody
+ * asked, and it takes real time. */
+bool planner_coverage_is_quick(const planner_coverage *s,
+                               const clv_device *dev);
 /* Whether to do more than read the cache. */
 bool planner_coverage_may_measure(const planner_coverage *s);
 /* Each group of the devices that shares a clock, as far as it is not known. */

@@ -5,7 +5,7 @@
  */
 #include "store.h"
 
-static uint32_t of_matmul(const core_workload *workload, double *x)
+static uint32_t of_matmul(const planner_workload *workload, double *x)
 {
     double n = (double)workload->n, in = (double)workload->in,
            out = (double)workload->out;
@@ -19,12 +19,12 @@ static uint32_t of_matmul(const core_workload *workload, double *x)
     return 7;
 }
 
-static uint32_t of_attention(const core_workload *workload, double *x)
+static uint32_t of_attention(const planner_workload *workload, double *x)
 {
     double n = (double)workload->n, depth = (double)workload->depth;
     uint32_t head_dim = workload->kind.variant ? workload->kind.variant : 1;
     double heads = (double)workload->out / head_dim;
-    x[0] = core_workload_pairs(workload) * heads;
+    x[0] = planner_workload_pairs(workload) * heads;
     x[1] = n * depth * heads;
     x[2] = depth * (double)workload->in;
     x[3] = n * (double)workload->out;
@@ -34,12 +34,12 @@ static uint32_t of_attention(const core_workload *workload, double *x)
     return 7;
 }
 
-static uint32_t of_experts(const core_workload *workload, double *x)
+static uint32_t of_experts(const planner_workload *workload, double *x)
 {
     double n = (double)workload->n, in = (double)workload->in,
            out = (double)workload->out;
     x[0] = n * workload->kind.span * in * out;
-    x[1] = core_workload_experts(workload) * in * out;
+    x[1] = planner_workload_experts(workload) * in * out;
     x[2] = n * in;
     x[3] = n * out;
     x[4] = n;
@@ -48,7 +48,7 @@ static uint32_t of_experts(const core_workload *workload, double *x)
     return 7;
 }
 
-uint32_t planner_workload_features(const core_workload *workload, double *x)
+uint32_t planner_workload_features(const planner_workload *workload, double *x)
 {
     switch (clv_op_class_of(workload->kind.op)) {
     case CLV_CLASS_MATMUL:

@@ -27,7 +27,7 @@ static void add_overheads(core_text *text, const planner_overheads *o)
 }
 
 static void add_samples(core_text *text, const planner_profile_device *dev,
-                        const core_workload_kind *kind)
+                        const planner_workload_kind *kind)
 {
     const char *comma = "";
     core_text_add(text, ",\"samples\":[");
@@ -153,20 +153,20 @@ static bool is_whole(const double *x, uint32_t n)
     return true;
 }
 
-static bool read_kind(const cJSON *list, core_workload_kind *out)
+static bool read_kind(const cJSON *list, planner_workload_kind *out)
 {
     double x[N_KIND];
     if (!read_numbers(list, x, N_KIND, UINT32_MAX) || !is_whole(x, N_KIND) ||
         x[0] >= CLV_OP_COUNT)
         return false;
-    *out = (core_workload_kind){(uint32_t)x[0], (uint32_t)x[1], (uint32_t)x[2],
-                                (uint32_t)x[3], (uint32_t)x[4], (uint32_t)x[5],
-                                (uint32_t)x[6], (uint32_t)x[7]};
+    *out = (planner_workload_kind){
+        (uint32_t)x[0], (uint32_t)x[1], (uint32_t)x[2], (uint32_t)x[3],
+        (uint32_t)x[4], (uint32_t)x[5], (uint32_t)x[6], (uint32_t)x[7]};
     return true;
 }
 
 static clv_status read_covered(planner_profile_device *dev,
-                               const core_workload_kind *kind,
+                               const planner_workload_kind *kind,
                                const cJSON *list)
 {
     double x[8];
@@ -183,7 +183,7 @@ static clv_status read_covered(planner_profile_device *dev,
 }
 
 static clv_status read_samples(planner_profile_device *dev,
-                               const core_workload_kind *kind,
+                               const planner_workload_kind *kind,
                                const cJSON *list)
 {
     const cJSON *item;
@@ -231,9 +231,9 @@ static clv_status read_tree(const cJSON *list, uint32_t n_features,
 /* Whether a model may be of the samples that are there, and is of the features
  * that the kind has. */
 static bool is_of(const planner_profile_device *dev,
-                  const core_workload_kind *kind, const double *model)
+                  const planner_workload_kind *kind, const double *model)
 {
-    const core_workload workload = {.kind = *kind};
+    const planner_workload workload = {.kind = *kind};
     double x[PLANNER_FIT_FEATURES];
     uint32_t n = 0;
     for (uint32_t i = 0; i < dev->n_samples; i++)
@@ -245,7 +245,8 @@ static bool is_of(const planner_profile_device *dev,
 
 /* The model that was kept, else one that is fitted now. */
 static clv_status read_model(planner_profile_device *dev,
-                             const core_workload_kind *kind, const cJSON *item)
+                             const planner_workload_kind *kind,
+                             const cJSON *item)
 {
     planner_profile_kind *k = planner_profile_kind_of(dev, kind);
     const cJSON *tree = cJSON_GetObjectItemCaseSensitive(item, "tree");
@@ -279,7 +280,7 @@ static clv_status read_kinds(planner_profile_device *dev, const cJSON *list)
     if (!cJSON_IsArray(list))
         return damaged("kinds");
     cJSON_ArrayForEach (item, list) {
-        core_workload_kind kind;
+        planner_workload_kind kind;
         if (!read_kind(cJSON_GetObjectItemCaseSensitive(item, "kind"), &kind))
             return damaged("kind");
         status = read_covered(
@@ -353,6 +354,8 @@ clv_status planner_profile_parse(planner_profile_device *dev, const char *text,
     dev->n_slots = read.n_slots;
     dev->kinds = read.kinds;
     dev->n_kinds = read.n_kinds;
+    dev->top_bytes = read.top_bytes;
+    dev->top_flops = read.top_flops;
     return CLV_OK;
 }
 

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "../../core/device/device.h"
-#include "../../core/graph/workload.h"
+#include "workload.h"
 
 typedef struct planner_meter planner_meter; /* pool and settings */
 
@@ -30,16 +30,20 @@ clv_status planner_meter_create(clv_context *ctx,
 void planner_meter_destroy(planner_meter *meter); /* NULL is legal */
 
 typedef struct planner_sample {
-    core_workload workload;
+    planner_workload workload;
     double ns;        /* of the node, without submit, dispatch and wait */
     double energy_nj; /* 0: unknown */
     double spread;    /* how far ns is above the least repetition, of that: what
                          is more than a quarter has been disturbed */
 } planner_sample;
 
+/* The time of a node that another node's kernel computes. Models are not fitted
+ * to it. */
+#define PLANNER_FREE_NS 1e-3
+
 /* CLV_ERR_UNSUPPORTED: the device does not take the work. */
 clv_status planner_measure_workload(planner_meter *meter, clv_device *dev,
-                                    const core_workload *workload,
+                                    const planner_workload *workload,
                                     planner_sample *out);
 
 /* What a device and the host cost beside the work, ns. */

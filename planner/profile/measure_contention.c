@@ -36,7 +36,7 @@ static const length_ns virtual_compute_length = {1e5, 4e5};
 /* One device's work, at first the same time for all when alone. */
 typedef struct party {
     clv_device *dev;
-    core_workload workload;
+    planner_workload workload;
     planner_trial_params params;
     core_trial *trial;
     planner_trial_span span;
@@ -47,7 +47,7 @@ typedef struct party {
 static clv_status set_nodes(planner_meter *meter, party *p, double nodes)
 {
     p->params.nodes = nodes > 1 ? (uint32_t)round(nodes) : 1;
-    p->bytes = p->params.nodes * core_workload_bytes(&p->workload);
+    p->bytes = p->params.nodes * planner_workload_bytes(&p->workload);
     planner_trial_destroy(p->trial);
     p->trial = NULL;
     return planner_trial_create(meter, p->dev, &p->params, &p->trial);

@@ -172,7 +172,7 @@ typedef struct rig {
     bool records; /* the device tells when its work ran */
 } rig;
 
-static clv_status make_trial(rig *r, const core_workload *workload,
+static clv_status make_trial(rig *r, const planner_workload *workload,
                              uint32_t nodes, uint32_t part, core_trial **out)
 {
     const planner_trial_params params = {
@@ -182,7 +182,7 @@ static clv_status make_trial(rig *r, const core_workload *workload,
 
 static clv_status rig_make(rig *r)
 {
-    core_workload block, small;
+    planner_workload block, small;
     double ns;
     clv_status status = planner_common_workloads(
         r->meter, r->dev, false, BLOCK_NS, &block, &r->block_ns);

@@ -22,7 +22,7 @@
 typedef struct measuring {
     planner_meter *meter;
     clv_device *dev;
-    const core_workload *workload;
+    const planner_workload *workload;
     bool shared; /* operands, as the device has no room for more */
 } measuring;
 
@@ -187,7 +187,7 @@ static clv_status measure_real(measuring *m, planner_sample *out)
 }
 
 clv_status planner_measure_workload(planner_meter *meter, clv_device *dev,
-                                    const core_workload *workload,
+                                    const planner_workload *workload,
                                     planner_sample *out)
 {
     measuring m = {.meter = meter, .dev = dev, .workload = workload};

@@ -5,11 +5,11 @@
 #include <string.h>
 
 /* "matmul f32 x i4 per channel": a work without its sizes. */
-static const char *kind_text(const core_workload_kind *kind,
-                             char text[CORE_WORKLOAD_TEXT])
+static const char *kind_text(const planner_workload_kind *kind,
+                             char text[PLANNER_WORKLOAD_TEXT])
 {
-    const core_workload workload = {.kind = *kind};
-    core_workload_text(&workload, text);
+    const planner_workload workload = {.kind = *kind};
+    planner_workload_text(&workload, text);
     char *sizes = strstr(text, " [");
     if (sizes)
         *sizes = 0;
@@ -45,7 +45,7 @@ static void md_overheads(core_text *text, const planner_overheads *o)
 static void md_kind(core_text *text, const planner_profile_kind *k)
 {
     const planner_fit *fit = &k->fit;
-    char name[CORE_WORKLOAD_TEXT];
+    char name[PLANNER_WORKLOAD_TEXT];
     core_text_add(text, "| %s | %u | %s | %u |", kind_text(&k->kind, name),
                   fit->n_samples, model_name(fit), leaves_of(fit));
     if (fit->n_samples)
@@ -108,7 +108,7 @@ static void json_overheads(core_text *text, const planner_overheads *o)
 static void json_kind(core_text *text, const planner_profile_kind *k)
 {
     const planner_fit *fit = &k->fit;
-    char name[CORE_WORKLOAD_TEXT];
+    char name[PLANNER_WORKLOAD_TEXT];
     core_text_add(text, "{\"work\":");
     core_text_add_json(text, kind_text(&k->kind, name));
     core_text_add(text, ",\"samples\":%u,\"model\":\"%s\",\"leaves\":%u",

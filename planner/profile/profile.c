@@ -6,6 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Held-out errors below this are those of a model that holds. */
+#define TRUSTED 0.25
+#define FEW_SAMPLES 6
+
 static void destroy(void *profile)
 {
     planner_profile_destroy(profile);
@@ -41,8 +45,45 @@ static void unlock(planner_profile *profile)
     pthread_rwlock_unlock(&profile->lock);
 }
 
+/* The roofline of the device (Williams, Waterman, Patterson: Roofline, CACM
+ * 2009), by the best rates that it has shown. */
+static double roofline_ns(const planner_profile_device *dev,
+                          const planner_workload *workload)
+{
+    return fmax(planner_workload_bytes(workload) / dev->top_bytes,
+                planner_workload_flops(workload) / dev->top_flops);
+}
+
+/* As far above the roofline as the sample of the same kind with the nearest
+ * amount of work; where there is none, on the roofline. */
+static double scaled_roofline_ns(const planner_profile_device *dev,
+                                 const planner_workload *workload)
+{
+    const double flops = planner_workload_flops(workload);
+    double nearest = INFINITY, above = 1;
+    for (uint32_t i = 0; i < dev->n_samples; i++) {
+        const planner_sample *s = &dev->samples[i];
+        if (!(s->ns > PLANNER_FREE_NS) ||
+            !planner_workload_same_kind(&s->workload, workload))
+            continue;
+        const double distance =
+            fabs(log(planner_workload_flops(&s->workload) / flops));
+        if (distance < nearest) {
+            nearest = distance;
+            above = s->ns / roofline_ns(dev, &s->workload);
+        }
+    }
+    return above * roofline_ns(dev, workload);
+}
+
+/* Whether the model is better than the roofline. */
+static bool is_trusted(const planner_fit *fit)
+{
+    return fit->held_out.n >= FEW_SAMPLES && fit->held_out.median <= TRUSTED;
+}
+
 static bool cost_of(const planner_profile_device *dev,
-                    const core_workload *workload, planner_cost *out)
+                    const planner_workload *workload, planner_cost *out)
 {
     double x[PLANNER_FIT_FEATURES];
     const planner_sample *sample = planner_profile_sample(dev, workload);
@@ -54,16 +95,21 @@ static bool cost_of(const planner_profile_device *dev,
         *out = (planner_cost){sample->ns, sample->energy_nj, true};
         return true;
     }
-    if (!modelled)
+    double ns;
+    if (modelled && (is_trusted(&kind->fit) || !(dev->top_bytes > 0))) {
+        planner_workload_features(workload, x);
+        ns = planner_fit_predict(&kind->fit, x);
+    } else if (dev->top_bytes > 0 && dev->top_flops > 0) {
+        ns = scaled_roofline_ns(dev, workload);
+    } else {
         return false;
-    planner_workload_features(workload, x);
-    double ns = planner_fit_predict(&kind->fit, x);
-    *out = (planner_cost){ns, ns * kind->nj_ns, false};
+    }
+    *out = (planner_cost){ns, kind ? ns * kind->nj_ns : 0, false};
     return true;
 }
 
 bool planner_profile_cost(const planner_profile *profile, const clv_device *dev,
-                          const core_workload *workload, planner_cost *out)
+                          const planner_workload *workload, planner_cost *out)
 {
     planner_profile *p = lock(profile);
     const planner_profile_device *d = planner_profile_find(p, dev);
@@ -72,6 +118,25 @@ bool planner_profile_cost(const planner_profile *profile, const clv_device *dev,
     return known;
 }
 
+/* Of devices with a real clock that were not measured, ns: about what drivers
+ * of GPUs take, and what the host's own threads do. */
+static const planner_overheads usual_overheads[] = {
+    {.submit = 4000,
+     .submit_idle = 10000,
+     .dispatch = 15000,
+     .wait_poll = 15000,
+     .wait_block = 40000,
+     .copy = 10000,
+     .copy_byte = 0.1},
+    {.submit = 1000,
+     .submit_idle = 5000,
+     .dispatch = 1000,
+     .wait_poll = 1000,
+     .wait_block = 20000,
+     .copy = 1000,
+     .copy_byte = 0.1},
+};
+
 const planner_overheads *
 planner_profile_overheads(const planner_profile *profile, const clv_device *dev)
 {
@@ -79,7 +144,9 @@ planner_profile_overheads(const planner_profile *profile, const clv_device *dev)
     const planner_profile_device *d = planner_profile_find(p, dev);
     const planner_overheads *overheads = d ? d->overheads : NULL;
     unlock(p);
-    return overheads;
+    return overheads || dev->info.clock == CLV_CLOCK_VIRTUAL
+               ? overheads
+               : &usual_overheads[dev->info.kind == CLV_DEVICE_CPU];
 }
 
 void core_profile_top(const planner_profile *profile, const clv_device *dev,
@@ -87,14 +154,8 @@ void core_profile_top(const planner_profile *profile, const clv_device *dev,
 {
     planner_profile *p = lock(profile);
     const planner_profile_device *d = planner_profile_find(p, dev);
-    *bytes = *flops = 0;
-    for (uint32_t i = 0; d && i < d->n_samples; i++) {
-        const planner_sample *s = &d->samples[i];
-        if (!(s->ns > 0))
-            continue;
-        *bytes = fmax(*bytes, core_workload_bytes(&s->workload) / s->ns);
-        *flops = fmax(*flops, core_workload_flops(&s->workload) / s->ns);
-    }
+    *bytes = d ? d->top_bytes : 0;
+    *flops = d ? d->top_flops : 0;
     unlock(p);
 }
 
@@ -165,7 +226,7 @@ double planner_profile_slowdown(const planner_profile *profile,
 /* Costs                                                                     */
 
 static bool cost(const void *ctx, const clv_device *dev,
-                 const core_workload *workload, planner_cost *out)
+                 const planner_workload *workload, planner_cost *out)
 {
     return planner_profile_cost(ctx, dev, workload, out);
 }

@@ -45,7 +45,7 @@ clv_status planner_profile_cover(planner_profile *profile,
 /* Some work on one of the devices. */
 typedef struct planner_profile_ask {
     clv_device *dev;
-    core_workload workload;
+    planner_workload workload;
 } planner_profile_ask;
 
 typedef enum planner_refined {
@@ -62,6 +62,16 @@ clv_status planner_profile_refine(planner_profile *profile,
                                   const planner_profile_params *params,
                                   planner_refined *out);
 
+/* Takes over what n workloads took in runs of plans, and fits the models of
+ * their kinds again. The cache is written. */
+clv_status planner_profile_learn(planner_profile *profile, clv_device *dev,
+                                 const planner_sample *samples, uint32_t n);
+/* Hash of all that the device's measurements belong to: device, driver, plugin
+ * build, settings, core version. 0 when memory runs out. */
+uint64_t planner_profile_device_hash(const clv_device *dev);
+/* What runs of plans took. */
+struct planner_history *planner_profile_history(planner_profile *profile);
+
 /* Between the two, what measuring needs is kept from one call to the next: a
  * large piece of memory. */
 void planner_profile_hold(planner_profile *profile);
@@ -76,7 +86,7 @@ typedef struct planner_cost {
 /* False: nothing is known of such work there. Any thread, any time. Takes well
  * under a microsecond. */
 bool planner_profile_cost(const planner_profile *profile, const clv_device *dev,
-                          const core_workload *workload, planner_cost *out);
+                          const planner_workload *workload, planner_cost *out);
 /* NULL if not measured. Lives as long as the profile. */
 const planner_overheads *
 planner_profile_overheads(const planner_profile *profile,
@@ -105,7 +115,7 @@ clv_status planner_profile_print(const planner_profile *profile,
 typedef struct planner_costs {
     const void *ctx;
     bool (*cost)(const void *ctx, const clv_device *dev,
-                 const core_workload *workload, planner_cost *out);
+                 const planner_workload *workload, planner_cost *out);
     const planner_overheads *(*overheads)(const void *ctx,
                                           const clv_device *dev);
     double (*bandwidth)(const void *ctx, clv_device *const *devs, uint32_t n);

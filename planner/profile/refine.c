@@ -25,8 +25,8 @@ static clv_status gather(const planner_coverage *s,
             !planner_profile_cost(s->profile, dev, &asks[i].workload, &cost) ||
             cost.measured)
             continue;
-        while (j < out->n &&
-               !core_workload_equal(&out->items[j].workload, &asks[i].workload))
+        while (j < out->n && !planner_workload_equal(&out->items[j].workload,
+                                                     &asks[i].workload))
             j++;
         if (j == out->n)
             out->items[out->n++] = (planner_wanted){asks[i].workload, 1};

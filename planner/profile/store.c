@@ -2,8 +2,12 @@
 #include "../../core/base/error.h"
 #include "../../core/base/hash.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Times that no clock blurs. */
+#define CLEAR_NS 1000
 
 /* ------------------------------------------------------------------------ */
 /* Devices                                                                  */
@@ -57,6 +61,7 @@ void planner_profile_forget(planner_profile_device *dev)
     dev->samples = NULL;
     dev->slots = NULL;
     dev->n_kinds = dev->n_samples = dev->samples_capacity = dev->n_slots = 0;
+    dev->top_bytes = dev->top_flops = 0;
     retire_overheads(dev);
 }
 
@@ -89,7 +94,7 @@ static void destroy_device(planner_profile_device *dev)
 /* ------------------------------------------------------------------------ */
 /* Samples by work                                                          */
 
-static uint64_t hash_kind(const core_workload_kind *kind)
+static uint64_t hash_kind(const planner_workload_kind *kind)
 {
     uint64_t hash = core_hash_mix(1, kind->op | (uint64_t)kind->variant << 32);
     hash = core_hash_mix(hash, kind->detail | (uint64_t)kind->span << 32);
@@ -98,7 +103,7 @@ static uint64_t hash_kind(const core_workload_kind *kind)
     return core_hash_mix(hash, kind->quant | (uint64_t)kind->group << 32);
 }
 
-static uint64_t hash_workload(const core_workload *workload)
+static uint64_t hash_workload(const planner_workload *workload)
 {
     uint64_t hash =
         core_hash_mix(hash_kind(&workload->kind), (uint64_t)workload->n);
@@ -109,19 +114,19 @@ static uint64_t hash_workload(const core_workload *workload)
 
 /* The slot of the work's sample, or the empty one where it would be. */
 static uint32_t *find_slot(const planner_profile_device *dev,
-                           const core_workload *workload)
+                           const planner_workload *workload)
 {
     uint32_t at = (uint32_t)hash_workload(workload);
     for (;; at++) {
         uint32_t *slot = &dev->slots[at & (dev->n_slots - 1)];
         if (!*slot ||
-            core_workload_equal(&dev->samples[*slot - 1].workload, workload))
+            planner_workload_equal(&dev->samples[*slot - 1].workload, workload))
             return slot;
     }
 }
 
 const planner_sample *planner_profile_sample(const planner_profile_device *dev,
-                                             const core_workload *workload)
+                                             const planner_workload *workload)
 {
     if (!dev->n_slots)
         return NULL;
@@ -163,7 +168,7 @@ static bool make_room(planner_profile_device *dev)
 /* Kinds                                                                    */
 
 planner_profile_kind *planner_profile_kind_of(const planner_profile_device *dev,
-                                              const core_workload_kind *kind)
+                                              const planner_workload_kind *kind)
 {
     uint64_t hash = hash_kind(kind);
     for (uint32_t i = 0; i < dev->n_kinds; i++)
@@ -174,7 +179,7 @@ planner_profile_kind *planner_profile_kind_of(const planner_profile_device *dev,
 }
 
 static planner_profile_kind *add_kind(planner_profile_device *dev,
-                                      const core_workload_kind *kind)
+                                      const planner_workload_kind *kind)
 {
     planner_profile_kind *k = planner_profile_kind_of(dev, kind);
     if (k)
@@ -199,6 +204,13 @@ clv_status planner_profile_add_sample(planner_profile_device *dev,
     if (!*slot)
         *slot = ++dev->n_samples;
     dev->samples[*slot - 1] = *sample;
+    if (sample->ns >= CLEAR_NS) {
+        const planner_workload *w = &sample->workload;
+        dev->top_bytes =
+            fmax(dev->top_bytes, planner_workload_bytes(w) / sample->ns);
+        dev->top_flops =
+            fmax(dev->top_flops, planner_workload_flops(w) / sample->ns);
+    }
     return CLV_OK;
 }
 
@@ -213,7 +225,7 @@ static void unite(planner_workload_box *box, const planner_workload_box *other)
 }
 
 clv_status planner_profile_note_covered(planner_profile_device *dev,
-                                        const core_workload_kind *kind,
+                                        const planner_workload_kind *kind,
                                         const planner_workload_box *box)
 {
     planner_profile_kind *k = add_kind(dev, kind);
@@ -279,7 +291,8 @@ static uint32_t count_samples(const planner_profile_device *dev,
     uint32_t n = 0;
     for (uint32_t i = 0; i < dev->n_samples; i++) {
         const planner_sample *s = &dev->samples[i];
-        n += s->ns > 0 && !(quiet && planner_profile_is_noisy(s)) &&
+        n += s->ns > PLANNER_FREE_NS &&
+             !(quiet && planner_profile_is_noisy(s)) &&
              !memcmp(&s->workload.kind, &kind->kind, sizeof kind->kind);
     }
     return n;
@@ -299,7 +312,8 @@ clv_status planner_profile_fit_kind(planner_profile_device *dev,
     uint32_t n = 0, n_features = 0;
     for (uint32_t i = 0; i < dev->n_samples && !status; i++) {
         const planner_sample *s = &dev->samples[i];
-        if (!(s->ns > 0) || (quiet && planner_profile_is_noisy(s)) ||
+        if (!(s->ns > PLANNER_FREE_NS) ||
+            (quiet && planner_profile_is_noisy(s)) ||
             memcmp(&s->workload.kind, &kind->kind, sizeof kind->kind))
             continue;
         n_features = planner_workload_features(&s->workload, samples[n].x);
@@ -380,6 +394,7 @@ clv_status planner_profile_create(clv_context *ctx, planner_profile **out)
     profile->source = &meter;
     pthread_mutex_init(&profile->measuring, NULL);
     pthread_rwlock_init(&profile->lock, NULL);
+    planner_history_begin(&profile->history);
     *out = profile;
     return CLV_OK;
 }
@@ -388,6 +403,7 @@ void planner_profile_destroy(planner_profile *profile)
 {
     if (!profile)
         return;
+    planner_history_finish(&profile->history, profile->ctx);
     for (uint32_t i = 0; i < profile->n_devices; i++)
         destroy_device(profile->devices[i]);
     for (uint32_t i = 0; i < profile->n_sets; i++)

@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "history.h"
 #include "profile.h"
 
 #include <pthread.h>
@@ -18,7 +19,7 @@ typedef struct planner_workload_box {
 } planner_workload_box;
 
 typedef struct planner_profile_kind {
-    core_workload_kind kind;
+    planner_workload_kind kind;
     uint64_t hash;
     planner_fit fit; /* n_samples 0: no model */
     double nj_ns;    /* energy for a ns of such work; 0: unknown */
@@ -39,6 +40,8 @@ typedef struct planner_profile_device {
     uint64_t *done; /* graphs for which nothing is missing: their
                        fingerprints, turned if fully measured */
     uint32_t n_done;
+    /* The highest rates among samples, a ns; 0: there are none. */
+    double top_bytes, top_flops;
     planner_overheads *overheads; /* NULL: not measured */
     planner_overheads **retired;  /* answered before; somebody may hold them */
     uint32_t n_retired;
@@ -58,7 +61,8 @@ typedef struct planner_profile_source {
                        planner_meter **out);
     void (*close)(planner_meter *meter);
     clv_status (*workload)(planner_meter *meter, clv_device *dev,
-                           const core_workload *workload, planner_sample *out);
+                           const planner_workload *workload,
+                           planner_sample *out);
     clv_status (*overheads)(planner_meter *meter, clv_device *dev,
                             planner_overheads *out);
     clv_status (*contention)(planner_meter *meter, clv_device *const *devs,
@@ -76,6 +80,7 @@ struct planner_profile {
     uint32_t n_devices;
     planner_profile_set *sets;
     uint32_t n_sets;
+    planner_history history; /* has a lock of its own */
 };
 
 /* ------------------------------------------------------------------------ */
@@ -91,15 +96,16 @@ void planner_profile_forget(planner_profile_device *dev);
 /* Something else ran meanwhile: a model of quieter ones is better. */
 bool planner_profile_is_noisy(const planner_sample *sample);
 const planner_sample *planner_profile_sample(const planner_profile_device *dev,
-                                             const core_workload *workload);
-planner_profile_kind *planner_profile_kind_of(const planner_profile_device *dev,
-                                              const core_workload_kind *kind);
+                                             const planner_workload *workload);
+planner_profile_kind *
+planner_profile_kind_of(const planner_profile_device *dev,
+                        const planner_workload_kind *kind);
 /* Adds a sample or replaces that of the same work. */
 clv_status planner_profile_add_sample(planner_profile_device *dev,
                                       const planner_sample *sample);
 /* Notes that samples were chosen for these sizes of a kind. */
 clv_status planner_profile_note_covered(planner_profile_device *dev,
-                                        const core_workload_kind *kind,
+                                        const planner_workload_kind *kind,
                                         const planner_workload_box *box);
 /* Fits the model of a kind to its samples. */
 clv_status planner_profile_fit_kind(planner_profile_device *dev,
@@ -121,13 +127,13 @@ clv_status planner_profile_add_set(planner_profile *profile,
 /* features.c: what decides the time of a work of some kind                 */
 
 /* At most PLANNER_FIT_FEATURES. */
-uint32_t planner_workload_features(const core_workload *workload, double *x);
+uint32_t planner_workload_features(const planner_workload *workload, double *x);
 
 /* ------------------------------------------------------------------------ */
 /* workload_list.c: which works are worth measuring for a graph on a device */
 
 typedef struct planner_wanted {
-    core_workload workload;
+    planner_workload workload;
     uint32_t rank; /* 1: first */
 } planner_wanted;
 
@@ -140,13 +146,20 @@ typedef struct planner_workloads {
 clv_status planner_profile_workloads(const clv_graph *graph,
                                      const clv_op_caps *caps, bool full,
                                      planner_workloads *out);
+/* A single row of the largest matrix product of the graph that moves no more
+ * than most_bytes, and all its rows: from these two the device's roofline is
+ * known. Nothing where it takes none. */
+clv_status planner_profile_main_workloads(const clv_graph *graph,
+                                          const clv_op_caps *caps,
+                                          uint64_t most_bytes,
+                                          planner_workloads *out);
 void planner_workloads_finish(planner_workloads *list);
 
 void planner_workload_box_add(planner_workload_box *box, bool *any,
-                              const core_workload *workload);
+                              const planner_workload *workload);
 /* Or is so near to it that models may be trusted. */
 bool planner_workload_box_holds(const planner_workload_box *box,
-                                const core_workload *workload);
+                                const planner_workload *workload);
 
 /* ------------------------------------------------------------------------ */
 /* keep.c: files in the cache                                               */

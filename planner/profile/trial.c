@@ -34,12 +34,12 @@ static int64_t nearest_length(const clv_op_caps *caps, int64_t n)
 }
 
 clv_status planner_trial_accepted(clv_device *dev,
-                                  const core_workload *workload,
+                                  const planner_workload *workload,
                                   int64_t *static_n)
 {
     clv_graph *graph;
     clv_op_caps caps;
-    char reason[CORE_REASON_SIZE], text[CORE_WORKLOAD_TEXT];
+    char reason[CORE_REASON_SIZE], text[PLANNER_WORKLOAD_TEXT];
     clv_status status = planner_workload_graph(workload, 1, 1, &graph);
     if (status)
         return status;
@@ -52,13 +52,14 @@ clv_status planner_trial_accepted(clv_device *dev,
         if (static_n && caps.answer == CLV_ANSWER_STATIC)
             *static_n = nearest_length(&caps, workload->n);
         status = clv_error(CLV_ERR_UNSUPPORTED, "device '%s': %s: %s", dev->id,
-                           core_workload_text(workload, text), reason);
+                           planner_workload_text(workload, text), reason);
     }
     clv_graph_destroy(graph);
     return status;
 }
 
-static clv_status pointer_align(clv_device *dev, const core_workload *workload,
+static clv_status pointer_align(clv_device *dev,
+                                const planner_workload *workload,
                                 uint64_t *align)
 {
     clv_graph *graph;
@@ -204,7 +205,7 @@ static clv_status write_pool(planner_meter *meter, const core_object *object,
 }
 
 static clv_status write_ids(planner_meter *meter, const core_object *object,
-                            const layout *l, const core_workload *workload)
+                            const layout *l, const planner_workload *workload)
 {
     if (!l->ids)
         return CLV_OK;
@@ -300,7 +301,7 @@ clv_status planner_trial_create(planner_meter *meter, clv_device *dev,
                                 const planner_trial_params *params,
                                 core_trial **out)
 {
-    char text[CORE_WORKLOAD_TEXT];
+    char text[PLANNER_WORKLOAD_TEXT];
     *out = NULL;
     core_trial *t = calloc(1, sizeof *t);
     if (!t)
@@ -312,7 +313,7 @@ clv_status planner_trial_create(planner_meter *meter, clv_device *dev,
     if (status) {
         planner_trial_destroy(t);
         return clv_error_prefix(status, "%s on '%s'",
-                                core_workload_text(params->workload, text),
+                                planner_workload_text(params->workload, text),
                                 dev->id);
     }
     *out = t;

@@ -27,7 +27,7 @@ struct planner_meter {
 };
 
 typedef struct planner_trial_params {
-    const core_workload *workload;
+    const planner_workload *workload;
     uint32_t nodes;       /* equal ones in the program */
     bool shared;          /* they have the same operands */
     uint32_t part, parts; /* of the pool; parts 0: all of it */
@@ -46,7 +46,7 @@ typedef struct core_trial {
 /* CLV_ERR_UNSUPPORTED, with the reason, if the device does not take the work;
  * static_n: of a device with fixed lengths the one to use instead, or NULL. */
 clv_status planner_trial_accepted(clv_device *dev,
-                                  const core_workload *workload,
+                                  const planner_workload *workload,
                                   int64_t *static_n);
 clv_status planner_trial_create(planner_meter *meter, clv_device *dev,
                                 const planner_trial_params *params,

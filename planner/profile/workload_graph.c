@@ -16,7 +16,7 @@ typedef struct set {
     clv_value in[SET_MAX];
 } set;
 
-int64_t planner_workload_table_rows(const core_workload *workload)
+int64_t planner_workload_table_rows(const planner_workload *workload)
 {
     int64_t rows = workload->n < INT32_MAX / TABLE_FACTOR
                        ? workload->n * TABLE_FACTOR
@@ -24,19 +24,19 @@ int64_t planner_workload_table_rows(const core_workload *workload)
     return rows > TABLE_LEAST ? rows : TABLE_LEAST;
 }
 
-static bool is_experts(const core_workload *workload)
+static bool is_experts(const planner_workload *workload)
 {
     return clv_op_class_of(workload->kind.op) == CLV_CLASS_EXPERTS;
 }
 
-int64_t planner_workload_n_ids(const core_workload *workload)
+int64_t planner_workload_n_ids(const planner_workload *workload)
 {
     return is_experts(workload) ? workload->n * workload->kind.span
                                 : workload->n;
 }
 
 /* As if by chance, but for the ids of a row, which lie far apart. */
-static void choose_experts(const core_workload *workload, int32_t *ids)
+static void choose_experts(const planner_workload *workload, int32_t *ids)
 {
     const uint32_t all = workload->kind.variant, used = workload->kind.span;
     const uint32_t step = all > used ? all / used : 1;
@@ -48,7 +48,7 @@ static void choose_experts(const core_workload *workload, int32_t *ids)
 }
 
 /* Rows all over a table, none twice; positions up to the last row in use. */
-void planner_workload_ids(const core_workload *workload, int32_t *ids)
+void planner_workload_ids(const planner_workload *workload, int32_t *ids)
 {
     if (is_experts(workload)) {
         choose_experts(workload, ids);
@@ -93,7 +93,7 @@ static clv_value vector(clv_graph *g, uint32_t dtype, int64_t n)
 }
 
 /* A weight or table with its scales. */
-static clv_value matrix(clv_graph *g, const core_workload_kind *kind,
+static clv_value matrix(clv_graph *g, const planner_workload_kind *kind,
                         int64_t rows, int64_t columns)
 {
     clv_tensor_desc desc = {.dtype = kind->weight_dtype,
@@ -114,40 +114,40 @@ static clv_value matrix(clv_graph *g, const core_workload_kind *kind,
     return g->status ? CLV_NO_TENSOR : constant(g, desc);
 }
 
-static clv_value rows_of(clv_graph *g, const core_workload *workload,
+static clv_value rows_of(clv_graph *g, const planner_workload *workload,
                          int64_t width)
 {
     const clv_dim dims[] = {clv_dim_fixed(workload->n), clv_dim_fixed(width)};
     return clv_graph_input(g, "x", workload->kind.dtype, 2, dims);
 }
 
-static clv_value ids_of(clv_graph *g, const core_workload *workload)
+static clv_value ids_of(clv_graph *g, const planner_workload *workload)
 {
     const clv_dim n = clv_dim_fixed(workload->n);
     return clv_graph_input(g, "ids", CLV_DTYPE_I32, 1, &n);
 }
 
-static clv_value state_of(clv_graph *g, const core_workload *workload,
+static clv_value state_of(clv_graph *g, const planner_workload *workload,
                           int64_t rows)
 {
     const int64_t dims[] = {rows, workload->in};
     return clv_graph_state(g, "state", workload->kind.weight_dtype, 2, dims);
 }
 
-static void add_experts(clv_graph *g, const core_workload *w, set *s)
+static void add_experts(clv_graph *g, const planner_workload *w, set *s)
 {
-    const core_workload_kind *kind = &w->kind;
+    const planner_workload_kind *kind = &w->kind;
     const clv_dim n = clv_dim_fixed(w->n);
     const clv_dim ids[] = {n, clv_dim_fixed(kind->span)};
     const clv_dim scores[] = {n, clv_dim_fixed(kind->variant)};
     s->in[0] = rows_of(
-        g, w, kind->detail & CORE_EXPERTS_EACH ? w->in * kind->span : w->in);
+        g, w, kind->detail & PLANNER_EXPERTS_EACH ? w->in * kind->span : w->in);
     s->in[1] =
         constant(g, (clv_tensor_desc){.dtype = kind->weight_dtype,
                                       .rank = 3,
                                       .dims = {kind->variant, w->out, w->in}});
     s->in[2] = clv_graph_input(g, "ids", CLV_DTYPE_I32, 2, ids);
-    if (kind->detail & CORE_EXPERTS_SCORES)
+    if (kind->detail & PLANNER_EXPERTS_SCORES)
         s->in[3] = clv_graph_input(g, "scores", kind->dtype, 2, scores);
 }
 
@@ -156,9 +156,9 @@ static clv_value optional_vector(clv_graph *g, uint32_t dtype, int64_t n)
     return dtype ? vector(g, dtype, n) : CLV_NO_TENSOR;
 }
 
-static void add_operands(clv_graph *g, const core_workload *w, set *s)
+static void add_operands(clv_graph *g, const planner_workload *w, set *s)
 {
-    const core_workload_kind *kind = &w->kind;
+    const planner_workload_kind *kind = &w->kind;
     const uint32_t op_class = clv_op_class_of(kind->op);
     s->in[0] = s->in[1] = s->in[2] = s->in[3] = CLV_NO_TENSOR;
     switch (op_class) {
@@ -197,9 +197,9 @@ static void add_operands(clv_graph *g, const core_workload *w, set *s)
     }
 }
 
-static clv_op_attr attributes_of(const core_workload *w)
+static clv_op_attr attributes_of(const planner_workload *w)
 {
-    const core_workload_kind *kind = &w->kind;
+    const planner_workload_kind *kind = &w->kind;
     const clv_op_info *info = clv_op_find(kind->op);
     const clv_attr_field *field;
     clv_op_attr attr = {.raw = {0}};
@@ -227,7 +227,7 @@ static clv_op_attr attributes_of(const core_workload *w)
     return attr;
 }
 
-static clv_value add_node(clv_graph *g, const core_workload *w, const set *s)
+static clv_value add_node(clv_graph *g, const planner_workload *w, const set *s)
 {
     const clv_op_info *info = clv_op_find(w->kind.op);
     const clv_op_attr attr = attributes_of(w);
@@ -237,7 +237,7 @@ static clv_value add_node(clv_graph *g, const core_workload *w, const set *s)
                         &like);
 }
 
-static clv_status check(const core_workload *w)
+static clv_status check(const planner_workload *w)
 {
     if (w->n < 1 || w->in < 1 || w->out < 1 || w->n > INT32_MAX ||
         w->in > INT32_MAX || w->out > INT32_MAX || w->depth > INT32_MAX ||
@@ -247,7 +247,7 @@ static clv_status check(const core_workload *w)
     return CLV_OK;
 }
 
-static clv_status fill(clv_graph *g, const core_workload *workload,
+static clv_status fill(clv_graph *g, const planner_workload *workload,
                        uint32_t nodes, set *sets, uint32_t n_sets)
 {
     for (uint32_t i = 0; i < nodes && !g->status; i++) {
@@ -260,10 +260,11 @@ static clv_status fill(clv_graph *g, const core_workload *workload,
     return g->status;
 }
 
-clv_status planner_workload_graph(const core_workload *workload, uint32_t nodes,
-                                  uint32_t sets, clv_graph **out)
+clv_status planner_workload_graph(const planner_workload *workload,
+                                  uint32_t nodes, uint32_t sets,
+                                  clv_graph **out)
 {
-    char text[CORE_WORKLOAD_TEXT];
+    char text[PLANNER_WORKLOAD_TEXT];
     clv_graph *g = NULL;
     *out = NULL;
     clv_status status = check(workload);
@@ -281,7 +282,7 @@ clv_status planner_workload_graph(const core_workload *workload, uint32_t nodes,
             clv_error(status, "%s", g->message);
         clv_graph_destroy(g);
         return clv_error_prefix(status, "%s",
-                                core_workload_text(workload, text));
+                                planner_workload_text(workload, text));
     }
     *out = g;
     return CLV_OK;

@@ -11,6 +11,7 @@
 #include "../../core/base/error.h"
 #include "store.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -181,11 +182,11 @@ static void choose_depths(chooser *c, int64_t most)
 /* ------------------------------------------------------------------------ */
 /* Combinations                                                             */
 
-static bool add_workload(planner_workloads *w, const core_workload *workload,
+static bool add_workload(planner_workloads *w, const planner_workload *workload,
                          uint32_t rank)
 {
     for (uint32_t i = 0; i < w->n; i++)
-        if (core_workload_equal(&w->items[i].workload, workload)) {
+        if (planner_workload_equal(&w->items[i].workload, workload)) {
             if (rank < w->items[i].rank)
                 w->items[i].rank = rank;
             return true;
@@ -213,7 +214,7 @@ static bool add_combination(chooser *c, const uint32_t *at, uint32_t rank)
 {
     int64_t symbols[CLV_MAX_SYMBOLS];
     core_piece piece = {.node = c->index};
-    core_workload workload;
+    planner_workload workload;
     const int64_t n = pick(c, at, CORE_AXIS_SEQUENCE);
     for (uint32_t i = 0; i < c->graph->n_symbols; i++)
         symbols[i] = c->graph->symbols[i].max;
@@ -229,14 +230,14 @@ static bool add_combination(chooser *c, const uint32_t *at, uint32_t rank)
         int64_t depth = pick(c, at, DEPTH);
         symbols[c->depth_symbol - 1] = depth > n ? depth : n;
     }
-    core_workload_of(c->graph, c->index, &piece, symbols, &workload);
+    planner_workload_of(c->graph, c->index, &piece, symbols, &workload);
     if (!add_workload(c->out, &workload, rank))
         return false;
     core_range *channels = &piece.ranges[CORE_AXIS_CHANNELS];
     if (!channels->begin)
         return true;
     *channels = (core_range){0, channels->end - channels->begin};
-    core_workload_of(c->graph, c->index, &piece, symbols, &workload);
+    planner_workload_of(c->graph, c->index, &piece, symbols, &workload);
     return add_workload(c->out, &workload, rank);
 }
 
@@ -260,10 +261,10 @@ static bool combine(chooser *c, uint32_t axis, uint32_t *at, uint32_t rank)
 
 static bool add_node(chooser *c)
 {
-    core_workload whole;
+    planner_workload whole;
     uint32_t at[N_AXES];
     memset(c->axes, 0, sizeof c->axes);
-    core_workload_of(c->graph, c->index, NULL, NULL, &whole);
+    planner_workload_of(c->graph, c->index, NULL, NULL, &whole);
     c->rows_symbol = find_rows_symbol(c);
     c->depth_symbol =
         clv_op_attr_of(c->node->op, &c->node->attr, CLV_ATTR_SYMBOL);
@@ -280,8 +281,8 @@ static int by_rank(const void *a, const void *b)
     const planner_wanted *x = a, *y = b;
     if (x->rank != y->rank)
         return x->rank < y->rank ? -1 : 1;
-    double p = core_workload_flops(&x->workload),
-           q = core_workload_flops(&y->workload);
+    double p = planner_workload_flops(&x->workload),
+           q = planner_workload_flops(&y->workload);
     if (p != q)
         return p < q ? -1 : 1;
     return memcmp(&x->workload, &y->workload, sizeof x->workload);
@@ -289,10 +290,10 @@ static int by_rank(const void *a, const void *b)
 
 /* Whether an earlier node is the same work, to be cut in the same way. */
 static bool seen_before(const clv_graph *graph, const clv_op_caps *caps,
-                        const core_workload *whole, uint32_t node)
+                        const planner_workload *whole, uint32_t node)
 {
     for (uint32_t i = 0; i < node; i++)
-        if (core_workload_equal(&whole[i], &whole[node]) &&
+        if (planner_workload_equal(&whole[i], &whole[node]) &&
             caps[i].answer == caps[node].answer &&
             caps[i].split_axes == caps[node].split_axes &&
             !memcmp(caps[i].split_granularity, caps[node].split_granularity,
@@ -307,11 +308,11 @@ clv_status planner_profile_workloads(const clv_graph *graph,
                                      planner_workloads *out)
 {
     *out = (planner_workloads){.n = 0};
-    core_workload *whole = calloc(graph->n_nodes + 1u, sizeof *whole);
+    planner_workload *whole = calloc(graph->n_nodes + 1u, sizeof *whole);
     chooser *c = calloc(1, sizeof *c);
     bool good = whole && c;
     for (uint32_t i = 0; i < graph->n_nodes && good; i++) {
-        core_workload_of(graph, i, NULL, NULL, &whole[i]);
+        planner_workload_of(graph, i, NULL, NULL, &whole[i]);
         if ((caps[i].answer != CLV_ANSWER_YES &&
              caps[i].answer != CLV_ANSWER_STATIC) ||
             seen_before(graph, caps, whole, i))
@@ -335,6 +336,41 @@ clv_status planner_profile_workloads(const clv_graph *graph,
     return CLV_OK;
 }
 
+/* Whether its time decides what a device is worth. */
+static bool is_main(const planner_workload *workload, const clv_op_caps *caps)
+{
+    const uint32_t op_class = clv_op_class_of(workload->kind.op);
+    return caps->answer == CLV_ANSWER_YES &&
+           (op_class == CLV_CLASS_MATMUL || op_class == CLV_CLASS_EXPERTS);
+}
+
+clv_status planner_profile_main_workloads(const clv_graph *graph,
+                                          const clv_op_caps *caps,
+                                          uint64_t most_bytes,
+                                          planner_workloads *out)
+{
+    planner_workload best = {.n = 0};
+    double most = 0;
+    *out = (planner_workloads){.n = 0};
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        planner_workload w;
+        planner_workload_of(graph, i, NULL, NULL, &w);
+        if (!is_main(&w, &caps[i]) || planner_workload_flops(&w) <= most ||
+            planner_workload_bytes(&w) > (double)most_bytes)
+            continue;
+        best = w;
+        most = planner_workload_flops(&w);
+    }
+    const planner_workload row = {best.kind, 1, best.in, best.out, best.depth};
+    bool good = !best.n || add_workload(out, &row, 1);
+    if (best.n > 1)
+        good = good && add_workload(out, &best, 2);
+    if (good)
+        return CLV_OK;
+    planner_workloads_finish(out);
+    return core_no_memory("for a profile");
+}
+
 void planner_workloads_finish(planner_workloads *list)
 {
     free(list->items);
@@ -343,7 +379,7 @@ void planner_workloads_finish(planner_workloads *list)
 
 /* ------------------------------------------------------------------------ */
 
-static void sizes_of(const core_workload *workload, int64_t sizes[4])
+static void sizes_of(const planner_workload *workload, int64_t sizes[4])
 {
     sizes[0] = workload->n;
     sizes[1] = workload->in;
@@ -352,7 +388,7 @@ static void sizes_of(const core_workload *workload, int64_t sizes[4])
 }
 
 void planner_workload_box_add(planner_workload_box *box, bool *any,
-                              const core_workload *workload)
+                              const planner_workload *workload)
 {
     int64_t sizes[4];
     sizes_of(workload, sizes);
@@ -366,7 +402,7 @@ void planner_workload_box_add(planner_workload_box *box, bool *any,
 }
 
 bool planner_workload_box_holds(const planner_workload_box *box,
-                                const core_workload *workload)
+                                const planner_workload *workload)
 {
     int64_t sizes[4];
     sizes_of(workload, sizes);

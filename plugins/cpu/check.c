@@ -30,15 +30,8 @@ const cpu_op *cpu_op_find(uint32_t op)
  * takes anything. */
 static bool check_operands(clv_checked_node *n)
 {
-    if (n->node.op == CLV_OP_CONVERT)
-        return true;
-    for (uint32_t i = 0; i < n->op->n_inputs; i++)
-        if (n->in[i].rank == 1 &&
-            !clv_node_takes(n, i,
-                            CLV_DTYPE_BIT(CLV_DTYPE_F32) |
-                                CLV_DTYPE_BIT(CLV_DTYPE_I32)))
-            return false;
-    return clv_node_rows(n);
+    return n->node.op == CLV_OP_CONVERT ||
+           (clv_node_vectors(n) && clv_node_rows(n));
 }
 
 void cpu_check_node(const cpu_kernels *kernels, const clv_subgraph *graph,
@@ -49,12 +42,12 @@ void cpu_check_node(const cpu_kernels *kernels, const clv_subgraph *graph,
     clv_op_caps *caps = &check->caps;
     if (clv_check_node(graph, node, 0, &check->n)) {
         check->op = cpu_op_find(check->n.node.op);
-        caps->error_class = CLV_ERROR_F32;
-        caps->accumulate = CLV_DTYPE_F32;
+        clv_node_caps(&check->n, caps);
         if (!check->op)
             clv_node_no(&check->n, "there is no kernel for it");
-        else if (check_operands(&check->n) && check->op->check(check))
-            caps->answer = CLV_ANSWER_YES;
+        if (!check->op || !check_operands(&check->n) ||
+            (check->op->check && !check->op->check(check)))
+            caps->answer = CLV_ANSWER_NO;
     }
     memcpy(caps->reason, check->n.reason, sizeof caps->reason);
 }

@@ -129,9 +129,7 @@ clv_status cpu_device_open(clv_plugin_instance *inst, uint32_t index,
     dev->kernels = &inst->kernels;
     dev->next = inst->devices;
     inst->devices = dev;
-    clv_status status = cpu_trace_create(host, &dev->trace);
-    if (!status)
-        status = start_threads(dev);
+    clv_status status = start_threads(dev);
     if (status) {
         cpu_device_close(dev);
         return status;
@@ -150,7 +148,6 @@ void cpu_device_close(clv_plugin_device *dev)
     *link = dev->next;
     stop_threads(dev);
     clv_queue_destroy(dev->base.queue);
-    cpu_trace_destroy(dev->trace);
     cpu_scratch_free(dev->base.host, &dev->scratch);
     clv_free(dev->base.host, dev);
 }
@@ -158,6 +155,31 @@ void cpu_device_close(clv_plugin_device *dev)
 clv_status cpu_submit(clv_plugin_device *dev, const clv_submit *submit)
 {
     if (submit->correlation)
-        CLV_TRY(cpu_trace_reserve(dev->trace));
+        CLV_TRY(clv_trace_reserve(dev->base.queue));
     return clv_queue_submit(dev, submit);
+}
+
+/* Both clocks are the system's monotonic one or close to it; of a few looks the
+ * quickest counts. */
+clv_status cpu_calibrate(clv_plugin_device *dev, clv_calibration *out)
+{
+    const clv_host_api *host = dev->base.host;
+    clv_calibration best;
+    CLV_TRY(clv_queue_usable(dev));
+    memset(&best, 0, sizeof best);
+    best.max_error_ns = UINT64_MAX;
+    best.tick_ns = 1;
+    for (int i = 0; i < 8; i++) {
+        uint64_t begin = clv_queue_now();
+        uint64_t host_ns = host->now_ns(host->host);
+        uint64_t end = clv_queue_now();
+        uint64_t error = (end - begin + 1) / 2;
+        if (error >= best.max_error_ns)
+            continue;
+        best.device_tick = begin + (end - begin) / 2;
+        best.host_ns = host_ns;
+        best.max_error_ns = error;
+    }
+    clv_write(out, &best, sizeof best);
+    return CLV_OK;
 }

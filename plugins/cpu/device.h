@@ -10,7 +10,6 @@
 #include "pool.h"
 #include "run.h"
 #include "setup.h"
-#include "trace.h"
 
 struct clv_plugin_instance {
     const clv_host_api *host;
@@ -27,7 +26,6 @@ struct clv_plugin_device {
     const cpu_setup *setup; /* the instance's */
     const cpu_kernels *kernels;
     clv_plugin_device *next;
-    cpu_trace *trace;
     cpu_pool *pool;
     cpu_scratch scratch;
 };
@@ -44,3 +42,4 @@ clv_status cpu_device_open(clv_plugin_instance *inst, uint32_t index,
 void cpu_device_close(clv_plugin_device *dev);
 /* As clv_queue_submit(), with memory for the records of a traced submit. */
 clv_status cpu_submit(clv_plugin_device *dev, const clv_submit *submit);
+clv_status cpu_calibrate(clv_plugin_device *dev, clv_calibration *out);

@@ -44,8 +44,8 @@ typedef struct cpu_run {
 } cpu_run;
 
 struct cpu_op {
-    /* Checks limits of its own, with clv_node_no(); fills caps beyond the
-     * defaults. */
+    /* Checks limits of its own, with clv_node_no(); changes caps where they are
+     * not as usual. NULL: neither. */
     bool (*check)(cpu_check *check);
     void (*run)(const cpu_run *run, const cpu_step *step);
     /* NULL, with the next one: shares nothing. */

@@ -80,14 +80,12 @@ static void run_attention(const cpu_run *run, const cpu_step *step)
 
 static bool check_attention(cpu_check *c)
 {
-    const cpu_tensor *q = &c->n.in[0], *k = &c->n.in[1], *v = &c->n.in[2];
+    const cpu_tensor *k = &c->n.in[1], *v = &c->n.in[2];
     if (c->n.node.attr.attention.head_dim > CPU_MAX_HEAD_DIM)
         return clv_node_no(&c->n, "head_dim %u is not in 1..%d",
                            c->n.node.attr.attention.head_dim, CPU_MAX_HEAD_DIM);
     if (k->strides[0] != v->strides[0])
         return clv_node_no(&c->n, "k and v differ in strides");
-    c->caps.split_axes = CLV_SPLIT_SEQUENCE | CLV_SPLIT_HEADS;
-    c->caps.split_granularity[3] = q->dims[1] / k->dims[1];
     return true;
 }
 
@@ -170,12 +168,5 @@ static uint64_t rope_share_size(const cpu_run *run, const cpu_step *step)
            (uint64_t)run->tensors[step->in[2]].dims[0] * sizeof(float);
 }
 
-static bool check_rope(cpu_check *c)
-{
-    c->caps.alias_inputs = 1;
-    c->caps.split_axes = CLV_SPLIT_SEQUENCE | CLV_SPLIT_HEADS;
-    return true;
-}
-
 const cpu_op cpu_op_attention = {check_attention, run_attention, NULL, NULL};
-const cpu_op cpu_op_rope = {check_rope, run_rope, rope_share, rope_share_size};
+const cpu_op cpu_op_rope = {NULL, run_rope, rope_share, rope_share_size};

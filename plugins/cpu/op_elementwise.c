@@ -1,8 +1,6 @@
 /* Ops on single elements and on single rows. */
 #include "grid.h"
 
-#define ALL_SPLITS (CLV_SPLIT_SEQUENCE | CLV_SPLIT_ROWS)
-
 typedef void (*unary_fn)(const float *x, float *y, int64_t n);
 typedef void (*binary_fn)(const float *a, const float *b, float *y, int64_t n);
 
@@ -101,20 +99,6 @@ static void run_glu(const cpu_run *run, const cpu_step *step)
                    : run->kernels->glu_gelu);
 }
 
-static bool check_unary(cpu_check *c)
-{
-    c->caps.alias_inputs = 1;
-    c->caps.split_axes = ALL_SPLITS;
-    return true;
-}
-
-static bool check_binary(cpu_check *c)
-{
-    c->caps.alias_inputs = clv_same_shape(&c->n.in[0], &c->n.in[1]) ? 3 : 1;
-    c->caps.split_axes = ALL_SPLITS;
-    return true;
-}
-
 typedef struct row_task {
     const cpu_kernels *kernels;
     cpu_rows x, y;
@@ -177,18 +161,11 @@ static void run_softmax(const cpu_run *run, const cpu_step *step)
     run_rows(run, step, &t);
 }
 
-static bool check_rows(cpu_check *c)
-{
-    c->caps.alias_inputs = 1;
-    c->caps.split_axes = CLV_SPLIT_SEQUENCE;
-    return true;
-}
-
-const cpu_op cpu_op_add = {check_binary, run_add, NULL, NULL};
-const cpu_op cpu_op_mul = {check_binary, run_mul, NULL, NULL};
-const cpu_op cpu_op_silu = {check_unary, run_silu, NULL, NULL};
-const cpu_op cpu_op_gelu = {check_unary, run_gelu, NULL, NULL};
-const cpu_op cpu_op_glu = {check_binary, run_glu, NULL, NULL};
-const cpu_op cpu_op_rms_norm = {check_rows, run_rms_norm, NULL, NULL};
-const cpu_op cpu_op_layer_norm = {check_rows, run_layer_norm, NULL, NULL};
-const cpu_op cpu_op_softmax = {check_rows, run_softmax, NULL, NULL};
+const cpu_op cpu_op_add = {.run = run_add};
+const cpu_op cpu_op_mul = {.run = run_mul};
+const cpu_op cpu_op_silu = {.run = run_silu};
+const cpu_op cpu_op_gelu = {.run = run_gelu};
+const cpu_op cpu_op_glu = {.run = run_glu};
+const cpu_op cpu_op_rms_norm = {.run = run_rms_norm};
+const cpu_op cpu_op_layer_norm = {.run = run_layer_norm};
+const cpu_op cpu_op_softmax = {.run = run_softmax};

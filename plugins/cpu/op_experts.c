@@ -279,7 +279,6 @@ static bool check_experts(cpu_check *c)
             "are 2^31 at most, and rows 2^32",
             (long long)w->dims[0], (long long)w->dims[2],
             (long long)ids->dims[0], (long long)ids->dims[1]);
-    c->caps.split_axes = CLV_SPLIT_SEQUENCE;
     if (find_prepare(c->kernels, w))
         c->caps.error_class = CLV_ERROR_Q8;
     return true;

@@ -139,13 +139,9 @@ static uint64_t share_size(const cpu_run *run, const cpu_step *step)
 static bool check_matmul(cpu_check *c)
 {
     const cpu_tensor *w = &c->n.in[1];
-    c->caps.split_axes =
-        CLV_SPLIT_ROWS | CLV_SPLIT_SEQUENCE | CLV_SPLIT_CHANNELS;
     /* Pieces of whole blocks are as fast as the whole. */
-    c->caps.split_granularity[2] =
-        w->quant == CLV_QUANT_PER_GROUP ? w->quant_group
-        : w->quant && in_blocks(w)      ? CPU_BLOCK
-                                        : cpu_dtype_block(w->dtype).elements;
+    if (w->quant && w->quant != CLV_QUANT_PER_GROUP && in_blocks(w))
+        c->caps.split_granularity[CLV_CUT_CHANNELS] = CPU_BLOCK;
     if (find_prepare(c->kernels, w))
         c->caps.error_class = CLV_ERROR_Q8;
     return true;

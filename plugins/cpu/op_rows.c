@@ -7,11 +7,6 @@
 
 static bool check_get_rows(cpu_check *c)
 {
-    const cpu_tensor *table = &c->n.in[0];
-    c->caps.split_axes = CLV_SPLIT_SEQUENCE | CLV_SPLIT_ROWS;
-    c->caps.split_granularity[0] = table->quant == CLV_QUANT_PER_GROUP
-                                       ? table->quant_group
-                                       : cpu_dtype_block(table->dtype).elements;
     c->caps.error_class = CLV_ERROR_EXACT;
     return true;
 }
@@ -73,13 +68,6 @@ static void run_get_rows(const cpu_run *run, const cpu_step *step)
     t.scales = cpu_run_scales(run, step->in[0], &t.scale_stride);
     t.grid = cpu_grid_make(t.y.n, t.y.c);
     cpu_pool_run(run->pool, t.grid.chunks, gather_chunk, &t);
-}
-
-static bool check_set_rows(cpu_check *c)
-{
-    c->caps.split_granularity[0] = cpu_dtype_block(c->n.in[0].dtype).elements;
-    c->caps.split_axes = CLV_SPLIT_SEQUENCE | CLV_SPLIT_ROWS;
-    return true;
 }
 
 /* Divided by columns, so that of equal ids the last one wins. */
@@ -228,15 +216,11 @@ static void run_convert(const cpu_run *run, const cpu_step *step)
 
 static bool check_convert(cpu_check *c)
 {
-    uint32_t from = c->n.in[0].dtype, to = c->n.out.dtype;
-    int64_t in_block = cpu_dtype_block(from).elements;
-    int64_t out_block = cpu_dtype_block(to).elements;
-    c->caps.split_axes = CLV_SPLIT_SEQUENCE | CLV_SPLIT_ROWS;
-    c->caps.split_granularity[0] = in_block > out_block ? in_block : out_block;
-    c->caps.error_class = from == to ? CLV_ERROR_EXACT : CLV_ERROR_F32;
+    if (c->n.in[0].dtype == c->n.out.dtype)
+        c->caps.error_class = CLV_ERROR_EXACT;
     return true;
 }
 
 const cpu_op cpu_op_get_rows = {check_get_rows, run_get_rows, NULL, NULL};
-const cpu_op cpu_op_set_rows = {check_set_rows, run_set_rows, NULL, NULL};
+const cpu_op cpu_op_set_rows = {NULL, run_set_rows, NULL, NULL};
 const cpu_op cpu_op_convert = {check_convert, run_convert, NULL, NULL};

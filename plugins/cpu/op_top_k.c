@@ -61,7 +61,6 @@ static bool check_top_k(cpu_check *c)
     if (x->dims[1] > INT32_MAX)
         return clv_node_no(&c->n, "%lld columns; it takes 2^31 - 1 at most",
                            (long long)x->dims[1]);
-    c->caps.split_axes = CLV_SPLIT_SEQUENCE;
     c->caps.error_class = CLV_ERROR_EXACT;
     return true;
 }

@@ -3,7 +3,6 @@
 #include "device.h"
 #include "memory.h"
 #include "program.h"
-#include "trace.h"
 
 #define OPTION(type_, ...)                                                     \
     {                                                                          \
@@ -70,8 +69,8 @@ static const clv_plugin_api api = {
     .program_info = cpu_program_info,
     .program_destroy = clv_program_destroy,
     .submit = cpu_submit,
-    .trace_read = cpu_trace_read,
-    .calibrate = cpu_trace_calibrate,
+    .trace_read = clv_trace_read,
+    .calibrate = cpu_calibrate,
     .fault_inject = clv_fault_inject,
 };
 

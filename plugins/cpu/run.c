@@ -34,6 +34,18 @@ static void *grow(clv_plugin_device *dev, int block, uint64_t size,
     return s->blocks[block];
 }
 
+/* Of work that ends now. */
+static void record(clv_plugin_device *dev, const clv_submit *submit,
+                   uint32_t command, uint32_t node, const char *name,
+                   uint64_t begin)
+{
+    clv_queue *queue = dev->base.queue;
+    const uint64_t end = clv_queue_now();
+    pthread_mutex_lock(&queue->lock);
+    clv_trace_add(queue, submit, command, node, name, begin, end);
+    pthread_mutex_unlock(&queue->lock);
+}
+
 static clv_status run_program(clv_plugin_device *dev, const clv_submit *submit,
                               uint32_t index, char *message)
 {
@@ -57,8 +69,7 @@ static clv_status run_program(clv_plugin_device *dev, const clv_submit *submit,
         uint64_t begin = submit->correlation ? clv_queue_now() : 0;
         step->op->run(&run, step);
         if (submit->correlation)
-            cpu_trace_add(dev->trace, submit->correlation, index, step->node,
-                          step->name, begin);
+            record(dev, submit, index, step->node, step->name, begin);
     }
     return CLV_OK;
 }
@@ -105,9 +116,6 @@ static void run_transfer(clv_plugin_device *dev, const clv_command *c)
 static clv_status run_command(void *ctx, const clv_submit *submit,
                               uint32_t index, char message[CLV_MESSAGE_SIZE])
 {
-    static const char *const names[] = {[CLV_COMMAND_RUN] = "run",
-                                        [CLV_COMMAND_COPY] = "copy",
-                                        [CLV_COMMAND_FILL] = "fill"};
     clv_plugin_device *dev = ctx;
     const clv_command *c = &submit->commands[index];
     clv_status status = CLV_OK;
@@ -117,8 +125,8 @@ static clv_status run_command(void *ctx, const clv_submit *submit,
     else
         run_transfer(dev, c);
     if (submit->correlation)
-        cpu_trace_add(dev->trace, submit->correlation, index, CLV_NO_TENSOR,
-                      names[c->kind], begin);
+        record(dev, submit, index, CLV_NO_TENSOR, clv_command_name(c->kind),
+               begin);
     return status;
 }
 

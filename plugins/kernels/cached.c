@@ -1,16 +1,10 @@
 #include "cached.h"
 
+#include <cleave/plugin_blob.h>
+
 /* A key says what each dispatch that fills the buffer does, with which text,
  * numbers and bytes. The bytes are known by where they lie: the buffers outlive
  * every program that uses the entry. */
-
-static uint64_t hash(const char *text)
-{
-    uint64_t h = 0xcbf29ce484222325u;
-    for (; *text; text++)
-        h = (h ^ (unsigned char)*text) * 0x100000001b3u;
-    return h;
-}
 
 typedef struct writer {
     unsigned char *to; /* NULL: only counted */
@@ -52,7 +46,7 @@ static void put_dispatch(writer *w, const gpu_code *code, const gpu_dispatch *d,
                          uint32_t index, gpu_place_of place_of, const void *ctx)
 {
     const gpu_kernel *kernel = &code->kernels[d->kernel];
-    put_number(w, hash(kernel->source));
+    put_number(w, clv_hash_text(CLV_HASH_START, kernel->source));
     put_number(w, strlen(kernel->source));
     for (uint32_t i = 0; i < kernel->n_args; i++) {
         const gpu_arg *a = &d->args[i];

@@ -154,10 +154,8 @@ void gpu_drop_repacking(gpu_target *target)
 void gpu_warn_unpacked(const clv_host_api *host, const char *plugin,
                        const char *device)
 {
-    char line[240];
-    snprintf(line, sizeof line,
-             "%.16s: %.60s: no memory for repacked weights; products go "
-             "without, as by %.16s.matrix=off and %.16s.weights=auto",
-             plugin, device, plugin, plugin);
-    host->log(host->host, CLV_LOG_WARN, NULL, 0, line);
+    clv_log(host, CLV_LOG_WARN,
+            "%s: no memory for repacked weights; products go without, as by "
+            "%s.matrix=off and %s.weights=auto",
+            device, plugin, plugin);
 }

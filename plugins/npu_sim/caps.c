@@ -25,13 +25,6 @@ static uint32_t aliases(const clv_subgraph *g, const clv_node *node)
     return bits;
 }
 
-/* Elements with one scale along a row; groups are not cut. */
-static int64_t group_of(const clv_tensor_desc *w)
-{
-    return w->quant == CLV_QUANT_PER_GROUP ? w->quant_group
-                                           : clv_format_of(w->dtype)->elements;
-}
-
 static int64_t common_multiple(int64_t a, int64_t b)
 {
     int64_t x = a, y = b;
@@ -43,52 +36,20 @@ static int64_t common_multiple(int64_t a, int64_t b)
     return a / x * b;
 }
 
-/* Of all ops but products: columns that do not depend on each other, and heads.
- */
-static void split_others(const clv_subgraph *g, const clv_node *node,
+/* A cut at a tile's edge wastes nothing. */
+static void state_splits(const npu_settings *s, const clv_node *node,
                          clv_op_caps *caps)
 {
-    switch (clv_op_class_of(node->op)) {
-    case CLV_CLASS_GET_ROWS:
-    case CLV_CLASS_SET_ROWS:
-        caps->split_granularity[0] = group_of(npu_input(g, node, 0));
-        caps->split_axes |= CLV_SPLIT_ROWS;
-        break;
-    case CLV_CLASS_UNARY:
-    case CLV_CLASS_BINARY:
-    case CLV_CLASS_GATED:
-        caps->split_axes |= CLV_SPLIT_ROWS;
-        break;
-    case CLV_CLASS_ROPE:
-        caps->split_axes |= CLV_SPLIT_HEADS;
-        break;
-    case CLV_CLASS_ATTENTION:
-        caps->split_axes |= CLV_SPLIT_HEADS; /* of one group at least */
-        caps->split_granularity[3] =
-            npu_input(g, node, 0)->dims[1] / npu_input(g, node, 1)->dims[1];
-        break;
-    default:
-        break;
-    }
-}
-
-/* A cut at a tile's edge wastes nothing. */
-static void state_splits(const npu_settings *s, const clv_subgraph *g,
-                         const clv_node *node, clv_op_caps *caps)
-{
-    const bool tiles = s->model == NPU_SYSTOLIC;
-    caps->split_axes = CLV_SPLIT_SEQUENCE;
-    if (node->op == CLV_OP_MATMUL) {
-        const clv_tensor_desc *w = npu_input(g, node, 1);
-        int64_t rows = tiles ? s->arrays[NPU_I8].rows : 1;
-        int64_t columns = tiles ? s->arrays[NPU_I8].columns : 1;
-        caps->split_axes |= CLV_SPLIT_ROWS | CLV_SPLIT_CHANNELS;
-        caps->split_granularity[0] = rows;
-        caps->split_granularity[1] = tiles && !s->is_static ? columns : 0;
-        caps->split_granularity[2] = common_multiple(rows, group_of(w));
-    } else {
-        split_others(g, node, caps);
-    }
+    const npu_array *tile = &s->arrays[NPU_I8];
+    int64_t *granularity = caps->split_granularity;
+    if (node->op == CLV_OP_CONVERT)
+        caps->split_axes = CLV_SPLIT_SEQUENCE;
+    if (node->op != CLV_OP_MATMUL || s->model != NPU_SYSTOLIC)
+        return;
+    granularity[CLV_CUT_ROWS] = tile->rows;
+    granularity[CLV_CUT_SEQUENCE] = s->is_static ? 0 : tile->columns;
+    granularity[CLV_CUT_CHANNELS] =
+        common_multiple(tile->rows, granularity[CLV_CUT_CHANNELS]);
 }
 
 static const char *refusal(const npu_settings *s, const clv_subgraph *g,
@@ -109,8 +70,6 @@ static const char *refusal(const npu_settings *s, const clv_subgraph *g,
 static void state_precision(const npu_settings *s, const clv_subgraph *g,
                             const clv_node *node, clv_op_caps *caps)
 {
-    caps->error_class = CLV_ERROR_F32;
-    caps->accumulate = CLV_DTYPE_F32;
     if (node->op == CLV_OP_ATTENTION && s->model == NPU_SYSTOLIC)
         caps->error_class = CLV_ERROR_UNSTATED; /* F16 below an exponential */
     if (node->op != CLV_OP_MATMUL)
@@ -139,20 +98,21 @@ void npu_answer(const npu_settings *s, const clv_subgraph *g, uint32_t index,
                 clv_op_caps *out)
 {
     const clv_node *node = &g->nodes[index];
+    clv_checked_node n;
     memset(out, 0, sizeof *out);
-    if (!npu_check_node(g, index, out->reason))
+    const bool right = npu_check_node(g, index, &n);
+    const char *why = right ? refusal(s, g, node) : NULL;
+    if (why)
+        clv_node_no(&n, "%s", why);
+    memcpy(out->reason, n.reason, sizeof n.reason);
+    if (!right || why)
         return;
-    const char *why = refusal(s, g, node);
-    if (why) {
-        snprintf(out->reason, sizeof out->reason, "%s: %s",
-                 clv_op_name(node->op), why);
-        return;
-    }
+    clv_node_caps(&n, out);
     out->answer = s->is_static ? CLV_ANSWER_STATIC : CLV_ANSWER_YES;
     out->static_shapes = s->is_static ? s->lengths : NULL;
     out->n_static = s->is_static ? s->n_lengths : 0;
     state_precision(s, g, node, out);
-    state_splits(s, g, node, out);
+    state_splits(s, node, out);
     out->alias_inputs = aliases(g, node);
 }
 

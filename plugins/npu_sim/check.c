@@ -40,11 +40,7 @@ static bool check_limits(clv_checked_node *n)
                            clv_formats_of(CLV_FORMAT_FLOAT)));
 }
 
-bool npu_check_node(const clv_subgraph *g, uint32_t node,
-                    char reason[CLV_REASON_SIZE])
+bool npu_check_node(const clv_subgraph *g, uint32_t node, clv_checked_node *n)
 {
-    clv_checked_node n;
-    const bool right = clv_check_node(g, node, 0, &n) && check_limits(&n);
-    memcpy(reason, n.reason, sizeof n.reason);
-    return right;
+    return clv_check_node(g, node, 0, n) && check_limits(n);
 }

@@ -9,9 +9,8 @@
 
 #include <stdbool.h>
 
-/* Says why not. */
-bool npu_check_node(const clv_subgraph *g, uint32_t node,
-                    char reason[CLV_REASON_SIZE]);
+/* Says why not in n->reason. */
+bool npu_check_node(const clv_subgraph *g, uint32_t node, clv_checked_node *n);
 /* NULL where it is absent. */
 const clv_tensor_desc *npu_input(const clv_subgraph *g, const clv_node *node,
                                  uint32_t i);

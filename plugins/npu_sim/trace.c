@@ -40,9 +40,6 @@ static void describe_node(const npu_job *job, uint32_t i, clv_trace_record *r)
 static void describe_command(const npu_job *job, uint32_t i,
                              clv_trace_record *r)
 {
-    static const char *const names[] = {[CLV_COMMAND_RUN] = "run",
-                                        [CLV_COMMAND_COPY] = "copy",
-                                        [CLV_COMMAND_FILL] = "fill"};
     bool first = true;
     for (uint32_t p = 0; p < job->n_phases; p++) {
         if (job->phases[p].command != i)
@@ -53,7 +50,8 @@ static void describe_command(const npu_job *job, uint32_t i,
     }
     r->node = CLV_NO_TENSOR;
     r->command = i;
-    snprintf(r->name, sizeof r->name, "%s", names[job->commands[i].kind]);
+    snprintf(r->name, sizeof r->name, "%s",
+             clv_command_name(job->commands[i].kind));
 }
 
 /* The job's next record; false if there is none. */

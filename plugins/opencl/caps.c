@@ -1,4 +1,5 @@
 /* What the device is to the kernels, and what they do on it. */
+#include "image.h"
 #include "program.h"
 
 #include <string.h>
@@ -22,18 +23,17 @@ static bool option_is(const clv_plugin_device *dev, const char *key,
     return is && !strcmp(is, value);
 }
 
-void ocl_target(const clv_plugin_device *dev, gpu_target *out)
+clv_status ocl_target(clv_plugin_device *dev)
 {
     const ocl_properties *p = dev->props;
-    *out = (gpu_target){
+    gpu_target *t = &dev->target;
+    *t = (gpu_target){
         .language = GPU_OPENCL_C,
         .max_group = p->max_group,
         .max_group_size = {p->max_group_size[0], p->max_group_size[1],
                            p->max_group_size[2]},
         .local_bytes = p->local_bytes,
         .max_binding = p->max_alloc,
-        .slices = dev->slices,
-        .weights = dev->weights,
         .fp16 = ocl_has_extension(p, "cl_khr_fp16"),
         .fp16_storage = true,
         .int8_storage = true,
@@ -48,19 +48,16 @@ void ocl_target(const clv_plugin_device *dev, gpu_target *out)
         .units = p->info.units,
         .disabled = dev->disabled,
     };
-    memcpy(out->image, p->image, sizeof out->image);
-    memcpy(out->image_halves, dev->image_halves, sizeof out->image_halves);
+    memcpy(t->image, p->image, sizeof t->image);
+    ocl_image_halves(dev, t->image_halves);
+    CLV_TRY(ocl_image_choose(dev, "storage", &t->slices));
+    return ocl_image_choose(dev, "weights", &t->weights);
 }
 
 clv_status ocl_op_caps(clv_plugin_device *dev, const clv_subgraph *graph,
                        clv_op_caps *out, uint32_t stride)
 {
-    gpu_target target;
-    if (!clv_chain_known(graph))
-        return clv_fail(dev->base.host, CLV_ERR_UNSUPPORTED,
-                        "opencl: the graph needs an extension that is not "
-                        "known here; use a newer plugin");
-    ocl_target(dev, &target);
-    gpu_caps(&target, graph, out, stride);
+    CLV_TRY(clv_check_chain(dev->base.host, graph));
+    gpu_caps(&dev->target, graph, out, stride);
     return CLV_OK;
 }

@@ -1,9 +1,10 @@
 #include "device.h"
-#include "image.h"
 #include "memory.h"
 #include "queue.h"
 #include "source.h"
 #include "tune.h"
+
+#include <tune/trial.h>
 
 #include <string.h>
 
@@ -11,10 +12,7 @@
 
 clv_status ocl_create(const clv_host_api *host, clv_plugin_instance **out)
 {
-    if (!clv_chain_known(host))
-        return clv_fail(host, CLV_ERR_UNSUPPORTED,
-                        "opencl: the host needs an extension that is not known "
-                        "here; use a newer plugin");
+    CLV_TRY(clv_check_chain(host, host));
     clv_plugin_instance *inst = clv_new(host, sizeof *inst);
     if (!inst)
         return CLV_ERR_NO_MEMORY;
@@ -92,35 +90,12 @@ clv_status ocl_enumerate(clv_plugin_instance *inst, uint32_t *count,
 
 /* --- device --------------------------------------------------------------- */
 
-clv_status ocl_check_lost(const clv_plugin_device *dev)
-{
-    char reason[CLV_MESSAGE_SIZE];
-    clv_queue *queue = dev->base.queue;
-    pthread_mutex_lock(&queue->lock);
-    clv_status status = queue->lost;
-    memcpy(reason, queue->reason, sizeof reason);
-    pthread_mutex_unlock(&queue->lock);
-    return status ? clv_fail(dev->base.host, status, "%s", reason) : CLV_OK;
-}
-
-void ocl_lose(clv_plugin_device *dev, const char *why)
-{
-    clv_queue *queue = dev->base.queue;
-    if (queue->lost)
-        return;
-    queue->lost = CLV_ERR_DEVICE_LOST;
-    snprintf(queue->reason, sizeof queue->reason, "%s", why);
-    pthread_cond_broadcast(&queue->changed);
-}
-
 clv_status ocl_noticed(clv_plugin_device *dev, clv_status status)
 {
-    clv_queue *queue = dev->base.queue;
-    if (status != CLV_ERR_DEVICE_LOST || !queue)
-        return status;
-    pthread_mutex_lock(&queue->lock);
-    ocl_lose(dev, "opencl: the device is lost; open it again or leave it out");
-    pthread_mutex_unlock(&queue->lock);
+    if (status == CLV_ERR_DEVICE_LOST && dev->base.queue)
+        clv_queue_is_lost(
+            dev->base.queue,
+            "opencl: the device is lost; open it again or leave it out");
     return status;
 }
 
@@ -147,7 +122,7 @@ static clv_status make_objects(clv_plugin_device *dev)
     if (dev->tick)
         return CLV_OK;
     return ocl_fail(dev->base.host, error ? error : CL_OUT_OF_HOST_MEMORY,
-                    "opencl: %.60s cannot be opened", p->info.name);
+                    "%s cannot be opened", p->info.name);
 }
 
 static void free_objects(clv_plugin_device *dev)
@@ -171,11 +146,19 @@ static void free_objects(clv_plugin_device *dev)
 
 static clv_status start(clv_plugin_device *dev)
 {
-    CLV_TRY(ocl_image_choose(dev, "storage", &dev->slices));
-    CLV_TRY(ocl_image_choose(dev, "weights", &dev->weights));
     CLV_TRY(make_objects(dev));
-    ocl_image_halves(dev);
     CLV_TRY(ocl_try_memory(dev));
+    CLV_TRY(ocl_target(dev));
+    dev->tuner = (gpu_tuner){.host = dev->base.host,
+                             .api = ocl_table(),
+                             .dev = dev,
+                             .target = &dev->target,
+                             .device = dev->label,
+                             .software = dev->props->is_cpu,
+                             .timed = true,
+                             .lock = &dev->tuning,
+                             .identity = dev->identity,
+                             .time = ocl_time_program};
     return ocl_queue_open(dev);
 }
 
@@ -194,6 +177,8 @@ clv_status ocl_device_open(clv_plugin_instance *inst, uint32_t index,
     dev->inst = inst;
     dev->cl = inst->cl;
     dev->props = &inst->devices[index];
+    snprintf(dev->label, sizeof dev->label, "opencl:%s", dev->props->info.id);
+    ocl_identify(dev);
     pthread_mutex_init(&dev->lock, NULL);
     pthread_mutex_init(&dev->cache.lock, NULL);
     pthread_mutex_init(&dev->tuning, NULL);
@@ -202,7 +187,7 @@ clv_status ocl_device_open(clv_plugin_instance *inst, uint32_t index,
         free_objects(dev);
         return status;
     }
-    status = ocl_try_kernels(dev);
+    status = gpu_try(&dev->tuner, dev->disabled, sizeof dev->disabled);
     if (status)
         ocl_device_close(dev);
     else
@@ -217,13 +202,6 @@ void ocl_device_close(clv_plugin_device *dev)
     ocl_queue_close(dev);
     ocl_sources_free(dev);
     free_objects(dev);
-}
-
-clv_status ocl_timeline_create(clv_plugin_device *dev, uint64_t value,
-                               clv_plugin_timeline **out)
-{
-    clv_status status = ocl_check_lost(dev);
-    return status ? status : clv_timeline_create(dev, value, out);
 }
 
 /* --- the clock ------------------------------------------------------------ */
@@ -256,35 +234,16 @@ clv_status ocl_calibrate(clv_plugin_device *dev, clv_calibration *out)
 {
     enum { TRIES = 5 };
     clv_calibration best = {.max_error_ns = UINT64_MAX}, one = best;
-    CLV_TRY(ocl_check_lost(dev));
+    CLV_TRY(clv_queue_usable(dev));
     for (int i = 0; i < TRIES; i++) {
         cl_int error = read_clock(dev, &one);
         if (error)
             return ocl_noticed(dev, ocl_fail(dev->base.host, error,
-                                             "opencl: %.60s: its clock",
-                                             dev->props->info.name));
+                                             "%s: its clock", dev->label));
         if (one.max_error_ns < best.max_error_ns)
             best = one;
     }
     best.tick_ns = 1;
     clv_write(out, &best, sizeof best);
-    return CLV_OK;
-}
-
-/* --- tests ---------------------------------------------------------------- */
-
-clv_status ocl_fault_inject(clv_plugin_device *dev, uint32_t fault)
-{
-    clv_queue *queue = dev->base.queue;
-    if (fault != CLV_FAULT_LOST && fault != CLV_FAULT_HANG)
-        return clv_fail(dev->base.host, CLV_ERR_UNSUPPORTED,
-                        "opencl: fault %u is not known", (unsigned)fault);
-    pthread_mutex_lock(&queue->lock);
-    if (fault == CLV_FAULT_LOST)
-        ocl_lose(dev, "opencl: the device is lost, as a test asked for; open "
-                      "it again");
-    else
-        dev->hung = true;
-    pthread_mutex_unlock(&queue->lock);
     return CLV_OK;
 }

@@ -5,6 +5,7 @@
 
 #include <cleave/plugin_queue.h>
 #include <privates.h>
+#include <tune/tune.h>
 
 #include <pthread.h>
 
@@ -25,16 +26,18 @@ struct clv_plugin_device {
     clv_plugin_instance *inst;
     const ocl_api *cl;
     const ocl_properties *props;
+    char label[80];     /* for people */
+    char identity[768]; /* plugin, driver, device and options, in the cache */
     cl_context context;
     cl_command_queue plain, timed; /* of submits, in order: those that are not
                                       recorded, and those that are */
     cl_command_queue
         queue; /* the one of both that works; the queue's thread's */
-    cl_command_queue side;    /* of what the host does beside them: compiling,
-                                 flushing, the clock */
-    cl_mem tick;              /* 4 bytes, for the clock */
-    uint32_t slices, weights; /* as in gpu_target */
-    bool image_halves[5];
+    cl_command_queue side; /* of what the host does beside them: compiling,
+                              flushing, the clock */
+    cl_mem tick;           /* 4 bytes, for the clock */
+    gpu_target target;
+    gpu_tuner tuner;
     bool zero_copy;       /* the host's memory is the device's */
     char disabled[512];   /* kernel variants that are not used */
     pthread_mutex_t lock; /* of sources, and of buffers' views */
@@ -44,11 +47,8 @@ struct clv_plugin_device {
     pthread_mutex_t tuning; /* one graph at a time, so that times are right */
     /* By the queue's lock: */
     ocl_job *flying, *last_flying; /* enqueued, or failed, in order */
-    ocl_job *traced, *last_traced; /* ended, with times to be read */
-    uint32_t n_traced;
-    bool hung;           /* by fault_inject: nothing is begun */
-    bool no_more;        /* the queue's thread has ended */
-    pthread_t completer; /* waits for what flies, and signals */
+    bool no_more;                  /* the queue's thread has ended */
+    pthread_t completer;           /* waits for what flies, and signals */
 };
 
 clv_status ocl_create(const clv_host_api *host, clv_plugin_instance **out);
@@ -60,18 +60,12 @@ clv_status ocl_device_open(clv_plugin_instance *inst, uint32_t index,
                            clv_plugin_device **out);
 void ocl_device_close(clv_plugin_device *dev);
 
-/* CLV_ERR_DEVICE_LOST, said, of a device that is lost. */
-clv_status ocl_check_lost(const clv_plugin_device *dev);
-
-/* Nothing is begun any more; what waits fails. With the queue's lock held. */
-void ocl_lose(clv_plugin_device *dev, const char *why);
-
-/* ocl_lose() if that is what the status says. Returns it. */
+/* Notes the loss of the device, if that is what the status says. Returns it. */
 clv_status ocl_noticed(clv_plugin_device *dev, clv_status status);
 
 const clv_plugin_api *ocl_table(void);
 
-clv_status ocl_timeline_create(clv_plugin_device *dev, uint64_t value,
-                               clv_plugin_timeline **out);
 clv_status ocl_calibrate(clv_plugin_device *dev, clv_calibration *out);
-clv_status ocl_fault_inject(clv_plugin_device *dev, uint32_t fault);
+
+/* caps.c: fills dev->target. */
+clv_status ocl_target(clv_plugin_device *dev);

@@ -54,10 +54,8 @@ static bool has_arguments(clv_plugin_device *dev)
 clv_status ocl_image_choose(clv_plugin_device *dev, const char *key,
                             uint32_t *choice)
 {
-    char device[80];
-    snprintf(device, sizeof device, "opencl: %.60s", dev->props->info.name);
-    return gpu_choose_storage(dev->base.host, device, key, dev->props->image,
-                              has_arguments(dev), choice);
+    return gpu_choose_storage(dev->base.host, dev->label, key,
+                              dev->props->image, has_arguments(dev), choice);
 }
 
 static const cl_mem_object_type types[] = {
@@ -66,7 +64,7 @@ static const cl_mem_object_type types[] = {
     [CLV_STORAGE_TEXTURE_ARRAY] = CL_MEM_OBJECT_IMAGE2D_ARRAY,
     [CLV_STORAGE_TEXTURE_3D] = CL_MEM_OBJECT_IMAGE3D};
 
-void ocl_image_halves(clv_plugin_device *dev)
+void ocl_image_halves(clv_plugin_device *dev, bool halves[5])
 {
     enum { MOST = 256 };
     cl_image_format formats[MOST];
@@ -80,7 +78,7 @@ void ocl_image_halves(clv_plugin_device *dev)
         for (cl_uint i = 0; i < n && i < MOST; i++)
             if (formats[i].image_channel_order == CL_RGBA &&
                 formats[i].image_channel_data_type == CL_HALF_FLOAT)
-                dev->image_halves[s] = true;
+                halves[s] = true;
     }
 }
 

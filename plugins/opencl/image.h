@@ -13,7 +13,7 @@ void ocl_image_limits(const ocl_api *cl, ocl_properties *d);
 clv_status ocl_image_choose(clv_plugin_device *dev, const char *key,
                             uint32_t *choice);
 /* Finds out for which images a texel may be 4 halves. */
-void ocl_image_halves(clv_plugin_device *dev);
+void ocl_image_halves(clv_plugin_device *dev, bool halves[5]);
 
 /* *behind: the buffer of an image buffer, to be released with it, or NULL. */
 cl_int ocl_image_create(const clv_plugin_device *dev, const gpu_private *p,

@@ -19,11 +19,10 @@ clv_status ocl_kernel_make(clv_plugin_device *dev, const gpu_kernel *k,
     ocl_launch_free(dev, &trial);
     if (!error && items > most)
         return clv_fail(dev->base.host, CLV_ERR_INTERNAL,
-                        "opencl: %.60s: kernel %.60s has groups of %zu, the "
+                        "%s: kernel %.60s has groups of %zu, the "
                         "device runs %zu of it; name its variant, %.40s, in "
                         "opencl.disabled",
-                        dev->props->info.name, k->name, items, most,
-                        k->variant);
+                        dev->label, k->name, items, most, k->variant);
     return CLV_OK;
 }
 

@@ -1,5 +1,7 @@
 #include "memory.h"
 
+#include <buffers.h>
+
 #include <string.h>
 
 #define PAGE 4096u
@@ -69,6 +71,11 @@ clv_status ocl_try_memory(clv_plugin_device *dev)
 /* ------------------------------------------------------------------------ */
 /* Types                                                                    */
 
+static uint64_t import_align(const clv_plugin_device *dev)
+{
+    return dev->props->is_cpu ? 1 : PAGE;
+}
+
 static void describe(const clv_plugin_device *dev, uint32_t i, clv_mem_type *t)
 {
     memset(t, 0, sizeof *t);
@@ -77,7 +84,7 @@ static void describe(const clv_plugin_device *dev, uint32_t i, clv_mem_type *t)
         t->flags = CLV_MEM_DEVICE_LOCAL | CLV_MEM_HOST_VISIBLE |
                    CLV_MEM_COHERENT | CLV_MEM_CACHED;
         t->import_handles = CLV_HANDLE_HOST_POINTER;
-        t->import_align = dev->props->is_cpu ? 1 : PAGE;
+        t->import_align = import_align(dev);
         t->alignment = PAGE;
         return;
     }
@@ -101,25 +108,6 @@ clv_status ocl_mem_types(clv_plugin_device *dev, uint32_t *count,
 
 /* ------------------------------------------------------------------------ */
 /* Allocation                                                               */
-
-static clv_status check_size(clv_plugin_device *dev, uint32_t type,
-                             uint64_t size)
-{
-    CLV_TRY(ocl_check_lost(dev));
-    if (type >= ocl_n_mem_types(dev) || !size)
-        return clv_fail(dev->base.host, CLV_ERR_INVALID,
-                        "opencl: a buffer of %llu bytes in memory type %u; "
-                        "there are %u types, for one byte and more",
-                        (unsigned long long)size, (unsigned)type,
-                        (unsigned)ocl_n_mem_types(dev));
-    if (size > dev->props->max_alloc)
-        return clv_fail(dev->base.host, CLV_ERR_LIMIT,
-                        "opencl: %.60s: a buffer of %llu bytes; one holds %llu "
-                        "(CL_DEVICE_MAX_MEM_ALLOC_SIZE), use smaller ones",
-                        dev->props->info.name, (unsigned long long)size,
-                        (unsigned long long)dev->props->max_alloc);
-    return CLV_OK;
-}
 
 static ocl_buffer *new_buffer(clv_plugin_device *dev, uint64_t size,
                               uint32_t access)
@@ -190,15 +178,16 @@ static clv_status failed(ocl_buffer *buf, cl_int error)
     uint64_t size = buf->base.size;
     ocl_buffer_free(&buf->base);
     return ocl_noticed(dev, ocl_fail(dev->base.host, error,
-                                     "opencl: %.60s: a buffer of %llu bytes",
-                                     dev->props->info.name,
+                                     "%s: a buffer of %llu bytes", dev->label,
                                      (unsigned long long)size));
 }
 
 clv_status ocl_buffer_alloc(clv_plugin_device *dev, uint32_t mem_type,
                             uint64_t size, clv_plugin_buffer **out)
 {
-    CLV_TRY(check_size(dev, mem_type, size));
+    CLV_TRY(clv_queue_usable(dev));
+    CLV_TRY(gpu_check_alloc(dev->base.host, dev->label, mem_type,
+                            ocl_n_mem_types(dev), size, dev->props->max_alloc));
     ocl_buffer *buf = new_buffer(dev, size, CLV_ACCESS_READ | CLV_ACCESS_WRITE);
     if (!buf)
         return CLV_ERR_NO_MEMORY;
@@ -220,39 +209,15 @@ clv_status ocl_buffer_alloc(clv_plugin_device *dev, uint32_t mem_type,
     return CLV_OK;
 }
 
-static clv_status check_import(clv_plugin_device *dev, const clv_import *in)
-{
-    const clv_host_api *host = dev->base.host;
-    uint64_t end, align = dev->props->is_cpu ? 1 : PAGE;
-    if (!dev->zero_copy || in->handle_type != CLV_HANDLE_HOST_POINTER ||
-        !clv_chain_known(in))
-        return clv_fail(host, CLV_ERR_UNSUPPORTED,
-                        "opencl: %.60s: handles of kind %#x, or with "
-                        "extensions, are not imported%s",
-                        dev->props->info.name, (unsigned)in->handle_type,
-                        dev->zero_copy ? "; give a host pointer"
-                                       : "; copy into its own memory");
-    if (!in->pointer || !in->size ||
-        ((uintptr_t)in->pointer | in->offset | in->size) % align ||
-        __builtin_add_overflow(in->offset, in->size, &end) ||
-        __builtin_add_overflow(end, (uint64_t)(uintptr_t)in->pointer, &end))
-        return clv_fail(host, CLV_ERR_INVALID,
-                        "opencl: %llu bytes at %llu after %p are no range of "
-                        "memory at multiples of %llu",
-                        (unsigned long long)in->size,
-                        (unsigned long long)in->offset, in->pointer,
-                        (unsigned long long)align);
-    return CLV_OK;
-}
-
 clv_status ocl_buffer_import(clv_plugin_device *dev, uint32_t mem_type,
                              const clv_import *import, clv_plugin_buffer **out)
 {
-    clv_status status = check_import(dev, import);
-    if (!status)
-        status = check_size(dev, mem_type, import->size);
-    if (status)
-        return status;
+    const clv_host_api *host = dev->base.host;
+    CLV_TRY(clv_queue_usable(dev));
+    CLV_TRY(gpu_check_import(host, dev->label, import, dev->zero_copy,
+                             import_align(dev)));
+    CLV_TRY(gpu_check_alloc(host, dev->label, mem_type, ocl_n_mem_types(dev),
+                            import->size, dev->props->max_alloc));
     ocl_buffer *buf = new_buffer(dev, import->size, import->access);
     if (!buf)
         return CLV_ERR_NO_MEMORY;
@@ -301,18 +266,19 @@ void ocl_buffer_free(clv_plugin_buffer *base)
 /* ------------------------------------------------------------------------ */
 /* The host's view                                                          */
 
-static bool is_visible(const ocl_buffer *buf)
+static clv_status not_visible(const clv_plugin_buffer *buf)
 {
-    return buf->dev->zero_copy || buf->pinned;
+    return clv_fail(buf->host, CLV_ERR_UNSUPPORTED,
+                    "%s: memory type 0 of this device is not visible to the "
+                    "host; use type 1, or copy",
+                    ocl_buffer_of(buf)->dev->label);
 }
 
 clv_status ocl_buffer_map(clv_plugin_buffer *buf, uint32_t access, void **out)
 {
-    if (is_visible(ocl_buffer_of(buf)))
-        return clv_buffer_map(buf, access, out);
-    return clv_fail(buf->host, CLV_ERR_UNSUPPORTED,
-                    "opencl: memory type 0 of this device is not visible to "
-                    "the host; use type 1, or copy");
+    const ocl_buffer *own = ocl_buffer_of(buf);
+    return own->dev->zero_copy || own->pinned ? clv_buffer_map(buf, access, out)
+                                              : not_visible(buf);
 }
 
 /* Brings a range over; to_device: what the host wrote. */
@@ -321,17 +287,16 @@ static clv_status sync(clv_plugin_buffer *base, uint64_t offset, uint64_t size,
 {
     ocl_buffer *buf = ocl_buffer_of(base);
     clv_plugin_device *dev = buf->dev;
-    if (offset > base->size || size > base->size - offset)
+    if (!clv_buffer_range(base, offset, size, 0))
         return clv_fail(base->host, CLV_ERR_INVALID,
-                        "opencl: %llu bytes at %llu of a buffer of %llu",
-                        (unsigned long long)size, (unsigned long long)offset,
+                        "%s: %llu bytes at %llu of a buffer of %llu",
+                        dev->label, (unsigned long long)size,
+                        (unsigned long long)offset,
                         (unsigned long long)base->size);
     if (dev->zero_copy || !size)
         return CLV_OK;
     if (!buf->pinned)
-        return clv_fail(base->host, CLV_ERR_UNSUPPORTED,
-                        "opencl: memory type 0 of this device is not visible "
-                        "to the host; use type 1, or copy");
+        return not_visible(base);
     cl_int error =
         to_device
             ? dev->cl->EnqueueWriteBuffer(dev->side, buf->mem, CL_TRUE, offset,
@@ -343,10 +308,9 @@ static clv_status sync(clv_plugin_buffer *base, uint64_t offset, uint64_t size,
     if (!error)
         return CLV_OK;
     return ocl_noticed(dev, ocl_fail(base->host, error,
-                                     "opencl: %.60s: %llu bytes between host "
+                                     "%s: %llu bytes between host "
                                      "and device",
-                                     dev->props->info.name,
-                                     (unsigned long long)size));
+                                     dev->label, (unsigned long long)size));
 }
 
 clv_status ocl_buffer_flush(clv_plugin_buffer *buf, uint64_t offset,

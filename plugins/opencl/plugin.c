@@ -56,7 +56,7 @@ static const clv_plugin_api api = {
     .buffer_unmap = clv_buffer_unmap,
     .buffer_flush = ocl_buffer_flush,
     .buffer_invalidate = ocl_buffer_invalidate,
-    .timeline_create = ocl_timeline_create,
+    .timeline_create = clv_timeline_create,
     .timeline_destroy = clv_timeline_destroy,
     .timeline_query = clv_timeline_query,
     .timeline_signal = clv_timeline_signal,
@@ -66,9 +66,9 @@ static const clv_plugin_api api = {
     .program_info = ocl_program_info,
     .program_destroy = ocl_program_destroy,
     .submit = ocl_submit,
-    .trace_read = ocl_trace_read,
+    .trace_read = clv_trace_read,
     .calibrate = ocl_calibrate,
-    .fault_inject = ocl_fault_inject,
+    .fault_inject = clv_fault_inject,
 };
 
 const clv_plugin_api *ocl_table(void)

@@ -16,9 +16,8 @@ static clv_status create(clv_plugin_program *prog, const gpu_private *code,
         error = ocl_image_create(dev, code, &p->memory, &p->behind);
     if (p->memory)
         return CLV_OK;
-    return ocl_fail(dev->base.host, error,
-                    "opencl: %.60s: %llu bytes for a program",
-                    dev->props->info.name, (unsigned long long)*size);
+    return ocl_fail(dev->base.host, error, "%s: %llu bytes for a program",
+                    dev->label, (unsigned long long)*size);
 }
 
 static void destroy(clv_plugin_program *prog, void *memory)
@@ -65,8 +64,7 @@ static clv_status set_up(clv_plugin_program *prog,
     if (!error)
         return status;
     return ocl_noticed(dev, ocl_fail(dev->base.host, error,
-                                     "opencl: %.60s: repacking weights",
-                                     dev->props->info.name));
+                                     "%s: repacking weights", dev->label));
 }
 
 const gpu_privates_plugin ocl_privates = {

@@ -1,15 +1,9 @@
 #include "program.h"
 #include "memory.h"
-#include "tune.h"
 
 #include <cleave/plugin_program.h>
 
 #include <string.h>
-
-clv_status ocl_program_check(const clv_command *c)
-{
-    return clv_program_check(c);
-}
 
 /* ------------------------------------------------------------------------ */
 /* Running                                                                  */
@@ -108,18 +102,8 @@ static clv_status compile(clv_plugin_program *prog, const clv_compile *c,
 {
     clv_plugin_device *dev = prog->dev;
     const clv_host_api *host = dev->base.host;
-    gpu_target target;
-    char *choices = NULL;
     CLV_TRY(clv_program_init(&prog->base, host, c));
-    if (!c->options)
-        CLV_TRY(ocl_choose(dev, c, &choices));
-    ocl_target(dev, &target);
-    if (!repack)
-        gpu_drop_repacking(&target);
-    target.choices = c->options ? c->options : choices;
-    clv_status status = gpu_lower(host, &target, c->graph, &prog->code);
-    clv_free(host, choices);
-    CLV_TRY(status);
+    CLV_TRY(gpu_lower_tuned(&dev->tuner, c, repack, &prog->code));
     CLV_TRY(place_weights(prog, c));
     CLV_TRY(make_kernels(prog, c));
     return gpu_privates_make(&ocl_privates, host, prog, prog->code, &dev->cache,
@@ -149,14 +133,12 @@ static clv_status try_compile(clv_plugin_device *dev, const clv_compile *c,
 clv_status ocl_program_compile(clv_plugin_device *dev, const clv_compile *c,
                                clv_plugin_program **out)
 {
-    gpu_target target;
-    CLV_TRY(ocl_check_lost(dev));
-    ocl_target(dev, &target);
+    CLV_TRY(clv_queue_usable(dev));
     clv_status status = try_compile(dev, c, true, out);
-    if (status != CLV_ERR_NO_MEMORY || !gpu_repacks(&target) ||
-        ocl_check_lost(dev))
+    if (status != CLV_ERR_NO_MEMORY || !gpu_repacks(&dev->target) ||
+        clv_queue_usable(dev))
         return status;
-    gpu_warn_unpacked(dev->base.host, "opencl", dev->props->info.name);
+    gpu_warn_unpacked(dev->base.host, "opencl", dev->label);
     return try_compile(dev, c, false, out);
 }
 

@@ -18,7 +18,6 @@ struct clv_plugin_program {
     uint64_t compile_ns;
 };
 
-void ocl_target(const clv_plugin_device *dev, gpu_target *out);
 clv_status ocl_op_caps(clv_plugin_device *dev, const clv_subgraph *graph,
                        clv_op_caps *out, uint32_t stride);
 clv_status ocl_program_compile(clv_plugin_device *dev,
@@ -26,9 +25,6 @@ clv_status ocl_program_compile(clv_plugin_device *dev,
                                clv_plugin_program **out);
 clv_status ocl_program_info(clv_plugin_program *prog, clv_program_info *out);
 void ocl_program_destroy(clv_plugin_program *prog);
-
-/* Whether a RUN keeps to what was compiled. */
-clv_status ocl_program_check(const clv_command *c);
 
 /* Enqueues a RUN that was checked, on the queue's thread; a failure is told in
  * job->message. */

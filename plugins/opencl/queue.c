@@ -4,34 +4,18 @@
 
 #include <string.h>
 
-#define MAX_TRACED                                                             \
-    65536u /* submits whose times nobody reads; then they are                  \
-              not kept */
-
 static ocl_job *job_of(const clv_queue_job *job)
 {
     return (ocl_job *)(uintptr_t)job->submit.header.next;
 }
 
-static void free_job(clv_plugin_device *dev, ocl_job *job)
+static void release_events(clv_plugin_device *dev, ocl_job *job)
 {
-    clv_queue_job *base = job->job;
     for (uint32_t i = 0; i < job->n_spans; i++)
         if (job->spans[i].event)
             dev->cl->ReleaseEvent(job->spans[i].event);
     if (job->last)
         dev->cl->ReleaseEvent(job->last);
-    clv_free(dev->base.host, base);
-}
-
-/* The timelines are let go as soon as they are signalled; times may be read
- * later. */
-static void drop_points(clv_queue_job *job)
-{
-    for (uint32_t i = 0; i < job->submit.n_waits; i++)
-        clv_timeline_destroy(job->submit.waits[i].timeline);
-    for (uint32_t i = 0; i < job->submit.n_signals; i++)
-        clv_timeline_destroy(job->submit.signals[i].timeline);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -102,23 +86,13 @@ static void enqueue(clv_plugin_device *dev, ocl_job *job)
     ocl_noticed(dev, job->status);
 }
 
-static void append(ocl_job **first, ocl_job **last, ocl_job *job)
-{
-    job->next = NULL;
-    if (*first)
-        (*last)->next = job;
-    else
-        *first = job;
-    *last = job;
-}
-
 static void *enqueue_main(void *arg)
 {
     clv_queue *queue = arg;
     clv_plugin_device *dev = queue->ctx;
     pthread_mutex_lock(&queue->lock);
     for (;;) {
-        while ((!queue->first || dev->hung) && !queue->stop)
+        while (!queue->first && !queue->stop)
             pthread_cond_wait(&queue->changed, &queue->lock);
         if (!queue->first)
             break;
@@ -130,7 +104,11 @@ static void *enqueue_main(void *arg)
             enqueue(dev, job);
             pthread_mutex_lock(&queue->lock);
         }
-        append(&dev->flying, &dev->last_flying, job);
+        if (dev->flying)
+            dev->last_flying->next = job;
+        else
+            dev->flying = job;
+        dev->last_flying = job;
         pthread_cond_broadcast(&queue->changed);
     }
     dev->no_more = true;
@@ -174,27 +152,48 @@ static void await(clv_plugin_device *dev, ocl_job *job)
     if (error && !job->status) {
         job->status = ocl_status(error);
         snprintf(job->message, sizeof job->message,
-                 "opencl: %.50s: running failed: %s (%d)",
-                 dev->props->info.name, ocl_error_name(error), (int)error);
+                 "%.50s: running failed: %s (%d)", dev->label,
+                 ocl_error_name(error), (int)error);
     }
     if (!job->status && job->spans)
         ocl_read_times(dev, job);
 }
 
-/* With the lock held: signals. */
+/* With the lock held: a record for each node's kernel, and one for the command
+ * of them all. */
+static void record(clv_queue *queue, const ocl_job *job)
+{
+    const clv_submit *s = &job->job->submit;
+    for (uint32_t i = 0; i < job->n_spans;) {
+        const uint32_t command = job->spans[i].command;
+        uint64_t begin = 0, end = 0;
+        for (; i < job->n_spans && job->spans[i].command == command; i++) {
+            const ocl_span *span = &job->spans[i];
+            if (!span->end)
+                continue;
+            begin = begin ? begin : span->begin;
+            end = span->end;
+            if (span->node != CLV_NO_TENSOR)
+                clv_trace_add(queue, s, command, span->node, span->name,
+                              span->begin, span->end);
+        }
+        if (end)
+            clv_trace_add(queue, s, command, CLV_NO_TENSOR,
+                          clv_command_name(s->commands[command].kind), begin,
+                          end);
+    }
+}
+
+/* With the lock held: signals. Who sees it finds the times. */
 static void end(clv_plugin_device *dev, ocl_job *job)
 {
     clv_queue *queue = dev->base.queue;
     if (job->status == CLV_ERR_DEVICE_LOST && job->last)
-        ocl_lose(dev, job->message);
+        clv_queue_lose(queue, job->message);
     dev->flying = job->next;
     queue->n_jobs--;
-    /* Who sees the signal finds the times. */
-    job->held = !job->status && job->n_spans && dev->n_traced < MAX_TRACED;
-    if (job->held) {
-        append(&dev->traced, &dev->last_traced, job);
-        dev->n_traced++;
-    }
+    if (!job->status)
+        record(queue, job);
     clv_queue_end(&job->job->submit, job->status, job->message);
     pthread_cond_broadcast(&queue->changed);
 }
@@ -214,14 +213,10 @@ static void *complete_main(void *arg)
         await(dev, job);
         pthread_mutex_lock(&queue->lock);
         end(dev, job);
-        bool kept = job->held;
         pthread_mutex_unlock(&queue->lock);
-        drop_points(job->job);
-        if (!kept)
-            free_job(dev, job);
+        release_events(dev, job);
+        clv_queue_job_free(queue, job->job);
         pthread_mutex_lock(&queue->lock);
-        if (kept)
-            job->held = false;
     }
     pthread_mutex_unlock(&queue->lock);
     return NULL;
@@ -233,7 +228,7 @@ static void *complete_main(void *arg)
 static clv_status check(void *ctx, const clv_command *c)
 {
     clv_plugin_device *dev = ctx;
-    return c->kind == CLV_COMMAND_RUN ? ocl_program_check(c)
+    return c->kind == CLV_COMMAND_RUN ? clv_program_check(c)
                                       : clv_buffer_check(dev->base.host, c);
 }
 
@@ -271,11 +266,10 @@ static ocl_job *new_job(clv_plugin_device *dev, const clv_submit *submit)
 clv_status ocl_submit(clv_plugin_device *dev, const clv_submit *submit)
 {
     clv_queue *queue = dev->base.queue;
-    clv_status status = ocl_check_lost(dev);
-    if (!status)
-        status = clv_queue_check(queue, submit);
-    if (status)
-        return status;
+    CLV_TRY(clv_queue_usable(dev));
+    CLV_TRY(clv_queue_check(queue, submit));
+    if (submit->correlation)
+        CLV_TRY(clv_trace_reserve(queue));
     ocl_job *job = new_job(dev, submit);
     if (!job)
         return CLV_ERR_NO_MEMORY;
@@ -284,7 +278,7 @@ clv_status ocl_submit(clv_plugin_device *dev, const clv_submit *submit)
     pthread_mutex_unlock(&queue->lock);
     if (added)
         return CLV_OK;
-    free_job(dev, job);
+    clv_free(dev->base.host, job->job);
     return clv_fail(dev->base.host, CLV_ERR_LIMIT,
                     "opencl: %u submits are in flight, the queue holds no "
                     "more; wait for one",
@@ -296,14 +290,13 @@ clv_status ocl_queue_open(clv_plugin_device *dev)
     static const clv_queue_fns fns = {check, NULL};
     CLV_TRY(clv_queue_start(dev->base.host, OCL_QUEUE_DEPTH, &fns, dev,
                             enqueue_main, &dev->base));
-    int error = pthread_create(&dev->completer, NULL, complete_main, dev);
-    if (!error)
-        return CLV_OK;
-    clv_queue_destroy(dev->base.queue);
-    return clv_fail(dev->base.host, CLV_ERR_LIMIT,
-                    "opencl: cannot start a thread: %s; end other programs or "
-                    "raise the limit of processes",
-                    strerror(error));
+    clv_status status =
+        clv_thread_start(dev->base.host, complete_main, dev, &dev->completer);
+    if (status) {
+        clv_queue_destroy(dev->base.queue);
+        dev->base.queue = NULL;
+    }
+    return status;
 }
 
 void ocl_queue_close(clv_plugin_device *dev)
@@ -316,84 +309,4 @@ void ocl_queue_close(clv_plugin_device *dev)
     pthread_join(dev->completer, NULL);
     clv_queue_destroy(queue);
     dev->base.queue = NULL;
-    while (dev->traced) {
-        ocl_job *job = dev->traced;
-        dev->traced = job->next;
-        free_job(dev, job);
-    }
-}
-
-/* ------------------------------------------------------------------------ */
-/* Times                                                                    */
-
-/* One a span that is a node's, then one a command. */
-static bool next_record(ocl_job *job, clv_trace_record *r)
-{
-    const clv_submit *s = &job->job->submit;
-    static const char *const names[] = {[CLV_COMMAND_RUN] = "run",
-                                        [CLV_COMMAND_COPY] = "copy",
-                                        [CLV_COMMAND_FILL] = "fill"};
-    memset(r, 0, sizeof *r);
-    r->correlation = s->correlation;
-    for (; job->read < job->n_spans; job->read++) {
-        const ocl_span *span = &job->spans[job->read];
-        if (span->node == CLV_NO_TENSOR || !span->end)
-            continue;
-        r->begin = span->begin;
-        r->end = span->end;
-        r->node = span->node;
-        r->command = span->command;
-        memcpy(r->name, span->name, sizeof r->name);
-        job->read++;
-        return true;
-    }
-    for (; job->read - job->n_spans < s->n_commands; job->read++) {
-        uint32_t i = job->read - job->n_spans;
-        for (uint32_t k = 0; k < job->n_spans; k++) {
-            const ocl_span *span = &job->spans[k];
-            if (span->command != i || !span->end)
-                continue;
-            r->begin = r->begin ? r->begin : span->begin;
-            r->end = span->end;
-        }
-        if (!r->end)
-            continue;
-        r->node = CLV_NO_TENSOR;
-        r->command = i;
-        snprintf(r->name, sizeof r->name, "%s", names[s->commands[i].kind]);
-        job->read++;
-        return true;
-    }
-    return false;
-}
-
-clv_status ocl_trace_read(clv_plugin_device *dev, uint32_t *count,
-                          clv_trace_record *out, uint32_t stride)
-{
-    clv_queue *queue = dev->base.queue;
-    ocl_job *done = NULL;
-    uint32_t n = 0;
-    pthread_mutex_lock(&queue->lock);
-    while (n < *count && dev->traced) {
-        ocl_job *job = dev->traced;
-        clv_trace_record r;
-        if (next_record(job, &r)) {
-            clv_write(clv_at(out, n++, stride), &r, sizeof r);
-            continue;
-        }
-        if (job->held)
-            break;
-        dev->traced = job->next;
-        dev->n_traced--;
-        job->next = done;
-        done = job;
-    }
-    pthread_mutex_unlock(&queue->lock);
-    while (done) {
-        ocl_job *job = done;
-        done = job->next;
-        free_job(dev, job);
-    }
-    *count = n;
-    return CLV_OK;
 }

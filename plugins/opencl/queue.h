@@ -25,15 +25,11 @@ struct ocl_job {
     char message[CLV_MESSAGE_SIZE];
     ocl_span *spans; /* NULL: not recorded */
     uint32_t n_spans, max_spans;
-    uint32_t read; /* records that were read */
-    bool held;     /* the completer still uses it */
 };
 
 clv_status ocl_queue_open(clv_plugin_device *dev);
 void ocl_queue_close(clv_plugin_device *dev);
 clv_status ocl_submit(clv_plugin_device *dev, const clv_submit *submit);
-clv_status ocl_trace_read(clv_plugin_device *dev, uint32_t *count,
-                          clv_trace_record *out, uint32_t stride);
 
 /* Where the event of the next thing enqueued for the job goes; NULL: nowhere.
  * name: of a kernel. */

@@ -17,9 +17,7 @@ struct ocl_source {
 clv_status ocl_source_build(clv_plugin_device *dev, const char *name,
                             const char *text, cl_program *out);
 
-/* "KIND-HASH": the name in the cache of something about the text, for this
- * plugin, driver and device. */
-void ocl_entry_name(const clv_plugin_device *dev, const char *kind,
-                    const char *text, char out[64]);
+/* Fills dev->identity. */
+void ocl_identify(clv_plugin_device *dev);
 
 void ocl_sources_free(clv_plugin_device *dev);

@@ -1,8 +1,5 @@
 #include "tune.h"
 #include "memory.h"
-#include "source.h"
-
-#include <tune/trial.h>
 
 #include <string.h>
 
@@ -39,10 +36,9 @@ static clv_status run(clv_plugin_device *dev, ocl_job *job,
     return ocl_noticed(dev, status);
 }
 
-static clv_status time_program(clv_plugin_device *dev,
-                               clv_plugin_program *program,
-                               const clv_binding *bindings, uint32_t n,
-                               clv_plugin_buffer *sweep, uint64_t *ns)
+clv_status ocl_time_program(clv_plugin_device *dev, clv_plugin_program *program,
+                            const clv_binding *bindings, uint32_t n,
+                            clv_plugin_buffer *sweep, uint64_t *ns)
 {
     const clv_host_api *host = dev->base.host;
     ocl_job job = {.max_spans = program->code->n_dispatches};
@@ -51,46 +47,13 @@ static clv_status time_program(clv_plugin_device *dev,
     c.program = program;
     c.bindings = bindings;
     c.n_bindings = n;
-    clv_status status = ocl_program_check(&c);
-    if (status)
-        return status;
+    CLV_TRY(clv_program_check(&c));
     job.spans =
         clv_new(host, (job.max_spans + 1) * (uint64_t)sizeof *job.spans);
     if (!job.spans)
         return CLV_ERR_NO_MEMORY;
-    status = run(dev, &job, &c, sweep);
+    clv_status status = run(dev, &job, &c, sweep);
     *ns = span_of(&job);
     clv_free(host, job.spans);
     return status;
-}
-
-static gpu_tuner tuner_of(clv_plugin_device *dev, const gpu_target *target)
-{
-    return (gpu_tuner){.host = dev->base.host,
-                       .api = ocl_table(),
-                       .dev = dev,
-                       .target = target,
-                       .device = dev->props->info.name,
-                       .software = dev->props->is_cpu,
-                       .timed = true,
-                       .lock = &dev->tuning,
-                       .entry = ocl_entry_name,
-                       .time = time_program};
-}
-
-clv_status ocl_choose(clv_plugin_device *dev, const clv_compile *c,
-                      char **choices)
-{
-    gpu_target target;
-    ocl_target(dev, &target);
-    const gpu_tuner tuner = tuner_of(dev, &target);
-    return gpu_choose(&tuner, c, choices);
-}
-
-clv_status ocl_try_kernels(clv_plugin_device *dev)
-{
-    gpu_target target;
-    ocl_target(dev, &target);
-    const gpu_tuner tuner = tuner_of(dev, &target);
-    return gpu_try(&tuner, dev->disabled, sizeof dev->disabled);
 }

@@ -1,11 +1,8 @@
-/* Which of several kernels for a node is the quickest here: opencl.tune. */
+/* Times of programs, for tuning. */
 #pragma once
 
 #include "program.h"
 
-/* For gpu_target.choices: NULL or text to be freed. What is not known is
- * measured if opencl.tune says so. */
-clv_status ocl_choose(clv_plugin_device *dev, const clv_compile *c,
-                      char **choices);
-/* The trial of a device's kernels, where it is wanted; fills dev->disabled. */
-clv_status ocl_try_kernels(clv_plugin_device *dev);
+clv_status ocl_time_program(clv_plugin_device *dev, clv_plugin_program *program,
+                            const clv_binding *bindings, uint32_t n,
+                            clv_plugin_buffer *sweep, uint64_t *ns);

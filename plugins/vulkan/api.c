@@ -35,79 +35,60 @@ void vk_loader_close(vk_loader *loader)
     loader->library = NULL;
 }
 
+/* A function of an extension, which may be missing. */
+#define OPTIONAL(name_) api->name_ = (PFN_vk##name_)GET("vk" #name_)
+#define LOAD(name_)                                                            \
+    if (!(OPTIONAL(name_)))                                                    \
+        *missing = "vk" #name_;
+
 bool vk_instance_load(const vk_loader *loader, VkInstance instance,
                       vk_instance_api *api, const char **missing)
 {
+#define GET(name) loader->GetInstanceProcAddr(instance, name)
     *missing = NULL;
-#define LOAD(name_)                                                            \
-    if (!(api->name_ = (PFN_vk##name_)loader->GetInstanceProcAddr(             \
-              instance, "vk" #name_)))                                         \
-        *missing = "vk" #name_;
     VK_INSTANCE_FUNCTIONS(LOAD)
-#undef LOAD
-    api->CreateDebugUtilsMessengerEXT =
-        (PFN_vkCreateDebugUtilsMessengerEXT)loader->GetInstanceProcAddr(
-            instance, "vkCreateDebugUtilsMessengerEXT");
-    api->DestroyDebugUtilsMessengerEXT =
-        (PFN_vkDestroyDebugUtilsMessengerEXT)loader->GetInstanceProcAddr(
-            instance, "vkDestroyDebugUtilsMessengerEXT");
-    api->GetMatrixSizes = loader->GetInstanceProcAddr(
-        instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
+    OPTIONAL(CreateDebugUtilsMessengerEXT);
+    OPTIONAL(DestroyDebugUtilsMessengerEXT);
+    api->GetMatrixSizes =
+        GET("vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
     return !*missing;
+#undef GET
 }
 
 bool vk_device_load(const vk_instance_api *instance, VkDevice device,
                     vk_device_api *api, const char **missing)
 {
+#define GET(name) instance->GetDeviceProcAddr(device, name)
     *missing = NULL;
-#define LOAD(name_)                                                            \
-    if (!(api->name_ = (PFN_vk##name_)instance->GetDeviceProcAddr(             \
-              device, "vk" #name_)))                                           \
-        *missing = "vk" #name_;
     VK_DEVICE_FUNCTIONS(LOAD)
-#undef LOAD
-    api->GetMemoryHostPointerPropertiesEXT =
-        (PFN_vkGetMemoryHostPointerPropertiesEXT)instance->GetDeviceProcAddr(
-            device, "vkGetMemoryHostPointerPropertiesEXT");
-    api->CmdPushDescriptorSetKHR =
-        (PFN_vkCmdPushDescriptorSetKHR)instance->GetDeviceProcAddr(
-            device, "vkCmdPushDescriptorSetKHR");
+    OPTIONAL(GetMemoryHostPointerPropertiesEXT);
+    OPTIONAL(CmdPushDescriptorSetKHR);
     return !*missing;
+#undef GET
 }
 
 const char *vk_result_name(VkResult result)
 {
     switch (result) {
-    case VK_SUCCESS:
-        return "VK_SUCCESS";
-    case VK_TIMEOUT:
-        return "VK_TIMEOUT";
-    case VK_INCOMPLETE:
-        return "VK_INCOMPLETE";
-    case VK_ERROR_OUT_OF_HOST_MEMORY:
-        return "VK_ERROR_OUT_OF_HOST_MEMORY";
-    case VK_ERROR_OUT_OF_DEVICE_MEMORY:
-        return "VK_ERROR_OUT_OF_DEVICE_MEMORY";
-    case VK_ERROR_INITIALIZATION_FAILED:
-        return "VK_ERROR_INITIALIZATION_FAILED";
-    case VK_ERROR_DEVICE_LOST:
-        return "VK_ERROR_DEVICE_LOST";
-    case VK_ERROR_MEMORY_MAP_FAILED:
-        return "VK_ERROR_MEMORY_MAP_FAILED";
-    case VK_ERROR_LAYER_NOT_PRESENT:
-        return "VK_ERROR_LAYER_NOT_PRESENT";
-    case VK_ERROR_EXTENSION_NOT_PRESENT:
-        return "VK_ERROR_EXTENSION_NOT_PRESENT";
-    case VK_ERROR_FEATURE_NOT_PRESENT:
-        return "VK_ERROR_FEATURE_NOT_PRESENT";
-    case VK_ERROR_INCOMPATIBLE_DRIVER:
-        return "VK_ERROR_INCOMPATIBLE_DRIVER";
-    case VK_ERROR_TOO_MANY_OBJECTS:
-        return "VK_ERROR_TOO_MANY_OBJECTS";
-    case VK_ERROR_OUT_OF_POOL_MEMORY:
-        return "VK_ERROR_OUT_OF_POOL_MEMORY";
-    case VK_ERROR_INVALID_EXTERNAL_HANDLE:
-        return "VK_ERROR_INVALID_EXTERNAL_HANDLE";
+#define NAME(code)                                                             \
+    case code:                                                                 \
+        return #code
+        NAME(VK_SUCCESS);
+        NAME(VK_TIMEOUT);
+        NAME(VK_INCOMPLETE);
+        NAME(VK_ERROR_OUT_OF_HOST_MEMORY);
+        NAME(VK_ERROR_OUT_OF_DEVICE_MEMORY);
+        NAME(VK_ERROR_INITIALIZATION_FAILED);
+        NAME(VK_ERROR_DEVICE_LOST);
+        NAME(VK_ERROR_MEMORY_MAP_FAILED);
+        NAME(VK_ERROR_LAYER_NOT_PRESENT);
+        NAME(VK_ERROR_EXTENSION_NOT_PRESENT);
+        NAME(VK_ERROR_FEATURE_NOT_PRESENT);
+        NAME(VK_ERROR_INCOMPATIBLE_DRIVER);
+        NAME(VK_ERROR_TOO_MANY_OBJECTS);
+        NAME(VK_ERROR_OUT_OF_POOL_MEMORY);
+        NAME(VK_ERROR_INVALID_EXTERNAL_HANDLE);
+#undef NAME
     default:
         return "an unnamed VkResult";
     }

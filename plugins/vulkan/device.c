@@ -5,36 +5,40 @@
 #include "kernel.h"
 #include "memory.h"
 #include "tune.h"
+#include "vulkan_build_id.h"
 #include "work.h"
+
+#include <tune/trial.h>
 
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-clv_status vk_fail(clv_plugin_device *dev, VkResult result, const char *call)
+clv_status vk_explain(clv_plugin_device *dev, VkResult result, const char *call,
+                      char message[CLV_MESSAGE_SIZE])
 {
-    char text[256];
     clv_status status = vk_result_status(result);
     if (status == CLV_ERR_DEVICE_LOST)
-        atomic_store(&dev->lost, true);
-    snprintf(text, sizeof text, "vulkan:%s: %s answers %s%s", dev->phys->id,
-             call, vk_result_name(result),
+        clv_queue_is_lost(
+            dev->base.queue,
+            "vulkan: the device is lost; open it again or leave it out");
+    snprintf(message, CLV_MESSAGE_SIZE, "vulkan:%.40s: %s answers %s",
+             dev->phys->id, call, vk_result_name(result));
+    return status;
+}
+
+clv_status vk_fail(clv_plugin_device *dev, VkResult result, const char *call)
+{
+    const clv_host_api *host = dev->base.host;
+    char text[256], message[CLV_MESSAGE_SIZE];
+    clv_status status = vk_explain(dev, result, call, message);
+    snprintf(text, sizeof text, "%s%s", message,
              status == CLV_ERR_NO_MEMORY
                  ? "; close other programs or use a smaller model"
              : status == CLV_ERR_DEVICE_LOST
                  ? "; the device is gone until it is opened again"
                  : "");
-    return dev->base.host->set_error(dev->base.host->host, status, result,
-                                     text);
-}
-
-clv_status vk_alive(clv_plugin_device *dev)
-{
-    if (!atomic_load(&dev->lost))
-        return CLV_OK;
-    return clv_fail(dev->base.host, CLV_ERR_DEVICE_LOST,
-                    "vulkan:%s: the device is lost; close it and open it again",
-                    dev->phys->id);
+    return host->set_error(host->host, status, result, text);
 }
 
 static VkResult create_device(clv_plugin_device *dev)
@@ -153,11 +157,33 @@ static clv_status start(clv_plugin_device *dev)
                   dev->api.CmdPushDescriptorSetKHR &&
                   !strcmp(host->option(host->host, "descriptors"), "push");
     describe_target(dev);
+    dev->tuner =
+        (gpu_tuner){.host = host,
+                    .api = vk_table(),
+                    .dev = dev,
+                    .target = &dev->target,
+                    .device = dev->label,
+                    .software = dev->phys->type == VK_PHYSICAL_DEVICE_TYPE_CPU,
+                    .timed = dev->phys->timestamp_bits,
+                    .lock = &dev->tuning,
+                    .identity = dev->identity,
+                    .time = vk_time_program};
     CLV_TRY(vk_image_choose(dev, "storage", &dev->target.slices));
     CLV_TRY(vk_image_choose(dev, "weights", &dev->target.weights));
     vk_pipelines_open(dev);
     CLV_TRY(vk_work_start(dev));
-    return vk_try_kernels(dev);
+    return gpu_try(&dev->tuner, dev->disabled, sizeof dev->disabled);
+}
+
+static void identify(clv_plugin_device *dev)
+{
+    const vk_physical *p = dev->phys;
+    int n = snprintf(dev->identity, sizeof dev->identity, "%s\n%s\n%s\n",
+                     BUILD_ID, p->name, p->driver);
+    for (uint32_t i = 0; i < VK_UUID_SIZE; i++)
+        n += snprintf(dev->identity + n, sizeof dev->identity - (size_t)n,
+                      "%02x", p->cache_uuid[i]);
+    snprintf(dev->label, sizeof dev->label, "vulkan:%s", p->id);
 }
 
 clv_status vk_device_open(clv_plugin_instance *inst, uint32_t index,
@@ -173,12 +199,17 @@ clv_status vk_device_open(clv_plugin_instance *inst, uint32_t index,
     dev->base.host = inst->host;
     dev->inst = inst;
     dev->phys = &inst->physical[index];
+    identify(dev);
     pthread_mutex_init(&dev->queue_lock, NULL);
     pthread_mutex_init(&dev->memory_lock, NULL);
     pthread_mutex_init(&dev->kernels_lock, NULL);
     pthread_mutex_init(&dev->cache.lock, NULL);
     pthread_mutex_init(&dev->tuning, NULL);
-    clv_status status = start(dev);
+    clv_status status = clv_queue_new(inst->host, inst->queue_depth,
+                                      &vk_queue_fns, dev, &dev->base);
+    if (!status)
+        status = start(dev);
+
     if (status)
         vk_device_close(dev);
     else
@@ -193,6 +224,7 @@ void vk_device_close(clv_plugin_device *dev)
     vk_work_stop(dev);
     vk_pipelines_close(dev);
     vk_memory_finish(dev);
+    clv_queue_destroy(dev->base.queue);
     if (dev->device && dev->api.DestroyDevice)
         dev->api.DestroyDevice(dev->device, NULL);
     pthread_mutex_destroy(&dev->queue_lock);

@@ -4,26 +4,30 @@
 #include <cleave/plugin_queue.h>
 
 #include "instance.h"
-#include "privates.h"
+#include <privates.h>
+#include <tune/tune.h>
+
 #include "memory_types.h"
 
 typedef struct vk_block vk_block;
 typedef struct vk_work vk_work;
 
 struct clv_plugin_device {
-    clv_device_base base; /* the queue holds the submits' lock */
+    clv_device_base base; /* the host, and the queue */
     clv_plugin_instance *inst;
     const vk_physical *phys;
+    char label[80];     /* for people */
+    char identity[384]; /* plugin, driver and device, in the cache */
     VkDevice device;
     vk_device_api api;
     VkQueue queue;
     pthread_mutex_t queue_lock; /* of vkQueueSubmit */
-    atomic_bool lost;           /* for good */
     vk_memory_types types;
     pthread_mutex_t memory_lock;
     vk_block *blocks;
     vk_work *work;
     gpu_target target;
+    gpu_tuner tuner;
     pthread_mutex_t kernels_lock;
     struct vk_kernel *kernels;
     gpu_cache cache;        /* repacked weights */
@@ -39,11 +43,12 @@ struct clv_plugin_device {
 clv_status vk_device_open(clv_plugin_instance *inst, uint32_t index,
                           clv_plugin_device **out);
 void vk_device_close(clv_plugin_device *dev);
-clv_status vk_fault_inject(clv_plugin_device *dev, uint32_t fault);
 
 const clv_plugin_api *vk_table(void);
 
-/* Says that the call fails, by the driver's answer. */
+/* Says that the call fails, by the driver's answer; notes the loss of the
+ * device. Not with the queue's lock held. */
 clv_status vk_fail(clv_plugin_device *dev, VkResult result, const char *call);
-/* CLV_ERR_DEVICE_LOST, said, for a lost device. */
-clv_status vk_alive(clv_plugin_device *dev);
+/* The same to message. */
+clv_status vk_explain(clv_plugin_device *dev, VkResult result, const char *call,
+                      char message[CLV_MESSAGE_SIZE]);

@@ -1,5 +1,6 @@
 #include "flight.h"
 
+#include "commands.h"
 #include "program.h"
 #include "trace.h"
 
@@ -8,12 +9,7 @@ static void fail(clv_plugin_device *dev, vk_flight *flight, VkResult result,
 {
     if (flight->status)
         return;
-    flight->status = vk_result_status(result);
-    if (flight->status == CLV_ERR_DEVICE_LOST)
-        atomic_store(&dev->lost, true);
-    snprintf(flight->message, sizeof flight->message,
-             "vulkan:%s: %s answers %s", dev->phys->id, call,
-             vk_result_name(result));
+    flight->status = vk_explain(dev, result, call, flight->message);
 }
 
 /* Room for the command buffers of n commands: loose ones lie between those of
@@ -152,20 +148,8 @@ static void enqueue(clv_plugin_device *dev, vk_flight *flight)
 {
     vk_work *work = dev->work;
     uint64_t value = work->value + 1;
-    const VkTimelineSemaphoreSubmitInfo timeline = {
-        .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
-        .signalSemaphoreValueCount = 1,
-        .pSignalSemaphoreValues = &value};
-    const VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-                               .pNext = &timeline,
-                               .commandBufferCount = flight->n_list,
-                               .pCommandBuffers = flight->list,
-                               .signalSemaphoreCount = 1,
-                               .pSignalSemaphores = &work->semaphore};
-    pthread_mutex_lock(&dev->queue_lock);
-    VkResult result =
-        dev->api.QueueSubmit(dev->queue, 1, &info, VK_NULL_HANDLE);
-    pthread_mutex_unlock(&dev->queue_lock);
+    VkResult result = vk_queue_submit(dev, flight->list, flight->n_list,
+                                      work->semaphore, value);
     if (result) {
         fail(dev, flight, result, "vkQueueSubmit");
         return;
@@ -198,23 +182,11 @@ void vk_flight_launch(clv_plugin_device *dev, vk_flight *flight)
 clv_status vk_flight_wait(clv_plugin_device *dev, const vk_flight *flight,
                           char *message)
 {
-    const VkSemaphoreWaitInfo info = {.sType =
-                                          VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
-                                      .semaphoreCount = 1,
-                                      .pSemaphores = &dev->work->semaphore,
-                                      .pValues = &flight->value};
     if (!flight->value)
         return CLV_OK;
-    VkResult result = dev->api.WaitSemaphores(dev->device, &info, UINT64_MAX);
-    if (!result) {
-        vk_trace_collect(dev, flight);
-        return CLV_OK;
-    }
-    if (result == VK_ERROR_DEVICE_LOST)
-        atomic_store(&dev->lost, true);
-    snprintf(message, CLV_MESSAGE_SIZE,
-             "vulkan:%.40s: vkWaitSemaphores answers "
-             "%s",
-             dev->phys->id, vk_result_name(result));
-    return vk_result_status(result);
+    VkResult result = vk_await(dev, dev->work->semaphore, flight->value);
+    if (result)
+        return vk_explain(dev, result, "vkWaitSemaphores", message);
+    vk_trace_collect(dev, flight);
+    return CLV_OK;
 }

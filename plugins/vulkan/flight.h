@@ -12,10 +12,3 @@ void vk_flight_launch(clv_plugin_device *dev, vk_flight *flight);
 /* Waits until the driver has done it; a failure says why in message. */
 clv_status vk_flight_wait(clv_plugin_device *dev, const vk_flight *flight,
                           char *message);
-
-/* All that was recorded before is over and seen by what follows and the host.
- */
-void vk_record_barrier(clv_plugin_device *dev, VkCommandBuffer cb);
-/* A COPY or FILL that was checked. */
-void vk_record_move(clv_plugin_device *dev, VkCommandBuffer cb,
-                    const clv_command *c);

@@ -29,9 +29,7 @@ void vk_image_limits(const VkPhysicalDeviceLimits *l, uint32_t image[5][3])
 clv_status vk_image_choose(clv_plugin_device *dev, const char *key,
                            uint32_t *choice)
 {
-    char device[80];
-    snprintf(device, sizeof device, "vulkan:%.60s", dev->phys->id);
-    return gpu_choose_storage(dev->base.host, device, key, dev->phys->image,
+    return gpu_choose_storage(dev->base.host, dev->label, key, dev->phys->image,
                               true, choice);
 }
 
@@ -154,7 +152,7 @@ clv_status vk_private_create(clv_plugin_device *dev, uint32_t type,
     if (code->storage == CLV_STORAGE_BUFFER) {
         clv_status status =
             vk_buffer_alloc(dev, type, code->size + 4, &out->buffer);
-        out->size = status ? 0 : out->buffer->room;
+        out->size = status ? 0 : vk_buffer_of(out->buffer)->room;
         return status;
     }
     VkResult result = code->storage == CLV_STORAGE_IMAGE_BUFFER

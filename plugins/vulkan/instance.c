@@ -6,14 +6,6 @@
 
 #define LAYER "VK_LAYER_KHRONOS_validation"
 
-static void say(const clv_host_api *host, uint32_t level, const char *what,
-                const char *more)
-{
-    char text[512];
-    snprintf(text, sizeof text, "%s%s", what, more);
-    host->log(host->host, level, __FILE__, __LINE__, text);
-}
-
 static VKAPI_ATTR VkBool32 VKAPI_CALL
 message(VkDebugUtilsMessageSeverityFlagBitsEXT severity,
         VkDebugUtilsMessageTypeFlagsEXT types,
@@ -22,7 +14,7 @@ message(VkDebugUtilsMessageSeverityFlagBitsEXT severity,
     clv_plugin_instance *inst = ctx;
     (void)severity, (void)types;
     atomic_fetch_add(&inst->messages, 1);
-    say(inst->host, CLV_LOG_ERROR, "validation: ", data->pMessage);
+    clv_log(inst->host, CLV_LOG_ERROR, "validation: %s", data->pMessage);
     return VK_FALSE;
 }
 
@@ -87,12 +79,12 @@ static clv_status start_vulkan(clv_plugin_instance *inst)
     uint32_t version = 0;
     const char *missing;
     if (!vk_loader_open(&inst->loader, reason, sizeof reason)) {
-        say(host, CLV_LOG_INFO, "no Vulkan loader: ", reason);
+        clv_log(host, CLV_LOG_INFO, "no Vulkan loader: %s", reason);
         return CLV_OK;
     }
     if (inst->loader.EnumerateInstanceVersion(&version) ||
         version < VK_API_VERSION_1_2) {
-        say(host, CLV_LOG_INFO, "the Vulkan loader is older than 1.2", "");
+        clv_log(host, CLV_LOG_INFO, "the Vulkan loader is older than 1.2");
         return CLV_OK;
     }
     if (inst->validation && !has_layer(&inst->loader))
@@ -102,7 +94,7 @@ static clv_status start_vulkan(clv_plugin_instance *inst)
                         LAYER);
     VkResult result = create_instance(inst);
     if (result == VK_ERROR_INCOMPATIBLE_DRIVER) {
-        say(host, CLV_LOG_INFO, "there is no Vulkan driver", "");
+        clv_log(host, CLV_LOG_INFO, "there is no Vulkan driver");
         return CLV_OK;
     }
     if (result)

@@ -3,8 +3,6 @@
 #include "image.h"
 #include "spirv.h"
 
-#include <stdlib.h>
-
 static VkResult make_layouts(clv_plugin_device *dev, vk_kernel *k)
 {
     VkDescriptorSetLayoutBinding bindings[GPU_MAX_ARGS];
@@ -81,7 +79,7 @@ static clv_status build(clv_plugin_device *dev, vk_kernel *k)
         if (status)
             break;
         result = make_pipeline(dev, k, words, n_words);
-        free(words);
+        clv_free(dev->base.host, words);
         if (!result)
             break;
         if (fresh || vk_result_status(result) == CLV_ERR_DEVICE_LOST)

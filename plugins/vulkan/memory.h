@@ -4,6 +4,8 @@
 
 #include "device.h"
 
+#include <cleave/plugin_memory.h>
+
 /* Memory with one Vulkan buffer over all of it. Its pieces are in order; what
  * lies between them is free. */
 struct vk_block {
@@ -14,19 +16,22 @@ struct vk_block {
     uint64_t size;
     char *mapped; /* NULL: not host-visible */
     bool shared;  /* for pieces; else one buffer's alone */
-    struct clv_plugin_buffer *first;
+    struct vk_buffer *first;
 };
 
-struct clv_plugin_buffer {
+typedef struct vk_buffer {
+    clv_plugin_buffer base; /* data: the host's view; of memory that it has no
+                               view of, a number that stands for it */
     clv_plugin_device *dev;
     vk_block *block;
-    clv_plugin_buffer *next; /* in the block */
-    uint64_t offset, size;   /* in the block; as asked for */
-    uint64_t room;           /* taken of the block */
-    uint32_t access;         /* CLV_ACCESS_* */
-    void (*release)(void *ctx);
-    void *release_ctx;
-};
+    struct vk_buffer *next; /* in the block */
+    uint64_t offset, room;  /* where in the block; taken of it */
+} vk_buffer;
+
+static inline vk_buffer *vk_buffer_of(const clv_plugin_buffer *buf)
+{
+    return (vk_buffer *)(uintptr_t)buf;
+}
 
 clv_status vk_mem_types(clv_plugin_device *dev, uint32_t *count,
                         clv_mem_type *out, uint32_t stride);
@@ -36,15 +41,10 @@ clv_status vk_buffer_import(clv_plugin_device *dev, uint32_t mem_type,
                             const clv_import *import, clv_plugin_buffer **out);
 void vk_buffer_free(clv_plugin_buffer *buf);
 clv_status vk_buffer_map(clv_plugin_buffer *buf, uint32_t access, void **out);
-void vk_buffer_unmap(clv_plugin_buffer *buf);
 clv_status vk_buffer_flush(clv_plugin_buffer *buf, uint64_t offset,
                            uint64_t size);
 clv_status vk_buffer_invalidate(clv_plugin_buffer *buf, uint64_t offset,
                                 uint64_t size);
-
-/* Whether the bytes lie in the buffer and may be accessed so. NULL is legal. */
-bool vk_buffer_has(const clv_plugin_buffer *buf, uint64_t offset, uint64_t size,
-                   uint32_t access);
 
 /* A block for size bytes, not yet in the device's list; pointer: imported
  * memory, or NULL. */

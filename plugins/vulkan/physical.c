@@ -202,9 +202,9 @@ clv_status vk_physical_find(const clv_host_api *host,
     if (!ok)
         return CLV_ERR_NO_MEMORY;
     if (!*n)
-        host->log(host->host, CLV_LOG_INFO, __FILE__, __LINE__,
-                  "no Vulkan 1.2 device with compute and timeline semaphores "
-                  "that vulkan.devices names");
+        clv_log(host, CLV_LOG_INFO,
+                "no Vulkan 1.2 device with compute and timeline semaphores "
+                "that vulkan.devices names");
     qsort(*out, *n, sizeof **out, by_place);
     gpu_number_ids((*out)->id, sizeof **out, *n);
     return CLV_OK;

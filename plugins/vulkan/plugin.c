@@ -53,10 +53,10 @@ static const clv_plugin_api api = {
     .buffer_import = vk_buffer_import,
     .buffer_free = vk_buffer_free,
     .buffer_map = vk_buffer_map,
-    .buffer_unmap = vk_buffer_unmap,
+    .buffer_unmap = clv_buffer_unmap,
     .buffer_flush = vk_buffer_flush,
     .buffer_invalidate = vk_buffer_invalidate,
-    .timeline_create = vk_timeline_create,
+    .timeline_create = clv_timeline_create,
     .timeline_destroy = clv_timeline_destroy,
     .timeline_query = clv_timeline_query,
     .timeline_signal = clv_timeline_signal,
@@ -66,9 +66,9 @@ static const clv_plugin_api api = {
     .program_info = vk_program_info,
     .program_destroy = vk_program_destroy,
     .submit = vk_submit,
-    .trace_read = vk_trace_read,
+    .trace_read = clv_trace_read,
     .calibrate = vk_calibrate,
-    .fault_inject = vk_fault_inject,
+    .fault_inject = clv_fault_inject,
 };
 
 const clv_plugin_api *vk_table(void)

@@ -1,16 +1,68 @@
 #include "program.h"
 
-#include "tune.h"
-
 clv_status vk_op_caps(clv_plugin_device *dev, const clv_subgraph *graph,
                       clv_op_caps *out, uint32_t stride)
 {
-    if (!clv_chain_known(graph))
-        return clv_fail(dev->base.host, CLV_ERR_UNSUPPORTED,
-                        "unknown extension");
+    CLV_TRY(clv_check_chain(dev->base.host, graph));
     gpu_caps(&dev->target, graph, out, stride);
     return CLV_OK;
 }
+
+/* ------------------------------------------------------------------------ */
+/* Where tensors lie                                                         */
+
+static vk_place find_place(const clv_binding *b)
+{
+    const vk_buffer *buf = vk_buffer_of(b->buffer);
+    return (vk_place){.buffer = buf->block->buffer,
+                      .begin = buf->offset + b->offset,
+                      .end = buf->offset + b->offset + b->size,
+                      .limit = buf->block->size};
+}
+
+/* Memory of another device would crash the driver. */
+static clv_status check_owner(const clv_plugin_program *prog,
+                              const clv_binding *bindings, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (vk_buffer_of(bindings[i].buffer)->dev != prog->dev)
+            return clv_fail(prog->base.host, CLV_ERR_INVALID,
+                            "%s: tensor %u is bound to another device's memory",
+                            prog->dev->label, (unsigned)bindings[i].tensor);
+    return CLV_OK;
+}
+
+static clv_status place_weights(clv_plugin_program *prog, const clv_compile *c)
+{
+    const clv_host_api *host = prog->base.host;
+    const uint64_t n = prog->base.n_tensors;
+    prog->weights = clv_new(host, n * sizeof *prog->weights);
+    prog->places = clv_new(host, n * sizeof *prog->places);
+    if (!prog->weights || !prog->places)
+        return CLV_ERR_NO_MEMORY;
+    for (uint32_t i = 0; i < c->n_weights; i++)
+        prog->weights[c->weights[i].tensor] = find_place(&c->weights[i]);
+    return check_owner(prog, c->weights, c->n_weights);
+}
+
+clv_status vk_program_check(const clv_command *c)
+{
+    CLV_TRY(clv_program_check(c));
+    return check_owner(c->program, c->bindings, c->n_bindings);
+}
+
+void vk_program_places(const clv_command *command, vk_place *places)
+{
+    const clv_plugin_program *prog = command->program;
+    memcpy(places, prog->weights, prog->base.n_tensors * sizeof *places);
+    for (uint32_t i = 0; i < command->n_bindings; i++)
+        if (!prog->weights[command->bindings[i].tensor].buffer)
+            places[command->bindings[i].tensor] =
+                find_place(&command->bindings[i]);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Compiling                                                                 */
 
 static clv_status make_kernels(clv_plugin_program *prog,
                                const clv_compile *compile)
@@ -37,17 +89,9 @@ static clv_status make(clv_plugin_program *prog, const clv_compile *compile,
 {
     clv_plugin_device *dev = prog->dev;
     const clv_host_api *host = dev->base.host;
-    gpu_target target = dev->target;
-    char *choices = NULL;
-    CLV_TRY(vk_program_bind(prog, compile));
-    if (!compile->options)
-        CLV_TRY(vk_choose(dev, compile, &choices));
-    target.choices = compile->options ? compile->options : choices;
-    if (!repack)
-        gpu_drop_repacking(&target);
-    clv_status status = gpu_lower(host, &target, compile->graph, &prog->code);
-    clv_free(host, choices);
-    CLV_TRY(status);
+    CLV_TRY(clv_program_init(&prog->base, host, compile));
+    CLV_TRY(place_weights(prog, compile));
+    CLV_TRY(gpu_lower_tuned(&dev->tuner, compile, repack, &prog->code));
     CLV_TRY(make_kernels(prog, compile));
     return gpu_privates_make(&vk_privates, host, prog, prog->code, &dev->cache,
                              &prog->privates);
@@ -61,6 +105,7 @@ static clv_status try_make(clv_plugin_device *dev, const clv_compile *compile,
     clv_plugin_program *prog = clv_new(host, sizeof *prog);
     if (!prog)
         return CLV_ERR_NO_MEMORY;
+    prog->base.host = host;
     prog->dev = dev;
     clv_status status = make(prog, compile, repack);
     prog->compile_ns = host->now_ns(host->host) - begin;
@@ -77,12 +122,12 @@ clv_status vk_program_compile(clv_plugin_device *dev,
                               clv_plugin_program **out)
 {
     clv_compile c;
-    CLV_TRY(vk_alive(dev));
+    CLV_TRY(clv_queue_usable(dev));
     CLV_TRY(vk_validated(dev->inst));
     clv_read(&c, sizeof c, compile);
     clv_status status = try_make(dev, &c, true, out);
     if (status != CLV_ERR_NO_MEMORY || !gpu_repacks(&dev->target) ||
-        vk_alive(dev))
+        clv_queue_usable(dev))
         return status;
     gpu_warn_unpacked(dev->base.host, "vulkan", dev->phys->id);
     return try_make(dev, &c, false, out);
@@ -116,8 +161,7 @@ void vk_program_destroy(clv_plugin_program *prog)
     if (prog->code)
         gpu_code_free(host, prog->code);
     clv_free(host, prog->kernels);
-    clv_free(host, prog->tensors);
     clv_free(host, prog->weights);
     clv_free(host, prog->places);
-    clv_free(host, prog);
+    clv_program_destroy(prog);
 }

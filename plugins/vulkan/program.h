@@ -5,6 +5,8 @@
 #include "kernel.h"
 #include "memory.h"
 
+#include <cleave/plugin_program.h>
+
 /* Where a tensor lies: bytes of a Vulkan buffer; or an image as a whole. */
 typedef struct vk_place {
     VkBuffer buffer;
@@ -37,12 +39,10 @@ typedef struct vk_recording {
 } vk_recording;
 
 struct clv_plugin_program {
+    clv_program_base base;
     clv_plugin_device *dev;
-    uint32_t n_tensors, n_symbols;
-    clv_tensor_desc *tensors; /* [n_tensors] copies */
-    vk_place *weights;        /* [n_tensors] buffer NULL: bound at submit */
-    vk_place *places;         /* [n_tensors] of the run being recorded */
-    clv_symbol_range symbols[CLV_MAX_SYMBOLS];
+    vk_place *weights; /* [n_tensors] buffer NULL: bound at submit */
+    vk_place *places;  /* [n_tensors] of the run being recorded */
     gpu_code *code;
     vk_kernel **kernels;   /* [code->n_kernels] */
     gpu_privates privates; /* of vk_private */
@@ -58,10 +58,7 @@ clv_status vk_program_compile(clv_plugin_device *dev,
 clv_status vk_program_info(clv_plugin_program *prog, clv_program_info *out);
 void vk_program_destroy(clv_plugin_program *prog);
 
-/* bind.c: copies the tensors and binds the weights. */
-clv_status vk_program_bind(clv_plugin_program *prog,
-                           const clv_compile *compile);
-/* Whether a RUN command keeps to what was compiled. */
+/* Whether a RUN keeps to what was compiled. */
 clv_status vk_program_check(const clv_command *command);
 /* Where all tensors lie in a run that was checked; places: [n_tensors]. */
 void vk_program_places(const clv_command *command, vk_place *places);
@@ -90,9 +87,6 @@ clv_status vk_program_commands(const clv_command *command, uint64_t value,
 /* Runs dispatches of the setup once, and waits for them. */
 clv_status vk_program_once(clv_plugin_program *prog,
                            const gpu_dispatch *dispatches, uint32_t n);
-
-/* Submits the command buffer, and waits for it. */
-VkResult vk_run_once(clv_plugin_device *dev, VkCommandBuffer cb);
 
 /* privates.c */
 extern const gpu_privates_plugin vk_privates;

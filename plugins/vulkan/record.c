@@ -1,5 +1,5 @@
 /* Dispatches as command buffers. */
-#include "flight.h"
+#include "commands.h"
 #include "program.h"
 
 /* By kinds that there are; how many kinds. */
@@ -55,22 +55,11 @@ VkResult vk_recording_init(clv_plugin_program *prog, vk_recording *rec,
                            const gpu_dispatch *dispatches, uint32_t n)
 {
     clv_plugin_device *dev = prog->dev;
-    const VkCommandPoolCreateInfo commands = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
-        .queueFamilyIndex = dev->phys->family};
     rec->places =
-        clv_new(dev->base.host, prog->n_tensors * sizeof *rec->places);
+        clv_new(dev->base.host, prog->base.n_tensors * sizeof *rec->places);
     if (!rec->places)
         return VK_ERROR_OUT_OF_HOST_MEMORY;
-    VkResult result =
-        dev->api.CreateCommandPool(dev->device, &commands, NULL, &rec->pool);
-    const VkCommandBufferAllocateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-        .commandPool = rec->pool,
-        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-        .commandBufferCount = 1};
-    if (!result)
-        result = dev->api.AllocateCommandBuffers(dev->device, &info, &rec->cb);
+    VkResult result = vk_make_commands(dev, &rec->pool, &rec->cb);
     return result || dev->pushes ? result : make_sets(prog, rec, dispatches, n);
 }
 
@@ -91,12 +80,12 @@ static vk_place find_arg(const clv_plugin_program *prog, const gpu_arg *arg,
     vk_place place;
     if (arg->memory == GPU_MEMORY_PRIVATE) {
         const vk_private *p = vk_private_of(prog, arg->index);
-        const clv_plugin_buffer *buf = p->buffer;
+        const vk_buffer *buf = vk_buffer_of(p->buffer);
         if (!buf)
             return (vk_place){.image = p};
         place = (vk_place){.buffer = buf->block->buffer,
                            .begin = buf->offset,
-                           .end = buf->offset + buf->size,
+                           .end = buf->offset + buf->base.size,
                            .limit = buf->block->size};
     } else {
         place = places[arg->index];
@@ -179,7 +168,7 @@ void vk_recording_write(clv_plugin_program *prog, vk_recording *rec,
 {
     clv_plugin_device *dev = prog->dev;
     arguments args;
-    memcpy(rec->places, places, prog->n_tensors * sizeof *places);
+    memcpy(rec->places, places, prog->base.n_tensors * sizeof *places);
     for (uint32_t i = 0; i < n && !dev->pushes; i++) {
         const uint32_t n_args = prog->kernels[dispatches[i].kernel]->n_args;
         describe(prog, rec->sets[i], &dispatches[i], places, &args);
@@ -320,8 +309,8 @@ VkResult vk_recording_record(clv_plugin_program *prog, vk_recording *rec,
     }
     vk_record_barrier(dev, rec->cb);
     result = dev->api.EndCommandBuffer(rec->cb);
-    if (prog->n_symbols && symbols)
-        memcpy(rec->symbols, symbols, prog->n_symbols * sizeof *symbols);
+    if (prog->base.n_symbols && symbols)
+        memcpy(rec->symbols, symbols, prog->base.n_symbols * sizeof *symbols);
     rec->recorded = !result;
     return result;
 }

@@ -3,8 +3,6 @@
 
 #include "device.h"
 
-/* *words is for free(). fresh: not from the cache. */
+/* *words is for clv_free(). fresh: not from the cache. */
 clv_status vk_spirv(clv_plugin_device *dev, const char *source, bool fresh,
                     uint32_t **words, size_t *n_words);
-
-uint64_t vk_hash(const void *data, size_t size, uint64_t seed);

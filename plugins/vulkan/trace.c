@@ -1,45 +1,15 @@
 #include "trace.h"
 
-#define MAX_RECORDS 16384u /* that nobody reads; then the newest are lost */
-#define MAX_TRACED 16384u  /* times of a submit; others are not recorded */
+#include "commands.h"
 
-/* The times of a command, or of a kernel of one. */
-typedef struct vk_record {
-    uint64_t correlation, begin, end;
-    uint32_t command, node;
-    char name[40];
-} vk_record;
+#define MAX_TRACED 16384u /* times of a submit; others are not recorded */
 
-/* The finisher writes, the host reads: a ring. */
+/* For calibration. */
 struct vk_trace {
-    pthread_mutex_t lock;
-    vk_record *ring; /* [MAX_RECORDS] */
-    uint64_t written, read;
-    /* For calibration. */
     VkCommandPool pool;
     VkCommandBuffer cb;
     VkQueryPool query;
-    VkSemaphore semaphore;
-    uint64_t value;
 };
-
-static uint64_t tick_mask(const clv_plugin_device *dev)
-{
-    uint32_t bits = dev->phys->timestamp_bits;
-    return bits >= 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1;
-}
-
-static VkQueryPool make_queries(clv_plugin_device *dev, uint32_t n)
-{
-    const VkQueryPoolCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
-        .queryType = VK_QUERY_TYPE_TIMESTAMP,
-        .queryCount = n};
-    VkQueryPool pool = VK_NULL_HANDLE;
-    if (dev->api.CreateQueryPool(dev->device, &info, NULL, &pool))
-        return VK_NULL_HANDLE;
-    return pool;
-}
 
 /* Queries for the kernels of a command. */
 static uint32_t count_kernels(const clv_command *c)
@@ -61,7 +31,7 @@ void vk_trace_prepare(clv_plugin_device *dev, vk_flight *flight)
         return;
     if (flight->n_queries < n) {
         dev->api.DestroyQueryPool(dev->device, flight->queries, NULL);
-        flight->queries = make_queries(dev, (uint32_t)n);
+        flight->queries = vk_make_queries(dev, (uint32_t)n);
         flight->n_queries = flight->queries ? (uint32_t)n : 0;
     }
     if (flight->n_queries)
@@ -82,34 +52,26 @@ static void collect_one(clv_plugin_device *dev, const vk_flight *flight,
                         uint32_t query, uint32_t command, uint32_t node,
                         const char *name)
 {
-    struct vk_trace *trace = dev->work->trace;
+    clv_queue *queue = dev->base.queue;
     uint64_t ticks[2];
     if (dev->api.GetQueryPoolResults(dev->device, flight->queries, query, 2,
                                      sizeof ticks, ticks, sizeof *ticks,
                                      VK_QUERY_RESULT_64_BIT))
         return;
-    vk_record record = {.correlation = flight->job->submit.correlation,
-                        .begin = ticks[0] & tick_mask(dev),
-                        .end = ticks[1] & tick_mask(dev),
-                        .command = command,
-                        .node = node};
-    snprintf(record.name, sizeof record.name, "%s", name);
-    pthread_mutex_lock(&trace->lock);
-    if (trace->written - trace->read < MAX_RECORDS)
-        trace->ring[trace->written++ % MAX_RECORDS] = record;
-    pthread_mutex_unlock(&trace->lock);
+    pthread_mutex_lock(&queue->lock);
+    clv_trace_add(queue, &flight->job->submit, command, node, name,
+                  vk_ticks(dev, 0, ticks[0]), vk_ticks(dev, 0, ticks[1]));
+    pthread_mutex_unlock(&queue->lock);
 }
 
 void vk_trace_collect(clv_plugin_device *dev, const vk_flight *flight)
 {
-    static const char *const names[] = {[CLV_COMMAND_RUN] = "run",
-                                        [CLV_COMMAND_COPY] = "copy",
-                                        [CLV_COMMAND_FILL] = "fill"};
     const clv_submit *submit = &flight->job->submit;
     uint32_t query = 2 * submit->n_commands;
     for (uint32_t i = 0; flight->n_stamps && i < submit->n_commands; i++) {
         const clv_command *c = &submit->commands[i];
-        collect_one(dev, flight, 2 * i, i, CLV_NO_TENSOR, names[c->kind]);
+        collect_one(dev, flight, 2 * i, i, CLV_NO_TENSOR,
+                    clv_command_name(c->kind));
         if (c->kind != CLV_COMMAND_RUN)
             continue;
         const gpu_code *code = c->program->code;
@@ -122,49 +84,17 @@ void vk_trace_collect(clv_plugin_device *dev, const vk_flight *flight)
     }
 }
 
-clv_status vk_trace_read(clv_plugin_device *dev, uint32_t *count,
-                         clv_trace_record *out, uint32_t stride)
-{
-    struct vk_trace *trace = dev->work->trace;
-    uint32_t n = 0;
-    pthread_mutex_lock(&trace->lock);
-    for (; n < *count && trace->read < trace->written; n++) {
-        const vk_record *r = &trace->ring[trace->read++ % MAX_RECORDS];
-        clv_trace_record record = {.correlation = r->correlation,
-                                   .begin = r->begin,
-                                   .end = r->end,
-                                   .node = r->node,
-                                   .command = r->command};
-        snprintf(record.name, sizeof record.name, "%s", r->name);
-        clv_write(clv_at(out, n, stride), &record, sizeof record);
-    }
-    pthread_mutex_unlock(&trace->lock);
-    *count = n;
-    return CLV_OK;
-}
-
 /* --- the clock ------------------------------------------------------------ */
 
 /* A command buffer that takes the time, to be used again and again. */
-static VkResult record_clock(clv_plugin_device *dev, struct vk_trace *trace)
+static VkResult make_clock(clv_plugin_device *dev, struct vk_trace *trace)
 {
-    const VkCommandPoolCreateInfo pool = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
-        .queueFamilyIndex = dev->phys->family};
     const VkCommandBufferBeginInfo begin = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
-    VkResult result =
-        dev->api.CreateCommandPool(dev->device, &pool, NULL, &trace->pool);
-    if (result) {
-        trace->pool = VK_NULL_HANDLE;
-        return result;
-    }
-    const VkCommandBufferAllocateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-        .commandPool = trace->pool,
-        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-        .commandBufferCount = 1};
-    result = dev->api.AllocateCommandBuffers(dev->device, &info, &trace->cb);
+    trace->query = vk_make_queries(dev, 1);
+    if (!trace->query)
+        return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+    VkResult result = vk_make_commands(dev, &trace->pool, &trace->cb);
     if (!result)
         result = dev->api.BeginCommandBuffer(trace->cb, &begin);
     if (result)
@@ -175,51 +105,10 @@ static VkResult record_clock(clv_plugin_device *dev, struct vk_trace *trace)
     return dev->api.EndCommandBuffer(trace->cb);
 }
 
-static VkResult make_clock(clv_plugin_device *dev, struct vk_trace *trace)
-{
-    const VkSemaphoreTypeCreateInfo type = {
-        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
-        .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
-    const VkSemaphoreCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &type};
-    VkResult result =
-        dev->api.CreateSemaphore(dev->device, &info, NULL, &trace->semaphore);
-    if (result) {
-        trace->semaphore = VK_NULL_HANDLE;
-        return result;
-    }
-    trace->query = make_queries(dev, 1);
-    return trace->query ? record_clock(dev, trace)
-                        : VK_ERROR_OUT_OF_DEVICE_MEMORY;
-}
-
 static VkResult take_time(clv_plugin_device *dev, uint64_t *tick)
 {
-    struct vk_trace *trace = dev->work->trace;
-    uint64_t value = trace->value + 1;
-    const VkTimelineSemaphoreSubmitInfo timeline = {
-        .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
-        .signalSemaphoreValueCount = 1,
-        .pSignalSemaphoreValues = &value};
-    const VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-                               .pNext = &timeline,
-                               .commandBufferCount = 1,
-                               .pCommandBuffers = &trace->cb,
-                               .signalSemaphoreCount = 1,
-                               .pSignalSemaphores = &trace->semaphore};
-    const VkSemaphoreWaitInfo wait = {.sType =
-                                          VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
-                                      .semaphoreCount = 1,
-                                      .pSemaphores = &trace->semaphore,
-                                      .pValues = &value};
-    pthread_mutex_lock(&dev->queue_lock);
-    VkResult result =
-        dev->api.QueueSubmit(dev->queue, 1, &info, VK_NULL_HANDLE);
-    pthread_mutex_unlock(&dev->queue_lock);
-    if (result)
-        return result;
-    trace->value = value;
-    result = dev->api.WaitSemaphores(dev->device, &wait, UINT64_MAX);
+    const struct vk_trace *trace = dev->work->trace;
+    VkResult result = vk_run_once(dev, trace->cb);
     return result
                ? result
                : dev->api.GetQueryPoolResults(dev->device, trace->query, 0, 1,
@@ -232,7 +121,7 @@ clv_status vk_calibrate(clv_plugin_device *dev, clv_calibration *out)
     const clv_host_api *host = dev->base.host;
     clv_calibration best = {.max_error_ns = UINT64_MAX,
                             .tick_ns = (double)dev->phys->tick_ns};
-    CLV_TRY(vk_alive(dev));
+    CLV_TRY(clv_queue_usable(dev));
     if (!dev->phys->timestamp_bits)
         return clv_fail(host, CLV_ERR_UNSUPPORTED,
                         "vulkan:%s: the device has no clock", dev->phys->id);
@@ -244,7 +133,7 @@ clv_status vk_calibrate(clv_plugin_device *dev, clv_calibration *out)
             return vk_fail(dev, result, "taking the device's time");
         if (error >= best.max_error_ns)
             continue;
-        best.device_tick = tick & tick_mask(dev);
+        best.device_tick = vk_ticks(dev, 0, tick);
         best.host_ns = begin + (end - begin) / 2;
         best.max_error_ns = error;
     }
@@ -258,12 +147,8 @@ clv_status vk_trace_init(clv_plugin_device *dev)
     if (!trace)
         return CLV_ERR_NO_MEMORY;
     dev->work->trace = trace;
-    pthread_mutex_init(&trace->lock, NULL);
     if (!dev->phys->timestamp_bits)
         return CLV_OK;
-    trace->ring = clv_new(dev->base.host, MAX_RECORDS * sizeof *trace->ring);
-    if (!trace->ring)
-        return CLV_ERR_NO_MEMORY;
     VkResult result = make_clock(dev, trace);
     return result ? vk_fail(dev, result, "making the device's clock") : CLV_OK;
 }
@@ -275,8 +160,5 @@ void vk_trace_finish(clv_plugin_device *dev)
         return;
     dev->api.DestroyCommandPool(dev->device, trace->pool, NULL);
     dev->api.DestroyQueryPool(dev->device, trace->query, NULL);
-    dev->api.DestroySemaphore(dev->device, trace->semaphore, NULL);
-    pthread_mutex_destroy(&trace->lock);
-    clv_free(dev->base.host, trace->ring);
     clv_free(dev->base.host, trace);
 }

@@ -15,7 +15,4 @@ vk_stamps vk_trace_kernels(vk_flight *flight, const clv_command *c);
 /* Takes the times of a flight that has ended. */
 void vk_trace_collect(clv_plugin_device *dev, const vk_flight *flight);
 
-/* Slots. */
-clv_status vk_trace_read(clv_plugin_device *dev, uint32_t *count,
-                         clv_trace_record *out, uint32_t stride);
 clv_status vk_calibrate(clv_plugin_device *dev, clv_calibration *out);

@@ -1,27 +1,6 @@
 #include "tune.h"
 
-#include "flight.h"
-#include "spirv.h"
-#include "vulkan_build_id.h"
-
-#include <tune/trial.h>
-
-static void entry_name(const clv_plugin_device *dev, const char *kind,
-                       const char *text, char out[64])
-{
-    const vk_physical *p = dev->phys;
-    uint64_t h = vk_hash(p->name, strlen(p->name), 0);
-    h = vk_hash(p->driver, strlen(p->driver), h);
-    h = vk_hash(p->cache_uuid, sizeof p->cache_uuid, h);
-    h = vk_hash(BUILD_ID, strlen(BUILD_ID), h);
-    snprintf(out, 64, "%.20s-%016llx%016llx", kind,
-             (unsigned long long)vk_hash(text, strlen(text), h),
-             (unsigned long long)vk_hash(text, strlen(text),
-                                         h ^ 0x9e3779b97f4a7c15ull));
-}
-
-/* --- timing ----------------------------------------------------------------
- */
+#include "commands.h"
 
 /* Fills all of the buffer, so that nothing else is left in the caches. */
 static VkResult record_sweep(clv_plugin_program *prog, vk_recording *rec,
@@ -76,72 +55,32 @@ static VkResult run_once(clv_plugin_program *prog, const vk_place *places,
     return result;
 }
 
-static clv_status time_program(clv_plugin_device *dev, clv_plugin_program *prog,
-                               const clv_binding *bindings, uint32_t n,
-                               clv_plugin_buffer *sweep, uint64_t *ns)
+clv_status vk_time_program(clv_plugin_device *dev, clv_plugin_program *prog,
+                           const clv_binding *bindings, uint32_t n,
+                           clv_plugin_buffer *sweep, uint64_t *ns)
 {
     const clv_host_api *host = dev->base.host;
-    const VkQueryPoolCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
-        .queryType = VK_QUERY_TYPE_TIMESTAMP,
-        .queryCount = prog->code->n_dispatches + 1};
-    const uint32_t bits = dev->phys->timestamp_bits;
     clv_command c = CLV_INIT(clv_command, CLV_STRUCT_COMMAND);
-    VkQueryPool pool = VK_NULL_HANDLE;
     uint64_t ticks[2] = {0, 0};
     c.kind = CLV_COMMAND_RUN;
     c.program = prog;
     c.bindings = bindings;
     c.n_bindings = n;
-    clv_status status = vk_program_check(&c);
-    vk_place *places = clv_new(host, prog->n_tensors * sizeof *places);
-    if (status || !places) {
-        clv_free(host, places);
-        return status ? status : CLV_ERR_NO_MEMORY;
-    }
+    CLV_TRY(vk_program_check(&c));
+    vk_place *places = clv_new(host, prog->base.n_tensors * sizeof *places);
+    if (!places)
+        return CLV_ERR_NO_MEMORY;
     vk_program_places(&c, places);
-    VkResult result = dev->api.CreateQueryPool(dev->device, &info, NULL, &pool);
+    VkQueryPool pool = vk_make_queries(dev, prog->code->n_dispatches + 1);
+    VkResult result = pool ? VK_SUCCESS : VK_ERROR_OUT_OF_DEVICE_MEMORY;
     if (!result && sweep)
         result = sweep_once(prog, sweep);
     if (!result)
         result = run_once(prog, places, pool, ticks);
-    if (pool)
-        dev->api.DestroyQueryPool(dev->device, pool, NULL);
+    dev->api.DestroyQueryPool(dev->device, pool, NULL);
     clv_free(host, places);
-    uint64_t passed = ticks[1] - ticks[0];
-    if (bits < 64)
-        passed &= ((uint64_t)1 << bits) - 1;
-    *ns = (uint64_t)((double)passed * (double)dev->phys->tick_ns) + 1;
+    *ns = (uint64_t)((double)vk_ticks(dev, ticks[0], ticks[1]) *
+                     (double)dev->phys->tick_ns) +
+          1;
     return result ? vk_fail(dev, result, "timing a kernel") : CLV_OK;
-}
-
-/* --- choosing --------------------------------------------------------------
- */
-
-static gpu_tuner tuner_of(clv_plugin_device *dev)
-{
-    return (gpu_tuner){.host = dev->base.host,
-                       .api = vk_table(),
-                       .dev = dev,
-                       .target = &dev->target,
-                       .device = dev->phys->name,
-                       .software =
-                           dev->phys->type == VK_PHYSICAL_DEVICE_TYPE_CPU,
-                       .timed = dev->phys->timestamp_bits,
-                       .lock = &dev->tuning,
-                       .entry = entry_name,
-                       .time = time_program};
-}
-
-clv_status vk_choose(clv_plugin_device *dev, const clv_compile *c,
-                     char **choices)
-{
-    const gpu_tuner tuner = tuner_of(dev);
-    return gpu_choose(&tuner, c, choices);
-}
-
-clv_status vk_try_kernels(clv_plugin_device *dev)
-{
-    const gpu_tuner tuner = tuner_of(dev);
-    return gpu_try(&tuner, dev->disabled, sizeof dev->disabled);
 }

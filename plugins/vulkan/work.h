@@ -32,16 +32,13 @@ typedef struct vk_flight {
 } vk_flight;
 
 struct vk_work {
-    clv_queue queue; /* jobs that were not taken yet; its lock is for all of
-                        this */
-    pthread_t feeder, finisher;
-    uint32_t threads; /* running */
+    pthread_t finisher;
+    bool finishes; /* it runs */
     VkSemaphore semaphore;
     uint64_t value; /* last one submitted */
     vk_flight flights[VK_FLIGHTS];
     uint64_t fed, finished; /* flights so far */
-    bool hang;
-    bool ended; /* the feeder has */
+    bool ended;             /* the feeder has */
     struct vk_block *scratch;
     struct vk_trace *trace;
 };
@@ -53,6 +50,5 @@ clv_status vk_work_start(clv_plugin_device *dev);
 void vk_work_stop(clv_plugin_device *dev);
 
 /* Slots. */
+extern const clv_queue_fns vk_queue_fns; /* their ctx is the device */
 clv_status vk_submit(clv_plugin_device *dev, const clv_submit *submit);
-clv_status vk_timeline_create(clv_plugin_device *dev, uint64_t value,
-                              clv_plugin_timeline **out);

@@ -45,12 +45,12 @@ static uint32_t index_of(const clv_device *dev)
 }
 
 static bool cost(const void *ctx, const clv_device *dev,
-                 const core_workload *workload, planner_cost *out)
+                 const planner_workload *workload, planner_cost *out)
 {
     const machine *m = ctx;
     uint32_t d = index_of(dev);
-    double compute = core_workload_flops(workload) / m->flops[d];
-    double memory = core_workload_bytes(workload) / m->bytes[d];
+    double compute = planner_workload_flops(workload) / m->flops[d];
+    double memory = planner_workload_bytes(workload) / m->bytes[d];
     *out = (planner_cost){.ns = 10 + (compute > memory ? compute : memory),
                           .energy_nj = 1};
     return workload->kind.op != m->unknown;

@@ -88,7 +88,6 @@ static void test_ini_forms(void **state)
     accept("", "gpu.count", "1");
 }
 
-/* inih itself takes 200 bytes a line. */
 static void test_long_lines(void **state)
 {
     (void)state;
@@ -141,7 +140,6 @@ static void test_ini_errors(void **state)
     clv_config_destroy(config);
 }
 
-/* A line number stays right behind lines that inih sees in pieces. */
 static void test_line_after_long(void **state)
 {
     (void)state;

@@ -50,11 +50,11 @@ static double unit(void)
 }
 
 static bool cost(const void *ctx, const clv_device *dev,
-                 const core_workload *workload, planner_cost *out)
+                 const planner_workload *workload, planner_cost *out)
 {
     const table *t = ctx;
     double ns = t->silu[index_of(dev)];
-    assert_true(core_workload_bytes(workload) == unit());
+    assert_true(planner_workload_bytes(workload) == unit());
     *out = (planner_cost){.ns = ns, .energy_nj = ns * t->energy};
     return ns > 0 && workload->kind.op == CLV_OP_SILU;
 }

@@ -65,13 +65,13 @@ static uint32_t index_of(const rig *r, const clv_device *dev)
 }
 
 static bool cost(const void *ctx, const clv_device *dev,
-                 const core_workload *workload, planner_cost *out)
+                 const planner_workload *workload, planner_cost *out)
 {
     rig *r = (rig *)ctx;
     uint32_t i = 0;
     while (i < r->n_known &&
            (r->known[i].dev != dev ||
-            !core_workload_equal(&r->known[i].sample.workload, workload)))
+            !planner_workload_equal(&r->known[i].sample.workload, workload)))
         i++;
     if (i == r->n_known) {
         assert_true(i < MAX_KNOWN);

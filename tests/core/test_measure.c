@@ -93,7 +93,7 @@ static double figure(const rig *r, const clv_device *dev, const char *key)
         .op = op_, .dtype = CLV_DTYPE_F32, __VA_ARGS__                         \
     }
 
-static const core_workload workloads[] = {
+static const planner_workload workloads[] = {
     {MATMUL(CLV_DTYPE_F16), 32, 512, 1024, 0},
     {MATMUL(CLV_DTYPE_F32, .variant = CLV_DTYPE_F32), 1, 512, 1000, 0},
     {MATMUL(CLV_DTYPE_I4, .quant = CLV_QUANT_PER_CHANNEL), 128, 1024, 4096, 0},
@@ -134,7 +134,7 @@ static const core_workload workloads[] = {
            .span = 2),
      32, 256, 64, 0},
     {PLAIN(CLV_OP_MATMUL_EXPERTS, .weight_dtype = CLV_DTYPE_Q8_0, .variant = 60,
-           .span = 4, .detail = CORE_EXPERTS_EACH | CORE_EXPERTS_SCORES),
+           .span = 4, .detail = PLANNER_EXPERTS_EACH | PLANNER_EXPERTS_SCORES),
      1, 256, 64, 0},
 };
 #define N_WORKS (sizeof workloads / sizeof *workloads)
@@ -151,12 +151,13 @@ static void test_graphs(void **state)
         assert_ok(planner_workload_graph(&workloads[i], 3, 2, &g));
         assert_int_equal(g->n_nodes, 3);
         for (uint32_t node = 0; node < 3; node++) {
-            core_workload workload;
-            char one[CORE_WORKLOAD_TEXT], other[CORE_WORKLOAD_TEXT];
-            core_workload_of(g, node, NULL, NULL, &workload);
-            if (!core_workload_equal(&workload, &workloads[i]))
-                fail_msg("%s became %s", core_workload_text(&workloads[i], one),
-                         core_workload_text(&workload, other));
+            planner_workload workload;
+            char one[PLANNER_WORKLOAD_TEXT], other[PLANNER_WORKLOAD_TEXT];
+            planner_workload_of(g, node, NULL, NULL, &workload);
+            if (!planner_workload_equal(&workload, &workloads[i]))
+                fail_msg("%s became %s",
+                         planner_workload_text(&workloads[i], one),
+                         planner_workload_text(&workload, other));
         }
         /* The third has the first one's operands. */
         assert_int_equal(g->nodes[2].inputs[0], g->nodes[0].inputs[0]);
@@ -170,7 +171,7 @@ static void test_ids(void **state)
     (void)state;
     for (uint32_t i = 0; i < N_WORKS; i++) {
         int32_t ids[256];
-        const core_workload *w = &workloads[i];
+        const planner_workload *w = &workloads[i];
         if (w->kind.op == CLV_OP_MATMUL_EXPERTS)
             continue; /* test_experts */
         int64_t rows = w->kind.op == CLV_OP_ATTENTION ? w->depth
@@ -201,7 +202,7 @@ static void test_experts(void **state)
     (void)state;
     for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const uint32_t all = cases[i].all, used = cases[i].used;
-        const core_workload w = {
+        const planner_workload w = {
             .kind = {.op = CLV_OP_MATMUL_EXPERTS, .variant = all, .span = used},
             .n = cases[i].n};
         int32_t ids[512];
@@ -214,11 +215,11 @@ static void test_experts(void **state)
                 assert_int_not_equal(ids[j], ids[k]);
             n += !chosen[ids[j]]++;
         }
-        assert_true(fabs(n - core_workload_experts(&w)) <= 1 + 0.1 * all);
+        assert_true(fabs(n - planner_workload_experts(&w)) <= 1 + 0.1 * all);
     }
 }
 
-static void refuse(const core_workload *workload, const char *parts)
+static void refuse(const planner_workload *workload, const char *parts)
 {
     clv_graph *g;
     assert_int_equal(planner_workload_graph(workload, 1, 1, &g),
@@ -230,7 +231,7 @@ static void refuse(const core_workload *workload, const char *parts)
 static void test_no_such_work(void **state)
 {
     (void)state;
-    core_workload w = workloads[0];
+    planner_workload w = workloads[0];
     w.n = 0;
     refuse(&w, "matmul|out of range");
     w = workloads[5]; /* Q4_0 */
@@ -254,7 +255,8 @@ static void test_no_such_work(void **state)
 }
 
 /* What the simulator recorded of each node of a program of three. */
-static double recorded(rig *r, clv_device *dev, const core_workload *workload)
+static double recorded(rig *r, clv_device *dev,
+                       const planner_workload *workload)
 {
     const planner_trial_params params = {.workload = workload, .nodes = 3};
     clv_trace_record records[8];
@@ -294,7 +296,7 @@ static uint32_t check_device(rig *r, const char *id)
         }
         assert_ok(status);
         double truth = recorded(r, dev, &workloads[i]);
-        assert_true(core_workload_equal(&s.workload, &workloads[i]));
+        assert_true(planner_workload_equal(&s.workload, &workloads[i]));
         assert_true(truth > 0);
         assert_near(s.ns, truth, 1e-3);
         assert_near(s.energy_nj, truth * watts, 1 + truth * 1e-6);
@@ -323,9 +325,9 @@ static void test_window(void **state)
     (void)state;
     rig r = chip("snapdragon-8gen3.ini");
     clv_device *npu = device(&r, "npu_sim:hexagon");
-    const core_workload w = {MATMUL(CLV_DTYPE_F16), 32, 16384, 98304, 0};
+    const planner_workload w = {MATMUL(CLV_DTYPE_F16), 32, 16384, 98304, 0};
     planner_sample s, part;
-    core_workload half = w;
+    planner_workload half = w;
     assert_ok(planner_measure_workload(r.meter, npu, &w, &s));
     half.out /= 2;
     assert_ok(planner_measure_workload(r.meter, npu, &half, &part));
@@ -424,13 +426,13 @@ static void test_contention(void **state)
 /* ------------------------------------------------------------------------ */
 /* A real device                                                             */
 
-static double time_of(rig *r, clv_device *dev, const core_workload *workload)
+static double time_of(rig *r, clv_device *dev, const planner_workload *workload)
 {
     planner_sample s;
-    char text[CORE_WORKLOAD_TEXT];
+    char text[PLANNER_WORKLOAD_TEXT];
     assert_ok(planner_measure_workload(r->meter, dev, workload, &s));
     if (!(isfinite(s.ns) && s.ns > 0 && isfinite(s.spread) && s.spread >= 0))
-        fail_msg("%s: %g ns, spread %g", core_workload_text(workload, text),
+        fail_msg("%s: %g ns, spread %g", planner_workload_text(workload, text),
                  s.ns, s.spread);
     return s.ns;
 }
@@ -491,8 +493,8 @@ static void test_too_large(void **state)
     rig r =
         rig_make_with("snapdragon-8gen3.ini",
                       "core.plugins=cpu,npu_sim npu_sim.compute=off", &small);
-    const core_workload large = {MATMUL(CLV_DTYPE_F16), 1, 1024, 1024, 0};
-    const core_workload fits = {MATMUL(CLV_DTYPE_F16), 1, 1024, 256, 0};
+    const planner_workload large = {MATMUL(CLV_DTYPE_F16), 1, 1024, 1024, 0};
+    const planner_workload fits = {MATMUL(CLV_DTYPE_F16), 1, 1024, 256, 0};
     const char *const ids[] = {"cpu", "npu_sim:adreno"};
     for (int i = 0; i < 2; i++) {
         planner_sample s;
@@ -515,7 +517,7 @@ static void test_not_taken(void **state)
                                               &workloads[10], &s),
                      CLV_ERR_UNSUPPORTED);
     assert_message("npu_sim:npu|add f32 [128, 512]|matmul only");
-    core_workload length = workloads[3];
+    planner_workload length = workloads[3];
     length.n = 63;
     assert_int_equal(planner_measure_workload(
                          r.meter, device(&r, "npu_sim:npu"), &length, &s),

@@ -55,21 +55,23 @@ static void finish(rig *r)
     clv_config_destroy(r->config);
 }
 
-static const core_workload product = {.kind = {.op = CLV_OP_MATMUL,
-                                               .dtype = CLV_DTYPE_F32,
-                                               .weight_dtype = CLV_DTYPE_I4,
-                                               .quant = CLV_QUANT_PER_CHANNEL},
-                                      .n = 32,
-                                      .in = 256,
-                                      .out = 512};
-static const core_workload attention = {.kind = {.op = CLV_OP_ATTENTION,
-                                                 .dtype = CLV_DTYPE_F32,
-                                                 .variant = 32,
-                                                 .weight_dtype = CLV_DTYPE_F16},
-                                        .n = 8,
-                                        .in = 64,
-                                        .out = 128,
-                                        .depth = 20};
+static const planner_workload product = {
+    .kind = {.op = CLV_OP_MATMUL,
+             .dtype = CLV_DTYPE_F32,
+             .weight_dtype = CLV_DTYPE_I4,
+             .quant = CLV_QUANT_PER_CHANNEL},
+    .n = 32,
+    .in = 256,
+    .out = 512};
+static const planner_workload attention = {
+    .kind = {.op = CLV_OP_ATTENTION,
+             .dtype = CLV_DTYPE_F32,
+             .variant = 32,
+             .weight_dtype = CLV_DTYPE_F16},
+    .n = 8,
+    .in = 64,
+    .out = 128,
+    .depth = 20};
 
 static clv_status measure_work(const rig *r, planner_meter *meter)
 {

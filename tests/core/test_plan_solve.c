@@ -178,12 +178,12 @@ static void test_refined(void **state)
     assert_ok(planner_profile_of(w.ctx, &profile));
     uint32_t n = 0;
     for (uint32_t p = 0; p < plan->n_parts; p++) {
-        core_workload workload;
+        planner_workload workload;
         planner_cost cost;
         if (plan->forecast->costs_ns[p] < 0.01 * predicted(plan))
             continue;
-        core_workload_of(plan->graph, plan->parts[p].node, NULL, NULL,
-                         &workload);
+        planner_workload_of(plan->graph, plan->parts[p].node, NULL, NULL,
+                            &workload);
         assert_true(planner_profile_cost(
             profile, plan->devices[plan->parts[p].device].dev, &workload,
             &cost));
@@ -320,12 +320,12 @@ static void no_close(planner_meter *meter)
 }
 
 static clv_status made_up_work(planner_meter *meter, clv_device *dev,
-                               const core_workload *workload,
+                               const planner_workload *workload,
                                planner_sample *out)
 {
     (void)meter;
     *out = (planner_sample){.workload = *workload,
-                            .ns = 10 + core_workload_flops(workload) *
+                            .ns = 10 + planner_workload_flops(workload) *
                                            made_up.slowness[dev->plugin_index]};
     return CLV_OK;
 }
@@ -397,6 +397,7 @@ static void test_no_help(void **state)
         memcpy(made_up.slowness, cases[i].slowness, sizeof made_up.slowness);
         made_up.submit = cases[i].submit;
         open_made_up(&w, cases[i].settings);
+        assert_ok(clv_profile_graph(w.ctx, w.l.graph, NULL));
         clv_plan *plan = plan_for(&w, NULL, 0);
         uint32_t n = clv_plan_summarise(plan).n_devices;
         const char *first = clv_device_id(clv_plan_device(plan, 0));

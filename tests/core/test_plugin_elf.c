@@ -1,5 +1,4 @@
 /* What is found in a plugin's file before it is mapped. */
-#include "../../core/plugin/plugin_elf.h"
 #include "../../core/plugin/plugin_inspect.h"
 #include "../../core/base/sanitizer.h"
 #include "loading.h"
@@ -66,17 +65,21 @@ static void test_other_machines(void **state)
                         "segments");
     assert_header_stops(offsetof(ElfW(Ehdr), e_phnum), &many, 2, CLV_ERR_LIMIT,
                         "65 segments, 64");
+    assert_header_stops(offsetof(ElfW(Ehdr), e_shnum), &none, 2, CLV_ERR_FORMAT,
+                        "table of sections is missing|strip");
 }
 
-/* The first segment of that type; the test fails without one. */
-static ElfW(Phdr) * segment(uint8_t *data, uint32_t type)
+/* The first section of that type, or the one that begins at that offset; the
+ * test fails without it. */
+static ElfW(Shdr) * section(uint8_t *data, uint32_t type, const void *begin)
 {
     const ElfW(Ehdr) *head = (const void *)data;
-    ElfW(Phdr) *s = (void *)(data + head->e_phoff);
-    for (uint32_t i = 0; i < head->e_phnum; i++)
-        if (s[i].p_type == type)
+    ElfW(Shdr) *s = (void *)(data + head->e_shoff);
+    for (uint32_t i = 0; i < head->e_shnum; i++)
+        if (s[i].sh_type == type &&
+            (!begin || data + s[i].sh_offset == (const uint8_t *)begin))
             return &s[i];
-    fail_msg("no segment of type %u", type);
+    fail_msg("no section of type %u", type);
     return NULL;
 }
 
@@ -109,16 +112,16 @@ static void test_notes(void **state)
     uint64_t size;
     ElfW(Nhdr) * note;
     uint8_t *copy = copy_good(&size, &note);
-    *segment(copy, PT_GNU_STACK) = *segment(copy, PT_NOTE);
+    *section(copy, SHT_GNU_HASH, NULL) = *section(copy, SHT_NOTE, note);
     assert_copy_stops(copy, size, "two manifests");
 
     copy = copy_good(&size, &note);
-    segment(copy, PT_NOTE)->p_filesz = 6000;
+    section(copy, SHT_NOTE, note)->sh_size = 6000;
     note->n_descsz = CLV_MANIFEST_MAX + 1;
     assert_copy_stops(copy, size, "4097 bytes, 4096 are the limit");
 
     copy = copy_good(&size, &note);
-    note->n_descsz = 2000; /* past the segment's end */
+    note->n_descsz = 2000; /* past the section's end */
     assert_copy_stops(copy, size, "a note lies outside");
 
     copy = copy_good(&size, &note);
@@ -139,6 +142,31 @@ static void assert_lifted(const char *variant, const char *parts)
     assert_reason(c, parts);
     assert_int_equal(clv_context_device_count(o.ctx), 1);
     close_opened(&o);
+}
+
+static void test_symbols(void **state)
+{
+    (void)state;
+    uint64_t size;
+    ElfW(Nhdr) * note;
+    uint8_t *copy = copy_good(&size, &note);
+    section(copy, SHT_DYNSYM, NULL)->sh_type = SHT_PROGBITS;
+    assert_copy_stops(copy, size, "its table of symbols lies outside");
+
+    copy = copy_good(&size, &note);
+    section(copy, SHT_DYNSYM, NULL)->sh_size++; /* no whole number of them */
+    assert_copy_stops(copy, size, "its table of symbols lies outside");
+
+    copy = copy_good(&size, &note);
+    section(copy, SHT_DYNSYM, NULL)->sh_link = 0;
+    assert_copy_stops(copy, size, "the name of a symbol lies outside");
+
+    copy = copy_good(&size, &note);
+    section(copy, SHT_DYNSYM, NULL)->sh_size = 25u << 20;
+    tmpdir_write(&dir, "cleave_good.so", copy, size);
+    free(copy);
+    assert_stops(CLV_STAGE_ALLOWED, CLV_ERR_LIMIT,
+                 "1092266 dynamic symbols, 1048576|hidden visibility");
 }
 
 static void test_exports(void **state)
@@ -187,22 +215,26 @@ static int memory_file(const void *data, size_t size)
     return fd;
 }
 
-/* Where the parts lie that are read: header, segments, notes and the dynamic
- * section; the rest of a plugin is code and data. */
+/* Where the parts lie that are read: header, segments, sections, notes, symbols
+ * and their names; the rest of a plugin is code and data. */
 static size_t interesting(test_random *r, const uint8_t *data, size_t size)
 {
     const ElfW(Ehdr) *head = (const void *)data;
-    const ElfW(Phdr) *segments = (const void *)(data + head->e_phoff);
-    const ElfW(Phdr) *s = &segments[test_below(r, head->e_phnum)];
-    switch (test_below(r, 4)) {
+    const ElfW(Shdr) *sections = (const void *)(data + head->e_shoff);
+    const ElfW(Shdr) *s = &sections[test_below(r, head->e_shnum)];
+    switch (test_below(r, 5)) {
     case 0:
         return test_below(r, 4096);
     case 1:
         return (size_t)head->e_phoff +
-               test_below(r, head->e_phnum * (uint32_t)sizeof *segments);
+               test_below(r, head->e_phnum * (uint32_t)sizeof(ElfW(Phdr)));
     case 2:
-        if ((s->p_type == PT_DYNAMIC || s->p_type == PT_NOTE) && s->p_filesz)
-            return s->p_offset + test_below(r, (uint32_t)s->p_filesz);
+        return (size_t)head->e_shoff +
+               test_below(r, head->e_shnum * (uint32_t)sizeof *sections);
+    case 3:
+        if (s->sh_type == SHT_NOTE || s->sh_type == SHT_DYNSYM ||
+            s->sh_type == SHT_STRTAB)
+            return s->sh_offset + test_below(r, (uint32_t)s->sh_size);
     }
     return test_below(r, (uint32_t)size);
 }
@@ -263,26 +295,30 @@ static void test_shrinks(void **state)
 {
     (void)state;
     clv_file_map map = read_variant("good");
-    core_plugin_facts facts;
-    uint8_t *data = (uint8_t *)(uintptr_t)map.data;
-    int fd = memory_file(data, segment(data, PT_DYNAMIC)->p_offset);
-    assert_int_equal(core_plugin_elf_read(fd, map.size, &facts),
-                     CLV_ERR_FORMAT);
-    assert_message("its dynamic section lies outside the file");
-    close(fd);
-    fd = memory_file(map.data, map.size);
-    assert_ok(core_plugin_elf_read(fd, map.size, &facts));
-    assert_true(facts.has_query && facts.has_manifest);
-    close(fd);
+    core_plugin_file file = {.stat = {.st_size = (off_t)map.size}};
+    core_manifest manifest;
+    char problem[256];
+    const uint64_t kept[] = {64, map.size / 2, map.size - 1};
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        file.fd = memory_file(map.data, kept[i]);
+        assert_int_equal(core_plugin_inspect(&file, "good", &manifest, problem),
+                         CLV_ERR_FORMAT);
+        assert_message("lies outside the file");
+        close(file.fd);
+    }
+    file.fd = memory_file(map.data, map.size);
+    assert_ok(core_plugin_inspect(&file, "good", &manifest, problem));
+    close(file.fd);
     clv_file_map_close(&map);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_broken_files), TEST(test_other_machines), TEST(test_notes),
-        TEST(test_exports),      TEST(test_constructors),   TEST(test_damage),
-        TEST(test_shrinks),
+        TEST(test_broken_files), TEST(test_other_machines),
+        TEST(test_notes),        TEST(test_symbols),
+        TEST(test_exports),      TEST(test_constructors),
+        TEST(test_damage),       TEST(test_shrinks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

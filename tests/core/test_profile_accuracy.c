@@ -93,7 +93,7 @@ static void cut(const clv_graph *g, const clv_op_caps *caps, test_random *r,
 
 /* Any part of any node, with any number of rows that the device has. */
 static bool random_work(const rig *on, const clv_op_caps *caps, uint32_t node,
-                        test_random *r, core_workload *out)
+                        test_random *r, planner_workload *out)
 {
     const clv_graph *g = on->layer.graph;
     const test_shape *s = on->layer.shape;
@@ -109,7 +109,7 @@ static bool random_work(const rig *on, const clv_op_caps *caps, uint32_t node,
     cut(g, caps, r, CORE_AXIS_ROWS, &piece);
     cut(g, caps, r, CORE_AXIS_CHANNELS, &piece);
     cut(g, caps, r, CORE_AXIS_HEADS, &piece);
-    core_workload_of(g, node, &piece, (const int64_t[]){n, depth}, out);
+    planner_workload_of(g, node, &piece, (const int64_t[]){n, depth}, out);
     return true;
 }
 
@@ -131,16 +131,16 @@ static bool errors_of(const rig *on, planner_meter *meter, clv_device *dev,
     assert_ok(planner_profile_of(on->ctx, &profile));
     for (int i = 0; i < 20 * TRIES && n < TRIES; i++) {
         uint32_t node = test_below(&r, g->n_nodes);
-        core_workload workload;
+        planner_workload workload;
         planner_sample sample;
         planner_cost cost;
-        char text[CORE_WORKLOAD_TEXT];
+        char text[PLANNER_WORKLOAD_TEXT];
         if (g->nodes[node].op != op ||
             !random_work(on, &caps[node], node, &r, &workload))
             continue;
         if (!planner_profile_cost(profile, dev, &workload, &cost))
             fail_msg("%s: nothing is known of %s", dev->id,
-                     core_workload_text(&workload, text));
+                     planner_workload_text(&workload, text));
         if (cost.measured)
             continue;
         assert_ok(planner_measure_workload(meter, dev, &workload, &sample));

@@ -41,10 +41,10 @@ static uint32_t index_of(const clv_device *dev)
 }
 
 static bool cost(const void *ctx, const clv_device *dev,
-                 const core_workload *workload, planner_cost *out)
+                 const planner_workload *workload, planner_cost *out)
 {
     const machine *m = ctx;
-    *out = (planner_cost){.ns = core_workload_bytes(workload) *
+    *out = (planner_cost){.ns = planner_workload_bytes(workload) *
                                 m->byte_ns[index_of(dev)]};
     return true;
 }

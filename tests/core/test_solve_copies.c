@@ -183,12 +183,12 @@ static uint32_t index_of(const clv_device *dev)
 }
 
 static bool cost(const void *ctx, const clv_device *dev,
-                 const core_workload *workload, planner_cost *out)
+                 const planner_workload *workload, planner_cost *out)
 {
     const machine *m = ctx;
     const double *of = workload->kind.op == CLV_OP_ADD ? m->add : m->silu;
     double part =
-        core_workload_bytes(workload) /
+        planner_workload_bytes(workload) /
         (ROWS * COLUMNS * 4.0 * (workload->kind.op == CLV_OP_ADD ? 3 : 2));
     *out = (planner_cost){.ns = of[index_of(dev)] * part};
     return true;

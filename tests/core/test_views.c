@@ -25,11 +25,11 @@ typedef struct fixture {
 
 /* 1 ns for each 100 multiply-adds. */
 static bool cost(const void *ctx, const clv_device *dev,
-                 const core_workload *workload, planner_cost *out)
+                 const planner_workload *workload, planner_cost *out)
 {
     (void)ctx;
     (void)dev;
-    *out = (planner_cost){.ns = 1000 + core_workload_flops(workload) / 200,
+    *out = (planner_cost){.ns = 1000 + planner_workload_flops(workload) / 200,
                           .energy_nj = 1e6};
     return true;
 }

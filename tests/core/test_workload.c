@@ -4,7 +4,7 @@
  */
 #include "../plugins/ref/context.h"
 
-#include "../../core/graph/workload.h"
+#include "../../planner/profile/workload.h"
 
 #include "divide.h"
 
@@ -116,12 +116,13 @@ static void finish(rig *r)
     test_context_destroy(&r->t);
 }
 
-static void assert_equal_work(const core_workload *a, const core_workload *b)
+static void assert_equal_work(const planner_workload *a,
+                              const planner_workload *b)
 {
-    char one[CORE_WORKLOAD_TEXT], other[CORE_WORKLOAD_TEXT];
-    if (!core_workload_equal(a, b))
-        fail_msg("%s is not %s", core_workload_text(a, one),
-                 core_workload_text(b, other));
+    char one[PLANNER_WORKLOAD_TEXT], other[PLANNER_WORKLOAD_TEXT];
+    if (!planner_workload_equal(a, b))
+        fail_msg("%s is not %s", planner_workload_text(a, one),
+                 planner_workload_text(b, other));
 }
 
 /* The nodes that cutting makes of pieces have the work of the pieces. */
@@ -129,7 +130,7 @@ static void check_cut(const rig *r, test_random *random, const int64_t *symbols)
 {
     core_piece pieces[64 * TEST_MAX_PIECES];
     core_cut cut;
-    core_workload whole, piece, node;
+    planner_workload whole, piece, node;
     double sum[64] = {0};
     uint32_t n = 0;
     for (uint32_t i = 0; i < r->graph->n_nodes; i++)
@@ -139,15 +140,15 @@ static void check_cut(const rig *r, test_random *random, const int64_t *symbols)
         if (cut.pieces[i] == CORE_NO_PIECE)
             continue;
         const core_piece *p = &pieces[cut.pieces[i]];
-        core_workload_of(r->graph, p->node, p, symbols, &piece);
-        core_workload_of(cut.graph, i, NULL, symbols, &node);
+        planner_workload_of(r->graph, p->node, p, symbols, &piece);
+        planner_workload_of(cut.graph, i, NULL, symbols, &node);
         assert_equal_work(&piece, &node);
-        sum[p->node] += core_workload_flops(&piece);
-        assert_true(core_workload_bytes(&piece) > 0);
+        sum[p->node] += planner_workload_flops(&piece);
+        assert_true(planner_workload_bytes(&piece) > 0);
     }
     for (uint32_t i = 0; i < r->graph->n_nodes; i++) {
-        core_workload_of(r->graph, i, NULL, symbols, &whole);
-        double flops = core_workload_flops(&whole);
+        planner_workload_of(r->graph, i, NULL, symbols, &whole);
+        double flops = planner_workload_flops(&whole);
         assert_true(flops > 0 && fabs(sum[i] / flops - 1) < 1e-9);
     }
     core_cut_finish(&cut);
@@ -171,7 +172,7 @@ static void test_pieces(void **state)
 }
 
 /* Counted one by one. */
-static double pairs(const core_workload *w)
+static double pairs(const planner_workload *w)
 {
     double sum = 0;
     for (int64_t i = 0; i < w->n; i++) {
@@ -188,11 +189,11 @@ static void test_pairs(void **state)
     for (uint32_t span = 0; span < 20; span++)
         for (int64_t n = 1; n < 12; n++)
             for (int64_t depth = n; depth < 30; depth++) {
-                const core_workload w = {
+                const planner_workload w = {
                     .kind = {.op = CLV_OP_ATTENTION, .span = span},
                     .n = n,
                     .depth = depth};
-                assert_true(core_workload_pairs(&w) == pairs(&w));
+                assert_true(planner_workload_pairs(&w) == pairs(&w));
             }
 }
 
@@ -200,15 +201,16 @@ static void expect(const rig *r, uint32_t op, uint32_t which,
                    const int64_t *symbols, const core_piece *piece,
                    const char *text, double flops, double bytes)
 {
-    core_workload workload;
-    char got[CORE_WORKLOAD_TEXT];
+    planner_workload workload;
+    char got[PLANNER_WORKLOAD_TEXT];
     for (uint32_t i = 0; i < r->graph->n_nodes; i++) {
         if (r->graph->nodes[i].op != op || which--)
             continue;
-        core_workload_of(r->graph, i, piece, symbols, &workload);
-        assert_string_equal(core_workload_text(&workload, got), text);
-        assert_true(core_workload_flops(&workload) == flops);
-        assert_true(fabs(core_workload_bytes(&workload) / bytes - 1) < 1e-12);
+        planner_workload_of(r->graph, i, piece, symbols, &workload);
+        assert_string_equal(planner_workload_text(&workload, got), text);
+        assert_true(planner_workload_flops(&workload) == flops);
+        assert_true(fabs(planner_workload_bytes(&workload) / bytes - 1) <
+                    1e-12);
         return;
     }
     fail();

@@ -31,7 +31,7 @@ class Failing(OpenCL):
                      ": kernel ", "CL_INVALID_WORK_GROUP_SIZE (-54)")
 
     def test_kernels_that_do_not_build(self):
-        self.refused("clBuildProgram 1 -11", "opencl: ", ": kernel ",
+        self.refused("clBuildProgram 1 -11", "opencl:", ": kernel ",
                      "does not build: CL_BUILD_PROGRAM_FAILURE", "leave the")
 
     def test_queues_that_do_not_go_on(self):

@@ -35,7 +35,7 @@ class Tune(OwnCache):
         found, folder = {}, os.path.join(self.path("cache"), "cleave", "opencl")
         for name in os.listdir(folder):
             with open(os.path.join(folder, name), "rb") as f:
-                entry = re.search(rb"clvtun1 ([\w-]+)=(\d+)$", f.read())
+                entry = re.search(rb"\0([\w-]+)=(\d+)$", f.read())
             if entry:
                 found[os.path.join(folder, name)] = (entry[1].decode(),
                                                      int(entry[2]))

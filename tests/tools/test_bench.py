@@ -51,11 +51,12 @@ class Bench(cli.Case):
         lines = self.good(*self.ARGS).text.splitlines()
         self.assertEqual([c.strip() for c in lines[0].split("|")[1:-1]],
                          ["model", "size", "params", "devices", "threads",
-                          "plan", "test", "t/s"])
+                          "plan", "test", "t/s", "predicted t/s"])
         tests = [line.split("|")[7].strip() for line in lines[2:]]
         self.assertEqual(tests, ["pp8", "pp4", "tg2"])
         self.assertEqual(len({len(line) for line in lines}), 1)
-        self.assertRegex(lines[2], r" \d+\.\d\d ± \d+\.\d\d \|$")
+        self.assertRegex(lines[2],
+                         r" \d+\.\d\d ± \d+\.\d\d \| +\d+\.\d\d \|$")
 
     def test_zero_skips_and_depth_names(self):
         rows = self.good("bench", "-m", cli.NANO, "-p", 0, "-n", 1, "-d", "0,6",

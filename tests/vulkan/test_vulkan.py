@@ -91,7 +91,7 @@ class Trials(cli.Case):
                                "core.probe_timeout=120")
             self.assertNotIn("kernels", said)
         self.assertTrue([entry for entry in cached(self)
-                         if b"clvtry1 " in entry])
+                         if b"clvgpu1\0trial\0" in entry])
 
     def test_names_are_names(self):
         self.bad("devices", "--devices", "vulkan", "--set",
@@ -116,7 +116,7 @@ class Tune(cli.Case):
 
     def found(self):
         return [found for entry in cached(self)
-                for found in re.findall(rb"clvtun1 ([\w-]+=\d+)$", entry)]
+                for found in re.findall(rb"\0([\w-]+=\d+)$", entry)]
 
     def test_what_is_found_is_kept(self):
         guessed = self.product("fast")

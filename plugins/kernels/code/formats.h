@@ -41,6 +41,8 @@
 
 #include <cleave/plugin_format.h>
 
+/* Whether kernels can read the dtype, other than I32. */
+bool gpu_has_format(uint32_t dtype);
 /* Puts the numbers and the macros of a dtype that weights can have. */
 void gpu_put_format(gpu_text *out, uint32_t dtype);
 /* Whether the dtype's rows of elements are integers, with scales. */

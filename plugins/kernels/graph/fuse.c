@@ -175,7 +175,7 @@ static bool extend(const gpu_fusion *f, uint32_t first, gpu_chain *chain)
         next.out.index == CLV_NO_TENSOR ||
         next.out.d.usage != CLV_USAGE_TRANSIENT ||
         f->uses[next.out.index].writes != 1 ||
-        !gpu_same_dims(&next.out, &chain->out))
+        !clv_same_shape(&next.out.d, &chain->out.d))
         return false;
     const uint32_t at = next.in[0].index == chain->out.index ? 0 : 1;
     const gpu_tensor *other = gpu_has(&next.in[1]) ? &next.in[!at] : NULL;
@@ -219,7 +219,7 @@ void gpu_fusion_find(const gpu_fusion *f, const gpu_node *node,
 bool gpu_fusion_norm(const gpu_fusion *f, const gpu_node *add, gpu_node *norm)
 {
     if (f->off || add->node.op != CLV_OP_ADD ||
-        !gpu_same_dims(&add->in[0], &add->in[1]) ||
+        !clv_same_shape(&add->in[0].d, &add->in[1].d) ||
         gpu_is_disabled(f->target, "fuse_add_norm"))
         return false;
     const gpu_use *use = &f->uses[add->out.index];

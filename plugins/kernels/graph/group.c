@@ -58,7 +58,7 @@ static bool find_reader(const gpu_fusion *f, const gpu_tensor *t, uint32_t op,
         return false;
     gpu_check_node(f->target, f->graph, use->first_read, reader);
     return reader->caps.answer == CLV_ANSWER_YES &&
-           is_single(f, &reader->out) && gpu_same_dims(&reader->out, t);
+           is_single(f, &reader->out) && clv_same_shape(&reader->out.d, &t->d);
 }
 
 /* Gate and up that only a GLU reads, of which it comes to be. */

@@ -149,7 +149,7 @@ clv_status gpu_place_rows(gpu_fusion *f, gpu_builder *b, const gpu_node *node,
     const uint32_t mask = mask_of(node);
     clv_status status = CLV_OK;
     swapped->n = 0;
-    for (uint32_t i = 0; i < node->op->max_inputs && !status; i++) {
+    for (uint32_t i = 0; i < CLV_OP_OPERANDS && !status; i++) {
         const gpu_tensor *t = &node->in[i];
         if (!gpu_has(t) || mask >> i & 1 || !f->maps[t->index].n_elements)
             continue;

@@ -1,4 +1,5 @@
 #include "lower/check.h"
+#include "code/formats.h"
 
 static const gpu_op *const ops[] = {
     &gpu_op_get_rows,   &gpu_op_set_rows,
@@ -23,7 +24,7 @@ bool gpu_no(gpu_node *node, const char *format, ...)
 {
     char *reason = node->caps.reason;
     const size_t size = sizeof node->caps.reason;
-    int n = snprintf(reason, size, "%s: ", node->op->name);
+    int n = snprintf(reason, size, "%s: ", clv_op_name(node->op->op));
     va_list args;
     va_start(args, format);
     vsnprintf(reason + n, size - (size_t)n, format, args);
@@ -31,9 +32,20 @@ bool gpu_no(gpu_node *node, const char *format, ...)
     return false;
 }
 
-const char *gpu_dtype_name(uint32_t dtype)
+bool gpu_no_more(gpu_node *node, const char *what, int64_t n, int64_t most)
 {
-    return clv_dtype_label(dtype);
+    return gpu_no(node, "%lld %s; it takes %lld at most", (long long)n, what,
+                  (long long)most);
+}
+
+bool gpu_fits_grid(gpu_node *node, int64_t rows, int64_t channels)
+{
+    const clv_tensor_desc *y = &node->out.d;
+    const int64_t n = gpu_max_rows(&node->out), c = y->dims[y->rank - 1];
+    rows *= GPU_MAX_GROUPS;
+    channels *= GPU_MAX_GROUPS;
+    return (n <= rows || gpu_no_more(node, "rows", n, rows)) &&
+           (c <= channels || gpu_no_more(node, "channels", c, channels));
 }
 
 /* ------------------------------------------------------------------------ */
@@ -92,8 +104,7 @@ uint64_t gpu_extent(const gpu_tensor *t)
     return (uint64_t)size;
 }
 
-/* No more than one of its rows' dimensions is symbolic. */
-static bool is_rows(const gpu_tensor *t)
+bool gpu_is_rows(const gpu_tensor *t)
 {
     uint32_t symbolic = 0;
     for (uint32_t i = 0; i + 1 < t->d.rank; i++)
@@ -136,40 +147,6 @@ int64_t gpu_max_rows(const gpu_tensor *t)
     return n;
 }
 
-bool gpu_same_dim(const gpu_tensor *a, uint32_t i, const gpu_tensor *b,
-                  uint32_t j)
-{
-    return clv_same_dim(&a->d, i, &b->d, j);
-}
-
-bool gpu_same_dims(const gpu_tensor *a, const gpu_tensor *b)
-{
-    return clv_same_shape(&a->d, &b->d);
-}
-
-bool gpu_need(gpu_node *node, const gpu_tensor *t, const char *what,
-              uint32_t dtypes, uint32_t rank)
-{
-    if (!(dtypes & GPU_BIT(t->d.dtype)))
-        return gpu_no(node, "%s cannot be %s", what,
-                      gpu_dtype_name(t->d.dtype));
-    if (rank && t->d.rank != rank)
-        return gpu_no(node, "%s has rank %u, not %u", what, (unsigned)t->d.rank,
-                      (unsigned)rank);
-    if (!is_rows(t))
-        return gpu_no(node, "%s must have contiguous rows at one stride", what);
-    return true;
-}
-
-bool gpu_need_state(gpu_node *node, const gpu_tensor *t, const char *what,
-                    uint32_t dtypes)
-{
-    if (!t->is_weights_layout)
-        return gpu_need(node, t, what, dtypes, 2);
-    return (dtypes & GPU_BIT(t->d.dtype)) ||
-           gpu_no(node, "%s cannot be %s", what, gpu_dtype_name(t->d.dtype));
-}
-
 void gpu_prefer_layout(gpu_node *node, uint32_t input)
 {
     const clv_tensor_desc *d = &node->in[input].d;
@@ -186,30 +163,10 @@ int64_t gpu_reach(const gpu_target *target)
     return most > slack ? (int64_t)(most - slack) : 0;
 }
 
-bool gpu_in_reach(gpu_node *node, const gpu_tensor *t, const char *what)
-{
-    const uint64_t extent = gpu_extent(t);
-    const uint64_t reach = (uint64_t)gpu_reach(node->target);
-    if (extent > reach)
-        return gpu_no(node, "%s has %llu bytes; kernels here reach %llu", what,
-                      (unsigned long long)extent, (unsigned long long)reach);
-    return true;
-}
-
 /* ------------------------------------------------------------------------ */
 /* Nodes                                                                     */
 
 /* Kernels compute offsets in 32 bits. */
-static bool check_reach(gpu_node *node, const gpu_tensor *t)
-{
-    const clv_tensor_desc *d = &t->d;
-    for (uint32_t i = 0; i < d->rank; i++)
-        if (d->dims[i] > INT32_MAX || max_stride(t, i) > INT32_MAX)
-            return gpu_no(node, "tensor %u: dimension %u is past 2^31",
-                          (unsigned)t->index, (unsigned)i);
-    return true;
-}
-
 static bool take_tensor(gpu_node *node, const clv_tensor_desc *d,
                         uint32_t index, gpu_tensor *t)
 {
@@ -217,22 +174,56 @@ static bool take_tensor(gpu_node *node, const clv_tensor_desc *d,
     t->d = *d;
     t->dense = clv_is_dense(d);
     t->is_weights_layout = d->layout == CLV_LAYOUT_WEIGHTS;
-    return check_reach(node, t);
+    for (uint32_t i = 0; i < d->rank; i++)
+        if (d->dims[i] > INT32_MAX || max_stride(t, i) > INT32_MAX)
+            return gpu_no(node, "tensor %u: dimension %u is past 2^31",
+                          (unsigned)index, (unsigned)i);
+    return true;
 }
 
-static bool take_operands(const clv_checked_node *n, gpu_node *node)
+/* Operand i as a tensor, within the limits of every kernel. */
+static bool take_operand(const clv_checked_node *n, uint32_t i, gpu_node *node)
 {
-    for (uint32_t i = 0; i < CLV_OP_OPERANDS; i++) {
-        gpu_tensor *scales = &node->scales[i];
-        if (!take_tensor(node, &n->in[i], n->node.inputs[i], &node->in[i]) ||
-            !take_tensor(node, &n->scales[i], n->in[i].quant_scales - 1,
-                         scales))
+    const bool input = i < CLV_OP_OPERANDS;
+    const clv_tensor_desc *d = input ? &n->in[i] : &n->out;
+    const char *name = clv_operand_name(n, i);
+    gpu_tensor *t = input ? &node->in[i] : &node->out;
+    gpu_tensor *scales = &node->scales[input ? i : 0];
+    const uint64_t reach = (uint64_t)gpu_reach(node->target);
+    if (!take_tensor(node, d, input ? n->node.inputs[i] : n->node.outputs[0],
+                     t) ||
+        (input &&
+         !take_tensor(node, &n->scales[i], d->quant_scales - 1, scales)))
+        return false;
+    if (!gpu_has(t))
+        return true;
+    if (d->dtype != CLV_DTYPE_I32 &&
+        (!gpu_has_format(d->dtype) ||
+         ((!input || clv_op_writes(n->node.op, i)) &&
+          !clv_format_is(d->dtype, CLV_FORMAT_FLOAT))))
+        return gpu_no(node, "%s cannot be %s here", name,
+                      clv_dtype_label(d->dtype));
+    if ((!node->op->any_strides && !t->is_weights_layout && !gpu_is_rows(t)) ||
+        (input && gpu_has(scales) && !gpu_is_rows(scales)))
+        return gpu_no(node, "%s must have contiguous rows at one stride", name);
+    if (!(node->op->parts >> i & 1) && gpu_extent(t) > reach)
+        return gpu_no(node, "%s has %llu bytes; kernels here reach %llu", name,
+                      (unsigned long long)gpu_extent(t),
+                      (unsigned long long)reach);
+    return true;
+}
+
+static bool check(clv_checked_node *n, gpu_node *node)
+{
+    for (uint32_t i = 0; i <= CLV_OP_OPERANDS; i++)
+        if (!take_operand(n, i, node))
             return false;
-        if (gpu_has(scales) && !is_rows(scales))
-            return gpu_no(node,
-                          "the scales must have contiguous rows at one stride");
+    if (!node->op->any_strides && !clv_node_vectors(n)) {
+        memcpy(node->caps.reason, n->reason, sizeof n->reason);
+        return false;
     }
-    return take_tensor(node, &n->out, n->node.outputs[0], &node->out);
+    clv_node_caps(n, &node->caps);
+    return !node->op->check || node->op->check(node);
 }
 
 void gpu_check_node(const gpu_target *target, const clv_subgraph *graph,
@@ -242,7 +233,6 @@ void gpu_check_node(const gpu_target *target, const clv_subgraph *graph,
     memset(node, 0, sizeof *node);
     node->target = target;
     node->index = index;
-    node->n_symbols = graph->n_symbols;
     for (uint32_t i = CLV_OP_OPERANDS; i < CLV_MAX_INPUTS; i++)
         node->in[i].index = node->scales[i].index = CLV_NO_TENSOR;
     const bool right = clv_check_node(graph, index, CLV_NODE_WEIGHT_STATES, &n);
@@ -252,12 +242,8 @@ void gpu_check_node(const gpu_target *target, const clv_subgraph *graph,
     if (right && !node->op)
         snprintf(node->caps.reason, sizeof node->caps.reason,
                  "%s: there is no kernel for it", n.op->name);
-    if (!right || !node->op || !take_operands(&n, node))
-        return;
-    node->caps.error_class = CLV_ERROR_F32;
-    node->caps.accumulate = CLV_DTYPE_F32;
-    if (node->op->check(node))
-        node->caps.answer = CLV_ANSWER_YES;
+    if (!right || !node->op || !check(&n, node))
+        node->caps.answer = CLV_ANSWER_NO;
 }
 
 void gpu_caps(const gpu_target *target, const clv_subgraph *graph,

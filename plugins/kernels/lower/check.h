@@ -21,7 +21,7 @@ typedef struct gpu_node {
     const gpu_target *target;
     const gpu_op *op;
     clv_node node;
-    uint32_t index, n_symbols;
+    uint32_t index;
     gpu_tensor in[CLV_MAX_INPUTS], scales[CLV_MAX_INPUTS], out;
     clv_op_caps caps;
 } gpu_node;
@@ -30,9 +30,12 @@ typedef struct gpu_node {
 typedef struct gpu_lowering gpu_lowering;
 
 struct gpu_op {
-    const char *name;
-    uint32_t op, min_inputs, max_inputs, outputs;
-    /* Completes caps; false after gpu_no(). */
+    uint32_t op;
+    bool any_strides; /* operands need not be rows at one stride */
+    uint32_t parts;   /* bit i: input i is read in parts, and may be larger than
+                         what a binding reaches */
+    /* Limits beyond those of every op; completes caps; false after gpu_no().
+     * NULL: there are none. */
     bool (*check)(gpu_node *node);
     clv_status (*lower)(gpu_lowering *lowering, const gpu_node *node);
     bool fuses; /* elementwise ops may follow in its kernel: each element of
@@ -47,6 +50,8 @@ struct gpu_op {
     uint32_t (*slices)(const gpu_node *node);
 };
 #define GPU_SLICES_OUT 0x80000000u
+
+#define GPU_MAX_GROUPS 65535 /* in each direction, that all devices take */
 
 extern const gpu_op gpu_op_get_rows, gpu_op_set_rows, gpu_op_add, gpu_op_mul,
     gpu_op_silu, gpu_op_gelu, gpu_op_glu, gpu_op_rms_norm, gpu_op_layer_norm,
@@ -63,33 +68,15 @@ void gpu_check_node(const gpu_target *target, const clv_subgraph *graph,
 __attribute__((format(printf, 2, 3))) bool gpu_no(gpu_node *node,
                                                   const char *format, ...);
 
-#define GPU_BIT(dtype) (1u << (dtype))
-#define GPU_REALS                                                              \
-    (GPU_BIT(CLV_DTYPE_F32) | GPU_BIT(CLV_DTYPE_F16) |                         \
-     GPU_BIT(CLV_DTYPE_BF16) | GPU_BIT(CLV_DTYPE_Q8_0) |                       \
-     GPU_BIT(CLV_DTYPE_Q4_0))
-#define GPU_FLOATS                                                             \
-    (GPU_BIT(CLV_DTYPE_F32) | GPU_BIT(CLV_DTYPE_F16) | GPU_BIT(CLV_DTYPE_BF16))
-#define GPU_INTEGERS (GPU_BIT(CLV_DTYPE_I8) | GPU_BIT(CLV_DTYPE_I4))
-
-const char *gpu_dtype_name(uint32_t dtype);
-/* Whether t has one of the dtypes, that rank (0: any), and rows of contiguous
- * elements at one stride; says why not. */
-bool gpu_need(gpu_node *node, const gpu_tensor *t, const char *what,
-              uint32_t dtypes, uint32_t rank);
-/* The same of a state that may be in the layout of weights: rows at one stride,
- * and channels at one. */
-bool gpu_need_state(gpu_node *node, const gpu_tensor *t, const char *what,
-                    uint32_t dtypes);
-/* Wishes for an input, if it is a state, as weights. */
+/* Says that there are more than a dispatch takes; false. */
+bool gpu_no_more(gpu_node *node, const char *what, int64_t n, int64_t most);
+/* Whether a grid has a group for so many rows and channels of the output each;
+ * says why not. */
+bool gpu_fits_grid(gpu_node *node, int64_t rows, int64_t channels);
+/* Prefers the layout of weights for an input, if it is a state. */
 void gpu_prefer_layout(gpu_node *node, uint32_t input);
-bool gpu_same_dim(const gpu_tensor *a, uint32_t i, const gpu_tensor *b,
-                  uint32_t j);
-bool gpu_same_dims(const gpu_tensor *a, const gpu_tensor *b);
 /* Bytes that an operand may have. */
 int64_t gpu_reach(const gpu_target *target);
-/* Whether all of it can be reached through one binding; says why not. */
-bool gpu_in_reach(gpu_node *node, const gpu_tensor *t, const char *what);
 static inline bool gpu_has(const gpu_tensor *t)
 {
     return t->index != CLV_NO_TENSOR;
@@ -98,6 +85,9 @@ static inline bool gpu_has(const gpu_tensor *t)
 /* Whether the channels of a row lie apart: of v in the layout of weights. */
 bool gpu_is_transposed(const gpu_tensor *t);
 
+/* Whether t is rows of contiguous elements at one stride, of which no more than
+ * one dimension is symbolic. */
+bool gpu_is_rows(const gpu_tensor *t);
 /* Of a tensor that is rows. */
 bool gpu_rows_extent(const gpu_tensor *t, gpu_expr *rows, gpu_expr *channels,
                      gpu_expr *stride);

@@ -99,5 +99,3 @@ gpu_expr gpu_ceil(gpu_expr expr, int64_t divisor);
 /* Work items of a group that works on a row together: a power of two, some 8
  * channels an item. */
 uint32_t gpu_row_group(const gpu_target *target, int64_t channels);
-
-#define GPU_MAX_GROUPS 65535 /* in each direction, that all devices take */

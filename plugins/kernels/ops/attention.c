@@ -7,7 +7,6 @@
 #include "ops/attention.h"
 #include "ops/tiles.h"
 
-#define F32 GPU_BIT(CLV_DTYPE_F32)
 #define MAX_PARTS 16
 #define PART_ROWS 128   /* of the cache, at least, for a part */
 #define TENSOR_ROWS 64  /* the same with matrix instructions */
@@ -192,7 +191,7 @@ static void list_variants(const gpu_node *node, gpu_variants *out)
     out->preferred = id_of(&s);
     snprintf(out->key, sizeof out->key, "attention%s-%s-h%u-g%u-d%u-n%u-r%u",
              s.transposed ? "-transposed" : "",
-             gpu_dtype_name(node->in[1].d.dtype), gpu_size_class(s.heads),
+             clv_dtype_label(node->in[1].d.dtype), gpu_size_class(s.heads),
              gpu_size_class(s.groups), gpu_size_class(s.dim),
              gpu_size_class(s.n), gpu_size_class(s.rows));
     gpu_variant_add(out, out->preferred);
@@ -219,51 +218,13 @@ static gpu_attention chosen(const gpu_node *node)
 
 #define MAX_HEAD_DIM 1024
 
-static bool check_heads(gpu_node *node)
-{
-    const gpu_tensor *q = &node->in[0], *k = &node->in[1];
-    const int64_t dim = node->node.attr.attention.head_dim;
-    if (dim < 1 || dim > MAX_HEAD_DIM)
-        return gpu_no(node, "head_dim %lld is not in 1..%d", (long long)dim,
-                      MAX_HEAD_DIM);
-    if (q->d.symbols[1] || k->d.symbols[1] || q->d.dims[1] % dim ||
-        k->d.dims[1] % dim || q->d.dims[1] % k->d.dims[1])
-        return gpu_no(node, "q and k are not whole heads and groups of %lld",
-                      (long long)dim);
-    return true;
-}
-
-static bool check_operands(gpu_node *node)
-{
-    const uint32_t cache = F32 | GPU_BIT(CLV_DTYPE_F16);
-    const gpu_tensor *q = &node->in[0], *k = &node->in[1], *v = &node->in[2];
-    const gpu_tensor *pos = &node->in[3], *y = &node->out;
-    if (!gpu_need(node, q, "q", F32, 2) ||
-        !gpu_need_state(node, k, "k", cache) ||
-        !gpu_need_state(node, v, "v", cache) ||
-        !gpu_need(node, pos, "pos", GPU_BIT(CLV_DTYPE_I32), 1) ||
-        !gpu_need(node, y, "output 0", F32, 2))
-        return false;
-    if (k->d.dtype != v->d.dtype || !gpu_same_dims(k, v))
-        return gpu_no(node, "k and v differ in dtype or dimensions");
-    if (!gpu_same_dims(q, y) || !gpu_same_dim(q, 0, pos, 0))
-        return gpu_no(node, "output 0 is not as q, or pos has not one entry a "
-                            "query");
-    return check_heads(node) && gpu_in_reach(node, q, "q") &&
-           gpu_in_reach(node, k, "k") && gpu_in_reach(node, v, "v") &&
-           gpu_in_reach(node, y, "output 0");
-}
-
 static bool check_attention(gpu_node *node)
 {
     const gpu_target *target = node->target;
-    if (!check_operands(node))
-        return false;
-    if (node->node.attr.attention.window < 0)
-        return gpu_no(node, "window %d is negative",
-                      (int)node->node.attr.attention.window);
-    if (node->node.attr.attention.rows_symbol > node->n_symbols)
-        return gpu_no(node, "rows_symbol names no symbol");
+    const uint32_t dim = node->node.attr.attention.head_dim;
+    if (dim > MAX_HEAD_DIM)
+        return gpu_no(node, "head_dim %u is not in 1..%d", (unsigned)dim,
+                      MAX_HEAD_DIM);
     const gpu_attention s = preferred_prefill(node);
     if (gpu_is_disabled(target,
                         s.transposed ? "attention_transposed" : "attention") ||
@@ -284,8 +245,6 @@ static bool check_attention(gpu_node *node)
     if (s.kind == GPU_ATTENTION_PREFILL ||
         preferred(node).kind == GPU_ATTENTION_DECODE)
         node->caps.error_class = CLV_ERROR_F16;
-    node->caps.split_axes = CLV_SPLIT_SEQUENCE | CLV_SPLIT_HEADS;
-    node->caps.split_granularity[3] = s.per_group;
     if (target->states == GPU_STATES_WEIGHTS ||
         (target->states == GPU_STATES_AUTO && !suits_tensor(node))) {
         gpu_prefer_layout(node, 1);
@@ -312,13 +271,8 @@ static uint32_t slices(const gpu_node *node)
     return 1 | (s.parts == 1 && s.dim % 4 == 0 ? GPU_SLICES_OUT : 0);
 }
 
-const gpu_op gpu_op_attention = {"attention",
-                                 CLV_OP_ATTENTION,
-                                 4,
-                                 4,
-                                 1,
-                                 check_attention,
-                                 lower_attention,
-                                 false,
-                                 list_variants,
-                                 slices};
+const gpu_op gpu_op_attention = {.op = CLV_OP_ATTENTION,
+                                 .check = check_attention,
+                                 .lower = lower_attention,
+                                 .variants = list_variants,
+                                 .slices = slices};

@@ -2,7 +2,6 @@
  * product by itself. */
 #include "ops/experts.h"
 
-#define F32 GPU_BIT(CLV_DTYPE_F32)
 #define GROUP 32  /* items that share out the input channels */
 #define OUTPUTS 4 /* channels that they compute together */
 #define LOCAL_BYTES (4 * OUTPUTS * (GROUP + 1))
@@ -22,66 +21,11 @@ static int64_t max_places(const gpu_node *node)
 /* ------------------------------------------------------------------------ */
 /* What is taken                                                             */
 
-/* Whether t is as wide as `times` times c. */
-static bool is_times(const gpu_tensor *t, int64_t c, int64_t times)
-{
-    return !t->d.symbols[1] && t->d.dims[1] % times == 0 &&
-           t->d.dims[1] / times == c;
-}
-
-static bool check_operands(gpu_node *node)
-{
-    const gpu_tensor *x = &node->in[0], *w = &node->in[1], *ids = &node->in[2];
-    const gpu_tensor *y = &node->out;
-    if (!gpu_need(node, x, "x", F32, 2) ||
-        !gpu_need(node, w, "w", GPU_REALS, 3) ||
-        !gpu_need(node, ids, "the ids", GPU_BIT(CLV_DTYPE_I32), 2) ||
-        !gpu_need(node, y, "y", F32, 2))
-        return false;
-    if (w->d.symbols[0] || w->d.symbols[1] || w->d.symbols[2])
-        return gpu_no(node, "w's dimensions must be fixed");
-    if (ids->d.symbols[1])
-        return gpu_no(node, "the number of ids of a row must be fixed");
-    if (!gpu_same_dim(x, 0, ids, 0) || !gpu_same_dim(x, 0, y, 0))
-        return gpu_no(node, "x, the ids and y differ in rows");
-    if (!is_times(x, w->d.dims[2], 1) &&
-        !is_times(x, w->d.dims[2], ids->d.dims[1]))
-        return gpu_no(node,
-                      "x has not the channels that w takes, once or for "
-                      "each of %lld ids",
-                      (long long)ids->d.dims[1]);
-    if (!is_times(y, w->d.dims[1],
-                  gpu_experts_scored(node) ? 1 : ids->d.dims[1]))
-        return gpu_no(node, "y is not as wide as what comes out");
-    return true;
-}
-
-static bool check_scores(gpu_node *node)
-{
-    const gpu_tensor *scores = &node->in[3];
-    const uint32_t normalised = node->node.attr.experts.normalised;
-    if (!gpu_experts_scored(node))
-        return !normalised || gpu_no(node, "normalised, without scores");
-    if (!gpu_need(node, scores, "the scores", F32, 2) ||
-        !gpu_in_reach(node, scores, "the scores"))
-        return false;
-    if (!gpu_same_dim(scores, 0, &node->in[0], 0) ||
-        !gpu_same_dim(scores, 1, &node->in[1], 0))
-        return gpu_no(node, "the scores are not [rows of x, experts]");
-    if (normalised > 1)
-        return gpu_no(node, "normalised is %u, not 0 or 1",
-                      (unsigned)normalised);
-    return true;
-}
-
-static bool check_sizes(gpu_node *node)
+static bool check_experts(gpu_node *node)
 {
     const gpu_target *target = node->target;
     const gpu_tensor *w = &node->in[1];
-    if (!gpu_in_reach(node, &node->in[0], "x") ||
-        !gpu_in_reach(node, &node->in[2], "the ids") ||
-        !gpu_in_reach(node, &node->out, "y"))
-        return false;
+    const int64_t outputs = (int64_t)OUTPUTS * GPU_MAX_GROUPS;
     if (gpu_expert_bytes(w) > gpu_reach(target))
         return gpu_no(node, "an expert has %lld bytes; kernels here reach %lld",
                       (long long)gpu_expert_bytes(w),
@@ -93,26 +37,15 @@ static bool check_sizes(gpu_node *node)
                       "memory, here are %u and %u",
                       GROUP, LOCAL_BYTES, (unsigned)target->max_group,
                       (unsigned)target->local_bytes);
-    if (w->d.dims[1] > (int64_t)OUTPUTS * GPU_MAX_GROUPS)
-        return gpu_no(node, "%lld outputs; it takes %d at most",
-                      (long long)w->d.dims[1], OUTPUTS * GPU_MAX_GROUPS);
-    if (w->d.dims[0] * w->d.dims[1] > INT32_MAX || max_places(node) > INT32_MAX)
-        return gpu_no(node,
-                      "%lld rows of weights for %lld products; it takes "
-                      "2^31 at most",
-                      (long long)(w->d.dims[0] * w->d.dims[1]),
-                      (long long)max_places(node));
-    return true;
-}
-
-static bool check_experts(gpu_node *node)
-{
-    if (!check_operands(node) || !check_scores(node) || !check_sizes(node))
-        return false;
-    if (gpu_is_disabled(node->target, name_of(node)))
-        return gpu_no(node, "its kernel computed wrongly here");
-    node->caps.split_axes = CLV_SPLIT_SEQUENCE;
-    return true;
+    if (w->d.dims[1] > outputs)
+        return gpu_no_more(node, "outputs", w->d.dims[1], outputs);
+    if (w->d.dims[0] * w->d.dims[1] > INT32_MAX)
+        return gpu_no_more(node, "rows of weights", w->d.dims[0] * w->d.dims[1],
+                           INT32_MAX);
+    if (max_places(node) > INT32_MAX)
+        return gpu_no_more(node, "products", max_places(node), INT32_MAX);
+    return !gpu_is_disabled(target, name_of(node)) ||
+           gpu_no(node, "its kernel computed wrongly here");
 }
 
 /* ------------------------------------------------------------------------ */
@@ -196,6 +129,8 @@ static clv_status lower_experts(gpu_lowering *lowering, const gpu_node *node)
     return status;
 }
 
-const gpu_op gpu_op_matmul_experts = {
-    "matmul_experts", CLV_OP_MATMUL_EXPERTS, 3,    4,    1,
-    check_experts,    lower_experts,         true, NULL, NULL};
+const gpu_op gpu_op_matmul_experts = {.op = CLV_OP_MATMUL_EXPERTS,
+                                      .parts = 2,
+                                      .check = check_experts,
+                                      .lower = lower_experts,
+                                      .fuses = true};

@@ -172,7 +172,7 @@ void gpu_tensor_variants(const gpu_node *node, gpu_variants *out)
 {
     const clv_tensor_desc *w = &node->in[1].d;
     snprintf(out->key, sizeof out->key, "%s-%s%s-o%u-i%u-n%u",
-             variant_name(node), gpu_dtype_name(w->dtype),
+             variant_name(node), clv_dtype_label(w->dtype),
              w->quant == CLV_QUANT_PER_GROUP ? "g" : "",
              gpu_size_class(w->dims[0]), gpu_size_class(w->dims[1]),
              gpu_size_class(gpu_max_rows(&node->in[0])));

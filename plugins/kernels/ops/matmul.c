@@ -8,8 +8,6 @@
 #include "ops/gemm_tensor.h"
 #include "ops/tiles.h"
 
-#define F32 GPU_BIT(CLV_DTYPE_F32)
-
 /* ------------------------------------------------------------------------ */
 /* Variants                                                                  */
 
@@ -150,7 +148,7 @@ static void list_variants(const gpu_node *node, gpu_variants *out)
     }
     out->preferred = (uint32_t)(preferred - kernels);
     snprintf(out->key, sizeof out->key, "matmul-%s%.1s%.1s-o%u-i%u-n%u",
-             gpu_dtype_name(w->dtype), &"\0tcg"[w->quant],
+             clv_dtype_label(w->dtype), &"\0tcg"[w->quant],
              gpu_weights_part(node) ? &"\0bifa3"[node->target->weights] : "",
              gpu_size_class(w->dims[0]), gpu_size_class(w->dims[1]),
              gpu_size_class(gpu_max_rows(&node->in[0])));
@@ -182,67 +180,28 @@ static uint64_t reach(const gpu_target *target)
 /* ------------------------------------------------------------------------ */
 /* What is taken                                                             */
 
-static bool check_operands(gpu_node *node)
+static bool check_matmul(gpu_node *node)
 {
-    const gpu_tensor *x = &node->in[0], *w = &node->in[1], *y = &node->out;
-    const gpu_tensor *bias = &node->in[2];
-    if (!gpu_need(node, x, "x", F32, 2) ||
-        !gpu_need(node, w, "w", GPU_REALS | GPU_INTEGERS, 2) ||
-        !gpu_need(node, y, "y", F32, 2) ||
-        (gpu_has(bias) && !gpu_need(node, bias, "the bias", F32, 1)))
-        return false;
-    if (w->d.symbols[0] || w->d.symbols[1])
-        return gpu_no(node, "w's dimensions must be fixed");
-    if (!gpu_same_dim(x, 1, w, 1))
-        return gpu_no(node, "x and w differ in input channels");
-    if (!gpu_same_dim(x, 0, y, 0) || !gpu_same_dim(w, 0, y, 1) ||
-        (gpu_has(bias) && !gpu_same_dim(bias, 0, y, 1)))
-        return gpu_no(node, "y is not [rows of x, rows of w], or the bias not "
-                            "as long");
-    return true;
-}
-
-static bool check_sizes(gpu_node *node)
-{
-    const gpu_tensor *x = &node->in[0], *w = &node->in[1];
-    if (!gpu_in_reach(node, x, "x") || !gpu_in_reach(node, &node->out, "y"))
-        return false;
-    if ((uint64_t)gpu_step_bytes(w) > reach(node->target))
+    const int64_t rows = gpu_max_rows(&node->in[0]);
+    const int64_t row = gpu_step_bytes(&node->in[1]);
+    const kernel *v = prefer(node);
+    if ((uint64_t)row > reach(node->target))
         return gpu_no(node,
                       "rows of w have %lld bytes; kernels here reach "
                       "%llu",
-                      (long long)gpu_step_bytes(w),
-                      (unsigned long long)reach(node->target));
-    const kernel *v = prefer(node);
+                      (long long)row, (unsigned long long)reach(node->target));
     if (!v)
         return gpu_no(node,
                       "no kernel fits groups of %u and %u bytes of local "
                       "memory",
                       (unsigned)node->target->max_group,
                       (unsigned)node->target->local_bytes);
-    if (gpu_max_rows(x) > v->rows * GPU_MAX_GROUPS)
-        return gpu_no(node, "%lld rows; it takes %lld at most",
-                      (long long)gpu_max_rows(x),
-                      (long long)(v->rows * GPU_MAX_GROUPS));
-    return true;
-}
-
-static bool check_matmul(gpu_node *node)
-{
-    const gpu_tensor *w = &node->in[1];
-    if (!check_operands(node) || !check_sizes(node))
-        return false;
-    int64_t elements, bytes;
-    clv_block(w->d.dtype, &elements, &bytes);
+    if (rows > v->rows * GPU_MAX_GROUPS)
+        return gpu_no_more(node, "rows", rows, v->rows * GPU_MAX_GROUPS);
     if (gpu_tensor_suits(node))
         node->caps.error_class = gpu_tensor_error_class(node);
-    else if (prefer(node)->bytes)
+    else if (v->bytes)
         node->caps.error_class = CLV_ERROR_Q8;
-    node->caps.split_axes =
-        CLV_SPLIT_ROWS | CLV_SPLIT_SEQUENCE | CLV_SPLIT_CHANNELS;
-    node->caps.split_granularity[2] = w->d.quant == CLV_QUANT_PER_GROUP
-                                          ? (int64_t)w->d.quant_group
-                                          : elements;
     return true;
 }
 
@@ -392,6 +351,10 @@ static uint32_t slices(const gpu_node *node)
     return (reads ? 1 : 0) | (writes ? GPU_SLICES_OUT : 0);
 }
 
-const gpu_op gpu_op_matmul = {
-    "matmul", CLV_OP_MATMUL, 2,     3, 1, check_matmul, lower_matmul,
-    true,     list_variants, slices};
+const gpu_op gpu_op_matmul = {.op = CLV_OP_MATMUL,
+                              .parts = 2,
+                              .check = check_matmul,
+                              .lower = lower_matmul,
+                              .fuses = true,
+                              .variants = list_variants,
+                              .slices = slices};

@@ -1,50 +1,20 @@
 /* Ops on whole rows: a group reduces one after the other. */
 #include "ops/norms.h"
 
-#define F32 GPU_BIT(CLV_DTYPE_F32)
-
-static bool check_softmax(gpu_node *node)
+static bool check_rows(gpu_node *node)
 {
-    const gpu_tensor *x = &node->in[0], *y = &node->out;
-    if (!gpu_need(node, x, "input 0", F32, 0) ||
-        !gpu_need(node, y, "output 0", F32, 0) ||
-        !gpu_in_reach(node, x, "input 0") || !gpu_in_reach(node, y, "output 0"))
-        return false;
-    if (!gpu_same_dims(x, y))
-        return gpu_no(node, "output 0 has other dimensions than input 0");
-    if (gpu_max_rows(y) > INT32_MAX)
-        return gpu_no(node, "%lld rows are past 2^31",
-                      (long long)gpu_max_rows(y));
-    node->caps.alias_inputs = 1;
-    node->caps.split_axes = CLV_SPLIT_SEQUENCE;
-    return true;
+    const int64_t rows = gpu_max_rows(&node->out);
+    return rows <= INT32_MAX || gpu_no_more(node, "rows", rows, INT32_MAX);
 }
 
-static bool check_vector(gpu_node *node, uint32_t input)
-{
-    const gpu_tensor *v = &node->in[input], *x = &node->in[0];
-    if (!gpu_need(node, v, input == 1 ? "input 1" : "input 2", F32, 1))
-        return false;
-    if (!gpu_same_dim(v, 0, x, x->d.rank - 1))
-        return gpu_no(node, "input %u is not as long as a row of input 0",
-                      (unsigned)input);
-    return true;
-}
-
-static bool check_norm(gpu_node *node)
-{
-    return check_softmax(node) && check_vector(node, 1) &&
-           (!gpu_has(&node->in[2]) || check_vector(node, 2));
-}
-
-/* Ways are the group's size, as a power of two. */
+/* A variant's id is the group's size, as a power of two. */
 static void list_variants(const gpu_node *node, gpu_variants *out)
 {
     const gpu_target *target = node->target;
     const clv_tensor_desc *y = &node->out.d;
     const uint32_t preferred = gpu_row_group(target, y->dims[y->rank - 1]);
     out->preferred = gpu_size_class(preferred);
-    snprintf(out->key, sizeof out->key, "%s-c%u-n%u", node->op->name,
+    snprintf(out->key, sizeof out->key, "%s-c%u-n%u", clv_op_name(node->op->op),
              gpu_size_class(y->dims[y->rank - 1]),
              gpu_size_class(gpu_max_rows(&node->out)));
     for (uint32_t id = 4; id <= 10; id++) {
@@ -65,7 +35,7 @@ static void begin_rows(gpu_call *call, const gpu_node *node, const char *text,
     list_variants(node, &variants);
     const uint32_t group = 1u << gpu_choice(target, &variants);
     const int64_t each = (gpu_max_rows(&node->out) - 1) / GPU_MAX_GROUPS + 1;
-    gpu_call_init(call, node->op->name, text, node->index, group);
+    gpu_call_init(call, clv_op_name(node->op->op), text, node->index, group);
     gpu_call_define(call, "GROUP", group);
     gpu_call_subgroups(call, target, subgroups);
     gpu_call_rows(call, "src", &node->in[0], false);
@@ -136,19 +106,21 @@ static uint32_t softmax_slices(const gpu_node *node)
     return 1;
 }
 
-const gpu_op gpu_op_rms_norm = {
-    "rms_norm", CLV_OP_RMS_NORM, 2,          2, 1, check_norm, lower_rms_norm,
-    true,       list_variants,   norm_slices};
-const gpu_op gpu_op_layer_norm = {"layer_norm",
-                                  CLV_OP_LAYER_NORM,
-                                  2,
-                                  3,
-                                  1,
-                                  check_norm,
-                                  lower_layer_norm,
-                                  true,
-                                  list_variants,
-                                  norm_slices};
-const gpu_op gpu_op_softmax = {
-    "softmax",     CLV_OP_SOFTMAX, 1, 1, 1, check_softmax, lower_softmax, true,
-    list_variants, softmax_slices};
+const gpu_op gpu_op_rms_norm = {.op = CLV_OP_RMS_NORM,
+                                .check = check_rows,
+                                .lower = lower_rms_norm,
+                                .fuses = true,
+                                .variants = list_variants,
+                                .slices = norm_slices};
+const gpu_op gpu_op_layer_norm = {.op = CLV_OP_LAYER_NORM,
+                                  .check = check_rows,
+                                  .lower = lower_layer_norm,
+                                  .fuses = true,
+                                  .variants = list_variants,
+                                  .slices = norm_slices};
+const gpu_op gpu_op_softmax = {.op = CLV_OP_SOFTMAX,
+                               .check = check_rows,
+                               .lower = lower_softmax,
+                               .fuses = true,
+                               .variants = list_variants,
+                               .slices = softmax_slices};

@@ -1,43 +1,12 @@
 /* Rotary position embedding. */
 #include "ops/rope.h"
 
-#define F32 GPU_BIT(CLV_DTYPE_F32)
 #define GROUP_PAIRS 32
 #define GROUP_ROWS 4
 
 static bool check_rope(gpu_node *node)
 {
-    const gpu_tensor *x = &node->in[0], *pos = &node->in[1];
-    const gpu_tensor *freq = &node->in[2], *y = &node->out;
-    const uint32_t head = node->node.attr.rope.head_dim;
-    if (!gpu_need(node, x, "input 0", F32, 2) ||
-        !gpu_need(node, y, "output 0", F32, 2) ||
-        !gpu_need(node, pos, "input 1", GPU_BIT(CLV_DTYPE_I32), 1) ||
-        !gpu_need(node, freq, "input 2", F32, 1) ||
-        !gpu_in_reach(node, x, "input 0") || !gpu_in_reach(node, y, "output 0"))
-        return false;
-    if (!gpu_same_dims(x, y))
-        return gpu_no(node, "output 0 has other dimensions than input 0");
-    if (!gpu_same_dim(pos, 0, x, 0))
-        return gpu_no(node, "input 1 has not one position a row");
-    if (node->node.attr.rope.mode > CLV_ROPE_PAIRS)
-        return gpu_no(node, "mode %u is not known",
-                      (unsigned)node->node.attr.rope.mode);
-    if (!head || x->d.symbols[1] || x->d.dims[1] % head)
-        return gpu_no(node, "rows of %lld are no whole heads of %u",
-                      (long long)x->d.dims[1], (unsigned)head);
-    if (freq->d.symbols[0] || 2 * freq->d.dims[0] > head)
-        return gpu_no(node, "%lld pairs are more than heads of %u have",
-                      (long long)freq->d.dims[0], (unsigned)head);
-    if (gpu_max_rows(y) > (int64_t)GROUP_ROWS * GPU_MAX_GROUPS ||
-        x->d.dims[1] > (int64_t)GROUP_PAIRS * GPU_MAX_GROUPS)
-        return gpu_no(node, "%lld rows of %lld; it takes %d of %d at most",
-                      (long long)gpu_max_rows(y), (long long)x->d.dims[1],
-                      GROUP_ROWS * GPU_MAX_GROUPS,
-                      GROUP_PAIRS * GPU_MAX_GROUPS);
-    node->caps.alias_inputs = 1;
-    node->caps.split_axes = CLV_SPLIT_SEQUENCE | CLV_SPLIT_HEADS;
-    return true;
+    return gpu_fits_grid(node, GROUP_ROWS, GROUP_PAIRS);
 }
 
 /* Whether an item can take four pairs, or two that lie side by side. */
@@ -131,5 +100,8 @@ static uint32_t slices(const gpu_node *node)
     return 1 | (has_slices(node) ? GPU_SLICES_OUT : 0);
 }
 
-const gpu_op gpu_op_rope = {"rope",     CLV_OP_ROPE, 3,    3,    1,
-                            check_rope, lower_rope,  true, NULL, slices};
+const gpu_op gpu_op_rope = {.op = CLV_OP_ROPE,
+                            .check = check_rope,
+                            .lower = lower_rope,
+                            .fuses = true,
+                            .slices = slices};

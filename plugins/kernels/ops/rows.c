@@ -4,49 +4,15 @@
 #define GROUP_SLICES 32
 #define GROUP_ROWS 4
 
-static bool check_ids(gpu_node *node, uint32_t input, const gpu_tensor *rows)
-{
-    const gpu_tensor *ids = &node->in[input];
-    if (!gpu_need(node, ids, "the ids", GPU_BIT(CLV_DTYPE_I32), 1))
-        return false;
-    if (!gpu_same_dim(ids, 0, rows, 0))
-        return gpu_no(node, "input %u has not one id a row", (unsigned)input);
-    return gpu_in_reach(node, ids, "the ids");
-}
-
-/* Columns that are not cut. */
-static int64_t granularity(const gpu_tensor *t)
-{
-    int64_t elements, bytes;
-    clv_block(t->d.dtype, &elements, &bytes);
-    return t->d.quant == CLV_QUANT_PER_GROUP ? t->d.quant_group : elements;
-}
-
 static bool check_get_rows(gpu_node *node)
 {
-    const gpu_tensor *table = &node->in[0], *y = &node->out;
-    if (!gpu_need(node, table, "the table", GPU_REALS | GPU_INTEGERS, 2) ||
-        !gpu_need(node, y, "output 0", GPU_BIT(CLV_DTYPE_F32), 2) ||
-        !check_ids(node, 1, y) || !gpu_in_reach(node, y, "output 0"))
-        return false;
-    if (!gpu_same_dim(table, 1, y, 1))
-        return gpu_no(node, "output 0 is not as wide as the table");
-    if (table->d.symbols[1] && !gpu_in_reach(node, table, "the table"))
-        return false;
+    const gpu_tensor *table = &node->in[0];
     if (gpu_extent(table) / (uint64_t)table->d.dims[0] >=
         (uint64_t)gpu_reach(node->target))
         return gpu_no(node, "a row of the table is past what kernels reach");
-    if (gpu_max_rows(y) > (int64_t)GROUP_ROWS * GPU_MAX_GROUPS)
-        return gpu_no(node, "%lld rows; it takes %d at most",
-                      (long long)gpu_max_rows(y), GROUP_ROWS * GPU_MAX_GROUPS);
-    if (y->d.dims[1] > (int64_t)GROUP_SLICES * GPU_MAX_GROUPS)
-        return gpu_no(node, "rows of %lld; it takes %d at most",
-                      (long long)y->d.dims[1], GROUP_SLICES * GPU_MAX_GROUPS);
-    node->caps.split_axes = CLV_SPLIT_SEQUENCE | CLV_SPLIT_ROWS;
-    node->caps.split_granularity[0] = granularity(table);
     if (!table->d.quant)
         node->caps.error_class = CLV_ERROR_EXACT;
-    return true;
+    return gpu_fits_grid(node, GROUP_ROWS, GROUP_SLICES);
 }
 
 /* The scale of a row and of each group of channels, by strides of 0 where they
@@ -102,22 +68,11 @@ static clv_status lower_get_rows(gpu_lowering *lowering, const gpu_node *node)
     return CLV_OK;
 }
 
+/* Granted if those who read the state prefer it, too. */
 static bool check_set_rows(gpu_node *node)
 {
-    const gpu_tensor *state = &node->in[0], *src = &node->in[1];
-    if (!gpu_need_state(node, state, "the state", GPU_FLOATS) ||
-        !gpu_need(node, src, "input 1", GPU_BIT(CLV_DTYPE_F32), 2) ||
-        !check_ids(node, 2, src) || !gpu_in_reach(node, state, "the state") ||
-        !gpu_in_reach(node, src, "input 1"))
-        return false;
-    if (!gpu_same_dim(state, 1, src, 1))
-        return gpu_no(node, "input 1 is not as wide as the state");
-    if (state->d.usage == CLV_USAGE_WEIGHT || state->d.usage == CLV_USAGE_INPUT)
-        return gpu_no(node, "the state is not to be written");
-    node->caps.split_axes = CLV_SPLIT_SEQUENCE | CLV_SPLIT_ROWS;
     if (node->target->states != GPU_STATES_ROWS)
-        gpu_prefer_layout(node,
-                          0); /* granted if those who read it ask for it, too */
+        gpu_prefer_layout(node, 0);
     return true;
 }
 
@@ -187,9 +142,13 @@ static uint32_t set_rows_slices(const gpu_node *node)
     return 2;
 }
 
-const gpu_op gpu_op_get_rows = {
-    "get_rows",     CLV_OP_GET_ROWS, 2,    2,    1,
-    check_get_rows, lower_get_rows,  true, NULL, get_rows_slices};
-const gpu_op gpu_op_set_rows = {
-    "set_rows",     CLV_OP_SET_ROWS, 3,     3,    0,
-    check_set_rows, lower_set_rows,  false, NULL, set_rows_slices};
+const gpu_op gpu_op_get_rows = {.op = CLV_OP_GET_ROWS,
+                                .parts = 1,
+                                .check = check_get_rows,
+                                .lower = lower_get_rows,
+                                .fuses = true,
+                                .slices = get_rows_slices};
+const gpu_op gpu_op_set_rows = {.op = CLV_OP_SET_ROWS,
+                                .check = check_set_rows,
+                                .lower = lower_set_rows,
+                                .slices = set_rows_slices};

@@ -1,4 +1,5 @@
 #include "tune/trial.h"
+#include "entry.h"
 #include "tune/context.h"
 #include "tune/cases.h"
 
@@ -73,16 +74,13 @@ static bool disable(trial *t, const gpu_case *c, const char *why)
     for (uint32_t i = 0; i < code->n_kernels; i++) {
         const char *name = code->kernels[i].variant;
         size_t used = strlen(t->disabled);
-        char line[256];
         if (used + strlen(name) + 2 > t->size)
             continue;
         snprintf(t->disabled + used, t->size - used, "%s%s", used ? "," : "",
                  name);
-        snprintf(line, sizeof line,
-                 "kernels '%s' %s in %s and are not used on "
-                 "this device",
-                 name, why, c->name);
-        t->host->log(t->host->host, CLV_LOG_WARN, NULL, 0, line);
+        clv_log(t->host, CLV_LOG_WARN,
+                "kernels '%s' %s in %s and are not used on this device", name,
+                why, c->name);
         added = true;
     }
     gpu_code_free(t->host, code);
@@ -121,14 +119,6 @@ static clv_status try_case(trial *t, const gpu_case *c)
     return status;
 }
 
-/* Who waits for it sees that it goes on. */
-static void say(const trial *t, const gpu_case *c)
-{
-    char line[128];
-    snprintf(line, sizeof line, "kernels are tried: %s", c->name);
-    t->host->log(t->host->host, CLV_LOG_DEBUG, NULL, 0, line);
-}
-
 static clv_status try_all(const gpu_tuner *tuner, char *disabled, size_t size)
 {
     const clv_host_api *host = tuner->host;
@@ -144,10 +134,10 @@ static clv_status try_all(const gpu_tuner *tuner, char *disabled, size_t size)
         if (!c)
             return CLV_ERR_NO_MEMORY;
         status = gpu_case_make(host, i, c);
-        if (!status)
-            say(&t, c);
-        if (!status)
+        if (!status) { /* who waits for it sees that it goes on */
+            clv_log(host, CLV_LOG_DEBUG, "kernels are tried: %s", c->name);
             status = try_case(&t, c);
+        }
         gpu_case_free(host, c);
         clv_free(host, c);
     }
@@ -173,58 +163,25 @@ static bool is_list(const char *text, size_t size)
     return true;
 }
 
-static const char magic[] = "clvtry1 ";
-
-/* False: there is no result under this key. */
-static bool load_result(const clv_host_api *host, const char *key,
-                        char *disabled, size_t size)
+/* False: there is no result. */
+static bool load_result(const gpu_entry *entry, char *disabled, size_t size)
 {
-    const size_t head = sizeof magic - 1;
-    void *data = NULL;
-    uint64_t n = 0;
-    if (host->cache_get(host->host, key, &data, &n))
-        return false;
-    const char *text = (const char *)data + head;
-    bool good = n >= head && n - head < size && !memcmp(data, magic, head) &&
-                is_list(text, (size_t)(n - head));
-    if (good) {
-        memcpy(disabled, text, (size_t)(n - head));
-        disabled[n - head] = 0;
-    }
-    clv_free(host, data);
+    uint64_t n;
+    char *text = gpu_entry_get(entry, &n);
+    const bool good = text && n < size && is_list(text, (size_t)n);
+    if (good)
+        memcpy(disabled, text, (size_t)n + 1);
+    clv_free(entry->host, text);
     return good;
-}
-
-static void save_result(const clv_host_api *host, const char *key,
-                        const char *disabled)
-{
-    const size_t head = sizeof magic - 1, n = strlen(disabled);
-    char *data = clv_new(host, head + n + 1);
-    if (!data)
-        return; /* then it is tried again */
-    memcpy(data, magic, head);
-    memcpy(data + head, disabled, n + 1);
-    host->cache_put(host->host, key, data, (uint64_t)(head + n));
-    clv_free(host, data);
-}
-
-/* Each time: the trial's own messages may have gone to another process. */
-static void tell(const gpu_tuner *t, const char *disabled)
-{
-    char line[800];
-    snprintf(line, sizeof line,
-             "%.16s: %.60s: kernels not used: %s; a newer driver may do, "
-             "%.16s.disabled takes their names without trial",
-             t->api->name, t->device, disabled, t->api->name);
-    t->host->log(t->host->host, CLV_LOG_WARN, NULL, 0, line);
 }
 
 clv_status gpu_try(const gpu_tuner *tuner, char *disabled, size_t size)
 {
     const clv_host_api *host = tuner->host;
     const char *unwanted = option(tuner, "disabled");
-    const char *trial = option(tuner, "trial");
-    char key[64], settings[800];
+    const char *wanted = option(tuner, "trial");
+    char settings[800];
+    const gpu_entry entry = {host, "trial", tuner->identity, settings};
     if (!is_list(unwanted, strlen(unwanted)) || strlen(unwanted) >= size)
         return clv_fail(host, CLV_ERR_INVALID,
                         "%s: %s.disabled = '%.60s': it must be names of "
@@ -232,17 +189,21 @@ clv_status gpu_try(const gpu_tuner *tuner, char *disabled, size_t size)
                         tuner->device, tuner->api->name, unwanted);
     snprintf(disabled, size, "%s", unwanted);
     /* Software is tried by its makers on this very machine. */
-    if (!strcmp(trial, "off") || (tuner->software && strcmp(trial, "on") != 0))
+    if (!strcmp(wanted, "off") ||
+        (tuner->software && strcmp(wanted, "on") != 0))
         return CLV_OK;
     snprintf(settings, sizeof settings, "%s\n%s\n%s\n%u %u", unwanted,
              option(tuner, "matrix"), option(tuner, "kv"),
              (unsigned)tuner->target->slices, (unsigned)tuner->target->weights);
-    tuner->entry(tuner->dev, "trial", settings, key);
-    if (!load_result(host, key, disabled, size)) {
+    if (!load_result(&entry, disabled, size)) {
         CLV_TRY(try_all(tuner, disabled, size));
-        save_result(host, key, disabled);
+        gpu_entry_put(&entry, disabled, strlen(disabled));
     }
+    /* Each time: the trial's own messages may have gone to another process. */
     if (strcmp(disabled, unwanted) != 0)
-        tell(tuner, disabled);
+        clv_log(host, CLV_LOG_WARN,
+                "%s: kernels not used: %s; a newer driver may do, %s.disabled "
+                "takes their names without trial",
+                tuner->device, disabled, tuner->api->name);
     return CLV_OK;
 }

@@ -1,5 +1,7 @@
 #include "tune/tune.h"
+#include "entry.h"
 #include "lower/check.h"
+#include "privates.h"
 #include "tune/context.h"
 #include "tune/sample.h"
 
@@ -10,8 +12,6 @@
 #define HOPELESS 4          /* times slower than the best: measured once */
 #define FEW_ROWS 16
 #define SWEEP_BYTES ((uint64_t)96 << 20) /* more than what devices cache */
-
-static const char magic[] = "clvtun1 ";
 
 /* A node being tuned. */
 typedef struct contest {
@@ -40,14 +40,6 @@ void gpu_list_variants(const gpu_target *target, const clv_subgraph *graph,
 
 /* ------------------------------------------------------------------------ */
 /* Measuring                                                                 */
-
-static void say(const gpu_tuner *t, uint32_t level, const char *text)
-{
-    char line[320];
-    snprintf(line, sizeof line, "%.16s: %.60s: %.200s", t->api->name, t->device,
-             text);
-    t->host->log(t->host->host, level, NULL, 0, line);
-}
 
 static clv_status compile(const contest *c, uint32_t id,
                           clv_plugin_program **out)
@@ -102,7 +94,6 @@ static clv_status try_variant(contest *c, uint32_t id)
 {
     clv_plugin_program *program = NULL;
     uint64_t ns = 0;
-    char text[160];
     bool right = false;
     clv_status status = compile(c, id, &program);
     if (!status)
@@ -112,13 +103,13 @@ static clv_status try_variant(contest *c, uint32_t id)
     c->t->api->program_destroy(program);
     if (status == CLV_ERR_NO_MEMORY || status == CLV_ERR_DEVICE_LOST)
         return status;
-    snprintf(text, sizeof text, "tuning %s: variant %u %s, %llu ns",
-             c->variants->key, (unsigned)id,
-             status  ? "does not run"
-             : right ? "runs"
-                     : "computes wrongly",
-             (unsigned long long)ns);
-    say(c->t, right ? CLV_LOG_DEBUG : CLV_LOG_WARN, text);
+    clv_log(c->t->host, right ? CLV_LOG_DEBUG : CLV_LOG_WARN,
+            "%s: tuning %s: variant %u %s, %llu ns", c->t->device,
+            c->variants->key, (unsigned)id,
+            status  ? "does not run"
+            : right ? "runs"
+                    : "computes wrongly",
+            (unsigned long long)ns);
     if (id == c->variants->preferred)
         c->preferred_ns = ns;
     if (right && (!c->best_ns || ns < c->best_ns)) {
@@ -170,7 +161,6 @@ static bool find_best(const gpu_tuner *t, const gpu_context *ctx,
                       const gpu_variants *variants, uint32_t *id,
                       clv_status *status)
 {
-    char text[160];
     contest *c = clv_new(t->host, sizeof *c);
     *status = c ? CLV_OK : CLV_ERR_NO_MEMORY;
     if (!c)
@@ -180,16 +170,14 @@ static bool find_best(const gpu_tuner *t, const gpu_context *ctx,
     bool found = !held && c->best_ns;
     *id = c->best;
     if (found)
-        snprintf(text, sizeof text,
-                 "tuned %s: variant %u of %u, %llu ns; %llu "
-                 "without tuning",
-                 variants->key, (unsigned)*id, (unsigned)variants->n,
-                 (unsigned long long)c->best_ns,
-                 (unsigned long long)c->preferred_ns);
+        clv_log(t->host, CLV_LOG_INFO,
+                "%s: tuned %s: variant %u of %u, %llu ns; %llu without tuning",
+                t->device, variants->key, (unsigned)*id, (unsigned)variants->n,
+                (unsigned long long)c->best_ns,
+                (unsigned long long)c->preferred_ns);
     else
-        snprintf(text, sizeof text, "%s cannot be tuned (status %d)",
-                 variants->key, (int)held);
-    say(t, CLV_LOG_INFO, text);
+        clv_log(t->host, CLV_LOG_INFO, "%s: %s cannot be tuned (status %d)",
+                t->device, variants->key, (int)held);
     gpu_sample_free(ctx, &c->sample);
     t->api->buffer_free(c->sweep);
     clv_free(t->host, c->want);
@@ -203,35 +191,29 @@ static bool find_best(const gpu_tuner *t, const gpu_context *ctx,
 /* ------------------------------------------------------------------------ */
 /* The cache                                                                 */
 
+static gpu_entry entry_of(const gpu_tuner *t, const gpu_variants *variants)
+{
+    return (gpu_entry){t->host, "tune", t->identity, variants->key};
+}
+
 static bool recall(const gpu_tuner *t, const gpu_variants *variants,
                    uint32_t *id)
 {
-    const size_t head = sizeof magic - 1;
-    char entry[64], text[GPU_KEY_SIZE + 32];
-    void *data = NULL;
-    uint64_t size = 0;
-    t->entry(t->dev, "tune", variants->key, entry);
-    if (t->host->cache_get(t->host->host, entry, &data, &size))
-        return false;
-    bool good = size > head && size < sizeof text && !memcmp(data, magic, head);
-    if (good) {
-        memcpy(text, data, (size_t)size);
-        text[size] = 0;
-        good = gpu_choice_find(text + head, variants, id);
-    }
-    t->host->free(t->host->host, data);
+    const gpu_entry entry = entry_of(t, variants);
+    uint64_t size;
+    char *text = gpu_entry_get(&entry, &size);
+    bool good = text && gpu_choice_find(text, variants, id);
+    clv_free(t->host, text);
     return good;
 }
 
-/* Best effort: what cannot be cached is measured again. */
 static void remember(const gpu_tuner *t, const gpu_variants *variants,
                      uint32_t id)
 {
-    char entry[64], text[GPU_KEY_SIZE + 32];
-    int n = snprintf(text, sizeof text, "%s%s=%u", magic, variants->key,
-                     (unsigned)id);
-    t->entry(t->dev, "tune", variants->key, entry);
-    t->host->cache_put(t->host->host, entry, text, (uint64_t)n);
+    const gpu_entry entry = entry_of(t, variants);
+    char text[GPU_KEY_SIZE + 32];
+    int n = snprintf(text, sizeof text, "%s=%u", variants->key, (unsigned)id);
+    gpu_entry_put(&entry, text, (uint64_t)n);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -288,5 +270,20 @@ clv_status gpu_choose(const gpu_tuner *tuner, const clv_compile *compile,
     pthread_mutex_lock(tuner->lock);
     clv_status status = tune_graph(tuner, compile, true, choices);
     pthread_mutex_unlock(tuner->lock);
+    return status;
+}
+
+clv_status gpu_lower_tuned(const gpu_tuner *tuner, const clv_compile *compile,
+                           bool repack, gpu_code **out)
+{
+    gpu_target target = *tuner->target;
+    char *choices = NULL;
+    if (!compile->options)
+        CLV_TRY(gpu_choose(tuner, compile, &choices));
+    target.choices = compile->options ? compile->options : choices;
+    if (!repack)
+        gpu_drop_repacking(&target);
+    clv_status status = gpu_lower(tuner->host, &target, compile->graph, out);
+    clv_free(tuner->host, choices);
     return status;
 }

@@ -24,10 +24,7 @@ typedef struct gpu_tuner {
     bool timed;               /* it can measure */
     pthread_mutex_t *lock;    /* measuring one graph at a time keeps times
                                  right */
-    /* The name in the cache of something about the text, for this plugin,
-     * driver and device. */
-    void (*entry)(const clv_plugin_device *dev, const char *kind,
-                  const char *text, char out[64]);
+    const char *identity;     /* plugin, driver and device, in the cache */
     /* Fills sweep, if any, then runs the program; *ns: how long that took on
      * the device. */
     clv_status (*time)(clv_plugin_device *dev, clv_plugin_program *program,
@@ -35,10 +32,16 @@ typedef struct gpu_tuner {
                        clv_plugin_buffer *sweep, uint64_t *ns);
 } gpu_tuner;
 
-/* The choices for the graph's nodes, as the plugin's option "tune" says: text
- * for gpu_target.choices, NULL if there are none, to be freed by the host's
- * free(). What cannot be measured (memory is short, say) is left to the
- * kernels. An error: the device is lost, or the host's memory ran out. */
+/* gpu_lower(), with the variants that the compilation's options name, or else
+ * those that the plugin's option "tune" wants: what was found before, or is
+ * measured now. What cannot be measured (memory is short, say) is left to the
+ * kernels. repack: whether weights may have a second copy. */
+clv_status gpu_lower_tuned(const gpu_tuner *tuner, const clv_compile *compile,
+                           bool repack, gpu_code **out);
+
+/* The choices for the graph's nodes: text for gpu_target.choices, NULL if there
+ * are none, to be freed by the host's free(). An error: the device is lost, or
+ * the host's memory ran out. */
 clv_status gpu_choose(const gpu_tuner *tuner, const clv_compile *compile,
                       char **choices);
 

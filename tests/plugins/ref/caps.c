@@ -83,55 +83,12 @@ static bool strides_fit(const ref_settings *s, const clv_subgraph *g,
     return true;
 }
 
-/* Elements of a row that share a scale or a byte. */
-static int64_t unit_of(const clv_tensor_desc *w)
-{
-    return w->quant == CLV_QUANT_PER_GROUP ? w->quant_group
-                                           : clv_format_of(w->dtype)->elements;
-}
-
-static void state_splits(const clv_subgraph *g, const clv_node *node,
-                         clv_op_caps *caps)
-{
-    caps->split_axes = CLV_SPLIT_SEQUENCE;
-    switch (node->op) {
-    case CLV_OP_MATMUL:
-        caps->split_axes |= CLV_SPLIT_ROWS | CLV_SPLIT_CHANNELS;
-        caps->split_granularity[2] = unit_of(input(g, node, 1));
-        break;
-    case CLV_OP_GET_ROWS:
-    case CLV_OP_SET_ROWS:
-        caps->split_axes |= CLV_SPLIT_ROWS;
-        caps->split_granularity[0] = unit_of(input(g, node, 0));
-        break;
-    case CLV_OP_ADD:
-    case CLV_OP_MUL:
-    case CLV_OP_SILU:
-    case CLV_OP_GELU:
-    case CLV_OP_GLU:
-        caps->split_axes |= CLV_SPLIT_ROWS;
-        break;
-    case CLV_OP_ROPE:
-        caps->split_axes |= CLV_SPLIT_HEADS;
-        break;
-    case CLV_OP_ATTENTION:
-        caps->split_axes |= CLV_SPLIT_HEADS; /* of one group at least */
-        caps->split_granularity[3] =
-            input(g, node, 0)->dims[1] / input(g, node, 1)->dims[1];
-        break;
-    default:
-        break;
-    }
-}
-
 /* Which inputs the output may lie on: elementwise ops look at an element once,
  * so any of the output's size. */
 static uint32_t aliases(const clv_subgraph *g, const clv_node *node)
 {
     uint32_t bits = 0;
-    if (node->op != CLV_OP_ADD && node->op != CLV_OP_MUL &&
-        node->op != CLV_OP_SILU && node->op != CLV_OP_GELU &&
-        node->op != CLV_OP_GLU)
+    if (!clv_op_is_elementwise(node->op))
         return 0;
     const clv_tensor_desc *out = &g->tensors[node->outputs[0]];
     for (uint32_t i = 0; i < node->n_inputs; i++) {
@@ -170,6 +127,7 @@ void ref_answer(const clv_plugin_device *dev, const clv_subgraph *g,
 {
     const ref_settings *s = dev->settings;
     const clv_node *node = &g->nodes[index];
+    clv_checked_node n;
     memset(out, 0, sizeof *out);
     if (node->op >= CLV_OP_COUNT || !s->takes[node->op]) {
         snprintf(out->reason, sizeof out->reason,
@@ -177,8 +135,9 @@ void ref_answer(const clv_plugin_device *dev, const clv_subgraph *g,
                  dev->index);
         return;
     }
-    if (!ref_check_node(g, index, out->reason) ||
-        !within_limits(s, g, node, out))
+    const bool right = ref_check_node(g, index, &n);
+    memcpy(out->reason, n.reason, sizeof n.reason);
+    if (!right || !within_limits(s, g, node, out))
         return;
     out->stride_align = s->stride_align;
     out->pointer_align = s->pointer_align;
@@ -190,15 +149,15 @@ void ref_answer(const clv_plugin_device *dev, const clv_subgraph *g,
     }
     if (!prefer_layouts(s, g, node, out))
         return;
+    clv_node_caps(&n, out);
     out->answer = s->n_static ? CLV_ANSWER_STATIC : CLV_ANSWER_YES;
-    out->error_class = CLV_ERROR_F32;
-    out->accumulate = CLV_DTYPE_F32;
     out->static_shapes = s->n_static ? s->statics : NULL;
     out->n_static = s->n_static;
-    if (s->split)
-        state_splits(g, node, out);
-    if (s->in_place)
-        out->alias_inputs = aliases(g, node);
+    if (!s->split)
+        out->split_axes = 0;
+    else if (node->op == CLV_OP_CONVERT)
+        out->split_axes = CLV_SPLIT_SEQUENCE;
+    out->alias_inputs = s->in_place ? aliases(g, node) : 0;
 }
 
 clv_status ref_op_caps(clv_plugin_device *dev, const clv_subgraph *graph,

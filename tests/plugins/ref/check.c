@@ -18,12 +18,8 @@ static bool check_limits(clv_checked_node *n)
 }
 
 bool ref_check_node(const clv_subgraph *graph, uint32_t node,
-                    char reason[CLV_REASON_SIZE])
+                    clv_checked_node *n)
 {
-    clv_checked_node n;
-    const bool right =
-        clv_check_node(graph, node, CLV_NODE_WEIGHT_STATES, &n) &&
-        check_limits(&n);
-    memcpy(reason, n.reason, sizeof n.reason);
-    return right;
+    return clv_check_node(graph, node, CLV_NODE_WEIGHT_STATES, n) &&
+           check_limits(n);
 }

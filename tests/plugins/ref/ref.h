@@ -211,7 +211,7 @@ int32_t ref_get_index(const ref_view *v, int64_t i);
 
 /* Whether the op is defined on these operands; else says why not. */
 bool ref_check_node(const clv_subgraph *graph, uint32_t node,
-                    char reason[CLV_REASON_SIZE]);
+                    clv_checked_node *n);
 /* The node's answer by op, operands and the device's settings. */
 void ref_answer(const clv_plugin_device *dev, const clv_subgraph *graph,
                 uint32_t node, clv_op_caps *out);

@@ -38,7 +38,7 @@ static int64_t part(const reader *r, uint32_t axis, int64_t whole)
 
 /* Sets the rows and the width of the activation that the piece takes. */
 static void set_shape(const reader *r, const clv_tensor_desc *t,
-                      core_workload *out)
+                      planner_workload *out)
 {
     uint32_t last = t->rank - 1;
     out->n = 1;
@@ -47,14 +47,14 @@ static void set_shape(const reader *r, const clv_tensor_desc *t,
     out->in = out->out = part(r, CORE_AXIS_ROWS, dim(r, t, last));
 }
 
-static void set_weight(const clv_tensor_desc *w, core_workload_kind *kind)
+static void set_weight(const clv_tensor_desc *w, planner_workload_kind *kind)
 {
     kind->weight_dtype = w->dtype;
     kind->quant = w->quant;
     kind->group = w->quant_group;
 }
 
-static void of_matmul(const reader *r, core_workload *out)
+static void of_matmul(const reader *r, planner_workload *out)
 {
     const clv_tensor_desc *w = input(r, 1), *bias = input(r, 2);
     set_weight(w, &out->kind);
@@ -65,21 +65,21 @@ static void of_matmul(const reader *r, core_workload *out)
         out->kind.variant = bias->dtype;
 }
 
-static void of_experts(const reader *r, core_workload *out)
+static void of_experts(const reader *r, planner_workload *out)
 {
     const clv_tensor_desc *x = input(r, 0), *w = input(r, 1);
     set_weight(w, &out->kind);
     out->kind.variant = (uint32_t)w->dims[0];
     out->kind.span = (uint32_t)input(r, 2)->dims[1];
     if (x->dims[1] != w->dims[2])
-        out->kind.detail |= CORE_EXPERTS_EACH;
+        out->kind.detail |= PLANNER_EXPERTS_EACH;
     if (input(r, 3))
-        out->kind.detail |= CORE_EXPERTS_SCORES;
+        out->kind.detail |= PLANNER_EXPERTS_SCORES;
     out->out = w->dims[1];
     out->in = w->dims[2];
 }
 
-static void of_rope(const reader *r, core_workload *out)
+static void of_rope(const reader *r, planner_workload *out)
 {
     int64_t head = r->node->attr.rope.head_dim;
     out->kind.variant = (uint32_t)head;
@@ -101,7 +101,7 @@ static int64_t rows_after(const reader *r, const clv_tensor_desc *q)
     return dim(r, base, 0) - value->origin[0] - q->dims[0];
 }
 
-static void of_attention(const reader *r, core_workload *out)
+static void of_attention(const reader *r, planner_workload *out)
 {
     const clv_tensor_desc *q = input(r, 0), *k = input(r, 1);
     const clv_op_attr *attr = &r->node->attr;
@@ -132,7 +132,7 @@ static void of_attention(const reader *r, core_workload *out)
     }
 }
 
-static void of_binary(const reader *r, core_workload *out)
+static void of_binary(const reader *r, planner_workload *out)
 {
     const clv_tensor_desc *b = input(r, 1);
     if (b->rank == 1 && input(r, 0)->rank > 1) {
@@ -141,22 +141,23 @@ static void of_binary(const reader *r, core_workload *out)
     }
 }
 
-static void of_norm(const reader *r, core_workload *out)
+static void of_norm(const reader *r, planner_workload *out)
 {
     const clv_tensor_desc *bias = input(r, 2);
     out->kind.weight_dtype = input(r, 1)->dtype;
     out->kind.variant = bias ? bias->dtype : 0;
 }
 
-void core_workload_of(const clv_graph *graph, uint32_t node,
-                      const core_piece *piece, const int64_t *symbols,
-                      core_workload *out)
+void planner_workload_of(const clv_graph *graph, uint32_t node,
+                         const core_piece *piece, const int64_t *symbols,
+                         planner_workload *out)
 {
     const clv_node *n = &graph->nodes[node];
     const reader r = {graph, n, piece, symbols};
     const clv_tensor_desc *result =
         n->n_outputs ? &graph->tensors[n->outputs[0]] : input(&r, 1);
-    *out = (core_workload){.kind = {.op = n->op, .dtype = input(&r, 0)->dtype}};
+    *out =
+        (planner_workload){.kind = {.op = n->op, .dtype = input(&r, 0)->dtype}};
     set_shape(&r, result, out);
     switch (clv_op_class_of(n->op)) {
     case CLV_CLASS_GET_ROWS:
@@ -198,18 +199,20 @@ void core_workload_of(const clv_graph *graph, uint32_t node,
 /* ------------------------------------------------------------------------ */
 /* Operations and bytes                                                      */
 
-bool core_workload_same_kind(const core_workload *a, const core_workload *b)
+bool planner_workload_same_kind(const planner_workload *a,
+                                const planner_workload *b)
 {
     return !memcmp(&a->kind, &b->kind, sizeof a->kind);
 }
 
-bool core_workload_equal(const core_workload *a, const core_workload *b)
+bool planner_workload_equal(const planner_workload *a,
+                            const planner_workload *b)
 {
-    return core_workload_same_kind(a, b) && a->n == b->n && a->in == b->in &&
+    return planner_workload_same_kind(a, b) && a->n == b->n && a->in == b->in &&
            a->out == b->out && a->depth == b->depth;
 }
 
-double core_workload_experts(const core_workload *workload)
+double planner_workload_experts(const planner_workload *workload)
 {
     double all = workload->kind.variant, used = workload->kind.span;
     double share =
@@ -218,19 +221,19 @@ double core_workload_experts(const core_workload *workload)
 }
 
 /* How many parts a row of x, and of the output, has. */
-static double parts_in(const core_workload_kind *kind)
+static double parts_in(const planner_workload_kind *kind)
 {
-    return kind->detail & CORE_EXPERTS_EACH ? kind->span : 1;
+    return kind->detail & PLANNER_EXPERTS_EACH ? kind->span : 1;
 }
 
-static double parts_out(const core_workload_kind *kind)
+static double parts_out(const planner_workload_kind *kind)
 {
-    return kind->detail & CORE_EXPERTS_SCORES ? 1 : kind->span;
+    return kind->detail & PLANNER_EXPERTS_SCORES ? 1 : kind->span;
 }
 
 /* Query i of n sees the rows up to its own, depth - n + i + 1, or the last
  * `span` of them. */
-double core_workload_pairs(const core_workload *workload)
+double planner_workload_pairs(const planner_workload *workload)
 {
     double n = (double)workload->n, last = (double)workload->depth;
     double first = last - n + 1;
@@ -247,9 +250,9 @@ double core_workload_pairs(const core_workload *workload)
     return below * (first + span - 1) / 2 + (n - below) * span;
 }
 
-double core_workload_flops(const core_workload *workload)
+double planner_workload_flops(const planner_workload *workload)
 {
-    const core_workload_kind *kind = &workload->kind;
+    const planner_workload_kind *kind = &workload->kind;
     const clv_op_info *info = clv_op_find(kind->op);
     double n = (double)workload->n, in = (double)workload->in;
     double out = (double)workload->out;
@@ -261,7 +264,7 @@ double core_workload_flops(const core_workload *workload)
     case CLV_CLASS_SELECT: /* all are read, k are stored */
         return 2 * n * in;
     case CLV_CLASS_ATTENTION: /* scores, their softmax, and the sums of v */
-        return core_workload_pairs(workload) *
+        return planner_workload_pairs(workload) *
                (4 * out + 8 * out / (double)kind->variant);
     default:
         return (info ? info->work : 1) * n * out;
@@ -278,7 +281,7 @@ static double size_of(uint32_t dtype, double n)
 }
 
 /* Bytes of a weight of rows x columns, with its scales. */
-static double matrix_bytes(const core_workload_kind *kind, double rows,
+static double matrix_bytes(const planner_workload_kind *kind, double rows,
                            double columns)
 {
     double scales = 0;
@@ -293,15 +296,15 @@ static double matrix_bytes(const core_workload_kind *kind, double rows,
 }
 
 /* Of the weight with its scales and of the bias; of a table the rows in use. */
-static double weight_bytes(const core_workload *workload)
+static double weight_bytes(const planner_workload *workload)
 {
-    const core_workload_kind *kind = &workload->kind;
+    const planner_workload_kind *kind = &workload->kind;
     double in = (double)workload->in, out = (double)workload->out;
     switch (clv_op_class_of(kind->op)) {
     case CLV_CLASS_MATMUL:
         return matrix_bytes(kind, out, in) + size_of(kind->variant, out);
     case CLV_CLASS_EXPERTS:
-        return core_workload_experts(workload) * matrix_bytes(kind, out, in);
+        return planner_workload_experts(workload) * matrix_bytes(kind, out, in);
     case CLV_CLASS_GET_ROWS:
         return matrix_bytes(kind, (double)workload->n, out);
     case CLV_CLASS_NORM:
@@ -313,9 +316,9 @@ static double weight_bytes(const core_workload *workload)
     }
 }
 
-double core_workload_bytes(const core_workload *workload)
+double planner_workload_bytes(const planner_workload *workload)
 {
-    const core_workload_kind *kind = &workload->kind;
+    const planner_workload_kind *kind = &workload->kind;
     double n = (double)workload->n, in = (double)workload->in;
     double out = (double)workload->out;
     double activation = size_of(kind->dtype, n * out);
@@ -353,7 +356,16 @@ double core_workload_bytes(const core_workload *workload)
     }
 }
 
-static const char *quant_text(const core_workload_kind *kind, char text[24])
+void planner_node_work(const clv_graph *graph, uint32_t node,
+                       const int64_t *symbols, double *bytes, double *flops)
+{
+    planner_workload workload;
+    planner_workload_of(graph, node, NULL, symbols, &workload);
+    *bytes = planner_workload_bytes(&workload);
+    *flops = planner_workload_flops(&workload);
+}
+
+static const char *quant_text(const planner_workload_kind *kind, char text[24])
 {
     text[0] = 0;
     if (kind->quant == CLV_QUANT_PER_TENSOR)
@@ -365,10 +377,10 @@ static const char *quant_text(const core_workload_kind *kind, char text[24])
     return text;
 }
 
-const char *core_workload_text(const core_workload *workload,
-                               char text[CORE_WORKLOAD_TEXT])
+const char *planner_workload_text(const planner_workload *workload,
+                                  char text[PLANNER_WORKLOAD_TEXT])
 {
-    const core_workload_kind *kind = &workload->kind;
+    const planner_workload_kind *kind = &workload->kind;
     const uint32_t op_class = clv_op_class_of(kind->op);
     const bool is_attention = op_class == CLV_CLASS_ATTENTION;
     const char *dtype = clv_dtype_name(kind->dtype);
@@ -383,7 +395,7 @@ const char *core_workload_text(const core_workload *workload,
                  kind->span, kind->variant);
     else if (workload->in != workload->out)
         snprintf(depth, sizeof depth, " -> %" PRId64, workload->out);
-    snprintf(text, CORE_WORKLOAD_TEXT,
+    snprintf(text, PLANNER_WORKLOAD_TEXT,
              "%s %s%s%s%s [%" PRId64 ", %" PRId64 "]%s", core_op_name(kind->op),
              dtype ? dtype : "?", weight ? " x " : "", weight ? weight : "",
              quant_text(kind, quant), workload->n,

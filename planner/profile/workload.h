@@ -6,16 +6,16 @@
  */
 #pragma once
 
-#include "cut.h"
+#include "../../core/graph/cut.h"
 
 /* Details of MATMUL_EXPERTS. */
 enum {
-    CORE_EXPERTS_EACH = 1u << 0,   /* x has a part for each id */
-    CORE_EXPERTS_SCORES = 1u << 1, /* products are added up */
+    PLANNER_EXPERTS_EACH = 1u << 0,   /* x has a part for each id */
+    PLANNER_EXPERTS_SCORES = 1u << 1, /* products are added up */
 };
 
-/* Everything but the sizes. Compare with core_workload_same_kind(). */
-typedef struct core_workload_kind {
+/* Everything but the sizes. Compare with planner_workload_same_kind(). */
+typedef struct planner_workload_kind {
     uint32_t op;           /* clv_op */
     uint32_t variant;      /* activation of GLU; head_dim of ATTENTION and
                               ROPE; dtype of the bias of MATMUL and
@@ -23,7 +23,7 @@ typedef struct core_workload_kind {
                               experts of MATMUL_EXPERTS; else 0 */
     uint32_t detail;       /* ROPE: mode; ATTENTION: 1 with a softcap; ADD
                               and MUL: 1 where b is one row; MATMUL_EXPERTS:
-                              CORE_EXPERTS_*; else 0 */
+                              PLANNER_EXPERTS_*; else 0 */
     uint32_t span;         /* ROPE: rotated channels of a head; ATTENTION:
                               rows that a query sees at most, 0: all in use;
                               MATMUL_EXPERTS: ids of a row; else 0 */
@@ -32,10 +32,10 @@ typedef struct core_workload_kind {
     uint32_t weight_dtype; /* of table, weight, state, cache or row b; else
                               NONE */
     uint32_t quant, group; /* of the weight: clv_quant and its group */
-} core_workload_kind;
+} planner_workload_kind;
 
-typedef struct core_workload {
-    core_workload_kind kind;
+typedef struct planner_workload {
+    planner_workload_kind kind;
     int64_t n;     /* rows of the activation */
     int64_t in;    /* MATMUL, MATMUL_EXPERTS: input features; ATTENTION: width
                       of k; others: width of the output, of src for SET_ROWS,
@@ -44,26 +44,31 @@ typedef struct core_workload {
                       ids; others: as in */
     int64_t depth; /* ATTENTION: rows of the cache in use, the last n of which
                       are those of the queries; else 0 */
-} core_workload;
+} planner_workload;
 
 /* The workload of a node when the symbols have these values (NULL: their upper
  * bounds). piece: NULL for the whole node; its sequence range is within the
  * rows that these symbols give. A piece of some rows of ATTENTION sees the
  * cache rows up to its last row. */
-void core_workload_of(const clv_graph *graph, uint32_t node,
-                      const core_piece *piece, const int64_t *symbols,
-                      core_workload *out);
-bool core_workload_same_kind(const core_workload *a, const core_workload *b);
-bool core_workload_equal(const core_workload *a, const core_workload *b);
+void planner_workload_of(const clv_graph *graph, uint32_t node,
+                         const core_piece *piece, const int64_t *symbols,
+                         planner_workload *out);
+bool planner_workload_same_kind(const planner_workload *a,
+                                const planner_workload *b);
+bool planner_workload_equal(const planner_workload *a,
+                            const planner_workload *b);
 /* A multiply-add counts as two; functions like exp() as several. */
-double core_workload_flops(const core_workload *workload);
+double planner_workload_flops(const planner_workload *workload);
 /* Bytes that are moved at least: weights, cache and activations once. */
-double core_workload_bytes(const core_workload *workload);
+double planner_workload_bytes(const planner_workload *workload);
+/* Both, for a whole node with these symbols. */
+void planner_node_work(const clv_graph *graph, uint32_t node,
+                       const int64_t *symbols, double *bytes, double *flops);
 /* Experts whose weights MATMUL_EXPERTS is expected to read, for random ids. */
-double core_workload_experts(const core_workload *workload);
+double planner_workload_experts(const planner_workload *workload);
 /* Query-row pairs that ATTENTION looks at, of one head. */
-double core_workload_pairs(const core_workload *workload);
+double planner_workload_pairs(const planner_workload *workload);
 /* "matmul f32 x i4 per channel [256, 4096] -> 14336" */
-#define CORE_WORKLOAD_TEXT 128
-const char *core_workload_text(const core_workload *workload,
-                               char text[CORE_WORKLOAD_TEXT]);
+#define PLANNER_WORKLOAD_TEXT 128
+const char *planner_workload_text(const planner_workload *workload,
+                                  char text[PLANNER_WORKLOAD_TEXT]);

@@ -1,0 +1,396 @@
+#include "learn.h"
+
+#include "../core/base/cache.h"
+#include "../core/base/error.h"
+#include "../core/base/hash.h"
+#include "../core/base/names.h"
+#include "../core/config/config.h"
+#include "../core/exec/exec.h"
+#include "forecast/forecast.h"
+#include "planner.h"
+#include "profile/history.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Forecasts that are so near to a run are right. */
+#define RIGHT 0.03
+
+/* A forecast that was corrected by other runs, and is further from a run. */
+#define WRONG 0.1
+
+/* Whether a forecast is right is looked at again when so many times as many
+ * runs with such symbols have ended. */
+#define AGAIN 32
+
+/* Costs have changed so much that another plan may be better. */
+#define CHANGED 0.05
+
+/* Plans of one problem that are tried. */
+#define MOST_PLANS 6
+
+/* ------------------------------------------------------------------------ */
+/* Which plan it was                                                        */
+
+static uint64_t problem_of(const clv_plan *plan)
+{
+    const uint64_t graph = core_graph_fingerprint(plan->source);
+    uint64_t h = core_hash(CORE_HASH_SEED, &graph, sizeof graph);
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        const uint64_t dev = planner_profile_device_hash(plan->devices[d].dev);
+        h = core_hash(h, &dev, sizeof dev);
+    }
+    return h;
+}
+
+void planner_identify(clv_plan *plan)
+{
+    plan->problem = problem_of(plan);
+    plan->identity =
+        core_hash(plan->problem, plan->pieces,
+                  plan->pieces ? plan->n_pieces * sizeof *plan->pieces : 0);
+}
+
+static planner_past describe(const clv_plan *plan, const int64_t *symbols)
+{
+    planner_past past = {.problem = plan->problem,
+                         .plan = plan->identity,
+                         .n_symbols = plan->source->n_symbols};
+    for (uint32_t i = 0; i < past.n_symbols && i < PLANNER_PAST_SYMBOLS; i++)
+        past.symbols[i] = symbols ? symbols[i] : plan->source->symbols[i].max;
+    return past;
+}
+
+/* ------------------------------------------------------------------------ */
+/* The forecast, corrected                                                  */
+
+static bool forecast_ns(const clv_plan *plan, planner_profile *profile,
+                        const int64_t *symbols, double *ns)
+{
+    const planner_costs costs = planner_costs_of(profile);
+    core_forecast *forecast;
+    if (planner_forecast_make(plan, &costs, symbols, &forecast))
+        return false;
+    *ns = forecast->makespan_ns;
+    core_forecast_free(forecast);
+    return *ns > 0;
+}
+
+double planner_run_ratio(const clv_plan *plan, planner_profile *profile,
+                         const int64_t *symbols)
+{
+    const planner_past run = describe(plan, symbols);
+    planner_past past;
+    double ns;
+    if (run.n_symbols > PLANNER_PAST_SYMBOLS ||
+        !planner_history_find(planner_profile_history(profile), plan->ctx,
+                              run.plan, run.symbols, run.n_symbols, &past) ||
+        !forecast_ns(plan, profile, past.symbols, &ns))
+        return 0;
+    return planner_past_median(&past) / ns;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Costs                                                                    */
+
+/* The samples of one device; equal workloads are one, with their mean. */
+typedef struct lesson {
+    planner_sample *samples;
+    uint32_t *counts;
+    uint32_t n;
+    double before_ns, change_ns; /* by the costs so far, and the difference */
+} lesson;
+
+static void add_part(lesson *l, const planner_workload *workload, double ns)
+{
+    uint32_t i = 0;
+    while (i < l->n && !planner_workload_equal(&l->samples[i].workload, workload))
+        i++;
+    if (i == l->n)
+        l->samples[l->n++] = (planner_sample){.workload = *workload};
+    l->samples[i].ns += ns;
+    l->counts[i]++;
+}
+
+/* What the part would have taken alone: in the run, as in the forecast, others
+ * may have slowed it down. */
+static double alone(const core_forecast *f, uint32_t part, double ns)
+{
+    if (!f)
+        return ns;
+    const double span = f->parts[part].end_ns - f->parts[part].begin_ns;
+    return span > f->costs_ns[part] && f->costs_ns[part] > 0
+               ? ns * f->costs_ns[part] / span
+               : ns;
+}
+
+static void conclude(lesson *l, planner_profile *profile, clv_device *dev)
+{
+    for (uint32_t i = 0; i < l->n; i++) {
+        planner_sample *s = &l->samples[i];
+        planner_cost cost;
+        s->ns = fmax(s->ns / l->counts[i], PLANNER_FREE_NS);
+        if (!planner_profile_cost(profile, dev, &s->workload, &cost))
+            continue;
+        s->energy_nj = cost.ns > 0 ? cost.energy_nj * s->ns / cost.ns : 0;
+        l->before_ns += l->counts[i] * cost.ns;
+        l->change_ns += l->counts[i] * fabs(s->ns - cost.ns);
+    }
+}
+
+/* scale: of the devices' records, which take time themselves. */
+static clv_status learn_device(const clv_exec *exec, planner_profile *profile,
+                               uint32_t device, double scale, lesson *l)
+{
+    const clv_plan *plan = exec->plan;
+    clv_device *dev = plan->devices[device].dev;
+    double sum = 0;
+    l->n = 0;
+    for (uint32_t p = 0; p < plan->n_parts; p++) {
+        planner_workload workload;
+        if (plan->parts[p].device != device || core_part_copies(plan, p))
+            continue;
+        planner_workload_of(plan->graph, plan->parts[p].node, NULL,
+                         exec->latest.symbols, &workload);
+        add_part(l, &workload,
+                 alone(plan->forecast, p, scale * exec->latest.part_ns[p]));
+        sum += exec->latest.part_ns[p];
+    }
+    if (!(sum > 0)) /* the device does not tell */
+        return CLV_OK;
+    conclude(l, profile, dev);
+    return planner_profile_learn(profile, dev, l->samples, l->n);
+}
+
+/* *changed: by how much of the time. */
+static clv_status learn_costs(const clv_exec *exec, planner_profile *profile,
+                              double scale, double *changed)
+{
+    const clv_plan *plan = exec->plan;
+    lesson l = {.samples = calloc(plan->n_parts + 1u, sizeof *l.samples),
+                .counts = calloc(plan->n_parts + 1u, sizeof *l.counts)};
+    clv_status status =
+        l.samples && l.counts ? CLV_OK : core_no_memory("for a profile");
+    for (uint32_t d = 0; d < plan->n_devices && !status; d++) {
+        memset(l.counts, 0, (plan->n_parts + 1u) * sizeof *l.counts);
+        if (plan->devices[d].n_steps)
+            status = learn_device(exec, profile, d, scale, &l);
+    }
+    *changed = l.before_ns > 0 ? l.change_ns / l.before_ns : 1;
+    free(l.samples);
+    free(l.counts);
+    return status;
+}
+
+/* ------------------------------------------------------------------------ */
+/* The best plan so far                                                     */
+
+/* In the cache: this, then the plan as JSON. */
+typedef struct best_plan {
+    uint64_t identity;
+} best_plan;
+
+static bool name_best(const clv_context *ctx, uint64_t problem, char **dir,
+                      char **key)
+{
+    const char *cache = clv_config_get(ctx->config, "core.cache_dir");
+    *dir = cache && *cache ? core_format("%s/runs", cache) : NULL;
+    *key = core_format("best plan of %016" PRIx64 ", format 1", problem);
+    return *dir && *key;
+}
+
+static bool load_best(const clv_context *ctx, uint64_t problem, best_plan **out,
+                      uint64_t *size)
+{
+    char *dir, *key;
+    void *data = NULL;
+    bool found = name_best(ctx, problem, &dir, &key) &&
+                 !core_cache_get(dir, key, &data, size) &&
+                 *size > sizeof(best_plan);
+    free(dir);
+    free(key);
+    if (!found)
+        free(data);
+    *out = found ? data : NULL;
+    return found;
+}
+
+static void save_best(const clv_plan *plan)
+{
+    char *dir, *key, *json = NULL;
+    best_plan *best = NULL;
+    if (name_best(plan->ctx, plan->problem, &dir, &key) &&
+        !clv_plan_json(plan, &json))
+        best = malloc(sizeof *best + strlen(json));
+    if (best) {
+        best->identity = plan->identity;
+        memcpy(best + 1, json, strlen(json));
+        if (core_cache_put(dir, key, best, sizeof *best + strlen(json)))
+            clv_log(plan->ctx, CLV_LOG_WARN, "the best plan is not kept: %s",
+                    clv_last_error());
+    }
+    free(best);
+    clv_string_free(json);
+    free(dir);
+    free(key);
+}
+
+/* Keeps the plan if it took less than the one that is kept, with symbols like
+ * these. */
+static void keep_best(const clv_plan *plan, planner_history *history,
+                      const planner_past *run)
+{
+    planner_past mine, other;
+    best_plan *best;
+    uint64_t size;
+    bool better = planner_history_find(history, plan->ctx, plan->identity,
+                                       run->symbols, run->n_symbols, &mine);
+    if (better && load_best(plan->ctx, plan->problem, &best, &size)) {
+        better = best->identity != plan->identity &&
+                 (!planner_history_find(history, plan->ctx, best->identity,
+                                        run->symbols, run->n_symbols, &other) ||
+                  planner_past_median(&mine) < planner_past_median(&other));
+        free(best);
+    }
+    if (better)
+        save_best(plan);
+}
+
+clv_status planner_recall_best(const clv_plan *plan, clv_graph *graph,
+                               clv_plan **out)
+{
+    best_plan *best;
+    uint64_t size;
+    *out = NULL;
+    if (!load_best(plan->ctx, problem_of(plan), &best, &size))
+        return CLV_OK;
+    clv_device **devices = calloc(plan->n_devices + 1u, sizeof *devices);
+    const clv_plan_params params = {devices, plan->n_devices};
+    core_saved_plan saved;
+    clv_status status = devices ? CLV_OK : core_no_memory("for a plan");
+    for (uint32_t d = 0; d < plan->n_devices && !status; d++)
+        devices[d] = plan->devices[d].dev;
+    if (!status &&
+        !core_plan_read_json(plan->ctx, graph, &params, (char *)(best + 1),
+                             size - sizeof *best, &saved)) {
+        /* Numbered as the caller numbers its devices. */
+        for (uint32_t i = 0; i < saved.n_pieces; i++) {
+            uint32_t d = 0;
+            while (devices[d] != saved.devices[saved.pieces[i].device])
+                d++;
+            saved.pieces[i].device = d;
+        }
+        if (planner_from_pieces(plan->ctx, graph, &params, saved.pieces,
+                                saved.n_pieces, out))
+            *out = NULL;
+        core_saved_plan_finish(&saved);
+    }
+    free(devices);
+    free(best);
+    return status;
+}
+
+/* ------------------------------------------------------------------------ */
+/* After each run                                                           */
+
+/* What a run with these symbols takes when devices record nothing; 0: not
+ * known. *forecast: without correction. */
+static double expected_ns(const clv_plan *plan, planner_profile *profile,
+                          const int64_t *symbols, double *forecast)
+{
+    *forecast = 0;
+    if (!forecast_ns(plan, profile, symbols, forecast))
+        return 0;
+    return *forecast * planner_run_ratio(plan, profile, symbols);
+}
+
+static clv_status learn_observed(clv_exec *exec, planner_profile *profile,
+                                 const planner_past *run, clv_learned *out)
+{
+    const clv_plan *plan = exec->plan;
+    planner_history *history = planner_profile_history(profile);
+    double forecast, changed = 0;
+    double plain = expected_ns(plan, profile, exec->latest.symbols, &forecast);
+    if (!(plain > 0))
+        plain = exec->latest.ns;
+    keep_best(plan, history, run);
+    CLV_TRY(
+        learn_costs(exec, profile, fmin(plain / exec->latest.ns, 1), &changed));
+    if (plan->n_devices > 1 && changed > CHANGED &&
+        planner_history_plans(history, plan->problem) < MOST_PLANS)
+        *out = CLV_LEARNED_COSTS;
+    planner_history_save(history, plan->ctx);
+    return CLV_OK;
+}
+
+/* Whether to have the devices record the next run: the plan has not been
+ * observed, or its forecast does not fit this run. */
+static bool is_to_be_observed(const clv_exec *exec, planner_profile *profile,
+                              const planner_past *run, uint32_t runs)
+{
+    double forecast;
+    planner_past past;
+    for (uint32_t due = 1; due != runs; due *= AGAIN)
+        if (due > runs / AGAIN)
+            return false;
+    if (!planner_history_find(planner_profile_history(profile), exec->plan->ctx,
+                              run->plan, run->symbols, run->n_symbols, &past))
+        return true;
+    const double ns = expected_ns(exec->plan, profile, run->symbols, &forecast);
+    return !(fabs(ns / exec->latest.ns - 1) <= WRONG);
+}
+
+bool clv_plan_equal(const clv_plan *a, const clv_plan *b)
+{
+    return a && b && a->identity == b->identity;
+}
+
+/* Simulated devices are exact but where they are told not to be: from a run
+ * that went as forecast nothing is learned. Not every run is looked at. */
+static bool is_as_forecast(const clv_exec *exec, planner_profile *profile)
+{
+    const clv_plan *plan = exec->plan;
+    double ns;
+    for (uint32_t d = 0; d < plan->n_devices; d++)
+        if (plan->devices[d].n_steps &&
+            plan->devices[d].dev->info.clock == CLV_CLOCK_REAL)
+            return false;
+    return (exec->run & (exec->run - 1)) ||
+           !forecast_ns(plan, profile, exec->latest.symbols, &ns) ||
+           fabs(ns / exec->latest.ns - 1) <= RIGHT;
+}
+
+clv_status clv_exec_learn(clv_exec *exec, clv_learned *out)
+{
+    *out = CLV_LEARNED_NOTHING;
+    if (!exec)
+        return clv_error(CLV_ERR_INVALID, "clv_exec_learn: the exec is NULL");
+    const clv_plan *plan = exec->plan;
+    const core_exec_run *latest = &exec->latest;
+    if (core_config_choice(plan->ctx->config, "core.profile") ==
+            CORE_PROFILE_OFF ||
+        !(latest->ns > 0) || plan->source->n_symbols > PLANNER_PAST_SYMBOLS)
+        return CLV_OK;
+    planner_profile *profile;
+    CLV_TRY(planner_profile_of(plan->ctx, &profile));
+    planner_past run = describe(plan, latest->symbols), past;
+    if (latest->part_ns)
+        return learn_observed(exec, profile, &run, out);
+    if (is_as_forecast(exec, profile))
+        return CLV_OK;
+    planner_history *history = planner_profile_history(profile);
+    if (exec->run == 1) { /* it touches memory for the first time */
+        if (!planner_history_find(history, plan->ctx, run.plan, run.symbols,
+                                  run.n_symbols, &past))
+            *out = CLV_LEARNED_LITTLE;
+        return CLV_OK;
+    }
+    const uint32_t runs = planner_history_runs(history, plan->ctx, &run) + 1;
+    exec->observe = is_to_be_observed(exec, profile, &run, runs);
+    CLV_TRY(planner_history_add(history, plan->ctx, &run, latest->ns));
+    if (exec->observe)
+        *out = CLV_LEARNED_LITTLE;
+    return CLV_OK;
+}

@@ -1,0 +1,21 @@
+/*
+ * Costs are hypotheses, runs are evidence: what runs of a plan took is compared
+ * with the forecast. It corrects the forecast of this plan, and the costs of
+ * what the plan's parts do.
+ */
+#pragma once
+
+#include "../core/plan/plan.h"
+#include "profile/profile.h"
+
+/* Sets plan->problem and plan->identity, once the pieces are known. */
+void planner_identify(clv_plan *plan);
+/* The plan that took the least time in runs of this problem, as far as the
+ * cache knows; *out is NULL where there is none, or where it cannot be made.
+ * plan: a bare one, of the devices in question. */
+clv_status planner_recall_best(const clv_plan *plan, clv_graph *graph,
+                               clv_plan **out);
+/* What runs of the plan took, as a part of what is forecast for them now: of
+ * those with the nearest symbols (NULL: the largest). 0: it has not run. */
+double planner_run_ratio(const clv_plan *plan, planner_profile *profile,
+                         const int64_t *symbols);

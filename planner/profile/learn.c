@@ -1,0 +1,39 @@
+/* Costs that runs of plans have shown. */
+#include "coverage.h"
+
+#include <string.h>
+
+static bool has_kind(const planner_sample *samples, uint32_t n,
+                     const planner_workload_kind *kind)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!memcmp(&samples[i].workload.kind, kind, sizeof *kind))
+            return true;
+    return false;
+}
+
+clv_status planner_profile_learn(planner_profile *profile, clv_device *dev,
+                                 const planner_sample *samples, uint32_t n)
+{
+    const planner_profile_params params = {.cached = true};
+    planner_coverage s = {.profile = profile, .params = &params};
+    planner_profile_device *device = NULL;
+    pthread_mutex_lock(&profile->measuring);
+    clv_status status = planner_coverage_device(&s, dev, &device);
+    pthread_rwlock_wrlock(&profile->lock);
+    for (uint32_t i = 0; i < n && !status; i++)
+        status = planner_profile_add_sample(device, &samples[i]);
+    for (uint32_t i = 0; !status && i < device->n_kinds; i++)
+        if (has_kind(samples, n, &device->kinds[i].kind))
+            status = planner_profile_fit_kind(device, &device->kinds[i]);
+    pthread_rwlock_unlock(&profile->lock);
+    if (!status)
+        planner_profile_save(profile, device);
+    pthread_mutex_unlock(&profile->measuring);
+    return status;
+}
+
+planner_history *planner_profile_history(planner_profile *profile)
+{
+    return &profile->history;
+}

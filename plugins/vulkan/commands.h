@@ -1,0 +1,29 @@
+/* Command buffers, and the queue that takes them. */
+#pragma once
+
+#include "device.h"
+
+/* A pool, and a command buffer of it. After a failure, too, the pool is to be
+ * destroyed. */
+VkResult vk_make_commands(clv_plugin_device *dev, VkCommandPool *pool,
+                          VkCommandBuffer *cb);
+VkResult vk_make_semaphore(clv_plugin_device *dev, VkSemaphore *out);
+/* n timestamps; VK_NULL_HANDLE: there is no memory for them. */
+VkQueryPool vk_make_queries(clv_plugin_device *dev, uint32_t n);
+/* Submits them in order; the semaphore gets the value when they have ended. */
+VkResult vk_queue_submit(clv_plugin_device *dev, const VkCommandBuffer *list,
+                         uint32_t n, VkSemaphore semaphore, uint64_t value);
+/* Waits until the semaphore has the value. */
+VkResult vk_await(clv_plugin_device *dev, VkSemaphore semaphore,
+                  uint64_t value);
+/* Submits the command buffer, and waits for it. */
+VkResult vk_run_once(clv_plugin_device *dev, VkCommandBuffer cb);
+/* From timestamp a to b, in ticks. */
+uint64_t vk_ticks(const clv_plugin_device *dev, uint64_t a, uint64_t b);
+
+/* All that was recorded before is over and seen by what follows and the host.
+ */
+void vk_record_barrier(clv_plugin_device *dev, VkCommandBuffer cb);
+/* A COPY or FILL that was checked. */
+void vk_record_move(clv_plugin_device *dev, VkCommandBuffer cb,
+                    const clv_command *c);
