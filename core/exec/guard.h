@@ -8,9 +8,9 @@
 
 /*
  * Calls fn(job) for that step of the plan. If it does not return in
- * exec->limit_ns, the device is abandoned, slot is named in the error
- * CLV_ERR_TIMEOUT, and job, which may still be used, is the guard's: it stays
- * until the process ends. Else job stays the caller's.
+ * exec->limit_ns, in which the process is idle, the device is abandoned, slot
+ * is named in the error CLV_ERR_TIMEOUT, and job, which may still be used, is
+ * the guard's: it stays until the process ends. Else job stays the caller's.
  */
 clv_status core_exec_guard(clv_exec *exec, uint32_t step, const char *slot,
                            clv_status (*fn)(void *job), void *job);
