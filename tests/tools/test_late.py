@@ -2,7 +2,10 @@
 message names device and slot."""
 
 import os
+import signal
+import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import cli
 
@@ -48,9 +51,14 @@ class Errors(Case):
                 ("error:submit", "submit fails as told"),
                 ("error:timeline_wait", "timeline_wait fails as told")):
             with self.subTest(mode):
-                self.goes_on(mode, "device 'hostile:0'", says,
-                             "device 'hostile:0' is left out from now on",
-                             "device 'hostile:1' is left out from now on")
+                result = self.goes_on(mode, says)
+                lines = [line for line in result.err.splitlines()
+                         if " warn: " in line]
+                self.assertEqual(len(lines), 2, result.err)
+                for device, line in zip(("hostile:0", "hostile:1"), lines):
+                    self.assertIn("going on without a device that failed: "
+                                  "step 0 (", line)
+                    self.assertIn("device '%s'" % device, line)
 
 
 class Trials(Case):
@@ -72,6 +80,60 @@ class Trials(Case):
                                       devices="")
                 self.assertLess(time.monotonic() - begin, 10)
                 self.assertEqual(result.err.count(" warn: "), 1, result.err)
+
+
+class Blocks(Case):
+    """Slots that do not return, without a trial."""
+
+    CASES = (
+        ("hang:program_compile", "program_compile has not returned for ",
+         "program_compile did not return within 7 s (core.wait_timeout)"),
+        ("hang:submit", "submit has not returned for ",
+         "submit did not return within 7 s (core.wait_timeout)"),
+        ("never_signals", "has not ended for 5 s",
+         "the step did not end within 7 s (core.wait_timeout)"))
+
+    def test_text_goes_on(self):
+        values = ("core.probe=off", "core.wait_timeout=7", "hostile.devices=1")
+        with ThreadPoolExecutor() as pool:
+            runs = [pool.submit(self.cleave, *self.arguments(mode, *values))
+                    for mode, *_ in self.CASES]
+        right = self.goes_on("error:submit")
+        for run, (mode, slow, given_up) in zip(runs, self.CASES):
+            result = run.result()
+            with self.subTest(mode):
+                self.assertEqual(result.code, 0, result.err)
+                self.assertEqual(result.text, right.text)
+                told, going_on = result.err.split(" warn: ")[1:3]
+                for text in ("device 'hostile:0': ", slow, "step 0 ("):
+                    self.assertIn(text, told)
+                for text in ("device 'hostile:0'", given_up):
+                    self.assertIn(text, going_on)
+
+    def test_signals(self):
+        """The first one ends the process, wherever the plugin keeps it."""
+        runs = []
+        for mode in ("hang:timeline_wait", "hang:submit", "hang:timeline_query"):
+            for number in (signal.SIGTERM, signal.SIGINT):
+                child = subprocess.Popen(
+                    [cli.TOOL, *self.arguments(mode, "core.probe=off")],
+                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                    text=True, env=self.environment())
+                self.addCleanup(child.stderr.close)
+                self.addCleanup(child.kill)
+                runs.append((mode, number, child))
+        for mode, _, child in runs:
+            line = child.stderr.readline()
+            while line and " has not returned" not in line:
+                line = child.stderr.readline()
+            self.assertIn("device 'hostile:0': %s has not returned for "
+                          % mode[5:], line)
+        begin = time.monotonic()
+        for _, number, child in runs:
+            child.send_signal(number)
+        for _, number, child in runs:
+            self.assertEqual(child.wait(timeout=20), 128 + number)
+        self.assertLess(time.monotonic() - begin, 10)
 
 
 class Processors(cli.Case):
