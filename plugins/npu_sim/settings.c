@@ -51,6 +51,10 @@ const clv_option npu_options[NPU_N_OPTIONS] = {
     NUMBER("launch_us", "0", 0, 1e6, "and to begin each op of it"),
     NUMBER("copy_us", "0", 0, 1e6, "to begin a copy"),
     NUMBER("bandwidth", "40", 0.001, 100000, "GB/s that it can move alone"),
+    COUNT("memory", "0", 0, 16777216,
+          "MiB of its own, as a graphics card has; 0: it works in the chip's"),
+    NUMBER("link", "16", 0.001, 100000,
+           "GB/s that copies between its own memory and the chip's move"),
     NUMBER("activation_bytes", "2", 0.25, 8,
            "moved for an element of an activation"),
     NUMBER("load", "0", 0, 0.95,
@@ -278,6 +282,8 @@ static void read_device(reader *r, npu_settings *s)
     s->all_ops = choice(r, "ops") == 1;
     s->flag_wait = truth(r, "flag_wait");
     s->bandwidth = number(r, "bandwidth") * 1e9 * share;
+    s->memory_size = (uint64_t)number(r, "memory") << 20;
+    s->link = number(r, "link") * 1e9;
     read_costs(r, s);
     read_systolic(r, s, share);
     read_compilation(r, s);
