@@ -106,7 +106,8 @@ typedef struct lesson {
 static void add_part(lesson *l, const planner_workload *workload, double ns)
 {
     uint32_t i = 0;
-    while (i < l->n && !planner_workload_equal(&l->samples[i].workload, workload))
+    while (i < l->n &&
+           !planner_workload_equal(&l->samples[i].workload, workload))
         i++;
     if (i == l->n)
         l->samples[l->n++] = (planner_sample){.workload = *workload};
@@ -152,8 +153,8 @@ static clv_status learn_device(const clv_exec *exec, planner_profile *profile,
         planner_workload workload;
         if (plan->parts[p].device != device || core_part_copies(plan, p))
             continue;
-        planner_workload_of(plan->graph, plan->parts[p].node, NULL,
-                         exec->latest.symbols, &workload);
+        planner_workload_on(dev, plan->graph, plan->parts[p].node, NULL,
+                            exec->latest.symbols, &workload);
         add_part(l, &workload,
                  alone(plan->forecast, p, scale * exec->latest.part_ns[p]));
         sum += exec->latest.part_ns[p];
