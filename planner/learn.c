@@ -100,7 +100,8 @@ typedef struct lesson {
     planner_sample *samples;
     uint32_t *counts;
     uint32_t n;
-    double before_ns, change_ns; /* by the costs so far, and the difference */
+    double before_ns, after_ns, change_ns; /* by the costs so far, by the run,
+                                              and the differences */
 } lesson;
 
 static void add_part(lesson *l, const planner_workload *workload, double ns)
@@ -137,6 +138,7 @@ static void conclude(lesson *l, planner_profile *profile, clv_device *dev)
             continue;
         s->energy_nj = cost.ns > 0 ? cost.energy_nj * s->ns / cost.ns : 0;
         l->before_ns += l->counts[i] * cost.ns;
+        l->after_ns += l->counts[i] * s->ns;
         l->change_ns += l->counts[i] * fabs(s->ns - cost.ns);
     }
 }
@@ -147,7 +149,7 @@ static clv_status learn_device(const clv_exec *exec, planner_profile *profile,
 {
     const clv_plan *plan = exec->plan;
     clv_device *dev = plan->devices[device].dev;
-    double sum = 0;
+    double sum = 0, before = l->before_ns, after = l->after_ns;
     l->n = 0;
     for (uint32_t p = 0; p < plan->n_parts; p++) {
         planner_workload workload;
@@ -162,6 +164,12 @@ static clv_status learn_device(const clv_exec *exec, planner_profile *profile,
     if (!(sum > 0)) /* the device does not tell */
         return CLV_OK;
     conclude(l, profile, dev);
+    before = l->before_ns - before;
+    after = l->after_ns - after;
+    if (fabs(after - before) > WRONG * before)
+        clv_log(plan->ctx, CLV_LOG_INFO,
+                "device '%s' worked for %.3f ms, not for %.3f ms as predicted",
+                dev->id, after / 1e6, before / 1e6);
     return planner_profile_learn(profile, dev, l->samples, l->n);
 }
 

@@ -76,10 +76,9 @@ clv_status core_device_has_room(clv_device *dev, uint64_t size,
     if (size <= room)
         return CLV_OK;
     return clv_error(CLV_ERR_NO_MEMORY,
-                     "device '%s' has %llu MiB of memory, "
-                     "of which %llu are in use here, and %llu more are wanted "
-                     "for %s; use a smaller model, context or batch, or more "
-                     "devices",
+                     "device '%s' has %llu MiB of memory, of which %llu are in "
+                     "use here, and %llu more are wanted for %s; use a smaller "
+                     "model, context or batch, or more devices",
                      dev->id, (unsigned long long)(dev->info.memory_size >> 20),
                      (unsigned long long)(atomic_load(&dev->local_bytes) >> 20),
                      (unsigned long long)((size + 0xfffff) >> 20), what);

@@ -7,6 +7,7 @@
 #include "copy.h"
 #include "wait.h"
 #include "../base/error.h"
+#include "../base/grow.h"
 #include "../device/program_cache.h"
 
 #include <stdlib.h>
@@ -171,8 +172,10 @@ static clv_status compile(clv_exec *exec, const extract *e,
     if (status) {
         core_exec_name_step(exec, e->step, status);
     } else {
-        status = core_program_get(
-            plan->devices[plan->steps[e->step].device].dev, &request, out);
+        clv_device *dev = plan->devices[plan->steps[e->step].device].dev;
+        status = core_program_get(dev, &request, out);
+        if (status == CLV_ERR_NO_MEMORY) /* the host's may have been short */
+            status = core_program_get(dev, &request, out);
         if (status)
             status = refused(exec, e->step, status);
     }
@@ -276,15 +279,9 @@ static clv_status note_flush(clv_exec *exec, clv_value value,
     while (i < exec->n_flushes && (exec->flushes[i].value != value ||
                                    exec->flushes[i].buffer->dev != dev))
         i++;
-    if (i == exec->flushes_capacity) {
-        uint32_t capacity = i ? i * 2 : 8;
-        void *grown =
-            reallocarray(exec->flushes, capacity, sizeof *exec->flushes);
-        if (!grown)
-            return core_no_memory("to compile a program");
-        exec->flushes = grown;
-        exec->flushes_capacity = capacity;
-    }
+    if (!core_grow(&exec->flushes, &exec->flushes_capacity, i + 1ull,
+                   sizeof *exec->flushes))
+        return core_no_memory("to compile a program");
     exec->flushes[i] = (core_exec_flush){.value = value,
                                          .buffer = object->buffer,
                                          .offset = object->offset,

@@ -186,13 +186,13 @@ struct clv_plan {
                                 what it might be */
     core_forecast *forecast; /* for the largest symbols; NULL: costs are
                                        not known */
-    uint64_t problem;        /* hash of the graph and the devices */
-    uint64_t identity;       /* hash of the problem and the pieces */
-    double run_ratio;        /* what earlier runs took, as a part of what is
-                                forecast for them; 0: it has not run */
     /* Bytes moved and operations of a node for these symbols; NULL: unknown. */
     void (*node_work)(const clv_graph *graph, uint32_t node,
                       const int64_t *symbols, double *bytes, double *flops);
+    uint64_t problem;  /* hash of the graph and the devices */
+    uint64_t identity; /* hash of the problem and the pieces */
+    double run_ratio;  /* what earlier runs took, as a part of what is
+                          forecast for them; 0: it has not run */
 };
 
 /* What a run with the largest symbols takes, ns: the forecast, corrected by

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import os
 import unittest
 
@@ -120,7 +121,9 @@ class Kernels(cli.Case):
         self.assertEqual([c.strip() for c in lines[0].split("|")[1:-1]],
                          ["test", "device", "kernel", "op", "runs", "ms",
                           "share", "GB/s", "GFLOP/s"])
-        self.assertRegex(lines[2], r"pp8 \| cpu +\| matmul +\| matmul +\|  *57 ")
+        self.assertTrue(any(
+            re.search(r"pp8 \| cpu +\| matmul +\| matmul +\|  *57 ", line)
+            for line in lines))
 
     def test_a_profile_gives_the_highest_rates(self):
         self.good("profile", "-m", cli.NANO, "--devices", "cpu", "--seq", 1,
