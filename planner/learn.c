@@ -155,7 +155,7 @@ static clv_status learn_device(const clv_exec *exec, planner_profile *profile,
         planner_workload workload;
         if (plan->parts[p].device != device || core_part_copies(plan, p))
             continue;
-        planner_workload_of(plan->graph, plan->parts[p].node, NULL,
+        planner_workload_on(dev, plan->graph, plan->parts[p].node, NULL,
                             exec->latest.symbols, &workload);
         add_part(l, &workload,
                  alone(plan->forecast, p, scale * exec->latest.part_ns[p]));

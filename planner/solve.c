@@ -394,7 +394,8 @@ static uint32_t count_workloads(const clv_plan *plan, tally *workloads)
         uint32_t i = 0;
         if (core_part_copies(plan, p))
             continue;
-        planner_workload_of(plan->graph, part->node, NULL, NULL, &workload);
+        planner_workload_on(dev, plan->graph, part->node, NULL, NULL,
+                            &workload);
         while (i < n &&
                (workloads[i].ask.dev != dev ||
                 !planner_workload_equal(&workloads[i].ask.workload, &workload)))
