@@ -100,13 +100,15 @@ typedef struct lesson {
     planner_sample *samples;
     uint32_t *counts;
     uint32_t n;
-    double before_ns, change_ns; /* by the costs so far, and the difference */
+    double before_ns, after_ns, change_ns; /* by the costs so far, by the run,
+                                              and the differences */
 } lesson;
 
 static void add_part(lesson *l, const planner_workload *workload, double ns)
 {
     uint32_t i = 0;
-    while (i < l->n && !planner_workload_equal(&l->samples[i].workload, workload))
+    while (i < l->n &&
+           !planner_workload_equal(&l->samples[i].workload, workload))
         i++;
     if (i == l->n)
         l->samples[l->n++] = (planner_sample){.workload = *workload};
@@ -136,6 +138,7 @@ static void conclude(lesson *l, planner_profile *profile, clv_device *dev)
             continue;
         s->energy_nj = cost.ns > 0 ? cost.energy_nj * s->ns / cost.ns : 0;
         l->before_ns += l->counts[i] * cost.ns;
+        l->after_ns += l->counts[i] * s->ns;
         l->change_ns += l->counts[i] * fabs(s->ns - cost.ns);
     }
 }
@@ -146,14 +149,14 @@ static clv_status learn_device(const clv_exec *exec, planner_profile *profile,
 {
     const clv_plan *plan = exec->plan;
     clv_device *dev = plan->devices[device].dev;
-    double sum = 0;
+    double sum = 0, before = l->before_ns, after = l->after_ns;
     l->n = 0;
     for (uint32_t p = 0; p < plan->n_parts; p++) {
         planner_workload workload;
         if (plan->parts[p].device != device || core_part_copies(plan, p))
             continue;
         planner_workload_of(plan->graph, plan->parts[p].node, NULL,
-                         exec->latest.symbols, &workload);
+                            exec->latest.symbols, &workload);
         add_part(l, &workload,
                  alone(plan->forecast, p, scale * exec->latest.part_ns[p]));
         sum += exec->latest.part_ns[p];
@@ -161,6 +164,12 @@ static clv_status learn_device(const clv_exec *exec, planner_profile *profile,
     if (!(sum > 0)) /* the device does not tell */
         return CLV_OK;
     conclude(l, profile, dev);
+    before = l->before_ns - before;
+    after = l->after_ns - after;
+    if (fabs(after - before) > WRONG * before)
+        clv_log(plan->ctx, CLV_LOG_INFO,
+                "device '%s' worked for %.3f ms, not for %.3f ms as predicted",
+                dev->id, after / 1e6, before / 1e6);
     return planner_profile_learn(profile, dev, l->samples, l->n);
 }
 

@@ -10,6 +10,7 @@
 #include "../core/base/error.h"
 #include "../core/config/config.h"
 #include "../core/plugin/loader.h"
+#include "limits.h"
 #include "lower/lower.h"
 #include "profile/profile.h"
 
@@ -42,6 +43,25 @@ static clv_status devices_left(const clv_context *ctx, clv_device ***list,
                          lost.text);
 }
 
+/* Nothing says how long real work takes in virtual time. */
+static clv_status check_clocks(const clv_plan_params *params)
+{
+    const clv_device *first = params->devices[0];
+    for (uint32_t i = 1; i < params->n_devices; i++) {
+        const clv_device *dev = params->devices[i];
+        bool is_virtual = dev->info.clock == CLV_CLOCK_VIRTUAL;
+        if (is_virtual != (first->info.clock == CLV_CLOCK_VIRTUAL))
+            return clv_error(CLV_ERR_INVALID,
+                             "plan: device '%s' works in real time and "
+                             "simulated '%s' in virtual time, so they cannot "
+                             "share a plan; list only one of the two kinds in "
+                             "core.devices",
+                             is_virtual ? first->id : dev->id,
+                             is_virtual ? dev->id : first->id);
+    }
+    return CLV_OK;
+}
+
 static clv_status check_devices(const clv_context *ctx,
                                 const clv_plan_params *params)
 {
@@ -63,7 +83,8 @@ static clv_status check_devices(const clv_context *ctx,
                                  "twice",
                                  params->devices[i]->id);
     }
-    return params->n_devices ? CLV_OK : core_loader_no_device(ctx);
+    return params->n_devices ? check_clocks(params)
+                             : core_loader_no_device(ctx);
 }
 
 static clv_status check_graph(const clv_graph *graph)
@@ -123,7 +144,9 @@ static clv_status make_plan(clv_context *ctx, clv_graph *graph,
     }
     plan->n_devices = params->n_devices;
     for (uint32_t i = 0; i < params->n_devices; i++)
-        plan->devices[i].dev = params->devices[i];
+        plan->devices[i] =
+            (core_plan_device){.dev = params->devices[i],
+                               .room = core_device_room(params->devices[i])};
     *out = plan;
     return CLV_OK;
 }
@@ -367,14 +390,16 @@ clv_status clv_plan_create(clv_context *ctx, clv_graph *graph,
     if (status)
         return end(plan, graph, status, out);
     planner_strategy strategy = planner_strategy_of(ctx, plan->n_devices);
-    if (strategy != PLANNER_STRATEGY_FIRST) {
+    if (strategy != PLANNER_STRATEGY_FIRST)
         status = plan_by_costs(plan, graph, strategy, out);
-        if (status || *out) {
-            clv_plan_destroy(plan);
-            return status;
-        }
+    if (!status && *out) {
+        clv_plan_destroy(plan);
+        plan = *out;
+    } else if (!status) {
+        status = fill_plan(plan, NULL, 0);
     }
-    return end(plan, graph, fill_plan(plan, NULL, 0), out);
+    *out = NULL;
+    return end(plan, graph, status ? status : planner_limits_check(plan), out);
 }
 
 clv_status planner_from_pieces(clv_context *ctx, clv_graph *graph,

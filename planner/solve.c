@@ -11,6 +11,7 @@
 #include "../core/base/text.h"
 #include "candidates/candidates.h"
 #include "forecast/forecast.h"
+#include "limits.h"
 #include "lower/lower.h"
 
 #include <math.h>
@@ -31,8 +32,8 @@
  * forecast do not agree to the last percent. */
 #define SAME_SHARE 0.005
 
-/* Searches at most where the forecast says that max_share is exceeded. */
-#define SHARE_ROUNDS 3
+/* Searches at most until a plan keeps to memory and max_share. */
+#define TIGHTER 8
 
 /* A plan whose workloads turn out to take longer or shorter than models had it
  * is made again, so many times. */
@@ -88,20 +89,6 @@ static clv_status measure(solver *v)
 /* ------------------------------------------------------------------------ */
 /* What is best                                                              */
 
-/* The most by which a device's share of the run is more than its max_share. */
-static double share_over(const clv_plan *plan)
-{
-    const core_forecast *f = plan->forecast;
-    double over = 0;
-    for (uint32_t d = 0; d < plan->n_devices; d++) {
-        double share = f->busy_ns[d] / f->makespan_ns;
-        double most = core_device_max_share(plan->devices[d].dev);
-        if (most < 1 && share - most > over)
-            over = share - most;
-    }
-    return over;
-}
-
 static bool is_real(const clv_plan *plan)
 {
     for (uint32_t d = 0; d < plan->n_devices; d++)
@@ -125,23 +112,39 @@ static double leniency(const clv_plan *plan, const clv_plan *other)
     return plan->run_ratio > 0 ? WORTHWHILE : 1;
 }
 
-/* The objective, for every plan that is compared: first max_share, then the
- * makespan, both as the forecast has them. Memory is the search's to keep. */
+static bool is_legal(const clv_plan *plan)
+{
+    planner_excess over = planner_limits_excess(plan);
+    return !over.bytes && over.share <= SAME_SHARE;
+}
+
+/* For every plan that is compared: first memory and max_share, then the
+ * makespan as the forecast has it. */
 static bool is_better(const clv_plan *plan, const clv_plan *than)
 {
     if (!than)
         return true;
     if (!plan->forecast || !than->forecast)
         return false;
-    double over = share_over(plan), than_over = share_over(than);
-    if (over < than_over - SAME_SHARE || than_over < over - SAME_SHARE)
-        return over < than_over;
+    planner_excess over = planner_limits_excess(plan);
+    planner_excess than_over = planner_limits_excess(than);
+    if (over.bytes != than_over.bytes)
+        return over.bytes < than_over.bytes;
+    if (fabs(over.share - than_over.share) > SAME_SHARE)
+        return over.share < than_over.share;
     return core_plan_expected_ns(plan) * leniency(than, plan) <
            core_plan_expected_ns(than) * leniency(plan, than);
 }
 
 /* ------------------------------------------------------------------------ */
 /* From options to plans                                                     */
+
+/* What is held for measuring does not count against a plan. */
+static void set_rooms(const solver *v, clv_plan *plan)
+{
+    for (uint32_t d = 0; d < plan->n_devices; d++)
+        plan->devices[d].room = v->plan->devices[d].room;
+}
 
 static clv_status make_plan(const solver *v, const uint32_t *options,
                             clv_plan **out)
@@ -166,7 +169,28 @@ static clv_status make_plan(const solver *v, const uint32_t *options,
     clv_status status =
         planner_from_pieces(v->plan->ctx, v->graph, &params, pieces, n, out);
     free(pieces);
+    if (!status)
+        set_rooms(v, *out);
     return status;
+}
+
+/* The search does not see all that a plan takes: work takes longer beside
+ * others, and values between nodes lie in memory too. It is given less of the
+ * devices that the plan takes too much of. */
+static void tighten(solver *v, const clv_plan *plan)
+{
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        planner_solve_device *dev = &v->c.devices[d];
+        uint64_t room = v->plan->devices[d].room;
+        uint64_t bytes = planner_limits_bytes(plan, d);
+        double share = planner_limits_share(plan, d);
+        double most = core_device_max_share(v->devices[d]);
+        if (bytes > room)
+            dev->memory -=
+                bytes - room < dev->memory ? bytes - room : dev->memory;
+        if (most < 1 && share > most)
+            dev->max_share *= most / share;
+    }
 }
 
 /* The plan that did best in runs, if there is one. */
@@ -176,6 +200,8 @@ static clv_status consider_known(solver *v, planner_strategy strategy)
     if (strategy != PLANNER_STRATEGY_TENSOR)
         return CLV_OK;
     CLV_TRY(planner_recall_best(v->plan, v->graph, &plan));
+    if (plan)
+        set_rooms(v, plan);
     if (plan && is_better(plan, v->best)) {
         clv_plan_destroy(v->best);
         v->best = plan;
@@ -192,6 +218,7 @@ static clv_status consider(solver *v, bool *taken)
     clv_plan *plan;
     *taken = false;
     CLV_TRY(make_plan(v, v->trial, &plan));
+    tighten(v, plan);
     if (!is_better(plan, v->best)) {
         clv_plan_destroy(plan);
         return CLV_OK;
@@ -216,6 +243,8 @@ static clv_status consider_search(solver *v, planner_stage without)
         v->trial[i] = s.choices[i].option;
         same = same && v->trial[i] == v->chosen[i];
     }
+    if (same)
+        tighten(v, v->best);
     clv_status status = same ? CLV_OK : consider(v, &taken);
     if (status && status != CLV_ERR_NO_MEMORY) {
         clv_log(v->plan->ctx, CLV_LOG_WARN, "the best plan cannot be had: %s",
@@ -268,31 +297,15 @@ static clv_status consider_device(solver *v, uint32_t device)
     for (uint32_t i = 0; i < v->graph->n_nodes; i++)
         v->trial[i] = whole_option(v, i, device);
     CLV_TRY(planner_solve_evaluate(&v->c.problem, v->trial, NULL, NULL, &ns));
-    if (v->best &&
+    if (v->best && is_legal(v->best) &&
         ns > RIVAL * fmax(v->s.makespan_ns, core_plan_expected_ns(v->best)))
         return CLV_OK;
     return consider(v, &taken);
 }
 
-/* Work takes longer beside others than the search counts: it is given less of
- * the devices whose max_share the best plan exceeds. False: there are none. */
-static bool tighten_shares(solver *v)
-{
-    const core_forecast *f = v->best ? v->best->forecast : NULL;
-    if (!f || share_over(v->best) <= SAME_SHARE)
-        return false;
-    for (uint32_t d = 0; d < v->plan->n_devices; d++) {
-        double share = f->busy_ns[d] / f->makespan_ns;
-        double most = core_device_max_share(v->devices[d]);
-        if (most < 1 && share > most)
-            v->c.devices[d].max_share *= most / share;
-    }
-    return true;
-}
-
 static clv_status find_best(solver *v)
 {
-    for (uint32_t i = 0; !i || (i < SHARE_ROUNDS && tighten_shares(v)); i++) {
+    for (uint32_t i = 0; i < TIGHTER && !(v->best && is_legal(v->best)); i++) {
         CLV_TRY(consider_search(v, PLANNER_STAGE_FIRST_DONE));
         CLV_TRY(consider_search(v, PLANNER_STAGE_LOOK_AHEAD));
     }

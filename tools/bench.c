@@ -279,6 +279,22 @@ static void add_row(bench_state *state, const bench_test *test,
     tool_table_add(&state->table, record, cells);
 }
 
+/* A prediction that is off by more than a tenth. */
+static void note_difference(const bench_state *state, const char *name,
+                            const bench_result *result)
+{
+    const double ns =
+        bench_mean(result->ns, (uint32_t)state->args->repetitions);
+    if (!(result->predicted_ns > 0) ||
+        fabs(ns / result->predicted_ns - 1) <= 0.1)
+        return;
+    clv_log(state->env.ctx, CLV_LOG_WARN,
+            "%s took %.0f%% %s than predicted; with -v the log names devices "
+            "that were measured wrongly",
+            name, 100 * fabs(ns / result->predicted_ns - 1),
+            ns > result->predicted_ns ? "longer" : "less");
+}
+
 static clv_status run_test(bench_state *state, const bench_test *test)
 {
     const bench_rig rig = {
@@ -304,9 +320,11 @@ static clv_status run_test(bench_state *state, const bench_test *test)
                       : bench_add_kernels(state->env.ctx, name, &state->table);
     }
     clv_status status = bench_measure(&rig, test, name, &result);
-    if (!status)
-        add_row(state, test, name, &result);
-    return status;
+    if (status)
+        return status;
+    add_row(state, test, name, &result);
+    note_difference(state, name, &result);
+    return CLV_OK;
 }
 
 static clv_status run_tests(bench_state *state)

@@ -40,28 +40,20 @@ void core_text_add(core_text *text, const char *fmt, ...)
 /* Bytes of the UTF-8 sequence at s, 0 if it is none. */
 static size_t utf8_length(const unsigned char *s)
 {
-    static const struct {
-        unsigned char mask, lead, low, high; /* bounds of the second byte */
-    } forms[] = {{0xff, 0xe0, 0xa0, 0xbf}, {0xff, 0xed, 0x80, 0x9f},
-                 {0xf0, 0xe0, 0x80, 0xbf}, {0xff, 0xf0, 0x90, 0xbf},
-                 {0xff, 0xf4, 0x80, 0x8f}, {0xf8, 0xf0, 0x80, 0xbf}};
-    if (s[0] < 0x80)
-        return 1;
-    if (s[0] >= 0xc2 && s[0] <= 0xdf)
-        return (s[1] & 0xc0) == 0x80 ? 2 : 0;
-    if (s[0] > 0xf4)
-        return 0;
-    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
-        if ((s[0] & forms[i].mask) != forms[i].lead)
-            continue;
-        if (s[1] < forms[i].low || s[1] > forms[i].high ||
-            (s[2] & 0xc0) != 0x80)
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    const size_t n = s[0] < 0x80   ? 1
+                     : s[0] < 0xc0 ? 0
+                     : s[0] < 0xe0 ? 2
+                     : s[0] < 0xf0 ? 3
+                     : s[0] < 0xf8 ? 4
+                                   : 0;
+    uint32_t c = n > 1 ? s[0] & 0x7fu >> n : s[0];
+    for (size_t i = 1; i < n; i++) {
+        if ((s[i] & 0xc0) != 0x80)
             return 0;
-        if (s[0] < 0xf0)
-            return 3;
-        return (s[3] & 0xc0) == 0x80 ? 4 : 0;
+        c = c << 6 | (s[i] & 0x3fu);
     }
-    return 0;
+    return c >= least[n] && c <= 0x10ffff && c >> 11 != 0xd800 >> 11 ? n : 0;
 }
 
 void core_text_add_json(core_text *text, const char *string)

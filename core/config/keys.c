@@ -65,10 +65,19 @@ static const clv_option core_keys[] = {
     KEY_WITH("max_share", CLV_OPTION_FLOAT, "1", text, .scope = where,         \
              .min = 0.05, .max = 1)
 
+#define MAX_MEMORY(where, text)                                                \
+    KEY_WITH("max_memory", CLV_OPTION_INT, "0", text, .scope = where,          \
+             .max = 1 << 24)
+
 static const clv_option device_keys[] = {
     MAX_SHARE(CLV_SCOPE_PLUGIN,
               "part of a run's time that each of its devices may work"),
     MAX_SHARE(CLV_SCOPE_DEVICE, "part of a run's time that it may work"),
+    MAX_MEMORY(
+        CLV_SCOPE_PLUGIN,
+        "MiB of its own memory that each of its devices may use; 0: all"),
+    MAX_MEMORY(CLV_SCOPE_DEVICE,
+               "MiB of its own memory that it may use; 0: all"),
 };
 
 const clv_option *core_device_keys(uint32_t *count)

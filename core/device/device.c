@@ -1,6 +1,7 @@
 #include "answer.h"
 #include "loss.h"
 #include "../base/unreleased.h"
+#include "memory.h"
 #include "submit.h"
 
 #include <float.h>
@@ -164,20 +165,40 @@ clv_status core_device_open(core_plugin *plugin, uint32_t index,
     return st;
 }
 
-double core_device_max_share(const clv_device *dev)
+/* The value of a key of its own section, else of its plugin's; 0: none that is
+ * in the range. */
+static double option_of(const clv_device *dev, const char *name, double min,
+                        double max)
 {
     const clv_config *config = dev->ctx->config;
     const char *const sections[] = {dev->number, dev->id, dev->plugin->name};
     for (size_t i = 0; i < 3; i++) {
         char key[CORE_DEVICE_ID_SIZE + 16];
-        snprintf(key, sizeof key, "%s.max_share", sections[i]);
+        snprintf(key, sizeof key, "%s.%s", sections[i], name);
         const char *origin = clv_config_origin(config, key);
         if (!origin || (i < 2 && !strcmp(origin, "built-in")))
             continue;
-        double share = clv_config_get_float(config, key);
-        return share >= 0.05 && share <= 1 ? share : 1;
+        double value = clv_config_get_float(config, key);
+        return value >= min && value <= max ? value : 0;
     }
-    return 1;
+    return 0;
+}
+
+double core_device_max_share(const clv_device *dev)
+{
+    double share = option_of(dev, "max_share", 0.05, 1);
+    return share > 0 ? share : 1;
+}
+
+void core_device_limit_memory(clv_device *dev)
+{
+    double mib = option_of(dev, "max_memory", 1, 1 << 24);
+    uint64_t most = (uint64_t)mib << 20;
+    uint64_t *const sizes[] = {&dev->info.memory_size, &dev->info.memory_free};
+    uint32_t type;
+    for (int i = 0; i < 2 && most && core_device_has_local(dev, &type); i++)
+        if (!*sizes[i] || *sizes[i] > most)
+            *sizes[i] = most;
 }
 
 void core_device_close(clv_device *dev)

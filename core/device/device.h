@@ -44,7 +44,8 @@ struct clv_device {
     uint32_t plugin_index; /* as enumerated */
     _Atomic bool lost, abandoned;
 
-    _Atomic uint64_t local_bytes; /* in its own memory, of this context */
+    _Atomic uint64_t local_bytes; /* in its own memory, of this context, */
+    _Atomic uint64_t state_bytes; /* and of these those of graphs' states */
 
     pthread_mutex_t mutex; /* serialises [dev] slots, and protects: */
     struct core_submit_scratch *scratch;
@@ -72,6 +73,9 @@ void core_device_close(clv_device *dev);
 /* The part of a run's time that it may work, 0.05..1: max_share of its own
  * section, else of its plugin's. */
 double core_device_max_share(const clv_device *dev);
+
+/* Memory of its own counts up to max_memory of these sections. */
+void core_device_limit_memory(clv_device *dev);
 
 /* Nothing where the device moves on by itself. */
 clv_status core_device_progress(clv_device *dev);

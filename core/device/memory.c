@@ -58,19 +58,29 @@ clv_status core_device_can_exchange(const clv_device *dev)
                      dev->id);
 }
 
+uint64_t core_device_room(const clv_device *dev)
+{
+    uint32_t type;
+    uint64_t all =
+        dev->info.memory_free ? dev->info.memory_free : dev->info.memory_size;
+    uint64_t used = atomic_load(&dev->local_bytes);
+    if (!all || !core_device_has_local(dev, &type))
+        return UINT64_MAX;
+    return all > used ? all - used : 0;
+}
+
 clv_status core_device_has_room(clv_device *dev, uint64_t size,
                                 const char *what)
 {
-    uint64_t all = dev->info.memory_size, used = atomic_load(&dev->local_bytes);
-    if (!all || size <= (all > used ? all - used : 0))
+    uint64_t room = core_device_room(dev);
+    if (size <= room)
         return CLV_OK;
     return clv_error(CLV_ERR_NO_MEMORY,
-                     "device '%s' has %llu MiB of memory, "
-                     "of which %llu are in use here, and %llu more are wanted "
-                     "for %s; use a smaller model, context or batch, or more "
-                     "devices",
-                     dev->id, (unsigned long long)(all >> 20),
-                     (unsigned long long)(used >> 20),
+                     "device '%s' has %llu MiB of memory, of which %llu are in "
+                     "use here, and %llu more are wanted for %s; use a smaller "
+                     "model, context or batch, or more devices",
+                     dev->id, (unsigned long long)(dev->info.memory_size >> 20),
+                     (unsigned long long)(atomic_load(&dev->local_bytes) >> 20),
                      (unsigned long long)((size + 0xfffff) >> 20), what);
 }
 

@@ -19,7 +19,6 @@ static clv_status query(core_timeline *tl, clv_timeline_info *out)
     clv_device *dev = tl->dev;
     clv_timeline_info info =
         CLV_INIT(clv_timeline_info, CLV_STRUCT_TIMELINE_INFO);
-    clv_header header = info.header;
     CLV_TRY(CORE_CALL(dev, timeline_query, tl->handle, &info));
     if (!core_chain_ok(&info.header))
         return core_device_extended(dev, "timeline_query");
@@ -29,9 +28,6 @@ static clv_status query(core_timeline *tl, clv_timeline_info *out)
     if (info.value & CLV_FLAG_FAILED)
         return core_device_broken(dev, "timeline_query",
                                   "a value that uses the failure bit");
-    info.status = core_status_known(info.status);
-    core_name_clean(info.message, sizeof info.message);
-    info.header = header;
     *out = info;
     return CLV_OK;
 }
@@ -76,25 +72,6 @@ void core_timeline_destroy(core_timeline *tl)
     if (tl->handle)
         CORE_CALL_VOID(tl->dev, timeline_destroy, tl->handle);
     free(tl);
-}
-
-clv_status core_timeline_query(core_timeline *tl, clv_timeline_info *out)
-{
-    clv_status st = core_device_usable(tl->dev);
-    return st == CLV_OK ? query(tl, out) : st;
-}
-
-clv_status core_timeline_signal(core_timeline *tl, uint64_t value)
-{
-    clv_timeline_info info;
-    CLV_TRY(core_timeline_query(tl, &info));
-    if (value <= info.value || (value & CLV_FLAG_FAILED))
-        return core_device_error(tl->dev, CLV_ERR_INVALID,
-                                 "a timeline at %llu cannot be signalled %llu; "
-                                 "timelines count upward",
-                                 (unsigned long long)info.value,
-                                 (unsigned long long)value);
-    return CORE_CALL(tl->dev, timeline_signal, tl->handle, value);
 }
 
 clv_status core_timeline_fail(core_timeline *tl, clv_status status,

@@ -14,8 +14,6 @@ typedef struct core_timeline {
 clv_status core_timeline_create(clv_device *dev, uint64_t value,
                                 core_timeline **out);
 void core_timeline_destroy(core_timeline *tl); /* NULL is legal */
-clv_status core_timeline_query(core_timeline *tl, clv_timeline_info *out);
-clv_status core_timeline_signal(core_timeline *tl, uint64_t value);
 clv_status core_timeline_fail(core_timeline *tl, clv_status status,
                               const char *message);
 /* The value reached, by the flag word: no slot is called. */

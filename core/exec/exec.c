@@ -177,15 +177,12 @@ static clv_status check_state(const clv_exec *exec, clv_value state,
     if (!tensor || !fits(tensor, desc)) {
         char text[CLV_SHAPE_TEXT];
         return clv_error(CLV_ERR_INVALID,
-                         "bind: state '%s' needs a tensor of "
-                         "%s",
-                         name, clv_shape_text(desc, text));
+                         "bind: state '%s' needs a tensor of %s", name,
+                         clv_shape_text(desc, text));
     }
     if (!(tensor->memory->access & CLV_ACCESS_WRITE))
         return clv_error(CLV_ERR_INVALID,
-                         "bind: state '%s' cannot be read-only "
-                         "memory",
-                         name);
+                         "bind: state '%s' cannot be read-only memory", name);
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         uint32_t holding;
         clv_status status = CLV_OK;
@@ -228,9 +225,8 @@ static clv_status check_run(const clv_exec *exec, const int64_t *symbols,
         return clv_error(exec->lost, "%s", exec->message);
     if (n_symbols != graph->n_symbols || (n_symbols && !symbols))
         return clv_error(CLV_ERR_INVALID,
-                         "run: %u symbols given, the graph "
-                         "has %u",
-                         n_symbols, graph->n_symbols);
+                         "run: %u symbols given, the graph has %u", n_symbols,
+                         graph->n_symbols);
     for (uint32_t i = 0; i < n_symbols; i++)
         if (symbols[i] < graph->symbols[i].min ||
             symbols[i] > graph->symbols[i].max)

@@ -8,6 +8,7 @@
 #include "guard.h"
 #include "wait.h"
 #include "../base/error.h"
+#include "../base/grow.h"
 #include "../base/unreleased.h"
 #include "../device/loss.h"
 #include "../device/program_cache.h"
@@ -301,15 +302,9 @@ static clv_status note_flush(clv_exec *exec, clv_value value,
     while (i < exec->n_flushes && (exec->flushes[i].value != value ||
                                    exec->flushes[i].buffer->dev != dev))
         i++;
-    if (i == exec->flushes_capacity) {
-        uint32_t capacity = i ? i * 2 : 8;
-        void *grown =
-            reallocarray(exec->flushes, capacity, sizeof *exec->flushes);
-        if (!grown)
-            return core_no_memory("to compile a program");
-        exec->flushes = grown;
-        exec->flushes_capacity = capacity;
-    }
+    if (!core_grow(&exec->flushes, &exec->flushes_capacity, i + 1ull,
+                   sizeof *exec->flushes))
+        return core_no_memory("to compile a program");
     exec->flushes[i] = (core_exec_flush){.value = value,
                                          .buffer = object->buffer,
                                          .offset = object->offset,

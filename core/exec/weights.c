@@ -12,22 +12,13 @@ static clv_tensor *tensor_of(const clv_plan *plan, const core_load *load)
     return plan->graph->values[load->weight].weight;
 }
 
-static bool is_missing(const clv_plan *plan, const core_load *load)
-{
-    return load->holding == CORE_HOLD_COPY &&
-           !core_tensor_has_copy(tensor_of(plan, load),
-                                 plan->devices[load->device].dev,
-                                 plan->pointer_align, &load->range);
-}
-
 /* Bytes that are still to be copied to a device. */
 static uint64_t missing_bytes(const clv_plan *plan, uint32_t device)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < plan->n_loads; i++)
-        if (plan->loads[i].device == device &&
-            is_missing(plan, &plan->loads[i]))
-            sum += plan->loads[i].range.bytes * plan->loads[i].range.n;
+        if (plan->loads[i].device == device)
+            sum += core_plan_missing(plan, &plan->loads[i]);
     return sum;
 }
 
@@ -56,12 +47,13 @@ static clv_status copy_all(const clv_plan *plan, uint32_t device,
     for (uint32_t i = 0; i < plan->n_loads; i++) {
         const core_load *load = &plan->loads[i];
         const core_object *object;
-        if (load->device != device || !is_missing(plan, load))
+        uint64_t missing = core_plan_missing(plan, load);
+        if (load->device != device || !missing)
             continue;
         CLV_TRY(core_context_progress(plan->ctx, what,
                                       (double)done / (double)bytes));
         CLV_TRY(core_exec_weight(plan, load, &object));
-        done += load->range.bytes * load->range.n;
+        done += missing;
     }
     return core_context_progress(plan->ctx, what, 1);
 }

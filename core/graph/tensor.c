@@ -176,6 +176,8 @@ void clv_tensor_destroy(clv_tensor *tensor)
     while (tensor->objects) {
         core_object *object = tensor->objects;
         tensor->objects = object->next;
+        if (object->holding == CORE_HOLD_LOCAL && !object->image)
+            atomic_fetch_sub(&object->buffer->dev->state_bytes, object->size);
         core_buffer_free(object->buffer);
         if (object->image)
             core_memory_release(object->image);
@@ -435,4 +437,18 @@ bool core_tensor_has_copy(clv_tensor *tensor, const clv_device *dev,
     const bool found = find_object(tensor, dev, align, &want) != NULL;
     pthread_mutex_unlock(&tensor->mutex);
     return found;
+}
+
+bool core_tensor_copy_at(clv_tensor *tensor, const clv_device *dev,
+                         uint32_t index, core_runs *range)
+{
+    pthread_mutex_lock(&tensor->mutex);
+    const core_object *o = tensor->objects;
+    while (o &&
+           (o->holding != CORE_HOLD_COPY || o->buffer->dev != dev || index--))
+        o = o->next;
+    if (o)
+        *range = o->range;
+    pthread_mutex_unlock(&tensor->mutex);
+    return o != NULL;
 }

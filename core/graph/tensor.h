@@ -80,6 +80,10 @@ clv_status core_tensor_object(clv_tensor *tensor, clv_device *dev,
 /* Whether there is a copy of these ranges on dev already. */
 bool core_tensor_has_copy(clv_tensor *tensor, const clv_device *dev,
                           uint64_t align, const core_runs *range);
+/* The index-th copy on dev, by the ranges that it holds; false: there are no
+ * more. */
+bool core_tensor_copy_at(clv_tensor *tensor, const clv_device *dev,
+                         uint32_t index, core_runs *range);
 /* Whether dev can use host memory of this size made by clv_tensor_create();
  * coherent: other devices use it during the same run. The same errors. */
 clv_status core_tensor_can_share(const clv_device *dev, uint64_t size,

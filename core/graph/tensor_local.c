@@ -57,6 +57,8 @@ static clv_status make_own(clv_device *dev, core_object *o)
         status = core_buffer_zero(o->buffer, 0, &all);
     if (status)
         core_buffer_free(o->buffer);
+    else
+        atomic_fetch_add(&dev->state_bytes, o->size);
     return status;
 }
 

@@ -34,6 +34,9 @@ static void json_predicted(core_text *text, const clv_plan *plan)
     core_text_add(text, "\"predicted\":{\"ns\":%lld,\"energy_nj\":%lld",
                   llround(plan->forecast->makespan_ns),
                   llround(plan->forecast->energy_nj));
+    if (plan->run_ratio > 0)
+        core_text_add(text, ",\"measured_ns\":%lld",
+                      llround(core_plan_expected_ns(plan)));
     json_span(text, "last_wait", plan->forecast->last_wait);
     core_text_add(text, "},\n");
 }

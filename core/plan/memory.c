@@ -278,6 +278,17 @@ static clv_status plan_loads(clv_plan *plan)
     return status;
 }
 
+uint64_t core_plan_missing(const clv_plan *plan, const core_load *load)
+{
+    clv_tensor *tensor = plan->graph->values[load->weight].weight;
+    const clv_device *dev = plan->devices[load->device].dev;
+    return load->holding != CORE_HOLD_COPY ||
+                   core_tensor_has_copy(tensor, dev, plan->pointer_align,
+                                        &load->range)
+               ? 0
+               : load->range.bytes * load->range.n;
+}
+
 /* ------------------------------------------------------------------------ */
 
 uint64_t core_plan_largest_shared(const clv_plan *plan)

@@ -148,6 +148,7 @@ void core_forecast_free(core_forecast *forecast); /* NULL is legal */
 typedef struct core_plan_device {
     clv_device *dev;
     uint32_t n_steps; /* of a run; 0: unused */
+    uint64_t room;    /* core_device_room() before anything was measured */
     bool local;       /* works in memory of its own, of local_type */
     bool staged;      /* and cannot copy from and to the host's memory: bytes
                          pass through staging_size bytes that both see */
@@ -186,13 +187,13 @@ struct clv_plan {
                                 what it might be */
     core_forecast *forecast; /* for the largest symbols; NULL: costs are
                                        not known */
-    uint64_t problem;        /* hash of the graph and the devices */
-    uint64_t identity;       /* hash of the problem and the pieces */
-    double run_ratio;        /* what earlier runs took, as a part of what is
-                                forecast for them; 0: it has not run */
     /* Bytes moved and operations of a node for these symbols; NULL: unknown. */
     void (*node_work)(const clv_graph *graph, uint32_t node,
                       const int64_t *symbols, double *bytes, double *flops);
+    uint64_t problem;  /* hash of the graph and the devices */
+    uint64_t identity; /* hash of the problem and the pieces */
+    double run_ratio;  /* what earlier runs took, as a part of what is
+                          forecast for them; 0: it has not run */
 };
 
 /* What a run with the largest symbols takes, ns: the forecast, corrected by
@@ -226,6 +227,9 @@ static inline bool core_part_copies_out(const clv_plan *plan, uint32_t part)
     const clv_node *node = &plan->graph->nodes[plan->parts[part].node];
     return !plan->places[plan->graph->values[node->outputs[0]].base].memory;
 }
+
+/* Bytes of the load that are not on its device yet, and have to be copied. */
+uint64_t core_plan_missing(const clv_plan *plan, const core_load *load);
 
 /* Memory planning: places, arenas and loads of a plan whose steps are known.
  * caps[i]: what the device of node i of plan->graph answered for it. */

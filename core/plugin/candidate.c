@@ -14,11 +14,8 @@ static void free_candidate(core_candidate *c)
         return;
     free(c->path);
     free(c->name);
-    free(c->plugin);
     free(c->version);
     free(c->reason);
-    free(c->abi);
-    free(c->kinds);
     free(c);
 }
 
@@ -70,18 +67,14 @@ clv_status core_candidate_describe(core_candidate *c,
                                    const core_manifest *manifest)
 {
     char *name = strdup(manifest->name);
-    if (name) {
-        free(c->name);
-        c->name = name;
-    }
-    c->plugin = strdup(manifest->name);
-    c->abi = strdup(manifest->abi);
-    c->kinds = strdup(manifest->kinds_text);
-    if (!name || !c->plugin || !c->abi || !c->kinds)
+    if (!name)
         return core_no_memory("for its manifest");
-    c->pub.plugin = c->plugin;
-    c->pub.abi = c->abi;
-    c->pub.kinds = c->kinds;
+    free(c->name);
+    c->name = name;
+    c->manifest = *manifest;
+    c->pub.plugin = c->manifest.name;
+    c->pub.abi = c->manifest.abi;
+    c->pub.kinds = c->manifest.kinds_text;
     return CLV_OK;
 }
 

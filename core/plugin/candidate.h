@@ -9,7 +9,8 @@ typedef struct core_candidate {
     clv_candidate pub;
     char *path;
     char *name; /* by its file or its manifest; "" while unknown */
-    char *plugin, *version, *reason, *abi, *kinds;
+    char *version, *reason;
+    core_manifest manifest; /* once it is inspected */
 } core_candidate;
 
 typedef struct core_candidates {

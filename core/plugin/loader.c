@@ -8,13 +8,18 @@
 #include "drivers.h"
 #include "plugin_inspect.h"
 #include "plugin_module.h"
-#include "plugin_search.h"
 #include "probe.h"
 #include "selection.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define PREFIX "cleave_"
+#define SUFFIX ".so"
 
 /* Every plugin that core.plugins allows by name has a file. */
 static clv_status check_allowed(const clv_context *ctx)
@@ -172,21 +177,28 @@ static bool is_useless(clv_context *ctx, core_candidate *c,
     return ids != NULL;
 }
 
+/* *level: for the log, where it fails. */
+static clv_status check_file(clv_context *ctx, core_candidate *c, bool any_name,
+                             core_plugin_file *file, core_manifest *manifest,
+                             uint32_t *level)
+{
+    *level = CLV_LOG_DEBUG;
+    if (!any_name)
+        CLV_TRY(check_name(ctx, c->name));
+    *level = CLV_LOG_WARN;
+    CLV_TRY(inspect(ctx, c, any_name, file, manifest));
+    *level = CLV_LOG_DEBUG;
+    return any_name ? check_name(ctx, c->name) : CLV_OK;
+}
+
 static clv_status try_file(clv_context *ctx, core_candidate *c, bool any_name,
                            core_plugin_file *file)
 {
     core_manifest manifest;
-    clv_status st = any_name ? CLV_OK : check_name(ctx, c->name);
+    uint32_t level;
+    const clv_status st = check_file(ctx, c, any_name, file, &manifest, &level);
     if (st != CLV_OK) {
-        core_candidate_stop(ctx, c, CLV_LOG_DEBUG, st);
-        return CLV_OK;
-    }
-    if ((st = inspect(ctx, c, any_name, file, &manifest)) != CLV_OK) {
-        core_candidate_stop(ctx, c, CLV_LOG_WARN, st);
-        return CLV_OK;
-    }
-    if (any_name && (st = check_name(ctx, c->name)) != CLV_OK) {
-        core_candidate_stop(ctx, c, CLV_LOG_DEBUG, st);
+        core_candidate_stop(ctx, c, level, st);
         return CLV_OK;
     }
     if (!core_plugin_wanted(ctx, c->name)) {
@@ -200,8 +212,10 @@ static clv_status try_file(clv_context *ctx, core_candidate *c, bool any_name,
     return load(ctx, c, file, &manifest);
 }
 
-clv_status core_loader_try(clv_context *ctx, const char *path, const char *name,
-                           bool any_name)
+/* name: what the file is named for, "" if nothing; any_name: the plugin may
+ * have another one. Fails as core_loader_run() does. */
+static clv_status try_candidate(clv_context *ctx, const char *path,
+                                const char *name, bool any_name)
 {
     core_candidate *c =
         core_candidate_add(&ctx->loader->candidates, path, name);
@@ -213,14 +227,111 @@ clv_status core_loader_try(clv_context *ctx, const char *path, const char *name,
     return st;
 }
 
-clv_status core_loader_stop(clv_context *ctx, const char *path,
-                            clv_status status)
+/* A place where no file can be found, for the reason in the thread's message.
+ */
+static clv_status add_stopped(clv_context *ctx, const char *path,
+                              clv_status status)
 {
     core_candidate *c = core_candidate_add(&ctx->loader->candidates, path, "");
     if (!c)
         return core_no_memory("to load plugins");
     core_candidate_stop(ctx, c, CLV_LOG_WARN, status);
     return CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Where plugin files are looked for                                        */
+
+/* The name in "cleave_NAME.so"; false if the file is named otherwise. */
+static bool plugin_name(const char *file, char out[NAME_MAX + 1])
+{
+    size_t n = strlen(file), fixed = strlen(PREFIX) + strlen(SUFFIX);
+    if (n <= fixed || n > NAME_MAX || strncmp(file, PREFIX, strlen(PREFIX)) ||
+        strcmp(file + n - strlen(SUFFIX), SUFFIX))
+        return false;
+    memcpy(out, file + strlen(PREFIX), n - fixed);
+    out[n - fixed] = 0;
+    return true;
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static clv_status try_entry(clv_context *ctx, const char *dir, const char *file)
+{
+    char name[NAME_MAX + 1];
+    if (!plugin_name(file, name))
+        return CLV_OK;
+    char *path = core_format("%s/%s", dir, file);
+    clv_status st = path ? try_candidate(ctx, path, name, false)
+                         : core_no_memory("to look for plugins");
+    free(path);
+    return st;
+}
+
+/* The user named the file: it may have any name, but its place must not depend
+ * on the working directory. */
+static clv_status try_listed(clv_context *ctx, const char *path)
+{
+    if (path[0] != '/')
+        return add_stopped(
+            ctx, path,
+            clv_error(CLV_ERR_REFUSED,
+                      "a plugin file must be given by its absolute "
+                      "path; correct core.plugin_files"));
+    char name[NAME_MAX + 1] = "";
+    plugin_name(strrchr(path, '/') + 1, name);
+    return try_candidate(ctx, path, name, true);
+}
+
+static clv_status scan(clv_context *ctx, const char *dir)
+{
+    if (dir[0] != '/')
+        return add_stopped(
+            ctx, dir,
+            clv_error(CLV_ERR_REFUSED,
+                      "a plugin directory must be given by its "
+                      "absolute path; correct core.plugin_dirs"));
+    struct dirent **entries;
+    int n = scandir(dir, &entries, NULL, by_name);
+    if (n < 0)
+        return add_stopped(
+            ctx, dir,
+            clv_error(errno == ENOENT ? CLV_ERR_NOT_FOUND : CLV_ERR_IO,
+                      "the plugin directory cannot be read: %s; "
+                      "set core.plugin_dirs",
+                      strerror(errno)));
+    clv_status st = CLV_OK;
+    for (int i = 0; i < n; i++) {
+        if (st == CLV_OK)
+            st = try_entry(ctx, dir, entries[i]->d_name);
+        free(entries[i]);
+    }
+    free(entries);
+    return st;
+}
+
+/* Every path in the value of key, separated by ':'. */
+static clv_status for_each(clv_context *ctx, const char *key,
+                           clv_status (*visit)(clv_context *, const char *))
+{
+    const char *list = clv_config_get(ctx->config, key), *item;
+    size_t n;
+    clv_status st = CLV_OK;
+    while (st == CLV_OK && core_next_item(&list, ":", &item, &n)) {
+        char *path = strndup(item, n);
+        st = path ? visit(ctx, path) : core_no_memory("to look for plugins");
+        free(path);
+    }
+    return st;
+}
+
+static clv_status search(clv_context *ctx)
+{
+    clv_status st = for_each(ctx, "core.plugin_files", try_listed);
+    return st == CLV_OK ? for_each(ctx, "core.plugin_dirs", scan) : st;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -231,7 +342,7 @@ clv_status core_loader_run(clv_context *ctx)
     core_loader *l = ctx->loader = calloc(1, sizeof *l);
     if (!l)
         return core_no_memory("to load plugins");
-    CLV_TRY(core_plugin_search(ctx));
+    CLV_TRY(search(ctx));
     CLV_TRY(check_allowed(ctx));
     CLV_TRY(core_config_check_waiting(ctx->config, core_candidate_named,
                                       &l->candidates));

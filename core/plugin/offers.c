@@ -39,7 +39,7 @@ clv_status core_offers_collect(clv_context *ctx, core_plugin *plugin,
                           .info = infos[i]};
         core_device_id(plugin, &infos[i], o->id);
         core_device_number(plugin, infos, n, i, o->number);
-        o->position = core_device_position(ctx, o);
+        core_device_select(ctx, o);
     }
     free(infos);
     return CLV_OK;
@@ -106,8 +106,8 @@ static bool same_hardware(const clv_context *ctx, const clv_device *dev,
 }
 
 /* The device in use that another plugin made of the same hardware. */
-static const clv_device *find_double(const clv_context *ctx,
-                                     const core_offer *o)
+static const clv_device *find_duplicate(const clv_context *ctx,
+                                        const core_offer *o)
 {
     for (uint32_t i = 0; i < ctx->n_devices; i++)
         if (same_hardware(ctx, ctx->devices[i], o))
@@ -124,7 +124,7 @@ static core_offer *offer_of(const clv_context *ctx, const clv_device *dev)
 }
 
 /* Of two devices that are the same hardware one is used: they would share the
- * memory and the time that each thinks its own. */
+ * memory and the time that each counts as its own. */
 static void leave_out(clv_context *ctx, core_offer *o, const char *used,
                       const char *why)
 {
@@ -132,8 +132,30 @@ static void leave_out(clv_context *ctx, core_offer *o, const char *used,
                         "%s is the same device as %s, which %s; core.devices "
                         "= %s, %s uses both",
                         o->id, used, why, used, o->id);
-    o->is_double = true;
+    o->is_duplicate = true;
     o->candidate->pub.n_unused++;
+}
+
+/* Simulated devices are there because the configuration describes them. Unless
+ * core.devices lists others too, those with the host's clock yield to them: a
+ * plan's times are of one clock. */
+static bool yields(clv_context *ctx, const core_offer *o)
+{
+    const core_offers *all = &ctx->loader->offers;
+    const char *list = clv_config_get(ctx->config, "core.devices");
+    if ((list && *list) || o->info.clock == CLV_CLOCK_VIRTUAL)
+        return false;
+    for (uint32_t i = 0; i < all->n; i++)
+        if (all->list[i].info.clock == CLV_CLOCK_VIRTUAL) {
+            core_candidate_note(ctx, o->candidate, CLV_LOG_INFO,
+                                "%s is left out: its work takes real time, "
+                                "that of %s virtual time; core.devices = %s "
+                                "uses it instead",
+                                o->id, all->list[i].id, o->id);
+            o->candidate->pub.n_unused++;
+            return true;
+        }
+    return false;
 }
 
 static clv_status check_kind(const core_offer *o)
@@ -151,7 +173,7 @@ static clv_status check_kind(const core_offer *o)
 
 /* The most ops that one of the devices takes which the offer is the same
  * hardware as; UINT32_MAX: one that cannot be left out, or all. */
-static uint32_t taken_by_doubles(const clv_context *ctx, const core_offer *o)
+static uint32_t taken_by_duplicates(const clv_context *ctx, const core_offer *o)
 {
     uint32_t most = 0;
     for (uint32_t i = 0; i < ctx->n_devices; i++) {
@@ -159,7 +181,7 @@ static uint32_t taken_by_doubles(const clv_context *ctx, const core_offer *o)
         bool all = false;
         if (!same_hardware(ctx, ctx->devices[i], o))
             continue;
-        if (core_device_listed(ctx, offer_of(ctx, ctx->devices[i])) ||
+        if (offer_of(ctx, ctx->devices[i])->is_named ||
             (!core_sample_taken(ctx->devices[i], &n, &all) && all))
             return UINT32_MAX;
         most = n > most ? n : most;
@@ -168,8 +190,8 @@ static uint32_t taken_by_doubles(const clv_context *ctx, const core_offer *o)
 }
 
 /* Puts dev in the place of the first of them. */
-static void displace_doubles(clv_context *ctx, const core_offer *o,
-                             clv_device *dev)
+static void displace_duplicates(clv_context *ctx, const core_offer *o,
+                                clv_device *dev)
 {
     uint32_t n = 0;
     bool placed = false;
@@ -192,17 +214,17 @@ static void displace_doubles(clv_context *ctx, const core_offer *o,
 
 /* A device for some ops alone does not keep one for more from being used that
  * was found later. */
-static clv_status add_double(clv_context *ctx, core_offer *o,
-                             const clv_device *used, clv_device **out)
+static clv_status add_duplicate(clv_context *ctx, core_offer *o,
+                                const clv_device *used, clv_device **out)
 {
-    const uint32_t most = taken_by_doubles(ctx, o);
+    const uint32_t most = taken_by_duplicates(ctx, o);
     clv_device *dev = NULL;
     uint32_t n;
     bool all;
     if (most < UINT32_MAX) {
         CLV_TRY(core_device_open(o->plugin, o->index, &o->info, &dev));
         if (!core_sample_taken(dev, &n, &all) && n > most) {
-            displace_doubles(ctx, o, dev);
+            displace_duplicates(ctx, o, dev);
             *out = dev;
             return CLV_OK;
         }
@@ -215,10 +237,11 @@ static clv_status add_double(clv_context *ctx, core_offer *o,
 static clv_status add_offer(clv_context *ctx, core_offer *o, clv_device **out)
 {
     CLV_TRY(check_kind(o));
-    const clv_device *used =
-        core_device_listed(ctx, o) ? NULL : find_double(ctx, o);
+    if (yields(ctx, o))
+        return CLV_OK;
+    const clv_device *used = o->is_named ? NULL : find_duplicate(ctx, o);
     if (used)
-        return add_double(ctx, o, used, out);
+        return add_duplicate(ctx, o, used, out);
     CLV_TRY(core_device_open(o->plugin, o->index, &o->info, out));
     clv_status status = add_device(ctx, *out);
     if (status)
@@ -233,6 +256,7 @@ static void open_one(clv_context *ctx, core_offer *o)
     clv_status st = add_offer(ctx, o, &dev);
     if (st == CLV_OK && dev) {
         memcpy(dev->number, o->number, sizeof dev->number);
+        core_device_limit_memory(dev);
         c->pub.n_devices++;
     } else if (st != CLV_OK && c->pub.status == CLV_OK) {
         core_candidate_stop(ctx, c, CLV_LOG_WARN, st);
@@ -258,7 +282,7 @@ static void remember_software(clv_context *ctx, const core_plugin *plugin)
         const core_offer *o = &all->list[i];
         if (o->plugin != plugin)
             continue;
-        if (!o->is_double || !is_software(o))
+        if (!o->is_duplicate || !is_software(o))
             return;
         core_id_list_add(&ids, o->id);
     }
@@ -289,7 +313,7 @@ static bool satisfied(const clv_context *ctx, const char *item, size_t n)
             return true;
     for (uint32_t i = 0; i < ctx->loader->offers.n; i++) {
         const core_offer *o = &ctx->loader->offers.list[i];
-        if (o->is_double && core_item_is(item, n, o->plugin->name))
+        if (o->is_duplicate && core_item_is(item, n, o->plugin->name))
             return true;
     }
     return false;

@@ -11,8 +11,10 @@ typedef struct core_offer {
     core_candidate *candidate; /* its plugin's file */
     core_plugin *plugin;
     uint32_t index; /* as enumerated */
-    int position;   /* in core.devices, INT_MAX: unused */
-    bool is_double; /* another plugin's device is this one */
+    int position;   /* in core.devices, by id, number or plugin; INT_MAX: it is
+                       not listed; 0: there is no list */
+    bool is_named;  /* core.devices lists it by its id or number */
+    bool is_duplicate; /* another plugin's device is this one */
     char id[CORE_DEVICE_ID_SIZE];
     char number[CORE_DEVICE_ID_SIZE]; /* as in core_device */
     clv_device_info info;

@@ -15,28 +15,22 @@
 /* Owner and mode                                                           */
 
 /* Notes the first problem; what: "the file", "the directory /a/b". */
-static void check_owner(core_plugin_file *f, const char *what,
-                        const struct stat *st)
-{
-    if (f->problem[0] || st->st_uid == 0 || st->st_uid == geteuid())
-        return;
-    snprintf(f->problem, sizeof f->problem,
-             "%.300s belongs to user %ld, neither root nor the user running "
-             "this; change its owner",
-             what, (long)st->st_uid);
-}
-
-static void check_mode(core_plugin_file *f, const char *what,
-                       const struct stat *st)
+static void check_rights(core_plugin_file *f, const char *what,
+                         const struct stat *st, bool with_mode)
 {
     if (f->problem[0])
         return;
-    if (st->st_mode & S_IWOTH)
+    if (st->st_uid != 0 && st->st_uid != geteuid())
+        snprintf(f->problem, sizeof f->problem,
+                 "%.300s belongs to user %ld, neither root nor the user "
+                 "running this; change its owner",
+                 what, (long)st->st_uid);
+    else if (with_mode && (st->st_mode & S_IWOTH))
         snprintf(f->problem, sizeof f->problem,
                  "%.300s is writable by everyone; take that right away "
                  "(chmod o-w)",
                  what);
-    else if (st->st_mode & S_IWGRP && st->st_gid != 0 &&
+    else if (with_mode && (st->st_mode & S_IWGRP) && st->st_gid != 0 &&
              st->st_gid != getegid())
         snprintf(f->problem, sizeof f->problem,
                  "%.300s is writable by group %ld, neither root's nor the "
@@ -50,9 +44,7 @@ static void check_directory(core_plugin_file *f, const char *path, size_t size,
     char what[PATH_MAX];
     snprintf(what, sizeof what, "%s%.*s", own ? "its directory " : "directory ",
              size ? (int)size : 1, path);
-    check_owner(f, what, st);
-    if (own || !(st->st_mode & S_ISVTX))
-        check_mode(f, what, st);
+    check_rights(f, what, st, own || !(st->st_mode & S_ISVTX));
 }
 
 /* ------------------------------------------------------------------------ */
@@ -108,8 +100,7 @@ static clv_status open_file(core_plugin_file *f)
         return open_error();
     if (!S_ISREG(f->stat.st_mode))
         return clv_error(CLV_ERR_REFUSED, "this is no file");
-    check_owner(f, "the file", &f->stat);
-    check_mode(f, "the file", &f->stat);
+    check_rights(f, "the file", &f->stat, true);
     return CLV_OK;
 }
 

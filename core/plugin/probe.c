@@ -1,6 +1,7 @@
 #include "probe.h"
 
 #include "../base/error.h"
+#include "../base/grow.h"
 #include "../base/cache.h"
 #include "../base/names.h"
 #include "../base/paths.h"
@@ -28,15 +29,9 @@ typedef struct arguments {
 
 static void add(arguments *a, const char *text)
 {
-    if (a->n + 1 >= a->capacity) {
-        uint32_t capacity = a->capacity ? 2 * a->capacity : 32;
-        char **bigger = reallocarray(a->list, capacity, sizeof *bigger);
-        if (!bigger) {
-            a->failed = true;
-            return;
-        }
-        a->list = bigger;
-        a->capacity = capacity;
+    if (!core_grow(&a->list, &a->capacity, a->n + 2ull, sizeof *a->list)) {
+        a->failed = true;
+        return;
     }
     a->list[a->n++] = (char *)(uintptr_t)text;
     a->list[a->n] = NULL;
@@ -151,8 +146,7 @@ static void remember(clv_context *ctx, const char *id)
     char *dir = cache_dir(ctx);
     if (dir && core_cache_put(dir, id, "", 0) != CLV_OK)
         clv_log(ctx, CLV_LOG_INFO,
-                "the trial of a plugin is not remembered: "
-                "%s",
+                "the trial of a plugin is not remembered: %s",
                 clv_last_error());
     free(dir);
 }
@@ -173,14 +167,12 @@ static void tell(const core_probe_end *end, double limit, char *out,
                  step);
     else if (end->how == CORE_PROBE_HUNG && end->endless)
         snprintf(out, size,
-                 "did not end within %g s (%d times "
-                 "core.probe_timeout) in %s",
+                 "did not end within %g s (%d times core.probe_timeout) in %s",
                  CORE_PROBE_LIMITS * limit, CORE_PROBE_LIMITS, step);
     else if (end->how == CORE_PROBE_HUNG)
         snprintf(out, size,
-                 "did not end within %g s (core.probe_timeout) in "
-                 "%s",
-                 limit, step);
+                 "did not end within %g s (core.probe_timeout) in %s", limit,
+                 step);
     else if (end->how == CORE_PROBE_SIGNAL)
         snprintf(out, size, "crashed (signal %d, SIG%s) in %s", end->code,
                  name ? name : "?", step);
@@ -221,10 +213,9 @@ static clv_status judge(clv_context *ctx, const core_probe_end *end,
     out->keep = on_the_way_out(end->step);
     out->passed = out->keep;
     if (!out->keep)
-        return clv_error(CLV_ERR_REFUSED,
-                         "%s when tried in a process of its "
-                         "own; update or remove it",
-                         what);
+        return clv_error(
+            CLV_ERR_REFUSED,
+            "%s when tried in a process of its own; update or remove it", what);
     snprintf(out->note, sizeof out->note,
              "%s when tried in a process of its "
              "own: it is used, and never unloaded; update it",

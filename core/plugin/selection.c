@@ -36,31 +36,20 @@ bool core_plugin_wanted(const clv_context *ctx, const char *name)
     return !any;
 }
 
-static bool names_device(const char *item, size_t n, const core_offer *o)
-{
-    return core_item_is(item, n, o->id) || core_item_is(item, n, o->number);
-}
-
-int core_device_position(const clv_context *ctx, const core_offer *offer)
+void core_device_select(const clv_context *ctx, core_offer *o)
 {
     const char *list = clv_config_get(ctx->config, "core.devices"), *item;
     size_t n;
-    int position = 0;
-    while (core_next_item(&list, ", ", &item, &n)) {
-        if (names_device(item, n, offer) ||
-            core_item_is(item, n, offer->plugin->name))
-            return position;
-        position++;
+    int i = 0;
+    o->position = INT_MAX;
+    for (; core_next_item(&list, ", ", &item, &n); i++) {
+        const bool named =
+            core_item_is(item, n, o->id) || core_item_is(item, n, o->number);
+        o->is_named |= named;
+        if ((named || core_item_is(item, n, o->plugin->name)) &&
+            i < o->position)
+            o->position = i;
     }
-    return position ? INT_MAX : 0;
-}
-
-bool core_device_listed(const clv_context *ctx, const core_offer *offer)
-{
-    const char *list = clv_config_get(ctx->config, "core.devices"), *item;
-    size_t n;
-    while (core_next_item(&list, ", ", &item, &n))
-        if (names_device(item, n, offer))
-            return true;
-    return false;
+    if (!i)
+        o->position = 0;
 }

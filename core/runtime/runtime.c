@@ -25,6 +25,16 @@ static uint32_t log_level(const clv_context *ctx, uint32_t wanted)
     return level > wanted ? level : wanted;
 }
 
+static clv_status fill(clv_context *ctx, const clv_context_params *params)
+{
+    if (ctx->owns_config)
+        CLV_TRY(make_config(&ctx->config));
+    ctx->log_level = log_level(ctx, params->log_level);
+    CLV_TRY(core_trace_create(&ctx->trace));
+    clv_trace_enable(ctx, params->trace);
+    return core_loader_run(ctx);
+}
+
 clv_status clv_context_create(const clv_context_params *params,
                               clv_context **out)
 {
@@ -53,17 +63,7 @@ clv_status clv_context_create(const clv_context_params *params,
     ctx->config = params->config;
     ctx->owns_config = !params->config;
 
-    clv_status st = CLV_OK;
-    if (ctx->owns_config)
-        st = make_config(&ctx->config);
-    if (st == CLV_OK) {
-        ctx->log_level = log_level(ctx, params->log_level);
-        st = core_trace_create(&ctx->trace);
-    }
-    if (st == CLV_OK) {
-        clv_trace_enable(ctx, params->trace);
-        st = core_loader_run(ctx);
-    }
+    const clv_status st = fill(ctx, params);
     core_calls_watch(ctx);
     if (st != CLV_OK) {
         clv_context_destroy(ctx);

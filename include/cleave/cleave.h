@@ -238,7 +238,7 @@ typedef struct clv_candidate {
     uint32_t n_devices;
     const char *abi;   /* "1" or "1-2" by its manifest, "" before INSPECTED */
     const char *kinds; /* of devices, by its manifest: "cpu gpu" */
-    uint32_t n_unused; /* devices left out, as others of theirs are in use */
+    uint32_t n_unused; /* devices left out, as others are in use instead */
 } clv_candidate;
 
 CLV_API const char *clv_load_stage_name(uint32_t stage);

@@ -132,6 +132,15 @@ static inline uint64_t clv_tensor_size(const clv_tensor_desc *t,
     return (uint64_t)size;
 }
 
+/* A row of clv_plugin_api.options: CLV_OPTION(INT, PLUGIN, "threads", "0",
+ * .min = 0, .max = 64, .help = "..."). In C, not C++. */
+#define CLV_OPTION(type_, scope_, key_, default_, ...)                         \
+    {                                                                          \
+        .header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},               \
+        .scope = CLV_SCOPE_##scope_, .type = CLV_OPTION_##type_, .key = key_,  \
+        .default_value = default_, __VA_ARGS__                                 \
+    }
+
 /* ------------------------------------------------------------------------ */
 /* The host                                                                 */
 

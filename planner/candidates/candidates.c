@@ -26,21 +26,16 @@ static uint64_t state_bytes(const clv_graph *graph)
     return sum;
 }
 
-/* For weights; those that are used where they lie take no memory of the
- * device. */
-static uint64_t memory_of(const clv_graph *graph, const clv_device *dev)
+/* For weights, which devices without memory of their own use where they lie. */
+static uint64_t memory_of(const clv_graph *graph, const core_plan_device *of)
 {
-    uint64_t size =
-        dev->info.memory_free ? dev->info.memory_free : dev->info.memory_size;
-    uint64_t states = state_bytes(graph);
-    uint32_t type;
-    bool local = core_device_has_local(dev, &type);
-    if (!size || (!local &&
-                  core_device_import_type(dev, CLV_HANDLE_HOST_POINTER, &type)))
-        return UINT64_MAX;
-    if (!local)
+    const clv_device *dev = of->dev;
+    uint64_t size = of->room, states = state_bytes(graph);
+    uint64_t there = atomic_load(&dev->state_bytes);
+    if (size == UINT64_MAX)
         return size;
     size -= size / WORKSPACE;
+    states = states > there ? states - there : 0;
     return size > states ? size - states : 0;
 }
 
@@ -58,7 +53,7 @@ static void describe_devices(planner_maker *m)
                         !core_tensor_can_share(dev, 1, m->n_devices > 1));
         *out = (planner_solve_device){
             .host_waits = !(dev->info.flags & CLV_DEVICE_FLAG_WAIT),
-            .memory = memory_of(m->graph, dev),
+            .memory = memory_of(m->graph, &m->plan->devices[d]),
             .max_share = core_device_max_share(dev)};
         if (core_device_has_local(dev, &type)) {
             out->memory_index = 1 + d;

@@ -82,6 +82,19 @@ bool planner_weight_in_place(const clv_graph *graph, clv_value weight,
            holding == CORE_HOLD_IMPORT;
 }
 
+/* What devices hold of a weight already costs no memory there. */
+static uint64_t mix_copies(const linker *l, uint64_t hash, clv_value value)
+{
+    clv_tensor *tensor = l->graph->values[value].weight;
+    core_runs range;
+    for (uint32_t d = 0; d < l->plan->n_devices && tensor; d++)
+        for (uint32_t i = 0;
+             core_tensor_copy_at(tensor, l->plan->devices[d].dev, i, &range);
+             i++)
+            hash += core_hash(d, &range, sizeof range);
+    return hash;
+}
+
 static uint64_t mix_operand(const linker *l, uint64_t hash, clv_value value)
 {
     if (value == CLV_NO_TENSOR)
@@ -97,6 +110,8 @@ static uint64_t mix_operand(const linker *l, uint64_t hash, clv_value value)
         hash = core_hash_mix(
             hash, planner_weight_in_place(l->graph, value,
                                           l->plan->devices[d].dev, l->align));
+    if (desc->usage == CLV_USAGE_WEIGHT)
+        hash = mix_copies(l, hash, value);
     return hash;
 }
 

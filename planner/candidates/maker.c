@@ -3,6 +3,7 @@
 #include "../../core/base/error.h"
 
 #include "../../core/graph/cut.h"
+#include "../../core/graph/tensor.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -79,26 +80,39 @@ bool planner_maker_cost(const planner_maker *m, const core_piece *piece,
     return true;
 }
 
-/* Bytes of the weight that the piece's device has to hold. */
+clv_value planner_maker_weight(const planner_maker *m, uint32_t node,
+                               uint32_t *operand)
+{
+    const clv_node *n = &m->graph->nodes[node];
+    *operand = n->op == CLV_OP_GET_ROWS ? 0 : 1;
+    clv_value value =
+        *operand < n->n_inputs ? n->inputs[*operand] : CLV_NO_TENSOR;
+    return value != CLV_NO_TENSOR &&
+                   m->graph->tensors[value].usage == CLV_USAGE_WEIGHT
+               ? value
+               : CLV_NO_TENSOR;
+}
+
+/* Bytes of the weight that the piece's device has to hold and does not yet. */
 static uint64_t weight_bytes(const planner_maker *m, const core_piece *piece)
 {
-    const clv_node *node = &m->graph->nodes[piece->node];
-    uint32_t index = node->op == CLV_OP_GET_ROWS ? 0 : 1;
-    uint64_t bytes;
-    if (index >= node->n_inputs || node->inputs[index] == CLV_NO_TENSOR)
+    uint32_t operand;
+    clv_value value = planner_maker_weight(m, piece->node, &operand);
+    if (value == CLV_NO_TENSOR || !m->graph->values[value].weight)
         return 0;
-    const clv_tensor_desc *desc = &m->graph->tensors[node->inputs[index]];
-    if (desc->usage != CLV_USAGE_WEIGHT || core_desc_size(desc, NULL, &bytes))
-        return 0;
-    double part = 1;
-    static const uint32_t axes[] = {CORE_AXIS_ROWS, CORE_AXIS_CHANNELS};
-    for (int i = 0; i < 2; i++) {
-        const core_range *r = &piece->ranges[axes[i]];
-        if (r->end)
-            part *= (double)(r->end - r->begin) /
-                    (double)core_cut_extent(m->graph, piece->node, axes[i]);
+    const clv_tensor_desc *desc = &m->graph->tensors[value];
+    clv_tensor *weight = m->graph->values[value].weight;
+    core_runs range = core_tensor_whole(weight);
+    if (desc->rank == 2) {
+        planner_box box = planner_piece_weight(m->graph, piece, operand);
+        core_bounds bounds = {{box.begin[0], box.begin[1]},
+                              {box.end[0], box.end[1]}};
+        core_bounds_runs(desc->dtype, 2, desc->dims, &bounds, &range);
     }
-    return (uint64_t)((double)bytes * part);
+    return core_tensor_has_copy(weight, planner_maker_device(m, piece->device),
+                                m->align, &range)
+               ? 0
+               : range.bytes * range.n;
 }
 
 static bool same_range(core_range a, core_range b)

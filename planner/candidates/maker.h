@@ -84,6 +84,9 @@ typedef struct planner_maker {
 const clv_op_caps *planner_maker_caps(const planner_maker *m, uint32_t class,
                                       uint32_t device);
 clv_device *planner_maker_device(const planner_maker *m, uint32_t device);
+/* The weight of a node and which operand it is; CLV_NO_TENSOR: it has none. */
+clv_value planner_maker_weight(const planner_maker *m, uint32_t node,
+                               uint32_t *operand);
 /* Whether the device takes pieces of the class along the axis; it may take none
  * of the whole node, if its programs have fixed lengths. */
 bool planner_maker_splits(const planner_maker *m, uint32_t class,

@@ -9,6 +9,7 @@
  */
 #include "maker.h"
 #include "../../core/base/error.h"
+#include "../../core/graph/tensor.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -510,6 +511,63 @@ static void sort_points(pool *p)
         p->n = KEEP_POINTS;
 }
 
+/* ------------------------------------------------------------------------ */
+/* Where weights are cut already                                             */
+
+/* Which part of an axis a copy of a weight is, if it begins or ends with it:
+ * num of den elements. */
+static bool part_of(const planner_maker *m, const planner_member *member,
+                    const core_runs *range, planner_cut_point *out,
+                    bool *at_end)
+{
+    uint32_t node = m->classes.classes[member->class].first, operand;
+    clv_value weight = planner_maker_weight(m, node, &operand);
+    clv_operand rule = clv_op_operand(&m->graph->nodes[node], operand);
+    uint64_t total = range->n > 1
+                         ? range->pitch
+                         : clv_tensor_size(m->graph->values[weight].weight);
+    uint64_t extent = (uint64_t)extent_of(m, member), at;
+    if ((range->n > 1 ? rule.last : rule.first) != member->axis ||
+        range->bytes == total)
+        return false;
+    *at_end = range->offset != 0;
+    if (*at_end && range->offset + range->bytes != total)
+        return false;
+    if (__builtin_mul_overflow(*at_end ? range->offset : range->bytes, extent,
+                               &at) ||
+        at % total)
+        return false;
+    out->num[0] = (int64_t)(at / total);
+    out->num[1] = out->den = (int64_t)extent;
+    return true;
+}
+
+/* Devices with memory of their own that hold part of a weight for another plan
+ * need no more of it if this one is cut there too. */
+static void add_copies(const planner_maker *m, pool *p,
+                       const planner_member *member)
+{
+    uint32_t node = m->classes.classes[member->class].first, operand;
+    clv_value weight = planner_maker_weight(m, node, &operand);
+    core_runs range;
+    bool at_end;
+    if (weight == CLV_NO_TENSOR || m->graph->tensors[weight].rank != 2)
+        return;
+    for (uint32_t d = 0; d < m->n_devices; d++)
+        for (uint32_t i = 0;
+             core_tensor_copy_at(m->graph->values[weight].weight,
+                                 planner_maker_device(m, d), i, &range);
+             i++)
+            for (uint32_t o = 0; o < m->n_devices && p->n < MAX_POINTS; o++) {
+                planner_cut_point point = {.set = {.n = 2}};
+                if (o == d || !part_of(m, member, &range, &point, &at_end))
+                    continue;
+                point.set.devices[at_end] = d;
+                point.set.devices[!at_end] = o;
+                p->points[p->n++] = point;
+            }
+}
+
 static clv_status add_link(planner_maker *m, pool *p)
 {
     const planner_link *link = &m->classes.links[p->link];
@@ -518,6 +576,8 @@ static clv_status add_link(planner_maker *m, pool *p)
         p->best[i] = INFINITY;
     clv_status status = planner_each_device_set(m, false, balance_devices, p);
     sort_points(p);
+    for (uint32_t i = 0; i < link->n_members; i++)
+        add_copies(m, p, &m->classes.members[link->first_member + i]);
     for (uint32_t i = 0; i < link->n_members && !status; i++)
         for (uint32_t j = 0; j < p->n && !status; j++)
             status = add_point(m, &m->classes.members[link->first_member + i],

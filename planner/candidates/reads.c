@@ -127,3 +127,12 @@ planner_box planner_piece_needs(const clv_graph *graph, const core_piece *piece,
                ? whole
                : touched(graph, piece, reads->operand[dep], whole);
 }
+
+planner_box planner_piece_weight(const clv_graph *graph,
+                                 const core_piece *piece, uint32_t operand)
+{
+    const clv_tensor_desc *desc =
+        &graph->tensors[graph->nodes[piece->node].inputs[operand]];
+    const planner_box whole = {.end = {desc->dims[0], desc->dims[1]}};
+    return touched(graph, piece, operand, whole);
+}

@@ -206,7 +206,8 @@ static clv_status measure(turn *t, const planner_workload *workload)
 }
 
 /* Fewer rows where a row alone shows that the device is slow. */
-static planner_workload affordable(const turn *t, const planner_workload *workload)
+static planner_workload affordable(const turn *t,
+                                   const planner_workload *workload)
 {
     planner_workload w = *workload;
     if (t->n_samples && t->samples[0].ns > 0 &&

@@ -132,6 +132,95 @@ static clv_status constrain(const planner_schedule *s, uint32_t without,
     return status;
 }
 
+/* ------------------------------------------------------------------------ */
+/* Repair                                                                    */
+
+/* Choices tried at most. */
+#define MAX_REPAIRS 2000
+
+/* Where no other option of one node brings a choice nearer to the constraints,
+ * those of two nodes may. */
+typedef struct repairer {
+    const planner_schedule *s;
+    planner_state *state;
+    uint32_t *options; /* the best choice so far */
+    planner_value value;
+    uint32_t left; /* choices to evaluate */
+} repairer;
+
+/* Of nodes of one class with the same option the first stands for all. */
+static bool stands_for_itself(const repairer *r, uint32_t node)
+{
+    const planner_step_node *nodes = r->s->tables->nodes;
+    for (uint32_t i = 0; i < node; i++)
+        if (nodes[i].class == nodes[node].class &&
+            r->options[i] == r->options[node])
+            return false;
+    return true;
+}
+
+static uint32_t n_options(const repairer *r, uint32_t node)
+{
+    const planner_tables *t = r->s->tables;
+    return t->classes[t->nodes[node].class].n_options;
+}
+
+/* Whether the choice as it is now is better; it becomes the best one. */
+static bool accept(repairer *r)
+{
+    const planner_solve_problem *p = r->s->tables->problem;
+    if (!r->left)
+        return false;
+    r->left--;
+    planner_totals totals = planner_totals_of(r->s->tables, r->options);
+    planner_value value = planner_value_of(p, &totals, r->value.ns);
+    if (value.memory > r->value.memory)
+        return false;
+    value = planner_value_of(
+        p, &totals, planner_evaluate(r->s, r->options, r->state, NULL, NULL));
+    if (!planner_value_better(value, r->value))
+        return false;
+    r->value = value;
+    return true;
+}
+
+static bool repair_node(repairer *r, uint32_t node, uint32_t second)
+{
+    uint32_t old = r->options[node];
+    for (uint32_t o = 0; o < n_options(r, node) && r->left; o++) {
+        r->options[node] = o;
+        if (o == old)
+            continue;
+        if (accept(r))
+            return true;
+        for (uint32_t j = second; j < r->s->tables->problem->n_nodes; j++)
+            if (stands_for_itself(r, j) && repair_node(r, j, UINT32_MAX))
+                return true;
+    }
+    r->options[node] = old;
+    return false;
+}
+
+static clv_status repair(const planner_schedule *s, uint32_t *options,
+                         planner_value *value)
+{
+    repairer r = {.s = s,
+                  .state = calloc(1, s->state_size),
+                  .options = options,
+                  .value = *value,
+                  .left = MAX_REPAIRS};
+    if (!r.state)
+        return core_no_memory("to search for a plan");
+    for (uint32_t i = 0; i < s->tables->problem->n_nodes &&
+                         !planner_value_legal(r.value) && r.left;)
+        i = stands_for_itself(&r, i) && repair_node(&r, i, i + 1) ? 0 : i + 1;
+    *value = r.value;
+    free(r.state);
+    return CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+
 /* The choice under the problem's own constraints. A price moves all copies of a
  * block at once; improvement moves them one by one, up to the limit. */
 static clv_status settle(const planner_schedule *s, uint32_t without,
@@ -145,16 +234,14 @@ static clv_status settle(const planner_schedule *s, uint32_t without,
     if (!(without & PLANNER_STAGE_PRICES))
         CLV_TRY(constrain(s, without, found));
     planner_block_find(s->tables->problem, 2, &params.block);
-    CLV_TRY(planner_improve(s, &params, found->options, found->alternatives,
-                            &value));
+    for (int i = 0; i < 2 && !planner_value_legal(value); i++) {
+        if (i)
+            CLV_TRY(repair(s, found->options, &value));
+        CLV_TRY(planner_improve(s, &params, found->options, found->alternatives,
+                                &value));
+    }
     found->ns = value.ns;
-    return value.memory <= 0
-               ? CLV_OK
-               : clv_error(CLV_ERR_LIMIT,
-                           "the weights do not fit the devices' memory: %.0f "
-                           "MiB are too many in the best division found; give "
-                           "devices more or use more of them",
-                           value.memory / 1048576);
+    return CLV_OK;
 }
 
 /* ------------------------------------------------------------------------ */

@@ -101,9 +101,9 @@ typedef enum planner_stage {
 
 /* without: stages left out. With one beam it takes half the time; the others
  * are left out to measure what they are worth.
- * CLV_ERR_LIMIT: no choice keeps to the devices' memory, or none was found. A
- * max_share that cannot be kept (a device that alone takes some node) is
- * exceeded by as little as possible. CLV_ERR_INVALID: what is no problem. */
+ * Memory and max_share that cannot be kept (a device that alone takes some
+ * node) are exceeded by as little as possible. CLV_ERR_INVALID: what is no
+ * problem. */
 clv_status planner_search(const planner_solve_problem *problem,
                           uint32_t without, planner_solution *out);
 void planner_solution_finish(planner_solution *solution);

@@ -4,32 +4,25 @@
 #include "memory.h"
 #include "program.h"
 
-#define OPTION(type_, ...)                                                     \
-    {                                                                          \
-        .header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},               \
-        .type = CLV_OPTION_##type_, __VA_ARGS__                                \
-    }
-
 static const clv_option options[] = {
-    OPTION(INT, .key = "threads", .default_value = "0", .min = 0, .max = 1024,
-           .help = "threads that compute, without sections for devices; 0: "
-                   "one for each core this process may use"),
-    OPTION(ENUM, .key = "features", .default_value = "auto",
-           .choices = "auto|ref|avx2|avx512|avx512vnni",
-           .help = "instruction sets the kernels use, up to this one; ref: "
-                   "plain C"),
-    OPTION(INT, .key = "poll", .default_value = "100", .min = 0, .max = 1000000,
-           .help = "microseconds an idle thread polls for work before it "
-                   "blocks"),
-    OPTION(BOOL, .key = "pin", .default_value = "off",
-           .help = "bind each thread to a core of its own"),
-    OPTION(STRING, .key = "cores", .default_value = "",
-           .scope = CLV_SCOPE_DEVICE,
-           .help = "cores the device's threads may use, as in 0-3,6; empty: "
+    CLV_OPTION(INT, PLUGIN, "threads", "0", .min = 0, .max = 1024,
+               .help = "threads that compute, without sections for devices; 0: "
+                       "one for each core this process may use"),
+    CLV_OPTION(ENUM, PLUGIN, "features", "auto",
+               .choices = "auto|ref|avx2|avx512|avx512vnni",
+               .help = "instruction sets the kernels use, up to this one; ref: "
+                       "plain C"),
+    CLV_OPTION(INT, PLUGIN, "poll", "100", .min = 0, .max = 1000000,
+               .help = "microseconds an idle thread polls for work before it "
+                       "blocks"),
+    CLV_OPTION(BOOL, PLUGIN, "pin", "off",
+               .help = "bind each thread to a core of its own"),
+    CLV_OPTION(STRING, DEVICE, "cores", "",
+               .help =
+                   "cores the device's threads may use, as in 0-3,6; empty: "
                    "all that this process may use"),
-    OPTION(INT, .key = "threads", .default_value = "0", .min = 0, .max = 1024,
-           .scope = CLV_SCOPE_DEVICE,
-           .help = "threads of the device; 0: one for each of its cores"),
+    CLV_OPTION(INT, DEVICE, "threads", "0", .min = 0, .max = 1024,
+               .help = "threads of the device; 0: one for each of its cores"),
 };
 
 /*

@@ -3,12 +3,7 @@
 
 #include "kernels.h"
 
-#define GPU_OPTION(type_, key_, default_, ...)                                 \
-    {                                                                          \
-        .header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},               \
-        .scope = CLV_SCOPE_PLUGIN, .type = CLV_OPTION_##type_, .key = key_,    \
-        .default_value = default_, __VA_ARGS__                                 \
-    }
+#define GPU_OPTION(type_, ...) CLV_OPTION(type_, PLUGIN, __VA_ARGS__)
 
 #define GPU_STORAGES                                                           \
     "auto|buffer|image_buffer|texture_2d|texture_array|texture_3d"

@@ -186,7 +186,7 @@ static void set_phase(const npu_settings *s, double fixed_ns, load l,
     double moving = l.bytes / s->bandwidth * 1e9;
     out->fixed_ns = whole(fixed_ns);
     out->work_ns = whole(fmax(l.ns, moving));
-    out->bytes = whole(l.bytes);
+    out->bytes = s->memory_size ? 0 : whole(l.bytes); /* of the chip's memory */
 }
 
 void npu_node_cost(const npu_settings *s, const clv_subgraph *g, uint32_t index,
@@ -205,8 +205,11 @@ void npu_node_cost(const npu_settings *s, const clv_subgraph *g, uint32_t index,
 }
 
 void npu_move_cost(const npu_settings *s, uint64_t size, bool copy,
-                   npu_phase *out)
+                   bool crosses, npu_phase *out)
 {
-    load l = {0, (double)size * (copy ? 2 : 1)};
+    load l = {crosses ? (double)size / s->link * 1e9 : 0,
+              crosses ? 0 : (double)size * (copy ? 2 : 1)};
     set_phase(s, copy ? s->copy_ns : s->launch_ns, l, out);
+    if (crosses)
+        out->bytes = size;
 }

@@ -170,10 +170,10 @@ static void describe(const npu_config *config, const npu_settings *s,
     if (s->is_static)
         info->flags |= CLV_DEVICE_STATIC_SHAPES;
     info->clock = config->is_real ? CLV_CLOCK_REAL : CLV_CLOCK_VIRTUAL;
-    info->n_mem_types = 1;
+    info->n_mem_types = s->memory_size ? 2 : 1;
     info->queue_depth = s->queue_depth;
     info->max_programs = s->max_programs;
-    info->memory_size = config->memory_size;
+    info->memory_size = s->memory_size ? s->memory_size : config->memory_size;
     info->program_size = s->window;
     info->units = s->model == NPU_SYSTOLIC ? s->arrays[NPU_I8].arrays : 1;
 }
@@ -189,7 +189,9 @@ clv_status npu_enumerate(clv_plugin_instance *inst, uint32_t *count,
         clv_device_info info;
         memset(&info, 0, sizeof info);
         describe(config, &config->devices[i], &info);
-        info.memory_free = config->memory_size ? free_bytes : 0;
+        info.memory_free = config->devices[i].memory_size ? info.memory_size
+                           : config->memory_size          ? free_bytes
+                                                          : 0;
         clv_write(clv_at(out, i, stride), &info, sizeof info);
     }
     *count = config->n_devices;
@@ -307,27 +309,29 @@ clv_status npu_calibrate(clv_plugin_device *dev, clv_calibration *out)
 
 /* ------------------------------------------------------------------------ */
 
-clv_status npu_take_memory(clv_plugin_device *dev, uint64_t size,
+clv_status npu_take_memory(clv_plugin_device *dev, bool own, uint64_t size,
                            const char *what)
 {
     clv_plugin_instance *inst = dev->inst;
-    uint64_t limit = inst->config.memory_size;
+    uint64_t limit =
+        own ? dev->settings->memory_size : inst->config.memory_size;
+    uint64_t *allocated = own ? &dev->allocated : &inst->allocated;
     npu_lock(inst);
-    uint64_t left = limit - inst->allocated;
+    uint64_t left = limit - *allocated;
     bool fits = !limit || size <= left;
     if (fits)
-        inst->allocated += size;
+        *allocated += size;
     npu_unlock(inst);
     return fits ? CLV_OK
                 : clv_fail(dev->base.host, CLV_ERR_NO_MEMORY,
                            "npu_sim: %s of %" PRIu64 " bytes, %" PRIu64
-                           " are left of memory_size; free some or raise it",
-                           what, size, left);
+                           " are left of %s; free some or raise it",
+                           what, size, left, own ? "memory" : "memory_size");
 }
 
-void npu_give_memory(clv_plugin_device *dev, uint64_t size)
+void npu_give_memory(clv_plugin_device *dev, bool own, uint64_t size)
 {
     npu_lock(dev->inst);
-    dev->inst->allocated -= size;
+    *(own ? &dev->allocated : &dev->inst->allocated) -= size;
     npu_unlock(dev->inst);
 }

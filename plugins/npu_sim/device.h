@@ -61,6 +61,7 @@ struct clv_plugin_device {
     npu_job *first, *last;         /* of the thread; the first may be running */
     npu_job *traced, *last_traced; /* ended, with records to be read */
     uint32_t n_jobs, n_traced, n_programs;
+    uint64_t allocated;              /* bytes of its own memory */
     uint64_t graphs[NPU_MAX_GRAPHS]; /* hashes of those compiled */
     uint32_t n_graphs;
 };
@@ -86,7 +87,8 @@ void npu_unlock(clv_plugin_instance *inst);
 void npu_await_change(clv_plugin_instance *inst, uint64_t until_ns);
 uint64_t npu_real_ns(void);
 
-/* Counts memory; LIMIT if it would be more than memory_size. */
-clv_status npu_take_memory(clv_plugin_device *dev, uint64_t size,
+/* Counts memory, the device's own or the chip's; NO_MEMORY if it would be more
+ * than there is. */
+clv_status npu_take_memory(clv_plugin_device *dev, bool own, uint64_t size,
                            const char *what);
-void npu_give_memory(clv_plugin_device *dev, uint64_t size);
+void npu_give_memory(clv_plugin_device *dev, bool own, uint64_t size);

@@ -2,6 +2,12 @@
 
 #include "device.h"
 
+/* Where memory is that was allocated: clv_plugin_buffer.allocated. */
+enum {
+    NPU_MEMORY_CHIP = 1,
+    NPU_MEMORY_OWN = 2, /* the device's, which the host does not see */
+};
+
 /* Slots; those of cleave/plugin_memory.h, on a memory of the simulated size. */
 clv_status npu_mem_types(clv_plugin_device *dev, uint32_t *count,
                          clv_mem_type *out, uint32_t stride);

@@ -14,7 +14,7 @@ void npu_program_destroy(clv_plugin_program *prog)
     if (!prog)
         return;
     clv_plugin_device *dev = prog->dev;
-    npu_give_memory(dev, prog->taken);
+    npu_give_memory(dev, dev->settings->memory_size != 0, prog->taken);
     clv_free(dev->base.host, prog->paths);
     clv_free(dev->base.host, prog->phases);
     clv_free(dev->base.host, prog->graph);
@@ -125,8 +125,8 @@ static clv_status check_window(clv_plugin_program *prog, const extent *e)
     if (!s->is_static)
         return CLV_OK;
     /* A static graph keeps memory of its own for what it computes. */
-    clv_status status =
-        npu_take_memory(prog->dev, (uint64_t)e->others, "a static graph");
+    clv_status status = npu_take_memory(prog->dev, s->memory_size != 0,
+                                        (uint64_t)e->others, "a static graph");
     prog->taken = status ? 0 : (uint64_t)e->others;
     return status;
 }

@@ -7,39 +7,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KEY(type_, scope_, key_, default_, ...)                                \
-    {                                                                          \
-        .header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},               \
-        .type = CLV_OPTION_##type_, .scope = CLV_SCOPE_##scope_, .key = key_,  \
-        .default_value = default_, __VA_ARGS__                                 \
-    }
 #define NUMBER(key_, default_, min_, max_, help_)                              \
-    KEY(FLOAT, DEVICE, key_, default_, .min = min_, .max = max_, .help = help_)
+    CLV_OPTION(FLOAT, DEVICE, key_, default_, .min = min_, .max = max_,        \
+               .help = help_)
 #define COUNT(key_, default_, min_, max_, help_)                               \
-    KEY(INT, DEVICE, key_, default_, .min = min_, .max = max_, .help = help_)
+    CLV_OPTION(INT, DEVICE, key_, default_, .min = min_, .max = max_,          \
+               .help = help_)
 #define CHOICE(key_, default_, choices_, help_)                                \
-    KEY(ENUM, DEVICE, key_, default_, .choices = choices_, .help = help_)
+    CLV_OPTION(ENUM, DEVICE, key_, default_, .choices = choices_, .help = help_)
 
 const clv_option npu_options[NPU_N_OPTIONS] = {
-    KEY(ENUM, PLUGIN, "clock", "virtual", .choices = "virtual|real",
+    CLV_OPTION(
+        ENUM, PLUGIN, "clock", "virtual", .choices = "virtual|real",
         .help = "time that only the simulation has, or the host's, with work "
                 "that takes as long as it would"),
-    KEY(BOOL, PLUGIN, "compute", "on",
+    CLV_OPTION(
+        BOOL, PLUGIN, "compute", "on",
         .help = "compute results; off: only time, outputs stay as they were"),
-    KEY(FLOAT, PLUGIN, "memory_bandwidth", "0", .min = 0, .max = 100000,
-        .help = "GB/s that all devices share; 0: each has its own"),
-    KEY(INT, PLUGIN, "memory_size", "0", .min = 0, .max = 16777216,
-        .help = "MiB that all devices share; 0: what the host has"),
+    CLV_OPTION(FLOAT, PLUGIN, "memory_bandwidth", "0", .min = 0, .max = 100000,
+               .help = "GB/s that all devices share; 0: each has its own"),
+    CLV_OPTION(INT, PLUGIN, "memory_size", "0", .min = 0, .max = 16777216,
+               .help = "MiB that all devices share; 0: what the host has"),
 
-    KEY(STRING, DEVICE, "title", "", .help = "the device's name for people"),
+    CLV_OPTION(STRING, DEVICE, "title", "",
+               .help = "the device's name for people"),
     CHOICE("kind", "npu", "npu|gpu|cpu", "what it is"),
     CHOICE("model", "systolic", "systolic|roofline",
            "how its time is computed: arrays of multipliers, or computing "
            "against memory"),
     CHOICE("ops", "all", "matmul|all", "what it takes"),
-    KEY(BOOL, DEVICE, "flag_wait", "on",
-        .help = "it waits for other devices' work by itself; off: the host "
-                "waits before it submits"),
+    CLV_OPTION(BOOL, DEVICE, "flag_wait", "on",
+               .help =
+                   "it waits for other devices' work by itself; off: the host "
+                   "waits before it submits"),
     COUNT("queue_depth", "256", 1, 65536, "submits in flight"),
     NUMBER("submit_us", "0", 0, 1e6,
            "the host's time for a submit while the queue has work"),
@@ -51,6 +51,10 @@ const clv_option npu_options[NPU_N_OPTIONS] = {
     NUMBER("launch_us", "0", 0, 1e6, "and to begin each op of it"),
     NUMBER("copy_us", "0", 0, 1e6, "to begin a copy"),
     NUMBER("bandwidth", "40", 0.001, 100000, "GB/s that it can move alone"),
+    COUNT("memory", "0", 0, 16777216,
+          "MiB of its own, as a graphics card has; 0: it works in the chip's"),
+    NUMBER("link", "16", 0.001, 100000,
+           "GB/s that copies between its own memory and the chip's move"),
     NUMBER("activation_bytes", "2", 0.25, 8,
            "moved for an element of an activation"),
     NUMBER("load", "0", 0, 0.95,
@@ -79,10 +83,10 @@ const clv_option npu_options[NPU_N_OPTIONS] = {
     NUMBER("vector", "100", 0.001, 1000000, "Gops/s outside the arrays"),
     COUNT("window", "0", 0, 16777216,
           "MiB that a program can address; 0: no bound"),
-    KEY(BOOL, DEVICE, "static", "off",
-        .help = "programs have fixed shapes, of the lengths below"),
-    KEY(STRING, DEVICE, "lengths", "1,32,64,128,256,512,1024",
-        .help = "numbers of tokens, ascending, separated by commas"),
+    CLV_OPTION(BOOL, DEVICE, "static", "off",
+               .help = "programs have fixed shapes, of the lengths below"),
+    CLV_OPTION(STRING, DEVICE, "lengths", "1,32,64,128,256,512,1024",
+               .help = "numbers of tokens, ascending, separated by commas"),
     COUNT("max_programs", "0", 0, 1000000, "resident; 0: no bound"),
     NUMBER("compile_base_us", "0", 0, 1e9, "to compile a program"),
     NUMBER("compile_repeat_us", "0", 0, 1e9,
@@ -278,6 +282,8 @@ static void read_device(reader *r, npu_settings *s)
     s->all_ops = choice(r, "ops") == 1;
     s->flag_wait = truth(r, "flag_wait");
     s->bandwidth = number(r, "bandwidth") * 1e9 * share;
+    s->memory_size = (uint64_t)number(r, "memory") << 20;
+    s->link = number(r, "link") * 1e9;
     read_costs(r, s);
     read_systolic(r, s, share);
     read_compilation(r, s);

@@ -30,6 +30,8 @@ typedef struct npu_settings {
     double wait_poll_ns, wait_block_ns;     /* the host's, after the end */
     double dispatch_ns, launch_ns, copy_ns; /* the device's */
     double bandwidth;
+    uint64_t memory_size;   /* of its own; 0: it works in the chip's */
+    double link;            /* bytes a second between the two */
     double activation_size; /* bytes an element */
     double busy_watts, idle_watts;
 
@@ -57,7 +59,7 @@ typedef struct npu_config {
     uint32_t n_devices;
 } npu_config;
 
-#define NPU_N_OPTIONS 46
+#define NPU_N_OPTIONS 48
 extern const clv_option npu_options[NPU_N_OPTIONS];
 
 /* Reads and checks everything. An error names section and key. */

@@ -65,7 +65,11 @@ static npu_phase *add_phases(const npu_job *job, uint32_t index, npu_phase *at)
     at->command = index;
     at->node = CLV_NO_TENSOR;
     if (c->kind != CLV_COMMAND_RUN) {
-        npu_move_cost(s, c->size, c->kind == CLV_COMMAND_COPY, at);
+        const bool copy = c->kind == CLV_COMMAND_COPY;
+        npu_move_cost(s, c->size, copy,
+                      copy && (c->src->allocated == NPU_MEMORY_OWN) !=
+                                  (c->dst->allocated == NPU_MEMORY_OWN),
+                      at);
         return at + 1;
     }
     at++->fixed_ns = (uint64_t)s->dispatch_ns;

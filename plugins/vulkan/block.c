@@ -40,12 +40,11 @@ static clv_status make_memory(clv_plugin_device *dev, vk_block *block,
     uint32_t mask =
         need.memoryTypeBits & (pointer ? type->import_mask : type->mask);
     if (!mask || (pointer && need.size > block->size))
-        return clv_fail(
-            dev->base.host, CLV_ERR_UNSUPPORTED,
-            "vulkan:%s: a buffer of %llu bytes cannot lie in memory "
-            "type %u; use another type",
-            dev->phys->id, (unsigned long long)block->size,
-            (unsigned)block->type);
+        return clv_fail(dev->base.host, CLV_ERR_UNSUPPORTED,
+                        "%s: a buffer of %llu bytes cannot lie in memory "
+                        "type %u; use another type",
+                        dev->label, (unsigned long long)block->size,
+                        (unsigned)block->type);
     const VkMemoryAllocateInfo info = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
         .pNext = pointer ? &import : NULL,

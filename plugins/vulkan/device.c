@@ -22,8 +22,8 @@ clv_status vk_explain(clv_plugin_device *dev, VkResult result, const char *call,
         clv_queue_is_lost(
             dev->base.queue,
             "vulkan: the device is lost; open it again or leave it out");
-    snprintf(message, CLV_MESSAGE_SIZE, "vulkan:%.40s: %s answers %s",
-             dev->phys->id, call, vk_result_name(result));
+    snprintf(message, CLV_MESSAGE_SIZE, "%.60s: %s answers %s", dev->label,
+             call, vk_result_name(result));
     return status;
 }
 
@@ -124,7 +124,7 @@ static void describe_target(clv_plugin_device *dev)
                        (!strcmp(matrix, "auto") || !strcmp(matrix, "bytes")),
         .coop_bytes = p->coop_bytes && !strcmp(matrix, "bytes"),
         .plain_matrix = p->fp16 && !strcmp(matrix, "plain"),
-        .units = p->units,
+        .units = p->info.units,
         .disabled = dev->disabled,
         .states =
             !strcmp(kv, "weights") ? GPU_STATES_WEIGHTS
@@ -149,8 +149,8 @@ static clv_status start(clv_plugin_device *dev)
     }
     if (!vk_device_load(&dev->inst->api, dev->device, &dev->api, &missing))
         return clv_fail(dev->base.host, CLV_ERR_UNSUPPORTED,
-                        "vulkan:%s: the driver lacks %s; use a newer one",
-                        dev->phys->id, missing);
+                        "%s: the driver lacks %s; use a newer one", dev->label,
+                        missing);
     dev->api.GetDeviceQueue(dev->device, dev->phys->family, 0, &dev->queue);
     vk_memory_types_find(dev->phys, find_import_mask(dev), &dev->types);
     dev->pushes = dev->phys->push_descriptors &&
@@ -179,11 +179,11 @@ static void identify(clv_plugin_device *dev)
 {
     const vk_physical *p = dev->phys;
     int n = snprintf(dev->identity, sizeof dev->identity, "%s\n%s\n%s\n",
-                     BUILD_ID, p->name, p->driver);
+                     BUILD_ID, p->info.name, p->info.driver);
     for (uint32_t i = 0; i < VK_UUID_SIZE; i++)
         n += snprintf(dev->identity + n, sizeof dev->identity - (size_t)n,
                       "%02x", p->cache_uuid[i]);
-    snprintf(dev->label, sizeof dev->label, "vulkan:%s", p->id);
+    snprintf(dev->label, sizeof dev->label, "vulkan:%s", p->info.id);
 }
 
 clv_status vk_device_open(clv_plugin_instance *inst, uint32_t index,
@@ -205,7 +205,7 @@ clv_status vk_device_open(clv_plugin_instance *inst, uint32_t index,
     pthread_mutex_init(&dev->kernels_lock, NULL);
     pthread_mutex_init(&dev->cache.lock, NULL);
     pthread_mutex_init(&dev->tuning, NULL);
-    clv_status status = clv_queue_new(inst->host, inst->queue_depth,
+    clv_status status = clv_queue_new(inst->host, dev->phys->info.queue_depth,
                                       &vk_queue_fns, dev, &dev->base);
     if (!status)
         status = start(dev);

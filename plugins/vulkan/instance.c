@@ -1,9 +1,5 @@
 #include "instance.h"
 
-#include "memory_types.h"
-
-#include <stdlib.h>
-
 #define LAYER "VK_LAYER_KHRONOS_validation"
 
 static VKAPI_ATTR VkBool32 VKAPI_CALL
@@ -121,7 +117,6 @@ clv_status vk_create(const clv_host_api *host, clv_plugin_instance **out)
     if (!inst)
         return CLV_ERR_NO_MEMORY;
     inst->host = host;
-    inst->queue_depth = (uint32_t)atoi(host->option(host->host, "queue_depth"));
     inst->validation = !strcmp(host->option(host->host, "validation"), "on");
     clv_status status = start_vulkan(inst);
     if (status)
@@ -154,38 +149,12 @@ void vk_destroy(clv_plugin_instance *inst)
     clv_free(inst->host, inst);
 }
 
-static void describe(const clv_plugin_instance *inst, const vk_physical *phys,
-                     clv_device_info *info)
-{
-    vk_memory_types types;
-    vk_memory_types_find(phys, 0, &types);
-    memset(info, 0, sizeof *info);
-    snprintf(info->id, sizeof info->id, "%s", phys->id);
-    snprintf(info->name, sizeof info->name, "%s", phys->name);
-    snprintf(info->driver, sizeof info->driver, "%s", phys->driver);
-    snprintf(info->bus_path, sizeof info->bus_path, "%s", phys->bus_path);
-    memcpy(info->uuid, phys->uuid, sizeof info->uuid);
-    info->kind = phys->type == VK_PHYSICAL_DEVICE_TYPE_CPU ? CLV_DEVICE_CPU
-                 : phys->type == VK_PHYSICAL_DEVICE_TYPE_OTHER
-                     ? CLV_DEVICE_OTHER
-                     : CLV_DEVICE_GPU;
-    info->flags = CLV_DEVICE_FLAG_STORE | CLV_DEVICE_FLAG_WAIT;
-    if (phys->type == VK_PHYSICAL_DEVICE_TYPE_CPU)
-        info->flags |= CLV_DEVICE_SOFTWARE;
-    info->n_mem_types = types.n;
-    info->queue_depth = inst->queue_depth;
-    info->units = phys->units;
-    info->memory_size = phys->memory_size;
-}
-
 clv_status vk_enumerate(clv_plugin_instance *inst, uint32_t *count,
                         clv_device_info *out, uint32_t stride)
 {
-    for (uint32_t i = 0; i < inst->n_physical && i < *count; i++) {
-        clv_device_info info;
-        describe(inst, &inst->physical[i], &info);
-        clv_write(clv_at(out, i, stride), &info, sizeof info);
-    }
+    for (uint32_t i = 0; i < inst->n_physical && i < *count; i++)
+        clv_write(clv_at(out, i, stride), &inst->physical[i].info,
+                  sizeof(clv_device_info));
     *count = inst->n_physical;
     return CLV_OK;
 }

@@ -13,7 +13,6 @@ struct clv_plugin_instance {
     VkDebugUtilsMessengerEXT messenger;
     bool validation;      /* the layer is on */
     atomic_uint messages; /* of it so far */
-    uint32_t queue_depth;
     uint32_t n_physical;
     vk_physical *physical; /* [n_physical], in the order of their ids */
 };

@@ -1,5 +1,6 @@
 #include "abilities.h"
 #include "image.h"
+#include "memory_types.h"
 
 #include <ids.h>
 #include <stdlib.h>
@@ -65,13 +66,13 @@ static bool read_properties(const vk_instance_api *api, vk_physical *p,
     if (base->apiVersion < VK_API_VERSION_1_2)
         return false;
     p->type = base->deviceType;
-    snprintf(p->name, sizeof p->name, "%.120s", base->deviceName);
-    snprintf(p->driver, sizeof p->driver, "%.30s %.30s", p12.driverName,
-             p12.driverInfo);
-    memcpy(p->uuid, p11.deviceUUID, sizeof p->uuid);
+    snprintf(p->info.name, sizeof p->info.name, "%.120s", base->deviceName);
+    snprintf(p->info.driver, sizeof p->info.driver, "%.30s %.30s",
+             p12.driverName, p12.driverInfo);
+    memcpy(p->info.uuid, p11.deviceUUID, sizeof p->info.uuid);
     memcpy(p->cache_uuid, base->pipelineCacheUUID, sizeof p->cache_uuid);
     if (p->pci)
-        snprintf(p->bus_path, sizeof p->bus_path, "%04x:%02x:%02x.%x",
+        snprintf(p->info.bus_path, sizeof p->info.bus_path, "%04x:%02x:%02x.%x",
                  pci.pciDomain, pci.pciBus, pci.pciDevice, pci.pciFunction);
     p->import_align = host.minImportedHostPointerAlignment;
     p->max_allocation = p11.maxMemoryAllocationSize;
@@ -111,8 +112,8 @@ static void read_memory(const vk_instance_api *api, vk_physical *p)
     p->memory = all.memoryProperties;
     for (uint32_t i = 0; i < p->memory.memoryHeapCount; i++)
         if (p->memory.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT &&
-            p->memory.memoryHeaps[i].size > p->memory_size)
-            p->memory_size = p->memory.memoryHeaps[i].size;
+            p->memory.memoryHeaps[i].size > p->info.memory_size)
+            p->info.memory_size = p->memory.memoryHeaps[i].size;
 }
 
 static const char *type_word(VkPhysicalDeviceType type)
@@ -142,11 +143,27 @@ static bool chosen(const vk_physical *p, const char *option)
         word += strspn(word, " ");
         if (!strcmp(word, "all") || !strcmp(word, type_word(p->type)))
             return true;
-        for (const char *c = p->name; *word && *c; c++)
+        for (const char *c = p->info.name; *word && *c; c++)
             if (!strncasecmp(c, word, strlen(word)))
                 return true;
     }
     return false;
+}
+
+static void describe(const clv_host_api *host, vk_physical *p)
+{
+    const bool cpu = p->type == VK_PHYSICAL_DEVICE_TYPE_CPU;
+    vk_memory_types types;
+    vk_memory_types_find(p, 0, &types);
+    gpu_id_of(p->info.name, p->info.id);
+    p->info.kind = cpu                                        ? CLV_DEVICE_CPU
+                   : p->type == VK_PHYSICAL_DEVICE_TYPE_OTHER ? CLV_DEVICE_OTHER
+                                                              : CLV_DEVICE_GPU;
+    p->info.flags = CLV_DEVICE_FLAG_STORE | CLV_DEVICE_FLAG_WAIT |
+                    (cpu ? CLV_DEVICE_SOFTWARE : 0u);
+    p->info.n_mem_types = types.n;
+    p->info.queue_depth =
+        (uint32_t)atoi(host->option(host->host, "queue_depth"));
 }
 
 static bool read_physical(const vk_instance_api *api, VkPhysicalDevice handle,
@@ -162,17 +179,17 @@ static bool read_physical(const vk_instance_api *api, VkPhysicalDevice handle,
         return false;
     vk_abilities_read(api, ext, n, p);
     read_memory(api, p);
-    gpu_id_of(p->name, p->id);
     return true;
 }
 
 static int by_place(const void *a, const void *b)
 {
     const vk_physical *p = a, *q = b;
-    int order = strcmp(p->id, q->id);
+    int order = strcmp(p->info.id, q->info.id);
     if (!order)
-        order = strcmp(p->bus_path, q->bus_path);
-    return order ? order : memcmp(p->uuid, q->uuid, sizeof p->uuid);
+        order = strcmp(p->info.bus_path, q->info.bus_path);
+    return order ? order
+                 : memcmp(p->info.uuid, q->info.uuid, sizeof p->info.uuid);
 }
 
 clv_status vk_physical_find(const clv_host_api *host,
@@ -193,9 +210,11 @@ clv_status vk_physical_find(const clv_host_api *host,
     *out = clv_new(host, (count + 1) * sizeof **out);
     for (uint32_t i = 0; ext && *out && i < count; i++) {
         vk_physical *p = &(*out)[*n];
-        if (read_physical(api, handles[i], ext, p) &&
-            chosen(p, host->option(host->host, "devices")))
-            ++*n;
+        if (!read_physical(api, handles[i], ext, p) ||
+            !chosen(p, host->option(host->host, "devices")))
+            continue;
+        describe(host, p);
+        ++*n;
     }
     bool ok = ext && *out;
     clv_free(host, ext);
@@ -206,6 +225,6 @@ clv_status vk_physical_find(const clv_host_api *host,
                 "no Vulkan 1.2 device with compute and timeline semaphores "
                 "that vulkan.devices names");
     qsort(*out, *n, sizeof **out, by_place);
-    gpu_number_ids((*out)->id, sizeof **out, *n);
+    gpu_number_ids((*out)->info.id, sizeof **out, *n);
     return CLV_OK;
 }

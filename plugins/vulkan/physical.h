@@ -10,10 +10,8 @@ typedef struct vk_physical {
                         only where there is no such */
     uint32_t timestamp_bits;
     float tick_ns;
-    char id[64], name[128], driver[64], bus_path[64];
-    uint8_t uuid[16];
-    uint8_t cache_uuid[VK_UUID_SIZE]; /* of pipeline caches */
-    uint64_t memory_size;
+    clv_device_info info;               /* as enumerate gives it */
+    uint8_t cache_uuid[VK_UUID_SIZE];   /* of pipeline caches */
     uint64_t max_allocation, max_range; /* bytes of memory, of a binding */
     uint32_t offset_align;              /* of a binding; a power of two */
     uint64_t atom;                      /* of flushes */
@@ -21,7 +19,6 @@ typedef struct vk_physical {
     uint32_t max_group, max_group_size[3], max_groups[3];
     uint32_t local_bytes, subgroup, max_push;
     uint32_t image[5][3]; /* as in gpu_target */
-    uint32_t units;       /* compute units; 0: not said */
     bool fp16, fp16_storage, int8_storage, int8, int64, int_dot, coop_matrix,
         coop_bytes;
     bool subgroup_swaps;   /* shuffles and votes */

@@ -129,7 +129,7 @@ clv_status vk_program_compile(clv_plugin_device *dev,
     if (status != CLV_ERR_NO_MEMORY || !gpu_repacks(&dev->target) ||
         clv_queue_usable(dev))
         return status;
-    gpu_warn_unpacked(dev->base.host, "vulkan", dev->phys->id);
+    gpu_warn_unpacked(dev->base.host, "vulkan", dev->label);
     return try_make(dev, &c, false, out);
 }
 

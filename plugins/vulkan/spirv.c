@@ -17,9 +17,9 @@ static vk_glsl_compile_fn find_compiler(clv_plugin_device *dev)
     void *symbol = library ? dlsym(library, VK_GLSL_SYMBOL) : NULL;
     if (!symbol)
         clv_fail(host, CLV_ERR_NOT_FOUND,
-                 "vulkan:%s: no compiler of kernels: %s; install it next to "
+                 "%s: no compiler of kernels: %s; install it next to "
                  "the plugin",
-                 dev->phys->id, dlerror());
+                 dev->label, dlerror());
     return (vk_glsl_compile_fn)symbol;
 }
 

@@ -124,7 +124,7 @@ clv_status vk_calibrate(clv_plugin_device *dev, clv_calibration *out)
     CLV_TRY(clv_queue_usable(dev));
     if (!dev->phys->timestamp_bits)
         return clv_fail(host, CLV_ERR_UNSUPPORTED,
-                        "vulkan:%s: the device has no clock", dev->phys->id);
+                        "%s: the device has no clock", dev->label);
     for (int i = 0; i < 3; i++) { /* the one that was disturbed least */
         uint64_t tick = 0, begin = host->now_ns(host->host);
         VkResult result = take_time(dev, &tick);

@@ -663,9 +663,9 @@ static void test_devices(void **state)
 {
     (void)state;
     scene s;
-    open_scene(&s, NULL,
-               REF "ref.flag_wait1=on core.sync=block ref.max_share=0.5");
+    open_scene(&s, NULL, REF "ref.flag_wait1=on core.sync=block");
     set_graph(&s, &small);
+    assert_ok(clv_config_set(s.config, "ref.max_share=0.5", "test"));
     s.machine.overheads.wait_block = 7000;
     TWO_THAT_COMPUTE(s, 100, 100);
     assert_ok(make(&s, PLANNER_STRATEGY_TENSOR));
@@ -685,8 +685,8 @@ static void test_capped(void **state)
     (void)state;
     scene s;
     open_scene(&s, NULL, REF);
-    assert_ok(clv_config_set(s.config, "ref:1.max_share=0.5", "test"));
     set_graph(&s, &small);
+    assert_ok(clv_config_set(s.config, "ref:1.max_share=0.5", "test"));
     TWO_THAT_COMPUTE(s, 100, 100);
     assert_ok(make(&s, PLANNER_STRATEGY_TENSOR));
     uint32_t gate = find_node(&s, CLV_OP_MATMUL, GATE);

@@ -236,7 +236,12 @@ static void test_room(void **state)
     clv_exec *exec;
     fixture f = open_fixture(LOCAL);
     device(&f.t)->info.memory_size = 64;
+    assert_int_equal(plan_alone(&f), CLV_ERR_LIMIT);
+    assert_message("device 'ref:1' lacks 17344 bytes of memory");
+    assert_message("use a smaller model");
+    device(&f.t)->info.memory_size = 1u << 20;
     assert_ok(plan_alone(&f));
+    device(&f.t)->info.memory_size = 64;
     assert_int_equal(clv_exec_create(f.plan, &exec), CLV_ERR_NO_MEMORY);
     assert_message("device 'ref:1' has 0 MiB of memory");
     assert_message("use a smaller model");

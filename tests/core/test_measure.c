@@ -465,6 +465,7 @@ static void test_two_cpus(void **state)
         .max_seconds = 0.01, .repetitions = 1, .max_pool = 64 << 20};
     rig r = rig_make_with("snapdragon-8gen3.ini",
                           "core.plugins=cpu,npu_sim npu_sim.compute=off "
+                          "core.devices=cpu,npu_sim "
                           "cpu:a.threads=1 cpu:b.threads=1",
                           &quick);
     clv_device *devs[] = {device(&r, "cpu:a"), device(&r, "cpu:b"),
@@ -490,9 +491,10 @@ static void test_too_large(void **state)
 {
     (void)state;
     const planner_meter_params small = {.max_pool = 1 << 20};
-    rig r =
-        rig_make_with("snapdragon-8gen3.ini",
-                      "core.plugins=cpu,npu_sim npu_sim.compute=off", &small);
+    rig r = rig_make_with("snapdragon-8gen3.ini",
+                          "core.plugins=cpu,npu_sim npu_sim.compute=off "
+                          "core.devices=cpu,npu_sim",
+                          &small);
     const planner_workload large = {MATMUL(CLV_DTYPE_F16), 1, 1024, 1024, 0};
     const planner_workload fits = {MATMUL(CLV_DTYPE_F16), 1, 1024, 256, 0};
     const char *const ids[] = {"cpu", "npu_sim:adreno"};

@@ -196,30 +196,108 @@ static void test_refined(void **state)
     close_world(&w);
 }
 
-/* Devices work no more than they may, as the forecast counts it. */
+/* Whatever is planned, devices work no more than they may, as the forecast
+ * counts it. Of 300 tokens some are for the GPU, as the NPU's programs have
+ * fixed lengths: if that takes too long, no plan is made. */
 static void test_max_share(void **state)
 {
     (void)state;
-    static const struct {
-        const char *device, *share;
-    } cases[] = {{"adreno", "0.2"},  {"adreno", "0.5"},  {"adreno", "0.8"},
-                 {"hexagon", "0.2"}, {"hexagon", "0.5"}, {"hexagon", "0.8"}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    static const char *const devices[] = {"npu_sim:adreno", "npu_sim:hexagon"};
+    static const int64_t tokens[] = {1, 32, 64, 128, 256, 300};
+    for (uint64_t seed = 1; seed <= 24; seed++) {
+        test_random r = {seed * 7331};
         world w;
-        char id[64], setting[128];
-        snprintf(id, sizeof id, "npu_sim:%s", cases[i].device);
-        snprintf(setting, sizeof setting, "%s.max_share=%s", id,
-                 cases[i].share);
-        open_world(&w, "snapdragon-8gen3", setting, &shape);
-        clv_plan *plan = plan_for(&w, NULL, 0);
+        char setting[128];
+        layers_shape s = shape;
+        const char *id = devices[seed % 2];
+        double most = (1 + test_below(&r, 9)) / 10.0;
+        s.n_layers = 1 + test_below(&r, 3);
+        s.heads = 8 * (1 + test_below(&r, 3));
+        s.hidden = s.heads * s.head_dim;
+        s.ffn = s.hidden * (2 + test_below(&r, 3));
+        s.tokens = tokens[test_below(&r, 6)];
+        s.dtype = test_below(&r, 2) ? CLV_DTYPE_I8 : CLV_DTYPE_I4;
+        snprintf(setting, sizeof setting, "%s.max_share=%g", id, most);
+        open_world(&w, "snapdragon-8gen3", setting, &s);
+        clv_plan *plan;
+        clv_status status = clv_plan_create(w.ctx, w.l.graph, NULL, &plan);
+        if (status && s.tokens == 300) {
+            assert_int_equal(status, CLV_ERR_LIMIT);
+            assert_message("not the |of its max_share");
+            close_world(&w);
+            continue;
+        }
+        assert_ok(status);
         uint32_t d = strcmp(plan->devices[0].dev->id, id) != 0;
         double share = plan->forecast->busy_ns[d] / predicted(plan);
-        if (share > atof(cases[i].share) + 0.01)
-            fail_msg("%s works %.1f%% of the time, not %s", id, 100 * share,
-                     cases[i].share);
+        if (share > most + 0.02)
+            fail_msg("seed %llu: %s works %.1f%% of the time, not %.0f%%",
+                     (unsigned long long)seed, id, 100 * share, 100 * most);
         clv_plan_destroy(plan);
         close_world(&w);
     }
+}
+
+/* Nobody else is there to do the rest. */
+static void test_max_share_alone(void **state)
+{
+    (void)state;
+    static const char *const strategies[] = {"auto", "layer", "first"};
+    for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
+        world w;
+        char setting[128];
+        clv_plan *plan;
+        snprintf(setting, sizeof setting,
+                 "core.plan=%s npu_sim:adreno.max_share=0.5", strategies[i]);
+        open_world(&w, "snapdragon-8gen3", setting, &shape);
+        clv_device *dev = clv_context_device(w.ctx, 1);
+        const clv_plan_params params = {&dev, 1};
+        assert_string_equal(clv_device_id(dev), "npu_sim:adreno");
+        assert_int_equal(clv_plan_create(w.ctx, w.l.graph, &params, &plan),
+                         CLV_ERR_LIMIT);
+        assert_null(plan);
+        assert_message("device 'npu_sim:adreno' works 100% of the time in the "
+                       "best plan found, not the 50% of its max_share; raise "
+                       "max_share, list another device in core.devices");
+        close_world(&w);
+    }
+}
+
+/* Times of two clocks cannot be compared: such devices share no plan, and
+ * where core.devices names none the simulated ones are used. */
+static void test_clocks(void **state)
+{
+    (void)state;
+    static const char *const both =
+        "core.plugins=cpu,npu_sim core.devices=npu_sim,cpu";
+    world w;
+    clv_plan *plan;
+    for (int i = 0; i < 3; i++) {
+        char settings[128];
+        snprintf(settings, sizeof settings, "%s core.plan=%s", both,
+                 (const char *[]){"first", "layer", "tensor"}[i]);
+        open_world(&w, "snapdragon-8gen3", settings, &shape);
+        assert_int_equal(clv_context_device_count(w.ctx), 3);
+        assert_int_equal(clv_plan_create(w.ctx, w.l.graph, NULL, &plan),
+                         CLV_ERR_INVALID);
+        assert_message("'cpu' works in real time|'npu_sim:hexagon' in virtual "
+                       "time|core.devices");
+        close_world(&w);
+    }
+    open_world(&w, "snapdragon-8gen3", "core.plugins=cpu,npu_sim", &shape);
+    assert_int_equal(clv_context_device_count(w.ctx), 2);
+    if (!strstr(w.log, "cpu is left out: its work takes real time"))
+        fail_msg("not said: %s", w.log);
+    plan = plan_for(&w, NULL, 0);
+    assert_non_null(plan->forecast);
+    clv_plan_destroy(plan);
+    close_world(&w);
+    open_world(&w, "snapdragon-8gen3",
+               "core.plugins=cpu,npu_sim core.plan=first npu_sim.clock=real",
+               &shape);
+    assert_int_equal(clv_context_device_count(w.ctx), 3);
+    clv_plan_destroy(plan_for(&w, NULL, 0));
+    close_world(&w);
 }
 
 /* Nothing is measured, and nothing known: the log says so. */
@@ -412,10 +490,16 @@ static void test_no_help(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_strategies),  cmocka_unit_test(test_explained),
-        cmocka_unit_test(test_replayed),    cmocka_unit_test(test_refined),
-        cmocka_unit_test(test_max_share),   cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_device_lost), cmocka_unit_test(test_never_slower),
+        cmocka_unit_test(test_strategies),
+        cmocka_unit_test(test_explained),
+        cmocka_unit_test(test_replayed),
+        cmocka_unit_test(test_refined),
+        cmocka_unit_test(test_max_share),
+        cmocka_unit_test(test_max_share_alone),
+        cmocka_unit_test(test_clocks),
+        cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_device_lost),
+        cmocka_unit_test(test_never_slower),
         cmocka_unit_test(test_no_help),
     };
     if (!tmpdir_make(&dir))

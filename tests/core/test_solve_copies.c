@@ -354,10 +354,9 @@ static void test_budget(void **state)
     scene s = open_scene("ref.memory1=local,coherent", 1);
     const planner_costs costs = {&s.machine, cost, overheads, bandwidth,
                                  slowdown};
-    clv_device *dev = clv_context_device(s.t.ctx, 1);
     planner_candidates c;
     for (uint32_t known = 0; known < 2; known++) {
-        dev->info.memory_size = known ? 1600 : 0;
+        s.plan->devices[1].room = known ? 1600 : UINT64_MAX;
         assert_ok(planner_candidates_make(s.plan, s.caps, &costs,
                                           PLANNER_STRATEGY_TENSOR, &c));
         assert_true(c.devices[0].memory == UINT64_MAX);

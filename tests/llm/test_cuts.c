@@ -29,9 +29,12 @@
  * Of two plugins that drive the CPU both are used if they are named. */
 static const char *names[N_DEVICES] = {"cpu", "ref:0", "npu_sim:adreno",
                                        "npu_sim:hexagon", "example"};
+#define QUICK                                                                  \
+    "npu_sim:hexagon.lengths=1,2,3,4,5 npu_sim:hexagon.compile_base_us=0 "     \
+    "npu_sim:hexagon.compile_element_ns=0 npu_sim:hexagon.compile_repeat_us=0"
 static char settings[512] =
     "core.plugins=cpu,ref,npu_sim,example ref.devices=1 "
-    "ref.states0=weights npu_sim:hexagon.lengths=1,2,3,4,5";
+    "ref.states0=weights npu_sim.clock=real " QUICK;
 static uint32_t gpus = 0; /* bits of devices; 0: the test is about the others */
 
 /* There are no predictions here, so a run of n tokens has n rows. Linked with
@@ -429,8 +432,8 @@ static void take_gpus(void)
     snprintf(settings, sizeof settings,
              "core.plugins=cpu,ref,npu_sim,opencl,vulkan ref.devices=1 "
              "ref.states0=weights opencl.kv=weights "
-             "npu_sim:hexagon.lengths=1,2,3,4,5 "
-             "core.devices=cpu,ref:0,npu_sim:hexagon,%s,%s",
+             "npu_sim.clock=real " QUICK
+             " core.devices=cpu,ref:0,npu_sim:hexagon,%s,%s",
              opencl, vulkan);
 }
 

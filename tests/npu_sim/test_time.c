@@ -260,6 +260,85 @@ static void test_real_clock(void **state)
     rig_close(&r);
 }
 
+#define MIB (1u << 20)
+
+static void copy(rig *r, clv_plugin_buffer *src, clv_plugin_buffer *dst)
+{
+    clv_command c = CLV_INIT(clv_command, CLV_STRUCT_COMMAND);
+    clv_submit s = CLV_INIT(clv_submit, CLV_STRUCT_SUBMIT);
+    clv_plugin_timeline *done;
+    assert_ok(r->api->timeline_create(r->devices[0], 0, &done));
+    clv_timeline_point signal = {.timeline = done, .value = 1};
+    c.kind = CLV_COMMAND_COPY;
+    c.src = src;
+    c.dst = dst;
+    c.size = MIB;
+    s.commands = &c;
+    s.n_commands = 1;
+    s.command_stride = sizeof c;
+    s.signals = &signal;
+    s.n_signals = 1;
+    assert_ok(r->api->submit(r->devices[0], &s));
+    assert_ok(r->api->timeline_wait(done, 1, 0, UINT64_MAX));
+    r->api->timeline_destroy(done);
+}
+
+/* Memory of its own: as much as there is, not for the host, reached over a
+ * link, and of no concern to the chip's bandwidth. */
+static void test_own_memory(void **state)
+{
+    (void)state;
+    rig r;
+    clv_mem_type types[2] = {CLV_INIT(clv_mem_type, CLV_STRUCT_MEM_TYPE),
+                             CLV_INIT(clv_mem_type, CLV_STRUCT_MEM_TYPE)};
+    uint32_t n = 2;
+    clv_plugin_buffer *own, *other, *chip;
+    product a, b;
+    void *data;
+    rig_open(&r, PAIR "a.memory=16\na.link=8\na.copy_us=7\n");
+    const clv_plugin_api *api = r.api;
+    assert_ok(api->mem_types(r.devices[0], &n, types, sizeof *types));
+    assert_int_equal(n, 2);
+    assert_int_equal(types[0].flags, CLV_MEM_DEVICE_LOCAL);
+    assert_int_equal(types[0].max_size, 16 * MIB);
+    assert_true(types[1].flags & CLV_MEM_HOST_VISIBLE);
+    assert_ok(api->buffer_alloc(r.devices[0], 0, 15 * MIB, &own));
+    assert_int_equal(api->buffer_alloc(r.devices[0], 0, 2 * MIB, &other),
+                     CLV_ERR_NO_MEMORY);
+    assert_says(&r, "1048576 are left of memory");
+    assert_ok(api->buffer_alloc(r.devices[0], 1, 15 * MIB, &chip));
+    assert_int_equal(api->buffer_map(own, CLV_ACCESS_READ, &data),
+                     CLV_ERR_UNSUPPORTED);
+    assert_ok(api->buffer_map(chip, CLV_ACCESS_WRITE, &data));
+    memset(data, 5, MIB);
+    uint64_t begin = rig_now(&r);
+    copy(&r, chip, own);
+    near(rig_now(&r) - begin, 7e3 + MIB / 8.0);
+    memset(data, 6, MIB);
+    copy(&r, own, chip);
+    assert_int_equal(((char *)data)[MIB - 1], 5);
+    api->buffer_free(own);
+    assert_ok(api->buffer_alloc(r.devices[0], 0, MIB, &own));
+    assert_ok(api->buffer_alloc(r.devices[0], 0, MIB, &other));
+    begin = rig_now(&r);
+    copy(&r, own, other);
+    near(rig_now(&r) - begin, 7e3 + 2 * MIB / 40.0);
+    make(&a, &r, 0);
+    make(&b, &r, 1);
+    begin = rig_now(&r);
+    assert_ok(product_submit(&a, NULL, 0));
+    assert_ok(product_submit(&b, NULL, 0));
+    assert_ok(product_wait(&a, 0, UINT64_MAX));
+    assert_ok(product_wait(&b, 0, UINT64_MAX));
+    near(rig_now(&r) - begin, ALONE);
+    product_free(&a);
+    product_free(&b);
+    api->buffer_free(own);
+    api->buffer_free(other);
+    api->buffer_free(chip);
+    rig_close(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -272,6 +351,7 @@ int main(void)
         cmocka_unit_test(test_trace),
         cmocka_unit_test(test_same_nanosecond),
         cmocka_unit_test(test_real_clock),
+        cmocka_unit_test(test_own_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

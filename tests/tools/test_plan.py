@@ -19,6 +19,12 @@ BIG_LITTLE = ("--set", "cpu:big.cores=%d" % CORES[0],
 RUN = ("run", "-p", "def fibonacci(n):", "-n", "12", "--temp", "0", "-b", "64")
 
 
+PHONE = ("--conf", os.path.join(cli.SOURCE, "conf", "soc",
+                                "snapdragon-8gen3.ini"),
+         "--set", "core.plugins=npu_sim", "--set", "npu_sim.compute=off",
+         "--set", "core.plan=tensor")
+
+
 class Plan(cli.Case):
     devices, settings = ("cpu", "ref:0"), TWO
 
@@ -91,11 +97,7 @@ class Plan(cli.Case):
     def test_drawn(self):
         """A picture is sound XML, without scripts, and shows what is in the
         plan."""
-        settings = ("--conf", os.path.join(cli.SOURCE, "conf", "soc",
-                                           "snapdragon-8gen3.ini"),
-                    "--set", "core.plugins=npu_sim",
-                    "--set", "npu_sim.compute=off",
-                    "--set", "core.plan=tensor", "--seq", 64)
+        settings = (*PHONE, "--seq", 64)
         plan = self.good("plan", *settings, "-o", "json").json
         root = ElementTree.fromstring(
             self.good("plan", *settings, "-o", "svg").out)
@@ -115,6 +117,29 @@ class Plan(cli.Case):
         text = self.good("plan", *settings).text
         self.assertRegex(text, r"\d tokens/s predicted")
         self.assertIn("Predicted: " + total, text)
+
+    def test_share_is_kept(self):
+        """Each device's part of the time, as the plan shows it."""
+        for model, phase, device, most, want in (
+                ("llama3-8b", "prefill", "hexagon", 0.3,
+                 {"hexagon": 30, "adreno": 96}),
+                ("llama3-8b", "decode", "adreno", 0.2,
+                 {"hexagon": 99, "adreno": 20}),
+                ("llama-1b", "decode", "hexagon", 0.5, {"hexagon": 50})):
+            text = self.good(
+                "plan", *PHONE, "-m", "synth:%s:w4a16:zero" % model, "-c", 256,
+                "--phase", phase, "--seq", 256, "--set",
+                "npu_sim:%s.max_share=%g" % (device, most)).text
+            shares = dict(re.findall(r"^\| npu_sim:(\w+) .* (\d+)% \|", text,
+                                     re.MULTILINE))
+            for device, share in want.items():
+                self.assertLessEqual(abs(int(shares[device]) - share), 2)
+
+    def test_share_cannot_be_kept(self):
+        self.bad("plan", *PHONE, "--devices", "npu_sim:hexagon", "--set",
+                 "npu_sim.max_share=0.3", "--seq", 64,
+                 says=["npu_sim:hexagon", "of the time", "max_share",
+                       "core.devices"])
 
     def test_nothing_to_draw(self):
         self.bad("plan", "--set", "core.profile=off", "-o", "svg",

@@ -37,6 +37,7 @@ static inline float hsum8(__m256 v)
 #define ISA(name) name##_avx512
 #endif
 #define VL 16
+#define V(op) _mm512_##op
 
 typedef __m512 vf;
 typedef __m512i vi;
@@ -55,10 +56,6 @@ static inline __mmask16 vf_mask(int64_t n)
     return (__mmask16)((1u << n) - 1);
 }
 
-static inline vf vf_zero(void) { return _mm512_setzero_ps(); }
-static inline vf vf_set1(float x) { return _mm512_set1_ps(x); }
-static inline vf vf_load(const float *p) { return _mm512_loadu_ps(p); }
-static inline void vf_store(float *p, vf v) { _mm512_storeu_ps(p, v); }
 static inline vf vf_load_n(const float *p, int64_t n)
 {
     return _mm512_maskz_loadu_ps(vf_mask(n), p);
@@ -67,15 +64,6 @@ static inline void vf_store_n(float *p, vf v, int64_t n)
 {
     _mm512_mask_storeu_ps(p, vf_mask(n), v);
 }
-static inline vf vf_add(vf a, vf b) { return _mm512_add_ps(a, b); }
-static inline vf vf_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
-static inline vf vf_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
-static inline vf vf_div(vf a, vf b) { return _mm512_div_ps(a, b); }
-static inline vf vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
-static inline vf vf_fnma(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); }
-/* b where either is NaN */
-static inline vf vf_max(vf a, vf b) { return _mm512_max_ps(a, b); }
-static inline vf vf_min(vf a, vf b) { return _mm512_min_ps(a, b); }
 static inline vf vf_abs(vf a) { return _mm512_abs_ps(a); }
 static inline vf vf_round(vf a)
 {
@@ -96,23 +84,15 @@ static inline vf vf_from_bf16(const uint16_t *p)
     return _mm512_castsi512_ps(_mm512_slli_epi32(
         _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p)), 16));
 }
-static inline vi vf_to_int(vf v) { return _mm512_cvtps_epi32(v); }
-static inline vf vf_from_int(vi v) { return _mm512_cvtepi32_ps(v); }
 
 static inline vi vi_zero(void) { return _mm512_setzero_si512(); }
 static inline vi vi_load(const void *p) { return _mm512_loadu_si512(p); }
-static inline vi vi_set1_32(int32_t x) { return _mm512_set1_epi32(x); }
-static inline vi vi_set1_16(int16_t x) { return _mm512_set1_epi16(x); }
-static inline vi vi_add32(vi a, vi b) { return _mm512_add_epi32(a, b); }
-static inline vi vi_madd16(vi a, vi b) { return _mm512_madd_epi16(a, b); }
-static inline vi vi_maddubs(vi u, vi s) { return _mm512_maddubs_epi16(u, s); }
 
 static inline vi vf_abs_bits(vf v)
 {
     return _mm512_and_si512(_mm512_castps_si512(v),
                             _mm512_set1_epi32(0x7fffffff));
 }
-static inline vi vi_max32(vi a, vi b) { return _mm512_max_epi32(a, b); }
 static inline int32_t vi_hmax32(vi v) { return _mm512_reduce_max_epi32(v); }
 static inline void vi_store_16(int16_t *p, vi v)
 {
@@ -141,11 +121,6 @@ static inline vf vf_from_doubles(vd low, vd high)
     return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(low)),
                               _mm512_cvtpd_ps(high), 1);
 }
-static inline vd vd_zero(void) { return _mm512_setzero_pd(); }
-static inline vd vd_set1(double x) { return _mm512_set1_pd(x); }
-static inline vd vd_add(vd a, vd b) { return _mm512_add_pd(a, b); }
-static inline vd vd_sub(vd a, vd b) { return _mm512_sub_pd(a, b); }
-static inline vd vd_fma(vd a, vd b, vd c) { return _mm512_fmadd_pd(a, b, c); }
 static inline double vd_hsum(vd v) { return _mm512_reduce_add_pd(v); }
 
 /* Values of even and of odd index of a and b, one after the other. */
@@ -161,14 +136,6 @@ static inline vf vf_odd(vf a, vf b)
         a, _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27,
                              29, 31), b);
 }
-/* Pairs (a, b) turned by (sin, cos): (a cos - b sin, a sin + b cos). */
-static inline vf vf_turn(vf x, vf sin_cos)
-{
-    vf swapped = _mm512_permute_ps(x, 0xb1);
-    return _mm512_fmaddsub_ps(
-        x, _mm512_movehdup_ps(sin_cos),
-        _mm512_mul_ps(swapped, _mm512_moveldup_ps(sin_cos)));
-}
 
 /* 2^n times v, for whole n; saturates to 0 and infinity. */
 static inline vf vf_scale2(vf v, vf n) { return _mm512_scalef_ps(v, n); }
@@ -183,6 +150,7 @@ static inline vf vf_if_less(vf x, vf y, vf a, vf b)
 
 #define ISA(name) name##_avx2
 #define VL 8
+#define V(op) _mm256_##op
 
 typedef __m256 vf;
 typedef __m256i vi;
@@ -199,10 +167,6 @@ static inline __m256i vf_mask(int64_t n)
                               _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-static inline vf vf_zero(void) { return _mm256_setzero_ps(); }
-static inline vf vf_set1(float x) { return _mm256_set1_ps(x); }
-static inline vf vf_load(const float *p) { return _mm256_loadu_ps(p); }
-static inline void vf_store(float *p, vf v) { _mm256_storeu_ps(p, v); }
 static inline vf vf_load_n(const float *p, int64_t n)
 {
     return _mm256_maskload_ps(p, vf_mask(n));
@@ -211,14 +175,6 @@ static inline void vf_store_n(float *p, vf v, int64_t n)
 {
     _mm256_maskstore_ps(p, vf_mask(n), v);
 }
-static inline vf vf_add(vf a, vf b) { return _mm256_add_ps(a, b); }
-static inline vf vf_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
-static inline vf vf_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
-static inline vf vf_div(vf a, vf b) { return _mm256_div_ps(a, b); }
-static inline vf vf_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
-static inline vf vf_fnma(vf a, vf b, vf c) { return _mm256_fnmadd_ps(a, b, c); }
-static inline vf vf_max(vf a, vf b) { return _mm256_max_ps(a, b); }
-static inline vf vf_min(vf a, vf b) { return _mm256_min_ps(a, b); }
 static inline vf vf_abs(vf a)
 {
     return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a);
@@ -241,26 +197,18 @@ static inline vf vf_from_bf16(const uint16_t *p)
     return _mm256_castsi256_ps(_mm256_slli_epi32(
         _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p)), 16));
 }
-static inline vi vf_to_int(vf v) { return _mm256_cvtps_epi32(v); }
-static inline vf vf_from_int(vi v) { return _mm256_cvtepi32_ps(v); }
 
 static inline vi vi_zero(void) { return _mm256_setzero_si256(); }
 static inline vi vi_load(const void *p)
 {
     return _mm256_loadu_si256((const __m256i *)p);
 }
-static inline vi vi_set1_32(int32_t x) { return _mm256_set1_epi32(x); }
-static inline vi vi_set1_16(int16_t x) { return _mm256_set1_epi16(x); }
-static inline vi vi_add32(vi a, vi b) { return _mm256_add_epi32(a, b); }
-static inline vi vi_madd16(vi a, vi b) { return _mm256_madd_epi16(a, b); }
-static inline vi vi_maddubs(vi u, vi s) { return _mm256_maddubs_epi16(u, s); }
 
 static inline vi vf_abs_bits(vf v)
 {
     return _mm256_and_si256(_mm256_castps_si256(v),
                             _mm256_set1_epi32(0x7fffffff));
 }
-static inline vi vi_max32(vi a, vi b) { return _mm256_max_epi32(a, b); }
 static inline int32_t vi_hmax32(vi v)
 {
     __m128i s = _mm_max_epi32(_mm256_castsi256_si128(v),
@@ -303,11 +251,6 @@ static inline vf vf_from_doubles(vd low, vd high)
 {
     return _mm256_set_m128(_mm256_cvtpd_ps(high), _mm256_cvtpd_ps(low));
 }
-static inline vd vd_zero(void) { return _mm256_setzero_pd(); }
-static inline vd vd_set1(double x) { return _mm256_set1_pd(x); }
-static inline vd vd_add(vd a, vd b) { return _mm256_add_pd(a, b); }
-static inline vd vd_sub(vd a, vd b) { return _mm256_sub_pd(a, b); }
-static inline vd vd_fma(vd a, vd b, vd c) { return _mm256_fmadd_pd(a, b, c); }
 static inline double vd_hsum(vd v)
 {
     __m128d s = _mm_add_pd(_mm256_castpd256_pd128(v),
@@ -324,13 +267,6 @@ static inline vf vf_odd(vf a, vf b)
 {
     return _mm256_castpd_ps(_mm256_permute4x64_pd(
         _mm256_castps_pd(_mm256_shuffle_ps(a, b, 0xdd)), 0xd8));
-}
-static inline vf vf_turn(vf x, vf sin_cos)
-{
-    vf swapped = _mm256_permute_ps(x, 0xb1);
-    return _mm256_fmaddsub_ps(
-        x, _mm256_movehdup_ps(sin_cos),
-        _mm256_mul_ps(swapped, _mm256_moveldup_ps(sin_cos)));
 }
 
 /* In two steps, so that results in the denormal range and 2^128 come right. */
@@ -352,6 +288,44 @@ static inline vf vf_if_less(vf x, vf y, vf a, vf b)
 }
 
 #endif
+
+static inline vf vf_zero(void) { return V(setzero_ps)(); }
+static inline vf vf_set1(float x) { return V(set1_ps)(x); }
+static inline vf vf_load(const float *p) { return V(loadu_ps)(p); }
+static inline void vf_store(float *p, vf v) { V(storeu_ps)(p, v); }
+static inline vf vf_add(vf a, vf b) { return V(add_ps)(a, b); }
+static inline vf vf_sub(vf a, vf b) { return V(sub_ps)(a, b); }
+static inline vf vf_mul(vf a, vf b) { return V(mul_ps)(a, b); }
+static inline vf vf_div(vf a, vf b) { return V(div_ps)(a, b); }
+static inline vf vf_fma(vf a, vf b, vf c) { return V(fmadd_ps)(a, b, c); }
+static inline vf vf_fnma(vf a, vf b, vf c) { return V(fnmadd_ps)(a, b, c); }
+/* b where either is NaN */
+static inline vf vf_max(vf a, vf b) { return V(max_ps)(a, b); }
+static inline vf vf_min(vf a, vf b) { return V(min_ps)(a, b); }
+static inline vi vf_to_int(vf v) { return V(cvtps_epi32)(v); }
+static inline vf vf_from_int(vi v) { return V(cvtepi32_ps)(v); }
+
+static inline vi vi_set1_32(int32_t x) { return V(set1_epi32)(x); }
+static inline vi vi_set1_16(int16_t x) { return V(set1_epi16)(x); }
+static inline vi vi_add32(vi a, vi b) { return V(add_epi32)(a, b); }
+static inline vi vi_madd16(vi a, vi b) { return V(madd_epi16)(a, b); }
+static inline vi vi_maddubs(vi u, vi s) { return V(maddubs_epi16)(u, s); }
+static inline vi vi_max32(vi a, vi b) { return V(max_epi32)(a, b); }
+
+static inline vd vd_zero(void) { return V(setzero_pd)(); }
+static inline vd vd_set1(double x) { return V(set1_pd)(x); }
+static inline vd vd_add(vd a, vd b) { return V(add_pd)(a, b); }
+static inline vd vd_sub(vd a, vd b) { return V(sub_pd)(a, b); }
+static inline vd vd_fma(vd a, vd b, vd c) { return V(fmadd_pd)(a, b, c); }
+
+/* Pairs (a, b) turned by (sin, cos): (a cos - b sin, a sin + b cos). */
+static inline vf vf_turn(vf x, vf sin_cos)
+{
+    vf swapped = V(permute_ps)(x, 0xb1);
+    return V(fmaddsub_ps)(
+        x, V(movehdup_ps)(sin_cos),
+        V(mul_ps)(swapped, V(moveldup_ps)(sin_cos)));
+}
 /* clang-format on */
 
 /* p need not be aligned in these. */

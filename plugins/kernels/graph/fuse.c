@@ -99,29 +99,6 @@ static bool is_ready(const gpu_fusion *f, const gpu_tensor *operand,
     return true;
 }
 
-static void add_link(gpu_chain *chain, gpu_post_op op,
-                     const gpu_tensor *operand)
-{
-    gpu_link *link = &chain->links[chain->n_links++];
-    link->op = op;
-    if (operand)
-        link->operand = *operand;
-    else
-        link->operand.index = CLV_NO_TENSOR;
-}
-
-static void link_glu(gpu_chain *chain, const gpu_node *next, bool is_gate)
-{
-    const bool silu = next->node.attr.glu.activation == CLV_ACT_SILU;
-    if (is_gate) {
-        add_link(chain, silu ? GPU_POST_SILU : GPU_POST_GELU, NULL);
-        add_link(chain, GPU_POST_MUL, &next->in[1]);
-    } else {
-        add_link(chain, silu ? GPU_POST_MUL_SILU : GPU_POST_MUL_GELU,
-                 &next->in[0]);
-    }
-}
-
 /* Whether the state can be written when node `first` runs instead of `reader`:
  * nobody reads states in between. */
 static bool can_set(const gpu_fusion *f, const gpu_tensor *state,
@@ -181,25 +158,8 @@ static bool extend(const gpu_fusion *f, uint32_t first, gpu_chain *chain)
     const gpu_tensor *other = gpu_has(&next.in[1]) ? &next.in[!at] : NULL;
     if (other && !is_ready(f, other, first, reader))
         return false;
-    switch (next.node.op) {
-    case CLV_OP_ADD:
-        add_link(chain, GPU_POST_ADD, other);
-        break;
-    case CLV_OP_MUL:
-        add_link(chain, GPU_POST_MUL, other);
-        break;
-    case CLV_OP_SILU:
-        add_link(chain, GPU_POST_SILU, NULL);
-        break;
-    case CLV_OP_GELU:
-        add_link(chain, GPU_POST_GELU, NULL);
-        break;
-    case CLV_OP_GLU:
-        link_glu(chain, &next, at == 0);
-        break;
-    default:
+    if (!gpu_add_links(chain, &next, at))
         return false;
-    }
     chain->nodes[chain->n_nodes++] = reader;
     chain->out = next.out;
     return true;

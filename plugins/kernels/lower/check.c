@@ -139,6 +139,13 @@ bool gpu_rows_extent(const gpu_tensor *t, gpu_expr *rows, gpu_expr *channels,
     return !last || gpu_stride(t, last - 1, stride);
 }
 
+gpu_expr gpu_rows(const gpu_tensor *t)
+{
+    gpu_expr rows, channels, stride;
+    gpu_rows_extent(t, &rows, &channels, &stride);
+    return rows;
+}
+
 int64_t gpu_max_rows(const gpu_tensor *t)
 {
     int64_t n = 1;

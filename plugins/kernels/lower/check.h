@@ -91,6 +91,8 @@ bool gpu_is_rows(const gpu_tensor *t);
 /* Of a tensor that is rows. */
 bool gpu_rows_extent(const gpu_tensor *t, gpu_expr *rows, gpu_expr *channels,
                      gpu_expr *stride);
+/* Its rows alone. */
+gpu_expr gpu_rows(const gpu_tensor *t);
 /* Bytes from its first to its last, at its largest. */
 uint64_t gpu_extent(const gpu_tensor *t);
 /* Rows of it, at the most. */

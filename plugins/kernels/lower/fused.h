@@ -22,6 +22,41 @@ typedef struct gpu_chain {
     uint32_t map;          /* private buffer: the row of each, or -1 */
 } gpu_chain;
 
+/* Appends what an elementwise node does with its input `at`, as links; false:
+ * that is no post. */
+static inline bool gpu_add_links(gpu_chain *chain, const gpu_node *node,
+                                 uint32_t at)
+{
+    const gpu_tensor none = {.index = CLV_NO_TENSOR}, *other = &node->in[!at];
+    const bool silu = node->node.attr.glu.activation == CLV_ACT_SILU;
+    gpu_link *link = &chain->links[chain->n_links++];
+    switch (node->node.op) {
+    case CLV_OP_ADD:
+        *link = (gpu_link){GPU_POST_ADD, *other};
+        return true;
+    case CLV_OP_MUL:
+        *link = (gpu_link){GPU_POST_MUL, *other};
+        return true;
+    case CLV_OP_SILU:
+        *link = (gpu_link){GPU_POST_SILU, none};
+        return true;
+    case CLV_OP_GELU:
+        *link = (gpu_link){GPU_POST_GELU, none};
+        return true;
+    case CLV_OP_GLU:
+        if (at) { /* the input is what is gated */
+            *link = (gpu_link){silu ? GPU_POST_MUL_SILU : GPU_POST_MUL_GELU,
+                               *other};
+            return true;
+        }
+        *link = (gpu_link){silu ? GPU_POST_SILU : GPU_POST_GELU, none};
+        chain->links[chain->n_links++] = (gpu_link){GPU_POST_MUL, *other};
+        return true;
+    }
+    chain->n_links--;
+    return false;
+}
+
 #define GPU_FUSED_MAX 3
 
 typedef struct gpu_fused_member {

@@ -28,13 +28,6 @@ static int64_t row_bytes(const gpu_node *node)
     return node->in[1].d.dims[1] / gpu_int8_block(node) * gpu_int8_tile(node);
 }
 
-static gpu_expr rows_of(const gpu_node *node)
-{
-    gpu_expr rows, channels, stride;
-    gpu_rows_extent(&node->in[0], &rows, &channels, &stride);
-    return rows;
-}
-
 static clv_status quantise(gpu_lowering *lowering, const gpu_node *node,
                            uint32_t buffer)
 {
@@ -45,7 +38,7 @@ static clv_status quantise(gpu_lowering *lowering, const gpu_node *node,
     gpu_call_use(&call, gpu_template_packed);
     gpu_call_rows(&call, "x", &node->in[0], false);
     gpu_add_private_rows(&call, "tiles", buffer, CLV_DTYPE_I8,
-                         gpu_ceil(rows_of(node), 16), row, row, true);
+                         gpu_ceil(gpu_rows(&node->in[0]), 16), row, row, true);
     gpu_call_define(&call, "BLOCK", gpu_int8_block(node));
     gpu_call_define(&call, "FRAGMENTS", !gpu_is_glsl(node->target));
     gpu_call_define(&call, "NIBBLES",
@@ -53,7 +46,7 @@ static clv_status quantise(gpu_lowering *lowering, const gpu_node *node,
     gpu_call_define(&call, "GROUP", ITEMS);
     call.groups[0] =
         gpu_constant((node->in[1].d.dims[1] + 8 * ITEMS - 1) / (8 * ITEMS));
-    call.groups[1] = rows_of(node);
+    call.groups[1] = gpu_rows(&node->in[0]);
     return gpu_add_run(lowering, &call);
 }
 
@@ -79,7 +72,7 @@ void gpu_int8_add(gpu_call *call, const gpu_node *node, uint32_t buffer)
 {
     const int64_t row = row_bytes(node);
     gpu_add_private_rows(call, "x", buffer, CLV_DTYPE_I8,
-                         gpu_ceil(rows_of(node), 16), row, row, false);
-    gpu_call_param(call, "rows", rows_of(node));
+                         gpu_ceil(gpu_rows(&node->in[0]), 16), row, row, false);
+    gpu_call_param(call, "rows", gpu_rows(&node->in[0]));
     gpu_call_define(call, "BLOCK", gpu_int8_block(node));
 }

@@ -1,4 +1,5 @@
 /* Ops on single elements: a copy with posts. */
+#include "lower/fused.h"
 #include "lower/lower.h"
 
 /* Work items of a group, along slices and rows. */
@@ -24,30 +25,14 @@ static void begin_copy(gpu_call *call, const char *name, const gpu_node *node)
 
 static clv_status lower_element(gpu_lowering *lowering, const gpu_node *node)
 {
+    gpu_chain chain = {.n_links = 0};
     gpu_call call;
     begin_copy(&call, clv_op_name(node->op->op), node);
-    switch (node->op->op) {
-    case CLV_OP_ADD:
-        gpu_call_post(&call, GPU_POST_ADD, &node->in[1]);
-        break;
-    case CLV_OP_MUL:
-        gpu_call_post(&call, GPU_POST_MUL, &node->in[1]);
-        break;
-    case CLV_OP_SILU:
-        gpu_call_post(&call, GPU_POST_SILU, NULL);
-        break;
-    case CLV_OP_GELU:
-        gpu_call_post(&call, GPU_POST_GELU, NULL);
-        break;
-    case CLV_OP_GLU:
-        gpu_call_post(&call,
-                      node->node.attr.glu.activation == CLV_ACT_SILU
-                          ? GPU_POST_SILU
-                          : GPU_POST_GELU,
-                      NULL);
-        gpu_call_post(&call, GPU_POST_MUL, &node->in[1]);
-        break;
-    }
+    gpu_add_links(&chain, node, 0);
+    for (uint32_t i = 0; i < chain.n_links; i++)
+        gpu_call_post(&call, chain.links[i].op,
+                      gpu_has(&chain.links[i].operand) ? &chain.links[i].operand
+                                                       : NULL);
     return gpu_add_run(lowering, &call);
 }
 

@@ -192,16 +192,6 @@ static uint32_t choose(const gpu_node *node)
 }
 
 /* ------------------------------------------------------------------------ */
-/* Operands in private memory                                                */
-
-static gpu_expr rows_of(const gpu_node *node)
-{
-    gpu_expr rows, channels, stride;
-    gpu_rows_extent(&node->in[0], &rows, &channels, &stride);
-    return rows;
-}
-
-/* ------------------------------------------------------------------------ */
 /* Dispatches                                                                */
 
 /* x as halves with a scale a row, or as bytes; products of the same x share
@@ -229,13 +219,13 @@ static clv_status lower_halves(gpu_lowering *lowering, const gpu_node *node,
     if (!gpu_is_glsl(node->target))
         gpu_call_use(&call, gpu_tensor_words(node->target));
     gpu_call_rows(&call, "x", &node->in[0], false);
-    gpu_add_private_rows(&call, "q", out->q, CLV_DTYPE_F16, rows_of(node),
-                         channels, channels * 2, true);
+    gpu_add_private_rows(&call, "q", out->q, CLV_DTYPE_F16,
+                         gpu_rows(&node->in[0]), channels, channels * 2, true);
     gpu_add_private_rows(&call, "scale", out->scale, CLV_DTYPE_F32,
                          gpu_constant(1), (int64_t)rows, 0, true);
     gpu_call_define(&call, "GROUP", 256);
     gpu_call_define(&call, "ITEMS", 256);
-    call.groups[0] = rows_of(node);
+    call.groups[0] = gpu_rows(&node->in[0]);
     CLV_TRY(gpu_add_run(lowering, &call));
     if (!lowering->aliased)
         lowering->halves_of = node->in[0].index + 1;
@@ -279,8 +269,8 @@ static void add_x(gpu_call *call, const gpu_node *node, const operand_x *x)
         gpu_int8_add(call, node, x->q);
         return;
     }
-    gpu_add_private_rows(call, "x", x->q, CLV_DTYPE_F16, rows_of(node), in,
-                         2 * in, false);
+    gpu_add_private_rows(call, "x", x->q, CLV_DTYPE_F16, gpu_rows(&node->in[0]),
+                         in, 2 * in, false);
     gpu_add_private_rows(call, "scale", x->scale, CLV_DTYPE_F32,
                          gpu_constant(1), gpu_max_rows(&node->in[0]), 0, false);
 }
@@ -301,15 +291,15 @@ static clv_status lower_gemm(gpu_lowering *lowering, const gpu_node *node,
     add_x(&call, node, x);
     gpu_add_tiles(&call, node, "w", tiles);
     if (s->split > 1) {
-        gpu_add_private_rows(&call, "dst", parts, CLV_DTYPE_F32, rows_of(node),
-                             out, 4 * out, true);
+        gpu_add_private_rows(&call, "dst", parts, CLV_DTYPE_F32,
+                             gpu_rows(&node->in[0]), out, 4 * out, true);
     } else {
         add_bias(&call, node);
         gpu_call_rows(&call, "dst", &node->out, true);
     }
     add_shape(&call, node, s);
     call.groups[0] = gpu_constant((out + s->bm - 1) / s->bm);
-    call.groups[1] = gpu_ceil(rows_of(node), s->bn);
+    call.groups[1] = gpu_ceil(gpu_rows(&node->in[0]), s->bn);
     call.groups[2] = gpu_constant(s->split);
     return gpu_add_run(lowering, &call);
 }
@@ -328,7 +318,7 @@ static clv_status lower_reduce(gpu_lowering *lowering, const gpu_node *node,
     gpu_call_rows(&call, "dst", &node->out, true);
     gpu_call_define(&call, "SPLIT", s->split);
     call.groups[0] = gpu_constant((out + 255) / 256);
-    call.groups[1] = rows_of(node);
+    call.groups[1] = gpu_rows(&node->in[0]);
     return gpu_add_run(lowering, &call);
 }
 

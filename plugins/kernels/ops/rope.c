@@ -61,9 +61,8 @@ static clv_status add_angles(gpu_lowering *lowering, uint32_t node,
                              const gpu_node *rope, uint32_t buffer)
 {
     const int64_t pairs = rope->in[2].d.dims[0];
-    gpu_expr rows, channels, stride;
+    const gpu_expr rows = gpu_rows(&rope->in[0]);
     gpu_call call;
-    gpu_rows_extent(&rope->in[0], &rows, &channels, &stride);
     gpu_call_init(&call, "rope_angles", gpu_template_rope_angles, node,
                   GROUP_PAIRS);
     gpu_call_rows(&call, "pos", &rope->in[1], false);

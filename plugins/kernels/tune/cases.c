@@ -1,5 +1,7 @@
 #include "tune/cases.h"
 
+#include <cleave/plugin_op.h>
+
 #include <math.h>
 
 /* Sizes that are no multiples of what kernels divide them by. */
@@ -43,16 +45,6 @@ uint32_t gpu_n_cases(void)
 /* ------------------------------------------------------------------------ */
 /* Data                                                                     */
 
-static const char *name_of(uint32_t dtype)
-{
-    static const char *const names[CLV_DTYPE_COUNT] = {
-        [CLV_DTYPE_F32] = "f32",   [CLV_DTYPE_F16] = "f16",
-        [CLV_DTYPE_BF16] = "bf16", [CLV_DTYPE_I32] = "i32",
-        [CLV_DTYPE_I8] = "i8",     [CLV_DTYPE_I4] = "i4",
-        [CLV_DTYPE_Q8_0] = "q8_0", [CLV_DTYPE_Q4_0] = "q4_0"};
-    return names[dtype];
-}
-
 static uint32_t scramble(uint32_t i, uint32_t seed)
 {
     uint32_t x = (i + 1) * 0x9e3779b1u ^ seed * 0x85ebca6bu;
@@ -70,22 +62,11 @@ static float element(uint32_t i, uint32_t seed)
     return (float)number(i, seed) * STEP;
 }
 
-/* Of numbers that f16 holds as normal ones, or 0. */
-static uint16_t to_half(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    if (!(bits & 0x7fffffff))
-        return 0;
-    return (uint16_t)((bits >> 16 & 0x8000) |
-                      ((bits >> 13 & 0x3ffff) - (112u << 10)));
-}
-
 /* A block of 32: d, then bytes or nibbles. */
 static void write_block(uint8_t *to, uint32_t dtype, uint32_t first,
                         uint32_t seed)
 {
-    uint16_t d = to_half(STEP);
+    uint16_t d = clv_f32_to_f16(STEP);
     memcpy(to, &d, 2);
     for (uint32_t j = 0; j < 32; j++) {
         int q = number(first + j, seed);
@@ -104,11 +85,7 @@ static void write_elements(uint8_t *to, uint32_t dtype, uint32_t n,
     int64_t elements, bytes;
     clv_block(dtype, &elements, &bytes);
     for (uint32_t i = 0; i < n; i += (uint32_t)elements, to += bytes) {
-        float x = element(i, seed);
-        uint32_t bits;
-        uint16_t half = to_half(x);
-        memcpy(&bits, &x, sizeof bits);
-        bits >>= dtype == CLV_DTYPE_BF16 ? 16 : 0;
+        const float x = element(i, seed);
         if (elements == 32)
             write_block(to, dtype, i, seed);
         else if (dtype == CLV_DTYPE_I8)
@@ -116,9 +93,10 @@ static void write_elements(uint8_t *to, uint32_t dtype, uint32_t n,
         else if (dtype == CLV_DTYPE_I4)
             *to = (uint8_t)((number(i, seed) & 15) | (number(i + 1, seed) & 15)
                                                          << 4);
+        else if (dtype == CLV_DTYPE_I32)
+            memcpy(to, &x, sizeof x); /* written over */
         else
-            memcpy(to, dtype == CLV_DTYPE_F16 ? (void *)&half : (void *)&bits,
-                   (size_t)bytes);
+            clv_format_of(dtype)->encode(&x, to, 1);
     }
 }
 
@@ -193,8 +171,8 @@ static void finish(gpu_case *c, uint32_t op)
 static bool make_matmul(const clv_host_api *host, uint32_t dtype, int64_t n,
                         gpu_case *c)
 {
-    snprintf(c->name, sizeof c->name, "matmul %s %lldx%dx%d", name_of(dtype),
-             (long long)n, INPUTS, OUTPUTS);
+    snprintf(c->name, sizeof c->name, "matmul %s %lldx%dx%d",
+             clv_dtype_label(dtype), (long long)n, INPUTS, OUTPUTS);
     if (!add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, n, INPUTS, 1) ||
         !add_tensor(host, c, dtype, CLV_USAGE_WEIGHT, OUTPUTS, INPUTS, 2) ||
         !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n, OUTPUTS, 0) ||
@@ -260,7 +238,7 @@ static bool make_attention(const clv_host_api *host, const struct cache *cache,
 {
     const uint32_t dtype = cache->dtype;
     snprintf(c->name, sizeof c->name, "attention %s%s, %lld queries of %d rows",
-             name_of(dtype), cache->transposed ? " as weights" : "",
+             clv_dtype_label(dtype), cache->transposed ? " as weights" : "",
              (long long)n, ROWS);
     if (!add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, n, HEADS * DIM,
                     1) ||
@@ -330,7 +308,7 @@ static bool make_experts(const clv_host_api *host, uint32_t dtype, int64_t n,
 {
     const bool scored = n > 1;
     snprintf(c->name, sizeof c->name, "matmul_experts %s %lldx%dx%d",
-             name_of(dtype), (long long)n, INPUTS, OUTPUTS);
+             clv_dtype_label(dtype), (long long)n, INPUTS, OUTPUTS);
     if (!add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, n, INPUTS, 1) ||
         !add_tensor(host, c, dtype, CLV_USAGE_WEIGHT, EXPERTS * OUTPUTS, INPUTS,
                     2) ||

@@ -1,0 +1,25 @@
+/*
+ * What plans are held to: the memory that devices have for themselves, and
+ * their max_share. Every plan that is compared is judged here, whoever made
+ * it, and so is the one that is given out.
+ */
+#pragma once
+
+#include "../core/plan/plan.h"
+
+/* Bytes that the plan takes of memory that the device has for itself and that
+ * are not there yet: weights, states, and values between nodes. */
+uint64_t planner_limits_bytes(const clv_plan *plan, uint32_t device);
+/* The part of the run's time that the device works: as the forecast has it;
+ * without one all of it for the only device at work, else 0. */
+double planner_limits_share(const clv_plan *plan, uint32_t device);
+
+/* By how much a plan exceeds its limits. */
+typedef struct planner_excess {
+    uint64_t bytes; /* of all devices together */
+    double share;   /* of that device which exceeds its own the most */
+} planner_excess;
+planner_excess planner_limits_excess(const clv_plan *plan);
+
+/* CLV_ERR_LIMIT names the device, what it lacks and what would do. */
+clv_status planner_limits_check(const clv_plan *plan);

@@ -1,0 +1,358 @@
+/*
+ * What runs teach: forecasts that are corrected, costs that are replaced, plans
+ * that are not used again, the best one that is. The measurements are made up
+ * and wrong by far; the runs are real.
+ */
+#include "test.h"
+#include "tmpdir.h"
+
+#include "../../core/exec/exec.h"
+#include "../../core/plan/plan.h"
+#include "../../planner/learn.h"
+#include "../../planner/planner.h"
+#include "../../planner/profile/store.h"
+
+#include <math.h>
+
+#define ROWS 64
+#define WIDTH 128
+
+static tmpdir dir;
+static double ns_per_flop[2]; /* of the devices, as measured */
+
+static clv_status fake_open(clv_context *ctx,
+                            const planner_meter_params *params,
+                            planner_meter **out)
+{
+    (void)ctx, (void)params;
+    *out = (planner_meter *)(void *)ns_per_flop;
+    return CLV_OK;
+}
+
+static void fake_close(planner_meter *meter)
+{
+    (void)meter;
+}
+
+static clv_status fake_work(planner_meter *meter, clv_device *dev,
+                            const planner_workload *workload,
+                            planner_sample *out)
+{
+    (void)meter;
+    *out = (planner_sample){.workload = *workload,
+                            .ns = 1e3 + planner_workload_flops(workload) *
+                                            ns_per_flop[dev->plugin_index]};
+    return CLV_OK;
+}
+
+static clv_status fake_overheads(planner_meter *meter, clv_device *dev,
+                                 planner_overheads *out)
+{
+    (void)meter, (void)dev;
+    *out = (planner_overheads){.submit = 1};
+    return CLV_OK;
+}
+
+static clv_status fake_contention(planner_meter *meter, clv_device *const *devs,
+                                  uint32_t n, planner_contention *out)
+{
+    (void)meter, (void)devs;
+    for (uint32_t i = 0; i < n; i++)
+        out->slowdown[i] = out->alone[i] = 1;
+    return CLV_OK;
+}
+
+static const planner_profile_source fake = {fake_open, fake_close, fake_work,
+                                            fake_overheads, fake_contention};
+
+/* Two matrix products, on two devices of the reference plugin. */
+typedef struct world {
+    clv_config *config;
+    clv_context *ctx;
+    planner_profile *profile;
+    clv_tensor *weights[2];
+    clv_graph *graph;
+} world;
+
+static void open_world(world *w, const char *settings)
+{
+    char text[2048], *save = NULL;
+    memset(w, 0, sizeof *w);
+    assert_ok(clv_config_create(&w->config));
+    snprintf(text, sizeof text,
+             "core.plugin_dirs=%s/tests/plugins/ref core.plugins=ref "
+             "core.allow_unsafe_plugins=on core.cache_dir=%s core.probe=off "
+             "core.plan=tensor core.profile=auto %s",
+             getenv("CLEAVE_TEST_BUILD"), dir.path, settings);
+    for (char *word = strtok_r(text, " ", &save); word;
+         word = strtok_r(NULL, " ", &save))
+        assert_ok(clv_config_set(w->config, word, "test"));
+    const clv_context_params params = {.config = w->config};
+    assert_ok(clv_context_create(&params, &w->ctx));
+    assert_ok(planner_profile_of(w->ctx, &w->profile));
+    w->profile->source = &fake;
+
+    const int64_t square[] = {WIDTH, WIDTH};
+    assert_ok(clv_graph_create(&w->graph));
+    const clv_dim dims[] = {clv_graph_symbol(w->graph, "n", 1, ROWS),
+                            clv_dim_fixed(WIDTH)};
+    clv_value x = clv_graph_input(w->graph, "x", CLV_DTYPE_F32, 2, dims);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(clv_tensor_create(w->ctx, CLV_DTYPE_F32, 2, square,
+                                    &w->weights[i]));
+        clv_value weight = clv_graph_weight(w->graph, "w", w->weights[i]);
+        x = clv_graph_matmul(w->graph, x, weight, CLV_NO_TENSOR);
+    }
+    clv_graph_output(w->graph, x, "y");
+}
+
+static void close_world(world *w)
+{
+    clv_graph_destroy(w->graph);
+    for (int i = 0; i < 2; i++)
+        clv_tensor_destroy(w->weights[i]);
+    clv_context_destroy(w->ctx);
+    clv_config_destroy(w->config);
+}
+
+/* The first product halved, or all on one device. */
+static clv_plan *plan_of(world *w, bool halved)
+{
+    clv_device *devices[] = {clv_context_device(w->ctx, 0),
+                             clv_context_device(w->ctx, 1)};
+    const clv_plan_params params = {devices, 2};
+    const core_piece halves[] = {
+        {.node = 0, .ranges[CORE_AXIS_ROWS] = {0, WIDTH / 2}},
+        {.node = 0, .device = 1, .ranges[CORE_AXIS_ROWS] = {WIDTH / 2, WIDTH}},
+        {.node = 1}};
+    const core_piece whole[] = {{.node = 0}, {.node = 1}};
+    clv_plan *plan;
+    assert_ok(planner_from_pieces(w->ctx, w->graph, &params,
+                                  halved ? halves : whole, halved ? 3 : 2,
+                                  &plan));
+    return plan;
+}
+
+/* Runs until nothing is learned; whether costs were. ns: of the latest run. */
+static bool run(clv_plan *plan, int64_t n, double *ns)
+{
+    clv_exec *exec;
+    clv_learned learned = CLV_LEARNED_LITTLE;
+    bool costs = false;
+    assert_ok(clv_exec_create(plan, &exec));
+    for (int i = 0; i < 8 && learned; i++) {
+        assert_ok(clv_exec_run(exec, &n, 1));
+        assert_ok(clv_exec_learn(exec, &learned));
+        costs |= learned == CLV_LEARNED_COSTS;
+    }
+    assert_int_equal(learned, CLV_LEARNED_NOTHING);
+    *ns = exec->latest.ns;
+    clv_exec_destroy(exec);
+    return costs;
+}
+
+static double predicted(const clv_plan *plan, int64_t n)
+{
+    clv_prediction prediction;
+    assert_ok(clv_plan_predict(plan, &n, 1, &prediction));
+    return prediction.ns;
+}
+
+/* On a machine that others use, too. */
+static void assert_about(double a, double b)
+{
+    if (!(a < 5 * b && b < 5 * a))
+        fail_msg("%g and %g", a, b);
+}
+
+/* ------------------------------------------------------------------------ */
+
+static void test_forecast(void **state)
+{
+    (void)state;
+    world w;
+    double ns;
+    ns_per_flop[0] = ns_per_flop[1] = 1e-5; /* a thousand times too fast */
+    open_world(&w, "");
+    assert_ok(clv_profile_graph(w.ctx, w.graph, NULL));
+    clv_plan *plan = plan_of(&w, true);
+    const double before = predicted(plan, ROWS);
+    assert_true(plan->run_ratio == 0);
+    assert_true(run(plan, ROWS, &ns));
+    assert_true(ns > 20 * before);
+    assert_about(predicted(plan, ROWS), ns);
+
+    /* The costs of its nodes, not of this plan only. */
+    planner_workload workload;
+    planner_cost cost;
+    const int64_t n = ROWS;
+    planner_workload_of(plan->graph, 0, NULL, &n, &workload);
+    clv_device *dev = plan->devices[plan->parts[0].device].dev;
+    assert_true(planner_profile_cost(w.profile, dev, &workload, &cost));
+    assert_true(cost.measured && cost.ns > 10 * before && cost.ns < ns);
+    clv_plan_destroy(plan);
+    close_world(&w);
+
+    /* In the next process as well. */
+    open_world(&w, "");
+    plan = plan_of(&w, true);
+    assert_about(predicted(plan, ROWS), ns);
+    clv_plan_destroy(plan);
+    close_world(&w);
+}
+
+/* A plan that took longer than the others promise is left. */
+static void test_not_again(void **state)
+{
+    (void)state;
+    world w;
+    ns_per_flop[0] = ns_per_flop[1] = 1;
+    open_world(&w, "core.cache_dir=");
+    clv_plan *plan, *other;
+    assert_ok(clv_profile_graph(w.ctx, w.graph, NULL));
+    assert_ok(clv_plan_create(w.ctx, w.graph, NULL, &plan));
+    assert_int_equal(clv_plan_summarise(plan).n_devices, 2);
+    const planner_past past = {.problem = plan->problem,
+                               .plan = plan->identity,
+                               .n_symbols = 1,
+                               .symbols = {ROWS}};
+    assert_ok(planner_history_add(&w.profile->history, w.ctx, &past,
+                                  10 * plan->forecast->makespan_ns));
+    assert_ok(clv_plan_create(w.ctx, w.graph, NULL, &other));
+    assert_false(clv_plan_equal(plan, other));
+    assert_int_equal(clv_plan_summarise(other).n_devices, 1);
+    assert_true(clv_plan_summarise(other).predicted_ns <
+                10 * plan->forecast->makespan_ns);
+    clv_plan_destroy(other);
+    clv_plan_destroy(plan);
+    close_world(&w);
+}
+
+/* One that took less is used, though costs promise nothing of it. */
+static void test_best_again(void **state)
+{
+    (void)state;
+    world w;
+    double ns;
+    ns_per_flop[0] = 1e3; /* a hundred thousand times too slow */
+    ns_per_flop[1] = 1e4;
+    open_world(&w, "");
+    clv_plan *plan = plan_of(&w, true), *again;
+    run(plan, ROWS, &ns);
+    assert_ok(clv_plan_create(w.ctx, w.graph, NULL, &again));
+    assert_true(clv_plan_equal(plan, again));
+    clv_plan_destroy(again);
+    clv_plan_destroy(plan);
+    close_world(&w);
+}
+
+static void test_off(void **state)
+{
+    (void)state;
+    world w;
+    clv_exec *exec;
+    clv_learned learned;
+    const int64_t n = ROWS;
+    open_world(&w, "core.profile=off");
+    clv_plan *plan = plan_of(&w, false);
+    assert_ok(clv_exec_create(plan, &exec));
+    for (int i = 0; i < 4; i++) {
+        assert_ok(clv_exec_run(exec, &n, 1));
+        assert_ok(clv_exec_learn(exec, &learned));
+        assert_int_equal(learned, CLV_LEARNED_NOTHING);
+    }
+    clv_exec_destroy(exec);
+    clv_plan_destroy(plan);
+    close_world(&w);
+    assert_int_not_equal(access(tmpdir_file(&dir, "runs"), F_OK), 0);
+}
+
+/* ------------------------------------------------------------------------ */
+
+static planner_past at(uint64_t plan, int64_t n)
+{
+    return (planner_past){
+        .problem = 1, .plan = plan, .n_symbols = 1, .symbols = {n}};
+}
+
+static void add(planner_history *h, const world *w, uint64_t plan, int64_t n,
+                double ns)
+{
+    const planner_past run = at(plan, n);
+    assert_ok(planner_history_add(h, w->ctx, &run, ns));
+}
+
+static double found(planner_history *h, const world *w, uint64_t plan,
+                    int64_t n)
+{
+    planner_past past;
+    return planner_history_find(h, w->ctx, plan, &n, 1, &past)
+               ? planner_past_median(&past)
+               : NAN;
+}
+
+static void test_history(void **state)
+{
+    (void)state;
+    world w;
+    planner_history a = {.n = 0}, b = {.n = 0};
+    open_world(&w, "");
+    planner_history_begin(&a);
+    planner_history_begin(&b);
+    assert_true(isnan(found(&a, &w, 7, 1)));
+    for (int i = 0; i < 9; i++) /* the latest five count: 40 to 80 */
+        add(&a, &w, 7, 100, 10 * i);
+    assert_true(found(&a, &w, 7, 100) == 60);
+    add(&a, &w, 7, 1000, 5);
+    assert_true(found(&a, &w, 7, 300) == 60); /* the nearest */
+    assert_true(found(&a, &w, 7, 400) == 5);
+    assert_true(isnan(found(&a, &w, 8, 100)));
+    add(&a, &w, 8, 1, 3);
+    assert_int_equal(planner_history_plans(&a, 1), 2);
+    assert_int_equal(planner_history_plans(&a, 2), 0);
+
+    /* Two processes write in turn; nothing is lost. */
+    assert_true(isnan(found(&b, &w, 9, 1)));
+    add(&b, &w, 9, 1, 4);
+    planner_history_finish(&a, w.ctx);
+    planner_history_finish(&b, w.ctx);
+    planner_history c = {.n = 0};
+    planner_history_begin(&c);
+    assert_true(found(&c, &w, 7, 100) == 60);
+    assert_true(found(&c, &w, 8, 1) == 3);
+    assert_true(found(&c, &w, 9, 1) == 4);
+
+    /* The oldest go. */
+    for (uint64_t i = 0; i < 600; i++)
+        add(&c, &w, 100 + i, 1, 1);
+    assert_true(isnan(found(&c, &w, 7, 100)));
+    assert_true(found(&c, &w, 699, 1) == 1);
+    planner_history_finish(&c, w.ctx);
+    close_world(&w);
+}
+
+/* ------------------------------------------------------------------------ */
+
+static int with_dir(void **state)
+{
+    (void)state;
+    return tmpdir_make(&dir) ? 0 : -1;
+}
+
+static int without_dir(void **state)
+{
+    (void)state;
+    tmpdir_remove(&dir);
+    return 0;
+}
+
+#define WITH_DIR(test)                                                         \
+    cmocka_unit_test_setup_teardown(test, with_dir, without_dir)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_DIR(test_forecast), WITH_DIR(test_not_again),
+        WITH_DIR(test_best_again), WITH_DIR(test_off), WITH_DIR(test_history)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
