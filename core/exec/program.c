@@ -191,9 +191,6 @@ static clv_status compile(clv_exec *exec, extract *e, const uint32_t *loads,
     } else {
         status = core_exec_guard(exec, e->step, "program_compile", call_compile,
                                  job);
-        if (status == CLV_ERR_NO_MEMORY) /* the host's may have been short */
-            status = core_exec_guard(exec, e->step, "program_compile",
-                                     call_compile, job);
         if (status)
             status = refused(exec, e->step, status);
     }

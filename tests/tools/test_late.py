@@ -1,6 +1,7 @@
 """Plugins that load well and fail when they are used: the text goes on, or a
 message names device and slot."""
 
+import glob
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import cli
 
 HOSTILE = os.path.join(cli.BUILD, "tests", "plugins", "hostile")
 HOST = os.path.join(cli.BUILD, "tests", "plugins", "ref", "cleave_host.so")
+SANITIZERS = ("ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS")
 CPU = os.path.join(cli.BUILD, "plugins")
 PROMPT = ("run", "-p", "def fibonacci(n):", "-n", "12", "--temp", "0")
 
@@ -134,6 +136,66 @@ class Blocks(Case):
         for _, number, child in runs:
             self.assertEqual(child.wait(timeout=20), 128 + number)
         self.assertLess(time.monotonic() - begin, 10)
+
+
+class Crashes(Case):
+    """What ends the process is named, and left out at the next start."""
+
+    def test_named_and_remembered(self):
+        right = self.goes_on("error:submit")
+        for mode, code, says in (
+                ("crash:program_compile", -signal.SIGSEGV,
+                 "it crashed (signal 11, SIGSEGV) in program_compile of device "
+                 "'hostile:0', step 0 ("),
+                ("abort:submit", -signal.SIGABRT,
+                 "it crashed (signal 6, SIGABRT) in submit of device "
+                 "'hostile:0', step 0 ("),
+                ("exit:program_compile", 1, "it ended the process in "
+                 "program_compile of device 'hostile:0', step 0 ("),
+                ("crash:program_run", -signal.SIGSEGV,
+                 "in the first run of a plan on hostile:0"),
+                ("exit:program_run", 1,
+                 "in the first run of a plan on hostile:0")):
+            with self.subTest(mode):
+                one = "hostile.devices=1"
+                done = subprocess.run(
+                    [cli.TOOL, *self.arguments(mode, one, "core.probe=off")],
+                    capture_output=True, text=True,
+                    # Sanitizers leave the signals to the tool.
+                    env=self.environment({v: "handle_segv=0:handle_abort=0"
+                                          for v in SANITIZERS}))
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertIn("cleave: error: a plugin is to blame: it ",
+                              done.stderr)
+                self.assertIn(says, done.stderr)
+                # The next start leaves it out until the note is removed.
+                for _ in range(2):
+                    result = self.good(*self.arguments("none", one, devices=""))
+                    self.assertEqual(result.text, right.text)
+                    self.assertIn(says, result.err)
+                    self.assertIn("at its last use", result.err)
+                note, = glob.glob(self.path("cache/cleave/uses/*"))
+                self.assertIn(note, result.err)
+                os.unlink(note)
+                result = self.good(*self.arguments("none", one, devices=""))
+                self.assertNotIn("warn", result.err)
+
+    def test_killed_from_outside(self):
+        child = subprocess.Popen(
+            [cli.TOOL, *self.arguments("hang:submit", "core.probe=off")],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            env=self.environment())
+        while not glob.glob(self.path("cache/cleave/uses/*")):
+            self.assertIsNone(child.poll())
+            time.sleep(0.01)
+        time.sleep(0.2)
+        # In use: neither taken for a crash nor removed.
+        self.good(*self.arguments("none", devices="cpu,hostile"))
+        self.assertTrue(glob.glob(self.path("cache/cleave/uses/*")))
+        child.kill()
+        child.wait()
+        self.good(*self.arguments("none", devices="cpu,hostile"))
+        self.assertEqual(glob.glob(self.path("cache/cleave/uses/*")), [])
 
 
 class Processors(cli.Case):
