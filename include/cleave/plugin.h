@@ -475,6 +475,9 @@ enum {
     CLV_DEVICE_FLAG_WAIT = 1u << 2,      /* waits on foreign flag words */
     CLV_DEVICE_NEEDS_PROGRESS = 1u << 3, /* host must call progress() */
     CLV_DEVICE_SOFTWARE = 1u << 4,       /* runs on the host's processors */
+    CLV_DEVICE_REPACKS = 1u << 5,        /* programs may keep weights a second
+                                            time, in another layout; takes
+                                            CLV_COMPILE_SCARCE */
 };
 
 typedef struct clv_device_info {
@@ -602,12 +605,16 @@ typedef struct clv_compile {
     const clv_binding *weights; /* every CLV_USAGE_WEIGHT tensor, once; the
                                    buffers outlive the program */
     uint32_t n_weights;
-    uint32_t flags;      /* none yet */
+    uint32_t flags;      /* CLV_COMPILE_* */
     const char *options; /* plugin-specific, or NULL */
     /* May be NULL. fraction 0..1; a non-zero answer cancels. */
     int (*progress)(void *ctx, float fraction);
     void *progress_ctx;
 } clv_compile;
+
+/* Memory of the device is scarce: no second copies of weights. Only for devices
+ * with CLV_DEVICE_REPACKS. */
+enum { CLV_COMPILE_SCARCE = 1u << 0 };
 
 typedef struct clv_program_info {
     clv_header header;
