@@ -37,6 +37,15 @@ typedef struct core_plugin {
     pthread_mutex_t mutex; /* serialises [inst] slots */
 } core_plugin;
 
+/* Of slots that have not returned; calls.h of the devices. */
+typedef struct core_calls {
+    pthread_mutex_t mutex; /* protects all of it */
+    pthread_cond_t stopped;
+    struct core_call *first;
+    pthread_t thread;
+    bool watched, stop;
+} core_calls;
+
 typedef struct core_kernel_sums {
     pthread_mutex_t mutex; /* protects the rest */
     clv_kernel_sum *sums;
@@ -69,6 +78,8 @@ struct clv_context {
     core_plugin **plugins;
     clv_device **devices; /* in preference order */
     uint32_t n_plugins, n_devices;
+
+    core_calls calls;
 
     /* Host threads for clv_host_api.parallel_for, made by the first use. */
     pthread_mutex_t workers_mutex;

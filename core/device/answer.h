@@ -4,7 +4,7 @@
 #pragma once
 
 #include "../base/error.h"
-#include "device.h"
+#include "calls.h"
 
 /* The slot's status, with who ("device 'cpu'") in front of the message, and a
  * message where the plugin gave none. Unknown statuses become CLV_ERR_INTERNAL.
@@ -15,12 +15,29 @@ clv_status core_answer(const char *who, const char *slot, uint64_t serial,
 clv_status core_device_answer(clv_device *dev, const char *slot,
                               uint64_t serial, clv_status status);
 
+/* What the slot itself answers. */
+#define CORE_CALL_RAW(dev, allowed_ns, slot, ...)                              \
+    __extension__({                                                            \
+        core_call call_;                                                       \
+        core_call_begin(&call_, (dev), #slot, (allowed_ns));                   \
+        clv_status raw_ = (dev)->api->slot(__VA_ARGS__);                       \
+        core_call_end(&call_);                                                 \
+        raw_;                                                                  \
+    })
 #define CORE_CALL(dev, slot, ...)                                              \
     __extension__({                                                            \
         uint64_t serial_ = core_error_serial();                                \
         core_device_answer((dev), #slot, serial_,                              \
-                           (dev)->api->slot(__VA_ARGS__));                     \
+                           CORE_CALL_RAW(dev, 0, slot, __VA_ARGS__));          \
     })
+/* For slots that answer nothing. */
+#define CORE_CALL_VOID(dev, slot, ...)                                         \
+    do {                                                                       \
+        core_call call_;                                                       \
+        core_call_begin(&call_, (dev), #slot, 0);                              \
+        (dev)->api->slot(__VA_ARGS__);                                         \
+        core_call_end(&call_);                                                 \
+    } while (0)
 
 /* For [dev] slots. */
 #define CORE_CALL_LOCKED(dev, slot, ...)                                       \

@@ -137,7 +137,7 @@ void core_buffer_free(core_buffer *buf)
         core_unreleased_add(buf);
         return;
     }
-    buf->dev->api->buffer_free(buf->handle);
+    CORE_CALL_VOID(buf->dev, buffer_free, buf->handle);
     if (buf->counted)
         atomic_fetch_sub(&buf->dev->local_bytes, buf->size);
     free(buf);
@@ -167,7 +167,7 @@ clv_status core_buffer_map(core_buffer *buf, uint32_t access, void **out)
 void core_buffer_unmap(core_buffer *buf)
 {
     if (buf->dev->api->buffer_unmap && !core_device_abandoned(buf->dev))
-        buf->dev->api->buffer_unmap(buf->handle);
+        CORE_CALL_VOID(buf->dev, buffer_unmap, buf->handle);
 }
 
 static clv_status check_range(const core_buffer *buf, uint64_t offset,

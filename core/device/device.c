@@ -211,7 +211,7 @@ void core_device_close(clv_device *dev)
     }
     if (dev->handle) {
         pthread_mutex_lock(&dev->plugin->mutex);
-        dev->api->device_close(dev->handle);
+        CORE_CALL_VOID(dev, device_close, dev->handle);
         pthread_mutex_unlock(&dev->plugin->mutex);
     }
     core_submit_scratch_destroy(dev->scratch);

@@ -13,7 +13,8 @@
  * memory that it may still write stays allocated and its module mapped.
  *
  * Waits end at the limit that the caller gives, unless the plugin's
- * timeline_wait() ignores its timeout and never returns.
+ * timeline_wait() ignores its timeout. A slot that never returns is named in a
+ * message (calls.h); execs give up some of them (exec/guard.h).
  *
  * Objects (buffer, timeline, program) belong to their device and must be gone
  * before the context is destroyed. Those of two devices never mix, except in
@@ -45,7 +46,6 @@ struct clv_device {
 
     _Atomic uint64_t local_bytes; /* in its own memory, of this context, */
     _Atomic uint64_t state_bytes; /* and of these those of graphs' states */
-    _Atomic uint32_t n_programs;  /* that exist */
 
     pthread_mutex_t mutex; /* serialises [dev] slots, and protects: */
     struct core_submit_scratch *scratch;

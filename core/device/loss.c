@@ -40,6 +40,11 @@ bool clv_device_lost(const clv_device *dev)
     return core_device_lost(dev);
 }
 
+void clv_device_leave_out(clv_device *dev)
+{
+    core_device_lose(dev);
+}
+
 clv_status core_device_usable(const clv_device *dev)
 {
     if (!core_device_lost(dev))

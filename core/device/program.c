@@ -164,9 +164,7 @@ static clv_status make(clv_device *dev, const core_compile *compile,
         st = CORE_CALL(dev, program_load, dev->handle, &c, blob, &prog->handle);
     else
         st = CORE_CALL(dev, program_compile, dev->handle, &c, &prog->handle);
-    if (st == CLV_OK && prog->handle)
-        atomic_fetch_add(&dev->n_programs, 1);
-    else if (st == CLV_OK)
+    if (st == CLV_OK && !prog->handle)
         st = core_device_broken(dev, blob ? "program_load" : "program_compile",
                                 "no program");
     if (st == CLV_OK)
@@ -193,10 +191,8 @@ void core_program_destroy(core_program *prog)
         core_unreleased_add(prog);
         return;
     }
-    if (prog->handle) {
-        prog->dev->api->program_destroy(prog->handle);
-        atomic_fetch_sub(&prog->dev->n_programs, 1);
-    }
+    if (prog->handle)
+        CORE_CALL_VOID(prog->dev, program_destroy, prog->handle);
     free(prog->tensors);
     free(prog->symbols);
     free(prog);

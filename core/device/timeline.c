@@ -11,6 +11,8 @@
 #define PROGRESS_SLICE_NS 100000u
 /* Before asking again after a timeout that came too early. */
 #define EARLY_PAUSE_NS 50000u
+/* Of a wait: one that does not end then is noticed. */
+#define SLICE_NS 2000000000u
 
 static clv_status query(core_timeline *tl, clv_timeline_info *out)
 {
@@ -68,7 +70,7 @@ void core_timeline_destroy(core_timeline *tl)
         return;
     }
     if (tl->handle)
-        tl->dev->api->timeline_destroy(tl->handle);
+        CORE_CALL_VOID(tl->dev, timeline_destroy, tl->handle);
     free(tl);
 }
 
@@ -90,7 +92,8 @@ static clv_status failure_of(core_timeline *tl)
 {
     clv_timeline_info info =
         CLV_INIT(clv_timeline_info, CLV_STRUCT_TIMELINE_INFO);
-    if (tl->dev->api->timeline_query(tl->handle, &info) != CLV_OK ||
+    if (CORE_CALL_RAW(tl->dev, 0, timeline_query, tl->handle, &info) !=
+            CLV_OK ||
         info.status == CLV_OK)
         return CLV_OK;
     core_name_clean(info.message, sizeof info.message);
@@ -118,8 +121,8 @@ static clv_status wait_once(core_timeline *tl, uint64_t value, uint64_t spin_ns,
         if (spin_ns > timeout_ns)
             spin_ns = timeout_ns;
     }
-    clv_status st =
-        dev->api->timeline_wait(tl->handle, value, spin_ns, timeout_ns);
+    clv_status st = CORE_CALL_RAW(dev, timeout_ns, timeline_wait, tl->handle,
+                                  value, spin_ns, timeout_ns);
     if (st == CLV_OK || (st == CLV_ERR_TIMEOUT && !core_timeline_failed(tl)))
         return st;
     clv_status failure = failure_of(tl);
@@ -153,7 +156,8 @@ clv_status core_timeline_wait(core_timeline *tl, uint64_t value,
     for (;;) {
         clv_status st = core_device_usable(tl->dev);
         if (st == CLV_OK)
-            st = wait_once(tl, value, spin_ns, left);
+            st = wait_once(tl, value, spin_ns,
+                           left < SLICE_NS ? left : SLICE_NS);
         if (st == CLV_OK)
             return check_reached(tl, value);
         if (st != CLV_ERR_TIMEOUT)

@@ -1,13 +1,16 @@
 #include "exec.h"
 #include "trace.h"
 #include "sync.h"
+#include "guard.h"
 #include "wait.h"
 #include "memory.h"
 #include "weights.h"
 #include "copy.h"
 #include "program.h"
 #include "../base/error.h"
+#include "../base/unreleased.h"
 #include "../context/trace.h"
+#include "../device/loss.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,7 +87,7 @@ static uint64_t wait_limit(const clv_context *ctx)
 
 static clv_status fill(clv_exec *exec)
 {
-    if (!exec->devices || !exec->steps || !exec->tensors)
+    if (!exec->devices || !exec->steps || !exec->tensors || !exec->symbols)
         return core_no_memory("for an exec");
     CLV_TRY(core_exec_make_memory(exec));
     CLV_TRY(make_timelines(exec));
@@ -107,10 +110,15 @@ clv_status clv_exec_create(clv_plan *plan, clv_exec **out)
     exec->devices = calloc(plan->n_devices, sizeof *exec->devices);
     exec->steps = calloc(plan->n_steps, sizeof *exec->steps);
     exec->tensors = calloc(plan->graph->n_tensors, sizeof *exec->tensors);
+    exec->symbols = calloc(CLV_MAX_SYMBOLS, sizeof *exec->symbols);
+    exec->use = core_use_begin(plan->ctx);
     clv_status status = fill(exec);
+    core_use_end(exec->use);
+    exec->use = NULL;
     if (status) {
         if (exec->devices)
             core_exec_lose(exec);
+        plan->short_device = exec->short_device;
         clv_exec_destroy(exec);
         return status;
     }
@@ -131,8 +139,10 @@ void clv_exec_destroy(clv_exec *exec)
         free(exec->steps[s].values);
         free(exec->steps[s].waits);
     }
-    if (exec->devices)
-        core_exec_free_timelines(exec);
+    if (exec->devices && core_exec_free_timelines(exec))
+        core_unreleased_add(exec->symbols);
+    else
+        free(exec->symbols);
     for (uint32_t v = 0; exec->tensors && v < plan->graph->n_tensors; v++)
         if (plan->graph->tensors[v].usage != CLV_USAGE_STATE)
             clv_tensor_destroy(exec->tensors[v]);
@@ -266,6 +276,51 @@ static clv_status wait_for_others(clv_exec *exec, uint32_t step)
     return CLV_OK;
 }
 
+/* Work of all devices may be under way; of one alone it is that one's fault. */
+static void note_run(const clv_exec *exec)
+{
+    core_id_list ids = {.text = ""};
+    const core_plugin *plugin = NULL;
+    bool one = true;
+    for (uint32_t d = 0; d < exec->plan->n_devices; d++) {
+        const clv_device *dev = exec->devices[d].dev;
+        if (!exec->devices[d].timeline)
+            continue;
+        one = one && (!plugin || plugin == dev->plugin);
+        plugin = dev->plugin;
+        core_id_list_add(&ids, dev->id);
+    }
+    core_use_note(exec->use, one ? plugin : NULL,
+                  "the first run of a plan on %s", ids.text);
+}
+
+typedef struct submit_job {
+    clv_device *dev;
+    const core_submit *submit;
+} submit_job;
+
+static clv_status call_submit(void *arg)
+{
+    const submit_job *job = arg;
+    return core_device_submit(job->dev, job->submit);
+}
+
+/* That a slot may block for ever is not to be paid for in each run. */
+static clv_status submit_once(clv_exec *exec, uint32_t step)
+{
+    const submit_job now = {exec->devices[exec->plan->steps[step].device].dev,
+                            &exec->steps[step].submit};
+    submit_job *job = exec->proven ? NULL : malloc(sizeof *job);
+    if (!job)
+        return core_device_submit(now.dev, now.submit);
+    *job = now;
+    clv_status status = core_exec_guard(exec, step, "submit", call_submit, job);
+    note_run(exec);
+    if (!core_device_abandoned(now.dev))
+        free(job);
+    return status;
+}
+
 /* Room in the device's queue is made by waiting for an earlier step of this
  * run; where others filled it, by waiting a little. */
 static clv_status submit_when_room(clv_exec *exec, uint32_t step)
@@ -275,8 +330,7 @@ static clv_status submit_when_room(clv_exec *exec, uint32_t step)
     const struct timespec pause = {.tv_nsec = QUEUE_PAUSE_NS};
     uint64_t start = 0;
     for (;;) {
-        clv_status status =
-            core_device_submit(d->dev, &exec->steps[step].submit);
+        clv_status status = submit_once(exec, step);
         if (status != CLV_ERR_LIMIT)
             return status;
         if (d->promised > d->base &&
@@ -398,16 +452,23 @@ clv_status clv_exec_run(clv_exec *exec, const int64_t *symbols,
     CLV_TRY(core_exec_bring_states(exec));
     CLV_TRY(flush_memory(exec, true));
     exec->run++;
-    exec->symbols = symbols;
+    for (uint32_t i = 0; i < n_symbols; i++)
+        exec->symbols[i] = symbols[i];
     for (uint32_t d = 0; d < exec->plan->n_devices; d++) {
         exec->devices[d].base = exec->devices[d].promised;
         exec->devices[d].fetched = 0;
     }
-    begin_latest(exec, symbols);
+    begin_latest(exec, exec->symbols);
+    if (!exec->proven)
+        exec->use = core_use_begin(exec->plan->ctx);
     const double begin = moment(exec);
-    clv_status status = run_steps(exec, symbols);
+    clv_status status = run_steps(exec, exec->symbols);
     if (status)
-        return core_exec_drain(exec, status);
+        status = core_exec_drain(exec, status);
+    core_use_end(exec->use);
+    exec->use = NULL;
+    CLV_TRY(status);
+    exec->proven = true;
     exec->latest.ns = exec->latest.symbols ? moment(exec) - begin : 0;
     CLV_TRY(core_exec_leave_states(exec));
     if (core_exec_is_recorded(exec))

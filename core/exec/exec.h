@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "../context/use.h"
 #include "../graph/tensor.h"
 #include "../device/submit.h"
 #include "../plan/plan.h"
@@ -90,7 +91,7 @@ struct clv_exec {
     clv_tensor **tensors;      /* [n_tensors] inputs and outputs: owned; states:
                                   bound by the caller; else NULL */
     clv_tensor *arena;         /* in the host's memory; NULL: no transients */
-    const int64_t *symbols;    /* of the present run */
+    int64_t *symbols;          /* of the present run */
     core_exec_flush *flushes;
     uint32_t n_flushes, flushes_capacity;
     core_exec_sync sync;
@@ -98,7 +99,11 @@ struct clv_exec {
     uint64_t run;       /* runs begun */
     bool observe;       /* by the planner: devices record the next run */
     core_exec_run latest;
-    uint64_t limit_ns;  /* for a step to end; UINT64_MAX: none */
-    clv_status lost;    /* a device failed: no further run */
-    char message[1024]; /* why */
+    uint64_t limit_ns;        /* for a step to end; UINT64_MAX: none */
+    clv_device *short_device; /* that could not be compiled for */
+    core_use *use;            /* during creation and the first run */
+    bool proven;              /* a run has ended well */
+    bool told_slow;           /* that a step does not end */
+    clv_status lost;          /* a device failed: no further run */
+    char message[1024];       /* why */
 };

@@ -5,9 +5,12 @@
 #include "program.h"
 #include "weights.h"
 #include "copy.h"
+#include "guard.h"
 #include "wait.h"
 #include "../base/error.h"
 #include "../base/grow.h"
+#include "../base/unreleased.h"
+#include "../device/loss.h"
 #include "../device/program_cache.h"
 
 #include <stdlib.h>
@@ -133,53 +136,73 @@ static clv_status bind_weights(const clv_exec *exec, const extract *e,
     return CLV_OK;
 }
 
-/* Whether memory or room on the device may come from the programs of others,
- * if they end. */
-static bool others_have_programs(const clv_exec *exec, const clv_device *dev)
-{
-    uint32_t own = 0;
-    for (uint32_t s = 0; s < exec->plan->n_steps; s++)
-        own += exec->steps[s].program && exec->steps[s].program->dev == dev;
-    return atomic_load(&dev->n_programs) > own;
-}
-
-/* The device took these nodes, and now does not compile them. */
+/* The device took these nodes, and now does not compile them. What is lacking
+ * may be had once the caller has ended other programs, or be the host's. */
 static clv_status refused(clv_exec *exec, uint32_t step, clv_status status)
 {
     const uint32_t device = exec->plan->steps[step].device;
     const bool full = status == CLV_ERR_NO_MEMORY || status == CLV_ERR_LIMIT;
-    if (status == CLV_ERR_INVALID || status == CLV_ERR_CANCELLED ||
-        (full && others_have_programs(exec, exec->devices[device].dev)))
+    if (full)
+        exec->short_device = exec->devices[device].dev;
+    if (full || status == CLV_ERR_INVALID || status == CLV_ERR_CANCELLED)
         return core_exec_name_step(exec, step, status);
     return core_exec_blame(exec, device, step, status);
 }
 
-static clv_status compile(clv_exec *exec, const extract *e,
-                          const uint32_t *loads, core_program **out)
+/* All that the call reads, since it may outlast the exec. */
+typedef struct compile_job {
+    clv_device *dev;
+    core_compile request;
+    clv_subgraph graph;
+    clv_symbol_range symbols[CLV_MAX_SYMBOLS];
+    core_program *program;
+    core_binding weights[];
+} compile_job;
+
+static clv_status call_compile(void *arg)
+{
+    compile_job *job = arg;
+    return core_program_get(job->dev, &job->request, &job->program);
+}
+
+static clv_status compile(clv_exec *exec, extract *e, const uint32_t *loads,
+                          core_program **out)
 {
     const clv_plan *plan = exec->plan;
-    core_binding *weights = calloc(e->n_tensors, sizeof *weights);
-    if (!weights)
+    compile_job *job =
+        calloc(1, sizeof *job + e->n_tensors * sizeof *job->weights);
+    if (!job)
         return core_no_memory("to compile a program");
-    clv_subgraph graph = core_graph_view(plan->graph);
-    graph.tensors = e->tensors;
-    graph.n_tensors = e->n_tensors;
-    graph.nodes = e->nodes;
-    graph.n_nodes = e->n_nodes;
-    core_compile request = {.graph = &graph, .weights = weights};
+    job->dev = plan->devices[plan->steps[e->step].device].dev;
+    job->graph = core_graph_view(plan->graph);
+    for (uint32_t i = 0; i < job->graph.n_symbols; i++)
+        job->symbols[i] = job->graph.symbols[i];
+    job->graph.symbols = job->symbols;
+    job->graph.tensors = e->tensors;
+    job->graph.n_tensors = e->n_tensors;
+    job->graph.nodes = e->nodes;
+    job->graph.n_nodes = e->n_nodes;
+    job->request =
+        (core_compile){.graph = &job->graph, .weights = job->weights};
     clv_status status =
-        bind_weights(exec, e, loads, weights, &request.n_weights);
+        bind_weights(exec, e, loads, job->weights, &job->request.n_weights);
     if (status) {
         core_exec_name_step(exec, e->step, status);
     } else {
-        clv_device *dev = plan->devices[plan->steps[e->step].device].dev;
-        status = core_program_get(dev, &request, out);
-        if (status == CLV_ERR_NO_MEMORY) /* the host's may have been short */
-            status = core_program_get(dev, &request, out);
+        status = core_exec_guard(exec, e->step, "program_compile", call_compile,
+                                 job);
         if (status)
             status = refused(exec, e->step, status);
     }
-    free(weights);
+    if (core_device_abandoned(job->dev)) {
+        /* With the arrays of the graph. */
+        e->tensors = NULL;
+        e->nodes = NULL;
+        core_unreleased_add(job);
+        return status;
+    }
+    *out = job->program;
+    free(job);
     return status;
 }
 

@@ -3,7 +3,9 @@
  * is to blame, and that nothing of the run is left in flight.
  */
 #include "wait.h"
+#include "../base/clock.h"
 #include "../base/unreleased.h"
+#include "../device/calls.h"
 #include "../device/loss.h"
 
 #include <stdio.h>
@@ -117,14 +119,52 @@ static clv_status give_up(clv_exec *exec, uint32_t device)
     return clv_error(status, "%s", exec->message);
 }
 
+static void tell_slow(clv_exec *exec, uint32_t device)
+{
+    const uint32_t s = unfinished_step(exec, device);
+    if (exec->told_slow || s == exec->plan->n_steps)
+        return;
+    exec->told_slow = true;
+    clv_log(exec->plan->ctx, CLV_LOG_WARN,
+            "device '%s': step %u (%s) has not ended for %.0f s; "
+            "core.wait_timeout says when it is given up",
+            exec->devices[device].dev->id, s, exec->steps[s].label,
+            (double)CORE_CALL_BLOCKED_NS * 1e-9);
+}
+
+/* As core_timeline_wait(). Where nothing happens in the process meanwhile, not
+ * even on its processors, a message says whom it waits for. */
+static clv_status wait_and_tell(clv_exec *exec, uint32_t device, uint64_t value,
+                                uint64_t spin_ns)
+{
+    core_timeline *tl = exec->devices[device].timeline;
+    const uint64_t half = CORE_CALL_BLOCKED_NS / 2, limit = exec->limit_ns;
+    const uint64_t seen = core_timeline_reached(tl);
+    if (limit <= 2 * half)
+        return core_timeline_wait(tl, value, spin_ns, limit);
+    clv_status status = core_timeline_wait(tl, value, spin_ns, half);
+    if (status != CLV_ERR_TIMEOUT)
+        return status;
+    const uint64_t used = core_processor_ns();
+    uint64_t wanted;
+    status = core_timeline_wait(tl, value, 0, half);
+    if (status != CLV_ERR_TIMEOUT)
+        return status;
+    if (core_timeline_reached(tl) == seen &&
+        waits_for(exec, device, &wanted) == device &&
+        core_is_idle(core_processor_ns() - used, half))
+        tell_slow(exec, device);
+    return core_timeline_wait(tl, value, 0,
+                              limit == UINT64_MAX ? limit : limit - 2 * half);
+}
+
 clv_status core_exec_wait(clv_exec *exec, uint32_t device, uint64_t value,
                           uint64_t spin_ns)
 {
     const core_exec_device *d = &exec->devices[device];
     for (;;) {
         uint64_t seen = core_timeline_reached(d->timeline), wanted;
-        clv_status status =
-            core_timeline_wait(d->timeline, value, spin_ns, exec->limit_ns);
+        clv_status status = wait_and_tell(exec, device, value, spin_ns);
         if (status == CLV_OK)
             return CLV_OK;
         if (status != CLV_ERR_TIMEOUT || core_timeline_failed(d->timeline))
@@ -164,7 +204,7 @@ void core_exec_lose(const clv_exec *exec)
             core_device_lose(exec->devices[i].dev);
 }
 
-void core_exec_free_timelines(clv_exec *exec)
+bool core_exec_free_timelines(clv_exec *exec)
 {
     const clv_plan *plan = exec->plan;
     bool abandoned = false;
@@ -181,4 +221,5 @@ void core_exec_free_timelines(clv_exec *exec)
             core_timeline_destroy(tl);
         }
     }
+    return abandoned;
 }

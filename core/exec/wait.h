@@ -23,5 +23,6 @@ clv_status core_exec_blame(clv_exec *exec, uint32_t device, uint32_t step,
 clv_status core_exec_drain(clv_exec *exec, clv_status status);
 /* Devices that are to blame are lost; the thread's message stays. */
 void core_exec_lose(const clv_exec *exec);
-/* Destroys the timelines, but for those that an abandoned device may watch. */
-void core_exec_free_timelines(clv_exec *exec);
+/* Destroys the timelines, but for those that an abandoned device may watch.
+ * Whether there is such a device. */
+bool core_exec_free_timelines(clv_exec *exec);

@@ -18,6 +18,11 @@ void core_forecast_free(core_forecast *forecast)
     free(forecast);
 }
 
+clv_device *clv_plan_short_device(const clv_plan *plan)
+{
+    return plan->short_device;
+}
+
 void clv_plan_destroy(clv_plan *plan)
 {
     if (!plan)

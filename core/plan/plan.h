@@ -160,6 +160,7 @@ typedef struct core_plan_device {
 } core_plan_device;
 
 struct clv_plan {
+    clv_device *short_device; /* of the latest exec that failed */
     clv_context *ctx;
     const clv_graph *source;   /* what was planned */
     const clv_graph *graph;    /* what is run: source or cut.graph */

@@ -152,6 +152,7 @@ int main(int argc, char **argv)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     pthread_mutex_init(&ctx.workers_mutex, NULL);
     pthread_rwlock_init(&ctx.log_lock, NULL);
+    pthread_mutex_init(&ctx.calls.mutex, NULL);
     clv_status st = clv_config_create(&ctx.config);
     if (st == CLV_OK)
         st = core_trace_create(&ctx.trace);

@@ -1,4 +1,5 @@
 #include "probe_process.h"
+#include "../base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +43,7 @@ static bool is_blocked(const report *r, uint64_t now)
 {
     const uint64_t limit = CORE_PROBE_BLOCKED * (uint64_t)1000000000;
     return r->in_use && now - r->heard_ns >= limit &&
-           processor_ns(r->pid) - r->busy_ns < (now - r->heard_ns) / 100;
+           core_is_idle(processor_ns(r->pid) - r->busy_ns, now - r->heard_ns);
 }
 
 static void take_line(report *r)

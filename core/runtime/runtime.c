@@ -3,10 +3,12 @@
 #include "../base/unreleased.h"
 #include "../config/config.h"
 #include "../context/trace.h"
+#include "../device/calls.h"
 #include "../plugin/loader.h"
 #include "../plugin/workers.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 /* What was made is in *out, also after a failure. */
 static clv_status make_config(clv_config **out)
@@ -47,6 +49,12 @@ clv_status clv_context_create(const clv_context_params *params,
     pthread_mutex_init(&ctx->planner_mutex, NULL);
     pthread_mutex_init(&ctx->kernel_sums.mutex, NULL);
     pthread_rwlock_init(&ctx->log_lock, NULL);
+    pthread_mutex_init(&ctx->calls.mutex, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&ctx->calls.stopped, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     ctx->n_workers = core_processor_count();
     ctx->log = params->log;
     ctx->log_ctx = params->log_ctx;
@@ -56,6 +64,7 @@ clv_status clv_context_create(const clv_context_params *params,
     ctx->owns_config = !params->config;
 
     const clv_status st = fill(ctx, params);
+    core_calls_watch(ctx);
     if (st != CLV_OK) {
         clv_context_destroy(ctx);
         return st;
@@ -94,6 +103,7 @@ void clv_context_destroy(clv_context *ctx)
         ctx->planner_destroy(ctx->planner);
     ctx->planner = NULL;
     core_loader_finish(ctx);
+    core_calls_finish(ctx);
     if (kept) {
         keep(ctx);
         return;
@@ -107,5 +117,7 @@ void clv_context_destroy(clv_context *ctx)
     pthread_mutex_destroy(&ctx->planner_mutex);
     pthread_mutex_destroy(&ctx->kernel_sums.mutex);
     pthread_rwlock_destroy(&ctx->log_lock);
+    pthread_cond_destroy(&ctx->calls.stopped);
+    pthread_mutex_destroy(&ctx->calls.mutex);
     free(ctx);
 }

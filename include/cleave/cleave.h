@@ -202,6 +202,14 @@ CLV_API void clv_log(clv_context *ctx, uint32_t level, const char *fmt, ...)
  * flush its files and leave by _exit().
  */
 CLV_API bool clv_exit_safe(void);
+/*
+ * For a program's handlers of fatal signals, and of atexit() with signal 0
+ * where the program itself did not call exit(); async-signal-safe. If a plugin
+ * was in its first use, this is noted for the next start, which leaves the
+ * plugin out. Returns what happened, "it crashed (signal 11, SIGSEGV) in
+ * program_compile of device 'x:0', step 3 (matmul a)"; NULL: no plugin was.
+ */
+CLV_API const char *clv_crash_note(int signal);
 
 /* How far a plugin file came. */
 typedef enum clv_load_stage {
@@ -252,6 +260,8 @@ CLV_API const clv_device_info *clv_device_info_of(const clv_device *dev);
  * past core.wait_timeout. Plans leave it out; nothing but a new context brings
  * it back. */
 CLV_API bool clv_device_lost(const clv_device *dev);
+/* Makes it so, where the caller knows that it is of no use. */
+CLV_API void clv_device_leave_out(clv_device *dev);
 /* Now, by the clock that the device's work takes time of: monotonic host time,
  * or that of a simulation, from its beginning. Devices of one simulation share
  * it. */
@@ -562,9 +572,12 @@ CLV_API void clv_string_free(char *string);
 /* Execution                                                                */
 
 /* Compiles the plan's programs and takes its memory. A device that fails to
- * compile what it took is lost, as one that fails in a run; where memory or
- * room for programs is lacking, only if it has no others of the context. */
+ * compile what it took is lost, as one that fails in a run; but not for want of
+ * memory or of room for programs, which ending other execs may help. */
 CLV_API clv_status clv_exec_create(clv_plan *plan, clv_exec **out);
+/* After an exec could not be created for that want: whose it is; NULL: no
+ * device's. */
+CLV_API clv_device *clv_plan_short_device(const clv_plan *plan);
 CLV_API void clv_exec_destroy(clv_exec *exec);
 /* Gives a state its memory; dtype and shape must match. */
 CLV_API clv_status clv_exec_bind(clv_exec *exec, clv_value state,

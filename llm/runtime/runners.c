@@ -136,7 +136,8 @@ static double compile_clock(const llm_runners *r)
 }
 
 /* Compiles a runner. If a device has no more memory or no more space for
- * programs, the oldest runners are destroyed first. */
+ * programs, the oldest runners are destroyed first; if it still has none, it is
+ * left out. */
 static clv_status make_ready(llm_runners *r, llm_runner *runner)
 {
     clv_status status;
@@ -149,8 +150,14 @@ static clv_status make_ready(llm_runners *r, llm_runner *runner)
         if (!status && runner->shape.fixed &&
             clv_context_programs(r->model->ctx).compiled > compiled)
             r->compile_ns = compile_clock(r) - begin;
-        if (!r->n || (status != CLV_ERR_LIMIT && status != CLV_ERR_NO_MEMORY))
+        if (status != CLV_ERR_LIMIT && status != CLV_ERR_NO_MEMORY)
             return status;
+        if (!r->n) {
+            clv_device *dev = clv_plan_short_device(runner->plan);
+            if (dev)
+                clv_device_leave_out(dev);
+            return status;
+        }
         drop_oldest(r);
     }
 }

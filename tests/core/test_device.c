@@ -316,6 +316,7 @@ static const clv_plugin_api full_api = {
     .calibrate = m_calibrate,
 };
 
+static clv_context context;
 static core_plugin plugin;
 static clv_device *dev;
 
@@ -341,7 +342,10 @@ static int setup(void **state)
     mock.timeline.flag = &flag_word;
     mock.caps.answer = CLV_ANSWER_YES;
     mock.calibration.tick_ns = 1;
-    plugin = (core_plugin){.api = full_api, .name = (char *)"mock"};
+    pthread_rwlock_init(&context.log_lock, NULL);
+    pthread_mutex_init(&context.calls.mutex, NULL);
+    plugin =
+        (core_plugin){.ctx = &context, .api = full_api, .name = (char *)"mock"};
     pthread_mutex_init(&plugin.mutex, NULL);
     dev = NULL;
     return core_device_open(&plugin, 0, &mock.info, &dev) == CLV_OK ? 0 : -1;
@@ -681,9 +685,6 @@ static void test_waits_are_checked(void **state)
 static void test_abandoned(void **state)
 {
     (void)state;
-    static clv_context ctx;
-    pthread_rwlock_init(&ctx.log_lock, NULL);
-    dev->ctx = &ctx;
     core_timeline *tl;
     core_buffer *buf;
     void *pointer;

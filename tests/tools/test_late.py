@@ -1,13 +1,18 @@
 """Plugins that load well and fail when they are used: the text goes on, or a
 message names device and slot."""
 
+import glob
 import os
+import signal
+import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import cli
 
 HOSTILE = os.path.join(cli.BUILD, "tests", "plugins", "hostile")
 HOST = os.path.join(cli.BUILD, "tests", "plugins", "ref", "cleave_host.so")
+SANITIZERS = ("ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS")
 CPU = os.path.join(cli.BUILD, "plugins")
 PROMPT = ("run", "-p", "def fibonacci(n):", "-n", "12", "--temp", "0")
 
@@ -48,9 +53,14 @@ class Errors(Case):
                 ("error:submit", "submit fails as told"),
                 ("error:timeline_wait", "timeline_wait fails as told")):
             with self.subTest(mode):
-                self.goes_on(mode, "device 'hostile:0'", says,
-                             "device 'hostile:0' is left out from now on",
-                             "device 'hostile:1' is left out from now on")
+                result = self.goes_on(mode, says)
+                lines = [line for line in result.err.splitlines()
+                         if " warn: " in line]
+                self.assertEqual(len(lines), 2, result.err)
+                for device, line in zip(("hostile:0", "hostile:1"), lines):
+                    self.assertIn("going on without a device that failed: "
+                                  "step 0 (", line)
+                    self.assertIn("device '%s'" % device, line)
 
 
 class Trials(Case):
@@ -72,6 +82,120 @@ class Trials(Case):
                                       devices="")
                 self.assertLess(time.monotonic() - begin, 10)
                 self.assertEqual(result.err.count(" warn: "), 1, result.err)
+
+
+class Blocks(Case):
+    """Slots that do not return, without a trial."""
+
+    CASES = (
+        ("hang:program_compile", "program_compile has not returned for ",
+         "program_compile did not return within 7 s (core.wait_timeout)"),
+        ("hang:submit", "submit has not returned for ",
+         "submit did not return within 7 s (core.wait_timeout)"),
+        ("never_signals", "has not ended for 5 s",
+         "the step did not end within 7 s (core.wait_timeout)"))
+
+    def test_text_goes_on(self):
+        values = ("core.probe=off", "core.wait_timeout=7", "hostile.devices=1")
+        with ThreadPoolExecutor() as pool:
+            runs = [pool.submit(self.cleave, *self.arguments(mode, *values))
+                    for mode, *_ in self.CASES]
+        right = self.goes_on("error:submit")
+        for run, (mode, slow, given_up) in zip(runs, self.CASES):
+            result = run.result()
+            with self.subTest(mode):
+                self.assertEqual(result.code, 0, result.err)
+                self.assertEqual(result.text, right.text)
+                told, going_on = result.err.split(" warn: ")[1:3]
+                for text in ("device 'hostile:0': ", slow, "step 0 ("):
+                    self.assertIn(text, told)
+                for text in ("device 'hostile:0'", given_up):
+                    self.assertIn(text, going_on)
+
+    def test_signals(self):
+        """The first one ends the process, wherever the plugin keeps it."""
+        runs = []
+        for mode in ("hang:timeline_wait", "hang:submit", "hang:timeline_query"):
+            for number in (signal.SIGTERM, signal.SIGINT):
+                child = subprocess.Popen(
+                    [cli.TOOL, *self.arguments(mode, "core.probe=off")],
+                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                    text=True, env=self.environment())
+                self.addCleanup(child.stderr.close)
+                self.addCleanup(child.kill)
+                runs.append((mode, number, child))
+        for mode, _, child in runs:
+            line = child.stderr.readline()
+            while line and " has not returned" not in line:
+                line = child.stderr.readline()
+            self.assertIn("device 'hostile:0': %s has not returned for "
+                          % mode[5:], line)
+        begin = time.monotonic()
+        for _, number, child in runs:
+            child.send_signal(number)
+        for _, number, child in runs:
+            self.assertEqual(child.wait(timeout=20), 128 + number)
+        self.assertLess(time.monotonic() - begin, 10)
+
+
+class Crashes(Case):
+    """What ends the process is named, and left out at the next start."""
+
+    def test_named_and_remembered(self):
+        right = self.goes_on("error:submit")
+        for mode, code, says in (
+                ("crash:program_compile", -signal.SIGSEGV,
+                 "it crashed (signal 11, SIGSEGV) in program_compile of device "
+                 "'hostile:0', step 0 ("),
+                ("abort:submit", -signal.SIGABRT,
+                 "it crashed (signal 6, SIGABRT) in submit of device "
+                 "'hostile:0', step 0 ("),
+                ("exit:program_compile", 1, "it ended the process in "
+                 "program_compile of device 'hostile:0', step 0 ("),
+                ("crash:program_run", -signal.SIGSEGV,
+                 "in the first run of a plan on hostile:0"),
+                ("exit:program_run", 1,
+                 "in the first run of a plan on hostile:0")):
+            with self.subTest(mode):
+                one = "hostile.devices=1"
+                done = subprocess.run(
+                    [cli.TOOL, *self.arguments(mode, one, "core.probe=off")],
+                    capture_output=True, text=True,
+                    # Sanitizers leave the signals to the tool.
+                    env=self.environment({v: "handle_segv=0:handle_abort=0"
+                                          for v in SANITIZERS}))
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertIn("cleave: error: a plugin is to blame: it ",
+                              done.stderr)
+                self.assertIn(says, done.stderr)
+                # The next start leaves it out until the note is removed.
+                for _ in range(2):
+                    result = self.good(*self.arguments("none", one, devices=""))
+                    self.assertEqual(result.text, right.text)
+                    self.assertIn(says, result.err)
+                    self.assertIn("at its last use", result.err)
+                note, = glob.glob(self.path("cache/cleave/uses/*"))
+                self.assertIn(note, result.err)
+                os.unlink(note)
+                result = self.good(*self.arguments("none", one, devices=""))
+                self.assertNotIn("warn", result.err)
+
+    def test_killed_from_outside(self):
+        child = subprocess.Popen(
+            [cli.TOOL, *self.arguments("hang:submit", "core.probe=off")],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            env=self.environment())
+        while not glob.glob(self.path("cache/cleave/uses/*")):
+            self.assertIsNone(child.poll())
+            time.sleep(0.01)
+        time.sleep(0.2)
+        # In use: neither taken for a crash nor removed.
+        self.good(*self.arguments("none", devices="cpu,hostile"))
+        self.assertTrue(glob.glob(self.path("cache/cleave/uses/*")))
+        child.kill()
+        child.wait()
+        self.good(*self.arguments("none", devices="cpu,hostile"))
+        self.assertEqual(glob.glob(self.path("cache/cleave/uses/*")), [])
 
 
 class Processors(cli.Case):
