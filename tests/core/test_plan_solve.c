@@ -290,7 +290,7 @@ static void test_objective(void **state)
             assert_true(mine <= other * 1.005);
         }
     assert_true(nj[3] < 0.6 * nj[0] && ns[3] > 1.1 * ns[0]);
-    assert_true(nj[1] <= nj[0] && ns[1] < 1.03 * ns[0]);
+    assert_true(nj[1] <= 1.05 * nj[0] && ns[1] < 1.03 * ns[0]);
 }
 
 /* Times of two clocks cannot be compared: such devices share no plan, and
