@@ -18,7 +18,7 @@
 #define REPEATS 15 /* of so many runs each */
 #define MAX_TRIED 16
 
-static uint32_t n_chips = 12;
+static uint32_t n_chips = 8;
 static tmpdir dir;
 
 typedef struct chip {
