@@ -155,7 +155,7 @@ static clv_status learn_device(const clv_exec *exec, planner_profile *profile,
         planner_workload workload;
         if (plan->parts[p].device != device || core_part_copies(plan, p))
             continue;
-        planner_workload_of(plan->graph, plan->parts[p].node, NULL,
+        planner_workload_on(dev, plan->graph, plan->parts[p].node, NULL,
                             exec->latest.symbols, &workload);
         add_part(l, &workload,
                  alone(plan->forecast, p, scale * exec->latest.part_ns[p]));
@@ -384,19 +384,18 @@ clv_status clv_exec_learn(clv_exec *exec, clv_learned *out)
         return CLV_OK;
     planner_profile *profile;
     CLV_TRY(planner_profile_of(plan->ctx, &profile));
-    planner_past run = describe(plan, latest->symbols), past;
+    const planner_past run = describe(plan, latest->symbols);
     if (latest->part_ns)
         return learn_observed(exec, profile, &run, out);
     if (is_as_forecast(exec, profile))
         return CLV_OK;
     planner_history *history = planner_profile_history(profile);
+    const uint32_t runs = planner_history_runs(history, plan->ctx, &run) + 1;
     if (exec->run == 1) { /* it touches memory for the first time */
-        if (!planner_history_find(history, plan->ctx, run.plan, run.symbols,
-                                  run.n_symbols, &past))
+        if (runs == 1)
             *out = CLV_LEARNED_LITTLE;
         return CLV_OK;
     }
-    const uint32_t runs = planner_history_runs(history, plan->ctx, &run) + 1;
     exec->observe = is_to_be_observed(exec, profile, &run, runs);
     CLV_TRY(planner_history_add(history, plan->ctx, &run, latest->ns));
     if (exec->observe)

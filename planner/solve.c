@@ -98,18 +98,15 @@ static bool is_real(const clv_plan *plan)
     return true;
 }
 
-/* By how much `other` may be faster, and this plan is taken all the same: it
- * has run, or takes fewer devices. */
+/* By how much `other`, which has not run, may be faster, and this plan is taken
+ * all the same: it has run, or takes fewer devices. */
 static double leniency(const clv_plan *plan, const clv_plan *other)
 {
-    if (!is_real(other) || other->run_ratio > 0)
+    if (!is_real(other) || other->run_ratio > 0 ||
+        (!(plan->run_ratio > 0) && clv_plan_summarise(other).n_devices <=
+                                       clv_plan_summarise(plan).n_devices))
         return 1;
-    const double unsure =
-        WORTHWHILE + UNCERTAIN * (1 - other->forecast->certain);
-    if (clv_plan_summarise(other).n_devices >
-        clv_plan_summarise(plan).n_devices)
-        return unsure;
-    return plan->run_ratio > 0 ? WORTHWHILE : 1;
+    return WORTHWHILE + UNCERTAIN * (1 - other->forecast->certain);
 }
 
 static bool is_legal(const clv_plan *plan)
@@ -397,7 +394,8 @@ static uint32_t count_workloads(const clv_plan *plan, tally *workloads)
         uint32_t i = 0;
         if (core_part_copies(plan, p))
             continue;
-        planner_workload_of(plan->graph, part->node, NULL, NULL, &workload);
+        planner_workload_on(dev, plan->graph, part->node, NULL, NULL,
+                            &workload);
         while (i < n &&
                (workloads[i].ask.dev != dev ||
                 !planner_workload_equal(&workloads[i].ask.workload, &workload)))

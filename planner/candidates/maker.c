@@ -71,7 +71,8 @@ bool planner_maker_cost(const planner_maker *m, const core_piece *piece,
                         planner_cost *out, planner_demand *demand)
 {
     planner_workload workload;
-    planner_workload_of(m->graph, piece->node, piece, NULL, &workload);
+    planner_workload_on(planner_maker_device(m, piece->device), m->graph,
+                        piece->node, piece, NULL, &workload);
     if (!m->costs->cost(m->costs->ctx, planner_maker_device(m, piece->device),
                         &workload, out) ||
         !isfinite(out->ns) || out->ns < 0)

@@ -39,7 +39,7 @@ static clv_status cost_of(const planner_play *play, uint32_t part,
     planner_cost cost;
     if (core_part_copies(plan, part))
         return cost_of_copy(play, part, symbols, out);
-    planner_workload_of(plan->graph, plan->parts[part].node, NULL, symbols,
+    planner_workload_on(dev, plan->graph, plan->parts[part].node, NULL, symbols,
                         &workload);
     if (!costs->cost(costs->ctx, dev, &workload, &cost)) {
         char text[PLANNER_WORKLOAD_TEXT];

@@ -199,6 +199,21 @@ void planner_workload_of(const clv_graph *graph, uint32_t node,
 /* ------------------------------------------------------------------------ */
 /* Operations and bytes                                                      */
 
+void planner_workload_on(const clv_device *dev, const clv_graph *graph,
+                         uint32_t node, const core_piece *piece,
+                         const int64_t *symbols, planner_workload *out)
+{
+    const clv_node *n = &graph->nodes[node];
+    planner_workload_of(graph, node, piece, symbols, out);
+    if (n->op != CLV_OP_ATTENTION ||
+        !(dev->info.flags & CLV_DEVICE_STATIC_SHAPES))
+        return;
+    uint32_t symbol = n->attr.attention.rows_symbol;
+    int64_t most = symbol ? graph->symbols[symbol - 1].max : INT64_MAX;
+    out->depth = graph->tensors[n->inputs[1]].dims[0];
+    out->depth = out->depth < most ? out->depth : most;
+}
+
 bool planner_workload_same_kind(const planner_workload *a,
                                 const planner_workload *b)
 {

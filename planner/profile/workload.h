@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "../../core/device/device.h"
 #include "../../core/graph/cut.h"
 
 /* Details of MATMUL_EXPERTS. */
@@ -53,6 +54,11 @@ typedef struct planner_workload {
 void planner_workload_of(const clv_graph *graph, uint32_t node,
                          const core_piece *piece, const int64_t *symbols,
                          planner_workload *out);
+/* What a device has to do for it: programs of fixed shapes read the whole
+ * cache, however many of its rows are in use. */
+void planner_workload_on(const clv_device *dev, const clv_graph *graph,
+                         uint32_t node, const core_piece *piece,
+                         const int64_t *symbols, planner_workload *out);
 bool planner_workload_same_kind(const planner_workload *a,
                                 const planner_workload *b);
 bool planner_workload_equal(const planner_workload *a,

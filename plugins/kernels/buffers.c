@@ -1,5 +1,7 @@
 #include "buffers.h"
 
+#include <stdlib.h>
+
 clv_status gpu_check_alloc(const clv_host_api *host, const char *device,
                            uint32_t type, uint32_t n_types, uint64_t size,
                            uint64_t max)
@@ -42,4 +44,54 @@ clv_status gpu_check_import(const clv_host_api *host, const char *device,
                         (unsigned long long)import->offset, import->pointer,
                         (unsigned long long)align);
     return CLV_OK;
+}
+
+static uint64_t max_memory(const clv_host_api *host)
+{
+    const char *text = host->option(host->host, "max_memory");
+    return text ? strtoull(text, NULL, 10) << 20 : 0;
+}
+
+uint64_t gpu_memory_limit(const clv_host_api *host, uint64_t size, bool own)
+{
+    const uint64_t most = (uint64_t)512 << 20, limit = max_memory(host);
+    if (limit)
+        return !size || limit < size ? limit : size;
+    return !own ? size : size - (size / 32 < most ? size / 32 : most);
+}
+
+gpu_budget gpu_budget_make(const clv_host_api *host, const char *plugin,
+                           uint64_t size, bool own)
+{
+    return (gpu_budget){plugin, own || max_memory(host) ? size : 0, 0};
+}
+
+clv_status gpu_budget_take(const clv_host_api *host, const char *device,
+                           gpu_budget *budget, uint64_t size)
+{
+    uint64_t used = __atomic_load_n(&budget->used, __ATOMIC_RELAXED);
+    do {
+        if (budget->limit &&
+            (used > budget->limit || size > budget->limit - used))
+            return clv_fail(host, CLV_ERR_NO_MEMORY,
+                            "%s: %llu bytes of memory are wanted, and %llu are "
+                            "in use; %s.max_memory limits them to %llu MiB; "
+                            "raise it, or use a smaller model or more devices",
+                            device, (unsigned long long)size,
+                            (unsigned long long)used, budget->plugin,
+                            (unsigned long long)(budget->limit >> 20));
+    } while (!__atomic_compare_exchange_n(&budget->used, &used, used + size, 0,
+                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    return CLV_OK;
+}
+
+void gpu_budget_give(gpu_budget *budget, uint64_t size)
+{
+    __atomic_fetch_sub(&budget->used, size, __ATOMIC_RELAXED);
+}
+
+uint64_t gpu_budget_left(const gpu_budget *budget)
+{
+    const uint64_t used = __atomic_load_n(&budget->used, __ATOMIC_RELAXED);
+    return budget->limit > used ? budget->limit - used : 0;
 }

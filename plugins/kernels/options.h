@@ -29,6 +29,9 @@
         .help = "which kernel of several: fast: what was found the quickest "  \
                 "before, else a guess; exhaustive: what was not tried before " \
                 "is; off: guesses"),                                           \
+    GPU_OPTION(INT, "max_memory", "0", .min = 0, .max = 1 << 24,               \
+        .help = "MiB of each device's memory that may be taken; 0: what the "  \
+                "driver says, less a margin"),                                 \
     GPU_OPTION(BOOL, "no_repack_memory", "off",                                \
         .help = "for tests: there is no memory for repacked weights")
 /* clang-format on */

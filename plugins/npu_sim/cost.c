@@ -99,16 +99,18 @@ static load matmul_load(const npu_settings *s, npu_path path,
     return l;
 }
 
-/* Rows of the cache that are in use. */
-static double cache_rows(const clv_subgraph *g, const clv_node *node,
-                         const int64_t *symbols)
+/* Rows of the cache that are read: those in use, or where shapes are fixed as
+ * many as the program was compiled for. */
+static double cache_rows(const npu_settings *s, const clv_subgraph *g,
+                         const clv_node *node, const int64_t *symbols)
 {
     const clv_tensor_desc *k = npu_input(g, node, 1);
     uint32_t symbol = node->attr.attention.rows_symbol;
     double rows = (double)size_of(k, 0, symbols);
     if (symbol && symbol <= g->n_symbols) {
-        double used = symbols ? (double)symbols[symbol - 1]
-                              : (double)g->symbols[symbol - 1].max;
+        double used = symbols && !s->is_static
+                          ? (double)symbols[symbol - 1]
+                          : (double)g->symbols[symbol - 1].max;
         rows = used < rows ? used : rows;
     }
     return rows;
@@ -122,7 +124,7 @@ static load attention_load(const npu_settings *s, const clv_subgraph *g,
     const clv_tensor_desc *k = npu_input(g, node, 1);
     const int64_t dim = node->attr.attention.head_dim;
     const int64_t n = size_of(q, 0, symbols);
-    const double rows = cache_rows(g, node, symbols);
+    const double rows = cache_rows(s, g, node, symbols);
     const double width = (double)q->dims[1];
     load l = {0, 2 * rows * (double)k->dims[1] * npu_dtype_size(k->dtype) +
                      2 * (double)n * width * s->activation_size};

@@ -61,7 +61,8 @@ struct clv_plugin_device {
     npu_job *first, *last;         /* of the thread; the first may be running */
     npu_job *traced, *last_traced; /* ended, with records to be read */
     uint32_t n_jobs, n_traced, n_programs;
-    uint64_t allocated;              /* bytes of its own memory */
+    uint64_t allocated; /* bytes of its own memory */
+    uint64_t n_submits;
     uint64_t graphs[NPU_MAX_GRAPHS]; /* hashes of those compiled */
     uint32_t n_graphs;
 };

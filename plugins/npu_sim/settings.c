@@ -28,6 +28,17 @@ const clv_option npu_options[NPU_N_OPTIONS] = {
                .help = "GB/s that all devices share; 0: each has its own"),
     CLV_OPTION(INT, PLUGIN, "memory_size", "0", .min = 0, .max = 16777216,
                .help = "MiB that all devices share; 0: what the host has"),
+    CLV_OPTION(FLOAT, PLUGIN, "jitter", "0", .min = 0, .max = 0.9,
+               .help =
+                   "part by which a submit's work takes longer or shorter at "
+                   "random"),
+    CLV_OPTION(FLOAT, PLUGIN, "drift", "0", .min = 0, .max = 0.9,
+               .help =
+                   "part by which each device becomes slower and faster, over "
+                   "seconds"),
+    CLV_OPTION(INT, PLUGIN, "seed", "1", .min = 0, .max = 1e15,
+               .help =
+                   "of what is random in both: the same seed, the same times"),
 
     CLV_OPTION(STRING, DEVICE, "title", "",
                .help = "the device's name for people"),
@@ -312,6 +323,9 @@ clv_status npu_config_read(const clv_host_api *host, npu_config *out)
     out->computes = truth(&r, "compute");
     out->bandwidth = number(&r, "memory_bandwidth") * 1e9;
     out->memory_size = (uint64_t)number(&r, "memory_size") << 20;
+    out->jitter = number(&r, "jitter");
+    out->drift = number(&r, "drift");
+    out->seed = (uint64_t)number(&r, "seed");
     for (uint32_t i = 0; !r.status && (r.section = section_at(host, i)); i++) {
         if (i == NPU_MAX_DEVICES)
             return clv_fail(host, CLV_ERR_LIMIT,

@@ -55,11 +55,13 @@ typedef struct npu_config {
     bool is_real, computes;
     double bandwidth;     /* of the memory; 0: no bound */
     uint64_t memory_size; /* 0: no bound */
+    double jitter, drift; /* see noise.h */
+    uint64_t seed;
     npu_settings devices[NPU_MAX_DEVICES];
     uint32_t n_devices;
 } npu_config;
 
-#define NPU_N_OPTIONS 48
+#define NPU_N_OPTIONS 51
 extern const clv_option npu_options[NPU_N_OPTIONS];
 
 /* Reads and checks everything. An error names section and key. */

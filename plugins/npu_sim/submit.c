@@ -1,5 +1,6 @@
 #include "job.h"
 #include "memory.h"
+#include "noise.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -155,6 +156,18 @@ static void take_points(npu_job *job, const clv_submit *s)
     job->sim.owner = job;
 }
 
+static void add_noise(npu_job *job, uint64_t at_ns)
+{
+    clv_plugin_device *dev = job->dev;
+    double factor =
+        npu_noise(&dev->inst->config, dev->settings, dev->n_submits++, at_ns);
+    for (uint32_t i = 0; i < job->n_phases; i++) {
+        npu_phase *p = &job->phases[i];
+        p->fixed_ns = (uint64_t)((double)p->fixed_ns * factor);
+        p->work_ns = (uint64_t)((double)p->work_ns * factor);
+    }
+}
+
 /* With the lock held; false if the queue is full. */
 static bool push(npu_job *job, const clv_submit *s)
 {
@@ -168,6 +181,7 @@ static bool push(npu_job *job, const clv_submit *s)
                                            : dev->settings->submit_empty_ns);
     if (!dev->inst->config.is_real)
         npu_sim_spend(sim, cost);
+    add_noise(job, sim->host);
     take_points(job, s);
     job->sim.release = dev->inst->config.is_real ? sim->host + cost : sim->host;
     if (dev->hung)

@@ -70,6 +70,8 @@ static clv_status look(clv_plugin_instance *inst)
         ocl_properties *p = &inst->devices[i];
         p->info.queue_depth = OCL_QUEUE_DEPTH;
         p->info.n_mem_types = p->unified && !separate ? 1 : 2;
+        p->info.memory_size = gpu_memory_limit(host, p->info.memory_size,
+                                               p->info.n_mem_types == 2);
     }
     return inst->n_devices
                ? CLV_OK
@@ -148,6 +150,9 @@ static clv_status start(clv_plugin_device *dev)
 {
     CLV_TRY(make_objects(dev));
     CLV_TRY(ocl_try_memory(dev));
+    dev->budget =
+        gpu_budget_make(dev->base.host, "opencl", dev->props->info.memory_size,
+                        !dev->zero_copy);
     CLV_TRY(ocl_target(dev));
     dev->tuner = (gpu_tuner){.host = dev->base.host,
                              .api = ocl_table(),

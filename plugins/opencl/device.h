@@ -4,6 +4,7 @@
 #include "find.h"
 
 #include <cleave/plugin_queue.h>
+#include <buffers.h>
 #include <privates.h>
 #include <tune/tune.h>
 
@@ -42,8 +43,9 @@ struct clv_plugin_device {
     char disabled[512];   /* kernel variants that are not used */
     pthread_mutex_t lock; /* of sources, and of buffers' views */
     ocl_source *sources;
-    uint64_t n_buffers;     /* made so far; atomic */
-    gpu_cache cache;        /* repacked weights */
+    uint64_t n_buffers; /* made so far; atomic */
+    gpu_cache cache;    /* repacked weights */
+    gpu_budget budget;
     pthread_mutex_t tuning; /* one graph at a time, so that times are right */
     /* By the queue's lock: */
     ocl_job *flying, *last_flying; /* enqueued, or failed, in order */

@@ -31,7 +31,8 @@ typedef struct ocl_launch {
 /* A private buffer or image. */
 typedef struct ocl_private {
     cl_mem memory;
-    cl_mem behind; /* the buffer of an image buffer, or NULL */
+    cl_mem behind;  /* the buffer of an image buffer, or NULL */
+    uint64_t taken; /* of the device's budget */
 } ocl_private;
 
 /* What a run's arguments come from. */

@@ -1,7 +1,5 @@
 #include "memory.h"
 
-#include <buffers.h>
-
 #include <string.h>
 
 #define PAGE 4096u
@@ -80,6 +78,7 @@ static void describe(const clv_plugin_device *dev, uint32_t i, clv_mem_type *t)
 {
     memset(t, 0, sizeof *t);
     t->max_size = dev->props->max_alloc;
+    t->budget = gpu_budget_left(&dev->budget);
     if (dev->zero_copy) {
         t->flags = CLV_MEM_DEVICE_LOCAL | CLV_MEM_HOST_VISIBLE |
                    CLV_MEM_COHERENT | CLV_MEM_CACHED;
@@ -191,6 +190,13 @@ clv_status ocl_buffer_alloc(clv_plugin_device *dev, uint32_t mem_type,
     ocl_buffer *buf = new_buffer(dev, size, CLV_ACCESS_READ | CLV_ACCESS_WRITE);
     if (!buf)
         return CLV_ERR_NO_MEMORY;
+    clv_status status =
+        gpu_budget_take(dev->base.host, dev->label, &dev->budget, size);
+    if (status) {
+        clv_free(dev->base.host, buf);
+        return status;
+    }
+    buf->taken = size;
     cl_int error;
     if (dev->zero_copy) {
         buf->base.allocated = 1;
@@ -256,6 +262,7 @@ void ocl_buffer_free(clv_plugin_buffer *base)
         unpin(buf);
     if (buf->mem)
         cl->ReleaseMemObject(buf->mem);
+    gpu_budget_give(&buf->dev->budget, buf->taken);
     if (base->allocated)
         clv_free(base->host, base->data);
     else if (base->release)

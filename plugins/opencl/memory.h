@@ -27,7 +27,8 @@ typedef struct ocl_buffer {
     clv_plugin_device *dev;
     uint64_t serial; /* no other buffer of the device has or had it; from 1 */
     cl_mem mem;
-    cl_mem pinned; /* the host's copy, mapped at data, or NULL */
+    cl_mem pinned;  /* the host's copy, mapped at data, or NULL */
+    uint64_t taken; /* of the device's budget */
     ocl_view *views;
 } ocl_buffer;
 

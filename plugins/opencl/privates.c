@@ -8,7 +8,9 @@ static clv_status create(clv_plugin_program *prog, const gpu_private *code,
     clv_plugin_device *dev = prog->dev;
     ocl_private *p = memory;
     cl_int error = CL_SUCCESS;
-    *size = code->size;
+    CLV_TRY(
+        gpu_budget_take(dev->base.host, dev->label, &dev->budget, code->size));
+    *size = p->taken = code->size;
     if (code->storage == CLV_STORAGE_BUFFER)
         p->memory = dev->cl->CreateBuffer(dev->context, CL_MEM_READ_WRITE,
                                           *size ? *size : 1, NULL, &error);
@@ -27,6 +29,7 @@ static void destroy(clv_plugin_program *prog, void *memory)
         prog->dev->cl->ReleaseMemObject(p->memory);
     if (p->behind)
         prog->dev->cl->ReleaseMemObject(p->behind);
+    gpu_budget_give(&prog->dev->budget, p->taken);
 }
 
 static void place_of(const void *ctx, uint32_t tensor, uint64_t *buffer,

@@ -50,6 +50,10 @@ static clv_status make_memory(clv_plugin_device *dev, vk_block *block,
         .pNext = pointer ? &import : NULL,
         .allocationSize = pointer ? block->size : need.size,
         .memoryTypeIndex = first_of(mask)};
+    const uint64_t take =
+        !pointer && type->flags & CLV_MEM_DEVICE_LOCAL ? need.size : 0;
+    CLV_TRY(gpu_budget_take(dev->base.host, dev->label, &dev->budget, take));
+    block->taken = take;
     VkResult result =
         dev->api.AllocateMemory(dev->device, &info, NULL, &block->memory);
     if (result) {
@@ -102,6 +106,7 @@ void vk_block_destroy(clv_plugin_device *dev, vk_block *block)
 {
     dev->api.DestroyBuffer(dev->device, block->buffer, NULL);
     dev->api.FreeMemory(dev->device, block->memory, NULL);
+    gpu_budget_give(&dev->budget, block->taken);
     clv_free(dev->base.host, block);
 }
 

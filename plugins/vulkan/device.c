@@ -78,16 +78,37 @@ static VkResult create_device(clv_plugin_device *dev)
     return dev->inst->api.CreateDevice(p->handle, &info, NULL, &dev->device);
 }
 
-/* Vulkan's memory types that take host pointers, asked for a page. */
+/* Whether memory of the type can be made of host memory. */
+static bool imports(clv_plugin_device *dev, uint32_t type, void *at,
+                    uint64_t size)
+{
+    VkDeviceMemory memory;
+    const VkImportMemoryHostPointerInfoEXT import = {
+        .sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT,
+        .handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT,
+        .pHostPointer = at};
+    const VkMemoryAllocateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
+        .pNext = &import,
+        .allocationSize = size,
+        .memoryTypeIndex = type};
+    if (dev->api.AllocateMemory(dev->device, &info, NULL, &memory))
+        return false;
+    dev->api.FreeMemory(dev->device, memory, NULL);
+    return true;
+}
+
+/* Vulkan's memory types that take host pointers: a page is tried that can only
+ * be read, as those of a model's file, since some drivers refuse such. */
 static uint32_t find_import_mask(clv_plugin_device *dev)
 {
-    uint64_t align = dev->phys->import_align;
+    const uint64_t align = dev->phys->import_align;
     VkMemoryHostPointerPropertiesEXT answer = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_HOST_POINTER_PROPERTIES_EXT};
     if (!align || !dev->api.GetMemoryHostPointerPropertiesEXT)
         return 0;
-    size_t size = (size_t)(align > 4096 ? 2 * align : 8192);
-    char *pages = mmap(NULL, size, PROT_READ | PROT_WRITE,
+    const uint64_t piece = align > 4096 ? align : 4096;
+    char *pages = mmap(NULL, (size_t)(2 * piece), PROT_READ,
                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED)
         return 0;
@@ -95,8 +116,12 @@ static uint32_t find_import_mask(clv_plugin_device *dev)
     VkResult result = dev->api.GetMemoryHostPointerPropertiesEXT(
         dev->device, VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT, at,
         &answer);
-    munmap(pages, size);
-    return result ? 0 : answer.memoryTypeBits;
+    uint32_t mask = result ? 0 : answer.memoryTypeBits;
+    for (uint32_t i = 0; i < dev->phys->memory.memoryTypeCount; i++)
+        if (mask & 1u << i && !imports(dev, i, at, piece))
+            mask &= ~(1u << i);
+    munmap(pages, (size_t)(2 * piece));
+    return mask;
 }
 
 static void describe_target(clv_plugin_device *dev)
@@ -199,6 +224,9 @@ clv_status vk_device_open(clv_plugin_instance *inst, uint32_t index,
     dev->base.host = inst->host;
     dev->inst = inst;
     dev->phys = &inst->physical[index];
+    dev->budget = gpu_budget_make(
+        inst->host, "vulkan", dev->phys->info.memory_size,
+        dev->phys->type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU);
     identify(dev);
     pthread_mutex_init(&dev->queue_lock, NULL);
     pthread_mutex_init(&dev->memory_lock, NULL);

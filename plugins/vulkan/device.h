@@ -4,6 +4,7 @@
 #include <cleave/plugin_queue.h>
 
 #include "instance.h"
+#include <buffers.h>
 #include <privates.h>
 #include <tune/tune.h>
 
@@ -31,6 +32,7 @@ struct clv_plugin_device {
     pthread_mutex_t kernels_lock;
     struct vk_kernel *kernels;
     gpu_cache cache;        /* repacked weights */
+    gpu_budget budget;      /* of memory that is the device's */
     pthread_mutex_t tuning; /* one graph at a time, so that times are right */
     uint64_t max_range;     /* bytes of a binding */
     bool pushes;            /* descriptors into command buffers */

@@ -84,8 +84,8 @@ static VkResult make_texels(clv_plugin_device *dev, const gpu_private *code,
 }
 
 /* Of the type that is asked for, where such an object can lie in it. */
-static VkResult make_memory(clv_plugin_device *dev, uint32_t type,
-                            vk_private *p)
+static clv_status make_memory(clv_plugin_device *dev, uint32_t type,
+                              vk_private *p)
 {
     VkMemoryRequirements need;
     if (p->image)
@@ -99,17 +99,19 @@ static VkResult make_memory(clv_plugin_device *dev, uint32_t type,
         .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
         .allocationSize = need.size,
         .memoryTypeIndex = (uint32_t)__builtin_ctz(mask)};
+    CLV_TRY(
+        gpu_budget_take(dev->base.host, dev->label, &dev->budget, need.size));
+    p->size = need.size;
     VkResult result =
         dev->api.AllocateMemory(dev->device, &info, NULL, &p->memory);
-    if (result) {
+    if (result)
         p->memory = VK_NULL_HANDLE;
-        return result;
-    }
-    p->size = need.size;
-    return p->image
-               ? dev->api.BindImageMemory(dev->device, p->image, p->memory, 0)
-               : dev->api.BindBufferMemory(dev->device, p->texels, p->memory,
-                                           0);
+    else
+        result = p->image ? dev->api.BindImageMemory(dev->device, p->image,
+                                                     p->memory, 0)
+                          : dev->api.BindBufferMemory(dev->device, p->texels,
+                                                      p->memory, 0);
+    return result ? vk_fail(dev, result, "memory for an image") : CLV_OK;
 }
 
 static VkResult make_view(clv_plugin_device *dev, const gpu_private *code,
@@ -158,10 +160,10 @@ clv_status vk_private_create(clv_plugin_device *dev, uint32_t type,
     VkResult result = code->storage == CLV_STORAGE_IMAGE_BUFFER
                           ? make_texels(dev, code, out)
                           : make_image(dev, code, out);
-    if (!result)
-        result = make_memory(dev, type, out);
-    if (!result)
-        result = make_view(dev, code, out);
+    if (result)
+        return vk_fail(dev, result, "making an image");
+    CLV_TRY(make_memory(dev, type, out));
+    result = make_view(dev, code, out);
     return result ? vk_fail(dev, result, "making an image") : CLV_OK;
 }
 
@@ -173,6 +175,8 @@ void vk_private_destroy(clv_plugin_device *dev, vk_private *p)
     dev->api.DestroyImage(dev->device, p->image, NULL);
     dev->api.DestroyBuffer(dev->device, p->texels, NULL);
     dev->api.FreeMemory(dev->device, p->memory, NULL);
+    if (!p->buffer)
+        gpu_budget_give(&dev->budget, p->size);
     memset(p, 0, sizeof *p);
 }
 

@@ -1,7 +1,5 @@
 #include "memory.h"
 
-#include <buffers.h>
-
 #define BLOCK ((uint64_t)64 << 20)
 #define PIECE ((uint64_t)256) /* pieces begin at its multiples, at least */
 
@@ -23,6 +21,8 @@ clv_status vk_mem_types(clv_plugin_device *dev, uint32_t *count,
         clv_mem_type info = {.flags = type->flags,
                              .alignment = piece_align(dev),
                              .max_size = type->max_size};
+        if (type->flags & CLV_MEM_DEVICE_LOCAL)
+            info.budget = gpu_budget_left(&dev->budget);
         if (type->import_mask) {
             info.import_handles = CLV_HANDLE_HOST_POINTER;
             info.import_align = dev->phys->import_align;
@@ -82,7 +82,10 @@ static clv_status place_in_shared(clv_plugin_device *dev, uint32_t type,
     pthread_mutex_unlock(&dev->memory_lock);
     if (placed)
         return CLV_OK;
-    CLV_TRY(vk_block_create(dev, type, BLOCK, NULL, &block));
+    clv_status status = vk_block_create(dev, type, BLOCK, NULL, &block);
+    if (status == CLV_ERR_NO_MEMORY) /* there may be enough for this one */
+        return place_in_own(dev, type, buf, NULL);
+    CLV_TRY(status);
     block->shared = true;
     pthread_mutex_lock(&dev->memory_lock);
     block->next = dev->blocks;

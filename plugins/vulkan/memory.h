@@ -14,8 +14,9 @@ struct vk_block {
     VkDeviceMemory memory;
     VkBuffer buffer;
     uint64_t size;
-    char *mapped; /* NULL: not host-visible */
-    bool shared;  /* for pieces; else one buffer's alone */
+    uint64_t taken; /* of the device's budget */
+    char *mapped;   /* NULL: not host-visible */
+    bool shared;    /* for pieces; else one buffer's alone */
     struct vk_buffer *first;
 };
 

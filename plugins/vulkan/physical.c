@@ -2,6 +2,7 @@
 #include "image.h"
 #include "memory_types.h"
 
+#include <buffers.h>
 #include <ids.h>
 #include <stdlib.h>
 #include <strings.h>
@@ -57,6 +58,8 @@ static bool read_properties(const vk_instance_api *api, vk_physical *p,
     VkPhysicalDeviceProperties2 all = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &p11};
     p->pci = vk_extension_among(ext, n, VK_EXT_PCI_BUS_INFO_EXTENSION_NAME);
+    p->memory_budget =
+        vk_extension_among(ext, n, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
     if (p->pci)
         pci.pNext = all.pNext, all.pNext = &pci;
     if (vk_extension_among(ext, n, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME))
@@ -104,16 +107,28 @@ static bool read_features(const vk_instance_api *api, vk_physical *p)
     return f12.timelineSemaphore;
 }
 
+/* The largest heap of the device's own; what others take of it, where it says.
+ */
 static void read_memory(const vk_instance_api *api, vk_physical *p)
 {
+    VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {
+        .sType =
+            VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
     VkPhysicalDeviceMemoryProperties2 all = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2,
+        .pNext = p->memory_budget ? &budget : NULL};
     api->GetPhysicalDeviceMemoryProperties2(p->handle, &all);
     p->memory = all.memoryProperties;
-    for (uint32_t i = 0; i < p->memory.memoryHeapCount; i++)
-        if (p->memory.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT &&
-            p->memory.memoryHeaps[i].size > p->info.memory_size)
-            p->info.memory_size = p->memory.memoryHeaps[i].size;
+    for (uint32_t i = 0; i < p->memory.memoryHeapCount; i++) {
+        const VkMemoryHeap *heap = &p->memory.memoryHeaps[i];
+        if (!(heap->flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) ||
+            heap->size <= p->info.memory_size)
+            continue;
+        p->info.memory_size = heap->size;
+        p->info.memory_free = budget.heapBudget[i] > budget.heapUsage[i]
+                                  ? budget.heapBudget[i] - budget.heapUsage[i]
+                                  : 0;
+    }
 }
 
 static const char *type_word(VkPhysicalDeviceType type)
@@ -162,6 +177,11 @@ static void describe(const clv_host_api *host, vk_physical *p)
     p->info.flags = CLV_DEVICE_FLAG_STORE | CLV_DEVICE_FLAG_WAIT |
                     (cpu ? CLV_DEVICE_SOFTWARE : 0u);
     p->info.n_mem_types = types.n;
+    p->info.memory_size =
+        gpu_memory_limit(host, p->info.memory_size,
+                         p->type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU);
+    if (p->info.memory_free > p->info.memory_size)
+        p->info.memory_free = p->info.memory_size;
     p->info.queue_depth =
         (uint32_t)atoi(host->option(host->host, "queue_depth"));
 }

@@ -21,9 +21,9 @@ typedef struct vk_physical {
     uint32_t image[5][3]; /* as in gpu_target */
     bool fp16, fp16_storage, int8_storage, int8, int64, int_dot, coop_matrix,
         coop_bytes;
-    bool subgroup_swaps;   /* shuffles and votes */
-    bool push_descriptors; /* of all arguments that a kernel has */
-    bool pci, driver_info;
+    bool subgroup_swaps;     /* shuffles and votes */
+    bool push_descriptors;   /* of all arguments that a kernel has */
+    bool pci, memory_budget; /* extensions */
     VkPhysicalDeviceMemoryProperties memory;
 } vk_physical;
 

@@ -414,11 +414,43 @@ static void test_decode(void **state)
     try_chip("two-npus", 1);
 }
 
+/* A program of fixed shapes reads the whole cache, one with any shape the rows
+ * in use; forecasts know it. */
+static void test_static_attention(void **state)
+{
+    (void)state;
+    const int64_t few[] = {1}, all[] = {CONTEXT};
+    rig r;
+    const planner_costs costs = {&r, cost, overheads, bandwidth, slowdown};
+    open_chip(&r, "snapdragon-8gen3");
+    build(&r, 1);
+    uint32_t attention = 0;
+    while (r.graph->nodes[attention].op != CLV_OP_ATTENTION)
+        attention++;
+    for (uint32_t d = 0; d < 2; d++) {
+        const core_piece piece = {.node = attention, .device = d};
+        clv_plan *plan = plan_with(&r, &piece, 1, attention);
+        double with_few = measure(&r, plan, few);
+        double with_all = measure(&r, plan, all);
+        bool is_static = r.devs[d]->info.flags & CLV_DEVICE_STATIC_SHAPES;
+        assert_true(is_static == !d);
+        assert_true(is_static ? with_few == with_all
+                              : with_few < with_all - 1000);
+        core_forecast *forecast;
+        assert_ok(planner_forecast_make(plan, &costs, few, &forecast));
+        assert_true(fabs(forecast->makespan_ns / with_few - 1) < BOUND);
+        core_forecast_free(forecast);
+        clv_plan_destroy(plan);
+    }
+    close_chip(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prefill),
         cmocka_unit_test(test_decode),
+        cmocka_unit_test(test_static_attention),
         cmocka_unit_test(test_profile),
         cmocka_unit_test(test_cache),
     };

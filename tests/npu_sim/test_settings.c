@@ -30,6 +30,10 @@ static void test_refused(void **state)
     refused("compute=maybe", "[npu_sim]", "compute", "on or off");
     refused("memory_bandwidth=-1", "[npu_sim]", "memory_bandwidth",
             "from 0 to");
+    refused("jitter=1", "[npu_sim]", "jitter", "from 0 to 0.9");
+    refused("drift=-0.1", "[npu_sim]", "drift", "from 0 to 0.9");
+    refused("seed=0.5", "[npu_sim]", "seed", "whole number");
+    refused("a.link=0", "[npu_sim:a]", "link", "from 0.001");
     refused("a.kind=npu\nb.kind=vpu", "[npu_sim:b]", "kind",
             "one of npu|gpu|cpu");
     refused("a.rows=0", "[npu_sim:a]", "rows", "whole number from 1 to 4096");

@@ -260,6 +260,67 @@ static void test_real_clock(void **state)
     rig_close(&r);
 }
 
+#define RUNS 200
+
+/* Times of the first device's runs, one after another. */
+static void take_times(const char *settings, double *ns)
+{
+    rig r;
+    product a;
+    rig_open(&r, settings);
+    make(&a, &r, 0);
+    for (int i = 0; i < RUNS; i++) {
+        uint64_t begin = rig_now(&r);
+        product_run(&a);
+        ns[i] = (double)(rig_now(&r) - begin);
+    }
+    product_free(&a);
+    rig_close(&r);
+}
+
+/* Each run is longer or shorter, within bounds, and the mean is none of both;
+ * the seed decides. */
+static void test_jitter(void **state)
+{
+    (void)state;
+    double first[RUNS], again[RUNS], other[RUNS], sum = 0, least = 2, most = 0;
+    take_times(PAIR "jitter=0.2\n", first);
+    take_times(PAIR "jitter=0.2\n", again);
+    take_times(PAIR "jitter=0.2\nseed=2\n", other);
+    assert_memory_equal(first, again, sizeof first);
+    assert_memory_not_equal(first, other, sizeof first);
+    for (int i = 0; i < RUNS; i++) {
+        double part = first[i] / ALONE;
+        sum += part;
+        least = part < least ? part : least;
+        most = part > most ? part : most;
+    }
+    assert_true(least > 0.799 && least < 0.85);
+    assert_true(most < 1.201 && most > 1.15);
+    assert_true(fabs(sum / RUNS - 1) < 0.04);
+}
+
+/* Speeds change over seconds: from one run of 20 ms to the next by little, and
+ * in all by much, each device on its own. */
+static void test_drift(void **state)
+{
+    (void)state;
+    double a[RUNS], b[RUNS], least = 1e18, most = 0, apart = 0;
+    take_times(PAIR "drift=0.2\na.launch_us=20000\n", a);
+    take_times(PAIR "drift=0.2\nseed=7\na.launch_us=20000\n", b);
+    for (int i = 0; i < RUNS; i++) {
+        if (i && fabs(a[i] / a[i - 1] - 1) > 0.02)
+            fail_msg("run %d takes %.0f ns, the one before %.0f", i, a[i],
+                     a[i - 1]);
+        least = fmin(least, a[i]);
+        most = fmax(most, a[i]);
+        apart = fmax(apart, fabs(a[i] / b[i] - 1));
+    }
+    assert_true(least > 0.799 * (ALONE + 20e6) &&
+                most < 1.201 * (ALONE + 20e6));
+    assert_true(most / least > 1.1 && apart > 0.05);
+}
+
 #define MIB (1u << 20)
 
 static void copy(rig *r, clv_plugin_buffer *src, clv_plugin_buffer *dst)
@@ -351,6 +412,8 @@ int main(void)
         cmocka_unit_test(test_trace),
         cmocka_unit_test(test_same_nanosecond),
         cmocka_unit_test(test_real_clock),
+        cmocka_unit_test(test_jitter),
+        cmocka_unit_test(test_drift),
         cmocka_unit_test(test_own_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,6 +45,18 @@ class Devices(OpenCL):
                          "cpu," + device).json["devices"]
         self.assertEqual([d["id"] for d in both], ["cpu", device])
 
+    @cli.needs_shared
+    def test_memory(self):
+        """As much as the key allows, which is what is said of it."""
+        device = self.pocl()
+        for mib in 300, 1:
+            limit = ("--set", "opencl.max_memory=%d" % mib)
+            found = self.devices(*POCL, "--devices", device, *limit)
+            self.assertEqual(found[0]["memory"], mib << 20)
+        self.bad("run", *POCL, "-m", cli.NANO, "-p", "The quick", "-n", "1",
+                 "--devices", device, *limit,
+                 says=("opencl.max_memory limits them to 1 MiB", "raise it"))
+
 
 class Kernels(OwnCache):
     def run_text(self, *args, devices=None):

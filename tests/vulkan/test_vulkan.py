@@ -72,6 +72,21 @@ class Devices(cli.Case):
         self.assertFalse([d for d in found["devices"]
                           if d["id"].startswith("vulkan")])
 
+    @unittest.skipUnless(os.path.exists(MODEL), "no nano-f16.gguf")
+    def test_memory(self):
+        """As much as the key allows, which is what is said of it."""
+        for mib in 300, 1:
+            limit = ("--set", "vulkan.max_memory=%d" % mib)
+            found = self.good("devices", "-o", "json", "--devices", "vulkan",
+                              "--set", "vulkan.devices=llvmpipe", *limit,
+                              env=ALL).json["devices"]
+            if not found:
+                self.skipTest("no llvmpipe")
+            self.assertEqual(found[0]["memory"], mib << 20)
+        self.bad("run", *PROMPT, "--devices", "vulkan", "--set",
+                 "vulkan.devices=llvmpipe", *limit, env=ALL,
+                 says=("vulkan.max_memory limits them to 1 MiB", "raise it"))
+
 
 class Trials(cli.Case):
     """Kernels are tried before they are used."""
