@@ -276,22 +276,27 @@ static clv_status wait_for_others(clv_exec *exec, uint32_t step)
     return CLV_OK;
 }
 
-/* Work of all devices may be under way; of one alone it is that one's fault. */
+/* Whose fault a crash is while work is under way; NULL: of several. */
+static const core_plugin *only_plugin(const clv_exec *exec)
+{
+    const core_plugin *plugin = NULL;
+    for (uint32_t d = 0; d < exec->plan->n_devices; d++) {
+        const core_plugin *other = exec->devices[d].dev->plugin;
+        if (exec->devices[d].timeline && plugin && plugin != other)
+            return NULL;
+        plugin = exec->devices[d].timeline ? other : plugin;
+    }
+    return plugin;
+}
+
 static void note_run(const clv_exec *exec)
 {
     core_id_list ids = {.text = ""};
-    const core_plugin *plugin = NULL;
-    bool one = true;
-    for (uint32_t d = 0; d < exec->plan->n_devices; d++) {
-        const clv_device *dev = exec->devices[d].dev;
-        if (!exec->devices[d].timeline)
-            continue;
-        one = one && (!plugin || plugin == dev->plugin);
-        plugin = dev->plugin;
-        core_id_list_add(&ids, dev->id);
-    }
-    core_use_note(exec->use, one ? plugin : NULL,
-                  "the first run of a plan on %s", ids.text);
+    for (uint32_t d = 0; d < exec->plan->n_devices; d++)
+        if (exec->devices[d].timeline)
+            core_id_list_add(&ids, exec->devices[d].dev->id);
+    core_use_note(exec->use, only_plugin(exec), "the first run of a plan on %s",
+                  ids.text);
 }
 
 typedef struct submit_job {
@@ -314,7 +319,8 @@ static clv_status submit_once(clv_exec *exec, uint32_t step)
     if (!job)
         return core_device_submit(now.dev, now.submit);
     *job = now;
-    clv_status status = core_exec_guard(exec, step, "submit", call_submit, job);
+    clv_status status = core_exec_guard(exec, step, "submit", only_plugin(exec),
+                                        call_submit, job);
     note_run(exec);
     if (!core_device_abandoned(now.dev))
         free(job);

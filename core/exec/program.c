@@ -210,8 +210,8 @@ static clv_status compile(clv_exec *exec, extract *e, const uint32_t *loads,
     if (status) {
         core_exec_name_step(exec, e->step, status);
     } else {
-        status = core_exec_guard(exec, e->step, "program_compile", call_compile,
-                                 job);
+        status = core_exec_guard(exec, e->step, "program_compile",
+                                 job->dev->plugin, call_compile, job);
         if (status)
             status = refused(exec, e->step, status);
     }

@@ -43,6 +43,19 @@ class Case(cli.Case):
 
 
 class Errors(Case):
+    def test_quiet(self):
+        """-q leaves out what is usual; the loss of a device is not."""
+        result = self.good(*self.arguments("error:submit"), "-q")
+        self.assertEqual(result.err.count("\n"), 2, result.err)
+        self.assertEqual(result.err.count("going on without a device"), 2)
+
+    def test_printing(self):
+        """Standard output is the text's alone."""
+        quiet = self.good(*self.arguments("none"))
+        result = self.good(*self.arguments("print:submit"))
+        self.assertEqual(result.text, quiet.text)
+        self.assertIn("hostile: submit was called", result.err)
+
     def test_compile_and_submit(self):
         for mode, says in (
                 ("error:program_compile", "program_compile fails as told"),
@@ -55,7 +68,7 @@ class Errors(Case):
             with self.subTest(mode):
                 result = self.goes_on(mode, says)
                 lines = [line for line in result.err.splitlines()
-                         if " warn: " in line]
+                         if " error: " in line]
                 self.assertEqual(len(lines), 2, result.err)
                 for device, line in zip(("hostile:0", "hostile:1"), lines):
                     self.assertIn("going on without a device that failed: "
@@ -106,7 +119,9 @@ class Blocks(Case):
             with self.subTest(mode):
                 self.assertEqual(result.code, 0, result.err)
                 self.assertEqual(result.text, right.text)
-                told, going_on = result.err.split(" warn: ")[1:3]
+                told, going_on = [
+                    line for line in result.err.splitlines()
+                    if " warn: " in line or " error: " in line]
                 for text in ("device 'hostile:0': ", slow, "step 0 ("):
                     self.assertIn(text, told)
                 for text in ("device 'hostile:0'", given_up):
@@ -153,9 +168,9 @@ class Crashes(Case):
                 ("exit:program_compile", 1, "it ended the process in "
                  "program_compile of device 'hostile:0', step 0 ("),
                 ("crash:program_run", -signal.SIGSEGV,
-                 "in the first run of a plan on hostile:0"),
-                ("exit:program_run", 1,
-                 "in the first run of a plan on hostile:0")):
+                 # Perhaps before submit has returned.
+                 "it crashed (signal 11, SIGSEGV) in "),
+                ("exit:program_run", 1, "it ended the process in ")):
             with self.subTest(mode):
                 one = "hostile.devices=1"
                 done = subprocess.run(
@@ -168,6 +183,7 @@ class Crashes(Case):
                 self.assertIn("cleave: error: a plugin is to blame: it ",
                               done.stderr)
                 self.assertIn(says, done.stderr)
+                self.assertIn("hostile:0", done.stderr.splitlines()[-1])
                 # The next start leaves it out until the note is removed.
                 for _ in range(2):
                     result = self.good(*self.arguments("none", one, devices=""))
