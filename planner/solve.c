@@ -115,8 +115,24 @@ static bool is_legal(const clv_plan *plan)
     return !over.bytes && over.share <= SAME_SHARE;
 }
 
+/* core.objective: how much energy weighs against time. */
+static double energy_weight(const clv_plan *plan)
+{
+    return clv_config_get_float(plan->ctx->config, "core.objective");
+}
+
+/* What plans are to be low in: time and energy, a percent of one for as many of
+ * the other as the weight says. */
+static double effort(const clv_plan *plan, double weight)
+{
+    const double ns = core_plan_expected_ns(plan);
+    return weight > 0
+               ? pow(ns, 1 - weight) * pow(plan->forecast->energy_nj, weight)
+               : ns;
+}
+
 /* For every plan that is compared: first memory and max_share, then the
- * makespan as the forecast has it. */
+ * objective as the forecast has it. */
 static bool is_better(const clv_plan *plan, const clv_plan *than)
 {
     if (!than)
@@ -129,8 +145,11 @@ static bool is_better(const clv_plan *plan, const clv_plan *than)
         return over.bytes < than_over.bytes;
     if (fabs(over.share - than_over.share) > SAME_SHARE)
         return over.share < than_over.share;
-    return core_plan_expected_ns(plan) * leniency(than, plan) <
-           core_plan_expected_ns(than) * leniency(plan, than);
+    const bool metered =
+        plan->forecast->energy_nj > 0 && than->forecast->energy_nj > 0;
+    const double weight = metered ? energy_weight(plan) : 0;
+    return effort(plan, weight) * leniency(than, plan) <
+           effort(than, weight) * leniency(plan, than);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -294,10 +313,24 @@ static clv_status consider_device(solver *v, uint32_t device)
     for (uint32_t i = 0; i < v->graph->n_nodes; i++)
         v->trial[i] = whole_option(v, i, device);
     CLV_TRY(planner_solve_evaluate(&v->c.problem, v->trial, NULL, NULL, &ns));
-    if (v->best && is_legal(v->best) &&
+    if (v->best && is_legal(v->best) && !(energy_weight(v->best) > 0) &&
         ns > RIVAL * fmax(v->s.makespan_ns, core_plan_expected_ns(v->best)))
         return CLV_OK;
     return consider(v, &taken);
+}
+
+/* What a percent of the energy is worth in time: near the best plan so far the
+ * search can add both up. */
+static clv_status consider_energy(solver *v)
+{
+    const double weight = v->best ? energy_weight(v->best) : 0;
+    if (!(weight > 0) || !(v->best->forecast->energy_nj > 0))
+        return CLV_OK;
+    v->c.problem.energy_ns = weight / fmax(1 - weight, 0.01) *
+                             core_plan_expected_ns(v->best) /
+                             v->best->forecast->energy_nj;
+    CLV_TRY(consider_search(v, PLANNER_STAGE_FIRST_DONE));
+    return consider_search(v, PLANNER_STAGE_LOOK_AHEAD);
 }
 
 static clv_status find_best(solver *v)
@@ -306,6 +339,7 @@ static clv_status find_best(solver *v)
         CLV_TRY(consider_search(v, PLANNER_STAGE_FIRST_DONE));
         CLV_TRY(consider_search(v, PLANNER_STAGE_LOOK_AHEAD));
     }
+    CLV_TRY(consider_energy(v));
     clv_status status = CLV_OK;
     for (uint32_t d = 0; d < v->plan->n_devices; d++)
         if ((status = consider_device(v, d)) == CLV_ERR_NO_MEMORY)
@@ -529,6 +563,11 @@ clv_status planner_plan_by_costs(const clv_plan *plan, clv_graph *graph,
     if (!status) {
         *out = v.best;
         v.best = NULL;
+        if (energy_weight(*out) > 0 &&
+            !((*out)->forecast && (*out)->forecast->energy_nj > 0))
+            clv_log(plan->ctx, CLV_LOG_WARN,
+                    "core.objective weighs energy, but not all devices tell "
+                    "theirs: the plan goes by time");
     }
     forget(&v);
     free(v.trial);

@@ -1,7 +1,8 @@
 /*
  * Ctrl-C and SIGTERM: the first one ends the work cleanly, the second one the
  * program at once. The program ends at once too if the work does not end within
- * a few seconds, since a plugin may block for ever.
+ * a few seconds, since a plugin may block for ever. Crashes of plugins are
+ * told.
  */
 #pragma once
 
@@ -10,6 +11,8 @@
 typedef struct clv_session clv_session;
 
 void tool_interrupt_install(void);
+/* main() ends. Until then exit() is the call of a plugin, and told so. */
+void tool_interrupt_leave(void);
 bool tool_interrupted(void);
 /* The exit code then: 130 for SIGINT, 143 for SIGTERM, as shells have them. */
 int tool_interrupt_code(void);

@@ -104,6 +104,7 @@ int main(int argc, char **argv)
     int code = dispatch(argc, argv);
     if (!tool_close_stdout() && code == TOOL_OK)
         code = TOOL_FAILED;
+    tool_interrupt_leave();
     if (!clv_exit_safe()) {
         fflush(NULL);
         _exit(code);

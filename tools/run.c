@@ -340,7 +340,7 @@ static int generate(run_state *state)
     clv_status status =
         clv_generate(state->session, state->sampler, &params, &stats);
     tool_progress_clear(&state->env.progress);
-    if (isatty(STDOUT_FILENO) && !state->write_failed)
+    if (tool_stdout_is_terminal() && !state->write_failed)
         tool_write("\n", 1);
     print_plan(state);
     print_timings(state, &stats);
@@ -365,7 +365,9 @@ static clv_status prepare(run_state *state)
 
 static int run_model(run_state *state)
 {
-    clv_status status = read_prompt(state);
+    clv_status status = tool_own_stdout();
+    if (!status)
+        status = read_prompt(state);
     if (!status)
         status = tool_env_load(&state->env, state->args->model, &state->model,
                                &state->path, &state->load_ns);

@@ -199,16 +199,39 @@ static bool stdout_failed(void)
     return false;
 }
 
+/* NULL: stdout is. */
+static FILE *own_output;
+
+static FILE *output(void)
+{
+    return own_output ? own_output : stdout;
+}
+
+clv_status tool_own_stdout(void)
+{
+    const int fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    if (fd >= 0)
+        own_output = fdopen(fd, "w");
+    if (own_output && dup2(STDERR_FILENO, STDOUT_FILENO) >= 0)
+        return CLV_OK;
+    return clv_error(CLV_ERR_IO, "standard output: %s", strerror(errno));
+}
+
+bool tool_stdout_is_terminal(void)
+{
+    return isatty(fileno(output()));
+}
+
 bool tool_write(const char *text, uint64_t length)
 {
-    if (fwrite(text, 1, length, stdout) == length && !fflush(stdout))
+    if (fwrite(text, 1, length, output()) == length && !fflush(output()))
         return true;
     return stdout_failed();
 }
 
 bool tool_close_stdout(void)
 {
-    if (ferror(stdout))
+    if (ferror(output()))
         return false;
-    return fflush(stdout) ? stdout_failed() : true;
+    return fflush(output()) ? stdout_failed() : true;
 }

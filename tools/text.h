@@ -31,6 +31,10 @@ const char *tool_count(uint64_t count, char out[TOOL_QUANTITY_MAX]);
 /* Words on stdout, where column characters of the line are written already;
  * later lines are indented to that column. Ends the line. */
 void tool_print_wrapped(const char *text, int column);
+/* Keeps standard output for tool_write(): what plugins and drivers print goes
+ * to standard error. */
+clv_status tool_own_stdout(void);
+bool tool_stdout_is_terminal(void);
 /* Writes to stdout and flushes; false, after a message, if it cannot. A closed
  * pipe is no news and gets none. */
 bool tool_write(const char *text, uint64_t length);

@@ -1,4 +1,5 @@
 #include "clock.h"
+
 #include <cleave/cleave.h>
 
 #include <time.h>

@@ -28,6 +28,10 @@ static const clv_option core_keys[] = {
              "where ops run: on the first device that takes them, whole where "
              "they are best, or in parts",
              .choices = "auto|first|layer|tensor"),
+    KEY_WITH("objective", CLV_OPTION_FLOAT, "0",
+             "what plans are to be low in: 0 time, 1 energy, 0.5 the product "
+             "of both",
+             .max = 1),
     KEY_WITH("profile", CLV_OPTION_ENUM, "auto",
              "measure devices when a plan needs it; off: only when asked",
              .choices = "auto|off"),

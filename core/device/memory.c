@@ -2,6 +2,11 @@
 
 #include <string.h>
 
+/* Of a device's own memory, for what no plan counts: buffers that copies pass
+ * through, drivers, programs. */
+#define RESERVE_PART 16
+#define RESERVE_MOST ((uint64_t)160 << 20)
+
 #define HOSTS (CLV_MEM_HOST_VISIBLE | CLV_MEM_COHERENT | CLV_MEM_CACHED)
 
 bool core_device_has_local(const clv_device *dev, uint32_t *type)
@@ -58,7 +63,7 @@ clv_status core_device_can_exchange(const clv_device *dev)
                      dev->id);
 }
 
-uint64_t core_device_room(const clv_device *dev)
+static uint64_t room_left(const clv_device *dev, uint64_t reserve_part)
 {
     uint32_t type;
     uint64_t all =
@@ -66,13 +71,21 @@ uint64_t core_device_room(const clv_device *dev)
     uint64_t used = atomic_load(&dev->local_bytes);
     if (!all || !core_device_has_local(dev, &type))
         return UINT64_MAX;
+    if (reserve_part)
+        used += all / reserve_part < RESERVE_MOST ? all / reserve_part
+                                                  : RESERVE_MOST;
     return all > used ? all - used : 0;
+}
+
+uint64_t core_device_room(const clv_device *dev)
+{
+    return room_left(dev, RESERVE_PART);
 }
 
 clv_status core_device_has_room(clv_device *dev, uint64_t size,
                                 const char *what)
 {
-    uint64_t room = core_device_room(dev);
+    uint64_t room = room_left(dev, 0);
     if (size <= room)
         return CLV_OK;
     return clv_error(CLV_ERR_NO_MEMORY,

@@ -111,7 +111,10 @@ clv_status clv_exec_create(clv_plan *plan, clv_exec **out)
     exec->steps = calloc(plan->n_steps, sizeof *exec->steps);
     exec->tensors = calloc(plan->graph->n_tensors, sizeof *exec->tensors);
     exec->symbols = calloc(CLV_MAX_SYMBOLS, sizeof *exec->symbols);
+    exec->use = core_use_begin(plan->ctx);
     clv_status status = fill(exec);
+    core_use_end(exec->use);
+    exec->use = NULL;
     if (status) {
         if (exec->devices)
             core_exec_lose(exec);
@@ -273,6 +276,29 @@ static clv_status wait_for_others(clv_exec *exec, uint32_t step)
     return CLV_OK;
 }
 
+/* Whose fault a crash is while work is under way; NULL: of several. */
+static const core_plugin *only_plugin(const clv_exec *exec)
+{
+    const core_plugin *plugin = NULL;
+    for (uint32_t d = 0; d < exec->plan->n_devices; d++) {
+        const core_plugin *other = exec->devices[d].dev->plugin;
+        if (exec->devices[d].timeline && plugin && plugin != other)
+            return NULL;
+        plugin = exec->devices[d].timeline ? other : plugin;
+    }
+    return plugin;
+}
+
+static void note_run(const clv_exec *exec)
+{
+    core_id_list ids = {.text = ""};
+    for (uint32_t d = 0; d < exec->plan->n_devices; d++)
+        if (exec->devices[d].timeline)
+            core_id_list_add(&ids, exec->devices[d].dev->id);
+    core_use_note(exec->use, only_plugin(exec), "the first run of a plan on %s",
+                  ids.text);
+}
+
 typedef struct submit_job {
     clv_device *dev;
     const core_submit *submit;
@@ -293,7 +319,9 @@ static clv_status submit_once(clv_exec *exec, uint32_t step)
     if (!job)
         return core_device_submit(now.dev, now.submit);
     *job = now;
-    clv_status status = core_exec_guard(exec, step, "submit", call_submit, job);
+    clv_status status = core_exec_guard(exec, step, "submit", only_plugin(exec),
+                                        call_submit, job);
+    note_run(exec);
     if (!core_device_abandoned(now.dev))
         free(job);
     return status;
@@ -437,10 +465,15 @@ clv_status clv_exec_run(clv_exec *exec, const int64_t *symbols,
         exec->devices[d].fetched = 0;
     }
     begin_latest(exec, exec->symbols);
+    if (!exec->proven)
+        exec->use = core_use_begin(exec->plan->ctx);
     const double begin = moment(exec);
     clv_status status = run_steps(exec, exec->symbols);
     if (status)
-        return core_exec_drain(exec, status);
+        status = core_exec_drain(exec, status);
+    core_use_end(exec->use);
+    exec->use = NULL;
+    CLV_TRY(status);
     exec->proven = true;
     exec->latest.ns = exec->latest.symbols ? moment(exec) - begin : 0;
     CLV_TRY(core_exec_leave_states(exec));

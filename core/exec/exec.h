@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "../context/use.h"
 #include "../graph/tensor.h"
 #include "../device/submit.h"
 #include "../plan/plan.h"
@@ -100,6 +101,7 @@ struct clv_exec {
     core_exec_run latest;
     uint64_t limit_ns;        /* for a step to end; UINT64_MAX: none */
     clv_device *short_device; /* that could not be compiled for */
+    core_use *use;            /* during creation and the first run */
     bool proven;              /* a run has ended well */
     bool told_slow;           /* that a step does not end */
     clv_status lost;          /* a device failed: no further run */

@@ -103,9 +103,13 @@ static clv_status give_up(const clv_exec *exec, uint32_t step, const char *slot,
 }
 
 clv_status core_exec_guard(clv_exec *exec, uint32_t step, const char *slot,
+                           const core_plugin *blamed,
                            clv_status (*fn)(void *job), void *job)
 {
     pthread_t thread;
+    const clv_device *dev = exec->devices[exec->plan->steps[step].device].dev;
+    core_use_note(exec->use, blamed, "%s of device '%s', step %u (%s)", slot,
+                  dev->id, step, exec->steps[step].label);
     guard *g =
         exec->limit_ns == UINT64_MAX ? NULL : guard_new(exec, step, fn, job);
     if (!g || pthread_create(&thread, NULL, call, g)) {

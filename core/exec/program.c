@@ -11,7 +11,9 @@
 #include "../base/grow.h"
 #include "../base/unreleased.h"
 #include "../device/loss.h"
+#include "../device/memory.h"
 #include "../device/program_cache.h"
+#include "../device/subgraph.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -165,6 +167,23 @@ static clv_status call_compile(void *arg)
     return core_program_get(job->dev, &job->request, &job->program);
 }
 
+/* Whether a second copy of all weights might not fit beside the first. */
+static bool is_scarce(const clv_plan *plan, const clv_device *dev)
+{
+    const clv_graph *graph = plan->source;
+    uint32_t type;
+    uint64_t weights = 0, size;
+    if (!(dev->info.flags & CLV_DEVICE_REPACKS) ||
+        !core_device_has_local(dev, &type))
+        return false;
+    for (uint32_t v = 0; v < graph->n_tensors; v++)
+        if (graph->tensors[v].usage == CLV_USAGE_WEIGHT &&
+            graph->values[v].base == v &&
+            !core_desc_size(&graph->tensors[v], NULL, &size))
+            weights += size;
+    return 2 * weights > dev->info.memory_size;
+}
+
 static clv_status compile(clv_exec *exec, extract *e, const uint32_t *loads,
                           core_program **out)
 {
@@ -184,16 +203,15 @@ static clv_status compile(clv_exec *exec, extract *e, const uint32_t *loads,
     job->graph.n_nodes = e->n_nodes;
     job->request =
         (core_compile){.graph = &job->graph, .weights = job->weights};
+    if (is_scarce(plan, job->dev))
+        job->request.flags = CLV_COMPILE_SCARCE;
     clv_status status =
         bind_weights(exec, e, loads, job->weights, &job->request.n_weights);
     if (status) {
         core_exec_name_step(exec, e->step, status);
     } else {
-        status = core_exec_guard(exec, e->step, "program_compile", call_compile,
-                                 job);
-        if (status == CLV_ERR_NO_MEMORY) /* the host's may have been short */
-            status = core_exec_guard(exec, e->step, "program_compile",
-                                     call_compile, job);
+        status = core_exec_guard(exec, e->step, "program_compile",
+                                 job->dev->plugin, call_compile, job);
         if (status)
             status = refused(exec, e->step, status);
     }

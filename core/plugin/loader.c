@@ -3,6 +3,7 @@
 
 #include "../base/names.h"
 #include "../config/config.h"
+#include "../context/use.h"
 #include "../device/device.h"
 #include "drivers.h"
 #include "plugin_inspect.h"
@@ -112,6 +113,8 @@ static clv_status start(clv_context *ctx, core_candidate *c, core_plugin *p,
                         const core_plugin_file *file, bool *users_fault)
 {
     core_trial trial;
+    if (core_config_choice(ctx->config, "core.probe") != CORE_PROBE_OFF)
+        CLV_TRY(core_use_check(ctx, file->path));
     CLV_TRY(core_probe(ctx, file, p->name, &trial));
     if (trial.passed)
         c->pub.stage = CLV_STAGE_PROBED;

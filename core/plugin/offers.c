@@ -258,8 +258,10 @@ static void open_one(clv_context *ctx, core_offer *o)
         memcpy(dev->number, o->number, sizeof dev->number);
         core_device_limit_memory(dev);
         c->pub.n_devices++;
-    } else if (st != CLV_OK && c->pub.status == CLV_OK) {
-        core_candidate_stop(ctx, c, CLV_LOG_WARN, st);
+    } else if (st != CLV_OK) {
+        o->is_refused = true;
+        if (c->pub.status == CLV_OK)
+            core_candidate_stop(ctx, c, CLV_LOG_WARN, st);
     }
 }
 
@@ -336,7 +338,8 @@ static void list_present(const core_loader *l, core_id_list *found,
                          core_id_list *idle)
 {
     for (uint32_t i = 0; i < l->offers.n; i++)
-        core_id_list_add(found, l->offers.list[i].id);
+        if (!l->offers.list[i].is_refused)
+            core_id_list_add(found, l->offers.list[i].id);
     for (uint32_t i = 0; i < l->candidates.n; i++)
         if (l->candidates.list[i]->pub.status == CLV_OK &&
             l->candidates.list[i]->pub.stage < CLV_STAGE_MAPPED)

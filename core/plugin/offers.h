@@ -15,6 +15,7 @@ typedef struct core_offer {
                        not listed; 0: there is no list */
     bool is_named;  /* core.devices lists it by its id or number */
     bool is_duplicate; /* another plugin's device is this one */
+    bool is_refused;   /* it could not be opened */
     char id[CORE_DEVICE_ID_SIZE];
     char number[CORE_DEVICE_ID_SIZE]; /* as in core_device */
     clv_device_info info;

@@ -202,6 +202,14 @@ CLV_API void clv_log(clv_context *ctx, uint32_t level, const char *fmt, ...)
  * flush its files and leave by _exit().
  */
 CLV_API bool clv_exit_safe(void);
+/*
+ * For a program's handlers of fatal signals, and of atexit() with signal 0
+ * where the program itself did not call exit(); async-signal-safe. If a plugin
+ * was in its first use, this is noted for the next start, which leaves the
+ * plugin out. Returns what happened, "it crashed (signal 11, SIGSEGV) in
+ * program_compile of device 'x:0', step 3 (matmul a)"; NULL: no plugin was.
+ */
+CLV_API const char *clv_crash_note(int signal);
 
 /* How far a plugin file came. */
 typedef enum clv_load_stage {

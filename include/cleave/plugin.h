@@ -248,8 +248,9 @@ typedef struct clv_tensor_desc {
                                    the upper bound */
     uint32_t symbols[CLV_MAX_RANK]; /* 1 + symbol index, 0: fixed */
     uint32_t storage;               /* clv_storage */
-    int64_t strides[CLV_MAX_RANK];  /* bytes an index step; all zero: dense. For
-                                     block dtypes the last one is a block's */
+    int64_t strides[CLV_MAX_RANK];  /* bytes an index step, all positive; all
+                                     zero: dense. For block dtypes the last one
+                                     is a block's */
     uint8_t axes[8];                /* clv_axis of each dimension */
     uint32_t layout;                /* clv_layout */
     uint32_t reserved;
@@ -411,7 +412,9 @@ typedef enum clv_error_class {
     CLV_ERROR_Q8_TENSOR = 5, /* 1e-2: rounded to 8 bits with one scale */
 } clv_error_class;
 
-/* Axes along which an op may be divided. */
+/* Axes along which an op may be divided. ROWS are also the last dimension of
+ * elementwise ops, ADD and GLU among them, and of the b [C] of theirs. The
+ * table of plugin_op.h has the axes of every operand. */
 enum {
     CLV_SPLIT_ROWS = 1u << 0,     /* output features: rows of the weight */
     CLV_SPLIT_SEQUENCE = 1u << 1, /* rows of the activation */
@@ -441,7 +444,9 @@ typedef struct clv_op_caps {
     uint32_t split_axes;          /* CLV_SPLIT_* */
     int64_t split_granularity[4]; /* by bit of split_axes, elements; 0: 1 */
     uint32_t split_max_parts;     /* 0: no bound */
-    uint32_t alias_inputs;        /* bit i: output 0 may share input i */
+    uint32_t alias_inputs;        /* bit i: output 0 may lie where input i lies,
+                                     if both have the same dtype, dimensions and
+                                     strides */
     uint32_t pointer_align, stride_align; /* bytes; 0: element size */
     uint64_t scratch_size;
     uint32_t accumulate; /* clv_dtype of sums */
@@ -475,6 +480,9 @@ enum {
     CLV_DEVICE_FLAG_WAIT = 1u << 2,      /* waits on foreign flag words */
     CLV_DEVICE_NEEDS_PROGRESS = 1u << 3, /* host must call progress() */
     CLV_DEVICE_SOFTWARE = 1u << 4,       /* runs on the host's processors */
+    CLV_DEVICE_REPACKS = 1u << 5,        /* programs may keep weights a second
+                                            time, in another layout; takes
+                                            CLV_COMPILE_SCARCE */
 };
 
 typedef struct clv_device_info {
@@ -602,16 +610,22 @@ typedef struct clv_compile {
     const clv_binding *weights; /* every CLV_USAGE_WEIGHT tensor, once; the
                                    buffers outlive the program */
     uint32_t n_weights;
-    uint32_t flags;      /* none yet */
+    uint32_t flags;      /* CLV_COMPILE_* */
     const char *options; /* plugin-specific, or NULL */
     /* May be NULL. fraction 0..1; a non-zero answer cancels. */
     int (*progress)(void *ctx, float fraction);
     void *progress_ctx;
 } clv_compile;
 
+/* Memory of the device is scarce: no second copies of weights. Only for devices
+ * with CLV_DEVICE_REPACKS. */
+enum { CLV_COMPILE_SCARCE = 1u << 0 };
+
 typedef struct clv_program_info {
     clv_header header;
-    uint64_t memory_size;  /* resident, bytes */
+    uint64_t memory_size;  /* resident, bytes: what the plugin holds for it,
+                              such as weights in another layout, but not the
+                              buffers that are bound */
     uint64_t scratch_size; /* while running, bytes; the plugin's own */
     uint64_t compile_ns;
     uint32_t n_kernels;
@@ -727,7 +741,9 @@ typedef struct clv_host_api {
     void *(*alloc)(clv_host *host, uint64_t size, uint64_t alignment);
     void (*free)(clv_host *host, void *ptr);
     /* Calls fn(ctx, i) for i in 0..n-1 on host threads, returns when all are
-     * done. Not from inside fn. */
+     * done. Not from inside fn. For work on the processors now and then, such
+     * as weights laid out in program_compile(); a device that computes there
+     * all the time has threads of its own. */
     void (*parallel_for)(clv_host *host, uint32_t n,
                          void (*fn)(void *ctx, uint32_t i), void *ctx);
     uint64_t (*now_ns)(clv_host *host); /* monotonic */
@@ -830,7 +846,8 @@ typedef struct clv_plugin_api {
     clv_status (*device_open)(clv_plugin_instance *inst, uint32_t index,
                               clv_plugin_device **out);
     /* [inst] Everything made from it is gone. Submits in flight that have not
-     * begun are cancelled. NULL is legal. */
+     * begun are cancelled. What devices share, such as pools and threads, may
+     * stay until quiesce and destroy. NULL is legal. */
     void (*device_close)(clv_plugin_device *dev);
     /* [any] count and stride as in enumerate. */
     clv_status (*mem_types)(clv_plugin_device *dev, uint32_t *count,

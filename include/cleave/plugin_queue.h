@@ -4,7 +4,8 @@
  * For devices that have none of their own: a thread takes one submit after the
  * other, waits for what it waits for, has the plugin run it, and signals. Not
  * part of the ABI: functions that a plugin compiles into itself, or does
- * without. They need POSIX threads and GNU C.
+ * without. They need POSIX threads and GNU C: compile with -std=gnu11 or later,
+ * or define _GNU_SOURCE.
  *
  * clv_device_close, clv_queue_submit, clv_fault_inject, clv_trace_read and
  * clv_timeline_create, _destroy, _query, _signal, _fail and _wait are slots as
@@ -20,6 +21,10 @@
 #include <pthread.h>
 #include <sched.h>
 #include <time.h>
+
+#ifndef CLOCK_MONOTONIC
+#error "cleave/plugin_queue.h: compile with -std=gnu11, or define _GNU_SOURCE"
+#endif
 
 #ifdef __cplusplus
 extern "C" {

@@ -234,6 +234,11 @@ uint64_t kit_seed(const kit *k)
     return hash_text(k->config->seed, k->name);
 }
 
+uint64_t kit_timeout_ns(const kit *k)
+{
+    return k->config->timeout_ns;
+}
+
 bool kit_thorough(const kit *k)
 {
     return k->config->thorough;

@@ -84,3 +84,4 @@ const char *kit_path(const kit *k);
 uint64_t kit_seed(const kit *k);
 /* Where a step would be too long for a plain run: --thorough was given. */
 bool kit_thorough(const kit *k);
+uint64_t kit_timeout_ns(const kit *k); /* of a case */

@@ -348,7 +348,7 @@ static clv_status run_batch(clv_session *s, const int32_t *ids, uint32_t n,
         if (count_lost(s) == count_devices(s))
             return clv_error(status, "%s; no other device is left",
                              clv_last_error());
-        clv_log(s->model->ctx, CLV_LOG_WARN,
+        clv_log(s->model->ctx, CLV_LOG_ERROR,
                 "going on without a device that failed: %s", clv_last_error());
     }
 }
@@ -427,8 +427,10 @@ static clv_status run_batches(clv_session *s, const int32_t *ids, uint32_t n,
     const uint64_t n_vocab = s->model->hp->n_vocab;
     for (uint32_t done = 0; done < n;) {
         if (atomic_exchange(&s->cancelled, false))
-            return clv_error(CLV_ERR_CANCELLED,
-                             "cancelled after %u of %u tokens", done, n);
+            return n == 1
+                       ? clv_error(CLV_ERR_CANCELLED, "cancelled")
+                       : clv_error(CLV_ERR_CANCELLED,
+                                   "cancelled after %u of %u tokens", done, n);
         const uint32_t left = n - done;
         const uint32_t batch = left < s->n_batch ? left : s->n_batch;
         llm_runner *runner = NULL;

@@ -55,6 +55,7 @@ void planner_totals_add(const planner_tables *t, planner_totals *totals,
                         uint32_t node, uint32_t option, double sign)
 {
     const planner_parts *parts = planner_tables_parts(t, node, option);
+    totals->energy_ns += sign * parts->energy_ns;
     for (uint32_t i = 0; i < parts->n; i++) {
         const planner_part_need *part = &t->parts[parts->first + i];
         totals->ns[part->device] += sign * part->ns;
@@ -74,7 +75,8 @@ planner_totals planner_totals_of(const planner_tables *t,
 planner_value planner_value_of(const planner_solve_problem *problem,
                                const planner_totals *totals, double makespan_ns)
 {
-    planner_value value = {.ns = makespan_ns, .priced = makespan_ns};
+    planner_value value = {.ns = makespan_ns,
+                           .priced = makespan_ns + totals->energy_ns};
     for (uint32_t d = 0; d < problem->n_devices; d++) {
         const planner_solve_device *dev = &problem->devices[d];
         double bytes = totals->bytes[d] - (double)dev->memory;

@@ -17,6 +17,7 @@ double planner_evaluate(const planner_schedule *s, const uint32_t *options,
 /* What the chosen pieces come to on each device. */
 typedef struct planner_totals {
     double ns[PLANNER_SOLVE_DEVICES], bytes[PLANNER_SOLVE_DEVICES];
+    double energy_ns; /* what their energy counts */
 } planner_totals;
 
 /* Adds the pieces of a node's option, or takes them off (sign -1). */
@@ -29,21 +30,21 @@ typedef struct planner_value {
     double memory; /* bytes over what devices may hold, of all together */
     double share;  /* of the makespan that a device works more than it may */
     double ns;     /* makespan */
-    double priced; /* with the options' prices, if they have any */
+    double priced; /* with energy, and the options' prices if they have any */
 } planner_value;
 
 planner_value planner_value_of(const planner_solve_problem *problem,
                                const planner_totals *totals,
                                double makespan_ns);
-/* prices: [tables->n_options], or NULL. */
+/* What an option costs beside time: energy and its price. prices:
+ * [tables->n_options], or NULL. */
 static inline double planner_price(const planner_tables *tables,
                                    const double *prices, uint32_t node,
                                    uint32_t option)
 {
-    if (!prices)
-        return 0;
-    return prices[tables->classes[tables->nodes[node].class].first_parts +
-                  option];
+    uint32_t at =
+        tables->classes[tables->nodes[node].class].first_parts + option;
+    return tables->options[at].energy_ns + (prices ? prices[at] : 0);
 }
 /* Whether a is better than b, by more than rounding. */
 bool planner_value_better(planner_value a, planner_value b);

@@ -75,6 +75,7 @@ typedef struct planner_solve_problem {
     const planner_solve_option *options;
     const planner_solve_piece *pieces;
     uint32_t n_devices, n_nodes, n_options, n_pieces;
+    double energy_ns; /* that a nJ counts beside the makespan */
 } planner_solve_problem;
 
 typedef struct planner_solve_choice {

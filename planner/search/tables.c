@@ -170,8 +170,8 @@ static void fill_class(planner_tables *t, planner_class *class)
     for (uint32_t o = 0; o < node->n_options; o++) {
         const planner_solve_option *option =
             &p->options[node->first_option + o];
-        t->options[t->n_options++] =
-            (planner_parts){t->n_parts, option->n_pieces};
+        planner_parts *parts = &t->options[t->n_options++];
+        *parts = (planner_parts){t->n_parts, option->n_pieces, 0};
         if (option->n_pieces > class->most_pieces)
             class->most_pieces = option->n_pieces;
         for (uint32_t i = 0; i < option->n_pieces; i++) {
@@ -184,10 +184,11 @@ static void fill_class(planner_tables *t, planner_class *class)
                                     .device = piece->device,
                                     .partial = piece->partial,
                                     .joins = piece->joins};
+            parts->energy_ns += piece->energy_nj * p->energy_ns;
             for (uint32_t k = 0; k < node->n_deps; k++)
                 part->boxes[k] = box_index(t, class, k, &piece->needs[k]);
         }
-        mark_ends(t, &t->options[t->n_options - 1]);
+        mark_ends(t, parts);
     }
 }
 

@@ -26,6 +26,7 @@ typedef struct planner_part_need {
 
 typedef struct planner_parts {
     uint32_t first, n; /* in tables->parts */
+    double energy_ns;  /* what their energy counts beside the makespan */
 } planner_parts;
 
 typedef struct planner_class {

@@ -134,8 +134,9 @@ clv_status ocl_program_compile(clv_plugin_device *dev, const clv_compile *c,
                                clv_plugin_program **out)
 {
     CLV_TRY(clv_queue_usable(dev));
-    clv_status status = try_compile(dev, c, true, out);
-    if (status != CLV_ERR_NO_MEMORY || !gpu_repacks(&dev->target) ||
+    const bool repack = !(c->flags & CLV_COMPILE_SCARCE);
+    clv_status status = try_compile(dev, c, repack, out);
+    if (!repack || status != CLV_ERR_NO_MEMORY || !gpu_repacks(&dev->target) ||
         clv_queue_usable(dev))
         return status;
     gpu_warn_unpacked(dev->base.host, "opencl", dev->label);

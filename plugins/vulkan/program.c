@@ -125,8 +125,9 @@ clv_status vk_program_compile(clv_plugin_device *dev,
     CLV_TRY(clv_queue_usable(dev));
     CLV_TRY(vk_validated(dev->inst));
     clv_read(&c, sizeof c, compile);
-    clv_status status = try_make(dev, &c, true, out);
-    if (status != CLV_ERR_NO_MEMORY || !gpu_repacks(&dev->target) ||
+    const bool repack = !(c.flags & CLV_COMPILE_SCARCE);
+    clv_status status = try_make(dev, &c, repack, out);
+    if (!repack || status != CLV_ERR_NO_MEMORY || !gpu_repacks(&dev->target) ||
         clv_queue_usable(dev))
         return status;
     gpu_warn_unpacked(dev->base.host, "vulkan", dev->label);

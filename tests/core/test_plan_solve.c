@@ -12,6 +12,8 @@
 #include "../../planner/profile/store.h"
 #include "../../planner/forecast/forecast.h"
 
+#include <math.h>
+
 static const layers_shape shape = {.n_layers = 1,
                                    .hidden = 2048,
                                    .heads = 16,
@@ -263,6 +265,34 @@ static void test_max_share_alone(void **state)
     }
 }
 
+/* The more energy weighs, the less a plan takes of it, and the longer it
+ * takes; each is the best of them by its own measure. */
+static void test_objective(void **state)
+{
+    (void)state;
+    static const double weights[] = {0, 0.05, 0.5, 1};
+    double ns[4], nj[4];
+    for (int i = 0; i < 4; i++) {
+        world w;
+        char setting[64];
+        snprintf(setting, sizeof setting, "core.objective=%g", weights[i]);
+        open_world(&w, "snapdragon-8gen3", setting, &shape);
+        clv_plan *plan = plan_for(&w, NULL, 0);
+        ns[i] = predicted(plan);
+        nj[i] = plan->forecast->energy_nj;
+        clv_plan_destroy(plan);
+        close_world(&w);
+    }
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < 4; j++) {
+            double mine = pow(ns[i], 1 - weights[i]) * pow(nj[i], weights[i]);
+            double other = pow(ns[j], 1 - weights[i]) * pow(nj[j], weights[i]);
+            assert_true(mine <= other * 1.005);
+        }
+    assert_true(nj[3] < 0.6 * nj[0] && ns[3] > 1.1 * ns[0]);
+    assert_true(nj[1] <= 1.05 * nj[0] && ns[1] < 1.03 * ns[0]);
+}
+
 /* Times of two clocks cannot be compared: such devices share no plan, and
  * where core.devices names none the simulated ones are used. */
 static void test_clocks(void **state)
@@ -496,6 +526,7 @@ int main(void)
         cmocka_unit_test(test_refined),
         cmocka_unit_test(test_max_share),
         cmocka_unit_test(test_max_share_alone),
+        cmocka_unit_test(test_objective),
         cmocka_unit_test(test_clocks),
         cmocka_unit_test(test_unknown),
         cmocka_unit_test(test_device_lost),

@@ -27,7 +27,8 @@ typedef struct world {
 static void on_log(void *arg, uint32_t level, const char *line)
 {
     world *w = arg;
-    assert_int_equal(level, CLV_LOG_WARN);
+    if (level != CLV_LOG_ERROR)
+        return; /* of the planner */
     w->n_warnings++;
     snprintf(w->warning, sizeof w->warning, "%s", line);
 }

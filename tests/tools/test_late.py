@@ -1,6 +1,7 @@
 """Plugins that load well and fail when they are used: the text goes on, or a
 message names device and slot."""
 
+import glob
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import cli
 
 HOSTILE = os.path.join(cli.BUILD, "tests", "plugins", "hostile")
 HOST = os.path.join(cli.BUILD, "tests", "plugins", "ref", "cleave_host.so")
+SANITIZERS = ("ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS")
 CPU = os.path.join(cli.BUILD, "plugins")
 PROMPT = ("run", "-p", "def fibonacci(n):", "-n", "12", "--temp", "0")
 
@@ -41,6 +43,19 @@ class Case(cli.Case):
 
 
 class Errors(Case):
+    def test_quiet(self):
+        """-q leaves out what is usual; the loss of a device is not."""
+        result = self.good(*self.arguments("error:submit"), "-q")
+        self.assertEqual(result.err.count("\n"), 2, result.err)
+        self.assertEqual(result.err.count("going on without a device"), 2)
+
+    def test_printing(self):
+        """Standard output is the text's alone."""
+        quiet = self.good(*self.arguments("none"))
+        result = self.good(*self.arguments("print:submit"))
+        self.assertEqual(result.text, quiet.text)
+        self.assertIn("hostile: submit was called", result.err)
+
     def test_compile_and_submit(self):
         for mode, says in (
                 ("error:program_compile", "program_compile fails as told"),
@@ -53,7 +68,7 @@ class Errors(Case):
             with self.subTest(mode):
                 result = self.goes_on(mode, says)
                 lines = [line for line in result.err.splitlines()
-                         if " warn: " in line]
+                         if " error: " in line]
                 self.assertEqual(len(lines), 2, result.err)
                 for device, line in zip(("hostile:0", "hostile:1"), lines):
                     self.assertIn("going on without a device that failed: "
@@ -104,7 +119,9 @@ class Blocks(Case):
             with self.subTest(mode):
                 self.assertEqual(result.code, 0, result.err)
                 self.assertEqual(result.text, right.text)
-                told, going_on = result.err.split(" warn: ")[1:3]
+                told, going_on = [
+                    line for line in result.err.splitlines()
+                    if " warn: " in line or " error: " in line]
                 for text in ("device 'hostile:0': ", slow, "step 0 ("):
                     self.assertIn(text, told)
                 for text in ("device 'hostile:0'", given_up):
@@ -134,6 +151,67 @@ class Blocks(Case):
         for _, number, child in runs:
             self.assertEqual(child.wait(timeout=20), 128 + number)
         self.assertLess(time.monotonic() - begin, 10)
+
+
+class Crashes(Case):
+    """What ends the process is named, and left out at the next start."""
+
+    def test_named_and_remembered(self):
+        right = self.goes_on("error:submit")
+        for mode, code, says in (
+                ("crash:program_compile", -signal.SIGSEGV,
+                 "it crashed (signal 11, SIGSEGV) in program_compile of device "
+                 "'hostile:0', step 0 ("),
+                ("abort:submit", -signal.SIGABRT,
+                 "it crashed (signal 6, SIGABRT) in submit of device "
+                 "'hostile:0', step 0 ("),
+                ("exit:program_compile", 1, "it ended the process in "
+                 "program_compile of device 'hostile:0', step 0 ("),
+                ("crash:program_run", -signal.SIGSEGV,
+                 # Perhaps before submit has returned.
+                 "it crashed (signal 11, SIGSEGV) in "),
+                ("exit:program_run", 1, "it ended the process in ")):
+            with self.subTest(mode):
+                one = "hostile.devices=1"
+                done = subprocess.run(
+                    [cli.TOOL, *self.arguments(mode, one, "core.probe=off")],
+                    capture_output=True, text=True,
+                    # Sanitizers leave the signals to the tool.
+                    env=self.environment({v: "handle_segv=0:handle_abort=0"
+                                          for v in SANITIZERS}))
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertIn("cleave: error: a plugin is to blame: it ",
+                              done.stderr)
+                self.assertIn(says, done.stderr)
+                self.assertIn("hostile:0", done.stderr.splitlines()[-1])
+                # The next start leaves it out until the note is removed.
+                for _ in range(2):
+                    result = self.good(*self.arguments("none", one, devices=""))
+                    self.assertEqual(result.text, right.text)
+                    self.assertIn(says, result.err)
+                    self.assertIn("at its last use", result.err)
+                note, = glob.glob(self.path("cache/cleave/uses/*"))
+                self.assertIn(note, result.err)
+                os.unlink(note)
+                result = self.good(*self.arguments("none", one, devices=""))
+                self.assertNotIn("warn", result.err)
+
+    def test_killed_from_outside(self):
+        child = subprocess.Popen(
+            [cli.TOOL, *self.arguments("hang:submit", "core.probe=off")],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            env=self.environment())
+        while not glob.glob(self.path("cache/cleave/uses/*")):
+            self.assertIsNone(child.poll())
+            time.sleep(0.01)
+        time.sleep(0.2)
+        # In use: neither taken for a crash nor removed.
+        self.good(*self.arguments("none", devices="cpu,hostile"))
+        self.assertTrue(glob.glob(self.path("cache/cleave/uses/*")))
+        child.kill()
+        child.wait()
+        self.good(*self.arguments("none", devices="cpu,hostile"))
+        self.assertEqual(glob.glob(self.path("cache/cleave/uses/*")), [])
 
 
 class Processors(cli.Case):
