@@ -229,11 +229,18 @@ static inline bool core_plan_layout_on(const clv_plan *plan, clv_value value,
            plan->places[value].memory == 1 + device;
 }
 
+/* Of the value that this one is, or is a view of. */
+static inline const core_place *core_plan_base(const clv_plan *plan,
+                                               clv_value value)
+{
+    return &plan->places[plan->graph->values[value].base];
+}
+
 /* Whether a copying part leaves its device's memory. */
 static inline bool core_part_copies_out(const clv_plan *plan, uint32_t part)
 {
     const clv_node *node = &plan->graph->nodes[plan->parts[part].node];
-    return !plan->places[plan->graph->values[node->outputs[0]].base].memory;
+    return !core_plan_base(plan, node->outputs[0])->memory;
 }
 
 /* Bytes of the load that are not on its device yet, and have to be copied. */
