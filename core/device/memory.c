@@ -4,7 +4,7 @@
 
 /* Of a device's own memory, for what no plan counts: buffers that copies pass
  * through, drivers, programs. */
-#define RESERVE_PART 16
+#define RESERVE_PART 32
 #define RESERVE_MOST ((uint64_t)160 << 20)
 
 #define HOSTS (CLV_MEM_HOST_VISIBLE | CLV_MEM_COHERENT | CLV_MEM_CACHED)
