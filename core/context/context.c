@@ -27,6 +27,12 @@ clv_status core_context_progress(clv_context *ctx, const char *what,
     return clv_error(CLV_ERR_CANCELLED, "%s: cancelled", what);
 }
 
+uint64_t core_context_wait_ns(const clv_context *ctx)
+{
+    double seconds = clv_config_get_float(ctx->config, "core.wait_timeout");
+    return seconds > 0 ? (uint64_t)(seconds * 1e9) : UINT64_MAX;
+}
+
 void core_id_list_add(core_id_list *list, const char *id)
 {
     size_t used = strlen(list->text);
