@@ -129,6 +129,7 @@ static kit_batch_end run_items(kit_runner *r, const place *at,
                                      ? KIT_NO_DEVICE
                                      : r->query->devices[at->device].index,
                        .end_name = end,
+                       .silent = true,
                        .ctx = r,
                        .on_verdict = on_verdict};
     if (!r->n_items)
@@ -184,6 +185,7 @@ kit_batch_end kit_runner_query(kit_runner *r, char error[KIT_TEXT_SIZE])
                        .items = &item,
                        .n_items = 1,
                        .device = KIT_NO_DEVICE,
+                       .silent = true,
                        .ctx = r,
                        .on_verdict = on_verdict,
                        .on_data = on_data};

@@ -35,6 +35,8 @@ typedef struct kit_batch {
     uint32_t n_items;
     uint32_t device;      /* as enumerated, or KIT_NO_DEVICE */
     const char *end_name; /* the end is a case of this name; NULL: it is not */
+    bool silent;          /* a case that prints, and does so again when it is
+                             repeated, fails */
     void *ctx;
     /* In order, once each. */
     void (*on_verdict)(void *ctx, uint32_t item, const kit_verdict *verdict);

@@ -22,6 +22,7 @@ typedef struct child {
     size_t have; /* bytes of the next record */
     kit_record record;
     bool garbage; /* something else than records came */
+    bool ended;   /* by on_record */
 } child;
 
 /* ------------------------------------------------------------------------ */
@@ -138,7 +139,10 @@ static bool drain_records(child *c)
         }
         c->record.text[sizeof c->record.text - 1] = 0;
         c->deadline = kit_now() + c->work->config->timeout_ns;
-        c->work->on_record(c->work->ctx, &c->record);
+        if (!c->work->on_record(c->work->ctx, &c->record)) {
+            c->ended = true;
+            return false;
+        }
     }
 }
 
@@ -181,7 +185,7 @@ static void follow(child *c, kit_ending *ending)
         drain(c);
         ending->interrupted = tool_interrupted();
         ending->hung = kit_now() >= c->deadline;
-        if (ending->interrupted || ending->hung || c->garbage)
+        if (ending->interrupted || ending->hung || c->garbage || c->ended)
             break;
     }
     kill(-c->pid, SIGKILL); /* and whatever it has started */

@@ -11,8 +11,9 @@ typedef struct kit_work {
     void *ctx; /* of the three functions */
     /* In the child. exit(0) follows. */
     void (*run)(kit *k, void *ctx);
-    /* In the parent. Each record starts the time limit again. */
-    void (*on_record)(void *ctx, const kit_record *record);
+    /* In the parent. Each record starts the time limit again; false ends the
+     * process. */
+    bool (*on_record)(void *ctx, const kit_record *record);
     /* The child printed so many bytes; they went to stderr. */
     void (*on_output)(void *ctx, uint64_t bytes);
 } kit_work;

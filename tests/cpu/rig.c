@@ -46,6 +46,7 @@ int cpu_cases_run(const kit_case *cases, uint32_t n)
                        .items = items,
                        .n_items = n,
                        .device = 0,
+                       .silent = true,
                        .ctx = &s,
                        .on_verdict = on_verdict};
     printf("1..%u\n", n);

@@ -44,20 +44,20 @@ class Kit(unittest.TestCase):
         self.temporary = os.path.join(self.dir.name, "tmp")
         os.mkdir(self.temporary)
 
-    def run_kit(self, *args, code=None):
+    def run_kit(self, *args, code=None, **env):
         done = subprocess.run([CHECK, *map(str, args)], capture_output=True,
                               stdin=subprocess.DEVNULL, timeout=250,
                               env=dict(os.environ, TMPDIR=self.temporary,
-                                       **PLAIN_CRASHES))
+                                       **PLAIN_CRASHES, **env))
         result = Result(done)
         self.assertEqual(os.listdir(self.temporary), [])
         if code is not None:
             self.assertEqual(result.code, code, result.text + result.errors)
         return result
 
-    def hostile(self, mode, *args, code=None):
+    def hostile(self, mode, *args, code=None, **env):
         return self.run_kit(HOSTILE, "--set", "hostile.mode=" + mode, *args,
-                            code=code)
+                            code=code, **env)
 
     def write(self, name, text):
         path = os.path.join(self.dir.name, name)
@@ -207,6 +207,29 @@ class Formats(Kit):
         for line in self.hostile(*args, "-o", "tap").text.splitlines():
             self.assertRegex(line, r"^(TAP version|ok |not ok |# |1\.\.)")
         self.assertIn("hostile", self.hostile(*args).errors)
+
+    def test_what_is_printed_once_is_a_note(self):
+        for slot, case in (("op_caps", "hostile:0/abi.fills.op_caps.stride"),
+                           ("enumerate", "plugin/kit.query"),
+                           ("quiesce", "plugin/kit.query")):
+            cache = os.path.join(self.dir.name, slot)
+            os.mkdir(cache)
+            result = self.hostile("warn:" + slot, "--filter",
+                                  "*/abi.fills.op_caps.*", "-o", "json",
+                                  code=0, XDG_CACHE_HOME=cache)
+            self.assertIn("1 warning generated.", result.errors)
+            names = [c["name"] for c in result.json()["cases"]]
+            self.assertEqual(len(names), len(set(names)))
+            self.assertEqual(len(result.json()["devices"]), 2)
+            noted = {n: c for n, c in result.cases().items()
+                     if "the first run printed 21 bytes" in c["text"]}
+            self.assertEqual(list(noted), [case])
+            self.assertEqual(noted[case]["printed"], 0)
+
+    def test_devices_are_listed_once_whatever_is_printed(self):
+        rows = [self.hostile(mode, "--support", "-o", "json", code=0).json()
+                for mode in ("none", "print:op_caps")]
+        self.assertEqual(*rows)
 
     def test_markup_in_texts_is_escaped(self):
         known = self.write("known", "xfail hostile:?/abi.fills.op_caps.* "
