@@ -34,7 +34,7 @@ static uint32_t count_equal(const kit_report *report, const kit_result *r)
 void kit_text_result(const kit_report *report, const kit_result *r)
 {
     bool quiet = r->outcome == KIT_PASSED || r->outcome == KIT_SKIPPED ||
-                 r->outcome == KIT_EXCLUDED;
+                 r->outcome == KIT_EXCLUDED || r->outcome == KIT_NOT_RUN;
     const uint32_t equal = quiet ? 0 : count_equal(report, r);
     if (report->verbose || r->printed || (!quiet && equal <= MAX_EQUAL))
         print_line(r);
@@ -157,18 +157,23 @@ static void print_reasons(const kit_report *report, kit_outcome outcome,
 
 void kit_text_end(const kit_report *report)
 {
-    uint32_t failed = 0;
-    for (uint32_t i = 0; i < report->n; i++)
+    uint32_t failed = 0, left = 0;
+    for (uint32_t i = 0; i < report->n; i++) {
         failed += kit_outcome_fails(report->results[i].outcome);
+        left += report->results[i].outcome == KIT_NOT_RUN;
+    }
     if (!report->quiet) {
         print_counts(report);
         print_reasons(report, KIT_SKIPPED, 1);
         print_reasons(report, KIT_EXCLUDED, 1);
+        print_reasons(report, KIT_NOT_RUN, 1);
         print_reasons(report, KIT_FAILED, MAX_EQUAL + 1);
         print_reasons(report, KIT_CRASHED, MAX_EQUAL + 1);
         print_reasons(report, KIT_HUNG, MAX_EQUAL + 1);
         putchar('\n');
     }
+    if (left)
+        printf("%u cases were not run; -v names them\n", left);
     if (failed)
         printf("%u of %u cases fail: %s does not conform\n", failed, report->n,
                report->path);

@@ -15,6 +15,7 @@ typedef struct state {
     uint64_t begin_ns;
     uint64_t printed;
     uint64_t printed_first; /* by next, which is then repeated; 0: it is not */
+    bool stopped;           /* by on_verdict */
     bool usage;
     char *error;
 } state;
@@ -72,7 +73,7 @@ static bool tell(state *s, uint32_t item, kit_outcome outcome, const char *text,
         text = note;
     }
     kit_verdict verdict = {outcome, text, ns, s->printed};
-    s->batch->on_verdict(s->batch->ctx, item, &verdict);
+    s->stopped = !s->batch->on_verdict(s->batch->ctx, item, &verdict);
     s->printed = s->printed_first = 0;
     s->next = item + 1;
     s->current = NONE;
@@ -163,7 +164,7 @@ kit_batch_end kit_batch_run(const kit_batch *batch, char error[KIT_TEXT_SIZE])
                      .run = run_cases,
                      .on_record = on_record,
                      .on_output = on_output};
-    while (s.next < n_all(batch)) {
+    while (s.next < n_all(batch) && !s.stopped) {
         kit_ending ending;
         s.told = s.ended = false;
         s.current = NONE;

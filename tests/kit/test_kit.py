@@ -274,11 +274,38 @@ class Endings(Kit):
     def test_hang(self):
         begin = time.monotonic()
         cases = self.check("hang:op_caps", "hung", "killed after 0.3 s",
-                           "--timeout", "0.3")
+                           "--timeout", "0.3", "--max-hangs", "0")
         hung = [c for c in cases.values() if c["outcome"] == "hung"]
         for case in hung:
             self.assertGreaterEqual(case["seconds"], 0.3)
         self.assertLess(time.monotonic() - begin, 5 + len(hung))
+
+    def test_hangs_end_the_run(self):
+        args = ("hang:op_caps", "--filter", "*/abi.fills.*", "--filter",
+                "*/abi.query.*", "--timeout", "0.3", "--device", "hostile:0")
+        whole = self.hostile(*args, "--max-hangs", 0, "-o", "json",
+                             code=1).json()
+        self.assertGreater(whole["hung"], 1)
+        self.assertEqual(whole["not run"], 0)
+        part = self.hostile(*args, "--max-hangs", 1, "-o", "json", code=1)
+        hung = part.json()["hung"]
+        left = {n for n, c in part.cases().items()
+                if c["outcome"] == "not run"}
+        self.assertEqual(hung, 1)
+        names = {c["name"] for c in whole["cases"]
+                 if not c["name"].endswith(".end")}
+        self.assertEqual(names, {n for n in part.cases()
+                                 if not n.endswith(".end")})
+        self.assertIn("hostile:0/abi.fills.op_caps.larger", left)
+        self.assertNotIn("plugin/abi.query.pure", left)
+        text = self.hostile(*args, "--max-hangs", 1, code=1).text
+        self.assertIn("%d cases were not run" % len(left), text)
+        tap = self.hostile(*args, "--max-hangs", 1, "-o", "tap", code=1).text
+        self.assertEqual(tap.count("# SKIP not run: "), len(left))
+        expected = "hostile:0/abi.fills.op_caps.*"
+        self.assertNotIn("not run", self.hostile(
+            "hang:op_caps", "--timeout", "0.3", "--filter", expected,
+            "--xfail", expected, "--max-hangs", 1, code=0).text)
 
     def test_error(self):
         self.check("error:op_caps", "failed", "op_caps")
