@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -16,6 +17,7 @@
 
 typedef struct child {
     const kit_work *work;
+    kit_watch *watch; /* shared */
     pid_t pid;
     int records, output; /* read ends; -1: at their end */
     uint64_t deadline;
@@ -28,7 +30,7 @@ typedef struct child {
 /* ------------------------------------------------------------------------ */
 /* The child's side                                                         */
 
-static _Noreturn void live(const kit_work *work, int records, int output)
+static _Noreturn void live(const child *c, int records, int output)
 {
     static kit k; /* threads of the plugin may outlive any frame */
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -43,8 +45,10 @@ static _Noreturn void live(const kit_work *work, int records, int output)
     close(null);
     close(output);
     setvbuf(stdout, NULL, _IONBF, 0);
-    kit_child_init(&k, work->config, records);
-    work->run(&k, work->ctx);
+    kit_calls_watch(c->watch);
+    kit_child_init(&k, c->work->config, records);
+    c->work->run(&k, c->work->ctx);
+    kit_calls_exit();
     exit(0);
 }
 
@@ -75,7 +79,7 @@ static bool start(child *c)
         setpgid(0, 0);
         close(records[0]);
         close(output[0]);
-        live(c->work, records[1], output[1]);
+        live(c, records[1], output[1]);
     }
     int error = errno;
     close(records[1]);
@@ -216,29 +220,36 @@ static const char *signal_name(int number)
 static void describe(const child *c, kit_ending *ending)
 {
     double limit = (double)c->work->config->timeout_ns * 1e-9;
+    char where[80];
+    kit_calls_where(c->watch, where, sizeof where);
     if (ending->hung)
         snprintf(ending->reason, sizeof ending->reason,
-                 "hung: killed after %.3g s; --timeout sets the limit", limit);
+                 "hung%s: killed after %.3g s; --timeout sets the limit", where,
+                 limit);
     else if (c->garbage)
         snprintf(ending->reason, sizeof ending->reason,
                  "something wrote to a descriptor that is not its own");
     else if (ending->exited)
         snprintf(ending->reason, sizeof ending->reason,
-                 "the process ended by itself, with exit status %d",
+                 "the process ended by itself%s, with exit status %d", where,
                  ending->code);
     else
-        snprintf(ending->reason, sizeof ending->reason, "crashed: %s (%s)",
-                 signal_name(ending->code), strsignal(ending->code));
+        snprintf(ending->reason, sizeof ending->reason, "crashed%s: %s (%s)",
+                 where, signal_name(ending->code), strsignal(ending->code));
 }
 
 void kit_process_run(const kit_work *work, kit_ending *ending)
 {
     child c = {.work = work, .records = -1, .output = -1};
     memset(ending, 0, sizeof *ending);
-    ending->started = start(&c);
+    c.watch = mmap(NULL, sizeof *c.watch, PROT_READ | PROT_WRITE,
+                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ending->started = c.watch != MAP_FAILED && start(&c);
     if (!ending->started) {
         snprintf(ending->reason, sizeof ending->reason, "no process for it: %s",
                  strerror(errno));
+        if (c.watch != MAP_FAILED)
+            munmap(c.watch, sizeof *c.watch);
         return;
     }
     follow(&c, ending);
@@ -252,4 +263,5 @@ void kit_process_run(const kit_work *work, kit_ending *ending)
     ending->exited = WIFEXITED(status);
     ending->code = ending->exited ? WEXITSTATUS(status) : WTERMSIG(status);
     describe(&c, ending);
+    munmap(c.watch, sizeof *c.watch);
 }

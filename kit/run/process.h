@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "../plugin/calls.h"
 #include "../plugin/child.h"
 
 typedef struct kit_work {

@@ -269,7 +269,7 @@ class Endings(Kit):
 
     def test_exit(self):
         self.check("exit:op_caps", "crashed",
-                   "ended by itself, with exit status 0")
+                   "ended by itself in op_caps, with exit status 0")
 
     def test_hang(self):
         begin = time.monotonic()
