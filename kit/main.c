@@ -57,7 +57,7 @@ static const tool_option options[] = {
                      "lines of 'exclude PATTERN reason' and 'xfail PATTERN "
                      "reason'; may be repeated"),
     TOOL_OPT_FLOAT(0, "timeout", AT(timeout), 0.1, 86400,
-                   "seconds that a case may take"),
+                   "seconds that the plugin may take in a case"),
     TOOL_OPT_INT(0, "max-hangs", AT(max_hangs), 0, 1000000,
                  "end after so many cases that hang; 0: never"),
     TOOL_OPT_INT(0, "seed", AT(seed), 0, 9007199254740992.0,

@@ -37,6 +37,11 @@ void kit_calls_exit(void)
     enter(CALL_EXIT);
 }
 
+uint64_t kit_calls_spent(void)
+{
+    return atomic_load(&watched->spent_ns);
+}
+
 /* ------------------------------------------------------------------------ */
 /* Slots                                                                    */
 

@@ -25,6 +25,9 @@ void kit_calls_watch(kit_watch *watch);
 /* The rest of the process is the plugin's: its exit handlers. */
 void kit_calls_exit(void);
 
+/* The watch's spent_ns. */
+uint64_t kit_calls_spent(void);
+
 /* Puts watched calls in place of the table's slots. */
 void kit_calls_wrap(clv_plugin_api *api);
 void *kit_calls_dlopen(const char *path);

@@ -15,13 +15,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* What the kit itself may take between two records. */
+#define OWN_WORK_NS 600000000000u
+
 typedef struct child {
     const kit_work *work;
     kit_watch *watch; /* shared */
     pid_t pid;
-    int records, output; /* read ends; -1: at their end */
-    uint64_t deadline;
-    size_t have; /* bytes of the next record */
+    int records, output;         /* read ends; -1: at their end */
+    uint64_t record_ns, seen_ns; /* when a record came; the latest look */
+    size_t have;                 /* bytes of the next record */
     kit_record record;
     bool garbage; /* something else than records came */
     bool ended;   /* by on_record */
@@ -124,6 +127,24 @@ static bool drain_output(child *c)
     }
 }
 
+static void begin_limit(child *c)
+{
+    c->record_ns = c->seen_ns = kit_now();
+    atomic_store(&c->watch->spent_ns, 0);
+}
+
+/* Since the latest look the child was in the plugin, or at work of the kit's
+ * own, which does not count: as it is found now. */
+static bool is_hung(child *c)
+{
+    const uint64_t now = kit_now();
+    if (atomic_load(&c->watch->inside))
+        atomic_fetch_add(&c->watch->spent_ns, now - c->seen_ns);
+    c->seen_ns = now;
+    return atomic_load(&c->watch->spent_ns) >= c->work->config->timeout_ns ||
+           now - c->record_ns >= c->work->config->timeout_ns + OWN_WORK_NS;
+}
+
 static bool drain_records(child *c)
 {
     for (;;) {
@@ -142,7 +163,7 @@ static bool drain_records(child *c)
             return false;
         }
         c->record.text[sizeof c->record.text - 1] = 0;
-        c->deadline = kit_now() + c->work->config->timeout_ns;
+        begin_limit(c);
         if (!c->work->on_record(c->work->ctx, &c->record)) {
             c->ended = true;
             return false;
@@ -174,21 +195,18 @@ static void wait_a_little(const child *c)
 {
     struct pollfd fds[2] = {{.fd = c->records, .events = POLLIN},
                             {.fd = c->output, .events = POLLIN}};
-    uint64_t now = kit_now();
-    uint64_t ms = c->deadline > now ? (c->deadline - now) / 1000000 + 1 : 0;
     bool closed = c->records < 0 || c->output < 0;
-    uint64_t longest = closed ? 2 : 100; /* its end is no event then */
-    poll(fds, 2, (int)(ms < longest ? ms : longest));
+    poll(fds, 2, closed ? 2 : 20); /* its end is no event then */
 }
 
 static void follow(child *c, kit_ending *ending)
 {
-    c->deadline = kit_now() + c->work->config->timeout_ns;
+    begin_limit(c);
     while (!has_ended(c)) {
         wait_a_little(c);
         drain(c);
         ending->interrupted = tool_interrupted();
-        ending->hung = kit_now() >= c->deadline;
+        ending->hung = is_hung(c);
         if (ending->interrupted || ending->hung || c->garbage || c->ended)
             break;
     }

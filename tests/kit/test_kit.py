@@ -280,6 +280,13 @@ class Endings(Kit):
             self.assertGreaterEqual(case["seconds"], 0.3)
         self.assertLess(time.monotonic() - begin, 5 + len(hung))
 
+    def test_the_kit_s_own_work_is_not_limited(self):
+        name = "cpu/ops.matmul.f32.llama-1b.ffn_down"
+        case = self.run_kit(CPU, "--thorough", "--timeout", "0.3", "--filter",
+                            name, "-o", "json", code=0).cases()[name]
+        self.assertEqual(case["outcome"], "passed")
+        self.assertGreater(case["seconds"], 0.3)
+
     def test_hangs_end_the_run(self):
         args = ("hang:op_caps", "--filter", "*/abi.fills.*", "--filter",
                 "*/abi.query.*", "--timeout", "0.3", "--device", "hostile:0")
