@@ -315,6 +315,22 @@ static double expected_ns(const clv_plan *plan, planner_profile *profile,
     return *forecast * planner_run_ratio(plan, profile, symbols);
 }
 
+/* Another plan's weights would have to lie beside those of this one, which stay
+ * where they are. Without memory for both, the next process plans by the new
+ * costs. */
+static bool may_move(const clv_plan *plan)
+{
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        uint64_t sum = 0;
+        for (uint32_t i = 0; i < plan->n_loads && plan->devices[d].local; i++)
+            if (plan->loads[i].device == d)
+                sum += plan->loads[i].bytes;
+        if (sum > core_device_room(plan->devices[d].dev))
+            return false;
+    }
+    return true;
+}
+
 static clv_status learn_observed(clv_exec *exec, planner_profile *profile,
                                  const planner_past *run, clv_learned *out)
 {
@@ -327,7 +343,7 @@ static clv_status learn_observed(clv_exec *exec, planner_profile *profile,
     keep_best(plan, history, run);
     CLV_TRY(
         learn_costs(exec, profile, fmin(plain / exec->latest.ns, 1), &changed));
-    if (plan->n_devices > 1 && changed > CHANGED &&
+    if (plan->n_devices > 1 && changed > CHANGED && may_move(plan) &&
         planner_history_plans(history, plan->problem) < MOST_PLANS)
         *out = CLV_LEARNED_COSTS;
     planner_history_save(history, plan->ctx);

@@ -9,6 +9,7 @@
 #include "../core/base/error.h"
 
 #include "../core/base/text.h"
+#include "../core/device/subgraph.h"
 #include "candidates/candidates.h"
 #include "forecast/forecast.h"
 #include "limits.h"
@@ -34,6 +35,9 @@
 
 /* Searches at most until a plan keeps to memory and max_share. */
 #define TIGHTER 8
+
+/* Divisions of the graph that are tried for a device with too little memory. */
+#define FRONTS 32
 
 /* A plan whose workloads turn out to take longer or shorter than models had it
  * is made again, so many times. */
@@ -333,6 +337,49 @@ static clv_status consider_energy(solver *v)
     return consider_search(v, PLANNER_STAGE_LOOK_AHEAD);
 }
 
+/* The first nodes whole on one device, as many as its memory holds, and the
+ * rest on another: few exchanges. Repeated blocks have one choice in the
+ * search, so it does not find this. */
+static clv_status consider_front(solver *v, uint32_t device, uint32_t other)
+{
+    bool taken, legal = false;
+    for (uint32_t part = FRONTS - 1; part && !legal; part--) {
+        const uint32_t end =
+            (uint32_t)((uint64_t)v->graph->n_nodes * part / FRONTS);
+        clv_plan *plan;
+        for (uint32_t i = 0; i < v->graph->n_nodes; i++)
+            v->trial[i] = whole_option(v, i, i < end ? device : other);
+        CLV_TRY(make_plan(v, v->trial, &plan));
+        legal = is_legal(plan);
+        clv_plan_destroy(plan);
+        if (legal)
+            CLV_TRY(consider(v, &taken));
+    }
+    return CLV_OK;
+}
+
+/* Where the device's own memory cannot hold all weights. */
+static bool is_too_small(const solver *v, uint32_t device)
+{
+    uint64_t sum = 0, size;
+    for (uint32_t i = 0; i < v->graph->n_tensors; i++)
+        if (v->graph->tensors[i].usage == CLV_USAGE_WEIGHT &&
+            v->graph->values[i].base == i &&
+            !core_desc_size(&v->graph->tensors[i], NULL, &size))
+            sum += size;
+    return sum > v->plan->devices[device].room;
+}
+
+static clv_status consider_fronts(solver *v)
+{
+    for (uint32_t d = 0; d < v->plan->n_devices; d++)
+        for (uint32_t o = 0; o < v->plan->n_devices; o++)
+            if (o != d && is_too_small(v, d) && !is_too_small(v, o) &&
+                consider_front(v, d, o) == CLV_ERR_NO_MEMORY)
+                return CLV_ERR_NO_MEMORY;
+    return CLV_OK;
+}
+
 static clv_status find_best(solver *v)
 {
     for (uint32_t i = 0; i < TIGHTER && !(v->best && is_legal(v->best)); i++) {
@@ -344,6 +391,7 @@ static clv_status find_best(solver *v)
     for (uint32_t d = 0; d < v->plan->n_devices; d++)
         if ((status = consider_device(v, d)) == CLV_ERR_NO_MEMORY)
             return status;
+    CLV_TRY(consider_fronts(v));
     return v->best ? CLV_OK : status;
 }
 

@@ -4,7 +4,7 @@
 
 /* Of a device's own memory, for what no plan counts: buffers that copies pass
  * through, drivers, programs. */
-#define RESERVE_PART 16
+#define RESERVE_PART 32
 #define RESERVE_MOST ((uint64_t)160 << 20)
 
 #define HOSTS (CLV_MEM_HOST_VISIBLE | CLV_MEM_COHERENT | CLV_MEM_CACHED)
@@ -79,7 +79,8 @@ static uint64_t room_left(const clv_device *dev, uint64_t reserve_part)
 
 uint64_t core_device_room(const clv_device *dev)
 {
-    return room_left(dev, RESERVE_PART);
+    const bool simulated = dev->info.clock == CLV_CLOCK_VIRTUAL;
+    return room_left(dev, simulated ? 0 : RESERVE_PART);
 }
 
 clv_status core_device_has_room(clv_device *dev, uint64_t size,

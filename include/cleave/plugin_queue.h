@@ -33,6 +33,80 @@ extern "C" {
 #define CLV_MESSAGE_SIZE 128
 #define CLV_MAX_RECORDS 16384u /* that nobody reads; then the oldest go */
 
+/* The monotonic clock; not the host's, so that it can be read under a lock. */
+static inline uint64_t clv_queue_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* What threads that poll for one device know of their cores. A core that other
+ * work wants is lost for a whole time slice by one that polls on it, or offers
+ * it while it could do something; a thread that blocks gets it back sooner. */
+typedef struct clv_spin_state {
+    uint64_t busy_until; /* other work wants the cores; 0: never did */
+    uint64_t busy_ns;    /* how long that was believed, the last time */
+} clv_spin_state;
+
+/* Polling: pause instructions first, then the core is offered to other threads
+ * between two looks. */
+typedef struct clv_spin {
+    uint64_t begin; /* 0: not started */
+    uint32_t rounds;
+} clv_spin;
+
+/* The cores are wanted from now on. It is believed twice as long as the last
+ * time if that has just ended: to find out costs a time slice. */
+static inline void clv_spin_busy(clv_spin_state *state, uint64_t now)
+{
+    const uint64_t least = 10000000, most = 640000000;
+    uint64_t until = __atomic_load_n(&state->busy_until, __ATOMIC_RELAXED);
+    uint64_t ns = __atomic_load_n(&state->busy_ns, __ATOMIC_RELAXED);
+    if (now < until)
+        return;
+    ns = now - until > 2 * ns + least ? least : ns < most ? 2 * ns : most;
+    __atomic_store_n(&state->busy_ns, ns, __ATOMIC_RELAXED);
+    __atomic_store_n(&state->busy_until, now + ns, __ATOMIC_RELAXED);
+}
+
+static inline void clv_spin_pause(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* One round; 0 once polling has lasted limit_ns, or a few microseconds if other
+ * work wants the core. */
+static inline int clv_spin_once(clv_spin *spin, clv_spin_state *state,
+                                uint64_t limit_ns)
+{
+    const uint32_t pauses = 256, busy_pauses = 96; /* some microseconds */
+    const uint64_t slice_ns = 500000; /* gone for so long: another's slice */
+    if (++spin->rounds < pauses && spin->rounds % 32) {
+        clv_spin_pause();
+        return 1;
+    }
+    uint64_t now = clv_queue_now();
+    if (!spin->begin)
+        spin->begin = now;
+    if (now - spin->begin >= limit_ns)
+        return 0;
+    if (spin->rounds >= busy_pauses &&
+        now < __atomic_load_n(&state->busy_until, __ATOMIC_RELAXED))
+        return 0;
+    if (spin->rounds < pauses)
+        return 1;
+    sched_yield();
+    uint64_t back = clv_queue_now();
+    if (back - now >= slice_ns)
+        clv_spin_busy(state, back);
+    return 1;
+}
+
 typedef struct clv_queue clv_queue;
 
 /* What the queue asks of the plugin; ctx is the queue's. */
@@ -54,6 +128,7 @@ struct clv_queue {
     void *ctx;
     uint32_t depth;
     uint64_t poll_ns; /* how long the thread polls before it blocks */
+    clv_spin_state spin;
     pthread_t thread;
     int started;                 /* the thread is to be joined */
     pthread_mutex_t lock;        /* of what follows, and of the timelines */
@@ -76,43 +151,6 @@ struct clv_plugin_timeline {
     clv_status status;
     char message[CLV_MESSAGE_SIZE];
 };
-
-/* The monotonic clock; not the host's, so that it can be read under a lock. */
-static inline uint64_t clv_queue_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-/* Polling: pause instructions first, then the core is offered to other threads
- * between two looks. */
-typedef struct clv_spin {
-    uint64_t begin; /* 0: not started */
-    uint32_t rounds;
-} clv_spin;
-
-/* One round; 0 once polling has lasted limit_ns. */
-static inline int clv_spin_once(clv_spin *spin, uint64_t limit_ns)
-{
-    const uint32_t pauses = 256; /* some microseconds */
-    if (++spin->rounds < pauses && spin->rounds % 32) {
-#if defined(__x86_64__)
-        __builtin_ia32_pause();
-#elif defined(__aarch64__)
-        __asm__ volatile("yield");
-#endif
-        return 1;
-    }
-    uint64_t now = clv_queue_now();
-    if (!spin->begin)
-        spin->begin = now;
-    if (now - spin->begin >= limit_ns)
-        return 0;
-    if (spin->rounds >= pauses)
-        sched_yield();
-    return 1;
-}
 
 /* With the lock held, given up meanwhile: until something has changed, or the
  * moment has come. */
@@ -141,7 +179,7 @@ static inline void clv_queue_poll(clv_queue *queue, const uint64_t *word,
     while (clv_timeline_word(word) < value &&
            !__atomic_load_n(&queue->stop, __ATOMIC_RELAXED) &&
            !__atomic_load_n(&queue->lost, __ATOMIC_RELAXED) &&
-           clv_spin_once(&spin, queue->poll_ns))
+           clv_spin_once(&spin, &queue->spin, queue->poll_ns))
         continue;
     pthread_mutex_lock(&queue->lock);
 }
@@ -298,7 +336,7 @@ static inline clv_status clv_timeline_wait(clv_plugin_timeline *tl,
     if (spin_ns > timeout_ns)
         spin_ns = timeout_ns;
     while ((word = clv_timeline_word(&tl->word)) < value && spin_ns &&
-           clv_spin_once(&spin, spin_ns))
+           clv_spin_once(&spin, &queue->spin, spin_ns))
         continue;
     if (word < value) {
         pthread_mutex_lock(&queue->lock);

@@ -121,12 +121,12 @@ bool planner_profile_cost(const planner_profile *profile, const clv_device *dev,
 /* Of devices with a real clock that were not measured, ns: about what drivers
  * of GPUs take, and what the host's own threads do. */
 static const planner_overheads usual_overheads[] = {
-    {.submit = 4000,
-     .submit_idle = 10000,
-     .dispatch = 15000,
-     .wait_poll = 15000,
-     .wait_block = 40000,
-     .copy = 10000,
+    {.submit = 5000,
+     .submit_idle = 20000,
+     .dispatch = 30000,
+     .wait_poll = 30000,
+     .wait_block = 60000,
+     .copy = 20000,
      .copy_byte = 0.1},
     {.submit = 1000,
      .submit_idle = 5000,

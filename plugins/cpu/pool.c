@@ -2,8 +2,6 @@
 #include "kernels.h"
 #include "thread.h"
 
-#include <cleave/plugin_queue.h>
-
 #include <stdalign.h>
 #include <stdatomic.h>
 
@@ -19,6 +17,7 @@ struct cpu_pool {
     uint32_t started;       /* workers that run */
     char *scratch;          /* [threads] of CPU_SCRATCH_SIZE */
     member *workers;        /* [threads]; 0 is not used */
+    clv_spin_state *spin;   /* the queue's */
 
     /* The task. Written by the owner while unfinished is 0, and read only by
      * holders of a chunk. */
@@ -85,7 +84,7 @@ static void *worker_main(void *ctx)
         if (atomic_load_explicit(&pool->unclaimed, memory_order_relaxed)) {
             work(pool, self->index);
             spin = (clv_spin){0};
-        } else if (!clv_spin_once(&spin, pool->setup->poll_ns)) {
+        } else if (!clv_spin_once(&spin, pool->spin, pool->setup->poll_ns)) {
             sleep_for_work(pool);
             spin = (clv_spin){0};
         }
@@ -97,7 +96,7 @@ static void await_done(cpu_pool *pool)
 {
     clv_spin spin = {0};
     while (atomic_load_explicit(&pool->unfinished, memory_order_acquire))
-        if (!clv_spin_once(&spin, pool->setup->poll_ns))
+        if (!clv_spin_once(&spin, pool->spin, pool->setup->poll_ns))
             break;
     if (!atomic_load(&pool->unfinished))
         return;
@@ -142,13 +141,14 @@ static clv_status start_workers(cpu_pool *pool)
 }
 
 clv_status cpu_pool_create(const clv_host_api *host, const cpu_setup *setup,
-                           cpu_pool **out)
+                           clv_spin_state *spin, cpu_pool **out)
 {
     cpu_pool *pool = clv_new(host, sizeof *pool);
     if (!pool)
         return CLV_ERR_NO_MEMORY;
     pool->host = host;
     pool->setup = setup;
+    pool->spin = spin;
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->wake, NULL);
     pthread_cond_init(&pool->done, NULL);

@@ -12,14 +12,16 @@
 
 #include "setup.h"
 
+#include <cleave/plugin_queue.h>
+
 typedef struct cpu_pool cpu_pool;
 
 /* worker < the pool's threads; no two run with the same one at once. */
 typedef void (*cpu_task_fn)(void *ctx, uint32_t chunk, uint32_t worker);
 
-/* setup outlives the pool. */
+/* setup and spin outlive the pool. */
 clv_status cpu_pool_create(const clv_host_api *host, const cpu_setup *setup,
-                           cpu_pool **out);
+                           clv_spin_state *spin, cpu_pool **out);
 /* Joins the threads. NULL is legal. */
 void cpu_pool_destroy(cpu_pool *pool);
 

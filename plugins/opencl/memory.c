@@ -190,13 +190,14 @@ clv_status ocl_buffer_alloc(clv_plugin_device *dev, uint32_t mem_type,
     ocl_buffer *buf = new_buffer(dev, size, CLV_ACCESS_READ | CLV_ACCESS_WRITE);
     if (!buf)
         return CLV_ERR_NO_MEMORY;
+    if (dev->zero_copy || !sees(dev, mem_type)) /* else it is the host's */
+        buf->taken = size;
     clv_status status =
-        gpu_budget_take(dev->base.host, dev->label, &dev->budget, size);
+        gpu_budget_take(dev->base.host, dev->label, &dev->budget, buf->taken);
     if (status) {
         clv_free(dev->base.host, buf);
         return status;
     }
-    buf->taken = size;
     cl_int error;
     if (dev->zero_copy) {
         buf->base.allocated = 1;

@@ -237,7 +237,7 @@ static void test_room(void **state)
     fixture f = open_fixture(LOCAL);
     device(&f.t)->info.memory_size = 64;
     assert_int_equal(plan_alone(&f), CLV_ERR_LIMIT);
-    assert_message("device 'ref:1' lacks 17344 bytes of memory");
+    assert_message("device 'ref:1' lacks 17346 bytes of memory");
     assert_message("use a smaller model");
     device(&f.t)->info.memory_size = 1u << 20;
     assert_ok(plan_alone(&f));
