@@ -31,12 +31,13 @@ static void on_data(void *ctx, const kit_record *record)
     w->each->on_data(w->each->ctx, record);
 }
 
-static void on_verdict(void *ctx, uint32_t item, const kit_verdict *verdict)
+static bool on_verdict(void *ctx, uint32_t item, const kit_verdict *verdict)
 {
     walk *w = ctx;
     (void)item;
     if (verdict->outcome != KIT_PASSED && verdict->outcome != KIT_SKIPPED)
         complain(w, "%s: ended early: %s", w->device, verdict->text);
+    return true;
 }
 
 static kit_batch_end work_on(walk *w, const kit_queried_device *device,

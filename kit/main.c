@@ -27,7 +27,7 @@ typedef struct check_args {
     kit_conf settings; /* both together */
     uint32_t n_filed;  /* of them, from files */
     double timeout;
-    int64_t seed;
+    int64_t seed, max_hangs;
     bool verbose, thorough, list, perf, support;
 } check_args;
 
@@ -57,7 +57,9 @@ static const tool_option options[] = {
                      "lines of 'exclude PATTERN reason' and 'xfail PATTERN "
                      "reason'; may be repeated"),
     TOOL_OPT_FLOAT(0, "timeout", AT(timeout), 0.1, 86400,
-                   "seconds that a case may take"),
+                   "seconds that the plugin may take in a case"),
+    TOOL_OPT_INT(0, "max-hangs", AT(max_hangs), 0, 1000000,
+                 "end after so many cases that hang; 0: never"),
     TOOL_OPT_INT(0, "seed", AT(seed), 0, 9007199254740992.0,
                  "of random values"),
     TOOL_OPT_FLAG(0, "thorough", AT(thorough),
@@ -299,7 +301,8 @@ static int check(const check_args *args, const kit_list *list,
                          .list = list,
                          .expectations = expectations,
                          .report = &report,
-                         .query = &query};
+                         .query = &query,
+                         .max_hangs = (uint32_t)args->max_hangs};
     kit_batch_end end = kit_runner_run(&runner, error);
     int code = finish(&report, end, error);
     kit_report_free(&report);
@@ -367,7 +370,8 @@ static int run(check_args *args, const char *plugin)
 
 int main(int argc, char **argv)
 {
-    check_args args = {.format = "text", .timeout = 60, .seed = 1};
+    check_args args = {
+        .format = "text", .timeout = 60, .seed = 1, .max_hangs = 3};
     char title[] = "cleave-plugin-check";
     uint32_t n = 0;
     program_invocation_short_name = title;

@@ -53,6 +53,7 @@ static void report_as(kit_runner *r, const char *name,
         verdict.outcome = fails ? KIT_XFAILED : KIT_XPASSED;
         verdict.text = text;
     }
+    r->n_hung += verdict.outcome == KIT_HUNG;
     kit_report_add(r->report, r->device, r->group, name, &verdict);
 }
 
@@ -65,10 +66,25 @@ static void report_plain(kit_runner *r, const char *name, kit_outcome outcome,
     kit_report_add(r->report, r->device, r->group, name, &verdict);
 }
 
-static void on_verdict(void *ctx, uint32_t item, const kit_verdict *verdict)
+static bool is_stopped(const kit_runner *r)
+{
+    return r->max_hangs && r->n_hung >= r->max_hangs;
+}
+
+static void report_not_run(kit_runner *r, const char *name)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%u cases hung; --max-hangs sets the limit",
+             r->n_hung);
+    report_plain(r, name, KIT_NOT_RUN, text);
+}
+
+static bool on_verdict(void *ctx, uint32_t item, const kit_verdict *verdict)
 {
     kit_runner *r = ctx;
     report_as(r, r->items[item].name, r->expected[item], *verdict);
+    r->n_told = item + 1;
+    return !is_stopped(r);
 }
 
 static void on_data(void *ctx, const kit_record *record)
@@ -104,6 +120,10 @@ static bool choose(kit_runner *r, const place *at, const kit_case *c,
         report_plain(r, name, KIT_SKIPPED, text);
         return false;
     }
+    if (is_stopped(r)) {
+        report_not_run(r, name);
+        return false;
+    }
     r->items[r->n_items] = (kit_item){.of = c, .name = name};
     r->expected[r->n_items++] = e;
     return true;
@@ -129,6 +149,7 @@ static kit_batch_end run_items(kit_runner *r, const place *at,
                                      ? KIT_NO_DEVICE
                                      : r->query->devices[at->device].index,
                        .end_name = end,
+                       .silent = true,
                        .ctx = r,
                        .on_verdict = on_verdict};
     if (!r->n_items)
@@ -136,7 +157,11 @@ static kit_batch_end run_items(kit_runner *r, const place *at,
     snprintf(end, sizeof end, "%s/%s.end", r->device, r->group);
     r->items[r->n_items] = (kit_item){.name = end};
     r->expected[r->n_items] = end_expectation(r, end);
-    return kit_batch_run(&batch, error);
+    r->n_told = 0;
+    kit_batch_end stop = kit_batch_run(&batch, error);
+    for (uint32_t i = r->n_told; stop == KIT_BATCH_DONE && i < r->n_items; i++)
+        report_not_run(r, r->items[i].name);
+    return stop;
 }
 
 static kit_batch_end run_group(kit_runner *r, uint32_t group, const place *at,
@@ -184,6 +209,7 @@ kit_batch_end kit_runner_query(kit_runner *r, char error[KIT_TEXT_SIZE])
                        .items = &item,
                        .n_items = 1,
                        .device = KIT_NO_DEVICE,
+                       .silent = true,
                        .ctx = r,
                        .on_verdict = on_verdict,
                        .on_data = on_data};
@@ -222,7 +248,7 @@ static void report_untested(kit_runner *r, uint32_t device)
     bool listed = false;
     for (uint32_t i = 0; i < r->list->n; i++)
         listed |= !strncmp(r->list->cases[i].name, "ops.", 4);
-    if (!listed || r->selection->n_filters ||
+    if (!listed || is_stopped(r) || r->selection->n_filters ||
         !is_any(r->selection->groups, r->selection->n_groups, "ops"))
         return;
     for (uint32_t i = 0; i < r->report->n; i++) {

@@ -19,11 +19,13 @@ typedef struct kit_runner {
     kit_expectations *expectations;
     kit_report *report;
     kit_query *query;
+    uint32_t max_hangs; /* cases that hang before the rest is left; 0: all */
     /* what is running */
     const char *device, *group;
     kit_item *items;
     const kit_expectation **expected; /* [n items + 1] or NULL each */
-    uint32_t n_items;
+    uint32_t n_items, n_told;         /* of them, those with a verdict */
+    uint32_t n_hung;
 } kit_runner;
 
 /* Runs it all; error: set for KIT_BATCH_USAGE. */

@@ -79,7 +79,8 @@ static uint64_t room_left(const clv_device *dev, uint64_t reserve_part)
 
 uint64_t core_device_room(const clv_device *dev)
 {
-    return room_left(dev, RESERVE_PART);
+    const bool simulated = dev->info.clock == CLV_CLOCK_VIRTUAL;
+    return room_left(dev, simulated ? 0 : RESERVE_PART);
 }
 
 clv_status core_device_has_room(clv_device *dev, uint64_t size,

@@ -1,6 +1,7 @@
 /* The shared object: what it exports, needs and runs, and its manifest. */
 #include "abi.h"
 
+#include "../plugin/calls.h"
 #include "elf_file.h"
 
 #include <ctype.h>
@@ -31,12 +32,12 @@ static void binds_whole(kit *k, const void *arg)
 {
     kit_elf elf = read_elf(k);
     (void)arg;
-    void *lib = dlopen(kit_path(k), RTLD_NOW | RTLD_LOCAL);
+    void *lib = kit_calls_dlopen(kit_path(k));
     KIT_CHECK(k, lib, "dlopen, with everything bound at once: %s", dlerror());
     if (!elf.binds_now)
         kit_note(k, "linked without -z now: what it lacks would end the "
                     "program at the first call, not the loading");
-    dlclose(lib);
+    kit_calls_dlclose(lib);
 }
 
 static void has_no_constructors(kit *k, const void *arg)

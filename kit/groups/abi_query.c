@@ -1,5 +1,6 @@
 /* The query: negotiation, structs of other sizes, and that it does nothing. */
 #include "abi.h"
+#include "../plugin/calls.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -18,9 +19,9 @@ typedef struct loaded {
 
 static loaded load(kit *k)
 {
-    loaded l = {.k = k, .lib = dlopen(kit_path(k), RTLD_NOW | RTLD_LOCAL)};
+    loaded l = {.k = k, .lib = kit_calls_dlopen(kit_path(k))};
     KIT_CHECK(k, l.lib, "dlopen: %s", dlerror());
-    *(void **)&l.query = dlsym(l.lib, CLV_PLUGIN_QUERY_SYMBOL);
+    l.query = kit_calls_query(l.lib);
     KIT_CHECK(k, l.query, "it exports no %s()", CLV_PLUGIN_QUERY_SYMBOL);
     return l;
 }
@@ -63,7 +64,7 @@ static void refuses_old_host(kit *k, const void *arg)
     clv_query_out out = query_out();
     (void)arg;
     check_refusal(k, l.query(&in, &out), &in, &out);
-    dlclose(l.lib);
+    kit_calls_dlclose(l.lib);
 }
 
 static void refuses_new_host(kit *k, const void *arg)
@@ -73,7 +74,7 @@ static void refuses_new_host(kit *k, const void *arg)
     clv_query_out out = query_out();
     (void)arg;
     check_refusal(k, l.query(&in, &out), &in, &out);
-    dlclose(l.lib);
+    kit_calls_dlclose(l.lib);
 }
 
 static void takes_wider_host(kit *k, const void *arg)
@@ -92,7 +93,7 @@ static void takes_wider_host(kit *k, const void *arg)
               "of ABI %u to %u it chooses %u for a host that speaks them all; "
               "choose the highest",
               out.abi_min, out.abi_max, out.abi_version);
-    dlclose(l.lib);
+    kit_calls_dlclose(l.lib);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -133,7 +134,7 @@ static void takes_larger_out(kit *k, const void *arg)
     clv_status status = ask_framed(&l, sizeof f.out + 64, &f);
     KIT_CHECK(k, status == CLV_OK && f.out.api,
               "a clv_query_out with 64 bytes more is answered %d", (int)status);
-    dlclose(l.lib);
+    kit_calls_dlclose(l.lib);
 }
 
 /* Shorter than version 1: what counts is that nothing lies past its end. */
@@ -145,7 +146,7 @@ static void keeps_in_smaller_out(kit *k, const void *arg)
     ask_framed(&l, offsetof(clv_query_out, reason), &f);
     KIT_CHECK(k, f.out.api == NULL || f.out.abi_version,
               "a clv_query_out without the reason gets a table and no version");
-    dlclose(l.lib);
+    kit_calls_dlclose(l.lib);
 }
 
 /* A newer host's, of which the end is unknown to the plugin. */
@@ -164,7 +165,7 @@ static void takes_larger_in(kit *k, const void *arg)
     clv_status status = l.query(&larger.in, &out);
     KIT_CHECK(k, status == CLV_OK && out.api,
               "a clv_query_in with 64 bytes more is answered %d", (int)status);
-    dlclose(l.lib);
+    kit_calls_dlclose(l.lib);
 }
 
 static clv_status ask_chained(const loaded *l, uint32_t type,
@@ -187,7 +188,7 @@ static void skips_unknown_extension(kit *k, const void *arg)
     KIT_CHECK(k, status == CLV_OK && out.api,
               "a query with an unknown extension is answered %d; skip it",
               (int)status);
-    dlclose(l.lib);
+    kit_calls_dlclose(l.lib);
 }
 
 static void refuses_required_extension(kit *k, const void *arg)
@@ -203,7 +204,7 @@ static void refuses_required_extension(kit *k, const void *arg)
     KIT_CHECK(k, !out.api,
               "a query with an unknown extension that is "
               "required gets a table");
-    dlclose(l.lib);
+    kit_calls_dlclose(l.lib);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -269,7 +270,7 @@ static void is_pure(kit *k, const void *arg)
     clv_status b = l.query(&in, &second);
     KIT_CHECK(k, a == b && !memcmp(&first, &second, sizeof first),
               "the same query twice has two answers");
-    dlclose(l.lib);
+    kit_calls_dlclose(l.lib);
 }
 
 void abi_list_query(kit_list *list)

@@ -1,3 +1,4 @@
+#include "calls.h"
 #include "child.h"
 
 #include <errno.h>
@@ -199,16 +200,11 @@ void kit_child_begin(kit *k, uint32_t index, const char *name)
     k->random = kit_seed(k) | 1;
     atomic_store(&k->n_checks, 0);
     k->begin_ns = kit_now();
-    atomic_store(&k->limit_begin_ns, k->begin_ns);
     send_text(k, KIT_RECORD_BEGIN, "");
 }
 
 void kit_alive(kit *k)
 {
-    const uint64_t now = kit_now();
-    if (now - atomic_load(&k->limit_begin_ns) < 100000000)
-        return; /* said a moment ago */
-    atomic_store(&k->limit_begin_ns, now);
     send_text(k, KIT_RECORD_ALIVE, "");
 }
 
@@ -251,7 +247,7 @@ const char *kit_path(const kit *k)
 
 uint64_t kit_time_left(const kit *k)
 {
-    uint64_t spent = kit_now() - atomic_load(&k->limit_begin_ns);
+    uint64_t spent = kit_calls_spent();
     uint64_t limit = k->config->timeout_ns - k->config->timeout_ns / 8;
     return spent < limit ? limit - spent : 0;
 }

@@ -51,7 +51,6 @@ struct kit {
     uint32_t index;
     const char *name; /* full: "cpu/ops.add" */
     uint64_t begin_ns;
-    _Atomic uint64_t limit_begin_ns; /* of its time limit */
     uint64_t random;
     bool skipped;
     char note[KIT_TEXT_SIZE];  /* under mutex, as is error */

@@ -88,8 +88,8 @@ void kit_skip(kit *k, const char *fmt, ...)
 void kit_note(kit *k, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The case goes on to work of its own that takes long, or to the next of many
- * rounds: its time limit begins again. */
+/* The case goes on to the next of many rounds: its time limit, which counts
+ * what the plugin takes, begins again. */
 void kit_alive(kit *k);
 
 /* The case checked something; one that never does fails. KIT_CHECK and

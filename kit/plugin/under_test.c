@@ -1,3 +1,4 @@
+#include "calls.h"
 #include "host.h"
 #include "settings.h"
 #include "slots.h"
@@ -48,6 +49,7 @@ static void read_table(kit *k, const clv_plugin_api *table, clv_plugin_api *out)
               size, KIT_V1_API);
     memset(out, 0, sizeof *out);
     memcpy(out, table, size < sizeof *out ? size : sizeof *out);
+    kit_calls_wrap(out);
     const char *missing = kit_missing_slot(out);
     KIT_CHECK(k, !missing, "the table lacks the mandatory %s()", missing);
     KIT_CHECK(k, out->name && out->version && out->build_id && out->description,
@@ -61,10 +63,9 @@ static void read_table(kit *k, const clv_plugin_api *table, clv_plugin_api *out)
 
 static clv_plugin_query_fn find_query(kit *k, kit_plugin *p)
 {
-    clv_plugin_query_fn query;
-    p->lib = dlopen(kit_path(k), RTLD_NOW | RTLD_LOCAL);
+    p->lib = kit_calls_dlopen(kit_path(k));
     KIT_CHECK(k, p->lib, "dlopen: %s", dlerror());
-    *(void **)&query = dlsym(p->lib, CLV_PLUGIN_QUERY_SYMBOL);
+    clv_plugin_query_fn query = kit_calls_query(p->lib);
     KIT_CHECK(k, query, "it exports no %s(): it is no plugin",
               CLV_PLUGIN_QUERY_SYMBOL);
     return query;
@@ -180,7 +181,7 @@ void kit_plugin_unload(kit_plugin *p)
     kit *k = p->k;
     if (p->api.flags &
         CLV_PLUGIN_UNLOADABLE) /* else it stays, as in the host */
-        KIT_CHECK(k, !dlclose(p->lib), "dlclose: %s", dlerror());
+        KIT_CHECK(k, !kit_calls_dlclose(p->lib), "dlclose: %s", dlerror());
     p->lib = NULL;
     kit_host_finish(&p->host);
 }

@@ -73,13 +73,11 @@ kit_values kit_read(const kit_graph *g, uint32_t tensor)
     kit_values out =
         kit_rule_values(g, kit_rows(g, tensor), kit_columns(g, tensor));
     const bool scaled = g->descs[tensor].quant != CLV_QUANT_NONE;
-    for (int64_t i = 0; i < out.rows; i++) {
-        kit_alive(g->k);
+    for (int64_t i = 0; i < out.rows; i++)
         for (int64_t j = 0; j < out.columns; j++)
             out.v[i * out.columns + j] =
                 kit_get(g, tensor, i, j) *
                 (scaled ? scale_of(g, tensor, i, j) : 1);
-    }
     return out;
 }
 
@@ -177,7 +175,6 @@ static void matmul(work *w)
         for (int64_t j = 0; j < weight->rows; j++) {
             const double *a = x->v + i * x->columns;
             const double *b = weight->v + j * weight->columns;
-            kit_alive(w->g->k);
             double sum = w->has[2] ? w->in[2].v[j] : 0, square = sum * sum;
             for (int64_t l = 0; l < x->columns; l++) {
                 sum += a[l] * b[l];

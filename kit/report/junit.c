@@ -47,6 +47,7 @@ static const char *element_of(kit_outcome outcome)
         return "error";
     case KIT_SKIPPED:
     case KIT_EXCLUDED:
+    case KIT_NOT_RUN:
     case KIT_XFAILED:
         return "skipped";
     default:

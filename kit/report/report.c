@@ -18,6 +18,7 @@ const char *kit_outcome_name(kit_outcome outcome)
                                                       "hung",
                                                       "skipped",
                                                       "excluded",
+                                                      "not run",
                                                       "failed as expected",
                                                       "passed unexpectedly"};
     return names[outcome];

@@ -24,6 +24,8 @@ static const char *directive(kit_outcome outcome)
         return " # SKIP ";
     case KIT_EXCLUDED:
         return " # SKIP excluded: ";
+    case KIT_NOT_RUN:
+        return " # SKIP not run: ";
     case KIT_XFAILED:
         return " # TODO ";
     default:

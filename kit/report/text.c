@@ -3,12 +3,13 @@
 
 #include "../../tools/text.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Findings of one reason that are shown by name. */
-#define MAX_EQUAL 8
+#define MAX_EQUAL 3
 
 static void print_line(const kit_result *r)
 {
@@ -20,6 +21,25 @@ static void print_line(const kit_result *r)
     fflush(stdout);
 }
 
+static bool is_number(const char *s)
+{
+    return isdigit((unsigned char)s[*s == '-']);
+}
+
+/* Reasons are equal if they differ in numbers alone. */
+static bool is_equal(const char *a, const char *b)
+{
+    while (*a && *b) {
+        if (is_number(a) && is_number(b)) {
+            strtod(a, (char **)&a);
+            strtod(b, (char **)&b);
+        } else if (*a++ != *b++) {
+            return false;
+        }
+    }
+    return *a == *b;
+}
+
 /* Results so far of this outcome and reason, this one included. */
 static uint32_t count_equal(const kit_report *report, const kit_result *r)
 {
@@ -27,14 +47,14 @@ static uint32_t count_equal(const kit_report *report, const kit_result *r)
     for (uint32_t i = 0; i < report->n; i++)
         n += report->results[i].outcome == r->outcome && r->text &&
              report->results[i].text &&
-             !strcmp(report->results[i].text, r->text);
+             is_equal(report->results[i].text, r->text);
     return n;
 }
 
 void kit_text_result(const kit_report *report, const kit_result *r)
 {
     bool quiet = r->outcome == KIT_PASSED || r->outcome == KIT_SKIPPED ||
-                 r->outcome == KIT_EXCLUDED;
+                 r->outcome == KIT_EXCLUDED || r->outcome == KIT_NOT_RUN;
     const uint32_t equal = quiet ? 0 : count_equal(report, r);
     if (report->verbose || r->printed || (!quiet && equal <= MAX_EQUAL))
         print_line(r);
@@ -111,6 +131,7 @@ static void print_counts(const kit_report *report)
 
 typedef struct reason {
     const char *text;
+    const char *names[MAX_EQUAL]; /* of the first cases */
     uint32_t n;
 } reason;
 
@@ -121,11 +142,22 @@ static int by_count(const void *a, const void *b)
                         : strcmp(x->text, y->text);
 }
 
+static void print_reason(const reason *r, bool named)
+{
+    char *text = tool_clean(r->text);
+    printf("  %5u  %s", r->n, text ? text : "");
+    for (uint32_t i = 0; named && i < MAX_EQUAL && i < r->n; i++)
+        printf("%s%s", i ? ", " : ": ", r->names[i]);
+    printf("%s\n", named && r->n > MAX_EQUAL ? ", ..." : "");
+    free(text);
+}
+
 /* Those that at least so many cases have. */
 static void print_reasons(const kit_report *report, kit_outcome outcome,
                           uint32_t least)
 {
     enum { SHOWN = 24 };
+    const bool findings = kit_outcome_fails(outcome);
     reason *reasons = calloc(report->n + 1u, sizeof *reasons);
     uint32_t n = 0;
     for (uint32_t i = 0; reasons && i < report->n; i++) {
@@ -133,10 +165,13 @@ static void print_reasons(const kit_report *report, kit_outcome outcome,
         if (r->outcome != outcome || !r->text)
             continue;
         uint32_t j = 0;
-        while (j < n && strcmp(reasons[j].text, r->text))
+        while (j < n && !(findings ? is_equal(reasons[j].text, r->text)
+                                   : !strcmp(reasons[j].text, r->text)))
             j++;
         if (j == n)
             reasons[n++].text = r->text;
+        if (reasons[j].n < MAX_EQUAL)
+            reasons[j].names[reasons[j].n] = r->name;
         reasons[j].n++;
     }
     if (n)
@@ -145,11 +180,8 @@ static void print_reasons(const kit_report *report, kit_outcome outcome,
         n--;
     if (n)
         printf("\n%s\n", kit_outcome_name(outcome));
-    for (uint32_t i = 0; i < n && i < SHOWN; i++) {
-        char *text = tool_clean(reasons[i].text);
-        printf("  %5u  %s\n", reasons[i].n, text ? text : "");
-        free(text);
-    }
+    for (uint32_t i = 0; i < n && i < SHOWN; i++)
+        print_reason(&reasons[i], findings || outcome == KIT_NOT_RUN);
     if (n > SHOWN)
         printf("         and for %u other reasons; -v shows all\n", n - SHOWN);
     free(reasons);
@@ -157,18 +189,23 @@ static void print_reasons(const kit_report *report, kit_outcome outcome,
 
 void kit_text_end(const kit_report *report)
 {
-    uint32_t failed = 0;
-    for (uint32_t i = 0; i < report->n; i++)
+    uint32_t failed = 0, left = 0;
+    for (uint32_t i = 0; i < report->n; i++) {
         failed += kit_outcome_fails(report->results[i].outcome);
+        left += report->results[i].outcome == KIT_NOT_RUN;
+    }
     if (!report->quiet) {
         print_counts(report);
         print_reasons(report, KIT_SKIPPED, 1);
         print_reasons(report, KIT_EXCLUDED, 1);
+        print_reasons(report, KIT_NOT_RUN, 1);
         print_reasons(report, KIT_FAILED, MAX_EQUAL + 1);
         print_reasons(report, KIT_CRASHED, MAX_EQUAL + 1);
         print_reasons(report, KIT_HUNG, MAX_EQUAL + 1);
         putchar('\n');
     }
+    if (left)
+        printf("%u cases were not run; -v names them\n", left);
     if (failed)
         printf("%u of %u cases fail: %s does not conform\n", failed, report->n,
                report->path);

@@ -11,6 +11,7 @@ typedef enum kit_outcome {
     KIT_HUNG,
     KIT_SKIPPED,
     KIT_EXCLUDED,
+    KIT_NOT_RUN, /* others hung before it */
     KIT_XFAILED, /* failed, as was expected */
     KIT_XPASSED, /* passed, unexpectedly */
     KIT_N_OUTCOMES
@@ -35,9 +36,11 @@ typedef struct kit_batch {
     uint32_t n_items;
     uint32_t device;      /* as enumerated, or KIT_NO_DEVICE */
     const char *end_name; /* the end is a case of this name; NULL: it is not */
+    bool silent;          /* a case that prints, and does so again when it is
+                             repeated, fails */
     void *ctx;
-    /* In order, once each. */
-    void (*on_verdict)(void *ctx, uint32_t item, const kit_verdict *verdict);
+    /* In order, once each. False after one that ended its process: no more. */
+    bool (*on_verdict)(void *ctx, uint32_t item, const kit_verdict *verdict);
     void (*on_data)(void *ctx, const kit_record *record); /* may be NULL */
 } kit_batch;
 

@@ -79,6 +79,7 @@ void kit_query_record(kit_query *query, const kit_record *record)
     if (record->tag == TAG_PLUGIN) {
         memcpy(&query->plugin, record->data, sizeof query->plugin);
         query->known = true;
+        query->n_devices = 0; /* the query may be repeated */
     }
     if (record->tag == TAG_END)
         query->whole = true;

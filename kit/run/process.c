@@ -9,25 +9,31 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* What the kit itself may take between two records. */
+#define OWN_WORK_NS 600000000000u
+
 typedef struct child {
     const kit_work *work;
+    kit_watch *watch; /* shared */
     pid_t pid;
-    int records, output; /* read ends; -1: at their end */
-    uint64_t deadline;
-    size_t have; /* bytes of the next record */
+    int records, output;         /* read ends; -1: at their end */
+    uint64_t record_ns, seen_ns; /* when a record came; the latest look */
+    size_t have;                 /* bytes of the next record */
     kit_record record;
     bool garbage; /* something else than records came */
+    bool ended;   /* by on_record */
 } child;
 
 /* ------------------------------------------------------------------------ */
 /* The child's side                                                         */
 
-static _Noreturn void live(const kit_work *work, int records, int output)
+static _Noreturn void live(const child *c, int records, int output)
 {
     static kit k; /* threads of the plugin may outlive any frame */
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -42,8 +48,10 @@ static _Noreturn void live(const kit_work *work, int records, int output)
     close(null);
     close(output);
     setvbuf(stdout, NULL, _IONBF, 0);
-    kit_child_init(&k, work->config, records);
-    work->run(&k, work->ctx);
+    kit_calls_watch(c->watch);
+    kit_child_init(&k, c->work->config, records);
+    c->work->run(&k, c->work->ctx);
+    kit_calls_exit();
     exit(0);
 }
 
@@ -74,7 +82,7 @@ static bool start(child *c)
         setpgid(0, 0);
         close(records[0]);
         close(output[0]);
-        live(c->work, records[1], output[1]);
+        live(c, records[1], output[1]);
     }
     int error = errno;
     close(records[1]);
@@ -119,6 +127,24 @@ static bool drain_output(child *c)
     }
 }
 
+static void begin_limit(child *c)
+{
+    c->record_ns = c->seen_ns = kit_now();
+    atomic_store(&c->watch->spent_ns, 0);
+}
+
+/* Since the latest look the child was in the plugin, or at work of the kit's
+ * own, which does not count: as it is found now. */
+static bool is_hung(child *c)
+{
+    const uint64_t now = kit_now();
+    if (atomic_load(&c->watch->inside))
+        atomic_fetch_add(&c->watch->spent_ns, now - c->seen_ns);
+    c->seen_ns = now;
+    return atomic_load(&c->watch->spent_ns) >= c->work->config->timeout_ns ||
+           now - c->record_ns >= c->work->config->timeout_ns + OWN_WORK_NS;
+}
+
 static bool drain_records(child *c)
 {
     for (;;) {
@@ -137,8 +163,11 @@ static bool drain_records(child *c)
             return false;
         }
         c->record.text[sizeof c->record.text - 1] = 0;
-        c->deadline = kit_now() + c->work->config->timeout_ns;
-        c->work->on_record(c->work->ctx, &c->record);
+        begin_limit(c);
+        if (!c->work->on_record(c->work->ctx, &c->record)) {
+            c->ended = true;
+            return false;
+        }
     }
 }
 
@@ -166,22 +195,19 @@ static void wait_a_little(const child *c)
 {
     struct pollfd fds[2] = {{.fd = c->records, .events = POLLIN},
                             {.fd = c->output, .events = POLLIN}};
-    uint64_t now = kit_now();
-    uint64_t ms = c->deadline > now ? (c->deadline - now) / 1000000 + 1 : 0;
     bool closed = c->records < 0 || c->output < 0;
-    uint64_t longest = closed ? 2 : 100; /* its end is no event then */
-    poll(fds, 2, (int)(ms < longest ? ms : longest));
+    poll(fds, 2, closed ? 2 : 20); /* its end is no event then */
 }
 
 static void follow(child *c, kit_ending *ending)
 {
-    c->deadline = kit_now() + c->work->config->timeout_ns;
+    begin_limit(c);
     while (!has_ended(c)) {
         wait_a_little(c);
         drain(c);
         ending->interrupted = tool_interrupted();
-        ending->hung = kit_now() >= c->deadline;
-        if (ending->interrupted || ending->hung || c->garbage)
+        ending->hung = is_hung(c);
+        if (ending->interrupted || ending->hung || c->garbage || c->ended)
             break;
     }
     kill(-c->pid, SIGKILL); /* and whatever it has started */
@@ -212,29 +238,36 @@ static const char *signal_name(int number)
 static void describe(const child *c, kit_ending *ending)
 {
     double limit = (double)c->work->config->timeout_ns * 1e-9;
+    char where[80];
+    kit_calls_where(c->watch, where, sizeof where);
     if (ending->hung)
         snprintf(ending->reason, sizeof ending->reason,
-                 "hung: killed after %.3g s; --timeout sets the limit", limit);
+                 "hung%s: killed after %.3g s; --timeout sets the limit", where,
+                 limit);
     else if (c->garbage)
         snprintf(ending->reason, sizeof ending->reason,
                  "something wrote to a descriptor that is not its own");
     else if (ending->exited)
         snprintf(ending->reason, sizeof ending->reason,
-                 "the process ended by itself, with exit status %d",
+                 "the process ended by itself%s, with exit status %d", where,
                  ending->code);
     else
-        snprintf(ending->reason, sizeof ending->reason, "crashed: %s (%s)",
-                 signal_name(ending->code), strsignal(ending->code));
+        snprintf(ending->reason, sizeof ending->reason, "crashed%s: %s (%s)",
+                 where, signal_name(ending->code), strsignal(ending->code));
 }
 
 void kit_process_run(const kit_work *work, kit_ending *ending)
 {
     child c = {.work = work, .records = -1, .output = -1};
     memset(ending, 0, sizeof *ending);
-    ending->started = start(&c);
+    c.watch = mmap(NULL, sizeof *c.watch, PROT_READ | PROT_WRITE,
+                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ending->started = c.watch != MAP_FAILED && start(&c);
     if (!ending->started) {
         snprintf(ending->reason, sizeof ending->reason, "no process for it: %s",
                  strerror(errno));
+        if (c.watch != MAP_FAILED)
+            munmap(c.watch, sizeof *c.watch);
         return;
     }
     follow(&c, ending);
@@ -248,4 +281,5 @@ void kit_process_run(const kit_work *work, kit_ending *ending)
     ending->exited = WIFEXITED(status);
     ending->code = ending->exited ? WEXITSTATUS(status) : WTERMSIG(status);
     describe(&c, ending);
+    munmap(c.watch, sizeof *c.watch);
 }

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "../plugin/calls.h"
 #include "../plugin/child.h"
 
 typedef struct kit_work {
@@ -11,8 +12,9 @@ typedef struct kit_work {
     void *ctx; /* of the three functions */
     /* In the child. exit(0) follows. */
     void (*run)(kit *k, void *ctx);
-    /* In the parent. Each record starts the time limit again. */
-    void (*on_record)(void *ctx, const kit_record *record);
+    /* In the parent. The time limit is of what the plugin takes, and each
+     * record starts it again; false ends the process. */
+    bool (*on_record)(void *ctx, const kit_record *record);
     /* The child printed so many bytes; they went to stderr. */
     void (*on_output)(void *ctx, uint64_t bytes);
 } kit_work;

@@ -49,7 +49,6 @@ static void fill(kit_graph *g, uint32_t index)
         d->usage == CLV_USAGE_OUTPUT || d->usage == CLV_USAGE_TRANSIENT;
     for (int64_t i = 0; i < t->rows; i++) {
         uint8_t *row = t->data + i * t->stride;
-        kit_alive(g->k);
         memset(row, PAD_BYTE,
                (size_t)(i + 1 < t->rows ? t->stride : t->data + t->size - row));
         if (written)

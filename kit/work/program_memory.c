@@ -173,7 +173,6 @@ void kit_program_upload(kit_program *p)
     for (uint32_t i = 0; i < p->g->n_tensors; i++) {
         if (!p->buffers[i])
             continue;
-        kit_alive(p->g->k);
         memcpy(p->before[i] + p->leads[i], p->g->tensors[i].data,
                p->g->tensors[i].size);
         move(p, i, p->before[i], TO_DEVICE);
@@ -185,7 +184,6 @@ void kit_program_download(kit_program *p)
     for (uint32_t i = 0; i < p->g->n_tensors; i++) {
         if (!p->buffers[i])
             continue;
-        kit_alive(p->g->k);
         uint8_t *now = malloc(p->sizes[i]);
         if (!now)
             kit_fail(p->g->k, "the kit has no memory for %" PRIu64 " bytes",

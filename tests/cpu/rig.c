@@ -11,7 +11,7 @@ typedef struct state {
     uint32_t failed;
 } state;
 
-static void on_verdict(void *ctx, uint32_t item, const kit_verdict *verdict)
+static bool on_verdict(void *ctx, uint32_t item, const kit_verdict *verdict)
 {
     state *s = ctx;
     const bool passed = verdict->outcome == KIT_PASSED;
@@ -22,6 +22,7 @@ static void on_verdict(void *ctx, uint32_t item, const kit_verdict *verdict)
     if (!passed && !skipped)
         printf("# %s\n", verdict->text);
     s->failed += !passed && !skipped;
+    return true;
 }
 
 int cpu_cases_run(const kit_case *cases, uint32_t n)
@@ -46,6 +47,7 @@ int cpu_cases_run(const kit_case *cases, uint32_t n)
                        .items = items,
                        .n_items = n,
                        .device = 0,
+                       .silent = true,
                        .ctx = &s,
                        .on_verdict = on_verdict};
     printf("1..%u\n", n);

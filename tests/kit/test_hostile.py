@@ -232,6 +232,12 @@ def check(program, plugin, mode):
                 f"{done.stderr.strip()[-300:]}")
     if not any(fnmatch.fnmatchcase(name, pattern) for name in failed):
         return f"{pattern} does not fail, but {failed or 'nothing'}"
+    slot = re.match("(?:crash|abort|exit|hang):(.*)", mode)
+    slot = slot[1] if slot else "dlclose" if mode == "crash_unload" else ""
+    if slot == "program_run":  # on a thread of the plugin's own
+        slot = "submit" if mode != "hang:program_run" else ""
+    if slot and not re.search(rf"^# .* (in|after) {slot}\b", done.stdout, re.M):
+        return f"it does not say that this happens in {slot}"
     return None
 
 

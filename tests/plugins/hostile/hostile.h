@@ -9,6 +9,7 @@
  * handle crash:SLOT   a signal   abort:SLOT   abort()  exit:SLOT    exit(0)
  *   print:SLOT   to stdout  hang:SLOT    for ever
  *   memory:SLOT  it lacks memory, it says
+ *   warn:SLOT    to stderr, once for each directory $XDG_CACHE_HOME
  * program_run is the device's work, on the worker thread.
  */
 #pragma once

@@ -2,9 +2,11 @@
 #include "../ref/settings.h"
 
 #include <signal.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <time.h>
 
 CLV_PLUGIN_MANIFEST("name = hostile\n"
@@ -70,7 +72,7 @@ static bool is_slot_mode(void)
 {
     static const char *const faults[] = {"error", "silent", "status", "empty",
                                          "crash", "abort",  "exit",   "print",
-                                         "hang",  "memory"};
+                                         "hang",  "memory", "warn"};
     const char *colon = strchr(mode, ':');
     for (size_t i = 0; colon && i < sizeof faults / sizeof *faults; i++)
         if (strlen(faults[i]) == (size_t)(colon - mode) &&
@@ -84,6 +86,16 @@ static bool mode_is(const char *fault, const char *slot)
     size_t n = strlen(fault);
     return !strncmp(mode, fault, n) && mode[n] == ':' &&
            !strcmp(mode + n + 1, slot);
+}
+
+/* Until the cache directory holds what was built, as with drivers. */
+static bool is_first_build(void)
+{
+    const char *cache = getenv("XDG_CACHE_HOME");
+    char path[1024];
+    snprintf(path, sizeof path, "%s/hostile", cache ? cache : ".");
+    int fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    return fd >= 0 && !close(fd);
 }
 
 bool hostile_meddles(const char *slot, clv_status *status)
@@ -101,6 +113,8 @@ bool hostile_meddles(const char *slot, clv_status *status)
         printf("hostile: %s was called\n", slot);
         fflush(stdout);
     }
+    if (mode_is("warn", slot) && is_first_build())
+        fprintf(stderr, "1 warning generated.\n");
     if (mode_is("error", slot)) {
         char text[80];
         snprintf(text, sizeof text, "hostile: %s fails as told", slot);
