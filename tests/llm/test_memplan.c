@@ -18,7 +18,7 @@ static uint32_t collect(const clv_plan *plan, planner_lifetime *t)
         const core_place *place = &plan->places[v];
         if (place->home == CORE_HOME_ARENA && plan->graph->values[v].base == v)
             t[n++] = (planner_lifetime){place->size, place->first_part,
-                                     place->last_part};
+                                        place->last_part};
     }
     return n;
 }
