@@ -1,4 +1,5 @@
 #include "context.h"
+#include "../base/names.h"
 
 #include <string.h>
 
@@ -31,6 +32,12 @@ uint64_t core_context_wait_ns(const clv_context *ctx)
 {
     double seconds = clv_config_get_float(ctx->config, "core.wait_timeout");
     return seconds > 0 ? (uint64_t)(seconds * 1e9) : UINT64_MAX;
+}
+
+char *core_context_cache(const clv_context *ctx, const char *name)
+{
+    const char *dir = clv_config_get(ctx->config, "core.cache_dir");
+    return dir && dir[0] ? core_format("%s/%s", dir, name) : NULL;
 }
 
 void core_id_list_add(core_id_list *list, const char *id)
