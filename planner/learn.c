@@ -205,8 +205,7 @@ typedef struct best_plan {
 static bool name_best(const clv_context *ctx, uint64_t problem, char **dir,
                       char **key)
 {
-    const char *cache = clv_config_get(ctx->config, "core.cache_dir");
-    *dir = cache && *cache ? core_format("%s/runs", cache) : NULL;
+    *dir = core_context_cache(ctx, "runs");
     *key = core_format("best plan of %016" PRIx64 ", format 1", problem);
     return *dir && *key;
 }
