@@ -365,6 +365,18 @@ class Endings(Kit):
                              "-o", "json", code=1).cases()
         self.assertEqual(cases["plugin/kit.query"]["outcome"], "crashed")
 
+    def test_leak_past_the_host_is_a_warning(self):
+        name = "hostile:0/lifecycle.resident"
+        for mode, warned in (("none", False), ("leak_heap", True)):
+            result = self.hostile(mode, "--filter", name, "-o", "json", code=0)
+            case = result.cases()[name]
+            if case["outcome"] == "skipped":
+                self.skipTest(case["text"])
+            self.assertEqual(case["warning"], warned, case["text"])
+            self.assertEqual("resident memory grows by" in case["text"], warned)
+            text = self.hostile(mode, "--filter", name, code=0).text
+            self.assertEqual("warning  " + name in text, warned)
+
     def test_leak_shows_at_the_end(self):
         cases = self.hostile("leak_block", "--filter", "*/abi.query.*", "-o",
                              "json", code=1).cases()
